@@ -182,8 +182,8 @@ func TestEndpointThatResolvesIntoTheLocalClusterIsRefused(t *testing.T) {
 		"172.16.2.1:51820",
 	}
 	for _, want := range []string{
-		"lies within our own 10.0.0.0/16", "is our node rome-2", "lies within our own 10.96.0.0/12", "is our node rome-2",
-		"",
+		"is in the local range 10.0.0.0/16", "is local node rome-2",
+		"is in the local range 10.96.0.0/12", "is local node rome-2", "",
 	} {
 		e.Follow(t.Context(), []*v1alpha1.TunnelEndpoint{te}, true, func(string) bool { return false })
 		o := objects(te)

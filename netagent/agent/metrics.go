@@ -21,7 +21,7 @@ func NewMetrics(register func(metrics.Registerable) error) (*Metrics, error) {
 	m := &Metrics{
 		passes: metrics.NewCounterVec(&metrics.CounterOpts{
 			Namespace: "liqo", Subsystem: "netagent", Name: "passes_total",
-			Help:           "Comparisons of the node's kernel with the state computed from the API, by result: success or error.",
+			Help:           "Comparisons of the node's kernel with the computed state, by result: success or error.",
 			StabilityLevel: metrics.ALPHA,
 		}, []string{"result"}),
 		writes: metrics.NewCounter(&metrics.CounterOpts{

@@ -173,17 +173,17 @@ func TestInvalidTunnelEndpointIsRefusedWithoutAffectingOthers(t *testing.T) {
 			func(s *v1alpha1.TunnelEndpointSpec) { s.Local[0].Mapped = "fd12::/16" }, "another length",
 		},
 		"a local pod range": {
-			func(s *v1alpha1.TunnelEndpointSpec) { s.Remote[0].Mapped = "10.0.0.0/16" }, "of ourselves",
+			func(s *v1alpha1.TunnelEndpointSpec) { s.Remote[0].Mapped = "10.0.0.0/16" }, "of the local cluster",
 		},
 		"a local external range": {
-			func(s *v1alpha1.TunnelEndpointSpec) { s.Remote[0].Mapped = "10.70.0.0/16" }, "of ourselves",
+			func(s *v1alpha1.TunnelEndpointSpec) { s.Remote[0].Mapped = "10.70.0.0/16" }, "of the local cluster",
 		},
 		"the default route": {func(s *v1alpha1.TunnelEndpointSpec) {
 			s.Remote[0] = v1alpha1.CIDRMapping{CIDR: "0.0.0.0/0", Mapped: "0.0.0.0/0"}
 		}, "the default route"},
 		"loopback": {func(s *v1alpha1.TunnelEndpointSpec) {
 			s.Remote[0] = v1alpha1.CIDRMapping{CIDR: "127.0.0.0/16", Mapped: "127.0.0.0/16"}
-		}, "nobody's to announce"},
+		}, "no cluster may announce"},
 		"bits beyond the prefix": {
 			func(s *v1alpha1.TunnelEndpointSpec) { s.Remote[0].Mapped = "10.1.0.1/16" }, "bits set beyond",
 		},

@@ -194,12 +194,12 @@ func (a *Applier) onLink(s model.State, l model.Link) error {
 			func(x model.Neighbor) netip.Addr { return x.Addr }, equal), k.DeleteNeighbor, k.SetNeighbor),
 	}
 	if l.Kind == model.VXLAN {
-		forwards, err := k.Forwards(l.Name)
+		forwards, err := k.FDBEntries(l.Name)
 		if err != nil {
 			return errors.Join(append(errs, err)...)
 		}
-		errs = append(errs, do(a, diff(forwards, on(l.Name, s.Forwards, func(x model.Forward) string { return x.Link }),
-			func(x model.Forward) model.MAC { return x.MAC }, equal), k.DeleteForward, k.SetForward))
+		errs = append(errs, do(a, diff(forwards, on(l.Name, s.FDBEntries, func(x model.FDBEntry) string { return x.Link }),
+			func(x model.FDBEntry) model.MAC { return x.MAC }, equal), k.DeleteFDBEntry, k.SetFDBEntry))
 	}
 	return errors.Join(errs...)
 }

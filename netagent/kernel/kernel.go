@@ -46,9 +46,9 @@ type Links interface {
 	SetNeighbor(model.Neighbor) error
 	DeleteNeighbor(model.Neighbor) error
 
-	Forwards(link string) ([]model.Forward, error)
-	SetForward(model.Forward) error
-	DeleteForward(model.Forward) error
+	FDBEntries(link string) ([]model.FDBEntry, error)
+	SetFDBEntry(model.FDBEntry) error
+	DeleteFDBEntry(model.FDBEntry) error
 }
 
 // Link is a link as it is.

@@ -220,24 +220,24 @@ func (n *Namespace) DeleteNeighbor(x model.Neighbor) error {
 }
 
 // Forwards returns the forwarding entries of a VXLAN.
-func (n *Namespace) Forwards(link string) ([]model.Forward, error) {
+func (n *Namespace) FDBEntries(link string) ([]model.FDBEntry, error) {
 	all, err := n.neighbors(link, unix.AF_BRIDGE)
-	var forwards []model.Forward
+	var entries []model.FDBEntry
 	for _, x := range all {
 		if len(x.HardwareAddr) == 6 && len(x.IP) > 0 {
-			forwards = append(forwards, model.Forward{Link: link, MAC: model.MAC(x.HardwareAddr), Node: addrOf(x.IP)})
+			entries = append(entries, model.FDBEntry{Link: link, MAC: model.MAC(x.HardwareAddr), Node: addrOf(x.IP)})
 		}
 	}
-	return forwards, err
+	return entries, err
 }
 
 // SetForward writes a forwarding entry.
-func (n *Namespace) SetForward(x model.Forward) error {
+func (n *Namespace) SetFDBEntry(x model.FDBEntry) error {
 	return n.neighbor("writing forwarding entry", x.Link, x.Node, x.MAC, true, n.handle.NeighSet)
 }
 
 // DeleteForward deletes a forwarding entry.
-func (n *Namespace) DeleteForward(x model.Forward) error {
+func (n *Namespace) DeleteFDBEntry(x model.FDBEntry) error {
 	return unlessGone(n.neighbor("deleting forwarding entry", x.Link, x.Node, x.MAC, true, n.handle.NeighDel))
 }
 

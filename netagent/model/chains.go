@@ -11,13 +11,13 @@ import (
 	"liqo.io/federation/apiserver/netmap"
 )
 
-// NATTable is the table of iptables in which addresses become others.
+// NATTable is the iptables table that translates addresses.
 const NATTable = "nat"
 
-// FromPeersChain is the chain of a node that the ranges of all peers lead to.
+// FromPeersChain is a node's chain for packets from all peers.
 const FromPeersChain = ChainPrefix + "FROM-PEERS"
 
-// Other tables, and chains of iptables.
+// Other tables and chains.
 const (
 	mangleTable = "mangle"
 	filterTable = "filter"
@@ -33,41 +33,38 @@ const (
 	toGatewaysChain = ChainPrefix + "TO-GATEWAYS"
 )
 
-// hostChains are those of a node. No masquerading of a CNI or of kube-proxy may
-// meet what goes to peers or comes from them: pods keep their addresses, and
-// what is no pod gets the node's, which the gateway finds the way back to.
+// hostChains adds the chains of a node. They keep the masquerading rules of CNIs and kube-proxy from packets to
+// and from peers: pods keep their addresses, and other sources get the node's address, to which the gateway can
+// route replies.
 func (v *view) hostChains(s *State, f Family, peers []Peer) {
 	post := Chain{Family: f, Table: NATTable, Name: postroutingChain}
 	from := Chain{Family: f, Table: NATTable, Name: FromPeersChain}
-	// An ACCEPT would only end this table: somebody else's chain of nftables, at
-	// the same hook, could masquerade after it. NETMAP to the same range is a
-	// translation, and there is one of them.
+	// ACCEPT would only end this table: a chain of nftables at the same hook could still masquerade. NETMAP to the
+	// same range sets up the one translation that a connection can have.
 	for _, pods := range v.podCIDRs(f) {
 		post.add("-s %s -o %s+ -j NETMAP --to %s", pods, LinkPrefix, pods)
 		from.add("-d %s -j ACCEPT", pods)
 	}
-	var remote []way
+	var remote []branch
 	for _, p := range peers {
 		for _, r := range ofFamily(p.Remote, f) {
-			remote = append(remote, way{prefix: r, target: FromPeersChain})
+			remote = append(remote, branch{prefix: r, target: FromPeersChain})
 		}
 	}
-	further := post.spread("-s %s", remote)
-	// Other nodes know the way back to peers, and expect their packets from the
-	// overlay. Who is no node does not.
+	further := post.addTree("-s %s", remote)
+	// Nodes have routes to the peers and expect such packets from the overlay; other destinations do not.
 	from.add("-o %s+ -j ACCEPT", LinkPrefix)
 	if node := v.self.address(f); node.IsValid() {
 		from.add("-j SNAT --to-source %s", node)
 		post.add("-o %s+ -j SNAT --to-source %s", LinkPrefix, node)
 	}
-	// Where the policy of FORWARD is to drop. It comes last, so that whatever a
-	// CNI refuses stays refused.
+	// For nodes whose FORWARD policy is DROP. The jump comes last, so that packets that a CNI drops stay dropped.
 	forward := Chain{Family: f, Table: filterTable, Name: forwardChain}
 	forward.add("-i %s+ -j ACCEPT", LinkPrefix)
 	forward.add("-o %s+ -j ACCEPT", LinkPrefix)
 
-	// A CNI gives nodes addresses among the pods. Peers were told of pods: who
-	// calls a node needs a mapping.
+	// Some CNIs assign addresses of the pod CIDRs to nodes. Peers may reach pods only; reaching a node requires a
+	// mapping.
 	input := Chain{Family: f, Table: filterTable, Name: inputChain}
 	for _, pods := range v.podCIDRs(f) {
 		input.add("-d %s -i %s+ -j DROP", pods, LinkPrefix)
@@ -81,27 +78,25 @@ func (v *view) hostChains(s *State, f Family, peers []Peer) {
 		Jump{Family: f, Table: filterTable, Base: "FORWARD", Chain: forwardChain, Last: true})
 }
 
-// overlayChains keep the overlay to the nodes that this one exchanges packets with
-// there: VXLAN itself asks nobody who they are. They are in a table in which
-// nobody else decides who comes in, so that an ACCEPT overrules no other filter,
-// and behind whatever gives a packet another destination.
+// overlayChains adds the chains that restrict the overlay to its nodes, as VXLAN does not authenticate. They are
+// in the mangle table, where an ACCEPT bypasses no filter of others, and which packets pass after DNAT.
 func (v *view) overlayChains(s *State) {
 	f := v.overlayFamily()
 	from := Chain{Family: f, Table: mangleTable, Name: fromNodesChain}
 	to := Chain{Family: f, Table: mangleTable, Name: toNodesChain}
-	var callers, called []way
-	for _, n := range v.others() {
-		callers = append(callers, way{prefix: host(n.Addresses[0]), target: "ACCEPT"})
+	var senders, receivers []branch
+	for _, n := range v.overlayPeers() {
+		senders = append(senders, branch{prefix: host(n.Addresses[0]), target: "ACCEPT"})
 		for _, a := range n.Addresses {
 			if FamilyOf(a) == f {
-				called = append(called, way{prefix: host(a), target: "DROP"})
+				receivers = append(receivers, branch{prefix: host(a), target: "DROP"})
 			}
 		}
 	}
-	further := slices.Concat(from.spread("-s %s", callers), to.spread("-d %s", called))
+	further := slices.Concat(from.addTree("-s %s", senders), to.addTree("-d %s", receivers))
 	from.add("-j DROP")
 
-	// What a pod sends has the address of its node, by the time it leaves that.
+	// Packets that pods send have the node's address by the time that they leave it.
 	input := Chain{Family: f, Table: mangleTable, Name: inputChain}
 	input.add("-p udp -m udp --dport %d -j %s", OverlayPort, fromNodesChain)
 	forward := Chain{Family: f, Table: mangleTable, Name: forwardChain}
@@ -114,9 +109,8 @@ func (v *view) overlayChains(s *State) {
 		Jump{Family: f, Table: mangleTable, Base: "FORWARD", Chain: forwardChain})
 }
 
-// gatewayChains are those of the gateway's namespace: what a peer may call,
-// what its packets' addresses become, and what those of ours become on the way
-// to it.
+// gatewayChains adds the chains of the gateway's namespace: the destinations that each peer may reach, and the
+// translation of addresses in both directions.
 func (v *view) gatewayChains(s *State, f Family, peers []Peer) {
 	admit := Chain{Family: f, Table: mangleTable, Name: preroutingChain}
 	forward := Chain{Family: f, Table: mangleTable, Name: forwardChain}
@@ -124,9 +118,9 @@ func (v *view) gatewayChains(s *State, f Family, peers []Peer) {
 	outgoing := Chain{Family: f, Table: NATTable, Name: postroutingChain}
 	admit.add("-i %s -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT", TunnelLink)
 	toGateways := Chain{Family: f, Table: mangleTable, Name: toGatewaysChain}
-	var admitted, in, out, gateways []way
+	var admitted, in, out, gateways []branch
 	if f == IPv6 {
-		v.admitControl(&admit, controlled(peers))
+		v.admitControl(&admit, controlPeers(peers))
 	}
 	for _, p := range peers {
 		remote := ofFamily(p.Remote, f)
@@ -134,28 +128,26 @@ func (v *view) gatewayChains(s *State, f Family, peers []Peer) {
 			continue
 		}
 		for _, r := range remote {
-			admitted = append(admitted, way{prefix: r, target: p.filterName()})
-			in = append(in, way{prefix: r, target: p.incomingName()})
-			out = append(out, way{prefix: r, target: p.outgoingName()})
+			admitted = append(admitted, branch{prefix: r, target: p.filterName()})
+			in = append(in, branch{prefix: r, target: p.incomingName()})
+			out = append(out, branch{prefix: r, target: p.outgoingName()})
 		}
-		gateways = append(gateways, way{prefix: host(remote[0].Addr()), target: "DROP"})
+		gateways = append(gateways, branch{prefix: host(remote[0].Addr()), target: "DROP"})
 		s.Chains = append(s.Chains, p.filterChains(f)...)
 		s.Chains = append(s.Chains, p.incomingChains(f)...)
 		s.Chains = append(s.Chains, p.outgoingChain(f))
 	}
 	further := slices.Concat(
-		admit.spread("-s %s -i "+TunnelLink, admitted),
-		incoming.spread("-s %s -i "+TunnelLink, in),
-		outgoing.spread("-d %s -o "+TunnelLink, out),
-		toGateways.spread("-d %s", gateways))
+		admit.addTree("-s %s -i "+TunnelLink, admitted),
+		incoming.addTree("-s %s -i "+TunnelLink, in),
+		outgoing.addTree("-d %s -o "+TunnelLink, out),
+		toGateways.addTree("-d %s", gateways))
 	admit.add("-i %s -j DROP", TunnelLink)
-	// While the way to a peer is missing, its packets would go back where they
-	// came from, round and round, and the connection would be remembered as one
-	// whose addresses stay.
+	// Without a route to the peer, packets would be sent back to the node in a loop, and conntrack would record
+	// the connection as untranslated.
 	forward.add("-i %s -o %s -j DROP", GatewayLink, GatewayLink)
-	// What is no pod here has the address of this gateway there, which is answered
-	// so often and no more: the probes of this one, which are not forwarded, would be
-	// in vain.
+	// Everything local that is not a pod reaches the peer's echo server from the address of this gateway, whose
+	// probes share its rate limit. Such probes are dropped; those of the gateway itself are not forwarded.
 	forward.add("-i %s -p udp -m udp --dport %d -j %s", GatewayLink, EchoPort, toGatewaysChain)
 	forward.add("-p tcp -m tcp --tcp-flags SYN,RST SYN -j TCPMSS --clamp-mss-to-pmtu")
 
@@ -176,35 +168,38 @@ func (p Peer) filterName() string   { return peerChain("F", p.ClusterID) }
 func (p Peer) incomingName() string { return peerChain("I", p.ClusterID) }
 func (p Peer) outgoingName() string { return peerChain("O", p.ClusterID) }
 
-// filterChains let a peer call what it was told of, and nothing else.
+// filterChains accept packets from a peer to the addresses exposed to it, and drop the rest.
 func (p Peer) filterChains(f Family) []Chain {
 	c := Chain{Family: f, Table: mangleTable, Name: p.filterName()}
 	for _, r := range p.localOf(f) {
 		c.add("-d %s -j ACCEPT", r.Mapped)
 	}
-	var mapped []way
+	var mapped []branch
 	for _, m := range p.mappingsOf(f) {
 		if len(m.Ports) == 0 {
-			mapped = append(mapped, way{prefix: host(m.Seen), target: "ACCEPT"})
+			mapped = append(mapped, branch{prefix: host(m.Seen), target: "ACCEPT"})
 		}
 		for _, port := range m.Ports {
-			mapped = append(mapped, way{host(m.Seen), "ACCEPT", fmt.Sprintf(" -p %[1]s -m %[1]s --dport %[2]d", port.Protocol, port.Number)})
+			mapped = append(
+				mapped,
+				branch{host(m.Seen), "ACCEPT", fmt.Sprintf(" -p %[1]s -m %[1]s --dport %[2]d", port.Protocol, port.Number)},
+			)
 		}
 	}
-	further := c.spread("-d %s", mapped)
+	further := c.addTree("-d %s", mapped)
 	c.add("-j DROP")
 	return append(further, c)
 }
 
-// incomingChains give what a peer calls its own address back.
+// incomingChains translate the destinations that a peer uses into local addresses.
 func (p Peer) incomingChains(f Family) []Chain {
 	c := Chain{Family: f, Table: NATTable, Name: p.incomingName()}
-	var mapped []way
+	var mapped []branch
 	for _, m := range p.mappingsOf(f) {
-		mapped = append(mapped, way{prefix: host(m.Seen), target: "DNAT --to-destination " + m.Target.String()})
+		mapped = append(mapped, branch{prefix: host(m.Seen), target: "DNAT --to-destination " + m.Target.String()})
 	}
-	further := c.spread("-d %s", mapped)
-	// The gateway itself answers here.
+	further := c.addTree("-d %s", mapped)
+	// The gateway itself answers at its representative address.
 	c.add("-d %s -j DNAT --to-destination %s", host(p.representative(f)), GatewaySelf(f))
 	for _, r := range p.localOf(f) {
 		if r.CIDR != r.Mapped {
@@ -214,8 +209,8 @@ func (p Peer) incomingChains(f Family) []Chain {
 	return append(further, c)
 }
 
-// outgoingChain shows a peer our pods at the addresses that it knows, and
-// whatever is no pod at the one that stands for it.
+// outgoingChain translates the sources of packets to a peer: pods to their remapped addresses, everything that
+// is not a pod to the representative one.
 func (p Peer) outgoingChain(f Family) Chain {
 	c := Chain{Family: f, Table: NATTable, Name: p.outgoingName()}
 	for _, r := range p.localOf(f) {

@@ -11,21 +11,21 @@ import (
 	"slices"
 )
 
-// Bounds of what a peer may make us hold.
+// Bounds of the state that one peer can cause.
 const (
 	maxPeerCIDRs    = 64
 	maxPeerMappings = 10000
-	// maxPorts is how many ports one mapping is bounded to: fewer than a chain has
-	// rules before it becomes a tree by the bits of addresses.
-	maxPorts = maxWays / 2
+	// maxPorts bounds the ports of one mapping. It must be less than maxRules, as the rules of one address cannot
+	// be split.
+	maxPorts = maxRules / 2
 	minMTU   = 1280
 	maxMTU   = 65535
 )
 
-// protocols are those that have ports.
+// protocols are the protocols with ports.
 var protocols = []string{"sctp", "tcp", "udp"}
 
-// forbidden are ranges that are nobody's to announce.
+// forbidden are ranges that no cluster may use.
 var forbidden = []netip.Prefix{
 	netip.MustParsePrefix("0.0.0.0/8"),
 	netip.MustParsePrefix("127.0.0.0/8"),
@@ -38,32 +38,35 @@ var forbidden = []netip.Prefix{
 	controlPrefix,
 }
 
-// check tells what is wrong with the cluster's own values.
+// check returns an error if the cluster's own values are invalid.
 func (in Input) check() error {
 	var errs []error
 	if in.MTU < minMTU || in.MTU > maxMTU {
-		errs = append(errs, fmt.Errorf("the MTU of the nodes' network is %d, which is not between %d and %d", in.MTU, minMTU, maxMTU))
+		errs = append(
+			errs,
+			fmt.Errorf("the MTU of the nodes' network is %d, which is not between %d and %d", in.MTU, minMTU, maxMTU),
+		)
 	}
 	if in.Port < 1 || in.Port > 65535 {
 		errs = append(errs, fmt.Errorf("the gateway's port %d is not between 1 and 65535", in.Port))
 	}
 	if len(in.PodCIDRs) == 0 {
-		errs = append(errs, errors.New("the cluster has no pod CIDRs: the conditions of ClusterInfo local state why"))
+		errs = append(errs, errors.New("the cluster has no pod CIDRs, see the conditions of ClusterInfo local"))
 	}
 	for _, p := range slices.Concat(in.PodCIDRs, in.Virtual, in.Reserved) {
 		if err := checkPrefix(p); err != nil {
-			errs = append(errs, fmt.Errorf("of the cluster's own ranges: %w", err))
+			errs = append(errs, fmt.Errorf("ranges of the cluster: %w", err))
 		}
 	}
 	names := make(map[string]bool)
 	for _, n := range in.Nodes {
 		if names[n.Name] {
-			errs = append(errs, fmt.Errorf("two nodes are called %q", n.Name))
+			errs = append(errs, fmt.Errorf("two nodes have the name %q", n.Name))
 		}
 		names[n.Name] = true
 		for _, p := range n.PodCIDRs {
 			if err := checkPrefix(p); err != nil {
-				errs = append(errs, fmt.Errorf("of node %s: %w", n.Name, err))
+				errs = append(errs, fmt.Errorf("node %s: %w", n.Name, err))
 			}
 		}
 		if len(n.Addresses) == 0 {
@@ -71,7 +74,7 @@ func (in Input) check() error {
 		}
 		for _, a := range slices.Concat(n.Addresses, n.External) {
 			if !a.IsValid() || a.Is4In6() || a.Zone() != "" {
-				errs = append(errs, fmt.Errorf("node %s has the address %q, which is not a plain one", n.Name, a))
+				errs = append(errs, fmt.Errorf("node %s has the invalid address %q", n.Name, a))
 			}
 		}
 	}
@@ -81,12 +84,12 @@ func (in Input) check() error {
 		}
 	}
 	if !slices.Contains(in.Gateways, in.Active) {
-		errs = append(errs, fmt.Errorf("node %q is active and not among the gateways", in.Active))
+		errs = append(errs, fmt.Errorf("the active node %q is not among the gateways", in.Active))
 	}
 	return errors.Join(errs...)
 }
 
-// checkTunnel tells what is wrong with what is the gateway's own.
+// checkTunnel returns an error if the gateway's own values are invalid.
 func (in Input) checkTunnel() error {
 	if in.PrivateKey == (PrivateKey{}) {
 		return errors.New("the gateway has no private key")
@@ -94,41 +97,40 @@ func (in Input) checkTunnel() error {
 	return nil
 }
 
-// checkPrefix tells why a range cannot be anybody's.
+// checkPrefix returns an error if a range cannot belong to a cluster.
 func checkPrefix(p netip.Prefix) error {
 	switch {
 	case !p.IsValid():
 		return errors.New("a CIDR is malformed")
 	case p != p.Masked():
-		return fmt.Errorf("%s has bits set beyond its length; %s is meant, perhaps", p, p.Masked())
+		return fmt.Errorf("%s has bits set beyond its length, unlike %s", p, p.Masked())
 	case p.Bits() == 0:
 		return fmt.Errorf("%s is the default route", p)
 	}
 	if i := slices.IndexFunc(forbidden, p.Overlaps); i >= 0 {
-		return fmt.Errorf("%s overlaps %s, which is nobody's to announce", p, forbidden[i])
+		return fmt.Errorf("%s overlaps %s, which no cluster may announce", p, forbidden[i])
 	}
 	return nil
 }
 
-// accepted returns the peers that can be served, in the order of their cluster
-// ids, and why the others cannot. Of two that exclude each other the first one
-// in this order is served.
+// accepted returns the peers that can be served, sorted by cluster ID, and the refusals of the others. Of peers
+// that exclude each other the first one in this order is served.
 func (in Input) accepted() ([]Peer, []Refusal) {
 	peers := slices.Clone(in.Peers)
 	slices.SortStableFunc(peers, func(a, b Peer) int { return cmp.Compare(a.ClusterID, b.ClusterID) })
 	var served []Peer
 	var refused []Refusal
-	taken := newTaken(in)
+	claims := newClaims(in)
 	for _, p := range peers {
 		err := checkPeer(p)
 		if err == nil {
-			err = taken.outside(p)
+			err = claims.checkEndpoint(p)
 		}
 		if err == nil {
-			p.Remote, err = answerable(p)
+			p.Remote, err = reachableCIDRs(p)
 		}
 		if err == nil {
-			err = taken.take(p)
+			err = claims.claim(p)
 		}
 		if err != nil {
 			refused = append(refused, Refusal{ClusterID: p.ClusterID, Reason: err.Error()})
@@ -139,9 +141,9 @@ func (in Input) accepted() ([]Peer, []Refusal) {
 	return served, refused
 }
 
-// answerable are a peer's CIDRs of the families in which it sees something of
-// ours: of two clusters, one has IPv6 beside IPv4, perhaps, and the other has not.
-func answerable(p Peer) ([]netip.Prefix, error) {
+// reachableCIDRs returns a peer's CIDRs of the families in which the peer also has local CIDRs: only one of the
+// clusters may be dual-stack. It fails if there are none.
+func reachableCIDRs(p Peer) ([]netip.Prefix, error) {
 	var cidrs []netip.Prefix
 	for _, r := range p.Remote {
 		if p.representative(familyOfPrefix(r)).IsValid() {
@@ -150,13 +152,12 @@ func answerable(p Peer) ([]netip.Prefix, error) {
 	}
 	if len(cidrs) == 0 && len(p.Remote) > 0 {
 		f := familyOfPrefix(p.Remote[0])
-		return nil, fmt.Errorf("it sees nothing of ours that is %s, as its %s is", f, p.Remote[0])
+		return nil, fmt.Errorf("it has no local CIDR in the family %s of its %s", f, p.Remote[0])
 	}
 	return cidrs, nil
 }
 
-// sorted returns a peer with its lists in one order. Local keeps its own: the
-// first one of a family has a meaning.
+// sorted returns a peer with sorted lists, except Local, in which the first CIDR of a family has a meaning.
 func sorted(p Peer) Peer {
 	p.Remote = slices.Clone(p.Remote)
 	slices.SortFunc(p.Remote, ComparePrefix)
@@ -172,32 +173,32 @@ func sorted(p Peer) Peer {
 	return p
 }
 
-// calls are how many different things a peer may call by its mappings.
-func calls(mappings []Mapping) int {
-	all := 0
+// countTargets returns the number of rules that mappings need.
+func countTargets(mappings []Mapping) int {
+	count := 0
 	for _, m := range mappings {
-		all += max(len(m.Ports), 1)
+		count += max(len(m.Ports), 1)
 	}
-	return all
+	return count
 }
 
-// checkPeer tells what is wrong with a peer by itself.
+// checkPeer returns an error if a peer is invalid by itself.
 func checkPeer(p Peer) error {
 	switch {
 	case p.ClusterID == "":
-		return errors.New("it has no cluster id")
+		return errors.New("it has no cluster ID")
 	case p.PublicKey == PublicKey{}:
 		return errors.New("it has no public key")
 	case p.MTU != 0 && (p.MTU < minMTU || p.MTU > maxMTU):
 		return fmt.Errorf("its MTU %d is not between %d and %d", p.MTU, minMTU, maxMTU)
 	case p.PathMTU != 0 && (p.PathMTU < minMTU || p.PathMTU > maxMTU):
-		return fmt.Errorf("the MTU of the way to it, %d, is not between %d and %d", p.PathMTU, minMTU, maxMTU)
-	case len(p.Remote) == 0 && !p.Control.wanted():
+		return fmt.Errorf("its path MTU %d is not between %d and %d", p.PathMTU, minMTU, maxMTU)
+	case len(p.Remote) == 0 && !p.Control.enabled():
 		return errors.New("it has no CIDRs")
 	case len(p.Remote) > maxPeerCIDRs || len(p.Local) > maxPeerCIDRs:
 		return fmt.Errorf("it has more than %d CIDRs", maxPeerCIDRs)
-	case calls(p.Mappings) > maxPeerMappings:
-		return fmt.Errorf("it has more than %d mappings, or ports of mappings", maxPeerMappings)
+	case countTargets(p.Mappings) > maxPeerMappings:
+		return fmt.Errorf("its mappings have more than %d ports", maxPeerMappings)
 	}
 	for _, r := range p.Remote {
 		if err := checkPrefix(r); err != nil {
@@ -206,17 +207,18 @@ func checkPeer(p Peer) error {
 	}
 	if e := p.Endpoint; e != (netip.AddrPort{}) {
 		a := e.Addr()
-		if !a.IsValid() || a.Zone() != "" || e.Port() == 0 || slices.ContainsFunc(forbidden, func(f netip.Prefix) bool { return f.Contains(a) }) {
-			return fmt.Errorf("its endpoint %s cannot be called", e)
+		if !a.IsValid() || a.Zone() != "" || e.Port() == 0 ||
+			slices.ContainsFunc(forbidden, func(f netip.Prefix) bool { return f.Contains(a) }) {
+			return fmt.Errorf("its endpoint %s is not a valid destination", e)
 		}
 		if slices.ContainsFunc(p.Remote, func(r netip.Prefix) bool { return r.Contains(a) }) {
-			return fmt.Errorf("its endpoint %s lies within its own CIDRs, behind the tunnel", e)
+			return fmt.Errorf("its endpoint %s is in its own CIDRs, behind the tunnel", e)
 		}
 	}
 	return checkLocal(p)
 }
 
-// checkLocal tells what is wrong with what a peer sees of us.
+// checkLocal returns an error if the local CIDRs or mappings of a peer are invalid.
 func checkLocal(p Peer) error {
 	for _, r := range p.Local {
 		for _, prefix := range []netip.Prefix{r.CIDR, r.Mapped} {
@@ -231,7 +233,7 @@ func checkLocal(p Peer) error {
 	for i, a := range p.Local {
 		for _, b := range p.Local[:i] {
 			if a.Mapped.Overlaps(b.Mapped) || a.CIDR.Overlaps(b.CIDR) {
-				return fmt.Errorf("our %s, seen as %s, overlaps %s, seen as %s", a.CIDR, a.Mapped, b.CIDR, b.Mapped)
+				return fmt.Errorf("local %s, remapped to %s, overlaps %s, remapped to %s", a.CIDR, a.Mapped, b.CIDR, b.Mapped)
 			}
 		}
 	}
@@ -239,7 +241,7 @@ func checkLocal(p Peer) error {
 	for _, m := range p.Mappings {
 		for _, a := range []netip.Addr{m.Seen, m.Target} {
 			if !a.IsValid() || a.Zone() != "" || a.Is4In6() || checkPrefix(host(a)) != nil {
-				return fmt.Errorf("the mapping of %s to %s is not between addresses of hosts", m.Seen, m.Target)
+				return fmt.Errorf("the mapping of %s to %s is not between host addresses", m.Seen, m.Target)
 			}
 		}
 		if m.Seen.Is4() != m.Target.Is4() {
@@ -254,76 +256,79 @@ func checkLocal(p Peer) error {
 		}
 		for _, port := range m.Ports {
 			if !slices.Contains(protocols, port.Protocol) || port.Number == 0 {
-				return fmt.Errorf("the mapping of %s has a port %d of %q, which is none", m.Seen, port.Number, port.Protocol)
+				return fmt.Errorf("the mapping of %s has the invalid port %d of protocol %q", m.Seen, port.Number, port.Protocol)
 			}
 		}
 	}
 	return nil
 }
 
-// taken is what no further peer may claim.
-type taken struct {
-	own      ranges
-	remote   ranges
-	within   []netip.Prefix        // ranges of ours that no gateway of a peer is in
-	nodes    map[netip.Addr]string // our nodes, by their addresses
-	clusters map[string]bool
-	keys     map[PublicKey]string
+// claims holds the ranges, IDs and keys that no further peer may have.
+type claims struct {
+	local       ranges
+	remote      ranges
+	unreachable []netip.Prefix        // local ranges in which no peer's endpoint may be
+	nodes       map[netip.Addr]string // names of the local nodes by address
+	clusters    map[string]bool
+	keys        map[PublicKey]string
 }
 
-func newTaken(in Input) *taken {
-	t := &taken{
-		within: slices.Concat(in.PodCIDRs, in.Virtual), nodes: make(map[netip.Addr]string),
+func newClaims(in Input) *claims {
+	t := &claims{
+		unreachable: slices.Concat(in.PodCIDRs, in.Virtual), nodes: make(map[netip.Addr]string),
 		clusters: make(map[string]bool), keys: make(map[PublicKey]string),
 	}
 	type block struct {
 		prefix netip.Prefix
-		whose  string
+		owner  string
 	}
-	var own []block
+	var blocks []block
 	for _, p := range slices.Concat(in.PodCIDRs, in.Virtual, in.Reserved) {
-		own = append(own, block{p, "ourselves"})
+		blocks = append(blocks, block{p, "the local cluster"})
 	}
 	for _, n := range in.Nodes {
 		for _, p := range n.PodCIDRs {
-			own = append(own, block{p, "our node " + n.Name})
+			blocks = append(blocks, block{p, "local node " + n.Name})
 		}
 		for _, a := range slices.Concat(n.Addresses, n.External) {
-			own = append(own, block{host(a), "our node " + n.Name})
+			blocks = append(blocks, block{host(a), "local node " + n.Name})
 			t.nodes[a] = n.Name
 		}
 	}
-	slices.SortFunc(own, func(a, b block) int { return cmp.Or(ComparePrefix(a.prefix, b.prefix), cmp.Compare(a.whose, b.whose)) })
-	for _, r := range own {
-		// In this order what lies within another one comes after it.
-		if last := len(t.own.prefixes) - 1; last < 0 || !t.own.prefixes[last].Overlaps(r.prefix) {
-			t.own.prefixes, t.own.owners = append(t.own.prefixes, r.prefix), append(t.own.owners, r.whose)
+	slices.SortFunc(
+		blocks,
+		func(a, b block) int { return cmp.Or(ComparePrefix(a.prefix, b.prefix), cmp.Compare(a.owner, b.owner)) },
+	)
+	for _, r := range blocks {
+		// In this order, a range follows the range that contains it.
+		if last := len(t.local.prefixes) - 1; last < 0 || !t.local.prefixes[last].Overlaps(r.prefix) {
+			t.local.prefixes, t.local.owners = append(t.local.prefixes, r.prefix), append(t.local.owners, r.owner)
 		}
 	}
 	return t
 }
 
-// outside tells why a peer cannot be called where it wants to be: packets of our
-// gateway, to a port that the peer has chosen, would go to something of ours. What
-// else is reserved may well be a network that the peer's nodes are on, too.
-func (t *taken) outside(p Peer) error {
+// checkEndpoint returns an error if the peer's endpoint is local: a peer must not make the gateway send packets
+// to a local address and port. Endpoints in other reserved ranges are valid, as the peer's nodes may share that
+// network.
+func (t *claims) checkEndpoint(p Peer) error {
 	if !p.Endpoint.IsValid() || p.EndpointLearned {
 		return nil
 	}
 	a := p.Endpoint.Addr()
-	if name, ours := t.nodes[a]; ours {
-		return fmt.Errorf("its endpoint %s is our node %s", p.Endpoint, name)
+	if name, found := t.nodes[a]; found {
+		return fmt.Errorf("its endpoint %s is local node %s", p.Endpoint, name)
 	}
-	if i := slices.IndexFunc(t.within, func(r netip.Prefix) bool { return r.Contains(a) }); i >= 0 {
-		return fmt.Errorf("its endpoint %s lies within our own %s", p.Endpoint, t.within[i])
+	if i := slices.IndexFunc(t.unreachable, func(r netip.Prefix) bool { return r.Contains(a) }); i >= 0 {
+		return fmt.Errorf("its endpoint %s is in the local range %s", p.Endpoint, t.unreachable[i])
 	}
 	return nil
 }
 
-// take notes what a peer has, all of it or nothing.
-func (t *taken) take(p Peer) error {
+// claim adds the values of a peer, or returns an error and adds nothing if one of them is taken.
+func (t *claims) claim(p Peer) error {
 	if t.clusters[p.ClusterID] {
-		return errors.New("another peer has its cluster id")
+		return errors.New("another peer has its cluster ID")
 	}
 	if other, ok := t.keys[p.PublicKey]; ok {
 		return fmt.Errorf("cluster %s has its public key", other)
@@ -334,8 +339,8 @@ func (t *taken) take(p Peer) error {
 				return fmt.Errorf("its %s overlaps its %s", r, other)
 			}
 		}
-		if own, whose, found := t.own.overlapping(r); found {
-			return fmt.Errorf("its %s overlaps %s of %s", r, own, whose)
+		if local, owner, found := t.local.overlapping(r); found {
+			return fmt.Errorf("its %s overlaps %s of %s", r, local, owner)
 		}
 		if other, id, found := t.remote.overlapping(r); found {
 			return fmt.Errorf("its %s overlaps %s of cluster %s", r, other, id)
@@ -348,17 +353,14 @@ func (t *taken) take(p Peer) error {
 	return nil
 }
 
-// ranges holds disjoint prefixes in order, so that an overlap is found without
-// looking at all of them.
+// ranges holds disjoint prefixes in order, for overlap checks by binary search.
 type ranges struct {
 	prefixes []netip.Prefix
 	owners   []string
 }
 
-// overlapping returns one of the held prefixes that overlaps another one.
-// Prefixes either nest or are disjoint: a prefix that overlaps begins at or
-// before the last address, and only the one before and the one at the place
-// where p belongs can.
+// overlapping returns a prefix in the set that overlaps p, and its owner. Prefixes either nest or are disjoint,
+// so that only the ones directly before and at the position of p can overlap it.
 func (r *ranges) overlapping(p netip.Prefix) (netip.Prefix, string, bool) {
 	at, _ := slices.BinarySearchFunc(r.prefixes, p, ComparePrefix)
 	for i := max(at-1, 0); i <= at && i < len(r.prefixes); i++ {

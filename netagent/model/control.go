@@ -8,31 +8,29 @@ import (
 	"net/netip"
 )
 
-// ControlPort is the TCP port of a gateway's control address, where a peer
-// reaches the API server of this cluster, and nothing else.
+// ControlPort is the TCP port of a gateway's control address, on which peers reach the API server of its
+// cluster.
 const ControlPort = 5877
 
-// controlMTU is what IPv6 asks of every link: what is agreed upon comes later,
-// and what is on the way nobody knows yet.
+// controlMTU is the minimum MTU of IPv6, which every path supports: the MTU agreed upon and the path MTU are not
+// available yet.
 const controlMTU = minMTU
 
-// controlPrefix is where the control addresses of all gateways are. No peer may
-// announce any of it.
+// controlPrefix contains the control addresses of all gateways. Peers must not announce any part of it.
 var controlPrefix = netip.MustParsePrefix("fd6c:6971:6f00::/48")
 
-// Control says what of the control plane goes through the tunnel to a peer.
+// Control selects the control plane traffic that the tunnel to a peer carries.
 type Control struct {
-	// Serve lets the peer reach our API server by the tunnel, and Call lets us
-	// reach the peer's.
+	// Serve lets the peer reach the local API server; Call lets local controllers reach the peer's.
 	Serve, Call bool
 }
 
-// wanted tells whether any of it does.
-func (c Control) wanted() bool { return c.Serve || c.Call }
+// enabled reports whether the tunnel carries any control plane traffic.
+func (c Control) enabled() bool { return c.Serve || c.Call }
 
-// ControlAddress is where the gateway with a key is reached through its tunnels
-// before anything else is agreed upon: 80 bits of the hash of the key make it
-// nobody else's, and whoever knows the key knows it.
+// ControlAddress returns the IPv6 address at which the gateway with a public key is reached through its tunnels.
+// It holds 80 bits of the key's hash, so that it is unique and both sides can compute it before anything is
+// agreed upon.
 func ControlAddress(key PublicKey) netip.Addr {
 	a := controlPrefix.Addr().As16()
 	sum := sha256.Sum256(key[:])
@@ -40,37 +38,46 @@ func ControlAddress(key PublicKey) netip.Addr {
 	return netip.AddrFrom16(a)
 }
 
-// controlled are the peers whose tunnels carry some of the control plane.
-func controlled(peers []Peer) []Peer {
+// controlPeers returns the peers whose tunnels carry control plane traffic.
+func controlPeers(peers []Peer) []Peer {
 	var some []Peer
 	for _, p := range peers {
-		if p.Control.wanted() {
+		if p.Control.enabled() {
 			some = append(some, p)
 		}
 	}
 	return some
 }
 
-// control adds what lets the control plane through the tunnels, in IPv6,
-// whatever families the pods have. Where no peer asks for it there is nothing.
+// control adds addresses and routes of the control plane to the gateway's namespace. They are IPv6,
+// independently of the pods' families.
 func (v *view) control(s *State, peers []Peer) {
 	if len(peers) == 0 {
 		return
 	}
 	s.Addresses = append(s.Addresses, Address{Link: TunnelLink, Addr: ControlAddress(v.in.PrivateKey.Public())})
 	for _, p := range peers {
-		s.Routes = append(s.Routes, Route{Table: MainTable, Dst: host(ControlAddress(p.PublicKey)), Link: TunnelLink, MTU: controlMTU})
+		s.Routes = append(
+			s.Routes,
+			Route{Table: MainTable, Dst: host(ControlAddress(p.PublicKey)), Link: TunnelLink, MTU: controlMTU},
+		)
 	}
 }
 
-// admitControl lets those peers call our control port that are served, before
-// the rules that drop what nobody was told of. What comes from the node is not
-// for these addresses: it would reach the other gateways.
+// admitControl adds rules that accept connections of served peers to the local control port, before the rules
+// that drop the rest. Packets from the node to control addresses are dropped, as they would reach the gateways
+// of peers.
 func (v *view) admitControl(admit *Chain, peers []Peer) {
 	self := ControlAddress(v.in.PrivateKey.Public())
 	for _, p := range peers {
 		if p.Control.Serve {
-			admit.add("-s %s -d %s -i %s -p tcp -m tcp --dport %d -j ACCEPT", host(ControlAddress(p.PublicKey)), host(self), TunnelLink, ControlPort)
+			admit.add(
+				"-s %s -d %s -i %s -p tcp -m tcp --dport %d -j ACCEPT",
+				host(ControlAddress(p.PublicKey)),
+				host(self),
+				TunnelLink,
+				ControlPort,
+			)
 		}
 	}
 	if len(peers) > 0 {

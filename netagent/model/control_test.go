@@ -15,7 +15,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-func TestAControlAddressIsMadeOfTheKeyAlone(t *testing.T) {
+func TestControlAddressIsDerivedFromThePublicKey(t *testing.T) {
 	for _, test := range []struct {
 		key  PublicKey
 		want string
@@ -24,12 +24,12 @@ func TestAControlAddressIsMadeOfTheKeyAlone(t *testing.T) {
 		{PublicKey{3}, "fd6c:6971:6f00:91d3:827f:52f:5a4b:44d5"},
 	} {
 		if got := ControlAddress(test.key); got != addr(test.want) {
-			t.Errorf("the control address of %s is %s, not %s", test.key, got, test.want)
+			t.Errorf("ControlAddress(%s) = %s, want %s", test.key, got, test.want)
 		}
 	}
 }
 
-func TestAPublicKeyGoesWithThePrivateOne(t *testing.T) {
+func TestPublicKeyIsDerivedFromThePrivateKey(t *testing.T) {
 	key, err := ecdh.X25519().NewPrivateKey(append(make([]byte, 31), 64))
 	if err != nil {
 		t.Fatal(err)
@@ -38,29 +38,34 @@ func TestAPublicKeyGoesWithThePrivateOne(t *testing.T) {
 		t.Errorf("the public key is %s", got)
 	}
 	if before, clamped := (PrivateKey{1}).Public(), (PrivateKey{1}).clamped().Public(); before != clamped {
-		t.Errorf("a key and what WireGuard makes of it have different public keys: %s, %s", before, clamped)
+		t.Errorf("a key and its clamped key have different public keys: %s, %s", before, clamped)
 	}
 }
 
-// controlOnly is a peer with which nothing is agreed upon yet.
+// controlOnly returns a peer with which nothing but the control plane is set up.
 func controlOnly(c Control) Peer {
 	p := milan()
 	p.Local, p.Remote, p.Mappings, p.MTU, p.Control = nil, nil, nil, 0, c
 	return p
 }
 
-func TestATunnelCarriesTheControlPlaneBeforeAnythingElseIsAgreedUpon(t *testing.T) {
+func TestTunnelCarriesTheControlPlaneBeforeCIDRsAreAgreedUpon(t *testing.T) {
 	self, peer := ControlAddress(PrivateKey{1}.Public()), ControlAddress(PublicKey{2})
-	admitted := fmt.Sprintf("mangle -A LIQO-PREROUTING -s %s/128 -d %s/128 -i liqo.wg -p tcp -m tcp --dport 5877 -j ACCEPT\n", peer, self)
+	admitted := fmt.Sprintf(
+		"mangle -A LIQO-PREROUTING -s %s/128 -d %s/128 -i liqo.wg -p tcp -m tcp --dport 5877 -j ACCEPT\n", peer, self,
+	)
 	for _, test := range []struct {
 		name    string
 		control Control
 		pods    []netip.Prefix
 		admits  string
 	}{
-		{"to one that is served", Control{Serve: true}, []netip.Prefix{prefix("10.0.0.0/16")}, admitted},
-		{"to one that is called", Control{Call: true}, []netip.Prefix{prefix("10.0.0.0/16")}, ""},
-		{"both ways", Control{Serve: true, Call: true}, []netip.Prefix{prefix("10.0.0.0/16"), prefix("fd10::/48")}, admitted},
+		{"serve", Control{Serve: true}, []netip.Prefix{prefix("10.0.0.0/16")}, admitted},
+		{"call", Control{Call: true}, []netip.Prefix{prefix("10.0.0.0/16")}, ""},
+		{
+			"serve and call", Control{Serve: true, Call: true}, []netip.Prefix{prefix("10.0.0.0/16"), prefix("fd10::/48")},
+			admitted,
+		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			in := rome("rome-1")
@@ -86,13 +91,17 @@ mangle -A LIQO-FORWARD -p tcp -m tcp --tcp-flags SYN,RST SYN -j TCPMSS --clamp-m
 			if !slices.Contains(inside.Addresses, Address{Link: TunnelLink, Addr: self}) {
 				t.Errorf("the gateway has no control address: %v", inside.Addresses)
 			}
-			if route := (Route{Table: MainTable, Dst: host(peer), Link: TunnelLink, MTU: 1280}); !slices.Contains(inside.Routes, route) {
-				t.Errorf("no way to the peer's control address: %v", inside.Routes)
+			if route := (Route{
+				Table: MainTable, Dst: host(peer), Link: TunnelLink, MTU: 1280,
+			}); !slices.Contains(inside.Routes, route) {
+				t.Errorf("no route to the peer's control address: %v", inside.Routes)
 			}
 			if !slices.Contains(inside.Sysctls, Sysctl{"net/ipv6/conf/liqo.wg/disable_ipv6", "0"}) {
-				t.Errorf("nothing sees to it that there is IPv6: %v", inside.Sysctls)
+				t.Errorf("IPv6 is not enabled: %v", inside.Sysctls)
 			}
-			want := []TunnelPeer{{PublicKey: PublicKey{2}, Endpoint: milan().Endpoint, Keepalive: keepalive, AllowedIPs: []netip.Prefix{host(peer)}}}
+			want := []TunnelPeer{
+				{PublicKey: PublicKey{2}, Endpoint: milan().Endpoint, Keepalive: keepalive, AllowedIPs: []netip.Prefix{host(peer)}},
+			}
 			if diff := cmp.Diff(want, inside.Tunnel.Peers, values); diff != "" {
 				t.Errorf("peers (-want +got):\n%s", diff)
 			}
@@ -100,13 +109,15 @@ mangle -A LIQO-FORWARD -p tcp -m tcp --tcp-flags SYN,RST SYN -j TCPMSS --clamp-m
 	}
 }
 
-func TestWithoutAControlPlaneInTheTunnelThereIsNoneOfIt(t *testing.T) {
+func TestDisabledControlPlaneLeavesNoTrace(t *testing.T) {
 	_, inside, _, err := Gateway(rome("rome-1"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if text := fmt.Sprint(inside); strings.Contains(text, "fd6c:6971:6f00") || strings.Contains(text, fmt.Sprint(ControlPort)) {
-		t.Errorf("there is some: %s", text)
+	if text := fmt.Sprint(inside); strings.Contains(text, "fd6c:6971:6f00") || strings.Contains(
+		text, fmt.Sprint(ControlPort),
+	) {
+		t.Errorf("control plane found in: %s", text)
 	}
 	in := rome("rome-1")
 	in.Peers = []Peer{controlOnly(Control{})}
@@ -115,7 +126,7 @@ func TestWithoutAControlPlaneInTheTunnelThereIsNoneOfIt(t *testing.T) {
 	}
 }
 
-func TestNobodyAnnouncesControlAddresses(t *testing.T) {
+func TestPeersCannotAnnounceControlAddresses(t *testing.T) {
 	in := rome("rome-1")
 	in.Peers[0].Remote = append(in.Peers[0].Remote, prefix("fd6c:6971:6f00:1::/64"))
 	if _, _, refused, _ := Gateway(in); len(refused) != 1 || !strings.Contains(refused[0].Reason, "fd6c:6971:6f00::/48") {
@@ -123,7 +134,7 @@ func TestNobodyAnnouncesControlAddresses(t *testing.T) {
 	}
 }
 
-func TestRoutesOfNodesDoNotLeadToControlAddresses(t *testing.T) {
+func TestNodesHaveNoRoutesToControlAddresses(t *testing.T) {
 	in := rome("rome-2")
 	in.Peers = []Peer{controlOnly(Control{Serve: true, Call: true})}
 	s, refused, err := RouteAgent(in)
@@ -131,13 +142,13 @@ func TestRoutesOfNodesDoNotLeadToControlAddresses(t *testing.T) {
 		t.Fatal(refused, err)
 	}
 	if text := fmt.Sprint(s); strings.Contains(text, "fd6c:6971:6f00") {
-		t.Errorf("there is a way: %s", text)
+		t.Errorf("control address found in: %s", text)
 	}
 }
 
-// Whoever else is a peer: one is admitted to our control port if it is served,
-// from its own control address, and no two have one.
-func TestEachPeerHasOneControlAddress(t *testing.T) {
+// For any set of peers, a peer is admitted to the control port if it is served, from its own control address,
+// which is unique.
+func TestEachPeerIsAdmittedFromItsOwnControlAddress(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		in := anyInput(t)
 		in.Node, in.Active = "rome-1", "rome-1"
@@ -156,18 +167,18 @@ func TestEachPeerHasOneControlAddress(t *testing.T) {
 			if isRefused {
 				continue
 			}
-			if carries := slices.Contains(inside.Tunnel.Peers[at].AllowedIPs, control); carries != p.Control.wanted() {
-				t.Fatalf("%s: %+v, and allowed are %v", p.ClusterID, p.Control, inside.Tunnel.Peers[at].AllowedIPs)
+			if carries := slices.Contains(inside.Tunnel.Peers[at].AllowedIPs, control); carries != p.Control.enabled() {
+				t.Fatalf("%s: %+v, allowed IPs %v", p.ClusterID, p.Control, inside.Tunnel.Peers[at].AllowedIPs)
 			}
 			if admitted := strings.Contains(rules, fmt.Sprintf("-s %s -d ", control)); admitted != p.Control.Serve {
-				t.Fatalf("%s: %+v, and admitted is %v", p.ClusterID, p.Control, admitted)
+				t.Fatalf("%s: %+v, admitted: %v", p.ClusterID, p.Control, admitted)
 			}
 			if seen[control] {
-				t.Fatalf("%s is another peer's", control)
+				t.Fatalf("%s belongs to another peer", control)
 			}
 			seen[control] = true
 			if !slices.IsSortedFunc(inside.Tunnel.Peers[at].AllowedIPs, ComparePrefix) {
-				t.Fatalf("in another order each time: %v", inside.Tunnel.Peers[at].AllowedIPs)
+				t.Fatalf("unsorted allowed IPs: %v", inside.Tunnel.Peers[at].AllowedIPs)
 			}
 		}
 	})

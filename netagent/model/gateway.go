@@ -9,12 +9,11 @@ import (
 	"time"
 )
 
-// Gateway returns what a gateway must hold on its node, and within its own
-// namespace. It returns the peers that it leaves out, and an error where the
-// cluster's own values make no sense.
+// Gateway returns the state of a gateway on its node (host) and inside of its own namespace, and the peers that
+// are refused. It fails if the cluster's own values are invalid.
 //
-// One that stands by holds everything but the peers of its tunnel: with the
-// same key it would draw their packets. It takes over by adding them.
+// A standby gateway has everything but the peers of its tunnel: with the same key it would attract their
+// packets. It takes over by adding the peers.
 func Gateway(in Input) (host, inside State, refused []Refusal, err error) {
 	v, err := in.view()
 	if err == nil {
@@ -42,7 +41,8 @@ func (v *view) gatewayHost() State {
 
 func (v *view) gatewayInside(peers []Peer) State {
 	s := State{
-		// Peers bring IPv6 along where the pods have none, and take it away again.
+		// IPv6 is owned even if the pods have none: peers with control plane traffic need it, and it must be removed
+		// with them.
 		Scope: Scope{Links: []string{GatewayLink, TunnelLink}, Routing: true, Families: []Family{IPv4, IPv6}},
 		Links: []Link{
 			{Name: GatewayLink, Kind: VethEnd, MTU: v.in.MTU, MAC: gatewayMAC},
@@ -52,21 +52,23 @@ func (v *view) gatewayInside(peers []Peer) State {
 	}
 	for _, f := range v.families {
 		s.Neighbors = append(s.Neighbors, Neighbor{Link: GatewayLink, Addr: vethHop(hostHop, hostMAC, f), MAC: hostMAC})
-		s.Routes = append(s.Routes, Route{Table: MainTable, Dst: anywhere(f), Via: vethHop(hostHop, hostMAC, f), Link: GatewayLink})
+		s.Routes = append(
+			s.Routes, Route{Table: MainTable, Dst: defaultRoute(f), Via: vethHop(hostHop, hostMAC, f), Link: GatewayLink},
+		)
 		s.Sysctls = append(s.Sysctls, insideSysctls(f)...)
 		s.Addresses = append(s.Addresses, Address{Link: TunnelLink, Addr: GatewaySelf(f)})
 	}
 	for _, p := range peers {
-		mtu := v.in.passes(p)
+		mtu := v.in.routeMTU(p)
 		if mtu == v.in.tunnelMTU() {
 			mtu = 0
 		}
-		remote := v.served(p.Remote)
+		remote := v.inFamilies(p.Remote)
 		for _, r := range remote {
 			s.Routes = append(s.Routes, Route{Table: MainTable, Dst: r, Link: TunnelLink, MTU: mtu})
 		}
 		allowed := remote
-		if p.Control.wanted() {
+		if p.Control.enabled() {
 			allowed = append(allowed, host(ControlAddress(p.PublicKey)))
 			slices.SortFunc(allowed, ComparePrefix)
 		}
@@ -76,9 +78,9 @@ func (v *view) gatewayInside(peers []Peer) State {
 			})
 		}
 	}
-	v.control(&s, controlled(peers))
+	v.control(&s, controlPeers(peers))
 	families := v.families
-	if len(controlled(peers)) > 0 && !slices.Contains(families, IPv6) {
+	if len(controlPeers(peers)) > 0 && !slices.Contains(families, IPv6) {
 		families = []Family{IPv4, IPv6}
 		s.Sysctls = append(s.Sysctls, linkSysctls(TunnelLink, []Family{IPv6})...)
 	}
@@ -89,14 +91,13 @@ func (v *view) gatewayInside(peers []Peer) State {
 	return s
 }
 
-// keepalive is how often a word is sent on an idle tunnel: often enough for
-// what translates addresses on the way, which forgets after half a minute. The
-// first one follows at once when a gateway takes over, and by it the peer learns
-// where to send to from now on.
+// keepalive is the interval of keepalives on an idle tunnel: less than the 30 seconds after which NAT devices on
+// the path may forget it. The first one is sent at once when a gateway takes over, so that the peer learns the
+// new endpoint.
 const keepalive = 25 * time.Second
 
-// keepalive is how often a peer gets a word; 0 of one that is called nowhere: it
-// would take a handshake that nobody gets, again and again.
+// keepalive returns the keepalive interval for a peer; 0 for a peer without an endpoint, for which handshakes
+// cannot be initiated.
 func (p Peer) keepalive() time.Duration {
 	if !p.Endpoint.IsValid() {
 		return 0
@@ -104,8 +105,8 @@ func (p Peer) keepalive() time.Duration {
 	return keepalive
 }
 
-// representative is the address that a peer sees for whatever of us is no pod:
-// the first one of what it sees of a family, which no pod ever has.
+// representative returns the address that represents everything local that is not a pod to the peer: the first
+// address of the first remapped CIDR of the family, which no pod has. It is invalid if the peer has none.
 func (p Peer) representative(f Family) netip.Addr {
 	for _, r := range p.Local {
 		if familyOfPrefix(r.Mapped) == f {
@@ -115,7 +116,7 @@ func (p Peer) representative(f Family) netip.Addr {
 	return netip.Addr{}
 }
 
-// insideSysctls make a router of the gateway's namespace, which is ours alone.
+// insideSysctls makes the gateway's namespace a router. The namespace is owned as a whole.
 func insideSysctls(f Family) []Sysctl {
 	if f == IPv4 {
 		settings := []Sysctl{{"net/ipv4/ip_forward", "1"}}
@@ -131,19 +132,18 @@ func insideSysctls(f Family) []Sysctl {
 	return settings
 }
 
-func anywhere(f Family) netip.Prefix {
+func defaultRoute(f Family) netip.Prefix {
 	if f == IPv4 {
 		return netip.PrefixFrom(netip.IPv4Unspecified(), 0)
 	}
 	return netip.PrefixFrom(netip.IPv6Unspecified(), 0)
 }
 
-// sortState puts what has no order of its own into one, so that equal states
-// are equal values.
+// sortState sorts the lists without a meaningful order, so that equal states are equal values.
 func sortState(s *State) {
 	slices.SortFunc(s.Addresses, func(a, b Address) int { return a.Addr.Compare(b.Addr) })
 	slices.SortFunc(s.Neighbors, func(a, b Neighbor) int { return a.Addr.Compare(b.Addr) })
-	slices.SortFunc(s.Forwards, func(a, b Forward) int { return a.Node.Compare(b.Node) })
+	slices.SortFunc(s.FDBEntries, func(a, b FDBEntry) int { return a.Node.Compare(b.Node) })
 	slices.SortFunc(s.Routes, func(a, b Route) int {
 		if a.Table != b.Table {
 			return a.Table - b.Table

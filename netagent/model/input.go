@@ -9,26 +9,23 @@ import (
 	"liqo.io/federation/apiserver/netmap"
 )
 
-// Input is everything that the state of a node follows from.
+// Input is everything from which the state of a node is computed.
 type Input struct {
-	// Node is the name of the node that is computed for.
+	// Node is the name of the node to compute the state for.
 	Node string
-	// Nodes are all nodes of the cluster, this one among them.
+	// Nodes are all nodes of the cluster, including Node.
 	Nodes []Node
-	// Gateways are the nodes that run a gateway, the active one and those that
-	// stand by; Active is the one that the traffic goes through.
+	// Gateways are the nodes that run a gateway, active or standby; Active is the node of the active one.
 	Gateways []string
 	Active   string
-	// PodCIDRs are those of the whole cluster; their families are the families
-	// that are set up.
+	// PodCIDRs are the pod CIDRs of the cluster. Their families are the families that are configured.
 	PodCIDRs []netip.Prefix
-	// Virtual are ranges of the cluster that no machine has an address of, as those
-	// of Services. Reserved are others, of machines. No peer may announce either, and
-	// none is called in Virtual.
+	// Virtual are local ranges without machines in them, for example that of Services; Reserved are further local
+	// ranges. Peers must not announce either, and their endpoints must not be in Virtual.
 	Virtual, Reserved []netip.Prefix
-	// MTU is that of the network between the nodes, in bytes.
+	// MTU is the MTU of the network between the nodes, in bytes.
 	MTU int
-	// Port is the UDP port of the gateways. PrivateKey only Gateway needs.
+	// Port is the UDP port of the gateways. PrivateKey is required by Gateway only.
 	Port       int
 	PrivateKey PrivateKey
 	Peers      []Peer
@@ -37,61 +34,56 @@ type Input struct {
 // Node is a node of the cluster.
 type Node struct {
 	Name string
-	// Addresses are its internal addresses. The first is where the overlay
-	// finds it.
+	// Addresses are its internal addresses. The overlay uses the first one.
 	Addresses []netip.Addr
-	// External are those that others find it at, from outside: no packet of ours
-	// goes there, and they are no peer's.
+	// External are its addresses outside of the cluster. No packet is sent to them, and no peer may announce them.
 	External []netip.Addr
-	// PodCIDRs are those of its pods, where the CNI says so. What comes from
-	// peers for pods of no known node is left to the CNI.
+	// PodCIDRs are the CIDRs of its pods, if the CNI publishes them. Packets from peers to other pods are routed
+	// by the CNI.
 	PodCIDRs []netip.Prefix
 }
 
-// Peer is another cluster, as agreed upon with it. What the peer calls its own
-// CIDRs does not matter here: translating those is the work of its gateway.
+// Peer is a remote cluster. The CIDRs that it uses itself do not matter: its gateway translates them.
 type Peer struct {
 	ClusterID string
 	PublicKey PublicKey
-	// Endpoint is where its gateway is called; invalid where it calls us.
+	// Endpoint is the address of its gateway; invalid if only the peer initiates handshakes.
 	Endpoint netip.AddrPort
-	// Heard tells that Endpoint is where it was heard from. That is not the peer's
-	// choice, and an address of ours where something of ours has led it here.
+	// EndpointLearned is set if Endpoint is the source of packets received from the peer. It was not chosen by the
+	// peer then, and may be a local address, for example after NAT by a NodePort.
 	EndpointLearned bool
-	// MTU is what a packet to the peer may measure inside of the tunnel, in
-	// bytes; 0: what follows from Input.MTU.
+	// MTU is the size of the largest packet inside of the tunnel, in bytes; 0: derived from Input.MTU.
 	MTU int
-	// PathMTU is what was found to pass where packets of that size do not, in
-	// bytes; 0: they do.
+	// PathMTU is the size of the largest packet that reached the peer, in bytes, if that is less than MTU; 0: MTU
+	// applies.
 	PathMTU int
-	// Local are our CIDRs and what the peer sees in their place. The first
-	// address of the first one of a family stands for what is no pod: nodes,
-	// and whoever calls them.
+	// Local are the local CIDRs and their remapped CIDRs, which the peer uses. The first address of the first one
+	// in each family represents everything that is not a pod, for example nodes and clients outside of the
+	// cluster.
 	Local []netmap.CIDRMapping
-	// Remote are the peer's CIDRs as we see them.
+	// Remote are the peer's CIDRs as used in the local cluster.
 	Remote []netip.Prefix
-	// Mappings are single addresses that the peer may call besides.
+	// Mappings are further local addresses that the peer may reach.
 	Mappings []Mapping
-	// Control is what of the control plane goes through the tunnel. A peer for
-	// which some does may have no CIDRs, as before they are agreed upon.
+	// Control selects the control plane traffic of the tunnel. With any, a peer may have no CIDRs, as they are
+	// agreed upon later.
 	Control Control
 }
 
-// Mapping is an address that a peer sees, and the one that is meant.
+// Mapping exposes a local address (Target) to a peer, which uses Seen instead.
 type Mapping struct {
 	Seen, Target netip.Addr
-	// Ports are what the peer may call there; without any, everything.
+	// Ports are the ports that the peer may reach; empty: all.
 	Ports []Port
 }
 
-// Port is one of a protocol, which has the name that iptables has for it: tcp, udp
-// or sctp.
+// Port is a port of a protocol, which is named as in iptables: tcp, udp or sctp.
 type Port struct {
 	Protocol string
 	Number   uint16
 }
 
-// Refusal tells why a peer is left out. The other peers are unaffected.
+// Refusal is the reason for not serving a peer. Other peers are unaffected.
 type Refusal struct {
 	ClusterID string
 	Reason    string

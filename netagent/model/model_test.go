@@ -33,8 +33,15 @@ func rome(node string) Input {
 	return Input{
 		Node: node,
 		Nodes: []Node{
-			{Name: "rome-1", Addresses: []netip.Addr{addr("192.168.1.1"), addr("fd00:1::1")}, PodCIDRs: []netip.Prefix{prefix("10.0.1.0/24"), prefix("fd10:0:1::/64")}},
-			{Name: "rome-2", Addresses: []netip.Addr{addr("192.168.1.2"), addr("fd00:1::2")}, External: []netip.Addr{addr("198.51.100.2")}, PodCIDRs: []netip.Prefix{prefix("10.0.2.0/24"), prefix("fd10:0:2::/64")}},
+			{
+				Name: "rome-1", Addresses: []netip.Addr{addr("192.168.1.1"), addr("fd00:1::1")},
+				PodCIDRs: []netip.Prefix{prefix("10.0.1.0/24"), prefix("fd10:0:1::/64")},
+			},
+			{
+				Name: "rome-2", Addresses: []netip.Addr{addr("192.168.1.2"), addr("fd00:1::2")},
+				External: []netip.Addr{addr("198.51.100.2")},
+				PodCIDRs: []netip.Prefix{prefix("10.0.2.0/24"), prefix("fd10:0:2::/64")},
+			},
 		},
 		Gateways: []string{"rome-1"}, Active: "rome-1",
 		PodCIDRs: []netip.Prefix{prefix("10.0.0.0/16"), prefix("fd10::/48")},
@@ -57,7 +64,7 @@ func milan() Peer {
 	}
 }
 
-func TestANodeReachesPeersThroughTheActiveGateway(t *testing.T) {
+func TestNodeReachesPeersThroughTheActiveGateway(t *testing.T) {
 	s, refused, err := RouteAgent(rome("rome-2"))
 	if err != nil || len(refused) > 0 {
 		t.Fatal(refused, err)
@@ -65,15 +72,26 @@ func TestANodeReachesPeersThroughTheActiveGateway(t *testing.T) {
 	mac := nodeMAC("rome-1")
 	want := State{
 		Scope: Scope{Links: []string{"liqo.vxlan"}, Routing: true, Families: []Family{IPv4, IPv6}},
-		Links: []Link{{Name: "liqo.vxlan", Kind: VXLAN, MTU: 1450, MAC: nodeMAC("rome-2"), VNI: OverlayVNI, Port: OverlayPort, Local: addr("192.168.1.2")}},
+		Links: []Link{
+			{
+				Name: "liqo.vxlan", Kind: VXLAN, MTU: 1450, MAC: nodeMAC("rome-2"), VNI: OverlayVNI, Port: OverlayPort,
+				Local: addr("192.168.1.2"),
+			},
+		},
 		Neighbors: []Neighbor{
 			{Link: "liqo.vxlan", Addr: addr("192.168.1.1"), MAC: mac},
 			{Link: "liqo.vxlan", Addr: linkLocal(mac), MAC: mac},
 		},
-		Forwards: []Forward{{Link: "liqo.vxlan", MAC: mac, Node: addr("192.168.1.1")}},
+		FDBEntries: []FDBEntry{{Link: "liqo.vxlan", MAC: mac, Node: addr("192.168.1.1")}},
 		Routes: []Route{
-			{Table: PeersTable, Dst: prefix("10.1.0.0/16"), Via: addr("192.168.1.1"), Link: "liqo.vxlan", Src: addr("192.168.1.2"), MTU: 1380},
-			{Table: PeersTable, Dst: prefix("fd11::/48"), Via: linkLocal(mac), Link: "liqo.vxlan", Src: addr("fd00:1::2"), MTU: 1380},
+			{
+				Table: PeersTable, Dst: prefix("10.1.0.0/16"), Via: addr("192.168.1.1"), Link: "liqo.vxlan",
+				Src: addr("192.168.1.2"), MTU: 1380,
+			},
+			{
+				Table: PeersTable, Dst: prefix("fd11::/48"), Via: linkLocal(mac), Link: "liqo.vxlan", Src: addr("fd00:1::2"),
+				MTU: 1380,
+			},
 		},
 		Rules: []Rule{
 			{Family: IPv4, Priority: RulePriority, Table: PeersTable},
@@ -85,7 +103,7 @@ func TestANodeReachesPeersThroughTheActiveGateway(t *testing.T) {
 	}
 }
 
-func TestNoMoreIsSentThanTheWayTakes(t *testing.T) {
+func TestRouteMTUIsBoundedByThePathMTU(t *testing.T) {
 	for _, test := range []struct{ found, want int }{{0, 1380}, {1300, 1300}, {1400, 1380}} {
 		var routes []Route
 		for _, node := range []string{"rome-1", "rome-2"} {
@@ -101,35 +119,41 @@ func TestNoMoreIsSentThanTheWayTakes(t *testing.T) {
 			}
 			routes = append(append(routes, s.Routes...), inside.Routes...)
 		}
-		ways := 0
+		count := 0
 		for _, r := range routes {
 			if !slices.Contains(milan().Remote, r.Dst) {
 				continue
 			}
-			if ways++; r.MTU != test.want {
-				t.Errorf("%d bytes pass, and the route to %s by %s has %d", test.found, r.Dst, r.Link, r.MTU)
+			if count++; r.MTU != test.want {
+				t.Errorf("path MTU %d, but the route to %s by %s has MTU %d", test.found, r.Dst, r.Link, r.MTU)
 			}
 		}
-		if ways != 8 {
-			t.Errorf("%d routes lead to the peer", ways)
+		if count != 8 {
+			t.Errorf("%d routes lead to the peer", count)
 		}
 	}
 	in := rome("rome-1")
 	in.Peers[0].PathMTU = 100
 	if _, refused, _ := RouteAgent(in); len(refused) != 1 {
-		t.Errorf("a way of 100 bytes: %v", refused)
+		t.Errorf("path MTU of 100 bytes: %v", refused)
 	}
 }
 
-func TestAGatewaysNodeLeadsIntoItsNamespaceAndBackToTheNodes(t *testing.T) {
+func TestGatewayNodeRoutesIntoItsNamespaceAndBackToTheNodes(t *testing.T) {
 	s, _, err := RouteAgent(rome("rome-1"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	mac := nodeMAC("rome-2")
 	want := []Route{
-		{Table: PeersTable, Dst: prefix("10.1.0.0/16"), Via: gatewayHop, Link: "liqo.host", Src: addr("192.168.1.1"), MTU: 1380},
-		{Table: PeersTable, Dst: prefix("fd11::/48"), Via: linkLocal(gatewayMAC), Link: "liqo.host", Src: addr("fd00:1::1"), MTU: 1380},
+		{
+			Table: PeersTable, Dst: prefix("10.1.0.0/16"), Via: gatewayHop, Link: "liqo.host", Src: addr("192.168.1.1"),
+			MTU: 1380,
+		},
+		{
+			Table: PeersTable, Dst: prefix("fd11::/48"), Via: linkLocal(gatewayMAC), Link: "liqo.host", Src: addr("fd00:1::1"),
+			MTU: 1380,
+		},
 		{Table: NodesTable, Dst: prefix("10.0.2.0/24"), Via: addr("192.168.1.2"), Link: "liqo.vxlan"},
 		{Table: NodesTable, Dst: prefix("192.168.1.2/32"), Via: addr("192.168.1.2"), Link: "liqo.vxlan"},
 		{Table: NodesTable, Dst: prefix("fd00:1::2/128"), Via: linkLocal(mac), Link: "liqo.vxlan"},
@@ -170,7 +194,7 @@ func dump(s State, f Family) string {
 	return b.String()
 }
 
-func TestAGatewayTranslatesBothWays(t *testing.T) {
+func TestGatewayTranslatesInBothDirections(t *testing.T) {
 	_, inside, refused, err := Gateway(rome("rome-1"))
 	if err != nil || len(refused) > 0 {
 		t.Fatal(refused, err)
@@ -214,7 +238,7 @@ nat -A LIQO-POSTROUTING -d 10.1.0.0/16 -o liqo.wg -j LIQO-O-ID
 	}
 }
 
-func TestANodeKeepsTheAddressesOfPodsAndHidesWhatIsNone(t *testing.T) {
+func TestNodeKeepsPodAddressesAndTranslatesOthers(t *testing.T) {
 	s, _, err := RouteAgent(rome("rome-2"))
 	if err != nil {
 		t.Fatal(err)
@@ -244,11 +268,14 @@ mangle -A LIQO-FORWARD -p udp -m udp --dport 5872 -j LIQO-TO-NODES
 	}
 }
 
-// Who may call a node on the overlay is whom it exchanges packets with there.
-func TestTheOverlayIsForNodesThatUseIt(t *testing.T) {
+// The nodes accepted on the overlay are those with which the node exchanges packets.
+func TestOverlayAcceptsItsPeersOnly(t *testing.T) {
 	three := func(node string, do func(*Input)) Input {
 		in := rome(node)
-		in.Nodes = append(in.Nodes, Node{Name: "rome-3", Addresses: []netip.Addr{addr("192.168.1.3"), addr("fd00:1::3"), addr("192.168.2.3")}})
+		in.Nodes = append(
+			in.Nodes,
+			Node{Name: "rome-3", Addresses: []netip.Addr{addr("192.168.1.3"), addr("fd00:1::3"), addr("192.168.2.3")}},
+		)
 		if do != nil {
 			do(&in)
 		}
@@ -266,14 +293,30 @@ func TestTheOverlayIsForNodesThatUseIt(t *testing.T) {
 		from, to     []string
 		family, none Family
 	}{
-		{"a node lets gateways in, and no other node", three("rome-2", nil), []string{"192.168.1.1/32"}, []string{"192.168.1.1/32"}, IPv4, IPv6},
+		{
+			"a node lets gateways in, and no other node", three("rome-2", nil), []string{"192.168.1.1/32"},
+			[]string{"192.168.1.1/32"}, IPv4, IPv6,
+		},
 		{"also those that stand by", three("rome-2", func(in *Input) { in.Gateways = []string{"rome-1", "rome-3"} }),
-			[]string{"192.168.1.1/32", "192.168.1.3/32"}, []string{"192.168.1.1/32", "192.168.1.3/32", "192.168.2.3/32"}, IPv4, IPv6},
+			[]string{"192.168.1.1/32", "192.168.1.3/32"}, []string{
+				"192.168.1.1/32", "192.168.1.3/32", "192.168.2.3/32",
+			}, IPv4, IPv6},
 		{"a gateway lets all nodes in", three("rome-1", nil),
-			[]string{"192.168.1.2/32", "192.168.1.3/32"}, []string{"192.168.1.2/32", "192.168.1.3/32", "192.168.2.3/32"}, IPv4, IPv6},
-		{"the only node lets nobody in", three("rome-1", func(in *Input) { in.Nodes = in.Nodes[:1] }), nil, nil, IPv4, IPv6},
-		{"nodes that call each other by IPv6", three("rome-2", onIPv6), []string{"fd00:1::1/128"}, []string{"fd00:1::1/128"}, IPv6, IPv4},
-		{"and whose pods have IPv4 alone", three("rome-2", func(in *Input) { onIPv6(in); in.PodCIDRs = in.PodCIDRs[:1] }), []string{"fd00:1::1/128"}, []string{"fd00:1::1/128"}, IPv6, IPv4},
+			[]string{"192.168.1.2/32", "192.168.1.3/32"}, []string{
+				"192.168.1.2/32", "192.168.1.3/32", "192.168.2.3/32",
+			}, IPv4, IPv6},
+		{
+			"the only node accepts no other", three("rome-1", func(in *Input) { in.Nodes = in.Nodes[:1] }), nil, nil, IPv4,
+			IPv6,
+		},
+		{
+			"nodes that call each other by IPv6", three("rome-2", onIPv6), []string{"fd00:1::1/128"},
+			[]string{"fd00:1::1/128"}, IPv6, IPv4,
+		},
+		{
+			"and whose pods have IPv4 alone", three("rome-2", func(in *Input) { onIPv6(in); in.PodCIDRs = in.PodCIDRs[:1] }),
+			[]string{"fd00:1::1/128"}, []string{"fd00:1::1/128"}, IPv6, IPv4,
+		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			s, _, err := RouteAgent(test.in)
@@ -289,22 +332,25 @@ func TestTheOverlayIsForNodesThatUseIt(t *testing.T) {
 			for _, a := range test.to {
 				fmt.Fprintf(&want, "mangle -A LIQO-TO-NODES -d %s -j DROP\n", a)
 			}
-			want.WriteString("mangle -A LIQO-INPUT -p udp -m udp --dport 5872 -j LIQO-FROM-NODES\nmangle -A LIQO-FORWARD -p udp -m udp --dport 5872 -j LIQO-TO-NODES\n")
-			if diff := cmp.Diff(want.String(), mangled(s, test.family)); diff != "" {
+			want.WriteString(
+				"mangle -A LIQO-INPUT -p udp -m udp --dport 5872 -j LIQO-FROM-NODES\n" +
+					"mangle -A LIQO-FORWARD -p udp -m udp --dport 5872 -j LIQO-TO-NODES\n",
+			)
+			if diff := cmp.Diff(want.String(), mangleRules(s, test.family)); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
-			if rules := mangled(s, test.none); rules != "" {
-				t.Errorf("where nobody listens there is:\n%s", rules)
+			if rules := mangleRules(s, test.none); rules != "" {
+				t.Errorf("rules of the other family:\n%s", rules)
 			}
 			if !slices.Contains(s.Scope.Families, test.family) {
-				t.Errorf("chains of %s would stay: only %v are ours", test.family, s.Scope.Families)
+				t.Errorf("chains of %s would stay: only %v are in scope", test.family, s.Scope.Families)
 			}
 		})
 	}
 }
 
-// mangled are the rules of the table mangle.
-func mangled(s State, f Family) string {
+// mangleRules returns the rules of the mangle table.
+func mangleRules(s State, f Family) string {
 	var b strings.Builder
 	for line := range strings.Lines(dump(s, f)) {
 		if strings.HasPrefix(line, mangleTable) {
@@ -314,12 +360,17 @@ func mangled(s State, f Family) string {
 	return b.String()
 }
 
-// Each packet of the overlay meets some of the rules only, however many nodes
-// there are.
-func TestAGatewayOfThousandsOfNodesAsksAPacketLittle(t *testing.T) {
+// A packet of the overlay meets a bounded number of rules, however many nodes there are.
+func TestPacketsMeetFewRulesWithThousandsOfNodes(t *testing.T) {
 	in := rome("rome-1")
 	for i := range 5000 {
-		in.Nodes = append(in.Nodes, Node{Name: fmt.Sprintf("node-%d", i), Addresses: []netip.Addr{netip.AddrFrom4([4]byte{172, 20, byte(i >> 8), byte(i)})}})
+		in.Nodes = append(
+			in.Nodes,
+			Node{
+				Name:      fmt.Sprintf("node-%d", i),
+				Addresses: []netip.Addr{netip.AddrFrom4([4]byte{172, 20, byte(i >> 8), byte(i)})},
+			},
+		)
 	}
 	in.PodCIDRs = in.PodCIDRs[:1]
 	s, _, err := RouteAgent(in)
@@ -343,25 +394,28 @@ func TestAGatewayOfThousandsOfNodesAsksAPacketLittle(t *testing.T) {
 		return len(chains[chain]) + deepest
 	}
 	for _, root := range []string{fromNodesChain, toNodesChain} {
-		if n := most(root); n > 3*maxWays {
+		if n := most(root); n > 3*maxRules {
 			t.Errorf("a packet meets %d rules of %s", n, root)
 		}
 	}
 }
 
-func TestDisjointClustersTalkWithoutTranslation(t *testing.T) {
+func TestDisjointClustersNeedNoTranslation(t *testing.T) {
 	in := rome("rome-1")
-	in.Peers[0].Local = []netmap.CIDRMapping{{CIDR: prefix("10.0.0.0/16"), Mapped: prefix("10.0.0.0/16")}, {CIDR: prefix("fd10::/48"), Mapped: prefix("fd10::/48")}}
+	in.Peers[0].Local = []netmap.CIDRMapping{
+		{CIDR: prefix("10.0.0.0/16"), Mapped: prefix("10.0.0.0/16")},
+		{CIDR: prefix("fd10::/48"), Mapped: prefix("fd10::/48")},
+	}
 	_, inside, refused, err := Gateway(in)
 	if err != nil || len(refused) > 0 {
 		t.Fatal(refused, err)
 	}
 	if rules := dump(inside, IPv4) + dump(inside, IPv6); strings.Contains(rules, "NETMAP") {
-		t.Errorf("there is a NETMAP:\n%s", rules)
+		t.Errorf("unexpected NETMAP:\n%s", rules)
 	}
 }
 
-func TestAStandbyDiffersByItsPeersOnly(t *testing.T) {
+func TestStandbyGatewayDiffersInItsTunnelPeersOnly(t *testing.T) {
 	in := rome("rome-1")
 	in.Gateways = []string{"rome-1", "rome-2"}
 	_, active, _, err := Gateway(in)
@@ -374,7 +428,7 @@ func TestAStandbyDiffersByItsPeersOnly(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(standby.Tunnel.Peers) != 0 || len(active.Tunnel.Peers) != 1 {
-		t.Errorf("%d peers stand by, %d are active", len(standby.Tunnel.Peers), len(active.Tunnel.Peers))
+		t.Errorf("%d standby peers, %d active peers", len(standby.Tunnel.Peers), len(active.Tunnel.Peers))
 	}
 	standby.Tunnel = active.Tunnel
 	if diff := cmp.Diff(active, standby, values); diff != "" {
@@ -382,7 +436,7 @@ func TestAStandbyDiffersByItsPeersOnly(t *testing.T) {
 	}
 }
 
-func TestAPeerGetsAWordWhereItIsCalled(t *testing.T) {
+func TestKeepaliveRequiresAnEndpoint(t *testing.T) {
 	in := rome("rome-1")
 	for endpoint, want := range map[netip.AddrPort]time.Duration{in.Peers[0].Endpoint: 25 * time.Second, {}: 0} {
 		in.Peers[0].Endpoint = endpoint
@@ -391,12 +445,12 @@ func TestAPeerGetsAWordWhereItIsCalled(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := inside.Tunnel.Peers[0].Keepalive; got != want {
-			t.Errorf("called at %s, it gets a word every %s, not %s", endpoint, got, want)
+			t.Errorf("endpoint %s: keepalive %s, want %s", endpoint, got, want)
 		}
 	}
 }
 
-func TestOnlyTheFamiliesOfThePodsAreSetUp(t *testing.T) {
+func TestOnlyFamiliesOfThePodsAreConfigured(t *testing.T) {
 	in := rome("rome-1")
 	in.PodCIDRs = in.PodCIDRs[:1]
 	for i := range in.Nodes {
@@ -410,26 +464,28 @@ func TestOnlyTheFamiliesOfThePodsAreSetUp(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	inside.Scope.Families = nil // what is ours there is ours in both
+	inside.Scope.Families = nil // owned in both families
 	for _, s := range []State{route, host, inside} {
 		text := fmt.Sprintf("%+v", s)
 		if strings.Contains(text, "fd1") || strings.Contains(text, "IPv6") || strings.Contains(text, "net/ipv6") {
-			t.Errorf("there is something of IPv6: %s", text)
+			t.Errorf("IPv6 found in: %s", text)
 		}
 	}
 }
 
-func TestAPrivateKeyIsNeverPrinted(t *testing.T) {
+func TestPrivateKeyIsNeverPrinted(t *testing.T) {
 	in := rome("rome-1")
 	in.PrivateKey = PrivateKey{0xab, 0xcd}
 	for _, format := range []string{"%v", "%+v", "%#v", "%s", "%x", "%d"} {
-		if text := fmt.Sprintf(format, in); strings.Contains(strings.ToLower(text), "abcd") || strings.Contains(text, "171 205") || strings.Contains(text, "0xab") {
+		if text := fmt.Sprintf(format, in); strings.Contains(
+			strings.ToLower(text), "abcd",
+		) || strings.Contains(text, "171 205") || strings.Contains(text, "0xab") {
 			t.Errorf("%s prints the key: %s", format, text)
 		}
 	}
 }
 
-// ChainNamesFullHash is a name of the table of known mistakes.
+// The name is that of the mistake in the catalogue of known mistakes.
 func TestChainNamesFullHash(t *testing.T) {
 	names := make(map[string]string)
 	for i := range 20000 {

@@ -15,15 +15,17 @@ import (
 	"liqo.io/federation/apiserver/netmap"
 )
 
-// anyPrefix draws prefixes that often overlap, and now and then one that is
-// nobody's.
+// anyPrefix draws prefixes that often overlap, and sometimes a forbidden one.
 func anyPrefix(t *rapid.T, label string) netip.Prefix {
 	bits := rapid.IntRange(9, 24).Draw(t, label+" length")
 	if rapid.Bool().Draw(t, label+" is IPv6") {
 		a := [16]byte{0: 0xfd, 1: byte(rapid.IntRange(0, 15).Draw(t, label))}
 		return netip.PrefixFrom(netip.AddrFrom16(a), bits).Masked()
 	}
-	a := [4]byte{byte(rapid.SampledFrom([]int{10, 10, 10, 172, 127}).Draw(t, label)), byte(rapid.IntRange(0, 255).Draw(t, label)), byte(rapid.IntRange(0, 3).Draw(t, label))}
+	a := [4]byte{
+		byte(rapid.SampledFrom([]int{10, 10, 10, 172, 127}).Draw(t, label)), byte(rapid.IntRange(0, 255).Draw(t, label)),
+		byte(rapid.IntRange(0, 3).Draw(t, label)),
+	}
 	return netip.PrefixFrom(netip.AddrFrom4(a), bits).Masked()
 }
 
@@ -34,7 +36,10 @@ func anyInput(t *rapid.T) Input {
 	for i := range rapid.IntRange(0, 12).Draw(t, "peers") {
 		p := Peer{
 			ClusterID: fmt.Sprintf("cluster-%d", i), PublicKey: PublicKey{byte(i + 1)},
-			Local: []netmap.CIDRMapping{{CIDR: prefix("10.0.0.0/16"), Mapped: prefix("10.2.0.0/16")}, {CIDR: prefix("fd10::/48"), Mapped: prefix("fd12::/48")}},
+			Local: []netmap.CIDRMapping{
+				{CIDR: prefix("10.0.0.0/16"), Mapped: prefix("10.2.0.0/16")},
+				{CIDR: prefix("fd10::/48"), Mapped: prefix("fd12::/48")},
+			},
 		}
 		for j := range rapid.IntRange(1, 4).Draw(t, "CIDRs") {
 			p.Remote = append(p.Remote, anyPrefix(t, fmt.Sprintf("CIDR %d of %d", j, i)))
@@ -85,7 +90,7 @@ func TestNoTwoPeersShareAnAddress(t *testing.T) {
 	})
 }
 
-func TestTheOrderOfTheInputDoesNotMatter(t *testing.T) {
+func TestOrderOfTheInputDoesNotMatter(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		in := anyInput(t)
 		mixed := in
@@ -122,7 +127,7 @@ func TestTheOrderOfTheInputDoesNotMatter(t *testing.T) {
 	})
 }
 
-func TestEveryNameFitsAndIsUnique(t *testing.T) {
+func TestNamesFitAndAreUnique(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		in := anyInput(t)
 		route, _, err := RouteAgent(in)
@@ -138,14 +143,14 @@ func TestEveryNameFitsAndIsUnique(t *testing.T) {
 			chains := make(map[string]bool)
 			for _, l := range s.Links {
 				if len(l.Name) > 15 || links[l.Name] || !slices.Contains(s.Scope.Links, l.Name) {
-					t.Fatalf("the link %q is too long, there twice or out of scope", l.Name)
+					t.Fatalf("the link %q is too long, present twice or out of scope", l.Name)
 				}
 				links[l.Name] = true
 			}
 			for _, c := range s.Chains {
 				name := fmt.Sprint(c.Family, c.Table, c.Name)
 				if len(c.Name) > 28 || chains[name] {
-					t.Fatalf("the chain %q is too long or there twice", c.Name)
+					t.Fatalf("the chain %q is too long or present twice", c.Name)
 				}
 				chains[name] = true
 			}

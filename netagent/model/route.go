@@ -10,10 +10,9 @@ import (
 	"slices"
 )
 
-// RouteAgent returns what a node must hold: the overlay, the ways to the peers
-// through the active gateway, and, on a gateway's node, those back to the other
-// nodes. It returns the peers that it leaves out, and an error where the
-// cluster's own values make no sense.
+// RouteAgent returns the state of a node: the overlay, the routes to the peers through the active gateway, and,
+// on a gateway's node, the routes back to the other nodes. It also returns the peers that are refused. It fails
+// if the cluster's own values are invalid.
 func RouteAgent(in Input) (State, []Refusal, error) {
 	v, err := in.view()
 	if err != nil {
@@ -28,16 +27,16 @@ func RouteAgent(in Input) (State, []Refusal, error) {
 		}},
 		Sysctls: linkSysctls(OverlayLink, v.families),
 	}
-	for _, n := range v.others() {
+	for _, n := range v.overlayPeers() {
 		mac := nodeMAC(n.Name)
-		s.Forwards = append(s.Forwards, Forward{Link: OverlayLink, MAC: mac, Node: n.Addresses[0]})
+		s.FDBEntries = append(s.FDBEntries, FDBEntry{Link: OverlayLink, MAC: mac, Node: n.Addresses[0]})
 		for _, f := range v.families {
 			s.Neighbors = append(s.Neighbors, Neighbor{Link: OverlayLink, Addr: overlayHop(n, f), MAC: mac})
 		}
 	}
 	for _, f := range v.families {
 		if v.isGateway {
-			s.Rules = append(s.Rules, v.besideTheTunnel(f)...)
+			s.Rules = append(s.Rules, v.bypassRules(f)...)
 		}
 		s.Rules = append(s.Rules, Rule{Family: f, Priority: RulePriority, Table: PeersTable})
 		if v.isGateway {
@@ -45,8 +44,8 @@ func RouteAgent(in Input) (State, []Refusal, error) {
 		}
 	}
 	for _, p := range peers {
-		for _, remote := range v.served(p.Remote) {
-			s.Routes = append(s.Routes, v.toPeer(remote, v.in.passes(p)))
+		for _, remote := range v.inFamilies(p.Remote) {
+			s.Routes = append(s.Routes, v.toPeer(remote, v.in.routeMTU(p)))
 		}
 	}
 	if v.isGateway {
@@ -60,29 +59,26 @@ func RouteAgent(in Input) (State, []Refusal, error) {
 	return s, refused, nil
 }
 
-// besideTheTunnel has what the tunnel itself sends never go into the tunnel: a
-// peer's gateway may be called at an address that another peer calls its pods by.
-// It goes on with what comes after our rules, as if these were not there. A
-// filter of reverse paths looks up what it would answer, from the node's address
-// and without asking rules of a port about this node's own packets. Nothing that
-// a pod sends is meant.
-func (v *view) besideTheTunnel(f Family) []Rule {
-	past := RulePriority + 1
-	rules := []Rule{{Family: f, Priority: RulePriority - 1, Goto: past, From: loopback, Port: v.in.Port}}
+// bypassRules returns rules that keep WireGuard's own UDP packets out of the tunnel, as a peer's gateway may
+// have an address that is in the CIDRs of another peer. They skip the owned rules; packets of pods are
+// unaffected. In IPv4, a rule per node address is needed too: the reverse path filter looks up the reply with
+// that source address, but without the loopback interface.
+func (v *view) bypassRules(f Family) []Rule {
+	next := RulePriority + 1
+	rules := []Rule{{Family: f, Priority: RulePriority - 1, Goto: next, From: loopback, Port: v.in.Port}}
 	if f == IPv6 {
-		// It has no such filter.
+		// IPv6 has no reverse path filter.
 		return rules
 	}
 	for _, a := range v.self.Addresses {
 		if FamilyOf(a) == f {
-			rules = append(rules, Rule{Family: f, Priority: RulePriority - 1, Goto: past, Source: host(a), Port: v.in.Port})
+			rules = append(rules, Rule{Family: f, Priority: RulePriority - 1, Goto: next, Source: host(a), Port: v.in.Port})
 		}
 	}
 	return rules
 }
 
-// toPeer is the way from this node to a CIDR of a peer, for packets that measure
-// so much at most.
+// toPeer returns the route from this node to a CIDR of a peer, with the given MTU in bytes.
 func (v *view) toPeer(remote netip.Prefix, mtu int) Route {
 	f := familyOfPrefix(remote)
 	route := Route{Table: PeersTable, Dst: remote, Src: v.self.address(f)}
@@ -100,29 +96,30 @@ func (v *view) toPeer(remote netip.Prefix, mtu int) Route {
 	return route
 }
 
-// toNodes are the ways from the gateway to the other nodes and their pods: the
-// same that the packets to the peers take, so that no filter of reverse paths
-// minds.
+// toNodes returns the routes from the gateway to the other nodes and their pods. They mirror the path of packets
+// to the peers, so that reverse path filters accept both directions.
 func (v *view) toNodes() []Route {
 	var routes []Route
 	known := make(map[netip.Prefix]bool)
-	for _, n := range v.others() {
+	for _, n := range v.overlayPeers() {
 		dsts := slices.Clone(n.PodCIDRs)
 		for _, a := range n.Addresses {
 			dsts = append(dsts, host(a))
 		}
-		for _, dst := range v.served(dsts) {
+		for _, dst := range v.inFamilies(dsts) {
 			if known[dst] {
 				continue
 			}
 			known[dst] = true
-			routes = append(routes, Route{Table: NodesTable, Dst: dst, Via: overlayHop(n, familyOfPrefix(dst)), Link: OverlayLink})
+			routes = append(
+				routes, Route{Table: NodesTable, Dst: dst, Via: overlayHop(n, familyOfPrefix(dst)), Link: OverlayLink},
+			)
 		}
 	}
 	return routes
 }
 
-// view is an input with what is asked of it often.
+// view is an input with derived values.
 type view struct {
 	in        Input
 	self      Node
@@ -149,49 +146,51 @@ func (in Input) view() (*view, error) {
 			v.families = append(v.families, f)
 		}
 	}
-	for _, n := range append(v.others(), v.self) {
+	for _, n := range append(v.overlayPeers(), v.self) {
 		if FamilyOf(n.Addresses[0]) != v.overlayFamily() {
-			return nil, fmt.Errorf("the first addresses of the nodes %s and %s are of different families: no overlay can span both", n.Name, v.self.Name)
+			return nil, fmt.Errorf(
+				"the first addresses of the nodes %s and %s are of different families, which the overlay cannot span", n.Name,
+				v.self.Name,
+			)
 		}
 		if slices.Contains(v.families, IPv4) && !n.address(IPv4).IsValid() {
-			return nil, fmt.Errorf("node %s has no IPv4 address, but the pods have", n.Name)
+			return nil, fmt.Errorf("node %s has no IPv4 address, but pods have", n.Name)
 		}
 	}
 	return v, nil
 }
 
-// others are the nodes that this one exchanges packets with on the overlay: a
-// gateway with all, another node with the gateways.
-func (v *view) others() []Node {
-	var others []Node
+// overlayPeers returns the nodes with which this one exchanges packets on the overlay, sorted by name: all
+// others on a gateway's node, the gateways' nodes otherwise.
+func (v *view) overlayPeers() []Node {
+	var peers []Node
 	for _, n := range v.in.Nodes {
 		if n.Name != v.in.Node && (v.isGateway || slices.Contains(v.in.Gateways, n.Name)) {
-			others = append(others, n)
+			peers = append(peers, n)
 		}
 	}
-	slices.SortFunc(others, func(a, b Node) int { return cmp.Compare(a.Name, b.Name) })
-	return others
+	slices.SortFunc(peers, func(a, b Node) int { return cmp.Compare(a.Name, b.Name) })
+	return peers
 }
 
-// served are the prefixes of the families that the cluster has.
-func (v *view) served(prefixes []netip.Prefix) []netip.Prefix {
+// inFamilies returns the prefixes in the families of the pods.
+func (v *view) inFamilies(prefixes []netip.Prefix) []netip.Prefix {
 	return slices.DeleteFunc(slices.Clone(prefixes), func(p netip.Prefix) bool {
 		return !slices.Contains(v.families, familyOfPrefix(p))
 	})
 }
 
-// podCIDRs are those of one family, in order.
+// podCIDRs returns the pod CIDRs of one family, sorted.
 func (v *view) podCIDRs(f Family) []netip.Prefix {
-	own := slices.DeleteFunc(slices.Clone(v.in.PodCIDRs), func(p netip.Prefix) bool { return familyOfPrefix(p) != f })
-	slices.SortFunc(own, ComparePrefix)
-	return slices.Compact(own)
+	cidrs := slices.DeleteFunc(slices.Clone(v.in.PodCIDRs), func(p netip.Prefix) bool { return familyOfPrefix(p) != f })
+	slices.SortFunc(cidrs, ComparePrefix)
+	return slices.Compact(cidrs)
 }
 
-// overlayFamily is the one in which nodes call each other on the overlay.
+// overlayFamily returns the family of the overlay's outer packets.
 func (v *view) overlayFamily() Family { return FamilyOf(v.self.Addresses[0]) }
 
-// hostFamilies are those in which a node has chains: the pods' ones, and that of
-// the overlay.
+// hostFamilies returns the families in which a node has chains: those of the pods and that of the overlay.
 func (v *view) hostFamilies() []Family {
 	if f := v.overlayFamily(); !slices.Contains(v.families, f) {
 		return append(slices.Clone(v.families), f)
@@ -208,8 +207,8 @@ func (v *view) overlayMTU() int {
 
 func (in Input) tunnelMTU() int { return in.MTU - tunnelOverhead }
 
-// PeerMTU is what a packet to a peer may measure inside of the tunnel, in bytes;
-// 0 was agreed upon where nothing was.
+// PeerMTU returns the size of the largest packet to a peer inside of the tunnel, in bytes. An agreed MTU of 0
+// means that none was agreed upon.
 func (in Input) PeerMTU(agreed int) int {
 	if agreed == 0 {
 		return in.tunnelMTU()
@@ -217,9 +216,8 @@ func (in Input) PeerMTU(agreed int) int {
 	return min(agreed, in.tunnelMTU())
 }
 
-// passes is what a packet to a peer measures at most that is sent, in bytes: what
-// it may, or what the way takes.
-func (in Input) passes(p Peer) int {
+// routeMTU returns the MTU of the routes to a peer, in bytes: the agreed one, or the path MTU if that is less.
+func (in Input) routeMTU(p Peer) int {
 	mtu := in.PeerMTU(p.MTU)
 	if p.PathMTU == 0 {
 		return mtu
@@ -227,7 +225,7 @@ func (in Input) passes(p Peer) int {
 	return min(mtu, p.PathMTU)
 }
 
-// address is the first address of a family that a node has.
+// address returns the node's first address of a family; invalid if it has none.
 func (n Node) address(f Family) netip.Addr {
 	for _, a := range n.Addresses {
 		if FamilyOf(a) == f {
@@ -237,7 +235,7 @@ func (n Node) address(f Family) netip.Addr {
 	return netip.Addr{}
 }
 
-// overlayHop is a node as a next hop on the overlay.
+// overlayHop returns the next hop for a node on the overlay.
 func overlayHop(n Node, f Family) netip.Addr {
 	if f == IPv4 {
 		return n.address(IPv4)
@@ -245,7 +243,7 @@ func overlayHop(n Node, f Family) netip.Addr {
 	return linkLocal(nodeMAC(n.Name))
 }
 
-// vethHop is one end of the pair as a next hop.
+// vethHop returns the next hop for one end of the veth pair.
 func vethHop(hop netip.Addr, mac MAC, f Family) netip.Addr {
 	if f == IPv4 {
 		return hop
@@ -253,7 +251,8 @@ func vethHop(hop netip.Addr, mac MAC, f Family) netip.Addr {
 	return linkLocal(mac)
 }
 
-// linkSysctls let an interface forward, whichever way the answer goes.
+// linkSysctls enables forwarding on an interface and disables its reverse path filter, as replies may take
+// another path.
 func linkSysctls(link string, families []Family) []Sysctl {
 	var settings []Sysctl
 	for _, f := range families {

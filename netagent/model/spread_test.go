@@ -14,9 +14,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// walk follows a packet through a chain and those that it leads to, and returns
-// what the first rule about it does that leads to none of them, nothing where
-// there is no such rule, and how many rules were met.
+// walk follows a packet through a chain and the chains below it. It returns the target of the first matching
+// rule that is not one of these chains, empty if there is none, and the number of rules met.
 func walk(t rapid.TB, chains []Chain, name string, src, dst netip.Addr) (verdict string, met int) {
 	t.Helper()
 	for _, c := range chains {
@@ -45,12 +44,12 @@ func walk(t rapid.TB, chains []Chain, name string, src, dst netip.Addr) (verdict
 		}
 		return "", met
 	}
-	t.Fatalf("there is no chain %s", name)
+	t.Fatalf("chain %s does not exist", name)
 	return "", 0
 }
 
-// matches tells whether a rule is about addresses. Packets come from peers, are
-// for pods, and belong to no connection.
+// matches reports whether a rule matches addresses. Packets come from peers, are for pods, and belong to no
+// known connection.
 func matches(t rapid.TB, match string, src, dst netip.Addr) bool {
 	t.Helper()
 	words := strings.Fields(match)
@@ -74,8 +73,7 @@ func matches(t rapid.TB, match string, src, dst netip.Addr) bool {
 	return true
 }
 
-// disjoint draws ranges that do not overlap: next to each other and far apart,
-// alone and in crowds.
+// disjoint draws disjoint ranges: adjacent and far apart, isolated and in clusters.
 func disjoint(t *rapid.T, f Family) []netip.Prefix {
 	var r ranges
 	for i := range rapid.IntRange(1, 8).Draw(t, "crowds") {
@@ -92,7 +90,7 @@ func disjoint(t *rapid.T, f Family) []netip.Prefix {
 	return r.prefixes
 }
 
-// nth is one of the ranges of a length; IPv4 ones are no longer than addresses.
+// nth returns the n-th range of a length; IPv4 lengths are cut to 32.
 func nth(f Family, bits int, n uint64) netip.Prefix {
 	var a [16]byte
 	if f == IPv4 {
@@ -109,20 +107,20 @@ func nth(f Family, bits int, n uint64) netip.Prefix {
 	return netip.PrefixFrom(netip.AddrFrom16(a), bits)
 }
 
-func TestEveryPacketFaresAsInOneChain(t *testing.T) {
+func TestTreeDecidesAsOneChainWould(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		f := rapid.SampledFrom([]Family{IPv4, IPv6}).Draw(t, "family")
 		prefixes := disjoint(t, f)
-		var ways []way
+		var ways []branch
 		flat := Chain{Family: f, Name: "LIQO-X"}
 		for i, p := range prefixes {
-			ways = append(ways, way{prefix: p, target: fmt.Sprintf("TARGET-%d", i)})
+			ways = append(ways, branch{prefix: p, target: fmt.Sprintf("TARGET-%d", i)})
 			flat.add("-s %s -j TARGET-%d", p, i)
 		}
 		root := Chain{Family: f, Name: "LIQO-X"}
-		further := root.spread("-s %s", ways)
+		further := root.addTree("-s %s", ways)
 		all := append(further, root)
-		if len(prefixes) <= maxWays {
+		if len(prefixes) <= maxRules {
 			if diff := cmp.Diff([]Chain{flat}, all); diff != "" {
 				t.Fatalf("few ranges are not in one chain (-want +got):\n%s", diff)
 			}
@@ -136,10 +134,10 @@ func TestEveryPacketFaresAsInOneChain(t *testing.T) {
 				want, _ := walk(t, []Chain{flat}, flat.Name, src, src)
 				got, met := walk(t, all, root.Name, src, src)
 				if got != want {
-					t.Fatalf("a packet from %s: %q, not %q", src, got, want)
+					t.Fatalf("packet from %s: %q, want %q", src, got, want)
 				}
-				// What is crowded beyond the last level is IPv6 that fills 36 bits.
-				if f == IPv4 && met > maxWays*maxLevels {
+				// Only IPv6 ranges can be crowded beyond the last level.
+				if f == IPv4 && met > maxRules*maxLevels {
 					t.Fatalf("a packet from %s met %d rules", src, met)
 				}
 			}
@@ -156,7 +154,7 @@ func lastOf(p netip.Prefix) netip.Addr {
 	return last
 }
 
-// many are peers of consecutive ranges, the first of them with mappings.
+// many returns an input with peers of consecutive ranges, the first of which has mappings.
 func many(peers, mappings int) Input {
 	in := rome("rome-1")
 	in.Peers = nil
@@ -178,12 +176,12 @@ func many(peers, mappings int) Input {
 	return in
 }
 
-func TestMappingsAreBoundedToTheirPorts(t *testing.T) {
+func TestMappingsAreRestrictedToTheirPorts(t *testing.T) {
 	in := many(1, 500)
 	mappings := in.Peers[0].Mappings
 	for i := range mappings {
 		for port := range i % (maxPorts + 1) {
-			// In another order than rules have.
+			// Not in the order of the rules.
 			mappings[i].Ports = append([]Port{{"tcp", uint16(1000 + port)}}, mappings[i].Ports...)
 		}
 	}
@@ -202,21 +200,24 @@ func TestMappingsAreBoundedToTheirPorts(t *testing.T) {
 			}
 		}
 		if i == 2 {
-			want = []string{fmt.Sprintf("-d %s -p tcp -m tcp --dport 53 -j ACCEPT", to), fmt.Sprintf("-d %s -p udp -m udp --dport 53 -j ACCEPT", to)}
+			want = []string{
+				fmt.Sprintf("-d %s -p tcp -m tcp --dport 53 -j ACCEPT", to),
+				fmt.Sprintf("-d %s -p udp -m udp --dport 53 -j ACCEPT", to),
+			}
 		}
-		got, met := about(inside.Chains, in.Peers[0].filterName(), to.Addr())
+		got, met := rulesFor(inside.Chains, in.Peers[0].filterName(), to.Addr())
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("rules about mapping %d (-want +got):\n%s", i, diff)
 		}
-		if met > 4*maxWays {
+		if met > 4*maxRules {
 			t.Errorf("a packet to mapping %d meets %d rules", i, met)
 		}
 	}
 }
 
-// about are the rules about one address that a chain and those below it have, and
-// how many a packet meets that none of them is about.
-func about(chains []Chain, name string, address netip.Addr) (rules []string, met int) {
+// rulesFor returns the rules for one address in a chain and the chains below it, and the number of other rules
+// that a packet to it meets.
+func rulesFor(chains []Chain, name string, address netip.Addr) (rules []string, met int) {
 	for _, c := range chains {
 		if c.Name != name || c.Family != FamilyOf(address) {
 			continue
@@ -228,7 +229,7 @@ func about(chains []Chain, name string, address netip.Addr) (rules []string, met
 				continue
 			}
 			if target := words[len(words)-1]; strings.HasPrefix(target, ChainPrefix) {
-				below, more := about(chains, target, address)
+				below, more := rulesFor(chains, target, address)
 				rules, met = append(rules, below...), met+more
 			} else if words[1] == host(address).String() {
 				rules = append(rules, rule)
@@ -238,7 +239,7 @@ func about(chains []Chain, name string, address netip.Addr) (rules []string, met
 	return rules, met
 }
 
-func TestThousandsOfPeersAndMappingsAreEachFoundSoon(t *testing.T) {
+func TestPacketsMeetFewRulesWithThousandsOfPeersAndMappings(t *testing.T) {
 	in := many(2000, 5000)
 	_, inside, refused, err := Gateway(in)
 	if err != nil || len(refused) > 0 {
@@ -278,7 +279,7 @@ func TestThousandsOfPeersAndMappingsAreEachFoundSoon(t *testing.T) {
 		}
 		got, met := walk(t, chains, test.chain, netip.MustParseAddr(test.src), netip.MustParseAddr(test.dst))
 		if got != test.want {
-			t.Errorf("%s %s, from %s to %s: %q, not %q", test.table, test.chain, test.src, test.dst, got, test.want)
+			t.Errorf("%s %s, from %s to %s: %q, want %q", test.table, test.chain, test.src, test.dst, got, test.want)
 		}
 		if met > 400 {
 			t.Errorf("%s %s, from %s to %s: %d rules were met", test.table, test.chain, test.src, test.dst, met)

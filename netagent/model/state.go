@@ -12,32 +12,30 @@ import (
 	"time"
 )
 
-// State is what one network namespace must hold of ours. Within Scope whatever
-// is not in it must go; outside of Scope nothing is touched.
+// State is what the agents own in one network namespace. Objects within Scope that are not listed must be
+// deleted; objects outside of Scope must not be touched.
 type State struct {
-	Scope     Scope
-	Links     []Link
-	Addresses []Address
-	Neighbors []Neighbor
-	Forwards  []Forward
-	Routes    []Route
-	Rules     []Rule
-	// Tunnel configures the link of kind WireGuard, where there is one.
+	Scope      Scope
+	Links      []Link
+	Addresses  []Address
+	Neighbors  []Neighbor
+	FDBEntries []FDBEntry
+	Routes     []Route
+	Rules      []Rule
+	// Tunnel is the WireGuard configuration; nil in a namespace without a tunnel.
 	Tunnel  *Tunnel
 	Chains  []Chain
 	Jumps   []Jump
 	Sysctls []Sysctl
 }
 
-// Scope says what of a namespace one agent owns: two agents share a node.
+// Scope selects the objects of a namespace that one agent owns, as two agents share a node.
 type Scope struct {
-	// Links are the names of the interfaces, with their addresses, neighbours
-	// and forwarding entries.
+	// Links are the names of the owned interfaces. Their addresses, neighbours and FDB entries are owned too.
 	Links []string
-	// Routing takes in every route and rule with RouteProtocol.
+	// Routing includes all routes and rules with RouteProtocol.
 	Routing bool
-	// Families are those whose chains with ChainPrefix, and the jumps to them,
-	// are owned.
+	// Families are the address families in which the chains with ChainPrefix, and the jumps to them, are owned.
 	Families []Family
 }
 
@@ -50,7 +48,7 @@ const (
 	IPv6 Family = 6
 )
 
-// FamilyOf returns the family of an address.
+// FamilyOf returns the family of an address. IPv4-mapped IPv6 addresses are IPv6.
 func FamilyOf(a netip.Addr) Family {
 	if a.Is4() {
 		return IPv4
@@ -64,83 +62,82 @@ func (f Family) String() string { return fmt.Sprintf("IPv%d", uint8(f)) }
 // MAC is an Ethernet address.
 type MAC [6]byte
 
-// String writes the address as six hexadecimal pairs.
+// String returns the address as six hexadecimal pairs.
 func (m MAC) String() string { return net.HardwareAddr(m[:]).String() }
 
-// Kind is what a link is.
+// Kind is the type of a link.
 type Kind string
 
 // The kinds of links.
 const (
-	// Veth is a pair; its other end is in the gateway's namespace.
+	// Veth is a pair whose other end is in the gateway's namespace.
 	Veth Kind = "veth"
-	// VethEnd is that other end. It comes and goes with its Veth.
+	// VethEnd is the other end of a Veth, created and deleted with it.
 	VethEnd Kind = "veth end"
-	// VXLAN is the overlay between nodes.
+	// VXLAN is the overlay between the nodes.
 	VXLAN Kind = "vxlan"
-	// WireGuard is the tunnel to the peers, by the kernel or by this process.
+	// WireGuard is the tunnel to the peers, implemented by the kernel or by wireguard-go in the gateway's process.
 	WireGuard Kind = "wireguard"
 )
 
-// Link is an interface. It is always up.
+// Link is an interface, which is always up.
 type Link struct {
 	Name string
 	Kind Kind
 	MTU  int
-	MAC  MAC // none on WireGuard
-	// Peer and PeerMAC are the other end of a Veth.
+	MAC  MAC // zero on WireGuard
+	// Peer and PeerMAC are the name and the address of the other end of a Veth.
 	Peer    string
 	PeerMAC MAC
-	// VNI, Port and Local are the identity of a VXLAN.
+	// VNI, Port and Local identify a VXLAN.
 	VNI   int
 	Port  int
 	Local netip.Addr
 }
 
-// Address is an address on an interface, without a network.
+// Address is an address on an interface, with the full prefix length (/32 or /128).
 type Address struct {
 	Link string
 	Addr netip.Addr
 }
 
-// Neighbor is a permanent neighbour: nobody is asked who has the address.
+// Neighbor is a permanent neighbour entry, for which the kernel sends no ARP or NDP requests.
 type Neighbor struct {
 	Link string
 	Addr netip.Addr
 	MAC  MAC
 }
 
-// Forward is an entry of a VXLAN's forwarding database: which node has a MAC.
-type Forward struct {
+// FDBEntry is an entry in the forwarding database of a VXLAN: the node that has a MAC.
+type FDBEntry struct {
 	Link string
 	MAC  MAC
 	Node netip.Addr
 }
 
-// Route leads to a CIDR, through a next hop that is taken to be on the link.
+// Route is a route to a CIDR. Its next hop counts as on-link.
 type Route struct {
 	Table int
 	Dst   netip.Prefix
-	Via   netip.Addr // invalid: the link itself
+	Via   netip.Addr // invalid: directly by the link
 	Link  string
-	// Src is the source of what the node itself sends, where it matters.
+	// Src is the source address of packets that the node itself sends; invalid: selected by the kernel.
 	Src netip.Addr
-	MTU int // 0: that of the link
+	MTU int // 0: the MTU of the link
 }
 
-// Rule sends lookups to a table, or past other rules.
+// Rule is a routing rule, which selects a table or skips other rules.
 type Rule struct {
 	Family   Family
 	Priority int
 	Table    int
-	// From is the interface that packets come from; empty: every lookup.
+	// From is the interface that packets arrive from; empty matches all.
 	From string
-	// Source is what packets come from; invalid: every lookup.
+	// Source matches the source address; invalid matches all.
 	Source netip.Prefix
-	// Port is the UDP port that packets come from; 0: every lookup.
+	// Port matches the UDP source port; 0 matches all.
 	Port int
-	// Goto is the priority of the rule to go on with, in place of a table; 0: the
-	// table.
+	// Goto is the priority of the rule to continue with; 0 looks up Table.
 	Goto int
 }
 
@@ -152,18 +149,18 @@ type Tunnel struct {
 	Peers      []TunnelPeer
 }
 
-// TunnelPeer is one peer of a Tunnel.
+// TunnelPeer is the configuration of one peer of a Tunnel.
 type TunnelPeer struct {
 	PublicKey PublicKey
-	// Endpoint is where the peer is called; invalid where only the peer calls.
+	// Endpoint is the address to send to; invalid if only the peer initiates handshakes.
 	Endpoint  netip.AddrPort
 	Keepalive time.Duration
-	// AllowedIPs are in the order of ComparePrefix.
+	// AllowedIPs are sorted by ComparePrefix.
 	AllowedIPs []netip.Prefix
 }
 
-// Chain is one of our chains of iptables. Rules are what follows "-A NAME " in
-// the output of iptables-save.
+// Chain is an iptables chain with ChainPrefix. Rules are written as iptables-save prints them, without "-A NAME
+// ".
 type Chain struct {
 	Family Family
 	Table  string
@@ -171,41 +168,41 @@ type Chain struct {
 	Rules  []string
 }
 
-// Jump leads from a chain that iptables brings to one of ours.
+// Jump is a rule that jumps from a built-in chain of iptables to an owned one.
 type Jump struct {
 	Family Family
 	Table  string
 	Base   string
 	Chain  string
-	// Last puts it behind all rules that are there; else it comes first.
+	// Last appends the jump to the rules of the base chain; otherwise it is inserted before them.
 	Last bool
 }
 
-// Sysctl is a setting of the network, by its path below /proc/sys.
+// Sysctl is a kernel parameter, with its path below /proc/sys.
 type Sysctl struct {
 	Path  string
 	Value string
 }
 
-// PublicKey is a public key of WireGuard.
+// PublicKey is a WireGuard public key.
 type PublicKey [32]byte
 
 // String returns the key in base64.
 func (k PublicKey) String() string { return base64.StdEncoding.EncodeToString(k[:]) }
 
-// PrivateKey is a private key of WireGuard. It prints as a placeholder.
+// PrivateKey is a WireGuard private key. It prints as a placeholder.
 type PrivateKey [32]byte
 
-// Public is the key that peers know this one by.
+// Public returns the public key that belongs to the private key.
 func (k PrivateKey) Public() PublicKey {
 	key, err := ecdh.X25519().NewPrivateKey(k[:])
 	if err != nil {
-		return PublicKey{} // any 32 bytes are a key
+		return PublicKey{} // cannot happen: any 32 bytes are a valid key
 	}
 	return PublicKey(key.PublicKey().Bytes())
 }
 
-// clamped is the key as WireGuard uses and tells it.
+// clamped returns the key with the bits that WireGuard fixes (RFC 7748), as the kernel reports it.
 func (k PrivateKey) clamped() PrivateKey {
 	k[0], k[31] = k[0]&248, k[31]&127|64
 	return k
@@ -225,7 +222,7 @@ func (PrivateKey) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte(redacted))
 // MarshalText returns a placeholder.
 func (PrivateKey) MarshalText() ([]byte, error) { return []byte(redacted), nil }
 
-// ComparePrefix orders prefixes by address and length.
+// ComparePrefix orders prefixes by address, then by length.
 func ComparePrefix(a, b netip.Prefix) int {
 	if c := a.Addr().Compare(b.Addr()); c != 0 {
 		return c

@@ -191,7 +191,7 @@ func TestOfOtherNodesTheGatewaysAloneMatter(t *testing.T) {
 // forwards are the nodes that a kernel has forwarding entries for.
 func forwards(t *testing.T, k *fake.Kernel) []string {
 	t.Helper()
-	all, err := k.Forwards(model.OverlayLink)
+	all, err := k.FDBEntries(model.OverlayLink)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -211,14 +211,14 @@ func neighbors(t *testing.T, k *fake.Kernel) []string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	entries, err := k.Forwards(model.OverlayLink)
+	entries, err := k.FDBEntries(model.OverlayLink)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var nodes []string
 	for _, n := range all {
 		node := n.Addr.String()
-		if !slices.Contains(entries, model.Forward{Link: n.Link, MAC: n.MAC, Node: n.Addr}) {
+		if !slices.Contains(entries, model.FDBEntry{Link: n.Link, MAC: n.MAC, Node: n.Addr}) {
 			node += " with the MAC of another"
 		}
 		nodes = append(nodes, node)

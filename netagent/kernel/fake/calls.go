@@ -108,25 +108,25 @@ func (k *Kernel) DeleteNeighbor(n model.Neighbor) error {
 }
 
 // Forwards returns the forwarding entries of a link.
-func (k *Kernel) Forwards(link string) (forwards []model.Forward, err error) {
+func (k *Kernel) FDBEntries(link string) (entries []model.FDBEntry, err error) {
 	err = k.call(false, k.onLink(link, func() {
-		for at, f := range k.forwards {
+		for at, f := range k.fdb {
 			if at.link == link {
-				forwards = append(forwards, f)
+				entries = append(entries, f)
 			}
 		}
 	}))
-	return forwards, err
+	return entries, err
 }
 
 // SetForward writes a forwarding entry.
-func (k *Kernel) SetForward(f model.Forward) error {
-	return k.call(true, k.onLink(f.Link, func() { k.forwards[forwardKey{f.Link, f.MAC}] = f }))
+func (k *Kernel) SetFDBEntry(f model.FDBEntry) error {
+	return k.call(true, k.onLink(f.Link, func() { k.fdb[fdbKey{f.Link, f.MAC}] = f }))
 }
 
 // DeleteForward deletes a forwarding entry.
-func (k *Kernel) DeleteForward(f model.Forward) error {
-	return k.call(true, always(func() { delete(k.forwards, forwardKey{f.Link, f.MAC}) }))
+func (k *Kernel) DeleteFDBEntry(f model.FDBEntry) error {
+	return k.call(true, always(func() { delete(k.fdb, fdbKey{f.Link, f.MAC}) }))
 }
 
 // Routes returns our routes.

@@ -45,7 +45,7 @@ type Kernel struct {
 	links     map[string]kernel.Link
 	addresses map[model.Address]bool
 	neighbors map[neighborKey]model.Neighbor
-	forwards  map[forwardKey]model.Forward
+	fdb  map[fdbKey]model.FDBEntry
 	routes    map[routeKey]route
 	rules     map[rule]bool
 	tunnels   map[string]model.Tunnel
@@ -60,7 +60,7 @@ type (
 		link string
 		addr netip.Addr
 	}
-	forwardKey struct {
+	fdbKey struct {
 		link string
 		mac  model.MAC
 	}
@@ -91,7 +91,7 @@ func New() *Kernel {
 		links:     make(map[string]kernel.Link),
 		addresses: make(map[model.Address]bool),
 		neighbors: make(map[neighborKey]model.Neighbor),
-		forwards:  make(map[forwardKey]model.Forward),
+		fdb:  make(map[fdbKey]model.FDBEntry),
 		routes:    make(map[routeKey]route),
 		rules:     make(map[rule]bool),
 		tunnels:   make(map[string]model.Tunnel),
@@ -115,7 +115,7 @@ func (k *Kernel) Dump() string {
 	for _, v := range k.neighbors {
 		add("neighbour", v)
 	}
-	for _, v := range k.forwards {
+	for _, v := range k.fdb {
 		add("forward", v)
 	}
 	for _, v := range k.routes {
@@ -245,6 +245,6 @@ func (k *Kernel) drop(name string) {
 	delete(k.tunnels, name)
 	maps.DeleteFunc(k.addresses, func(a model.Address, _ bool) bool { return a.Link == name })
 	maps.DeleteFunc(k.neighbors, func(at neighborKey, _ model.Neighbor) bool { return at.link == name })
-	maps.DeleteFunc(k.forwards, func(at forwardKey, _ model.Forward) bool { return at.link == name })
+	maps.DeleteFunc(k.fdb, func(at fdbKey, _ model.FDBEntry) bool { return at.link == name })
 	maps.DeleteFunc(k.routes, func(_ routeKey, r route) bool { return r.Link == name })
 }
