@@ -20,18 +20,21 @@ func TestProxyStripsIdentityHeaders(t *testing.T) {
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
 		return roundTripper(func(r *http.Request) (*http.Response, error) {
 			r = r.Clone(r.Context())
-			for _, header := range []string{"X-Remote-User", "X-Remote-Group", "X-Remote-Uid", "X-Remote-Extra-Scopes", "Impersonate-Group", "X-Forwarded-For", "Cookie"} {
+			for _, header := range []string{
+				"X-Remote-User", "X-Remote-Group", "X-Remote-Uid", "X-Remote-Extra-Scopes", "Impersonate-Group",
+				"X-Forwarded-For", "Cookie",
+			} {
 				r.Header.Set(header, "system:masters")
 			}
 			return next.RoundTrip(r)
 		})
 	})
 	n.do(t, config, http.MethodGet, "/containerLogs/demo/web/app")
-	_, asked := n.seen()
-	if len(asked) != 1 {
-		t.Fatalf("the provider was asked %d times, want once", len(asked))
+	_, requests := n.seen()
+	if len(requests) != 1 {
+		t.Fatalf("the provider received %d requests, want one", len(requests))
 	}
-	for header, values := range asked[0].Header {
+	for header, values := range requests[0].Header {
 		if header != "Accept-Encoding" && header != "User-Agent" {
 			t.Errorf("%s: %s reached the provider", header, values)
 		}
@@ -42,9 +45,7 @@ type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// A connection that was to be upgraded and was not is no connection to speak
-// on: what is sent next would reach the provider without its rights being
-// asked for.
+// Requests sent on a connection after a failed upgrade would reach the provider without being authorized.
 func TestFailedUpgradeClosesBackend(t *testing.T) {
 	closed := make(chan error, 1)
 	n := startNode(t, func(w http.ResponseWriter, _ *http.Request) {
@@ -80,7 +81,8 @@ func TestFailedUpgradeClosesBackend(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer client.Close()
-	const upgrade = "POST /exec/demo/web/app?command=id&output=1 HTTP/1.1\r\nHost: node\r\nConnection: Upgrade\r\nUpgrade: SPDY/3.1\r\nX-Stream-Protocol-Version: v4.channel.k8s.io\r\n\r\n"
+	const upgrade = "POST /exec/demo/web/app?command=id&output=1 HTTP/1.1\r\nHost: node\r\n" +
+		"Connection: Upgrade\r\nUpgrade: SPDY/3.1\r\nX-Stream-Protocol-Version: v4.channel.k8s.io\r\n\r\n"
 	if _, err := io.WriteString(client, upgrade+"GET /api/v1/secrets HTTP/1.1\r\nHost: node\r\n\r\n"); err != nil {
 		t.Fatal(err)
 	}
@@ -90,14 +92,17 @@ func TestFailedUpgradeClosesBackend(t *testing.T) {
 			t.Error(err)
 		}
 	case <-time.After(20 * time.Second):
-		t.Error("the provider was not asked")
+		t.Error("the provider received no request")
 	}
 }
 
 func TestNeverEmits3xx(t *testing.T) {
 	n := startNode(t, func(http.ResponseWriter, *http.Request) {})
-	for _, path := range []string{"", "/", "//", "/healthz/", "/pods/", "/stats", "/stats/", "/stats/summary/", "/metrics/", "/containerLogs", "/containerLogs/demo/web/app/",
-		"/containerLogs/../pods", "/./pods", "//pods", "/exec/demo/web/app/", "/portForward/demo/web/", "/debug/pprof"} {
+	for _, path := range []string{
+		"", "/", "//", "/healthz/", "/pods/", "/stats", "/stats/", "/stats/summary/", "/metrics/", "/containerLogs",
+		"/containerLogs/demo/web/app/", "/containerLogs/../pods", "/./pods", "//pods", "/exec/demo/web/app/",
+		"/portForward/demo/web/", "/debug/pprof",
+	} {
 		if got := n.do(t, n.config(n.authority), http.MethodGet, path).StatusCode; got >= 300 && got < 400 {
 			t.Errorf("%q: %d", path, got)
 		}

@@ -21,51 +21,53 @@ import (
 	"liqo.io/federation/controllers/clientca"
 )
 
-// Authorizer tells whether somebody may do something.
+// Authorizer authorizes requests.
 type Authorizer interface {
-	Allowed(ctx context.Context, who user.Info, what authorizationv1.ResourceAttributes) (bool, error)
+	// Allowed reports whether the user may do what the attributes describe. It fails if that cannot be determined.
+	Allowed(ctx context.Context, requester user.Info, attributes authorizationv1.ResourceAttributes) (bool, error)
 }
 
-// Auth decides who may ask what, by asking this cluster's API server.
+// Auth authenticates and authorizes requests to the node.
 type Auth struct {
-	// NodeName is the node that the rights are about.
-	NodeName string
-	// Authenticator tells who asks; Authorizer whether they may.
+	// NodeName is the node whose subresources are authorized.
+	NodeName      string
 	Authenticator authenticator.Request
 	Authorizer    Authorizer
 
 	authority *clientca.Authority
 }
 
-// NewAuth makes the delegated authentication and authorization of a node: by
-// client certificates of the cluster's authority, which it follows until the
-// context ends, by TokenReviews and by SubjectAccessReviews.
+// NewAuth returns an Auth that delegates to the local API server: TokenReviews, SubjectAccessReviews, and client
+// certificates of the cluster's CA, which it watches until the context ends. It fails if the ConfigMap of the CA cannot
+// be read.
 func NewAuth(ctx context.Context, client kubernetes.Interface, nodeName string) (*Auth, error) {
 	authority, err := clientca.New(ctx, client)
 	if err != nil {
 		return nil, err
 	}
-	known := []authenticator.Request{bearertoken.New(newTokenReviews(client.AuthenticationV1().TokenReviews()))}
+	authenticators := []authenticator.Request{
+		bearertoken.New(newTokenReviews(client.AuthenticationV1().TokenReviews())),
+	}
 	if authority != nil {
 		go authority.Run(ctx, 1)
-		known = append(known, x509.NewDynamic(authority.VerifyOptions, x509.CommonNameUserConversion))
+		authenticators = append(authenticators, x509.NewDynamic(authority.VerifyOptions, x509.CommonNameUserConversion))
 	}
 	return &Auth{
 		NodeName:      nodeName,
-		Authenticator: union.New(known...),
+		Authenticator: union.New(authenticators...),
 		Authorizer:    newAccessReviews(client.AuthorizationV1().SubjectAccessReviews()),
 		authority:     authority,
 	}, nil
 }
 
-// Ready says why clients cannot be told apart yet, or nil.
+// Ready returns the reason for which clients cannot be authenticated yet, or nil.
 func (a *Auth) Ready() error { return clientca.Loaded(a.authority) }
 
-// Protect lets requests through to the next handler that this cluster allows.
+// Protect returns a handler that passes authorized requests to next and rejects the others.
 func (a *Auth) Protect(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		logger := klog.FromContext(r.Context())
-		answer, ok, err := a.Authenticator.AuthenticateRequest(r)
+		response, ok, err := a.Authenticator.AuthenticateRequest(r)
 		if err != nil {
 			logger.V(2).Info("Request was not authenticated", "err", err)
 		}
@@ -74,23 +76,23 @@ func (a *Auth) Protect(next http.Handler) http.Handler {
 			return
 		}
 		attributes := a.attributes(r)
-		allowed, err := a.Authorizer.Allowed(r.Context(), answer.User, attributes)
+		allowed, err := a.Authorizer.Allowed(r.Context(), response.User, attributes)
 		if err != nil {
-			logger.Error(err, "Asking whether a request is allowed failed", "user", answer.User.GetName())
-			http.Error(w, "the API server could not be asked whether this is allowed", http.StatusInternalServerError)
+			logger.Error(err, "Request could not be authorized", "user", response.User.GetName())
+			http.Error(w, "the API server could not authorize the request", http.StatusInternalServerError)
 			return
 		}
 		if !allowed {
 			http.Error(w, fmt.Sprintf("Forbidden (user=%s, verb=%s, resource=nodes, subresource=%s)",
-				answer.User.GetName(), attributes.Verb, attributes.Subresource), http.StatusForbidden)
+				response.User.GetName(), attributes.Verb, attributes.Subresource), http.StatusForbidden)
 			return
 		}
 		next.ServeHTTP(w, r)
 	})
 }
 
-// attributes are what a kubelet asks for, but for one thing: to enter a pod is
-// always to create, also where a WebSocket begins as a GET.
+// attributes returns the attributes that a kubelet authorizes, with one difference: exec, attach and port-forward
+// always require the verb create, also for a WebSocket, which begins as a GET.
 func (a *Auth) attributes(r *http.Request) authorizationv1.ResourceAttributes {
 	verb := map[string]string{
 		http.MethodGet: "get", http.MethodPost: "create", http.MethodPut: "update",

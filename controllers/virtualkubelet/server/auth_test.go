@@ -18,7 +18,7 @@ import (
 	"liqo.io/federation/controllers/clientca"
 )
 
-// routes are all that the node serves beside its health.
+// routes are the served endpoints, except health probes.
 var routes = []struct{ method, path string }{
 	{http.MethodPost, "/exec/demo/web/app?command=id&output=1"},
 	{http.MethodGet, "/exec/demo/web/app?command=id&output=1"},
@@ -40,26 +40,26 @@ func TestVKAnonymousExecDenied(t *testing.T) {
 		config.BearerToken = token
 		return config
 	}
-	strangers := map[string]*rest.Config{
-		"nobody":                      n.config(nil),
+	unauthenticated := map[string]*rest.Config{
+		"no credentials":              n.config(nil),
 		"a certificate of another CA": n.config(newAuthority(t)),
-		"a token that no one issued":  token("guessed"),
-		"somebody impersonating root": impersonating(n.config(nil)),
+		"an invalid token":            token("guessed"),
+		"impersonation of root":       impersonating(n.config(nil)),
 	}
-	for who, config := range strangers {
+	for name, config := range unauthenticated {
 		for _, route := range append(routes, struct{ method, path string }{http.MethodGet, "/unknown"}) {
 			if response := n.do(t, config, route.method, route.path); response.StatusCode != http.StatusUnauthorized {
-				t.Errorf("%s: %s %s: %s, want 401", who, route.method, route.path, response.Status)
+				t.Errorf("%s: %s %s: %s, want 401", name, route.method, route.path, response.Status)
 			}
 		}
 	}
-	reviews, asked := n.seen()
-	if len(reviews) != 0 || len(asked) != 0 {
-		t.Errorf("%d reviews and %d requests to the provider were made for strangers, want none", len(reviews), len(asked))
+	reviews, requests := n.seen()
+	if len(reviews) != 0 || len(requests) != 0 {
+		t.Errorf("%d reviews and %d requests to the provider, want none", len(reviews), len(requests))
 	}
 	for _, path := range []string{"/healthz", "/livez", "/readyz"} {
 		if response := n.do(t, n.config(nil), http.MethodGet, path); response.StatusCode != http.StatusOK {
-			t.Errorf("%s: %s, want 200 for anyone", path, response.Status)
+			t.Errorf("%s: %s, want 200", path, response.Status)
 		}
 	}
 }
@@ -79,9 +79,9 @@ func TestVKDelegatesSAR(t *testing.T) {
 			t.Errorf("%s %s: %s, want 403", route.method, route.path, response.Status)
 		}
 	}
-	reviews, asked := n.seen()
-	if len(asked) != 0 {
-		t.Errorf("%d requests reached the provider, want none", len(asked))
+	reviews, requests := n.seen()
+	if len(requests) != 0 {
+		t.Errorf("%d requests reached the provider, want none", len(requests))
 	}
 	got := map[string]bool{}
 	for _, review := range reviews {
@@ -98,7 +98,7 @@ func TestVKDelegatesSAR(t *testing.T) {
 		"create nodes/proxy": true, "get nodes/proxy": true, "get nodes/stats": true, "get nodes/metrics": true,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("rights asked for (-want +got):\n%s", diff)
+		t.Errorf("reviewed rights (-want +got):\n%s", diff)
 	}
 }
 
@@ -126,7 +126,7 @@ func TestFailsClosedWithoutAuthConfigMap(t *testing.T) {
 	}
 }
 
-func TestANodeIsNotReadyBeforeItKnowsItsClients(t *testing.T) {
+func TestReadinessRequiresTheClientCA(t *testing.T) {
 	authority, err := clientca.New(t.Context(), clusterOf(newAuthority(t)))
 	if err != nil {
 		t.Fatal(err)
@@ -139,7 +139,9 @@ func TestANodeIsNotReadyBeforeItKnowsItsClients(t *testing.T) {
 			Ready:   func() error { return nil },
 		},
 	)
-	for path, want := range map[string]int{"/readyz": http.StatusServiceUnavailable, "/livez": http.StatusOK, "/healthz": http.StatusOK} {
+	for path, want := range map[string]int{
+		"/readyz": http.StatusServiceUnavailable, "/livez": http.StatusOK, "/healthz": http.StatusOK,
+	} {
 		recorder := httptest.NewRecorder()
 		handler.ServeHTTP(recorder, httptest.NewRequest(http.MethodGet, path, nil))
 		if recorder.Code != want {

@@ -17,6 +17,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -43,8 +44,7 @@ const (
 	goodToken = "a-good-token"
 )
 
-// node is a virtual node with one pod, demo/web, whose API is served on
-// loopback over TLS, as in life.
+// node is a virtual node with one pod, demo/web. Its API is served on loopback over TLS.
 type node struct {
 	url       string
 	authority *authority
@@ -55,14 +55,14 @@ type node struct {
 	reviews []authorizationv1.SubjectAccessReviewSpec
 	// allow decides the SubjectAccessReviews.
 	allow func(authorizationv1.SubjectAccessReviewSpec) bool
-	// asked are the requests that reached the provider.
-	asked []*http.Request
+	// requests are the requests that reached the provider.
+	requests []*http.Request
 }
 
 type fakePods struct {
-	pods    []*corev1.Pod
-	twins   map[string]string
-	remotes map[string]*corev1.PodStatus
+	pods             []*corev1.Pod
+	remoteNamespaces map[string]string
+	remotes          map[string]*corev1.PodStatus
 }
 
 func (f *fakePods) List() []*corev1.Pod { return f.pods }
@@ -70,7 +70,7 @@ func (f *fakePods) List() []*corev1.Pod { return f.pods }
 func (f *fakePods) Find(namespace, name string) (*corev1.Pod, string) {
 	for _, pod := range f.pods {
 		if pod.Namespace == namespace && pod.Name == name {
-			return pod, f.twins[namespace]
+			return pod, f.remoteNamespaces[namespace]
 		}
 	}
 	return nil, ""
@@ -80,16 +80,15 @@ func (f *fakePods) RemoteStatus(namespace, name string) *corev1.PodStatus {
 	return f.remotes[namespace+"/"+name]
 }
 
-// startNode serves a node whose provider answers so; identity changes how the
-// provider knows it.
+// startNode serves a node. The provider responds with the handler; identity changes the configuration of its client.
 func startNode(t *testing.T, provider http.HandlerFunc, identity ...func(*rest.Config)) *node {
 	t.Helper()
 	n := &node{
 		authority: newAuthority(t),
 		allow:     func(authorizationv1.SubjectAccessReviewSpec) bool { return true },
 		pods: &fakePods{
-			pods:  []*corev1.Pod{pod("web")},
-			twins: map[string]string{"demo": "demo-rome"},
+			pods:             []*corev1.Pod{pod("web")},
+			remoteNamespaces: map[string]string{"demo": "demo-rome"},
 		},
 	}
 	n.cluster = &cluster{
@@ -99,7 +98,7 @@ func startNode(t *testing.T, provider http.HandlerFunc, identity ...func(*rest.C
 
 	backend := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		n.mu.Lock()
-		n.asked = append(n.asked, r)
+		n.requests = append(n.requests, r)
 		n.mu.Unlock()
 		provider(w, r)
 	}))
@@ -147,7 +146,7 @@ func startNode(t *testing.T, provider http.HandlerFunc, identity ...func(*rest.C
 	return n
 }
 
-// clusterOf knows users by the certificates of an authority.
+// clusterOf returns a cluster with the client CA of an authority.
 func clusterOf(authority *authority) *fake.Clientset {
 	return fake.NewClientset(&corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: clientca.ConfigMap},
@@ -155,8 +154,7 @@ func clusterOf(authority *authority) *fake.Clientset {
 	})
 }
 
-// cluster has the ConfigMap of its authority at hand, and asks a server for
-// reviews.
+// cluster reads ConfigMaps from a fake and creates reviews at a server.
 type cluster struct {
 	*fake.Clientset
 	reviews kubernetes.Interface
@@ -170,10 +168,10 @@ func (c *cluster) AuthorizationV1() authorizationclient.AuthorizationV1Interface
 	return c.reviews.AuthorizationV1()
 }
 
-// startReviews answers TokenReviews and SubjectAccessReviews.
+// startReviews starts a server of TokenReviews and SubjectAccessReviews and returns its client.
 func (n *node) startReviews(t *testing.T) kubernetes.Interface {
 	t.Helper()
-	answer := func(w http.ResponseWriter, review any) {
+	respond := func(w http.ResponseWriter, review any) {
 		w.Header().Set("Content-Type", "application/json")
 		if err := json.NewEncoder(w).Encode(review); err != nil {
 			t.Error(err)
@@ -187,7 +185,7 @@ func (n *node) startReviews(t *testing.T) kubernetes.Interface {
 		}
 		review.Status.Authenticated = review.Spec.Token == goodToken
 		review.Status.User.Username = "prometheus"
-		answer(w, review)
+		respond(w, review)
 	})
 	mux.HandleFunc(
 		"POST /apis/authorization.k8s.io/v1/subjectaccessreviews",
@@ -200,7 +198,7 @@ func (n *node) startReviews(t *testing.T) kubernetes.Interface {
 			defer n.mu.Unlock()
 			n.reviews = append(n.reviews, review.Spec)
 			review.Status.Allowed = n.allow(review.Spec)
-			answer(w, review)
+			respond(w, review)
 		},
 	)
 	server := httptest.NewServer(mux)
@@ -214,8 +212,7 @@ func (n *node) startReviews(t *testing.T) kubernetes.Interface {
 	return client
 }
 
-// untilReady waits until the node says that it is ready: clients of the
-// authority are let in then.
+// untilReady waits until the node is ready and authenticates clients of the authority.
 func (n *node) untilReady(t *testing.T) {
 	t.Helper()
 	config := n.config(n.authority)
@@ -229,7 +226,7 @@ func (n *node) untilReady(t *testing.T) {
 		},
 	)
 	if err != nil || n.do(t, config, http.MethodGet, "/unknown").StatusCode == http.StatusUnauthorized {
-		t.Fatal("the node does not know the cluster's authority")
+		t.Fatal("the node did not load the cluster's client CA")
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -250,10 +247,9 @@ func pod(name string) *corev1.Pod {
 	}
 }
 
-// config is a client of the node with a certificate of an authority; none
-// without one.
+// config returns a client configuration with a certificate that the authority signed, or none if it is nil.
 func (n *node) config(by *authority) *rest.Config {
-	// The node's certificate is its own, as a kubelet's is by default.
+	// The serving certificate is self-signed.
 	config := &rest.Config{Host: n.url, TLSClientConfig: rest.TLSClientConfig{Insecure: true}}
 	if by != nil {
 		config.CertData, config.KeyData = by.client("kube-apiserver-kubelet-client")
@@ -279,11 +275,11 @@ func (n *node) do(t *testing.T, config *rest.Config, method, path string) *http.
 	return response
 }
 
-// seen are the reviews and the provider's requests until now.
+// seen returns the reviews and the provider's requests until now.
 func (n *node) seen() ([]authorizationv1.SubjectAccessReviewSpec, []*http.Request) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return append([]authorizationv1.SubjectAccessReviewSpec(nil), n.reviews...), append([]*http.Request(nil), n.asked...)
+	return slices.Clone(n.reviews), slices.Clone(n.requests)
 }
 
 // authority signs client certificates.
@@ -298,8 +294,9 @@ func newAuthority(t *testing.T) *authority {
 	t.Helper()
 	a := &authority{t: t}
 	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "client-ca"}, IsCA: true, BasicConstraintsValid: true,
-		NotBefore: time.Now().Add(-time.Minute), NotAfter: time.Now().Add(time.Hour), KeyUsage: x509.KeyUsageCertSign,
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "client-ca"},
+		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
+		NotBefore: time.Now().Add(-time.Minute), NotAfter: time.Now().Add(time.Hour),
 	}
 	var err error
 	if a.key, err = ecdsa.GenerateKey(elliptic.P256(), rand.Reader); err != nil {

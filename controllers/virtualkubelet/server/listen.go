@@ -24,17 +24,15 @@ const (
 	headerTimeout  = 30 * time.Second
 	idleTimeout    = 2 * time.Minute
 	maxHeaderBytes = 64 << 10
-	// stopTimeout is how long open streams have when the server stops.
+	// stopTimeout is the time after which open streams are closed when the server stops.
 	stopTimeout = 2 * time.Second
-	// certificateLife is the time from the start of the process to the end of a
-	// certificate that it created, and clockSkew how far clocks of its clients may be
-	// behind.
+	// certificateLife is the lifetime of a self-signed certificate, and clockSkew the tolerated lag of clients' clocks.
 	certificateLife = 365 * 24 * time.Hour
 	clockSkew       = time.Hour
 )
 
-// Certificate returns the serving certificate: that of the files, or a new self-signed one
-// for the host, as a kubelet without a certificate has. It fails if the files cannot be read.
+// Certificate returns the serving certificate: the one in the files or, if certFile is empty, a new self-signed one for
+// the host and the IP address, as a kubelet creates. It fails if the files cannot be read.
 func Certificate(certFile, keyFile, host string, ip net.IP) (tls.Certificate, error) {
 	if certFile != "" {
 		pair, err := tls.LoadX509KeyPair(certFile, keyFile)
@@ -58,7 +56,7 @@ func Certificate(certFile, keyFile, host string, ip net.IP) (tls.Certificate, er
 	return certificate, nil
 }
 
-// Serve serves on a listener until the context ends.
+// Serve serves the handler over TLS until the context ends. It fails if the listener does.
 func Serve(ctx context.Context, listener net.Listener, certificate tls.Certificate, handler http.Handler) error {
 	server := &http.Server{
 		Handler:           handler,
@@ -68,10 +66,10 @@ func Serve(ctx context.Context, listener net.Listener, certificate tls.Certifica
 		MaxHeaderBytes:    maxHeaderBytes,
 		TLSConfig: &tls.Config{
 			Certificates: []tls.Certificate{certificate},
-			// Whose certificate it is, is for the authenticator to find out.
+			// The authenticator verifies client certificates.
 			ClientAuth: tls.RequestClientCert,
 			MinVersion: tls.VersionTLS12,
-			// Connections are upgraded, which HTTP/2 does not know.
+			// HTTP/2 has no upgraded connections.
 			NextProtos: []string{"http/1.1"},
 		},
 	}
@@ -81,7 +79,7 @@ func Serve(ctx context.Context, listener net.Listener, certificate tls.Certifica
 		grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
 		defer cancel()
 		if err := server.Shutdown(grace); err != nil {
-			klog.FromContext(ctx).V(2).Info("Streams were cut", "err", err)
+			klog.FromContext(ctx).V(2).Info("Closed open streams", "err", err)
 		}
 	})
 	if err := server.ServeTLS(listener, "", ""); !errors.Is(err, http.ErrServerClosed) {

@@ -14,25 +14,28 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 )
 
-// permitted may do one thing with the node.
+// permitted allows one verb on one resource and subresource.
 type permitted string
 
-func (p permitted) Allowed(_ context.Context, _ user.Info, what authorizationv1.ResourceAttributes) (bool, error) {
-	return what.Verb+" "+what.Resource+"/"+what.Subresource == string(p), nil
+func (p permitted) Allowed(_ context.Context, _ user.Info, a authorizationv1.ResourceAttributes) (bool, error) {
+	return a.Verb+" "+a.Resource+"/"+a.Subresource == string(p), nil
 }
 
-func TestProfilesAreForWhoMayHaveAllOfTheNode(t *testing.T) {
+func TestProfilesRequireTheRightToGetNodesProxy(t *testing.T) {
 	for _, test := range []struct {
 		name      string
 		profiling bool
 		may       permitted
 		want      int
 	}{
-		{"who may", true, "get nodes/proxy", http.StatusOK},
-		{"who may see metrics", true, "get nodes/metrics", http.StatusForbidden},
-		{"nobody, as long as they are not asked for", false, "get nodes/proxy", http.StatusNotFound},
+		{"nodes/proxy", true, "get nodes/proxy", http.StatusOK},
+		{"nodes/metrics only", true, "get nodes/metrics", http.StatusForbidden},
+		{"nodes/proxy, profiling disabled", false, "get nodes/proxy", http.StatusNotFound},
 	} {
 		t.Run(test.name, func(t *testing.T) {
+			authenticated := func(*http.Request) (*authenticator.Response, bool, error) {
+				return &authenticator.Response{User: &user.DefaultInfo{Name: "operator"}}, true, nil
+			}
 			handler := New(Config{
 				NodeName:  nodeName,
 				Pods:      &fakePods{},
@@ -40,18 +43,18 @@ func TestProfilesAreForWhoMayHaveAllOfTheNode(t *testing.T) {
 				Metrics:   http.NotFoundHandler(),
 				Usage:     http.NotFoundHandler(),
 				Auth: &Auth{
-					NodeName: nodeName,
-					Authenticator: authenticator.RequestFunc(func(*http.Request) (*authenticator.Response, bool, error) {
-						return &authenticator.Response{User: &user.DefaultInfo{Name: "operator"}}, true, nil
-					}),
-					Authorizer: test.may,
+					NodeName:      nodeName,
+					Authenticator: authenticator.RequestFunc(authenticated),
+					Authorizer:    test.may,
 				},
 			})
-			for _, path := range []string{"/debug/pprof", "/debug/pprof/heap", "/debug/pprof/profile?seconds=1", "/debug/pprof/trace?seconds=1"} {
-				answer := httptest.NewRecorder()
-				handler.ServeHTTP(answer, httptest.NewRequest(http.MethodGet, path, nil))
-				if answer.Code != test.want {
-					t.Errorf("GET %s: %d, want %d", path, answer.Code, test.want)
+			for _, path := range []string{
+				"/debug/pprof", "/debug/pprof/heap", "/debug/pprof/profile?seconds=1", "/debug/pprof/trace?seconds=1",
+			} {
+				response := httptest.NewRecorder()
+				handler.ServeHTTP(response, httptest.NewRequest(http.MethodGet, path, nil))
+				if response.Code != test.want {
+					t.Errorf("GET %s: %d, want %d", path, response.Code, test.want)
 				}
 			}
 		})

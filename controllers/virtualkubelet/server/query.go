@@ -10,9 +10,8 @@ import (
 	"time"
 )
 
-// logQuery translates the options of a log, which have the same names on both
-// sides. An absent option stays absent: no lines and all lines are different
-// things.
+// logQuery returns the known log options, which the kubelet and the API server name alike. It fails if a value is
+// malformed. An absent option stays absent: for example, tailLines=0 returns no lines and an absent tailLines all.
 func logQuery(query url.Values) (url.Values, error) {
 	isBool := func(s string) error { _, err := strconv.ParseBool(s); return err }
 	isCount := func(s string) error { _, err := strconv.ParseUint(s, 10, 63); return err }
@@ -31,7 +30,7 @@ func logQuery(query url.Values) (url.Values, error) {
 			continue
 		}
 		if err := option.check(value); err != nil {
-			return nil, fmt.Errorf("%s %q cannot be understood", option.name, value)
+			return nil, fmt.Errorf("invalid %s %q", option.name, value)
 		}
 		result.Set(option.name, value)
 	}
@@ -40,13 +39,13 @@ func logQuery(query url.Values) (url.Values, error) {
 	case "Stdout", "Stderr":
 		result.Set("stream", stream)
 	default:
-		return nil, fmt.Errorf("stream %q is not All, Stdout or Stderr", stream)
+		return nil, fmt.Errorf("invalid stream %q: it must be All, Stdout or Stderr", stream)
 	}
 	return result, nil
 }
 
-// streamQuery translates the streams of exec and attach from the kubelet's
-// names to the API's.
+// streamQuery translates the streams of exec and attach from the kubelet's parameters to those of the API server. It
+// fails if no stream is selected.
 func streamQuery(query url.Values) (url.Values, error) {
 	result := url.Values{}
 	for kubelet, api := range map[string]string{"input": "stdin", "output": "stdout", "error": "stderr", "tty": "tty"} {
@@ -55,7 +54,7 @@ func streamQuery(query url.Values) (url.Values, error) {
 		}
 	}
 	if !result.Has("stdin") && !result.Has("stdout") && !result.Has("stderr") {
-		return nil, fmt.Errorf("at least one of input, output and error must be asked for")
+		return nil, fmt.Errorf("at least one of input, output and error is required")
 	}
 	return result, nil
 }

@@ -20,37 +20,37 @@ import (
 	authorizationclient "k8s.io/client-go/kubernetes/typed/authorization/v1"
 )
 
-// The delegating authenticator and authorizer of k8s.io/apiserver do the same,
-// and bring CEL, gRPC and tracing exporters with them: more memory than all of
-// a virtual kubelet may take.
+// These replace the delegating authenticator and authorizer of k8s.io/apiserver, which link CEL, gRPC and tracing
+// exporters: more memory than a virtual kubelet may use.
 
 const (
 	reviewTimeout = 10 * time.Second
-	// The defaults of a kubelet.
+	// The TTLs are the defaults of a kubelet.
 	tokenTTL   = 2 * time.Minute
 	allowedTTL = 5 * time.Minute
 	deniedTTL  = 30 * time.Second
-	// maxAnswers bounds the answers that are remembered of each kind.
-	maxAnswers = 1024
+	// maxReviews is the size of each cache.
+	maxReviews = 1024
 )
 
-// tokenReviews tells whose a token is by asking this cluster. Refusals are not
-// remembered: a token may be valid in a moment.
+// tokenReviews authenticates tokens with TokenReviews of the local cluster. Rejections are not cached, because a
+// rejected token may become valid.
 type tokenReviews struct {
 	client authenticationclient.TokenReviewInterface
-	known  *cache.LRUExpireCache
+	cached *cache.LRUExpireCache
 }
 
 func newTokenReviews(client authenticationclient.TokenReviewInterface) authenticator.Token {
-	return &tokenReviews{client: client, known: cache.NewLRUExpireCache(maxAnswers)}
+	return &tokenReviews{client: client, cached: cache.NewLRUExpireCache(maxReviews)}
 }
 
-// AuthenticateToken tells whose a token is.
+// AuthenticateToken returns the user of a token, and reports whether there is one. It fails if the review cannot be
+// created.
 func (t *tokenReviews) AuthenticateToken(ctx context.Context, token string) (*authenticator.Response, bool, error) {
-	// The token itself is kept nowhere.
+	// Tokens must not be held in memory.
 	key := sha256.Sum256([]byte(token))
-	if known, ok := t.known.Get(key); ok {
-		return &authenticator.Response{User: known.(user.Info)}, true, nil
+	if cached, ok := t.cached.Get(key); ok {
+		return &authenticator.Response{User: cached.(user.Info)}, true, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, reviewTimeout)
 	defer cancel()
@@ -60,63 +60,64 @@ func (t *tokenReviews) AuthenticateToken(ctx context.Context, token string) (*au
 		metav1.CreateOptions{},
 	)
 	if err != nil {
-		return nil, false, fmt.Errorf("asking whose a token is: %w", err)
+		return nil, false, fmt.Errorf("creating TokenReview: %w", err)
 	}
 	if !review.Status.Authenticated {
 		return nil, false, nil
 	}
-	who := &user.DefaultInfo{
+	requester := &user.DefaultInfo{
 		Name: review.Status.User.Username, UID: review.Status.User.UID,
 		Groups: review.Status.User.Groups, Extra: map[string][]string{},
 	}
 	for name, values := range review.Status.User.Extra {
-		who.Extra[name] = values
+		requester.Extra[name] = values
 	}
-	t.known.Add(key, user.Info(who), tokenTTL)
-	return &authenticator.Response{User: who}, true, nil
+	t.cached.Add(key, user.Info(requester), tokenTTL)
+	return &authenticator.Response{User: requester}, true, nil
 }
 
-// accessReviews tells what somebody may do by asking this cluster.
+// accessReviews authorizes requests with SubjectAccessReviews of the local cluster.
 type accessReviews struct {
 	client authorizationclient.SubjectAccessReviewInterface
-	known  *cache.LRUExpireCache
+	cached *cache.LRUExpireCache
 }
 
 func newAccessReviews(client authorizationclient.SubjectAccessReviewInterface) *accessReviews {
-	return &accessReviews{client: client, known: cache.NewLRUExpireCache(maxAnswers)}
+	return &accessReviews{client: client, cached: cache.NewLRUExpireCache(maxReviews)}
 }
 
-// Allowed tells whether somebody may do something.
+// Allowed implements Authorizer. It fails if the review cannot be created.
 func (a *accessReviews) Allowed(
 	ctx context.Context,
-	who user.Info,
-	what authorizationv1.ResourceAttributes,
+	requester user.Info,
+	attributes authorizationv1.ResourceAttributes,
 ) (bool, error) {
 	spec := authorizationv1.SubjectAccessReviewSpec{
-		User: who.GetName(), UID: who.GetUID(), Groups: who.GetGroups(), ResourceAttributes: &what,
-		Extra: map[string]authorizationv1.ExtraValue{},
+		User: requester.GetName(), UID: requester.GetUID(), Groups: requester.GetGroups(),
+		ResourceAttributes: &attributes,
+		Extra:              map[string]authorizationv1.ExtraValue{},
 	}
-	for name, values := range who.GetExtra() {
+	for name, values := range requester.GetExtra() {
 		spec.Extra[name] = values
 	}
 	key, err := json.Marshal(spec)
 	if err != nil {
 		return false, err
 	}
-	if known, ok := a.known.Get(string(key)); ok {
-		return known.(bool), nil
+	if cached, ok := a.cached.Get(string(key)); ok {
+		return cached.(bool), nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, reviewTimeout)
 	defer cancel()
 	review, err := a.client.Create(ctx, &authorizationv1.SubjectAccessReview{Spec: spec}, metav1.CreateOptions{})
 	if err != nil {
-		return false, fmt.Errorf("asking what %s may do: %w", who.GetName(), err)
+		return false, fmt.Errorf("creating SubjectAccessReview for %s: %w", requester.GetName(), err)
 	}
 	allowed := review.Status.Allowed && !review.Status.Denied
 	ttl := deniedTTL
 	if allowed {
 		ttl = allowedTTL
 	}
-	a.known.Add(string(key), allowed, ttl)
+	a.cached.Add(string(key), allowed, ttl)
 	return allowed, nil
 }

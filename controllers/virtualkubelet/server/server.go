@@ -1,10 +1,9 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package server is the kubelet's API for the pods of a virtual node: logs,
-// exec, attach and port-forward go on to the provider's API server with the
-// peer's rights. Every request but those for health is authenticated and
-// authorized by this cluster, as a kubelet does.
+// Package server serves the kubelet API of a virtual node. Logs, exec, attach and port-forward are proxied to the
+// provider's API server with the peering identity. As in a kubelet, every request except health probes is authenticated
+// and authorized by the local cluster.
 package server
 
 import (
@@ -19,38 +18,38 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// Pods are those of the virtual node.
+// Pods reads the pods of the virtual node.
 type Pods interface {
-	// List is every pod that is bound to the node.
+	// List returns the local pods that are bound to the node.
 	List() []*corev1.Pod
-	// Find is one of them, and the provider's namespace that its copy runs in;
-	// empty if there is none.
+	// Find returns the local pod with the name, or nil, and its remote namespace, which is empty while the local
+	// namespace has none.
 	Find(namespace, name string) (pod *corev1.Pod, remoteNamespace string)
-	// RemoteStatus is how the provider's copy of a pod does; nil if there is none.
+	// RemoteStatus returns the status of the remote pod, or nil if there is none.
 	RemoteStatus(namespace, name string) *corev1.PodStatus
 }
 
-// Config is what a server is made of.
+// Config is the configuration of New. All pointers, interfaces and functions are required, except Volumes and Provider
+// where their endpoints are not requested.
 type Config struct {
 	NodeName string
 	Pods     Pods
-	// Provider is where the pods really are.
+	// Provider is the API server that logs and streams are proxied to.
 	Provider *Provider
 	Auth     *Auth
-	// Metrics serves the metrics of the virtual kubelet, and how full volumes are.
+	// Metrics serves /metrics, including the usage of volumes.
 	Metrics http.Handler
-	// Volumes reports how full the volumes of the pods are.
+	// Volumes is the usage of volumes in /stats/summary.
 	Volumes *Volumes
-	// Usage serves what the containers of the pods use.
+	// Usage serves /metrics/resource.
 	Usage http.Handler
-	// Ready returns why the virtual kubelet is not ready, or nil.
+	// Ready returns the reason for which the virtual kubelet is not ready, or nil.
 	Ready func() error
-	// Profiling serves profiles below /debug/pprof, to those who may get
-	// nodes/proxy.
+	// Profiling enables /debug/pprof, which requires the right to get nodes/proxy.
 	Profiling bool
 }
 
-// New makes the handler of all that is served.
+// New returns the handler of the kubelet API and of the health probes.
 func New(config Config) http.Handler {
 	api := http.NewServeMux()
 	s := &streams{pods: config.Pods, provider: config.Provider}
@@ -66,7 +65,7 @@ func New(config Config) http.Handler {
 	api.Handle("GET /metrics/resource", config.Usage)
 	if config.Profiling {
 		api.HandleFunc("GET /debug/pprof", pprof.Index)
-		// The index has the profiles by name.
+		// pprof.Index also serves the profile that is named after the prefix.
 		api.HandleFunc("GET /debug/pprof/{profile}", pprof.Index)
 		api.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
 		api.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
@@ -86,8 +85,7 @@ func New(config Config) http.Handler {
 	return cleanPaths(all)
 }
 
-// cleanPaths refuses paths that have another spelling, instead of redirecting
-// to it.
+// cleanPaths returns 404 for a path that is not clean, for which http.ServeMux would send a redirect.
 func cleanPaths(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if path.Clean(r.URL.Path) != r.URL.Path {
@@ -100,7 +98,7 @@ func cleanPaths(next http.Handler) http.Handler {
 
 func healthy(w http.ResponseWriter, r *http.Request) {
 	if _, err := w.Write([]byte("ok")); err != nil {
-		klog.FromContext(r.Context()).V(4).Info("Client went away", "err", err)
+		klog.FromContext(r.Context()).V(4).Info("Client disconnected", "err", err)
 	}
 }
 
@@ -117,6 +115,6 @@ func pods(source Pods) http.HandlerFunc {
 func writeJSON(w http.ResponseWriter, r *http.Request, value any) {
 	w.Header().Set("Content-Type", "application/json")
 	if err := json.NewEncoder(w).Encode(value); err != nil {
-		klog.FromContext(r.Context()).V(4).Info("Client went away", "err", err)
+		klog.FromContext(r.Context()).V(4).Info("Client disconnected", "err", err)
 	}
 }

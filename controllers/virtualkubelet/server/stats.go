@@ -10,18 +10,17 @@ import (
 	stats "k8s.io/kubelet/pkg/apis/stats/v1alpha1"
 )
 
-// summary reports of each pod what is known: that it runs, since when, and how full
-// its volumes are. What its containers use is reported by Usage, and not once more. A pod that the
-// provider does not have is left out; the others are told of all the same.
+// summary returns the handler of /stats/summary. It reports, for each pod that exists on the provider, the start times
+// and the usage of volumes. CPU and memory are reported by Usage only.
 func summary(nodeName string, pods Pods, volumes *Volumes) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		result := stats.Summary{Node: stats.NodeStats{NodeName: nodeName}, Pods: []stats.PodStats{}}
 		usage := volumes.all()
 		for _, pod := range pods.List() {
 			if remote := pods.RemoteStatus(pod.Namespace, pod.Name); remote != nil {
-				told := podStats(pod, remote)
-				told.VolumeStats = usage[pod.UID]
-				result.Pods = append(result.Pods, told)
+				reported := podStats(pod, remote)
+				reported.VolumeStats = usage[pod.UID]
+				result.Pods = append(result.Pods, reported)
 			}
 		}
 		writeJSON(w, r, result)

@@ -46,7 +46,7 @@ func TestStatsOneMissingPod(t *testing.T) {
 	}
 }
 
-// converse writes a line to an address and reads the answer to its end.
+// converse writes a line to an address and returns the response.
 func converse(address, line string) (string, error) {
 	conn, err := net.DialTimeout("tcp", address, 5*time.Second)
 	if err != nil {
@@ -56,6 +56,6 @@ func converse(address, line string) (string, error) {
 	if _, err := io.WriteString(conn, line); err != nil {
 		return "", err
 	}
-	answer, err := io.ReadAll(conn)
-	return string(answer), err
+	response, err := io.ReadAll(conn)
+	return string(response), err
 }

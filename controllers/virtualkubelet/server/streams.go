@@ -18,19 +18,19 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// flushInterval is negative: each line of a followed log goes on at once.
+// flushInterval is negative, so that each line of a followed log is flushed immediately.
 const flushInterval = -1 * time.Millisecond
 
-// Provider is a provider's API server.
+// Provider is the API server of a provider.
 type Provider struct {
 	location  url.URL
 	transport http.RoundTripper
-	// upgrades are made on connections of their own, none of those that are
-	// closed when the identity is renewed: whoever is let in stays.
+	// upgrades has separate connections, because those of transport are closed when the identity is renewed, which
+	// would end open streams.
 	upgrades proxy.UpgradeRequestRoundTripper
 }
 
-// NewProvider makes a provider of the configuration of its clients.
+// NewProvider returns the provider of a client configuration. It fails if the configuration is invalid.
 func NewProvider(config *rest.Config) (*Provider, error) {
 	location, _, err := rest.DefaultServerUrlFor(config)
 	if err != nil {
@@ -47,21 +47,20 @@ func NewProvider(config *rest.Config) (*Provider, error) {
 	return &Provider{location: *location, transport: transport, upgrades: upgrades}, nil
 }
 
-// forUpgrades dials as clients do, and gives a request what they would: an
-// upgrade is written to the connection itself, so that a token would be
-// missing.
+// forUpgrades returns a transport for upgrades with the dialer, the TLS settings and the credentials of the
+// configuration. An upgrade request is written directly to the connection, without the transport that adds a token.
 func forUpgrades(config *rest.Config) (proxy.UpgradeRequestRoundTripper, error) {
 	tlsConfig, err := rest.TLSConfigFor(config)
 	if err != nil {
 		return nil, err
 	}
 	if tlsConfig == nil {
-		// Nothing of our own to verify with means the system's authorities;
-		// without a configuration upgrades would verify nothing.
+		// Without a configuration, the upgrade transport would not verify the certificate. An empty one uses the
+		// system's CAs.
 		tlsConfig = &tls.Config{MinVersion: tls.VersionTLS12}
 	}
 	config = rest.CopyConfig(config)
-	// What watches the answers sees none here.
+	// Wrappers that observe responses receive none: the request is only mirrored.
 	config.WrapTransport = nil
 	wrappers, err := rest.HTTPWrappersForConfig(config, proxy.MirrorRequest)
 	if err != nil {
@@ -71,11 +70,9 @@ func forUpgrades(config *rest.Config) (proxy.UpgradeRequestRoundTripper, error) 
 	return proxy.NewUpgradeRequestRoundTripper(connections, wrappers), nil
 }
 
-// streams serves what is asked of a container. Nothing of a request's path
-// reaches the provider: the path there is made of the names of a pod that is
-// known to be on this node, and the query of the options that are known.
-// Upgraded connections are passed through as they are, so that whatever the
-// two API servers agree on works: resizing, exit codes, half-closed streams.
+// streams proxies requests for containers. The path sent to the provider is built from the names of a pod of this
+// node, and the query from known options; nothing of the requested path is copied. Upgraded connections are passed
+// through unchanged, so that resizing, exit codes and half-closed streams work as the two API servers negotiate them.
 type streams struct {
 	pods     Pods
 	provider *Provider
@@ -103,19 +100,19 @@ func (s *streams) attach(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *streams) portForward(w http.ResponseWriter, r *http.Request) {
-	pod, twin := s.find(w, r)
+	pod, remoteNamespace := s.find(w, r)
 	if pod == nil {
 		return
 	}
 	query := url.Values{}
 	for _, port := range r.URL.Query()["port"] {
 		if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
-			http.Error(w, fmt.Sprintf("port %q is not a port", port), http.StatusBadRequest)
+			http.Error(w, fmt.Sprintf("invalid port %q", port), http.StatusBadRequest)
 			return
 		}
 		query.Add("ports", port)
 	}
-	s.forward(w, r, twin, pod.Name, "portforward", query, true)
+	s.forward(w, r, remoteNamespace, pod.Name, "portforward", query, true)
 }
 
 func (s *streams) container(
@@ -125,7 +122,7 @@ func (s *streams) container(
 	upgrade bool,
 	translate func(url.Values) (url.Values, error),
 ) {
-	pod, twin := s.find(w, r)
+	pod, remoteNamespace := s.find(w, r)
 	if pod == nil {
 		return
 	}
@@ -140,26 +137,27 @@ func (s *streams) container(
 		return
 	}
 	query.Set("container", container)
-	s.forward(w, r, twin, pod.Name, subresource, query, upgrade)
+	s.forward(w, r, remoteNamespace, pod.Name, subresource, query, upgrade)
 }
 
-// find answers by itself when there is no such pod.
+// find returns the requested pod and its remote namespace. If there is no such pod, it writes the response and returns
+// nil.
 func (s *streams) find(w http.ResponseWriter, r *http.Request) (*corev1.Pod, string) {
 	namespace, name := r.PathValue("namespace"), r.PathValue("pod")
-	pod, twin := s.pods.Find(namespace, name)
+	pod, remoteNamespace := s.pods.Find(namespace, name)
 	switch {
 	case pod == nil:
 		http.Error(w, fmt.Sprintf("pod %q not found in namespace %q", name, namespace), http.StatusNotFound)
 		return nil, ""
-	case twin == "":
-		http.Error(w, fmt.Sprintf("pod %s has no copy on the provider", klog.KObj(pod)), http.StatusNotFound)
+	case remoteNamespace == "":
+		http.Error(w, fmt.Sprintf("pod %s has no remote pod", klog.KObj(pod)), http.StatusNotFound)
 		return nil, ""
 	}
-	return pod, twin
+	return pod, remoteNamespace
 }
 
-// forward asks the provider for a subresource of a pod. Of the headers only
-// those of the protocol go with it: whoever asks here is nobody there.
+// forward proxies the request to a subresource of a remote pod. It drops all headers except those of the protocol: the
+// client's identity has no meaning on the provider.
 func (s *streams) forward(
 	w http.ResponseWriter,
 	r *http.Request,
@@ -180,10 +178,9 @@ func (s *streams) forward(
 			request.Header[name] = values
 		}
 	}
-	// No X-Forwarded-For: where the consumer's API server is, is its own affair.
+	// An empty address prevents X-Forwarded-For, which would reveal the address of the consumer's API server.
 	request.RemoteAddr = ""
-	// The query of the request replaces that of the location when it is not an
-	// upgrade.
+	// Unless it upgrades, the proxy replaces the query of the location with that of the request.
 	request.URL = &location
 
 	handler := proxy.NewUpgradeAwareHandler(&location, s.provider.transport, false, upgrade, responder{})
@@ -194,13 +191,13 @@ func (s *streams) forward(
 	handler.ServeHTTP(w, request)
 }
 
-// responder says why the provider could not be asked.
+// responder responds to requests that could not be proxied.
 type responder struct{}
 
-// Error answers a request that did not get through.
+// Error implements proxy.ErrorResponder.
 func (responder) Error(w http.ResponseWriter, r *http.Request, err error) {
-	klog.FromContext(r.Context()).V(2).Info("Provider could not be asked", "err", err)
-	http.Error(w, fmt.Sprintf("the provider could not be asked: %v", err), http.StatusBadGateway)
+	klog.FromContext(r.Context()).V(2).Info("Request to the provider failed", "err", err)
+	http.Error(w, fmt.Sprintf("sending the request to the provider: %v", err), http.StatusBadGateway)
 }
 
 func hasContainer(pod *corev1.Pod, name string) bool {

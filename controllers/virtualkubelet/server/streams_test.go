@@ -27,12 +27,14 @@ import (
 	utilexec "k8s.io/utils/exec"
 )
 
-// asKubelet answers exec and attach as the provider does: its API server asks
-// a kubelet, which has other names for the streams.
-func asKubelet(handler http.Handler) http.HandlerFunc {
+// withKubeletParameters translates the parameters of exec and attach to those of a kubelet, as the provider's API
+// server does.
+func withKubeletParameters(handler http.Handler) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		query := r.URL.Query()
-		for api, kubelet := range map[string]string{"stdin": "input", "stdout": "output", "stderr": "error", "tty": "tty"} {
+		for api, kubelet := range map[string]string{
+			"stdin": "input", "stdout": "output", "stderr": "error", "tty": "tty",
+		} {
 			if query.Get(api) == "true" {
 				query.Set(kubelet, "1")
 			}
@@ -61,11 +63,11 @@ func TestExecExitCode(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(streams.Stdout(), "%v says %s", command, words)
+		fmt.Fprintf(streams.Stdout(), "%v prints %s", command, words)
 		fmt.Fprint(streams.Stderr(), "and fails")
 		return utilexec.CodeExitError{Err: errors.New("exit 42"), Code: 42}
 	}
-	n := startNode(t, asKubelet(api.HandleContainerExec(exec)))
+	n := startNode(t, withKubeletParameters(api.HandleContainerExec(exec)))
 	var stdout, stderr bytes.Buffer
 	err := n.executor(t, "/exec/demo/web/app?command=sh&command=-c&input=1&output=1&error=1").
 		StreamWithContext(t.Context(),
@@ -74,19 +76,19 @@ func TestExecExitCode(t *testing.T) {
 	if !errors.As(err, &exit) || exit.ExitStatus() != 42 {
 		t.Errorf("error %v, want exit code 42", err)
 	}
-	if got := stdout.String(); got != "[sh -c] says hello" {
+	if got := stdout.String(); got != "[sh -c] prints hello" {
 		t.Errorf("stdout %q", got)
 	}
 	if got := stderr.String(); got != "and fails" {
 		t.Errorf("stderr %q", got)
 	}
-	_, asked := n.seen()
-	if len(asked) != 1 || asked[0].URL.Path != "/api/v1/namespaces/demo-rome/pods/web/exec" {
-		t.Errorf("the provider was asked %v", asked)
+	_, requests := n.seen()
+	if len(requests) != 1 || requests[0].URL.Path != "/api/v1/namespaces/demo-rome/pods/web/exec" {
+		t.Errorf("the provider received %v", requests)
 	}
 }
 
-// sizes hands out terminal sizes one by one.
+// sizes is a queue of terminal sizes.
 type sizes chan remotecommand.TerminalSize
 
 func (s sizes) Next() *remotecommand.TerminalSize {
@@ -114,7 +116,7 @@ func TestExecResize(t *testing.T) {
 		}
 		return nil
 	}
-	n := startNode(t, asKubelet(api.HandleContainerExec(exec)))
+	n := startNode(t, withKubeletParameters(api.HandleContainerExec(exec)))
 	queue := make(sizes, 1)
 	queue <- remotecommand.TerminalSize{Width: 80, Height: 24}
 	seen, stdout := io.Pipe()
@@ -138,14 +140,14 @@ func TestExecResize(t *testing.T) {
 
 func TestAttachReachesTheContainer(t *testing.T) {
 	attach := func(_ context.Context, _, _, _ string, streams api.AttachIO) error {
-		_, err := fmt.Fprint(streams.Stdout(), "here")
+		_, err := fmt.Fprint(streams.Stdout(), "attached")
 		return err
 	}
-	n := startNode(t, asKubelet(api.HandleContainerAttach(attach)))
+	n := startNode(t, withKubeletParameters(api.HandleContainerAttach(attach)))
 	var stdout bytes.Buffer
 	err := n.executor(t, "/attach/demo/web/app?output=1").
 		StreamWithContext(t.Context(), remotecommand.StreamOptions{Stdout: &stdout})
-	if err != nil || stdout.String() != "here" {
+	if err != nil || stdout.String() != "attached" {
 		t.Errorf("stdout %q, error %v", stdout.String(), err)
 	}
 }
@@ -156,7 +158,7 @@ func TestPortForwardCarriesBothWays(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		_, err = fmt.Fprintf(stream, "port %d heard %s", port, line)
+		_, err = fmt.Fprintf(stream, "port %d received %s", port, line)
 		return err
 	}
 	n := startNode(t, api.HandlePortForward(forward).ServeHTTP)
@@ -193,8 +195,8 @@ func TestPortForwardCarriesBothWays(t *testing.T) {
 		t.Fatal(err)
 	}
 	response, err := converse(fmt.Sprintf("127.0.0.1:%d", ports[0].Local), "hello\n")
-	if err != nil || response != "port 8080 heard hello\n" {
-		t.Errorf("answer %q, error %v", response, err)
+	if err != nil || response != "port 8080 received hello\n" {
+		t.Errorf("response %q, error %v", response, err)
 	}
 	close(stop)
 	if err := <-done; err != nil {
@@ -211,7 +213,7 @@ func TestLogsTailZero(t *testing.T) {
 		{name: "no lines", query: "tailLines=0", want: url.Values{"tailLines": {"0"}}},
 		{name: "all lines", query: "", want: url.Values{}},
 		{
-			name:  "everything else",
+			name:  "all other options",
 			query: "follow=true&previous=true&timestamps=true&limitBytes=10&sinceSeconds=5",
 			want: url.Values{
 				"follow":       {"true"},
@@ -226,26 +228,22 @@ func TestLogsTailZero(t *testing.T) {
 			query: "sinceTime=2026-11-21T01:00:00Z",
 			want:  url.Values{"sinceTime": {"2026-11-21T01:00:00Z"}},
 		},
-		{name: "both streams need not be asked for", query: "stream=All", want: url.Values{}},
+		{name: "both streams are the default", query: "stream=All", want: url.Values{}},
 		{name: "one stream", query: "stream=Stderr", want: url.Values{"stream": {"Stderr"}}},
-		{name: "unknown options stay here", query: "insecureSkipTLSVerifyBackend=true", want: url.Values{}},
+		{name: "unknown options are dropped", query: "insecureSkipTLSVerifyBackend=true", want: url.Values{}},
 		{name: "negative lines", query: "tailLines=-1", status: http.StatusBadRequest},
-		{name: "a time that is none", query: "sinceTime=yesterday", status: http.StatusBadRequest},
+		{name: "an invalid time", query: "sinceTime=yesterday", status: http.StatusBadRequest},
 	}
 	n := startNode(t, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "a line") })
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			_, before := n.seen()
 			response := n.do(t, n.config(n.authority), http.MethodGet, "/containerLogs/demo/web/app?"+test.query)
-			_, asked := n.seen()
+			_, requests := n.seen()
 			if test.status != 0 {
-				if response.StatusCode != test.status || len(asked) != len(before) {
-					t.Errorf(
-						"%s, and the provider was asked %d times; want %d and none",
-						response.Status,
-						len(asked)-len(before),
-						test.status,
-					)
+				if response.StatusCode != test.status || len(requests) != len(before) {
+					t.Errorf("%s, and the provider received %d requests; want %d and none",
+						response.Status, len(requests)-len(before), test.status)
 				}
 				return
 			}
@@ -254,8 +252,8 @@ func TestLogsTailZero(t *testing.T) {
 				t.Errorf("log %q, error %v", body, err)
 			}
 			test.want.Set("container", "app")
-			if diff := cmp.Diff(test.want, asked[len(asked)-1].URL.Query()); diff != "" {
-				t.Errorf("what the provider was asked (-want +got):\n%s", diff)
+			if diff := cmp.Diff(test.want, requests[len(requests)-1].URL.Query()); diff != "" {
+				t.Errorf("query that the provider received (-want +got):\n%s", diff)
 			}
 		})
 	}
@@ -280,7 +278,7 @@ func TestLogsAreFollowedLineByLine(t *testing.T) {
 	}
 }
 
-func TestContainersOfEverySortAreReached(t *testing.T) {
+func TestInitAndEphemeralContainersAreReached(t *testing.T) {
 	n := startNode(t, func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, r.URL.Query().Get("container")) })
 	for _, container := range []string{"app", "init", "debug"} {
 		response := n.do(t, n.config(n.authority), http.MethodGet, "/containerLogs/demo/web/"+container)
@@ -315,8 +313,8 @@ func TestRemotePathIsAllowListed(t *testing.T) {
 			t.Errorf("%s: %s, want 404", path, response.Status)
 		}
 	}
-	if _, asked := n.seen(); len(asked) != 0 {
-		t.Errorf("%d of them reached the provider, the first as %s", len(asked), asked[0].URL)
+	if _, requests := n.seen(); len(requests) != 0 {
+		t.Errorf("%d requests reached the provider, the first is %s", len(requests), requests[0].URL)
 	}
 }
 
@@ -337,8 +335,7 @@ func TestPeerRedirectRefused(t *testing.T) {
 	}
 }
 
-// A provider that signs no certificates knows a consumer by a token, which is
-// another one in the same file after a while.
+// A provider that signs no certificates issues a token, which is renewed in the same file.
 func TestStreamsCarryTheToken(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "token")
 	if err := os.WriteFile(file, []byte("of-this-cluster"), 0o600); err != nil {
@@ -359,19 +356,21 @@ func TestStreamsCarryTheToken(t *testing.T) {
 			t.Errorf("%s was not refused", route.path)
 		}
 	}
-	_, asked := n.seen()
-	if len(asked) < 7 {
-		t.Errorf("the provider was asked %d times", len(asked))
+	_, requests := n.seen()
+	if len(requests) < 7 {
+		t.Errorf("the provider received %d requests, want at least 7", len(requests))
 	}
-	for _, request := range asked {
+	for _, request := range requests {
 		if got := request.Header.Get("Authorization"); got != "Bearer of-this-cluster" {
 			t.Errorf("%s carries the authorization %q", request.URL.Path, got)
 		}
 	}
 }
 
-func TestRefusedUpgradeSaysWhy(t *testing.T) {
-	n := startNode(t, func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no such pod", http.StatusNotFound) })
+func TestRefusedUpgradeReturnsTheProvidersMessage(t *testing.T) {
+	n := startNode(t, func(w http.ResponseWriter, _ *http.Request) {
+		http.Error(w, "no such pod", http.StatusNotFound)
+	})
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
 	err := n.executor(t, "/exec/demo/web/app?command=id&output=1").

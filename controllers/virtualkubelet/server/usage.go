@@ -6,6 +6,7 @@ package server
 import (
 	"context"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -22,20 +23,17 @@ import (
 )
 
 const (
-	// usagePatience bounds how long a provider may take to tell.
-	usagePatience = 5 * time.Second
-	// usageAge is how long its answer counts: whoever asks more often asks this
-	// process alone.
+	// usageTimeout is the timeout for reading the usage of all pods from the provider.
+	usageTimeout = 5 * time.Second
+	// usageAge is the time for which a response of the provider is cached.
 	usageAge = 5 * time.Second
-	// usageStale is how long a provider may tell the same of a pod, before that
-	// counts as nothing.
+	// usageStale is the time after which metrics whose timestamp does not change are dropped.
 	usageStale = 2 * time.Minute
-	// usedToStart is what a container has used when it is heard of first, in
-	// seconds: 0 would be taken for a figure that is missing.
-	usedToStart = 0.001
-	// maxScrapes are answered at a time, and maxQuestions asked.
-	maxScrapes, maxQuestions = 4, 8
-	// maxCores and maxBytes bound what a provider can say of a container.
+	// initialSeconds is the first value of a CPU counter. Readers take 0 for a missing value.
+	initialSeconds = 0.001
+	// maxScrapes limits concurrent scrapes, and maxUsageReads concurrent requests to the provider.
+	maxScrapes, maxUsageReads = 4, 8
+	// maxCores and maxBytes bound the usage that a provider can report for a container.
 	maxCores = 1 << 16
 	maxBytes = 1 << 60
 )
@@ -71,7 +69,7 @@ var (
 	)
 	scrapeError = usageDesc(
 		"resource_scrape_error",
-		"1 if there was an error while asking the provider for usage, 0 otherwise",
+		"1 if reading the usage from the provider failed, 0 otherwise",
 		nil,
 	)
 )
@@ -80,46 +78,43 @@ func usageDesc(name, help string, labels []string) *metrics.Desc {
 	return metrics.NewDesc(name, help, labels, nil, metrics.ALPHA, "")
 }
 
-// Usage tells what the containers of the node's pods use, in the way of a
-// kubelet, so that this cluster's autoscalers see them. The provider's metrics
-// API, if it serves one, tells how much is used a second; a kubelet tells of
-// counters that grow. So the counters here grow by what was used a second,
-// for as long as has gone by.
+// Usage collects the resource usage of the containers of the node's pods in the metrics of a kubelet, which
+// metrics-server scrapes. A kubelet exposes cumulative counters; the provider's metrics API, if it serves one, reports
+// rates. Usage integrates these rates over time.
 type Usage struct {
 	metrics.BaseStableCollector
 
 	pods     Pods
 	provider metricsclient.PodMetricsesGetter
-	// selector selects the pods of this node in a provider's namespace.
+	// selector selects the pods of this node in a remote namespace.
 	selector string
 	clock    clock.PassiveClock
 	logger   klog.Logger
 
 	mu      sync.Mutex
-	asked   time.Time // when the provider had been asked last
-	failed  bool
-	seconds float64 // of all pods that ever were
-	known   map[types.UID]*podUsage
+	readAt  time.Time // the last read from the provider
+	failed  bool      // whether that read failed, at least in part
+	seconds float64   // CPU seconds of all pods, including deleted ones
+	cached  map[types.UID]*podUsage
 }
 
-// podUsage is what a pod uses, as far as is known.
+// podUsage is the last reported usage of a pod.
 type podUsage struct {
 	*corev1.Pod
-	said metav1.Time // the provider's time of what it said last
-	news time.Time   // when it said anything else than before
-	// containers are those that are known of, by name.
+	timestamp metav1.Time // of the metrics, on the provider's clock
+	changedAt time.Time   // the first read with this timestamp, on the local clock
+	// containers are the reported containers by name.
 	containers map[string]*containerUsage
 }
 
 type containerUsage struct {
-	started      time.Time // zero: that is not known
+	started      time.Time // zero if unknown
 	cores, bytes float64
 	seconds      float64
-	counted      time.Time // until when seconds have counted
+	counted      time.Time // the time until which seconds are integrated
 }
 
-// NewUsage makes the usage of the node's pods, which have the labels that the
-// selector asks for on the provider.
+// NewUsage returns the usage of pods. The selector selects the remote pods of this node.
 func NewUsage(
 	pods Pods,
 	provider metricsclient.PodMetricsesGetter,
@@ -133,11 +128,11 @@ func NewUsage(
 		selector: selector,
 		clock:    clock,
 		logger:   logger,
-		known:    map[types.UID]*podUsage{},
+		cached:   map[types.UID]*podUsage{},
 	}
 }
 
-// Handler serves the usage. It is to be called once.
+// Handler returns the handler of /metrics/resource. It must be called once.
 func (u *Usage) Handler() http.Handler {
 	registry := metrics.NewKubeRegistry()
 	registry.CustomMustRegister(u)
@@ -147,20 +142,22 @@ func (u *Usage) Handler() http.Handler {
 	)
 }
 
-// DescribeWithStability describes what CollectWithStability collects.
+// DescribeWithStability implements metrics.StableCollector.
 func (u *Usage) DescribeWithStability(to chan<- *metrics.Desc) {
-	for _, desc := range []*metrics.Desc{nodeCPU, nodeMemory, containerCPU, containerBytes, containerStart, scrapeError} {
+	for _, desc := range []*metrics.Desc{
+		nodeCPU, nodeMemory, containerCPU, containerBytes, containerStart, scrapeError,
+	} {
 		to <- desc
 	}
 }
 
-// CollectWithStability asks the provider, and tells what is known then.
+// CollectWithStability implements metrics.StableCollector. It reads the provider if the cached usage is too old.
 func (u *Usage) CollectWithStability(to chan<- metrics.Metric) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	now := u.clock.Now()
-	if now.Sub(u.asked) >= usageAge {
-		u.ask(now)
+	if now.Sub(u.readAt) >= usageAge {
+		u.read(now)
 	}
 	u.count(now)
 	failed := 0.0
@@ -168,35 +165,37 @@ func (u *Usage) CollectWithStability(to chan<- metrics.Metric) {
 		failed = 1
 	}
 	to <- metrics.NewLazyConstMetric(scrapeError, metrics.GaugeValue, failed)
-	tell := func(desc *metrics.Desc, of metrics.ValueType, value float64, labels ...string) {
-		to <- metrics.NewLazyMetricWithTimestamp(now, metrics.NewLazyConstMetric(desc, of, value, labels...))
+	send := func(desc *metrics.Desc, valueType metrics.ValueType, value float64, labels ...string) {
+		to <- metrics.NewLazyMetricWithTimestamp(now, metrics.NewLazyConstMetric(desc, valueType, value, labels...))
 	}
-	bytes, some := 0.0, false
-	for _, pod := range u.known {
+	bytes, reported := 0.0, false
+	for _, pod := range u.cached {
 		if pod.stale(now) {
 			continue
 		}
 		for name, used := range pod.containers {
-			tell(containerCPU, metrics.CounterValue, used.seconds, name, pod.Name, pod.Namespace)
-			tell(containerBytes, metrics.GaugeValue, used.bytes, name, pod.Name, pod.Namespace)
+			send(containerCPU, metrics.CounterValue, used.seconds, name, pod.Name, pod.Namespace)
+			send(containerBytes, metrics.GaugeValue, used.bytes, name, pod.Name, pod.Namespace)
 			if !used.started.IsZero() {
-				to <- metrics.NewLazyConstMetric(containerStart, metrics.GaugeValue, float64(used.started.UnixNano())/1e9, name, pod.Name, pod.Namespace)
+				started := float64(used.started.UnixNano()) / 1e9
+				to <- metrics.NewLazyConstMetric(
+					containerStart, metrics.GaugeValue, started, name, pod.Name, pod.Namespace)
 			}
-			bytes, some = bytes+used.bytes, true
+			bytes, reported = bytes+used.bytes, true
 		}
 	}
-	if some {
-		tell(nodeCPU, metrics.CounterValue, u.seconds)
-		tell(nodeMemory, metrics.GaugeValue, bytes)
+	if reported {
+		send(nodeCPU, metrics.CounterValue, u.seconds)
+		send(nodeMemory, metrics.GaugeValue, bytes)
 	}
 }
 
-// stale tells whether the provider has said nothing new of a pod for long.
-func (p *podUsage) stale(now time.Time) bool { return now.Sub(p.news) >= usageStale }
+// stale reports whether the provider has not updated the metrics of a pod for usageStale.
+func (p *podUsage) stale(now time.Time) bool { return now.Sub(p.changedAt) >= usageStale }
 
-// count has the counters grow up to now.
+// count integrates the usage up to now.
 func (u *Usage) count(now time.Time) {
-	for _, pod := range u.known {
+	for _, pod := range u.cached {
 		for _, used := range pod.containers {
 			if elapsed := now.Sub(used.counted).Seconds(); elapsed > 0 && !pod.stale(now) {
 				used.seconds += used.cores * elapsed
@@ -207,76 +206,78 @@ func (u *Usage) count(now time.Time) {
 	}
 }
 
-// ask asks the provider about the pods that the node has now, and forgets the
-// others. Where it does not answer, what it said last counts for some time.
-func (u *Usage) ask(now time.Time) {
-	ctx, cancel := context.WithTimeout(context.Background(), usagePatience)
+// read reads the usage of the node's pods from the provider and drops the usage of other pods. If a read fails, the
+// usage of its pods remains until it is stale.
+func (u *Usage) read(now time.Time) {
+	ctx, cancel := context.WithTimeout(context.Background(), usageTimeout)
 	defer cancel()
-	twins := map[string]map[string]*corev1.Pod{} // by namespace there, by name
+	localPods := map[string]map[string]*corev1.Pod{} // by remote namespace, then by name
 	for _, pod := range u.pods.List() {
-		if _, twin := u.pods.Find(pod.Namespace, pod.Name); twin != "" {
-			if twins[twin] == nil {
-				twins[twin] = map[string]*corev1.Pod{}
+		if _, namespace := u.pods.Find(pod.Namespace, pod.Name); namespace != "" {
+			if localPods[namespace] == nil {
+				localPods[namespace] = map[string]*corev1.Pod{}
 			}
-			twins[twin][pod.Name] = pod
+			localPods[namespace][pod.Name] = pod
 		}
 	}
-	var answers sync.Map // of *metricsv1beta1.PodMetricsList, by namespace
-	var questions errgroup.Group
-	questions.SetLimit(maxQuestions)
-	for twin := range twins {
-		questions.Go(func() error {
-			list, err := u.provider.PodMetricses(twin).List(ctx, metav1.ListOptions{LabelSelector: u.selector})
+	var lists sync.Map // of *metricsv1beta1.PodMetricsList, by remote namespace
+	var reads errgroup.Group
+	reads.SetLimit(maxUsageReads)
+	for namespace := range localPods {
+		reads.Go(func() error {
+			list, err := u.provider.PodMetricses(namespace).List(ctx, metav1.ListOptions{LabelSelector: u.selector})
 			if apierrors.IsNotFound(err) {
-				// It has no metrics API.
+				// The provider serves no metrics API.
 				list, err = &metricsv1beta1.PodMetricsList{}, nil
 			}
 			if err != nil {
-				u.logger.V(2).Info("The provider does not tell what pods use", "namespace", twin, "err", err)
+				u.logger.V(2).Info("Reading the usage of remote pods failed", "remoteNamespace", namespace, "err", err)
 				return err
 			}
-			answers.Store(twin, list)
+			lists.Store(namespace, list)
 			return nil
 		})
 	}
-	u.failed = questions.Wait() != nil
-	known := map[types.UID]*podUsage{}
-	for twin, here := range twins {
-		answer, ok := answers.Load(twin)
+	u.failed = reads.Wait() != nil
+	usage := map[types.UID]*podUsage{}
+	for namespace, pods := range localPods {
+		list, ok := lists.Load(namespace)
 		if !ok {
-			for _, pod := range here {
-				if before := u.known[pod.UID]; before != nil {
-					known[pod.UID] = before
+			for _, pod := range pods {
+				if before := u.cached[pod.UID]; before != nil {
+					usage[pod.UID] = before
 				}
 			}
 			continue
 		}
-		for _, said := range answer.(*metricsv1beta1.PodMetricsList).Items {
-			if pod := here[said.Name]; pod != nil {
-				known[pod.UID] = u.heard(pod, &said, now)
+		for _, reported := range list.(*metricsv1beta1.PodMetricsList).Items {
+			if pod := pods[reported.Name]; pod != nil {
+				usage[pod.UID] = u.update(pod, &reported, now)
 			}
 		}
 	}
-	u.known, u.asked = known, u.clock.Now()
+	u.cached, u.readAt = usage, u.clock.Now()
 }
 
-// heard takes in what a provider says of a pod: of the containers that the pod
-// has, and within bounds. One that was started since then has used what it uses
-// for as long as it runs: readers compare its counter with its start.
-func (u *Usage) heard(pod *corev1.Pod, said *metricsv1beta1.PodMetrics, now time.Time) *podUsage {
-	result := &podUsage{Pod: pod, said: said.Timestamp, news: now, containers: map[string]*containerUsage{}}
-	before := u.known[pod.UID]
-	if before != nil && before.said.Equal(&said.Timestamp) {
-		result.news = before.news
+// update returns the usage of a pod according to the provider's report, limited to the containers of the pod and within
+// bounds. The counter of a container that started since the last report is its current usage times its age, because
+// readers relate the counter to the start time.
+func (u *Usage) update(pod *corev1.Pod, reported *metricsv1beta1.PodMetrics, now time.Time) *podUsage {
+	result := &podUsage{
+		Pod: pod, timestamp: reported.Timestamp, changedAt: now, containers: map[string]*containerUsage{},
 	}
-	for _, container := range said.Containers {
+	before := u.cached[pod.UID]
+	if before != nil && before.timestamp.Equal(&reported.Timestamp) {
+		result.changedAt = before.changedAt
+	}
+	for _, container := range reported.Containers {
 		if !hasContainer(pod, container.Name) {
 			continue
 		}
 		used := &containerUsage{
 			started: startOf(pod, container.Name), counted: now,
-			cores: within(container.Usage.Cpu().AsApproximateFloat64(), maxCores),
-			bytes: within(container.Usage.Memory().AsApproximateFloat64(), maxBytes),
+			cores: clamp(container.Usage.Cpu().AsApproximateFloat64(), maxCores),
+			bytes: clamp(container.Usage.Memory().AsApproximateFloat64(), maxBytes),
 		}
 		var last *containerUsage
 		if before != nil {
@@ -286,24 +287,22 @@ func (u *Usage) heard(pod *corev1.Pod, said *metricsv1beta1.PodMetrics, now time
 		case last != nil && last.started.Equal(used.started):
 			used.seconds, used.counted = last.seconds, last.counted
 		case used.started.IsZero():
-			used.seconds = usedToStart
+			used.seconds = initialSeconds
 		default:
-			used.seconds = max(usedToStart, used.cores*now.Sub(used.started).Seconds())
+			used.seconds = max(initialSeconds, used.cores*now.Sub(used.started).Seconds())
 		}
 		result.containers[container.Name] = used
 	}
 	return result
 }
 
-func within(value, most float64) float64 { return min(max(value, 0), most) }
+func clamp(value, limit float64) float64 { return min(max(value, 0), limit) }
 
-// startOf is when a container was started; zero while it does not run.
+// startOf returns the time at which a container was started, or zero while it does not run.
 func startOf(pod *corev1.Pod, name string) time.Time {
-	for _, statuses := range [][]corev1.ContainerStatus{pod.Status.ContainerStatuses, pod.Status.InitContainerStatuses} {
-		for _, status := range statuses {
-			if status.Name == name && status.State.Running != nil {
-				return status.State.Running.StartedAt.Time
-			}
+	for _, status := range slices.Concat(pod.Status.ContainerStatuses, pod.Status.InitContainerStatuses) {
+		if status.Name == name && status.State.Running != nil {
+			return status.State.Running.StartedAt.Time
 		}
 	}
 	return time.Time{}

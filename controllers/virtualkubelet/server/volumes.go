@@ -27,13 +27,13 @@ import (
 )
 
 const (
-	// volumesTimeout bounds how long the provider may take for the volumes of all pods.
+	// volumesTimeout is the timeout for reading the volumes of all pods from the provider.
 	volumesTimeout = 5 * time.Second
-	// volumesAge is how long its answers are used.
+	// volumesAge is the time for which the responses are cached.
 	volumesAge = 30 * time.Second
-	// maxVolumeReads are sent to the provider at a time.
+	// maxVolumeReads limits concurrent requests to the provider.
 	maxVolumeReads = 8
-	// maxPodStats bounds an answer of the provider, in bytes.
+	// maxPodStats is the maximum length of a response, in bytes.
 	maxPodStats = 1 << 20
 )
 
@@ -76,12 +76,12 @@ func volumeDesc(name, help string) *metrics.Desc {
 	return metrics.NewDesc("kubelet_volume_stats_"+name, help, perClaim, nil, metrics.ALPHA, "")
 }
 
-// ReadVolumes returns the usage of the volumes of the remote pod of a name in a remote
-// namespace.
+// ReadVolumes returns the usage of the volumes of a remote pod. It fails if the request fails or the response is
+// malformed.
 type ReadVolumes func(ctx context.Context, namespace, name string) (*stats.PodStats, error)
 
-// NewReadVolumes returns a function that reads the usage of volumes with a client of the
-// provider's federation API. It bounds the answer.
+// NewReadVolumes returns a ReadVolumes that uses a client of the provider's federation API and reads at most
+// maxPodStats of a response.
 func NewReadVolumes(client rest.Interface) ReadVolumes {
 	return func(ctx context.Context, namespace, name string) (*stats.PodStats, error) {
 		request := client.Get().Namespace(namespace).Resource("shadowpods").Name(name).SubResource("stats")
@@ -92,15 +92,14 @@ func NewReadVolumes(client rest.Interface) ReadVolumes {
 		defer body.Close()
 		result := &stats.PodStats{}
 		if err := json.NewDecoder(io.LimitReader(body, maxPodStats)).Decode(result); err != nil {
-			return nil, fmt.Errorf("reading the usage of volumes: %w", err)
+			return nil, fmt.Errorf("decoding the usage of volumes: %w", err)
 		}
 		return result, nil
 	}
 }
 
-// Volumes reports how full the volumes of the node's pods are, as a kubelet does, for
-// those that have claims. It reads the provider only when it is read itself, at most
-// once in 30 seconds, and sends no request for a pod without claims.
+// Volumes collects the usage of the volumes with claims of the node's pods in the metrics of a kubelet. It reads the
+// provider on collection only, at most once per 30 seconds, and sends no request for a pod without claims.
 type Volumes struct {
 	metrics.BaseStableCollector
 
@@ -111,16 +110,15 @@ type Volumes struct {
 
 	mu     sync.Mutex
 	readAt time.Time
-	known  map[types.UID][]stats.VolumeStats
+	cached map[types.UID][]stats.VolumeStats
 }
 
-// NewVolumes returns the volumes of pods, whose usage is read by read.
+// NewVolumes returns the volumes of pods, whose usage is read with read.
 func NewVolumes(pods Pods, read ReadVolumes, clock clock.PassiveClock, logger klog.Logger) *Volumes {
 	return &Volumes{pods: pods, read: read, clock: clock, logger: logger}
 }
 
-// Handler serves the usage of volumes together with the metrics of others. It is to be
-// called once.
+// Handler returns a handler of the usage of volumes and the metrics of others. It must be called once.
 func (v *Volumes) Handler(others metrics.Gatherer) http.Handler {
 	registry := metrics.NewKubeRegistry()
 	registry.CustomMustRegister(v)
@@ -128,15 +126,14 @@ func (v *Volumes) Handler(others metrics.Gatherer) http.Handler {
 		metrics.HandlerOpts{ErrorHandling: metrics.ContinueOnError, MaxRequestsInFlight: maxScrapes})
 }
 
-// DescribeWithStability describes what CollectWithStability collects.
+// DescribeWithStability implements metrics.StableCollector.
 func (v *Volumes) DescribeWithStability(to chan<- *metrics.Desc) {
 	for _, figure := range volumeFigures {
 		to <- figure.desc
 	}
 }
 
-// CollectWithStability collects the figures of each claim once, also if several pods
-// mount it.
+// CollectWithStability implements metrics.StableCollector. A claim that several pods mount is collected once.
 func (v *Volumes) CollectWithStability(to chan<- metrics.Metric) {
 	collected := map[stats.PVCReference]bool{}
 	for _, volumes := range v.all() {
@@ -158,22 +155,21 @@ func (v *Volumes) CollectWithStability(to chan<- metrics.Metric) {
 	}
 }
 
-// all returns the usage of volumes by the UID of their pod. The claims are those of this
-// cluster.
+// all returns the usage of volumes by the UID of their local pod, with references to local claims.
 func (v *Volumes) all() map[types.UID][]stats.VolumeStats {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if now := v.clock.Now(); now.Sub(v.readAt) >= volumesAge {
-		v.known, v.readAt = v.readAll(), now
+		v.cached, v.readAt = v.readAll(), now
 	}
-	return v.known
+	return v.cached
 }
 
-// readAll reads the usage from the provider. What cannot be read is left out.
+// readAll reads the usage from the provider. Pods whose read fails are omitted.
 func (v *Volumes) readAll() map[types.UID][]stats.VolumeStats {
 	ctx, cancel := context.WithTimeout(context.Background(), volumesTimeout)
 	defer cancel()
-	known := map[types.UID][]stats.VolumeStats{}
+	usage := map[types.UID][]stats.VolumeStats{}
 	var mu sync.Mutex
 	var reads errgroup.Group
 	reads.SetLimit(maxVolumeReads)
@@ -184,23 +180,23 @@ func (v *Volumes) readAll() map[types.UID][]stats.VolumeStats {
 			continue
 		}
 		reads.Go(func() error {
-			answer, err := v.read(ctx, namespace, pod.Name)
+			reported, err := v.read(ctx, namespace, pod.Name)
 			if err != nil {
-				// A provider of a version before does not serve it.
+				// Providers of an older version do not serve the subresource.
 				if !apierrors.IsNotFound(err) {
-					v.logger.V(2).Info("Volumes of a pod are not reported", "pod", klog.KObj(pod), "err", err)
+					v.logger.V(2).Info("Reading the usage of volumes failed", "pod", klog.KObj(pod), "err", err)
 				}
 				return nil
 			}
 			mu.Lock()
 			defer mu.Unlock()
-			known[pod.UID] = localVolumes(pod, claims, answer)
+			usage[pod.UID] = localVolumes(pod, claims, reported)
 			return nil
 		})
 	}
 	// The functions return no errors.
 	_ = reads.Wait()
-	return known
+	return usage
 }
 
 // claimsOf returns the claims of a pod by the names of its volumes.
@@ -217,16 +213,15 @@ func claimsOf(pod *corev1.Pod) map[string]string {
 	return claims
 }
 
-// localVolumes returns what the provider reports about the volumes of a pod that have
-// claims, each once and within bounds. A volume has the same name in both clusters, and
-// its claim is named as in this one.
-func localVolumes(pod *corev1.Pod, claims map[string]string, answer *stats.PodStats) []stats.VolumeStats {
+// localVolumes returns the reported usage of the volumes of a pod that have claims, each once and within bounds. A
+// volume has the same name in both clusters; the remote claim is replaced by the local one.
+func localVolumes(pod *corev1.Pod, claims map[string]string, reported *stats.PodStats) []stats.VolumeStats {
 	var volumes []stats.VolumeStats
 	seen := map[string]bool{}
-	for i := range answer.VolumeStats {
-		volume := answer.VolumeStats[i]
-		claim, known := claims[volume.Name]
-		if !known || seen[volume.Name] {
+	for i := range reported.VolumeStats {
+		volume := reported.VolumeStats[i]
+		claim, ok := claims[volume.Name]
+		if !ok || seen[volume.Name] {
 			continue
 		}
 		seen[volume.Name] = true

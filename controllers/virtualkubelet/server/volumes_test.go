@@ -25,7 +25,7 @@ import (
 	"liqo.io/federation/generated/clientset/versioned"
 )
 
-// measured is a node whose provider reports how full the volumes of its pods are.
+// measured is a node whose provider reports the usage of volumes.
 type measured struct {
 	*Volumes
 	pods  *fakePods
@@ -33,20 +33,22 @@ type measured struct {
 
 	mu       sync.Mutex
 	requests []string
-	answer   http.HandlerFunc
+	respond  http.HandlerFunc
 }
 
 func newMeasured(t *testing.T) *measured {
 	t.Helper()
 	m := &measured{
-		pods:  &fakePods{twins: map[string]string{"demo": "demo-rome"}, remotes: map[string]*corev1.PodStatus{}},
+		pods: &fakePods{
+			remoteNamespaces: map[string]string{"demo": "demo-rome"}, remotes: map[string]*corev1.PodStatus{},
+		},
 		clock: clocktesting.NewFakePassiveClock(time.Unix(1000, 0)),
 	}
 	provider := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		m.requests = append(m.requests, r.URL.Path)
-		m.answer(w, r)
+		m.respond(w, r)
 	}))
 	t.Cleanup(provider.Close)
 	client, err := versioned.NewForConfig(&rest.Config{Host: provider.URL})
@@ -67,7 +69,7 @@ func (m *measured) has(name string, volumes ...corev1.Volume) {
 }
 
 func (m *measured) reports(t *testing.T, volumes ...stats.VolumeStats) {
-	m.answer = func(w http.ResponseWriter, _ *http.Request) {
+	m.respond = func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		if err := json.NewEncoder(w).Encode(stats.PodStats{VolumeStats: volumes}); err != nil {
 			t.Error(err)
@@ -78,10 +80,10 @@ func (m *measured) reports(t *testing.T, volumes ...stats.VolumeStats) {
 // figures returns the lines of /metrics.
 func (m *measured) figures(t *testing.T) []string {
 	t.Helper()
-	answer := httptest.NewRecorder()
-	m.Handler(metrics.NewKubeRegistry()).ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	response := httptest.NewRecorder()
+	m.Handler(metrics.NewKubeRegistry()).ServeHTTP(response, httptest.NewRequest(http.MethodGet, "/metrics", nil))
 	var lines []string
-	for _, line := range strings.Split(answer.Body.String(), "\n") {
+	for _, line := range strings.Split(response.Body.String(), "\n") {
 		if line != "" && !strings.HasPrefix(line, "#") {
 			lines = append(lines, strings.TrimPrefix(line, "kubelet_volume_stats_"))
 		}
@@ -103,7 +105,7 @@ func used(name string, bytes uint64) stats.VolumeStats {
 	}
 }
 
-func TestVolumesAreReportedByTheNamesOfThisCluster(t *testing.T) {
+func TestVolumesAreReportedByTheirLocalClaims(t *testing.T) {
 	m := newMeasured(t)
 	m.has("web", claimed("data", "data-web"), corev1.Volume{Name: "scratch", VolumeSource: corev1.VolumeSource{
 		Ephemeral: &corev1.EphemeralVolumeSource{},
@@ -125,10 +127,10 @@ func TestVolumesAreReportedByTheNamesOfThisCluster(t *testing.T) {
 		t.Errorf("metrics (-want +got):\n%s", diff)
 	}
 
-	answer := httptest.NewRecorder()
-	summary(nodeName, m.pods, m.Volumes)(answer, httptest.NewRequest(http.MethodGet, "/stats/summary", nil))
+	response := httptest.NewRecorder()
+	summary(nodeName, m.pods, m.Volumes)(response, httptest.NewRequest(http.MethodGet, "/stats/summary", nil))
 	var got stats.Summary
-	if err := json.Unmarshal(answer.Body.Bytes(), &got); err != nil {
+	if err := json.Unmarshal(response.Body.Bytes(), &got); err != nil {
 		t.Fatal(err)
 	}
 	volumes, claim := got.Pods[0].VolumeStats, stats.PVCReference{Namespace: "demo", Name: "data-web"}
@@ -152,7 +154,7 @@ func TestAClaimOfSeveralPodsIsReportedOnce(t *testing.T) {
 	}
 }
 
-func TestTheProviderIsReadForPodsWithClaimsAndOnceInHalfAMinute(t *testing.T) {
+func TestVolumesAreReadForPodsWithClaimsAndOncePer30Seconds(t *testing.T) {
 	m := newMeasured(t)
 	m.reports(t, used("data", 7))
 	m.has("without", corev1.Volume{Name: "data", VolumeSource: corev1.VolumeSource{
@@ -177,24 +179,24 @@ func TestTheProviderIsReadForPodsWithClaimsAndOnceInHalfAMinute(t *testing.T) {
 	}
 }
 
-func TestVolumesThatTheProviderDoesNotReportAreLeftOut(t *testing.T) {
-	for name, answer := range map[string]http.HandlerFunc{
-		"a version before": func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNotFound) },
+func TestVolumesThatTheProviderDoesNotReportAreOmitted(t *testing.T) {
+	for name, response := range map[string]http.HandlerFunc{
+		"an older version": func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNotFound) },
 		"no rights":        func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) },
-		"no JSON": func(w http.ResponseWriter, _ *http.Request) {
+		"invalid JSON": func(w http.ResponseWriter, _ *http.Request) {
 			if _, err := w.Write([]byte("<html>")); err != nil {
 				t.Error(err)
 			}
 		},
 		"too much": func(w http.ResponseWriter, _ *http.Request) {
-			// The test does not fail where the reader stops.
+			// Writing fails because the reader stops early.
 			_, _ = w.Write([]byte(`{"podRef":{"name":"` + strings.Repeat("x", maxPodStats) + `"}}`))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := newMeasured(t)
 			m.has("web", claimed("data", "data"))
-			m.answer = answer
+			m.respond = response
 			if got := m.figures(t); len(got) > 0 {
 				t.Errorf("metrics %v", got)
 			}
