@@ -91,7 +91,7 @@ func BoundVolume(pod *corev1.Pod, used UsedClaim, claim *corev1.PersistentVolume
 		return "", volumeError(ReasonVolumeNotBound, "the claim %s is being deleted", claim.Name)
 	case claim.Status.Phase == corev1.ClaimLost:
 		return "", volumeError(ReasonVolumeNotBound,
-			"the claim %s is Lost: its volume is bound to another claim, as while it is moved, or gone", claim.Name)
+			"the claim %s is Lost: its volume was deleted, or is bound to another claim while it is moved", claim.Name)
 	case claim.Status.Phase != corev1.ClaimBound || claim.Spec.VolumeName == "":
 		return "", volumeError(ReasonVolumeNotBound, "the claim %s is not bound to a volume yet", claim.Name)
 	}
@@ -106,7 +106,8 @@ func RemoteClaim(
 ) (string, error) {
 	if ref := bound.Spec.ClaimRef; ref == nil || ref.UID != claim.UID {
 		return "", volumeError(ReasonVolumeNotBound,
-			"the volume %s of claim %s is bound to another claim, as while it is moved", bound.Name, claim.Name)
+			"the volume %s of claim %s is bound to another claim, for example while it is moved",
+			bound.Name, claim.Name)
 	}
 	handle, remote, err := volume.HandleOf(bound)
 	switch {
@@ -114,26 +115,28 @@ func RemoteClaim(
 		return "", volumeError(ReasonVolumeOfAnotherCluster,
 			"the volume %s of claim %s stands for no data: %v", bound.Name, claim.Name, err)
 	case !remote:
-		return "", volumeError(ReasonVolumeOfAnotherCluster, "the data of claim %s is stored in this cluster", claim.Name)
+		return "", volumeError(ReasonVolumeOfAnotherCluster,
+			"the data of claim %s is stored in this cluster", claim.Name)
 	case handle.ClusterID != clusterID:
 		return "", volumeError(ReasonVolumeOfAnotherCluster,
-			"the data of claim %s is stored in cluster %s, not in this node's, %s", claim.Name, handle.ClusterID, clusterID)
+			"the data of claim %s is stored in cluster %s, not in this node's, %s",
+			claim.Name, handle.ClusterID, clusterID)
 	case handle.Namespace != namespace:
 		return "", volumeError(ReasonVolumeOfAnotherNamespace,
-			"the data of claim %s is stored in the remote namespace %s, not in %s", claim.Name, handle.Namespace, namespace)
+			"the data of claim %s is stored in the remote namespace %s, not in %s",
+			claim.Name, handle.Namespace, namespace)
 	}
 	return handle.Claim, nil
 }
 
-// UseRemoteClaims sets the volumes of a shadow pod to the provider's claims: remote has
-// their names by those of the claims of the pod. A claim that it does not have stays
-// as the pod names it. The volumes of a shadow pod do not change afterwards.
+// UseRemoteClaims replaces the claims in the volumes of a shadow pod with the provider's. remote maps local to remote
+// names; claims that it lacks are not replaced. The volumes of a shadow pod are immutable afterwards.
 func UseRemoteClaims(shadow *v1alpha1.ShadowPod, pod *corev1.Pod, remote map[string]string) {
 	for i := range shadow.Spec.Pod.Volumes {
 		of := &shadow.Spec.Pod.Volumes[i]
-		name, known := remote[usedClaim(pod, of).Name]
+		name, ok := remote[usedClaim(pod, of).Name]
 		switch {
-		case !known:
+		case !ok:
 		case of.Ephemeral != nil:
 			of.VolumeSource = corev1.VolumeSource{
 				PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: name},

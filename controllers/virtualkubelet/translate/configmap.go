@@ -15,8 +15,7 @@ const (
 	// rootCA is the ConfigMap with which each cluster publishes, in every namespace, the
 	// certificate authority of its API server.
 	rootCA = "kube-root-ca.crt"
-	// consumerRootCA is the name of the consumer's one in a remote namespace, where the provider
-	// has its own under rootCA.
+	// consumerRootCA is the name of the consumer's root CA in a remote namespace, where rootCA is the provider's.
 	consumerRootCA = rootCA + ".home"
 )
 
@@ -42,26 +41,27 @@ func ConfigMap(local *corev1.ConfigMap, namespace string, to Destination) *corev
 	if reflection.StaysHome(local) || local.Name == consumerRootCA {
 		return nil
 	}
-	wanted := local.DeepCopy()
+	desired := local.DeepCopy()
 	return &corev1.ConfigMap{
 		ObjectMeta: reflectedMeta(local, RemoteConfigMap(local.Name), namespace, to),
-		Immutable:  wanted.Immutable,
-		Data:       wanted.Data,
-		BinaryData: wanted.BinaryData,
+		Immutable:  desired.Immutable,
+		Data:       desired.Data,
+		BinaryData: desired.BinaryData,
 	}
 }
 
-// UpdateConfigMap changes an existing reflected ConfigMap into the wanted one, as far as an update
+// UpdateConfigMap changes an existing reflected ConfigMap into the desired one, as far as an update
 // can.
-func UpdateConfigMap(existing, wanted *corev1.ConfigMap) Change {
-	same := equality.Semantic.DeepEqual(existing.Data, wanted.Data) &&
-		equality.Semantic.DeepEqual(existing.BinaryData, wanted.BinaryData)
-	if ptr.Deref(existing.Immutable, false) && !(same && ptr.Deref(wanted.Immutable, false)) {
+func UpdateConfigMap(existing, desired *corev1.ConfigMap) Change {
+	same := equality.Semantic.DeepEqual(existing.Data, desired.Data) &&
+		equality.Semantic.DeepEqual(existing.BinaryData, desired.BinaryData)
+	if ptr.Deref(existing.Immutable, false) && !(same && ptr.Deref(desired.Immutable, false)) {
 		return Replace
 	}
-	differs := updateMeta(&existing.ObjectMeta, &wanted.ObjectMeta)
-	if !same || !ptr.Equal(existing.Immutable, wanted.Immutable) {
-		existing.Data, existing.BinaryData, existing.Immutable, differs = wanted.Data, wanted.BinaryData, wanted.Immutable, true
+	differs := updateMeta(&existing.ObjectMeta, &desired.ObjectMeta)
+	if !same || !ptr.Equal(existing.Immutable, desired.Immutable) {
+		existing.Data, existing.BinaryData, existing.Immutable = desired.Data, desired.BinaryData, desired.Immutable
+		differs = true
 	}
 	return changed(differs)
 }

@@ -12,12 +12,14 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// copied is the metadata of a copy of a local object of that name.
+// copied returns the metadata of the reflected object of a local object.
 func copied(name string, change func(*metav1.ObjectMeta)) metav1.ObjectMeta {
 	meta := metav1.ObjectMeta{
 		Namespace: "shop-rome",
 		Name:      name,
-		Labels:    map[string]string{"offloading.liqo.io/origin": "rome-id", "offloading.liqo.io/destination": "milan-id"},
+		Labels: map[string]string{
+			"offloading.liqo.io/origin": "rome-id", "offloading.liqo.io/destination": "milan-id",
+		},
 		Annotations: map[string]string{
 			"offloading.liqo.io/origin-namespace": "shop",
 			"offloading.liqo.io/reflected-keys":   ";",
@@ -47,35 +49,50 @@ func TestConfigMapIsReflectedUnchanged(t *testing.T) {
 			},
 		},
 		{
-			name: "labels and annotations, but not who owns it, and what kubectl keeps for itself",
+			name: "labels and annotations, without owners and the annotation of kubectl",
 			local: corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
 				Name: "settings", UID: "1", ResourceVersion: "7", Generation: 2, GenerateName: "set",
-				Labels:          map[string]string{"app": "web", "tier": "front", "offloading.liqo.io/origin": "somebody"},
+				Labels: map[string]string{
+					"app": "web", "tier": "front", "offloading.liqo.io/origin": "other",
+				},
 				Annotations:     map[string]string{"example.com/note": "x", corev1.LastAppliedConfigAnnotation: "{}"},
 				OwnerReferences: []metav1.OwnerReference{{Name: "web"}}, Finalizers: []string{"example.com/hold"},
 			}},
 			want: &corev1.ConfigMap{ObjectMeta: copied("settings", func(m *metav1.ObjectMeta) {
 				m.Labels["app"], m.Labels["tier"] = "web", "front"
 				m.Annotations["example.com/note"] = "x"
-				m.Annotations["offloading.liqo.io/reflected-keys"] = "app,offloading.liqo.io/origin,tier;example.com/note"
+				m.Annotations["offloading.liqo.io/reflected-keys"] =
+					"app,offloading.liqo.io/origin,tier;example.com/note"
 			})},
 		},
 		{
-			name:  "the authorities of home beside those of the provider",
-			local: corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "kube-root-ca.crt"}, Data: map[string]string{"ca.crt": "home"}},
-			want:  &corev1.ConfigMap{ObjectMeta: copied("kube-root-ca.crt.home", nil), Data: map[string]string{"ca.crt": "home"}},
+			name: "the root CA has another name",
+			local: corev1.ConfigMap{
+				ObjectMeta: metav1.ObjectMeta{Name: "kube-root-ca.crt"}, Data: map[string]string{"ca.crt": "consumer"},
+			},
+			want: &corev1.ConfigMap{
+				ObjectMeta: copied("kube-root-ca.crt.home", nil), Data: map[string]string{"ca.crt": "consumer"},
+			},
 		},
 		{
-			name:  "nothing that has the name which those have there",
+			name:  "the remote name of the root CA is reserved",
 			local: corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "kube-root-ca.crt.home"}},
 		},
 		{
-			name:  "not what its owner keeps home",
-			local: corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "settings", Annotations: map[string]string{"liqo.io/skip-reflection": ""}}},
+			name: "excluded by annotation",
+			local: corev1.ConfigMap{
+				ObjectMeta: metav1.ObjectMeta{
+					Name: "settings", Annotations: map[string]string{"liqo.io/skip-reflection": ""},
+				},
+			},
 		},
 		{
-			name:  "what its owner does not keep home",
-			local: corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "settings", Annotations: map[string]string{"liqo.io/skip-reflection": "false"}}},
+			name: "not excluded by annotation",
+			local: corev1.ConfigMap{
+				ObjectMeta: metav1.ObjectMeta{
+					Name: "settings", Annotations: map[string]string{"liqo.io/skip-reflection": "false"},
+				},
+			},
 			want: &corev1.ConfigMap{ObjectMeta: copied("settings", func(m *metav1.ObjectMeta) {
 				m.Annotations["liqo.io/skip-reflection"] = "false"
 				m.Annotations["offloading.liqo.io/reflected-keys"] = ";liqo.io/skip-reflection"
@@ -87,11 +104,11 @@ func TestConfigMapIsReflectedUnchanged(t *testing.T) {
 			before := test.local.DeepCopy()
 			got := ConfigMap(&test.local, "shop-rome", destination)
 			if diff := cmp.Diff(test.want, got); diff != "" {
-				t.Errorf("copy (-want +got):\n%s", diff)
+				t.Errorf("reflected object (-want +got):\n%s", diff)
 			}
 			if got != nil {
 				if local := LocalConfigMap(got.Name); local != test.local.Name {
-					t.Errorf("the copy leads back to %s", local)
+					t.Errorf("the local name of the reflected object is %s", local)
 				}
 				if got.Data != nil {
 					got.Data["changed"] = "x"
@@ -99,7 +116,7 @@ func TestConfigMapIsReflectedUnchanged(t *testing.T) {
 				got.Labels["changed"] = "x"
 			}
 			if diff := cmp.Diff(before, &test.local); diff != "" {
-				t.Errorf("the copy shares something with the local object:\n%s", diff)
+				t.Errorf("the reflected object shares fields with the local one:\n%s", diff)
 			}
 		})
 	}
@@ -124,39 +141,49 @@ func TestUpdateConfigMapChangesWhatDiffers(t *testing.T) {
 	immutable := func(m *corev1.ConfigMap) { m.Immutable = ptr.To(true) }
 	for _, test := range []struct {
 		name string
-		// before and after change the local object, drift the copy in between.
+		// before and after change the local object, drift changes the reflected one in between.
 		before, after, drift func(*corev1.ConfigMap)
 		want                 Change
-		// kept is what the provider has added to the copy.
+		// kept are annotations that the provider has added.
 		kept map[string]string
 	}{
 		{name: "nothing"},
 		{name: "data", after: func(m *corev1.ConfigMap) { m.Data["a"] = "2" }, want: Update},
-		{name: "no data is no data", after: func(m *corev1.ConfigMap) { m.BinaryData = map[string][]byte{} }},
-		{name: "data that is gone", after: func(m *corev1.ConfigMap) { m.Data = nil }, want: Update},
+		{name: "empty data", after: func(m *corev1.ConfigMap) { m.BinaryData = map[string][]byte{} }},
+		{name: "removed data", after: func(m *corev1.ConfigMap) { m.Data = nil }, want: Update},
 		{name: "a label", after: func(m *corev1.ConfigMap) { m.Labels["app"] = "shop" }, want: Update},
-		{name: "a label that is gone", after: func(m *corev1.ConfigMap) { m.Labels = nil }, want: Update},
-		{name: "an annotation that is gone", after: func(m *corev1.ConfigMap) { m.Annotations = nil }, want: Update},
-		{name: "data that was changed there", drift: func(m *corev1.ConfigMap) { m.Data["b"] = "2" }, want: Update},
-		{name: "a label that was changed there", drift: func(m *corev1.ConfigMap) { m.Labels["app"] = "other" }, want: Update},
-		{name: "an annotation that was taken away there", drift: func(m *corev1.ConfigMap) { delete(m.Annotations, "note") }, want: Update},
-		{name: "nothing where the provider adds its own", drift: func(m *corev1.ConfigMap) { m.Annotations["theirs"] = "y" }, kept: map[string]string{"theirs": "y"}},
+		{name: "a removed label", after: func(m *corev1.ConfigMap) { m.Labels = nil }, want: Update},
+		{name: "a removed annotation", after: func(m *corev1.ConfigMap) { m.Annotations = nil }, want: Update},
+		{name: "data changed on the provider", drift: func(m *corev1.ConfigMap) { m.Data["b"] = "2" }, want: Update},
 		{
-			name: "a label beside the provider's own", kept: map[string]string{"theirs": "y"}, want: Update,
-			drift: func(m *corev1.ConfigMap) { m.Annotations["theirs"] = "y" },
+			name: "a label changed on the provider", drift: func(m *corev1.ConfigMap) { m.Labels["app"] = "other" },
+			want: Update,
+		},
+		{
+			name:  "an annotation removed on the provider",
+			drift: func(m *corev1.ConfigMap) { delete(m.Annotations, "note") }, want: Update,
+		},
+		{
+			name:  "annotations of the provider",
+			drift: func(m *corev1.ConfigMap) { m.Annotations["provider"] = "y" },
+			kept:  map[string]string{"provider": "y"},
+		},
+		{
+			name: "a label in addition to the provider's", kept: map[string]string{"provider": "y"}, want: Update,
+			drift: func(m *corev1.ConfigMap) { m.Annotations["provider"] = "y" },
 			after: func(m *corev1.ConfigMap) { delete(m.Annotations, "note") },
 		},
-		{name: "that it is immutable", after: immutable, want: Update},
-		{name: "nothing of one that is immutable", before: immutable, after: immutable},
+		{name: "immutable", after: immutable, want: Update},
+		{name: "unchanged immutable object", before: immutable, after: immutable},
 		{
-			name: "the label of one that is immutable", before: immutable, want: Update,
+			name: "the label of an immutable object", before: immutable, want: Update,
 			after: func(m *corev1.ConfigMap) { immutable(m); m.Labels["app"] = "shop" },
 		},
 		{
-			name: "the data of one that is immutable", before: immutable, want: Replace,
+			name: "the data of an immutable object", before: immutable, want: Replace,
 			after: func(m *corev1.ConfigMap) { immutable(m); m.Data["a"] = "2" },
 		},
-		{name: "that it is immutable no more", before: immutable, want: Replace},
+		{name: "no longer immutable", before: immutable, want: Replace},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			existing := ConfigMap(local(test.before), "shop-rome", destination)
@@ -164,14 +191,14 @@ func TestUpdateConfigMapChangesWhatDiffers(t *testing.T) {
 			if test.drift != nil {
 				test.drift(existing)
 			}
-			wanted := ConfigMap(local(test.after), "shop-rome", destination)
-			if got := UpdateConfigMap(existing, wanted); got != test.want {
+			desired := ConfigMap(local(test.after), "shop-rome", destination)
+			if got := UpdateConfigMap(existing, desired); got != test.want {
 				t.Fatalf("change %d, want %d", got, test.want)
 			}
 			if test.want == Replace {
 				return
 			}
-			expected := wanted.DeepCopy()
+			expected := desired.DeepCopy()
 			expected.ResourceVersion = "7"
 			for key, value := range test.kept {
 				expected.Annotations[key] = value
@@ -179,7 +206,7 @@ func TestUpdateConfigMapChangesWhatDiffers(t *testing.T) {
 			if diff := cmp.Diff(expected.ObjectMeta, existing.ObjectMeta); diff != "" {
 				t.Errorf("metadata (-want +got):\n%s", diff)
 			}
-			if UpdateConfigMap(existing, wanted) != Keep {
+			if UpdateConfigMap(existing, desired) != Keep {
 				t.Error("a second update changes something")
 			}
 		})
@@ -202,7 +229,9 @@ func TestPodsReferToConfigMapsByTheirRemoteName(t *testing.T) {
 				{
 					Name: "SECRET",
 					ValueFrom: &corev1.EnvVarSource{
-						SecretKeyRef: &corev1.SecretKeySelector{LocalObjectReference: ref("kube-root-ca.crt"), Key: "k"},
+						SecretKeyRef: &corev1.SecretKeySelector{
+							LocalObjectReference: ref("kube-root-ca.crt"), Key: "k",
+						},
 					},
 				},
 			},
@@ -215,12 +244,16 @@ func TestPodsReferToConfigMapsByTheirRemoteName(t *testing.T) {
 			Containers: containers, InitContainers: containers,
 			Volumes: []corev1.Volume{
 				{
-					Name:         "mounted",
-					VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: ref(name)}},
+					Name: "mounted",
+					VolumeSource: corev1.VolumeSource{
+						ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: ref(name)},
+					},
 				},
 				{
-					Name:         "settings",
-					VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: ref("settings")}},
+					Name: "settings",
+					VolumeSource: corev1.VolumeSource{
+						ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: ref("settings")},
+					},
 				},
 				projected("projected", configMap(name), configMap("settings")),
 			},

@@ -22,40 +22,40 @@ import (
 // accepts, which leaves room for labels and managed fields.
 const MaxReflectedSize = 512 << 10
 
-// Configured returns the reflected object of a local object of a configured kind; nil if it is not
-// reflected. Of its fields only status is known: it is the provider's. The hash of the others
-// reveals later whether one of them was removed, which the reflected object, with the fields that
-// the provider has added, does not.
+// Configured returns the reflected object of a local object of a configured kind; nil if it is not reflected. All
+// fields except status are reflected. A hash of them is stored in an annotation: it reveals removed fields, which a
+// comparison with the reflected object, to which the provider may add fields, does not.
 func Configured(local *unstructured.Unstructured, namespace string, to Destination) *unstructured.Unstructured {
 	if reflection.StaysHome(local) {
 		return nil
 	}
-	wanted := &unstructured.Unstructured{Object: runtime.DeepCopyJSON(content(local))}
-	wanted.SetGroupVersionKind(local.GroupVersionKind())
+	desired := &unstructured.Unstructured{Object: runtime.DeepCopyJSON(content(local))}
+	desired.SetGroupVersionKind(local.GroupVersionKind())
 	meta := reflectedMeta(local, local.GetName(), namespace, to)
 	meta.Annotations[v1alpha1.AnnotationOriginUID] = string(local.GetUID())
 	meta.Annotations[v1alpha1.AnnotationReflectedHash] = hash(local)
-	wanted.SetNamespace(meta.Namespace)
-	wanted.SetName(meta.Name)
-	wanted.SetLabels(meta.Labels)
-	wanted.SetAnnotations(meta.Annotations)
-	return wanted
+	desired.SetNamespace(meta.Namespace)
+	desired.SetName(meta.Name)
+	desired.SetLabels(meta.Labels)
+	desired.SetAnnotations(meta.Annotations)
+	return desired
 }
 
-// UpdateConfigured changes an existing reflected object into the wanted one. Fields that the
+// UpdateConfigured changes an existing reflected object into the desired one. Fields that the
 // provider has added stay as long as the local object does not change. If the local object was
 // deleted and created again, the reflected one is too, so that the old status is not taken for the
 // new object's.
-func UpdateConfigured(existing, wanted *unstructured.Unstructured) Change {
-	if existing.GetAnnotations()[v1alpha1.AnnotationOriginUID] != wanted.GetAnnotations()[v1alpha1.AnnotationOriginUID] {
+func UpdateConfigured(existing, desired *unstructured.Unstructured) Change {
+	const originUID = v1alpha1.AnnotationOriginUID
+	if existing.GetAnnotations()[originUID] != desired.GetAnnotations()[originUID] {
 		return Replace
 	}
 	// The hash is an annotation, so this compares it too.
-	differs := updateMeta(existing, wanted)
-	if !differs && has(content(existing), content(wanted)) {
+	differs := updateMeta(existing, desired)
+	if !differs && has(content(existing), content(desired)) {
 		return Keep
 	}
-	object := runtime.DeepCopyJSON(content(wanted))
+	object := runtime.DeepCopyJSON(content(desired))
 	for _, field := range []string{"apiVersion", "kind", "metadata", "status"} {
 		if value, ok := existing.Object[field]; ok {
 			object[field] = value
@@ -115,15 +115,15 @@ func encode(value any) []byte {
 	return text
 }
 
-// has reports whether everything in wanted is in existing: maps may have more.
-func has(existing, wanted any) bool {
-	switch wanted := wanted.(type) {
+// has reports whether everything in desired is in existing: maps may have more.
+func has(existing, desired any) bool {
+	switch desired := desired.(type) {
 	case map[string]any:
 		existing, ok := existing.(map[string]any)
 		if !ok {
 			return false
 		}
-		for key, value := range wanted {
+		for key, value := range desired {
 			if found, ok := existing[key]; !ok && value != nil || !has(found, value) {
 				return false
 			}
@@ -131,17 +131,17 @@ func has(existing, wanted any) bool {
 		return true
 	case []any:
 		existing, ok := existing.([]any)
-		if !ok || len(existing) != len(wanted) {
+		if !ok || len(existing) != len(desired) {
 			return false
 		}
-		for i := range wanted {
-			if !has(existing[i], wanted[i]) {
+		for i := range desired {
+			if !has(existing[i], desired[i]) {
 				return false
 			}
 		}
 		return true
 	}
-	return equality.Semantic.DeepEqual(existing, wanted)
+	return equality.Semantic.DeepEqual(existing, desired)
 }
 
 // printable returns a provider's status without control characters.
@@ -168,14 +168,14 @@ func printable(value any) any {
 // observed translates the observed generations in a status from those of the reflected object to
 // those of the local one. An observation of an earlier generation stays earlier than the current
 // one.
-func observed(status map[string]any, there, here int64) {
+func observed(status map[string]any, remote, local int64) {
 	const field = "observedGeneration"
 	translate := func(of map[string]any) {
 		if generation, ok := of[field].(int64); ok {
-			if generation == there {
-				of[field] = here
+			if generation == remote {
+				of[field] = local
 			} else {
-				of[field] = max(0, min(generation, here-1))
+				of[field] = max(0, min(generation, local-1))
 			}
 		}
 	}

@@ -16,7 +16,7 @@ import (
 
 var toMilan = Destination{OriginID: "rome-id", DestinationID: "milan-id", NodeName: "liqo-milan"}
 
-// widget is a local object whose fields beside metadata are given in JSON.
+// widget returns a local object with the fields, in addition to metadata, in JSON.
 func widget(t *testing.T, fields string) *unstructured.Unstructured {
 	t.Helper()
 	text := `{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"name":"w","namespace":"shop","uid":"local","generation":3}`
@@ -30,7 +30,7 @@ func widget(t *testing.T, fields string) *unstructured.Unstructured {
 	return made
 }
 
-// there is the copy of a widget as the provider has it.
+// there returns the reflected object of a widget on the provider.
 func there(local *unstructured.Unstructured, change func(*unstructured.Unstructured)) *unstructured.Unstructured {
 	existing := Configured(local, "shop-rome", toMilan)
 	existing.SetUID("remote")
@@ -65,7 +65,9 @@ func TestConfiguredReflectsEverythingButStatus(t *testing.T) {
 		"spec":       map[string]any{"size": int64(3), "parts": []any{"a"}},
 		"metadata": map[string]any{
 			"name": "w", "namespace": "shop-rome",
-			"labels": map[string]any{"app": "web", v1alpha1.LabelOrigin: "rome-id", v1alpha1.LabelDestination: "milan-id"},
+			"labels": map[string]any{
+				"app": "web", v1alpha1.LabelOrigin: "rome-id", v1alpha1.LabelDestination: "milan-id",
+			},
 			"annotations": map[string]any{
 				"note": "x", v1alpha1.AnnotationOriginNamespace: "shop", v1alpha1.AnnotationReflectedKeys: "app;note",
 				v1alpha1.AnnotationOriginUID: "local", v1alpha1.AnnotationReflectedHash: hash(local),
@@ -73,7 +75,7 @@ func TestConfiguredReflectsEverythingButStatus(t *testing.T) {
 		},
 	}
 	if diff := cmp.Diff(want, got.Object); diff != "" {
-		t.Errorf("copy (-want +got):\n%s", diff)
+		t.Errorf("reflected object (-want +got):\n%s", diff)
 	}
 	set(t, "other", "spec", "size")(got)
 	if diff := cmp.Diff(before, local); diff != "" {
@@ -81,7 +83,7 @@ func TestConfiguredReflectsEverythingButStatus(t *testing.T) {
 	}
 	local.SetAnnotations(map[string]string{v1alpha1.AnnotationSkipReflection: ""})
 	if got := Configured(local, "shop-rome", toMilan); got != nil {
-		t.Errorf("it left home: %v", got)
+		t.Errorf("excluded object is reflected: %v", got)
 	}
 }
 
@@ -102,7 +104,10 @@ func TestUpdateConfigured(t *testing.T) {
 		{"with a part added", `{"spec":{"size":3,"parts":[{"name":"a"},{"name":"b"}]}}`, nil, Update},
 		{"drifted", fields, set(t, int64(9), "spec", "size"), Update},
 		{"drifted in a list", fields, set(t, []any{map[string]any{"name": "b"}}, "spec", "parts"), Update},
-		{"a list with something added", fields, set(t, []any{map[string]any{"name": "a", "color": "red"}}, "spec", "parts"), Keep},
+		{
+			"a list with something added", fields,
+			set(t, []any{map[string]any{"name": "a", "color": "red"}}, "spec", "parts"), Keep,
+		},
 		{"emptied", fields, func(u *unstructured.Unstructured) { delete(u.Object, "spec") }, Update},
 		{"of an earlier object", fields, func(u *unstructured.Unstructured) {
 			u.SetAnnotations(map[string]string{v1alpha1.AnnotationOriginUID: "earlier"})
@@ -112,19 +117,19 @@ func TestUpdateConfigured(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			existing := there(widget(t, fields), test.there)
 			before := existing.DeepCopy()
-			wanted := Configured(widget(t, test.local), "shop-rome", toMilan)
-			if got := UpdateConfigured(existing, wanted); got != test.want {
+			desired := Configured(widget(t, test.local), "shop-rome", toMilan)
+			if got := UpdateConfigured(existing, desired); got != test.want {
 				t.Fatalf("change %v, want %v", got, test.want)
 			}
 			if test.want == Update {
-				if diff := cmp.Diff(content(wanted), content(existing)); diff != "" {
+				if diff := cmp.Diff(content(desired), content(existing)); diff != "" {
 					t.Errorf("content (-want +got):\n%s", diff)
 				}
 				if existing.GetUID() != "remote" || existing.GetGeneration() != 7 ||
 					!cmp.Equal(existing.Object["status"], before.Object["status"]) {
 					t.Errorf("it lost what is the provider's: %v", existing)
 				}
-				if again := UpdateConfigured(existing, wanted); again != Keep {
+				if again := UpdateConfigured(existing, desired); again != Keep {
 					t.Errorf("and again: %v", again)
 				}
 			}
@@ -176,13 +181,13 @@ func TestRemoteStatusIsWrittenToTheLocalObject(t *testing.T) {
 				t.Errorf("status (-want +got):\n%s", diff)
 			}
 			if !cmp.Equal(before, existing) {
-				t.Error("the copy was changed")
+				t.Error("the reflected object was changed")
 			}
 		})
 	}
 }
 
-// anything is what JSON can say, as an API server decodes it.
+// anything generates values that an API server decodes from JSON.
 func anything(depth int) *rapid.Generator[any] {
 	leaf := rapid.OneOf(
 		rapid.Map(rapid.StringMatching("[a-z]{0,4}"), func(s string) any { return s }),
@@ -202,27 +207,29 @@ func anything(depth int) *rapid.Generator[any] {
 	)
 }
 
-// Whatever a copy has become, one update makes it have what the local object
-// says, and the next pass finds nothing to do.
+// One update makes any reflected object equal to the desired one: the next comparison finds no
+// difference.
 func TestOneUpdateIsEnough(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		draw := func(name string) *unstructured.Unstructured {
 			object := &unstructured.Unstructured{
-				Object: map[string]any{"apiVersion": "example.com/v1", "kind": "Widget", "spec": anything(3).Draw(t, name)},
+				Object: map[string]any{
+					"apiVersion": "example.com/v1", "kind": "Widget", "spec": anything(3).Draw(t, name),
+				},
 			}
 			object.SetName("w")
 			object.SetNamespace("shop")
 			return object
 		}
-		wanted := Configured(draw("local"), "shop-rome", toMilan)
+		desired := Configured(draw("local"), "shop-rome", toMilan)
 		existing := Configured(draw("earlier"), "shop-rome", toMilan)
 		existing.Object["spec"] = runtime.DeepCopyJSONValue(draw("drift").Object["spec"])
-		UpdateConfigured(existing, wanted)
-		if !has(content(existing), content(wanted)) {
-			t.Fatalf("%v does not have %v", existing, wanted)
+		UpdateConfigured(existing, desired)
+		if !has(content(existing), content(desired)) {
+			t.Fatalf("%v does not have %v", existing, desired)
 		}
-		if again := UpdateConfigured(existing, wanted); again != Keep {
-			t.Fatalf("there is %v to do", again)
+		if again := UpdateConfigured(existing, desired); again != Keep {
+			t.Fatalf("second change: %v", again)
 		}
 	})
 }

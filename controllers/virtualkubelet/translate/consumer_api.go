@@ -87,19 +87,20 @@ func useTokenSecret(volume *corev1.Volume, index int, secret string) bool {
 
 func isToken(source corev1.VolumeProjection) bool { return source.ServiceAccountToken != nil }
 
-// keepTokenSecret sets the annotation about tokens of a wanted shadow pod to that of the existing
+// keepTokenSecret sets the annotation about tokens of a desired shadow pod to that of the existing
 // one: volumes of a running pod do not change.
-func keepTokenSecret(existing, wanted *v1alpha1.ShadowPod) {
-	delete(wanted.Annotations, v1alpha1.AnnotationTokenSecret)
+func keepTokenSecret(existing, desired *v1alpha1.ShadowPod) {
+	delete(desired.Annotations, v1alpha1.AnnotationTokenSecret)
 	if secret, ok := existing.Annotations[v1alpha1.AnnotationTokenSecret]; ok {
-		wanted.Annotations[v1alpha1.AnnotationTokenSecret] = secret
+		desired.Annotations[v1alpha1.AnnotationTokenSecret] = secret
 	}
 }
 
 // aliases adds the names of the API server, except those that the pod has aliases for.
 func aliases(own []corev1.HostAlias, address string) []corev1.HostAlias {
 	names := slices.DeleteFunc(slices.Clone(apiServerNames), func(name string) bool {
-		return slices.ContainsFunc(own, func(alias corev1.HostAlias) bool { return slices.Contains(alias.Hostnames, name) })
+		hasName := func(alias corev1.HostAlias) bool { return slices.Contains(alias.Hostnames, name) }
+		return slices.ContainsFunc(own, hasName)
 	})
 	if len(names) == 0 {
 		return own

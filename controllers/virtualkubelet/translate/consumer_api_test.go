@@ -15,7 +15,7 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
 
-// withConsumerAPI is the destination of pods that reach their API server.
+// withConsumerAPI returns the destination of pods that reach the consumer's API server.
 func withConsumerAPI(host string) Destination {
 	to := destination
 	to.ConsumerAPI = ConsumerAPI{Host: host, Port: "6443"}
@@ -38,7 +38,7 @@ func secretToken(key, path string) corev1.VolumeProjection {
 	}}
 }
 
-// client is a pod that mounts tokens as the API server has it do, and one more.
+// client returns a pod with the token that the ServiceAccount admission plugin mounts, and one more.
 func client() *corev1.Pod {
 	vault := corev1.VolumeProjection{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{
 		Path: "vault", Audience: "vault", ExpirationSeconds: ptr.To[int64](600),
@@ -60,7 +60,10 @@ func client() *corev1.Pod {
 			},
 			Volumes: []corev1.Volume{
 				projected("settings", configMap("settings"), namespaceFile("metadata.namespace")),
-				projected("kube-api-access-abcde", token(), configMap("kube-root-ca.crt"), namespaceFile("metadata.namespace")),
+				projected(
+					"kube-api-access-abcde", token(), configMap("kube-root-ca.crt"),
+					namespaceFile("metadata.namespace"),
+				),
 				projected("more", configMap("settings"), vault, certificate()),
 			},
 		},
@@ -68,7 +71,9 @@ func client() *corev1.Pod {
 }
 
 func TestClientsAreRedirectedToTheConsumersAPI(t *testing.T) {
-	names := []string{"kubernetes.default.svc", "kubernetes.default.svc.cluster.local", "kubernetes.default", "kubernetes"}
+	names := []string{
+		"kubernetes.default.svc", "kubernetes.default.svc.cluster.local", "kubernetes.default", "kubernetes",
+	}
 	env := func(host string) []corev1.EnvVar {
 		return []corev1.EnvVar{
 			{
@@ -83,39 +88,41 @@ func TestClientsAreRedirectedToTheConsumersAPI(t *testing.T) {
 		name string
 		host string
 		pod  func(*corev1.Pod)
-		// host and aliases are what is led where; empty for pods that stay alone.
+		// host and aliases are expected; empty if the pod is not redirected.
 		wantHost string
 		aliases  []corev1.HostAlias
 	}{
 		{
-			name: "at an address by the name that its certificate has", host: "192.0.2.7", wantHost: "kubernetes.default.svc",
+			name: "an address, by a name in its certificate", host: "192.0.2.7", wantHost: "kubernetes.default.svc",
 			aliases: []corev1.HostAlias{{IP: "192.0.2.7", Hostnames: names}},
 		},
 		{
-			name: "at an address of the other family", host: "2001:db8::7", wantHost: "kubernetes.default.svc",
+			name: "an IPv6 address", host: "2001:db8::7", wantHost: "kubernetes.default.svc",
 			aliases: []corev1.HostAlias{{IP: "2001:db8::7", Hostnames: names}},
 		},
-		{name: "at a name by that name", host: "rome.example.com", wantHost: "rome.example.com"},
+		{name: "a name", host: "rome.example.com", wantHost: "rome.example.com"},
 		{
-			name: "but not under names that it has for others", host: "192.0.2.7", wantHost: "kubernetes.default.svc",
+			name: "host names with other aliases are kept", host: "192.0.2.7", wantHost: "kubernetes.default.svc",
 			pod: func(p *corev1.Pod) {
 				p.Spec.HostAliases = []corev1.HostAlias{{IP: "192.0.2.9", Hostnames: []string{"kubernetes", "db"}}}
 			},
-			aliases: []corev1.HostAlias{{IP: "192.0.2.9", Hostnames: []string{"kubernetes", "db"}}, {IP: "192.0.2.7", Hostnames: names[:3]}},
+			aliases: []corev1.HostAlias{
+				{IP: "192.0.2.9", Hostnames: []string{"kubernetes", "db"}}, {IP: "192.0.2.7", Hostnames: names[:3]},
+			},
 		},
 		{
-			name: "when it says so", host: "rome.example.com", wantHost: "rome.example.com",
+			name: "explicitly enabled", host: "rome.example.com", wantHost: "rome.example.com",
 			pod: func(p *corev1.Pod) { p.Annotations = map[string]string{"liqo.io/api-access": "Home"} },
 		},
 		{
-			name: "not when it does not want to", host: "192.0.2.7",
+			name: "disabled by the pod", host: "192.0.2.7",
 			pod: func(p *corev1.Pod) { p.Annotations = map[string]string{"liqo.io/api-access": "Disabled"} },
 		},
 		{
-			name: "not when none knows what it wants", host: "192.0.2.7",
+			name: "invalid annotation", host: "192.0.2.7",
 			pod: func(p *corev1.Pod) { p.Annotations = map[string]string{"liqo.io/api-access": "home"} },
 		},
-		{name: "not when none knows where it is"},
+		{name: "unreachable"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			pod := client()
@@ -131,7 +138,8 @@ func TestClientsAreRedirectedToTheConsumersAPI(t *testing.T) {
 				if diff := cmp.Diff(ShadowPod(pod, "demo-rome", destination, nil), got); diff != "" {
 					t.Errorf("it differs from one without a local (-want +got):\n%s", diff)
 				}
-				if got.Annotations[v1alpha1.AnnotationTokenSecret] != "" || len(got.Spec.Pod.InitContainers[0].VolumeMounts) != 0 {
+				if got.Annotations[v1alpha1.AnnotationTokenSecret] != "" ||
+					len(got.Spec.Pod.InitContainers[0].VolumeMounts) != 0 {
 					t.Errorf("it has tokens: %+v", got)
 				}
 				return
@@ -221,7 +229,8 @@ func TestTokenSecretOfAShadowPodDoesNotChange(t *testing.T) {
 		for _, to := range []Destination{destination, withConsumerAPI("192.0.2.7")} {
 			changed, relabelled := existing.DeepCopy(), pod.DeepCopy()
 			relabelled.Annotations = map[string]string{"note": "new"}
-			if !UpdateShadowPod(changed, ShadowPod(relabelled, "demo-rome", to, nil)) || changed.Annotations["note"] != "new" {
+			if !UpdateShadowPod(changed, ShadowPod(relabelled, "demo-rome", to, nil)) ||
+				changed.Annotations["note"] != "new" {
 				t.Fatalf("%s: nothing was changed", name)
 			}
 			if changed.Annotations[secret] != existing.Annotations[secret] {

@@ -25,7 +25,7 @@ type View struct {
 	Address func(address string) (string, bool)
 }
 
-// SameAddress returns the address itself: in a flat network every cluster reaches it.
+// SameAddress returns the address itself. It is the Address of a View in a flat network.
 func SameAddress(address string) (string, bool) { return address, true }
 
 // EndpointSlice returns the ShadowEndpointSlice with the endpoints of a local EndpointSlice that
@@ -42,7 +42,7 @@ func EndpointSlice(
 	case reflection.StaysHome(local), service == "", isKubernetes(local.Namespace, service):
 		return nil
 	case local.Labels[discoveryv1.LabelManagedBy] == v1alpha1.ManagedBy:
-		// They were created for a consumer of this cluster.
+		// The slice was created for a consumer of the local cluster.
 		return nil
 	case local.AddressType != discoveryv1.AddressTypeIPv4 && local.AddressType != discoveryv1.AddressTypeIPv6:
 		return nil
@@ -54,10 +54,9 @@ func EndpointSlice(
 			continue
 		}
 		if addresses := reachableAddresses(endpoint.Addresses, from.AddressType, view); len(addresses) > 0 {
-			spec.Endpoints = append(
-				spec.Endpoints,
-				v1alpha1.ShadowEndpoint{Addresses: addresses, Conditions: endpoint.Conditions, Hostname: endpoint.Hostname},
-			)
+			spec.Endpoints = append(spec.Endpoints, v1alpha1.ShadowEndpoint{
+				Addresses: addresses, Conditions: endpoint.Conditions, Hostname: endpoint.Hostname,
+			})
 		}
 	}
 	if len(spec.Endpoints) == 0 {
@@ -68,25 +67,25 @@ func EndpointSlice(
 	return &v1alpha1.ShadowEndpointSlice{ObjectMeta: reflectedMeta(from, local.Name, namespace, to), Spec: spec}
 }
 
-// reachableAddresses returns addresses as the provider reaches them, without those that are not
-// reached or belong to its own nodes.
+// reachableAddresses returns the addresses as the provider reaches them. It omits those that the provider does not
+// reach or that are not valid for endpoints, for example loopback addresses.
 func reachableAddresses(addresses []string, family discoveryv1.AddressType, view View) []string {
 	var result []string
 	for _, address := range addresses {
-		if there, ok := view.Address(address); ok && len(validation.EndpointAddress(there, family, nil)) == 0 {
-			result = append(result, there)
+		if remote, ok := view.Address(address); ok && len(validation.EndpointAddress(remote, family, nil)) == 0 {
+			result = append(result, remote)
 		}
 	}
 	return result
 }
 
-// UpdateEndpointSlice changes an existing ShadowEndpointSlice into the wanted one.
-func UpdateEndpointSlice(existing, wanted *v1alpha1.ShadowEndpointSlice) Change {
-	if existing.Spec.AddressType != wanted.Spec.AddressType {
+// UpdateEndpointSlice changes an existing ShadowEndpointSlice into the desired one.
+func UpdateEndpointSlice(existing, desired *v1alpha1.ShadowEndpointSlice) Change {
+	if existing.Spec.AddressType != desired.Spec.AddressType {
 		return Replace
 	}
-	differs := updateMeta(&existing.ObjectMeta, &wanted.ObjectMeta)
-	if spec := withDefaults(wanted.Spec); !equality.Semantic.DeepEqual(existing.Spec, spec) {
+	differs := updateMeta(&existing.ObjectMeta, &desired.ObjectMeta)
+	if spec := withDefaults(desired.Spec); !equality.Semantic.DeepEqual(existing.Spec, spec) {
 		existing.Spec, differs = spec, true
 	}
 	return changed(differs)
@@ -98,9 +97,9 @@ func withDefaults(spec v1alpha1.ShadowEndpointSliceSpec) v1alpha1.ShadowEndpoint
 	return spec
 }
 
-// ReflectsEndpoints reports whether an EndpointSlice is reflected: its Service is, which that of
-// the API server is not, and the policy of EndpointSlices does not exclude it. Controllers make
-// EndpointSlices, so the annotations of the Service count where a slice has none of its own.
+// ReflectsEndpoints reports whether an EndpointSlice is reflected: its Service is reflected and not the one of the API
+// server, and the policy of EndpointSlices selects the slice. A slice inherits the annotations of its Service, because
+// users do not create slices.
 func ReflectsEndpoints(services, slices Policy, service *corev1.Service, slice *discoveryv1.EndpointSlice) bool {
 	if service == nil || isKubernetes(service.Namespace, service.Name) || !services.Reflects(service) {
 		return false

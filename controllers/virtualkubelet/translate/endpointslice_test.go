@@ -19,16 +19,19 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/validation"
 )
 
-// fromMilan is how endpoints look from milan.
+// fromMilan is the view of the provider milan.
 var fromMilan = View{RunsOnProvider: func(node string) bool { return node == "liqo-milan" }, Address: SameAddress}
 
-// endpoint is one as the controller of Kubernetes makes it.
+// endpoint returns an endpoint as the EndpointSlice controller creates it.
 func endpoint(address, node string) discoveryv1.Endpoint {
 	return discoveryv1.Endpoint{
-		Addresses:  []string{address},
-		Conditions: discoveryv1.EndpointConditions{Ready: ptr.To(true), Serving: ptr.To(true), Terminating: ptr.To(false)},
-		NodeName:   ptr.To(node), Zone: ptr.To("rome-a"), TargetRef: &corev1.ObjectReference{Kind: "Pod", Name: "web-0"},
-		Hints: &discoveryv1.EndpointHints{ForZones: []discoveryv1.ForZone{{Name: "rome-a"}}},
+		Addresses: []string{address},
+		Conditions: discoveryv1.EndpointConditions{
+			Ready: ptr.To(true), Serving: ptr.To(true), Terminating: ptr.To(false),
+		},
+		NodeName: ptr.To(node), Zone: ptr.To("rome-a"),
+		TargetRef: &corev1.ObjectReference{Kind: "Pod", Name: "web-0"},
+		Hints:     &discoveryv1.EndpointHints{ForZones: []discoveryv1.ForZone{{Name: "rome-a"}}},
 	}
 }
 
@@ -37,7 +40,8 @@ func webSlice(endpoints ...discoveryv1.Endpoint) *discoveryv1.EndpointSlice {
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: "shop", Name: "web-abcde", GenerateName: "web-",
 			Labels: map[string]string{
-				discoveryv1.LabelServiceName: "web", discoveryv1.LabelManagedBy: "endpointslice-controller.k8s.io", "app": "web",
+				discoveryv1.LabelServiceName: "web", discoveryv1.LabelManagedBy: "endpointslice-controller.k8s.io",
+				"app": "web",
 			},
 			Annotations:     map[string]string{corev1.EndpointsLastChangeTriggerTime: "2026-11-21T08:00:00Z"},
 			OwnerReferences: []metav1.OwnerReference{{Kind: "Service", Name: "web"}},
@@ -98,21 +102,23 @@ func TestWhichEndpointSlicesAreReflected(t *testing.T) {
 		view   func(string) (string, bool)
 		want   []v1alpha1.ShadowEndpoint
 	}{
-		{name: "a pod at home does", want: []v1alpha1.ShadowEndpoint{{Addresses: []string{"10.1.0.1"}}}},
+		{name: "local pod", want: []v1alpha1.ShadowEndpoint{{Addresses: []string{"10.1.0.1"}}}},
 		{
 			name:   "one that is not ready does, as it is",
 			change: func(s *discoveryv1.EndpointSlice) { s.Endpoints[0].Conditions.Ready = ptr.To(false) },
-			want:   []v1alpha1.ShadowEndpoint{{Addresses: []string{"10.1.0.1"}, Conditions: discoveryv1.EndpointConditions{Ready: ptr.To(false)}}},
+			want: []v1alpha1.ShadowEndpoint{
+				{Addresses: []string{"10.1.0.1"}, Conditions: discoveryv1.EndpointConditions{Ready: ptr.To(false)}},
+			},
 		},
 		{
-			name: "a pod of a headless Service does, with its name",
+			name: "pod of a headless Service, with its host name",
 			change: func(s *discoveryv1.EndpointSlice) {
 				s.Labels[corev1.IsHeadlessService], s.Endpoints[0].Hostname = "", ptr.To("web-0")
 			},
 			want: []v1alpha1.ShadowEndpoint{{Addresses: []string{"10.1.0.1"}, Hostname: ptr.To("web-0")}},
 		},
 		{
-			name: "what a Service without selector has does, on no node",
+			name: "endpoint of a Service without selector, without a node",
 			change: func(s *discoveryv1.EndpointSlice) {
 				delete(s.Labels, discoveryv1.LabelManagedBy)
 				s.Endpoints[0].NodeName = nil
@@ -120,39 +126,57 @@ func TestWhichEndpointSlicesAreReflected(t *testing.T) {
 			want: []v1alpha1.ShadowEndpoint{{Addresses: []string{"10.1.0.1"}}},
 		},
 		{
-			name: "the other family of a dual-stack Service does",
+			name: "IPv6 slice of a dual-stack Service",
 			change: func(s *discoveryv1.EndpointSlice) {
 				s.AddressType, s.Endpoints[0].Addresses = discoveryv1.AddressTypeIPv6, []string{"fd00::1"}
 			},
 			want: []v1alpha1.ShadowEndpoint{{Addresses: []string{"fd00::1"}}},
 		},
 		{
-			name: "its address is that under which it is reached",
+			name: "mapped address",
 			view: func(address string) (string, bool) { return strings.Replace(address, "10.1.", "10.81.", 1), true },
 			want: []v1alpha1.ShadowEndpoint{{Addresses: []string{"10.81.0.1"}}},
 		},
-		{name: "what is not reached does not", view: func(string) (string, bool) { return "", false }},
-		{name: "what lives there does not", change: func(s *discoveryv1.EndpointSlice) { s.Endpoints[0].NodeName = ptr.To("liqo-milan") }},
-		{name: "loopback does not", change: func(s *discoveryv1.EndpointSlice) { s.Endpoints[0].Addresses = []string{"127.0.0.1"} }},
-		{name: "link-local does not", change: func(s *discoveryv1.EndpointSlice) { s.Endpoints[0].Addresses = []string{"169.254.169.254"} }},
+		{name: "unreachable address", view: func(string) (string, bool) { return "", false }},
 		{
-			name: "an address that is good does beside one that is not",
+			name:   "pod on the provider",
+			change: func(s *discoveryv1.EndpointSlice) { s.Endpoints[0].NodeName = ptr.To("liqo-milan") },
+		},
+		{
+			name:   "loopback address",
+			change: func(s *discoveryv1.EndpointSlice) { s.Endpoints[0].Addresses = []string{"127.0.0.1"} },
+		},
+		{
+			name:   "link-local address",
+			change: func(s *discoveryv1.EndpointSlice) { s.Endpoints[0].Addresses = []string{"169.254.169.254"} },
+		},
+		{
+			name: "valid and invalid addresses",
 			change: func(s *discoveryv1.EndpointSlice) {
 				s.Endpoints[0].Addresses = []string{"0.0.0.0"}
 				s.Endpoints = append(s.Endpoints, discoveryv1.Endpoint{Addresses: []string{"10.1.0.2"}})
 			},
 			want: []v1alpha1.ShadowEndpoint{{Addresses: []string{"10.1.0.2"}}},
 		},
-		{name: "a name does not", change: func(s *discoveryv1.EndpointSlice) {
+		{name: "host name", change: func(s *discoveryv1.EndpointSlice) {
 			s.AddressType, s.Endpoints[0].Addresses = discoveryv1.AddressTypeFQDN, []string{"web.example.org"}
 		}},
-		{name: "a slice of no Service does not", change: func(s *discoveryv1.EndpointSlice) { delete(s.Labels, discoveryv1.LabelServiceName) }},
-		{name: "what came from a consumer does not", change: func(s *discoveryv1.EndpointSlice) { s.Labels[discoveryv1.LabelManagedBy] = v1alpha1.ManagedBy }},
-		{name: "the API server does not", change: func(s *discoveryv1.EndpointSlice) {
+		{
+			name:   "slice without a Service",
+			change: func(s *discoveryv1.EndpointSlice) { delete(s.Labels, discoveryv1.LabelServiceName) },
+		},
+		{
+			name:   "slice of a consumer",
+			change: func(s *discoveryv1.EndpointSlice) { s.Labels[discoveryv1.LabelManagedBy] = v1alpha1.ManagedBy },
+		},
+		{name: "slice of the API server", change: func(s *discoveryv1.EndpointSlice) {
 			s.Namespace, s.Labels[discoveryv1.LabelServiceName] = "default", "kubernetes"
 		}},
-		{name: "what its owner keeps home does not", change: func(s *discoveryv1.EndpointSlice) { s.Annotations[v1alpha1.AnnotationSkipReflection] = "" }},
-		{name: "an empty slice does not", change: func(s *discoveryv1.EndpointSlice) { s.Endpoints = nil }},
+		{
+			name:   "slice excluded by annotation",
+			change: func(s *discoveryv1.EndpointSlice) { s.Annotations[v1alpha1.AnnotationSkipReflection] = "" },
+		},
+		{name: "empty slice", change: func(s *discoveryv1.EndpointSlice) { s.Endpoints = nil }},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			local := webSlice(discoveryv1.Endpoint{Addresses: []string{"10.1.0.1"}, NodeName: ptr.To("rome-worker")})
@@ -178,13 +202,15 @@ func TestWhichEndpointSlicesAreReflected(t *testing.T) {
 	}
 }
 
-// Whatever is in a slice: the copy has only what may be there, in the order it
-// came, and nothing that lives on the provider.
+// For any slice, the reflected one has only valid endpoints, in the same order, and none that
+// runs on the provider.
 func TestReflectedEndpointsPassTheProvidersValidation(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		nodes := rapid.SampledFrom([]string{"rome-worker", "liqo-milan", "liqo-naples"})
 		families := map[discoveryv1.AddressType]int{discoveryv1.AddressTypeIPv4: 4, discoveryv1.AddressTypeIPv6: 16}
-		family := rapid.SampledFrom([]discoveryv1.AddressType{discoveryv1.AddressTypeIPv4, discoveryv1.AddressTypeIPv6}).
+		family := rapid.SampledFrom(
+			[]discoveryv1.AddressType{discoveryv1.AddressTypeIPv4, discoveryv1.AddressTypeIPv6},
+		).
 			Draw(t, "family")
 		local := webSlice()
 		local.AddressType = family
@@ -228,23 +254,33 @@ func TestUpdateEndpointSlice(t *testing.T) {
 		return shadow
 	}
 	for _, test := range []struct {
-		name   string
-		wanted *v1alpha1.ShadowEndpointSlice
-		want   Change
+		name    string
+		desired *v1alpha1.ShadowEndpointSlice
+		want    Change
 	}{
 		{"the same stays", made(), Keep},
-		{"what the provider fills in is no difference", made(func(s *v1alpha1.ShadowEndpointSlice) { s.Spec.Ports[0].Protocol = nil }), Keep},
-		{"another endpoint is brought", made(func(s *v1alpha1.ShadowEndpointSlice) { s.Spec.Endpoints[0].Addresses = []string{"10.1.0.2"} }), Update},
+		{
+			"defaults of the provider",
+			made(func(s *v1alpha1.ShadowEndpointSlice) { s.Spec.Ports[0].Protocol = nil }), Keep,
+		},
+		{
+			"another endpoint",
+			made(func(s *v1alpha1.ShadowEndpointSlice) { s.Spec.Endpoints[0].Addresses = []string{"10.1.0.2"} }),
+			Update,
+		},
 		{"another label is brought", made(func(s *v1alpha1.ShadowEndpointSlice) { s.Labels["app"] = "shop" }), Update},
-		{"another family is another slice", made(func(s *v1alpha1.ShadowEndpointSlice) { s.Spec.AddressType = discoveryv1.AddressTypeIPv6 }), Replace},
+		{
+			"another address family",
+			made(func(s *v1alpha1.ShadowEndpointSlice) { s.Spec.AddressType = discoveryv1.AddressTypeIPv6 }), Replace,
+		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			existing := made()
-			if got := UpdateEndpointSlice(existing, test.wanted); got != test.want {
+			if got := UpdateEndpointSlice(existing, test.desired); got != test.want {
 				t.Errorf("got %v, want %v", got, test.want)
 			}
 			if test.want == Update {
-				if again := UpdateEndpointSlice(existing, test.wanted); again != Keep {
+				if again := UpdateEndpointSlice(existing, test.desired); again != Keep {
 					t.Errorf("the second time it is %v", again)
 				}
 			}
@@ -266,16 +302,22 @@ func TestEndpointsInheritTheAnnotationsOfTheirService(t *testing.T) {
 		apiServer, none  bool
 		want             bool
 	}{
-		{name: "by default they go", want: true},
-		{name: "those of the API server stay", apiServer: true},
-		{name: "without a Service they stay", none: true},
-		{name: "with a Service that stays they stay", service: skip},
-		{name: "a slice is kept home by itself", slice: skip},
-		{name: "where Services are named, so are their endpoints", services: allowList, service: allow, want: true},
-		{name: "where Services are not named, neither are their endpoints", services: allowList, slice: allow},
-		{name: "endpoints that have to be named are, with their Service", slices: allowList, service: allow, want: true},
-		{name: "endpoints that have to be named can be themselves", services: deny, slices: allowList, slice: allow, want: true},
-		{name: "endpoints that have to be named are not", slices: allowList},
+		{name: "default", want: true},
+		{name: "Service of the API server", apiServer: true},
+		{name: "no Service", none: true},
+		{name: "excluded Service", service: skip},
+		{name: "excluded slice", slice: skip},
+		{name: "Services by allow list, allowed Service", services: allowList, service: allow, want: true},
+		{name: "Services by allow list, Service not allowed", services: allowList, slice: allow},
+		{
+			name: "slices by allow list, allowed Service", slices: allowList, service: allow,
+			want: true,
+		},
+		{
+			name: "slices by allow list, allowed slice", services: deny, slices: allowList, slice: allow,
+			want: true,
+		},
+		{name: "slices by allow list, nothing allowed", slices: allowList},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Annotations: test.service}}

@@ -9,9 +9,8 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
 
-// RefuseContainers sets in a status that the provider refuses ephemeral containers, and the
-// message. A container cannot be removed from a pod: it waits for good and is not sent again, and
-// another one may be added.
+// RefuseContainers sets the containers that the provider refused to waiting in a status, with the message. Ephemeral
+// containers cannot be removed from a pod: a refused one waits forever and is not sent again.
 func RefuseContainers(status *corev1.PodStatus, refused []corev1.EphemeralContainer, message string) {
 	for i := range refused {
 		reported := corev1.ContainerStatus{

@@ -24,13 +24,13 @@ func AboutPod(event *corev1.Event) bool {
 
 // Warning translates an event of the provider about a remote object for the local one: a reason
 // and a message of one line each, bounded and without control characters. It returns false for an
-// event that is no warning.
-func Warning(event *corev1.Event, provider string) (why, message string, ok bool) {
+// event that is no warning or has no reason.
+func Warning(event *corev1.Event, provider string) (warningReason, message string, ok bool) {
 	if event.Type != corev1.EventTypeWarning {
 		return "", "", false
 	}
-	why = reason(line(event.Reason))
-	return why, text(line(provider + ": " + event.Message)), why != ""
+	warningReason = reason(line(event.Reason))
+	return warningReason, text(line(provider + ": " + event.Message)), warningReason != ""
 }
 
 // line returns a text in one line.

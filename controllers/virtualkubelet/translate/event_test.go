@@ -20,25 +20,41 @@ func TestWarningsOfTheProviderAreTranslated(t *testing.T) {
 		why, message string
 	}{
 		{
-			"what keeps a pod from running is told",
-			corev1.Event{Type: "Warning", InvolvedObject: about, Reason: "FailedScheduling", Message: "0/3 nodes are available"},
+			"warning about a pod",
+			corev1.Event{
+				Type: "Warning", InvolvedObject: about, Reason: "FailedScheduling", Message: "0/3 nodes are available",
+			},
 			"FailedScheduling", "milan: 0/3 nodes are available",
 		},
 		{
 			"and what keeps it as it is",
-			corev1.Event{Type: "Warning", InvolvedObject: corev1.ObjectReference{Kind: "ShadowPod"}, Reason: "FailedUpdate", Message: "refused"},
+			corev1.Event{
+				Type: "Warning", InvolvedObject: corev1.ObjectReference{Kind: "ShadowPod"}, Reason: "FailedUpdate",
+				Message: "refused",
+			},
 			"FailedUpdate", "milan: refused",
 		},
-		{"what goes well is not", corev1.Event{Type: "Normal", InvolvedObject: about, Reason: "Pulled", Message: "x"}, "", ""},
 		{
-			"what keeps a copy from working is told",
-			corev1.Event{Type: "Warning", InvolvedObject: corev1.ObjectReference{Kind: "Service"}, Reason: "SyncLoadBalancerFailed", Message: "no addresses left"},
+			"normal event",
+			corev1.Event{Type: "Normal", InvolvedObject: about, Reason: "Pulled", Message: "x"}, "", "",
+		},
+		{
+			"warning about a reflected object",
+			corev1.Event{
+				Type: "Warning", InvolvedObject: corev1.ObjectReference{Kind: "Service"},
+				Reason: "SyncLoadBalancerFailed", Message: "no addresses left",
+			},
 			"SyncLoadBalancerFailed", "milan: no addresses left",
 		},
-		{"nor what has no reason", corev1.Event{Type: "Warning", InvolvedObject: about, Reason: "\x1b", Message: "x"}, "", ""},
+		{
+			"warning without a reason",
+			corev1.Event{Type: "Warning", InvolvedObject: about, Reason: "\x1b", Message: "x"}, "", "",
+		},
 		{
 			"nothing in it moves a terminal",
-			corev1.Event{Type: "Warning", InvolvedObject: about, Reason: "Back\nOff", Message: "one\r\n\ttwo\x1b[2J\u202e"},
+			corev1.Event{
+				Type: "Warning", InvolvedObject: about, Reason: "Back\nOff", Message: "one\r\n\ttwo\x1b[2J\u202e",
+			},
 			"Back Off", "milan: one two[2J",
 		},
 	} {
@@ -55,7 +71,9 @@ func TestWarningsAreBounded(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := rapid.OneOf(rapid.String(), rapid.Just(strings.Repeat("é", 2000))).Draw(t, "text")
 		why, message, _ := Warning(
-			&corev1.Event{Type: "Warning", InvolvedObject: corev1.ObjectReference{Kind: "Pod"}, Reason: text, Message: text},
+			&corev1.Event{
+				Type: "Warning", InvolvedObject: corev1.ObjectReference{Kind: "Pod"}, Reason: text, Message: text,
+			},
 			"milan",
 		)
 		if len(why) > maxReason || len(message) > maxText ||

@@ -11,7 +11,7 @@ import (
 	"liqo.io/federation/apiserver/reflection"
 )
 
-// annotationIngressClass named the class before there was a field.
+// annotationIngressClass is the deprecated annotation that names the class.
 const annotationIngressClass = "kubernetes.io/ingress.class"
 
 // Ingress returns the reflected object of a local Ingress; nil if it is not reflected. Its class
@@ -32,14 +32,14 @@ func Ingress(local *networkingv1.Ingress, namespace string, to Destination) *net
 	}
 }
 
-// UpdateIngress changes an existing reflected Ingress into the wanted one. Where no class is
-// wanted, the one that the provider has set stays.
-func UpdateIngress(existing, wanted *networkingv1.Ingress) Change {
-	spec := wanted.DeepCopy().Spec
+// UpdateIngress changes an existing reflected Ingress into the desired one. Where no class is
+// desired, the one that the provider has set stays.
+func UpdateIngress(existing, desired *networkingv1.Ingress) Change {
+	spec := desired.DeepCopy().Spec
 	if spec.IngressClassName == nil {
 		spec.IngressClassName = existing.Spec.IngressClassName
 	}
-	differs := updateMeta(&existing.ObjectMeta, &wanted.ObjectMeta)
+	differs := updateMeta(&existing.ObjectMeta, &desired.ObjectMeta)
 	if !equality.Semantic.DeepEqual(existing.Spec, spec) {
 		existing.Spec, differs = spec, true
 	}

@@ -23,11 +23,12 @@ func ingress(change func(*networkingv1.Ingress)) *networkingv1.Ingress {
 			DefaultBackend:   &backend,
 			TLS:              []networkingv1.IngressTLS{{Hosts: []string{"shop.example.com"}, SecretName: "key"}},
 			Rules: []networkingv1.IngressRule{
-				{Host: "shop.example.com", IngressRuleValue: networkingv1.IngressRuleValue{HTTP: &networkingv1.HTTPIngressRuleValue{
-					Paths: []networkingv1.HTTPIngressPath{
-						{Path: "/", PathType: ptr.To(networkingv1.PathTypePrefix), Backend: backend},
-					},
-				}}},
+				{Host: "shop.example.com",
+					IngressRuleValue: networkingv1.IngressRuleValue{HTTP: &networkingv1.HTTPIngressRuleValue{
+						Paths: []networkingv1.HTTPIngressPath{
+							{Path: "/", PathType: ptr.To(networkingv1.PathTypePrefix), Backend: backend},
+						},
+					}}},
 			},
 		},
 		Status: networkingv1.IngressStatus{
@@ -49,13 +50,14 @@ func TestIngressHasTheClassOfTheProvider(t *testing.T) {
 	before := local.DeepCopy()
 	want := ingress(func(i *networkingv1.Ingress) {
 		i.ObjectMeta = copied("web", func(m *metav1.ObjectMeta) {
-			m.Annotations["example.com/note"], m.Annotations["offloading.liqo.io/reflected-keys"] = "x", ";example.com/note"
+			m.Annotations["example.com/note"], m.Annotations["offloading.liqo.io/reflected-keys"] = "x",
+				";example.com/note"
 		})
 		i.Spec.IngressClassName, i.Status = nil, networkingv1.IngressStatus{}
 	})
 	got := Ingress(local, "shop-rome", destination)
 	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("copy (-want +got):\n%s", diff)
+		t.Errorf("reflected object (-want +got):\n%s", diff)
 	}
 	if diff := cmp.Diff(before, local); diff != "" {
 		t.Errorf("the local one was changed:\n%s", diff)
@@ -70,41 +72,46 @@ func TestIngressHasTheClassOfTheProvider(t *testing.T) {
 
 func TestIngressClassIsOneThatTheProviderOffers(t *testing.T) {
 	to := destination
-	to.Classes = Classes{Ingress: []string{"lent", "rome"}, LoadBalancer: []string{"example.com/lb"}}
+	to.Classes = Classes{Ingress: []string{"offered", "rome"}, LoadBalancer: []string{"example.com/lb"}}
 	for name, test := range map[string]struct {
 		change func(*networkingv1.Ingress)
 		want   string
 	}{
-		"a class that is offered":          {want: "rome"},
-		"one of another name":              {change: func(i *networkingv1.Ingress) { i.Spec.IngressClassName = ptr.To("other") }, want: "lent"},
-		"none":                             {change: func(i *networkingv1.Ingress) { i.Spec.IngressClassName = nil }, want: "lent"},
-		"one that an annotation names":     {change: named("rome"), want: "rome"},
-		"another that an annotation names": {change: named("other"), want: "lent"},
+		"a class that is offered": {want: "rome"},
+		"a class that is not offered": {
+			change: func(i *networkingv1.Ingress) { i.Spec.IngressClassName = ptr.To("other") }, want: "offered",
+		},
+		"none": {
+			change: func(i *networkingv1.Ingress) { i.Spec.IngressClassName = nil }, want: "offered",
+		},
+		"an offered class in the annotation": {change: named("rome"), want: "rome"},
+		"another class in the annotation":    {change: named("other"), want: "offered"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			wanted := Ingress(ingress(test.change), "shop-rome", to)
+			desired := Ingress(ingress(test.change), "shop-rome", to)
 			if got := ptr.Deref(
-				wanted.Spec.IngressClassName,
+				desired.Spec.IngressClassName,
 				"",
 			); got != test.want ||
-				wanted.Annotations[annotationIngressClass] != "" {
+				desired.Annotations[annotationIngressClass] != "" {
 				t.Errorf(
 					"its class is %q, and %q by annotation, not %q",
 					got,
-					wanted.Annotations[annotationIngressClass],
+					desired.Annotations[annotationIngressClass],
 					test.want,
 				)
 			}
-			existing := wanted.DeepCopy()
+			existing := desired.DeepCopy()
 			existing.Spec.IngressClassName = ptr.To("before")
-			if change := UpdateIngress(existing, wanted); change != Update || *existing.Spec.IngressClassName != test.want {
+			if change := UpdateIngress(existing, desired); change != Update ||
+				*existing.Spec.IngressClassName != test.want {
 				t.Errorf("change %d leaves the class %s", change, *existing.Spec.IngressClassName)
 			}
 		})
 	}
 }
 
-// named has an annotation name the class, and nothing else.
+// named sets the class in the annotation only.
 func named(class string) func(*networkingv1.Ingress) {
 	return func(i *networkingv1.Ingress) {
 		i.Spec.IngressClassName = nil
@@ -120,14 +127,21 @@ func TestUpdateIngressKeepsTheClassAndTheStatus(t *testing.T) {
 		want  Change
 	}{
 		{name: "nothing"},
-		{name: "the class at home is no news", after: func(i *networkingv1.Ingress) { i.Spec.IngressClassName = ptr.To("other") }},
+		{
+			name:  "the local class",
+			after: func(i *networkingv1.Ingress) { i.Spec.IngressClassName = ptr.To("other") },
+		},
 		{name: "a rule", after: func(i *networkingv1.Ingress) { i.Spec.Rules[0].Host = "example.com" }, want: Update},
 		{name: "a certificate", after: func(i *networkingv1.Ingress) { i.Spec.TLS = nil }, want: Update},
 		{name: "drift", drift: func(i *networkingv1.Ingress) { i.Spec.DefaultBackend = nil }, want: Update},
-		{name: "an annotation", after: func(i *networkingv1.Ingress) { i.Annotations = map[string]string{"example.com/note": "x"} }, want: Update},
+		{
+			name:  "an annotation",
+			after: func(i *networkingv1.Ingress) { i.Annotations = map[string]string{"example.com/note": "x"} },
+			want:  Update,
+		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			existing, wanted := Ingress(
+			existing, desired := Ingress(
 				ingress(nil),
 				"shop-rome",
 				destination,
@@ -140,12 +154,12 @@ func TestUpdateIngressKeepsTheClassAndTheStatus(t *testing.T) {
 			if test.drift != nil {
 				test.drift(existing)
 			}
-			if got := UpdateIngress(existing, wanted); got != test.want {
+			if got := UpdateIngress(existing, desired); got != test.want {
 				t.Fatalf("change %d, want %d", got, test.want)
 			}
-			wanted.Spec.IngressClassName, wanted.Status = ptr.To("milan"), ingress(nil).Status
-			if diff := cmp.Diff(wanted, existing); diff != "" {
-				t.Errorf("copy (-want +got):\n%s", diff)
+			desired.Spec.IngressClassName, desired.Status = ptr.To("milan"), ingress(nil).Status
+			if diff := cmp.Diff(desired, existing); diff != "" {
+				t.Errorf("reflected object (-want +got):\n%s", diff)
 			}
 		})
 	}

@@ -18,7 +18,7 @@ import (
 type Change int
 
 const (
-	// Keep means that it is the wanted one.
+	// Keep means that it is the desired one.
 	Keep Change = iota
 	// Update means that it differs.
 	Update
@@ -54,10 +54,10 @@ func reflectedKeys(labels, annotations map[string]string) string {
 // updateMeta adds the reflected labels and annotations to an existing object, removes those that
 // were reflected earlier and are gone, and keeps the provider's own. It reports whether it changed
 // the object.
-func updateMeta(existing, wanted metav1.Object) bool {
+func updateMeta(existing, desired metav1.Object) bool {
 	labelKeys, annotationKeys, _ := strings.Cut(existing.GetAnnotations()[v1alpha1.AnnotationReflectedKeys], ";")
-	labels := merge(existing.GetLabels(), labelKeys, wanted.GetLabels())
-	annotations := merge(existing.GetAnnotations(), annotationKeys, wanted.GetAnnotations())
+	labels := merge(existing.GetLabels(), labelKeys, desired.GetLabels())
+	annotations := merge(existing.GetAnnotations(), annotationKeys, desired.GetAnnotations())
 	if maps.Equal(labels, existing.GetLabels()) && maps.Equal(annotations, existing.GetAnnotations()) {
 		return false
 	}
@@ -66,7 +66,7 @@ func updateMeta(existing, wanted metav1.Object) bool {
 	return true
 }
 
-func merge(existing map[string]string, reflected string, wanted map[string]string) map[string]string {
+func merge(existing map[string]string, reflected string, desired map[string]string) map[string]string {
 	result := maps.Clone(existing)
 	if result == nil {
 		result = map[string]string{}
@@ -74,7 +74,7 @@ func merge(existing map[string]string, reflected string, wanted map[string]strin
 	for key := range strings.SplitSeq(reflected, ",") {
 		delete(result, key)
 	}
-	maps.Copy(result, wanted)
+	maps.Copy(result, desired)
 	return result
 }
 

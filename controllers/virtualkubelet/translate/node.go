@@ -17,14 +17,13 @@ import (
 const (
 	// labelNodeRoleAgent sets the role of virtual nodes.
 	labelNodeRoleAgent = "node-role.kubernetes.io/agent"
-	// labelExternalBalancers excludes the node from external load balancers: it takes no traffic
-	// itself.
+	// labelExternalBalancers excludes the node from external load balancers, because it receives no traffic.
 	labelExternalBalancers = "node.kubernetes.io/exclude-from-external-load-balancers"
 )
 
 // NodeFacts are the facts about a node that are not in its VirtualNode.
 type NodeFacts struct {
-	// Address is the virtual kubelet's own address, Port the one that it serves on.
+	// Address and Port are the endpoint of the virtual kubelet.
 	Address string
 	Port    int32
 	// KubeletVersion is the version of the provider's API server.
@@ -46,8 +45,10 @@ func Node(vn *v1alpha1.VirtualNode, facts NodeFacts) *corev1.Node {
 		labelNodeRoleAgent:            "",
 		labelExternalBalancers:        "true",
 	})
-	// Labels that the provider sets come first.
-	for name, value := range map[string]string{corev1.LabelOSStable: "linux", corev1.LabelArchStable: runtime.GOARCH} {
+	// Labels of the VirtualNode take precedence over these defaults.
+	for name, value := range map[string]string{
+		corev1.LabelOSStable: "linux", corev1.LabelArchStable: runtime.GOARCH,
+	} {
 		if _, ok := labels[name]; !ok {
 			labels[name] = value
 		}
@@ -75,7 +76,7 @@ func Node(vn *v1alpha1.VirtualNode, facts NodeFacts) *corev1.Node {
 	}
 }
 
-// SameNode reports whether two nodes differ in nothing but heartbeats.
+// SameNode reports whether two nodes are equal except for heartbeat times.
 func SameNode(a, b *corev1.Node) bool {
 	a, b = a.DeepCopy(), b.DeepCopy()
 	for _, node := range []*corev1.Node{a, b} {

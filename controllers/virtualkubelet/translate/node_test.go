@@ -23,8 +23,8 @@ func TestNodeOfAVirtualNode(t *testing.T) {
 		ClusterID: "milan-id", NodeName: "liqo-milan", Resources: resources,
 		Labels: map[string]string{
 			"topology.liqo.io/region": "it", corev1.LabelArchStable: "arm64",
-			// A provider cannot make its node look like another one.
-			corev1.LabelHostname: "control-plane", v1alpha1.LabelRemoteClusterID: "someone-else",
+			// A provider cannot set these labels.
+			corev1.LabelHostname: "control-plane", v1alpha1.LabelRemoteClusterID: "other-id",
 		},
 	}}
 	ready := corev1.NodeCondition{Type: corev1.NodeReady, Status: corev1.ConditionTrue, LastHeartbeatTime: start}
@@ -63,7 +63,8 @@ func TestNodeOfAVirtualNode(t *testing.T) {
 // attach the volumes of claims to a virtual node.
 func TestVirtualNodeAttachesNoVolumes(t *testing.T) {
 	node := Node(&v1alpha1.VirtualNode{Spec: v1alpha1.VirtualNodeSpec{
-		NodeName: "liqo-milan", Labels: map[string]string{"volumes.kubernetes.io/controller-managed-attach-detach": "true"},
+		NodeName: "liqo-milan",
+		Labels:   map[string]string{"volumes.kubernetes.io/controller-managed-attach-detach": "true"},
 	}}, NodeFacts{})
 	if len(node.Annotations) > 0 {
 		t.Errorf("the node has annotations %v", node.Annotations)
@@ -77,7 +78,9 @@ func TestHeartbeatDoesNotChangeANode(t *testing.T) {
 	node := func(heartbeat metav1.Time, status corev1.ConditionStatus) *corev1.Node {
 		return &corev1.Node{
 			Status: corev1.NodeStatus{
-				Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: status, LastHeartbeatTime: heartbeat}},
+				Conditions: []corev1.NodeCondition{
+					{Type: corev1.NodeReady, Status: status, LastHeartbeatTime: heartbeat},
+				},
 			},
 		}
 	}

@@ -51,22 +51,41 @@ func TestPatchOfAVirtualNodeIsApplied(t *testing.T) {
 		patch       v1alpha1.OffloadingPatch
 	}{
 		{
-			name:  "chooses nodes of the provider, in place of the virtual one",
-			local: corev1.PodSpec{NodeSelector: map[string]string{"liqo.io/type": "virtual-node"}, Affinity: &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{}}},
-			patch: v1alpha1.OffloadingPatch{NodeSelector: map[string]string{"disk": "ssd"}, Affinity: &corev1.Affinity{NodeAffinity: nodes}},
-			want:  corev1.PodSpec{NodeSelector: map[string]string{"disk": "ssd"}, Affinity: &corev1.Affinity{NodeAffinity: nodes}},
+			name: "chooses nodes of the provider, in place of the virtual one",
+			local: corev1.PodSpec{
+				NodeSelector: map[string]string{"liqo.io/type": "virtual-node"},
+				Affinity:     &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{}},
+			},
+			patch: v1alpha1.OffloadingPatch{
+				NodeSelector: map[string]string{"disk": "ssd"}, Affinity: &corev1.Affinity{NodeAffinity: nodes},
+			},
+			want: corev1.PodSpec{
+				NodeSelector: map[string]string{"disk": "ssd"}, Affinity: &corev1.Affinity{NodeAffinity: nodes},
+			},
 		},
 		{
-			name:  "adds terms to those of the pod",
-			local: corev1.PodSpec{Affinity: &corev1.Affinity{PodAffinity: together("own"), PodAntiAffinity: apart("own")}},
-			patch: v1alpha1.OffloadingPatch{Affinity: &corev1.Affinity{PodAffinity: together("more"), PodAntiAffinity: apart("more")}},
-			want:  corev1.PodSpec{Affinity: &corev1.Affinity{PodAffinity: together("own", "more"), PodAntiAffinity: apart("own", "more")}},
+			name: "adds terms to those of the pod",
+			local: corev1.PodSpec{
+				Affinity: &corev1.Affinity{PodAffinity: together("own"), PodAntiAffinity: apart("own")},
+			},
+			patch: v1alpha1.OffloadingPatch{
+				Affinity: &corev1.Affinity{PodAffinity: together("more"), PodAntiAffinity: apart("more")},
+			},
+			want: corev1.PodSpec{
+				Affinity: &corev1.Affinity{PodAffinity: together("own", "more"), PodAntiAffinity: apart("own", "more")},
+			},
 		},
 		{
-			name:  "leaves the terms of the pod",
-			local: corev1.PodSpec{Affinity: &corev1.Affinity{PodAffinity: together("own"), PodAntiAffinity: apart("own")}},
+			name: "leaves the terms of the pod",
+			local: corev1.PodSpec{
+				Affinity: &corev1.Affinity{PodAffinity: together("own"), PodAntiAffinity: apart("own")},
+			},
 			patch: v1alpha1.OffloadingPatch{Affinity: &corev1.Affinity{NodeAffinity: nodes}},
-			want:  corev1.PodSpec{Affinity: &corev1.Affinity{NodeAffinity: nodes, PodAffinity: together("own"), PodAntiAffinity: apart("own")}},
+			want: corev1.PodSpec{
+				Affinity: &corev1.Affinity{
+					NodeAffinity: nodes, PodAffinity: together("own"), PodAntiAffinity: apart("own"),
+				},
+			},
 		},
 		{
 			name:  "adds tolerations, each once",
@@ -92,7 +111,7 @@ func TestPatchOfAVirtualNodeIsApplied(t *testing.T) {
 			want.AutomountServiceAccountToken, want.EnableServiceLinks = ptr.To(false), ptr.To(false)
 			got := ShadowPod(local.DeepCopy(), "demo-rome", destination, patch).Spec.Pod
 			if diff := cmp.Diff(want, got); diff != "" {
-				t.Errorf("pod that is asked for (-want +got):\n%s", diff)
+				t.Errorf("pod that is requested for (-want +got):\n%s", diff)
 			}
 			if diff := cmp.Diff(&test.patch, patch); diff != "" {
 				t.Errorf("the patch was changed:\n%s", diff)
@@ -105,7 +124,7 @@ func TestExcludedLabelsAndAnnotationsAreNotForwarded(t *testing.T) {
 	local := podOf(func(*corev1.PodSpec) {})
 	local.Annotations = map[string]string{"secret": "x", "note": "y"}
 	patch := &v1alpha1.OffloadingPatch{
-		// What says whose the pod is cannot stay home.
+		// Labels that identify the pod cannot be excluded.
 		ExcludedLabels:      []string{"hash", v1alpha1.LabelOrigin},
 		ExcludedAnnotations: []string{"secret", "missing", v1alpha1.AnnotationOriginUID},
 	}

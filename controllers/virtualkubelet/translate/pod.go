@@ -56,7 +56,9 @@ func (d Destination) ReflectedLabels() map[string]string {
 
 // ShadowPod returns the shadow pod of a local pod in the remote namespace, with the patch of the
 // virtual node, if there is one. It shares nothing with the pod, nor with the patch.
-func ShadowPod(pod *corev1.Pod, namespace string, to Destination, patch *v1alpha1.OffloadingPatch) *v1alpha1.ShadowPod {
+func ShadowPod(
+	pod *corev1.Pod, namespace string, to Destination, patch *v1alpha1.OffloadingPatch,
+) *v1alpha1.ShadowPod {
 	if patch == nil {
 		patch = &v1alpha1.OffloadingPatch{}
 	}
@@ -119,7 +121,7 @@ func podSpec(local *corev1.Pod, from *corev1.PodSpec, excluded []string) corev1.
 	return spec
 }
 
-// eachContainer visits the containers of a pod, of every sort.
+// eachContainer calls visit with each init, regular and ephemeral container of a pod.
 func eachContainer(spec *corev1.PodSpec, visit func(*corev1.Container)) {
 	for _, containers := range [][]corev1.Container{spec.InitContainers, spec.Containers} {
 		for i := range containers {
@@ -141,7 +143,7 @@ func clearHostPorts(container *corev1.Container) {
 // dropIdentityVolumes removes everything that the provider's kubelet would fill with an identity
 // of the provider, and the mounts of removed volumes.
 func dropIdentityVolumes(spec *corev1.PodSpec) {
-	gone := map[string]bool{}
+	removed := map[string]bool{}
 	spec.Volumes = slices.DeleteFunc(spec.Volumes, func(v corev1.Volume) bool {
 		if v.Projected == nil {
 			return false
@@ -155,16 +157,16 @@ func dropIdentityVolumes(spec *corev1.PodSpec) {
 				return false
 			}
 		}
-		gone[v.Name] = true
+		removed[v.Name] = true
 		return true
 	})
-	if len(gone) == 0 {
+	if len(removed) == 0 {
 		return
 	}
 	eachContainer(spec, func(container *corev1.Container) {
 		container.VolumeMounts = slices.DeleteFunc(
 			container.VolumeMounts,
-			func(m corev1.VolumeMount) bool { return gone[m.Name] },
+			func(m corev1.VolumeMount) bool { return removed[m.Name] },
 		)
 	})
 }

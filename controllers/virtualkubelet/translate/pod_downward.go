@@ -58,7 +58,7 @@ func localFiles(files []corev1.DownwardAPIVolumeFile) {
 }
 
 func localField(field *corev1.ObjectFieldSelector) {
-	if instead, ok := localFields[field.FieldPath]; ok {
-		field.FieldPath = instead
+	if replacement, ok := localFields[field.FieldPath]; ok {
+		field.FieldPath = replacement
 	}
 }

@@ -16,7 +16,7 @@ import (
 	"liqo.io/federation/apiserver/podspec"
 )
 
-func TestEveryFieldOfAPodIsDecided(t *testing.T) {
+func TestEveryFieldOfAPodHasADecision(t *testing.T) {
 	local := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "demo", Name: "web", UID: "uid"}}
 	fill(reflect.ValueOf(&local.Spec).Elem())
 	got := ShadowPod(local, "demo-rome", destination, nil).Spec.Pod
@@ -48,7 +48,9 @@ func decided(t *testing.T, fields []podspec.Field, before, after any) {
 		field, known := decisions[name]
 		switch {
 		case !known:
-			t.Errorf("Kubernetes has a field %s of %s: decide in apiserver/podspec how it is forwarded", name, old.Type())
+			t.Errorf(
+				"Kubernetes has a field %s of %s: decide in apiserver/podspec how it is forwarded", name, old.Type(),
+			)
 		case was.IsZero():
 			t.Errorf("%s was not set, so this shows nothing", name)
 		case field.Translation == podspec.Dropped && !is.IsZero():
@@ -68,7 +70,7 @@ func decided(t *testing.T, fields []podspec.Field, before, after any) {
 	}
 }
 
-// fill sets everything in a value to something.
+// fill sets all fields of a value.
 func fill(v reflect.Value) {
 	switch v.Interface().(type) {
 	case resource.Quantity:

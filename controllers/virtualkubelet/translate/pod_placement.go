@@ -14,14 +14,13 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
 
-// tolerations returns the tolerations that are forwarded: those of taints that are set for pods
-// like it. Conditions and roles of nodes, and virtual nodes, are each cluster's own, and the
-// provider refuses pods that tolerate everything.
+// tolerations returns the tolerations that are forwarded. It drops those of node conditions, node roles and virtual
+// nodes, which are specific to a cluster, and those of all taints, which the provider refuses.
 func tolerations(local []corev1.Toleration) []corev1.Toleration {
 	return slices.DeleteFunc(local, func(t corev1.Toleration) bool {
 		prefix, _, _ := strings.Cut(t.Key, "/")
-		return t.Key == "" || t.Key == v1alpha1.TaintVirtualNode ||
-			prefix == "node.kubernetes.io" || prefix == "node-role.kubernetes.io" || prefix == "node.cloudprovider.kubernetes.io"
+		return t.Key == "" || t.Key == v1alpha1.TaintVirtualNode || prefix == "node.kubernetes.io" ||
+			prefix == "node-role.kubernetes.io" || prefix == "node.cloudprovider.kubernetes.io"
 	})
 }
 
@@ -112,7 +111,9 @@ func spreadConstraints(
 ) []corev1.TopologySpreadConstraint {
 	var kept []corev1.TopologySpreadConstraint
 	for _, constraint := range local {
-		selectByKeys(constraint.LabelSelector, constraint.MatchLabelKeys, metav1.LabelSelectorOpIn, pod.Labels, excluded)
+		selectByKeys(
+			constraint.LabelSelector, constraint.MatchLabelKeys, metav1.LabelSelectorOpIn, pod.Labels, excluded,
+		)
 		constraint.MatchLabelKeys = nil
 		if !ofVirtualNodes(constraint.TopologyKey) && !selectsBy(constraint.LabelSelector, excluded) {
 			kept = append(kept, constraint)
@@ -121,9 +122,9 @@ func spreadConstraints(
 	return kept
 }
 
-// selectByKeys translates label keys as the API server does in a new pod. It has done so in most
-// local pods, and refuses in the shadow pod a key that the selector already has. A key whose label
-// is excluded has no effect, as one whose label the pod does not have.
+// selectByKeys merges label keys into the selector, as the API server does when a pod is created. Most local pods have
+// them merged already, and the provider refuses a shadow pod in which a key is in the selector and in the keys. A key
+// of an excluded label has no effect, nor has a key of a label that the pod lacks.
 func selectByKeys(
 	selector *metav1.LabelSelector,
 	keys []string,
@@ -136,13 +137,13 @@ func selectByKeys(
 	}
 	for _, key := range keys {
 		value, ok := labels[key]
-		wanted := metav1.LabelSelectorRequirement{Key: key, Operator: operator, Values: []string{value}}
-		isWanted := func(r metav1.LabelSelectorRequirement) bool { return equality.Semantic.DeepEqual(r, wanted) }
+		desired := metav1.LabelSelectorRequirement{Key: key, Operator: operator, Values: []string{value}}
+		isDesired := func(r metav1.LabelSelectorRequirement) bool { return equality.Semantic.DeepEqual(r, desired) }
 		switch {
 		case slices.Contains(excluded, key):
-			selector.MatchExpressions = slices.DeleteFunc(selector.MatchExpressions, isWanted)
-		case ok && !slices.ContainsFunc(selector.MatchExpressions, isWanted):
-			selector.MatchExpressions = append(selector.MatchExpressions, wanted)
+			selector.MatchExpressions = slices.DeleteFunc(selector.MatchExpressions, isDesired)
+		case ok && !slices.ContainsFunc(selector.MatchExpressions, isDesired):
+			selector.MatchExpressions = append(selector.MatchExpressions, desired)
 		}
 	}
 }
@@ -155,8 +156,8 @@ func selectsBy(selector *metav1.LabelSelector, keys []string) bool {
 	}
 	return slices.ContainsFunc(keys, func(key string) bool {
 		_, named := selector.MatchLabels[key]
-		return named ||
-			slices.ContainsFunc(selector.MatchExpressions, func(r metav1.LabelSelectorRequirement) bool { return r.Key == key })
+		hasKey := func(r metav1.LabelSelectorRequirement) bool { return r.Key == key }
+		return named || slices.ContainsFunc(selector.MatchExpressions, hasKey)
 	})
 }
 

@@ -16,7 +16,7 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/validation"
 )
 
-// podOf is a pod of the namespace demo.
+// podOf returns a pod of the namespace demo.
 func podOf(change func(*corev1.PodSpec)) *corev1.Pod {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
 		Namespace: "demo", Name: "web", UID: "uid", Labels: map[string]string{"app": "web", "hash": "one"},
@@ -43,8 +43,8 @@ func TestPodAffinityIsLimitedToThePodsNamespace(t *testing.T) {
 	none := corev1.PodAffinityTerm{}
 	for _, test := range []struct {
 		name string
-		// term is that of the local pod; together and apart are what comes of it
-		// as a term of affinity and of anti-affinity, empty if it is dropped.
+		// term is the term of the local pod; together and apart are the forwarded terms of affinity
+		// and anti-affinity, empty if it is dropped.
 		term, together, apart corev1.PodAffinityTerm
 	}{
 		{"of its own namespace", hosts(nil), hosts(nil), hosts(nil)},
@@ -52,7 +52,10 @@ func TestPodAffinityIsLimitedToThePodsNamespace(t *testing.T) {
 			"of its own namespace by name",
 			hosts(func(t *corev1.PodAffinityTerm) { t.Namespaces = []string{"demo"} }), hosts(nil), hosts(nil),
 		},
-		{"of another namespace", hosts(func(t *corev1.PodAffinityTerm) { t.Namespaces = []string{"other"} }), none, none},
+		{
+			"of another namespace", hosts(func(t *corev1.PodAffinityTerm) { t.Namespaces = []string{"other"} }), none,
+			none,
+		},
 		{
 			"of its own namespace and another one",
 			hosts(func(t *corev1.PodAffinityTerm) { t.Namespaces = []string{"other", "demo"} }), none, hosts(nil),
@@ -63,7 +66,9 @@ func TestPodAffinityIsLimitedToThePodsNamespace(t *testing.T) {
 		},
 		{
 			"of some namespaces",
-			hosts(func(t *corev1.PodAffinityTerm) { t.NamespaceSelector = selects("team", metav1.LabelSelectorOpExists) }), none, none,
+			hosts(
+				func(t *corev1.PodAffinityTerm) { t.NamespaceSelector = selects("team", metav1.LabelSelectorOpExists) },
+			), none, none,
 		},
 		{
 			"of some namespaces, and its own",
@@ -71,23 +76,41 @@ func TestPodAffinityIsLimitedToThePodsNamespace(t *testing.T) {
 				t.NamespaceSelector, t.Namespaces = selects("team", metav1.LabelSelectorOpExists), []string{"demo"}
 			}), none, hosts(nil),
 		},
-		{"of the same provider", hosts(func(t *corev1.PodAffinityTerm) { t.TopologyKey = "liqo.io/remote-cluster-id" }), none, none},
-		{"of the same region", hosts(func(t *corev1.PodAffinityTerm) { t.TopologyKey = "topology.liqo.io/region" }), none, none},
 		{
-			"with the keys of labels, merged at home already",
+			"of the same provider",
+			hosts(func(t *corev1.PodAffinityTerm) { t.TopologyKey = "liqo.io/remote-cluster-id" }), none, none,
+		},
+		{
+			"of the same region", hosts(func(t *corev1.PodAffinityTerm) { t.TopologyKey = "topology.liqo.io/region" }),
+			none, none,
+		},
+		{
+			"with label keys that are already merged",
 			hosts(func(t *corev1.PodAffinityTerm) {
 				t.LabelSelector, t.MatchLabelKeys = selects("hash", metav1.LabelSelectorOpIn, "one"), []string{"hash"}
 			}),
-			hosts(func(t *corev1.PodAffinityTerm) { t.LabelSelector = selects("hash", metav1.LabelSelectorOpIn, "one") }),
-			hosts(func(t *corev1.PodAffinityTerm) { t.LabelSelector = selects("hash", metav1.LabelSelectorOpIn, "one") }),
+			hosts(
+				func(t *corev1.PodAffinityTerm) { t.LabelSelector = selects("hash", metav1.LabelSelectorOpIn, "one") },
+			),
+			hosts(
+				func(t *corev1.PodAffinityTerm) { t.LabelSelector = selects("hash", metav1.LabelSelectorOpIn, "one") },
+			),
 		},
 		{
 			"with the keys of labels, not merged yet",
 			hosts(func(t *corev1.PodAffinityTerm) {
 				t.LabelSelector, t.MismatchLabelKeys = &metav1.LabelSelector{}, []string{"hash", "missing"}
 			}),
-			hosts(func(t *corev1.PodAffinityTerm) { t.LabelSelector = selects("hash", metav1.LabelSelectorOpNotIn, "one") }),
-			hosts(func(t *corev1.PodAffinityTerm) { t.LabelSelector = selects("hash", metav1.LabelSelectorOpNotIn, "one") }),
+			hosts(
+				func(t *corev1.PodAffinityTerm) {
+					t.LabelSelector = selects("hash", metav1.LabelSelectorOpNotIn, "one")
+				},
+			),
+			hosts(
+				func(t *corev1.PodAffinityTerm) {
+					t.LabelSelector = selects("hash", metav1.LabelSelectorOpNotIn, "one")
+				},
+			),
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -145,16 +168,22 @@ func TestTermsAboutExcludedLabelsAreDropped(t *testing.T) {
 		name        string
 		selector    *metav1.LabelSelector
 		match, miss []string
-		// want is what the selector becomes; nil if what it is in stays home.
+		// want is the expected selector; nil if the term or constraint is dropped.
 		want *metav1.LabelSelector
 	}{
 		{name: "about another label", selector: both(), want: both()},
 		{name: "about that label", selector: &metav1.LabelSelector{MatchLabels: map[string]string{"hash": "one"}}},
 		{name: "about that label in an expression", selector: both(hash(not))},
 		{name: "with the key of that label, not merged yet", selector: both(), match: []string{"hash"}, want: both()},
-		{name: "with the key of that label, merged at home already", selector: both(hash(in)), match: []string{"hash"}, want: both()},
+		{
+			name: "with the key of that label, already merged", selector: both(hash(in)),
+			match: []string{"hash"}, want: both(),
+		},
 		{name: "against the key of that label", selector: both(hash(not)), miss: []string{"hash"}, want: both()},
-		{name: "with the key of that label, and about it beside", selector: both(hash(in), hash(metav1.LabelSelectorOpExists)), match: []string{"hash"}},
+		{
+			name:     "with the key of that label and another expression about it",
+			selector: both(hash(in), hash(metav1.LabelSelectorOpExists)), match: []string{"hash"},
+		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			term := corev1.PodAffinityTerm{
@@ -176,7 +205,10 @@ func TestTermsAboutExcludedLabelsAreDropped(t *testing.T) {
 				}
 				if len(test.miss) == 0 {
 					s.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{
-						{TopologyKey: corev1.LabelHostname, LabelSelector: test.selector.DeepCopy(), MatchLabelKeys: test.match},
+						{
+							TopologyKey: corev1.LabelHostname, LabelSelector: test.selector.DeepCopy(),
+							MatchLabelKeys: test.match,
+						},
 					}
 				}
 			})
@@ -188,7 +220,8 @@ func TestTermsAboutExcludedLabelsAreDropped(t *testing.T) {
 				&v1alpha1.OffloadingPatch{ExcludedLabels: []string{"hash"}},
 			).Spec.Pod
 			if spec.Affinity != nil {
-				got = append(got, spec.Affinity.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution[0].LabelSelector,
+				got = append(got,
+					spec.Affinity.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution[0].LabelSelector,
 					spec.Affinity.PodAntiAffinity.PreferredDuringSchedulingIgnoredDuringExecution[0].PodAffinityTerm.LabelSelector)
 			}
 			for _, constraint := range spec.TopologySpreadConstraints {
@@ -208,7 +241,7 @@ func TestTermsAboutExcludedLabelsAreDropped(t *testing.T) {
 	}
 }
 
-// What a provider refuses of affinities, whatever they are, is never asked for.
+// What a provider refuses of affinities, whatever they are, is never requested for.
 func TestForwardedAffinitiesAreValid(t *testing.T) {
 	keys := rapid.SampledFrom(
 		[]string{corev1.LabelHostname, corev1.LabelTopologyZone, "liqo.io/remote-cluster-id", "rack"},
@@ -289,7 +322,10 @@ func TestDownwardAPIHasTheFieldsOfTheLocalPod(t *testing.T) {
 	file := func(path string) corev1.DownwardAPIVolumeFile {
 		return corev1.DownwardAPIVolumeFile{Path: "x", FieldRef: at(path)}
 	}
-	const namespace, uid = "metadata.annotations['offloading.liqo.io/origin-namespace']", "metadata.annotations['offloading.liqo.io/origin-uid']"
+	const (
+		namespace = "metadata.annotations['offloading.liqo.io/origin-namespace']"
+		uid       = "metadata.annotations['offloading.liqo.io/origin-uid']"
+	)
 	const node = "metadata.labels['offloading.liqo.io/virtual-node']"
 	here := []corev1.EnvVar{
 		env("metadata.name"),
@@ -325,7 +361,9 @@ func TestDownwardAPIHasTheFieldsOfTheLocalPod(t *testing.T) {
 			s.Volumes = volumes
 		}
 	}
-	local := podOf(spec(here, files(file("metadata.namespace"), file("metadata.uid"), file("metadata.labels")))).DeepCopy()
+	local := podOf(
+		spec(here, files(file("metadata.namespace"), file("metadata.uid"), file("metadata.labels"))),
+	).DeepCopy()
 	got := ShadowPod(local, "demo-rome", destination, nil).Spec.Pod
 	want := podOf(spec(there, files(file(namespace), file(uid), file("metadata.labels")))).Spec
 	for what, diff := range map[string]string{

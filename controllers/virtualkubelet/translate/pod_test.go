@@ -17,7 +17,7 @@ import (
 var destination = Destination{OriginID: "rome-id", DestinationID: "milan-id", NodeName: "liqo-milan"}
 
 func TestShadowPodOmitsClusterFields(t *testing.T) {
-	// kept is what every case starts from, and what always arrives.
+	// kept are the fields of every case, which are forwarded.
 	kept := corev1.PodSpec{
 		RestartPolicy:                 corev1.RestartPolicyAlways,
 		TerminationGracePeriodSeconds: ptr.To[int64](7),
@@ -30,7 +30,7 @@ func TestShadowPodOmitsClusterFields(t *testing.T) {
 	}
 	tests := []struct {
 		name string
-		// local changes the local pod, remote what is expected beside the rest.
+		// local changes the local pod, remote the expected shadow pod.
 		local, remote func(*corev1.PodSpec)
 	}{
 		{
@@ -38,7 +38,7 @@ func TestShadowPodOmitsClusterFields(t *testing.T) {
 			local: func(*corev1.PodSpec) {},
 		},
 		{
-			name: "where it runs is not the consumer's to say",
+			name: "node placement is not forwarded",
 			local: func(s *corev1.PodSpec) {
 				s.NodeName = "liqo-milan"
 				s.NodeSelector = map[string]string{"disk": "ssd"}
@@ -50,7 +50,7 @@ func TestShadowPodOmitsClusterFields(t *testing.T) {
 			},
 		},
 		{
-			name: "tolerations of none's taints but the pod's go along",
+			name: "tolerations of custom taints are forwarded",
 			local: func(s *corev1.PodSpec) {
 				s.Tolerations = []corev1.Toleration{
 					{Operator: corev1.TolerationOpExists},
@@ -69,7 +69,7 @@ func TestShadowPodOmitsClusterFields(t *testing.T) {
 			},
 		},
 		{
-			name: "before whom it runs is not the consumer's to say",
+			name: "priority is not forwarded",
 			local: func(s *corev1.PodSpec) {
 				s.Priority = ptr.To[int32](1000)
 				s.PriorityClassName = "system-node-critical"
@@ -79,7 +79,7 @@ func TestShadowPodOmitsClusterFields(t *testing.T) {
 			},
 		},
 		{
-			name: "host namespaces stay closed, and ports that came with them",
+			name: "host namespaces and their host ports are not forwarded",
 			local: func(s *corev1.PodSpec) {
 				s.HostNetwork, s.HostPID, s.HostIPC = true, true, true
 				s.Containers[0].Ports = []corev1.ContainerPort{{ContainerPort: 80, HostPort: 80}}
@@ -89,7 +89,7 @@ func TestShadowPodOmitsClusterFields(t *testing.T) {
 			},
 		},
 		{
-			name: "a host port that was asked for is for the provider to refuse",
+			name: "a requested host port is forwarded",
 			local: func(s *corev1.PodSpec) {
 				s.Containers[0].Ports = []corev1.ContainerPort{{ContainerPort: 80, HostPort: 8080}}
 			},
@@ -98,7 +98,7 @@ func TestShadowPodOmitsClusterFields(t *testing.T) {
 			},
 		},
 		{
-			name: "identities are not taken along, and not replaced",
+			name: "identities are dropped",
 			local: func(s *corev1.PodSpec) {
 				s.ServiceAccountName, s.DeprecatedServiceAccount = "robot", "robot"
 				s.AutomountServiceAccountToken = ptr.To(true)
@@ -112,7 +112,9 @@ func TestShadowPodOmitsClusterFields(t *testing.T) {
 				}
 				mounts := []corev1.VolumeMount{
 					{Name: "kube-api-access-abcde", MountPath: "/var/run/secrets/kubernetes.io/serviceaccount"},
-					{Name: "vault", MountPath: "/vault"}, {Name: "mixed", MountPath: "/mixed"}, {Name: "data", MountPath: "/data"},
+					{
+						Name: "vault", MountPath: "/vault",
+					}, {Name: "mixed", MountPath: "/mixed"}, {Name: "data", MountPath: "/data"},
 				}
 				s.Containers[0].VolumeMounts = mounts
 				s.InitContainers = []corev1.Container{{Name: "init", VolumeMounts: mounts}}
@@ -129,7 +131,7 @@ func TestShadowPodOmitsClusterFields(t *testing.T) {
 			},
 		},
 		{
-			name: "gates are of the local pod",
+			name: "gates are not forwarded",
 			local: func(s *corev1.PodSpec) {
 				s.ReadinessGates = []corev1.PodReadinessGate{{ConditionType: "example.com/ready"}}
 			},
@@ -157,7 +159,7 @@ func TestShadowPodOmitsClusterFields(t *testing.T) {
 
 			got := ShadowPod(local, "demo-rome", destination, nil)
 			if diff := cmp.Diff(want, got.Spec.Pod, cmpopts.EquateEmpty()); diff != "" {
-				t.Errorf("pod that is asked for (-want +got):\n%s", diff)
+				t.Errorf("pod that is requested for (-want +got):\n%s", diff)
 			}
 			if diff := cmp.Diff(metav1.ObjectMeta{
 				Namespace: "demo-rome", Name: "web",
@@ -166,7 +168,8 @@ func TestShadowPodOmitsClusterFields(t *testing.T) {
 					"offloading.liqo.io/destination": "milan-id", "offloading.liqo.io/virtual-node": "liqo-milan",
 				},
 				Annotations: map[string]string{
-					"note": "kept", "offloading.liqo.io/origin-namespace": "demo", "offloading.liqo.io/origin-uid": "uid",
+					"note": "kept", "offloading.liqo.io/origin-namespace": "demo",
+					"offloading.liqo.io/origin-uid": "uid",
 				},
 			}, got.ObjectMeta); diff != "" {
 				t.Errorf("metadata (-want +got):\n%s", diff)
@@ -180,7 +183,9 @@ func TestShadowPodOmitsClusterFields(t *testing.T) {
 
 func TestUpdateShadowPodChangesOnlyMutableFields(t *testing.T) {
 	local := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "demo", Name: "web", UID: "uid", Labels: map[string]string{"app": "web"}},
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: "demo", Name: "web", UID: "uid", Labels: map[string]string{"app": "web"},
+		},
 		Spec: corev1.PodSpec{
 			Containers: []corev1.Container{
 				{Name: "app", Image: "app:1"},
@@ -205,11 +210,11 @@ func TestUpdateShadowPodChangesOnlyMutableFields(t *testing.T) {
 	local.Spec.Tolerations = []corev1.Toleration{{Key: "first", TolerationSeconds: ptr.To[int64](2)}, {Key: "second"}}
 	local.Spec.EphemeralContainers = append(local.Spec.EphemeralContainers, debugger("again"))
 	local.Spec.Hostname = "another"
-	wanted := ShadowPod(local, "demo-rome", destination, nil)
-	if !UpdateShadowPod(existing, wanted) {
+	desired := ShadowPod(local, "demo-rome", destination, nil)
+	if !UpdateShadowPod(existing, desired) {
 		t.Fatal("nothing was changed")
 	}
-	want := wanted.DeepCopy()
+	want := desired.DeepCopy()
 	want.Spec.Pod.Hostname = ""
 	if diff := cmp.Diff(want, existing); diff != "" {
 		t.Errorf("updated shadow pod (-want +got):\n%s", diff)
@@ -224,12 +229,12 @@ func TestUpdateWithoutResourcesKeepsThem(t *testing.T) {
 	local := podOf(func(s *corev1.PodSpec) { s.Containers = []corev1.Container{{Name: "app", Resources: sized("1")}} })
 	existing := ShadowPod(local, "demo-rome", destination, nil)
 	local.Spec.Containers[0].Resources = sized("2")
-	wanted := ShadowPod(local, "demo-rome", destination, nil)
-	if !Resizes(existing, wanted) {
+	desired := ShadowPod(local, "demo-rome", destination, nil)
+	if !Resizes(existing, desired) {
 		t.Error("another size is not noticed")
 	}
-	KeepResources(wanted)
-	if Resizes(existing, wanted) || UpdateShadowPod(existing, wanted) {
+	KeepResources(desired)
+	if Resizes(existing, desired) || UpdateShadowPod(existing, desired) {
 		t.Errorf("it is resized to %+v", existing.Spec.Pod.Containers[0].Resources)
 	}
 }
@@ -251,8 +256,9 @@ func TestRefusedEphemeralContainerIsNotSentAgain(t *testing.T) {
 		s.EphemeralContainers = []corev1.EphemeralContainer{debugger("privileged"), debugger("plain")}
 	})
 	RefuseContainers(&local.Status, local.Spec.EphemeralContainers[:1], "privileged\x1b[2J")
-	if got := local.Status.EphemeralContainerStatuses; len(got) != 1 || got[0].State.Waiting.Message != "privileged[2J" {
-		t.Errorf("it is told %+v", got)
+	if got := local.Status.EphemeralContainerStatuses; len(got) != 1 ||
+		got[0].State.Waiting.Message != "privileged[2J" {
+		t.Errorf("got %+v", got)
 	}
 	got := ShadowPod(local, "demo-rome", destination, nil).Spec.Pod.EphemeralContainers
 	if diff := cmp.Diff([]corev1.EphemeralContainer{debugger("plain")}, got); diff != "" {

@@ -14,20 +14,20 @@ import (
 	"liqo.io/federation/apiserver/podspec"
 )
 
-// UpdateShadowPod copies the fields that may change in a running pod from the wanted to the
+// UpdateShadowPod copies the fields that may change in a running pod from the desired to the
 // existing shadow pod: labels, annotations, images, CPU and memory, the deadline, additional
-// tolerations and additional ephemeral containers. It reports whether it changed the existing one,
-// of which it reads these fields alone, and of ephemeral containers only their names.
-func UpdateShadowPod(existing, wanted *v1alpha1.ShadowPod) bool {
-	keepTokenSecret(existing, wanted)
+// tolerations and additional ephemeral containers. It reports whether it changed the existing one. It reads no other
+// fields of it and only the names of its ephemeral containers, because the cached shadow pod is trimmed to these.
+func UpdateShadowPod(existing, desired *v1alpha1.ShadowPod) bool {
+	keepTokenSecret(existing, desired)
 	changed := false
-	if !maps.Equal(existing.Labels, wanted.Labels) {
-		existing.Labels, changed = wanted.Labels, true
+	if !maps.Equal(existing.Labels, desired.Labels) {
+		existing.Labels, changed = desired.Labels, true
 	}
-	if !maps.Equal(existing.Annotations, wanted.Annotations) {
-		existing.Annotations, changed = wanted.Annotations, true
+	if !maps.Equal(existing.Annotations, desired.Annotations) {
+		existing.Annotations, changed = desired.Annotations, true
 	}
-	old, spec := &existing.Spec.Pod, &wanted.Spec.Pod
+	old, spec := &existing.Spec.Pod, &desired.Spec.Pod
 	if !ptr.Equal(old.ActiveDeadlineSeconds, spec.ActiveDeadlineSeconds) {
 		old.ActiveDeadlineSeconds, changed = spec.ActiveDeadlineSeconds, true
 	}
@@ -46,33 +46,33 @@ func UpdateShadowPod(existing, wanted *v1alpha1.ShadowPod) bool {
 	if updateTolerations(old, spec.Tolerations) {
 		changed = true
 	}
-	if missing := MissingEphemeralContainers(existing, wanted); len(missing) > 0 {
+	if missing := MissingEphemeralContainers(existing, desired); len(missing) > 0 {
 		old.EphemeralContainers, changed = append(old.EphemeralContainers, missing...), true
 	}
 	return changed
 }
 
-// Resizes reports whether the wanted shadow pod has other CPU or memory than the existing one.
-func Resizes(existing, wanted *v1alpha1.ShadowPod) bool {
-	old, spec := existing.Spec.Pod.DeepCopy(), &wanted.Spec.Pod
+// Resizes reports whether the desired shadow pod has other CPU or memory than the existing one.
+func Resizes(existing, desired *v1alpha1.ShadowPod) bool {
+	old, spec := existing.Spec.Pod.DeepCopy(), &desired.Spec.Pod
 	return podspec.Resize(old.Containers, spec.Containers) || podspec.Resize(old.InitContainers, spec.InitContainers)
 }
 
-// KeepResources removes the resources from a wanted shadow pod, so that an existing one keeps its
+// KeepResources removes the resources from a desired shadow pod, so that an existing one keeps its
 // own.
-func KeepResources(wanted *v1alpha1.ShadowPod) {
-	for _, containers := range [][]corev1.Container{wanted.Spec.Pod.Containers, wanted.Spec.Pod.InitContainers} {
+func KeepResources(desired *v1alpha1.ShadowPod) {
+	for _, containers := range [][]corev1.Container{desired.Spec.Pod.Containers, desired.Spec.Pod.InitContainers} {
 		for i := range containers {
 			containers[i].Resources = corev1.ResourceRequirements{}
 		}
 	}
 }
 
-// MissingEphemeralContainers returns the ephemeral containers of the wanted shadow pod that the
+// MissingEphemeralContainers returns the ephemeral containers of the desired shadow pod that the
 // existing one does not have.
-func MissingEphemeralContainers(existing, wanted *v1alpha1.ShadowPod) []corev1.EphemeralContainer {
+func MissingEphemeralContainers(existing, desired *v1alpha1.ShadowPod) []corev1.EphemeralContainer {
 	var missing []corev1.EphemeralContainer
-	for _, container := range wanted.Spec.Pod.EphemeralContainers {
+	for _, container := range desired.Spec.Pod.EphemeralContainers {
 		if !slices.ContainsFunc(
 			existing.Spec.Pod.EphemeralContainers,
 			func(c corev1.EphemeralContainer) bool { return c.Name == container.Name },
@@ -83,12 +83,12 @@ func MissingEphemeralContainers(existing, wanted *v1alpha1.ShadowPod) []corev1.E
 	return missing
 }
 
-func updateImages(existing, wanted []corev1.Container) bool {
+func updateImages(existing, desired []corev1.Container) bool {
 	changed := false
 	for i := range existing {
-		j := slices.IndexFunc(wanted, func(c corev1.Container) bool { return c.Name == existing[i].Name })
-		if j >= 0 && existing[i].Image != wanted[j].Image {
-			existing[i].Image, changed = wanted[j].Image, true
+		j := slices.IndexFunc(desired, func(c corev1.Container) bool { return c.Name == existing[i].Name })
+		if j >= 0 && existing[i].Image != desired[j].Image {
+			existing[i].Image, changed = desired[j].Image, true
 		}
 	}
 	return changed
@@ -96,9 +96,9 @@ func updateImages(existing, wanted []corev1.Container) bool {
 
 // updateTolerations adds new tolerations and changes their seconds. None is removed: a running pod
 // keeps its tolerations.
-func updateTolerations(existing *corev1.PodSpec, wanted []corev1.Toleration) bool {
+func updateTolerations(existing *corev1.PodSpec, desired []corev1.Toleration) bool {
 	changed := false
-	for _, toleration := range wanted {
+	for _, toleration := range desired {
 		i := slices.IndexFunc(existing.Tolerations, func(t corev1.Toleration) bool {
 			t.TolerationSeconds = toleration.TolerationSeconds
 			return t == toleration

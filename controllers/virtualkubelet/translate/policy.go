@@ -36,8 +36,7 @@ func PolicyOf(spec *v1alpha1.VirtualNodeReflection, of schema.GroupResource) Pol
 	return policy
 }
 
-// Reflects reports whether an object is reflected. Its owner's annotation against it wins under
-// either policy.
+// Reflects reports whether an object is reflected. The annotation that excludes an object takes precedence.
 func (p Policy) Reflects(local metav1.Object) bool {
 	if reflection.StaysHome(local) {
 		return false

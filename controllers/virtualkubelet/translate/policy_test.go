@@ -22,13 +22,13 @@ func TestPolicySelectsReflectedObjects(t *testing.T) {
 		deny, allow bool
 	}{
 		{"without a word", nil, true, false},
-		{"kept home", map[string]string{skip: ""}, false, false},
-		{"not kept home", map[string]string{skip: "false"}, true, false},
+		{"excluded", map[string]string{skip: ""}, false, false},
+		{"not excluded", map[string]string{skip: "false"}, true, false},
 		{"sent", map[string]string{allow: ""}, true, true},
 		{"sent, in a word", map[string]string{allow: "true"}, true, true},
 		{"not sent", map[string]string{allow: "false"}, true, false},
-		{"sent and kept home", map[string]string{allow: "true", skip: "true"}, false, false},
-		{"sent and not kept home", map[string]string{allow: "true", skip: "false"}, true, true},
+		{"allowed and excluded", map[string]string{allow: "true", skip: "true"}, false, false},
+		{"allowed and not excluded", map[string]string{allow: "true", skip: "false"}, true, true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			local := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Annotations: test.annotations}}
@@ -46,7 +46,10 @@ func TestPolicyOfAKindExtendsThatOfAllKinds(t *testing.T) {
 	spec := &v1alpha1.VirtualNodeReflection{
 		ExcludedLabels: []string{"team"}, ExcludedAnnotations: []string{"cost"},
 		Kinds: []v1alpha1.ReflectedKind{
-			{Version: "v1", Resource: "secrets", Policy: v1alpha1.ReflectionAllowList, ExcludedLabels: []string{"owner"}},
+			{
+				Version: "v1", Resource: "secrets", Policy: v1alpha1.ReflectionAllowList,
+				ExcludedLabels: []string{"owner"},
+			},
 			{Group: "example.com", Version: "v1", Resource: "services", ExcludedAnnotations: []string{"shape"}},
 			{Version: "v1", Resource: "configmaps", Policy: v1alpha1.ReflectionDenyList},
 		},
@@ -57,11 +60,17 @@ func TestPolicyOfAKindExtendsThatOfAllKinds(t *testing.T) {
 		of   schema.GroupResource
 		want Policy
 	}{
-		{"one that is named", corev1.Resource("secrets"), Policy{AllowList: true, ExcludedLabels: []string{"team", "owner"}, ExcludedAnnotations: []string{"cost"}}},
+		{
+			"one that is named", corev1.Resource("secrets"),
+			Policy{AllowList: true, ExcludedLabels: []string{"team", "owner"}, ExcludedAnnotations: []string{"cost"}},
+		},
 		{"one that is named as by default", corev1.Resource("configmaps"), everywhere},
 		{"one that is not named", corev1.Resource("ingresses"), everywhere},
 		{"one of another group", corev1.Resource("services"), everywhere},
-		{"the one of that group", schema.GroupResource{Group: "example.com", Resource: "services"}, Policy{ExcludedLabels: []string{"team"}, ExcludedAnnotations: []string{"cost", "shape"}}},
+		{
+			"the one of that group", schema.GroupResource{Group: "example.com", Resource: "services"},
+			Policy{ExcludedLabels: []string{"team"}, ExcludedAnnotations: []string{"cost", "shape"}},
+		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			if diff := cmp.Diff(test.want, PolicyOf(spec, test.of)); diff != "" {
@@ -82,11 +91,11 @@ func TestExcludedKeysAreRemovedFromReflectedObjects(t *testing.T) {
 	before := local.DeepCopy()
 	existing := ConfigMap(local, "shop-rome", Destination{OriginID: "rome", DestinationID: "milan"})
 	policy := Policy{ExcludedLabels: []string{"team", "absent"}, ExcludedAnnotations: []string{"cost"}}
-	wanted := ConfigMap(Strip(policy, local), "shop-rome", Destination{OriginID: "rome", DestinationID: "milan"})
+	desired := ConfigMap(Strip(policy, local), "shop-rome", Destination{OriginID: "rome", DestinationID: "milan"})
 	if diff := cmp.Diff(before, local); diff != "" {
 		t.Errorf("the local object was changed:\n%s", diff)
 	}
-	if change := UpdateConfigMap(existing, wanted); change != Update {
+	if change := UpdateConfigMap(existing, desired); change != Update {
 		t.Errorf("change %v", change)
 	}
 	if labels := existing.Labels; labels["team"] != "" || labels["app"] != "web" ||

@@ -8,22 +8,21 @@ import (
 	resourcehelper "k8s.io/component-helpers/resource"
 )
 
-// boundedAmounts bounds the amounts of resources that a provider reports for a pod or a container:
-// this cluster counts them against quotas, and each name takes memory. A resource that was not
-// requested is dropped, and an amount is at most the requested one or the one before: a decrease
-// takes effect later.
-func boundedAmounts(reported, asked, before corev1.ResourceList) corev1.ResourceList {
+// boundedAmounts returns the resources that a provider reports for a pod or a container, bounded because the consumer
+// counts them against quotas. A resource that was not requested is dropped. An amount is at most the larger of the
+// requested and the previously reported one, because a decrease takes effect later.
+func boundedAmounts(reported, requested, before corev1.ResourceList) corev1.ResourceList {
 	var kept corev1.ResourceList
-	for name, most := range asked {
+	for name, limit := range requested {
 		amount, ok := reported[name]
 		if !ok || amount.Sign() < 0 {
 			continue
 		}
-		if had := before[name]; had.Cmp(most) > 0 {
-			most = had
+		if previous := before[name]; previous.Cmp(limit) > 0 {
+			limit = previous
 		}
-		if amount.Cmp(most) > 0 {
-			amount = most
+		if amount.Cmp(limit) > 0 {
+			amount = limit
 		}
 		if kept == nil {
 			kept = corev1.ResourceList{}
@@ -33,10 +32,11 @@ func boundedAmounts(reported, asked, before corev1.ResourceList) corev1.Resource
 	return kept
 }
 
-// boundedRequirements bounds requests and limits. Claims are the provider's.
+// boundedRequirements returns the reported requests and limits, bounded. Claims name objects of the provider and are
+// dropped.
 func boundedRequirements(
 	reported *corev1.ResourceRequirements,
-	asked corev1.ResourceRequirements,
+	requested corev1.ResourceRequirements,
 	before *corev1.ResourceRequirements,
 ) *corev1.ResourceRequirements {
 	if reported == nil {
@@ -46,8 +46,8 @@ func boundedRequirements(
 		before = &corev1.ResourceRequirements{}
 	}
 	return &corev1.ResourceRequirements{
-		Requests: boundedAmounts(reported.Requests, asked.Requests, before.Requests),
-		Limits:   boundedAmounts(reported.Limits, asked.Limits, before.Limits),
+		Requests: boundedAmounts(reported.Requests, requested.Requests, before.Requests),
+		Limits:   boundedAmounts(reported.Limits, requested.Limits, before.Limits),
 	}
 }
 
@@ -58,10 +58,11 @@ func boundedPodAmounts(status *corev1.PodStatus, local *corev1.Pod, reported *co
 		return
 	}
 	options := resourcehelper.PodResourcesOptions{ExcludeOverhead: true}
-	asked := corev1.ResourceRequirements{
+	requested := corev1.ResourceRequirements{
 		Requests: resourcehelper.PodRequests(local, options),
 		Limits:   resourcehelper.PodLimits(local, options),
 	}
-	status.Resources = boundedRequirements(reported.Resources, asked, status.Resources)
-	status.AllocatedResources = boundedAmounts(reported.AllocatedResources, asked.Requests, status.AllocatedResources)
+	status.Resources = boundedRequirements(reported.Resources, requested, status.Resources)
+	status.AllocatedResources = boundedAmounts(
+		reported.AllocatedResources, requested.Requests, status.AllocatedResources)
 }

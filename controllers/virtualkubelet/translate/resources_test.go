@@ -27,20 +27,35 @@ func list(pairs ...string) corev1.ResourceList {
 
 func TestReportedAmountsAreAtMostTheRequestedOnes(t *testing.T) {
 	for _, test := range []struct {
-		name                          string
-		reported, asked, before, want corev1.ResourceList
+		name                              string
+		reported, requested, before, want corev1.ResourceList
 	}{
-		{name: "what was asked for", reported: list("cpu", "500m"), asked: list("cpu", "500m"), want: list("cpu", "500m")},
-		{name: "less", reported: list("cpu", "100m"), asked: list("cpu", "500m"), want: list("cpu", "100m")},
-		{name: "a million", reported: list("cpu", "1M"), asked: list("cpu", "500m"), want: list("cpu", "500m")},
-		{name: "less than nothing", reported: list("cpu", "-1"), asked: list("cpu", "500m")},
-		{name: "what none asked for", reported: list("example.com/gpu", "1", "memory", "1Gi"), asked: list("cpu", "1")},
-		{name: "what it had before it became smaller", reported: list("cpu", "2"), asked: list("cpu", "1"), before: list("cpu", "2"), want: list("cpu", "2")},
-		{name: "and no more than that", reported: list("cpu", "3"), asked: list("cpu", "1"), before: list("cpu", "2"), want: list("cpu", "2")},
-		{name: "nothing", asked: list("cpu", "1")},
+		{
+			name: "requested amount", reported: list("cpu", "500m"), requested: list("cpu", "500m"),
+			want: list("cpu", "500m"),
+		},
+		{
+			name: "smaller amount", reported: list("cpu", "100m"), requested: list("cpu", "500m"),
+			want: list("cpu", "100m"),
+		},
+		{name: "larger amount", reported: list("cpu", "1M"), requested: list("cpu", "500m"), want: list("cpu", "500m")},
+		{name: "negative amount", reported: list("cpu", "-1"), requested: list("cpu", "500m")},
+		{
+			name: "resources that were not requested", reported: list("example.com/gpu", "1", "memory", "1Gi"),
+			requested: list("cpu", "1"),
+		},
+		{
+			name: "previous amount after a decrease", reported: list("cpu", "2"), requested: list("cpu", "1"),
+			before: list("cpu", "2"), want: list("cpu", "2"),
+		},
+		{
+			name: "more than the previous amount", reported: list("cpu", "3"), requested: list("cpu", "1"),
+			before: list("cpu", "2"), want: list("cpu", "2"),
+		},
+		{name: "nothing", requested: list("cpu", "1")},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			if diff := cmp.Diff(test.want, boundedAmounts(test.reported, test.asked, test.before)); diff != "" {
+			if diff := cmp.Diff(test.want, boundedAmounts(test.reported, test.requested, test.before)); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})

@@ -20,19 +20,19 @@ const ConditionOffloaded corev1.PodConditionType = "offloading.liqo.io/Offloaded
 // maxRestarts bounds the counters of a provider, so that sums do not overflow.
 const maxRestarts = 1 << 29
 
-// history is the remote pod that a status is about, and the restarts of those before it.
-type history struct {
+// restartHistory is the remote pod that a status is about, and the restarts of those before it.
+type restartHistory struct {
 	UID      types.UID        `json:"remotePodUID"`
 	Restarts map[string]int32 `json:"earlierRestarts,omitempty"`
 }
 
-// historyOf reads the history in a status. A message of another writer counts as none: the
+// historyOf reads the restartHistory in a status. A message of another writer counts as none: the
 // counters then start from the current ones.
-func historyOf(status *corev1.PodStatus) *history {
-	result := &history{}
+func historyOf(status *corev1.PodStatus) *restartHistory {
+	result := &restartHistory{}
 	if c := condition(status, ConditionOffloaded); c != nil {
 		if err := json.Unmarshal([]byte(c.Message), result); err != nil {
-			return &history{}
+			return &restartHistory{}
 		}
 	}
 	return result
@@ -40,7 +40,7 @@ func historyOf(status *corev1.PodStatus) *history {
 
 // observe sets the current remote pod. One with another UID was created in place of the last: each
 // of its containers counts as restarted once.
-func (c *history) observe(uid types.UID, status *corev1.PodStatus) {
+func (c *restartHistory) observe(uid types.UID, status *corev1.PodStatus) {
 	if c.UID == uid {
 		return
 	}
@@ -57,7 +57,7 @@ func (c *history) observe(uid types.UID, status *corev1.PodStatus) {
 
 // restarts returns the restarts of a container in all remote pods together: never less than
 // reported before.
-func (c *history) restarts(after, before *corev1.ContainerStatus) int32 {
+func (c *restartHistory) restarts(after, before *corev1.ContainerStatus) int32 {
 	count := c.Restarts[after.Name] + min(max(after.RestartCount, 0), maxRestarts)
 	if before != nil {
 		count = max(count, before.RestartCount)
@@ -65,7 +65,7 @@ func (c *history) restarts(after, before *corev1.ContainerStatus) int32 {
 	return count
 }
 
-func (c *history) store(status *corev1.PodStatus, now metav1.Time) {
+func (c *restartHistory) store(status *corev1.PodStatus, now metav1.Time) {
 	// Marshalling two strings and a map of numbers cannot fail.
 	message, _ := json.Marshal(c)
 	setCondition(

@@ -11,18 +11,26 @@ import (
 )
 
 func TestContainersRestartByTheirRules(t *testing.T) {
-	const always, onFailure, never = corev1.RestartPolicyAlways, corev1.RestartPolicyOnFailure, corev1.RestartPolicyNever
+	const (
+		always    = corev1.RestartPolicyAlways
+		onFailure = corev1.RestartPolicyOnFailure
+		never     = corev1.RestartPolicyNever
+	)
 	own := func(policy corev1.ContainerRestartPolicy, rules ...corev1.ContainerRestartRule) corev1.Container {
 		return corev1.Container{Name: "app", RestartPolicy: ptr.To(policy), RestartPolicyRules: rules}
 	}
-	rule := func(action corev1.ContainerRestartRuleAction, operator corev1.ContainerRestartRuleOnExitCodesOperator, codes ...int32) corev1.ContainerRestartRule {
+	rule := func(action corev1.ContainerRestartRuleAction, operator corev1.ContainerRestartRuleOnExitCodesOperator,
+		codes ...int32) corev1.ContainerRestartRule {
 		return corev1.ContainerRestartRule{
 			Action:    action,
 			ExitCodes: &corev1.ContainerRestartRuleOnExitCodes{Operator: operator, Values: codes},
 		}
 	}
 	const in, notIn = corev1.ContainerRestartRuleOnExitCodesOpIn, corev1.ContainerRestartRuleOnExitCodesOpNotIn
-	const restart, restartAll = corev1.ContainerRestartRuleActionRestart, corev1.ContainerRestartRuleActionRestartAllContainers
+	const (
+		restart    = corev1.ContainerRestartRuleActionRestart
+		restartAll = corev1.ContainerRestartRuleActionRestartAllContainers
+	)
 	for _, test := range []struct {
 		name      string
 		policy    corev1.RestartPolicy
@@ -38,8 +46,14 @@ func TestContainersRestartByTheirRules(t *testing.T) {
 		{"one that never restarts, in a pod that does", always, own(corev1.ContainerRestartPolicyNever), 1, false},
 		{"by a rule", never, own(corev1.ContainerRestartPolicyNever, rule(restart, in, 42)), 42, true},
 		{"by no rule", never, own(corev1.ContainerRestartPolicyNever, rule(restart, in, 42)), 1, false},
-		{"by a rule about other codes", never, own(corev1.ContainerRestartPolicyNever, rule(restart, notIn, 42)), 1, true},
-		{"by a rule about all containers", never, own(corev1.ContainerRestartPolicyNever, rule(restartAll, in, 42)), 1, true},
+		{
+			"by a rule about other codes", never, own(corev1.ContainerRestartPolicyNever, rule(restart, notIn, 42)), 1,
+			true,
+		},
+		{
+			"by a rule about all containers", never, own(corev1.ContainerRestartPolicyNever, rule(restartAll, in, 42)),
+			1, true,
+		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			pod := &corev1.PodSpec{RestartPolicy: test.policy, Containers: []corev1.Container{test.container}}

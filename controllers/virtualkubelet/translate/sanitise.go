@@ -52,13 +52,13 @@ func clean(s string, limit int) string {
 // consumer's own nodes.
 func addresses(from *corev1.PodStatus) []corev1.PodIP {
 	var result []corev1.PodIP
-	reachableAddresses := map[bool]bool{}
+	hasFamily := map[bool]bool{}
 	for _, ip := range from.PodIPs {
 		addr, err := netip.ParseAddr(ip.IP)
-		if err != nil || addr.Zone() != "" || addr.Is4In6() || !addr.IsGlobalUnicast() || reachableAddresses[addr.Is4()] {
+		if err != nil || addr.Zone() != "" || addr.Is4In6() || !addr.IsGlobalUnicast() || hasFamily[addr.Is4()] {
 			continue
 		}
-		reachableAddresses[addr.Is4()] = true
+		hasFamily[addr.Is4()] = true
 		if result = append(result, corev1.PodIP{IP: addr.String()}); len(result) == maxAddresses {
 			break
 		}
@@ -88,18 +88,18 @@ func sanitise(s *corev1.ContainerStatus, spec *corev1.Container, before *corev1.
 	s.AllocatedResources = boundedAmounts(s.AllocatedResources, spec.Resources.Requests, before.AllocatedResources)
 }
 
-// TranslateAddresses returns a pod status with its addresses translated by a function, without
-// those that it does not reach. It shares the rest with the argument.
-func TranslateAddresses(status *corev1.PodStatus, here func(address string) (string, bool)) corev1.PodStatus {
-	named := *status
-	named.PodIP, named.PodIPs = "", nil
+// TranslateAddresses returns a pod status with its addresses translated by toLocal, without those for which it returns
+// false. It shares the rest with the argument.
+func TranslateAddresses(status *corev1.PodStatus, toLocal func(address string) (string, bool)) corev1.PodStatus {
+	translated := *status
+	translated.PodIP, translated.PodIPs = "", nil
 	for _, ip := range status.PodIPs {
-		if address, ok := here(ip.IP); ok {
-			named.PodIPs = append(named.PodIPs, corev1.PodIP{IP: address})
+		if address, ok := toLocal(ip.IP); ok {
+			translated.PodIPs = append(translated.PodIPs, corev1.PodIP{IP: address})
 		}
 	}
-	if len(named.PodIPs) > 0 {
-		named.PodIP = named.PodIPs[0].IP
+	if len(translated.PodIPs) > 0 {
+		translated.PodIP = translated.PodIPs[0].IP
 	}
-	return named
+	return translated
 }

@@ -35,29 +35,29 @@ func ReflectableSecrets() fields.Selector {
 
 // Secret returns the reflected object of a local Secret; nil if it is not reflected.
 func Secret(local *corev1.Secret, namespace string, to Destination) *corev1.Secret {
-	leaves := ReflectableSecrets().Matches(fields.Set{"type": string(local.Type)})
-	if reflection.StaysHome(local) || !leaves {
+	reflectable := ReflectableSecrets().Matches(fields.Set{"type": string(local.Type)})
+	if reflection.StaysHome(local) || !reflectable {
 		return nil
 	}
-	wanted := local.DeepCopy()
+	desired := local.DeepCopy()
 	return &corev1.Secret{
 		ObjectMeta: reflectedMeta(local, local.Name, namespace, to),
-		Immutable:  wanted.Immutable,
-		Data:       wanted.Data,
-		Type:       wanted.Type,
+		Immutable:  desired.Immutable,
+		Data:       desired.Data,
+		Type:       desired.Type,
 	}
 }
 
-// UpdateSecret changes an existing reflected Secret into the wanted one, as far as an update can.
-func UpdateSecret(existing, wanted *corev1.Secret) Change {
-	same := equality.Semantic.DeepEqual(existing.Data, wanted.Data)
-	if existing.Type != wanted.Type ||
-		ptr.Deref(existing.Immutable, false) && !(same && ptr.Deref(wanted.Immutable, false)) {
+// UpdateSecret changes an existing reflected Secret into the desired one, as far as an update can.
+func UpdateSecret(existing, desired *corev1.Secret) Change {
+	same := equality.Semantic.DeepEqual(existing.Data, desired.Data)
+	if existing.Type != desired.Type ||
+		ptr.Deref(existing.Immutable, false) && !(same && ptr.Deref(desired.Immutable, false)) {
 		return Replace
 	}
-	differs := updateMeta(&existing.ObjectMeta, &wanted.ObjectMeta)
-	if !same || !ptr.Equal(existing.Immutable, wanted.Immutable) {
-		existing.Data, existing.Immutable, differs = wanted.Data, wanted.Immutable, true
+	differs := updateMeta(&existing.ObjectMeta, &desired.ObjectMeta)
+	if !same || !ptr.Equal(existing.Immutable, desired.Immutable) {
+		existing.Data, existing.Immutable, differs = desired.Data, desired.Immutable, true
 	}
 	return changed(differs)
 }

@@ -49,7 +49,7 @@ func TestSecretsAreReflectedUnlessTheyAreLocal(t *testing.T) {
 				}
 			}
 			if diff := cmp.Diff(want, Secret(local, "shop-rome", destination)); diff != "" {
-				t.Errorf("copy (-want +got):\n%s", diff)
+				t.Errorf("reflected object (-want +got):\n%s", diff)
 			}
 		})
 	}
@@ -57,7 +57,9 @@ func TestSecretsAreReflectedUnlessTheyAreLocal(t *testing.T) {
 	if got := Secret(skipped, "shop-rome", destination); got != nil {
 		t.Errorf("its owner disables its reflection, and it is reflected as %v", got)
 	}
-	if got := ReflectableSecrets().String(); got != "type!=kubernetes.io/service-account-token,type!=bootstrap.kubernetes.io/token,type!=helm.sh/release.v1,type!=federation.liqo.io/invitation,type!=federation.liqo.io/identity,type!=federation.liqo.io/tokens" {
+	const want = "type!=kubernetes.io/service-account-token,type!=bootstrap.kubernetes.io/token,type!=helm.sh/release.v1," +
+		"type!=federation.liqo.io/invitation,type!=federation.liqo.io/identity,type!=federation.liqo.io/tokens"
+	if got := ReflectableSecrets().String(); got != want {
 		t.Errorf("the Secrets that are read are %s", got)
 	}
 }
@@ -72,14 +74,17 @@ func TestUpdateSecretChangesWhatDiffers(t *testing.T) {
 		{name: "nothing"},
 		{name: "data", after: func(s *corev1.Secret) { s.Data["a"] = []byte("2") }, want: Update},
 		{name: "a label", after: func(s *corev1.Secret) { s.Labels = map[string]string{"app": "web"} }, want: Update},
-		{name: "that it is immutable", after: immutable, want: Update},
+		{name: "immutable", after: immutable, want: Update},
 		{name: "its type", after: func(s *corev1.Secret) { s.Type = "example.com/other" }, want: Replace},
-		{name: "the data of one that is immutable", before: immutable, after: func(s *corev1.Secret) { immutable(s); s.Data = nil }, want: Replace},
-		{name: "that it is immutable no more", before: immutable, want: Replace},
-		{name: "nothing of one that is immutable", before: immutable, after: immutable},
+		{
+			name: "the data of an immutable object", before: immutable,
+			after: func(s *corev1.Secret) { immutable(s); s.Data = nil }, want: Replace,
+		},
+		{name: "no longer immutable", before: immutable, want: Replace},
+		{name: "unchanged immutable object", before: immutable, after: immutable},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			existing, wanted := Secret(
+			existing, desired := Secret(
 				secret(test.before),
 				"shop-rome",
 				destination,
@@ -88,14 +93,14 @@ func TestUpdateSecretChangesWhatDiffers(t *testing.T) {
 				"shop-rome",
 				destination,
 			)
-			if got := UpdateSecret(existing, wanted); got != test.want {
+			if got := UpdateSecret(existing, desired); got != test.want {
 				t.Fatalf("change %d, want %d", got, test.want)
 			}
 			if test.want == Replace {
 				return
 			}
-			if diff := cmp.Diff(wanted, existing); diff != "" {
-				t.Errorf("copy (-want +got):\n%s", diff)
+			if diff := cmp.Diff(desired, existing); diff != "" {
+				t.Errorf("reflected object (-want +got):\n%s", diff)
 			}
 		})
 	}

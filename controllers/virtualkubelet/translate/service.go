@@ -15,9 +15,9 @@ import (
 	"liqo.io/federation/apiserver/reflection"
 )
 
-// Service returns the reflected object of a local Service; nil if it is not reflected. Its
-// selector stays, since remote pods have the same labels. Addresses, node ports and load balancers
-// are the provider's, the latter of a class that it offers.
+// Service returns the reflected object of a local Service; nil if it is not reflected. It has the same selector, since
+// remote pods have the same labels. The provider allocates addresses, node ports and load balancers; the class of the
+// latter is one that the provider offers.
 func Service(local *corev1.Service, namespace string, to Destination) *corev1.Service {
 	if reflection.StaysHome(local) || isKubernetes(local.Namespace, local.Name) {
 		return nil
@@ -61,10 +61,10 @@ func isKubernetes(namespace, name string) bool {
 	return namespace == metav1.NamespaceDefault && name == "kubernetes"
 }
 
-// UpdateService changes an existing reflected Service into the wanted one. Fields that the
+// UpdateService changes an existing reflected Service into the desired one. Fields that the
 // provider has set stay.
-func UpdateService(existing, wanted *corev1.Service) Change {
-	spec := wanted.DeepCopy().Spec
+func UpdateService(existing, desired *corev1.Service) Change {
+	spec := desired.DeepCopy().Spec
 	if hasAddress(&existing.Spec) && hasAddress(&spec) {
 		if isHeadless(&existing.Spec) != isHeadless(&spec) {
 			return Replace
@@ -86,7 +86,7 @@ func UpdateService(existing, wanted *corev1.Service) Change {
 		spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal {
 		spec.HealthCheckNodePort = existing.Spec.HealthCheckNodePort
 	}
-	differs := updateMeta(&existing.ObjectMeta, &wanted.ObjectMeta)
+	differs := updateMeta(&existing.ObjectMeta, &desired.ObjectMeta)
 	if !equality.Semantic.DeepEqual(existing.Spec, spec) {
 		existing.Spec, differs = spec, true
 	}
@@ -100,13 +100,13 @@ func keepsNodePorts(local *corev1.Service) bool {
 }
 
 // keepNodePorts keeps the allocated node port of each port that requests none.
-func keepNodePorts(wanted, existing []corev1.ServicePort) {
-	for i := range wanted {
-		given := slices.IndexFunc(existing, func(port corev1.ServicePort) bool {
-			return port.Port == wanted[i].Port && port.Protocol == wanted[i].Protocol
+func keepNodePorts(desired, existing []corev1.ServicePort) {
+	for i := range desired {
+		allocated := slices.IndexFunc(existing, func(port corev1.ServicePort) bool {
+			return port.Port == desired[i].Port && port.Protocol == desired[i].Protocol
 		})
-		if wanted[i].NodePort == 0 && given >= 0 {
-			wanted[i].NodePort = existing[given].NodePort
+		if desired[i].NodePort == 0 && allocated >= 0 {
+			desired[i].NodePort = existing[allocated].NodePort
 		}
 	}
 }

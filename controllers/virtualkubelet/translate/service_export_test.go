@@ -19,11 +19,23 @@ func TestOnlyAServiceExportMarksAService(t *testing.T) {
 		labels, want map[string]string
 		is           bool
 	}{
-		{"one that is not exported stays as it is", map[string]string{"app": "web"}, map[string]string{"app": "web"}, false},
-		{"one that is exported says so", map[string]string{"app": "web"}, map[string]string{"app": "web", v1alpha1.LabelExported: "true"}, true},
+		{
+			"not exported", map[string]string{"app": "web"}, map[string]string{"app": "web"},
+			false,
+		},
+		{
+			"exported", map[string]string{"app": "web"},
+			map[string]string{"app": "web", v1alpha1.LabelExported: "true"}, true,
+		},
 		{"one without labels, too", nil, map[string]string{v1alpha1.LabelExported: "true"}, true},
-		{"what its owner says does not count", map[string]string{"app": "web", v1alpha1.LabelExported: "true"}, map[string]string{"app": "web"}, false},
-		{"nor does another word", map[string]string{v1alpha1.LabelExported: "no"}, map[string]string{v1alpha1.LabelExported: "true"}, true},
+		{
+			"label set by its owner", map[string]string{"app": "web", v1alpha1.LabelExported: "true"},
+			map[string]string{"app": "web"}, false,
+		},
+		{
+			"other value", map[string]string{v1alpha1.LabelExported: "no"},
+			map[string]string{v1alpha1.LabelExported: "true"}, true,
+		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			local := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", Labels: test.labels}}
@@ -36,9 +48,9 @@ func TestOnlyAServiceExportMarksAService(t *testing.T) {
 				t.Errorf("the local one was changed:\n%s", diff)
 			}
 			existing := Service(MarkExported(local, !test.is), "shop-rome", toMilan)
-			wanted := Service(got, "shop-rome", toMilan)
-			if change := UpdateService(existing, wanted); change != Update || Exported(existing) != test.is {
-				t.Errorf("the copy: change %v, exported: %t", change, Exported(existing))
+			desired := Service(got, "shop-rome", toMilan)
+			if change := UpdateService(existing, desired); change != Update || Exported(existing) != test.is {
+				t.Errorf("reflected Service: change %v, exported: %t", change, Exported(existing))
 			}
 		})
 	}

@@ -13,7 +13,7 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// service is a local one as its API server fills it in, of a type.
+// service returns a local Service of a type with the fields that the API server sets.
 func service(kind corev1.ServiceType, change func(*corev1.Service)) *corev1.Service {
 	s := &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: "1", ResourceVersion: "7"},
@@ -42,7 +42,9 @@ func service(kind corev1.ServiceType, change func(*corev1.Service)) *corev1.Serv
 		s.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyCluster
 		s.Spec.Ports[0].NodePort = 30080
 	case corev1.ServiceTypeExternalName:
-		s.Spec = corev1.ServiceSpec{Type: kind, ExternalName: "example.com", SessionAffinity: corev1.ServiceAffinityNone}
+		s.Spec = corev1.ServiceSpec{
+			Type: kind, ExternalName: "example.com", SessionAffinity: corev1.ServiceAffinityNone,
+		}
 	}
 	if change != nil {
 		change(s)
@@ -51,7 +53,7 @@ func service(kind corev1.ServiceType, change func(*corev1.Service)) *corev1.Serv
 }
 
 func TestReflectedServiceRequestsAddressesOfTheProvider(t *testing.T) {
-	// plain is what arrives of an ordinary one.
+	// plain returns the expected spec of a reflected Service.
 	plain := func(kind corev1.ServiceType, change func(*corev1.ServiceSpec)) *corev1.Service {
 		s := &corev1.Service{ObjectMeta: copied("web", nil), Spec: corev1.ServiceSpec{
 			Type:                  kind,
@@ -73,11 +75,17 @@ func TestReflectedServiceRequestsAddressesOfTheProvider(t *testing.T) {
 		local *corev1.Service
 		want  *corev1.Service
 	}{
-		{name: "another address", local: service(corev1.ServiceTypeClusterIP, nil), want: plain(corev1.ServiceTypeClusterIP, nil)},
 		{
-			name:  "headless stays headless",
-			local: service(corev1.ServiceTypeClusterIP, func(s *corev1.Service) { s.Spec.ClusterIP, s.Spec.ClusterIPs = "None", []string{"None"} }),
-			want:  plain(corev1.ServiceTypeClusterIP, func(s *corev1.ServiceSpec) { s.ClusterIP = "None" }),
+			name: "another address", local: service(corev1.ServiceTypeClusterIP, nil),
+			want: plain(corev1.ServiceTypeClusterIP, nil),
+		},
+		{
+			name: "headless stays headless",
+			local: service(
+				corev1.ServiceTypeClusterIP,
+				func(s *corev1.Service) { s.Spec.ClusterIP, s.Spec.ClusterIPs = "None", []string{"None"} },
+			),
+			want: plain(corev1.ServiceTypeClusterIP, func(s *corev1.ServiceSpec) { s.ClusterIP = "None" }),
 		},
 		{
 			name:  "other node ports",
@@ -87,7 +95,7 @@ func TestReflectedServiceRequestsAddressesOfTheProvider(t *testing.T) {
 			}),
 		},
 		{
-			name: "the same node ports where that is wanted",
+			name: "forced node ports",
 			local: service(corev1.ServiceTypeNodePort, func(s *corev1.Service) {
 				s.Annotations = map[string]string{"liqo.io/force-remote-node-port": "true"}
 			}),
@@ -101,14 +109,17 @@ func TestReflectedServiceRequestsAddressesOfTheProvider(t *testing.T) {
 			}(),
 		},
 		{
-			name: "a load balancer of the provider's",
+			name: "load balancer of the provider",
 			local: service(corev1.ServiceTypeLoadBalancer, func(s *corev1.Service) {
-				s.Spec.LoadBalancerClass, s.Spec.LoadBalancerIP, s.Spec.ExternalIPs = ptr.To("example.com/lb"), "192.0.2.1", []string{"192.0.2.2"}
-				s.Spec.ExternalTrafficPolicy, s.Spec.HealthCheckNodePort = corev1.ServiceExternalTrafficPolicyLocal, 30081
+				s.Spec.LoadBalancerClass, s.Spec.LoadBalancerIP, s.Spec.ExternalIPs = ptr.To("example.com/lb"),
+					"192.0.2.1", []string{"192.0.2.2"}
+				s.Spec.ExternalTrafficPolicy, s.Spec.HealthCheckNodePort = corev1.ServiceExternalTrafficPolicyLocal,
+					30081
 				s.Spec.LoadBalancerSourceRanges = []string{"192.0.2.0/24"}
 			}),
 			want: plain(corev1.ServiceTypeLoadBalancer, func(s *corev1.ServiceSpec) {
-				s.ExternalTrafficPolicy, s.AllocateLoadBalancerNodePorts = corev1.ServiceExternalTrafficPolicyLocal, ptr.To(true)
+				s.ExternalTrafficPolicy, s.AllocateLoadBalancerNodePorts = corev1.ServiceExternalTrafficPolicyLocal,
+					ptr.To(true)
 				s.LoadBalancerSourceRanges = []string{"192.0.2.0/24"}
 			}),
 		},
@@ -116,42 +127,54 @@ func TestReflectedServiceRequestsAddressesOfTheProvider(t *testing.T) {
 			name:  "an alias",
 			local: service(corev1.ServiceTypeExternalName, nil),
 			want: &corev1.Service{ObjectMeta: copied("web", nil), Spec: corev1.ServiceSpec{
-				Type: corev1.ServiceTypeExternalName, ExternalName: "example.com", SessionAffinity: corev1.ServiceAffinityNone,
+				Type: corev1.ServiceTypeExternalName, ExternalName: "example.com",
+				SessionAffinity: corev1.ServiceAffinityNone,
 			}},
 		},
 		{
-			name: "two families where the provider has them",
+			name: "dual stack, if the provider has it",
 			local: service(corev1.ServiceTypeClusterIP, func(s *corev1.Service) {
 				s.Spec.IPFamilies = []corev1.IPFamily{corev1.IPv6Protocol, corev1.IPv4Protocol}
 				s.Spec.IPFamilyPolicy = ptr.To(corev1.IPFamilyPolicyRequireDualStack)
 			}),
-			want: plain(corev1.ServiceTypeClusterIP, func(s *corev1.ServiceSpec) { s.IPFamilyPolicy = ptr.To(corev1.IPFamilyPolicyPreferDualStack) }),
+			want: plain(
+				corev1.ServiceTypeClusterIP,
+				func(s *corev1.ServiceSpec) { s.IPFamilyPolicy = ptr.To(corev1.IPFamilyPolicyPreferDualStack) },
+			),
 		},
 		{
-			name: "how traffic is spreadConstraints",
+			name: "traffic policies",
 			local: service(corev1.ServiceTypeClusterIP, func(s *corev1.Service) {
 				s.Spec.SessionAffinity = corev1.ServiceAffinityClientIP
-				s.Spec.SessionAffinityConfig = &corev1.SessionAffinityConfig{ClientIP: &corev1.ClientIPConfig{TimeoutSeconds: ptr.To[int32](60)}}
-				s.Spec.InternalTrafficPolicy, s.Spec.TrafficDistribution = ptr.To(corev1.ServiceInternalTrafficPolicyLocal), ptr.To("PreferClose")
+				s.Spec.SessionAffinityConfig = &corev1.SessionAffinityConfig{
+					ClientIP: &corev1.ClientIPConfig{TimeoutSeconds: ptr.To[int32](60)},
+				}
+				s.Spec.InternalTrafficPolicy, s.Spec.TrafficDistribution = ptr.To(
+					corev1.ServiceInternalTrafficPolicyLocal,
+				),
+					ptr.To("PreferClose")
 				s.Spec.PublishNotReadyAddresses = true
 				s.Spec.Ports[0].AppProtocol = ptr.To("kubernetes.io/h2c")
 			}),
 			want: plain(corev1.ServiceTypeClusterIP, func(s *corev1.ServiceSpec) {
 				s.SessionAffinity = corev1.ServiceAffinityClientIP
-				s.SessionAffinityConfig = &corev1.SessionAffinityConfig{ClientIP: &corev1.ClientIPConfig{TimeoutSeconds: ptr.To[int32](60)}}
-				s.InternalTrafficPolicy, s.TrafficDistribution = ptr.To(corev1.ServiceInternalTrafficPolicyLocal), ptr.To("PreferClose")
+				s.SessionAffinityConfig = &corev1.SessionAffinityConfig{
+					ClientIP: &corev1.ClientIPConfig{TimeoutSeconds: ptr.To[int32](60)},
+				}
+				s.InternalTrafficPolicy, s.TrafficDistribution = ptr.To(corev1.ServiceInternalTrafficPolicyLocal),
+					ptr.To("PreferClose")
 				s.PublishNotReadyAddresses = true
 				s.Ports[0].AppProtocol = ptr.To("kubernetes.io/h2c")
 			}),
 		},
 		{
-			name: "not the API server of this cluster",
+			name: "Service of the API server",
 			local: service(corev1.ServiceTypeClusterIP, func(s *corev1.Service) {
 				s.Namespace, s.Name = "default", "kubernetes"
 			}),
 		},
 		{
-			name: "not what its owner keeps home",
+			name: "excluded by annotation",
 			local: service(corev1.ServiceTypeClusterIP, func(s *corev1.Service) {
 				s.Annotations = map[string]string{"liqo.io/skip-reflection": "true"}
 			}),
@@ -160,7 +183,7 @@ func TestReflectedServiceRequestsAddressesOfTheProvider(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			before := test.local.DeepCopy()
 			if diff := cmp.Diff(test.want, Service(test.local, "shop-rome", destination)); diff != "" {
-				t.Errorf("copy (-want +got):\n%s", diff)
+				t.Errorf("reflected object (-want +got):\n%s", diff)
 			}
 			if diff := cmp.Diff(before, test.local); diff != "" {
 				t.Errorf("the local one was changed:\n%s", diff)
@@ -169,7 +192,7 @@ func TestReflectedServiceRequestsAddressesOfTheProvider(t *testing.T) {
 	}
 }
 
-// given is a copy with what the provider's API server has added.
+// given returns a reflected Service with the fields that the provider's API server has set.
 func given(s *corev1.Service) *corev1.Service {
 	there := Service(s, "shop-rome", destination)
 	if there.Spec.Type == corev1.ServiceTypeExternalName {
@@ -187,7 +210,7 @@ func given(s *corev1.Service) *corev1.Service {
 	}
 	if there.Spec.Type == corev1.ServiceTypeLoadBalancer {
 		there.Spec.LoadBalancerClass = ptr.To("milan/lb")
-		// Some load balancers write it there.
+		// Some load balancers write this field.
 		there.Spec.LoadBalancerIP = "192.0.2.77"
 		there.Finalizers = []string{"service.kubernetes.io/load-balancer-cleanup"}
 		if there.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal {
@@ -200,16 +223,22 @@ func given(s *corev1.Service) *corev1.Service {
 
 func TestLoadBalancerClassIsOneThatTheProviderOffers(t *testing.T) {
 	to := destination
-	to.Classes = Classes{Ingress: []string{"lent"}, LoadBalancer: []string{"milan/lent", "example.com/lb"}}
+	to.Classes = Classes{Ingress: []string{"offered"}, LoadBalancer: []string{"milan/offered", "example.com/lb"}}
 	for _, test := range []struct {
 		name string
 		of   corev1.ServiceType
 		here *string
 		want *string
 	}{
-		{name: "one that is offered", of: corev1.ServiceTypeLoadBalancer, here: ptr.To("example.com/lb"), want: ptr.To("example.com/lb")},
-		{name: "another", of: corev1.ServiceTypeLoadBalancer, here: ptr.To("example.com/other"), want: ptr.To("milan/lent")},
-		{name: "none", of: corev1.ServiceTypeLoadBalancer, want: ptr.To("milan/lent")},
+		{
+			name: "an offered class", of: corev1.ServiceTypeLoadBalancer, here: ptr.To("example.com/lb"),
+			want: ptr.To("example.com/lb"),
+		},
+		{
+			name: "another class", of: corev1.ServiceTypeLoadBalancer, here: ptr.To("example.com/other"),
+			want: ptr.To("milan/offered"),
+		},
+		{name: "none", of: corev1.ServiceTypeLoadBalancer, want: ptr.To("milan/offered")},
 		{name: "no load balancer", of: corev1.ServiceTypeNodePort},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -225,7 +254,10 @@ func TestUpdateServiceKeepsFieldsOfTheProvider(t *testing.T) {
 	second := func(s *corev1.Service) {
 		s.Spec.Ports = append(
 			[]corev1.ServicePort{
-				{Name: "grpc", Protocol: corev1.ProtocolTCP, Port: 9090, TargetPort: intstr.FromInt32(9090), NodePort: 30090},
+				{
+					Name: "grpc", Protocol: corev1.ProtocolTCP, Port: 9090, TargetPort: intstr.FromInt32(9090),
+					NodePort: 30090,
+				},
 			},
 			s.Spec.Ports...)
 	}
@@ -234,8 +266,12 @@ func TestUpdateServiceKeepsFieldsOfTheProvider(t *testing.T) {
 	families := func(policy corev1.IPFamilyPolicy) func(*corev1.Service) {
 		return func(s *corev1.Service) { s.Spec.IPFamilyPolicy = &policy }
 	}
-	const single, prefer, require = corev1.IPFamilyPolicySingleStack, corev1.IPFamilyPolicyPreferDualStack, corev1.IPFamilyPolicyRequireDualStack
-	// both are what a provider that has two families gives.
+	const (
+		single  = corev1.IPFamilyPolicySingleStack
+		prefer  = corev1.IPFamilyPolicyPreferDualStack
+		require = corev1.IPFamilyPolicyRequireDualStack
+	)
+	// both sets the fields of a dual-stack provider.
 	both := func(s *corev1.Service) {
 		s.Spec.ClusterIPs, s.Spec.IPFamilies = append(
 			s.Spec.ClusterIPs,
@@ -245,24 +281,32 @@ func TestUpdateServiceKeepsFieldsOfTheProvider(t *testing.T) {
 			corev1.IPv6Protocol,
 		)
 	}
-	const clusterIP, nodePort, loadBalancer, alias = corev1.ServiceTypeClusterIP, corev1.ServiceTypeNodePort, corev1.ServiceTypeLoadBalancer, corev1.ServiceTypeExternalName
+	const (
+		clusterIP    = corev1.ServiceTypeClusterIP
+		nodePort     = corev1.ServiceTypeNodePort
+		loadBalancer = corev1.ServiceTypeLoadBalancer
+		alias        = corev1.ServiceTypeExternalName
+	)
 	for _, test := range []struct {
 		name          string
 		before, after *corev1.Service
-		// drift changes the copy on the provider.
+		// drift changes the reflected object on the provider.
 		drift func(*corev1.Service)
 		want  Change
-		// becomes changes what the copy was into what it is.
+		// becomes changes the reflected object into the expected one.
 		becomes func(*corev1.Service)
 	}{
 		{name: "nothing", before: service(clusterIP, nil), after: service(clusterIP, nil)},
-		{name: "nothing of a headless one", before: service(clusterIP, headless), after: service(clusterIP, headless)},
-		{name: "nothing of node ports", before: service(nodePort, nil), after: service(nodePort, nil)},
-		{name: "nothing of a load balancer", before: service(loadBalancer, local), after: service(loadBalancer, local)},
-		{name: "nothing of an alias", before: service(alias, nil), after: service(alias, nil)},
+		{name: "nothing, headless", before: service(clusterIP, headless), after: service(clusterIP, headless)},
+		{name: "nothing, node ports", before: service(nodePort, nil), after: service(nodePort, nil)},
+		{name: "nothing, load balancer", before: service(loadBalancer, local), after: service(loadBalancer, local)},
+		{name: "nothing, ExternalName", before: service(alias, nil), after: service(alias, nil)},
 		{
-			name: "an address at home is no news", before: service(clusterIP, nil),
-			after: service(clusterIP, func(s *corev1.Service) { s.Spec.ClusterIP, s.Spec.ClusterIPs = "10.96.0.8", []string{"10.96.0.8"} }),
+			name: "the local address", before: service(clusterIP, nil),
+			after: service(
+				clusterIP,
+				func(s *corev1.Service) { s.Spec.ClusterIP, s.Spec.ClusterIPs = "10.96.0.8", []string{"10.96.0.8"} },
+			),
 		},
 		{
 			name: "the selector", before: service(clusterIP, nil), want: Update,
@@ -270,7 +314,8 @@ func TestUpdateServiceKeepsFieldsOfTheProvider(t *testing.T) {
 			becomes: func(s *corev1.Service) { s.Spec.Selector = map[string]string{"app": "shop"} },
 		},
 		{
-			name: "a port beside one that keeps its node port", before: service(nodePort, nil), after: service(nodePort, second), want: Update,
+			name: "an additional port", before: service(nodePort, nil),
+			after: service(nodePort, second), want: Update,
 			becomes: func(s *corev1.Service) { second(s); s.Spec.Ports[0].NodePort = 0 },
 		},
 		{
@@ -279,67 +324,92 @@ func TestUpdateServiceKeepsFieldsOfTheProvider(t *testing.T) {
 			becomes: func(*corev1.Service) {},
 		},
 		{
-			name: "external addresses that somebody has added there", before: service(clusterIP, nil), after: service(clusterIP, nil), want: Update,
+			name: "external addresses added on the provider", before: service(clusterIP, nil),
+			after: service(clusterIP, nil), want: Update,
 			drift:   func(s *corev1.Service) { s.Spec.ExternalIPs = []string{"192.0.2.3"} },
 			becomes: func(*corev1.Service) {},
 		},
 		{
-			name: "node ports for one that had none", before: service(clusterIP, nil), after: service(nodePort, nil), want: Update,
+			name: "NodePort instead of ClusterIP", before: service(clusterIP, nil), after: service(nodePort, nil),
+			want: Update,
 			becomes: func(s *corev1.Service) {
 				s.Spec.Type, s.Spec.ExternalTrafficPolicy = nodePort, corev1.ServiceExternalTrafficPolicyCluster
 			},
 		},
 		{
-			name: "no node ports any more", before: service(nodePort, nil), after: service(clusterIP, nil), want: Update,
+			name: "ClusterIP instead of NodePort", before: service(nodePort, nil), after: service(clusterIP, nil),
+			want: Update,
 			becomes: func(s *corev1.Service) {
 				s.Spec.Type, s.Spec.ExternalTrafficPolicy, s.Spec.Ports[0].NodePort = clusterIP, "", 0
 			},
 		},
 		{
-			name: "no load balancer any more", before: service(loadBalancer, local), after: service(clusterIP, nil), want: Update,
+			name: "ClusterIP instead of LoadBalancer", before: service(loadBalancer, local),
+			after: service(clusterIP, nil),
+			want:  Update,
 			becomes: func(s *corev1.Service) {
 				s.Spec.Type, s.Spec.ExternalTrafficPolicy, s.Spec.Ports[0].NodePort = clusterIP, "", 0
-				s.Spec.AllocateLoadBalancerNodePorts, s.Spec.LoadBalancerClass, s.Spec.HealthCheckNodePort, s.Spec.LoadBalancerIP = nil, nil, 0, ""
+				s.Spec.AllocateLoadBalancerNodePorts, s.Spec.LoadBalancerClass, s.Spec.HealthCheckNodePort,
+					s.Spec.LoadBalancerIP = nil,
+					nil, 0, ""
 			},
 		},
 		{
-			name: "a load balancer's address that was given anew", before: service(loadBalancer, nil), after: service(loadBalancer, nil),
+			name: "another load balancer address", before: service(loadBalancer, nil),
+			after:   service(loadBalancer, nil),
 			drift:   func(s *corev1.Service) { s.Spec.LoadBalancerIP = "192.0.2.78" },
 			becomes: func(s *corev1.Service) { s.Spec.LoadBalancerIP = "192.0.2.78" },
 		},
 		{
-			name: "a load balancer for one that had none", before: service(nodePort, nil), want: Update,
+			name: "LoadBalancer instead of NodePort", before: service(nodePort, nil), want: Update,
 			after: service(loadBalancer, func(s *corev1.Service) { s.Spec.LoadBalancerIP = "192.0.2.1" }),
 			becomes: func(s *corev1.Service) {
 				s.Spec.Type, s.Spec.AllocateLoadBalancerNodePorts = loadBalancer, ptr.To(true)
 			},
 		},
-		{name: "nothing of both families", before: service(clusterIP, families(prefer)), after: service(clusterIP, families(prefer)), drift: both, becomes: both},
-		{name: "both that are required are preferred there", before: service(clusterIP, families(prefer)), after: service(clusterIP, families(require)), drift: both, becomes: both},
 		{
-			// The API server there gives the second address, if it can.
-			name: "both families for one that had one", before: service(clusterIP, families(single)), after: service(clusterIP, families(prefer)), want: Update,
+			name: "nothing, dual stack", before: service(clusterIP, families(prefer)),
+			after: service(clusterIP, families(prefer)), drift: both, becomes: both,
+		},
+		{
+			name: "required dual stack", before: service(clusterIP, families(prefer)),
+			after: service(clusterIP, families(require)), drift: both, becomes: both,
+		},
+		{
+			// The provider's API server allocates the second address.
+			name: "dual stack instead of single stack", before: service(clusterIP, families(single)),
+			after: service(clusterIP, families(prefer)), want: Update,
 			becomes: families(prefer),
 		},
 		{
-			// It takes away the second address where both are as they were.
-			name: "one family for one that had both", before: service(clusterIP, families(prefer)), after: service(clusterIP, families(single)), want: Update,
+			// The API server releases the second address.
+			name: "single stack instead of dual stack", before: service(clusterIP, families(prefer)),
+			after: service(clusterIP, families(single)), want: Update,
 			drift:   both,
 			becomes: func(s *corev1.Service) { both(s); families(single)(s) },
 		},
 		{
-			name: "both families of a headless one", before: service(clusterIP, func(s *corev1.Service) { headless(s); families(single)(s) }), want: Update,
+			name:   "dual stack, headless",
+			before: service(clusterIP, func(s *corev1.Service) { headless(s); families(single)(s) }), want: Update,
 			after:   service(clusterIP, func(s *corev1.Service) { headless(s); families(prefer)(s) }),
 			becomes: families(prefer),
 		},
-		{name: "an address for a headless one", before: service(clusterIP, headless), after: service(clusterIP, nil), want: Replace},
-		{name: "no address any more", before: service(clusterIP, nil), after: service(clusterIP, headless), want: Replace},
 		{
-			name: "an alias instead of an address", before: service(clusterIP, nil), after: service(alias, nil), want: Update,
+			name: "no longer headless", before: service(clusterIP, headless), after: service(clusterIP, nil),
+			want: Replace,
+		},
+		{
+			name: "headless", before: service(clusterIP, nil), after: service(clusterIP, headless),
+			want: Replace,
+		},
+		{
+			name: "ExternalName instead of ClusterIP", before: service(clusterIP, nil), after: service(alias, nil),
+			want:    Update,
 			becomes: func(s *corev1.Service) { s.Spec = service(alias, nil).Spec },
 		},
 		{
-			name: "an address instead of an alias", before: service(alias, nil), after: service(clusterIP, nil), want: Update,
+			name: "ClusterIP instead of ExternalName", before: service(alias, nil), after: service(clusterIP, nil),
+			want:    Update,
 			becomes: func(s *corev1.Service) { s.Spec = Service(service(clusterIP, nil), "", destination).Spec },
 		},
 	} {
@@ -352,17 +422,17 @@ func TestUpdateServiceKeepsFieldsOfTheProvider(t *testing.T) {
 			if test.drift != nil {
 				test.drift(existing)
 			}
-			wanted := Service(test.after, "shop-rome", destination)
-			if got := UpdateService(existing, wanted); got != test.want {
+			desired := Service(test.after, "shop-rome", destination)
+			if got := UpdateService(existing, desired); got != test.want {
 				t.Fatalf("change %d, want %d", got, test.want)
 			}
 			if test.want == Replace {
 				return
 			}
 			if diff := cmp.Diff(expected, existing); diff != "" {
-				t.Errorf("copy (-want +got):\n%s", diff)
+				t.Errorf("reflected object (-want +got):\n%s", diff)
 			}
-			if UpdateService(existing, wanted) != Keep {
+			if UpdateService(existing, desired) != Keep {
 				t.Error("a second update changes something")
 			}
 		})

@@ -15,8 +15,7 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
 
-// ReasonRecreating is the reason of a pod that ran and whose remote pod is gone and will be
-// created again.
+// ReasonRecreating is the reason of a pod that ran and whose remote pod was deleted and will be created again.
 const ReasonRecreating = "Recreating"
 
 // RemotePod is the part of a remote pod that is cached.
@@ -51,10 +50,10 @@ func PodStatus(
 			notReady(&status, ReasonRecreating, "the provider's pod has ended", now)
 		}
 	default:
-		history := historyOf(&status)
-		history.observe(remote.UID, &status)
-		apply(&status, local, &remote.Status, history, now)
-		history.store(&status, now)
+		restartHistory := historyOf(&status)
+		restartHistory.observe(remote.UID, &status)
+		apply(&status, local, &remote.Status, restartHistory, now)
+		restartHistory.store(&status, now)
 		status.HostIP = nodeIP
 		status.HostIPs = []corev1.HostIP{{IP: nodeIP}}
 		if remote.Status.Phase == corev1.PodRunning {
@@ -86,11 +85,11 @@ func finish(
 		last = &remote.Status
 	}
 	if last != nil {
-		history := historyOf(status)
+		restartHistory := historyOf(status)
 		if remote != nil {
-			history.observe(remote.UID, status)
+			restartHistory.observe(remote.UID, status)
 		}
-		apply(status, local, last, history, now)
+		apply(status, local, last, restartHistory, now)
 		setDisrupted(status, local, last.Conditions, now)
 	}
 	status.Phase = shadow.Status.Phase
@@ -150,7 +149,9 @@ func Ran(status *corev1.PodStatus) bool {
 		return s.State.Running != nil || s.State.Terminated != nil || s.LastTerminationState.Terminated != nil
 	}
 	return status.Phase == corev1.PodRunning ||
-		slices.ContainsFunc(status.ContainerStatuses, started) || slices.ContainsFunc(status.InitContainerStatuses, started)
+		slices.ContainsFunc(status.ContainerStatuses, started) || slices.ContainsFunc(
+		status.InitContainerStatuses, started,
+	)
 }
 
 // NotOffloaded returns the status of a pod whose namespace is not offloaded to the provider. A pod
@@ -178,7 +179,7 @@ func Refused(local *corev1.Pod, why, message string) corev1.PodStatus {
 	return status
 }
 
-// Failed returns the status of a pod that can no longer run here, with the reason.
+// Failed returns the status of a pod that can no longer run, with the reason.
 func Failed(local *corev1.Pod, why, message string, now metav1.Time) corev1.PodStatus {
 	status := Refused(local, why, message)
 	if !Terminal(status.Phase) {
@@ -188,8 +189,7 @@ func Failed(local *corev1.Pod, why, message string, now metav1.Time) corev1.PodS
 	return status
 }
 
-// applyMissing sets the status of a pod that the provider has not created, or that no kubelet
-// there runs yet.
+// applyMissing sets the status of a pod without a remote pod, or whose remote pod no kubelet runs yet.
 func applyMissing(status *corev1.PodStatus, shadow *v1alpha1.ShadowPod, remote *RemotePod, now metav1.Time) {
 	if shadow != nil {
 		// Reasons from before the shadow pod existed do not apply any more.
@@ -213,13 +213,17 @@ func applyMissing(status *corev1.PodStatus, shadow *v1alpha1.ShadowPod, remote *
 	}
 }
 
-// setRecreating sets that the remote pod is gone and will be created again.
+// setRecreating sets the status of a pod whose remote pod was deleted and will be created again.
 func setRecreating(status *corev1.PodStatus, now metav1.Time) {
-	const message = "the provider makes the pod again"
-	for _, containers := range [][]corev1.ContainerStatus{status.ContainerStatuses, status.InitContainerStatuses, status.EphemeralContainerStatuses} {
+	const message = "the provider creates the pod again"
+	for _, containers := range [][]corev1.ContainerStatus{
+		status.ContainerStatuses, status.InitContainerStatuses, status.EphemeralContainerStatuses,
+	} {
 		for i := range containers {
 			if c := &containers[i]; c.State.Running != nil {
-				c.State = corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: ReasonRecreating, Message: message}}
+				c.State = corev1.ContainerState{
+					Waiting: &corev1.ContainerStateWaiting{Reason: ReasonRecreating, Message: message},
+				}
 				c.Ready, c.Started = false, new(bool)
 			}
 		}
@@ -228,7 +232,10 @@ func setRecreating(status *corev1.PodStatus, now metav1.Time) {
 }
 
 // apply copies the status that the provider's kubelet reports, as far as it is about this pod.
-func apply(status *corev1.PodStatus, local *corev1.Pod, reported *corev1.PodStatus, history *history, now metav1.Time) {
+func apply(
+	status *corev1.PodStatus, local *corev1.Pod, reported *corev1.PodStatus, restartHistory *restartHistory,
+	now metav1.Time,
+) {
 	from := reported.DeepCopy()
 	status.ObservedGeneration = local.Generation
 	status.Reason, status.Message = reason(from.Reason), text(from.Message)
@@ -248,17 +255,17 @@ func apply(status *corev1.PodStatus, local *corev1.Pod, reported *corev1.PodStat
 		again,
 		status.InitContainerStatuses,
 		from.InitContainerStatuses,
-		history,
+		restartHistory,
 	)
 	status.ContainerStatuses = containers(
 		local.Spec.Containers,
 		again,
 		status.ContainerStatuses,
 		from.ContainerStatuses,
-		history,
+		restartHistory,
 	)
 	status.EphemeralContainerStatuses = containers(ephemeral(local.Spec.EphemeralContainers), never,
-		status.EphemeralContainerStatuses, from.EphemeralContainerStatuses, history)
+		status.EphemeralContainerStatuses, from.EphemeralContainerStatuses, restartHistory)
 	conditions(status, local, from.Conditions, now)
 }
 
@@ -268,18 +275,20 @@ func containers(
 	specs []corev1.Container,
 	restarts func(*corev1.Container, int32) bool,
 	old, from []corev1.ContainerStatus,
-	history *history,
+	restartHistory *restartHistory,
 ) []corev1.ContainerStatus {
 	result := make([]corev1.ContainerStatus, 0, len(specs))
 	for i := range specs {
 		before, after := find(old, specs[i].Name), find(from, specs[i].Name)
-		ended := before != nil && before.State.Terminated != nil && !restarts(&specs[i], before.State.Terminated.ExitCode)
+		ended := before != nil && before.State.Terminated != nil && !restarts(
+			&specs[i], before.State.Terminated.ExitCode,
+		)
 		switch {
 		case after == nil && before == nil:
 		case after == nil, ended && after.State.Terminated == nil:
 			result = append(result, *before)
 		default:
-			after.RestartCount = history.restarts(after, before)
+			after.RestartCount = restartHistory.restarts(after, before)
 			sanitise(after, &specs[i], before)
 			result = append(result, *after)
 		}
@@ -297,8 +306,7 @@ func find(statuses []corev1.ContainerStatus, name string) *corev1.ContainerStatu
 	return nil
 }
 
-// remoteConditions are the conditions that the provider's kubelet sets. PodScheduled is the
-// consumer's: the pod is bound here.
+// remoteConditions are the conditions that the provider's kubelet sets. PodScheduled is set by the local scheduler.
 var remoteConditions = []corev1.PodConditionType{
 	corev1.PodReadyToStartContainers, corev1.PodInitialized, corev1.ContainersReady, corev1.PodReady,
 }
@@ -331,8 +339,7 @@ func conditions(status *corev1.PodStatus, local *corev1.Pod, from []corev1.PodCo
 	}
 }
 
-// closeGates keeps a pod from being ready while one of its readiness gates, which controllers of
-// the consumer open, is closed.
+// closeGates sets the Ready condition to False while a readiness gate of the local pod is not True.
 func closeGates(ready *corev1.PodCondition, local *corev1.Pod) {
 	for _, gate := range local.Spec.ReadinessGates {
 		c := condition(&local.Status, gate.ConditionType)
@@ -344,12 +351,12 @@ func closeGates(ready *corev1.PodCondition, local *corev1.Pod) {
 	}
 }
 
-// DeferResize sets in a status that the provider does not resize the pod, and the reason. It
-// reports whether that is new.
+// DeferResize sets the condition PodResizePending with the reason for which the provider does not resize the pod. It
+// reports whether the condition changed.
 func DeferResize(status *corev1.PodStatus, local *corev1.Pod, why, message string, now metav1.Time) bool {
 	before := condition(&local.Status, corev1.PodResizePending)
 	if before != nil && condition(status, corev1.PodResizePending) == nil {
-		// It has been pending since then.
+		// The time of the condition is kept.
 		status.Conditions = append(status.Conditions, *before)
 	}
 	setCondition(status, corev1.PodCondition{
@@ -399,11 +406,10 @@ func setCondition(status *corev1.PodStatus, c corev1.PodCondition, now metav1.Ti
 	status.Conditions = append(status.Conditions, c)
 }
 
-// SameStatus reports whether two statuses are equal, so that writing one over the other would
-// change nothing.
+// SameStatus reports whether two statuses are semantically equal.
 func SameStatus(a, b *corev1.PodStatus) bool { return equality.Semantic.DeepEqual(a, b) }
 
-// Deleted returns the last status of a pod that was deleted and is gone from the provider.
+// Deleted returns the last status of a deleted pod whose remote pod no longer exists.
 func Deleted(local *corev1.Pod, now metav1.Time) corev1.PodStatus {
 	failed := slices.ContainsFunc(local.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool {
 		return s.State.Terminated == nil || s.State.Terminated.ExitCode != 0

@@ -15,9 +15,9 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
 
-// provider is what can happen to a pod over there. The consumer keeps nothing
-// but the status of its own pod, so that every step is also a restart of the
-// virtual kubelet.
+// provider simulates the events of a remote pod. The consumer stores only the
+// status of the local pod, so every step is also a restart of the virtual
+// kubelet.
 type provider struct {
 	copy     int
 	exists   bool
@@ -48,14 +48,16 @@ func TestCountersNeverDecreaseAndFinishedPodsStayFinished(t *testing.T) {
 		local.Spec.RestartPolicy = rapid.SampledFrom([]corev1.RestartPolicy{
 			corev1.RestartPolicyAlways, corev1.RestartPolicyOnFailure, corev1.RestartPolicyNever,
 		}).Draw(t, "restartPolicy")
-		// total is what the counters must say at least while the provider does not
-		// lie: every restart, and one for every copy after the first.
+		// total is the minimum of the counters while the provider reports correctly:
+		// every restart, and one for every remote pod after the first.
 		total := map[string]int32{}
 		reachableAddresses, lied := false, false
 
 		for range rapid.IntRange(1, 30).Draw(t, "steps") {
 			before := local.Status
-			switch rapid.SampledFrom([]string{"restart", "restart", "delete", "create", "lie", "finish"}).Draw(t, "step") {
+			switch rapid.SampledFrom(
+				[]string{"restart", "restart", "delete", "create", "lie", "finish"},
+			).Draw(t, "step") {
 			case "restart":
 				if name := rapid.SampledFrom([]string{"app", "side"}).Draw(t, "container"); there.exists {
 					there.restarts[name]++
@@ -80,7 +82,9 @@ func TestCountersNeverDecreaseAndFinishedPodsStayFinished(t *testing.T) {
 				}
 			case "finish":
 				if rapid.IntRange(0, 9).Draw(t, "sometimes") == 0 {
-					there.phase = rapid.SampledFrom([]corev1.PodPhase{corev1.PodSucceeded, corev1.PodFailed}).Draw(t, "end")
+					there.phase = rapid.SampledFrom(
+						[]corev1.PodPhase{corev1.PodSucceeded, corev1.PodFailed},
+					).Draw(t, "end")
 				}
 			}
 			shadow := &v1alpha1.ShadowPod{Status: v1alpha1.ShadowPodStatus{Phase: there.phase}}
@@ -106,7 +110,7 @@ func TestCountersNeverDecreaseAndFinishedPodsStayFinished(t *testing.T) {
 			}
 			for _, s := range local.Status.ContainerStatuses {
 				if s.RestartCount < total[s.Name] {
-					t.Fatalf("container %s shows %d restarts, there were %d", s.Name, s.RestartCount, total[s.Name])
+					t.Fatalf("container %s reports %d restarts, want %d", s.Name, s.RestartCount, total[s.Name])
 				}
 			}
 		}

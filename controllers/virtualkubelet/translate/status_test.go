@@ -160,7 +160,7 @@ func TestResizeConditionsLastWhileAPodIsResized(t *testing.T) {
 			[]corev1.PodCondition{here(corev1.PodResizePending, corev1.PodReasonInfeasible, "too much", later)}},
 		{"and again", refusing, nil,
 			[]corev1.PodCondition{here(corev1.PodResizePending, corev1.PodReasonInfeasible, "too much", later)}},
-		{"and is not wanted any more", nil, nil, nil},
+		{"and is not desired any more", nil, nil, nil},
 	} {
 		remote := runningStatus(0)
 		remote.Conditions = append(remote.Conditions, step.from...)
@@ -224,13 +224,14 @@ func TestPodStatusBeforeAKubeletReports(t *testing.T) {
 	}{
 		{name: "no pod yet", shadow: &v1alpha1.ShadowPod{}, want: func(*corev1.PodStatus) {}},
 		{
-			name:   "only scheduled there",
+			name:   "scheduled on the provider",
 			shadow: &v1alpha1.ShadowPod{},
 			remote: remotePod("remote", waiting),
 			want:   func(*corev1.PodStatus) {},
 		},
 		{
-			name: "not schedulable there", shadow: &v1alpha1.ShadowPod{}, remote: remotePod("remote", unschedulable),
+			name: "unschedulable on the provider", shadow: &v1alpha1.ShadowPod{},
+			remote: remotePod("remote", unschedulable),
 			want: func(s *corev1.PodStatus) {
 				for _, kind := range []corev1.PodConditionType{corev1.ContainersReady, corev1.PodReady} {
 					s.Conditions = append(s.Conditions, corev1.PodCondition{Type: kind, Status: corev1.ConditionFalse,
@@ -239,18 +240,19 @@ func TestPodStatusBeforeAKubeletReports(t *testing.T) {
 			},
 		},
 		{
-			name: "refused there", shadow: refused,
+			name: "refused by the provider", shadow: refused,
 			want: func(s *corev1.PodStatus) { s.Reason, s.Message = "QuotaExceeded", strings.Repeat("x", 1024) },
 		},
 		{
-			name:  "asked for in vain, until now",
+			name:  "requested for in vain, until now",
 			local: func(s *corev1.PodStatus) { s.Reason, s.Message = "GrantExceeded", "0 left" },
 			want:  func(s *corev1.PodStatus) { s.Reason, s.Message = "GrantExceeded", "0 left" },
 		},
 		{
-			name:  "there is room now",
-			local: func(s *corev1.PodStatus) { s.Reason, s.Message = "GrantExceeded", "0 left" }, shadow: &v1alpha1.ShadowPod{},
-			want: func(*corev1.PodStatus) {},
+			name:   "the reason no longer applies",
+			local:  func(s *corev1.PodStatus) { s.Reason, s.Message = "GrantExceeded", "0 left" },
+			shadow: &v1alpha1.ShadowPod{},
+			want:   func(*corev1.PodStatus) {},
 		},
 	}
 	for _, test := range tests {
@@ -277,11 +279,11 @@ func TestRecreatedPodIsNotReady(t *testing.T) {
 	}
 	back := PodStatus(localPod(gone), &v1alpha1.ShadowPod{}, remotePod("second", runningStatus(0)), nodeIP, later)
 	if condition(&back, corev1.PodReady).Status != corev1.ConditionTrue || back.ContainerStatuses[0].RestartCount != 3 {
-		t.Errorf("status of the second copy: %+v, want ready, restarted 3 times", back)
+		t.Errorf("status of the second remote pod: %+v, want ready, restarted 3 times", back)
 	}
 	after := PodStatus(localPod(back), &v1alpha1.ShadowPod{}, remotePod("second", runningStatus(1)), nodeIP, later)
 	if got := after.ContainerStatuses[0].RestartCount; got != 4 {
-		t.Errorf("%d restarts after the second copy restarted, want 4", got)
+		t.Errorf("%d restarts after the second remote pod restarted, want 4", got)
 	}
 }
 
@@ -358,7 +360,7 @@ func TestDisruptionIsSetOnAPodThatEnded(t *testing.T) {
 	}{
 		{"by the last status of its shadow pod", ended, reported(corev1.PodFailed, target), nil, true},
 		{"or that of the provider's pod", ended, nil, reported(corev1.PodFailed, target), true},
-		{"not if there was none", ended, reported(corev1.PodFailed), nil, false},
+		{"no disruption", ended, reported(corev1.PodFailed), nil, false},
 		{"nor if it is over", ended, reported(corev1.PodFailed, over), nil, false},
 		{"nor while it runs on", v1alpha1.ShadowPodStatus{}, nil, reported(corev1.PodRunning, target), false},
 		{"nor if it is made again", v1alpha1.ShadowPodStatus{}, nil, reported(corev1.PodFailed, target), false},
@@ -373,7 +375,7 @@ func TestDisruptionIsSetOnAPodThatEnded(t *testing.T) {
 			got := condition(&status, corev1.DisruptionTarget)
 			if !test.told {
 				if got != nil {
-					t.Errorf("it is told %+v", got)
+					t.Errorf("got %+v", got)
 				}
 				return
 			}
@@ -422,7 +424,7 @@ func TestPodOfANamespaceThatIsNotOffloaded(t *testing.T) {
 	called := NotOffloaded(localPod(ran), "not offloaded", true, later)
 	if called.Phase != corev1.PodRunning || called.Reason != v1alpha1.ReasonOffloadingAborted ||
 		condition(&called, corev1.PodReady).Status != corev1.ConditionFalse {
-		t.Errorf("a pod that may be called home: %+v", called)
+		t.Errorf("evictable pod: %+v", called)
 	}
 	aborted := NotOffloaded(localPod(ran), "not offloaded", false, later)
 	if aborted.Phase != corev1.PodFailed || aborted.Reason != v1alpha1.ReasonOffloadingAborted ||
@@ -433,21 +435,21 @@ func TestPodOfANamespaceThatIsNotOffloaded(t *testing.T) {
 
 func TestAddressesOfAPeerAreSanitised(t *testing.T) {
 	tests := map[string][]string{
-		"one of each family":   {"10.0.0.1", "fd00::1"},
-		"loopback":             {"127.0.0.1", "::1"},
-		"link-local":           {"169.254.169.254", "fe80::1"},
-		"zoned":                {"fd00::1%eth0"},
-		"multicast":            {"224.0.0.1"},
-		"unspecified":          {"0.0.0.0"},
-		"mapped":               {"::ffff:127.0.0.1"},
-		"two of one family":    {"10.0.0.1", "10.0.0.2"},
-		"words":                {"localhost", ""},
-		"a good one among bad": {"127.0.0.1", "10.0.0.3"},
+		"one of each family": {"10.0.0.1", "fd00::1"},
+		"loopback":           {"127.0.0.1", "::1"},
+		"link-local":         {"169.254.169.254", "fe80::1"},
+		"zoned":              {"fd00::1%eth0"},
+		"multicast":          {"224.0.0.1"},
+		"unspecified":        {"0.0.0.0"},
+		"mapped":             {"::ffff:127.0.0.1"},
+		"two of one family":  {"10.0.0.1", "10.0.0.2"},
+		"not addresses":      {"localhost", ""},
+		"one valid address":  {"127.0.0.1", "10.0.0.3"},
 	}
 	want := map[string][]string{
-		"one of each family":   {"10.0.0.1", "fd00::1"},
-		"two of one family":    {"10.0.0.1"},
-		"a good one among bad": {"10.0.0.3"},
+		"one of each family": {"10.0.0.1", "fd00::1"},
+		"two of one family":  {"10.0.0.1"},
+		"one valid address":  {"10.0.0.3"},
 	}
 	for name, ips := range tests {
 		status := &corev1.PodStatus{}
@@ -471,7 +473,9 @@ func TestStatusOfEphemeralContainersIsTranslated(t *testing.T) {
 	running := corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: start}}
 	ended := corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 3, Reason: "Error"}}
 	local := localPod(scheduled())
-	local.Spec.EphemeralContainers = []corev1.EphemeralContainer{debugger("runs"), debugger("ended"), debugger("refused")}
+	local.Spec.EphemeralContainers = []corev1.EphemeralContainer{
+		debugger("runs"), debugger("ended"), debugger("refused"),
+	}
 	RefuseContainers(&local.Status, local.Spec.EphemeralContainers[2:], "no")
 	refused := local.Status.EphemeralContainerStatuses[0]
 	local.Status.EphemeralContainerStatuses = append(local.Status.EphemeralContainerStatuses, named("ended", ended))

@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	// Tokens are replaced after this share of their lifetime and after maxTokenAge at the latest,
-	// as the kubelet does.
+	// renewalShare is the share of its lifetime after which a token is replaced, at the latest after maxTokenAge. The
+	// kubelet has the same values.
 	renewalShare = 0.8
 	maxTokenAge  = 24 * time.Hour
 	// renewalJitter is the share of that time over which renewals are spread.

@@ -17,7 +17,7 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
 
-func TestTokensAreThoseOfEachVolumeAndEndWithThePod(t *testing.T) {
+func TestTokensAreRequestedPerVolumeAndBoundToThePod(t *testing.T) {
 	bound := &authenticationv1.BoundObjectReference{Kind: "Pod", APIVersion: "v1", Name: "web", UID: "uid"}
 	want := []Token{
 		{Key: "token-1-0", Spec: authenticationv1.TokenRequestSpec{BoundObjectRef: bound}},
@@ -69,7 +69,7 @@ func TestTokenSecretIsOwnedByItsShadowPod(t *testing.T) {
 	}
 	got.Namespace = "demo"
 	if Secret(got, "demo-rome", destination) != nil {
-		t.Error("it is a Secret that leaves, so the reflection would take it for a copy")
+		t.Error("the Secret is reflectable, so reflection would manage it")
 	}
 }
 
@@ -87,7 +87,7 @@ func TestMalformedRenewalTimeRenewsAtOnce(t *testing.T) {
 	}
 }
 
-func TestTokensAreRenewedAtFourFifthsOfTheirLifeAtTheLatest(t *testing.T) {
+func TestTokensAreRenewedAfterFourFifthsOfTheirLifetime(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		issued := time.Unix(rapid.Int64Range(0, 1<<33).Draw(t, "issued"), 0)
 		life := time.Duration(rapid.Int64Range(600, 1<<32).Draw(t, "life in seconds")) * time.Second
