@@ -100,7 +100,7 @@ func assemble(ctx context.Context, options *Options, clients *clients, own *Metr
 		Served: multicluster.NewServed(clients.core, clock.RealClock{}, mcsv1alpha1.ServiceExportPluralName),
 		View: translate.View{
 			RunsOnProvider: func(node string) bool { return k.informers.isOf(options.RemoteClusterID, node) },
-			Address:        k.network.There,
+			Address:        k.network.ToRemote,
 		},
 		VirtualNode: func() *v1alpha1.VirtualNode { return k.informers.deciding(options.RemoteClusterID) },
 		Recorder:    recorder, Metrics: own.mirror, Reachable: k.node.Reachable, Warnings: warnings,

@@ -16,38 +16,38 @@ import (
 
 // Network translates the addresses of both clusters, as the VirtualNode and AddressMappings define.
 type Network struct {
-	// VirtualNode returns the latest one; nil when it is gone.
+	// VirtualNode returns the current VirtualNode; nil if it was deleted.
 	VirtualNode func() *v1alpha1.VirtualNode
 	// Mapped returns the addresses that the provider uses for one that it does not reach by itself. It may
 	// be nil.
 	Mapped func(address string) []string
 
 	last atomic.Pointer[networkTranslation]
-	// seen is the network at the last call of Changed.
-	seen *v1alpha1.VirtualNodeNetwork
+	// reported is the network at the last call of Changed.
+	reported *v1alpha1.VirtualNodeNetwork
 }
 
 // networkTranslation is the translation of one network of the status.
 type networkTranslation struct {
-	said        *v1alpha1.VirtualNodeNetwork
+	status      *v1alpha1.VirtualNodeNetwork
 	translation netmap.Translation
 }
 
-// names returns the translation; nil if addresses are the same in both clusters. When the
-// VirtualNode is gone, it stays as it was.
+// names returns the translation; nil if addresses are the same in both clusters. After the VirtualNode is deleted, it
+// returns the last one.
 func (n *Network) names() *networkTranslation {
 	last, vn := n.last.Load(), n.VirtualNode()
 	switch {
-	case vn == nil || last != nil && last.said == vn.Status.Network:
+	case vn == nil || last != nil && last.status == vn.Status.Network:
 		return last
 	case vn.Status.Network == nil:
 		n.last.Store(nil)
 		return nil
 	}
-	said := vn.Status.Network
-	// An invalid network translates nothing, so nothing is reached.
-	translation, _ := netmap.ParseTranslation(said.Local, said.Remote)
-	last = &networkTranslation{said: said, translation: translation}
+	status := vn.Status.Network
+	// The translation of an invalid network is empty: no address is reachable.
+	translation, _ := netmap.ParseTranslation(status.Local, status.Remote)
+	last = &networkTranslation{status: status, translation: translation}
 	n.last.Store(last)
 	return last
 }
@@ -55,46 +55,45 @@ func (n *Network) names() *networkTranslation {
 // Changed reports whether the network has changed since the last call. It must not be called
 // concurrently.
 func (n *Network) Changed() bool {
-	var said *v1alpha1.VirtualNodeNetwork
+	var status *v1alpha1.VirtualNodeNetwork
 	if names := n.names(); names != nil {
-		said = names.said
+		status = names.status
 	}
-	if (said == nil) == (n.seen == nil) && equality.Semantic.DeepEqual(said, n.seen) {
+	if (status == nil) == (n.reported == nil) && equality.Semantic.DeepEqual(status, n.reported) {
 		return false
 	}
-	n.seen = said
+	n.reported = status
 	return true
 }
 
-// There returns the address at which the provider reaches an address; false if it does not. An
-// AddressMapping comes before the range that contains the address.
-func (n *Network) There(address string) (string, bool) {
+// ToRemote returns the address at which the provider reaches a local address; false if it does not. An AddressMapping
+// takes precedence over the range that contains the address.
+func (n *Network) ToRemote(address string) (string, bool) {
 	names := n.names()
 	if names == nil {
 		return translate.SameAddress(address)
 	}
 	if n.Mapped != nil {
 		for _, mapped := range n.Mapped(address) {
-			if theirs, ok := translateAddress(mapped, names.translation.Local.Translate); ok {
-				return theirs, true
+			if remoteAddress, ok := translateAddress(mapped, names.translation.Local.Translate); ok {
+				return remoteAddress, true
 			}
 		}
 	}
 	return translateAddress(address, names.translation.Local.Translate)
 }
 
-func translateAddress(address string, name func(netip.Addr) (netip.Addr, bool)) (string, bool) {
+func translateAddress(address string, to func(netip.Addr) (netip.Addr, bool)) (string, bool) {
 	addr, err := netip.ParseAddr(address)
 	if err != nil {
 		return "", false
 	}
-	named, ok := name(addr)
-	return named.String(), ok
+	translated, ok := to(addr)
+	return translated.String(), ok
 }
 
-// here returns a shadow pod and its remote pod with the addresses at which this cluster reaches
-// them. The arguments are not changed.
-func (n *Network) here(
+// toLocal returns copies of a shadow pod and its remote pod with the addresses at which the local cluster reaches them.
+func (n *Network) toLocal(
 	shadow *v1alpha1.ShadowPod,
 	pod *translate.RemotePod,
 ) (*v1alpha1.ShadowPod, *translate.RemotePod) {
@@ -102,18 +101,19 @@ func (n *Network) here(
 	if names == nil {
 		return shadow, pod
 	}
-	ours := func(address string) (string, bool) {
+	toLocal := func(address string) (string, bool) {
 		return translateAddress(address, names.translation.Remote.Translate)
 	}
 	if shadow != nil && shadow.Status.Pod != nil {
-		named, status := *shadow, translate.TranslateAddresses(shadow.Status.Pod, ours)
-		named.Status.Pod = &status
-		shadow = &named
+		status := translate.TranslateAddresses(shadow.Status.Pod, toLocal)
+		translated := *shadow
+		translated.Status.Pod = &status
+		shadow = &translated
 	}
 	if pod != nil {
-		named := *pod
-		named.Status = translate.TranslateAddresses(&pod.Status, ours)
-		pod = &named
+		translated := *pod
+		translated.Status = translate.TranslateAddresses(&pod.Status, toLocal)
+		pod = &translated
 	}
 	return shadow, pod
 }

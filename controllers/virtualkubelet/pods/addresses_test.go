@@ -22,42 +22,56 @@ func TestAddressesAreTranslatedByTheVirtualNode(t *testing.T) {
 	shadow := &v1alpha1.ShadowPod{Status: v1alpha1.ShadowPodStatus{Pod: pod.Status.DeepCopy()}}
 	before := pod.Status.DeepCopy()
 	for _, test := range []struct {
-		name    string
-		said    *v1alpha1.VirtualNodeNetwork
-		gone    bool
-		changed bool
-		there   string
-		here    []corev1.PodIP
+		name          string
+		network       *v1alpha1.VirtualNodeNetwork
+		deleted       bool
+		changed       bool
+		remoteAddress string
+		local         []corev1.PodIP
 	}{
-		{name: "without a tunnel they stay the same", there: "10.0.1.1", here: pod.Status.PodIPs},
-		{name: "before it is agreed upon none is known", said: &v1alpha1.VirtualNodeNetwork{}, changed: true},
-		{name: "with a tunnel each side has its name", said: agreedNetwork(), changed: true, there: "10.2.1.1", here: []corev1.PodIP{{IP: "10.1.2.2"}}},
-		{name: "which is kept", said: agreedNetwork(), there: "10.2.1.1", here: []corev1.PodIP{{IP: "10.1.2.2"}}},
-		{name: "also when the VirtualNode goes", gone: true, there: "10.2.1.1", here: []corev1.PodIP{{IP: "10.1.2.2"}}},
-		{name: "what cannot be read has no names", said: &v1alpha1.VirtualNodeNetwork{Local: []v1alpha1.CIDRMapping{{CIDR: "x", Mapped: "y"}}}, changed: true},
-		{name: "and without a tunnel they are the same again", changed: true, there: "10.0.1.1", here: pod.Status.PodIPs},
+		{name: "no tunnel", remoteAddress: "10.0.1.1", local: pod.Status.PodIPs},
+		{name: "tunnel without agreed ranges", network: &v1alpha1.VirtualNodeNetwork{}, changed: true},
+		{
+			name: "tunnel", network: agreedNetwork(), changed: true, remoteAddress: "10.2.1.1",
+			local: []corev1.PodIP{{IP: "10.1.2.2"}},
+		},
+		{
+			name: "unchanged tunnel", network: agreedNetwork(), remoteAddress: "10.2.1.1",
+			local: []corev1.PodIP{{IP: "10.1.2.2"}},
+		},
+		{
+			name: "deleted VirtualNode", deleted: true, remoteAddress: "10.2.1.1",
+			local: []corev1.PodIP{{IP: "10.1.2.2"}},
+		},
+		{
+			name:    "invalid ranges",
+			network: &v1alpha1.VirtualNodeNetwork{Local: []v1alpha1.CIDRMapping{{CIDR: "x", Mapped: "y"}}},
+			changed: true,
+		},
+		{name: "no tunnel any more", changed: true, remoteAddress: "10.0.1.1", local: pod.Status.PodIPs},
 	} {
-		vn = &v1alpha1.VirtualNode{Status: v1alpha1.VirtualNodeStatus{Network: test.said}}
-		if test.gone {
+		vn = &v1alpha1.VirtualNode{Status: v1alpha1.VirtualNodeStatus{Network: test.network}}
+		if test.deleted {
 			vn = nil
 		}
 		if changed := n.Changed(); changed != test.changed {
 			t.Errorf("%s: changed %v", test.name, changed)
 		}
-		if there, ok := n.There("10.0.1.1"); ok != (test.there != "") || ok && there != test.there {
-			t.Errorf("%s: %s, %v there", test.name, there, ok)
+		if remoteAddress, ok := n.ToRemote("10.0.1.1"); ok != (test.remoteAddress != "") || ok &&
+			remoteAddress != test.remoteAddress {
+			t.Errorf("%s: remote address %s, %v", test.name, remoteAddress, ok)
 		}
-		namedShadow, named := n.here(shadow, pod)
-		if diff := cmp.Diff(test.here, named.Status.PodIPs); diff != "" {
+		namedShadow, named := n.toLocal(shadow, pod)
+		if diff := cmp.Diff(test.local, named.Status.PodIPs); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", test.name, diff)
 		}
-		if diff := cmp.Diff(test.here, namedShadow.Status.Pod.PodIPs); diff != "" {
-			t.Errorf("%s, of the last status (-want +got):\n%s", test.name, diff)
+		if diff := cmp.Diff(test.local, namedShadow.Status.Pod.PodIPs); diff != "" {
+			t.Errorf("%s, last status (-want +got):\n%s", test.name, diff)
 		}
-		if len(test.here) > 0 != (named.Status.PodIP != "") {
+		if len(test.local) > 0 != (named.Status.PodIP != "") {
 			t.Errorf("%s: the address is %q", test.name, named.Status.PodIP)
 		}
-		if s, p := n.here(nil, nil); s != nil || p != nil {
+		if s, p := n.toLocal(nil, nil); s != nil || p != nil {
 			t.Errorf("%s: something comes of nothing", test.name)
 		}
 	}
@@ -73,7 +87,7 @@ func agreedNetwork() *v1alpha1.VirtualNodeNetwork {
 	}
 }
 
-// mappedNetwork is what was agreed upon, with addresses that milan was given.
+// mappedNetwork returns the agreed ranges with an external CIDR of milan.
 func mappedNetwork() *v1alpha1.VirtualNodeNetwork {
 	agreed := agreedNetwork()
 	agreed.Local = append(agreed.Local, v1alpha1.CIDRMapping{CIDR: "10.70.0.0/24", Mapped: "10.71.0.0/24"})
@@ -87,13 +101,15 @@ func TestMappedAddressIsTranslatedByItsMapping(t *testing.T) {
 		address string
 		want    string
 	}{
-		"of what runs on another provider":     {mappedNetwork(), []string{"10.70.0.9"}, "10.3.0.1", "10.71.0.9"},
-		"which is nothing without a mapping":   {mappedNetwork(), nil, "10.3.0.1", ""},
-		"nor while its name is not agreed":     {agreedNetwork(), []string{"10.70.0.9"}, "10.3.0.1", ""},
-		"nor by what cannot be read":           {mappedNetwork(), []string{"x"}, "10.3.0.1", ""},
-		"the first of several that has a name": {mappedNetwork(), []string{"10.69.0.1", "10.70.0.9"}, "10.3.0.1", "10.71.0.9"},
-		"before the range that it is in":       {mappedNetwork(), []string{"10.70.0.9"}, "10.0.1.1", "10.71.0.9"},
-		"without a tunnel it is the same":      {nil, []string{"10.70.0.9"}, "10.3.0.1", "10.3.0.1"},
+		"of what runs on another provider":   {mappedNetwork(), []string{"10.70.0.9"}, "10.3.0.1", "10.71.0.9"},
+		"which is nothing without a mapping": {mappedNetwork(), nil, "10.3.0.1", ""},
+		"nor while its name is not agreed":   {agreedNetwork(), []string{"10.70.0.9"}, "10.3.0.1", ""},
+		"nor by what cannot be read":         {mappedNetwork(), []string{"x"}, "10.3.0.1", ""},
+		"the first of several that has a name": {
+			mappedNetwork(), []string{"10.69.0.1", "10.70.0.9"}, "10.3.0.1", "10.71.0.9",
+		},
+		"before the range that it is in":  {mappedNetwork(), []string{"10.70.0.9"}, "10.0.1.1", "10.71.0.9"},
+		"without a tunnel it is the same": {nil, []string{"10.70.0.9"}, "10.3.0.1", "10.3.0.1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			vn := &v1alpha1.VirtualNode{Status: v1alpha1.VirtualNodeStatus{Network: test.network}}
@@ -101,8 +117,8 @@ func TestMappedAddressIsTranslatedByItsMapping(t *testing.T) {
 				VirtualNode: func() *v1alpha1.VirtualNode { return vn },
 				Mapped:      func(string) []string { return test.mapped },
 			}
-			if got, ok := n.There(test.address); ok != (test.want != "") || ok && got != test.want {
-				t.Errorf("it is called %s, %v; want %q", got, ok, test.want)
+			if got, ok := n.ToRemote(test.address); ok != (test.want != "") || ok && got != test.want {
+				t.Errorf("remote address %s, %v; want %q", got, ok, test.want)
 			}
 		})
 	}

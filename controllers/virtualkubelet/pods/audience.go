@@ -18,14 +18,14 @@ const (
 	maxAudience  = 256
 )
 
-// DefaultAudience returns the audience to request where a pod names none. It is empty if that can
-// be left to the API server, which then uses all of its own. If these are more or longer than a
-// virtual kubelet may request, it is one of them. They are the audiences of the virtual kubelet's
-// own token, which was requested without any, too.
+// DefaultAudience returns the audience to request for a token of a pod that names none. It is empty if the API server's
+// default, which is all of its audiences, is within the limits of the admission policy; otherwise it is the first
+// audience that is. The audiences of the API server are those of the virtual kubelet's own token, which was requested
+// without any.
 func DefaultAudience(config *rest.Config) string {
 	token := []byte(config.BearerToken)
 	if config.BearerTokenFile != "" {
-		// Without a token they are unknown.
+		// Without a token, the API server's default is used.
 		token, _ = os.ReadFile(config.BearerTokenFile)
 	}
 	return chooseAudience(audiencesOf(string(token)))

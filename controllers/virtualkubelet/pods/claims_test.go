@@ -82,7 +82,9 @@ func TestAShadowPodMountsTheProvidersClaims(t *testing.T) {
 	}
 	get := func() []corev1.Volume {
 		t.Helper()
-		shadow, err := s.provider.FederationV1alpha1().ShadowPods("demo-rome").Get(t.Context(), "web", metav1.GetOptions{})
+		shadow, err := s.provider.FederationV1alpha1().ShadowPods("demo-rome").Get(
+			t.Context(), "web", metav1.GetOptions{},
+		)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -171,16 +173,22 @@ func TestPodWaitsForVolumesThatItCannotUse(t *testing.T) {
 			c.DeletionTimestamp, c.Finalizers = &deleted, []string{"kubernetes.io/pvc-protection"}
 		}},
 		{name: "stored in this cluster", change: func(_ claimOf, v volumeOf) {
-			v.Spec.PersistentVolumeSource = corev1.PersistentVolumeSource{Local: &corev1.LocalVolumeSource{Path: "/data"}}
+			v.Spec.PersistentVolumeSource = corev1.PersistentVolumeSource{
+				Local: &corev1.LocalVolumeSource{Path: "/data"},
+			}
 		}, reason: translate.ReasonVolumeOfAnotherCluster, message: "is stored in this cluster"},
 		{name: "another driver", change: func(_ claimOf, v volumeOf) {
 			v.Spec.CSI.Driver = "csi.example.org"
 		}, reason: translate.ReasonVolumeOfAnotherCluster, message: "is stored in this cluster"},
 		{name: "stored in another provider", change: func(_ claimOf, v volumeOf) {
-			v.Spec.PersistentVolumeSource = remote(volume.Handle{ClusterID: "turin", Namespace: "demo-rome", Claim: "data"})
+			v.Spec.PersistentVolumeSource = remote(
+				volume.Handle{ClusterID: "turin", Namespace: "demo-rome", Claim: "data"},
+			)
 		}, reason: translate.ReasonVolumeOfAnotherCluster, message: "is stored in cluster turin"},
 		{name: "stored in another namespace", change: func(_ claimOf, v volumeOf) {
-			v.Spec.PersistentVolumeSource = remote(volume.Handle{ClusterID: "milan", Namespace: "shop-rome", Claim: "data"})
+			v.Spec.PersistentVolumeSource = remote(
+				volume.Handle{ClusterID: "milan", Namespace: "shop-rome", Claim: "data"},
+			)
 		}, reason: translate.ReasonVolumeOfAnotherNamespace, message: "remote namespace shop-rome, not in demo-rome"},
 		{name: "malformed handle", change: func(_ claimOf, v volumeOf) {
 			v.Spec.CSI.VolumeHandle = "milan/demo-rome/../other"
@@ -235,14 +243,15 @@ func TestPodWaitsForVolumesThatItCannotUse(t *testing.T) {
 				}
 				status := got.Status
 				message := status.Message
-				if status.Reason != test.reason || !strings.Contains(message, test.message) || !strings.Contains(message, name) {
+				if status.Reason != test.reason || !strings.Contains(message, test.message) ||
+					!strings.Contains(message, name) {
 					t.Errorf("status %s: %q", status.Reason, status.Message)
 				}
 				pod = got
 			}
 			event := <-s.events.Events
-			told := strings.HasPrefix(event, "Warning "+test.reason+" ") && strings.Contains(event, test.message)
-			if !told || len(s.events.Events) > 0 {
+			reported := strings.HasPrefix(event, "Warning "+test.reason+" ") && strings.Contains(event, test.message)
+			if !reported || len(s.events.Events) > 0 {
 				t.Errorf("event %q, and %d more", event, len(s.events.Events))
 			}
 		})

@@ -17,8 +17,8 @@ import (
 	"liqo.io/federation/controllers/virtualkubelet/translate"
 )
 
-// A pod that talks to its home waits until the provider has an address for it;
-// one that does not, or that needs none, goes at once.
+// A pod that uses the consumer's API server waits until the provider has an address of it;
+// other pods are created immediately.
 func TestPodWaitsForTheAddressOfTheConsumersAPI(t *testing.T) {
 	for name, test := range map[string]struct {
 		network *v1alpha1.VirtualNodeNetwork
@@ -26,15 +26,24 @@ func TestPodWaitsForTheAddressOfTheConsumersAPI(t *testing.T) {
 		change  func(s *sender, pod *corev1.Pod)
 		want    string // where it is led to; empty if it waits
 	}{
-		"by its mapping":                     {network: mappedNetwork(), mapped: []string{"10.70.0.9"}, want: "10.71.0.9"},
-		"which is not there yet":             {network: mappedNetwork()},
-		"before the tunnel is agreed upon":   {network: &v1alpha1.VirtualNodeNetwork{}, mapped: []string{"10.70.0.9"}},
-		"by itself where there is no such":   {want: "10.96.0.1"},
-		"directly unless tunnels are chosen": {network: mappedNetwork(), change: func(s *sender, _ *corev1.Pod) { s.ConsumerAPIThroughTunnel = false }, want: "10.96.0.1"},
-		"unless its tokens stay here": {network: mappedNetwork(), change: func(_ *sender, pod *corev1.Pod) {
+		"by its mapping": {
+			network: mappedNetwork(), mapped: []string{"10.70.0.9"}, want: "10.71.0.9",
+		},
+		"no mapping yet":                   {network: mappedNetwork()},
+		"before the tunnel is agreed upon": {network: &v1alpha1.VirtualNodeNetwork{}, mapped: []string{"10.70.0.9"}},
+		"no tunnel":                        {want: "10.96.0.1"},
+		"not through the tunnel": {
+			network: mappedNetwork(), change: func(s *sender, _ *corev1.Pod) { s.ConsumerAPIThroughTunnel = false },
+			want: "10.96.0.1",
+		},
+		"disabled by the pod": {network: mappedNetwork(), change: func(_ *sender, pod *corev1.Pod) {
 			metav1.SetMetaDataAnnotation(&pod.ObjectMeta, v1alpha1.AnnotationAPIAccess, "Disabled")
 		}, want: "nowhere"},
-		"unless those of all its node stay": {network: mappedNetwork(), change: func(s *sender, _ *corev1.Pod) { s.APIAccessAllowed = func() bool { return false } }, want: "nowhere"},
+		"disabled by the VirtualNode": {
+			network: mappedNetwork(),
+			change:  func(s *sender, _ *corev1.Pod) { s.APIAccessAllowed = func() bool { return false } },
+			want:    "nowhere",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newSender(t, func(string) error { return nil })
@@ -60,11 +69,14 @@ func TestPodWaitsForTheAddressOfTheConsumersAPI(t *testing.T) {
 			if err := s.create(t.Context(), cache.MetaObjectToName(pod), pod, s.twin); err != nil {
 				t.Fatal(err)
 			}
-			shadow, err := s.provider.FederationV1alpha1().ShadowPods("demo-rome").Get(t.Context(), "web", metav1.GetOptions{})
+			shadow, err := s.provider.FederationV1alpha1().ShadowPods("demo-rome").Get(
+				t.Context(), "web", metav1.GetOptions{},
+			)
 			if test.want == "" {
-				told, errPod := local.CoreV1().Pods("demo").Get(t.Context(), "web", metav1.GetOptions{})
-				if !apierrors.IsNotFound(err) || errPod != nil || told.Status.Reason != v1alpha1.ReasonOffloadingBackOff {
-					t.Fatalf("it waits with %q (%v), and there is: %v", told.Status.Reason, errPod, err)
+				reported, errPod := local.CoreV1().Pods("demo").Get(t.Context(), "web", metav1.GetOptions{})
+				if !apierrors.IsNotFound(err) || errPod != nil ||
+					reported.Status.Reason != v1alpha1.ReasonOffloadingBackOff {
+					t.Fatalf("waiting with %q (%v), shadow pod: %v", reported.Status.Reason, errPod, err)
 				}
 				return
 			}
@@ -76,7 +88,7 @@ func TestPodWaitsForTheAddressOfTheConsumersAPI(t *testing.T) {
 				led = alias.IP
 			}
 			if led != test.want {
-				t.Errorf("it is led to %s, not %s", led, test.want)
+				t.Errorf("address %s, want %s", led, test.want)
 			}
 		})
 	}

@@ -29,29 +29,29 @@ import (
 )
 
 const (
-	// readyDelay and stepDelay are how long a change on the provider waits for the next one, so that both
-	// are written at once: the steps before ready are less urgent.
+	// readyDelay and stepDelay are the delays after which a change on the provider is reconciled, so that
+	// successive changes are written together. stepDelay is for remote pods that are not ready.
 	readyDelay = 10 * time.Millisecond
 	stepDelay  = 100 * time.Millisecond
-	// namespaceGrace is how long a new pod may wait for its remote namespace before its status reports it.
+	// namespaceGrace is the age of a pod from which its status reports a missing remote namespace.
 	namespaceGrace = 2 * time.Second
-	// evictionGrace is how long a pod that ran may wait to be evicted after its namespace was unoffloaded,
-	// before it has failed.
+	// evictionGrace is the time after which a pod that ran fails, unless it is evicted, when its namespace is
+	// unoffloaded.
 	evictionGrace = 30 * time.Second
 
 	// unobservedCheck is the time between two live reads of a shadow pod that was deleted before it was
 	// observed.
 	unobservedCheck = 2 * time.Second
-	// unobservedGrace is how long a created shadow pod may stay unobserved before it is read live.
+	// unobservedGrace is the time after which a created shadow pod that was not observed is read live.
 	unobservedGrace = 10 * time.Second
-	// leavingCheck is the time between two passes over a pod in a remote namespace that is not used any more.
+	// leavingCheck is the time between two reconciles of a pod whose remote namespace is obsolete.
 	leavingCheck = 10 * time.Second
-	// conflictRetry is the time between two attempts to use a name that is taken on the provider: no event
-	// reports that it is free again.
+	// conflictRetry is the time between two attempts to create a shadow pod whose name is taken: no event
+	// reports that the name is free again.
 	conflictRetry = 30 * time.Second
 
-	// movesPerSecond bounds the pods whose status is written only because the virtual kubelet has another
-	// address.
+	// movesPerSecond is the rate at which statuses are written of which only the address of the virtual kubelet
+	// has changed.
 	movesPerSecond = 50
 
 	firstRetry, lastRetry = 100 * time.Millisecond, 30 * time.Second
@@ -72,7 +72,7 @@ type Namespaces interface {
 	All() map[string]remotens.State
 }
 
-// Config is what a Controller works with.
+// Config is the configuration of a Controller.
 type Config struct {
 	// NodeName is the virtual node, NodeIP the address of its virtual kubelet, and Provider the name of the
 	// ForeignCluster.
@@ -94,7 +94,7 @@ type Config struct {
 	Network *Network
 	// Warnings bounds the warnings of the provider that are recorded, for all objects together.
 	Warnings flowcontrol.PassiveRateLimiter
-	// Reachable reports whether the provider answers: while it does not, its cached pods are outdated.
+	// Reachable reports whether the provider is reachable: otherwise its cached pods are outdated.
 	Reachable func() bool
 	// APIAccessAllowed reports whether remote pods may use the API server of this cluster now; nil means
 	// that they may.
@@ -112,23 +112,21 @@ type Config struct {
 // statuses of the pods.
 type Controller struct {
 	Config
-	queue workqueue.TypedRateLimitingInterface[cache.ObjectName]
-	// states are what is remembered of the pods.
+	queue  workqueue.TypedRateLimitingInterface[cache.ObjectName]
 	states states
-	// refusedAccounts are the service accounts whose token was refused a moment ago.
+	// refusedAccounts are the service accounts whose token was refused recently.
 	refusedAccounts refusedAccounts
-	// moves bounds how many statuses a second are written of which nothing has changed but the address of
-	// the virtual kubelet.
+	// moves limits the writes described at movesPerSecond.
 	moves *rate.Limiter
 	// lastPatch and lastAllowed are the patch and APIAccessAllowed at the last call of Refresh.
 	lastPatch   *v1alpha1.OffloadingPatch
 	lastAllowed bool
-	// tidying is held while finished shadow pods are being deleted, and tidied is when that was last.
+	// tidying is held by tidy, and tidied is the time at which it last requested deletions.
 	tidying sync.Mutex
 	tidied  time.Time
 }
 
-// New returns a controller. It works once Run is called.
+// New returns a controller. Run starts it.
 func New(config Config) *Controller {
 	return &Controller{Config: config, queue: newQueue(), moves: rate.NewLimiter(movesPerSecond, 1)}
 }
@@ -139,7 +137,7 @@ func newQueue() workqueue.TypedRateLimitingInterface[cache.ObjectName] {
 		workqueue.TypedRateLimitingQueueConfig[cache.ObjectName]{Name: "pods"})
 }
 
-// Run works until the context ends.
+// Run reconciles pods until the context ends.
 func (c *Controller) Run(ctx context.Context) {
 	var workers wait.Group
 	for range podWorkers {
@@ -162,7 +160,7 @@ func (c *Controller) next(ctx context.Context) bool {
 	ctx = klog.NewContext(ctx, klog.LoggerWithValues(klog.FromContext(ctx), "pod", key))
 	if err := c.reconcile(ctx, key); err != nil {
 		if ctx.Err() == nil {
-			utilruntime.HandleErrorWithContext(ctx, err, "Pod is not in line with its shadow pod, trying again")
+			utilruntime.HandleErrorWithContext(ctx, err, "Reconciling a pod failed, retrying")
 		}
 		c.queue.AddRateLimited(key)
 		return true
@@ -203,8 +201,8 @@ func (c *Controller) Events() remotens.Events {
 	}
 }
 
-// LocalEvents returns the handler of the pods of the node, which also sees what others write to
-// their status.
+// LocalEvents returns the handler of the local pods of the node. It also enqueues a pod whose status another client
+// has written.
 func (c *Controller) LocalEvents() cache.ResourceEventHandler {
 	return cache.ResourceEventHandlerFuncs{
 		AddFunc: func(obj any) {
@@ -253,7 +251,7 @@ func (c *Controller) EnqueueNamespace(namespace string) {
 	}
 }
 
-// EnqueueAll enqueues all pods, for example when the provider answers again.
+// EnqueueAll enqueues all pods, for example when the provider is reachable again.
 func (c *Controller) EnqueueAll() {
 	for namespace := range c.Namespaces.All() {
 		c.EnqueueNamespace(namespace)
@@ -283,7 +281,7 @@ func (c *Controller) shadow(t *remotens.Namespace, key cache.ObjectName) *v1alph
 	return nil
 }
 
-// setReadyAt sets since when the remote pod is ready, unless it already is; zero means that it is not.
+// setReadyAt sets the time at which the remote pod became ready, unless it is set; zero means that it is not ready.
 func (c *Controller) setReadyAt(key cache.ObjectName, at time.Time) {
 	c.states.change(key, func(s *podState) {
 		if at.IsZero() || s.local.readyAt.IsZero() {

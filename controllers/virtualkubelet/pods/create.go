@@ -22,29 +22,25 @@ import (
 
 // Reasons of pods that the provider does not accept, in addition to ReasonProviderRefused.
 const (
-	// ReasonGrantExceeded means that the provider has granted too little for the pod in addition
-	// to the running ones.
+	// ReasonGrantExceeded means that the quota at the provider does not suffice for the pod.
 	ReasonGrantExceeded = "GrantExceeded"
-	// ReasonProviderConflict means that the provider has a shadow pod of that name that does not
-	// belong to this pod; it is left alone.
+	// ReasonProviderConflict means that a shadow pod with the name of the pod exists that does not belong to the
+	// virtual node. It is not changed.
 	ReasonProviderConflict = "ProviderConflict"
 )
 
-// awaitConsumerAPI reports in the status of a pod that the address of this cluster's API server is
-// missing. It cannot be set later: volumes and host names of a shadow pod do not change. A pod
-// that ran keeps its last status.
+// awaitConsumerAPI sets in the status of a pod that it waits for the address of the consumer's API server. The address
+// cannot be set later: volumes and host names of a shadow pod are immutable. A pod that ran keeps its last status.
 func (c *Controller) awaitConsumerAPI(ctx context.Context, pod *corev1.Pod) error {
 	if translate.Ran(&pod.Status) {
 		return nil
 	}
 	return c.publish(ctx, pod, translate.Refused(pod, v1alpha1.ReasonOffloadingBackOff, fmt.Sprintf(
-		"there is no address yet by which %s reaches this cluster's API server: see the condition Networking of the ForeignCluster, and its events",
-		c.Provider,
-	)))
+		"%s has no address of this cluster's API server yet: "+
+			"see the condition Networking of the ForeignCluster, and its events", c.Provider)))
 }
 
-// create creates the shadow pod. A refusal becomes the status of the pod and is retried: what the
-// provider accepts changes.
+// create creates the shadow pod. A refusal of the provider is written to the status of the pod and retried.
 func (c *Controller) create(ctx context.Context, key cache.ObjectName, pod *corev1.Pod, t *remotens.Namespace) error {
 	to := c.destination()
 	if _, ok := c.consumerAPIAddress(c.To.ConsumerAPI); !ok && translate.ReachesConsumerAPI(pod, to) {
@@ -54,15 +50,17 @@ func (c *Controller) create(ctx context.Context, key cache.ObjectName, pod *core
 	if err != nil {
 		return c.awaitClaims(ctx, pod, err)
 	}
-	wanted := translate.ShadowPod(pod, t.Remote, to, c.Patch())
-	translate.UseRemoteClaims(wanted, pod, claims)
-	// Ephemeral containers are added to pods that exist.
-	wanted.Spec.Pod.EphemeralContainers = nil
+	desired := translate.ShadowPod(pod, t.Remote, to, c.Patch())
+	translate.UseRemoteClaims(desired, pod, claims)
+	// Ephemeral containers cannot be set when a pod is created. The next reconcile adds them.
+	desired.Spec.Pod.EphemeralContainers = nil
 	created, err := c.Remote.Federation.FederationV1alpha1().
 		ShadowPods(t.Remote).
-		Create(ctx, wanted, metav1.CreateOptions{})
+		Create(ctx, desired, metav1.CreateOptions{})
 	if apierrors.IsAlreadyExists(err) {
-		created, err = c.Remote.Federation.FederationV1alpha1().ShadowPods(t.Remote).Get(ctx, pod.Name, metav1.GetOptions{})
+		created, err = c.Remote.Federation.FederationV1alpha1().ShadowPods(t.Remote).Get(
+			ctx, pod.Name, metav1.GetOptions{},
+		)
 		if err == nil && !c.owns(created) {
 			message := fmt.Sprintf(
 				"namespace %s of %s has a ShadowPod of this name that does not belong to %s",
@@ -77,8 +75,7 @@ func (c *Controller) create(ctx context.Context, key cache.ObjectName, pod *core
 	if err != nil {
 		return c.refused(ctx, pod, err)
 	}
-	// The cache may have observed it before the response was received; its event then came too
-	// early to clear this.
+	// The cache may observe the shadow pod before the response is received: its event cannot clear this.
 	trimmed, _ := remotens.TrimShadowPod(created)
 	c.states.change(key, func(s *podState) {
 		s.shadow.created = &creation{trimmed.(*v1alpha1.ShadowPod), c.Clock.Now()}
@@ -95,7 +92,7 @@ func (c *Controller) create(ctx context.Context, key cache.ObjectName, pod *core
 		s.local.offloaded = true
 	})
 	klog.FromContext(ctx).V(2).Info("Created shadow pod", "shadowPod", klog.KObj(created))
-	// Its containers wait for them.
+	// The containers cannot start without their tokens.
 	return c.refreshTokens(ctx, key, pod, created, t)
 }
 
@@ -109,26 +106,28 @@ func (c *Controller) owns(shadow *v1alpha1.ShadowPod) bool {
 	return true
 }
 
-// refused writes a refusal to the status of the pod. It is retried, since the provider may accept
-// the pod later.
+// refused writes a refusal of the provider to the status of the pod. It returns the error, so that the pod is retried
+// with backoff, unless finished shadow pods are being deleted to make room.
 func (c *Controller) refused(ctx context.Context, pod *corev1.Pod, err error) error {
-	var told error
+	var statusErr error
 	switch key := cache.MetaObjectToName(pod); {
 	case apierrors.HasStatusCause(err, v1alpha1.CauseGrantExceeded):
 		c.states.block(key, overQuota)
-		told = c.refuse(ctx, pod, ReasonGrantExceeded, fmt.Sprintf("%s has no room for the pod: %v", c.Provider, err))
+		message := fmt.Sprintf("%s has no room for the pod: %v", c.Provider, err)
+		statusErr = c.refuse(ctx, pod, ReasonGrantExceeded, message)
 	case apierrors.HasStatusCause(err, v1alpha1.CauseTooManyFinished) && c.tidy(ctx):
-		// Its owner need not do anything.
+		// The user need not act, so the status does not report it.
 		c.states.block(key, tooManyFinished)
 		c.queue.AddAfter(key, unobservedCheck)
 		return nil
 	case remote.Refused(err):
-		told = c.refuse(ctx, pod, v1alpha1.ReasonProviderRefused, fmt.Sprintf("%s refuses the pod: %v", c.Provider, err))
+		message := fmt.Sprintf("%s refuses the pod: %v", c.Provider, err)
+		statusErr = c.refuse(ctx, pod, v1alpha1.ReasonProviderRefused, message)
 	}
-	return errors.Join(fmt.Errorf("creating the shadow pod on %s: %w", c.Provider, err), told)
+	return errors.Join(fmt.Errorf("creating the shadow pod on %s: %w", c.Provider, err), statusErr)
 }
 
-// refuse writes a reason to the status of the pod, and records an event if it is new.
+// refuse writes a reason to the status of the pod, and records an event if the reason or the message changed.
 func (c *Controller) refuse(ctx context.Context, pod *corev1.Pod, reason, message string) error {
 	status := translate.Refused(pod, reason, message)
 	if pod.Status.Reason != status.Reason || pod.Status.Message != status.Message {

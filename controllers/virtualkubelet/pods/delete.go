@@ -20,9 +20,9 @@ import (
 	"liqo.io/federation/controllers/virtualkubelet/translate"
 )
 
-// forget deletes the shadow pod of a local pod that is gone.
-func (c *Controller) forget(ctx context.Context, key cache.ObjectName) error {
-	// A refusal may have come after its end.
+// deleteOrphan deletes the shadow pod of a local pod that no longer exists.
+func (c *Controller) deleteOrphan(ctx context.Context, key cache.ObjectName) error {
+	// A reconcile may have changed the state after the event of the deletion dropped it.
 	c.states.dropLocal(key)
 	t := c.Namespaces.State(key.Namespace).Namespace
 	if t == nil {
@@ -39,12 +39,12 @@ func (c *Controller) forget(ctx context.Context, key cache.ObjectName) error {
 	return nil
 }
 
-// ReasonLeftBehind means that a pod was removed while the provider could not be reached: the
-// remote pod ends when it is back.
+// ReasonLeftBehind means that a pod was removed while the provider was unreachable. The remote pod is deleted when the
+// provider is reachable again.
 const ReasonLeftBehind = "LeftBehind"
 
-// remove deletes a pod that is being deleted from the provider first, and then from this cluster.
-// While the provider cannot be reached, the pod stays as long as its remote namespace is in use.
+// remove deletes the shadow pod of a pod that is being deleted, and then the pod. While the provider is unreachable,
+// the pod remains, unless its remote namespace is obsolete.
 func (c *Controller) remove(ctx context.Context, key cache.ObjectName, pod *corev1.Pod, state remotens.State) error {
 	t := state.Namespace
 	if t == nil {
@@ -55,29 +55,27 @@ func (c *Controller) remove(ctx context.Context, key cache.ObjectName, pod *core
 	}
 	switch reachable := c.Reachable(); {
 	case !reachable && state.Leaving():
-		// The namespace was unoffloaded with a pod in it, whose time to be evicted is over. The
-		// remote pod is deleted with the remote namespace, or as a leftover, as soon as possible;
-		// no pod has this UID any more.
+		// The pod was not evicted in time after its namespace was unoffloaded. The remote pod is deleted with
+		// the remote namespace or by Leftovers.
 		return c.leaveBehind(ctx, key, pod, t)
 	case !reachable, !t.Synced():
 		return nil
 	case state.Leaving():
-		// The namespace may be deleted before the pod has ended, which is no event.
+		// No event reports that the remote namespace was deleted before the pod ended.
 		c.queue.AddAfter(key, leavingCheck)
 	}
-	there := t.RemotePod(pod)
+	remotePod := t.RemotePod(pod)
 	if shadow := c.shadow(t, key); shadow != nil && translate.OriginUID(shadow) == pod.UID {
 		if translate.Terminal(shadow.Status.Phase) && !translate.Terminal(pod.Status.Phase) {
-			// The shadow pod is deleted once this is written; the resulting event leads here
-			// again.
-			err := c.publish(ctx, pod, c.statusOf(pod, shadow, there))
+			// The event of this write enqueues the pod again, and the shadow pod is deleted then.
+			err := c.publish(ctx, pod, c.statusOf(pod, shadow, remotePod))
 			if err == nil || !remote.Refused(err) {
 				return err
 			}
 			utilruntime.HandleErrorWithContext(
 				ctx,
 				err,
-				"The end of the pod cannot be told, and it is removed without",
+				"Writing the final status of a pod was refused, removing the pod without it",
 				"shadowPod",
 				klog.KObj(shadow),
 			)
@@ -87,7 +85,7 @@ func (c *Controller) remove(ctx context.Context, key cache.ObjectName, pod *core
 		}
 		return c.refreshLastTokens(ctx, key, pod, shadow, t)
 	}
-	if there != nil {
+	if remotePod != nil {
 		return nil
 	}
 	return c.deleteLocal(ctx, pod)
@@ -101,16 +99,15 @@ func (c *Controller) leaveBehind(
 	t *remotens.Namespace,
 ) error {
 	if c.states.read(key).local.removed != pod.UID {
-		klog.FromContext(ctx).Info("Removing a pod without an answer of the provider", "remoteNamespace", t.Remote)
+		klog.FromContext(ctx).Info("Removing a pod while the provider is unreachable", "remoteNamespace", t.Remote)
 		c.Recorder.Event(
 			pod,
 			corev1.EventTypeWarning,
 			ReasonLeftBehind,
 			fmt.Sprintf(
-				"%s does not answer, and the namespace was unoffloaded from it: the pod is removed here. What runs of it in namespace %s there ends when %s is back",
-				c.Provider,
-				t.Remote,
-				c.Provider,
+				"The pod is removed because its namespace was unoffloaded from %s, which is unreachable. "+
+					"Its remote pod in namespace %s is deleted when %s is reachable again.",
+				c.Provider, t.Remote, c.Provider,
 			),
 		)
 	}
@@ -124,9 +121,9 @@ func gracePeriod(pod *corev1.Pod) int64 {
 	return *pod.DeletionGracePeriodSeconds
 }
 
-// deleteShadow requests a deletion once, and again only for a shorter grace period. A grace period
-// of zero means that the end of the pod is known here, or not needed: until then the provider
-// keeps a shadow pod that has ended.
+// deleteShadow requests the deletion of a shadow pod once, and again only for a shorter grace period, in seconds; -1
+// means the pod's own. The provider keeps a shadow pod that has ended until a deletion with a grace period of zero,
+// which is therefore only requested when the local pod has its final status or needs none.
 func (c *Controller) deleteShadow(
 	ctx context.Context,
 	key cache.ObjectName,
@@ -138,10 +135,8 @@ func (c *Controller) deleteShadow(
 	} else if grace == 0 {
 		grace = 1
 	}
-	if asked := c.states.read(
-		key,
-	).shadow.deleted; asked != nil && asked.uid == shadow.UID &&
-		(grace < 0 || asked.grace >= 0 && asked.grace <= grace) {
+	last := c.states.read(key).shadow.deleted
+	if last != nil && last.uid == shadow.UID && (grace < 0 || last.grace >= 0 && last.grace <= grace) {
 		return c.checkUnobserved(ctx, key, shadow)
 	}
 	options := metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(shadow.UID))}
@@ -151,7 +146,7 @@ func (c *Controller) deleteShadow(
 	err := c.Remote.Federation.FederationV1alpha1().ShadowPods(shadow.Namespace).Delete(ctx, shadow.Name, options)
 	switch {
 	case apierrors.IsNotFound(err), apierrors.IsConflict(err):
-		// It is gone, or another one has its name: the cache will have it.
+		// The shadow pod was deleted or replaced. The cache will observe it.
 		c.states.change(key, func(s *podState) { s.shadow.created = nil })
 	case err != nil:
 		return fmt.Errorf("deleting the shadow pod on %s: %w", c.Provider, err)
@@ -164,12 +159,12 @@ func (c *Controller) deleteShadow(
 	return nil
 }
 
-// unobserved reports whether a shadow pod is known only from the response to its creation.
+// unobserved reports whether a created shadow pod is not in the cache yet.
 func (c *Controller) unobserved(key cache.ObjectName, shadow *v1alpha1.ShadowPod) bool {
 	return c.creationOf(key, shadow) != nil
 }
 
-// overdue reports whether that has been so for longer than unobservedGrace.
+// overdue reports whether a created shadow pod is not in the cache after unobservedGrace.
 func (c *Controller) overdue(key cache.ObjectName, shadow *v1alpha1.ShadowPod) bool {
 	created := c.creationOf(key, shadow)
 	return created != nil && c.Clock.Since(created.at) >= unobservedGrace
@@ -183,8 +178,8 @@ func (c *Controller) creationOf(key cache.ObjectName, shadow *v1alpha1.ShadowPod
 	return created
 }
 
-// checkUnobserved reads a shadow pod live that was never observed: one that is created and deleted
-// while the watch is broken causes no event.
+// checkUnobserved reads an unobserved shadow pod live: one that is created and deleted while the watch is interrupted
+// causes no event.
 func (c *Controller) checkUnobserved(ctx context.Context, key cache.ObjectName, shadow *v1alpha1.ShadowPod) error {
 	if !c.unobserved(key, shadow) {
 		return nil
@@ -201,15 +196,15 @@ func (c *Controller) checkUnobserved(ctx context.Context, key cache.ObjectName, 
 		})
 		c.queue.Add(key)
 	case err != nil:
-		return fmt.Errorf("looking for the shadow pod on %s: %w", c.Provider, err)
+		return fmt.Errorf("reading the shadow pod on %s: %w", c.Provider, err)
 	default:
 		c.queue.AddAfter(key, unobservedCheck)
 	}
 	return nil
 }
 
-// deleteLocal removes a pod of which nothing is left on the provider, once. If a finalizer keeps
-// it, its last status is written.
+// deleteLocal removes a pod that has no shadow pod and no remote pod, once. If it has finalizers, its last status is
+// written first.
 func (c *Controller) deleteLocal(ctx context.Context, pod *corev1.Pod) error {
 	key := cache.MetaObjectToName(pod)
 	if c.states.read(key).local.removed == pod.UID {

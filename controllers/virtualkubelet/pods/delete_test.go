@@ -35,13 +35,15 @@ import (
 func TestPodIsRemovedWhoseShadowPodWasNeverObserved(t *testing.T) {
 	const namespace, twinNamespace = "web", "web-rome"
 	federation := fake.NewSimpleClientset()
-	// The watch says nothing, as one that was cut and is not back yet.
+	// The watch reports nothing, as during an interruption.
 	federation.PrependWatchReactor("shadowpods", func(clienttesting.Action) (bool, watch.Interface, error) {
 		return true, watch.NewFake(), nil
 	})
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "short", UID: "1", CreationTimestamp: metav1.Now()},
-		Spec:       corev1.PodSpec{NodeName: "liqo-milan", Containers: []corev1.Container{{Name: "main", Image: "web"}}},
+		Spec: corev1.PodSpec{
+			NodeName: "liqo-milan", Containers: []corev1.Container{{Name: "main", Image: "web"}},
+		},
 	}
 	local, provider := fakes.Followed(kubefake.NewClientset(pod)), fakes.Followed(kubefake.NewClientset())
 	pods := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{})
@@ -128,8 +130,8 @@ func cutOff(t *testing.T) (s *sender, going *corev1.Pod) {
 	s.Lister = corev1listers.NewPodLister(pods)
 	shadow := translate.ShadowPod(going, "demo-rome", s.To, nil)
 	shadow.UID = "shadow"
-	// It outlives its shadow pod, which a fake does not keep until it has ended.
-	there := &corev1.Pod{
+	// The fake client deletes the shadow pod at once, so the remote pod outlives it.
+	remotePod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace:   shadow.Namespace,
 			Name:        shadow.Name,
@@ -138,7 +140,7 @@ func cutOff(t *testing.T) (s *sender, going *corev1.Pod) {
 		},
 	}
 	s.Remote = remotens.Clients{
-		Core:       fakes.Followed(kubefake.NewClientset(there)),
+		Core:       fakes.Followed(kubefake.NewClientset(remotePod)),
 		Federation: fakes.Followed(fake.NewSimpleClientset(shadow)),
 	}
 	synced := make(chan string, 1)
@@ -163,7 +165,7 @@ func cutOff(t *testing.T) (s *sender, going *corev1.Pod) {
 	return s, going
 }
 
-// shadowsDeleted are the grace periods with which the provider was asked to delete
+// shadowsDeleted returns the grace periods of the requested deletions of
 // shadow pods; -1 is their own.
 func (s *sender) shadowsDeleted() (graces []int64) {
 	for _, action := range s.Remote.Federation.(*fake.Clientset).Actions() {
@@ -174,8 +176,8 @@ func (s *sender) shadowsDeleted() (graces []int64) {
 	return graces
 }
 
-// timesTold counts how often the pod here was said to have succeeded.
-func (s *sender) timesTold() (count int) {
+// timesSucceeded returns the number of status patches with the phase Succeeded.
+func (s *sender) timesSucceeded() (count int) {
 	for _, action := range s.Local.(*kubefake.Clientset).Actions() {
 		if patch, ok := action.(clienttesting.PatchAction); ok &&
 			strings.Contains(string(patch.GetPatch()), `"phase":"Succeeded"`) {
@@ -185,7 +187,7 @@ func (s *sender) timesTold() (count int) {
 	return count
 }
 
-// succeeded has the shadow pod of "web" say that its pod succeeded.
+// succeeded sets the shadow pod of "web" to Succeeded.
 func (s *sender) succeeded(t *testing.T, change ...func(*v1alpha1.ShadowPod)) {
 	t.Helper()
 	ended := s.twin.Shadow("web").DeepCopy()
@@ -201,18 +203,21 @@ func (s *sender) succeeded(t *testing.T, change ...func(*v1alpha1.ShadowPod)) {
 	}
 }
 
-// A Job counts a pod as failed whose end nobody tells, and runs it again.
+// A Job counts a pod without a final status as failed, and replaces it.
 func TestEndOfAPodIsWrittenBeforeItIsRemoved(t *testing.T) {
 	for _, test := range []struct {
-		name    string
-		refusal error
-		phase   corev1.PodPhase
-		told    int
-		removed []int64
+		name     string
+		refusal  error
+		phase    corev1.PodPhase
+		reported int
+		removed  []int64
 	}{
-		{"before its shadow pod goes", nil, corev1.PodRunning, 1, nil},
+		{"before the shadow pod is deleted", nil, corev1.PodRunning, 1, nil},
 		{"once, and its shadow pod need not be kept", nil, corev1.PodSucceeded, 0, []int64{0}},
-		{"not if its status is refused, or it would stay for ever", apierrors.NewInvalid(corev1.SchemeGroupVersion.WithKind("Pod").GroupKind(), "web", nil), corev1.PodRunning, 1, []int64{0}},
+		{
+			"refused status", apierrors.NewInvalid(corev1.SchemeGroupVersion.WithKind("Pod").GroupKind(), "web", nil),
+			corev1.PodRunning, 1, []int64{0},
+		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			s, going := cutOff(t)
@@ -231,8 +236,8 @@ func TestEndOfAPodIsWrittenBeforeItIsRemoved(t *testing.T) {
 			); err != nil {
 				t.Fatal(err)
 			}
-			if told := s.timesTold(); told != test.told {
-				t.Errorf("told %d times, want %d", told, test.told)
+			if reported := s.timesSucceeded(); reported != test.reported {
+				t.Errorf("%d status writes, want %d", reported, test.reported)
 			}
 			if diff := cmp.Diff(test.removed, s.shadowsDeleted()); diff != "" {
 				t.Errorf("deletions of the shadow pod (-want +got):\n%s", diff)
@@ -244,28 +249,28 @@ func TestEndOfAPodIsWrittenBeforeItIsRemoved(t *testing.T) {
 func TestEndOfAPodDeletedOnTheProviderIsWritten(t *testing.T) {
 	deletes := func(shadow *v1alpha1.ShadowPod) { shadow.DeletionTimestamp = &metav1.Time{Time: time.Now()} }
 	for _, test := range []struct {
-		name    string
-		wanted  bool
-		phase   corev1.PodPhase
-		told    int
-		removed []int64
+		name     string
+		desired  bool
+		phase    corev1.PodPhase
+		reported int
+		removed  []int64
 	}{
 		{"before another one is made of it", true, corev1.PodRunning, 1, nil},
-		{"also when its namespace is about to come home", false, corev1.PodRunning, 1, nil},
-		{"and once that is known, nothing is kept there", true, corev1.PodSucceeded, 0, []int64{0}},
-		{"nor is it for a namespace that is about to come home", false, corev1.PodSucceeded, 0, []int64{0}},
+		{"obsolete namespace", false, corev1.PodRunning, 1, nil},
+		{"final status written", true, corev1.PodSucceeded, 0, []int64{0}},
+		{"final status written, unreachable namespace", false, corev1.PodSucceeded, 0, []int64{0}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			s, pod := cutOff(t)
 			s.Reachable = func() bool { return true }
 			pod.DeletionTimestamp, pod.DeletionGracePeriodSeconds, pod.Status.Phase = nil, nil, test.phase
-			s.Namespaces = fixed{pod.Namespace: {Offloaded: test.wanted, Ready: test.wanted, Namespace: s.twin}}
+			s.Namespaces = fixed{pod.Namespace: {Offloaded: test.desired, Ready: test.desired, Namespace: s.twin}}
 			s.succeeded(t, deletes)
 			if err := s.reconcile(t.Context(), cache.MetaObjectToName(pod)); err != nil {
 				t.Fatal(err)
 			}
-			if told := s.timesTold(); told != test.told {
-				t.Errorf("told %d times, want %d", told, test.told)
+			if reported := s.timesSucceeded(); reported != test.reported {
+				t.Errorf("%d status writes, want %d", reported, test.reported)
 			}
 			if diff := cmp.Diff(test.removed, s.shadowsDeleted()); diff != "" {
 				t.Errorf("deletions of the shadow pod (-want +got):\n%s", diff)
@@ -274,21 +279,23 @@ func TestEndOfAPodDeletedOnTheProviderIsWritten(t *testing.T) {
 	}
 }
 
-// Another one would be made of it when its shadow pod is gone.
+// Otherwise the pod would be created again when its shadow pod is deleted.
 func TestPodFailsIfItsEndIsRefused(t *testing.T) {
 	s, pod := cutOff(t)
 	s.Reachable = func() bool { return true }
 	pod.DeletionTimestamp, pod.DeletionGracePeriodSeconds = nil, nil
 	s.Namespaces = fixed{pod.Namespace: {Offloaded: true, Ready: true, Namespace: s.twin}}
 	s.succeeded(t, func(shadow *v1alpha1.ShadowPod) { shadow.DeletionTimestamp = &metav1.Time{Time: time.Now()} })
-	var told []string
+	var reported []string
 	s.Local.(*kubefake.Clientset).PrependReactor(
 		"patch",
 		"pods",
 		func(action clienttesting.Action) (bool, runtime.Object, error) {
-			told = append(told, string(action.(clienttesting.PatchAction).GetPatch()))
-			if len(told) == 1 {
-				return true, nil, apierrors.NewInvalid(corev1.SchemeGroupVersion.WithKind("Pod").GroupKind(), "web", nil)
+			reported = append(reported, string(action.(clienttesting.PatchAction).GetPatch()))
+			if len(reported) == 1 {
+				return true, nil, apierrors.NewInvalid(
+					corev1.SchemeGroupVersion.WithKind("Pod").GroupKind(), "web", nil,
+				)
 			}
 			return false, nil, nil
 		},
@@ -296,11 +303,11 @@ func TestPodFailsIfItsEndIsRefused(t *testing.T) {
 	if err := s.reconcile(t.Context(), cache.MetaObjectToName(pod)); !apierrors.IsInvalid(err) {
 		t.Fatal(err)
 	}
-	if len(told) != 2 || !strings.Contains(told[1], `"phase":"Failed"`) {
-		t.Errorf("it is told %q", told)
+	if len(reported) != 2 || !strings.Contains(reported[1], `"phase":"Failed"`) {
+		t.Errorf("it is reported %q", reported)
 	}
 	if removed := s.shadowsDeleted(); removed != nil {
-		t.Errorf("its shadow pod is deleted before that is known, with %v", removed)
+		t.Errorf("the shadow pod was deleted before the final status, with %v", removed)
 	}
 }
 
@@ -317,7 +324,7 @@ func TestForcedDeletionKeepsOneSecondOfGrace(t *testing.T) {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff([]int64{1}, s.shadowsDeleted()); diff != "" {
-		t.Errorf("deletions of the shadow pod, 0 would say that its end is known (-want +got):\n%s", diff)
+		t.Errorf("deletions of the shadow pod (-want +got):\n%s", diff)
 	}
 }
 
@@ -326,24 +333,24 @@ func TestPodStaysWhileItsRemoteNamespaceIsInUse(t *testing.T) {
 		Pods:    cache.NewSharedIndexInformer(nil, &corev1.Pod{}, 0, cache.Indexers{}),
 		Shadows: cache.NewSharedIndexInformer(nil, &v1alpha1.ShadowPod{}, 0, cache.Indexers{})}
 	for _, test := range []struct {
-		name                                     string
-		wanted, former, synced, reachable, stays bool
+		name                                      string
+		desired, former, synced, reachable, stays bool
 	}{
-		{"the provider is away, the pods have time to come home", true, false, true, false, true},
+		{"unreachable provider, offloaded namespace", true, false, true, false, true},
 		{"the provider is away, and their time is over", false, false, true, false, false},
-		{"also where another twin is wanted since", true, true, true, false, false},
+		{"unreachable provider, superseded remote namespace", true, true, true, false, false},
 		{"also for a virtual kubelet that has begun since", false, false, false, false, false},
 		{"one that has begun waits for a provider that answers", false, false, false, true, true},
-		{"a provider that answers is asked first", false, false, true, true, true},
-		{"about a former twin, too", true, true, true, true, true},
+		{"reachable provider, unoffloaded namespace", false, false, true, true, true},
+		{"reachable provider, superseded remote namespace", true, true, true, true, true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			s, going := cutOff(t)
 			s.Reachable = func() bool { return test.reachable }
 			now := remotens.State{
-				Offloaded: test.wanted,
+				Offloaded: test.desired,
 				Former:    test.former,
-				Ready:     test.wanted && !test.former,
+				Ready:     test.desired && !test.former,
 				Namespace: s.twin,
 			}
 			if !test.synced {
@@ -358,14 +365,15 @@ func TestPodStaysWhileItsRemoteNamespaceIsInUse(t *testing.T) {
 			if apierrors.IsNotFound(err) == test.stays {
 				t.Errorf("the pod: %v", err)
 			}
-			if asked, may := s.shadowsDeleted(), test.reachable && test.synced; len(asked) > 0 != may {
-				t.Errorf("the provider was asked to delete shadow pods with the grace periods %v", asked)
+			if requested, may := s.shadowsDeleted(), test.reachable && test.synced; len(requested) > 0 != may {
+				t.Errorf("deletions of shadow pods with the grace periods %v", requested)
 			}
-			switch told := len(s.events.Events); {
-			case test.stays && told > 0, !test.stays && told != 1:
-				t.Errorf("its owner is told %d times", told)
+			switch reported := len(s.events.Events); {
+			case test.stays && reported > 0, !test.stays && reported != 1:
+				t.Errorf("%d events", reported)
 			case !test.stays:
-				if event := <-s.events.Events; !strings.Contains(event, ReasonLeftBehind) || !strings.Contains(event, "demo-rome") {
+				if event := <-s.events.Events; !strings.Contains(event, ReasonLeftBehind) ||
+					!strings.Contains(event, "demo-rome") {
 					t.Errorf("the event is %q", event)
 				}
 			}
@@ -390,13 +398,17 @@ func TestUnreachableProviderIsNoticedWhileItEndsAPod(t *testing.T) {
 	answers = false
 	ticking.Step(leavingCheck)
 	s.next(t.Context())
-	if _, err := s.Local.CoreV1().Pods("demo").Get(t.Context(), "web", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+	if _, err := s.Local.CoreV1().Pods("demo").Get(
+		t.Context(), "web", metav1.GetOptions{},
+	); !apierrors.IsNotFound(err) {
 		t.Errorf("the pod: %v", err)
 	}
 }
 
 func TestLeftPodsAreDeletedWhenTheProviderIsBack(t *testing.T) {
-	for name, again := range map[string]bool{"and nothing is wanted there any more": false, "also if another pod has the name": true} {
+	for name, again := range map[string]bool{
+		"unoffloaded": false, "replaced by another pod": true,
+	} {
 		t.Run(name, func(t *testing.T) {
 			s, going := cutOff(t)
 			key := cache.MetaObjectToName(going)
@@ -423,8 +435,8 @@ func TestLeftPodsAreDeletedWhenTheProviderIsBack(t *testing.T) {
 				t.Fatalf("%d pods are looked at", s.queue.Len())
 			}
 			s.next(t.Context())
-			if asked := s.shadowsDeleted(); len(asked) != 1 {
-				t.Errorf("the provider was asked to delete shadow pods with the grace periods %v", asked)
+			if requested := s.shadowsDeleted(); len(requested) != 1 {
+				t.Errorf("deletions of shadow pods with the grace periods %v", requested)
 			}
 			for _, action := range s.Remote.Federation.(*fake.Clientset).Actions() {
 				if action.Matches("create", "shadowpods") {

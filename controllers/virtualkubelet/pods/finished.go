@@ -21,15 +21,16 @@ import (
 )
 
 const (
-	// tidiedAtOnce is how many finished shadow pods are deleted when the provider keeps too many:
-	// a tenth of what every consumer may keep.
+	// tidiedAtOnce is the number of finished shadow pods that are deleted when the provider keeps too many. It is
+	// a tenth of the number that the provider keeps per consumer.
 	tidiedAtOnce = 100
-	// tidyTimeout is how long their deletion may take before others are deleted.
+	// tidyTimeout is the time after which more are deleted although pending deletions have not completed.
 	tidyTimeout = 30 * time.Second
 )
 
-// fetchEnd writes the end of a pod that is being deleted on the provider to its status, and then
-// deletes its shadow pod, which is kept for that. It reports whether there is such an end.
+// fetchEnd handles a shadow pod that has ended and is being deleted on the provider, which keeps it until its final
+// status is fetched. It writes that status to the local pod, and then deletes the shadow pod. It reports whether there
+// is such a shadow pod.
 func (c *Controller) fetchEnd(
 	ctx context.Context,
 	key cache.ObjectName,
@@ -49,7 +50,7 @@ func (c *Controller) fetchEnd(
 	case !translate.Terminal(pod.Status.Phase):
 		err := c.publish(ctx, pod, c.statusOf(pod, shadow, t.RemotePod(pod)))
 		if remote.Refused(err) {
-			// Without an end the pod would be started again.
+			// Without a final status, the pod would be created again.
 			err = errors.Join(err, c.publish(ctx, pod, translate.Deleted(pod, c.now())))
 		}
 		return true, err
@@ -59,23 +60,22 @@ func (c *Controller) fetchEnd(
 	return true, c.deleteShadow(ctx, key, shadow, 0)
 }
 
-// finished is a shadow pod that has ended, and whose end is in the status of the local pod.
+// finished is a shadow pod that has ended and whose local pod has the final status.
 type finished struct {
 	key    cache.ObjectName
 	shadow *v1alpha1.ShadowPod
 	ended  time.Time
 }
 
-// tidy deletes the finished shadow pods that ended the longest ago: their end is in this cluster,
-// so only their logs are lost. It reports whether there will be fewer soon. Deletions that are
-// pending complete, or time out, before others are requested.
+// tidy deletes the oldest finished shadow pods. Only their logs are lost, since the local pods have the final status.
+// It requests no deletions while earlier ones are pending, until tidyTimeout. It reports whether deletions are pending.
 func (c *Controller) tidy(ctx context.Context) bool {
 	if !c.tidying.TryLock() {
 		return true
 	}
 	defer c.tidying.Unlock()
 	all, going := c.finished()
-	// One with a finalizer does not hold up the others.
+	// A shadow pod with a finalizer must not block the others.
 	if going && c.Clock.Since(c.tidied) < tidyTimeout {
 		return true
 	}
@@ -86,7 +86,9 @@ func (c *Controller) tidy(ctx context.Context) bool {
 	all = all[:min(len(all), tidiedAtOnce)]
 	for _, one := range all {
 		if err := c.deleteShadow(ctx, one.key, one.shadow, -1); err != nil {
-			klog.FromContext(ctx).Error(err, "A finished shadow pod stays", "shadowPod", klog.KObj(one.shadow))
+			klog.FromContext(ctx).Error(
+				err, "Deleting a finished shadow pod failed", "shadowPod", klog.KObj(one.shadow),
+			)
 			return false
 		}
 	}
@@ -109,10 +111,8 @@ func (c *Controller) finished() (all []finished, going bool) {
 				continue
 			}
 			key := cache.NewObjectName(namespace, shadow.Name)
-			if asked := c.states.read(
-				key,
-			).shadow.deleted; shadow.DeletionTimestamp != nil ||
-				asked != nil && asked.uid == shadow.UID {
+			deleted := c.states.read(key).shadow.deleted
+			if shadow.DeletionTimestamp != nil || deleted != nil && deleted.uid == shadow.UID {
 				going = true
 				continue
 			}
@@ -125,8 +125,7 @@ func (c *Controller) finished() (all []finished, going bool) {
 	return all, going
 }
 
-// endOf returns when the last container of a pod ended; a pod that never ran ended when it was
-// created.
+// endOf returns the time at which the last container of a pod ended, or the creation time of a pod that never ran.
 func endOf(pod *corev1.Pod) time.Time {
 	end := pod.CreationTimestamp.Time
 	for _, status := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {

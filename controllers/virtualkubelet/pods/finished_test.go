@@ -24,14 +24,14 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
 
-// crowd is the answer of a provider that keeps too many finished shadow pods.
+// crowd returns the error of a provider that keeps too many finished shadow pods.
 func crowd() error {
 	answer := apierrors.NewForbidden(shadowPods, "", errors.New("consumer rome keeps too many finished pods here"))
 	answer.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: v1alpha1.CauseTooManyFinished}}
 	return answer
 }
 
-// keeping has the provider of a sender keep shadow pods of local pods.
+// keeping is a sender whose provider has finished shadow pods.
 type keeping struct {
 	*sender
 	pods cache.Indexer
@@ -51,8 +51,8 @@ func newKeeping(t *testing.T, answer func(verb string) error) *keeping {
 	return k
 }
 
-// keep adds a pod that ended so many minutes ago, and its shadow pod.
-func (k *keeping) keep(t *testing.T, name string, minutes int, here, there corev1.PodPhase, uid types.UID) {
+// keep adds a pod that ended some minutes ago, and its shadow pod.
+func (k *keeping) keep(t *testing.T, name string, minutes int, here, remotePod corev1.PodPhase, uid types.UID) {
 	t.Helper()
 	pod := localPod(name)
 	pod.UID, pod.Status.Phase = types.UID("pod-"+name), here
@@ -68,14 +68,14 @@ func (k *keeping) keep(t *testing.T, name string, minutes int, here, there corev
 			UID:         types.UID("shadow-" + name),
 			Annotations: map[string]string{v1alpha1.AnnotationOriginUID: string(uid)},
 		},
-		Status: v1alpha1.ShadowPodStatus{Phase: there},
+		Status: v1alpha1.ShadowPodStatus{Phase: remotePod},
 	}
 	if err := errors.Join(k.pods.Add(pod), k.sender.twin.Shadows.GetStore().Add(shadow)); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// deletions are the shadow pods that were deleted since this was asked last.
+// deletions returns the shadow pods that were deleted since the last call.
 func (k *keeping) deletions() []string {
 	var names []string
 	for _, action := range k.provider.Actions() {
@@ -116,15 +116,15 @@ func TestFinishedShadowPodsAreDeletedIfTheProviderKeepsTooMany(t *testing.T) {
 	if diff := cmp.Diff(oldest[:tidiedAtOnce], k.deletions()); diff != "" {
 		t.Errorf("deleted (-want +got):\n%s", diff)
 	}
-	// They are on their way.
+	// The deletions are pending.
 	if err := send(); err != nil {
 		t.Fatal(err)
 	}
 	if more := k.deletions(); len(more) > 0 {
 		t.Errorf("others are deleted at once: %v", more)
 	}
-	if told, tried := len(k.events.Events), k.queue.Len(); told > 0 || tried > 0 {
-		t.Errorf("its owner is told %d times, and it is tried %d times, though none has gone", told, tried)
+	if reported, tried := len(k.events.Events), k.queue.Len(); reported > 0 || tried > 0 {
+		t.Errorf("%d events and %d attempts while deletions are pending", reported, tried)
 	}
 	store := k.sender.twin.Shadows.GetStore()
 	for _, obj := range store.List() {
@@ -139,7 +139,7 @@ func TestFinishedShadowPodsAreDeletedIfTheProviderKeepsTooMany(t *testing.T) {
 		t.Errorf("%d pods are tried when some have gone", k.queue.Len())
 	}
 
-	// One that does not go, whoever keeps it, does not keep the others.
+	// A shadow pod with a finalizer does not block the others.
 	last := k.sender.twin.Shadow(oldest[tidiedAtOnce-1]).DeepCopy()
 	last.DeletionTimestamp = &metav1.Time{Time: k.Clock.Now()}
 	if err := store.Update(last); err != nil {
@@ -161,7 +161,7 @@ func TestFinishedShadowPodsAreDeletedIfTheProviderKeepsTooMany(t *testing.T) {
 		}
 	}
 
-	// What is left is not this one's to delete, and its owner is told.
+	// The remaining shadow pods cannot be deleted, and an event reports it.
 	k.Clock.(*clocktesting.FakePassiveClock).SetTime(k.Clock.Now().Add(tidyTimeout))
 	if err := send(); !apierrors.HasStatusCause(err, v1alpha1.CauseTooManyFinished) {
 		t.Errorf("got %v", err)
@@ -170,12 +170,12 @@ func TestFinishedShadowPodsAreDeletedIfTheProviderKeepsTooMany(t *testing.T) {
 		t.Errorf("deleted: %v", more)
 	}
 	select {
-	case told := <-k.events.Events:
-		if !strings.Contains(told, v1alpha1.ReasonProviderRefused) {
-			t.Errorf("its owner is told %q", told)
+	case reported := <-k.events.Events:
+		if !strings.Contains(reported, v1alpha1.ReasonProviderRefused) {
+			t.Errorf("event %q", reported)
 		}
 	default:
-		t.Error("its owner is not told")
+		t.Error("its owner is not reported")
 	}
 	answer = nil
 	if err := send(); err != nil {
@@ -190,7 +190,9 @@ func TestFinishedPodDoesNotWaitForQuota(t *testing.T) {
 	k := newKeeping(t, func(string) error { return full() })
 	pod := localPod("web")
 	key := cache.MetaObjectToName(pod)
-	if err := k.create(t.Context(), key, pod, k.sender.twin); !apierrors.HasStatusCause(err, v1alpha1.CauseGrantExceeded) {
+	if err := k.create(
+		t.Context(), key, pod, k.sender.twin,
+	); !apierrors.HasStatusCause(err, v1alpha1.CauseGrantExceeded) {
 		t.Fatal(err)
 	}
 	if left := k.states.someBlocked(overQuota, 1); len(left) != 1 {

@@ -29,16 +29,16 @@ import (
 // leftoversRetry is the time between a failed attempt and the next one.
 const leftoversRetry = 30 * time.Second
 
-// Leftovers deletes shadow pods of virtual nodes that do not exist any more: a virtual kubelet may end before
-// the provider could be reached to end its pods. Of several virtual nodes of a provider one does it for all.
+// Leftovers deletes shadow pods of virtual nodes that no longer exist: a virtual kubelet may end while the provider is
+// unreachable. One virtual kubelet per provider acts for all its virtual nodes.
 type Leftovers struct {
 	// to is the destination of shadow pods, and remote the client of the provider.
 	to     translate.Destination
 	remote versioned.Interface
-	// nodes returns the names of the virtual nodes of the provider, read live: one that the cache has not
-	// observed yet is not gone.
+	// nodes returns the names of the virtual nodes of the provider. It reads them live, because the cache may lack
+	// new ones.
 	nodes func(ctx context.Context) ([]string, error)
-	// decides reports whether this virtual kubelet does it.
+	// decides reports whether this virtual kubelet acts for all virtual nodes.
 	decides    func() bool
 	namespaces Namespaces
 	clock      clock.WithTicker
@@ -49,7 +49,7 @@ type Leftovers struct {
 	known   sets.Set[string]
 }
 
-// NewLeftovers returns it. It works once Run is called.
+// NewLeftovers returns a Leftovers. Run starts it.
 func NewLeftovers(
 	to translate.Destination,
 	remote versioned.Interface,
@@ -75,20 +75,19 @@ func (l *Leftovers) Check(namespaces ...string) {
 	}
 }
 
-// SetNodes sets the nodes of the provider, and requests a check of all namespaces when one of them
-// is gone.
+// SetNodes sets the virtual nodes of the provider, and requests a check of all namespaces if one was removed.
 func (l *Leftovers) SetNodes(names []string) {
 	now := sets.New(names...)
 	l.mu.Lock()
-	gone := l.known.Difference(now)
+	removed := l.known.Difference(now)
 	l.known = now
 	l.mu.Unlock()
-	if gone.Len() > 0 {
+	if removed.Len() > 0 {
 		l.Check(slices.Collect(maps.Keys(l.namespaces.All()))...)
 	}
 }
 
-// Run works until the context ends.
+// Run checks namespaces as requested, until the context ends.
 func (l *Leftovers) Run(ctx context.Context) {
 	var again <-chan time.Time
 	for {
@@ -115,7 +114,8 @@ func (l *Leftovers) Run(ctx context.Context) {
 				return
 			}
 			klog.FromContext(ctx).
-				Error(err, "Shadow pods of virtual nodes that are gone may be left, trying again", "namespace", namespace, "after", leftoversRetry)
+				Error(err, "Deleting shadow pods of removed virtual nodes failed, retrying",
+					"namespace", namespace, "after", leftoversRetry)
 			l.mu.Lock()
 			l.pending.Insert(namespace)
 			l.mu.Unlock()
@@ -144,11 +144,11 @@ func (l *Leftovers) sweep(ctx context.Context, remote *remotens.Namespace) error
 		return err
 	}
 	slices.Sort(nodes)
-	strange, err := labels.NewRequirement(v1alpha1.LabelVirtualNode, selection.NotIn, nodes)
+	otherNodes, err := labels.NewRequirement(v1alpha1.LabelVirtualNode, selection.NotIn, nodes)
 	if err != nil {
 		return err
 	}
-	selector := labels.SelectorFromSet(l.to.ReflectedLabels()).Add(*labelled, *strange)
+	selector := labels.SelectorFromSet(l.to.ReflectedLabels()).Add(*labelled, *otherNodes)
 	client := l.remote.FederationV1alpha1().ShadowPods(remote.Remote)
 	list, err := client.List(ctx, metav1.ListOptions{LabelSelector: selector.String()})
 	if err != nil {
@@ -167,7 +167,8 @@ func (l *Leftovers) sweep(ctx context.Context, remote *remotens.Namespace) error
 			failed = append(failed, fmt.Errorf("deleting shadow pod %s/%s: %w", remote.Remote, shadow.Name, err))
 		default:
 			klog.FromContext(ctx).
-				Info("Deleted a shadow pod of a virtual node that is gone", "shadowPod", klog.KObj(shadow), "node", shadow.Labels[v1alpha1.LabelVirtualNode])
+				Info("Deleted a shadow pod of a removed virtual node",
+					"shadowPod", klog.KObj(shadow), "node", shadow.Labels[v1alpha1.LabelVirtualNode])
 		}
 	}
 	return errors.Join(failed...)

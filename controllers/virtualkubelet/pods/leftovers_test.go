@@ -59,27 +59,27 @@ func TestShadowPodsOfDeletedVirtualNodesAreDeleted(t *testing.T) {
 		want    []string
 	}{
 		{"by the one that does it for all", true, []string{"liqo-milan-3", "liqo-milan"}, nil, []string{"gone"}},
-		{"not by the others", false, []string{"liqo-milan-3", "liqo-milan"}, nil, nil},
-		{"not while it is not known which are there", true, nil, errors.New("no luck"), nil},
-		{"not where none is said to be there", true, nil, nil, nil},
-		{"nor where it is not there itself", true, []string{"liqo-milan-3"}, nil, nil},
+		{"another virtual kubelet decides", false, []string{"liqo-milan-3", "liqo-milan"}, nil, nil},
+		{"unreadable list of nodes", true, nil, errors.New("no luck"), nil},
+		{"empty list of nodes", true, nil, nil, nil},
+		{"own node is missing", true, []string{"liqo-milan-3"}, nil, nil},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				provider := fedfake.NewSimpleClientset(objects...)
-				asked := 0
+				requested := 0
 				l := NewLeftovers(to, provider,
 					func(context.Context) ([]string, error) { return test.nodes, test.err },
-					func() bool { asked++; return test.decides },
+					func() bool { requested++; return test.decides },
 					fixed{"demo": {Namespace: &remotens.Namespace{Local: "demo", Remote: "demo-rome"}}},
 					clocktesting.NewFakeClock(metav1.Now().Time))
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
 				go l.Run(ctx)
-				// That they come is nothing to look for, that one goes is.
+				// Only a removed node causes a check.
 				l.SetNodes([]string{"liqo-milan", "liqo-milan-2", "liqo-milan-3"})
 				synctest.Wait()
-				if asked > 0 {
+				if requested > 0 {
 					t.Error("it looks for something although no node is gone")
 				}
 				l.SetNodes([]string{"liqo-milan", "liqo-milan-3"})
@@ -88,7 +88,8 @@ func TestShadowPodsOfDeletedVirtualNodesAreDeleted(t *testing.T) {
 				for _, action := range provider.Actions() {
 					if deletion, ok := action.(clienttesting.DeleteActionImpl); ok {
 						deleted = append(deleted, deletion.GetName())
-						if uid := deletion.DeleteOptions.Preconditions.UID; uid == nil || string(*uid) != deletion.GetName() {
+						if uid := deletion.DeleteOptions.Preconditions.UID; uid == nil ||
+							string(*uid) != deletion.GetName() {
 							t.Errorf("another one of that name would be deleted: %v", uid)
 						}
 					}
@@ -97,7 +98,7 @@ func TestShadowPodsOfDeletedVirtualNodesAreDeleted(t *testing.T) {
 					t.Errorf("deleted (-want +got):\n%s", diff)
 				}
 				if left := l.pending.Len() > 0; left != (test.err != nil) {
-					t.Errorf("it is tried again: %t", left)
+					t.Errorf("retry: %t", left)
 				}
 			})
 		})

@@ -18,59 +18,57 @@ import (
 	"liqo.io/federation/controllers/virtualkubelet/translate"
 )
 
-// ReasonProviderNodeLost means that the provider has evicted the pod and cannot report its end:
-// the node there is lost.
+// ReasonProviderNodeLost means that the provider evicted the remote pod and cannot report its end, because the node is
+// lost.
 const ReasonProviderNodeLost = "ProviderNodeLost"
 
-// lostGrace is the time in addition to its grace period after which a pod that does not end on the
-// provider counts as lost.
+// lostGrace is the time after its grace period at which a remote pod that has not ended counts as lost.
 const lostGrace = 30 * time.Second
 
 // longestGrace is the limit of the grace period that a provider may report.
 const longestGrace = 24 * time.Hour
 
 // graceOf returns the grace period of a pod on the provider.
-func graceOf(there *translate.RemotePod) time.Duration {
-	seconds := min(max(ptr.Deref(there.DeletionGracePeriodSeconds, 0), 0), int64(longestGrace/time.Second))
+func graceOf(remotePod *translate.RemotePod) time.Duration {
+	seconds := min(max(ptr.Deref(remotePod.DeletionGracePeriodSeconds, 0), 0), int64(longestGrace/time.Second))
 	return time.Duration(seconds) * time.Second
 }
 
-// deleteLost deletes a pod that the provider evicts and whose end it cannot report, for example on
-// a node that is dead or cut off. The shadow pod cannot be started again until that is known, or
-// two might run; but the owner of the local pod can create another one, as for a pod on a lost
-// local node. A pod without a controller stays.
+// deleteLost deletes a local pod whose remote pod the provider evicts without reporting its end, for example because
+// the node failed. The provider cannot create the remote pod again before it ends, or two might run. The controller of
+// the local pod can replace it, as for a pod on a lost local node. A pod without a controller is not deleted.
 func (c *Controller) deleteLost(
 	ctx context.Context,
 	key cache.ObjectName,
 	pod *corev1.Pod,
-	there *translate.RemotePod,
+	remotePod *translate.RemotePod,
 ) error {
-	if there == nil || there.DeletionTimestamp == nil || translate.Terminal(there.Status.Phase) ||
+	if remotePod == nil || remotePod.DeletionTimestamp == nil || translate.Terminal(remotePod.Status.Phase) ||
 		metav1.GetControllerOfNoCopy(pod) == nil {
 		c.setEnding(key, nil)
 		return nil
 	}
 	seen := c.states.read(key).local.ending
-	if seen == nil || seen.uid != there.UID {
-		seen = &ending{uid: there.UID, since: c.Clock.Now()}
+	if seen == nil || seen.uid != remotePod.UID {
+		seen = &ending{uid: remotePod.UID, since: c.Clock.Now()}
 		c.setEnding(key, seen)
 	}
-	if wait := lostGrace + graceOf(there) - c.Clock.Since(seen.since); wait > 0 {
+	if wait := lostGrace + graceOf(remotePod) - c.Clock.Since(seen.since); wait > 0 {
 		c.queue.AddAfter(key, wait)
 		return nil
 	}
 	if seen.givenUp {
-		// The cache has not observed it yet.
+		// The cache has not observed the deletion of the local pod yet.
 		return nil
 	}
-	// The cache may be as old as the last contact with the provider.
-	live, err := c.Remote.Core.CoreV1().Pods(there.Namespace).Get(ctx, there.Name, metav1.GetOptions{})
+	// The cache may be outdated: the watch may have been interrupted.
+	live, err := c.Remote.Core.CoreV1().Pods(remotePod.Namespace).Get(ctx, remotePod.Name, metav1.GetOptions{})
 	switch {
-	case apierrors.IsNotFound(err), err == nil && (live.UID != there.UID || translate.Terminal(live.Status.Phase)):
-		// The watch will report it.
+	case apierrors.IsNotFound(err), err == nil && (live.UID != remotePod.UID || translate.Terminal(live.Status.Phase)):
+		// The watch will report the end.
 		return nil
 	case err != nil:
-		return fmt.Errorf("asking %s whether the pod is still ending there: %w", c.Provider, err)
+		return fmt.Errorf("reading the remote pod on %s: %w", c.Provider, err)
 	}
 	// A taint-based eviction sets this too, for Jobs that ignore such pods.
 	patch, err := statusPatch(
@@ -79,7 +77,7 @@ func (c *Controller) deleteLost(
 			translate.Disrupted(
 				pod,
 				ReasonProviderNodeLost,
-				c.Provider+" has given up the pod and cannot tell that it has ended there",
+				c.Provider+" evicted the remote pod and cannot confirm that it has ended",
 				c.now(),
 			),
 		),
@@ -94,9 +92,11 @@ func (c *Controller) deleteLost(
 	case apierrors.IsNotFound(err), apierrors.IsConflict(err):
 		return nil
 	case err != nil:
-		return fmt.Errorf("saying of the pod that it is lost on %s: %w", c.Provider, err)
+		return fmt.Errorf("patching the status of a pod that is lost on %s: %w", c.Provider, err)
 	}
-	err = c.Local.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, *metav1.NewPreconditionDeleteOptions(string(pod.UID)))
+	err = c.Local.CoreV1().Pods(pod.Namespace).Delete(
+		ctx, pod.Name, *metav1.NewPreconditionDeleteOptions(string(pod.UID)),
+	)
 	switch {
 	case apierrors.IsNotFound(err), apierrors.IsConflict(err):
 		return nil
@@ -109,7 +109,8 @@ func (c *Controller) deleteLost(
 		corev1.EventTypeWarning,
 		ReasonProviderNodeLost,
 		fmt.Sprintf(
-			"%s has given up the pod and cannot tell that it has ended there, as when its node is lost. It is deleted here, so that another one is made",
+			"%s evicted the remote pod and cannot confirm that it has ended, for example because its node is lost. "+
+				"The pod is deleted, so that its controller replaces it.",
 			c.Provider,
 		),
 	)

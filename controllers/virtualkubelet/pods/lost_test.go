@@ -25,7 +25,7 @@ import (
 	"liqo.io/federation/controllers/virtualkubelet/translate"
 )
 
-// endingThere is a pod of the provider that somebody there deletes, with a grace
+// endingThere returns a remote pod that is being deleted, with a grace
 // period of ten seconds.
 func endingThere(uid types.UID) *corev1.Pod {
 	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
@@ -37,7 +37,7 @@ func endingThere(uid types.UID) *corev1.Pod {
 	}, Status: corev1.PodStatus{Phase: corev1.PodRunning}}
 }
 
-// kept is a pod of the provider as it is in the cache.
+// kept returns a remote pod as it is cached.
 func kept(t *testing.T, pod *corev1.Pod) *translate.RemotePod {
 	t.Helper()
 	if pod == nil {
@@ -51,7 +51,7 @@ func kept(t *testing.T, pod *corev1.Pod) *translate.RemotePod {
 }
 
 func TestPodOnALostNodeOfTheProviderIsDeleted(t *testing.T) {
-	const patience = 10*time.Second + lostGrace
+	const timeout = 10*time.Second + lostGrace
 	owned := localPod("web")
 	owned.OwnerReferences = []metav1.OwnerReference{
 		{Kind: "ReplicaSet", Name: "web", UID: "set", Controller: ptr.To(true)},
@@ -69,9 +69,9 @@ func TestPodOnALostNodeOfTheProviderIsDeleted(t *testing.T) {
 	again := endingThere("2")
 	again.DeletionTimestamp = nil
 	type look struct {
-		after time.Duration
-		there *corev1.Pod
-		// live is what the provider has by now; nil if that is the same.
+		after     time.Duration
+		remotePod *corev1.Pod
+		// live is the remote pod on the provider; nil if it is the cached one.
 		live *corev1.Pod
 	}
 	for _, test := range []struct {
@@ -80,17 +80,40 @@ func TestPodOnALostNodeOfTheProviderIsDeleted(t *testing.T) {
 		looks   []look
 		deleted int
 	}{
-		{"not before its time", owned, []look{{0, endingThere("1"), nil}, {patience - time.Second, endingThere("1"), nil}}, 0},
-		{"then once", owned, []look{{0, endingThere("1"), nil}, {patience, endingThere("1"), nil}, {time.Second, endingThere("1"), nil}}, 1},
-		{"one that comes again has its time again", owned, []look{{0, endingThere("1"), nil}, {time.Second, nil, nil}, {patience, endingThere("2"), nil}, {time.Second, endingThere("2"), nil}}, 0},
-		{"also where its end was not seen", owned, []look{{0, endingThere("1"), nil}, {patience, endingThere("2"), nil}}, 0},
-		{"not if it was made again, which the cache has yet to see", owned, []look{{0, endingThere("1"), nil}, {patience, endingThere("1"), again}}, 0},
-		{"not before a grace period of no end", owned, []look{{0, patient, nil}, {time.Hour, patient, nil}}, 0},
-		{"but after a day", owned, []look{{0, patient, nil}, {25 * time.Hour, patient, nil}}, 1},
-		{"not at once for a grace period of less than nothing", owned, []look{{0, hasty, nil}, {lostGrace - time.Second, hasty, nil}}, 0},
-		{"not if nobody deletes it", owned, []look{{0, stays, nil}, {patience, stays, nil}}, 0},
-		{"not if it has ended", owned, []look{{0, endingThere("1"), nil}, {patience, ended, nil}}, 0},
-		{"not if nobody would make another one", localPod("web"), []look{{0, endingThere("1"), nil}, {patience, endingThere("1"), nil}}, 0},
+		{
+			"before the timeout", owned,
+			[]look{{0, endingThere("1"), nil}, {timeout - time.Second, endingThere("1"), nil}}, 0,
+		},
+		{
+			"then once", owned,
+			[]look{{0, endingThere("1"), nil}, {timeout, endingThere("1"), nil}, {time.Second, endingThere("1"), nil}},
+			1,
+		},
+		{
+			"one that comes again has its time again", owned,
+			[]look{
+				{0, endingThere("1"), nil}, {time.Second, nil, nil}, {timeout, endingThere("2"), nil},
+				{time.Second, endingThere("2"), nil},
+			},
+			0,
+		},
+		{
+			"also where its end was not seen", owned,
+			[]look{{0, endingThere("1"), nil}, {timeout, endingThere("2"), nil}}, 0,
+		},
+		{
+			"replaced, not observed yet", owned, []look{{0, endingThere("1"), nil}, {timeout, endingThere("1"), again}},
+			0,
+		},
+		{"excessive grace period", owned, []look{{0, patient, nil}, {time.Hour, patient, nil}}, 0},
+		{"excessive grace period, after a day", owned, []look{{0, patient, nil}, {25 * time.Hour, patient, nil}}, 1},
+		{"negative grace period", owned, []look{{0, hasty, nil}, {lostGrace - time.Second, hasty, nil}}, 0},
+		{"not deleted", owned, []look{{0, stays, nil}, {timeout, stays, nil}}, 0},
+		{"ended", owned, []look{{0, endingThere("1"), nil}, {timeout, ended, nil}}, 0},
+		{
+			"without a controller", localPod("web"),
+			[]look{{0, endingThere("1"), nil}, {timeout, endingThere("1"), nil}}, 0,
+		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			s := newSender(t, func(string) error { return nil })
@@ -101,10 +124,12 @@ func TestPodOnALostNodeOfTheProviderIsDeleted(t *testing.T) {
 			for _, look := range test.looks {
 				clock.SetTime(clock.Now().Add(look.after))
 				s.Remote.Core = kubefake.NewSimpleClientset()
-				if live := cmp.Or(look.live, look.there); live != nil {
+				if live := cmp.Or(look.live, look.remotePod); live != nil {
 					s.Remote.Core = kubefake.NewSimpleClientset(live)
 				}
-				if err := s.deleteLost(t.Context(), cache.MetaObjectToName(test.pod), test.pod, kept(t, look.there)); err != nil {
+				if err := s.deleteLost(
+					t.Context(), cache.MetaObjectToName(test.pod), test.pod, kept(t, look.remotePod),
+				); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -125,13 +150,13 @@ func TestPodOnALostNodeOfTheProviderIsDeleted(t *testing.T) {
 				}
 			}
 			if disrupted != test.deleted {
-				t.Errorf("it was said to be disrupted %d times, want %d", disrupted, test.deleted)
+				t.Errorf("%d patches with the disruption, want %d", disrupted, test.deleted)
 			}
 			if deleted != test.deleted {
 				t.Errorf("the pod was deleted %d times, want %d", deleted, test.deleted)
 			}
 			if len(s.events.Events) != test.deleted {
-				t.Errorf("its owner is told %d times", len(s.events.Events))
+				t.Errorf("%d events", len(s.events.Events))
 			} else if test.deleted > 0 {
 				if event := <-s.events.Events; !strings.Contains(event, ReasonProviderNodeLost) {
 					t.Errorf("the event is %q", event)
@@ -144,7 +169,9 @@ func TestPodOnALostNodeOfTheProviderIsDeleted(t *testing.T) {
 func TestLostPodIsDeletedOnceThatIsPossible(t *testing.T) {
 	s := newSender(t, func(string) error { return nil })
 	pod := localPod("web")
-	pod.OwnerReferences = []metav1.OwnerReference{{Kind: "ReplicaSet", Name: "web", UID: "set", Controller: ptr.To(true)}}
+	pod.OwnerReferences = []metav1.OwnerReference{
+		{Kind: "ReplicaSet", Name: "web", UID: "set", Controller: ptr.To(true)},
+	}
 	local := kubefake.NewSimpleClientset(pod)
 	refusal := errors.New("not now")
 	local.PrependReactor(

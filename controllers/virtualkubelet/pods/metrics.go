@@ -25,13 +25,13 @@ func NewMetrics(register func(metrics.Registerable) error) (*Metrics, error) {
 		}),
 		offloadSeconds: metrics.NewHistogram(&metrics.HistogramOpts{
 			Namespace: "liqo", Subsystem: "virtual_kubelet", Name: "pod_offload_duration_seconds",
-			Help:           "Time from a bound pod being seen here to its shadow pod being stored on the provider.",
+			Help:           "Time from the first observation of a bound pod to the creation of its shadow pod.",
 			Buckets:        latencies,
 			StabilityLevel: metrics.ALPHA,
 		}),
 		readySeconds: metrics.NewHistogram(&metrics.HistogramOpts{
 			Namespace: "liqo", Subsystem: "virtual_kubelet", Name: "pod_ready_duration_seconds",
-			Help:           "Time from a pod being seen ready on the provider to the local pod being ready.",
+			Help:           "Time from the observation of a ready remote pod to the local pod being ready.",
 			Buckets:        latencies,
 			StabilityLevel: metrics.ALPHA,
 		}),
@@ -54,5 +54,5 @@ func NewMetrics(register func(metrics.Registerable) error) (*Metrics, error) {
 	return m, nil
 }
 
-// Reset sets the number of pods to zero: the next informer counts them again.
+// Reset sets the number of pods to zero. It must be called before a new informer counts them again.
 func (m *Metrics) Reset() { m.pods.Set(0) }

@@ -18,11 +18,11 @@ import (
 	"liqo.io/federation/controllers/virtualkubelet/translate"
 )
 
-// reconcile brings one pod and its shadow pod in line, in any state of either of them.
+// reconcile creates, updates or deletes the shadow pod of a pod, and writes the status of the pod.
 func (c *Controller) reconcile(ctx context.Context, key cache.ObjectName) error {
 	pod, err := c.Lister.Pods(key.Namespace).Get(key.Name)
 	if apierrors.IsNotFound(err) {
-		return c.forget(ctx, key)
+		return c.deleteOrphan(ctx, key)
 	}
 	if err != nil {
 		return err
@@ -36,7 +36,7 @@ func (c *Controller) reconcile(ctx context.Context, key cache.ObjectName) error 
 	}
 	switch {
 	case translate.Terminal(pod.Status.Phase):
-		// It may have failed here while it waited.
+		// A waiting pod can fail.
 		c.states.unblockAll(key)
 		return nil
 	case !state.Offloaded:
@@ -46,7 +46,7 @@ func (c *Controller) reconcile(ctx context.Context, key cache.ObjectName) error 
 		c.states.change(key, func(s *podState) { s.local.unoffloadedAt = time.Time{} })
 		return c.awaitNamespace(ctx, key, pod, state)
 	case !state.Namespace.Synced(), !c.Reachable():
-		// It is enqueued when the remote namespace is synced, and when the provider answers again.
+		// The pod is enqueued when the remote namespace is synced and when the provider is reachable again.
 		return nil
 	}
 
@@ -56,12 +56,12 @@ func (c *Controller) reconcile(ctx context.Context, key cache.ObjectName) error 
 			s.local.boundAt = c.Clock.Now()
 		}
 	})
-	shadow, there := c.shadow(state.Namespace, key), state.Namespace.RemotePod(pod)
+	shadow, remotePod := c.shadow(state.Namespace, key), state.Namespace.RemotePod(pod)
 	switch {
 	case shadow == nil:
 		return c.create(ctx, key, pod, state.Namespace)
 	case translate.OriginUID(shadow) != pod.UID:
-		// Its pod is gone and had the same name; the deletion is an event.
+		// The shadow pod belongs to an earlier pod of the same name. The event of its deletion enqueues this pod.
 		return c.deleteShadow(ctx, key, shadow, -1)
 	case shadow.DeletionTimestamp != nil:
 		return nil
@@ -72,8 +72,8 @@ func (c *Controller) reconcile(ctx context.Context, key cache.ObjectName) error 
 		}
 	}
 	refused, updateErr := c.update(ctx, pod, shadow)
-	// The status is also written while an update is refused.
-	status := c.statusOf(pod, shadow, there)
+	// The status is written even if the update failed.
+	status := c.statusOf(pod, shadow, remotePod)
 	translate.RefuseContainers(&status, refused.containers, refused.message)
 	if refused.resize != nil {
 		c.deferResize(pod, &status, refused.resize)
@@ -82,26 +82,26 @@ func (c *Controller) reconcile(ctx context.Context, key cache.ObjectName) error 
 		updateErr,
 		c.publish(ctx, pod, status),
 		c.refreshTokens(ctx, key, pod, shadow, state.Namespace),
-		c.deleteLost(ctx, key, pod, there),
+		c.deleteLost(ctx, key, pod, remotePod),
 	)
 }
 
-// statusOf returns the status of a pod by its shadow pod and remote pod, with the addresses at
-// which this cluster reaches it.
+// statusOf returns the status of a pod from its shadow pod and remote pod, with the addresses at which the local
+// cluster reaches it.
 func (c *Controller) statusOf(
 	pod *corev1.Pod,
 	shadow *v1alpha1.ShadowPod,
-	there *translate.RemotePod,
+	remotePod *translate.RemotePod,
 ) corev1.PodStatus {
 	if c.Network != nil {
-		shadow, there = c.Network.here(shadow, there)
+		shadow, remotePod = c.Network.toLocal(shadow, remotePod)
 	}
-	return translate.PodStatus(pod, shadow, there, c.NodeIP, c.now())
+	return translate.PodStatus(pod, shadow, remotePod, c.NodeIP, c.now())
 }
 
 // unoffloadedStatus returns the status of a pod whose namespace is not offloaded to the provider.
-// A pod that ran is not ready, but fails only after evictionGrace: until then the namespace
-// controller evicts it, so that its owner creates another one and no failed one is left.
+// A pod that ran is not ready, but fails only after evictionGrace: until then the offloading controller can evict it,
+// so that its controller replaces it and no failed pod remains.
 func (c *Controller) unoffloadedStatus(key cache.ObjectName, pod *corev1.Pod, message string) corev1.PodStatus {
 	var since time.Time
 	c.states.change(key, func(s *podState) {
@@ -117,8 +117,8 @@ func (c *Controller) unoffloadedStatus(key cache.ObjectName, pod *corev1.Pod, me
 	return translate.NotOffloaded(pod, message, wait > 0, c.now())
 }
 
-// awaitNamespace reports in the status of a pod that its remote namespace is missing, after
-// namespaceGrace. A pod that ran keeps its last status.
+// awaitNamespace sets in the status of a pod, after namespaceGrace, that it waits for its remote namespace. A pod that
+// ran keeps its last status.
 func (c *Controller) awaitNamespace(
 	ctx context.Context,
 	key cache.ObjectName,
@@ -139,7 +139,8 @@ func (c *Controller) awaitNamespace(
 // taint.
 func notForDaemonSets(pod *corev1.Pod) string {
 	if owner := metav1.GetControllerOf(pod); owner != nil && owner.Kind == "DaemonSet" {
-		return "; keep the DaemonSet off virtual nodes with a node affinity: " + v1alpha1.LabelType + " NotIn [" + v1alpha1.TypeVirtualNode + "]"
+		return "; keep the DaemonSet off virtual nodes with a node affinity: " +
+			v1alpha1.LabelType + " NotIn [" + v1alpha1.TypeVirtualNode + "]"
 	}
 	return ""
 }

@@ -38,8 +38,8 @@ var (
 	invalid    = apierrors.NewInvalid(v1alpha1.SchemeGroupVersion.WithKind("ShadowPod").GroupKind(), "web", nil)
 )
 
-// sender is a virtual kubelet that sends pods to a provider, which answers as
-// it is told.
+// sender is a pod controller with a provider whose responses are set by the test.
+
 type sender struct {
 	*Controller
 	provider *fedfake.Clientset
@@ -58,7 +58,7 @@ func newSender(t *testing.T, answer func(verb string) error) *sender {
 		err := answer(action.GetVerb())
 		return err != nil, nil, err
 	})
-	// Nothing is hurried: what is in the queue was put there at once.
+	// The queue adds items without a delay.
 	queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[cache.ObjectName]())
 	t.Cleanup(queue.ShutDown)
 	s.Controller = &Controller{Config: Config{
@@ -85,7 +85,9 @@ func newSender(t *testing.T, answer func(verb string) error) *sender {
 func localPod(name string) *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "demo", Name: name, UID: "pod"},
-		Spec:       corev1.PodSpec{NodeName: "liqo-milan", Containers: []corev1.Container{{Name: "app", Image: "web:1"}}},
+		Spec: corev1.PodSpec{
+			NodeName: "liqo-milan", Containers: []corev1.Container{{Name: "app", Image: "web:1"}},
+		},
 	}
 }
 
@@ -95,10 +97,10 @@ func TestOnlyInvalidEphemeralContainersAreRefusedForGood(t *testing.T) {
 		answer  error
 		refused bool
 	}{
-		{"what is not valid", invalid, true},
-		{"what is malformed", apierrors.NewBadRequest("no"), true},
-		{"what is too large", apierrors.NewRequestEntityTooLargeError("no"), true},
-		{"what is forbidden now", forbidden, false},
+		{"invalid", invalid, true},
+		{"malformed", apierrors.NewBadRequest("no"), true},
+		{"too large", apierrors.NewRequestEntityTooLargeError("no"), true},
+		{"forbidden", forbidden, false},
 		{"no answer", apierrors.NewServiceUnavailable("no"), false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -113,7 +115,9 @@ func TestOnlyInvalidEphemeralContainersAreRefusedForGood(t *testing.T) {
 			if err := s.create(t.Context(), cache.MetaObjectToName(pod), pod, s.twin); err != nil {
 				t.Fatal(err)
 			}
-			seen, err := s.provider.FederationV1alpha1().ShadowPods("demo-rome").Get(t.Context(), "web", metav1.GetOptions{})
+			seen, err := s.provider.FederationV1alpha1().ShadowPods("demo-rome").Get(
+				t.Context(), "web", metav1.GetOptions{},
+			)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -125,10 +129,10 @@ func TestOnlyInvalidEphemeralContainersAreRefusedForGood(t *testing.T) {
 			if (len(refused.containers) == 1) != test.refused || (err == nil) != test.refused {
 				t.Errorf("refused %v, %v", refused, err)
 			}
-			if told := len(s.events.Events) > 0; told != remote.Refused(test.answer) {
-				t.Errorf("its owner is told: %t", told)
+			if reported := len(s.events.Events) > 0; reported != remote.Refused(test.answer) {
+				t.Errorf("event: %t", reported)
 			}
-			// Whatever passes lets it through.
+			// The next attempt succeeds.
 			answer = nil
 			if refused, err = s.update(t.Context(), pod, seen); err != nil || len(refused.containers) > 0 {
 				t.Errorf("refused %v, %v, of a provider that allows it", refused, err)
@@ -137,8 +141,8 @@ func TestOnlyInvalidEphemeralContainersAreRefusedForGood(t *testing.T) {
 	}
 }
 
-// A webhook of the provider that forbids what is debugged with forbids it for
-// ever: other changes of the pod get through, and the container is tried again.
+// A webhook of the provider may forbid an ephemeral container forever: other changes
+// of the pod are sent, and the container is retried.
 func TestForbiddenEphemeralContainerDelaysNoOtherChange(t *testing.T) {
 	s := newSender(t, func(string) error { return nil })
 	s.provider.PrependReactor("update", "shadowpods", func(action clienttesting.Action) (bool, runtime.Object, error) {
@@ -151,7 +155,9 @@ func TestForbiddenEphemeralContainerDelaysNoOtherChange(t *testing.T) {
 	}
 	get := func() *v1alpha1.ShadowPod {
 		t.Helper()
-		shadow, err := s.provider.FederationV1alpha1().ShadowPods("demo-rome").Get(t.Context(), "web", metav1.GetOptions{})
+		shadow, err := s.provider.FederationV1alpha1().ShadowPods("demo-rome").Get(
+			t.Context(), "web", metav1.GetOptions{},
+		)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -162,7 +168,8 @@ func TestForbiddenEphemeralContainerDelaysNoOtherChange(t *testing.T) {
 	}
 	pod.Spec.Containers[0].Image = "web:2"
 	for range 2 {
-		if refused, err := s.update(t.Context(), pod, get()); !apierrors.IsForbidden(err) || len(refused.containers) > 0 {
+		if refused, err := s.update(t.Context(), pod, get()); !apierrors.IsForbidden(err) ||
+			len(refused.containers) > 0 {
 			t.Errorf("refused %v, %v", refused, err)
 		}
 		if image := get().Spec.Pod.Containers[0].Image; image != "web:2" {
@@ -171,7 +178,7 @@ func TestForbiddenEphemeralContainerDelaysNoOtherChange(t *testing.T) {
 	}
 }
 
-// full is the answer of a provider that has no room.
+// full returns the error of a provider without quota.
 func full() error {
 	answer := apierrors.NewForbidden(shadowPods, "", errors.New("the grant is exceeded"))
 	answer.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: v1alpha1.CauseGrantExceeded, Field: "cpu"}}
@@ -188,16 +195,28 @@ func TestRefusedResizeIsReportedAndDelaysNoOtherChange(t *testing.T) {
 		waits                bool
 		event, reason, words string
 	}{
-		{"there is no room", full(), true, ReasonGrantExceeded, corev1.PodReasonDeferred, "milan has no room to resize the pod"},
-		{"it is not allowed", forbidden, false, v1alpha1.ReasonProviderRefused, corev1.PodReasonInfeasible, "milan refuses to resize the pod"},
-		{"an older provider does not know of it", invalid, false, v1alpha1.ReasonProviderRefused, corev1.PodReasonInfeasible, "milan refuses to resize the pod"},
+		{
+			"no quota", full(), true, ReasonGrantExceeded, corev1.PodReasonDeferred,
+			"milan has no room to resize the pod",
+		},
+		{
+			"forbidden", forbidden, false, v1alpha1.ReasonProviderRefused, corev1.PodReasonInfeasible,
+			"milan refuses to resize the pod",
+		},
+		{
+			"older provider", invalid, false, v1alpha1.ReasonProviderRefused, corev1.PodReasonInfeasible,
+			"milan refuses to resize the pod",
+		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			answer := test.answer
 			s := newSender(t, func(string) error { return nil })
-			s.provider.PrependReactor("update", "shadowpods", func(action clienttesting.Action) (bool, runtime.Object, error) {
+			s.provider.PrependReactor("update", "shadowpods", func(action clienttesting.Action) (
+				bool, runtime.Object, error,
+			) {
 				shadow := action.(clienttesting.UpdateAction).GetObject().(*v1alpha1.ShadowPod)
-				return answer != nil && shadow.Spec.Pod.Containers[0].Resources.Requests.Cpu().String() == "2", nil, answer
+				return answer != nil &&
+					shadow.Spec.Pod.Containers[0].Resources.Requests.Cpu().String() == "2", nil, answer
 			})
 			pod := localPod("web")
 			pod.Spec.Containers[0].Resources.Requests = cpu("1")
@@ -207,7 +226,9 @@ func TestRefusedResizeIsReportedAndDelaysNoOtherChange(t *testing.T) {
 			}
 			seen := func() *v1alpha1.ShadowPod {
 				t.Helper()
-				shadow, err := s.provider.FederationV1alpha1().ShadowPods("demo-rome").Get(t.Context(), "web", metav1.GetOptions{})
+				shadow, err := s.provider.FederationV1alpha1().ShadowPods("demo-rome").Get(
+					t.Context(), "web", metav1.GetOptions{},
+				)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -225,7 +246,8 @@ func TestRefusedResizeIsReportedAndDelaysNoOtherChange(t *testing.T) {
 				}
 				s.deferResize(pod, &pod.Status, refused.resize)
 			}
-			if got := seen().Spec.Pod.Containers[0]; got.Image != "web:2" || got.Resources.Requests.Cpu().String() != "1" {
+			if got := seen().Spec.Pod.Containers[0]; got.Image != "web:2" ||
+				got.Resources.Requests.Cpu().String() != "1" {
 				t.Errorf("the shadow pod has %+v", got)
 			}
 			if len(pod.Status.Conditions) != 1 || pod.Status.Conditions[0].Type != corev1.PodResizePending ||
@@ -234,10 +256,10 @@ func TestRefusedResizeIsReportedAndDelaysNoOtherChange(t *testing.T) {
 				t.Errorf("the pod has the conditions %+v", pod.Status.Conditions)
 			}
 			if said := <-s.events.Events; !strings.HasPrefix(said, "Warning "+test.event) || len(s.events.Events) > 0 {
-				t.Errorf("it is told %q, and %d more", said, len(s.events.Events))
+				t.Errorf("event %q, and %d more", said, len(s.events.Events))
 			}
 			if waits := s.states.unblock(key, overQuota); waits != test.waits {
-				t.Errorf("it waits for room: %t", waits)
+				t.Errorf("blocked: %t", waits)
 			}
 			s.states.block(key, overQuota)
 			answer = nil
@@ -245,7 +267,7 @@ func TestRefusedResizeIsReportedAndDelaysNoOtherChange(t *testing.T) {
 				t.Errorf("refused %v, %v, of a provider that allows it", refused, err)
 			}
 			if got := seen().Spec.Pod.Containers[0].Resources.Requests.Cpu().String(); got != "2" {
-				t.Errorf("the shadow pod asks for %s", got)
+				t.Errorf("the shadow pod requests %s", got)
 			}
 			if s.states.unblock(key, overQuota) {
 				t.Error("it still waits for room")
@@ -268,14 +290,16 @@ func TestFreedQuotaIsUsedAtOnce(t *testing.T) {
 	const pods = 3*triedAtOnce + 1
 	send := func(pod *corev1.Pod) error { return s.create(t.Context(), cache.MetaObjectToName(pod), pod, s.twin) }
 	for i := range pods {
-		if err := send(localPod(fmt.Sprintf("web-%d", i))); !apierrors.HasStatusCause(err, v1alpha1.CauseGrantExceeded) {
+		if err := send(
+			localPod(fmt.Sprintf("web-%d", i)),
+		); !apierrors.HasStatusCause(err, v1alpha1.CauseGrantExceeded) {
 			t.Fatalf("pod %d: %v", i, err)
 		}
 	}
 	if s.queue.Len() > 0 {
 		t.Fatal("pods are tried again though there is no room")
 	}
-	// work tries what is in the queue, and counts attempts and pods that fit.
+	// work reconciles the queue, and counts attempts and accepted pods.
 	work := func() (tried, fit int) {
 		for s.queue.Len() > 0 {
 			key, _ := s.queue.Get()
@@ -289,7 +313,7 @@ func TestFreedQuotaIsUsedAtOnce(t *testing.T) {
 		}
 		return tried, fit
 	}
-	// Those that wait have their turn, and then others not at once.
+	// Some blocked pods are retried at once, the others later.
 	free := func() {
 		s.Clock.(*clocktesting.FakePassiveClock).SetTime(s.Clock.Now().Add(2 * tryPause))
 		for range 10 {
@@ -344,7 +368,8 @@ func TestQuotaIsFreedWhenAShadowPodEndsOrIsDeleted(t *testing.T) {
 		s.To,
 		remotens.Events{
 			Shadow: func(key cache.ObjectName) { seen <- key }, Pod: func(cache.ObjectName, *translate.RemotePod) {},
-			Freed: func() { freed <- true }, Tidied: func() { tidied <- true }, Synced: func(name string) { synced <- name },
+			Freed: func() { freed <- true }, Tidied: func() { tidied <- true },
+			Synced: func(name string) { synced <- name },
 		},
 	); err != nil {
 		t.Fatal(err)
@@ -365,7 +390,9 @@ func TestQuotaIsFreedWhenAShadowPodEndsOrIsDeleted(t *testing.T) {
 		news int
 	}{
 		{"one comes", func() error {
-			_, err := shadows.Create(t.Context(), translate.ShadowPod(localPod("web"), "demo-rome", s.To, nil), metav1.CreateOptions{})
+			_, err := shadows.Create(
+				t.Context(), translate.ShadowPod(localPod("web"), "demo-rome", s.To, nil), metav1.CreateOptions{},
+			)
 			return err
 		}, 0},
 		{"it ends", func() error {
@@ -376,17 +403,27 @@ func TestQuotaIsFreedWhenAShadowPodEndsOrIsDeleted(t *testing.T) {
 			}
 			return err
 		}, 1},
-		{"it goes", func() error { return shadows.Delete(t.Context(), "web", metav1.DeleteOptions{}) }, 0},
+		{"it is deleted", func() error { return shadows.Delete(t.Context(), "web", metav1.DeleteOptions{}) }, 0},
 		{"another one comes", func() error {
-			_, err := shadows.Create(t.Context(), translate.ShadowPod(localPod("next"), "demo-rome", s.To, nil), metav1.CreateOptions{})
+			_, err := shadows.Create(
+				t.Context(), translate.ShadowPod(localPod("next"), "demo-rome", s.To, nil), metav1.CreateOptions{},
+			)
 			return err
 		}, 0},
-		{"it is to give something back", func() error { return allocated(corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")}) }, 0},
-		{"it has given that back", func() error { return allocated(nil) }, 1},
-		{"it goes before it has ended", func() error { return shadows.Delete(t.Context(), "next", metav1.DeleteOptions{}) }, 1},
-		// What comes after it tells that all before is told.
+		{
+			"an allocation is to be released",
+			func() error { return allocated(corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")}) }, 0,
+		},
+		{"an allocation is released", func() error { return allocated(nil) }, 1},
+		{
+			"it is deleted before it has ended",
+			func() error { return shadows.Delete(t.Context(), "next", metav1.DeleteOptions{}) }, 1,
+		},
+		// The event of the last step shows that the earlier ones were handled.
 		{"the last one comes", func() error {
-			_, err := shadows.Create(t.Context(), translate.ShadowPod(localPod("last"), "demo-rome", s.To, nil), metav1.CreateOptions{})
+			_, err := shadows.Create(
+				t.Context(), translate.ShadowPod(localPod("last"), "demo-rome", s.To, nil), metav1.CreateOptions{},
+			)
 			return err
 		}, 0},
 	} {
@@ -398,7 +435,7 @@ func TestQuotaIsFreedWhenAShadowPodEndsOrIsDeleted(t *testing.T) {
 			select {
 			case <-freed:
 			case <-time.After(10 * time.Second):
-				t.Fatalf("%s: nobody is told", step.name)
+				t.Fatalf("%s: no event", step.name)
 			}
 		}
 	}
@@ -407,7 +444,7 @@ func TestQuotaIsFreedWhenAShadowPodEndsOrIsDeleted(t *testing.T) {
 	}
 }
 
-// A watch that is broken while a shadow pod comes and goes tells of neither.
+// An interrupted watch reports neither the creation nor the deletion of a shadow pod.
 func TestUnobservedShadowPodIsReadLiveAfterItsGrace(t *testing.T) {
 	s := newSender(t, func(string) error { return nil })
 	clock := clocktesting.NewFakePassiveClock(metav1.Now().Time)
@@ -419,14 +456,14 @@ func TestUnobservedShadowPodIsReadLiveAfterItsGrace(t *testing.T) {
 	}
 	created := s.shadow(s.twin, key)
 	if created == nil || s.overdue(key, created) {
-		t.Fatalf("it was created just now: %v", created)
+		t.Fatalf("after the creation: %v", created)
 	}
 	clock.SetTime(clock.Now().Add(unobservedGrace))
 	if !s.overdue(key, created) {
 		t.Error("it is believed in for ever")
 	}
 	if err := s.checkUnobserved(t.Context(), key, created); err != nil || s.shadow(s.twin, key) != created {
-		t.Errorf("it is there, and given up: %v", err)
+		t.Errorf("an existing shadow pod was dropped: %v", err)
 	}
 	if err := s.provider.FederationV1alpha1().
 		ShadowPods(created.Namespace).
@@ -434,6 +471,6 @@ func TestUnobservedShadowPodIsReadLiveAfterItsGrace(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := s.checkUnobserved(t.Context(), key, created); err != nil || s.shadow(s.twin, key) != nil {
-		t.Errorf("it is gone, and not asked for again: %v", err)
+		t.Errorf("a deleted shadow pod was not created again: %v", err)
 	}
 }

@@ -14,47 +14,47 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
 
-// podState is what is remembered of one pod in addition to the caches.
+// podState is the state of one pod that is not in the caches.
 type podState struct {
-	// local ends with the local pod, shadow with the shadow pod, which may outlive it.
+	// local is dropped with the local pod, shadow with the shadow pod, which may outlive it.
 	local  localState
 	shadow shadowState
 }
 
-// localState is what is remembered of a local pod.
+// localState is the state of a local pod.
 type localState struct {
-	// boundAt is when the pod was first seen bound to the node, and offloaded is set once its
-	// shadow pod was created.
+	// boundAt is the time at which the pod was first observed, and offloaded reports whether its shadow pod was
+	// created.
 	boundAt   time.Time
 	offloaded bool
-	// readyAt is when the remote pod was seen ready; zero while it is not.
+	// readyAt is the time at which the remote pod was observed to be ready; zero while it is not.
 	readyAt time.Time
-	// unoffloadedAt is when the namespace of the pod was seen not to be offloaded any more.
+	// unoffloadedAt is the time at which the namespace of the pod was observed not to be offloaded.
 	unoffloadedAt time.Time
-	// written is the resourceVersion that the last status patch was made from.
+	// written is the resourceVersion on which the last status patch was based.
 	written string
 	// postponedUntil is the time before which a status that differs only in the address of
 	// the virtual kubelet is not written.
 	postponedUntil time.Time
 	// removed is the UID of the local pod that was removed and is still cached.
 	removed types.UID
-	// ending is the remote pod that is deleted on the provider; nil if none is.
+	// ending is the remote pod that the provider is deleting; nil if there is none.
 	ending *ending
 	// delivery is the last delivery of tokens; nil before the first one.
 	delivery *delivery
-	// blocked has the reasons for which the provider last refused the pod and which may pass.
+	// blocked are the temporary reasons for which the provider last refused the pod.
 	blocked [blockReasons]bool
 }
 
-// shadowState is what is remembered of the writes to a shadow pod.
+// shadowState is the state of writes to a shadow pod.
 type shadowState struct {
-	// created was created and is not observed yet; nil otherwise. Caches lag behind writes.
+	// created is a created shadow pod that the cache has not observed yet; nil otherwise.
 	created *creation
-	// deleted was requested; nil if none was.
+	// deleted is the last requested deletion; nil if there is none.
 	deleted *deletion
 }
 
-// creation is a shadow pod as returned by its creation, and the time of that.
+// creation is a created shadow pod and the time of the response.
 type creation struct {
 	*v1alpha1.ShadowPod
 	at time.Time
@@ -67,23 +67,23 @@ type deletion struct {
 	grace int64
 }
 
-// ending is a pod that is deleted on the provider though the local pod is not.
+// ending is a remote pod that is being deleted while the local pod is not.
 type ending struct {
 	uid types.UID
-	// since is when that was seen first, by the local clock: the provider's may differ.
+	// since is the time at which the deletion was first observed, on the local clock.
 	since time.Time
-	// givenUp reports whether the local pod was deleted for it.
+	// givenUp reports whether the local pod was deleted because of it.
 	givenUp bool
 }
 
-// delivery is the time before which no tokens of a pod are sent again. It belongs to the local pod: a
-// provider can delete and create shadow pods.
+// delivery is the time until which no tokens of a local pod are sent again. It is not bound to the shadow pod, which
+// the provider can delete and create again.
 type delivery struct {
 	pod   types.UID
 	until time.Time
 }
 
-// blockReason is why a pod waits for the provider.
+// blockReason is a temporary reason for which the provider refuses a pod.
 type blockReason int
 
 const (
@@ -94,13 +94,12 @@ const (
 	blockReasons
 )
 
-// states are the states of all pods of the node, by key. The zero value is empty. A pod of which nothing
-// is remembered has no entry.
+// states are the states of all pods of the node, by key. The zero value is empty. Pods with a zero state have no entry.
 type states struct {
 	mu    sync.Mutex
 	byKey map[cache.ObjectName]*podState
-	// blocked is the index of byKey by blockReason, and triedAt when some of these pods were
-	// tried last, or will be.
+	// blocked is the index of byKey by blockReason, and triedAt the time of the last retry of some of these pods,
+	// which may be in the future.
 	blocked [blockReasons]sets.Set[cache.ObjectName]
 	triedAt [blockReasons]time.Time
 }
@@ -119,8 +118,8 @@ func (s *states) read(key cache.ObjectName) podState {
 func (s *states) change(key cache.ObjectName, change func(*podState)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	state, known := s.byKey[key]
-	if !known {
+	state, exists := s.byKey[key]
+	if !exists {
 		state = &podState{}
 	}
 	change(state)
@@ -128,7 +127,7 @@ func (s *states) change(key cache.ObjectName, change func(*podState)) {
 	switch {
 	case *state == (podState{}):
 		delete(s.byKey, key)
-	case !known:
+	case !exists:
 		if s.byKey == nil {
 			s.byKey = map[cache.ObjectName]*podState{}
 		}
@@ -136,22 +135,22 @@ func (s *states) change(key cache.ObjectName, change func(*podState)) {
 	}
 }
 
-// dropLocal removes everything about a local pod that is gone.
+// dropLocal removes the state of a deleted local pod.
 func (s *states) dropLocal(key cache.ObjectName) {
 	s.change(key, func(state *podState) { state.local = localState{} })
 }
 
-// drop removes everything about a pod that is gone from both clusters.
+// drop removes the state of a pod that was deleted from both clusters.
 func (s *states) drop(key cache.ObjectName) {
 	s.change(key, func(state *podState) { *state = podState{} })
 }
 
-// block sets that a pod waits.
+// block sets that the provider refuses a pod for the reason.
 func (s *states) block(key cache.ObjectName, reason blockReason) {
 	s.change(key, func(state *podState) { state.local.blocked[reason] = true })
 }
 
-// unblock sets that a pod waits no more, and reports whether it did.
+// unblock clears the reason, and reports whether it was set.
 func (s *states) unblock(key cache.ObjectName, reason blockReason) (waited bool) {
 	s.change(key, func(state *podState) {
 		waited, state.local.blocked[reason] = state.local.blocked[reason], false
@@ -159,17 +158,17 @@ func (s *states) unblock(key cache.ObjectName, reason blockReason) (waited bool)
 	return waited
 }
 
-// unblockAll sets that a pod waits for nothing.
+// unblockAll clears all reasons.
 func (s *states) unblockAll(key cache.ObjectName) {
 	s.change(key, func(state *podState) { state.local.blocked = [blockReasons]bool{} })
 }
 
-// someBlocked returns at most so many waiting pods, not always the same ones.
-func (s *states) someBlocked(reason blockReason, most int) (pods []cache.ObjectName) {
+// someBlocked returns a random selection of at most limit blocked pods.
+func (s *states) someBlocked(reason blockReason, limit int) (pods []cache.ObjectName) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for pod := range s.blocked[reason] {
-		if len(pods) == most {
+		if len(pods) == limit {
 			break
 		}
 		pods = append(pods, pod)
@@ -177,8 +176,8 @@ func (s *states) someBlocked(reason blockReason, most int) (pods []cache.ObjectN
 	return pods
 }
 
-// nextTry returns the time until some of the waiting pods are to be tried, since there may be room for
-// them now; false if that is about to happen anyway.
+// nextTry returns the time after which some of the blocked pods should be retried; false if there are none or a retry
+// is already scheduled.
 func (s *states) nextTry(reason blockReason, now time.Time) (time.Duration, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -24,7 +24,8 @@ func everything(t *testing.T, now time.Time) podState {
 	created := &v1alpha1.ShadowPod{ObjectMeta: metav1.ObjectMeta{Namespace: "demo-rome", Name: "web", UID: "shadow"}}
 	state := podState{
 		local: localState{
-			boundAt: now, offloaded: true, readyAt: now, unoffloadedAt: now, written: "1", postponedUntil: now, removed: "pod",
+			boundAt: now, offloaded: true, readyAt: now, unoffloadedAt: now, written: "1", postponedUntil: now,
+			removed:  "pod",
 			ending:   &ending{uid: "remote", since: now, givenUp: true},
 			delivery: &delivery{pod: "pod", until: now},
 			blocked:  [blockReasons]bool{overQuota: true, tooManyFinished: true},
@@ -41,14 +42,14 @@ func everything(t *testing.T, now time.Time) podState {
 	return state
 }
 
-func TestNothingIsKeptOfAPodThatIsGone(t *testing.T) {
+func TestStateOfADeletedPodIsDropped(t *testing.T) {
 	for _, test := range []struct {
 		name      string
 		offloaded bool
-		// passes are the passes after which nothing is left.
+		// passes is the number of reconciles after which the state is empty.
 		passes int
 	}{
-		// The first pass finds that the shadow pod, which was never observed, does not exist.
+		// The first reconcile finds that the shadow pod, which was never observed, does not exist.
 		{"with its shadow pod", true, 2},
 		{"with its remote namespace", false, 1},
 	} {
@@ -110,6 +111,6 @@ func TestPodOfTheSameNameStartsWithoutStateOfTheLast(t *testing.T) {
 	k.states.change(key, func(s *podState) { *s = state })
 	k.LocalEvents().OnUpdate(last, next)
 	if left := k.states.read(key); left.local != (localState{}) || left.shadow != state.shadow {
-		t.Errorf("it starts with %+v", left)
+		t.Errorf("state %+v", left)
 	}
 }

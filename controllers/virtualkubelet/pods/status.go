@@ -20,9 +20,8 @@ import (
 	"liqo.io/federation/controllers/virtualkubelet/translate"
 )
 
-// publish patches the status of a pod, as it was read, to a new one, unless they are equal. A
-// status that was computed from an older pod than the cached one, or from one that the last patch
-// has outdated, is dropped: its pod is enqueued again.
+// publish patches the status of a pod, unless it is unchanged. It drops a status that was computed from an outdated
+// pod: the pod is reconciled again.
 func (c *Controller) publish(ctx context.Context, from *corev1.Pod, status corev1.PodStatus) error {
 	if translate.SameStatus(&from.Status, &status) {
 		return nil
@@ -73,9 +72,8 @@ func (c *Controller) publish(ctx context.Context, from *corev1.Pod, status corev
 	return nil
 }
 
-// postponed returns how long a status waits in which nothing but the address of the virtual
-// kubelet has changed. After a restart every pod of the node gets the new address, which is not
-// urgent: a new pod is not to wait for all of them.
+// postponed returns the delay of a status of which only the address of the virtual kubelet has changed. After a
+// restart, all pods of the node need the new address; these writes must not delay those of new pods.
 func (c *Controller) postponed(key cache.ObjectName, before, status *corev1.PodStatus) time.Duration {
 	same := *status
 	same.HostIP, same.HostIPs = before.HostIP, before.HostIPs
@@ -94,8 +92,8 @@ func (c *Controller) postponed(key cache.ObjectName, before, status *corev1.PodS
 	return wait
 }
 
-// statusPatch returns the smallest patch that leads to a status. It contains the UID, so that it
-// never changes another pod of the same name.
+// statusPatch returns the patch to a status. It contains the UID, so that it cannot change another pod of the same
+// name.
 func statusPatch(pod *corev1.Pod, status *corev1.PodStatus) ([]byte, error) {
 	before, err := json.Marshal(corev1.Pod{Status: pod.Status})
 	if err != nil {

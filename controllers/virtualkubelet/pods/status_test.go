@@ -18,8 +18,8 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 )
 
-// After a restart the virtual kubelet has another address. All pods are told in
-// the end, and whoever has something else to be told does not come behind them.
+// After a restart, the virtual kubelet has another address. It is written to all pods, but
+// not before other changes.
 func TestNewPodsDoNotWaitForStatusesWithAnotherHostAddress(t *testing.T) {
 	running := func(name, host string) *corev1.Pod {
 		pod := localPod(name)
@@ -38,9 +38,9 @@ func TestNewPodsDoNotWaitForStatusesWithAnotherHostAddress(t *testing.T) {
 	s.Clock = clock
 	client := kubefake.NewSimpleClientset(pods...)
 	s.Local = client
-	var told []string
+	var reported []string
 	client.PrependReactor("patch", "pods", func(action clienttesting.Action) (bool, runtime.Object, error) {
-		told = append(told, action.(clienttesting.PatchAction).GetName())
+		reported = append(reported, action.(clienttesting.PatchAction).GetName())
 		return false, nil, nil
 	})
 	store := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{})
@@ -50,7 +50,7 @@ func TestNewPodsDoNotWaitForStatusesWithAnotherHostAddress(t *testing.T) {
 		}
 	}
 	s.Lister = corev1listers.NewPodLister(store)
-	// tell has a pod told what the one of another name has become.
+	// publish writes a status of a pod.
 	tell := func(pod *corev1.Pod, now corev1.PodStatus) {
 		t.Helper()
 		if err := s.publish(t.Context(), pod, now); err != nil {
@@ -68,19 +68,19 @@ func TestNewPodsDoNotWaitForStatusesWithAnotherHostAddress(t *testing.T) {
 	ended := running("", "10.0.0.2").Status
 	ended.Phase = corev1.PodSucceeded
 	tell(pods[2].(*corev1.Pod), ended)
-	if want := []string{"a", "fresh", "c"}; !slices.Equal(told, want) {
-		t.Errorf("told were %v, and not %v", told, want)
+	if want := []string{"a", "fresh", "c"}; !slices.Equal(reported, want) {
+		t.Errorf("written statuses %v, want %v", reported, want)
 	}
-	told = nil
+	reported = nil
 	for range 3 {
 		moved(1)
 	}
-	if len(told) > 0 {
-		t.Errorf("%v was told too early", told)
+	if len(reported) > 0 {
+		t.Errorf("%v was written too early", reported)
 	}
 	clock.SetTime(clock.Now().Add(2 * time.Second / movesPerSecond))
 	moved(1)
-	if fmt.Sprint(told) != "[b]" {
-		t.Errorf("in the end, told were %v", told)
+	if fmt.Sprint(reported) != "[b]" {
+		t.Errorf("finally written statuses %v", reported)
 	}
 }

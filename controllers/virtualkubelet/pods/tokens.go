@@ -29,16 +29,16 @@ const (
 	// ReasonTokenRefused means, on a local pod, that its tokens cannot be sent to the provider.
 	ReasonTokenRefused = "TokenRefused"
 
-	// tokenPause is how long no tokens of a pod are sent after a delivery: the cache lags behind,
-	// and a provider that deletes them, or their shadow pod, again and again gets no more of them.
+	// tokenPause is the minimum time between two deliveries of tokens of a pod. The cache lags behind writes, and a
+	// provider could otherwise cause many tokens by deleting them or their shadow pod.
 	tokenPause = 30 * time.Second
-	// deliveryPause is how long no tokens of a pod are requested after their delivery was refused:
-	// this bounds the tokens that a provider can cause.
+	// deliveryPause is the time for which no tokens of a pod are requested after a failed delivery. It bounds the
+	// tokens that a provider can cause.
 	deliveryPause = 2 * time.Second
-	// accountPause is how long no token of a service account is requested after one was refused.
+	// accountPause is the time for which no token of a service account is requested after a request was refused.
 	accountPause = 250 * time.Millisecond
-	// tokenGrace is how long the tokens of a new pod may be refused before an event reports it:
-	// the admission policy may not have observed the pod of the account yet.
+	// tokenGrace is the age of a pod from which an event reports refused tokens: the admission policy may not have
+	// observed a new pod yet.
 	tokenGrace = 5 * time.Second
 )
 
@@ -49,7 +49,7 @@ type refusedAccounts struct {
 	at map[cache.ObjectName]time.Time
 }
 
-// add sets that a token was refused.
+// add records that a token of the account was refused.
 func (r *refusedAccounts) add(account cache.ObjectName, now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -60,7 +60,7 @@ func (r *refusedAccounts) add(account cache.ObjectName, now time.Time) {
 	r.at[account] = now
 }
 
-// left returns the time for which no token is requested; at most zero if there is none.
+// left returns the time until a token of the account may be requested. It is not positive if that is now.
 func (r *refusedAccounts) left(account cache.ObjectName, now time.Time) time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -71,15 +71,15 @@ func (r *refusedAccounts) left(account cache.ObjectName, now time.Time) time.Dur
 	return accountPause - now.Sub(at)
 }
 
-// destination returns the destination of shadow pods now: whether they may use the API server of
-// this cluster can change.
+// destination returns the current destination of shadow pods. Access to the consumer's API server, its address and the
+// offered node can change.
 func (c *Controller) destination() translate.Destination {
 	to := c.To
 	if c.APIAccessAllowed != nil && !c.APIAccessAllowed() {
 		to.ConsumerAPI = translate.ConsumerAPI{}
 	}
-	if there, ok := c.consumerAPIAddress(to.ConsumerAPI); ok {
-		to.ConsumerAPI.Host = there
+	if address, ok := c.consumerAPIAddress(to.ConsumerAPI); ok {
+		to.ConsumerAPI.Host = address
 	}
 	if c.OfferedNode != nil {
 		to.OfferedNode = c.OfferedNode()
@@ -87,17 +87,17 @@ func (c *Controller) destination() translate.Destination {
 	return to
 }
 
-// consumerAPIAddress returns the address at which the provider reaches the API server of this
-// cluster; false if there is none yet.
+// consumerAPIAddress returns the address at which the provider reaches the consumer's API server; false if there is
+// none yet.
 func (c *Controller) consumerAPIAddress(api translate.ConsumerAPI) (string, bool) {
 	if !c.ConsumerAPIThroughTunnel || api.Host == "" {
 		return api.Host, true
 	}
-	return c.Network.There(api.Host)
+	return c.Network.ToRemote(api.Host)
 }
 
-// refreshTokens ensures that the tokens of a pod are stored on the provider while its shadow pod
-// uses them, and replaces them in time.
+// refreshTokens ensures that the Secret with the tokens of a pod exists in the remote namespace and replaces it before
+// the tokens expire. It does nothing for a shadow pod that uses no such Secret.
 func (c *Controller) refreshTokens(
 	ctx context.Context,
 	key cache.ObjectName,
@@ -109,8 +109,8 @@ func (c *Controller) refreshTokens(
 		!translate.ReachesConsumerAPI(pod, c.destination()) {
 		return nil
 	}
-	wanted := translate.Tokens(pod)
-	if len(wanted) == 0 {
+	desired := translate.Tokens(pod)
+	if len(desired) == 0 {
 		return nil
 	}
 	existing := t.TokenSecret(translate.TokenSecretName(pod.UID))
@@ -131,7 +131,7 @@ func (c *Controller) refreshTokens(
 		c.queue.AddAfter(key, left)
 		return nil
 	}
-	secret, err := c.issue(ctx, pod, shadow, wanted)
+	secret, err := c.issue(ctx, pod, shadow, desired)
 	if err != nil {
 		if apierrors.IsForbidden(err) {
 			c.refusedAccounts.add(account, c.Clock.Now())
@@ -143,7 +143,7 @@ func (c *Controller) refreshTokens(
 		return c.reportTokenError(pod, err)
 	}
 	c.setDelivery(key, pod.UID, tokenPause)
-	c.Metrics.tokens.Add(float64(len(wanted)))
+	c.Metrics.tokens.Add(float64(len(desired)))
 	klog.FromContext(ctx).
 		V(2).
 		Info("Delivered tokens", "secret", klog.KObj(secret), "renewAfter", translate.RenewAfter(secret))
@@ -155,8 +155,7 @@ func (c *Controller) setDelivery(key cache.ObjectName, pod types.UID, pause time
 	c.states.change(key, func(s *podState) { s.local.delivery = &delivery{pod: pod, until: until} })
 }
 
-// refreshLastTokens replaces the tokens of a pod that is being deleted, since its grace period can
-// be longer than their lifetime.
+// refreshLastTokens replaces the tokens of a pod that is being deleted: its grace period can exceed their lifetime.
 func (c *Controller) refreshLastTokens(
 	ctx context.Context,
 	key cache.ObjectName,
@@ -170,33 +169,33 @@ func (c *Controller) refreshLastTokens(
 	return c.refreshTokens(ctx, key, pod, shadow, t)
 }
 
-// issue requests the tokens from this cluster. They expire with the pod.
+// issue requests the tokens, which are bound to the pod, from the local API server. It fails if one is refused.
 func (c *Controller) issue(
 	ctx context.Context,
 	pod *corev1.Pod,
 	shadow *v1alpha1.ShadowPod,
-	wanted []translate.Token,
+	desired []translate.Token,
 ) (*corev1.Secret, error) {
 	accounts := c.Local.CoreV1().ServiceAccounts(pod.Namespace)
-	tokens := make(map[string]string, len(wanted))
+	tokens := make(map[string]string, len(desired))
 	var renewAfter time.Time
-	for _, token := range wanted {
+	for _, token := range desired {
 		issued := c.Clock.Now()
 		if len(token.Spec.Audiences) == 0 && c.Audience != "" {
 			token.Spec.Audiences = []string{c.Audience}
 		}
-		answer, err := accounts.CreateToken(
+		response, err := accounts.CreateToken(
 			ctx,
 			pod.Spec.ServiceAccountName,
 			&authenticationv1.TokenRequest{Spec: token.Spec},
 			metav1.CreateOptions{},
 		)
 		if err != nil {
-			return nil, fmt.Errorf("asking for a token of service account %s: %w", pod.Spec.ServiceAccountName, err)
+			return nil, fmt.Errorf("requesting a token of service account %s: %w", pod.Spec.ServiceAccountName, err)
 		}
-		tokens[token.Key] = answer.Status.Token
-		// All are in one Secret and are replaced together.
-		at := translate.Renewal(issued, answer.Status.ExpirationTimestamp.Time, rand.Float64())
+		tokens[token.Key] = response.Status.Token
+		// All tokens are in one Secret and are replaced together.
+		at := translate.Renewal(issued, response.Status.ExpirationTimestamp.Time, rand.Float64())
 		if renewAfter.IsZero() || at.Before(renewAfter) {
 			renewAfter = at
 		}
@@ -204,7 +203,7 @@ func (c *Controller) issue(
 	return translate.TokenSecret(pod, shadow, tokens, renewAfter, c.To), nil
 }
 
-// deliver stores the Secret on the provider. Another object of its name is left alone.
+// deliver creates the Secret on the provider or updates the existing one. It fails if another object has its name.
 func (c *Controller) deliver(ctx context.Context, existing *translate.RemoteTokens, secret *corev1.Secret) error {
 	secrets := c.Remote.Core.CoreV1().Secrets(secret.Namespace)
 	var err error
@@ -220,8 +219,8 @@ func (c *Controller) deliver(ctx context.Context, existing *translate.RemoteToke
 	return nil
 }
 
-// reportTokenError records an event about an error that keeps tokens from a pod, and returns the
-// error for the retry.
+// reportTokenError records an event about an error of issuing or delivering tokens, and returns the error, so that the
+// pod is retried.
 func (c *Controller) reportTokenError(pod *corev1.Pod, err error) error {
 	if c.Clock.Since(pod.CreationTimestamp.Time) < tokenGrace {
 		return err

@@ -35,8 +35,8 @@ import (
 	"liqo.io/federation/test/fakes"
 )
 
-// keeper is a virtual kubelet with one pod that mounts a token, and its shadow
-// pod. The cache of its Secrets is filled by hand.
+// keeper is a pod controller with one pod that mounts a token, and its shadow
+// pod. Tests fill the cache of Secrets.
 type keeper struct {
 	*Controller
 	pod      *corev1.Pod
@@ -45,10 +45,10 @@ type keeper struct {
 	clock    *clocktesting.FakeClock
 	provider *kubefake.Clientset
 	events   *record.FakeRecorder
-	// asked are the tokens that were asked for, and refusal is the answer then.
-	asked   []authenticationv1.TokenRequestSpec
-	refusal error
-	allowed bool
+	// requested are the requested tokens, and refusal is the error of the request.
+	requested []authenticationv1.TokenRequestSpec
+	refusal   error
+	allowed   bool
 }
 
 func newKeeper(t *testing.T) *keeper {
@@ -61,13 +61,17 @@ func newKeeper(t *testing.T) *keeper {
 	}
 	now := time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC)
 	pod := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "demo", Name: "web", UID: "pod", CreationTimestamp: metav1.NewTime(now)},
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: "demo", Name: "web", UID: "pod", CreationTimestamp: metav1.NewTime(now),
+		},
 		Spec: corev1.PodSpec{
 			ServiceAccountName: "robot",
 			Volumes: []corev1.Volume{{Name: "api", VolumeSource: corev1.VolumeSource{
 				Projected: &corev1.ProjectedVolumeSource{Sources: []corev1.VolumeProjection{
 					{
-						ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Path: "token", ExpirationSeconds: ptr.To[int64](1000)},
+						ServiceAccountToken: &corev1.ServiceAccountTokenProjection{
+							Path: "token", ExpirationSeconds: ptr.To[int64](1000),
+						},
 					},
 				}},
 			}}},
@@ -97,12 +101,12 @@ func newKeeper(t *testing.T) *keeper {
 		"serviceaccounts/token",
 		func(action clienttesting.Action) (bool, runtime.Object, error) {
 			request := action.(clienttesting.CreateAction).GetObject().(*authenticationv1.TokenRequest).DeepCopy()
-			k.asked = append(k.asked, request.Spec)
+			k.requested = append(k.requested, request.Spec)
 			if k.refusal != nil {
 				return true, nil, k.refusal
 			}
 			request.Status = authenticationv1.TokenRequestStatus{
-				Token: fmt.Sprintf("token %d", len(k.asked)),
+				Token: fmt.Sprintf("token %d", len(k.requested)),
 				ExpirationTimestamp: metav1.NewTime(
 					k.clock.Now().Add(time.Duration(*request.Spec.ExpirationSeconds) * time.Second),
 				),
@@ -119,18 +123,18 @@ func newKeeper(t *testing.T) *keeper {
 	return k
 }
 
-// keep makes a pass, and tells how many tokens were asked for.
+// keep reconciles once, and returns the number of requested tokens.
 func (k *keeper) keep(t *testing.T) int {
 	t.Helper()
-	before := len(k.asked)
+	before := len(k.requested)
 	err := k.refreshTokens(t.Context(), cache.MetaObjectToName(k.pod), k.pod, k.shadow, k.twin)
 	if !errors.Is(err, k.refusal) {
 		t.Fatal(err)
 	}
-	return len(k.asked) - before
+	return len(k.requested) - before
 }
 
-// see brings the cache up to date, and returns the Secret.
+// see updates the cache, and returns the Secret.
 func (k *keeper) see(t *testing.T) *corev1.Secret {
 	t.Helper()
 	secret, err := k.provider.CoreV1().Secrets("demo-rome").Get(context.Background(), "tokens-pod", metav1.GetOptions{})
@@ -173,17 +177,19 @@ func TestPodsAreEnqueuedWhenAPIAccessIsAllowed(t *testing.T) {
 func TestTokensAreDeliveredAndRenewedInTime(t *testing.T) {
 	k := newKeeper(t)
 	if n := k.keep(t); n != 1 {
-		t.Fatalf("%d tokens were asked for", n)
+		t.Fatalf("%d tokens were requested", n)
 	}
 	want := authenticationv1.TokenRequestSpec{
 		ExpirationSeconds: ptr.To[int64](1000),
-		BoundObjectRef:    &authenticationv1.BoundObjectReference{Kind: "Pod", APIVersion: "v1", Name: "web", UID: "pod"},
+		BoundObjectRef: &authenticationv1.BoundObjectReference{
+			Kind: "Pod", APIVersion: "v1", Name: "web", UID: "pod",
+		},
 	}
-	if diff := cmp.Diff(want, k.asked[0]); diff != "" {
-		t.Errorf("what was asked for (-want +got):\n%s", diff)
+	if diff := cmp.Diff(want, k.requested[0]); diff != "" {
+		t.Errorf("requests (-want +got):\n%s", diff)
 	}
 	if n := k.keep(t); n != 0 {
-		t.Error("another token was asked for before the cache had the first")
+		t.Error("another token was requested for before the cache had the first")
 	}
 	k.Audience = "https://kubernetes.default.svc"
 	secret := k.see(t)
@@ -201,8 +207,8 @@ func TestTokensAreDeliveredAndRenewedInTime(t *testing.T) {
 	if secret = k.see(t); string(secret.Data["token-0-0"]) != "token 2" {
 		t.Errorf("the Secret has %q", secret.Data)
 	}
-	if diff := cmp.Diff([]string{k.Audience}, k.asked[1].Audiences); diff != "" {
-		t.Errorf("it is for (-want +got):\n%s", diff)
+	if diff := cmp.Diff([]string{k.Audience}, k.requested[1].Audiences); diff != "" {
+		t.Errorf("Secret (-want +got):\n%s", diff)
 	}
 	var requests []string
 	for _, action := range k.provider.Actions() {
@@ -213,7 +219,7 @@ func TestTokensAreDeliveredAndRenewedInTime(t *testing.T) {
 	if diff := cmp.Diff([]string{"create secrets", "update secrets"}, requests); diff != "" {
 		t.Errorf("requests to the provider (-want +got):\n%s", diff)
 	}
-	// The next virtual kubelet knows what the Secret says.
+	// A restarted virtual kubelet uses the time in the Secret.
 	k.states.drop(cache.MetaObjectToName(k.pod))
 	if n := k.keep(t); n != 0 {
 		t.Error("a restart renewed it")
@@ -244,7 +250,7 @@ func TestDeletedTokensAreRestoredAtABoundedRate(t *testing.T) {
 		t.Error("they did not come back")
 	}
 	k.see(t)
-	// The provider takes its shadow pod away, again and again.
+	// The provider deletes the shadow pod repeatedly.
 	for _, uid := range []types.UID{"second", "third", "next"} {
 		k.shadow.UID = uid
 		if n := k.keep(t); n != 0 {
@@ -253,12 +259,12 @@ func TestDeletedTokensAreRestoredAtABoundedRate(t *testing.T) {
 	}
 	k.clock.Step(tokenPause)
 	if n := k.keep(t); n != 1 || translate.TokenOwner(k.see(t)).UID != "next" {
-		t.Errorf("%d tokens were asked for, and the Secret belongs to %v", n, translate.TokenOwner(k.see(t)))
+		t.Errorf("%d tokens were requested, and the Secret belongs to %v", n, translate.TokenOwner(k.see(t)))
 	}
-	// Another pod of that name has tokens of its own.
+	// Another pod of the name gets its own tokens.
 	k.pod.UID, k.shadow.UID = "another", "last"
 	if n := k.keep(t); n != 1 {
-		t.Errorf("%d tokens were asked for another pod", n)
+		t.Errorf("%d tokens were requested another pod", n)
 	}
 }
 
@@ -283,8 +289,8 @@ func TestRefusedDeliveriesCauseFewTokens(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if len(k.asked) != 1 {
-		t.Errorf("%d tokens were asked for at once", len(k.asked))
+	if len(k.requested) != 1 {
+		t.Errorf("%d tokens were requested at once", len(k.requested))
 	}
 	k.clock.Step(deliveryPause)
 	if err := k.refreshTokens(
@@ -294,18 +300,18 @@ func TestRefusedDeliveriesCauseFewTokens(t *testing.T) {
 		k.shadow,
 		k.twin,
 	); !apierrors.IsForbidden(err) ||
-		len(k.asked) != 2 {
-		t.Errorf("it was not tried again: %d tokens, %v", len(k.asked), err)
+		len(k.requested) != 2 {
+		t.Errorf("no retry: %d tokens, %v", len(k.requested), err)
 	}
 }
 
-func TestSecretOfAnotherOwnerIsLeftAlone(t *testing.T) {
+func TestSecretOfAnotherOwnerIsNotChanged(t *testing.T) {
 	k := newKeeper(t)
-	theirs := &corev1.Secret{
+	remoteAddress := &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "demo-rome", Name: "tokens-pod"},
 		Data:       map[string][]byte{"a": {1}},
 	}
-	if err := k.provider.Tracker().Add(theirs); err != nil {
+	if err := k.provider.Tracker().Add(remoteAddress); err != nil {
 		t.Fatal(err)
 	}
 	k.clock.Step(tokenGrace)
@@ -321,8 +327,8 @@ func TestSecretOfAnotherOwnerIsLeftAlone(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	now, err := k.provider.CoreV1().Secrets("demo-rome").Get(t.Context(), "tokens-pod", metav1.GetOptions{})
-	if err != nil || cmp.Diff(theirs.Data, now.Data) != "" {
-		t.Errorf("it has %v now, %v", now.Data, err)
+	if err != nil || cmp.Diff(remoteAddress.Data, now.Data) != "" {
+		t.Errorf("data %v, %v", now.Data, err)
 	}
 	if event := <-k.events.Events; !strings.Contains(event, ReasonTokenRefused) || strings.Contains(event, "token 1") {
 		t.Errorf("event %q", event)
@@ -365,12 +371,12 @@ func TestTerminatingPodKeepsItsTokens(t *testing.T) {
 	if err := k.create(t.Context(), key, k.pod, watched); err != nil {
 		t.Fatal(err)
 	}
-	if of := <-seen; of != key || len(k.asked) != 1 {
-		t.Fatalf("%d tokens were asked for, the Secret is that of %s", len(k.asked), of)
+	if of := <-seen; of != key || len(k.requested) != 1 {
+		t.Fatalf("%d tokens were requested, the Secret is that of %s", len(k.requested), of)
 	}
 	for _, pass := range []struct {
-		after time.Duration
-		asked int
+		after     time.Duration
+		requested int
 	}{{0, 1}, {700 * time.Second, 1}, {100 * time.Second, 2}} {
 		k.clock.Step(pass.after)
 		if err := k.remove(
@@ -381,27 +387,34 @@ func TestTerminatingPodKeepsItsTokens(t *testing.T) {
 		); err != nil {
 			t.Fatal(err)
 		}
-		if len(k.asked) != pass.asked {
-			t.Errorf("%s later %d tokens were asked for, want %d", pass.after, len(k.asked), pass.asked)
+		if len(k.requested) != pass.requested {
+			t.Errorf("%s later %d tokens were requested, want %d", pass.after, len(k.requested), pass.requested)
 		}
 	}
 }
 
 func TestUnusedTokensAreNotDelivered(t *testing.T) {
 	for name, change := range map[string]func(*keeper){
-		"the node is not to":           func(k *keeper) { k.allowed = false },
-		"the pod is not to":            func(k *keeper) { k.pod.Annotations = map[string]string{v1alpha1.AnnotationAPIAccess: "Disabled"} },
-		"the API server is not known":  func(k *keeper) { k.To.ConsumerAPI = translate.ConsumerAPI{} },
-		"nothing is watched":           func(k *keeper) { k.twin.Tokens = nil },
+		"the node is not to": func(k *keeper) { k.allowed = false },
+		"the pod is not to": func(k *keeper) {
+			k.pod.Annotations = map[string]string{v1alpha1.AnnotationAPIAccess: "Disabled"}
+		},
+		"no address of the API server": func(k *keeper) { k.To.ConsumerAPI = translate.ConsumerAPI{} },
+		"no watch of Secrets":          func(k *keeper) { k.twin.Tokens = nil },
 		"the pod mounts none":          func(k *keeper) { k.pod.Spec.Volumes = nil },
-		"its shadow pod expects none":  func(k *keeper) { delete(k.shadow.Annotations, v1alpha1.AnnotationTokenSecret) },
-		"the provider says it is told": func(k *keeper) { k.allowed = false; k.shadow.Annotations[v1alpha1.AnnotationTokenSecret] = "x" },
+		"its shadow pod expects none": func(k *keeper) {
+			delete(k.shadow.Annotations, v1alpha1.AnnotationTokenSecret)
+		},
+		"annotation set by the provider": func(k *keeper) {
+			k.allowed = false
+			k.shadow.Annotations[v1alpha1.AnnotationTokenSecret] = "x"
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			k := newKeeper(t)
 			change(k)
 			if n := k.keep(t); n != 0 {
-				t.Errorf("%d tokens were asked for", n)
+				t.Errorf("%d tokens were requested", n)
 			}
 		})
 	}
@@ -411,12 +424,12 @@ func TestRefusedTokensAreReported(t *testing.T) {
 	k := newKeeper(t)
 	k.refusal = apierrors.NewForbidden(corev1.Resource("serviceaccounts"), "robot", errors.New("not on this node"))
 	if n := k.keep(t); n != 1 || len(k.events.Events) != 0 {
-		t.Errorf("%d tokens were asked for, and %d events tell of it at once", n, len(k.events.Events))
+		t.Errorf("%d tokens were requested, and %d events", n, len(k.events.Events))
 	}
 	refusal := k.refusal
 	k.refusal = nil
 	if n := k.keep(t); n != 0 {
-		t.Error("the same account was asked for again at once")
+		t.Error("the same account was requested for again at once")
 	}
 	k.refusal = refusal
 	k.clock.Step(tokenGrace)

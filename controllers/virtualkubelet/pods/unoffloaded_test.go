@@ -18,8 +18,8 @@ import (
 	"liqo.io/federation/controllers/virtualkubelet/remotens"
 )
 
-// A pod that failed at once would stay beside the one that its owner makes, which
-// an evicted one does not.
+// A pod that fails at once remains in addition to its replacement; an evicted one
+// does not.
 func TestPodOfAnUnoffloadedNamespaceHasTimeToBeEvicted(t *testing.T) {
 	s := newSender(t, func(string) error { return nil })
 	clock := clocktesting.NewFakePassiveClock(time.Now())
@@ -36,7 +36,7 @@ func TestPodOfAnUnoffloadedNamespaceHasTimeToBeEvicted(t *testing.T) {
 	)
 	s.Lister = corev1listers.NewPodLister(known)
 	s.Reachable = func() bool { return true }
-	// look is what the pod says after another look, so much later.
+	// look returns the status of the pod after a reconcile, some time later.
 	look := func(after time.Duration, e remotens.State) corev1.PodStatus {
 		t.Helper()
 		clock.SetTime(clock.Now().Add(after))
@@ -61,23 +61,23 @@ func TestPodOfAnUnoffloadedNamespaceHasTimeToBeEvicted(t *testing.T) {
 
 	gone, awaited := remotens.State{Message: "not offloaded"}, remotens.State{Offloaded: true, Message: "not made yet"}
 	for _, after := range []time.Duration{0, evictionGrace - time.Second} {
-		if told := look(
+		if reported := look(
 			after,
 			gone,
-		); told.Phase != corev1.PodRunning || told.Reason != v1alpha1.ReasonOffloadingAborted ||
-			ready(told) {
-			t.Errorf("%s later it is %+v", after, told)
+		); reported.Phase != corev1.PodRunning || reported.Reason != v1alpha1.ReasonOffloadingAborted ||
+			ready(reported) {
+			t.Errorf("after %s: %+v", after, reported)
 		}
 	}
 	look(0, awaited)
-	if told := look(time.Second, gone); told.Phase != corev1.PodRunning {
-		t.Errorf("once it was wanted in between, it is %+v", told)
+	if reported := look(time.Second, gone); reported.Phase != corev1.PodRunning {
+		t.Errorf("after it was offloaded in between: %+v", reported)
 	}
-	if told := look(
+	if reported := look(
 		evictionGrace,
 		gone,
-	); told.Phase != corev1.PodFailed ||
-		told.Reason != v1alpha1.ReasonOffloadingAborted {
-		t.Errorf("when nobody calls it home, it is %+v", told)
+	); reported.Phase != corev1.PodFailed ||
+		reported.Reason != v1alpha1.ReasonOffloadingAborted {
+		t.Errorf("without an eviction: %+v", reported)
 	}
 }

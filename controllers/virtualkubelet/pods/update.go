@@ -26,21 +26,21 @@ type refusedParts struct {
 	resize     error
 }
 
-// update sends the changes of a running pod to the provider. Ephemeral containers that it refuses
-// for good are returned, those that it forbids are retried, as is a refused size. Neither keeps
-// the other changes from being sent, and a pod never loses containers again.
+// update sends the changes of a running pod to the provider. It returns the refused parts: ephemeral containers that
+// are invalid, and a resize. It fails, and is retried, for a refused resize and for ephemeral containers that are
+// forbidden. The other changes are sent regardless of refused parts.
 func (c *Controller) update(ctx context.Context, pod *corev1.Pod, seen *v1alpha1.ShadowPod) (refusedParts, error) {
 	key := cache.MetaObjectToName(pod)
-	wanted := translate.ShadowPod(pod, seen.Namespace, c.destination(), c.Patch())
-	if !translate.UpdateShadowPod(seen.DeepCopy(), wanted) {
+	desired := translate.ShadowPod(pod, seen.Namespace, c.destination(), c.Patch())
+	if !translate.UpdateShadowPod(seen.DeepCopy(), desired) {
 		c.states.unblock(key, overQuota)
 		return refusedParts{}, nil
 	}
-	added, err := c.sendUpdate(ctx, seen, wanted)
-	if err != nil && remote.Refused(err) && translate.Resizes(seen, wanted) {
+	added, err := c.sendUpdate(ctx, seen, desired)
+	if err != nil && remote.Refused(err) && translate.Resizes(seen, desired) {
 		tooMuch := err
-		translate.KeepResources(wanted)
-		if added, err = c.sendUpdate(ctx, seen, wanted); err == nil {
+		translate.KeepResources(desired)
+		if added, err = c.sendUpdate(ctx, seen, desired); err == nil {
 			if apierrors.HasStatusCause(tooMuch, v1alpha1.CauseGrantExceeded) {
 				c.states.block(key, overQuota)
 			}
@@ -59,21 +59,20 @@ func (c *Controller) update(ctx context.Context, pod *corev1.Pod, seen *v1alpha1
 		case !apierrors.IsForbidden(err):
 			return refusedParts{containers: added, message: message}, nil
 		default:
-			// It may be allowed soon, for example when a role is bound again; or never, by a
-			// webhook of the provider.
-			wanted.Spec.Pod.EphemeralContainers = nil
-			_, others := c.sendUpdate(ctx, seen, wanted)
+			// It may be allowed later, for example by a RoleBinding.
+			desired.Spec.Pod.EphemeralContainers = nil
+			_, others := c.sendUpdate(ctx, seen, desired)
 			err = errors.Join(err, others)
 		}
 	}
 	return refusedParts{}, fmt.Errorf("updating the shadow pod on %s: %w", c.Provider, err)
 }
 
-// sendUpdate changes a shadow pod into the wanted one, if it is still the one that was observed.
-// It returns the ephemeral containers that are new to it.
+// sendUpdate updates a shadow pod to the desired one, unless it was replaced since it was observed. It returns the
+// ephemeral containers that were added.
 func (c *Controller) sendUpdate(
 	ctx context.Context,
-	seen, wanted *v1alpha1.ShadowPod,
+	seen, desired *v1alpha1.ShadowPod,
 ) (added []corev1.EphemeralContainer, err error) {
 	client := c.Remote.Federation.FederationV1alpha1().ShadowPods(seen.Namespace)
 	live, err := client.Get(ctx, seen.Name, metav1.GetOptions{})
@@ -83,15 +82,15 @@ func (c *Controller) sendUpdate(
 	if err != nil {
 		return nil, err
 	}
-	added = translate.MissingEphemeralContainers(live, wanted)
-	if live.UID == seen.UID && translate.UpdateShadowPod(live, wanted) {
+	added = translate.MissingEphemeralContainers(live, desired)
+	if live.UID == seen.UID && translate.UpdateShadowPod(live, desired) {
 		_, err = client.Update(ctx, live, metav1.UpdateOptions{})
 	}
 	return added, err
 }
 
-// deferResize sets in the status of a pod that the provider does not resize it, with the reason.
-// Only a lack of quota may pass.
+// deferResize sets in the status of a pod the reason for which the provider does not resize it: Deferred for a lack of
+// quota, otherwise Infeasible.
 func (c *Controller) deferResize(pod *corev1.Pod, status *corev1.PodStatus, err error) {
 	event, why, message := v1alpha1.ReasonProviderRefused, corev1.PodReasonInfeasible, fmt.Sprintf(
 		"%s refuses to resize the pod: %v",

@@ -10,16 +10,15 @@ import (
 )
 
 const (
-	// triedAtOnce is how many waiting pods are tried when the provider may have room. Each that fits
-	// has as many others tried, so that room is used up however many wait, and one small pod that ends
-	// does not cause thousands of requests.
+	// triedAtOnce is the number of blocked pods that are retried when quota is released. Each accepted pod causes
+	// as many further retries, so that released quota is used, and a small release does not cause thousands of
+	// requests.
 	triedAtOnce = 4
-	// tryPause is the least time between two such tries: where none of the waiting pods fits, pods that
-	// come and go cost few requests.
+	// tryPause is the minimum time between two such retries. It bounds the requests while no blocked pod fits.
 	tryPause = 100 * time.Millisecond
 )
 
-// roomFreed tries some of the pods that wait for it again. The others, and those of other virtual nodes,
+// roomFreed enqueues some of the pods that are blocked for the reason. The others, and those of other virtual nodes,
 // are retried with backoff.
 func (c *Controller) roomFreed(reason blockReason) {
 	if after, ok := c.states.nextTry(reason, c.Clock.Now()); ok {
@@ -33,7 +32,7 @@ func (c *Controller) tryBlocked(reason blockReason, after time.Duration) {
 	}
 }
 
-// accepted tries others after a waiting pod was accepted: there may be room for them too.
+// accepted unblocks a pod that the provider accepted, and enqueues other blocked pods: they may be accepted too.
 func (c *Controller) accepted(key cache.ObjectName) {
 	for reason := range blockReasons {
 		if c.states.unblock(key, reason) {

@@ -10,10 +10,8 @@ import (
 	"liqo.io/federation/controllers/virtualkubelet/translate"
 )
 
-// warn records a warning of the provider about a remote pod or a shadow pod on the local pod, for
-// example that an update is refused. The recorder aggregates repetitions and accepts 25 warnings
-// per pod at once and one every five minutes after that; Warnings bounds those of all pods
-// together.
+// warn records a warning of the provider about a remote pod or a shadow pod on the local pod. The recorder limits the
+// warnings per pod (25, then one per five minutes), Warnings those of all pods.
 func (c *Controller) warn(key cache.ObjectName, event *corev1.Event) {
 	pod, err := c.Lister.Pods(key.Namespace).Get(key.Name)
 	if err != nil || !translate.AboutPod(event) || !c.about(key, pod, event) {

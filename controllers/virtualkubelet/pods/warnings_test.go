@@ -19,7 +19,7 @@ import (
 	"liqo.io/federation/controllers/virtualkubelet/translate"
 )
 
-// warnedOf is an event about a pod of the provider.
+// warnedOf returns a warning about a remote pod.
 func warnedOf(name string, uid types.UID, message string) *corev1.Event {
 	return &corev1.Event{
 		ObjectMeta:     metav1.ObjectMeta{Namespace: "web-rome", Name: message},
@@ -49,14 +49,14 @@ func TestWarningsAreRecordedForThePodTheyAreAbout(t *testing.T) {
 		name   string
 		remote *translate.RemotePod
 		// shadow is the origin of the shadow pod; empty if there is none.
-		shadow types.UID
-		event  *corev1.Event
-		told   bool
+		shadow   types.UID
+		event    *corev1.Event
+		reported bool
 	}{
-		{"its copy", seen("copy", "local"), "local", warnedOf("web", "copy", "x"), true},
-		{"its copy, which was not seen yet", nil, "local", warnedOf("web", "copy", "x"), true},
-		{"an earlier copy", seen("copy", "local"), "local", warnedOf("web", "earlier", "x"), false},
-		{"the copy of an earlier pod", seen("copy", "earlier"), "earlier", warnedOf("web", "copy", "x"), false},
+		{"its remote pod", seen("copy", "local"), "local", warnedOf("web", "copy", "x"), true},
+		{"its remote pod, not observed yet", nil, "local", warnedOf("web", "copy", "x"), true},
+		{"an earlier remote pod", seen("copy", "local"), "local", warnedOf("web", "earlier", "x"), false},
+		{"the remote pod of an earlier pod", seen("copy", "earlier"), "earlier", warnedOf("web", "copy", "x"), false},
 		{"a pod without an owner", nil, "", warnedOf("web", "copy", "x"), false},
 		{"its shadow pod", seen("copy", "local"), "local", ofShadow("shadow"), true},
 		{"an earlier shadow pod", seen("copy", "local"), "local", ofShadow("earlier"), false},
@@ -68,7 +68,9 @@ func TestWarningsAreRecordedForThePodTheyAreAbout(t *testing.T) {
 			events := record.NewFakeRecorder(2)
 			local := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "web", Name: "web", UID: "local"}}
 			pods := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{})
-			watched := &remotens.Namespace{Local: "web", Remote: "web-rome", Pods: emptyInformer(), Shadows: emptyInformer()}
+			watched := &remotens.Namespace{
+				Local: "web", Remote: "web-rome", Pods: emptyInformer(), Shadows: emptyInformer(),
+			}
 			add := func(store cache.Store, obj any) {
 				if err := store.Add(obj); err != nil {
 					t.Fatal(err)
@@ -95,8 +97,8 @@ func TestWarningsAreRecordedForThePodTheyAreAbout(t *testing.T) {
 			}}
 			c.warn(watched.Key(test.event.InvolvedObject.Name), test.event)
 			c.warn(watched.Key(test.event.InvolvedObject.Name), test.event)
-			if told := len(events.Events); told > 1 || (told > 0) != test.told {
-				t.Errorf("told %d times, with leave for one", told)
+			if reported := len(events.Events); reported > 1 || (reported > 0) != test.reported {
+				t.Errorf("%d events, want one", reported)
 			}
 		})
 	}
