@@ -27,9 +27,9 @@ const (
 
 	intro = `# API reference: federation.liqo.io/v1alpha1
 
-This page is generated from the API types; "make generate" writes it. "kubectl explain" says the same in a terminal.
-Every object has apiVersion, kind and the standard metadata beside what is listed here. A field with a star has to be
-there.
+With this page you can look up every kind and field of the API. It is generated from the API types by "make generate";
+"kubectl explain" prints the same. Every object has apiVersion, kind and the standard metadata in addition to what is
+listed here. A field with a star is required.
 `
 )
 

@@ -1,0 +1,88 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package source
+
+import (
+	"fmt"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+var (
+	linkedPage = regexp.MustCompile(`\]\(([^)#]+\.md)\)`)
+	section    = regexp.MustCompile(`(?m)^## (.+)$`)
+	// opening is how a page states what its reader can do afterwards.
+	opening = regexp.MustCompile(`^# .+\n\n(After|With) this (page|tutorial) (you|an administrator) `)
+)
+
+// docs/README.md links each page once, in the four kinds of documentation.
+func TestIndexLinksEveryPageOnce(t *testing.T) {
+	index := read(t, "docs/README.md")
+	var kinds []string
+	for _, match := range section.FindAllStringSubmatch(index, -1) {
+		kinds = append(kinds, match[1])
+	}
+	if diff := cmp.Diff([]string{"Tutorials", "How-to guides", "Reference", "Explanation"}, kinds); diff != "" {
+		t.Errorf("sections of docs/README.md (-want +got):\n%s", diff)
+	}
+	var linked []string
+	for _, match := range linkedPage.FindAllStringSubmatch(index, -1) {
+		linked = append(linked, match[1])
+	}
+	slices.Sort(linked)
+	want := []string{"adr/README.md"}
+	for _, page := range pagesIn(t, "docs") {
+		if page != "README.md" {
+			want = append(want, page)
+		}
+	}
+	slices.Sort(want)
+	if diff := cmp.Diff(want, linked); diff != "" {
+		t.Errorf("pages that docs/README.md links (-want +got):\n%s", diff)
+	}
+}
+
+// A page opens with what its reader can do afterwards; a program that writes a page has that sentence.
+func TestPagesOpenWithTheirPurpose(t *testing.T) {
+	for _, page := range pagesIn(t, "docs") {
+		text := read(t, filepath.Join("docs", page))
+		if !opening.MatchString(text) && !strings.Contains(text, "This page is written by") {
+			t.Errorf("docs/%s does not open with \"After this page you …\"", page)
+		}
+	}
+}
+
+// docs/adr/README.md lists each decision once, by its number and title.
+func TestDecisionsAreListed(t *testing.T) {
+	list := read(t, "docs/adr/README.md")
+	for _, page := range pagesIn(t, "docs/adr") {
+		if page == "README.md" {
+			continue
+		}
+		title, _, _ := strings.Cut(strings.TrimPrefix(read(t, filepath.Join("docs/adr", page)), "# "), "\n")
+		number, name, _ := strings.Cut(title, ". ")
+		if row := fmt.Sprintf("\n| %s | [%s](%s) |", number, name, page); strings.Count(list, row) != 1 {
+			t.Errorf("docs/adr/README.md does not have the row %q once", row)
+		}
+	}
+}
+
+// pagesIn returns the names of the pages in a folder.
+func pagesIn(t *testing.T, folder string) []string {
+	t.Helper()
+	paths, err := filepath.Glob(filepath.Join("../..", folder, "*.md"))
+	if err != nil || len(paths) < 2 {
+		t.Fatalf("%d pages in %s, %v", len(paths), folder, err)
+	}
+	var names []string
+	for _, path := range paths {
+		names = append(names, filepath.Base(path))
+	}
+	return names
+}
