@@ -65,10 +65,14 @@ generate: packages helm ## Everything that is generated, from the API types and 
 	@hack/update-codegen.sh
 	@hack/update-kustomize.sh
 
+.PHONY: docs
+docs: ## README.md and docs/ as a site with search, into _output/docs; installs Node.js if it is missing.
+	@hack/docs.sh
+
 ##@ Testing
 
 .PHONY: verify
-verify: packages helm ## Generated code, import rules, format, vet, lint, chart, licence headers, modules.
+verify: packages helm ## Generated code, import rules, format, vet, lint, chart, links, licence headers, modules.
 	@hack/verify.sh
 
 .PHONY: test-unit

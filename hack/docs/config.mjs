@@ -1,0 +1,102 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// The site that make docs renders. VitePress reads plain Markdown: it takes titles from headings and follows relative
+// links between pages. Its default theme has navigation, and a search that works without a server. Hugo would need a
+// theme with its own licence and version, front matter in each page, and hooks for links.
+
+import fs from 'node:fs'
+import path from 'node:path'
+import { defineConfig } from 'vitepress'
+
+// tree is the checkout, pages the copies of its pages.
+const tree = process.env.TREE
+const pages = process.env.PAGES
+
+// linkedFiles are the files of the checkout that pages link and that are no pages; the site has copies of them.
+const linkedFiles = new Set()
+
+export default defineConfig({
+  title: 'Liqo Federation',
+  description: 'Kubernetes clusters that run pods on each other',
+  srcDir: pages,
+  outDir: process.env.OUT,
+  markdown: { html: false, anchor: { slugify }, config: plainMarkdown },
+  // The index of the search is one file.
+  vite: { build: { chunkSizeWarningLimit: 2048 } },
+  themeConfig: {
+    search: { provider: 'local' },
+    outline: [2, 3],
+    nav: [
+      { text: 'Documentation', link: '/docs/index' },
+      {
+        text: 'Project',
+        items: ['CHANGELOG.md', 'CONTRIBUTING.md', 'SECURITY.md']
+          .filter((file) => fs.existsSync(path.join(pages, file)))
+          .map((file) => item('', file)),
+      },
+    ],
+    sidebar: sidebar(),
+  },
+  buildEnd({ outDir }) {
+    for (const file of linkedFiles) {
+      fs.cpSync(path.join(tree, file), path.join(outDir, file))
+    }
+  },
+})
+
+// sidebar has the sections of docs/README.md with the pages that each of them links, and the decisions.
+function sidebar() {
+  const groups = []
+  for (const line of fs.readFileSync(path.join(pages, 'docs/index.md'), 'utf8').split('\n')) {
+    const section = line.match(/^## (.+)$/)
+    if (section) {
+      groups.push({ text: section[1], collapsed: false, items: [] })
+    }
+    for (const [, file] of line.matchAll(/\]\(([\w/-]+\.md)\)/g)) {
+      groups.at(-1)?.items.push(item('docs', file.replace(/README\.md$/, 'index.md')))
+    }
+  }
+  return groups.filter((group) => group.items.length > 0)
+}
+
+// item is a link to a page, with its title.
+function item(folder, file) {
+  const name = path.posix.join(folder, file)
+  const title = fs.readFileSync(path.join(pages, name), 'utf8').match(/^# (.+)$/m)
+  return { text: title[1].replaceAll('`', ''), link: '/' + name.replace(/\.md$/, '') }
+}
+
+// plainMarkdown has pages rendered as code hosts do: angle brackets and braces are text, and not parts of a template.
+function plainMarkdown(md) {
+  md.core.ruler.push('tree', linkTheSite)
+  for (const kind of ['text', 'code_inline']) {
+    const render = md.renderer.rules[kind]
+    md.renderer.rules[kind] = (...args) => render(...args).replaceAll('{{', '&#123;&#123;')
+  }
+}
+
+// linkTheSite leads links to a README.md to the index of its folder, and links to a file that is no page to its copy.
+function linkTheSite(state) {
+  for (const token of state.tokens.flatMap((block) => block.children ?? [])) {
+    const href = token.type === 'link_open' ? token.attrGet('href') : null
+    if (href === null || /^([a-z]+:|#|\/)/.test(href)) {
+      continue
+    }
+    const [file] = href.split('#')
+    if (file.endsWith('.md')) {
+      token.attrSet('href', href.replace(/(^|\/)README\.md(?=#|$)/, '$1index.md'))
+      continue
+    }
+    const linked = path.posix.join(path.posix.dirname(state.env.relativePath), file)
+    if (fs.statSync(path.join(tree, linked), { throwIfNoEntry: false })?.isFile()) {
+      linkedFiles.add(linked)
+    }
+    token.attrSet('target', '_blank')
+  }
+}
+
+// slugify returns the anchor that code hosts make of a heading, as hack/tools/checklinks does.
+function slugify(heading) {
+  return heading.toLowerCase().replace(/[^\p{L}\p{M}\p{N}_\- ]/gu, '').replaceAll(' ', '-')
+}
