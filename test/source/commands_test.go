@@ -1,0 +1,134 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package source
+
+import (
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+var (
+	codeBlock  = regexp.MustCompile("(?ms)^```([a-z]*)\n(.*?)^```$")
+	resourceOf = regexp.MustCompile(`kubectl(?: --context \S+)? (?:get|describe) ([a-z][a-z,]*)`)
+	program    = regexp.MustCompile(`\b(?:deployment|statefulset|daemonset)[/ ]((?:federation|liqo)-[a-z-]+)`)
+	// declaredNames are the names under which the API server serves a kind.
+	declaredNames = regexp.MustCompile(
+		`Resource: +"([a-z]+)", Singular: "([a-z]+)"(?:, ShortNames: \[\]string\{"([a-z]+)"\})?`)
+	chartName = regexp.MustCompile(`(?m)^  name: ((?:federation|liqo)-[a-z-]+)$`)
+	chartDict = regexp.MustCompile(`"component" "([a-z-]+)"`)
+	metric    = regexp.MustCompile("`((?:federation|liqo)_[a-z_]+)")
+)
+
+// kubernetesResources are the resources of Kubernetes that pages examine.
+var kubernetesResources = []string{
+	"apiservice", "deployment", "deployments", "endpointslices", "events", "lease", "leases", "namespace", "node", "nodes",
+	"persistentvolumeclaims", "persistentvolumes", "pod", "pods", "pv", "pvc", "service", "services", "svc",
+	// The category of all kinds of the API, and those of the Multi-Cluster Services API.
+	"liqo", "serviceexports", "serviceimports",
+}
+
+// The commands of pages are commands of bash.
+func TestCommandsOfPagesAreShell(t *testing.T) {
+	found := 0
+	for page, blocks := range commandsOfPages(t) {
+		for _, block := range blocks {
+			if block.language != "bash" {
+				continue
+			}
+			found++
+			check := exec.Command("bash", "-n")
+			check.Stdin = strings.NewReader(block.text)
+			if out, err := check.CombinedOutput(); err != nil {
+				t.Errorf("docs/%s: %v\n%s%s", page, err, out, block.text)
+			}
+		}
+	}
+	if found < 20 {
+		t.Errorf("only %d blocks of commands were found", found)
+	}
+}
+
+// The resources that commands of pages read are served, and the programs are in the chart.
+func TestCommandsOfPagesNameWhatExists(t *testing.T) {
+	resources, programs := slices.Clone(kubernetesResources), []string(nil)
+	for _, text := range filesBelow(t, "registry/federation", ".go") {
+		for _, names := range declaredNames.FindAllStringSubmatch(text, -1) {
+			resources = append(resources, names[1:]...)
+		}
+	}
+	for _, text := range filesBelow(t, "artifacts/chart/templates", ".yaml") {
+		for _, pattern := range []*regexp.Regexp{chartName, chartDict} {
+			for _, match := range pattern.FindAllStringSubmatch(text, -1) {
+				programs = append(programs, match[1])
+			}
+		}
+	}
+	found := 0
+	for page, blocks := range commandsOfPages(t) {
+		for _, block := range blocks {
+			for _, match := range resourceOf.FindAllStringSubmatch(block.text, -1) {
+				for resource := range strings.SplitSeq(match[1], ",") {
+					found++
+					if !slices.Contains(resources, resource) {
+						t.Errorf("docs/%s: no resource is called %q: %s", page, resource, match[0])
+					}
+				}
+			}
+		}
+		for _, match := range program.FindAllStringSubmatch(read(t, filepath.Join("docs", page)), -1) {
+			found++
+			if !slices.Contains(programs, match[1]) {
+				t.Errorf("docs/%s: the chart has no %s", page, match[0])
+			}
+		}
+	}
+	if found < 80 {
+		t.Errorf("only %d names were found", found)
+	}
+}
+
+// The metrics that the page on debugging names are those of the programs.
+func TestMetricsForDebuggingExist(t *testing.T) {
+	settings := read(t, "docs/settings.md")
+	for _, match := range metric.FindAllStringSubmatch(read(t, "docs/debugging.md"), -1) {
+		if !strings.Contains(settings, "`"+match[1]+"`") {
+			t.Errorf("docs/settings.md has no metric %s", match[1])
+		}
+	}
+}
+
+// block is a fenced block of a page.
+type block struct{ language, text string }
+
+// commandsOfPages returns the blocks of each page in docs/.
+func commandsOfPages(t *testing.T) map[string][]block {
+	t.Helper()
+	all := map[string][]block{}
+	for _, page := range pagesIn(t, "docs") {
+		for _, match := range codeBlock.FindAllStringSubmatch(read(t, filepath.Join("docs", page)), -1) {
+			all[page] = append(all[page], block{match[1], match[2]})
+		}
+	}
+	return all
+}
+
+// filesBelow returns the contents of the files in a folder and those below whose names have an ending.
+func filesBelow(t *testing.T, folder, ending string) []string {
+	t.Helper()
+	var texts []string
+	for _, pattern := range []string{"*", "*/*"} {
+		paths, err := filepath.Glob(filepath.Join("../..", folder, pattern+ending))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, path := range paths {
+			texts = append(texts, read(t, strings.TrimPrefix(path, "../../")))
+		}
+	}
+	return texts
+}
