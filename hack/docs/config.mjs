@@ -16,9 +16,16 @@ const pages = process.env.PAGES
 // linkedFiles are the files of the checkout that pages link and that are no pages; the site has copies of them.
 const linkedFiles = new Set()
 
+// style has room for code blocks of a hundred columns, whose lines join.
+const style = `
+  .VPDoc.has-aside .content-container { max-width: 860px !important; }
+  .vp-doc div[class*='language-'] code { font-size: 13px; line-height: 1.4; }
+`
+
 export default defineConfig({
   title: 'Liqo Federation',
   description: 'Kubernetes clusters that run pods on each other',
+  head: [['style', {}, style]],
   srcDir: pages,
   outDir: process.env.OUT,
   markdown: { html: false, anchor: { slugify }, config: plainMarkdown },
@@ -31,9 +38,11 @@ export default defineConfig({
       { text: 'Documentation', link: '/docs/index' },
       {
         text: 'Project',
-        items: ['CHANGELOG.md', 'CONTRIBUTING.md', 'SECURITY.md']
-          .filter((file) => fs.existsSync(path.join(pages, file)))
-          .map((file) => item('', file)),
+        items: [
+          { text: 'Changelog', link: '/CHANGELOG' },
+          { text: 'Contributing', link: '/CONTRIBUTING' },
+          { text: 'Reporting a vulnerability', link: '/SECURITY' },
+        ],
       },
     ],
     sidebar: sidebar(),
@@ -45,7 +54,7 @@ export default defineConfig({
   },
 })
 
-// sidebar has the sections of docs/README.md with the pages that each of them links, and the decisions.
+// sidebar has the sections of docs/README.md and the links of each.
 function sidebar() {
   const groups = []
   for (const line of fs.readFileSync(path.join(pages, 'docs/index.md'), 'utf8').split('\n')) {
@@ -53,18 +62,12 @@ function sidebar() {
     if (section) {
       groups.push({ text: section[1], collapsed: false, items: [] })
     }
-    for (const [, file] of line.matchAll(/\]\(([\w/-]+\.md)\)/g)) {
-      groups.at(-1)?.items.push(item('docs', file.replace(/README\.md$/, 'index.md')))
+    for (const [, text, page, anchor = ''] of line.matchAll(/\[([^\]]+)\]\(([^)#]+)\.md(#[^)]*)?\)/g)) {
+      const link = path.posix.join('/docs', page).replace(/README$/, 'index') + anchor
+      groups.at(-1)?.items.push({ text, link })
     }
   }
-  return groups.filter((group) => group.items.length > 0)
-}
-
-// item is a link to a page, with its title.
-function item(folder, file) {
-  const name = path.posix.join(folder, file)
-  const title = fs.readFileSync(path.join(pages, name), 'utf8').match(/^# (.+)$/m)
-  return { text: title[1].replaceAll('`', ''), link: '/' + name.replace(/\.md$/, '') }
+  return groups
 }
 
 // plainMarkdown has pages rendered as code hosts do: angle brackets and braces are text, and not parts of a template.
