@@ -62,8 +62,9 @@ func TestAnchorsAreThoseOfCodeHosts(t *testing.T) {
 
 func TestBrokenLinksOfTheSiteAreReported(t *testing.T) {
 	site := fstest.MapFS{
-		"index.html": {Data: []byte(`<a href="/docs/">1</a><a href="docs/a.html#there">2</a><a href="/docs/a.html#gone">3</a>` +
-			`<a href="/">4</a><script src="/assets/gone.js"></script><a href="https://example.com/">5</a>`)},
+		"index.html": {Data: []byte(`<a href="/docs/">1</a><a href="docs/a.html#there">2</a>` +
+			`<a href="/docs/a.html#gone">3</a><a href="/">4</a>` +
+			`<script src="/assets/gone.js"></script><a href="https://example.com/">5</a>`)},
 		"docs/index.html": {Data: []byte(`<a href="../index.html">1</a><a href="b.html">2</a><a href="#x">3</a><p id="x">`)},
 		"docs/a.html":     {Data: []byte(`<h1 id="there">a</h1><a href="../file.yaml">1</a>`)},
 		"file.yaml":       {Data: []byte("{}")},

@@ -17,7 +17,7 @@ import (
 )
 
 func main() {
-	site := flag.String("site", "", "directory with HTML files to check, for example _output/docs; empty checks the Markdown pages")
+	site := flag.String("site", "", "directory of HTML files, for example _output/docs; empty checks the Markdown pages")
 	flag.Parse()
 	broken, err := run(*site)
 	if err != nil {
