@@ -203,7 +203,7 @@ func (w *widgets) testRoundTrip(t *testing.T) {
 func (w *widgets) testForeign(t *testing.T) {
 	theirs := w.makeIn(t, w.there, "taken", `{"size":1}`)
 	ours := w.make(t, "taken", `{"size":2}`)
-	w.awaitEvent(t, ours, "ReflectionConflict", "none of ours")
+	w.awaitEvent(t, ours, "ReflectionConflict", "not a reflected object of this cluster")
 	now, err := w.there.Get(t.Context(), "taken", metav1.GetOptions{})
 	if err != nil || now.GetResourceVersion() != theirs.GetResourceVersion() {
 		t.Errorf("it was touched: %v, %v", now, err)

@@ -26,8 +26,7 @@ import (
 	"liqo.io/federation/controllers/virtualkubelet/translate"
 )
 
-// configuredKinds returns the kinds that a VirtualNode names and that can be reflected. A kind that it no longer
-// names has no policy, so it is not reflected even before the status changes.
+// configuredKinds returns the kinds that are in the status of a VirtualNode and still in its spec, which may be newer.
 func configuredKinds(node *v1alpha1.VirtualNode) []kind {
 	var result []kind
 	for _, can := range node.Status.ReflectedKinds {
@@ -61,45 +60,44 @@ func newConfigured(k kind, c *Controller, namespace, remote string) (reflector, 
 				translate: translate.Configured, update: translate.UpdateConfigured, remoteName: same, localName: same,
 			},
 			controller: c, namespace: namespace, remote: remote,
-			here:   informer(c.LocalDynamic, resource, namespace, 0, cache.Indexers{}, nil).Informer(),
-			there:  informer(c.RemoteDynamic, resource, remote, 0, cache.Indexers{}, reflected).Informer(),
-			client: dynamicClient{c.RemoteDynamic.Resource(resource).Namespace(remote)},
+			local:     informer(c.LocalDynamic, resource, namespace, 0, cache.Indexers{}, nil).Informer(),
+			reflected: informer(c.RemoteDynamic, resource, remote, 0, cache.Indexers{}, reflected).Informer(),
+			client:    dynamicClient{c.RemoteDynamic.Resource(resource).Namespace(remote)},
 		},
 	}
 	return o, o.watch()
 }
 
-// configured reflects the objects of a configured kind in one namespace, and brings their
-// statuses back.
+// configured reflects the objects of a configured kind in one namespace, and writes the statuses of the reflected
+// objects to the local ones.
 type configured struct {
 	*objects[*unstructured.Unstructured, *unstructured.Unstructured]
 	locals dynamic.ResourceInterface
-	// brought has, by name, the resourceVersion of the reflected object whose status was written
-	// last. A status that another writer changes afterwards is not restored: if a namespace is
-	// offloaded to several clusters, the last one wins.
-	brought syncMap[string, string]
-	// ending reports that the kind is not reflected any more.
+	// writtenStatuses has, by name, the resourceVersion of the reflected object whose status was last written. A
+	// status that another writer changes afterwards is not restored: if a namespace is offloaded to several
+	// clusters, the last writer wins.
+	writtenStatuses syncMap[string, string]
+	// ending reports whether the kind is no longer reflected.
 	ending atomic.Bool
 }
 
 // end requests the deletion of the reflected objects. It reports whether there are none.
 func (o *configured) end() bool {
 	o.ending.Store(true)
-	return !o.synced() || len(o.there.GetStore().ListKeys()) == 0
+	return !o.synced() || len(o.reflected.GetStore().ListKeys()) == 0
 }
 
 func (o *configured) reconcile(ctx context.Context, key reflectionKey) (time.Duration, error) {
 	if o.ending.Load() {
 		return 0, o.withdraw(ctx, key)
 	}
-	local := remotens.Lookup[*unstructured.Unstructured](o.here.GetStore(), o.namespace, key.Name)
+	local := remotens.Lookup[*unstructured.Unstructured](o.local.GetStore(), o.namespace, key.Name)
 	if local != nil && o.controller.policy(o.resource).Reflects(local) {
 		if size := translate.ReflectedSize(local); size > translate.MaxReflectedSize {
 			o.recordOnce(key, local, ReasonReflectionRefused, fmt.Sprintf(
-				"it has %d bytes in addition to its metadata, and at most %d are copied to %s; the reflected object stays as it is",
-				size,
-				translate.MaxReflectedSize,
-				o.controller.Provider,
+				"it has %d bytes in addition to its metadata, and at most %d are reflected to %s; "+
+					"an existing reflected object is not updated",
+				size, translate.MaxReflectedSize, o.controller.Provider,
 			))
 			return 0, nil
 		}
@@ -107,45 +105,41 @@ func (o *configured) reconcile(ctx context.Context, key reflectionKey) (time.Dur
 	if again, err := o.objects.reconcile(ctx, key); err != nil || again > 0 {
 		return again, err
 	}
-	return 0, o.statusBack(ctx, key)
+	return 0, o.writeStatus(ctx, key)
 }
 
-// withdraw deletes the reflected object of a kind that is not reflected any more, and stops the
-// kind after the last one. If the provider forbids that, the object is deleted with the remote
-// namespace.
+// withdraw deletes the reflected object of a kind that is no longer reflected, and stops the reflector after the last
+// one. An object whose deletion the provider forbids remains until the remote namespace is deleted.
 func (o *configured) withdraw(ctx context.Context, key reflectionKey) error {
-	existing := remotens.Lookup[*unstructured.Unstructured](o.there.GetStore(), o.remote, key.Name)
+	existing := remotens.Lookup[*unstructured.Unstructured](o.reflected.GetStore(), o.remote, key.Name)
 	if existing != nil && existing.GetDeletionTimestamp() == nil {
 		if err := o.delete(ctx, key, existing); err != nil && !apierrors.IsForbidden(err) {
 			return err
 		}
 	}
 	o.controller.lastEvents.Delete(key)
-	if len(o.there.GetStore().ListKeys()) == 0 {
+	if len(o.reflected.GetStore().ListKeys()) == 0 {
 		o.controller.ended(o)
 	}
 	return nil
 }
 
-// statusBack writes the status of a reflected object to the local one, each time that the former
-// has changed.
-func (o *configured) statusBack(ctx context.Context, key reflectionKey) error {
-	local := remotens.Lookup[*unstructured.Unstructured](o.here.GetStore(), o.namespace, key.Name)
-	existing := remotens.Lookup[*unstructured.Unstructured](o.there.GetStore(), o.remote, key.Name)
+// writeStatus writes the status of a reflected object to the local one, once per version of the reflected object.
+func (o *configured) writeStatus(ctx context.Context, key reflectionKey) error {
+	local := remotens.Lookup[*unstructured.Unstructured](o.local.GetStore(), o.namespace, key.Name)
+	existing := remotens.Lookup[*unstructured.Unstructured](o.reflected.GetStore(), o.remote, key.Name)
 	if local == nil || existing == nil {
-		o.brought.Delete(key.Name)
+		o.writtenStatuses.Delete(key.Name)
 		return nil
 	}
-	if last, ok := o.brought.Load(key.Name); ok && last == existing.GetResourceVersion() {
+	if last, ok := o.writtenStatuses.Load(key.Name); ok && last == existing.GetResourceVersion() {
 		return nil
 	}
 	of := reflectionKey{resource: key.resource + "/status", ObjectName: key.ObjectName}
 	if size := translate.RemoteStatusSize(existing); size > translate.MaxReflectedSize {
 		o.recordOnce(of, local, ReasonReflectionRefused, fmt.Sprintf(
-			"the status that %s gives it has %d bytes, and at most %d are taken",
-			o.controller.Provider,
-			size,
-			translate.MaxReflectedSize,
+			"its status on %s has %d bytes, and at most %d are written to this cluster",
+			o.controller.Provider, size, translate.MaxReflectedSize,
 		))
 		return nil
 	}
@@ -153,23 +147,23 @@ func (o *configured) statusBack(ctx context.Context, key reflectionKey) error {
 		_, err := o.locals.UpdateStatus(ctx, changed, metav1.UpdateOptions{})
 		switch {
 		case err == nil:
-			klog.FromContext(ctx).V(2).Info("Brought status back", "object", klog.KObj(changed))
+			klog.FromContext(ctx).V(2).Info("Wrote the status of a reflected object", "object", klog.KObj(changed))
 		case apierrors.IsNotFound(err):
-			// The object is gone, or its kind has no status of its own.
+			// The object was deleted, or its kind has no status subresource.
 		case remote.Refused(err):
 			o.recordOnce(
 				of,
 				local,
 				ReasonReflectionRefused,
-				fmt.Sprintf("the status that %s gives it is refused here: %v", o.controller.Provider, err),
+				fmt.Sprintf("writing its status on %s to this cluster is refused: %v", o.controller.Provider, err),
 			)
 			fallthrough
 		default:
-			return fmt.Errorf("bringing the status of %s back from %s: %w", key, o.controller.Provider, err)
+			return fmt.Errorf("writing the status of %s on %s to the local object: %w", key, o.controller.Provider, err)
 		}
 	}
 	o.controller.lastEvents.Delete(of)
-	o.brought.Swap(key.Name, existing.GetResourceVersion())
+	o.writtenStatuses.Swap(key.Name, existing.GetResourceVersion())
 	return nil
 }
 

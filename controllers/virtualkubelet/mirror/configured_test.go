@@ -28,7 +28,7 @@ import (
 
 var widgets = schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "widgets"}
 
-// namesWidgets is a virtual node that has widgets copied, if they can be.
+// namesWidgets returns a virtual node whose policy names widgets.
 func namesWidgets(can bool) *v1alpha1.VirtualNode {
 	node := &v1alpha1.VirtualNode{}
 	node.Spec.Reflection.Kinds = []v1alpha1.ReflectedKind{
@@ -42,7 +42,7 @@ func namesWidgets(can bool) *v1alpha1.VirtualNode {
 	return node
 }
 
-// newReflectingWidgets has clients of a kind that nothing here knows.
+// newReflectingWidgets returns a controller with clients of a custom kind.
 func newReflectingWidgets(
 	t *testing.T,
 	local, remote []runtime.Object,
@@ -51,7 +51,9 @@ func newReflectingWidgets(
 	r := newReflecting(t, nil, nil)
 	lists := map[schema.GroupVersionResource]string{widgets: "WidgetList"}
 	rome := fakes.Followed(dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), lists, local...))
-	milan := fakes.Followed(dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), lists, remote...))
+	milan := fakes.Followed(
+		dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), lists, remote...),
+	)
 	r.LocalDynamic, r.RemoteDynamic = rome, milan
 	return r, rome, milan
 }
@@ -66,18 +68,18 @@ func newWidget(size string) *unstructured.Unstructured {
 	return made
 }
 
-// copyOfWidget is what the provider has, with a status if there is one.
+// copyOfWidget returns the reflected object of a widget, with a status unless it is empty.
 func copyOfWidget(local *unstructured.Unstructured, phase string) *unstructured.Unstructured {
-	there := translate.Configured(local, "shop-rome", destination)
-	there.SetUID("there")
-	there.SetResourceVersion("7")
+	reflected := translate.Configured(local, "shop-rome", destination)
+	reflected.SetUID("there")
+	reflected.SetResourceVersion("7")
 	if phase != "" {
-		there.Object["status"] = map[string]any{"phase": phase}
+		reflected.Object["status"] = map[string]any{"phase": phase}
 	}
-	return there
+	return reflected
 }
 
-// did is what was written, in words.
+// did returns the verbs of the writes.
 func did(client *dynamicfake.FakeDynamicClient) []string {
 	var all []string
 	for _, action := range client.Actions() {
@@ -88,46 +90,63 @@ func did(client *dynamicfake.FakeDynamicClient) []string {
 	return all
 }
 
-// One pass over one object of a kind that was configured.
+// One reconcile of one object of a configured kind.
 func TestConfiguredKindIsReflectedAndItsStatusWrittenBack(t *testing.T) {
 	huge := newWidget(strings.Repeat("x", translate.MaxReflectedSize))
-	hugeKeptHome := huge.DeepCopy()
-	hugeKeptHome.SetAnnotations(map[string]string{v1alpha1.AnnotationSkipReflection: ""})
-	foreign := newWidget("theirs")
+	hugeExcluded := huge.DeepCopy()
+	hugeExcluded.SetAnnotations(map[string]string{v1alpha1.AnnotationSkipReflection: ""})
+	foreign := newWidget("foreign")
 	foreign.SetNamespace("shop-rome")
 	earlier := newWidget("1")
 	earlier.SetUID("earlier")
 	forbidden := apierrors.NewForbidden(schema.GroupResource{Resource: "widgets"}, "w", errors.New("not offered"))
 	for _, test := range []struct {
-		name           string
-		here, there    *unstructured.Unstructured
-		unseen         *unstructured.Unstructured
-		answer         error
-		ending         bool
-		wrote, brought []string
-		event          string
-		again, fails   bool
+		name                   string
+		local, reflected       *unstructured.Unstructured
+		unseen                 *unstructured.Unstructured
+		answer                 error
+		ending                 bool
+		wrote, writtenStatuses []string
+		event                  string
+		again, fails           bool
 	}{
-		{name: "a new one is copied", here: newWidget("1"), wrote: []string{"create"}},
-		{name: "nothing is written when nothing changed", here: newWidget("1"), there: copyOfWidget(newWidget("1"), "")},
-		{name: "a change travels, and the status waits for it", here: newWidget("2"), there: copyOfWidget(newWidget("1"), "Ready"), wrote: []string{"update"}},
-		{name: "a status comes back", here: newWidget("1"), there: copyOfWidget(newWidget("1"), "Ready"), brought: []string{"update status"}},
-		{name: "the copy goes with it", there: copyOfWidget(newWidget("1"), ""), wrote: []string{"delete"}},
-		{name: "one that was made anew is made anew there", here: newWidget("1"), there: copyOfWidget(earlier, "Ready"), wrote: []string{"delete"}},
-		{name: "what is too large stays home", here: huge, event: "Warning ReflectionRefused it has 524308 bytes"},
-		{name: "what is too large and kept home is nobody's concern", here: hugeKeptHome},
+		{name: "created", local: newWidget("1"), wrote: []string{"create"}},
+		{name: "unchanged", local: newWidget("1"), reflected: copyOfWidget(newWidget("1"), "")},
 		{
-			name: "a status that is too large is not taken", here: newWidget("1"), there: copyOfWidget(newWidget("1"), strings.Repeat("x", translate.MaxReflectedSize)),
-			event: "Warning ReflectionRefused the status that milan gives it has",
+			name: "a change is reflected before the status is written", local: newWidget("2"),
+			reflected: copyOfWidget(newWidget("1"), "Ready"), wrote: []string{"update"},
 		},
 		{
-			name: "what is not ours is left alone", here: newWidget("1"), unseen: foreign, wrote: []string{"create"}, again: true,
-			event: "Warning ReflectionConflict namespace shop-rome of milan has one of the name w",
+			name: "a status is written to the local object", local: newWidget("1"),
+			reflected: copyOfWidget(newWidget("1"), "Ready"), writtenStatuses: []string{"update status"},
 		},
-		{name: "a refusal is told", here: newWidget("1"), answer: forbidden, wrote: []string{"create"}, fails: true, event: "Warning ReflectionRefused milan refuses the copy"},
-		{name: "a kind that ends leaves nothing", here: newWidget("1"), there: copyOfWidget(newWidget("1"), "Ready"), ending: true, wrote: []string{"delete"}},
-		{name: "a kind that ends makes nothing", here: newWidget("1"), ending: true},
-		{name: "what may not be deleted any more goes with the twin", there: copyOfWidget(newWidget("1"), ""), ending: true, answer: forbidden, wrote: []string{"delete"}},
+		{name: "deleted", reflected: copyOfWidget(newWidget("1"), ""), wrote: []string{"delete"}},
+		{name: "replaced", local: newWidget("1"), reflected: copyOfWidget(earlier, "Ready"), wrote: []string{"delete"}},
+		{name: "too large", local: huge, event: "Warning ReflectionRefused it has 524308 bytes"},
+		{name: "too large, excluded by annotation", local: hugeExcluded},
+		{
+			name: "a status that is too large is not written", local: newWidget("1"),
+			reflected: copyOfWidget(newWidget("1"), strings.Repeat("x", translate.MaxReflectedSize)),
+			event:     "Warning ReflectionRefused its status on milan has",
+		},
+		{
+			name: "an object with the same name is not changed", local: newWidget("1"), unseen: foreign,
+			wrote: []string{"create"}, again: true,
+			event: "Warning ReflectionConflict namespace shop-rome of milan has an object of the name w",
+		},
+		{
+			name: "a refusal is reported", local: newWidget("1"), answer: forbidden, wrote: []string{"create"},
+			fails: true, event: "Warning ReflectionRefused milan refuses the reflected object",
+		},
+		{
+			name: "objects of an ending kind are deleted", local: newWidget("1"),
+			reflected: copyOfWidget(newWidget("1"), "Ready"), ending: true, wrote: []string{"delete"},
+		},
+		{name: "objects of an ending kind are not created", local: newWidget("1"), ending: true},
+		{
+			name: "a forbidden deletion of an ending kind is ignored", reflected: copyOfWidget(newWidget("1"), ""),
+			ending: true, answer: forbidden, wrote: []string{"delete"},
+		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			r, rome, milan := newReflectingWidgets(t, nil, nil)
@@ -138,8 +157,13 @@ func TestConfiguredKindIsReflectedAndItsStatusWrittenBack(t *testing.T) {
 			one := made.(*configured)
 			one.ending.Store(test.ending)
 			for object, add := range map[*unstructured.Unstructured][]func(any) error{
-				test.here:   {one.here.GetIndexer().Add, func(obj any) error { return rome.Tracker().Add(obj.(runtime.Object)) }},
-				test.there:  {one.there.GetIndexer().Add, func(obj any) error { return milan.Tracker().Add(obj.(runtime.Object)) }},
+				test.local: {
+					one.local.GetIndexer().Add, func(obj any) error { return rome.Tracker().Add(obj.(runtime.Object)) },
+				},
+				test.reflected: {
+					one.reflected.GetIndexer().Add,
+					func(obj any) error { return milan.Tracker().Add(obj.(runtime.Object)) },
+				},
 				test.unseen: {func(obj any) error { return milan.Tracker().Add(obj.(runtime.Object)) }},
 			} {
 				for _, f := range add {
@@ -160,10 +184,10 @@ func TestConfiguredKindIsReflectedAndItsStatusWrittenBack(t *testing.T) {
 				t.Errorf("error %v, again after %s", err, again)
 			}
 			if diff := cmp.Diff(test.wrote, did(milan)); diff != "" {
-				t.Errorf("writes there (-want +got):\n%s", diff)
+				t.Errorf("writes on the provider (-want +got):\n%s", diff)
 			}
-			if diff := cmp.Diff(test.brought, did(rome)); diff != "" {
-				t.Errorf("writes here (-want +got):\n%s", diff)
+			if diff := cmp.Diff(test.writtenStatuses, did(rome)); diff != "" {
+				t.Errorf("local writes (-want +got):\n%s", diff)
 			}
 			event := ""
 			if len(r.events.Events) > 0 {
@@ -176,23 +200,23 @@ func TestConfiguredKindIsReflectedAndItsStatusWrittenBack(t *testing.T) {
 				t.Error(err)
 			}
 			if len(r.events.Events) > 0 {
-				t.Errorf("it is told again: %s", <-r.events.Events)
+				t.Errorf("second event: %s", <-r.events.Events)
 			}
-			// A status is brought once a change of the copy.
-			if diff := cmp.Diff(test.brought, did(rome)); diff != "" {
-				t.Errorf("writes here, after another pass (-want +got):\n%s", diff)
+			// A status is written once per version of the reflected object.
+			if diff := cmp.Diff(test.writtenStatuses, did(rome)); diff != "" {
+				t.Errorf("local writes, after another reconcile (-want +got):\n%s", diff)
 			}
 		})
 	}
 }
 
-// A kind is copied as soon as it can be, and its copies go when it is not
-// wanted any more, in each namespace.
+// A kind is reflected while the policy names it and the provider serves it; otherwise its
+// reflected objects are deleted, in each namespace.
 func TestKindIsReflectedWhileThePolicyNamesIt(t *testing.T) {
-	foreign := newWidget("theirs")
+	foreign := newWidget("foreign")
 	foreign.SetNamespace("shop-rome")
-	foreign.SetName("theirs")
-	// A copy is there already.
+	foreign.SetName("foreign")
+	// A reflected object exists already.
 	r, _, milan := newReflectingWidgets(
 		t,
 		[]runtime.Object{newWidget("1")},
@@ -223,7 +247,7 @@ func TestKindIsReflectedWhileThePolicyNamesIt(t *testing.T) {
 			},
 		)
 		if err != nil {
-			t.Fatalf("%s: there are %v, want %v", what, got, want)
+			t.Fatalf("%s: reflected objects %v, want %v", what, got, want)
 		}
 	}
 	say := func(node *v1alpha1.VirtualNode) {
@@ -243,7 +267,7 @@ func TestKindIsReflectedWhileThePolicyNamesIt(t *testing.T) {
 		t.Error("widgets are watched although they cannot be copied")
 	}
 	say(namesWidgets(true))
-	await("named", "theirs", "w")
+	await("named", "foreign", "w")
 	if err := wait.PollUntilContextTimeout(
 		t.Context(),
 		10*time.Millisecond,
@@ -261,7 +285,7 @@ func TestKindIsReflectedWhileThePolicyNamesIt(t *testing.T) {
 	said := namesWidgets(true)
 	said.Spec.Reflection.Kinds = nil
 	say(said)
-	await("not named any more", "theirs")
+	await("not named any more", "foreign")
 	if err := wait.PollUntilContextTimeout(
 		t.Context(),
 		10*time.Millisecond,
@@ -272,5 +296,5 @@ func TestKindIsReflectedWhileThePolicyNamesIt(t *testing.T) {
 		t.Error("widgets are still watched")
 	}
 	say(namesWidgets(true))
-	await("named again", "theirs", "w")
+	await("named again", "foreign", "w")
 }

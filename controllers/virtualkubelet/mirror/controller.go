@@ -29,7 +29,7 @@ import (
 	"liqo.io/federation/generated/clientset/versioned"
 )
 
-// reflectionWorkers is how many objects are reconciled at the same time.
+// reflectionWorkers is the number of objects that are reconciled concurrently.
 const reflectionWorkers = 4
 
 // Namespaces are the remote namespaces of the node.
@@ -51,16 +51,16 @@ type Config struct {
 	// RemoteFederation writes ShadowEndpointSlices, whose endpoints are translated by View.
 	RemoteFederation versioned.Interface
 	View             translate.View
-	// Served follows whether this cluster serves ServiceExports; nil if there are none.
+	// Served watches whether the local cluster serves ServiceExports; nil means that no Service is exported.
 	Served     *multicluster.Served
 	Namespaces Namespaces
-	// VirtualNode returns the one with the policy; nil while there is none.
+	// VirtualNode returns the VirtualNode with the reflection policy; nil while there is none.
 	VirtualNode func() *v1alpha1.VirtualNode
 	Recorder    record.EventRecorder
 	Metrics     *Metrics
-	// Reachable reports whether the provider answers: while it does not, nothing is sent.
+	// Reachable reports whether the provider is reachable. Otherwise nothing is reconciled.
 	Reachable func() bool
-	// Warnings bounds the warnings of the provider that are recorded, those about pods included.
+	// Warnings limits the recorded warnings of the provider, including those about pods.
 	Warnings flowcontrol.PassiveRateLimiter
 }
 
@@ -73,7 +73,7 @@ type Controller struct {
 	mu sync.RWMutex
 	// namespaces are the namespaces that are reflected, by their local name.
 	namespaces map[string]reflectedNamespace
-	// policies are the last known ones; nil before there were any.
+	// policies are the last observed policies; nil before the first.
 	policies *v1alpha1.VirtualNodeReflection
 	// networked reports whether the pods of both clusters reach each other.
 	networked bool
@@ -113,20 +113,20 @@ type reflector interface {
 	// original returns the local object of the reflected one with this name and UID; nil if there
 	// is none.
 	original(copied string, uid types.UID) runtime.Object
-	// reconcile brings one object and its reflected object in line.
+	// reconcile creates, updates or deletes the reflected object of one object. It returns the time after which it
+	// should be called again; zero means that it should not.
 	reconcile(ctx context.Context, key reflectionKey) (time.Duration, error)
 }
 
-// New returns a controller. It works once Run is called.
+// New returns a controller. Run starts it.
 func New(config Config) *Controller {
 	c := &Controller{Config: config, kinds: builtin(), namespaces: map[string]reflectedNamespace{}}
 	c.queue = queue.New("reflection", reflectionWorkers, c.reconcile)
 	return c
 }
 
-// Sync reflects exactly the namespaces whose remote namespaces are ready, and in them the kinds
-// that can be. A remote namespace that is being deleted is left alone: the provider deletes all of
-// it. When the policy changes, everything is enqueued.
+// Sync starts and stops reflectors, so that exactly the namespaces with a ready remote namespace are reflected. In a
+// remote namespace that is being deleted, nothing is changed. A change of the policy enqueues all objects.
 func (c *Controller) Sync(ctx context.Context) error {
 	states := c.Namespaces.All()
 	node := c.VirtualNode()
@@ -171,7 +171,9 @@ func (c *Controller) setPolicies(node *v1alpha1.VirtualNode) {
 	c.configured = configuredKinds(node)
 	networked := meta.IsStatusConditionTrue(node.Status.Conditions, v1alpha1.ConditionNetworkReady)
 	classes := translate.Classes{Ingress: node.Status.IngressClasses, LoadBalancer: node.Status.LoadBalancerClasses}
-	if c.policies != nil && equality.Semantic.DeepEqual(*c.policies, node.Spec.Reflection) && c.networked == networked &&
+	if c.policies != nil && equality.Semantic.DeepEqual(
+		*c.policies, node.Spec.Reflection,
+	) && c.networked == networked &&
 		equality.Semantic.DeepEqual(c.classes, classes) {
 		return
 	}
@@ -185,16 +187,16 @@ func (c *Controller) setPolicies(node *v1alpha1.VirtualNode) {
 
 // syncKinds starts and stops the reflectors of a namespace.
 func (c *Controller) syncKinds(ctx context.Context, namespace string, running reflectedNamespace) error {
-	wanted := map[string]kind{}
+	desired := map[string]kind{}
 	for _, kind := range c.configured {
-		wanted[kind.name] = kind
+		desired[kind.name] = kind
 	}
 	for name, one := range running.kinds {
 		o, ok := one.(*configured)
 		if !ok {
 			continue
 		}
-		kind, stays := wanted[name]
+		kind, stays := desired[name]
 		switch {
 		case stays && kind.version == o.version:
 			if o.ending.Swap(false) {
@@ -243,7 +245,7 @@ func (c *Controller) start(ctx context.Context, kind kind, namespace string, run
 	return nil
 }
 
-// ended stops a kind that is not reflected any more and of which no reflected object is left.
+// ended stops the reflector of a kind that is no longer reflected and has no reflected objects.
 func (c *Controller) ended(o *configured) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -254,8 +256,8 @@ func (c *Controller) ended(o *configured) {
 	}
 }
 
-// Warn records a warning of the provider about a reflected object on the local one, for example
-// that there is no address for a load balancer. Its limit is that of pods, too.
+// Warn records a warning of the provider about a reflected object on the local one, for example that there is no
+// address for a load balancer. Warnings limits it.
 func (c *Controller) Warn(namespace string, event *corev1.Event) {
 	reason, message, ok := translate.Warning(event, c.Provider)
 	if !ok || translate.AboutPod(event) {
@@ -296,10 +298,10 @@ func (c *Controller) destination() translate.Destination {
 	return to
 }
 
-// Run works until the context ends.
+// Run reconciles objects until the context ends.
 func (c *Controller) Run(ctx context.Context) { c.queue.Run(ctx) }
 
-// EnqueueAll enqueues everything, for example when the provider answers again.
+// EnqueueAll enqueues all objects, for example when the provider is reachable again.
 func (c *Controller) EnqueueAll() {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -316,8 +318,8 @@ func (c *Controller) enqueue(one reflector) {
 	}
 }
 
-// reconcile brings one object and its reflected object in line, if its namespace is reflected and
-// the provider answers. When that changes, everything is enqueued.
+// reconcile reconciles one object, if its namespace is reflected and the provider is reachable. A change of these
+// enqueues all objects.
 func (c *Controller) reconcile(ctx context.Context, key reflectionKey) (time.Duration, error) {
 	c.mu.RLock()
 	one := c.namespaces[key.Namespace].kinds[key.resource]

@@ -35,7 +35,7 @@ import (
 
 var destination = translate.Destination{OriginID: "rome-id", DestinationID: "milan-id", NodeName: "liqo-milan"}
 
-// reflecting is a namespace "shop" of rome whose twin on milan is "shop-rome".
+// reflecting is a namespace "shop" of rome with the remote namespace "shop-rome" on milan.
 type reflecting struct {
 	*Controller
 	rome, milan *kubefake.Clientset
@@ -79,7 +79,7 @@ func newReflecting(t *testing.T, local, remote []runtime.Object) *reflecting {
 	return r
 }
 
-// start reflects until the test ends.
+// start runs the controller until the test ends.
 func (r *reflecting) start(t *testing.T) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -97,7 +97,7 @@ func (r *reflecting) start(t *testing.T) {
 	})
 }
 
-// writes are what was done on milan, in words.
+// writes returns the verbs and resources of the writes on milan.
 func (r *reflecting) writes() []string {
 	var all []string
 	for _, action := range r.milan.Actions() {
@@ -118,9 +118,11 @@ func (r *reflecting) awaitData(t *testing.T, name string, want map[string]string
 		10*time.Second,
 		true,
 		func(ctx context.Context) (bool, error) {
-			var there *corev1.ConfigMap
-			if there, err = r.milan.CoreV1().ConfigMaps("shop-rome").Get(ctx, name, metav1.GetOptions{}); err == nil {
-				got = there.Data
+			var reflected *corev1.ConfigMap
+			if reflected, err = r.milan.CoreV1().ConfigMaps("shop-rome").Get(
+				ctx, name, metav1.GetOptions{},
+			); err == nil {
+				got = reflected.Data
 			}
 			if want == nil {
 				return apierrors.IsNotFound(err), nil
@@ -141,9 +143,9 @@ func settings(value string) *corev1.ConfigMap {
 }
 
 func copyOf(local *corev1.ConfigMap) *corev1.ConfigMap {
-	there := translate.ConfigMap(local, "shop-rome", destination)
-	there.UID, there.ResourceVersion = "there", "7"
-	return there
+	reflected := translate.ConfigMap(local, "shop-rome", destination)
+	reflected.UID, reflected.ResourceVersion = "there", "7"
+	return reflected
 }
 
 func immutable(local *corev1.ConfigMap) *corev1.ConfigMap {
@@ -151,9 +153,9 @@ func immutable(local *corev1.ConfigMap) *corev1.ConfigMap {
 	return local
 }
 
-func leaving(there *corev1.ConfigMap) *corev1.ConfigMap {
-	there.DeletionTimestamp, there.Finalizers = ptr.To(metav1.Now()), []string{"example.com/hold"}
-	return there
+func leaving(reflected *corev1.ConfigMap) *corev1.ConfigMap {
+	reflected.DeletionTimestamp, reflected.Finalizers = ptr.To(metav1.Now()), []string{"example.com/hold"}
+	return reflected
 }
 
 func TestReflectedObjectsFollowTheOfferedClasses(t *testing.T) {
@@ -173,9 +175,9 @@ func TestReflectedObjectsFollowTheOfferedClasses(t *testing.T) {
 			10*time.Second,
 			true,
 			func(ctx context.Context) (bool, error) {
-				there, err := r.milan.NetworkingV1().Ingresses("shop-rome").Get(ctx, "web", metav1.GetOptions{})
+				reflected, err := r.milan.NetworkingV1().Ingresses("shop-rome").Get(ctx, "web", metav1.GetOptions{})
 				if err == nil {
-					got = ptr.Deref(there.Spec.IngressClassName, "")
+					got = ptr.Deref(reflected.Spec.IngressClassName, "")
 				}
 				if apierrors.IsNotFound(err) {
 					err = nil
@@ -183,14 +185,14 @@ func TestReflectedObjectsFollowTheOfferedClasses(t *testing.T) {
 				return got == want, err
 			},
 		); err != nil {
-			t.Fatalf("the class is %q, not %q: %v", got, want, err)
+			t.Fatalf("class %q, want %q: %v", got, want, err)
 		}
 	}
 }
 
-// One pass over one object whose two sides are known.
-func TestPassBringsTheReflectedObjectInLine(t *testing.T) {
-	foreign := settings("theirs")
+// One reconcile of one object with filled caches.
+func TestReconcileUpdatesTheReflectedObject(t *testing.T) {
+	foreign := settings("foreign")
 	foreign.Namespace = "shop-rome"
 	terminating := apierrors.NewForbidden(
 		schema.GroupResource{Resource: "configmaps"},
@@ -199,50 +201,73 @@ func TestPassBringsTheReflectedObjectInLine(t *testing.T) {
 	)
 	terminating.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: corev1.NamespaceTerminatingCause}}
 	for _, test := range []struct {
-		name   string
-		here   *corev1.ConfigMap
-		there  *corev1.ConfigMap
-		unseen *corev1.ConfigMap
-		answer error
-		wrote  []string
-		event  string
-		again  bool
-		fails  bool
+		name      string
+		local     *corev1.ConfigMap
+		reflected *corev1.ConfigMap
+		unseen    *corev1.ConfigMap
+		answer    error
+		wrote     []string
+		event     string
+		again     bool
+		fails     bool
 	}{
-		{name: "a new one is copied", here: settings("1"), wrote: []string{"create configmaps"}},
-		{name: "nothing is written when nothing changed", here: settings("1"), there: copyOf(settings("1"))},
-		{name: "a change travels", here: settings("2"), there: copyOf(settings("1")), wrote: []string{"update configmaps"}},
-		{name: "the copy goes with it", there: copyOf(settings("1")), wrote: []string{"delete configmaps"}},
-		{name: "an immutable one is made anew", here: immutable(settings("2")), there: copyOf(immutable(settings("1"))), wrote: []string{"delete configmaps"}},
-		{name: "a copy that is leaving is waited for", here: settings("2"), there: leaving(copyOf(settings("1")))},
-		{name: "nothing is nothing"},
-		{name: "a copy that the cache does not know yet is not made twice", here: settings("1"), unseen: copyOf(settings("1")), wrote: []string{"create configmaps"}},
+		{name: "created", local: settings("1"), wrote: []string{"create configmaps"}},
+		{name: "unchanged", local: settings("1"), reflected: copyOf(settings("1"))},
+		{name: "changed", local: settings("2"), reflected: copyOf(settings("1")), wrote: []string{"update configmaps"}},
+		{name: "deleted", reflected: copyOf(settings("1")), wrote: []string{"delete configmaps"}},
 		{
-			name: "what is not ours is left alone", here: settings("1"), unseen: foreign, wrote: []string{"create configmaps"},
-			event: "Warning ReflectionConflict namespace shop-rome of milan has one of the name settings", again: true,
+			name: "an immutable object is replaced", local: immutable(settings("2")),
+			reflected: copyOf(immutable(settings("1"))), wrote: []string{"delete configmaps"},
 		},
 		{
-			name: "a refusal is told", here: settings("1"), wrote: []string{"create configmaps"}, fails: true,
-			answer: apierrors.NewForbidden(schema.GroupResource{Resource: "configmaps"}, "settings", errors.New("quota is exceeded\x1b[31m")),
-			event:  "Warning ReflectionRefused milan refuses the copy in namespace shop-rome: ",
+			name: "a reflected object that is being deleted", local: settings("2"),
+			reflected: leaving(copyOf(settings("1"))),
+		},
+		{name: "no object"},
+		{
+			name: "an unobserved reflected object is not created twice", local: settings("1"),
+			unseen: copyOf(settings("1")), wrote: []string{"create configmaps"},
 		},
 		{
-			name: "a refused change is told", here: settings("2"), there: copyOf(settings("1")), wrote: []string{"update configmaps"}, fails: true,
+			name: "an object with the same name is not changed", local: settings("1"), unseen: foreign,
+			wrote: []string{"create configmaps"},
+			event: "Warning ReflectionConflict namespace shop-rome of milan has an object of the name settings",
+			again: true,
+		},
+		{
+			name: "a refusal is reported", local: settings("1"), wrote: []string{"create configmaps"}, fails: true,
+			answer: apierrors.NewForbidden(
+				schema.GroupResource{Resource: "configmaps"}, "settings", errors.New("quota is exceeded\x1b[31m"),
+			),
+			event: "Warning ReflectionRefused milan refuses the reflected object in namespace shop-rome: ",
+		},
+		{
+			name: "a refused change is reported", local: settings("2"), reflected: copyOf(settings("1")),
+			wrote: []string{"update configmaps"}, fails: true,
 			answer: apierrors.NewRequestEntityTooLargeError("limit is 1048576"), event: "Warning ReflectionRefused",
 		},
-		{name: "a twin that is leaving is left", here: settings("1"), wrote: []string{"create configmaps"}, answer: terminating},
-		{name: "what fails is tried again", here: settings("1"), wrote: []string{"create configmaps"}, answer: apierrors.NewInternalError(errors.New("oh")), fails: true},
-		{name: "a deletion that fails is tried again", there: copyOf(settings("1")), wrote: []string{"delete configmaps"}, answer: apierrors.NewInternalError(errors.New("oh")), fails: true},
+		{
+			name: "terminating remote namespace", local: settings("1"), wrote: []string{"create configmaps"},
+			answer: terminating,
+		},
+		{
+			name: "a failed creation is retried", local: settings("1"), wrote: []string{"create configmaps"},
+			answer: apierrors.NewInternalError(errors.New("oh")), fails: true,
+		},
+		{
+			name: "a failed deletion is retried", reflected: copyOf(settings("1")),
+			wrote: []string{"delete configmaps"}, answer: apierrors.NewInternalError(errors.New("oh")), fails: true,
+		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			r := newReflecting(t, nil, nil)
 			one := objectsOf[*corev1.ConfigMap](t, r, "configmaps")
-			if test.here != nil {
-				mustAdd(t, one.here.GetIndexer().Add, test.here)
+			if test.local != nil {
+				mustAdd(t, one.local.GetIndexer().Add, test.local)
 			}
-			if test.there != nil {
-				mustAdd(t, one.there.GetIndexer().Add, test.there)
-				mustAdd(t, func(obj any) error { return r.milan.Tracker().Add(obj.(runtime.Object)) }, test.there)
+			if test.reflected != nil {
+				mustAdd(t, one.reflected.GetIndexer().Add, test.reflected)
+				mustAdd(t, func(obj any) error { return r.milan.Tracker().Add(obj.(runtime.Object)) }, test.reflected)
 			}
 			if test.unseen != nil {
 				mustAdd(t, func(obj any) error { return r.milan.Tracker().Add(obj.(runtime.Object)) }, test.unseen)
@@ -265,38 +290,40 @@ func TestPassBringsTheReflectedObjectInLine(t *testing.T) {
 			if len(r.events.Events) > 0 {
 				event = <-r.events.Events
 			}
-			if !strings.HasPrefix(event, test.event) || test.event == "" && event != "" || strings.Contains(event, "\x1b") {
+			if !strings.HasPrefix(event, test.event) || test.event == "" && event != "" ||
+				strings.Contains(event, "\x1b") {
 				t.Errorf("event %q, want %q", event, test.event)
 			}
 			if _, err := one.reconcile(t.Context(), one.key("settings")); (err != nil) != test.fails {
 				t.Error(err)
 			}
 			if len(r.events.Events) > 0 {
-				t.Errorf("it is told again: %s", <-r.events.Events)
+				t.Errorf("second event: %s", <-r.events.Events)
 			}
 			if test.unseen != nil {
 				now, err := r.milan.CoreV1().ConfigMaps("shop-rome").Get(t.Context(), "settings", metav1.GetOptions{})
 				if err != nil || !cmp.Equal(now, test.unseen) {
-					t.Errorf("it was touched: %v, %v", now, err)
+					t.Errorf("the object was changed: %v, %v", now, err)
 				}
 			}
 		})
 	}
 }
 
-// A copy is deleted as it was seen: what has become somebody else's since then
-// is not.
+// A reflected object is deleted as it was observed: one that another client has taken over since
+// then is not.
 func TestReflectedObjectIsDeletedOnlyAsObserved(t *testing.T) {
 	r := newReflecting(t, nil, nil)
 	one := objectsOf[*corev1.ConfigMap](t, r, "configmaps")
-	mustAdd(t, one.there.GetIndexer().Add, copyOf(settings("1")))
+	mustAdd(t, one.reflected.GetIndexer().Add, copyOf(settings("1")))
 	if _, err := one.reconcile(t.Context(), one.key("settings")); err != nil {
 		t.Fatal(err)
 	}
 	for _, action := range r.milan.Actions() {
 		if deletion, ok := action.(clienttesting.DeleteAction); ok {
 			got := deletion.GetDeleteOptions().Preconditions
-			if got == nil || got.UID == nil || *got.UID != "there" || got.ResourceVersion == nil || *got.ResourceVersion != "7" {
+			if got == nil || got.UID == nil || *got.UID != "there" || got.ResourceVersion == nil ||
+				*got.ResourceVersion != "7" {
 				t.Errorf("preconditions %+v", got)
 			}
 			return
@@ -330,11 +357,11 @@ func mustAdd(t *testing.T, add func(any) error, obj any) {
 func TestLocalObjectsOverrideReflectedOnes(t *testing.T) {
 	leftover := settings("old")
 	leftover.Name = "leftover"
-	theirs := settings("theirs")
-	theirs.Namespace, theirs.Name = "shop-rome", "theirs"
-	r := newReflecting(t, []runtime.Object{settings("1")}, []runtime.Object{copyOf(leftover), theirs})
+	foreign := settings("foreign")
+	foreign.Namespace, foreign.Name = "shop-rome", "foreign"
+	r := newReflecting(t, []runtime.Object{settings("1")}, []runtime.Object{copyOf(leftover), foreign})
 	r.start(t)
-	here, there := r.rome.CoreV1().ConfigMaps("shop"), r.milan.CoreV1().ConfigMaps("shop-rome")
+	local, reflected := r.rome.CoreV1().ConfigMaps("shop"), r.milan.CoreV1().ConfigMaps("shop-rome")
 	step := func(_ any, err error) {
 		t.Helper()
 		if err != nil {
@@ -342,27 +369,27 @@ func TestLocalObjectsOverrideReflectedOnes(t *testing.T) {
 		}
 	}
 
-	// What is there is copied, and what an earlier virtual kubelet left goes.
+	// Existing objects are reflected, and leftovers are deleted.
 	r.awaitData(t, "settings", map[string]string{"a": "1"})
 	r.awaitData(t, "leftover", nil)
-	// Changes travel.
-	step(here.Update(t.Context(), settings("2"), metav1.UpdateOptions{}))
+	// Changes are reflected.
+	step(local.Update(t.Context(), settings("2"), metav1.UpdateOptions{}))
 	r.awaitData(t, "settings", map[string]string{"a": "2"})
-	// Drift is repaired.
-	step(there.Update(t.Context(), copyOf(settings("drift")), metav1.UpdateOptions{}))
+	// Drift is reverted.
+	step(reflected.Update(t.Context(), copyOf(settings("drift")), metav1.UpdateOptions{}))
 	r.awaitData(t, "settings", map[string]string{"a": "2"})
-	// What is deleted there is made again.
-	step(nil, there.Delete(t.Context(), "settings", metav1.DeleteOptions{}))
+	// An object that is deleted on the provider is created again.
+	step(nil, reflected.Delete(t.Context(), "settings", metav1.DeleteOptions{}))
 	r.awaitData(t, "settings", map[string]string{"a": "2"})
-	// What becomes immutable is replaced when it changes.
-	step(here.Update(t.Context(), immutable(settings("3")), metav1.UpdateOptions{}))
+	// An immutable object is replaced when it changes.
+	step(local.Update(t.Context(), immutable(settings("3")), metav1.UpdateOptions{}))
 	r.awaitData(t, "settings", map[string]string{"a": "3"})
-	step(here.Update(t.Context(), immutable(settings("4")), metav1.UpdateOptions{}))
+	step(local.Update(t.Context(), immutable(settings("4")), metav1.UpdateOptions{}))
 	r.awaitData(t, "settings", map[string]string{"a": "4"})
-	// Deletion travels.
-	step(nil, here.Delete(t.Context(), "settings", metav1.DeleteOptions{}))
+	// Deletions are reflected.
+	step(nil, local.Delete(t.Context(), "settings", metav1.DeleteOptions{}))
 	r.awaitData(t, "settings", nil)
-	r.awaitData(t, "theirs", map[string]string{"a": "theirs"})
+	r.awaitData(t, "foreign", map[string]string{"a": "foreign"})
 }
 
 func TestChangesAreReflectedWhenTheProviderIsBack(t *testing.T) {
@@ -372,9 +399,9 @@ func TestChangesAreReflectedWhenTheProviderIsBack(t *testing.T) {
 
 	r.answers.Store(false)
 	before := len(r.writes())
-	here := r.rome.CoreV1().ConfigMaps("shop")
+	local := r.rome.CoreV1().ConfigMaps("shop")
 	for i := range 20 {
-		if _, err := here.Update(t.Context(), settings(fmt.Sprint(i)), metav1.UpdateOptions{}); err != nil {
+		if _, err := local.Update(t.Context(), settings(fmt.Sprint(i)), metav1.UpdateOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -385,20 +412,20 @@ func TestChangesAreReflectedWhenTheProviderIsBack(t *testing.T) {
 		10*time.Second,
 		true,
 		func(context.Context) (bool, error) {
-			return remotens.Lookup[*corev1.ConfigMap](one.here.GetStore(), "shop", "settings").Data["a"] == "19", nil
+			return remotens.Lookup[*corev1.ConfigMap](one.local.GetStore(), "shop", "settings").Data["a"] == "19", nil
 		},
 	)
 	if err != nil {
 		t.Fatal("the last change was not seen")
 	}
 	if after := len(r.writes()); after != before {
-		t.Errorf("%d writes while the provider was away", after-before)
+		t.Errorf("%d writes while the provider was unreachable", after-before)
 	}
 	r.answers.Store(true)
 	r.EnqueueAll()
 	r.awaitData(t, "settings", map[string]string{"a": "19"})
-	// An event that comes late may have it written again, but nothing of what was
-	// in between.
+	// A late event may cause another write, but no intermediate state
+	// is written.
 	for _, action := range r.milan.Actions() {
 		if !action.Matches("update", "configmaps") {
 			continue
@@ -409,7 +436,7 @@ func TestChangesAreReflectedWhenTheProviderIsBack(t *testing.T) {
 	}
 }
 
-func TestTerminatingRemoteNamespaceIsLeftAlone(t *testing.T) {
+func TestTerminatingRemoteNamespaceIsNotChanged(t *testing.T) {
 	r := newReflecting(t, []runtime.Object{settings("1")}, nil)
 	r.start(t)
 	r.awaitData(t, "settings", map[string]string{"a": "1"})
@@ -440,8 +467,7 @@ func TestTerminatingRemoteNamespaceIsLeftAlone(t *testing.T) {
 	r.awaitData(t, "settings", map[string]string{"a": "1"})
 }
 
-// What a virtual node says of a kind counts at once, for what is there and for
-// what comes.
+// A change of the policy applies at once, to existing and new objects.
 func TestPolicyOfTheVirtualNodeApplies(t *testing.T) {
 	sent := settings("1")
 	sent.Name, sent.Annotations = "sent", map[string]string{v1alpha1.AnnotationAllowReflection: ""}
@@ -466,14 +492,13 @@ func TestPolicyOfTheVirtualNodeApplies(t *testing.T) {
 	r.awaitData(t, "settings", map[string]string{"a": "1"})
 }
 
-// Before a virtual node has said what is copied, nothing is: it may want things
-// to stay at home.
+// Before the policy is known, nothing is reflected: it may exclude objects.
 func TestNothingIsReflectedBeforeThePolicyIsKnown(t *testing.T) {
 	r := newReflecting(t, []runtime.Object{settings("1")}, nil)
 	r.node.Store(nil)
 	r.start(t)
 	if len(r.namespaces) > 0 {
-		t.Errorf("%v are copied", r.namespaces)
+		t.Errorf("%v are reflected", r.namespaces)
 	}
 	r.node.Store(&v1alpha1.VirtualNode{})
 	if err := r.Sync(t.Context()); err != nil {

@@ -32,12 +32,12 @@ const byService = "service"
 // byEndpoint is their index by the addresses of their endpoints.
 const byEndpoint = "endpoint"
 
-// endpointsPause is how long changes of mapped endpoints are collected: a slice has up to a
-// thousand endpoints.
+// endpointsPause is the delay in which changes of mapped endpoints are collected: a slice has up to a thousand
+// endpoints.
 const endpointsPause = 250 * time.Millisecond
 
-// endingGrace is how long reflected slices are watched after that has ended: a request may still
-// be under way.
+// endingGrace is the time for which reflected slices are watched after the reflection has ended: a request may still be
+// in flight.
 const endingGrace = 10 * time.Second
 
 // newEndpointSlices returns the reflector of EndpointSlices, which are reflected with their Services, as
@@ -45,7 +45,7 @@ const endingGrace = 10 * time.Second
 func newEndpointSlices(k kind, c *Controller, namespace, remote string) (reflector, error) {
 	services, ok := c.namespaces[namespace].kinds[servicesName].(*services)
 	if !ok {
-		return nil, fmt.Errorf("the Services of namespace %s are not reflected, and so no endpoints of them", namespace)
+		return nil, fmt.Errorf("reflecting EndpointSlices of namespace %s requires reflecting its Services", namespace)
 	}
 	selector := labels.SelectorFromSet(c.To.ReflectedLabels()).String()
 	reflected := func(options *metav1.ListOptions) { options.LabelSelector = selector }
@@ -64,14 +64,14 @@ func newEndpointSlices(k kind, c *Controller, namespace, remote string) (reflect
 				update: translate.UpdateEndpointSlice, remoteName: same, localName: same,
 			},
 			controller: c, namespace: namespace, remote: remote,
-			here:   discoveryv1informers.NewFilteredEndpointSliceInformer(c.Local, namespace, 0, indexers, nil),
-			there:  shadows(c.RemoteFederation, remote, 0, cache.Indexers{}, reflected),
-			client: c.RemoteFederation.FederationV1alpha1().ShadowEndpointSlices(remote),
+			local:     discoveryv1informers.NewFilteredEndpointSliceInformer(c.Local, namespace, 0, indexers, nil),
+			reflected: shadows(c.RemoteFederation, remote, 0, cache.Indexers{}, reflected),
+			client:    c.RemoteFederation.FederationV1alpha1().ShadowEndpointSlices(remote),
 		},
 	}
 	o.reflects = o.isReflected
 	if !c.networked {
-		// An earlier virtual kubelet may have left some.
+		// An earlier virtual kubelet may have left reflected slices.
 		o.ending.Store(&time.Time{})
 	}
 	if err := o.followServices(); err != nil {
@@ -85,21 +85,21 @@ type endpointSlices struct {
 	*objects[*discoveryv1.EndpointSlice, *v1alpha1.ShadowEndpointSlice]
 	services  *objects[*corev1.Service, *corev1.Service]
 	following cache.ResourceEventHandlerRegistration
-	// ending is the time since which there is no network; nil while there is one.
+	// ending is the time from which there is no network between the pods; nil while there is one.
 	ending atomic.Pointer[time.Time]
 }
 
 func (o *endpointSlices) run(ctx context.Context) {
 	o.objects.run(ctx)
-	// It fails only if the handler is gone already.
-	context.AfterFunc(ctx, func() { _ = o.services.here.RemoveEventHandler(o.following) })
+	// It fails only if the handler was removed.
+	context.AfterFunc(ctx, func() { _ = o.services.local.RemoveEventHandler(o.following) })
 }
 
 func (o *endpointSlices) synced() bool {
-	return o.objects.synced() && o.services.here.HasSynced()
+	return o.objects.synced() && o.services.local.HasSynced()
 }
 
-// keys ends with a key of no slice, which checks whether the reflection has ended.
+// keys returns the keys of all slices and an empty one, for which reconcile checks whether the reflection has ended.
 func (o *endpointSlices) keys() []reflectionKey { return append(o.objects.keys(), o.key("")) }
 
 func (o *endpointSlices) reconcile(ctx context.Context, key reflectionKey) (time.Duration, error) {
@@ -111,7 +111,7 @@ func (o *endpointSlices) reconcile(ctx context.Context, key reflectionKey) (time
 		return 0, nil
 	}
 	left := endingGrace - time.Since(*since)
-	if left <= 0 && len(o.there.GetStore().ListKeys()) == 0 {
+	if left <= 0 && len(o.reflected.GetStore().ListKeys()) == 0 {
 		o.controller.rest(o)
 		return 0, nil
 	}
@@ -123,7 +123,7 @@ func (o *endpointSlices) reconcile(ctx context.Context, key reflectionKey) (time
 func (o *endpointSlices) isReflected(slice *discoveryv1.EndpointSlice) bool {
 	r := o.controller
 	service := remotens.Lookup[*corev1.Service](
-		o.services.here.GetStore(),
+		o.services.local.GetStore(),
 		o.namespace,
 		slice.Labels[discoveryv1.LabelServiceName],
 	)
@@ -144,8 +144,8 @@ func (o *endpointSlices) turn(networked bool) bool {
 	return true
 }
 
-// withdrawn is the reflector of endpoints that are not reflected, and of which no reflected slice
-// is left: nothing is watched.
+// withdrawn is the reflector of endpoints without a network, after the last reflected slice was deleted. It watches
+// nothing.
 type withdrawn struct{}
 
 func (withdrawn) run(context.Context)                       {}
@@ -171,7 +171,7 @@ func (c *Controller) turn(running reflectedNamespace) {
 	}
 }
 
-// rest ends the watches of endpoints that are not reflected any more.
+// rest stops the watches of endpoints that are no longer reflected.
 func (c *Controller) rest(o *endpointSlices) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -191,8 +191,8 @@ func (c *Controller) EnqueueEndpoints(address string) {
 		if !ok {
 			continue
 		}
-		// That there is such an index was seen to.
-		slices, _ := o.here.GetIndexer().ByIndex(byEndpoint, address)
+		// ByIndex fails only without the index.
+		slices, _ := o.local.GetIndexer().ByIndex(byEndpoint, address)
 		for _, slice := range slices {
 			c.queue.AddAfter(o.key(slice.(*discoveryv1.EndpointSlice).Name), endpointsPause)
 		}
@@ -202,13 +202,13 @@ func (c *Controller) EnqueueEndpoints(address string) {
 // followServices enqueues the slices of a Service that has changed.
 func (o *endpointSlices) followServices() error {
 	var err error
-	o.following, err = remotens.OnChange(o.services.here, func(obj any) {
+	o.following, err = remotens.OnChange(o.services.local, func(obj any) {
 		name, err := cache.ObjectToName(obj)
 		if err != nil {
 			return
 		}
-		// That there is such an index was seen to.
-		slices, _ := o.here.GetIndexer().ByIndex(byService, name.Name)
+		// ByIndex fails only without the index.
+		slices, _ := o.local.GetIndexer().ByIndex(byService, name.Name)
 		for _, slice := range slices {
 			o.controller.queue.Add(o.key(slice.(*discoveryv1.EndpointSlice).Name))
 		}

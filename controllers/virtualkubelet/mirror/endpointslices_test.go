@@ -50,8 +50,8 @@ func webEndpoints() *discoveryv1.EndpointSlice {
 	}
 }
 
-// awaitEndpoints waits until milan was sent one endpoint, or has none any more.
-func (r *reflecting) awaitEndpoints(t *testing.T, there bool) {
+// awaitEndpoints waits until milan has one endpoint, or none.
+func (r *reflecting) awaitEndpoints(t *testing.T, reflected bool) {
 	t.Helper()
 	err := wait.PollUntilContextTimeout(
 		t.Context(),
@@ -63,14 +63,14 @@ func (r *reflecting) awaitEndpoints(t *testing.T, there bool) {
 				ShadowEndpointSlices("shop-rome").
 				Get(ctx, "web-abcde", metav1.GetOptions{})
 			if apierrors.IsNotFound(err) {
-				return !there, nil
+				return !reflected, nil
 			}
-			return there && err == nil && len(slice.Spec.Endpoints) == 1 &&
+			return reflected && err == nil && len(slice.Spec.Endpoints) == 1 &&
 				slice.Spec.Endpoints[0].Addresses[0] == "10.1.0.1", err
 		},
 	)
 	if err != nil {
-		t.Fatalf("endpoints are there: %t: %v", !there, err)
+		t.Fatalf("endpoints exist: %t: %v", !reflected, err)
 	}
 }
 
@@ -92,13 +92,15 @@ func TestEndpointsFollowTheirServiceWhileThereIsANetwork(t *testing.T) {
 	turn(metav1.ConditionTrue)
 	r.awaitEndpoints(t, true)
 
-	home := webService()
-	home.Annotations = map[string]string{v1alpha1.AnnotationSkipReflection: ""}
-	if _, err := r.rome.CoreV1().Services("shop").Update(t.Context(), home, metav1.UpdateOptions{}); err != nil {
+	excluded := webService()
+	excluded.Annotations = map[string]string{v1alpha1.AnnotationSkipReflection: ""}
+	if _, err := r.rome.CoreV1().Services("shop").Update(t.Context(), excluded, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	r.awaitEndpoints(t, false)
-	if _, err := r.rome.CoreV1().Services("shop").Update(t.Context(), webService(), metav1.UpdateOptions{}); err != nil {
+	if _, err := r.rome.CoreV1().Services("shop").Update(
+		t.Context(), webService(), metav1.UpdateOptions{},
+	); err != nil {
 		t.Fatal(err)
 	}
 	r.awaitEndpoints(t, true)
@@ -108,7 +110,7 @@ func TestEndpointsFollowTheirServiceWhileThereIsANetwork(t *testing.T) {
 	r.awaitEndpoints(t, false)
 }
 
-// endpoints is what reflects the endpoints of the namespace.
+// endpoints returns the reflector of the endpoints of the namespace.
 func (r *reflecting) endpoints() reflector {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -125,7 +127,7 @@ func (r *reflecting) awaitRest(t *testing.T, watching *endpointSlices) {
 		true,
 		func(context.Context) (bool, error) {
 			return r.endpoints() == reflector(withdrawn{}) &&
-				(watching == nil || watching.here.IsStopped() && watching.there.IsStopped()), nil
+				(watching == nil || watching.local.IsStopped() && watching.reflected.IsStopped()), nil
 		},
 	); err != nil {
 		t.Fatalf("endpoints are watched: %T: %v", r.endpoints(), err)
@@ -133,7 +135,9 @@ func (r *reflecting) awaitRest(t *testing.T, watching *endpointSlices) {
 }
 
 func TestEndpointsAreNotReflectedWithoutANetwork(t *testing.T) {
-	for name, node := range map[string]*v1alpha1.VirtualNode{"nobody says": {}, "there is none": networkedNode(metav1.ConditionFalse)} {
+	for name, node := range map[string]*v1alpha1.VirtualNode{
+		"nobody says": {}, "there is none": networkedNode(metav1.ConditionFalse),
+	} {
 		t.Run(name, func(t *testing.T) {
 			r := newReflecting(t, []runtime.Object{webService(), webEndpoints()}, nil)
 			r.node.Store(node)
@@ -165,10 +169,10 @@ func TestEndpointsAreWatchedOnlyWhileThereIsANetwork(t *testing.T) {
 			t.Fatal(err)
 		}
 		r.awaitEndpoints(t, false)
-		if watching.here.IsStopped() {
+		if watching.local.IsStopped() {
 			t.Error("what is under way is not waited for")
 		}
-		// It was some time ago.
+		// The time of the change is in the past.
 		watching.ending.Store(&time.Time{})
 		r.EnqueueAll()
 		r.awaitRest(t, watching)

@@ -5,7 +5,7 @@ package mirror
 
 import "liqo.io/federation/controllers/virtualkubelet/remotens"
 
-// fixed are remote namespaces that change only when a test changes them, by their local name.
+// fixed are constant remote namespaces, by their local name.
 type fixed map[string]remotens.State
 
 func (f fixed) All() map[string]remotens.State { return f }

@@ -18,17 +18,17 @@ func NewMetrics(register func(metrics.Registerable) error) (*Metrics, error) {
 		}, []string{"resource"})
 	}
 	m := &Metrics{
-		passes: counter("reflections_total", "Passes over local objects and their copies on the provider, by resource."),
+		passes: counter("reflections_total", "Reconciles of local objects and their reflected objects, by resource."),
 		errors: counter("reflection_errors_total",
-			"Passes over local objects and their copies that failed and are tried again, by resource."),
+			"Reconciles of local objects and their reflected objects that failed and are retried, by resource."),
 		writes: counter("reflection_writes_total",
-			"Requests to create, update or delete a copy on the provider, by resource."),
+			"Requests to create, update or delete a reflected object on the provider, by resource."),
 	}
 	for _, vector := range []*metrics.CounterVec{m.passes, m.errors, m.writes} {
 		if err := register(vector); err != nil {
 			return nil, err
 		}
-		// A series that is zero is more useful than a missing one.
+		// Series start at zero instead of being absent.
 		for _, kind := range builtin() {
 			vector.WithLabelValues(kind.name)
 		}

@@ -21,17 +21,17 @@ import (
 	"liqo.io/federation/controllers/virtualkubelet/translate"
 )
 
-// Reasons of events on local objects that are not reflected, or not up to date.
+// Reasons of events on local objects that are not reflected, or whose reflected objects are outdated.
 const (
-	// ReasonReflectionConflict means that the provider has an object of that name which is not a
-	// reflected one of this cluster; it is left alone.
+	// ReasonReflectionConflict means that the remote namespace has an object with the name that is no reflected
+	// object of this cluster. It is not changed.
 	ReasonReflectionConflict = "ReflectionConflict"
 	// ReasonReflectionRefused means that the provider refuses the reflected object.
 	ReasonReflectionRefused = "ReflectionRefused"
 )
 
-// conflictRetry is the time between two attempts to use a name that is taken on the provider: no
-// event reports that it is free again.
+// conflictRetry is the time between two attempts to use a name that is taken on the provider: no event reports that the
+// name is free again.
 const conflictRetry = 30 * time.Second
 
 // object is an object that can be reflected.
@@ -55,30 +55,30 @@ type objects[L, C object] struct {
 	translation[L, C]
 	controller        *Controller
 	namespace, remote string
-	// here has the local objects, and there only the reflected ones.
-	here, there cache.SharedIndexInformer
-	client      client[C]
+	// local caches the local objects, and reflected the reflected ones.
+	local, reflected cache.SharedIndexInformer
+	client           client[C]
 	// reflects reports whether a local object is reflected; nil leaves that to the policy.
 	reflects func(local L) bool
 }
 
-// copyDelay is how long changes of a reflected object are collected. A provider may change them as
-// often as it likes: this bounds the cost.
+// copyDelay is the delay in which changes of a reflected object are collected. It bounds the cost of frequent changes
+// by a provider.
 const copyDelay = time.Second
 
 // watch enqueues the objects that change in either cluster.
 func (o *objects[L, C]) watch() error {
-	if err := o.here.SetTransform(trimOriginal); err != nil {
+	if err := o.local.SetTransform(trimOriginal); err != nil {
 		return err
 	}
-	if err := o.there.SetTransform(trimCopy); err != nil {
+	if err := o.reflected.SetTransform(trimCopy); err != nil {
 		return err
 	}
 	for _, side := range []struct {
 		cache.SharedIndexInformer
 		local func(name string) string
 		delay time.Duration
-	}{{o.here, same, 0}, {o.there, o.localName, copyDelay}} {
+	}{{o.local, same, 0}, {o.reflected, o.localName, copyDelay}} {
 		_, err := remotens.OnChange(side, func(obj any) {
 			if name, err := cache.ObjectToName(obj); err == nil {
 				o.controller.queue.AddAfter(o.key(side.local(name.Name)), side.delay)
@@ -92,11 +92,11 @@ func (o *objects[L, C]) watch() error {
 }
 
 func (o *objects[L, C]) run(ctx context.Context) {
-	go o.here.RunWithContext(ctx)
-	go o.there.RunWithContext(ctx)
+	go o.local.RunWithContext(ctx)
+	go o.reflected.RunWithContext(ctx)
 }
 
-func (o *objects[L, C]) synced() bool { return o.here.HasSynced() && o.there.HasSynced() }
+func (o *objects[L, C]) synced() bool { return o.local.HasSynced() && o.reflected.HasSynced() }
 
 func (o *objects[L, C]) key(name string) reflectionKey {
 	return reflectionKey{resource: o.name, ObjectName: cache.NewObjectName(o.namespace, name)}
@@ -104,10 +104,10 @@ func (o *objects[L, C]) key(name string) reflectionKey {
 
 func (o *objects[L, C]) keys() []reflectionKey {
 	var keys []reflectionKey
-	for _, obj := range o.here.GetStore().List() {
+	for _, obj := range o.local.GetStore().List() {
 		keys = append(keys, o.key(obj.(L).GetName()))
 	}
-	for _, obj := range o.there.GetStore().List() {
+	for _, obj := range o.reflected.GetStore().List() {
 		keys = append(keys, o.key(o.localName(obj.(C).GetName())))
 	}
 	return keys
@@ -116,55 +116,54 @@ func (o *objects[L, C]) keys() []reflectionKey {
 func (o *objects[L, C]) original(copied string, uid types.UID) runtime.Object {
 	var none C
 	var nothing L
-	existing := remotens.Lookup[C](o.there.GetStore(), o.remote, copied)
+	existing := remotens.Lookup[C](o.reflected.GetStore(), o.remote, copied)
 	if existing == none || existing.GetUID() != uid || o.remoteName(o.localName(copied)) != copied {
 		return nil
 	}
-	if local := remotens.Lookup[L](o.here.GetStore(), o.namespace, o.localName(copied)); local != nothing {
+	if local := remotens.Lookup[L](o.local.GetStore(), o.namespace, o.localName(copied)); local != nothing {
 		return local
 	}
 	return nil
 }
 
-// reconcile brings the reflected object in line with the local one, in any state of either of
-// them.
+// reconcile implements reflector.
 func (o *objects[L, C]) reconcile(ctx context.Context, key reflectionKey) (time.Duration, error) {
 	if o.localName(o.remoteName(key.Name)) != key.Name {
-		// That name belongs to another reflected object.
+		// The name on the provider is reserved for another object.
 		return 0, nil
 	}
 	var nothing L
-	var none, wanted C
-	local := remotens.Lookup[L](o.here.GetStore(), o.namespace, key.Name)
-	existing := remotens.Lookup[C](o.there.GetStore(), o.remote, o.remoteName(key.Name))
+	var none, desired C
+	local := remotens.Lookup[L](o.local.GetStore(), o.namespace, key.Name)
+	existing := remotens.Lookup[C](o.reflected.GetStore(), o.remote, o.remoteName(key.Name))
 	if policy := o.controller.policy(o.resource); local != nothing && o.isReflected(policy, local) {
-		wanted = o.translate(translate.Strip(policy, local), o.remote, o.controller.destination())
+		desired = o.translate(translate.Strip(policy, local), o.remote, o.controller.destination())
 	}
-	if wanted == none {
+	if desired == none {
 		o.controller.lastEvents.Delete(key)
 	}
 	switch {
-	case wanted == none && existing == none:
+	case desired == none && existing == none:
 		return 0, nil
 	case existing == none:
-		return o.create(ctx, key, local, wanted)
+		return o.create(ctx, key, local, desired)
 	case existing.GetDeletionTimestamp() != nil:
-		// Its deletion is an event.
+		// The event of its deletion enqueues the object again.
 		return 0, nil
-	case wanted == none:
+	case desired == none:
 		return 0, o.delete(ctx, key, existing)
 	}
 	changed := existing.DeepCopyObject().(C)
-	switch o.update(changed, wanted) {
+	switch o.update(changed, desired) {
 	case translate.Replace:
-		// It is created again when it is gone.
+		// The event of its deletion causes the creation.
 		return 0, o.delete(ctx, key, existing)
 	case translate.Update:
 		o.controller.Metrics.writes.WithLabelValues(o.name).Inc()
 		if _, err := o.client.Update(ctx, changed, metav1.UpdateOptions{}); err != nil {
 			return 0, o.refused(key, local, "updating", err)
 		}
-		klog.FromContext(ctx).V(2).Info("Updated copy", "copy", klog.KObj(changed))
+		klog.FromContext(ctx).V(2).Info("Updated reflected object", "object", klog.KObj(changed))
 	}
 	o.controller.lastEvents.Delete(key)
 	return 0, nil
@@ -177,39 +176,31 @@ func (o *objects[L, C]) isReflected(policy translate.Policy, local L) bool {
 	return policy.Reflects(local)
 }
 
-func (o *objects[L, C]) create(ctx context.Context, key reflectionKey, local L, wanted C) (time.Duration, error) {
+func (o *objects[L, C]) create(ctx context.Context, key reflectionKey, local L, desired C) (time.Duration, error) {
 	o.controller.Metrics.writes.WithLabelValues(o.name).Inc()
-	_, err := o.client.Create(ctx, wanted, metav1.CreateOptions{})
+	_, err := o.client.Create(ctx, desired, metav1.CreateOptions{})
 	if apierrors.IsAlreadyExists(err) {
-		live, err := o.client.Get(ctx, wanted.GetName(), metav1.GetOptions{})
+		live, err := o.client.Get(ctx, desired.GetName(), metav1.GetOptions{})
 		if err != nil {
-			return 0, fmt.Errorf(
-				"looking at %s %s in namespace %s of %s: %w",
-				o.name,
-				wanted.GetName(),
-				o.remote,
-				o.controller.Provider,
-				err,
-			)
+			return 0, fmt.Errorf("reading %s %s in namespace %s of %s: %w",
+				o.name, desired.GetName(), o.remote, o.controller.Provider, err)
 		}
 		if !isCopy(live, o.controller.To) {
 			o.recordOnce(key, local, ReasonReflectionConflict, fmt.Sprintf(
-				"namespace %s of %s has one of the name %s that is none of ours; "+
-					"it is left alone, and its pods use that one: remove either of them",
-				o.remote,
-				o.controller.Provider,
-				wanted.GetName(),
+				"namespace %s of %s has an object of the name %s that is not a reflected object of this cluster; "+
+					"it is not changed, and remote pods use it: remove either of them",
+				o.remote, o.controller.Provider, desired.GetName(),
 			))
 			return conflictRetry, nil
 		}
-		// The cache will have it soon.
+		// The cache has not observed the reflected object yet.
 		return 0, nil
 	}
 	if err != nil {
 		return 0, o.refused(key, local, "creating", err)
 	}
 	o.controller.lastEvents.Delete(key)
-	klog.FromContext(ctx).V(2).Info("Created copy", "copy", klog.KObj(wanted))
+	klog.FromContext(ctx).V(2).Info("Created reflected object", "object", klog.KObj(desired))
 	return 0, nil
 }
 
@@ -223,8 +214,7 @@ func isCopy(obj metav1.Object, to translate.Destination) bool {
 	return true
 }
 
-// delete deletes a reflected object as it was observed: one that has changed since may not be a
-// reflected one any more.
+// delete deletes a reflected object, unless it has changed since it was observed: it may no longer be a reflected one.
 func (o *objects[L, C]) delete(ctx context.Context, key reflectionKey, existing C) error {
 	o.controller.Metrics.writes.WithLabelValues(o.name).Inc()
 	uid, version := existing.GetUID(), existing.GetResourceVersion()
@@ -234,31 +224,30 @@ func (o *objects[L, C]) delete(ctx context.Context, key reflectionKey, existing 
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("deleting the copy of %s on %s: %w", key, o.controller.Provider, err)
+		return fmt.Errorf("deleting the reflected object of %s on %s: %w", key, o.controller.Provider, err)
 	}
-	klog.FromContext(ctx).V(2).Info("Deleted copy", "copy", klog.KObj(existing))
+	klog.FromContext(ctx).V(2).Info("Deleted reflected object", "object", klog.KObj(existing))
 	return nil
 }
 
-// refused records an event about a refusal, which is retried since the provider may accept the
-// object later.
+// refused records an event about a refusal of the provider. It returns the error, so that the object is retried.
 func (o *objects[L, C]) refused(key reflectionKey, local L, doing string, err error) error {
 	switch {
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
-		// The deletion of the remote namespace is an event.
+		// Sync stops the reflection when the remote namespace is deleted.
 		return nil
 	case remote.Refused(err):
 		o.recordOnce(
 			key,
 			local,
 			ReasonReflectionRefused,
-			fmt.Sprintf("%s refuses the copy in namespace %s: %v", o.controller.Provider, o.remote, err),
+			fmt.Sprintf("%s refuses the reflected object in namespace %s: %v", o.controller.Provider, o.remote, err),
 		)
 	}
-	return fmt.Errorf("%s the copy of %s on %s: %w", doing, key, o.controller.Provider, err)
+	return fmt.Errorf("%s the reflected object of %s on %s: %w", doing, key, o.controller.Provider, err)
 }
 
-// recordOnce records an event about what keeps an object from being reflected, once.
+// recordOnce records an event about an object that is not reflected, unless it was the last one about the object.
 func (o *objects[L, C]) recordOnce(key reflectionKey, local L, reason, message string) {
 	message = translate.Message(message)
 	if last, ok := o.controller.lastEvents.Swap(key, message); !ok || last != message {

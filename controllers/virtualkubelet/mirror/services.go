@@ -23,21 +23,23 @@ import (
 
 var exportsResource = schema.GroupVersion(mcsv1alpha1.GroupVersion).WithResource(mcsv1alpha1.ServiceExportPluralName)
 
-// newServices returns the reflector of Services, which have a label that reports whether they are exported.
+// newServices returns the reflector of Services. Reflected Services of exported ones have a label.
 func newServices(k kind, c *Controller, namespace, remote string) (reflector, error) {
 	o := &services{objects: newObjects(k, c, namespace, remote,
 		corev1informers.NewFilteredServiceInformer,
 		func(c kubernetes.Interface, namespace string) client[*corev1.Service] {
 			return c.CoreV1().Services(namespace)
 		},
-		translation[*corev1.Service, *corev1.Service]{update: translate.UpdateService, remoteName: same, localName: same},
+		translation[*corev1.Service, *corev1.Service]{
+			update: translate.UpdateService, remoteName: same, localName: same,
+		},
 	)}
 	o.exports = &exportsOf{controller: c, namespace: namespace, changed: func() { c.enqueue(o) }}
 	o.translate = func(local *corev1.Service, remote string, to translate.Destination) *corev1.Service {
-		exported, known := o.exports.has(local.Name)
-		if !known {
-			// The label stays as it is until the exports are known.
-			existing := remotens.Lookup[*corev1.Service](o.there.GetStore(), remote, local.Name)
+		exported, complete := o.exports.has(local.Name)
+		if !complete {
+			// The label remains unchanged until the cache of ServiceExports is filled.
+			existing := remotens.Lookup[*corev1.Service](o.reflected.GetStore(), remote, local.Name)
 			exported = existing != nil && translate.Exported(existing)
 		}
 		return translate.Service(translate.MarkExported(local, exported), remote, to)
@@ -56,17 +58,17 @@ func (o *services) run(ctx context.Context) {
 	go o.exports.run(ctx)
 }
 
-// exportsOf follows the ServiceExports of a namespace.
+// exportsOf watches the ServiceExports of a namespace.
 type exportsOf struct {
 	controller *Controller
 	namespace  string
-	// changed is called when everything that was known may have changed.
+	// changed is called when the exports of all Services may have changed.
 	changed func()
 
 	mu sync.RWMutex
 	// informer has the ServiceExports; nil while they are not watched.
 	informer cache.SharedIndexInformer
-	// none means that there are no ServiceExports in this cluster.
+	// none reports whether the local cluster serves no ServiceExports.
 	none bool
 }
 
@@ -80,8 +82,8 @@ func (e *exportsOf) run(ctx context.Context) {
 			e.changed()
 			return
 		}
-		informer := dynamicinformer.NewFilteredDynamicInformer(e.controller.LocalDynamic, exportsResource, e.namespace, 0, cache.Indexers{}, nil).
-			Informer()
+		informer := dynamicinformer.NewFilteredDynamicInformer(
+			e.controller.LocalDynamic, exportsResource, e.namespace, 0, cache.Indexers{}, nil).Informer()
 		_, err := remotens.OnChange(informer, func(obj any) {
 			if name, err := cache.ObjectToName(obj); err == nil {
 				e.controller.queue.Add(reflectionKey{resource: servicesName, ObjectName: name})
@@ -111,8 +113,8 @@ func (e *exportsOf) set(informer cache.SharedIndexInformer, none bool) {
 	e.informer, e.none = informer, none
 }
 
-// has reports whether a Service is exported, and whether that is known at all.
-func (e *exportsOf) has(service string) (exported, known bool) {
+// has reports whether a Service is exported, and whether the cache of ServiceExports is filled.
+func (e *exportsOf) has(service string) (exported, complete bool) {
 	e.mu.RLock()
 	defer e.mu.RUnlock()
 	if e.none || e.controller.Served == nil {

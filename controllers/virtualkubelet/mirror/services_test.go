@@ -25,7 +25,7 @@ import (
 	"liqo.io/federation/test/fakes"
 )
 
-// exporting has rome serve ServiceExports, or not, and begin with some.
+// exporting sets whether rome serves ServiceExports, and the existing ones.
 func (r *reflecting) exporting(t *testing.T, served bool, exports ...runtime.Object) {
 	t.Helper()
 	r.LocalDynamic = fakes.Followed(
@@ -45,7 +45,7 @@ func (r *reflecting) exporting(t *testing.T, served bool, exports ...runtime.Obj
 	}
 }
 
-// asks has rome asked what it serves, until the test ends.
+// asks runs the discovery of served kinds until the test ends.
 func (r *reflecting) asks(t *testing.T) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -60,8 +60,8 @@ func (r *reflecting) asks(t *testing.T) {
 	})
 }
 
-// awaitExported waits until the copy of the Service on milan says that it is
-// exported, or does not.
+// awaitExported waits until the reflected Service on milan is marked as
+// exported, or is not.
 func (r *reflecting) awaitExported(t *testing.T, want bool) {
 	t.Helper()
 	err := wait.PollUntilContextTimeout(
@@ -70,12 +70,12 @@ func (r *reflecting) awaitExported(t *testing.T, want bool) {
 		10*time.Second,
 		true,
 		func(ctx context.Context) (bool, error) {
-			there, err := r.milan.CoreV1().Services("shop-rome").Get(ctx, "web", metav1.GetOptions{})
-			return err == nil && translate.Exported(there) == want, nil
+			reflected, err := r.milan.CoreV1().Services("shop-rome").Get(ctx, "web", metav1.GetOptions{})
+			return err == nil && translate.Exported(reflected) == want, nil
 		},
 	)
 	if err != nil {
-		t.Fatalf("the copy is exported: %t: %v", !want, err)
+		t.Fatalf("the reflected Service is exported: %t: %v", !want, err)
 	}
 }
 
@@ -89,9 +89,9 @@ func webExport() *unstructured.Unstructured {
 }
 
 func exportedCopy() *corev1.Service {
-	there := translate.Service(translate.MarkExported(webService(), true), "shop-rome", destination)
-	there.UID, there.ResourceVersion = "there", "7"
-	return there
+	reflected := translate.Service(translate.MarkExported(webService(), true), "shop-rome", destination)
+	reflected.UID, reflected.ResourceVersion = "there", "7"
+	return reflected
 }
 
 func TestReflectedServicesAreMarkedAsExported(t *testing.T) {
@@ -131,15 +131,15 @@ func TestRestartUnexportsNothing(t *testing.T) {
 		served  bool
 		want    bool
 	}{
-		{"what is exported stays so", []runtime.Object{webExport()}, true, true},
-		{"what was unexported meanwhile is", nil, true, false},
-		{"without definitions nothing is exported", nil, false, false},
+		{"exported", []runtime.Object{webExport()}, true, true},
+		{"unexported meanwhile", nil, true, false},
+		{"ServiceExports are not served", nil, false, false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			r := newReflecting(t, []runtime.Object{webService(), settings("1")}, []runtime.Object{exportedCopy()})
 			r.exporting(t, test.served, test.exports...)
 			r.start(t)
-			// While nobody knows whether it is exported, the copy stays as it is.
+			// Until the ServiceExports are cached, the label is unchanged.
 			r.awaitData(t, "settings", map[string]string{"a": "1"})
 			r.awaitExported(t, true)
 			r.asks(t)

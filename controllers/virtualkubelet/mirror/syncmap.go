@@ -5,8 +5,8 @@ package mirror
 
 import "sync"
 
-// syncMap is a map for several goroutines; its zero value is empty. It is like sync.Map with types, and holds
-// small values in less memory.
+// syncMap is a typed map for concurrent use; its zero value is empty. It holds small values in less memory than
+// sync.Map.
 type syncMap[K, V comparable] struct {
 	mu     sync.Mutex
 	values map[K]V

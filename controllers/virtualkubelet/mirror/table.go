@@ -21,7 +21,7 @@ import (
 	"liqo.io/federation/controllers/virtualkubelet/translate"
 )
 
-// Names of kinds that others refer to.
+// Names of kinds.
 const (
 	servicesName       = "services"
 	endpointSlicesName = "endpointslices"
@@ -80,13 +80,12 @@ func builtin() []kind {
 
 // translation describes how local objects L are reflected as objects C.
 type translation[L, C object] struct {
-	// selected is a field selector of the local objects that may be reflected, and so of the reflected ones;
-	// empty selects all.
+	// selected is a field selector of local objects that may be reflected and of reflected ones; empty selects all.
 	selected string
-	// translate returns the wanted reflected object; nil if the local one is not reflected.
+	// translate returns the desired reflected object; nil if the local one is not reflected.
 	translate func(local L, remote string, to translate.Destination) C
-	// update changes an existing reflected object into the wanted one.
-	update func(existing, wanted C) translate.Change
+	// update changes an existing reflected object into the desired one.
+	update func(existing, desired C) translate.Change
 	// remoteName returns the name of the reflected object of a local one, and localName the reverse.
 	remoteName, localName func(name string) string
 }
@@ -113,10 +112,10 @@ func newObjects[T object](
 	selector := labels.SelectorFromSet(c.To.ReflectedLabels()).String()
 	return &objects[T, T]{
 		kind: k, translation: as, controller: c, namespace: namespace, remote: remote,
-		here: informer(c.Local, namespace, 0, cache.Indexers{}, func(options *metav1.ListOptions) {
+		local: informer(c.Local, namespace, 0, cache.Indexers{}, func(options *metav1.ListOptions) {
 			options.FieldSelector = as.selected
 		}),
-		there: informer(c.Remote, remote, 0, cache.Indexers{}, func(options *metav1.ListOptions) {
+		reflected: informer(c.Remote, remote, 0, cache.Indexers{}, func(options *metav1.ListOptions) {
 			options.LabelSelector, options.FieldSelector = selector, as.selected
 		}),
 		client: newClient(c.Remote, remote),

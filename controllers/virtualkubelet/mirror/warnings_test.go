@@ -26,11 +26,11 @@ func TestWarningsAreRecordedForTheLocalObject(t *testing.T) {
 	)
 	rootsThere.UID = "roots"
 	balanced := webService()
-	there := translate.Service(balanced, "shop-rome", destination)
-	there.UID = "copy"
-	foreign := there.DeepCopy()
+	reflected := translate.Service(balanced, "shop-rome", destination)
+	reflected.UID = "copy"
+	foreign := reflected.DeepCopy()
 	foreign.Name, foreign.UID, foreign.Labels = "foreign", "foreign", nil
-	left := there.DeepCopy()
+	left := reflected.DeepCopy()
 	left.Name, left.UID = "left", "left"
 	about := func(kind, namespace, name string, uid types.UID) *corev1.Event {
 		return &corev1.Event{
@@ -55,9 +55,9 @@ func TestWarningsAreRecordedForTheLocalObject(t *testing.T) {
 			foreignHere,
 			&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "kube-root-ca.crt"}},
 		},
-		[]runtime.Object{there, foreign, left, rootsThere},
+		[]runtime.Object{reflected, foreign, left, rootsThere},
 	)
-	// What is left there stays for the time of the test.
+	// Leftovers are not deleted during the test.
 	r.answers.Store(false)
 	r.start(t)
 	err := wait.PollUntilContextTimeout(
@@ -78,30 +78,30 @@ func TestWarningsAreRecordedForTheLocalObject(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, test := range []struct {
-		name  string
-		event *corev1.Event
-		told  bool
+		name     string
+		event    *corev1.Event
+		recorded bool
 	}{
-		{"of a copy", about("Service", "shop-rome", balanced.Name, "copy"), true},
-		{"of one that has another name there", about("ConfigMap", "shop-rome", rootsThere.Name, "roots"), true},
-		{"of an earlier copy", about("Service", "shop-rome", balanced.Name, "earlier"), false},
-		{"of what is no copy", about("Service", "shop-rome", "foreign", "foreign"), false},
-		{"of a copy of nothing", about("Service", "shop-rome", "left", "left"), false},
-		{"of a copy in another namespace", about("Service", "other", balanced.Name, "copy"), false},
-		{"of a pod, which is told otherwise", about("Pod", "shop-rome", balanced.Name, "copy"), false},
-		{"what goes well", normal, false},
+		{"reflected object", about("Service", "shop-rome", balanced.Name, "copy"), true},
+		{"reflected object with another name", about("ConfigMap", "shop-rome", rootsThere.Name, "roots"), true},
+		{"earlier reflected object", about("Service", "shop-rome", balanced.Name, "earlier"), false},
+		{"other object", about("Service", "shop-rome", "foreign", "foreign"), false},
+		{"reflected object without a local one", about("Service", "shop-rome", "left", "left"), false},
+		{"other namespace", about("Service", "other", balanced.Name, "copy"), false},
+		{"pod", about("Pod", "shop-rome", balanced.Name, "copy"), false},
+		{"normal event", normal, false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			r.Warnings = flowcontrol.NewTokenBucketPassiveRateLimiter(1e-9, 1)
 			r.Warn("shop", test.event)
 			r.Warn("shop", test.event)
-			told := len(r.events.Events)
-			if told > 1 || (told > 0) != test.told {
-				t.Errorf("told %d times, with leave for one", told)
+			recorded := len(r.events.Events)
+			if recorded > 1 || (recorded > 0) != test.recorded {
+				t.Errorf("%d events, want one", recorded)
 			}
-			for range told {
+			for range recorded {
 				if event := <-r.events.Events; event != "Warning SyncLoadBalancerFailed milan: no address is left" {
-					t.Errorf("the event is %q", event)
+					t.Errorf("event %q", event)
 				}
 			}
 		})

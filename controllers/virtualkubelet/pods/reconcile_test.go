@@ -39,7 +39,6 @@ var (
 )
 
 // sender is a pod controller with a provider whose responses are set by the test.
-
 type sender struct {
 	*Controller
 	provider *fedfake.Clientset
