@@ -22,9 +22,8 @@ const (
 	heartbeatInterval = 5 * time.Minute
 )
 
-// Controller returns the controller of virtual-kubelet that registers the node and keeps its status and its
-// lease. The lease of an earlier virtual kubelet is renewed: it means that the node lives, and not by which
-// process.
+// Controller returns the controller of virtual-kubelet that registers the node and updates its status and its lease. It
+// takes over the lease of an earlier virtual kubelet. It fails if the options are invalid.
 func (n *Node) Controller(initial *corev1.Node, client kubernetes.Interface) (*vknode.NodeController, error) {
 	nodes := client.CoreV1().Nodes()
 	return vknode.NewNodeController(n, initial, nodes,

@@ -20,9 +20,8 @@ import (
 	"liqo.io/federation/controllers/leader"
 )
 
-// Terms are the terms of the lease of the virtual kubelets of a node: one of them leads. It costs
-// as much as the lease of the node, and a standby takes over after as long as a node may be
-// silent.
+// Terms are the terms of the leader election of the virtual kubelets of a node. The Lease is renewed as often, and
+// lasts as long, as the Lease of a node.
 var Terms = leader.Terms{
 	Name:  "virtual-kubelet",
 	Lease: 40 * time.Second,
@@ -33,8 +32,8 @@ var Terms = leader.Terms{
 // lockRetry is the time between two attempts to create the lease.
 const lockRetry = 2 * time.Second
 
-// NewLock returns the Lease of a virtual node, in the namespace of the VirtualNode and owned by
-// it. It retries until the API server of this cluster answers.
+// NewLock creates the Lease of a virtual node, which is owned by the VirtualNode, and returns its lock. It retries
+// creating the Lease until the context ends.
 func NewLock(
 	ctx context.Context,
 	client kubernetes.Interface,
@@ -54,7 +53,10 @@ func NewLock(
 		_, err := client.CoordinationV1().Leases(lease.Namespace).Create(ctx, lease, metav1.CreateOptions{})
 		if err != nil && !apierrors.IsAlreadyExists(err) {
 			klog.FromContext(ctx).
-				Error(err, "The lease of the node's virtual kubelets could not be made", "node", virtual.Spec.NodeName)
+				Error(
+					err, "Creating the Lease of the node's virtual kubelets failed, retrying", "node",
+					virtual.Spec.NodeName,
+				)
 			return false, nil
 		}
 		return true, nil

@@ -12,8 +12,7 @@ import (
 // LogQuietly sets the logger of virtual-kubelet to klog, with its messages about every pod at verbosity 4.
 func LogQuietly() { log.L = quiet{klogv2.New(nil)} }
 
-// quiet logs the messages of virtual-kubelet about every pod at verbosity 4: it reports a pod as
-// created when that was only requested.
+// quiet logs informational messages of virtual-kubelet at verbosity 4: they are frequent.
 type quiet struct{ log.Logger }
 
 // Info logs at verbosity 4.
@@ -30,13 +29,13 @@ func (q quiet) Infof(format string, args ...any) {
 	}
 }
 
-// WithField returns a logger that is as quiet.
+// WithField implements log.Logger.
 func (q quiet) WithField(key string, value any) log.Logger {
 	return quiet{q.Logger.WithField(key, value)}
 }
 
-// WithFields returns a logger that is as quiet.
+// WithFields implements log.Logger.
 func (q quiet) WithFields(fields log.Fields) log.Logger { return quiet{q.Logger.WithFields(fields)} }
 
-// WithError returns a logger that is as quiet.
+// WithError implements log.Logger.
 func (q quiet) WithError(err error) log.Logger { return quiet{q.Logger.WithError(err)} }

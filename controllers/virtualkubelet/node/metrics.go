@@ -15,7 +15,7 @@ func NewMetrics(register func(metrics.Registerable) error) (*Metrics, error) {
 	m := &Metrics{
 		reachable: metrics.NewGauge(&metrics.GaugeOpts{
 			Namespace: "liqo", Subsystem: "virtual_kubelet", Name: "provider_reachable",
-			Help:           "1 while the provider's API answers this virtual kubelet, else 0.",
+			Help:           "1 while the provider's API server is reachable for this virtual kubelet, otherwise 0.",
 			StabilityLevel: metrics.ALPHA,
 		}),
 	}

@@ -27,7 +27,7 @@ const (
 	checkInterval   = 10 * time.Second
 	recheckInterval = 2 * time.Second
 	checkTimeout    = 5 * time.Second
-	// checkFailures is how many checks in a row fail before the node is not ready.
+	// checkFailures is the number of consecutive failed checks after which the node is not ready.
 	checkFailures = 3
 )
 
@@ -38,28 +38,26 @@ const (
 	ReasonProviderDenies      = "ProviderDenies"
 )
 
-// Config is what a Node works with.
+// Config is the configuration of a Node.
 type Config struct {
-	// Provider is the name of the ForeignCluster, Address the virtual kubelet's own, and Port the one that it
-	// serves on.
+	// Provider is the name of the ForeignCluster. Address and Port are the endpoint of the virtual kubelet.
 	Provider, Address string
 	Port              int32
-	// Check reads something from the provider that a peer may read, and returns the version of its API
-	// server.
+	// Check sends a request to the provider that its consumers may send, and returns the version of its API server.
 	Check func(context.Context) (version string, err error)
-	// VirtualNode returns the latest one; nil when it is gone.
+	// VirtualNode returns the current VirtualNode; nil if it was deleted.
 	VirtualNode func() *v1alpha1.VirtualNode
-	// Back is called when the provider answers again.
+	// Back is called when the provider is reachable again.
 	Back    func()
 	Clock   clock.Clock
 	Metrics *Metrics
 }
 
-// Node maintains the Node of one VirtualNode: its resources and labels are those of the VirtualNode, its
-// condition is the result of checks of the provider.
+// Node computes the Node of one VirtualNode. Its resources and labels are those of the VirtualNode, and its condition
+// Ready is the result of checks of the provider.
 type Node struct {
 	Config
-	// changed has a value when the node is to be written.
+	// changed has a value when the Node must be written.
 	changed chan struct{}
 
 	mu       sync.Mutex
@@ -71,11 +69,11 @@ type Node struct {
 
 var _ vknode.NodeProvider = (*Node)(nil)
 
-// New returns a node. It is checked once Run is called.
+// New returns a node. Start and Run check the provider.
 func New(config Config) *Node { return &Node{Config: config, changed: make(chan struct{}, 1)} }
 
-// Ping reports that this virtual kubelet runs; the state of the provider is a condition of the
-// node.
+// Ping implements vknode.NodeProvider. It fails only if the context ended: an unreachable provider is reported by the
+// condition Ready.
 func (n *Node) Ping(ctx context.Context) error { return ctx.Err() }
 
 // NotifyNodeStatus calls a function with each changed node until the context ends.
@@ -95,14 +93,14 @@ func (n *Node) NotifyNodeStatus(ctx context.Context, notify func(*corev1.Node)) 
 	}()
 }
 
-// Reachable reports whether the provider answers.
+// Reachable reports whether the provider is reachable, which is the condition Ready.
 func (n *Node) Reachable() bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.ready.Status == corev1.ConditionTrue
 }
 
-// Run checks the provider until the context ends. Start has made the first check.
+// Run checks the provider periodically until the context ends. Start must be called first.
 func (n *Node) Run(ctx context.Context) {
 	interval := checkInterval
 	for {
@@ -117,8 +115,8 @@ func (n *Node) Run(ctx context.Context) {
 	}
 }
 
-// Start checks the provider for the first time, and returns the node to register. The result
-// counts at once: there is none before it.
+// Start checks the provider for the first time, and returns the Node to register. A single failure makes the node not
+// ready.
 func (n *Node) Start(ctx context.Context) *corev1.Node {
 	n.mu.Lock()
 	n.failures = checkFailures - 1
@@ -127,7 +125,7 @@ func (n *Node) Start(ctx context.Context) *corev1.Node {
 	return n.Sync()
 }
 
-// probe checks the provider once, and reports whether it answered.
+// probe checks the provider once, and reports whether the check succeeded.
 func (n *Node) probe(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
@@ -160,7 +158,7 @@ func (n *Node) observe(ctx context.Context, version string, err error) bool {
 			Status: corev1.ConditionFalse,
 			Reason: reason,
 			Message: fmt.Sprintf(
-				"%s does not answer; its pods keep their last status: %s",
+				"%s is unreachable; its pods keep their last status: %s",
 				n.Provider,
 				remote.Describe(err),
 			),
@@ -170,7 +168,7 @@ func (n *Node) observe(ctx context.Context, version string, err error) bool {
 		n.failures = 0
 		n.ready = corev1.NodeCondition{
 			Type: corev1.NodeReady, Status: corev1.ConditionTrue, Reason: ReasonProviderReady,
-			Message:           n.Provider + " answers",
+			Message:           n.Provider + " is reachable",
 			LastHeartbeatTime: now,
 		}
 	}
@@ -183,7 +181,7 @@ func (n *Node) observe(ctx context.Context, version string, err error) bool {
 		n.version = version
 	}
 	if before.Status != n.ready.Status {
-		klog.FromContext(ctx).Info("Provider was checked", "ready", n.ready.Status, "reason", n.ready.Reason)
+		klog.FromContext(ctx).Info("Provider changed", "ready", n.ready.Status, "reason", n.ready.Reason)
 		n.Metrics.reachable.Set(float64(map[bool]int{true: 1}[err == nil]))
 		if err == nil {
 			go n.Back()
@@ -192,7 +190,7 @@ func (n *Node) observe(ctx context.Context, version string, err error) bool {
 	return changed
 }
 
-// Sync computes the node, and returns it.
+// Sync computes and returns the Node, and requests a write if it changed.
 func (n *Node) Sync() *corev1.Node {
 	vn := n.VirtualNode()
 	n.mu.Lock()
@@ -212,7 +210,7 @@ func (n *Node) Sync() *corev1.Node {
 	return next
 }
 
-// Rewrite requests a write of the node even if it has not changed.
+// Rewrite requests a write of the Node even if it has not changed.
 func (n *Node) Rewrite() {
 	select {
 	case n.changed <- struct{}{}:

@@ -23,56 +23,56 @@ func TestNodeIsNotReadyAfterChecksFailRepeatedly(t *testing.T) {
 	denied := apierrors.NewForbidden(schema.GroupResource{Resource: "resourceoffers"}, "milan", nil)
 	tests := []struct {
 		name string
-		// answers are those of the provider, one a check.
-		answers []error
+		// results are the results of the checks.
+		results []error
 		status  corev1.ConditionStatus
 		reason  string
-		// back tells whether everything is looked at again.
+		// back reports whether Back is called.
 		back bool
 	}{
 		{
-			name:    "at the start one answer counts",
-			answers: []error{nil},
+			name:    "one success at the start",
+			results: []error{nil},
 			status:  corev1.ConditionTrue,
 			reason:  ReasonProviderReady,
 			back:    true,
 		},
 		{
-			name:    "at the start one failure counts",
-			answers: []error{unreachable},
+			name:    "one failure at the start",
+			results: []error{unreachable},
 			status:  corev1.ConditionFalse,
 			reason:  ReasonProviderUnreachable,
 		},
 		{
-			name:    "two failures are a hiccup",
-			answers: []error{nil, unreachable, unreachable},
+			name:    "two failures",
+			results: []error{nil, unreachable, unreachable},
 			status:  corev1.ConditionTrue,
 			reason:  ReasonProviderReady,
 			back:    true,
 		},
 		{
-			name:    "three failures in a row are not",
-			answers: []error{nil, unreachable, unreachable, unreachable},
+			name:    "three consecutive failures",
+			results: []error{nil, unreachable, unreachable, unreachable},
 			status:  corev1.ConditionFalse,
 			reason:  ReasonProviderUnreachable,
 			back:    true,
 		},
 		{
-			name:    "an answer between them resets the count",
-			answers: []error{nil, unreachable, unreachable, nil, unreachable, unreachable},
+			name:    "a success resets the count",
+			results: []error{nil, unreachable, unreachable, nil, unreachable, unreachable},
 			status:  corev1.ConditionTrue,
 			reason:  ReasonProviderReady,
 			back:    true,
 		},
 		{
-			name:    "no rights are another reason",
-			answers: []error{denied},
+			name:    "forbidden",
+			results: []error{denied},
 			status:  corev1.ConditionFalse,
 			reason:  ReasonProviderDenies,
 		},
 		{
-			name:    "one answer brings it back",
-			answers: []error{unreachable, unreachable, nil},
+			name:    "one success after failures",
+			results: []error{unreachable, unreachable, nil},
 			status:  corev1.ConditionTrue,
 			reason:  ReasonProviderReady,
 			back:    true,
@@ -84,8 +84,8 @@ func TestNodeIsNotReadyAfterChecksFailRepeatedly(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			answers := test.answers
-			back := make(chan struct{}, len(answers))
+			results := test.results
+			back := make(chan struct{}, len(results))
 			clock := clocktesting.NewFakeClock(time.Date(2026, 11, 21, 1, 0, 0, 0, time.UTC))
 			n := New(Config{
 				Provider: "milan", Address: "10.1.0.9", Port: 10250, Clock: clock, Metrics: own,
@@ -94,14 +94,14 @@ func TestNodeIsNotReadyAfterChecksFailRepeatedly(t *testing.T) {
 				},
 				Back: func() { back <- struct{}{} },
 				Check: func(context.Context) (string, error) {
-					answer := answers[0]
-					answers = answers[1:]
+					answer := results[0]
+					results = results[1:]
 					return "v1.37.1", answer
 				},
 			})
 			node := n.Start(t.Context())
 			since := node.Status.Conditions[0].LastTransitionTime
-			for len(answers) > 0 {
+			for len(results) > 0 {
 				clock.Step(time.Second)
 				n.probe(t.Context())
 			}
@@ -111,7 +111,7 @@ func TestNodeIsNotReadyAfterChecksFailRepeatedly(t *testing.T) {
 				n.Reachable() != (test.status == corev1.ConditionTrue) {
 				t.Errorf("Ready is %s, %s; want %s, %s", ready.Status, ready.Reason, test.status, test.reason)
 			}
-			if first := test.answers[0] == nil; first == (ready.Status == corev1.ConditionTrue) &&
+			if first := test.results[0] == nil; first == (ready.Status == corev1.ConditionTrue) &&
 				!ready.LastTransitionTime.Equal(&since) {
 				t.Error("the time of the transition moved without one")
 			}
@@ -120,7 +120,7 @@ func TestNodeIsNotReadyAfterChecksFailRepeatedly(t *testing.T) {
 				case <-back:
 				case <-t.Context().Done():
 				case <-time.After(10 * time.Second):
-					t.Error("nobody was told that the provider answers")
+					t.Error("nobody was told that the provider results")
 				}
 			}
 		})
