@@ -24,7 +24,7 @@ import (
 	federationinformers "liqo.io/federation/generated/informers/externalversions/federation/v1alpha1"
 )
 
-// Clients are the clients of the provider's APIs that a consumer may use.
+// Clients are the clients of a provider's APIs.
 type Clients struct {
 	Core       kubernetes.Interface
 	Federation versioned.Interface
@@ -34,7 +34,7 @@ type Clients struct {
 }
 
 // Namespace caches the objects of the virtual node in one remote namespace: its shadow pods and their
-// remote pods. It also watches the warnings there.
+// remote pods. It also watches the warnings in the namespace.
 type Namespace struct {
 	// Local is the name of the offloaded namespace, and Remote that of the remote one.
 	Local, Remote string
@@ -42,8 +42,7 @@ type Namespace struct {
 	Pods, Shadows cache.SharedIndexInformer
 	// Warnings has the events of type Warning.
 	Warnings cache.SharedIndexInformer
-	// Tokens has the metadata of the Secrets with tokens of pods: their data need not be received
-	// again. It is nil where pods get no tokens.
+	// Tokens has the metadata of the Secrets with tokens of pods. It is nil if no pod gets tokens.
 	Tokens cache.SharedIndexInformer
 
 	stop context.CancelFunc
@@ -54,14 +53,14 @@ type Namespace struct {
 type Events struct {
 	// Shadow is called when a shadow pod was created, changed or deleted.
 	Shadow func(key cache.ObjectName)
-	// Pod is called with the current remote pod; nil when it is gone.
+	// Pod is called with the current remote pod; nil if it was deleted.
 	Pod func(key cache.ObjectName, pod *translate.RemotePod)
 	// Warning is called with an event that is new or has happened again. The key is that of a
 	// local pod only if the event is about a pod or a shadow pod.
 	Warning func(key cache.ObjectName, event *corev1.Event)
 	// Tokens is called when the Secret with the tokens of a pod has changed.
 	Tokens func(key cache.ObjectName)
-	// Freed is called when a shadow pod uses less quota, and Tidied when one is gone that used none.
+	// Freed is called when a shadow pod releases quota, and Tidied when one that used none is deleted.
 	Freed, Tidied func()
 	// Synced is called with the local namespace once the caches are filled.
 	Synced func(namespace string)
@@ -77,16 +76,19 @@ func Start(
 	warnings := func(options *metav1.ListOptions) { options.FieldSelector = kind }
 	shadows := federationinformers.NewFilteredShadowPodInformer
 	n := &Namespace{
-		Local:    mapping.Name,
-		Remote:   mapping.RemoteName,
-		Pods:     corev1informers.NewFilteredPodInformer(clients.Core, mapping.RemoteName, 0, cache.Indexers{}, own),
-		Shadows:  shadows(clients.Federation, mapping.RemoteName, 0, cache.Indexers{}, own),
-		Warnings: corev1informers.NewFilteredEventInformer(clients.Core, mapping.RemoteName, 0, cache.Indexers{}, warnings),
+		Local:   mapping.Name,
+		Remote:  mapping.RemoteName,
+		Pods:    corev1informers.NewFilteredPodInformer(clients.Core, mapping.RemoteName, 0, cache.Indexers{}, own),
+		Shadows: shadows(clients.Federation, mapping.RemoteName, 0, cache.Indexers{}, own),
+		Warnings: corev1informers.NewFilteredEventInformer(
+			clients.Core, mapping.RemoteName, 0, cache.Indexers{}, warnings,
+		),
 	}
 	if to.ConsumerAPI.Host != "" {
 		ofTokens := fields.OneTermEqualSelector("type", v1alpha1.SecretTypeTokens).String()
 		n.Tokens = metadatainformer.NewFilteredMetadataInformer(
-			clients.Metadata, corev1.SchemeGroupVersion.WithResource("secrets"), mapping.RemoteName, 0, cache.Indexers{},
+			clients.Metadata, corev1.SchemeGroupVersion.WithResource("secrets"), mapping.RemoteName, 0,
+			cache.Indexers{},
 			func(options *metav1.ListOptions) {
 				options.LabelSelector, options.FieldSelector = selector, ofTokens
 			}).Informer()
@@ -181,7 +183,7 @@ func usesLess(old, obj any) bool {
 	return ok1 && ok2 && before.Status.AllocatedResources != nil && shadow.Status.AllocatedResources == nil
 }
 
-// observeWarnings passes warnings on, except those from before the watch began.
+// observeWarnings calls warning with new warnings, and not with those of the initial list.
 func (n *Namespace) observeWarnings(warning func(cache.ObjectName, *corev1.Event)) error {
 	if err := n.Warnings.SetTransform(trimEvent); err != nil {
 		return err
@@ -215,10 +217,10 @@ func (n *Namespace) observeTokens(events Events) error {
 	return err
 }
 
-// Key returns the key of the local pod of a name in the remote namespace.
+// Key returns the key of the local pod for a name in the remote namespace.
 func (n *Namespace) Key(name string) cache.ObjectName { return cache.NewObjectName(n.Local, name) }
 
-// Synced reports whether the caches are filled. That of warnings does not count.
+// Synced reports whether the caches are filled, except the one of warnings.
 func (n *Namespace) Synced() bool {
 	return n.Pods.HasSynced() && n.Shadows.HasSynced() && (n.Tokens == nil || n.Tokens.HasSynced())
 }
@@ -246,7 +248,7 @@ func (n *Namespace) RemotePod(local *corev1.Pod) *translate.RemotePod {
 	return nil
 }
 
-// Lookup returns an object from the store of an informer; the zero value if it is not there.
+// Lookup returns an object from the store of an informer; the zero value if there is none.
 func Lookup[T any](store cache.Store, namespace, name string) (result T) {
 	// The store of an informer returns no errors.
 	if obj, exists, _ := store.GetByKey(cache.NewObjectName(namespace, name).String()); exists {

@@ -26,13 +26,14 @@ func warnedOf(name string, uid types.UID, message string) *corev1.Event {
 	}
 }
 
-// An event from before the watch is not passed on, one that happens again is.
+// An event from before the watch is ignored, a repeated one is reported.
 func TestOnlyNewWarningsArePassedOn(t *testing.T) {
 	provider := fakes.Followed(kubefake.NewClientset(warnedOf("web", "copy", "before")))
 	received := make(chan string, 10)
 	watched, err := Start(t.Context(), Clients{Core: provider, Federation: fake.NewSimpleClientset()},
 		v1alpha1.NamespaceMapping{Name: "web", RemoteName: "web-rome"}, translate.Destination{}, Events{
-			Shadow: func(cache.ObjectName) {}, Pod: func(cache.ObjectName, *translate.RemotePod) {}, Synced: func(string) {},
+			Shadow: func(cache.ObjectName) {}, Pod: func(cache.ObjectName, *translate.RemotePod) {},
+			Synced:  func(string) {},
 			Warning: func(key cache.ObjectName, event *corev1.Event) { received <- key.String() + " " + event.Message },
 		})
 	if err != nil {

@@ -15,24 +15,24 @@ import (
 	federationlisters "liqo.io/federation/generated/listers/federation/v1alpha1"
 )
 
-// State is how a local namespace is offloaded to the provider. The zero value is a namespace that is not.
+// State is the offloading state of a local namespace. The zero value is a namespace that is not offloaded.
 type State struct {
-	// Offloaded reports whether the namespace is to be offloaded to the provider.
+	// Offloaded reports whether the namespace is offloaded to the provider, by the spec of the NamespaceMap.
 	Offloaded bool
-	// Ready reports whether pods can be sent there.
+	// Ready reports whether pods can be created in the remote namespace.
 	Ready bool
-	// Message is what is missing if it is not ready.
+	// Message is the reason for which the namespace is not ready.
 	Message string
 	// Namespace is the remote namespace; nil if there is none.
 	Namespace *Namespace
-	// Former reports whether that is an earlier one, because the current one does not exist yet.
+	// Former reports whether Namespace is an earlier remote namespace, while the requested one does not exist yet.
 	Former bool
 }
 
-// Leaving reports whether the remote namespace is not used any more.
+// Leaving reports whether the remote namespace is obsolete.
 func (s State) Leaving() bool { return !s.Offloaded || s.Former }
 
-// Set follows the NamespaceMap: it watches the remote namespaces that exist by the status of it.
+// Set watches the remote namespaces in the status of the NamespaceMap.
 type Set struct {
 	// Provider is the name of the provider, for messages.
 	Provider string
@@ -75,26 +75,26 @@ func (s *Set) Sync(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("listing NamespaceMaps: %w", err)
 	}
-	wanted, err := s.wanted(ctx, maps)
+	states, err := s.statesOf(ctx, maps)
 	if err != nil {
 		return err
 	}
 
 	s.mu.Lock()
 	before := s.states
-	s.states = wanted
+	s.states = states
 	s.mu.Unlock()
 
 	for namespace, old := range before {
-		now := wanted[namespace]
+		now := states[namespace]
 		if old.Namespace != nil && old.Namespace != now.Namespace {
 			old.Namespace.stop()
 		}
-		if _, ok := wanted[namespace]; !ok {
+		if _, ok := states[namespace]; !ok {
 			s.Changed(namespace)
 		}
 	}
-	for namespace, now := range wanted {
+	for namespace, now := range states {
 		if old, ok := before[namespace]; !ok || old != now {
 			s.Changed(namespace)
 		}
@@ -102,15 +102,16 @@ func (s *Set) Sync(ctx context.Context) error {
 	return nil
 }
 
-// wanted returns the states by the maps. Namespaces that are watched already are kept, new ones are started.
-func (s *Set) wanted(ctx context.Context, maps []*v1alpha1.NamespaceMap) (map[string]State, error) {
+// statesOf returns the states according to the maps. It starts watching new remote namespaces, and fails if that fails.
+func (s *Set) statesOf(ctx context.Context, maps []*v1alpha1.NamespaceMap) (map[string]State, error) {
 	result := map[string]State{}
 	for _, m := range maps {
 		requested := map[string]string{}
 		for _, mapping := range m.Spec.Namespaces {
 			requested[mapping.Name] = mapping.RemoteName
 			result[mapping.Name] = State{
-				Offloaded: true, Message: fmt.Sprintf("%s has not made the namespace %s yet", s.Provider, mapping.RemoteName),
+				Offloaded: true,
+				Message:   fmt.Sprintf("%s has not created namespace %s yet", s.Provider, mapping.RemoteName),
 			}
 		}
 		for _, status := range m.Status.Namespaces {

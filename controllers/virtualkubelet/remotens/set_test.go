@@ -23,19 +23,34 @@ func TestStatusIsAboutTheRemoteNamespaceThatItNames(t *testing.T) {
 		ready   = v1alpha1.NamespaceMappingReady
 		leaving = v1alpha1.NamespaceMappingTerminating
 		taken   = v1alpha1.NamespaceMappingConflict
-		notMade = "milan has not made the namespace shop-new yet"
+		notMade = "milan has not created namespace shop-new yet"
 	)
 	for _, test := range []struct {
 		name, requested, status string
 		phase                   v1alpha1.NamespaceMappingPhase
 		want                    result
 	}{
-		{"the one that was asked for", "shop-new", "shop-new", ready, result{Offloaded: true, Ready: true, Remote: "shop-new"}},
+		{
+			"the one that was asked for", "shop-new", "shop-new", ready,
+			result{Offloaded: true, Ready: true, Remote: "shop-new"},
+		},
 		{"none was answered yet", "shop-new", "", "", result{Offloaded: true, Message: notMade}},
-		{"one from before, which is still there, is watched", "shop-new", "shop-old", ready, result{Offloaded: true, Leaving: true, Remote: "shop-old", Message: notMade}},
-		{"and while it goes", "shop-new", "shop-old", leaving, result{Offloaded: true, Leaving: true, Remote: "shop-old", Message: notMade}},
-		{"one from before, which never was, says nothing", "shop-new", "shop-old", taken, result{Offloaded: true, Leaving: true, Message: notMade}},
-		{"nothing is asked for any more", "", "shop-old", ready, result{Leaving: true, Remote: "shop-old", Message: "the namespace is not offloaded to milan any more"}},
+		{
+			"one from before, which is still there, is watched", "shop-new", "shop-old", ready,
+			result{Offloaded: true, Leaving: true, Remote: "shop-old", Message: notMade},
+		},
+		{
+			"and while it goes", "shop-new", "shop-old", leaving,
+			result{Offloaded: true, Leaving: true, Remote: "shop-old", Message: notMade},
+		},
+		{
+			"a former status that never became Ready", "shop-new", "shop-old", taken,
+			result{Offloaded: true, Leaving: true, Message: notMade},
+		},
+		{
+			"nothing is asked for any more", "", "shop-old", ready,
+			result{Leaving: true, Remote: "shop-old", Message: "the namespace is not offloaded to milan any more"},
+		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			m := &v1alpha1.NamespaceMap{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo-peer-milan", Name: "rome"}}
@@ -43,7 +58,9 @@ func TestStatusIsAboutTheRemoteNamespaceThatItNames(t *testing.T) {
 				m.Spec.Namespaces = []v1alpha1.NamespaceMapping{{Name: "shop", RemoteName: test.requested}}
 			}
 			if test.status != "" {
-				m.Status.Namespaces = []v1alpha1.NamespaceMappingStatus{{Name: "shop", RemoteName: test.status, Phase: test.phase}}
+				m.Status.Namespaces = []v1alpha1.NamespaceMappingStatus{
+					{Name: "shop", RemoteName: test.status, Phase: test.phase},
+				}
 			}
 			maps := cache.NewIndexer(
 				cache.MetaNamespaceKeyFunc,

@@ -15,7 +15,7 @@ import (
 	"liqo.io/federation/controllers/virtualkubelet/translate"
 )
 
-// TrimLocalPod keeps the fields of a local pod that a shadow pod is made from.
+// TrimLocalPod keeps the fields of a local pod that are translated to its shadow pod.
 func TrimLocalPod(obj any) (any, error) {
 	pod, ok := obj.(*corev1.Pod)
 	if !ok {
@@ -44,7 +44,7 @@ func TrimLocalPod(obj any) (any, error) {
 	return pod, nil
 }
 
-// TrimRemotePod keeps the fields of a remote pod that a local status is made from.
+// TrimRemotePod keeps the fields of a remote pod that are translated to the local status.
 func TrimRemotePod(obj any) (any, error) {
 	pod, ok := obj.(*corev1.Pod)
 	if !ok {
@@ -67,8 +67,8 @@ func TrimRemotePod(obj any) (any, error) {
 	return trimmed, nil
 }
 
-// conditions returns equal conditions that take little memory: those of most pods differ only in
-// their times, and not even in these where many pods were created together.
+// conditions returns equal conditions with shared memory. Those of most pods differ only in their times, and not even
+// in these if the pods were created together.
 func conditions(all []corev1.PodCondition) []corev1.PodCondition {
 	result := slices.Clone(all)
 	for i := range result {
@@ -107,9 +107,9 @@ func TrimShadowPod(obj any) (any, error) {
 	}, nil
 }
 
-// shared returns an equal value that was seen before, otherwise this one: the common parts of the
-// pods of a Deployment are held once. Cached objects are never written to. A large value is not
-// shared, or the most recent ones would take more memory than the caches.
+// shared returns an equal value that was passed recently, otherwise the value itself, so that the common parts of the
+// pods of a Deployment are held once. Shared values must not be changed. Large values are not shared: the table of
+// recent values would use more memory than the caches.
 func shared[T any, P interface {
 	*T
 	Marshal() ([]byte, error)
@@ -119,20 +119,20 @@ func shared[T any, P interface {
 		return value
 	}
 	key := sharedKey[T](encoded)
-	if known, ok := sharedValues.Get(key); ok {
-		return known.(T)
+	if existing, ok := sharedValues.Get(key); ok {
+		return existing.(T)
 	}
 	sharedValues.Add(key, value)
 	return value
 }
 
-// sharedKey is a value as protobuf.
+// sharedKey is a value encoded as protobuf.
 type sharedKey[T any] string
 
 // largestShared is the size up to which values are shared, in bytes of protobuf.
 const largestShared = 4 << 10
 
-// sharedValues holds the values that were seen most recently.
+// sharedValues holds the most recent values.
 var sharedValues = lru.New(1024)
 
 // containers keeps the names of containers and the fields that may be updated.

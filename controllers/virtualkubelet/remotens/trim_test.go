@@ -40,7 +40,9 @@ func TestShadowPodsWithEqualImagesShareThem(t *testing.T) {
 	}
 	cpu := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")}
 	for _, other := range [][]corev1.Container{
-		{web}, {db, web}, {web, {Name: "db", Image: "db:2"}}, {}, {sized(cpu, nil)}, {sized(nil, cpu)}, {sized(cpu, cpu)},
+		{web}, {db, web}, {
+			web, {Name: "db", Image: "db:2"},
+		}, {}, {sized(cpu, nil)}, {sized(nil, cpu)}, {sized(cpu, cpu)},
 		{sized(corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("1")}, nil)},
 	} {
 		if diff := cmp.Diff(other, trimmed(other...)); diff != "" {
@@ -70,7 +72,10 @@ func TestPodsOfOneDeploymentShareEqualParts(t *testing.T) {
 			Tolerations: []corev1.Toleration{{Key: "virtual", Operator: corev1.TolerationOpExists}},
 			Affinity:    &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{}},
 			Volumes: []corev1.Volume{
-				{Name: "kube-api-access-1", VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{}}},
+				{
+					Name:         "kube-api-access-1",
+					VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{}},
+				},
 			},
 			Containers: []corev1.Container{{
 				Name: "web", Env: []corev1.EnvVar{{Name: "LANG", Value: "it"}},
@@ -90,7 +95,8 @@ func TestPodsOfOneDeploymentShareEqualParts(t *testing.T) {
 	}
 	one := trimmed(pod)
 	other := trimmed(change(func(p *corev1.Pod) {
-		p.Name, p.Spec.Volumes[0].Name, p.Spec.Containers[0].VolumeMounts[0].Name = "web-2", "kube-api-access-2", "kube-api-access-2"
+		p.Name, p.Spec.Volumes[0].Name, p.Spec.Containers[0].VolumeMounts[0].Name = "web-2", "kube-api-access-2",
+			"kube-api-access-2"
 	}))
 	if &one.OwnerReferences[0] != &other.OwnerReferences[0] || &one.Spec.Tolerations[0] != &other.Spec.Tolerations[0] ||
 		one.Spec.Affinity != other.Spec.Affinity || &one.Status.Conditions[0] != &other.Status.Conditions[0] ||
