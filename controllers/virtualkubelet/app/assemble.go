@@ -40,7 +40,7 @@ type kubelet struct {
 	network    *pods.Network
 	leftovers  *pods.Leftovers
 	events     record.EventBroadcaster
-	// remapped has a value when the NamespaceMap or a VirtualNode has changed.
+	// remapped has a value after the NamespaceMap or a VirtualNode changed.
 	remapped chan struct{}
 }
 
@@ -50,14 +50,15 @@ func assemble(ctx context.Context, options *Options, clients *clients, own *Metr
 	if err != nil {
 		return nil, fmt.Errorf("--home-server: %w", err)
 	}
-	// The informers count them again.
+	// The new informers count the pods again.
 	own.pods.Reset()
 	broadcaster := record.NewBroadcaster(record.WithContext(ctx))
 	broadcaster.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: clients.core.CoreV1().Events("")})
 	k := &kubelet{
 		options: options, clients: clients,
 		to: translate.Destination{
-			OriginID: options.ClusterID, DestinationID: options.RemoteClusterID, NodeName: options.NodeName, ConsumerAPI: api,
+			OriginID: options.ClusterID, DestinationID: options.RemoteClusterID, NodeName: options.NodeName,
+			ConsumerAPI: api,
 		},
 		informers: newInformers(clients, options),
 		events:    broadcaster,
@@ -96,8 +97,9 @@ func assemble(ctx context.Context, options *Options, clients *clients, own *Metr
 	k.mirror = mirror.New(mirror.Config{
 		Provider: options.ForeignCluster, To: k.to, Namespaces: k.namespaces,
 		Local: clients.core, Remote: clients.remote.Core,
-		LocalDynamic: clients.dynamic, RemoteDynamic: clients.remote.Dynamic, RemoteFederation: clients.remote.Federation,
-		Served: multicluster.NewServed(clients.core, clock.RealClock{}, mcsv1alpha1.ServiceExportPluralName),
+		LocalDynamic: clients.dynamic, RemoteDynamic: clients.remote.Dynamic,
+		RemoteFederation: clients.remote.Federation,
+		Served:           multicluster.NewServed(clients.core, clock.RealClock{}, mcsv1alpha1.ServiceExportPluralName),
 		View: translate.View{
 			RunsOnProvider: func(node string) bool { return k.informers.isOf(options.RemoteClusterID, node) },
 			Address:        k.network.ToRemote,
@@ -134,7 +136,7 @@ func (k *kubelet) namespaceEvents() remotens.Events {
 	events.Synced = func(namespace string) { synced(namespace); k.leftovers.Check(namespace) }
 	events.Warning = func(key cache.ObjectName, event *corev1.Event) {
 		warn(key, event)
-		// All virtual kubelets of the provider share the reflected objects: one records warnings.
+		// The virtual kubelets of a provider share the reflected objects, so only one records their warnings.
 		if k.decides() {
 			k.mirror.Warn(key.Namespace, event)
 		}
@@ -178,15 +180,15 @@ func (k *kubelet) enqueueAll() {
 	k.mirror.EnqueueAll()
 }
 
-// work runs the controllers once the caches are filled and no other virtual kubelet of the node runs: two
-// would overwrite each other's changes.
+// work runs the controllers after the caches are filled and while this virtual kubelet leads: two would overwrite each
+// other's changes.
 func (k *kubelet) work(ctx context.Context) error {
 	if !cache.WaitForCacheSync(ctx.Done(), k.informers.synced) {
 		return ctx.Err()
 	}
 	if k.informers.virtualNode() == nil {
-		return fmt.Errorf("there is no VirtualNode %s in namespace %s to make the node %s from",
-			k.options.VirtualNode, k.options.Namespace, k.options.NodeName)
+		return fmt.Errorf("VirtualNode %s of node %s does not exist in namespace %s",
+			k.options.VirtualNode, k.options.NodeName, k.options.Namespace)
 	}
 	lock, err := node.NewLock(ctx, k.clients.core, k.informers.virtualNode())
 	if err != nil {
@@ -207,19 +209,21 @@ func (k *kubelet) lead(ctx context.Context) error {
 	}
 	nodes, err := k.node.Controller(k.node.Start(ctx), k.clients.core)
 	if err != nil {
-		return fmt.Errorf("making the node controller: %w", err)
+		return fmt.Errorf("creating the node controller: %w", err)
 	}
 
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return nodes.Run(ctx) })
-	for _, run := range []func(context.Context){k.pods.Run, k.node.Run, k.mirror.Run, k.leftovers.Run, k.mirror.Served.Run} {
+	for _, run := range []func(context.Context){
+		k.pods.Run, k.node.Run, k.mirror.Run, k.leftovers.Run, k.mirror.Served.Run,
+	} {
 		group.Go(func() error { run(ctx); return nil })
 	}
-	group.Go(func() error { return k.follow(ctx) })
+	group.Go(func() error { return k.syncOnRequest(ctx) })
 	return group.Wait()
 }
 
-// sync watches the remote namespaces of the NamespaceMap, and reflects into them.
+// sync starts and stops the watches and the reflection of remote namespaces.
 func (k *kubelet) sync(ctx context.Context) error {
 	if err := k.namespaces.Sync(ctx); err != nil {
 		return err
@@ -235,8 +239,8 @@ func (k *kubelet) remap() {
 	}
 }
 
-// follow syncs when it is requested, until the context ends.
-func (k *kubelet) follow(ctx context.Context) error {
+// syncOnRequest syncs each time that remap requests it, until the context ends.
+func (k *kubelet) syncOnRequest(ctx context.Context) error {
 	for {
 		select {
 		case <-ctx.Done():

@@ -19,7 +19,7 @@ func NewCommand(ctx context.Context) *cobra.Command {
 	options := NewOptions()
 	command := &cobra.Command{
 		Use:           "virtual-kubelet",
-		Short:         "Makes one provider of the federation a node of this cluster",
+		Short:         "Runs a provider of the federation as a virtual node of this cluster",
 		Args:          cobra.NoArgs,
 		Version:       version.Get().GitVersion,
 		SilenceUsage:  true,
@@ -32,10 +32,10 @@ func NewCommand(ctx context.Context) *cobra.Command {
 				return err
 			}
 			if !options.Profiling {
-				// Profiles are not served, and the table takes more than a megabyte.
+				// The unused table of the heap profile would use more than a megabyte.
 				runtime.MemProfileRate = 0
 			}
-			go keepSmall(ctx)
+			go adaptMemoryLimit(ctx)
 			return Run(ctx, options, legacyregistry.Register)
 		},
 	}

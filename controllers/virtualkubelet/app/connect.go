@@ -33,11 +33,11 @@ type clients struct {
 	dynamic    dynamic.Interface
 	remote     remotens.Clients
 	provider   *server.Provider
-	// identity is the identity at the provider, as it was read first.
+	// identity is the identity at the provider at the start.
 	identity *remote.Identity
-	// tenantNamespace is this cluster's on the provider.
+	// tenantNamespace is the consumer's tenant namespace on the provider.
 	tenantNamespace string
-	// audience is requested for tokens of pods that name none.
+	// audience is requested for tokens of pods that name none. Empty means the API server's default.
 	audience string
 }
 
@@ -47,33 +47,33 @@ func local(options *Options) (*rest.Config, error) {
 }
 
 func connect(options *Options) (*clients, error) {
-	here, err := local(options)
+	localConfig, err := local(options)
 	if err != nil {
 		return nil, err
 	}
-	c := &clients{audience: pods.DefaultAudience(here)}
-	if c.core, err = kubernetes.NewForConfig(tuned(here, options)); err != nil {
-		return nil, fmt.Errorf("making clients of this cluster: %w", err)
+	c := &clients{audience: pods.DefaultAudience(localConfig)}
+	if c.core, err = kubernetes.NewForConfig(tuned(localConfig, options)); err != nil {
+		return nil, fmt.Errorf("creating clients of this cluster: %w", err)
 	}
-	if c.federation, err = versioned.NewForConfig(tuned(here, options)); err != nil {
-		return nil, fmt.Errorf("making clients of this cluster: %w", err)
+	if c.federation, err = versioned.NewForConfig(tuned(localConfig, options)); err != nil {
+		return nil, fmt.Errorf("creating clients of this cluster: %w", err)
 	}
-	if c.dynamic, err = dynamic.NewForConfig(tuned(here, options)); err != nil {
-		return nil, fmt.Errorf("making clients of this cluster: %w", err)
+	if c.dynamic, err = dynamic.NewForConfig(tuned(localConfig, options)); err != nil {
+		return nil, fmt.Errorf("creating clients of this cluster: %w", err)
 	}
 
 	identity, err := remote.FromDirectory(options.IdentityDir)
 	if err != nil {
 		return nil, err
 	}
-	there, err := configOf(identity, options)
+	remoteConfig, err := configOf(identity, options)
 	if err != nil {
 		return nil, err
 	}
 	c.identity = identity
 	c.tenantNamespace = identity.Namespace
 
-	all, err := remote.NewClients(tuned(there, options))
+	all, err := remote.NewClients(tuned(remoteConfig, options))
 	if err != nil {
 		return nil, err
 	}
@@ -84,8 +84,8 @@ func connect(options *Options) (*clients, error) {
 		Metadata:   all.Metadata,
 		Metrics:    all.Metrics,
 	}
-	if c.provider, err = server.NewProvider(there); err != nil {
-		return nil, fmt.Errorf("making a client of %s: %w", there.Host, err)
+	if c.provider, err = server.NewProvider(remoteConfig); err != nil {
+		return nil, fmt.Errorf("creating a client of %s: %w", remoteConfig.Host, err)
 	}
 	return c, nil
 }
@@ -110,12 +110,12 @@ func configOf(identity *remote.Identity, options *Options) (*rest.Config, error)
 	return config, nil
 }
 
-// errMoved is returned when the clients of the provider have to be created again.
-var errMoved = errors.New("the provider is reached in another way now")
+// errMoved is returned when the clients of the provider must be created again.
+var errMoved = errors.New("the connection settings of the provider changed")
 
-// stays returns errMoved when the files of the identity change the address of the provider, the
-// kind of identity or its authorities: renewed credentials alone need no new clients.
-func stays(ctx context.Context, identity *remote.Identity, dir string, clock clock.WithTicker) error {
+// watchIdentity returns errMoved when the files of the identity have another address of the provider, another kind of
+// identity or other CAs. Renewed credentials alone need no new clients.
+func watchIdentity(ctx context.Context, identity *remote.Identity, dir string, clock clock.WithTicker) error {
 	ticker := clock.NewTicker(identityCheck)
 	defer ticker.Stop()
 	for {
@@ -126,7 +126,7 @@ func stays(ctx context.Context, identity *remote.Identity, dir string, clock clo
 		}
 		now, err := remote.FromDirectory(dir)
 		if err != nil {
-			// The kubelet may be writing them; if they are gone, the check of the provider fails.
+			// The kubelet may be writing the files. If they were deleted, the check of the provider fails.
 			continue
 		}
 		if now.Server != identity.Server || now.ProxyURL != identity.ProxyURL || now.Namespace != identity.Namespace ||
@@ -140,8 +140,8 @@ func stays(ctx context.Context, identity *remote.Identity, dir string, clock clo
 // identityCheck is the time between two reads of the files of the identity.
 const identityCheck = 10 * time.Second
 
-// tuned returns a configuration without limits on the client's side: a pod costs few requests, and
-// the API servers queue them fairly.
+// tuned returns a configuration without client-side rate limits, since the API servers have priority and fairness, with
+// protobuf.
 func tuned(config *rest.Config, options *Options) *rest.Config {
 	config = rest.CopyConfig(config)
 	config.QPS, config.RateLimiter = -1, nil

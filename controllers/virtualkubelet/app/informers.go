@@ -24,8 +24,7 @@ import (
 	federationlisters "liqo.io/federation/generated/listers/federation/v1alpha1"
 )
 
-// informers are the caches of this cluster: the node and its pods, the VirtualNodes and the
-// NamespaceMap.
+// informers are the caches of the local cluster.
 type informers struct {
 	node         cache.SharedIndexInformer
 	pods         corev1informers.PodInformer
@@ -34,10 +33,9 @@ type informers struct {
 	// mappings are the AddressMappings for the provider; nil without an installation namespace.
 	mappings cache.SharedIndexInformer
 
-	// virtualNodeLister is kept, since an informer creates a new one at each call, and it is used
-	// for every pod.
+	// virtualNodeLister is stored because an informer creates a new lister at each call.
 	virtualNodeLister federationlisters.VirtualNodeNamespaceLister
-	// lastPatch is the last known patch of the VirtualNode.
+	// lastPatch is the last observed patch of the VirtualNode.
 	lastPatch atomic.Pointer[v1alpha1.OffloadingPatch]
 
 	namespace, name string
@@ -142,7 +140,7 @@ func (i *informers) synced() bool {
 		(i.mappings == nil || i.mappings.HasSynced())
 }
 
-// virtualNode returns the VirtualNode of the node; nil if it is gone.
+// virtualNode returns the VirtualNode of the node; nil if it was deleted.
 func (i *informers) virtualNode() *v1alpha1.VirtualNode {
 	vn, err := i.virtualNodeLister.Get(i.name)
 	if err != nil {
@@ -181,8 +179,8 @@ func nodeNames(all []*v1alpha1.VirtualNode, clusterID string) []string {
 	return names
 }
 
-// patch returns the patch of the VirtualNode for shadow pods; nil if there is none. When the
-// VirtualNode is gone, its pods are about to be deleted, and the last patch still excludes labels.
+// patch returns the patch of the VirtualNode for shadow pods; nil if there is none. After the VirtualNode is deleted,
+// it returns the last one, so that excluded labels remain excluded until the pods are deleted.
 func (i *informers) patch() *v1alpha1.OffloadingPatch {
 	if vn := i.virtualNode(); vn != nil {
 		i.lastPatch.Store(vn.Spec.OffloadingPatch)

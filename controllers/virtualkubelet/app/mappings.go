@@ -16,13 +16,13 @@ import (
 // byAddress is the index of AddressMappings by the mapped address.
 const byAddress = "address"
 
-// mapped returns the addresses that the provider uses in place of another one, in a stable order.
+// mapped returns the addresses to which an address is mapped for the provider, in a stable order.
 func (i *informers) mapped(address string) []string {
 	parsed, err := netip.ParseAddr(address)
 	if i.mappings == nil || err != nil {
 		return nil
 	}
-	// The index exists: start added it.
+	// ByIndex fails only without the index, which start adds.
 	found, _ := i.mappings.GetIndexer().ByIndex(byAddress, parsed.String())
 	var all []string
 	for _, object := range found {
@@ -39,10 +39,10 @@ func addressOf(object any) ([]string, error) {
 	return nil, nil
 }
 
-// onMapping calls a function with the address of each mapping that is created or deleted: they do
-// not change.
+// onMapping returns a handler that calls a function with the address of each mapping that is created or deleted.
+// Mappings are immutable.
 func onMapping(f func(address string)) cache.ResourceEventHandler {
-	tell := func(object any) {
+	notify := func(object any) {
 		if tombstone, ok := object.(cache.DeletedFinalStateUnknown); ok {
 			object = tombstone.Obj
 		}
@@ -50,10 +50,10 @@ func onMapping(f func(address string)) cache.ResourceEventHandler {
 			f(mapping.Spec.Address)
 		}
 	}
-	return cache.ResourceEventHandlerFuncs{AddFunc: tell, DeleteFunc: tell}
+	return cache.ResourceEventHandlerFuncs{AddFunc: notify, DeleteFunc: notify}
 }
 
-// sameAddress reports whether two texts are the same address.
+// sameAddress reports whether two strings are the same IP address.
 func sameAddress(one, other string) bool {
 	a, err1 := netip.ParseAddr(one)
 	b, err2 := netip.ParseAddr(other)

@@ -33,28 +33,32 @@ func TestMappingsAreFoundByTheirAddress(t *testing.T) {
 		},
 	)
 	i := &informers{
-		mappings: federationinformers.NewAddressMappingInformer(client, "liqo", 0, cache.Indexers{byAddress: addressOf}),
+		mappings: federationinformers.NewAddressMappingInformer(
+			client, "liqo", 0, cache.Indexers{byAddress: addressOf},
+		),
 	}
 	told := make(chan string, 10)
 	if _, err := i.mappings.AddEventHandler(onMapping(func(address string) { told <- address })); err != nil {
 		t.Fatal(err)
 	}
 	go i.mappings.Run(t.Context().Done())
-	var heard []string
+	var reported []string
 	for range 3 {
 		select {
 		case address := <-told:
-			heard = append(heard, address)
+			reported = append(reported, address)
 		case <-time.After(10 * time.Second):
-			t.Fatalf("only %v are told", heard)
+			t.Fatalf("only %v were reported", reported)
 		}
 	}
-	if slices.Sort(heard); !slices.Equal(heard, []string{"10.3.0.1", "10.3.0.1", "fd00::1"}) {
-		t.Errorf("told of %v", heard)
+	if slices.Sort(reported); !slices.Equal(reported, []string{"10.3.0.1", "10.3.0.1", "fd00::1"}) {
+		t.Errorf("reported %v", reported)
 	}
-	for address, want := range map[string][]string{"10.3.0.1": {"10.70.0.1", "10.70.0.2"}, "FD00:0::1": {"fd70::1"}, "10.3.0.2": nil, "x": nil} {
+	for address, want := range map[string][]string{
+		"10.3.0.1": {"10.70.0.1", "10.70.0.2"}, "FD00:0::1": {"fd70::1"}, "10.3.0.2": nil, "x": nil,
+	} {
 		if got := i.mapped(address); !slices.Equal(got, want) {
-			t.Errorf("%s is mapped to %v, not %v", address, got, want)
+			t.Errorf("%s is mapped to %v, want %v", address, got, want)
 		}
 	}
 	if (&informers{}).mapped("10.3.0.1") != nil {

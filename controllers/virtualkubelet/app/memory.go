@@ -13,21 +13,20 @@ import (
 )
 
 const (
-	// growth is the garbage that is allowed in addition to live objects, in percent: nearly all of
-	// these are caches, and memory is the cost of many virtual kubelets in a cluster.
-	growth = 30
-	// leastMemory is the memory that the runtime may always use, and spareMemory what it may use
-	// in addition to what is accounted for, in bytes.
-	leastMemory, spareMemory = 25 << 20, 1 << 20
-	// memoryEvery is the time between two measurements, and looks the number of them after which
-	// unused room between objects counts as permanent.
-	memoryEvery, looks = 250 * time.Millisecond, 8
+	// heapGrowthPercent is the allowed heap growth over live data, as in GOGC. It is low because most of the heap
+	// are caches, and a cluster may run many virtual kubelets.
+	heapGrowthPercent = 30
+	// minMemory is the minimum of the limit, and reserve is added to the measured memory, in bytes.
+	minMemory, reserve = 25 << 20, 1 << 20
+	// memoryInterval is the time between two measurements, and window the number of measurements over which the
+	// minimum of unused memory counts as fragmentation.
+	memoryInterval, window = 250 * time.Millisecond, 8
 )
 
-// keepSmall makes the runtime release the memory of a burst of pods, until the context ends:
-// without a limit the highest amount would stay. The limit follows the live objects, or a virtual
-// kubelet with many pods would do nothing but collect garbage. GOMEMLIMIT takes precedence.
-func keepSmall(ctx context.Context) {
+// adaptMemoryLimit sets the memory limit of the runtime from the size of live objects, until the context ends. Without
+// a limit, the memory of a burst of pods would not be released; with a constant one, a virtual kubelet with many pods
+// would collect garbage all the time. GOMEMLIMIT takes precedence.
+func adaptMemoryLimit(ctx context.Context) {
 	if os.Getenv("GOMEMLIMIT") != "" {
 		return
 	}
@@ -42,18 +41,18 @@ func keepSmall(ctx context.Context) {
 		{Name: heap + "free:bytes"},
 		{Name: heap + "released:bytes"},
 	}
-	// A collection leaves room between objects, most of which is filled before the next one. The
-	// least of several measurements is room that nothing fits in.
-	var unused [looks]uint64
-	ticker := time.NewTicker(memoryEvery)
+	// Most of the memory that is unused after a collection is used again before the next one. The minimum of several
+	// measurements is fragmentation.
+	var unused [window]uint64
+	ticker := time.NewTicker(memoryInterval)
 	defer ticker.Stop()
-	for look := 0; ; look = (look + 1) % looks {
+	for i := 0; ; i = (i + 1) % window {
 		metrics.Read(read)
 		inUse := read[1].Value.Uint64()
 		for _, part := range read[2:] {
 			inUse -= part.Value.Uint64()
 		}
-		unused[look] = read[3].Value.Uint64()
+		unused[i] = read[3].Value.Uint64()
 		debug.SetMemoryLimit(memoryLimit(read[0].Value.Uint64(), inUse+slices.Min(unused[:])))
 		select {
 		case <-ctx.Done():
@@ -63,8 +62,8 @@ func keepSmall(ctx context.Context) {
 	}
 }
 
-// memoryLimit returns the memory that the runtime may use with so many live bytes in its heap, and
-// so many used in addition, for example by stacks and fragmentation.
+// memoryLimit returns the memory limit for the live bytes of the heap and the bytes in use in addition, for example by
+// stacks and fragmentation.
 func memoryLimit(live, inUse uint64) int64 {
-	return int64(max(leastMemory, live+live*growth/100+inUse+spareMemory))
+	return int64(max(minMemory, live+live*heapGrowthPercent/100+inUse+reserve))
 }

@@ -11,7 +11,7 @@ import (
 	"liqo.io/federation/controllers/virtualkubelet/pods"
 )
 
-// Metrics are the metrics of a virtual kubelet. The clients count requests, by code and method.
+// Metrics are the metrics of a virtual kubelet, in addition to those of client-go.
 type Metrics struct {
 	node   *node.Metrics
 	pods   *pods.Metrics

@@ -23,7 +23,7 @@ const defaultPort = 10250
 
 // Options are the flags of a virtual kubelet.
 type Options struct {
-	// NodeName is the Node to maintain, and NodeIP the address that its API is served at.
+	// NodeName is the name of the Node, and NodeIP the address at which the kubelet API is reached.
 	NodeName, NodeIP string
 	// VirtualNode is the source of the node, in Namespace, the peer namespace.
 	VirtualNode, Namespace string
@@ -38,7 +38,7 @@ type Options struct {
 	ConsumerName string
 	// IdentityDir is the directory of the identity at the provider.
 	IdentityDir string
-	// Kubeconfig is that of this cluster; empty means the service account of the pod.
+	// Kubeconfig is the kubeconfig file of the local cluster; empty means the service account of the pod.
 	Kubeconfig string
 	// Port is the port of the kubelet's API.
 	Port int32
@@ -50,10 +50,9 @@ type Options struct {
 	// HomeThroughTunnel means that the provider reaches the address of HomeServer only by an
 	// AddressMapping, through the tunnel.
 	HomeThroughTunnel bool
-	// Profiling serves profiles in addition to the kubelet's API.
+	// Profiling enables /debug/pprof.
 	Profiling bool
-	// Dial connects to the provider. Nil applies the rules for peers, which refuse providers that
-	// only tests have, on the machine itself.
+	// Dial connects to the provider. Nil means the dialer of package remote, which rejects addresses of this machine.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 	Logs *logs.Options
 }
@@ -65,17 +64,20 @@ func NewOptions() *Options {
 
 // AddFlags adds every flag.
 func (o *Options) AddFlags(flags *pflag.FlagSet) {
-	flags.StringVar(&o.NodeName, "node-name", o.NodeName, "Name of the Node to keep.")
-	flags.StringVar(&o.NodeIP, "node-ip", o.NodeIP, "Address that the kubelet's API is reached at: the pod's own.")
-	flags.StringVar(&o.VirtualNode, "virtual-node", o.VirtualNode, "Name of the VirtualNode that the Node is made from.")
-	flags.StringVar(&o.Namespace, "namespace", o.Namespace, "Peer namespace, where the VirtualNode is.")
+	flags.StringVar(&o.NodeName, "node-name", o.NodeName, "Name of the Node to maintain.")
+	flags.StringVar(&o.NodeIP, "node-ip", o.NodeIP, "Address at which the kubelet API is reached: the pod IP.")
+	flags.StringVar(&o.VirtualNode, "virtual-node", o.VirtualNode, "Name of the VirtualNode of the Node.")
+	flags.StringVar(&o.Namespace, "namespace", o.Namespace, "Peer namespace with the VirtualNode.")
 	flags.StringVar(
 		&o.InstallationNamespace,
 		"installation-namespace",
 		o.InstallationNamespace,
-		"Namespace where the product is installed, and the AddressMappings are. Without one no endpoint on another provider is sent to this one.",
+		"Namespace of the installation, with the AddressMappings. "+
+			"Empty means that endpoints on other providers are not reflected.",
 	)
-	flags.StringVar(&o.ForeignCluster, "foreign-cluster", o.ForeignCluster, "Name of the ForeignCluster behind the Node.")
+	flags.StringVar(
+		&o.ForeignCluster, "foreign-cluster", o.ForeignCluster, "Name of the ForeignCluster behind the Node.",
+	)
 	flags.StringVar(&o.ClusterID, "cluster-id", o.ClusterID, "Id of this cluster.")
 	flags.StringVar(&o.RemoteClusterID, "remote-cluster-id", o.RemoteClusterID, "Id of the cluster behind the Node.")
 	flags.StringVar(
@@ -89,33 +91,38 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 		&o.Kubeconfig,
 		"kubeconfig",
 		o.Kubeconfig,
-		"Kubeconfig of this cluster; default is that of the pod's service account.",
+		"Kubeconfig file of this cluster. Empty means the pod's service account.",
 	)
-	flags.Int32Var(&o.Port, "port", o.Port, "Port to serve the kubelet's API on.")
-	flags.StringVar(&o.CertFile, "tls-cert-file", o.CertFile, "Serving certificate; default is a self-signed one.")
-	flags.StringVar(&o.KeyFile, "tls-private-key-file", o.KeyFile, "Private key of the serving certificate.")
+	flags.Int32Var(&o.Port, "port", o.Port, "Port of the kubelet API.")
+	flags.StringVar(
+		&o.CertFile, "tls-cert-file", o.CertFile, "File with the serving certificate. Empty means a self-signed one.",
+	)
+	flags.StringVar(
+		&o.KeyFile, "tls-private-key-file", o.KeyFile, "File with the private key of the serving certificate.",
+	)
 	flags.StringVar(
 		&o.HomeServer,
 		"home-server",
 		o.HomeServer,
-		"URL, https://host:port, under which pods on the provider reach the API server of this cluster. Without one their tokens stay here.",
+		"URL, https://host:port, at which pods on the provider reach the API server of this cluster. "+
+			"Empty means that they do not, and get no tokens.",
 	)
 	flags.BoolVar(
 		&o.HomeThroughTunnel,
 		"home-through-tunnel",
 		o.HomeThroughTunnel,
-		"Where there is a tunnel to the provider, its pods reach the address of --home-server by the AddressMapping of it.",
+		"Pods on the provider reach the address of --home-server through the tunnel, by its AddressMapping.",
 	)
 	flags.BoolVar(
 		&o.Profiling,
 		"profiling",
 		o.Profiling,
-		"Serve /debug/pprof/ to those who may get nodes/proxy of the node.",
+		"Serve /debug/pprof/ to clients that may get nodes/proxy of the node.",
 	)
 	logsapi.AddFlags(o.Logs, flags)
 }
 
-// Validate returns everything that is wrong with the options.
+// Validate returns all errors of the options.
 func (o *Options) Validate() []error {
 	var errs []error
 	for _, flag := range []struct{ name, value string }{
@@ -127,9 +134,13 @@ func (o *Options) Validate() []error {
 		}
 	}
 	if o.InstallationNamespace != "" && len(validation.IsDNS1123Label(o.InstallationNamespace)) > 0 {
-		errs = append(errs, fmt.Errorf("--installation-namespace %q is not the name of a namespace", o.InstallationNamespace))
+		errs = append(
+			errs, fmt.Errorf("--installation-namespace %q is not the name of a namespace", o.InstallationNamespace),
+		)
 	}
-	for _, flag := range []struct{ name, value string }{{"cluster-id", o.ClusterID}, {"remote-cluster-id", o.RemoteClusterID}} {
+	for _, flag := range []struct{ name, value string }{
+		{"cluster-id", o.ClusterID}, {"remote-cluster-id", o.RemoteClusterID},
+	} {
 		if flag.value == "" || len(validation.IsValidLabelValue(flag.value)) > 0 {
 			errs = append(errs, fmt.Errorf("--%s %q is not the id of a cluster", flag.name, flag.value))
 		}
@@ -154,7 +165,7 @@ func (o *Options) Validate() []error {
 		errs = append(
 			errs,
 			errors.New(
-				"--home-through-tunnel needs --home-server with an address, and --installation-namespace, where it is mapped",
+				"--home-through-tunnel requires --home-server with an IP address, and --installation-namespace",
 			),
 		)
 	}

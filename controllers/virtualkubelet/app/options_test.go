@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-func TestValidateReturnsEverythingThatIsWrong(t *testing.T) {
+func TestValidateReturnsAllErrors(t *testing.T) {
 	valid := func() *Options {
 		o := NewOptions()
 		o.NodeName, o.NodeIP, o.VirtualNode, o.Namespace = "liqo-milan", "10.1.0.9", "milan", "liqo-peer-milan"
@@ -40,7 +40,7 @@ func TestValidateReturnsEverythingThatIsWrong(t *testing.T) {
 			want:   []string{"--tls-private-key-file"},
 		},
 		{
-			name:   "an address that each node has for itself",
+			name:   "a loopback address",
 			change: func(o *Options) { o.HomeServer = "https://127.0.0.1:6443" },
 			want:   []string{"--home-server"},
 		},
@@ -49,7 +49,7 @@ func TestValidateReturnsEverythingThatIsWrong(t *testing.T) {
 			change: func(o *Options) { o.InstallationNamespace = "Liqo/" },
 			want:   []string{"--installation-namespace"},
 		},
-		{name: "a home that has no address for a tunnel", change: func(o *Options) {
+		{name: "a tunnel to a server without an address", change: func(o *Options) {
 			o.HomeServer, o.HomeThroughTunnel, o.InstallationNamespace = "https://rome.example.org", true, "liqo"
 		}, want: []string{"--home-through-tunnel"}},
 		{

@@ -24,9 +24,9 @@ import (
 	"liqo.io/federation/controllers/virtualkubelet/server"
 )
 
-// Run runs a virtual kubelet until the context ends, and then leaves the node and its pods for the
-// next one. It starts again when the provider has to be connected to again, and stands by when it
-// loses the lease. Its metrics are registered with the function.
+// Run runs a virtual kubelet until the context ends. The node and its pods remain for the next one. It restarts when
+// the connection settings of the provider change, and stands by after it loses the lease. It registers its metrics
+// with the function, and fails if a cluster cannot be connected to.
 func Run(ctx context.Context, options *Options, register func(metrics.Registerable) error) error {
 	ctx = logging.WithoutBodies(ctx)
 	node.LogQuietly()
@@ -36,8 +36,8 @@ func Run(ctx context.Context, options *Options, register func(metrics.Registerab
 	if err != nil {
 		return err
 	}
-	// Once for all runs: a virtual kubelet that loses the lease because this cluster's API server
-	// is away still serves its probes, and needs no request to start.
+	// Created once, so that probes are still served when the lease was lost because the local API server is
+	// unavailable: a restart must not need it.
 	auth, err := newAuth(ctx, options)
 	if err != nil {
 		return err
@@ -46,7 +46,9 @@ func Run(ctx context.Context, options *Options, register func(metrics.Registerab
 		err = runOnce(ctx, options, own, auth)
 		switch {
 		case errors.Is(err, errMoved):
-			klog.FromContext(ctx).Info("The provider is reached in another way now, connecting again", "node", options.NodeName)
+			klog.FromContext(ctx).Info(
+				"Connection settings of the provider changed, reconnecting", "node", options.NodeName,
+			)
 		case errors.Is(err, leader.ErrLost):
 			klog.FromContext(ctx).Info("Standing by", "node", options.NodeName, "reason", err.Error())
 		default:
@@ -55,25 +57,25 @@ func Run(ctx context.Context, options *Options, register func(metrics.Registerab
 	}
 }
 
-// newAuth returns the authentication and authorization of the kubelet's API.
+// newAuth returns the authentication and authorization of the kubelet API.
 func newAuth(ctx context.Context, options *Options) (*server.Auth, error) {
-	here, err := local(options)
+	config, err := local(options)
 	if err != nil {
 		return nil, err
 	}
-	client, err := kubernetes.NewForConfig(tuned(here, options))
+	client, err := kubernetes.NewForConfig(tuned(config, options))
 	if err != nil {
-		return nil, fmt.Errorf("making clients of this cluster: %w", err)
+		return nil, fmt.Errorf("creating clients of this cluster: %w", err)
 	}
 	return server.NewAuth(ctx, client, options.NodeName)
 }
 
-// runOnce runs until the context ends, the provider has to be connected to again or the lease is
-// lost.
+// runOnce runs until the context ends, the connection settings of the provider change (errMoved) or the lease is lost
+// (leader.ErrLost).
 func runOnce(ctx context.Context, options *Options, own *Metrics, auth *server.Auth) error {
 	listener, err := net.Listen("tcp", net.JoinHostPort("", strconv.Itoa(int(options.Port))))
 	if err != nil {
-		return fmt.Errorf("listening for the kubelet's API: %w", err)
+		return fmt.Errorf("listening for the kubelet API: %w", err)
 	}
 	clients, err := connect(options)
 	if err != nil {
@@ -88,14 +90,14 @@ func runOnce(ctx context.Context, options *Options, own *Metrics, auth *server.A
 
 	group.Go(func() error { return k.serve(ctx, listener, auth) })
 	group.Go(func() error { return k.work(ctx) })
-	group.Go(func() error { return stays(ctx, clients.identity, options.IdentityDir, clock.RealClock{}) })
+	group.Go(func() error { return watchIdentity(ctx, clients.identity, options.IdentityDir, clock.RealClock{}) })
 	if err := group.Wait(); err != nil && !errors.Is(err, context.Canceled) {
 		return err
 	}
 	return nil
 }
 
-// serve serves the kubelet's API until the context ends.
+// serve serves the kubelet API until the context ends.
 func (k *kubelet) serve(ctx context.Context, listener net.Listener, auth *server.Auth) error {
 	certificate, err := server.Certificate(
 		k.options.CertFile,
@@ -119,7 +121,9 @@ func (k *kubelet) serve(ctx context.Context, listener net.Listener, auth *server
 			clock.RealClock{}, klog.FromContext(ctx)).Handler(),
 		Ready: func() error {
 			if !k.informers.synced() {
-				return errors.New("this cluster's pods, VirtualNode, NamespaceMap and AddressMappings are not known yet")
+				return errors.New(
+					"the pods, VirtualNodes, NamespaceMap and AddressMappings of this cluster are not cached yet",
+				)
 			}
 			return nil
 		},
