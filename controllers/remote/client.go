@@ -29,14 +29,14 @@ const (
 // DialFunc connects to host:port.
 type DialFunc = func(ctx context.Context, network, address string) (net.Conn, error)
 
-// Config makes the configuration of clients that use an identity, or, with a
-// token and no namespace, an invitation.
+// Config returns the configuration of clients with an identity or, if it has a token and no namespace, an invitation.
+// It fails if the server or the proxy of the identity is invalid.
 func Config(identity *Identity) (*rest.Config, error) {
 	return ConfigDialing(identity, newDialer().DialContext)
 }
 
-// ConfigDialing is Config with another way to dial the peer or the proxy before
-// it. Tests need it: their peers are where no other cluster is.
+// ConfigDialing is like Config, and dials the peer or its proxy with dial. Tests use it for peers on this machine,
+// which the default dialer rejects.
 func ConfigDialing(identity *Identity, dial DialFunc) (*rest.Config, error) {
 	if err := validateServer(identity.Server); err != nil {
 		return nil, err
@@ -64,7 +64,7 @@ func ConfigDialing(identity *Identity, dial DialFunc) (*rest.Config, error) {
 		dial = tunnel.DialContext
 	}
 	config.Dial = dial
-	// Whatever proxy the environment names is not for peers.
+	// The proxy of the environment is not used for peers.
 	config.Proxy = func(*http.Request) (*url.URL, error) { return nil, nil }
 	config.QPS, config.Burst = qps, burst
 	config.UserAgent = userAgent
@@ -72,45 +72,45 @@ func ConfigDialing(identity *Identity, dial DialFunc) (*rest.Config, error) {
 	return config, nil
 }
 
-// Clients talk to one other cluster.
+// Clients are the clients of one remote cluster.
 type Clients struct {
-	// Kube is its core API.
+	// Kube is the client of the Kubernetes API.
 	Kube kubernetes.Interface
-	// Federation is its federation API.
+	// Federation is the client of the federation API.
 	Federation versioned.Interface
-	// Dynamic reads and writes kinds that are known by name only.
+	// Dynamic is the client of kinds without Go types.
 	Dynamic dynamic.Interface
-	// Metadata reads nothing but the metadata of objects.
+	// Metadata reads only the metadata of objects.
 	Metadata metadata.Interface
-	// Metrics is its metrics API, which not every cluster serves.
+	// Metrics is the client of the metrics API, which not every cluster serves.
 	Metrics metricsclient.PodMetricsesGetter
 }
 
-// NewClients makes the clients of a configuration; all share its connections.
+// NewClients returns the clients of a configuration, which share connections. It fails if the configuration is invalid.
 func NewClients(config *rest.Config) (*Clients, error) {
 	client, err := rest.HTTPClientFor(config)
 	if err != nil {
-		return nil, fmt.Errorf("make a client of %s: %w", config.Host, err)
+		return nil, fmt.Errorf("creating a client of %s: %w", config.Host, err)
 	}
 	kube, err := kubernetes.NewForConfigAndClient(config, client)
 	if err != nil {
-		return nil, fmt.Errorf("make a client of %s: %w", config.Host, err)
+		return nil, fmt.Errorf("creating a client of %s: %w", config.Host, err)
 	}
 	federation, err := versioned.NewForConfigAndClient(config, client)
 	if err != nil {
-		return nil, fmt.Errorf("make a client of %s: %w", config.Host, err)
+		return nil, fmt.Errorf("creating a client of %s: %w", config.Host, err)
 	}
 	untyped, err := dynamic.NewForConfigAndClient(config, client)
 	if err != nil {
-		return nil, fmt.Errorf("make a client of %s: %w", config.Host, err)
+		return nil, fmt.Errorf("creating a client of %s: %w", config.Host, err)
 	}
 	partial, err := metadata.NewForConfigAndClient(config, client)
 	if err != nil {
-		return nil, fmt.Errorf("make a client of %s: %w", config.Host, err)
+		return nil, fmt.Errorf("creating a client of %s: %w", config.Host, err)
 	}
 	usage, err := metricsclient.NewForConfigAndClient(config, client)
 	if err != nil {
-		return nil, fmt.Errorf("make a client of %s: %w", config.Host, err)
+		return nil, fmt.Errorf("creating a client of %s: %w", config.Host, err)
 	}
 	return &Clients{Kube: kube, Federation: federation, Dynamic: untyped, Metadata: partial, Metrics: usage}, nil
 }

@@ -18,8 +18,8 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// A provider that is reached by the tunnel: whatever its server is called, the
-// gateway's proxy is asked for the cluster, and TLS is with the provider.
+// A provider that is reached through the tunnel: the cluster is requested from the gateway's
+// proxy by its id, and TLS is with the provider.
 func TestAProviderIsReachedThroughTheGatewaysProxy(t *testing.T) {
 	milan := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.WriteString(w, r.TLS.ServerName+r.Header.Get("Proxy-Authorization"))
@@ -27,7 +27,7 @@ func TestAProviderIsReachedThroughTheGatewaysProxy(t *testing.T) {
 	t.Cleanup(milan.Close)
 	var asked, shown string
 	proxy := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if asked, shown = r.Host, r.Header.Get("Proxy-Authorization"); shown != "Bearer ours" {
+		if asked, shown = r.Host, r.Header.Get("Proxy-Authorization"); shown != "Bearer valid" {
 			http.Error(w, "", http.StatusProxyAuthRequired)
 			return
 		}
@@ -53,12 +53,13 @@ func TestAProviderIsReachedThroughTheGatewaysProxy(t *testing.T) {
 	token := filepath.Join(t.TempDir(), KeyProxyToken)
 	identity := &Identity{
 		Server: "https://example.com", CA: authority(milan), Token: "identity", Namespace: "liqo-tenant-rome",
-		ProxyURL: "https://example.com:5878", ProxyCA: authority(proxy), Control: "3f1ad3a5-3c5c-4b8e-9a6e-0b9d6c1f7a11", ProxyTokenFile: token,
+		ProxyURL: "https://example.com:5878", ProxyCA: authority(proxy),
+		Control: "3f1ad3a5-3c5c-4b8e-9a6e-0b9d6c1f7a11", ProxyTokenFile: token,
 	}
 	get := func() (string, error) {
 		config, err := ConfigDialing(identity, func(ctx context.Context, network, address string) (net.Conn, error) {
 			if address != "example.com:5878" {
-				t.Errorf("%s is dialled, and not the proxy", address)
+				t.Errorf("%s was dialled, want the proxy", address)
 			}
 			return (&net.Dialer{}).DialContext(ctx, network, proxy.Listener.Addr().String())
 		})
@@ -78,22 +79,23 @@ func TestAProviderIsReachedThroughTheGatewaysProxy(t *testing.T) {
 		return string(text), err
 	}
 
-	if _, err := get(); err == nil || !strings.Contains(err.Error(), "reading the token") {
+	if _, err := get(); err == nil || !strings.Contains(err.Error(), "reading its token") {
 		t.Errorf("without a token: %v", err)
 	}
 	for _, test := range []struct{ token, says, fails string }{
-		{"theirs", "", "does not know who this is"},
-		{"ours\n", "example.com", ""},
+		{"invalid", "", "rejects the token"},
+		{"valid\n", "example.com", ""},
 	} {
 		if err := os.WriteFile(token, []byte(test.token), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		text, err := get()
-		if text != test.says || (err == nil) != (test.fails == "") || err != nil && !strings.Contains(err.Error(), test.fails) {
+		if text != test.says || (err == nil) != (test.fails == "") || err != nil &&
+			!strings.Contains(err.Error(), test.fails) {
 			t.Errorf("with the token %q: %q, %v", test.token, text, err)
 		}
 		if asked != identity.Control+".control.liqo:443" {
-			t.Errorf("the proxy was asked for %s", asked)
+			t.Errorf("requested from the proxy: %s", asked)
 		}
 	}
 
@@ -103,8 +105,10 @@ func TestAProviderIsReachedThroughTheGatewaysProxy(t *testing.T) {
 	}
 }
 
-func TestAnIdentityByTheTunnelSurvivesItsSecret(t *testing.T) {
-	identity := &Identity{ProxyURL: "https://liqo-control.liqo.svc:5878", ProxyCA: []byte("authorities"), Control: "3f1ad3a5"}
+func TestAnIdentityForTheTunnelIsStoredInItsSecret(t *testing.T) {
+	identity := &Identity{
+		ProxyURL: "https://liqo-control.liqo.svc:5878", ProxyCA: []byte("authorities"), Control: "3f1ad3a5",
+	}
 	data := identity.Data()
 	if string(data[KeyControl]) != "3f1ad3a5" || string(data[KeyProxyCA]) != "authorities" {
 		t.Errorf("%q", data)

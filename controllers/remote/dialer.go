@@ -17,13 +17,11 @@ const (
 	keepAlive   = 30 * time.Second
 )
 
-// ErrAddress says that a peer's server is at an address that no other cluster
-// has.
-var ErrAddress = errors.New("it is an address of this machine or of its network segment, where no other cluster is")
+// ErrAddress is returned for a server at an address that no remote cluster can have.
+var ErrAddress = errors.New("a remote cluster cannot have an address of this machine or of its network segment")
 
-// dialer dials peers. Who names a server decides where this process connects
-// to: a name is resolved once, what it resolves to is judged, and that address
-// is dialled and no other.
+// dialer dials peers. The name of a server is chosen by the peer, so it must not lead to services that only this
+// machine reaches: it is resolved once, all addresses are checked, and only these addresses are dialled.
 type dialer struct {
 	resolve func(ctx context.Context, host string) ([]netip.Addr, error)
 	dial    func(ctx context.Context, network, address string) (net.Conn, error)
@@ -38,8 +36,8 @@ func newDialer() *dialer {
 	}
 }
 
-// DialContext connects to host:port. All addresses of a name are judged before
-// one of them is dialled: a name that mixes good and bad ones is not honest.
+// DialContext connects to host:port. It fails with ErrAddress if any address of the host is forbidden, even if others
+// are not: such a name is suspicious.
 func (d *dialer) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
@@ -50,7 +48,7 @@ func (d *dialer) DialContext(ctx context.Context, network, address string) (net.
 		return nil, err
 	}
 	for _, address := range addresses {
-		if err := judge(address); err != nil {
+		if err := checkAddress(address); err != nil {
 			return nil, err
 		}
 	}
@@ -71,13 +69,12 @@ func (d *dialer) addresses(ctx context.Context, host string) ([]netip.Addr, erro
 	return d.resolve(ctx, host)
 }
 
-// judge refuses the addresses of this machine, of services that are reached on
-// its network segment alone, as the metadata of cloud machines, and of many at
-// once.
-func judge(address netip.Addr) error {
+// checkAddress returns ErrAddress for addresses of this machine, link-local ones, for example of the metadata service
+// of a cloud, multicast and broadcast ones.
+func checkAddress(address netip.Addr) error {
 	address = address.Unmap()
 	if !address.IsGlobalUnicast() || address == netip.AddrFrom4([4]byte{255, 255, 255, 255}) {
-		return fmt.Errorf("%s is not dialled: %w", address, ErrAddress)
+		return fmt.Errorf("dialling %s is forbidden: %w", address, ErrAddress)
 	}
 	return nil
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// resolving makes a dialer that knows one name, and tells what it resolved and
+// resolving returns a dialer that resolves one name, with the names it resolved and the addresses it
 // dialled.
 func resolving(answers ...[]string) (*dialer, *[]string, *[]string) {
 	var resolved, dialled []string
@@ -64,13 +64,14 @@ func TestPeerAddressPolicy(t *testing.T) {
 		}
 	}
 	d, _, dialled := resolving([]string{"192.0.2.1", "127.0.0.1"})
-	if _, err := d.DialContext(t.Context(), "tcp", "mixed.example.com:6443"); !errors.Is(err, ErrAddress) || len(*dialled) > 0 {
-		t.Errorf("a name with an address of ours: error %v, dialled %v", err, *dialled)
+	if _, err := d.DialContext(t.Context(), "tcp", "mixed.example.com:6443"); !errors.Is(err, ErrAddress) ||
+		len(*dialled) > 0 {
+		t.Errorf("a name with a forbidden address: error %v, dialled %v", err, *dialled)
 	}
 }
 
 func TestResolveOnceDialThat(t *testing.T) {
-	// The second answer is the one that an attacker keeps for the dial.
+	// The second response is the one of an attacker, for the dial.
 	d, resolved, dialled := resolving([]string{"192.0.2.1", "192.0.2.2"}, []string{"127.0.0.1"})
 	if _, err := d.DialContext(t.Context(), "tcp", "rebinding.example.com:6443"); err == nil {
 		t.Error("it connected")
@@ -89,7 +90,7 @@ func TestClientsOfPeersDialByThePolicy(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = get(t, config, "/")
-	if !errors.Is(err, ErrAddress) || !Unreachable(err) || !strings.Contains(Describe(err), "is not dialled") {
+	if !errors.Is(err, ErrAddress) || !Unreachable(err) || !strings.Contains(Describe(err), "is forbidden") {
 		t.Errorf("error %v (%s)", err, Describe(err))
 	}
 }

@@ -15,29 +15,28 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// maxText bounds what a peer makes us show to somebody, in characters.
+// maxText is the maximum length of a text of a peer in statuses and events, in characters.
 const maxText = 512
 
-// Unreachable tells a peer that did not answer from one that answered no.
+// Unreachable reports whether a request failed without a response of the peer's API server.
 func Unreachable(err error) bool {
 	var status apierrors.APIStatus
 	return err != nil && !errors.As(err, &status)
 }
 
-// Rejected tells that a peer does not accept who we are, or does not let us
-// do what was asked.
+// Rejected reports whether a peer rejected the identity or its rights.
 func Rejected(err error) bool {
 	return apierrors.IsUnauthorized(err) || apierrors.IsForbidden(err)
 }
 
-// Refused tells an answer to a write that stays the same, whoever gave it, from
-// trouble that passes.
+// Refused reports whether an API server, local or remote, refused a write for a reason that does not pass by itself.
 func Refused(err error) bool {
-	return apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsBadRequest(err) || apierrors.IsRequestEntityTooLargeError(err)
+	return apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsBadRequest(err) ||
+		apierrors.IsRequestEntityTooLargeError(err)
 }
 
-// Describe says what went wrong with a peer, in words that stay the same from
-// try to try, so that they can be shown in a status.
+// Describe returns a description of an error of a peer for a status. It is the same for each attempt: it contains no
+// local ports and no request ids.
 func Describe(err error) string {
 	var (
 		status       apierrors.APIStatus
@@ -54,16 +53,16 @@ func Describe(err error) string {
 	case errors.As(err, &verification):
 		return Text("its certificate is not trusted: " + verification.Err.Error())
 	case errors.Is(err, ErrAddress):
-		return "its server is not dialled: " + ErrAddress.Error()
-	case errors.Is(err, ErrRedirect), errors.Is(err, ErrAnswerTooLarge), errors.Is(err, errAnswerTimeout):
+		return "dialling its server is forbidden: " + ErrAddress.Error()
+	case errors.Is(err, ErrRedirect), errors.Is(err, ErrResponseTooLarge), errors.Is(err, errResponseTimeout):
 		return Text(innermost(err).Error())
 	case errors.As(err, &lookup):
 		return Text("its name cannot be resolved: " + lookup.Err)
 	case errors.As(err, &operation):
-		// The error itself names our port, another one each time.
+		// The error contains the local port, which differs between attempts.
 		return Text(fmt.Sprintf("%s %v: %v", operation.Op, operation.Addr, operation.Err))
 	case errors.Is(err, context.DeadlineExceeded):
-		return "no answer in time"
+		return "timed out"
 	}
 	return Text(innermost(err).Error())
 }
@@ -78,8 +77,7 @@ func innermost(err error) error {
 	}
 }
 
-// Text is what a peer says, bounded and without anything that a terminal
-// would obey.
+// Text returns a text of a peer, limited to maxText and without control characters.
 func Text(s string) string {
 	printable := strings.Map(func(r rune) rune {
 		switch {

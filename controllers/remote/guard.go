@@ -16,36 +16,34 @@ import (
 )
 
 const (
-	// answerTimeout bounds how long a request waits for its answer to begin,
-	// and how long an answer that is not a stream may take.
-	answerTimeout = 30 * time.Second
-	// maxAnswer bounds an answer that is not a stream, in bytes: an API
-	// server's lists are larger only where ours never look.
-	maxAnswer = 16 << 20
+	// responseTimeout is the timeout for the header of a response and for the body of one that is not a stream.
+	responseTimeout = 30 * time.Second
+	// maxResponse is the maximum length of a response that is not a stream, in bytes. The lists that are read here
+	// are smaller.
+	maxResponse = 16 << 20
 )
 
 var (
-	// ErrRedirect says that a peer answered with a redirect, which no API
-	// server does.
-	ErrRedirect = errors.New("the peer redirects; redirects are refused, set the URL that it is really reached at")
-	// ErrAnswerTooLarge says that a peer's answer has no end in sight.
-	ErrAnswerTooLarge = fmt.Errorf("the peer's answer is larger than %d bytes", maxAnswer)
+	// ErrRedirect is returned for a redirect, which no API server sends.
+	ErrRedirect = errors.New("the peer redirects, which is refused: set the URL to which it redirects")
+	// ErrResponseTooLarge is returned for a response that exceeds maxResponse.
+	ErrResponseTooLarge = fmt.Errorf("the peer's response is larger than %d bytes", maxResponse)
 
-	errAnswerTimeout = fmt.Errorf("the peer did not answer within %v", answerTimeout)
+	errResponseTimeout = fmt.Errorf("the peer did not respond within %v", responseTimeout)
 )
 
-// guard keeps a peer from leading requests elsewhere, from answering without
-// end, and from never answering.
+// guard is a transport that refuses redirects and bounds the length and the duration of responses that are no streams.
 type guard struct{ next http.RoundTripper }
 
-// RoundTrip sends one request.
+// RoundTrip implements http.RoundTripper. It fails with ErrRedirect for a redirect, and with a timeout; reading the
+// body fails with ErrResponseTooLarge.
 func (g *guard) RoundTrip(request *http.Request) (*http.Response, error) {
 	ctx, cancel := context.WithCancelCause(request.Context())
-	timer := time.AfterFunc(answerTimeout, func() { cancel(errAnswerTimeout) })
+	timer := time.AfterFunc(responseTimeout, func() { cancel(errResponseTimeout) })
 	response, err := g.next.RoundTrip(request.WithContext(ctx))
 	if err != nil {
 		timer.Stop()
-		if cause := context.Cause(ctx); errors.Is(cause, errAnswerTimeout) {
+		if cause := context.Cause(ctx); errors.Is(cause, errResponseTimeout) {
 			err = cause
 		}
 		cancel(err)
@@ -53,7 +51,7 @@ func (g *guard) RoundTrip(request *http.Request) (*http.Response, error) {
 	}
 	switch {
 	case response.StatusCode == http.StatusSwitchingProtocols:
-		// The body is the connection itself, and stays as it is.
+		// The body is the connection itself, which must not be wrapped.
 		timer.Stop()
 		context.AfterFunc(request.Context(), func() { cancel(context.Canceled) })
 		return response, nil
@@ -61,11 +59,12 @@ func (g *guard) RoundTrip(request *http.Request) (*http.Response, error) {
 		timer.Stop()
 		closeErr := response.Body.Close()
 		cancel(ErrRedirect)
-		return nil, errors.Join(fmt.Errorf("%s answers %s: %w", request.URL.Host, response.Status, ErrRedirect), closeErr)
+		return nil, errors.Join(
+			fmt.Errorf("%s responds with %s: %w", request.URL.Host, response.Status, ErrRedirect), closeErr)
 	}
 	body := &guardedBody{ReadCloser: response.Body, cancel: cancel, timer: timer}
 	if bounded(request, response) {
-		body.left = maxAnswer
+		body.left = maxResponse
 		body.bounded = true
 	} else {
 		timer.Stop()
@@ -74,11 +73,10 @@ func (g *guard) RoundTrip(request *http.Request) (*http.Response, error) {
 	return response, nil
 }
 
-// WrappedRoundTripper is for client-go, which looks beneath wrappers.
+// WrappedRoundTripper implements net.RoundTripperWrapper of apimachinery.
 func (g *guard) WrappedRoundTripper() http.RoundTripper { return g.next }
 
-// bounded tells an answer that is one object from watches, logs and other
-// streams.
+// bounded reports whether a response is a single object, and not a watch, a log or another stream.
 func bounded(request *http.Request, response *http.Response) bool {
 	if request.URL.Query().Has("watch") && response.StatusCode == http.StatusOK {
 		return false
@@ -105,8 +103,8 @@ type guardedBody struct {
 	left    int64
 }
 
-// Read reads at most what is allowed, and then one byte more to know whether
-// that was all.
+// Read implements io.Reader. It reads one byte more than allowed, to distinguish a body of the maximum length from a
+// larger one.
 func (b *guardedBody) Read(p []byte) (int, error) {
 	if !b.bounded {
 		return b.ReadCloser.Read(p)
@@ -116,12 +114,12 @@ func (b *guardedBody) Read(p []byte) (int, error) {
 	}
 	n, err := b.ReadCloser.Read(p)
 	if b.left -= int64(n); b.left < 0 {
-		return 0, ErrAnswerTooLarge
+		return 0, ErrResponseTooLarge
 	}
 	return n, err
 }
 
-// Close ends the request.
+// Close closes the body and cancels the request.
 func (b *guardedBody) Close() error {
 	b.timer.Stop()
 	err := b.ReadCloser.Close()

@@ -15,8 +15,8 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// peer is a server of another cluster, and the configuration that an
-// invitation to it would lead to.
+// peer starts a server of a remote cluster, and returns the configuration of an
+// invitation to it.
 func peer(t *testing.T, handler http.HandlerFunc) (*httptest.Server, *rest.Config) {
 	t.Helper()
 	server := httptest.NewTLSServer(handler)
@@ -26,7 +26,7 @@ func peer(t *testing.T, handler http.HandlerFunc) (*httptest.Server, *rest.Confi
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The server of a test is where no peer's is.
+	// The server is on this machine, which the dialer forbids.
 	config.Dial = nil
 	return server, config
 }
@@ -54,7 +54,9 @@ func TestPeerRedirectRefused(t *testing.T) {
 	reached := false
 	elsewhere := httptest.NewTLSServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { reached = true }))
 	t.Cleanup(elsewhere.Close)
-	for _, code := range []int{http.StatusMovedPermanently, http.StatusFound, http.StatusTemporaryRedirect, http.StatusPermanentRedirect} {
+	for _, code := range []int{
+		http.StatusMovedPermanently, http.StatusFound, http.StatusTemporaryRedirect, http.StatusPermanentRedirect,
+	} {
 		_, config := peer(t, func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, elsewhere.URL, code) })
 		if _, err := get(t, config, "/api"); !errors.Is(err, ErrRedirect) {
 			t.Errorf("%d: error %v", code, err)
@@ -65,12 +67,12 @@ func TestPeerRedirectRefused(t *testing.T) {
 	}
 }
 
-func TestAnswersAreBoundedAndStreamsAreNot(t *testing.T) {
+func TestResponsesAreBoundedExceptStreams(t *testing.T) {
 	endless := func(contentType string) http.HandlerFunc {
 		return func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", contentType)
 			chunk := strings.Repeat("x", 1<<20)
-			for range maxAnswer>>20 + 1 {
+			for range maxResponse>>20 + 1 {
 				if _, err := io.WriteString(w, chunk); err != nil {
 					return
 				}
@@ -83,14 +85,14 @@ func TestAnswersAreBoundedAndStreamsAreNot(t *testing.T) {
 	}{
 		{"an object", "application/json", "/api/v1/namespaces", true},
 		{"an object in protobuf", "application/vnd.kubernetes.protobuf", "/api/v1/namespaces", true},
-		{"something that does not say what it is", "", "/api", true},
+		{"a response without a content type", "", "/api", true},
 		{"a watch", "application/json", "/api/v1/pods?watch=true", false},
 		{"a log", "text/plain", "/api/v1/namespaces/a/pods/b/log", false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			_, config := peer(t, endless(test.contentType))
 			body, err := get(t, config, test.path)
-			if got := errors.Is(err, ErrAnswerTooLarge); got != test.bounded {
+			if got := errors.Is(err, ErrResponseTooLarge); got != test.bounded {
 				t.Errorf("read %d bytes, error %v", len(body), err)
 			}
 		})
@@ -106,12 +108,15 @@ func TestTLSVerifiedByDefault(t *testing.T) {
 	config.Dial = nil
 	_, err = get(t, config, "/")
 	if err == nil || !Unreachable(err) || !strings.Contains(Describe(err), "certificate is not trusted") {
-		t.Errorf("a certificate of nobody we know led to %v (%s)", err, Describe(err))
+		t.Errorf("a certificate of an unknown CA: %v (%s)", err, Describe(err))
 	}
 }
 
 func TestOnlyHTTPSServersAreDialled(t *testing.T) {
-	for _, server := range []string{"", "http://10.0.0.1:6443", "https://", "https://user:secret@10.0.0.1", "https://10.0.0.1?x=y", "https://10.0.0.1#x", "unix:///run/x"} {
+	for _, server := range []string{
+		"", "http://10.0.0.1:6443", "https://", "https://user:secret@10.0.0.1", "https://10.0.0.1?x=y",
+		"https://10.0.0.1#x", "unix:///run/x",
+	} {
 		if _, err := Config(&Identity{Server: server, Token: "token"}); err == nil {
 			t.Errorf("%q was accepted", server)
 		}

@@ -1,10 +1,8 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package remote connects to other clusters. It is the only place where an
-// identity or an invitation becomes a client, and every client it makes
-// verifies the server's certificate, follows no redirect, and bounds what it
-// reads and how long it waits.
+// Package remote connects to remote clusters. Only this package creates clients from identities and invitations. Its
+// clients verify the server's certificate, follow no redirects, and bound the length and the duration of responses.
 package remote
 
 import (
@@ -27,87 +25,79 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
 
-// SecretName is the name of the Secret in a peer namespace that holds the
-// identity at that provider.
+// SecretName is the name of the Secret in a peer namespace with the identity at that provider.
 const SecretName = "identity"
 
 // Keys of an identity, in its Secret and in a directory where it is mounted.
 const (
-	// KeyPrivateKey is the PEM encoded private key. It is there first, and
-	// never leaves the cluster.
+	// KeyPrivateKey is the PEM encoded private key. It is created first, and is never sent to another cluster.
 	KeyPrivateKey = "tls.key"
-	// KeyRequest is the PEM encoded certificate signing request for that key:
-	// the same one is sent until it is answered.
+	// KeyRequest is the PEM encoded certificate signing request for that key. It is stored so that the same request
+	// is sent until the certificate is issued.
 	KeyRequest = "tls.csr"
 	// KeyCertificate is the PEM encoded certificate chain.
 	KeyCertificate = "tls.crt"
-	// KeyCA is the PEM encoded bundle that the server is verified with. Empty
-	// means the system's.
+	// KeyCA is the PEM encoded CA bundle of the server. Empty means the system's CAs.
 	KeyCA = "ca.crt"
 	// KeyServer is the https URL of the provider's Kubernetes API.
 	KeyServer = "server"
 	// KeyNamespace is the tenant namespace on the provider.
 	KeyNamespace = "namespace"
-	// KeyProxy is the URL of a proxy on the way to the server, if there is one.
+	// KeyProxy is the URL of a proxy to the server. Empty means none.
 	KeyProxy = "proxy"
-	// KeyProxyCA is the PEM encoded bundle that the proxy of our own gateway is
-	// verified with, and KeyControl the id of the cluster that it is asked for,
-	// where the provider is reached by the tunnel.
+	// KeyProxyCA is the PEM encoded CA bundle of the proxy of the local gateway, and KeyControl the id of the
+	// cluster to request from it. They are set if the provider is reached through the tunnel.
 	KeyProxyCA = "proxy-ca.crt"
 	KeyControl = "control"
-	// KeyProxyToken is the file, in a directory and in no Secret, with this
-	// process's own token for that proxy.
+	// KeyProxyToken is the file with this process's token for that proxy. It is in the directory only, not in the
+	// Secret.
 	KeyProxyToken = "proxy-token"
-	// KeyToken is the token of a service account on the provider, where it
-	// signs no certificates, and KeyAccount the name of that account in the
-	// tenant namespace.
+	// KeyToken is the token of a ServiceAccount of a provider that signs no certificates, and KeyAccount the name
+	// of the ServiceAccount in the tenant namespace.
 	KeyToken   = "token"
 	KeyAccount = "account"
-	// KeyNextPrivateKey and KeyNextRequest are those of the certificate that
-	// is to follow: the same request is sent until it is answered.
+	// KeyNextPrivateKey and KeyNextRequest are the key and the request of the next certificate during a renewal.
 	KeyNextPrivateKey = "next.key"
 	KeyNextRequest    = "next.csr"
 )
 
-// maxToken bounds a token that a provider gives, in bytes.
+// maxToken is the maximum length of a token of a provider, in bytes.
 const maxToken = 16 << 10
 
-// ErrIncomplete says that an identity has a key but no certificate yet.
+// ErrIncomplete is returned for an identity that has neither a certificate nor a token yet.
 var ErrIncomplete = errors.New("the provider has not issued a certificate yet")
 
-// Identity is what a provider knows this cluster by.
+// Identity is the identity of a consumer at a provider.
 type Identity struct {
 	// Server is the https URL of the provider's Kubernetes API.
 	Server string
-	// CA is the PEM encoded bundle that the server is verified with.
+	// CA is the PEM encoded CA bundle of the server. Empty means the system's CAs.
 	CA []byte
-	// ProxyURL is that of a proxy on the way to the server; empty means none.
+	// ProxyURL is the URL of a proxy to the server. Empty means none.
 	ProxyURL string
-	// Control is the id of the cluster that the proxy is asked for, whatever the
-	// server is called, where the proxy is that of our own gateway; ProxyCA is the
-	// PEM encoded bundle that it is verified with, and ProxyTokenFile holds the
-	// token to show it.
+	// Control is the id of the cluster to request from the proxy of the local gateway, in place of the address of
+	// the server. Empty means that the proxy is no gateway's. ProxyCA is the PEM encoded CA bundle of the proxy, and
+	// ProxyTokenFile the file with the token for it.
 	Control        string
 	ProxyCA        []byte
 	ProxyTokenFile string
 	// Certificate and PrivateKey are PEM encoded.
 	Certificate, PrivateKey []byte
-	// Token is that of the service account Account in Namespace, when there is
-	// no certificate.
+	// Token is the token of the ServiceAccount Account in Namespace. It is empty if there is a certificate.
 	Token, Account string
 	// Namespace is the tenant namespace on the provider.
 	Namespace string
-	// IssueTime is when the certificate or the token begins, and
-	// ExpirationTime when it ends.
+	// IssueTime and ExpirationTime are the bounds of the validity of the certificate or the token.
 	IssueTime, ExpirationTime time.Time
 }
 
-// RenewalTime is when two thirds of the identity's life are over.
+// RenewalTime returns the time after which the identity should be renewed: two thirds of its lifetime.
 func (i *Identity) RenewalTime() time.Time {
 	return i.IssueTime.Add(i.ExpirationTime.Sub(i.IssueTime) / 3 * 2)
 }
 
-// FromSecret reads the identity out of its Secret.
+// FromSecret returns the identity in a Secret. It fails with ErrIncomplete while the identity is not issued, and if the
+// Secret is invalid.
 func FromSecret(secret *corev1.Secret) (*Identity, error) {
 	if secret.Type != v1alpha1.SecretTypeIdentity {
 		return nil, fmt.Errorf("secret %s/%s has type %q, not %s: it is not an identity",
@@ -120,16 +110,20 @@ func FromSecret(secret *corev1.Secret) (*Identity, error) {
 	return identity, nil
 }
 
-// FromDirectory reads the identity out of the files of a mounted Secret.
+// FromDirectory returns the identity in the files of a mounted Secret. It fails as FromSecret does, and if a file
+// cannot be read.
 func FromDirectory(directory string) (*Identity, error) {
 	data := map[string][]byte{}
-	for _, key := range []string{KeyPrivateKey, KeyCertificate, KeyCA, KeyServer, KeyNamespace, KeyProxy, KeyProxyCA, KeyControl, KeyToken, KeyAccount} {
+	for _, key := range []string{
+		KeyPrivateKey, KeyCertificate, KeyCA, KeyServer, KeyNamespace, KeyProxy, KeyProxyCA, KeyControl,
+		KeyToken, KeyAccount,
+	} {
 		content, err := os.ReadFile(filepath.Join(directory, key))
 		if errors.Is(err, os.ErrNotExist) {
 			continue
 		}
 		if err != nil {
-			return nil, fmt.Errorf("read the identity: %w", err)
+			return nil, fmt.Errorf("reading the identity: %w", err)
 		}
 		data[key] = content
 	}
@@ -176,15 +170,16 @@ func fromData(data map[string][]byte) (*Identity, error) {
 	return identity, nil
 }
 
-// Claims are what a token of a service account says about itself. Only the
-// cluster that made it can tell whether that is true.
+// Claims are claims of a ServiceAccount token. They are not verified: only the issuing cluster can verify the
+// signature. The times are in seconds since 1970.
 type Claims struct {
 	Subject  string `json:"sub"`
 	IssuedAt int64  `json:"iat"`
 	Expiry   int64  `json:"exp"`
 }
 
-// ReadClaims reads what a token says. The error does not repeat the token.
+// ReadClaims returns the claims of a token, without verifying it. It fails if the token is malformed; the error does
+// not contain it.
 func ReadClaims(token string) (*Claims, error) {
 	parts := strings.Split(token, ".")
 	if len(token) > maxToken || len(parts) != 3 {
@@ -201,26 +196,27 @@ func ReadClaims(token string) (*Claims, error) {
 	return claims, nil
 }
 
-var errNoToken = errors.New("it is not the token of a service account")
+var errNoToken = errors.New("malformed ServiceAccount token")
 
-// TokenTimes are when a token begins and ends.
+// TokenTimes returns the times at which a token was issued and expires. It fails if the token is malformed or does not
+// expire.
 func TokenTimes(token string) (issued, expires time.Time, err error) {
 	claims, err := ReadClaims(token)
 	if err != nil {
 		return time.Time{}, time.Time{}, err
 	}
 	if claims.IssuedAt == 0 || claims.Expiry <= claims.IssuedAt {
-		return time.Time{}, time.Time{}, errors.New("the token has no end")
+		return time.Time{}, time.Time{}, errors.New("the token does not expire")
 	}
 	return time.Unix(claims.IssuedAt, 0), time.Unix(claims.Expiry, 0), nil
 }
 
-// CheckCertificate verifies that a PEM encoded chain belongs to a private key,
-// and returns the certificate itself.
+// CheckCertificate returns the leaf of a PEM encoded certificate chain. It fails if the chain does not match the
+// private key or the key is not an ECDSA key.
 func CheckCertificate(chain, key []byte) (*x509.Certificate, error) {
 	pair, err := tls.X509KeyPair(chain, key)
 	if err != nil {
-		return nil, fmt.Errorf("the certificate does not go with its key: %w", err)
+		return nil, fmt.Errorf("the certificate does not match its private key: %w", err)
 	}
 	if _, ok := pair.Leaf.PublicKey.(*ecdsa.PublicKey); !ok {
 		return nil, fmt.Errorf("the certificate has a key of type %T, not ECDSA", pair.Leaf.PublicKey)
@@ -228,7 +224,7 @@ func CheckCertificate(chain, key []byte) (*x509.Certificate, error) {
 	return pair.Leaf, nil
 }
 
-// Data is what the Secret of an identity holds.
+// Data returns the data of the Secret of the identity.
 func (i *Identity) Data() map[string][]byte {
 	data := map[string][]byte{}
 	for key, value := range map[string][]byte{
@@ -250,13 +246,13 @@ func (i *Identity) Data() map[string][]byte {
 	return data
 }
 
-// Equal tells whether two identities lead to the same connection.
+// Equal reports whether two identities have equal connection settings.
 func (i *Identity) Equal(other *Identity) bool {
-	return other != nil && maps.EqualFunc(i.Data(), other.Data(), func(a, b []byte) bool { return string(a) == string(b) })
+	return other != nil &&
+		maps.EqualFunc(i.Data(), other.Data(), func(a, b []byte) bool { return string(a) == string(b) })
 }
 
-// validateServer accepts only https URLs that are nothing but a host, so that
-// every path below them is ours.
+// validateServer returns an error unless a URL is an https URL of a host and a port, optionally with a path.
 func validateServer(server string) error {
 	parsed, err := url.Parse(server)
 	switch {
@@ -265,7 +261,7 @@ func validateServer(server string) error {
 	case parsed.Scheme != "https":
 		return fmt.Errorf("%q is not an https URL", server)
 	case parsed.Host == "" || parsed.User != nil || parsed.RawQuery != "" || parsed.Fragment != "":
-		return fmt.Errorf("%q must be https://host:port, with nothing behind a path", server)
+		return fmt.Errorf("%q must be https://host:port, without user, query and fragment", server)
 	}
 	return nil
 }

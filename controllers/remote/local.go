@@ -10,8 +10,8 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// Local makes the configuration of clients of this cluster: of a kubeconfig
-// file, or without one of the service account of the pod.
+// Local returns the configuration of clients of the local cluster, from a kubeconfig file or, if its name is empty, the
+// ServiceAccount of the pod. It fails if neither can be read.
 func Local(kubeconfig, agent string) (*rest.Config, error) {
 	read := rest.InClusterConfig
 	if kubeconfig != "" {
@@ -19,11 +19,11 @@ func Local(kubeconfig, agent string) (*rest.Config, error) {
 	}
 	config, err := read()
 	if err != nil {
-		return nil, fmt.Errorf("connect to this cluster: %w", err)
+		return nil, fmt.Errorf("reading the configuration of this cluster's clients: %w", err)
 	}
 	config.QPS, config.Burst = qps, burst
-	// Since Kubernetes 1.37 each event of a watch is compressed by itself for those
-	// who take it so. Within a cluster that costs more than the bytes.
+	// Since Kubernetes 1.37, each event of a watch is compressed separately for clients that accept it. Within a
+	// cluster, CPU time is scarcer than bandwidth.
 	config.DisableCompression = true
 	return rest.AddUserAgent(config, agent), nil
 }

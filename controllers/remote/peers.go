@@ -15,23 +15,21 @@ import (
 
 // Peer is the connection to one provider.
 type Peer struct {
-	// Clients talk to the provider as its tenant.
 	*Clients
-	// Namespace is the tenant namespace there.
+	// Namespace is the tenant namespace on the provider.
 	Namespace string
-	// Informers watch that namespace and nothing else.
+	// Informers watch the tenant namespace.
 	Informers externalversions.SharedInformerFactory
 
 	identity *Identity
 	stop     context.CancelFunc
 }
 
-// Subscriber is told of each new connection before its informers start, to
-// ask them for what it needs.
+// Subscriber is called with each new connection before its informers start, so that it can request informers and add
+// handlers. If it fails, the connection is not established. The context ends with the connection.
 type Subscriber func(ctx context.Context, foreignCluster string, peer *Peer) error
 
-// Peers keeps one connection for each provider, and makes it anew when the
-// identity there changes.
+// Peers holds one connection per provider, and replaces it when the identity changes.
 type Peers struct {
 	mu          sync.Mutex
 	subscribers []Subscriber
@@ -39,17 +37,17 @@ type Peers struct {
 	connect     func(*Identity) (*Clients, error)
 }
 
-// NewPeers keeps connections that use the network. The file holds this process's
-// token for the proxy of the gateway, where providers are reached by the tunnel.
+// NewPeers returns an empty Peers. The file contains this process's token for the proxy of the local gateway, through
+// which providers are reached by the tunnel.
 func NewPeers(proxyTokenFile string) *Peers {
 	return NewPeersWith(func(identity *Identity) (*Clients, error) {
-		with := *identity
-		with.ProxyTokenFile = proxyTokenFile
-		return connect(&with)
+		withToken := *identity
+		withToken.ProxyTokenFile = proxyTokenFile
+		return connect(&withToken)
 	})
 }
 
-// NewPeersWith keeps connections that are made by a function, for tests.
+// NewPeersWith returns an empty Peers that creates clients with a function, for tests.
 func NewPeersWith(connect func(*Identity) (*Clients, error)) *Peers {
 	return &Peers{peers: map[string]*Peer{}, connect: connect}
 }
@@ -62,17 +60,16 @@ func connect(identity *Identity) (*Clients, error) {
 	return NewClients(config)
 }
 
-// Subscribe adds one that is told of new connections. It is called before the
-// first one is made.
+// Subscribe adds a subscriber. It must be called before Set.
 func (p *Peers) Subscribe(subscriber Subscriber) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.subscribers = append(p.subscribers, subscriber)
 }
 
-// Set connects to a foreign cluster with an identity, until the context ends
-// or Remove is called. The same identity again changes nothing; another one
-// replaces the connection.
+// Set connects to a foreign cluster with an identity, until the context ends or Remove is called. It does nothing if
+// the identity is unchanged, and replaces the connection otherwise. It fails if the identity is invalid or a
+// subscriber fails.
 func (p *Peers) Set(ctx context.Context, foreignCluster string, identity *Identity) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -108,11 +105,11 @@ func (p *Peers) Set(ctx context.Context, foreignCluster string, identity *Identi
 	return nil
 }
 
-// Connect makes clients that use an identity, or the token of an invitation,
-// and keeps nothing.
+// Connect returns clients with an identity or the token of an invitation, which are not held. It fails if the identity
+// is invalid.
 func (p *Peers) Connect(identity *Identity) (*Clients, error) { return p.connect(identity) }
 
-// Get gives the connection to a foreign cluster, if there is one.
+// Get returns the connection to a foreign cluster, and reports whether there is one.
 func (p *Peers) Get(foreignCluster string) (*Peer, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -130,7 +127,7 @@ func (p *Peers) Remove(foreignCluster string) {
 	}
 }
 
-// Trim drops from an object what no controller reads, before it is cached.
+// Trim removes the managed fields of an object before it is cached. It implements cache.TransformFunc.
 func Trim(object any) (any, error) {
 	if accessor, err := meta.Accessor(object); err == nil {
 		accessor.SetManagedFields(nil)

@@ -25,7 +25,7 @@ import (
 
 var expires = time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
 
-// identityData is what the Secret of an identity holds.
+// identityData returns the data of the Secret of an identity.
 func identityData(t *testing.T) map[string][]byte {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -73,7 +73,7 @@ func TestIdentitiesThatCannotBeUsed(t *testing.T) {
 		"another type of Secret": func(s *corev1.Secret) { s.Type = corev1.SecretTypeOpaque },
 		"no namespace":           func(s *corev1.Secret) { delete(s.Data, KeyNamespace) },
 		"a server without TLS":   func(s *corev1.Secret) { s.Data[KeyServer] = []byte("http://10.1.0.1") },
-		"the key of another":     func(s *corev1.Secret) { s.Data[KeyPrivateKey] = other[KeyPrivateKey] },
+		"another private key":    func(s *corev1.Secret) { s.Data[KeyPrivateKey] = other[KeyPrivateKey] },
 	} {
 		t.Run(name, func(t *testing.T) {
 			secret := &corev1.Secret{Type: v1alpha1.SecretTypeIdentity, Data: identityData(t)}
@@ -83,7 +83,9 @@ func TestIdentitiesThatCannotBeUsed(t *testing.T) {
 			}
 		})
 	}
-	secret := &corev1.Secret{Type: v1alpha1.SecretTypeIdentity, Data: map[string][]byte{KeyPrivateKey: other[KeyPrivateKey]}}
+	secret := &corev1.Secret{
+		Type: v1alpha1.SecretTypeIdentity, Data: map[string][]byte{KeyPrivateKey: other[KeyPrivateKey]},
+	}
 	if _, err := FromSecret(secret); !errors.Is(err, ErrIncomplete) {
 		t.Errorf("a key without a certificate: %v", err)
 	}
@@ -95,10 +97,10 @@ func TestAConnectionLivesAsLongAsItsIdentity(t *testing.T) {
 		connections++
 		return &Clients{Federation: fake.NewSimpleClientset()}, nil
 	})
-	var told []string
+	var described []string
 	var contexts []context.Context
 	peers.Subscribe(func(ctx context.Context, foreignCluster string, peer *Peer) error {
-		told, contexts = append(told, foreignCluster+" "+peer.Namespace), append(contexts, ctx)
+		described, contexts = append(described, foreignCluster+" "+peer.Namespace), append(contexts, ctx)
 		return nil
 	})
 	first := &Identity{Server: "https://10.1.0.1", Namespace: "liqo-tenant-rome"}
@@ -110,8 +112,8 @@ func TestAConnectionLivesAsLongAsItsIdentity(t *testing.T) {
 		if err := peers.Set(t.Context(), "milan", stage.identity); err != nil {
 			t.Fatal(err)
 		}
-		if connections != stage.connections || len(told) != stage.connections {
-			t.Errorf("stage %d: %d connections, %v told", i, connections, told)
+		if connections != stage.connections || len(described) != stage.connections {
+			t.Errorf("stage %d: %d connections, subscribers called for %v", i, connections, described)
 		}
 	}
 	if contexts[0].Err() == nil || contexts[1].Err() != nil {

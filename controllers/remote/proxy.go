@@ -23,46 +23,45 @@ import (
 )
 
 const (
-	// tunnelTimeout bounds how long a proxy may take to reach a peer.
+	// tunnelTimeout is the timeout for connecting to a peer through a proxy.
 	tunnelTimeout = 20 * time.Second
-	// maxTunnelAnswer bounds what a proxy answers with, in bytes.
-	maxTunnelAnswer = 64 << 10
+	// maxTunnelResponse is the maximum length of a proxy's response, in bytes.
+	maxTunnelResponse = 64 << 10
 )
 
-// ProxyError says that the proxy on the way to a peer does not lead there.
+// ProxyError is returned when the connection to a peer through a proxy fails.
 type ProxyError struct {
 	// Proxy is the host and the port of the proxy.
 	Proxy string
-	// Err is what went wrong with it.
+	// Err is the error of the proxy.
 	Err error
 }
 
-// Error names the proxy.
+// Error implements error.
 func (e *ProxyError) Error() string { return fmt.Sprintf("the proxy %s: %v", e.Proxy, e.Err) }
 
-// Unwrap gives what went wrong.
+// Unwrap returns Err.
 func (e *ProxyError) Unwrap() error { return e.Err }
 
-// tunnel dials peers through an HTTP proxy. Requests and upgraded connections
-// share it: http.Transport's own proxies are for requests alone, and would show
-// an https proxy the identity that is meant for the peer.
+// tunnel dials peers through an HTTP proxy, for requests and upgraded connections. The proxy support of http.Transport
+// is for requests only, and would send the client certificate for the peer to an https proxy.
 type tunnel struct {
 	proxy *url.URL
-	// roots verify an https proxy.
+	// roots are the CAs of an https proxy.
 	roots *x509.CertPool
 	dial  DialFunc
-	// to is what the proxy is asked for; empty: the server's own address.
+	// to is the address that is requested from the proxy. Empty means the dialled one.
 	to string
-	// tokenFile holds what is shown to the proxy; empty: nothing is.
+	// tokenFile is the file with the token for the proxy. Empty means none.
 	tokenFile string
 }
 
-// newTunnel makes a tunnel through a proxy that is dialled by a function. What
-// verifies an https proxy are the system's authorities and those of a bundle.
+// newTunnel returns a tunnel through a proxy, which is dialled with dial. An https proxy is verified with the system's
+// CAs and those of the bundle. It fails if the URL of the proxy is invalid.
 func newTunnel(proxy string, bundle []byte, dial DialFunc) (*tunnel, error) {
 	parsed, err := url.Parse(proxy)
 	if err != nil || (parsed.Scheme != "http" && parsed.Scheme != "https") || parsed.Host == "" || parsed.User != nil {
-		return nil, fmt.Errorf("the proxy %q is not an http or https URL", proxy)
+		return nil, fmt.Errorf("the proxy %q is not an http or https URL without a user", proxy)
 	}
 	t := &tunnel{proxy: parsed, dial: dial}
 	if parsed.Scheme == "https" {
@@ -74,9 +73,8 @@ func newTunnel(proxy string, bundle []byte, dial DialFunc) (*tunnel, error) {
 	return t, nil
 }
 
-// newControl makes a tunnel through the proxy of our own gateway, which knows
-// the way to the peer. It is verified with its own authorities and no others,
-// since it is shown a token.
+// newControl returns a tunnel through the proxy of the local gateway. The proxy is verified with the CAs of the
+// identity only, since it receives a token. It fails if the proxy has no https URL or no CAs.
 func newControl(identity *Identity, dial DialFunc) (*tunnel, error) {
 	t, err := newTunnel(identity.ProxyURL, nil, dial)
 	if err != nil {
@@ -84,14 +82,14 @@ func newControl(identity *Identity, dial DialFunc) (*tunnel, error) {
 	}
 	roots := x509.NewCertPool()
 	if t.proxy.Scheme != "https" || !roots.AppendCertsFromPEM(identity.ProxyCA) {
-		return nil, fmt.Errorf("the gateway's proxy %q needs https and certificate authorities", identity.ProxyURL)
+		return nil, fmt.Errorf("the gateway's proxy %q requires an https URL and CAs", identity.ProxyURL)
 	}
 	t.roots, t.tokenFile = roots, identity.ProxyTokenFile
 	t.to = net.JoinHostPort(identity.Control+"."+v1alpha1.ControlDomain, "443")
 	return t, nil
 }
 
-// DialContext connects to host:port.
+// DialContext connects to host:port through the proxy. It fails with a ProxyError.
 func (t *tunnel) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, tunnelTimeout)
 	defer cancel()
@@ -116,10 +114,10 @@ func (t *tunnel) address() string {
 func (t *tunnel) connect(ctx context.Context, network, address string) (net.Conn, error) {
 	header := http.Header{"User-Agent": {userAgent}}
 	if t.tokenFile != "" {
-		// The kubelet writes another one before it ends.
+		// The kubelet replaces the token before it expires.
 		token, err := os.ReadFile(t.tokenFile)
 		if err != nil {
-			return nil, fmt.Errorf("reading the token for it: %w", err)
+			return nil, fmt.Errorf("reading its token: %w", err)
 		}
 		header.Set("Proxy-Authorization", "Bearer "+strings.TrimSpace(string(token)))
 	}
@@ -128,11 +126,13 @@ func (t *tunnel) connect(ctx context.Context, network, address string) (net.Conn
 		return nil, err
 	}
 	if t.proxy.Scheme == "https" {
-		connection = tls.Client(connection, &tls.Config{ServerName: t.proxy.Hostname(), RootCAs: t.roots, MinVersion: tls.VersionTLS12})
+		connection = tls.Client(connection, &tls.Config{
+			ServerName: t.proxy.Hostname(), RootCAs: t.roots, MinVersion: tls.VersionTLS12,
+		})
 	}
-	// A deadline in the past ends what waits for the proxy.
+	// A deadline in the past interrupts reads and writes when the context ends.
 	disarm := context.AfterFunc(ctx, func() { _ = connection.SetDeadline(time.Unix(1, 0)) })
-	through, err := ask(connection, address, header)
+	through, err := requestTunnel(connection, address, header)
 	if !disarm() && err == nil {
 		err = ctx.Err()
 	}
@@ -143,9 +143,10 @@ func (t *tunnel) connect(ctx context.Context, network, address string) (net.Conn
 	return through, nil
 }
 
-// ask has a proxy connect to an address. Its answer may come before it knows
-// whether it can, and bring along what the peer said first.
-func ask(connection net.Conn, address string, header http.Header) (net.Conn, error) {
+// requestTunnel requests a connection to an address from a proxy. The first bytes of the peer may arrive with the
+// response of the proxy; the returned connection includes them. It fails if the proxy refuses or its response is
+// invalid.
+func requestTunnel(connection net.Conn, address string, header http.Header) (net.Conn, error) {
 	request := &http.Request{
 		Method: http.MethodConnect, Host: address, URL: &url.URL{Opaque: address},
 		Header: header,
@@ -153,41 +154,42 @@ func ask(connection net.Conn, address string, header http.Header) (net.Conn, err
 	if err := request.Write(connection); err != nil {
 		return nil, err
 	}
-	reader := bufio.NewReader(io.LimitReader(connection, maxTunnelAnswer))
+	reader := bufio.NewReader(io.LimitReader(connection, maxTunnelResponse))
 	response, err := http.ReadResponse(reader, request)
 	var operation *net.OpError
 	switch {
 	case errors.As(err, &operation):
 		return nil, err
 	case err != nil:
-		return nil, fmt.Errorf("its answer cannot be read: %v", err)
+		return nil, fmt.Errorf("reading its response: %v", err)
 	}
-	// The body is not closed: after a yes it is the tunnel, after a no nobody
-	// needs it. What a proxy says in words may be meant for its users alone.
-	answer := fmt.Sprintf("%d %s", response.StatusCode, http.StatusText(response.StatusCode))
+	// The body is not closed: it is the tunnel, or the caller closes the connection. The text of the response is not
+	// repeated, because it may contain secrets.
+	status := fmt.Sprintf("%d %s", response.StatusCode, http.StatusText(response.StatusCode))
 	switch {
 	case response.StatusCode == http.StatusProxyAuthRequired && header.Get("Proxy-Authorization") != "":
-		return nil, fmt.Errorf("it does not know who this is (%s)", answer)
+		return nil, fmt.Errorf("it rejects the token (%s)", status)
 	case response.StatusCode == http.StatusProxyAuthRequired:
-		return nil, fmt.Errorf("it wants a password for the way to %s (%s), and proxyURL has none: have it let this cluster through without", address, answer)
+		return nil, fmt.Errorf("it requires a password for %s (%s), and proxyURL cannot have one: "+
+			"allow this cluster to use it without", address, status)
 	case response.StatusCode != http.StatusOK:
-		return nil, fmt.Errorf("it does not connect to %s (%s)", address, answer)
+		return nil, fmt.Errorf("it does not connect to %s (%s)", address, status)
 	}
 	if reader.Buffered() == 0 {
 		return connection, nil
 	}
 	early, err := reader.Peek(reader.Buffered())
-	return &started{Conn: connection, early: bytes.NewReader(early)}, err
+	return &bufferedConn{Conn: connection, early: bytes.NewReader(early)}, err
 }
 
-// started is a connection of which something was read already.
-type started struct {
+// bufferedConn is a connection whose first bytes were read already.
+type bufferedConn struct {
 	net.Conn
 	early *bytes.Reader
 }
 
-// Read reads first what came first.
-func (s *started) Read(p []byte) (int, error) {
+// Read implements io.Reader. It returns the early bytes first.
+func (s *bufferedConn) Read(p []byte) (int, error) {
 	if s.early.Len() > 0 {
 		return s.early.Read(p)
 	}

@@ -20,11 +20,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// plain dials as other programs do: proxies of tests are on this machine.
+// plain dials addresses of this machine, where the proxies of tests are.
 var plain = (&net.Dialer{}).DialContext
 
-// proxyThat is a proxy that does something with each connection, once it has
-// read what it is asked. What it was asked for comes in the channel.
+// proxyThat starts a proxy that calls a function with each connection after it has
+// read the request. The channel receives the requested addresses.
 func proxyThat(t *testing.T, does func(connection net.Conn, read *bufio.Reader)) (proxy string, asked <-chan string) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -70,9 +70,11 @@ func dialThrough(t *testing.T, proxy string) (net.Conn, error) {
 func TestProxyNoBytesLost(t *testing.T) {
 	const early, late = "what the peer says first", ", and what it says then"
 	for name, answers := range map[string][]string{
-		"with the answer":         {"HTTP/1.1 200 OK\r\n\r\n" + early, late},
-		"in the middle of it":     {"HTTP/1.1 200 Connection est", "ablished\r\nVia: 1.1 proxy\r\n\r\n" + early + late},
-		"with a length, as if":    {"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\n" + early, late},
+		"with the response": {"HTTP/1.1 200 OK\r\n\r\n" + early, late},
+		"with the second part": {
+			"HTTP/1.1 200 Connection est", "ablished\r\nVia: 1.1 proxy\r\n\r\n" + early + late,
+		},
+		"with a content length":   {"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\n" + early, late},
 		"all of it after a while": {"HTTP/1.0 200 OK\r\n\r\n", early, late},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -81,7 +83,7 @@ func TestProxyNoBytesLost(t *testing.T) {
 					if _, err := io.WriteString(connection, answer); err != nil {
 						t.Error(err)
 					}
-					// The next part goes when somebody has asked for it.
+					// The next part is sent after the previous one was read.
 					if i > 0 || strings.Contains(answer, "\r\n\r\n") {
 						if _, err := read.ReadByte(); err != nil {
 							return
@@ -108,13 +110,13 @@ func TestProxyNoBytesLost(t *testing.T) {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 			if got := <-asked; got != "CONNECT milan.example.com:6443" {
-				t.Errorf("the proxy was asked for %q", got)
+				t.Errorf("requested from the proxy: %q", got)
 			}
 		})
 	}
 }
 
-func TestAProxyThatDoesNotLeadThereIsDescribed(t *testing.T) {
+func TestRefusalsOfAProxyAreDescribed(t *testing.T) {
 	says := func(answer string) func(net.Conn, *bufio.Reader) {
 		return func(connection net.Conn, _ *bufio.Reader) { _, _ = io.WriteString(connection, answer) }
 	}
@@ -123,28 +125,42 @@ func TestAProxyThatDoesNotLeadThereIsDescribed(t *testing.T) {
 		does  func(net.Conn, *bufio.Reader)
 		wants string
 	}{
-		{"it wants a password", says("HTTP/1.1 407 Proxy Authentication Required\r\nProxy-Authenticate: Basic realm=secret\r\n\r\n"), "wants a password for the way to milan.example.com:6443 (407"},
-		{"it cannot connect", says("HTTP/1.1 502 Whatever\r\nContent-Length: 6\r\n\r\nsecret"), "does not connect to milan.example.com:6443 (502 Bad Gateway)"},
-		{"it redirects", says("HTTP/1.1 302 Found\r\nLocation: https://secret\r\n\r\n"), "does not connect to milan.example.com:6443 (302 Found)"},
-		{"it is none", says("SSH-2.0-OpenSSH\r\n"), "its answer cannot be read"},
-		{"it hangs up", func(net.Conn, *bufio.Reader) {}, "its answer cannot be read"},
-		{"it never ends its answer", says("HTTP/1.1 200 OK\r\nX: " + strings.Repeat("x", maxTunnelAnswer+1)), "its answer cannot be read"},
+		{
+			"password required",
+			says("HTTP/1.1 407 Proxy Authentication Required\r\nProxy-Authenticate: Basic realm=secret\r\n\r\n"),
+			"requires a password for milan.example.com:6443 (407",
+		},
+		{
+			"cannot connect", says("HTTP/1.1 502 Whatever\r\nContent-Length: 6\r\n\r\nsecret"),
+			"does not connect to milan.example.com:6443 (502 Bad Gateway)",
+		},
+		{
+			"redirect", says("HTTP/1.1 302 Found\r\nLocation: https://secret\r\n\r\n"),
+			"does not connect to milan.example.com:6443 (302 Found)",
+		},
+		{"no HTTP", says("SSH-2.0-OpenSSH\r\n"), "reading its response"},
+		{"closed connection", func(net.Conn, *bufio.Reader) {}, "reading its response"},
+		{
+			"endless response", says("HTTP/1.1 200 OK\r\nX: " + strings.Repeat("x", maxTunnelResponse+1)),
+			"reading its response",
+		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			proxy, _ := proxyThat(t, test.does)
 			_, err := dialThrough(t, proxy)
-			told := Describe(err)
-			if !Unreachable(err) || Rejected(err) || !strings.Contains(told, test.wants) || !strings.Contains(told, "the proxy 127.0.0.1:") {
-				t.Errorf("error %v (%s)", err, told)
+			described := Describe(err)
+			if !Unreachable(err) || Rejected(err) || !strings.Contains(described, test.wants) ||
+				!strings.Contains(described, "the proxy 127.0.0.1:") {
+				t.Errorf("error %v (%s)", err, described)
 			}
-			if strings.Contains(told, "secret") {
-				t.Errorf("it repeats what the proxy says: %s", told)
+			if strings.Contains(described, "secret") {
+				t.Errorf("the text of the proxy is repeated: %s", described)
 			}
 		})
 	}
 }
 
-func TestAProxyThatIsNotThereIsDescribedTheSameEachTime(t *testing.T) {
+func TestAnUnreachableProxyIsDescribedTheSameEachTime(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -157,7 +173,7 @@ func TestAProxyThatIsNotThereIsDescribedTheSameEachTime(t *testing.T) {
 	}
 }
 
-func TestASilentProxyIsNotWaitedForLongerThanAsked(t *testing.T) {
+func TestASilentProxyTimesOut(t *testing.T) {
 	proxy, _ := proxyThat(t, func(_ net.Conn, read *bufio.Reader) { _, _ = read.ReadByte() })
 	through, err := newTunnel(proxy, nil, plain)
 	if err != nil {
@@ -170,8 +186,8 @@ func TestASilentProxyIsNotWaitedForLongerThanAsked(t *testing.T) {
 	}
 }
 
-// forward makes a handler a proxy that leads to one server, whatever it is
-// asked for.
+// forward returns the handler of a proxy that connects to one server, for any
+// requested address.
 func forward(server *httptest.Server) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		backend, err := net.Dial("tcp", server.Listener.Addr().String())
@@ -191,7 +207,7 @@ func forward(server *httptest.Server) http.HandlerFunc {
 	}
 }
 
-func TestRequestsGoThroughTheProxyAndTheIdentityIsForThePeerAlone(t *testing.T) {
+func TestOnlyThePeerReceivesTheIdentityThroughAProxy(t *testing.T) {
 	t.Setenv("HTTPS_PROXY", "http://proxy.of.the.environment:1")
 	server, _ := peer(t, func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.WriteString(w, r.Header.Get("Authorization"))
@@ -220,28 +236,31 @@ func TestRequestsGoThroughTheProxyAndTheIdentityIsForThePeerAlone(t *testing.T) 
 		t.Fatal(err)
 	}
 	if got, err := get(t, config, "/"); err != nil || got != "Bearer token" {
-		t.Errorf("the peer was shown %q, %v", got, err)
+		t.Errorf("the peer received %q, %v", got, err)
 	}
 	if got := <-shown; got != "" {
-		t.Errorf("the proxy was shown %q", got)
+		t.Errorf("the proxy received %q", got)
 	}
 }
 
 func TestProxiesAreURLsWithoutSecrets(t *testing.T) {
-	for _, proxy := range []string{"proxy:3128", "socks5://proxy.example.com", "http://", "http://user:secret@proxy.example.com"} {
+	for _, proxy := range []string{
+		"proxy:3128", "socks5://proxy.example.com", "http://", "http://user:secret@proxy.example.com",
+	} {
 		if _, err := Config(&Identity{Server: "https://192.0.2.1", Token: "token", ProxyURL: proxy}); err == nil {
 			t.Errorf("%q was accepted", proxy)
 		}
 	}
 	for proxy, address := range map[string]string{
-		"http://proxy.example.com": "proxy.example.com:80", "https://proxy.example.com/": "proxy.example.com:443", "http://[2001:db8::1]:3128": "[2001:db8::1]:3128",
+		"http://proxy.example.com": "proxy.example.com:80", "https://proxy.example.com/": "proxy.example.com:443",
+		"http://[2001:db8::1]:3128": "[2001:db8::1]:3128",
 	} {
 		parsed, err := url.Parse(proxy)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if got := (&tunnel{proxy: parsed}).address(); got != address {
-			t.Errorf("%s is dialled at %s, want %s", proxy, got, address)
+			t.Errorf("%s: dialled %s, want %s", proxy, got, address)
 		}
 	}
 }

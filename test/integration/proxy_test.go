@@ -19,7 +19,7 @@ import (
 func TestAConsumerPeersThroughAProxyAndSaysWhatIsWrongWithIt(t *testing.T) {
 	b := newBorrower(t, "proxied")
 	for status, says := range map[int]string{
-		http.StatusProxyAuthRequired: "the proxy proxy.example.com:3128: it wants a password for the way to rome.example.com:6443 (407 Proxy Authentication Required)",
+		http.StatusProxyAuthRequired: "the proxy proxy.example.com:3128: it requires a password for rome.example.com:6443 (407 Proxy Authentication Required)",
 		http.StatusBadGateway:        "the proxy proxy.example.com:3128: it does not connect to rome.example.com:6443 (502 Bad Gateway)",
 	} {
 		b.proxy.Refuse(status)
