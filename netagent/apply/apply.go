@@ -1,12 +1,10 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package apply makes a network namespace hold what the model says: it reads,
-// compares, and writes what differs. Where nothing does, nothing is written.
+// Package apply makes a network namespace match a state of package model: it reads the kernel, compares, and
+// writes the differences.
 //
-// What a state's scope does not take in is never touched: ours are the links of
-// known names and what is on them, routes and rules of one protocol, and chains
-// of one prefix.
+// Objects outside of the state's scope are never touched.
 package apply
 
 import (
@@ -19,20 +17,19 @@ import (
 	"liqo.io/federation/netagent/model"
 )
 
-// Applier applies states to one namespace. It is not for several goroutines.
+// Applier applies states to one namespace. It is not safe for concurrent use.
 type Applier struct {
 	kernel kernel.Kernel
 	writes int
-	// endpoints are those that peers were given. One that was heard from
-	// elsewhere since then has moved, and is left there.
+	// endpoints are the endpoints configured last. A peer whose current endpoint differs has roamed and keeps it.
 	endpoints map[model.PublicKey]netip.AddrPort
-	// nat is what the table nat was last seen to do as it should, and stale are the
-	// translations whose connections are to be forgotten.
+	// nat holds the effects of the nat table as last applied, and stale the translations whose connections are to
+	// be flushed.
 	nat   map[model.Family]effects
 	stale map[model.Family][]kernel.Translation
 }
 
-// New returns an applier of a namespace.
+// New returns an applier for a namespace.
 func New(k kernel.Kernel) *Applier {
 	return &Applier{
 		kernel: k, endpoints: make(map[model.PublicKey]netip.AddrPort),
@@ -40,22 +37,21 @@ func New(k kernel.Kernel) *Applier {
 	}
 }
 
-// Apply makes the namespace hold a state, and returns how often it wrote. It
-// does as much as it can; after an error, apply again. Connections that could not
-// be forgotten are no error. States are applied in this order: the gateway's host,
-// the gateway's inside, the route agent's.
+// Apply makes the namespace match a state and returns the number of writes. It continues after errors, and may
+// be called again to retry. Connections that could not be flushed are no error, and are retried by the next
+// call. States must be applied in this order: the gateway's node, the gateway's namespace, the route agent.
 func (a *Applier) Apply(s model.State) (writes int, err error) {
 	a.writes = 0
-	errs := []error{a.links(s), a.sysctls(s), a.onLinks(s), a.narrow(s)}
-	// What a peer may call is written before it can call anything, and is not
-	// widened before others have lost it.
+	errs := []error{a.links(s), a.sysctls(s), a.onLinks(s), a.shrinkTunnel(s)}
+	// Filters are in place before a peer can send packets, and a range is granted to a peer only after others have
+	// lost it.
 	unguarded, err := a.chains(s)
 	errs = append(errs, err, a.tunnel(s, unguarded), a.routes(s), a.rules(s))
-	a.forget()
+	a.flush()
 	return a.writes, errors.Join(errs...)
 }
 
-// Teardown removes everything within a scope.
+// Teardown deletes everything within a scope and returns the number of writes.
 func (a *Applier) Teardown(scope model.Scope) (writes int, err error) {
 	return a.Apply(model.State{Scope: scope})
 }
@@ -66,8 +62,7 @@ func (a *Applier) write(err error) error {
 	return err
 }
 
-// difference is what must go and what must be written, so that what there is
-// becomes what is wanted. What has the same key is replaced by writing.
+// difference holds the objects to delete and to write. Objects with the same key are replaced by writing.
 type difference[V any] struct {
 	gone, set []V
 }
@@ -94,8 +89,8 @@ func diff[K comparable, V any](have, want []V, key func(V) K, same func(have, wa
 	return d
 }
 
-// do deletes and writes a difference, and goes on after errors.
-func do[V any](a *Applier, d difference[V], remove, set func(V) error) error {
+// applyDifference deletes and writes objects, and continues after errors.
+func applyDifference[V any](a *Applier, d difference[V], remove, set func(V) error) error {
 	var errs []error
 	for _, v := range d.gone {
 		errs = append(errs, a.write(remove(v)))
@@ -106,7 +101,7 @@ func do[V any](a *Applier, d difference[V], remove, set func(V) error) error {
 	return errors.Join(errs...)
 }
 
-func itself[V any](v V) V             { return v }
+func identity[V any](v V) V           { return v }
 func equal[V comparable](a, b V) bool { return a == b }
 
 func (a *Applier) links(s model.State) error {
@@ -123,7 +118,7 @@ func (a *Applier) links(s model.State) error {
 		at := slices.IndexFunc(s.Links, func(want model.Link) bool { return want.Name == l.Name })
 		if at < 0 || !sameLink(l.Link, s.Links[at]) {
 			if at < 0 && l.Kind == model.VethEnd {
-				continue // it goes with its other end
+				continue // deleted with its other end
 			}
 			if err := a.write(a.kernel.DeleteLink(l.Name)); err != nil {
 				errs = append(errs, err)
@@ -149,7 +144,7 @@ func (a *Applier) links(s model.State) error {
 	return errors.Join(errs...)
 }
 
-// sameLink tells whether a link can become another one without being made anew.
+// sameLink reports whether a link can be changed into the wanted one without recreating it.
 func sameLink(have, want model.Link) bool {
 	return have.Kind == want.Kind && have.VNI == want.VNI && have.Port == want.Port && have.Local == want.Local
 }
@@ -168,7 +163,7 @@ func (a *Applier) sysctls(s model.State) error {
 	return errors.Join(errs...)
 }
 
-// onLinks applies what is on links: addresses, neighbours, forwarding entries.
+// onLinks applies the objects on links: addresses, neighbours, FDB entries.
 func (a *Applier) onLinks(s model.State) error {
 	var errs []error
 	for _, l := range s.Links {
@@ -188,9 +183,13 @@ func (a *Applier) onLink(s model.State, l model.Link) error {
 		return err
 	}
 	errs := []error{
-		do(a, diff(addresses, on(l.Name, s.Addresses, func(x model.Address) string { return x.Link }), itself, equal),
-			k.DeleteAddress, k.AddAddress),
-		do(a, diff(neighbors, on(l.Name, s.Neighbors, func(x model.Neighbor) string { return x.Link }),
+		applyDifference(
+			a,
+			diff(addresses, onLinkNamed(l.Name, s.Addresses, func(x model.Address) string { return x.Link }), identity, equal),
+			k.DeleteAddress,
+			k.AddAddress,
+		),
+		applyDifference(a, diff(neighbors, onLinkNamed(l.Name, s.Neighbors, func(x model.Neighbor) string { return x.Link }),
 			func(x model.Neighbor) netip.Addr { return x.Addr }, equal), k.DeleteNeighbor, k.SetNeighbor),
 	}
 	if l.Kind == model.VXLAN {
@@ -198,14 +197,17 @@ func (a *Applier) onLink(s model.State, l model.Link) error {
 		if err != nil {
 			return errors.Join(append(errs, err)...)
 		}
-		errs = append(errs, do(a, diff(forwards, on(l.Name, s.FDBEntries, func(x model.FDBEntry) string { return x.Link }),
-			func(x model.FDBEntry) model.MAC { return x.MAC }, equal), k.DeleteFDBEntry, k.SetFDBEntry))
+		errs = append(
+			errs,
+			applyDifference(a, diff(forwards, onLinkNamed(l.Name, s.FDBEntries, func(x model.FDBEntry) string { return x.Link }),
+				func(x model.FDBEntry) model.MAC { return x.MAC }, equal), k.DeleteFDBEntry, k.SetFDBEntry),
+		)
 	}
 	return errors.Join(errs...)
 }
 
-// on picks what is on one link.
-func on[V any](link string, all []V, of func(V) string) []V {
+// onLinkNamed returns the objects on one link.
+func onLinkNamed[V any](link string, all []V, of func(V) string) []V {
 	var some []V
 	for _, v := range all {
 		if of(v) == link {
@@ -227,7 +229,12 @@ func (a *Applier) routes(s model.State) error {
 		table int
 		dst   netip.Prefix
 	}
-	return do(a, diff(have, s.Routes, func(r model.Route) key { return key{r.Table, r.Dst} }, equal), a.kernel.DeleteRoute, a.kernel.ReplaceRoute)
+	return applyDifference(
+		a,
+		diff(have, s.Routes, func(r model.Route) key { return key{r.Table, r.Dst} }, equal),
+		a.kernel.DeleteRoute,
+		a.kernel.ReplaceRoute,
+	)
 }
 
 func (a *Applier) rules(s model.State) error {
@@ -238,5 +245,5 @@ func (a *Applier) rules(s model.State) error {
 	if err != nil {
 		return err
 	}
-	return do(a, diff(have, s.Rules, itself, equal), a.kernel.DeleteRule, a.kernel.AddRule)
+	return applyDifference(a, diff(have, s.Rules, identity, equal), a.kernel.DeleteRule, a.kernel.AddRule)
 }

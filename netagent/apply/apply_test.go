@@ -26,8 +26,16 @@ func input(peers ...model.Peer) model.Input {
 	return model.Input{
 		Node: "rome-1",
 		Nodes: []model.Node{
-			{Name: "rome-1", Addresses: []netip.Addr{netip.MustParseAddr("192.168.1.1")}, PodCIDRs: []netip.Prefix{prefix("10.0.1.0/24")}},
-			{Name: "rome-2", Addresses: []netip.Addr{netip.MustParseAddr("192.168.1.2")}, PodCIDRs: []netip.Prefix{prefix("10.0.2.0/24")}},
+			{
+				Name:      "rome-1",
+				Addresses: []netip.Addr{netip.MustParseAddr("192.168.1.1")},
+				PodCIDRs:  []netip.Prefix{prefix("10.0.1.0/24")},
+			},
+			{
+				Name:      "rome-2",
+				Addresses: []netip.Addr{netip.MustParseAddr("192.168.1.2")},
+				PodCIDRs:  []netip.Prefix{prefix("10.0.2.0/24")},
+			},
 		},
 		Gateways: []string{"rome-1"}, Active: "rome-1",
 		PodCIDRs: []netip.Prefix{prefix("10.0.0.0/16"), prefix("fd10::/48")},
@@ -39,8 +47,14 @@ func peer(n byte) model.Peer {
 	return model.Peer{
 		ClusterID: fmt.Sprintf("cluster-%d", n), PublicKey: model.PublicKey{n},
 		Endpoint: netip.AddrPortFrom(netip.AddrFrom4([4]byte{172, 16, 0, n}), 51820),
-		Local:    []netmap.CIDRMapping{{CIDR: prefix("10.0.0.0/16"), Mapped: prefix("10.2.0.0/16")}, {CIDR: prefix("fd10::/48"), Mapped: prefix("fd12::/48")}},
-		Remote:   []netip.Prefix{netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 100 + n}), 16), prefix(fmt.Sprintf("fd11:%d::/48", n))},
+		Local: []netmap.CIDRMapping{
+			{CIDR: prefix("10.0.0.0/16"), Mapped: prefix("10.2.0.0/16")},
+			{CIDR: prefix("fd10::/48"), Mapped: prefix("fd12::/48")},
+		},
+		Remote: []netip.Prefix{
+			netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 100 + n}), 16),
+			prefix(fmt.Sprintf("fd11:%d::/48", n)),
+		},
 	}
 }
 
@@ -81,7 +95,9 @@ func (n *node) apply(in model.Input) (writes int, err error) {
 func (n *node) teardown() error {
 	families := []model.Family{model.IPv4, model.IPv6}
 	_, first := n.route.Teardown(model.Scope{Links: []string{model.OverlayLink}, Routing: true, Families: families})
-	_, second := n.inside.Teardown(model.Scope{Links: []string{model.GatewayLink, model.TunnelLink}, Routing: true, Families: families})
+	_, second := n.inside.Teardown(
+		model.Scope{Links: []string{model.GatewayLink, model.TunnelLink}, Routing: true, Families: families},
+	)
 	_, third := n.host.Teardown(model.Scope{Links: []string{model.HostLink}})
 	return errors.Join(first, second, third)
 }
@@ -126,8 +142,7 @@ func (n *node) allowed(t *testing.T, p model.Peer) []netip.Prefix {
 	return nil
 }
 
-// judges is the chain that says what may be called from a range; empty: there is
-// none.
+// judges returns the chain that filters packets from a range; empty if there is none.
 func (n *node) judges(t *testing.T, from netip.Prefix) string {
 	t.Helper()
 	chains, _, err := n.inner.Chains(model.FamilyOf(from.Addr()))
@@ -144,7 +159,7 @@ func (n *node) judges(t *testing.T, from netip.Prefix) string {
 	return ""
 }
 
-func TestASecondPassWritesNothing(t *testing.T) {
+func TestSecondPassWritesNothing(t *testing.T) {
 	n := newNode()
 	n.must(t, input())
 	n.must(t, input(peer(1)))
@@ -157,7 +172,7 @@ func TestASecondPassWritesNothing(t *testing.T) {
 	}
 }
 
-func TestWhatIsWrittenDependsOnlyOnWhatIsWanted(t *testing.T) {
+func TestResultDoesNotDependOnTheOrderOfPeers(t *testing.T) {
 	direct, detour := newNode(), newNode()
 	want := direct.must(t, input(peer(1)))
 	other := input(peer(2), peer(3))
@@ -168,18 +183,18 @@ func TestWhatIsWrittenDependsOnlyOnWhatIsWanted(t *testing.T) {
 	}
 }
 
-// IptablesTeardownRemovesAll is a name of the table of known mistakes.
+// The name is that of the mistake in the catalogue of known mistakes.
 func TestIptablesTeardownRemovesAll(t *testing.T) {
 	n := newNode()
-	n.outer.AddLinkOfOthers("cni0")
-	n.outer.AddLinkOfOthers("liqo.other") // not one of ours, whatever its name
-	n.outer.AddRuleOfOthers(model.IPv4, "nat", "POSTROUTING", "-j CNI-POSTROUTING")
-	n.outer.AddRuleOfOthers(model.IPv4, "filter", "FORWARD", "-j KUBE-FORWARD")
+	n.outer.AddForeignLink("cni0")
+	n.outer.AddForeignLink("liqo.other") // not owned, despite its name
+	n.outer.AddForeignRule(model.IPv4, "nat", "POSTROUTING", "-j CNI-POSTROUTING")
+	n.outer.AddForeignRule(model.IPv4, "filter", "FORWARD", "-j KUBE-FORWARD")
 	// Tables and priorities are numbers that others may have thought of, too.
-	n.outer.AddRouteOfOthers(model.Route{Table: model.PeersTable, Dst: prefix("192.0.2.0/24"), Link: "cni0"})
-	n.outer.AddRouteOfOthers(model.Route{Table: model.NodesTable, Dst: prefix("fd99::/64"), Link: "cni0"})
-	n.outer.AddRoutingRuleOfOthers(model.Rule{Family: model.IPv4, Priority: model.RulePriority, Table: model.PeersTable})
-	n.inner.AddRouteOfOthers(model.Route{Table: model.MainTable, Dst: prefix("192.0.2.0/24"), Link: "eth0"})
+	n.outer.AddForeignRoute(model.Route{Table: model.PeersTable, Dst: prefix("192.0.2.0/24"), Link: "cni0"})
+	n.outer.AddForeignRoute(model.Route{Table: model.NodesTable, Dst: prefix("fd99::/64"), Link: "cni0"})
+	n.outer.AddForeignRoutingRule(model.Rule{Family: model.IPv4, Priority: model.RulePriority, Table: model.PeersTable})
+	n.inner.AddForeignRoute(model.Route{Table: model.MainTable, Dst: prefix("192.0.2.0/24"), Link: "eth0"})
 	before := n.dump()
 	after := n.must(t, input(peer(1), peer(2)))
 	if after == before {
@@ -198,7 +213,7 @@ func TestIptablesTeardownRemovesAll(t *testing.T) {
 	}
 }
 
-func TestEveryCallMayFailOnce(t *testing.T) {
+func TestAnyCallMayFailOnce(t *testing.T) {
 	for _, failure := range []error{unix.EINTR, errors.New("no luck")} {
 		want := newNode().must(t, input(peer(1)))
 		for number := 1; ; number++ {
@@ -221,8 +236,8 @@ func TestEveryCallMayFailOnce(t *testing.T) {
 				}
 				break
 			}
-			if kept := n.inner.NotForgotten+n.outer.NotForgotten > 0; errors.Is(err, failure) == kept {
-				t.Fatalf("call %d failed and Apply says %v", number, err)
+			if kept := n.inner.FailedFlushes+n.outer.FailedFlushes > 0; errors.Is(err, failure) == kept {
+				t.Fatalf("call %d failed and Apply returned %v", number, err)
 			}
 			n.outer.Fail, n.inner.Fail = nil, nil
 			for _, r := range n.allowed(t, peer(1)) {
@@ -237,7 +252,7 @@ func TestEveryCallMayFailOnce(t *testing.T) {
 	}
 }
 
-func TestALinkMayBeMadeAnewAtAnyTime(t *testing.T) {
+func TestLinkMayBeRecreatedAtAnyTime(t *testing.T) {
 	want := newNode().must(t, input(peer(1)))
 	for _, link := range []string{model.OverlayLink, model.HostLink, model.GatewayLink, model.TunnelLink} {
 		for number := 1; ; number++ {
@@ -257,17 +272,17 @@ func TestALinkMayBeMadeAnewAtAnyTime(t *testing.T) {
 				break
 			}
 			if diff := cmp.Diff(want, n.must(t, input(peer(1)))); diff != "" {
-				t.Fatalf("%s was made anew after call %d (-want +got):\n%s", link, number, diff)
+				t.Fatalf("%s was recreated after call %d (-want +got):\n%s", link, number, diff)
 			}
 		}
 	}
 }
 
-func TestAPeerThatMovedIsLeftWhereItIs(t *testing.T) {
+func TestRoamedPeerKeepsItsEndpoint(t *testing.T) {
 	n := newNode()
 	n.must(t, input(peer(1)))
 	elsewhere := netip.MustParseAddrPort("172.31.0.1:1234")
-	n.inner.HearFrom(model.TunnelLink, model.PublicKey{1}, elsewhere)
+	n.inner.MoveEndpoint(model.TunnelLink, model.PublicKey{1}, elsewhere)
 	if !strings.Contains(n.must(t, input(peer(1))), elsewhere.String()) {
 		t.Error("the peer was called back")
 	}
@@ -285,7 +300,7 @@ func TestAPeerThatMovedIsLeftWhereItIs(t *testing.T) {
 
 // WireGuard takes a handshake that leads nowhere for one that was begun, and begins
 // no other for a while.
-func TestAPeerIsMadeAnewByItsFirstEndpointAndByNoOther(t *testing.T) {
+func TestOnlyTheFirstEndpointRecreatesAPeer(t *testing.T) {
 	n := newNode()
 	changes := func(what string, endpoint string, want int) {
 		t.Helper()
@@ -300,17 +315,17 @@ func TestAPeerIsMadeAnewByItsFirstEndpointAndByNoOther(t *testing.T) {
 			t.Errorf("%s: peers were added %d times, not %d", what, got, want)
 		}
 	}
-	changes("nobody knows where it is", "", 1)
+	changes("without an endpoint", "", 1)
 	changes("its name was resolved", "172.16.0.1:51820", 1)
 	changes("its name leads elsewhere", "172.16.0.2:51820", 0)
 	changes("its name does not resolve any more", "", 0)
-	n.inner.HearFrom(model.TunnelLink, model.PublicKey{1}, netip.MustParseAddrPort("172.31.0.1:1234"))
-	changes("it was heard and is called elsewhere", "172.16.0.3:51820", 0)
+	n.inner.MoveEndpoint(model.TunnelLink, model.PublicKey{1}, netip.MustParseAddrPort("172.31.0.1:1234"))
+	changes("roamed, and the wanted endpoint changes", "172.16.0.3:51820", 0)
 }
 
 // A range moves from one peer to another, which got it by mistake and gives it back.
 // At no time has either of them what the other one's chains are for.
-func TestARangeThatMovesIsNeverBoths(t *testing.T) {
+func TestMovingRangeNeverBelongsToTwoPeers(t *testing.T) {
 	first, second := peer(1), peer(2)
 	with := func(p model.Peer, ranges ...netip.Prefix) model.Peer {
 		p.Remote = append(slices.Clone(p.Remote), ranges...)
@@ -319,7 +334,10 @@ func TestARangeThatMovesIsNeverBoths(t *testing.T) {
 	moving := prefix("10.200.0.0/16")
 	n := newNode()
 	n.must(t, input(with(first, moving), second))
-	chains := map[model.PublicKey]string{first.PublicKey: n.judges(t, first.Remote[0]), second.PublicKey: n.judges(t, second.Remote[0])}
+	chains := map[model.PublicKey]string{
+		first.PublicKey:  n.judges(t, first.Remote[0]),
+		second.PublicKey: n.judges(t, second.Remote[0]),
+	}
 	looks := 0
 	var look func(int)
 	look = func(int) {
@@ -335,19 +353,21 @@ func TestARangeThatMovesIsNeverBoths(t *testing.T) {
 		}
 	}
 	n.inner.After = look
-	for _, in := range []model.Input{input(first, with(second, moving)), input(with(first, moving), second), input(second), input(first)} {
+	for _, in := range []model.Input{
+		input(first, with(second, moving)), input(with(first, moving), second), input(second), input(first),
+	} {
 		if _, err := n.apply(in); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if looks == 0 {
-		t.Error("nobody looked")
+		t.Error("no call was checked")
 	}
 }
 
 // Chains that cannot be written keep peers from what they are about, and from
 // nothing else.
-func TestChainsThatFailKeepPeersFromMoreAndLetThemHaveLess(t *testing.T) {
+func TestFailingChainsPreventNewRangesOnly(t *testing.T) {
 	four := func(n byte) model.Peer {
 		p := peer(n)
 		p.Local, p.Remote = p.Local[:1], p.Remote[:1]
@@ -370,7 +390,10 @@ func TestChainsThatFailKeepPeersFromMoreAndLetThemHaveLess(t *testing.T) {
 		{"both, and a peer comes", []model.Family{model.IPv4, model.IPv6}, peer(2), peer(1), nil},
 		{"both, and a peer goes", []model.Family{model.IPv4, model.IPv6}, peer(1), peer(2), nil},
 		{"both, and a peer gets more", []model.Family{model.IPv4, model.IPv6}, peer(1), longer, []netip.Prefix{one, one6}},
-		{"IPv6, and a peer gets more", []model.Family{model.IPv6}, peer(1), longer, []netip.Prefix{one, prefix("10.200.0.0/16"), one6}},
+		{
+			"IPv6, and a peer gets more", []model.Family{model.IPv6}, peer(1), longer,
+			[]netip.Prefix{one, prefix("10.200.0.0/16"), one6},
+		},
 		{"both, and a peer has less", []model.Family{model.IPv4, model.IPv6}, longer, peer(1), []netip.Prefix{one, one6}},
 		{"IPv6, and a peer has none of it", []model.Family{model.IPv6}, peer(1), shorter, []netip.Prefix{one}},
 		{"both, and a peer has half of its range", []model.Family{model.IPv4, model.IPv6}, peer(1), half, half.Remote},

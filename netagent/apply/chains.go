@@ -13,8 +13,7 @@ import (
 	"liqo.io/federation/netagent/model"
 )
 
-// chains changes the tables that differ. It returns the families of which a table could
-// not be read or changed.
+// chains changes the tables that differ. It returns the families in which a table could not be read or changed.
 func (a *Applier) chains(s model.State) (unguarded []model.Family, err error) {
 	var errs []error
 	for _, f := range s.Scope.Families {
@@ -31,7 +30,7 @@ func (a *Applier) chains(s model.State) (unguarded []model.Family, err error) {
 				errs, unguarded = append(errs, err), append(unguarded, f)
 			} else if table == model.NATTable {
 				now := natEffects(f, wanted, s.Jumps)
-				a.stale[f] = append(a.stale[f], translations(a.nat[f], natEffects(f, chains, jumps), now)...)
+				a.stale[f] = append(a.stale[f], staleTranslations(a.nat[f], natEffects(f, chains, jumps), now)...)
 				a.nat[f] = now
 			}
 		}
@@ -44,13 +43,17 @@ func (a *Applier) chains(s model.State) (unguarded []model.Family, err error) {
 
 // tableChange is the difference between a table as it is and as it is to be.
 type tableChange struct {
-	set            []model.Chain
-	gone           []string
-	missing, spare []model.Jump
+	set              []model.Chain
+	gone             []string
+	missing, surplus []model.Jump
 }
 
 // tableChanges returns the changes of a family, by table.
-func tableChanges(f model.Family, chains, wanted []model.Chain, jumps, wantedJumps []model.Jump) map[string]*tableChange {
+func tableChanges(
+	f model.Family,
+	chains, wanted []model.Chain,
+	jumps, wantedJumps []model.Jump,
+) map[string]*tableChange {
 	changes := make(map[string]*tableChange)
 	in := func(table string) *tableChange {
 		if changes[table] == nil {
@@ -68,21 +71,21 @@ func tableChanges(f model.Family, chains, wanted []model.Chain, jumps, wantedJum
 	for _, c := range d.gone {
 		in(c.Table).gone = append(in(c.Table).gone, c.Name)
 	}
-	missing, spare := jumpDifference(f, jumps, wantedJumps)
+	missing, surplus := jumpDifference(f, jumps, wantedJumps)
 	for _, j := range missing {
 		in(j.Table).missing = append(in(j.Table).missing, j)
 	}
-	for _, j := range spare {
-		in(j.Table).spare = append(in(j.Table).spare, j)
+	for _, j := range surplus {
+		in(j.Table).surplus = append(in(j.Table).surplus, j)
 	}
 	return changes
 }
 
-// changeTable changes a table: its chains in one call, then the jumps to them, each in a
-// call of its own. Chains to which a jump leads now are deleted after it, in a second call.
+// changeTable changes a table: its chains in one call, then each jump in a call of its own. Chains with surplus
+// jumps are deleted after these, in a second call.
 func (a *Applier) changeTable(f model.Family, table string, c *tableChange) error {
 	first := kernel.ChainChange{Set: c.set}
-	if len(c.spare) == 0 {
+	if len(c.surplus) == 0 {
 		first.Delete = c.gone
 	}
 	if len(first.Set)+len(first.Delete) > 0 {
@@ -95,31 +98,30 @@ func (a *Applier) changeTable(f model.Family, table string, c *tableChange) erro
 			return fmt.Errorf("adding the jump from %s to %s: %w", j.Base, j.Chain, err)
 		}
 	}
-	for _, j := range c.spare {
+	for _, j := range c.surplus {
 		if err := a.write(a.kernel.DeleteJump(j)); err != nil {
 			return fmt.Errorf("deleting the jump from %s to %s: %w", j.Base, j.Chain, err)
 		}
 	}
-	if len(c.spare) > 0 && len(c.gone) > 0 {
+	if len(c.surplus) > 0 && len(c.gone) > 0 {
 		return a.write(a.kernel.ChangeChains(f, table, kernel.ChainChange{Delete: c.gone}))
 	}
 	return nil
 }
 
-// natEffects are those of the table nat of a family.
+// natEffects returns the effects of the nat table of a family.
 func natEffects(f model.Family, chains []model.Chain, jumps []model.Jump) effects {
 	return effectsOf(
 		slices.DeleteFunc(slices.Clone(chains), func(c model.Chain) bool { return c.Table != model.NATTable }),
 		slices.DeleteFunc(slices.Clone(jumps), func(j model.Jump) bool { return j.Table != model.NATTable || j.Family != f }))
 }
 
-// jumpDifference tells which jumps are missing, and which are there once too
-// often. Where among the rules of others one stands does not matter: others may
-// want to be first as well.
-func jumpDifference(f model.Family, have, want []model.Jump) (missing, spare []model.Jump) {
-	there := make(map[model.Jump]int)
+// jumpDifference returns the missing jumps and the surplus ones. The position of a jump does not matter, as
+// other programs may insert theirs first.
+func jumpDifference(f model.Family, have, want []model.Jump) (missing, surplus []model.Jump) {
+	counts := make(map[model.Jump]int)
 	for _, j := range have {
-		there[j]++
+		counts[j]++
 	}
 	for _, j := range want {
 		plain := j
@@ -127,16 +129,16 @@ func jumpDifference(f model.Family, have, want []model.Jump) (missing, spare []m
 		if j.Family != f {
 			continue
 		}
-		if there[plain] == 0 {
+		if counts[plain] == 0 {
 			missing = append(missing, j)
 		} else {
-			there[plain]--
+			counts[plain]--
 		}
 	}
-	for j, count := range there {
+	for j, count := range counts {
 		for range count {
-			spare = append(spare, j)
+			surplus = append(surplus, j)
 		}
 	}
-	return missing, spare
+	return missing, surplus
 }

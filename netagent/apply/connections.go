@@ -16,22 +16,23 @@ import (
 	"liqo.io/federation/netagent/model"
 )
 
-// maxStale bounds the translations that are kept while nothing can be forgotten.
+// maxStale bounds the translations kept while flushing fails.
 const maxStale = 4096
 
-// forget has the kernel forget the connections whose addresses would become
-// something else now than they have: it translates the first packet of a
-// connection, and does the same to all others for as long as there are some.
-// Where that cannot be, the node is as it should be all the same, and the next
-// pass tries again.
-func (a *Applier) forget() {
+// flush deletes the connections whose translation has changed: the kernel evaluates NAT rules for the first
+// packet of a connection only. A failure is logged and retried by the next pass.
+func (a *Applier) flush() {
 	for _, f := range []model.Family{model.IPv4, model.IPv6} {
 		stale := a.stale[f]
 		if len(stale) == 0 {
 			continue
 		}
-		if err := a.kernel.ForgetConnections(f, stale); err != nil {
-			klog.Background().Error(err, "Connections go on with the addresses that they have", "family", f, "translations", len(stale))
+		if err := a.kernel.FlushConnections(f, stale); err != nil {
+			klog.Background().
+				Error(
+					err, "Flushing connections failed, which keep their previous translation", "family", f, "translations",
+					len(stale),
+				)
 			a.stale[f] = stale[max(0, len(stale)-maxStale):]
 			continue
 		}
@@ -40,19 +41,18 @@ func (a *Applier) forget() {
 	}
 }
 
-// translations are what addresses have become by the table nat as it was meant to
-// be, or as it was found, and would not become by what is there now. Each is about
-// connections with some peers: those whose ranges lead to the rule, or all that
-// there are and were, where it is about every packet to them. Who has no peer is
-// never meant.
-func translations(meant, found, now effects) []kernel.Translation {
+// staleTranslations returns the translations that the nat table made as last applied (meant) or as found in the
+// kernel, and that it no longer makes. Each is limited to connections with some peers: those whose ranges lead
+// to the rule, or all current and previous peers for a rule that all packets meet. Connections without a peer
+// are never selected.
+func staleTranslations(meant, found, now effects) []kernel.Translation {
 	before := maps.Clone(found)
 	maps.Copy(before, meant)
 	peers := union(before.peers(), now.peers())
 	var stale []kernel.Translation
 	only := func(some, others effects, address func(rule string) (netip.Prefix, bool)) {
 		var last effect
-		for _, e := range some.without(others) {
+		for _, e := range some.minus(others) {
 			to, ok := address(e.rule)
 			switch {
 			case !ok:
@@ -71,8 +71,8 @@ func translations(meant, found, now effects) []kernel.Translation {
 	return stale
 }
 
-// effect is a rule that packets meet: those with some range, or all of them if it
-// is the zero value. A rule that nothing leads to has none.
+// effect is a rule and the range of packets that reach it; the zero range means all packets. Rules that are not
+// reachable have no effect.
 type effect struct {
 	chain, rule string
 	with        netip.Prefix
@@ -80,9 +80,8 @@ type effect struct {
 
 type effects map[effect]bool
 
-// effectsOf are those of chains that jumps lead to. The chains that the rules of
-// another one are spread over count as that one: where in its tree a rule hangs
-// does not matter.
+// effectsOf returns the effects of chains that jumps lead to. Chains of a tree count as the chain at its root,
+// as the position of a rule in the tree does not matter.
 func effectsOf(chains []model.Chain, jumps []model.Jump) effects {
 	rules := make(map[string][]string, len(chains))
 	for _, c := range chains {
@@ -92,12 +91,12 @@ func effectsOf(chains []model.Chain, jumps []model.Jump) effects {
 	var follow func(root, chain string, with netip.Prefix)
 	follow = func(root, chain string, with netip.Prefix) {
 		for _, rule := range rules[chain] {
-			// The kernel takes no chain that leads back to itself.
-			switch to, _ := word(rule, "-j"); {
+			// This ends, as the kernel rejects loops.
+			switch to, _ := wordAfter(rule, "-j"); {
 			case strings.HasPrefix(to, model.TreeChainPrefix):
 				follow(root, to, with)
 			case strings.HasPrefix(to, model.ChainPrefix):
-				at, ok := argument(rule, "-s", "-d")
+				at, ok := prefixAfter(rule, "-s", "-d")
 				if !ok {
 					at = with
 				}
@@ -113,7 +112,7 @@ func effectsOf(chains []model.Chain, jumps []model.Jump) effects {
 	return all
 }
 
-// peers are the ranges of all peers.
+// peers returns the ranges of all peers.
 func (all effects) peers() []netip.Prefix {
 	var ranges []netip.Prefix
 	for e := range all {
@@ -124,8 +123,8 @@ func (all effects) peers() []netip.Prefix {
 	return ranges
 }
 
-// without are those that others have not, in order.
-func (all effects) without(others effects) []effect {
+// minus returns the sorted effects that others does not contain.
+func (all effects) minus(others effects) []effect {
 	var rest []effect
 	for e := range all {
 		if !others[e] {
@@ -138,38 +137,37 @@ func (all effects) without(others effects) []effect {
 	return rest
 }
 
-// union are the ranges of both, each once.
+// union returns the sorted ranges of both lists without duplicates.
 func union(some, others []netip.Prefix) []netip.Prefix {
 	all := slices.Concat(some, others)
 	slices.SortFunc(all, model.ComparePrefix)
 	return slices.Compact(all)
 }
 
-// translated is what a rule makes of addresses: also itself.
+// translated returns the addresses that a rule translates into, which for ACCEPT are the original ones.
 func translated(rule string) (netip.Prefix, bool) {
-	if target, _ := word(rule, "-j"); target == "ACCEPT" {
-		return argument(rule, "-s")
+	if target, _ := wordAfter(rule, "-j"); target == "ACCEPT" {
+		return prefixAfter(rule, "-s")
 	}
-	return argument(rule, "--to", "--to-source", "--to-destination")
+	return prefixAfter(rule, "--to", "--to-source", "--to-destination")
 }
 
-// untranslated is what addresses have been that a rule makes others of:
-// whatever they are, if it does not say.
+// untranslated returns the addresses that a rule translates; all of the family if the rule matches no range.
 func untranslated(rule string) (netip.Prefix, bool) {
-	to, ok := argument(rule, "--to", "--to-source", "--to-destination")
+	to, ok := prefixAfter(rule, "--to", "--to-source", "--to-destination")
 	if !ok {
 		return netip.Prefix{}, false
 	}
-	if from, ok := argument(rule, "-s", "-d"); ok {
+	if from, ok := prefixAfter(rule, "-s", "-d"); ok {
 		return from, true
 	}
 	return netip.PrefixFrom(to.Addr(), 0).Masked(), true
 }
 
-// argument is the range behind one of some words of a rule.
-func argument(rule string, words ...string) (netip.Prefix, bool) {
+// prefixAfter returns the range that follows one of the words in a rule.
+func prefixAfter(rule string, words ...string) (netip.Prefix, bool) {
 	for _, w := range words {
-		text, ok := word(rule, w)
+		text, ok := wordAfter(rule, w)
 		if !ok {
 			continue
 		}
@@ -183,8 +181,8 @@ func argument(rule string, words ...string) (netip.Prefix, bool) {
 	return netip.Prefix{}, false
 }
 
-// word is the one that follows another one in a rule.
-func word(rule, before string) (string, bool) {
+// wordAfter returns the word that follows another one in a rule.
+func wordAfter(rule, before string) (string, bool) {
 	words := strings.Fields(rule)
 	at := slices.Index(words, before)
 	if at < 0 || at+1 >= len(words) {

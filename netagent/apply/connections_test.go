@@ -19,7 +19,7 @@ import (
 
 // Of the same two peers, the one that calls us otherwise is meant, and not the
 // other one, though both have called us the same until then.
-func TestConnectionsAreForgottenWhoseAddressesBecomeOthers(t *testing.T) {
+func TestConnectionsWithChangedTranslationAreFlushed(t *testing.T) {
 	first, other := peer(1), peer(2)
 	mapping := func(seen, target string) model.Mapping {
 		return model.Mapping{Seen: netip.MustParseAddr(seen), Target: netip.MustParseAddr(target)}
@@ -32,41 +32,52 @@ func TestConnectionsAreForgottenWhoseAddressesBecomeOthers(t *testing.T) {
 		return p
 	}
 	// What is called by a peer of 10.101.0.0/16 or fd11:1::/48.
-	const theirs, theirs6 = "[10.101.0.0/16]", "[fd11:1::/48]"
+	const remote, remote6 = "[10.101.0.0/16]", "[fd11:1::/48]"
 	for _, test := range []struct {
 		name string
 		peer model.Peer
 		want []string
 	}{
 		{"nothing changes", first, nil},
-		{"a mapping comes", with(func(p *model.Peer) { p.Mappings = append(p.Mappings, mapping("10.70.0.3", "172.20.0.3")) }), []string{"10.70.0.3/32 " + theirs}},
-		{"a mapping goes", with(func(p *model.Peer) { p.Mappings = p.Mappings[:1] }), []string{"172.20.0.2/32 " + theirs}},
-		{"a mapping leads elsewhere", with(func(p *model.Peer) { p.Mappings[0] = mapping("10.70.0.1", "172.20.0.9") }), []string{"10.70.0.1/32 " + theirs, "172.20.0.1/32 " + theirs}},
-		{"it calls our pods otherwise", with(func(p *model.Peer) { p.Local[0].Mapped = prefix("10.3.0.0/16") }), []string{
-			// What became of them until now: those of our pods, of the gateway, and of
-			// what is neither.
-			"10.0.0.0/16 " + theirs, "10.2.0.0/16 " + theirs, "10.2.0.0/32 " + theirs, "169.254.58.3/32 " + theirs,
-			// What would have come of them without the new rules.
-			"0.0.0.0/0 " + theirs, "10.0.0.0/16 " + theirs, "10.3.0.0/16 " + theirs, "10.3.0.0/32 " + theirs,
+		{
+			"a mapping comes",
+			with(func(p *model.Peer) { p.Mappings = append(p.Mappings, mapping("10.70.0.3", "172.20.0.3")) }),
+			[]string{"10.70.0.3/32 " + remote},
+		},
+		{
+			"a mapping is removed", with(func(p *model.Peer) { p.Mappings = p.Mappings[:1] }),
+			[]string{"172.20.0.2/32 " + remote},
+		},
+		{
+			"a mapping leads elsewhere", with(func(p *model.Peer) { p.Mappings[0] = mapping("10.70.0.1", "172.20.0.9") }),
+			[]string{"10.70.0.1/32 " + remote, "172.20.0.1/32 " + remote},
+		},
+		{"local pods are remapped to another range", with(
+			func(p *model.Peer) { p.Local[0].Mapped = prefix("10.3.0.0/16") },
+		), []string{
+			// The previous translations of local pods, of the gateway, and of everything that is not a pod.
+			"10.0.0.0/16 " + remote, "10.2.0.0/16 " + remote, "10.2.0.0/32 " + remote, "169.254.58.3/32 " + remote,
+			// What they would have become without the new rules.
+			"0.0.0.0/0 " + remote, "10.0.0.0/16 " + remote, "10.3.0.0/16 " + remote, "10.3.0.0/32 " + remote,
 		}},
 		{"it needs no translation any more", with(func(p *model.Peer) { p.Local[1].Mapped = p.Local[1].CIDR }), []string{
-			"fd10::/48 " + theirs6, "fd12::/48 " + theirs6, "fd12::/128 " + theirs6, "100::6c71:3/128 " + theirs6,
-			"::/0 " + theirs6, "fd10::/128 " + theirs6,
+			"fd10::/48 " + remote6, "fd12::/48 " + remote6, "fd12::/128 " + remote6, "100::6c71:3/128 " + remote6,
+			"::/0 " + remote6, "fd10::/128 " + remote6,
 		}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			n := newNode()
 			n.must(t, input(first, other))
-			n.inner.Forgotten = nil
+			n.inner.Flushed = nil
 			n.must(t, input(test.peer, other))
-			expectForgotten(t, n.inner.Forgotten, test.want)
+			expectFlushed(t, n.inner.Flushed, test.want)
 		})
 	}
 }
 
 // expectForgotten compares what was forgotten with a text for each translation, in
 // whatever order.
-func expectForgotten(t *testing.T, forgotten []kernel.Translation, want []string) {
+func expectFlushed(t *testing.T, forgotten []kernel.Translation, want []string) {
 	t.Helper()
 	var got []string
 	for _, f := range forgotten {
@@ -80,31 +91,34 @@ func expectForgotten(t *testing.T, forgotten []kernel.Translation, want []string
 }
 
 // More than a chain takes hang in a tree, where they meant the same before.
-func TestRulesThatMoveInTreesHaveNothingForgotten(t *testing.T) {
+func TestRulesThatMoveInATreeFlushNothing(t *testing.T) {
 	few, many := peer(1), peer(1)
 	for i := range byte(200) {
-		many.Mappings = append(many.Mappings, model.Mapping{Seen: netip.AddrFrom4([4]byte{10, 70, 1, i}), Target: netip.AddrFrom4([4]byte{172, 20, 0, i})})
+		many.Mappings = append(
+			many.Mappings,
+			model.Mapping{Seen: netip.AddrFrom4([4]byte{10, 70, 1, i}), Target: netip.AddrFrom4([4]byte{172, 20, 0, i})},
+		)
 	}
 	few.Mappings = many.Mappings[:20]
 	n := newNode()
 	n.must(t, input(few))
-	n.inner.Forgotten = nil
+	n.inner.Flushed = nil
 	n.must(t, input(many))
-	for _, f := range n.inner.Forgotten {
+	for _, f := range n.inner.Flushed {
 		for _, m := range few.Mappings {
 			if f.To.Contains(m.Seen) || f.To.Contains(m.Target) {
 				t.Errorf("%v was forgotten, and %v is as before", f, m)
 			}
 		}
 	}
-	if len(n.inner.Forgotten) != len(many.Mappings)-len(few.Mappings) {
-		t.Errorf("%d were forgotten, when %d mappings came", len(n.inner.Forgotten), len(many.Mappings)-len(few.Mappings))
+	if len(n.inner.Flushed) != len(many.Mappings)-len(few.Mappings) {
+		t.Errorf("%d were forgotten, when %d mappings came", len(n.inner.Flushed), len(many.Mappings)-len(few.Mappings))
 	}
 }
 
 // A node remembers the connections of all of its pods. Those without a peer are
-// none of our business, whatever becomes of the chains.
-func TestANodeForgetsNothingButConnectionsWithPeers(t *testing.T) {
+// never flushed, whatever happens to the chains.
+func TestNodeFlushesConnectionsWithPeersOnly(t *testing.T) {
 	const one, two = "[10.101.0.0/16]", "[10.101.0.0/16 10.102.0.0/16]"
 	const one6, two6 = "[fd11:1::/48]", "[fd11:1::/48 fd11:2::/48]"
 	all := func(with, with6 string) []string {
@@ -122,16 +136,29 @@ func TestANodeForgetsNothingButConnectionsWithPeers(t *testing.T) {
 		want   []string
 	}{
 		{"it has no peers", nil, func(t *testing.T, n *node) { n.must(t, input()) }, nil},
-		{"the first peer comes", nil, func(t *testing.T, n *node) { n.must(t, input(peer(1))) }, append(all(one, one6), "0.0.0.0/0 "+one)},
-		{"another one comes", ptr.To(input(peer(1))), func(t *testing.T, n *node) { n.must(t, input(peer(1), peer(2))) }, []string{"0.0.0.0/0 [10.102.0.0/16]"}},
-		{"the last one goes", ptr.To(input(peer(1))), func(t *testing.T, n *node) { n.must(t, input()) }, []string{"192.168.1.1/32 " + one}},
-		{"somebody empties all chains", ptr.To(input(peer(1), peer(2))), func(t *testing.T, n *node) {
+		{
+			"the first peer comes", nil, func(t *testing.T, n *node) { n.must(t, input(peer(1))) },
+			append(all(one, one6), "0.0.0.0/0 "+one),
+		},
+		{
+			"another one comes", ptr.To(input(peer(1))), func(t *testing.T, n *node) { n.must(t, input(peer(1), peer(2))) },
+			[]string{"0.0.0.0/0 [10.102.0.0/16]"},
+		},
+		{
+			"the last one goes", ptr.To(input(peer(1))), func(t *testing.T, n *node) { n.must(t, input()) },
+			[]string{"192.168.1.1/32 " + one},
+		},
+		{"another program flushes all chains", ptr.To(input(peer(1), peer(2))), func(t *testing.T, n *node) {
 			n.outer.Flush(model.IPv4, model.NATTable)
 			n.must(t, input(peer(1), peer(2)))
 		}, []string{"0.0.0.0/0 " + two, "10.0.0.0/16 " + two, "0.0.0.0/0 " + two}},
-		{"the pods are elsewhere", ptr.To(input(peer(1))), func(t *testing.T, n *node) { n.must(t, otherwise(input(peer(1)))) },
+		{"the pods are elsewhere", ptr.To(input(peer(1))), func(t *testing.T, n *node) {
+			n.must(t, otherwise(input(peer(1))))
+		},
 			[]string{"10.0.0.0/16 " + one, "10.9.0.0/16 " + one}},
-		{"the pods are elsewhere, and so is the peer", ptr.To(input(peer(1))), func(t *testing.T, n *node) { n.must(t, otherwise(input(peer(2)))) },
+		{"the pods are elsewhere, and so is the peer", ptr.To(input(peer(1))), func(t *testing.T, n *node) {
+			n.must(t, otherwise(input(peer(2))))
+		},
 			[]string{"10.0.0.0/16 " + two, "10.9.0.0/16 " + two, "192.168.1.1/32 " + one, "0.0.0.0/0 [10.102.0.0/16]"}},
 		{"all is removed", ptr.To(input(peer(1), peer(2))), func(t *testing.T, n *node) {
 			if err := n.teardown(); err != nil {
@@ -144,18 +171,24 @@ func TestANodeForgetsNothingButConnectionsWithPeers(t *testing.T) {
 			if test.before != nil {
 				n.must(t, *test.before)
 			}
-			n.outer.Forgotten = nil
+			n.outer.Flushed = nil
 			test.change(t, n)
-			expectForgotten(t, n.outer.Forgotten, test.want)
+			expectFlushed(t, n.outer.Flushed, test.want)
 		})
 	}
 }
 
-// Somebody else empties one chain after another. What passes in between is not
-// translated, whichever of the chains on its way was empty, and would stay so.
-func TestWhatPassesAnEmptyChainIsForgotten(t *testing.T) {
-	const theirs = " [10.101.0.0/16]"
-	leaving, coming := []string{"0.0.0.0/0" + theirs, "10.0.0.0/16" + theirs}, []string{"10.2.0.0/16" + theirs, "10.2.0.0/32" + theirs}
+// Another program flushes one chain after another. Connections that start in between are not translated, and are
+// flushed when the rules are back.
+func TestConnectionsThroughAnEmptiedChainAreFlushed(t *testing.T) {
+	const remote = " [10.101.0.0/16]"
+	leaving, coming := []string{
+		"0.0.0.0/0" + remote,
+		"10.0.0.0/16" + remote,
+	}, []string{
+		"10.2.0.0/16" + remote,
+		"10.2.0.0/32" + remote,
+	}
 	in := input(peer(1))
 	_, inside, _, err := model.Gateway(in)
 	if err != nil {
@@ -166,7 +199,7 @@ func TestWhatPassesAnEmptyChainIsForgotten(t *testing.T) {
 			return c.Family == model.IPv4 && strings.HasPrefix(c.Name, model.ChainPrefix+letter+"-")
 		})
 		if at < 0 {
-			t.Fatalf("there is no chain %s of a peer", letter)
+			t.Fatalf("chain %s of a peer does not exist", letter)
 		}
 		return inside.Chains[at].Name
 	}
@@ -184,51 +217,49 @@ func TestWhatPassesAnEmptyChainIsForgotten(t *testing.T) {
 		t.Run(test.chain, func(t *testing.T) {
 			n := newNode()
 			n.must(t, in)
-			n.inner.Forgotten = nil
+			n.inner.Flushed = nil
 			n.inner.Flush(model.IPv4, model.NATTable, test.chain)
 			n.must(t, in)
-			expectForgotten(t, n.inner.Forgotten, test.want)
+			expectFlushed(t, n.inner.Flushed, test.want)
 		})
 	}
 }
 
-// What is withdrawn while a jump is missing was in use until somebody took that.
-func TestWhatIsWithdrawnWhileNothingLeadsThereIsForgotten(t *testing.T) {
+// A mapping that is withdrawn while a jump is missing was in use before the jump was deleted.
+func TestMappingsWithdrawnWhileUnreachableAreFlushed(t *testing.T) {
 	called := peer(1)
 	called.Mappings = []model.Mapping{{Seen: netip.MustParseAddr("10.70.0.1"), Target: netip.MustParseAddr("172.20.0.1")}}
 	for _, chain := range []string{"PREROUTING", model.ChainPrefix + "PREROUTING"} {
 		n := newNode()
 		n.must(t, input(called))
-		n.inner.Forgotten = nil
+		n.inner.Flushed = nil
 		n.inner.Flush(model.IPv4, model.NATTable, chain)
 		n.must(t, input(peer(1)))
-		if !slices.ContainsFunc(n.inner.Forgotten, func(f kernel.Translation) bool { return f.To == prefix("172.20.0.1/32") }) {
-			t.Errorf("%s was emptied, and forgotten was %v", chain, n.inner.Forgotten)
+		if !slices.ContainsFunc(n.inner.Flushed, func(f kernel.Translation) bool { return f.To == prefix("172.20.0.1/32") }) {
+			t.Errorf("%s was emptied, and forgotten was %v", chain, n.inner.Flushed)
 		}
 	}
 }
 
-// Two peers are given the same address for the same target. Only who loses it is
-// meant.
-func TestWhatAnotherPeerIsStillCalledByIsForgottenAllTheSame(t *testing.T) {
+// Two peers have the same mapping. Only connections of the one that loses it are flushed.
+func TestSharedTranslationsAreFlushedPerPeer(t *testing.T) {
 	first, second := peer(1), peer(2)
 	shared := model.Mapping{Seen: netip.MustParseAddr("10.70.0.1"), Target: netip.MustParseAddr("172.20.0.1")}
 	first.Mappings, second.Mappings = []model.Mapping{shared}, []model.Mapping{shared}
 	n := newNode()
 	n.must(t, input(first, second))
-	n.inner.Forgotten = nil
+	n.inner.Flushed = nil
 	n.must(t, input(peer(1), second))
-	if got := fmt.Sprint(n.inner.Forgotten); got != "[{172.20.0.1/32 [10.101.0.0/16]}]" {
-		t.Errorf("forgotten was %s", got)
+	if got := fmt.Sprint(n.inner.Flushed); got != "[{172.20.0.1/32 [10.101.0.0/16]}]" {
+		t.Errorf("flushed: %s", got)
 	}
 }
 
-// A kernel that does not let connections be forgotten has everything else, and is
-// asked again.
-func TestWhatCannotBeForgottenFailsNothingAndIsTriedAgain(t *testing.T) {
+// If flushing fails, everything else is applied, and flushing is retried.
+func TestFailedFlushIsRetriedWithoutFailingThePass(t *testing.T) {
 	n := newNode()
 	n.must(t, input(peer(1)))
-	n.inner.Forgotten = nil
+	n.inner.Flushed = nil
 	called := peer(1)
 	called.Local = slices.Clone(called.Local)
 	called.Local[0].Mapped = prefix("10.3.0.0/16")
@@ -236,7 +267,7 @@ func TestWhatCannotBeForgottenFailsNothingAndIsTriedAgain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	n.inner.CannotForget = errors.New("no such subsystem")
+	n.inner.FlushError = errors.New("no such subsystem")
 	for range 3 {
 		if _, err := n.host.Apply(host); err != nil {
 			t.Fatal(err)
@@ -248,12 +279,12 @@ func TestWhatCannotBeForgottenFailsNothingAndIsTriedAgain(t *testing.T) {
 	if writes, err := n.inside.Apply(inside); writes != 0 || err != nil {
 		t.Errorf("a pass that changes nothing wrote %d times: %v", writes, err)
 	}
-	if n.inner.NotForgotten != 4 || len(n.inner.Forgotten) != 0 {
-		t.Errorf("it was tried %d times, and forgotten was %v", n.inner.NotForgotten, n.inner.Forgotten)
+	if n.inner.FailedFlushes != 4 || len(n.inner.Flushed) != 0 {
+		t.Errorf("it was tried %d times, and forgotten was %v", n.inner.FailedFlushes, n.inner.Flushed)
 	}
-	n.inner.CannotForget = nil
+	n.inner.FlushError = nil
 	n.must(t, input(called))
-	if !slices.ContainsFunc(n.inner.Forgotten, func(f kernel.Translation) bool { return f.To == prefix("10.2.0.0/16") }) {
-		t.Errorf("forgotten was %v", n.inner.Forgotten)
+	if !slices.ContainsFunc(n.inner.Flushed, func(f kernel.Translation) bool { return f.To == prefix("10.2.0.0/16") }) {
+		t.Errorf("forgotten was %v", n.inner.Flushed)
 	}
 }

@@ -16,9 +16,8 @@ import (
 	"liqo.io/federation/netagent/model"
 )
 
-// Whatever was wanted before, and whatever failed or was made anew on the way,
-// in the end there is what is wanted now, and nothing else.
-func TestEveryHistoryEndsInWhatIsWanted(t *testing.T) {
+// Whatever states, failures and recreated links precede it, the last state is applied exactly.
+func TestEveryHistoryConvergesToTheState(t *testing.T) {
 	links := []string{model.OverlayLink, model.HostLink, model.GatewayLink, model.TunnelLink}
 	anyInput := func(t *rapid.T) model.Input {
 		var peers []model.Peer
@@ -48,7 +47,7 @@ func TestEveryHistoryEndsInWhatIsWanted(t *testing.T) {
 			n.outer.Fail, n.inner.Fail = fail, fail
 			_, _ = n.apply(anyInput(t)) // it may fail, and may not
 			n.outer.Fail, n.inner.Fail = nil, nil
-			if rapid.Bool().Draw(t, "a link is made anew") {
+			if rapid.Bool().Draw(t, "a link is recreated") {
 				link := rapid.SampledFrom(links).Draw(t, "link")
 				n.outer.Recreate(link)
 				n.inner.Recreate(link)
@@ -69,9 +68,9 @@ func TestEveryHistoryEndsInWhatIsWanted(t *testing.T) {
 	})
 }
 
-// Whatever comes and goes, and whoever empties chains: what is forgotten is with
-// somebody who is or was a peer.
-func TestNothingIsForgottenThatIsWithNoPeer(t *testing.T) {
+// Whatever peers are added and removed and whichever chains are flushed, flushed connections involve a current
+// or previous peer.
+func TestOnlyConnectionsWithPeersAreFlushed(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := newNode()
 		var ranges []netip.Prefix
@@ -80,9 +79,18 @@ func TestNothingIsForgottenThatIsWithNoPeer(t *testing.T) {
 			for number := byte(1); number <= 3; number++ {
 				if rapid.Bool().Draw(t, "has peer") {
 					p := peer(number)
-					p.Local[0].Mapped = rapid.SampledFrom([]netip.Prefix{prefix("10.2.0.0/16"), prefix("10.3.0.0/16"), p.Local[0].CIDR}).Draw(t, "called")
+					p.Local[0].Mapped = rapid.SampledFrom(
+						[]netip.Prefix{prefix("10.2.0.0/16"), prefix("10.3.0.0/16"), p.Local[0].CIDR},
+					).
+						Draw(t, "called")
 					for host := range byte(rapid.IntRange(0, 80).Draw(t, "mappings")) {
-						p.Mappings = append(p.Mappings, model.Mapping{Seen: netip.AddrFrom4([4]byte{10, 70, number, host}), Target: netip.AddrFrom4([4]byte{172, 20, number, host})})
+						p.Mappings = append(
+							p.Mappings,
+							model.Mapping{
+								Seen:   netip.AddrFrom4([4]byte{10, 70, number, host}),
+								Target: netip.AddrFrom4([4]byte{172, 20, number, host}),
+							},
+						)
 					}
 					peers = append(peers, p)
 					ranges = append(ranges, p.Remote...)
@@ -97,7 +105,7 @@ func TestNothingIsForgottenThatIsWithNoPeer(t *testing.T) {
 				}
 			}
 			var err error
-			switch rapid.IntRange(0, 4).Draw(t, "what else") {
+			switch rapid.IntRange(0, 4).Draw(t, "event") {
 			case 0:
 				err = n.teardown()
 			case 1:
@@ -108,13 +116,13 @@ func TestNothingIsForgottenThatIsWithNoPeer(t *testing.T) {
 				t.Fatal(failed, err)
 			}
 		}
-		for _, forgotten := range slices.Concat(n.outer.Forgotten, n.inner.Forgotten) {
+		for _, forgotten := range slices.Concat(n.outer.Flushed, n.inner.Flushed) {
 			if len(forgotten.With) == 0 {
 				t.Fatalf("%v is with anybody", forgotten)
 			}
 			for _, with := range forgotten.With {
 				if !slices.Contains(ranges, with) {
-					t.Fatalf("%v is with somebody who never was a peer", forgotten)
+					t.Fatalf("%v involves a range that was never a peer's", forgotten)
 				}
 			}
 		}

@@ -11,10 +11,9 @@ import (
 	"liqo.io/federation/netagent/model"
 )
 
-// narrow takes from WireGuard's peers what they are not to have any more, before
-// the chains follow: whatever fails after it, nobody keeps a range that another
-// one is given.
-func (a *Applier) narrow(s model.State) error {
+// shrinkTunnel removes peers and ranges from WireGuard before the chains are changed, so that whichever step
+// fails, no peer keeps a range that now belongs to another one.
+func (a *Applier) shrinkTunnel(s model.State) error {
 	if s.Tunnel == nil {
 		return nil
 	}
@@ -27,7 +26,7 @@ func (a *Applier) narrow(s model.State) error {
 		at := slices.IndexFunc(s.Tunnel.Peers, func(want model.TunnelPeer) bool { return want.PublicKey == p.PublicKey })
 		if at < 0 {
 			change.Remove = append(change.Remove, p.PublicKey)
-		} else if left := common(p.AllowedIPs, s.Tunnel.Peers[at].AllowedIPs); !slices.Equal(left, p.AllowedIPs) {
+		} else if left := intersection(p.AllowedIPs, s.Tunnel.Peers[at].AllowedIPs); !slices.Equal(left, p.AllowedIPs) {
 			change.Set = append(change.Set, model.TunnelPeer{PublicKey: p.PublicKey, Keepalive: p.Keepalive, AllowedIPs: left})
 		}
 	}
@@ -37,9 +36,8 @@ func (a *Applier) narrow(s model.State) error {
 	return a.write(a.kernel.ChangeTunnel(s.Tunnel.Link, change))
 }
 
-// tunnel configures WireGuard, in one call. A peer that does not change keeps
-// its session. None gets addresses of a family whose chains are not as they
-// should be.
+// tunnel configures WireGuard in one call. Unchanged peers keep their sessions. No peer gets ranges in the
+// families whose chains could not be applied.
 func (a *Applier) tunnel(s model.State, unguarded []model.Family) error {
 	if s.Tunnel == nil {
 		return nil
@@ -50,7 +48,7 @@ func (a *Applier) tunnel(s model.State, unguarded []model.Family) error {
 	}
 	want := *s.Tunnel
 	if len(unguarded) > 0 {
-		want.Peers = guarded(have.Peers, want.Peers, unguarded)
+		want.Peers = limitPeers(have.Peers, want.Peers, unguarded)
 	}
 	if change, needed := a.tunnelChange(have, want); needed {
 		if err := a.write(a.kernel.ChangeTunnel(s.Tunnel.Link, change)); err != nil {
@@ -64,15 +62,15 @@ func (a *Applier) tunnel(s model.State, unguarded []model.Family) error {
 	return nil
 }
 
-// guarded are the peers that are wanted, of some families with those ranges alone
-// that they have already. One that is left with none does not come.
-func guarded(have, want []model.TunnelPeer, unguarded []model.Family) []model.TunnelPeer {
+// limitPeers returns the wanted peers, limited to their current ranges in the unguarded families. New peers
+// without any range are omitted.
+func limitPeers(have, want []model.TunnelPeer, unguarded []model.Family) []model.TunnelPeer {
 	var peers []model.TunnelPeer
 	for _, p := range want {
 		var had []netip.Prefix
 		at := slices.IndexFunc(have, func(other model.TunnelPeer) bool { return other.PublicKey == p.PublicKey })
 		if at >= 0 {
-			had = common(have[at].AllowedIPs, p.AllowedIPs)
+			had = intersection(have[at].AllowedIPs, p.AllowedIPs)
 		}
 		var ranges []netip.Prefix
 		for _, r := range p.AllowedIPs {
@@ -93,8 +91,8 @@ func guarded(have, want []model.TunnelPeer, unguarded []model.Family) []model.Tu
 	return peers
 }
 
-// common are the ranges that are within both, in order.
-func common(some, others []netip.Prefix) []netip.Prefix {
+// intersection returns the sorted ranges that are in both lists.
+func intersection(some, others []netip.Prefix) []netip.Prefix {
 	within := func(ranges, all []netip.Prefix) (inside []netip.Prefix) {
 		for _, r := range ranges {
 			if slices.ContainsFunc(all, func(p netip.Prefix) bool { return p.Bits() <= r.Bits() && p.Contains(r.Addr()) }) {
@@ -121,11 +119,11 @@ func (a *Applier) tunnelChange(have, want model.Tunnel) (change kernel.TunnelCha
 		at := slices.IndexFunc(have.Peers, func(other model.TunnelPeer) bool { return other.PublicKey == p.PublicKey })
 		switch {
 		case at < 0:
-		case a.mayStay(have.Peers[at], p):
+		case a.endpointMatches(have.Peers[at], p):
 			p.Endpoint = netip.AddrPort{}
 		case !have.Peers[at].Endpoint.IsValid():
-			// A handshake that led nowhere counts as one that was begun, and WireGuard
-			// begins no other for five seconds. There is no session to be kept.
+			// WireGuard starts no new handshake within five seconds of an unsuccessful one. There is no session to
+			// keep, so that the peer is recreated.
 			change.Remove = append(change.Remove, p.PublicKey)
 		}
 		change.Set = append(change.Set, p)
@@ -134,11 +132,14 @@ func (a *Applier) tunnelChange(have, want model.Tunnel) (change kernel.TunnelCha
 }
 
 func (a *Applier) samePeer(have, want model.TunnelPeer) bool {
-	return have.Keepalive == want.Keepalive && slices.Equal(have.AllowedIPs, want.AllowedIPs) && a.mayStay(have, want)
+	return have.Keepalive == want.Keepalive && slices.Equal(have.AllowedIPs, want.AllowedIPs) &&
+		a.endpointMatches(have, want)
 }
 
-// mayStay tells whether a peer may be called where the kernel calls it now.
-func (a *Applier) mayStay(have, want model.TunnelPeer) bool {
+// endpointMatches reports whether the peer's current endpoint in the kernel is to be kept: it is the wanted one,
+// or the peer has roamed from it.
+func (a *Applier) endpointMatches(have, want model.TunnelPeer) bool {
 	given, known := a.endpoints[want.PublicKey]
-	return !want.Endpoint.IsValid() || have.Endpoint == want.Endpoint || known && given == want.Endpoint && have.Endpoint.IsValid()
+	return !want.Endpoint.IsValid() || have.Endpoint == want.Endpoint ||
+		known && given == want.Endpoint && have.Endpoint.IsValid()
 }

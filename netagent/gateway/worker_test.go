@@ -186,7 +186,7 @@ func TestAPassThatFailedIsMendedByTheNext(t *testing.T) {
 		b.outer.Fail, b.inside.Fail = fail, fail
 		first := b.pass(t.Context())
 		// That connections go on as they were is no reason to be replaced.
-		if said := first != nil && b.outcome().failed != ""; count >= failing && said == (b.inside.NotForgotten > 0) {
+		if said := first != nil && b.outcome().failed != ""; count >= failing && said == (b.inside.FailedFlushes > 0) {
 			t.Errorf("call %d failed and the pass says %v", failing, first)
 		}
 		b.outer.Fail, b.inside.Fail = nil, nil
@@ -257,11 +257,11 @@ func TestStatusesAreWrittenWhenTheyChangeAndByTheActiveOneOnly(t *testing.T) {
 	if diff := cmp.Diff(map[string]v1alpha1.TunnelPhase{"milan": v1alpha1.TunnelConnecting, "lucca": v1alpha1.TunnelError}, phases); diff != "" {
 		t.Error(diff)
 	}
-	b.inside.Carry(model.PublicKey{31: 2}, kernel.Traffic{Handshake: time.Now(), Received: 100, Sent: 200})
+	b.inside.SetTraffic(model.PublicKey{31: 2}, kernel.Traffic{Handshake: time.Now(), Received: 100, Sent: 200})
 	writes("after a handshake", 1)
-	b.inside.Carry(model.PublicKey{31: 2}, kernel.Traffic{Handshake: time.Now(), Received: 1000, Sent: 2000})
+	b.inside.SetTraffic(model.PublicKey{31: 2}, kernel.Traffic{Handshake: time.Now(), Received: 1000, Sent: 2000})
 	writes("after more bytes", 0)
-	b.inside.HearFrom(model.TunnelLink, model.PublicKey{31: 2}, netip.MustParseAddrPort("172.16.9.9:1"))
+	b.inside.MoveEndpoint(model.TunnelLink, model.PublicKey{31: 2}, netip.MustParseAddrPort("172.16.9.9:1"))
 	writes("after it has moved", 1)
 	b.private = 2
 	writes("with another key", 2)
@@ -341,7 +341,7 @@ func TestMetricsTellOfTheTunnelsAndForgetPeersThatAreGone(t *testing.T) {
 	b.prober.Set(nil) // whether it is asked is up to this test
 	tells("a peer that was never heard", nil)
 
-	b.inside.Carry(milan, kernel.Traffic{Handshake: now.Add(-time.Minute), Received: 100, Sent: 200})
+	b.inside.SetTraffic(milan, kernel.Traffic{Handshake: now.Add(-time.Minute), Received: 100, Sent: 200})
 	b.inside.PacketsReceived, b.inside.PacketsSent = 3, 4
 	ofGateway.Answered("milan", 3*time.Millisecond)
 	ofGateway.Answered("milan", 4*time.Millisecond)
@@ -361,7 +361,7 @@ func TestMetricsTellOfTheTunnelsAndForgetPeersThatAreGone(t *testing.T) {
 	tells("nothing has happened since then", nil)
 
 	// The link was made anew, and counts from zero.
-	b.inside.Carry(milan, kernel.Traffic{Handshake: now, Received: 10, Sent: 20})
+	b.inside.SetTraffic(milan, kernel.Traffic{Handshake: now, Received: 10, Sent: 20})
 	b.inside.PacketsReceived, b.inside.PacketsSent = 1, 1
 	b.answers(t, "milan")
 	tells("a peer that answers", map[string]float64{

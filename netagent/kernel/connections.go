@@ -18,26 +18,27 @@ import (
 	"liqo.io/federation/netagent/model"
 )
 
-// ForgetConnections forgets the connections that were translated so. A node may
-// remember hundreds of thousands: each is looked at as it is read, and only those
-// that are to go are kept.
-func (n *Namespace) ForgetConnections(f model.Family, translations []Translation) error {
+// FlushConnections deletes the connections to which one of the translations was applied. There may be hundreds
+// of thousands of connections: they are filtered while being read.
+func (n *Namespace) FlushConnections(f model.Family, translations []Translation) error {
 	all := newStale(translations)
-	if err := retry(func() error { return n.forget(f, all) }); err != nil {
-		return fmt.Errorf("forgetting connections whose addresses are translated otherwise now: %w", err)
+	if err := retry(func() error { return n.flush(f, all) }); err != nil {
+		return fmt.Errorf("flushing connections with outdated translations: %w", err)
 	}
 	return nil
 }
 
-// forget reads all connections once. What an interrupted look has found goes as
-// well.
-func (n *Namespace) forget(f model.Family, all stale) error {
+// flush reads all connections once and deletes the matching ones, also those found by a read that was
+// interrupted.
+func (n *Namespace) flush(f model.Family, all stale) error {
 	socket, err := nl.GetNetlinkSocketAt(netns.NsHandle(n.file.Fd()), netns.None(), unix.NETLINK_NETFILTER)
 	if err != nil {
 		return err
 	}
 	defer socket.Close()
-	if err := errors.Join(socket.SetSendTimeout(&nl.SocketTimeoutTv), socket.SetReceiveTimeout(&nl.SocketTimeoutTv)); err != nil {
+	if err := errors.Join(
+		socket.SetSendTimeout(&nl.SocketTimeoutTv), socket.SetReceiveTimeout(&nl.SocketTimeoutTv),
+	); err != nil {
 		return err
 	}
 	request := func(operation, flags int, attributes []byte, each func(message []byte)) error {
@@ -53,8 +54,8 @@ func (n *Namespace) forget(f model.Family, all stale) error {
 	}
 	var found [][]byte
 	read := request(nl.IPCTNL_MSG_CT_GET, unix.NLM_F_DUMP, nil, func(message []byte) {
-		if all.has(connectionOf(message)) {
-			// What is around it in the socket's buffer is not kept.
+		if all.matches(connectionOf(message)) {
+			// A copy, so that the rest of the socket's buffer is not retained.
 			found = append(found, slices.Clone(message[nl.SizeofNfgenmsg:]))
 		}
 	})
@@ -63,7 +64,7 @@ func (n *Namespace) forget(f model.Family, all stale) error {
 	}
 	errs := []error{read}
 	for _, attributes := range found {
-		// Its id is among them: one that came after it with the same addresses stays.
+		// The attributes include the ID, so that a newer connection with the same addresses stays.
 		err := request(nl.IPCTNL_MSG_CT_DELETE, unix.NLM_F_ACK, attributes, func([]byte) {})
 		if err != nil && !errors.Is(err, unix.ENOENT) {
 			errs = append(errs, err)
@@ -72,11 +73,10 @@ func (n *Namespace) forget(f model.Family, all stale) error {
 	return errors.Join(errs...)
 }
 
-// connection is what the kernel remembers of one: who called whom, before any
-// translation, and who answers to what the addresses have become.
-type connection struct{ from, to, answeredBy, answeredTo netip.Addr }
+// connection holds the addresses of a conntrack entry: those of the original direction and those of replies.
+type connection struct{ from, to, replyFrom, replyTo netip.Addr }
 
-// connectionOf reads a message about a connection.
+// connectionOf parses a conntrack message. Missing addresses are invalid.
 func connectionOf(message []byte) connection {
 	var c connection
 	if len(message) < nl.SizeofNfgenmsg {
@@ -85,16 +85,16 @@ func connectionOf(message []byte) connection {
 	eachAttribute(message[nl.SizeofNfgenmsg:], func(kind uint16, tuple []byte) {
 		switch kind {
 		case nl.CTA_TUPLE_ORIG:
-			c.from, c.to = ends(tuple)
+			c.from, c.to = tupleAddresses(tuple)
 		case nl.CTA_TUPLE_REPLY:
-			c.answeredBy, c.answeredTo = ends(tuple)
+			c.replyFrom, c.replyTo = tupleAddresses(tuple)
 		}
 	})
 	return c
 }
 
-// ends are source and destination of one direction.
-func ends(tuple []byte) (from, to netip.Addr) {
+// tupleAddresses returns the source and the destination of one direction.
+func tupleAddresses(tuple []byte) (from, to netip.Addr) {
 	eachAttribute(tuple, func(kind uint16, addresses []byte) {
 		if kind != nl.CTA_TUPLE_IP {
 			return
@@ -111,8 +111,7 @@ func ends(tuple []byte) (from, to netip.Addr) {
 	return from, to
 }
 
-// eachAttribute calls f with the attributes that follow each other, up to one that
-// is cut off.
+// eachAttribute calls f for consecutive netlink attributes, up to one that is truncated.
 func eachAttribute(b []byte, f func(kind uint16, value []byte)) {
 	for len(b) >= nl.SizeofNfattr {
 		length := int(binary.NativeEndian.Uint16(b))
@@ -125,8 +124,7 @@ func eachAttribute(b []byte, f func(kind uint16, value []byte)) {
 	}
 }
 
-// stale are translations, and the ranges of all of them: most connections are
-// with nobody who is in one.
+// stale is a set of translations, with the union of their With to reject most connections quickly.
 type stale struct {
 	translations []Translation
 	with         []netip.Prefix
@@ -142,16 +140,15 @@ func newStale(translations []Translation) stale {
 	return s
 }
 
-// has tells whether one of the translations was made to a connection. Its answers
-// are sent to what the addresses have become, by who was called in the end: of a
-// Service, one of its endpoints. What we are called by a peer is left out of who
-// it is with, since that may be what we call another one.
-func (s stale) has(c connection) bool {
-	concerns := func(ranges []netip.Prefix) bool {
-		return within(ranges, c.from) || within(ranges, c.to) || within(ranges, c.answeredBy)
+// matches reports whether one of the translations was applied to a connection, according to the addresses of its
+// replies. The destination of replies does not count as an involved address: it may be an address that
+// represents the local cluster to one peer and belongs to another peer.
+func (s stale) matches(c connection) bool {
+	involves := func(ranges []netip.Prefix) bool {
+		return within(ranges, c.from) || within(ranges, c.to) || within(ranges, c.replyFrom)
 	}
-	return concerns(s.with) && slices.ContainsFunc(s.translations, func(t Translation) bool {
-		return (t.To.Contains(c.answeredBy) || t.To.Contains(c.answeredTo)) && concerns(t.With)
+	return involves(s.with) && slices.ContainsFunc(s.translations, func(t Translation) bool {
+		return (t.To.Contains(c.replyFrom) || t.To.Contains(c.replyTo)) && involves(t.With)
 	})
 }
 

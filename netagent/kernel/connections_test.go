@@ -13,8 +13,14 @@ import (
 
 // A node of rome, 172.18.0.2, whose pods are in 10.0.0.0/16. It calls milan's
 // 10.1.0.0/16, and milan calls it 10.2.0.0/16, as rome calls naples.
-func TestConnectionsOfAPeerAloneAreForgotten(t *testing.T) {
-	pods, milan, naples := netip.MustParsePrefix("10.0.0.0/16"), netip.MustParsePrefix("10.1.0.0/16"), netip.MustParsePrefix("10.2.0.0/16")
+func TestStaleTranslationsMatchConnectionsOfTheirPeers(t *testing.T) {
+	pods, milan, naples := netip.MustParsePrefix(
+		"10.0.0.0/16",
+	), netip.MustParsePrefix(
+		"10.1.0.0/16",
+	), netip.MustParsePrefix(
+		"10.2.0.0/16",
+	)
 	anything := netip.MustParsePrefix("0.0.0.0/0")
 	for name, test := range map[string]struct {
 		translation            Translation
@@ -22,27 +28,52 @@ func TestConnectionsOfAPeerAloneAreForgotten(t *testing.T) {
 		answeredBy, answeredTo string // of the answers
 		want                   bool
 	}{
-		"a pod calls the peer":                     {Translation{pods, []netip.Prefix{milan}}, "10.0.1.2", "10.1.1.2", "10.1.1.2", "10.0.1.2", true},
-		"the peer calls a pod":                     {Translation{pods, []netip.Prefix{milan}}, "10.1.1.2", "10.0.1.2", "10.0.1.2", "10.1.1.2", true},
-		"a pod calls a Service of the peer's pods": {Translation{pods, []netip.Prefix{milan}}, "10.0.1.2", "10.96.0.9", "10.1.1.2", "10.0.1.2", true},
-		"a pod that was masqueraded":               {Translation{anything, []netip.Prefix{milan}}, "10.0.1.2", "10.1.1.2", "10.1.1.2", "172.18.0.2", true},
-		"another peer":                             {Translation{pods, []netip.Prefix{milan}}, "10.0.1.2", "10.2.1.2", "10.2.1.2", "10.0.1.2", false},
-		"a pod and a pod":                          {Translation{pods, []netip.Prefix{milan}}, "10.0.1.2", "10.0.1.3", "10.0.1.3", "10.0.1.2", false},
-		"a pod calls a Service":                    {Translation{anything, []netip.Prefix{milan}}, "10.0.1.2", "10.96.0.1", "172.18.0.3", "172.18.0.2", false},
-		"a pod and a pod, with nobody":             {Translation{pods, nil}, "10.0.1.2", "10.0.1.3", "10.0.1.3", "10.0.1.2", false},
-		"something else was made of it":            {Translation{pods, []netip.Prefix{milan}}, "10.0.1.2", "10.1.1.2", "10.1.1.2", "10.2.1.2", false},
-		"milan calls us as we call naples":         {Translation{anything, []netip.Prefix{naples}}, "10.0.1.2", "10.1.1.2", "10.1.1.2", "10.2.1.2", false},
+		"a pod calls the peer": {
+			Translation{pods, []netip.Prefix{milan}}, "10.0.1.2", "10.1.1.2", "10.1.1.2", "10.0.1.2", true,
+		},
+		"the peer calls a pod": {
+			Translation{pods, []netip.Prefix{milan}}, "10.1.1.2", "10.0.1.2", "10.0.1.2", "10.1.1.2", true,
+		},
+		"a pod calls a Service of the peer's pods": {
+			Translation{pods, []netip.Prefix{milan}}, "10.0.1.2", "10.96.0.9", "10.1.1.2", "10.0.1.2", true,
+		},
+		"a pod that was masqueraded": {
+			Translation{anything, []netip.Prefix{milan}}, "10.0.1.2", "10.1.1.2", "10.1.1.2", "172.18.0.2", true,
+		},
+		"another peer": {
+			Translation{pods, []netip.Prefix{milan}}, "10.0.1.2", "10.2.1.2", "10.2.1.2", "10.0.1.2", false,
+		},
+		"a pod and a pod": {
+			Translation{pods, []netip.Prefix{milan}}, "10.0.1.2", "10.0.1.3", "10.0.1.3", "10.0.1.2", false,
+		},
+		"a pod calls a Service": {
+			Translation{anything, []netip.Prefix{milan}}, "10.0.1.2", "10.96.0.1", "172.18.0.3", "172.18.0.2", false,
+		},
+		"two pods, without a peer": {
+			Translation{pods, nil}, "10.0.1.2", "10.0.1.3", "10.0.1.3", "10.0.1.2", false,
+		},
+		"translated to another address": {
+			Translation{pods, []netip.Prefix{milan}}, "10.0.1.2", "10.1.1.2", "10.1.1.2", "10.2.1.2", false,
+		},
+		"milan calls us as we call naples": {
+			Translation{anything, []netip.Prefix{naples}}, "10.0.1.2", "10.1.1.2", "10.1.1.2", "10.2.1.2", false,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := connection{netip.MustParseAddr(test.from), netip.MustParseAddr(test.to), netip.MustParseAddr(test.answeredBy), netip.MustParseAddr(test.answeredTo)}
-			if got := newStale([]Translation{test.translation}).has(c); got != test.want {
+			c := connection{
+				netip.MustParseAddr(test.from),
+				netip.MustParseAddr(test.to),
+				netip.MustParseAddr(test.answeredBy),
+				netip.MustParseAddr(test.answeredTo),
+			}
+			if got := newStale([]Translation{test.translation}).matches(c); got != test.want {
 				t.Errorf("it is forgotten: %v", got)
 			}
 		})
 	}
 }
 
-// message is what the kernel says of a connection.
+// message returns the conntrack message of a connection.
 func message(c connection) []byte {
 	tuple := func(kind int, from, to netip.Addr) *nl.RtAttr {
 		src, dst := nl.CTA_IP_V4_SRC, nl.CTA_IP_V4_DST
@@ -58,22 +89,28 @@ func message(c connection) []byte {
 	}
 	b := (&nl.Nfgenmsg{NfgenFamily: unix.AF_INET}).Serialize()
 	b = append(b, tuple(nl.CTA_TUPLE_ORIG, c.from, c.to).Serialize()...)
-	b = append(b, tuple(nl.CTA_TUPLE_REPLY, c.answeredBy, c.answeredTo).Serialize()...)
+	b = append(b, tuple(nl.CTA_TUPLE_REPLY, c.replyFrom, c.replyTo).Serialize()...)
 	return append(b, nl.NewRtAttr(nl.CTA_STATUS, nl.BEUint32Attr(14)).Serialize()...)
 }
 
-func TestAConnectionIsReadHoweverMuchOfItIsThere(t *testing.T) {
+func TestTruncatedConnectionMessagesAreParsed(t *testing.T) {
 	for _, want := range []connection{
-		{netip.MustParseAddr("10.0.1.2"), netip.MustParseAddr("10.96.0.9"), netip.MustParseAddr("10.1.1.2"), netip.MustParseAddr("10.2.1.2")},
-		{netip.MustParseAddr("fd10::2"), netip.MustParseAddr("fd96::9"), netip.MustParseAddr("fd11::2"), netip.MustParseAddr("fd12::2")},
+		{
+			netip.MustParseAddr("10.0.1.2"), netip.MustParseAddr("10.96.0.9"), netip.MustParseAddr("10.1.1.2"),
+			netip.MustParseAddr("10.2.1.2"),
+		},
+		{
+			netip.MustParseAddr("fd10::2"), netip.MustParseAddr("fd96::9"), netip.MustParseAddr("fd11::2"),
+			netip.MustParseAddr("fd12::2"),
+		},
 	} {
 		whole := message(want)
 		if got := connectionOf(whole); got != want {
 			t.Errorf("%+v was read, and not %+v", got, want)
 		}
 		for length := range whole {
-			for _, end := range []netip.Addr{connectionOf(whole[:length]).from, connectionOf(whole[:length]).answeredTo} {
-				if end.IsValid() && end != want.from && end != want.answeredTo {
+			for _, end := range []netip.Addr{connectionOf(whole[:length]).from, connectionOf(whole[:length]).replyTo} {
+				if end.IsValid() && end != want.from && end != want.replyTo {
 					t.Errorf("of %d bytes %s was read", length, end)
 				}
 			}

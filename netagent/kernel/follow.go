@@ -19,16 +19,13 @@ import (
 	"liqo.io/federation/netagent/model"
 )
 
-// followBuffer is what may lie in a socket before somebody looks, in bytes: others
-// write thousands of rules at once.
+// followBuffer is the size of a socket's receive buffer in bytes: other programs change thousands of rules at
+// once.
 const followBuffer = 4 << 20
 
-// Follow calls changed whenever a link of ours came, went or became another
-// one, and when a route, a rule or a chain of ours was deleted or emptied, until
-// the context ends. It does not tell who did it: what we delete ourselves is told
-// as well. Of the chains of the legacy iptables the kernel tells nothing. It is an
-// error that nobody knows which iptables is in use: what happens to chains until
-// somebody does would not be told.
+// Follow calls changed whenever an owned link changes, or an owned route, rule or chain is deleted or flushed,
+// by whichever process, until the context ends. The kernel sends no notifications for chains of legacy iptables.
+// Follow fails if the iptables backend is not determined yet, as changes of chains would be missed.
 func (n *Namespace) Follow(ctx context.Context, changed func()) error {
 	b, err := n.backend()
 	if err != nil {
@@ -36,7 +33,7 @@ func (n *Namespace) Follow(ctx context.Context, changed func()) error {
 	}
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
-		return n.follow(ctx, changed, concernsUs, unix.NETLINK_ROUTE,
+		return n.follow(ctx, changed, concernsOwned, unix.NETLINK_ROUTE,
 			unix.RTNLGRP_LINK, unix.RTNLGRP_IPV4_ROUTE, unix.RTNLGRP_IPV6_ROUTE, unix.RTNLGRP_IPV4_RULE, unix.RTNLGRP_IPV6_RULE)
 	})
 	if b == nft {
@@ -47,14 +44,20 @@ func (n *Namespace) Follow(ctx context.Context, changed func()) error {
 	return group.Wait()
 }
 
-func (n *Namespace) follow(ctx context.Context, changed func(), concerns func(syscall.NetlinkMessage) bool, protocol int, groups ...uint) error {
+func (n *Namespace) follow(
+	ctx context.Context,
+	changed func(),
+	concerns func(syscall.NetlinkMessage) bool,
+	protocol int,
+	groups ...uint,
+) error {
 	socket, err := nl.SubscribeAt(netns.NsHandle(n.file.Fd()), netns.None(), protocol, groups...)
 	if err == nil {
 		defer socket.Close()
 		err = socket.SetReceiveBufferSize(followBuffer, true)
 	}
 	if err != nil {
-		return fmt.Errorf("following changes in the network namespace %s: %w", n.file.Name(), err)
+		return fmt.Errorf("watching the network namespace %s: %w", n.file.Name(), err)
 	}
 	stop := context.AfterFunc(ctx, socket.Close)
 	defer stop()
@@ -64,18 +67,18 @@ func (n *Namespace) follow(ctx context.Context, changed func(), concerns func(sy
 		case ctx.Err() != nil:
 			return nil
 		case errors.Is(err, unix.ENOBUFS):
-			changed() // there was more than the socket could hold
+			changed() // notifications were dropped
 		case err != nil:
-			return fmt.Errorf("following changes in the network namespace %s: %w", n.file.Name(), err)
+			return fmt.Errorf("watching the network namespace %s: %w", n.file.Name(), err)
 		case slices.ContainsFunc(messages, concerns):
 			changed()
 		}
 	}
 }
 
-// concernsUs tells whether a message is about something of ours. Routes and
-// rules that are written are left out, since we write most of them.
-func concernsUs(m syscall.NetlinkMessage) bool {
+// concernsOwned reports whether a message is about an owned object. Routes and rules that are added are ignored,
+// as most are added by this process.
+func concernsOwned(m syscall.NetlinkMessage) bool {
 	switch m.Header.Type {
 	case unix.RTM_NEWLINK, unix.RTM_DELLINK:
 		name := attribute(m.Data, unix.SizeofIfInfomsg, unix.IFLA_IFNAME)
@@ -83,16 +86,15 @@ func concernsUs(m syscall.NetlinkMessage) bool {
 	case unix.RTM_DELROUTE:
 		return len(m.Data) >= unix.SizeofRtMsg && nl.DeserializeRtMsg(m.Data).Protocol == model.RouteProtocol
 	case unix.RTM_DELRULE:
-		// The header of a rule is as long as that of a route.
+		// The headers of rules and routes have the same size.
 		protocol := attribute(m.Data, unix.SizeofRtMsg, nl.FRA_PROTOCOL)
 		return len(protocol) == 1 && protocol[0] == model.RouteProtocol
 	}
 	return false
 }
 
-// concernsChains tells whether a message is about a chain of ours that was
-// deleted or emptied, or about a rule that one of those that iptables brings has
-// lost: it may have led to ours.
+// concernsChains reports whether a message is about an owned chain that was deleted or flushed, or about a rule
+// deleted from a built-in chain, which may have been a jump to an owned one.
 func concernsChains(m syscall.NetlinkMessage) bool {
 	var chain []byte
 	switch m.Header.Type {
@@ -109,7 +111,7 @@ func concernsChains(m syscall.NetlinkMessage) bool {
 	}
 }
 
-// attribute is one that follows the header of a message; nil if there is none.
+// attribute returns the value of an attribute behind the header of a message; nil if there is none.
 func attribute(message []byte, header int, kind uint16) []byte {
 	if len(message) < header {
 		return nil

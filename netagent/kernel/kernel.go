@@ -1,10 +1,9 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package kernel is how the network agents read and write what a network
-// namespace holds, in the values of package model. It decides nothing: each
-// method is one thing that the kernel does. Reading methods return what may be
-// ours; deleting what is gone already is no error.
+// Package kernel reads and writes the objects of a network namespace, as values of package model. It makes no
+// decisions: each method is one operation of the kernel. Read methods return owned objects only, and deleting an
+// object that does not exist is no error.
 package kernel
 
 import (
@@ -25,23 +24,22 @@ type Kernel interface {
 	Sysctls
 }
 
-// Links are interfaces with their addresses, neighbours and forwarding entries.
+// Links are interfaces with their addresses, neighbours and FDB entries.
 type Links interface {
-	// Links returns those whose names begin with model.LinkPrefix. The other
-	// end of a pair is not told.
+	// Links returns the links with model.LinkPrefix. The name of a veth's other end is not returned.
 	Links() ([]Link, error)
-	// AddLink makes a link. It need not be up.
+	// AddLink creates a link, which may be down.
 	AddLink(model.Link) error
 	// SetLink sets the MTU and the MAC of a link, and brings it up.
 	SetLink(model.Link) error
 	DeleteLink(name string) error
 
-	// Addresses returns those of a link, but for the link-local ones.
+	// Addresses returns the addresses of a link without link-local ones.
 	Addresses(link string) ([]model.Address, error)
 	AddAddress(model.Address) error
 	DeleteAddress(model.Address) error
 
-	// Neighbors returns the permanent ones of a link.
+	// Neighbors returns the permanent neighbours of a link.
 	Neighbors(link string) ([]model.Neighbor, error)
 	SetNeighbor(model.Neighbor) error
 	DeleteNeighbor(model.Neighbor) error
@@ -51,22 +49,21 @@ type Links interface {
 	DeleteFDBEntry(model.FDBEntry) error
 }
 
-// Link is a link as it is.
+// Link is the current state of a link.
 type Link struct {
 	model.Link
 	Up bool
 }
 
-// Routes are those with model.RouteProtocol, in all tables.
+// Routes are the routes with model.RouteProtocol, in all tables.
 type Routes interface {
 	Routes() ([]model.Route, error)
-	// ReplaceRoute writes a route in the place of the one with its table and
-	// destination.
+	// ReplaceRoute creates a route, or replaces the one with the same table and destination.
 	ReplaceRoute(model.Route) error
 	DeleteRoute(model.Route) error
 }
 
-// Rules are those with model.RouteProtocol.
+// Rules are the rules with model.RouteProtocol.
 type Rules interface {
 	Rules() ([]model.Rule, error)
 	AddRule(model.Rule) error
@@ -77,81 +74,77 @@ type Rules interface {
 type WireGuard interface {
 	Tunnel(link string) (model.Tunnel, error)
 	ChangeTunnel(link string, change TunnelChange) error
-	// Traffic returns what went through a tunnel, by peer.
+	// Traffic returns the state and the counters of a tunnel's peers.
 	Traffic(link string) (map[model.PublicKey]Traffic, error)
-	// Packets returns how many came out of a tunnel, and how many went into it.
+	// Packets returns the numbers of packets received from and sent into a tunnel.
 	Packets(link string) (received, sent uint64, err error)
-	// Implementation tells who does a tunnel's work; empty: there is no tunnel.
+	// Implementation returns the implementation of a tunnel; empty if it does not exist.
 	Implementation(link string) Implementation
 }
 
-// Traffic is what WireGuard knows of a peer.
+// Traffic is the state of a WireGuard peer.
 type Traffic struct {
-	// Endpoint is where the peer was last heard from, or is called.
+	// Endpoint is the source of the last packet received from the peer, or the configured endpoint before that.
 	Endpoint netip.AddrPort
-	// Handshake is when keys were last agreed upon; zero: never.
+	// Handshake is the time of the last handshake; zero: none yet.
 	Handshake time.Time
 	// Received and Sent are bytes since the peer was added.
 	Received, Sent uint64
 }
 
-// TunnelChange is what becomes different of a tunnel. What it does not name
-// stays, sessions included.
+// TunnelChange is a partial change of a tunnel. Peers that it does not mention keep their sessions.
 type TunnelChange struct {
 	PrivateKey *model.PrivateKey
 	Port       *int
-	// Remove comes before Set, so that CIDRs can move between peers.
+	// Remove is applied before Set, so that CIDRs can move between peers.
 	Remove []model.PublicKey
-	// Set adds peers, or replaces what is configured of them. An invalid
-	// endpoint leaves the one that the peer was last heard from.
+	// Set adds peers or replaces their configuration. An invalid endpoint keeps the current one.
 	Set []model.TunnelPeer
 }
 
 // Tables are the chains of iptables.
 type Tables interface {
-	// Chains returns the chains with model.ChainPrefix, and the jumps to them
-	// from chains that iptables brings.
+	// Chains returns the chains with model.ChainPrefix, and the jumps to them from built-in chains.
 	Chains(model.Family) ([]model.Chain, []model.Jump, error)
-	// ChangeChains changes the chains of one table, all of them or none.
+	// ChangeChains changes the chains of one table, in one transaction.
 	ChangeChains(f model.Family, table string, change ChainChange) error
 	// AddJump adds a jump, unless it exists.
 	AddJump(model.Jump) error
-	// DeleteJump deletes a jump, once; one that does not exist is no error.
+	// DeleteJump deletes one occurrence of a jump, if there is one.
 	DeleteJump(model.Jump) error
 }
 
 // ChainChange is a change of the chains of a table.
 type ChainChange struct {
-	// Set are created, or emptied and filled again.
+	// Set are created, or flushed and filled.
 	Set []model.Chain
-	// Delete are the names of chains that nothing jumps to.
+	// Delete are the names of chains to which no rule jumps.
 	Delete []string
 }
 
-// Connections are those that the kernel remembers, with what their addresses
-// became.
+// Connections are the entries of conntrack.
 type Connections interface {
-	// ForgetConnections forgets those that were translated so: what comes of their
-	// next packet is as of the first one.
-	ForgetConnections(f model.Family, translations []Translation) error
+	// FlushConnections deletes the connections to which one of the translations was applied, so that NAT rules are
+	// evaluated again for their next packet.
+	FlushConnections(f model.Family, translations []Translation) error
 }
 
-// Translation is what was made of addresses, or was left of them, in connections
-// with some others.
+// Translation selects the connections whose addresses were translated into To, or kept as To, and that involve
+// one of the addresses With.
 type Translation struct {
 	To netip.Prefix
-	// With is who calls or is called, before any translation, or who answers;
-	// nobody if it is empty.
+	// With contains the source or the destination before translation, or the source of replies. Empty selects
+	// nothing.
 	With []netip.Prefix
 }
 
-// Sysctls are settings below /proc/sys.
+// Sysctls are kernel parameters below /proc/sys.
 type Sysctls interface {
 	Sysctl(path string) (string, error)
 	SetSysctl(model.Sysctl) error
 }
 
-// Implementation is who does WireGuard's work.
+// Implementation is an implementation of WireGuard.
 type Implementation string
 
 // The implementations of WireGuard.

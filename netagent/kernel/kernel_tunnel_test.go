@@ -16,8 +16,8 @@ import (
 	"liqo.io/federation/netagent/model"
 )
 
-// What wireguard-go is told by text, WireGuard in the kernel is told by wgctrl.
-func TestWireGuardInTheKernelIsToldTheSame(t *testing.T) {
+// The same changes are applied to wireguard-go by its protocol, and to WireGuard in the kernel by wgctrl.
+func TestKernelWireGuardReceivesTheSameConfiguration(t *testing.T) {
 	_, pods, _ := net.ParseCIDR("10.1.0.0/16")
 	_, control, _ := net.ParseCIDR("fd6c::1/128")
 	for _, test := range []struct {
@@ -39,15 +39,21 @@ func TestWireGuardInTheKernelIsToldTheSame(t *testing.T) {
 			wgtypes.Config{Peers: []wgtypes.PeerConfig{
 				{PublicKey: wgtypes.Key{2}, Remove: true},
 				{
-					PublicKey: wgtypes.Key{3}, Endpoint: &net.UDPAddr{IP: net.IP{192, 0, 2, 1}, Port: 51820}, PersistentKeepaliveInterval: ptr.To(25 * time.Second),
+					PublicKey: wgtypes.Key{3}, Endpoint: &net.UDPAddr{
+						IP: net.IP{192, 0, 2, 1}, Port: 51820,
+					}, PersistentKeepaliveInterval: ptr.To(25 * time.Second),
 					ReplaceAllowedIPs: true, AllowedIPs: []net.IPNet{*pods, *control},
 				},
 			}},
 		},
 		{
-			"one that is called nowhere stays where it was heard, and no word is sent to it",
+			"a peer without an endpoint keeps its current one, without keepalives",
 			TunnelChange{Set: []model.TunnelPeer{{PublicKey: model.PublicKey{3}}}},
-			wgtypes.Config{Peers: []wgtypes.PeerConfig{{PublicKey: wgtypes.Key{3}, PersistentKeepaliveInterval: ptr.To(time.Duration(0)), ReplaceAllowedIPs: true}}},
+			wgtypes.Config{
+				Peers: []wgtypes.PeerConfig{
+					{PublicKey: wgtypes.Key{3}, PersistentKeepaliveInterval: ptr.To(time.Duration(0)), ReplaceAllowedIPs: true},
+				},
+			},
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {

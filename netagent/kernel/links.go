@@ -16,7 +16,7 @@ import (
 	"liqo.io/federation/netagent/model"
 )
 
-// Links returns our links.
+// Links returns the owned links.
 func (n *Namespace) Links() ([]Link, error) {
 	var all []netlink.Link
 	if err := retry(func() (err error) { all, err = n.handle.LinkList(); return err }); err != nil {
@@ -58,7 +58,7 @@ func (n *Namespace) linkOf(l netlink.Link) Link {
 	return link
 }
 
-// AddLink makes a link.
+// AddLink creates a link. It fails for a VethEnd, which is created with its Veth.
 func (n *Namespace) AddLink(l model.Link) error {
 	attrs := netlink.NewLinkAttrs()
 	attrs.Name, attrs.MTU = l.Name, l.MTU
@@ -67,7 +67,7 @@ func (n *Namespace) AddLink(l model.Link) error {
 	switch l.Kind {
 	case model.Veth:
 		if n.inner == nil {
-			return fmt.Errorf("making link %s: there is no namespace for its other end", l.Name)
+			return fmt.Errorf("creating link %s: the namespace of its other end is not open", l.Name)
 		}
 		veth := netlink.NewVeth(attrs)
 		veth.PeerName, veth.PeerHardwareAddr = l.Peer, net.HardwareAddr(l.PeerMAC[:])
@@ -78,26 +78,26 @@ func (n *Namespace) AddLink(l model.Link) error {
 	case model.WireGuard:
 		return n.addTunnel(l)
 	default:
-		return fmt.Errorf("making link %s: a %s comes with something else", l.Name, l.Kind)
+		return fmt.Errorf("creating link %s: a %s is created with another link", l.Name, l.Kind)
 	}
 	if err := n.handle.LinkAdd(link); err != nil {
-		return fmt.Errorf("making link %s of kind %s: %w", l.Name, l.Kind, advised(err, n.adviceFor(l)...))
+		return fmt.Errorf("creating link %s of kind %s: %w", l.Name, l.Kind, withHint(err, n.linkHints(l)...))
 	}
 	return nil
 }
 
-// MTUOf returns the MTU of the link that has an address, ours or not.
+// MTUOf returns the MTU of the link that has an address, in bytes. It fails if no link has it.
 func (n *Namespace) MTUOf(a netip.Addr) (int, error) {
 	var all []netlink.Addr
 	if err := retry(func() (err error) { all, err = n.handle.AddrList(nil, netlink.FAMILY_ALL); return err }); err != nil {
 		return 0, fmt.Errorf("listing addresses: %w", err)
 	}
-	for _, has := range all {
-		if addrOf(has.IP) != a {
+	for _, address := range all {
+		if addrOf(address.IP) != a {
 			continue
 		}
 		var link netlink.Link
-		if err := retry(func() (err error) { link, err = n.handle.LinkByIndex(has.LinkIndex); return err }); err != nil {
+		if err := retry(func() (err error) { link, err = n.handle.LinkByIndex(address.LinkIndex); return err }); err != nil {
 			return 0, fmt.Errorf("looking up the link that has %s: %w", a, err)
 		}
 		return link.Attrs().MTU, nil
@@ -105,7 +105,7 @@ func (n *Namespace) MTUOf(a netip.Addr) (int, error) {
 	return 0, fmt.Errorf("no link has the address %s", a)
 }
 
-// SetLink sets what can change of a link, and brings it up.
+// SetLink sets the MTU and the MAC of a link, and brings it up.
 func (n *Namespace) SetLink(l model.Link) error {
 	link, err := n.link(l.Name)
 	if err != nil {
@@ -126,22 +126,22 @@ func (n *Namespace) SetLink(l model.Link) error {
 		err = d.Up()
 	}
 	if err != nil {
-		return fmt.Errorf("bringing link %s up: %w", l.Name, advised(err, portTaken(n.portOf(l))))
+		return fmt.Errorf("bringing link %s up: %w", l.Name, withHint(err, portInUse(n.portOf(l))))
 	}
 	return nil
 }
 
-// portOf is the UDP port of a link.
+// portOf returns the UDP port of a link, for hints.
 func (n *Namespace) portOf(l model.Link) int {
 	if l.Kind != model.WireGuard {
 		return l.Port
 	}
-	// Where it cannot be read, this is the least that is wrong.
+	// Without the configuration, the hint names port 0.
 	t, _ := n.Tunnel(l.Name)
 	return t.Port
 }
 
-// DeleteLink removes a link, and what is on it.
+// DeleteLink deletes a link and the objects on it.
 func (n *Namespace) DeleteLink(name string) error {
 	if n.closeDevice(name) {
 		return nil
@@ -150,14 +150,13 @@ func (n *Namespace) DeleteLink(name string) error {
 	if err == nil {
 		err = n.handle.LinkDel(link)
 	}
-	if err = unlessGone(err); err != nil {
+	if err = ignoreGone(err); err != nil {
 		return fmt.Errorf("deleting link %s: %w", name, err)
 	}
 	return nil
 }
 
-// Addresses returns the addresses of a link, but for the link-local one that
-// the kernel gives to each by itself.
+// Addresses returns the addresses of a link, without the link-local one that the kernel assigns.
 func (n *Namespace) Addresses(link string) ([]model.Address, error) {
 	l, err := n.link(link)
 	if err != nil {
@@ -183,7 +182,7 @@ func (n *Namespace) AddAddress(a model.Address) error {
 
 // DeleteAddress deletes an address.
 func (n *Namespace) DeleteAddress(a model.Address) error {
-	return unlessGone(n.address("deleting", a, n.handle.AddrDel))
+	return ignoreGone(n.address("deleting", a, n.handle.AddrDel))
 }
 
 func (n *Namespace) address(doing string, a model.Address, do func(netlink.Link, *netlink.Addr) error) error {
@@ -209,17 +208,17 @@ func (n *Namespace) Neighbors(link string) ([]model.Neighbor, error) {
 	return neighbors, err
 }
 
-// SetNeighbor writes a neighbour.
+// SetNeighbor creates or replaces a neighbour.
 func (n *Namespace) SetNeighbor(x model.Neighbor) error {
 	return n.neighbor("writing neighbour", x.Link, x.Addr, x.MAC, false, n.handle.NeighSet)
 }
 
 // DeleteNeighbor deletes a neighbour.
 func (n *Namespace) DeleteNeighbor(x model.Neighbor) error {
-	return unlessGone(n.neighbor("deleting neighbour", x.Link, x.Addr, x.MAC, false, n.handle.NeighDel))
+	return ignoreGone(n.neighbor("deleting neighbour", x.Link, x.Addr, x.MAC, false, n.handle.NeighDel))
 }
 
-// Forwards returns the forwarding entries of a VXLAN.
+// FDBEntries returns the FDB entries of a VXLAN.
 func (n *Namespace) FDBEntries(link string) ([]model.FDBEntry, error) {
 	all, err := n.neighbors(link, unix.AF_BRIDGE)
 	var entries []model.FDBEntry
@@ -231,14 +230,14 @@ func (n *Namespace) FDBEntries(link string) ([]model.FDBEntry, error) {
 	return entries, err
 }
 
-// SetForward writes a forwarding entry.
+// SetFDBEntry creates or replaces an FDB entry.
 func (n *Namespace) SetFDBEntry(x model.FDBEntry) error {
-	return n.neighbor("writing forwarding entry", x.Link, x.Node, x.MAC, true, n.handle.NeighSet)
+	return n.neighbor("writing FDB entry", x.Link, x.Node, x.MAC, true, n.handle.NeighSet)
 }
 
-// DeleteForward deletes a forwarding entry.
+// DeleteFDBEntry deletes an FDB entry.
 func (n *Namespace) DeleteFDBEntry(x model.FDBEntry) error {
-	return unlessGone(n.neighbor("deleting forwarding entry", x.Link, x.Node, x.MAC, true, n.handle.NeighDel))
+	return ignoreGone(n.neighbor("deleting FDB entry", x.Link, x.Node, x.MAC, true, n.handle.NeighDel))
 }
 
 func (n *Namespace) neighbors(link string, family int) ([]netlink.Neigh, error) {
@@ -254,7 +253,13 @@ func (n *Namespace) neighbors(link string, family int) ([]netlink.Neigh, error) 
 	return all, nil
 }
 
-func (n *Namespace) neighbor(doing, link string, a netip.Addr, mac model.MAC, forwarding bool, do func(*netlink.Neigh) error) error {
+func (n *Namespace) neighbor(
+	doing, link string,
+	a netip.Addr,
+	mac model.MAC,
+	forwarding bool,
+	do func(*netlink.Neigh) error,
+) error {
 	l, err := n.link(link)
 	if err == nil {
 		x := &netlink.Neigh{LinkIndex: l.Attrs().Index, State: netlink.NUD_PERMANENT, IP: a.AsSlice(), HardwareAddr: mac[:]}
@@ -273,7 +278,7 @@ func (n *Namespace) link(name string) (netlink.Link, error) {
 	var l netlink.Link
 	err := retry(func() (err error) { l, err = n.handle.LinkByName(name); return err })
 	if errors.As(err, &netlink.LinkNotFoundError{}) {
-		return nil, fmt.Errorf("there is no link %s: %w", name, unix.ENODEV)
+		return nil, fmt.Errorf("link %s does not exist: %w", name, unix.ENODEV)
 	}
 	return l, err
 }
@@ -283,7 +288,7 @@ func addrOf(ip net.IP) netip.Addr {
 	return a.Unmap()
 }
 
-// cidrOf is a range as the libraries have it.
+// cidrOf returns the prefix for the type that the libraries use.
 func cidrOf(n *net.IPNet) netip.Prefix {
 	bits, _ := n.Mask.Size()
 	return netip.PrefixFrom(addrOf(n.IP), bits)

@@ -22,13 +22,11 @@ import (
 
 const threadNamespace = "/proc/thread-self/ns/net"
 
-// Namespace is a network namespace of this machine. Its methods may be called
-// from any goroutine.
+// Namespace is a network namespace of this machine. It is safe for concurrent use.
 type Namespace struct {
 	file   *os.File
 	handle *netlink.Handle
-	// outer is where the sockets of the tunnels are, inner the other end of a
-	// pair.
+	// outer holds the sockets of the tunnels, inner the other ends of veth pairs.
 	outer, inner *Namespace
 
 	mu      sync.Mutex
@@ -39,17 +37,16 @@ type Namespace struct {
 
 var _ Kernel = &Namespace{}
 
-// Current opens the namespace of this process.
+// Current opens the network namespace of this process.
 func Current() (*Namespace, error) {
 	return open(threadNamespace)
 }
 
-// Enter opens the namespace that is bound to a file, and makes it if there is
-// none. What it returns is the inner one of n: veth pairs lead from n to it,
-// and its tunnels have their sockets in n.
+// Enter opens the namespace bound to a file, and creates it if there is none. The result is the inner namespace
+// of n: the other ends of n's veth pairs are in it, and the sockets of its tunnels are in n.
 func (n *Namespace) Enter(path string) (*Namespace, error) {
 	if err := create(path); err != nil {
-		return nil, fmt.Errorf("making the network namespace %s: %w", path, err)
+		return nil, fmt.Errorf("creating the network namespace %s: %w", path, err)
 	}
 	inner, err := open(path)
 	if err != nil {
@@ -59,8 +56,8 @@ func (n *Namespace) Enter(path string) (*Namespace, error) {
 	return inner, nil
 }
 
-// RemoveNamespace takes a namespace away from its file. It ends with the last
-// process that is in it.
+// RemoveNamespace unbinds a namespace from its file and removes the file. The namespace ends with its last
+// process.
 func RemoveNamespace(path string) error {
 	err := unix.Unmount(path, unix.MNT_DETACH)
 	if err != nil && !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.ENOENT) {
@@ -72,8 +69,7 @@ func RemoveNamespace(path string) error {
 	return nil
 }
 
-// Close lets go of the namespace, and ends the tunnels that this process
-// carries in it.
+// Close closes the namespace and the devices of wireguard-go in it.
 func (n *Namespace) Close() error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -85,26 +81,25 @@ func (n *Namespace) Close() error {
 	return n.file.Close()
 }
 
-// Do runs f on a thread in the namespace: f's sockets, files below /proc/sys
-// and processes belong to it.
+// Do runs f on a thread in the namespace, to which f's sockets, processes and files below /proc/sys then belong.
 func (n *Namespace) Do(f func() error) error {
 	result := make(chan error, 1)
 	go func() {
-		// A thread that does not get back is not unlocked, and ends with its
-		// goroutine: nobody else ever runs in the wrong namespace.
+		// A thread that cannot return stays locked, and ends with its goroutine: no other goroutine runs in the
+		// wrong namespace.
 		runtime.LockOSThread()
-		home, err := os.Open(threadNamespace)
+		original, err := os.Open(threadNamespace)
 		if err != nil {
 			result <- err
 			return
 		}
-		defer home.Close()
+		defer original.Close()
 		if err := unix.Setns(int(n.file.Fd()), unix.CLONE_NEWNET); err != nil {
 			result <- fmt.Errorf("entering the network namespace %s: %w", n.file.Name(), err)
 			return
 		}
 		err = f()
-		if unix.Setns(int(home.Fd()), unix.CLONE_NEWNET) == nil {
+		if unix.Setns(int(original.Fd()), unix.CLONE_NEWNET) == nil {
 			runtime.UnlockOSThread()
 		}
 		result <- err
@@ -112,7 +107,7 @@ func (n *Namespace) Do(f func() error) error {
 	return <-result
 }
 
-// Sysctl reads a setting.
+// Sysctl returns the value of a kernel parameter.
 func (n *Namespace) Sysctl(path string) (string, error) {
 	var value []byte
 	err := n.Do(func() (err error) {
@@ -122,7 +117,7 @@ func (n *Namespace) Sysctl(path string) (string, error) {
 	return strings.TrimSpace(string(value)), err
 }
 
-// SetSysctl writes a setting.
+// SetSysctl sets a kernel parameter.
 func (n *Namespace) SetSysctl(s model.Sysctl) error {
 	return n.Do(func() error {
 		return os.WriteFile(filepath.Join("/proc/sys", s.Path), []byte(s.Value), 0)
@@ -142,7 +137,7 @@ func open(path string) (*Namespace, error) {
 	return &Namespace{file: file, handle: handle, devices: make(map[string]*userDevice)}, nil
 }
 
-// create binds a new namespace to a file, unless one is bound to it.
+// create binds a new namespace to a file, unless one is bound already.
 func create(path string) error {
 	var at unix.Statfs_t
 	if err := unix.Statfs(path, &at); err == nil && at.Type == unix.NSFS_MAGIC {
@@ -171,7 +166,7 @@ func create(path string) error {
 	return nil
 }
 
-// retry repeats what was interrupted, a few times.
+// retry repeats a call that was interrupted, up to four times.
 func retry(f func() error) error {
 	err := f()
 	for range 4 {
@@ -183,8 +178,8 @@ func retry(f func() error) error {
 	return err
 }
 
-// unlessGone takes what is gone already for deleted.
-func unlessGone(err error) error {
+// ignoreGone returns nil for errors of deleting an object that does not exist.
+func ignoreGone(err error) error {
 	var missing netlink.LinkNotFoundError
 	for _, gone := range []error{unix.ESRCH, unix.ENOENT, unix.ENODEV, unix.EADDRNOTAVAIL, unix.ENXIO} {
 		if errors.Is(err, gone) {

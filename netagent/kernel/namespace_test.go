@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-func TestWhatWasInterruptedIsRepeatedAFewTimes(t *testing.T) {
+func TestInterruptedCallsAreRetried(t *testing.T) {
 	interrupted, other := fmt.Errorf("reading: %w", unix.EINTR), errors.New("no luck")
 	for _, test := range []struct {
 		name  string
@@ -23,7 +23,7 @@ func TestWhatWasInterruptedIsRepeatedAFewTimes(t *testing.T) {
 	}{
 		{"it succeeds at once", []error{nil}, 1, nil},
 		{"it was interrupted twice", []error{interrupted, interrupted, nil}, 3, nil},
-		{"what the kernel told was not of one moment", []error{netlink.ErrDumpInterrupted, nil}, 2, nil},
+		{"inconsistent dump", []error{netlink.ErrDumpInterrupted, nil}, 2, nil},
 		{"it was interrupted as often as it may be", append(slices.Repeat([]error{interrupted}, 4), nil), 5, nil},
 		{"it was interrupted each time", slices.Repeat([]error{interrupted}, 6), 5, unix.EINTR},
 		{"it failed", []error{other, nil}, 1, other},

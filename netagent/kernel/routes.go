@@ -13,7 +13,7 @@ import (
 	"liqo.io/federation/netagent/model"
 )
 
-// Routes returns our routes.
+// Routes returns the owned routes.
 func (n *Namespace) Routes() ([]model.Route, error) {
 	var all []netlink.Route
 	filter := &netlink.Route{Protocol: model.RouteProtocol}
@@ -54,14 +54,14 @@ func destination(r netlink.Route) netip.Prefix {
 	return cidrOf(r.Dst)
 }
 
-// ReplaceRoute writes a route.
+// ReplaceRoute creates a route, or replaces the one with the same table and destination.
 func (n *Namespace) ReplaceRoute(r model.Route) error {
 	return n.route("writing", r, n.handle.RouteReplace)
 }
 
 // DeleteRoute deletes a route.
 func (n *Namespace) DeleteRoute(r model.Route) error {
-	return unlessGone(n.route("deleting", r, n.handle.RouteDel))
+	return ignoreGone(n.route("deleting", r, n.handle.RouteDel))
 }
 
 func (n *Namespace) route(doing string, r model.Route, do func(*netlink.Route) error) error {
@@ -100,9 +100,8 @@ func (n *Namespace) linkNames() (map[int]string, error) {
 	return names, nil
 }
 
-// index is that of a link when routes were last listed: asking for it again for
-// each of thousands of routes takes as long as writing them. A link that was
-// made anew since then is not found by it, and that is an error.
+// index returns the index of a link as of the last listing of routes: a request per route would double the time
+// of writing thousands of them. If the link was recreated since, writing the route fails.
 func (n *Namespace) index(link string) (int, error) {
 	n.mu.Lock()
 	index, ok := n.indexes[link]
@@ -117,7 +116,7 @@ func (n *Namespace) index(link string) (int, error) {
 	return l.Attrs().Index, nil
 }
 
-// Rules returns our rules.
+// Rules returns the owned rules.
 func (n *Namespace) Rules() ([]model.Rule, error) {
 	var rules []model.Rule
 	for f, family := range families {
@@ -148,7 +147,7 @@ func (n *Namespace) AddRule(r model.Rule) error {
 
 // DeleteRule deletes a rule.
 func (n *Namespace) DeleteRule(r model.Rule) error {
-	return unlessGone(n.rule("deleting", r, n.handle.RuleDel))
+	return ignoreGone(n.rule("deleting", r, n.handle.RuleDel))
 }
 
 func (n *Namespace) rule(doing string, r model.Rule, do func(*netlink.Rule) error) error {

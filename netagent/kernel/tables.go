@@ -15,7 +15,7 @@ import (
 	"liqo.io/federation/netagent/model"
 )
 
-// backend is one of the two kinds of iptables, which do not see the rules of each other.
+// backend is one of the two iptables implementations, which do not see each other's rules.
 type backend string
 
 const (
@@ -23,10 +23,10 @@ const (
 	legacy backend = "legacy"
 )
 
-// lockTimeout is how long a change waits for the lock of iptables, in seconds.
+// lockTimeout bounds the time that a change waits for the xtables lock, in seconds.
 const lockTimeout = 5
 
-// program returns the name of an iptables for a family.
+// program returns the name of the iptables program for a family.
 func (b backend) program(f model.Family) string {
 	if f == model.IPv6 {
 		return "ip6tables-" + string(b)
@@ -34,18 +34,18 @@ func (b backend) program(f model.Family) string {
 	return "iptables-" + string(b)
 }
 
-// Backend returns which iptables this namespace uses: "nft" or "legacy".
+// Backend returns the iptables backend of this namespace, "nft" or "legacy". It fails if it cannot be
+// determined.
 func (n *Namespace) Backend() (string, error) {
 	b, err := n.backend()
 	return string(b), err
 }
 
-// UseBackend makes this namespace use an iptables, in place of the one that is
-// found in use: "nft" or "legacy".
+// UseBackend sets the iptables backend, "nft" or "legacy", instead of detecting it. It fails for other names.
 func (n *Namespace) UseBackend(name string) error {
 	b := backend(name)
 	if b != nft && b != legacy {
-		return fmt.Errorf("there is no iptables %q, only %q and %q", name, nft, legacy)
+		return fmt.Errorf("iptables backend %q is neither %q nor %q", name, nft, legacy)
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -53,14 +53,14 @@ func (n *Namespace) UseBackend(name string) error {
 	return nil
 }
 
-// backend finds the iptables that the node's other components use, once.
+// backend returns the backend, which it detects on the first call.
 func (n *Namespace) backend() (backend, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.tables != nil {
 		return *n.tables, nil
 	}
-	found, err := choose(func(b backend, f model.Family) (string, error) { return n.run(b, f, "save", "") })
+	found, err := detectBackend(func(b backend, f model.Family) (string, error) { return n.run(b, f, "save", "") })
 	if err != nil {
 		return "", err
 	}
@@ -68,11 +68,11 @@ func (n *Namespace) backend() (backend, error) {
 	return found, nil
 }
 
-// choose chooses one of the kinds of iptables by what they hold: the one where
-// kubelet leaves its marks, else the one with more rules, else nft. A node may
-// lack either, and IPv6. Where nft does not work, legacy has to hold something: a
-// failure may be over in a moment, and what is chosen stays. The error is nft's.
-func choose(save func(backend, model.Family) (string, error)) (backend, error) {
+// detectBackend returns the backend that the node's other components use: the one with a chain of the kubelet,
+// otherwise the one with more rules, otherwise nft. A node may lack either backend, and IPv6. If nft fails,
+// legacy must contain rules to be selected, as the failure may be transient and the choice is permanent. The
+// returned error is the first one.
+func detectBackend(save func(backend, model.Family) (string, error)) (backend, error) {
 	var failed error
 	rules := make(map[backend]int)
 	for _, b := range []backend{nft, legacy} {
@@ -100,7 +100,7 @@ func choose(save func(backend, model.Family) (string, error)) (backend, error) {
 	return "", failed
 }
 
-// Chains returns our chains and the jumps to them.
+// Chains returns the owned chains and the jumps to them.
 func (n *Namespace) Chains(f model.Family) ([]model.Chain, []model.Jump, error) {
 	b, err := n.backend()
 	if err != nil {
@@ -124,7 +124,7 @@ func (n *Namespace) ChangeChains(f model.Family, table string, change ChainChang
 	return err
 }
 
-// AddJump adds a jump, unless it exists: where it is in its chain does not matter.
+// AddJump adds a jump unless it exists at any position in its chain.
 func (n *Namespace) AddJump(j model.Jump) error {
 	return n.changeRule(j.Family, func(rules *iptables.IPTables) error {
 		if j.Last {
@@ -134,14 +134,14 @@ func (n *Namespace) AddJump(j model.Jump) error {
 	})
 }
 
-// DeleteJump deletes a jump, once.
+// DeleteJump deletes one occurrence of a jump, if there is one.
 func (n *Namespace) DeleteJump(j model.Jump) error {
 	return n.changeRule(j.Family, func(rules *iptables.IPTables) error {
 		return rules.DeleteIfExists(j.Table, j.Base, "-j", j.Chain)
 	})
 }
 
-// changeRule changes a single rule of a family in the namespace.
+// changeRule calls change, which changes a single rule, in the namespace.
 func (n *Namespace) changeRule(f model.Family, change func(*iptables.IPTables) error) error {
 	b, err := n.backend()
 	if err != nil {
@@ -154,7 +154,7 @@ func (n *Namespace) changeRule(f model.Family, change func(*iptables.IPTables) e
 	return n.Do(func() error { return change(rules) })
 }
 
-// newRules returns what changes single rules of a family with an iptables.
+// newRules returns the client for single rules of a family.
 func newRules(b backend, f model.Family) (*iptables.IPTables, error) {
 	program, protocol := b.program(f), iptables.ProtocolIPv4
 	if f == model.IPv6 {
@@ -162,12 +162,12 @@ func newRules(b backend, f model.Family) (*iptables.IPTables, error) {
 	}
 	rules, err := iptables.New(iptables.Path(program), iptables.IPFamily(protocol), iptables.Timeout(lockTimeout))
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", program, advised(err, noIptables()))
+		return nil, fmt.Errorf("%s: %w", program, withHint(err, missingIptables()))
 	}
 	return rules, nil
 }
 
-// run runs iptables-save or iptables-restore of a family.
+// run runs iptables-save or iptables-restore of a family and returns the output.
 func (n *Namespace) run(b backend, f model.Family, verb, input string, args ...string) (string, error) {
 	program := b.program(f) + "-" + verb
 	var out, failure bytes.Buffer
@@ -177,17 +177,17 @@ func (n *Namespace) run(b backend, f model.Family, verb, input string, args ...s
 		return cmd.Run()
 	})
 	if err != nil {
-		return "", fmt.Errorf("%s: %w: %s", program, advised(err, noIptables()), strings.TrimSpace(failure.String()))
+		return "", fmt.Errorf("%s: %w: %s", program, withHint(err, missingIptables()), strings.TrimSpace(failure.String()))
 	}
 	return out.String(), nil
 }
 
-// parseTables picks what is ours out of what iptables-save prints.
+// parseTables returns the owned chains, and the jumps to them, from the output of iptables-save.
 func parseTables(f model.Family, text string) ([]model.Chain, []model.Jump) {
 	var chains []model.Chain
 	var jumps []model.Jump
 	table := ""
-	at := make(map[string]int) // of this table's chains
+	at := make(map[string]int) // indexes of the current table's chains
 	for line := range strings.Lines(text) {
 		line = strings.TrimSuffix(line, "\n")
 		switch {
@@ -200,7 +200,7 @@ func parseTables(f model.Family, text string) ([]model.Chain, []model.Jump) {
 			chains = append(chains, model.Chain{Family: f, Table: table, Name: name})
 		case strings.HasPrefix(line, "-A "):
 			name, rule, _ := strings.Cut(line[3:], " ")
-			if i, ours := at[name]; ours {
+			if i, owned := at[name]; owned {
 				chains[i].Rules = append(chains[i].Rules, rule)
 			} else if target, ok := strings.CutPrefix(rule, "-j "+model.ChainPrefix); ok {
 				jumps = append(jumps, model.Jump{Family: f, Table: table, Base: name, Chain: model.ChainPrefix + target})
@@ -210,8 +210,8 @@ func parseTables(f model.Family, text string) ([]model.Chain, []model.Jump) {
 	return chains, jumps
 }
 
-// writeTable writes a change for iptables-restore --noflush, which empties the
-// chains that it is told of and leaves the others.
+// writeTable returns a change as input of iptables-restore --noflush, which flushes the chains that it declares
+// and keeps the others.
 func writeTable(table string, change ChainChange) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "*%s\n", table)

@@ -30,11 +30,12 @@ var values = cmp.Options{
 	cmpopts.EquateEmpty(),
 }
 
-func TestTheIptablesOfTheNodesOtherComponentsAreUsed(t *testing.T) {
-	const none, some, more, kubelets = "*nat\nCOMMIT\n", "*nat\n-A A -j B\nCOMMIT\n", "*nat\n-A A -j B\n-A A -j C\n", "*mangle\n:KUBE-IPTABLES-HINT - [0:0]\n"
+func TestIptablesBackendOfTheNodeIsDetected(t *testing.T) {
+	const none, some, more, kubelets = "*nat\nCOMMIT\n", "*nat\n-A A -j B\nCOMMIT\n",
+		"*nat\n-A A -j B\n-A A -j C\n", "*mangle\n:KUBE-IPTABLES-HINT - [0:0]\n"
 	for _, test := range []struct {
 		name string
-		// Those that are not here do not work.
+		// Backends that are not listed fail.
 		nft4, nft6, legacy4, legacy6 string
 		want                         backend
 	}{
@@ -50,14 +51,18 @@ func TestTheIptablesOfTheNodesOtherComponentsAreUsed(t *testing.T) {
 		{name: "without any"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			got, err := choose(func(b backend, f model.Family) (string, error) {
-				out := map[backend]map[model.Family]string{nft: {model.IPv4: test.nft4, model.IPv6: test.nft6}, legacy: {model.IPv4: test.legacy4, model.IPv6: test.legacy6}}[b][f]
+			got, err := detectBackend(func(b backend, f model.Family) (string, error) {
+				out := map[backend]map[model.Family]string{
+					nft:    {model.IPv4: test.nft4, model.IPv6: test.nft6},
+					legacy: {model.IPv4: test.legacy4, model.IPv6: test.legacy6},
+				}[b][f]
 				if out == "" {
 					return "", fmt.Errorf("%s has no %s", b, f)
 				}
 				return out, nil
 			})
-			if got != test.want || (err != nil) != (test.want == "") || err != nil && !strings.HasPrefix(err.Error(), string(nft)) {
+			if got != test.want || (err != nil) != (test.want == "") ||
+				err != nil && !strings.HasPrefix(err.Error(), string(nft)) {
 				t.Errorf("got %q, %v; want %q", got, err, test.want)
 			}
 		})
@@ -71,11 +76,15 @@ func (silent) Open(port uint16) ([]conn.ReceiveFunc, uint16, error) { return nil
 func (silent) Close() error                                         { return nil }
 func (silent) Send([][]byte, conn.Endpoint) error                   { return nil }
 
-// What is written to a real device of wireguard-go is what it tells.
-func TestADeviceTellsWhatItWasTold(t *testing.T) {
-	d := device.NewDevice(tuntest.NewChannelTUN().TUN(), silent{conn.NewDefaultBind()}, device.NewLogger(device.LogLevelSilent, ""))
+// A real device of wireguard-go reports the configuration written to it.
+func TestDeviceReportsItsConfiguration(t *testing.T) {
+	d := device.NewDevice(
+		tuntest.NewChannelTUN().TUN(),
+		silent{conn.NewDefaultBind()},
+		device.NewLogger(device.LogLevelSilent, ""),
+	)
 	defer d.Close()
-	told := func(t *rapid.T) model.Tunnel {
+	configure := func(t *rapid.T) model.Tunnel {
 		text, err := d.IpcGet()
 		if err != nil {
 			t.Fatal(err)
@@ -92,31 +101,46 @@ func TestADeviceTellsWhatItWasTold(t *testing.T) {
 		port := rapid.IntRange(0, 65535).Draw(t, "port")
 		want := model.Tunnel{PrivateKey: key, Port: port}
 		for i := range rapid.IntRange(0, 5).Draw(t, "peers") {
-			p := model.TunnelPeer{PublicKey: model.PublicKey{byte(i + 1), 7}, Keepalive: time.Duration(rapid.IntRange(0, 65535).Draw(t, "keepalive")) * time.Second}
+			p := model.TunnelPeer{
+				PublicKey: model.PublicKey{byte(i + 1), 7},
+				Keepalive: time.Duration(rapid.IntRange(0, 65535).Draw(t, "keepalive")) * time.Second,
+			}
 			if rapid.Bool().Draw(t, "is called") {
-				p.Endpoint = netip.AddrPortFrom(rapid.SampledFrom([]netip.Addr{netip.MustParseAddr("172.16.0.1"), netip.MustParseAddr("fd00::1")}).Draw(t, "endpoint"), 51820)
+				p.Endpoint = netip.AddrPortFrom(
+					rapid.SampledFrom([]netip.Addr{netip.MustParseAddr("172.16.0.1"), netip.MustParseAddr("fd00::1")}).
+						Draw(t, "endpoint"),
+					51820,
+				)
 			}
 			for j := range rapid.IntRange(0, 4).Draw(t, "CIDRs") {
-				p.AllowedIPs = append(p.AllowedIPs, netip.PrefixFrom(netip.AddrFrom4([4]byte{10, byte(i), byte(j)}), 24), netip.MustParsePrefix(fmt.Sprintf("fd00:%d:%d::/48", i, j)))
+				p.AllowedIPs = append(
+					p.AllowedIPs,
+					netip.PrefixFrom(netip.AddrFrom4([4]byte{10, byte(i), byte(j)}), 24),
+					netip.MustParsePrefix(fmt.Sprintf("fd00:%d:%d::/48", i, j)),
+				)
 			}
 			want.Peers = append(want.Peers, p)
 		}
 		sortTunnel(&want)
 		var remove []model.PublicKey
-		for _, p := range told(t).Peers {
+		for _, p := range configure(t).Peers {
 			remove = append(remove, p.PublicKey)
 		}
-		if err := d.IpcSet(writeTunnel(TunnelChange{PrivateKey: &key, Port: &port, Remove: remove, Set: want.Peers})); err != nil {
+		if err := d.IpcSet(
+			writeTunnel(TunnelChange{PrivateKey: &key, Port: &port, Remove: remove, Set: want.Peers}),
+		); err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff(want, told(t), values); diff != "" {
-			t.Fatalf("(-told +tells):\n%s", diff)
+		if diff := cmp.Diff(want, configure(t), values); diff != "" {
+			t.Fatalf("(-written +reported):\n%s", diff)
 		}
 	})
 }
 
-func TestAMalformedAnswerIsAnErrorThatTellsNoKey(t *testing.T) {
-	for _, text := range []string{"private_key=5ec7e7", "listen_port=70000", "public_key=zz", "public_key=" + strings.Repeat("00", 33)} {
+func TestMalformedDeviceOutputIsAnErrorWithoutKeys(t *testing.T) {
+	for _, text := range []string{
+		"private_key=5ec7e7", "listen_port=70000", "public_key=zz", "public_key=" + strings.Repeat("00", 33),
+	} {
 		_, err := parseTunnel(strings.NewReader(text + "\n"))
 		if err == nil || strings.Contains(err.Error(), "5ec7e7") {
 			t.Errorf("%s: %v", text, err)
@@ -124,7 +148,7 @@ func TestAMalformedAnswerIsAnErrorThatTellsNoKey(t *testing.T) {
 	}
 }
 
-func TestOnlyWhatIsOursIsReadFromTheTables(t *testing.T) {
+func TestOnlyOwnedChainsAndJumpsAreParsed(t *testing.T) {
 	const saved = `# Generated by iptables-nft-save v1.8.9 (nf_tables)
 *mangle
 :PREROUTING ACCEPT [0:0]
@@ -162,38 +186,48 @@ COMMIT
 	}
 }
 
-// What an administrator of the node can mend is told with what to do about it, and
-// nothing is advised about other errors.
-func TestAnErrorSaysWhatToDoAboutIt(t *testing.T) {
-	overlay := (&Namespace{handle: &netlink.Handle{}}).adviceFor(model.Link{Name: model.OverlayLink, Kind: model.VXLAN, VNI: model.OverlayVNI})
+// Errors with causes that an administrator can resolve contain a hint.
+func TestErrorsContainHints(t *testing.T) {
+	overlay := (&Namespace{handle: &netlink.Handle{}}).linkHints(
+		model.Link{Name: model.OverlayLink, Kind: model.VXLAN, VNI: model.OverlayVNI},
+	)
 	for _, test := range []struct {
 		name string
 		err  error
-		all  []advice
+		all  []hint
 		want string
 	}{
-		{"a kernel without VXLAN", unix.EOPNOTSUPP, overlay, "the kernel of this node has no links of that kind: load its module vxlan"},
-		{"a VNI that is taken", unix.EEXIST, overlay, "the VNI 5872 is that of "},
-		{"the port of the overlay", unix.EADDRINUSE, []advice{portTaken(model.OverlayPort)}, "UDP port 5872 of this node is somebody else's, ss -lunp tells whose: free it"},
-		{"the port of the tunnel", unix.EADDRINUSE, []advice{portTaken(51820)}, "free it, or choose another one in the values of the chart"},
-		{"anything else", unix.EPERM, overlay, ""},
+		{
+			"a kernel without VXLAN", unix.EOPNOTSUPP, overlay,
+			"the kernel of this node does not support this type of link: load its module vxlan",
+		},
+		{"a VNI that is taken", unix.EEXIST, overlay, "the VNI 5872 is used by "},
+		{
+			"the port of the overlay", unix.EADDRINUSE, []hint{portInUse(model.OverlayPort)},
+			"UDP port 5872 of this node is in use by the process that ss -lunp shows: free it",
+		},
+		{
+			"the port of the tunnel", unix.EADDRINUSE, []hint{portInUse(51820)},
+			"free it, or set another port in the values of the chart",
+		},
+		{"another error", unix.EPERM, overlay, ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			err := advised(test.err, test.all...)
+			err := withHint(test.err, test.all...)
 			if !errors.Is(err, test.err) || !strings.Contains(err.Error(), test.want) {
-				t.Errorf("it says %q, and not %q", err, test.want)
+				t.Errorf("error %q, want %q", err, test.want)
 			}
 			if test.want == "" && err.Error() != test.err.Error() {
 				t.Errorf("it advises: %q", err)
 			}
 		})
 	}
-	if text := portTaken(model.OverlayPort).text; strings.Contains(text, "choose") {
-		t.Errorf("nobody can choose the port of the overlay: %q", text)
+	if text := portInUse(model.OverlayPort).text; strings.Contains(text, "choose") {
+		t.Errorf("the port of the overlay is not configurable: %q", text)
 	}
 }
 
-func TestAChangeIsWrittenForOneTransaction(t *testing.T) {
+func TestChangeIsWrittenAsOneTransaction(t *testing.T) {
 	got := writeTable("nat", ChainChange{
 		Set:    []model.Chain{{Name: "LIQO-A", Rules: []string{"-j LIQO-B"}}, {Name: "LIQO-B"}},
 		Delete: []string{"LIQO-C", "LIQO-D"},

@@ -24,12 +24,11 @@ import (
 	"liqo.io/federation/netagent/model"
 )
 
-// addTunnel makes a link of kind WireGuard: the kernel's where it has one, else
-// one that this process carries. Either way its packets come out of a socket of
-// the outer namespace.
+// addTunnel creates a WireGuard link: in the kernel if it supports that, with wireguard-go otherwise. In both
+// cases its UDP socket is in the outer namespace.
 func (n *Namespace) addTunnel(l model.Link) error {
 	if n.outer == nil {
-		return fmt.Errorf("making link %s: there is no namespace for its socket", l.Name)
+		return fmt.Errorf("creating link %s: the namespace of its socket is not open", l.Name)
 	}
 	attrs := netlink.NewLinkAttrs()
 	attrs.Name, attrs.MTU, attrs.Namespace = l.Name, l.MTU, netlink.NsFd(n.file.Fd())
@@ -38,7 +37,7 @@ func (n *Namespace) addTunnel(l model.Link) error {
 		err = n.addDevice(l)
 	}
 	if err != nil {
-		return fmt.Errorf("making link %s of kind %s: %w", l.Name, l.Kind, err)
+		return fmt.Errorf("creating link %s of kind %s: %w", l.Name, l.Kind, err)
 	}
 	return nil
 }
@@ -49,21 +48,25 @@ func (n *Namespace) addDevice(l model.Link) error {
 		return err
 	}
 	sockets := &bindIn{StdNetBind: conn.NewStdNetBind().(*conn.StdNetBind), namespace: n.outer}
-	d := device.NewDevice(fixedMTU{link, l.MTU}, sockets, &device.Logger{Verbosef: device.DiscardLogf, Errorf: device.DiscardLogf})
+	d := device.NewDevice(
+		fixedMTU{link, l.MTU},
+		sockets,
+		&device.Logger{Verbosef: device.DiscardLogf, Errorf: device.DiscardLogf},
+	)
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.devices[l.Name] = &userDevice{Device: d, sockets: sockets}
 	return nil
 }
 
-// fixedMTU keeps wireguard-go from asking for the MTU in the namespace of
-// whatever thread it is on. It only pads by it.
+// fixedMTU prevents wireguard-go from reading the MTU in the network namespace of the current thread. It uses
+// the MTU for padding only.
 type fixedMTU struct {
 	tun.Device
 	mtu int
 }
 
-// MTU returns the MTU that the link was made with.
+// MTU returns the MTU with which the link was created.
 func (f fixedMTU) MTU() (int, error) { return f.mtu, nil }
 
 // userDevice is a device of wireguard-go.
@@ -72,12 +75,12 @@ type userDevice struct {
 	sockets *bindIn
 }
 
-// bindIn opens the sockets of a device in another namespace than its link's.
+// bindIn opens the sockets of a device in another network namespace than that of its link.
 type bindIn struct {
 	*conn.StdNetBind
 	namespace *Namespace
-	// open tells whether the device is at work. It goes down with its link, and
-	// does not always notice when that is up again soon.
+	// open reports whether the sockets are open. The device closes them when its link goes down, and does not
+	// always open them when the link is soon up again.
 	open atomic.Bool
 }
 
@@ -100,7 +103,7 @@ func (n *Namespace) deviceOf(link string) *userDevice {
 	return n.devices[link]
 }
 
-// closeDevice ends a device of this process, and tells whether there was one.
+// closeDevice closes a device of this process and reports whether it existed.
 func (n *Namespace) closeDevice(link string) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -112,7 +115,7 @@ func (n *Namespace) closeDevice(link string) bool {
 	return d != nil
 }
 
-// Implementation tells who carries a tunnel; empty: there is none.
+// Implementation returns the implementation of a tunnel; empty if it does not exist.
 func (n *Namespace) Implementation(link string) Implementation {
 	if n.deviceOf(link) != nil {
 		return InProcess
@@ -154,7 +157,7 @@ func (n *Namespace) Tunnel(link string) (model.Tunnel, error) {
 	return t, nil
 }
 
-// Traffic returns what went through a tunnel, by peer.
+// Traffic returns the state and the counters of a tunnel's peers.
 func (n *Namespace) Traffic(link string) (map[model.PublicKey]Traffic, error) {
 	if d := n.deviceOf(link); d != nil {
 		text, err := d.IpcGet()
@@ -179,8 +182,7 @@ func (n *Namespace) Traffic(link string) (map[model.PublicKey]Traffic, error) {
 	return all, nil
 }
 
-// Packets returns what the link of a tunnel has counted: WireGuard itself counts
-// none.
+// Packets returns the counters of the tunnel's link, as WireGuard does not count packets.
 func (n *Namespace) Packets(link string) (received, sent uint64, err error) {
 	l, err := n.link(link)
 	if err != nil {
@@ -188,7 +190,7 @@ func (n *Namespace) Packets(link string) (received, sent uint64, err error) {
 	}
 	counted := l.Attrs().Statistics
 	if counted == nil {
-		return 0, 0, fmt.Errorf("link %s does not tell what it has carried", link)
+		return 0, 0, fmt.Errorf("link %s has no statistics", link)
 	}
 	return counted.RxPackets, counted.TxPackets, nil
 }
@@ -204,7 +206,7 @@ func (n *Namespace) ChangeTunnel(link string, change TunnelChange) error {
 		err = n.withClient(func(c *wgctrl.Client) error { return c.ConfigureDevice(link, configOf(change)) })
 	}
 	if err != nil {
-		return fmt.Errorf("changing the tunnel %s: %w", link, advised(err, portTaken(ptr.Deref(change.Port, 0))))
+		return fmt.Errorf("changing the tunnel %s: %w", link, withHint(err, portInUse(ptr.Deref(change.Port, 0))))
 	}
 	return nil
 }
@@ -226,7 +228,11 @@ func configOf(change TunnelChange) wgtypes.Config {
 	}
 	for _, p := range change.Set {
 		keepalive := p.Keepalive.Truncate(time.Second)
-		peer := wgtypes.PeerConfig{PublicKey: wgtypes.Key(p.PublicKey), PersistentKeepaliveInterval: &keepalive, ReplaceAllowedIPs: true}
+		peer := wgtypes.PeerConfig{
+			PublicKey:                   wgtypes.Key(p.PublicKey),
+			PersistentKeepaliveInterval: &keepalive,
+			ReplaceAllowedIPs:           true,
+		}
 		if p.Endpoint.IsValid() {
 			peer.Endpoint = net.UDPAddrFromAddrPort(p.Endpoint)
 		}

@@ -18,10 +18,10 @@ import (
 	"liqo.io/federation/netagent/model"
 )
 
-// What wireguard-go is told and tells is text of lines "key=value", as
-// https://www.wireguard.com/xplatform/ describes it.
+// The configuration protocol of wireguard-go consists of lines "key=value", see
+// https://www.wireguard.com/xplatform/.
 
-// writeTunnel writes a change.
+// writeTunnel returns a change as input of the protocol.
 func writeTunnel(change TunnelChange) string {
 	var b strings.Builder
 	line := func(key string, value any) { fmt.Fprintf(&b, "%s=%v\n", key, value) }
@@ -49,15 +49,15 @@ func writeTunnel(change TunnelChange) string {
 	return b.String()
 }
 
-// parseTunnel reads what a device says of itself.
+// parseTunnel parses the configuration of a device. It fails if a value is malformed.
 func parseTunnel(r io.Reader) (model.Tunnel, error) {
 	var t model.Tunnel
 	lines := bufio.NewScanner(r)
 	for lines.Scan() {
 		key, value, _ := strings.Cut(lines.Text(), "=")
 		if err := parseLine(&t, key, value); err != nil {
-			// The value is not told: it may be a key.
-			return model.Tunnel{}, fmt.Errorf("the value of %s is malformed", key)
+			// The value is omitted: it may be a private key.
+			return model.Tunnel{}, fmt.Errorf("parsing the configuration of WireGuard: malformed value of %s", key)
 		}
 	}
 	sortTunnel(&t)
@@ -97,7 +97,7 @@ func parseLine(t *model.Tunnel, key, value string) error {
 	return nil
 }
 
-// parseTraffic reads what a device says of its peers' packets.
+// parseTraffic parses the state of a device's peers. It fails if a value is malformed.
 func parseTraffic(r io.Reader) (map[model.PublicKey]Traffic, error) {
 	all := make(map[model.PublicKey]Traffic)
 	var key model.PublicKey
@@ -127,7 +127,7 @@ func parseTraffic(r io.Reader) (map[model.PublicKey]Traffic, error) {
 			continue
 		}
 		if err != nil {
-			return nil, fmt.Errorf("the value of %s is malformed", name)
+			return nil, fmt.Errorf("parsing the configuration of WireGuard: malformed value of %s", name)
 		}
 		if seconds|nanoseconds != 0 {
 			t.Handshake = time.Unix(seconds, nanoseconds)
@@ -140,15 +140,18 @@ func parseTraffic(r io.Reader) (map[model.PublicKey]Traffic, error) {
 func parseKey(value string, key []byte) error {
 	raw, err := hex.DecodeString(value)
 	if err != nil || copy(key, raw) != len(key) || len(raw) != len(key) {
-		return fmt.Errorf("no key of %d bytes", len(key))
+		return fmt.Errorf("not a key of %d bytes", len(key))
 	}
 	return nil
 }
 
-// sortTunnel puts peers and their CIDRs into one order.
+// sortTunnel sorts peers and their CIDRs.
 func sortTunnel(t *model.Tunnel) {
 	for _, p := range t.Peers {
 		slices.SortFunc(p.AllowedIPs, model.ComparePrefix)
 	}
-	slices.SortFunc(t.Peers, func(a, b model.TunnelPeer) int { return cmp.Compare(a.PublicKey.String(), b.PublicKey.String()) })
+	slices.SortFunc(
+		t.Peers,
+		func(a, b model.TunnelPeer) int { return cmp.Compare(a.PublicKey.String(), b.PublicKey.String()) },
+	)
 }

@@ -16,7 +16,7 @@ import (
 	"liqo.io/federation/netagent/model"
 )
 
-// Links returns our links.
+// Links returns the owned links.
 func (k *Kernel) Links() (links []kernel.Link, err error) {
 	err = k.call(false, always(func() {
 		for name, l := range k.links {
@@ -29,17 +29,17 @@ func (k *Kernel) Links() (links []kernel.Link, err error) {
 	return links, err
 }
 
-// AddLink makes a link, and for a pair both ends.
+// AddLink creates a link, and both ends of a veth pair.
 func (k *Kernel) AddLink(l model.Link) error {
 	return k.call(true, func() error {
 		if _, ok := k.links[l.Name]; ok {
-			return fmt.Errorf("making link %s: %w", l.Name, unix.EEXIST)
+			return fmt.Errorf("creating link %s: %w", l.Name, unix.EEXIST)
 		}
 		switch l.Kind {
 		case model.Veth:
 			k.Inner.links[l.Peer] = kernel.Link{Link: model.Link{Name: l.Peer, Kind: model.VethEnd, MTU: l.MTU, MAC: l.PeerMAC}}
 		case model.VethEnd:
-			return fmt.Errorf("making link %s: a %s comes with something else", l.Name, l.Kind)
+			return fmt.Errorf("creating link %s: a %s is created with another link", l.Name, l.Kind)
 		case model.WireGuard:
 			k.tunnels[l.Name] = model.Tunnel{Link: l.Name}
 		}
@@ -48,12 +48,12 @@ func (k *Kernel) AddLink(l model.Link) error {
 	})
 }
 
-// SetLink sets what can change of a link.
+// SetLink sets the MTU and the MAC of a link, and brings it up.
 func (k *Kernel) SetLink(l model.Link) error {
 	return k.call(true, k.onLink(l.Name, func() { k.links[l.Name] = kernel.Link{Link: l, Up: true} }))
 }
 
-// DeleteLink removes a link, and for a pair both ends.
+// DeleteLink deletes a link, and both ends of a veth pair.
 func (k *Kernel) DeleteLink(name string) error {
 	return k.call(true, always(func() {
 		if k.links[name].Kind == model.Veth {
@@ -97,7 +97,7 @@ func (k *Kernel) Neighbors(link string) (neighbors []model.Neighbor, err error) 
 	return neighbors, err
 }
 
-// SetNeighbor writes a neighbour.
+// SetNeighbor creates or replaces a neighbour.
 func (k *Kernel) SetNeighbor(n model.Neighbor) error {
 	return k.call(true, k.onLink(n.Link, func() { k.neighbors[neighborKey{n.Link, n.Addr}] = n }))
 }
@@ -107,7 +107,7 @@ func (k *Kernel) DeleteNeighbor(n model.Neighbor) error {
 	return k.call(true, always(func() { delete(k.neighbors, neighborKey{n.Link, n.Addr}) }))
 }
 
-// Forwards returns the forwarding entries of a link.
+// FDBEntries returns the FDB entries of a link.
 func (k *Kernel) FDBEntries(link string) (entries []model.FDBEntry, err error) {
 	err = k.call(false, k.onLink(link, func() {
 		for at, f := range k.fdb {
@@ -119,21 +119,21 @@ func (k *Kernel) FDBEntries(link string) (entries []model.FDBEntry, err error) {
 	return entries, err
 }
 
-// SetForward writes a forwarding entry.
+// SetFDBEntry creates or replaces an FDB entry.
 func (k *Kernel) SetFDBEntry(f model.FDBEntry) error {
 	return k.call(true, k.onLink(f.Link, func() { k.fdb[fdbKey{f.Link, f.MAC}] = f }))
 }
 
-// DeleteForward deletes a forwarding entry.
+// DeleteFDBEntry deletes an FDB entry.
 func (k *Kernel) DeleteFDBEntry(f model.FDBEntry) error {
 	return k.call(true, always(func() { delete(k.fdb, fdbKey{f.Link, f.MAC}) }))
 }
 
-// Routes returns our routes.
+// Routes returns the owned routes.
 func (k *Kernel) Routes() (routes []model.Route, err error) {
 	err = k.call(false, always(func() {
 		for _, r := range k.routes {
-			if !r.others {
+			if !r.foreign {
 				routes = append(routes, r.Route)
 			}
 		}
@@ -141,25 +141,25 @@ func (k *Kernel) Routes() (routes []model.Route, err error) {
 	return routes, err
 }
 
-// ReplaceRoute writes a route.
+// ReplaceRoute creates a route, or replaces the one with the same table and destination.
 func (k *Kernel) ReplaceRoute(r model.Route) error {
 	return k.call(true, k.onLink(r.Link, func() { k.routes[routeKey{r.Table, r.Dst}] = route{Route: r} }))
 }
 
-// DeleteRoute deletes a route of ours.
+// DeleteRoute deletes an owned route.
 func (k *Kernel) DeleteRoute(r model.Route) error {
 	return k.call(true, always(func() {
-		if at := (routeKey{r.Table, r.Dst}); !k.routes[at].others {
+		if at := (routeKey{r.Table, r.Dst}); !k.routes[at].foreign {
 			delete(k.routes, at)
 		}
 	}))
 }
 
-// Rules returns our rules.
+// Rules returns the owned rules.
 func (k *Kernel) Rules() (rules []model.Rule, err error) {
 	err = k.call(false, always(func() {
 		for r := range k.rules {
-			if !r.others {
+			if !r.foreign {
 				rules = append(rules, r.Rule)
 			}
 		}
@@ -196,7 +196,10 @@ func (k *Kernel) ChangeTunnel(link string, change kernel.TunnelChange) error {
 		if change.Port != nil {
 			t.Port = *change.Port
 		}
-		t.Peers = slices.DeleteFunc(slices.Clone(t.Peers), func(p model.TunnelPeer) bool { return slices.Contains(change.Remove, p.PublicKey) })
+		t.Peers = slices.DeleteFunc(
+			slices.Clone(t.Peers),
+			func(p model.TunnelPeer) bool { return slices.Contains(change.Remove, p.PublicKey) },
+		)
 		for _, p := range change.Set {
 			at := slices.IndexFunc(t.Peers, func(other model.TunnelPeer) bool { return other.PublicKey == p.PublicKey })
 			if at < 0 {
@@ -214,7 +217,7 @@ func (k *Kernel) ChangeTunnel(link string, change kernel.TunnelChange) error {
 	}))
 }
 
-// Traffic returns what went through a tunnel, as Carry has set it.
+// Traffic returns the values set by SetTraffic.
 func (k *Kernel) Traffic(link string) (all map[model.PublicKey]kernel.Traffic, err error) {
 	err = k.call(false, k.onLink(link, func() {
 		all = make(map[model.PublicKey]kernel.Traffic)
@@ -227,13 +230,13 @@ func (k *Kernel) Traffic(link string) (all map[model.PublicKey]kernel.Traffic, e
 	return all, err
 }
 
-// Packets returns as many as PacketsReceived and PacketsSent say.
+// Packets returns PacketsReceived and PacketsSent.
 func (k *Kernel) Packets(link string) (received, sent uint64, err error) {
 	err = k.call(false, k.onLink(link, func() { received, sent = k.PacketsReceived, k.PacketsSent }))
 	return received, sent, err
 }
 
-// Implementation returns that a tunnel is the kernel's, where there is one.
+// Implementation returns InKernel for a tunnel that exists.
 func (k *Kernel) Implementation(link string) kernel.Implementation {
 	if _, ok := k.links[link]; !ok {
 		return ""
@@ -241,7 +244,7 @@ func (k *Kernel) Implementation(link string) kernel.Implementation {
 	return kernel.InKernel
 }
 
-// Chains returns our chains and the jumps to them.
+// Chains returns the owned chains and the jumps to them.
 func (k *Kernel) Chains(f model.Family) (chains []model.Chain, jumps []model.Jump, err error) {
 	err = k.callChains(false, f, "", always(func() {
 		for at, rules := range k.chains {
@@ -315,25 +318,25 @@ func (k *Kernel) DeleteJump(j model.Jump) error {
 	}))
 }
 
-// ForgetConnections notes what was to be forgotten.
-func (k *Kernel) ForgetConnections(_ model.Family, translations []kernel.Translation) error {
-	err := k.CannotForget
+// FlushConnections records the translations in Flushed, or fails with FlushError.
+func (k *Kernel) FlushConnections(_ model.Family, translations []kernel.Translation) error {
+	err := k.FlushError
 	if err == nil {
-		err = k.call(true, always(func() { k.Forgotten = append(k.Forgotten, translations...) }))
+		err = k.call(true, always(func() { k.Flushed = append(k.Flushed, translations...) }))
 	}
 	if err != nil {
-		k.NotForgotten++
+		k.FailedFlushes++
 	}
 	return err
 }
 
-// Sysctl reads a setting.
+// Sysctl returns the value of a kernel parameter.
 func (k *Kernel) Sysctl(path string) (value string, err error) {
 	err = k.call(false, always(func() { value = k.sysctls[path] }))
 	return value, err
 }
 
-// SetSysctl writes a setting.
+// SetSysctl sets a kernel parameter.
 func (k *Kernel) SetSysctl(s model.Sysctl) error {
 	return k.call(true, always(func() { k.sysctls[s.Path] = s.Value }))
 }

@@ -1,7 +1,7 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package fake is a kernel in memory that fails when it is told to.
+// Package fake is an in-memory kernel with fault injection.
 package fake
 
 import (
@@ -17,41 +17,40 @@ import (
 	"liqo.io/federation/netagent/model"
 )
 
-// Kernel is a network namespace in memory. It is not for several goroutines.
+// Kernel is an in-memory network namespace. It is not safe for concurrent use.
 type Kernel struct {
-	// Inner is where the other ends of pairs appear.
+	// Inner receives the other ends of veth pairs.
 	Inner *Kernel
-	// Calls and Writes count what was asked for.
+	// Calls and Writes count the calls of methods.
 	Calls, Writes int
-	// Fail is asked before every call, by its number from 1; an error fails
-	// the call, which changes nothing.
+	// Fail is called before every call, with its number from 1; an error fails the call without effect.
 	Fail func(call int) error
-	// FailChains is asked before the chains of a family are read, with no table, and
-	// before one of its tables is changed.
+	// FailChains is called before the chains of a family are read (with an empty table), and before a table is
+	// changed; an error fails the call.
 	FailChains func(f model.Family, table string) error
-	// After is told of every call that was done.
+	// After is called after every call that was executed.
 	After func(call int)
-	// PacketsReceived and PacketsSent are what tunnels have carried.
+	// PacketsReceived and PacketsSent are the results of Packets.
 	PacketsReceived, PacketsSent uint64
-	// PeersAdded counts the peers that tunnels were given.
+	// PeersAdded counts the peers added to tunnels.
 	PeersAdded int
-	// Forgotten are the translations whose connections were forgotten.
-	Forgotten []kernel.Translation
-	// CannotForget is why no connection can be forgotten, if there is a reason.
-	CannotForget error
-	// NotForgotten counts how often none was.
-	NotForgotten int
+	// Flushed are the translations whose connections were flushed.
+	Flushed []kernel.Translation
+	// FlushError makes FlushConnections fail.
+	FlushError error
+	// FailedFlushes counts these failures.
+	FailedFlushes int
 
 	links     map[string]kernel.Link
 	addresses map[model.Address]bool
 	neighbors map[neighborKey]model.Neighbor
-	fdb  map[fdbKey]model.FDBEntry
+	fdb       map[fdbKey]model.FDBEntry
 	routes    map[routeKey]route
 	rules     map[rule]bool
 	tunnels   map[string]model.Tunnel
 	traffic   map[model.PublicKey]kernel.Traffic
 	chains    map[chainKey][]string
-	bases     map[chainKey][]string // rules of the chains that iptables brings
+	bases     map[chainKey][]string // rules of built-in chains
 	sysctls   map[string]string
 }
 
@@ -72,14 +71,14 @@ type (
 		family      model.Family
 		table, name string
 	}
-	// A route and a rule of routing are ours, or have the protocol of others.
+	// Foreign routes and rules have the protocol of other programs.
 	route struct {
 		model.Route
-		others bool
+		foreign bool
 	}
 	rule struct {
 		model.Rule
-		others bool
+		foreign bool
 	}
 )
 
@@ -91,7 +90,7 @@ func New() *Kernel {
 		links:     make(map[string]kernel.Link),
 		addresses: make(map[model.Address]bool),
 		neighbors: make(map[neighborKey]model.Neighbor),
-		fdb:  make(map[fdbKey]model.FDBEntry),
+		fdb:       make(map[fdbKey]model.FDBEntry),
 		routes:    make(map[routeKey]route),
 		rules:     make(map[rule]bool),
 		tunnels:   make(map[string]model.Tunnel),
@@ -102,7 +101,7 @@ func New() *Kernel {
 	}
 }
 
-// Dump writes everything that the namespace holds, in one order.
+// Dump returns a sorted description of all objects.
 func (k *Kernel) Dump() string {
 	var lines []string
 	add := func(what string, v any) { lines = append(lines, fmt.Sprintf("%s %+v\n", what, v)) }
@@ -139,7 +138,7 @@ func (k *Kernel) Dump() string {
 	return strings.Join(lines, "")
 }
 
-// Recreate makes a link anew, as somebody else would: what was on it is gone.
+// Recreate deletes and creates a link, as another program may: the objects on it are gone.
 func (k *Kernel) Recreate(name string) {
 	link, ok := k.links[name]
 	if !ok {
@@ -153,14 +152,13 @@ func (k *Kernel) Recreate(name string) {
 	}
 }
 
-// AddRuleOfOthers appends a rule to a chain that iptables brings.
-func (k *Kernel) AddRuleOfOthers(f model.Family, table, base, rule string) {
+// AddForeignRule appends a rule to a built-in chain.
+func (k *Kernel) AddForeignRule(f model.Family, table, base, rule string) {
 	at := chainKey{f, table, base}
 	k.bases[at] = append(k.bases[at], rule)
 }
 
-// Flush empties some chains of a table, as somebody else would: all of them, if
-// none is named.
+// Flush flushes chains of a table, as another program may; all of them if none is named.
 func (k *Kernel) Flush(f model.Family, table string, names ...string) {
 	for _, chains := range []map[chainKey][]string{k.chains, k.bases} {
 		for at := range chains {
@@ -171,20 +169,19 @@ func (k *Kernel) Flush(f model.Family, table string, names ...string) {
 	}
 }
 
-// AddLinkOfOthers makes a link that is not ours.
-func (k *Kernel) AddLinkOfOthers(name string) {
+// AddForeignLink adds a link that the agents do not own.
+func (k *Kernel) AddForeignLink(name string) {
 	k.links[name] = kernel.Link{Link: model.Link{Name: name, Kind: "bridge", MTU: 1500}, Up: true}
 }
 
-// AddRouteOfOthers makes a route that is not ours, whatever its table.
-func (k *Kernel) AddRouteOfOthers(r model.Route) { k.routes[routeKey{r.Table, r.Dst}] = route{r, true} }
+// AddForeignRoute adds a route that the agents do not own, whatever its table.
+func (k *Kernel) AddForeignRoute(r model.Route) { k.routes[routeKey{r.Table, r.Dst}] = route{r, true} }
 
-// AddRoutingRuleOfOthers makes a rule of routing that is not ours, whatever its
-// table.
-func (k *Kernel) AddRoutingRuleOfOthers(r model.Rule) { k.rules[rule{r, true}] = true }
+// AddForeignRoutingRule adds a routing rule that the agents do not own, whatever its table.
+func (k *Kernel) AddForeignRoutingRule(r model.Rule) { k.rules[rule{r, true}] = true }
 
-// HearFrom sets the endpoint of a tunnel's peer, as a packet from there does.
-func (k *Kernel) HearFrom(link string, key model.PublicKey, endpoint netip.AddrPort) {
+// MoveEndpoint sets the endpoint of a tunnel's peer, as a packet from a new source does.
+func (k *Kernel) MoveEndpoint(link string, key model.PublicKey, endpoint netip.AddrPort) {
 	for i, p := range k.tunnels[link].Peers {
 		if p.PublicKey == key {
 			k.tunnels[link].Peers[i].Endpoint = endpoint
@@ -192,10 +189,10 @@ func (k *Kernel) HearFrom(link string, key model.PublicKey, endpoint netip.AddrP
 	}
 }
 
-// Carry sets what a tunnel has carried for a peer.
-func (k *Kernel) Carry(key model.PublicKey, t kernel.Traffic) { k.traffic[key] = t }
+// SetTraffic sets the result of Traffic for a peer.
+func (k *Kernel) SetTraffic(key model.PublicKey, t kernel.Traffic) { k.traffic[key] = t }
 
-// call counts a call, and does it unless it is to fail.
+// call counts a call and executes it unless Fail returns an error.
 func (k *Kernel) call(write bool, do func() error) error {
 	k.Calls++
 	number := k.Calls
@@ -214,7 +211,7 @@ func (k *Kernel) call(write bool, do func() error) error {
 	return err
 }
 
-// callChains is a call about the chains of a family.
+// callChains is call for a table of a family, which FailChains may fail.
 func (k *Kernel) callChains(write bool, f model.Family, table string, do func() error) error {
 	if k.FailChains != nil {
 		if err := k.FailChains(f, table); err != nil {
@@ -224,11 +221,11 @@ func (k *Kernel) callChains(write bool, f model.Family, table string, do func() 
 	return k.call(write, do)
 }
 
-// onLink does what needs a link.
+// onLink returns a function that fails unless the link exists.
 func (k *Kernel) onLink(link string, do func()) func() error {
 	return func() error {
 		if _, ok := k.links[link]; !ok {
-			return fmt.Errorf("there is no link %s: %w", link, unix.ENODEV)
+			return fmt.Errorf("link %s does not exist: %w", link, unix.ENODEV)
 		}
 		do()
 		return nil
@@ -239,7 +236,7 @@ func always(do func()) func() error {
 	return func() error { do(); return nil }
 }
 
-// drop removes a link and what hangs on it.
+// drop deletes a link and the objects on it.
 func (k *Kernel) drop(name string) {
 	delete(k.links, name)
 	delete(k.tunnels, name)
