@@ -7,7 +7,6 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -17,17 +16,18 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	kubeinformers "k8s.io/client-go/informers"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/apiserver/identity"
 	"liqo.io/federation/apiserver/naming"
-	peerings "liqo.io/federation/controllers/peering"
+	consumer "liqo.io/federation/controllers/consumer/peering"
+	"liqo.io/federation/controllers/link/foreigncluster"
+	provider "liqo.io/federation/controllers/provider/peering"
 	"liqo.io/federation/controllers/remote"
 	"liqo.io/federation/generated/clientset/versioned"
-	"liqo.io/federation/generated/informers/externalversions"
 	"liqo.io/federation/test/fakes"
 	"liqo.io/federation/test/integration/framework"
 )
@@ -42,8 +42,10 @@ type borrower struct {
 	peers      *remote.Peers
 	// name is that of the ForeignCluster, request that of the IdentityRequest.
 	name, request, token string
-	// config is what the borrower's controllers are told.
-	config peerings.Config
+	// outgoing and incoming configure the steps of the controller of ForeignClusters.
+	outgoing consumer.Config
+	incoming provider.Config
+	clock    clock.PassiveClock
 }
 
 // newBorrower takes an invitation of the environment's cluster, and runs the
@@ -61,17 +63,22 @@ func makeBorrower(t *testing.T, name string) *borrower {
 	env := framework.Get(t)
 	env.Kubectl(t, env.Chart(t, "rbac-user-roles.yaml", "rbac-tenant.yaml"), "apply", "-f", "-")
 	_, federation := clients(t, env)
-	return &borrower{Environment: env, federation: federation, proxy: env.StartProxy(t), name: name, config: peerings.Config{
-		Clock: clock.RealClock{}, ClusterID: thatID, ClusterName: "borrower", Namespace: framework.Namespace, ServiceAccount: "federation-controller-manager",
-		InvitationNamespace: framework.InvitationNamespace, IdentityMode: identity.ModeCertificate, IdentityLifetime: time.Hour,
-	}}
+	account := types.NamespacedName{Namespace: framework.Namespace, Name: controllerManager}
+	return &borrower{
+		Environment: env, federation: federation, proxy: env.StartProxy(t), name: name, clock: clock.RealClock{},
+		outgoing: consumer.Config{
+			ClusterID: thatID, ClusterName: "borrower", Namespace: framework.Namespace, IdentityLifetime: time.Hour, Account: account,
+		},
+		incoming: provider.Config{
+			Mode: identity.ModeCertificate, Account: account, InvitationNamespace: framework.InvitationNamespace,
+		},
+	}
 }
 
 // run runs the controller of ForeignClusters in this process, where only the proxy is
 // dialled.
 func (b *borrower) run(t *testing.T) {
 	t.Helper()
-	kube, federation := clients(t, b.Environment)
 	b.peers = remote.NewPeersWith(func(identity *remote.Identity) (*remote.Clients, error) {
 		config, err := remote.ConfigDialing(identity, b.proxy.Dial)
 		if err != nil {
@@ -79,37 +86,19 @@ func (b *borrower) run(t *testing.T) {
 		}
 		return remote.NewClients(config)
 	})
-	everything := kubeinformers.NewSharedInformerFactory(kube, 0)
-	managed := kubeinformers.NewSharedInformerFactoryWithOptions(kube, 0, kubeinformers.WithTweakListOptions(func(o *metav1.ListOptions) {
-		o.LabelSelector = v1alpha1.LabelManagedBy + "=" + v1alpha1.ManagedBy
-	}))
-	invitations := kubeinformers.NewSharedInformerFactoryWithOptions(kube, 0, peerings.InvitationInformers(framework.Namespace)...)
-	ours := externalversions.NewSharedInformerFactory(federation, 0)
-	config := b.config
-	config.Kube, config.Federation, config.Events, config.Peers = kube, federation, &record.FakeRecorder{}, b.peers
-	config.Volumes = fakes.NoVolumes{}
-	config.KubeInformers, config.ManagedInformers, config.InvitationInformers, config.FederationInformers = everything, managed, invitations, ours
-	controller, err := peerings.NewForeignClusters(&config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
-	factories := []kubeinformers.SharedInformerFactory{everything, managed, invitations}
-	for _, factory := range factories {
-		factory.StartWithContext(ctx)
-		factory.WaitForCacheSync(ctx.Done())
-	}
-	ours.StartWithContext(ctx)
-	ours.WaitForCacheSync(ctx.Done())
-	var running sync.WaitGroup
-	running.Go(func() { controller.Run(ctx) })
-	t.Cleanup(func() {
-		stop()
-		running.Wait()
-		for _, factory := range factories {
-			factory.Shutdown()
+	runManager(t, b.Admin, func(manager ctrl.Manager) error {
+		invitations, err := consumer.InvitationCache(manager, framework.Namespace)
+		if err != nil {
+			return err
 		}
-		ours.Shutdown()
+		outgoing, incoming := b.outgoing, b.incoming
+		outgoing.Client, outgoing.Live, outgoing.Invitations = manager.GetClient(), manager.GetAPIReader(), invitations
+		outgoing.Events, outgoing.Peers, outgoing.Volumes = &record.FakeRecorder{}, b.peers, fakes.NoVolumes{}
+		incoming.Client, incoming.Live, incoming.Events = manager.GetClient(), manager.GetAPIReader(), &record.FakeRecorder{}
+		return (&foreigncluster.Reconciler{
+			Client: manager.GetClient(), Invitations: invitations, Events: &record.FakeRecorder{}, Clock: b.clock, Peers: b.peers,
+			Incoming: incoming.Steps(), Outgoing: outgoing.Steps(),
+		}).SetupWithManager(manager)
 	})
 }
 
@@ -234,7 +223,7 @@ func (b *borrower) await(t *testing.T, what string, is func(*metav1.Condition) b
 }
 
 func established(condition *metav1.Condition) bool {
-	return condition.Status == metav1.ConditionTrue && condition.Reason == peerings.ReasonIdentityIssued
+	return condition.Status == metav1.ConditionTrue && condition.Reason == foreigncluster.ReasonIdentityIssued
 }
 
 // ask asks the lender something with the connection that there is.

@@ -56,7 +56,8 @@ func newChanging(t *testing.T, mode identity.Mode) *changing {
 	if err := c.federation.FederationV1alpha1().IdentityRequests().DeleteCollection(t.Context(), metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	c.config.ClusterID, c.config.ClusterName, c.config.IdentityMode, c.config.Clock = changingID, "changer", mode, c.clock
+	c.outgoing.ClusterID, c.outgoing.ClusterName, c.incoming.Mode = changingID, "changer", mode
+	c.borrower.clock = c.clock
 	c.run(t)
 	c.Kubectl(t, c.Chart(t, "rbac-controller-manager.yaml", "rbac-identity-signer.yaml"), "apply", "-f", "-")
 	// Each has no other rights than those of its account in the chart.
@@ -67,7 +68,7 @@ func newChanging(t *testing.T, mode identity.Mode) *changing {
 	})
 	runManager(t, c.ServiceAccount(t, framework.Namespace, signer), func(manager ctrl.Manager) error {
 		return (&identitysigner.Reconciler{
-			Client: manager.GetClient(), Live: manager.GetAPIReader(), Clock: c.clock, Lifetime: c.config.IdentityLifetime,
+			Client: manager.GetClient(), Live: manager.GetAPIReader(), Clock: c.clock, Lifetime: c.outgoing.IdentityLifetime,
 		}).SetupWithManager(manager)
 	})
 	c.invite(t, framework.ProxyURL)

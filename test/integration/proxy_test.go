@@ -12,7 +12,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	peerings "liqo.io/federation/controllers/peering"
+	"liqo.io/federation/controllers/link/foreigncluster"
 	"liqo.io/federation/test/integration/framework"
 )
 
@@ -24,7 +24,7 @@ func TestAConsumerPeersThroughAProxyAndSaysWhatIsWrongWithIt(t *testing.T) {
 	} {
 		b.proxy.Refuse(status)
 		b.await(t, "the consumer to say "+says, func(c *metav1.Condition) bool {
-			return c.Reason == peerings.ReasonProviderUnreachable && strings.Contains(c.Message, says)
+			return c.Reason == foreigncluster.ReasonProviderUnreachable && strings.Contains(c.Message, says)
 		})
 	}
 	b.proxy.Refuse(0)

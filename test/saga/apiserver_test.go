@@ -35,7 +35,7 @@ var (
 	served = map[schema.GroupVersion]map[string]metav1.APIResource{
 		corev1.SchemeGroupVersion: kindsOf(
 			"Namespace", false, "Node", false, "Pod", true, "PersistentVolume", false, "PersistentVolumeClaim", true, "Event", true,
-			"ServiceAccount", true),
+			"ServiceAccount", true, "Secret", true),
 		appsv1.SchemeGroupVersion:         kindsOf("Deployment", true),
 		certificatesv1.SchemeGroupVersion: kindsOf("CertificateSigningRequest", false),
 		coordinationv1.SchemeGroupVersion: kindsOf("Lease", true),

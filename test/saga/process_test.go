@@ -23,11 +23,10 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
-	kubeinformers "k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	kubefake "k8s.io/client-go/kubernetes/fake"
 	kubescheme "k8s.io/client-go/kubernetes/scheme"
@@ -41,16 +40,18 @@ import (
 	"liqo.io/federation/apiserver/identity"
 	"liqo.io/federation/apiserver/naming"
 	"liqo.io/federation/controllers/consumer/heartbeat"
+	consumer "liqo.io/federation/controllers/consumer/peering"
 	"liqo.io/federation/controllers/consumer/request"
 	"liqo.io/federation/controllers/consumer/virtualnode"
 	"liqo.io/federation/controllers/kit"
 	"liqo.io/federation/controllers/kit/watches"
-	"liqo.io/federation/controllers/peering"
+	"liqo.io/federation/controllers/link/foreigncluster"
 	"liqo.io/federation/controllers/provider/admission"
 	"liqo.io/federation/controllers/provider/identitysigner"
 	"liqo.io/federation/controllers/provider/invitation"
 	"liqo.io/federation/controllers/provider/liveness"
 	"liqo.io/federation/controllers/provider/offer"
+	provider "liqo.io/federation/controllers/provider/peering"
 	"liqo.io/federation/controllers/remote"
 	"liqo.io/federation/controllers/replication"
 	"liqo.io/federation/generated/clientset/versioned"
@@ -392,26 +393,33 @@ func (p *process) connect(identity *remote.Identity) (*remote.Clients, error) {
 func (p *process) live() {
 	s := p.side
 	kube, federation := p.clients(s.store, "")
-	everything := kubeinformers.NewSharedInformerFactory(kube, 0)
-	managed := kubeinformers.NewSharedInformerFactoryWithOptions(kube, 0, kubeinformers.WithTweakListOptions(func(o *metav1.ListOptions) {
-		o.LabelSelector = v1alpha1.LabelManagedBy + "=" + v1alpha1.ManagedBy
-	}))
-	invitations := kubeinformers.NewSharedInformerFactoryWithOptions(kube, 0, peering.InvitationInformers(installation)...)
 	ours := externalversions.NewSharedInformerFactory(federation, 0)
 	peers := remote.NewPeersWith(p.connect)
 
-	config := &peering.Config{
-		Kube: kube, Federation: federation, KubeInformers: everything, ManagedInformers: managed, InvitationInformers: invitations,
-		FederationInformers: ours, Events: &record.FakeRecorder{}, Peers: peers, Volumes: fakes.NoVolumes{}, Clock: clock.RealClock{},
-		ClusterID: s.id, ClusterName: s.name, Namespace: installation, ServiceAccount: "federation-controller-manager",
-		InvitationNamespace: invitationNamespace, IdentityMode: s.mode, IdentityLifetime: identity.DefaultLifetime,
-	}
 	manager, err := kit.NewManager(&rest.Config{Host: s.server, Transport: p, QPS: -1}, logr.Discard())
 	if err != nil {
 		panic(err)
 	}
 	cached, live := manager.GetClient(), manager.GetAPIReader()
+	invitations, err := consumer.InvitationCache(manager, installation)
+	if err != nil {
+		panic(err)
+	}
+	account := types.NamespacedName{Namespace: installation, Name: "federation-controller-manager"}
+	outgoing := &consumer.Config{
+		Client: cached, Live: live, Invitations: invitations, Events: &record.FakeRecorder{}, Peers: peers,
+		Volumes: fakes.NoVolumes{}, ClusterID: s.id, ClusterName: s.name, IdentityLifetime: identity.DefaultLifetime,
+		Namespace: installation, Account: account,
+	}
+	incoming := &provider.Config{
+		Client: cached, Live: live, Events: &record.FakeRecorder{}, Mode: s.mode, Account: account,
+		InvitationNamespace: invitationNamespace,
+	}
 	for _, reconciler := range []interface{ SetupWithManager(ctrl.Manager) error }{
+		&foreigncluster.Reconciler{
+			Client: cached, Invitations: invitations, Events: &record.FakeRecorder{}, Clock: clock.RealClock{}, Peers: peers,
+			Incoming: incoming.Steps(), Outgoing: outgoing.Steps(),
+		},
 		&heartbeat.Reconciler{Peers: peers, Clock: clock.RealClock{}},
 		&liveness.Reconciler{Client: cached, Live: live, Events: &record.FakeRecorder{}, Clock: clock.RealClock{}},
 		&admission.Reconciler{Client: cached, Live: live, ClusterID: s.id, Mode: s.mode},
@@ -429,29 +437,11 @@ func (p *process) live() {
 			panic(err)
 		}
 	}
-	type runner interface{ Run(context.Context) }
-	var runners []runner
-	add := func(r runner, err error) {
-		if err != nil {
-			panic(err)
-		}
-		runners = append(runners, r)
-	}
 	replicator, err := replication.New(federation, ours, peers, s.name)
-	add(replicator, err)
-	for _, controller := range []func() (runner, error){
-		func() (runner, error) { return peering.NewForeignClusters(config) },
-	} {
-		add(controller())
-	}
-	factories := []kubeinformers.SharedInformerFactory{everything, managed, invitations}
-	for _, factory := range factories {
-		factory.StartWithContext(p.ctx)
+	if err != nil {
+		panic(err)
 	}
 	ours.StartWithContext(p.ctx)
-	for _, factory := range factories {
-		factory.WaitForCacheSync(p.ctx.Done())
-	}
 	ours.WaitForCacheSync(p.ctx.Done())
 	var running sync.WaitGroup
 	running.Go(func() {
@@ -461,13 +451,8 @@ func (p *process) live() {
 	})
 	<-manager.Elected()
 	close(p.started)
-	for _, r := range runners {
-		running.Go(func() { r.Run(p.ctx) })
-	}
+	running.Go(func() { replicator.Run(p.ctx) })
 	running.Wait()
-	for _, factory := range factories {
-		factory.Shutdown()
-	}
 	ours.Shutdown()
 }
 

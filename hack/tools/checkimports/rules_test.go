@@ -40,12 +40,12 @@ func TestCheckFindsWhatALayerMayNotImport(t *testing.T) {
 		},
 		{
 			name: "a controller may not import a registry",
-			pkg:  pkg{ImportPath: module + "/controllers/peering", Imports: []string{module + "/registry/federation/rest"}},
-			want: "controllers/peering: imports registry/federation/rest, which controllers may not",
+			pkg:  pkg{ImportPath: module + "/controllers/consumer/peering", Imports: []string{module + "/registry/federation/rest"}},
+			want: "controllers/consumer/peering: imports registry/federation/rest, which controllers may not",
 		},
 		{
 			name: "a controller may import another one's package",
-			pkg:  pkg{ImportPath: module + "/controllers/peering", Imports: []string{module + "/controllers/remote"}},
+			pkg:  pkg{ImportPath: module + "/controllers/consumer/peering", Imports: []string{module + "/controllers/remote"}},
 			want: none,
 		},
 		{
@@ -54,6 +54,22 @@ func TestCheckFindsWhatALayerMayNotImport(t *testing.T) {
 				ImportPath: module + "/controllers/consumer/offloading", Imports: []string{module + "/controllers/provider/namespace"},
 			},
 			want: "controllers/consumer/offloading: imports controllers/provider/namespace, which controllers/consumer may not",
+		},
+		{
+			name: "steps of a peering may import their controller, which both sides run alike",
+			pkg: pkg{
+				ImportPath: module + "/controllers/provider/peering",
+				Imports:    []string{module + "/controllers/link/foreigncluster"},
+			},
+			want: none,
+		},
+		{
+			name: "a controller of both sides may not import one of a consumer",
+			pkg: pkg{
+				ImportPath: module + "/controllers/link/foreigncluster",
+				Imports:    []string{module + "/controllers/consumer/peering"},
+			},
+			want: "controllers/link/foreigncluster: imports controllers/consumer/peering, which controllers/link may not",
 		},
 		{
 			name: "controllers of one side may import each other",
@@ -89,8 +105,8 @@ func TestCheckFindsWhatALayerMayNotImport(t *testing.T) {
 		},
 		{
 			name: "only the remote package loads a kubeconfig",
-			pkg:  pkg{ImportPath: module + "/controllers/peering", Imports: []string{"k8s.io/client-go/tools/clientcmd"}},
-			want: "controllers/peering: imports clientcmd, which only controllers/remote may",
+			pkg:  pkg{ImportPath: module + "/controllers/consumer/peering", Imports: []string{"k8s.io/client-go/tools/clientcmd"}},
+			want: "controllers/consumer/peering: imports clientcmd, which only controllers/remote may",
 		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -114,8 +130,8 @@ func TestCheckFindsClientConfigurationsOutsideRemote(t *testing.T) {
 	found := func(path string) []string {
 		return check([]pkg{{ImportPath: module + path, Dir: dir, GoFiles: []string{"p.go"}, Imports: []string{"k8s.io/client-go/rest"}}})
 	}
-	want := []string{"controllers/peering: makes a rest.Config at p.go:5, which only controllers/remote may"}
-	if diff := cmp.Diff(want, found("/controllers/peering")); diff != "" {
+	want := []string{"controllers/consumer/peering: makes a rest.Config at p.go:5, which only controllers/remote may"}
+	if diff := cmp.Diff(want, found("/controllers/consumer/peering")); diff != "" {
 		t.Errorf("violations (-want +got):\n%s", diff)
 	}
 	if got := found("/controllers/remote"); got != nil {

@@ -9,8 +9,6 @@ import (
 	"reflect"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	kubeinformers "k8s.io/client-go/informers"
@@ -22,7 +20,6 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 
-	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/controllers/consumer/offloading"
 	"liqo.io/federation/controllers/kit"
 	"liqo.io/federation/controllers/kit/watches"
@@ -44,9 +41,6 @@ type Config struct {
 	// when every controller has asked for what it needs.
 	KubeInformers       kubeinformers.SharedInformerFactory
 	FederationInformers externalversions.SharedInformerFactory
-	// ManagedInformers see only what the controllers made: objects that carry
-	// the label of what is managed.
-	ManagedInformers kubeinformers.SharedInformerFactory
 	// Events sends events about objects to this cluster.
 	Events record.EventBroadcaster
 	// Peers are the connections to the providers of this cluster.
@@ -124,9 +118,6 @@ func newConfig(client *rest.Config, options *Options) (*Config, error) {
 	}
 	config.factories = []factory{config.FederationInformers}
 	config.KubeInformers = config.NewKubeInformers()
-	config.ManagedInformers = config.NewKubeInformers(kubeinformers.WithTweakListOptions(func(options *metav1.ListOptions) {
-		options.LabelSelector = labels.Set{v1alpha1.LabelManagedBy: v1alpha1.ManagedBy}.String()
-	}))
 	return config, nil
 }
 

@@ -17,6 +17,7 @@ import (
 	"liqo.io/federation/controllers/consumer/virtualnode"
 	"liqo.io/federation/controllers/link/addresses"
 	"liqo.io/federation/controllers/link/clusterinfo"
+	"liqo.io/federation/controllers/link/foreigncluster"
 	"liqo.io/federation/controllers/provider/admission"
 	"liqo.io/federation/controllers/provider/endpointslice"
 	"liqo.io/federation/controllers/provider/fairness"
@@ -47,7 +48,7 @@ type Controller struct {
 // controllers lists everything that the manager can run.
 func controllers() []Controller {
 	return []Controller{
-		{Name: "foreign-cluster", Init: initForeignCluster},
+		{Name: foreigncluster.Name, Init: initForeignCluster},
 		{Name: admission.Name, Init: initIdentityRequest},
 		{Name: invitation.Name, Init: initPeeringToken},
 		{Name: identitysigner.Name, OffByDefault: true, Init: initIdentitySigner},

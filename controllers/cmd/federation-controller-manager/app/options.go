@@ -24,10 +24,10 @@ import (
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/apiserver/identity"
+	"liqo.io/federation/controllers/consumer/peering"
 	"liqo.io/federation/controllers/consumer/virtualnode"
 	"liqo.io/federation/controllers/link/clusterinfo"
 	"liqo.io/federation/controllers/network"
-	"liqo.io/federation/controllers/peering"
 	"liqo.io/federation/controllers/provider/offer"
 	"liqo.io/federation/controllers/remote"
 )

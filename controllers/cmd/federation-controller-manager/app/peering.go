@@ -6,17 +6,20 @@ package app
 import (
 	"context"
 
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/apiserver/identity"
 	"liqo.io/federation/controllers/consumer/heartbeat"
-	"liqo.io/federation/controllers/peering"
+	consumer "liqo.io/federation/controllers/consumer/peering"
+	"liqo.io/federation/controllers/link/foreigncluster"
 	"liqo.io/federation/controllers/provider/admission"
 	"liqo.io/federation/controllers/provider/fairness"
 	"liqo.io/federation/controllers/provider/identitysigner"
 	"liqo.io/federation/controllers/provider/invitation"
 	"liqo.io/federation/controllers/provider/liveness"
+	provider "liqo.io/federation/controllers/provider/peering"
 	"liqo.io/federation/controllers/replication"
 	storage "liqo.io/federation/controllers/storage/consumer"
 )
@@ -29,37 +32,33 @@ func running[C interface{ Run(context.Context) }](controller C, err error) ([]Ru
 	return []Runner{controller.Run}, nil
 }
 
-func (c *Config) peering() *peering.Config {
-	return &peering.Config{
-		Kube:                c.Kube,
-		Federation:          c.Federation,
-		KubeInformers:       c.KubeInformers,
-		ManagedInformers:    c.ManagedInformers,
-		FederationInformers: c.FederationInformers,
-		Events:              c.Recorder("peering"),
-		Peers:               c.Peers,
-		Clock:               clock.RealClock{},
-		ClusterID:           c.ClusterID,
-		ClusterName:         c.Options.ClusterName,
-		Namespace:           c.Options.Namespace,
-		ServiceAccount:      c.Options.ServiceAccount,
-		InvitationNamespace: c.Options.InvitationNamespace,
-		IdentityMode:        identity.Mode(c.Options.IdentityMode),
-		IdentityLifetime:    c.Options.IdentityLifetime,
-		Networking:          v1alpha1.NetworkingMode(c.Options.Networking),
-		ControlProxy:        c.Options.ControlProxy,
-	}
-}
-
 func initForeignCluster(ctx context.Context, config *Config) ([]Runner, error) {
-	c := config.peering()
-	shared, err := config.storageConsumer(ctx, "peering")
+	shared, err := config.storageConsumer(ctx, foreigncluster.Name)
 	if err != nil {
 		return nil, err
 	}
-	c.Volumes = storage.NewUnoffloader(shared)
-	c.InvitationInformers = config.NewKubeInformers(peering.InvitationInformers(config.Options.Namespace)...)
-	return running(peering.NewForeignClusters(c))
+	manager, options := config.manager, config.Options
+	invitations, err := consumer.InvitationCache(manager, options.Namespace)
+	if err != nil {
+		return nil, err
+	}
+	events := config.Recorder(foreigncluster.Name)
+	account := types.NamespacedName{Namespace: options.Namespace, Name: options.ServiceAccount}
+	outgoing := &consumer.Config{
+		Client: manager.GetClient(), Live: manager.GetAPIReader(), Invitations: invitations, Events: events,
+		Peers: config.Peers, Volumes: storage.NewUnoffloader(shared),
+		ClusterID: config.ClusterID, ClusterName: options.ClusterName, IdentityLifetime: options.IdentityLifetime,
+		ControlProxy: options.ControlProxy, Namespace: options.Namespace, Account: account,
+	}
+	incoming := &provider.Config{
+		Client: manager.GetClient(), Live: manager.GetAPIReader(), Events: events,
+		Mode: identity.Mode(options.IdentityMode), Account: account, InvitationNamespace: options.InvitationNamespace,
+	}
+	reconciler := &foreigncluster.Reconciler{
+		Client: manager.GetClient(), Invitations: invitations, Events: events, Clock: clock.RealClock{}, Peers: config.Peers,
+		Networking: v1alpha1.NetworkingMode(options.Networking), Incoming: incoming.Steps(), Outgoing: outgoing.Steps(),
+	}
+	return nil, reconciler.SetupWithManager(manager)
 }
 
 func initIdentityRequest(ctx context.Context, config *Config) ([]Runner, error) {

@@ -1,0 +1,107 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package peering
+
+import (
+	"context"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/record"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/controllers/kit"
+	"liqo.io/federation/controllers/link/foreigncluster"
+	"liqo.io/federation/controllers/remote"
+)
+
+// Peers are the connections to the providers of this cluster. It is implemented by
+// remote.Peers.
+type Peers interface {
+	// Set connects to a foreign cluster with an identity, until the context ends or Remove
+	// is called.
+	Set(ctx context.Context, foreignCluster string, identity *remote.Identity) error
+	// Connect returns clients that use an identity, or the token of an invitation.
+	Connect(identity *remote.Identity) (*remote.Clients, error)
+	// Get returns the connection to a foreign cluster, if there is one.
+	Get(foreignCluster string) (*remote.Peer, bool)
+	// Remove ends the connection to a foreign cluster.
+	Remove(foreignCluster string)
+}
+
+// Config is what the steps share.
+type Config struct {
+	// Client reads the cache of the manager, Live the API server: Secrets with identities
+	// are not cached.
+	Client client.Client
+	Live   client.Reader
+	// Invitations reads a cache of the Secrets of invitations.
+	Invitations client.Reader
+	// Events receives events of ForeignClusters.
+	Events record.EventRecorder
+	Peers  Peers
+	// Volumes is the data of this cluster on providers.
+	Volumes Volumes
+	// ClusterID and ClusterName are those of this cluster.
+	ClusterID, ClusterName string
+	// IdentityLifetime is that of the tokens that this cluster requests at providers.
+	IdentityLifetime time.Duration
+	// ControlProxy connects to providers whose spec.mode is InBand.
+	ControlProxy ControlProxy
+	// Namespace is that of this installation, with the Secrets of invitations.
+	Namespace string
+	// Account is the service account of the controllers. In peer namespaces it may read and
+	// write Secrets and workloads.
+	Account types.NamespacedName
+}
+
+// Steps returns the steps of an outgoing peering in their order.
+func (c *Config) Steps() []foreigncluster.Step {
+	return []foreigncluster.Step{
+		&teardownStep{Config: c}, &namespaceStep{c}, &identityStep{c}, &probeStep{c}, &negotiationStep{c},
+	}
+}
+
+// InvitationCache adds a cache to a manager that has the Secrets of invitations in the
+// namespace of the installation, and no other Secret.
+func InvitationCache(manager ctrl.Manager, namespace string) (cache.Cache, error) {
+	return kit.NewCache(manager, map[client.Object]cache.ByObject{
+		&corev1.Secret{}: {
+			Namespaces: map[string]cache.Config{namespace: {}},
+			Field:      fields.OneTermEqualSelector("type", v1alpha1.SecretTypeInvitation),
+		},
+	})
+}
+
+// warn emits a Warning about a ForeignCluster.
+func (c *Config) warn(fc *v1alpha1.ForeignCluster, reason, message string) {
+	c.Events.Event(fc, corev1.EventTypeWarning, reason, message)
+}
+
+// invitationSecret returns the Secret that a ForeignCluster names. It fails with NotFound
+// if there is none of the type of invitations.
+func (c *Config) invitationSecret(ctx context.Context, fc *v1alpha1.ForeignCluster) (*corev1.Secret, error) {
+	secret := &corev1.Secret{}
+	key := types.NamespacedName{Namespace: c.Namespace, Name: fc.Spec.InvitationSecretName}
+	return secret, c.Invitations.Get(ctx, key, secret)
+}
+
+// requests returns the resource requests in a peer namespace.
+func (c *Config) requests(ctx context.Context, namespace string) ([]v1alpha1.ResourceRequest, error) {
+	var list v1alpha1.ResourceRequestList
+	err := c.Client.List(ctx, &list, client.InNamespace(namespace))
+	return list.Items, err
+}
+
+// virtualNodes returns the virtual nodes in a peer namespace.
+func (c *Config) virtualNodes(ctx context.Context, namespace string) ([]v1alpha1.VirtualNode, error) {
+	var list v1alpha1.VirtualNodeList
+	err := c.Client.List(ctx, &list, client.InNamespace(namespace))
+	return list.Items, err
+}

@@ -1,0 +1,8 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package peering has the steps of an outgoing peering, which a consumer takes: it obtains
+// an identity at its provider with an invitation, renews it, probes the provider, reports
+// the negotiation of resources, and undoes all of that when the peering is disabled. The
+// controller that takes them is link/foreigncluster.
+package peering

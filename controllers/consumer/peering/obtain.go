@@ -1,0 +1,167 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package peering
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/naming"
+	"liqo.io/federation/controllers/kit"
+	"liqo.io/federation/controllers/link/foreigncluster"
+	"liqo.io/federation/controllers/remote"
+)
+
+// obtain requests an identity with an invitation, and connects with it. The Secret is that
+// of an earlier identity, nil if there is none.
+func (s *identityStep) obtain(
+	ctx context.Context, p *foreigncluster.Pass, secret *corev1.Secret,
+) (foreigncluster.Outcome, error) {
+	fc := p.ForeignCluster
+	invited, out := s.invitation(ctx, p, secret)
+	if invited == nil {
+		return out, nil
+	}
+	if _, err := s.ControlProxy.route(fc); err != nil {
+		return unroutable(p, err), nil
+	}
+	secret, err := s.ensureKey(ctx, fc, secret, invited)
+	if err != nil {
+		return foreigncluster.Continue, err
+	}
+	answer, err := s.requestIdentity(ctx, fc, invited.token, &v1alpha1.IdentityRequest{
+		ObjectMeta: metav1.ObjectMeta{Name: invited.account},
+		Spec: v1alpha1.IdentityRequestSpec{
+			ClusterID:   s.ClusterID,
+			ClusterName: s.ClusterName,
+			Request:     secret.Data[remote.KeyRequest],
+		},
+	})
+	if err != nil {
+		return refused(p, err)
+	}
+	if out, stop := unanswered(p, answer); stop {
+		return out, nil
+	}
+	key, request := secret.Data[remote.KeyPrivateKey], secret.Data[remote.KeyRequest]
+	if err := s.validate(answer, invited.uid, key, request); err != nil {
+		return deny(p, v1alpha1.PeeringError, foreigncluster.ReasonIdentityInvalid,
+			"The provider's answer cannot be used: %s.", remote.Text(err.Error())), nil
+	}
+	switch fc.Spec.ClusterID {
+	case "":
+		// Trust on first use: from now on it has to be this very cluster.
+		fc.Spec.ClusterID = answer.Status.ClusterID
+		return foreigncluster.Wait, nil
+	case answer.Status.ClusterID:
+	default:
+		return deny(p, v1alpha1.PeeringError, foreigncluster.ReasonClusterIDMismatch,
+			"The cluster at %s says that its id is %s, not %s: check the server, or ask for a new invitation.",
+			fc.Spec.Server, answer.Status.ClusterID, fc.Spec.ClusterID), nil
+	}
+	return s.store(ctx, p, secret, invited, answer)
+}
+
+// store stores the identity of an answer, and connects with it.
+func (s *identityStep) store(
+	ctx context.Context, p *foreigncluster.Pass, secret *corev1.Secret, invited *invitation,
+	answer *v1alpha1.IdentityRequest,
+) (foreigncluster.Outcome, error) {
+	fc := p.ForeignCluster
+	identity, err := s.ControlProxy.route(fc)
+	if err != nil {
+		return foreigncluster.Continue, err
+	}
+	identity.PrivateKey, identity.Namespace = secret.Data[remote.KeyPrivateKey], answer.Status.TenantNamespace
+	if account := issuedAccount(answer, secret.Data[remote.KeyRequest]); account != "" {
+		identity.Account = account
+		with, err := s.ControlProxy.invitedIdentity(fc, invited.token)
+		if err != nil {
+			return foreigncluster.Continue, err
+		}
+		if identity.Token, err = s.requestToken(ctx, with, identity.Namespace, account); err != nil {
+			return refused(p, err)
+		}
+	} else {
+		identity.Certificate = answer.Status.Certificate
+	}
+	secret = withIdentity(secret, identity)
+	if err := s.Client.Update(ctx, secret); err != nil {
+		return foreigncluster.Continue, fmt.Errorf("storing the identity at the provider: %w", err)
+	}
+	if identity, err = remote.FromSecret(secret); err != nil {
+		return foreigncluster.Continue, err
+	}
+	return s.use(ctx, p, secret, identity)
+}
+
+// invitation returns the invitation that a ForeignCluster names; nil, and what the step
+// returns then, if there is none that is valid.
+func (s *identityStep) invitation(
+	ctx context.Context, p *foreigncluster.Pass, identity *corev1.Secret,
+) (*invitation, foreigncluster.Outcome) {
+	fc := p.ForeignCluster
+	missing := foreigncluster.ReasonInvitationMissing
+	if identity != nil && len(identity.Data[remote.KeyCertificate])+len(identity.Data[remote.KeyToken]) > 0 {
+		missing = foreigncluster.ReasonIdentityExpired
+	}
+	if fc.Spec.InvitationSecretName == "" {
+		return nil, deny(p, v1alpha1.PeeringError, missing,
+			"There is no invitation: ask the provider's administrator for one, and POST it to the verb peer of this "+
+				"ForeignCluster.")
+	}
+	secret, err := s.invitationSecret(ctx, fc)
+	if err != nil {
+		return nil, deny(p, v1alpha1.PeeringError, missing,
+			"The Secret %s with the invitation is not in the installation namespace, or not of type %s: "+
+				"ask the provider's administrator for an invitation, and POST it to the verb peer.",
+			fc.Spec.InvitationSecretName, v1alpha1.SecretTypeInvitation)
+	}
+	invited, err := readInvitation(secret)
+	if err != nil {
+		return nil, deny(p, v1alpha1.PeeringError, foreigncluster.ReasonInvitationInvalid,
+			"The Secret %s holds no invitation (%v): ask the provider's administrator for one.", secret.Name, err)
+	}
+	if !p.Now.Before(invited.expires) {
+		return nil, deny(p, v1alpha1.PeeringDenied, foreigncluster.ReasonInvitationExpired,
+			"The invitation expired at %s: ask the provider's administrator for a new one, and POST it to the verb peer.",
+			invited.expires.UTC().Format(time.RFC3339))
+	}
+	return invited, foreigncluster.Continue
+}
+
+// ensureKey stores a key and the request for its certificate before the request is sent, so
+// that a retry after a crash sends the same one.
+func (s *identityStep) ensureKey(
+	ctx context.Context, fc *v1alpha1.ForeignCluster, secret *corev1.Secret, invited *invitation,
+) (*corev1.Secret, error) {
+	if secret != nil && len(secret.Data[remote.KeyPrivateKey]) > 0 && isFor(secret.Data[remote.KeyRequest], invited.uid) {
+		return secret, nil
+	}
+	key, request, err := newKey(invited.uid)
+	if err != nil {
+		return nil, err
+	}
+	data := map[string][]byte{remote.KeyPrivateKey: key, remote.KeyRequest: request}
+	namespace := naming.PeerNamespace(fc.Name)
+	if secret == nil {
+		secret = &corev1.Secret{
+			ObjectMeta: kit.Managed(namespace, remote.SecretName), Type: v1alpha1.SecretTypeIdentity, Data: data,
+		}
+		err = s.Client.Create(ctx, secret)
+	} else {
+		secret = secret.DeepCopy()
+		secret.Data = data
+		err = s.Client.Update(ctx, secret)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("storing the private key in namespace %s: %w", namespace, err)
+	}
+	return secret, nil
+}

@@ -1,0 +1,139 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package peering
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/identity"
+	"liqo.io/federation/controllers/link/foreigncluster"
+)
+
+// volumesPoll is the time between two reads of the data that a peering waits for.
+const volumesPoll = 5 * time.Second
+
+// Volumes reports and releases the data that providers store for this cluster.
+type Volumes interface {
+	// StoredBy returns the volumes whose data a provider stores, by namespace and name,
+	// each with what happens to it when the peering ends.
+	StoredBy(ctx context.Context, provider *v1alpha1.ForeignCluster) ([]v1alpha1.PlannedVolume, error)
+	// ReleaseAll begins to move or to delete the data of those of them that have this
+	// policy, and returns at once: StoredBy no longer returns those that are done.
+	ReleaseAll(ctx context.Context, provider *v1alpha1.ForeignCluster, policy v1alpha1.UnoffloadPolicy) error
+	// Obstacles returns, as sentences, why data on a provider cannot be moved. Without a
+	// namespace it returns those of all.
+	Obstacles(namespace, provider string) []string
+}
+
+// hold reports whether the data that a provider stores holds the peering, and writes the
+// condition VolumesReleased. Data to be moved is being moved then.
+func (s *teardownStep) hold(ctx context.Context, p *foreigncluster.Pass) (bool, error) {
+	stored, err := s.Volumes.StoredBy(ctx, p.ForeignCluster)
+	if err != nil {
+		return false, err
+	}
+	holds, condition := volumesReleased(p.ForeignCluster, stored, s.Volumes.Obstacles("", p.ForeignCluster.Name))
+	if condition != nil {
+		meta.SetStatusCondition(&p.ForeignCluster.Status.Conditions, *condition)
+	}
+	if !holds {
+		return false, nil
+	}
+	return true, s.Volumes.ReleaseAll(ctx, p.ForeignCluster, v1alpha1.UnoffloadMove)
+}
+
+// deleteVolumes reports whether the provider has deleted the data that is to be deleted.
+// That of a peering that is ended by force is not.
+func (s *teardownStep) deleteVolumes(ctx context.Context, p *foreigncluster.Pass) (bool, error) {
+	if forced(p.ForeignCluster) {
+		return true, nil
+	}
+	stored, err := s.Volumes.StoredBy(ctx, p.ForeignCluster)
+	if err != nil || len(of(stored, v1alpha1.UnoffloadDelete)) == 0 {
+		return err == nil, err
+	}
+	return false, s.Volumes.ReleaseAll(ctx, p.ForeignCluster, v1alpha1.UnoffloadDelete)
+}
+
+// forced reports whether a peering ends without its provider: its disconnection does not
+// wait, or the provider no longer accepts this cluster's identity. The data stays there
+// then, whatever its policy is.
+func forced(fc *v1alpha1.ForeignCluster) bool {
+	_, revoked := identity.RevokedSince(fc)
+	return revoked || foreigncluster.DisconnectTimeout(fc) == 0
+}
+
+// volumesReleased reports whether data on a provider holds a peering that was disabled, and
+// returns the condition VolumesReleased, which is nil where there never was
+// any data. Data that is deleted or left behind does not hold it.
+func volumesReleased(fc *v1alpha1.ForeignCluster, stored []v1alpha1.PlannedVolume, obstacles []string) (bool, *metav1.Condition) {
+	condition := &metav1.Condition{
+		Type: v1alpha1.ConditionVolumesReleased, Status: metav1.ConditionFalse, ObservedGeneration: fc.Generation,
+	}
+	refused, moved := of(stored, v1alpha1.UnoffloadRefuse), of(stored, v1alpha1.UnoffloadMove)
+	var texts []string
+	text := func(format string, volumes []v1alpha1.PlannedVolume) {
+		if len(volumes) > 0 {
+			texts = append(texts, fmt.Sprintf(format, named(volumes)))
+		}
+	}
+	holds := false
+	switch {
+	case len(stored) == 0 && meta.FindStatusCondition(fc.Status.Conditions, v1alpha1.ConditionVolumesReleased) == nil:
+		return false, nil
+	case len(stored) == 0:
+		condition.Status, condition.Reason = metav1.ConditionTrue, foreigncluster.ReasonVolumesReleased
+	case forced(fc):
+		condition.Reason = foreigncluster.ReasonVolumesLeftBehind
+		text("The data of %s stays on the provider: it is found again when the clusters are peered again.", stored)
+	case len(refused)+len(moved) > 0:
+		holds, condition.Reason = true, foreigncluster.ReasonVolumesMoving
+		if len(refused) > 0 {
+			condition.Reason = foreigncluster.ReasonVolumesRemain
+		}
+		text("The provider stores the data of %s, and the peering stays until it is released: "+
+			"move or delete the claims, or set spec.volumes.onUnoffload of the NamespaceOffloadings to Move, Retain or Delete. "+
+			"To leave the data there, set spec.disconnectTimeoutSeconds to 0.", refused)
+		text("The data of %s is being moved to this cluster: see the virtual volumes.", moved)
+		texts = append(texts, obstacles...)
+	default:
+		deleted := of(stored, v1alpha1.UnoffloadDelete)
+		condition.Reason = foreigncluster.ReasonVolumesReleasing
+		if len(deleted) == 0 {
+			condition.Reason = foreigncluster.ReasonVolumesLeftBehind
+		}
+		text("The data of %s is deleted on the provider when its pods have ended.", deleted)
+		text("The data of %s stays on the provider: it is found again when the clusters are peered again.",
+			of(stored, v1alpha1.UnoffloadRetain))
+	}
+	condition.Message = strings.Join(texts, " ")
+	return holds, condition
+}
+
+// of returns those of the volumes that have a policy.
+func of(volumes []v1alpha1.PlannedVolume, policy v1alpha1.UnoffloadPolicy) []v1alpha1.PlannedVolume {
+	var found []v1alpha1.PlannedVolume
+	for _, volume := range volumes {
+		if volume.OnUnoffload == policy {
+			found = append(found, volume)
+		}
+	}
+	return found
+}
+
+// named returns namespace and name of the first volumes, with how many more there are.
+func named(volumes []v1alpha1.PlannedVolume) string {
+	var names []string
+	for _, volume := range volumes {
+		names = append(names, volume.Namespace+"/"+volume.Name)
+	}
+	return foreigncluster.FirstOf(names)
+}

@@ -1,0 +1,108 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package foreigncluster
+
+import (
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+)
+
+// Aspect is a part of a peering that has a phase and a condition: its value is the type of
+// the condition.
+type Aspect string
+
+const (
+	// Outgoing is the peering in which this cluster is the consumer.
+	Outgoing Aspect = v1alpha1.ConditionOutgoingPeering
+	// Incoming is the peering in which this cluster is the provider.
+	Incoming Aspect = v1alpha1.ConditionIncomingPeering
+	// Authentication is the state of the identities of both directions.
+	Authentication Aspect = v1alpha1.ConditionAuthenticated
+)
+
+// aspects are all that a pass summarizes.
+var aspects = []Aspect{Outgoing, Incoming, Authentication}
+
+// phase returns the field of a status with the phase of the aspect.
+func (a Aspect) phase(status *v1alpha1.ForeignClusterStatus) *v1alpha1.PeeringPhase {
+	switch a {
+	case Outgoing:
+		return &status.OutgoingPeering
+	case Incoming:
+		return &status.IncomingPeering
+	default:
+		return &status.Authentication
+	}
+}
+
+// Set sets phase and condition. The condition is true if the phase is Established.
+func (a Aspect) Set(fc *v1alpha1.ForeignCluster, phase v1alpha1.PeeringPhase, reason, format string, args ...any) {
+	*a.phase(&fc.Status) = phase
+	status := metav1.ConditionFalse
+	if phase == v1alpha1.PeeringEstablished {
+		status = metav1.ConditionTrue
+	}
+	setCondition(fc, string(a), status, reason, fmt.Sprintf(format, args...))
+}
+
+// Disconnect sets the phase Disconnecting, unless it is set. The time of the condition is
+// that at which the disconnection began.
+func (a Aspect) Disconnect(fc *v1alpha1.ForeignCluster, now time.Time) {
+	if a.Disconnecting(fc) {
+		return
+	}
+	*a.phase(&fc.Status) = v1alpha1.PeeringDisconnecting
+	meta.RemoveStatusCondition(&fc.Status.Conditions, string(a))
+	meta.SetStatusCondition(&fc.Status.Conditions, metav1.Condition{
+		Type:               string(a),
+		Status:             metav1.ConditionFalse,
+		Reason:             ReasonDisconnecting,
+		Message:            "The peering is being undone.",
+		LastTransitionTime: metav1.NewTime(now.Truncate(time.Second)),
+		ObservedGeneration: fc.Generation,
+	})
+}
+
+// Disconnecting reports whether the disconnection has begun, and is in the status.
+func (a Aspect) Disconnecting(fc *v1alpha1.ForeignCluster) bool {
+	_, ok := a.disconnectingSince(fc)
+	return ok
+}
+
+func (a Aspect) disconnectingSince(fc *v1alpha1.ForeignCluster) (time.Time, bool) {
+	condition := meta.FindStatusCondition(fc.Status.Conditions, string(a))
+	if condition == nil || *a.phase(&fc.Status) != v1alpha1.PeeringDisconnecting {
+		return time.Time{}, false
+	}
+	return condition.LastTransitionTime.Time, true
+}
+
+// TimeLeft returns how long the disconnection may still wait for the other cluster. The
+// deletion of a ForeignCluster counts as its beginning, unless volumes held the peering.
+func (a Aspect) TimeLeft(p *Pass) time.Duration {
+	fc := p.ForeignCluster
+	since := p.Now
+	if began, ok := a.disconnectingSince(fc); ok {
+		since = began
+	}
+	held := meta.FindStatusCondition(fc.Status.Conditions, v1alpha1.ConditionVolumesReleased) != nil
+	if deleted := fc.DeletionTimestamp; deleted != nil && deleted.Time.Before(since) && !held {
+		since = deleted.Time
+	}
+	return since.Add(DisconnectTimeout(fc)).Sub(p.Now)
+}
+
+// DisconnectTimeout returns how long a disconnection waits for the other cluster.
+func DisconnectTimeout(fc *v1alpha1.ForeignCluster) time.Duration {
+	seconds := v1alpha1.DefaultDisconnectTimeoutSeconds
+	if fc.Spec.DisconnectTimeoutSeconds != nil {
+		seconds = *fc.Spec.DisconnectTimeoutSeconds
+	}
+	return time.Duration(seconds) * time.Second
+}

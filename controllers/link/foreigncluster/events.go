@@ -1,0 +1,48 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package foreigncluster
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+)
+
+// normal are the reasons of events that nobody has to react to; all others are warnings.
+var normal = []string{
+	ReasonDisabled, ReasonDisconnecting, ReasonIdentityPending, ReasonIdentityIssued, ReasonAwaitingConsumer,
+	ReasonAwaitingProvider, ReasonAwaitingDecision, ReasonOfferAccepted, ReasonReady, ReasonNamespaceTerminating,
+	ReasonVirtualNodeNotReady, ReasonVolumesMoving, ReasonVolumesReleasing, ReasonVolumesReleased,
+}
+
+// ownReasons are the reasons of the condition Ready that no other condition has: only they
+// are events.
+var ownReasons = []string{ReasonReady, ReasonProviderUnreachable, ReasonVirtualNodeNotReady}
+
+// recordEvents emits an event for every condition whose reason changed.
+func (r *Reconciler) recordEvents(old, current *v1alpha1.ForeignCluster) {
+	for _, condition := range current.Status.Conditions {
+		if condition.Type == v1alpha1.ConditionReady && !slices.Contains(ownReasons, condition.Reason) {
+			continue
+		}
+		before := meta.FindStatusCondition(old.Status.Conditions, condition.Type)
+		if before != nil && before.Reason == condition.Reason {
+			continue
+		}
+		if before == nil && condition.Reason == ReasonDisabled {
+			continue
+		}
+		r.Events.Event(current, eventType(condition.Reason), condition.Reason, condition.Message)
+	}
+}
+
+func eventType(reason string) string {
+	if slices.Contains(normal, reason) {
+		return corev1.EventTypeNormal
+	}
+	return corev1.EventTypeWarning
+}

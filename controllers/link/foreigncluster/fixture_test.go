@@ -1,0 +1,76 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package foreigncluster
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/controllers/kit"
+	"liqo.io/federation/controllers/kit/kittest"
+)
+
+const milanID = "b7f1c9d2-8a31-4c5e-b3f6-2d9e8c7a6f22"
+
+var now = kittest.Epoch
+
+// stepFunc is a step that is a function.
+type stepFunc func(p *Pass) (Outcome, error)
+
+func (f stepFunc) Reconcile(_ context.Context, p *Pass) (Outcome, error) { return f(p) }
+
+// connections records the ForeignClusters that were disconnected.
+type connections struct{ removed []string }
+
+func (c *connections) Remove(foreignCluster string) { c.removed = append(c.removed, foreignCluster) }
+
+// fixture is a cluster, and the controller with its connections.
+type fixture struct {
+	*kittest.Cluster
+	connections connections
+	t           *testing.T
+}
+
+func newFixture(t *testing.T, objects ...client.Object) *fixture {
+	return &fixture{Cluster: kittest.New(t, objects...), t: t}
+}
+
+// pass reconciles milan once, with steps that may be incoming and outgoing ones.
+func (f *fixture) pass(incoming, outgoing []Step) (time.Duration, error) {
+	f.t.Helper()
+	r := &Reconciler{
+		Client: f.Controller, Events: f.Events, Clock: f.Clock, Peers: &f.connections, Incoming: incoming, Outgoing: outgoing,
+	}
+	result, err := r.Reconcile(f.t.Context(), kit.Request("", "milan"))
+	return result.RequeueAfter, err
+}
+
+// stored returns milan as it is stored.
+func (f *fixture) stored() *v1alpha1.ForeignCluster {
+	f.t.Helper()
+	return kittest.Read(f.Cluster, "", "milan", &v1alpha1.ForeignCluster{})
+}
+
+func milan() *v1alpha1.ForeignCluster {
+	return &v1alpha1.ForeignCluster{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: "milan", UID: "milan-uid", Generation: 1, Finalizers: []string{v1alpha1.Finalizer},
+		},
+		Spec: v1alpha1.ForeignClusterSpec{
+			ClusterID: milanID, Outgoing: v1alpha1.PeeringEnabled, Incoming: v1alpha1.PeeringDisabled,
+			Server: "https://10.1.0.1:6443", InvitationSecretName: "invitation-milan",
+		},
+	}
+}
+
+func established(p *Pass) (Outcome, error) {
+	Outgoing.Set(p.ForeignCluster, v1alpha1.PeeringEstablished, ReasonOfferAccepted, "It works.")
+	p.Identity = &Verdict{Phase: v1alpha1.PeeringEstablished, Reason: ReasonIdentityIssued, Message: "It is issued."}
+	return Continue, nil
+}

@@ -1,0 +1,84 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package foreigncluster
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/controllers/kit"
+)
+
+// Reconcile takes one pass over a ForeignCluster, or drops the connection to one that was
+// deleted.
+func (r *Reconciler) Reconcile(ctx context.Context, key ctrl.Request) (ctrl.Result, error) {
+	fc := &v1alpha1.ForeignCluster{}
+	err := r.Client.Get(ctx, key.NamespacedName, fc)
+	if apierrors.IsNotFound(err) {
+		r.Peers.Remove(key.Name)
+		return ctrl.Result{}, nil
+	}
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	return kit.Result(r.reconcile(ctx, fc))
+}
+
+func (r *Reconciler) reconcile(ctx context.Context, fc *v1alpha1.ForeignCluster) (time.Duration, error) {
+	p := &Pass{ForeignCluster: fc.DeepCopy(), Now: r.Clock.Now(), Networking: r.Networking}
+	if fc.DeletionTimestamp == nil && !controllerutil.ContainsFinalizer(fc, v1alpha1.Finalizer) {
+		enabled := kit.OutgoingEnabled(fc) || kit.IncomingEnabled(fc)
+		if !enabled && fc.Status.ObservedGeneration == fc.Generation {
+			return 0, nil
+		}
+		if enabled {
+			controllerutil.AddFinalizer(p.ForeignCluster, v1alpha1.Finalizer)
+			_, err := kit.Commit(ctx, r.Client, fc, p.ForeignCluster)
+			return 0, err
+		}
+	}
+
+	var after time.Duration
+	var failures []error
+	for _, steps := range [][]Step{r.Incoming, r.Outgoing} {
+		again, err := run(ctx, p, steps)
+		after = sooner(after, again)
+		failures = append(failures, err)
+	}
+	failure := errors.Join(failures...)
+	finish(fc, p, failure)
+	changed, err := kit.Commit(ctx, r.Client, fc, p.ForeignCluster)
+	if err == nil && changed {
+		r.recordEvents(fc, p.ForeignCluster)
+	}
+	return after, errors.Join(failure, err)
+}
+
+// finish summarizes the status after the steps of a pass, and removes the finalizer when
+// nothing is left to undo. A pass changes either the object or its status.
+func finish(before *v1alpha1.ForeignCluster, p *Pass, failure error) {
+	fc := p.ForeignCluster
+	if equality.Semantic.DeepEqual(before.Spec, fc.Spec) && equality.Semantic.DeepEqual(before.ObjectMeta, fc.ObjectMeta) {
+		summarize(p)
+	} else {
+		// The next pass, which reads the new spec, writes the status.
+		fc.Status = *before.Status.DeepCopy()
+	}
+	if failure == nil && undone(fc) && equality.Semantic.DeepEqual(before.Status, fc.Status) {
+		controllerutil.RemoveFinalizer(fc, v1alpha1.Finalizer)
+	}
+}
+
+// undone reports whether both directions of a ForeignCluster that is being deleted ended.
+func undone(fc *v1alpha1.ForeignCluster) bool {
+	return fc.DeletionTimestamp != nil &&
+		fc.Status.OutgoingPeering == v1alpha1.PeeringNone && fc.Status.IncomingPeering == v1alpha1.PeeringNone
+}

@@ -1,0 +1,60 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package foreigncluster
+
+import (
+	"testing"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+)
+
+func TestEstablishedDirectionDoesNotHideTheOther(t *testing.T) {
+	good := &Verdict{Phase: v1alpha1.PeeringEstablished, Reason: ReasonIdentityIssued}
+	bad := &Verdict{Phase: v1alpha1.PeeringDenied, Reason: ReasonIdentityRevoked}
+	for _, test := range []struct {
+		identity, tenant *Verdict
+		want             v1alpha1.PeeringPhase
+	}{
+		{nil, nil, v1alpha1.PeeringNone}, {good, nil, v1alpha1.PeeringEstablished}, {nil, good, v1alpha1.PeeringEstablished},
+		{good, bad, v1alpha1.PeeringDenied}, {bad, good, v1alpha1.PeeringDenied}, {good, good, v1alpha1.PeeringEstablished},
+	} {
+		fc := milan()
+		summarizeIdentities(fc, test.identity, test.tenant)
+		if fc.Status.Authentication != test.want {
+			t.Errorf("%+v and %+v are %s, want %s", test.identity, test.tenant, fc.Status.Authentication, test.want)
+		}
+	}
+}
+
+func TestNetworkingIsThatOfTheForeignClusterOrOfTheInstallation(t *testing.T) {
+	none, flat, tunnel := v1alpha1.NetworkingNone, v1alpha1.NetworkingFlat, v1alpha1.NetworkingTunnel
+	for _, test := range []struct {
+		name                   string
+		installation, selected v1alpha1.NetworkingMode
+		disabled               bool
+		want                   v1alpha1.PeeringPhase
+		before                 v1alpha1.PeeringPhase
+	}{
+		{"none is selected", "", "", false, v1alpha1.PeeringNone, ""},
+		{"the installation selects none", none, "", false, v1alpha1.PeeringNone, ""},
+		{"the installation selects a flat network", flat, "", false, v1alpha1.PeeringEstablished, ""},
+		{"the ForeignCluster selects a flat network", none, flat, false, v1alpha1.PeeringEstablished, ""},
+		{"the ForeignCluster selects none", flat, none, false, v1alpha1.PeeringNone, ""},
+		{"the peering is disabled", flat, flat, true, v1alpha1.PeeringNone, ""},
+		{"the state of a tunnel is kept", none, tunnel, false, v1alpha1.PeeringPending, v1alpha1.PeeringPending},
+		{"a tunnel without a state", tunnel, "", false, v1alpha1.PeeringNone, ""},
+		{"a tunnel that is no longer selected", tunnel, none, false, v1alpha1.PeeringNone, v1alpha1.PeeringEstablished},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			p := &Pass{ForeignCluster: milan(), Now: now, Networking: test.installation}
+			p.ForeignCluster.Spec.Networking, p.ForeignCluster.Status.Networking = test.selected, test.before
+			if test.disabled {
+				p.ForeignCluster.Spec.Outgoing, p.ForeignCluster.Spec.Incoming = v1alpha1.PeeringDisabled, v1alpha1.PeeringDisabled
+			}
+			if got := networking(p); got != test.want {
+				t.Errorf("got %s, want %s", got, test.want)
+			}
+		})
+	}
+}

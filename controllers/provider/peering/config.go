@@ -1,0 +1,76 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package peering
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/record"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/identity"
+	"liqo.io/federation/apiserver/naming"
+	"liqo.io/federation/controllers/link/foreigncluster"
+)
+
+// Config is what the steps share.
+type Config struct {
+	// Client reads the cache of the manager, Live the API server: pods and volumes of
+	// consumers are not cached.
+	Client client.Client
+	Live   client.Reader
+	// Events receives events of ForeignClusters.
+	Events record.EventRecorder
+	// Mode is how this cluster identifies its consumers.
+	Mode identity.Mode
+	// Account is the service account of the controllers, which manage tenant namespaces.
+	Account types.NamespacedName
+	// InvitationNamespace is that of the service accounts of invitations.
+	InvitationNamespace string
+}
+
+// Steps returns the steps of an incoming peering in their order.
+func (c *Config) Steps() []foreigncluster.Step {
+	return []foreigncluster.Step{&withdrawalStep{c}, &teardownStep{c}, &tenantStep{c}, &negotiationStep{c}}
+}
+
+// warn emits a Warning about a ForeignCluster.
+func (c *Config) warn(fc *v1alpha1.ForeignCluster, reason, message string) {
+	c.Events.Event(fc, corev1.EventTypeWarning, reason, message)
+}
+
+// identities returns the identity requests of a foreign cluster.
+func (c *Config) identities(ctx context.Context, fc *v1alpha1.ForeignCluster) ([]*v1alpha1.IdentityRequest, error) {
+	var all v1alpha1.IdentityRequestList
+	if err := c.Client.List(ctx, &all); err != nil {
+		return nil, err
+	}
+	var owned []*v1alpha1.IdentityRequest
+	for i := range all.Items {
+		if metav1.IsControlledBy(&all.Items[i], fc) {
+			owned = append(owned, &all.Items[i])
+		}
+	}
+	return owned, nil
+}
+
+// negotiation returns what is in the tenant namespace of a foreign cluster.
+func (c *Config) negotiation(
+	ctx context.Context, foreignCluster string,
+) ([]v1alpha1.ResourceRequest, []v1alpha1.ResourceOffer, error) {
+	namespace := client.InNamespace(naming.TenantNamespace(foreignCluster))
+	var requests v1alpha1.ResourceRequestList
+	if err := c.Client.List(ctx, &requests, namespace); err != nil {
+		return nil, nil, err
+	}
+	var offers v1alpha1.ResourceOfferList
+	if err := c.Client.List(ctx, &offers, namespace); err != nil {
+		return nil, nil, err
+	}
+	return requests.Items, offers.Items, nil
+}

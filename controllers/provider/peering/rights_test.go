@@ -1,0 +1,91 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package peering
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/identity"
+	"liqo.io/federation/apiserver/naming"
+	"liqo.io/federation/controllers/kit/kittest"
+)
+
+func TestKindOfIdentityIsDecidedOnceForEachRequest(t *testing.T) {
+	csr := kittest.SigningRequest(t, peerName())
+	earlier := kittest.Certificate(t, kittest.SigningRequest(t, peerName()), peerName(), false)
+	token := func(r *v1alpha1.IdentityRequest) {
+		r.Status.ServiceAccountName = naming.TenantAccount
+		identity.SetCondition(r, v1alpha1.ConditionAccepted, metav1.ConditionTrue, identity.ReasonKnownByAccount, "")
+	}
+	silent := func(r *v1alpha1.IdentityRequest) {
+		identity.SetCondition(r, v1alpha1.ConditionIssued, metav1.ConditionUnknown, identity.ReasonAwaitingSigner, "")
+	}
+	failed := func(r *v1alpha1.IdentityRequest) {
+		identity.SetCondition(r, v1alpha1.ConditionIssued, metav1.ConditionFalse, identity.ReasonSigningFailed, "")
+	}
+	invalid := func(r *v1alpha1.IdentityRequest) {
+		identity.SetCondition(r, v1alpha1.ConditionIssued, metav1.ConditionFalse, "RequestInvalid", "")
+	}
+	certified := func(r *v1alpha1.IdentityRequest) {
+		r.Status.Certificate = kittest.Certificate(t, csr, peerName(), false)
+	}
+	held := func(r *v1alpha1.IdentityRequest) { r.Status.Certificate = earlier }
+	renewed := func(r *v1alpha1.IdentityRequest) { r.Generation++ }
+	const user, account = peeringUID, naming.TenantAccount
+	for _, test := range []struct {
+		name    string
+		mode    identity.Mode
+		changes []func(*v1alpha1.IdentityRequest)
+		byToken bool
+		tenants []string
+		tokens  []string
+	}{
+		{"a certificate at first", identity.ModeAuto, nil, false, []string{user}, nil},
+		{"a token where the signer does not answer", identity.ModeAuto, changes{silent}, true, []string{user, account}, []string{account, "invitation-" + user, user}},
+		{"a token where signing fails", identity.ModeAuto, changes{failed}, true, []string{user, account}, []string{account, "invitation-" + user, user}},
+		{"nothing for a request that is invalid", identity.ModeAuto, changes{invalid}, false, []string{user}, nil},
+		{"a certificate in mode Certificate, also without a signer", identity.ModeCertificate, changes{silent}, false, []string{user}, nil},
+		{"a token in mode Token", identity.ModeToken, nil, true, []string{account}, []string{account, "invitation-" + user}},
+		{"a certificate that was issued late", identity.ModeAuto, changes{silent, certified}, false, []string{user}, nil},
+		{"a token if no renewal is signed", identity.ModeAuto, changes{held, silent}, true, []string{user, account}, []string{account, "invitation-" + user, user}},
+		{"a certificate is requested when a token is renewed", identity.ModeAuto, changes{silent, token, renewed}, false, []string{user, account}, []string{account, "invitation-" + user, user}},
+		{"a token stays one until it is renewed", identity.ModeCertificate, changes{token}, true, []string{user, account}, []string{account, "invitation-" + user, user}},
+		{"and then becomes a certificate", identity.ModeCertificate, changes{token, renewed}, false, []string{user, account}, []string{account, "invitation-" + user, user}},
+		{"a certificate stays one until it is renewed", identity.ModeToken, changes{certified}, false, []string{user}, nil},
+		{"and then becomes a token", identity.ModeToken, changes{held}, true, []string{user, account}, []string{account, "invitation-" + user, user}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			request := acceptedRequest(csr)
+			for _, change := range test.changes {
+				change(request)
+			}
+			if got := test.mode.ByToken(request); got != test.byToken {
+				t.Errorf("by token is %t", got)
+			}
+			var tenants, tokens []string
+			for _, binding := range (&Config{Mode: test.mode}).tenantBindings("liqo-tenant-rome", []*v1alpha1.IdentityRequest{request}) {
+				for _, subject := range binding.Subjects {
+					switch binding.Name {
+					case naming.TenantRole:
+						tenants = append(tenants, subject.Name)
+					case naming.TenantTokenRole:
+						tokens = append(tokens, subject.Name)
+					}
+				}
+			}
+			if diff := cmp.Diff(test.tenants, tenants); diff != "" {
+				t.Errorf("tenants (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(test.tokens, tokens); diff != "" {
+				t.Errorf("accounts that may request tokens (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+type changes = []func(*v1alpha1.IdentityRequest)

@@ -1,0 +1,216 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package peering
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/naming"
+	"liqo.io/federation/controllers/kit"
+	"liqo.io/federation/controllers/link/foreigncluster"
+)
+
+const (
+	// consumerRole is the ClusterRole that a consumer has in a remote namespace, and the
+	// name of its RoleBinding.
+	consumerRole = "federation-twin"
+	// volumesPoll is the time between two reads of the remote namespaces that a peering
+	// waits for.
+	volumesPoll = 5 * time.Second
+)
+
+// teardownStep removes a disabled peering from the provider: the consumer releases the
+// offer, its remote namespaces are deleted with their contents, and its access is revoked
+// last. It waits for the consumer until the deadline.
+type teardownStep struct{ *Config }
+
+// Reconcile implements foreigncluster.Step.
+func (s *teardownStep) Reconcile(ctx context.Context, p *foreigncluster.Pass) (foreigncluster.Outcome, error) {
+	fc := p.ForeignCluster
+	if kit.IncomingEnabled(fc) {
+		return foreigncluster.Continue, nil
+	}
+	namespace, err := foreigncluster.FindNamespace(ctx, s.Client, fc.Name, foreigncluster.Incoming)
+	if err != nil {
+		return foreigncluster.Continue, err
+	}
+	if namespace == nil {
+		return foreigncluster.Wait, s.finish(ctx, fc)
+	}
+	p.Tenant = &foreigncluster.Verdict{
+		Phase: v1alpha1.PeeringDisconnecting, Reason: foreigncluster.ReasonDisconnecting,
+		Message: "The consumer's identity is being revoked.",
+	}
+	if !foreigncluster.Incoming.Disconnecting(fc) {
+		foreigncluster.Incoming.Disconnect(fc, p.Now)
+		return foreigncluster.Wait, nil
+	}
+	if namespace.DeletionTimestamp != nil {
+		return foreigncluster.Wait, nil
+	}
+	if left := foreigncluster.Incoming.TimeLeft(p); left > 0 {
+		if out, err := s.evict(ctx, fc, left); err != nil || out.Stop {
+			return out, err
+		}
+	} else {
+		s.warn(fc, foreigncluster.ReasonDisconnectTimedOut,
+			"The consumer, or what it left here, did not go in time: its access is revoked now.")
+	}
+	return foreigncluster.Wait, s.revoke(ctx, fc.Name, namespace)
+}
+
+// evict waits until the consumer has released the offer and its remote namespaces are gone,
+// and then answers its withdrawal.
+func (s *teardownStep) evict(
+	ctx context.Context, fc *v1alpha1.ForeignCluster, left time.Duration,
+) (foreigncluster.Outcome, error) {
+	requests, offers, err := s.negotiation(ctx, fc.Name)
+	if err != nil {
+		return foreigncluster.Continue, err
+	}
+	leaving := len(requests) == 0 ||
+		slices.ContainsFunc(requests, func(r v1alpha1.ResourceRequest) bool { return r.Spec.Withdrawn })
+	for i := range offers {
+		// A consumer that answers moves its pods away from a withdrawn offer.
+		accepted := offers[i].Status.Phase == v1alpha1.NegotiationAccepted
+		if !leaving && (accepted || !offers[i].Spec.Withdrawn) {
+			return foreigncluster.WaitAtMost(left), nil
+		}
+	}
+	namespaces, err := s.remoteNamespaces(ctx, fc.Name)
+	if err != nil {
+		return foreigncluster.Continue, err
+	}
+	for i := range namespaces {
+		volumesOnly, err := s.keepsVolumesOnly(ctx, namespaces[i].Name)
+		if err != nil {
+			return foreigncluster.Continue, err
+		}
+		if !volumesOnly {
+			return foreigncluster.WaitAtMost(min(left, volumesPoll)), nil
+		}
+	}
+	if len(namespaces) > 0 {
+		s.warn(fc, foreigncluster.ReasonVolumesRemain, kept(namespaces))
+	}
+	for i := range requests {
+		if err := s.answerWithdrawal(ctx, &requests[i]); err != nil {
+			return foreigncluster.Continue, err
+		}
+	}
+	return foreigncluster.Continue, nil
+}
+
+func (s *teardownStep) answerWithdrawal(ctx context.Context, request *v1alpha1.ResourceRequest) error {
+	if !request.Spec.Withdrawn || request.Status.Phase == v1alpha1.NegotiationWithdrawn {
+		return nil
+	}
+	answered := request.DeepCopy()
+	answered.Status.Phase = v1alpha1.NegotiationWithdrawn
+	answered.Status.ObservedGeneration = request.Generation
+	_, err := kit.Commit(ctx, s.Client, request, answered)
+	return err
+}
+
+// remoteNamespaces returns the remote namespaces of a consumer.
+func (s *teardownStep) remoteNamespaces(ctx context.Context, foreignCluster string) ([]corev1.Namespace, error) {
+	var namespaces corev1.NamespaceList
+	err := s.Client.List(ctx, &namespaces, client.MatchingLabels{
+		v1alpha1.LabelForeignCluster: foreignCluster, v1alpha1.LabelRole: v1alpha1.RoleTwin,
+	})
+	return namespaces.Items, err
+}
+
+// keepsVolumesOnly reports whether a remote namespace has ShadowVolumeClaims and no pods: no
+// timeout deletes it, so that the teardown does not wait for it.
+func (s *teardownStep) keepsVolumesOnly(ctx context.Context, namespace string) (bool, error) {
+	inside, one := client.InNamespace(namespace), client.Limit(1)
+	var claims v1alpha1.ShadowVolumeClaimList
+	if err := s.Live.List(ctx, &claims, inside, one); err != nil || len(claims.Items) == 0 {
+		return false, err
+	}
+	var shadowPods v1alpha1.ShadowPodList
+	if err := s.Live.List(ctx, &shadowPods, inside, one); err != nil || len(shadowPods.Items) > 0 {
+		return false, err
+	}
+	var pods corev1.PodList
+	err := s.Live.List(ctx, &pods, inside, one)
+	return err == nil && len(pods.Items) == 0, err
+}
+
+// revoke revokes the consumer's access, also to remote namespaces that remain, and deletes
+// its tenant namespace.
+func (s *teardownStep) revoke(ctx context.Context, foreignCluster string, tenant *corev1.Namespace) error {
+	namespaces, err := s.remoteNamespaces(ctx, foreignCluster)
+	if err != nil {
+		return err
+	}
+	for i := range namespaces {
+		binding := &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: namespaces[i].Name, Name: consumerRole}}
+		if err := client.IgnoreNotFound(s.Client.Delete(ctx, binding)); err != nil {
+			return fmt.Errorf("revoking the consumer's access to %s: %w", namespaces[i].Name, err)
+		}
+	}
+	binding := &rbacv1.RoleBinding{}
+	err = s.Client.Get(ctx, client.ObjectKey{Namespace: tenant.Name, Name: naming.TenantRole}, binding)
+	if err == nil {
+		err = kit.Delete(ctx, s.Client, binding)
+	}
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("revoking the consumer's access: %w", err)
+	}
+	return kit.Delete(ctx, s.Client, tenant)
+}
+
+// finish deletes what identified the consumer, and reports that nothing but volumes is left
+// of an incoming peering.
+func (s *teardownStep) finish(ctx context.Context, fc *v1alpha1.ForeignCluster) error {
+	identities, err := s.identities(ctx, fc)
+	if err != nil {
+		return err
+	}
+	for _, request := range identities {
+		// Without its request the invitation could be used again.
+		account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: s.InvitationNamespace, Name: request.Name}}
+		if err := client.IgnoreNotFound(s.Client.Delete(ctx, account)); err != nil {
+			return fmt.Errorf("deleting the service account of the consumer's invitation: %w", err)
+		}
+		if err := kit.Delete(ctx, s.Client, request); err != nil {
+			return err
+		}
+	}
+	remaining, err := s.remoteNamespaces(ctx, fc.Name)
+	if err != nil {
+		return err
+	}
+	message := "The incoming peering is disabled: this cluster provides nothing to the consumer."
+	if len(remaining) > 0 {
+		message += " " + kept(remaining)
+	}
+	fc.Status.TenantNamespace = ""
+	foreigncluster.Incoming.Set(fc, v1alpha1.PeeringNone, foreigncluster.ReasonDisabled, "%s", message)
+	return nil
+}
+
+// kept returns a sentence about the remote namespaces of a consumer whose peering has ended.
+func kept(remoteNamespaces []corev1.Namespace) string {
+	var names []string
+	for i := range remoteNamespaces {
+		names = append(names, remoteNamespaces[i].Name)
+	}
+	slices.Sort(names)
+	return fmt.Sprintf("Remote namespaces keep volumes of the consumer: %s. "+
+		"The data is found again when the clusters are peered again; "+
+		"to delete a namespace, delete its ShadowVolumeClaims.", foreigncluster.FirstOf(names))
+}
