@@ -100,7 +100,8 @@ func TestClusterIDIsTrustedOnFirstUse(t *testing.T) {
 	p.ForeignCluster.Spec.ClusterID = ""
 	out, err := j.identify(p)
 	if err != nil || !out.Stop || p.ForeignCluster.Spec.ClusterID != milanID || j.connected != nil {
-		t.Fatalf("outcome %+v, %v, cluster id %q, connected %v", out, err, p.ForeignCluster.Spec.ClusterID, j.connected != nil)
+		t.Fatalf("outcome %+v, %v, cluster id %q, connected %v",
+			out, err, p.ForeignCluster.Spec.ClusterID, j.connected != nil)
 	}
 }
 
@@ -157,7 +158,10 @@ func TestObstaclesToAnIdentityAreReported(t *testing.T) {
 		}, denied, foreigncluster.ReasonInvitationRejected, "used"},
 		{"a refusal", func(j *consumer, _ *v1alpha1.ForeignCluster) {
 			j.answer = func(r *v1alpha1.IdentityRequest) (*v1alpha1.IdentityRequest, error) {
-				meta.SetStatusCondition(&r.Status.Conditions, metav1.Condition{Type: v1alpha1.ConditionAccepted, Status: metav1.ConditionFalse, Reason: "ClusterAlreadyPeered", Message: "unpeer \x1b[31mfirst"})
+				meta.SetStatusCondition(&r.Status.Conditions, metav1.Condition{
+					Type: v1alpha1.ConditionAccepted, Status: metav1.ConditionFalse, Reason: "ClusterAlreadyPeered",
+					Message: "unpeer \x1b[31mfirst",
+				})
 				return r, nil
 			}
 		}, denied, foreigncluster.ReasonIdentityRefused, "unpeer [31mfirst"},
@@ -165,7 +169,8 @@ func TestObstaclesToAnIdentityAreReported(t *testing.T) {
 			j.answer = func(r *v1alpha1.IdentityRequest) (*v1alpha1.IdentityRequest, error) { return r, nil }
 		}, v1alpha1.PeeringPending, foreigncluster.ReasonIdentityPending, "certificate"},
 		{
-			"another cluster than was invited to", func(_ *consumer, fc *v1alpha1.ForeignCluster) { fc.Spec.ClusterID = peeringUID },
+			"another cluster than was invited to",
+			func(_ *consumer, fc *v1alpha1.ForeignCluster) { fc.Spec.ClusterID = peeringUID },
 			failed, foreigncluster.ReasonClusterIDMismatch, milanID,
 		},
 	} {
@@ -177,7 +182,8 @@ func TestObstaclesToAnIdentityAreReported(t *testing.T) {
 			if err != nil || !out.Stop || out.After == 0 {
 				t.Fatalf("outcome %+v, %v", out, err)
 			}
-			if p.Identity.Phase != test.phase || p.Identity.Reason != test.reason || !strings.Contains(p.Identity.Message, test.says) {
+			got := p.Identity
+			if got.Phase != test.phase || got.Reason != test.reason || !strings.Contains(got.Message, test.says) {
 				t.Errorf("verdict %+v, want %s %s with %q", p.Identity, test.phase, test.reason, test.says)
 			}
 			if p.ForeignCluster.Status.OutgoingPeering != test.phase || j.connected != nil {
@@ -211,10 +217,14 @@ func TestAnswersOfProvidersAreValidated(t *testing.T) {
 			}
 			r.Status.Certificate = kittest.Certificate(t, request, peerName(), false)
 		},
-		"a namespace that is no tenant's": func(_ *testing.T, r *v1alpha1.IdentityRequest) { r.Status.TenantNamespace = "kube-system" },
-		"a namespace with a path in it":   func(_ *testing.T, r *v1alpha1.IdentityRequest) { r.Status.TenantNamespace = "liqo-tenant-../x" },
-		"an id that is none":              func(_ *testing.T, r *v1alpha1.IdentityRequest) { r.Status.ClusterID = "milan" },
-		"the id of the consumer":          func(_ *testing.T, r *v1alpha1.IdentityRequest) { r.Status.ClusterID = romeID },
+		"a namespace that is no tenant's": func(_ *testing.T, r *v1alpha1.IdentityRequest) {
+			r.Status.TenantNamespace = "kube-system"
+		},
+		"a namespace with a path in it": func(_ *testing.T, r *v1alpha1.IdentityRequest) {
+			r.Status.TenantNamespace = "liqo-tenant-../x"
+		},
+		"an id that is none":     func(_ *testing.T, r *v1alpha1.IdentityRequest) { r.Status.ClusterID = "milan" },
+		"the id of the consumer": func(_ *testing.T, r *v1alpha1.IdentityRequest) { r.Status.ClusterID = romeID },
 	} {
 		t.Run(name, func(t *testing.T) {
 			j := joining(t)
@@ -228,7 +238,8 @@ func TestAnswersOfProvidersAreValidated(t *testing.T) {
 			if _, err := j.identify(p); err != nil {
 				t.Fatal(err)
 			}
-			if p.Identity.Reason != foreigncluster.ReasonIdentityInvalid || j.connected != nil || j.secret().Data[remote.KeyCertificate] != nil {
+			stored := j.secret().Data[remote.KeyCertificate] != nil
+			if p.Identity.Reason != foreigncluster.ReasonIdentityInvalid || j.connected != nil || stored {
 				t.Errorf("verdict %+v, connected %v", p.Identity, j.connected != nil)
 			}
 		})
@@ -237,6 +248,7 @@ func TestAnswersOfProvidersAreValidated(t *testing.T) {
 
 func TestInvitationReplacesARevokedIdentityAndNoOther(t *testing.T) {
 	const other = "11111111-7d54-4c2a-8f3e-1a2b3c4d5e6f"
+	later := now.Add(time.Hour)
 	invited := func(uid string, expires time.Time) *corev1.Secret {
 		return invitationSecret(token("system:serviceaccount:liqo-invitations:invitation-"+uid, expires))
 	}
@@ -247,9 +259,9 @@ func TestInvitationReplacesARevokedIdentityAndNoOther(t *testing.T) {
 		requests   bool
 		stays      bool
 	}{
-		{"a new invitation after a revocation", foreigncluster.ReasonIdentityRevoked, invited(other, now.Add(time.Hour)), true, false},
-		{"a new invitation while the identity is accepted", foreigncluster.ReasonOfferAccepted, invited(other, now.Add(time.Hour)), false, true},
-		{"the invitation that was used", foreigncluster.ReasonIdentityRevoked, invited(peeringUID, now.Add(time.Hour)), false, false},
+		{"a new invitation after a revocation", foreigncluster.ReasonIdentityRevoked, invited(other, later), true, false},
+		{"a new invitation to an accepted identity", foreigncluster.ReasonOfferAccepted, invited(other, later), false, true},
+		{"the invitation that was used", foreigncluster.ReasonIdentityRevoked, invited(peeringUID, later), false, false},
 		{"an expired invitation", foreigncluster.ReasonIdentityRevoked, invited(other, now), false, false},
 		{"no token", foreigncluster.ReasonIdentityRevoked, invitationSecret("x"), false, false},
 		{"no invitation", foreigncluster.ReasonIdentityRevoked, nil, false, false},
@@ -258,9 +270,10 @@ func TestInvitationReplacesARevokedIdentityAndNoOther(t *testing.T) {
 			j := peered(t)
 			old := j.connected
 			j.invite(test.invitation)
+			name := pkix.Name{CommonName: other, Organization: []string{v1alpha1.PeerGroup}}
 			j.answer = func(r *v1alpha1.IdentityRequest) (*v1alpha1.IdentityRequest, error) {
 				r.Status = v1alpha1.IdentityRequestStatus{
-					Certificate: kittest.Certificate(t, r.Spec.Request, pkix.Name{CommonName: other, Organization: []string{v1alpha1.PeerGroup}}, false),
+					Certificate: kittest.Certificate(t, r.Spec.Request, name, false),
 					ClusterID:   milanID, TenantNamespace: "liqo-tenant-rome",
 				}
 				return r, nil

@@ -47,7 +47,8 @@ func TestIdentityIsRenewedAtTwoThirdsOfItsLifetime(t *testing.T) {
 	if _, err := j.identify(p); err != nil || len(j.requests) != 1 {
 		t.Fatalf("%v, %d requests", err, len(j.requests))
 	}
-	if string(j.connected.PrivateKey) == string(old.PrivateKey) || string(j.secret().Data[remote.KeyCertificate]) != string(j.connected.Certificate) {
+	if string(j.connected.PrivateKey) == string(old.PrivateKey) ||
+		string(j.secret().Data[remote.KeyCertificate]) != string(j.connected.Certificate) {
 		t.Error("the identity is not another one, or not the one that is kept")
 	}
 	if j.secret().Data[remote.KeyNextPrivateKey] != nil || j.secret().Data[remote.KeyNextRequest] != nil {
@@ -116,7 +117,8 @@ func TestRenewalForAnotherNamespaceIsRefused(t *testing.T) {
 }
 
 func accountToken(issued time.Time, life time.Duration) string {
-	claims := fmt.Sprintf(`{"sub":"system:serviceaccount:liqo-tenant-rome:federation-peer","iat":%d,"exp":%d}`, issued.Unix(), issued.Add(life).Unix())
+	claims := fmt.Sprintf(`{"sub":"system:serviceaccount:liqo-tenant-rome:federation-peer","iat":%d,"exp":%d}`,
+		issued.Unix(), issued.Add(life).Unix())
 	return "e30." + base64.RawURLEncoding.EncodeToString([]byte(claims)) + ".c2ln"
 }
 
@@ -139,7 +141,8 @@ func TestTokenIsTheIdentityWhereNoCertificatesAreSigned(t *testing.T) {
 	if _, err := j.identify(p); err != nil {
 		t.Fatal(err)
 	}
-	if j.connected == nil || j.connected.Token != accountToken(now, 24*time.Hour) || p.Identity.Phase != v1alpha1.PeeringEstablished {
+	if j.connected == nil || j.connected.Token != accountToken(now, 24*time.Hour) ||
+		p.Identity.Phase != v1alpha1.PeeringEstablished {
 		t.Fatalf("connected with %+v, verdict %+v", j.connected, p.Identity)
 	}
 	if with[0].Token != invitation || !p.ForeignCluster.Status.IdentityExpirationTime.Time.Equal(now.Add(24*time.Hour)) {
@@ -149,7 +152,8 @@ func TestTokenIsTheIdentityWhereNoCertificatesAreSigned(t *testing.T) {
 	if _, err := j.identify(passAt(milan(), issued)); err != nil {
 		t.Fatal(err)
 	}
-	if len(with) != 2 || with[1].Token != accountToken(now, 24*time.Hour) || j.connected.Token != accountToken(issued, 24*time.Hour) {
+	if len(with) != 2 || with[1].Token != accountToken(now, 24*time.Hour) ||
+		j.connected.Token != accountToken(issued, 24*time.Hour) {
 		t.Errorf("renewed %d times; connected with %+v", len(with)-1, j.connected)
 	}
 	if len(j.requests) != 2 || string(j.requests[0].Spec.Request) == string(j.requests[1].Spec.Request) {
@@ -159,7 +163,9 @@ func TestTokenIsTheIdentityWhereNoCertificatesAreSigned(t *testing.T) {
 
 // knownByAccount is the answer of a provider without a signer.
 func knownByAccount(r *v1alpha1.IdentityRequest) *v1alpha1.IdentityRequest {
-	r.Status = v1alpha1.IdentityRequestStatus{ServiceAccountName: "federation-peer", ClusterID: milanID, TenantNamespace: "liqo-tenant-rome"}
+	r.Status = v1alpha1.IdentityRequestStatus{
+		ServiceAccountName: "federation-peer", ClusterID: milanID, TenantNamespace: "liqo-tenant-rome",
+	}
 	identity.SetCondition(r, v1alpha1.ConditionAccepted, metav1.ConditionTrue, identity.ReasonKnownByAccount, "")
 	return r
 }
@@ -173,7 +179,8 @@ func TestUnsignedRenewalIsMadeByToken(t *testing.T) {
 		return answer, nil
 	}
 	j.issue = func(with *remote.Identity, namespace, account string) (string, error) {
-		if string(with.Certificate) != string(old.Certificate) || namespace != "liqo-tenant-rome" || account != "federation-peer" {
+		if string(with.Certificate) != string(old.Certificate) ||
+			namespace != "liqo-tenant-rome" || account != "federation-peer" {
 			t.Errorf("a token of %s/%s is requested with %+v", namespace, account, with)
 		}
 		return accountToken(due, 24*time.Hour), nil
@@ -183,7 +190,8 @@ func TestUnsignedRenewalIsMadeByToken(t *testing.T) {
 	if _, err := j.identify(p); err != nil {
 		t.Fatal(err)
 	}
-	if p.Identity.Reason != foreigncluster.ReasonIdentityIssued || j.connected.Token == "" || j.connected.Account != "federation-peer" || j.connected.Certificate != nil {
+	if p.Identity.Reason != foreigncluster.ReasonIdentityIssued || j.connected.Token == "" ||
+		j.connected.Account != "federation-peer" || j.connected.Certificate != nil {
 		t.Fatalf("connected with %+v, verdict %+v", j.connected, p.Identity)
 	}
 	// The key and its request stay.
@@ -203,6 +211,14 @@ func TestConsumerWithAnAccountReceivesACertificateOrATokenInTime(t *testing.T) {
 		r.Generation++
 		return r, nil
 	}
+	undecided := func(*v1alpha1.IdentityRequest) (*v1alpha1.IdentityRequest, error) { return nil, refused }
+	misnamed := func(r *v1alpha1.IdentityRequest) (*v1alpha1.IdentityRequest, error) {
+		r.Status = v1alpha1.IdentityRequestStatus{
+			Certificate: kittest.Certificate(t, r.Spec.Request, pkix.Name{CommonName: "admin"}, false),
+			ClusterID:   milanID, TenantNamespace: "liqo-tenant-rome",
+		}
+		return r, nil
+	}
 	for _, test := range []struct {
 		name   string
 		answer answerFunc
@@ -212,11 +228,8 @@ func TestConsumerWithAnAccountReceivesACertificateOrATokenInTime(t *testing.T) {
 		{"a certificate where a signer answers again", nil, renewal, "certificate"},
 		{"the current token while the provider decides", pending, last.Add(-time.Second), "token"},
 		{"another token when the provider does not decide in time", pending, last, "next token"},
-		{"another token from a provider that cannot decide that", func(*v1alpha1.IdentityRequest) (*v1alpha1.IdentityRequest, error) { return nil, refused }, renewal, "next token"},
-		{"another token when the certificate is for another name", func(r *v1alpha1.IdentityRequest) (*v1alpha1.IdentityRequest, error) {
-			r.Status = v1alpha1.IdentityRequestStatus{Certificate: kittest.Certificate(t, r.Spec.Request, pkix.Name{CommonName: "admin"}, false), ClusterID: milanID, TenantNamespace: "liqo-tenant-rome"}
-			return r, nil
-		}, renewal, "next token"},
+		{"another token from a provider that cannot decide that", undecided, renewal, "next token"},
+		{"another token when the certificate is for another name", misnamed, renewal, "next token"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			j := joining(t)
@@ -233,10 +246,13 @@ func TestConsumerWithAnAccountReceivesACertificateOrATokenInTime(t *testing.T) {
 			issued = test.now
 			p := passAt(milan(), test.now)
 			out, err := j.identify(p)
-			if err != nil || out.After == 0 || p.Identity.Phase != v1alpha1.PeeringEstablished || p.Identity.Reason != foreigncluster.ReasonIdentityIssued {
+			if err != nil || out.After == 0 || p.Identity.Phase != v1alpha1.PeeringEstablished ||
+				p.Identity.Reason != foreigncluster.ReasonIdentityIssued {
 				t.Errorf("outcome %+v, %v, verdict %+v", out, err, p.Identity)
 			}
-			by := map[string]string{accountToken(begins, 24*time.Hour): "token", accountToken(test.now, 24*time.Hour): "next token", "": "certificate"}[j.connected.Token]
+			by := map[string]string{
+				accountToken(begins, 24*time.Hour): "token", accountToken(test.now, 24*time.Hour): "next token", "": "certificate",
+			}[j.connected.Token]
 			if by != test.by {
 				t.Errorf("connected by its %s, want %s", by, test.by)
 			}
@@ -266,7 +282,8 @@ func TestReasonOfAnUnsignedRenewalIsReported(t *testing.T) {
 				if out, err := j.identify(p); err != nil || out.After != renewalRetry {
 					t.Fatalf("outcome %+v, %v", out, err)
 				}
-				if p.Identity.Reason != foreigncluster.ReasonRenewalFailing || !strings.Contains(p.Identity.Message, "out of paper") {
+				if p.Identity.Reason != foreigncluster.ReasonRenewalFailing ||
+					!strings.Contains(p.Identity.Message, "out of paper") {
 					t.Errorf("verdict %+v", p.Identity)
 				}
 			}

@@ -51,8 +51,9 @@ func identitySecret(t *testing.T) *corev1.Secret {
 		t.Fatal(err)
 	}
 	secret := &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "liqo-peer-milan", Name: remote.SecretName}, Type: v1alpha1.SecretTypeIdentity,
-		Data: map[string][]byte{remote.KeyPrivateKey: key, remote.KeyRequest: request},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "liqo-peer-milan", Name: remote.SecretName},
+		Type:       v1alpha1.SecretTypeIdentity,
+		Data:       map[string][]byte{remote.KeyPrivateKey: key, remote.KeyRequest: request},
 	}
 	return withIdentity(secret, &remote.Identity{
 		Server: milan().Spec.Server, PrivateKey: key, Namespace: "liqo-tenant-rome",
@@ -67,12 +68,11 @@ func (c *consumer) finished() {
 	request.Namespace, request.Status.Phase = "liqo-tenant-rome", v1alpha1.NegotiationWithdrawn
 	tracker := c.remote.Tracker()
 	requests := v1alpha1.SchemeGroupVersion.WithResource("resourcerequests")
-	if err := tracker.Update(requests, request, request.Namespace); apierrors.IsNotFound(err) {
+	err := tracker.Update(requests, request, request.Namespace)
+	if apierrors.IsNotFound(err) {
 		err = tracker.Create(requests, request, request.Namespace)
-		if err != nil {
-			c.t.Fatal(err)
-		}
-	} else if err != nil {
+	}
+	if err != nil {
 		c.t.Fatal(err)
 	}
 }
@@ -132,7 +132,7 @@ func TestConsumerLeavesInOrder(t *testing.T) {
 	}{
 		{"reports it first", func() {}, nil, v1alpha1.PeeringDisconnecting},
 		{"waits for the virtual nodes", func() {}, nil, v1alpha1.PeeringDisconnecting},
-		{"waits until the local request is withdrawn", func() { c.remove(virtualNode()) }, nil, v1alpha1.PeeringDisconnecting},
+		{"waits for the local withdrawal", func() { c.remove(virtualNode()) }, nil, v1alpha1.PeeringDisconnecting},
 		{"withdraws the request at the provider", withdraw, []string{"withdraw"}, v1alpha1.PeeringDisconnecting},
 		{"deletes the rest when the provider has finished", c.finished, leave, v1alpha1.PeeringDisconnecting},
 		{"waits for the namespace", func() {}, nil, v1alpha1.PeeringDisconnecting},
@@ -167,7 +167,8 @@ func TestRevokedIdentityIsReportedUntilThePeeringEnded(t *testing.T) {
 			}
 			stored := kittest.Read(c.Cluster, "", "milan", &v1alpha1.ForeignCluster{})
 			_, revoked := identity.RevokedSince(stored)
-			if revoked != (reason == foreigncluster.ReasonIdentityRevoked) || stored.Status.OutgoingPeering != v1alpha1.PeeringDisconnecting {
+			if revoked != (reason == foreigncluster.ReasonIdentityRevoked) ||
+				stored.Status.OutgoingPeering != v1alpha1.PeeringDisconnecting {
 				t.Errorf("after %s the status is %+v", reason, stored.Status)
 			}
 		}
@@ -249,7 +250,8 @@ func TestWithdrawEndsWhenTheProviderHasFinishedOrRejects(t *testing.T) {
 				t.Fatalf("finished %v, %v", finished, err)
 			}
 			if test.refuse == nil {
-				got, err := federation.FederationV1alpha1().ResourceRequests("liqo-tenant-rome").Get(t.Context(), "rome", metav1.GetOptions{})
+				got, err := federation.FederationV1alpha1().ResourceRequests("liqo-tenant-rome").
+					Get(t.Context(), "rome", metav1.GetOptions{})
 				if err != nil || got.Spec.Withdrawn != test.withdrawn {
 					t.Errorf("request %+v, %v", got, err)
 				}

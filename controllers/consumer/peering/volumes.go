@@ -72,9 +72,11 @@ func forced(fc *v1alpha1.ForeignCluster) bool {
 }
 
 // volumesReleased reports whether data on a provider holds a peering that was disabled, and
-// returns the condition VolumesReleased, which is nil where there never was
-// any data. Data that is deleted or left behind does not hold it.
-func volumesReleased(fc *v1alpha1.ForeignCluster, stored []v1alpha1.PlannedVolume, obstacles []string) (bool, *metav1.Condition) {
+// returns the condition VolumesReleased, which is nil where there never was any data. Data
+// that is deleted or left behind does not hold it.
+func volumesReleased(
+	fc *v1alpha1.ForeignCluster, stored []v1alpha1.PlannedVolume, obstacles []string,
+) (bool, *metav1.Condition) {
 	condition := &metav1.Condition{
 		Type: v1alpha1.ConditionVolumesReleased, Status: metav1.ConditionFalse, ObservedGeneration: fc.Generation,
 	}

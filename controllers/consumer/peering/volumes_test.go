@@ -47,26 +47,30 @@ func TestPolicyOfAVolumeDecidesHowItsPeeringEnds(t *testing.T) {
 		"without data there is no condition": {},
 		"data that is refused holds it": {
 			stored: []v1alpha1.PlannedVolume{refused, deleted}, holds: true, reason: foreigncluster.ReasonVolumesRemain,
-			message: []string{"stores the data of shop/a,", "set spec.volumes.onUnoffload", "spec.disconnectTimeoutSeconds to 0"},
+			message: []string{
+				"stores the data of shop/a,", "set spec.volumes.onUnoffload", "spec.disconnectTimeoutSeconds to 0",
+			},
 		},
 		"so does data that is moved": {
 			stored: []v1alpha1.PlannedVolume{moved, retained}, holds: true, reason: foreigncluster.ReasonVolumesMoving,
 			message: []string{"The data of shop/b is being moved"},
 		},
 		"with what keeps it from being moved": {
-			stored: []v1alpha1.PlannedVolume{moved}, obstacles: []string{"The data of shop/b is not moved: spec.target: no room."}, holds: true,
-			reason: foreigncluster.ReasonVolumesMoving, message: []string{"spec.target: no room."},
+			stored: []v1alpha1.PlannedVolume{moved}, holds: true,
+			obstacles: []string{"The data of shop/b is not moved: spec.target: no room."},
+			reason:    foreigncluster.ReasonVolumesMoving, message: []string{"spec.target: no room."},
 		},
 		"retained data is left": {
-			stored: []v1alpha1.PlannedVolume{retained}, reason: foreigncluster.ReasonVolumesLeftBehind, message: []string{"The data of shop/c stays"},
+			stored: []v1alpha1.PlannedVolume{retained}, reason: foreigncluster.ReasonVolumesLeftBehind,
+			message: []string{"The data of shop/c stays"},
 		},
 		"deleted data is named": {
 			stored: []v1alpha1.PlannedVolume{retained, deleted}, reason: foreigncluster.ReasonVolumesReleasing,
 			message: []string{"The data of shop/d is deleted", "The data of shop/c stays"},
 		},
 		"by force all data is left": {
-			change: force, stored: []v1alpha1.PlannedVolume{refused, moved, retained, deleted}, reason: foreigncluster.ReasonVolumesLeftBehind,
-			message: []string{"shop/a, shop/b, shop/c, shop/d stays"},
+			change: force, stored: []v1alpha1.PlannedVolume{refused, moved, retained, deleted},
+			reason: foreigncluster.ReasonVolumesLeftBehind, message: []string{"shop/a, shop/b, shop/c, shop/d stays"},
 		},
 		"so it is where the provider revoked the identity": {
 			change: revoke, stored: []v1alpha1.PlannedVolume{refused, deleted}, reason: foreigncluster.ReasonVolumesLeftBehind,
@@ -85,7 +89,8 @@ func TestPolicyOfAVolumeDecidesHowItsPeeringEnds(t *testing.T) {
 				test.change(fc)
 			}
 			holds, condition := volumesReleased(fc, test.stored, test.obstacles)
-			if holds != test.holds || (condition == nil) != (test.reason == "") || condition != nil && condition.Reason != test.reason {
+			if holds != test.holds || (condition == nil) != (test.reason == "") ||
+				condition != nil && condition.Reason != test.reason {
 				t.Fatalf("holds %t, condition %+v", holds, condition)
 			}
 			for _, want := range test.message {
@@ -102,7 +107,8 @@ func TestDataAtTheProviderHoldsThePeering(t *testing.T) {
 	c := newConsumer(t, peerNamespace(), resourceRequest(true), identitySecret(t))
 	c.finished()
 	c.stored = []v1alpha1.PlannedVolume{
-		storedVolume("a", v1alpha1.UnoffloadRefuse), storedVolume("b", v1alpha1.UnoffloadDelete), storedVolume("c", v1alpha1.UnoffloadRetain),
+		storedVolume("a", v1alpha1.UnoffloadRefuse), storedVolume("b", v1alpha1.UnoffloadDelete),
+		storedVolume("c", v1alpha1.UnoffloadRetain),
 	}
 	fc := milan()
 	fc.DeletionTimestamp, fc.Status.OutgoingPeering = &metav1.Time{Time: now}, v1alpha1.PeeringEstablished
@@ -146,7 +152,8 @@ func TestDataAtTheProviderHoldsThePeering(t *testing.T) {
 func TestPeeringThatIsEnabledAgainReportsNoVolumes(t *testing.T) {
 	fc := milan()
 	fc.Status.Conditions = []metav1.Condition{volumesRemain()}
-	if out, err := (&teardownStep{Config: newConsumer(t).Config}).Reconcile(t.Context(), passAt(fc, now)); err != nil || out.Stop {
+	teardown := &teardownStep{Config: newConsumer(t).Config}
+	if out, err := teardown.Reconcile(t.Context(), passAt(fc, now)); err != nil || out.Stop {
 		t.Fatalf("outcome %+v, %v", out, err)
 	}
 	if condition := meta.FindStatusCondition(fc.Status.Conditions, v1alpha1.ConditionVolumesReleased); condition != nil {

@@ -32,8 +32,14 @@ func TestObjectsRequestPassesOverTheirForeignCluster(t *testing.T) {
 		object client.Object
 		want   []string
 	}{
-		{"in a peer namespace", ofPeering, &v1alpha1.ResourceOffer{ObjectMeta: of("liqo-peer-milan", "milan")}, []string{"milan"}},
-		{"in a tenant namespace", ofPeering, &v1alpha1.ResourceOffer{ObjectMeta: of("liqo-tenant-milan", "rome")}, []string{"milan"}},
+		{
+			"in a peer namespace", ofPeering,
+			&v1alpha1.ResourceOffer{ObjectMeta: of("liqo-peer-milan", "milan")}, []string{"milan"},
+		},
+		{
+			"in a tenant namespace", ofPeering,
+			&v1alpha1.ResourceOffer{ObjectMeta: of("liqo-tenant-milan", "rome")}, []string{"milan"},
+		},
 		{"in another namespace", ofPeering, &v1alpha1.VirtualNode{ObjectMeta: of("shop", "milan")}, nil},
 		{"with the label", ofLabel, &corev1.Namespace{ObjectMeta: labelled}, []string{"milan"}},
 		{"without the label", ofLabel, &rbacv1.RoleBinding{ObjectMeta: of("shop", "x")}, nil},
@@ -54,7 +60,8 @@ func TestObjectsRequestPassesOverTheirForeignCluster(t *testing.T) {
 
 func TestNumberOfPodsOfAVirtualNodeRequestsNoPass(t *testing.T) {
 	before := &v1alpha1.VirtualNode{ObjectMeta: metav1.ObjectMeta{ResourceVersion: "1"}}
-	counted := &v1alpha1.VirtualNode{ObjectMeta: metav1.ObjectMeta{ResourceVersion: "2"}, Status: v1alpha1.VirtualNodeStatus{Pods: 3}}
+	counted := before.DeepCopy()
+	counted.ResourceVersion, counted.Status.Pods = "2", 3
 	ready := counted.DeepCopy()
 	ready.ResourceVersion, ready.Status.Conditions = "3", []metav1.Condition{{Type: v1alpha1.ConditionReady}}
 	if nodeChanged(before, counted) || !nodeChanged(counted, ready) {

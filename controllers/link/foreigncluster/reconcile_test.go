@@ -98,7 +98,10 @@ func TestFailureOfOneDirectionDoesNotHoldTheOther(t *testing.T) {
 		Incoming.Set(p.ForeignCluster, v1alpha1.PeeringPending, ReasonAwaitingConsumer, "")
 		return Continue, errors.New("broken")
 	})
-	unreached := stepFunc(func(*Pass) (Outcome, error) { t.Error("a step ran after one that failed"); return Continue, nil })
+	unreached := stepFunc(func(*Pass) (Outcome, error) {
+		t.Error("a step ran after one that failed")
+		return Continue, nil
+	})
 	_, err := f.pass([]Step{broken, unreached}, []Step{stepFunc(established)})
 	if err == nil || !strings.Contains(err.Error(), "broken") {
 		t.Errorf("error %v", err)

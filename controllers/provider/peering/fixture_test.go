@@ -90,8 +90,12 @@ func (p *provider) create(object client.Object) {
 
 func rome() *v1alpha1.ForeignCluster {
 	return &v1alpha1.ForeignCluster{
-		ObjectMeta: metav1.ObjectMeta{Name: "rome", UID: "rome-uid", Generation: 1, Finalizers: []string{v1alpha1.Finalizer}},
-		Spec:       v1alpha1.ForeignClusterSpec{ClusterID: romeID, Outgoing: v1alpha1.PeeringDisabled, Incoming: v1alpha1.PeeringEnabled},
+		ObjectMeta: metav1.ObjectMeta{
+			Name: "rome", UID: "rome-uid", Generation: 1, Finalizers: []string{v1alpha1.Finalizer},
+		},
+		Spec: v1alpha1.ForeignClusterSpec{
+			ClusterID: romeID, Outgoing: v1alpha1.PeeringDisabled, Incoming: v1alpha1.PeeringEnabled,
+		},
 	}
 }
 

@@ -37,6 +37,8 @@ func TestKindOfIdentityIsDecidedOnceForEachRequest(t *testing.T) {
 	held := func(r *v1alpha1.IdentityRequest) { r.Status.Certificate = earlier }
 	renewed := func(r *v1alpha1.IdentityRequest) { r.Generation++ }
 	const user, account = peeringUID, naming.TenantAccount
+	// both identify the tenant, and all may request tokens, while it changes its identity.
+	both, all := []string{user, account}, []string{account, "invitation-" + user, user}
 	for _, test := range []struct {
 		name    string
 		mode    identity.Mode
@@ -46,18 +48,18 @@ func TestKindOfIdentityIsDecidedOnceForEachRequest(t *testing.T) {
 		tokens  []string
 	}{
 		{"a certificate at first", identity.ModeAuto, nil, false, []string{user}, nil},
-		{"a token where the signer does not answer", identity.ModeAuto, changes{silent}, true, []string{user, account}, []string{account, "invitation-" + user, user}},
-		{"a token where signing fails", identity.ModeAuto, changes{failed}, true, []string{user, account}, []string{account, "invitation-" + user, user}},
+		{"a token where the signer does not answer", identity.ModeAuto, changes{silent}, true, both, all},
+		{"a token where signing fails", identity.ModeAuto, changes{failed}, true, both, all},
 		{"nothing for a request that is invalid", identity.ModeAuto, changes{invalid}, false, []string{user}, nil},
-		{"a certificate in mode Certificate, also without a signer", identity.ModeCertificate, changes{silent}, false, []string{user}, nil},
+		{"a certificate in mode Certificate", identity.ModeCertificate, changes{silent}, false, []string{user}, nil},
 		{"a token in mode Token", identity.ModeToken, nil, true, []string{account}, []string{account, "invitation-" + user}},
 		{"a certificate that was issued late", identity.ModeAuto, changes{silent, certified}, false, []string{user}, nil},
-		{"a token if no renewal is signed", identity.ModeAuto, changes{held, silent}, true, []string{user, account}, []string{account, "invitation-" + user, user}},
-		{"a certificate is requested when a token is renewed", identity.ModeAuto, changes{silent, token, renewed}, false, []string{user, account}, []string{account, "invitation-" + user, user}},
-		{"a token stays one until it is renewed", identity.ModeCertificate, changes{token}, true, []string{user, account}, []string{account, "invitation-" + user, user}},
-		{"and then becomes a certificate", identity.ModeCertificate, changes{token, renewed}, false, []string{user, account}, []string{account, "invitation-" + user, user}},
+		{"a token if no renewal is signed", identity.ModeAuto, changes{held, silent}, true, both, all},
+		{"a certificate when a token is renewed", identity.ModeAuto, changes{silent, token, renewed}, false, both, all},
+		{"a token stays one until it is renewed", identity.ModeCertificate, changes{token}, true, both, all},
+		{"and then becomes a certificate", identity.ModeCertificate, changes{token, renewed}, false, both, all},
 		{"a certificate stays one until it is renewed", identity.ModeToken, changes{certified}, false, []string{user}, nil},
-		{"and then becomes a token", identity.ModeToken, changes{held}, true, []string{user, account}, []string{account, "invitation-" + user, user}},
+		{"and then becomes a token", identity.ModeToken, changes{held}, true, both, all},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			request := acceptedRequest(csr)
@@ -67,8 +69,9 @@ func TestKindOfIdentityIsDecidedOnceForEachRequest(t *testing.T) {
 			if got := test.mode.ByToken(request); got != test.byToken {
 				t.Errorf("by token is %t", got)
 			}
+			requests := []*v1alpha1.IdentityRequest{request}
 			var tenants, tokens []string
-			for _, binding := range (&Config{Mode: test.mode}).tenantBindings("liqo-tenant-rome", []*v1alpha1.IdentityRequest{request}) {
+			for _, binding := range (&Config{Mode: test.mode}).tenantBindings("liqo-tenant-rome", requests) {
 				for _, subject := range binding.Subjects {
 					switch binding.Name {
 					case naming.TenantRole:

@@ -53,7 +53,9 @@ func TestProviderRevokesLast(t *testing.T) {
 	fc := rome()
 	fc.DeletionTimestamp = &metav1.Time{Time: now}
 	remoteNamespace := namespace("shop-rome", v1alpha1.RoleTwin)
-	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo-invitations", Name: "invitation-" + peeringUID}}
+	account := &corev1.ServiceAccount{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "liqo-invitations", Name: "invitation-" + peeringUID},
+	}
 	p := newProvider(t, tenantNamespace(), acceptedRequest(nil), remoteNamespace, account,
 		foreigncluster.RoleBinding("liqo-tenant-rome", naming.TenantRole),
 		&v1alpha1.ResourceRequest{ObjectMeta: inTenant("rome")},
@@ -117,7 +119,8 @@ func TestProviderKeepsVolumesOfAConsumerThatLeft(t *testing.T) {
 	shadowPod := &v1alpha1.ShadowPod{ObjectMeta: pod.ObjectMeta}
 	claim := &v1alpha1.ShadowVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "shop-rome", Name: "data-db-0-0a1b2c3d"}}
 	p := newProvider(t, tenantNamespace(), namespace("shop-rome", v1alpha1.RoleTwin), pod, shadowPod,
-		foreigncluster.RoleBinding("shop-rome", consumerRole), foreigncluster.RoleBinding("liqo-tenant-rome", naming.TenantRole),
+		foreigncluster.RoleBinding("shop-rome", consumerRole),
+		foreigncluster.RoleBinding("liqo-tenant-rome", naming.TenantRole),
 		&v1alpha1.ResourceRequest{ObjectMeta: inTenant("rome"), Spec: v1alpha1.ResourceRequestSpec{Withdrawn: true}})
 	for _, stage := range []stage{
 		{"it begins", func() {}, nil, v1alpha1.PeeringDisconnecting},
