@@ -11,32 +11,34 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
 
-func TestOnlyTheNumberOfPodsDecidesNothing(t *testing.T) {
-	before := &v1alpha1.VirtualNode{ObjectMeta: metav1.ObjectMeta{ResourceVersion: "7"}, Status: v1alpha1.VirtualNodeStatus{Pods: 3}}
+func TestNumberOfPodsIsNoChangeOfAVirtualNode(t *testing.T) {
+	before := &v1alpha1.VirtualNode{
+		ObjectMeta: metav1.ObjectMeta{ResourceVersion: "7"}, Status: v1alpha1.VirtualNodeStatus{Pods: 3},
+	}
 	for name, test := range map[string]struct {
 		change func(*v1alpha1.VirtualNode)
 		want   bool
 	}{
-		"nothing, as when all is looked at again": {func(*v1alpha1.VirtualNode) {}, false},
-		"the number of pods":                      {func(n *v1alpha1.VirtualNode) { n.ResourceVersion, n.Status.Pods = "8", 4 }, true},
-		"who wrote that": {func(n *v1alpha1.VirtualNode) {
-			n.ResourceVersion, n.ManagedFields = "8", []metav1.ManagedFieldsEntry{{Manager: "somebody"}}
-		}, true},
+		"nothing, as in a resync": {func(*v1alpha1.VirtualNode) {}, true},
+		"the number of pods":      {func(n *v1alpha1.VirtualNode) { n.ResourceVersion, n.Status.Pods = "8", 4 }, false},
+		"its managed fields": {func(n *v1alpha1.VirtualNode) {
+			n.ResourceVersion, n.ManagedFields = "8", []metav1.ManagedFieldsEntry{{Manager: "kubectl"}}
+		}, false},
 		"the spec, too": {func(n *v1alpha1.VirtualNode) {
 			n.ResourceVersion, n.Status.Pods, n.Spec.NodeName = "8", 4, "liqo-milan"
-		}, false},
+		}, true},
 		"a condition, too": {func(n *v1alpha1.VirtualNode) {
-			n.ResourceVersion, n.Status.Pods, n.Status.Conditions = "8", 4, []metav1.Condition{{Type: v1alpha1.ConditionReady}}
-		}, false},
-		"its end": {func(n *v1alpha1.VirtualNode) { n.ResourceVersion, n.DeletionTimestamp = "8", &metav1.Time{} }, false},
+			n.ResourceVersion, n.Status.Pods = "8", 4
+			n.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionReady}}
+		}, true},
+		"its deletion": {func(n *v1alpha1.VirtualNode) {
+			n.ResourceVersion, n.DeletionTimestamp = "8", &metav1.Time{}
+		}, true},
 	} {
 		current := before.DeepCopy()
 		test.change(current)
-		if got := OnlyPodsCounted(before, current); got != test.want {
+		if got := VirtualNodeChanged(before, current); got != test.want {
 			t.Errorf("%s: got %v", name, got)
 		}
-	}
-	if OnlyPodsCounted(before, &v1alpha1.VirtualNodeList{}) {
-		t.Error("what is no VirtualNode counts as one")
 	}
 }

@@ -76,20 +76,6 @@ func (c *Controller[K]) Handle(keys func(obj any) []K) cache.ResourceEventHandle
 	}
 }
 
-// HandleUnless is Handle without those updates that leave an object the same.
-func (c *Controller[K]) HandleUnless(same func(old, current any) bool, keys func(obj any) []K) cache.ResourceEventHandler {
-	all := c.Handle(keys)
-	return cache.ResourceEventHandlerFuncs{
-		AddFunc: func(obj any) { all.OnAdd(obj, false) },
-		UpdateFunc: func(old, current any) {
-			if !same(old, current) {
-				all.OnUpdate(old, current)
-			}
-		},
-		DeleteFunc: all.OnDelete,
-	}
-}
-
 // Run works until the context ends, and returns when the last worker has.
 func (c *Controller[K]) Run(ctx context.Context) {
 	logger := klog.LoggerWithName(klog.FromContext(ctx), c.name)

@@ -32,6 +32,10 @@ func TestNoSecretsInLogs(t *testing.T) {
 	t.Cleanup(func() { verbosity(t, b.Environment, "0") })
 	logs["the API server"] = func() string { return b.Server.Log(t) }
 
+	// The controller of ForeignClusters reads the volumes that a provider stores.
+	for _, template := range []string{"storage.yaml", "rbac-storage-consumer.yaml"} {
+		b.Kubectl(t, b.Chart(t, template), "apply", "-f", "-")
+	}
 	proxy := b.proxy.AddressURL(t)
 	manager := b.StartControllers(t, "talkative", "federation-controller-manager", "--controllers=foreign-cluster", "--v="+verbose)
 	logs["the controller manager"] = func() string { return manager.Log(t) }

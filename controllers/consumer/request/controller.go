@@ -48,13 +48,10 @@ func (r *Reconciler) SetupWithManager(manager ctrl.Manager) error {
 		For(&v1alpha1.ForeignCluster{}).
 		Watches(&v1alpha1.ResourceRequest{}, peer).
 		Watches(&v1alpha1.ResourceOffer{}, peer).
-		Watches(&v1alpha1.VirtualNode{}, peer, builder.WithPredicates(kit.Changed(nodeChanged))).
+		Watches(&v1alpha1.VirtualNode{}, peer, builder.WithPredicates(kit.Changed(kit.VirtualNodeChanged))).
 		WithOptions(kit.Options(workers)).
 		Complete(r)
 }
-
-// nodeChanged reports whether more than the number of pods of a virtual node changed.
-func nodeChanged(old, current *v1alpha1.VirtualNode) bool { return !kit.OnlyPodsCounted(old, current) }
 
 // Reconcile negotiates with one provider.
 func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (ctrl.Result, error) {

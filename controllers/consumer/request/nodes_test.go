@@ -162,14 +162,3 @@ func TestNoVirtualNodeIsCreatedTwiceWhileTheCacheLags(t *testing.T) {
 		t.Errorf("virtual nodes (-want +got):\n%s", diff)
 	}
 }
-
-func TestPodsOfAVirtualNodeChangeNothing(t *testing.T) {
-	old := &v1alpha1.VirtualNode{ObjectMeta: metav1.ObjectMeta{ResourceVersion: "1"}}
-	counted := old.DeepCopy()
-	counted.ResourceVersion, counted.Status.Pods = "2", 3
-	ready := counted.DeepCopy()
-	ready.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionReady}}
-	if nodeChanged(old, counted) || !nodeChanged(old, ready) {
-		t.Error("not only the number of pods is ignored")
-	}
-}

@@ -62,7 +62,7 @@ func (r *Reconciler) SetupWithManager(manager ctrl.Manager) error {
 		Owns(&v1alpha1.IdentityRequest{}).
 		Watches(&v1alpha1.ResourceRequest{}, inside).
 		Watches(&v1alpha1.ResourceOffer{}, inside).
-		Watches(&v1alpha1.VirtualNode{}, inside, builder.WithPredicates(kit.Changed(nodeChanged))).
+		Watches(&v1alpha1.VirtualNode{}, inside, builder.WithPredicates(kit.Changed(kit.VirtualNodeChanged))).
 		Watches(&corev1.Namespace{}, labelled).
 		Watches(&rbacv1.RoleBinding{}, labelled).
 		WatchesRawSource(source.Kind[client.Object](r.Invitations, &corev1.Secret{},
@@ -70,9 +70,6 @@ func (r *Reconciler) SetupWithManager(manager ctrl.Manager) error {
 		WithOptions(kit.Options(workers)).
 		Complete(r)
 }
-
-// nodeChanged reports whether more than the number of pods of a VirtualNode changed.
-func nodeChanged(old, current *v1alpha1.VirtualNode) bool { return !kit.OnlyPodsCounted(old, current) }
 
 // ofPeering maps an object in a peer or tenant namespace to the ForeignCluster of the
 // namespace.

@@ -57,14 +57,3 @@ func TestObjectsRequestPassesOverTheirForeignCluster(t *testing.T) {
 		})
 	}
 }
-
-func TestNumberOfPodsOfAVirtualNodeRequestsNoPass(t *testing.T) {
-	before := &v1alpha1.VirtualNode{ObjectMeta: metav1.ObjectMeta{ResourceVersion: "1"}}
-	counted := before.DeepCopy()
-	counted.ResourceVersion, counted.Status.Pods = "2", 3
-	ready := counted.DeepCopy()
-	ready.ResourceVersion, ready.Status.Conditions = "3", []metav1.Condition{{Type: v1alpha1.ConditionReady}}
-	if nodeChanged(before, counted) || !nodeChanged(counted, ready) {
-		t.Error("want a pass for a condition, and none for a number of pods")
-	}
-}
