@@ -6,6 +6,8 @@ package integration
 import (
 	"context"
 	"fmt"
+	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"sync"
@@ -20,12 +22,13 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/apiserver/compatibility"
+	"liqo.io/federation/controllers/link/replication"
 	"liqo.io/federation/controllers/network"
 	"liqo.io/federation/controllers/remote"
-	"liqo.io/federation/controllers/replication"
 	"liqo.io/federation/generated/clientset/versioned"
 	"liqo.io/federation/generated/informers/externalversions"
 	"liqo.io/federation/test/integration/framework"
@@ -41,7 +44,7 @@ type networked struct {
 
 // runNetwork runs the controllers of one of them until the test ends, with what
 // the configuration may.
-func (n *networked) runNetwork(t *testing.T, config *rest.Config, kubeConfig *rest.Config, settings network.Settings, more func(versioned.Interface, externalversions.SharedInformerFactory) func(context.Context)) {
+func (n *networked) runNetwork(t *testing.T, config *rest.Config, kubeConfig *rest.Config, settings network.Settings) {
 	t.Helper()
 	kube, federation := kubeOf(t, kubeConfig), fastClient(t, config)
 	everywhere := externalversions.NewSharedInformerFactory(federation, 0)
@@ -54,17 +57,40 @@ func (n *networked) runNetwork(t *testing.T, config *rest.Config, kubeConfig *re
 	if err != nil {
 		t.Fatal(err)
 	}
-	runs := []func(context.Context){controller.Run}
-	if more != nil {
-		runs = append(runs, more(federation, everywhere))
-	}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	here.StartWithContext(ctx)
 	here.WaitForCacheSync(ctx.Done())
 	var stopped sync.Once
 	stop := func() { stopped.Do(func() { cancel(); here.Shutdown() }) }
 	t.Cleanup(stop)
-	runWith(t, secrets, everywhere, runs...)
+	runWith(t, secrets, everywhere, controller.Run)
+}
+
+// withFederation returns a connection to the Kubernetes API of an account whose federation API is
+// that of a server.
+func withFederation(t *testing.T, account *rest.Config, server *framework.Server) *rest.Config {
+	t.Helper()
+	federation, err := url.Parse(server.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	connection := rest.CopyConfig(account)
+	connection.Wrap(func(next http.RoundTripper) http.RoundTripper { return &federationRoute{next, federation} })
+	return connection
+}
+
+// federationRoute sends requests of the federation API to a server.
+type federationRoute struct {
+	next   http.RoundTripper
+	server *url.URL
+}
+
+func (r *federationRoute) RoundTrip(request *http.Request) (*http.Response, error) {
+	if strings.HasPrefix(request.URL.Path, "/apis/"+v1alpha1.GroupName) {
+		request = request.Clone(request.Context())
+		request.URL.Scheme, request.URL.Host = r.server.Scheme, r.server.Host
+	}
+	return r.next.RoundTrip(request)
 }
 
 // knows makes what a cluster has of the other one when they are peered.
@@ -136,16 +162,13 @@ func TestTwoClustersAgreeUponATunnel(t *testing.T) {
 	peers := remote.NewPeersWith(func(*remote.Identity) (*remote.Clients, error) {
 		return &remote.Clients{Federation: fastClient(t, servers[1].Client(env.User(t, user, v1alpha1.PeerGroup)))}, nil
 	})
-	milan.runNetwork(t, servers[1].Client(env.Admin), env.Admin, settings, nil)
+	milan.runNetwork(t, servers[1].Client(env.Admin), env.Admin, settings)
 	manager := env.ServiceAccount(t, framework.Namespace, controllerManager)
-	rome.runNetwork(t, servers[0].Client(manager), manager, settings,
-		func(federation versioned.Interface, informers externalversions.SharedInformerFactory) func(context.Context) {
-			replicator, err := replication.New(federation, informers, peers, milan.peer)
-			if err != nil {
-				t.Fatal(err)
-			}
-			return replicator.Run
-		})
+	rome.runNetwork(t, servers[0].Client(manager), manager, settings)
+	runManager(t, withFederation(t, manager, servers[0]), func(manager ctrl.Manager) error {
+		replicator := &replication.Replicator{Client: manager.GetClient(), Peers: peers, ClusterName: milan.peer}
+		return replicator.SetupWithManager(manager)
+	})
 	milan.knows(t, rome.id, v1alpha1.ForeignClusterStatus{OutgoingPeering: v1alpha1.PeeringNone, IncomingPeering: v1alpha1.PeeringEstablished})
 	rome.knows(t, milan.id, v1alpha1.ForeignClusterStatus{OutgoingPeering: v1alpha1.PeeringEstablished, IncomingPeering: v1alpha1.PeeringNone})
 	must(t)(rome.admin.FederationV1alpha1().ResourceRequests(peerNamespace).Create(t.Context(), &v1alpha1.ResourceRequest{

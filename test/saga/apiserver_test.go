@@ -48,7 +48,7 @@ var (
 		v1alpha1.SchemeGroupVersion: kindsOf(
 			"ForeignCluster", false, "VirtualNode", true, "VirtualVolume", true, "NamespaceMap", true, "NamespaceOffloading", true,
 			"ShadowVolumeClaim", true, "IdentityRequest", false, "PeeringToken", false, "ResourceRequest", true,
-			"ResourceOffer", true, "ShadowPod", true, "TunnelEndpoint", true),
+			"ResourceOffer", true, "ShadowPod", true, "TunnelEndpoint", true, "NetworkConfig", true),
 	}
 )
 

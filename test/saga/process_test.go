@@ -46,6 +46,7 @@ import (
 	"liqo.io/federation/controllers/kit"
 	"liqo.io/federation/controllers/kit/watches"
 	"liqo.io/federation/controllers/link/foreigncluster"
+	"liqo.io/federation/controllers/link/replication"
 	"liqo.io/federation/controllers/provider/admission"
 	"liqo.io/federation/controllers/provider/identitysigner"
 	"liqo.io/federation/controllers/provider/invitation"
@@ -53,11 +54,9 @@ import (
 	"liqo.io/federation/controllers/provider/offer"
 	provider "liqo.io/federation/controllers/provider/peering"
 	"liqo.io/federation/controllers/remote"
-	"liqo.io/federation/controllers/replication"
 	"liqo.io/federation/generated/clientset/versioned"
 	federationfake "liqo.io/federation/generated/clientset/versioned/fake"
 	federationscheme "liqo.io/federation/generated/clientset/versioned/scheme"
-	"liqo.io/federation/generated/informers/externalversions"
 	"liqo.io/federation/test/fakes"
 )
 
@@ -392,8 +391,7 @@ func (p *process) connect(identity *remote.Identity) (*remote.Clients, error) {
 // live runs every controller that has to do with peerings, until it dies.
 func (p *process) live() {
 	s := p.side
-	kube, federation := p.clients(s.store, "")
-	ours := externalversions.NewSharedInformerFactory(federation, 0)
+	kube, _ := p.clients(s.store, "")
 	peers := remote.NewPeersWith(p.connect)
 
 	manager, err := kit.NewManager(&rest.Config{Host: s.server, Transport: p, QPS: -1}, logr.Discard())
@@ -429,6 +427,7 @@ func (p *process) live() {
 			ClusterID: s.id, ClusterName: s.name, Namespace: installation,
 			VirtualKubelet: virtualnode.VirtualKubelet{Image: "virtual-kubelet", PullPolicy: "Never"},
 		},
+		&replication.Replicator{Client: cached, Peers: peers, ClusterName: s.name},
 		&request.Reconciler{Client: cached, ClusterName: s.name, AutoAccept: true},
 		&offer.Reconciler{Client: cached, ClusterID: s.id, ClusterName: s.name, Policy: offer.DefaultPolicy()},
 		&identitysigner.Reconciler{Client: cached, Live: live, Clock: clock.RealClock{}, Lifetime: identity.DefaultLifetime},
@@ -437,12 +436,6 @@ func (p *process) live() {
 			panic(err)
 		}
 	}
-	replicator, err := replication.New(federation, ours, peers, s.name)
-	if err != nil {
-		panic(err)
-	}
-	ours.StartWithContext(p.ctx)
-	ours.WaitForCacheSync(p.ctx.Done())
 	var running sync.WaitGroup
 	running.Go(func() {
 		if err := manager.Start(p.ctx); err != nil {
@@ -451,9 +444,7 @@ func (p *process) live() {
 	})
 	<-manager.Elected()
 	close(p.started)
-	running.Go(func() { replicator.Run(p.ctx) })
 	running.Wait()
-	ours.Shutdown()
 }
 
 // dump shows what became of a world in which something went wrong.

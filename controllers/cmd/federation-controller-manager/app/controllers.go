@@ -18,6 +18,7 @@ import (
 	"liqo.io/federation/controllers/link/addresses"
 	"liqo.io/federation/controllers/link/clusterinfo"
 	"liqo.io/federation/controllers/link/foreigncluster"
+	"liqo.io/federation/controllers/link/replication"
 	"liqo.io/federation/controllers/provider/admission"
 	"liqo.io/federation/controllers/provider/endpointslice"
 	"liqo.io/federation/controllers/provider/fairness"
@@ -53,7 +54,7 @@ func controllers() []Controller {
 		{Name: invitation.Name, Init: initPeeringToken},
 		{Name: identitysigner.Name, OffByDefault: true, Init: initIdentitySigner},
 		{Name: fairness.Name, Init: initPeerFairness},
-		{Name: "replication", Init: initReplication},
+		{Name: replication.Name, Init: initReplication},
 		{Name: clusterinfo.Name, Init: initClusterInfo},
 		{Name: "network", Init: initNetwork},
 		{Name: "gateway-service", Init: initGatewayService},

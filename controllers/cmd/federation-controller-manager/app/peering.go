@@ -14,13 +14,13 @@ import (
 	"liqo.io/federation/controllers/consumer/heartbeat"
 	consumer "liqo.io/federation/controllers/consumer/peering"
 	"liqo.io/federation/controllers/link/foreigncluster"
+	"liqo.io/federation/controllers/link/replication"
 	"liqo.io/federation/controllers/provider/admission"
 	"liqo.io/federation/controllers/provider/fairness"
 	"liqo.io/federation/controllers/provider/identitysigner"
 	"liqo.io/federation/controllers/provider/invitation"
 	"liqo.io/federation/controllers/provider/liveness"
 	provider "liqo.io/federation/controllers/provider/peering"
-	"liqo.io/federation/controllers/replication"
 	storage "liqo.io/federation/controllers/storage/consumer"
 )
 
@@ -123,6 +123,13 @@ func initPeerFairness(ctx context.Context, config *Config) ([]Runner, error) {
 	return nil, (&fairness.Reconciler{Client: manager.GetClient(), Live: manager.GetAPIReader()}).SetupWithManager(manager)
 }
 
-func initReplication(_ context.Context, config *Config) ([]Runner, error) {
-	return running(replication.New(config.Federation, config.FederationInformers, config.Peers, config.Options.ClusterName))
+func initReplication(ctx context.Context, config *Config) ([]Runner, error) {
+	manager, err := config.Manager(ctx)
+	if err != nil {
+		return nil, err
+	}
+	replicator := &replication.Replicator{
+		Client: manager.GetClient(), Peers: config.Peers, ClusterName: config.Options.ClusterName,
+	}
+	return nil, replicator.SetupWithManager(manager)
 }

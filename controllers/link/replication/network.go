@@ -1,0 +1,197 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package replication
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"liqo.io/federation/apiserver/apis/federation"
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/apis/federation/validation"
+	"liqo.io/federation/apiserver/compatibility"
+	"liqo.io/federation/controllers/remote"
+)
+
+// networkPairs replicate the NetworkConfigs of both clusters while this cluster has one for the
+// provider. They are watched only at those providers: older ones do not serve the kind, and
+// most others do not need it.
+type networkPairs struct {
+	*Replicator
+
+	mu          sync.Mutex
+	connections map[*remote.Peer]*networkConnection
+}
+
+// networkConnection is the state of one connection to a provider.
+type networkConnection struct {
+	// ctx ends with the connection.
+	ctx context.Context
+	// watching is whether the provider's NetworkConfigs are watched.
+	watching bool
+	// clean is whether the provider has no copy of an earlier connection.
+	clean bool
+}
+
+func newNetworkPairs(r *Replicator) *networkPairs {
+	return &networkPairs{Replicator: r, connections: map[*remote.Peer]*networkConnection{}}
+}
+
+func (*networkPairs) title() string                  { return "network configuration" }
+func (*networkPairs) object() client.Object          { return &v1alpha1.NetworkConfig{} }
+func (*networkPairs) empty() *v1alpha1.NetworkConfig { return &v1alpha1.NetworkConfig{} }
+
+// concerned returns both pairs: the consumer's object decides about the provider's as well.
+func (*networkPairs) concerned(string) []string {
+	return []string{v1alpha1.NetworkConfigOfConsumer, v1alpha1.NetworkConfigOfProvider}
+}
+
+func (n *networkPairs) local(context.Context, string) ([]string, error) { return n.concerned(""), nil }
+
+// connected records a connection until its context ends.
+func (n *networkPairs) connected(ctx context.Context, peer *remote.Peer) cache.SharedIndexInformer {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.connections[peer] = &networkConnection{ctx: ctx}
+	context.AfterFunc(ctx, func() {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		delete(n.connections, peer)
+	})
+	return nil
+}
+
+// state returns whether the provider's NetworkConfigs are watched, and whether it may have a copy
+// of an earlier connection.
+func (n *networkPairs) state(peer *remote.Peer) (watching, unclean bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	c := n.connections[peer]
+	return c != nil && c.watching, c != nil && !c.clean
+}
+
+func (n *networkPairs) cleaned(peer *remote.Peer) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if c := n.connections[peer]; c != nil {
+		c.clean = true
+	}
+}
+
+// watch watches the provider's NetworkConfigs, once for each connection, and reports whether
+// they are cached.
+func (n *networkPairs) watch(namespace string, peer *remote.Peer, watcher watcher) (synced bool, err error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	c := n.connections[peer]
+	if c == nil {
+		return false, nil
+	}
+	informer := peer.Informers.Federation().V1alpha1().NetworkConfigs().Informer()
+	if !c.watching {
+		changes := &connection{ended: c.ctx.Done(), namespace: namespace, pairs: n, informer: informer}
+		if err := watcher.Watch(changes); err != nil {
+			return false, err
+		}
+		c.watching = true
+		peer.Informers.StartWithContext(c.ctx)
+	}
+	return informer.HasSynced(), nil
+}
+
+func (n *networkPairs) replicate(
+	ctx context.Context, key types.NamespacedName, peer *remote.Peer, watcher watcher,
+) (time.Duration, error) {
+	local := localSideOf(n.Replicator, key, n.empty())
+	own, err := local.get(ctx, v1alpha1.NetworkConfigOfConsumer)
+	if err != nil && !apierrors.IsNotFound(err) {
+		return 0, err
+	}
+	wanted := err == nil && own.DeletionTimestamp == nil
+	if !wanted && key.Name == v1alpha1.NetworkConfigOfProvider {
+		return 0, replicatePair(ctx, n, key.Name, emptySide[*v1alpha1.NetworkConfig]{}, local)
+	}
+	writer := peer.Federation.FederationV1alpha1().NetworkConfigs(peer.Namespace)
+	if watching, unclean := n.state(peer); !wanted && !watching {
+		if !unclean {
+			return 0, nil
+		}
+		return 0, n.cleanUp(ctx, key.Namespace, peer, writer)
+	}
+	if synced, err := n.watch(key.Namespace, peer, watcher); !synced || err != nil {
+		return syncRetry, err
+	}
+	configs := peer.Informers.Federation().V1alpha1().NetworkConfigs()
+	remote := remoteSide[*v1alpha1.NetworkConfig]{
+		lister: configs.Lister().NetworkConfigs(peer.Namespace), writer: writer,
+	}
+	if key.Name == v1alpha1.NetworkConfigOfProvider {
+		return 0, replicatePair(ctx, n, key.Name, remote, local)
+	}
+	if wanted {
+		if leaving, err := n.leaving(ctx, key.Namespace); leaving || err != nil {
+			return 0, err
+		}
+	}
+	return 0, replicatePair(ctx, n, key.Name, local, remote)
+}
+
+// cleanUp deletes the copy that is left on a provider if an earlier process ended between the
+// deletions of both objects.
+func (n *networkPairs) cleanUp(
+	ctx context.Context, namespace string, peer *remote.Peer, writer writer[*v1alpha1.NetworkConfig],
+) error {
+	request, err := n.request(ctx, namespace)
+	if err != nil || request == nil || !slices.Contains(request.Status.Features, compatibility.FeatureTunnel) {
+		return err
+	}
+	err = writer.Delete(ctx, v1alpha1.NetworkConfigOfConsumer, metav1.DeleteOptions{})
+	if err == nil || apierrors.IsNotFound(err) || remote.Rejected(err) {
+		n.cleaned(peer)
+		return nil
+	}
+	return fmt.Errorf("deleting the copy of %s %s: %w", n.title(), v1alpha1.NetworkConfigOfConsumer, err)
+}
+
+func (*networkPairs) parts(c *v1alpha1.NetworkConfig) (*v1alpha1.NetworkConfigSpec, *v1alpha1.NetworkConfigStatus) {
+	return &c.Spec, &c.Status
+}
+
+func (*networkPairs) observed(s *v1alpha1.NetworkConfigStatus) *int64 { return &s.ObservedGeneration }
+
+func (*networkPairs) conditions(s *v1alpha1.NetworkConfigStatus) []metav1.Condition {
+	return s.Conditions
+}
+
+func (*networkPairs) validate(spec *v1alpha1.NetworkConfigSpec) error { return boundedSpec(spec) }
+
+func (*networkPairs) complete(spec *v1alpha1.NetworkConfigSpec) {
+	v1alpha1.SetDefaults_NetworkConfigSpec(spec)
+}
+
+func (*networkPairs) clean(s *v1alpha1.NetworkConfigStatus) {
+	s.Conditions = cleanConditions(s.Conditions)
+	s.ObservedGeneration = max(s.ObservedGeneration, 0)
+	// The mappings are valid as a whole only.
+	if len(validation.ValidateCIDRMappings(mappingsOf(s.CIDRs))) > 0 {
+		s.CIDRs = nil
+	}
+}
+
+func mappingsOf(list []v1alpha1.CIDRMapping) []federation.CIDRMapping {
+	mappings := make([]federation.CIDRMapping, 0, len(list))
+	for _, mapping := range list {
+		mappings = append(mappings, federation.CIDRMapping{CIDR: mapping.CIDR, Mapped: mapping.Mapped})
+	}
+	return mappings
+}

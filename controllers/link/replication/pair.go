@@ -1,0 +1,140 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package replication
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+)
+
+// kind is a kind of objects T with a spec S and a status U.
+type kind[T client.Object, S, U any] interface {
+	// title names the kind in errors.
+	title() string
+	// empty returns an object without content.
+	empty() T
+	// parts returns the spec and the status of an object, to be changed there.
+	parts(object T) (*S, *U)
+	// observed returns the generation that a status is about, to be changed there.
+	observed(status *U) *int64
+	// conditions returns those of a status.
+	conditions(status *U) []metav1.Condition
+	// validate returns why a spec, which the peer may have written, is not copied.
+	validate(spec *S) error
+	// clean removes from a status, which the peer may have written, what this API server
+	// refuses.
+	clean(status *U)
+	// complete sets the defaults of a spec that was stored by a version without them.
+	complete(spec *S)
+}
+
+// side is one of the two clusters, for one kind and one namespace. An object that is read must
+// not be changed.
+type side[T client.Object] interface {
+	// get returns the cached object of a name.
+	get(ctx context.Context, name string) (T, error)
+	// create creates an object.
+	create(ctx context.Context, wanted T) error
+	// commit sends the difference between an object as it was read and as it is wanted.
+	commit(ctx context.Context, old, wanted T) error
+	// remove deletes an object by its UID. One that is gone is no error.
+	remove(ctx context.Context, found T) error
+}
+
+// replicatePair copies the spec of the source to the target, then the status of the target to
+// the source: one write a pass.
+func replicatePair[T client.Object, S, U any](
+	ctx context.Context, k kind[T, S, U], name string, source, target side[T],
+) error {
+	owned, err := source.get(ctx, name)
+	gone := apierrors.IsNotFound(err)
+	if err != nil && !gone {
+		return err
+	}
+	copied, err := target.get(ctx, name)
+	missing := apierrors.IsNotFound(err)
+	if err != nil && !missing {
+		return err
+	}
+	switch {
+	case gone || owned.GetDeletionTimestamp() != nil:
+		if missing || copied.GetDeletionTimestamp() != nil {
+			return nil
+		}
+		if err := target.remove(ctx, copied); err != nil {
+			return fmt.Errorf("deleting the copy of %s %s: %w", k.title(), name, err)
+		}
+		return nil
+	case !missing && copied.GetDeletionTimestamp() != nil:
+		return nil
+	}
+	spec, status := k.parts(owned)
+	if err := k.validate(spec); err != nil {
+		return fmt.Errorf("copying %s %s: %w", k.title(), name, err)
+	}
+	if missing {
+		err := target.create(ctx, copyOf(k, name, owned))
+		if err != nil && !apierrors.IsAlreadyExists(err) {
+			return fmt.Errorf("copying %s %s: %w", k.title(), name, err)
+		}
+		return nil
+	}
+	if copiedSpec, _ := k.parts(copied); !sameSpec(k, *spec, *copiedSpec) {
+		wanted := copied.DeepCopyObject().(T)
+		wantedSpec, _ := k.parts(wanted)
+		*wantedSpec = *spec
+		return target.commit(ctx, copied, wanted)
+	}
+	answered := owned.DeepCopyObject().(T)
+	_, answer := k.parts(answered)
+	*answer = answerOf(k, copied, status, owned.GetGeneration())
+	if equality.Semantic.DeepEqual(status, answer) {
+		return nil
+	}
+	return source.commit(ctx, owned, answered)
+}
+
+// copyOf returns a copy that is to be created. The spec is a deep copy: the client that creates
+// the object decodes the response into it.
+func copyOf[T client.Object, S, U any](k kind[T, S, U], name string, owned T) T {
+	created := k.empty()
+	created.SetName(name)
+	created.SetLabels(map[string]string{v1alpha1.LabelManagedBy: v1alpha1.ManagedBy})
+	spec, _ := k.parts(owned.DeepCopyObject().(T))
+	createdSpec, _ := k.parts(created)
+	*createdSpec = *spec
+	return created
+}
+
+// sameSpec reports whether two specs mean the same, also if a version that lacks some fields
+// stored one of them.
+func sameSpec[T client.Object, S, U any](k kind[T, S, U], a, b S) bool {
+	k.complete(&a)
+	k.complete(&b)
+	return equality.Semantic.DeepEqual(a, b)
+}
+
+// answerOf returns the status of a copy for the source. Its generations are those of the copy;
+// the source has its own.
+func answerOf[T client.Object, S, U any](k kind[T, S, U], copied T, status *U, generation int64) U {
+	_, answer := k.parts(copied.DeepCopyObject().(T))
+	k.clean(answer)
+	if *k.observed(answer) >= copied.GetGeneration() {
+		*k.observed(answer) = generation
+	} else {
+		*k.observed(answer) = *k.observed(status)
+	}
+	conditions := k.conditions(answer)
+	for i := range conditions {
+		conditions[i].ObservedGeneration = *k.observed(answer)
+	}
+	return *answer
+}
