@@ -178,8 +178,10 @@ func podOf(object any) *corev1.Pod {
 }
 
 func podChanged(old, current *corev1.Pod) bool {
-	return old.UID != current.UID || old.Spec.NodeName != current.Spec.NodeName || old.Status.Phase != current.Status.Phase ||
-		old.DeletionTimestamp.IsZero() != current.DeletionTimestamp.IsZero() || !slices.Equal(old.Status.PodIPs, current.Status.PodIPs)
+	return old.UID != current.UID || old.Spec.NodeName != current.Spec.NodeName ||
+		old.Status.Phase != current.Status.Phase ||
+		old.DeletionTimestamp.IsZero() != current.DeletionTimestamp.IsZero() ||
+		!slices.Equal(old.Status.PodIPs, current.Status.PodIPs)
 }
 
 // trimPod returns what is cached of a pod.

@@ -22,7 +22,10 @@ import (
 func aPod(namespace, name string) *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, UID: "1"},
-		Spec:       corev1.PodSpec{NodeName: "liqo-milan", Containers: []corev1.Container{{Name: "c", Env: []corev1.EnvVar{{Name: "PASSWORD", Value: "secret"}}}}},
+		Spec: corev1.PodSpec{
+			NodeName:   "liqo-milan",
+			Containers: []corev1.Container{{Name: "c", Env: []corev1.EnvVar{{Name: "PASSWORD", Value: "secret"}}}},
+		},
 	}
 }
 
@@ -99,9 +102,11 @@ func TestPodsAreCountedWhenTheyAreCreatedAndDeleted(t *testing.T) {
 	robot := func(name string) *corev1.Pod {
 		pod := aPod("web", name)
 		pod.Spec.ServiceAccountName = "robot"
-		pod.Spec.Volumes = []corev1.Volume{{Name: "token", VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
-			Sources: []corev1.VolumeProjection{{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Audience: "vault"}}},
-		}}}}
+		pod.Spec.Volumes = []corev1.Volume{
+			{Name: "token", VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
+				Sources: []corev1.VolumeProjection{{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Audience: "vault"}}},
+			}}},
+		}
 		return pod
 	}
 	client, counts := fake.NewClientset(robot("a")), make(tokens, 10)
