@@ -34,7 +34,8 @@ reach() {
     controllers/*network* | controllers/*addresses* | registry/*address* | apiserver/addresses/*) echo verify integration network ;;
     controllers/*storage* | apiserver/volume/* | registry/*volume*) echo verify integration storage ;;
     controllers/*virtualkubelet*) echo verify integration offloading services resilience ;;
-    controllers/*services* | controllers/*multicluster* | controllers/*replication* | apiserver/reflection/*)
+    controllers/*services* | controllers/mcs/* | controllers/*serviceexport* | controllers/*replication* | \
+      apiserver/reflection/*)
       echo verify integration services ;;
     controllers/*peering* | controllers/*resources* | apiserver/identity/* | apiserver/quota/*)
       echo verify integration peering resilience ;;

@@ -20,6 +20,16 @@ import (
 // or needs, only a part: the manager's own cache has a kind under one selector. A controller
 // watches it with source.Kind.
 func NewCache(manager ctrl.Manager, kinds map[client.Object]cache.ByObject) (cache.Cache, error) {
+	narrow, err := NewUnmanagedCache(manager, kinds)
+	if err != nil {
+		return nil, err
+	}
+	return narrow, manager.Add(narrow)
+}
+
+// NewUnmanagedCache returns a cache as NewCache does, which its caller starts: for kinds that
+// the cluster serves at times only.
+func NewUnmanagedCache(manager ctrl.Manager, kinds map[client.Object]cache.ByObject) (cache.Cache, error) {
 	narrow, err := cache.New(manager.GetConfig(), cache.Options{
 		Scheme: manager.GetScheme(), Mapper: manager.GetRESTMapper(), HTTPClient: manager.GetHTTPClient(),
 		DefaultTransform:            remote.Trim,
@@ -29,7 +39,7 @@ func NewCache(manager ctrl.Manager, kinds map[client.Object]cache.ByObject) (cac
 	if err != nil {
 		return nil, fmt.Errorf("creating a cache: %w", err)
 	}
-	return narrow, manager.Add(narrow)
+	return narrow, nil
 }
 
 // Named returns the options of a cache that holds, in all namespaces, the objects of one

@@ -19,27 +19,35 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 	"sigs.k8s.io/controller-runtime/pkg/config"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+	mcsv1alpha1 "sigs.k8s.io/mcs-api/pkg/apis/v1alpha1"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/controllers/remote"
 )
 
 // protobufThenJSON spares API servers and clients the encoding of JSON for the kinds
-// that have a protobuf form.
+// that have a protobuf form. Definitions of custom resources have none.
 const protobufThenJSON = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
 
 // off is the address of a listener that is not opened.
 const off = "0"
 
-// NewScheme returns the kinds of Kubernetes and of the federation API.
+// NewScheme returns the kinds of Kubernetes, of the federation API and of the Multi-Cluster
+// Services API.
 func NewScheme() *runtime.Scheme {
 	scheme := runtime.NewScheme()
 	utilruntime.Must(kubescheme.AddToScheme(scheme))
 	utilruntime.Must(v1alpha1.AddToScheme(scheme))
+	utilruntime.Must(mcsv1alpha1.Install(scheme))
 	return scheme
 }
+
+// useProtobuf has the clients of controller-runtime send the kinds of the federation API as
+// protobuf, like those of Kubernetes. It is global in controller-runtime.
+var useProtobuf = sync.OnceFunc(func() { utilruntime.Must(apiutil.AddToProtobufScheme(v1alpha1.AddToScheme)) })
 
 var loggerIsSet sync.Once
 
@@ -60,8 +68,10 @@ func setLogger(logger logr.Logger) {
 // which are read from the API server.
 func NewManager(connection *rest.Config, logger logr.Logger) (ctrl.Manager, error) {
 	connection = rest.CopyConfig(connection)
-	connection.ContentType = runtime.ContentTypeProtobuf
+	// Clients send a kind as protobuf if it has such a form.
+	connection.ContentType = ""
 	connection.AcceptContentTypes = protobufThenJSON
+	useProtobuf()
 	setLogger(logger)
 	manager, err := ctrl.NewManager(connection, ctrl.Options{
 		Scheme: NewScheme(),

@@ -11,6 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"liqo.io/federation/apiserver/naming"
@@ -43,6 +45,22 @@ func ofNamespace(object client.Object, belongs func(namespace string) bool) []re
 		return nil
 	}
 	return []reconcile.Request{Request("", naming.ForeignClusterOf(namespace))}
+}
+
+// EnqueueAfter returns a handler that requests passes over what a function maps an object to,
+// after a delay in which requests for one key are one pass.
+func EnqueueAfter(delay time.Duration, requests handler.MapFunc) handler.EventHandler {
+	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
+	add := func(ctx context.Context, object client.Object, queue queue) {
+		for _, request := range requests(ctx, object) {
+			queue.AddAfter(request, delay)
+		}
+	}
+	return handler.Funcs{
+		CreateFunc: func(ctx context.Context, e event.CreateEvent, queue queue) { add(ctx, e.Object, queue) },
+		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, queue queue) { add(ctx, e.ObjectNew, queue) },
+		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, queue queue) { add(ctx, e.Object, queue) },
+	}
 }
 
 // Trigger is a source of requests that do not come from a cache of the manager, for example

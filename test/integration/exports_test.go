@@ -18,17 +18,17 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	kubeinformers "k8s.io/client-go/informers"
 	"k8s.io/client-go/tools/record"
 	testingclock "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
 	mcscrd "sigs.k8s.io/mcs-api/config/crd"
 	mcsv1alpha1 "sigs.k8s.io/mcs-api/pkg/apis/v1alpha1"
 	mcs "sigs.k8s.io/mcs-api/pkg/client/clientset/versioned"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
-	"liqo.io/federation/controllers/multicluster"
-	"liqo.io/federation/generated/informers/externalversions"
+	"liqo.io/federation/controllers/link/serviceexport"
+	servedapi "liqo.io/federation/controllers/mcs"
 	"liqo.io/federation/test/integration/framework"
 )
 
@@ -102,19 +102,16 @@ func (e *exports) extend(t *testing.T) {
 func (e *exports) runExports(t *testing.T) {
 	t.Helper()
 	config := e.ServiceAccount(t, framework.Namespace, controllerManager)
-	kube, federation := kubeOf(t, config), federationOf(t, config)
-	client, err := mcs.NewForConfig(config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	kubeInformers := kubeinformers.NewSharedInformerFactory(kube, 0)
-	federationInformers := externalversions.NewSharedInformerFactory(federation, 0)
-	controller, err := multicluster.New(kube, client, kubeInformers, federationInformers, record.NewFakeRecorder(100),
-		multicluster.Installation{ClusterName: framework.ClusterName, Account: controllerManager, AccountNamespace: framework.Namespace}, e.clock)
-	if err != nil {
-		t.Fatal(err)
-	}
-	runWith(t, kubeInformers, federationInformers, controller.Run)
+	kube := kubeOf(t, config)
+	runManager(t, config, func(manager ctrl.Manager) error {
+		return (&serviceexport.Reconciler{
+			Client: manager.GetClient(), Live: manager.GetAPIReader(), Kube: kube, Events: record.NewFakeRecorder(100),
+			Served: servedapi.NewServed(kube.Discovery(), e.clock,
+				mcsv1alpha1.ServiceExportPluralName, mcsv1alpha1.ServiceImportPluralName),
+			ClusterName: framework.ClusterName,
+			Account:     types.NamespacedName{Namespace: framework.Namespace, Name: controllerManager},
+		}).SetupWithManager(manager)
+	})
 }
 
 // makeWeb makes the endpoints of the Service web, of which one is at home.
@@ -312,7 +309,8 @@ func (e *exports) testTaken(t *testing.T) {
 			return false, err
 		}
 		c := meta.FindStatusCondition(found.Status.Conditions, string(mcsv1alpha1.ServiceExportConditionReady))
-		return c != nil && c.Reason == string(mcsv1alpha1.ServiceExportReasonFailed) && strings.Contains(c.Message, "somebody else"), nil
+		return c != nil && c.Reason == string(mcsv1alpha1.ServiceExportReasonFailed) &&
+			strings.Contains(c.Message, "was not created for the export"), nil
 	})
 	if err := exports.Delete(t.Context(), "taken", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)

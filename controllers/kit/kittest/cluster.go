@@ -30,6 +30,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	mcsv1alpha1 "sigs.k8s.io/mcs-api/pkg/apis/v1alpha1"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/controllers/kit"
@@ -114,7 +115,7 @@ var withStatus = sync.OnceValue(func() []client.Object {
 	objects := []client.Object{
 		&corev1.Namespace{}, &corev1.Node{}, &corev1.Pod{}, &corev1.Service{}, &corev1.ResourceQuota{},
 		&corev1.PersistentVolume{}, &corev1.PersistentVolumeClaim{}, &appsv1.Deployment{},
-		&certificatesv1.CertificateSigningRequest{},
+		&certificatesv1.CertificateSigningRequest{}, &mcsv1alpha1.ServiceExport{}, &mcsv1alpha1.ServiceImport{},
 	}
 	for kind, object := range kit.NewScheme().KnownTypes(v1alpha1.SchemeGroupVersion) {
 		_, hasStatus := object.FieldByName("Status")

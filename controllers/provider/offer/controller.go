@@ -15,7 +15,6 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -59,27 +58,12 @@ func (r *Reconciler) SetupWithManager(manager ctrl.Manager) error {
 		For(&v1alpha1.ForeignCluster{}).
 		Watches(&v1alpha1.ResourceRequest{}, tenant).
 		Watches(&v1alpha1.ResourceOffer{}, tenant).
-		Watches(&v1alpha1.ShadowPod{}, settled(r.consumerOfPod), builder.WithPredicates(podFinished)).
-		Watches(&v1alpha1.ShadowVolumeClaim{}, settled(r.consumerOfClaim), builder.WithPredicates(deleted)).
-		Watches(&storagev1.StorageClass{}, settled(r.consumers), builder.WithPredicates(kit.Changed(neverChanged))).
-		Watches(&corev1.Node{}, settled(r.consumers), builder.WithPredicates(kit.Changed(shareChanged))).
+		Watches(&v1alpha1.ShadowPod{}, kit.EnqueueAfter(settle, r.consumerOfPod), builder.WithPredicates(podFinished)).
+		Watches(&v1alpha1.ShadowVolumeClaim{}, kit.EnqueueAfter(settle, r.consumerOfClaim), builder.WithPredicates(deleted)).
+		Watches(&storagev1.StorageClass{}, kit.EnqueueAfter(settle, r.consumers), builder.WithPredicates(kit.Changed(neverChanged))).
+		Watches(&corev1.Node{}, kit.EnqueueAfter(settle, r.consumers), builder.WithPredicates(kit.Changed(shareChanged))).
 		WithOptions(kit.Options(workers)).
 		Complete(r)
-}
-
-// settled requests passes over what a function maps an object to, after the time settle.
-func settled(requests handler.MapFunc) handler.EventHandler {
-	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
-	add := func(ctx context.Context, object client.Object, queue queue) {
-		for _, request := range requests(ctx, object) {
-			queue.AddAfter(request, settle)
-		}
-	}
-	return handler.Funcs{
-		CreateFunc: func(ctx context.Context, e event.CreateEvent, queue queue) { add(ctx, e.Object, queue) },
-		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, queue queue) { add(ctx, e.ObjectNew, queue) },
-		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, queue queue) { add(ctx, e.Object, queue) },
-	}
 }
 
 // consumers returns every ForeignCluster.

@@ -19,7 +19,7 @@ import (
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/controllers/leader"
-	"liqo.io/federation/controllers/multicluster"
+	"liqo.io/federation/controllers/mcs"
 	"liqo.io/federation/controllers/virtualkubelet/mirror"
 	"liqo.io/federation/controllers/virtualkubelet/node"
 	"liqo.io/federation/controllers/virtualkubelet/pods"
@@ -99,7 +99,7 @@ func assemble(ctx context.Context, options *Options, clients *clients, own *Metr
 		Local: clients.core, Remote: clients.remote.Core,
 		LocalDynamic: clients.dynamic, RemoteDynamic: clients.remote.Dynamic,
 		RemoteFederation: clients.remote.Federation,
-		Served:           multicluster.NewServed(clients.core, clock.RealClock{}, mcsv1alpha1.ServiceExportPluralName),
+		Served:           mcs.NewServed(clients.core.Discovery(), clock.RealClock{}, mcsv1alpha1.ServiceExportPluralName),
 		View: translate.View{
 			RunsOnProvider: func(node string) bool { return k.informers.isOf(options.RemoteClusterID, node) },
 			Address:        k.network.ToRemote,

@@ -22,7 +22,7 @@ import (
 	"k8s.io/client-go/util/flowcontrol"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
-	"liqo.io/federation/controllers/multicluster"
+	"liqo.io/federation/controllers/mcs"
 	"liqo.io/federation/controllers/queue"
 	"liqo.io/federation/controllers/virtualkubelet/remotens"
 	"liqo.io/federation/controllers/virtualkubelet/translate"
@@ -52,7 +52,7 @@ type Config struct {
 	RemoteFederation versioned.Interface
 	View             translate.View
 	// Served watches whether the local cluster serves ServiceExports; nil means that no Service is exported.
-	Served     *multicluster.Served
+	Served     *mcs.Served
 	Namespaces Namespaces
 	// VirtualNode returns the VirtualNode with the reflection policy; nil while there is none.
 	VirtualNode func() *v1alpha1.VirtualNode

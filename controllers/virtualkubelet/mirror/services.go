@@ -16,7 +16,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	mcsv1alpha1 "sigs.k8s.io/mcs-api/pkg/apis/v1alpha1"
 
-	"liqo.io/federation/controllers/multicluster"
+	"liqo.io/federation/controllers/mcs"
 	"liqo.io/federation/controllers/virtualkubelet/remotens"
 	"liqo.io/federation/controllers/virtualkubelet/translate"
 )
@@ -124,5 +124,5 @@ func (e *exportsOf) has(service string) (exported, complete bool) {
 		return false, false
 	}
 	export := remotens.Lookup[*unstructured.Unstructured](e.informer.GetStore(), e.namespace, service)
-	return export != nil && multicluster.Wanted(export), true
+	return export != nil && mcs.Exported(export), true
 }

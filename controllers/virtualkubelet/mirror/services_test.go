@@ -20,7 +20,7 @@ import (
 	mcsv1alpha1 "sigs.k8s.io/mcs-api/pkg/apis/v1alpha1"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
-	"liqo.io/federation/controllers/multicluster"
+	"liqo.io/federation/controllers/mcs"
 	"liqo.io/federation/controllers/virtualkubelet/translate"
 	"liqo.io/federation/test/fakes"
 )
@@ -34,7 +34,7 @@ func (r *reflecting) exporting(t *testing.T, served bool, exports ...runtime.Obj
 			map[schema.GroupVersionResource]string{exportsResource: "ServiceExportList"},
 			exports...),
 	)
-	r.Served = multicluster.NewServed(r.rome, clock.RealClock{}, mcsv1alpha1.ServiceExportPluralName)
+	r.Served = mcs.NewServed(r.rome.Discovery(), clock.RealClock{}, mcsv1alpha1.ServiceExportPluralName)
 	if served {
 		r.rome.Discovery().(*fakediscovery.FakeDiscovery).Resources = []*metav1.APIResourceList{
 			{

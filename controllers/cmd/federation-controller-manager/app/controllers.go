@@ -19,6 +19,7 @@ import (
 	"liqo.io/federation/controllers/link/clusterinfo"
 	"liqo.io/federation/controllers/link/foreigncluster"
 	"liqo.io/federation/controllers/link/replication"
+	"liqo.io/federation/controllers/link/serviceexport"
 	"liqo.io/federation/controllers/provider/admission"
 	"liqo.io/federation/controllers/provider/endpointslice"
 	"liqo.io/federation/controllers/provider/fairness"
@@ -72,7 +73,7 @@ func controllers() []Controller {
 		{Name: namespace.Name, Init: initRemoteNamespace},
 		{Name: shadowpod.Name, Init: initShadowPod},
 		{Name: endpointslice.Name, Init: initShadowEndpointSlice},
-		{Name: "service-export", Init: initServiceExport},
+		{Name: serviceexport.Name, Init: initServiceExport},
 		{Name: provider.Name, Init: initShadowVolumeClaim},
 		{Name: "storage-provisioner", Init: initStorageProvisioner},
 		{Name: "storage-capacity", Init: initStorageCapacity},

@@ -5,16 +5,16 @@ package app
 
 import (
 	"context"
-	"fmt"
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
-	mcs "sigs.k8s.io/mcs-api/pkg/client/clientset/versioned"
+	mcsv1alpha1 "sigs.k8s.io/mcs-api/pkg/apis/v1alpha1"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/controllers/consumer/offloading"
 	"liqo.io/federation/controllers/kit/watches"
-	"liqo.io/federation/controllers/multicluster"
+	"liqo.io/federation/controllers/link/serviceexport"
+	"liqo.io/federation/controllers/mcs"
 	"liqo.io/federation/controllers/provider/endpointslice"
 	"liqo.io/federation/controllers/provider/namespace"
 	"liqo.io/federation/controllers/provider/shadowpod"
@@ -103,15 +103,17 @@ func initShadowEndpointSlice(ctx context.Context, config *Config) ([]Runner, err
 	return nil, reconciler.SetupWithManager(manager)
 }
 
-func initServiceExport(_ context.Context, config *Config) ([]Runner, error) {
-	client, err := mcs.NewForConfig(config.client)
+func initServiceExport(ctx context.Context, config *Config) ([]Runner, error) {
+	manager, err := config.Manager(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("make a client of the Multi-Cluster Services API: %w", err)
+		return nil, err
 	}
-	return running(multicluster.New(config.Kube, client, config.KubeInformers, config.FederationInformers, config.Recorder("service-export"),
-		multicluster.Installation{
-			ClusterName:      config.Options.ClusterName,
-			Account:          config.Options.ServiceAccount,
-			AccountNamespace: config.Options.Namespace,
-		}, clock.RealClock{}))
+	reconciler := &serviceexport.Reconciler{
+		Client: manager.GetClient(), Live: manager.GetAPIReader(), Kube: config.Kube, Events: config.Recorder(serviceexport.Name),
+		Served: mcs.NewServed(config.Kube.Discovery(), clock.RealClock{},
+			mcsv1alpha1.ServiceExportPluralName, mcsv1alpha1.ServiceImportPluralName),
+		ClusterName: config.Options.ClusterName,
+		Account:     types.NamespacedName{Namespace: config.Options.Namespace, Name: config.Options.ServiceAccount},
+	}
+	return nil, reconciler.SetupWithManager(manager)
 }

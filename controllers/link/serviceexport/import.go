@@ -1,7 +1,7 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package multicluster
+package serviceexport
 
 import (
 	"maps"
@@ -16,9 +16,9 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
 
-// importFor is the ServiceImport of a Service, beside it. The Service has the
-// endpoints of all clusters that are in reach already, so its address is that of
-// the whole set. The owner is what the import ends with.
+// importFor returns the ServiceImport of a Service, in the same namespace. The Service has the
+// endpoints of all reachable clusters already, so its address is that of the set of clusters.
+// The import is deleted with its owner.
 func importFor(service *corev1.Service, owner metav1.OwnerReference) *mcsv1alpha1.ServiceImport {
 	from := service.DeepCopy().Spec
 	spec := mcsv1alpha1.ServiceImportSpec{
@@ -35,7 +35,9 @@ func importFor(service *corev1.Service, owner metav1.OwnerReference) *mcsv1alpha
 		spec.Type, spec.IPs = mcsv1alpha1.Headless, nil
 	}
 	for _, port := range from.Ports {
-		spec.Ports = append(spec.Ports, mcsv1alpha1.ServicePort{Name: port.Name, Protocol: port.Protocol, AppProtocol: port.AppProtocol, Port: port.Port})
+		spec.Ports = append(spec.Ports, mcsv1alpha1.ServicePort{
+			Name: port.Name, Protocol: port.Protocol, AppProtocol: port.AppProtocol, Port: port.Port,
+		})
 	}
 	return &mcsv1alpha1.ServiceImport{
 		ObjectMeta: metav1.ObjectMeta{
@@ -47,14 +49,14 @@ func importFor(service *corev1.Service, owner metav1.OwnerReference) *mcsv1alpha
 	}
 }
 
-// isOurs tells whether a ServiceImport was made here, and by nobody else.
-func isOurs(found *mcsv1alpha1.ServiceImport) bool {
+// isManaged reports whether this controller created a ServiceImport.
+func isManaged(found *mcsv1alpha1.ServiceImport) bool {
 	return found.Labels[v1alpha1.LabelManagedBy] == v1alpha1.ManagedBy
 }
 
-// bringImport makes a ServiceImport the wanted one, and tells whether something
-// changed. Labels and annotations of others stay.
-func bringImport(existing, wanted *mcsv1alpha1.ServiceImport) bool {
+// updateImport makes a ServiceImport equal to the wanted one, and reports whether it differed.
+// Labels and annotations of others stay.
+func updateImport(existing, wanted *mcsv1alpha1.ServiceImport) bool {
 	labels := maps.Clone(existing.Labels)
 	maps.Copy(labels, wanted.Labels)
 	if maps.Equal(labels, existing.Labels) && equality.Semantic.DeepEqual(existing.Spec, wanted.Spec) &&
@@ -65,9 +67,9 @@ func bringImport(existing, wanted *mcsv1alpha1.ServiceImport) bool {
 	return true
 }
 
-// bringStatus writes into a ServiceImport which clusters it is made of, and
-// whether there are EndpointSlices of it.
-func bringStatus(existing *mcsv1alpha1.ServiceImport, clusters []string, present bool) {
+// updateStatus writes the status of a ServiceImport: its clusters, and whether it has
+// EndpointSlices.
+func updateStatus(existing *mcsv1alpha1.ServiceImport, clusters []string, present bool) {
 	status := &existing.Status
 	status.EndpointSliceObjects = mcsv1alpha1.EndpointSliceObjectsAbsent
 	if present {
@@ -81,7 +83,9 @@ func bringStatus(existing *mcsv1alpha1.ServiceImport, clusters []string, present
 		status.Clusters = append(status.Clusters, mcsv1alpha1.ClusterStatus{Cluster: cluster})
 	}
 	meta.SetStatusCondition(&status.Conditions, metav1.Condition{
-		Type: string(mcsv1alpha1.ServiceImportConditionReady), Status: metav1.ConditionTrue, Reason: string(mcsv1alpha1.ServiceImportReasonReady),
+		Type: string(
+			mcsv1alpha1.ServiceImportConditionReady,
+		), Status: metav1.ConditionTrue, Reason: string(mcsv1alpha1.ServiceImportReasonReady),
 		Message: "The Service of this name has the endpoints of all these clusters.", ObservedGeneration: existing.Generation,
 	})
 }

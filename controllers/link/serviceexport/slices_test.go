@@ -1,7 +1,7 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package multicluster
+package serviceexport
 
 import (
 	"fmt"
@@ -23,7 +23,7 @@ func made(name string) *mcsv1alpha1.ServiceImport {
 	return &mcsv1alpha1.ServiceImport{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, UID: "import"}}
 }
 
-// endpoint is one as the controller of Kubernetes makes it.
+// endpoint returns an endpoint as the controller of Kubernetes creates it.
 func endpoint(address, node string) discoveryv1.Endpoint {
 	return discoveryv1.Endpoint{
 		Addresses: []string{address}, NodeName: ptr.To(node), Zone: ptr.To("a"), Hostname: ptr.To("web-0"),
@@ -34,16 +34,26 @@ func endpoint(address, node string) discoveryv1.Endpoint {
 
 func slice(name string, endpoints ...discoveryv1.Endpoint) *discoveryv1.EndpointSlice {
 	return &discoveryv1.EndpointSlice{
-		ObjectMeta:  metav1.ObjectMeta{Namespace: "shop", Name: name, Labels: map[string]string{discoveryv1.LabelServiceName: "web", discoveryv1.LabelManagedBy: "endpointslice-controller.k8s.io"}},
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: "shop",
+			Name:      name,
+			Labels: map[string]string{
+				discoveryv1.LabelServiceName: "web",
+				discoveryv1.LabelManagedBy:   "endpointslice-controller.k8s.io",
+			},
+		},
 		AddressType: discoveryv1.AddressTypeIPv4,
-		Ports:       []discoveryv1.EndpointPort{{Name: ptr.To("http"), Protocol: ptr.To(corev1.ProtocolTCP), Port: ptr.To[int32](8080)}},
-		Endpoints:   endpoints,
+		Ports: []discoveryv1.EndpointPort{
+			{Name: ptr.To("http"), Protocol: ptr.To(corev1.ProtocolTCP), Port: ptr.To[int32](8080)},
+		},
+		Endpoints: endpoints,
 	}
 }
 
-// byNode is where endpoints live: on rome, or on milan, which is reached; naples
-// is not.
-func byNode(_ *discoveryv1.EndpointSlice, endpoint *discoveryv1.Endpoint) string {
+// byNode locates endpoints in rome, or in milan, which can be reached; naples cannot.
+type byNode struct{}
+
+func (byNode) clusterOf(_ *discoveryv1.EndpointSlice, endpoint *discoveryv1.Endpoint) string {
 	switch ptr.Deref(endpoint.NodeName, "") {
 	case "liqo-milan":
 		return "milan"
@@ -53,7 +63,7 @@ func byNode(_ *discoveryv1.EndpointSlice, endpoint *discoveryv1.Endpoint) string
 	return "rome"
 }
 
-// lines are slices as cluster: addresses.
+// lines returns slices as cluster: addresses.
 func lines(all []*discoveryv1.EndpointSlice) []string {
 	var result []string
 	for _, one := range all {
@@ -78,25 +88,32 @@ func TestImportedSlicesAreOfOneClusterEach(t *testing.T) {
 	}{
 		{"of none", nil, map[string]bool{}},
 		{"of an empty one", []*discoveryv1.EndpointSlice{slice("web-a")}, map[string]bool{}},
-		{"of this cluster", []*discoveryv1.EndpointSlice{slice("web-a", endpoint("10.1.0.1", "worker"), endpoint("10.1.0.2", "worker"))}, map[string]bool{"rome: 10.1.0.1 10.1.0.2": true}},
+		{"of this cluster", []*discoveryv1.EndpointSlice{slice("web-a", endpoint("10.1.0.1", "worker"),
+			endpoint("10.1.0.2", "worker"))}, map[string]bool{"rome: 10.1.0.1 10.1.0.2": true}},
 		{
-			"of two clusters", []*discoveryv1.EndpointSlice{slice("web-a", endpoint("10.1.0.1", "worker"), endpoint("10.2.0.1", "liqo-milan"), endpoint("10.1.0.2", "worker"))},
+			"of two clusters", []*discoveryv1.EndpointSlice{slice("web-a", endpoint("10.1.0.1", "worker"),
+				endpoint("10.2.0.1", "liqo-milan"), endpoint("10.1.0.2", "worker"))},
 			map[string]bool{"rome: 10.1.0.1 10.1.0.2": true, "milan: 10.2.0.1": true},
 		},
 		{
-			"one for each of the Service's", []*discoveryv1.EndpointSlice{slice("web-a", endpoint("10.1.0.1", "worker")), slice("web-b", endpoint("10.1.0.2", "worker"))},
+			"one for each of the Service's", []*discoveryv1.EndpointSlice{slice("web-a", endpoint("10.1.0.1", "worker")),
+				slice("web-b", endpoint("10.1.0.2", "worker"))},
 			map[string]bool{"rome: 10.1.0.1": true, "rome: 10.1.0.2": true},
 		},
 		{
-			"what is not in reach is left out", []*discoveryv1.EndpointSlice{slice("web-a", endpoint("10.1.0.1", "worker"), endpoint("10.3.0.1", "liqo-naples"))},
+			"without the others", []*discoveryv1.EndpointSlice{slice("web-a", endpoint("10.1.0.1", "worker"),
+				endpoint("10.3.0.1", "liqo-naples"))},
 			map[string]bool{"rome: 10.1.0.1": true},
 		},
-		{"what is of nobody else", []*discoveryv1.EndpointSlice{slice("web-a", endpoint("10.3.0.1", "liqo-naples"))}, map[string]bool{}},
-		{"of those that stay, with addresses", []*discoveryv1.EndpointSlice{slice("web-a", endpoint("10.1.0.1", "worker")), leaving, names}, map[string]bool{"rome: 10.1.0.1": true}},
+		{"without endpoints that can be reached",
+			[]*discoveryv1.EndpointSlice{slice("web-a", endpoint("10.3.0.1", "liqo-naples"))}, map[string]bool{}},
+		{"of those that are not deleted, with addresses",
+			[]*discoveryv1.EndpointSlice{slice("web-a", endpoint("10.1.0.1", "worker")), leaving, names},
+			map[string]bool{"rome: 10.1.0.1": true}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			got := map[string]bool{}
-			for _, line := range lines(slicesFor(made("web"), test.of, byNode)) {
+			for _, line := range lines(slicesFor(made("web"), test.of, byNode{})) {
 				got[line] = true
 			}
 			if diff := cmp.Diff(test.want, got); diff != "" {
@@ -106,10 +123,10 @@ func TestImportedSlicesAreOfOneClusterEach(t *testing.T) {
 	}
 }
 
-func TestAnImportedSliceIsAsTheSpecificationSays(t *testing.T) {
+func TestImportedSliceConformsToTheSpecification(t *testing.T) {
 	native := slice("web-a", endpoint("10.2.0.1", "liqo-milan"))
 	before := native.DeepCopy()
-	all := slicesFor(made("web"), []*discoveryv1.EndpointSlice{native}, byNode)
+	all := slicesFor(made("web"), []*discoveryv1.EndpointSlice{native}, byNode{})
 	if len(all) != 1 {
 		t.Fatalf("%d slices", len(all))
 	}
@@ -122,7 +139,9 @@ func TestAnImportedSliceIsAsTheSpecificationSays(t *testing.T) {
 				"multicluster.kubernetes.io/service-name": "web", "multicluster.kubernetes.io/source-cluster": "milan",
 				"endpointslice.kubernetes.io/managed-by": "federation.liqo.io", "service.kubernetes.io/headless": "",
 			},
-			OwnerReferences: []metav1.OwnerReference{{APIVersion: "multicluster.x-k8s.io/v1alpha1", Kind: "ServiceImport", Name: "web", UID: "import"}},
+			OwnerReferences: []metav1.OwnerReference{
+				{APIVersion: "multicluster.x-k8s.io/v1alpha1", Kind: "ServiceImport", Name: "web", UID: "import"},
+			},
 		},
 		AddressType: native.AddressType, Ports: native.Ports, Endpoints: []discoveryv1.Endpoint{same},
 	}
@@ -130,45 +149,50 @@ func TestAnImportedSliceIsAsTheSpecificationSays(t *testing.T) {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	if !isImported(all[0], "web") || isImported(all[0], "shop") || isImported(native, "web") {
-		t.Error("it is not known again")
+		t.Error("it is not identified")
 	}
 	if diff := cmp.Diff(before, native); diff != "" {
-		t.Errorf("the Service's own was changed:\n%s", diff)
+		t.Errorf("the slice of the Service was changed:\n%s", diff)
 	}
 }
 
-func TestAnImportedSliceIsBroughtInLine(t *testing.T) {
+func TestImportedSliceIsRepaired(t *testing.T) {
 	for _, test := range []struct {
 		name   string
 		change func(*discoveryv1.EndpointSlice)
 		want   bool
 	}{
 		{"the same stays", func(*discoveryv1.EndpointSlice) {}, false},
-		{"annotations of others stay", func(s *discoveryv1.EndpointSlice) { s.Annotations = map[string]string{"note": "x"} }, false},
-		{"another address is repaired", func(s *discoveryv1.EndpointSlice) { s.Endpoints[0].Addresses = []string{"192.0.2.1"} }, true},
+		{"annotations of others stay", func(s *discoveryv1.EndpointSlice) { s.Annotations = map[string]string{"note": "x"} },
+			false},
+		{"another address is repaired",
+			func(s *discoveryv1.EndpointSlice) { s.Endpoints[0].Addresses = []string{"192.0.2.1"} }, true},
 		{"another port is repaired", func(s *discoveryv1.EndpointSlice) { s.Ports[0].Port = ptr.To[int32](81) }, true},
-		{"another cluster is repaired", func(s *discoveryv1.EndpointSlice) { s.Labels[mcsv1alpha1.LabelSourceCluster] = "naples" }, true},
-		{"a Service that it is not of is repaired", func(s *discoveryv1.EndpointSlice) { s.Labels[discoveryv1.LabelServiceName] = "web" }, true},
-		{"an import that is gone is replaced", func(s *discoveryv1.EndpointSlice) { s.OwnerReferences[0].UID = "earlier" }, true},
+		{"another cluster is repaired",
+			func(s *discoveryv1.EndpointSlice) { s.Labels[mcsv1alpha1.LabelSourceCluster] = "naples" }, true},
+		{"another Service is repaired", func(s *discoveryv1.EndpointSlice) { s.Labels[discoveryv1.LabelServiceName] = "web" },
+			true},
+		{"an import that is gone is replaced", func(s *discoveryv1.EndpointSlice) { s.OwnerReferences[0].UID = "earlier" },
+			true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			wanted := slicesFor(made("web"), []*discoveryv1.EndpointSlice{slice("web-a", endpoint("10.1.0.1", "worker"))}, byNode)[0]
+			wanted := slicesFor(made("web"), []*discoveryv1.EndpointSlice{slice("web-a", endpoint("10.1.0.1", "worker"))},
+				byNode{})[0]
 			existing := wanted.DeepCopy()
 			test.change(existing)
-			if got := bringSlice(existing, wanted); got != test.want {
+			if got := updateSlice(existing, wanted); got != test.want {
 				t.Fatalf("changed: %t", got)
 			}
-			if bringSlice(existing, wanted) {
-				t.Error("there is still something to change")
+			if updateSlice(existing, wanted) {
+				t.Error("it still differs")
 			}
 		})
 	}
 }
 
-// Whatever slices a Service has: each endpoint in reach is in exactly one
-// imported slice, of its cluster, under a name of its own that can be one, and
-// the others are in none.
-func TestEveryEndpointInReachIsImportedOnce(t *testing.T) {
+// Each endpoint that can be reached is in exactly one imported slice, of its cluster, with a
+// valid name of its own; the others are in none.
+func TestEveryReachableEndpointIsImportedOnce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		service := rapid.StringMatching("[a-z]([-a-z0-9]{0,61}[a-z0-9])?").Draw(t, "service")
 		var of []*discoveryv1.EndpointSlice
@@ -176,16 +200,19 @@ func TestEveryEndpointInReachIsImportedOnce(t *testing.T) {
 		for i := range rapid.IntRange(0, 4).Draw(t, "slices") {
 			one := slice(fmt.Sprintf("%s-%d", rapid.StringMatching("[a-z]{1,200}").Draw(t, "slice"), i))
 			for j := range rapid.IntRange(0, 6).Draw(t, "endpoints") {
-				e := endpoint(fmt.Sprintf("10.0.%d.%d", i, j), rapid.SampledFrom([]string{"worker", "liqo-milan", "liqo-naples"}).Draw(t, "node"))
+				e := endpoint(
+					fmt.Sprintf("10.0.%d.%d", i, j),
+					rapid.SampledFrom([]string{"worker", "liqo-milan", "liqo-naples"}).Draw(t, "node"),
+				)
 				one.Endpoints = append(one.Endpoints, e)
-				if cluster := byNode(one, &e); cluster != "" {
+				if cluster := (byNode{}).clusterOf(one, &e); cluster != "" {
 					want[e.Addresses[0]] = cluster
 				}
 			}
 			of = append(of, one)
 		}
 		got, names := map[string]string{}, map[string]bool{}
-		for _, one := range slicesFor(made(service), of, byNode) {
+		for _, one := range slicesFor(made(service), of, byNode{}) {
 			if names[one.Name] || len(validation.IsDNS1123Subdomain(one.Name)) > 0 {
 				t.Errorf("the name %s is taken, or none", one.Name)
 			}

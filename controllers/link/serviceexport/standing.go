@@ -1,7 +1,7 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package multicluster
+package serviceexport
 
 import (
 	"fmt"
@@ -10,21 +10,13 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	mcsv1alpha1 "sigs.k8s.io/mcs-api/pkg/apis/v1alpha1"
-
-	"liqo.io/federation/apiserver/reflection"
 )
 
-// ReasonNotOffloaded is the reason of the condition Ready of a ServiceExport
-// that was exported and whose namespace extends to no other cluster any more.
+// ReasonNotOffloaded is the reason of the condition Ready of a ServiceExport that was exported
+// before its namespace was unoffloaded.
 const ReasonNotOffloaded mcsv1alpha1.ServiceExportConditionReason = "NotOffloaded"
 
-// Wanted tells whether a ServiceExport counts: it is not on its way out, and its
-// owner does not keep it home.
-func Wanted(export metav1.Object) bool {
-	return export.GetDeletionTimestamp().IsZero() && !reflection.StaysHome(export)
-}
-
-// standing is how an export stands: whether its Service can be exported, and is.
+// standing is the state of an export: whether its Service can be exported, and is exported.
 type standing struct {
 	valid        metav1.ConditionStatus
 	validReason  mcsv1alpha1.ServiceExportConditionReason
@@ -36,31 +28,35 @@ type standing struct {
 
 var (
 	exported = standing{
-		valid: metav1.ConditionTrue, validReason: mcsv1alpha1.ServiceExportReasonValid, validMessage: "The Service can be exported.",
-		ready: metav1.ConditionTrue, readyReason: mcsv1alpha1.ServiceExportReasonExported,
-		readyMessage: "It is imported here, and by each cluster that the namespace extends to and that serves ServiceImports.",
+		valid: metav1.ConditionTrue, validReason: mcsv1alpha1.ServiceExportReasonValid,
+		validMessage: "The Service can be exported.",
+		ready:        metav1.ConditionTrue, readyReason: mcsv1alpha1.ServiceExportReasonExported,
+		readyMessage: "It is imported in this cluster, and in each cluster that the namespace is offloaded to and " +
+			"that serves ServiceImports.",
 	}
-	nameTaken = failed("the namespace has a ServiceImport of this name that somebody else made; it is left alone: remove it, and within half a minute this is tried again")
-	gone      = standing{
-		ready: metav1.ConditionFalse, readyReason: ReasonNotOffloaded, readyMessage: "The namespace extends to no other cluster.",
+	nameTaken = failed(
+		"The namespace has a ServiceImport of this name that was not created for the export; it is not changed. " +
+			"Delete it: the export is retried within half a minute.",
+	)
+	notOffloaded = standing{
+		ready: metav1.ConditionFalse, readyReason: ReasonNotOffloaded, readyMessage: "The namespace is not offloaded.",
 	}
 )
 
-// failed is an export of a good Service that was refused.
+// failed returns the standing of a valid Service whose export was refused.
 func failed(message string) standing {
 	s := exported
 	s.ready, s.readyReason, s.readyMessage = metav1.ConditionFalse, mcsv1alpha1.ServiceExportReasonFailed, message
 	return s
 }
 
-// exportable says how the export of a Service stands before anything is done
-// about it; the Service is nil if there is none.
+// exportable returns the standing of an export by its Service alone; nil is no Service.
 func exportable(service *corev1.Service) standing {
 	s := standing{valid: metav1.ConditionFalse, ready: metav1.ConditionFalse}
 	switch {
 	case service == nil:
 		s.validReason, s.validMessage = mcsv1alpha1.ServiceExportReasonNoService, "There is no Service of this name."
-		s.readyReason, s.readyMessage = mcsv1alpha1.ServiceExportReasonPending, "It waits for the Service."
+		s.readyReason, s.readyMessage = mcsv1alpha1.ServiceExportReasonPending, "The export waits for the Service."
 	case service.Spec.Type == corev1.ServiceTypeExternalName:
 		s.validReason = mcsv1alpha1.ServiceExportReasonInvalidServiceType
 		s.validMessage = fmt.Sprintf("A Service of type %s has no endpoints to export.", service.Spec.Type)
@@ -71,11 +67,13 @@ func exportable(service *corev1.Service) standing {
 	return s
 }
 
-// tell writes a standing into a status. There is one export of each Service, the
-// one at home, so none is ever in conflict with another. What a standing does
-// not speak of stays.
-func (s standing) tell(status *mcsv1alpha1.ServiceExportStatus, generation int64) {
-	set := func(of mcsv1alpha1.ServiceExportConditionType, is metav1.ConditionStatus, reason mcsv1alpha1.ServiceExportConditionReason, message string) {
+// report writes a standing into a status. Each Service has one export, the consumer's, so none
+// is ever in conflict with another one. Conditions that a standing lacks stay.
+func (s standing) report(status *mcsv1alpha1.ServiceExportStatus, generation int64) {
+	set := func(
+		of mcsv1alpha1.ServiceExportConditionType, is metav1.ConditionStatus,
+		reason mcsv1alpha1.ServiceExportConditionReason, message string,
+	) {
 		if is == "" {
 			return
 		}
@@ -87,6 +85,6 @@ func (s standing) tell(status *mcsv1alpha1.ServiceExportStatus, generation int64
 	set(mcsv1alpha1.ServiceExportConditionReady, s.ready, s.readyReason, s.readyMessage)
 	if s.valid == metav1.ConditionTrue {
 		set(mcsv1alpha1.ServiceExportConditionConflict, metav1.ConditionFalse, mcsv1alpha1.ServiceExportReasonNoConflicts,
-			"The Service is exported from here alone.")
+			"The Service is exported from this cluster alone.")
 	}
 }

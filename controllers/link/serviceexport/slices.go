@@ -1,7 +1,7 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package multicluster
+package serviceexport
 
 import (
 	"cmp"
@@ -19,37 +19,47 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
 
-// apiVersion is that of the kinds of the Multi-Cluster Services API.
+// apiVersion is the version of the kinds of the Multi-Cluster Services API.
 var apiVersion = mcsv1alpha1.GroupVersion.String()
 
-// source tells in which cluster an endpoint lives; empty if it is not reached
-// from here.
-type source func(slice *discoveryv1.EndpointSlice, endpoint *discoveryv1.Endpoint) string
+// locator locates endpoints.
+type locator interface {
+	// clusterOf returns the cluster of an endpoint; empty if it cannot be reached.
+	clusterOf(slice *discoveryv1.EndpointSlice, endpoint *discoveryv1.Endpoint) string
+}
 
-// slicesFor are the EndpointSlices of a ServiceImport: what the EndpointSlices
-// of its Service have, one for each of them and each cluster, without what is
-// not in reach. Proxies have these endpoints with the Service, so they are told
-// to leave them alone.
-func slicesFor(imported *mcsv1alpha1.ServiceImport, of []*discoveryv1.EndpointSlice, lives source) []*discoveryv1.EndpointSlice {
+// slicesFor returns the EndpointSlices of a ServiceImport: one for each EndpointSlice of its
+// Service and each cluster, with the endpoints that can be reached. Their label keeps proxies
+// from using them, which use those of the Service.
+func slicesFor(
+	imported *mcsv1alpha1.ServiceImport,
+	of []*discoveryv1.EndpointSlice,
+	locator locator,
+) []*discoveryv1.EndpointSlice {
 	var all []*discoveryv1.EndpointSlice
 	for _, slice := range of {
-		if slice.AddressType != discoveryv1.AddressTypeIPv4 && slice.AddressType != discoveryv1.AddressTypeIPv6 || !slice.DeletionTimestamp.IsZero() {
+		if slice.AddressType != discoveryv1.AddressTypeIPv4 && slice.AddressType != discoveryv1.AddressTypeIPv6 ||
+			!slice.DeletionTimestamp.IsZero() {
 			continue
 		}
 		from := slice.DeepCopy()
 		byCluster := map[string]*discoveryv1.EndpointSlice{}
 		for _, endpoint := range from.Endpoints {
-			cluster := lives(slice, &endpoint)
+			cluster := locator.clusterOf(slice, &endpoint)
 			if cluster == "" {
 				continue
 			}
 			to := byCluster[cluster]
 			if to == nil {
-				to = &discoveryv1.EndpointSlice{ObjectMeta: sliceMeta(imported, slice, cluster), AddressType: from.AddressType, Ports: from.Ports}
+				to = &discoveryv1.EndpointSlice{
+					ObjectMeta:  sliceMeta(imported, slice, cluster),
+					AddressType: from.AddressType,
+					Ports:       from.Ports,
+				}
 				byCluster[cluster] = to
 				all = append(all, to)
 			}
-			// Which zones it serves was weighed for the Service.
+			// The zones were chosen among the endpoints of the Service.
 			endpoint.Hints = nil
 			to.Endpoints = append(to.Endpoints, endpoint)
 		}
@@ -58,14 +68,18 @@ func slicesFor(imported *mcsv1alpha1.ServiceImport, of []*discoveryv1.EndpointSl
 	return all
 }
 
-func sliceMeta(imported *mcsv1alpha1.ServiceImport, slice *discoveryv1.EndpointSlice, cluster string) metav1.ObjectMeta {
+func sliceMeta(
+	imported *mcsv1alpha1.ServiceImport,
+	slice *discoveryv1.EndpointSlice,
+	cluster string,
+) metav1.ObjectMeta {
 	return metav1.ObjectMeta{
 		Namespace: imported.Namespace, Name: sliceName(imported.Name, slice.Name, cluster),
 		Labels: map[string]string{
 			mcsv1alpha1.LabelServiceName:   imported.Name,
 			mcsv1alpha1.LabelSourceCluster: cluster,
 			discoveryv1.LabelManagedBy:     v1alpha1.ManagedBy,
-			// Proxies do not even watch what has it.
+			// Proxies do not watch objects with it.
 			corev1.IsHeadlessService: "",
 		},
 		OwnerReferences: []metav1.OwnerReference{{
@@ -74,15 +88,15 @@ func sliceMeta(imported *mcsv1alpha1.ServiceImport, slice *discoveryv1.EndpointS
 	}
 }
 
-// sliceName names an imported EndpointSlice after its Service; a hash tells
-// those of one Service apart, however long the names are that it stands for.
+// sliceName returns the name of an imported EndpointSlice: that of its Service, and a hash that
+// distinguishes those of one Service, for names of any length.
 func sliceName(service, slice, cluster string) string {
 	sum := sha256.Sum256([]byte(slice + "/" + cluster))
 	return service + "-imported-" + hex.EncodeToString(sum[:8])
 }
 
-// isImported tells whether an EndpointSlice was made of a ServiceImport of that
-// name, maybe of one that is gone.
+// isImported reports whether an EndpointSlice was created for a ServiceImport of a name, which
+// may be gone.
 func isImported(slice *discoveryv1.EndpointSlice, name string) bool {
 	return slice.Labels[discoveryv1.LabelManagedBy] == v1alpha1.ManagedBy &&
 		slices.ContainsFunc(slice.OwnerReferences, func(owner metav1.OwnerReference) bool {
@@ -90,11 +104,13 @@ func isImported(slice *discoveryv1.EndpointSlice, name string) bool {
 		})
 }
 
-// bringSlice makes an imported EndpointSlice the wanted one, and tells whether
-// something changed. Annotations are not ours.
-func bringSlice(existing, wanted *discoveryv1.EndpointSlice) bool {
-	if maps.Equal(existing.Labels, wanted.Labels) && equality.Semantic.DeepEqual(existing.OwnerReferences, wanted.OwnerReferences) &&
-		equality.Semantic.DeepEqual(existing.Ports, wanted.Ports) && equality.Semantic.DeepEqual(existing.Endpoints, wanted.Endpoints) {
+// updateSlice makes an imported EndpointSlice equal to the wanted one, and reports whether it
+// differed. Annotations stay.
+func updateSlice(existing, wanted *discoveryv1.EndpointSlice) bool {
+	if maps.Equal(existing.Labels, wanted.Labels) &&
+		equality.Semantic.DeepEqual(existing.OwnerReferences, wanted.OwnerReferences) &&
+		equality.Semantic.DeepEqual(existing.Ports, wanted.Ports) &&
+		equality.Semantic.DeepEqual(existing.Endpoints, wanted.Endpoints) {
 		return false
 	}
 	existing.Labels, existing.OwnerReferences = wanted.Labels, wanted.OwnerReferences

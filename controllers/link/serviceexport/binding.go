@@ -1,0 +1,59 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package serviceexport
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/controllers/kit"
+)
+
+const (
+	// bindingName is the name of the RoleBinding in an offloaded namespace with exports that
+	// lets the controller write imports and EndpointSlices there, and of its ClusterRole.
+	// Remote namespaces have another one.
+	bindingName = "federation-export-manager"
+	// bindingDelay is the time that the authorizer may take to observe it.
+	bindingDelay = 500 * time.Millisecond
+)
+
+// bind lets the controller write in a namespace. If it may not write yet, it returns the time
+// after which to reconcile again.
+func (r *Reconciler) bind(ctx context.Context, namespace string) (time.Duration, error) {
+	current := &rbacv1.RoleBinding{}
+	err := r.bindings.Get(ctx, types.NamespacedName{Namespace: namespace, Name: bindingName}, current)
+	if !apierrors.IsNotFound(err) {
+		return 0, err
+	}
+	err = r.Client.Create(ctx, &rbacv1.RoleBinding{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: namespace, Name: bindingName,
+			Labels: map[string]string{v1alpha1.LabelManagedBy: v1alpha1.ManagedBy},
+		},
+		RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: bindingName},
+		Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: r.Account.Namespace, Name: r.Account.Name}},
+	})
+	if err != nil && !apierrors.IsAlreadyExists(err) {
+		return 0, fmt.Errorf("creating role binding %s/%s: %w", namespace, bindingName, err)
+	}
+	return bindingDelay, nil
+}
+
+// unbind deletes the binding of a namespace, if it has one.
+func (r *Reconciler) unbind(ctx context.Context, namespace string) error {
+	current := &rbacv1.RoleBinding{}
+	if err := r.bindings.Get(ctx, types.NamespacedName{Namespace: namespace, Name: bindingName}, current); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	return kit.Delete(ctx, r.Client, current)
+}

@@ -1,0 +1,151 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package serviceexport implements the Multi-Cluster Services API, KEP-1645, in offloaded
+// namespaces and in remote namespaces: a Service that the consumer exports has a ServiceImport
+// in its namespace and in each remote namespace, and EndpointSlices of it with the endpoints
+// that can be reached.
+//
+// Both sides are one controller and the same pure functions. They differ in what exports a
+// Service: on the consumer a ServiceExport, on a provider a label of the reflected Service,
+// which the virtual kubelet sets. A peer writes no object of this API.
+package serviceexport
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/record"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/controllers/kit"
+	"liqo.io/federation/controllers/mcs"
+)
+
+// Name is the name of the controller in --controllers, logs and metrics.
+const Name = "service-export"
+
+const (
+	// workers is how many Services are reconciled at a time.
+	workers = 2
+	// settle is the time in which changes of a Service and of its endpoints are collected for
+	// one pass. It bounds what a consumer's changes in its remote namespace cost.
+	settle = 500 * time.Millisecond
+)
+
+// Reconciler keeps the ServiceImports of this cluster and their EndpointSlices, and reports the
+// state of ServiceExports. Its requests name Services.
+type Reconciler struct {
+	// Client reads the cache of the manager, Live the API server.
+	Client client.Client
+	Live   client.Reader
+	// Kube watches the Services and EndpointSlices of single namespaces.
+	Kube   kubernetes.Interface
+	Events record.EventRecorder
+	// Served follows whether this cluster serves ServiceExports and ServiceImports.
+	Served *mcs.Served
+	// ClusterName is that of this cluster.
+	ClusterName string
+	// Account is the service account of the controller. Where there are exports, it is
+	// granted the right to create EndpointSlices.
+	Account types.NamespacedName
+
+	manager    ctrl.Manager
+	controller controller.Controller
+	// bindings reads the RoleBindings of the name bindingName.
+	bindings client.Reader
+	// requests are those of a session.
+	requests kit.Trigger
+	// session is nil while this cluster does not serve the API.
+	session atomic.Pointer[session]
+	// reported are the messages of the last events on Services whose imports conflict.
+	reported sync.Map
+}
+
+// SetupWithManager adds the controller to a manager.
+func (r *Reconciler) SetupWithManager(manager ctrl.Manager) error {
+	bindings, err := kit.NewCache(manager, map[client.Object]cache.ByObject{&rbacv1.RoleBinding{}: kit.Named(bindingName)})
+	if err != nil {
+		return err
+	}
+	r.manager, r.bindings = manager, bindings
+	r.controller, err = ctrl.NewControllerManagedBy(manager).Named(Name).
+		// Namespaces are read, and their changes are no requests.
+		Watches(&corev1.Namespace{}, handler.Funcs{}).
+		Watches(&v1alpha1.NamespaceOffloading{}, handler.EnqueueRequestsFromMapFunc(r.inNamespaceOf)).
+		Watches(&v1alpha1.ForeignCluster{}, handler.EnqueueRequestsFromMapFunc(r.everywhere),
+			builder.WithPredicates(kit.Changed(networkingChanged))).
+		Watches(&v1alpha1.VirtualNode{}, handler.EnqueueRequestsFromMapFunc(r.everywhere),
+			builder.WithPredicates(kit.Changed(nodeChanged))).
+		WatchesRawSource(source.Kind[client.Object](bindings, &rbacv1.RoleBinding{},
+			handler.EnqueueRequestsFromMapFunc(r.inNamespaceOf))).
+		WatchesRawSource(&r.requests).
+		WithOptions(kit.Options(workers)).
+		Build(r)
+	if err != nil {
+		return err
+	}
+	return manager.Add(r)
+}
+
+// Start runs a session while the API is served, until the context ends. It implements
+// manager.Runnable.
+func (r *Reconciler) Start(ctx context.Context) error {
+	var running sync.WaitGroup
+	defer running.Wait()
+	running.Go(func() { r.Served.Run(ctx) })
+	r.Served.Follow(ctx, func(ctx context.Context, served bool) {
+		if served {
+			r.serve(ctx)
+		}
+	})
+	return nil
+}
+
+// networkingChanged reports whether the pods of a cluster became reachable, or unreachable.
+func networkingChanged(old, current *v1alpha1.ForeignCluster) bool {
+	return old.Status.Networking != current.Status.Networking
+}
+
+func nodeChanged(old, current *v1alpha1.VirtualNode) bool {
+	return old.Generation != current.Generation
+}
+
+// inNamespaceOf maps an object to the Services that are exported or imported in its namespace.
+func (r *Reconciler) inNamespaceOf(ctx context.Context, object client.Object) []reconcile.Request {
+	return r.in(ctx, object.GetNamespace())
+}
+
+// everywhere maps an object to all Services that are exported or imported.
+func (r *Reconciler) everywhere(ctx context.Context, _ client.Object) []reconcile.Request {
+	return r.in(ctx, "")
+}
+
+// in returns the Services that are exported or imported in a namespace, or in all if it is empty.
+func (r *Reconciler) in(ctx context.Context, namespace string) []reconcile.Request {
+	s := r.session.Load()
+	if s == nil {
+		return nil
+	}
+	// Listing a cache fails only once its session ended.
+	objects, _ := s.in(ctx, namespace)
+	var requests []reconcile.Request
+	for _, object := range objects {
+		requests = append(requests, kit.Request(object.GetNamespace(), object.GetName()))
+	}
+	return requests
+}

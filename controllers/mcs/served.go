@@ -1,0 +1,127 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package mcs has what the programs share about the Multi-Cluster Services API, KEP-1645:
+// whether a cluster serves it, and which ServiceExports count.
+package mcs
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
+	mcsv1alpha1 "sigs.k8s.io/mcs-api/pkg/apis/v1alpha1"
+
+	"liqo.io/federation/apiserver/reflection"
+)
+
+const (
+	// servedInterval is the time after which discovery is read again: definitions are not
+	// watched.
+	servedInterval = time.Minute
+	// servedRetry is the time after which it is read again if it failed.
+	servedRetry = 5 * time.Second
+)
+
+// Exported reports whether a ServiceExport counts: it is not being deleted, and its owner does
+// not exclude it from reflection.
+func Exported(export metav1.Object) bool {
+	return export.GetDeletionTimestamp().IsZero() && !reflection.StaysHome(export)
+}
+
+// Discovery is the part of a discovery client that Served needs.
+type Discovery interface {
+	ServerResourcesForGroupVersionWithContext(ctx context.Context, groupVersion string) (*metav1.APIResourceList, error)
+}
+
+// Served follows whether this cluster serves kinds of the Multi-Cluster Services API, whose
+// definitions administrators add and remove at any time.
+type Served struct {
+	discovery Discovery
+	resources []string
+	clock     clock.Clock
+
+	mu sync.Mutex
+	// read is whether discovery was ever read, and served what it returned last.
+	read, served bool
+	// changed is closed when either changes.
+	changed chan struct{}
+}
+
+// NewServed returns a Served of resources that count together: all of them are served, or none
+// counts as served.
+func NewServed(discovery Discovery, clock clock.Clock, resources ...string) *Served {
+	return &Served{discovery: discovery, resources: resources, clock: clock, changed: make(chan struct{})}
+}
+
+// Run reads discovery at intervals until the context ends.
+func (s *Served) Run(ctx context.Context) {
+	for {
+		wait := servedInterval
+		if err := s.update(ctx); err != nil {
+			klog.FromContext(ctx).V(2).Info("Reading the served resources failed, retrying", "reason", err.Error())
+			wait = servedRetry
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-s.clock.After(wait):
+		}
+	}
+}
+
+func (s *Served) update(ctx context.Context) error {
+	list, err := s.discovery.ServerResourcesForGroupVersionWithContext(ctx, mcsv1alpha1.GroupVersion.String())
+	if err != nil && !apierrors.IsNotFound(err) {
+		return err
+	}
+	served := err == nil && !slices.ContainsFunc(s.resources, func(resource string) bool {
+		return !slices.ContainsFunc(
+			list.APIResources,
+			func(served metav1.APIResource) bool { return served.Name == resource },
+		)
+	})
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.read && s.served == served {
+		return nil
+	}
+	s.read, s.served = true, served
+	close(s.changed)
+	s.changed = make(chan struct{})
+	logger := klog.FromContext(ctx).WithValues("groupVersion", mcsv1alpha1.GroupVersion.String(), "resources", s.resources)
+	if served {
+		logger.Info("This cluster serves the Multi-Cluster Services API: exported Services are imported")
+	} else {
+		logger.Info("This cluster does not serve the Multi-Cluster Services API: no Service is exported or imported " +
+			"until its definitions are installed, see docs/install.md")
+	}
+	return nil
+}
+
+// Follow calls a function with whether the resources are served, once discovery was read and
+// after each change. Before each call, the context of the last one has ended and that call has
+// returned. It returns when its own context ends.
+func (s *Served) Follow(ctx context.Context, do func(ctx context.Context, served bool)) {
+	for ctx.Err() == nil {
+		s.mu.Lock()
+		read, served, changed := s.read, s.served, s.changed
+		s.mu.Unlock()
+		during, end := context.WithCancel(ctx)
+		var call sync.WaitGroup
+		if read {
+			call.Go(func() { do(during, served) })
+		}
+		select {
+		case <-ctx.Done():
+		case <-changed:
+		}
+		end()
+		call.Wait()
+	}
+}
