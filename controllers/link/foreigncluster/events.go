@@ -12,7 +12,7 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
 
-// normal are the reasons of events that nobody has to react to; all others are warnings.
+// normal are the reasons of events that require no action; all others are warnings.
 var normal = []string{
 	ReasonDisabled, ReasonDisconnecting, ReasonIdentityPending, ReasonIdentityIssued, ReasonAwaitingConsumer,
 	ReasonAwaitingProvider, ReasonAwaitingDecision, ReasonOfferAccepted, ReasonReady, ReasonNamespaceTerminating,
