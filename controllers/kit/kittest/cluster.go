@@ -14,17 +14,15 @@ import (
 	"reflect"
 	"strings"
 	"sync"
-	"testing"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/managedfields"
-	applyconfigurations "k8s.io/client-go/applyconfigurations"
-	kubescheme "k8s.io/client-go/kubernetes/scheme"
+	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/record"
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -76,16 +74,27 @@ type Cluster struct {
 	// Events receives what the controller records.
 	Events *record.FakeRecorder
 
-	t       testing.TB
+	t       T
 	created int
 }
 
+// T is the part of testing.T and of rapid.T that a cluster needs.
+type T interface {
+	Helper()
+	Fatal(args ...any)
+	Context() context.Context
+}
+
 // New returns a cluster with objects.
-func New(t testing.TB, objects ...client.Object) *Cluster {
+func New(t T, objects ...client.Object) *Cluster {
 	t.Helper()
 	c := &Cluster{t: t, Clock: clocktesting.NewFakeClock(Epoch), Events: record.NewFakeRecorder(maxEvents)}
-	c.WithWatch = fake.NewClientBuilder().WithScheme(kit.NewScheme()).WithObjects(objects...).
-		WithStatusSubresource(withStatus()...).WithTypeConverters(typeConverters()...).
+	scheme := kit.NewScheme()
+	// The default tracker keeps managed fields, for which it builds a table of all kinds at each
+	// write; no controller applies.
+	tracker := clienttesting.NewObjectTracker(scheme, serializer.NewCodecFactory(scheme).UniversalDecoder())
+	c.WithWatch = fake.NewClientBuilder().WithScheme(scheme).WithObjectTracker(tracker).WithObjects(objects...).
+		WithStatusSubresource(withStatus()...).
 		WithIndex(&corev1.Pod{}, kit.IndexClaims, kit.PodClaims).
 		WithIndex(&corev1.Pod{}, "spec.nodeName", nodeOf).
 		WithIndex(&corev1.PersistentVolume{}, kit.IndexClaimRef, kit.VolumeClaim).
@@ -101,14 +110,6 @@ func ofEvent(value func(*corev1.Event) string) client.IndexerFunc {
 }
 
 func nodeOf(pod client.Object) []string { return []string{pod.(*corev1.Pod).Spec.NodeName} }
-
-// typeConverters are those that the fake API server creates itself otherwise, for each cluster
-// again, which takes longer than a pass of a controller.
-var typeConverters = sync.OnceValue(func() []managedfields.TypeConverter {
-	return []managedfields.TypeConverter{
-		applyconfigurations.NewTypeConverter(kubescheme.Scheme), managedfields.NewDeducedTypeConverter(),
-	}
-})
 
 // withStatus returns an object of each kind whose status is a subresource.
 var withStatus = sync.OnceValue(func() []client.Object {
