@@ -31,7 +31,7 @@ reach() {
     artifacts/chart/*) echo verify integration install peering upgrade uninstall ;;
     artifacts/*) echo verify services storage network ;;
     netagent/* | apiserver/netmap/*) echo verify netns integration network ;;
-    controllers/*network* | controllers/*addresses* | registry/*address* | apiserver/addresses/*) echo verify integration network ;;
+    controllers/*network* | controllers/link/tunnel/* | controllers/link/gateway/* | controllers/*addresses* | registry/*address* | apiserver/addresses/*) echo verify integration network ;;
     controllers/*storage* | apiserver/volume/* | registry/*volume*) echo verify integration storage ;;
     controllers/*virtualkubelet*) echo verify integration offloading services resilience ;;
     controllers/*services* | controllers/mcs/* | controllers/*serviceexport* | controllers/*replication* | \

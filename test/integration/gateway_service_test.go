@@ -15,18 +15,17 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	kubeinformers "k8s.io/client-go/informers"
 	"k8s.io/client-go/tools/record"
-	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
-	"liqo.io/federation/controllers/network"
-	"liqo.io/federation/generated/informers/externalversions"
+	"liqo.io/federation/controllers/link/gateway"
+	"liqo.io/federation/controllers/link/installation"
 	"liqo.io/federation/test/integration/framework"
 )
 
-// The Service of the gateway leads to the active one, by nothing but the rights
-// of the chart and within its policies.
+// The Service of the gateway leads to the active one, with no rights but those of the chart and
+// within its policies.
 func TestTheServiceOfTheGatewayLeadsToTheActiveOne(t *testing.T) {
 	env := framework.Get(t)
 	installPolicies(t, env)
@@ -36,23 +35,18 @@ func TestTheServiceOfTheGatewayLeadsToTheActiveOne(t *testing.T) {
 		address := fmt.Sprintf(`{"status":{"addresses":[{"type":"InternalIP","address":"192.0.2.%d"}]}}`, i+1)
 		must(t)(env.Kube.CoreV1().Nodes().Patch(t.Context(), name, types.StrategicMergePatchType, []byte(address), metav1.PatchOptions{}, "status"))
 	}
-	kube := kubeOf(t, env.ServiceAccount(t, framework.Namespace, controllerManager))
-	informers := &network.GatewayInformers{
-		Named: kubeinformers.NewSharedInformerFactoryWithOptions(kube, 0, network.GatewayNames(framework.Namespace)...),
-		Pods:  kubeinformers.NewSharedInformerFactoryWithOptions(kube, 0, network.GatewayPods(framework.Namespace)...),
-		Nodes: kubeinformers.NewSharedInformerFactory(kube, 0),
-	}
-	controller, err := network.NewGatewayService(&network.Config{
-		Kube: kube, Gateways: informers, Events: &record.FakeRecorder{}, Clock: clock.RealClock{}, Namespace: framework.Namespace, Settings: network.DefaultSettings(),
+	runManager(t, env.ServiceAccount(t, framework.Namespace, controllerManager), func(manager ctrl.Manager) error {
+		installed, err := installation.NewCache(manager, framework.Namespace)
+		if err != nil {
+			return err
+		}
+		finder, err := gateway.NewFinder(t.Context(), manager, installed, framework.Namespace)
+		if err != nil {
+			return err
+		}
+		reconciler := &gateway.Reconciler{Client: manager.GetClient(), Finder: finder, Events: &record.FakeRecorder{}}
+		return reconciler.SetupWithManager(manager, installed)
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	none := externalversions.NewSharedInformerFactory(fastClient(t, env.Admin), 0)
-	for _, informers := range []kubeinformers.SharedInformerFactory{informers.Pods, informers.Nodes} {
-		runWith(t, informers, none)
-	}
-	runWith(t, informers.Named, none, controller.Run)
 
 	services, leases := env.Kube.CoreV1().Services(framework.Namespace), env.Kube.CoordinationV1().Leases(framework.Namespace)
 	leadsTo := func(want string) {
@@ -113,12 +107,12 @@ func TestPoliciesKeepEndpointsToTheGateway(t *testing.T) {
 			return err
 		}
 	}
-	const gateway, ours = v1alpha1.GatewayName, v1alpha1.ManagedBy
+	const name, controllers = v1alpha1.GatewayName, v1alpha1.ManagedBy
 	expect(t, []attempt{
-		{"the gateway's", "", slice(framework.Namespace, gateway, gateway, ours)},
-		{"the gateway's of another name", "what leads to the gateway", slice(framework.Namespace, "other", gateway, ours)},
-		{"the gateway's in somebody's name", "what leads to the gateway", slice(framework.Namespace, gateway, gateway, "somebody")},
-		{"those of the API server", "what leads to the gateway", slice(framework.Namespace, gateway, "federation-apiserver", ours)},
-		{"those of that name elsewhere", "what leads to the gateway", slice(elsewhere, gateway, gateway, ours)},
+		{"the gateway's", "", slice(framework.Namespace, name, name, controllers)},
+		{"the gateway's of another name", "what leads to the gateway", slice(framework.Namespace, "other", name, controllers)},
+		{"the gateway's of another manager", "what leads to the gateway", slice(framework.Namespace, name, name, "other")},
+		{"those of the API server", "what leads to the gateway", slice(framework.Namespace, name, "federation-apiserver", controllers)},
+		{"those of that name elsewhere", "what leads to the gateway", slice(elsewhere, name, name, controllers)},
 	})
 }

@@ -10,7 +10,6 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -18,7 +17,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	kubeinformers "k8s.io/client-go/informers"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/utils/clock"
@@ -26,11 +24,11 @@ import (
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/apiserver/compatibility"
+	"liqo.io/federation/controllers/link/installation"
 	"liqo.io/federation/controllers/link/replication"
-	"liqo.io/federation/controllers/network"
+	"liqo.io/federation/controllers/link/tunnel"
 	"liqo.io/federation/controllers/remote"
 	"liqo.io/federation/generated/clientset/versioned"
-	"liqo.io/federation/generated/informers/externalversions"
 	"liqo.io/federation/test/integration/framework"
 )
 
@@ -42,28 +40,23 @@ type networked struct {
 	admin versioned.Interface
 }
 
-// runNetwork runs the controllers of one of them until the test ends, with what
-// the configuration may.
-func (n *networked) runNetwork(t *testing.T, config *rest.Config, kubeConfig *rest.Config, settings network.Settings) {
+// runNetwork runs the controller of one of them until the test ends, with the rights of an
+// account.
+func (n *networked) runNetwork(t *testing.T, server *framework.Server, account *rest.Config, settings tunnel.Settings) {
 	t.Helper()
-	kube, federation := kubeOf(t, kubeConfig), fastClient(t, config)
-	everywhere := externalversions.NewSharedInformerFactory(federation, 0)
-	here := externalversions.NewSharedInformerFactoryWithOptions(federation, 0, externalversions.WithNamespace(n.installation))
-	secrets := kubeinformers.NewSharedInformerFactoryWithOptions(kube, 0, network.SecretInformers(n.installation)...)
-	controller, err := network.New(&network.Config{
-		Kube: kube, Federation: federation, FederationInformers: everywhere, InstallationInformers: here, SecretInformers: secrets,
-		Events: &record.FakeRecorder{}, Clock: clock.RealClock{}, ClusterID: n.id, Namespace: n.installation, Networking: v1alpha1.NetworkingTunnel, Settings: settings,
+	runManager(t, withFederation(t, account, server), func(manager ctrl.Manager) error {
+		installed, err := installation.NewCache(manager, n.installation)
+		if err != nil {
+			return err
+		}
+		reconciler := &tunnel.Reconciler{
+			Local: &tunnel.Local{
+				Client: manager.GetClient(), Clock: clock.RealClock{}, ClusterID: n.id, Namespace: n.installation, Settings: settings,
+			},
+			Live: manager.GetAPIReader(), Events: &record.FakeRecorder{}, Networking: v1alpha1.NetworkingTunnel,
+		}
+		return reconciler.SetupWithManager(manager, installed)
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
-	here.StartWithContext(ctx)
-	here.WaitForCacheSync(ctx.Done())
-	var stopped sync.Once
-	stop := func() { stopped.Do(func() { cancel(); here.Shutdown() }) }
-	t.Cleanup(stop)
-	runWith(t, secrets, everywhere, controller.Run)
 }
 
 // withFederation returns a connection to the Kubernetes API of an account whose federation API is
@@ -154,7 +147,7 @@ func TestTwoClustersAgreeUponATunnel(t *testing.T) {
 		_ = env.Kube.CoreV1().Secrets(rome.installation).Delete(context.Background(), v1alpha1.WireGuardSecret, metav1.DeleteOptions{})
 	})
 
-	settings := network.DefaultSettings()
+	settings := tunnel.DefaultSettings()
 	settings.Endpoints = []string{"gateway.example.org:51820"}
 	for _, n := range []*networked{rome, milan} {
 		publishRanges(t, n.admin, v1alpha1.ClusterRange{Use: v1alpha1.RangeOfPods, CIDR: "10.0.0.0/16", Source: v1alpha1.SourceKubeadm})
@@ -162,9 +155,9 @@ func TestTwoClustersAgreeUponATunnel(t *testing.T) {
 	peers := remote.NewPeersWith(func(*remote.Identity) (*remote.Clients, error) {
 		return &remote.Clients{Federation: fastClient(t, servers[1].Client(env.User(t, user, v1alpha1.PeerGroup)))}, nil
 	})
-	milan.runNetwork(t, servers[1].Client(env.Admin), env.Admin, settings)
+	milan.runNetwork(t, servers[1], env.Admin, settings)
 	manager := env.ServiceAccount(t, framework.Namespace, controllerManager)
-	rome.runNetwork(t, servers[0].Client(manager), manager, settings)
+	rome.runNetwork(t, servers[0], manager, settings)
 	runManager(t, withFederation(t, manager, servers[0]), func(manager ctrl.Manager) error {
 		replicator := &replication.Replicator{Client: manager.GetClient(), Peers: peers, ClusterName: milan.peer}
 		return replicator.SetupWithManager(manager)
@@ -209,7 +202,7 @@ func TestTwoClustersAgreeUponATunnel(t *testing.T) {
 	for i, n := range []*networked{rome, milan} {
 		external := []*v1alpha1.TunnelEndpoint{one, other}[i].Spec.Local[1].CIDR
 		pools := n.admin.FederationV1alpha1().AddressPools()
-		taken, err := pools.Get(t.Context(), network.ExternalAddressPool, metav1.GetOptions{})
+		taken, err := pools.Get(t.Context(), v1alpha1.ExternalAddressPool, metav1.GetOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}

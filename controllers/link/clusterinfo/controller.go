@@ -50,7 +50,7 @@ type Cluster struct {
 
 // Endpoints returns the endpoints at which peers reach the gateway by its Service.
 type Endpoints interface {
-	Endpoints() ([]string, error)
+	Endpoints(ctx context.Context) ([]string, error)
 }
 
 // Reconciler keeps ClusterInfo local.

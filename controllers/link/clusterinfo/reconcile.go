@@ -99,7 +99,7 @@ func (r *Reconciler) gateway(ctx context.Context) (*v1alpha1.PeeringGateway, err
 		return gateway, nil
 	}
 	var err error
-	gateway.Endpoints, err = r.Gateway.Endpoints()
+	gateway.Endpoints, err = r.Gateway.Endpoints(ctx)
 	return gateway, err
 }
 

@@ -37,6 +37,7 @@ func NewCache(manager ctrl.Manager, namespace string) (cache.Cache, error) {
 	named := func(name string) cache.Config {
 		return cache.Config{FieldSelector: fields.OneTermEqualSelector(metav1.ObjectNameField, name)}
 	}
+	ofGateway := labels.SelectorFromSet(labels.Set{gatewayLabel: v1alpha1.GatewayName})
 	keys := named(v1alpha1.WireGuardSecret)
 	keys.Transform = withoutPrivateKey
 	return kit.NewCache(manager, map[client.Object]cache.ByObject{
@@ -46,7 +47,7 @@ func NewCache(manager ctrl.Manager, namespace string) (cache.Cache, error) {
 		&corev1.Service{}:            in(named(v1alpha1.GatewayName)),
 		&discoveryv1.EndpointSlice{}: in(named(v1alpha1.GatewayName)),
 		&coordinationv1.Lease{}:      in(named(v1alpha1.GatewayName)),
-		&corev1.Pod{}:                in(cache.Config{LabelSelector: labels.SelectorFromSet(labels.Set{gatewayLabel: v1alpha1.GatewayName})}),
+		&corev1.Pod{}:                in(cache.Config{LabelSelector: ofGateway}),
 	})
 }
 

@@ -31,8 +31,10 @@ func initClusterInfo(ctx context.Context, config *Config) ([]Runner, error) {
 		},
 		Values: values, Events: config.Recorder(clusterinfo.Name), Clock: clock.RealClock{},
 	}
-	if gateways := config.gatewayInformers(); gateways != nil {
-		reconciler.Gateway = gateways.Gateway(namespace)
+	if finder, err := config.gatewayFinder(ctx); err != nil {
+		return nil, err
+	} else if finder != nil {
+		reconciler.Gateway = finder
 	}
 	return nil, reconciler.SetupWithManager(manager, installed)
 }

@@ -24,7 +24,7 @@ import (
 	"liqo.io/federation/controllers/kit"
 	"liqo.io/federation/controllers/kit/watches"
 	"liqo.io/federation/controllers/link/addresses"
-	"liqo.io/federation/controllers/network"
+	"liqo.io/federation/controllers/link/tunnel"
 	"liqo.io/federation/controllers/remote"
 	"liqo.io/federation/controllers/storage/consumer"
 	"liqo.io/federation/generated/clientset/versioned"
@@ -53,12 +53,6 @@ type Config struct {
 	client    *rest.Config
 	scheme    *runtime.Scheme
 	factories []factory
-	// installation are the informers of the installation namespace.
-	installation externalversions.SharedInformerFactory
-	// gateways are the informers of what leads to the gateway, and gatewayNamed
-	// those of what has its name.
-	gateways     *network.GatewayInformers
-	gatewayNamed kubeinformers.SharedInformerFactory
 	// kinds are the kinds that this cluster serves; nil until a controller needs them.
 	kinds *kit.ServedKinds
 	// nodePods are the pods of the virtual nodes.
@@ -77,6 +71,8 @@ type Config struct {
 	installed cache.Cache
 	// singles is what the controllers of single addresses share; nil until one needs it.
 	singles *addresses.Addresses
+	// local is the gateway of this cluster; nil until a controller needs it.
+	local *tunnel.Local
 	// offloading is what the controllers of offloading on a consumer share; nil until one
 	// needs it.
 	offloading *offloading.Config
@@ -126,15 +122,6 @@ func newConfig(client *rest.Config, options *Options) (*Config, error) {
 func (c *Config) NewKubeInformers(options ...kubeinformers.SharedInformerOption) kubeinformers.SharedInformerFactory {
 	options = append([]kubeinformers.SharedInformerOption{kubeinformers.WithTransform(remote.Trim)}, options...)
 	informers := kubeinformers.NewSharedInformerFactoryWithOptions(c.Kube, 0, options...)
-	c.factories = append(c.factories, informers)
-	return informers
-}
-
-// NewFederationInformers makes informers for a part of the federation API, as
-// NewKubeInformers does.
-func (c *Config) NewFederationInformers(options ...externalversions.SharedInformerOption) externalversions.SharedInformerFactory {
-	options = append([]externalversions.SharedInformerOption{externalversions.WithTransform(remote.Trim)}, options...)
-	informers := externalversions.NewSharedInformerFactoryWithOptions(c.Federation, 0, options...)
 	c.factories = append(c.factories, informers)
 	return informers
 }

@@ -20,6 +20,8 @@ import (
 	"liqo.io/federation/controllers/link/foreigncluster"
 	"liqo.io/federation/controllers/link/replication"
 	"liqo.io/federation/controllers/link/serviceexport"
+	"liqo.io/federation/controllers/link/gateway"
+	"liqo.io/federation/controllers/link/tunnel"
 	"liqo.io/federation/controllers/provider/admission"
 	"liqo.io/federation/controllers/provider/endpointslice"
 	"liqo.io/federation/controllers/provider/fairness"
@@ -57,8 +59,9 @@ func controllers() []Controller {
 		{Name: fairness.Name, Init: initPeerFairness},
 		{Name: replication.Name, Init: initReplication},
 		{Name: clusterinfo.Name, Init: initClusterInfo},
-		{Name: "network", Init: initNetwork},
-		{Name: "gateway-service", Init: initGatewayService},
+		{Name: tunnel.Name, Init: initNetwork},
+		{Name: tunnel.InvitationName, Init: initInvitationGateway},
+		{Name: gateway.Name, Init: initGatewayService},
 		{Name: addresses.PodsName, Init: initPodAddresses},
 		{Name: addresses.EndpointsName, Init: initEndpointAddresses},
 		{Name: addresses.APIServerName, Init: initAPIServerAddress},

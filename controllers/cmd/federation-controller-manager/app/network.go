@@ -6,16 +6,15 @@ package app
 import (
 	"context"
 
-	kubeinformers "k8s.io/client-go/informers"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/controllers/kit/watches"
 	"liqo.io/federation/controllers/link/addresses"
+	"liqo.io/federation/controllers/link/gateway"
 	"liqo.io/federation/controllers/link/installation"
-	"liqo.io/federation/controllers/network"
-	"liqo.io/federation/generated/informers/externalversions"
+	"liqo.io/federation/controllers/link/tunnel"
 )
 
 // installationCache returns the cache of the installation namespace that the controllers of
@@ -33,69 +32,77 @@ func (c *Config) installationCache(ctx context.Context) (cache.Cache, error) {
 	return c.installed, nil
 }
 
-// installationInformers see the federation API in the installation namespace.
-func (c *Config) installationInformers() externalversions.SharedInformerFactory {
-	if c.installation == nil {
-		c.installation = c.NewFederationInformers(externalversions.WithNamespace(c.Options.Namespace))
+// gatewayFinder returns what finds the endpoints of the gateway; nil where no Service leads to it.
+func (c *Config) gatewayFinder(ctx context.Context) (*gateway.Finder, error) {
+	if !c.Options.Network.GatewayService {
+		return nil, nil
 	}
-	return c.installation
-}
-
-// gatewayInformers see what leads to the gateway; nil where no Service does.
-func (c *Config) gatewayInformers() *network.GatewayInformers {
-	if c.gateways == nil && c.Options.Network.GatewayService {
-		c.gateways = &network.GatewayInformers{
-			Named: c.gatewayNames(),
-			Pods:  c.NewKubeInformers(network.GatewayPods(c.Options.Namespace)...),
-			Nodes: c.KubeInformers,
-		}
-	}
-	return c.gateways
-}
-
-// gatewayNames see what has the gateway's name.
-func (c *Config) gatewayNames() kubeinformers.SharedInformerFactory {
-	if c.gatewayNamed == nil {
-		c.gatewayNamed = c.NewKubeInformers(network.GatewayNames(c.Options.Namespace)...)
-	}
-	return c.gatewayNamed
-}
-
-func (c *Config) network(controller string) *network.Config {
-	n := &network.Config{
-		Kube:                  c.Kube,
-		Federation:            c.Federation,
-		FederationInformers:   c.FederationInformers,
-		InstallationInformers: c.installationInformers(),
-		LeaseInformers:        c.gatewayNames(),
-		SecretInformers:       c.NewKubeInformers(network.SecretInformers(c.Options.Namespace)...),
-		Gateways:              c.gatewayInformers(),
-		Events:                c.Recorder(controller),
-		Clock:                 clock.RealClock{},
-		ClusterID:             c.ClusterID,
-		Namespace:             c.Options.Namespace,
-		Networking:            v1alpha1.NetworkingMode(c.Options.Networking),
-		Settings:              c.Options.Network,
-	}
-	return n
-}
-
-func initNetwork(_ context.Context, config *Config) ([]Runner, error) {
-	c := config.network("network")
-	runners, err := running(network.New(c))
+	installed, err := c.installationCache(ctx)
 	if err != nil {
 		return nil, err
 	}
-	more, err := running(network.NewInvitations(c))
-	return append(runners, more...), err
+	return gateway.NewFinder(ctx, c.manager, installed, c.Options.Namespace)
 }
 
-// initGatewayService runs nothing where no Service leads to the gateway.
-func initGatewayService(_ context.Context, config *Config) ([]Runner, error) {
-	if !config.Options.Network.GatewayService {
-		return nil, nil
+// localGateway returns the gateway of this cluster, which the controllers of tunnels share; the
+// first call creates it.
+func (c *Config) localGateway(ctx context.Context) (*tunnel.Local, error) {
+	if c.local == nil {
+		manager, err := c.Manager(ctx)
+		if err != nil {
+			return nil, err
+		}
+		finder, err := c.gatewayFinder(ctx)
+		if err != nil {
+			return nil, err
+		}
+		c.local = &tunnel.Local{
+			Client: manager.GetClient(), Clock: clock.RealClock{}, ClusterID: c.ClusterID, Namespace: c.Options.Namespace,
+			Settings: c.Options.Network, Finder: finder,
+		}
 	}
-	return running(network.NewGatewayService(config.network("gateway-service")))
+	return c.local, nil
+}
+
+func initNetwork(ctx context.Context, config *Config) ([]Runner, error) {
+	installed, err := config.installationCache(ctx)
+	if err != nil {
+		return nil, err
+	}
+	local, err := config.localGateway(ctx)
+	if err != nil {
+		return nil, err
+	}
+	reconciler := &tunnel.Reconciler{
+		Local: local, Live: config.manager.GetAPIReader(), Events: config.Recorder(tunnel.Name),
+		Networking: v1alpha1.NetworkingMode(config.Options.Networking),
+	}
+	return nil, reconciler.SetupWithManager(config.manager, installed)
+}
+
+func initInvitationGateway(ctx context.Context, config *Config) ([]Runner, error) {
+	installed, err := config.installationCache(ctx)
+	if err != nil {
+		return nil, err
+	}
+	local, err := config.localGateway(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return nil, (&tunnel.InvitationReconciler{Local: local}).SetupWithManager(config.manager, installed)
+}
+
+// initGatewayService adds no controller where no Service leads to the gateway.
+func initGatewayService(ctx context.Context, config *Config) ([]Runner, error) {
+	finder, err := config.gatewayFinder(ctx)
+	if err != nil || finder == nil {
+		return nil, err
+	}
+	reconciler := &gateway.Reconciler{
+		Client: config.manager.GetClient(), Finder: finder, Events: config.Recorder(gateway.Name),
+		EndpointsConfigured: len(config.Options.Network.Endpoints) > 0,
+	}
+	return nil, reconciler.SetupWithManager(config.manager, config.installed)
 }
 
 // addresses returns what the controllers of single addresses share; the first call creates it.

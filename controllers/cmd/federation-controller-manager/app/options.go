@@ -27,7 +27,7 @@ import (
 	"liqo.io/federation/controllers/consumer/peering"
 	"liqo.io/federation/controllers/consumer/virtualnode"
 	"liqo.io/federation/controllers/link/clusterinfo"
-	"liqo.io/federation/controllers/network"
+	"liqo.io/federation/controllers/link/tunnel"
 	"liqo.io/federation/controllers/provider/offer"
 	"liqo.io/federation/controllers/remote"
 )
@@ -70,9 +70,9 @@ type Options struct {
 	RefusedEndpoints []string
 	// Ranges are the ranges of this cluster that an administrator configures.
 	Ranges clusterinfo.Values
-	// Network is what is told to other clusters of this one's network, and what
-	// theirs may be called here.
-	Network network.Settings
+	// Network is what is announced to peers of this cluster's network, and what their ranges are
+	// remapped to.
+	Network tunnel.Settings
 	// ControlProxy leads to providers that are reached by their tunnels.
 	ControlProxy peering.ControlProxy
 	// Policy is what this cluster offers to consumers.
@@ -103,7 +103,7 @@ func NewOptions() *Options {
 		IdentityMode:        string(identity.ModeAuto),
 		IdentityLifetime:    identity.DefaultLifetime,
 		Networking:          string(v1alpha1.NetworkingNone),
-		Network:             network.DefaultSettings(),
+		Network:             tunnel.DefaultSettings(),
 		Policy:              offer.DefaultPolicy(),
 		VirtualKubelet: virtualnode.VirtualKubelet{
 			PullPolicy: string(corev1.PullIfNotPresent),

@@ -1,7 +1,7 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package network
+package tunnel
 
 import (
 	"strings"
@@ -10,40 +10,26 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/tools/cache"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/apiserver/compatibility"
-	listers "liqo.io/federation/generated/listers/federation/v1alpha1"
 )
 
-// change changes the foreign cluster.
-func (w *world) change(change func(*v1alpha1.ForeignCluster)) {
-	w.t.Helper()
-	fc := w.fc()
-	change(fc)
-	w.do(w.federation.FederationV1alpha1().ForeignClusters().Update(w.ctx(), fc, metav1.UpdateOptions{}))
-}
-
-// inBandPeers are a consumer and its provider that know each other's gateways,
-// and nothing else.
+// inBandPeers returns a consumer and its provider, with each other's gateways configured and
+// without a peering.
 func inBandPeers(t tb) (consumer, provider *world) {
 	t.Helper()
 	consumer = newWorld(t, "rome", romeID, "milan", milanID, settingsOf("10.0.0.0/16"))
 	provider = newWorld(t, "milan", milanID, "rome", romeID, settingsOf("10.0.0.0/16"))
 	for _, w := range []*world{consumer, provider} {
-		w.refresh()
-		if _, err := w.reconcile(w.ctx(), ownKeys); err != nil {
-			t.Fatal(err)
-		}
-		w.refresh()
+		w.createKeys()
 	}
 	key := func(w *world) *v1alpha1.PeeringGateway {
-		p := &pass{}
-		if said, err := w.keys(w.ctx(), p); err != nil || said != nil {
-			t.Fatal(said, err)
+		f := &facts{}
+		if failed, err := w.r.readKeys(t.Context(), f, nil); err != nil || failed != nil {
+			t.Fatal(failed, err)
 		}
-		return &v1alpha1.PeeringGateway{PublicKey: p.publicKey, Endpoints: []string{w.name + ".example.org:51820"}}
+		return &v1alpha1.PeeringGateway{PublicKey: f.newKey, Endpoints: []string{w.name + ".example.org:51820"}}
 	}
 	consumer.change(func(fc *v1alpha1.ForeignCluster) {
 		fc.Spec.Mode, fc.Spec.Gateway, fc.Spec.Outgoing = v1alpha1.PeeringInBand, key(provider), v1alpha1.PeeringEnabled
@@ -54,7 +40,7 @@ func inBandPeers(t tb) (consumer, provider *world) {
 	return consumer, provider
 }
 
-func TestTheTunnelComesFirstWhereTheControlPlaneGoesThroughIt(t *testing.T) {
+func TestAnInBandPeeringBeginsWithTheTunnel(t *testing.T) {
 	rome, milan := inBandPeers(t)
 	both := func() bool { return replicate(rome, milan) }
 	settle(t, both, rome, milan)
@@ -71,7 +57,7 @@ func TestTheTunnelComesFirstWhereTheControlPlaneGoesThroughIt(t *testing.T) {
 			t.Errorf("%s (-want +got):\n%s", w.name, diff)
 		}
 		if fc.Status.Gateway == nil || fc.Status.Gateway.Endpoints[0] != "gateway.example.org:51820" {
-			t.Errorf("%s does not tell of its gateway: %+v", w.name, fc.Status.Gateway)
+			t.Errorf("%s does not announce its gateway: %+v", w.name, fc.Status.Gateway)
 		}
 	}
 
@@ -84,14 +70,14 @@ func TestTheTunnelComesFirstWhereTheControlPlaneGoesThroughIt(t *testing.T) {
 		t.Errorf("the tunnel is %+v", rome.te().Spec)
 	}
 
-	// While rome takes leave, the tunnel is needed; then it goes.
+	// While rome ends the peering, the tunnel is needed; then it is deleted.
 	rome.change(func(fc *v1alpha1.ForeignCluster) {
 		fc.Spec.Outgoing, fc.Status.OutgoingPeering = v1alpha1.PeeringDisabled, v1alpha1.PeeringDisconnecting
 	})
 	milan.peered(v1alpha1.PeeringNone, v1alpha1.PeeringNone)
 	settle(t, both, rome, milan)
 	if te := rome.te(); te == nil || len(te.Spec.Control) != 1 {
-		t.Errorf("rome cannot take leave: %+v", te)
+		t.Errorf("rome has no tunnel to end the peering: %+v", te)
 	}
 	if te := milan.te(); te != nil {
 		t.Errorf("milan keeps the tunnel: %+v", te.Spec)
@@ -103,27 +89,26 @@ func TestTheTunnelComesFirstWhereTheControlPlaneGoesThroughIt(t *testing.T) {
 	}
 }
 
-// What was said of it is as old as the gateway that said so, pods or none.
 func TestATunnelForTheControlPlaneAloneIsNotConnectedWithoutAGateway(t *testing.T) {
 	rome, _ := inBandPeers(t)
 	alone := func() bool { return false }
 	settle(t, alone, rome)
-	te := rome.te()
-	te.Status = v1alpha1.TunnelEndpointStatus{Phase: v1alpha1.TunnelConnected, ObservedGeneration: te.Generation}
-	rome.do(rome.federation.FederationV1alpha1().TunnelEndpoints(installation).UpdateStatus(rome.ctx(), te, metav1.UpdateOptions{}))
+	rome.changeTunnel(func(te *v1alpha1.TunnelEndpoint) {
+		te.Status = v1alpha1.TunnelEndpointStatus{Phase: v1alpha1.TunnelConnected, ObservedGeneration: te.Generation}
+	})
 	settle(t, alone, rome)
 	expectStatus(t, rome, v1alpha1.PeeringPending, ReasonAwaitingPeering, "carries the control plane")
-	rome.gateway.becomes(true)
+	rome.r.life.set(true)
 	settle(t, alone, rome)
 	expectStatus(t, rome, v1alpha1.PeeringPending, ReasonGatewaySilent, "Lease liqo-gateway")
-	rome.gateway.becomes(false)
+	rome.r.life.set(false)
 	settle(t, alone, rome)
 	expectStatus(t, rome, v1alpha1.PeeringPending, ReasonAwaitingPeering, "carries the control plane")
 }
 
 func TestWithoutTunnelsForPodsTheControlPlaneHasOne(t *testing.T) {
 	rome, milan := inBandPeers(t)
-	rome.Networking, milan.Networking = v1alpha1.NetworkingNone, v1alpha1.NetworkingNone
+	rome.r.Networking, milan.r.Networking = v1alpha1.NetworkingNone, v1alpha1.NetworkingNone
 	rome.peered(v1alpha1.PeeringEstablished, v1alpha1.PeeringNone, compatibility.FeatureTunnel)
 	milan.peered(v1alpha1.PeeringNone, v1alpha1.PeeringEstablished, compatibility.FeatureTunnel)
 	settle(t, func() bool { return replicate(rome, milan) }, rome, milan)
@@ -132,7 +117,7 @@ func TestWithoutTunnelsForPodsTheControlPlaneHasOne(t *testing.T) {
 	}
 }
 
-func TestWhatIsToldOfAGatewayIsWhereItIsCalledAndTheKeyThatItHas(t *testing.T) {
+func TestTheEndpointsAndTheUsedKeyOfTheGatewayAreAnnounced(t *testing.T) {
 	rome, _ := inBandPeers(t)
 	exposed(rome)
 	expect := func(when, key string, endpoints ...string) {
@@ -144,20 +129,20 @@ func TestWhatIsToldOfAGatewayIsWhereItIsCalledAndTheKeyThatItHas(t *testing.T) {
 	}
 	key := publicKeyOf(t, rome)
 	expect("without a Service", key)
-	rome.put(serviceOf(corev1.ServiceTypeLoadBalancer, "Local", corev1.LoadBalancerIngress{IP: "192.0.2.1"}))
+	rome.put(serviceOf(corev1.ServiceTypeLoadBalancer, corev1.LoadBalancerIngress{IP: "192.0.2.1"}))
 	expect("with an address", key, "192.0.2.1:4500")
-	rome.put(serviceOf(corev1.ServiceTypeNodePort, "Local"), nodeOf("a", "I 10.0.0.1"), podOn("a"))
+	rome.replace(serviceOf(corev1.ServiceTypeNodePort))
+	rome.put(nodeAt("a", "10.0.0.1"), podOn("a"))
 	expect("for a moment", key, "192.0.2.1:4500")
-	rome.clock.SetTime(rome.clock.Now().Add(patience))
+	rome.Clock.Step(settleTime)
 	expect("of another type", key, "10.0.0.1:30820")
 
-	te := rome.te()
-	te.Status.PublicKey = strings.Repeat("o", 42) + "A="
-	rome.do(rome.federation.FederationV1alpha1().TunnelEndpoints(installation).UpdateStatus(rome.ctx(), te, metav1.UpdateOptions{}))
-	expect("before the gateway uses its new key", te.Status.PublicKey, "10.0.0.1:30820")
+	older := strings.Repeat("o", 42) + "A="
+	rome.uses(older)
+	expect("before the gateway uses its new key", older, "10.0.0.1:30820")
 }
 
-func TestATunnelThatIsRefusedKeepsNoRanges(t *testing.T) {
+func TestARefusedTunnelKeepsNoRanges(t *testing.T) {
 	rome, milan := inBandPeers(t)
 	both := func() bool { return replicate(rome, milan) }
 	rome.peered(v1alpha1.PeeringEstablished, v1alpha1.PeeringNone, compatibility.FeatureTunnel)
@@ -181,10 +166,10 @@ func TestATunnelThatCarriesPodsDoesNotGoToAnotherClustersGateway(t *testing.T) {
 	settle(t, both, rome, milan)
 	before := rome.te().Spec
 	turins := strings.Repeat("t", 42) + "A="
-	rome.do(rome.federation.FederationV1alpha1().TunnelEndpoints(installation).Create(rome.ctx(), &v1alpha1.TunnelEndpoint{
+	rome.put(&v1alpha1.TunnelEndpoint{
 		ObjectMeta: metav1.ObjectMeta{Name: "turin", Namespace: installation},
 		Spec:       v1alpha1.TunnelEndpointSpec{ClusterID: "turin", PublicKey: turins},
-	}, createOptions))
+	})
 	rome.change(func(fc *v1alpha1.ForeignCluster) { fc.Spec.Gateway.PublicKey = turins })
 	settle(t, both, rome, milan)
 	if diff := cmp.Diff(before, rome.te().Spec); diff != "" {
@@ -193,14 +178,14 @@ func TestATunnelThatCarriesPodsDoesNotGoToAnotherClustersGateway(t *testing.T) {
 	expectStatus(t, rome, v1alpha1.PeeringError, ReasonGatewayRefused, "another cluster's gateway")
 }
 
-func TestAGatewayIsNobodyElses(t *testing.T) {
+func TestTheGatewayOfAnotherClusterIsRefused(t *testing.T) {
 	for name, change := range map[string]func(rome *world, fc *v1alpha1.ForeignCluster){
-		"our own key": func(rome *world, fc *v1alpha1.ForeignCluster) { fc.Spec.Gateway.PublicKey = publicKeyOf(t, rome) },
-		"another cluster's": func(rome *world, fc *v1alpha1.ForeignCluster) {
-			rome.do(rome.federation.FederationV1alpha1().TunnelEndpoints(installation).Create(rome.ctx(), &v1alpha1.TunnelEndpoint{
+		"the local key": func(rome *world, fc *v1alpha1.ForeignCluster) { fc.Spec.Gateway.PublicKey = publicKeyOf(t, rome) },
+		"that of another peer": func(rome *world, fc *v1alpha1.ForeignCluster) {
+			rome.put(&v1alpha1.TunnelEndpoint{
 				ObjectMeta: metav1.ObjectMeta{Name: "turin", Namespace: installation},
 				Spec:       v1alpha1.TunnelEndpointSpec{ClusterID: "turin", PublicKey: fc.Spec.Gateway.PublicKey},
-			}, createOptions))
+			})
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -211,33 +196,5 @@ func TestAGatewayIsNobodyElses(t *testing.T) {
 				t.Errorf("the tunnel is %v: %s: %s", rome.te(), c.Reason, c.Message)
 			}
 		})
-	}
-}
-
-func TestAnInvitationToComeByTheTunnelTellsOfTheGateway(t *testing.T) {
-	w := newWorld(t, "milan", milanID, "rome", romeID, settingsOf("10.0.0.0/16"))
-	tokens := w.federation.FederationV1alpha1().PeeringTokens()
-	r := &invitations{reconciler: w.reconciler, tokens: listers.NewPeeringTokenLister(indexed(w, func() []v1alpha1.PeeringToken { return got(w, tokens.List).Items }))}
-	for name, mode := range map[string]v1alpha1.PeeringMode{"in": v1alpha1.PeeringInBand, "out": v1alpha1.PeeringOutOfBand} {
-		w.do(tokens.Create(w.ctx(), &v1alpha1.PeeringToken{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.PeeringTokenSpec{Mode: mode}}, createOptions))
-	}
-	for range 3 {
-		w.refresh()
-		for _, name := range []string{"in", "out"} {
-			if _, err := r.reconcile(w.ctx(), cache.ObjectName{Name: name}); err != nil && !stale(err) {
-				t.Fatal(err)
-			}
-		}
-	}
-	for name, want := range map[string]*v1alpha1.PeeringGateway{
-		"in": {PublicKey: publicKeyOf(t, w), Endpoints: []string{"gateway.example.org:51820"}}, "out": nil,
-	} {
-		token, err := tokens.Get(w.ctx(), name, metav1.GetOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if diff := cmp.Diff(want, token.Status.Gateway); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", name, diff)
-		}
 	}
 }

@@ -1,10 +1,11 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package network
+package tunnel
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -12,16 +13,13 @@ import (
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/apiserver/apis/federation/validation"
+	"liqo.io/federation/controllers/kit/kittest"
 )
 
+// reserved returns what the pool default reserves.
 func (w *world) reserved() []string {
 	w.t.Helper()
-	for _, pool := range got(w, w.federation.FederationV1alpha1().AddressPools().List).Items {
-		if pool.Name == v1alpha1.DefaultAddressPool {
-			return pool.Spec.Reserved
-		}
-	}
-	return nil
+	return kittest.Read(w.Cluster, "", v1alpha1.DefaultAddressPool, &v1alpha1.AddressPool{}).Spec.Reserved
 }
 
 func TestRangesOfTheClusterAreReserved(t *testing.T) {
@@ -49,7 +47,7 @@ func TestRangesOfTheClusterAreReserved(t *testing.T) {
 	}
 }
 
-func TestNodesThatNobodyNamedDoNotFillAPool(t *testing.T) {
+func TestDetectedNodesDoNotFillAPool(t *testing.T) {
 	rome, _ := peers(t, settingsOf("10.0.0.0/16"), settingsOf("10.0.0.0/16"))
 	rome.pass()
 	for i := range validation.MaxReservedCIDRs + 3 {
@@ -61,13 +59,8 @@ func TestNodesThatNobodyNamedDoNotFillAPool(t *testing.T) {
 	if ranges := rome.reserved(); len(ranges) != validation.MaxReservedCIDRs {
 		t.Errorf("%d ranges are reserved", len(ranges))
 	}
-	told := ""
-	for len(rome.events.Events) > 0 {
-		if event := <-rome.events.Events; strings.Contains(event, ReasonTooManyRanges) {
-			told += event
-		}
-	}
-	if !strings.Contains(told, "4 more ranges and addresses") || !strings.Contains(told, "network.nodeCIDRs") {
-		t.Errorf("told: %q", told)
+	events := slices.DeleteFunc(rome.Recorded(), func(event string) bool { return !strings.Contains(event, ReasonTooManyRanges) })
+	if all := strings.Join(events, "\n"); !strings.Contains(all, "4 more ranges and addresses") || !strings.Contains(all, "network.nodeCIDRs") {
+		t.Errorf("the events are %q", events)
 	}
 }

@@ -1,0 +1,87 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package gateway
+
+import (
+	"context"
+	"fmt"
+	"maps"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/controllers/kit"
+)
+
+// sliceOf returns the EndpointSlice by which a Service leads to the gateway on a node, or
+// nowhere if that is nil.
+func sliceOf(service *corev1.Service, node *corev1.Node) *discoveryv1.EndpointSlice {
+	slice := &discoveryv1.EndpointSlice{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: service.Namespace, Name: v1alpha1.GatewayName,
+			Labels: map[string]string{
+				discoveryv1.LabelServiceName: service.Name, discoveryv1.LabelManagedBy: v1alpha1.ManagedBy,
+			},
+			OwnerReferences: []metav1.OwnerReference{{
+				APIVersion: corev1.SchemeGroupVersion.String(), Kind: "Service", Name: service.Name, UID: service.UID,
+			}},
+		},
+		AddressType: discoveryv1.AddressType(familyOf(service)),
+	}
+	port := portOf(service)
+	if port == nil || node == nil {
+		return slice
+	}
+	address := addressOf(node, corev1.NodeInternalIP, familyOf(service))
+	if !address.IsValid() {
+		return slice
+	}
+	slice.Ports = []discoveryv1.EndpointPort{{
+		Name: &port.Name, Port: ptr.To(port.TargetPort.IntVal), Protocol: &port.Protocol,
+	}}
+	slice.Endpoints = []discoveryv1.Endpoint{{
+		Addresses: []string{address.String()}, NodeName: &node.Name,
+		Conditions: discoveryv1.EndpointConditions{Ready: ptr.To(true)},
+	}}
+	return slice
+}
+
+// ensure creates the EndpointSlice, or changes it to the wanted one. The account may update
+// it, and not patch it.
+func (r *Reconciler) ensure(ctx context.Context, existing, wanted *discoveryv1.EndpointSlice) error {
+	switch {
+	case existing == nil:
+		if err := r.Client.Create(ctx, wanted); err != nil {
+			return fmt.Errorf("creating the EndpointSlice of Service %s/%s: %w", wanted.Namespace, v1alpha1.GatewayName, err)
+		}
+	case existing.DeletionTimestamp != nil:
+	case existing.AddressType != wanted.AddressType:
+		// It cannot be changed. Its deletion requests a pass that creates the wanted one.
+		return r.delete(ctx, existing)
+	case maps.Equal(existing.Labels, wanted.Labels) &&
+		equality.Semantic.DeepEqual(existing.OwnerReferences, wanted.OwnerReferences) &&
+		equality.Semantic.DeepEqual(existing.Ports, wanted.Ports) &&
+		equality.Semantic.DeepEqual(existing.Endpoints, wanted.Endpoints):
+	default:
+		changed := existing.DeepCopy()
+		changed.Labels, changed.OwnerReferences = wanted.Labels, wanted.OwnerReferences
+		changed.Ports, changed.Endpoints = wanted.Ports, wanted.Endpoints
+		if err := r.Client.Update(ctx, changed); err != nil {
+			return fmt.Errorf("updating the EndpointSlice of Service %s/%s: %w", wanted.Namespace, v1alpha1.GatewayName, err)
+		}
+	}
+	return nil
+}
+
+// delete deletes the EndpointSlice, if there is one.
+func (r *Reconciler) delete(ctx context.Context, slice *discoveryv1.EndpointSlice) error {
+	if slice == nil || slice.DeletionTimestamp != nil {
+		return nil
+	}
+	return kit.Delete(ctx, r.Client, slice)
+}

@@ -1,0 +1,148 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package tunnel
+
+import (
+	"context"
+	"sync"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/tools/record"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/naming"
+	"liqo.io/federation/controllers/kit"
+	"liqo.io/federation/controllers/link/clusterinfo"
+	"liqo.io/federation/controllers/link/gateway"
+)
+
+// Name is the name of the controller in --controllers, logs, metrics and events.
+const Name = "network"
+
+// workers is how many foreign clusters are reconciled at a time.
+const workers = 4
+
+// Reconciler agrees with one peer in each pass.
+type Reconciler struct {
+	*Local
+	// Live reads the API server.
+	Live client.Reader
+	// Events receives events of ForeignClusters and AddressPools.
+	Events record.EventRecorder
+	// Networking is that of ForeignClusters which do not set it.
+	Networking v1alpha1.NetworkingMode
+
+	// life is whether a gateway renews its Lease, and lifeChanged requests a pass over every
+	// tunnel when that changes.
+	life        gatewayLife
+	lifeChanged kit.Trigger
+	// remapAttempts has the failed attempt of each ForeignCluster for whose ranges there were no
+	// addresses, externalAttempts that of each family without an external CIDR.
+	remapAttempts, externalAttempts sync.Map
+	// pooling is held while the AddressPools are written.
+	pooling sync.Mutex
+}
+
+// SetupWithManager adds the controller to a manager. installation caches the installation
+// namespace.
+func (r *Reconciler) SetupWithManager(manager ctrl.Manager, installation cache.Cache) error {
+	r.setUp(installation)
+	watch := func(kind client.Object, requests handler.MapFunc) source.Source {
+		return source.Kind(installation, kind, handler.EnqueueRequestsFromMapFunc(requests))
+	}
+	all := handler.EnqueueRequestsFromMapFunc(r.all)
+	controller := ctrl.NewControllerManagedBy(manager).Named(Name).
+		For(&v1alpha1.ForeignCluster{}).
+		Watches(&v1alpha1.ResourceRequest{}, handler.EnqueueRequestsFromMapFunc(ofNamespace)).
+		Watches(&v1alpha1.NetworkConfig{}, handler.EnqueueRequestsFromMapFunc(ofNamespace)).
+		// The status of a pool changes with each mapping.
+		Watches(&v1alpha1.AddressPool{}, handler.EnqueueRequestsFromMapFunc(r.afterPool),
+			builder.WithPredicates(kit.SpecChanged())).
+		Watches(&v1alpha1.ClusterInfo{}, all, builder.WithPredicates(clusterinfo.RangesChanged())).
+		WatchesRawSource(watch(&v1alpha1.AddressMapping{}, ofRange)).
+		WatchesRawSource(watch(&v1alpha1.TunnelEndpoint{}, ofName)).
+		WatchesRawSource(watch(&corev1.Secret{}, r.all)).
+		WatchesRawSource(watch(&coordinationv1.Lease{}, ofLease)).
+		WatchesRawSource(&r.lifeChanged).
+		WithOptions(kit.Options(workers))
+	if r.Finder != nil {
+		for _, source := range gateway.Sources(manager, installation, all) {
+			controller = controller.WatchesRawSource(source)
+		}
+	}
+	return controller.Complete(r)
+}
+
+var (
+	// keysRequest is the request for the keys of the gateway. They are created once the ranges
+	// of pods are detected, before any tunnel is requested.
+	keysRequest reconcile.Request
+	// leaseRequest is the request to verify that a gateway renews its Lease.
+	leaseRequest = kit.Request("leases", v1alpha1.GatewayName)
+)
+
+// ofNamespace maps an object in a peer or tenant namespace to the ForeignCluster.
+func ofNamespace(_ context.Context, object client.Object) []reconcile.Request {
+	return named(naming.ForeignClusterOf(object.GetNamespace()))
+}
+
+// ofRange maps the AddressMapping of a range to the ForeignCluster. Those of single addresses,
+// of which there are many, are no part of an agreement.
+func ofRange(_ context.Context, object client.Object) []reconcile.Request {
+	if object.GetLabels()[v1alpha1.LabelOrigin] != "" {
+		return nil
+	}
+	return named(object.GetLabels()[v1alpha1.LabelForeignCluster])
+}
+
+// ofName maps a TunnelEndpoint to the ForeignCluster of its name.
+func ofName(_ context.Context, object client.Object) []reconcile.Request {
+	return named(object.GetName())
+}
+
+func ofLease(context.Context, client.Object) []reconcile.Request {
+	return []reconcile.Request{leaseRequest}
+}
+
+// named returns the request of a ForeignCluster; none without a name.
+func named(foreignCluster string) []reconcile.Request {
+	if foreignCluster == "" {
+		return nil
+	}
+	return []reconcile.Request{kit.Request("", foreignCluster)}
+}
+
+// afterPool returns all requests after an AddressPool changed: addresses that were exhausted
+// may be free.
+func (r *Reconciler) afterPool(ctx context.Context, pool client.Object) []reconcile.Request {
+	r.remapAttempts.Clear()
+	r.externalAttempts.Clear()
+	return r.all(ctx, pool)
+}
+
+// all returns the requests of the ForeignClusters that are to have a tunnel, and that of the
+// keys.
+func (r *Reconciler) all(ctx context.Context, _ client.Object) []reconcile.Request {
+	var requests []reconcile.Request
+	// Reading a cache fails only before it is filled; then every object requests a pass.
+	if ranges, err := clusterinfo.Ranges(ctx, r.Client); err == nil && len(ranges.Pods) > 0 {
+		requests = append(requests, keysRequest)
+	}
+	var clusters v1alpha1.ForeignClusterList
+	_ = r.Client.List(ctx, &clusters, client.UnsafeDisableDeepCopy)
+	for i := range clusters.Items {
+		if fc := &clusters.Items[i]; r.mode(fc) == v1alpha1.NetworkingTunnel || inBand(fc) {
+			requests = append(requests, kit.Request("", fc.Name))
+		}
+	}
+	return requests
+}

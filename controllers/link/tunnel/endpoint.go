@@ -1,0 +1,114 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package tunnel
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/controllers/kit"
+)
+
+// ensureTunnel writes what both clusters agree upon. Of the NetworkConfigs that the peer has for
+// the two directions the first one counts.
+func (r *Reconciler) ensureTunnel(ctx context.Context, p *pass) (*state, error) {
+	local, refusal := p.answered()
+	if refusal != nil && p.tunnel == nil {
+		return refusal, nil
+	}
+	if local == nil && p.tunnel == nil {
+		return pending(ReasonAwaitingAnswer, "The peer has not answered the NetworkConfig of this cluster."), nil
+	}
+	if local == nil {
+		// The tunnel stays as it is until the peer answers.
+		local = p.tunnel.Spec.Local
+	}
+	remote := p.remote[0].Spec
+	spec := v1alpha1.TunnelEndpointSpec{
+		ClusterID: p.fc.Spec.ClusterID, PublicKey: remote.PublicKey, Endpoints: remote.Endpoints,
+		MTU: lower(p.mtu, remote.MTU), Local: local, Control: control(p.fc),
+	}
+	if invited := p.fc.Spec.Gateway; inBand(p.fc) && invited.PublicKey != remote.PublicKey {
+		if refusal, err := r.refuseGateway(ctx, p); refusal != nil || err != nil {
+			return refusal, err
+		}
+		// The NetworkConfig may be as old as the last contact with the peer.
+		spec.PublicKey, spec.Endpoints = invited.PublicKey, invited.Endpoints
+	}
+	for _, cidr := range p.commonRanges(&remote) {
+		spec.Remote = append(spec.Remote, v1alpha1.CIDRMapping{CIDR: cidr, Mapped: p.remapped[cidr]})
+	}
+	if current, err := r.write(ctx, p, spec); current != nil || err != nil {
+		return current, err
+	}
+	// A range is free for others once no tunnel uses it.
+	if err := r.deleteMappings(ctx, p.fc.Name, p.remapped); err != nil {
+		return nil, err
+	}
+	return refusal, nil
+}
+
+// write creates or changes the TunnelEndpoint of a peer.
+func (r *Reconciler) write(ctx context.Context, p *pass, spec v1alpha1.TunnelEndpointSpec) (*state, error) {
+	switch {
+	case p.tunnel == nil:
+		tunnel := &v1alpha1.TunnelEndpoint{ObjectMeta: managed(p.fc, r.Namespace, p.fc.Name), Spec: spec}
+		if err := r.Client.Create(ctx, tunnel); err != nil {
+			return nil, fmt.Errorf("creating TunnelEndpoint %s/%s: %w", r.Namespace, p.fc.Name, err)
+		}
+		p.tunnel = tunnel
+	case p.tunnel.Spec.ClusterID != spec.ClusterID:
+		if err := r.deleteTunnel(ctx, p.fc.Name); err != nil {
+			return nil, err
+		}
+		return pending(ReasonConnecting, "The tunnel to another cluster of that name is being removed."), nil
+	case !equality.Semantic.DeepEqual(p.tunnel.Spec, spec):
+		changed := p.tunnel.DeepCopy()
+		changed.Spec = spec
+		if _, err := kit.Commit(ctx, r.Client, p.tunnel, changed); err != nil {
+			return nil, err
+		}
+		// The status of the gateway is that of the older generation.
+		changed.Generation++
+		p.tunnel = changed
+	}
+	return nil, nil
+}
+
+// readTunnel reads the TunnelEndpoint of a peer, if there is one.
+func (r *Reconciler) readTunnel(ctx context.Context, p *pass) (err error) {
+	p.tunnel, err = r.tunnel(ctx, p.fc.Name)
+	return err
+}
+
+// tunnel returns the TunnelEndpoint of a peer; nil if there is none.
+func (r *Reconciler) tunnel(ctx context.Context, foreignCluster string) (*v1alpha1.TunnelEndpoint, error) {
+	tunnel := &v1alpha1.TunnelEndpoint{}
+	err := r.installation.Get(ctx, client.ObjectKey{Namespace: r.Namespace, Name: foreignCluster}, tunnel)
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	return tunnel, err
+}
+
+// tunnels returns the TunnelEndpoints of all peers.
+func (r *Reconciler) tunnels(ctx context.Context) ([]*v1alpha1.TunnelEndpoint, error) {
+	var all v1alpha1.TunnelEndpointList
+	err := r.installation.List(ctx, &all, client.InNamespace(r.Namespace), client.UnsafeDisableDeepCopy)
+	return kit.Pointers(all.Items), err
+}
+
+// deleteTunnel deletes the TunnelEndpoint of a peer.
+func (r *Reconciler) deleteTunnel(ctx context.Context, foreignCluster string) error {
+	tunnel, err := r.tunnel(ctx, foreignCluster)
+	if err != nil || tunnel == nil || tunnel.DeletionTimestamp != nil || !isManaged(tunnel) {
+		return err
+	}
+	return kit.Delete(ctx, r.Client, tunnel)
+}

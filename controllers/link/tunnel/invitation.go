@@ -1,0 +1,81 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package tunnel
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/controllers/kit"
+	"liqo.io/federation/controllers/link/clusterinfo"
+	"liqo.io/federation/controllers/link/gateway"
+)
+
+// InvitationName is the name of the controller of in-band invitations in --controllers, logs and
+// metrics.
+const InvitationName = "invitation-gateway"
+
+// InvitationReconciler writes what a consumer needs of the gateway into the status of each
+// in-band PeeringToken.
+type InvitationReconciler struct {
+	*Local
+}
+
+// SetupWithManager adds the controller to a manager. installation caches the installation
+// namespace.
+func (r *InvitationReconciler) SetupWithManager(manager ctrl.Manager, installation cache.Cache) error {
+	r.setUp(installation)
+	all := handler.EnqueueRequestsFromMapFunc(r.all)
+	controller := ctrl.NewControllerManagedBy(manager).Named(InvitationName).
+		For(&v1alpha1.PeeringToken{}).
+		Watches(&v1alpha1.ClusterInfo{}, all, builder.WithPredicates(clusterinfo.RangesChanged())).
+		WatchesRawSource(source.Kind[client.Object](installation, &corev1.Secret{}, all)).
+		WithOptions(kit.Options(1))
+	if r.Finder != nil {
+		for _, source := range gateway.Sources(manager, installation, all) {
+			controller = controller.WatchesRawSource(source)
+		}
+	}
+	return controller.Complete(r)
+}
+
+// all returns the requests of all PeeringTokens.
+func (r *InvitationReconciler) all(ctx context.Context, _ client.Object) []reconcile.Request {
+	var tokens v1alpha1.PeeringTokenList
+	// Listing a cache fails only before it is filled; then every object requests a pass.
+	_ = r.Client.List(ctx, &tokens, client.UnsafeDisableDeepCopy)
+	var requests []reconcile.Request
+	for i := range tokens.Items {
+		requests = append(requests, kit.Request("", tokens.Items[i].Name))
+	}
+	return requests
+}
+
+// Reconcile writes the gateway into one PeeringToken that was not used yet.
+func (r *InvitationReconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
+	token := &v1alpha1.PeeringToken{}
+	if err := r.Client.Get(ctx, request.NamespacedName, token); err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	if token.DeletionTimestamp != nil || token.Spec.Mode != v1alpha1.PeeringInBand || token.Status.Used {
+		return ctrl.Result{}, nil
+	}
+	own, after, err := r.gateway(ctx, &facts{}, nil, token.Status.Gateway)
+	if err != nil || own == nil {
+		return result(0, err)
+	}
+	wanted := token.DeepCopy()
+	wanted.Status.Gateway = own
+	_, err = kit.Commit(ctx, r.Client, token, wanted)
+	return result(after, err)
+}

@@ -1,0 +1,151 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package tunnel
+
+import (
+	"crypto/ecdh"
+	"encoding/base64"
+	"slices"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/naming"
+	"liqo.io/federation/controllers/kit/kittest"
+)
+
+func TestKeysAreCreatedBeforeAnyPeering(t *testing.T) {
+	w := newWorld(t, "rome", romeID, "milan", milanID, settingsOf("10.0.0.0/16"))
+	for range 2 {
+		w.createKeys()
+	}
+	publicKeyOf(t, w)
+	if requests := w.r.all(t.Context(), nil); len(requests) != 2 || requests[0] != keysRequest {
+		t.Errorf("when the Secret is deleted, the requests are %v", requests)
+	}
+}
+
+// publicKeyOf returns the public key of a cluster, and fails unless the pair is one.
+func publicKeyOf(t *testing.T, w *world) string {
+	t.Helper()
+	secret := kittest.Read(w.Cluster, installation, v1alpha1.WireGuardSecret, &corev1.Secret{})
+	bytes, err := base64.StdEncoding.DecodeString(string(secret.Data[v1alpha1.WireGuardPrivateKey]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	private, err := ecdh.X25519().NewPrivateKey(bytes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	public := string(secret.Data[v1alpha1.WireGuardPublicKey])
+	if want := base64.StdEncoding.EncodeToString(private.PublicKey().Bytes()); public != want {
+		t.Fatalf("the public key is %s, want %s", public, want)
+	}
+	return public
+}
+
+// uses sets the key that the gateway uses.
+func (w *world) uses(key string) {
+	w.t.Helper()
+	w.changeTunnel(func(endpoint *v1alpha1.TunnelEndpoint) { endpoint.Status.PublicKey = key })
+}
+
+// measures sets the MTU that the gateway measured.
+func (w *world) measures(mtu int32) {
+	w.t.Helper()
+	w.changeTunnel(func(endpoint *v1alpha1.TunnelEndpoint) { endpoint.Status.MTU = mtu })
+}
+
+func TestANewKeyIsAnnouncedOnceTheGatewayUsesIt(t *testing.T) {
+	rome, milan := peers(t, settingsOf("10.0.0.0/16"), settingsOf("10.0.0.0/16"))
+	all := func() bool { return replicate(rome, milan) }
+	settle(t, all, rome, milan)
+	older := publicKeyOf(t, milan)
+	milan.uses(older)
+	settle(t, all, rome, milan)
+	milan.remove(kittest.Read(milan.Cluster, installation, v1alpha1.WireGuardSecret, &corev1.Secret{}))
+	settle(t, all, rome, milan)
+	newer := publicKeyOf(t, milan)
+	if newer == older || rome.te().Spec.PublicKey != older {
+		t.Errorf("the gateway uses %s, and the peer has %s", older, rome.te().Spec.PublicKey)
+	}
+	milan.uses(newer)
+	settle(t, all, rome, milan)
+	if rome.te().Spec.PublicKey != newer {
+		t.Errorf("the gateway uses %s, and the peer has %s", newer, rome.te().Spec.PublicKey)
+	}
+	expectAgreement(t, rome, milan)
+}
+
+func TestTheLowestMTUIsAgreedUpon(t *testing.T) {
+	small := settingsOf("10.1.0.0/16")
+	small.MTU = 1380
+	for name, test := range map[string]struct {
+		rome        settings
+		here, there int32
+		want        int32
+	}{
+		"the lower one":                  {settingsOf("10.1.0.0/16"), 8921, 1420, 1420},
+		"also where it is the own one":   {settingsOf("10.1.0.0/16"), 1370, 1420, 1370},
+		"or the only one":                {settingsOf("10.1.0.0/16"), 0, 1420, 1420},
+		"or that of the settings":        {small, 8921, 1420, 1380},
+		"not where a gateway finds less": {small, 1300, 1420, 1300},
+	} {
+		t.Run(name, func(t *testing.T) {
+			rome, milan := peers(t, test.rome, settingsOf("10.2.0.0/16"))
+			all := func() bool { return replicate(rome, milan) }
+			settle(t, all, rome, milan)
+			rome.measures(test.here)
+			milan.measures(test.there)
+			settle(t, all, rome, milan)
+			expectAgreement(t, rome, milan)
+			if mtu := rome.te().Spec.MTU; mtu != test.want {
+				t.Errorf("%d is agreed upon, not %d", mtu, test.want)
+			}
+		})
+	}
+}
+
+func TestAnotherMTUIsAnnouncedOnce(t *testing.T) {
+	rome, milan := peers(t, settingsOf("10.1.0.0/16"), settingsOf("10.2.0.0/16"))
+	all := func() bool { return replicate(rome, milan) }
+	settle(t, all, rome, milan)
+	rome.measures(8921)
+	settle(t, all, rome, milan)
+	rome.measures(1420)
+	if writes := rome.pass(); !slices.Equal(writes, []string{"patch NetworkConfig consumer", "patch TunnelEndpoint milan"}) {
+		t.Errorf("it writes %v", writes)
+	}
+	settle(t, all, rome, milan)
+	expectAgreement(t, rome, milan)
+	read := func() *v1alpha1.NetworkConfig {
+		return kittest.Read(rome.Cluster, naming.PeerNamespace("milan"), v1alpha1.NetworkConfigOfConsumer, &v1alpha1.NetworkConfig{})
+	}
+	config := read()
+	if config.Spec.MTU != 1420 {
+		t.Errorf("an MTU of %d is announced", config.Spec.MTU)
+	}
+	// The MTU of the path to the peer changes without another one being announced.
+	rome.changeTunnel(func(endpoint *v1alpha1.TunnelEndpoint) { endpoint.Status.PathMTU = 1300 })
+	if writes := rome.pass(); len(writes) > 0 {
+		t.Errorf("for a smaller MTU of the path it writes %v", writes)
+	}
+	if again := read(); again.Generation != config.Generation {
+		t.Errorf("it is announced again: %v", again)
+	}
+}
+
+func TestTheMTUOfAnotherTunnelHoldsForANewOne(t *testing.T) {
+	rome, milan := peers(t, settingsOf("10.1.0.0/16"), settingsOf("10.2.0.0/16"))
+	rome.put(&v1alpha1.TunnelEndpoint{
+		ObjectMeta: metav1.ObjectMeta{Name: "naples", Namespace: installation}, Status: v1alpha1.TunnelEndpointStatus{MTU: 1420},
+	})
+	settle(t, func() bool { return replicate(rome, milan) }, rome, milan)
+	expectAgreement(t, rome, milan)
+	if mtu := milan.te().Spec.MTU; mtu != 1420 {
+		t.Errorf("%d is agreed upon", mtu)
+	}
+}

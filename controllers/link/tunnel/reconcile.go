@@ -1,0 +1,190 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package tunnel
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/controllers/kit"
+)
+
+// cacheLag is the delay of a pass whose cache lacks what an earlier one created.
+const cacheLag = time.Second
+
+// pass is one pass over a ForeignCluster.
+type pass struct {
+	facts
+	fc *v1alpha1.ForeignCluster
+	// directions are the peerings that a tunnel is for.
+	directions []direction
+	// local are the NetworkConfigs of the local cluster, and remote those of the peer that are
+	// not refused.
+	local, remote []*v1alpha1.NetworkConfig
+	// remapped are what the ranges of the peer are remapped to.
+	remapped map[string]string
+	// tunnel is nil if there is none.
+	tunnel *v1alpha1.TunnelEndpoint
+	// after is the time after which a pass is due without an event; zero means none.
+	after time.Duration
+}
+
+// Reconcile takes the agreement with one peer a pass further.
+func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
+	switch request {
+	case keysRequest:
+		_, err := r.readKeys(ctx, &facts{}, nil)
+		return result(0, err)
+	case leaseRequest:
+		return result(r.followLease(ctx))
+	}
+	return result(r.reconcile(ctx, request.Name))
+}
+
+// result returns the end of a pass. What exists already and is not in the cache is there soon.
+func result(after time.Duration, err error) (ctrl.Result, error) {
+	if apierrors.IsAlreadyExists(err) {
+		return ctrl.Result{RequeueAfter: cacheLag}, nil
+	}
+	return kit.Result(after, err)
+}
+
+func (r *Reconciler) reconcile(ctx context.Context, name string) (time.Duration, error) {
+	fc := &v1alpha1.ForeignCluster{}
+	if err := r.Client.Get(ctx, client.ObjectKey{Name: name}, fc); apierrors.IsNotFound(err) {
+		fc = nil
+		r.remapAttempts.Delete(name)
+	} else if err != nil {
+		return 0, err
+	}
+	directions, err := r.directions(ctx, name, fc)
+	if err != nil {
+		return 0, err
+	}
+	p := &pass{fc: fc}
+	intended := fc != nil && r.mode(fc) == v1alpha1.NetworkingTunnel
+	for _, d := range directions {
+		needed, err := r.needsTunnel(ctx, d)
+		if err != nil {
+			return 0, err
+		}
+		if intended && needed {
+			p.directions = append(p.directions, d)
+		}
+	}
+	var own *v1alpha1.PeeringGateway
+	if inBand(fc) {
+		if err := r.readTunnel(ctx, p); err != nil {
+			return 0, err
+		}
+		var left time.Duration
+		if own, left, err = r.gateway(ctx, &p.facts, p.tunnel, fc.Status.Gateway); err != nil {
+			return 0, err
+		}
+		p.after = sooner(p.after, left)
+	}
+	if len(p.directions) == 0 {
+		alone, err := r.withdraw(ctx, name, p, directions)
+		if err != nil || fc == nil {
+			return 0, err
+		}
+		if alone == nil {
+			alone = absent(fc, intended, directions)
+		}
+		return p.after, r.report(ctx, fc, own, *alone)
+	}
+	for _, d := range directions {
+		if !slices.Contains(p.directions, d) {
+			if err := r.deleteConfig(ctx, d); err != nil {
+				return 0, err
+			}
+		}
+	}
+	current, err := r.agree(ctx, p)
+	if err != nil {
+		return 0, err
+	}
+	return p.after, r.report(ctx, fc, own, *current)
+}
+
+// mode returns how the pods of both clusters communicate.
+func (r *Reconciler) mode(fc *v1alpha1.ForeignCluster) v1alpha1.NetworkingMode {
+	return cmp.Or(fc.Spec.Networking, r.Networking)
+}
+
+// agree takes the agreement with a peer a pass further, and returns its state.
+func (r *Reconciler) agree(ctx context.Context, p *pass) (*state, error) {
+	if err := r.readTunnel(ctx, p); err != nil {
+		return nil, err
+	}
+	for _, step := range []func(context.Context, *pass) (*state, error){
+		r.ensureKeys,
+		r.findMTU,
+		r.ensurePools,
+		r.readEndpoints,
+		r.ensureConfigs,
+		r.readRemoteConfigs,
+		r.ensureMappings,
+		r.answerConfigs,
+		r.ensureTunnel,
+	} {
+		if current, err := step(ctx, p); err != nil || current != nil {
+			return current, err
+		}
+	}
+	return p.state(r.Clock.Now(), r.life.isSilent()), nil
+}
+
+func (r *Reconciler) ensureKeys(ctx context.Context, p *pass) (*state, error) {
+	return r.readKeys(ctx, &p.facts, p.tunnel)
+}
+
+func (r *Reconciler) readEndpoints(ctx context.Context, p *pass) (*state, error) {
+	return nil, r.findEndpoints(ctx, &p.facts)
+}
+
+// withdraw deletes everything that was created for a peer, the tunnel first, unless it carries
+// the control plane: then it returns its state.
+func (r *Reconciler) withdraw(
+	ctx context.Context, name string, p *pass, directions []direction,
+) (alone *state, err error) {
+	if p.fc == nil {
+		err = r.deleteTunnel(ctx, name)
+	} else {
+		alone, err = r.withoutRanges(ctx, p)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := r.deleteMappings(ctx, name, nil); err != nil {
+		return nil, err
+	}
+	for _, d := range directions {
+		if err := r.deleteConfig(ctx, d); err != nil {
+			return nil, err
+		}
+	}
+	return alone, nil
+}
+
+// managed returns the metadata of an object that is created for a ForeignCluster.
+func managed(fc *v1alpha1.ForeignCluster, namespace, name string) metav1.ObjectMeta {
+	return metav1.ObjectMeta{
+		Namespace: namespace, Name: name,
+		Labels: map[string]string{v1alpha1.LabelManagedBy: v1alpha1.ManagedBy, v1alpha1.LabelForeignCluster: fc.Name},
+	}
+}
+
+// isManaged reports whether controllers created an object.
+func isManaged(object metav1.Object) bool {
+	return object.GetLabels()[v1alpha1.LabelManagedBy] == v1alpha1.ManagedBy
+}

@@ -1,0 +1,200 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package tunnel
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	netutils "k8s.io/utils/net"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/controllers/kit"
+)
+
+// A peer has at most as many addresses of a family as a range of this length: a quarter of what
+// AddressPool default has by default. A range that is not remapped occupies the pool like one
+// that is, and a peer with a /8 would occupy most of it.
+const (
+	maxBits4 = 10
+	maxBits6 = 35
+)
+
+// readRemoteConfigs reads the NetworkConfigs of the peer, and refuses those that this cluster
+// does not accept.
+func (r *Reconciler) readRemoteConfigs(ctx context.Context, p *pass) (*state, error) {
+	var refusal *state
+	for _, d := range p.directions {
+		config, err := r.config(ctx, d.namespace, d.remote)
+		if err != nil {
+			return nil, err
+		}
+		if config == nil || config.DeletionTimestamp != nil {
+			continue
+		}
+		why, err := r.objection(ctx, p, &config.Spec)
+		if err != nil {
+			return nil, err
+		}
+		if why == "" {
+			p.remote = append(p.remote, config)
+			continue
+		}
+		refusal = failing(ReasonNetworkConfigRefused, "The NetworkConfig of the peer is refused: %s", why)
+		if err := r.answer(ctx, config, nil, ReasonNetworkConfigRefused, why); err != nil {
+			return nil, err
+		}
+	}
+	if len(p.remote) > 0 {
+		return nil, nil
+	}
+	// The peer may have ended a tunnel.
+	if current, err := r.withoutRanges(ctx, p); err != nil || current != nil && current.phase == v1alpha1.PeeringError {
+		return current, err
+	}
+	if err := r.deleteMappings(ctx, p.fc.Name, nil); err != nil {
+		return nil, err
+	}
+	if refusal != nil {
+		return refusal, nil
+	}
+	return pending(ReasonAwaitingNetworkConfig,
+		"There is no NetworkConfig of the peer: its networking has to be Tunnel, too."), nil
+}
+
+// objection returns why this cluster does not accept the NetworkConfig of a peer; empty if it
+// does. The registry validated each field; this is what depends on this cluster and on other
+// peers.
+func (r *Reconciler) objection(ctx context.Context, p *pass, spec *v1alpha1.NetworkConfigSpec) (string, error) {
+	switch {
+	case spec.ClusterID != p.fc.Spec.ClusterID:
+		return fmt.Sprintf("it describes the network of cluster %s, and the ForeignCluster is of another one",
+			spec.ClusterID), nil
+	case spec.ClusterID == r.ClusterID:
+		return "it describes the network of the cluster that reads it", nil
+	case spec.Backend != "" && spec.Backend != v1alpha1.BackendWireGuard:
+		return fmt.Sprintf("its tunnels use %s, and those of cluster %s use %s",
+			spec.Backend, r.ClusterID, v1alpha1.BackendWireGuard), nil
+	case spec.PublicKey == p.newKey || spec.PublicKey == p.usedKey:
+		return "its public key is that of the cluster that reads it", nil
+	}
+	common := p.commonRanges(spec)
+	if len(common) == 0 {
+		return fmt.Sprintf("its pods have no addresses of a family that pods of cluster %s have: %s and %s",
+			r.ClusterID, strings.Join(spec.PodCIDRs, ", "), strings.Join(texts(p.ranges.Pods), ", ")), nil
+	}
+	for _, text := range common {
+		if !r.Settings.permits(text) {
+			return fmt.Sprintf("%s is in none of the CIDRs that ranges of peers must lie in, which network.peerCIDRs lists",
+				text), nil
+		}
+	}
+	// Each of the two directions with a peer may name ranges.
+	for _, other := range p.remote {
+		common = append(common, p.commonRanges(&other.Spec)...)
+	}
+	slices.Sort(common)
+	if why := exceeded(slices.Compact(common)); why != "" {
+		return why, nil
+	}
+	if used, err := r.usesKey(ctx, p.fc, spec.PublicKey); err != nil || used {
+		return "its public key is that of another cluster", err
+	}
+	// The key of an in-band peer is configured before there is a tunnel.
+	var clusters v1alpha1.ForeignClusterList
+	if err := r.Client.List(ctx, &clusters, client.UnsafeDisableDeepCopy); err != nil {
+		return "", err
+	}
+	for i := range clusters.Items {
+		if other := &clusters.Items[i]; other.Name != p.fc.Name && inBand(other) &&
+			other.Spec.Gateway.PublicKey == spec.PublicKey {
+			return "its public key is that of another cluster", nil
+		}
+	}
+	return "", nil
+}
+
+// exceeded returns that distinct ranges have more addresses than one peer may have; empty if
+// they do not.
+func exceeded(ranges []string) string {
+	shares := map[int]float64{}
+	for _, text := range ranges {
+		prefix, err := netip.ParsePrefix(text)
+		if err != nil {
+			continue
+		}
+		most := maxBits4
+		if prefix.Addr().Is6() {
+			most = maxBits6
+		}
+		if shares[most] += math.Ldexp(1, most-prefix.Bits()); shares[most] > 1 {
+			return fmt.Sprintf("with %s its ranges have more addresses than a /%d, which is the most that one peer may have",
+				text, most)
+		}
+	}
+	return ""
+}
+
+// usesKey reports whether there is a tunnel to another peer with a public key.
+func (r *Reconciler) usesKey(ctx context.Context, fc *v1alpha1.ForeignCluster, publicKey string) (bool, error) {
+	tunnels, err := r.tunnels(ctx)
+	return slices.ContainsFunc(tunnels, func(other *v1alpha1.TunnelEndpoint) bool {
+		return other.Name != fc.Name && other.Spec.PublicKey == publicKey
+	}), err
+}
+
+// commonRanges returns the ranges of a peer that are of a family which local pods have, those of
+// pods first. Others are not reached.
+func (p *pass) commonRanges(spec *v1alpha1.NetworkConfigSpec) []string {
+	families := map[bool]bool{}
+	for _, prefix := range p.ranges.Pods {
+		families[prefix.Addr().Is6()] = true
+	}
+	return slices.DeleteFunc(slices.Concat(spec.PodCIDRs, spec.ExternalCIDRs), func(text string) bool {
+		return !families[netutils.IsIPv6CIDRString(text)]
+	})
+}
+
+// answerConfigs answers the peer's NetworkConfigs with what its ranges are remapped to.
+func (r *Reconciler) answerConfigs(ctx context.Context, p *pass) (*state, error) {
+	for _, config := range p.remote {
+		var list []v1alpha1.CIDRMapping
+		for _, cidr := range p.commonRanges(&config.Spec) {
+			list = append(list, v1alpha1.CIDRMapping{CIDR: cidr, Mapped: p.remapped[cidr]})
+		}
+		if err := r.answer(ctx, config, list, ReasonAccepted, ""); err != nil {
+			return nil, err
+		}
+	}
+	return nil, nil
+}
+
+// answer writes what the ranges of a peer's NetworkConfig are remapped to, or why it is refused.
+func (r *Reconciler) answer(
+	ctx context.Context, config *v1alpha1.NetworkConfig, list []v1alpha1.CIDRMapping, reason, why string,
+) error {
+	answered := config.DeepCopy()
+	answered.Status.ObservedGeneration, answered.Status.CIDRs = config.Generation, list
+	status := metav1.ConditionFalse
+	if reason == ReasonAccepted {
+		status = metav1.ConditionTrue
+	}
+	meta.SetStatusCondition(&answered.Status.Conditions, metav1.Condition{
+		Type: v1alpha1.ConditionAccepted, Status: status, Reason: reason, Message: why, ObservedGeneration: config.Generation,
+	})
+	_, err := kit.Commit(ctx, r.Client, config, answered)
+	return err
+}
+
+// accepted returns the condition Accepted of a NetworkConfig; nil before it is answered.
+func accepted(config *v1alpha1.NetworkConfig) *metav1.Condition {
+	return meta.FindStatusCondition(config.Status.Conditions, v1alpha1.ConditionAccepted)
+}

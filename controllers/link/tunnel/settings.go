@@ -1,0 +1,142 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package tunnel
+
+import (
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+
+	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"liqo.io/federation/apiserver/apis/federation"
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/apis/federation/validation"
+)
+
+// Settings are what an administrator configures of the local cluster's network.
+type Settings struct {
+	// ExternalCIDRs expose non-pod endpoints to peers, at most one of each family. Empty takes some
+	// of PoolCIDRs; NoExternalCIDRs alone is none.
+	ExternalCIDRs []string
+	// PoolCIDRs are what ranges of peers are remapped to when they conflict.
+	PoolCIDRs []string
+	// PeerCIDRs are the CIDRs that ranges of peers must lie in: a peer with any other range would
+	// receive traffic to the internet.
+	PeerCIDRs []string
+	// Endpoints are those of the gateway, host:port, the best first. Empty takes those of its
+	// Service.
+	Endpoints []string
+	// GatewayService is whether a Service leads to the gateway.
+	GatewayService bool
+	// MTU is the largest packet inside of a tunnel, in bytes; 0 leaves it to the gateway.
+	MTU int32
+}
+
+// poolIPv6 is what IPv6 ranges of peers are remapped to. It does not overlap
+// fd6c:6971:6f00::/48, which has the control addresses of gateways.
+const poolIPv6 = "fd6c:6971:8000::/33"
+
+// DefaultSettings returns the settings without flags.
+func DefaultSettings() Settings {
+	return Settings{
+		PoolCIDRs: []string{"10.0.0.0/8", "192.168.0.0/16", "172.16.0.0/12", poolIPv6},
+		PeerCIDRs: []string{"10.0.0.0/8", "192.168.0.0/16", "172.16.0.0/12", "100.64.0.0/10", "fc00::/7"},
+	}
+}
+
+// AddFlags binds the settings to flags.
+func (s *Settings) AddFlags(fs *pflag.FlagSet) {
+	for _, flag := range []struct {
+		value *[]string
+		name  string
+		usage string
+	}{
+		{&s.ExternalCIDRs, "network-external-cidrs", "CIDRs, at most one of IPv4 and one of IPv6, " +
+			"that expose non-pod endpoints to peers. Nothing else may have addresses in them. " +
+			"Empty takes one of each family that pods have from the pool; None is none."},
+		{&s.PoolCIDRs, "network-pool-cidrs", "CIDRs that ranges of peers are remapped to when they conflict: " +
+			"those of AddressPool default, unless an administrator created that."},
+		{&s.PeerCIDRs, "network-peer-cidrs", "CIDRs that ranges of peers must lie in: " +
+			"a peer with any other range would receive traffic to the internet."},
+		{&s.Endpoints, "network-endpoints", "Endpoints of this cluster's gateway, host:port over UDP, the best first, " +
+			"for example gateway.example.org:51820. Empty takes those of its Service; " +
+			"without one the gateway only connects to those of peers."},
+	} {
+		fs.StringSliceVar(flag.value, flag.name, *flag.value, flag.usage)
+	}
+	fs.BoolVar(&s.GatewayService, "network-gateway-service", s.GatewayService,
+		"Keep the EndpointSlice of Service liqo-gateway in the installation namespace, "+
+			"and take the endpoints of the gateway from that Service.")
+	fs.Int32Var(&s.MTU, "network-mtu", s.MTU,
+		"Largest packet inside of a tunnel in bytes, 1280 to 65535; "+
+			"0 leaves it to the gateway, which measures the network of its node.")
+}
+
+// Validate returns everything that is wrong with the settings.
+func (s *Settings) Validate() []error {
+	var errs []error
+	add := func(flags string, invalid field.ErrorList) {
+		for _, err := range invalid {
+			errs = append(errs, fmt.Errorf("%s: %w", flags, err))
+		}
+	}
+	add("--network-external-cidrs, --network-endpoints, --network-mtu",
+		validation.ValidateNetworkConfigSpec(s.config(exampleID, examplePublicKey, []string{examplePods})))
+	pool := &federation.AddressPool{Spec: federation.AddressPoolSpec{CIDRs: s.PoolCIDRs}}
+	pool.Name = v1alpha1.DefaultAddressPool
+	add("--network-pool-cidrs", validation.ValidateAddressPool(pool))
+	for _, text := range s.PeerCIDRs {
+		if _, err := netip.ParsePrefix(text); err != nil {
+			errs = append(errs, fmt.Errorf("--network-peer-cidrs %q: must be a CIDR, for example 10.0.0.0/8", text))
+		}
+	}
+	if len(s.PeerCIDRs) == 0 {
+		errs = append(errs, errors.New("--network-peer-cidrs: must name a CIDR, for example 10.0.0.0/8"))
+	}
+	return errs
+}
+
+// exampleID, examplePods and examplePublicKey replace what is not known when settings are
+// validated.
+const (
+	exampleID   = "00000000-0000-4000-8000-000000000000"
+	examplePods = "192.0.2.0/24"
+)
+
+var examplePublicKey = base64.StdEncoding.EncodeToString(append(make([]byte, 31), 1))
+
+// config returns the NetworkConfig that describes the local network.
+func (s *Settings) config(clusterID, publicKey string, pods []string) *federation.NetworkConfigSpec {
+	return &federation.NetworkConfigSpec{
+		ClusterID: clusterID, PodCIDRs: pods, ExternalCIDRs: s.External(),
+		PublicKey: publicKey, Endpoints: s.Endpoints, MTU: s.MTU,
+	}
+}
+
+// takesExternal reports whether the local cluster takes external CIDRs from the pool.
+func (s *Settings) takesExternal() bool { return len(s.ExternalCIDRs) == 0 }
+
+// External returns the external CIDRs that an administrator names.
+func (s *Settings) External() []string {
+	if slices.Equal(s.ExternalCIDRs, []string{NoExternalCIDRs}) {
+		return nil
+	}
+	return s.ExternalCIDRs
+}
+
+// permits reports whether a peer may have a range.
+func (s *Settings) permits(text string) bool {
+	prefix, err := netip.ParsePrefix(text)
+	if err != nil {
+		return false
+	}
+	return slices.ContainsFunc(s.PeerCIDRs, func(text string) bool {
+		within, err := netip.ParsePrefix(text)
+		return err == nil && within.Bits() <= prefix.Bits() && within.Contains(prefix.Addr())
+	})
+}

@@ -1,0 +1,166 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package tunnel
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/controllers/kit"
+	"liqo.io/federation/controllers/remote"
+)
+
+// Reasons of the condition Networking of a ForeignCluster, and of Accepted of a NetworkConfig.
+const (
+	ReasonConnected             = "Connected"
+	ReasonConnecting            = "Connecting"
+	ReasonTunnelFailing         = "TunnelFailing"
+	ReasonAwaitingPeering       = "AwaitingPeering"
+	ReasonPeerTooOld            = "PeerTooOld"
+	ReasonAwaitingNetworkConfig = "AwaitingNetworkConfig"
+	ReasonAwaitingAnswer        = "AwaitingAnswer"
+	ReasonNotConfigured         = "NotConfigured"
+	ReasonKeyInvalid            = "KeyInvalid"
+	ReasonNetworkConfigRefused  = "NetworkConfigRefused"
+	ReasonPeerRefuses           = "PeerRefuses"
+	ReasonAddressesExhausted    = "AddressesExhausted"
+	ReasonAccepted              = "Accepted"
+	ReasonGatewayRefused        = "GatewayRefused"
+	ReasonGatewaySilent         = "GatewaySilent"
+)
+
+// controlPlaneOnly is the reason of the gateway's condition Connected for a tunnel without
+// ranges.
+const controlPlaneOnly = "ControlPlaneOnly"
+
+// settleTime is how long a tunnel that was connected may be interrupted before the pods behind
+// it count as unreachable, and how long other endpoints of the gateway last before they are
+// announced. A standby gateway takes over within it.
+const settleTime = 30 * time.Second
+
+// state is the state of the network to a peer, and its reason; no reason if there is to be no
+// tunnel.
+type state struct {
+	phase           v1alpha1.PeeringPhase
+	reason, message string
+	// latency is that of a connected tunnel, in microseconds.
+	latency int64
+}
+
+func pending(reason, format string, args ...any) *state {
+	return &state{phase: v1alpha1.PeeringPending, reason: reason, message: fmt.Sprintf(format, args...)}
+}
+
+func failing(reason, format string, args ...any) *state {
+	return &state{phase: v1alpha1.PeeringError, reason: reason, message: fmt.Sprintf(format, args...)}
+}
+
+func refused(why string) *state {
+	return failing(ReasonPeerRefuses, "The peer refuses the NetworkConfig of this cluster: %s", remote.Text(why))
+}
+
+// absent returns the state of a peer without a tunnel.
+func absent(fc *v1alpha1.ForeignCluster, intended bool, directions []direction) *state {
+	if !intended || !kit.OutgoingEnabled(fc) && !kit.IncomingEnabled(fc) {
+		return &state{phase: v1alpha1.PeeringNone}
+	}
+	for _, d := range directions {
+		if d.phase == v1alpha1.PeeringEstablished && !d.capable {
+			return pending(ReasonPeerTooOld, "The version of the peer has no tunnels: upgrade it.")
+		}
+	}
+	return pending(ReasonAwaitingPeering, "No direction of the peering is established yet.")
+}
+
+// state returns the state of a tunnel that is agreed upon, by the status that the gateway wrote;
+// silent is whether no gateway of this cluster writes any more.
+func (p *pass) state(now time.Time, silent bool) *state {
+	if silent {
+		return pending(ReasonGatewaySilent, "No gateway of this cluster renewed the Lease %s for %s, "+
+			"so the state of TunnelEndpoint %s is unknown: see the logs of its pods.",
+			v1alpha1.GatewayName, leaseTimeout, p.tunnel.Name)
+	}
+	status := &p.tunnel.Status
+	message, left, alone := "the gateway has not reported it yet", time.Duration(0), false
+	if condition := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionConnected); condition != nil {
+		alone = condition.Reason == controlPlaneOnly
+		message, left = remote.Text(condition.Message), condition.LastTransitionTime.Add(settleTime).Sub(now)
+	}
+	switch status.Phase {
+	case v1alpha1.TunnelConnected:
+		if alone {
+			break // no pod is reached by it
+		}
+		// Also when the agreement has changed: until the gateway observes that, the tunnel is as it
+		// was.
+		return &state{v1alpha1.PeeringEstablished, ReasonConnected, "The tunnel is connected.", status.LatencyMicroseconds}
+	case v1alpha1.TunnelError:
+		if status.ObservedGeneration >= p.tunnel.Generation {
+			return failing(ReasonTunnelFailing, "TunnelEndpoint %s: %s", p.tunnel.Name, message)
+		}
+	}
+	waiting := pending(ReasonConnecting, "TunnelEndpoint %s is not connected: %s", p.tunnel.Name, message)
+	if p.unreachable != "" {
+		waiting.message += " " + p.unreachable
+	}
+	if p.fc.Status.Networking == v1alpha1.PeeringEstablished && left > 0 {
+		waiting.phase = v1alpha1.PeeringEstablished
+		p.after = sooner(p.after, left)
+	}
+	return waiting
+}
+
+// sooner returns the shorter one of two durations, of which zero is none.
+func sooner(a, b time.Duration) time.Duration {
+	if a == 0 || b != 0 && b < a {
+		return b
+	}
+	return a
+}
+
+// report writes the state of the network to a peer, and what the peer needs of the gateway.
+// status.networking is written only where the networking is Tunnel.
+func (r *Reconciler) report(
+	ctx context.Context, fc *v1alpha1.ForeignCluster, own *v1alpha1.PeeringGateway, s state,
+) error {
+	wanted := fc.DeepCopy()
+	wanted.Status.Gateway = own
+	if r.mode(fc) == v1alpha1.NetworkingTunnel {
+		wanted.Status.Networking = s.phase
+	}
+	wanted.Status.LatencyMicroseconds = s.latency
+	if s.reason == "" {
+		meta.RemoveStatusCondition(&wanted.Status.Conditions, v1alpha1.ConditionNetworking)
+	} else {
+		status := metav1.ConditionFalse
+		if s.reason == ReasonConnected {
+			status = metav1.ConditionTrue
+		}
+		meta.SetStatusCondition(&wanted.Status.Conditions, metav1.Condition{
+			Type: v1alpha1.ConditionNetworking, Status: status, Reason: s.reason, Message: s.message,
+			ObservedGeneration: fc.Generation,
+		})
+	}
+	changed, err := kit.Commit(ctx, r.Client, fc, wanted)
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	before := meta.FindStatusCondition(fc.Status.Conditions, v1alpha1.ConditionNetworking)
+	if err != nil || !changed || s.reason == "" || before != nil && before.Reason == s.reason {
+		return err
+	}
+	kind := corev1.EventTypeNormal
+	if s.phase == v1alpha1.PeeringError {
+		kind = corev1.EventTypeWarning
+	}
+	r.Events.Event(fc, kind, s.reason, s.message)
+	return nil
+}
