@@ -23,8 +23,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// patience bounds what a test waits for.
-const patience = 10 * time.Second
+// testTimeout bounds every wait of a test.
+const testTimeout = 10 * time.Second
 
 var loopback = netip.MustParseAddr("127.0.0.1")
 
@@ -49,7 +49,7 @@ func dialer(l net.Listener) func(context.Context) (net.Conn, error) {
 	}
 }
 
-// served is a forwarder at work, to a server that says what it has read, and
+// served returns a running forwarder to a server that echoes its input, and
 // then all of that again.
 func served(t *testing.T) (f *Forwarder, at string) {
 	t.Helper()
@@ -77,9 +77,9 @@ func echo(l net.Listener) {
 		}
 		go func() {
 			defer conn.Close()
-			var said bytes.Buffer
-			if _, err := io.Copy(conn, io.TeeReader(conn, &said)); err == nil {
-				_, _ = conn.Write(said.Bytes())
+			var sent bytes.Buffer
+			if _, err := io.Copy(conn, io.TeeReader(conn, &sent)); err == nil {
+				_, _ = conn.Write(sent.Bytes())
 			}
 		}()
 	}
@@ -90,11 +90,11 @@ type closeWriter interface {
 	CloseWrite() error
 }
 
-// exchange says all of a text in pieces, ends, and reads until the other side
+// exchange writes a text in pieces, closes the write side, and reads until the other side
 // ends as well.
 func exchange(conn closeWriter, text []byte, piece int) ([]byte, error) {
 	defer conn.Close()
-	if err := conn.SetDeadline(time.Now().Add(patience)); err != nil {
+	if err := conn.SetDeadline(time.Now().Add(testTimeout)); err != nil {
 		return nil, err
 	}
 	failed := make(chan error, 1)
@@ -109,41 +109,41 @@ func exchange(conn closeWriter, text []byte, piece int) ([]byte, error) {
 		}
 		failed <- conn.CloseWrite()
 	}()
-	heard, err := io.ReadAll(conn)
-	return heard, errors.Join(err, <-failed)
+	received, err := io.ReadAll(conn)
+	return received, errors.Join(err, <-failed)
 }
 
 // unpaced lets peers make connections as fast as a test does, however many
 // examples it tries.
-func unpaced(l *lines) {
+func unpaced(l *connections) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for _, of := range l.known {
-		of.pace.SetLimit(rate.Inf)
+	for _, of := range l.peers {
+		of.limiter.SetLimit(rate.Inf)
 	}
 }
 
-func TestAForwarderLosesNoBytes(t *testing.T) {
+func TestForwarderLosesNoBytes(t *testing.T) {
 	f, at := served(t)
 	f.Allow([]netip.Addr{loopback})
-	unpaced(&f.lines)
+	unpaced(&f.connections)
 	rapid.Check(t, func(t *rapid.T) {
 		text := rapid.SliceOfN(rapid.Byte(), 0, 1<<16).Draw(t, "text")
 		conn, err := net.Dial("tcp", at)
 		if err != nil {
 			t.Fatal(err)
 		}
-		heard, err := exchange(conn.(*net.TCPConn), text, rapid.IntRange(1, 1<<15).Draw(t, "piece"))
-		if want := append(bytes.Clone(text), text...); err != nil || !bytes.Equal(heard, want) {
-			t.Fatalf("%v: %d bytes of %d", err, len(heard), len(want))
+		received, err := exchange(conn.(*net.TCPConn), text, rapid.IntRange(1, 1<<15).Draw(t, "piece"))
+		if want := append(bytes.Clone(text), text...); err != nil || !bytes.Equal(received, want) {
+			t.Fatalf("%v: %d bytes of %d", err, len(received), len(want))
 		}
 	})
 }
 
-// ends tells whether a connection was ended by the other side.
+// ends reports whether a connection was closed by the other side.
 func ends(t *testing.T, conn net.Conn) {
 	t.Helper()
-	if err := conn.SetDeadline(time.Now().Add(patience)); err != nil {
+	if err := conn.SetDeadline(time.Now().Add(testTimeout)); err != nil {
 		t.Fatal(err)
 	}
 	n, err := conn.Read(make([]byte, 1))
@@ -153,17 +153,17 @@ func ends(t *testing.T, conn net.Conn) {
 	}
 }
 
-func say(t *testing.T, conn net.Conn, word string) {
+func echoes(t *testing.T, conn net.Conn, word string) {
 	t.Helper()
-	if err := conn.SetDeadline(time.Now().Add(patience)); err != nil {
+	if err := conn.SetDeadline(time.Now().Add(testTimeout)); err != nil {
 		t.Fatal(err)
 	}
-	heard := make([]byte, len(word))
+	received := make([]byte, len(word))
 	if _, err := conn.Write([]byte(word)); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := io.ReadFull(conn, heard); err != nil || string(heard) != word {
-		t.Fatalf("%q: %v", heard, err)
+	if _, err := io.ReadFull(conn, received); err != nil || string(received) != word {
+		t.Fatalf("%q: %v", received, err)
 	}
 }
 
@@ -177,7 +177,7 @@ func call(t *testing.T, at string) net.Conn {
 	return conn
 }
 
-func TestAForwarderServesThoseItIsToldOfAndAsLongAsItIs(t *testing.T) {
+func TestForwarderServesAllowedPeersOnly(t *testing.T) {
 	f, at := served(t)
 	ends(t, call(t, at))
 	f.Allow([]netip.Addr{netip.MustParseAddr("192.0.2.1")})
@@ -185,41 +185,41 @@ func TestAForwarderServesThoseItIsToldOfAndAsLongAsItIs(t *testing.T) {
 
 	f.Allow([]netip.Addr{loopback})
 	conn := call(t, at)
-	say(t, conn, "word")
+	echoes(t, conn, "word")
 	f.Allow([]netip.Addr{netip.MustParseAddr("192.0.2.1"), loopback})
-	say(t, conn, "still")
+	echoes(t, conn, "still")
 	f.Allow(nil)
 	ends(t, conn)
 }
 
-func TestAForwarderCarriesSoManyConnectionsAtATime(t *testing.T) {
+func TestForwarderLimitsConnections(t *testing.T) {
 	f, at := served(t)
-	f.lines.ofPeer = 2
+	f.connections.maxPerPeer = 2
 	f.Allow([]netip.Addr{loopback})
 	first, second := call(t, at), call(t, at)
-	say(t, first, "one")
-	say(t, second, "two")
+	echoes(t, first, "one")
+	echoes(t, second, "two")
 	ends(t, call(t, at))
 	first.Close()
-	for deadline := time.Now().Add(patience); ; {
+	for deadline := time.Now().Add(testTimeout); ; {
 		third := call(t, at)
 		if _, err := third.Write([]byte("x")); err == nil {
-			if err := third.SetDeadline(time.Now().Add(patience)); err != nil {
+			if err := third.SetDeadline(time.Now().Add(testTimeout)); err != nil {
 				t.Fatal(err)
 			}
 			if _, err := third.Read(make([]byte, 1)); err == nil {
-				return // there is room again
+				return // a connection was freed
 			}
 		}
 		if time.Now().After(deadline) {
-			t.Fatal("there is no room for another one")
+			t.Fatal("the limit still applies")
 		}
 	}
 }
 
-func TestAForwarderEndsWhatItCannotBring(t *testing.T) {
+func TestForwarderClosesConnectionsThatItCannotForward(t *testing.T) {
 	listener := listen(t)
-	f := NewForwarder(func(context.Context) (net.Conn, error) { return nil, errors.New("nobody there") })
+	f := NewForwarder(func(context.Context) (net.Conn, error) { return nil, errors.New("unreachable") })
 	f.Allow([]netip.Addr{loopback})
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
@@ -235,9 +235,9 @@ func TestAForwarderEndsWhatItCannotBring(t *testing.T) {
 // shows.
 type proxied struct {
 	*Proxy
-	at    string
-	roots *x509.CertPool
-	asked netip.AddrPort
+	at     string
+	roots  *x509.CertPool
+	dialed netip.AddrPort
 }
 
 const milan = "3f1ad3a5-3c5c-4b8e-9a6e-0b9d6c1f7a11"
@@ -252,15 +252,19 @@ func newProxied(t *testing.T) *proxied {
 	p := &proxied{at: listener.Addr().String(), roots: x509.NewCertPool()}
 	p.roots.AddCert(some.Certificate())
 	p.Proxy = NewProxy(func(_ context.Context, _, token string) (int, error) {
-		return map[string]int{"good": http.StatusOK, "unknown": http.StatusUnauthorized}[token] | map[string]int{"poor": http.StatusForbidden}[token], nil
+		return map[string]int{
+			"good": http.StatusOK, "unknown": http.StatusUnauthorized,
+		}[token] | map[string]int{"poor": http.StatusForbidden}[token], nil
 	}, func(ctx context.Context, to netip.AddrPort) (net.Conn, error) {
-		p.asked = to
+		p.dialed = to
 		return dialer(server)(ctx)
 	})
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() {
-		done <- p.Serve(ctx, listener, func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return &some.TLS.Certificates[0], nil })
+		done <- p.Serve(
+			ctx, listener, func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return &some.TLS.Certificates[0], nil },
+		)
 	}()
 	t.Cleanup(func() {
 		cancel()
@@ -272,20 +276,22 @@ func newProxied(t *testing.T) *proxied {
 	return p
 }
 
-// ask asks for a host, saying something at once behind it.
-func (p *proxied) ask(method, host, token, early string) (*tls.Conn, *bufio.Reader, *http.Response, error) {
+// request sends a request for a host, followed at once by early data.
+func (p *proxied) request(method, host, token, early string) (*tls.Conn, *bufio.Reader, *http.Response, error) {
 	conn, err := tls.Dial("tcp", p.at, &tls.Config{RootCAs: p.roots, ServerName: "example.com"})
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	if err := conn.SetDeadline(time.Now().Add(patience)); err != nil {
+	if err := conn.SetDeadline(time.Now().Add(testTimeout)); err != nil {
 		return nil, nil, nil, err
 	}
 	authorization := ""
 	if token != "" {
 		authorization = "Proxy-Authorization: Bearer " + token + "\r\n"
 	}
-	if _, err := fmt.Fprintf(conn, "%s %s HTTP/1.1\r\nHost: proxy\r\n%s\r\n%s", method, host, authorization, early); err != nil {
+	if _, err := fmt.Fprintf(
+		conn, "%s %s HTTP/1.1\r\nHost: proxy\r\n%s\r\n%s", method, host, authorization, early,
+	); err != nil {
 		return nil, nil, nil, err
 	}
 	reader := bufio.NewReader(conn)
@@ -293,56 +299,58 @@ func (p *proxied) ask(method, host, token, early string) (*tls.Conn, *bufio.Read
 	return conn, reader, response, err
 }
 
-func TestAProxyLeadsWhereItIsToldAndNowhereElse(t *testing.T) {
+func TestProxyConnectsToItsClustersOnly(t *testing.T) {
 	p := newProxied(t)
 	at := netip.MustParseAddr("fd6c:6971:6f00::1")
-	p.Lead(map[string]netip.Addr{milan: at})
+	p.SetClusters(map[string]netip.Addr{milan: at})
 	for name, test := range map[string]struct {
 		method, host, token string
 		status              int
 	}{
-		"a cluster that lends":    {"CONNECT", milan + ".control.liqo:443", "good", 200},
-		"another port of it":      {"CONNECT", milan + ".control.liqo:22", "good", 404},
-		"a cluster nobody knows":  {"CONNECT", "naples.control.liqo:443", "good", 404},
-		"this cluster's own API":  {"CONNECT", "kubernetes.default.svc:443", "good", 404},
-		"an address":              {"CONNECT", "[fd6c:6971:6f00::1]:5877", "good", 404},
-		"nobody":                  {"CONNECT", milan + ".control.liqo:443", "", 407},
-		"a token that is none":    {"CONNECT", milan + ".control.liqo:443", "unknown", 407},
-		"somebody who may not":    {"CONNECT", milan + ".control.liqo:443", "poor", 403},
-		"what is asked otherwise": {"GET", "http://" + milan + ".control.liqo/", "good", 405},
+		"a provider":             {"CONNECT", milan + ".control.liqo:443", "good", 200},
+		"another port of it":     {"CONNECT", milan + ".control.liqo:22", "good", 404},
+		"an unknown cluster":     {"CONNECT", "naples.control.liqo:443", "good", 404},
+		"this cluster's own API": {"CONNECT", "kubernetes.default.svc:443", "good", 404},
+		"an address":             {"CONNECT", "[fd6c:6971:6f00::1]:5877", "good", 404},
+		"no token":               {"CONNECT", milan + ".control.liqo:443", "", 407},
+		"a token that is none":   {"CONNECT", milan + ".control.liqo:443", "unknown", 407},
+		"no permission":          {"CONNECT", milan + ".control.liqo:443", "poor", 403},
+		"another method":         {"GET", "http://" + milan + ".control.liqo/", "good", 405},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p.asked = netip.AddrPort{}
-			conn, _, response, err := p.ask(test.method, test.host, test.token, "")
+			p.dialed = netip.AddrPort{}
+			conn, _, response, err := p.request(test.method, test.host, test.token, "")
 			if err != nil || response.StatusCode != test.status {
 				t.Fatalf("%v, %+v", err, response)
 			}
 			conn.Close()
-			if want := test.status == http.StatusOK; (p.asked == netip.AddrPortFrom(at, 5877)) != want || p.asked.IsValid() != want {
-				t.Errorf("it called %s", p.asked)
+			if want := test.status == http.StatusOK; (p.dialed == netip.AddrPortFrom(at, 5877)) != want ||
+				p.dialed.IsValid() != want {
+				t.Errorf("dialed %s", p.dialed)
 			}
-			if asks := response.Header.Get("Proxy-Authenticate"); (asks == "Bearer") != (test.status == http.StatusProxyAuthRequired) {
-				t.Errorf("Proxy-Authenticate is %q", asks)
+			scheme := response.Header.Get("Proxy-Authenticate")
+			if (scheme == "Bearer") != (test.status == http.StatusProxyAuthRequired) {
+				t.Errorf("Proxy-Authenticate is %q", scheme)
 			}
 		})
 	}
 }
 
-func TestAProxyLosesNoBytes(t *testing.T) {
+func TestProxyLosesNoBytes(t *testing.T) {
 	p := newProxied(t)
-	p.Lead(map[string]netip.Addr{milan: loopback})
-	unpaced(&p.lines)
+	p.SetClusters(map[string]netip.Addr{milan: loopback})
+	unpaced(&p.connections)
 	rapid.Check(t, func(t *rapid.T) {
-		early := rapid.SliceOfN(rapid.Byte(), 0, 4096).Draw(t, "said before the answer")
-		text := rapid.SliceOfN(rapid.Byte(), 0, 1<<16).Draw(t, "said after it")
-		conn, reader, response, err := p.ask("CONNECT", milan+".control.liqo:443", "good", string(early))
+		early := rapid.SliceOfN(rapid.Byte(), 0, 4096).Draw(t, "before the response")
+		text := rapid.SliceOfN(rapid.Byte(), 0, 1<<16).Draw(t, "after the response")
+		conn, reader, response, err := p.request("CONNECT", milan+".control.liqo:443", "good", string(early))
 		if err != nil || response.StatusCode != http.StatusOK {
 			t.Fatalf("%v, %+v", err, response)
 		}
-		heard, err := exchange(&tunnelled{conn, reader}, text, rapid.IntRange(1, 1<<15).Draw(t, "piece"))
-		said := append(bytes.Clone(early), text...)
-		if want := append(bytes.Clone(said), said...); err != nil || !bytes.Equal(heard, want) {
-			t.Fatalf("%v: %d bytes of %d", err, len(heard), len(want))
+		received, err := exchange(&tunnelled{conn, reader}, text, rapid.IntRange(1, 1<<15).Draw(t, "piece"))
+		sent := append(bytes.Clone(early), text...)
+		if want := append(bytes.Clone(sent), sent...); err != nil || !bytes.Equal(received, want) {
+			t.Fatalf("%v: %d bytes of %d", err, len(received), len(want))
 		}
 	})
 }
@@ -355,23 +363,23 @@ type tunnelled struct {
 
 func (c *tunnelled) Read(p []byte) (int, error) { return c.reader.Read(p) }
 
-func TestConnectionsToAClusterEndWithTheWayThere(t *testing.T) {
+func TestConnectionsAreClosedWhenTheirClusterIsRemoved(t *testing.T) {
 	p := newProxied(t)
-	p.Lead(map[string]netip.Addr{milan: loopback})
-	conn, _, response, err := p.ask("CONNECT", milan+".control.liqo:443", "good", "")
+	p.SetClusters(map[string]netip.Addr{milan: loopback})
+	conn, _, response, err := p.request("CONNECT", milan+".control.liqo:443", "good", "")
 	if err != nil || response.StatusCode != http.StatusOK {
 		t.Fatalf("%v, %+v", err, response)
 	}
 	defer conn.Close()
-	p.Lead(nil)
+	p.SetClusters(nil)
 	ends(t, conn)
 }
 
-func TestNobodyTakesThePlaceOfAllOthersAtAProxy(t *testing.T) {
+func TestProxyLimitsPendingClientsPerSource(t *testing.T) {
 	p := newProxied(t)
-	p.Lead(map[string]netip.Addr{milan: loopback})
+	p.SetClusters(map[string]netip.Addr{milan: loopback})
 	var all []net.Conn
-	for range maxOfSource {
+	for range maxPendingPerSource {
 		all = append(all, call(t, p.at))
 	}
 	ends(t, call(t, p.at))
@@ -379,21 +387,21 @@ func TestNobodyTakesThePlaceOfAllOthersAtAProxy(t *testing.T) {
 		conn.Close()
 	}
 	// That they are gone is noticed in a moment.
-	for deadline := time.Now().Add(patience); ; {
-		conn, _, response, err := p.ask("CONNECT", milan+".control.liqo:443", "good", "")
+	for deadline := time.Now().Add(testTimeout); ; {
+		conn, _, response, err := p.request("CONNECT", milan+".control.liqo:443", "good", "")
 		if err == nil && response.StatusCode == http.StatusOK {
 			conn.Close()
 			return
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("there is no place again: %v", err)
+			t.Fatalf("the limit still applies: %v", err)
 		}
 	}
 }
 
-func TestAnAnswerEndsTheConnection(t *testing.T) {
+func TestProxyClosesTheConnectionAfterAnErrorResponse(t *testing.T) {
 	p := newProxied(t)
-	conn, reader, response, err := p.ask("GET", "/", "", "")
+	conn, reader, response, err := p.request("GET", "/", "", "")
 	if err != nil || response.StatusCode != http.StatusMethodNotAllowed || !response.Close {
 		t.Fatalf("%v, %+v", err, response)
 	}

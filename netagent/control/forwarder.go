@@ -14,31 +14,34 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// maxDials bounds the connections to the API server that are being made: each
-// takes a thread, however long that server does not answer.
+// maxDials bounds concurrent dials of the API server: each blocks a thread, for as long as the API server does
+// not respond.
 const maxDials = 64
 
-// Forwarder lets peers reach this cluster's API server, and nothing else. Who
-// a peer is, its control address tells: WireGuard drops what is not from there.
+// Forwarder forwards connections of peers to the local API server. The control address identifies the peer:
+// WireGuard drops packets with other source addresses.
 type Forwarder struct {
-	// Dial connects to this cluster's own API server.
+	// Dial connects to the local API server.
 	Dial func(ctx context.Context) (net.Conn, error)
 
-	lines lines
-	// dials bounds the connections that are being made.
+	connections connections
+	// dials bounds concurrent dials.
 	dials *semaphore.Weighted
 }
 
-// NewForwarder makes a forwarder that serves nobody yet.
+// NewForwarder returns a forwarder without any peers.
 func NewForwarder(dial func(ctx context.Context) (net.Conn, error)) *Forwarder {
-	return &Forwarder{Dial: dial, lines: lines{ofPeer: maxOfPeer, ofAll: maxOfAll}, dials: semaphore.NewWeighted(maxDials)}
+	return &Forwarder{
+		Dial:        dial,
+		connections: connections{maxPerPeer: maxPerPeer, maxTotal: maxTotal},
+		dials:       semaphore.NewWeighted(maxDials),
+	}
 }
 
-// Allow says which peers are served, by their control addresses. The
-// connections of others end.
-func (f *Forwarder) Allow(peers []netip.Addr) { f.lines.allow(peers) }
+// Allow sets the peers that are served, by control address. The connections of others are closed.
+func (f *Forwarder) Allow(peers []netip.Addr) { f.connections.allow(peers) }
 
-// Serve takes connections until the context ends, and closes the listener.
+// Serve accepts connections until the context ends, and closes the listener. It fails if accepting does.
 func (f *Forwarder) Serve(ctx context.Context, listener net.Listener) error {
 	defer listener.Close()
 	stop := context.AfterFunc(ctx, func() { listener.Close() })
@@ -53,7 +56,7 @@ func (f *Forwarder) Serve(ctx context.Context, listener net.Listener) error {
 		switch {
 		case errors.As(err, &passing) && passing.Timeout():
 		case err != nil:
-			return fmt.Errorf("taking connections of peers: %w", err)
+			return fmt.Errorf("accepting connections of peers: %w", err)
 		default:
 			go f.forward(ctx, conn)
 		}
@@ -66,25 +69,25 @@ func (f *Forwarder) forward(ctx context.Context, conn net.Conn) {
 	if err != nil {
 		return
 	}
-	leave, err := f.lines.enter(from.Addr().Unmap(), conn)
+	remove, err := f.connections.add(from.Addr().Unmap(), conn)
 	if err != nil {
-		klog.FromContext(ctx).V(2).Info("A peer's connection is not taken", "from", from.Addr(), "reason", err.Error())
+		klog.FromContext(ctx).V(2).Info("Peer's connection is rejected", "from", from.Addr(), "reason", err.Error())
 		return
 	}
-	defer leave()
-	dialing, cancel := context.WithTimeout(ctx, dialPatience)
+	defer remove()
+	dialing, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
 	server, err := f.dial(dialing)
 	if err != nil {
-		klog.FromContext(ctx).Error(err, "This cluster's API server was not reached for a peer", "from", from.Addr())
+		klog.FromContext(ctx).Error(err, "Connecting to the local API server for a peer failed", "from", from.Addr())
 		return
 	}
-	join(conn, server)
+	pipe(conn, server)
 }
 
 func (f *Forwarder) dial(ctx context.Context) (net.Conn, error) {
 	if err := f.dials.Acquire(ctx, 1); err != nil {
-		return nil, fmt.Errorf("%d connections are being made already: %w", maxDials, err)
+		return nil, fmt.Errorf("waiting for one of %d concurrent dials: %w", maxDials, err)
 	}
 	defer f.dials.Release(1)
 	return f.Dial(ctx)

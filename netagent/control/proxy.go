@@ -25,30 +25,31 @@ import (
 	"liqo.io/federation/netagent/model"
 )
 
-// Proxy connects the controllers of this cluster with the API servers of those
-// that lend to it. It is asked by CONNECT for the name of a cluster, and leads
-// nowhere else.
+// Proxy connects local controllers to the API servers of providers. It is an HTTP proxy for the method CONNECT
+// that accepts the names of clusters only.
 type Proxy struct {
-	// Allowed tells, by an HTTP status, whether the bearer of a token may ask, who
-	// asks from somewhere; 200: yes.
+	// Allowed returns 200 if the bearer of a token, at the source address, may connect, and the HTTP status to
+	// respond with otherwise.
 	Allowed func(ctx context.Context, from, token string) (int, error)
 	// Dial connects to a gateway through its tunnel.
 	Dial func(ctx context.Context, to netip.AddrPort) (net.Conn, error)
 
-	lines  lines
-	askers askers
-	mu     sync.Mutex
-	hosts  map[string]netip.Addr
+	connections connections
+	pending     pendingClients
+	mu          sync.Mutex
+	hosts       map[string]netip.Addr
 }
 
-// NewProxy makes a proxy that leads nowhere yet.
-func NewProxy(allowed func(ctx context.Context, from, token string) (int, error), dial func(context.Context, netip.AddrPort) (net.Conn, error)) *Proxy {
-	return &Proxy{Allowed: allowed, Dial: dial, lines: lines{ofPeer: maxOfPeer, ofAll: maxOfAll}}
+// NewProxy returns a proxy without any clusters.
+func NewProxy(
+	allowed func(ctx context.Context, from, token string) (int, error),
+	dial func(context.Context, netip.AddrPort) (net.Conn, error),
+) *Proxy {
+	return &Proxy{Allowed: allowed, Dial: dial, connections: connections{maxPerPeer: maxPerPeer, maxTotal: maxTotal}}
 }
 
-// Lead says which clusters are reached, by their ids, and where. Connections to
-// others end.
-func (p *Proxy) Lead(clusters map[string]netip.Addr) {
+// SetClusters sets the control addresses by cluster ID. Connections to other clusters are closed.
+func (p *Proxy) SetClusters(clusters map[string]netip.Addr) {
 	hosts := make(map[string]netip.Addr, len(clusters))
 	for id, at := range clusters {
 		hosts[net.JoinHostPort(id+"."+v1alpha1.ControlDomain, "443")] = at
@@ -56,38 +57,41 @@ func (p *Proxy) Lead(clusters map[string]netip.Addr) {
 	p.mu.Lock()
 	p.hosts = hosts
 	p.mu.Unlock()
-	p.lines.allow(slices.Collect(maps.Values(hosts)))
+	p.connections.allow(slices.Collect(maps.Values(hosts)))
 }
 
-// Serve answers until the context ends, and closes the listener. The function
-// gives the certificate to show.
-func (p *Proxy) Serve(ctx context.Context, listener net.Listener, certificate func(*tls.ClientHelloInfo) (*tls.Certificate, error)) error {
+// Serve serves until the context ends, and closes the listener. certificate returns the serving certificate. It
+// fails if serving does.
+func (p *Proxy) Serve(
+	ctx context.Context,
+	listener net.Listener,
+	certificate func(*tls.ClientHelloInfo) (*tls.Certificate, error),
+) error {
 	server := &http.Server{
 		Handler: p, BaseContext: func(net.Listener) context.Context { return ctx },
-		// Who asks slowly, or sends what nobody wants, is not waited for; whoever is
-		// connected is out of their reach.
-		ReadHeaderTimeout: 10 * time.Second, ReadTimeout: readPatience, IdleTimeout: time.Minute, MaxHeaderBytes: 32 << 10,
+		// Timeouts end with the hijacking of a connection.
+		ReadHeaderTimeout: 10 * time.Second, ReadTimeout: readTimeout, IdleTimeout: time.Minute, MaxHeaderBytes: 32 << 10,
 		TLSConfig: &tls.Config{GetCertificate: certificate, MinVersion: tls.VersionTLS12},
-		// A connection of HTTP/2 cannot become a tunnel as a whole.
+		// HTTP/2 connections cannot be hijacked.
 		TLSNextProto: map[string]func(*http.Server, *tls.Conn, http.Handler){},
-		ConnState:    p.askers.follow,
+		ConnState:    p.pending.track,
 	}
-	// Who is not connected has no reason to stay.
+	// A connection that was not hijacked is not reused.
 	server.SetKeepAlivesEnabled(false)
 	stop := context.AfterFunc(ctx, func() { server.Close() })
 	defer stop()
-	defer p.Lead(nil)
-	if err := server.ServeTLS(netutil.LimitListener(listener, maxAsking), "", ""); !errors.Is(err, http.ErrServerClosed) {
+	defer p.SetClusters(nil)
+	if err := server.ServeTLS(netutil.LimitListener(listener, maxClients), "", ""); !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("serving on %s: %w", listener.Addr(), err)
 	}
 	return nil
 }
 
-// ServeHTTP connects whoever may ask with the cluster that is named.
+// ServeHTTP connects authorized clients to the requested cluster.
 func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	status, err := p.connect(w, r)
 	if err != nil {
-		klog.FromContext(r.Context()).Error(err, "A connection to a peer's API server was not made")
+		klog.FromContext(r.Context()).Error(err, "Connecting to a peer's API server failed")
 	}
 	if status == http.StatusOK {
 		return
@@ -98,7 +102,7 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	http.Error(w, http.StatusText(status), status)
 }
 
-// connect carries a connection until it ends, or gives the status to answer.
+// connect forwards a connection until it ends, or returns the status to respond with.
 func (p *Proxy) connect(w http.ResponseWriter, r *http.Request) (int, error) {
 	if r.Method != http.MethodConnect {
 		return http.StatusMethodNotAllowed, nil
@@ -119,38 +123,38 @@ func (p *Proxy) connect(w http.ResponseWriter, r *http.Request) (int, error) {
 	if !known {
 		return http.StatusNotFound, nil
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), dialPatience)
+	ctx, cancel := context.WithTimeout(r.Context(), dialTimeout)
 	defer cancel()
 	peer, err := p.Dial(ctx, netip.AddrPortFrom(to, model.ControlPort))
 	if err != nil {
-		return http.StatusBadGateway, fmt.Errorf("calling the gateway of %s: %w", r.Host, err)
+		return http.StatusBadGateway, fmt.Errorf("connecting to the gateway of %s: %w", r.Host, err)
 	}
 	defer peer.Close()
-	leave, err := p.lines.enter(to, peer)
+	remove, err := p.connections.add(to, peer)
 	switch {
 	case errors.Is(err, errUnknown):
 		return http.StatusNotFound, nil
 	case err != nil:
 		return http.StatusServiceUnavailable, err
 	}
-	defer leave()
-	return http.StatusOK, p.carry(w, peer)
+	defer remove()
+	return http.StatusOK, p.hijack(w, peer)
 }
 
-// carry takes the connection of a request over.
-func (p *Proxy) carry(w http.ResponseWriter, peer net.Conn) error {
+// hijack takes over the client's connection and forwards it.
+func (p *Proxy) hijack(w http.ResponseWriter, peer net.Conn) error {
 	conn, buffered, err := http.NewResponseController(w).Hijack()
 	if err != nil {
-		return fmt.Errorf("taking the connection over: %w", err)
+		return fmt.Errorf("hijacking the connection: %w", err)
 	}
 	defer conn.Close()
 	if err := conn.SetDeadline(time.Time{}); err != nil {
 		return err
 	}
 	if _, err := conn.Write([]byte("HTTP/1.1 200 Connection established\r\n\r\n")); err != nil {
-		return nil // whoever asked is gone
+		return nil // the client is gone
 	}
-	// What was said at once, before the answer.
+	// The client may have sent data before the response.
 	early, err := buffered.Reader.Peek(buffered.Reader.Buffered())
 	if err == nil && len(early) > 0 {
 		_, err = peer.Write(early)
@@ -158,6 +162,6 @@ func (p *Proxy) carry(w http.ResponseWriter, peer net.Conn) error {
 	if err != nil {
 		return nil
 	}
-	join(conn, peer)
+	pipe(conn, peer)
 	return nil
 }

@@ -22,27 +22,31 @@ import (
 // Options are the flags of a gateway.
 type Options struct {
 	*agent.Options
-	// PrivateKeyFile holds WireGuard's private key in base64.
+	// PrivateKeyFile is the file with WireGuard's private key in base64.
 	PrivateKeyFile string
-	// APIServer is where this cluster's API server is, host:port, for the peers
-	// that reach it through their tunnels.
+	// APIServer is the address of the local API server, host:port, to which peers connect through their tunnels;
+	// empty: they cannot.
 	APIServer string
-	// ControlPort is the TCP port of the node where this cluster's controllers
-	// have themselves connected to peers; 0: nobody can.
+	// ControlPort is the TCP port on the node at which local controllers connect to the API servers of peers; 0:
+	// they cannot.
 	ControlPort int
-	// CertificateFile and KeyFile hold what is shown to them.
+	// CertificateFile and KeyFile are the files with the serving certificate of ControlPort.
 	CertificateFile, KeyFile string
-	// ProbeInterval is the time between two probes of a peer.
+	// ProbeInterval is the interval of probes of a peer.
 	ProbeInterval time.Duration
 }
 
-// NewOptions are the defaults.
+// NewOptions returns the defaults.
 func NewOptions() *Options {
-	return &Options{Options: agent.NewOptions("127.0.0.1:5875"), PrivateKeyFile: "/etc/federation/wireguard/privateKey", ProbeInterval: 2 * time.Second,
-		APIServer: apiServer()}
+	return &Options{
+		Options:        agent.NewOptions("127.0.0.1:5875"),
+		PrivateKeyFile: "/etc/federation/wireguard/privateKey",
+		ProbeInterval:  2 * time.Second,
+		APIServer:      apiServer(),
+	}
 }
 
-// apiServer is where pods find the API server of their cluster; empty elsewhere.
+// apiServer returns the address of the API server from the pod's environment; empty outside of a pod.
 func apiServer() string {
 	host, port := os.Getenv("KUBERNETES_SERVICE_HOST"), os.Getenv("KUBERNETES_SERVICE_PORT")
 	if host == "" || port == "" {
@@ -51,28 +55,54 @@ func apiServer() string {
 	return net.JoinHostPort(host, port)
 }
 
-// AddFlags adds every flag.
+// AddFlags adds the flags of all options.
 func (o *Options) AddFlags(flags *pflag.FlagSet) {
 	o.Options.AddFlags(flags)
-	flags.StringVar(&o.PrivateKeyFile, "private-key-file", o.PrivateKeyFile, "File with WireGuard's private key in base64. It is read again when it changes.")
-	flags.StringVar(&o.APIServer, "api-server", o.APIServer, "Where this cluster's API server is, host:port, for peers that reach it through their tunnels. Default is that of the pod's environment; empty serves none.")
-	flags.IntVar(&o.ControlPort, "control-port", o.ControlPort, "TCP port of the node where this cluster's controllers have themselves connected to the API servers of peers. 0 connects nobody.")
-	flags.StringVar(&o.CertificateFile, "control-cert-file", o.CertificateFile, "File with the certificate that is shown at --control-port, PEM encoded. It is read again for each connection.")
+	flags.StringVar(
+		&o.PrivateKeyFile,
+		"private-key-file",
+		o.PrivateKeyFile,
+		"File with WireGuard's private key in base64. It is reloaded when it changes.",
+	)
+	flags.StringVar(
+		&o.APIServer,
+		"api-server",
+		o.APIServer,
+		"Address of the local API server, host:port, to which peers connect through their tunnels. "+
+			"Default is that in the pod's environment. Empty disables it.",
+	)
+	flags.IntVar(
+		&o.ControlPort,
+		"control-port",
+		o.ControlPort,
+		"TCP port on the node at which local controllers connect to the API servers of peers. 0 disables it.",
+	)
+	flags.StringVar(
+		&o.CertificateFile,
+		"control-cert-file",
+		o.CertificateFile,
+		"File with the serving certificate of --control-port, PEM encoded. It is reloaded for each connection.",
+	)
 	flags.StringVar(&o.KeyFile, "control-key-file", o.KeyFile, "File with the key of that certificate, PEM encoded.")
-	flags.DurationVar(&o.ProbeInterval, "probe-interval", o.ProbeInterval, "Time between two probes of a peer through its tunnel.")
+	flags.DurationVar(
+		&o.ProbeInterval,
+		"probe-interval",
+		o.ProbeInterval,
+		"Interval of probes of a peer through its tunnel.",
+	)
 }
 
-// Validate tells everything that is wrong with the options.
+// Validate returns all errors of the options; none if Cleanup is set, which needs no others.
 func (o *Options) Validate() []error {
 	if o.Cleanup {
 		return nil
 	}
 	errs := o.Options.Validate()
 	if o.ControlPort < 0 || o.ControlPort > 65535 {
-		errs = append(errs, fmt.Errorf("--control-port %d is neither 0 nor a port", o.ControlPort))
+		errs = append(errs, fmt.Errorf("--control-port %d is not between 0 and 65535", o.ControlPort))
 	}
 	if o.ControlPort != 0 && (o.CertificateFile == "" || o.KeyFile == "") {
-		errs = append(errs, errors.New("--control-port needs --control-cert-file and --control-key-file"))
+		errs = append(errs, errors.New("--control-port requires --control-cert-file and --control-key-file"))
 	}
 	if _, _, err := net.SplitHostPort(o.APIServer); o.APIServer != "" && err != nil {
 		errs = append(errs, fmt.Errorf("--api-server %q is not host:port", o.APIServer))
@@ -81,15 +111,15 @@ func (o *Options) Validate() []error {
 		errs = append(errs, fmt.Errorf("--probe-interval %s is less than 100ms", o.ProbeInterval))
 	}
 	if o.PrivateKeyFile == "" {
-		errs = append(errs, errors.New("--private-key-file is missing"))
+		errs = append(errs, errors.New("--private-key-file is required"))
 	}
 	return errs
 }
 
-// NewCommand is the gateway command. It runs until the context ends.
+// NewCommand returns the gateway command, which runs until the context ends.
 func NewCommand(ctx context.Context) *cobra.Command {
 	options := NewOptions()
-	return agent.NewCommand("gateway", "Is the end of the tunnels to the pods of other clusters", options, options.Logs,
+	return agent.NewCommand("gateway", "Terminates the tunnels to the pods of remote clusters", options, options.Logs,
 		func() error { return run(ctx, options) })
 }
 

@@ -15,22 +15,25 @@ import (
 	"liqo.io/federation/netagent/model"
 )
 
-// controlPlane carries the control plane through the tunnels, while this is the
-// active gateway.
+// controlPlane forwards control plane connections through the tunnels while this gateway is active.
 type controlPlane struct {
 	gateway   *Gateway
 	forwarder *control.Forwarder
 	proxy     *control.Proxy
-	// own is our public key, which our own control address is made of; empty before
-	// it is known.
-	own string
+	// publicKey is the local public key, from which the local control address is derived; empty until it is
+	// available.
+	publicKey string
 }
 
 func newControlPlane(g *Gateway) *controlPlane {
-	return &controlPlane{gateway: g, forwarder: control.NewForwarder(g.dialAPIServer), proxy: control.NewProxy(agent.ControlGuard(g.kube), g.dialPeer)}
+	return &controlPlane{
+		gateway:   g,
+		forwarder: control.NewForwarder(g.dialAPIServer),
+		proxy:     control.NewProxy(agent.ControlGuard(g.kube), g.dialPeer),
+	}
 }
 
-// dialAPIServer connects to this cluster's own API server, from the node.
+// dialAPIServer connects to the local API server from the node's namespace.
 func (g *Gateway) dialAPIServer(ctx context.Context) (conn net.Conn, err error) {
 	err = g.outer.Do(func() (err error) {
 		conn, err = (&net.Dialer{}).DialContext(ctx, "tcp", g.options.APIServer)
@@ -39,9 +42,9 @@ func (g *Gateway) dialAPIServer(ctx context.Context) (conn net.Conn, err error) 
 	return conn, err
 }
 
-// dialPeer connects to a gateway at its control address, from our own.
+// dialPeer connects to a gateway's control address from the local one.
 func (g *Gateway) dialPeer(ctx context.Context, to netip.AddrPort) (conn net.Conn, err error) {
-	self := model.ControlAddress(g.keys.known().Public())
+	self := model.ControlAddress(g.keys.last().Public())
 	err = g.inner.Do(func() (err error) {
 		dialer := net.Dialer{LocalAddr: net.TCPAddrFromAddrPort(netip.AddrPortFrom(self, 0))}
 		conn, err = dialer.DialContext(ctx, "tcp", to.String())
@@ -50,54 +53,52 @@ func (g *Gateway) dialPeer(ctx context.Context, to netip.AddrPort) (conn net.Con
 	return conn, err
 }
 
-// run listens for peers as long as one is served, and for this cluster's
-// controllers as long as one is called: one that stands by, which has neither,
-// is not even connected to.
+// run listens for peers while one of them is served, and for local controllers while one peer can be reached. A
+// standby gateway has neither and does not listen.
 func (c *controlPlane) run(ctx context.Context) {
 	var forwarding, proxying server
-	every(ctx, reportEvery, nil, func(ctx context.Context) {
+	every(ctx, reportInterval, nil, func(ctx context.Context) {
 		served, called := c.peers()
-		if c.moved(c.gateway.worker.outcome().publicKey) {
-			// What goes on was made with the address before, which nobody hears any more.
+		if c.keyChanged(c.gateway.worker.outcome().publicKey) {
+			// Connections from the previous address are dead.
 			c.forwarder.Allow(nil)
-			c.proxy.Lead(nil)
+			c.proxy.SetClusters(nil)
 		}
 		c.forwarder.Allow(served)
-		c.proxy.Lead(called)
+		c.proxy.SetClusters(called)
 		options := c.gateway.options
-		forwarding.be(ctx, len(served) > 0 && options.APIServer != "", func(ctx context.Context) {
-			c.gateway.listeners.keep(ctx, "peers that reach the API server", c.forward)
+		forwarding.set(ctx, len(served) > 0 && options.APIServer != "", func(ctx context.Context) {
+			c.gateway.listeners.run(ctx, "peers that connect to the API server", c.forward)
 		})
-		proxying.be(ctx, len(called) > 0 && options.ControlPort != 0, func(ctx context.Context) {
-			c.gateway.listeners.keep(ctx, "this cluster's controllers", c.serveProxy)
+		proxying.set(ctx, len(called) > 0 && options.ControlPort != 0, func(ctx context.Context) {
+			c.gateway.listeners.run(ctx, "local controllers", c.serveProxy)
 		})
 	})
-	forwarding.be(ctx, false, nil)
-	proxying.be(ctx, false, nil)
+	forwarding.set(ctx, false, nil)
+	proxying.set(ctx, false, nil)
 }
 
-// moved tells whether our own address is another one than before. That a key is
-// not known is no news.
-func (c *controlPlane) moved(key string) bool {
-	if key == "" || key == c.own {
+// keyChanged records a public key and reports whether it differs from the previous one. An empty key is ignored.
+func (c *controlPlane) keyChanged(key string) bool {
+	if key == "" || key == c.publicKey {
 		return false
 	}
-	before := c.own
-	c.own = key
+	before := c.publicKey
+	c.publicKey = key
 	return before != ""
 }
 
-// peers are those that are served and those that are called; none while this
-// gateway stands by.
+// peers returns the control addresses of the peers that are served, and those of the peers that can be reached
+// by cluster ID; none on a standby gateway.
 func (c *controlPlane) peers() (served []netip.Addr, called map[string]netip.Addr) {
 	o := c.gateway.worker.outcome()
 	called = make(map[string]netip.Addr)
 	for id, p := range o.control {
-		if o.active && p.part.Serve {
-			served = append(served, p.at)
+		if o.active && p.control.Serve {
+			served = append(served, p.address)
 		}
-		if o.active && p.part.Call {
-			called[id] = p.at
+		if o.active && p.control.Call {
+			called[id] = p.address
 		}
 	}
 	return served, called
@@ -123,11 +124,15 @@ func (c *controlPlane) serveProxy(ctx context.Context) (serve func() error, err 
 	}
 	var listener net.Listener
 	err = g.outer.Do(func() (err error) {
-		listener, err = (&net.ListenConfig{}).Listen(ctx, "tcp", netip.AddrPortFrom(at, uint16(g.options.ControlPort)).String())
+		listener, err = (&net.ListenConfig{}).Listen(
+			ctx,
+			"tcp",
+			netip.AddrPortFrom(at, uint16(g.options.ControlPort)).String(),
+		)
 		return err
 	})
 	if err != nil {
-		return nil, portTaken(err, "tcp", g.options.ControlPort, "network.gateway.controlPort")
+		return nil, withPortHint(err, "tcp", g.options.ControlPort, "network.gateway.controlPort")
 	}
 	return func() error {
 		return c.proxy.Serve(ctx, listener, func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
@@ -137,20 +142,20 @@ func (c *controlPlane) serveProxy(ctx context.Context) (serve func() error, err 
 	}, nil
 }
 
-// server is something that is served at times.
+// server is a server that runs at times.
 type server struct {
 	cancel context.CancelFunc
 	done   chan struct{}
 }
 
-// be has it served, or ended.
-func (s *server) be(ctx context.Context, wanted bool, serve func(context.Context)) {
+// set starts or stops the server, and waits until it has stopped.
+func (s *server) set(ctx context.Context, running bool, serve func(context.Context)) {
 	switch {
-	case !wanted && s.cancel != nil:
+	case !running && s.cancel != nil:
 		s.cancel()
 		<-s.done
 		s.cancel = nil
-	case wanted && s.cancel == nil:
+	case running && s.cancel == nil:
 		var serving context.Context
 		serving, s.cancel = context.WithCancel(ctx)
 		s.done = make(chan struct{})

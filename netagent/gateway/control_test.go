@@ -5,14 +5,17 @@ package gateway
 
 import "testing"
 
-func TestTheControlPlaneBeginsAnewWithAnotherKeyAlone(t *testing.T) {
+func TestOnlyAnotherKeyResetsTheControlPlane(t *testing.T) {
 	c := &controlPlane{}
 	for i, step := range []struct {
 		key   string // of the tunnel, as it was read
 		moved bool
-	}{{"", false}, {"one", false}, {"one", false}, {"", false}, {"one", false}, {"two", true}, {"", false}, {"two", false}, {"one", true}} {
-		if got := c.moved(step.key); got != step.moved {
-			t.Errorf("step %d, with the key %q: it begins anew: %v", i, step.key, got)
+	}{
+		{"", false}, {"one", false}, {"one", false}, {"", false}, {"one", false}, {"two", true}, {"", false},
+		{"two", false}, {"one", true},
+	} {
+		if got := c.keyChanged(step.key); got != step.moved {
+			t.Errorf("step %d, with the key %q: changed: %v", i, step.key, got)
 		}
 	}
 }

@@ -24,75 +24,85 @@ import (
 )
 
 const (
-	// leaseDuration is how long a Lease that nobody renews belongs to a holder
-	// that was never heard of.
+	// leaseDuration is the time after which a Lease that is not renewed expires, for holders that never replied to
+	// a probe.
 	leaseDuration = 15 * time.Second
-	// renewal is how often the holder renews it.
-	renewal = 5 * time.Second
-	// One that does not bring its node to what it should be leaves the Lease to
-	// others for so long. It renews it sooner than others like it take it, so that
-	// these do not take turns, and sooner than this cluster's controllers miss it.
-	unableRenews = 2 * leaseDuration
-	unableTakes  = 3 * leaseDuration
-	// askEvery is how often one that stands by asks the active one, and
-	// mayMiss how many answers in a row may be missing.
-	askEvery = 250 * time.Millisecond
-	mayMiss  = 5
-	// askAgain is when one is asked again on whose node nobody listens: no
-	// answer is on its way any more.
-	askAgain = 50 * time.Millisecond
-	// writePatience bounds a request about the Lease.
-	writePatience = 3 * time.Second
+	// renewInterval is the interval at which the holder renews the Lease.
+	renewInterval = 5 * time.Second
+	// A gateway that is not healthy holds back: as the holder it renews the Lease only after unhealthyRenewal, and
+	// otherwise acquires it only after unhealthyAcquire. The former is less, so that unhealthy gateways do not
+	// alternate, and so that the controllers do not report the Lease as expired.
+	unhealthyRenewal = 2 * leaseDuration
+	unhealthyAcquire = 3 * leaseDuration
+	// holderProbeInterval is the interval at which standby gateways probe the holder, and maxMissed the number of
+	// consecutive failures after which it is dead.
+	holderProbeInterval = 250 * time.Millisecond
+	maxMissed           = 5
+	// refusedRetry is the delay after a probe that was refused, as no reply can follow.
+	refusedRetry = 50 * time.Millisecond
+	// writeTimeout bounds one write of the Lease.
+	writeTimeout = 3 * time.Second
 )
 
-// Election finds out which gateway is the active one. The Lease only arbitrates
-// between those who want to be: whether the active one is alive is asked of
-// itself. Whoever is active stays so while the API server is away, as nobody
-// else can take the Lease then.
+// Election determines the active gateway. The Lease arbitrates between candidates only: whether the holder is
+// alive is determined by probes. During an outage of the API server the holder stays active, as no other gateway
+// can acquire the Lease.
 type Election struct {
-	// Self is the node of this gateway.
+	// Self is the node of this gateway, and its identity in the Lease.
 	Self   string
 	Leases coordinationclient.LeaseInterface
-	// Ask asks the gateway on a node whether it is alive, and takes no longer
-	// than it is told. An error is that it did not answer, probe.ErrRefused
-	// that nobody listens there.
-	Ask func(ctx context.Context, node string, patience time.Duration) error
-	// Able tells whether this gateway brings its node to what it should be. One
-	// that does not leaves the Lease to one that does. Where none does, as by
-	// something that all nodes lack, one of them has it all the same.
-	Able func() bool
-	// Changed is called when another gateway is the active one.
-	Changed func()
-	Clock   clock.Clock
+	// Probe probes the gateway on a node. It fails if there is no reply within the timeout; probe.ErrRefused means
+	// that no gateway listens.
+	Probe func(ctx context.Context, node string, timeout time.Duration) error
+	// Healthy reports whether this gateway can configure its node. A gateway that cannot leaves the Lease to one
+	// that can. If none can, for a reason common to all nodes, one of them holds the Lease nevertheless.
+	Healthy func() bool
+	// OnChange is called when another gateway becomes active.
+	OnChange func()
+	Clock    clock.Clock
 
 	mu     sync.Mutex
-	lease  *coordinationv1.Lease // the newest that was seen; nil if there is none
-	active string                // the last one that held it
-	since  time.Time             // when the Lease was last seen to change
-	// answered tells whether the holder has ever answered here since it held the
-	// Lease, missed how many times it did not since then.
-	answered bool
-	missed   int
-	handed   chan struct{} // the Lease has another holder, or none
+	lease  *coordinationv1.Lease // latest observed version; nil if there is no Lease
+	active string                // the last holder
+	since  time.Time             // time of the last observed change of the Lease
+	// answered is set once the holder has replied to a probe since it acquired the Lease; missed counts the probes
+	// that failed since the last reply.
+	answered      bool
+	missed        int
+	holderChanged chan struct{} // signals another holder, or none
 }
 
-// NewElection makes an election that is told of each state of the Lease.
-func NewElection(self string, leases coordinationclient.LeaseInterface, ask func(context.Context, string, time.Duration) error, able func() bool, changed func()) *Election {
-	return &Election{Self: self, Leases: leases, Ask: ask, Able: able, Changed: changed, Clock: clock.RealClock{}, handed: make(chan struct{}, 1)}
+// NewElection returns an election. Observe must be called with each version of the Lease.
+func NewElection(
+	self string,
+	leases coordinationclient.LeaseInterface,
+	probeHolder func(context.Context, string, time.Duration) error,
+	healthy func() bool,
+	onChange func(),
+) *Election {
+	return &Election{
+		Self:          self,
+		Leases:        leases,
+		Probe:         probeHolder,
+		Healthy:       healthy,
+		OnChange:      onChange,
+		Clock:         clock.RealClock{},
+		holderChanged: make(chan struct{}, 1),
+	}
 }
 
-// Active is the node of the gateway that is active, or was the last one; empty
-// before there was one.
+// Active returns the node of the active gateway, or of the last one if the Lease has no holder; empty if there
+// was none yet.
 func (e *Election) Active() string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.active
 }
 
-// Observe takes notice of a state of the Lease; nil: there is none.
+// Observe processes a version of the Lease; nil means that it does not exist. Older versions are ignored.
 func (e *Election) Observe(lease *coordinationv1.Lease) {
 	e.mu.Lock()
-	if older(lease, e.lease) {
+	if isOlder(lease, e.lease) {
 		e.mu.Unlock()
 		return
 	}
@@ -104,23 +114,23 @@ func (e *Election) Observe(lease *coordinationv1.Lease) {
 			e.active = now
 		}
 		select {
-		case e.handed <- struct{}{}:
+		case e.holderChanged <- struct{}{}:
 		default:
 		}
 	}
 	changed := e.active != before
 	e.mu.Unlock()
 	if changed {
-		e.Changed()
+		e.OnChange()
 	}
 }
 
-// older tells whether a state of the Lease comes before another one.
-func older(lease, known *coordinationv1.Lease) bool {
-	if lease == nil || known == nil || lease.UID != known.UID {
+// isOlder reports whether a version of the Lease precedes another one.
+func isOlder(lease, current *coordinationv1.Lease) bool {
+	if lease == nil || current == nil || lease.UID != current.UID {
 		return false
 	}
-	order, err := resourceversion.CompareResourceVersion(lease.ResourceVersion, known.ResourceVersion)
+	order, err := resourceversion.CompareResourceVersion(lease.ResourceVersion, current.ResourceVersion)
 	return err == nil && order < 0
 }
 
@@ -131,60 +141,59 @@ func holder(lease *coordinationv1.Lease) string {
 	return ptr.Deref(lease.Spec.HolderIdentity, "")
 }
 
-// action is what a gateway does next about the Lease.
+// action is the next step of an election.
 type action string
 
 const (
-	ask   action = "ask" // the holder whether it is alive
-	renew action = "renew"
-	take  action = "take"
-	leave action = "leave" // it to others, for now
+	probeHolder action = "probe" // probe the holder
+	renew       action = "renew"
+	acquire     action = "acquire"
+	yield       action = "yield" // leave the Lease to other gateways for now
 )
 
-// next tells what to do. One that was heard of and is silent now is dead. One
-// that was never heard of may be alive and out of reach from here, as one that
-// took the Lease from us: it keeps the Lease while it renews it. That keeps two
-// gateways which cannot reach each other from taking turns. One that is not able
-// waits for somebody else to do either, and asks meanwhile.
-func (e *Election) next(able bool) (action, string) {
+// next returns the next action, and the holder. A holder that has replied before and misses probes is dead. One
+// that never replied may be alive but unreachable from this node, and keeps the Lease until it expires:
+// otherwise two gateways that cannot reach each other would alternate. A gateway that is not healthy waits
+// longer for both, and probes meanwhile.
+func (e *Election) next(healthy bool) (action, string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	held, lies := holder(e.lease), e.Clock.Since(e.since)
-	dead := e.missed >= mayMiss && (e.answered || lies > leaseDuration)
+	current, unchanged := holder(e.lease), e.Clock.Since(e.since)
+	dead := e.missed >= maxMissed && (e.answered || unchanged > leaseDuration)
 	switch {
-	case held == e.Self && (able || lies > unableRenews):
-		return renew, held
-	case held != e.Self && (held == "" || dead) && (able || lies > unableTakes):
-		return take, held
-	case held == e.Self || held == "":
-		return leave, held
+	case current == e.Self && (healthy || unchanged > unhealthyRenewal):
+		return renew, current
+	case current != e.Self && (current == "" || dead) && (healthy || unchanged > unhealthyAcquire):
+		return acquire, current
+	case current == e.Self || current == "":
+		return yield, current
 	}
-	return ask, held
+	return probeHolder, current
 }
 
-// Run takes part until the context ends. The Lease has to be observed before.
+// Run participates in the election until the context ends. Observe must be called with the initial state before.
 func (e *Election) Run(ctx context.Context) {
 	e.mu.Lock()
 	if e.since.IsZero() {
-		e.since = e.Clock.Now() // it is missed since now
+		e.since = e.Clock.Now() // the Lease counts as missing from now on
 	}
 	e.mu.Unlock()
 	for ctx.Err() == nil {
-		wait := askEvery
-		switch do, held := e.next(e.Able()); do {
-		case ask:
+		wait := holderProbeInterval
+		switch do, current := e.next(e.Healthy()); do {
+		case probeHolder:
 			began := e.Clock.Now()
-			err := e.Ask(ctx, held, askEvery)
-			e.heard(held, err == nil)
+			err := e.Probe(ctx, current, holderProbeInterval)
+			e.recordProbe(current, err == nil)
 			if errors.Is(err, probe.ErrRefused) {
-				wait = askAgain
+				wait = refusedRetry
 			}
 			wait -= e.Clock.Since(began)
-		case renew, take:
+		case renew, acquire:
 			if err := e.write(ctx, e.Self); err == nil {
-				wait = renewal
+				wait = renewInterval
 			} else if ctx.Err() == nil {
-				klog.FromContext(ctx).Error(err, "The gateways' Lease was not written", "lease", agent.GatewayName, "to", do)
+				klog.FromContext(ctx).Error(err, "Writing the gateways' Lease failed", "lease", agent.GatewayName, "action", do)
 				wait = time.Second
 			}
 		}
@@ -192,14 +201,14 @@ func (e *Election) Run(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 		case <-timer.C():
-		case <-e.handed:
+		case <-e.holderChanged:
 		}
 		timer.Stop()
 	}
 }
 
-// heard notes whether the holder has answered.
-func (e *Election) heard(node string, answered bool) {
+// recordProbe records the result of a probe of the holder.
+func (e *Election) recordProbe(node string, answered bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	switch {
@@ -211,24 +220,24 @@ func (e *Election) heard(node string, answered bool) {
 	}
 }
 
-// write puts a holder into the Lease, unless it is another one by now than was
-// observed.
+// write sets the holder of the Lease. It fails with a conflict if the Lease has changed since it was observed,
+// and observes the new version then.
 func (e *Election) write(ctx context.Context, to string) error {
-	ctx, cancel := context.WithTimeout(ctx, writePatience)
+	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
 	e.mu.Lock()
-	known := e.lease
+	current := e.lease
 	e.mu.Unlock()
 	now := metav1.NewMicroTime(e.Clock.Now())
 	var written *coordinationv1.Lease
 	var err error
-	if known == nil {
+	if current == nil {
 		lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: agent.GatewayName}}
-		hold(lease, to, now)
+		setHolder(lease, to, now)
 		written, err = e.Leases.Create(ctx, lease, metav1.CreateOptions{})
 	} else {
-		lease := known.DeepCopy()
-		hold(lease, to, now)
+		lease := current.DeepCopy()
+		setHolder(lease, to, now)
 		written, err = e.Leases.Update(ctx, lease, metav1.UpdateOptions{})
 	}
 	switch {
@@ -246,7 +255,7 @@ func (e *Election) write(ctx context.Context, to string) error {
 	return fmt.Errorf("writing Lease %s: %w", agent.GatewayName, err)
 }
 
-func hold(lease *coordinationv1.Lease, who string, now metav1.MicroTime) {
+func setHolder(lease *coordinationv1.Lease, who string, now metav1.MicroTime) {
 	if holder(lease) != who {
 		lease.Spec.AcquireTime = &now
 		lease.Spec.LeaseTransitions = ptr.To(ptr.Deref(lease.Spec.LeaseTransitions, 0) + 1)
@@ -255,15 +264,15 @@ func hold(lease *coordinationv1.Lease, who string, now metav1.MicroTime) {
 	lease.Spec.LeaseDurationSeconds = ptr.To(int32(leaseDuration / time.Second))
 }
 
-// Release gives the Lease up, for one that stands by to take it at once, and
-// waits until one has or the context ends. One may have taken it already. Run has
-// to have ended before.
+// Release removes this gateway from the Lease, and waits until another one has acquired it. It fails if none has
+// before the context ends. It returns at once if another gateway holds the Lease already. Run must have ended
+// before.
 func (e *Election) Release(ctx context.Context) error {
 	for {
 		e.mu.Lock()
-		mine := holder(e.lease) == e.Self
+		isHolder := holder(e.lease) == e.Self
 		e.mu.Unlock()
-		if !mine {
+		if !isHolder {
 			return nil
 		}
 		err := e.write(ctx, "")
@@ -277,8 +286,8 @@ func (e *Election) Release(ctx context.Context) error {
 	for e.Active() == e.Self {
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("lease %s was given up and nobody has taken it: %w", agent.GatewayName, ctx.Err())
-		case <-e.handed:
+			return fmt.Errorf("waiting for another gateway to acquire Lease %s: %w", agent.GatewayName, ctx.Err())
+		case <-e.holderChanged:
 		}
 	}
 	return nil

@@ -25,7 +25,7 @@ import (
 
 // Time is that of the bubbles that the tests run in: sleeping takes none.
 
-// watchDelay is how much later than the answer to a write a watch tells of it.
+// watchDelay is the delay of watch events after the response to a write.
 const watchDelay = 5 * time.Millisecond
 
 // cluster is an API server with one Lease, and gateways that may be cut off
@@ -39,12 +39,17 @@ type cluster struct {
 	away     bool
 	gateways map[string]*Election
 	silent   map[string]bool // who does not answer
-	refuses  map[string]bool // where nobody listens
+	refuses  map[string]bool // nodes without a listening gateway
 	unable   map[string]bool // who does not bring its node to what it should be
 }
 
 func newCluster() *cluster {
-	return &cluster{gateways: make(map[string]*Election), silent: make(map[string]bool), refuses: make(map[string]bool), unable: make(map[string]bool)}
+	return &cluster{
+		gateways: make(map[string]*Election),
+		silent:   make(map[string]bool),
+		refuses:  make(map[string]bool),
+		unable:   make(map[string]bool),
+	}
 }
 
 var leases = schema.GroupResource{Group: "coordination.k8s.io", Resource: "leases"}
@@ -71,7 +76,7 @@ func (c *cluster) write(lease *coordinationv1.Lease, known bool) (*coordinationv
 		watchers = append(watchers, g)
 	}
 	c.mu.Unlock()
-	// A watch tells it a moment later than the answer.
+	// The watch event follows the response.
 	go func() {
 		time.Sleep(watchDelay)
 		for _, g := range watchers {
@@ -81,11 +86,19 @@ func (c *cluster) write(lease *coordinationv1.Lease, known bool) (*coordinationv
 	return written, nil
 }
 
-func (c *cluster) Create(_ context.Context, lease *coordinationv1.Lease, _ metav1.CreateOptions) (*coordinationv1.Lease, error) {
+func (c *cluster) Create(
+	_ context.Context,
+	lease *coordinationv1.Lease,
+	_ metav1.CreateOptions,
+) (*coordinationv1.Lease, error) {
 	return c.write(lease, false)
 }
 
-func (c *cluster) Update(_ context.Context, lease *coordinationv1.Lease, _ metav1.UpdateOptions) (*coordinationv1.Lease, error) {
+func (c *cluster) Update(
+	_ context.Context,
+	lease *coordinationv1.Lease,
+	_ metav1.UpdateOptions,
+) (*coordinationv1.Lease, error) {
 	return c.write(lease, true)
 }
 
@@ -108,16 +121,16 @@ func (c *cluster) set(f func()) {
 func (c *cluster) join(t *testing.T, node string) (*Election, context.CancelFunc) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
-	e := NewElection(node, c, func(_ context.Context, other string, patience time.Duration) error {
+	e := NewElection(node, c, func(_ context.Context, other string, timeout time.Duration) error {
 		c.mu.Lock()
 		dead, refused := c.silent[other] || c.silent[node], c.refuses[other]
 		c.mu.Unlock()
 		switch {
 		case dead:
-			time.Sleep(patience)
+			time.Sleep(timeout)
 			return context.DeadlineExceeded
 		case refused:
-			return fmt.Errorf("asking %s: %w", other, probe.ErrRefused)
+			return fmt.Errorf("probing %s: %w", other, probe.ErrRefused)
 		}
 		return nil
 	}, func() bool {
@@ -152,7 +165,7 @@ func want(t *testing.T, active string, all ...*Election) {
 	}
 }
 
-func TestOneGatewayIsActiveAndAnotherTakesOverWithinASecondOrTwo(t *testing.T) {
+func TestStandbyGatewayTakesOverWithinSeconds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster()
 		first, stopFirst, second, stopSecond := c.two(t)
@@ -185,15 +198,21 @@ func TestOneGatewayIsActiveAndAnotherTakesOverWithinASecondOrTwo(t *testing.T) {
 	})
 }
 
-func TestOneWhoseProcessHasEndedIsReplacedSoonerThanASilentOne(t *testing.T) {
+func TestTerminatedGatewayIsReplacedSoonerThanAnUnresponsiveOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, end := range []struct {
 			what        string
 			dead        func(*cluster) map[string]bool
 			least, most time.Duration
 		}{
-			{"nobody listens", func(c *cluster) map[string]bool { return c.refuses }, (mayMiss - 1) * askAgain, askEvery + (mayMiss+1)*askAgain},
-			{"nobody answers", func(c *cluster) map[string]bool { return c.silent }, (mayMiss - 1) * askEvery, (mayMiss + 2) * askEvery},
+			{
+				"no gateway listens", func(c *cluster) map[string]bool { return c.refuses }, (maxMissed - 1) * refusedRetry,
+				holderProbeInterval + (maxMissed+1)*refusedRetry,
+			},
+			{
+				"no reply", func(c *cluster) map[string]bool { return c.silent }, (maxMissed - 1) * holderProbeInterval,
+				(maxMissed + 2) * holderProbeInterval,
+			},
 		} {
 			c := newCluster()
 			_, stopFirst := c.join(t, "rome-1")
@@ -214,15 +233,15 @@ func TestOneWhoseProcessHasEndedIsReplacedSoonerThanASilentOne(t *testing.T) {
 	})
 }
 
-func TestOneThatIsRefusedAFewTimesStaysActive(t *testing.T) {
+func TestFewRefusedProbesDoNotReplaceTheHolder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster()
 		first, stopFirst, second, stopSecond := c.two(t)
 		time.Sleep(time.Minute)
 		for range 10 {
-			// It is asked in this time mayMiss-1 times at most.
+			// It is probed at most maxMissed-1 times meanwhile.
 			c.set(func() { c.refuses["rome-1"] = true })
-			time.Sleep((mayMiss-1)*askAgain - time.Millisecond)
+			time.Sleep((maxMissed-1)*refusedRetry - time.Millisecond)
 			c.set(func() { c.refuses["rome-1"] = false })
 			time.Sleep(time.Second)
 		}
@@ -232,7 +251,7 @@ func TestOneThatIsRefusedAFewTimesStaysActive(t *testing.T) {
 	})
 }
 
-func TestTheActiveOneStaysWhileTheAPIServerIsAway(t *testing.T) {
+func TestActiveGatewayStaysDuringAnAPIServerOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster()
 		first, stopFirst, second, stopSecond := c.two(t)
@@ -240,7 +259,7 @@ func TestTheActiveOneStaysWhileTheAPIServerIsAway(t *testing.T) {
 		c.set(func() { c.away = true })
 		time.Sleep(time.Hour)
 		want(t, "rome-1", first, second)
-		// One restarts meanwhile, knows nobody, and finds out later.
+		// One restarts meanwhile, without an observed Lease at first.
 		stopSecond()
 		second, stopSecond = c.join(t, "rome-2")
 		time.Sleep(time.Minute)
@@ -253,7 +272,7 @@ func TestTheActiveOneStaysWhileTheAPIServerIsAway(t *testing.T) {
 	})
 }
 
-func TestOneThatOnlyCannotReachTheAPIServerIsNotReplaced(t *testing.T) {
+func TestGatewayThatOnlyCannotReachTheAPIServerIsNotReplaced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster()
 		first, stopFirst, second, stopSecond := c.two(t)
@@ -265,7 +284,7 @@ func TestOneThatOnlyCannotReachTheAPIServerIsNotReplaced(t *testing.T) {
 	})
 }
 
-func TestGatewaysThatCannotReachEachOtherDoNotTakeTurns(t *testing.T) {
+func TestPartitionedGatewaysDoNotAlternate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster()
 		first, stopFirst, second, stopSecond := c.two(t)
@@ -281,7 +300,7 @@ func TestGatewaysThatCannotReachEachOtherDoNotTakeTurns(t *testing.T) {
 	})
 }
 
-func TestALeaseThatIsGivenUpIsTakenAtOnce(t *testing.T) {
+func TestReleasedLeaseIsAcquiredAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster()
 		first, stopFirst, second, stopSecond := c.two(t)
@@ -297,7 +316,7 @@ func TestALeaseThatIsGivenUpIsTakenAtOnce(t *testing.T) {
 		if err := first.Release(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if took := time.Since(began); took > askEvery {
+		if took := time.Since(began); took > holderProbeInterval {
 			t.Errorf("it took %s", took)
 		}
 		want(t, "rome-2", first, second)
@@ -306,7 +325,7 @@ func TestALeaseThatIsGivenUpIsTakenAtOnce(t *testing.T) {
 }
 
 // Who ends does not answer any more, before it has given its Lease away.
-func TestALeaseThatIsTakenWhileItIsGivenUpIsGone(t *testing.T) {
+func TestLeaseMayBeAcquiredDuringRelease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster()
 		first, stopFirst, second, stopSecond := c.two(t)
@@ -324,7 +343,7 @@ func TestALeaseThatIsTakenWhileItIsGivenUpIsGone(t *testing.T) {
 	})
 }
 
-func TestADeadHolderThatWasNeverHeardOfIsReplacedWhenItsLeaseHasRunOut(t *testing.T) {
+func TestHolderWithoutAnyReplyIsReplacedWhenItsLeaseExpires(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster()
 		_, stopFirst := c.join(t, "rome-1")
@@ -340,21 +359,21 @@ func TestADeadHolderThatWasNeverHeardOfIsReplacedWhenItsLeaseHasRunOut(t *testin
 	})
 }
 
-func TestOneThatCannotDoItsWorkNeitherTakesTheLeaseNorKeepsIt(t *testing.T) {
+func TestUnhealthyGatewayNeitherAcquiresNorKeepsTheLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster()
 		first, stopFirst := c.join(t, "rome-1")
 		time.Sleep(time.Second)
 		c.set(func() { c.unable["rome-2"] = true })
 		second, stopSecond := c.join(t, "rome-2")
-		// The first one's node starts again; nobody else is able.
+		// The first one's node restarts; no other gateway is healthy.
 		c.set(func() { c.silent["rome-1"] = true })
 		time.Sleep(time.Minute)
 		want(t, "rome-1", first, second)
 		c.set(func() { c.silent["rome-1"] = false })
 		time.Sleep(time.Second)
 
-		// The one that holds it becomes unable, and says so by its silence.
+		// The holder becomes unhealthy, and stops replying.
 		c.set(func() {
 			c.unable = map[string]bool{"rome-1": true}
 			c.silent["rome-1"] = true
@@ -367,7 +386,7 @@ func TestOneThatCannotDoItsWorkNeitherTakesTheLeaseNorKeepsIt(t *testing.T) {
 }
 
 // Something that all nodes lack is no reason for none to be the active one.
-func TestWhereNobodyIsAbleOneHoldsTheLeaseAllTheSame(t *testing.T) {
+func TestOneOfOnlyUnhealthyGatewaysHoldsTheLease(t *testing.T) {
 	// missed is when the controllers of this cluster count gateways as silent.
 	const missed = 40 * time.Second
 	for name, able := range map[string]bool{"from the beginning": false, "after some time": true} {
@@ -383,7 +402,7 @@ func TestWhereNobodyIsAbleOneHoldsTheLeaseAllTheSame(t *testing.T) {
 					fail()
 				}
 				first, stopFirst, second, stopSecond := c.two(t)
-				time.Sleep(unableTakes + time.Second)
+				time.Sleep(unhealthyAcquire + time.Second)
 				c.set(fail)
 				for range 100 {
 					before, err := c.Get(t.Context(), agent.GatewayName, metav1.GetOptions{})
@@ -391,17 +410,18 @@ func TestWhereNobodyIsAbleOneHoldsTheLeaseAllTheSame(t *testing.T) {
 						t.Fatal(err)
 					}
 					time.Sleep(missed)
-					if now, err := c.Get(t.Context(), agent.GatewayName, metav1.GetOptions{}); err != nil || now.ResourceVersion == before.ResourceVersion {
-						t.Errorf("nobody has renewed the Lease: %v", err)
+					if now, err := c.Get(t.Context(), agent.GatewayName, metav1.GetOptions{}); err != nil ||
+						now.ResourceVersion == before.ResourceVersion {
+						t.Errorf("the Lease was not renewed: %v", err)
 					}
 				}
 				want(t, "rome-1", first, second)
 				if n := *c.lease.Spec.LeaseTransitions; n != 1 {
 					t.Errorf("the Lease has changed hands %d times", n)
 				}
-				// It dies, and the other one is all that there is.
+				// It stops, and only the other one is left.
 				stopFirst()
-				time.Sleep(unableTakes + time.Second)
+				time.Sleep(unhealthyAcquire + time.Second)
 				want(t, "rome-2", second)
 				stopSecond()
 			})
@@ -409,7 +429,7 @@ func TestWhereNobodyIsAbleOneHoldsTheLeaseAllTheSame(t *testing.T) {
 	}
 }
 
-func TestOneThatIsAbleComesBeforeOneThatIsNot(t *testing.T) {
+func TestHealthyGatewayPrecedesAnUnhealthyOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster()
 		transitions := func(want int32) {
@@ -424,7 +444,7 @@ func TestOneThatIsAbleComesBeforeOneThatIsNot(t *testing.T) {
 		time.Sleep(time.Hour)
 		want(t, "rome-1", first)
 		second, stopSecond := c.join(t, "rome-2")
-		time.Sleep(unableRenews)
+		time.Sleep(unhealthyRenewal)
 		want(t, "rome-2", first, second)
 		time.Sleep(time.Hour)
 		want(t, "rome-2", first, second)
@@ -432,7 +452,7 @@ func TestOneThatIsAbleComesBeforeOneThatIsNot(t *testing.T) {
 		// While the able one starts again, the other one waits.
 		stopSecond()
 		c.set(func() { c.refuses["rome-2"] = true })
-		time.Sleep(unableTakes - 2*renewal)
+		time.Sleep(unhealthyAcquire - 2*renewInterval)
 		want(t, "rome-2", first)
 		c.set(func() { c.refuses["rome-2"] = false })
 		second, stopSecond = c.join(t, "rome-2")
@@ -445,7 +465,7 @@ func TestOneThatIsAbleComesBeforeOneThatIsNot(t *testing.T) {
 }
 
 // What a gateway missed while it was not able counts no more when it is.
-func TestOneThatBecomesAbleTakesNothingFromOneThatAnswers(t *testing.T) {
+func TestRecoveredGatewayDoesNotReplaceAResponsiveHolder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster()
 		first, stopFirst, second, stopSecond := c.two(t)
@@ -462,17 +482,20 @@ func TestOneThatBecomesAbleTakesNothingFromOneThatAnswers(t *testing.T) {
 	})
 }
 
-func TestAnOlderStateOfTheLeaseIsNoNews(t *testing.T) {
+func TestOlderVersionOfTheLeaseIsIgnored(t *testing.T) {
 	e := NewElection("rome-2", nil, nil, nil, func() {})
 	state := func(version, holder string) *coordinationv1.Lease {
-		return &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{ResourceVersion: version}, Spec: coordinationv1.LeaseSpec{HolderIdentity: &holder}}
+		return &coordinationv1.Lease{
+			ObjectMeta: metav1.ObjectMeta{ResourceVersion: version},
+			Spec:       coordinationv1.LeaseSpec{HolderIdentity: &holder},
+		}
 	}
 	e.Observe(state("11", "rome-2"))
 	e.Observe(state("9", "rome-1"))
 	want(t, "rome-2", e)
 	e.Observe(nil)
 	want(t, "rome-2", e)
-	if do, _ := e.next(true); do != take {
+	if do, _ := e.next(true); do != acquire {
 		t.Errorf("a Lease that was deleted: %s", do)
 	}
 }

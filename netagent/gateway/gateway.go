@@ -1,9 +1,9 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package gateway is the program at the end of the tunnels to other clusters.
-// Several of them may run in a cluster, on different nodes: one is active, the
-// others stand by with everything in place but the peers.
+// Package gateway implements the gateway, the local end of the tunnels to remote clusters. Several gateways may
+// run on different nodes of a cluster: one is active, the others are standby gateways, which hold everything but
+// the peers of the tunnel.
 package gateway
 
 import (
@@ -30,18 +30,18 @@ import (
 )
 
 const (
-	// reportEvery is how often statuses and metrics are looked at while nothing
-	// changes, and endpoints that nothing is heard from.
-	reportEvery = time.Second
-	// keyEvery is how often the file of the private key is read.
-	keyEvery = 5 * time.Second
-	// handover bounds how long one that ends waits for another to take over, after
-	// so many questions whether one is there.
-	handover          = 10 * time.Second
-	handoverQuestions = 3
+	// reportInterval is the interval of reports (statuses and metrics) and of endpoint updates while nothing
+	// changes.
+	reportInterval = time.Second
+	// keyInterval is the interval at which the file of the private key is read.
+	keyInterval = 5 * time.Second
+	// handoverTimeout bounds how long a terminating gateway waits until a standby gateway has taken over. A
+	// standby gateway is probed handoverProbes times before it counts as absent.
+	handoverTimeout = 10 * time.Second
+	handoverProbes  = 3
 )
 
-// Gateway is a gateway put together.
+// Gateway is a gateway with all its parts.
 type Gateway struct {
 	options      *Options
 	kube         kubernetes.Interface
@@ -57,11 +57,11 @@ type Gateway struct {
 	metrics   *Metrics
 	listeners listeners
 
-	connected map[string]bool // when endpoints were last looked at
+	connected map[string]bool // result of the last updateEndpoints
 }
 
-// New puts a gateway together that works in the network namespaces of a node
-// and of its own. Its metrics are registered with the function given.
+// New returns a gateway that works in the network namespace of a node (outer) and in its own (inner), and
+// registers its metrics. It fails if a metric or an event handler cannot be registered.
 func New(options *Options, kube kubernetes.Interface, federation versioned.Interface, outer, inner *kernel.Namespace,
 	register func(metrics.Registerable) error,
 ) (*Gateway, error) {
@@ -80,13 +80,22 @@ func New(options *Options, kube kubernetes.Interface, federation versioned.Inter
 		self: options.NodeName, cluster: options.Cluster(),
 		active: func() string { return g.election.Active() }, key: g.keys.read, endpoint: g.endpoints.Of, mtu: outer.MTUOf,
 		inner: inner, host: apply.New(outer), inside: apply.New(inner),
-		prober: &probe.Prober{Answered: g.metrics.Answered, Lost: g.metrics.Lost}, metrics: shared, wrote: make(chan struct{}, 1),
+		prober: &probe.Prober{
+			OnReply: g.metrics.Answered,
+			OnLoss:  g.metrics.Lost,
+		}, metrics: shared, wrote: make(chan struct{}, 1),
 	}
-	g.worker.echo = &probe.Echo{Asked: g.worker.prober.Asked}
+	g.worker.echo = &probe.Echo{OnProbe: g.worker.prober.MarkAddressReachable}
 	g.loop = agent.NewLoop(options.Resync, func(ctx context.Context) error { return g.worker.pass(ctx) })
-	g.election = NewElection(options.NodeName, kube.CoordinationV1().Leases(options.Namespace), g.ask, g.loop.Healthy, g.loop.Wake)
+	g.election = NewElection(
+		options.NodeName,
+		kube.CoordinationV1().Leases(options.Namespace),
+		g.probeGateway,
+		g.loop.Healthy,
+		g.loop.Wake,
+	)
 	g.sources, err = agent.NewSources(kube, federation, options.Namespace, agent.GatewayName, g.loop.Wake,
-		func(lease *coordinationv1.Lease) { g.election.Observe(lease) }, g.learnKey)
+		func(lease *coordinationv1.Lease) { g.election.Observe(lease) }, g.observeKey)
 	if err != nil {
 		return nil, err
 	}
@@ -94,12 +103,12 @@ func New(options *Options, kube kubernetes.Interface, federation versioned.Inter
 	return g, nil
 }
 
-// Run works until the context ends. Then it leaves the node as it is, so that
-// what the kernel forwards goes on; where others stand by, one of them takes
-// over first. Where its Deployment was deleted, nothing is left behind.
+// Run runs the gateway until the context ends. It then leaves the node as it is, so that the kernel keeps
+// forwarding; if there is a standby gateway, it hands over first. If the gateways' Deployment was deleted, it
+// removes everything from the node.
 func (g *Gateway) Run(ctx context.Context) error {
 	logger := klog.FromContext(ctx)
-	// Caches outlive the work, for the end to be an orderly one.
+	// Caches outlive the work: termination needs them.
 	watching, stopWatching := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopWatching()
 	group, working := errgroup.WithContext(ctx)
@@ -110,7 +119,7 @@ func (g *Gateway) Run(ctx context.Context) error {
 		if !g.sources.Start(watching, working) {
 			return nil
 		}
-		logger.Info("Waiting for ClusterInfo to name the ranges of pods", "clusterInfo", v1alpha1.ClusterInfoName)
+		logger.Info("Waiting for the pod ranges in ClusterInfo", "clusterInfo", v1alpha1.ClusterInfoName)
 		if !g.sources.AwaitRanges(working) {
 			return nil
 		}
@@ -124,48 +133,50 @@ func (g *Gateway) Run(ctx context.Context) error {
 	return errors.Join(err, g.end(context.WithoutCancel(ctx)))
 }
 
-// ready tells what speaks against the gateway being what it should be.
+// ready returns the reasons for which the gateway is not ready.
 func (g *Gateway) ready() error { return errors.Join(g.loop.Ready(), g.listeners.Err()) }
 
-// work does everything, until the context ends or something cannot be done.
+// work runs all parts until the context ends or one fails.
 func (g *Gateway) work(ctx context.Context) error {
 	if _, err := g.keys.read(); err != nil {
 		return err
 	}
 	reports := &reporter{
 		worker: g.worker, client: g.federation.FederationV1alpha1().TunnelEndpoints(g.options.Namespace),
-		current: g.tunnelEndpoints, metrics: g.metrics, listeners: &g.listeners, now: time.Now, before: make(map[string]kernel.Traffic),
+		current: g.tunnelEndpoints, metrics: g.metrics, listeners: &g.listeners, now: time.Now, before: make(
+			map[string]kernel.Traffic,
+		),
 	}
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { g.loop.Run(ctx); return nil })
 	group.Go(func() error { g.election.Run(ctx); return nil })
 	group.Go(func() error { g.loop.Follow(ctx, g.outer); return nil })
 	group.Go(func() error { g.loop.Follow(ctx, g.inner); return nil })
-	listen := func(whom string, to func(context.Context) (func() error, error)) {
-		group.Go(func() error { g.listeners.keep(ctx, whom, to); return nil })
+	listen := func(client string, to func(context.Context) (func() error, error)) {
+		group.Go(func() error { g.listeners.run(ctx, client, to); return nil })
 	}
-	listen("the other gateways of this cluster", g.beacon)
-	listen("answers of peers' gateways", g.probes)
+	listen("the other gateways of the local cluster", g.beacon)
+	listen("replies of peers' gateways", g.probes)
 	listen("peers' gateways", g.echo("udp4"))
 	if g.hasIPv6() {
 		listen("peers' gateways by IPv6", g.echo("udp6"))
 	}
-	group.Go(func() error { every(ctx, keyEvery, nil, g.followKey); return nil })
+	group.Go(func() error { every(ctx, keyInterval, nil, g.rereadKey); return nil })
 	group.Go(func() error {
-		// A peer waits for our new key until it is told.
-		every(ctx, reportEvery, g.worker.wrote, func(ctx context.Context) {
+		// A peer needs a new public key at once: reports follow writes without delay.
+		every(ctx, reportInterval, g.worker.wrote, func(ctx context.Context) {
 			if err := reports.report(ctx); err != nil && ctx.Err() == nil {
-				klog.FromContext(ctx).Error(err, "What the tunnels are like was not reported")
+				klog.FromContext(ctx).Error(err, "Reporting the state of the tunnels failed")
 			}
 		})
 		return nil
 	})
-	group.Go(func() error { every(ctx, reportEvery, nil, g.followEndpoints); return nil })
+	group.Go(func() error { every(ctx, reportInterval, nil, g.updateEndpoints); return nil })
 	group.Go(func() error { newControlPlane(g).run(ctx); return nil })
 	return group.Wait()
 }
 
-// address is where other gateways find the one on a node.
+// address returns the address of the gateway on a node. It fails if the node has no usable address.
 func (g *Gateway) address(node string) (netip.Addr, error) {
 	o, err := g.sources.Objects()
 	if err != nil {
@@ -174,14 +185,14 @@ func (g *Gateway) address(node string) (netip.Addr, error) {
 	return agent.NodeAddress(o, node)
 }
 
-// ask asks another gateway whether it is alive.
-func (g *Gateway) ask(ctx context.Context, node string, patience time.Duration) error {
+// probeGateway queries the beacon of the gateway on a node.
+func (g *Gateway) probeGateway(ctx context.Context, node string, timeout time.Duration) error {
 	at, err := g.address(node)
 	if err != nil {
 		return err
 	}
 	return g.outer.Do(func() error {
-		return probe.Ask(ctx, netip.AddrPortFrom(at, probe.BeaconPort), g.keys.keys(), patience)
+		return probe.Query(ctx, netip.AddrPortFrom(at, probe.BeaconPort), g.keys.sharedKeys(), timeout)
 	})
 }
 
@@ -190,31 +201,30 @@ func (g *Gateway) tunnelEndpoints() ([]*v1alpha1.TunnelEndpoint, error) {
 	return o.TunnelEndpoints, err
 }
 
-// learnKey takes the private key from the Secret, sooner than it comes to the
-// file: what two gateways use must not differ for long.
-func (g *Gateway) learnKey(secret *corev1.Secret) {
-	before := g.keys.known()
-	if err := g.keys.learn(secret.Data[v1alpha1.WireGuardPrivateKey]); err != nil {
-		klog.Background().Error(err, "The private key stays as it was")
-	} else if g.keys.known() != before {
+// observeKey uses the private key in the Secret, which changes earlier than the mounted file: two gateways must
+// not use different keys for long.
+func (g *Gateway) observeKey(secret *corev1.Secret) {
+	before := g.keys.last()
+	if err := g.keys.setFromSecret(secret.Data[v1alpha1.WireGuardPrivateKey]); err != nil {
+		klog.Background().Error(err, "Reading the private key failed, keeping the previous one")
+	} else if g.keys.last() != before {
 		g.loop.Wake()
 	}
 }
 
-// followKey has a pass made when the private key is another one.
-func (g *Gateway) followKey(ctx context.Context) {
-	before := g.keys.known()
+// rereadKey triggers a pass if the private key has changed.
+func (g *Gateway) rereadKey(ctx context.Context) {
+	before := g.keys.last()
 	if _, err := g.keys.read(); err != nil {
-		klog.FromContext(ctx).Error(err, "The private key stays as it was")
-	} else if g.keys.known() != before {
+		klog.FromContext(ctx).Error(err, "Reading the private key failed, keeping the previous one")
+	} else if g.keys.last() != before {
 		klog.FromContext(ctx).Info("The private key has changed")
 		g.loop.Wake()
 	}
 }
 
-// followEndpoints has peers called elsewhere that the active gateway does not
-// hear from.
-func (g *Gateway) followEndpoints(ctx context.Context) {
+// updateEndpoints selects other endpoints for peers that the active gateway is not connected to.
+func (g *Gateway) updateEndpoints(ctx context.Context) {
 	all, err := g.tunnelEndpoints()
 	if err != nil {
 		return
@@ -223,35 +233,35 @@ func (g *Gateway) followEndpoints(ctx context.Context) {
 	active, lost := outcome.active, false
 	var traffic map[model.PublicKey]kernel.Traffic
 	if active && slices.ContainsFunc(all, controlOnly) {
-		// Without it nobody counts as heard from, and the reporter tells why.
+		// Without traffic data such peers count as not connected; the reporter reports the error.
 		traffic, _ = g.worker.inner.Traffic(model.TunnelLink)
 	}
 	connected := make(map[string]bool)
 	for _, te := range all {
 		connected[te.Name] = active && (g.worker.prober.Result(te.Name).Connected ||
-			controlOnly(te) && heard(traffic[outcome.peers[te.Name]], time.Now()))
+			controlOnly(te) && recentHandshake(traffic[outcome.peers[te.Name]], time.Now()))
 		lost = lost || g.connected[te.Name] && !connected[te.Name]
 	}
 	g.connected = connected
-	// Who is not heard from any more may be cut off by something on this node.
+	// A lost connection may be caused by a change on this node, which a pass repairs.
 	if g.endpoints.Follow(ctx, all, active, func(name string) bool { return connected[name] }) || lost {
 		g.loop.Wake()
 	}
 }
 
-// end gives the Lease to one that stands by, and takes its own peers away once
-// that one has it: two with one key would draw packets from each other. One that
-// stands by may have taken it by then, since this one does not answer any more.
+// end releases the Lease and removes the peers of the tunnel once a standby gateway has acquired it: two
+// gateways with one key would attract each other's packets. The standby may have acquired the Lease before, as
+// this gateway does not reply any more.
 func (g *Gateway) end(ctx context.Context) error {
 	if g.sources.Removed() {
 		klog.FromContext(ctx).Info("The Deployment was deleted, removing everything from the node")
 		return g.clean()
 	}
-	ctx, cancel := context.WithTimeout(ctx, handover)
+	ctx, cancel := context.WithTimeout(ctx, handoverTimeout)
 	defer cancel()
 	var err error
 	if g.election.Active() == g.options.NodeName {
-		if !g.anotherStandsBy(ctx) {
+		if !g.hasStandby(ctx) {
 			return nil
 		}
 		err = g.election.Release(ctx)
@@ -259,16 +269,16 @@ func (g *Gateway) end(ctx context.Context) error {
 	return errors.Join(err, g.worker.pass(ctx))
 }
 
-// anotherStandsBy tells whether another gateway is there to take over. One that
-// is busy may miss a question.
-func (g *Gateway) anotherStandsBy(ctx context.Context) bool {
+// hasStandby reports whether another gateway can take over. It probes several times, as a busy gateway may miss
+// a probe.
+func (g *Gateway) hasStandby(ctx context.Context) bool {
 	o, err := g.sources.Objects()
 	if err != nil {
 		return false
 	}
-	for range handoverQuestions {
+	for range handoverProbes {
 		if slices.ContainsFunc(o.Gateways, func(node string) bool {
-			return node != g.options.NodeName && g.ask(ctx, node, time.Second) == nil
+			return node != g.options.NodeName && g.probeGateway(ctx, node, time.Second) == nil
 		}) {
 			return true
 		}
@@ -276,13 +286,13 @@ func (g *Gateway) anotherStandsBy(ctx context.Context) bool {
 	return false
 }
 
-// clean removes everything that a gateway makes.
+// clean removes everything that a gateway creates.
 func (g *Gateway) clean() error {
 	_, err := agent.CleanGateway(g.outer, g.inner)
 	return errors.Join(err, kernel.RemoveNamespace(g.options.NamespacePath))
 }
 
-// every does something each interval, and sooner when it is woken.
+// every calls do once per interval, and when it is woken, until the context ends.
 func every(ctx context.Context, interval time.Duration, wake <-chan struct{}, do func(context.Context)) {
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()

@@ -15,55 +15,55 @@ import (
 	"liqo.io/federation/netagent/probe"
 )
 
-// keyring is the private key, which may change, and what the gateways of this
-// cluster know each other by. It is that of a Secret if one was seen, and else
-// that of a file.
+// keyring holds the private key, and the keys derived from it by which the local gateways authenticate each
+// other. The key of the Secret takes precedence over that of the file.
 type keyring struct {
 	file string
 
-	mu      sync.Mutex
-	learnt  bool
-	current model.PrivateKey
-	// shared are the keys derived from the current private key and from the one
-	// before: a new one does not reach every gateway at the same time.
+	mu         sync.Mutex
+	fromSecret bool
+	current    model.PrivateKey
+	// shared are derived from the current and the previous private key, as a new one does not reach all gateways
+	// at once.
 	shared []probe.Key
 }
 
-// read is the key that a Secret had, or reads the file.
+// read returns the key of the Secret if there was one, and reads the file otherwise. It fails if the file holds
+// no key.
 func (k *keyring) read() (model.PrivateKey, error) {
 	k.mu.Lock()
-	current, learnt := k.current, k.learnt
+	current, fromSecret := k.current, k.fromSecret
 	k.mu.Unlock()
-	if learnt {
+	if fromSecret {
 		return current, nil
 	}
 	text, err := os.ReadFile(k.file)
 	if err != nil {
 		return model.PrivateKey{}, fmt.Errorf("reading the private key: %w", err)
 	}
-	return k.take(text, k.file, false)
+	return k.set(text, k.file, false)
 }
 
-// learn takes what a Secret holds.
-func (k *keyring) learn(text []byte) error {
-	_, err := k.take(text, "Secret "+v1alpha1.WireGuardSecret, true)
+// setFromSecret uses the key in a Secret. It fails if the data is not a key.
+func (k *keyring) setFromSecret(text []byte) error {
+	_, err := k.set(text, "Secret "+v1alpha1.WireGuardSecret, true)
 	return err
 }
 
-// take takes a key, unless a better source than the one it is from was seen.
-func (k *keyring) take(text []byte, from string, best bool) (model.PrivateKey, error) {
+// set uses a key, unless it comes from the file and one from the Secret is in use.
+func (k *keyring) set(text []byte, from string, fromSecret bool) (model.PrivateKey, error) {
 	raw, err := base64.StdEncoding.AppendDecode(nil, bytes.TrimSpace(text))
 	if err != nil || len(raw) != len(model.PrivateKey{}) {
-		// What it holds is not told.
+		// The data is omitted: it may be part of a key.
 		return model.PrivateKey{}, fmt.Errorf("reading the private key: %s does not hold 32 bytes in base64", from)
 	}
 	key := model.PrivateKey(raw)
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.learnt && !best {
+	if k.fromSecret && !fromSecret {
 		return k.current, nil
 	}
-	k.learnt = best
+	k.fromSecret = fromSecret
 	if len(k.shared) == 0 || key != k.current {
 		k.current = key
 		k.shared = append([]probe.Key{probe.KeyOf(raw)}, k.shared[:min(1, len(k.shared))]...)
@@ -71,15 +71,15 @@ func (k *keyring) take(text []byte, from string, best bool) (model.PrivateKey, e
 	return key, nil
 }
 
-// known is the private key that was read last.
-func (k *keyring) known() model.PrivateKey {
+// last returns the private key in use; zero if there is none yet.
+func (k *keyring) last() model.PrivateKey {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.current
 }
 
-// keys are what gateways know each other by; none before the file was read.
-func (k *keyring) keys() []probe.Key {
+// sharedKeys returns the keys by which gateways authenticate each other; none before the private key was read.
+func (k *keyring) sharedKeys() []probe.Key {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.shared

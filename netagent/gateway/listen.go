@@ -23,55 +23,56 @@ import (
 	"liqo.io/federation/netagent/probe"
 )
 
-// listenRetry is how soon it is tried again to listen where that has failed.
+// listenRetry is the delay after a failure to listen.
 const listenRetry = 5 * time.Second
 
-// listeners are whom a gateway listens for, beside its passes. One that it cannot
-// listen for keeps it from nothing else.
+// listeners run the servers of a gateway besides its passes. A server that fails affects nothing but readiness.
 type listeners struct {
 	mu      sync.Mutex
-	failing map[string]error // by whom
+	failing map[string]error // by client
 }
 
-// keep listens for somebody and serves until the context ends. What fails is told
-// by Err, and tried again.
-func (l *listeners) keep(ctx context.Context, whom string, listen func(context.Context) (serve func() error, err error)) {
+// run listens and serves until the context ends, and retries failures, which Err returns meanwhile.
+func (l *listeners) run(
+	ctx context.Context,
+	client string,
+	listen func(context.Context) (serve func() error, err error),
+) {
 	every(ctx, listenRetry, nil, func(ctx context.Context) {
 		serve, err := listen(ctx)
 		if err == nil {
-			l.note(whom, nil)
+			l.setError(client, nil)
 			err = serve()
 		}
 		if err != nil && ctx.Err() == nil {
-			err = fmt.Errorf("listening for %s: %w", whom, err)
-			klog.FromContext(ctx).Error(err, "The gateway does without it for now")
-			l.note(whom, err)
+			err = fmt.Errorf("listening for %s: %w", client, err)
+			klog.FromContext(ctx).Error(err, "Serving failed, retrying")
+			l.setError(client, err)
 		}
 	})
-	l.note(whom, nil)
+	l.setError(client, nil)
 }
 
-func (l *listeners) note(whom string, err error) {
+func (l *listeners) setError(client string, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err == nil {
-		delete(l.failing, whom)
+		delete(l.failing, client)
 		return
 	}
 	if l.failing == nil {
 		l.failing = make(map[string]error)
 	}
-	l.failing[whom] = err
+	l.failing[client] = err
 }
 
-// Err tells whom the gateway cannot listen for, in one line; nil if there is
-// nobody.
+// Err returns the current failures in one line; nil if there are none.
 func (l *listeners) Err() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var all []string
-	for _, whom := range slices.Sorted(maps.Keys(l.failing)) {
-		all = append(all, l.failing[whom].Error())
+	for _, client := range slices.Sorted(maps.Keys(l.failing)) {
+		all = append(all, l.failing[client].Error())
 	}
 	if len(all) == 0 {
 		return nil
@@ -79,20 +80,25 @@ func (l *listeners) Err() error {
 	return errors.New(strings.Join(all, "; "))
 }
 
-// portTaken adds what to do to an error of listening at a port of the node. Where
-// there is a setting of the port it is named.
-func portTaken(err error, protocol string, port int, setting string) error {
+// withPortHint adds a hint to an error of listening on a port of the node that is in use. Setting is the chart
+// value that sets the port; empty if there is none.
+func withPortHint(err error, protocol string, port int, setting string) error {
 	if !errors.Is(err, unix.EADDRINUSE) {
 		return err
 	}
-	text := fmt.Sprintf("%s port %d of this node is somebody else's, ss -l%snp tells whose: free it", strings.ToUpper(protocol), port, protocol[:1])
+	text := fmt.Sprintf(
+		"%s port %d of this node is in use by the process that ss -l%snp shows: free it",
+		strings.ToUpper(protocol),
+		port,
+		protocol[:1],
+	)
 	if setting != "" {
-		text += ", or choose another " + setting + " in the values of the chart"
+		text += ", or set " + setting + " in the values of the chart to another port"
 	}
 	return fmt.Errorf("%w: %s", err, text)
 }
 
-// beacon answers the other gateways of this cluster.
+// beacon listens for probes of the other local gateways.
 func (g *Gateway) beacon(ctx context.Context) (serve func() error, err error) {
 	self, err := g.address(g.options.NodeName)
 	if err != nil {
@@ -104,12 +110,12 @@ func (g *Gateway) beacon(ctx context.Context) (serve func() error, err error) {
 		return err
 	})
 	if err != nil {
-		return nil, portTaken(err, "udp", probe.BeaconPort, "")
+		return nil, withPortHint(err, "udp", probe.BeaconPort, "")
 	}
-	return func() error { return probe.Beacon(ctx, conn, g.keys.keys, g.loop.Healthy) }, nil
+	return func() error { return probe.Beacon(ctx, conn, g.keys.sharedKeys, g.loop.Healthy) }, nil
 }
 
-// probes asks the gateways of peers. There is no IPv6 where pods have none.
+// probes opens the sockets for probes of peers: no IPv6 socket if pods have no IPv6.
 func (g *Gateway) probes(ctx context.Context) (serve func() error, err error) {
 	var conn4, conn6 net.PacketConn
 	if conn4, err = g.inside("udp4", 0); err != nil {
@@ -123,7 +129,7 @@ func (g *Gateway) probes(ctx context.Context) (serve func() error, err error) {
 	return func() error { return g.worker.prober.Run(ctx, conn4, conn6, g.options.ProbeInterval) }, nil
 }
 
-// echo answers the gateways of peers, by one family.
+// echo listens for probes of peers' gateways in one family.
 func (g *Gateway) echo(network string) func(context.Context) (func() error, error) {
 	return func(ctx context.Context) (serve func() error, err error) {
 		conn, err := g.inside(network, model.EchoPort)
@@ -134,14 +140,14 @@ func (g *Gateway) echo(network string) func(context.Context) (func() error, erro
 	}
 }
 
-// inside listens within the gateway's namespace.
+// inside opens a UDP socket in the gateway's namespace.
 func (g *Gateway) inside(network string, port int) (conn net.PacketConn, err error) {
 	err = g.inner.Do(func() (err error) { conn, err = net.ListenPacket(network, ":"+strconv.Itoa(port)); return err })
 	return conn, err
 }
 
 func (g *Gateway) hasIPv6() bool {
-	// Listing a cache fails only with a selector that cannot be read.
+	// Listing a cache cannot fail here: the selector is valid.
 	o, _ := g.sources.Objects()
 	return slices.ContainsFunc(o.Ranges.Pods, func(p netip.Prefix) bool { return p.Addr().Is6() })
 }

@@ -17,12 +17,12 @@ import (
 	"liqo.io/federation/netagent/agent"
 )
 
-func TestWhoCannotBeListenedForIsToldUntilHeIs(t *testing.T) {
+func TestListenErrorsAreReportedUntilResolved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		g := &Gateway{loop: agent.NewLoop(time.Minute, func(context.Context) error { return nil })}
 		go g.loop.Run(ctx)
-		says := func(what, want string) {
+		expectErr := func(what, want string) {
 			t.Helper()
 			synctest.Wait()
 			got := ""
@@ -30,7 +30,7 @@ func TestWhoCannotBeListenedForIsToldUntilHeIs(t *testing.T) {
 				got = err.Error()
 			}
 			if got != want {
-				t.Errorf("%s it says: %q", what, got)
+				t.Errorf("%s: Err returned %q", what, got)
 			}
 		}
 		var taken atomic.Bool
@@ -39,7 +39,7 @@ func TestWhoCannotBeListenedForIsToldUntilHeIs(t *testing.T) {
 		broken, done := make(chan error), make(chan struct{})
 		go func() {
 			defer close(done)
-			g.listeners.keep(ctx, "somebody", func(ctx context.Context) (func() error, error) {
+			g.listeners.run(ctx, "a client", func(ctx context.Context) (func() error, error) {
 				if tries.Add(1); taken.Load() {
 					return nil, errors.New("the port is taken")
 				}
@@ -53,16 +53,16 @@ func TestWhoCannotBeListenedForIsToldUntilHeIs(t *testing.T) {
 				}, nil
 			})
 		}()
-		const cannot = "listening for somebody: the port is taken"
-		says("at first", cannot)
-		g.listeners.note("anybody", errors.New("listening for anybody: no address"))
-		says("while there is something else", "listening for anybody: no address; "+cannot)
-		g.listeners.note("anybody", nil)
+		const cannot = "listening for a client: the port is taken"
+		expectErr("at first", cannot)
+		g.listeners.setError("a different client", errors.New("listening for a different client: no address"))
+		expectErr("while another one fails", cannot+"; listening for a different client: no address")
+		g.listeners.setError("a different client", nil)
 		time.Sleep(time.Minute)
-		says("after a minute", cannot)
+		expectErr("after a minute", cannot)
 		taken.Store(false)
 		time.Sleep(listenRetry)
-		says("once the port is free", "")
+		expectErr("once the port is free", "")
 		before := tries.Load()
 		time.Sleep(time.Hour)
 		if more := tries.Load() - before; more != 0 {
@@ -70,35 +70,43 @@ func TestWhoCannotBeListenedForIsToldUntilHeIs(t *testing.T) {
 		}
 		taken.Store(true)
 		broken <- errors.New("no luck")
-		says("when it has ended", cannot)
+		expectErr("when it has ended", cannot)
 		taken.Store(false)
 		time.Sleep(listenRetry)
-		says("when it serves again", "")
+		expectErr("when it serves again", "")
 		cancel()
 		<-done
-		says("at the end", "")
+		expectErr("at the end", "")
 	})
 }
 
-func TestWhoseThePortIsCanBeFoundOut(t *testing.T) {
-	here, err := net.ListenPacket("udp4", "127.0.0.1:0")
+func TestPortInUseHasAHint(t *testing.T) {
+	taken, err := net.ListenPacket("udp4", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer here.Close()
-	_, failure := net.ListenPacket("udp4", here.LocalAddr().String())
+	defer taken.Close()
+	_, failure := net.ListenPacket("udp4", taken.LocalAddr().String())
 	for name, test := range map[string]struct {
 		err      error
 		protocol string
 		setting  string
 		want     string
 	}{
-		"it has no setting":    {failure, "udp", "", failure.Error() + ": UDP port 5873 of this node is somebody else's, ss -lunp tells whose: free it"},
-		"it has one":           {failure, "tcp", "network.port", failure.Error() + ": TCP port 5873 of this node is somebody else's, ss -ltnp tells whose: free it, or choose another network.port in the values of the chart"},
+		"it has no setting": {
+			failure, "udp", "",
+			failure.Error() + ": UDP port 5873 of this node is in use by the process that ss -lunp shows: free it",
+		},
+		"it has one": {
+			failure, "tcp", "network.port",
+			failure.Error() + ": TCP port 5873 of this node is in use by the process that ss -ltnp shows: free it, " +
+				"or set network.port in the values of the chart to another port",
+		},
 		"the node is at fault": {unix.EADDRNOTAVAIL, "udp", "", unix.EADDRNOTAVAIL.Error()},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := portTaken(test.err, test.protocol, 5873, test.setting); got.Error() != test.want || !errors.Is(got, test.err) {
+			if got := withPortHint(test.err, test.protocol, 5873, test.setting); got.Error() != test.want ||
+				!errors.Is(got, test.err) {
 				t.Errorf("%v", got)
 			}
 		})

@@ -18,27 +18,27 @@ import (
 	"liqo.io/federation/netagent/model"
 )
 
-// reportPatience bounds one write of a status.
-const reportPatience = 5 * time.Second
+// reportTimeout bounds one write of a status.
+const reportTimeout = 5 * time.Second
 
-// reporter writes what the active gateway knows of its peers into the status of
-// their TunnelEndpoints, where that differs, and into metrics.
+// reporter writes the state of the active gateway's tunnels into the status of TunnelEndpoints, if that differs,
+// and into metrics.
 type reporter struct {
 	worker  *worker
 	client  federationclient.TunnelEndpointInterface
 	current func() ([]*v1alpha1.TunnelEndpoint, error)
 	metrics *Metrics
-	// listeners tell whom the gateway cannot listen for.
+	// listeners are checked for errors, which are part of the status.
 	listeners *listeners
 	now       func() time.Time
 
 	before map[string]kernel.Traffic
-	// received and sent are the packets of all of them.
+	// received and sent are the packet counters at the previous report, over all peers.
 	received, sent uint64
 	active         bool
 }
 
-// report looks once, and writes what is different.
+// report updates metrics and writes the statuses that differ.
 func (r *reporter) report(ctx context.Context) error {
 	o := r.worker.outcome()
 	if o.active && !r.active {
@@ -47,7 +47,7 @@ func (r *reporter) report(ctx context.Context) error {
 	r.active = o.active
 	r.metrics.active.WithLabelValues().Set(value(o.active))
 	if !o.active {
-		r.forgetOthers(nil)
+		r.deleteStale(nil)
 		return nil
 	}
 	implementation := r.worker.inner.Implementation(model.TunnelLink)
@@ -55,45 +55,45 @@ func (r *reporter) report(ctx context.Context) error {
 	if implementation != "" {
 		r.metrics.implementation.WithLabelValues(string(implementation)).Set(1)
 	}
-	// Without the tunnel all that is known is that nobody answers.
+	// An unreadable tunnel is reported like a failed pass.
 	traffic, err := r.worker.inner.Traffic(model.TunnelLink)
 	if err != nil && o.failed == "" {
 		o.failed = err.Error()
 	}
 	if received, sent, err := r.worker.inner.Packets(model.TunnelLink); err == nil {
-		r.metrics.packets(r.received, received, r.sent, sent)
+		r.metrics.addPackets(r.received, received, r.sent, sent)
 		r.received, r.sent = received, sent
 	}
-	unheard := ""
+	listenError := ""
 	if err := r.listeners.Err(); err != nil {
-		unheard = err.Error()
+		listenError = err.Error()
 	}
 	endpoints, err := r.current()
 	if err != nil {
 		return err
 	}
-	r.forgetOthers(endpoints)
+	r.deleteStale(endpoints)
 	for _, te := range endpoints {
-		f := facts{
+		f := observation{
 			gateway: r.worker.self, implementation: implementation, publicKey: o.publicKey, mtu: o.mtu,
-			refused: o.refused[te.Name], leftOut: o.leftOut[te.Name], failed: o.failed, unheard: unheard,
+			refused: o.refused[te.Name], leftOut: o.leftOut[te.Name], failed: o.failed, listenError: listenError,
 		}
 		key, served := o.peers[te.Name]
 		if !served && f.refused == "" {
-			continue // the next pass will know it
+			continue // the next pass includes it
 		}
 		if served {
 			f.traffic, f.probes = traffic[key], r.worker.prober.Result(te.Name)
 			if f.traffic.Handshake.After(r.before[te.Name].Handshake) {
-				r.worker.prober.Heard(te.Name)
+				r.worker.prober.MarkReachable(te.Name)
 			}
 			newKey := o.publicKey != "" && te.Status.PublicKey != "" && te.Status.PublicKey != o.publicKey
 			if !f.probes.Known && !controlOnly(te) && te.Status.Phase == v1alpha1.TunnelConnected && !newKey {
-				continue // a gateway that has just begun does not know better
+				continue // not measured yet since this process started
 			}
-			f.alone = controlOnly(te) && heard(f.traffic, r.now())
+			f.controlPlaneUp = controlOnly(te) && recentHandshake(f.traffic, r.now())
 			at, _ := r.worker.endpoint(te)
-			f.lost = len(te.Spec.Endpoints) > 0 && !at.IsValid()
+			f.unresolved = len(te.Spec.Endpoints) > 0 && !at.IsValid()
 		}
 		r.measure(te.Name, f)
 		if err := r.write(ctx, te, f); err != nil {
@@ -103,7 +103,7 @@ func (r *reporter) report(ctx context.Context) error {
 	return nil
 }
 
-func (r *reporter) measure(name string, f facts) {
+func (r *reporter) measure(name string, f observation) {
 	r.metrics.connected.WithLabelValues(name).Set(value(f.probes.Connected))
 	age := -1.0
 	if !f.traffic.Handshake.IsZero() {
@@ -111,25 +111,24 @@ func (r *reporter) measure(name string, f facts) {
 	}
 	r.metrics.handshakeAge.WithLabelValues(name).Set(age)
 	passes := -1
-	if f.probes.PathKnown {
-		passes = f.probes.Passes
+	if f.probes.PathMTUKnown {
+		passes = f.probes.PathMTU
 	}
 	r.metrics.mtu.WithLabelValues(name).Set(float64(f.probes.MTU))
 	r.metrics.pathMTU.WithLabelValues(name).Set(float64(passes))
-	r.metrics.carried(name, r.before[name], f.traffic)
+	r.metrics.addTraffic(name, r.before[name], f.traffic)
 	r.before[name] = f.traffic
 }
 
-// write writes a status if it is another one than before. One that was written
-// or deleted by somebody else meanwhile is looked at again next time.
-func (r *reporter) write(ctx context.Context, te *v1alpha1.TunnelEndpoint, f facts) error {
+// write writes a status unless it is unchanged. Conflicts and deleted objects are left to the next report.
+func (r *reporter) write(ctx context.Context, te *v1alpha1.TunnelEndpoint, f observation) error {
 	status := statusOf(te, f, r.now())
 	if equality.Semantic.DeepEqual(status, te.Status) {
 		return nil
 	}
 	changed := te.DeepCopy()
 	changed.Status = status
-	ctx, cancel := context.WithTimeout(ctx, reportPatience)
+	ctx, cancel := context.WithTimeout(ctx, reportTimeout)
 	defer cancel()
 	_, err := r.client.UpdateStatus(ctx, changed, metav1.UpdateOptions{})
 	if err != nil && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
@@ -138,8 +137,8 @@ func (r *reporter) write(ctx context.Context, te *v1alpha1.TunnelEndpoint, f fac
 	return nil
 }
 
-// forgetOthers drops what is known of peers that are gone.
-func (r *reporter) forgetOthers(endpoints []*v1alpha1.TunnelEndpoint) {
+// deleteStale drops the state and the metrics of peers that do not exist any more.
+func (r *reporter) deleteStale(endpoints []*v1alpha1.TunnelEndpoint) {
 	there := make(map[string]bool, len(endpoints))
 	for _, te := range endpoints {
 		there[te.Name] = true
@@ -147,7 +146,7 @@ func (r *reporter) forgetOthers(endpoints []*v1alpha1.TunnelEndpoint) {
 	for name := range r.before {
 		if !there[name] {
 			delete(r.before, name)
-			r.metrics.forget(name)
+			r.metrics.deletePeer(name)
 		}
 	}
 }

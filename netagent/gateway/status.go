@@ -17,15 +17,15 @@ import (
 	"liqo.io/federation/netagent/probe"
 )
 
-// The latency in the status follows the one that is measured when it is off by
-// a fifth, and by more than what nobody would feel.
+// The latency in the status is updated when the measured one differs by a fifth (1/latencyShare) and by at least
+// latencyLeast, which limits the number of writes.
 const (
 	latencyShare = 5
 	latencyLeast = 250 * time.Microsecond
 )
 
-// lossStep is how far the loss in the status may be from the one that is measured,
-// in percent. Where none is lost it says so.
+// lossStep is the least difference, in percent, between the measured loss and that in the status that updates
+// the status. A loss of 0 is always reported.
 const lossStep = 10
 
 // Reasons of the conditions Connected and PathMTU.
@@ -43,63 +43,57 @@ const (
 	reasonNonePass = "NoLargePacket"
 )
 
-// sessionLife is how long keys are good for that two gateways have agreed upon;
-// others follow before that, as long as both are there.
+// sessionLife is the lifetime of a WireGuard session; live peers start a new handshake before its end.
 const sessionLife = 3 * time.Minute
 
-// leastMTU is the least that the status may tell, in bytes.
-const leastMTU = 1280
+// minMTU is the least MTU that the API accepts in the status, in bytes.
+const minMTU = 1280
 
 // maxMessage bounds the message of a condition, in bytes.
 const maxMessage = 1024
 
-// facts are what a gateway knows of a peer.
-type facts struct {
+// observation is the state of a tunnel to one peer.
+type observation struct {
 	gateway        string
 	implementation kernel.Implementation
-	// publicKey is the one that our tunnel has; empty: it is not known.
+	// publicKey is the public key of the local tunnel; empty if it is not available.
 	publicKey string
-	// mtu is the most that a packet may measure inside of the tunnel by our node's
-	// network.
+	// mtu is the size of the largest packet inside of the tunnel that the node's network permits, in bytes.
 	mtu int
-	// refused tells why the peer is not served; empty: it is.
+	// refused is the reason for not serving the peer; empty if it is served.
 	refused string
-	// leftOut is what of it is not served.
+	// leftOut describes the AddressMappings that are not served.
 	leftOut []string
-	// failed is why the last pass has failed; empty: it has not.
+	// failed is the error of the last pass; empty if it succeeded.
 	failed string
-	// unheard is whom the gateway cannot listen for, and why; empty: it can for
-	// all. It serves its peers all the same.
-	unheard string
-	// lost tells that the peer has endpoints, and that none of them leads
-	// anywhere.
-	lost bool
-	// alone tells that the tunnel carries the control plane alone, and that the
-	// other gateway is there.
-	alone   bool
-	traffic kernel.Traffic
-	probes  probe.Result
+	// listenError is the error of the gateway's listeners; empty if there is none.
+	listenError string
+	// unresolved is set if the peer has endpoints, and none of them resolves.
+	unresolved bool
+	// controlPlaneUp is set if the tunnel carries the control plane only and is connected.
+	controlPlaneUp bool
+	traffic        kernel.Traffic
+	probes         probe.Result
 }
 
-// controlOnly tells whether a tunnel carries the control plane alone. There is
-// nobody to probe yet.
+// controlOnly reports whether a tunnel carries the control plane only. The peer's gateway cannot be probed then.
 func controlOnly(te *v1alpha1.TunnelEndpoint) bool { return len(te.Spec.Remote) == 0 }
 
-// heard tells whether the other gateway was there not long ago.
-func heard(t kernel.Traffic, now time.Time) bool {
+// recentHandshake reports whether the session with the peer is alive.
+func recentHandshake(t kernel.Traffic, now time.Time) bool {
 	return !t.Handshake.IsZero() && now.Sub(t.Handshake) < sessionLife
 }
 
-// statusOf is the status of a TunnelEndpoint, made of the one before and of
-// facts. The same facts make the same status.
-func statusOf(te *v1alpha1.TunnelEndpoint, f facts, now time.Time) v1alpha1.TunnelEndpointStatus {
+// statusOf returns the new status of a TunnelEndpoint, derived from the current one and an observation. Equal
+// observations yield equal statuses.
+func statusOf(te *v1alpha1.TunnelEndpoint, f observation, now time.Time) v1alpha1.TunnelEndpointStatus {
 	s := *te.Status.DeepCopy()
 	s.ObservedGeneration, s.Gateway, s.Implementation = te.Generation, f.gateway, string(f.implementation)
 	if f.publicKey != "" {
 		s.PublicKey = f.publicKey
 	}
-	// Less than every link of IPv6 takes cannot be agreed upon.
-	if s.MTU = 0; f.mtu >= leastMTU {
+	// A smaller MTU than the minimum of IPv6 cannot be agreed upon.
+	if s.MTU = 0; f.mtu >= minMTU {
 		s.MTU = int32(f.mtu)
 	}
 	condition := metav1.Condition{
@@ -113,33 +107,39 @@ func statusOf(te *v1alpha1.TunnelEndpoint, f facts, now time.Time) v1alpha1.Tunn
 		condition.Reason, condition.Message = reasonRefused, "The peer is not served: "+f.refused
 	case f.probes.Connected:
 		s.Phase = v1alpha1.TunnelConnected
-		condition.Status, condition.Reason, condition.Message = metav1.ConditionTrue, reasonAnswers, "The other gateway answers through the tunnel."
-	case f.failed == "" && f.alone:
+		condition.Status, condition.Reason = metav1.ConditionTrue, reasonAnswers
+		condition.Message = "The remote gateway replies through the tunnel."
+	case f.failed == "" && f.controlPlaneUp:
 		s.Phase = v1alpha1.TunnelConnected
 		condition.Status, condition.Reason = metav1.ConditionTrue, reasonControl
-		condition.Message = "Keys were agreed upon with the other gateway, and the tunnel carries the control plane. What else it is to carry is not agreed upon yet."
+		condition.Message = "The handshake with the remote gateway succeeded, and the tunnel carries the control plane. " +
+			"CIDRs are not agreed upon yet."
 	case f.failed != "":
-		condition.Reason, condition.Message = reasonNotApplied, "The gateway's node could not be set up: "+f.failed
-	case f.lost:
-		condition.Reason, condition.Message = reasonNoEndpoint, "None of the peer's endpoints is an address or a name that resolves."
+		condition.Reason, condition.Message = reasonNotApplied, "Configuring the gateway's node failed: "+f.failed
+	case f.unresolved:
+		condition.Reason = reasonNoEndpoint
+		condition.Message = "None of the peer's endpoints is an IP address or a name that resolves."
 	case f.traffic.Handshake.IsZero():
-		condition.Reason, condition.Message = reasonHandshake, "No keys were agreed upon yet: one of the gateways has to reach the other one by UDP, and each to know the other's public key."
+		condition.Reason = reasonHandshake
+		condition.Message = "No handshake has succeeded yet: one of the gateways must reach the other one by UDP, " +
+			"and both must have the other's public key."
 	default:
-		condition.Reason, condition.Message = reasonNoAnswer, "Keys were agreed upon, and the other gateway does not answer through the tunnel."
+		condition.Reason = reasonNoAnswer
+		condition.Message = "The handshake succeeded, but the remote gateway does not reply through the tunnel."
 	}
 	if len(f.leftOut) > 0 && f.refused == "" {
 		condition.Message += " Left out: " + strings.Join(f.leftOut, "; ")
 	}
-	if f.unheard != "" {
-		condition.Message += " What the gateway does without: " + f.unheard
+	if f.listenError != "" {
+		condition.Message += " Servers that are not running: " + f.listenError
 	}
-	condition.Message = cut(condition.Message, maxMessage)
+	condition.Message = truncate(condition.Message, maxMessage)
 	meta.SetStatusCondition(&s.Conditions, condition)
-	if f.probes.Connected && f.probes.PathKnown {
+	if f.probes.Connected && f.probes.PathMTUKnown {
 		path := pathOf(f.probes)
 		path.ObservedGeneration, path.LastTransitionTime = te.Generation, metav1.NewTime(now)
 		meta.SetStatusCondition(&s.Conditions, path)
-		switch passes := f.probes.Passes; {
+		switch passes := f.probes.PathMTU; {
 		case passes >= f.probes.MTU:
 			s.PathMTU = 0
 		case passes > 0:
@@ -151,54 +151,60 @@ func statusOf(te *v1alpha1.TunnelEndpoint, f facts, now time.Time) v1alpha1.Tunn
 	if !f.traffic.Handshake.IsZero() && f.traffic.Endpoint.IsValid() && f.refused == "" {
 		s.Endpoint = f.traffic.Endpoint.String()
 	}
-	s.LatencyMicroseconds = latency(time.Duration(te.Status.LatencyMicroseconds)*time.Microsecond, f.probes.Latency).Microseconds()
+	s.LatencyMicroseconds = latency(
+		time.Duration(te.Status.LatencyMicroseconds)*time.Microsecond,
+		f.probes.Latency,
+	).Microseconds()
 	s.LossPercent = loss(te.Status.LossPercent, int32(f.probes.Loss))
 	return s
 }
 
-// loss is the one to tell, after the one that was told and with the one that is
-// measured.
-func loss(told, measured int32) int32 {
-	if measured == 0 || max(told-measured, measured-told) >= lossStep {
+// loss returns the loss to report, given the one in the status and the measured one, in percent.
+func loss(reported, measured int32) int32 {
+	if measured == 0 || max(reported-measured, measured-reported) >= lossStep {
 		return measured
 	}
-	return told
+	return reported
 }
 
-// pathOf is the condition PathMTU that probes tell.
+// pathOf returns the condition PathMTU.
 func pathOf(probes probe.Result) metav1.Condition {
 	c := metav1.Condition{Type: v1alpha1.ConditionPathMTU, Status: metav1.ConditionTrue, Reason: reasonPass}
-	switch probes.Passes {
+	switch probes.PathMTU {
 	case probes.MTU:
-		c.Message = fmt.Sprintf("Packets of %d bytes reach the other gateway and come back.", probes.MTU)
+		c.Message = fmt.Sprintf("Packets of %d bytes reach the remote gateway and back.", probes.MTU)
 	case 0:
 		c.Status, c.Reason = metav1.ConditionUnknown, reasonNonePass
-		c.Message = "Small packets reach the other gateway and come back, and none of 1280 bytes or more does: the way takes no larger ones, or the other gateway is of a version that does not answer them."
+		c.Message = "Small packets reach the remote gateway and back, but none of 1280 bytes or more does: " +
+			"the path drops larger ones, or the remote gateway is of a version that does not reply to them."
 	default:
 		c.Status, c.Reason = metav1.ConditionFalse, reasonTooLarge
-		c.Message = fmt.Sprintf("Packets of %d bytes, as was agreed upon, are lost on the way to the other gateway or back. The largest that pass have %d, and no larger ones are sent.",
-			probes.MTU, probes.Passes)
+		c.Message = fmt.Sprintf(
+			"Packets of the agreed size of %d bytes are lost on the path to the remote gateway or back. "+
+				"The largest that pass have %d bytes, and no larger ones are sent.",
+			probes.MTU,
+			probes.PathMTU,
+		)
 	}
 	return c
 }
 
-// latency is the one to tell, after the one that was told and with the one that
-// is measured.
-func latency(told, measured time.Duration) time.Duration {
-	off := (measured - told).Abs()
-	if told == 0 || measured == 0 || off*latencyShare >= told && off >= latencyLeast {
+// latency returns the latency to report, given the one in the status and the measured one.
+func latency(reported, measured time.Duration) time.Duration {
+	off := (measured - reported).Abs()
+	if reported == 0 || measured == 0 || off*latencyShare >= reported && off >= latencyLeast {
 		return measured
 	}
-	return told
+	return reported
 }
 
-// cut shortens a text to so many bytes, between characters.
-func cut(text string, most int) string {
-	if len(text) <= most {
+// truncate shortens a text to at most limit bytes of whole characters.
+func truncate(text string, limit int) string {
+	if len(text) <= limit {
 		return text
 	}
 	const more = "…"
-	end := most - len(more)
+	end := limit - len(more)
 	for !utf8.RuneStart(text[end]) {
 		end--
 	}

@@ -19,26 +19,57 @@ import (
 	"liqo.io/federation/netagent/probe"
 )
 
-func TestTheStatusTellsHowTheTunnelStands(t *testing.T) {
-	heard := kernel.Traffic{Endpoint: netip.MustParseAddrPort("172.16.2.1:51820"), Handshake: time.Unix(1, 0)}
+func TestStatusReportsTheTunnel(t *testing.T) {
+	traffic := kernel.Traffic{Endpoint: netip.MustParseAddrPort("172.16.2.1:51820"), Handshake: time.Unix(1, 0)}
 	answers := probe.Result{Connected: true, Latency: 3 * time.Millisecond}
 	for name, test := range map[string]struct {
-		facts                   facts
+		facts                   observation
 		phase                   v1alpha1.TunnelPhase
 		reason, endpoint, words string
 	}{
-		"it answers":              {facts{traffic: heard, probes: answers}, v1alpha1.TunnelConnected, reasonAnswers, "172.16.2.1:51820", "answers"},
-		"it answers, with a flaw": {facts{traffic: heard, probes: answers, leftOut: []string{"AddressMapping x: y"}}, v1alpha1.TunnelConnected, reasonAnswers, "172.16.2.1:51820", "Left out: AddressMapping x: y"},
-		"it is refused":           {facts{refused: "its 10.0.0.0/16 is ours", traffic: heard}, v1alpha1.TunnelError, reasonRefused, "", "its 10.0.0.0/16 is ours"},
-		"no handshake":            {facts{traffic: kernel.Traffic{Endpoint: heard.Endpoint}}, v1alpha1.TunnelConnecting, reasonHandshake, "", "UDP"},
-		"the control plane alone": {facts{traffic: heard, alone: true}, v1alpha1.TunnelConnected, reasonControl, "172.16.2.1:51820", "control plane"},
-		"no answer":               {facts{traffic: heard}, v1alpha1.TunnelConnecting, reasonNoAnswer, "172.16.2.1:51820", "does not answer"},
-		"nowhere to call":         {facts{lost: true}, v1alpha1.TunnelConnecting, reasonNoEndpoint, "", "endpoints"},
-		"the node is not set up":  {facts{failed: "no such device", lost: true}, v1alpha1.TunnelConnecting, reasonNotApplied, "", "no such device"},
-		"it answers all the same": {facts{failed: "no such device", traffic: heard, probes: answers}, v1alpha1.TunnelConnected, reasonAnswers, "172.16.2.1:51820", "answers"},
-		"a port is taken":         {facts{traffic: heard, probes: answers, unheard: "UDP port 5873"}, v1alpha1.TunnelConnected, reasonAnswers, "172.16.2.1:51820", "does without: UDP port 5873"},
-		"a port is taken, and the control plane alone": {facts{traffic: heard, alone: true, unheard: "UDP port 5873"}, v1alpha1.TunnelConnected, reasonControl, "172.16.2.1:51820", "does without: UDP port 5873"},
-		"a long story": {facts{refused: strings.Repeat("ü", maxMessage)}, v1alpha1.TunnelError, reasonRefused, "", "…"},
+		"connected": {
+			observation{traffic: traffic, probes: answers}, v1alpha1.TunnelConnected, reasonAnswers, "172.16.2.1:51820",
+			"replies",
+		},
+		"connected, with a mapping left out": {
+			observation{traffic: traffic, probes: answers, leftOut: []string{"AddressMapping x: y"}}, v1alpha1.TunnelConnected,
+			reasonAnswers, "172.16.2.1:51820", "Left out: AddressMapping x: y",
+		},
+		"refused": {
+			observation{refused: "its 10.0.0.0/16 is local", traffic: traffic}, v1alpha1.TunnelError, reasonRefused, "",
+			"its 10.0.0.0/16 is local",
+		},
+		"no handshake": {
+			observation{traffic: kernel.Traffic{Endpoint: traffic.Endpoint}}, v1alpha1.TunnelConnecting, reasonHandshake, "",
+			"UDP",
+		},
+		"control plane only": {
+			observation{traffic: traffic, controlPlaneUp: true}, v1alpha1.TunnelConnected, reasonControl, "172.16.2.1:51820",
+			"control plane",
+		},
+		"no reply": {
+			observation{traffic: traffic}, v1alpha1.TunnelConnecting, reasonNoAnswer, "172.16.2.1:51820", "does not reply",
+		},
+		"no endpoint resolves": {
+			observation{unresolved: true}, v1alpha1.TunnelConnecting, reasonNoEndpoint, "", "endpoints",
+		},
+		"failed pass": {
+			observation{failed: "no such device", unresolved: true}, v1alpha1.TunnelConnecting, reasonNotApplied, "",
+			"no such device",
+		},
+		"failed pass, still connected": {
+			observation{failed: "no such device", traffic: traffic, probes: answers}, v1alpha1.TunnelConnected, reasonAnswers,
+			"172.16.2.1:51820", "replies",
+		},
+		"port in use": {
+			observation{traffic: traffic, probes: answers, listenError: "UDP port 5873"}, v1alpha1.TunnelConnected,
+			reasonAnswers, "172.16.2.1:51820", "not running: UDP port 5873",
+		},
+		"port in use, control plane only": {
+			observation{traffic: traffic, controlPlaneUp: true, listenError: "UDP port 5873"}, v1alpha1.TunnelConnected,
+			reasonControl, "172.16.2.1:51820", "not running: UDP port 5873",
+		},
+		"long message": {observation{refused: strings.Repeat("ü", maxMessage)}, v1alpha1.TunnelError, reasonRefused, "", "…"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			te := &v1alpha1.TunnelEndpoint{ObjectMeta: metav1.ObjectMeta{Generation: 4}}
@@ -46,10 +77,14 @@ func TestTheStatusTellsHowTheTunnelStands(t *testing.T) {
 			now := time.Unix(1000, 0)
 			got := statusOf(te, test.facts, now)
 			c := got.Conditions[0]
-			if got.Phase != test.phase || c.Reason != test.reason || got.Endpoint != test.endpoint || !strings.Contains(c.Message, test.words) || len(c.Message) > maxMessage {
+			if got.Phase != test.phase || c.Reason != test.reason || got.Endpoint != test.endpoint ||
+				!strings.Contains(c.Message, test.words) ||
+				len(c.Message) > maxMessage {
 				t.Errorf("%+v", got)
 			}
-			if (c.Status == metav1.ConditionTrue) != (got.Phase == v1alpha1.TunnelConnected) || got.ObservedGeneration != 4 || got.Gateway != "rome-1" || got.Implementation != "wireguard-go" {
+			if (c.Status == metav1.ConditionTrue) != (got.Phase == v1alpha1.TunnelConnected) || got.ObservedGeneration != 4 ||
+				got.Gateway != "rome-1" ||
+				got.Implementation != "wireguard-go" {
 				t.Errorf("%+v", got)
 			}
 			te.Status = got
@@ -60,10 +95,10 @@ func TestTheStatusTellsHowTheTunnelStands(t *testing.T) {
 	}
 }
 
-func TestTheStatusTellsWhetherLargePacketsPass(t *testing.T) {
+func TestStatusReportsThePathMTU(t *testing.T) {
 	te := &v1alpha1.TunnelEndpoint{ObjectMeta: metav1.ObjectMeta{Generation: 4}}
-	said := func(probes probe.Result) string {
-		te.Status = statusOf(te, facts{probes: probes}, time.Unix(1000, 0))
+	describe := func(probes probe.Result) string {
+		te.Status = statusOf(te, observation{probes: probes}, time.Unix(1000, 0))
 		c := meta.FindStatusCondition(te.Status.Conditions, v1alpha1.ConditionPathMTU)
 		if c == nil {
 			return ""
@@ -78,64 +113,87 @@ func TestTheStatusTellsWhetherLargePacketsPass(t *testing.T) {
 		words  string
 		mtu    int32
 	}{
-		{"nothing is known", probe.Result{Connected: true, MTU: 1420}, v1alpha1.TunnelConnected, "", "", 0},
-		{"all pass", probe.Result{Connected: true, MTU: 1420, Passes: 1420, PathKnown: true}, v1alpha1.TunnelConnected, "True PacketsPass 4: ", "1420", 0},
-		{"large ones do not", probe.Result{Connected: true, MTU: 1420, Passes: 1376, PathKnown: true}, v1alpha1.TunnelConnected, "False PacketsTooLarge 4: ", "The largest that pass have 1376", 1376},
-		{"it is gone", probe.Result{Known: true, MTU: 1420}, v1alpha1.TunnelConnecting, "False PacketsTooLarge 4: ", "1376", 1376},
-		{"none passes", probe.Result{Connected: true, MTU: 1420, PathKnown: true}, v1alpha1.TunnelConnected, "Unknown NoLargePacket 4: ", "1280", 1376},
-		{"all pass again", probe.Result{Connected: true, MTU: 1420, Passes: 1420, PathKnown: true}, v1alpha1.TunnelConnected, "True PacketsPass 4: ", "1420", 0},
+		{"not measured", probe.Result{Connected: true, MTU: 1420}, v1alpha1.TunnelConnected, "", "", 0},
+		{
+			"all pass", probe.Result{Connected: true, MTU: 1420, PathMTU: 1420, PathMTUKnown: true}, v1alpha1.TunnelConnected,
+			"True PacketsPass 4: ", "1420", 0,
+		},
+		{
+			"large ones do not", probe.Result{Connected: true, MTU: 1420, PathMTU: 1376, PathMTUKnown: true},
+			v1alpha1.TunnelConnected, "False PacketsTooLarge 4: ", "The largest that pass have 1376", 1376,
+		},
+		{
+			"not connected any more", probe.Result{Known: true, MTU: 1420}, v1alpha1.TunnelConnecting,
+			"False PacketsTooLarge 4: ", "1376",
+			1376,
+		},
+		{
+			"none passes", probe.Result{Connected: true, MTU: 1420, PathMTUKnown: true}, v1alpha1.TunnelConnected,
+			"Unknown NoLargePacket 4: ", "1280", 1376,
+		},
+		{
+			"all pass again", probe.Result{Connected: true, MTU: 1420, PathMTU: 1420, PathMTUKnown: true},
+			v1alpha1.TunnelConnected, "True PacketsPass 4: ", "1420", 0,
+		},
 	} {
-		if got := said(step.probes); !strings.HasPrefix(got, step.want) || step.want == "" && got != "" || !strings.Contains(got, step.words) {
+		if got := describe(step.probes); !strings.HasPrefix(got, step.want) || step.want == "" && got != "" ||
+			!strings.Contains(got, step.words) {
 			t.Errorf("%s: %q", step.what, got)
 		}
 		if te.Status.Phase != step.phase || te.Status.PathMTU != step.mtu {
 			t.Errorf("%s: the tunnel is %s, and %d bytes pass", step.what, te.Status.Phase, te.Status.PathMTU)
 		}
 		if first := te.Status.Conditions[0].Type; first != v1alpha1.ConditionConnected {
-			t.Errorf("%s: %s is told first", step.what, first)
+			t.Errorf("%s: first reported %s", step.what, first)
 		}
 	}
 }
 
-func TestTheStatusTellsWhatTheNodesNetworkTakes(t *testing.T) {
+func TestStatusReportsTheMTUOfTheNode(t *testing.T) {
 	te := &v1alpha1.TunnelEndpoint{Spec: v1alpha1.TunnelEndpointSpec{MTU: 1400}}
 	for _, test := range []struct {
 		measured int
 		want     int32
 	}{{8921, 8921}, {1420, 1420}, {1280, 1280}, {1279, 0}, {0, 0}} {
-		probes := probe.Result{Connected: true, MTU: 1400, Passes: 1300, PathKnown: true}
-		if te.Status = statusOf(te, facts{mtu: test.measured, probes: probes}, time.Unix(1000, 0)); te.Status.MTU != test.want || te.Status.PathMTU != 1300 {
-			t.Errorf("of %d bytes %d are told, and %d pass", test.measured, te.Status.MTU, te.Status.PathMTU)
+		probes := probe.Result{Connected: true, MTU: 1400, PathMTU: 1300, PathMTUKnown: true}
+		if te.Status = statusOf(
+			te, observation{mtu: test.measured, probes: probes}, time.Unix(1000, 0),
+		); te.Status.MTU != test.want ||
+			te.Status.PathMTU != 1300 {
+			t.Errorf("measured %d: MTU %d, path MTU %d", test.measured, te.Status.MTU, te.Status.PathMTU)
 		}
 	}
 }
 
-func TestTheLossIsToldAgainWhenItHasMoved(t *testing.T) {
-	for _, test := range []struct{ told, measured, want int32 }{
-		{0, 0, 0}, {0, 8, 0}, {0, 10, 10}, {10, 18, 10}, {10, 20, 20}, {20, 12, 20}, {20, 10, 10}, {10, 2, 10}, {10, 0, 0}, {4, 0, 0},
+func TestLossIsReportedWhenItHasChanged(t *testing.T) {
+	for _, test := range []struct{ reported, measured, want int32 }{
+		{0, 0, 0}, {0, 8, 0}, {0, 10, 10}, {10, 18, 10}, {10, 20, 20}, {20, 12, 20}, {20, 10, 10}, {10, 2, 10},
+		{10, 0, 0}, {4, 0, 0},
 	} {
-		te := &v1alpha1.TunnelEndpoint{Status: v1alpha1.TunnelEndpointStatus{LossPercent: test.told}}
-		if got := statusOf(te, facts{probes: probe.Result{Connected: true, Loss: int(test.measured)}}, time.Unix(1000, 0)).LossPercent; got != test.want {
-			t.Errorf("of %d %% %d are told after %d, not %d", test.measured, got, test.told, test.want)
+		te := &v1alpha1.TunnelEndpoint{Status: v1alpha1.TunnelEndpointStatus{LossPercent: test.reported}}
+		if got := statusOf(
+			te, observation{probes: probe.Result{Connected: true, Loss: int(test.measured)}}, time.Unix(1000, 0),
+		).LossPercent; got != test.want {
+			t.Errorf("loss(%d): got %d after %d, want %d", test.measured, got, test.reported, test.want)
 		}
 	}
 }
 
-func TestTheLatencyIsToldAgainWhenItHasMovedByAFifth(t *testing.T) {
+func TestLatencyIsReportedWhenItHasChangedByAFifth(t *testing.T) {
 	ms := time.Millisecond
-	for _, test := range []struct{ told, measured, want time.Duration }{
+	for _, test := range []struct{ reported, measured, want time.Duration }{
 		{0, 10 * ms, 10 * ms},
 		{10 * ms, 11900 * time.Microsecond, 10 * ms},
 		{10 * ms, 12 * ms, 12 * ms},
 		{10 * ms, 8100 * time.Microsecond, 10 * ms},
 		{10 * ms, 8 * ms, 8 * ms},
 		{10 * ms, 0, 0},
-		// Nobody feels that.
+		// Less than latencyLeast.
 		{300 * time.Microsecond, 500 * time.Microsecond, 300 * time.Microsecond},
 		{300 * time.Microsecond, 600 * time.Microsecond, 600 * time.Microsecond},
 	} {
-		if got := latency(test.told, test.measured); got != test.want {
-			t.Errorf("%s was told and %s is measured: %s is told, not %s", test.told, test.measured, got, test.want)
+		if got := latency(test.reported, test.measured); got != test.want {
+			t.Errorf("latency(%s, %s) = %s, want %s", test.reported, test.measured, got, test.want)
 		}
 	}
 }

@@ -26,7 +26,7 @@ import (
 	"liqo.io/federation/netagent/probe"
 )
 
-// worker brings a gateway's node and its namespace to what objects ask for.
+// worker runs the passes of a gateway.
 type worker struct {
 	self    string
 	cluster agent.Cluster
@@ -34,8 +34,8 @@ type worker struct {
 	objects  func() (agent.Objects, error)
 	active   func() string
 	key      func() (model.PrivateKey, error)
-	endpoint func(*v1alpha1.TunnelEndpoint) (at netip.AddrPort, heard bool)
-	// mtu is that of the network of one of the node's addresses.
+	endpoint func(*v1alpha1.TunnelEndpoint) (address netip.AddrPort, learned bool)
+	// mtu returns the MTU of the link with an address, in bytes.
 	mtu func(netip.Addr) (int, error)
 
 	inner        kernel.Kernel
@@ -43,36 +43,35 @@ type worker struct {
 	prober       *probe.Prober
 	echo         *probe.Echo
 	metrics      *agent.Metrics
-	// wrote is told when a pass has changed something; nil: nobody is.
+	// wrote is signalled after a pass with writes; nil: no signal.
 	wrote chan struct{}
 
 	mu   sync.Mutex
 	last outcome
 }
 
-// outcome is what a pass came to.
+// outcome is the result of a pass.
 type outcome struct {
-	applied bool // it came as far as writing
+	applied bool // whether the state was computed and written
 	active  bool
-	// publicKey is that of the key which the tunnel has; empty if that is not
-	// known.
+	// publicKey is the public key of the tunnel; empty if it is not available.
 	publicKey string
-	mtu       int                        // by this node's network, before anything is agreed upon
-	peers     map[string]model.PublicKey // by name, of those that are served
-	control   map[string]controlled      // by cluster id, of those that are
+	mtu       int                        // by the node's network, independently of agreements
+	peers     map[string]model.PublicKey // of the served peers, by name
+	control   map[string]controlTarget   // of the served peers, by cluster ID
 	refused   map[string]string
 	leftOut   map[string][]string
 	failed    string
 }
 
-// controlled is what of the control plane goes to a peer, and where it is.
-type controlled struct {
-	at   netip.Addr
-	part model.Control
+// controlTarget is the control address of a peer, and the control plane traffic of its tunnel.
+type controlTarget struct {
+	address netip.Addr
+	control model.Control
 }
 
-// pass makes the node's kernel hold what the objects ask for, and nothing else.
-// While nobody has ever been active there is nothing to do.
+// pass makes the kernel match the state computed from the API objects. Before a gateway was active for the first
+// time it does nothing.
 func (w *worker) pass(ctx context.Context) error {
 	began := time.Now()
 	active := w.active()
@@ -81,8 +80,8 @@ func (w *worker) pass(ctx context.Context) error {
 	}
 	writes, result, err := w.apply(ctx, active)
 	if !result.applied && active != w.self {
-		left, leaveErr := w.leave()
-		writes, err = writes+left, errors.Join(err, leaveErr)
+		removed, removeErr := w.removePeers()
+		writes, err = writes+removed, errors.Join(err, removeErr)
 	}
 	if err != nil {
 		result.failed = strings.ReplaceAll(err.Error(), "\n", "; ")
@@ -122,34 +121,34 @@ func (w *worker) apply(ctx context.Context, active string) (writes int, result o
 	}
 	host, inside, refused, err := model.Gateway(t.Input)
 	if err != nil {
-		return 0, outcome{}, fmt.Errorf("this cluster's own values make no sense: %w", err)
+		return 0, outcome{}, fmt.Errorf("computing the state of the gateway: %w", err)
 	}
 	t.Refuse(refused)
 	if len(t.NodesLeftOut) > 0 {
-		klog.FromContext(ctx).V(2).Info("Nodes without an address of their own that the overlay can use are left out", "nodes", t.NodesLeftOut)
+		klog.FromContext(ctx).V(2).Info("Ignoring nodes without a unique address for the overlay", "nodes", t.NodesLeftOut)
 	}
 
-	onHost, hostErr := w.host.Apply(host)
-	within, insideErr := w.inside.Apply(inside)
+	hostWrites, hostErr := w.host.Apply(host)
+	insideWrites, insideErr := w.inside.Apply(inside)
 	result = outcome{
 		applied: true, active: active == w.self, peers: make(map[string]model.PublicKey),
-		mtu: t.Input.PeerMTU(0), refused: t.Refused, leftOut: t.LeftOut, control: make(map[string]controlled),
+		mtu: t.Input.PeerMTU(0), refused: t.Refused, leftOut: t.LeftOut, control: make(map[string]controlTarget),
 	}
 	w.probe(t, &result)
-	// What is told to others is what is, and not what was to be.
+	// The status reports the current key, not the wanted one.
 	tunnel, tunnelErr := w.inner.Tunnel(model.TunnelLink)
 	if tunnelErr == nil && tunnel.PrivateKey != (model.PrivateKey{}) {
 		result.publicKey = tunnel.PrivateKey.Public().String()
 	}
-	return onHost + within, result, errors.Join(hostErr, insideErr, tunnelErr)
+	return hostWrites + insideWrites, result, errors.Join(hostErr, insideErr, tunnelErr)
 }
 
-// leave takes the peers of the tunnel away, where another gateway is the active
-// one and nothing else can be done: it would draw their packets.
-func (w *worker) leave() (writes int, err error) {
+// removePeers removes the peers of the tunnel if the state cannot be computed and another gateway is active:
+// this one would attract its packets.
+func (w *worker) removePeers() (writes int, err error) {
 	tunnel, err := w.inner.Tunnel(model.TunnelLink)
 	if errors.Is(err, os.ErrNotExist) || errors.Is(err, unix.ENODEV) {
-		return 0, nil // there is no tunnel
+		return 0, nil // no tunnel
 	}
 	if err != nil || len(tunnel.Peers) == 0 {
 		return 0, err
@@ -161,7 +160,8 @@ func (w *worker) leave() (writes int, err error) {
 	return 1, w.inner.ChangeTunnel(model.TunnelLink, change)
 }
 
-// probe has those peers probed and answered that are served, by the active one.
+// probe sets the peers that are probed, and those whose probes are replied to: the served ones, on the active
+// gateway.
 func (w *worker) probe(t agent.Translation, result *outcome) {
 	targets := make(map[string]probe.Target)
 	var answered []netip.Addr
@@ -171,11 +171,11 @@ func (w *worker) probe(t agent.Translation, result *outcome) {
 			continue
 		}
 		result.peers[name] = p.PublicKey
-		result.control[p.ClusterID] = controlled{at: model.ControlAddress(p.PublicKey), part: p.Control}
+		result.control[p.ClusterID] = controlTarget{address: model.ControlAddress(p.PublicKey), control: p.Control}
 		if !result.active {
 			continue
 		}
-		for _, target := range gatewaysOf(p) {
+		for _, target := range probeTargets(p) {
 			if _, there := targets[name]; !there {
 				target.MTU, target.Key, target.Endpoint = t.Input.PeerMTU(p.MTU), p.PublicKey, p.Endpoint
 				targets[name] = target
@@ -187,22 +187,25 @@ func (w *worker) probe(t agent.Translation, result *outcome) {
 	w.echo.Allow(answered)
 }
 
-// gatewaysOf are the peer's gateway, one address of each family, as we see it:
-// what stands for whatever is no pod there. We ask it from our own, which is
-// translated on the way to one that the peer knows.
-func gatewaysOf(p model.Peer) []probe.Target {
+// probeTargets returns the addresses of the peer's gateway, at most one per family: the first address of its
+// CIDRs. Probes are sent from the gateway's own address, which is translated into its representative address at
+// the peer.
+func probeTargets(p model.Peer) []probe.Target {
 	var targets []probe.Target
 	for _, family := range []model.Family{model.IPv4, model.IPv6} {
 		remote := slices.IndexFunc(p.Remote, func(r netip.Prefix) bool { return model.FamilyOf(r.Addr()) == family })
-		knowsUs := slices.ContainsFunc(p.Local, func(r netmap.CIDRMapping) bool { return model.FamilyOf(r.Mapped.Addr()) == family })
-		if remote >= 0 && knowsUs {
+		hasLocal := slices.ContainsFunc(
+			p.Local,
+			func(r netmap.CIDRMapping) bool { return model.FamilyOf(r.Mapped.Addr()) == family },
+		)
+		if remote >= 0 && hasLocal {
 			targets = append(targets, probe.Target{Peer: p.Remote[remote].Addr(), Self: model.GatewaySelf(family)})
 		}
 	}
 	return targets
 }
 
-// outcome is that of the last pass.
+// outcome returns the result of the last pass.
 func (w *worker) outcome() outcome {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -39,13 +39,13 @@ const namespace = "liqo"
 func key(n byte) string { return base64.StdEncoding.EncodeToString(append(make([]byte, 31), n)) }
 
 func endpoint(name string, n byte) *v1alpha1.TunnelEndpoint {
-	theirs := netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 100 + n}), 16).String()
+	remote := netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 100 + n}), 16).String()
 	return &v1alpha1.TunnelEndpoint{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace, Generation: 1},
 		Spec: v1alpha1.TunnelEndpointSpec{
 			ClusterID: "id-of-" + name, PublicKey: key(n), Endpoints: []string{"172.16.2.1:51820"},
 			Local:  []v1alpha1.CIDRMapping{{CIDR: "10.0.0.0/16", Mapped: "10.2.0.0/16"}},
-			Remote: []v1alpha1.CIDRMapping{{CIDR: "10.0.0.0/16", Mapped: theirs}},
+			Remote: []v1alpha1.CIDRMapping{{CIDR: "10.0.0.0/16", Mapped: remote}},
 		},
 	}
 }
@@ -136,7 +136,7 @@ func TestOnlyTheActiveGatewayHasPeers(t *testing.T) {
 
 // Its node was deleted from the cluster while it lives, and another gateway has
 // taken over.
-func TestAGatewayWithoutANodeDrawsNoPackets(t *testing.T) {
+func TestGatewayWithoutANodeHasNoTunnelPeers(t *testing.T) {
 	b := newBench(t)
 	if got := len(b.must(t).Peers); got != 1 {
 		t.Fatalf("%d peers", got)
@@ -153,24 +153,27 @@ func TestAGatewayWithoutANodeDrawsNoPackets(t *testing.T) {
 	}
 }
 
-func TestAnotherPrivateKeyLeavesThePeers(t *testing.T) {
+func TestAnotherPrivateKeyKeepsThePeers(t *testing.T) {
 	b := newBench(t)
-	before, told := b.must(t), b.outcome().publicKey
+	before, previous := b.must(t), b.outcome().publicKey
 	b.private = 2
 	after := b.must(t)
 	if before.PrivateKey == after.PrivateKey {
 		t.Error("the key is the same")
 	}
-	if now := b.outcome().publicKey; now == told || now != after.PrivateKey.Public().String() {
-		t.Errorf("the public key was %s and is %s", told, now)
+	if now := b.outcome().publicKey; now == previous || now != after.PrivateKey.Public().String() {
+		t.Errorf("the public key was %s and is %s", previous, now)
 	}
-	if diff := cmp.Diff(before.Peers, after.Peers, cmp.Comparer(func(a, b netip.Prefix) bool { return a == b }), cmp.Comparer(func(a, b netip.AddrPort) bool { return a == b })); diff != "" {
+	if diff := cmp.Diff(
+		before.Peers, after.Peers, cmp.Comparer(func(a, b netip.Prefix) bool { return a == b }),
+		cmp.Comparer(func(a, b netip.AddrPort) bool { return a == b }),
+	); diff != "" {
 		t.Error(diff)
 	}
 }
 
-// Whichever call to the kernel fails, the pass says so, and the next one mends it.
-func TestAPassThatFailedIsMendedByTheNext(t *testing.T) {
+// Whichever call to the kernel fails, the pass reports it, and the next one repairs it.
+func TestNextPassRepairsAFailedOne(t *testing.T) {
 	fresh := newBench(t)
 	fresh.must(t)
 	want, calls := fresh.outer.Dump()+fresh.inside.Dump(), fresh.outer.Calls+fresh.inside.Calls
@@ -186,13 +189,14 @@ func TestAPassThatFailedIsMendedByTheNext(t *testing.T) {
 		b.outer.Fail, b.inside.Fail = fail, fail
 		first := b.pass(t.Context())
 		// That connections go on as they were is no reason to be replaced.
-		if said := first != nil && b.outcome().failed != ""; count >= failing && said == (b.inside.FailedFlushes > 0) {
-			t.Errorf("call %d failed and the pass says %v", failing, first)
+		if reported := first != nil && b.outcome().failed != ""; count >= failing &&
+			reported == (b.inside.FailedFlushes > 0) {
+			t.Errorf("call %d failed and the pass returned %v", failing, first)
 		}
 		b.outer.Fail, b.inside.Fail = nil, nil
 		b.must(t)
 		if b.outcome().failed != "" {
-			t.Errorf("after call %d had failed, the next pass says: %s", failing, b.outcome().failed)
+			t.Errorf("after call %d failed, the next pass reported: %s", failing, b.outcome().failed)
 		}
 		if diff := cmp.Diff(want, b.outer.Dump()+b.inside.Dump()); diff != "" {
 			t.Fatalf("after call %d had failed:\n%s", failing, diff)
@@ -200,7 +204,7 @@ func TestAPassThatFailedIsMendedByTheNext(t *testing.T) {
 	}
 }
 
-func TestStatusesAreWrittenWhenTheyChangeAndByTheActiveOneOnly(t *testing.T) {
+func TestActiveGatewayWritesChangedStatuses(t *testing.T) {
 	b := newBench(t)
 	bad := endpoint("lucca", 3)
 	bad.Spec.Remote[0].Mapped = "10.0.0.0/16"
@@ -222,7 +226,8 @@ func TestStatusesAreWrittenWhenTheyChangeAndByTheActiveOneOnly(t *testing.T) {
 		return endpoints
 	}
 	r := &reporter{
-		worker: b.worker, client: client.FederationV1alpha1().TunnelEndpoints(namespace), metrics: ofGateway, listeners: &listeners{}, now: time.Now,
+		worker: b.worker, client: client.FederationV1alpha1().TunnelEndpoints(namespace), metrics: ofGateway,
+		listeners: &listeners{}, now: time.Now,
 		current: func() ([]*v1alpha1.TunnelEndpoint, error) { return list(), nil }, before: make(map[string]kernel.Traffic),
 	}
 	writes := func(what string, want int) {
@@ -247,14 +252,16 @@ func TestStatusesAreWrittenWhenTheyChangeAndByTheActiveOneOnly(t *testing.T) {
 		}
 	}
 	b.active = "rome-2"
-	writes("standing by", 0)
+	writes("standby", 0)
 	b.active = "rome-1"
 	writes("active", 2)
 	phases := make(map[string]v1alpha1.TunnelPhase)
 	for _, te := range list() {
 		phases[te.Name] = te.Status.Phase
 	}
-	if diff := cmp.Diff(map[string]v1alpha1.TunnelPhase{"milan": v1alpha1.TunnelConnecting, "lucca": v1alpha1.TunnelError}, phases); diff != "" {
+	if diff := cmp.Diff(
+		map[string]v1alpha1.TunnelPhase{"milan": v1alpha1.TunnelConnecting, "lucca": v1alpha1.TunnelError}, phases,
+	); diff != "" {
 		t.Error(diff)
 	}
 	b.inside.SetTraffic(model.PublicKey{31: 2}, kernel.Traffic{Handshake: time.Now(), Received: 100, Sent: 200})
@@ -267,10 +274,10 @@ func TestStatusesAreWrittenWhenTheyChangeAndByTheActiveOneOnly(t *testing.T) {
 	writes("with another key", 2)
 	for _, te := range list() {
 		if want := (model.PrivateKey{16}).Public().String(); te.Status.PublicKey != want {
-			t.Errorf("%s tells the key %s, and it is %s", te.Name, te.Status.PublicKey, want)
+			t.Errorf("%s: status reports key %s, want %s", te.Name, te.Status.PublicKey, want)
 		}
 		if te.Status.MTU != 1420 {
-			t.Errorf("%s tells that packets may have %d bytes", te.Name, te.Status.MTU)
+			t.Errorf("%s: status reports MTU %d", te.Name, te.Status.MTU)
 		}
 	}
 	writes("with the same key", 0)
@@ -295,7 +302,10 @@ func gathered(t *testing.T, registry metrics.KubeRegistry) map[string]float64 {
 			}
 			switch {
 			case m.GetHistogram() != nil:
-				values[name+" observed"], values[name+" in all"] = float64(m.GetHistogram().GetSampleCount()), m.GetHistogram().GetSampleSum()
+				values[name+" observed"], values[name+" in all"] = float64(
+					m.GetHistogram().GetSampleCount(),
+				), m.GetHistogram().
+					GetSampleSum()
 			case m.GetGauge() != nil:
 				values[name] = m.GetGauge().GetValue()
 			default:
@@ -306,7 +316,7 @@ func gathered(t *testing.T, registry metrics.KubeRegistry) map[string]float64 {
 	return values
 }
 
-func TestMetricsTellOfTheTunnelsAndForgetPeersThatAreGone(t *testing.T) {
+func TestMetricsReportTunnelsAndDropDeletedPeers(t *testing.T) {
 	b := newBench(t)
 	client := federationfake.NewSimpleClientset(b.objects.TunnelEndpoints[0])
 	registry := metrics.NewKubeRegistry()
@@ -316,8 +326,11 @@ func TestMetricsTellOfTheTunnelsAndForgetPeersThatAreGone(t *testing.T) {
 	}
 	now := time.Unix(1000, 0)
 	r := &reporter{
-		worker: b.worker, client: client.FederationV1alpha1().TunnelEndpoints(namespace), metrics: ofGateway, listeners: &listeners{}, now: func() time.Time { return now },
-		current: func() ([]*v1alpha1.TunnelEndpoint, error) { return b.objects.TunnelEndpoints, nil }, before: make(map[string]kernel.Traffic),
+		worker: b.worker, client: client.FederationV1alpha1().TunnelEndpoints(namespace), metrics: ofGateway,
+		listeners: &listeners{}, now: func() time.Time { return now },
+		current: func() ([]*v1alpha1.TunnelEndpoint, error) {
+			return b.objects.TunnelEndpoints, nil
+		}, before: make(map[string]kernel.Traffic),
 	}
 	milan := model.PublicKey{31: 2}
 	want := map[string]float64{
@@ -327,7 +340,7 @@ func TestMetricsTellOfTheTunnelsAndForgetPeersThatAreGone(t *testing.T) {
 		"liqo_tunnel_mtu_bytes milan": 0, "liqo_tunnel_path_mtu_bytes milan": -1,
 		"liqo_tunnel_received_bytes_total milan": 0, "liqo_tunnel_sent_bytes_total milan": 0,
 	}
-	tells := func(what string, changes map[string]float64) {
+	expectMetrics := func(what string, changes map[string]float64) {
 		t.Helper()
 		if err := r.report(t.Context()); err != nil {
 			t.Fatal(err)
@@ -338,15 +351,15 @@ func TestMetricsTellOfTheTunnelsAndForgetPeersThatAreGone(t *testing.T) {
 		}
 	}
 	b.must(t)
-	b.prober.Set(nil) // whether it is asked is up to this test
-	tells("a peer that was never heard", nil)
+	b.prober.Set(nil) // this test sends the probes
+	expectMetrics("no handshake yet", nil)
 
 	b.inside.SetTraffic(milan, kernel.Traffic{Handshake: now.Add(-time.Minute), Received: 100, Sent: 200})
 	b.inside.PacketsReceived, b.inside.PacketsSent = 3, 4
 	ofGateway.Answered("milan", 3*time.Millisecond)
 	ofGateway.Answered("milan", 4*time.Millisecond)
 	ofGateway.Lost("milan")
-	heard := map[string]float64{
+	received := map[string]float64{
 		"liqo_tunnel_handshake_age_seconds milan":    60,
 		"liqo_tunnel_received_bytes_total milan":     100,
 		"liqo_tunnel_sent_bytes_total milan":         200,
@@ -357,14 +370,14 @@ func TestMetricsTellOfTheTunnelsAndForgetPeersThatAreGone(t *testing.T) {
 		"liqo_tunnel_latency_seconds milan observed": 2,
 		"liqo_tunnel_latency_seconds milan in all":   .007,
 	}
-	tells("a peer that was heard", heard)
-	tells("nothing has happened since then", nil)
+	expectMetrics("after a handshake", received)
+	expectMetrics("no change", nil)
 
-	// The link was made anew, and counts from zero.
+	// The counters of a recreated link start from zero.
 	b.inside.SetTraffic(milan, kernel.Traffic{Handshake: now, Received: 10, Sent: 20})
 	b.inside.PacketsReceived, b.inside.PacketsSent = 1, 1
 	b.answers(t, "milan")
-	tells("a peer that answers", map[string]float64{
+	expectMetrics("a peer that replies", map[string]float64{
 		"liqo_tunnel_connected milan":             1,
 		"liqo_tunnel_handshake_age_seconds milan": 0,
 		"liqo_tunnel_received_bytes_total milan":  110,
@@ -378,19 +391,22 @@ func TestMetricsTellOfTheTunnelsAndForgetPeersThatAreGone(t *testing.T) {
 		t.Fatal(err)
 	}
 	delete(want, "liqo_gateway_wireguard kernel")
-	tells("there is no tunnel", map[string]float64{"liqo_tunnel_connected milan": 0, "liqo_tunnel_handshake_age_seconds milan": -1})
+	expectMetrics(
+		"no tunnel",
+		map[string]float64{"liqo_tunnel_connected milan": 0, "liqo_tunnel_handshake_age_seconds milan": -1},
+	)
 	te, err := r.client.Get(t.Context(), "milan", metav1.GetOptions{})
 	if err != nil || te.Status.Implementation != "" {
-		t.Errorf("the tunnel that there is none of is that of %q, %v", te.Status.Implementation, err)
+		t.Errorf("implementation of a missing tunnel: %q, %v", te.Status.Implementation, err)
 	}
 
 	b.must(t)
 	b.objects.TunnelEndpoints = nil
 	maps.DeleteFunc(want, func(name string, _ float64) bool { return strings.Contains(name, "milan") })
-	tells("the peer is gone", map[string]float64{"liqo_gateway_wireguard kernel": 1})
+	expectMetrics("peer deleted", map[string]float64{"liqo_gateway_wireguard kernel": 1})
 	b.active = "rome-2"
 	b.must(t)
-	tells("standing by", map[string]float64{"liqo_gateway_active": 0})
+	expectMetrics("standby", map[string]float64{"liqo_gateway_active": 0})
 }
 
 // answers has a peer answer a probe.
@@ -401,8 +417,10 @@ func (b *bench) answers(t *testing.T, name string) {
 	echo.Allow([]netip.Addr{self})
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
-	b.prober.Answered, b.prober.Lost = func(string, time.Duration) { cancel() }, func(string) {}
-	b.prober.Set(map[string]probe.Target{name: {Peer: at, Self: self, Endpoint: netip.MustParseAddrPort("172.16.2.1:51820")}})
+	b.prober.OnReply, b.prober.OnLoss = func(string, time.Duration) { cancel() }, func(string) {}
+	b.prober.Set(
+		map[string]probe.Target{name: {Peer: at, Self: self, Endpoint: netip.MustParseAddrPort("172.16.2.1:51820")}},
+	)
 	listen := func(at netip.AddrPort) net.PacketConn {
 		conn, err := net.ListenPacket("udp4", at.String())
 		if err != nil {
@@ -410,39 +428,42 @@ func (b *bench) answers(t *testing.T, name string) {
 		}
 		return conn
 	}
-	theirs, ours := listen(netip.AddrPortFrom(at, model.EchoPort)), listen(netip.AddrPortFrom(self, 0))
+	server, client := listen(netip.AddrPortFrom(at, model.EchoPort)), listen(netip.AddrPortFrom(self, 0))
 	var ended errgroup.Group
-	ended.Go(func() error { return echo.Serve(ctx, theirs, false) })
-	ended.Go(func() error { return b.prober.Run(ctx, ours, nil, 10*time.Millisecond) })
+	ended.Go(func() error { return echo.Serve(ctx, server, false) })
+	ended.Go(func() error { return b.prober.Run(ctx, client, nil, 10*time.Millisecond) })
 	if err := ended.Wait(); err != nil || !b.prober.Result(name).Connected {
 		t.Fatalf("it does not answer: %v", err)
 	}
 }
 
-// A gateway that was away while its key changed is the first to know: peers call
-// it by the older one until it is told.
-func TestOneThatHasJustBegunTellsAnotherKeyAtOnce(t *testing.T) {
+// A gateway whose key changed while it was down must report the new one at once: peers use the previous one until
+// then.
+func TestNewKeyIsReportedAtOnceAfterAStart(t *testing.T) {
 	b := newBench(t)
 	b.must(t)
 	for name, test := range map[string]struct {
-		told string
-		want v1alpha1.TunnelPhase
+		reported string
+		want     v1alpha1.TunnelPhase
 	}{
-		"the same key":         {b.outcome().publicKey, v1alpha1.TunnelConnected},
-		"another key":          {key(9), v1alpha1.TunnelConnecting},
-		"none was told so far": {"", v1alpha1.TunnelConnected},
+		"the same key":      {b.outcome().publicKey, v1alpha1.TunnelConnected},
+		"another key":       {key(9), v1alpha1.TunnelConnecting},
+		"none reported yet": {"", v1alpha1.TunnelConnected},
 	} {
 		t.Run(name, func(t *testing.T) {
 			te := endpoint("milan", 2)
-			te.Status = v1alpha1.TunnelEndpointStatus{Phase: v1alpha1.TunnelConnected, PublicKey: test.told}
+			te.Status = v1alpha1.TunnelEndpointStatus{Phase: v1alpha1.TunnelConnected, PublicKey: test.reported}
 			client := federationfake.NewSimpleClientset(te).FederationV1alpha1().TunnelEndpoints(namespace)
 			ofGateway, err := NewMetrics(func(m metrics.Registerable) error { return metrics.NewKubeRegistry().Register(m) })
 			if err != nil {
 				t.Fatal(err)
 			}
 			r := &reporter{
-				worker: b.worker, client: client, metrics: ofGateway, listeners: &listeners{}, now: time.Now,
-				current: func() ([]*v1alpha1.TunnelEndpoint, error) { return []*v1alpha1.TunnelEndpoint{te}, nil }, before: make(map[string]kernel.Traffic),
+				worker: b.worker, client: client, metrics: ofGateway,
+				listeners: &listeners{}, now: time.Now,
+				current: func() ([]*v1alpha1.TunnelEndpoint, error) {
+					return []*v1alpha1.TunnelEndpoint{te}, nil
+				}, before: make(map[string]kernel.Traffic),
 			}
 			if err := r.report(t.Context()); err != nil {
 				t.Fatal(err)
@@ -451,34 +472,34 @@ func TestOneThatHasJustBegunTellsAnotherKeyAtOnce(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			told := test.told
+			want := test.reported
 			if test.want == v1alpha1.TunnelConnecting {
-				told = b.outcome().publicKey
+				want = b.outcome().publicKey
 			}
-			if got.Status.Phase != test.want || got.Status.PublicKey != told {
+			if got.Status.Phase != test.want || got.Status.PublicKey != want {
 				t.Errorf("%+v", got.Status)
 			}
 		})
 	}
 }
 
-func TestTheGatewaysOfBothClustersProbeEachOther(t *testing.T) {
+func TestGatewaysOfBothClustersProbeEachOther(t *testing.T) {
 	p := model.Peer{
 		Local: []netmap.CIDRMapping{
 			{CIDR: netip.MustParsePrefix("10.9.0.0/16"), Mapped: netip.MustParsePrefix("10.3.0.0/16")},
 		},
 		Remote: []netip.Prefix{netip.MustParsePrefix("fd11::/48"), netip.MustParsePrefix("10.1.0.0/16")},
 	}
-	got := gatewaysOf(p)
+	got := probeTargets(p)
 	if len(got) != 1 || got[0].Self != model.GatewaySelf(model.IPv4) || got[0].Peer.String() != "10.1.0.0" {
 		t.Errorf("%v", got)
 	}
 }
 
-func TestThePrivateKeyIsReadFromItsFileAndNeverTold(t *testing.T) {
+func TestPrivateKeyIsReadFromItsFileAndNeverPrinted(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "privateKey")
 	ring := &keyring{file: file}
-	if _, err := ring.read(); err == nil || len(ring.keys()) != 0 {
+	if _, err := ring.read(); err == nil || len(ring.sharedKeys()) != 0 {
 		t.Errorf("without a file: %v", err)
 	}
 	put := func(text string) {
@@ -487,41 +508,42 @@ func TestThePrivateKeyIsReadFromItsFileAndNeverTold(t *testing.T) {
 		}
 	}
 	put("c2VjcmV0")
-	if _, err := ring.read(); err == nil || cmp.Diff(err.Error(), "reading the private key: "+file+" does not hold 32 bytes in base64") != "" {
+	if _, err := ring.read(); err == nil ||
+		cmp.Diff(err.Error(), "reading the private key: "+file+" does not hold 32 bytes in base64") != "" {
 		t.Errorf("a short key: %v", err)
 	}
 	put(key(1) + "\n")
-	if got, err := ring.read(); err != nil || got != (model.PrivateKey{31: 1}) || len(ring.keys()) != 1 {
+	if got, err := ring.read(); err != nil || got != (model.PrivateKey{31: 1}) || len(ring.sharedKeys()) != 1 {
 		t.Errorf("%v %v", got, err)
 	}
 	for range 2 {
 		put(key(2))
-		if got, err := ring.read(); err != nil || got != (model.PrivateKey{31: 2}) || len(ring.keys()) != 2 {
+		if got, err := ring.read(); err != nil || got != (model.PrivateKey{31: 2}) || len(ring.sharedKeys()) != 2 {
 			t.Errorf("%v %v", got, err)
 		}
 	}
 	put(key(3))
-	if _, err := ring.read(); err != nil || len(ring.keys()) != 2 {
-		t.Errorf("%d keys are kept: %v", len(ring.keys()), err)
+	if _, err := ring.read(); err != nil || len(ring.sharedKeys()) != 2 {
+		t.Errorf("%d keys are kept: %v", len(ring.sharedKeys()), err)
 	}
 }
 
-func TestThePrivateKeyOfTheSecretCountsMoreThanThatOfTheFile(t *testing.T) {
+func TestPrivateKeyOfTheSecretPrecedesThatOfTheFile(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "privateKey")
 	if err := os.WriteFile(file, []byte(key(1)), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	ring := &keyring{file: file}
-	if err := ring.learn([]byte("c2VjcmV0")); err == nil || strings.Contains(err.Error(), "c2VjcmV0") {
+	if err := ring.setFromSecret([]byte("c2VjcmV0")); err == nil || strings.Contains(err.Error(), "c2VjcmV0") {
 		t.Errorf("a short key: %v", err)
 	}
 	for n := range byte(3) {
 		if n > 0 {
-			if err := ring.learn([]byte(key(n + 1))); err != nil {
+			if err := ring.setFromSecret([]byte(key(n + 1))); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if got, err := ring.read(); err != nil || got != (model.PrivateKey{31: n + 1}) || ring.known() != got {
+		if got, err := ring.read(); err != nil || got != (model.PrivateKey{31: n + 1}) || ring.last() != got {
 			t.Errorf("key %d: %v %v", n+1, got, err)
 		}
 	}

@@ -18,35 +18,35 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// BeaconPort is where gateways of one cluster ask each other, by UDP.
+// BeaconPort is the UDP port of the beacon, at which the gateways of one cluster probe each other.
 const BeaconPort = 5873
 
-// A beacon's message is what it is, a nonce, and the code that only who has the
-// key can make of both. Answers are as long as questions.
+// A message consists of its type, a nonce, and an HMAC over both. Replies are as long as requests, so that
+// beacons cannot be used for amplification.
 const (
 	nonceSize  = 16
 	beaconSize = 4 + nonceSize + sha256.Size
 )
 
 var (
-	beaconAsk    = []byte("LQB1")
-	beaconAnswer = []byte("LQA1")
+	beaconRequest = []byte("LQB1")
+	beaconReply   = []byte("LQA1")
 )
 
-// ErrRefused tells that the node is there, and that no gateway listens on it.
-var ErrRefused = errors.New("the node is there, and no gateway listens on it")
+// ErrRefused means that the node is reachable, but no gateway listens on it.
+var ErrRefused = errors.New("no gateway listens on the node")
 
-// Key is what the gateways of one cluster have in common.
+// Key is the secret that the gateways of one cluster share.
 type Key [sha256.Size]byte
 
-// KeyOf derives the key from a secret that the gateways share.
+// KeyOf derives the key from another secret that the gateways share.
 func KeyOf(secret []byte) Key {
 	mac := hmac.New(sha256.New, secret)
 	mac.Write([]byte("liqo gateways ask each other"))
 	return Key(mac.Sum(nil))
 }
 
-// seal makes a message.
+// seal returns a message with its HMAC.
 func seal(key Key, kind, nonce []byte) []byte {
 	message := append(bytes.Clone(kind), nonce...)
 	mac := hmac.New(sha256.New, key[:])
@@ -54,8 +54,8 @@ func seal(key Key, kind, nonce []byte) []byte {
 	return mac.Sum(message)
 }
 
-// open tells the nonce of a message, and with which of the keys it was made;
-// nil if with none or if it is another kind of message.
+// open returns the nonce of a message and the key with which it was sealed; nil if the message is of another
+// type or sealed with none of the keys.
 func open(keys []Key, kind, message []byte) (nonce []byte, key Key) {
 	if len(message) != beaconSize || !bytes.HasPrefix(message, kind) {
 		return nil, Key{}
@@ -69,8 +69,8 @@ func open(keys []Key, kind, message []byte) (nonce []byte, key Key) {
 	return nil, Key{}
 }
 
-// Beacon answers whoever has one of the keys, until the context ends. It says
-// nothing to anybody else, and nothing at all while alive says no.
+// Beacon replies to requests sealed with one of the keys, while alive returns true, until the context ends. It
+// ignores all others.
 func Beacon(ctx context.Context, conn net.PacketConn, keys func() []Key, alive func() bool) error {
 	stop := context.AfterFunc(ctx, func() { conn.Close() })
 	defer stop()
@@ -81,42 +81,42 @@ func Beacon(ctx context.Context, conn net.PacketConn, keys func() []Key, alive f
 			return nil
 		}
 		if err != nil {
-			continue // what an earlier answer met on its way
+			continue // an ICMP error caused by an earlier reply
 		}
-		if nonce, key := open(keys(), beaconAsk, buffer[:n]); nonce != nil && alive() {
-			_, _ = conn.WriteTo(seal(key, beaconAnswer, nonce), from)
+		if nonce, key := open(keys(), beaconRequest, buffer[:n]); nonce != nil && alive() {
+			_, _ = conn.WriteTo(seal(key, beaconReply, nonce), from)
 		}
 	}
 }
 
-// Ask asks a beacon, in the name of each key. An error tells that it did not
-// answer in time; ErrRefused, which comes at once, that it does not run.
-func Ask(ctx context.Context, at netip.AddrPort, keys []Key, patience time.Duration) error {
+// Query sends a request to a beacon, sealed with each of the keys. It fails if there is no reply within the
+// timeout, and at once with ErrRefused if no beacon runs.
+func Query(ctx context.Context, at netip.AddrPort, keys []Key, timeout time.Duration) error {
 	conn, err := net.DialUDP("udp", nil, net.UDPAddrFromAddrPort(at))
 	if err != nil {
-		return fmt.Errorf("asking the gateway at %s: %w", at, err)
+		return fmt.Errorf("probing the gateway at %s: %w", at, err)
 	}
 	defer conn.Close()
 	stop := context.AfterFunc(ctx, func() { conn.Close() })
 	defer stop()
-	if err = exchange(conn, keys, time.Now().Add(patience)); errors.Is(err, unix.ECONNREFUSED) {
+	if err = exchange(conn, keys, time.Now().Add(timeout)); errors.Is(err, unix.ECONNREFUSED) {
 		err = ErrRefused
 	}
 	if err != nil {
-		return fmt.Errorf("asking the gateway at %s: %w", at, err)
+		return fmt.Errorf("probing the gateway at %s: %w", at, err)
 	}
 	return nil
 }
 
-// exchange asks by a socket that is connected, and waits for the answer. The
-// kernel tells a later write, too, that an earlier one was refused.
+// exchange sends the requests on a connected socket and waits for a reply. A write may fail with the refusal of
+// an earlier one.
 func exchange(conn net.Conn, keys []Key, deadline time.Time) error {
 	nonce := make([]byte, nonceSize)
 	if _, err := rand.Read(nonce); err != nil {
 		return err
 	}
 	for _, key := range keys {
-		if _, err := conn.Write(seal(key, beaconAsk, nonce)); err != nil {
+		if _, err := conn.Write(seal(key, beaconRequest, nonce)); err != nil {
 			return err
 		}
 	}
@@ -129,7 +129,7 @@ func exchange(conn net.Conn, keys []Key, deadline time.Time) error {
 		if err != nil {
 			return err
 		}
-		if answered, _ := open(keys, beaconAnswer, buffer[:n]); bytes.Equal(answered, nonce) {
+		if answered, _ := open(keys, beaconReply, buffer[:n]); bytes.Equal(answered, nonce) {
 			return nil
 		}
 	}

@@ -18,45 +18,45 @@ import (
 )
 
 const (
-	// A message has a word, a number, and as many bytes more as it is to be long.
+	// A message consists of its type, a number, and padding.
 	echoSize = 4 + 8
 	maxEcho  = 65535
-	// A peer gets so many answers a second, and so many at once.
-	answersPerSecond = 20
-	answersAtOnce    = 40
+	// Limits of replies per peer.
+	repliesPerSecond = 20
+	replyBurst       = 40
 )
 
 var (
-	echoAsk    = []byte("LQE1")
-	echoAnswer = []byte("LQR1")
+	echoRequest = []byte("LQE1")
+	echoReply   = []byte("LQR1")
 )
 
-// Echo answers the probes of peers. WireGuard knows who sent a packet, and lets
-// each peer send from its own addresses only, so the address tells who asks.
+// Echo replies to probes of peers. WireGuard authenticates the source addresses of packets, so that the source
+// identifies the peer.
 type Echo struct {
-	// Asked is told of each peer that is answered; nil: nobody is.
-	Asked func(from netip.Addr)
+	// OnProbe is called for each reply with the address of the peer; nil: no call.
+	OnProbe func(from netip.Addr)
 
 	mu    sync.Mutex
 	peers map[netip.Addr]*rate.Limiter
 }
 
-// Allow sets the addresses that are answered: those of the peers' gateways.
+// Allow sets the source addresses to which Echo replies: those of the peers' gateways.
 func (e *Echo) Allow(peers []netip.Addr) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	known := e.peers
+	previous := e.peers
 	e.peers = make(map[netip.Addr]*rate.Limiter, len(peers))
 	for _, p := range peers {
-		if e.peers[p] = known[p]; e.peers[p] == nil {
-			e.peers[p] = rate.NewLimiter(answersPerSecond, answersAtOnce)
+		if e.peers[p] = previous[p]; e.peers[p] == nil {
+			e.peers[p] = rate.NewLimiter(repliesPerSecond, replyBurst)
 		}
 	}
 }
 
-// answer makes the answer to a message; nil if there is none.
-func (e *Echo) answer(message []byte, from netip.Addr) []byte {
-	if len(message) < echoSize || !bytes.HasPrefix(message, echoAsk) {
+// reply returns the reply to a message; nil if it is malformed, from an unknown source, or exceeds the limit.
+func (e *Echo) reply(message []byte, from netip.Addr) []byte {
+	if len(message) < echoSize || !bytes.HasPrefix(message, echoRequest) {
 		return nil
 	}
 	e.mu.Lock()
@@ -65,11 +65,11 @@ func (e *Echo) answer(message []byte, from netip.Addr) []byte {
 	if limiter == nil || !limiter.Allow() {
 		return nil
 	}
-	return append(bytes.Clone(echoAnswer), message[len(echoAsk):]...)
+	return append(bytes.Clone(echoReply), message[len(echoRequest):]...)
 }
 
-// Serve answers on a socket of one family until the context ends, each from
-// the address that was asked.
+// Serve replies on a socket of one family until the context ends, each time from the address to which the probe
+// was sent. It fails if the socket cannot be configured.
 func (e *Echo) Serve(ctx context.Context, conn net.PacketConn, isIPv6 bool) error {
 	stop := context.AfterFunc(ctx, func() { conn.Close() })
 	defer stop()
@@ -80,33 +80,33 @@ func (e *Echo) Serve(ctx context.Context, conn net.PacketConn, isIPv6 bool) erro
 	}
 	buffer := make([]byte, maxEcho)
 	for {
-		n, asked, from, err := read(buffer)
+		n, destination, from, err := read(buffer)
 		if errors.Is(err, net.ErrClosed) {
 			return nil
 		}
 		if err != nil {
-			continue // what an earlier answer met on its way
+			continue // an ICMP error caused by an earlier reply
 		}
 		sender, ok := from.(*net.UDPAddr)
 		if !ok {
 			continue
 		}
-		if answer := e.answer(buffer[:n], sender.AddrPort().Addr()); answer != nil {
-			write(answer, asked, from)
-			if e.Asked != nil {
-				e.Asked(sender.AddrPort().Addr().Unmap())
+		if answer := e.reply(buffer[:n], sender.AddrPort().Addr()); answer != nil {
+			write(answer, destination, from)
+			if e.OnProbe != nil {
+				e.OnProbe(sender.AddrPort().Addr().Unmap())
 			}
 		}
 	}
 }
 
-// withDestination reads datagrams with the address that each was sent to, and
-// writes them from a given one, in one piece.
+// withDestination returns functions that read datagrams with their destination, and write datagrams with a given
+// source, unfragmented. It fails if the socket cannot be configured.
 func withDestination(conn net.PacketConn, isIPv6 bool) (
 	read func([]byte) (int, net.IP, net.Addr, error), write func([]byte, net.IP, net.Addr), err error,
 ) {
-	if err := unfragmented(conn, isIPv6); err != nil {
-		return nil, nil, fmt.Errorf("having packets sent in one piece: %w", err)
+	if err := disableFragmentation(conn, isIPv6); err != nil {
+		return nil, nil, fmt.Errorf("disabling fragmentation: %w", err)
 	}
 	if isIPv6 {
 		c := ipv6.NewPacketConn(conn)

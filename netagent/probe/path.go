@@ -14,61 +14,56 @@ import (
 )
 
 const (
-	// pathEvery is how often packets of the size that was agreed upon are tried.
-	pathEvery = time.Minute
-	// minPath is the least size that is tried: IPv6 asks as much of every link.
+	// pathInterval is the interval of measurements of the path MTU.
+	pathInterval = time.Minute
+	// minPath is the least size that is probed, in bytes: the minimum MTU of IPv6.
 	minPath = 1280
 )
 
-// path finds out how large a packet to a peer and back may be: as large as was
-// agreed upon, or else how large. A size does not pass when so many packets of
-// it were lost in a row as make a peer count as gone.
+// path measures the path MTU to a peer and back, up to a limit, by bisection. A size does not pass if
+// lossThreshold consecutive packets of it are lost.
 type path struct {
-	// agreed is in bytes; 0: nothing is tried.
-	agreed int
-	// tried is the size that is tried now, 0 before due; lost are the packets of
-	// it without an answer.
+	// limit is the agreed MTU in bytes; 0: no measurement.
+	limit int
+	// tried is the size that is probed now, 0 until due; lost counts its packets without a reply.
 	tried, lost int
 	due         time.Time
-	// low has passed and high has not; 0: not yet.
+	// low is the largest size that passed, high the least that did not; 0: none yet.
 	low, high int
 
-	// known tells whether passes was found out: the largest size that does; 0 if
-	// none does that is tried.
-	known  bool
-	passes int
+	// known is set once mtu was measured: the largest size that passes, 0 if no probed size does.
+	known bool
+	mtu   int
 }
 
-// next is the size to try now; 0 if none.
+// next returns the size to probe now; 0: none.
 func (p *path) next(now time.Time) int {
-	if p.tried == 0 && p.agreed > 0 && !now.Before(p.due) {
-		p.tried, p.lost, p.low, p.high = p.agreed, 0, 0, 0
+	if p.tried == 0 && p.limit > 0 && !now.Before(p.due) {
+		p.tried, p.lost, p.low, p.high = p.limit, 0, 0, 0
 	}
 	return p.tried
 }
 
-// answered notes that a packet of the size that is tried came back, and missed
-// that one did not.
+// answered records a reply to a packet of the probed size, and missed a loss.
 func (p *path) answered(now time.Time) {
 	p.low = p.tried
-	p.narrow(now)
+	p.bisect(now)
 }
 
 func (p *path) missed(now time.Time) {
-	if p.lost++; p.lost >= mayLose {
+	if p.lost++; p.lost >= lossThreshold {
 		p.high = p.tried
-		p.narrow(now)
+		p.bisect(now)
 	}
 }
 
-// narrow chooses the next size to try, until it is known which one is the
-// largest.
-func (p *path) narrow(now time.Time) {
+// bisect selects the next size, until the path MTU is found.
+func (p *path) bisect(now time.Time) {
 	p.lost = 0
 	switch {
-	case p.low == p.agreed, p.high > 0 && p.high <= minPath, p.high-p.low == 1:
-		p.known, p.passes = true, p.low
-		p.tried, p.due = 0, now.Add(pathEvery)
+	case p.low == p.limit, p.high > 0 && p.high <= minPath, p.high-p.low == 1:
+		p.known, p.mtu = true, p.low
+		p.tried, p.due = 0, now.Add(pathInterval)
 	case p.low == 0:
 		p.tried = minPath
 	default:
@@ -76,7 +71,7 @@ func (p *path) narrow(now time.Time) {
 	}
 }
 
-// headers are the bytes of a packet before those of a datagram.
+// headers returns the size of the IP and UDP headers in bytes.
 func headers(a netip.Addr) int {
 	const udp = 8
 	if a.Is4() {
@@ -85,12 +80,12 @@ func headers(a netip.Addr) int {
 	return 40 + udp
 }
 
-// unfragmented has what is sent by a socket be lost, rather than be cut into
-// pieces, here or on its way, whatever was learned of the way before.
-func unfragmented(conn net.PacketConn, isIPv6 bool) error {
+// disableFragmentation makes a socket send packets that are dropped rather than fragmented, ignoring the path
+// MTU cached by the kernel.
+func disableFragmentation(conn net.PacketConn, isIPv6 bool) error {
 	socket, ok := conn.(syscall.Conn)
 	if !ok {
-		return errors.New("it is no socket")
+		return errors.New("not a socket")
 	}
 	raw, err := socket.SyscallConn()
 	if err != nil {

@@ -13,24 +13,24 @@ import (
 	"liqo.io/federation/netagent/model"
 )
 
-func TestTheLargestPacketThatPassesIsFound(t *testing.T) {
+func TestPathMTUIsFound(t *testing.T) {
 	for name, test := range map[string]struct{ agreed, passes, want, tries int }{
 		"all pass":                       {agreed: 1420, passes: 9000, want: 1420, tries: 1},
 		"none larger than another":       {agreed: 1420, passes: 1376, want: 1376},
 		"one byte is too much":           {agreed: 1420, passes: 1419, want: 1419},
 		"only the least one":             {agreed: 1420, passes: 1280, want: 1280},
-		"not even that":                  {agreed: 1420, passes: 1279, want: 0, tries: 2 * mayLose},
+		"not even that":                  {agreed: 1420, passes: 1279, want: 0, tries: 2 * lossThreshold},
 		"the least was agreed upon":      {agreed: 1280, passes: 1280, want: 1280, tries: 1},
-		"and it does not pass":           {agreed: 1280, passes: 1279, want: 0, tries: mayLose},
-		"a byte more was agreed upon":    {agreed: 1281, passes: 1280, want: 1280, tries: mayLose + 1},
-		"less was agreed upon, and less": {agreed: 1200, passes: 1100, want: 0, tries: mayLose},
+		"and it does not pass":           {agreed: 1280, passes: 1279, want: 0, tries: lossThreshold},
+		"a byte more was agreed upon":    {agreed: 1281, passes: 1280, want: 1280, tries: lossThreshold + 1},
+		"less was agreed upon, and less": {agreed: 1200, passes: 1100, want: 0, tries: lossThreshold},
 		"jumbo frames":                   {agreed: 65535, passes: 8920, want: 8920},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := path{agreed: test.agreed}
+			p := path{limit: test.agreed}
 			tries := search(t, &p, time.Unix(0, 0), func(size int) bool { return size <= test.passes })
-			if !p.known || p.passes != test.want {
-				t.Errorf("%d pass, known: %t", p.passes, p.known)
+			if !p.known || p.mtu != test.want {
+				t.Errorf("path MTU %d, known: %t", p.mtu, p.known)
 			}
 			if test.tries != 0 && tries != test.tries {
 				t.Errorf("it took %d packets", tries)
@@ -54,63 +54,63 @@ func search(t interface{ Fatalf(string, ...any) }, p *path, now time.Time, pass 
 	return tries
 }
 
-func TestWhatPassesIsFoundWhateverItIs(t *testing.T) {
+func TestAnyPathMTUIsFound(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		agreed := rapid.IntRange(1200, 65535).Draw(t, "agreed")
 		passes := rapid.IntRange(0, 65535).Draw(t, "passes")
-		p := path{agreed: agreed}
+		p := path{limit: agreed}
 		search(t, &p, time.Unix(0, 0), func(size int) bool { return size <= passes })
 		want := min(passes, agreed)
 		if want < minPath && want != agreed {
 			want = 0
 		}
-		if !p.known || p.passes != want {
-			t.Fatalf("%d pass, and not %d", p.passes, want)
+		if !p.known || p.mtu != want {
+			t.Fatalf("%d pass, and not %d", p.mtu, want)
 		}
 	})
 }
 
-func TestItIsTriedAgainEachMinute(t *testing.T) {
+func TestPathMTUIsProbedEachMinute(t *testing.T) {
 	now := time.Unix(1000, 0)
-	p := path{agreed: 1420}
+	p := path{limit: 1420}
 	search(t, &p, now, func(size int) bool { return size <= 1400 })
-	if p.next(now.Add(pathEvery-time.Second)) != 0 {
+	if p.next(now.Add(pathInterval-time.Second)) != 0 {
 		t.Error("it is tried at once")
 	}
-	now = now.Add(pathEvery)
-	if got := p.next(now); got != 1420 || !p.known || p.passes != 1400 {
+	now = now.Add(pathInterval)
+	if got := p.next(now); got != 1420 || !p.known || p.mtu != 1400 {
 		t.Errorf("%d is tried, and of %+v nothing was forgotten", got, p)
 	}
 	search(t, &p, now, func(int) bool { return true })
-	if p.passes != 1420 {
-		t.Errorf("%d pass", p.passes)
+	if p.mtu != 1420 {
+		t.Errorf("%d pass", p.mtu)
 	}
 	// A packet may be lost.
-	now, lost := now.Add(pathEvery), 0
-	search(t, &p, now, func(int) bool { lost++; return lost == mayLose })
-	if p.passes != 1420 {
-		t.Errorf("after %d were lost, %d pass", mayLose-1, p.passes)
+	now, lost := now.Add(pathInterval), 0
+	search(t, &p, now, func(int) bool { lost++; return lost == lossThreshold })
+	if p.mtu != 1420 {
+		t.Errorf("after %d were lost, %d pass", lossThreshold-1, p.mtu)
 	}
 }
 
 // large is a peer that is probed, and answers small probes.
 func large(mtu int) (p *Prober, from netip.AddrPort, tick func(now time.Time, answered bool) []byte) {
-	p = &Prober{Answered: func(string, time.Duration) {}, Lost: func(string) {}}
+	p = &Prober{OnReply: func(string, time.Duration) {}, OnLoss: func(string) {}}
 	target := Target{Peer: netip.MustParseAddr("10.1.0.0"), Self: netip.MustParseAddr("10.2.0.0"), MTU: mtu}
 	from = netip.AddrPortFrom(target.Peer, model.EchoPort)
 	p.Set(map[string]Target{"milan": target})
 	tick = func(now time.Time, answered bool) []byte {
-		small := p.ask("milan")
-		question := p.askLarge("milan", now)
+		small := p.nextProbe("milan")
+		question := p.nextLargeProbe("milan", now)
 		if answered {
-			p.answered(from, nonceOf(small), len(small), now)
+			p.handleReply(from, nonceOf(small), len(small), now)
 		}
 		return question
 	}
 	return p, from, tick
 }
 
-func TestPacketsOfTheAgreedSizeAreAskedFor(t *testing.T) {
+func TestLargeProbesHaveTheAgreedSize(t *testing.T) {
 	now := time.Unix(1000, 0)
 	p, from, tick := large(1420)
 	if tick(now, false) != nil || tick(now, true) != nil {
@@ -120,52 +120,52 @@ func TestPacketsOfTheAgreedSizeAreAskedFor(t *testing.T) {
 	if len(question) != 1420-28 {
 		t.Fatalf("a question has %d bytes", len(question))
 	}
-	if p.Result("milan").PathKnown {
-		t.Error("it is known before it was answered")
+	if p.Result("milan").PathMTUKnown {
+		t.Error("known before the first reply")
 	}
-	// Less came back, or somebody else answers.
-	p.answered(from, nonceOf(question), echoSize, now)
-	p.answered(netip.MustParseAddrPort("10.9.0.0:5874"), nonceOf(question), len(question), now)
-	if p.Result("milan").PathKnown {
+	// A shorter reply, or one from another source.
+	p.handleReply(from, nonceOf(question), echoSize, now)
+	p.handleReply(netip.MustParseAddrPort("10.9.0.0:5874"), nonceOf(question), len(question), now)
+	if p.Result("milan").PathMTUKnown {
 		t.Error("what is no answer counts")
 	}
-	p.answered(from, nonceOf(question), len(question), now)
-	if got := p.Result("milan"); !got.PathKnown || got.MTU != 1420 || got.Passes != 1420 || !got.Connected {
+	p.handleReply(from, nonceOf(question), len(question), now)
+	if got := p.Result("milan"); !got.PathMTUKnown || got.MTU != 1420 || got.PathMTU != 1420 || !got.Connected {
 		t.Errorf("%+v", got)
 	}
-	if tick(now.Add(pathEvery-1), true) != nil || tick(now.Add(pathEvery), true) == nil {
+	if tick(now.Add(pathInterval-1), true) != nil || tick(now.Add(pathInterval), true) == nil {
 		t.Error("they are not sent each minute")
 	}
 }
 
-func TestLargePacketsThatVanishAreNoMoreThanThat(t *testing.T) {
+func TestLostLargeProbesDoNotCountAsLoss(t *testing.T) {
 	now := time.Unix(1000, 0)
 	p, from, tick := large(1420)
 	tick(now, true)
 	for range 100 {
 		question := tick(now, true)
 		if size := len(question) + 28; question != nil && size <= 1376 {
-			p.answered(from, nonceOf(question), len(question), now)
+			p.handleReply(from, nonceOf(question), len(question), now)
 		}
 	}
-	if got := p.Result("milan"); !got.Connected || !got.PathKnown || got.MTU != 1420 || got.Passes != 1376 {
+	if got := p.Result("milan"); !got.Connected || !got.PathMTUKnown || got.MTU != 1420 || got.PathMTU != 1376 {
 		t.Errorf("%+v", got)
 	}
 	// Another size is agreed upon.
 	p.Set(map[string]Target{"milan": {Peer: from.Addr(), Self: netip.MustParseAddr("10.2.0.0"), MTU: 1376}})
-	if got := p.Result("milan"); got.PathKnown || !got.Connected {
-		t.Errorf("of another size is known: %+v", got)
+	if got := p.Result("milan"); got.PathMTUKnown || !got.Connected {
+		t.Errorf("result after a reply of another size: %+v", got)
 	}
 	if got := len(tick(now, true)); got != 1376-28 {
 		t.Errorf("%d bytes are sent", got)
 	}
 }
 
-func TestWhatIsLostWithSmallPacketsSaysNothingOfTheSize(t *testing.T) {
+func TestLossOfBothProbesDoesNotReducePathMTU(t *testing.T) {
 	now := time.Unix(1000, 0)
 	p, from, tick := large(1420)
 	tick(now, true)
-	for range 2 * mayLose {
+	for range 2 * lossThreshold {
 		if question := tick(now, false); len(question) != 1420-28 {
 			t.Fatalf("%d bytes are sent", len(question))
 		}
@@ -173,10 +173,10 @@ func TestWhatIsLostWithSmallPacketsSaysNothingOfTheSize(t *testing.T) {
 			t.Fatal("the one before is not waited for")
 		}
 	}
-	if got := p.Result("milan"); got.PathKnown || !got.Connected {
+	if got := p.Result("milan"); got.PathMTUKnown || !got.Connected {
 		t.Errorf("%+v", got)
 	}
-	for range mayLose {
+	for range lossThreshold {
 		tick(now, false)
 	}
 	if tick(now, false) != nil {
@@ -184,14 +184,14 @@ func TestWhatIsLostWithSmallPacketsSaysNothingOfTheSize(t *testing.T) {
 	}
 	tick(now, true)
 	question := tick(now, true)
-	p.answered(from, nonceOf(question), len(question), now)
-	if got := p.Result("milan"); got.Passes != 1420 {
+	p.handleReply(from, nonceOf(question), len(question), now)
+	if got := p.Result("milan"); got.PathMTU != 1420 {
 		t.Errorf("when it is back, %+v", got)
 	}
 }
 
 // Where a word takes longer than the time between two, it counts nevertheless.
-func TestALargePacketIsWaitedForAsLongAsASmallOne(t *testing.T) {
+func TestLargeProbeTimesOutWithTheSmallOne(t *testing.T) {
 	for name, test := range map[string]struct {
 		passes int
 		want   int
@@ -203,22 +203,22 @@ func TestALargePacketIsWaitedForAsLongAsASmallOne(t *testing.T) {
 			var small, question []byte
 			for range 200 {
 				before, sent := small, question
-				small, question = p.ask("milan"), p.askLarge("milan", now)
+				small, question = p.nextProbe("milan"), p.nextLargeProbe("milan", now)
 				if before != nil {
-					p.answered(from, nonceOf(before), len(before), now)
+					p.handleReply(from, nonceOf(before), len(before), now)
 				}
 				if size := len(sent) + 28; sent != nil && size <= test.passes {
-					p.answered(from, nonceOf(sent), len(sent), now)
+					p.handleReply(from, nonceOf(sent), len(sent), now)
 				}
 			}
-			if got := p.Result("milan"); !got.PathKnown || got.Passes != test.want {
+			if got := p.Result("milan"); !got.PathMTUKnown || got.PathMTU != test.want {
 				t.Errorf("%+v", got)
 			}
 		})
 	}
 }
 
-func TestAnIPv6PacketHasLargerHeaders(t *testing.T) {
+func TestIPv6PacketsHaveLargerHeaders(t *testing.T) {
 	if got := headers(netip.MustParseAddr("fd11::")); got != 48 {
 		t.Errorf("%d", got)
 	}

@@ -1,9 +1,8 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package probe finds out who is there: peers' gateways through the tunnel, and
-// the gateways of one cluster among each other. Every answer is as long as its
-// question, and strangers get none.
+// Package probe checks whether gateways are alive: those of peers, through the tunnel, and those of the local
+// cluster among each other. Replies are as long as requests, and only authenticated clients receive any.
 package probe
 
 import (
@@ -24,146 +23,141 @@ import (
 )
 
 const (
-	// outstanding is how many probes of a peer are remembered.
+	// outstanding is the number of probes per peer to which a reply is accepted.
 	outstanding = 4
-	// window is how many answers the latency of a peer is the median of.
+	// window is the number of replies over which the median latency is computed.
 	window = 15
-	// lossWindow is how many probes are looked at for how many are lost.
+	// lossWindow is the number of probes over which the loss is computed.
 	lossWindow = 50
-	// A peer is connected as long as not so many probes in a row were lost.
-	mayLose = 3
-	// One that is not is asked again after this share of the time for which it
-	// has been silent, and after so many intervals at most.
-	silentShare, silentMost = 8, 16
+	// lossThreshold is the number of consecutive lost probes after which a peer is not connected.
+	lossThreshold = 3
+	// A peer that is not connected is probed after 1/backoffDivisor of the time since it was last reachable, and
+	// after backoffIntervals intervals at most.
+	backoffDivisor, backoffIntervals = 8, 16
 )
 
-// Result is what the probes of a peer have told.
+// Result is the result of probing a peer.
 type Result struct {
-	// Connected tells whether the peer answers, and Known whether that was found
-	// out yet.
+	// Connected reports whether the peer replies; Known is unset until that is determined.
 	Connected, Known bool
-	// Latency is the median of the times of the last answers; 0 before the
-	// first one.
+	// Latency is the median latency of the last replies; 0 before the first one.
 	Latency time.Duration
-	// Loss is how many of the last probes were lost, in percent; 0 while the peer is
-	// not connected.
+	// Loss is the share of the last probes that were lost, in percent; 0 while the peer is not connected.
 	Loss int
-	// MTU is how large packets to the peer may be, in bytes. Passes is the largest
-	// of them that reaches it and comes back, 0 if none does that is tried, and
-	// PathKnown tells whether that was found out yet.
-	MTU, Passes int
-	PathKnown   bool
+	// MTU is the limit of the path MTU, in bytes. PathMTU is the size of the largest packet that reaches the peer
+	// and back, 0 if no probed size does; it is valid if PathMTUKnown is set.
+	MTU, PathMTU int
+	PathMTUKnown bool
 }
 
 // Prober probes peers through the tunnel.
 type Prober struct {
-	// Answered is told of each answer and Lost of each probe without one, by
-	// the peer's name.
-	Answered func(name string, took time.Duration)
-	Lost     func(name string)
+	// OnReply is called for each reply, and OnLoss for each lost probe, with the peer's name.
+	OnReply func(name string, took time.Duration)
+	OnLoss  func(name string)
 
 	mu    sync.Mutex
 	peers map[string]*peer
 	names map[netip.AddrPort]string
 }
 
-// Target is where a peer's gateway answers, and the address of our own that a
-// probe leaves from.
+// Target is the address at which a peer's gateway is probed, and the local address from which.
 type Target struct {
 	Peer, Self netip.Addr
-	// MTU is how large packets to the peer may be, in bytes; 0 tries none.
+	// MTU is the limit of the path MTU, in bytes; 0: it is not measured.
 	MTU int
-	// Key and Endpoint are the peer's. When they become others it is asked at once:
-	// WireGuard looks for nobody that nothing is sent to.
+	// Key and Endpoint are those of the peer. A change triggers a probe: WireGuard starts no handshake unless
+	// packets are sent.
 	Key      [32]byte
 	Endpoint netip.AddrPort
 }
 
-// peer is a peer that is probed.
+// peer is the state of probing one peer.
 type peer struct {
-	target  Target
-	asked   []question
-	times   []time.Duration
-	lost    int    // in a row
-	fates   []bool // of the last probes: whether they were lost
-	reached bool
-	called  bool      // it was heard of otherwise than by an answer
-	spoke   time.Time // when it was last heard of; before that, when it was first asked
-	due     time.Time // when it is asked next
-	turns   int       // of asking
-	path    path
-	large   question // of the size that path tries; none: of size 0
-	heard   bool     // the small one that was asked with it was answered
+	target       Target
+	pending      []request
+	times        []time.Duration
+	lost         int    // consecutive
+	outcomes     []bool // of the last probes: true if lost
+	reached      bool
+	contacted    bool      // it has sent packets, independently of replies
+	lastSeen     time.Time // when it was last reachable, initially when it was first probed
+	due          time.Time // time of the next probe
+	rounds       int       // number of probes so far
+	path         path
+	large        request // of the size that path probes; size 0: none pending
+	smallReplied bool    // the small probe of the same round was replied to
 }
 
-type question struct {
+type request struct {
 	nonce uint64
 	size  int
 	at    time.Time
-	turn  int
+	round int
 }
 
-// Set sets which peers are probed, and where. What was found out about one
-// that stays is kept.
+// Set sets the peers to probe. Results of peers with unchanged addresses are kept.
 func (p *Prober) Set(peers map[string]Target) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	known := p.peers
+	previous := p.peers
 	p.peers, p.names = make(map[string]*peer, len(peers)), make(map[netip.AddrPort]string, len(peers))
 	for name, target := range peers {
 		at := netip.AddrPortFrom(target.Peer, model.EchoPort)
-		if p.peers[name] = known[name]; p.peers[name] == nil || p.peers[name].target.Peer != target.Peer || p.peers[name].target.Self != target.Self {
-			p.peers[name] = &peer{called: known[name] != nil && known[name].called}
+		if p.peers[name] = previous[name]; p.peers[name] == nil || p.peers[name].target.Peer != target.Peer ||
+			p.peers[name].target.Self != target.Self {
+			p.peers[name] = &peer{contacted: previous[name] != nil && previous[name].contacted}
 		}
-		known := p.peers[name]
-		if known.path.agreed != target.MTU {
-			known.path, known.large = path{agreed: target.MTU}, question{}
+		current := p.peers[name]
+		if current.path.limit != target.MTU {
+			current.path, current.large = path{limit: target.MTU}, request{}
 		}
-		if known.target != target {
-			known.target, known.due = target, time.Time{}
+		if current.target != target {
+			current.target, current.due = target, time.Time{}
 		}
 		p.names[at] = name
 	}
 }
 
-// Result tells what is known of a peer.
+// Result returns the result of probing a peer; zero for an unknown one.
 func (p *Prober) Result(name string) Result {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	known := p.peers[name]
-	if known == nil {
+	peer := p.peers[name]
+	if peer == nil {
 		return Result{}
 	}
 	return Result{
-		Connected: known.reached, Known: known.reached || known.lost >= mayLose, Latency: median(known.times), Loss: share(known.fates),
-		MTU: known.path.agreed, Passes: known.path.passes, PathKnown: known.path.known,
+		Connected: peer.reached, Known: peer.reached || peer.lost >= lossThreshold,
+		Latency: median(peer.times), Loss: lossPercent(peer.outcomes),
+		MTU: peer.path.limit, PathMTU: peer.path.mtu, PathMTUKnown: peer.path.known,
 	}
 }
 
-// Heard has a peer asked at the next interval, since it was heard of in another
-// way.
-func (p *Prober) Heard(name string) {
+// MarkReachable makes the prober probe a peer at the next interval, as there is another sign that it is
+// reachable.
+func (p *Prober) MarkReachable(name string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if known := p.peers[name]; known != nil {
-		known.called, known.spoke, known.due = true, time.Now(), time.Time{}
+	if peer := p.peers[name]; peer != nil {
+		peer.contacted, peer.lastSeen, peer.due = true, time.Now(), time.Time{}
 	}
 }
 
-// Asked is Heard for the peer with an address.
-func (p *Prober) Asked(from netip.Addr) {
+// MarkAddressReachable is MarkReachable for the peer with an address.
+func (p *Prober) MarkAddressReachable(from netip.Addr) {
 	p.mu.Lock()
 	name := p.names[netip.AddrPortFrom(from, model.EchoPort)]
 	p.mu.Unlock()
-	p.Heard(name)
+	p.MarkReachable(name)
 }
 
-// Run probes each peer once an interval, and those less often that do not answer,
-// through one socket of each family, until the context ends, and with large
-// packets when it is time for that. A socket may be missing where a family is.
+// Run probes each peer once per interval, with backoff if it does not reply, and measures path MTUs, until the
+// context ends. It uses one socket per family, of which one may be nil, and closes both. It fails if a socket
+// cannot be configured.
 func (p *Prober) Run(ctx context.Context, conn4, conn6 net.PacketConn, interval time.Duration) error {
 	var reading sync.WaitGroup
-	write := make(map[bool]func([]byte, net.IP, net.Addr)) // by whether it is IPv6
+	write := make(map[bool]func([]byte, net.IP, net.Addr)) // by isIPv6
 	for isIPv6, conn := range map[bool]net.PacketConn{false: conn4, true: conn6} {
 		if conn == nil {
 			continue
@@ -181,9 +175,9 @@ func (p *Prober) Run(ctx context.Context, conn4, conn6 net.PacketConn, interval 
 	for {
 		for name, target := range p.targets(time.Now(), interval) {
 			send := write[target.Peer.Is6()]
-			for _, message := range [][]byte{p.ask(name), p.askLarge(name, time.Now())} {
-				if message != nil && send != nil && p.leadsTo(name) {
-					// What cannot be sent is lost, and counts as that.
+			for _, message := range [][]byte{p.nextProbe(name), p.nextLargeProbe(name, time.Now())} {
+				if message != nil && send != nil && p.hasEndpoint(name) {
+					// A failed write counts as a loss.
 					send(message, target.Self.AsSlice(), net.UDPAddrFromAddrPort(netip.AddrPortFrom(target.Peer, model.EchoPort)))
 				}
 			}
@@ -197,17 +191,16 @@ func (p *Prober) Run(ctx context.Context, conn4, conn6 net.PacketConn, interval 
 	}
 }
 
-// leadsTo tells whether WireGuard can know where a peer is: we were told where to
-// call it, or it has called. What is sent to another one takes a handshake that
-// nobody gets.
-func (p *Prober) leadsTo(name string) bool {
+// hasEndpoint reports whether WireGuard has an endpoint for a peer: a configured one, or the source of received
+// packets. Without one, each packet would cause a handshake that cannot be sent.
+func (p *Prober) hasEndpoint(name string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	known := p.peers[name]
-	return known != nil && (known.target.Endpoint.IsValid() || known.called)
+	peer := p.peers[name]
+	return peer != nil && (peer.target.Endpoint.IsValid() || peer.contacted)
 }
 
-// targets are those to ask now.
+// targets returns the peers that are due.
 func (p *Prober) targets(now time.Time, interval time.Duration) map[string]Target {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -217,101 +210,100 @@ func (p *Prober) targets(now time.Time, interval time.Duration) map[string]Targe
 			continue
 		}
 		targets[name] = peer.target
-		if peer.spoke.IsZero() {
-			peer.spoke = now
+		if peer.lastSeen.IsZero() {
+			peer.lastSeen = now
 		}
-		if peer.lost >= mayLose {
-			peer.due = now.Add(min(now.Sub(peer.spoke)/silentShare, silentMost*interval))
+		if peer.lost >= lossThreshold {
+			peer.due = now.Add(min(now.Sub(peer.lastSeen)/backoffDivisor, backoffIntervals*interval))
 		}
 	}
 	return targets
 }
 
-// ask makes the next question to a peer, and counts the one before as lost if
-// it was not answered.
-func (p *Prober) ask(name string) []byte {
+// nextProbe returns the next probe of a peer. If the previous one has no reply it counts as lost.
+func (p *Prober) nextProbe(name string) []byte {
 	var nonce [8]byte
 	if _, err := rand.Read(nonce[:]); err != nil {
 		return nil
 	}
 	p.mu.Lock()
-	known := p.peers[name]
-	if known == nil {
+	peer := p.peers[name]
+	if peer == nil {
 		p.mu.Unlock()
 		return nil
 	}
-	lost := len(known.asked) > 0
+	lost := len(peer.pending) > 0
 	if lost {
-		if known.lost++; known.lost >= mayLose {
-			known.reached = false
-			known.times, known.fates = nil, nil
+		if peer.lost++; peer.lost >= lossThreshold {
+			peer.reached = false
+			peer.times, peer.outcomes = nil, nil
 		}
-		known.fate(true)
+		peer.recordOutcome(true)
 	}
-	known.turns++
-	known.asked = append(known.asked, question{nonce: binary.BigEndian.Uint64(nonce[:]), size: echoSize, at: time.Now(), turn: known.turns})
-	if len(known.asked) > outstanding {
-		known.asked = slices.Delete(known.asked, 0, 1)
+	peer.rounds++
+	peer.pending = append(
+		peer.pending,
+		request{nonce: binary.BigEndian.Uint64(nonce[:]), size: echoSize, at: time.Now(), round: peer.rounds},
+	)
+	if len(peer.pending) > outstanding {
+		peer.pending = slices.Delete(peer.pending, 0, 1)
 	}
 	p.mu.Unlock()
 	if lost {
-		p.Lost(name)
+		p.OnLoss(name)
 	}
-	return append(bytes.Clone(echoAsk), nonce[:]...)
+	return append(bytes.Clone(echoRequest), nonce[:]...)
 }
 
-// askLarge makes the next question of the size that is tried, after ask has made
-// the small one. The one before is waited for until the small one with it was
-// answered: then it is lost.
-func (p *Prober) askLarge(name string, now time.Time) []byte {
+// nextLargeProbe returns the next probe of the path MTU, to be called after nextProbe; nil if none is due. The
+// previous one counts as lost once the small probe of the same round has a reply.
+func (p *Prober) nextLargeProbe(name string, now time.Time) []byte {
 	var nonce [8]byte
 	if _, err := rand.Read(nonce[:]); err != nil {
 		return nil
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	known := p.peers[name]
-	if known == nil {
+	peer := p.peers[name]
+	if peer == nil {
 		return nil
 	}
 	switch {
-	case !known.reached:
-		known.path, known.large = path{agreed: known.path.agreed}, question{}
+	case !peer.reached:
+		peer.path, peer.large = path{limit: peer.path.limit}, request{}
 		return nil
-	case known.large.size > 0 && !known.heard:
+	case peer.large.size > 0 && !peer.smallReplied:
 		return nil
-	case known.large.size > 0:
-		known.path.missed(now)
+	case peer.large.size > 0:
+		peer.path.missed(now)
 	}
-	known.large, known.heard = question{}, false
-	size := known.path.next(now) - headers(known.target.Peer)
+	peer.large, peer.smallReplied = request{}, false
+	size := peer.path.next(now) - headers(peer.target.Peer)
 	if size < echoSize {
 		return nil
 	}
-	known.large = question{nonce: binary.BigEndian.Uint64(nonce[:]), size: size, at: now, turn: known.turns}
+	peer.large = request{nonce: binary.BigEndian.Uint64(nonce[:]), size: size, at: now, round: peer.rounds}
 	message := make([]byte, size)
-	copy(message[copy(message, echoAsk):], nonce[:])
+	copy(message[copy(message, echoRequest):], nonce[:])
 	return message
 }
 
-// fate notes what became of a probe. Before the first answer there is nothing to be
-// lost.
-func (p *peer) fate(lost bool) {
+// recordOutcome records whether a probe was lost, except before the first reply.
+func (p *peer) recordOutcome(lost bool) {
 	if !p.reached {
 		return
 	}
-	p.fates = append(p.fates, lost)
-	if len(p.fates) > lossWindow {
-		p.fates = slices.Delete(p.fates, 0, 1)
+	p.outcomes = append(p.outcomes, lost)
+	if len(p.outcomes) > lossWindow {
+		p.outcomes = slices.Delete(p.outcomes, 0, 1)
 	}
 }
 
-// share is how many of the last probes were lost, in percent. As long as there
-// were fewer, the others count as answered.
-func share(fates []bool) int {
+// lossPercent returns the share of lost probes, in percent of lossWindow.
+func lossPercent(outcomes []bool) int {
 	lost := 0
-	for _, fate := range fates {
-		if fate {
+	for _, outcome := range outcomes {
+		if outcome {
 			lost++
 		}
 	}
@@ -326,61 +318,65 @@ func (p *Prober) read(conn net.PacketConn) {
 			return
 		}
 		sender, ok := from.(*net.UDPAddr)
-		if err != nil || !ok || n < echoSize || !bytes.HasPrefix(buffer[:n], echoAnswer) {
+		if err != nil || !ok || n < echoSize || !bytes.HasPrefix(buffer[:n], echoReply) {
 			continue
 		}
 		at := sender.AddrPort()
-		p.answered(netip.AddrPortFrom(at.Addr().Unmap(), at.Port()), binary.BigEndian.Uint64(buffer[len(echoAnswer):echoSize]), n, time.Now())
+		p.handleReply(
+			netip.AddrPortFrom(at.Addr().Unmap(), at.Port()),
+			binary.BigEndian.Uint64(buffer[len(echoReply):echoSize]),
+			n,
+			time.Now(),
+		)
 	}
 }
 
-// answered notes an answer, if it is one: to a question that was asked there, is
-// not too old, and was as long.
-func (p *Prober) answered(from netip.AddrPort, nonce uint64, size int, now time.Time) {
+// handleReply processes a reply, if it matches a pending probe in source, nonce and size.
+func (p *Prober) handleReply(from netip.AddrPort, nonce uint64, size int, now time.Time) {
 	p.mu.Lock()
 	name, ok := p.names[from]
 	if !ok {
 		p.mu.Unlock()
 		return
 	}
-	known := p.peers[name]
-	if known.large.nonce == nonce && known.large.size == size {
-		known.large = question{}
-		known.path.answered(now)
+	peer := p.peers[name]
+	if peer.large.nonce == nonce && peer.large.size == size {
+		peer.large = request{}
+		peer.path.answered(now)
 		p.mu.Unlock()
 		return
 	}
-	at := slices.IndexFunc(known.asked, func(q question) bool { return q.nonce == nonce && q.size == size })
+	at := slices.IndexFunc(peer.pending, func(q request) bool { return q.nonce == nonce && q.size == size })
 	if at < 0 {
 		p.mu.Unlock()
 		return
 	}
-	took := now.Sub(known.asked[at].at)
-	switch turn := known.asked[at].turn; {
-	case turn == known.large.turn:
-		known.heard = true
-	case turn > known.large.turn && !known.heard:
-		// Both were lost, which says nothing of the size.
-		known.large = question{}
+	took := now.Sub(peer.pending[at].at)
+	switch round := peer.pending[at].round; {
+	case round == peer.large.round:
+		peer.smallReplied = true
+	case round > peer.large.round && !peer.smallReplied:
+		// Both probes of the round were lost, so that the size is not the cause.
+		peer.large = request{}
 	}
-	// Who answers this one has had the ones before, or they are lost.
-	known.asked = slices.Delete(known.asked, 0, at+1)
-	first := !known.reached
-	known.lost, known.reached, known.spoke, known.due = 0, true, now, time.Time{}
+	// Earlier probes were replied to before, or are lost.
+	peer.pending = slices.Delete(peer.pending, 0, at+1)
+	first := !peer.reached
+	peer.lost, peer.reached, peer.lastSeen, peer.due = 0, true, now, time.Time{}
 	if first {
 		p.mu.Unlock()
-		return // it took as long as the handshake that came before it
+		return // the latency includes the handshake
 	}
-	known.fate(false)
-	known.times = append(known.times, took)
-	if len(known.times) > window {
-		known.times = slices.Delete(known.times, 0, 1)
+	peer.recordOutcome(false)
+	peer.times = append(peer.times, took)
+	if len(peer.times) > window {
+		peer.times = slices.Delete(peer.times, 0, 1)
 	}
 	p.mu.Unlock()
-	p.Answered(name, took)
+	p.OnReply(name, took)
 }
 
-// median is the middle one; 0 of none.
+// median returns the median; 0 of no values.
 func median(times []time.Duration) time.Duration {
 	if len(times) == 0 {
 		return 0

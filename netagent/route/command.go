@@ -14,14 +14,19 @@ import (
 	"liqo.io/federation/netagent/kernel"
 )
 
-// NewOptions are the defaults.
+// NewOptions returns the defaults.
 func NewOptions() *agent.Options { return agent.NewOptions("127.0.0.1:5876") }
 
-// NewCommand is the route command. It runs until the context ends.
+// NewCommand returns the route command, which runs until the context ends.
 func NewCommand(ctx context.Context) *cobra.Command {
 	options := NewOptions()
-	return agent.NewCommand("route", "Leads packets between this node and the gateway to other clusters", options, options.Logs,
-		func() error { return run(ctx, options) })
+	return agent.NewCommand(
+		"route",
+		"Routes packets between this node and the gateway to remote clusters",
+		options,
+		options.Logs,
+		func() error { return run(ctx, options) },
+	)
 }
 
 func run(ctx context.Context, options *agent.Options) (err error) {

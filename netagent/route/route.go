@@ -1,8 +1,8 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package route is the program on every node that leads packets to the gateway
-// of the cluster, and back.
+// Package route implements the route agent, which runs on every node and routes packets to the active gateway
+// and back.
 package route
 
 import (
@@ -31,11 +31,11 @@ import (
 	"liqo.io/federation/netagent/model"
 )
 
-// grace is how long a node may be without a gateway before what its last one
-// has made is removed: a gateway that only restarts finds it again.
-const grace = time.Minute
+// cleanupDelay is how long a node may be without a gateway before the objects of its last gateway are removed,
+// so that they survive restarts.
+const cleanupDelay = time.Minute
 
-// Agent is a route agent put together.
+// Agent is a route agent with all its parts.
 type Agent struct {
 	options *agent.Options
 	kube    kubernetes.Interface
@@ -45,8 +45,8 @@ type Agent struct {
 	loop    *agent.Loop
 }
 
-// New puts a route agent together that works in the network namespace of a
-// node. Its metrics are registered with the function given.
+// New returns a route agent that works in the network namespace of a node, and registers its metrics. It fails
+// if a metric or an event handler cannot be registered.
 func New(options *agent.Options, kube kubernetes.Interface, federation versioned.Interface, node *kernel.Namespace,
 	register func(metrics.Registerable) error,
 ) (*Agent, error) {
@@ -56,15 +56,24 @@ func New(options *agent.Options, kube kubernetes.Interface, federation versioned
 	}
 	a := &Agent{options: options, kube: kube, node: node}
 	a.worker = &worker{
-		self: options.NodeName, cluster: options.Cluster(), mtu: node.MTUOf, applier: apply.New(node), metrics: own, clock: clock.RealClock{},
+		self: options.NodeName, cluster: options.Cluster(), mtu: node.MTUOf, applier: apply.New(node),
+		metrics: own, clock: clock.RealClock{},
 		tidy: func() error { return tidy(node, options.NamespacePath) },
 	}
 	a.loop = agent.NewLoop(options.Resync, a.worker.pass)
-	a.sources, err = agent.NewSources(kube, federation, options.Namespace, agent.RouteName, a.loop.Wake, func(lease *coordinationv1.Lease) {
-		if a.worker.follow(lease) {
-			a.loop.Wake()
-		}
-	}, nil)
+	a.sources, err = agent.NewSources(
+		kube,
+		federation,
+		options.Namespace,
+		agent.RouteName,
+		a.loop.Wake,
+		func(lease *coordinationv1.Lease) {
+			if a.worker.observe(lease) {
+				a.loop.Wake()
+			}
+		},
+		nil,
+	)
 	if err != nil {
 		return nil, err
 	}
@@ -72,10 +81,10 @@ func New(options *agent.Options, kube kubernetes.Interface, federation versioned
 	return a, nil
 }
 
-// Run works until the context ends. Then it leaves the node as it is, so that
-// packets go on; only where its DaemonSet was deleted, nothing is left behind.
+// Run runs the agent until the context ends. It then leaves the node as it is, so that packets are still routed.
+// If the DaemonSet was deleted, it removes everything from the node.
 func (a *Agent) Run(ctx context.Context) error {
-	// The watch outlives the work, for it to tell of the deletion.
+	// The watch outlives the work: it reports the deletion of the DaemonSet.
 	watching, stopWatching := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopWatching()
 	group, working := errgroup.WithContext(ctx)
@@ -100,7 +109,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	return err
 }
 
-// worker brings a node to what objects ask for.
+// worker runs the passes of a route agent.
 type worker struct {
 	self    string
 	cluster agent.Cluster
@@ -109,20 +118,19 @@ type worker struct {
 	applier *apply.Applier
 	metrics *agent.Metrics
 	clock   clock.Clock
-	// tidy removes what a gateway has left on the node.
+	// tidy removes the objects of a gateway from the node.
 	tidy func() error
 
 	mu     sync.Mutex
-	active string // the last gateway that held the Lease
+	active string // the last holder of the gateways' Lease
 
-	without time.Time // since when the node has no gateway; zero: it has one
-	tidied  bool
+	gatewayGoneSince time.Time // when the node's gateway disappeared; zero if it has one
+	tidied           bool
 }
 
-// follow takes notice of a state of the gateways' Lease, and tells whether
-// another gateway is the active one. A Lease that was given up or deleted
-// changes nothing before somebody takes it.
-func (w *worker) follow(lease *coordinationv1.Lease) bool {
+// observe processes a version of the gateways' Lease and reports whether another gateway is active. A Lease
+// without a holder changes nothing.
+func (w *worker) observe(lease *coordinationv1.Lease) bool {
 	if lease == nil || ptr.Deref(lease.Spec.HolderIdentity, "") == "" {
 		return false
 	}
@@ -133,8 +141,8 @@ func (w *worker) follow(lease *coordinationv1.Lease) bool {
 	return changed
 }
 
-// pass makes the node's kernel hold what the objects ask for, and nothing else.
-// While no gateway has ever been active there is nothing to do.
+// pass makes the kernel match the state computed from the API objects. Before a gateway was active for the first
+// time it does nothing.
 func (w *worker) pass(ctx context.Context) error {
 	began := w.clock.Now()
 	w.mu.Lock()
@@ -154,7 +162,12 @@ func (w *worker) apply(ctx context.Context, active string) (int, error) {
 		return 0, err
 	}
 	o.Active = active
-	t := agent.Translate(w.self, w.cluster, o, func(*v1alpha1.TunnelEndpoint) (netip.AddrPort, bool) { return netip.AddrPort{}, false })
+	t := agent.Translate(
+		w.self,
+		w.cluster,
+		o,
+		func(*v1alpha1.TunnelEndpoint) (netip.AddrPort, bool) { return netip.AddrPort{}, false },
+	)
 	if t.Input.MTU == 0 {
 		if t.Input.MTU, err = agent.NodeMTU(t.Input, w.mtu); err != nil {
 			return 0, err
@@ -162,27 +175,27 @@ func (w *worker) apply(ctx context.Context, active string) (int, error) {
 	}
 	state, refused, err := model.RouteAgent(t.Input)
 	if err != nil {
-		return 0, fmt.Errorf("this cluster's own values make no sense: %w", err)
+		return 0, fmt.Errorf("computing the state of the node: %w", err)
 	}
 	t.Refuse(refused)
 	for name, reason := range t.Refused {
-		klog.FromContext(ctx).V(2).Info("A peer is left out", "tunnelEndpoint", name, "reason", reason)
+		klog.FromContext(ctx).V(2).Info("Peer is refused", "tunnelEndpoint", name, "reason", reason)
 	}
 	writes, err := w.applier.Apply(state)
-	return writes, errors.Join(err, w.leftovers(t.Input.Gateways))
+	return writes, errors.Join(err, w.removeLeftovers(t.Input.Gateways))
 }
 
-// leftovers removes what a gateway has made on this node, some time after the
-// last one has gone to another node.
-func (w *worker) leftovers(gateways []string) error {
+// removeLeftovers removes the objects of a gateway from the node, cleanupDelay after its last gateway
+// disappeared.
+func (w *worker) removeLeftovers(gateways []string) error {
 	if slices.Contains(gateways, w.self) {
-		w.without, w.tidied = time.Time{}, false
+		w.gatewayGoneSince, w.tidied = time.Time{}, false
 		return nil
 	}
-	if w.without.IsZero() {
-		w.without = w.clock.Now()
+	if w.gatewayGoneSince.IsZero() {
+		w.gatewayGoneSince = w.clock.Now()
 	}
-	if w.tidied || w.clock.Since(w.without) < grace {
+	if w.tidied || w.clock.Since(w.gatewayGoneSince) < cleanupDelay {
 		return nil
 	}
 	err := w.tidy()
@@ -190,8 +203,8 @@ func (w *worker) leftovers(gateways []string) error {
 	return err
 }
 
-// end removes what a gateway has left on this node, however short ago: nobody
-// else will. One that is still here removes its own.
+// end removes the objects of a gateway that is gone at once, as no agent will later. A gateway that still runs
+// removes its own.
 func (w *worker) end() error {
 	o, err := w.objects()
 	if err != nil || slices.Contains(o.Gateways, w.self) {
@@ -200,7 +213,7 @@ func (w *worker) end() error {
 	return w.tidy()
 }
 
-// tidy removes what a gateway has made on a node, if there is something.
+// tidy removes the objects of a gateway from a node, if there are any.
 func tidy(node *kernel.Namespace, path string) error {
 	if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) {
 		return nil

@@ -54,7 +54,9 @@ func newWorker(t *testing.T) (*worker, *fake.Kernel, *agent.Objects) {
 			},
 		}},
 	}
-	for name, address := range map[string]string{"rome-1": "192.168.1.1", "rome-2": "192.168.1.2", "rome-3": "192.168.1.3"} {
+	for name, address := range map[string]string{
+		"rome-1": "192.168.1.1", "rome-2": "192.168.1.2", "rome-3": "192.168.1.3",
+	} {
 		o.Nodes = append(o.Nodes, nodeAt(name, address, "10.0."+address[len(address)-1:]+".0/24"))
 	}
 	k := fake.New()
@@ -83,7 +85,7 @@ func TestRoutesFollowTheLeaseAndASecondPassWritesNothing(t *testing.T) {
 		{leaseOf(""), false, "192.168.1.2"},
 		{nil, false, "192.168.1.2"},
 	} {
-		if changed := w.follow(test.lease); changed != test.changed {
+		if changed := w.observe(test.lease); changed != test.changed {
 			t.Errorf("%v changes something: %v", test.lease, changed)
 		}
 		if err := w.pass(t.Context()); err != nil {
@@ -99,7 +101,7 @@ func TestRoutesFollowTheLeaseAndASecondPassWritesNothing(t *testing.T) {
 		}
 		if test.via == "" {
 			if len(routes) != 0 {
-				t.Errorf("routes to nobody: %v", routes)
+				t.Errorf("unexpected routes: %v", routes)
 			}
 			continue
 		}
@@ -116,28 +118,54 @@ func TestRoutesFollowTheLeaseAndASecondPassWritesNothing(t *testing.T) {
 }
 
 // On a node with a gateway that stands by: it has all other nodes on the overlay.
-func TestNodesThatComeChangeAndGoAreFollowed(t *testing.T) {
+func TestRoutesFollowNodeChanges(t *testing.T) {
 	w, k, o := newWorker(t)
 	o.Gateways = []string{"rome-1", "rome-3"}
-	w.follow(leaseOf("rome-1"))
+	w.observe(leaseOf("rome-1"))
 	for _, test := range []struct {
 		name string
 		do   func()
-		// Where the others are on the overlay, and what leads there.
+		// FDB entries of the other nodes, and routes to them.
 		nodes, routes []string
 	}{
 		{"at first", func() {}, []string{"192.168.1.1", "192.168.1.2"},
-			[]string{"10.0.1.0/24 via 192.168.1.1", "10.0.2.0/24 via 192.168.1.2", "192.168.1.1/32 via 192.168.1.1", "192.168.1.2/32 via 192.168.1.2"}},
-		{"one comes", func() { o.Nodes = append(o.Nodes, nodeAt("rome-4", "192.168.1.4", "10.0.4.0/24")) }, []string{"192.168.1.1", "192.168.1.2", "192.168.1.4"},
-			[]string{"10.0.1.0/24 via 192.168.1.1", "10.0.2.0/24 via 192.168.1.2", "10.0.4.0/24 via 192.168.1.4", "192.168.1.1/32 via 192.168.1.1", "192.168.1.2/32 via 192.168.1.2", "192.168.1.4/32 via 192.168.1.4"}},
-		{"it has another address", func() { o.Nodes[3] = nodeAt("rome-4", "192.168.1.44", "10.0.4.0/24") }, []string{"192.168.1.1", "192.168.1.2", "192.168.1.44"},
-			[]string{"10.0.1.0/24 via 192.168.1.1", "10.0.2.0/24 via 192.168.1.2", "10.0.4.0/24 via 192.168.1.44", "192.168.1.1/32 via 192.168.1.1", "192.168.1.2/32 via 192.168.1.2", "192.168.1.44/32 via 192.168.1.44"}},
-		{"and other pods", func() { o.Nodes[3] = nodeAt("rome-4", "192.168.1.44", "10.0.5.0/24") }, []string{"192.168.1.1", "192.168.1.2", "192.168.1.44"},
-			[]string{"10.0.1.0/24 via 192.168.1.1", "10.0.2.0/24 via 192.168.1.2", "10.0.5.0/24 via 192.168.1.44", "192.168.1.1/32 via 192.168.1.1", "192.168.1.2/32 via 192.168.1.2", "192.168.1.44/32 via 192.168.1.44"}},
-		{"another one has its address, and its pods", func() { o.Nodes[3] = nodeAt("rome-5", "192.168.1.44", "10.0.5.0/24") }, []string{"192.168.1.1", "192.168.1.2", "192.168.1.44"},
-			[]string{"10.0.1.0/24 via 192.168.1.1", "10.0.2.0/24 via 192.168.1.2", "10.0.5.0/24 via 192.168.1.44", "192.168.1.1/32 via 192.168.1.1", "192.168.1.2/32 via 192.168.1.2", "192.168.1.44/32 via 192.168.1.44"}},
+			[]string{
+				"10.0.1.0/24 via 192.168.1.1", "10.0.2.0/24 via 192.168.1.2", "192.168.1.1/32 via 192.168.1.1",
+				"192.168.1.2/32 via 192.168.1.2",
+			}},
+		{"one comes", func() {
+			o.Nodes = append(o.Nodes, nodeAt("rome-4", "192.168.1.4", "10.0.4.0/24"))
+		}, []string{"192.168.1.1", "192.168.1.2", "192.168.1.4"},
+			[]string{
+				"10.0.1.0/24 via 192.168.1.1", "10.0.2.0/24 via 192.168.1.2", "10.0.4.0/24 via 192.168.1.4",
+				"192.168.1.1/32 via 192.168.1.1", "192.168.1.2/32 via 192.168.1.2", "192.168.1.4/32 via 192.168.1.4",
+			}},
+		{"it has another address", func() {
+			o.Nodes[3] = nodeAt("rome-4", "192.168.1.44", "10.0.4.0/24")
+		}, []string{"192.168.1.1", "192.168.1.2", "192.168.1.44"},
+			[]string{
+				"10.0.1.0/24 via 192.168.1.1", "10.0.2.0/24 via 192.168.1.2", "10.0.4.0/24 via 192.168.1.44",
+				"192.168.1.1/32 via 192.168.1.1", "192.168.1.2/32 via 192.168.1.2", "192.168.1.44/32 via 192.168.1.44",
+			}},
+		{"and other pods", func() {
+			o.Nodes[3] = nodeAt("rome-4", "192.168.1.44", "10.0.5.0/24")
+		}, []string{"192.168.1.1", "192.168.1.2", "192.168.1.44"},
+			[]string{
+				"10.0.1.0/24 via 192.168.1.1", "10.0.2.0/24 via 192.168.1.2", "10.0.5.0/24 via 192.168.1.44",
+				"192.168.1.1/32 via 192.168.1.1", "192.168.1.2/32 via 192.168.1.2", "192.168.1.44/32 via 192.168.1.44",
+			}},
+		{"another one has its address, and its pods", func() {
+			o.Nodes[3] = nodeAt("rome-5", "192.168.1.44", "10.0.5.0/24")
+		}, []string{"192.168.1.1", "192.168.1.2", "192.168.1.44"},
+			[]string{
+				"10.0.1.0/24 via 192.168.1.1", "10.0.2.0/24 via 192.168.1.2", "10.0.5.0/24 via 192.168.1.44",
+				"192.168.1.1/32 via 192.168.1.1", "192.168.1.2/32 via 192.168.1.2", "192.168.1.44/32 via 192.168.1.44",
+			}},
 		{"it goes", func() { o.Nodes = o.Nodes[:3] }, []string{"192.168.1.1", "192.168.1.2"},
-			[]string{"10.0.1.0/24 via 192.168.1.1", "10.0.2.0/24 via 192.168.1.2", "192.168.1.1/32 via 192.168.1.1", "192.168.1.2/32 via 192.168.1.2"}},
+			[]string{
+				"10.0.1.0/24 via 192.168.1.1", "10.0.2.0/24 via 192.168.1.2", "192.168.1.1/32 via 192.168.1.1",
+				"192.168.1.2/32 via 192.168.1.2",
+			}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			test.do()
@@ -164,11 +192,11 @@ func TestNodesThatComeChangeAndGoAreFollowed(t *testing.T) {
 	}
 }
 
-// A node without a gateway knows the gateways' alone.
-func TestOfOtherNodesTheGatewaysAloneMatter(t *testing.T) {
+// A node without a gateway has entries for the gateways' nodes only.
+func TestOnlyGatewayNodesAffectOtherNodes(t *testing.T) {
 	w, k, o := newWorker(t)
 	o.Gateways = []string{"rome-1"}
-	w.follow(leaseOf("rome-1"))
+	w.observe(leaseOf("rome-1"))
 	pass := func(what string, writes bool, want string) {
 		t.Helper()
 		before := k.Writes
@@ -263,7 +291,7 @@ func toNodes(t *testing.T, k *fake.Kernel) []string {
 	return routes
 }
 
-func TestWhatAGatewayHasLeftIsRemovedAfterAWhile(t *testing.T) {
+func TestGatewayLeftoversAreRemovedAfterADelay(t *testing.T) {
 	w, _, o := newWorker(t)
 	clock := w.clock.(*clocktesting.FakeClock)
 	tidied, fail := 0, false
@@ -274,7 +302,7 @@ func TestWhatAGatewayHasLeftIsRemovedAfterAWhile(t *testing.T) {
 		}
 		return nil
 	}
-	w.follow(leaseOf("rome-1"))
+	w.observe(leaseOf("rome-1"))
 	pass := func(after time.Duration, want int, gateways ...string) {
 		t.Helper()
 		clock.Step(after)
@@ -289,17 +317,17 @@ func TestWhatAGatewayHasLeftIsRemovedAfterAWhile(t *testing.T) {
 	pass(0, 0, "rome-1", "rome-3")
 	pass(time.Hour, 0, "rome-1", "rome-3")
 	pass(time.Hour, 0, "rome-1")
-	pass(grace-time.Second, 0, "rome-1")
+	pass(cleanupDelay-time.Second, 0, "rome-1")
 	pass(time.Second/2, 0, "rome-1", "rome-3") // it came back
-	pass(grace, 0, "rome-1")
+	pass(cleanupDelay, 0, "rome-1")
 	fail = true
-	pass(grace, 1, "rome-1")
+	pass(cleanupDelay, 1, "rome-1")
 	fail = false
 	pass(time.Second, 2, "rome-1")
 	pass(time.Hour, 2, "rome-1")
 }
 
-func TestWhatAGatewayHasLeftIsRemovedWhenTheAgentEndsForGood(t *testing.T) {
+func TestGatewayLeftoversAreRemovedWithTheAgent(t *testing.T) {
 	for name, test := range map[string]struct {
 		gateways []string
 		want     int
@@ -313,7 +341,7 @@ func TestWhatAGatewayHasLeftIsRemovedWhenTheAgentEndsForGood(t *testing.T) {
 			w, _, o := newWorker(t)
 			tidied := 0
 			w.tidy = func() error { tidied++; return nil }
-			w.follow(leaseOf("rome-3"))
+			w.observe(leaseOf("rome-3"))
 			o.Gateways = test.gateways
 			if err := w.end(); err != nil || tidied != test.want {
 				t.Errorf("tidied %d times, not %d: %v", tidied, test.want, err)

@@ -321,7 +321,7 @@ func TestAgentsBringTheFabricUpAndKeepIt(t *testing.T) {
 			t.Logf("%d bytes: %s after %s", mtu, want, time.Since(began).Round(time.Millisecond))
 		}
 		// IPv4, UDP and WireGuard take 60 bytes, and it fills up to 16.
-		const tooLarge = "False PacketsTooLarge: Packets of 1398 bytes, as was agreed upon, are lost on the way to the other gateway or back. The largest that pass have 1376,"
+		const tooLarge = "False PacketsTooLarge: Packets of the agreed size of 1398 bytes are lost on the path to the remote gateway or back. The largest that pass have 1376 bytes,"
 		says(rome, "milan", 1398, tooLarge)
 		says(milan, "rome", 1398, tooLarge)
 		// What is sent keeps to it, from every node.

@@ -1,7 +1,7 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// The gateway is the end of the tunnels to the pods of other clusters.
+// The gateway terminates the tunnels to the pods of remote clusters.
 package main
 
 import (

@@ -1,8 +1,7 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// The route agent leads packets between its node and the gateway to other
-// clusters.
+// The route agent routes packets between its node and the gateway to remote clusters.
 package main
 
 import (

@@ -11,20 +11,18 @@ import (
 	"liqo.io/federation/netagent/agent"
 )
 
-// maxOfSource bounds the connections from one place that ask to be connected,
-// and are not yet.
-const maxOfSource = 128
+// maxPendingPerSource bounds the connections from one source that are not connected to a destination yet.
+const maxPendingPerSource = 128
 
-// askers are the connections that ask, by where they come from: nobody takes the
-// place of all others, whoever he is.
-type askers struct {
+// pendingClients counts such connections by source, so that one source cannot use up the limit of all.
+type pendingClients struct {
 	mu    sync.Mutex
 	count map[string]int
 }
 
-// follow takes notice of what becomes of a connection, and ends it if there are
-// too many from where it comes.
-func (a *askers) follow(conn net.Conn, state http.ConnState) {
+// track processes a state change of a connection, and closes the connection if there are too many from its
+// source.
+func (a *pendingClients) track(conn net.Conn, state http.ConnState) {
 	from := agent.SourceOf(conn.RemoteAddr().String())
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -34,8 +32,8 @@ func (a *askers) follow(conn net.Conn, state http.ConnState) {
 			a.count = make(map[string]int)
 		}
 		a.count[from]++
-		if a.count[from] > maxOfSource {
-			// That it is closed is told as well.
+		if a.count[from] > maxPendingPerSource {
+			// This leads to StateClosed, which decrements the count.
 			_ = conn.Close()
 		}
 	case http.StateHijacked, http.StateClosed:

@@ -8,12 +8,11 @@ import (
 	"net"
 )
 
-// join carries bytes between two connections, until both sides have said all or
-// one of them fails, and closes both.
-func join(a, b net.Conn) {
+// pipe copies data between two connections until both directions have ended or one fails, and closes both.
+func pipe(a, b net.Conn) {
 	done := make(chan bool, 2)
-	go func() { done <- carry(a, b) }()
-	go func() { done <- carry(b, a) }()
+	go func() { done <- copyAll(a, b) }()
+	go func() { done <- copyAll(b, a) }()
 	if complete := <-done; !complete {
 		a.Close()
 		b.Close()
@@ -23,9 +22,9 @@ func join(a, b net.Conn) {
 	b.Close()
 }
 
-// carry copies what comes from one side to the other, and tells that one when
-// there is no more. It tells whether everything has arrived.
-func carry(to, from net.Conn) bool {
+// copyAll copies data in one direction and closes the write side at its end. It reports whether everything was
+// copied.
+func copyAll(to, from net.Conn) bool {
 	if _, err := io.Copy(to, from); err != nil {
 		return false
 	}
