@@ -1,7 +1,7 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package leader lets one of several processes work, by a Lease.
+// Package leader elects one of several processes with a Lease.
 package leader
 
 import (
@@ -18,43 +18,40 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// PodName is the environment variable that a pod's container knows its pod by.
+// PodName is the environment variable with the name of the pod.
 const PodName = "POD_NAME"
 
-// ErrLost is what Lead returns, among other words, when the lease was lost.
-var ErrLost = errors.New("another process has it, or this cluster's API did not answer")
+// ErrLost is wrapped by the error of Lead when the lease was lost.
+var ErrLost = errors.New("another process holds it, or this cluster's API server was unreachable")
 
-// Terms are those of a lease.
+// Terms are the timing of a leader election.
 type Terms struct {
-	// Name appears in the metrics of the library.
+	// Name is the name of the election in the metrics of client-go.
 	Name string
-	// The lease is renewed every Retry. When that fails it is tried again for
-	// Renew, after which a process that is cut off stops working: Retry and Renew
-	// together are less than Lease, after which another one may start. One that
-	// waits looks about every Retry, and twice that at most.
+	// The leader renews the lease every Retry. It stops after it failed to renew for Renew, and another process may
+	// start after Lease: Retry and Renew together must be less than Lease. A standby tries to acquire the lease
+	// after Retry to twice Retry.
 	Lease, Renew, Retry time.Duration
-	// Watchdog is told of each renewal; nil: nobody asks.
+	// Watchdog observes renewals for a health check. It may be nil.
 	Watchdog *leaderelection.HealthzAdaptor
 }
 
-// Identity is what this process calls itself in a lease. A container that is
-// started again in the same pod goes on at once.
+// Identity returns the identity of this process in a lease: the name of the pod, so that a restarted container
+// continues at once, or otherwise a unique name. It fails if the name of the host cannot be read.
 func Identity() (string, error) {
 	if pod := os.Getenv(PodName); pod != "" {
 		return pod, nil
 	}
 	host, err := os.Hostname()
 	if err != nil {
-		return "", fmt.Errorf("learn the name of this host: %w", err)
+		return "", fmt.Errorf("reading the name of this host: %w", err)
 	}
 	return host + "_" + string(uuid.NewUUID()), nil
 }
 
-// Lead waits until the lease is this process's, and calls work. The context of
-// work ends with ctx, or when the lease is lost, which is ErrLost. The lease is
-// given back after work has returned, and only if it was not lost: nobody else
-// has it while this process works. Work that returns by itself ends it as well,
-// without an error.
+// Lead acquires the lease, calls work, and releases the lease after work has returned, so that no two processes work at
+// the same time. It returns when work does. The context of work ends with ctx or when the lease is lost; in the latter
+// case Lead fails with ErrLost.
 func Lead(ctx context.Context, lock resourcelock.Interface, t Terms, work func(context.Context)) error {
 	electing, stopElecting := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopElecting()
@@ -72,7 +69,7 @@ func Lead(ctx context.Context, lock resourcelock.Interface, t Terms, work func(c
 		},
 	})
 	if err != nil {
-		return fmt.Errorf("prepare the election of a leader: %w", err)
+		return fmt.Errorf("creating the leader elector: %w", err)
 	}
 	ended := make(chan struct{})
 	go func() {
@@ -95,7 +92,7 @@ func Lead(ctx context.Context, lock resourcelock.Interface, t Terms, work func(c
 		<-ended
 		switch {
 		case !lost:
-			giveBack(ctx, lock, t.Renew)
+			release(ctx, lock, t.Renew)
 		case ctx.Err() == nil:
 			return fmt.Errorf("the lease %s was lost: %w for %s", lock.Describe(), ErrLost, t.Renew)
 		}
@@ -103,10 +100,10 @@ func Lead(ctx context.Context, lock resourcelock.Interface, t Terms, work func(c
 	return nil
 }
 
-// giveBack lets the next process begin at once. The library would do so while
-// work still runs.
-func giveBack(ctx context.Context, lock resourcelock.Interface, patience time.Duration) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
+// release releases the lease, so that a standby can acquire it at once. ReleaseOnCancel of client-go would release it
+// before work has returned.
+func release(ctx context.Context, lock resourcelock.Interface, timeout time.Duration) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeout)
 	defer cancel()
 	held, _, err := lock.Get(ctx)
 	if err == nil && held.HolderIdentity == lock.Identity() {
@@ -116,6 +113,7 @@ func giveBack(ctx context.Context, lock resourcelock.Interface, patience time.Du
 		})
 	}
 	if err != nil {
-		klog.FromContext(ctx).Error(err, "The lease was not given back: the next process waits until it runs out", "lease", lock.Describe())
+		klog.FromContext(ctx).Error(err, "Releasing the lease failed: the next leader waits until it expires",
+			"lease", lock.Describe())
 	}
 }
