@@ -1,8 +1,7 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package commit writes what a reconcile changed: one patch a pass, of the
-// object or of its status, and none if nothing changed.
+// Package commit writes the changes of a reconcile in one patch, of the object or of its status.
 package commit
 
 import (
@@ -21,34 +20,36 @@ import (
 	"liqo.io/federation/controllers/metrics"
 )
 
-// Patcher is the part of a generated client that a commit needs.
+// Patcher is the part of a generated client that Commit uses.
 type Patcher[T runtime.Object] interface {
-	Patch(ctx context.Context, name string, pt types.PatchType, data []byte, opts metav1.PatchOptions, subresources ...string) (T, error)
+	Patch(
+		ctx context.Context, name string, pt types.PatchType, data []byte, opts metav1.PatchOptions,
+		subresources ...string,
+	) (T, error)
 }
 
-// ErrBothChanged says that a reconcile changed spec and status in one pass,
-// which is a mistake in its code.
-var ErrBothChanged = errors.New("an object and its status were changed in one pass")
+// ErrBothChanged is returned if a reconcile changed an object and its status, which is a programming error.
+var ErrBothChanged = errors.New("an object and its status were changed in one reconcile")
 
-// Commit sends the difference between an object as it was read and as it is
-// wanted, and tells whether there was one. The patch holds the version that
-// was read, so that a change by somebody else in between is a conflict.
-func Commit[T runtime.Object](ctx context.Context, client Patcher[T], old, wanted T) (bool, error) {
+// Commit patches an object, or its status, from old to desired, and reports whether they differ. The patch contains the
+// resourceVersion of old, so that it fails with a conflict if another client changed the object. It fails with
+// ErrBothChanged if the object and its status differ.
+func Commit[T runtime.Object](ctx context.Context, client Patcher[T], old, desired T) (bool, error) {
 	oldObject, oldStatus, err := split(old)
 	if err != nil {
 		return false, err
 	}
-	wantedObject, wantedStatus, err := split(wanted)
+	desiredObject, desiredStatus, err := split(desired)
 	if err != nil {
 		return false, err
 	}
-	objectPatch, err := jsonpatch.CreateMergePatch(oldObject, wantedObject)
+	objectPatch, err := jsonpatch.CreateMergePatch(oldObject, desiredObject)
 	if err != nil {
-		return false, fmt.Errorf("compare %T: %w", old, err)
+		return false, fmt.Errorf("comparing %T: %w", old, err)
 	}
-	statusPatch, err := jsonpatch.CreateMergePatch(oldStatus, wantedStatus)
+	statusPatch, err := jsonpatch.CreateMergePatch(oldStatus, desiredStatus)
 	if err != nil {
-		return false, fmt.Errorf("compare the status of %T: %w", old, err)
+		return false, fmt.Errorf("comparing the status of %T: %w", old, err)
 	}
 	objectChanged, statusChanged := string(objectPatch) != "{}", string(statusPatch) != "{}"
 	kind := reflect.TypeOf(old).Elem().Name()
@@ -63,23 +64,27 @@ func Commit[T runtime.Object](ctx context.Context, client Patcher[T], old, wante
 	return false, nil
 }
 
-func send[T runtime.Object](ctx context.Context, client Patcher[T], kind, part string, old T, patch []byte, subresources ...string) error {
+func send[T runtime.Object](
+	ctx context.Context, client Patcher[T], kind, part string, old T, patch []byte, subresources ...string,
+) error {
 	accessor, err := meta.Accessor(old)
 	if err != nil {
 		return err
 	}
 	patch, err = withPrecondition(patch, accessor)
 	if err != nil {
-		return fmt.Errorf("write the patch of %s %s: %w", kind, accessor.GetName(), err)
+		return fmt.Errorf("encoding the patch of %s %s: %w", kind, accessor.GetName(), err)
 	}
 	metrics.CountPatch(kind, part)
-	if _, err := client.Patch(ctx, accessor.GetName(), types.MergePatchType, patch, metav1.PatchOptions{}, subresources...); err != nil {
-		return fmt.Errorf("patch the %s of %s %s: %w", part, kind, accessor.GetName(), err)
+	_, err = client.Patch(
+		ctx, accessor.GetName(), types.MergePatchType, patch, metav1.PatchOptions{}, subresources...)
+	if err != nil {
+		return fmt.Errorf("patching the %s of %s %s: %w", part, kind, accessor.GetName(), err)
 	}
 	return nil
 }
 
-// withPrecondition adds the uid and the version that the patch is based on.
+// withPrecondition adds the uid and the resourceVersion of the object to a patch.
 func withPrecondition(patch []byte, object metav1.Object) ([]byte, error) {
 	var content map[string]any
 	if err := json.Unmarshal(patch, &content); err != nil {
@@ -95,16 +100,15 @@ func withPrecondition(patch []byte, object metav1.Object) ([]byte, error) {
 	return json.Marshal(content)
 }
 
-// split gives an object without its status, and a document that holds the
-// status alone.
+// split returns the JSON of an object without its status, and of the status alone.
 func split(object runtime.Object) (rest, status []byte, err error) {
 	all, err := json.Marshal(object)
 	if err != nil {
-		return nil, nil, fmt.Errorf("encode %T: %w", object, err)
+		return nil, nil, fmt.Errorf("encoding %T: %w", object, err)
 	}
 	var content map[string]json.RawMessage
 	if err := json.Unmarshal(all, &content); err != nil {
-		return nil, nil, fmt.Errorf("decode %T: %w", object, err)
+		return nil, nil, fmt.Errorf("decoding %T: %w", object, err)
 	}
 	statusOnly := map[string]json.RawMessage{}
 	if value, ok := content["status"]; ok {

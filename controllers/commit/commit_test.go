@@ -30,25 +30,27 @@ func TestCommit(t *testing.T) {
 		patch       map[string]any
 		fails       error
 	}{
-		{name: "nothing changed, nothing is sent", change: func(*v1alpha1.ForeignCluster) {}},
+		{name: "no change", change: func(*v1alpha1.ForeignCluster) {}},
 		{
-			name:   "a spec goes to the object",
+			name:   "a changed spec",
 			change: func(fc *v1alpha1.ForeignCluster) { fc.Spec.ClusterID = "id" },
 			patch:  map[string]any{"metadata": precondition, "spec": map[string]any{"clusterID": "id"}},
 		},
 		{
-			name:   "a finalizer goes to the object, beside the precondition",
+			name:   "a changed finalizer, in addition to the precondition",
 			change: func(fc *v1alpha1.ForeignCluster) { fc.Finalizers = nil },
 			patch:  map[string]any{"metadata": map[string]any{"uid": "u", "resourceVersion": "7", "finalizers": nil}},
 		},
 		{
-			name:        "a status goes to the status",
+			name:        "a changed status",
 			change:      func(fc *v1alpha1.ForeignCluster) { fc.Status.OutgoingPeering = v1alpha1.PeeringEstablished },
 			subresource: "status",
-			patch:       map[string]any{"metadata": precondition, "status": map[string]any{"outgoingPeering": "Established"}},
+			patch: map[string]any{
+				"metadata": precondition, "status": map[string]any{"outgoingPeering": "Established"},
+			},
 		},
 		{
-			name: "a spec and a status together are a mistake",
+			name: "a changed spec and a changed status",
 			change: func(fc *v1alpha1.ForeignCluster) {
 				fc.Spec.ClusterID, fc.Status.OutgoingPeering = "id", v1alpha1.PeeringError
 			},
@@ -57,9 +59,9 @@ func TestCommit(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			client := fake.NewClientset(old.DeepCopy())
-			wanted := old.DeepCopy()
-			test.change(wanted)
-			changed, err := Commit(t.Context(), client.FederationV1alpha1().ForeignClusters(), old, wanted)
+			desired := old.DeepCopy()
+			test.change(desired)
+			changed, err := Commit(t.Context(), client.FederationV1alpha1().ForeignClusters(), old, desired)
 			if !errors.Is(err, test.fails) {
 				t.Fatalf("error %v, want %v", err, test.fails)
 			}
