@@ -1,7 +1,7 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package logging keeps secrets out of logs, however much is logged.
+// Package logging keeps Secrets out of logs at any verbosity.
 package logging
 
 import (
@@ -11,31 +11,29 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// mostVerbose is the last level before clients log the bodies of requests and
-// answers, among them Secrets.
-const mostVerbose = 7
+// maxVerbosity is the highest verbosity at which clients do not log the bodies of requests and responses.
+const maxVerbosity = 7
 
-// WithoutBodies returns a context for requests whose bodies nobody is to read
-// in a log: its logger is silent above the level where clients begin to write
-// them down.
+// WithoutBodies returns a context whose logger logs nothing above verbosity 7, so that client-go does not log the
+// bodies of requests and responses, which may contain Secrets.
 func WithoutBodies(ctx context.Context) context.Context {
 	logger := klog.FromContext(ctx)
 	return klog.NewContext(ctx, logger.WithSink(capped{logger.GetSink()}))
 }
 
-// capped is a sink that is never more verbose than mostVerbose.
+// capped is a sink with a verbosity of at most maxVerbosity.
 type capped struct{ logr.LogSink }
 
-// Enabled tells whether a level is logged.
-func (c capped) Enabled(level int) bool { return level <= mostVerbose && c.LogSink.Enabled(level) }
+// Enabled implements logr.LogSink.
+func (c capped) Enabled(level int) bool { return level <= maxVerbosity && c.LogSink.Enabled(level) }
 
-// WithValues is as silent.
+// WithValues implements logr.LogSink.
 func (c capped) WithValues(pairs ...any) logr.LogSink { return capped{c.LogSink.WithValues(pairs...)} }
 
-// WithName is as silent.
+// WithName implements logr.LogSink.
 func (c capped) WithName(name string) logr.LogSink { return capped{c.LogSink.WithName(name)} }
 
-// WithCallDepth keeps telling where a line comes from.
+// WithCallDepth implements logr.CallDepthLogSink.
 func (c capped) WithCallDepth(depth int) logr.LogSink {
 	if sink, ok := c.LogSink.(logr.CallDepthLogSink); ok {
 		return capped{sink.WithCallDepth(depth)}

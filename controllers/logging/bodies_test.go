@@ -28,7 +28,7 @@ const (
 	bearer     = "the-token-of-this-process"
 )
 
-// lines is a log that several loggers write to at once.
+// lines is a log for concurrent loggers.
 type lines struct {
 	mutex sync.Mutex
 	text  bytes.Buffer
@@ -46,11 +46,14 @@ func (l *lines) String() string {
 	return l.text.String()
 }
 
-// useSecrets does with Secrets what controllers do, as verbosely as can be, and
+// useSecrets reads and writes Secrets as controllers do, at the highest verbosity, and
 // returns the log.
 func useSecrets(t *testing.T, prepare func(context.Context) context.Context) string {
 	t.Helper()
-	secret := corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "identity", Namespace: "liqo-peer-milan", ResourceVersion: "1"}, Data: map[string][]byte{"tls.key": []byte(privateKey)}}
+	secret := corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Name: "identity", Namespace: "liqo-peer-milan", ResourceVersion: "1"},
+		Data:       map[string][]byte{"tls.key": []byte(privateKey)},
+	}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var answer any = &secret
 		if r.Method == http.MethodGet && strings.HasSuffix(r.URL.Path, "/secrets") {
@@ -62,12 +65,23 @@ func useSecrets(t *testing.T, prepare func(context.Context) context.Context) str
 		}
 	}))
 	t.Cleanup(server.Close)
-	client, err := kubernetes.NewForConfig(&rest.Config{Host: server.URL, BearerToken: bearer, ContentConfig: rest.ContentConfig{ContentType: "application/json"}})
+	client, err := kubernetes.NewForConfig(
+		&rest.Config{
+			Host: server.URL, BearerToken: bearer, ContentConfig: rest.ContentConfig{ContentType: "application/json"},
+		},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var log lines
-	ctx, cancel := context.WithCancel(prepare(klog.NewContext(t.Context(), textlogger.NewLogger(textlogger.NewConfig(textlogger.Output(&log), textlogger.Verbosity(10))))))
+	ctx, cancel := context.WithCancel(
+		prepare(
+			klog.NewContext(
+				t.Context(),
+				textlogger.NewLogger(textlogger.NewConfig(textlogger.Output(&log), textlogger.Verbosity(10))),
+			),
+		),
+	)
 	secrets := client.CoreV1().Secrets(secret.Namespace)
 	if _, err := secrets.Get(ctx, "identity", metav1.GetOptions{}); err != nil {
 		t.Fatal(err)
@@ -90,7 +104,8 @@ func useSecrets(t *testing.T, prepare func(context.Context) context.Context) str
 
 func TestNoSecretsInLogs(t *testing.T) {
 	shown := func(log string) bool {
-		return strings.Contains(log, privateKey) || strings.Contains(log, base64.StdEncoding.EncodeToString([]byte(privateKey)))
+		return strings.Contains(log, privateKey) ||
+			strings.Contains(log, base64.StdEncoding.EncodeToString([]byte(privateKey)))
 	}
 	log := useSecrets(t, WithoutBodies)
 	if shown(log) {
@@ -100,9 +115,9 @@ func TestNoSecretsInLogs(t *testing.T) {
 		t.Errorf("the log shows a token:\n%s", log)
 	}
 	if !strings.Contains(log, "foreignCluster") || !strings.Contains(log, "bodies_test.go") {
-		t.Errorf("the log says too little:\n%s", log)
+		t.Errorf("the log lacks the requests:\n%s", log)
 	}
-	// This is what it is about.
+	// Without the limit, the log has the Secrets.
 	if !shown(useSecrets(t, func(ctx context.Context) context.Context { return ctx })) {
 		t.Error("clients log no bodies any more, so nothing has to be done")
 	}
