@@ -1,7 +1,7 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package metrics lists what the controllers count.
+// Package metrics has the metrics of the controllers.
 package metrics
 
 import (
@@ -16,26 +16,26 @@ var (
 	reconcileDuration = metrics.NewHistogramVec(&metrics.HistogramOpts{
 		Namespace:      namespace,
 		Name:           "reconcile_duration_seconds",
-		Help:           "How long one pass over one key takes, by controller.",
+		Help:           "Duration of one reconcile, by controller.",
 		Buckets:        metrics.ExponentialBuckets(0.001, 4, 8),
 		StabilityLevel: metrics.ALPHA,
 	}, []string{"controller"})
 	reconcileErrors = metrics.NewCounterVec(&metrics.CounterOpts{
 		Namespace:      namespace,
 		Name:           "reconcile_errors_total",
-		Help:           "Passes that failed and are tried again, by controller.",
+		Help:           "Reconciles that failed and are retried, by controller.",
 		StabilityLevel: metrics.ALPHA,
 	}, []string{"controller"})
 	writes = metrics.NewCounterVec(&metrics.CounterOpts{
 		Namespace:      namespace,
 		Name:           "patches_total",
-		Help:           "Patches that reconciles sent, by kind and by what was changed: object or status.",
+		Help:           "Patches sent by reconciles, by kind and part: object or status.",
 		StabilityLevel: metrics.ALPHA,
 	}, []string{"kind", "part"})
 	consumerSilent = metrics.NewGaugeVec(&metrics.GaugeOpts{
 		Namespace:      namespace,
 		Name:           "consumer_silent",
-		Help:           "1 while a cluster that is lent to gives no sign of life, else 0, by foreign cluster.",
+		Help:           "1 while the heartbeat of a consumer is expired, otherwise 0, by foreign cluster.",
 		StabilityLevel: metrics.ALPHA,
 	}, []string{"foreign_cluster"})
 	orphanedClaims = metrics.NewGaugeVec(&metrics.GaugeOpts{
@@ -46,12 +46,12 @@ var (
 	}, []string{"foreign_cluster"})
 )
 
-// Register hands every metric to a registry.
+// Register registers every metric with the function.
 func Register(register func(...metrics.Registerable)) {
 	register(reconcileDuration, reconcileErrors, writes, consumerSilent, orphanedClaims)
 }
 
-// ObserveReconcile counts one pass of a controller.
+// ObserveReconcile records the duration of one reconcile of a controller, and its error, if there is one.
 func ObserveReconcile(controller string, took time.Duration, err error) {
 	reconcileDuration.WithLabelValues(controller).Observe(took.Seconds())
 	if err != nil {
@@ -64,7 +64,7 @@ func CountPatch(kind, part string) {
 	writes.WithLabelValues(kind, part).Inc()
 }
 
-// SetConsumerSilent tells whether a cluster that is lent to is silent.
+// SetConsumerSilent sets whether the heartbeat of a consumer is expired.
 func SetConsumerSilent(foreignCluster string, silent bool) {
 	value := 0.0
 	if silent {
@@ -73,7 +73,7 @@ func SetConsumerSilent(foreignCluster string, silent bool) {
 	consumerSilent.WithLabelValues(foreignCluster).Set(value)
 }
 
-// ForgetConsumer says that a cluster is not lent to any more.
+// ForgetConsumer removes the metric of a cluster that is no longer a consumer.
 func ForgetConsumer(foreignCluster string) {
 	consumerSilent.Delete(map[string]string{"foreign_cluster": foreignCluster})
 }

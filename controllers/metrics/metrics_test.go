@@ -28,7 +28,9 @@ func TestNamesOfMetricsAreAContract(t *testing.T) {
 		names = append(names, family.GetName())
 	}
 	slices.Sort(names)
-	want := []string{"liqo_consumer_silent", "liqo_patches_total", "liqo_reconcile_duration_seconds", "liqo_reconcile_errors_total"}
+	want := []string{
+		"liqo_consumer_silent", "liqo_patches_total", "liqo_reconcile_duration_seconds", "liqo_reconcile_errors_total",
+	}
 	if diff := cmp.Diff(want, names); diff != "" {
 		t.Errorf("metrics (-want +got):\n%s", diff)
 	}
