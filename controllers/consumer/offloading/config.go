@@ -22,51 +22,47 @@ import (
 )
 
 const (
-	// maxEntries is how many remote namespaces this cluster can have on one provider.
+	// maxEntries is the maximum number of remote namespaces of the consumer on one provider.
 	maxEntries = 1000
-	// timeout bounds how long unoffloading a namespace waits for pods and for providers.
+	// timeout is the time for which unoffloading a namespace waits for pods and providers.
 	timeout = time.Duration(v1alpha1.DefaultDisconnectTimeoutSeconds) * time.Second
-	// evictionTime is the part of the timeout in which pods are evicted. Pods that are left
-	// then are deleted, and have the rest of the time to end.
+	// evictionTime is the part of the timeout in which pods are evicted. Remaining pods are then deleted, and
+	// have the rest of the timeout to end.
 	evictionTime = timeout * 2 / 3
-	// pollInterval is the time between two passes over a namespace that is unoffloaded, whose
-	// pods no cache may have, or over one whose watch of pods is not complete yet.
+	// pollInterval is the time between two reconciles of a namespace that is being unoffloaded, or whose watch of
+	// pods is not complete yet.
 	pollInterval = time.Second
-	// settleTime is the delay of a pass after a change of a pod: others usually follow, for
-	// example those of its Deployment.
+	// settleTime is the delay of a reconcile after a change of a pod, in which further changes are collected.
 	settleTime = 500 * time.Millisecond
 )
 
-// Config is what the two controllers of this package share.
+// Config is the configuration of the two controllers of this package.
 type Config struct {
 	// Client reads the cache of the manager, Live the API server.
 	Client client.Client
 	Live   client.Reader
 	Clock  clock.PassiveClock
-	// ClusterName and ClusterID are those of this cluster: NamespaceMaps and remote
-	// namespaces are named after them.
+	// ClusterName and ClusterID are the name and the id of the consumer, after which NamespaceMaps and remote
+	// namespaces are named.
 	ClusterName, ClusterID string
 	// Pods are the watches of the pods of offloaded namespaces.
 	Pods Pods
 	// Volumes are the data of claims on providers.
 	Volumes Volumes
 
-	// maps requests passes of the controller of NamespaceMaps.
+	// maps requests reconciles of NamespaceMaps.
 	maps kit.Trigger
 }
 
 // Pods are watches of the pods of single namespaces.
 type Pods interface {
-	// Listen has a function called with a namespace and a pod of it that changed. It is
-	// called before any watch begins.
+	// Listen adds a function that is called with each changed pod and its namespace. It must be called before List.
 	Listen(changed func(namespace string, pod *corev1.Pod))
-	// List returns the pods of a namespace, and whether they are complete. The first call
-	// begins the watch.
+	// List returns the pods of a namespace, and reports whether they are complete. The first call starts the watch.
 	List(ctx context.Context, namespace string) ([]*corev1.Pod, bool, error)
-	// Seen is List without the beginning of a watch: the pods of a namespace that is not
-	// watched are not complete.
+	// Seen is like List, and starts no watch: the pods of a namespace that is not watched are not complete.
 	Seen(namespace string) ([]*corev1.Pod, bool)
-	// Forget ends the watch of a namespace.
+	// Forget stops the watch of a namespace.
 	Forget(namespace string)
 }
 
@@ -95,7 +91,7 @@ func (c *Config) isDeleted(ctx context.Context, name string) bool {
 func (c *Config) namespace(ctx context.Context, name string) *corev1.Namespace {
 	namespace := &corev1.Namespace{}
 	if c.Client.Get(ctx, client.ObjectKey{Name: name}, namespace, client.UnsafeDisableDeepCopy) != nil {
-		// A cache only fails to find.
+		// A cache fails only with NotFound.
 		return nil
 	}
 	return namespace
@@ -155,8 +151,8 @@ func (c *Config) providers(ctx context.Context) ([]placement.Provider, error) {
 	return all, nil
 }
 
-// keeping returns how many of some pods keep a namespace on a provider. Where pods are
-// evicted, those of DaemonSets do not, which would be created again forever.
+// keeping returns the number of pods for which the remote namespace on a provider is kept. If misplaced pods are
+// evicted, pods of DaemonSets do not count: they would be created again forever.
 func keeping(offloading *v1alpha1.NamespaceOffloading, provider placement.Provider, pods []*corev1.Pod) int {
 	if offloading.Spec.Enforcement == v1alpha1.Evict {
 		pods = slices.DeleteFunc(slices.Clone(pods), podspec.BelongsToItsNode)

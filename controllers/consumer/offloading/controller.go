@@ -43,10 +43,10 @@ type Reconciler struct {
 
 	// bindings caches the role bindings of virtual kubelets. SetupWithManager sets it.
 	bindings client.Reader
-	// evictions has the owners of misplaced pods whose evictions were refused, unoffloaded
-	// those of pods that are evicted because their namespace is unoffloaded.
+	// evictions has the owners of misplaced pods whose evictions were refused, and unoffloaded those of pods in
+	// namespaces that are being unoffloaded.
 	evictions, unoffloaded *flowcontrol.Backoff
-	// specs are those that were seen of each namespace, see stranded.
+	// specs has a seenSpec per namespace, see stranded.
 	specs sync.Map
 }
 
@@ -84,18 +84,19 @@ var inPeerNamespace = predicate.NewPredicateFuncs(func(object client.Object) boo
 	return naming.IsPeerNamespace(object.GetNamespace())
 })
 
-// isVirtual selects virtual nodes. Which provider one stands for is in its VirtualNode, which
-// may not be cached yet.
+// isVirtual selects virtual nodes of any provider: the VirtualNode, which has the provider, may not be cached yet.
 var isVirtual = predicate.NewPredicateFuncs(func(node client.Object) bool {
 	return node.GetLabels()[v1alpha1.LabelType] == v1alpha1.TypeVirtualNode
 })
 
-// nodeChanged selects changes of what a pass reads of a node.
+// nodeChanged selects changes of the labels of nodes.
 func nodeChanged() predicate.Predicate {
-	return kit.Changed(func(old, current client.Object) bool { return !maps.Equal(old.GetLabels(), current.GetLabels()) })
+	return kit.Changed(
+		func(old, current client.Object) bool { return !maps.Equal(old.GetLabels(), current.GetLabels()) },
+	)
 }
 
-// namespaceChanged selects changes of what a pass reads of a namespace.
+// namespaceChanged selects changes of the labels of namespaces, and the start of their deletion.
 func namespaceChanged() predicate.Predicate {
 	return kit.Changed(func(old, current client.Object) bool {
 		return !maps.Equal(old.GetLabels(), current.GetLabels()) || kit.DeletionBegan(old, current)
@@ -111,7 +112,7 @@ func inNamespace(_ context.Context, object client.Object) []reconcile.Request {
 }
 
 func (r *Reconciler) allOffloadings(ctx context.Context, _ client.Object) []reconcile.Request {
-	// Listing a cache fails only before it is filled; then every object comes anyway.
+	// Listing a cache fails only before it is filled, when every object is enqueued anyway.
 	offloadings, _ := r.offloadings(ctx)
 	var requests []reconcile.Request
 	for _, offloading := range offloadings {
@@ -120,8 +121,7 @@ func (r *Reconciler) allOffloadings(ctx context.Context, _ client.Object) []reco
 	return requests
 }
 
-// mapHandler requests passes over the namespaces whose entry or status in a NamespaceMap
-// changed.
+// mapHandler enqueues the namespaces whose entry or status in a NamespaceMap changed.
 func (r *Reconciler) mapHandler() handler.EventHandler {
 	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 	changed := func(old, current client.Object, queue queue) {
@@ -135,7 +135,9 @@ func (r *Reconciler) mapHandler() handler.EventHandler {
 	}
 	return handler.Funcs{
 		CreateFunc: func(_ context.Context, e event.CreateEvent, queue queue) { changed(nil, e.Object, queue) },
-		UpdateFunc: func(_ context.Context, e event.UpdateEvent, queue queue) { changed(e.ObjectOld, e.ObjectNew, queue) },
+		UpdateFunc: func(_ context.Context, e event.UpdateEvent, queue queue) {
+			changed(e.ObjectOld, e.ObjectNew, queue)
+		},
 		DeleteFunc: func(_ context.Context, e event.DeleteEvent, queue queue) { changed(nil, e.Object, queue) },
 	}
 }

@@ -18,40 +18,37 @@ import (
 )
 
 const (
-	// Pods of one owner are likely to have one PodDisruptionBudget: if it refuses one of them,
-	// none of them is tried again for a while, which doubles from minEvictionDelay to
-	// maxEvictionDelay, or to maxUnoffloadDelay while a namespace is unoffloaded, whose time is
-	// limited.
+	// minEvictionDelay, maxEvictionDelay and maxUnoffloadDelay bound the backoff of evictions per owner of pods, whose
+	// pods usually share a PodDisruptionBudget. maxUnoffloadDelay applies while a namespace is being unoffloaded,
+	// whose time is limited.
 	minEvictionDelay  = time.Second
 	maxEvictionDelay  = 30 * time.Second
 	maxUnoffloadDelay = 4 * time.Second
-	// maxEvictions is how many pods of a namespace are evicted in one pass, and
-	// evictionsTimeout how long all of them may take: a client waits as long as the API
-	// server requests, and other namespaces wait with it.
+	// maxEvictions is the maximum number of evictions in one reconcile, and evictionsTimeout their timeout: the
+	// client waits as long as the API server requests, which delays other namespaces.
 	maxEvictions     = 50
 	evictionsTimeout = 5 * time.Second
-	// minEvictionAge is the minimum age of a pod that is evicted. A controller that creates
-	// pods for a node that they may not run on makes no faster loop than this.
+	// minEvictionAge is the minimum age of a pod that is evicted. It bounds the rate of a loop with a controller
+	// that creates pods for a node on which they are misplaced.
 	minEvictionAge = 5 * time.Second
 )
 
-// evictee is a pod that has to leave its node, with the reason and the text of the event of
-// its eviction.
+// evictee is a pod to evict, with the reason and the message of the event.
 type evictee struct {
 	*corev1.Pod
 	reason, why string
 }
 
-// evictAll evicts pods as their PodDisruptionBudgets allow, and returns when to try the
-// others. refused has the owners whose pods were refused, and for how long.
+// evictAll evicts pods as their PodDisruptionBudgets allow, and returns the time after which the others should be
+// retried; zero if there are none. refused is the backoff by owner.
 func (r *Reconciler) evictAll(ctx context.Context, offloading *v1alpha1.NamespaceOffloading, evictees []evictee,
 	refused *flowcontrol.Backoff,
 ) time.Duration {
 	refused.GC()
-	var again time.Duration
+	var retryAfter time.Duration
 	later := func(after time.Duration) {
-		if again == 0 || after < again {
-			again = after
+		if retryAfter == 0 || after < retryAfter {
+			retryAfter = after
 		}
 	}
 	ctx, cancel := context.WithTimeout(ctx, evictionsTimeout)
@@ -76,11 +73,10 @@ func (r *Reconciler) evictAll(ctx context.Context, offloading *v1alpha1.Namespac
 			}
 		}
 	}
-	return again
+	return retryAfter
 }
 
-// blocked counts the pods whose last eviction was refused, or that of another pod of their
-// owner.
+// blocked returns the number of pods whose owner is in backoff.
 func blocked(evictees []evictee, refused *flowcontrol.Backoff) int {
 	count := 0
 	for _, pod := range evictees {
@@ -91,27 +87,27 @@ func blocked(evictees []evictee, refused *flowcontrol.Backoff) int {
 	return count
 }
 
-// evict evicts a pod, and reports whether that was granted. Its deletion is an event.
+// evict evicts a pod, and reports whether the eviction was allowed.
 func (r *Reconciler) evict(ctx context.Context, offloading *v1alpha1.NamespaceOffloading, pod evictee) bool {
 	err := kit.Evict(ctx, r.Client, pod.Pod)
 	switch {
 	case err == nil:
 		r.Events.Eventf(pod.Pod, corev1.EventTypeNormal, pod.reason, "Evicted %s: %s", from(pod.Pod), pod.why)
 	case apierrors.IsNotFound(err), apierrors.IsConflict(err):
-		// It is gone, or there is another pod of that name.
+		// The pod was deleted or replaced.
 	case apierrors.IsTooManyRequests(err):
 		r.Events.Eventf(offloading, corev1.EventTypeWarning, "EvictionBlocked",
-			"Pod %s is not evicted %s for now: %s", pod.Name, from(pod.Pod), textOf(err))
+			"Evicting pod %s %s is blocked: %s", pod.Name, from(pod.Pod), textOf(err))
 		return false
 	default:
 		r.Events.Eventf(offloading, corev1.EventTypeWarning, "EvictionFailed",
-			"Pod %s is not evicted %s: %s", pod.Name, from(pod.Pod), textOf(err))
+			"Evicting pod %s %s failed: %s", pod.Name, from(pod.Pod), textOf(err))
 		return false
 	}
 	return true
 }
 
-// from returns where a pod leaves.
+// from describes the node of a pod for a message.
 func from(pod *corev1.Pod) string {
 	if pod.Spec.NodeName == "" {
 		return "while it waits for a node"
@@ -119,7 +115,7 @@ func from(pod *corev1.Pod) string {
 	return "from node " + pod.Spec.NodeName
 }
 
-// textOf returns an error with its causes, one of which names the PodDisruptionBudget.
+// textOf returns the message of an error with its causes, one of which names the PodDisruptionBudget.
 func textOf(err error) string {
 	text := err.Error()
 	var status apierrors.APIStatus
@@ -131,8 +127,7 @@ func textOf(err error) string {
 	return text
 }
 
-// ownerOf returns the UID of the controller that creates a pod again, or that of a pod that
-// none creates again.
+// ownerOf returns the UID of the controller of a pod, or that of the pod if it has none.
 func ownerOf(pod *corev1.Pod) string {
 	if owner := metav1.GetControllerOfNoCopy(pod); owner != nil {
 		return string(owner.UID)

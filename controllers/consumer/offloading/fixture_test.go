@@ -54,7 +54,8 @@ func newConsumer(t *testing.T, objects ...client.Object) *consumer {
 	config := &Config{
 		Client: interceptor.NewClient(c.Controller, interceptor.Funcs{SubResourceCreate: c.evict}),
 		Live: interceptor.NewClient(c.WithWatch, interceptor.Funcs{
-			List: func(ctx context.Context, w client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
+			List: func(ctx context.Context, w client.WithWatch, list client.ObjectList,
+				options ...client.ListOption) error {
 				c.lists++
 				return w.List(ctx, list, options...)
 			},
@@ -81,7 +82,7 @@ func (c *consumer) evict(_ context.Context, _ client.Client, _ string, object, e
 	return c.refuse(pod)
 }
 
-// pass reconciles the namespace shop once. It returns when it is reconciled again, and the
+// pass reconciles the namespace shop once. It returns the time after which it is reconciled again, and the
 // condition PodsInPlace.
 func (c *consumer) pass() (time.Duration, metav1.Condition) {
 	c.t.Helper()
@@ -260,7 +261,9 @@ func namespaceMap(names ...string) *v1alpha1.NamespaceMap {
 
 // namespace has a finalizer, so that its deletion takes time.
 func namespace(name string, labels map[string]string) *corev1.Namespace {
-	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels, Finalizers: []string{"test/stays"}}}
+	return &corev1.Namespace{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels, Finalizers: []string{"test/stays"}},
+	}
 }
 
 func labelled(name string) *corev1.Namespace {
@@ -272,7 +275,8 @@ func labelled(name string) *corev1.Namespace {
 func podOf(owner, name string, age time.Duration, changes ...func(*corev1.Pod)) *corev1.Pod {
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
-			Name: name, Namespace: "shop", UID: types.UID(name), CreationTimestamp: metav1.NewTime(kittest.Epoch.Add(-age)),
+			Name: name, Namespace: "shop", UID: types.UID(name),
+			CreationTimestamp: metav1.NewTime(kittest.Epoch.Add(-age)),
 		},
 		Spec: corev1.PodSpec{NodeName: "worker"},
 	}

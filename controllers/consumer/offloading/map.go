@@ -24,7 +24,7 @@ import (
 	"liqo.io/federation/controllers/kit"
 )
 
-// Reconcile brings the NamespaceMap of one provider in line with all NamespaceOffloadings.
+// Reconcile writes the entries of the NamespaceMap of one provider according to all NamespaceOffloadings.
 func (r *MapReconciler) Reconcile(ctx context.Context, request reconcile.Request) (ctrl.Result, error) {
 	return kit.Result(0, r.reconcile(ctx, request.Name))
 }
@@ -32,7 +32,7 @@ func (r *MapReconciler) Reconcile(ctx context.Context, request reconcile.Request
 func (r *MapReconciler) reconcile(ctx context.Context, name string) error {
 	cluster := &v1alpha1.ForeignCluster{}
 	if err := r.Client.Get(ctx, client.ObjectKey{Name: name}, cluster); err != nil {
-		// Unpeering removes the peer namespace, and the map with it.
+		// Unpeering deletes the peer namespace with the map.
 		return client.IgnoreNotFound(err)
 	}
 	current := &v1alpha1.NamespaceMap{}
@@ -58,9 +58,9 @@ func (r *MapReconciler) reconcile(ctx context.Context, name string) error {
 	case slices.Equal(current.Spec.Namespaces, entries):
 		return nil
 	}
-	wanted := current.DeepCopy()
-	wanted.Spec.Namespaces = entries
-	_, err = kit.Commit(ctx, r.Client, current, wanted)
+	desired := current.DeepCopy()
+	desired.Spec.Namespaces = entries
+	_, err = kit.Commit(ctx, r.Client, current, desired)
 	return err
 }
 
@@ -78,9 +78,9 @@ func (r *MapReconciler) create(ctx context.Context, namespace string, entries []
 	return nil
 }
 
-// entries returns the entries that a map should have: those of selected namespaces, and
-// those that it has and whose pods are not gone yet. If there are too many, or two request
-// one name, those count that it has, and then the oldest offloadings.
+// entries returns the desired entries of a map: those of selected namespaces, and existing ones that are still needed.
+// If there are too many, or two request the same name, existing entries take precedence, and then the oldest
+// offloadings.
 func (r *MapReconciler) entries(ctx context.Context, provider placement.Provider,
 	offloadings []*v1alpha1.NamespaceOffloading, current []v1alpha1.NamespaceMapping,
 ) []v1alpha1.NamespaceMapping {
@@ -113,8 +113,8 @@ func (r *MapReconciler) entries(ctx context.Context, provider placement.Provider
 	return entries
 }
 
-// entry returns the entry that one namespace should have, or an empty one; present is the
-// one that it has.
+// entry returns the desired entry of one namespace, which is empty if there should be none. present is the existing
+// entry.
 func (r *MapReconciler) entry(ctx context.Context, provider placement.Provider,
 	offloading *v1alpha1.NamespaceOffloading, present v1alpha1.NamespaceMapping,
 ) v1alpha1.NamespaceMapping {
@@ -126,7 +126,7 @@ func (r *MapReconciler) entry(ctx context.Context, provider placement.Provider,
 	}
 	selector, err := placement.NewClusterSelector(offloading.Spec.ClusterSelector)
 	if err != nil {
-		// The status of the NamespaceOffloading reports it to its owner.
+		// The status of the NamespaceOffloading reports the error.
 		klog.FromContext(ctx).V(2).Info("Skipping a namespace with an invalid selector",
 			"namespace", offloading.Namespace, "reason", err.Error())
 		return present
@@ -137,7 +137,7 @@ func (r *MapReconciler) entry(ctx context.Context, provider placement.Provider,
 		}
 		if claims, err := r.held(ctx, offloading.Namespace, provider.Cluster.Name); err != nil || len(claims) > 0 ||
 			r.kept(offloading, provider) {
-			// What is unknown counts as data: without the remote namespace it would be lost.
+			// On an error the entry is kept: the data would be deleted with the remote namespace.
 			return present
 		}
 		return v1alpha1.NamespaceMapping{}
@@ -145,8 +145,8 @@ func (r *MapReconciler) entry(ctx context.Context, provider placement.Provider,
 	return v1alpha1.NamespaceMapping{Name: offloading.Namespace, RemoteName: r.remoteName(offloading)}
 }
 
-// kept reports whether pods of a namespace keep it on a provider. While that is unknown they
-// do: they would be deleted with the remote namespace.
+// kept reports whether pods of a namespace need its remote namespace, also while the pods are not known: they would be
+// deleted with the remote namespace.
 func (r *MapReconciler) kept(offloading *v1alpha1.NamespaceOffloading, provider placement.Provider) bool {
 	pods, complete := r.Pods.Seen(offloading.Namespace)
 	return !complete || keeping(offloading, provider, pods) > 0

@@ -47,7 +47,7 @@ func (r *MapReconciler) SetupWithManager(manager ctrl.Manager) error {
 
 func (r *MapReconciler) allClusters(ctx context.Context, _ client.Object) []reconcile.Request {
 	var clusters v1alpha1.ForeignClusterList
-	// Listing a cache fails only before it is filled; then every object comes anyway.
+	// Listing a cache fails only before it is filled, when every object is enqueued anyway.
 	_ = r.Client.List(ctx, &clusters, client.UnsafeDisableDeepCopy)
 	var requests []reconcile.Request
 	for i := range clusters.Items {

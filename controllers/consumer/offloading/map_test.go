@@ -56,7 +56,7 @@ func TestMapHasWhatIsSelectedAndWhatIsNotUnoffloadedYet(t *testing.T) {
 			wrote:   patched,
 		},
 		{
-			name: "but not while it has pods there",
+			name: "not while it has pods on the provider",
 			objects: []client.Object{
 				foreignCluster(), virtualNode(), france, namespaceMap("shop"), podOf("", "web", 0, offloaded),
 			},
@@ -80,7 +80,7 @@ func TestMapHasWhatIsSelectedAndWhatIsNotUnoffloadedYet(t *testing.T) {
 			want:    []string{"shop"}, wrote: created,
 		},
 		{
-			name: "what is being unoffloaded keeps its entry until its pods are gone",
+			name: "an entry is kept while the namespace is being unoffloaded",
 			objects: []client.Object{
 				foreignCluster(), virtualNode(), offloadingOf("shop", 0, deletedSince(0)), namespaceMap("shop"),
 			},
@@ -108,9 +108,11 @@ func TestMapHasWhatIsSelectedAndWhatIsNotUnoffloadedYet(t *testing.T) {
 			wrote:   patched,
 		},
 		{
-			name:    "an entry without an offloading is removed",
-			objects: []client.Object{foreignCluster(), virtualNode(), offloadingOf("shop", 0), namespaceMap("other", "shop")},
-			want:    []string{"shop"}, wrote: patched,
+			name: "an entry without an offloading is removed",
+			objects: []client.Object{
+				foreignCluster(), virtualNode(), offloadingOf("shop", 0), namespaceMap("other", "shop"),
+			},
+			want: []string{"shop"}, wrote: patched,
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -140,7 +142,9 @@ func TestEntryStaysWhileThePodsOfItsNamespaceAreUnknown(t *testing.T) {
 
 func TestPodsOfDaemonSetsKeepNoEntryWherePodsAreEvicted(t *testing.T) {
 	for enforcement, stays := range map[v1alpha1.PlacementEnforcement]bool{v1alpha1.Warn: true, v1alpha1.Evict: false} {
-		c := newConsumer(t, append(offloadedShop(), offloadingOf("shop", time.Hour, remoteOnly(enforcement), inRegion("fr")),
+		c := newConsumer(t, append(offloadedShop(), offloadingOf(
+			"shop", time.Hour, remoteOnly(enforcement), inRegion("fr"),
+		),
 			podOf("daemons", "daemon", time.Hour, ofDaemonSet, offloaded))...)
 		c.passMap()
 		if len(c.Writes) > 0 == stays {
@@ -181,7 +185,9 @@ func TestRemoteNamespaceBelongsToTheNamespaceThatHasIt(t *testing.T) {
 	if _, err := c.reconciler.Reconcile(t.Context(), offloadingRequest(remoteName)); err != nil {
 		t.Fatal(err)
 	}
-	status := kittest.Read(c.Cluster, remoteName, v1alpha1.NamespaceOffloadingName, &v1alpha1.NamespaceOffloading{}).Status
+	status := kittest.Read(
+		c.Cluster, remoteName, v1alpha1.NamespaceOffloadingName, &v1alpha1.NamespaceOffloading{},
+	).Status
 	ready := meta.FindStatusCondition(status.Clusters[0].Conditions, v1alpha1.ConditionReady)
 	if status.Phase != v1alpha1.OffloadingAllFailed || ready == nil || ready.Reason != "NameTaken" {
 		t.Errorf("status of the other namespace: %+v", status)

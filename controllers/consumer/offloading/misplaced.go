@@ -19,8 +19,8 @@ import (
 	"liqo.io/federation/apiserver/placement"
 )
 
-// pods returns the pods of the namespace that have a node, if their nodes matter, and
-// whether they are complete.
+// pods returns the pods of the namespace that have a node, and reports whether they are complete. It returns none, and
+// watches none, if the spec allows pods on all nodes.
 func (r *Reconciler) pods(ctx context.Context, offloading *v1alpha1.NamespaceOffloading) ([]*corev1.Pod, bool, error) {
 	if placement.PlacesAnywhere(&offloading.Spec) {
 		r.Pods.Forget(offloading.Namespace)
@@ -29,8 +29,7 @@ func (r *Reconciler) pods(ctx context.Context, offloading *v1alpha1.NamespaceOff
 	return r.Pods.List(ctx, offloading.Namespace)
 }
 
-// misplaced returns the pods that run where the spec no longer lets them, by name; none if
-// its selector is invalid.
+// misplaced returns the pods on nodes that the spec does not allow, by name; none if its selector is invalid.
 func (o options) misplaced(pods []*corev1.Pod) []evictee {
 	if o.selectorErr != nil {
 		return nil
@@ -46,30 +45,30 @@ func (o options) misplaced(pods []*corev1.Pod) []evictee {
 }
 
 const (
-	// Pods that wait for a node are listed every strandedInterval during strandedTime after a
-	// spec was seen first, also by a process that starts. Meanwhile pods are still created by
-	// the spec before: kube-apiserver receives the change as late as any other client.
+	// Pods without a node are listed every strandedInterval during strandedTime after a spec was first observed, also
+	// after a restart. Some may have been created under the previous spec, because admission in kube-apiserver
+	// observes a change with a delay.
 	strandedInterval = 10 * time.Second
 	strandedTime     = time.Minute
-	// strandedPause is the minimum time between two lists after one without such pods: an
-	// application that starts has many pods without a node.
+	// strandedPause is the minimum time between two lists after one without stranded pods: a starting application
+	// causes many events of pods without a node.
 	strandedPause = time.Second
 )
 
-// seenSpec is a spec that was reconciled, and when that was first.
+// seenSpec is the last reconciled spec of a namespace, and the time at which it was first observed.
 type seenSpec struct {
 	uid        types.UID
 	generation int64
 	seen       time.Time
-	// none is when no pod was found last.
+	// none is the time of the last list, if it found no stranded pod.
 	none time.Time
-	// warned reports that pods were found last that are left to their owner.
+	// warned reports whether the last list found stranded pods that are not evicted.
 	warned bool
 }
 
-// stranded returns the pods that wait for a node by the spec before, and when to list them
-// again: less often, and as long as there are some, if they are left to the owner of the
-// namespace. Pods without a node are not watched.
+// stranded returns the pods that wait for a node that only a previous spec allowed, and the time after which they
+// should be listed again; zero means not at all. It lists them live, because pods without a node are not watched. After
+// strandedTime it lists them less often, and only while the last list found some that are not evicted.
 func (r *Reconciler) stranded(ctx context.Context, offloading *v1alpha1.NamespaceOffloading, o options,
 ) ([]evictee, time.Duration, error) {
 	if o.selectorErr != nil {
@@ -82,9 +81,9 @@ func (r *Reconciler) stranded(ctx context.Context, offloading *v1alpha1.Namespac
 			current = spec
 		}
 	}
-	again := strandedInterval
+	retryAfter := strandedInterval
 	if now.Sub(current.seen) > strandedTime {
-		if again = strandedTime; !current.warned {
+		if retryAfter = strandedTime; !current.warned {
 			return nil, 0, nil
 		}
 	}
@@ -94,7 +93,9 @@ func (r *Reconciler) stranded(ctx context.Context, offloading *v1alpha1.Namespac
 	var pods corev1.PodList
 	withoutNode := client.MatchingFields{"spec.nodeName": ""}
 	if err := r.Live.List(ctx, &pods, client.InNamespace(offloading.Namespace), withoutNode); err != nil {
-		return nil, 0, fmt.Errorf("listing the pods of namespace %s that wait for a node: %w", offloading.Namespace, err)
+		return nil, 0, fmt.Errorf(
+			"listing the pods of namespace %s that wait for a node: %w", offloading.Namespace, err,
+		)
 	}
 	var all []evictee
 	for i := range pods.Items {
@@ -107,12 +108,12 @@ func (r *Reconciler) stranded(ctx context.Context, offloading *v1alpha1.Namespac
 		current.none = now
 	}
 	r.specs.Store(offloading.Namespace, current)
-	return all, again, nil
+	return all, retryAfter, nil
 }
 
-// inPlace returns the condition PodsInPlace of a namespace with these misplaced pods and so
-// many stranded ones; selectorErr is the reason for which they are unknown. Stranded pods
-// that are evicted are gone in a moment.
+// inPlace returns the condition PodsInPlace of a namespace with misplaced pods and a number of stranded ones.
+// selectorErr is the reason for which they are unknown, or nil. Stranded pods that are evicted are not reported: they
+// are deleted at once.
 func (r *Reconciler) inPlace(offloading *v1alpha1.NamespaceOffloading, misplaced []evictee, stranded int,
 	selectorErr error,
 ) *metav1.Condition {
@@ -138,7 +139,8 @@ func (r *Reconciler) inPlace(offloading *v1alpha1.NamespaceOffloading, misplaced
 	case blocked(misplaced, r.evictions) > 0:
 		condition.Reason = "EvictionBlocked"
 		condition.Message = fmt.Sprintf(
-			"%d pod(s) run where spec no longer lets them; not all of them can be evicted now: see the events of this object.",
+			"%d pod(s) run where spec no longer lets them; "+
+				"not all of them can be evicted now: see the events of this object.",
 			len(misplaced))
 	default:
 		condition.Reason = "Evicting"
@@ -148,8 +150,7 @@ func (r *Reconciler) inPlace(offloading *v1alpha1.NamespaceOffloading, misplaced
 	return condition
 }
 
-// evictMisplaced evicts misplaced pods, if the spec selects that, and returns when to try
-// again.
+// evictMisplaced evicts misplaced pods, if the spec requires that, and returns the time after which to retry.
 func (r *Reconciler) evictMisplaced(ctx context.Context, offloading *v1alpha1.NamespaceOffloading,
 	misplaced []evictee,
 ) time.Duration {

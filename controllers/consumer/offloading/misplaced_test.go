@@ -44,7 +44,7 @@ func TestMisplacedPodsAreReportedOrEvicted(t *testing.T) {
 		refuse      func(*corev1.Pod) error
 		pods        []*corev1.Pod
 		evicted     []string
-		again       time.Duration
+		retryAfter  time.Duration
 		reason      string
 		message     string
 		events      []string
@@ -55,7 +55,8 @@ func TestMisplacedPodsAreReportedOrEvicted(t *testing.T) {
 		{"evicted", v1alpha1.Evict, granted, []*corev1.Pod{a, b, alone, remote, daemon}, []string{"a", "b", "c"},
 			strandedInterval,
 			"Evicting", "3 pod(s)", []string{"Misplaced", "Misplaced", "Misplaced"}},
-		{"evicted while they wait for a node of an earlier spec", v1alpha1.Evict, granted, []*corev1.Pod{waiting, remote},
+		{"evicted while they wait for a node of an earlier spec", v1alpha1.Evict, granted, []*corev1.Pod{waiting,
+			remote},
 			[]string{"waiting"}, strandedInterval, "InPlace", "", []string{"Misplaced"}},
 		{"reported while they wait", v1alpha1.Warn, granted, []*corev1.Pod{waiting, remote}, nil, strandedInterval,
 			"Misplaced", "0" + oneWaits, nil},
@@ -65,7 +66,8 @@ func TestMisplacedPodsAreReportedOrEvicted(t *testing.T) {
 			minEvictionAge - time.Second, "Evicting", "2 pod(s)", []string{"Misplaced"}},
 		{"refused by a budget, which is requested once for an owner", v1alpha1.Evict, blockedByBudget,
 			[]*corev1.Pod{a, b, alone},
-			[]string{"a", "c"}, minEvictionDelay, "Evicting", "3 pod(s)", []string{"EvictionBlocked", "EvictionBlocked"}},
+			[]string{"a", "c"}, minEvictionDelay, "Evicting", "3 pod(s)",
+			[]string{"EvictionBlocked", "EvictionBlocked"}},
 		{"refused for another reason", v1alpha1.Evict, func(*corev1.Pod) error { return errors.New("two budgets") },
 			[]*corev1.Pod{alone}, []string{"c"}, minEvictionDelay, "Evicting", "1 pod(s)", []string{"EvictionFailed"}},
 		{"gone meanwhile", v1alpha1.Evict, gone,
@@ -73,12 +75,12 @@ func TestMisplacedPodsAreReportedOrEvicted(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			c := newPlaced(t, test.enforcement, test.refuse, test.pods...)
-			again, inPlace := c.pass()
+			retryAfter, inPlace := c.pass()
 			if diff := cmp.Diff(test.evicted, c.evicted); diff != "" {
 				t.Errorf("evictions (-want +got):\n%s", diff)
 			}
-			if again != test.again {
-				t.Errorf("reconciled again after %s, want %s", again, test.again)
+			if retryAfter != test.retryAfter {
+				t.Errorf("reconciled again after %s, want %s", retryAfter, test.retryAfter)
 			}
 			if inPlace.Reason != test.reason || !strings.Contains(inPlace.Message, test.message) ||
 				(inPlace.Status == metav1.ConditionTrue) != (test.reason == "InPlace") {
@@ -93,11 +95,11 @@ func TestMisplacedPodsAreReportedOrEvicted(t *testing.T) {
 
 func TestWaitingPodsAreListedAsLongAsAnEarlierSpecMayCreateThem(t *testing.T) {
 	c := newPlaced(t, v1alpha1.Evict, granted)
-	pass := func(want int, again time.Duration) {
+	pass := func(want int, retryAfter time.Duration) {
 		t.Helper()
 		before := c.lists
-		if after, _ := c.pass(); after != again || c.lists-before != want {
-			t.Errorf("%d lists, and again after %s, want %d and %s", c.lists-before, after, want, again)
+		if after, _ := c.pass(); after != retryAfter || c.lists-before != want {
+			t.Errorf("%d lists, and again after %s, want %d and %s", c.lists-before, after, want, retryAfter)
 		}
 	}
 	pass(1, strandedInterval)
@@ -123,8 +125,8 @@ func TestWaitingPodsAreReportedUntilTheyAreGone(t *testing.T) {
 	c := newPlaced(t, v1alpha1.Warn, nil, waiting)
 	pass := func(want time.Duration, reason string) {
 		t.Helper()
-		if again, inPlace := c.pass(); again != want || inPlace.Reason != reason {
-			t.Errorf("reconciled again after %s, reason %s, want %s and %s", again, inPlace.Reason, want, reason)
+		if retryAfter, inPlace := c.pass(); retryAfter != want || inPlace.Reason != reason {
+			t.Errorf("reconciled again after %s, reason %s, want %s and %s", retryAfter, inPlace.Reason, want, reason)
 		}
 	}
 	pass(strandedInterval, "Misplaced")
@@ -164,9 +166,9 @@ func TestEvictionThatABudgetRefusesIsRetriedLessAndLessOften(t *testing.T) {
 	})
 	want, tries := minEvictionDelay, 0
 	for range 8 {
-		again, inPlace := c.pass()
-		if tries++; len(c.evicted) != tries || again != want {
-			t.Fatalf("reconciled again after %s, want %s after %d evictions", again, want, len(c.evicted))
+		retryAfter, inPlace := c.pass()
+		if tries++; len(c.evicted) != tries || retryAfter != want {
+			t.Fatalf("reconciled again after %s, want %s after %d evictions", retryAfter, want, len(c.evicted))
 		}
 		if tries > 1 && inPlace.Reason != "EvictionBlocked" {
 			t.Errorf("condition %+v, want EvictionBlocked", inPlace)
@@ -176,7 +178,7 @@ func TestEvictionThatABudgetRefusesIsRetriedLessAndLessOften(t *testing.T) {
 		if len(c.evicted) != tries {
 			t.Fatal("the eviction is retried too soon")
 		}
-		c.Clock.Step(again)
+		c.Clock.Step(retryAfter)
 		want = min(2*want, maxEvictionDelay)
 	}
 	c.refuse, c.evicted = granted, nil
@@ -191,7 +193,7 @@ func TestBlockedEvictionNamesTheBudget(t *testing.T) {
 	c.pass()
 	events := c.Recorded()
 	if len(events) != 1 || !strings.Contains(events[0], "The disruption budget web needs 2") ||
-		!strings.Contains(events[0], "Pod a is not evicted from node worker") {
+		!strings.Contains(events[0], "Evicting pod a from node worker is blocked") {
 		t.Errorf("events %q", events)
 	}
 }
@@ -202,8 +204,8 @@ func TestOnePassEvictsABoundedNumberOfPods(t *testing.T) {
 		pods = append(pods, podOf("", fmt.Sprintf("p%03d", i), time.Hour))
 	}
 	c := newPlaced(t, v1alpha1.Evict, granted, pods...)
-	if again, _ := c.pass(); len(c.evicted) != maxEvictions || again != pollInterval {
-		t.Errorf("%d evictions, again after %s, want %d and %s", len(c.evicted), again, maxEvictions, pollInterval)
+	if retryAfter, _ := c.pass(); len(c.evicted) != maxEvictions || retryAfter != pollInterval {
+		t.Errorf("%d evictions, again after %s, want %d and %s", len(c.evicted), retryAfter, maxEvictions, pollInterval)
 	}
 }
 
@@ -222,8 +224,8 @@ func TestSettledPlacementIsNotWrittenAgain(t *testing.T) {
 
 func TestPodsThatMayRunAnywhereAreNotWatched(t *testing.T) {
 	c := newConsumer(t, append(offloadedShop(), offloadingOf("shop", time.Hour), podOf("", "web", 0, offloaded))...)
-	if again, inPlace := c.pass(); again != strandedInterval || inPlace.Reason != "InPlace" {
-		t.Errorf("reconciled again after %s, condition %+v", again, inPlace)
+	if retryAfter, inPlace := c.pass(); retryAfter != strandedInterval || inPlace.Reason != "InPlace" {
+		t.Errorf("reconciled again after %s, condition %+v", retryAfter, inPlace)
 	}
 	if len(c.watches.watched) > 0 {
 		t.Errorf("watches the pods of %q", c.watches.watched)

@@ -23,14 +23,14 @@ import (
 	"liqo.io/federation/controllers/kit"
 )
 
-// Reconcile brings one namespace in line with its NamespaceOffloading.
+// Reconcile offloads or unoffloads one namespace according to its NamespaceOffloading.
 func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (ctrl.Result, error) {
 	return kit.Result(r.reconcile(ctx, request.NamespacedName))
 }
 
 // reconcile sets the label by which pods of the namespace are placed, binds the role of
 // virtual kubelets, reports the state of the namespace on each provider, and evicts
-// misplaced pods; or it unoffloads the namespace. It returns when to reconcile again.
+// misplaced pods; or it unoffloads the namespace. It returns the time after which to reconcile again.
 func (r *Reconciler) reconcile(ctx context.Context, key client.ObjectKey) (time.Duration, error) {
 	offloading := &v1alpha1.NamespaceOffloading{}
 	err := r.Client.Get(ctx, key, offloading)
@@ -64,10 +64,10 @@ func (r *Reconciler) reconcile(ctx context.Context, key client.ObjectKey) (time.
 		return 0, err
 	}
 	var misplaced, stranded []evictee
-	var again time.Duration
+	var retryAfter time.Duration
 	var inPlace *metav1.Condition
 	if complete {
-		if stranded, again, err = r.stranded(ctx, offloading, options); err != nil {
+		if stranded, retryAfter, err = r.stranded(ctx, offloading, options); err != nil {
 			return 0, err
 		}
 		misplaced = options.misplaced(pods)
@@ -85,7 +85,7 @@ func (r *Reconciler) reconcile(ctx context.Context, key client.ObjectKey) (time.
 		r.recordFailures(offloading, states)
 	}
 	if !complete {
-		// Pods that are cached are an event, the end of their list is none.
+		// No event reports that the list of pods is complete.
 		return pollInterval, nil
 	}
 	for _, s := range states {
@@ -97,28 +97,28 @@ func (r *Reconciler) reconcile(ctx context.Context, key client.ObjectKey) (time.
 				return 0, err
 			}
 			// The last pod and the last volume may be deleted without an event of the namespace.
-			again = pollInterval
+			retryAfter = pollInterval
 		}
 	}
-	if soon := r.evictMisplaced(ctx, offloading, append(misplaced, stranded...)); again == 0 || soon > 0 && soon < again {
-		again = soon
+	if soon := r.evictMisplaced(ctx, offloading, append(misplaced, stranded...)); retryAfter == 0 || soon > 0 &&
+		soon < retryAfter {
+		retryAfter = soon
 	}
-	return again, nil
+	return retryAfter, nil
 }
 
-// commitStatus writes the status if it changed, and reports whether it did. A condition that
-// is nil is unknown, and stays as it is.
+// commitStatus writes the status, and reports whether it changed. A nil condition leaves the existing one unchanged.
 func (r *Reconciler) commitStatus(ctx context.Context, offloading *v1alpha1.NamespaceOffloading, states []state,
 	phase v1alpha1.OffloadingPhase, conditions ...*metav1.Condition,
 ) (bool, error) {
-	wanted := offloading.DeepCopy()
-	wanted.Status = statusOf(offloading, r.remoteName(offloading), states, phase, r.Clock.Now())
+	desired := offloading.DeepCopy()
+	desired.Status = statusOf(offloading, r.remoteName(offloading), states, phase, r.Clock.Now())
 	for _, condition := range conditions {
 		if condition != nil {
-			meta.SetStatusCondition(&wanted.Status.Conditions, *condition)
+			meta.SetStatusCondition(&desired.Status.Conditions, *condition)
 		}
 	}
-	return kit.Commit(ctx, r.Client, offloading, wanted)
+	return kit.Commit(ctx, r.Client, offloading, desired)
 }
 
 // setLabel sets or removes the label of a namespace by which its pods are placed.
@@ -127,25 +127,25 @@ func (r *Reconciler) setLabel(ctx context.Context, name string, set bool) error 
 	if current == nil {
 		return nil
 	}
-	wanted := current.DeepCopy()
+	desired := current.DeepCopy()
 	value, labelled := current.Labels[v1alpha1.LabelSchedulingEnabled]
 	switch {
 	case set && value == "true", !set && !labelled:
 		return nil
 	case set:
-		metav1.SetMetaDataLabel(&wanted.ObjectMeta, v1alpha1.LabelSchedulingEnabled, "true")
+		metav1.SetMetaDataLabel(&desired.ObjectMeta, v1alpha1.LabelSchedulingEnabled, "true")
 	default:
-		delete(wanted.Labels, v1alpha1.LabelSchedulingEnabled)
-		// Virtual kubelets get no more tokens, also if the product is uninstalled next.
-		delete(wanted.Annotations, v1alpha1.AnnotationAccounts)
+		delete(desired.Labels, v1alpha1.LabelSchedulingEnabled)
+		// Virtual kubelets must get no more tokens, even if the controller of accounts is uninstalled next.
+		delete(desired.Annotations, v1alpha1.AnnotationAccounts)
 	}
-	if _, err := kit.Commit(ctx, r.Client, current, wanted); client.IgnoreNotFound(err) != nil {
+	if _, err := kit.Commit(ctx, r.Client, current, desired); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("setting the label %s of namespace %s: %w", v1alpha1.LabelSchedulingEnabled, name, err)
 	}
 	return nil
 }
 
-// options are the providers that a pass over a namespace can choose from.
+// options are the providers and the placement of a namespace.
 type options struct {
 	providers []placement.Provider
 	// placement is empty if selectorErr is the reason for which the selector is invalid.
@@ -162,7 +162,7 @@ func (r *Reconciler) optionsOf(ctx context.Context, offloading *v1alpha1.Namespa
 	return options{providers: providers, placement: chosen, selectorErr: err}, nil
 }
 
-// states returns the state of a namespace with some pods on each provider.
+// states returns the state of a namespace with the pods on each provider.
 func (r *Reconciler) states(ctx context.Context, offloading *v1alpha1.NamespaceOffloading, o options,
 	pods []*corev1.Pod,
 ) ([]state, error) {

@@ -30,14 +30,14 @@ func TestPhaseSumsUpTheSelectedProviders(t *testing.T) {
 		states []state
 		want   v1alpha1.OffloadingPhase
 	}{
-		{"there is no provider", nil, v1alpha1.OffloadingNoClusterSelected},
+		{"no provider", nil, v1alpha1.OffloadingNoClusterSelected},
 		{"none is selected", []state{{}}, v1alpha1.OffloadingNoClusterSelected},
 		{"all are ready", []state{ready, ready, {}}, v1alpha1.OffloadingReady},
 		{"one has not answered", []state{ready, {selected: true, requested: true}}, v1alpha1.OffloadingInProgress},
 		{"one is terminating", []state{reporting(v1alpha1.NamespaceMappingTerminating)}, v1alpha1.OffloadingInProgress},
 		{"some failed", []state{ready, refused}, v1alpha1.OffloadingSomeFailed},
 		{"all failed", []state{refused, reporting(v1alpha1.NamespaceMappingConflict)}, v1alpha1.OffloadingAllFailed},
-		{"it can have no more", []state{{selected: true, full: true}}, v1alpha1.OffloadingAllFailed},
+		{"the map is full", []state{{selected: true, full: true}}, v1alpha1.OffloadingAllFailed},
 		{"the name is taken", []state{{selected: true, taken: true}}, v1alpha1.OffloadingAllFailed},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -90,8 +90,14 @@ func TestStatusOfAnotherRemoteNamespaceIsNotThatOfTheEntry(t *testing.T) {
 	}{
 		{"the requested one is ready", "shop", "shop", v1alpha1.NamespaceMappingReady, "RemoteNamespaceCreated", ""},
 		{"an earlier one is not ready", "shop", "shop-old", v1alpha1.NamespaceMappingReady, "Pending", "shop-old"},
-		{"nor has it failed", "shop", "shop-old", v1alpha1.NamespaceMappingConflict, "Pending", "has not answered yet."},
-		{"nor is it ready before one is requested", "", "shop-old", v1alpha1.NamespaceMappingReady, "Pending", "shop-old"},
+		{
+			"a former failed namespace", "shop", "shop-old", v1alpha1.NamespaceMappingConflict, "Pending",
+			"has not answered yet.",
+		},
+		{
+			"a former ready namespace without an entry", "", "shop-old", v1alpha1.NamespaceMappingReady, "Pending",
+			"shop-old",
+		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			m := namespaceMap("shop")
@@ -122,7 +128,7 @@ func TestRefusalOfAProviderIsOneEvent(t *testing.T) {
 	for pass, want := range [][]string{{"NamespaceConflict"}, nil} {
 		c.pass()
 		if diff := cmp.Diff(want, c.reasons()); diff != "" {
-			t.Errorf("events of pass %d (-want +got):\n%s", pass, diff)
+			t.Errorf("events of reconcile %d (-want +got):\n%s", pass, diff)
 		}
 	}
 }
@@ -167,10 +173,10 @@ func TestUnoffloadingWaitsForPodsAndRemoteNamespacesUntilTheTimeout(t *testing.T
 		return offloadingOf("shop", time.Hour, deletedSince(ago), reportedAs(t, states, pods...))
 	}
 	for _, test := range []struct {
-		name    string
-		objects []client.Object
-		wrote   []string
-		again   bool
+		name       string
+		objects    []client.Object
+		wrote      []string
+		retryAfter bool
 	}{
 		{
 			name:    "it is reported first",
@@ -180,17 +186,17 @@ func TestUnoffloadingWaitsForPodsAndRemoteNamespacesUntilTheTimeout(t *testing.T
 		{
 			name:    "pods on virtual nodes are deleted",
 			objects: []client.Object{deleting(0, reported, pod), namespaceMap("shop"), pod},
-			wrote:   []string{"delete Pod web"}, again: true,
+			wrote:   []string{"delete Pod web"}, retryAfter: true,
 		},
 		{
-			name:    "a pod is deleted once",
-			objects: []client.Object{deleting(0, reported, endingPod), namespaceMap("shop"), endingPod},
-			again:   true,
+			name:       "a pod is deleted once",
+			objects:    []client.Object{deleting(0, reported, endingPod), namespaceMap("shop"), endingPod},
+			retryAfter: true,
 		},
 		{
 			name:    "finished pods stay; the remote namespace is removed",
 			objects: []client.Object{deleting(0, reported), namespaceMap("shop"), done},
-			wrote:   []string{"patch NamespaceMap rome"}, again: true,
+			wrote:   []string{"patch NamespaceMap rome"}, retryAfter: true,
 		},
 		{
 			name:    "local pods stay; without the remote namespace, label and finalizer are removed",
@@ -200,17 +206,19 @@ func TestUnoffloadingWaitsForPodsAndRemoteNamespacesUntilTheTimeout(t *testing.T
 		{
 			name:    "after the timeout nothing is waited for",
 			objects: []client.Object{deleting(timeout, reported), namespaceMap("shop"), endingPod},
-			wrote:   []string{"patch NamespaceMap rome", "patch Namespace shop", "patch NamespaceOffloading offloading"},
+			wrote: []string{
+				"patch NamespaceMap rome", "patch Namespace shop", "patch NamespaceOffloading offloading",
+			},
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			c := newConsumer(t, append(test.objects, foreignCluster(), virtualNode(), labelled("shop"))...)
-			again, _ := c.pass()
+			retryAfter, _ := c.pass()
 			if diff := cmp.Diff(test.wrote, c.WritesSince(0)); diff != "" {
 				t.Errorf("writes (-want +got):\n%s", diff)
 			}
-			if (again > 0) != test.again {
-				t.Errorf("reconciled again after %s", again)
+			if (retryAfter > 0) != test.retryAfter {
+				t.Errorf("reconciled again after %s", retryAfter)
 			}
 		})
 	}

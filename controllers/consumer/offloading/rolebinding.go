@@ -19,8 +19,8 @@ import (
 	"liqo.io/federation/controllers/kit"
 )
 
-// reflectionBinding is the name of the RoleBinding in an offloaded namespace with which the
-// virtual kubelets of its providers read what they reflect, and of its ClusterRole.
+// reflectionBinding is the name of the RoleBinding in an offloaded namespace, and of its ClusterRole, that allows
+// virtual kubelets to read reflected objects.
 const reflectionBinding = "federation-reflection"
 
 // bindReflection binds the role to the virtual kubelets of exactly those providers that a
@@ -43,8 +43,8 @@ func (r *Reconciler) bindReflection(ctx context.Context, namespace string, state
 	})
 }
 
-// virtualKubelets returns the accounts of the virtual kubelets of those providers that are
-// selected, or still have the remote namespace.
+// virtualKubelets returns the accounts of the virtual kubelets of the providers that are selected or have a remote
+// namespace.
 func (r *Reconciler) virtualKubelets(ctx context.Context, states []state) ([]rbacv1.Subject, error) {
 	var subjects []rbacv1.Subject
 	for _, s := range states {
@@ -53,12 +53,15 @@ func (r *Reconciler) virtualKubelets(ctx context.Context, states []state) ([]rba
 		}
 		namespace := naming.PeerNamespace(s.cluster)
 		var virtualNodes v1alpha1.VirtualNodeList
-		if err := r.Client.List(ctx, &virtualNodes, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
+		if err := r.Client.List(
+			ctx, &virtualNodes, client.InNamespace(namespace), client.UnsafeDisableDeepCopy,
+		); err != nil {
 			return nil, fmt.Errorf("listing the virtual nodes of %s: %w", s.cluster, err)
 		}
 		for i := range virtualNodes.Items {
 			subjects = append(subjects, rbacv1.Subject{
-				Kind: rbacv1.ServiceAccountKind, Namespace: namespace, Name: naming.VirtualKubelet(virtualNodes.Items[i].Name),
+				Kind: rbacv1.ServiceAccountKind, Namespace: namespace,
+				Name: naming.VirtualKubelet(virtualNodes.Items[i].Name),
 			})
 		}
 	}
@@ -71,7 +74,9 @@ func (r *Reconciler) virtualKubelets(ctx context.Context, states []state) ([]rba
 // unbindReflection deletes the binding of a namespace, if it has one.
 func (r *Reconciler) unbindReflection(ctx context.Context, namespace string) error {
 	current := &rbacv1.RoleBinding{}
-	if err := r.bindings.Get(ctx, client.ObjectKey{Namespace: namespace, Name: reflectionBinding}, current); err != nil {
+	if err := r.bindings.Get(
+		ctx, client.ObjectKey{Namespace: namespace, Name: reflectionBinding}, current,
+	); err != nil {
 		return client.IgnoreNotFound(err)
 	}
 	return kit.Delete(ctx, r.Client, current)

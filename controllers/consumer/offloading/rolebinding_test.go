@@ -58,10 +58,12 @@ func TestVirtualKubeletsReadExactlyWhatIsOffloadedToTheirProvider(t *testing.T) 
 			want:    reflectionOf("milan"),
 		},
 		{
-			name:    "all virtual nodes of a provider share its remote namespaces",
-			objects: []client.Object{foreignCluster(), virtualNode(), second, offloadingOf("shop", 0), namespaceMap("shop")},
-			before:  reflectionOf("milan"),
-			want:    reflectionOf("gpu", "milan"),
+			name: "all virtual nodes of a provider share its remote namespaces",
+			objects: []client.Object{
+				foreignCluster(), virtualNode(), second, offloadingOf("shop", 0), namespaceMap("shop"),
+			},
+			before: reflectionOf("milan"),
+			want:   reflectionOf("gpu", "milan"),
 		},
 		{
 			name:    "those of a provider that is no longer selected, until it has removed the remote namespace",
@@ -84,7 +86,9 @@ func TestVirtualKubeletsReadExactlyWhatIsOffloadedToTheirProvider(t *testing.T) 
 			name: "while it is unoffloaded, its pods still need it",
 			objects: []client.Object{
 				foreignCluster(), virtualNode(), namespaceMap("shop"),
-				deleting(state{cluster: "milan", requested: true, reported: &namespaceMap("shop").Status.Namespaces[0]}),
+				deleting(
+					state{cluster: "milan", requested: true, reported: &namespaceMap("shop").Status.Namespaces[0]},
+				),
 			},
 			before: reflectionOf("milan"),
 			want:   reflectionOf("milan"),

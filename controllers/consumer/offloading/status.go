@@ -19,26 +19,26 @@ import (
 type state struct {
 	cluster  string
 	selected bool
-	// ending reports that the peering with the cluster ends, which releases the data.
+	// ending reports whether the peering is being ended, which releases the data.
 	ending bool
 	// refusal is the reason for which the cluster is not selected.
 	refusal     string
 	selectorErr error
-	// requested reports that the cluster's map has an entry, full that it can have no more,
-	// taken that another entry has the same remote namespace.
+	// requested reports whether the cluster's map has an entry of the namespace, full whether the map has the maximum
+	// number of entries, and taken whether another entry has the same remote namespace.
 	requested, full, taken bool
-	// pods counts those of the namespace that are there and have not finished; kept reports
-	// that some of them keep the remote namespace.
+	// pods is the number of unfinished pods of the namespace on the cluster; kept reports whether the remote namespace
+	// is kept for some of them.
 	pods int
 	kept bool
-	// reported is the status of the entry; nil before the cluster answered.
+	// reported is the status of the entry; nil before the cluster reports it.
 	reported *v1alpha1.NamespaceMappingStatus
-	// former is an earlier remote namespace, of another name, that the cluster still reports.
+	// former is an earlier remote namespace, with another name, that the cluster still reports.
 	former string
 }
 
-// observe sets what a NamespaceMap contains about a namespace, whose remote namespaces have
-// a name. The status of a remote namespace of another name is not that of its entry.
+// observe sets the state from the NamespaceMap of the cluster. remoteName is the name of a new remote namespace. A
+// status with another remote name than the entry is older than the entry.
 func (s *state) observe(current *v1alpha1.NamespaceMap, namespace, remoteName string) {
 	s.full = len(current.Spec.Namespaces) >= maxEntries
 	requested := remoteName
@@ -92,12 +92,13 @@ func (s state) ready() (status metav1.ConditionStatus, reason, message string) {
 			"The cluster accepts no more than %d namespaces: unoffload another one.", maxEntries)
 	case s.former != "":
 		return metav1.ConditionFalse, "Pending", fmt.Sprintf(
-			"The cluster has not answered yet: it has yet to remove %s, the last remote namespace of the namespace.", s.former)
+			"The cluster has not answered yet: it has yet to remove %s, the last remote namespace of the namespace.",
+			s.former)
 	}
 	return metav1.ConditionFalse, "Pending", "The cluster has not answered yet."
 }
 
-// failed reports whether waiting alone does not help.
+// failed reports whether the namespace cannot become ready without a change by a user.
 func (s state) failed() bool {
 	if s.reported == nil {
 		return !s.requested && (s.full || s.taken)
@@ -109,7 +110,7 @@ func (s state) failed() bool {
 	return false
 }
 
-// recordFailures records an event for each provider that begins to refuse the namespace.
+// recordFailures records an event for each provider on which the namespace failed with a new reason.
 func (r *Reconciler) recordFailures(offloading *v1alpha1.NamespaceOffloading, states []state) {
 	before := map[string]string{}
 	for _, cluster := range offloading.Status.Clusters {
@@ -153,8 +154,7 @@ func phaseOf(states []state) v1alpha1.OffloadingPhase {
 	return v1alpha1.OffloadingInProgress
 }
 
-// statusOf returns the status of an offloading with these states. Its conditions stay as they
-// are.
+// statusOf returns the status of an offloading with the states. The conditions of the offloading are unchanged.
 func statusOf(offloading *v1alpha1.NamespaceOffloading, remoteName string, states []state,
 	phase v1alpha1.OffloadingPhase, now time.Time,
 ) v1alpha1.NamespaceOffloadingStatus {

@@ -27,10 +27,9 @@ import (
 	"liqo.io/federation/controllers/kit"
 )
 
-// unoffload removes first the pods of a namespace from virtual nodes, then its remote
-// namespaces, and at last the label and the finalizer. Pods that are placed on providers
-// meanwhile, by a client that has not received the change yet, follow the others. Only data
-// on a provider is waited for beyond the timeout.
+// unoffload removes the pods of a namespace from virtual nodes, then its remote namespaces, and finally the label and
+// the finalizer. Pods that are placed on providers meanwhile, because admission observes the change with a delay, are
+// removed too. After the timeout it waits only for the release of data on providers.
 func (r *Reconciler) unoffload(ctx context.Context, offloading *v1alpha1.NamespaceOffloading) (time.Duration, error) {
 	options, err := r.optionsOf(ctx, offloading)
 	if err != nil {
@@ -56,10 +55,10 @@ func (r *Reconciler) unoffload(ctx context.Context, offloading *v1alpha1.Namespa
 	changed, err := r.commitStatus(ctx, offloading, states, v1alpha1.OffloadingTerminating, inPlace, released)
 	switch {
 	case err != nil:
-		// While the status cannot be written, the pods end all the same.
+		// Pods are removed even if the status cannot be written.
 		return 0, errors.Join(err, r.removePods(ctx, offloading, pods))
 	case changed:
-		// The cache receives the change, which requests the next pass.
+		// The event of the change enqueues the namespace again.
 		return 0, nil
 	}
 	if err := r.removePods(ctx, offloading, pods); err != nil && !late {
@@ -69,7 +68,7 @@ func (r *Reconciler) unoffload(ctx context.Context, offloading *v1alpha1.Namespa
 		klog.FromContext(ctx).V(4).Info("Waiting for pods to leave virtual nodes", "pods", len(pods))
 		return pollInterval, nil
 	}
-	// No timeout gives data up.
+	// Data is not given up after the timeout.
 	if len(storing) > 0 {
 		return pollInterval, r.releaseVolumes(ctx, offloading, storing)
 	}
@@ -77,7 +76,7 @@ func (r *Reconciler) unoffload(ctx context.Context, offloading *v1alpha1.Namespa
 		return 0, err
 	}
 	if left := slices.ContainsFunc(states, func(s state) bool { return s.left() != "" }); left && !late {
-		// A client whose cache is behind may still place pods there.
+		// Pods may still be placed on the provider by a client with an outdated cache.
 		return min(pollInterval, r.remaining(ctx, offloading)), nil
 	}
 	if err := r.unbindReflection(ctx, offloading.Namespace); err != nil {
@@ -87,7 +86,7 @@ func (r *Reconciler) unoffload(ctx context.Context, offloading *v1alpha1.Namespa
 		return 0, err
 	}
 	if pods, err = r.podsOnProviders(ctx, offloading.Namespace); !late && (err != nil || len(pods) > 0) {
-		// Without the label no other pods follow them.
+		// Without the label, no further pods are placed on providers.
 		return pollInterval, err
 	}
 	if err := r.removeFinalizer(ctx, offloading); err != nil {
@@ -99,14 +98,14 @@ func (r *Reconciler) unoffload(ctx context.Context, offloading *v1alpha1.Namespa
 	return 0, nil
 }
 
-// recordLeft records an event for each provider that has not answered in time. A namespace
-// that is being deleted has no events.
+// recordLeft records an event for each provider that still reports the remote namespace after the timeout, unless the
+// namespace is being deleted, in which no events can be created.
 func (r *Reconciler) recordLeft(ctx context.Context, offloading *v1alpha1.NamespaceOffloading, states []state) {
 	for _, s := range states {
 		if s.left() == "" {
 			continue
 		}
-		klog.FromContext(ctx).Info("Unoffloaded a namespace without an answer of the provider",
+		klog.FromContext(ctx).Info("Unoffloaded a namespace whose remote namespace remains",
 			"namespace", offloading.Namespace, "cluster", s.cluster, "remoteNamespace", s.left(), "timeout", timeout)
 		if !r.isDeleted(ctx, offloading.Namespace) {
 			r.Events.Eventf(offloading, corev1.EventTypeWarning, "TwinLeftBehind",
@@ -116,13 +115,13 @@ func (r *Reconciler) recordLeft(ctx context.Context, offloading *v1alpha1.Namesp
 	}
 }
 
-// evictionDeadline returns when pods are no longer evicted but deleted, so that they have
-// time to end.
+// evictionDeadline returns the time from which pods are deleted instead of evicted, so that they can end before the
+// deadline.
 func (r *Reconciler) evictionDeadline(ctx context.Context, offloading *v1alpha1.NamespaceOffloading) time.Time {
 	return r.deadline(ctx, offloading).Add(evictionTime - timeout)
 }
 
-// deadline returns the time after which only data is waited for.
+// deadline returns the time from which unoffload waits only for data.
 func (r *Reconciler) deadline(ctx context.Context, offloading *v1alpha1.NamespaceOffloading) time.Time {
 	since := offloading.DeletionTimestamp
 	if namespace := r.namespace(ctx, offloading.Namespace); since.IsZero() && namespace != nil {
@@ -142,10 +141,9 @@ func (r *Reconciler) remaining(ctx context.Context, offloading *v1alpha1.Namespa
 	return max(r.deadline(ctx, offloading).Sub(r.Clock.Now()), time.Millisecond)
 }
 
-// podsOnProviders returns the pods of a namespace that are on virtual nodes, or that wait for
-// one, by name. Finished pods run nowhere, and those of DaemonSets would be created again on
-// the same node: they stay as they are. So do those of a move, which read and write volumes
-// on the provider, and end with the move.
+// podsOnProviders returns the pods of a namespace that are on virtual nodes or wait for one, by name. It omits finished
+// pods, pods of DaemonSets, which would be created again on the same node, and pods that move volumes, which end by
+// themselves.
 func (r *Reconciler) podsOnProviders(ctx context.Context, namespace string) ([]*corev1.Pod, error) {
 	var pods corev1.PodList
 	if err := r.Live.List(ctx, &pods, client.InNamespace(namespace)); err != nil {
@@ -170,18 +168,16 @@ func (r *Reconciler) podsOnProviders(ctx context.Context, namespace string) ([]*
 	return all, nil
 }
 
-// evicts reports whether a pod is evicted: its owner creates another one, which is placed on
-// this cluster. A pod without an owner is deleted at once, and so are those of a namespace
-// that is being deleted, in which no pod can be created or evicted.
+// evicts reports whether a pod is evicted, so that its controller replaces it on a local node. A pod without a
+// controller is deleted at once, as are those of a namespace that is being deleted, in which no pod can be created or
+// evicted.
 func (r *Reconciler) evicts(ctx context.Context, offloading *v1alpha1.NamespaceOffloading, pod *corev1.Pod) bool {
 	return pod.DeletionTimestamp.IsZero() && metav1.GetControllerOfNoCopy(pod) != nil &&
 		!r.isDeleted(ctx, offloading.Namespace) &&
 		r.Clock.Now().Before(r.evictionDeadline(ctx, offloading))
 }
 
-// removePods removes pods from their virtual nodes: by eviction, so that
-// PodDisruptionBudgets are respected, or by deletion where eviction has no use or took too
-// long.
+// removePods evicts pods, so that PodDisruptionBudgets are respected, or deletes them if evicts is false.
 func (r *Reconciler) removePods(ctx context.Context, offloading *v1alpha1.NamespaceOffloading,
 	pods []*corev1.Pod,
 ) error {
@@ -193,7 +189,7 @@ func (r *Reconciler) removePods(ctx context.Context, offloading *v1alpha1.Namesp
 		err := r.Client.Delete(ctx, pod, client.Preconditions{UID: ptr.To(pod.UID)})
 		switch {
 		case apierrors.IsNotFound(err), apierrors.IsConflict(err):
-			// It is gone, or there is another pod of that name: no event.
+			// The pod was deleted or replaced.
 		case err != nil:
 			failed = append(failed, fmt.Errorf("deleting pod %s/%s: %w", pod.Namespace, pod.Name, err))
 		case metav1.GetControllerOfNoCopy(pod) != nil && !r.isDeleted(ctx, offloading.Namespace):
@@ -218,9 +214,8 @@ func (r *Reconciler) evictees(ctx context.Context, offloading *v1alpha1.Namespac
 	return all
 }
 
-// removing returns the condition PodsInPlace of a namespace that is being unoffloaded, with
-// the pods that are left. It counts only those that are blocked: the other numbers change
-// too fast for a status.
+// removing returns the condition PodsInPlace of a namespace that is being unoffloaded, with the remaining pods. Only
+// blocked ones are counted: the other numbers change too fast for a status.
 func (r *Reconciler) removing(ctx context.Context, offloading *v1alpha1.NamespaceOffloading,
 	pods []*corev1.Pod,
 ) *metav1.Condition {
@@ -235,12 +230,13 @@ func (r *Reconciler) removing(ctx context.Context, offloading *v1alpha1.Namespac
 		condition.Status, condition.Reason = metav1.ConditionTrue, "InPlace"
 	case held > 0:
 		condition.Reason = "EvictionBlocked"
-		condition.Message = fmt.Sprintf("%d pod(s) on virtual nodes cannot be evicted now: see the events of this object. "+
-			"What is left of them at %s is deleted.", held, until)
+		condition.Message = fmt.Sprintf(
+			"%d pod(s) on virtual nodes cannot be evicted now: see the events of this object. "+
+				"What is left of them at %s is deleted.", held, until)
 	case len(evictees) > 0:
 		condition.Reason = "Evicting"
-		condition.Message = fmt.Sprintf("Pods on virtual nodes are being evicted. What is left of them at %s is deleted.",
-			until)
+		condition.Message = fmt.Sprintf(
+			"Pods on virtual nodes are being evicted. What is left of them at %s is deleted.", until)
 	default:
 		condition.Reason = "Ending"
 		condition.Message = "Pods on virtual nodes are ending."
@@ -275,23 +271,23 @@ func (r *Reconciler) removeEntries(ctx context.Context, namespace string) error 
 		if !r.consumerOf(current) || len(entries) == len(current.Spec.Namespaces) {
 			continue
 		}
-		wanted := current.DeepCopy()
-		wanted.Spec.Namespaces = entries
-		if _, err := kit.Commit(ctx, r.Client, current, wanted); client.IgnoreNotFound(err) != nil {
+		desired := current.DeepCopy()
+		desired.Spec.Namespaces = entries
+		if _, err := kit.Commit(ctx, r.Client, current, desired); client.IgnoreNotFound(err) != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// removeFinalizer ends the deletion of the object. While only its namespace is being
-// deleted, that has to delete the object first.
+// removeFinalizer removes the finalizer, if the object is being deleted. If only its namespace is, the namespace
+// controller deletes the object first.
 func (r *Reconciler) removeFinalizer(ctx context.Context, offloading *v1alpha1.NamespaceOffloading) error {
 	if offloading.DeletionTimestamp.IsZero() {
 		return nil
 	}
-	wanted := offloading.DeepCopy()
-	controllerutil.RemoveFinalizer(wanted, v1alpha1.Finalizer)
-	_, err := kit.Commit(ctx, r.Client, offloading, wanted)
+	desired := offloading.DeepCopy()
+	controllerutil.RemoveFinalizer(desired, v1alpha1.Finalizer)
+	_, err := kit.Commit(ctx, r.Client, offloading, desired)
 	return client.IgnoreNotFound(err)
 }

@@ -47,13 +47,18 @@ func TestPodsOfAnUnoffloadedNamespaceAreEvicted(t *testing.T) {
 	daemon, endingPod := podOf("daemons", "daemon", time.Hour, offloaded, ofDaemonSet),
 		podOf("web", "ending", time.Hour, offloaded, ending)
 	tolerating := func(pod *corev1.Pod) {
-		pod.Spec.Tolerations = []corev1.Toleration{{Key: v1alpha1.TaintVirtualNode, Operator: corev1.TolerationOpExists}}
+		pod.Spec.Tolerations = []corev1.Toleration{
+			{Key: v1alpha1.TaintVirtualNode, Operator: corev1.TolerationOpExists},
+		}
 	}
 	requiringLocal := func(pod *corev1.Pod) {
 		pod.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{
 			RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{
 				NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: []corev1.NodeSelectorRequirement{
-					{Key: v1alpha1.LabelType, Operator: corev1.NodeSelectorOpNotIn, Values: []string{v1alpha1.TypeVirtualNode}},
+					{
+						Key: v1alpha1.LabelType, Operator: corev1.NodeSelectorOpNotIn,
+						Values: []string{v1alpha1.TypeVirtualNode},
+					},
 				}}},
 			},
 		}}
@@ -74,8 +79,8 @@ func TestPodsOfAnUnoffloadedNamespaceAreEvicted(t *testing.T) {
 		reason          string
 		events          []string
 	}{
-		{"there are none", 0, false, granted, []*corev1.Pod{local, finished, daemon}, nil, nil, "InPlace", nil},
-		{"those of a move are left alone", 0, false, granted, []*corev1.Pod{sender, receiver}, nil, nil, "InPlace", nil},
+		{"no pods", 0, false, granted, []*corev1.Pod{local, finished, daemon}, nil, nil, "InPlace", nil},
+		{"pods of a move", 0, false, granted, []*corev1.Pod{sender, receiver}, nil, nil, "InPlace", nil},
 		{"those that a controller creates again", 0, false, granted, []*corev1.Pod{a, other, local},
 			[]string{"a", "c"}, nil, "Evicting", []string{"Unoffloaded", "Unoffloaded"}},
 		{"one without an owner is deleted", 0, false, granted, []*corev1.Pod{a, alone},
@@ -84,7 +89,8 @@ func TestPodsOfAnUnoffloadedNamespaceAreEvicted(t *testing.T) {
 			[]string{"a"}, []string{"d"}, "EvictionBlocked", []string{"EvictionBlocked"}},
 		{"those that wait for a virtual node", 0, false, granted, []*corev1.Pod{waiting, waitingHere},
 			[]string{"waiting"}, nil, "Evicting", []string{"Unoffloaded"}},
-		{"the end of those that are ending is waited for", 0, false, granted, []*corev1.Pod{endingPod}, nil, nil, "Ending",
+		{"the end of those that are ending is waited for", 0, false, granted, []*corev1.Pod{endingPod}, nil, nil,
+			"Ending",
 			nil},
 		{"a budget is requested once for an owner", 0, false, blockedByBudget, []*corev1.Pod{a, b, other},
 			[]string{"a", "c"}, nil, "EvictionBlocked", []string{"EvictionBlocked", "EvictionBlocked"}},
@@ -93,7 +99,8 @@ func TestPodsOfAnUnoffloadedNamespaceAreEvicted(t *testing.T) {
 			[]string{"a"}, nil, "EvictionBlocked", []string{"EvictionFailed"}},
 		{"just in time", evictionTime - time.Second, false, blockedByBudget, []*corev1.Pod{a},
 			[]string{"a"}, nil, "EvictionBlocked", []string{"EvictionBlocked"}},
-		{"after the time of evictions they are deleted", evictionTime, false, blockedByBudget, []*corev1.Pod{a, b, endingPod},
+		{"after the time of evictions they are deleted", evictionTime, false, blockedByBudget, []*corev1.Pod{a, b,
+			endingPod},
 			nil, []string{"a", "b"}, "Ending", []string{"EvictionTimedOut", "EvictionTimedOut"}},
 		{"in a namespace that is being deleted they are deleted", 0, true, blockedByBudget, []*corev1.Pod{a, alone},
 			nil, []string{"a", "d"}, "InPlace", nil},
@@ -104,8 +111,8 @@ func TestPodsOfAnUnoffloadedNamespaceAreEvicted(t *testing.T) {
 				c.deleteNamespace()
 				c.pass()
 			}
-			if again, _ := c.pass(); again != pollInterval && len(test.evicts)+len(test.deletes) > 0 {
-				t.Errorf("reconciled again after %s, want %s", again, pollInterval)
+			if retryAfter, _ := c.pass(); retryAfter != pollInterval && len(test.evicts)+len(test.deletes) > 0 {
+				t.Errorf("reconciled again after %s, want %s", retryAfter, pollInterval)
 			}
 			if diff := cmp.Diff(test.evicts, c.evicted); diff != "" {
 				t.Errorf("evictions (-want +got):\n%s", diff)
@@ -132,7 +139,7 @@ func TestStatusNamesWhatUnoffloadingWaitsForAndUntilWhen(t *testing.T) {
 		t.Errorf("condition at first: %+v", inPlace)
 	}
 	if events := c.Recorded(); len(events) != 1 ||
-		!strings.Contains(events[0], "Pod a is not evicted from node liqo-milan for now") ||
+		!strings.Contains(events[0], "Evicting pod a from node liqo-milan is blocked") ||
 		!strings.Contains(events[0], "The disruption budget web needs 2") {
 		t.Errorf("events %q", events)
 	}
@@ -190,7 +197,7 @@ func TestPodsAreRemovedWhileTheStatusCannotBeWritten(t *testing.T) {
 	// The condition changes now.
 	c.Clock.Step(evictionTime)
 	if _, err := c.reconciler.Reconcile(t.Context(), offloadingRequest("shop")); !errors.Is(err, unreachable) {
-		t.Fatalf("the pass returns %v, want %v", err, unreachable)
+		t.Fatalf("reconcile returns %v, want %v", err, unreachable)
 	}
 	if diff := cmp.Diff([]string{"a"}, c.deleted()); diff != "" {
 		t.Errorf("deletions (-want +got):\n%s", diff)
@@ -203,8 +210,8 @@ func TestPodsThatArePlacedOnProvidersWhileTheNamespaceIsUnoffloadedFollow(t *tes
 	late := podOf("web", "late", time.Hour, offloaded)
 	t.Run("while its remote namespace is removed", func(t *testing.T) {
 		c := newUnoffloading(t, 0, granted)
-		if again, _ := c.pass(); again != pollInterval {
-			t.Errorf("reconciled again after %s, want %s", again, pollInterval)
+		if retryAfter, _ := c.pass(); retryAfter != pollInterval {
+			t.Errorf("reconciled again after %s, want %s", retryAfter, pollInterval)
 		}
 		if err := c.Create(t.Context(), late.DeepCopy()); err != nil {
 			t.Fatal(err)
@@ -227,8 +234,8 @@ func TestPodsThatArePlacedOnProvidersWhileTheNamespaceIsUnoffloadedFollow(t *tes
 			}
 			return c.Create(t.Context(), late.DeepCopy())
 		}
-		if again, _ := c.pass(); again != pollInterval {
-			t.Errorf("reconciled again after %s, want %s", again, pollInterval)
+		if retryAfter, _ := c.pass(); retryAfter != pollInterval {
+			t.Errorf("reconciled again after %s, want %s", retryAfter, pollInterval)
 		}
 		offloading := kittest.Read(c.Cluster, "shop", v1alpha1.NamespaceOffloadingName, &v1alpha1.NamespaceOffloading{})
 		if len(offloading.Finalizers) != 1 {
@@ -244,9 +251,9 @@ func TestProviderThatDoesNotAnswerInTimeIsAnEvent(t *testing.T) {
 		deleted bool
 		want    []string
 	}{
-		{"not before the timeout", false, false, nil},
+		{"before the timeout", false, false, nil},
 		{"then by name", true, false, []string{"TwinLeftBehind"}},
-		{"not where the namespace is being deleted, which has no events any more", true, true, nil},
+		{"namespace is being deleted", true, true, nil},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			c := newUnoffloading(t, timeout-time.Second, blockedByBudget)

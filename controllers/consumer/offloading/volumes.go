@@ -14,7 +14,7 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
 
-// maxNamedClaims bounds how many claims of one cluster a condition names.
+// maxNamedClaims is the maximum number of claims per cluster in the message of a condition.
 const maxNamedClaims = 8
 
 // Reasons of the condition VolumesReleased.
@@ -30,16 +30,15 @@ type Volumes interface {
 	// Held returns the names of the claims of a namespace whose data a cluster stores, and
 	// of the volumes that are kept there without a claim.
 	Held(ctx context.Context, namespace, cluster string) ([]string, error)
-	// Release begins to do with these data what spec.volumes.onUnoffload selects, and
-	// returns at once: Held returns nothing when it is done.
+	// Release starts to move, retain or delete these data, as spec.volumes.onUnoffload selects, and returns at once.
+	// Held returns nothing when it has completed.
 	Release(ctx context.Context, offloading *v1alpha1.NamespaceOffloading, cluster string) error
-	// Obstacles returns, as sentences, why data of a namespace cannot be moved from a
-	// cluster.
+	// Obstacles returns the reasons, as sentences, for which data of a namespace cannot be moved from a cluster.
 	Obstacles(namespace, cluster string) []string
 }
 
-// held returns the claims of a namespace that keep it at a cluster. Those of a namespace
-// that is being deleted are deleted with it, and keep nothing.
+// held returns the claims of a namespace for whose data the remote namespace on a cluster is kept. It returns none for
+// a namespace that is being deleted, whose claims are deleted with it.
 func (c *Config) held(ctx context.Context, namespace, cluster string) ([]string, error) {
 	if c.isDeleted(ctx, namespace) {
 		return nil, nil
@@ -47,9 +46,8 @@ func (c *Config) held(ctx context.Context, namespace, cluster string) ([]string,
 	return c.Volumes.Held(ctx, namespace, cluster)
 }
 
-// releasing returns those of the clusters that a namespace is no longer offloaded to and
-// that store data of its claims, and the condition VolumesReleased, which is nil where
-// there never was any.
+// releasing returns the clusters to which a namespace is no longer offloaded and that store data of its claims, and the
+// condition VolumesReleased, which is nil if there never was such data.
 func (r *Reconciler) releasing(ctx context.Context, offloading *v1alpha1.NamespaceOffloading, states []state,
 ) ([]string, *metav1.Condition, error) {
 	var clusters, texts, obstacles []string
@@ -86,7 +84,8 @@ func (r *Reconciler) releasing(ctx context.Context, offloading *v1alpha1.Namespa
 	case len(clusters) == 0:
 		condition.Status, condition.Reason = metav1.ConditionTrue, ReasonVolumesReleased
 	case offloading.Spec.Volumes.OnUnoffload == v1alpha1.UnoffloadMove:
-		condition.Reason, remedy = ReasonVolumesMoving, " The data is being moved to this cluster: see the virtual volumes."
+		condition.Reason, remedy = ReasonVolumesMoving,
+			" The data is being moved to this cluster: see the virtual volumes."
 	case offloading.Spec.Volumes.OnUnoffload == v1alpha1.UnoffloadRetain,
 		offloading.Spec.Volumes.OnUnoffload == v1alpha1.UnoffloadDelete:
 		condition.Reason, remedy = ReasonVolumesReleasing, " The volumes are being released."
