@@ -30,19 +30,17 @@ import (
 const (
 	// accountsName is the name of the controller of accounts in logs and metrics.
 	accountsName = Name + "-accounts"
-	// accountsRetry is the time between two passes over a namespace while the pods of a
-	// node are not known yet.
+	// accountsRetry is the time between two reconciles of a namespace while the pods of a node are not cached yet.
 	accountsRetry = time.Second
 )
 
-// accounts publishes, on offloaded namespaces, the service accounts whose tokens pods of
-// each virtual kubelet need. The policy federation-virtual-kubelets-tokens lets it request
-// tokens of these and of no others.
+// accounts publishes, in an annotation of each offloaded namespace, the service accounts whose tokens the pods of each
+// virtual node need. The admission policy federation-virtual-kubelets-tokens limits virtual kubelets to these.
 type accounts struct {
 	// client reads the cache of the manager.
 	client client.Client
 	// used returns the accounts of a namespace with pods on a node, as accountUses.of does.
-	used func(node, namespace string) (accounts []string, again time.Duration, complete bool)
+	used func(node, namespace string) (accounts []string, retryAfter time.Duration, complete bool)
 	// reserved are the namespaces of the installation.
 	reserved []string
 }
@@ -69,7 +67,7 @@ var accessChanged = predicate.Funcs{
 
 func (a *accounts) allNamespaces(ctx context.Context, _ client.Object) []reconcile.Request {
 	var all corev1.NamespaceList
-	// Listing a cache fails only before it is filled; then every object comes anyway.
+	// Listing a cache fails only before it is filled, when every object is enqueued anyway.
 	_ = a.client.List(ctx, &all, client.UnsafeDisableDeepCopy)
 	var requests []reconcile.Request
 	for i := range all.Items {
@@ -91,37 +89,36 @@ func (a *accounts) reconcile(ctx context.Context, name string) (time.Duration, e
 		return 0, err
 	}
 	before := strings.Fields(namespace.Annotations[v1alpha1.AnnotationAccounts])
-	// The uses are read also of namespaces without published accounts, since that is what
-	// forgets old ones.
+	// The uses are also read for namespaces without published accounts: reading removes old uses.
 	offloaded := placement.Offloaded(namespace, a.reserved...)
-	after, again, err := a.onVirtualNodes(ctx, name, before, offloaded)
+	after, retryAfter, err := a.onVirtualNodes(ctx, name, before, offloaded)
 	if err != nil || gone {
-		return again, err
+		return retryAfter, err
 	}
 	if !offloaded {
 		after = nil
 	}
 	if slices.Equal(before, after) || !namespace.DeletionTimestamp.IsZero() {
-		return again, nil
+		return retryAfter, nil
 	}
-	wanted := namespace.DeepCopy()
+	desired := namespace.DeepCopy()
 	if len(after) > 0 {
-		metav1.SetMetaDataAnnotation(&wanted.ObjectMeta, v1alpha1.AnnotationAccounts, strings.Join(after, " "))
+		metav1.SetMetaDataAnnotation(&desired.ObjectMeta, v1alpha1.AnnotationAccounts, strings.Join(after, " "))
 	} else {
-		delete(wanted.Annotations, v1alpha1.AnnotationAccounts)
+		delete(desired.Annotations, v1alpha1.AnnotationAccounts)
 	}
-	if _, err := kit.Commit(ctx, a.client, namespace, wanted); client.IgnoreNotFound(err) != nil {
+	if _, err := kit.Commit(ctx, a.client, namespace, desired); client.IgnoreNotFound(err) != nil {
 		return 0, fmt.Errorf("publishing the accounts of namespace %s on virtual nodes: %w", name, err)
 	}
-	return again, nil
+	return retryAfter, nil
 }
 
-// onVirtualNodes returns the accounts on all virtual nodes whose pods may reach the
-// consumer's API server. Those published of a node whose pods are not known now stay, and
-// the namespace is reconciled again soon: that they become known is no event.
+// onVirtualNodes returns the accounts on all virtual nodes whose pods may reach the consumer's API server, and the time
+// after which to reconcile again. Published accounts on a node whose pods are not cached yet are kept, and the
+// namespace is reconciled again soon: no event reports that the cache is filled.
 func (a *accounts) onVirtualNodes(
 	ctx context.Context, namespace string, before []string, offloaded bool,
-) (after []string, again time.Duration, err error) {
+) (after []string, retryAfter time.Duration, err error) {
 	var nodes v1alpha1.VirtualNodeList
 	if err := a.client.List(ctx, &nodes, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, 0, err
@@ -145,10 +142,10 @@ func (a *accounts) onVirtualNodes(
 				soon = accountsRetry
 			}
 		}
-		if soon > 0 && (again == 0 || soon < again) {
-			again = soon
+		if soon > 0 && (retryAfter == 0 || soon < retryAfter) {
+			retryAfter = soon
 		}
 	}
 	slices.Sort(after)
-	return after, again, nil
+	return after, retryAfter, nil
 }

@@ -27,15 +27,15 @@ func TestAccountsOnVirtualNodesArePublished(t *testing.T) {
 	}
 	offloaded := map[string]string{v1alpha1.LabelSchedulingEnabled: "true"}
 	for _, test := range []struct {
-		name           string
-		labels         map[string]string
-		access         v1alpha1.APIAccess
-		gone           bool
-		before         string
-		milan          []string
-		unknown        bool
-		lingers, again time.Duration
-		want           string
+		name                string
+		labels              map[string]string
+		access              v1alpha1.APIAccess
+		gone                bool
+		before              string
+		milan               []string
+		unknown             bool
+		lingers, retryAfter time.Duration
+		want                string
 	}{
 		{name: "one with a pod", labels: offloaded, milan: []string{"robot"}, want: milan + "robot"},
 		{name: "another one, in order", labels: offloaded, before: milan + "robot", milan: []string{"robot", "default"},
@@ -43,11 +43,12 @@ func TestAccountsOnVirtualNodesArePublished(t *testing.T) {
 		{name: "the same", labels: offloaded, before: milan + "robot", milan: []string{"robot"}, want: milan + "robot"},
 		{name: "none, as before", labels: offloaded},
 		{name: "none any more", labels: offloaded, before: milan + "robot"},
-		{name: "one whose pods ended just now", labels: offloaded, before: milan + "robot", milan: []string{"robot"},
-			lingers: time.Second, again: time.Second, want: milan + "robot"},
-		{name: "none while no pods are known", labels: offloaded, unknown: true, again: accountsRetry},
-		{name: "the published ones while no pods are known", labels: offloaded, before: milan + "robot", unknown: true,
-			again: accountsRetry, want: milan + "robot"},
+		{name: "the account of pods that just ended", labels: offloaded, before: milan + "robot",
+			milan:   []string{"robot"},
+			lingers: time.Second, retryAfter: time.Second, want: milan + "robot"},
+		{name: "none before pods are cached", labels: offloaded, unknown: true, retryAfter: accountsRetry},
+		{name: "the published ones before pods are cached", labels: offloaded, before: milan + "robot", unknown: true,
+			retryAfter: accountsRetry, want: milan + "robot"},
 		{name: "none of a deleted node", labels: offloaded, before: "liqo-peer-rome:virtual-kubelet-rome:robot"},
 		{name: "none in a namespace that is not offloaded", milan: []string{"robot"}},
 		{name: "none in a namespace that is no longer offloaded", before: milan + "robot", milan: []string{"robot"}},
@@ -57,10 +58,11 @@ func TestAccountsOnVirtualNodesArePublished(t *testing.T) {
 			milan: []string{"robot"}},
 		{name: "none any more of a node without access", labels: offloaded, access: v1alpha1.APIAccessDisabled,
 			before: milan + "robot", unknown: true},
-		{name: "a use of a namespace that is not offloaded is forgotten", milan: []string{"robot"}, lingers: time.Second,
-			again: time.Second},
+		{name: "a use of a namespace that is not offloaded is forgotten", milan: []string{"robot"},
+			lingers:    time.Second,
+			retryAfter: time.Second},
 		{name: "a use of a deleted namespace is forgotten", gone: true, milan: []string{"robot"}, lingers: time.Second,
-			again: time.Second},
+			retryAfter: time.Second},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			c := kittest.New(t, node("liqo-peer-milan", "milan", test.access), node("liqo-peer-paris", "paris", ""),
@@ -84,8 +86,8 @@ func TestAccountsOnVirtualNodesArePublished(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if result.RequeueAfter != test.again {
-				t.Errorf("requeued after %s, want %s", result.RequeueAfter, test.again)
+			if result.RequeueAfter != test.retryAfter {
+				t.Errorf("requeued after %s, want %s", result.RequeueAfter, test.retryAfter)
 			}
 			var writes []string
 			if test.before != test.want {
@@ -110,9 +112,9 @@ func TestAccountsAreAwaitedOnlyIfTokensAreSent(t *testing.T) {
 	// A node that never comes is never watched.
 	unknown := newAccountUses(nil, func(string) bool { return false }, func(string) {})
 	for name, test := range map[string]struct {
-		used  func(node, namespace string) ([]string, time.Duration, bool)
-		again time.Duration
-		want  string
+		used       func(node, namespace string) ([]string, time.Duration, bool)
+		retryAfter time.Duration
+		want       string
 	}{
 		"with a URL of the consumer's API server": {unknown.of, accountsRetry, published},
 		"without one": {noUses, 0, ""},
@@ -123,11 +125,13 @@ func TestAccountsAreAwaitedOnlyIfTokensAreSent(t *testing.T) {
 				Annotations: map[string]string{v1alpha1.AnnotationAccounts: published},
 			}},
 			&v1alpha1.VirtualNode{
-				ObjectMeta: metav1.ObjectMeta{Namespace: peer, Name: "milan"}, Spec: v1alpha1.VirtualNodeSpec{NodeName: "liqo-milan"},
+				ObjectMeta: metav1.ObjectMeta{Namespace: peer, Name: "milan"},
+				Spec:       v1alpha1.VirtualNodeSpec{NodeName: "liqo-milan"},
 			})
-		result, err := (&accounts{client: c.Controller, used: test.used}).Reconcile(t.Context(), kit.Request("", "shop"))
-		if err != nil || result.RequeueAfter != test.again {
-			t.Errorf("%s: requeued after %s, want %s; error %v", name, result.RequeueAfter, test.again, err)
+		reconciler := &accounts{client: c.Controller, used: test.used}
+		result, err := reconciler.Reconcile(t.Context(), kit.Request("", "shop"))
+		if err != nil || result.RequeueAfter != test.retryAfter {
+			t.Errorf("%s: requeued after %s, want %s; error %v", name, result.RequeueAfter, test.retryAfter, err)
 		}
 		got := kittest.Read(c, "", "shop", &corev1.Namespace{}).Annotations[v1alpha1.AnnotationAccounts]
 		if got != test.want {

@@ -36,46 +36,46 @@ import (
 const Name = "virtual-node"
 
 const (
-	// workers is how many virtual nodes are reconciled at a time.
+	// workers is the number of virtual nodes that are reconciled concurrently.
 	workers = 2
-	// settle is the time in which changes of the pods of a node are collected for one pass.
+	// settle is the delay of a reconcile after a change of a pod, in which further changes are collected.
 	settle = time.Second
 )
 
 // Pods are watches of the pods of nodes.
 type Pods interface {
-	// List returns the pods of a node, and whether they are complete. The first call begins
-	// to watch them, until the context ends.
+	// List returns the pods of a node, and reports whether they are complete. The first call starts the watch, which
+	// ends with the context.
 	List(ctx context.Context, node string) (pods []*corev1.Pod, complete bool, err error)
-	// Synced reports whether all pods of a node are known.
+	// Synced reports whether all pods of a node are cached.
 	Synced(node string) bool
-	// Forget ends the watch of the pods of a node.
+	// Forget stops the watch of the pods of a node.
 	Forget(node string)
-	// Listen has a function called with each change of a pod.
+	// Listen adds a function that is called with each changed pod.
 	Listen(changed func(node string, pod *corev1.Pod))
 	// Count sets the counter of the pods of all nodes.
 	Count(counter watches.PodCounter)
 }
 
-// Reconciler keeps the virtual kubelet of each VirtualNode, and reports its state.
+// Reconciler deploys the virtual kubelet of each VirtualNode, and reports its state.
 type Reconciler struct {
 	// Client reads the cache of the manager, Live the API server.
 	Client client.Client
 	Live   client.Reader
 	// Pods are those of the virtual nodes.
 	Pods Pods
-	// Kinds finds the kinds that this cluster serves.
+	// Kinds are the kinds that the local cluster serves.
 	Kinds *kit.ServedKinds
 	Clock clock.PassiveClock
-	// ClusterID and ClusterName are those of this cluster.
+	// ClusterID and ClusterName are the id and the name of the local cluster.
 	ClusterID, ClusterName string
 	// Namespace is the installation namespace, and Reserved are all namespaces of the
 	// installation, which cannot be offloaded.
 	Namespace string
 	Reserved  []string
-	// Networking is that of ForeignClusters which do not set it.
+	// Networking is the default of ForeignClusters.
 	Networking v1alpha1.NetworkingMode
-	// VirtualKubelet is how virtual kubelets are deployed.
+	// VirtualKubelet has the settings of virtual kubelets.
 	VirtualKubelet VirtualKubelet
 
 	// managed reads ServiceAccounts, ClusterRoleBindings and Deployments of controllers, and
@@ -86,7 +86,9 @@ type Reconciler struct {
 
 // SetupWithManager adds the controllers of virtual nodes and of their accounts to a manager.
 func (r *Reconciler) SetupWithManager(manager ctrl.Manager) error {
-	ofControllers := cache.ByObject{Label: labels.SelectorFromSet(labels.Set{v1alpha1.LabelManagedBy: v1alpha1.ManagedBy})}
+	ofControllers := cache.ByObject{
+		Label: labels.SelectorFromSet(labels.Set{v1alpha1.LabelManagedBy: v1alpha1.ManagedBy}),
+	}
 	managed, err := kit.NewCache(manager, map[client.Object]cache.ByObject{
 		&corev1.ServiceAccount{}:     ofControllers,
 		&rbacv1.ClusterRoleBinding{}: ofControllers,
@@ -107,7 +109,7 @@ func (r *Reconciler) SetupWithManager(manager ctrl.Manager) error {
 		return err
 	}
 	return ctrl.NewControllerManagedBy(manager).Named(Name).
-		// The oldest virtual node of a cluster decides for the others.
+		// The oldest virtual node of a cluster has the reflection policy for the others.
 		Watches(&v1alpha1.VirtualNode{}, handler.EnqueueRequestsFromMapFunc(r.ofNamespace)).
 		Watches(&v1alpha1.ResourceOffer{}, handler.EnqueueRequestsFromMapFunc(r.ofNamespace)).
 		Watches(&v1alpha1.ForeignCluster{}, handler.EnqueueRequestsFromMapFunc(r.ofForeignCluster),
@@ -125,7 +127,9 @@ func (r *Reconciler) SetupWithManager(manager ctrl.Manager) error {
 // setUpAccounts adds the controller of accounts to a manager.
 func (r *Reconciler) setUpAccounts(manager ctrl.Manager) error {
 	firstOrLast := &kit.Trigger{}
-	r.uses = newAccountUses(r.Clock, r.Pods.Synced, func(namespace string) { firstOrLast.Add(kit.Request("", namespace)) })
+	r.uses = newAccountUses(
+		r.Clock, r.Pods.Synced, func(namespace string) { firstOrLast.Add(kit.Request("", namespace)) },
+	)
 	used := r.uses.of
 	if r.VirtualKubelet.HomeServer != "" {
 		r.Pods.Count(r.uses)
@@ -135,7 +139,7 @@ func (r *Reconciler) setUpAccounts(manager ctrl.Manager) error {
 	return (&accounts{client: r.Client, reserved: r.Reserved, used: used}).setUp(manager, firstOrLast)
 }
 
-// watch returns the requests of the objects in a cache.
+// watch returns a source of requests for the objects in a cache.
 func watch[T client.Object](from cache.Cache, kind T, requests handler.MapFunc) source.Source {
 	return source.Kind(from, kind, handler.TypedEnqueueRequestsFromMapFunc(
 		func(ctx context.Context, object T) []reconcile.Request { return requests(ctx, object) }))
@@ -155,7 +159,7 @@ var clusterChanged = predicate.Funcs{
 // list returns virtual nodes in the cache.
 func (r *Reconciler) list(ctx context.Context, options ...client.ListOption) []v1alpha1.VirtualNode {
 	var all v1alpha1.VirtualNodeList
-	// Listing a cache fails only before it is filled; then every object comes anyway.
+	// Listing a cache fails only before it is filled, when every object is enqueued anyway.
 	_ = r.Client.List(ctx, &all, append(options, client.UnsafeDisableDeepCopy)...)
 	return all.Items
 }
@@ -212,7 +216,7 @@ func (r *Reconciler) ofBinding(ctx context.Context, object client.Object) []reco
 	return nil
 }
 
-// ofOwned maps what a virtual node owns to it.
+// ofOwned maps an object that a virtual node owns to it.
 func ofOwned(_ context.Context, object client.Object) []reconcile.Request {
 	if owner := metav1.GetControllerOf(object); owner != nil && owner.Kind == "VirtualNode" {
 		return []reconcile.Request{kit.Request(object.GetNamespace(), owner.Name)}

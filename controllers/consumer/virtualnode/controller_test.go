@@ -42,7 +42,9 @@ func TestObjectsAreMappedToTheirVirtualNodes(t *testing.T) {
 	}{
 		{"a virtual node", w.ofNamespace, &v1alpha1.VirtualNode{ObjectMeta: named(peer, "second")}, both},
 		{"an offer of a provider", w.ofNamespace, &v1alpha1.ResourceOffer{ObjectMeta: named(peer, "milan")}, both},
-		{"an offer to a consumer", w.ofNamespace, &v1alpha1.ResourceOffer{ObjectMeta: named("liqo-tenant-milan", "rome")},
+		{"an offer to a consumer", w.ofNamespace, &v1alpha1.ResourceOffer{
+			ObjectMeta: named("liqo-tenant-milan", "rome"),
+		},
 			nil},
 		{"a foreign cluster", w.ofForeignCluster, &v1alpha1.ForeignCluster{ObjectMeta: named("", "milan")}, both},
 		{"a tunnel", w.ofForeignCluster, &v1alpha1.TunnelEndpoint{ObjectMeta: named(installed, "milan")}, both},

@@ -19,12 +19,12 @@ import (
 	"liqo.io/federation/apiserver/naming"
 )
 
-// problem is why no virtual kubelet is deployed, or why a kind is not reflected.
+// problem is the reason for which no virtual kubelet is deployed or a kind is not reflected.
 type problem struct{ reason, message string }
 
-// deploy creates the account of a virtual kubelet, its rights and its Deployment, and
-// returns the Deployment, nil if it was only created now, or what prevents it. fc and found
-// are nil if there is no ForeignCluster, and no Node of the name.
+// deploy ensures the ServiceAccount, the ClusterRoleBinding and the Deployment of a virtual kubelet. It returns the
+// Deployment, which is nil if it was just created, or the problem that prevents it. fc and found are nil if there is no
+// ForeignCluster and no Node.
 func (r *Reconciler) deploy(
 	ctx context.Context, virtual *v1alpha1.VirtualNode, fc *v1alpha1.ForeignCluster, found *corev1.Node,
 ) (*appsv1.Deployment, *problem, error) {
@@ -40,16 +40,16 @@ func (r *Reconciler) deploy(
 	if err != nil {
 		return nil, nil, fmt.Errorf("creating the service account of virtual node %s: %w", virtual.Name, err)
 	}
-	wanted, binding := newBinding(virtual), &rbacv1.ClusterRoleBinding{}
-	err = r.managed.Get(ctx, client.ObjectKey{Name: wanted.Name}, binding)
+	desired, binding := newBinding(virtual), &rbacv1.ClusterRoleBinding{}
+	err = r.managed.Get(ctx, client.ObjectKey{Name: desired.Name}, binding)
 	switch {
 	case apierrors.IsNotFound(err):
-		if err := ignoreExisting(r.Client.Create(ctx, wanted)); err != nil {
+		if err := ignoreExisting(r.Client.Create(ctx, desired)); err != nil {
 			return nil, nil, fmt.Errorf("binding the role of virtual node %s: %w", virtual.Name, err)
 		}
 	case err != nil:
 		return nil, nil, err
-	case !equality.Semantic.DeepEqual(binding.Subjects, wanted.Subjects):
+	case !equality.Semantic.DeepEqual(binding.Subjects, desired.Subjects):
 		return nil, &problem{ReasonBindingOfAnother, fmt.Sprintf(
 			"ClusterRoleBinding %s is that of another virtual node: use another name for this one.", binding.Name)}, nil
 	}
@@ -59,31 +59,31 @@ func (r *Reconciler) deploy(
 func (r *Reconciler) ensureDeployment(
 	ctx context.Context, virtual *v1alpha1.VirtualNode, fc *v1alpha1.ForeignCluster, node *corev1.Node,
 ) (*appsv1.Deployment, *problem, error) {
-	wanted, err := r.newDeployment(virtual, naming.ForeignClusterOf(virtual.Namespace))
+	desired, err := r.newDeployment(virtual, naming.ForeignClusterOf(virtual.Namespace))
 	if err != nil {
 		return nil, nil, err
 	}
 	found := &appsv1.Deployment{}
-	err = r.managed.Get(ctx, client.ObjectKeyFromObject(wanted), found)
+	err = r.managed.Get(ctx, client.ObjectKeyFromObject(desired), found)
 	switch {
 	case apierrors.IsNotFound(err):
-		// A new Node of a cordoned cluster would receive pods before it is cordoned.
+		// A new Node would receive pods before it is cordoned.
 		if fc != nil && fc.Spec.Cordoned && node == nil {
-			message := fmt.Sprintf("ForeignCluster %s is cordoned, and has no new nodes meanwhile.", fc.Name)
+			message := fmt.Sprintf("ForeignCluster %s is cordoned: it gets no new nodes.", fc.Name)
 			return nil, &problem{ReasonCordoned, message}, nil
 		}
-		if err := ignoreExisting(r.Client.Create(ctx, wanted)); err != nil {
+		if err := ignoreExisting(r.Client.Create(ctx, desired)); err != nil {
 			return nil, nil, fmt.Errorf("deploying the virtual kubelet of %s: %w", virtual.Name, err)
 		}
 		return nil, nil, nil
 	case err != nil:
 		return nil, nil, err
-	case found.Annotations[annotationTemplate] != wanted.Annotations[annotationTemplate]:
-		metav1.SetMetaDataAnnotation(&found.ObjectMeta, annotationTemplate, wanted.Annotations[annotationTemplate])
-		found.Spec.Template = wanted.Spec.Template
-		// Deployments in peer namespaces may be updated, and not patched.
+	case found.Annotations[annotationTemplate] != desired.Annotations[annotationTemplate]:
+		metav1.SetMetaDataAnnotation(&found.ObjectMeta, annotationTemplate, desired.Annotations[annotationTemplate])
+		found.Spec.Template = desired.Spec.Template
+		// The role allows to update Deployments in peer namespaces, and not to patch them.
 		if err := r.Client.Update(ctx, found); err != nil {
-			return nil, nil, fmt.Errorf("changing the virtual kubelet of %s: %w", virtual.Name, err)
+			return nil, nil, fmt.Errorf("updating the virtual kubelet of %s: %w", virtual.Name, err)
 		}
 	}
 	return found, nil, nil

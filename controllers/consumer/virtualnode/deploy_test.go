@@ -94,7 +94,8 @@ func TestKubeletIsDeployedWithLeastPrivilege(t *testing.T) {
 		t.Errorf("strategy %v, owners %v", deployment.Spec.Strategy, deployment.OwnerReferences)
 	}
 	for _, flag := range []string{
-		"--node-name=liqo-milan", "--cluster-id=" + romeID, "--remote-cluster-id=" + milanID, "--consumer-name=rome", "--node-ip=$(POD_IP)",
+		"--node-name=liqo-milan", "--cluster-id=" + romeID, "--remote-cluster-id=" + milanID, "--consumer-name=rome",
+		"--node-ip=$(POD_IP)",
 	} {
 		if !slices.Contains(container.Args, flag) {
 			t.Errorf("flag %s is missing in %v", flag, container.Args)
@@ -264,9 +265,12 @@ func TestVirtualNodeReportsTheMappingsOfItsTunnel(t *testing.T) {
 		tunnel       *v1alpha1.TunnelEndpoint
 		want         *v1alpha1.VirtualNodeNetwork
 	}{
-		{"without a tunnel there are none", v1alpha1.NetworkingFlat, "", agreed, nil},
-		{"without a tunnel to this cluster there are none", v1alpha1.NetworkingTunnel, v1alpha1.NetworkingFlat, agreed, nil},
-		{"of the tunnel", v1alpha1.NetworkingTunnel, "", agreed, &v1alpha1.VirtualNodeNetwork{Local: local, Remote: remote}},
+		{"no tunnel", v1alpha1.NetworkingFlat, "", agreed, nil},
+		{"no tunnel to this cluster", v1alpha1.NetworkingTunnel, v1alpha1.NetworkingFlat, agreed, nil},
+		{
+			"of the tunnel", v1alpha1.NetworkingTunnel, "", agreed,
+			&v1alpha1.VirtualNodeNetwork{Local: local, Remote: remote},
+		},
 		{"before the mappings are agreed on", "", v1alpha1.NetworkingTunnel, nil, &v1alpha1.VirtualNodeNetwork{}},
 		{"of a tunnel to another cluster", v1alpha1.NetworkingTunnel, "", other, &v1alpha1.VirtualNodeNetwork{}},
 	} {

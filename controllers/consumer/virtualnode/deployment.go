@@ -30,8 +30,7 @@ const (
 	virtualKubeletPort = 10250
 	identityMount      = "/etc/federation/identity"
 
-	// annotationTemplate holds the hash of the pod template that was applied, since API
-	// servers add defaults to templates.
+	// annotationTemplate has the hash of the applied pod template: the stored one has defaults of the API server.
 	annotationTemplate = "federation.liqo.io/template-hash"
 )
 
@@ -57,13 +56,14 @@ func newBinding(node *v1alpha1.VirtualNode) *rbacv1.ClusterRoleBinding {
 	meta.Namespace = ""
 	return &rbacv1.ClusterRoleBinding{
 		ObjectMeta: meta,
-		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: node.Namespace, Name: kubeletName(node)}},
-		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: virtualKubeletRole},
+		Subjects: []rbacv1.Subject{
+			{Kind: rbacv1.ServiceAccountKind, Namespace: node.Namespace, Name: kubeletName(node)},
+		},
+		RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: virtualKubeletRole},
 	}
 }
 
-// newDeployment returns the Deployment of a virtual kubelet. It changes with its image and
-// its flags alone.
+// newDeployment returns the Deployment of a virtual kubelet. It depends only on the virtual node and the settings.
 func (r *Reconciler) newDeployment(node *v1alpha1.VirtualNode, foreignCluster string) (*appsv1.Deployment, error) {
 	labels := map[string]string{
 		"app.kubernetes.io/name":     "virtual-kubelet",
@@ -94,7 +94,7 @@ func (r *Reconciler) newDeployment(node *v1alpha1.VirtualNode, foreignCluster st
 		ObjectMeta: meta,
 		Spec: appsv1.DeploymentSpec{
 			Replicas: ptr.To[int32](1),
-			// Of two kubelets of one node only one is active: the second one would wait.
+			// Only one virtual kubelet per node leads: a second one would stand by.
 			Strategy:             appsv1.DeploymentStrategy{Type: appsv1.RecreateDeploymentStrategyType},
 			RevisionHistoryLimit: ptr.To[int32](1),
 			Selector:             &metav1.LabelSelector{MatchLabels: labels},
@@ -103,13 +103,17 @@ func (r *Reconciler) newDeployment(node *v1alpha1.VirtualNode, foreignCluster st
 	}, nil
 }
 
-// identityVolume returns the volume with the identity at the provider, and with the
-// kubelet's token for the proxy of the gateway, which is valid for nothing else.
+// identityVolume returns the volume with the identity at the provider, and with the kubelet's token for the proxy of
+// the gateway, whose audience is that proxy.
 func identityVolume() corev1.Volume {
 	return corev1.Volume{Name: "identity", VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
 		DefaultMode: ptr.To[int32](0o440),
 		Sources: []corev1.VolumeProjection{
-			{Secret: &corev1.SecretProjection{LocalObjectReference: corev1.LocalObjectReference{Name: remote.SecretName}}},
+			{
+				Secret: &corev1.SecretProjection{
+					LocalObjectReference: corev1.LocalObjectReference{Name: remote.SecretName},
+				},
+			},
 			{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{
 				Audience: v1alpha1.ControlAudience, ExpirationSeconds: ptr.To[int64](3600), Path: remote.KeyProxyToken,
 			}},
@@ -145,8 +149,8 @@ func (r *Reconciler) newContainer(node *v1alpha1.VirtualNode, foreignCluster str
 				corev1.ResourceCPU:    resource.MustParse("20m"),
 				corev1.ResourceMemory: resource.MustParse("64Mi"),
 			},
-			// The runtime uses every processor of its limit, each with its own memory: 20 MB
-			// together for 32. Two process hundreds of pods in a second.
+			// The runtime allocates memory per processor: 20 MB for 32. Two processors handle hundreds of pods
+			// per second.
 			Limits: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("2")},
 		},
 		SecurityContext: &corev1.SecurityContext{
@@ -165,7 +169,7 @@ func (r *Reconciler) newContainer(node *v1alpha1.VirtualNode, foreignCluster str
 	return container
 }
 
-// ofPod returns an environment variable with a field of the pod.
+// ofPod returns an environment variable with the value of a field of the pod.
 func ofPod(name, field string) corev1.EnvVar {
 	selector := &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: field}
 	return corev1.EnvVar{Name: name, ValueFrom: &corev1.EnvVarSource{FieldRef: selector}}

@@ -30,15 +30,17 @@ const (
 	ReasonAnotherNodeDecides = "AnotherVirtualNodeDecides"
 )
 
-// observeKinds reports which of the kinds in spec.reflection are reflected to the provider
-// of an offer, and why the others are not. It returns when to look again.
+// observeKinds sets the condition KindsReflected: the kinds in spec.reflection that are reflected to the provider of an
+// offer, and the reasons for which others are not. It returns the time after which to observe them again.
 func (r *Reconciler) observeKinds(
 	ctx context.Context, node *v1alpha1.VirtualNode, offer *v1alpha1.ResourceOffer,
 ) (time.Duration, error) {
 	var named []metav1.GroupVersionResource
 	for _, kind := range node.Spec.Reflection.Kinds {
 		if !validation.IsBuiltInKind(kind.Group, kind.Resource) {
-			named = append(named, metav1.GroupVersionResource{Group: kind.Group, Version: kind.Version, Resource: kind.Resource})
+			named = append(
+				named, metav1.GroupVersionResource{Group: kind.Group, Version: kind.Version, Resource: kind.Resource},
+			)
 		}
 	}
 	node.Status.ReflectedKinds = nil
@@ -87,7 +89,7 @@ func (r *Reconciler) observeKinds(
 	return kit.ServedKindsInterval, nil
 }
 
-// missing returns why a kind cannot be reflected, or nil if it can.
+// missing returns the problem that prevents the reflection of a kind, or nil.
 func (r *Reconciler) missing(
 	ctx context.Context, kind metav1.GroupVersionResource, offered []metav1.GroupVersionResource,
 ) (*problem, error) {
@@ -96,7 +98,9 @@ func (r *Reconciler) missing(
 			return other.Group == kind.Group && other.Resource == kind.Resource
 		})
 		if index >= 0 {
-			return &problem{ReasonKindNotOffered, fmt.Sprintf("the provider offers version %s", offered[index].Version)}, nil
+			return &problem{
+				ReasonKindNotOffered, fmt.Sprintf("the provider offers version %s", offered[index].Version),
+			}, nil
 		}
 		return &problem{ReasonKindNotOffered, "the provider does not offer it"}, nil
 	}

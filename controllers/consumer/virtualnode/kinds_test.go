@@ -27,14 +27,20 @@ func TestReflectedKindsAreValidated(t *testing.T) {
 	}
 }
 
-// newKindsWorld returns one whose virtual node, offer and cluster have the kind widgets.
+// newKindsWorld returns a world whose virtual node, offer and cluster have the kind widgets.
 func newKindsWorld(t *testing.T) *world {
 	t.Helper()
 	w := newWorld(t)
 	w.changeVirtual(func(virtual *v1alpha1.VirtualNode) {
-		virtual.Spec.Reflection.Kinds = []v1alpha1.ReflectedKind{{Group: "example.com", Version: "v1", Resource: "widgets"}}
+		virtual.Spec.Reflection.Kinds = []v1alpha1.ReflectedKind{
+			{Group: "example.com", Version: "v1", Resource: "widgets"},
+		}
 	})
-	w.setOffer(&v1alpha1.ResourceOffer{Spec: v1alpha1.ResourceOfferSpec{ReflectedKinds: []metav1.GroupVersionResource{widgets}}})
+	w.setOffer(
+		&v1alpha1.ResourceOffer{
+			Spec: v1alpha1.ResourceOfferSpec{ReflectedKinds: []metav1.GroupVersionResource{widgets}},
+		},
+	)
 	w.VirtualKubelet.ReflectedKinds = []string{"widgets.v1.example.com", "gadgets.v1.example.com"}
 	w.resources = []metav1.APIResource{{Name: "widgets", Namespaced: true}, {Name: "gadgets", Namespaced: true}}
 	return w
@@ -60,7 +66,8 @@ func TestVirtualNodeReportsTheReflectedKinds(t *testing.T) {
 		{name: "offered in another version", change: func(w *world) {
 			offered(w, metav1.GroupVersionResource{Group: "example.com", Version: "v2", Resource: "widgets"})
 		}, reason: ReasonKindNotOffered, contains: "the provider offers version v2"},
-		{name: "not allowed", change: func(w *world) { w.VirtualKubelet.ReflectedKinds = nil }, reason: ReasonKindNotAllowed,
+		{name: "not allowed", change: func(w *world) { w.VirtualKubelet.ReflectedKinds = nil },
+			reason:   ReasonKindNotAllowed,
 			contains: "reflection.kinds"},
 		{name: "not served", change: func(w *world) { w.resources = nil }, reason: ReasonKindNotServed},
 		{name: "not namespaced", change: func(w *world) { w.resources[0].Namespaced = false },
@@ -68,7 +75,8 @@ func TestVirtualNodeReportsTheReflectedKinds(t *testing.T) {
 		{name: "one of two", change: func(w *world) {
 			kinds(w, v1alpha1.ReflectedKind{Group: "example.com", Version: "v1", Resource: "widgets"},
 				v1alpha1.ReflectedKind{Group: "example.com", Version: "v1", Resource: "gadgets"})
-		}, reason: ReasonKindNotOffered, contains: "gadgets.v1.example.com: the provider does not offer it.", reflected: true},
+		}, reason: ReasonKindNotOffered, reflected: true,
+			contains: "gadgets.v1.example.com: the provider does not offer it."},
 		{name: "a policy of a built-in kind", change: func(w *world) {
 			kinds(w, v1alpha1.ReflectedKind{Version: "v1", Resource: "secrets"})
 		}, reason: ReasonKindsReflected},
@@ -91,7 +99,8 @@ func TestVirtualNodeReportsTheReflectedKinds(t *testing.T) {
 			if (condition == nil) != test.absent {
 				t.Fatalf("condition %+v", condition)
 			}
-			if condition != nil && (condition.Reason != test.reason || !strings.Contains(condition.Message, test.contains) ||
+			if condition != nil && (condition.Reason != test.reason ||
+				!strings.Contains(condition.Message, test.contains) ||
 				!strings.HasSuffix(condition.Message, ".") ||
 				(condition.Status == metav1.ConditionTrue) != (test.reason == ReasonKindsReflected)) {
 				t.Errorf("condition %+v", condition)

@@ -18,17 +18,16 @@ import (
 	"liqo.io/federation/apiserver/reflection"
 )
 
-// VirtualKubelet is how virtual kubelets are deployed.
+// VirtualKubelet has the settings of virtual kubelets.
 type VirtualKubelet struct {
-	// Image is that of their containers. Empty deploys none.
+	// Image is the image of their containers. Empty means that none is deployed.
 	Image string
-	// PullPolicy is when nodes pull it: Always, IfNotPresent or Never.
+	// PullPolicy is the pull policy of the image: Always, IfNotPresent or Never.
 	PullPolicy string
 	// HomeServer is the URL at which offloaded pods reach the API server of this cluster.
 	// Empty means that they do not reach it.
 	HomeServer string
-	// HomeThroughTunnels is whether providers reach its address only through the tunnels
-	// to them.
+	// HomeThroughTunnels reports whether providers reach the address of HomeServer only through their tunnels.
 	HomeThroughTunnels bool
 	// ReflectedKinds are the kinds, in addition to the built-in ones, that they may read in
 	// offloaded namespaces, each for example certificates.v1.cert-manager.io.
@@ -38,19 +37,19 @@ type VirtualKubelet struct {
 // flagReflectedKinds is the flag of VirtualKubelet.ReflectedKinds.
 const flagReflectedKinds = "reflected-kinds"
 
-// kinds returns ReflectedKinds, if they are valid.
+// kinds returns the parsed ReflectedKinds. It fails if one is invalid.
 func (v *VirtualKubelet) kinds() []metav1.GroupVersionResource {
 	kinds, _ := reflection.ParseKinds(flagReflectedKinds, v.ReflectedKinds)
 	return kinds
 }
 
-// AddFlags binds the deployment of virtual kubelets to flags.
+// AddFlags adds the flags of the settings.
 func (v *VirtualKubelet) AddFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&v.Image, "virtual-kubelet-image", v.Image,
 		"Image of the virtual kubelets. Empty starts no virtual node.")
 	fs.StringVar(&v.HomeServer, "home-server", v.HomeServer,
-		"URL, for example https://192.0.2.7:6443, at which pods on providers reach the API server of this cluster. Empty "+
-			"sends no tokens to providers.")
+		"URL, for example https://192.0.2.7:6443, at which pods on providers reach the API server of this cluster. "+
+			"Empty sends no tokens to providers.")
 	fs.BoolVar(&v.HomeThroughTunnels, "home-through-tunnels", v.HomeThroughTunnels,
 		"Pods on a provider with a tunnel reach the address of --home-server through the tunnel, by an address of "+
 			"AddressPool external for each provider.")
@@ -61,12 +60,14 @@ func (v *VirtualKubelet) AddFlags(fs *pflag.FlagSet) {
 			"certificates.v1.cert-manager.io. ClusterRole federation-reflection has to allow them.")
 }
 
-// Validate returns every error of the flags.
+// Validate returns all errors of the settings.
 func (v *VirtualKubelet) Validate() []error {
 	_, errs := reflection.ParseKinds(flagReflectedKinds, v.ReflectedKinds)
 	policies := []corev1.PullPolicy{corev1.PullAlways, corev1.PullIfNotPresent, corev1.PullNever}
 	if !slices.Contains(policies, corev1.PullPolicy(v.PullPolicy)) {
-		errs = append(errs, fmt.Errorf("--virtual-kubelet-image-pull-policy %q: must be one of %v", v.PullPolicy, policies))
+		errs = append(
+			errs, fmt.Errorf("--virtual-kubelet-image-pull-policy %q: must be one of %v", v.PullPolicy, policies),
+		)
 	}
 	if strings.ContainsAny(v.Image, " \t\n") {
 		errs = append(errs, errors.New("--virtual-kubelet-image must not contain spaces"))
@@ -84,8 +85,7 @@ func (v *VirtualKubelet) Validate() []error {
 	return errs
 }
 
-// HomeAddress returns the address that providers reach through tunnels, which is invalid if
-// they reach none.
+// HomeAddress returns the address of HomeServer if providers reach it through tunnels, otherwise the zero value.
 func (v *VirtualKubelet) HomeAddress() netip.Addr {
 	host, _, err := podspec.HomeServer(v.HomeServer)
 	if err != nil || !v.HomeThroughTunnels {

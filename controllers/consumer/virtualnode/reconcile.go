@@ -25,11 +25,11 @@ import (
 	"liqo.io/federation/controllers/kit"
 )
 
-// podsRetry is the time between two looks for the pods of a node that is watched for the
-// first time: their arrival is an event, their absence is not.
+// podsRetry is the time between two reads of the pods of a node whose watch is not complete: no event reports that it
+// is, if there are none.
 const podsRetry = time.Second
 
-// Reconcile keeps the virtual kubelet of one virtual node.
+// Reconcile deploys or removes the virtual kubelet of one virtual node.
 func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (ctrl.Result, error) {
 	virtual := &v1alpha1.VirtualNode{}
 	err := r.Client.Get(ctx, request.NamespacedName, virtual)
@@ -45,11 +45,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	return kit.Result(r.keep(ctx, virtual))
 }
 
-// keep deploys the virtual kubelet and reports the state. It returns when to look again.
+// keep deploys the virtual kubelet and writes the status. It returns the time after which to reconcile again.
 func (r *Reconciler) keep(ctx context.Context, virtual *v1alpha1.VirtualNode) (time.Duration, error) {
-	wanted := virtual.DeepCopy()
-	if controllerutil.AddFinalizer(wanted, v1alpha1.Finalizer) {
-		_, err := kit.Commit(ctx, r.Client, virtual, wanted)
+	desired := virtual.DeepCopy()
+	if controllerutil.AddFinalizer(desired, v1alpha1.Finalizer) {
+		_, err := kit.Commit(ctx, r.Client, virtual, desired)
 		return 0, err
 	}
 	fc, err := r.foreignCluster(ctx, virtual)
@@ -67,9 +67,9 @@ func (r *Reconciler) keep(ctx context.Context, virtual *v1alpha1.VirtualNode) (t
 	if err != nil {
 		return 0, err
 	}
-	wanted.Status.ObservedGeneration = virtual.Generation
-	meta.SetStatusCondition(&wanted.Status.Conditions, kubeletCondition(virtual, deployment, problem))
-	again, err := r.observeNode(ctx, wanted, node)
+	desired.Status.ObservedGeneration = virtual.Generation
+	meta.SetStatusCondition(&desired.Status.Conditions, kubeletCondition(virtual, deployment, problem))
+	retryAfter, err := r.observeNode(ctx, desired, node)
 	if err != nil {
 		return 0, err
 	}
@@ -77,22 +77,22 @@ func (r *Reconciler) keep(ctx context.Context, virtual *v1alpha1.VirtualNode) (t
 	if err != nil {
 		return 0, err
 	}
-	if err := r.observeNetwork(ctx, wanted, fc); err != nil {
+	if err := r.observeNetwork(ctx, desired, fc); err != nil {
 		return 0, err
 	}
-	observeClasses(wanted, offer)
-	// The rest is written also while discovery fails, which is then read again.
-	kinds, kindsErr := r.observeKinds(ctx, wanted, offer)
+	observeClasses(desired, offer)
+	// The status is written even if discovery failed, which is retried.
+	kinds, kindsErr := r.observeKinds(ctx, desired, offer)
 	if kindsErr != nil {
-		wanted.Status.ReflectedKinds = virtual.Status.ReflectedKinds
-	} else if again == 0 {
-		again = kinds
+		desired.Status.ReflectedKinds = virtual.Status.ReflectedKinds
+	} else if retryAfter == 0 {
+		retryAfter = kinds
 	}
-	_, err = kit.Commit(ctx, r.Client, virtual, wanted)
-	return again, errors.Join(kindsErr, err)
+	_, err = kit.Commit(ctx, r.Client, virtual, desired)
+	return retryAfter, errors.Join(kindsErr, err)
 }
 
-// foreignCluster returns that of a virtual node, or nil if there is none.
+// foreignCluster returns the ForeignCluster of a virtual node, or nil if there is none.
 func (r *Reconciler) foreignCluster(
 	ctx context.Context, virtual *v1alpha1.VirtualNode,
 ) (*v1alpha1.ForeignCluster, error) {
@@ -120,40 +120,40 @@ func (r *Reconciler) offer(ctx context.Context, virtual *v1alpha1.VirtualNode) (
 	return offer, client.IgnoreNotFound(err)
 }
 
-// belongs reports whether a Node, which may be nil, is that of a virtual node, and not one
-// of this cluster with its name.
+// belongs reports whether a Node, which may be nil, is the Node of a virtual node, and not a local node with its name.
 func belongs(node *corev1.Node, virtual *v1alpha1.VirtualNode) bool {
 	return node != nil && placement.NodeBelongs(node, virtual.Spec.ClusterID)
 }
 
-// cordon keeps pods off the Node while the ForeignCluster is cordoned. A Node that an
-// administrator cordoned stays cordoned.
+// cordon cordons the Node while the ForeignCluster is cordoned, and uncordons it afterwards, unless an administrator
+// cordoned it.
 func (r *Reconciler) cordon(
 	ctx context.Context, fc *v1alpha1.ForeignCluster, virtual *v1alpha1.VirtualNode, node *corev1.Node,
 ) error {
 	if fc == nil || !belongs(node, virtual) {
 		return nil
 	}
-	// A Node that was uncordoned by hand keeps the annotation, by which a later cordon by
-	// hand would look like that of the ForeignCluster.
+	// A Node that was uncordoned manually still has the annotation. It must be removed, or a later manual cordon would
+	// be taken for the one of the ForeignCluster.
 	_, held := node.Annotations[v1alpha1.AnnotationCordoned]
 	if fc.Spec.Cordoned && node.Spec.Unschedulable || !fc.Spec.Cordoned && !held {
 		return nil
 	}
-	wanted := node.DeepCopy()
-	wanted.Spec.Unschedulable = fc.Spec.Cordoned
+	desired := node.DeepCopy()
+	desired.Spec.Unschedulable = fc.Spec.Cordoned
 	if fc.Spec.Cordoned {
-		metav1.SetMetaDataAnnotation(&wanted.ObjectMeta, v1alpha1.AnnotationCordoned, "true")
+		metav1.SetMetaDataAnnotation(&desired.ObjectMeta, v1alpha1.AnnotationCordoned, "true")
 	} else {
-		delete(wanted.Annotations, v1alpha1.AnnotationCordoned)
+		delete(desired.Annotations, v1alpha1.AnnotationCordoned)
 	}
-	if _, err := kit.Commit(ctx, r.Client, node, wanted); err != nil {
-		return fmt.Errorf("cordoning node %s with its foreign cluster, or uncordoning it: %w", node.Name, err)
+	if _, err := kit.Commit(ctx, r.Client, node, desired); err != nil {
+		return fmt.Errorf("setting node %s schedulable or unschedulable: %w", node.Name, err)
 	}
 	return nil
 }
 
-// observeNode reports the Node, and the number of its pods. It returns when to look again.
+// observeNode sets the condition Ready and the number of pods. It returns the time after which to observe the pods
+// again.
 func (r *Reconciler) observeNode(
 	ctx context.Context, virtual *v1alpha1.VirtualNode, node *corev1.Node,
 ) (time.Duration, error) {

@@ -33,8 +33,8 @@ const (
 	ReasonNoNetwork        = "NoNetwork"
 )
 
-// observeNetwork reports whether the pods of this cluster and of the provider reach each
-// other, and by which addresses. fc is nil if there is no ForeignCluster.
+// observeNetwork sets the condition NetworkReady and the remapped ranges of both clusters. fc is nil if there is no
+// ForeignCluster.
 func (r *Reconciler) observeNetwork(
 	ctx context.Context, virtual *v1alpha1.VirtualNode, fc *v1alpha1.ForeignCluster,
 ) error {
@@ -51,7 +51,7 @@ func (r *Reconciler) observeNetwork(
 		if err != nil && !apierrors.IsNotFound(err) {
 			return err
 		}
-		// Until the mappings are agreed on, nothing is reached by any address.
+		// An empty network means that no address is reachable: the ranges are not agreed yet.
 		virtual.Status.Network = &v1alpha1.VirtualNodeNetwork{}
 		if err == nil && tunnel.Spec.ClusterID == virtual.Spec.ClusterID {
 			virtual.Status.Network.Local, virtual.Status.Network.Remote = tunnel.Spec.Local, tunnel.Spec.Remote
@@ -65,8 +65,7 @@ func (r *Reconciler) observeNetwork(
 	return nil
 }
 
-// observeClasses reports the classes that reflected objects may name, and the storage of
-// the accepted offer.
+// observeClasses sets the classes that reflected objects may name, and the storage of the accepted offer.
 func observeClasses(virtual *v1alpha1.VirtualNode, offer *v1alpha1.ResourceOffer) {
 	status := &virtual.Status
 	status.IngressClasses, status.LoadBalancerClasses = offer.Spec.IngressClasses, offer.Spec.LoadBalancerClasses
@@ -79,7 +78,8 @@ func observeClasses(virtual *v1alpha1.VirtualNode, offer *v1alpha1.ResourceOffer
 func kubeletCondition(virtual *v1alpha1.VirtualNode, deployment *appsv1.Deployment, problem *problem) metav1.Condition {
 	condition := metav1.Condition{
 		Type: v1alpha1.ConditionVirtualKubeletAvailable, Status: metav1.ConditionFalse,
-		ObservedGeneration: virtual.Generation, Reason: ReasonDeploying, Message: fmt.Sprintf("Deployment %s is starting.", kubeletName(virtual)),
+		ObservedGeneration: virtual.Generation, Reason: ReasonDeploying,
+		Message: fmt.Sprintf("Deployment %s is starting.", kubeletName(virtual)),
 	}
 	switch {
 	case problem != nil:

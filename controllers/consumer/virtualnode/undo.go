@@ -26,15 +26,15 @@ import (
 )
 
 const (
-	// revokedDrain is how long pods are evicted from a node whose provider revoked the
-	// identity, so that their end is not observed. The revocation has to last for
-	// revokedGrace, in which rights return that were removed by mistake.
+	// revokedDrain is the time for which pods are evicted from a node whose provider revoked the identity, so that
+	// their end cannot be observed. It applies only after the revocation lasted for revokedGrace, in which rights that
+	// were removed by mistake can be restored.
 	revokedDrain = 10 * time.Second
 	revokedGrace = time.Minute
 )
 
-// undo removes a virtual node: it evicts its pods while there is time, and then deletes its
-// kubelet, the Node, and the rights of the kubelet. It returns when to look again.
+// undo removes a virtual node: it cordons the Node, evicts its pods until drainTime is over, and then deletes the
+// virtual kubelet, the Node, and the rights of the virtual kubelet. It returns the time after which to reconcile again.
 func (r *Reconciler) undo(ctx context.Context, virtual *v1alpha1.VirtualNode) (time.Duration, error) {
 	if !controllerutil.ContainsFinalizer(virtual, v1alpha1.Finalizer) {
 		return 0, nil
@@ -44,11 +44,11 @@ func (r *Reconciler) undo(ctx context.Context, virtual *v1alpha1.VirtualNode) (t
 		return 0, err
 	}
 	if belongs(node, virtual) {
-		// Also if no time is left: no pod may come meanwhile.
+		// Even if the time is over: no pod may be scheduled meanwhile.
 		if !node.Spec.Unschedulable {
-			wanted := node.DeepCopy()
-			wanted.Spec.Unschedulable = true
-			if _, err := kit.Commit(ctx, r.Client, node, wanted); err != nil {
+			desired := node.DeepCopy()
+			desired.Spec.Unschedulable = true
+			if _, err := kit.Commit(ctx, r.Client, node, desired); err != nil {
 				return 0, fmt.Errorf("cordoning node %s: %w", node.Name, err)
 			}
 		}
@@ -68,7 +68,7 @@ func (r *Reconciler) undo(ctx context.Context, virtual *v1alpha1.VirtualNode) (t
 	deployment := &appsv1.Deployment{}
 	err = r.managed.Get(ctx, client.ObjectKey{Namespace: virtual.Namespace, Name: kubeletName(virtual)}, deployment)
 	if err == nil {
-		// Its pods end before it is deleted, so that none creates the Node again.
+		// With foreground deletion its pods end first, so that none creates the Node again.
 		if deployment.DeletionTimestamp != nil {
 			return 0, nil
 		}
@@ -88,8 +88,8 @@ func (r *Reconciler) undo(ctx context.Context, virtual *v1alpha1.VirtualNode) (t
 	return 0, r.revoke(ctx, virtual)
 }
 
-// drainTime returns how long pods may still take to end: a part of the time for the end of
-// the whole peering, and no longer than their end can be observed.
+// drainTime returns the remaining time for draining the node: two thirds of the disconnect timeout, or less if the
+// provider revoked the identity. It is not positive if the time is over.
 func (r *Reconciler) drainTime(ctx context.Context, virtual *v1alpha1.VirtualNode) (time.Duration, error) {
 	fc, err := r.foreignCluster(ctx, virtual)
 	if err != nil {
@@ -110,10 +110,9 @@ func (r *Reconciler) drainTime(ctx context.Context, virtual *v1alpha1.VirtualNod
 	return left, nil
 }
 
-// drain evicts the pods of offloaded namespaces from a node, and reports whether they are
-// gone. An eviction that a PodDisruptionBudget refuses is tried again. All other pods were
-// never offloaded, and are deleted with the node. So are those of DaemonSets that tolerate
-// every taint: they would be created again, as with kubectl drain --ignore-daemonsets.
+// drain evicts the pods of offloaded namespaces from a node, and reports whether none is left. Evictions that a
+// PodDisruptionBudget refuses are retried. Other pods, which were never offloaded, and pods of DaemonSets, which would
+// be created again, are deleted with the node.
 func (r *Reconciler) drain(ctx context.Context, node *corev1.Node) (bool, error) {
 	pods, complete, err := r.Pods.List(ctx, node.Name)
 	if err != nil || !complete {
@@ -129,9 +128,12 @@ func (r *Reconciler) drain(ctx context.Context, node *corev1.Node) (bool, error)
 		if pod.DeletionTimestamp != nil {
 			continue
 		}
-		if err := kit.Evict(ctx, r.Client, pod); client.IgnoreNotFound(err) != nil && !apierrors.IsTooManyRequests(err) {
-			// The others are evicted nevertheless.
-			refused = append(refused, fmt.Errorf("evicting pod %s/%s from node %s: %w", pod.Namespace, pod.Name, node.Name, err))
+		if err := kit.Evict(ctx, r.Client, pod); client.IgnoreNotFound(err) != nil &&
+			!apierrors.IsTooManyRequests(err) {
+			// An error must not prevent the eviction of the other pods.
+			refused = append(
+				refused, fmt.Errorf("evicting pod %s/%s from node %s: %w", pod.Namespace, pod.Name, node.Name, err),
+			)
 		}
 	}
 	return drained, errors.Join(refused...)
@@ -143,27 +145,30 @@ func (r *Reconciler) offloaded(ctx context.Context, name string) bool {
 	return err == nil && placement.Offloaded(namespace, r.Reserved...)
 }
 
-// deletePods deletes what is left on a node that is deleted: its end is never reported.
-// The garbage collection would do that a minute later, and what waits for these pods, for
-// example the deletion of their namespace, would wait for it. A pod that cannot be deleted
-// does not block the deletion of the node.
+// deletePods deletes the remaining pods of a node that is being deleted, whose end is never reported. Otherwise pod
+// garbage collection would do that a minute later, which would delay, for example, the deletion of their namespace. A
+// pod that cannot be deleted does not block the deletion of the node.
 func (r *Reconciler) deletePods(ctx context.Context, node *corev1.Node) {
 	logger := klog.FromContext(ctx)
 	pods, _, err := r.Pods.List(ctx, node.Name)
 	if err != nil {
-		logger.Error(err, "Left the pods of a node to the garbage collection", "node", node.Name)
+		logger.Error(
+			err, "Listing the pods of a node failed, leaving them to pod garbage collection", "node", node.Name,
+		)
 		return
 	}
 	for _, pod := range pods {
 		if err := kit.Delete(ctx, r.Client, pod, client.GracePeriodSeconds(0)); err != nil {
-			logger.Error(err, "Left a pod to the garbage collection", "pod", klog.KObj(pod), "node", node.Name)
+			logger.Error(err, "Deleting a pod failed, leaving it to pod garbage collection",
+				"pod", klog.KObj(pod), "node", node.Name)
 		}
 	}
 }
 
-// revoke removes the rights of the kubelet, and the finalizer of the virtual node.
+// revoke deletes the ClusterRoleBinding and the ServiceAccount of the virtual kubelet, and removes the finalizer of the
+// virtual node.
 func (r *Reconciler) revoke(ctx context.Context, virtual *v1alpha1.VirtualNode) error {
-	// A binding that the cache does not have yet would never be deleted.
+	// Read live: a binding that is not cached yet would never be deleted.
 	binding := &rbacv1.ClusterRoleBinding{}
 	err := r.Live.Get(ctx, client.ObjectKey{Name: bindingName(virtual)}, binding)
 	if err == nil && len(binding.Subjects) == 1 && binding.Subjects[0].Namespace == virtual.Namespace {

@@ -29,7 +29,7 @@ const (
 var revoked = []string{"delete ClusterRoleBinding " + role, "delete ServiceAccount " + kubelet,
 	"patch VirtualNode milan"}
 
-// newDrainingWorld returns one whose virtual node is being deleted: its Node is cordoned,
+// newDrainingWorld returns a world whose virtual node is being deleted: its Node is cordoned,
 // and has the pod web.
 func newDrainingWorld(t *testing.T) *world {
 	t.Helper()
@@ -115,7 +115,9 @@ func TestPodsThatWereNeverOffloadedAreNotDrained(t *testing.T) {
 func TestPodWhoseEvictionIsForbiddenBlocksNoOthers(t *testing.T) {
 	w := newDrainingWorld(t)
 	w.addPod("shop", "first")
-	w.refuse("create eviction", "first", apierrors.NewForbidden(corev1.Resource("pods"), "first", errors.New("a policy")))
+	w.refuse(
+		"create eviction", "first", apierrors.NewForbidden(corev1.Resource("pods"), "first", errors.New("a policy")),
+	)
 	writes, err := w.pass()
 	if !apierrors.IsForbidden(err) || !slices.Contains(writes, evictWeb) {
 		t.Errorf("wrote %v, error %v", writes, err)
@@ -165,7 +167,8 @@ func TestPodsWhoseEndIsNotObservedAreNotDrainedLong(t *testing.T) {
 			since := metav1.NewTime(w.virtual().DeletionTimestamp.Add(test.revoked))
 			w.changeCluster(func(fc *v1alpha1.ForeignCluster) {
 				fc.Status.Conditions = []metav1.Condition{{
-					Type: v1alpha1.ConditionAuthenticated, Reason: identity.ReasonIdentityRevoked, LastTransitionTime: since,
+					Type: v1alpha1.ConditionAuthenticated, Reason: identity.ReasonIdentityRevoked,
+					LastTransitionTime: since,
 				}}
 			})
 			w.expect(evictWeb)

@@ -13,8 +13,8 @@ import (
 	"liqo.io/federation/apiserver/podspec"
 )
 
-// accountLinger is how long a service account stays published that has no pod on a node any
-// more, so that Jobs do not cause writes of their namespace again and again.
+// accountLinger is the time for which a service account without pods on a node remains published, so that Jobs do not
+// cause frequent writes of their namespace.
 const accountLinger = time.Minute
 
 // accountUse counts the pods of a service account on one node that need its tokens.
@@ -27,8 +27,8 @@ type accountUse struct {
 // accountUses counts the pods of service accounts on virtual nodes that need their tokens.
 type accountUses struct {
 	clock clock.PassiveClock
-	// known reports whether all pods of a node were counted.
-	known func(node string) bool
+	// counted reports whether all pods of a node were counted.
+	counted func(node string) bool
 	// turned is called with a namespace when one of its accounts has its first pod on a
 	// node, or none any more.
 	turned func(namespace string)
@@ -39,9 +39,11 @@ type accountUses struct {
 }
 
 func newAccountUses(
-	clock clock.PassiveClock, known func(node string) bool, turned func(namespace string),
+	clock clock.PassiveClock, counted func(node string) bool, turned func(namespace string),
 ) *accountUses {
-	return &accountUses{clock: clock, known: known, turned: turned, nodes: map[string]map[string]map[string]accountUse{}}
+	return &accountUses{
+		clock: clock, counted: counted, turned: turned, nodes: map[string]map[string]map[string]accountUse{},
+	}
 }
 
 // Counts reports whether a pod needs tokens of its account. It implements watches.PodCounter.
@@ -75,11 +77,10 @@ func (u *accountUses) add(node, namespace, account string, by int) bool {
 	return before != after
 }
 
-// of returns the accounts of a namespace that have such pods on a node, or had some within
-// accountLinger, after what time the first of these is no longer returned, and whether all
-// are known. It forgets what is older.
-func (u *accountUses) of(node, namespace string) (accounts []string, again time.Duration, complete bool) {
-	if !u.known(node) {
+// of returns the accounts of a namespace that have such pods on a node, or had some within accountLinger, the time
+// after which one of the latter expires, and whether all pods are counted. It removes expired accounts.
+func (u *accountUses) of(node, namespace string) (accounts []string, retryAfter time.Duration, complete bool) {
+	if !u.counted(node) {
 		return nil, 0, false
 	}
 	u.mu.Lock()
@@ -92,24 +93,23 @@ func (u *accountUses) of(node, namespace string) (accounts []string, again time.
 		case left <= 0:
 			delete(uses, account)
 			continue
-		case again == 0 || left < again:
-			again = left
+		case retryAfter == 0 || left < retryAfter:
+			retryAfter = left
 		}
 		accounts = append(accounts, account)
 	}
 	if len(uses) == 0 {
 		delete(u.nodes[node], namespace)
 	}
-	return accounts, again, true
+	return accounts, retryAfter, true
 }
 
-// forget forgets a node that is deleted.
+// forget removes the uses of a deleted node.
 func (u *accountUses) forget(node string) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	delete(u.nodes, node)
 }
 
-// noUses returns no accounts, for a cluster that sends no tokens to providers: no pod is
-// counted, and none has to be known.
+// noUses returns no accounts and that they are complete, for a cluster that sends no tokens to providers.
 func noUses(string, string) ([]string, time.Duration, bool) { return nil, 0, true }

@@ -59,7 +59,7 @@ func TestAccountsAreUsedWhileTheyHavePodsAndAMinuteLonger(t *testing.T) {
 				clock.SetTime(clock.Now().Add(time.Duration(rapid.IntRange(1, 90).Draw(t, "seconds")) * time.Second))
 			},
 			"": func(t *rapid.T) {
-				got, again, known := uses.of("liqo-milan", "shop")
+				got, retryAfter, known := uses.of("liqo-milan", "shop")
 				if others, _, _ := uses.of("liqo-milan", "bank"); !known || len(others) > 0 {
 					t.Fatalf("known: %t, in another namespace: %v", known, others)
 				}
@@ -69,8 +69,9 @@ func TestAccountsAreUsedWhileTheyHavePodsAndAMinuteLonger(t *testing.T) {
 					if pods[account] > 0 || !ended[account].IsZero() && left > 0 {
 						want = append(want, account)
 					}
-					if pods[account] == 0 && !ended[account].IsZero() && left > 0 && (again == 0 || again > left) {
-						t.Fatalf("%s ends in %s, the next pass is in %s", account, left, again)
+					if pods[account] == 0 && !ended[account].IsZero() && left > 0 && (retryAfter == 0 ||
+						retryAfter > left) {
+						t.Fatalf("%s ends in %s, the next pass is in %s", account, left, retryAfter)
 					}
 				}
 				slices.Sort(got)

@@ -74,7 +74,8 @@ func newWorld(t *testing.T) *world {
 	w := &world{t: t, Cluster: kittest.New(t,
 		&v1alpha1.VirtualNode{
 			ObjectMeta: metav1.ObjectMeta{
-				Namespace: peer, Name: "milan", UID: "vn", Generation: 1, CreationTimestamp: metav1.NewTime(kittest.Epoch),
+				Namespace: peer, Name: "milan", UID: "vn", Generation: 1,
+				CreationTimestamp: metav1.NewTime(kittest.Epoch),
 			},
 			Spec: v1alpha1.VirtualNodeSpec{ClusterID: milanID, NodeName: "liqo-milan", OfferName: "milan"},
 		},
@@ -93,14 +94,14 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-// pass reconciles the virtual node, and returns the writes.
+// pass reconciles the virtual node once, and returns the writes.
 func (w *world) pass() ([]string, error) {
 	before := len(w.Writes)
 	_, err := w.Reconcile(w.t.Context(), kit.Request(peer, "milan"))
 	return w.WritesSince(before), err
 }
 
-// expect fails the test unless a pass writes exactly this.
+// expect fails the test unless a reconcile sends exactly the writes.
 func (w *world) expect(want ...string) {
 	w.t.Helper()
 	got, err := w.pass()
@@ -112,7 +113,7 @@ func (w *world) expect(want ...string) {
 	}
 }
 
-// deploy passes until the virtual kubelet is deployed.
+// deploy reconciles until the virtual kubelet is deployed.
 func (w *world) deploy() {
 	w.t.Helper()
 	for range 2 {
