@@ -23,7 +23,7 @@ import (
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/controllers/mcs"
-	"liqo.io/federation/controllers/queue"
+	"liqo.io/federation/controllers/virtualkubelet/queue"
 	"liqo.io/federation/controllers/virtualkubelet/remotens"
 	"liqo.io/federation/controllers/virtualkubelet/translate"
 	"liqo.io/federation/generated/clientset/versioned"

@@ -68,7 +68,7 @@ var layers = []struct {
 		"controllers/remote", "controllers/virtualkubelet/remotens", "controllers/virtualkubelet/translate", "generated",
 	}, pure...)},
 	{"controllers/virtualkubelet/mirror", append([]string{
-		"controllers/mcs", "controllers/queue", "controllers/remote", "controllers/virtualkubelet/remotens",
+		"controllers/mcs", "controllers/remote", "controllers/virtualkubelet/queue", "controllers/virtualkubelet/remotens",
 		"controllers/virtualkubelet/translate", "generated",
 	}, pure...)},
 	{"controllers", append([]string{"generated"}, pure...)},

@@ -8,11 +8,6 @@ import (
 	"errors"
 	"testing"
 	"time"
-
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/tools/cache"
-
-	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
 
 func start(t *testing.T, reconcile Reconcile[string]) (*Controller[string], func()) {
@@ -40,7 +35,7 @@ func receive(t *testing.T, passes <-chan string) string {
 	}
 }
 
-func TestWhatFailsIsTriedAgain(t *testing.T) {
+func TestFailedPassIsRetried(t *testing.T) {
 	passes := make(chan string, 10)
 	failures := 2
 	controller, _ := start(t, func(_ context.Context, key string) (time.Duration, error) {
@@ -58,7 +53,7 @@ func TestWhatFailsIsTriedAgain(t *testing.T) {
 	}
 }
 
-func TestAPassCanAskForTheNext(t *testing.T) {
+func TestPassCanRequestTheNext(t *testing.T) {
 	passes := make(chan string, 10)
 	again := time.Millisecond
 	controller, _ := start(t, func(_ context.Context, key string) (time.Duration, error) {
@@ -72,7 +67,7 @@ func TestAPassCanAskForTheNext(t *testing.T) {
 	receive(t, passes)
 }
 
-func TestRunReturnsWhenThePassesHaveEnded(t *testing.T) {
+func TestRunReturnsWhenAllPassesHaveEnded(t *testing.T) {
 	passes, release := make(chan string, 1), make(chan struct{})
 	finished := false
 	controller, stop := start(t, func(context.Context, string) (time.Duration, error) {
@@ -87,27 +82,5 @@ func TestRunReturnsWhenThePassesHaveEnded(t *testing.T) {
 	stop()
 	if !finished {
 		t.Error("Run returned before the pass had ended")
-	}
-}
-
-func TestHandleFollowsMissedDeletions(t *testing.T) {
-	keys := make(chan cache.ObjectName, 1)
-	controller := New("test", 1, func(_ context.Context, key cache.ObjectName) (time.Duration, error) {
-		keys <- key
-		return 0, nil
-	})
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	go controller.Run(ctx)
-	controller.Handle(ObjectKeys).OnDelete(cache.DeletedFinalStateUnknown{
-		Key: "liqo/milan", Obj: &v1alpha1.VirtualNode{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo", Name: "milan"}},
-	})
-	select {
-	case key := <-keys:
-		if key != (cache.ObjectName{Namespace: "liqo", Name: "milan"}) {
-			t.Errorf("key %v", key)
-		}
-	case <-time.After(10 * time.Second):
-		t.Fatal("the deletion led to no pass")
 	}
 }

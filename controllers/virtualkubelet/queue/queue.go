@@ -1,8 +1,8 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package queue runs a controller: keys come in from informers, workers
-// reconcile them, and what fails is tried again with growing delays.
+// Package queue runs the workers of a controller: they reconcile keys, and retry with growing delays
+// those that failed.
 package queue
 
 import (
@@ -12,7 +12,6 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/klog/v2"
 
@@ -58,24 +57,6 @@ func (c *Controller[K]) Add(key K) { c.queue.Add(key) }
 // until then are reconciled once.
 func (c *Controller[K]) AddAfter(key K, after time.Duration) { c.queue.AddAfter(key, after) }
 
-// Handle makes an event handler that adds the keys that an object leads to.
-// Deletions that were missed come with the last state that is known.
-func (c *Controller[K]) Handle(keys func(obj any) []K) cache.ResourceEventHandler {
-	add := func(obj any) {
-		if tombstone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
-			obj = tombstone.Obj
-		}
-		for _, key := range keys(obj) {
-			c.queue.Add(key)
-		}
-	}
-	return cache.ResourceEventHandlerFuncs{
-		AddFunc:    add,
-		UpdateFunc: func(_, obj any) { add(obj) },
-		DeleteFunc: add,
-	}
-}
-
 // Run works until the context ends, and returns when the last worker has.
 func (c *Controller[K]) Run(ctx context.Context) {
 	logger := klog.LoggerWithName(klog.FromContext(ctx), c.name)
@@ -114,21 +95,12 @@ func (c *Controller[K]) next(ctx context.Context) bool {
 		}
 	case ctx.Err() != nil:
 	case apierrors.IsConflict(err):
-		// Somebody else was faster; the cache catches up in a moment.
+		// Another client wrote first; the cache receives its write in a moment.
 		logger.V(4).Info("Reconciling again after a conflict", "reason", err.Error())
 		c.queue.AddRateLimited(key)
 	default:
-		logger.Error(err, "Reconciling failed, trying again", "failures", c.queue.NumRequeues(key)+1)
+		logger.Error(err, "Reconciling failed, retrying", "failures", c.queue.NumRequeues(key)+1)
 		c.queue.AddRateLimited(key)
 	}
 	return true
-}
-
-// ObjectKeys leads from an object to its own namespace and name.
-func ObjectKeys(obj any) []cache.ObjectName {
-	key, err := cache.ObjectToName(obj)
-	if err != nil {
-		return nil
-	}
-	return []cache.ObjectName{key}
 }
