@@ -34,6 +34,8 @@ type Terms struct {
 	Lease, Renew, Retry time.Duration
 	// Watchdog observes renewals for a health check. It may be nil.
 	Watchdog *leaderelection.HealthzAdaptor
+	// Standby is called whenever another process is observed to lead. It may be nil.
+	Standby func()
 }
 
 // Identity returns the identity of this process in a lease: the name of the pod, so that a restarted container
@@ -66,6 +68,11 @@ func Lead(ctx context.Context, lock resourcelock.Interface, t Terms, work func(c
 		Callbacks: leaderelection.LeaderCallbacks{
 			OnStartedLeading: func(term context.Context) { leading <- term },
 			OnStoppedLeading: func() {},
+			OnNewLeader: func(identity string) {
+				if t.Standby != nil && identity != lock.Identity() {
+					t.Standby()
+				}
+			},
 		},
 	})
 	if err != nil {

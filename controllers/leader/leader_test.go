@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -25,6 +26,8 @@ import (
 type candidate struct {
 	stop    context.CancelFunc
 	working chan struct{}
+	// standby is closed when another candidate is observed to lead.
+	standby chan struct{}
 	ended   chan error
 }
 
@@ -34,10 +37,12 @@ func run(t *testing.T, client *fake.Clientset, name string, renew time.Duration,
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
 	t.Cleanup(stop)
-	c := &candidate{stop: stop, working: make(chan struct{}), ended: make(chan error, 1)}
+	c := &candidate{stop: stop, working: make(chan struct{}), standby: make(chan struct{}), ended: make(chan error, 1)}
+	var standby sync.Once
 	terms := Terms{
 		Name: "federation", Lease: 2 * renew, Renew: renew, Retry: 10 * time.Millisecond,
 		Watchdog: leaderelection.NewLeaderHealthzAdaptor(time.Second),
+		Standby:  func() { standby.Do(func() { close(c.standby) }) },
 	}
 	lock := &resourcelock.LeaseLock{
 		LeaseMeta:  metav1.ObjectMeta{Namespace: "liqo", Name: "federation"},
@@ -93,6 +98,13 @@ func TestAStandbyTakesOverWhenTheLeaderIsStopped(t *testing.T) {
 	wait(t, "the first candidate's work", leader.working)
 	standby := run(t, client, "second", timeout, &working)
 	third := run(t, client, "third", timeout, &working)
+	wait(t, "the report that the second candidate is a standby", standby.standby)
+	wait(t, "the report that the third candidate is a standby", third.standby)
+	select {
+	case <-leader.standby:
+		t.Error("the leader is reported as a standby")
+	default:
+	}
 
 	// A standby that never led ends as well.
 	third.stop()

@@ -11,14 +11,14 @@ import (
 	"liqo.io/federation/controllers/link/clusterinfo"
 )
 
-func initClusterInfo(ctx context.Context, config *Config) ([]Runner, error) {
+func initClusterInfo(ctx context.Context, config *Config) error {
 	manager, err := config.Manager(ctx)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	installed, err := config.installationCache(ctx)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	options, namespace := config.Options, config.Options.Namespace
 	values := options.Ranges
@@ -32,9 +32,9 @@ func initClusterInfo(ctx context.Context, config *Config) ([]Runner, error) {
 		Values: values, Events: config.Recorder(clusterinfo.Name), Clock: clock.RealClock{},
 	}
 	if finder, err := config.gatewayFinder(ctx); err != nil {
-		return nil, err
+		return err
 	} else if finder != nil {
 		reconciler.Gateway = finder
 	}
-	return nil, reconciler.SetupWithManager(manager, installed)
+	return reconciler.SetupWithManager(manager, installed)
 }

@@ -8,7 +8,7 @@ package app
 import (
 	"context"
 	"errors"
-	"sync"
+	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -19,6 +19,7 @@ import (
 	logsapi "k8s.io/component-base/logs/api/v1"
 	"k8s.io/component-base/version/verflag"
 	"k8s.io/klog/v2"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"liqo.io/federation/controllers/leader"
 	"liqo.io/federation/controllers/logging"
@@ -75,42 +76,39 @@ func Run(ctx context.Context, options *Options) error {
 	defer cancel()
 
 	// Health is served at once: the API may take longer than a probe allows.
-	var synced readiness
+	var ready readiness
 	watchdog := leaderelection.NewLeaderHealthzAdaptor(leaseTolerance)
-	stopped, err := serve(ctx, config, watchdog, &synced)
+	stopped, err := serve(ctx, config, watchdog, &ready)
 	if err != nil {
 		return err
 	}
 	defer func() { <-stopped }()
 	defer cancel()
-	if err := awaitAPI(ctx, config.Federation.Discovery()); err != nil {
+	if err := awaitAPI(ctx, config.Kube.Discovery()); err != nil {
 		return err
 	}
-	runners, err := initControllers(ctx, config, options.Controllers)
+	if err := initControllers(ctx, config, options.Controllers); err != nil {
+		return err
+	}
+	// Runnables start when all caches are filled.
+	err = config.manager.Add(manager.RunnableFunc(func(context.Context) error {
+		ready.set()
+		return nil
+	}))
 	if err != nil {
 		return err
-	}
-	if config.manager != nil {
-		runners = append(runners, config.managerRunner(fail))
 	}
 
 	config.Events.StartStructuredLogging(4)
 	config.startEventSink(ctx)
 	defer config.Events.Shutdown()
 
-	defer config.stopInformers()
-	defer cancel()
-	if err := config.startInformers(ctx); err != nil {
-		return err
-	}
-	synced.set()
-
-	err = workAsLeader(ctx, config, watchdog, func(ctx context.Context) {
-		var working sync.WaitGroup
-		for _, run := range runners {
-			working.Go(func() { run(ctx) })
+	err = config.workAsLeader(ctx, watchdog, ready.set, func(ctx context.Context) {
+		// A manager that failed, for example because a kind that it watches is not served, ends the process: its
+		// controllers do not start a second time.
+		if err := config.manager.Start(ctx); err != nil && ctx.Err() == nil {
+			fail(fmt.Errorf("running the manager of controllers: %w", err))
 		}
-		working.Wait()
 	})
 	cancel()
 	<-stopped
@@ -121,20 +119,22 @@ func Run(ctx context.Context, options *Options) error {
 	return err
 }
 
-// workAsLeader calls work, as soon as no other process does if there may be
-// others. Until then the caches follow, so that work can start at once.
-func workAsLeader(ctx context.Context, config *Config, watchdog *leaderelection.HealthzAdaptor, work func(context.Context)) error {
-	election := config.Options.LeaderElection
+// workAsLeader calls work at once, or with leader election once this process leads. Until then it calls standby
+// whenever another process leads.
+func (c *Config) workAsLeader(
+	ctx context.Context, watchdog *leaderelection.HealthzAdaptor, standby func(), work func(context.Context),
+) error {
+	election := c.Options.LeaderElection
 	if !election.LeaderElect {
 		work(ctx)
 		return nil
 	}
-	lock, err := newLock(config.client, config.Options)
+	lock, err := newLock(c.client, c.Options)
 	if err != nil {
 		return err
 	}
 	return leader.Lead(ctx, lock, leader.Terms{
 		Name: "federation-controllers", Lease: election.LeaseDuration.Duration, Renew: election.RenewDeadline.Duration,
-		Retry: election.RetryPeriod.Duration, Watchdog: watchdog,
+		Retry: election.RetryPeriod.Duration, Watchdog: watchdog, Standby: standby,
 	}, work)
 }

@@ -35,18 +35,14 @@ import (
 	"liqo.io/federation/controllers/storage/provider"
 )
 
-// Runner works until the context ends. Caches are filled when it is called.
-type Runner func(ctx context.Context)
-
 // Controller is one entry of the list of controllers.
 type Controller struct {
-	// Name is what --controllers selects it by.
+	// Name selects the controller in --controllers.
 	Name string
-	// OffByDefault keeps it from running unless it is named.
+	// OffByDefault excludes the controller from * in --controllers.
 	OffByDefault bool
-	// Init asks the shared informers for what the controller needs, and gives
-	// what runs it. Nothing may run before its runners are called.
-	Init func(ctx context.Context, config *Config) ([]Runner, error)
+	// Init adds the controller to the manager of the Config.
+	Init func(ctx context.Context, config *Config) error
 }
 
 // controllers lists everything that the manager can run.
@@ -137,21 +133,19 @@ func validateSelection(selection []string) []error {
 	return errs
 }
 
-func initControllers(ctx context.Context, config *Config, selection []string) ([]Runner, error) {
-	var runners []Runner
+// initControllers adds the selected controllers to the manager. It fails if there is none.
+func initControllers(ctx context.Context, config *Config, selection []string) error {
 	for _, controller := range controllers() {
 		if !selected(selection, controller) {
 			klog.FromContext(ctx).Info("Controller is not selected", "controller", controller.Name)
 			continue
 		}
-		more, err := controller.Init(ctx, config)
-		if err != nil {
-			return nil, fmt.Errorf("prepare controller %s: %w", controller.Name, err)
+		if err := controller.Init(ctx, config); err != nil {
+			return fmt.Errorf("preparing controller %s: %w", controller.Name, err)
 		}
-		runners = append(runners, more...)
 	}
-	if len(runners) == 0 && config.manager == nil {
-		return nil, fmt.Errorf("--controllers=%s selects nothing", strings.Join(selection, ","))
+	if config.manager == nil {
+		return fmt.Errorf("--controllers=%s selects nothing", strings.Join(selection, ","))
 	}
-	return runners, nil
+	return nil
 }

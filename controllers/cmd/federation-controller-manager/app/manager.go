@@ -5,7 +5,6 @@ package app
 
 import (
 	"context"
-	"fmt"
 
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -14,8 +13,8 @@ import (
 )
 
 // Manager returns the manager of the controllers on controller-runtime, which Init
-// functions add their reconcilers to. The first call creates it; it starts with the
-// runners, once this process leads.
+// functions add their reconcilers to. The first call creates it; it starts once this process
+// leads.
 func (c *Config) Manager(ctx context.Context) (ctrl.Manager, error) {
 	if c.manager == nil {
 		manager, err := kit.NewManager(c.client, klog.FromContext(ctx))
@@ -36,15 +35,4 @@ func (c *Config) VolumeManager(ctx context.Context) (ctrl.Manager, error) {
 	}
 	c.volumesIndexed = true
 	return manager, kit.IndexVolumes(ctx, manager)
-}
-
-// managerRunner returns what runs the manager until the context ends. A manager that
-// fails, for example because a kind that it watches is not served, ends the process with
-// its error: its controllers do not start a second time.
-func (c *Config) managerRunner(fail func(error)) Runner {
-	return func(ctx context.Context) {
-		if err := c.manager.Start(ctx); err != nil && ctx.Err() == nil {
-			fail(fmt.Errorf("running the manager of controllers: %w", err))
-		}
-	}
 }

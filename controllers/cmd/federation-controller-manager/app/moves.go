@@ -54,10 +54,10 @@ func (m *Mover) Validate() []error {
 	return errs
 }
 
-func initVolumeMove(ctx context.Context, config *Config) ([]Runner, error) {
+func initVolumeMove(ctx context.Context, config *Config) error {
 	manager, err := config.VolumeManager(ctx)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	controller := move.New(move.Config{
 		Client: manager.GetClient(), Live: manager.GetAPIReader(), Events: config.Recorder(move.Name), Peers: config.Peers,
@@ -66,7 +66,7 @@ func initVolumeMove(ctx context.Context, config *Config) ([]Runner, error) {
 		Account: config.Options.ServiceAccount, AccountNamespace: config.Options.Namespace,
 		Clock: clock.RealClock{},
 	})
-	return nil, controller.SetupWithManager(manager)
+	return controller.SetupWithManager(manager)
 }
 
 // moverLogs returns what reads the end of the log of a mover.

@@ -64,45 +64,45 @@ func (c *Config) localGateway(ctx context.Context) (*tunnel.Local, error) {
 	return c.local, nil
 }
 
-func initNetwork(ctx context.Context, config *Config) ([]Runner, error) {
+func initNetwork(ctx context.Context, config *Config) error {
 	installed, err := config.installationCache(ctx)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	local, err := config.localGateway(ctx)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	reconciler := &tunnel.Reconciler{
 		Local: local, Live: config.manager.GetAPIReader(), Events: config.Recorder(tunnel.Name),
 		Networking: v1alpha1.NetworkingMode(config.Options.Networking),
 	}
-	return nil, reconciler.SetupWithManager(config.manager, installed)
+	return reconciler.SetupWithManager(config.manager, installed)
 }
 
-func initInvitationGateway(ctx context.Context, config *Config) ([]Runner, error) {
+func initInvitationGateway(ctx context.Context, config *Config) error {
 	installed, err := config.installationCache(ctx)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	local, err := config.localGateway(ctx)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	return nil, (&tunnel.InvitationReconciler{Local: local}).SetupWithManager(config.manager, installed)
+	return (&tunnel.InvitationReconciler{Local: local}).SetupWithManager(config.manager, installed)
 }
 
 // initGatewayService adds no controller where no Service leads to the gateway.
-func initGatewayService(ctx context.Context, config *Config) ([]Runner, error) {
+func initGatewayService(ctx context.Context, config *Config) error {
 	finder, err := config.gatewayFinder(ctx)
 	if err != nil || finder == nil {
-		return nil, err
+		return err
 	}
 	reconciler := &gateway.Reconciler{
 		Client: config.manager.GetClient(), Finder: finder, Events: config.Recorder(gateway.Name),
 		EndpointsConfigured: len(config.Options.Network.Endpoints) > 0,
 	}
-	return nil, reconciler.SetupWithManager(config.manager, config.installed)
+	return reconciler.SetupWithManager(config.manager, config.installed)
 }
 
 // addresses returns what the controllers of single addresses share; the first call creates it.
@@ -124,44 +124,44 @@ func (c *Config) addresses(ctx context.Context) (*addresses.Addresses, error) {
 	return c.singles, nil
 }
 
-func initPodAddresses(ctx context.Context, config *Config) ([]Runner, error) {
+func initPodAddresses(ctx context.Context, config *Config) error {
 	shared, err := config.addresses(ctx)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	reconciler := &addresses.PodReconciler{
 		Addresses: shared, Pods: config.nodePods, Events: config.Recorder(addresses.PodsName),
 	}
-	return nil, reconciler.SetupWithManager(config.manager)
+	return reconciler.SetupWithManager(config.manager)
 }
 
-func initEndpointAddresses(ctx context.Context, config *Config) ([]Runner, error) {
+func initEndpointAddresses(ctx context.Context, config *Config) error {
 	shared, err := config.addresses(ctx)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	reconciler := &addresses.EndpointReconciler{Addresses: shared, Events: config.Recorder(addresses.EndpointsName)}
 	reconciler.Services = watches.NewServices(config.Kube, reconciler.Changes(), reconciler.Complete)
-	return nil, reconciler.SetupWithManager(config.manager)
+	return reconciler.SetupWithManager(config.manager)
 }
 
-func initAPIServerAddress(ctx context.Context, config *Config) ([]Runner, error) {
+func initAPIServerAddress(ctx context.Context, config *Config) error {
 	shared, err := config.addresses(ctx)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	reconciler := &addresses.APIServerReconciler{
 		Addresses: shared, Address: config.Options.VirtualKubelet.HomeAddress(),
 		Events: config.Recorder(addresses.APIServerName),
 	}
-	return nil, reconciler.SetupWithManager(config.manager)
+	return reconciler.SetupWithManager(config.manager)
 }
 
-func initAddressReaders(ctx context.Context, config *Config) ([]Runner, error) {
+func initAddressReaders(ctx context.Context, config *Config) error {
 	manager, err := config.Manager(ctx)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	reconciler := &addresses.ReaderReconciler{Client: manager.GetClient(), Namespace: config.Options.Namespace}
-	return nil, reconciler.SetupWithManager(manager)
+	return reconciler.SetupWithManager(manager)
 }

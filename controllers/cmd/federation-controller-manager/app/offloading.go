@@ -39,27 +39,27 @@ func (c *Config) offloadingConfig(ctx context.Context) (*offloading.Config, erro
 	return c.offloading, nil
 }
 
-func initNamespaceOffloading(ctx context.Context, config *Config) ([]Runner, error) {
+func initNamespaceOffloading(ctx context.Context, config *Config) error {
 	shared, err := config.offloadingConfig(ctx)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	reconciler := &offloading.Reconciler{Config: shared, Events: config.Recorder(offloading.Name)}
-	return nil, reconciler.SetupWithManager(config.manager)
+	return reconciler.SetupWithManager(config.manager)
 }
 
-func initNamespaceMap(ctx context.Context, config *Config) ([]Runner, error) {
+func initNamespaceMap(ctx context.Context, config *Config) error {
 	shared, err := config.offloadingConfig(ctx)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	return nil, (&offloading.MapReconciler{Config: shared}).SetupWithManager(config.manager)
+	return (&offloading.MapReconciler{Config: shared}).SetupWithManager(config.manager)
 }
 
-func initRemoteNamespace(ctx context.Context, config *Config) ([]Runner, error) {
+func initRemoteNamespace(ctx context.Context, config *Config) error {
 	manager, err := config.Manager(ctx)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	reconciler := &namespace.Reconciler{
 		Client: manager.GetClient(), Live: manager.GetAPIReader(),
@@ -68,29 +68,29 @@ func initRemoteNamespace(ctx context.Context, config *Config) ([]Runner, error) 
 		Reserved:  []string{config.Options.Namespace, config.Options.InvitationNamespace},
 		Account:   types.NamespacedName{Namespace: config.Options.Namespace, Name: config.Options.ServiceAccount},
 	}
-	return nil, reconciler.SetupWithManager(manager)
+	return reconciler.SetupWithManager(manager)
 }
 
-func initShadowPod(ctx context.Context, config *Config) ([]Runner, error) {
+func initShadowPod(ctx context.Context, config *Config) error {
 	manager, err := config.Manager(ctx)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	nodes, err := shadowpod.NewNodes(manager, &config.Options.Policy)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	reconciler := &shadowpod.Reconciler{
 		Client: manager.GetClient(), Live: manager.GetAPIReader(), Placer: nodes,
 		Events: config.Recorder(shadowpod.Name), Clock: clock.RealClock{},
 	}
-	return nil, reconciler.SetupWithManager(manager)
+	return reconciler.SetupWithManager(manager)
 }
 
-func initShadowEndpointSlice(ctx context.Context, config *Config) ([]Runner, error) {
+func initShadowEndpointSlice(ctx context.Context, config *Config) error {
 	manager, err := config.Manager(ctx)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	reconciler := &endpointslice.Reconciler{
 		Client: manager.GetClient(), Live: manager.GetAPIReader(), Clock: clock.RealClock{},
@@ -100,13 +100,13 @@ func initShadowEndpointSlice(ctx context.Context, config *Config) ([]Runner, err
 			Namespace:  config.Options.Namespace,
 		},
 	}
-	return nil, reconciler.SetupWithManager(manager)
+	return reconciler.SetupWithManager(manager)
 }
 
-func initServiceExport(ctx context.Context, config *Config) ([]Runner, error) {
+func initServiceExport(ctx context.Context, config *Config) error {
 	manager, err := config.Manager(ctx)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	reconciler := &serviceexport.Reconciler{
 		Client: manager.GetClient(), Live: manager.GetAPIReader(), Kube: config.Kube, Events: config.Recorder(serviceexport.Name),
@@ -115,5 +115,5 @@ func initServiceExport(ctx context.Context, config *Config) ([]Runner, error) {
 		ClusterName: config.Options.ClusterName,
 		Account:     types.NamespacedName{Namespace: config.Options.Namespace, Name: config.Options.ServiceAccount},
 	}
-	return nil, reconciler.SetupWithManager(manager)
+	return reconciler.SetupWithManager(manager)
 }

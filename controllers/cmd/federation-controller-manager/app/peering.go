@@ -24,23 +24,15 @@ import (
 	storage "liqo.io/federation/controllers/storage/consumer"
 )
 
-// running makes runners of a controller that may not have been made.
-func running[C interface{ Run(context.Context) }](controller C, err error) ([]Runner, error) {
-	if err != nil {
-		return nil, err
-	}
-	return []Runner{controller.Run}, nil
-}
-
-func initForeignCluster(ctx context.Context, config *Config) ([]Runner, error) {
+func initForeignCluster(ctx context.Context, config *Config) error {
 	shared, err := config.storageConsumer(ctx, foreigncluster.Name)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	manager, options := config.manager, config.Options
 	invitations, err := consumer.InvitationCache(manager, options.Namespace)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	events := config.Recorder(foreigncluster.Name)
 	account := types.NamespacedName{Namespace: options.Namespace, Name: options.ServiceAccount}
@@ -58,78 +50,78 @@ func initForeignCluster(ctx context.Context, config *Config) ([]Runner, error) {
 		Client: manager.GetClient(), Invitations: invitations, Events: events, Clock: clock.RealClock{}, Peers: config.Peers,
 		Networking: v1alpha1.NetworkingMode(options.Networking), Incoming: incoming.Steps(), Outgoing: outgoing.Steps(),
 	}
-	return nil, reconciler.SetupWithManager(manager)
+	return reconciler.SetupWithManager(manager)
 }
 
-func initIdentityRequest(ctx context.Context, config *Config) ([]Runner, error) {
+func initIdentityRequest(ctx context.Context, config *Config) error {
 	manager, err := config.Manager(ctx)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	reconciler := &admission.Reconciler{
 		Client: manager.GetClient(), Live: manager.GetAPIReader(),
 		ClusterID: config.ClusterID, Mode: identity.Mode(config.Options.IdentityMode),
 	}
-	return nil, reconciler.SetupWithManager(manager)
+	return reconciler.SetupWithManager(manager)
 }
 
-func initPeeringToken(ctx context.Context, config *Config) ([]Runner, error) {
+func initPeeringToken(ctx context.Context, config *Config) error {
 	manager, err := config.Manager(ctx)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	reconciler := &invitation.Reconciler{
 		Client: manager.GetClient(), Live: manager.GetAPIReader(), Clock: clock.RealClock{}, Namespace: config.Options.InvitationNamespace,
 	}
-	return nil, reconciler.SetupWithManager(manager)
+	return reconciler.SetupWithManager(manager)
 }
 
-func initIdentitySigner(ctx context.Context, config *Config) ([]Runner, error) {
+func initIdentitySigner(ctx context.Context, config *Config) error {
 	manager, err := config.Manager(ctx)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	reconciler := &identitysigner.Reconciler{
 		Client: manager.GetClient(), Live: manager.GetAPIReader(), Clock: clock.RealClock{}, Lifetime: config.Options.IdentityLifetime,
 	}
-	return nil, reconciler.SetupWithManager(manager)
+	return reconciler.SetupWithManager(manager)
 }
 
-func initHeartbeat(ctx context.Context, config *Config) ([]Runner, error) {
+func initHeartbeat(ctx context.Context, config *Config) error {
 	manager, err := config.Manager(ctx)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	return nil, (&heartbeat.Reconciler{Peers: config.Peers, Clock: clock.RealClock{}}).SetupWithManager(manager)
+	return (&heartbeat.Reconciler{Peers: config.Peers, Clock: clock.RealClock{}}).SetupWithManager(manager)
 }
 
-func initConsumerLiveness(ctx context.Context, config *Config) ([]Runner, error) {
+func initConsumerLiveness(ctx context.Context, config *Config) error {
 	manager, err := config.Manager(ctx)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	reconciler := &liveness.Reconciler{
 		Client: manager.GetClient(), Live: manager.GetAPIReader(), Events: config.Recorder(liveness.Name),
 		Clock: clock.RealClock{}, OrphanTTL: config.Options.OrphanTTL,
 	}
-	return nil, reconciler.SetupWithManager(manager)
+	return reconciler.SetupWithManager(manager)
 }
 
-func initPeerFairness(ctx context.Context, config *Config) ([]Runner, error) {
+func initPeerFairness(ctx context.Context, config *Config) error {
 	manager, err := config.Manager(ctx)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	return nil, (&fairness.Reconciler{Client: manager.GetClient(), Live: manager.GetAPIReader()}).SetupWithManager(manager)
+	return (&fairness.Reconciler{Client: manager.GetClient(), Live: manager.GetAPIReader()}).SetupWithManager(manager)
 }
 
-func initReplication(ctx context.Context, config *Config) ([]Runner, error) {
+func initReplication(ctx context.Context, config *Config) error {
 	manager, err := config.Manager(ctx)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	replicator := &replication.Replicator{
 		Client: manager.GetClient(), Peers: config.Peers, ClusterName: config.Options.ClusterName,
 	}
-	return nil, replicator.SetupWithManager(manager)
+	return replicator.SetupWithManager(manager)
 }

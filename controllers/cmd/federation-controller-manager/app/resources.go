@@ -24,33 +24,33 @@ func (c *Config) servedKinds() *kit.ServedKinds {
 	return c.kinds
 }
 
-func initResourceOffer(ctx context.Context, config *Config) ([]Runner, error) {
+func initResourceOffer(ctx context.Context, config *Config) error {
 	manager, err := config.Manager(ctx)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	reconciler := &offer.Reconciler{
 		Client: manager.GetClient(), Kinds: config.servedKinds(),
 		ClusterID: config.ClusterID, ClusterName: config.Options.ClusterName, Policy: config.Options.Policy,
 	}
-	return nil, reconciler.SetupWithManager(manager)
+	return reconciler.SetupWithManager(manager)
 }
 
-func initResourceRequest(ctx context.Context, config *Config) ([]Runner, error) {
+func initResourceRequest(ctx context.Context, config *Config) error {
 	manager, err := config.Manager(ctx)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	reconciler := &request.Reconciler{
 		Client: manager.GetClient(), ClusterName: config.Options.ClusterName, AutoAccept: config.Options.Policy.AutoAccept,
 	}
-	return nil, reconciler.SetupWithManager(manager)
+	return reconciler.SetupWithManager(manager)
 }
 
-func initVirtualNode(ctx context.Context, config *Config) ([]Runner, error) {
+func initVirtualNode(ctx context.Context, config *Config) error {
 	manager, err := config.Manager(ctx)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	reconciler := &virtualnode.Reconciler{
 		Client: manager.GetClient(), Live: manager.GetAPIReader(), Pods: config.nodePods, Kinds: config.servedKinds(),
@@ -60,5 +60,5 @@ func initVirtualNode(ctx context.Context, config *Config) ([]Runner, error) {
 		Networking:     v1alpha1.NetworkingMode(config.Options.Networking),
 		VirtualKubelet: config.Options.VirtualKubelet,
 	}
-	return nil, reconciler.SetupWithManager(manager)
+	return reconciler.SetupWithManager(manager)
 }

@@ -24,15 +24,15 @@ import (
 	"liqo.io/federation/controllers/storage/move"
 )
 
-// readiness turns true when the caches of the controllers are filled.
+// readiness turns true when the caches of the controllers are filled, or when another process leads.
 type readiness struct{ ready atomic.Bool }
 
 func (r *readiness) set() { r.ready.Store(true) }
 
-// Name is that of the check in the answer of /readyz?verbose.
+// Name returns the name of the check in the answer of /readyz?verbose.
 func (r *readiness) Name() string { return "caches" }
 
-// Check fails until the caches are filled.
+// Check fails until the process is ready.
 func (r *readiness) Check(*http.Request) error {
 	if !r.ready.Load() {
 		return errors.New("the caches of the controllers are not filled yet")

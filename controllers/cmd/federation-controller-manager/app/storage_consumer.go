@@ -45,46 +45,46 @@ func (c *Config) storageCapacity(ctx context.Context) (*consumer.Capacity, error
 	return c.capacity, nil
 }
 
-func initStorageProvisioner(ctx context.Context, config *Config) ([]Runner, error) {
+func initStorageProvisioner(ctx context.Context, config *Config) error {
 	shared, err := config.storageConsumer(ctx, consumer.ProvisionerName)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	capacity, err := config.storageCapacity(ctx)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	return nil, consumer.NewProvisioner(shared, capacity).SetUp(config.manager)
+	return consumer.NewProvisioner(shared, capacity).SetUp(config.manager)
 }
 
-func initStorageCapacity(ctx context.Context, config *Config) ([]Runner, error) {
+func initStorageCapacity(ctx context.Context, config *Config) error {
 	capacity, err := config.storageCapacity(ctx)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	return nil, capacity.SetUp(config.manager, config.published)
+	return capacity.SetUp(config.manager, config.published)
 }
 
-func initVirtualVolume(ctx context.Context, config *Config) ([]Runner, error) {
+func initVirtualVolume(ctx context.Context, config *Config) error {
 	shared, err := config.storageConsumer(ctx, consumer.VirtualVolumesName)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	return nil, consumer.NewVirtualVolumes(shared).SetUp(config.manager)
+	return consumer.NewVirtualVolumes(shared).SetUp(config.manager)
 }
 
-func initStorageExpansion(ctx context.Context, config *Config) ([]Runner, error) {
+func initStorageExpansion(ctx context.Context, config *Config) error {
 	shared, err := config.storageConsumer(ctx, consumer.ExpanderName)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	return nil, consumer.NewExpander(shared).SetUp(config.manager)
+	return consumer.NewExpander(shared).SetUp(config.manager)
 }
 
-func initStorageRelease(ctx context.Context, config *Config) ([]Runner, error) {
+func initStorageRelease(ctx context.Context, config *Config) error {
 	shared, err := config.storageConsumer(ctx, consumer.ReleaserName)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	return nil, consumer.NewReleaser(shared).SetUp(config.manager)
+	return consumer.NewReleaser(shared).SetUp(config.manager)
 }

@@ -11,14 +11,14 @@ import (
 	"liqo.io/federation/controllers/storage/provider"
 )
 
-func initShadowVolumeClaim(ctx context.Context, config *Config) ([]Runner, error) {
+func initShadowVolumeClaim(ctx context.Context, config *Config) error {
 	manager, err := config.VolumeManager(ctx)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	reconciler := &provider.Reconciler{
 		Client: manager.GetClient(), Live: manager.GetAPIReader(),
 		Events: config.Recorder(provider.Name), Clock: clock.RealClock{},
 	}
-	return nil, reconciler.SetupWithManager(manager)
+	return reconciler.SetupWithManager(manager)
 }
