@@ -18,7 +18,7 @@ import (
 
 // The API server of this cluster accepts the rest of every status that a provider writes: a
 // status that it refuses would be sent again and again.
-func FuzzStatusOfAStranger(f *testing.F) {
+func FuzzStatusOfAPeer(f *testing.F) {
 	now := metav1.NewTime(time.Unix(1_900_000_000, 0).UTC())
 	for _, seed := range []any{
 		v1alpha1.ResourceRequestStatus{
