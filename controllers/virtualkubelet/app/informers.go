@@ -63,7 +63,8 @@ func newInformers(clients *clients, options *Options) *informers {
 		kubeinformers.WithTransform(remotens.TrimLocalPod),
 	)
 	nodes := kubeinformers.NewSharedInformerFactoryWithOptions(clients.core, 0,
-		kubeinformers.WithTweakListOptions(only("metadata.name", options.NodeName)), kubeinformers.WithTransform(trimNode))
+		kubeinformers.WithTweakListOptions(only("metadata.name", options.NodeName)),
+		kubeinformers.WithTransform(trimNode))
 	// The VirtualNodes of the provider are all cached: the oldest one has the reflection policy.
 	virtualNodes := externalversions.NewSharedInformerFactoryWithOptions(
 		clients.federation,

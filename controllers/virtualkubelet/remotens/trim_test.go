@@ -100,8 +100,9 @@ func TestPodsOfOneDeploymentShareEqualParts(t *testing.T) {
 	}))
 	if &one.OwnerReferences[0] != &other.OwnerReferences[0] || &one.Spec.Tolerations[0] != &other.Spec.Tolerations[0] ||
 		one.Spec.Affinity != other.Spec.Affinity || &one.Status.Conditions[0] != &other.Status.Conditions[0] ||
-		one.Spec.Volumes[0].Projected != other.Spec.Volumes[0].Projected || &one.Spec.Containers[0].Env[0] != &other.Spec.Containers[0].Env[0] {
-		t.Error("what is the same is held twice")
+		one.Spec.Volumes[0].Projected != other.Spec.Volumes[0].Projected ||
+		&one.Spec.Containers[0].Env[0] != &other.Spec.Containers[0].Env[0] {
+		t.Error("equal values are held twice")
 	}
 	large := change(func(p *corev1.Pod) { p.OwnerReferences[0].Name = strings.Repeat("x", largestShared) })
 	if one, other := trimmed(large), trimmed(large); &one.OwnerReferences[0] == &other.OwnerReferences[0] {

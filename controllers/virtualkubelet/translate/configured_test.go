@@ -19,7 +19,8 @@ var toMilan = Destination{OriginID: "rome-id", DestinationID: "milan-id", NodeNa
 // widget returns a local object with the fields, in addition to metadata, in JSON.
 func widget(t *testing.T, fields string) *unstructured.Unstructured {
 	t.Helper()
-	text := `{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"name":"w","namespace":"shop","uid":"local","generation":3}`
+	text := `{"apiVersion":"example.com/v1","kind":"Widget",` +
+		`"metadata":{"name":"w","namespace":"shop","uid":"local","generation":3}`
 	if fields != "{}" {
 		text += ","
 	}

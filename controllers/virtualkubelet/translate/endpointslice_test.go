@@ -76,7 +76,8 @@ func TestEndpointSliceHasEndpointsThatDoNotRunOnTheProvider(t *testing.T) {
 			},
 			Annotations: map[string]string{
 				v1alpha1.AnnotationOriginNamespace: "shop",
-				v1alpha1.AnnotationReflectedKeys:   "app," + discoveryv1.LabelManagedBy + "," + discoveryv1.LabelServiceName + ";",
+				v1alpha1.AnnotationReflectedKeys: "app," + discoveryv1.LabelManagedBy + "," +
+					discoveryv1.LabelServiceName + ";",
 			},
 		},
 		Spec: v1alpha1.ShadowEndpointSliceSpec{

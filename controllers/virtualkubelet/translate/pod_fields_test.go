@@ -25,7 +25,8 @@ func TestEveryFieldOfAPodHasADecision(t *testing.T) {
 	decided(t, podspec.ContainerFields, local.Spec.InitContainers[0], got.InitContainers[0])
 	decided(t, podspec.ContainerFields, corev1.Container(local.Spec.EphemeralContainers[0].EphemeralContainerCommon),
 		corev1.Container(got.EphemeralContainers[0].EphemeralContainerCommon))
-	if target := got.EphemeralContainers[0].TargetContainerName; target != local.Spec.EphemeralContainers[0].TargetContainerName {
+	target := got.EphemeralContainers[0].TargetContainerName
+	if target != local.Spec.EphemeralContainers[0].TargetContainerName {
 		t.Errorf("the ephemeral container looks at %q", target)
 	}
 }

@@ -220,9 +220,10 @@ func TestTermsAboutExcludedLabelsAreDropped(t *testing.T) {
 				&v1alpha1.OffloadingPatch{ExcludedLabels: []string{"hash"}},
 			).Spec.Pod
 			if spec.Affinity != nil {
+				preferred := spec.Affinity.PodAntiAffinity.PreferredDuringSchedulingIgnoredDuringExecution[0]
 				got = append(got,
 					spec.Affinity.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution[0].LabelSelector,
-					spec.Affinity.PodAntiAffinity.PreferredDuringSchedulingIgnoredDuringExecution[0].PodAffinityTerm.LabelSelector)
+					preferred.PodAffinityTerm.LabelSelector)
 			}
 			for _, constraint := range spec.TopologySpreadConstraints {
 				got = append(got, constraint.LabelSelector)

@@ -20,13 +20,13 @@ const ConditionOffloaded corev1.PodConditionType = "offloading.liqo.io/Offloaded
 // maxRestarts bounds the counters of a provider, so that sums do not overflow.
 const maxRestarts = 1 << 29
 
-// restartHistory is the remote pod that a status is about, and the restarts of those before it.
+// restartHistory is the UID of the current remote pod and the restarts of earlier ones, by container.
 type restartHistory struct {
 	UID      types.UID        `json:"remotePodUID"`
 	Restarts map[string]int32 `json:"earlierRestarts,omitempty"`
 }
 
-// historyOf reads the restartHistory in a status. A message of another writer counts as none: the
+// historyOf returns the restart history in a status. A message of another writer is ignored: the
 // counters then start from the current ones.
 func historyOf(status *corev1.PodStatus) *restartHistory {
 	result := &restartHistory{}

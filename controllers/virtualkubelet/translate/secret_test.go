@@ -57,7 +57,8 @@ func TestSecretsAreReflectedUnlessTheyAreLocal(t *testing.T) {
 	if got := Secret(skipped, "shop-rome", destination); got != nil {
 		t.Errorf("its owner disables its reflection, and it is reflected as %v", got)
 	}
-	const want = "type!=kubernetes.io/service-account-token,type!=bootstrap.kubernetes.io/token,type!=helm.sh/release.v1," +
+	const want = "type!=kubernetes.io/service-account-token,type!=bootstrap.kubernetes.io/token," +
+		"type!=helm.sh/release.v1," +
 		"type!=federation.liqo.io/invitation,type!=federation.liqo.io/identity,type!=federation.liqo.io/tokens"
 	if got := ReflectableSecrets().String(); got != want {
 		t.Errorf("the Secrets that are read are %s", got)

@@ -50,10 +50,10 @@ func PodStatus(
 			notReady(&status, ReasonRecreating, "the provider's pod has ended", now)
 		}
 	default:
-		restartHistory := historyOf(&status)
-		restartHistory.observe(remote.UID, &status)
-		apply(&status, local, &remote.Status, restartHistory, now)
-		restartHistory.store(&status, now)
+		history := historyOf(&status)
+		history.observe(remote.UID, &status)
+		apply(&status, local, &remote.Status, history, now)
+		history.store(&status, now)
 		status.HostIP = nodeIP
 		status.HostIPs = []corev1.HostIP{{IP: nodeIP}}
 		if remote.Status.Phase == corev1.PodRunning {
@@ -85,11 +85,11 @@ func finish(
 		last = &remote.Status
 	}
 	if last != nil {
-		restartHistory := historyOf(status)
+		history := historyOf(status)
 		if remote != nil {
-			restartHistory.observe(remote.UID, status)
+			history.observe(remote.UID, status)
 		}
-		apply(status, local, last, restartHistory, now)
+		apply(status, local, last, history, now)
 		setDisrupted(status, local, last.Conditions, now)
 	}
 	status.Phase = shadow.Status.Phase
@@ -233,7 +233,7 @@ func setRecreating(status *corev1.PodStatus, now metav1.Time) {
 
 // apply copies the status that the provider's kubelet reports, as far as it is about this pod.
 func apply(
-	status *corev1.PodStatus, local *corev1.Pod, reported *corev1.PodStatus, restartHistory *restartHistory,
+	status *corev1.PodStatus, local *corev1.Pod, reported *corev1.PodStatus, history *restartHistory,
 	now metav1.Time,
 ) {
 	from := reported.DeepCopy()
@@ -255,17 +255,17 @@ func apply(
 		again,
 		status.InitContainerStatuses,
 		from.InitContainerStatuses,
-		restartHistory,
+		history,
 	)
 	status.ContainerStatuses = containers(
 		local.Spec.Containers,
 		again,
 		status.ContainerStatuses,
 		from.ContainerStatuses,
-		restartHistory,
+		history,
 	)
 	status.EphemeralContainerStatuses = containers(ephemeral(local.Spec.EphemeralContainers), never,
-		status.EphemeralContainerStatuses, from.EphemeralContainerStatuses, restartHistory)
+		status.EphemeralContainerStatuses, from.EphemeralContainerStatuses, history)
 	conditions(status, local, from.Conditions, now)
 }
 
@@ -275,7 +275,7 @@ func containers(
 	specs []corev1.Container,
 	restarts func(*corev1.Container, int32) bool,
 	old, from []corev1.ContainerStatus,
-	restartHistory *restartHistory,
+	history *restartHistory,
 ) []corev1.ContainerStatus {
 	result := make([]corev1.ContainerStatus, 0, len(specs))
 	for i := range specs {
@@ -288,7 +288,7 @@ func containers(
 		case after == nil, ended && after.State.Terminated == nil:
 			result = append(result, *before)
 		default:
-			after.RestartCount = restartHistory.restarts(after, before)
+			after.RestartCount = history.restarts(after, before)
 			sanitise(after, &specs[i], before)
 			result = append(result, *after)
 		}
