@@ -25,9 +25,9 @@ func TestAProviderIsReachedThroughTheGatewaysProxy(t *testing.T) {
 		_, _ = io.WriteString(w, r.TLS.ServerName+r.Header.Get("Proxy-Authorization"))
 	}))
 	t.Cleanup(milan.Close)
-	var asked, shown string
+	var requested, shown string
 	proxy := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if asked, shown = r.Host, r.Header.Get("Proxy-Authorization"); shown != "Bearer valid" {
+		if requested, shown = r.Host, r.Header.Get("Proxy-Authorization"); shown != "Bearer valid" {
 			http.Error(w, "", http.StatusProxyAuthRequired)
 			return
 		}
@@ -36,15 +36,15 @@ func TestAProviderIsReachedThroughTheGatewaysProxy(t *testing.T) {
 			t.Error(err)
 			return
 		}
-		here, _, err := http.NewResponseController(w).Hijack()
+		local, _, err := http.NewResponseController(w).Hijack()
 		if err != nil {
 			t.Error(err)
 			return
 		}
-		_, _ = io.WriteString(here, "HTTP/1.1 200 OK\r\n\r\n")
-		go func() { _, _ = io.Copy(there, here); there.Close() }()
-		_, _ = io.Copy(here, there)
-		here.Close()
+		_, _ = io.WriteString(local, "HTTP/1.1 200 OK\r\n\r\n")
+		go func() { _, _ = io.Copy(there, local); there.Close() }()
+		_, _ = io.Copy(local, there)
+		local.Close()
 	}))
 	t.Cleanup(proxy.Close)
 	authority := func(s *httptest.Server) []byte {
@@ -94,8 +94,8 @@ func TestAProviderIsReachedThroughTheGatewaysProxy(t *testing.T) {
 			!strings.Contains(err.Error(), test.fails) {
 			t.Errorf("with the token %q: %q, %v", test.token, text, err)
 		}
-		if asked != identity.Control+".control.liqo:443" {
-			t.Errorf("requested from the proxy: %s", asked)
+		if requested != identity.Control+".control.liqo:443" {
+			t.Errorf("requested from the proxy: %s", requested)
 		}
 	}
 

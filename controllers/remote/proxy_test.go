@@ -25,7 +25,9 @@ var plain = (&net.Dialer{}).DialContext
 
 // proxyThat starts a proxy that calls a function with each connection after it has
 // read the request. The channel receives the requested addresses.
-func proxyThat(t *testing.T, does func(connection net.Conn, read *bufio.Reader)) (proxy string, asked <-chan string) {
+func proxyThat(
+	t *testing.T, does func(connection net.Conn, read *bufio.Reader),
+) (proxy string, requested <-chan string) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -78,7 +80,7 @@ func TestProxyNoBytesLost(t *testing.T) {
 		"all of it after a while": {"HTTP/1.0 200 OK\r\n\r\n", early, late},
 	} {
 		t.Run(name, func(t *testing.T) {
-			proxy, asked := proxyThat(t, func(connection net.Conn, read *bufio.Reader) {
+			proxy, requested := proxyThat(t, func(connection net.Conn, read *bufio.Reader) {
 				for i, answer := range answers {
 					if _, err := io.WriteString(connection, answer); err != nil {
 						t.Error(err)
@@ -109,7 +111,7 @@ func TestProxyNoBytesLost(t *testing.T) {
 			if diff := cmp.Diff(early+late, string(got)); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
-			if got := <-asked; got != "CONNECT milan.example.com:6443" {
+			if got := <-requested; got != "CONNECT milan.example.com:6443" {
 				t.Errorf("requested from the proxy: %q", got)
 			}
 		})
@@ -121,9 +123,9 @@ func TestRefusalsOfAProxyAreDescribed(t *testing.T) {
 		return func(connection net.Conn, _ *bufio.Reader) { _, _ = io.WriteString(connection, answer) }
 	}
 	for _, test := range []struct {
-		name  string
-		does  func(net.Conn, *bufio.Reader)
-		wants string
+		name string
+		does func(net.Conn, *bufio.Reader)
+		want string
 	}{
 		{
 			"password required",
@@ -149,7 +151,7 @@ func TestRefusalsOfAProxyAreDescribed(t *testing.T) {
 			proxy, _ := proxyThat(t, test.does)
 			_, err := dialThrough(t, proxy)
 			described := Describe(err)
-			if !Unreachable(err) || Rejected(err) || !strings.Contains(described, test.wants) ||
+			if !Unreachable(err) || Rejected(err) || !strings.Contains(described, test.want) ||
 				!strings.Contains(described, "the proxy 127.0.0.1:") {
 				t.Errorf("error %v (%s)", err, described)
 			}

@@ -99,7 +99,9 @@ func assemble(ctx context.Context, options *Options, clients *clients, own *Metr
 		Local: clients.core, Remote: clients.remote.Core,
 		LocalDynamic: clients.dynamic, RemoteDynamic: clients.remote.Dynamic,
 		RemoteFederation: clients.remote.Federation,
-		Served:           mcs.NewServed(clients.core.Discovery(), clock.RealClock{}, mcsv1alpha1.ServiceExportPluralName),
+		Served: mcs.NewServed(
+			clients.core.Discovery(), clock.RealClock{}, mcsv1alpha1.ServiceExportPluralName,
+		),
 		View: translate.View{
 			RunsOnProvider: func(node string) bool { return k.informers.isOf(options.RemoteClusterID, node) },
 			Address:        k.network.ToRemote,

@@ -45,8 +45,8 @@ func (r *reflecting) exporting(t *testing.T, served bool, exports ...runtime.Obj
 	}
 }
 
-// asks runs the discovery of served kinds until the test ends.
-func (r *reflecting) asks(t *testing.T) {
+// discovers runs the discovery of served kinds until the test ends.
+func (r *reflecting) discovers(t *testing.T) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	stopped := make(chan struct{})
@@ -98,7 +98,7 @@ func TestReflectedServicesAreMarkedAsExported(t *testing.T) {
 	r := newReflecting(t, []runtime.Object{webService()}, nil)
 	r.exporting(t, true)
 	r.start(t)
-	r.asks(t)
+	r.discovers(t)
 	r.awaitExported(t, false)
 	exports := r.LocalDynamic.Resource(exportsResource).Namespace("shop")
 	export, err := exports.Create(t.Context(), webExport(), metav1.CreateOptions{})
@@ -142,7 +142,7 @@ func TestRestartUnexportsNothing(t *testing.T) {
 			// Until the ServiceExports are cached, the label is unchanged.
 			r.awaitData(t, "settings", map[string]string{"a": "1"})
 			r.awaitExported(t, true)
-			r.asks(t)
+			r.discovers(t)
 			r.awaitExported(t, test.want)
 			if !test.want {
 				return

@@ -70,7 +70,7 @@ func TestAShadowPodMountsTheProvidersClaims(t *testing.T) {
 		claimVolume("theirs", "only-on-milan", true),
 	}
 	before := pod.DeepCopy()
-	if err := s.create(t.Context(), cache.MetaObjectToName(pod), pod, s.twin); err != nil {
+	if err := s.create(t.Context(), cache.MetaObjectToName(pod), pod, s.remoteNamespace); err != nil {
 		t.Fatal(err)
 	}
 	want := []corev1.Volume{
@@ -129,7 +129,8 @@ func TestPodWithoutClaimsCausesNoRequestForThem(t *testing.T) {
 	pod.Spec.Volumes = []corev1.Volume{
 		{Name: "tmp", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}},
 	}
-	if err := s.create(t.Context(), cache.MetaObjectToName(pod), pod, s.twin); err != nil || len(local.Actions()) > 0 {
+	if err := s.create(t.Context(), cache.MetaObjectToName(pod), pod, s.remoteNamespace); err != nil ||
+		len(local.Actions()) > 0 {
 		t.Errorf("%v, requests %v", err, local.Actions())
 	}
 }
@@ -227,7 +228,7 @@ func TestPodWaitsForVolumesThatItCannotUse(t *testing.T) {
 				if err := cached.Add(pod); err != nil {
 					t.Fatal(err)
 				}
-				err := s.create(t.Context(), cache.MetaObjectToName(pod), pod, s.twin)
+				err := s.create(t.Context(), cache.MetaObjectToName(pod), pod, s.remoteNamespace)
 				if (err != nil) != (test.reason != "") {
 					t.Fatalf("got %v", err)
 				}
@@ -269,7 +270,9 @@ func TestUnreadableClaimDelaysThePod(t *testing.T) {
 		s.Local = local
 		pod := localPod("web")
 		pod.Spec.Volumes = []corev1.Volume{claimVolume("data", "data", false)}
-		if err := s.create(t.Context(), cache.MetaObjectToName(pod), pod, s.twin); !apierrors.IsForbidden(err) {
+		if err := s.create(
+			t.Context(), cache.MetaObjectToName(pod), pod, s.remoteNamespace,
+		); !apierrors.IsForbidden(err) {
 			t.Errorf("%s: got %v", kind, err)
 		}
 		if len(s.provider.Actions()) > 0 {

@@ -66,7 +66,7 @@ func TestPodWaitsForTheAddressOfTheConsumersAPI(t *testing.T) {
 				t.Fatal(err)
 			}
 			s.Lister = corev1listers.NewPodLister(known)
-			if err := s.create(t.Context(), cache.MetaObjectToName(pod), pod, s.twin); err != nil {
+			if err := s.create(t.Context(), cache.MetaObjectToName(pod), pod, s.remoteNamespace); err != nil {
 				t.Fatal(err)
 			}
 			shadow, err := s.provider.FederationV1alpha1().ShadowPods("demo-rome").Get(

@@ -161,7 +161,7 @@ func cutOff(t *testing.T) (s *sender, going *corev1.Pod) {
 		t.Fatal(err)
 	}
 	<-synced
-	s.twin = watched
+	s.remoteNamespace = watched
 	return s, going
 }
 
@@ -190,7 +190,7 @@ func (s *sender) timesSucceeded() (count int) {
 // succeeded sets the shadow pod of "web" to Succeeded.
 func (s *sender) succeeded(t *testing.T, change ...func(*v1alpha1.ShadowPod)) {
 	t.Helper()
-	ended := s.twin.Shadow("web").DeepCopy()
+	ended := s.remoteNamespace.Shadow("web").DeepCopy()
 	ended.Status.Phase = corev1.PodSucceeded
 	ended.Status.Pod = &corev1.PodStatus{Phase: corev1.PodSucceeded, ContainerStatuses: []corev1.ContainerStatus{{
 		Name: "app", State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Reason: "Completed"}},
@@ -198,7 +198,7 @@ func (s *sender) succeeded(t *testing.T, change ...func(*v1alpha1.ShadowPod)) {
 	for _, c := range change {
 		c(ended)
 	}
-	if err := s.twin.Shadows.GetStore().Add(ended); err != nil {
+	if err := s.remoteNamespace.Shadows.GetStore().Add(ended); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -232,7 +232,7 @@ func TestEndOfAPodIsWrittenBeforeItIsRemoved(t *testing.T) {
 				t.Context(),
 				cache.MetaObjectToName(going),
 				going,
-				remotens.State{Offloaded: true, Ready: true, Namespace: s.twin},
+				remotens.State{Offloaded: true, Ready: true, Namespace: s.remoteNamespace},
 			); err != nil {
 				t.Fatal(err)
 			}
@@ -264,7 +264,9 @@ func TestEndOfAPodDeletedOnTheProviderIsWritten(t *testing.T) {
 			s, pod := cutOff(t)
 			s.Reachable = func() bool { return true }
 			pod.DeletionTimestamp, pod.DeletionGracePeriodSeconds, pod.Status.Phase = nil, nil, test.phase
-			s.Namespaces = fixed{pod.Namespace: {Offloaded: test.desired, Ready: test.desired, Namespace: s.twin}}
+			s.Namespaces = fixed{
+				pod.Namespace: {Offloaded: test.desired, Ready: test.desired, Namespace: s.remoteNamespace},
+			}
 			s.succeeded(t, deletes)
 			if err := s.reconcile(t.Context(), cache.MetaObjectToName(pod)); err != nil {
 				t.Fatal(err)
@@ -284,7 +286,7 @@ func TestPodFailsIfItsEndIsRefused(t *testing.T) {
 	s, pod := cutOff(t)
 	s.Reachable = func() bool { return true }
 	pod.DeletionTimestamp, pod.DeletionGracePeriodSeconds = nil, nil
-	s.Namespaces = fixed{pod.Namespace: {Offloaded: true, Ready: true, Namespace: s.twin}}
+	s.Namespaces = fixed{pod.Namespace: {Offloaded: true, Ready: true, Namespace: s.remoteNamespace}}
 	s.succeeded(t, func(shadow *v1alpha1.ShadowPod) { shadow.DeletionTimestamp = &metav1.Time{Time: time.Now()} })
 	var reported []string
 	s.Local.(*kubefake.Clientset).PrependReactor(
@@ -319,7 +321,7 @@ func TestForcedDeletionKeepsOneSecondOfGrace(t *testing.T) {
 		t.Context(),
 		cache.MetaObjectToName(going),
 		going,
-		remotens.State{Offloaded: true, Ready: true, Namespace: s.twin},
+		remotens.State{Offloaded: true, Ready: true, Namespace: s.remoteNamespace},
 	); err != nil {
 		t.Fatal(err)
 	}
@@ -351,7 +353,7 @@ func TestPodStaysWhileItsRemoteNamespaceIsInUse(t *testing.T) {
 				Offloaded: test.desired,
 				Former:    test.former,
 				Ready:     test.desired && !test.former,
-				Namespace: s.twin,
+				Namespace: s.remoteNamespace,
 			}
 			if !test.synced {
 				now.Namespace = unsynced
@@ -391,7 +393,7 @@ func TestUnreachableProviderIsNoticedWhileItEndsAPod(t *testing.T) {
 	defer s.queue.ShutDown()
 	answers := true
 	s.Reachable = func() bool { return answers }
-	s.Namespaces = fixed{"demo": {Namespace: s.twin}}
+	s.Namespaces = fixed{"demo": {Namespace: s.remoteNamespace}}
 	if err := s.reconcile(t.Context(), cache.MetaObjectToName(going)); err != nil {
 		t.Fatal(err)
 	}
@@ -414,7 +416,7 @@ func TestLeftPodsAreDeletedWhenTheProviderIsBack(t *testing.T) {
 			key := cache.MetaObjectToName(going)
 			answers := false
 			s.Reachable = func() bool { return answers }
-			gone := remotens.State{Namespace: s.twin}
+			gone := remotens.State{Namespace: s.remoteNamespace}
 			if err := s.remove(t.Context(), key, going, gone); err != nil {
 				t.Fatal(err)
 			}

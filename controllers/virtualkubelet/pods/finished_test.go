@@ -47,15 +47,17 @@ func newKeeping(t *testing.T, answer func(verb string) error) *keeping {
 		),
 	}
 	k.Lister = corev1listers.NewPodLister(k.pods)
-	k.Namespaces = fixed{"demo": {Offloaded: true, Ready: true, Namespace: k.sender.twin}, "next": {Offloaded: true}}
+	k.Namespaces = fixed{
+		"demo": {Offloaded: true, Ready: true, Namespace: k.sender.remoteNamespace}, "next": {Offloaded: true},
+	}
 	return k
 }
 
 // keep adds a pod that ended some minutes ago, and its shadow pod.
-func (k *keeping) keep(t *testing.T, name string, minutes int, here, remotePod corev1.PodPhase, uid types.UID) {
+func (k *keeping) keep(t *testing.T, name string, minutes int, local, remotePod corev1.PodPhase, uid types.UID) {
 	t.Helper()
 	pod := localPod(name)
-	pod.UID, pod.Status.Phase = types.UID("pod-"+name), here
+	pod.UID, pod.Status.Phase = types.UID("pod-"+name), local
 	end := metav1.NewTime(k.Clock.Now().Add(-time.Duration(minutes) * time.Minute))
 	pod.CreationTimestamp = metav1.NewTime(end.Add(-time.Hour))
 	pod.Status.ContainerStatuses = []corev1.ContainerStatus{
@@ -70,7 +72,7 @@ func (k *keeping) keep(t *testing.T, name string, minutes int, here, remotePod c
 		},
 		Status: v1alpha1.ShadowPodStatus{Phase: remotePod},
 	}
-	if err := errors.Join(k.pods.Add(pod), k.sender.twin.Shadows.GetStore().Add(shadow)); err != nil {
+	if err := errors.Join(k.pods.Add(pod), k.sender.remoteNamespace.Shadows.GetStore().Add(shadow)); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -109,7 +111,7 @@ func TestFinishedShadowPodsAreDeletedIfTheProviderKeepsTooMany(t *testing.T) {
 
 	pod := localPod("new")
 	key := cache.MetaObjectToName(pod)
-	send := func() error { return k.create(t.Context(), key, pod, k.sender.twin) }
+	send := func() error { return k.create(t.Context(), key, pod, k.sender.remoteNamespace) }
 	if err := send(); err != nil {
 		t.Fatalf("a pod that will be taken in a moment: %v", err)
 	}
@@ -126,7 +128,7 @@ func TestFinishedShadowPodsAreDeletedIfTheProviderKeepsTooMany(t *testing.T) {
 	if reported, tried := len(k.events.Events), k.queue.Len(); reported > 0 || tried > 0 {
 		t.Errorf("%d events and %d attempts while deletions are pending", reported, tried)
 	}
-	store := k.sender.twin.Shadows.GetStore()
+	store := k.sender.remoteNamespace.Shadows.GetStore()
 	for _, obj := range store.List() {
 		if shadow := obj.(*v1alpha1.ShadowPod); slices.Contains(oldest[:tidiedAtOnce-1], shadow.Name) {
 			if err := store.Delete(shadow); err != nil {
@@ -140,7 +142,7 @@ func TestFinishedShadowPodsAreDeletedIfTheProviderKeepsTooMany(t *testing.T) {
 	}
 
 	// A shadow pod with a finalizer does not block the others.
-	last := k.sender.twin.Shadow(oldest[tidiedAtOnce-1]).DeepCopy()
+	last := k.sender.remoteNamespace.Shadow(oldest[tidiedAtOnce-1]).DeepCopy()
 	last.DeletionTimestamp = &metav1.Time{Time: k.Clock.Now()}
 	if err := store.Update(last); err != nil {
 		t.Fatal(err)
@@ -156,7 +158,7 @@ func TestFinishedShadowPodsAreDeletedIfTheProviderKeepsTooMany(t *testing.T) {
 		t.Errorf("deleted (-want +got):\n%s", diff)
 	}
 	for _, name := range oldest[tidiedAtOnce:] {
-		if err := store.Delete(k.sender.twin.Shadow(name)); err != nil {
+		if err := store.Delete(k.sender.remoteNamespace.Shadow(name)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -191,7 +193,7 @@ func TestFinishedPodDoesNotWaitForQuota(t *testing.T) {
 	pod := localPod("web")
 	key := cache.MetaObjectToName(pod)
 	if err := k.create(
-		t.Context(), key, pod, k.sender.twin,
+		t.Context(), key, pod, k.sender.remoteNamespace,
 	); !apierrors.HasStatusCause(err, v1alpha1.CauseGrantExceeded) {
 		t.Fatal(err)
 	}

@@ -41,9 +41,9 @@ var (
 // sender is a pod controller with a provider whose responses are set by the test.
 type sender struct {
 	*Controller
-	provider *fedfake.Clientset
-	events   *record.FakeRecorder
-	twin     *remotens.Namespace
+	provider        *fedfake.Clientset
+	events          *record.FakeRecorder
+	remoteNamespace *remotens.Namespace
 }
 
 func newSender(t *testing.T, answer func(verb string) error) *sender {
@@ -73,7 +73,7 @@ func newSender(t *testing.T, answer func(verb string) error) *sender {
 		Clock:    clocktesting.NewFakePassiveClock(metav1.Now().Time),
 		Patch:    func() *v1alpha1.OffloadingPatch { return nil },
 	}, queue: queue, moves: rate.NewLimiter(movesPerSecond, 1)}
-	s.twin = &remotens.Namespace{
+	s.remoteNamespace = &remotens.Namespace{
 		Local:   "demo",
 		Remote:  "demo-rome",
 		Shadows: cache.NewSharedIndexInformer(nil, &v1alpha1.ShadowPod{}, 0, cache.Indexers{}),
@@ -111,7 +111,7 @@ func TestOnlyInvalidEphemeralContainersAreRefusedForGood(t *testing.T) {
 				return nil
 			})
 			pod := localPod("web")
-			if err := s.create(t.Context(), cache.MetaObjectToName(pod), pod, s.twin); err != nil {
+			if err := s.create(t.Context(), cache.MetaObjectToName(pod), pod, s.remoteNamespace); err != nil {
 				t.Fatal(err)
 			}
 			seen, err := s.provider.FederationV1alpha1().ShadowPods("demo-rome").Get(
@@ -149,7 +149,7 @@ func TestForbiddenEphemeralContainerDelaysNoOtherChange(t *testing.T) {
 		return len(shadow.Spec.Pod.EphemeralContainers) > 0, nil, forbidden
 	})
 	pod := localPod("web")
-	if err := s.create(t.Context(), cache.MetaObjectToName(pod), pod, s.twin); err != nil {
+	if err := s.create(t.Context(), cache.MetaObjectToName(pod), pod, s.remoteNamespace); err != nil {
 		t.Fatal(err)
 	}
 	get := func() *v1alpha1.ShadowPod {
@@ -220,7 +220,7 @@ func TestRefusedResizeIsReportedAndDelaysNoOtherChange(t *testing.T) {
 			pod := localPod("web")
 			pod.Spec.Containers[0].Resources.Requests = cpu("1")
 			key := cache.MetaObjectToName(pod)
-			if err := s.create(t.Context(), key, pod, s.twin); err != nil {
+			if err := s.create(t.Context(), key, pod, s.remoteNamespace); err != nil {
 				t.Fatal(err)
 			}
 			seen := func() *v1alpha1.ShadowPod {
@@ -287,7 +287,9 @@ func TestFreedQuotaIsUsedAtOnce(t *testing.T) {
 		return nil
 	})
 	const pods = 3*triedAtOnce + 1
-	send := func(pod *corev1.Pod) error { return s.create(t.Context(), cache.MetaObjectToName(pod), pod, s.twin) }
+	send := func(pod *corev1.Pod) error {
+		return s.create(t.Context(), cache.MetaObjectToName(pod), pod, s.remoteNamespace)
+	}
 	for i := range pods {
 		if err := send(
 			localPod(fmt.Sprintf("web-%d", i)),
@@ -450,10 +452,10 @@ func TestUnobservedShadowPodIsReadLiveAfterItsGrace(t *testing.T) {
 	s.Clock = clock
 	pod := localPod("web")
 	key := cache.MetaObjectToName(pod)
-	if err := s.create(t.Context(), key, pod, s.twin); err != nil {
+	if err := s.create(t.Context(), key, pod, s.remoteNamespace); err != nil {
 		t.Fatal(err)
 	}
-	created := s.shadow(s.twin, key)
+	created := s.shadow(s.remoteNamespace, key)
 	if created == nil || s.overdue(key, created) {
 		t.Fatalf("after the creation: %v", created)
 	}
@@ -461,7 +463,7 @@ func TestUnobservedShadowPodIsReadLiveAfterItsGrace(t *testing.T) {
 	if !s.overdue(key, created) {
 		t.Error("it is believed in for ever")
 	}
-	if err := s.checkUnobserved(t.Context(), key, created); err != nil || s.shadow(s.twin, key) != created {
+	if err := s.checkUnobserved(t.Context(), key, created); err != nil || s.shadow(s.remoteNamespace, key) != created {
 		t.Errorf("an existing shadow pod was dropped: %v", err)
 	}
 	if err := s.provider.FederationV1alpha1().
@@ -469,7 +471,7 @@ func TestUnobservedShadowPodIsReadLiveAfterItsGrace(t *testing.T) {
 		Delete(t.Context(), created.Name, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.checkUnobserved(t.Context(), key, created); err != nil || s.shadow(s.twin, key) != nil {
+	if err := s.checkUnobserved(t.Context(), key, created); err != nil || s.shadow(s.remoteNamespace, key) != nil {
 		t.Errorf("a deleted shadow pod was not created again: %v", err)
 	}
 }

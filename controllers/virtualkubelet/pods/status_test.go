@@ -51,23 +51,23 @@ func TestNewPodsDoNotWaitForStatusesWithAnotherHostAddress(t *testing.T) {
 	}
 	s.Lister = corev1listers.NewPodLister(store)
 	// publish writes a status of a pod.
-	tell := func(pod *corev1.Pod, now corev1.PodStatus) {
+	publish := func(pod *corev1.Pod, now corev1.PodStatus) {
 		t.Helper()
 		if err := s.publish(t.Context(), pod, now); err != nil {
 			t.Fatal(err)
 		}
 	}
 	moved := func(i int) {
-		tell(pods[i].(*corev1.Pod), running("", "10.0.0.2").Status)
+		publish(pods[i].(*corev1.Pod), running("", "10.0.0.2").Status)
 	}
 
 	for i := range 3 {
 		moved(i)
 	}
-	tell(fresh, running("", "10.0.0.2").Status)
+	publish(fresh, running("", "10.0.0.2").Status)
 	ended := running("", "10.0.0.2").Status
 	ended.Phase = corev1.PodSucceeded
-	tell(pods[2].(*corev1.Pod), ended)
+	publish(pods[2].(*corev1.Pod), ended)
 	if want := []string{"a", "fresh", "c"}; !slices.Equal(reported, want) {
 		t.Errorf("written statuses %v, want %v", reported, want)
 	}

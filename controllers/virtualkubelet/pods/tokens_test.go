@@ -39,12 +39,12 @@ import (
 // pod. Tests fill the cache of Secrets.
 type keeper struct {
 	*Controller
-	pod      *corev1.Pod
-	shadow   *v1alpha1.ShadowPod
-	twin     *remotens.Namespace
-	clock    *clocktesting.FakeClock
-	provider *kubefake.Clientset
-	events   *record.FakeRecorder
+	pod             *corev1.Pod
+	shadow          *v1alpha1.ShadowPod
+	remoteNamespace *remotens.Namespace
+	clock           *clocktesting.FakeClock
+	provider        *kubefake.Clientset
+	events          *record.FakeRecorder
 	// requested are the requested tokens, and refusal is the error of the request.
 	requested []authenticationv1.TokenRequestSpec
 	refusal   error
@@ -88,7 +88,7 @@ func newKeeper(t *testing.T) *keeper {
 		provider: fakes.Followed(kubefake.NewClientset()),
 		events:   record.NewFakeRecorder(10),
 		allowed:  true,
-		twin: &remotens.Namespace{
+		remoteNamespace: &remotens.Namespace{
 			Local:  "demo",
 			Remote: "demo-rome",
 			Tokens: cache.NewSharedIndexInformer(nil, &metav1.PartialObjectMetadata{}, 0, cache.Indexers{}),
@@ -127,7 +127,7 @@ func newKeeper(t *testing.T) *keeper {
 func (k *keeper) keep(t *testing.T) int {
 	t.Helper()
 	before := len(k.requested)
-	err := k.refreshTokens(t.Context(), cache.MetaObjectToName(k.pod), k.pod, k.shadow, k.twin)
+	err := k.refreshTokens(t.Context(), cache.MetaObjectToName(k.pod), k.pod, k.shadow, k.remoteNamespace)
 	if !errors.Is(err, k.refusal) {
 		t.Fatal(err)
 	}
@@ -145,7 +145,7 @@ func (k *keeper) see(t *testing.T) *corev1.Secret {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := k.twin.Tokens.GetStore().Add(trimmed); err != nil {
+	if err := k.remoteNamespace.Tokens.GetStore().Add(trimmed); err != nil {
 		t.Fatal(err)
 	}
 	return secret
@@ -237,7 +237,7 @@ func TestDeletedTokensAreRestoredAtABoundedRate(t *testing.T) {
 			Delete(t.Context(), secret.Name, metav1.DeleteOptions{}); err != nil {
 			t.Fatal(err)
 		}
-		if err := k.twin.Tokens.GetStore().Delete(secret); err != nil {
+		if err := k.remoteNamespace.Tokens.GetStore().Delete(secret); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -283,7 +283,7 @@ func TestRefusedDeliveriesCauseFewTokens(t *testing.T) {
 			cache.MetaObjectToName(k.pod),
 			k.pod,
 			k.shadow,
-			k.twin,
+			k.remoteNamespace,
 		); err != nil &&
 			!apierrors.IsForbidden(err) {
 			t.Fatal(err)
@@ -298,7 +298,7 @@ func TestRefusedDeliveriesCauseFewTokens(t *testing.T) {
 		cache.MetaObjectToName(k.pod),
 		k.pod,
 		k.shadow,
-		k.twin,
+		k.remoteNamespace,
 	); !apierrors.IsForbidden(err) ||
 		len(k.requested) != 2 {
 		t.Errorf("no retry: %d tokens, %v", len(k.requested), err)
@@ -320,7 +320,7 @@ func TestSecretOfAnotherOwnerIsNotChanged(t *testing.T) {
 		cache.MetaObjectToName(k.pod),
 		k.pod,
 		k.shadow,
-		k.twin,
+		k.remoteNamespace,
 	); !apierrors.IsAlreadyExists(
 		err,
 	) {
@@ -400,7 +400,7 @@ func TestUnusedTokensAreNotDelivered(t *testing.T) {
 			k.pod.Annotations = map[string]string{v1alpha1.AnnotationAPIAccess: "Disabled"}
 		},
 		"no address of the API server": func(k *keeper) { k.To.ConsumerAPI = translate.ConsumerAPI{} },
-		"no watch of Secrets":          func(k *keeper) { k.twin.Tokens = nil },
+		"no watch of Secrets":          func(k *keeper) { k.remoteNamespace.Tokens = nil },
 		"the pod mounts none":          func(k *keeper) { k.pod.Spec.Volumes = nil },
 		"its shadow pod expects none": func(k *keeper) {
 			delete(k.shadow.Annotations, v1alpha1.AnnotationTokenSecret)

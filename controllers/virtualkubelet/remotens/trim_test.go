@@ -53,7 +53,7 @@ func TestShadowPodsWithEqualImagesShareThem(t *testing.T) {
 
 func TestPodsOfOneDeploymentShareEqualParts(t *testing.T) {
 	trimmed := func(pod *corev1.Pod) *corev1.Pod {
-		// As it comes from the API server, which makes all of it anew.
+		// The values are decoded separately, as from the API server.
 		obj, err := TrimLocalPod(pod.DeepCopy())
 		if err != nil {
 			t.Fatal(err)

@@ -31,8 +31,8 @@ func widget(t *testing.T, fields string) *unstructured.Unstructured {
 	return made
 }
 
-// there returns the reflected object of a widget on the provider.
-func there(local *unstructured.Unstructured, change func(*unstructured.Unstructured)) *unstructured.Unstructured {
+// reflected returns the reflected object of a widget on the provider.
+func reflected(local *unstructured.Unstructured, change func(*unstructured.Unstructured)) *unstructured.Unstructured {
 	existing := Configured(local, "shop-rome", toMilan)
 	existing.SetUID("remote")
 	existing.SetGeneration(7)
@@ -91,10 +91,10 @@ func TestConfiguredReflectsEverythingButStatus(t *testing.T) {
 func TestUpdateConfigured(t *testing.T) {
 	const fields = `{"spec":{"size":3,"parts":[{"name":"a"}]}}`
 	for _, test := range []struct {
-		name  string
-		local string
-		there func(*unstructured.Unstructured)
-		want  Change
+		name      string
+		local     string
+		reflected func(*unstructured.Unstructured)
+		want      Change
 	}{
 		{"the same", fields, nil, Keep},
 		{"with what the provider has added", fields, set(t, "red", "spec", "color"), Keep},
@@ -116,7 +116,7 @@ func TestUpdateConfigured(t *testing.T) {
 		{"with a label taken off", fields, func(u *unstructured.Unstructured) { u.SetLabels(nil) }, Update},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			existing := there(widget(t, fields), test.there)
+			existing := reflected(widget(t, fields), test.reflected)
 			before := existing.DeepCopy()
 			desired := Configured(widget(t, test.local), "shop-rome", toMilan)
 			if got := UpdateConfigured(existing, desired); got != test.want {
@@ -141,10 +141,10 @@ func TestUpdateConfigured(t *testing.T) {
 func TestRemoteStatusIsWrittenToTheLocalObject(t *testing.T) {
 	const fields = `{"spec":{"size":3},"status":{"phase":"Pending"}}`
 	for _, test := range []struct {
-		name  string
-		local string
-		there func(*unstructured.Unstructured)
-		want  map[string]any
+		name      string
+		local     string
+		reflected func(*unstructured.Unstructured)
+		want      map[string]any
 	}{
 		{"another one", fields, set(t, "Ready", "status", "phase"), map[string]any{"phase": "Ready"}},
 		{"the same", fields, set(t, "Pending", "status", "phase"), nil},
@@ -168,7 +168,7 @@ func TestRemoteStatusIsWrittenToTheLocalObject(t *testing.T) {
 			map[string]any{"list": []any{map[string]any{"a": "b[31m\nc"}}}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			existing := there(widget(t, fields), test.there)
+			existing := reflected(widget(t, fields), test.reflected)
 			before, local := existing.DeepCopy(), widget(t, test.local)
 			var got map[string]any
 			if result := WithRemoteStatus(local, existing); result != nil {

@@ -194,55 +194,55 @@ func TestReflectedServiceRequestsAddressesOfTheProvider(t *testing.T) {
 
 // given returns a reflected Service with the fields that the provider's API server has set.
 func given(s *corev1.Service) *corev1.Service {
-	there := Service(s, "shop-rome", destination)
-	if there.Spec.Type == corev1.ServiceTypeExternalName {
-		return there
+	reflected := Service(s, "shop-rome", destination)
+	if reflected.Spec.Type == corev1.ServiceTypeExternalName {
+		return reflected
 	}
-	if there.Spec.ClusterIP == "" {
-		there.Spec.ClusterIP = "10.112.0.9"
+	if reflected.Spec.ClusterIP == "" {
+		reflected.Spec.ClusterIP = "10.112.0.9"
 	}
-	there.Spec.ClusterIPs = []string{there.Spec.ClusterIP}
-	there.Spec.IPFamilies = []corev1.IPFamily{corev1.IPv4Protocol}
-	if there.Spec.Type != corev1.ServiceTypeClusterIP {
-		for i := range there.Spec.Ports {
-			there.Spec.Ports[i].NodePort = 31000 + int32(i)
+	reflected.Spec.ClusterIPs = []string{reflected.Spec.ClusterIP}
+	reflected.Spec.IPFamilies = []corev1.IPFamily{corev1.IPv4Protocol}
+	if reflected.Spec.Type != corev1.ServiceTypeClusterIP {
+		for i := range reflected.Spec.Ports {
+			reflected.Spec.Ports[i].NodePort = 31000 + int32(i)
 		}
 	}
-	if there.Spec.Type == corev1.ServiceTypeLoadBalancer {
-		there.Spec.LoadBalancerClass = ptr.To("milan/lb")
+	if reflected.Spec.Type == corev1.ServiceTypeLoadBalancer {
+		reflected.Spec.LoadBalancerClass = ptr.To("milan/lb")
 		// Some load balancers write this field.
-		there.Spec.LoadBalancerIP = "192.0.2.77"
-		there.Finalizers = []string{"service.kubernetes.io/load-balancer-cleanup"}
-		if there.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal {
-			there.Spec.HealthCheckNodePort = 31500
+		reflected.Spec.LoadBalancerIP = "192.0.2.77"
+		reflected.Finalizers = []string{"service.kubernetes.io/load-balancer-cleanup"}
+		if reflected.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal {
+			reflected.Spec.HealthCheckNodePort = 31500
 		}
-		there.Status = s.Status
+		reflected.Status = s.Status
 	}
-	return there
+	return reflected
 }
 
 func TestLoadBalancerClassIsOneThatTheProviderOffers(t *testing.T) {
 	to := destination
 	to.Classes = Classes{Ingress: []string{"offered"}, LoadBalancer: []string{"milan/offered", "example.com/lb"}}
 	for _, test := range []struct {
-		name string
-		of   corev1.ServiceType
-		here *string
-		want *string
+		name  string
+		of    corev1.ServiceType
+		local *string
+		want  *string
 	}{
 		{
-			name: "an offered class", of: corev1.ServiceTypeLoadBalancer, here: ptr.To("example.com/lb"),
+			name: "an offered class", of: corev1.ServiceTypeLoadBalancer, local: ptr.To("example.com/lb"),
 			want: ptr.To("example.com/lb"),
 		},
 		{
-			name: "another class", of: corev1.ServiceTypeLoadBalancer, here: ptr.To("example.com/other"),
+			name: "another class", of: corev1.ServiceTypeLoadBalancer, local: ptr.To("example.com/other"),
 			want: ptr.To("milan/offered"),
 		},
 		{name: "none", of: corev1.ServiceTypeLoadBalancer, want: ptr.To("milan/offered")},
 		{name: "no load balancer", of: corev1.ServiceTypeNodePort},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			local := service(test.of, func(s *corev1.Service) { s.Spec.LoadBalancerClass = test.here })
+			local := service(test.of, func(s *corev1.Service) { s.Spec.LoadBalancerClass = test.local })
 			if diff := cmp.Diff(test.want, Service(local, "shop-rome", to).Spec.LoadBalancerClass); diff != "" {
 				t.Errorf("class (-want +got):\n%s", diff)
 			}

@@ -43,7 +43,7 @@ func (p *provider) remote() *RemotePod {
 
 func TestCountersNeverDecreaseAndFinishedPodsStayFinished(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		there := &provider{restarts: map[string]int32{}}
+		provider := &provider{restarts: map[string]int32{}}
 		local := localPod(scheduled())
 		local.Spec.RestartPolicy = rapid.SampledFrom([]corev1.RestartPolicy{
 			corev1.RestartPolicyAlways, corev1.RestartPolicyOnFailure, corev1.RestartPolicyNever,
@@ -59,36 +59,36 @@ func TestCountersNeverDecreaseAndFinishedPodsStayFinished(t *testing.T) {
 				[]string{"restart", "restart", "delete", "create", "lie", "finish"},
 			).Draw(t, "step") {
 			case "restart":
-				if name := rapid.SampledFrom([]string{"app", "side"}).Draw(t, "container"); there.exists {
-					there.restarts[name]++
+				if name := rapid.SampledFrom([]string{"app", "side"}).Draw(t, "container"); provider.exists {
+					provider.restarts[name]++
 					total[name]++
 				}
 			case "delete":
-				there.exists = false
+				provider.exists = false
 			case "create":
-				if !there.exists {
-					there.copy++
-					there.exists = true
-					if there.restarts = map[string]int32{}; reachableAddresses {
+				if !provider.exists {
+					provider.copy++
+					provider.exists = true
+					if provider.restarts = map[string]int32{}; reachableAddresses {
 						total["app"]++
 						total["side"]++
 					}
 					reachableAddresses = true
 				}
 			case "lie":
-				if there.exists {
-					there.restarts["app"] = rapid.Int32().Draw(t, "lie")
+				if provider.exists {
+					provider.restarts["app"] = rapid.Int32().Draw(t, "lie")
 					lied = true
 				}
 			case "finish":
 				if rapid.IntRange(0, 9).Draw(t, "sometimes") == 0 {
-					there.phase = rapid.SampledFrom(
+					provider.phase = rapid.SampledFrom(
 						[]corev1.PodPhase{corev1.PodSucceeded, corev1.PodFailed},
 					).Draw(t, "end")
 				}
 			}
-			shadow := &v1alpha1.ShadowPod{Status: v1alpha1.ShadowPodStatus{Phase: there.phase}}
-			local.Status = PodStatus(local, shadow, there.remote(), nodeIP, later)
+			shadow := &v1alpha1.ShadowPod{Status: v1alpha1.ShadowPodStatus{Phase: provider.phase}}
+			local.Status = PodStatus(local, shadow, provider.remote(), nodeIP, later)
 
 			if Terminal(before.Phase) && !SameStatus(&before, &local.Status) {
 				t.Fatalf("a finished pod changed from %+v to %+v", before, local.Status)
@@ -105,7 +105,7 @@ func TestCountersNeverDecreaseAndFinishedPodsStayFinished(t *testing.T) {
 					t.Fatalf("container %s: %d restarts became %d", s.Name, s.RestartCount, now.RestartCount)
 				}
 			}
-			if !there.exists || lied || Terminal(local.Status.Phase) {
+			if !provider.exists || lied || Terminal(local.Status.Phase) {
 				continue
 			}
 			for _, s := range local.Status.ContainerStatuses {

@@ -352,11 +352,11 @@ func TestDisruptionIsSetOnAPodThatEnded(t *testing.T) {
 	over.Status = corev1.ConditionFalse
 	ended := v1alpha1.ShadowPodStatus{Phase: corev1.PodFailed}
 	for _, test := range []struct {
-		name   string
-		shadow v1alpha1.ShadowPodStatus
-		last   *corev1.PodStatus
-		remote *corev1.PodStatus
-		told   bool
+		name     string
+		shadow   v1alpha1.ShadowPodStatus
+		last     *corev1.PodStatus
+		remote   *corev1.PodStatus
+		reported bool
 	}{
 		{"by the last status of its shadow pod", ended, reported(corev1.PodFailed, target), nil, true},
 		{"or that of the provider's pod", ended, nil, reported(corev1.PodFailed, target), true},
@@ -373,7 +373,7 @@ func TestDisruptionIsSetOnAPodThatEnded(t *testing.T) {
 			}
 			status := PodStatus(localPod(ran), &v1alpha1.ShadowPod{Status: test.shadow}, remote, nodeIP, later)
 			got := condition(&status, corev1.DisruptionTarget)
-			if !test.told {
+			if !test.reported {
 				if got != nil {
 					t.Errorf("got %+v", got)
 				}
