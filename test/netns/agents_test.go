@@ -39,14 +39,14 @@ import (
 	"liqo.io/federation/test/netns/world"
 )
 
-// soon bounds what agents do by themselves.
-const soon = 30 * time.Second
+// agentTimeout bounds the reaction of agents.
+const agentTimeout = 30 * time.Second
 
-// seldom is how often agents look by themselves whether all is as it should be:
-// what is mended sooner is mended because the kernel told of it.
-const seldom = time.Hour
+// longResync is the interval of passes without a change. Repairs that are faster are caused by notifications of
+// the kernel.
+const longResync = time.Hour
 
-// api is what the agents of one cluster read and write.
+// api holds the fake clients of one cluster's agents.
 type api struct{ *world.API }
 
 func (a api) pod(t *testing.T, node string) {
@@ -68,24 +68,24 @@ func (a api) tunnel(t *testing.T, name string) *v1alpha1.TunnelEndpoint {
 // eventually waits until something holds.
 func eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
-	within(t, soon, what, holds)
+	within(t, agentTimeout, what, holds)
 }
 
-func within(t *testing.T, patience time.Duration, what string, holds func() bool) {
+func within(t *testing.T, timeout time.Duration, what string, holds func() bool) {
 	t.Helper()
-	deadline := time.After(patience)
+	deadline := time.After(timeout)
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for !holds() {
 		select {
 		case <-deadline:
-			t.Fatalf("after %s it is still not so that %s", patience, what)
+			t.Fatalf("after %s it is still not so that %s", timeout, what)
 		case <-tick.C:
 		}
 	}
 }
 
-// process is an agent at work.
+// process is a running agent.
 type process struct{ *world.Process }
 
 func started(t *testing.T, p *world.Process, err error) *process {
@@ -129,7 +129,7 @@ func keyFile(t *testing.T, key model.PrivateKey) string {
 	return file
 }
 
-// kill ends a gateway that is alone, with the tunnel that its process carries.
+// kill terminates the only gateway, and the tunnel that its process implements.
 func (w *fabric) kill(t *testing.T, p *process, n *world.Node) {
 	t.Helper()
 	p.stop(t)
@@ -140,8 +140,8 @@ func (w *fabric) kill(t *testing.T, p *process, n *world.Node) {
 	}
 }
 
-// agreed is what the controllers of two clusters with the same addresses have
-// written, and the files of their gateways' keys.
+// agreed returns the objects that the controllers of two clusters with the same addresses write, and the files
+// of their gateways' keys.
 func (w *fabric) agreed(t *testing.T) (rome, milan api, keyOfRome, keyOfMilan string) {
 	t.Helper()
 	privateOfRome, publicOfRome := keys(t)
@@ -152,9 +152,13 @@ func (w *fabric) agreed(t *testing.T) (rome, milan api, keyOfRome, keyOfMilan st
 			[][2]string{{"10.0.0.0/16", "10.1.0.0/16"}, {"fd10::/32", "fd11::/32"}}),
 		&v1alpha1.AddressMapping{
 			ObjectMeta: metav1.ObjectMeta{Name: "rome-2", Namespace: world.Installation},
-			Spec:       v1alpha1.AddressMappingSpec{ClusterID: "id-of-milan", Address: w.Rome.Nodes[1].V4.String(), Mapped: "10.70.0.1"},
+			Spec: v1alpha1.AddressMappingSpec{
+				ClusterID: "id-of-milan",
+				Address:   w.Rome.Nodes[1].V4.String(),
+				Mapped:    "10.70.0.1",
+			},
 		})}
-	// Milan cannot call rome: rome calls it.
+	// Only rome initiates handshakes.
 	milan = api{world.NewAPI(w.Milan, world.EndpointOf("rome", publicOfRome, nil,
 		[][2]string{{"10.0.0.0/16", "10.1.0.0/16"}, {"fd10::/32", "fd11::/32"}},
 		[][2]string{{"10.0.0.0/16", "10.2.0.0/16"}, {"fd10::/32", "fd11::/32"}, {"10.70.0.0/24", "10.80.0.0/24"}}))}
@@ -162,15 +166,16 @@ func (w *fabric) agreed(t *testing.T) (rome, milan api, keyOfRome, keyOfMilan st
 	return rome, milan, keyFile(t, privateOfRome), keyFile(t, privateOfMilan)
 }
 
-// Nodes come, change their addresses and go while an agent works on a gateway's
-// node, which is told of it by nothing but their objects.
-func TestNodesThatComeChangeAndGoAreFollowed(t *testing.T) {
+// Nodes are added, changed and deleted while an agent runs on a gateway's node.
+func TestRoutesFollowNodeChanges(t *testing.T) {
 	w := newFabric(t, "nft")
 	rome, _, _, _ := w.agreed(t)
 	rome.pod(t, "rome-1")
 	holder := "rome-1"
 	if _, err := rome.Kube.CoordinationV1().Leases(world.Installation).Create(t.Context(), &coordinationv1.Lease{
-		ObjectMeta: metav1.ObjectMeta{Name: agent.GatewayName, Namespace: world.Installation}, Spec: coordinationv1.LeaseSpec{HolderIdentity: &holder},
+		ObjectMeta: metav1.ObjectMeta{
+			Name: agent.GatewayName, Namespace: world.Installation,
+		}, Spec: coordinationv1.LeaseSpec{HolderIdentity: &holder},
 	}, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -185,8 +190,8 @@ func TestNodesThatComeChangeAndGoAreFollowed(t *testing.T) {
 	before := w.snapshot(t)
 	route := w.startRoute(t, w.Rome, w.Rome.Nodes[0], rome)
 
-	// knows tells whether the kernel has the nodes at these addresses, and no others.
-	knows := func(addresses ...string) func() bool {
+	// hasNodes reports whether the kernel has the nodes with these addresses, and no others.
+	hasNodes := func(addresses ...string) func() bool {
 		return func() bool {
 			fdb, chain := run(t, at, "bridge fdb show"), run(t, at, "iptables-nft-save -t mangle")
 			routes := run(t, at, "ip -4 route show table all")
@@ -201,24 +206,27 @@ func TestNodesThatComeChangeAndGoAreFollowed(t *testing.T) {
 		}
 	}
 	nodes := rome.Kube.CoreV1().Nodes()
-	third := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "rome-3", CreationTimestamp: metav1.Unix(9, 0)}, Spec: corev1.NodeSpec{PodCIDRs: []string{"10.0.3.0/24"}}}
+	third := &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: "rome-3", CreationTimestamp: metav1.Unix(9, 0)},
+		Spec:       corev1.NodeSpec{PodCIDRs: []string{"10.0.3.0/24"}},
+	}
 	addressed := func(address string) *corev1.Node {
 		n := third.DeepCopy()
 		n.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: address}}
 		return n
 	}
-	eventually(t, "the second node is known", knows("172.16.1.2"))
+	eventually(t, "the second node is in the kernel", hasNodes("172.16.1.2"))
 	if _, err := nodes.Create(t.Context(), addressed("172.16.1.3"), metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "a third one is known", knows("172.16.1.2", "172.16.1.3"))
+	eventually(t, "a third node is in the kernel", hasNodes("172.16.1.2", "172.16.1.3"))
 	moved := addressed("172.16.1.33")
 	if _, err := nodes.Update(t.Context(), moved, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "it is known by its other address", knows("172.16.1.2", "172.16.1.33"))
+	eventually(t, "the node has its new address in the kernel", hasNodes("172.16.1.2", "172.16.1.33"))
 
-	// What kubelets write besides is nothing to the kernel.
+	// Other changes of nodes cause no writes.
 	anotherPass(t, rome, route)
 	wrote, err := route.Writes()
 	if err != nil {
@@ -230,13 +238,13 @@ func TestNodesThatComeChangeAndGoAreFollowed(t *testing.T) {
 	}
 	anotherPass(t, rome, route)
 	if now, err := route.Writes(); err != nil || now != wrote {
-		t.Errorf("a node says that it is ready, and %v was written: %v", now-wrote, err)
+		t.Errorf("a node expect that it is ready, and %v was written: %v", now-wrote, err)
 	}
 
 	if err := nodes.Delete(t.Context(), "rome-3", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "it is known no more", knows("172.16.1.2"))
+	eventually(t, "the node is gone from the kernel", hasNodes("172.16.1.2"))
 	route.stop(t)
 	if _, err := agent.CleanRoute(at); err != nil {
 		t.Fatal(err)
@@ -246,8 +254,7 @@ func TestNodesThatComeChangeAndGoAreFollowed(t *testing.T) {
 	}
 }
 
-// anotherPass waits for a pass of an agent that nothing follows from: it is told
-// of a gateway's pod on a node that nobody knows.
+// anotherPass waits for a pass that changes nothing, triggered by a gateway's pod on an unknown node.
 func anotherPass(t *testing.T, a api, p *process) {
 	t.Helper()
 	before, err := p.Passes()
@@ -261,7 +268,7 @@ func anotherPass(t *testing.T, a api, p *process) {
 	})
 }
 
-// connected tells whether a tunnel stands, by a gateway.
+// connected reports whether a tunnel is connected, by a gateway.
 func connected(t *testing.T, a api, name, gateway string) func() bool {
 	return func() bool {
 		s := a.tunnel(t, name).Status
@@ -269,9 +276,8 @@ func connected(t *testing.T, a api, name, gateway string) func() bool {
 	}
 }
 
-// The agents themselves, on the real kernel: they are told of objects, and the
-// pods of two clusters with the same addresses talk.
-func TestAgentsBringTheFabricUpAndKeepIt(t *testing.T) {
+// Agents on the real kernel connect the pods of two clusters with the same addresses, given the API objects.
+func TestAgentsCreateAndRepairTheFabric(t *testing.T) {
 	w := newFabric(t, "nft")
 	for _, n := range w.Nodes() {
 		serve(t, n.Pod)
@@ -283,7 +289,7 @@ func TestAgentsBringTheFabricUpAndKeepIt(t *testing.T) {
 	rome.pod(t, "rome-1")
 	milan.pod(t, "milan-1")
 	first := w.startGateway(t, w.Rome, w.Rome.Nodes[0], rome, keyOfRome)
-	theirs := w.startGateway(t, w.Milan, w.Milan.Nodes[0], milan, keyOfMilan)
+	milanGateway := w.startGateway(t, w.Milan, w.Milan.Nodes[0], milan, keyOfMilan)
 	var routes []*process
 	for _, n := range w.Rome.Nodes {
 		routes = append(routes, w.startRoute(t, w.Rome, n, rome))
@@ -294,16 +300,21 @@ func TestAgentsBringTheFabricUpAndKeepIt(t *testing.T) {
 	began := time.Now()
 	eventually(t, "rome is connected to milan", connected(t, rome, "milan", "rome-1"))
 	eventually(t, "milan is connected to rome", connected(t, milan, "rome", "milan-1"))
-	t.Logf("connected after %s, by %s: %+v", time.Since(began).Round(time.Millisecond), rome.tunnel(t, "milan").Status.Implementation, rome.tunnel(t, "milan").Status)
+	t.Logf(
+		"connected after %s, by %s: %+v",
+		time.Since(began).Round(time.Millisecond),
+		rome.tunnel(t, "milan").Status.Implementation,
+		rome.tunnel(t, "milan").Status,
+	)
 
 	w.podsReachPods(t)
 	w.nodesReachPods(t)
 	w.mappedAddressesAreReached(t)
 
 	t.Run("large packets vanish on the way", func(t *testing.T) {
-		// The bridge drops what is too large for a port, and tells nobody.
+		// The bridge drops packets that exceed a port's MTU, without ICMP errors.
 		ip(t, w.Wire, "link set rome-1 mtu 1440")
-		says := func(of api, peer string, mtu int32, want string) {
+		expect := func(of api, peer string, mtu int32, want string) {
 			t.Helper()
 			began := time.Now()
 			eventually(t, want, func() bool {
@@ -311,26 +322,30 @@ func TestAgentsBringTheFabricUpAndKeepIt(t *testing.T) {
 				if te.Spec.MTU != mtu {
 					// The tracker has statuses written with the spec that was read before.
 					te.Spec.MTU, te.Generation = mtu, te.Generation+1
-					if _, err := of.Federation.FederationV1alpha1().TunnelEndpoints(world.Installation).Update(t.Context(), te, metav1.UpdateOptions{}); err != nil {
+					if _, err := of.Federation.FederationV1alpha1().TunnelEndpoints(world.Installation).Update(
+						t.Context(), te, metav1.UpdateOptions{},
+					); err != nil {
 						t.Fatal(err)
 					}
 				}
 				c := meta.FindStatusCondition(te.Status.Conditions, v1alpha1.ConditionPathMTU)
-				return te.Status.Phase == v1alpha1.TunnelConnected && c != nil && strings.Contains(fmt.Sprintf("%s %s: %s", c.Status, c.Reason, c.Message), want)
+				return te.Status.Phase == v1alpha1.TunnelConnected && c != nil &&
+					strings.Contains(fmt.Sprintf("%s %s: %s", c.Status, c.Reason, c.Message), want)
 			})
 			t.Logf("%d bytes: %s after %s", mtu, want, time.Since(began).Round(time.Millisecond))
 		}
-		// IPv4, UDP and WireGuard take 60 bytes, and it fills up to 16.
-		const tooLarge = "False PacketsTooLarge: Packets of the agreed size of 1398 bytes are lost on the path to the remote gateway or back. The largest that pass have 1376 bytes,"
-		says(rome, "milan", 1398, tooLarge)
-		says(milan, "rome", 1398, tooLarge)
-		// What is sent keeps to it, from every node.
-		if _, err := datagram(w.Rome.Nodes[1].Pod, world.Addr("10.1.2.2"), 8000, soon); err != nil {
+		// IPv4, UDP and WireGuard add 60 bytes, and padding to a multiple of 16.
+		const tooLarge = "False PacketsTooLarge: Packets of the agreed size of 1398 bytes are lost " +
+			"on the path to the remote gateway or back. The largest that pass have 1376 bytes,"
+		expect(rome, "milan", 1398, tooLarge)
+		expect(milan, "rome", 1398, tooLarge)
+		// Packets from every node respect it.
+		if _, err := datagram(w.Rome.Nodes[1].Pod, world.Addr("10.1.2.2"), 8000, agentTimeout); err != nil {
 			t.Errorf("large datagrams do not come back: %v", err)
 		}
-		says(rome, "milan", 1376, "True PacketsPass: Packets of 1376")
+		expect(rome, "milan", 1376, "True PacketsPass: Packets of 1376")
 		ip(t, w.Wire, "link set rome-1 mtu 1500")
-		says(rome, "milan", 1400, "True PacketsPass: Packets of 1400")
+		expect(rome, "milan", 1400, "True PacketsPass: Packets of 1400")
 		if mtu := rome.tunnel(t, "milan").Status.PathMTU; mtu != 0 {
 			t.Errorf("all of it passes, and no more than %d bytes are sent", mtu)
 		}
@@ -353,14 +368,14 @@ func TestAgentsBringTheFabricUpAndKeepIt(t *testing.T) {
 		} {
 			ip(t, breakage.ns, breakage.what)
 			for _, to := range []string{"10.1.2.2", "fd11:0:2::2"} {
-				if _, err := datagram(w.Rome.Nodes[1].Pod, world.Addr(to), 8000, soon); err != nil {
+				if _, err := datagram(w.Rome.Nodes[1].Pod, world.Addr(to), 8000, agentTimeout); err != nil {
 					t.Errorf("after ip %s, to %s: %v", breakage.what, to, err)
 				}
 			}
 		}
-		// What is sent in between is remembered as something that stays as it is.
+		// Connections that start now are recorded as untranslated.
 		w.flush(t, w.Rome.Nodes[0].Inner, w.Rome.Nodes[0].NS)
-		if _, err := datagram(w.Rome.Nodes[1].Pod, world.Addr("10.1.2.2"), 8000, soon); err != nil {
+		if _, err := datagram(w.Rome.Nodes[1].Pod, world.Addr("10.1.2.2"), 8000, agentTimeout); err != nil {
 			t.Errorf("after the chains were emptied: %v", err)
 		}
 	})
@@ -368,28 +383,28 @@ func TestAgentsBringTheFabricUpAndKeepIt(t *testing.T) {
 	t.Run("another gateway takes over when the active one is silent", func(t *testing.T) {
 		rome.pod(t, "rome-2")
 		second := w.startGateway(t, w.Rome, w.Rome.Nodes[1], rome, keyOfRome)
-		// It stands by: its own kernel knows no peer.
+		// The standby gateway's kernel has no peers.
 		eventually(t, "the second gateway stands by", func() bool {
 			tunnel, err := w.Rome.Nodes[1].Inner.Tunnel(model.TunnelLink)
 			return err == nil && tunnel.Port == 51820 && len(tunnel.Peers) == 0
 		})
-		if _, err := datagram(w.Rome.Nodes[0].Pod, world.Addr("10.1.2.2"), 1, patience); err != nil {
+		if _, err := datagram(w.Rome.Nodes[0].Pod, world.Addr("10.1.2.2"), 1, exchangeTimeout); err != nil {
 			t.Error(err)
 		}
 		running := transfer(t, w.Rome.Nodes[1].Pod, world.Addr("10.1.2.2"))
-		// The node is cut off, as if it had lost its power.
+		// The node is disconnected, like after a power failure.
 		died := time.Now()
 		ip(t, w.Wire, "link set rome-1 down")
-		if _, err := datagram(w.Rome.Nodes[1].Pod, world.Addr("10.1.2.2"), 1, soon); err != nil {
+		if _, err := datagram(w.Rome.Nodes[1].Pod, world.Addr("10.1.2.2"), 1, agentTimeout); err != nil {
 			t.Error(err)
 		}
 		t.Logf("packets went again after %s", time.Since(died).Round(time.Millisecond))
 		eventually(t, "rome-2 is active", connected(t, rome, "milan", "rome-2"))
 		t.Logf("the longest wait of a connection was %s", running.end(t))
-		if _, err := datagram(w.Milan.Nodes[1].Pod, world.Addr("10.2.2.2"), 1, patience); err != nil {
+		if _, err := datagram(w.Milan.Nodes[1].Pod, world.Addr("10.2.2.2"), 1, exchangeTimeout); err != nil {
 			t.Errorf("the other way: %v", err)
 		}
-		// It comes back, and takes its peers away.
+		// It is reconnected, and removes its peers.
 		ip(t, w.Wire, "link set rome-1 up")
 		eventually(t, "the first gateway stands by", func() bool {
 			tunnel, err := w.Rome.Nodes[0].Inner.Tunnel(model.TunnelLink)
@@ -397,20 +412,26 @@ func TestAgentsBringTheFabricUpAndKeepIt(t *testing.T) {
 		})
 		w.podsReachPods(t)
 
-		// One that ends gives the Lease away first.
+		// A terminating gateway releases the Lease first.
 		second.stop(t)
 		eventually(t, "rome-1 is active", connected(t, rome, "milan", "rome-1"))
 		w.podsReachPods(t)
 	})
 
-	t.Run("a bad peer harms nobody", func(t *testing.T) {
-		bad := world.EndpointOf("lucca", model.PublicKey{9}, nil, [][2]string{{"10.0.0.0/16", "10.0.0.0/16"}}, [][2]string{{"10.0.0.0/16", "10.0.0.0/16"}})
+	t.Run("an invalid peer affects no other", func(t *testing.T) {
+		bad := world.EndpointOf(
+			"lucca",
+			model.PublicKey{9},
+			nil,
+			[][2]string{{"10.0.0.0/16", "10.0.0.0/16"}},
+			[][2]string{{"10.0.0.0/16", "10.0.0.0/16"}},
+		)
 		client := rome.Federation.FederationV1alpha1().TunnelEndpoints(world.Installation)
 		if _, err := client.Create(t.Context(), bad, metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
 		eventually(t, "it is refused", func() bool { return rome.tunnel(t, "lucca").Status.Phase == v1alpha1.TunnelError })
-		if c := rome.tunnel(t, "lucca").Status.Conditions[0]; !strings.Contains(c.Message, "ourselves") {
+		if c := rome.tunnel(t, "lucca").Status.Conditions[0]; !strings.Contains(c.Message, "the local cluster") {
 			t.Errorf("%+v", c)
 		}
 		w.podsReachPods(t)
@@ -422,21 +443,28 @@ func TestAgentsBringTheFabricUpAndKeepIt(t *testing.T) {
 	t.Run("a peer has the range that another one's gateway is in", func(t *testing.T) {
 		// Two that both have what is private to somebody, by chance or not.
 		around := netip.PrefixFrom(w.Milan.Nodes[0].V4, 24).Masked()
-		turin := world.EndpointOf("turin", model.PublicKey{9}, nil, [][2]string{{"10.0.0.0/16", "10.5.0.0/16"}}, [][2]string{{around.String(), around.String()}})
+		turin := world.EndpointOf(
+			"turin",
+			model.PublicKey{9},
+			nil,
+			[][2]string{{"10.0.0.0/16", "10.5.0.0/16"}},
+			[][2]string{{around.String(), around.String()}},
+		)
 		client := rome.Federation.FederationV1alpha1().TunnelEndpoints(world.Installation)
 		if _, err := client.Create(t.Context(), turin, metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
 		for _, n := range w.Rome.Nodes {
-			eventually(t, n.Name+" leads there by the tunnel", func() bool {
+			eventually(t, n.Name+" routes to it by the tunnel", func() bool {
 				routes, err := n.NS.Routes()
-				return err == nil && slices.ContainsFunc(routes, func(r model.Route) bool { return r.Table == model.PeersTable && r.Dst == around })
+				return err == nil &&
+					slices.ContainsFunc(routes, func(r model.Route) bool { return r.Table == model.PeersTable && r.Dst == around })
 			})
 		}
 		w.podsReachPods(t)
 		// A new handshake, and so the answer to it, finds its way as well.
 		ip(t, w.Rome.Nodes[0].Inner, "link del liqo.wg")
-		if _, err := datagram(w.Rome.Nodes[1].Pod, world.Addr("10.1.2.2"), 1, soon); err != nil {
+		if _, err := datagram(w.Rome.Nodes[1].Pod, world.Addr("10.1.2.2"), 1, agentTimeout); err != nil {
 			t.Error(err)
 		}
 		if err := client.Delete(t.Context(), "turin", metav1.DeleteOptions{}); err != nil {
@@ -455,12 +483,14 @@ func TestAgentsBringTheFabricUpAndKeepIt(t *testing.T) {
 		var key model.PublicKey
 		copy(key[:], next.PublicKey().Bytes())
 		public := base64.StdEncoding.EncodeToString(key[:])
-		eventually(t, "keys are agreed upon anew", func() bool {
+		eventually(t, "there is another handshake", func() bool {
 			te := rome.tunnel(t, "milan")
 			if te.Spec.PublicKey != public {
 				// The tracker has statuses written with the spec that was read before.
 				te.Spec.PublicKey, te.Generation = public, te.Generation+1
-				if _, err := rome.Federation.FederationV1alpha1().TunnelEndpoints(world.Installation).Update(t.Context(), te, metav1.UpdateOptions{}); err != nil {
+				if _, err := rome.Federation.FederationV1alpha1().TunnelEndpoints(world.Installation).Update(
+					t.Context(), te, metav1.UpdateOptions{},
+				); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -484,33 +514,33 @@ func TestAgentsBringTheFabricUpAndKeepIt(t *testing.T) {
 			})
 			run(t, node, "iptables-nft -t raw -D PREROUTING -p udp --dport 51820 -j DROP")
 		}
-		heard := func(first, last uint16) {
+		receivedFrom := func(first, last uint16) {
 			t.Helper()
-			eventually(t, fmt.Sprintf("milan hears rome from a port from %d to %d", first, last), func() bool {
+			eventually(t, fmt.Sprintf("milan receives from rome at a port from %d to %d", first, last), func() bool {
 				at, err := netip.ParseAddrPort(milan.tunnel(t, "rome").Status.Endpoint)
 				return err == nil && at.Addr() == w.Rome.Nodes[0].V4 && at.Port() >= first && at.Port() <= last
 			})
 			w.podsReachPods(t)
 		}
-		heard(51820, 51820)
+		receivedFrom(51820, 51820)
 		for _, first := range []uint16{40000, 41000} {
 			ports := fmt.Sprintf("%d-%d", first, first+999)
 			nat("-I", ports)
-			heard(first, first+999)
+			receivedFrom(first, first+999)
 			nat("-D", ports)
-			heard(51820, 51820)
+			receivedFrom(51820, 51820)
 		}
 	})
 
 	t.Run("a restart leaves everything in place", func(t *testing.T) {
 		held := w.snapshot(t)
-		theirs.stop(t)
+		milanGateway.stop(t)
 		routes[3].stop(t)
 		if diff := cmp.Diff(held, w.snapshot(t)); diff != "" {
 			t.Errorf("(-before +after):\n%s", diff)
 		}
 		w.podsReachPods(t)
-		theirs = w.startGateway(t, w.Milan, w.Milan.Nodes[0], milan, keyOfMilan)
+		milanGateway = w.startGateway(t, w.Milan, w.Milan.Nodes[0], milan, keyOfMilan)
 		routes[3] = w.startRoute(t, w.Milan, w.Milan.Nodes[1], milan)
 		eventually(t, "milan is connected to rome", connected(t, milan, "rome", "milan-1"))
 		w.podsReachPods(t)
@@ -518,17 +548,20 @@ func TestAgentsBringTheFabricUpAndKeepIt(t *testing.T) {
 
 	t.Run("connections outlast a gateway that is alone and is killed", func(t *testing.T) {
 		running := transfer(t, w.Rome.Nodes[1].Pod, world.Addr("10.1.2.2"))
-		w.kill(t, theirs, w.Milan.Nodes[0])
-		theirs = w.startGateway(t, w.Milan, w.Milan.Nodes[0], milan, keyOfMilan)
-		t.Logf("a connection waited for %s while milan's gateway, which only answers, was started anew", running.end(t))
+		w.kill(t, milanGateway, w.Milan.Nodes[0])
+		milanGateway = w.startGateway(t, w.Milan, w.Milan.Nodes[0], milan, keyOfMilan)
+		t.Logf(
+			"a connection waited for %s while milan's gateway, which does not initiate handshakes, was restarted",
+			running.end(t),
+		)
 		running = transfer(t, w.Rome.Nodes[1].Pod, world.Addr("10.1.2.2"))
 		w.kill(t, first, w.Rome.Nodes[0])
 		first = w.startGateway(t, w.Rome, w.Rome.Nodes[0], rome, keyOfRome)
-		t.Logf("a connection waited for %s while rome's gateway, which calls, was started anew", running.end(t))
+		t.Logf("a connection waited for %s while rome's gateway, which initiates handshakes, was restarted", running.end(t))
 		w.podsReachPods(t)
 	})
 
-	for _, p := range append(routes, first, theirs) {
+	for _, p := range append(routes, first, milanGateway) {
 		p.stop(t)
 	}
 	for _, n := range w.Nodes() {
@@ -550,9 +583,9 @@ func TestAgentsBringTheFabricUpAndKeepIt(t *testing.T) {
 	}
 }
 
-// A gateway that moves leaves its node as it is. When the network is switched
-// off soon after that, nobody but the route agent is there to clear it.
-func TestARouteAgentThatEndsForGoodClearsWhatAGatewayHasLeft(t *testing.T) {
+// A gateway that moves leaves its node as it is. When the network is disabled soon after that, only the route
+// agent can clean up.
+func TestRemovedRouteAgentDeletesGatewayLeftovers(t *testing.T) {
 	w := newFabric(t, "nft")
 	before := w.snapshot(t)
 	private, _ := keys(t)
@@ -568,12 +601,18 @@ func TestARouteAgentThatEndsForGoodClearsWhatAGatewayHasLeft(t *testing.T) {
 		return slices.ContainsFunc(links, func(l kernel.Link) bool { return l.Name == name })
 	}
 	moving, route := w.startGateway(t, w.Rome, n, rome, keyFile(t, private)), w.startRoute(t, w.Rome, n, rome)
-	eventually(t, "both agents have set rome-1 up", func() bool { return holds(model.HostLink) && holds(model.OverlayLink) })
+	eventually(
+		t,
+		"both agents have set rome-1 up",
+		func() bool { return holds(model.HostLink) && holds(model.OverlayLink) },
+	)
 	moving.stop(t)
 	if !holds(model.HostLink) {
 		t.Error("the gateway has removed its own")
 	}
-	if err := rome.Kube.AppsV1().DaemonSets(world.Installation).Delete(t.Context(), agent.RouteName, metav1.DeleteOptions{}); err != nil {
+	if err := rome.Kube.AppsV1().DaemonSets(world.Installation).Delete(
+		t.Context(), agent.RouteName, metav1.DeleteOptions{},
+	); err != nil {
 		t.Fatal(err)
 	}
 	route.stop(t)
@@ -585,8 +624,7 @@ func TestARouteAgentThatEndsForGoodClearsWhatAGatewayHasLeft(t *testing.T) {
 	}
 }
 
-// away has every request answered with an error until it is told to end, and
-// counts those that are made of a resource.
+// apiOutage fails every request until it is ended, and counts the requests for a resource.
 func (a api) away(resource string) (failed *atomic.Int64, end func()) {
 	var over atomic.Bool
 	failed = &atomic.Int64{}
@@ -612,8 +650,8 @@ func (a api) away(resource string) (failed *atomic.Int64, end func()) {
 	return failed, func() { over.Store(true) }
 }
 
-// The Lease runs out, nobody can renew it, and nobody takes it.
-func TestWhileTheAPIServerIsAwayTheActiveGatewayGoesOn(t *testing.T) {
+// The Lease expires, and cannot be renewed or acquired.
+func TestActiveGatewayStaysDuringAnAPIServerOutage(t *testing.T) {
 	w := newFabric(t, "nft")
 	serve(t, w.Milan.Nodes[1].Pod)
 	w.addGateway(t, w.Rome.Nodes[1])
@@ -638,8 +676,9 @@ func TestWhileTheAPIServerIsAwayTheActiveGatewayGoesOn(t *testing.T) {
 	})
 	lease := func() coordinationv1.LeaseSpec {
 		t.Helper()
-		// The tracker is not asked by requests.
-		found, err := rome.Kube.Tracker().Get(coordinationv1.SchemeGroupVersion.WithResource("leases"), world.Installation, agent.GatewayName)
+		// Reading the tracker is no request.
+		found, err := rome.Kube.Tracker().
+			Get(coordinationv1.SchemeGroupVersion.WithResource("leases"), world.Installation, agent.GatewayName)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -660,10 +699,11 @@ func TestWhileTheAPIServerIsAwayTheActiveGatewayGoesOn(t *testing.T) {
 		if *held.HolderIdentity != "rome-1" || *held.LeaseTransitions != *before.LeaseTransitions {
 			t.Errorf("%s the Lease is that of %s, for the %d. time", when, *held.HolderIdentity, *held.LeaseTransitions)
 		}
-		if active, standing := len(w.peers(t, w.Rome.Nodes[0])), len(w.peers(t, w.Rome.Nodes[1])); active != 1 || standing != 0 {
+		if active, standing := len(w.peers(t, w.Rome.Nodes[0])), len(w.peers(t, w.Rome.Nodes[1])); active != 1 ||
+			standing != 0 {
 			t.Errorf("%s rome-1 has %d peers, and rome-2 %d", when, active, standing)
 		}
-		if _, err := datagram(w.Rome.Nodes[1].Pod, world.Addr("10.1.2.2"), 1, patience); err != nil {
+		if _, err := datagram(w.Rome.Nodes[1].Pod, world.Addr("10.1.2.2"), 1, exchangeTimeout); err != nil {
 			t.Errorf("%s: %v", when, err)
 		}
 	}
@@ -674,7 +714,7 @@ func TestWhileTheAPIServerIsAwayTheActiveGatewayGoesOn(t *testing.T) {
 	t.Logf("the longest wait of a connection was %s", running.end(t))
 }
 
-// peers are those that a gateway's tunnel has.
+// peers returns the peers of a gateway's tunnel.
 func (w *fabric) peers(t *testing.T, n *world.Node) []model.TunnelPeer {
 	t.Helper()
 	tunnel, err := n.Inner.Tunnel(model.TunnelLink)
@@ -684,16 +724,17 @@ func (w *fabric) peers(t *testing.T, n *world.Node) []model.TunnelPeer {
 	return tunnel.Peers
 }
 
-// Ports of a node that are somebody else's are told by name, and are missed by
-// nobody but those whom they are for.
-func TestAGatewayWhosePortsAreTakenServesItsPeers(t *testing.T) {
+// Ports of a node that are in use are reported, and affect only the servers that listen on them.
+func TestGatewayWithPortsInUseServesItsPeers(t *testing.T) {
 	w := newFabric(t, "nft")
 	n := w.Rome.Nodes[0]
 	serve(t, w.Milan.Nodes[0].Pod)
 	rome, milan, keyOfRome, keyOfMilan := w.agreed(t)
 	te := rome.tunnel(t, "milan")
 	te.Spec.Control = []v1alpha1.TunnelControl{v1alpha1.TunnelControlCall}
-	if _, err := rome.Federation.FederationV1alpha1().TunnelEndpoints(world.Installation).Update(t.Context(), te, metav1.UpdateOptions{}); err != nil {
+	if _, err := rome.Federation.FederationV1alpha1().TunnelEndpoints(world.Installation).Update(
+		t.Context(), te, metav1.UpdateOptions{},
+	); err != nil {
 		t.Fatal(err)
 	}
 	rome.pod(t, "rome-1")
@@ -712,43 +753,47 @@ func TestAGatewayWhosePortsAreTakenServesItsPeers(t *testing.T) {
 	}
 	options := w.GatewayOptions(w.Rome, n, keyOfRome)
 	options.ControlPort = controlPort
-	ours, err := w.StartGateway(t.Context(), n, rome.API, options)
-	started(t, ours, err)
+	gateway, err := w.StartGateway(t.Context(), n, rome.API, options)
+	started(t, gateway, err)
 	w.startGateway(t, w.Milan, w.Milan.Nodes[0], milan, keyOfMilan)
 	w.startRoute(t, w.Rome, n, rome)
 	w.startRoute(t, w.Milan, w.Milan.Nodes[0], milan)
-	const ofBeacon, ofControl = "UDP port 5873 of this node is somebody else's", "TCP port 5878 of this node is somebody else's"
-	says := func(what string, words, not []string) {
+	const ofBeacon, ofControl = "UDP port 5873 of this node is in use", "TCP port 5878 of this node is in use"
+	expect := func(what string, words, not []string) {
 		t.Helper()
 		eventually(t, what, func() bool {
 			s := rome.tunnel(t, "milan").Status
 			c := meta.FindStatusCondition(s.Conditions, v1alpha1.ConditionConnected)
 			holds := func(text string) bool { return c != nil && strings.Contains(c.Message, text) }
-			return s.Phase == v1alpha1.TunnelConnected && !slices.ContainsFunc(not, holds) && !slices.ContainsFunc(words, func(text string) bool { return !holds(text) })
+			return s.Phase == v1alpha1.TunnelConnected && !slices.ContainsFunc(not, holds) &&
+				!slices.ContainsFunc(words, func(text string) bool { return !holds(text) })
 		})
 	}
-	says("the tunnel stands, and both ports are named", []string{ofBeacon, ofControl}, nil)
-	if _, err := datagram(n.Pod, world.Addr("10.1.1.2"), 1, patience); err != nil {
+	expect("connected, with both ports reported", []string{ofBeacon, ofControl}, nil)
+	if _, err := datagram(n.Pod, world.Addr("10.1.1.2"), 1, exchangeTimeout); err != nil {
 		t.Error(err)
 	}
 	if err := errors.Join(beacon.Close(), control.Close()); err != nil {
 		t.Fatal(err)
 	}
-	says("nothing is said of them once they are free", nil, []string{ofBeacon, ofControl, "does without"})
+	expect("not reported once they are free", nil, []string{ofBeacon, ofControl, "not running"})
 }
 
-// As often as in an hour, agents compare what is with what should be while a
-// connection is in use. They write nothing, and it goes on.
+// Agents run as many passes as in an hour while a connection is in use. They write nothing, and the connection
+// continues.
 func TestAnHourOfPassesWritesNothing(t *testing.T) {
 	const passes = 120 // one each 30 seconds
 	w := newFabric(t, "nft")
-	// What is answered late is not to count as lost meanwhile.
+	// Late replies must not count as lost.
 	w.resync, w.probe = 10*time.Millisecond, time.Second
 	serve(t, w.Milan.Nodes[1].Pod)
 	rome, milan, keyOfRome, keyOfMilan := w.agreed(t)
 	rome.pod(t, "rome-1")
 	milan.pod(t, "milan-1")
-	agents := []*process{w.startGateway(t, w.Rome, w.Rome.Nodes[0], rome, keyOfRome), w.startGateway(t, w.Milan, w.Milan.Nodes[0], milan, keyOfMilan)}
+	agents := []*process{
+		w.startGateway(t, w.Rome, w.Rome.Nodes[0], rome, keyOfRome),
+		w.startGateway(t, w.Milan, w.Milan.Nodes[0], milan, keyOfMilan),
+	}
 	for _, n := range w.Rome.Nodes {
 		agents = append(agents, w.startRoute(t, w.Rome, n, rome))
 	}
@@ -757,8 +802,8 @@ func TestAnHourOfPassesWritesNothing(t *testing.T) {
 	}
 	eventually(t, "rome is connected to milan", connected(t, rome, "milan", "rome-1"))
 	eventually(t, "milan is connected to rome", connected(t, milan, "rome", "milan-1"))
-	// Rome calls, so milan learns where rome is only now, up to a second after both
-	// have told that they are connected, and writes that once.
+	// Rome initiates the handshake: milan learns rome's endpoint up to a second after both have reported the
+	// connection, and writes it once.
 	eventually(t, "milan keeps the way to rome open", func() bool {
 		return slices.ContainsFunc(w.peers(t, w.Milan.Nodes[0]), func(p model.TunnelPeer) bool { return p.Keepalive > 0 })
 	})
@@ -772,11 +817,11 @@ func TestAnHourOfPassesWritesNothing(t *testing.T) {
 		}
 		return all
 	}
-	// made waits until every agent has made so many passes more.
+	// made waits until every agent has run a number of further passes.
 	made := func(passes float64) {
 		t.Helper()
 		since := count((*world.Process).Passes)
-		within(t, lasting/2, fmt.Sprintf("every agent has made %v passes", passes), func() bool {
+		within(t, longTimeout/2, fmt.Sprintf("every agent has made %v passes", passes), func() bool {
 			for i, n := range count((*world.Process).Passes) {
 				if n < since[i]+passes {
 					return false
@@ -786,7 +831,7 @@ func TestAnHourOfPassesWritesNothing(t *testing.T) {
 		})
 	}
 	var written []float64
-	within(t, lasting/2, "no agent writes any more", func() bool {
+	within(t, longTimeout/2, "no agent writes any more", func() bool {
 		written = count((*world.Process).Writes)
 		made(2)
 		return slices.Equal(written, count((*world.Process).Writes))

@@ -20,9 +20,8 @@ import (
 	"liqo.io/federation/netagent/model"
 )
 
-// Two gateways know of each other the key and where one of them is called, and
-// nothing else: milan serves its control port to rome.
-func TestGatewaysReachTheControlPortWithNothingButKeys(t *testing.T) {
+// Two gateways have each other's keys and the endpoint of one of them: milan serves its control port to rome.
+func TestControlPortIsReachableBeforeCIDRsAreAgreedUpon(t *testing.T) {
 	for _, iptables := range []string{"nft", "legacy"} {
 		t.Run(iptables, func(t *testing.T) {
 			w := newFabric(t, iptables)
@@ -32,7 +31,12 @@ func TestGatewaysReachTheControlPortWithNothingButKeys(t *testing.T) {
 			before := w.snapshot(t)
 			rome, milan := &w.Rome.Input.Peers[0], &w.Milan.Input.Peers[0]
 			full := []model.Peer{*rome, *milan}
-			*rome = model.Peer{ClusterID: "milan", PublicKey: rome.PublicKey, Endpoint: rome.Endpoint, Control: model.Control{Call: true}}
+			*rome = model.Peer{
+				ClusterID: "milan",
+				PublicKey: rome.PublicKey,
+				Endpoint:  rome.Endpoint,
+				Control:   model.Control{Call: true},
+			}
 			*milan = model.Peer{ClusterID: "rome", PublicKey: milan.PublicKey, Control: model.Control{Serve: true}}
 			w.apply(t)
 			w.unchanged(t)
@@ -44,7 +48,8 @@ func TestGatewaysReachTheControlPortWithNothingButKeys(t *testing.T) {
 				answer(t, ns, model.ControlPort+1)
 			}
 
-			if from, err := greeting(inRome, served(ofMilan, model.ControlPort), patience); err != nil || from != ofRome.String() {
+			if from, err := greeting(inRome, served(ofMilan, model.ControlPort), exchangeTimeout); err != nil ||
+				from != ofRome.String() {
 				t.Errorf("rome calls milan's control port: %v, seen as %q, not as %s", err, from, ofRome)
 			}
 			for what, call := range map[string]struct {
@@ -62,7 +67,7 @@ func TestGatewaysReachTheControlPortWithNothingButKeys(t *testing.T) {
 				}
 			}
 
-			// What is agreed upon later changes nothing about it.
+			// Agreeing upon CIDRs later does not affect it.
 			for i, p := range []*model.Peer{rome, milan} {
 				control := p.Control
 				*p = full[i]
@@ -71,7 +76,7 @@ func TestGatewaysReachTheControlPortWithNothingButKeys(t *testing.T) {
 			w.apply(t)
 			w.unchanged(t)
 			w.podsReachPods(t)
-			if _, err := greeting(inRome, served(ofMilan, model.ControlPort), patience); err != nil {
+			if _, err := greeting(inRome, served(ofMilan, model.ControlPort), exchangeTimeout); err != nil {
 				t.Errorf("milan's control port is not reached any more: %v", err)
 			}
 			w.teardown(t)
@@ -82,11 +87,13 @@ func TestGatewaysReachTheControlPortWithNothingButKeys(t *testing.T) {
 	}
 }
 
-// answer tells whoever calls a port by IPv6 who that is, until the test ends.
+// answer serves a port by IPv6, and responds with the client's address, until the test ends.
 func answer(t *testing.T, ns *kernel.Namespace, port int) {
 	t.Helper()
 	var calls net.Listener
-	if err := ns.Do(func() (err error) { calls, err = net.Listen("tcp6", fmt.Sprintf("[::]:%d", port)); return err }); err != nil {
+	if err := ns.Do(
+		func() (err error) { calls, err = net.Listen("tcp6", fmt.Sprintf("[::]:%d", port)); return err },
+	); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { calls.Close() })
@@ -102,10 +109,12 @@ func answer(t *testing.T, ns *kernel.Namespace, port int) {
 	}()
 }
 
-// greeting calls a port, and returns whom the other side saw.
+// greeting connects to a port, and returns the address that the server saw.
 func greeting(ns *kernel.Namespace, to netip.AddrPort, within time.Duration) (string, error) {
 	var conn net.Conn
-	if err := ns.Do(func() (err error) { conn, err = net.DialTimeout("tcp", to.String(), within); return err }); err != nil {
+	if err := ns.Do(
+		func() (err error) { conn, err = net.DialTimeout("tcp", to.String(), within); return err },
+	); err != nil {
 		return "", err
 	}
 	defer conn.Close()

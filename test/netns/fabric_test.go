@@ -24,7 +24,7 @@ import (
 	"liqo.io/federation/test/netns/world"
 )
 
-func TestTwoClustersWithTheSameAddressesTalk(t *testing.T) {
+func TestClustersWithTheSameAddressesReachEachOther(t *testing.T) {
 	for _, iptables := range []string{"nft", "legacy"} {
 		t.Run(iptables, func(t *testing.T) {
 			w := newFabric(t, iptables)
@@ -32,7 +32,7 @@ func TestTwoClustersWithTheSameAddressesTalk(t *testing.T) {
 				serve(t, n.Pod)
 				serve(t, n.NS)
 			}
-			w.addGateway(t, w.Rome.Nodes[1]) // stands by, once it is told to
+			w.addGateway(t, w.Rome.Nodes[1]) // standby, once configured
 			before := w.snapshot(t)
 			if w.apply(t) == 0 {
 				t.Fatal("nothing was written")
@@ -57,23 +57,22 @@ func TestTwoClustersWithTheSameAddressesTalk(t *testing.T) {
 	}
 }
 
-// Milan calls the pods of rome by other addresses from now on. A socket that has
-// been in use since before is seen by these, too: the kernel would go on with
-// what it has made of its first packet.
-func TestWhoIsCalledOtherwiseIsSeenSoAtOnce(t *testing.T) {
+// Rome's pods are remapped to another range in milan. This applies to sockets in use, too, although the kernel
+// translates by the first packet of a connection.
+func TestChangedRemappingAppliesToOpenSockets(t *testing.T) {
 	for _, iptables := range []string{"nft", "legacy"} {
 		t.Run(iptables, func(t *testing.T) {
 			w := newFabric(t, iptables)
 			serve(t, w.Milan.Nodes[1].Pod)
 			w.apply(t)
-			conn, err := dial(w.Rome.Nodes[1].Pod, "udp", world.Addr("10.1.2.2"), patience)
+			conn, err := dial(w.Rome.Nodes[1].Pod, "udp", world.Addr("10.1.2.2"), exchangeTimeout)
 			if err != nil {
 				t.Fatal(err)
 			}
 			defer conn.Close()
 			sees := func(want string) {
 				t.Helper()
-				if saw, err := ask(conn, 1, patience); err != nil || saw != want {
+				if saw, err := exchangeDatagram(conn, 1, exchangeTimeout); err != nil || saw != want {
 					t.Errorf("milan saw %q, not %s: %v", saw, want, err)
 				}
 			}
@@ -87,9 +86,8 @@ func TestWhoIsCalledOtherwiseIsSeenSoAtOnce(t *testing.T) {
 	}
 }
 
-// Who drops ICMP keeps pods from learning how much passes. Connections pass all the
-// same, since gateways say so in the first packets of both sides.
-func TestConnectionsPassWhereNobodyIsToldOfTheMTU(t *testing.T) {
+// A path without ICMP hides its MTU from pods. Connections pass nevertheless, as gateways clamp the MSS.
+func TestConnectionsPassWithoutICMP(t *testing.T) {
 	w := newFabric(t, "nft")
 	for _, n := range w.Nodes() {
 		serve(t, n.Pod)
@@ -97,25 +95,29 @@ func TestConnectionsPassWhereNobodyIsToldOfTheMTU(t *testing.T) {
 		run(t, n.Pod, "ip6tables-nft -A INPUT -p icmpv6 --icmpv6-type packet-too-big -j DROP")
 	}
 	w.apply(t)
-	transfers := func(patience time.Duration, check func(what string, err error)) {
+	transfers := func(timeout time.Duration, check func(what string, err error)) {
 		t.Helper()
 		w.sides(func(client, server *world.Cluster, serverSeen, _ int) {
 			for _, to := range []string{fmt.Sprintf("10.%d.2.2", serverSeen), "fd11:0:2::2"} {
-				_, err := call(client.Nodes[1].Pod, world.Addr(to), 1<<20, patience)
+				_, err := call(client.Nodes[1].Pod, world.Addr(to), 1<<20, timeout)
 				check(fmt.Sprintf("from %s to %s of %s", client.Nodes[1].Name, to, server.Name), err)
 			}
 		})
 	}
-	transfers(patience, func(what string, err error) {
+	transfers(exchangeTimeout, func(what string, err error) {
 		t.Helper()
 		if err != nil {
 			t.Errorf("%s: %v", what, err)
 		}
 	})
-	// That is what does it, and not what pods have learned otherwise.
+	// This is due to MSS clamping and not to a cached path MTU.
 	for _, c := range w.Clusters() {
 		for _, program := range []string{"iptables-nft", "ip6tables-nft"} {
-			run(t, c.Nodes[0].Inner, program+" -t mangle -D LIQO-FORWARD -p tcp -m tcp --tcp-flags SYN,RST SYN -j TCPMSS --clamp-mss-to-pmtu")
+			run(
+				t,
+				c.Nodes[0].Inner,
+				program+" -t mangle -D LIQO-FORWARD -p tcp -m tcp --tcp-flags SYN,RST SYN -j TCPMSS --clamp-mss-to-pmtu",
+			)
 		}
 	}
 	transfers(2*time.Second, func(what string, err error) {
@@ -127,7 +129,7 @@ func TestConnectionsPassWhereNobodyIsToldOfTheMTU(t *testing.T) {
 	if w.apply(t) == 0 {
 		t.Error("the rule is gone, and nothing was written")
 	}
-	transfers(patience, func(what string, err error) {
+	transfers(exchangeTimeout, func(what string, err error) {
 		t.Helper()
 		if err != nil {
 			t.Errorf("%s, once the rule is back: %v", what, err)
@@ -135,9 +137,9 @@ func TestConnectionsPassWhereNobodyIsToldOfTheMTU(t *testing.T) {
 	})
 }
 
-// A node remembers its own connections, as those of pods with Services. Tunnels
-// that come and go, and chains that somebody empties, leave them alone.
-func TestConnectionsWithoutAPeerGoOn(t *testing.T) {
+// Connections of a node that involve no peer, for example of pods with Services, survive changes of tunnels and
+// flushed chains.
+func TestConnectionsWithoutAPeerSurviveChanges(t *testing.T) {
 	for _, iptables := range []string{"nft", "legacy"} {
 		t.Run(iptables, func(t *testing.T) {
 			w := newFabric(t, iptables)
@@ -145,19 +147,19 @@ func TestConnectionsWithoutAPeerGoOn(t *testing.T) {
 			serve(t, n.NS)
 			service := "PREROUTING -d 10.96.0.9 -j DNAT --to-destination 10.0.2.1"
 			run(t, n.NS, "iptables-"+iptables+" -t nat -A "+service)
-			conn, err := dial(n.Pod, "udp", world.Addr("10.96.0.9"), patience)
+			conn, err := dial(n.Pod, "udp", world.Addr("10.96.0.9"), exchangeTimeout)
 			if err != nil {
 				t.Fatal(err)
 			}
 			defer conn.Close()
 			goesOn := func(what string) {
 				t.Helper()
-				if _, err := ask(conn, 1, patience/5); err != nil {
+				if _, err := exchangeDatagram(conn, 1, exchangeTimeout/5); err != nil {
 					t.Errorf("%s: %v", what, err)
 				}
 			}
 			goesOn("at first")
-			// From now on there is nothing but what the kernel remembers.
+			// From now on only conntrack translates.
 			run(t, n.NS, "iptables-"+iptables+" -t nat -D "+service)
 			goesOn("without the Service")
 			w.apply(t)
@@ -168,15 +170,14 @@ func TestConnectionsWithoutAPeerGoOn(t *testing.T) {
 			w.teardown(t)
 			goesOn("after everything was removed")
 			if _, err := datagram(n.Pod, world.Addr("10.96.0.9"), 1, time.Second); err == nil {
-				t.Error("the Service is still there")
+				t.Error("the Service still exists")
 			}
 		})
 	}
 }
 
-// Where iptables cannot be run, changes of chains cannot be followed, and whoever
-// follows has to try again.
-func TestChainsAreFollowedOnceItIsKnownWhoseTheyAre(t *testing.T) {
+// If iptables cannot be run, chains cannot be watched, and Follow must be retried.
+func TestChainsAreWatchedOnceTheBackendIsDetected(t *testing.T) {
 	w := newFabric(t, "nft")
 	n := w.Rome.Nodes[1]
 	path := os.Getenv("PATH")
@@ -190,7 +191,7 @@ func TestChainsAreFollowedOnceItIsKnownWhoseTheyAre(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- n.NS.Follow(ctx, func() { changes.Add(1) }) }()
-	eventually(t, "it is told that chains are emptied", func() bool {
+	eventually(t, "flushed chains trigger a pass", func() bool {
 		w.flush(t, n.NS, n.NS)
 		w.apply(t)
 		return changes.Load() > 0
@@ -201,16 +202,15 @@ func TestChainsAreFollowedOnceItIsKnownWhoseTheyAre(t *testing.T) {
 	}
 }
 
-// What a node lacks, or has given to somebody else, is told by name, and with
-// what to do about it. It is mended as soon as that is.
-func TestWhatANodeLacksIsSaid(t *testing.T) {
+// Missing prerequisites and ports in use are reported with a hint, and repaired once they are available.
+func TestMissingPrerequisitesOfANodeAreReported(t *testing.T) {
 	w := newFabric(t, "nft")
 	worker, gateway := w.Rome.Nodes[1], w.Rome.Nodes[0]
 	in := w.Rome.Input
-	says := func(a *apply.Applier, s model.State, want string) {
+	expectErr := func(a *apply.Applier, s model.State, want string) {
 		t.Helper()
 		if _, err := a.Apply(s); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("it says %v, and not %q", err, want)
+			t.Errorf("error %v, want %q", err, want)
 		}
 	}
 	in.Node = worker.Name
@@ -218,16 +218,16 @@ func TestWhatANodeLacksIsSaid(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ip(t, worker.NS, fmt.Sprintf("link add theirs type vxlan id %d dstport %d", model.OverlayVNI, model.OverlayPort))
-	says(w.appliers[worker].route, route, "is that of link theirs already")
-	ip(t, worker.NS, "link del theirs")
+	ip(t, worker.NS, fmt.Sprintf("link add foreign type vxlan id %d dstport %d", model.OverlayVNI, model.OverlayPort))
+	expectErr(w.appliers[worker].route, route, "is used by link foreign")
+	ip(t, worker.NS, "link del foreign")
 	held := hold(t, worker.NS, model.OverlayPort)
-	says(w.appliers[worker].route, route, fmt.Sprintf("UDP port %d of this node is somebody else's", model.OverlayPort))
+	expectErr(w.appliers[worker].route, route, fmt.Sprintf("UDP port %d of this node is in use", model.OverlayPort))
 	held.Close()
 
 	path := os.Getenv("PATH")
 	t.Setenv("PATH", t.TempDir())
-	says(apply.New(w.Milan.Nodes[1].NS), route, "has to bring iptables")
+	expectErr(apply.New(w.Milan.Nodes[1].NS), route, "must contain iptables")
 	t.Setenv("PATH", path)
 
 	in.Node = gateway.Name
@@ -237,24 +237,26 @@ func TestWhatANodeLacksIsSaid(t *testing.T) {
 	}
 	applyTo(t, w.appliers[gateway].host, host)
 	held = hold(t, gateway.NS, world.Port)
-	says(w.appliers[gateway].inside, inside, fmt.Sprintf("UDP port %d of this node is somebody else's", world.Port))
+	expectErr(w.appliers[gateway].inside, inside, fmt.Sprintf("UDP port %d of this node is in use", world.Port))
 	held.Close()
 	w.apply(t)
 	w.unchanged(t)
 }
 
-// hold takes a UDP port of a node, as some other program there.
+// hold uses a UDP port of a node, as another program may.
 func hold(t *testing.T, ns *kernel.Namespace, port int) net.PacketConn {
 	t.Helper()
 	var socket net.PacketConn
-	if err := ns.Do(func() (err error) { socket, err = net.ListenPacket("udp", fmt.Sprintf(":%d", port)); return err }); err != nil {
+	if err := ns.Do(
+		func() (err error) { socket, err = net.ListenPacket("udp", fmt.Sprintf(":%d", port)); return err },
+	); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { socket.Close() })
 	return socket
 }
 
-// unchanged applies again: nothing is written, and everything is as it was.
+// unchanged applies the states again, and requires that nothing is written or changed.
 func (w *fabric) unchanged(t *testing.T) {
 	t.Helper()
 	before := w.snapshot(t)
@@ -266,8 +268,8 @@ func (w *fabric) unchanged(t *testing.T) {
 	}
 }
 
-// sides calls f for both directions, with what the server's cluster sees of
-// the client's pods and the other way round.
+// sides calls f for both directions, with the client's pod addresses as seen in the server's cluster, and vice
+// versa.
 func (w *fabric) sides(f func(client, server *world.Cluster, serverSeen, clientSeen int)) {
 	f(w.Rome, w.Milan, 1, 2)
 	f(w.Milan, w.Rome, 2, 1)
@@ -279,8 +281,20 @@ func (w *fabric) podsReachPods(t *testing.T) {
 		for i, from := range client.Nodes {
 			for j := range server.Nodes {
 				what := fmt.Sprintf("from the pod on %s to the one on %s", from.Name, server.Nodes[j].Name)
-				exchange(t, what, from.Pod, world.Addr(fmt.Sprintf("10.%d.%d.2", serverSeen, j+1)), world.Addr(fmt.Sprintf("10.%d.%d.2", clientSeen, i+1)))
-				exchange(t, what, from.Pod, world.Addr(fmt.Sprintf("fd11:0:%d::2", j+1)), world.Addr(fmt.Sprintf("fd11:0:%d::2", i+1)))
+				exchange(
+					t,
+					what,
+					from.Pod,
+					world.Addr(fmt.Sprintf("10.%d.%d.2", serverSeen, j+1)),
+					world.Addr(fmt.Sprintf("10.%d.%d.2", clientSeen, i+1)),
+				)
+				exchange(
+					t,
+					what,
+					from.Pod,
+					world.Addr(fmt.Sprintf("fd11:0:%d::2", j+1)),
+					world.Addr(fmt.Sprintf("fd11:0:%d::2", i+1)),
+				)
 			}
 		}
 	})
@@ -292,22 +306,34 @@ func (w *fabric) nodesReachPods(t *testing.T) {
 		for _, from := range client.Nodes {
 			for j := range server.Nodes {
 				what := fmt.Sprintf("from %s itself to the pod on %s", from.Name, server.Nodes[j].Name)
-				exchange(t, what, from.NS, world.Addr(fmt.Sprintf("10.%d.%d.2", serverSeen, j+1)), world.Addr(fmt.Sprintf("10.%d.0.0", clientSeen)))
+				exchange(
+					t,
+					what,
+					from.NS,
+					world.Addr(fmt.Sprintf("10.%d.%d.2", serverSeen, j+1)),
+					world.Addr(fmt.Sprintf("10.%d.0.0", clientSeen)),
+				)
 				exchange(t, what, from.NS, world.Addr(fmt.Sprintf("fd11:0:%d::2", j+1)), world.Addr("fd11::"))
 			}
 		}
 	})
 }
 
-// A node of rome, which is no pod, is called by an address that rome gave it.
+// A node of rome, which is not a pod, is reachable by a mapping.
 func (w *fabric) mappedAddressesAreReached(t *testing.T) {
 	t.Helper()
 	for i, from := range w.Milan.Nodes {
-		exchange(t, "from the pod on "+from.Name+" to rome-2 by its mapping", from.Pod, world.Addr("10.80.0.1"), world.Addr(fmt.Sprintf("10.1.%d.2", i+1)))
+		exchange(
+			t,
+			"from the pod on "+from.Name+" to rome-2 by its mapping",
+			from.Pod,
+			world.Addr("10.80.0.1"),
+			world.Addr(fmt.Sprintf("10.1.%d.2", i+1)),
+		)
 	}
 }
 
-// Whatever milan believes that it may call, rome decides.
+// Rome filters, whatever milan sends.
 func (w *fabric) whatWasNotToldIsNotReached(t *testing.T) {
 	t.Helper()
 	ip(t, w.Rome.Nodes[0].NS, "addr add 10.66.0.1/32 dev lo")
@@ -315,28 +341,28 @@ func (w *fabric) whatWasNotToldIsNotReached(t *testing.T) {
 	pod := w.Milan.Nodes[0].Pod
 	for _, to := range []netip.Addr{
 		world.Addr("10.66.0.1"), world.Addr("10.80.0.9"),
-		// The nodes themselves, by their addresses among the pods.
+		// The nodes' addresses in the pod CIDRs.
 		world.Addr("10.2.1.1"), world.Addr("10.2.2.1"), world.Addr("fd11:0:1::1"), world.Addr("fd11:0:2::1"),
 	} {
 		if saw, err := call(pod, to, 16, time.Second); err == nil {
 			t.Errorf("%s was reached, by %s", to, saw)
 		}
 	}
-	// The same address, once rome maps it.
+	// The same address after rome maps it.
 	peer := w.Rome.Input.Peers[0]
 	mappings := peer.Mappings
 	peer.Mappings = append([]model.Mapping{{Seen: world.Addr("10.66.0.1"), Target: world.Addr("10.66.0.1")}}, mappings...)
 	w.Rome.Input.Peers[0] = peer
 	w.apply(t)
-	if _, err := call(pod, world.Addr("10.66.0.1"), 16, patience); err != nil {
+	if _, err := call(pod, world.Addr("10.66.0.1"), 16, exchangeTimeout); err != nil {
 		t.Error(err)
 	}
 	w.Rome.Input.Peers[0].Mappings = mappings
 	w.apply(t)
 }
 
-// What a node sends to milan's gateway has the address of rome's there, and is
-// answered at any port but that of the probes.
+// Packets from a node to milan's gateway have the address of rome's gateway there. All ports but that of probes
+// respond.
 func (w *fabric) onlyTheGatewayAsksTheOtherOne(t *testing.T) {
 	t.Helper()
 	gateway := w.Milan.Nodes[0].Inner
@@ -354,7 +380,7 @@ func (w *fabric) onlyTheGatewayAsksTheOtherOne(t *testing.T) {
 		return probes.Close
 	}
 	defer answers(gateway)()
-	asks := func(ns *kernel.Namespace, to netip.Addr, patience time.Duration) error {
+	query := func(ns *kernel.Namespace, to netip.Addr, timeout time.Duration) error {
 		var conn net.Conn
 		err := ns.Do(func() (err error) {
 			conn, err = net.Dial("udp", netip.AddrPortFrom(to, model.EchoPort).String())
@@ -364,27 +390,27 @@ func (w *fabric) onlyTheGatewayAsksTheOtherOne(t *testing.T) {
 			return err
 		}
 		defer conn.Close()
-		_, err = ask(conn, 16, patience)
+		_, err = exchangeDatagram(conn, 16, timeout)
 		return err
 	}
 	for _, to := range []netip.Addr{world.Addr("10.1.0.0"), world.Addr("fd11::")} {
-		if err := asks(w.Rome.Nodes[0].Inner, to, patience); err != nil {
+		if err := query(w.Rome.Nodes[0].Inner, to, exchangeTimeout); err != nil {
 			t.Errorf("the gateway: %v", err)
 		}
 		for _, n := range w.Rome.Nodes {
-			if _, err := datagram(n.NS, to, 16, patience); err != nil {
+			if _, err := datagram(n.NS, to, 16, exchangeTimeout); err != nil {
 				t.Errorf("%s, at another port: %v", n.Name, err)
 			}
 			for what, ns := range map[string]*kernel.Namespace{"a node": n.NS, "a pod": n.Pod} {
-				if asks(ns, to, 400*time.Millisecond) == nil {
+				if query(ns, to, 400*time.Millisecond) == nil {
 					t.Errorf("%s of %s was answered at %s", what, n.Name, to)
 				}
 			}
 		}
 	}
-	// What is about pods is theirs, at this port, too.
+	// Pods receive packets at this port, too.
 	defer answers(w.Milan.Nodes[1].Pod)()
-	if err := asks(w.Rome.Nodes[1].NS, world.Addr("10.1.2.2"), patience); err != nil {
+	if err := query(w.Rome.Nodes[1].NS, world.Addr("10.1.2.2"), exchangeTimeout); err != nil {
 		t.Errorf("a pod of milan's, at the port of the probes: %v", err)
 	}
 }
@@ -416,17 +442,16 @@ func (w *fabric) whatIsBrokenByHandIsMended(t *testing.T) {
 		if writes := w.apply(t); writes != 0 {
 			t.Errorf("%s, and the pass after the one that mended it wrote %d times", breakage.what, writes)
 		}
-		if _, err := datagram(worker.Pod, world.Addr("10.1.2.2"), 8000, patience); err != nil {
+		if _, err := datagram(worker.Pod, world.Addr("10.1.2.2"), 8000, exchangeTimeout); err != nil {
 			t.Errorf("after %s: %v", breakage.what, err)
 		}
-		if _, err := datagram(w.Milan.Nodes[1].Pod, world.Addr("10.2.2.2"), 8000, patience); err != nil {
+		if _, err := datagram(w.Milan.Nodes[1].Pod, world.Addr("10.2.2.2"), 8000, exchangeTimeout); err != nil {
 			t.Errorf("after %s, the other way: %v", breakage.what, err)
 		}
 	}
 }
 
-// Packets go through the other node's gateway as soon as it is the active one,
-// and milan follows without being told.
+// Packets pass the other node's gateway as soon as it is active, and milan learns its endpoint.
 func (w *fabric) anotherGatewayTakesOver(t *testing.T) {
 	t.Helper()
 	w.Rome.Input.Gateways = []string{"rome-1", "rome-2"}
@@ -436,20 +461,38 @@ func (w *fabric) anotherGatewayTakesOver(t *testing.T) {
 		w.Rome.Input.Active = active
 		w.apply(t)
 		switched := time.Now()
-		if _, err := datagram(w.Milan.Nodes[1].Pod, world.Addr("10.2.1.2"), 1, patience); err != nil {
+		if _, err := datagram(w.Milan.Nodes[1].Pod, world.Addr("10.2.1.2"), 1, exchangeTimeout); err != nil {
 			t.Errorf("through %s, without a word from rome: %v", active, err)
 		}
 		t.Logf("%s was found by milan after %s", active, time.Since(switched).Round(time.Millisecond))
 		for i, from := range w.Rome.Nodes {
-			exchange(t, "through "+active+", from the pod on "+from.Name, from.Pod, world.Addr("10.1.2.2"), world.Addr(fmt.Sprintf("10.2.%d.2", i+1)))
-			exchange(t, "through "+active+", from the pod on "+from.Name, from.Pod, world.Addr("fd11:0:2::2"), world.Addr(fmt.Sprintf("fd11:0:%d::2", i+1)))
-			exchange(t, "through "+active+", to the pod on "+from.Name, w.Milan.Nodes[1].Pod, world.Addr(fmt.Sprintf("10.2.%d.2", i+1)), world.Addr("10.1.2.2"))
+			exchange(
+				t,
+				"through "+active+", from the pod on "+from.Name,
+				from.Pod,
+				world.Addr("10.1.2.2"),
+				world.Addr(fmt.Sprintf("10.2.%d.2", i+1)),
+			)
+			exchange(
+				t,
+				"through "+active+", from the pod on "+from.Name,
+				from.Pod,
+				world.Addr("fd11:0:2::2"),
+				world.Addr(fmt.Sprintf("fd11:0:%d::2", i+1)),
+			)
+			exchange(
+				t,
+				"through "+active+", to the pod on "+from.Name,
+				w.Milan.Nodes[1].Pod,
+				world.Addr(fmt.Sprintf("10.2.%d.2", i+1)),
+				world.Addr("10.1.2.2"),
+			)
 		}
 		w.unchanged(t)
 	}
 }
 
-// flush empties the chains of a namespace that are ours, with its own tools.
+// flush flushes the owned chains of a namespace.
 func (w *fabric) flush(t *testing.T, inner, node *kernel.Namespace) {
 	t.Helper()
 	backend, err := node.Backend()

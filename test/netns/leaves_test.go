@@ -17,10 +17,9 @@ import (
 	"liqo.io/federation/test/netns/world"
 )
 
-// Three clusters whose pods have the same addresses, with tunnels from rome to
-// the two others and none between these. The pods of each call those of the
-// other that rome has given an address, and no others.
-func TestPodsOfTwoProvidersTalkThroughTheirConsumer(t *testing.T) {
+// Three clusters with the same pod CIDRs, with tunnels from rome to the other two. Pods of the other two reach
+// each other by mappings of rome only.
+func TestPodsOfTwoProvidersReachEachOtherThroughTheirConsumer(t *testing.T) {
 	w := newFabric(t, "nft")
 	naples := w.addNaples(t)
 	for _, n := range append(w.Milan.Nodes, naples.Nodes...) {
@@ -29,16 +28,33 @@ func TestPodsOfTwoProvidersTalkThroughTheirConsumer(t *testing.T) {
 	w.apply(t)
 	w.unchanged(t)
 
-	// Rome sees milan's pods in 10.1 and naples' in 10.3. Milan sees rome's in
-	// 10.2, naples in 10.4, and their first addresses stand for rome's gateway.
+	// In rome, milan's pods are in 10.1 and naples' in 10.3. In milan, rome's are in 10.2, in naples in 10.4; the
+	// first addresses represent rome's gateway.
 	for i, from := range naples.Nodes {
-		exchange(t, "from the pod on "+from.Name+" to the one on milan-2", from.Pod, world.Addr("10.91.0.12"), world.Addr("10.2.0.0"))
-		exchange(t, "from the pod on "+from.Name+" to the one on milan-2", from.Pod, world.Addr("fd91::12"), world.Addr("fd11::"))
-		exchange(t, fmt.Sprintf("from the pod on milan-%d to the one on naples-1", i+1), w.Milan.Nodes[i].Pod, world.Addr("10.80.0.31"), world.Addr("10.4.0.0"))
+		exchange(
+			t,
+			"from the pod on "+from.Name+" to the one on milan-2",
+			from.Pod,
+			world.Addr("10.91.0.12"),
+			world.Addr("10.2.0.0"),
+		)
+		exchange(
+			t,
+			"from the pod on "+from.Name+" to the one on milan-2",
+			from.Pod,
+			world.Addr("fd91::12"),
+			world.Addr("fd11::"),
+		)
+		exchange(
+			t,
+			fmt.Sprintf("from the pod on milan-%d to the one on naples-1", i+1),
+			w.Milan.Nodes[i].Pod,
+			world.Addr("10.80.0.31"),
+			world.Addr("10.4.0.0"),
+		)
 	}
 	for _, to := range []netip.Addr{
-		// Rome gave nobody these addresses, and those of milan's pods that rome knows
-		// mean nothing to naples.
+		// Addresses without a mapping of rome, and those of milan's pods in rome, which are not valid in naples.
 		world.Addr("10.91.0.11"), world.Addr("10.91.0.31"), world.Addr("10.1.2.2"),
 	} {
 		if saw, err := call(naples.Nodes[0].Pod, to, 16, time.Second); err == nil {
@@ -53,15 +69,25 @@ func TestPodsOfTwoProvidersTalkThroughTheirConsumer(t *testing.T) {
 	w.teardown(t)
 }
 
-// A Service of the gateway's cluster is called by a mapping of its ClusterIP,
-// which the gateway's node translates, wherever what is behind it is.
-func TestAServiceIsCalledByItsMapping(t *testing.T) {
+// A Service of the gateway's cluster is reachable by a mapping of its ClusterIP, which the gateway's node
+// translates, wherever its endpoints are.
+func TestServiceIsReachableByItsMapping(t *testing.T) {
 	w := newFabric(t, "nft")
 	gateway := w.Rome.Nodes[0].NS
 	for i, n := range w.Rome.Nodes {
 		serve(t, n.NS)
 		for _, protocol := range []string{"tcp", "udp"} {
-			run(t, gateway, fmt.Sprintf("iptables-nft -t nat -A PREROUTING -d 10.96.0.%d -p %s --dport %d -j DNAT --to-destination %s", i+1, protocol, port, n.V4))
+			run(
+				t,
+				gateway,
+				fmt.Sprintf(
+					"iptables-nft -t nat -A PREROUTING -d 10.96.0.%d -p %s --dport %d -j DNAT --to-destination %s",
+					i+1,
+					protocol,
+					port,
+					n.V4,
+				),
+			)
 		}
 		w.Rome.Input.Peers[0].Mappings = append(w.Rome.Input.Peers[0].Mappings, model.Mapping{
 			Seen: world.Addr(fmt.Sprintf("10.80.0.%d", 101+i)), Target: world.Addr(fmt.Sprintf("10.96.0.%d", i+1)),
@@ -81,7 +107,7 @@ func TestAServiceIsCalledByItsMapping(t *testing.T) {
 	w.apply(t)
 	w.unchanged(t)
 	from := w.Milan.Nodes[1].Pod
-	if _, err := call(from, seen, 1, patience); err != nil {
+	if _, err := call(from, seen, 1, exchangeTimeout); err != nil {
 		t.Errorf("the port that a mapping is bound to: %v", err)
 	}
 	if got, err := datagram(from, seen, 1, time.Second); err == nil {
@@ -90,25 +116,42 @@ func TestAServiceIsCalledByItsMapping(t *testing.T) {
 	w.teardown(t)
 }
 
-// addNaples adds a third cluster, which has a tunnel to rome.
+// addNaples adds a third cluster with a tunnel to rome.
 func (w *fabric) addNaples(t *testing.T) *world.Cluster {
 	t.Helper()
 	naples, public := w.addCluster(t, "naples")
 	w.Rome.Input.Peers = append(w.Rome.Input.Peers, model.Peer{
 		ClusterID: "naples", PublicKey: public, Endpoint: netip.AddrPortFrom(naples.Nodes[0].V4, 51820), MTU: 1400,
-		Local:  []netmap.CIDRMapping{{CIDR: world.Prefix("10.0.0.0/16"), Mapped: world.Prefix("10.4.0.0/16")}, {CIDR: world.Prefix("fd10::/32"), Mapped: world.Prefix("fd14::/32")}},
+		Local: []netmap.CIDRMapping{
+			{CIDR: world.Prefix("10.0.0.0/16"), Mapped: world.Prefix("10.4.0.0/16")},
+			{CIDR: world.Prefix("fd10::/32"), Mapped: world.Prefix("fd14::/32")},
+		},
 		Remote: []netip.Prefix{world.Prefix("10.3.0.0/16"), world.Prefix("fd13::/32")},
 		Mappings: []model.Mapping{
-			{Seen: world.Addr("10.91.0.12"), Target: world.Addr("10.1.2.2")}, {Seen: world.Addr("fd91::12"), Target: world.Addr("fd11:0:2::2")},
+			{
+				Seen:   world.Addr("10.91.0.12"),
+				Target: world.Addr("10.1.2.2"),
+			}, {Seen: world.Addr("fd91::12"), Target: world.Addr("fd11:0:2::2")},
 		},
 	})
-	w.Rome.Input.Peers[0].Mappings = append(w.Rome.Input.Peers[0].Mappings, model.Mapping{Seen: world.Addr("10.80.0.31"), Target: world.Addr("10.3.1.2")})
+	w.Rome.Input.Peers[0].Mappings = append(
+		w.Rome.Input.Peers[0].Mappings,
+		model.Mapping{Seen: world.Addr("10.80.0.31"), Target: world.Addr("10.3.1.2")},
+	)
 	toMilan := w.Milan.Input.Peers[0]
 	naples.Input.Peers = []model.Peer{{
 		ClusterID: "rome", PublicKey: toMilan.PublicKey, Endpoint: toMilan.Endpoint, MTU: 1400,
-		Local: []netmap.CIDRMapping{{CIDR: world.Prefix("10.0.0.0/16"), Mapped: world.Prefix("10.3.0.0/16")}, {CIDR: world.Prefix("fd10::/32"), Mapped: world.Prefix("fd13::/32")}},
-		// 10.91 and fd91 hold what rome maps.
-		Remote: []netip.Prefix{world.Prefix("10.4.0.0/16"), world.Prefix("fd14::/32"), world.Prefix("10.91.0.0/24"), world.Prefix("fd91::/112")},
+		Local: []netmap.CIDRMapping{
+			{CIDR: world.Prefix("10.0.0.0/16"), Mapped: world.Prefix("10.3.0.0/16")},
+			{CIDR: world.Prefix("fd10::/32"), Mapped: world.Prefix("fd13::/32")},
+		},
+		// 10.91 and fd91 contain rome's mappings.
+		Remote: []netip.Prefix{
+			world.Prefix("10.4.0.0/16"),
+			world.Prefix("fd14::/32"),
+			world.Prefix("10.91.0.0/24"),
+			world.Prefix("fd91::/112"),
+		},
 	}}
 	return naples
 }

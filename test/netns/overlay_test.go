@@ -18,10 +18,9 @@ import (
 	"liqo.io/federation/test/netns/world"
 )
 
-// Whoever reaches a node knows how the overlay is spoken: what its packets look
-// like is computed from names. The pod on rome-2 gets what the gateway's node sends
-// it there, and nothing from anybody else who sends the same.
-func TestStrangersAreNotLetIntoTheOverlay(t *testing.T) {
+// Packets of the overlay can be forged by any machine that reaches a node, as they are computed from names. The
+// pod on rome-2 receives those of the gateway's node only.
+func TestOverlayRejectsPacketsOfOtherMachines(t *testing.T) {
 	for _, iptables := range []string{"nft", "legacy"} {
 		for _, family := range []model.Family{model.IPv4, model.IPv6} {
 			t.Run(fmt.Sprintf("%s, between nodes that call each other by %s", iptables, family), func(t *testing.T) {
@@ -37,7 +36,7 @@ func TestStrangersAreNotLetIntoTheOverlay(t *testing.T) {
 				w.apply(t)
 				w.unchanged(t)
 				gateway, node := w.Rome.Nodes[0], w.Rome.Nodes[1]
-				// Where pods may call nodes, they do so with the address of their own.
+				// Pods reach nodes with the address of their own node.
 				for _, program := range []string{"iptables-", "ip6tables-"} {
 					run(t, gateway.NS, program+iptables+" -I FORWARD 1 -i cni0 -j ACCEPT")
 				}
@@ -51,7 +50,7 @@ func TestStrangersAreNotLetIntoTheOverlay(t *testing.T) {
 				got, stranger := receive(t, node.Pod), w.stranger(t)
 				send := func(who string, from *kernel.Namespace) {
 					t.Helper()
-					// Milan's pods are 10.1 here: whatever comes from there comes by the overlay.
+					// Milan's pods are in 10.1 here: packets from there arrive by the overlay.
 					packet := overlaid(state.Links[0].MAC, world.Addr("10.1.2.2"), world.Addr("10.0.2.2"), who)
 					if err := from.Do(func() error {
 						conn, err := net.Dial("udp", at.String())
@@ -76,7 +75,7 @@ func TestStrangersAreNotLetIntoTheOverlay(t *testing.T) {
 						if who != "the gateway's node" {
 							t.Fatalf("the pod got what %s has sent", who)
 						}
-					case <-time.After(patience):
+					case <-time.After(exchangeTimeout):
 						t.Fatal("the pod did not get what the gateway's node has sent")
 					}
 				}
@@ -86,7 +85,7 @@ func TestStrangersAreNotLetIntoTheOverlay(t *testing.T) {
 	}
 }
 
-// stranger is a machine on the wire that is in no cluster.
+// stranger is a machine on the wire that belongs to no cluster.
 func (w *fabric) stranger(t *testing.T) *kernel.Namespace {
 	t.Helper()
 	ns, err := w.Enter(w.Wire, "stranger")
@@ -100,11 +99,13 @@ func (w *fabric) stranger(t *testing.T) *kernel.Namespace {
 	return ns
 }
 
-// receive tells of each datagram that comes to a port that nobody answers at.
+// receive returns the datagrams that arrive at a port without a server.
 func receive(t *testing.T, ns *kernel.Namespace) <-chan string {
 	t.Helper()
 	var socket net.PacketConn
-	if err := ns.Do(func() (err error) { socket, err = net.ListenPacket("udp4", fmt.Sprintf(":%d", port)); return err }); err != nil {
+	if err := ns.Do(
+		func() (err error) { socket, err = net.ListenPacket("udp4", fmt.Sprintf(":%d", port)); return err },
+	); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { socket.Close() })
@@ -126,8 +127,8 @@ func receive(t *testing.T, ns *kernel.Namespace) <-chan string {
 	return got
 }
 
-// overlaid is a datagram as it is on the overlay, for the node with a MAC: a header
-// of VXLAN, one of Ethernet, one of IPv4, one of UDP, and the text.
+// overlaid returns a datagram as sent on the overlay to the node with a MAC: headers of VXLAN, Ethernet, IPv4
+// and UDP, and the text.
 func overlaid(mac model.MAC, from, to netip.Addr, text string) []byte {
 	const vni, stranger = model.OverlayVNI, "\x02\x00\x00\x00\x00\x09"
 	packet := []byte{0x08, 0, 0, 0, vni >> 16, vni >> 8 & 0xff, vni & 0xff, 0}

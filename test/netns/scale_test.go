@@ -18,9 +18,8 @@ import (
 	"liqo.io/federation/test/netns/world"
 )
 
-// So many rules hang in trees of chains, which iptables prints as the model
-// writes them.
-func TestHundredsOfPeersAreWrittenOnceAndLeaveNothing(t *testing.T) {
+// Many rules form trees of chains, which iptables prints as the model writes them.
+func TestHundredsOfPeersAreWrittenOnceAndDeletedCompletely(t *testing.T) {
 	for _, iptables := range []string{"nft", "legacy"} {
 		t.Run(iptables, func(t *testing.T) {
 			w := newFabric(t, iptables)
@@ -33,7 +32,7 @@ func TestHundredsOfPeersAreWrittenOnceAndLeaveNothing(t *testing.T) {
 			for _, n := range w.Milan.Nodes {
 				serve(t, n.Pod)
 			}
-			if _, err := datagram(w.Rome.Nodes[1].Pod, world.Addr("10.1.2.2"), 1, patience); err != nil {
+			if _, err := datagram(w.Rome.Nodes[1].Pod, world.Addr("10.1.2.2"), 1, exchangeTimeout); err != nil {
 				t.Error(err)
 			}
 			w.Rome.Input.Peers = w.Rome.Input.Peers[:20]
@@ -47,7 +46,7 @@ func TestHundredsOfPeersAreWrittenOnceAndLeaveNothing(t *testing.T) {
 	}
 }
 
-// manyPeers are peers that call rome, the first of them by mappings, too.
+// manyPeers returns peers that may reach rome's pods, the first of which has mappings, too.
 func manyPeers(peers, mappings int) []model.Peer {
 	var all []model.Peer
 	for i := range peers {
@@ -65,7 +64,10 @@ func manyPeers(peers, mappings int) []model.Peer {
 		binary.BigEndian.PutUint32(p.PublicKey[:], uint32(i+1))
 		if i == 0 {
 			for j := range mappings {
-				p.Mappings = append(p.Mappings, model.Mapping{Seen: v4(10<<24 | 80<<16 | uint32(j)), Target: v4(172<<24 | 17<<16 | uint32(j))})
+				p.Mappings = append(
+					p.Mappings,
+					model.Mapping{Seen: v4(10<<24 | 80<<16 | uint32(j)), Target: v4(172<<24 | 17<<16 | uint32(j))},
+				)
 			}
 		}
 		all = append(all, p)

@@ -24,19 +24,17 @@ import (
 	"liqo.io/federation/netagent/kernel"
 )
 
-// port is where the servers listen, UDP and TCP.
+// port is the port of the servers, UDP and TCP.
 const port = 7000
 
-// lasting bounds what is in use while agents do many things.
-const lasting = 5 * time.Minute
+// longTimeout bounds connections that are in use while agents do many things.
+const longTimeout = 5 * time.Minute
 
-// patience bounds each exchange, the handshake and what is learned of MTUs on
-// the way included.
-const patience = 10 * time.Second
+// exchangeTimeout bounds each exchange, including the handshake and path MTU discovery.
+const exchangeTimeout = 10 * time.Second
 
-// serve answers in a namespace until the test ends: a datagram with the
-// address of who sent it and the datagram, a connection with the address of
-// who called and then whatever is sent.
+// serve runs servers in a namespace until the test ends: datagrams are answered with the sender's address and
+// the datagram, connections with the client's address and an echo.
 func serve(t *testing.T, ns *kernel.Namespace) {
 	t.Helper()
 	var packets net.PacketConn
@@ -61,7 +59,7 @@ func serve(t *testing.T, ns *kernel.Namespace) {
 			}
 			go func() {
 				defer conn.Close()
-				_ = conn.SetDeadline(time.Now().Add(lasting))
+				_ = conn.SetDeadline(time.Now().Add(longTimeout))
 				if _, err := fmt.Fprintln(conn, caller(conn.RemoteAddr())); err == nil {
 					_, _ = io.Copy(conn, conn)
 				}
@@ -85,29 +83,27 @@ func caller(a net.Addr) string {
 	return netip.MustParseAddrPort(a.String()).Addr().Unmap().String()
 }
 
-// datagram sends a datagram until its answer comes, and returns whom the
-// server saw.
-func datagram(ns *kernel.Namespace, to netip.Addr, size int, patience time.Duration) (string, error) {
-	conn, err := dial(ns, "udp", to, patience)
+// datagram sends a datagram until it is answered, and returns the address that the server saw.
+func datagram(ns *kernel.Namespace, to netip.Addr, size int, timeout time.Duration) (string, error) {
+	conn, err := dial(ns, "udp", to, timeout)
 	if err != nil {
 		return "", err
 	}
 	defer conn.Close()
-	return ask(conn, size, patience)
+	return exchangeDatagram(conn, size, timeout)
 }
 
-// datagrams counts those that were sent.
+// datagrams counts the datagrams sent.
 var datagrams atomic.Uint64
 
-// ask sends datagrams by a socket until one of them is answered, and returns whom
-// the server saw. No two are the same: what is answered late was sent before, when
-// something else may have been so.
-func ask(conn net.Conn, size int, patience time.Duration) (string, error) {
+// exchangeDatagram sends datagrams on a socket until one of them is answered, and returns the address that the
+// server saw. Datagrams are unique, so that late replies to previous calls are ignored.
+func exchangeDatagram(conn net.Conn, size int, timeout time.Duration) (string, error) {
 	datagram := bytes.Repeat([]byte("x"), size)
 	sent := make(map[string]bool)
 	buffer := make([]byte, 65535)
 	came := "nothing came back"
-	for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
+	for deadline := time.Now().Add(timeout); time.Now().Before(deadline); {
 		copy(datagram, binary.LittleEndian.AppendUint64(nil, datagrams.Add(1)))
 		sent[string(datagram)] = true
 		if _, err := conn.Write(datagram); err != nil && !errors.Is(err, unix.EMSGSIZE) {
@@ -117,7 +113,7 @@ func ask(conn net.Conn, size int, patience time.Duration) (string, error) {
 		for {
 			n, err := conn.Read(buffer)
 			if errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, unix.EMSGSIZE) {
-				break // there is no answer, or the MTU on the way was learned
+				break // no reply, or the path MTU was learned
 			}
 			if err != nil {
 				return "", err
@@ -133,13 +129,13 @@ func ask(conn net.Conn, size int, patience time.Duration) (string, error) {
 }
 
 // call sends bytes over a connection and reads them back.
-func call(ns *kernel.Namespace, to netip.Addr, size int, patience time.Duration) (string, error) {
-	conn, err := dial(ns, "tcp", to, patience)
+func call(ns *kernel.Namespace, to netip.Addr, size int, timeout time.Duration) (string, error) {
+	conn, err := dial(ns, "tcp", to, timeout)
 	if err != nil {
 		return "", err
 	}
 	defer conn.Close()
-	_ = conn.SetDeadline(time.Now().Add(patience))
+	_ = conn.SetDeadline(time.Now().Add(timeout))
 	sent := bytes.Repeat([]byte("0123456789abcdef"), size/16)
 	go func() {
 		_, _ = conn.Write(sent)
@@ -153,15 +149,15 @@ func call(ns *kernel.Namespace, to netip.Addr, size int, patience time.Duration)
 	return string(saw), err
 }
 
-func dial(ns *kernel.Namespace, network string, to netip.Addr, patience time.Duration) (conn net.Conn, err error) {
+func dial(ns *kernel.Namespace, network string, to netip.Addr, timeout time.Duration) (conn net.Conn, err error) {
 	err = ns.Do(func() (err error) {
-		conn, err = net.DialTimeout(network, netip.AddrPortFrom(to, port).String(), patience)
+		conn, err = net.DialTimeout(network, netip.AddrPortFrom(to, port).String(), timeout)
 		return err
 	})
 	return conn, err
 }
 
-// ongoing is a connection that is in use.
+// ongoing is a connection in use.
 type ongoing struct {
 	conn    net.Conn
 	back    *bufio.Reader
@@ -170,17 +166,16 @@ type ongoing struct {
 	longest time.Duration
 }
 
-// transfer sends bytes over a connection and reads them back, again and again,
-// until it is told to end.
+// transfer repeatedly sends bytes over a connection and reads them back, until it is ended.
 func transfer(t *testing.T, from *kernel.Namespace, to netip.Addr) *ongoing {
 	t.Helper()
-	conn, err := dial(from, "tcp", to, patience)
+	conn, err := dial(from, "tcp", to, exchangeTimeout)
 	if err != nil {
 		t.Fatal(err)
 	}
-	// It is in use once the server has greeted.
+	// The connection is in use once the server has sent the client's address.
 	back := bufio.NewReader(conn)
-	_ = conn.SetDeadline(time.Now().Add(patience))
+	_ = conn.SetDeadline(time.Now().Add(exchangeTimeout))
 	if _, err := back.ReadString('\n'); err != nil {
 		t.Fatal(err)
 	}
@@ -195,7 +190,7 @@ func (o *ongoing) run() error {
 	echo := make([]byte, len(sent))
 	for {
 		began := time.Now()
-		_ = o.conn.SetDeadline(began.Add(soon))
+		_ = o.conn.SetDeadline(began.Add(agentTimeout))
 		if _, err := o.conn.Write(sent); err != nil {
 			return err
 		}
@@ -203,7 +198,7 @@ func (o *ongoing) run() error {
 			return err
 		}
 		if !bytes.Equal(echo, sent) {
-			return errors.New("what came back is something else")
+			return errors.New("the echo differs")
 		}
 		o.longest = max(o.longest, time.Since(began))
 		select {
@@ -214,7 +209,7 @@ func (o *ongoing) run() error {
 	}
 }
 
-// end ends it, and returns how long it has waited for an answer at most.
+// end closes the connection and returns the longest wait for a reply.
 func (o *ongoing) end(t *testing.T) time.Duration {
 	t.Helper()
 	close(o.stop)
@@ -224,8 +219,7 @@ func (o *ongoing) end(t *testing.T) time.Duration {
 	return o.longest
 }
 
-// exchange sends datagrams and a connection's bytes, and checks whom the
-// server saw.
+// exchange sends datagrams and uses a connection, and checks the address that the server saw.
 func exchange(t *testing.T, what string, from *kernel.Namespace, to netip.Addr, want netip.Addr) {
 	t.Helper()
 	check := func(how, saw string, err error) {
@@ -237,9 +231,9 @@ func exchange(t *testing.T, what string, from *kernel.Namespace, to netip.Addr, 
 		}
 	}
 	for _, size := range []int{1, 1400, 8000} {
-		saw, err := datagram(from, to, size, patience)
+		saw, err := datagram(from, to, size, exchangeTimeout)
 		check(fmt.Sprintf("a datagram of %d bytes", size), saw, err)
 	}
-	saw, err := call(from, to, 1<<20, patience)
+	saw, err := call(from, to, 1<<20, exchangeTimeout)
 	check("a connection", saw, err)
 }

@@ -18,12 +18,11 @@ import (
 	"liqo.io/federation/test/netns/world"
 )
 
-// fabric is a world whose nodes hold what the model says.
+// fabric is a world whose nodes match the model.
 type fabric struct {
 	*world.World
 	appliers map[*world.Node]appliers
-	// resync is how often agents look by themselves whether all is as it should
-	// be, and probe how often gateways ask each other.
+	// resync is the agents' Resync, and probe the gateways' ProbeInterval.
 	resync, probe time.Duration
 }
 
@@ -41,21 +40,21 @@ func newFabric(t *testing.T, iptables string) *fabric {
 			t.Error(err)
 		}
 	})
-	w := &fabric{World: made, appliers: make(map[*world.Node]appliers), resync: seldom, probe: 200 * time.Millisecond}
+	w := &fabric{World: made, appliers: make(map[*world.Node]appliers), resync: longResync, probe: 200 * time.Millisecond}
 	for _, c := range w.Clusters() {
 		w.equip(c)
 	}
 	return w
 }
 
-// equip gives the nodes of a cluster what applies their states.
+// equip creates the appliers for the nodes of a cluster.
 func (w *fabric) equip(c *world.Cluster) {
 	for _, n := range c.Nodes {
 		w.appliers[n] = appliers{route: apply.New(n.NS), host: apply.New(n.NS), inside: apply.New(n.Inner)}
 	}
 }
 
-// addCluster adds one with the pods' CIDRs of rome.
+// addCluster adds a cluster with the pod CIDRs of rome.
 func (w *fabric) addCluster(t *testing.T, name string) (*world.Cluster, model.PublicKey) {
 	t.Helper()
 	c, public, err := w.Add(name)
@@ -66,7 +65,7 @@ func (w *fabric) addCluster(t *testing.T, name string) (*world.Cluster, model.Pu
 	return c, public
 }
 
-// addGateway makes the namespace of a gateway.
+// addGateway creates the namespace of a gateway.
 func (w *fabric) addGateway(t *testing.T, n *world.Node) {
 	t.Helper()
 	if err := w.AddGateway(n); err != nil {
@@ -77,8 +76,7 @@ func (w *fabric) addGateway(t *testing.T, n *world.Node) {
 	w.appliers[n] = a
 }
 
-// apply applies what the model says to every node, and returns how often it
-// wrote.
+// apply applies the states of the model to every node, and returns the number of writes.
 func (w *fabric) apply(t *testing.T) int {
 	t.Helper()
 	total := 0
@@ -113,25 +111,37 @@ func applyTo(t testing.TB, a *apply.Applier, s model.State) int {
 	return writes
 }
 
-// teardown removes everything of ours.
+// teardown deletes all owned objects.
 func (w *fabric) teardown(t *testing.T) {
 	t.Helper()
 	families := []model.Family{model.IPv4, model.IPv6}
 	for _, n := range w.Nodes() {
-		applyTo(t, w.appliers[n].route, model.State{Scope: model.Scope{Links: []string{model.OverlayLink}, Routing: true, Families: families}})
+		applyTo(
+			t,
+			w.appliers[n].route,
+			model.State{Scope: model.Scope{Links: []string{model.OverlayLink}, Routing: true, Families: families}},
+		)
 		if n.Inner != nil {
-			applyTo(t, w.appliers[n].inside, model.State{Scope: model.Scope{Links: []string{model.GatewayLink, model.TunnelLink}, Routing: true, Families: families}})
+			applyTo(
+				t,
+				w.appliers[n].inside,
+				model.State{
+					Scope: model.Scope{Links: []string{model.GatewayLink, model.TunnelLink}, Routing: true, Families: families},
+				},
+			)
 			applyTo(t, w.appliers[n].host, model.State{Scope: model.Scope{Links: []string{model.HostLink}}})
 		}
 	}
 }
 
-// volatile is what changes by itself, or is no rule: what the kernel does about
-// link-local addresses, counters, comments, and the policies of tables that are
-// empty.
-var volatile = regexp.MustCompile(`(?m)^(#|\*|COMMIT|:[A-Z]+ ACCEPT|(anycast|local) fe80:|multicast ff00:|33:33:).*\n| tentative| \[\d+:\d+\]| expires \d+sec`)
+// volatile matches lines of a snapshot that change independently: link-local addresses, counters, comments, and
+// policies of empty tables.
+var volatile = regexp.MustCompile(
+	`(?m)^(#|\*|COMMIT|:[A-Z]+ ACCEPT|(anycast|local) fe80:|multicast ff00:|33:33:).*\n|` +
+		` tentative| \[\d+:\d+\]| expires \d+sec`,
+)
 
-// snapshot tells everything that the nodes and gateways hold.
+// snapshot returns the state of all nodes and gateways.
 func (w *fabric) snapshot(t *testing.T) string {
 	t.Helper()
 	var b strings.Builder

@@ -16,12 +16,12 @@ import (
 	"liqo.io/federation/netagent/route"
 )
 
-// patience bounds the orderly end of an agent.
-const patience = 30 * time.Second
+// stopTimeout bounds the termination of an agent.
+const stopTimeout = 30 * time.Second
 
-// Process is an agent at work.
+// Process is a running agent.
 type Process struct {
-	// Metrics are the agent's own.
+	// Metrics is the registry of the agent's metrics.
 	Metrics metrics.KubeRegistry
 
 	cancel context.CancelFunc
@@ -35,30 +35,29 @@ func start(ctx context.Context, registry metrics.KubeRegistry, run func(context.
 	return p
 }
 
-// Stop ends the agent in order, and returns what went wrong with it.
+// Stop terminates the agent and returns its error. It fails if the agent does not terminate in time.
 func (p *Process) Stop() error {
 	p.cancel()
 	select {
 	case err := <-p.done:
 		p.done <- err
 		return err
-	case <-time.After(patience):
-		return errors.New("an agent does not end")
+	case <-time.After(stopTimeout):
+		return errors.New("the agent does not terminate")
 	}
 }
 
-// Passes is how many passes of the agent have succeeded.
+// Passes returns the number of successful passes of the agent.
 func (p *Process) Passes() (float64, error) {
 	return p.count("liqo_netagent_passes_total", "success")
 }
 
-// Writes is how often the agent has written to the kernel.
+// Writes returns the number of the agent's kernel writes.
 func (p *Process) Writes() (float64, error) {
 	return p.count("liqo_netagent_kernel_writes_total", "")
 }
 
-// count is the value of a counter, whose only label has a value, or that has
-// none.
+// count returns the value of a counter with the given value of its only label, or of one without labels.
 func (p *Process) count(name, label string) (float64, error) {
 	families, err := p.Metrics.Gather()
 	if err != nil {
@@ -77,7 +76,7 @@ func (p *Process) count(name, label string) (float64, error) {
 	return 0, nil
 }
 
-// Options are those of an agent on a node.
+// Options returns the options of an agent on a node.
 func (w *World) Options(c *Cluster, n *Node) *agent.Options {
 	o := agent.NewOptions("")
 	o.NodeName, o.Namespace = n.Name, Installation
@@ -85,29 +84,29 @@ func (w *World) Options(c *Cluster, n *Node) *agent.Options {
 	return o
 }
 
-// GatewayOptions are those of a gateway on a node.
+// GatewayOptions returns the options of a gateway on a node.
 func (w *World) GatewayOptions(c *Cluster, n *Node, keyFile string) *gateway.Options {
 	o := gateway.NewOptions()
 	o.Options, o.PrivateKeyFile = w.Options(c, n), keyFile
 	return o
 }
 
-// StartGateway has a gateway work on a node, until the process is stopped.
+// StartGateway starts a gateway on a node.
 func (w *World) StartGateway(ctx context.Context, n *Node, a *API, o *gateway.Options) (*Process, error) {
 	registry := metrics.NewKubeRegistry()
 	g, err := gateway.New(o, a.Kube, a.Federation, n.NS, n.Inner, registry.Register)
 	if err != nil {
-		return nil, fmt.Errorf("a gateway on %s: %w", n.Name, err)
+		return nil, fmt.Errorf("creating the gateway on %s: %w", n.Name, err)
 	}
 	return start(ctx, registry, g.Run), nil
 }
 
-// StartRoute has a route agent work on a node, until the process is stopped.
+// StartRoute starts a route agent on a node.
 func (w *World) StartRoute(ctx context.Context, n *Node, a *API, o *agent.Options) (*Process, error) {
 	registry := metrics.NewKubeRegistry()
 	r, err := route.New(o, a.Kube, a.Federation, n.NS, registry.Register)
 	if err != nil {
-		return nil, fmt.Errorf("a route agent on %s: %w", n.Name, err)
+		return nil, fmt.Errorf("creating the route agent on %s: %w", n.Name, err)
 	}
 	return start(ctx, registry, r.Run), nil
 }

@@ -23,10 +23,10 @@ import (
 	"liqo.io/federation/netagent/model"
 )
 
-// Installation is the namespace of ours in both clusters.
+// Installation is the namespace of the installation in every cluster.
 const Installation = "liqo"
 
-// API is what the agents of one cluster read and write.
+// API holds the fake clients of one cluster's agents.
 type API struct {
 	Kube       *kubefake.Clientset
 	Federation *federationfake.Clientset
@@ -34,7 +34,7 @@ type API struct {
 
 // NewAPI returns the API of a cluster with its nodes, its ClusterInfo, the agents' workloads,
 // and other objects of the federation.
-func NewAPI(c *Cluster, ours ...runtime.Object) *API {
+func NewAPI(c *Cluster, federation ...runtime.Object) *API {
 	objects := []runtime.Object{
 		&appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: agent.GatewayName, Namespace: Installation}},
 		&appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Name: agent.RouteName, Namespace: Installation}},
@@ -51,11 +51,20 @@ func NewAPI(c *Cluster, ours ...runtime.Object) *API {
 	}
 	info := &v1alpha1.ClusterInfo{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.ClusterInfoName}}
 	for _, p := range c.Input.PodCIDRs {
-		info.Status.Ranges = append(info.Status.Ranges, v1alpha1.ClusterRange{Use: v1alpha1.RangeOfPods, CIDR: p.String(), Source: v1alpha1.SourceValue})
+		info.Status.Ranges = append(
+			info.Status.Ranges,
+			v1alpha1.ClusterRange{Use: v1alpha1.RangeOfPods, CIDR: p.String(), Source: v1alpha1.SourceValue},
+		)
 	}
-	info.Status.Ranges = append(info.Status.Ranges, v1alpha1.ClusterRange{Use: v1alpha1.RangeExternal, CIDR: "10.70.0.0/16", Source: v1alpha1.SourceValue})
-	a := &API{Kube: kubefake.NewSimpleClientset(objects...), Federation: federationfake.NewSimpleClientset(append(ours, info)...)}
-	// The tracker knows no conflicts, and without them nobody arbitrates.
+	info.Status.Ranges = append(
+		info.Status.Ranges,
+		v1alpha1.ClusterRange{Use: v1alpha1.RangeExternal, CIDR: "10.70.0.0/16", Source: v1alpha1.SourceValue},
+	)
+	a := &API{
+		Kube:       kubefake.NewSimpleClientset(objects...),
+		Federation: federationfake.NewSimpleClientset(append(federation, info)...),
+	}
+	// The tracker does not check resource versions, which the election requires.
 	version := 0
 	a.Kube.PrependReactor("*", "leases", func(action clienttesting.Action) (bool, runtime.Object, error) {
 		var lease *coordinationv1.Lease
@@ -81,11 +90,14 @@ func NewAPI(c *Cluster, ours ...runtime.Object) *API {
 	return a
 }
 
-// AddGatewayPod makes the pod of a gateway on a node.
+// AddGatewayPod creates the pod of a gateway on a node.
 func (a *API) AddGatewayPod(ctx context.Context, node string) error {
 	_, err := a.Kube.CoreV1().Pods(Installation).Create(ctx, &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Name: "liqo-gateway-" + node, Labels: map[string]string{"app.kubernetes.io/name": agent.GatewayName}},
-		Spec:       corev1.PodSpec{NodeName: node},
+		ObjectMeta: metav1.ObjectMeta{
+			Name:   "liqo-gateway-" + node,
+			Labels: map[string]string{"app.kubernetes.io/name": agent.GatewayName},
+		},
+		Spec: corev1.PodSpec{NodeName: node},
 	}, metav1.CreateOptions{})
 	return err
 }
@@ -95,9 +107,13 @@ func (a *API) Tunnel(ctx context.Context, name string) (*v1alpha1.TunnelEndpoint
 	return a.Federation.FederationV1alpha1().TunnelEndpoints(Installation).Get(ctx, name, metav1.GetOptions{})
 }
 
-// EndpointOf is the TunnelEndpoint that stands for a peer. The pairs are what a
-// CIDR is in its own cluster, and what stands for it in the other one.
-func EndpointOf(name string, public model.PublicKey, endpoints []string, local, remote [][2]string) *v1alpha1.TunnelEndpoint {
+// EndpointOf returns the TunnelEndpoint of a peer. The pairs are CIDRs and their remapped CIDRs.
+func EndpointOf(
+	name string,
+	public model.PublicKey,
+	endpoints []string,
+	local, remote [][2]string,
+) *v1alpha1.TunnelEndpoint {
 	mappings := func(pairs [][2]string) []v1alpha1.CIDRMapping {
 		var all []v1alpha1.CIDRMapping
 		for _, p := range pairs {

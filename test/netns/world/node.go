@@ -15,17 +15,18 @@ import (
 	"liqo.io/federation/netagent/model"
 )
 
-// node makes a node with a pod: on the wire, with a way to the other node's
-// pods.
+// node creates a node with a pod, connects it to the wire, and adds routes to the other node's pods.
 func (w *World) node(name string, cluster, number int, pods cidrs) (*Node, error) {
 	n := &Node{
-		Name: name, V4: Addr(fmt.Sprintf("172.16.%d.%d", cluster, number)), V6: Addr(fmt.Sprintf("fd00::%d:%d", cluster, number)),
+		Name: name, V4: Addr(
+			fmt.Sprintf("172.16.%d.%d", cluster, number),
+		), V6: Addr(fmt.Sprintf("fd00::%d:%d", cluster, number)),
 	}
 	var err error
-	if n.NS, err = w.Enter(w.here, name); err != nil {
+	if n.NS, err = w.Enter(w.current, name); err != nil {
 		return nil, err
 	}
-	if n.Pod, err = w.Enter(w.here, name+"-pod"); err != nil {
+	if n.Pod, err = w.Enter(w.current, name+"-pod"); err != nil {
 		return nil, err
 	}
 	wire, pod, other := w.Path("wire"), w.Path(name+"-pod"), 3-number
@@ -38,21 +39,28 @@ func (w *World) node(name string, cluster, number int, pods cidrs) (*Node, error
 			"link add eth0 type veth peer name " + name + " netns " + wire,
 			"addr add " + n.V4.String() + "/16 dev eth0", "addr add " + n.V6.String() + "/64 dev eth0 nodad", "link set eth0 up",
 			"link add cni0 type veth peer name eth0 netns " + pod,
-			fmt.Sprintf("addr add %s.%d.1/24 dev cni0", pods.v4, number), fmt.Sprintf("addr add %s:0:%d::1/64 dev cni0 nodad", pods.v6, number),
+			fmt.Sprintf("addr add %s.%d.1/24 dev cni0", pods.v4, number), fmt.Sprintf(
+				"addr add %s:0:%d::1/64 dev cni0 nodad", pods.v6, number,
+			),
 			"link set cni0 up",
 			fmt.Sprintf("route add %s.%d.0/24 via 172.16.%d.%d", pods.v4, other, cluster, other),
 			fmt.Sprintf("route add %s:0:%d::/64 via fd00::%d:%d", pods.v6, other, cluster, other),
-			// Of others, who have come upon the numbers of our tables and rules as well.
+			// Routes and rules of other programs that use the numbers of owned tables and rules.
 			"route add 192.0.2.0/24 dev cni0 table 5872 proto 99", "route add 2001:db8::/64 dev cni0 table 5872 proto 99",
 			"route add 192.0.2.0/24 dev cni0 table 5873 proto 99",
-			"rule add priority 480 from 192.0.2.0/24 table 5872 protocol 99", "-6 rule add priority 480 from 2001:db8::/64 table 5872 protocol 99",
+			"rule add priority 480 from 192.0.2.0/24 table 5872 protocol 99",
+			"-6 rule add priority 480 from 2001:db8::/64 table 5872 protocol 99",
 		}},
 		{w.Wire, []string{"link set " + name + " master br0", "link set " + name + " up"}},
 		{n.Pod, []string{
 			"link set lo up",
-			fmt.Sprintf("addr add %s.%d.2/24 dev eth0", pods.v4, number), fmt.Sprintf("addr add %s:0:%d::2/64 dev eth0 nodad", pods.v6, number),
+			fmt.Sprintf("addr add %s.%d.2/24 dev eth0", pods.v4, number), fmt.Sprintf(
+				"addr add %s:0:%d::2/64 dev eth0 nodad", pods.v6, number,
+			),
 			"link set eth0 up",
-			fmt.Sprintf("route add default via %s.%d.1", pods.v4, number), fmt.Sprintf("route add default via %s:0:%d::1", pods.v6, number),
+			fmt.Sprintf("route add default via %s.%d.1", pods.v4, number), fmt.Sprintf(
+				"route add default via %s:0:%d::1", pods.v6, number,
+			),
 		}},
 	} {
 		if err := IP(at.ns, at.commands...); err != nil {
@@ -61,15 +69,14 @@ func (w *World) node(name string, cluster, number int, pods cidrs) (*Node, error
 	}
 	for path, value := range map[string]string{
 		"net/ipv4/ip_forward": "1", "net/ipv6/conf/all/forwarding": "1",
-		// The strictest that a node may be about where packets come from.
+		// The strictest reverse path filter.
 		"net/ipv4/conf/all/rp_filter": "1", "net/ipv4/conf/eth0/rp_filter": "1",
 	} {
 		if err := n.NS.SetSysctl(model.Sysctl{Path: path, Value: value}); err != nil {
 			return nil, err
 		}
 	}
-	// What a CNI does with packets that leave the cluster, and a node that
-	// forwards nothing that nobody asked for.
+	// The rules of a CNI for packets that leave the cluster, on a node with the FORWARD policy DROP.
 	var commands []string
 	for i, program := range []string{"iptables-", "ip6tables-"} {
 		program, pods := program+w.options.Iptables, pods.prefixes()[i].String()
@@ -78,7 +85,7 @@ func (w *World) node(name string, cluster, number int, pods cidrs) (*Node, error
 			program+" -A FORWARD -s "+pods+" -d "+pods+" -j ACCEPT",
 			program+" -P FORWARD DROP")
 	}
-	// Others do that in a table of their own, which ours has no say in.
+	// Other CNIs masquerade in an nftables table of their own, which iptables rules cannot skip.
 	commands = append(commands,
 		"nft add table ip cni",
 		"nft add chain ip cni postrouting { type nat hook postrouting priority srcnat + 1 ; }",
@@ -103,7 +110,7 @@ func Run(ns *kernel.Namespace, command string) (string, error) {
 	return out.String(), nil
 }
 
-// IP runs ip in a namespace, with one command after the other.
+// IP runs commands of ip in a namespace, one after the other.
 func IP(ns *kernel.Namespace, commands ...string) error {
 	for _, c := range commands {
 		if _, err := Run(ns, "ip "+c); err != nil {
@@ -113,7 +120,7 @@ func IP(ns *kernel.Namespace, commands ...string) error {
 	return nil
 }
 
-// Keys makes a pair of keys of WireGuard.
+// Keys returns a new pair of WireGuard keys.
 func Keys() (model.PrivateKey, model.PublicKey, error) {
 	key, err := ecdh.X25519().GenerateKey(rand.Reader)
 	if err != nil {

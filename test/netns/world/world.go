@@ -1,9 +1,8 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package world makes two clusters or more of network namespaces, whose nodes are on
-// one wire, with what a simple CNI would do for their pods. Of ours they hold
-// what its callers put there: by the model, or by the agents themselves.
+// Package world creates clusters of network namespaces. Their nodes are connected by one wire and configured as
+// by a simple CNI. Callers add the objects of the agents, from the model or by running the agents.
 package world
 
 import (
@@ -21,15 +20,15 @@ import (
 	"liqo.io/federation/netagent/model"
 )
 
-// Namespaces is where the files of the namespaces are. It is seen by this
-// process alone and goes with it, however that ends, and so do they.
+// Namespaces is the directory of the files of namespaces. It is mounted in this process's mount namespace only,
+// so that everything in it ends with the process.
 const Namespaces = "/mnt"
 
-// Prepare makes room for worlds. The process has to be in a network and mount
-// namespace of its own, as unshare makes them.
+// Prepare mounts Namespaces. It fails unless the process has network and mount namespaces of its own, as created
+// by unshare.
 func Prepare() error {
 	for _, kind := range []string{"net", "mnt"} {
-		ours, err := os.Readlink("/proc/self/ns/" + kind)
+		own, err := os.Readlink("/proc/self/ns/" + kind)
 		if err != nil {
 			return err
 		}
@@ -37,45 +36,43 @@ func Prepare() error {
 		if err != nil {
 			return err
 		}
-		if ours == callers {
-			return fmt.Errorf("this would change the %s namespace that it was called from: run it by unshare --net --mount", kind)
+		if own == callers {
+			return fmt.Errorf("the process shares the %s namespace of its parent: run it with unshare --net --mount", kind)
 		}
 	}
 	if err := unix.Mount("tmpfs", Namespaces, "tmpfs", 0, ""); err != nil {
-		return fmt.Errorf("mounting a file system for namespaces at %s: %w", Namespaces, err)
+		return fmt.Errorf("mounting the file system of namespaces at %s: %w", Namespaces, err)
 	}
 	return os.Setenv("XTABLES_LOCKFILE", Namespaces+"/xtables.lock")
 }
 
-// World is two clusters, or more, whose nodes are on one wire. Each has two nodes, and a
-// pod on each.
+// World is a set of clusters whose nodes are on one wire. Each cluster has two nodes, with a pod on each.
 type World struct {
 	Wire        *kernel.Namespace
 	Rome, Milan *Cluster
-	// Others were added.
+	// Others were added by Add.
 	Others []*Cluster
 
 	options Options
-	here    *kernel.Namespace
+	current *kernel.Namespace
 	dir     string
 	close   []func() error
 }
 
-// Options are what worlds differ by.
+// Options are the options of a World.
 type Options struct {
 	// Iptables is "nft" or "legacy".
 	Iptables string
-	// Disjoint gives the clusters different CIDRs of pods. Else both have
-	// 10.0.0.0/16 and fd10::/32: rome sees milan's pods in 10.1.0.0/16, milan sees
-	// rome's in 10.2.0.0/16, and both see the other's in fd11::/32.
+	// Disjoint selects different pod CIDRs per cluster. Otherwise both have 10.0.0.0/16 and fd10::/32: milan's are
+	// remapped to 10.1.0.0/16 in rome, rome's to 10.2.0.0/16 in milan, and both to fd11::/32 in the other cluster.
 	Disjoint bool
 }
 
-// Cluster is one of them.
+// Cluster is a cluster of a World.
 type Cluster struct {
 	Name  string
 	Nodes []*Node
-	// Input is what the model is told, but for its Node.
+	// Input is the input of the model without Node.
 	Input model.Input
 }
 
@@ -84,19 +81,18 @@ type Node struct {
 	Name    string
 	NS, Pod *kernel.Namespace
 	V4, V6  netip.Addr
-	// Inner is the gateway's namespace, on the first node or on every one.
+	// Inner is the gateway's namespace, on the nodes that have one.
 	Inner *kernel.Namespace
 }
 
-// New makes nodes and pods, but nothing of ours. Rome's pods are 10.0.N.2 and
-// fd10:0:N::2 on node N, and so are milan's where both are the same; else
-// 10.1.N.2 and fd11:0:N::2.
+// New creates a world with the clusters rome and milan, without objects of the agents. On node N, rome's pod is
+// 10.0.N.2 and fd10:0:N::2; milan's has the same addresses, or with Disjoint 10.1.N.2 and fd11:0:N::2.
 func New(o Options) (*World, error) {
 	here, err := kernel.Current()
 	if err != nil {
 		return nil, err
 	}
-	w := &World{options: o, here: here, close: []func() error{here.Close}}
+	w := &World{options: o, current: here, close: []func() error{here.Close}}
 	if w.dir, err = os.MkdirTemp(Namespaces, "world-"); err != nil {
 		return nil, errors.Join(err, w.Close())
 	}
@@ -107,10 +103,10 @@ func New(o Options) (*World, error) {
 	return w, nil
 }
 
-// Path is where a file of this world is, as that of a namespace of this name.
+// Path returns the path of a file of this world, for example of a namespace with this name.
 func (w *World) Path(name string) string { return filepath.Join(w.dir, name) }
 
-// Close takes the world down.
+// Close deletes the world.
 func (w *World) Close() error {
 	var errs []error
 	for _, f := range slices.Backward(w.close) {
@@ -121,7 +117,7 @@ func (w *World) Close() error {
 }
 
 func (w *World) fill() (err error) {
-	if w.Wire, err = w.Enter(w.here, "wire"); err != nil {
+	if w.Wire, err = w.Enter(w.current, "wire"); err != nil {
 		return err
 	}
 	if err := IP(w.Wire, "link add br0 type bridge", "link set br0 up"); err != nil {
@@ -135,7 +131,7 @@ func (w *World) fill() (err error) {
 	if err != nil {
 		return err
 	}
-	// What the pods of each have, and what the other one sees.
+	// The pod CIDRs of each cluster, and the remapped ones in the other.
 	rome, milan := both, both
 	romeSeen, milanSeen := cidrs{"10.2", "fd11"}, cidrs{"10.1", "fd11"}
 	if w.options.Disjoint {
@@ -156,23 +152,23 @@ func (w *World) fill() (err error) {
 	w.Milan.Input.Peers = []model.Peer{{
 		ClusterID: "rome", PublicKey: publicOfRome, Endpoint: netip.AddrPortFrom(w.Rome.Nodes[0].V4, Port), MTU: TunnelMTU,
 		Local: remaps(milan, milanSeen),
-		// 10.80 holds what rome maps, 10.66 is what milan was never told of.
+		// 10.80 contains rome's mappings; 10.66 was not announced to milan.
 		Remote: append(romeSeen.prefixes(), Prefix("10.80.0.0/24"), Prefix("10.66.0.0/24")),
 	}}
 	return nil
 }
 
 const (
-	// Port is where gateways are called.
+	// Port is the UDP port of the gateways.
 	Port = 51820
-	// TunnelMTU is what the clusters have agreed upon, in bytes.
+	// TunnelMTU is the agreed MTU, in bytes.
 	TunnelMTU = 1400
 )
 
-// cidrs are those of pods, of each family, by how their addresses begin.
+// cidrs are the prefixes of a cluster's pod addresses by family.
 type cidrs struct{ v4, v6 string }
 
-// both are those of clusters that have the same.
+// both are the prefixes of clusters with the same CIDRs.
 var both = cidrs{"10.0", "fd10"}
 
 func (c cidrs) prefixes() []netip.Prefix {
@@ -201,14 +197,16 @@ func (w *World) cluster(name string, number int, pods cidrs, key model.PrivateKe
 		c.Nodes = append(c.Nodes, n)
 		c.Input.Nodes = append(c.Input.Nodes, model.Node{
 			Name: n.Name, Addresses: []netip.Addr{n.V4, n.V6},
-			PodCIDRs: []netip.Prefix{Prefix(fmt.Sprintf("%s.%d.0/24", pods.v4, i)), Prefix(fmt.Sprintf("%s:0:%d::/64", pods.v6, i))},
+			PodCIDRs: []netip.Prefix{
+				Prefix(fmt.Sprintf("%s.%d.0/24", pods.v4, i)),
+				Prefix(fmt.Sprintf("%s:0:%d::/64", pods.v6, i)),
+			},
 		})
 	}
 	return c, w.AddGateway(c.Nodes[0])
 }
 
-// AddGateway makes the namespace of a gateway, which uses the iptables of its
-// node.
+// AddGateway creates the namespace of a gateway, which uses the iptables backend of its node.
 func (w *World) AddGateway(n *Node) (err error) {
 	if n.Inner, err = w.Enter(n.NS, n.Name+"-gateway"); err != nil {
 		return err
@@ -218,12 +216,12 @@ func (w *World) AddGateway(n *Node) (err error) {
 		return err
 	}
 	if backend != w.options.Iptables {
-		return fmt.Errorf("%s has rules of iptables-%s only, and %q was found", n.Name, w.options.Iptables, backend)
+		return fmt.Errorf("%s has rules of iptables-%s only, but %q was detected", n.Name, w.options.Iptables, backend)
 	}
 	return n.Inner.UseBackend(backend)
 }
 
-// Enter makes a namespace that goes with the world.
+// Enter creates a namespace that is deleted with the world.
 func (w *World) Enter(outer *kernel.Namespace, name string) (*kernel.Namespace, error) {
 	path := w.Path(name)
 	ns, err := outer.Enter(path)
@@ -234,8 +232,7 @@ func (w *World) Enter(outer *kernel.Namespace, name string) (*kernel.Namespace, 
 	return ns, nil
 }
 
-// Add adds a cluster with the pods' CIDRs of rome and no peers, and returns the
-// public key of its gateway.
+// Add adds a cluster with the pod CIDRs of rome and without peers, and returns the public key of its gateway.
 func (w *World) Add(name string) (*Cluster, model.PublicKey, error) {
 	private, public, err := Keys()
 	if err != nil {
@@ -249,10 +246,10 @@ func (w *World) Add(name string) (*Cluster, model.PublicKey, error) {
 	return c, public, nil
 }
 
-// Clusters are all of them.
+// Clusters returns all clusters.
 func (w *World) Clusters() []*Cluster { return append([]*Cluster{w.Rome, w.Milan}, w.Others...) }
 
-// Nodes are those of all clusters.
+// Nodes returns the nodes of all clusters.
 func (w *World) Nodes() []*Node {
 	var all []*Node
 	for _, c := range w.Clusters() {
@@ -261,8 +258,8 @@ func (w *World) Nodes() []*Node {
 	return all
 }
 
-// Addr reads an address.
+// Addr parses an address.
 func Addr(s string) netip.Addr { return netip.MustParseAddr(s) }
 
-// Prefix reads a range of addresses.
+// Prefix parses a CIDR.
 func Prefix(s string) netip.Prefix { return netip.MustParsePrefix(s) }
