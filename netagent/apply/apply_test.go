@@ -21,7 +21,7 @@ import (
 
 func prefix(s string) netip.Prefix { return netip.MustParsePrefix(s) }
 
-// input is a cluster of two nodes, and one peer with the same addresses.
+// input returns a cluster of two nodes with peers.
 func input(peers ...model.Peer) model.Input {
 	return model.Input{
 		Node: "rome-1",
@@ -106,7 +106,7 @@ func (n *node) dump() string { return n.outer.Dump() + n.inner.Dump() }
 
 func (n *node) writes() int { return n.outer.Writes + n.inner.Writes }
 
-// must applies, twice: the second time nothing is written.
+// must applies the states twice, and requires that the second time writes nothing.
 func (n *node) must(t *testing.T, in model.Input) string {
 	t.Helper()
 	if _, err := n.apply(in); err != nil {
@@ -123,8 +123,7 @@ func (n *node) must(t *testing.T, in model.Input) string {
 	return n.dump()
 }
 
-// allowed are the ranges that a peer has in the tunnel; nil: it is none of its
-// peers.
+// allowed returns the ranges of a peer in the tunnel; nil if it is none of its peers.
 func (n *node) allowed(t *testing.T, p model.Peer) []netip.Prefix {
 	t.Helper()
 	tunnel, err := n.inner.Tunnel(model.TunnelLink)
@@ -142,8 +141,8 @@ func (n *node) allowed(t *testing.T, p model.Peer) []netip.Prefix {
 	return nil
 }
 
-// judges returns the chain that filters packets from a range; empty if there is none.
-func (n *node) judges(t *testing.T, from netip.Prefix) string {
+// filterChainOf returns the chain that filters packets from a range; empty if there is none.
+func (n *node) filterChainOf(t *testing.T, from netip.Prefix) string {
 	t.Helper()
 	chains, _, err := n.inner.Chains(model.FamilyOf(from.Addr()))
 	if err != nil {
@@ -190,7 +189,7 @@ func TestIptablesTeardownRemovesAll(t *testing.T) {
 	n.outer.AddForeignLink("liqo.other") // not owned, despite its name
 	n.outer.AddForeignRule(model.IPv4, "nat", "POSTROUTING", "-j CNI-POSTROUTING")
 	n.outer.AddForeignRule(model.IPv4, "filter", "FORWARD", "-j KUBE-FORWARD")
-	// Tables and priorities are numbers that others may have thought of, too.
+	// Other programs may use the same tables and priorities.
 	n.outer.AddForeignRoute(model.Route{Table: model.PeersTable, Dst: prefix("192.0.2.0/24"), Link: "cni0"})
 	n.outer.AddForeignRoute(model.Route{Table: model.NodesTable, Dst: prefix("fd99::/64"), Link: "cni0"})
 	n.outer.AddForeignRoutingRule(model.Rule{Family: model.IPv4, Priority: model.RulePriority, Table: model.PeersTable})
@@ -241,7 +240,7 @@ func TestAnyCallMayFailOnce(t *testing.T) {
 			}
 			n.outer.Fail, n.inner.Fail = nil, nil
 			for _, r := range n.allowed(t, peer(1)) {
-				if n.judges(t, r) == "" {
+				if n.filterChainOf(t, r) == "" {
 					t.Fatalf("after call %d failed, a peer has %s without its chains", number, r)
 				}
 			}
@@ -298,8 +297,7 @@ func TestRoamedPeerKeepsItsEndpoint(t *testing.T) {
 	}
 }
 
-// WireGuard takes a handshake that leads nowhere for one that was begun, and begins
-// no other for a while.
+// WireGuard counts an unsuccessful handshake as started, and starts no other for a while.
 func TestOnlyTheFirstEndpointRecreatesAPeer(t *testing.T) {
 	n := newNode()
 	changes := func(what string, endpoint string, want int) {
@@ -323,8 +321,8 @@ func TestOnlyTheFirstEndpointRecreatesAPeer(t *testing.T) {
 	changes("roamed, and the wanted endpoint changes", "172.16.0.3:51820", 0)
 }
 
-// A range moves from one peer to another, which got it by mistake and gives it back.
-// At no time has either of them what the other one's chains are for.
+// A range moves from one peer to another and back. At no time does a peer have the range while the chains are
+// those of the other peer.
 func TestMovingRangeNeverBelongsToTwoPeers(t *testing.T) {
 	first, second := peer(1), peer(2)
 	with := func(p model.Peer, ranges ...netip.Prefix) model.Peer {
@@ -335,8 +333,8 @@ func TestMovingRangeNeverBelongsToTwoPeers(t *testing.T) {
 	n := newNode()
 	n.must(t, input(with(first, moving), second))
 	chains := map[model.PublicKey]string{
-		first.PublicKey:  n.judges(t, first.Remote[0]),
-		second.PublicKey: n.judges(t, second.Remote[0]),
+		first.PublicKey:  n.filterChainOf(t, first.Remote[0]),
+		second.PublicKey: n.filterChainOf(t, second.Remote[0]),
 	}
 	looks := 0
 	var look func(int)
@@ -346,7 +344,7 @@ func TestMovingRangeNeverBelongsToTwoPeers(t *testing.T) {
 		looks++
 		for _, p := range []model.Peer{first, second} {
 			for _, r := range n.allowed(t, p) {
-				if judge := n.judges(t, r); judge != chains[p.PublicKey] {
+				if judge := n.filterChainOf(t, r); judge != chains[p.PublicKey] {
 					t.Errorf("%s has %s, which %q is for", p.ClusterID, r, judge)
 				}
 			}
@@ -365,8 +363,7 @@ func TestMovingRangeNeverBelongsToTwoPeers(t *testing.T) {
 	}
 }
 
-// Chains that cannot be written keep peers from what they are about, and from
-// nothing else.
+// Chains that cannot be written prevent new ranges of their family, and nothing else.
 func TestFailingChainsPreventNewRangesOnly(t *testing.T) {
 	four := func(n byte) model.Peer {
 		p := peer(n)
@@ -384,11 +381,11 @@ func TestFailingChainsPreventNewRangesOnly(t *testing.T) {
 		before, want model.Peer
 		has          []netip.Prefix // of the first peer
 	}{
-		{"IPv6, and a peer without it comes", []model.Family{model.IPv6}, four(2), four(1), []netip.Prefix{one}},
-		{"IPv6, and a peer with both comes", []model.Family{model.IPv6}, four(2), peer(1), []netip.Prefix{one}},
-		{"IPv4, and a peer without IPv6 comes", []model.Family{model.IPv4}, peer(2), four(1), nil},
-		{"both, and a peer comes", []model.Family{model.IPv4, model.IPv6}, peer(2), peer(1), nil},
-		{"both, and a peer goes", []model.Family{model.IPv4, model.IPv6}, peer(1), peer(2), nil},
+		{"IPv6, and a peer without it is added", []model.Family{model.IPv6}, four(2), four(1), []netip.Prefix{one}},
+		{"IPv6, and a peer with both is added", []model.Family{model.IPv6}, four(2), peer(1), []netip.Prefix{one}},
+		{"IPv4, and a peer without IPv6 is added", []model.Family{model.IPv4}, peer(2), four(1), nil},
+		{"both, and a peer is added", []model.Family{model.IPv4, model.IPv6}, peer(2), peer(1), nil},
+		{"both, and a peer is deleted", []model.Family{model.IPv4, model.IPv6}, peer(1), peer(2), nil},
 		{"both, and a peer gets more", []model.Family{model.IPv4, model.IPv6}, peer(1), longer, []netip.Prefix{one, one6}},
 		{
 			"IPv6, and a peer gets more", []model.Family{model.IPv6}, peer(1), longer,

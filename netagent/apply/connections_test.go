@@ -17,8 +17,7 @@ import (
 	"liqo.io/federation/netagent/model"
 )
 
-// Of the same two peers, the one that calls us otherwise is meant, and not the
-// other one, though both have called us the same until then.
+// Of two peers with the same CIDRs, only connections with the changed one are flushed.
 func TestConnectionsWithChangedTranslationAreFlushed(t *testing.T) {
 	first, other := peer(1), peer(2)
 	mapping := func(seen, target string) model.Mapping {
@@ -31,7 +30,7 @@ func TestConnectionsWithChangedTranslationAreFlushed(t *testing.T) {
 		change(&p)
 		return p
 	}
-	// What is called by a peer of 10.101.0.0/16 or fd11:1::/48.
+	// Mappings for the peer with 10.101.0.0/16 and fd11:1::/48.
 	const remote, remote6 = "[10.101.0.0/16]", "[fd11:1::/48]"
 	for _, test := range []struct {
 		name string
@@ -75,8 +74,7 @@ func TestConnectionsWithChangedTranslationAreFlushed(t *testing.T) {
 	}
 }
 
-// expectForgotten compares what was forgotten with a text for each translation, in
-// whatever order.
+// expectFlushed compares flushed translations with their texts, in any order.
 func expectFlushed(t *testing.T, forgotten []kernel.Translation, want []string) {
 	t.Helper()
 	var got []string
@@ -90,7 +88,7 @@ func expectFlushed(t *testing.T, forgotten []kernel.Translation, want []string) 
 	}
 }
 
-// More than a chain takes hang in a tree, where they meant the same before.
+// More rules than fit into a chain form a tree, with the same effects as before.
 func TestRulesThatMoveInATreeFlushNothing(t *testing.T) {
 	few, many := peer(1), peer(1)
 	for i := range byte(200) {
@@ -116,8 +114,8 @@ func TestRulesThatMoveInATreeFlushNothing(t *testing.T) {
 	}
 }
 
-// A node remembers the connections of all of its pods. Those without a peer are
-// never flushed, whatever happens to the chains.
+// Conntrack of a node has the connections of all of its pods. Those without a peer are never flushed, whatever
+// happens to the chains.
 func TestNodeFlushesConnectionsWithPeersOnly(t *testing.T) {
 	const one, two = "[10.101.0.0/16]", "[10.101.0.0/16 10.102.0.0/16]"
 	const one6, two6 = "[fd11:1::/48]", "[fd11:1::/48 fd11:2::/48]"

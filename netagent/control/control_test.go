@@ -33,7 +33,7 @@ type fataler interface {
 	Fatal(args ...any)
 }
 
-// listen listens on a free port of this machine.
+// listen listens on a free loopback port.
 func listen(t fataler) net.Listener {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -49,9 +49,8 @@ func dialer(l net.Listener) func(context.Context) (net.Conn, error) {
 	}
 }
 
-// served returns a running forwarder to a server that echoes its input, and
-// then all of that again.
-func served(t *testing.T) (f *Forwarder, at string) {
+// newForwarderTest returns a running forwarder to a server that echoes its whole input after its end.
+func newForwarderTest(t *testing.T) (f *Forwarder, at string) {
 	t.Helper()
 	server, listener := listen(t), listen(t)
 	go echo(server)
@@ -90,8 +89,7 @@ type closeWriter interface {
 	CloseWrite() error
 }
 
-// exchange writes a text in pieces, closes the write side, and reads until the other side
-// ends as well.
+// exchange writes a text in pieces, closes the write side, and reads until the other side closes its own.
 func exchange(conn closeWriter, text []byte, piece int) ([]byte, error) {
 	defer conn.Close()
 	if err := conn.SetDeadline(time.Now().Add(testTimeout)); err != nil {
@@ -113,9 +111,8 @@ func exchange(conn closeWriter, text []byte, piece int) ([]byte, error) {
 	return received, errors.Join(err, <-failed)
 }
 
-// unpaced lets peers make connections as fast as a test does, however many
-// examples it tries.
-func unpaced(l *connections) {
+// withoutRateLimit disables the rate limit of new connections, for property tests.
+func withoutRateLimit(l *connections) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, of := range l.peers {
@@ -124,9 +121,9 @@ func unpaced(l *connections) {
 }
 
 func TestForwarderLosesNoBytes(t *testing.T) {
-	f, at := served(t)
+	f, at := newForwarderTest(t)
 	f.Allow([]netip.Addr{loopback})
-	unpaced(&f.connections)
+	withoutRateLimit(&f.connections)
 	rapid.Check(t, func(t *rapid.T) {
 		text := rapid.SliceOfN(rapid.Byte(), 0, 1<<16).Draw(t, "text")
 		conn, err := net.Dial("tcp", at)
@@ -178,7 +175,7 @@ func call(t *testing.T, at string) net.Conn {
 }
 
 func TestForwarderServesAllowedPeersOnly(t *testing.T) {
-	f, at := served(t)
+	f, at := newForwarderTest(t)
 	ends(t, call(t, at))
 	f.Allow([]netip.Addr{netip.MustParseAddr("192.0.2.1")})
 	ends(t, call(t, at))
@@ -193,7 +190,7 @@ func TestForwarderServesAllowedPeersOnly(t *testing.T) {
 }
 
 func TestForwarderLimitsConnections(t *testing.T) {
-	f, at := served(t)
+	f, at := newForwarderTest(t)
 	f.connections.maxPerPeer = 2
 	f.Allow([]netip.Addr{loopback})
 	first, second := call(t, at), call(t, at)
@@ -231,9 +228,8 @@ func TestForwarderClosesConnectionsThatItCannotForward(t *testing.T) {
 	}
 }
 
-// proxied is a proxy at work before a server, and the certificate that it
-// shows.
-type proxied struct {
+// proxyTest is a running proxy with a server behind it, and its certificate.
+type proxyTest struct {
 	*Proxy
 	at     string
 	roots  *x509.CertPool
@@ -242,14 +238,14 @@ type proxied struct {
 
 const milan = "3f1ad3a5-3c5c-4b8e-9a6e-0b9d6c1f7a11"
 
-func newProxied(t *testing.T) *proxied {
+func newProxied(t *testing.T) *proxyTest {
 	t.Helper()
 	some := httptest.NewUnstartedServer(nil)
 	some.StartTLS()
 	t.Cleanup(some.Close)
 	server, listener := listen(t), listen(t)
 	go echo(server)
-	p := &proxied{at: listener.Addr().String(), roots: x509.NewCertPool()}
+	p := &proxyTest{at: listener.Addr().String(), roots: x509.NewCertPool()}
 	p.roots.AddCert(some.Certificate())
 	p.Proxy = NewProxy(func(_ context.Context, _, token string) (int, error) {
 		return map[string]int{
@@ -277,7 +273,7 @@ func newProxied(t *testing.T) *proxied {
 }
 
 // request sends a request for a host, followed at once by early data.
-func (p *proxied) request(method, host, token, early string) (*tls.Conn, *bufio.Reader, *http.Response, error) {
+func (p *proxyTest) request(method, host, token, early string) (*tls.Conn, *bufio.Reader, *http.Response, error) {
 	conn, err := tls.Dial("tcp", p.at, &tls.Config{RootCAs: p.roots, ServerName: "example.com"})
 	if err != nil {
 		return nil, nil, nil, err
@@ -339,7 +335,7 @@ func TestProxyConnectsToItsClustersOnly(t *testing.T) {
 func TestProxyLosesNoBytes(t *testing.T) {
 	p := newProxied(t)
 	p.SetClusters(map[string]netip.Addr{milan: loopback})
-	unpaced(&p.connections)
+	withoutRateLimit(&p.connections)
 	rapid.Check(t, func(t *rapid.T) {
 		early := rapid.SliceOfN(rapid.Byte(), 0, 4096).Draw(t, "before the response")
 		text := rapid.SliceOfN(rapid.Byte(), 0, 1<<16).Draw(t, "after the response")
@@ -355,7 +351,7 @@ func TestProxyLosesNoBytes(t *testing.T) {
 	})
 }
 
-// tunnelled is a connection of which more may have been read than the answer.
+// tunnelled is a connection of which the reader may have buffered more than the response.
 type tunnelled struct {
 	*tls.Conn
 	reader io.Reader
@@ -386,7 +382,7 @@ func TestProxyLimitsPendingClientsPerSource(t *testing.T) {
 	for _, conn := range all {
 		conn.Close()
 	}
-	// That they are gone is noticed in a moment.
+	// Closed connections are detected asynchronously.
 	for deadline := time.Now().Add(testTimeout); ; {
 		conn, _, response, err := p.request("CONNECT", milan+".control.liqo:443", "good", "")
 		if err == nil && response.StatusCode == http.StatusOK {

@@ -23,13 +23,12 @@ import (
 	"liqo.io/federation/netagent/probe"
 )
 
-// Time is that of the bubbles that the tests run in: sleeping takes none.
+// The tests run in synctest bubbles: time is simulated.
 
 // watchDelay is the delay of watch events after the response to a write.
 const watchDelay = 5 * time.Millisecond
 
-// cluster is an API server with one Lease, and gateways that may be cut off
-// from it and from each other.
+// cluster is an API server with one Lease, and gateways that may be disconnected from it and from each other.
 type cluster struct {
 	coordinationclient.LeaseInterface
 
@@ -117,7 +116,7 @@ func (c *cluster) set(f func()) {
 	f()
 }
 
-// join starts a gateway, and returns what ends it.
+// join starts a gateway, and returns the function that stops it.
 func (c *cluster) join(t *testing.T, node string) (*Election, context.CancelFunc) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -147,7 +146,7 @@ func (c *cluster) join(t *testing.T, node string) (*Election, context.CancelFunc
 	return e, func() { cancel(); <-done; time.Sleep(2 * watchDelay); c.set(func() { delete(c.gateways, node) }) }
 }
 
-// two have rome-1 begin, and rome-2 after it.
+// two starts rome-1, and rome-2 after it.
 func (c *cluster) two(t *testing.T) (first *Election, stopFirst func(), second *Election, stopSecond func()) {
 	t.Helper()
 	first, stopFirst = c.join(t, "rome-1")
@@ -185,7 +184,7 @@ func TestStandbyGatewayTakesOverWithinSeconds(t *testing.T) {
 			t.Errorf("it took %s", took)
 		}
 
-		// It comes back, and stands by.
+		// It is reconnected, and becomes a standby gateway.
 		c.set(func() { c.silent["rome-1"] = false })
 		first, stopFirst = c.join(t, "rome-1")
 		time.Sleep(time.Minute)
@@ -324,7 +323,7 @@ func TestReleasedLeaseIsAcquiredAtOnce(t *testing.T) {
 	})
 }
 
-// Who ends does not answer any more, before it has given its Lease away.
+// A terminating gateway stops replying before it has released its Lease.
 func TestLeaseMayBeAcquiredDuringRelease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster()
@@ -385,9 +384,9 @@ func TestUnhealthyGatewayNeitherAcquiresNorKeepsTheLease(t *testing.T) {
 	})
 }
 
-// Something that all nodes lack is no reason for none to be the active one.
+// A cause common to all nodes must not leave the cluster without an active gateway.
 func TestOneOfOnlyUnhealthyGatewaysHoldsTheLease(t *testing.T) {
-	// missed is when the controllers of this cluster count gateways as silent.
+	// missed is the time after which the controllers report gateways as silent.
 	const missed = 40 * time.Second
 	for name, able := range map[string]bool{"from the beginning": false, "after some time": true} {
 		t.Run(name, func(t *testing.T) {
@@ -449,7 +448,7 @@ func TestHealthyGatewayPrecedesAnUnhealthyOne(t *testing.T) {
 		time.Sleep(time.Hour)
 		want(t, "rome-2", first, second)
 		transitions(2)
-		// While the able one starts again, the other one waits.
+		// While the healthy one restarts, the other one waits.
 		stopSecond()
 		c.set(func() { c.refuses["rome-2"] = true })
 		time.Sleep(unhealthyAcquire - 2*renewInterval)
@@ -464,7 +463,7 @@ func TestHealthyGatewayPrecedesAnUnhealthyOne(t *testing.T) {
 	})
 }
 
-// What a gateway missed while it was not able counts no more when it is.
+// Probes that failed while a gateway was unhealthy do not count later.
 func TestRecoveredGatewayDoesNotReplaceAResponsiveHolder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster()

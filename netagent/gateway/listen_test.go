@@ -93,16 +93,16 @@ func TestPortInUseHasAHint(t *testing.T) {
 		setting  string
 		want     string
 	}{
-		"it has no setting": {
+		"without a setting": {
 			failure, "udp", "",
 			failure.Error() + ": UDP port 5873 of this node is in use by the process that ss -lunp shows: free it",
 		},
-		"it has one": {
+		"with a setting": {
 			failure, "tcp", "network.port",
 			failure.Error() + ": TCP port 5873 of this node is in use by the process that ss -ltnp shows: free it, " +
 				"or set network.port in the values of the chart to another port",
 		},
-		"the node is at fault": {unix.EADDRNOTAVAIL, "udp", "", unix.EADDRNOTAVAIL.Error()},
+		"another error": {unix.EADDRNOTAVAIL, "udp", "", unix.EADDRNOTAVAIL.Error()},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := withPortHint(test.err, test.protocol, 5873, test.setting); got.Error() != test.want ||

@@ -56,7 +56,7 @@ func rome(name, address string) *corev1.Node {
 	return n
 }
 
-// bench is a gateway on a kernel in memory.
+// bench is a gateway on an in-memory kernel.
 type bench struct {
 	*worker
 	outer, inside *fake.Kernel
@@ -94,7 +94,7 @@ func newBench(t *testing.T) *bench {
 	return b
 }
 
-// must makes two passes, of which the second one writes nothing.
+// must runs two passes, and requires that the second one writes nothing.
 func (b *bench) must(t *testing.T) model.Tunnel {
 	t.Helper()
 	if err := b.pass(t.Context()); err != nil {
@@ -134,8 +134,7 @@ func TestOnlyTheActiveGatewayHasPeers(t *testing.T) {
 	}
 }
 
-// Its node was deleted from the cluster while it lives, and another gateway has
-// taken over.
+// Its Node was deleted while it runs, and another gateway has taken over.
 func TestGatewayWithoutANodeHasNoTunnelPeers(t *testing.T) {
 	b := newBench(t)
 	if got := len(b.must(t).Peers); got != 1 {
@@ -188,7 +187,7 @@ func TestNextPassRepairsAFailedOne(t *testing.T) {
 		}
 		b.outer.Fail, b.inside.Fail = fail, fail
 		first := b.pass(t.Context())
-		// That connections go on as they were is no reason to be replaced.
+		// A failed flush does not make the gateway unhealthy.
 		if reported := first != nil && b.outcome().failed != ""; count >= failing &&
 			reported == (b.inside.FailedFlushes > 0) {
 			t.Errorf("call %d failed and the pass returned %v", failing, first)
@@ -285,8 +284,7 @@ func TestActiveGatewayWritesChangedStatuses(t *testing.T) {
 	writes("standing by again", 0)
 }
 
-// gathered are the metrics of a registry, by name and label; of histograms, how
-// often and how much was observed.
+// gathered returns the metrics of a registry by name and label; count and sum of histograms.
 func gathered(t *testing.T, registry metrics.KubeRegistry) map[string]float64 {
 	t.Helper()
 	families, err := registry.Gather()
@@ -409,7 +407,7 @@ func TestMetricsReportTunnelsAndDropDeletedPeers(t *testing.T) {
 	expectMetrics("standby", map[string]float64{"liqo_gateway_active": 0})
 }
 
-// answers has a peer answer a probe.
+// answers makes a peer reply to a probe.
 func (b *bench) answers(t *testing.T, name string) {
 	t.Helper()
 	self, at := netip.MustParseAddr("127.0.0.1"), netip.MustParseAddr("127.87.0.1")

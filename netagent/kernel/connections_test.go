@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A node of rome, 172.18.0.2, whose pods are in 10.0.0.0/16. It calls milan's
-// 10.1.0.0/16, and milan calls it 10.2.0.0/16, as rome calls naples.
+// A node of rome, 172.18.0.2, whose pods are in 10.0.0.0/16. Milan's pods are remapped to 10.1.0.0/16; rome's
+// pods to 10.2.0.0/16 in milan, which is naples' range in rome.
 func TestStaleTranslationsMatchConnectionsOfTheirPeers(t *testing.T) {
 	pods, milan, naples := netip.MustParsePrefix(
 		"10.0.0.0/16",
@@ -28,13 +28,13 @@ func TestStaleTranslationsMatchConnectionsOfTheirPeers(t *testing.T) {
 		answeredBy, answeredTo string // of the answers
 		want                   bool
 	}{
-		"a pod calls the peer": {
+		"from a pod to the peer": {
 			Translation{pods, []netip.Prefix{milan}}, "10.0.1.2", "10.1.1.2", "10.1.1.2", "10.0.1.2", true,
 		},
-		"the peer calls a pod": {
+		"from the peer to a pod": {
 			Translation{pods, []netip.Prefix{milan}}, "10.1.1.2", "10.0.1.2", "10.0.1.2", "10.1.1.2", true,
 		},
-		"a pod calls a Service of the peer's pods": {
+		"from a pod to a Service of the peer's pods": {
 			Translation{pods, []netip.Prefix{milan}}, "10.0.1.2", "10.96.0.9", "10.1.1.2", "10.0.1.2", true,
 		},
 		"a pod that was masqueraded": {
@@ -46,7 +46,7 @@ func TestStaleTranslationsMatchConnectionsOfTheirPeers(t *testing.T) {
 		"a pod and a pod": {
 			Translation{pods, []netip.Prefix{milan}}, "10.0.1.2", "10.0.1.3", "10.0.1.3", "10.0.1.2", false,
 		},
-		"a pod calls a Service": {
+		"from a pod to a Service": {
 			Translation{anything, []netip.Prefix{milan}}, "10.0.1.2", "10.96.0.1", "172.18.0.3", "172.18.0.2", false,
 		},
 		"two pods, without a peer": {
@@ -55,7 +55,7 @@ func TestStaleTranslationsMatchConnectionsOfTheirPeers(t *testing.T) {
 		"translated to another address": {
 			Translation{pods, []netip.Prefix{milan}}, "10.0.1.2", "10.1.1.2", "10.1.1.2", "10.2.1.2", false,
 		},
-		"milan calls us as we call naples": {
+		"from milan, which uses the range that naples has in rome": {
 			Translation{anything, []netip.Prefix{naples}}, "10.0.1.2", "10.1.1.2", "10.1.1.2", "10.2.1.2", false,
 		},
 	} {

@@ -26,8 +26,8 @@ func TestInterruptedCallsAreRetried(t *testing.T) {
 		{"inconsistent dump", []error{netlink.ErrDumpInterrupted, nil}, 2, nil},
 		{"it was interrupted as often as it may be", append(slices.Repeat([]error{interrupted}, 4), nil), 5, nil},
 		{"it was interrupted each time", slices.Repeat([]error{interrupted}, 6), 5, unix.EINTR},
-		{"it failed", []error{other, nil}, 1, other},
-		{"it was interrupted, and failed then", []error{interrupted, other, nil}, 2, other},
+		{"failed", []error{other, nil}, 1, other},
+		{"interrupted, then failed", []error{interrupted, other, nil}, 2, other},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			calls := 0

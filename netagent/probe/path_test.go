@@ -39,7 +39,7 @@ func TestPathMTUIsFound(t *testing.T) {
 	}
 }
 
-// search tries until nothing is left to try, and counts the packets.
+// search probes until the path MTU is found, and counts the packets.
 func search(t interface{ Fatalf(string, ...any) }, p *path, now time.Time, pass func(int) bool) (tries int) {
 	for size := p.next(now); size != 0; size = p.next(now) {
 		if tries++; tries > 64 {
@@ -85,7 +85,7 @@ func TestPathMTUIsProbedEachMinute(t *testing.T) {
 	if p.mtu != 1420 {
 		t.Errorf("%d pass", p.mtu)
 	}
-	// A packet may be lost.
+	// A single lost packet does not matter.
 	now, lost := now.Add(pathInterval), 0
 	search(t, &p, now, func(int) bool { lost++; return lost == lossThreshold })
 	if p.mtu != 1420 {
@@ -93,7 +93,7 @@ func TestPathMTUIsProbedEachMinute(t *testing.T) {
 	}
 }
 
-// large is a peer that is probed, and answers small probes.
+// large returns a peer that replies to small probes.
 func large(mtu int) (p *Prober, from netip.AddrPort, tick func(now time.Time, answered bool) []byte) {
 	p = &Prober{OnReply: func(string, time.Duration) {}, OnLoss: func(string) {}}
 	target := Target{Peer: netip.MustParseAddr("10.1.0.0"), Self: netip.MustParseAddr("10.2.0.0"), MTU: mtu}
@@ -151,7 +151,7 @@ func TestLostLargeProbesDoNotCountAsLoss(t *testing.T) {
 	if got := p.Result("milan"); !got.Connected || !got.PathMTUKnown || got.MTU != 1420 || got.PathMTU != 1376 {
 		t.Errorf("%+v", got)
 	}
-	// Another size is agreed upon.
+	// Another MTU is agreed upon.
 	p.Set(map[string]Target{"milan": {Peer: from.Addr(), Self: netip.MustParseAddr("10.2.0.0"), MTU: 1376}})
 	if got := p.Result("milan"); got.PathMTUKnown || !got.Connected {
 		t.Errorf("result after a reply of another size: %+v", got)
@@ -190,7 +190,7 @@ func TestLossOfBothProbesDoesNotReducePathMTU(t *testing.T) {
 	}
 }
 
-// Where a word takes longer than the time between two, it counts nevertheless.
+// Replies that take longer than the interval count.
 func TestLargeProbeTimesOutWithTheSmallOne(t *testing.T) {
 	for name, test := range map[string]struct {
 		passes int

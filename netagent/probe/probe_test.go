@@ -44,7 +44,7 @@ func TestBeaconRepliesToHoldersOfTheKeyOnly(t *testing.T) {
 		"with one of several":                        {keys: []Key{strange, older}, want: true},
 		"a stranger":                                 {keys: []Key{strange}},
 		"without a key":                              {},
-		"while the gateway is not at work":           {keys: []Key{newer}, dead: true},
+		"while the gateway is not healthy":           {keys: []Key{newer}, dead: true},
 		"with the key, after a wrong one":            {keys: []Key{newer}, want: true},
 		"with the key, and the gateway is not alive": {keys: []Key{newer}, dead: true},
 	} {
@@ -183,7 +183,7 @@ func TestReplyIsSentFromTheProbedAddress(t *testing.T) {
 	}
 }
 
-// nonceOf is the number of a question.
+// nonceOf returns the nonce of a request.
 func nonceOf(message []byte) uint64 { return binary.BigEndian.Uint64(message[len(echoRequest):]) }
 
 func TestPeerIsConnectedWhileItReplies(t *testing.T) {
@@ -216,7 +216,7 @@ func TestPeerIsConnectedWhileItReplies(t *testing.T) {
 	if answers != 20 {
 		t.Errorf("%d answers were counted", answers)
 	}
-	// An answer that is late is one, and only once.
+	// A late reply counts, once.
 	p.nextProbe("milan")
 	p.handleReply(from, question, echoSize, time.Now())
 	p.handleReply(from, question, echoSize, time.Now())
@@ -311,7 +311,7 @@ func TestPeerWithoutAnEndpointIsNotProbed(t *testing.T) {
 	}
 }
 
-// Thousands of peers that are away would keep a gateway busy with count.
+// Probes of thousands of unreachable peers would keep a gateway busy.
 func TestUnresponsivePeerIsProbedWithBackoff(t *testing.T) {
 	const interval = 2 * time.Second
 	p := &Prober{OnReply: func(string, time.Duration) {}, OnLoss: func(string) {}}
@@ -339,7 +339,7 @@ func TestUnresponsivePeerIsProbedWithBackoff(t *testing.T) {
 	if n := probes(160); n != 10 {
 		t.Errorf("after ten minutes, %d probes in 160 intervals", n)
 	}
-	// It is called elsewhere.
+	// Its endpoint changes.
 	target.Endpoint = netip.MustParseAddrPort("172.16.2.1:51820")
 	for range 2 {
 		p.Set(map[string]Target{"milan": target})

@@ -117,7 +117,7 @@ func TestRoutesFollowTheLeaseAndASecondPassWritesNothing(t *testing.T) {
 	}
 }
 
-// On a node with a gateway that stands by: it has all other nodes on the overlay.
+// A node with a standby gateway has all other nodes on the overlay.
 func TestRoutesFollowNodeChanges(t *testing.T) {
 	w, k, o := newWorker(t)
 	o.Gateways = []string{"rome-1", "rome-3"}
@@ -133,7 +133,7 @@ func TestRoutesFollowNodeChanges(t *testing.T) {
 				"10.0.1.0/24 via 192.168.1.1", "10.0.2.0/24 via 192.168.1.2", "192.168.1.1/32 via 192.168.1.1",
 				"192.168.1.2/32 via 192.168.1.2",
 			}},
-		{"one comes", func() {
+		{"a node is added", func() {
 			o.Nodes = append(o.Nodes, nodeAt("rome-4", "192.168.1.4", "10.0.4.0/24"))
 		}, []string{"192.168.1.1", "192.168.1.2", "192.168.1.4"},
 			[]string{
@@ -161,7 +161,7 @@ func TestRoutesFollowNodeChanges(t *testing.T) {
 				"10.0.1.0/24 via 192.168.1.1", "10.0.2.0/24 via 192.168.1.2", "10.0.5.0/24 via 192.168.1.44",
 				"192.168.1.1/32 via 192.168.1.1", "192.168.1.2/32 via 192.168.1.2", "192.168.1.44/32 via 192.168.1.44",
 			}},
-		{"it goes", func() { o.Nodes = o.Nodes[:3] }, []string{"192.168.1.1", "192.168.1.2"},
+		{"the node is deleted", func() { o.Nodes = o.Nodes[:3] }, []string{"192.168.1.1", "192.168.1.2"},
 			[]string{
 				"10.0.1.0/24 via 192.168.1.1", "10.0.2.0/24 via 192.168.1.2", "192.168.1.1/32 via 192.168.1.1",
 				"192.168.1.2/32 via 192.168.1.2",
@@ -172,13 +172,13 @@ func TestRoutesFollowNodeChanges(t *testing.T) {
 			if err := w.pass(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(test.nodes, forwards(t, k)); diff != "" {
+			if diff := cmp.Diff(test.nodes, fdbNodes(t, k)); diff != "" {
 				t.Errorf("forwarding entries (-want +got):\n%s", diff)
 			}
 			if diff := cmp.Diff(test.nodes, neighbors(t, k)); diff != "" {
 				t.Errorf("neighbours, and their forwarding entries (-want +got):\n%s", diff)
 			}
-			if diff := cmp.Diff(test.nodes, letIn(t, k)); diff != "" {
+			if diff := cmp.Diff(test.nodes, overlaySenders(t, k)); diff != "" {
 				t.Errorf("let in (-want +got):\n%s", diff)
 			}
 			if diff := cmp.Diff(test.routes, toNodes(t, k)); diff != "" {
@@ -203,7 +203,7 @@ func TestOnlyGatewayNodesAffectOtherNodes(t *testing.T) {
 		if err := w.pass(t.Context()); err != nil || (k.Writes > before) != writes {
 			t.Errorf("%s: %v, %d writes", what, err, k.Writes-before)
 		}
-		if got := forwards(t, k); len(got) != 1 || got[0] != want {
+		if got := fdbNodes(t, k); len(got) != 1 || got[0] != want {
 			t.Errorf("%s: forwarding entries of %v, not of %s", what, got, want)
 		}
 	}
@@ -216,8 +216,8 @@ func TestOnlyGatewayNodesAffectOtherNodes(t *testing.T) {
 	pass("nothing changes", false, "192.168.1.11")
 }
 
-// forwards are the nodes that a kernel has forwarding entries for.
-func forwards(t *testing.T, k *fake.Kernel) []string {
+// fdbNodes returns the nodes with FDB entries in a kernel.
+func fdbNodes(t *testing.T, k *fake.Kernel) []string {
 	t.Helper()
 	all, err := k.FDBEntries(model.OverlayLink)
 	if err != nil {
@@ -231,8 +231,7 @@ func forwards(t *testing.T, k *fake.Kernel) []string {
 	return nodes
 }
 
-// neighbors are the nodes that a kernel has as neighbours, each with the MAC that
-// its forwarding entry is for.
+// neighbors returns the nodes that are neighbours in a kernel, each with the MAC of its FDB entry.
 func neighbors(t *testing.T, k *fake.Kernel) []string {
 	t.Helper()
 	all, err := k.Neighbors(model.OverlayLink)
@@ -255,8 +254,8 @@ func neighbors(t *testing.T, k *fake.Kernel) []string {
 	return nodes
 }
 
-// letIn are the nodes that may call this one on the overlay.
-func letIn(t *testing.T, k *fake.Kernel) []string {
+// overlaySenders returns the nodes accepted on the overlay.
+func overlaySenders(t *testing.T, k *fake.Kernel) []string {
 	t.Helper()
 	chains, _, err := k.Chains(model.IPv4)
 	if err != nil {
@@ -274,7 +273,7 @@ func letIn(t *testing.T, k *fake.Kernel) []string {
 	return nodes
 }
 
-// toNodes are the routes from the gateway to the other nodes.
+// toNodes returns the routes from the gateway to the other nodes.
 func toNodes(t *testing.T, k *fake.Kernel) []string {
 	t.Helper()
 	all, err := k.Routes()
