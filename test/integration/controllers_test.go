@@ -5,14 +5,12 @@ package integration
 
 import (
 	"context"
-	"sync"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
-	kubeinformers "k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/record"
@@ -25,7 +23,6 @@ import (
 	"liqo.io/federation/controllers/provider/namespace"
 	"liqo.io/federation/controllers/provider/shadowpod"
 	"liqo.io/federation/generated/clientset/versioned"
-	"liqo.io/federation/generated/informers/externalversions"
 	"liqo.io/federation/test/integration/framework"
 )
 
@@ -117,25 +114,6 @@ func shadowPods(manager ctrl.Manager) error {
 func runShadows(t *testing.T, config *rest.Config) {
 	t.Helper()
 	runManager(t, config, shadowPods)
-}
-
-func runWith(t *testing.T, kubeInformers kubeinformers.SharedInformerFactory, federationInformers externalversions.SharedInformerFactory, runs ...func(context.Context)) {
-	t.Helper()
-	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
-	kubeInformers.StartWithContext(ctx)
-	federationInformers.StartWithContext(ctx)
-	kubeInformers.WaitForCacheSync(ctx.Done())
-	federationInformers.WaitForCacheSync(ctx.Done())
-	var running sync.WaitGroup
-	for _, run := range runs {
-		running.Go(func() { run(ctx) })
-	}
-	t.Cleanup(func() {
-		cancel()
-		running.Wait()
-		kubeInformers.Shutdown()
-		federationInformers.Shutdown()
-	})
 }
 
 // until waits until something is so.
