@@ -259,7 +259,7 @@ func TestAVirtualKubeletFollowsAnAuthorityThatRotates(t *testing.T) {
 	})
 	o.bind(t, o.local, "after", nil)
 	o.shadow(t, "after")
-	nodeIs(corev1.ConditionTrue, "answers")
+	nodeIs(corev1.ConditionTrue, "is reachable")
 
 	// A consumer that was told too late says so, and follows when it is told.
 	late, err := certificates.NewAuthority("too late")
@@ -270,7 +270,7 @@ func TestAVirtualKubeletFollowsAnAuthorityThatRotates(t *testing.T) {
 	proxy.Cut()
 	nodeIs(corev1.ConditionFalse, "its certificate is not trusted")
 	o.write(t, "ca.crt", late.Bundle)
-	nodeIs(corev1.ConditionTrue, "answers")
+	nodeIs(corev1.ConditionTrue, "is reachable")
 	o.bind(t, o.local, "again", nil)
 	o.shadow(t, "again")
 	if o.shadow(t, "kept").UID != shadow.UID {
