@@ -15,8 +15,8 @@ MAKEFLAGS   += --no-builtin-rules --no-print-directory
 export CGO_ENABLED := 0
 export GOFLAGS     := -trimpath -buildvcs=false
 
-PROGRAMS := ./apiserver/cmd/federation-apiserver ./controllers/cmd/federation-controller-manager ./controllers/cmd/virtual-kubelet ./controllers/cmd/mover \
-	./netagent/cmd/gateway ./netagent/cmd/route
+PROGRAMS := ./apiserver/cmd/federation-apiserver ./controllers/cmd/federation-controller-manager ./controllers/cmd/federation-virtual-kubelet ./controllers/cmd/federation-mover \
+	./netagent/cmd/federation-gateway ./netagent/cmd/federation-route
 
 PLAYGROUND := .playground/bin/playground
 

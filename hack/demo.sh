@@ -183,7 +183,7 @@ END
 }
 
 # active is the node of the gateway that rome's traffic goes through.
-active() { rome get lease liqo-gateway -n liqo -o jsonpath='{.spec.holderIdentity}'; }
+active() { rome get lease federation-gateway -n liqo -o jsonpath='{.spec.holderIdentity}'; }
 
 # killed NODE ends the gateway there as a crash does, and fails if there is none.
 killed() {
@@ -348,7 +348,7 @@ echo "  the gateway of rome was on ${gateway}, and is on $(active)"
 rome wait --for=jsonpath='{.status.networking}'=Established --timeout=60s foreigncluster/milan
 
 step 'Both ways: milan asks rome, and rome refuses'
-shown rome patch foreigncluster milan --type=merge -p '{"spec":{"lending":{"decision":"Refuse","reason":"no room before May"}}}'
+shown rome patch foreigncluster milan --type=merge -p '{"spec":{"incomingPolicy":{"decision":"Refuse","reason":"no room before May"}}}'
 if ! borrows milan rome; then
   detail=${logs}/peering.log
   # The file has a token, so it is readable for its owner alone, and not printed.
@@ -361,7 +361,7 @@ shown milan get foreignclusters
 shown milan get foreigncluster rome -o jsonpath='{.status.conditions[?(@.type=="OutgoingPeering")].message}{"\n"}'
 
 step 'rome takes its word back, and milan borrows from it'
-shown rome patch foreigncluster milan --type=merge -p '{"spec":{"lending":null}}'
+shown rome patch foreigncluster milan --type=merge -p '{"spec":{"incomingPolicy":null}}'
 milan wait --for=condition=Ready --timeout=60s foreigncluster/rome
 shown rome get foreignclusters
 shown milan get foreignclusters,nodes
@@ -399,7 +399,7 @@ for request in 'GET /' 'POST /cart?product=wine' 'POST /checkout'; do
 done
 
 step 'Volumes: a database starts on rome, and its data is stored there'
-shown milan patch foreigncluster rome --type=merge -p '{"spec":{"lending":{"storageClasses":["local"],"limits":{"requests.storage":"10Gi"}}}}'
+shown milan patch foreigncluster rome --type=merge -p '{"spec":{"incomingPolicy":{"storageClasses":["local"],"limits":{"requests.storage":"10Gi"}}}}'
 rome wait virtualnode --all -n liqo-peer-milan --for=jsonpath='{.status.storageClasses[0]}'=local --timeout=60s
 rome apply -f artifacts/samples/database.yaml >"${logs}/database.log"
 rome rollout status -n bank statefulset/database --timeout=180s

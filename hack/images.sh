@@ -13,7 +13,10 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-programs=(federation-apiserver federation-controller-manager virtual-kubelet mover gateway route)
+programs=(
+  federation-apiserver federation-controller-manager federation-virtual-kubelet federation-mover
+  federation-gateway federation-route
+)
 out=_output/images
 mkdir -p "${out}"
 
@@ -28,8 +31,8 @@ for program in "${programs[@]}"; do
     continue
   fi
   case ${program} in
-    gateway | route) options=(--user 0:0 --deb iptables) ;;
-    mover) options=(--user 0:0 --deb rsync --without-deb init-system-helpers) ;;
+    federation-gateway | federation-route) options=(--user 0:0 --deb iptables) ;;
+    federation-mover) options=(--user 0:0 --deb rsync --without-deb init-system-helpers) ;;
     *) options=(--user 65532) ;;
   esac
   rm -f "${tar}.tag"

@@ -30,9 +30,9 @@ refuses() {
 
 accepts --set clusterName=rome
 accepts --set clusterName=milan,server=https://192.0.2.1:6443,serverCA=pem --set-json 'clusterLabels={"topology.liqo.io/region":"north"}'
-accepts --set clusterName=rome,homeServer=https://192.0.2.1:6443
-accepts --set clusterName=rome,homeServer=https://10.96.0.1,homeThroughTunnels=true
-accepts --set clusterName=rome,homeServer=https://10.96.0.1,homeThroughTunnels=true --set-json 'network.externalCIDRs=["10.70.0.0/16"]'
+accepts --set clusterName=rome,consumerAPIServer=https://192.0.2.1:6443
+accepts --set clusterName=rome,consumerAPIServer=https://10.96.0.1,consumerAPIServerThroughTunnels=true
+accepts --set clusterName=rome,consumerAPIServer=https://10.96.0.1,consumerAPIServerThroughTunnels=true --set-json 'network.externalCIDRs=["10.70.0.0/16"]'
 accepts --set clusterName=rome,policy.limits.cpu=16,policy.limits.memory=64Gi,policy.nodeSelector.lent=yes,policy.changePercent=10
 accepts --set clusterName=rome --set-json 'policy.limits={"requests.storage":"500Gi","fast.storageclass.storage.k8s.io/requests.storage":"10Gi"}' --set-json 'policy.externalVolumes={"types":["nfs"],"csiDrivers":["secrets-store.csi.k8s.io"]}'
 accepts --set clusterName=rome,apiserver.replicas=2,apiserver.etcd.servers[0]=https://etcd:2379,apiserver.etcd.existingSecret=etcd
@@ -63,15 +63,15 @@ accepts --set clusterName=rome --set-json "policy.reflectedKinds=[${widgets}]" -
 refuses 'clusterName is required'
 refuses 'does not match pattern' --set clusterName=Rome
 refuses 'does not match pattern' --set clusterName=milan,server=http://192.0.2.1:6443
-refuses 'does not match pattern' --set clusterName=rome,homeServer=https://192.0.2.1:6443/k8s
+refuses 'does not match pattern' --set clusterName=rome,consumerAPIServer=https://192.0.2.1:6443/k8s
 refuses 'set apiserver.etcd.servers' --set clusterName=rome,apiserver.replicas=2
 refuses 'is for the embedded etcd' --set clusterName=rome,apiserver.restore=true,apiserver.etcd.servers[0]=https://etcd:2379
 refuses 'does not match pattern' --set clusterName=rome,apiserver.tracing.endpoint=http://collector:4317
 refuses 'does not match pattern' --set clusterName=rome,apiserver.snapshots.interval=often
 refuses 'certificates.caBundle is required' --set clusterName=rome,certificates.create=false
 refuses 'metrics.podMonitor.tokenSecret.name is required' --set clusterName=rome,metrics.podMonitor.enabled=true
-refuses 'homeThroughTunnels needs homeServer' --set clusterName=rome,homeThroughTunnels=true
-refuses 'homeThroughTunnels needs network.externalCIDRs' --set clusterName=rome,homeServer=https://10.96.0.1,homeThroughTunnels=true --set-json 'network.externalCIDRs=["None"]'
+refuses 'consumerAPIServerThroughTunnels needs consumerAPIServer' --set clusterName=rome,consumerAPIServerThroughTunnels=true
+refuses 'consumerAPIServerThroughTunnels needs network.externalCIDRs' --set clusterName=rome,consumerAPIServer=https://10.96.0.1,consumerAPIServerThroughTunnels=true --set-json 'network.externalCIDRs=["None"]'
 refuses 'does not match pattern' --set clusterName=rome --set-json 'network.podCIDRs=["10.244.0.0"]'
 refuses 'does not match pattern' --set clusterName=rome --set-json 'network.endpoints=["rome.example.org"]'
 refuses "'None', 'Flat', 'Tunnel'" --set clusterName=rome,networking=Round

@@ -18,7 +18,7 @@ const (
 	tenantPrefix = "liqo-tenant-"
 	peerPrefix   = "liqo-peer-"
 
-	kubeletPrefix = "virtual-kubelet-"
+	kubeletPrefix = "federation-virtual-kubelet-"
 
 	// maxNamespaceName is the length of a DNS label, RFC 1123.
 	maxNamespaceName = 63
@@ -67,21 +67,21 @@ func AccountOnNode(peerNamespace, virtualNode, account string) string {
 // ShortID is a short form of a cluster id, for names.
 func ShortID(clusterID string) string { return hash(clusterID)[:shortIDLength] }
 
-// TwinNamespace is the name of a namespace's twins, as its owner wants it.
-func TwinNamespace(namespace string, spec *v1alpha1.NamespaceOffloadingSpec, clusterName, clusterID string) string {
+// RemoteNamespace is the name of a namespace's twins, as its owner wants it.
+func RemoteNamespace(namespace string, spec *v1alpha1.NamespaceOffloadingSpec, clusterName, clusterID string) string {
 	switch spec.NamespaceMappingStrategy {
 	case v1alpha1.EnforceSameName:
 		return namespace
 	case v1alpha1.SelectedName:
 		return spec.RemoteNamespaceName
 	}
-	return UniqueTwinNamespace(namespace, clusterName, clusterID)
+	return UniqueRemoteNamespace(namespace, clusterName, clusterID)
 }
 
-// UniqueTwinNamespace names the twin of a namespace after the consumer's name
+// UniqueRemoteNamespace names the twin of a namespace after the consumer's name
 // and id, so that twins of different consumers never meet. What does not fit
 // into a DNS label is cut, and a hash of the whole takes its place.
-func UniqueTwinNamespace(namespace, clusterName, clusterID string) string {
+func UniqueRemoteNamespace(namespace, clusterName, clusterID string) string {
 	name := namespace + "-" + clusterName + "-" + ShortID(clusterID)
 	if len(name) <= maxNamespaceName {
 		return name

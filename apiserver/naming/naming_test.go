@@ -19,16 +19,16 @@ var (
 	clusterIDs     = rapid.StringMatching(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`)
 )
 
-func TestTwinNamespaceIsAlwaysANameOfANamespace(t *testing.T) {
+func TestRemoteNamespaceIsAlwaysANameOfANamespace(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		name := UniqueTwinNamespace(namespaceNames.Draw(t, "namespace"), clusterNames.Draw(t, "cluster"), clusterIDs.Draw(t, "id"))
+		name := UniqueRemoteNamespace(namespaceNames.Draw(t, "namespace"), clusterNames.Draw(t, "cluster"), clusterIDs.Draw(t, "id"))
 		if problems := validation.IsDNS1123Label(name); len(problems) > 0 {
 			t.Fatalf("%q: %v", name, problems)
 		}
 	})
 }
 
-func TestTwinNamespaceOfAnotherNamespaceOrClusterDiffers(t *testing.T) {
+func TestRemoteNamespaceOfAnotherNamespaceOrClusterDiffers(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		type origin struct{ namespace, cluster, id string }
 		a := origin{namespaceNames.Draw(t, "namespace"), clusterNames.Draw(t, "cluster"), clusterIDs.Draw(t, "id")}
@@ -38,15 +38,15 @@ func TestTwinNamespaceOfAnotherNamespaceOrClusterDiffers(t *testing.T) {
 		} else {
 			b.id = clusterIDs.Draw(t, "id")
 		}
-		one := UniqueTwinNamespace(a.namespace, a.cluster, a.id)
-		two := UniqueTwinNamespace(b.namespace, b.cluster, b.id)
+		one := UniqueRemoteNamespace(a.namespace, a.cluster, a.id)
+		two := UniqueRemoteNamespace(b.namespace, b.cluster, b.id)
 		if (one == two) != (a == b) {
 			t.Fatalf("%+v → %s, %+v → %s", a, one, b, two)
 		}
 	})
 }
 
-func TestTwinNamespaceReadsLikeItsOrigin(t *testing.T) {
+func TestRemoteNamespaceReadsLikeItsOrigin(t *testing.T) {
 	const id = "a6ae4b0c-6d5b-4d4c-8f3a-0123456789ab"
 	for _, test := range []struct {
 		name      string
@@ -60,16 +60,16 @@ func TestTwinNamespaceReadsLikeItsOrigin(t *testing.T) {
 		{"unique when nobody says", "shop", v1alpha1.NamespaceOffloadingSpec{}, "shop-rome-" + ShortID(id)},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			if got := TwinNamespace(test.namespace, &test.spec, "rome", id); got != test.want {
+			if got := RemoteNamespace(test.namespace, &test.spec, "rome", id); got != test.want {
 				t.Errorf("got %s, want %s", got, test.want)
 			}
 		})
 	}
 }
 
-func TestLongTwinNamespaceKeepsTheBeginning(t *testing.T) {
+func TestLongRemoteNamespaceKeepsTheBeginning(t *testing.T) {
 	namespace := strings.Repeat("a", 63)
-	name := UniqueTwinNamespace(namespace, "rome", "id")
+	name := UniqueRemoteNamespace(namespace, "rome", "id")
 	if len(name) != 63 || !strings.HasPrefix(name, "aaaaaaaa") || !strings.HasSuffix(name, ShortID("id")) {
 		t.Errorf("got %s", name)
 	}

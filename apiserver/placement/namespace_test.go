@@ -21,7 +21,7 @@ func TestPodsLeaveNamespacesOfUsersAlone(t *testing.T) {
 		"one that is offloaded":           {"shop", "true", "", true},
 		"one that is not":                 {"shop", "", "", false},
 		"one that is so no more":          {"shop", "false", "", false},
-		"a twin":                          {"shop", "true", v1alpha1.RoleTwin, false},
+		"a twin":                          {"shop", "true", v1alpha1.RoleRemoteNamespace, false},
 		"one of Kubernetes":               {"kube-system", "true", "", false},
 		"that of leases":                  {"kube-node-lease", "true", "", false},
 		"that of the installation":        {"liqo", "true", "", false},

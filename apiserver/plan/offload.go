@@ -141,7 +141,7 @@ func (o Offload) action() v1alpha1.PlanAction {
 }
 
 func (o Offload) twin(spec *v1alpha1.NamespaceOffloadingSpec) string {
-	return naming.TwinNamespace(o.Namespace, spec, o.ClusterName, o.ClusterID)
+	return naming.RemoteNamespace(o.Namespace, spec, o.ClusterName, o.ClusterID)
 }
 
 // misplaced adds the pods that would be misplaced, or would wait for nodes by what

@@ -20,7 +20,7 @@ import (
 const romeID = "0c9e8d7f-1a2b-4c3d-8e4f-5a6b7c8d9e0f"
 
 func TestOffloadPlanTellsWhatHappensAtEachCluster(t *testing.T) {
-	twin := naming.UniqueTwinNamespace("web", "rome", romeID)
+	twin := naming.UniqueRemoteNamespace("web", "rome", romeID)
 	gone := metav1.NewTime(time.Unix(0, 0))
 	providers := []placement.Provider{
 		placements.Provider("turin", "north"), placements.Provider("milan", "north"), placements.Provider("bari", "south"),

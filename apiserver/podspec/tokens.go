@@ -15,7 +15,7 @@ import (
 // of its home, if its node lets it: it does, unless it says otherwise.
 func TalksHome(pod *corev1.Pod) bool {
 	mode, said := pod.Annotations[v1alpha1.AnnotationAPIAccess]
-	return !said || mode == string(v1alpha1.APIAccessHome)
+	return !said || mode == string(v1alpha1.APIAccessConsumer)
 }
 
 // MountsToken reports whether a pod mounts a token of its service account.

@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	namespace = "liqo"
+	namespace = "federation"
 	subsystem = "etcd"
 )
 

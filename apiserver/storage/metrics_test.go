@@ -26,10 +26,10 @@ func TestNamesOfMetricsAreAContract(t *testing.T) {
 		names = append(names, family.GetName())
 	}
 	want := []string{
-		"liqo_etcd_defragmentations_total",
-		"liqo_etcd_last_snapshot_size_bytes",
-		"liqo_etcd_last_snapshot_timestamp_seconds",
-		"liqo_etcd_snapshots_total",
+		"federation_etcd_defragmentations_total",
+		"federation_etcd_last_snapshot_size_bytes",
+		"federation_etcd_last_snapshot_timestamp_seconds",
+		"federation_etcd_snapshots_total",
 	}
 	if diff := cmp.Diff(want, names); diff != "" {
 		t.Errorf("metrics (-want +got):\n%s", diff)

@@ -10,7 +10,7 @@ import (
 	"k8s.io/component-base/metrics"
 )
 
-const namespace = "liqo"
+const namespace = "federation"
 
 var (
 	reconcileDuration = metrics.NewHistogramVec(&metrics.HistogramOpts{
@@ -64,8 +64,8 @@ func CountPatch(kind, part string) {
 	writes.WithLabelValues(kind, part).Inc()
 }
 
-// SetConsumerSilent sets whether the heartbeat of a consumer is expired.
-func SetConsumerSilent(foreignCluster string, silent bool) {
+// SetHeartbeatExpired sets whether the heartbeat of a consumer is expired.
+func SetHeartbeatExpired(foreignCluster string, silent bool) {
 	value := 0.0
 	if silent {
 		value = 1

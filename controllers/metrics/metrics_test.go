@@ -18,7 +18,7 @@ func TestNamesOfMetricsAreAContract(t *testing.T) {
 	Register(registry.MustRegister)
 	ObserveReconcile("test", time.Second, errors.New("broken"))
 	CountPatch("ForeignCluster", "status")
-	SetConsumerSilent("rome", true)
+	SetHeartbeatExpired("rome", true)
 	families, err := registry.Gather()
 	if err != nil {
 		t.Fatal(err)
@@ -29,7 +29,7 @@ func TestNamesOfMetricsAreAContract(t *testing.T) {
 	}
 	slices.Sort(names)
 	want := []string{
-		"liqo_consumer_silent", "liqo_patches_total", "liqo_reconcile_duration_seconds", "liqo_reconcile_errors_total",
+		"federation_consumer_heartbeat_expired", "federation_patches_total", "federation_reconcile_duration_seconds", "federation_reconcile_errors_total",
 	}
 	if diff := cmp.Diff(want, names); diff != "" {
 		t.Errorf("metrics (-want +got):\n%s", diff)

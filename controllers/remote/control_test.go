@@ -107,7 +107,7 @@ func TestAProviderIsReachedThroughTheGatewaysProxy(t *testing.T) {
 
 func TestAnIdentityForTheTunnelIsStoredInItsSecret(t *testing.T) {
 	identity := &Identity{
-		ProxyURL: "https://liqo-control.liqo.svc:5878", ProxyCA: []byte("authorities"), Control: "3f1ad3a5",
+		ProxyURL: "https://federation-control.liqo.svc:5878", ProxyCA: []byte("authorities"), Control: "3f1ad3a5",
 	}
 	data := identity.Data()
 	if string(data[KeyControl]) != "3f1ad3a5" || string(data[KeyProxyCA]) != "authorities" {

@@ -12,5 +12,5 @@ const (
 	// GatewayName is the name of the gateways' Deployment and Lease.
 	GatewayName = v1alpha1.GatewayName
 	// RouteName is the name of the route agents' DaemonSet.
-	RouteName = "liqo-route"
+	RouteName = "federation-route"
 )

@@ -94,11 +94,11 @@ func TestControlGuardRequiresTheControlAudience(t *testing.T) {
 		allowed   bool
 		want      int
 	}{
-		"for the control plane":               {[]string{"liqo-control"}, true, http.StatusOK},
-		"without permission":                  {[]string{"liqo-control"}, false, http.StatusForbidden},
+		"for the control plane":               {[]string{"federation-control"}, true, http.StatusOK},
+		"without permission":                  {[]string{"federation-control"}, false, http.StatusForbidden},
 		"for the API server":                  {[]string{"https://kubernetes.default.svc"}, true, http.StatusUnauthorized},
 		"of an API server without audiences":  {nil, true, http.StatusUnauthorized},
-		"for the control plane among others ": {[]string{"another", "liqo-control"}, true, http.StatusOK},
+		"for the control plane among others ": {[]string{"another", "federation-control"}, true, http.StatusOK},
 	} {
 		t.Run(name, func(t *testing.T) {
 			kube := fake.NewClientset()

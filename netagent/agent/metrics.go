@@ -20,17 +20,17 @@ type Metrics struct {
 func NewMetrics(register func(metrics.Registerable) error) (*Metrics, error) {
 	m := &Metrics{
 		passes: metrics.NewCounterVec(&metrics.CounterOpts{
-			Namespace: "liqo", Subsystem: "netagent", Name: "passes_total",
+			Namespace: "federation", Subsystem: "netagent", Name: "passes_total",
 			Help:           "Comparisons of the node's kernel with the computed state, by result: success or error.",
 			StabilityLevel: metrics.ALPHA,
 		}, []string{"result"}),
 		writes: metrics.NewCounter(&metrics.CounterOpts{
-			Namespace: "liqo", Subsystem: "netagent", Name: "kernel_writes_total",
+			Namespace: "federation", Subsystem: "netagent", Name: "kernel_writes_total",
 			Help:           "Writes to the node's kernel. A pass that finds no difference makes none.",
 			StabilityLevel: metrics.ALPHA,
 		}),
 		seconds: metrics.NewHistogram(&metrics.HistogramOpts{
-			Namespace: "liqo", Subsystem: "netagent", Name: "pass_duration_seconds",
+			Namespace: "federation", Subsystem: "netagent", Name: "pass_duration_seconds",
 			Help:           "Duration of a pass in seconds.",
 			Buckets:        []float64{.01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10},
 			StabilityLevel: metrics.ALPHA,

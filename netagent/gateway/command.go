@@ -116,10 +116,10 @@ func (o *Options) Validate() []error {
 	return errs
 }
 
-// NewCommand returns the gateway command, which runs until the context ends.
+// NewCommand returns the federation-gateway command, which runs until the context ends.
 func NewCommand(ctx context.Context) *cobra.Command {
 	options := NewOptions()
-	return agent.NewCommand("gateway", "Terminates the tunnels to the pods of remote clusters", options, options.Logs,
+	return agent.NewCommand("federation-gateway", "Terminates the tunnels to the pods of remote clusters", options, options.Logs,
 		func() error { return run(ctx, options) })
 }
 
@@ -133,7 +133,7 @@ func run(ctx context.Context, options *Options) (err error) {
 		_, err := agent.CleanGateway(outer, inner)
 		return errors.Join(err, kernel.RemoveNamespace(options.NamespacePath))
 	}
-	kube, federation, err := options.Clients("liqo-gateway")
+	kube, federation, err := options.Clients("federation-gateway")
 	if err != nil {
 		return err
 	}

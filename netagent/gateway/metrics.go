@@ -27,12 +27,12 @@ func NewMetrics(register func(metrics.Registerable) error) (*Metrics, error) {
 	peer := []string{"peer"}
 	gauge := func(subsystem, name, help string, labels []string) *metrics.GaugeVec {
 		return metrics.NewGaugeVec(&metrics.GaugeOpts{
-			Namespace: "liqo", Subsystem: subsystem, Name: name, Help: help, StabilityLevel: metrics.ALPHA,
+			Namespace: "federation", Subsystem: subsystem, Name: name, Help: help, StabilityLevel: metrics.ALPHA,
 		}, labels)
 	}
 	counter := func(name, help string) *metrics.CounterVec {
 		return metrics.NewCounterVec(&metrics.CounterOpts{
-			Namespace: "liqo", Subsystem: "tunnel", Name: name, Help: help, StabilityLevel: metrics.ALPHA,
+			Namespace: "federation", Subsystem: "tunnel", Name: name, Help: help, StabilityLevel: metrics.ALPHA,
 		}, peer)
 	}
 	m := &Metrics{
@@ -44,7 +44,7 @@ func NewMetrics(register func(metrics.Registerable) error) (*Metrics, error) {
 			[]string{"implementation"},
 		),
 		takeovers: metrics.NewCounter(&metrics.CounterOpts{
-			Namespace: "liqo", Subsystem: "gateway", Name: "takeovers_total",
+			Namespace: "federation", Subsystem: "gateway", Name: "takeovers_total",
 			Help: "Times that this gateway became the active one.", StabilityLevel: metrics.ALPHA,
 		}),
 		connected: gauge("tunnel", "connected", "1 while a peer's gateway replies through the tunnel, 0 otherwise.", peer),
@@ -64,23 +64,23 @@ func NewMetrics(register func(metrics.Registerable) error) (*Metrics, error) {
 			"tunnel",
 			"path_mtu_bytes",
 			"Size of the largest packet that reaches a peer's gateway and back, "+
-				"up to liqo_tunnel_mtu_bytes; 0 if none of 1280 bytes or more does, -1 before it is measured.",
+				"up to federation_tunnel_mtu_bytes; 0 if none of 1280 bytes or more does, -1 before it is measured.",
 			peer,
 		),
 		received: counter("received_bytes_total", "Bytes received from a peer through the tunnel."),
 		sent:     counter("sent_bytes_total", "Bytes sent to a peer through the tunnel."),
 		packetsReceived: metrics.NewCounter(&metrics.CounterOpts{
-			Namespace: "liqo", Subsystem: "tunnel", Name: "received_packets_total",
+			Namespace: "federation", Subsystem: "tunnel", Name: "received_packets_total",
 			Help: "Packets received through the tunnels from all peers.", StabilityLevel: metrics.ALPHA,
 		}),
 		packetsSent: metrics.NewCounter(&metrics.CounterOpts{
-			Namespace: "liqo", Subsystem: "tunnel", Name: "sent_packets_total",
+			Namespace: "federation", Subsystem: "tunnel", Name: "sent_packets_total",
 			Help: "Packets sent through the tunnels to all peers.", StabilityLevel: metrics.ALPHA,
 		}),
 		answered: counter("probes_answered_total", "Probes with a reply of the peer."),
 		lost:     counter("probes_lost_total", "Probes without a reply of the peer in time."),
 		latency: metrics.NewHistogramVec(&metrics.HistogramOpts{
-			Namespace: "liqo", Subsystem: "tunnel", Name: "latency_seconds",
+			Namespace: "federation", Subsystem: "tunnel", Name: "latency_seconds",
 			Help:           "Time from a probe to its reply through the tunnel.",
 			Buckets:        []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5},
 			StabilityLevel: metrics.ALPHA,

@@ -332,11 +332,11 @@ func TestMetricsReportTunnelsAndDropDeletedPeers(t *testing.T) {
 	}
 	milan := model.PublicKey{31: 2}
 	want := map[string]float64{
-		"liqo_gateway_active": 1, "liqo_gateway_takeovers_total": 1, "liqo_gateway_wireguard kernel": 1,
-		"liqo_tunnel_received_packets_total": 0, "liqo_tunnel_sent_packets_total": 0,
-		"liqo_tunnel_connected milan": 0, "liqo_tunnel_handshake_age_seconds milan": -1,
-		"liqo_tunnel_mtu_bytes milan": 0, "liqo_tunnel_path_mtu_bytes milan": -1,
-		"liqo_tunnel_received_bytes_total milan": 0, "liqo_tunnel_sent_bytes_total milan": 0,
+		"federation_gateway_active": 1, "federation_gateway_takeovers_total": 1, "federation_gateway_wireguard kernel": 1,
+		"federation_tunnel_received_packets_total": 0, "federation_tunnel_sent_packets_total": 0,
+		"federation_tunnel_connected milan": 0, "federation_tunnel_handshake_age_seconds milan": -1,
+		"federation_tunnel_mtu_bytes milan": 0, "federation_tunnel_path_mtu_bytes milan": -1,
+		"federation_tunnel_received_bytes_total milan": 0, "federation_tunnel_sent_bytes_total milan": 0,
 	}
 	expectMetrics := func(what string, changes map[string]float64) {
 		t.Helper()
@@ -358,15 +358,15 @@ func TestMetricsReportTunnelsAndDropDeletedPeers(t *testing.T) {
 	ofGateway.Answered("milan", 4*time.Millisecond)
 	ofGateway.Lost("milan")
 	received := map[string]float64{
-		"liqo_tunnel_handshake_age_seconds milan":    60,
-		"liqo_tunnel_received_bytes_total milan":     100,
-		"liqo_tunnel_sent_bytes_total milan":         200,
-		"liqo_tunnel_received_packets_total":         3,
-		"liqo_tunnel_sent_packets_total":             4,
-		"liqo_tunnel_probes_answered_total milan":    2,
-		"liqo_tunnel_probes_lost_total milan":        1,
-		"liqo_tunnel_latency_seconds milan observed": 2,
-		"liqo_tunnel_latency_seconds milan in all":   .007,
+		"federation_tunnel_handshake_age_seconds milan":    60,
+		"federation_tunnel_received_bytes_total milan":     100,
+		"federation_tunnel_sent_bytes_total milan":         200,
+		"federation_tunnel_received_packets_total":         3,
+		"federation_tunnel_sent_packets_total":             4,
+		"federation_tunnel_probes_answered_total milan":    2,
+		"federation_tunnel_probes_lost_total milan":        1,
+		"federation_tunnel_latency_seconds milan observed": 2,
+		"federation_tunnel_latency_seconds milan in all":   .007,
 	}
 	expectMetrics("after a handshake", received)
 	expectMetrics("no change", nil)
@@ -376,22 +376,22 @@ func TestMetricsReportTunnelsAndDropDeletedPeers(t *testing.T) {
 	b.inside.PacketsReceived, b.inside.PacketsSent = 1, 1
 	b.answers(t, "milan")
 	expectMetrics("a peer that replies", map[string]float64{
-		"liqo_tunnel_connected milan":             1,
-		"liqo_tunnel_handshake_age_seconds milan": 0,
-		"liqo_tunnel_received_bytes_total milan":  110,
-		"liqo_tunnel_sent_bytes_total milan":      220,
-		"liqo_tunnel_received_packets_total":      4,
-		"liqo_tunnel_sent_packets_total":          5,
+		"federation_tunnel_connected milan":             1,
+		"federation_tunnel_handshake_age_seconds milan": 0,
+		"federation_tunnel_received_bytes_total milan":  110,
+		"federation_tunnel_sent_bytes_total milan":      220,
+		"federation_tunnel_received_packets_total":      4,
+		"federation_tunnel_sent_packets_total":          5,
 	})
 
 	b.prober.Set(nil)
 	if err := b.inside.DeleteLink(model.TunnelLink); err != nil {
 		t.Fatal(err)
 	}
-	delete(want, "liqo_gateway_wireguard kernel")
+	delete(want, "federation_gateway_wireguard kernel")
 	expectMetrics(
 		"no tunnel",
-		map[string]float64{"liqo_tunnel_connected milan": 0, "liqo_tunnel_handshake_age_seconds milan": -1},
+		map[string]float64{"federation_tunnel_connected milan": 0, "federation_tunnel_handshake_age_seconds milan": -1},
 	)
 	te, err := r.client.Get(t.Context(), "milan", metav1.GetOptions{})
 	if err != nil || te.Status.Implementation != "" {
@@ -401,10 +401,10 @@ func TestMetricsReportTunnelsAndDropDeletedPeers(t *testing.T) {
 	b.must(t)
 	b.objects.TunnelEndpoints = nil
 	maps.DeleteFunc(want, func(name string, _ float64) bool { return strings.Contains(name, "milan") })
-	expectMetrics("peer deleted", map[string]float64{"liqo_gateway_wireguard kernel": 1})
+	expectMetrics("peer deleted", map[string]float64{"federation_gateway_wireguard kernel": 1})
 	b.active = "rome-2"
 	b.must(t)
-	expectMetrics("standby", map[string]float64{"liqo_gateway_active": 0})
+	expectMetrics("standby", map[string]float64{"federation_gateway_active": 0})
 }
 
 // answers makes a peer reply to a probe.

@@ -17,11 +17,11 @@ import (
 // NewOptions returns the defaults.
 func NewOptions() *agent.Options { return agent.NewOptions("127.0.0.1:5876") }
 
-// NewCommand returns the route command, which runs until the context ends.
+// NewCommand returns the federation-route command, which runs until the context ends.
 func NewCommand(ctx context.Context) *cobra.Command {
 	options := NewOptions()
 	return agent.NewCommand(
-		"route",
+		"federation-route",
 		"Routes packets between this node and the gateway to remote clusters",
 		options,
 		options.Logs,
@@ -39,7 +39,7 @@ func run(ctx context.Context, options *agent.Options) (err error) {
 		_, err := agent.CleanRoute(node)
 		return errors.Join(err, tidy(node, options.NamespacePath))
 	}
-	kube, federation, err := options.Clients("liqo-route")
+	kube, federation, err := options.Clients("federation-route")
 	if err != nil {
 		return err
 	}

@@ -66,9 +66,9 @@ func TestOptionsAreChecked(t *testing.T) {
 
 func TestProgramsAreChargedBeyondWhatTheyUseWhenIdle(t *testing.T) {
 	before := usage{"rome etcd": time.Second}
-	after := usage{"rome etcd": 4 * time.Second, "milan virtual-kubelet": time.Second}
+	after := usage{"rome etcd": 4 * time.Second, "milan federation-virtual-kubelet": time.Second}
 	got := after.since(before, map[string]float64{"rome etcd": 0.25}, 4*time.Second)
-	want := usage{"rome etcd": 2 * time.Second, "milan virtual-kubelet": time.Second}
+	want := usage{"rome etcd": 2 * time.Second, "milan federation-virtual-kubelet": time.Second}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("usage (-want +got):\n%s", diff)
 	}

@@ -70,7 +70,7 @@ var ownPrograms = map[string]bool{apiServer: true, "federation-controller-manage
 
 const (
 	apiServer      = "federation-apiserver"
-	virtualKubelet = "virtual-kubelet"
+	virtualKubelet = "federation-virtual-kubelet"
 )
 
 // ours is one of our own processes.

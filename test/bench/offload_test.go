@@ -163,10 +163,10 @@ func TestWhatGoesBetweenTheClustersIsNotWhatGoesToThisProgram(t *testing.T) {
 
 func TestFootprintIsOfOurOwnProgramsWhilePodsCome(t *testing.T) {
 	samples := []sample{
-		{size: 100, created: time.Second, creating: usage{"rome virtual-kubelet": time.Second}},
-		{size: 1000, where: away, created: time.Second, creating: usage{"rome virtual-kubelet": time.Second}},
+		{size: 100, created: time.Second, creating: usage{"rome federation-virtual-kubelet": time.Second}},
+		{size: 1000, where: away, created: time.Second, creating: usage{"rome federation-virtual-kubelet": time.Second}},
 		{size: 100, where: away, created: 2 * time.Second, crossed: 1_000_000, creating: usage{
-			"rome virtual-kubelet": 300 * time.Millisecond, "milan federation-apiserver": 100 * time.Millisecond, "milan kube-apiserver": time.Second,
+			"rome federation-virtual-kubelet": 300 * time.Millisecond, "milan federation-apiserver": 100 * time.Millisecond, "milan kube-apiserver": time.Second,
 		}},
 	}
 	held := []memory{{0, nil}, {100, []ours{{"rome", virtualKubelet, 40 << 20, 50 << 20}, {"rome", apiServer, 100 << 20, 150 << 20}, {"milan", apiServer, 500 << 20, 500 << 20}}}, {1000, []ours{{"rome", virtualKubelet, 1 << 30, 1 << 30}}}}

@@ -74,7 +74,7 @@ func (b *bench) setUp(ctx context.Context) error {
 	}
 	for _, cluster := range []*harness.Cluster{b.rome, b.milan} {
 		// Pods mount their tokens, which then have to follow them.
-		if err := cluster.Install(ctx, "homeServer="+cluster.Config.Host); err != nil {
+		if err := cluster.Install(ctx, "consumerAPIServer="+cluster.Config.Host); err != nil {
 			return err
 		}
 	}

@@ -85,7 +85,7 @@ func (b *bench) setUpStorage(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if err := cluster.Install(ctx, append(values, "homeServer="+cluster.Config.Host)...); err != nil {
+		if err := cluster.Install(ctx, append(values, "consumerAPIServer="+cluster.Config.Host)...); err != nil {
 			return err
 		}
 	}
@@ -104,7 +104,7 @@ func (b *bench) setUpStorage(ctx context.Context) error {
 
 // offerStorage has milan offer both classes to rome, and waits until rome has received the offer.
 func (b *bench) offerStorage(ctx context.Context) error {
-	patch := fmt.Sprintf(`{"spec":{"lending":{"limits":{"requests.storage":"200Gi"},"storageClasses":[%q,%q]}}}`,
+	patch := fmt.Sprintf(`{"spec":{"incomingPolicy":{"limits":{"requests.storage":"200Gi"},"storageClasses":[%q,%q]}}}`,
 		waitingClass, immediateClass)
 	peers := b.milan.Federation.FederationV1alpha1().ForeignClusters()
 	_, err := peers.Patch(ctx, b.rome.Name, types.MergePatchType, []byte(patch), metav1.PatchOptions{})

@@ -78,7 +78,7 @@ func (b *bench) createHands(ctx context.Context) error {
 			ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: config.Name}},
 		}})
 		pod.Spec.Containers = append(pod.Spec.Containers, corev1.Container{
-			Name: "rsync", Image: "liqo.io/mover:" + version, ImagePullPolicy: corev1.PullNever,
+			Name: "rsync", Image: "liqo.io/federation-mover:" + version, ImagePullPolicy: corev1.PullNever,
 			Command: []string{
 				"rsync", "--daemon", "--no-detach", "--config=/etc/hand/rsyncd.conf", fmt.Sprintf("--port=%d", rsyncPort),
 			},

@@ -93,7 +93,7 @@ var disturbances = []struct {
 	do   func(t *testing.T, meanwhile func())
 }{
 	{"the virtual kubelet is killed", func(t *testing.T, meanwhile func()) {
-		killOnce(t, rome, virtualKubelet(t), "virtual-kubelet")
+		killOnce(t, rome, virtualKubelet(t), "federation-virtual-kubelet")
 		meanwhile()
 	}},
 	{"the virtual kubelet's pod is deleted", func(t *testing.T, meanwhile func()) { replaced(t, rome, virtualKubelet(t)); meanwhile() }},

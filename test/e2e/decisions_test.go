@@ -38,9 +38,9 @@ func providerDecides(t *testing.T) {
 	}
 
 	accepts(t, rome, milan)
-	isTold(t, "has to decide", "spec.lending.decision")
+	isTold(t, "has to decide", "spec.incomingPolicy.decision")
 	peeringsAre(t, rome, "Pending", "None", "Established")
-	milanSays(t, `{"lending":{"decision":"Refuse","reason":"no room before May"}}`)
+	milanSays(t, `{"incomingPolicy":{"decision":"Refuse","reason":"no room before May"}}`)
 	isTold(t, "refuses", "no room before May")
 	peeringsAre(t, rome, "Denied", "None", "Established")
 	peeringsAre(t, milan, "None", "Denied", "Established")
@@ -49,7 +49,7 @@ func providerDecides(t *testing.T) {
 	}
 
 	// Another policy is another answer, as soon as nobody stands by the old one.
-	milanSays(t, `{"lending":null}`)
+	milanSays(t, `{"incomingPolicy":null}`)
 	setsValues(t, milan, "policy.autoAccept=true")
 	becomesReady(t)
 	lendsPercent(t, 45)
@@ -59,13 +59,13 @@ func providerDecides(t *testing.T) {
 	lendsPercent(t, 90)
 	second.isUndisturbed(t, before, "lends more")
 
-	milanSays(t, `{"lending":{"decision":"Refuse","reason":"sold out"}}`)
+	milanSays(t, `{"incomingPolicy":{"decision":"Refuse","reason":"sold out"}}`)
 	isTold(t, "refuses", "sold out")
 	eventually(t, soon, "the virtual node to be gone", func(ctx context.Context) (bool, string, error) {
 		_, err := rome.Kube.CoreV1().Nodes().Get(ctx, virtualNode, metav1.GetOptions{})
 		return gone(err)
 	})
-	milanSays(t, `{"lending":{"decision":"Accept","reason":null}}`)
+	milanSays(t, `{"incomingPolicy":{"decision":"Accept","reason":null}}`)
 	becomesReady(t)
 	podsReady(t, rome, second.namespace, "app=web", 2)
 	podsReady(t, milan, second.twin, "app=web", 2)

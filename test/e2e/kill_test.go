@@ -84,7 +84,7 @@ func killedVirtualKubelet(t *testing.T) {
 	}}
 	must(rome.Kube.BatchV1().Jobs(o.namespace).Create(t.Context(), job, metav1.CreateOptions{}))(t)
 	kubectl(t, rome, "delete", "pod", goes.Name, "-n", o.namespace, "--wait=false")
-	killOnce(t, rome, virtualKubelet(t), "virtual-kubelet")
+	killOnce(t, rome, virtualKubelet(t), "federation-virtual-kubelet")
 
 	podGone(t, rome, o.namespace, goes.Name)
 	podGone(t, milan, o.twin, goes.Name)

@@ -39,7 +39,7 @@ func virtualKubelet(t *testing.T) *corev1.Pod {
 	t.Helper()
 	pods := must(rome.Kube.CoreV1().Pods(peerNamespace).List(t.Context(), metav1.ListOptions{}))(t)
 	i := slices.IndexFunc(pods.Items, func(p corev1.Pod) bool {
-		return strings.HasPrefix(p.Name, "virtual-kubelet-milan-") && p.DeletionTimestamp == nil
+		return strings.HasPrefix(p.Name, "federation-virtual-kubelet-milan-") && p.DeletionTimestamp == nil
 	})
 	if i < 0 {
 		t.Fatalf("namespace %s has no pod of the virtual kubelet, but %d others", peerNamespace, len(pods.Items))

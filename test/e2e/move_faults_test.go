@@ -54,7 +54,7 @@ var moveFaults = []moveFault{
 		killOnce(t, rome, componentPod(t, rome, "federation-controller-manager"), "federation-controller-manager")
 	}, succeeded},
 	{"the virtual kubelet is killed", everyPhase[1:2], func(_ *moving, t *testing.T) {
-		killOnce(t, rome, virtualKubelet(t), "virtual-kubelet")
+		killOnce(t, rome, virtualKubelet(t), "federation-virtual-kubelet")
 	}, succeeded},
 	{"the gateway is deleted", everyPhase[1:2], func(_ *moving, t *testing.T) { endsActiveGateway(t, rome) }, succeeded},
 	{"the kubelets of rome are killed", []v1alpha1.MovePhase{v1alpha1.MoveCopying, v1alpha1.MoveFinalCopy}, func(_ *moving, t *testing.T) {

@@ -23,7 +23,7 @@ func orphansAreRemovedByTheProvider(t *testing.T) {
 	o := offloaded(t, remote)
 	runDeployment(t, o.namespace, "web", 2, podSpec("serve"))
 	kubectl(t, milan, "wait", "--for=condition=ConsumerAlive", "foreigncluster/rome", "--timeout=110s")
-	kubectl(t, milan, "patch", "foreigncluster", "rome", "--type=merge", "-p", `{"spec":{"disconnectTimeoutSeconds":5,"lending":{"orphanTTL":"1m"}}}`)
+	kubectl(t, milan, "patch", "foreigncluster", "rome", "--type=merge", "-p", `{"spec":{"disconnectTimeoutSeconds":5,"incomingPolicy":{"orphanTTL":"1m"}}}`)
 	cut(t)
 	// A minute of silence, twenty seconds until somebody looks, and the end of
 	// the pods.

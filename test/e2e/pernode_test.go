@@ -106,7 +106,7 @@ func offersNodeByNode(t *testing.T) {
 // as the installation says.
 func offersIn(t *testing.T, shape string) {
 	t.Helper()
-	kubectl(t, milan, "patch", "foreigncluster", "rome", "--type=merge", "-p", `{"spec":{"lending":{"shape":`+shape+`}}}`)
+	kubectl(t, milan, "patch", "foreigncluster", "rome", "--type=merge", "-p", `{"spec":{"incomingPolicy":{"shape":`+shape+`}}}`)
 }
 
 // virtualNodesAre waits until rome has these virtual nodes, and all are Ready.

@@ -44,11 +44,11 @@ func grantsStorage(t *testing.T, amount string) {
 func offersStorage(t *testing.T, provider *harness.Cluster, amount string, classes ...string) {
 	t.Helper()
 	offered := `["` + strings.Join(classes, `","`) + `"]`
-	patch := fmt.Sprintf(`{"spec":{"lending":{"limits":{"requests.storage":%q},"storageClasses":%s}}}`, amount, offered)
+	patch := fmt.Sprintf(`{"spec":{"incomingPolicy":{"limits":{"requests.storage":%q},"storageClasses":%s}}}`, amount, offered)
 	kubectl(t, provider, "patch", "fc", "rome", "--type=merge", "-p", patch)
 	t.Cleanup(func() {
 		provider.Kubectl(context.WithoutCancel(t.Context()), "patch", "fc", "rome", "--type=merge", "-p",
-			`{"spec":{"lending":{"limits":null,"storageClasses":null}}}`)
+			`{"spec":{"incomingPolicy":{"limits":null,"storageClasses":null}}}`)
 	})
 	isPrinted(t, rome, "get virtualnode -n liqo-peer-"+provider.Name+" -o jsonpath={.items[*].status.storageClasses}", offered)
 }

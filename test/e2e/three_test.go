@@ -246,7 +246,7 @@ func isGivenOut(t *testing.T, want ...string) map[string]string {
 func consumersAPIServerThroughTunnels(t *testing.T) {
 	api := must(rome.Kube.CoreV1().Services(metav1.NamespaceDefault).Get(t.Context(), "kubernetes", metav1.GetOptions{}))(t).Spec.ClusterIP
 	server := "https://" + api + ":443"
-	setsValues(t, rome, "homeServer="+server, "homeThroughTunnels=true")
+	setsValues(t, rome, "consumerAPIServer="+server, "consumerAPIServerThroughTunnels=true")
 	o := offloaded(t, remote)
 	grantReading(t, o.namespace, "reader")
 	parts := map[*harness.Cluster]part{}
@@ -273,7 +273,7 @@ func consumersAPIServerThroughTunnels(t *testing.T) {
 		}
 	}
 	kubectl(t, rome, "delete", "pods", "--all", "-n", o.namespace, "--timeout=110s")
-	setsValues(t, rome, "homeServer=", "homeThroughTunnels=false")
+	setsValues(t, rome, "consumerAPIServer=", "consumerAPIServerThroughTunnels=false")
 	isGivenOut(t)
 }
 

@@ -98,7 +98,7 @@ func warningsComeBack(t *testing.T) {
 	runPod(t, o.namespace, "unknown-image", spec)
 	told := func(ctx context.Context, kind string) ([]string, error) {
 		events, err := rome.Kube.CoreV1().Events(o.namespace).List(ctx, metav1.ListOptions{
-			FieldSelector: "source=virtual-kubelet,involvedObject.name=unknown-image,type=" + kind,
+			FieldSelector: "source=federation-virtual-kubelet,involvedObject.name=unknown-image,type=" + kind,
 		})
 		if err != nil {
 			return nil, err

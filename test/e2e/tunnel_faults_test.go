@@ -192,7 +192,7 @@ func tunnelIs(t *testing.T, c *harness.Cluster, phase v1alpha1.TunnelPhase) {
 
 // routeAgentIsKilled ends the route agent of a node by force.
 func routeAgentIsKilled(t *testing.T, s site) {
-	s.whileMilanSends(t, func(agent *corev1.Pod) { killOnce(t, rome, agent, "route") })
+	s.whileMilanSends(t, func(agent *corev1.Pod) { killOnce(t, rome, agent, "federation-route") })
 }
 
 // routeAgentsPodIsDeleted has the route agent of a node end in order, and another
@@ -206,7 +206,7 @@ func routeAgentsPodIsDeleted(t *testing.T, s site) {
 		if err := rome.Kube.CoreV1().Pods(agent.Namespace).Delete(t.Context(), agent.Name, metav1.DeleteOptions{}); err != nil {
 			t.Fatal(err)
 		}
-		podsReady(t, rome, agent.Namespace, "app.kubernetes.io/name=liqo-route", len(realNodes(t, rome)))
+		podsReady(t, rome, agent.Namespace, "app.kubernetes.io/name=federation-route", len(realNodes(t, rome)))
 		if after := overlay(); after != before {
 			t.Errorf("%s has the overlay\n%s\nand had\n%s", agent.Spec.NodeName, after, before)
 		}
@@ -220,7 +220,7 @@ func (s site) whileMilanSends(t *testing.T, do func(agent *corev1.Pod)) {
 	const bytes = "40000000"
 	node := s.worker(t)
 	pods := must(rome.Kube.CoreV1().Pods(harness.Namespace).List(t.Context(), metav1.ListOptions{
-		LabelSelector: "app.kubernetes.io/name=liqo-route", FieldSelector: "spec.nodeName=" + node,
+		LabelSelector: "app.kubernetes.io/name=federation-route", FieldSelector: "spec.nodeName=" + node,
 	}))(t).Items
 	if len(pods) != 1 {
 		t.Fatalf("%d route agents are on %s", len(pods), node)

@@ -76,7 +76,7 @@ func withoutNetwork(t *testing.T) {
 		}
 		for _, kept := range [][]string{
 			{"addresspools.federation.liqo.io", "--selector=" + v1alpha1.LabelManagedBy + "=" + v1alpha1.ManagedBy},
-			{"secret", "liqo-wireguard", "--namespace=" + harness.Namespace, "--ignore-not-found"},
+			{"secret", "federation-wireguard", "--namespace=" + harness.Namespace, "--ignore-not-found"},
 		} {
 			if err := c.Kubectl(ctx, append([]string{"delete"}, kept...)...).Err; err != nil {
 				t.Errorf("on %s: %v", c.Name, err)
@@ -577,7 +577,7 @@ func (f fabric) gatewaysComeAndGo(t *testing.T) {
 	before := gatewayOn(t, first)
 	killed := false
 	for _, process := range must(playground.Processes(t.Context(), first))(t) {
-		if process.Program() == "gateway" {
+		if process.Program() == "federation-gateway" {
 			killed = true
 			if err := playground.Kill(t.Context(), first, process); err != nil {
 				t.Fatal(err)

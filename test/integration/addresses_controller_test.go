@@ -91,7 +91,7 @@ func TestAPodOnOneProviderHasAnAddressForTheOther(t *testing.T) {
 	web.Status.Phase, web.Status.PodIP, web.Status.PodIPs = corev1.PodRunning, "10.1.2.2", []corev1.PodIP{{IP: "10.1.2.2"}}
 	must(t)(env.Kube.CoreV1().Pods(project).UpdateStatus(t.Context(), web, metav1.UpdateOptions{}))
 
-	const account = "virtual-kubelet-alba"
+	const account = "federation-virtual-kubelet-alba"
 	kubelet := federationOf(t, env.ServiceAccount(t, peers["alba"], account)).FederationV1alpha1().AddressMappings(framework.Namespace)
 	forAlba := metav1.ListOptions{FieldSelector: "spec.clusterID=" + providers["alba"]}
 	count := func(want int) func(context.Context) (bool, error) {

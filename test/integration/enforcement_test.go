@@ -277,7 +277,7 @@ func (p peering) ownedBy(t *testing.T, pod *corev1.Pod, owner metav1.OwnerRefere
 func TestNamespacesOfTheFederationAreNeverOffloaded(t *testing.T) {
 	env := framework.Get(t)
 	client := admin(t).FederationV1alpha1()
-	for name, role := range map[string]string{"liqo-peer-cuneo": v1alpha1.RolePeer, "liqo-tenant-cuneo": v1alpha1.RoleTenant, "web-of-cuneo": v1alpha1.RoleTwin} {
+	for name, role := range map[string]string{"liqo-peer-cuneo": v1alpha1.RolePeer, "liqo-tenant-cuneo": v1alpha1.RoleTenant, "web-of-cuneo": v1alpha1.RoleRemoteNamespace} {
 		must(t)(env.Kube.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
 			Name: name, Labels: map[string]string{v1alpha1.LabelForeignCluster: "cuneo", v1alpha1.LabelRole: role},
 		}}, metav1.CreateOptions{}))

@@ -94,7 +94,7 @@ func (e *exports) extend(t *testing.T) {
 		fmt.Appendf(nil, `{"metadata":{"labels":{%q:"true"}}}`, v1alpha1.LabelSchedulingEnabled), metav1.PatchOptions{}))
 	offloading := &v1alpha1.NamespaceOffloading{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.NamespaceOffloadingName}}
 	must(t)(e.federation.FederationV1alpha1().NamespaceOffloadings(e.local).Create(t.Context(), offloading, metav1.CreateOptions{}))
-	must(t)(e.Kube.RbacV1().RoleBindings(e.twin).Create(t.Context(), bindingOf("federation-twin-manager",
+	must(t)(e.Kube.RbacV1().RoleBindings(e.twin).Create(t.Context(), bindingOf("federation-remote-namespace-manager",
 		rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Name: controllerManager, Namespace: framework.Namespace}), metav1.CreateOptions{}))
 }
 
@@ -359,7 +359,7 @@ func TestPoliciesKeepImportsToTheProvider(t *testing.T) {
 	env := framework.Get(t)
 	installPolicies(t, env)
 	defineExports(t, env)
-	twin := makeNamespaceOf(t, env, "twin-of-imports", v1alpha1.RoleTwin, "siena")
+	twin := makeNamespaceOf(t, env, "twin-of-imports", v1alpha1.RoleRemoteNamespace, "siena")
 	offloaded := env.MakeNamespace(t)
 	const user = "peer-of-imports"
 	everything := rbacv1.PolicyRule{APIGroups: []string{mcsv1alpha1.GroupName}, Verbs: []string{"create"}, Resources: []string{"serviceimports", "serviceexports"}}

@@ -75,7 +75,7 @@ func newGrantee(t *testing.T, consumer string, granted corev1.ResourceList) *gra
 	b := &grantee{server: env.StartServer(t, env.MakeDataDir(t)), consumer: consumer}
 	b.federation = b.client(t, b.server.Client(env.Admin))
 	for i := range 2 {
-		b.twins = append(b.twins, makeNamespaceOf(t, env, fmt.Sprintf("%s-twin-%d", consumer, i), v1alpha1.RoleTwin, consumer))
+		b.twins = append(b.twins, makeNamespaceOf(t, env, fmt.Sprintf("%s-twin-%d", consumer, i), v1alpha1.RoleRemoteNamespace, consumer))
 	}
 	grant(t, env, b.federation, consumer, granted)
 	return b

@@ -104,7 +104,7 @@ func TestExpiredOrphanTTLEndsThePeeringWithASilentConsumer(t *testing.T) {
 	}
 	clusters := admin(t).FederationV1alpha1().ForeignClusters()
 	fc := &v1alpha1.ForeignCluster{ObjectMeta: metav1.ObjectMeta{Name: "trento", Finalizers: []string{v1alpha1.Finalizer}}, Spec: v1alpha1.ForeignClusterSpec{Incoming: v1alpha1.PeeringEnabled}}
-	fc.Spec.Lending.OrphanTTL = &metav1.Duration{Duration: 3 * time.Minute}
+	fc.Spec.IncomingPolicy.OrphanTTL = &metav1.Duration{Duration: 3 * time.Minute}
 	if _, err := clusters.Create(t.Context(), fc, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -158,7 +158,7 @@ func TestExpiredOrphanTTLEndsThePeeringWithASilentConsumer(t *testing.T) {
 		_, err := consumer.Patch(ctx, heartbeat, types.MergePatchType, renewed(time.Now().Add(10000*time.Hour)), metav1.PatchOptions{})
 		return err == nil, nil
 	})
-	for minute, want := range []string{liveness.ReasonHeartbeatReceived, liveness.ReasonConsumerSilent, liveness.ReasonConsumerSilent} {
+	for minute, want := range []string{liveness.ReasonHeartbeatReceived, liveness.ReasonHeartbeatExpired, liveness.ReasonHeartbeatExpired} {
 		if got := later(time.Minute); got == nil || got.Reason != want {
 			t.Fatalf("%d minutes after the last heartbeat: %+v", minute, got)
 		}

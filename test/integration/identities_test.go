@@ -35,7 +35,7 @@ func makeTenancy(t *testing.T, env *framework.Environment, cluster string) tenan
 	c := tenancy{
 		user:   "peer-of-" + cluster,
 		tenant: makeNamespaceOf(t, env, tenantOf(cluster), v1alpha1.RoleTenant, cluster),
-		twin:   makeNamespaceOf(t, env, "twin-of-"+cluster, v1alpha1.RoleTwin, cluster),
+		twin:   makeNamespaceOf(t, env, "twin-of-"+cluster, v1alpha1.RoleRemoteNamespace, cluster),
 		peer:   makeNamespaceOf(t, env, peerOf(cluster), v1alpha1.RolePeer, cluster),
 	}
 	own := rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Name: controllerManager, Namespace: framework.Namespace}
@@ -45,8 +45,8 @@ func makeTenancy(t *testing.T, env *framework.Environment, cluster string) tenan
 	}{
 		{c.tenant, "federation-tenant", userSubject(c.user)},
 		{c.tenant, "federation-tenant-manager", own},
-		{c.twin, "federation-twin", userSubject(c.user)},
-		{c.twin, "federation-twin-manager", own},
+		{c.twin, "federation-remote-namespace", userSubject(c.user)},
+		{c.twin, "federation-remote-namespace-manager", own},
 		{c.peer, "federation-peer-manager", own},
 	} {
 		must(t)(env.Kube.RbacV1().RoleBindings(b.namespace).Create(t.Context(), bindingOf(b.role, b.subject), metav1.CreateOptions{}))
@@ -79,7 +79,7 @@ func TestPeerIdentitySARGolden(t *testing.T) {
 	installRoles(t, env)
 	c := makeTenancy(t, env, "carrara")
 	project := env.MakeNamespace(t)
-	const kubelet = "virtual-kubelet-carrara"
+	const kubelet = "federation-virtual-kubelet-carrara"
 	rbac := env.Kube.RbacV1()
 	bindEverywhere(t, env, "golden-kubelet", "federation-virtual-kubelet", rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Name: kubelet, Namespace: c.peer})
 	offloaded := env.MakeNamespace(t)
@@ -105,8 +105,8 @@ func TestPeerIdentitySARGolden(t *testing.T) {
 		{"the identity signer", env.ServiceAccount(t, framework.Namespace, "federation-identity-signer")},
 		{"who asks before it is uninstalled", env.ServiceAccount(t, framework.Namespace, "federation-uninstall")},
 		{"a virtual kubelet", env.ServiceAccount(t, c.peer, kubelet)},
-		{"the gateway of the network", env.ServiceAccount(t, framework.Namespace, "liqo-gateway")},
-		{"a route agent of the network", env.ServiceAccount(t, framework.Namespace, "liqo-route")},
+		{"the gateway of the network", env.ServiceAccount(t, framework.Namespace, "federation-gateway")},
+		{"a route agent of the network", env.ServiceAccount(t, framework.Namespace, "federation-route")},
 		{"an administrator of the federation", env.User(t, "golden-admin")},
 		{"an editor of a namespace, beyond the role edit", env.User(t, "golden-editor")},
 		{"a viewer of a namespace, beyond the role view", env.User(t, "golden-viewer")},

@@ -43,7 +43,7 @@ func newPeering(t *testing.T, cluster string) peering {
 	env := framework.Get(t)
 	kube, federation := clients(t, env)
 	p := peering{env: env, kube: kube, federation: federation, cluster: cluster, user: "user-of-" + cluster}
-	env.Kubectl(t, env.Chart(t, "rbac-twin.yaml"), "apply", "-f", "-")
+	env.Kubectl(t, env.Chart(t, "rbac-remote-namespace.yaml"), "apply", "-f", "-")
 
 	must(t)(federation.FederationV1alpha1().ForeignClusters().Create(t.Context(), &v1alpha1.ForeignCluster{
 		ObjectMeta: metav1.ObjectMeta{Name: cluster},
@@ -226,7 +226,7 @@ func TestNamespaceIsExtendedAndComesHome(t *testing.T) {
 	italy := corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{placements.Expressions(placements.In("region", "it"))}}
 	namespace := p.offload(t, v1alpha1.NamespaceOffloadingSpec{ClusterSelector: italy})
 	status := p.untilPhase(t, namespace, v1alpha1.OffloadingNoClusterSelected)
-	twin := naming.UniqueTwinNamespace(namespace, framework.ClusterName, thisID)
+	twin := naming.UniqueRemoteNamespace(namespace, framework.ClusterName, thisID)
 	if status.RemoteNamespaceName != twin {
 		t.Errorf("the twin is called %s, want %s", status.RemoteNamespaceName, twin)
 	}
@@ -247,7 +247,7 @@ func TestNamespaceIsExtendedAndComesHome(t *testing.T) {
 		t.Fatal(err)
 	}
 	for label, want := range map[string]string{
-		v1alpha1.LabelRole: v1alpha1.RoleTwin, v1alpha1.LabelForeignCluster: "verona",
+		v1alpha1.LabelRole: v1alpha1.RoleRemoteNamespace, v1alpha1.LabelForeignCluster: "verona",
 		v1alpha1.LabelOrigin: thatID, v1alpha1.LabelDestination: thisID,
 		"pod-security.kubernetes.io/enforce": "baseline",
 	} {
@@ -255,7 +255,7 @@ func TestNamespaceIsExtendedAndComesHome(t *testing.T) {
 			t.Errorf("label %s of the twin is %q, want %q", label, away.Labels[label], want)
 		}
 	}
-	binding, err := p.kube.RbacV1().RoleBindings(twin).Get(t.Context(), "federation-twin", metav1.GetOptions{})
+	binding, err := p.kube.RbacV1().RoleBindings(twin).Get(t.Context(), "federation-remote-namespace", metav1.GetOptions{})
 	if err != nil || len(binding.Subjects) != 1 || binding.Subjects[0].Name != p.user {
 		t.Errorf("the consumer has no rights in its twin: %+v, %v", binding, err)
 	}
@@ -311,7 +311,7 @@ func TestNamespaceIsExtendedAndComesHome(t *testing.T) {
 	}
 }
 
-func TestTwinNamespaceTeardownOrder(t *testing.T) {
+func TestRemoteNamespaceTeardownOrder(t *testing.T) {
 	p := newPeering(t, "padova")
 	namespace := p.offload(t, v1alpha1.NamespaceOffloadingSpec{})
 	twin := p.untilPhase(t, namespace, v1alpha1.OffloadingReady).RemoteNamespaceName
@@ -335,7 +335,7 @@ func TestTwinNamespaceTeardownOrder(t *testing.T) {
 		if err != nil || !away.DeletionTimestamp.IsZero() {
 			t.Fatalf("the namespace goes before its pods: %v, %v", away.DeletionTimestamp, err)
 		}
-		must(t)(p.kube.RbacV1().RoleBindings(twin).Get(t.Context(), "federation-twin", metav1.GetOptions{}))
+		must(t)(p.kube.RbacV1().RoleBindings(twin).Get(t.Context(), "federation-remote-namespace", metav1.GetOptions{}))
 	}
 	if err := killed(t.Context(), p.kube, running); err != nil {
 		t.Fatal(err)
@@ -356,7 +356,7 @@ func TestNamespaceOfTheProviderIsNeverATwin(t *testing.T) {
 	if err != nil || namespace.Labels[v1alpha1.LabelRole] != "" {
 		t.Errorf("the namespace was adopted: %v, %v", namespace.Labels, err)
 	}
-	if _, err := p.kube.RbacV1().RoleBindings(conflicting).Get(t.Context(), "federation-twin", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+	if _, err := p.kube.RbacV1().RoleBindings(conflicting).Get(t.Context(), "federation-remote-namespace", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 		t.Errorf("the consumer has rights in a namespace of the provider's: %v", err)
 	}
 

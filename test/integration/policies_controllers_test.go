@@ -35,12 +35,12 @@ func TestNoEscalateBind(t *testing.T) {
 	installPolicies(t, env)
 	tenant := makeNamespaceOf(t, env, tenantOf("lucca"), v1alpha1.RoleTenant, "lucca")
 	peer := makeNamespaceOf(t, env, peerOf("lucca"), v1alpha1.RolePeer, "lucca")
-	twin := makeNamespaceOf(t, env, "twin-of-lucca", v1alpha1.RoleTwin, "lucca")
+	twin := makeNamespaceOf(t, env, "twin-of-lucca", v1alpha1.RoleRemoteNamespace, "lucca")
 	plain, offloaded := env.MakeNamespace(t), env.MakeNamespace(t)
 	must(t)(env.Kube.CoreV1().Namespaces().Patch(t.Context(), offloaded, types.MergePatchType,
 		[]byte(`{"metadata":{"labels":{"liqo.io/scheduling-enabled":"true"}}}`), metav1.PatchOptions{}))
 	rbac := kubeOf(t, env.ServiceAccount(t, framework.Namespace, controllerManager)).RbacV1()
-	for namespace, role := range map[string]string{plain: "federation-twin", twin: "federation-twin", offloaded: "federation-twin"} {
+	for namespace, role := range map[string]string{plain: "federation-remote-namespace", twin: "federation-remote-namespace", offloaded: "federation-remote-namespace"} {
 		must(t)(env.Kube.RbacV1().RoleBindings(namespace).Create(t.Context(), bindingOf(role, userSubject("someone")), metav1.CreateOptions{}))
 	}
 	for _, role := range []string{"federation-reflection", "federation-export-manager"} {
@@ -50,7 +50,7 @@ func TestNoEscalateBind(t *testing.T) {
 
 	own := rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Name: controllerManager, Namespace: framework.Namespace}
 	bearerSubject := rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Name: "invitation-x", Namespace: framework.InvitationNamespace}
-	kubelet := rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Name: "virtual-kubelet-lucca", Namespace: peer}
+	kubelet := rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Name: "federation-virtual-kubelet-lucca", Namespace: peer}
 	bind := func(namespace, role string, subject rbacv1.Subject) func(context.Context) error {
 		return func(ctx context.Context) error {
 			_, err := rbac.RoleBindings(namespace).Create(ctx, bindingOf(role, subject), dryCreate)
@@ -86,12 +86,12 @@ func TestNoEscalateBind(t *testing.T) {
 		{"its own role where nothing is ours", "only in tenant, peer, twin and offloaded", bind(metav1.NamespaceSystem, "federation-peer-manager", own)},
 		{"its own role of peers in a twin", "not for a namespace of this kind", bind(twin, "federation-peer-manager", own)},
 		{"its own role for a peer", "for its own account", bind(peer, "federation-peer-manager", userSubject("milan"))},
-		{"its own role in a twin", "", bind(twin, "federation-twin-manager", own)},
+		{"its own role in a twin", "", bind(twin, "federation-remote-namespace-manager", own)},
 		{"no binding where nothing is ours", "only in tenant, peer, twin and offloaded", func(ctx context.Context) error {
-			return rbac.RoleBindings(plain).Delete(ctx, "federation-twin", dryDelete)
+			return rbac.RoleBindings(plain).Delete(ctx, "federation-remote-namespace", dryDelete)
 		}},
 		{"no binding in a twin", "", func(ctx context.Context) error {
-			return rbac.RoleBindings(twin).Delete(ctx, "federation-twin", dryDelete)
+			return rbac.RoleBindings(twin).Delete(ctx, "federation-remote-namespace", dryDelete)
 		}},
 		{"what virtual kubelets read in an offloaded namespace", "", bind(offloaded, "federation-reflection", kubelet)},
 		{"what virtual kubelets read elsewhere", "only in tenant, peer, twin and offloaded", bind(plain, "federation-reflection", kubelet)},
@@ -114,7 +114,7 @@ func TestNoEscalateBind(t *testing.T) {
 			return rbac.RoleBindings(plain).Delete(ctx, "federation-reflection", dryDelete)
 		}},
 		{"no other binding of an offloaded namespace", "not for a namespace of this kind", func(ctx context.Context) error {
-			return rbac.RoleBindings(offloaded).Delete(ctx, "federation-twin", dryDelete)
+			return rbac.RoleBindings(offloaded).Delete(ctx, "federation-remote-namespace", dryDelete)
 		}},
 		{"a virtual kubelet", "", bindAll("federation-virtual-kubelet", kubelet)},
 		{"a virtual kubelet that is somebody", "accounts in peer namespaces", bindAll("federation-virtual-kubelet", userSubject("someone"))},
@@ -151,7 +151,7 @@ func clusterBindingOf(name, role string, subjects ...rbacv1.Subject) *rbacv1.Clu
 func TestPoliciesKeepTheControllerManagerToWhatIsOurs(t *testing.T) {
 	env := framework.Get(t)
 	installPolicies(t, env)
-	twin := makeNamespaceOf(t, env, "twin-of-pisa", v1alpha1.RoleTwin, "pisa")
+	twin := makeNamespaceOf(t, env, "twin-of-pisa", v1alpha1.RoleRemoteNamespace, "pisa")
 	plain := env.MakeNamespace(t)
 	env.ServiceAccount(t, plain, "default")
 	makeNode(t, env, "liqo-pisa", v1alpha1.TypeVirtualNode)
@@ -226,9 +226,9 @@ func TestPoliciesKeepTheControllerManagerToWhatIsOurs(t *testing.T) {
 		{"lets everything run in a namespace", "of the labels", patchNamespace(plain, `{"metadata":{"labels":{"pod-security.kubernetes.io/enforce":"privileged"}}}`)},
 		{"lets everything run in a twin", "of the labels", patchNamespace(twin, `{"metadata":{"labels":{"federation.liqo.io/role":null}}}`)},
 		{"makes a namespace of no role", "only tenant, peer and twin namespaces", makeNamespace("new", "")},
-		{"makes a twin of a tenant's name", "another role", makeNamespace("liqo-tenant-new", v1alpha1.RoleTwin)},
+		{"makes a twin of a tenant's name", "another role", makeNamespace("liqo-tenant-new", v1alpha1.RoleRemoteNamespace)},
 		{"makes a tenant namespace of any name", "another role", makeNamespace("new", v1alpha1.RoleTenant)},
-		{"makes a twin", "", makeNamespace("new", v1alpha1.RoleTwin)},
+		{"makes a twin", "", makeNamespace("new", v1alpha1.RoleRemoteNamespace)},
 		{"makes a tenant namespace", "", makeNamespace("liqo-tenant-new", v1alpha1.RoleTenant)},
 		{"deletes a namespace of nobody's", "only tenant, peer and twin namespaces", func(ctx context.Context) error { return core.Namespaces().Delete(ctx, plain, dryDelete) }},
 		{"deletes a twin", "", func(ctx context.Context) error { return core.Namespaces().Delete(ctx, twin, dryDelete) }},
@@ -258,7 +258,7 @@ func TestPoliciesKeepAVirtualKubeletToItsKindOfNode(t *testing.T) {
 	makeNode(t, env, "worker-of-prato", "")
 	ordinary := onNode(t, env, plain, "ordinary", "worker-of-prato")
 	offloaded := onNode(t, env, plain, "offloaded", "liqo-prato")
-	const name = "virtual-kubelet-prato"
+	const name = "federation-virtual-kubelet-prato"
 	kube := kubeOf(t, env.ServiceAccount(t, peer, name))
 	bindEverywhere(t, env, "federation-"+name, "federation-virtual-kubelet", rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Name: name, Namespace: peer})
 
@@ -377,7 +377,7 @@ func TestPoliciesKeepTheQueuesOfPeersForPeers(t *testing.T) {
 	schemas := kubeOf(t, env.ServiceAccount(t, framework.Namespace, controllerManager)).FlowcontrolV1().FlowSchemas()
 	change := func(change func(*flowcontrolv1.FlowSchemaSpec)) func(context.Context) error {
 		return func(ctx context.Context) error {
-			schema, err := schemas.Get(ctx, "liqo-peer-accounts", metav1.GetOptions{})
+			schema, err := schemas.Get(ctx, "federation-peer-accounts", metav1.GetOptions{})
 			if err != nil {
 				return err
 			}

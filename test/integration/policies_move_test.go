@@ -83,7 +83,7 @@ func moverPod() *corev1.Pod {
 		Spec: corev1.PodSpec{
 			AutomountServiceAccountToken: ptr.To(false),
 			Containers: []corev1.Container{{
-				Name: "mover", Image: "liqo.io/mover:dev", Args: []string{"send"},
+				Name: "mover", Image: "liqo.io/federation-mover:dev", Args: []string{"send"},
 				SecurityContext: &corev1.SecurityContext{AllowPrivilegeEscalation: ptr.To(false), Capabilities: &corev1.Capabilities{
 					Drop: []corev1.Capability{"ALL"}, Add: []corev1.Capability{"CHOWN", "DAC_OVERRIDE"},
 				}},

@@ -25,12 +25,12 @@ import (
 
 // A provider's administrator who gives a peer more than the chart does still
 // gives it no road out of its twin namespace.
-func TestPoliciesKeepPeersWithinTheirTwinNamespaces(t *testing.T) {
+func TestPoliciesKeepPeersWithinTheirRemoteNamespaces(t *testing.T) {
 	env := framework.Get(t)
 	installPolicies(t, env)
 	define(t, env, widgetsDefinition, "widgets.example.com")
 	env.Kubectl(t, env.ChartWith(t, []string{`policy.reflectedKinds=[{"group":"example.com","version":"v1","resource":"widgets"}]`}, "policies-peers.yaml"), "apply", "-f", "-")
-	twin := makeNamespaceOf(t, env, "twin-of-policies", v1alpha1.RoleTwin, "siena")
+	twin := makeNamespaceOf(t, env, "twin-of-policies", v1alpha1.RoleRemoteNamespace, "siena")
 	tenant := makeNamespaceOf(t, env, tenantOf("siena"), v1alpha1.RoleTenant, "siena")
 	must(t)(env.Kube.CoreV1().Services(twin).Create(t.Context(), service("there", func(s *corev1.ServiceSpec) {
 		s.Type, s.LoadBalancerIP = corev1.ServiceTypeLoadBalancer, "192.0.2.8"
@@ -79,7 +79,7 @@ func TestPoliciesKeepPeersWithinTheirTwinNamespaces(t *testing.T) {
 func TestPoliciesKeepPeersToTheClassesThatAreOffered(t *testing.T) {
 	env := framework.Get(t)
 	installPolicies(t, env)
-	twin := makeNamespaceOf(t, env, "twin-of-classes", v1alpha1.RoleTwin, "siena")
+	twin := makeNamespaceOf(t, env, "twin-of-classes", v1alpha1.RoleRemoteNamespace, "siena")
 	const name = "peer-of-classes"
 	env.Grant(t, name, twin, rbacv1.PolicyRule{APIGroups: []string{"", "networking.k8s.io"}, Verbs: []string{"get", "create", "patch"}, Resources: []string{"services", "ingresses"}})
 	kube := kubeOf(t, env.User(t, name, v1alpha1.PeerGroup))
@@ -117,7 +117,7 @@ func TestPoliciesKeepPeersToTheClassesThatAreOffered(t *testing.T) {
 	}
 	load := func(made *corev1.Service) func(context.Context) error { return loadIn(twin, made) }
 	// One that has classes of its own, and every right in it.
-	own := makeNamespaceOf(t, env, "twin-of-own-classes", v1alpha1.RoleTwin, "siena")
+	own := makeNamespaceOf(t, env, "twin-of-own-classes", v1alpha1.RoleRemoteNamespace, "siena")
 	env.Kubectl(t, "", "annotate", "namespace", own, v1alpha1.AnnotationIngressClasses+"=other,private", v1alpha1.AnnotationLoadBalancerClasses+"=example.com/private")
 	env.Grant(t, name, own, rbacv1.PolicyRule{APIGroups: []string{"*"}, Verbs: []string{"*"}, Resources: []string{"*"}})
 	annotate := func(subresources ...string) func(context.Context) error {

@@ -72,7 +72,7 @@ func expect(t *testing.T, attempts []attempt) {
 func installPolicies(t *testing.T, env *framework.Environment) {
 	t.Helper()
 	env.Kubectl(t, env.Chart(t, "policies-peers.yaml", "policies-controllers.yaml", "policies-storage.yaml", "accounts.yaml",
-		"rbac-controller-manager.yaml", "rbac-storage-provider.yaml", "rbac-identity-signer.yaml", "rbac-tenant.yaml", "rbac-twin.yaml", "rbac-virtual-kubelet.yaml"),
+		"rbac-controller-manager.yaml", "rbac-storage-provider.yaml", "rbac-identity-signer.yaml", "rbac-tenant.yaml", "rbac-remote-namespace.yaml", "rbac-virtual-kubelet.yaml"),
 		"apply", "-f", "-")
 }
 

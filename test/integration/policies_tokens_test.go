@@ -53,7 +53,7 @@ func TestPoliciesKeepAVirtualKubeletToTheTokensOfItsPods(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	const name = "virtual-kubelet-siena"
+	const name = "federation-virtual-kubelet-siena"
 	core := kubeOf(t, env.ServiceAccount(t, peer, name)).CoreV1()
 	must(t)(env.Kube.RbacV1().ClusterRoles().Create(t.Context(), &rbacv1.ClusterRole{
 		ObjectMeta: metav1.ObjectMeta{Name: "every-token"},

@@ -73,11 +73,11 @@ func TestRBACNoWildcards(t *testing.T) {
 
 // What a peer may do in a twin namespace, line by line: a change here is a
 // change of what strangers may do.
-func TestPeerRightsInATwinNamespace(t *testing.T) {
+func TestPeerRightsInARemoteNamespace(t *testing.T) {
 	env := framework.Get(t)
 	var lines []string
-	for _, role := range roles(t, env.Chart(t, "rbac-twin.yaml")) {
-		if role.Metadata.Name != "federation-twin" {
+	for _, role := range roles(t, env.Chart(t, "rbac-remote-namespace.yaml")) {
+		if role.Metadata.Name != "federation-remote-namespace" {
 			continue
 		}
 		for _, rule := range role.Rules {
@@ -110,12 +110,12 @@ func TestPeerRightsInATwinNamespace(t *testing.T) {
 
 func TestPeerCannotWriteUnofferedNamespace(t *testing.T) {
 	env := framework.Get(t)
-	env.Kubectl(t, env.Chart(t, "rbac-twin.yaml"), "apply", "-f", "-")
+	env.Kubectl(t, env.Chart(t, "rbac-remote-namespace.yaml"), "apply", "-f", "-")
 	twin, other := env.MakeNamespace(t), env.MakeNamespace(t)
 	const name = "peer-of-rbac-test"
 	binding := &rbacv1.RoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: "federation-twin"},
-		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "federation-twin"},
+		ObjectMeta: metav1.ObjectMeta{Name: "federation-remote-namespace"},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "federation-remote-namespace"},
 		Subjects:   []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: name}},
 	}
 	if _, err := env.Kube.RbacV1().RoleBindings(twin).Create(t.Context(), binding, metav1.CreateOptions{}); err != nil {
@@ -181,7 +181,7 @@ func TestPeerCannotWriteUnofferedNamespace(t *testing.T) {
 			return err
 		},
 		"its own role binding": func() error {
-			return kube.RbacV1().RoleBindings(twin).Delete(t.Context(), "federation-twin", metav1.DeleteOptions{})
+			return kube.RbacV1().RoleBindings(twin).Delete(t.Context(), "federation-remote-namespace", metav1.DeleteOptions{})
 		},
 	} {
 		if err := try(); !apierrors.IsForbidden(err) {

@@ -66,7 +66,7 @@ func TestVirtualKubeletReflectsKindsByConfiguration(t *testing.T) {
 	o := newOffload(t)
 	define(t, o.Environment, widgetsDefinition, "widgets.example.com")
 	const kind = `[{"group":"example.com","version":"v1","resource":"widgets"}]`
-	o.Kubectl(t, o.ChartWith(t, []string{"policy.reflectedKinds=" + kind, "reflection.kinds=" + kind}, "rbac-virtual-kubelet.yaml", "rbac-twin.yaml"), "apply", "-f", "-")
+	o.Kubectl(t, o.ChartWith(t, []string{"policy.reflectedKinds=" + kind, "reflection.kinds=" + kind}, "rbac-virtual-kubelet.yaml", "rbac-remote-namespace.yaml"), "apply", "-f", "-")
 	client, err := dynamic.NewForConfig(o.Admin)
 	if err != nil {
 		t.Fatal(err)

@@ -17,7 +17,7 @@ func TestSamplesOfOurKindsAreTaken(t *testing.T) {
 	env := framework.Get(t)
 	namespace := env.MakeNamespace(t)
 	named := regexp.MustCompile(`(?m)^  namespace: .*$`)
-	for _, name := range []string{"lending", "namespaceoffloading", "peeringtoken", "virtualnode"} {
+	for _, name := range []string{"incomingpolicy", "namespaceoffloading", "peeringtoken", "virtualnode"} {
 		t.Run(name, func(t *testing.T) {
 			manifest, err := os.ReadFile(filepath.Join("..", "..", "artifacts", "samples", name+".yaml"))
 			if err != nil {

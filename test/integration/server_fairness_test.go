@@ -37,7 +37,7 @@ func installFairness(t *testing.T, env *framework.Environment) peersLevels {
 		}
 		return string(level.UID)
 	}
-	return peersLevels{lists: uid("liqo-peers-lists"), others: uid("liqo-peers")}
+	return peersLevels{lists: uid("federation-peers-lists"), others: uid("federation-peers")}
 }
 
 // awaitLevel waits until the requests of somebody are put into a level.

@@ -24,9 +24,9 @@ func TestShadowEndpointSlices(t *testing.T) {
 		kind: "ShadowEndpointSlice", resource: "shadowendpointslices", short: "seps", name: "web-abcde", namespace: func(t *testing.T, env *framework.Environment) string { return env.MakeNamespace(t) },
 		spec:   slice(nil),
 		change: slice(fields{"endpoints": endpoints("10.8.0.1", "10.8.0.2")}),
-		status: fields{"conditions": []any{fields{"type": "Ready", "status": "False", "reason": "ConsumerSilent", "message": "all is quiet", "lastTransitionTime": "2026-11-21T08:00:00Z"}}},
+		status: fields{"conditions": []any{fields{"type": "Ready", "status": "False", "reason": "HeartbeatExpired", "message": "all is quiet", "lastTransitionTime": "2026-11-21T08:00:00Z"}}},
 		header: []string{"SERVICE", "ADDRESS TYPE", "ENDPOINTS", "STATUS", "AGE"},
-		row:    []string{"<none>", "IPv4", "2", "ConsumerSilent"},
+		row:    []string{"<none>", "IPv4", "2", "HeartbeatExpired"},
 		badSpecs: map[string]fields{
 			"spec.addressType":               slice(fields{"addressType": "FQDN", "endpoints": []any{}}),
 			"spec.endpoints[0].addresses[0]": slice(fields{"endpoints": endpoints("127.0.0.1")}),

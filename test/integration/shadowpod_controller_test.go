@@ -43,11 +43,11 @@ func newStage(t *testing.T) stage {
 	env.ServiceAccount(t, s.namespace, "default")
 	// They may do what the chart lets them.
 	controllers := "controllers-of-" + s.namespace
-	for _, role := range roles(t, env.Chart(t, "rbac-twin.yaml")) {
+	for _, role := range roles(t, env.Chart(t, "rbac-remote-namespace.yaml")) {
 		switch role.Metadata.Name {
 		case "federation-offloading":
 			env.Grant(t, controllers, "", role.Rules...)
-		case "federation-twin-manager":
+		case "federation-remote-namespace-manager":
 			env.Grant(t, controllers, s.namespace, role.Rules...)
 		}
 	}
@@ -451,7 +451,7 @@ func TestNothingRunsOutsideOfTwins(t *testing.T) {
 	s.post(t, "web", corev1.RestartPolicyAlways)
 	until(t, "it is told why nothing runs", func(context.Context) (bool, error) {
 		condition := meta.FindStatusCondition(s.shadow(t, "web").Status.Conditions, v1alpha1.ConditionPodCreated)
-		return condition != nil && condition.Reason == "NotATwin", nil
+		return condition != nil && condition.Reason == "NotARemoteNamespace", nil
 	})
 	if _, err := s.kube.CoreV1().Pods(s.namespace).Get(t.Context(), "web", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 		t.Errorf("got %v, want no pod", err)

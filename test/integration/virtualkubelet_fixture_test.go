@@ -75,24 +75,24 @@ func newOffload(t *testing.T) *offload {
 
 // grant gives the virtual kubelet, on each side, the role of the chart.
 func (o *offload) grant(t *testing.T) {
-	o.Kubectl(t, o.Chart(t, "rbac-virtual-kubelet.yaml", "rbac-twin.yaml"), "apply", "-f", "-")
+	o.Kubectl(t, o.Chart(t, "rbac-virtual-kubelet.yaml", "rbac-remote-namespace.yaml"), "apply", "-f", "-")
 	bindings := o.Kube.RbacV1()
 	if _, err := bindings.ClusterRoleBindings().Create(t.Context(), &rbacv1.ClusterRoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: "virtual-kubelet-" + o.peer},
-		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: o.peer, Name: "virtual-kubelet"}},
+		ObjectMeta: metav1.ObjectMeta{Name: "federation-virtual-kubelet-" + o.peer},
+		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: o.peer, Name: "federation-virtual-kubelet"}},
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "federation-virtual-kubelet"},
 	}, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := bindings.RoleBindings(o.twin).Create(t.Context(), &rbacv1.RoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: "federation-twin"},
+		ObjectMeta: metav1.ObjectMeta{Name: "federation-remote-namespace"},
 		Subjects:   []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: o.peer}},
-		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "federation-twin"},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "federation-remote-namespace"},
 	}, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := bindings.RoleBindings(o.local).Create(t.Context(), bindingOf("federation-reflection",
-		rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: o.peer, Name: "virtual-kubelet"}), metav1.CreateOptions{}); err != nil {
+		rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: o.peer, Name: "federation-virtual-kubelet"}), metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	o.Grant(t, o.peer, o.tenant, rbacv1.PolicyRule{APIGroups: []string{v1alpha1.SchemeGroupVersion.Group}, Resources: []string{"resourceoffers"}, Verbs: []string{"get"}})
@@ -149,7 +149,7 @@ func (o *offload) identity(t *testing.T) string {
 
 func (o *offload) kubeconfig(t *testing.T) string {
 	t.Helper()
-	path, config := filepath.Join(t.TempDir(), "kubeconfig"), o.ServiceAccount(t, o.peer, "virtual-kubelet")
+	path, config := filepath.Join(t.TempDir(), "kubeconfig"), o.ServiceAccount(t, o.peer, "federation-virtual-kubelet")
 	err := clientcmd.WriteToFile(clientcmdapi.Config{
 		Clusters:       map[string]*clientcmdapi.Cluster{"c": {Server: config.Host, CertificateAuthorityData: config.CAData}},
 		AuthInfos:      map[string]*clientcmdapi.AuthInfo{"c": {Token: config.BearerToken}},
@@ -188,7 +188,7 @@ func (o *offload) start(t *testing.T) {
 func (o *offload) clean() {
 	ctx := context.Background()
 	_ = o.Kube.CoreV1().Nodes().Delete(ctx, nodeName, metav1.DeleteOptions{})
-	_ = o.Kube.RbacV1().ClusterRoleBindings().Delete(ctx, "virtual-kubelet-"+o.peer, metav1.DeleteOptions{})
+	_ = o.Kube.RbacV1().ClusterRoleBindings().Delete(ctx, "federation-virtual-kubelet-"+o.peer, metav1.DeleteOptions{})
 }
 
 // bind makes a local pod that is bound to the virtual node.

@@ -41,8 +41,8 @@ func (o *offload) identify(t *testing.T, kind string, more map[string]string) {
 		account := rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: o.tenant, Name: "federation-peer"}
 		files["token"], files["account"] = o.ServiceAccount(t, o.tenant, account.Name).BearerToken, account.Name
 		if _, err := o.Kube.RbacV1().RoleBindings(o.twin).Create(t.Context(), &rbacv1.RoleBinding{
-			ObjectMeta: metav1.ObjectMeta{Name: "federation-twin-account"}, Subjects: []rbacv1.Subject{account},
-			RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "federation-twin"},
+			ObjectMeta: metav1.ObjectMeta{Name: "federation-remote-namespace-account"}, Subjects: []rbacv1.Subject{account},
+			RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "federation-remote-namespace"},
 		}, metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}

@@ -22,7 +22,7 @@ const vaultVolume = "vault"
 
 func TestVirtualKubeletDeliversTokens(t *testing.T) {
 	o := newOffload(t)
-	o.options.HomeServer = "https://192.0.2.7:6443"
+	o.options.ConsumerAPIServer = "https://192.0.2.7:6443"
 	o.ServiceAccount(t, o.local, "robot")
 	o.start(t)
 	t.Run("a pod takes its tokens along, and no others", o.testTokens)

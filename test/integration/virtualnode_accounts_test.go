@@ -29,7 +29,7 @@ func TestAVirtualKubeletMayHaveTokensOfAnAccountWhoseFirstPodHasCome(t *testing.
 	manager := rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Name: controllerManager, Namespace: framework.Namespace}
 	must(t)(env.Kube.RbacV1().RoleBindings(peer).Create(t.Context(), bindingOf("federation-peer-manager", manager), metav1.CreateOptions{}))
 	env.StartControllers(t, "accounts", controllerManager, "--controllers=virtual-node", "--leader-elect=false",
-		"--virtual-kubelet-image=virtual-kubelet", "--home-server=https://192.0.2.7:6443")
+		"--virtual-kubelet-image=federation-virtual-kubelet", "--consumer-api-server=https://192.0.2.7:6443")
 
 	shop := env.MakeNamespace(t)
 	mark := func(patch string) {
@@ -40,7 +40,7 @@ func TestAVirtualKubeletMayHaveTokensOfAnAccountWhoseFirstPodHasCome(t *testing.
 	must(t)(federationOf(t, env.Admin).FederationV1alpha1().NamespaceOffloadings(shop).Create(t.Context(), &v1alpha1.NamespaceOffloading{
 		ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.NamespaceOffloadingName},
 	}, metav1.CreateOptions{}))
-	const name = "virtual-kubelet-pontedera"
+	const name = "federation-virtual-kubelet-pontedera"
 	kubelet := kubeOf(t, env.ServiceAccount(t, peer, name)).CoreV1().ServiceAccounts(shop)
 	must(t)(env.Kube.RbacV1().RoleBindings(shop).Create(t.Context(),
 		bindingOf("federation-reflection", rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Name: name, Namespace: peer}), metav1.CreateOptions{}))

@@ -425,7 +425,7 @@ func (p *process) live() {
 		&virtualnode.Reconciler{
 			Client: cached, Live: live, Pods: watches.PodsOfNodes(kube), Clock: clock.RealClock{},
 			ClusterID: s.id, ClusterName: s.name, Namespace: installation,
-			VirtualKubelet: virtualnode.VirtualKubelet{Image: "virtual-kubelet", PullPolicy: "Never"},
+			VirtualKubelet: virtualnode.VirtualKubelet{Image: "federation-virtual-kubelet", PullPolicy: "Never"},
 		},
 		&replication.Replicator{Client: cached, Peers: peers, ClusterName: s.name},
 		&request.Reconciler{Client: cached, ClusterName: s.name, AutoAccept: true},

@@ -265,7 +265,7 @@ func newStorageWorld(t *testing.T, mode storagev1.VolumeBindingMode, policy core
 	})
 	w.add(w.milan, key{namespaces, "", remoteNamespace}, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
 		Labels: map[string]string{
-			v1alpha1.LabelRole: v1alpha1.RoleTwin, v1alpha1.LabelForeignCluster: "rome",
+			v1alpha1.LabelRole: v1alpha1.RoleRemoteNamespace, v1alpha1.LabelForeignCluster: "rome",
 			v1alpha1.LabelOrigin: romeID, v1alpha1.LabelDestination: milanID,
 		},
 		Annotations: map[string]string{v1alpha1.AnnotationOriginNamespace: "shop"},

@@ -34,7 +34,7 @@ func TestOnlyNamespacesOfUsersAreOffloaded(t *testing.T) {
 		t.Error("a plugin without a client is ready")
 	}
 	plugin.SetExternalKubeClientSet(fake.NewClientset(going, namespace("web", ""), namespace("default", ""), namespace("kube-system", ""), namespace("liqo", ""),
-		namespace("liqo-peer-milan", v1alpha1.RolePeer), namespace("liqo-tenant-milan", v1alpha1.RoleTenant), namespace("web-rome", v1alpha1.RoleTwin)))
+		namespace("liqo-peer-milan", v1alpha1.RolePeer), namespace("liqo-tenant-milan", v1alpha1.RoleTenant), namespace("web-rome", v1alpha1.RoleRemoteNamespace)))
 	if err := plugin.ValidateInitialization(); err != nil {
 		t.Error(err)
 	}

@@ -41,8 +41,8 @@ type ForeignClusterSpec struct {
 	ProxyURL                 string
 	InvitationSecretName     string
 	Resources                corev1.ResourceList
-	Borrowing                PeeringAnswer
-	Lending                  PeeringLending
+	OutgoingPolicy                PeeringAnswer
+	IncomingPolicy                  IncomingPolicy
 	DisconnectTimeoutSeconds *int32
 	Networking               NetworkingMode
 	Cordoned                 bool
@@ -107,9 +107,9 @@ const (
 	OfferPerNode OfferShape = "PerNode"
 )
 
-// PeeringLending is what an administrator answers a consumer, and how long
+// IncomingPolicy is what an administrator answers a consumer, and how long
 // what it runs here is kept without it.
-type PeeringLending struct {
+type IncomingPolicy struct {
 	PeeringAnswer
 	SharePercent        *int32
 	Limits              corev1.ResourceList

@@ -51,9 +51,9 @@ type OffloadingPatch struct {
 type APIAccess string
 
 const (
-	// APIAccessHome is the API server of the pod's own cluster: its tokens
+	// APIAccessConsumer is the API server of the pod's own cluster: its tokens
 	// follow it, and its clients are led home.
-	APIAccessHome APIAccess = "Home"
+	APIAccessConsumer APIAccess = "Consumer"
 	// APIAccessDisabled is none: tokens stay home.
 	APIAccessDisabled APIAccess = "Disabled"
 )

@@ -148,12 +148,12 @@ spec:
             defaultMode: 0440
             sources:
               - secret:
-                  name: liqo-control-tls
+                  name: federation-control-tls
                   optional: true
                   items:
                     - {key: ca.crt, path: ca.crt}
               - serviceAccountToken:
-                  audience: liqo-control
+                  audience: federation-control
                   expirationSeconds: 3600
                   path: token
         {{- end }}
@@ -273,7 +273,7 @@ its kernel, /proc/sys included, and network namespaces that outlive it, for
 which Kubernetes knows no right but all. . is a dict of root, program, port (of
 health and metrics, on loopback), values, args, and secret if there is one. */ -}}
 {{- define "federation.netagent" -}}
-serviceAccountName: liqo-{{ .program }}
+serviceAccountName: {{ .program }}
 hostNetwork: true
 dnsPolicy: Default
 terminationGracePeriodSeconds: 30
@@ -329,7 +329,7 @@ volumes:
         - {key: privateKey, path: privateKey}
   - name: control
     secret:
-      secretName: liqo-control-tls
+      secretName: federation-control-tls
       # Without one there are no peerings in-band, and tunnels all the same.
       optional: true
       defaultMode: 0400

@@ -111,7 +111,7 @@ func (c *Config) nodes(ctx context.Context) placement.Nodes {
 
 // remoteName returns the name of the remote namespaces of an offloaded namespace.
 func (c *Config) remoteName(offloading *v1alpha1.NamespaceOffloading) string {
-	return naming.TwinNamespace(offloading.Namespace, &offloading.Spec, c.ClusterName, c.ClusterID)
+	return naming.RemoteNamespace(offloading.Namespace, &offloading.Spec, c.ClusterName, c.ClusterID)
 }
 
 // offloadings returns all NamespaceOffloadings as they are cached, not to be changed.

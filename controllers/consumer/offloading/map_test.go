@@ -156,7 +156,7 @@ func TestPodsOfDaemonSetsKeepNoEntryWherePodsAreEvicted(t *testing.T) {
 func TestRemoteNamespaceBelongsToTheNamespaceThatHasIt(t *testing.T) {
 	defaultName := func(o *v1alpha1.NamespaceOffloading) { o.Spec.NamespaceMappingStrategy = v1alpha1.DefaultName }
 	unique := offloadingOf("shop", 0, defaultName)
-	remoteName := naming.UniqueTwinNamespace("shop", "rome", romeID)
+	remoteName := naming.UniqueRemoteNamespace("shop", "rome", romeID)
 	older := offloadingOf(remoteName, time.Hour)
 	holder := namespaceMap()
 	holder.Spec.Namespaces = []v1alpha1.NamespaceMapping{{Name: "shop", RemoteName: remoteName}}

@@ -227,7 +227,7 @@ func TestUnoffloadingWaitsForPodsAndRemoteNamespacesUntilTheTimeout(t *testing.T
 func TestUnoffloadedNamespaceHasNoLabelAndNoAccounts(t *testing.T) {
 	shop := labelled("shop")
 	metav1.SetMetaDataAnnotation(&shop.ObjectMeta, v1alpha1.AnnotationAccounts,
-		"liqo-peer-milan:virtual-kubelet-milan:default")
+		"liqo-peer-milan:federation-virtual-kubelet-milan:default")
 	c := newConsumer(t, offloadingOf("shop", time.Hour, deletedSince(0), reportedAs(t, nil)), shop)
 	c.pass()
 	got := kittest.Read(c.Cluster, "", "shop", &corev1.Namespace{})

@@ -28,7 +28,7 @@ func reflectionOf(virtualNodes ...string) *rbacv1.RoleBinding {
 	}
 	for _, name := range virtualNodes {
 		b.Subjects = append(b.Subjects, rbacv1.Subject{
-			Kind: rbacv1.ServiceAccountKind, Namespace: "liqo-peer-milan", Name: "virtual-kubelet-" + name,
+			Kind: rbacv1.ServiceAccountKind, Namespace: "liqo-peer-milan", Name: "federation-virtual-kubelet-" + name,
 		})
 	}
 	return b

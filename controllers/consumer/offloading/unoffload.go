@@ -108,7 +108,7 @@ func (r *Reconciler) recordLeft(ctx context.Context, offloading *v1alpha1.Namesp
 		klog.FromContext(ctx).Info("Unoffloaded a namespace whose remote namespace remains",
 			"namespace", offloading.Namespace, "cluster", s.cluster, "remoteNamespace", s.left(), "timeout", timeout)
 		if !r.isDeleted(ctx, offloading.Namespace) {
-			r.Events.Eventf(offloading, corev1.EventTypeWarning, "TwinLeftBehind",
+			r.Events.Eventf(offloading, corev1.EventTypeWarning, "RemoteNamespaceLeftBehind",
 				"%s has not removed namespace %s within %s: it does so when it is back, with what runs there",
 				s.cluster, s.left(), timeout)
 		}

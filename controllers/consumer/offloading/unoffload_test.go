@@ -252,7 +252,7 @@ func TestProviderThatDoesNotAnswerInTimeIsAnEvent(t *testing.T) {
 		want    []string
 	}{
 		{"before the timeout", false, false, nil},
-		{"then by name", true, false, []string{"TwinLeftBehind"}},
+		{"then by name", true, false, []string{"RemoteNamespaceLeftBehind"}},
 		{"namespace is being deleted", true, true, nil},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -48,7 +48,7 @@ func (r *Reconciler) acceptOffers(ctx context.Context, p *peering) error {
 			phase, message = v1alpha1.NegotiationWithdrawn, nodesGone
 		default:
 			phase, message = r.decide(p, offer)
-			if phase == v1alpha1.NegotiationAccepted && p.fc.Spec.Borrowing.Decision != v1alpha1.PeeringRefuse {
+			if phase == v1alpha1.NegotiationAccepted && p.fc.Spec.OutgoingPolicy.Decision != v1alpha1.PeeringRefuse {
 				accepted = append(accepted, offer)
 			}
 		}
@@ -89,7 +89,7 @@ func (r *Reconciler) foremost(p *peering, accepted []*v1alpha1.ResourceOffer) *v
 
 // decide returns the answer to an offer that could be accepted.
 func (r *Reconciler) decide(p *peering, offer *v1alpha1.ResourceOffer) (v1alpha1.NegotiationPhase, string) {
-	switch decision := p.fc.Spec.Borrowing; {
+	switch decision := p.fc.Spec.OutgoingPolicy; {
 	case decision.Decision == v1alpha1.PeeringRefuse && slices.ContainsFunc(p.nodes, createdFrom(offer)):
 		// It is refused when its virtual nodes are gone.
 		return offer.Status.Phase, nodesDeleted
@@ -99,7 +99,7 @@ func (r *Reconciler) decide(p *peering, offer *v1alpha1.ResourceOffer) (v1alpha1
 		return v1alpha1.NegotiationAccepted, negotiation.WithReason("The consumer's administrator accepts", decision.Reason)
 	case negotiation.Undecided(&decision, r.AutoAccept) && offer.Status.Phase != v1alpha1.NegotiationAccepted:
 		return v1alpha1.NegotiationManualActionRequired, fmt.Sprintf("An administrator of the consumer has to decide: "+
-			"set spec.borrowing.decision of ForeignCluster %s to Accept or Refuse.", p.fc.Name)
+			"set spec.outgoingPolicy.decision of ForeignCluster %s to Accept or Refuse.", p.fc.Name)
 	}
 	return v1alpha1.NegotiationAccepted, offerAccepted
 }

@@ -161,7 +161,7 @@ func TestPeeringWithoutAnIdentityRequestsNothing(t *testing.T) {
 func TestDecisionManualHoldsForOneProviderAlone(t *testing.T) {
 	w := newWorld(t)
 	w.changeCluster(func(fc *v1alpha1.ForeignCluster) {
-		fc.Spec.Borrowing = v1alpha1.PeeringAnswer{Decision: v1alpha1.PeeringManual}
+		fc.Spec.OutgoingPolicy = v1alpha1.PeeringAnswer{Decision: v1alpha1.PeeringManual}
 	})
 	w.offer("milan")
 	w.pass()
@@ -183,13 +183,13 @@ func TestAdministratorOfTheConsumerDecides(t *testing.T) {
 		nodes    int
 	}{
 		{"no decision", v1alpha1.PeeringAnswer{}, v1alpha1.NegotiationManualActionRequired,
-			"spec.borrowing.decision of ForeignCluster milan", 0},
+			"spec.outgoingPolicy.decision of ForeignCluster milan", 0},
 		{"accepted", v1alpha1.PeeringAnswer{Decision: v1alpha1.PeeringAccept}, v1alpha1.NegotiationAccepted, "accepts", 1},
 		{"decision removed", v1alpha1.PeeringAnswer{}, v1alpha1.NegotiationAccepted, "accepted", 1},
 		{"refused, and the virtual node is deleted first", refuse, v1alpha1.NegotiationAccepted, "being deleted", 0},
 		{"refused", refuse, v1alpha1.NegotiationRefused, "too far away", 0},
 	} {
-		w.changeCluster(func(fc *v1alpha1.ForeignCluster) { fc.Spec.Borrowing = stage.answer })
+		w.changeCluster(func(fc *v1alpha1.ForeignCluster) { fc.Spec.OutgoingPolicy = stage.answer })
 		w.pass()
 		phase, message := w.answer("milan")
 		if phase != stage.phase || !strings.Contains(message, stage.contains) || len(w.nodes()) != stage.nodes {

@@ -18,7 +18,7 @@ import (
 )
 
 func TestAccountsOnVirtualNodesArePublished(t *testing.T) {
-	const milan = "liqo-peer-milan:virtual-kubelet-milan:"
+	const milan = "liqo-peer-milan:federation-virtual-kubelet-milan:"
 	node := func(namespace, name string, access v1alpha1.APIAccess) *v1alpha1.VirtualNode {
 		return &v1alpha1.VirtualNode{
 			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
@@ -49,11 +49,11 @@ func TestAccountsOnVirtualNodesArePublished(t *testing.T) {
 		{name: "none before pods are cached", labels: offloaded, unknown: true, retryAfter: accountsRetry},
 		{name: "the published ones before pods are cached", labels: offloaded, before: milan + "robot", unknown: true,
 			retryAfter: accountsRetry, want: milan + "robot"},
-		{name: "none of a deleted node", labels: offloaded, before: "liqo-peer-rome:virtual-kubelet-rome:robot"},
+		{name: "none of a deleted node", labels: offloaded, before: "liqo-peer-rome:federation-virtual-kubelet-rome:robot"},
 		{name: "none in a namespace that is not offloaded", milan: []string{"robot"}},
 		{name: "none in a namespace that is no longer offloaded", before: milan + "robot", milan: []string{"robot"}},
 		{name: "none in a remote namespace", milan: []string{"robot"},
-			labels: map[string]string{v1alpha1.LabelSchedulingEnabled: "true", v1alpha1.LabelRole: v1alpha1.RoleTwin}},
+			labels: map[string]string{v1alpha1.LabelSchedulingEnabled: "true", v1alpha1.LabelRole: v1alpha1.RoleRemoteNamespace}},
 		{name: "none of a node without access", labels: offloaded, access: v1alpha1.APIAccessDisabled,
 			milan: []string{"robot"}},
 		{name: "none any more of a node without access", labels: offloaded, access: v1alpha1.APIAccessDisabled,
@@ -108,7 +108,7 @@ func TestAccountsOnVirtualNodesArePublished(t *testing.T) {
 }
 
 func TestAccountsAreAwaitedOnlyIfTokensAreSent(t *testing.T) {
-	published := "liqo-peer-milan:virtual-kubelet-milan:robot"
+	published := "liqo-peer-milan:federation-virtual-kubelet-milan:robot"
 	// A node that never comes is never watched.
 	unknown := newAccountUses(nil, func(string) bool { return false }, func(string) {})
 	for name, test := range map[string]struct {

@@ -131,7 +131,7 @@ func (r *Reconciler) setUpAccounts(manager ctrl.Manager) error {
 		r.Clock, r.Pods.Synced, func(namespace string) { firstOrLast.Add(kit.Request("", namespace)) },
 	)
 	used := r.uses.of
-	if r.VirtualKubelet.HomeServer != "" {
+	if r.VirtualKubelet.ConsumerAPIServer != "" {
 		r.Pods.Count(r.uses)
 	} else {
 		used = noUses

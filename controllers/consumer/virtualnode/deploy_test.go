@@ -45,7 +45,7 @@ func TestVirtualNodeHasAKubelet(t *testing.T) {
 		t.Errorf("status %+v", status)
 	}
 	w.expect()
-	w.VirtualKubelet.Image = "virtual-kubelet:2"
+	w.VirtualKubelet.Image = "federation-virtual-kubelet:2"
 	w.expect("update Deployment " + kubelet)
 	w.expect()
 	w.changeVirtual(func(virtual *v1alpha1.VirtualNode) { virtual.Spec.Resources = list("cpu", "1") })
@@ -110,7 +110,7 @@ func TestKubeletIsDeployedWithLeastPrivilege(t *testing.T) {
 func TestKubeletHasTheURLOfTheConsumersAPIServer(t *testing.T) {
 	arguments := func(server string, throughTunnels bool) []string {
 		w := newWorld(t)
-		w.VirtualKubelet.HomeServer, w.VirtualKubelet.HomeThroughTunnels = server, throughTunnels
+		w.VirtualKubelet.ConsumerAPIServer, w.VirtualKubelet.ConsumerAPIServerThroughTunnels = server, throughTunnels
 		deployment, err := w.newDeployment(w.virtual(), "milan")
 		if err != nil {
 			t.Fatal(err)
@@ -120,33 +120,33 @@ func TestKubeletHasTheURLOfTheConsumersAPIServer(t *testing.T) {
 	for _, server := range []string{"", "https://192.0.2.7:6443"} {
 		var got string
 		for _, arg := range arguments(server, false) {
-			if value, ok := strings.CutPrefix(arg, "--home-server="); ok {
+			if value, ok := strings.CutPrefix(arg, "--consumer-api-server="); ok {
 				got = value
 			}
 		}
 		if got != server {
-			t.Errorf("--home-server is %q, want %q", got, server)
+			t.Errorf("--consumer-api-server is %q, want %q", got, server)
 		}
 	}
 	for server, address := range map[string]string{
 		"": "", "https://rome.example.org": "", "https://10.96.0.1": "10.96.0.1", "https://[fd00::1]:6443": "fd00::1",
 	} {
-		options := VirtualKubelet{PullPolicy: "Always", HomeServer: server, HomeThroughTunnels: true}
+		options := VirtualKubelet{PullPolicy: "Always", ConsumerAPIServer: server, ConsumerAPIServerThroughTunnels: true}
 		if errs := options.Validate(); (len(errs) == 0) != (address != "") {
 			t.Errorf("through tunnels, %q: %v", server, errs)
 		}
-		if got := options.HomeAddress(); got.IsValid() != (address != "") || got.IsValid() && got.String() != address {
+		if got := options.ConsumerAPIServerAddress(); got.IsValid() != (address != "") || got.IsValid() && got.String() != address {
 			t.Errorf("through tunnels, the address of %q is %s", server, got)
 		}
-		if options.HomeThroughTunnels = false; options.HomeAddress().IsValid() {
-			t.Errorf("%q has an address in tunnels without --home-through-tunnels", server)
+		if options.ConsumerAPIServerThroughTunnels = false; options.ConsumerAPIServerAddress().IsValid() {
+			t.Errorf("%q has an address in tunnels without --consumer-api-server-through-tunnels", server)
 		}
-		if got := slices.Contains(arguments(server, address != ""), "--home-through-tunnel"); got != (address != "") {
-			t.Errorf("%q: --home-through-tunnel is set: %t", server, got)
+		if got := slices.Contains(arguments(server, address != ""), "--consumer-api-server-through-tunnel"); got != (address != "") {
+			t.Errorf("%q: --consumer-api-server-through-tunnel is set: %t", server, got)
 		}
 	}
 	for server, valid := range map[string]bool{"": true, "https://192.0.2.7:6443": true, "http://192.0.2.7": false} {
-		options := VirtualKubelet{PullPolicy: "Always", HomeServer: server}
+		options := VirtualKubelet{PullPolicy: "Always", ConsumerAPIServer: server}
 		if errs := options.Validate(); (len(errs) == 0) != valid {
 			t.Errorf("%q: %v", server, errs)
 		}

@@ -66,7 +66,7 @@ func newBinding(node *v1alpha1.VirtualNode) *rbacv1.ClusterRoleBinding {
 // newDeployment returns the Deployment of a virtual kubelet. It depends only on the virtual node and the settings.
 func (r *Reconciler) newDeployment(node *v1alpha1.VirtualNode, foreignCluster string) (*appsv1.Deployment, error) {
 	labels := map[string]string{
-		"app.kubernetes.io/name":     "virtual-kubelet",
+		"app.kubernetes.io/name":     "federation-virtual-kubelet",
 		"app.kubernetes.io/instance": node.Name,
 	}
 	template := corev1.PodTemplateSpec{
@@ -123,7 +123,7 @@ func identityVolume() corev1.Volume {
 
 func (r *Reconciler) newContainer(node *v1alpha1.VirtualNode, foreignCluster string) corev1.Container {
 	container := corev1.Container{
-		Name:            "virtual-kubelet",
+		Name:            "federation-virtual-kubelet",
 		Image:           r.VirtualKubelet.Image,
 		ImagePullPolicy: corev1.PullPolicy(r.VirtualKubelet.PullPolicy),
 		Args: []string{
@@ -160,11 +160,11 @@ func (r *Reconciler) newContainer(node *v1alpha1.VirtualNode, foreignCluster str
 		},
 		VolumeMounts: []corev1.VolumeMount{{Name: "identity", MountPath: identityMount, ReadOnly: true}},
 	}
-	if r.VirtualKubelet.HomeServer != "" {
-		container.Args = append(container.Args, "--home-server="+r.VirtualKubelet.HomeServer)
+	if r.VirtualKubelet.ConsumerAPIServer != "" {
+		container.Args = append(container.Args, "--consumer-api-server="+r.VirtualKubelet.ConsumerAPIServer)
 	}
-	if r.VirtualKubelet.HomeThroughTunnels {
-		container.Args = append(container.Args, "--home-through-tunnel")
+	if r.VirtualKubelet.ConsumerAPIServerThroughTunnels {
+		container.Args = append(container.Args, "--consumer-api-server-through-tunnel")
 	}
 	return container
 }

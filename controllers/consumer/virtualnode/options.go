@@ -24,11 +24,11 @@ type VirtualKubelet struct {
 	Image string
 	// PullPolicy is the pull policy of the image: Always, IfNotPresent or Never.
 	PullPolicy string
-	// HomeServer is the URL at which offloaded pods reach the API server of this cluster.
+	// ConsumerAPIServer is the URL at which offloaded pods reach the API server of this cluster.
 	// Empty means that they do not reach it.
-	HomeServer string
-	// HomeThroughTunnels reports whether providers reach the address of HomeServer only through their tunnels.
-	HomeThroughTunnels bool
+	ConsumerAPIServer string
+	// ConsumerAPIServerThroughTunnels reports whether providers reach the address of ConsumerAPIServer only through their tunnels.
+	ConsumerAPIServerThroughTunnels bool
 	// ReflectedKinds are the kinds, in addition to the built-in ones, that they may read in
 	// offloaded namespaces, each for example certificates.v1.cert-manager.io.
 	ReflectedKinds []string
@@ -47,11 +47,11 @@ func (v *VirtualKubelet) kinds() []metav1.GroupVersionResource {
 func (v *VirtualKubelet) AddFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&v.Image, "virtual-kubelet-image", v.Image,
 		"Image of the virtual kubelets. Empty starts no virtual node.")
-	fs.StringVar(&v.HomeServer, "home-server", v.HomeServer,
+	fs.StringVar(&v.ConsumerAPIServer, "consumer-api-server", v.ConsumerAPIServer,
 		"URL, for example https://192.0.2.7:6443, at which pods on providers reach the API server of this cluster. "+
 			"Empty sends no tokens to providers.")
-	fs.BoolVar(&v.HomeThroughTunnels, "home-through-tunnels", v.HomeThroughTunnels,
-		"Pods on a provider with a tunnel reach the address of --home-server through the tunnel, by an address of "+
+	fs.BoolVar(&v.ConsumerAPIServerThroughTunnels, "consumer-api-server-through-tunnels", v.ConsumerAPIServerThroughTunnels,
+		"Pods on a provider with a tunnel reach the address of --consumer-api-server through the tunnel, by an address of "+
 			"AddressPool external for each provider.")
 	fs.StringVar(&v.PullPolicy, "virtual-kubelet-image-pull-policy", v.PullPolicy,
 		"When nodes pull that image: Always, IfNotPresent or Never.")
@@ -72,23 +72,23 @@ func (v *VirtualKubelet) Validate() []error {
 	if strings.ContainsAny(v.Image, " \t\n") {
 		errs = append(errs, errors.New("--virtual-kubelet-image must not contain spaces"))
 	}
-	if v.HomeServer != "" {
-		if _, _, err := podspec.HomeServer(v.HomeServer); err != nil {
-			errs = append(errs, fmt.Errorf("--home-server: %w", err))
+	if v.ConsumerAPIServer != "" {
+		if _, _, err := podspec.ConsumerAPIServer(v.ConsumerAPIServer); err != nil {
+			errs = append(errs, fmt.Errorf("--consumer-api-server: %w", err))
 		}
 	}
-	if v.HomeThroughTunnels && !v.HomeAddress().IsValid() {
+	if v.ConsumerAPIServerThroughTunnels && !v.ConsumerAPIServerAddress().IsValid() {
 		errs = append(errs, errors.New(
-			"--home-through-tunnels requires --home-server with an address, for example https://10.96.0.1:443: "+
+			"--consumer-api-server-through-tunnels requires --consumer-api-server with an address, for example https://10.96.0.1:443: "+
 				"a name is resolved to the same address on both sides of a tunnel"))
 	}
 	return errs
 }
 
-// HomeAddress returns the address of HomeServer if providers reach it through tunnels, otherwise the zero value.
-func (v *VirtualKubelet) HomeAddress() netip.Addr {
-	host, _, err := podspec.HomeServer(v.HomeServer)
-	if err != nil || !v.HomeThroughTunnels {
+// ConsumerAPIServerAddress returns the address of ConsumerAPIServer if providers reach it through tunnels, otherwise the zero value.
+func (v *VirtualKubelet) ConsumerAPIServerAddress() netip.Addr {
+	host, _, err := podspec.ConsumerAPIServer(v.ConsumerAPIServer)
+	if err != nil || !v.ConsumerAPIServerThroughTunnels {
 		return netip.Addr{}
 	}
 	address, _ := netip.ParseAddr(host)

@@ -25,7 +25,7 @@ const (
 	romeID    = "5ad4b6a1-0c9e-4f43-9d0b-0c7b1f3a2e11"
 	milanID   = "b7f1c9d2-8a31-4c5e-b3f6-2d9e8c7a6f22"
 	peer      = "liqo-peer-milan"
-	kubelet   = "virtual-kubelet-milan"
+	kubelet   = "federation-virtual-kubelet-milan"
 	role      = "federation-virtual-kubelet-milan"
 	installed = "liqo"
 )
@@ -87,7 +87,7 @@ func newWorld(t *testing.T) *world {
 		Client: w.Controller, Live: w.Controller, Pods: pods{world: w},
 		Kinds: kit.NewServedKinds(w, w.Cluster.Clock), Clock: w.Cluster.Clock,
 		ClusterID: romeID, ClusterName: "rome", Namespace: installed,
-		VirtualKubelet: VirtualKubelet{Image: "virtual-kubelet:1", PullPolicy: "IfNotPresent"},
+		VirtualKubelet: VirtualKubelet{Image: "federation-virtual-kubelet:1", PullPolicy: "IfNotPresent"},
 		managed:        w.Controller,
 		uses:           newAccountUses(w.Cluster.Clock, func(string) bool { return true }, func(string) {}),
 	}

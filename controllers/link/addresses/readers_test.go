@@ -38,7 +38,7 @@ func TestOnlyVirtualKubeletsReadAddresses(t *testing.T) {
 	}
 	kubelet := func(cluster string) rbacv1.Subject {
 		return rbacv1.Subject{
-			Kind: rbacv1.ServiceAccountKind, Namespace: "liqo-peer-" + cluster, Name: "virtual-kubelet-" + cluster,
+			Kind: rbacv1.ServiceAccountKind, Namespace: "liqo-peer-" + cluster, Name: "federation-virtual-kubelet-" + cluster,
 		}
 	}
 	milan, naples := kubelet("milan"), kubelet("naples")

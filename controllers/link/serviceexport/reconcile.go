@@ -79,7 +79,7 @@ func (p *pass) reconcile(ctx context.Context) (time.Duration, error) {
 	}
 	var again time.Duration
 	switch {
-	case p.namespace.Labels[v1alpha1.LabelRole] == v1alpha1.RoleTwin:
+	case p.namespace.Labels[v1alpha1.LabelRole] == v1alpha1.RoleRemoteNamespace:
 		again, err = p.importReflected(ctx)
 	case offloading != nil:
 		again, err = p.export(ctx, offloading)

@@ -100,7 +100,7 @@ func TestATunnelForTheControlPlaneAloneIsNotConnectedWithoutAGateway(t *testing.
 	expectStatus(t, rome, v1alpha1.PeeringPending, ReasonAwaitingPeering, "carries the control plane")
 	rome.r.life.set(true)
 	settle(t, alone, rome)
-	expectStatus(t, rome, v1alpha1.PeeringPending, ReasonGatewaySilent, "Lease liqo-gateway")
+	expectStatus(t, rome, v1alpha1.PeeringPending, ReasonGatewayLeaseExpired, "Lease federation-gateway")
 	rome.r.life.set(false)
 	settle(t, alone, rome)
 	expectStatus(t, rome, v1alpha1.PeeringPending, ReasonAwaitingPeering, "carries the control plane")

@@ -74,7 +74,7 @@ func TestReasonsForRefusalAreReported(t *testing.T) {
 			settings: func(s *settings) { s.PodCIDRs = nil },
 			reason:   ReasonNotConfigured, message: "network.podCIDRs",
 		},
-		"an invalid local key": {reason: ReasonKeyInvalid, message: "Secret liqo/liqo-wireguard"},
+		"an invalid local key": {reason: ReasonKeyInvalid, message: "Secret liqo/federation-wireguard"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			settings := settingsOf("10.1.0.0/16")

@@ -70,7 +70,7 @@ func (s *Settings) AddFlags(fs *pflag.FlagSet) {
 		fs.StringSliceVar(flag.value, flag.name, *flag.value, flag.usage)
 	}
 	fs.BoolVar(&s.GatewayService, "network-gateway-service", s.GatewayService,
-		"Keep the EndpointSlice of Service liqo-gateway in the installation namespace, "+
+		"Keep the EndpointSlice of Service federation-gateway in the installation namespace, "+
 			"and take the endpoints of the gateway from that Service.")
 	fs.Int32Var(&s.MTU, "network-mtu", s.MTU,
 		"Largest packet inside of a tunnel in bytes, 1280 to 65535; "+

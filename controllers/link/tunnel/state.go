@@ -34,7 +34,7 @@ const (
 	ReasonAddressesExhausted    = "AddressesExhausted"
 	ReasonAccepted              = "Accepted"
 	ReasonGatewayRefused        = "GatewayRefused"
-	ReasonGatewaySilent         = "GatewaySilent"
+	ReasonGatewayLeaseExpired         = "GatewayLeaseExpired"
 )
 
 // controlPlaneOnly is the reason of the gateway's condition Connected for a tunnel without
@@ -84,7 +84,7 @@ func absent(fc *v1alpha1.ForeignCluster, intended bool, directions []direction) 
 // silent is whether no gateway of this cluster writes any more.
 func (p *pass) state(now time.Time, silent bool) *state {
 	if silent {
-		return pending(ReasonGatewaySilent, "No gateway of this cluster renewed the Lease %s for %s, "+
+		return pending(ReasonGatewayLeaseExpired, "No gateway of this cluster renewed the Lease %s for %s, "+
 			"so the state of TunnelEndpoint %s is unknown: see the logs of its pods.",
 			v1alpha1.GatewayName, leaseTimeout, p.tunnel.Name)
 	}

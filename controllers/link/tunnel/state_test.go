@@ -131,7 +131,7 @@ func TestATunnelWithoutAGatewayIsNotConnected(t *testing.T) {
 	expectStatus(t, rome, v1alpha1.PeeringEstablished, ReasonConnected, "")
 	latency(4200)
 	expect(leaseTimeout, 0, true)
-	expectStatus(t, rome, v1alpha1.PeeringPending, ReasonGatewaySilent, "Lease liqo-gateway")
+	expectStatus(t, rome, v1alpha1.PeeringPending, ReasonGatewayLeaseExpired, "Lease federation-gateway")
 	latency(0)
 	renew(true)
 	expect(time.Second, leaseTimeout, true)

@@ -149,7 +149,7 @@ func (r *Reconciler) requests(ctx context.Context, options ...client.ListOption)
 func (r *Reconciler) requestsOfConsumer(ctx context.Context, object client.Object) []reconcile.Request {
 	var namespaces corev1.NamespaceList
 	_ = r.Client.List(ctx, &namespaces, client.UnsafeDisableDeepCopy,
-		client.MatchingLabels{v1alpha1.LabelRole: v1alpha1.RoleTwin, v1alpha1.LabelForeignCluster: object.GetName()})
+		client.MatchingLabels{v1alpha1.LabelRole: v1alpha1.RoleRemoteNamespace, v1alpha1.LabelForeignCluster: object.GetName()})
 	var all []reconcile.Request
 	for i := range namespaces.Items {
 		all = append(all, r.requests(ctx, client.InNamespace(namespaces.Items[i].Name))...)

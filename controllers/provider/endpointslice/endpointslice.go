@@ -25,11 +25,11 @@ const (
 	reasonReachable        = "Reachable"
 	reasonNoConsumer       = "NoConsumer"
 	reasonNoNetwork        = "NoNetwork"
-	reasonConsumerSilent   = "ConsumerSilent"
+	reasonHeartbeatExpired   = "HeartbeatExpired"
 	reasonAddressesRefused = "AddressesRefused"
 	reasonServicesUnknown  = "ServiceCIDRsUnknown"
 	reasonConflict         = "NameConflict"
-	reasonNotRemote        = "NotATwin"
+	reasonNotRemote        = "NotARemoteNamespace"
 )
 
 var sliceKind = v1alpha1.SchemeGroupVersion.WithKind("ShadowEndpointSlice")
@@ -63,7 +63,7 @@ func reachability(cluster *v1alpha1.ForeignCluster) readiness {
 		return readiness{reason: reasonNoNetwork, message: "There is no network between the pods of both clusters, see " +
 			"spec.networking of the provider's ForeignCluster; there is no EndpointSlice."}
 	case meta.IsStatusConditionFalse(cluster.Status.Conditions, v1alpha1.ConditionConsumerAlive):
-		return readiness{reason: reasonConsumerSilent,
+		return readiness{reason: reasonHeartbeatExpired,
 			message: "The heartbeat of the consumer expired; no endpoint is ready."}
 	}
 	return readiness{ready: true, reason: reasonReachable, message: "Endpoints that are ready on the consumer are ready."}

@@ -194,7 +194,7 @@ func (r *Reconciler) origin(ctx context.Context, name string) (*corev1.Namespace
 	if err := r.Client.Get(ctx, client.ObjectKey{Name: name}, namespace); err != nil {
 		return nil, nil, fmt.Errorf("reading namespace %s: %w", name, err)
 	}
-	if namespace.Labels[v1alpha1.LabelRole] != v1alpha1.RoleTwin {
+	if namespace.Labels[v1alpha1.LabelRole] != v1alpha1.RoleRemoteNamespace {
 		return nil, nil, nil
 	}
 	cluster := &v1alpha1.ForeignCluster{}

@@ -31,8 +31,8 @@ const Name = "peer-fairness"
 // with its verbs. Certificates carry a group, which other FlowSchemas name; accounts have to
 // be named one by one.
 var flowSchemas = map[string][]string{
-	"liqo-peer-account-lists": {"list", "watch"},
-	"liqo-peer-accounts":      {flowcontrolv1.VerbAll},
+	"federation-peer-account-lists": {"list", "watch"},
+	"federation-peer-accounts":      {flowcontrolv1.VerbAll},
 }
 
 // Reconciler names the accounts of consumers in the FlowSchemas of the chart.

@@ -70,7 +70,7 @@ func TestAccountsOfConsumersWaitInTheQueuesOfPeers(t *testing.T) {
 		{"another role", []client.Object{roleBinding(naming.TenantTokenRole, accountIn("liqo-tenant-rome"))}, nil},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			c, schema := passes(t, "liqo-peer-accounts", test.bindings...)
+			c, schema := passes(t, "federation-peer-accounts", test.bindings...)
 			var got []string
 			for _, rule := range schema.Spec.Rules {
 				for _, subject := range rule.Subjects {
@@ -80,7 +80,7 @@ func TestAccountsOfConsumersWaitInTheQueuesOfPeers(t *testing.T) {
 			if diff := cmp.Diff(test.want, got); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
-			if diff := cmp.Diff([]string{"update FlowSchema liqo-peer-accounts"}, c.WritesSince(0)); diff != "" {
+			if diff := cmp.Diff([]string{"update FlowSchema federation-peer-accounts"}, c.WritesSince(0)); diff != "" {
 				t.Errorf("writes (-want +got):\n%s", diff)
 			}
 		})
@@ -89,8 +89,8 @@ func TestAccountsOfConsumersWaitInTheQueuesOfPeers(t *testing.T) {
 
 func TestListsOfAccountsWaitInAQueueOfTheirOwn(t *testing.T) {
 	for name, want := range map[string]struct{ resources, others []string }{
-		"liqo-peer-accounts":      {[]string{"*"}, []string{"*"}},
-		"liqo-peer-account-lists": {[]string{"list", "watch"}, nil},
+		"federation-peer-accounts":      {[]string{"*"}, []string{"*"}},
+		"federation-peer-account-lists": {[]string{"list", "watch"}, nil},
 	} {
 		_, got := passes(t, name, roleBinding(naming.TenantRole, accountIn("liqo-tenant-rome")))
 		if len(got.Spec.Rules) != 1 {
@@ -110,7 +110,7 @@ func TestListsOfAccountsWaitInAQueueOfTheirOwn(t *testing.T) {
 func TestFlowSchemaThatWasDeletedIsNotCreated(t *testing.T) {
 	c := kittest.New(t)
 	r := &Reconciler{Client: c.Controller, Live: c}
-	result, err := r.Reconcile(t.Context(), kit.Request("", "liqo-peer-accounts"))
+	result, err := r.Reconcile(t.Context(), kit.Request("", "federation-peer-accounts"))
 	if err != nil || result.RequeueAfter != 0 || len(c.Writes) > 0 {
 		t.Errorf("requeued after %s, %v, wrote %v", result.RequeueAfter, err, c.Writes)
 	}

@@ -37,8 +37,8 @@ const (
 	ReasonNoHeartbeat = "NoHeartbeat"
 	// ReasonHeartbeatReceived is that of a consumer that sends heartbeats.
 	ReasonHeartbeatReceived = "HeartbeatReceived"
-	// ReasonConsumerSilent is that of a consumer that does not any more.
-	ReasonConsumerSilent = "ConsumerSilent"
+	// ReasonHeartbeatExpired is that of a consumer that does not any more.
+	ReasonHeartbeatExpired = "HeartbeatExpired"
 	// ReasonOrphanTTLExpired is that of the end of a peering with a silent consumer.
 	ReasonOrphanTTLExpired = "OrphanTTLExpired"
 )
@@ -168,7 +168,7 @@ func (r *Reconciler) forget(name string) {
 
 // ttl returns how long a consumer may be silent; zero is unlimited.
 func (r *Reconciler) ttl(fc *v1alpha1.ForeignCluster) time.Duration {
-	if ttl := fc.Spec.Lending.OrphanTTL; ttl != nil {
+	if ttl := fc.Spec.IncomingPolicy.OrphanTTL; ttl != nil {
 		return ttl.Duration
 	}
 	return r.OrphanTTL
@@ -199,13 +199,13 @@ func (r *Reconciler) publish(old, now *v1alpha1.ForeignCluster, changed bool) {
 	before := meta.FindStatusCondition(old.Status.Conditions, v1alpha1.ConditionConsumerAlive)
 	after := meta.FindStatusCondition(now.Status.Conditions, v1alpha1.ConditionConsumerAlive)
 	if after.Status != metav1.ConditionUnknown {
-		metrics.SetConsumerSilent(now.Name, after.Status == metav1.ConditionFalse)
+		metrics.SetHeartbeatExpired(now.Name, after.Status == metav1.ConditionFalse)
 	}
 	if !changed || before == nil || before.Reason == after.Reason {
 		return
 	}
 	kind := corev1.EventTypeNormal
-	if after.Reason == ReasonConsumerSilent {
+	if after.Reason == ReasonHeartbeatExpired {
 		kind = corev1.EventTypeWarning
 	}
 	r.Events.Event(now, kind, after.Reason, after.Message)

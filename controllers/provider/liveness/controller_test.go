@@ -131,10 +131,10 @@ func TestProviderReportsSinceWhenAConsumerIsSilent(t *testing.T) {
 			metav1.ConditionTrue, ReasonHeartbeatReceived, 0, []string{"Normal " + ReasonHeartbeatReceived}},
 		{"two heartbeats are missing", func() {}, 50 * time.Second, metav1.ConditionTrue, ReasonHeartbeatReceived, 0, nil},
 		{"silent", func() {}, 20 * time.Second,
-			metav1.ConditionFalse, ReasonConsumerSilent, time.Hour + naming.HeartbeatInterval,
-			[]string{"Warning " + ReasonConsumerSilent}},
+			metav1.ConditionFalse, ReasonHeartbeatExpired, time.Hour + naming.HeartbeatInterval,
+			[]string{"Warning " + ReasonHeartbeatExpired}},
 		{"still silent", func() {}, 2 * time.Hour,
-			metav1.ConditionFalse, ReasonConsumerSilent, time.Hour + naming.HeartbeatInterval, nil},
+			metav1.ConditionFalse, ReasonHeartbeatExpired, time.Hour + naming.HeartbeatInterval, nil},
 		{"heartbeat again", func() { p.renew(now.Add(time.Hour)) }, naming.HeartbeatInterval,
 			metav1.ConditionTrue, ReasonHeartbeatReceived, 0, []string{"Normal " + ReasonHeartbeatReceived}},
 	} {
@@ -162,7 +162,7 @@ func TestProviderReportsSinceWhenAConsumerIsSilent(t *testing.T) {
 
 func TestExpiredOrphanTTLEndsTheIncomingPeering(t *testing.T) {
 	withTTL := func(d time.Duration) func(*v1alpha1.ForeignCluster) {
-		return func(fc *v1alpha1.ForeignCluster) { fc.Spec.Lending.OrphanTTL = &metav1.Duration{Duration: d} }
+		return func(fc *v1alpha1.ForeignCluster) { fc.Spec.IncomingPolicy.OrphanTTL = &metav1.Duration{Duration: d} }
 	}
 	outgoing := func(fc *v1alpha1.ForeignCluster) { fc.Spec.Outgoing = v1alpha1.PeeringEnabled }
 	for _, test := range []struct {
@@ -240,7 +240,7 @@ func TestTimeThatAProviderDoesNotObserveIsNotASilenceOfItsConsumer(t *testing.T)
 		p.renew(now)
 		p.Clock.SetTime(now.Add(naming.HeartbeatInterval))
 		p.after(r, 30*time.Minute)
-		if p.condition().Reason != ReasonConsumerSilent {
+		if p.condition().Reason != ReasonHeartbeatExpired {
 			t.Fatalf("condition %+v", p.condition())
 		}
 		return p, r
@@ -254,7 +254,7 @@ func TestTimeThatAProviderDoesNotObserveIsNotASilenceOfItsConsumer(t *testing.T)
 		if p.ended() {
 			t.Fatal("the peering ends too early")
 		}
-		if got := p.condition(); got.Reason != ReasonConsumerSilent || !got.LastTransitionTime.Equal(&since) {
+		if got := p.condition(); got.Reason != ReasonHeartbeatExpired || !got.LastTransitionTime.Equal(&since) {
 			t.Errorf("silent since %s, and now: %+v", since, got)
 		}
 		p.after(r, time.Minute)

@@ -16,7 +16,7 @@ import (
 
 // classesOf returns the annotations of a consumer's remote namespaces that name the classes
 // which its objects may use; nil for one that the settings of this installation decide.
-func classesOf(settings *v1alpha1.PeeringLending) map[string]*string {
+func classesOf(settings *v1alpha1.IncomingPolicy) map[string]*string {
 	classes := map[string]*string{}
 	for key, names := range map[string][]string{
 		v1alpha1.AnnotationIngressClasses:      settings.IngressClasses,

@@ -39,9 +39,9 @@ const (
 	// tenantBinding, in a tenant namespace, names the consumer's user.
 	tenantBinding = "federation-tenant"
 	// consumerBinding, in a remote namespace, binds the same user there.
-	consumerBinding = "federation-twin"
+	consumerBinding = "federation-remote-namespace"
 	// managerBinding, in a remote namespace, binds the account of the controllers there.
-	managerBinding = "federation-twin-manager"
+	managerBinding = "federation-remote-namespace-manager"
 )
 
 // Reconciler keeps the remote namespaces of each consumer in line with its NamespaceMaps.
@@ -118,7 +118,7 @@ func quotaChanged() predicate.Predicate {
 // other namespace to the consumers that request one of its name.
 func (r *Reconciler) requestsOfNamespace(ctx context.Context, namespace client.Object) []reconcile.Request {
 	switch namespace.GetLabels()[v1alpha1.LabelRole] {
-	case v1alpha1.RoleTenant, v1alpha1.RoleTwin:
+	case v1alpha1.RoleTenant, v1alpha1.RoleRemoteNamespace:
 		return requestsOfConsumer(namespace)
 	}
 	var namespaceMaps v1alpha1.NamespaceMapList

@@ -73,7 +73,7 @@ func (r *Reconciler) remoteNamespace(t tenant, mapping v1alpha1.NamespaceMapping
 	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
 		Name: mapping.RemoteName,
 		Labels: map[string]string{
-			v1alpha1.LabelRole:           v1alpha1.RoleTwin,
+			v1alpha1.LabelRole:           v1alpha1.RoleRemoteNamespace,
 			v1alpha1.LabelForeignCluster: t.foreignCluster,
 			v1alpha1.LabelOrigin:         t.clusterID,
 			v1alpha1.LabelDestination:    r.ClusterID,

@@ -87,7 +87,7 @@ func tenantNamespace() *corev1.Namespace {
 
 func remoteNamespace(name, origin string) *corev1.Namespace {
 	n := aNamespace(name, map[string]string{
-		v1alpha1.LabelRole: v1alpha1.RoleTwin, v1alpha1.LabelForeignCluster: "milan", v1alpha1.LabelOrigin: consumerID,
+		v1alpha1.LabelRole: v1alpha1.RoleRemoteNamespace, v1alpha1.LabelForeignCluster: "milan", v1alpha1.LabelOrigin: consumerID,
 	})
 	n.Annotations = map[string]string{v1alpha1.AnnotationOriginNamespace: origin}
 	return n

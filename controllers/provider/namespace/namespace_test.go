@@ -44,8 +44,8 @@ func TestRemoteNamespacesAreWhatTheConsumerMayHave(t *testing.T) {
 			name:    "one is created with its quota and role bindings, and is not ready before the quota is in force",
 			objects: []client.Object{requesting("bakery")},
 			wrote: []string{
-				"create Namespace bakery", "create RoleBinding federation-twin-manager", "create ResourceQuota federation",
-				"create RoleBinding federation-twin",
+				"create Namespace bakery", "create RoleBinding federation-remote-namespace-manager", "create ResourceQuota federation",
+				"create RoleBinding federation-remote-namespace",
 			},
 		},
 		{
@@ -61,7 +61,7 @@ func TestRemoteNamespacesAreWhatTheConsumerMayHave(t *testing.T) {
 				binding("bakery", consumerBinding, consumer),
 			},
 			want:  phases{"bakery": v1alpha1.NamespaceMappingReady},
-			wrote: []string{"create RoleBinding federation-twin-manager", "create ResourceQuota federation"},
+			wrote: []string{"create RoleBinding federation-remote-namespace-manager", "create ResourceQuota federation"},
 		},
 		{
 			name: "the quota follows the offer",
@@ -77,7 +77,7 @@ func TestRemoteNamespacesAreWhatTheConsumerMayHave(t *testing.T) {
 				binding("bakery", consumerBinding, stranger), binding("bakery", managerBinding, controllers),
 			},
 			want:  phases{"bakery": v1alpha1.NamespaceMappingReady},
-			wrote: []string{"update RoleBinding federation-twin", report},
+			wrote: []string{"update RoleBinding federation-remote-namespace", report},
 		},
 		{
 			name:    "a namespace of the provider is left alone",
@@ -191,7 +191,7 @@ func TestRemoteNamespaceNamesTheClassesThatItsConsumerMayUse(t *testing.T) {
 			c := kittest.New(t, slices.Concat(test.before, peered(), configured(),
 				[]client.Object{reported(requesting("bakery"), "bakery")})...)
 			kittest.Change(c, "", "milan", &v1alpha1.ForeignCluster{}, func(fc *v1alpha1.ForeignCluster) {
-				fc.Spec.Lending.IngressClasses = []string{"shared", "private"}
+				fc.Spec.IncomingPolicy.IngressClasses = []string{"shared", "private"}
 			})
 			pass(t, newReconciler(c))
 			if diff := cmp.Diff(test.wrote, c.WritesSince(0)); diff != "" {

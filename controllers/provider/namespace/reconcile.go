@@ -40,7 +40,7 @@ func (r *Reconciler) reconcile(ctx context.Context, foreignCluster string) (time
 	}
 	var existing corev1.NamespaceList
 	if err := r.Client.List(ctx, &existing, client.MatchingLabels{
-		v1alpha1.LabelRole: v1alpha1.RoleTwin, v1alpha1.LabelForeignCluster: foreignCluster,
+		v1alpha1.LabelRole: v1alpha1.RoleRemoteNamespace, v1alpha1.LabelForeignCluster: foreignCluster,
 	}); err != nil {
 		return 0, fmt.Errorf("listing the remote namespaces of %s: %w", foreignCluster, err)
 	}
@@ -113,7 +113,7 @@ func (r *Reconciler) tenantOf(ctx context.Context, foreignCluster string) (tenan
 	if err := r.Client.List(ctx, &offers, client.InNamespace(t.namespace)); err != nil {
 		return t, fmt.Errorf("listing the resource offers of %s: %w", foreignCluster, err)
 	}
-	t.offered, t.classes = quotaOf(offers.Items), classesOf(&cluster.Spec.Lending)
+	t.offered, t.classes = quotaOf(offers.Items), classesOf(&cluster.Spec.IncomingPolicy)
 	if slices.ContainsFunc(offers.Items, stands) {
 		var err error
 		if t.used, err = r.usedBy(ctx, foreignCluster); err != nil {
@@ -133,7 +133,7 @@ func (r *Reconciler) tenantOf(ctx context.Context, foreignCluster string) (tenan
 
 // has reports whether a namespace is a remote namespace of the consumer.
 func (t tenant) has(namespace *corev1.Namespace) bool {
-	return namespace.Labels[v1alpha1.LabelRole] == v1alpha1.RoleTwin &&
+	return namespace.Labels[v1alpha1.LabelRole] == v1alpha1.RoleRemoteNamespace &&
 		namespace.Labels[v1alpha1.LabelForeignCluster] == t.foreignCluster &&
 		namespace.Labels[v1alpha1.LabelOrigin] == t.clusterID
 }

@@ -236,7 +236,7 @@ func TestOfferOfNodesFollowsThem(t *testing.T) {
 	nodes := []*corev1.Node{worker(1, "4"), worker(2, "8")}
 	w := newWorld(t, policy, nodes...)
 	shape := func(shape v1alpha1.OfferShape) {
-		w.changeCluster(func(fc *v1alpha1.ForeignCluster) { fc.Spec.Lending.Shape = shape })
+		w.changeCluster(func(fc *v1alpha1.ForeignCluster) { fc.Spec.IncomingPolicy.Shape = shape })
 	}
 	for _, stage := range []struct {
 		name   string

@@ -112,14 +112,14 @@ func (r *Reconciler) change(
 }
 
 // spec returns an offer of the policy, with what the ForeignCluster sets in its place.
-func (r *Reconciler) spec(lending *v1alpha1.PeeringLending, resources corev1.ResourceList) v1alpha1.ResourceOfferSpec {
+func (r *Reconciler) spec(incoming *v1alpha1.IncomingPolicy, resources corev1.ResourceList) v1alpha1.ResourceOfferSpec {
 	return v1alpha1.ResourceOfferSpec{
 		ClusterID:           r.ClusterID,
 		Resources:           resources,
-		Labels:              merged(r.Policy.Labels, lending.Labels),
-		IngressClasses:      firstNonEmpty(lending.IngressClasses, r.Policy.IngressClasses),
-		LoadBalancerClasses: firstNonEmpty(lending.LoadBalancerClasses, r.Policy.LoadBalancerClasses),
-		ExternalVolumes:     r.Policy.externalVolumes(lending),
+		Labels:              merged(r.Policy.Labels, incoming.Labels),
+		IngressClasses:      firstNonEmpty(incoming.IngressClasses, r.Policy.IngressClasses),
+		LoadBalancerClasses: firstNonEmpty(incoming.LoadBalancerClasses, r.Policy.LoadBalancerClasses),
+		ExternalVolumes:     r.Policy.externalVolumes(incoming),
 	}
 }
 

@@ -83,13 +83,13 @@ func (p *Policy) AddFlags(fs *pflag.FlagSet) {
 		"Limits of what each consumer is offered of a resource, also of extended ones, for example "+
 			"cpu=16,memory=64Gi,nvidia.com/gpu=0; 0 offers none. requests.storage in bytes, persistentvolumeclaims and "+
 			"<class>.storageclass.storage.k8s.io/requests.storage bound its claims; without requests.storage no storage is "+
-			"offered. spec.lending.limits of a ForeignCluster has precedence.")
+			"offered. spec.incomingPolicy.limits of a ForeignCluster has precedence.")
 	fs.StringToStringVar(&p.NodeSelector, "share-node-selector", p.NodeSelector,
 		"Labels of the nodes that are shared, for example pool=shared: offers are a part of these nodes, and consumers' "+
-			"pods run on them alone. Empty shares all nodes. spec.lending.nodeSelector of a ForeignCluster takes its place.")
+			"pods run on them alone. Empty shares all nodes. spec.incomingPolicy.nodeSelector of a ForeignCluster takes its place.")
 	fs.StringVar(&p.Shape, "offer-shape", p.Shape,
 		"Aggregate offers the shared nodes as a whole, PerNode one by one: the consumer has a virtual node for each, with "+
-			"its architecture, operating system, region and zone. spec.lending.shape of a ForeignCluster takes its place.")
+			"its architecture, operating system, region and zone. spec.incomingPolicy.shape of a ForeignCluster takes its place.")
 	fs.StringSliceVar(&p.NodeLabels, "offer-node-labels", p.NodeLabels,
 		"Keys of further labels, at most 8, that nodes which are offered one by one have in offers, for example "+
 			"nvidia.com/gpu.product. Their pods run on nodes with the same values.")
@@ -98,7 +98,7 @@ func (p *Policy) AddFlags(fs *pflag.FlagSet) {
 			"changed: what nodes can run changes a little all the time.")
 	fs.BoolVar(&p.AutoAccept, "auto-accept", p.AutoAccept,
 		"Answer requests of invited consumers with an offer, and offers of providers with a virtual node. False waits for "+
-			"an administrator, who decides in spec.lending and spec.borrowing of the ForeignCluster.")
+			"an administrator, who decides in spec.incomingPolicy and spec.outgoingPolicy of the ForeignCluster.")
 	fs.StringToStringVar(&p.Labels, "cluster-labels", p.Labels,
 		"Labels that offers carry to the consumers' virtual nodes, for example topology.liqo.io/region=north.")
 	fs.StringSliceVar(&p.StorageClasses, "offer-storage-classes", p.StorageClasses,
@@ -106,7 +106,7 @@ func (p *Policy) AddFlags(fs *pflag.FlagSet) {
 			"--offer-limits.")
 	fs.StringSliceVar(&p.ExternalVolumeTypes, flagExternalVolumeTypes, p.ExternalVolumeTypes,
 		"Volume types that consumers' pods may mount without a claim: fc, iscsi or nfs. Empty offers none. "+
-			"spec.lending.externalVolumes of a ForeignCluster takes the place of this and of --offer-external-csi-drivers.")
+			"spec.incomingPolicy.externalVolumes of a ForeignCluster takes the place of this and of --offer-external-csi-drivers.")
 	fs.StringSliceVar(&p.ExternalCSIDrivers, flagExternalCSIDrivers, p.ExternalCSIDrivers,
 		"CSI drivers that inline volumes of consumers' pods may use, for example secrets-store.csi.k8s.io. "+
 			"Empty offers none.")
@@ -116,5 +116,5 @@ func (p *Policy) AddFlags(fs *pflag.FlagSet) {
 		"Load balancer classes that consumers may name, the default first.")
 	fs.StringSliceVar(&p.ReflectedKinds, flagOfferKinds, p.ReflectedKinds,
 		"Kinds, in addition to the built-in ones, that consumers may reflect into their namespaces on this cluster, for "+
-			"example certificates.v1.cert-manager.io. ClusterRole federation-twin has to allow them.")
+			"example certificates.v1.cert-manager.io. ClusterRole federation-remote-namespace has to allow them.")
 }

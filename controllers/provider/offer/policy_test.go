@@ -33,7 +33,7 @@ func TestOffersFollowThePolicyOfTheClusterAndOfTheConsumer(t *testing.T) {
 	for _, test := range []struct {
 		name      string
 		policy    func(*Policy)
-		lending   func(*v1alpha1.PeeringLending)
+		incoming   func(*v1alpha1.IncomingPolicy)
 		requested corev1.ResourceList
 		want      map[string]string
 	}{
@@ -51,7 +51,7 @@ func TestOffersFollowThePolicyOfTheClusterAndOfTheConsumer(t *testing.T) {
 		{
 			"limits of the consumer, higher and lower",
 			func(p *Policy) { p.Limits = map[string]string{"cpu": "1", "pods": "20"} },
-			func(l *v1alpha1.PeeringLending) {
+			func(l *v1alpha1.IncomingPolicy) {
 				l.SharePercent, l.Limits = ptr.To[int32](100), list("cpu", "5", "example.com/gpu", "1")
 			},
 			nil, map[string]string{"cpu": "5", "pods": "20", "example.com/gpu": "1"},
@@ -64,7 +64,7 @@ func TestOffersFollowThePolicyOfTheClusterAndOfTheConsumer(t *testing.T) {
 		{
 			"the nodes that are shared with the consumer",
 			func(p *Policy) { p.NodeSelector = map[string]string{"pool": "a"} },
-			func(l *v1alpha1.PeeringLending) { l.NodeSelector = map[string]string{"pool": "b"} }, nil,
+			func(l *v1alpha1.IncomingPolicy) { l.NodeSelector = map[string]string{"pool": "b"} }, nil,
 			map[string]string{"cpu": "1", "pods": "50", "example.com/gpu": "1"},
 		},
 	} {
@@ -79,8 +79,8 @@ func TestOffersFollowThePolicyOfTheClusterAndOfTheConsumer(t *testing.T) {
 			}
 			a, b := map[string]string{"pool": "a"}, map[string]string{"pool": "b"}
 			w := newWorld(t, policy, machine("one", a), machine("two", a), machine("three", b))
-			if test.lending != nil {
-				w.changeCluster(func(fc *v1alpha1.ForeignCluster) { test.lending(&fc.Spec.Lending) })
+			if test.incoming != nil {
+				w.changeCluster(func(fc *v1alpha1.ForeignCluster) { test.incoming(&fc.Spec.IncomingPolicy) })
 			}
 			w.changeRequest(func(request *v1alpha1.ResourceRequest) { request.Spec.Resources = test.requested })
 			w.pass()
@@ -102,9 +102,9 @@ func TestForeignClusterOverridesThePolicy(t *testing.T) {
 		w.add(&storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: class}, Provisioner: "example.com"})
 	}
 	w.changeCluster(func(fc *v1alpha1.ForeignCluster) {
-		fc.Spec.Lending.Labels = map[string]string{"tier": "gold"}
-		fc.Spec.Lending.StorageClasses, fc.Spec.Lending.IngressClasses = []string{"fast", "slow"}, []string{"private"}
-		fc.Spec.Lending.Limits = list("requests.storage", "10Gi")
+		fc.Spec.IncomingPolicy.Labels = map[string]string{"tier": "gold"}
+		fc.Spec.IncomingPolicy.StorageClasses, fc.Spec.IncomingPolicy.IngressClasses = []string{"fast", "slow"}, []string{"private"}
+		fc.Spec.IncomingPolicy.Limits = list("requests.storage", "10Gi")
 	})
 	w.pass()
 	got := w.offer().Spec
@@ -117,7 +117,7 @@ func TestForeignClusterOverridesThePolicy(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("offer (-want +got):\n%s", diff)
 	}
-	w.changeCluster(func(fc *v1alpha1.ForeignCluster) { fc.Spec.Lending = v1alpha1.PeeringLending{} })
+	w.changeCluster(func(fc *v1alpha1.ForeignCluster) { fc.Spec.IncomingPolicy = v1alpha1.IncomingPolicy{} })
 	w.pass()
 	if got := w.offer().Spec; got.Labels["tier"] != "basic" || got.IngressClasses[0] != "shared" {
 		t.Errorf("offer of the policy alone: %+v", got)
@@ -172,7 +172,7 @@ func TestUsageBeyondTheGrantIsReported(t *testing.T) {
 			func(offer *v1alpha1.ResourceOffer) { offer.Status.Phase = phase })
 	}
 	limits := func(pairs ...string) {
-		w.changeCluster(func(fc *v1alpha1.ForeignCluster) { fc.Spec.Lending.Limits = list(pairs...) })
+		w.changeCluster(func(fc *v1alpha1.ForeignCluster) { fc.Spec.IncomingPolicy.Limits = list(pairs...) })
 	}
 	run := func(number int, cpu string) {
 		if err := w.DeleteAllOf(t.Context(), &v1alpha1.ShadowPod{}, client.InNamespace("shop-rome")); err != nil {

@@ -93,8 +93,8 @@ func refused(fc *v1alpha1.ForeignCluster, request *v1alpha1.ResourceRequest) str
 	if _, ok := compatibility.CommonVersion(request.Spec.APIVersions); !ok {
 		return compatibility.VersionsDiffer(request.Spec.APIVersions)
 	}
-	if fc.Spec.Lending.Decision == v1alpha1.PeeringRefuse {
-		return negotiation.WithReason("The provider's administrator refuses", fc.Spec.Lending.Reason)
+	if fc.Spec.IncomingPolicy.Decision == v1alpha1.PeeringRefuse {
+		return negotiation.WithReason("The provider's administrator refuses", fc.Spec.IncomingPolicy.Reason)
 	}
 	return ""
 }
@@ -120,7 +120,7 @@ func (r *Reconciler) negotiate(
 	ctx context.Context, fc *v1alpha1.ForeignCluster, request *v1alpha1.ResourceRequest, offers []*v1alpha1.ResourceOffer,
 ) error {
 	own, others := separate(offers)
-	if negotiation.Undecided(&fc.Spec.Lending.PeeringAnswer, r.Policy.AutoAccept) {
+	if negotiation.Undecided(&fc.Spec.IncomingPolicy.PeeringAnswer, r.Policy.AutoAccept) {
 		return r.wait(ctx, fc, request, own, others)
 	}
 	wanted, reason, err := r.offerable(ctx, fc, request, own)
@@ -143,8 +143,8 @@ func (r *Reconciler) negotiate(
 		return err
 	}
 	message := "The provider's policy allows it."
-	if fc.Spec.Lending.Decision == v1alpha1.PeeringAccept {
-		message = negotiation.WithReason("The provider's administrator accepts", fc.Spec.Lending.Reason)
+	if fc.Spec.IncomingPolicy.Decision == v1alpha1.PeeringAccept {
+		message = negotiation.WithReason("The provider's administrator accepts", fc.Spec.IncomingPolicy.Reason)
 	}
 	return r.answer(ctx, request, v1alpha1.NegotiationAccepted, wanted.Name, message+notOffered+stillOpen(fc, others))
 }
@@ -168,7 +168,7 @@ func (r *Reconciler) offerable(
 		}
 	}
 	before, percent := offer.Spec, r.Policy.ChangePercent
-	terms := r.Policy.terms(&fc.Spec.Lending, request.Spec.Resources)
+	terms := r.Policy.terms(&fc.Spec.IncomingPolicy, request.Spec.Resources)
 	resources, offered := share(kit.Pointers(nodes.Items), terms, fc.Spec.ClusterID, before)
 	reason := "No node that the provider shares takes work at the moment."
 	if fc.Spec.Cordoned {
@@ -181,8 +181,8 @@ func (r *Reconciler) offerable(
 		!nodesDiffer(before.Nodes, offered, percent) {
 		resources, offered = before.Resources, before.Nodes
 	}
-	offer.Spec = r.spec(&fc.Spec.Lending, resources)
-	r.Policy.offerStorage(&offer.Spec, &fc.Spec.Lending, terms.most)
+	offer.Spec = r.spec(&fc.Spec.IncomingPolicy, resources)
+	r.Policy.offerStorage(&offer.Spec, &fc.Spec.IncomingPolicy, terms.most)
 	offer.Spec.Nodes = offered
 	offer.Spec.ReflectedKinds = r.servedKinds(ctx, before.ReflectedKinds)
 	return offer, "", nil
@@ -206,7 +206,7 @@ func (r *Reconciler) wait(
 	}
 	if len(others) == 0 {
 		return r.answer(ctx, request, v1alpha1.NegotiationManualActionRequired, "", fmt.Sprintf(
-			"An administrator of the provider has to decide: set spec.lending.decision of ForeignCluster %s to Accept or "+
+			"An administrator of the provider has to decide: set spec.incomingPolicy.decision of ForeignCluster %s to Accept or "+
 				"Refuse, or create a ResourceOffer in namespace %s.", fc.Name, request.Namespace))
 	}
 	standing := slices.IndexFunc(others, func(offer *v1alpha1.ResourceOffer) bool { return !offer.Spec.Withdrawn })

@@ -73,7 +73,7 @@ func TestCordonedConsumerIsOfferedNothingNew(t *testing.T) {
 		t.Run(string(shape), func(t *testing.T) {
 			w := newWorld(t, DefaultPolicy())
 			cordon := func(cordoned bool) {
-				w.changeCluster(func(fc *v1alpha1.ForeignCluster) { fc.Spec.Cordoned, fc.Spec.Lending.Shape = cordoned, shape })
+				w.changeCluster(func(fc *v1alpha1.ForeignCluster) { fc.Spec.Cordoned, fc.Spec.IncomingPolicy.Shape = cordoned, shape })
 			}
 			cordon(true)
 			if diff := cmp.Diff([]string{"patch status ResourceRequest rome"}, w.pass()); diff != "" {
@@ -116,7 +116,7 @@ func TestCordonEmptiesAnOfferAlsoIfAnAdministratorDecides(t *testing.T) {
 		t.Run(string(shape), func(t *testing.T) {
 			w := newWorld(t, DefaultPolicy())
 			cordon := func(cordoned bool) {
-				w.changeCluster(func(fc *v1alpha1.ForeignCluster) { fc.Spec.Cordoned, fc.Spec.Lending.Shape = cordoned, shape })
+				w.changeCluster(func(fc *v1alpha1.ForeignCluster) { fc.Spec.Cordoned, fc.Spec.IncomingPolicy.Shape = cordoned, shape })
 			}
 			cordon(false)
 			w.pass()
@@ -254,7 +254,7 @@ func TestAdministratorOfTheProviderDecides(t *testing.T) {
 		withdrawn bool
 	}{
 		{"no decision", v1alpha1.PeeringAnswer{}, v1alpha1.NegotiationManualActionRequired,
-			"spec.lending.decision of ForeignCluster rome", false, false},
+			"spec.incomingPolicy.decision of ForeignCluster rome", false, false},
 		{"refused", v1alpha1.PeeringAnswer{Decision: v1alpha1.PeeringRefuse, Reason: "no room before May"},
 			v1alpha1.NegotiationRefused, "no room before May", false, false},
 		{"accepted", v1alpha1.PeeringAnswer{Decision: v1alpha1.PeeringAccept}, v1alpha1.NegotiationAccepted, "accepts", true,
@@ -265,7 +265,7 @@ func TestAdministratorOfTheProviderDecides(t *testing.T) {
 		{"accepted again", v1alpha1.PeeringAnswer{Decision: v1alpha1.PeeringAccept}, v1alpha1.NegotiationAccepted, "accepts",
 			true, false},
 	} {
-		w.changeCluster(func(fc *v1alpha1.ForeignCluster) { fc.Spec.Lending.PeeringAnswer = stage.answer })
+		w.changeCluster(func(fc *v1alpha1.ForeignCluster) { fc.Spec.IncomingPolicy.PeeringAnswer = stage.answer })
 		w.pass()
 		phase, message := w.answer()
 		if phase != stage.phase || !strings.Contains(message, stage.contains) || len(w.offerNames()) > 0 != stage.offered {
@@ -282,7 +282,7 @@ func TestDecisionManualHoldsForOneConsumerAlone(t *testing.T) {
 	w := newWorld(t, DefaultPolicy())
 	decide := func(decision v1alpha1.PeeringDecision, percent *int32) {
 		w.changeCluster(func(fc *v1alpha1.ForeignCluster) {
-			fc.Spec.Lending.Decision, fc.Spec.Lending.SharePercent = decision, percent
+			fc.Spec.IncomingPolicy.Decision, fc.Spec.IncomingPolicy.SharePercent = decision, percent
 		})
 		w.pass()
 	}

@@ -21,11 +21,11 @@ import (
 // offerStorage adds the storage quota to an offer, from limits, and the storage classes
 // that it is valid for. Without requests.storage in the limits it adds neither.
 func (p *Policy) offerStorage(
-	offer *v1alpha1.ResourceOfferSpec, lending *v1alpha1.PeeringLending, limits corev1.ResourceList,
+	offer *v1alpha1.ResourceOfferSpec, incoming *v1alpha1.IncomingPolicy, limits corev1.ResourceList,
 ) {
 	offer.Storage = quota.StorageOf(limits)
 	if offer.Storage != nil {
-		offer.StorageClasses = firstNonEmpty(lending.StorageClasses, p.StorageClasses)
+		offer.StorageClasses = firstNonEmpty(incoming.StorageClasses, p.StorageClasses)
 	}
 }
 
@@ -54,8 +54,8 @@ func (r *Reconciler) withoutMissingClasses(ctx context.Context, offer *v1alpha1.
 
 // externalVolumes returns the volumes that pods of a consumer may mount without a claim:
 // those of its ForeignCluster if it names any, otherwise those of the policy.
-func (p *Policy) externalVolumes(lending *v1alpha1.PeeringLending) v1alpha1.ExternalVolumes {
-	external := lending.ExternalVolumes
+func (p *Policy) externalVolumes(incoming *v1alpha1.IncomingPolicy) v1alpha1.ExternalVolumes {
+	external := incoming.ExternalVolumes
 	if len(external.Types) == 0 && len(external.CSIDrivers) == 0 {
 		external = v1alpha1.ExternalVolumes{Types: p.ExternalVolumeTypes, CSIDrivers: p.ExternalCSIDrivers}
 	}

@@ -25,7 +25,7 @@ func TestStorageIsOfferedWithALimitOnly(t *testing.T) {
 	for _, test := range []struct {
 		name      string
 		limits    map[string]string
-		lending   corev1.ResourceList
+		incoming   corev1.ResourceList
 		requested corev1.ResourceList
 		want      map[string]string
 		classes   []string
@@ -57,7 +57,7 @@ func TestStorageIsOfferedWithALimitOnly(t *testing.T) {
 			}
 			w := newWorld(t, policy)
 			addClasses(w, "fast", "slow")
-			w.changeCluster(func(fc *v1alpha1.ForeignCluster) { fc.Spec.Lending.Limits = test.lending })
+			w.changeCluster(func(fc *v1alpha1.ForeignCluster) { fc.Spec.IncomingPolicy.Limits = test.incoming })
 			w.changeRequest(func(request *v1alpha1.ResourceRequest) { request.Spec.Resources = test.requested })
 			w.pass()
 			offer := w.offer().Spec
@@ -125,12 +125,12 @@ func TestExternalVolumesAreThoseOfTheForeignClusterOrOfThePolicy(t *testing.T) {
 	policy := DefaultPolicy()
 	policy.ExternalVolumeTypes, policy.ExternalCSIDrivers = []string{"nfs"}, []string{"secrets-store.csi.k8s.io"}
 	w := newWorld(t, policy)
-	for _, test := range []struct{ lending, want v1alpha1.ExternalVolumes }{
+	for _, test := range []struct{ incoming, want v1alpha1.ExternalVolumes }{
 		{v1alpha1.ExternalVolumes{}, v1alpha1.ExternalVolumes{Types: []string{"nfs"},
 			CSIDrivers: []string{"secrets-store.csi.k8s.io"}}},
 		{v1alpha1.ExternalVolumes{Types: []string{"iscsi"}}, v1alpha1.ExternalVolumes{Types: []string{"iscsi"}}},
 	} {
-		w.changeCluster(func(fc *v1alpha1.ForeignCluster) { fc.Spec.Lending.ExternalVolumes = test.lending })
+		w.changeCluster(func(fc *v1alpha1.ForeignCluster) { fc.Spec.IncomingPolicy.ExternalVolumes = test.incoming })
 		w.pass()
 		if diff := cmp.Diff(test.want, w.offer().Spec.ExternalVolumes); diff != "" {
 			t.Errorf("external volumes (-want +got):\n%s", diff)

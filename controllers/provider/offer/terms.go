@@ -27,14 +27,14 @@ type terms struct {
 
 // terms returns those of the policy, with what the ForeignCluster sets in their place and
 // what the consumer requests.
-func (p *Policy) terms(lending *v1alpha1.PeeringLending, requested corev1.ResourceList) terms {
+func (p *Policy) terms(incoming *v1alpha1.IncomingPolicy, requested corev1.ResourceList) terms {
 	t := terms{
-		percent: p.SharePercent, most: corev1.ResourceList{}, nodeSelector: p.SharedNodes(lending),
-		perNode:    cmp.Or(lending.Shape, v1alpha1.OfferShape(p.Shape)) == v1alpha1.OfferPerNode,
+		percent: p.SharePercent, most: corev1.ResourceList{}, nodeSelector: p.SharedNodes(incoming),
+		perNode:    cmp.Or(incoming.Shape, v1alpha1.OfferShape(p.Shape)) == v1alpha1.OfferPerNode,
 		nodeLabels: slices.Concat(alwaysOffered, p.NodeLabels),
 	}
-	if lending.SharePercent != nil {
-		t.percent = int(*lending.SharePercent)
+	if incoming.SharePercent != nil {
+		t.percent = int(*incoming.SharePercent)
 	}
 	for name, value := range p.Limits {
 		// They were validated.
@@ -42,7 +42,7 @@ func (p *Policy) terms(lending *v1alpha1.PeeringLending, requested corev1.Resour
 			t.most[corev1.ResourceName(name)] = quantity
 		}
 	}
-	maps.Copy(t.most, lending.Limits)
+	maps.Copy(t.most, incoming.Limits)
 	for name, quantity := range requested {
 		// A limit for storage offers it, which a consumer cannot do.
 		if _, offered := t.most[name]; v1alpha1.IsStorage(name) && !offered {
@@ -57,9 +57,9 @@ func (p *Policy) terms(lending *v1alpha1.PeeringLending, requested corev1.Resour
 
 // SharedNodes returns the labels of the nodes that are shared with a consumer, of which it
 // is offered a part and which its pods run on. None selects all nodes.
-func (p *Policy) SharedNodes(lending *v1alpha1.PeeringLending) map[string]string {
-	if len(lending.NodeSelector) > 0 {
-		return lending.NodeSelector
+func (p *Policy) SharedNodes(incoming *v1alpha1.IncomingPolicy) map[string]string {
+	if len(incoming.NodeSelector) > 0 {
+		return incoming.NodeSelector
 	}
 	return p.NodeSelector
 }

@@ -24,7 +24,7 @@ import (
 const (
 	// consumerRole is the ClusterRole that a consumer has in a remote namespace, and the
 	// name of its RoleBinding.
-	consumerRole = "federation-twin"
+	consumerRole = "federation-remote-namespace"
 	// volumesPoll is the time between two reads of the remote namespaces that a peering
 	// waits for.
 	volumesPoll = 5 * time.Second
@@ -127,7 +127,7 @@ func (s *teardownStep) answerWithdrawal(ctx context.Context, request *v1alpha1.R
 func (s *teardownStep) remoteNamespaces(ctx context.Context, foreignCluster string) ([]corev1.Namespace, error) {
 	var namespaces corev1.NamespaceList
 	err := s.Client.List(ctx, &namespaces, client.MatchingLabels{
-		v1alpha1.LabelForeignCluster: foreignCluster, v1alpha1.LabelRole: v1alpha1.RoleTwin,
+		v1alpha1.LabelForeignCluster: foreignCluster, v1alpha1.LabelRole: v1alpha1.RoleRemoteNamespace,
 	})
 	return namespaces.Items, err
 }

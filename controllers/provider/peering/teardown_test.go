@@ -52,7 +52,7 @@ func (p *provider) withdrawn() {
 func TestProviderRevokesLast(t *testing.T) {
 	fc := rome()
 	fc.DeletionTimestamp = &metav1.Time{Time: now}
-	remoteNamespace := namespace("shop-rome", v1alpha1.RoleTwin)
+	remoteNamespace := namespace("shop-rome", v1alpha1.RoleRemoteNamespace)
 	account := &corev1.ServiceAccount{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "liqo-invitations", Name: "invitation-" + peeringUID},
 	}
@@ -97,14 +97,14 @@ func TestUnreachableConsumerLosesItsAccessAtTheDeadline(t *testing.T) {
 			ObjectMeta: inTenant("milan"), Status: v1alpha1.ResourceOfferStatus{Phase: v1alpha1.NegotiationAccepted},
 		},
 		// A pod on a lost node keeps it.
-		namespace("web-rome", v1alpha1.RoleTwin), foreigncluster.RoleBinding("web-rome", consumerRole),
+		namespace("web-rome", v1alpha1.RoleRemoteNamespace), foreigncluster.RoleBinding("web-rome", consumerRole),
 		foreigncluster.RoleBinding("liqo-tenant-rome", naming.TenantRole))
 	late := &foreigncluster.Pass{ForeignCluster: fc, Now: now.Add(301 * time.Second)}
 	if _, err := (&teardownStep{p.Config}).Reconcile(t.Context(), late); err != nil {
 		t.Fatal(err)
 	}
 	want := []string{
-		foreigncluster.ReasonDisconnectTimedOut, "delete RoleBinding federation-twin in web-rome",
+		foreigncluster.ReasonDisconnectTimedOut, "delete RoleBinding federation-remote-namespace in web-rome",
 		"delete RoleBinding federation-tenant in liqo-tenant-rome", "delete Namespace liqo-tenant-rome",
 	}
 	if diff := cmp.Diff(want, p.done); diff != "" {
@@ -118,7 +118,7 @@ func TestProviderKeepsVolumesOfAConsumerThatLeft(t *testing.T) {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop-rome", Name: "db-0"}}
 	shadowPod := &v1alpha1.ShadowPod{ObjectMeta: pod.ObjectMeta}
 	claim := &v1alpha1.ShadowVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "shop-rome", Name: "data-db-0-0a1b2c3d"}}
-	p := newProvider(t, tenantNamespace(), namespace("shop-rome", v1alpha1.RoleTwin), pod, shadowPod,
+	p := newProvider(t, tenantNamespace(), namespace("shop-rome", v1alpha1.RoleRemoteNamespace), pod, shadowPod,
 		foreigncluster.RoleBinding("shop-rome", consumerRole),
 		foreigncluster.RoleBinding("liqo-tenant-rome", naming.TenantRole),
 		&v1alpha1.ResourceRequest{ObjectMeta: inTenant("rome"), Spec: v1alpha1.ResourceRequestSpec{Withdrawn: true}})
@@ -131,7 +131,7 @@ func TestProviderKeepsVolumesOfAConsumerThatLeft(t *testing.T) {
 			"it does not wait for volumes without pods", func() { p.remove(pod) },
 			[]string{
 				foreigncluster.ReasonVolumesRemain, "patch status ResourceRequest rome",
-				"delete RoleBinding federation-twin in shop-rome", "delete RoleBinding federation-tenant in liqo-tenant-rome",
+				"delete RoleBinding federation-remote-namespace in shop-rome", "delete RoleBinding federation-tenant in liqo-tenant-rome",
 				"delete Namespace liqo-tenant-rome",
 			},
 			v1alpha1.PeeringDisconnecting,

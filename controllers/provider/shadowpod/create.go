@@ -22,7 +22,7 @@ import (
 const (
 	reasonCreated   = "Created"
 	reasonConflict  = "NameConflict"
-	reasonNotRemote = "NotATwin"
+	reasonNotRemote = "NotARemoteNamespace"
 )
 
 const (
@@ -75,7 +75,7 @@ func (r *Reconciler) remoteNamespace(ctx context.Context, shadow *v1alpha1.Shado
 	if err := r.Client.Get(ctx, client.ObjectKey{Name: shadow.Namespace}, namespace); err != nil {
 		return nil, fmt.Errorf("reading the namespace of shadow pod %s: %w", client.ObjectKeyFromObject(shadow), err)
 	}
-	if namespace.Labels[v1alpha1.LabelRole] != v1alpha1.RoleTwin {
+	if namespace.Labels[v1alpha1.LabelRole] != v1alpha1.RoleRemoteNamespace {
 		return nil, nil
 	}
 	return namespace, nil

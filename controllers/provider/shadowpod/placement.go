@@ -38,7 +38,7 @@ type Placer interface {
 type Policy interface {
 	// SharedNodes returns the labels of the nodes that are shared with a consumer; none
 	// share all.
-	SharedNodes(lending *v1alpha1.PeeringLending) map[string]string
+	SharedNodes(incoming *v1alpha1.IncomingPolicy) map[string]string
 }
 
 // Nodes places pods on the nodes that are shared with their consumer, and in preference on
@@ -66,7 +66,7 @@ func (n *Nodes) Place(ctx context.Context, foreignCluster, offeredNode string) (
 	if client.IgnoreNotFound(err) != nil {
 		return Placement{}, fmt.Errorf("reading foreign cluster %s: %w", foreignCluster, err)
 	}
-	shared := n.policy.SharedNodes(&cluster.Spec.Lending)
+	shared := n.policy.SharedNodes(&cluster.Spec.IncomingPolicy)
 	if offeredNode == "" {
 		return Placement{Labels: shared}, nil
 	}

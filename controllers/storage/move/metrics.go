@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	metricsNamespace = "liqo"
+	metricsNamespace = "federation"
 	metricsSubsystem = "volume_move"
 )
 

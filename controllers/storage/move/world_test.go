@@ -205,7 +205,7 @@ func (w *world) volume(name string, claim types.NamespacedName, uid types.UID) *
 func (w *world) restart() {
 	w.events = record.NewFakeRecorder(1000)
 	w.controller = New(Config{
-		Client: w.client, Live: w.kube, Events: w.events, Peers: peers{w}, Image: "liqo.io/mover:dev", Clock: w.clock,
+		Client: w.client, Live: w.kube, Events: w.events, Peers: peers{w}, Image: "liqo.io/federation-mover:dev", Clock: w.clock,
 		Account: "federation-controller-manager", AccountNamespace: "liqo",
 		Logs: func(context.Context, types.NamespacedName) (string, error) { return w.log, nil },
 	})

@@ -45,7 +45,7 @@ func aNamespace() *corev1.Namespace {
 	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
 		Name: remoteNamespace,
 		Labels: map[string]string{
-			v1alpha1.LabelRole: v1alpha1.RoleTwin, v1alpha1.LabelForeignCluster: "rome",
+			v1alpha1.LabelRole: v1alpha1.RoleRemoteNamespace, v1alpha1.LabelForeignCluster: "rome",
 			v1alpha1.LabelOrigin: "rome-id", v1alpha1.LabelDestination: "milan-id",
 		},
 		Annotations: map[string]string{v1alpha1.AnnotationOriginNamespace: "shop"},

@@ -48,7 +48,7 @@ type kubelet struct {
 func assemble(ctx context.Context, options *Options, clients *clients, own *Metrics) (*kubelet, error) {
 	api, err := options.consumerAPI()
 	if err != nil {
-		return nil, fmt.Errorf("--home-server: %w", err)
+		return nil, fmt.Errorf("--consumer-api-server: %w", err)
 	}
 	// The new informers count the pods again.
 	own.pods.Reset()
@@ -66,7 +66,7 @@ func assemble(ctx context.Context, options *Options, clients *clients, own *Metr
 	}
 	recorder := broadcaster.NewRecorder(
 		scheme.Scheme,
-		corev1.EventSource{Component: "virtual-kubelet", Host: options.NodeName},
+		corev1.EventSource{Component: "federation-virtual-kubelet", Host: options.NodeName},
 	)
 	warnings := pods.NewWarnings()
 	k.network = &pods.Network{VirtualNode: k.informers.virtualNode, Mapped: k.informers.mapped}
@@ -114,7 +114,7 @@ func assemble(ctx context.Context, options *Options, clients *clients, own *Metr
 		Local: clients.core, Remote: clients.remote, Lister: k.informers.pods.Lister(), Namespaces: k.namespaces,
 		Recorder: recorder, Metrics: own.pods, Clock: clock.RealClock{}, Warnings: warnings,
 		Patch: k.informers.patch, Network: k.network, Reachable: k.node.Reachable,
-		APIAccessAllowed: k.informers.apiAccessAllowed, ConsumerAPIThroughTunnel: options.HomeThroughTunnel,
+		APIAccessAllowed: k.informers.apiAccessAllowed, ConsumerAPIThroughTunnel: options.ConsumerAPIServerThroughTunnel,
 		Audience: clients.audience, OfferedNode: k.informers.offeredNode,
 	})
 	return k, k.informers.start(ctx, handlers{
@@ -123,7 +123,7 @@ func assemble(ctx context.Context, options *Options, clients *clients, own *Metr
 		maps:        k.remap,
 		nodeGone:    k.node.Rewrite,
 		mapped: func(address string) {
-			if options.HomeThroughTunnel && sameAddress(address, api.Host) {
+			if options.ConsumerAPIServerThroughTunnel && sameAddress(address, api.Host) {
 				k.pods.EnqueueAll()
 			}
 			k.mirror.EnqueueEndpoints(address)

@@ -14,11 +14,11 @@ import (
 	"k8s.io/component-base/version"
 )
 
-// NewCommand returns the virtual-kubelet command. It runs until the context ends.
+// NewCommand returns the federation-virtual-kubelet command. It runs until the context ends.
 func NewCommand(ctx context.Context) *cobra.Command {
 	options := NewOptions()
 	command := &cobra.Command{
-		Use:           "virtual-kubelet",
+		Use:           "federation-virtual-kubelet",
 		Short:         "Runs a provider of the federation as a virtual node of this cluster",
 		Args:          cobra.NoArgs,
 		Version:       version.Get().GitVersion,

@@ -43,7 +43,7 @@ type clients struct {
 
 // local returns the configuration of clients of this cluster.
 func local(options *Options) (*rest.Config, error) {
-	return remote.Local(options.Kubeconfig, "virtual-kubelet")
+	return remote.Local(options.Kubeconfig, "federation-virtual-kubelet")
 }
 
 func connect(options *Options) (*clients, error) {

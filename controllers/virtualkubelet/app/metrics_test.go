@@ -24,15 +24,15 @@ func TestNamesOfMetricsAreAContract(t *testing.T) {
 		names = append(names, family.GetName())
 	}
 	want := []string{
-		"liqo_virtual_kubelet_pod_offload_duration_seconds",
-		"liqo_virtual_kubelet_pod_ready_duration_seconds",
-		"liqo_virtual_kubelet_pod_status_writes_total",
-		"liqo_virtual_kubelet_pods",
-		"liqo_virtual_kubelet_provider_reachable",
-		"liqo_virtual_kubelet_reflection_errors_total",
-		"liqo_virtual_kubelet_reflection_writes_total",
-		"liqo_virtual_kubelet_reflections_total",
-		"liqo_virtual_kubelet_tokens_total",
+		"federation_virtual_kubelet_pod_offload_duration_seconds",
+		"federation_virtual_kubelet_pod_ready_duration_seconds",
+		"federation_virtual_kubelet_pod_status_writes_total",
+		"federation_virtual_kubelet_pods",
+		"federation_virtual_kubelet_provider_reachable",
+		"federation_virtual_kubelet_reflection_errors_total",
+		"federation_virtual_kubelet_reflection_writes_total",
+		"federation_virtual_kubelet_reflections_total",
+		"federation_virtual_kubelet_tokens_total",
 	}
 	if diff := cmp.Diff(want, names); diff != "" {
 		t.Errorf("metrics (-want +got):\n%s", diff)

@@ -44,12 +44,12 @@ type Options struct {
 	Port int32
 	// CertFile and KeyFile are the serving certificate; empty means a self-signed one.
 	CertFile, KeyFile string
-	// HomeServer is the URL at which remote pods reach the API server of this cluster; empty means
+	// ConsumerAPIServer is the URL at which remote pods reach the API server of this cluster; empty means
 	// that they do not.
-	HomeServer string
-	// HomeThroughTunnel means that the provider reaches the address of HomeServer only by an
+	ConsumerAPIServer string
+	// ConsumerAPIServerThroughTunnel means that the provider reaches the address of ConsumerAPIServer only by an
 	// AddressMapping, through the tunnel.
-	HomeThroughTunnel bool
+	ConsumerAPIServerThroughTunnel bool
 	// Profiling enables /debug/pprof.
 	Profiling bool
 	// Dial connects to the provider. Nil means the dialer of package remote, which rejects addresses of this machine.
@@ -101,17 +101,17 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 		&o.KeyFile, "tls-private-key-file", o.KeyFile, "File with the private key of the serving certificate.",
 	)
 	flags.StringVar(
-		&o.HomeServer,
-		"home-server",
-		o.HomeServer,
+		&o.ConsumerAPIServer,
+		"consumer-api-server",
+		o.ConsumerAPIServer,
 		"URL, https://host:port, at which pods on the provider reach the API server of this cluster. "+
 			"Empty means that they do not, and get no tokens.",
 	)
 	flags.BoolVar(
-		&o.HomeThroughTunnel,
-		"home-through-tunnel",
-		o.HomeThroughTunnel,
-		"Pods on the provider reach the address of --home-server through the tunnel, by its AddressMapping.",
+		&o.ConsumerAPIServerThroughTunnel,
+		"consumer-api-server-through-tunnel",
+		o.ConsumerAPIServerThroughTunnel,
+		"Pods on the provider reach the address of --consumer-api-server through the tunnel, by its AddressMapping.",
 	)
 	flags.BoolVar(
 		&o.Profiling,
@@ -159,13 +159,13 @@ func (o *Options) Validate() []error {
 	}
 	api, err := o.consumerAPI()
 	if err != nil {
-		errs = append(errs, fmt.Errorf("--home-server: %w", err))
+		errs = append(errs, fmt.Errorf("--consumer-api-server: %w", err))
 	}
-	if _, err := netip.ParseAddr(api.Host); o.HomeThroughTunnel && (err != nil || o.InstallationNamespace == "") {
+	if _, err := netip.ParseAddr(api.Host); o.ConsumerAPIServerThroughTunnel && (err != nil || o.InstallationNamespace == "") {
 		errs = append(
 			errs,
 			errors.New(
-				"--home-through-tunnel requires --home-server with an IP address, and --installation-namespace",
+				"--consumer-api-server-through-tunnel requires --consumer-api-server with an IP address, and --installation-namespace",
 			),
 		)
 	}
@@ -174,9 +174,9 @@ func (o *Options) Validate() []error {
 
 // consumerAPI returns the address at which remote pods reach the API server of this cluster.
 func (o *Options) consumerAPI() (translate.ConsumerAPI, error) {
-	if o.HomeServer == "" {
+	if o.ConsumerAPIServer == "" {
 		return translate.ConsumerAPI{}, nil
 	}
-	host, port, err := podspec.HomeServer(o.HomeServer)
+	host, port, err := podspec.ConsumerAPIServer(o.ConsumerAPIServer)
 	return translate.ConsumerAPI{Host: host, Port: port}, err
 }

@@ -41,8 +41,8 @@ func TestValidateReturnsAllErrors(t *testing.T) {
 		},
 		{
 			name:   "a loopback address",
-			change: func(o *Options) { o.HomeServer = "https://127.0.0.1:6443" },
-			want:   []string{"--home-server"},
+			change: func(o *Options) { o.ConsumerAPIServer = "https://127.0.0.1:6443" },
+			want:   []string{"--consumer-api-server"},
 		},
 		{
 			name:   "no namespace",
@@ -50,12 +50,12 @@ func TestValidateReturnsAllErrors(t *testing.T) {
 			want:   []string{"--installation-namespace"},
 		},
 		{name: "a tunnel to a server without an address", change: func(o *Options) {
-			o.HomeServer, o.HomeThroughTunnel, o.InstallationNamespace = "https://rome.example.org", true, "liqo"
-		}, want: []string{"--home-through-tunnel"}},
+			o.ConsumerAPIServer, o.ConsumerAPIServerThroughTunnel, o.InstallationNamespace = "https://rome.example.org", true, "liqo"
+		}, want: []string{"--consumer-api-server-through-tunnel"}},
 		{
 			name:   "no namespace for the address of the consumer's API server",
-			change: func(o *Options) { o.HomeServer, o.HomeThroughTunnel = "https://10.96.0.1", true },
-			want:   []string{"--home-through-tunnel"},
+			change: func(o *Options) { o.ConsumerAPIServer, o.ConsumerAPIServerThroughTunnel = "https://10.96.0.1", true },
+			want:   []string{"--consumer-api-server-through-tunnel"},
 		},
 		{name: "no identity", change: func(o *Options) { o.IdentityDir = "" }, want: []string{"--identity-dir"}},
 	}

@@ -14,7 +14,7 @@ type Metrics struct {
 func NewMetrics(register func(metrics.Registerable) error) (*Metrics, error) {
 	counter := func(name, help string) *metrics.CounterVec {
 		return metrics.NewCounterVec(&metrics.CounterOpts{
-			Namespace: "liqo", Subsystem: "virtual_kubelet", Name: name, Help: help, StabilityLevel: metrics.ALPHA,
+			Namespace: "federation", Subsystem: "virtual_kubelet", Name: name, Help: help, StabilityLevel: metrics.ALPHA,
 		}, []string{"resource"})
 	}
 	m := &Metrics{

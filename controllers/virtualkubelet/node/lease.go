@@ -23,7 +23,7 @@ import (
 // Terms are the terms of the leader election of the virtual kubelets of a node. The Lease is renewed as often, and
 // lasts as long, as the Lease of a node.
 var Terms = leader.Terms{
-	Name:  "virtual-kubelet",
+	Name:  "federation-virtual-kubelet",
 	Lease: 40 * time.Second,
 	Renew: 20 * time.Second,
 	Retry: 10 * time.Second,

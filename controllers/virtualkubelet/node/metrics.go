@@ -14,7 +14,7 @@ type Metrics struct {
 func NewMetrics(register func(metrics.Registerable) error) (*Metrics, error) {
 	m := &Metrics{
 		reachable: metrics.NewGauge(&metrics.GaugeOpts{
-			Namespace: "liqo", Subsystem: "virtual_kubelet", Name: "provider_reachable",
+			Namespace: "federation", Subsystem: "virtual_kubelet", Name: "provider_reachable",
 			Help:           "1 while the provider's API server is reachable for this virtual kubelet, otherwise 0.",
 			StabilityLevel: metrics.ALPHA,
 		}),

@@ -19,29 +19,29 @@ func NewMetrics(register func(metrics.Registerable) error) (*Metrics, error) {
 	latencies := []float64{.005, .01, .02, .05, .1, .15, .25, .5, 1, 2.5, 5, 10, 30}
 	m := &Metrics{
 		pods: metrics.NewGauge(&metrics.GaugeOpts{
-			Namespace: "liqo", Subsystem: "virtual_kubelet", Name: "pods",
+			Namespace: "federation", Subsystem: "virtual_kubelet", Name: "pods",
 			Help:           "Pods that are bound to the virtual node.",
 			StabilityLevel: metrics.ALPHA,
 		}),
 		offloadSeconds: metrics.NewHistogram(&metrics.HistogramOpts{
-			Namespace: "liqo", Subsystem: "virtual_kubelet", Name: "pod_offload_duration_seconds",
+			Namespace: "federation", Subsystem: "virtual_kubelet", Name: "pod_offload_duration_seconds",
 			Help:           "Time from the first observation of a bound pod to the creation of its shadow pod.",
 			Buckets:        latencies,
 			StabilityLevel: metrics.ALPHA,
 		}),
 		readySeconds: metrics.NewHistogram(&metrics.HistogramOpts{
-			Namespace: "liqo", Subsystem: "virtual_kubelet", Name: "pod_ready_duration_seconds",
+			Namespace: "federation", Subsystem: "virtual_kubelet", Name: "pod_ready_duration_seconds",
 			Help:           "Time from the observation of a ready remote pod to the local pod being ready.",
 			Buckets:        latencies,
 			StabilityLevel: metrics.ALPHA,
 		}),
 		statusWrites: metrics.NewCounter(&metrics.CounterOpts{
-			Namespace: "liqo", Subsystem: "virtual_kubelet", Name: "pod_status_writes_total",
+			Namespace: "federation", Subsystem: "virtual_kubelet", Name: "pod_status_writes_total",
 			Help:           "Status patches of local pods.",
 			StabilityLevel: metrics.ALPHA,
 		}),
 		tokens: metrics.NewCounter(&metrics.CounterOpts{
-			Namespace: "liqo", Subsystem: "virtual_kubelet", Name: "tokens_total",
+			Namespace: "federation", Subsystem: "virtual_kubelet", Name: "tokens_total",
 			Help:           "Tokens of local service accounts that were delivered to the provider.",
 			StabilityLevel: metrics.ALPHA,
 		}),

@@ -24,9 +24,9 @@ func newImage() *cobra.Command {
 		Long: `image writes a docker archive with an image whose entry point is the program.
 The image holds the program as /NAME, /tmp, /etc/passwd, and what is asked for.
 The same input gives the same bytes.`,
-		Example: `  playground image --tag liqo.io/virtual-kubelet:dev --output _output/virtual-kubelet.tar bin/virtual-kubelet
-  playground image --tag liqo.io/gateway:dev --output _output/gateway.tar --deb iptables \
-      --link /usr/sbin/iptables=xtables-nft-multi bin/gateway`,
+		Example: `  playground image --tag liqo.io/federation-virtual-kubelet:dev --output _output/federation-virtual-kubelet.tar bin/federation-virtual-kubelet
+  playground image --tag liqo.io/federation-gateway:dev --output _output/federation-gateway.tar --deb iptables \
+      --link /usr/sbin/iptables=xtables-nft-multi bin/federation-gateway`,
 		Args: use(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if config.Tag == "" || output == "" {

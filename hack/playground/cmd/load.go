@@ -18,7 +18,7 @@ func newLoad(c *common) *cobra.Command {
 the image with the same content already is left alone. Pods use it with
 imagePullPolicy Never or IfNotPresent.`,
 		Example: `  playground load _output/*.tar
-  playground load --cluster milan _output/virtual-kubelet.tar`,
+  playground load --cluster milan _output/federation-virtual-kubelet.tar`,
 		Args: use(cobra.MinimumNArgs(1)),
 		RunE: func(cmd *cobra.Command, archives []string) error {
 			if err := checkMachine(); err != nil {

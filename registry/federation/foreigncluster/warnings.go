@@ -29,9 +29,9 @@ const (
 func warnings(cluster *federation.ForeignCluster) []string {
 	spec := &cluster.Spec
 	var found []string
-	if ttl := spec.Lending.OrphanTTL; ttl != nil && ttl.Duration > 0 && ttl.Duration < shortOrphanTTL {
+	if ttl := spec.IncomingPolicy.OrphanTTL; ttl != nil && ttl.Duration > 0 && ttl.Duration < shortOrphanTTL {
 		found = append(found,
-			fmt.Sprintf("spec.lending.orphanTTL: a cluster that is away for %s, as for an upgrade, loses what runs here for "+
+			fmt.Sprintf("spec.incomingPolicy.orphanTTL: a cluster that is away for %s, as for an upgrade, loses what runs here for "+
 				"it, and the peering", ttl.Duration))
 	}
 	if spec.Outgoing != federation.PeeringEnabled {

@@ -40,11 +40,11 @@ func TestWarningsNameTheUnusualField(t *testing.T) {
 				[]byte("x")
 		}, ""},
 		"more than an hour": {func(s *federation.ForeignClusterSpec) { s.DisconnectTimeoutSeconds = ptr.To[int32](3601) }, "spec.disconnectTimeoutSeconds"},
-		"a minute of silence": {func(s *federation.ForeignClusterSpec) { s.Lending.OrphanTTL = ttl(time.Minute) },
-			"spec.lending.orphanTTL"},
-		"three days of silence": {func(s *federation.ForeignClusterSpec) { s.Lending.OrphanTTL = ttl(72 * time.Hour) },
+		"a minute of silence": {func(s *federation.ForeignClusterSpec) { s.IncomingPolicy.OrphanTTL = ttl(time.Minute) },
+			"spec.incomingPolicy.orphanTTL"},
+		"three days of silence": {func(s *federation.ForeignClusterSpec) { s.IncomingPolicy.OrphanTTL = ttl(72 * time.Hour) },
 			""},
-		"silence for ever":          {func(s *federation.ForeignClusterSpec) { s.Lending.OrphanTTL = ttl(0) }, ""},
+		"silence for ever":          {func(s *federation.ForeignClusterSpec) { s.IncomingPolicy.OrphanTTL = ttl(0) }, ""},
 		"no deadline that was said": {func(s *federation.ForeignClusterSpec) { s.DisconnectTimeoutSeconds = nil }, ""},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -26,7 +26,7 @@ const (
 )
 
 const (
-	namespace = "liqo"
+	namespace = "federation"
 	subsystem = "placement_review"
 )
 

@@ -229,7 +229,7 @@ func (p StorageProvider) remoteNamespaceOf(ctx context.Context, name string) (st
 	if err != nil {
 		return "", false, err
 	}
-	return namespace.Labels[v1alpha1.LabelForeignCluster], namespace.Labels[v1alpha1.LabelRole] == v1alpha1.RoleTwin, nil
+	return namespace.Labels[v1alpha1.LabelForeignCluster], namespace.Labels[v1alpha1.LabelRole] == v1alpha1.RoleRemoteNamespace, nil
 }
 
 // remoteNamespacesWith returns the remote namespaces of the consumer of a namespace,
@@ -239,7 +239,7 @@ func (p StorageProvider) remoteNamespacesWith(ctx context.Context, name string) 
 	if err != nil || !remote {
 		return []string{name}, err
 	}
-	all, err := p.Namespaces.List(labels.SelectorFromSet(labels.Set{v1alpha1.LabelRole: v1alpha1.RoleTwin,
+	all, err := p.Namespaces.List(labels.SelectorFromSet(labels.Set{v1alpha1.LabelRole: v1alpha1.RoleRemoteNamespace,
 		v1alpha1.LabelForeignCluster: consumer}))
 	if err != nil {
 		return nil, err

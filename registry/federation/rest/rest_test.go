@@ -183,8 +183,8 @@ func TestRemoteNamespacesOfAConsumerCountTogether(t *testing.T) {
 			Labels: map[string]string{v1alpha1.LabelRole: role, v1alpha1.LabelForeignCluster: cluster}}}
 	}
 	for _, one := range []*corev1.Namespace{
-		namespace("shop-milan", v1alpha1.RoleTwin, "milan"), namespace("web-milan", v1alpha1.RoleTwin, "milan"),
-		namespace("liqo-tenant-milan", v1alpha1.RoleTenant, "milan"), namespace("web-rome", v1alpha1.RoleTwin, "rome"),
+		namespace("shop-milan", v1alpha1.RoleRemoteNamespace, "milan"), namespace("web-milan", v1alpha1.RoleRemoteNamespace, "milan"),
+		namespace("liqo-tenant-milan", v1alpha1.RoleTenant, "milan"), namespace("web-rome", v1alpha1.RoleRemoteNamespace, "rome"),
 		{ObjectMeta: metav1.ObjectMeta{Name: "web"}},
 	} {
 		if err := cached.Add(one); err != nil {
@@ -192,7 +192,7 @@ func TestRemoteNamespacesOfAConsumerCountTogether(t *testing.T) {
 		}
 	}
 	provider := StorageProvider{Namespaces: corelisters.NewNamespaceLister(cached),
-		Client: fake.NewClientset(namespace("new-milan", v1alpha1.RoleTwin, "milan"))}
+		Client: fake.NewClientset(namespace("new-milan", v1alpha1.RoleRemoteNamespace, "milan"))}
 	for name, want := range map[string][]string{
 		"web-milan": {"shop-milan", "web-milan"},
 		// It is not in the cache yet.

@@ -68,5 +68,5 @@ func refused(what string, offered []string, consumer string) string {
 		list = strings.Join(offered, ", ")
 	}
 	return fmt.Sprintf("%s is not offered (offered: %s): use a claim, or have the provider's administrator add it to "+
-		"spec.lending.externalVolumes of ForeignCluster %s", what, list, consumer)
+		"spec.incomingPolicy.externalVolumes of ForeignCluster %s", what, list, consumer)
 }

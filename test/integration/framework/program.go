@@ -17,7 +17,7 @@ import (
 
 // VirtualKubelet and ControllerManager are programs to start.
 const (
-	VirtualKubelet    = "virtual-kubelet"
+	VirtualKubelet    = "federation-virtual-kubelet"
 	ControllerManager = managerProgram
 )
 

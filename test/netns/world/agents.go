@@ -49,12 +49,12 @@ func (p *Process) Stop() error {
 
 // Passes returns the number of successful passes of the agent.
 func (p *Process) Passes() (float64, error) {
-	return p.count("liqo_netagent_passes_total", "success")
+	return p.count("federation_netagent_passes_total", "success")
 }
 
 // Writes returns the number of the agent's kernel writes.
 func (p *Process) Writes() (float64, error) {
-	return p.count("liqo_netagent_kernel_writes_total", "")
+	return p.count("federation_netagent_kernel_writes_total", "")
 }
 
 // count returns the value of a counter with the given value of its only label, or of one without labels.

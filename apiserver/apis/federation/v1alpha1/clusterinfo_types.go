@@ -46,7 +46,7 @@ type ClusterInfoStatus struct {
 	// clusterName is the name that the cluster has for its peers.
 	// +optional
 	ClusterName string `json:"clusterName,omitempty" protobuf:"bytes,2,opt,name=clusterName"`
-	// labels are those that consumers receive with offers, unless spec.lending of their
+	// labels are those that consumers receive with offers, unless spec.incomingPolicy of their
 	// ForeignCluster names others.
 	// +optional
 	Labels map[string]string `json:"labels,omitempty" protobuf:"bytes,3,rep,name=labels"`

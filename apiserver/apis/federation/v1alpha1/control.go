@@ -9,7 +9,7 @@ const (
 	// that the proxy of the gateway is asked for. No resolver knows it.
 	ControlDomain = "control.liqo"
 	// ControlAudience is whom a token is for that is shown to the proxy.
-	ControlAudience = "liqo-control"
+	ControlAudience = "federation-control"
 	// ControlPath is the non-resource path that the bearer must be allowed to get.
 	ControlPath = "/liqo/control"
 )

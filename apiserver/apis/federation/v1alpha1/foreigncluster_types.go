@@ -83,11 +83,11 @@ type ForeignClusterSpec struct {
 	Resources corev1.ResourceList `json:"resources,omitempty" protobuf:"bytes,8,rep,name=resources,casttype=k8s.io/api/core/v1.ResourceList,castkey=k8s.io/api/core/v1.ResourceName"`
 	// borrowing is what an administrator answers the other cluster's offers.
 	// +optional
-	Borrowing PeeringAnswer `json:"borrowing,omitzero" protobuf:"bytes,9,opt,name=borrowing"`
+	OutgoingPolicy PeeringAnswer `json:"outgoingPolicy,omitzero" protobuf:"bytes,9,opt,name=outgoingPolicy"`
 	// lending is what an administrator answers the other cluster's requests,
 	// and how long this cluster keeps what the other one runs here.
 	// +optional
-	Lending PeeringLending `json:"lending,omitzero" protobuf:"bytes,10,opt,name=lending"`
+	IncomingPolicy IncomingPolicy `json:"incomingPolicy,omitzero" protobuf:"bytes,10,opt,name=incomingPolicy"`
 	// disconnectTimeoutSeconds bounds how long unpeering waits for the other
 	// side; after that this side gets clean by itself. Defaults to 300; with 0 data stays at the provider.
 	// +optional
@@ -199,9 +199,9 @@ const (
 	OfferPerNode OfferShape = "PerNode"
 )
 
-// PeeringLending is what an administrator answers a consumer, how much it is
+// IncomingPolicy is what an administrator answers a consumer, how much it is
 // offered, and how long what it runs here is kept without it.
-type PeeringLending struct {
+type IncomingPolicy struct {
 	PeeringAnswer `json:",inline" protobuf:"bytes,1,opt,name=peeringAnswer"`
 	// sharePercent is how much of what the shared nodes can run the other
 	// cluster is offered, 1 to 100. Without it the setting of this installation

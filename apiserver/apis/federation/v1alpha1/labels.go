@@ -68,15 +68,15 @@ const (
 	// object inside it belongs to.
 	LabelForeignCluster = "federation.liqo.io/foreign-cluster"
 	// LabelRole tells what a namespace of ours is for: RoleTenant, RolePeer
-	// or RoleTwin.
+	// or RoleRemoteNamespace.
 	LabelRole = "federation.liqo.io/role"
 	// RoleTenant marks the namespace that a consumer may see on a provider.
 	RoleTenant = "tenant"
 	// RolePeer marks the namespace where a consumer keeps what it knows of a
 	// provider.
 	RolePeer = "peer"
-	// RoleTwin marks a namespace that mirrors one of a consumer's.
-	RoleTwin = "twin"
+	// RoleRemoteNamespace marks a namespace that mirrors one of a consumer's.
+	RoleRemoteNamespace = "twin"
 	// LabelManagedBy is set on the virtual kubelets' workloads and on what the
 	// controllers replicate.
 	LabelManagedBy = "app.kubernetes.io/managed-by"
@@ -136,7 +136,7 @@ const (
 	// cluster's gateway.
 	SecretTypeWireGuard = "federation.liqo.io/wireguard"
 	// WireGuardSecret is the name of that Secret, in the installation namespace.
-	WireGuardSecret = "liqo-wireguard"
+	WireGuardSecret = "federation-wireguard"
 	// WireGuardPrivateKey is the key of the private key in it, and
 	// WireGuardPublicKey that of the public one, both in base64 as wg prints
 	// them. Only the gateway reads the private one.
@@ -145,7 +145,7 @@ const (
 	// GatewayName is what the gateway of the tunnels is called, in the
 	// installation namespace: its Deployment, the label app.kubernetes.io/name of
 	// its pods, the Lease of the active one, and the Service that leads there.
-	GatewayName = "liqo-gateway"
+	GatewayName = "federation-gateway"
 	// InvitationTokenKey is the key of the token in an invitation's Secret.
 	InvitationTokenKey = "token"
 )

@@ -70,10 +70,10 @@ func foreignClusterSpec(spec *federation.ForeignClusterSpec) field.ErrorList {
 	errs = append(errs, optional(spec.Server, specPath.Child("server"), serverURL)...)
 	errs = append(errs, caBundle(spec.CABundle, specPath.Child("caBundle"))...)
 	errs = append(errs, optional(spec.ProxyURL, specPath.Child("proxyURL"), proxyURL)...)
-	errs = append(errs, peeringAnswer(&spec.Borrowing, specPath.Child("borrowing"))...)
-	errs = append(errs, peeringAnswer(&spec.Lending.PeeringAnswer, specPath.Child("lending"))...)
-	errs = append(errs, lending(&spec.Lending, specPath.Child("lending"))...)
-	errs = append(errs, orphanTTL(spec.Lending.OrphanTTL, specPath.Child("lending", "orphanTTL"))...)
+	errs = append(errs, peeringAnswer(&spec.OutgoingPolicy, specPath.Child("outgoingPolicy"))...)
+	errs = append(errs, peeringAnswer(&spec.IncomingPolicy.PeeringAnswer, specPath.Child("incomingPolicy"))...)
+	errs = append(errs, incomingPolicy(&spec.IncomingPolicy, specPath.Child("incomingPolicy"))...)
+	errs = append(errs, orphanTTL(spec.IncomingPolicy.OrphanTTL, specPath.Child("incomingPolicy", "orphanTTL"))...)
 	errs = append(errs, optional(spec.InvitationSecretName, specPath.Child("invitationSecretName"), subdomain)...)
 	errs = append(errs, resources(spec.Resources, specPath.Child("resources"))...)
 	errs = append(errs, inBand(spec)...)
@@ -161,16 +161,16 @@ func peeringIntent(intent federation.PeeringIntent, path *field.Path) field.Erro
 }
 
 // lending checks how much a consumer is offered.
-func lending(lending *federation.PeeringLending, path *field.Path) field.ErrorList {
-	errs := limits(lending.Limits, path.Child("limits"))
-	errs = append(errs, externalVolumes(&lending.ExternalVolumes, path.Child("externalVolumes"))...)
-	errs = append(errs, labels(lending.NodeSelector, path.Child("nodeSelector"))...)
-	errs = append(errs, oneOf(lending.Shape, path.Child("shape"), "", federation.OfferAggregate, federation.OfferPerNode)...)
-	errs = append(errs, offeredLabels(lending.Labels, path.Child("labels"))...)
-	errs = append(errs, uniqueNames(lending.StorageClasses, maxClasses, path.Child("storageClasses"), subdomain)...)
-	errs = append(errs, uniqueNames(lending.IngressClasses, maxClasses, path.Child("ingressClasses"), subdomain)...)
-	errs = append(errs, uniqueNames(lending.LoadBalancerClasses, maxClasses, path.Child("loadBalancerClasses"), qualifiedName)...)
-	if share := lending.SharePercent; share != nil && (*share < 1 || *share > 100) {
+func incomingPolicy(incoming *federation.IncomingPolicy, path *field.Path) field.ErrorList {
+	errs := limits(incoming.Limits, path.Child("limits"))
+	errs = append(errs, externalVolumes(&incoming.ExternalVolumes, path.Child("externalVolumes"))...)
+	errs = append(errs, labels(incoming.NodeSelector, path.Child("nodeSelector"))...)
+	errs = append(errs, oneOf(incoming.Shape, path.Child("shape"), "", federation.OfferAggregate, federation.OfferPerNode)...)
+	errs = append(errs, offeredLabels(incoming.Labels, path.Child("labels"))...)
+	errs = append(errs, uniqueNames(incoming.StorageClasses, maxClasses, path.Child("storageClasses"), subdomain)...)
+	errs = append(errs, uniqueNames(incoming.IngressClasses, maxClasses, path.Child("ingressClasses"), subdomain)...)
+	errs = append(errs, uniqueNames(incoming.LoadBalancerClasses, maxClasses, path.Child("loadBalancerClasses"), qualifiedName)...)
+	if share := incoming.SharePercent; share != nil && (*share < 1 || *share > 100) {
 		errs = append(errs, field.Invalid(path.Child("sharePercent"), *share, "must be between 1 and 100"))
 	}
 	return errs

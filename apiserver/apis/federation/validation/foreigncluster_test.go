@@ -47,32 +47,32 @@ func TestValidateForeignCluster(t *testing.T) {
 		"a resource that is none": {func(c *federation.ForeignCluster) { c.Spec.Resources = quantities("a b", "1") }, []string{"spec.resources[a b]"}},
 		"a negative timeout":      {func(c *federation.ForeignCluster) { c.Spec.DisconnectTimeoutSeconds = ptr.To[int32](-1) }, []string{"spec.disconnectTimeoutSeconds"}},
 		"a timeout of over a day": {func(c *federation.ForeignCluster) { c.Spec.DisconnectTimeoutSeconds = ptr.To[int32](86401) }, []string{"spec.disconnectTimeoutSeconds"}},
-		"a negative orphanTTL":    {func(c *federation.ForeignCluster) { c.Spec.Lending.OrphanTTL = &metav1.Duration{Duration: -time.Hour} }, []string{"spec.lending.orphanTTL"}},
+		"a negative orphanTTL":    {func(c *federation.ForeignCluster) { c.Spec.IncomingPolicy.OrphanTTL = &metav1.Duration{Duration: -time.Hour} }, []string{"spec.incomingPolicy.orphanTTL"}},
 		"a hasty orphanTTL": {func(c *federation.ForeignCluster) {
-			c.Spec.Lending.OrphanTTL = &metav1.Duration{Duration: 59 * time.Second}
-		}, []string{"spec.lending.orphanTTL"}},
-		"a round shape":        {func(c *federation.ForeignCluster) { c.Spec.Lending.Shape = "Round" }, []string{"spec.lending.shape"}},
-		"nothing shared":       {func(c *federation.ForeignCluster) { c.Spec.Lending.SharePercent = ptr.To[int32](0) }, []string{"spec.lending.sharePercent"}},
-		"more than everything": {func(c *federation.ForeignCluster) { c.Spec.Lending.SharePercent = ptr.To[int32](101) }, []string{"spec.lending.sharePercent"}},
+			c.Spec.IncomingPolicy.OrphanTTL = &metav1.Duration{Duration: 59 * time.Second}
+		}, []string{"spec.incomingPolicy.orphanTTL"}},
+		"a round shape":        {func(c *federation.ForeignCluster) { c.Spec.IncomingPolicy.Shape = "Round" }, []string{"spec.incomingPolicy.shape"}},
+		"nothing shared":       {func(c *federation.ForeignCluster) { c.Spec.IncomingPolicy.SharePercent = ptr.To[int32](0) }, []string{"spec.incomingPolicy.sharePercent"}},
+		"more than everything": {func(c *federation.ForeignCluster) { c.Spec.IncomingPolicy.SharePercent = ptr.To[int32](101) }, []string{"spec.incomingPolicy.sharePercent"}},
 		"a limit for no class": {func(c *federation.ForeignCluster) {
-			c.Spec.Lending.Limits = quantities("A.storageclass.storage.k8s.io/requests.storage", "1")
-		}, []string{"spec.lending.limits[A.storageclass.storage.k8s.io/requests.storage]"}},
+			c.Spec.IncomingPolicy.Limits = quantities("A.storageclass.storage.k8s.io/requests.storage", "1")
+		}, []string{"spec.incomingPolicy.limits[A.storageclass.storage.k8s.io/requests.storage]"}},
 		"paths of nodes": {func(c *federation.ForeignCluster) {
-			c.Spec.Lending.ExternalVolumes.Types = []string{"hostPath"}
-		}, []string{"spec.lending.externalVolumes.types[0]"}},
-		"a negative limit": {func(c *federation.ForeignCluster) { c.Spec.Lending.Limits = quantities("cpu", "-1") }, []string{"spec.lending.limits[cpu]"}},
+			c.Spec.IncomingPolicy.ExternalVolumes.Types = []string{"hostPath"}
+		}, []string{"spec.incomingPolicy.externalVolumes.types[0]"}},
+		"a negative limit": {func(c *federation.ForeignCluster) { c.Spec.IncomingPolicy.Limits = quantities("cpu", "-1") }, []string{"spec.incomingPolicy.limits[cpu]"}},
 		"a control plane": {func(c *federation.ForeignCluster) {
-			c.Spec.Lending.Labels = map[string]string{"node-role.kubernetes.io/control-plane": ""}
-		}, []string{"spec.lending.labels[node-role.kubernetes.io/control-plane]"}},
+			c.Spec.IncomingPolicy.Labels = map[string]string{"node-role.kubernetes.io/control-plane": ""}
+		}, []string{"spec.incomingPolicy.labels[node-role.kubernetes.io/control-plane]"}},
 		"classes that are none": {func(c *federation.ForeignCluster) {
-			c.Spec.Lending.StorageClasses, c.Spec.Lending.IngressClasses, c.Spec.Lending.LoadBalancerClasses = []string{"a/b"}, []string{"a,b"}, []string{"a", "a"}
-		}, []string{"spec.lending.ingressClasses[0]", "spec.lending.loadBalancerClasses[1]", "spec.lending.storageClasses[0]"}},
+			c.Spec.IncomingPolicy.StorageClasses, c.Spec.IncomingPolicy.IngressClasses, c.Spec.IncomingPolicy.LoadBalancerClasses = []string{"a/b"}, []string{"a,b"}, []string{"a", "a"}
+		}, []string{"spec.incomingPolicy.ingressClasses[0]", "spec.incomingPolicy.loadBalancerClasses[1]", "spec.incomingPolicy.storageClasses[0]"}},
 		"a reason for nothing": {func(c *federation.ForeignCluster) {
-			c.Spec.Lending.Decision, c.Spec.Lending.Reason = federation.PeeringManual, "later"
-		}, []string{"spec.lending.reason"}},
+			c.Spec.IncomingPolicy.Decision, c.Spec.IncomingPolicy.Reason = federation.PeeringManual, "later"
+		}, []string{"spec.incomingPolicy.reason"}},
 		"nodes with a label that is none": {func(c *federation.ForeignCluster) {
-			c.Spec.Lending.NodeSelector = map[string]string{"a b": "c"}
-		}, []string{"spec.lending.nodeSelector"}},
+			c.Spec.IncomingPolicy.NodeSelector = map[string]string{"a b": "c"}
+		}, []string{"spec.incomingPolicy.nodeSelector"}},
 		"several things at once": {func(c *federation.ForeignCluster) { c.Spec.ClusterID, c.Spec.Server = "x", "y" }, []string{"spec.clusterID", "spec.server"}},
 		"a label that is none":   {func(c *federation.ForeignCluster) { c.Labels = map[string]string{"a b": "c"} }, []string{"metadata.labels"}},
 		"more resources than fits": {func(c *federation.ForeignCluster) {
@@ -86,7 +86,7 @@ func TestValidateForeignCluster(t *testing.T) {
 func TestOrphanTTLIsAMinuteAtLeastOrForEver(t *testing.T) {
 	for _, ttl := range []time.Duration{0, time.Minute, 10000 * time.Hour} {
 		c := goodCluster()
-		c.Spec.Lending.OrphanTTL = &metav1.Duration{Duration: ttl}
+		c.Spec.IncomingPolicy.OrphanTTL = &metav1.Duration{Duration: ttl}
 		if errs := ValidateForeignCluster(c); len(errs) > 0 {
 			t.Errorf("%s: %v", ttl, errs)
 		}

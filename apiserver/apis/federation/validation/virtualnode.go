@@ -69,7 +69,7 @@ func virtualNodeSpec(spec *federation.VirtualNodeSpec) field.ErrorList {
 		errs = append(errs, field.Required(specPath.Child("offerName"), "must name the offer that offeredNode is of"))
 	}
 	errs = append(errs, requiredResources(spec.Resources, specPath.Child("resources"))...)
-	errs = append(errs, oneOf(spec.APIAccess, specPath.Child("apiAccess"), "", federation.APIAccessHome, federation.APIAccessDisabled)...)
+	errs = append(errs, oneOf(spec.APIAccess, specPath.Child("apiAccess"), "", federation.APIAccessConsumer, federation.APIAccessDisabled)...)
 	errs = append(errs, labels(spec.Labels, specPath.Child("labels"))...)
 	errs = append(errs, reflection(&spec.Reflection, specPath.Child("reflection"))...)
 	if spec.OffloadingPatch != nil {

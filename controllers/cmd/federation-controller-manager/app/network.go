@@ -151,7 +151,7 @@ func initAPIServerAddress(ctx context.Context, config *Config) error {
 		return err
 	}
 	reconciler := &addresses.APIServerReconciler{
-		Addresses: shared, Address: config.Options.VirtualKubelet.HomeAddress(),
+		Addresses: shared, Address: config.Options.VirtualKubelet.ConsumerAPIServerAddress(),
 		Events: config.Recorder(addresses.APIServerName),
 	}
 	return reconciler.SetupWithManager(config.manager)

@@ -194,7 +194,7 @@ func (u *uninstaller) look(ctx context.Context) (*use, error) {
 // namespaces are those of peerings: nobody removes them once the controllers
 // are gone.
 func (u *uninstaller) namespaces(ctx context.Context) ([]string, error) {
-	roles := strings.Join([]string{v1alpha1.RoleTenant, v1alpha1.RolePeer, v1alpha1.RoleTwin}, ",")
+	roles := strings.Join([]string{v1alpha1.RoleTenant, v1alpha1.RolePeer, v1alpha1.RoleRemoteNamespace}, ",")
 	list, err := u.kube.CoreV1().Namespaces().List(ctx, metav1.ListOptions{LabelSelector: fmt.Sprintf("%s in (%s)", v1alpha1.LabelRole, roles)})
 	if err != nil {
 		return nil, fmt.Errorf("look for the namespaces of peerings: %w", err)

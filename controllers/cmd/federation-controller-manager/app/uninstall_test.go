@@ -85,7 +85,7 @@ func TestUninstallingIsRefusedWithTheNamesOfThosePeeredWith(t *testing.T) {
 		})}, refused: true, says: []string{"borrows from it (Disconnecting)"}},
 		{name: "a namespace is offloaded", ours: []runtime.Object{offloading}, refused: true, says: []string{
 			"Namespace web is offloaded", "kubectl delete namespaceoffloadings --all --all-namespaces"}},
-		{name: "a namespace of a peering was left", namespaces: []runtime.Object{namespaceOf("web-rome", v1alpha1.RoleTwin)}, refused: true, says: []string{
+		{name: "a namespace of a peering was left", namespaces: []runtime.Object{namespaceOf("web-rome", v1alpha1.RoleRemoteNamespace)}, refused: true, says: []string{
 			"Namespace web-rome of a peering", "kubectl delete namespaces --selector " + v1alpha1.LabelRole}},
 		{name: "too many to name", ours: crowd, refused: true, says: []string{"c07", "and 12 more", "kubectl delete foreignclusters --all"}},
 	} {
@@ -161,7 +161,7 @@ func TestTheKeysOfTheGatewayGoWhenNobodyIsPeeredWith(t *testing.T) {
 		{name: "nobody is peered with", goes: true},
 		{name: "somebody is", ours: []runtime.Object{cluster("milan", borrowing)}, says: errInUse.Error()},
 		{name: "nobody is any more", ours: []runtime.Object{cluster("milan", borrowing)}, force: true, goes: true},
-		{name: "they cannot be deleted", refusal: apierrors.NewForbidden(corev1.Resource("secrets"), v1alpha1.WireGuardSecret, errors.New("no")), says: "Secret liqo/liqo-wireguard"},
+		{name: "they cannot be deleted", refusal: apierrors.NewForbidden(corev1.Resource("secrets"), v1alpha1.WireGuardSecret, errors.New("no")), says: "Secret liqo/federation-wireguard"},
 		{name: "there are none", refusal: apierrors.NewNotFound(corev1.Resource("secrets"), v1alpha1.WireGuardSecret)},
 	} {
 		t.Run(test.name, func(t *testing.T) {

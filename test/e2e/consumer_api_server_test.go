@@ -101,7 +101,7 @@ func (c caller) readsItself(t *testing.T, here *corev1.Pod) {
 // until milan's virtual kubelet runs with it.
 func leadsHome(t *testing.T, server string) {
 	t.Helper()
-	setsValues(t, rome, "homeServer="+server)
+	setsValues(t, rome, "consumerAPIServer="+server)
 	kubeletLeadsTo(t, server, milan)
 }
 
@@ -110,12 +110,12 @@ func leadsHome(t *testing.T, server string) {
 func kubeletLeadsTo(t *testing.T, server string, provider *harness.Cluster) {
 	t.Helper()
 	eventually(t, soon, "the virtual kubelet of "+provider.Name+" to lead pods to "+server, func(ctx context.Context) (bool, string, error) {
-		deployment, err := rome.Kube.AppsV1().Deployments("liqo-peer-"+provider.Name).Get(ctx, "virtual-kubelet-"+provider.Name, metav1.GetOptions{})
+		deployment, err := rome.Kube.AppsV1().Deployments("liqo-peer-"+provider.Name).Get(ctx, "federation-virtual-kubelet-"+provider.Name, metav1.GetOptions{})
 		if err != nil {
 			return false, "", err
 		}
 		args := deployment.Spec.Template.Spec.Containers[0].Args
-		if slices.ContainsFunc(args, func(arg string) bool { return strings.HasPrefix(arg, "--home-server=") }) != (server != "") {
+		if slices.ContainsFunc(args, func(arg string) bool { return strings.HasPrefix(arg, "--consumer-api-server=") }) != (server != "") {
 			return false, show(args), nil
 		}
 		status := deployment.Status

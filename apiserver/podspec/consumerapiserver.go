@@ -12,11 +12,11 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// HomeServer takes the URL apart under which pods that run on providers reach
+// ConsumerAPIServer takes the URL apart under which pods that run on providers reach
 // the API server of their own cluster. Clients in pods build it from a host and
 // a port alone, so there is no path; and it must lead to the same place
 // wherever the pod runs.
-func HomeServer(server string) (host, port string, err error) {
+func ConsumerAPIServer(server string) (host, port string, err error) {
 	parsed, err := url.Parse(server)
 	if err != nil {
 		return "", "", fmt.Errorf("%q is not a URL: %w", server, err)

@@ -1,7 +1,7 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// The virtual-kubelet makes one provider of the federation a node of this
+// The federation-virtual-kubelet makes one provider of the federation a node of this
 // cluster.
 package main
 

@@ -5,7 +5,7 @@ package podspec
 
 import "testing"
 
-func TestHomeServerIsAHostAndAPort(t *testing.T) {
+func TestConsumerAPIServerIsAHostAndAPort(t *testing.T) {
 	for _, test := range []struct{ server, host, port string }{
 		{"https://192.0.2.7:6443", "192.0.2.7", "6443"},
 		{"https://192.0.2.7", "192.0.2.7", "443"},
@@ -27,7 +27,7 @@ func TestHomeServerIsAHostAndAPort(t *testing.T) {
 		{"rome:6443", "", ""},
 		{"", "", ""},
 	} {
-		host, port, err := HomeServer(test.server)
+		host, port, err := ConsumerAPIServer(test.server)
 		if host != test.host || port != test.port || (err == nil) != (test.host != "") {
 			t.Errorf("%q: %q, %q, %v", test.server, host, port, err)
 		}
