@@ -31,12 +31,13 @@ func unpackPackages(
 		return nil, nil, err
 	}
 	cleanup = func() { os.RemoveAll(root) }
-	for _, p := range names {
-		archive, err := download(ctx, p, cache)
-		if err == nil {
-			_, err = run(ctx, "", "dpkg", "-x", archive, root)
-		}
-		if err != nil {
+	archives, err := download(ctx, names, cache)
+	if err != nil {
+		cleanup()
+		return nil, nil, err
+	}
+	for _, archive := range archives {
+		if _, err := run(ctx, "", "dpkg", "-x", archive, root); err != nil {
 			cleanup()
 			return nil, nil, err
 		}
@@ -122,23 +123,36 @@ func parseDepends(out string) map[string][]string {
 	return depends
 }
 
-// download returns the archive of the version that apt would install, and
-// fetches it only once.
-func download(ctx context.Context, name, cache string) (string, error) {
-	out, err := run(ctx, "", "apt-get", "download", "--print-uris", name)
+// download returns the archives of the versions that apt would install, and fetches
+// those that are not in cache. apt reads its package lists once for all of them.
+func download(ctx context.Context, names []string, cache string) ([]string, error) {
+	out, err := run(ctx, "", "apt-get", append([]string{"download", "--print-uris"}, names...)...)
 	if err != nil {
-		return "", err
+		return nil, fmt.Errorf("%w; run: apt-get update", err)
 	}
-	fields := strings.Fields(out)
-	if len(fields) < 2 {
-		return "", fmt.Errorf("apt-get cannot download %s; run: apt-get update", name)
+	var archives, missing []string
+	for line := range strings.Lines(out) {
+		// 'URI' NAME_VERSION_ARCHITECTURE.deb SIZE HASH
+		fields := strings.Fields(line)
+		if len(fields) < 2 {
+			continue
+		}
+		archive := filepath.Join(cache, fields[1])
+		archives = append(archives, archive)
+		if _, err := os.Stat(archive); err != nil {
+			name, _, _ := strings.Cut(fields[1], "_")
+			missing = append(missing, name)
+		}
 	}
-	archive := filepath.Join(cache, fields[1])
-	if _, err := os.Stat(archive); err == nil {
-		return archive, nil
+	if len(archives) != len(names) {
+		return nil, fmt.Errorf("apt-get offers %d of %d packages; run: apt-get update", len(archives), len(names))
 	}
-	_, err = run(ctx, cache, "apt-get", "-o", "APT::Sandbox::User=root", "-q", "download", name)
-	return archive, err
+	if len(missing) == 0 {
+		return archives, nil
+	}
+	args := append([]string{"-o", "APT::Sandbox::User=root", "-q", "download"}, missing...)
+	_, err = run(ctx, cache, "apt-get", args...)
+	return archives, err
 }
 
 func run(ctx context.Context, dir, name string, args ...string) (string, error) {
