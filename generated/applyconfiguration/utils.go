@@ -55,6 +55,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &federationv1alpha1.IdentityRequestSpecApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("IdentityRequestStatus"):
 		return &federationv1alpha1.IdentityRequestStatusApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("IncomingPolicy"):
+		return &federationv1alpha1.IncomingPolicyApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("MoveProgress"):
 		return &federationv1alpha1.MoveProgressApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("MoveSpec"):
@@ -95,8 +97,6 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &federationv1alpha1.PeeringAnswerApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("PeeringGateway"):
 		return &federationv1alpha1.PeeringGatewayApplyConfiguration{}
-	case v1alpha1.SchemeGroupVersion.WithKind("PeeringLending"):
-		return &federationv1alpha1.PeeringLendingApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("PeeringToken"):
 		return &federationv1alpha1.PeeringTokenApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("PeeringTokenSpec"):

@@ -356,6 +356,7 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		v1alpha1.IdentityRequestList{}.OpenAPIModelName():          schema_apiserver_apis_federation_v1alpha1_IdentityRequestList(ref),
 		v1alpha1.IdentityRequestSpec{}.OpenAPIModelName():          schema_apiserver_apis_federation_v1alpha1_IdentityRequestSpec(ref),
 		v1alpha1.IdentityRequestStatus{}.OpenAPIModelName():        schema_apiserver_apis_federation_v1alpha1_IdentityRequestStatus(ref),
+		v1alpha1.IncomingPolicy{}.OpenAPIModelName():               schema_apiserver_apis_federation_v1alpha1_IncomingPolicy(ref),
 		v1alpha1.Invitation{}.OpenAPIModelName():                   schema_apiserver_apis_federation_v1alpha1_Invitation(ref),
 		v1alpha1.InvitationStatus{}.OpenAPIModelName():             schema_apiserver_apis_federation_v1alpha1_InvitationStatus(ref),
 		v1alpha1.MisplacedPod{}.OpenAPIModelName():                 schema_apiserver_apis_federation_v1alpha1_MisplacedPod(ref),
@@ -389,7 +390,6 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		v1alpha1.Peering{}.OpenAPIModelName():                      schema_apiserver_apis_federation_v1alpha1_Peering(ref),
 		v1alpha1.PeeringAnswer{}.OpenAPIModelName():                schema_apiserver_apis_federation_v1alpha1_PeeringAnswer(ref),
 		v1alpha1.PeeringGateway{}.OpenAPIModelName():               schema_apiserver_apis_federation_v1alpha1_PeeringGateway(ref),
-		v1alpha1.PeeringLending{}.OpenAPIModelName():               schema_apiserver_apis_federation_v1alpha1_PeeringLending(ref),
 		v1alpha1.PeeringPlan{}.OpenAPIModelName():                  schema_apiserver_apis_federation_v1alpha1_PeeringPlan(ref),
 		v1alpha1.PeeringSpec{}.OpenAPIModelName():                  schema_apiserver_apis_federation_v1alpha1_PeeringSpec(ref),
 		v1alpha1.PeeringStatus{}.OpenAPIModelName():                schema_apiserver_apis_federation_v1alpha1_PeeringStatus(ref),
@@ -18434,7 +18434,7 @@ func schema_apiserver_apis_federation_v1alpha1_ClusterInfoStatus(ref common.Refe
 					},
 					"labels": {
 						SchemaProps: spec.SchemaProps{
-							Description: "labels are those that consumers receive with offers, unless spec.lending of their ForeignCluster names others.",
+							Description: "labels are those that consumers receive with offers, unless spec.incomingPolicy of their ForeignCluster names others.",
 							Type:        []string{"object"},
 							AdditionalProperties: &spec.SchemaOrBool{
 								Allows: true,
@@ -18789,18 +18789,18 @@ func schema_apiserver_apis_federation_v1alpha1_ForeignClusterSpec(ref common.Ref
 							},
 						},
 					},
-					"borrowing": {
+					"outgoingPolicy": {
 						SchemaProps: spec.SchemaProps{
 							Description: "borrowing is what an administrator answers the other cluster's offers.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(v1alpha1.PeeringAnswer{}.OpenAPIModelName()),
 						},
 					},
-					"lending": {
+					"incomingPolicy": {
 						SchemaProps: spec.SchemaProps{
 							Description: "lending is what an administrator answers the other cluster's requests, and how long this cluster keeps what the other one runs here.",
 							Default:     map[string]interface{}{},
-							Ref:         ref(v1alpha1.PeeringLending{}.OpenAPIModelName()),
+							Ref:         ref(v1alpha1.IncomingPolicy{}.OpenAPIModelName()),
 						},
 					},
 					"disconnectTimeoutSeconds": {
@@ -18843,7 +18843,7 @@ func schema_apiserver_apis_federation_v1alpha1_ForeignClusterSpec(ref common.Ref
 			},
 		},
 		Dependencies: []string{
-			resource.Quantity{}.OpenAPIModelName(), v1alpha1.PeeringAnswer{}.OpenAPIModelName(), v1alpha1.PeeringGateway{}.OpenAPIModelName(), v1alpha1.PeeringLending{}.OpenAPIModelName()},
+			resource.Quantity{}.OpenAPIModelName(), v1alpha1.IncomingPolicy{}.OpenAPIModelName(), v1alpha1.PeeringAnswer{}.OpenAPIModelName(), v1alpha1.PeeringGateway{}.OpenAPIModelName()},
 	}
 }
 
@@ -19167,6 +19167,165 @@ func schema_apiserver_apis_federation_v1alpha1_IdentityRequestStatus(ref common.
 		},
 		Dependencies: []string{
 			metav1.Condition{}.OpenAPIModelName()},
+	}
+}
+
+func schema_apiserver_apis_federation_v1alpha1_IncomingPolicy(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "IncomingPolicy is what an administrator answers a consumer, how much it is offered, and how long what it runs here is kept without it.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"decision": {
+						SchemaProps: spec.SchemaProps{
+							Description: "decision is Accept, Refuse or Manual. Empty leaves the answer to the policy of this installation: yes, or, where the policy wants an administrator to decide, not yet. Refuse also takes back what was accepted before. Manual is not yet: what was accepted before stays as it is.\n\nPossible enum values:\n - `\"Accept\"` says yes, whatever the policy of the installation says.\n - `\"Manual\"` says that it is not decided yet, whatever the policy of the installation says.\n - `\"Refuse\"` says no.",
+							Type:        []string{"string"},
+							Format:      "",
+							Enum:        []interface{}{"Accept", "Manual", "Refuse"},
+						},
+					},
+					"reason": {
+						SchemaProps: spec.SchemaProps{
+							Description: "reason tells the other cluster's administrators why, in at most 256 characters.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"sharePercent": {
+						SchemaProps: spec.SchemaProps{
+							Description: "sharePercent is how much of what the shared nodes can run the other cluster is offered, 1 to 100. Without it the setting of this installation counts.",
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+					"limits": {
+						SchemaProps: spec.SchemaProps{
+							Description: "limits are the most that the other cluster is offered of a resource, extended ones too; 0 offers none of it. For a resource that is not named the setting of this installation counts. requests.storage, persistentvolumeclaims and <class>.storageclass.storage.k8s.io/requests.storage bound the claims of the other cluster; without requests.storage it is offered no storage.",
+							Type:        []string{"object"},
+							AdditionalProperties: &spec.SchemaOrBool{
+								Allows: true,
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(resource.Quantity{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+					"nodeSelector": {
+						SchemaProps: spec.SchemaProps{
+							Description: "nodeSelector are the labels that nodes must have to be shared with the other cluster: what it is offered is a part of these nodes, and its pods run on them alone. Without it the setting of this installation counts. Pods that run already stay where they are.",
+							Type:        []string{"object"},
+							AdditionalProperties: &spec.SchemaOrBool{
+								Allows: true,
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+					"shape": {
+						SchemaProps: spec.SchemaProps{
+							Description: "shape is Aggregate, where the shared nodes are offered as a whole, or PerNode, where they are offered one by one. Without it the setting of this installation counts.\n\nPossible enum values:\n - `\"Aggregate\"` offers the shared nodes as a whole: the consumer has one virtual node, which may be larger than any real one.\n - `\"PerNode\"` offers each shared node by itself: the consumer has a virtual node for each.",
+							Type:        []string{"string"},
+							Format:      "",
+							Enum:        []interface{}{"Aggregate", "PerNode"},
+						},
+					},
+					"labels": {
+						SchemaProps: spec.SchemaProps{
+							Description: "labels are told to the other cluster, for its virtual nodes, beside those in the setting of this installation, and instead of those with the same key.",
+							Type:        []string{"object"},
+							AdditionalProperties: &spec.SchemaOrBool{
+								Allows: true,
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+					"storageClasses": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "storageClasses are those that objects of the other cluster may name here, the default first. Without any the setting of this installation counts.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+					"ingressClasses": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "ingressClasses are those that Ingresses of the other cluster may name here, the default first: one with another class is refused. Without any the setting of this installation counts.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+					"loadBalancerClasses": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "loadBalancerClasses are the same for Services of type LoadBalancer.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+					"orphanTTL": {
+						SchemaProps: spec.SchemaProps{
+							Description: "orphanTTL is how long the other cluster may give no sign of life before this one ends the lending by itself, and removes what runs here for it: at least 1m, as 72h, and 0s is for ever. Without it the setting of this installation counts, which is for ever unless somebody changed it. A cluster that never gave a sign of life, as older versions do not, is kept.",
+							Ref:         ref(metav1.Duration{}.OpenAPIModelName()),
+						},
+					},
+					"externalVolumes": {
+						SchemaProps: spec.SchemaProps{
+							Description: "externalVolumes are the volume types and CSI drivers that pods of the other cluster may mount in this one without a claim. Without any the setting of this installation counts, which is none by default.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(v1alpha1.ExternalVolumes{}.OpenAPIModelName()),
+						},
+					},
+				},
+			},
+		},
+		Dependencies: []string{
+			resource.Quantity{}.OpenAPIModelName(), metav1.Duration{}.OpenAPIModelName(), v1alpha1.ExternalVolumes{}.OpenAPIModelName()},
 	}
 }
 
@@ -21127,165 +21286,6 @@ func schema_apiserver_apis_federation_v1alpha1_PeeringGateway(ref common.Referen
 				Required: []string{"publicKey"},
 			},
 		},
-	}
-}
-
-func schema_apiserver_apis_federation_v1alpha1_PeeringLending(ref common.ReferenceCallback) common.OpenAPIDefinition {
-	return common.OpenAPIDefinition{
-		Schema: spec.Schema{
-			SchemaProps: spec.SchemaProps{
-				Description: "PeeringLending is what an administrator answers a consumer, how much it is offered, and how long what it runs here is kept without it.",
-				Type:        []string{"object"},
-				Properties: map[string]spec.Schema{
-					"decision": {
-						SchemaProps: spec.SchemaProps{
-							Description: "decision is Accept, Refuse or Manual. Empty leaves the answer to the policy of this installation: yes, or, where the policy wants an administrator to decide, not yet. Refuse also takes back what was accepted before. Manual is not yet: what was accepted before stays as it is.\n\nPossible enum values:\n - `\"Accept\"` says yes, whatever the policy of the installation says.\n - `\"Manual\"` says that it is not decided yet, whatever the policy of the installation says.\n - `\"Refuse\"` says no.",
-							Type:        []string{"string"},
-							Format:      "",
-							Enum:        []interface{}{"Accept", "Manual", "Refuse"},
-						},
-					},
-					"reason": {
-						SchemaProps: spec.SchemaProps{
-							Description: "reason tells the other cluster's administrators why, in at most 256 characters.",
-							Type:        []string{"string"},
-							Format:      "",
-						},
-					},
-					"sharePercent": {
-						SchemaProps: spec.SchemaProps{
-							Description: "sharePercent is how much of what the shared nodes can run the other cluster is offered, 1 to 100. Without it the setting of this installation counts.",
-							Type:        []string{"integer"},
-							Format:      "int32",
-						},
-					},
-					"limits": {
-						SchemaProps: spec.SchemaProps{
-							Description: "limits are the most that the other cluster is offered of a resource, extended ones too; 0 offers none of it. For a resource that is not named the setting of this installation counts. requests.storage, persistentvolumeclaims and <class>.storageclass.storage.k8s.io/requests.storage bound the claims of the other cluster; without requests.storage it is offered no storage.",
-							Type:        []string{"object"},
-							AdditionalProperties: &spec.SchemaOrBool{
-								Allows: true,
-								Schema: &spec.Schema{
-									SchemaProps: spec.SchemaProps{
-										Ref: ref(resource.Quantity{}.OpenAPIModelName()),
-									},
-								},
-							},
-						},
-					},
-					"nodeSelector": {
-						SchemaProps: spec.SchemaProps{
-							Description: "nodeSelector are the labels that nodes must have to be shared with the other cluster: what it is offered is a part of these nodes, and its pods run on them alone. Without it the setting of this installation counts. Pods that run already stay where they are.",
-							Type:        []string{"object"},
-							AdditionalProperties: &spec.SchemaOrBool{
-								Allows: true,
-								Schema: &spec.Schema{
-									SchemaProps: spec.SchemaProps{
-										Type:   []string{"string"},
-										Format: "",
-									},
-								},
-							},
-						},
-					},
-					"shape": {
-						SchemaProps: spec.SchemaProps{
-							Description: "shape is Aggregate, where the shared nodes are offered as a whole, or PerNode, where they are offered one by one. Without it the setting of this installation counts.\n\nPossible enum values:\n - `\"Aggregate\"` offers the shared nodes as a whole: the consumer has one virtual node, which may be larger than any real one.\n - `\"PerNode\"` offers each shared node by itself: the consumer has a virtual node for each.",
-							Type:        []string{"string"},
-							Format:      "",
-							Enum:        []interface{}{"Aggregate", "PerNode"},
-						},
-					},
-					"labels": {
-						SchemaProps: spec.SchemaProps{
-							Description: "labels are told to the other cluster, for its virtual nodes, beside those in the setting of this installation, and instead of those with the same key.",
-							Type:        []string{"object"},
-							AdditionalProperties: &spec.SchemaOrBool{
-								Allows: true,
-								Schema: &spec.Schema{
-									SchemaProps: spec.SchemaProps{
-										Type:   []string{"string"},
-										Format: "",
-									},
-								},
-							},
-						},
-					},
-					"storageClasses": {
-						VendorExtensible: spec.VendorExtensible{
-							Extensions: spec.Extensions{
-								"x-kubernetes-list-type": "atomic",
-							},
-						},
-						SchemaProps: spec.SchemaProps{
-							Description: "storageClasses are those that objects of the other cluster may name here, the default first. Without any the setting of this installation counts.",
-							Type:        []string{"array"},
-							Items: &spec.SchemaOrArray{
-								Schema: &spec.Schema{
-									SchemaProps: spec.SchemaProps{
-										Type:   []string{"string"},
-										Format: "",
-									},
-								},
-							},
-						},
-					},
-					"ingressClasses": {
-						VendorExtensible: spec.VendorExtensible{
-							Extensions: spec.Extensions{
-								"x-kubernetes-list-type": "atomic",
-							},
-						},
-						SchemaProps: spec.SchemaProps{
-							Description: "ingressClasses are those that Ingresses of the other cluster may name here, the default first: one with another class is refused. Without any the setting of this installation counts.",
-							Type:        []string{"array"},
-							Items: &spec.SchemaOrArray{
-								Schema: &spec.Schema{
-									SchemaProps: spec.SchemaProps{
-										Type:   []string{"string"},
-										Format: "",
-									},
-								},
-							},
-						},
-					},
-					"loadBalancerClasses": {
-						VendorExtensible: spec.VendorExtensible{
-							Extensions: spec.Extensions{
-								"x-kubernetes-list-type": "atomic",
-							},
-						},
-						SchemaProps: spec.SchemaProps{
-							Description: "loadBalancerClasses are the same for Services of type LoadBalancer.",
-							Type:        []string{"array"},
-							Items: &spec.SchemaOrArray{
-								Schema: &spec.Schema{
-									SchemaProps: spec.SchemaProps{
-										Type:   []string{"string"},
-										Format: "",
-									},
-								},
-							},
-						},
-					},
-					"orphanTTL": {
-						SchemaProps: spec.SchemaProps{
-							Description: "orphanTTL is how long the other cluster may give no sign of life before this one ends the lending by itself, and removes what runs here for it: at least 1m, as 72h, and 0s is for ever. Without it the setting of this installation counts, which is for ever unless somebody changed it. A cluster that never gave a sign of life, as older versions do not, is kept.",
-							Ref:         ref(metav1.Duration{}.OpenAPIModelName()),
-						},
-					},
-					"externalVolumes": {
-						SchemaProps: spec.SchemaProps{
-							Description: "externalVolumes are the volume types and CSI drivers that pods of the other cluster may mount in this one without a claim. Without any the setting of this installation counts, which is none by default.",
-							Default:     map[string]interface{}{},
-							Ref:         ref(v1alpha1.ExternalVolumes{}.OpenAPIModelName()),
-						},
-					},
-				},
-			},
-		},
-		Dependencies: []string{
-			resource.Quantity{}.OpenAPIModelName(), metav1.Duration{}.OpenAPIModelName(), v1alpha1.ExternalVolumes{}.OpenAPIModelName()},
 	}
 }
 
@@ -23994,10 +23994,10 @@ func schema_apiserver_apis_federation_v1alpha1_VirtualNodeSpec(ref common.Refere
 					},
 					"apiAccess": {
 						SchemaProps: spec.SchemaProps{
-							Description: "apiAccess says whether the pods of the node reach the API server of this cluster with tokens of their own service accounts: Home or Disabled. Empty is Home where this cluster knows under which address they reach it, and Disabled elsewhere.\n\nPossible enum values:\n - `\"Disabled\"` is none: tokens stay home.\n - `\"Home\"` is the API server of the pod's own cluster: its tokens follow it, and its clients are led home.",
+							Description: "apiAccess says whether the pods of the node reach the API server of this cluster with tokens of their own service accounts: Home or Disabled. Empty is Home where this cluster knows under which address they reach it, and Disabled elsewhere.\n\nPossible enum values:\n - `\"Consumer\"` is the API server of the pod's own cluster: its tokens follow it, and its clients are led home.\n - `\"Disabled\"` is none: tokens stay home.",
 							Type:        []string{"string"},
 							Format:      "",
-							Enum:        []interface{}{"Disabled", "Home"},
+							Enum:        []interface{}{"Consumer", "Disabled"},
 						},
 					},
 					"reflection": {

@@ -124,6 +124,11 @@ func (in IdentityRequestStatus) OpenAPIModelName() string {
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in IncomingPolicy) OpenAPIModelName() string {
+	return "io.liqo.federation.v1alpha1.IncomingPolicy"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in Invitation) OpenAPIModelName() string {
 	return "io.liqo.federation.v1alpha1.Invitation"
 }
@@ -286,11 +291,6 @@ func (in PeeringAnswer) OpenAPIModelName() string {
 // OpenAPIModelName returns the OpenAPI model name for this type.
 func (in PeeringGateway) OpenAPIModelName() string {
 	return "io.liqo.federation.v1alpha1.PeeringGateway"
-}
-
-// OpenAPIModelName returns the OpenAPI model name for this type.
-func (in PeeringLending) OpenAPIModelName() string {
-	return "io.liqo.federation.v1alpha1.PeeringLending"
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.

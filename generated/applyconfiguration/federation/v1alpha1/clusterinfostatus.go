@@ -18,7 +18,7 @@ type ClusterInfoStatusApplyConfiguration struct {
 	ClusterID *string `json:"clusterID,omitempty"`
 	// clusterName is the name that the cluster has for its peers.
 	ClusterName *string `json:"clusterName,omitempty"`
-	// labels are those that consumers receive with offers, unless spec.lending of their
+	// labels are those that consumers receive with offers, unless spec.incomingPolicy of their
 	// ForeignCluster names others.
 	Labels map[string]string `json:"labels,omitempty"`
 	// version is that of the product.

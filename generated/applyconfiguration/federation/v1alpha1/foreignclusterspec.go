@@ -44,10 +44,10 @@ type ForeignClusterSpecApplyConfiguration struct {
 	// provider is willing to lend.
 	Resources *v1.ResourceList `json:"resources,omitempty"`
 	// borrowing is what an administrator answers the other cluster's offers.
-	Borrowing *PeeringAnswerApplyConfiguration `json:"borrowing,omitempty"`
+	OutgoingPolicy *PeeringAnswerApplyConfiguration `json:"outgoingPolicy,omitempty"`
 	// lending is what an administrator answers the other cluster's requests,
 	// and how long this cluster keeps what the other one runs here.
-	Lending *PeeringLendingApplyConfiguration `json:"lending,omitempty"`
+	IncomingPolicy *IncomingPolicyApplyConfiguration `json:"incomingPolicy,omitempty"`
 	// disconnectTimeoutSeconds bounds how long unpeering waits for the other
 	// side; after that this side gets clean by itself. Defaults to 300; with 0 data stays at the provider.
 	DisconnectTimeoutSeconds *int32 `json:"disconnectTimeoutSeconds,omitempty"`
@@ -144,19 +144,19 @@ func (b *ForeignClusterSpecApplyConfiguration) WithResources(value v1.ResourceLi
 	return b
 }
 
-// WithBorrowing sets the Borrowing field in the declarative configuration to the given value
+// WithOutgoingPolicy sets the OutgoingPolicy field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the Borrowing field is set to the value of the last call.
-func (b *ForeignClusterSpecApplyConfiguration) WithBorrowing(value *PeeringAnswerApplyConfiguration) *ForeignClusterSpecApplyConfiguration {
-	b.Borrowing = value
+// If called multiple times, the OutgoingPolicy field is set to the value of the last call.
+func (b *ForeignClusterSpecApplyConfiguration) WithOutgoingPolicy(value *PeeringAnswerApplyConfiguration) *ForeignClusterSpecApplyConfiguration {
+	b.OutgoingPolicy = value
 	return b
 }
 
-// WithLending sets the Lending field in the declarative configuration to the given value
+// WithIncomingPolicy sets the IncomingPolicy field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the Lending field is set to the value of the last call.
-func (b *ForeignClusterSpecApplyConfiguration) WithLending(value *PeeringLendingApplyConfiguration) *ForeignClusterSpecApplyConfiguration {
-	b.Lending = value
+// If called multiple times, the IncomingPolicy field is set to the value of the last call.
+func (b *ForeignClusterSpecApplyConfiguration) WithIncomingPolicy(value *IncomingPolicyApplyConfiguration) *ForeignClusterSpecApplyConfiguration {
+	b.IncomingPolicy = value
 	return b
 }
 

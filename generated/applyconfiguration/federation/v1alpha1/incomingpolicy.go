@@ -11,12 +11,12 @@ import (
 	federationv1alpha1 "liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
 
-// PeeringLendingApplyConfiguration represents a declarative configuration of the PeeringLending type for use
+// IncomingPolicyApplyConfiguration represents a declarative configuration of the IncomingPolicy type for use
 // with apply.
 //
-// PeeringLending is what an administrator answers a consumer, how much it is
+// IncomingPolicy is what an administrator answers a consumer, how much it is
 // offered, and how long what it runs here is kept without it.
-type PeeringLendingApplyConfiguration struct {
+type IncomingPolicyApplyConfiguration struct {
 	PeeringAnswerApplyConfiguration `json:""`
 	// sharePercent is how much of what the shared nodes can run the other
 	// cluster is offered, 1 to 100. Without it the setting of this installation
@@ -63,16 +63,16 @@ type PeeringLendingApplyConfiguration struct {
 	ExternalVolumes *ExternalVolumesApplyConfiguration `json:"externalVolumes,omitempty"`
 }
 
-// PeeringLendingApplyConfiguration constructs a declarative configuration of the PeeringLending type for use with
+// IncomingPolicyApplyConfiguration constructs a declarative configuration of the IncomingPolicy type for use with
 // apply.
-func PeeringLending() *PeeringLendingApplyConfiguration {
-	return &PeeringLendingApplyConfiguration{}
+func IncomingPolicy() *IncomingPolicyApplyConfiguration {
+	return &IncomingPolicyApplyConfiguration{}
 }
 
 // WithDecision sets the Decision field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the Decision field is set to the value of the last call.
-func (b *PeeringLendingApplyConfiguration) WithDecision(value federationv1alpha1.PeeringDecision) *PeeringLendingApplyConfiguration {
+func (b *IncomingPolicyApplyConfiguration) WithDecision(value federationv1alpha1.PeeringDecision) *IncomingPolicyApplyConfiguration {
 	b.PeeringAnswerApplyConfiguration.Decision = &value
 	return b
 }
@@ -80,7 +80,7 @@ func (b *PeeringLendingApplyConfiguration) WithDecision(value federationv1alpha1
 // WithReason sets the Reason field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the Reason field is set to the value of the last call.
-func (b *PeeringLendingApplyConfiguration) WithReason(value string) *PeeringLendingApplyConfiguration {
+func (b *IncomingPolicyApplyConfiguration) WithReason(value string) *IncomingPolicyApplyConfiguration {
 	b.PeeringAnswerApplyConfiguration.Reason = &value
 	return b
 }
@@ -88,7 +88,7 @@ func (b *PeeringLendingApplyConfiguration) WithReason(value string) *PeeringLend
 // WithSharePercent sets the SharePercent field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the SharePercent field is set to the value of the last call.
-func (b *PeeringLendingApplyConfiguration) WithSharePercent(value int32) *PeeringLendingApplyConfiguration {
+func (b *IncomingPolicyApplyConfiguration) WithSharePercent(value int32) *IncomingPolicyApplyConfiguration {
 	b.SharePercent = &value
 	return b
 }
@@ -96,7 +96,7 @@ func (b *PeeringLendingApplyConfiguration) WithSharePercent(value int32) *Peerin
 // WithLimits sets the Limits field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the Limits field is set to the value of the last call.
-func (b *PeeringLendingApplyConfiguration) WithLimits(value v1.ResourceList) *PeeringLendingApplyConfiguration {
+func (b *IncomingPolicyApplyConfiguration) WithLimits(value v1.ResourceList) *IncomingPolicyApplyConfiguration {
 	b.Limits = &value
 	return b
 }
@@ -105,7 +105,7 @@ func (b *PeeringLendingApplyConfiguration) WithLimits(value v1.ResourceList) *Pe
 // and returns the receiver, so that objects can be build by chaining "With" function invocations.
 // If called multiple times, the entries provided by each call will be put on the NodeSelector field,
 // overwriting an existing map entries in NodeSelector field with the same key.
-func (b *PeeringLendingApplyConfiguration) WithNodeSelector(entries map[string]string) *PeeringLendingApplyConfiguration {
+func (b *IncomingPolicyApplyConfiguration) WithNodeSelector(entries map[string]string) *IncomingPolicyApplyConfiguration {
 	if b.NodeSelector == nil && len(entries) > 0 {
 		b.NodeSelector = make(map[string]string, len(entries))
 	}
@@ -118,7 +118,7 @@ func (b *PeeringLendingApplyConfiguration) WithNodeSelector(entries map[string]s
 // WithShape sets the Shape field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the Shape field is set to the value of the last call.
-func (b *PeeringLendingApplyConfiguration) WithShape(value federationv1alpha1.OfferShape) *PeeringLendingApplyConfiguration {
+func (b *IncomingPolicyApplyConfiguration) WithShape(value federationv1alpha1.OfferShape) *IncomingPolicyApplyConfiguration {
 	b.Shape = &value
 	return b
 }
@@ -127,7 +127,7 @@ func (b *PeeringLendingApplyConfiguration) WithShape(value federationv1alpha1.Of
 // and returns the receiver, so that objects can be build by chaining "With" function invocations.
 // If called multiple times, the entries provided by each call will be put on the Labels field,
 // overwriting an existing map entries in Labels field with the same key.
-func (b *PeeringLendingApplyConfiguration) WithLabels(entries map[string]string) *PeeringLendingApplyConfiguration {
+func (b *IncomingPolicyApplyConfiguration) WithLabels(entries map[string]string) *IncomingPolicyApplyConfiguration {
 	if b.Labels == nil && len(entries) > 0 {
 		b.Labels = make(map[string]string, len(entries))
 	}
@@ -140,7 +140,7 @@ func (b *PeeringLendingApplyConfiguration) WithLabels(entries map[string]string)
 // WithStorageClasses adds the given value to the StorageClasses field in the declarative configuration
 // and returns the receiver, so that objects can be build by chaining "With" function invocations.
 // If called multiple times, values provided by each call will be appended to the StorageClasses field.
-func (b *PeeringLendingApplyConfiguration) WithStorageClasses(values ...string) *PeeringLendingApplyConfiguration {
+func (b *IncomingPolicyApplyConfiguration) WithStorageClasses(values ...string) *IncomingPolicyApplyConfiguration {
 	for i := range values {
 		b.StorageClasses = append(b.StorageClasses, values[i])
 	}
@@ -150,7 +150,7 @@ func (b *PeeringLendingApplyConfiguration) WithStorageClasses(values ...string) 
 // WithIngressClasses adds the given value to the IngressClasses field in the declarative configuration
 // and returns the receiver, so that objects can be build by chaining "With" function invocations.
 // If called multiple times, values provided by each call will be appended to the IngressClasses field.
-func (b *PeeringLendingApplyConfiguration) WithIngressClasses(values ...string) *PeeringLendingApplyConfiguration {
+func (b *IncomingPolicyApplyConfiguration) WithIngressClasses(values ...string) *IncomingPolicyApplyConfiguration {
 	for i := range values {
 		b.IngressClasses = append(b.IngressClasses, values[i])
 	}
@@ -160,7 +160,7 @@ func (b *PeeringLendingApplyConfiguration) WithIngressClasses(values ...string) 
 // WithLoadBalancerClasses adds the given value to the LoadBalancerClasses field in the declarative configuration
 // and returns the receiver, so that objects can be build by chaining "With" function invocations.
 // If called multiple times, values provided by each call will be appended to the LoadBalancerClasses field.
-func (b *PeeringLendingApplyConfiguration) WithLoadBalancerClasses(values ...string) *PeeringLendingApplyConfiguration {
+func (b *IncomingPolicyApplyConfiguration) WithLoadBalancerClasses(values ...string) *IncomingPolicyApplyConfiguration {
 	for i := range values {
 		b.LoadBalancerClasses = append(b.LoadBalancerClasses, values[i])
 	}
@@ -170,7 +170,7 @@ func (b *PeeringLendingApplyConfiguration) WithLoadBalancerClasses(values ...str
 // WithOrphanTTL sets the OrphanTTL field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the OrphanTTL field is set to the value of the last call.
-func (b *PeeringLendingApplyConfiguration) WithOrphanTTL(value metav1.Duration) *PeeringLendingApplyConfiguration {
+func (b *IncomingPolicyApplyConfiguration) WithOrphanTTL(value metav1.Duration) *IncomingPolicyApplyConfiguration {
 	b.OrphanTTL = &value
 	return b
 }
@@ -178,7 +178,7 @@ func (b *PeeringLendingApplyConfiguration) WithOrphanTTL(value metav1.Duration) 
 // WithExternalVolumes sets the ExternalVolumes field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the ExternalVolumes field is set to the value of the last call.
-func (b *PeeringLendingApplyConfiguration) WithExternalVolumes(value *ExternalVolumesApplyConfiguration) *PeeringLendingApplyConfiguration {
+func (b *IncomingPolicyApplyConfiguration) WithExternalVolumes(value *ExternalVolumesApplyConfiguration) *IncomingPolicyApplyConfiguration {
 	b.ExternalVolumes = value
 	return b
 }
