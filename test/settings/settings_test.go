@@ -8,6 +8,7 @@ package settings
 import (
 	"bytes"
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -23,7 +24,14 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	genericoptions "k8s.io/apiserver/pkg/server/options"
+	"k8s.io/apiserver/pkg/storage/storagebackend"
+	"k8s.io/component-base/config"
+	"k8s.io/component-base/config/options"
+	"k8s.io/component-base/logs"
+	logsapi "k8s.io/component-base/logs/api/v1"
 	"k8s.io/component-base/metrics"
+	"k8s.io/component-base/version/verflag"
 	"sigs.k8s.io/yaml"
 
 	server "liqo.io/federation/apiserver/cmd/federation-apiserver/app"
@@ -32,34 +40,40 @@ import (
 	controllermetrics "liqo.io/federation/controllers/metrics"
 	"liqo.io/federation/controllers/storage/move"
 	virtualkubelet "liqo.io/federation/controllers/virtualkubelet/app"
+	"liqo.io/federation/netagent/agent"
+	"liqo.io/federation/netagent/gateway"
+	"liqo.io/federation/netagent/route"
 	"liqo.io/federation/registry/federation/placementreview"
 )
 
-var update = flag.Bool("update", false, "write docs/settings.md anew")
+var update = flag.Bool("update", false, "write the generated pages and parts of pages")
 
 const intro = `# Settings
 
-Every flag, chart value and metric of our own. This page is written by ` + "`go test ./test/settings -update`" + `.
-What the values mean is said in [values.yaml](../artifacts/chart/values.yaml); [operations.md](operations.md) tells when
-to change what.
+Flags, chart values and metrics. This page is written by ` + "`go test ./test/settings -update`" + `.
+[values.yaml](../artifacts/chart/values.yaml) documents each value, [operations.md](operations.md) when to change one.
+The flags that every Kubernetes server has are listed without their text: it is in the
+[reference of kube-apiserver](https://kubernetes.io/docs/reference/command-line-tools-reference/kube-apiserver/).
 `
 
 func TestEveryFlagValueAndMetricIsOnThePage(t *testing.T) {
 	var page bytes.Buffer
 	page.WriteString(intro)
+	ctx := context.Background()
 	for _, program := range []*cobra.Command{
-		server.NewCommand(io.Discard), manager.NewCommand(context.Background()), virtualkubelet.NewCommand(context.Background()),
+		server.NewCommand(io.Discard), manager.NewCommand(ctx), virtualkubelet.NewCommand(ctx),
+		gateway.NewCommand(ctx), route.NewCommand(ctx),
 	} {
-		fmt.Fprintf(&page, "\n## Flags of %s\n\n| flag | default | |\n| --- | --- | --- |\n", program.Name())
+		fmt.Fprintf(&page, "\n## Flags of %s\n", program.Name())
 		flags(&page, program)
 		for _, sub := range program.Commands() {
-			fmt.Fprintf(&page, "\n### %s %s\n\n| flag | default | |\n| --- | --- | --- |\n", program.Name(), sub.Use)
+			fmt.Fprintf(&page, "\n### %s %s\n", program.Name(), sub.Use)
 			flags(&page, sub)
 		}
 	}
 	page.WriteString("\n## Values of the chart\n\n| value | default |\n| --- | --- |\n")
 	values(t, &page)
-	page.WriteString("\n## Metrics\n\n| metric | what it tells |\n| --- | --- |\n")
+	page.WriteString("\n## Metrics\n\n| metric | |\n| --- | --- |\n")
 	ownMetrics(t, &page)
 
 	path := filepath.Join("..", "..", "docs", "settings.md")
@@ -77,17 +91,66 @@ func TestEveryFlagValueAndMetricIsOnThePage(t *testing.T) {
 	}
 }
 
+// flags writes a table of the flags of a command, and below it the names of those that are Kubernetes' own.
 func flags(page io.Writer, command *cobra.Command) {
+	var rows, kubernetes []string
+	shared := kubernetesFlags()
 	command.Flags().VisitAll(func(f *pflag.Flag) {
 		if f.Hidden || f.Deprecated != "" || f.Name == "help" {
+			return
+		}
+		if known := shared.Lookup(f.Name); known != nil && known.Usage == f.Usage && known.DefValue == f.DefValue {
+			kubernetes = append(kubernetes, "`--"+f.Name+"`")
 			return
 		}
 		value := f.DefValue
 		if value != "" {
 			value = "`" + value + "`"
 		}
-		fmt.Fprintf(page, "| `--%s` | %s | %s |\n", f.Name, value, cell(f.Usage))
+		rows = append(rows, fmt.Sprintf("| `--%s` | %s | %s |\n", f.Name, value, cell(f.Usage)))
 	})
+	if len(rows) > 0 {
+		fmt.Fprintf(page, "\n| flag | default | |\n| --- | --- | --- |\n%s", strings.Join(rows, ""))
+	}
+	if len(kubernetes) > 0 {
+		fmt.Fprintf(page, "\n%s\n", wrapped("Kubernetes' own: "+strings.Join(kubernetes, ", ")+"."))
+	}
+}
+
+// wrapped breaks a text between words into lines of at most 120 columns.
+func wrapped(text string) string {
+	var lines strings.Builder
+	column := 0
+	for i, word := range strings.Fields(text) {
+		switch {
+		case i > 0 && column+1+len(word) > 120:
+			lines.WriteByte('\n')
+			column = 0
+		case i > 0:
+			lines.WriteByte(' ')
+			column++
+		}
+		lines.WriteString(word)
+		column += len(word)
+	}
+	return lines.String()
+}
+
+// kubernetesFlags returns the flags of Kubernetes' libraries for servers, with their defaults.
+func kubernetesFlags() *pflag.FlagSet {
+	all := pflag.NewFlagSet("kubernetes", pflag.ContinueOnError)
+	genericoptions.NewSecureServingOptions().AddFlags(all)
+	genericoptions.NewEtcdOptions(storagebackend.NewDefaultConfig("", nil)).AddFlags(all)
+	genericoptions.NewDelegatingAuthenticationOptions().AddFlags(all)
+	genericoptions.NewDelegatingAuthorizationOptions().AddFlags(all)
+	genericoptions.NewAdmissionOptions().AddFlags(all)
+	genericoptions.NewAuditOptions().AddFlags(all)
+	genericoptions.NewFeatureOptions().AddFlags(all)
+	genericoptions.NewTracingOptions().AddFlags(all)
+	logsapi.AddFlags(logs.NewOptions(), all)
+	options.BindLeaderElectionFlags(&config.LeaderElectionConfiguration{}, all)
+	verflag.AddFlags(all)
+	return all
 }
 
 // cell is a text that fits into a table.
@@ -133,10 +196,14 @@ func ownMetrics(t *testing.T, page io.Writer) {
 	placementreview.RegisterMetrics(several)
 	controllermetrics.Register(several)
 	move.RegisterMetrics(several)
-	if _, err := virtualkubelet.NewMetrics(func(one metrics.Registerable) error {
-		several(one)
+	one := func(metric metrics.Registerable) error {
+		several(metric)
 		return nil
-	}); err != nil {
+	}
+	_, kubeletErr := virtualkubelet.NewMetrics(one)
+	_, agentErr := agent.NewMetrics(one)
+	_, gatewayErr := gateway.NewMetrics(one)
+	if err := errors.Join(kubeletErr, agentErr, gatewayErr); err != nil {
 		t.Fatal(err)
 	}
 	registry := metrics.NewKubeRegistry()
@@ -146,8 +213,8 @@ func ownMetrics(t *testing.T, page io.Writer) {
 		descriptions := make(chan *prometheus.Desc, 1)
 		one.Describe(descriptions)
 		parts := description.FindStringSubmatch((<-descriptions).String())
-		if parts == nil || !strings.HasPrefix(parts[1], "liqo_") {
-			t.Fatalf("metric %s does not begin with liqo_: %q", one.FQName(), parts)
+		if parts == nil || !strings.HasPrefix(parts[1], "federation_") {
+			t.Fatalf("metric %s does not begin with federation_: %q", one.FQName(), parts)
 		}
 		lines = append(lines, fmt.Sprintf("| `%s` | %s |\n", parts[1], cell(strings.TrimPrefix(parts[2], "[ALPHA] "))))
 	}
