@@ -41,7 +41,7 @@ func newLender(t *testing.T) *lender {
 	for _, fc := range []v1alpha1.ForeignCluster{
 		{ObjectMeta: metav1.ObjectMeta{Name: "otranto"}, Spec: v1alpha1.ForeignClusterSpec{
 			ClusterID: thatID, Incoming: v1alpha1.PeeringEnabled,
-			Lending: v1alpha1.IncomingPolicy{Shape: v1alpha1.OfferPerNode, NodeSelector: map[string]string{"lent-to": "otranto"}},
+			IncomingPolicy: v1alpha1.IncomingPolicy{Shape: v1alpha1.OfferPerNode, NodeSelector: map[string]string{"lent-to": "otranto"}},
 		}},
 		{ObjectMeta: metav1.ObjectMeta{Name: "bari"}, Spec: v1alpha1.ForeignClusterSpec{ClusterID: thisID, Server: "https://192.0.2.9:6443", Outgoing: v1alpha1.PeeringEnabled}},
 	} {

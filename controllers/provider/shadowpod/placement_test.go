@@ -18,7 +18,7 @@ import (
 func TestPodsRunOnSharedNodesWithTheLabelsOfTheOffer(t *testing.T) {
 	const node = "0a1b2c3d4e5f6071"
 	rome := &v1alpha1.ForeignCluster{ObjectMeta: metav1.ObjectMeta{Name: "rome"}, Spec: v1alpha1.ForeignClusterSpec{
-		Lending: v1alpha1.IncomingPolicy{NodeSelector: map[string]string{"shared": "rome"}},
+		IncomingPolicy: v1alpha1.IncomingPolicy{NodeSelector: map[string]string{"shared": "rome"}},
 	}}
 	offered := &v1alpha1.ResourceOffer{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "liqo-tenant-rome", Name: "offer"},
