@@ -160,7 +160,7 @@ func TestOpenAPIHasEveryReferenceAndTheWordsOfTheDocComments(t *testing.T) {
 			if ours == 0 {
 				t.Error("no schema of ours")
 			}
-			if got := schemas["io.liqo.federation.v1alpha1.ForeignCluster"].Description; !strings.HasPrefix(got, "ForeignCluster is another cluster") {
+			if got := schemas["io.liqo.federation.v1alpha1.ForeignCluster"].Description; !strings.HasPrefix(got, "ForeignCluster represents a peer") {
 				t.Errorf("ForeignCluster is described as %q", got)
 			}
 			if len(doc.Paths) == 0 {

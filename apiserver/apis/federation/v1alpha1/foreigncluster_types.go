@@ -15,345 +15,334 @@ import (
 // +genclient:method=UpdatePeer,verb=update,subresource=peer,input=Peering,result=Peering
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
-// ForeignCluster is another cluster: its identity, how to reach it, what
-// peering is wanted, and how it stands. Its name is how this cluster calls
-// the other one.
+// ForeignCluster represents a peer, a cluster that is a provider or a consumer of the local
+// cluster, or both. Administrators write the spec, directly or by the verb peer, and the
+// controllers write the status. On a provider, the controllers create the ForeignCluster of a
+// consumer that uses an invitation. Its name is the local name of the peer.
 type ForeignCluster struct {
 	metav1.TypeMeta `json:",inline"`
-	// metadata is the standard object metadata. The name has at most 40
-	// characters and is a DNS label, because namespaces and nodes are named
-	// after it.
+	// metadata is the standard object metadata. The name is a DNS label of at most 40 characters,
+	// because namespaces and nodes are named after it.
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty" protobuf:"bytes,1,opt,name=metadata"`
-	// spec is what the administrators of this cluster want.
+	// spec is the desired state of the peering, written by administrators of the local cluster.
 	Spec ForeignClusterSpec `json:"spec" protobuf:"bytes,2,opt,name=spec"`
-	// status is how the peering stands; only the system writes it.
+	// status is the observed state of the peering, written by the controllers.
 	// +optional
 	Status ForeignClusterStatus `json:"status,omitempty" protobuf:"bytes,3,opt,name=status"`
 }
 
-// PeeringIntent says whether a direction of a peering is wanted.
+// PeeringIntent is the desired state of one direction of a peering.
 // +enum
 type PeeringIntent string
 
 const (
-	// PeeringEnabled asks for the peering.
+	// PeeringEnabled establishes the peering.
 	PeeringEnabled PeeringIntent = "Enabled"
-	// PeeringDisabled refuses or ends the peering.
+	// PeeringDisabled refuses the peering, or ends it.
 	PeeringDisabled PeeringIntent = "Disabled"
 )
 
-// ForeignClusterSpec is what the administrators of this cluster want of
-// another one.
+// ForeignClusterSpec is the desired state of the peering with one cluster.
 type ForeignClusterSpec struct {
-	// clusterID identifies the other cluster: the UID of its kube-system
-	// namespace. It cannot change once it is set.
+	// clusterID is the UID of the namespace kube-system of the peer. Empty takes the ID of the
+	// cluster that answers at server. Mode InBand requires it. It cannot change once it is set.
 	// +optional
 	ClusterID string `json:"clusterID,omitempty" protobuf:"bytes,1,opt,name=clusterID"`
-	// outgoing says whether this cluster borrows from the other one: Enabled
-	// or Disabled (the default). Setting it back to Disabled unpeers.
+	// outgoing enables the peering in which the local cluster is the consumer; it requires server.
+	// The default is Disabled. Setting it back to Disabled ends the peering: pods on the virtual
+	// nodes are evicted, and spec.volumes.onUnoffload of each NamespaceOffloading decides what
+	// happens to data on the peer.
 	// +optional
 	Outgoing PeeringIntent `json:"outgoing,omitempty" protobuf:"bytes,2,opt,name=outgoing,casttype=PeeringIntent"`
-	// incoming says whether this cluster lends to the other one: Enabled or
-	// Disabled (the default). An accepted invitation enables it; setting it
-	// back to Disabled withdraws what was lent and revokes the identity.
+	// incoming enables the peering in which the local cluster is the provider. The default is
+	// Disabled. The controllers set it to Enabled when the peer uses an invitation. Setting it back
+	// to Disabled withdraws the offers and revokes the identity of the peer.
 	// +optional
 	Incoming PeeringIntent `json:"incoming,omitempty" protobuf:"bytes,3,opt,name=incoming,casttype=PeeringIntent"`
-	// server is the https URL of the other cluster's Kubernetes API. Only a
-	// provider needs one: consumers are never dialled.
+	// server is the https URL of the Kubernetes API of the peer, for example
+	// https://milan.example.org:6443. It is required if outgoing is Enabled; no connection is ever
+	// opened to a cluster that is only a consumer.
 	// +optional
 	Server string `json:"server,omitempty" protobuf:"bytes,4,opt,name=server"`
-	// caBundle is the PEM encoded bundle of certificate authorities that the
-	// server's certificate is verified with. Empty means the system's.
+	// caBundle holds the PEM encoded certificate authorities that the certificate of server is
+	// verified with, at most 256 certificates and 256 KiB. Empty uses the authorities of the
+	// system.
 	// +optional
 	CABundle []byte `json:"caBundle,omitempty" protobuf:"bytes,5,opt,name=caBundle"`
-	// proxyURL is the http or https URL of a proxy between the clusters, as
-	// http://proxy.example.org:3128; it is asked by CONNECT for the server.
-	// Empty means that the server is dialled directly.
+	// proxyURL is the URL of an http or https proxy on the path to server, for example
+	// http://proxy.example.org:3128, without credentials. Connections are opened with the method
+	// CONNECT. Empty connects directly. It is forbidden with mode InBand.
 	// +optional
 	ProxyURL string `json:"proxyURL,omitempty" protobuf:"bytes,6,opt,name=proxyURL"`
-	// invitationSecretName names a Secret of type federation.liqo.io/invitation
-	// in the installation namespace, whose key "token" holds the provider's
-	// invitation. It is needed until the provider has accepted our identity.
+	// invitationSecretName is the name of a Secret of type federation.liqo.io/invitation in the
+	// installation namespace, whose key token holds the token of the invitation. It is required
+	// until the provider has issued an identity. The verb peer creates the Secret and sets the
+	// name.
 	// +optional
 	InvitationSecretName string `json:"invitationSecretName,omitempty" protobuf:"bytes,7,opt,name=invitationSecretName"`
-	// resources is what this cluster asks for; empty asks for whatever the
-	// provider is willing to lend.
+	// resources is the amount of each resource that the local cluster requests of the peer. Empty
+	// requests all that the policy of the provider allows. It is used if outgoing is Enabled.
 	// +optional
 	Resources corev1.ResourceList `json:"resources,omitempty" protobuf:"bytes,8,rep,name=resources,casttype=k8s.io/api/core/v1.ResourceList,castkey=k8s.io/api/core/v1.ResourceName"`
-	// borrowing is what an administrator answers the other cluster's offers.
+	// outgoingPolicy is the decision about resource offers of the peer.
 	// +optional
 	OutgoingPolicy PeeringAnswer `json:"outgoingPolicy,omitzero" protobuf:"bytes,9,opt,name=outgoingPolicy"`
-	// lending is what an administrator answers the other cluster's requests,
-	// and how long this cluster keeps what the other one runs here.
+	// incomingPolicy is the decision about resource requests of the peer, what the peer is offered,
+	// and how long its workloads are kept without a heartbeat.
 	// +optional
 	IncomingPolicy IncomingPolicy `json:"incomingPolicy,omitzero" protobuf:"bytes,10,opt,name=incomingPolicy"`
-	// disconnectTimeoutSeconds bounds how long unpeering waits for the other
-	// side; after that this side gets clean by itself. Defaults to 300; with 0 data stays at the provider.
+	// disconnectTimeoutSeconds is the time, in seconds, that the end of a peering waits for the
+	// peer, 0 to 86400. Afterwards the local cluster removes its own part. The default is 300. With
+	// 0 the peering ends at once, and the data that the peer stores is not deleted.
 	// +optional
 	DisconnectTimeoutSeconds *int32 `json:"disconnectTimeoutSeconds,omitempty" protobuf:"varint,11,opt,name=disconnectTimeoutSeconds"`
-	// networking says how the pods of the two clusters reach each other: None,
-	// where they do not, Flat, where both are in one network already, without any
-	// address in common, or Tunnel, where the gateways of both make a tunnel and
-	// may have the same addresses. Empty leaves it to the setting of this
-	// installation.
+	// networking selects pod connectivity between the clusters. Both clusters have to select the
+	// same value. Empty uses the value networking of the installation.
 	// +optional
 	Networking NetworkingMode `json:"networking,omitempty" protobuf:"bytes,12,opt,name=networking,casttype=NetworkingMode"`
-	// cordoned keeps new pods from going to the other cluster, and from coming from
-	// there, as kubectl cordon does for a node: the virtual nodes of the other
-	// cluster are cordoned, and what it is offered stays with nothing in it. What
-	// runs goes on; kubectl drain evicts it from the virtual nodes.
+	// cordoned stops new pods in both directions, like kubectl cordon does for a node: the virtual
+	// nodes of the peer are cordoned, and the offers to the peer are emptied. Running pods are not
+	// affected. The default is false.
 	// +optional
 	Cordoned bool `json:"cordoned,omitempty" protobuf:"varint,13,opt,name=cordoned"`
-	// mode says which way the control planes of the two clusters talk: OutOfBand
-	// (the default), where the provider's API server is reached from outside, or
-	// InBand, where all of it goes through the tunnel between the gateways, and
-	// nothing but that is reached.
+	// mode is the path of control plane traffic between the clusters. The default is OutOfBand.
 	// +optional
 	Mode PeeringMode `json:"mode,omitempty" protobuf:"bytes,14,opt,name=mode,casttype=PeeringMode"`
-	// gateway is the other cluster's, which a tunnel is made to before anything
-	// else is agreed upon. InBand needs it, and nothing else looks at it.
+	// gateway is the gateway of the peer, to which a tunnel is established before anything else. It
+	// is required with mode InBand, and ignored otherwise.
 	// +optional
 	Gateway *PeeringGateway `json:"gateway,omitempty" protobuf:"bytes,15,opt,name=gateway"`
 }
 
-// PeeringMode says which way the control planes of two clusters talk.
+// PeeringMode is the path of control plane traffic between two clusters.
 // +enum
 type PeeringMode string
 
 const (
-	// PeeringOutOfBand means that the provider's API server is reached from
-	// outside.
+	// PeeringOutOfBand connects the consumer to the API server of the provider at its public URL.
 	PeeringOutOfBand PeeringMode = "OutOfBand"
-	// PeeringInBand means that everything goes through the tunnel between the
-	// gateways.
+	// PeeringInBand sends all control plane traffic through the tunnel between the gateways; only
+	// the gateways have to be reachable.
 	PeeringInBand PeeringMode = "InBand"
 )
 
-// PeeringGateway is what a cluster has to know of the gateway of another one to
-// make a tunnel to it.
+// PeeringGateway is what a cluster needs for a tunnel to the gateway of another cluster.
 type PeeringGateway struct {
-	// publicKey is its WireGuard key, in base64.
+	// publicKey is the WireGuard public key of the gateway, 32 bytes in base64.
 	PublicKey string `json:"publicKey" protobuf:"bytes,1,opt,name=publicKey"`
-	// endpoints are where it is called, host:port over UDP, the best first. At
-	// most 8; without any it calls the other one.
+	// endpoints are the addresses of the gateway, each a host and UDP port, for example
+	// rome.example.org:51820, in order of preference. At most 8. Empty means that the gateway
+	// cannot be reached and opens the connection itself.
 	// +optional
 	// +listType=atomic
 	Endpoints []string `json:"endpoints,omitempty" protobuf:"bytes,2,rep,name=endpoints"`
 }
 
-// NetworkingMode says how the pods of two clusters reach each other.
+// NetworkingMode is the kind of pod connectivity between two clusters.
 // +enum
 type NetworkingMode string
 
 const (
-	// NetworkingNone means that they do not.
+	// NetworkingNone provides no pod connectivity.
 	NetworkingNone NetworkingMode = "None"
-	// NetworkingFlat means that they are in one network already, and have no
-	// address in common.
+	// NetworkingFlat relies on a network in which the pods of both clusters reach each other
+	// already, with disjoint addresses.
 	NetworkingFlat NetworkingMode = "Flat"
-	// NetworkingTunnel means that they do by a tunnel between two gateways, which
-	// the clusters agree upon.
+	// NetworkingTunnel connects the gateways of both clusters with WireGuard; overlapping CIDRs are
+	// remapped.
 	NetworkingTunnel NetworkingMode = "Tunnel"
 )
 
-// PeeringDecision is an administrator's answer to the other cluster.
+// PeeringDecision is a decision of an administrator in one direction of a peering.
 // +enum
 type PeeringDecision string
 
 const (
-	// PeeringAccept says yes, whatever the policy of the installation says.
+	// PeeringAccept accepts, whatever the policy of the installation is.
 	PeeringAccept PeeringDecision = "Accept"
-	// PeeringRefuse says no.
+	// PeeringRefuse refuses, and withdraws what was accepted before.
 	PeeringRefuse PeeringDecision = "Refuse"
-	// PeeringManual says that it is not decided yet, whatever the policy of the
-	// installation says.
+	// PeeringManual waits for an administrator, whatever the policy of the installation is; what
+	// was accepted before is kept.
 	PeeringManual PeeringDecision = "Manual"
 )
 
-// PeeringAnswer is what an administrator answers the other cluster in one
-// direction, and why.
+// PeeringAnswer is the decision of an administrator in one direction of a peering, and its reason.
 type PeeringAnswer struct {
-	// decision is Accept, Refuse or Manual. Empty leaves the answer to the policy
-	// of this installation: yes, or, where the policy wants an administrator to
-	// decide, not yet. Refuse also takes back what was accepted before. Manual is
-	// not yet: what was accepted before stays as it is.
+	// decision accepts, refuses or postpones. Empty applies the value policy.autoAccept of the
+	// installation: true accepts, and false waits for an administrator.
 	// +optional
 	Decision PeeringDecision `json:"decision,omitempty" protobuf:"bytes,1,opt,name=decision,casttype=PeeringDecision"`
-	// reason tells the other cluster's administrators why, in at most 256
-	// characters.
+	// reason is shown to the administrators of the peer: one line of at most 256 characters. It
+	// requires decision Accept or Refuse.
 	// +optional
 	Reason string `json:"reason,omitempty" protobuf:"bytes,2,opt,name=reason"`
 }
 
-// OfferShape says how the nodes of a provider are offered.
+// OfferShape selects how the nodes of a provider are offered.
 // +enum
 type OfferShape string
 
 const (
-	// OfferAggregate offers the shared nodes as a whole: the consumer has one
-	// virtual node, which may be larger than any real one.
+	// OfferAggregate offers the shared nodes as a whole: the consumer has one virtual node, which
+	// can be larger than any node of the provider.
 	OfferAggregate OfferShape = "Aggregate"
-	// OfferPerNode offers each shared node by itself: the consumer has a virtual
+	// OfferPerNode offers each shared node separately, at most 32: the consumer has one virtual
 	// node for each.
 	OfferPerNode OfferShape = "PerNode"
 )
 
-// IncomingPolicy is what an administrator answers a consumer, how much it is
-// offered, and how long what it runs here is kept without it.
+// IncomingPolicy is the policy of a provider for one consumer.
 type IncomingPolicy struct {
 	PeeringAnswer `json:",inline" protobuf:"bytes,1,opt,name=peeringAnswer"`
-	// sharePercent is how much of what the shared nodes can run the other
-	// cluster is offered, 1 to 100. Without it the setting of this installation
-	// counts.
+	// sharePercent is the percentage of the allocatable resources of the shared nodes that the
+	// consumer is offered, 1 to 100. Empty uses the value policy.sharePercent of the installation.
 	// +optional
 	SharePercent *int32 `json:"sharePercent,omitempty" protobuf:"varint,2,opt,name=sharePercent"`
-	// limits are the most that the other cluster is offered of a resource,
-	// extended ones too; 0 offers none of it. For a resource that is not named
-	// the setting of this installation counts. requests.storage,
-	// persistentvolumeclaims and
-	// <class>.storageclass.storage.k8s.io/requests.storage bound the claims of the
-	// other cluster; without requests.storage it is offered no storage.
+	// limits is the largest amount of each resource that the consumer is offered, also of extended
+	// resources; 0 offers none. requests.storage, persistentvolumeclaims and
+	// <class>.storageclass.storage.k8s.io/requests.storage limit its claims; without
+	// requests.storage no storage is offered. A resource that is not listed uses the value
+	// policy.limits of the installation.
 	// +optional
 	Limits corev1.ResourceList `json:"limits,omitempty" protobuf:"bytes,3,rep,name=limits,casttype=k8s.io/api/core/v1.ResourceList,castkey=k8s.io/api/core/v1.ResourceName"`
-	// nodeSelector are the labels that nodes must have to be shared with the
-	// other cluster: what it is offered is a part of these nodes, and its pods
-	// run on them alone. Without it the setting of this installation counts.
-	// Pods that run already stay where they are.
+	// nodeSelector selects the nodes that are shared with the consumer by their labels: offers are
+	// a part of their resources, and new pods of the consumer run on them only. Running pods are
+	// not affected by a change. Empty uses the value policy.nodeSelector of the installation.
 	// +optional
 	NodeSelector map[string]string `json:"nodeSelector,omitempty" protobuf:"bytes,4,rep,name=nodeSelector"`
-	// shape is Aggregate, where the shared nodes are offered as a whole, or
-	// PerNode, where they are offered one by one. Without it the setting of this
-	// installation counts.
+	// shape selects how the shared nodes are offered. Empty uses the value policy.shape of the
+	// installation.
 	// +optional
 	Shape OfferShape `json:"shape,omitempty" protobuf:"bytes,5,opt,name=shape,casttype=OfferShape"`
-	// labels are told to the other cluster, for its virtual nodes, beside those in
-	// the setting of this installation, and instead of those with the same key.
+	// labels are added to the virtual nodes of the consumer. They are merged with the value
+	// clusterLabels of the installation, and have precedence.
 	// +optional
 	Labels map[string]string `json:"labels,omitempty" protobuf:"bytes,6,rep,name=labels"`
-	// storageClasses are those that objects of the other cluster may name here, the
-	// default first. Without any the setting of this installation counts.
+	// storageClasses are the names of the StorageClasses that claims of the consumer may use, the
+	// default first. At most 64. Empty uses the value policy.storageClasses of the installation.
 	// +optional
 	// +listType=atomic
 	StorageClasses []string `json:"storageClasses,omitempty" protobuf:"bytes,7,rep,name=storageClasses"`
-	// ingressClasses are those that Ingresses of the other cluster may name here,
-	// the default first: one with another class is refused. Without any the
-	// setting of this installation counts.
+	// ingressClasses are the names of the IngressClasses that Ingresses of the consumer may use,
+	// the default first; an Ingress with another class is refused. At most 64. Empty uses the value
+	// policy.ingressClasses of the installation.
 	// +optional
 	// +listType=atomic
 	IngressClasses []string `json:"ingressClasses,omitempty" protobuf:"bytes,8,rep,name=ingressClasses"`
-	// loadBalancerClasses are the same for Services of type LoadBalancer.
+	// loadBalancerClasses are the load balancer classes that Services of the consumer may use, the
+	// default first; a Service with another class is refused. At most 64. Empty uses the value
+	// policy.loadBalancerClasses of the installation.
 	// +optional
 	// +listType=atomic
 	LoadBalancerClasses []string `json:"loadBalancerClasses,omitempty" protobuf:"bytes,9,rep,name=loadBalancerClasses"`
-	// orphanTTL is how long the other cluster may give no sign of life before
-	// this one ends the lending by itself, and removes what runs here for it:
-	// at least 1m, as 72h, and 0s is for ever. Without it the setting of this
-	// installation counts, which is for ever unless somebody changed it. A
-	// cluster that never gave a sign of life, as older versions do not, is
-	// kept.
+	// orphanTTL is the time after the last heartbeat of the consumer after which the incoming
+	// peering ends and its workloads are removed, for example 72h: at least 1m, or 0s for never.
+	// Empty uses the value policy.orphanTTL of the installation, which is 0s by default. A consumer
+	// that never sent a heartbeat is kept.
 	// +optional
 	OrphanTTL *metav1.Duration `json:"orphanTTL,omitempty" protobuf:"bytes,10,opt,name=orphanTTL"`
-	// externalVolumes are the volume types and CSI drivers that pods of the other
-	// cluster may mount in this one without a claim. Without any the setting of this
-	// installation counts, which is none by default.
+	// externalVolumes are the volume types and CSI drivers that pods of the consumer may use
+	// without a claim. Empty uses the value policy.externalVolumes of the installation, which is
+	// empty by default.
 	// +optional
 	ExternalVolumes ExternalVolumes `json:"externalVolumes,omitzero" protobuf:"bytes,11,opt,name=externalVolumes"`
 }
 
-// PeeringPhase is how far one aspect of a peering has come.
+// PeeringPhase is the state of one aspect of a peering.
 // +enum
 type PeeringPhase string
 
 const (
-	// PeeringNone means that nothing is wanted and nothing is there.
+	// PeeringNone means that the aspect is disabled, and nothing of it remains.
 	PeeringNone PeeringPhase = "None"
-	// PeeringPending means that the sides are still talking.
+	// PeeringPending means that it is being established.
 	PeeringPending PeeringPhase = "Pending"
-	// PeeringEstablished means that it works.
+	// PeeringEstablished means that it is established.
 	PeeringEstablished PeeringPhase = "Established"
-	// PeeringDisconnecting means that it is being undone.
+	// PeeringDisconnecting means that it is being removed.
 	PeeringDisconnecting PeeringPhase = "Disconnecting"
-	// PeeringDenied means that the other side, or our policy, said no.
+	// PeeringDenied means that one of the clusters refused it.
 	PeeringDenied PeeringPhase = "Denied"
-	// PeeringError means that it cannot go on as it is; the condition of the
-	// same name tells what to do.
+	// PeeringError means that it cannot be established without a change by an administrator, which
+	// the message of its condition describes.
 	PeeringError PeeringPhase = "Error"
 )
 
-// Condition types of a ForeignCluster. Each goes with the phase of the same
-// aspect and says why it is as it is.
+// Condition types of a ForeignCluster.
 const (
-	// ConditionOutgoingPeering is True while this cluster can borrow.
+	// ConditionOutgoingPeering is True while the local cluster has accepted an offer of the peer
+	// and has virtual nodes for it, and False otherwise.
 	ConditionOutgoingPeering = "OutgoingPeering"
-	// ConditionIncomingPeering is True while this cluster lends.
+	// ConditionIncomingPeering is True while the peer has accepted an offer of the local cluster,
+	// and False otherwise.
 	ConditionIncomingPeering = "IncomingPeering"
-	// ConditionAuthenticated is True while the two clusters accept each
-	// other's identity.
+	// ConditionAuthenticated is True while the identities of all enabled directions are accepted,
+	// and False otherwise.
 	ConditionAuthenticated = "Authenticated"
-	// ConditionReady is True when every direction that is wanted is
-	// established.
+	// ConditionReady is True while every enabled direction is established and every virtual node is
+	// ready, and False otherwise, with the reason of the first obstacle.
 	ConditionReady = "Ready"
-	// ConditionConsumerAlive is True while the cluster that is lent to gives
-	// signs of life, and False since it does not. It is there as long as this
-	// cluster lends.
+	// ConditionConsumerAlive is True while the consumer renews its heartbeat, False since the
+	// heartbeat expired, and Unknown before the first one. It exists while the local cluster is a
+	// provider.
 	ConditionConsumerAlive = "ConsumerAlive"
-	// ConditionNetworking is True while the tunnel to the other cluster is
-	// connected. It is there as long as there is to be one.
+	// ConditionNetworking is True while the tunnel to the peer is connected, and False otherwise.
+	// It exists while a tunnel is requested.
 	ConditionNetworking = "Networking"
 )
 
-// ForeignClusterStatus is how a peering stands.
+// ForeignClusterStatus is the observed state of a peering.
 type ForeignClusterStatus struct {
-	// observedGeneration is the generation of the spec that this status
-	// answers to.
+	// observedGeneration is the generation of the spec that the status describes.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty" protobuf:"varint,1,opt,name=observedGeneration"`
-	// outgoingPeering is how the borrowing stands: None, Pending, Established,
-	// Disconnecting, Denied or Error.
+	// outgoingPeering is the state of the peering in which the local cluster is the consumer.
 	// +optional
 	OutgoingPeering PeeringPhase `json:"outgoingPeering,omitempty" protobuf:"bytes,2,opt,name=outgoingPeering,casttype=PeeringPhase"`
-	// incomingPeering is how the lending stands.
+	// incomingPeering is the state of the peering in which the local cluster is the provider.
 	// +optional
 	IncomingPeering PeeringPhase `json:"incomingPeering,omitempty" protobuf:"bytes,3,opt,name=incomingPeering,casttype=PeeringPhase"`
-	// networking is whether the pods of the two clusters reach each other.
+	// networking is the state of pod connectivity between the clusters.
 	// +optional
 	Networking PeeringPhase `json:"networking,omitempty" protobuf:"bytes,4,opt,name=networking,casttype=PeeringPhase"`
-	// latencyMicroseconds is how long a word to the other cluster's gateway and its
-	// answer take through the tunnel, while it is connected.
+	// latencyMicroseconds is the round-trip time to the gateway of the peer through the tunnel, in
+	// microseconds. It is 0 while the tunnel is not connected.
 	// +optional
 	LatencyMicroseconds int64 `json:"latencyMicroseconds,omitempty" protobuf:"varint,5,opt,name=latencyMicroseconds"`
-	// authentication is how the identities of the clusters stand.
+	// authentication is the state of the identities of the enabled directions; with two of them, of
+	// the one that is not established.
 	// +optional
 	Authentication PeeringPhase `json:"authentication,omitempty" protobuf:"bytes,6,opt,name=authentication,casttype=PeeringPhase"`
-	// peerNamespace is where this cluster keeps its intent, mirrors and
-	// Secrets about the other one while it borrows from it.
+	// peerNamespace is the local namespace liqo-peer-<name> with the objects and Secrets for the
+	// provider. Empty without an outgoing peering.
 	// +optional
 	PeerNamespace string `json:"peerNamespace,omitempty" protobuf:"bytes,7,opt,name=peerNamespace"`
-	// tenantNamespace is what the other cluster may see here while this one
-	// lends to it.
+	// tenantNamespace is the local namespace liqo-tenant-<name> in which the consumer writes its
+	// requests. Empty without an incoming peering.
 	// +optional
 	TenantNamespace string `json:"tenantNamespace,omitempty" protobuf:"bytes,8,opt,name=tenantNamespace"`
-	// remoteTenantNamespace is what this cluster may see on the other one
-	// while it borrows from it.
+	// remoteTenantNamespace is the namespace on the provider in which the local cluster writes its
+	// requests. Empty without an outgoing peering.
 	// +optional
 	RemoteTenantNamespace string `json:"remoteTenantNamespace,omitempty" protobuf:"bytes,9,opt,name=remoteTenantNamespace"`
-	// identityExpirationTime is when this cluster's certificate at the
-	// provider ends.
+	// identityExpirationTime is the time at which the identity of the local cluster at the provider
+	// expires. It is renewed at two thirds of its lifetime.
 	// +optional
 	IdentityExpirationTime *metav1.Time `json:"identityExpirationTime,omitempty" protobuf:"bytes,10,opt,name=identityExpirationTime"`
-	// virtualNodes counts the virtual nodes made of what the other cluster
-	// lends.
+	// virtualNodes is the number of virtual nodes of the provider.
 	// +optional
 	VirtualNodes int32 `json:"virtualNodes,omitempty" protobuf:"varint,11,opt,name=virtualNodes"`
-	// gateway is this cluster's own, as the other cluster has to know it, where
-	// mode is InBand.
+	// gateway is the gateway of the local cluster, to be set as spec.gateway of the ForeignCluster
+	// on the peer. It is set if mode is InBand.
 	// +optional
 	Gateway *PeeringGateway `json:"gateway,omitempty" protobuf:"bytes,12,opt,name=gateway"`
-	// conditions say why each aspect is as it is: OutgoingPeering,
-	// IncomingPeering, Authenticated and Ready; ConsumerAlive, since when a
-	// cluster that is lent to is silent; and Networking, how far the tunnel has
-	// come.
+	// conditions are OutgoingPeering, IncomingPeering and Authenticated, which explain the fields
+	// of these names; Ready, which is True while every enabled direction is established;
+	// ConsumerAlive, which is False since the heartbeat of the consumer expired; Networking, which
+	// is True while the tunnel is connected; and VolumesReleased, which is False while the end of
+	// an outgoing peering waits for data on the provider. Their messages describe what to do.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -365,8 +354,9 @@ type ForeignClusterStatus struct {
 // ForeignClusterList is a list of ForeignClusters.
 type ForeignClusterList struct {
 	metav1.TypeMeta `json:",inline"`
+	// metadata is the standard list metadata.
 	// +optional
 	metav1.ListMeta `json:"metadata,omitempty" protobuf:"bytes,1,opt,name=metadata"`
-	// items are the foreign clusters.
+	// items are the ForeignClusters.
 	Items []ForeignCluster `json:"items" protobuf:"bytes,2,rep,name=items"`
 }

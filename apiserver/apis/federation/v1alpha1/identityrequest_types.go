@@ -11,63 +11,63 @@ import (
 // +genclient:nonNamespaced
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
-// IdentityRequest is a consumer's request for a certificate at a provider,
-// paid for with an invitation. Its name is that of the invitation's service
-// account, so each invitation buys one; the same request again gets the same
-// answer.
+// IdentityRequest is the request of a consumer for an identity at a provider. The consumer creates
+// it on the provider with the token of an invitation, and the controllers of the provider answer in
+// the status. Its name is the name of the ServiceAccount of the invitation, so an invitation gives
+// one identity; repeating the request has the same result. Deleting it revokes the identity.
 type IdentityRequest struct {
 	metav1.TypeMeta `json:",inline"`
-	// metadata is the standard object metadata.
+	// metadata is the standard object metadata. The name is the name of the ServiceAccount of the
+	// invitation.
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty" protobuf:"bytes,1,opt,name=metadata"`
-	// spec is who asks, and for which key. Nothing but the key can change: a
-	// consumer renews its identity by a POST to the subresource identity of
-	// its ResourceRequest.
+	// spec is the request, written by the consumer. Only request can change. An identity is renewed
+	// with a POST to the subresource identity of the ResourceRequest.
 	Spec IdentityRequestSpec `json:"spec" protobuf:"bytes,2,opt,name=spec"`
-	// status is the answer; only the provider's system writes it.
+	// status is the answer, written by the controllers of the provider.
 	// +optional
 	Status IdentityRequestStatus `json:"status,omitempty" protobuf:"bytes,3,opt,name=status"`
 }
 
-// IdentityRequestSpec is who asks for an identity, and for which key.
+// IdentityRequestSpec is the request of a consumer for an identity.
 type IdentityRequestSpec struct {
-	// clusterID is the consumer's cluster id: the UID of its kube-system
-	// namespace.
+	// clusterID is the UID of the namespace kube-system of the consumer. It cannot change.
 	ClusterID string `json:"clusterID" protobuf:"bytes,1,opt,name=clusterID"`
-	// clusterName is how the consumer calls itself. The provider calls it the
-	// same, with a suffix if the name is taken.
+	// clusterName is the name that the consumer presents, a DNS label of at most 40 characters. The
+	// provider names the ForeignCluster after it, with a suffix if the name is in use. It cannot
+	// change.
 	ClusterName string `json:"clusterName" protobuf:"bytes,2,opt,name=clusterName"`
-	// request is a PEM encoded PKCS #10 certificate signing request of at most
-	// 8 KiB. Its common name is the uid of the invitation's PeeringToken, its
-	// only organisation liqo:peers, and it asks for no names or addresses.
+	// request is a PEM encoded PKCS #10 certificate signing request of at most 8 KiB, with an ECDSA
+	// key on P-256 or P-384, or an Ed25519 key. Its common name is the uid of the PeeringToken, its
+	// only organization is liqo:peers, and it has no extensions.
 	Request []byte `json:"request" protobuf:"bytes,3,opt,name=request"`
 }
 
-// Condition types of an IdentityRequest.
+// Condition types of an IdentityRequest in addition to Accepted.
 const (
-	// ConditionIssued is True when the certificate is there, and False with a
-	// reason when it was denied or could not be signed.
+	// ConditionIssued is True once the certificate is issued, False if it was denied or could not
+	// be signed, and Unknown while it waits for a signer.
 	ConditionIssued = "Issued"
 )
 
-// IdentityRequestStatus is the provider's answer to an IdentityRequest.
+// IdentityRequestStatus is the answer to an IdentityRequest.
 type IdentityRequestStatus struct {
-	// certificate is the PEM encoded certificate chain.
+	// certificate is the PEM encoded certificate chain. Empty if the identity is a ServiceAccount.
 	// +optional
 	Certificate []byte `json:"certificate,omitempty" protobuf:"bytes,1,opt,name=certificate"`
-	// serviceAccountName is the ServiceAccount in the tenant namespace that
-	// the consumer is here, where the provider signs no certificates. Its first
-	// token is asked for by the bearer of the invitation, or with the certificate
-	// that the account takes the place of; every later one by the account itself.
+	// serviceAccountName is the name of the ServiceAccount in the tenant namespace that is the
+	// identity of the consumer, if the provider signs no certificates. The consumer requests its
+	// tokens by the TokenRequest API, the first one with its former credentials.
 	// +optional
 	ServiceAccountName string `json:"serviceAccountName,omitempty" protobuf:"bytes,2,opt,name=serviceAccountName"`
-	// clusterID is the provider's cluster id.
+	// clusterID is the UID of the namespace kube-system of the provider.
 	// +optional
 	ClusterID string `json:"clusterID,omitempty" protobuf:"bytes,3,opt,name=clusterID"`
-	// tenantNamespace is the namespace on the provider that is the consumer's.
+	// tenantNamespace is the namespace on the provider in which the consumer writes its requests.
 	// +optional
 	TenantNamespace string `json:"tenantNamespace,omitempty" protobuf:"bytes,4,opt,name=tenantNamespace"`
-	// conditions say how the request stands: Issued.
+	// conditions are Accepted, which is True if the provider admits the consumer, and Issued, which
+	// is True once the certificate is issued.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -79,8 +79,9 @@ type IdentityRequestStatus struct {
 // IdentityRequestList is a list of IdentityRequests.
 type IdentityRequestList struct {
 	metav1.TypeMeta `json:",inline"`
+	// metadata is the standard list metadata.
 	// +optional
 	metav1.ListMeta `json:"metadata,omitempty" protobuf:"bytes,1,opt,name=metadata"`
-	// items are the requests.
+	// items are the IdentityRequests.
 	Items []IdentityRequest `json:"items" protobuf:"bytes,2,rep,name=items"`
 }

@@ -10,96 +10,98 @@ import (
 
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
-// Peering is the view of a ForeignCluster that the verb peer works on: POST
-// takes a provider's invitation, DELETE unpeers. It carries the name, uid and
-// resourceVersion of its ForeignCluster.
+// Peering is the body of requests to the verb peer of a ForeignCluster, and of their responses.
+// POST uses an invitation, and creates the ForeignCluster if there is none; PUT and PATCH change
+// the peering; DELETE ends the outgoing peering. It is not stored.
 type Peering struct {
 	metav1.TypeMeta `json:",inline"`
-	// metadata is that of the ForeignCluster.
+	// metadata has the name, uid and resourceVersion of the ForeignCluster. In a request, uid and
+	// resourceVersion are preconditions.
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty" protobuf:"bytes,1,opt,name=metadata"`
-	// spec is what peering is wanted.
+	// spec is the invitation, and the desired state of the peering.
 	Spec PeeringSpec `json:"spec" protobuf:"bytes,2,opt,name=spec"`
-	// status is how the peering stands.
+	// status is the observed state of the ForeignCluster, and the plan of a dry run.
 	// +optional
 	Status PeeringStatus `json:"status,omitempty" protobuf:"bytes,3,opt,name=status"`
 }
 
-// PeeringSpec is what a provider's invitation carries, and what this cluster
-// wants of it.
+// PeeringSpec is an invitation, and the desired state of the peering. Its fields are written to the
+// spec of the ForeignCluster; in a POST, empty fields leave it unchanged.
 type PeeringSpec struct {
-	// outgoing says whether this cluster borrows from the other one: Enabled
-	// (the default of a POST) or Disabled, which unpeers.
+	// outgoing enables the peering in which the local cluster is the consumer. The default of a
+	// POST is Enabled; Disabled is permitted in a POST with incoming Enabled only. PUT and PATCH
+	// with Disabled end the outgoing peering.
 	// +optional
 	Outgoing PeeringIntent `json:"outgoing,omitempty" protobuf:"bytes,1,opt,name=outgoing,casttype=PeeringIntent"`
-	// clusterID is the provider's cluster id: the UID of its kube-system
-	// namespace.
+	// clusterID is the UID of the namespace kube-system of the peer. Empty takes the ID of the
+	// cluster that answers at server. Mode InBand requires it. It cannot change once it is set.
 	// +optional
 	ClusterID string `json:"clusterID,omitempty" protobuf:"bytes,2,opt,name=clusterID"`
-	// server is the https URL of the provider's Kubernetes API.
+	// server is the https URL of the Kubernetes API of the provider. It is required if outgoing is
+	// Enabled.
 	// +optional
 	Server string `json:"server,omitempty" protobuf:"bytes,3,opt,name=server"`
-	// caBundle is the PEM encoded bundle of certificate authorities that the
-	// server's certificate is verified with. Empty means the system's.
+	// caBundle holds the PEM encoded certificate authorities that the certificate of server is
+	// verified with. Empty uses the authorities of the system.
 	// +optional
 	CABundle []byte `json:"caBundle,omitempty" protobuf:"bytes,4,opt,name=caBundle"`
-	// proxyURL is the http or https URL of a proxy on the way to that server.
-	// Empty means that there is none.
+	// proxyURL is the URL of an http or https proxy on the path to server. Empty connects directly.
 	// +optional
 	ProxyURL string `json:"proxyURL,omitempty" protobuf:"bytes,5,opt,name=proxyURL"`
-	// token is the invitation itself. It is write-only: it is kept in a Secret
-	// and never shown again.
+	// token is the token of the invitation, at most 16 KiB. The first POST with outgoing Enabled
+	// requires it; in a PUT or PATCH it replaces the stored one. It is stored in a Secret, and is
+	// never part of a response.
 	// +optional
 	Token string `json:"token,omitempty" protobuf:"bytes,6,opt,name=token"`
-	// resources is what this cluster asks for; empty asks for whatever the
-	// provider is willing to lend.
+	// resources is the amount of each resource that the local cluster requests of the provider.
+	// Empty requests all that the policy of the provider allows.
 	// +optional
 	Resources corev1.ResourceList `json:"resources,omitempty" protobuf:"bytes,7,rep,name=resources,casttype=k8s.io/api/core/v1.ResourceList,castkey=k8s.io/api/core/v1.ResourceName"`
-	// disconnectTimeoutSeconds bounds how long unpeering waits for the other
-	// side; after that this side gets clean by itself. Without it that of the
-	// ForeignCluster stays as it is, 300 at first.
+	// disconnectTimeoutSeconds is the time, in seconds, that the end of the peering waits for the
+	// peer, 0 to 86400. Empty in a POST keeps the value in the ForeignCluster, which is 300 by
+	// default.
 	// +optional
 	DisconnectTimeoutSeconds *int32 `json:"disconnectTimeoutSeconds,omitempty" protobuf:"varint,8,opt,name=disconnectTimeoutSeconds"`
-	// incoming says whether this cluster lends to the other one. A POST may say
-	// Enabled where mode is InBand: then the other cluster is let in by the
-	// tunnel, and needs an invitation all the same.
+	// incoming enables the peering in which the local cluster is the provider. It can be set to
+	// Enabled with mode InBand only, which admits the gateway of the peer; the peer needs an
+	// invitation in addition. Empty leaves it unchanged.
 	// +optional
 	Incoming PeeringIntent `json:"incoming,omitempty" protobuf:"bytes,9,opt,name=incoming,casttype=PeeringIntent"`
-	// mode is OutOfBand (the default), or InBand, where the control plane goes
-	// through the tunnel between the gateways.
+	// mode is the path of control plane traffic between the clusters. Empty leaves it unchanged;
+	// the default of a ForeignCluster is OutOfBand.
 	// +optional
 	Mode PeeringMode `json:"mode,omitempty" protobuf:"bytes,10,opt,name=mode,casttype=PeeringMode"`
-	// gateway is the other cluster's; InBand needs it.
+	// gateway is the gateway of the peer. It is required with mode InBand.
 	// +optional
 	Gateway *PeeringGateway `json:"gateway,omitempty" protobuf:"bytes,11,opt,name=gateway"`
 }
 
-// PeeringStatus is how a peering stands, as in the status of its
-// ForeignCluster.
+// PeeringStatus is the observed state of a peering.
 type PeeringStatus struct {
-	// outgoingPeering is how the borrowing stands.
+	// outgoingPeering is the state of the peering in which the local cluster is the consumer.
 	// +optional
 	OutgoingPeering PeeringPhase `json:"outgoingPeering,omitempty" protobuf:"bytes,1,opt,name=outgoingPeering,casttype=PeeringPhase"`
-	// incomingPeering is how the lending stands.
+	// incomingPeering is the state of the peering in which the local cluster is the provider.
 	// +optional
 	IncomingPeering PeeringPhase `json:"incomingPeering,omitempty" protobuf:"bytes,2,opt,name=incomingPeering,casttype=PeeringPhase"`
-	// authentication is how the identities of the clusters stand.
+	// authentication is the state of the identities of the enabled directions.
 	// +optional
 	Authentication PeeringPhase `json:"authentication,omitempty" protobuf:"bytes,3,opt,name=authentication,casttype=PeeringPhase"`
-	// conditions are those of the ForeignCluster.
+	// conditions are status.conditions of the ForeignCluster.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty" protobuf:"bytes,4,rep,name=conditions"`
-	// gateway is this cluster's own, as the other cluster has to know it, where
-	// mode is InBand.
+	// gateway is the gateway of the local cluster, which the peer needs. It is set if mode is
+	// InBand.
 	// +optional
 	Gateway *PeeringGateway `json:"gateway,omitempty" protobuf:"bytes,5,opt,name=gateway"`
-	// command is the one line that lets this cluster in by the tunnel, to be run
-	// against the other one, where mode is InBand.
+	// command is the kubectl command that an administrator of the provider runs to admit the local
+	// cluster. It is set with mode InBand and outgoing Enabled.
 	// +optional
 	Command string `json:"command,omitempty" protobuf:"bytes,6,opt,name=command"`
-	// plan is what the request would lead to, in answers to dryRun=All only.
+	// plan is the effect of the request. It is set in responses to dryRun=All only.
 	// +optional
 	Plan *PeeringPlan `json:"plan,omitempty" protobuf:"bytes,7,opt,name=plan"`
 }
