@@ -11,237 +11,234 @@ import (
 // +genclient
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
-// VirtualNode is a node to make from an accepted offer, or from a share of
-// it. It lives in the peer namespace of its provider; several for one
-// provider are fine.
+// VirtualNode is a virtual node of the local cluster, which represents an accepted ResourceOffer or
+// a part of it. The controllers create one for an offer, or one for each of its nodes, in the peer
+// namespace of the provider, and run a virtual kubelet for each; administrators can create more,
+// and set apiAccess, reflection and offloadingPatch of all of them.
 type VirtualNode struct {
 	metav1.TypeMeta `json:",inline"`
-	// metadata is the standard object metadata.
+	// metadata is the standard object metadata. The name is a DNS label of at most 40 characters.
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty" protobuf:"bytes,1,opt,name=metadata"`
-	// spec is what the node is made of.
+	// spec is the desired state of the node, written by the controllers and administrators.
 	Spec VirtualNodeSpec `json:"spec" protobuf:"bytes,2,opt,name=spec"`
-	// status is how the node stands.
+	// status is the observed state of the node, written by the controllers.
 	// +optional
 	Status VirtualNodeStatus `json:"status,omitempty" protobuf:"bytes,3,opt,name=status"`
 }
 
-// VirtualNodeSpec is what a virtual node is made of.
+// VirtualNodeSpec is the desired state of a virtual node.
 type VirtualNodeSpec struct {
-	// clusterID is the id of the cluster behind the node. It cannot change.
+	// clusterID is the UID of the namespace kube-system of the provider. It cannot change.
 	ClusterID string `json:"clusterID" protobuf:"bytes,1,opt,name=clusterID"`
-	// nodeName is the name of the Node, which begins with liqo-. It cannot change.
+	// nodeName is the name of the Node, which begins with liqo- and has at most 63 characters. It
+	// cannot change.
 	NodeName string `json:"nodeName" protobuf:"bytes,2,opt,name=nodeName"`
-	// offerName is the ResourceOffer in the same namespace that the node is
-	// made from.
+	// offerName is the name of the ResourceOffer in the same namespace that the node represents.
+	// The node is deleted when the offer is withdrawn or refused.
 	// +optional
 	OfferName string `json:"offerName,omitempty" protobuf:"bytes,3,opt,name=offerName"`
-	// offeredNode is the node of that offer that this one stands for, see
-	// spec.nodes of the ResourceOffer; empty stands for the provider as a whole. It
-	// cannot change.
+	// offeredNode is the name in spec.nodes of the ResourceOffer of the node that this one
+	// represents. Empty represents the offer as a whole. It requires offerName. It cannot change.
 	// +optional
 	OfferedNode string `json:"offeredNode,omitempty" protobuf:"bytes,4,opt,name=offeredNode"`
-	// resources become the node's capacity.
+	// resources is the capacity of the Node, at least one resource.
 	Resources corev1.ResourceList `json:"resources" protobuf:"bytes,5,rep,name=resources,casttype=k8s.io/api/core/v1.ResourceList,castkey=k8s.io/api/core/v1.ResourceName"`
-	// labels are added to the node.
+	// labels are added to the Node.
 	// +optional
 	Labels map[string]string `json:"labels,omitempty" protobuf:"bytes,6,rep,name=labels"`
-	// apiAccess says whether the pods of the node reach the API server of this
-	// cluster with tokens of their own service accounts: Home or Disabled. Empty
-	// is Home where this cluster knows under which address they reach it, and
-	// Disabled elsewhere.
+	// apiAccess determines whether pods on the node have access to the API server of the local
+	// cluster with tokens of their ServiceAccounts. Empty is Consumer. Without the value
+	// consumerAPIServer of the installation pods have no access in either case.
 	// +optional
 	APIAccess APIAccess `json:"apiAccess,omitempty" protobuf:"bytes,7,opt,name=apiAccess,casttype=APIAccess"`
-	// reflection says which objects of offloaded namespaces follow their pods to
-	// the provider. Where several virtual nodes stand for one cluster, that of
-	// the oldest counts: they share the namespaces there.
+	// reflection selects the objects of offloaded namespaces that are reflected to the provider. If
+	// a provider has several virtual nodes, the reflection of the oldest applies.
 	// +optional
 	Reflection VirtualNodeReflection `json:"reflection,omitzero" protobuf:"bytes,8,opt,name=reflection"`
-	// offloadingPatch is what the pods of the node get on the provider, and
-	// what of them stays home. When it changes, labels, annotations and
-	// additional tolerations reach the pods that run; the rest is for new ones.
+	// offloadingPatch changes the pods of the node on the provider. A change of labels, annotations
+	// or additional tolerations applies to running pods, any other change to new pods only.
 	// +optional
 	OffloadingPatch *OffloadingPatch `json:"offloadingPatch,omitempty" protobuf:"bytes,9,opt,name=offloadingPatch"`
 }
 
-// OffloadingPatch is what the pods of a virtual node get on the provider, and
-// what of them stays home.
+// OffloadingPatch changes the pods of a virtual node on the provider.
 type OffloadingPatch struct {
-	// nodeSelector is that of the pods on the provider, in the labels of its
-	// nodes. The pods' own, which chose the virtual node, is not taken along. It
-	// cannot name a node, nor nodes with a role.
+	// nodeSelector selects the nodes of the provider for the pods, and replaces their own node
+	// selector, which selected the virtual node. It cannot select single nodes, or nodes with a
+	// role.
 	// +optional
 	NodeSelector map[string]string `json:"nodeSelector,omitempty" protobuf:"bytes,1,rep,name=nodeSelector"`
-	// affinity is that of the pods on the provider: to its nodes, and to pods
-	// of their own namespace, in addition to the terms that the pods bring along
-	// themselves. It cannot name a node, nor other namespaces.
+	// affinity is the affinity of the pods on the provider. Its node affinity selects nodes of the
+	// provider; its pod affinity and anti-affinity are added to the terms of the pods, and apply to
+	// the remote namespace only. It cannot select single nodes, nodes with a role, or other
+	// namespaces.
 	// +optional
 	Affinity *corev1.Affinity `json:"affinity,omitempty" protobuf:"bytes,2,opt,name=affinity"`
-	// tolerations are added to those that the pods bring along. They cannot
-	// tolerate every taint, nor those of nodes with a role, nor those with which
-	// a cluster says how its nodes are, as that they are cordoned.
+	// tolerations are added to the tolerations of the pods, at most 100. Not permitted are
+	// tolerations without a key, of nodes with a role, of virtual nodes, and of node.kubernetes.io
+	// and node.cloudprovider.kubernetes.io except not-ready and unreachable.
 	// +optional
 	// +listType=atomic
 	Tolerations []corev1.Toleration `json:"tolerations,omitempty" protobuf:"bytes,3,rep,name=tolerations"`
-	// runtimeClassName is that of the pods on the provider, in place of their
-	// own; empty is the provider's default.
+	// runtimeClassName is the RuntimeClass of the pods on the provider. Not set keeps the
+	// RuntimeClass of the pods; empty uses the default of the provider.
 	// +optional
 	RuntimeClassName *string `json:"runtimeClassName,omitempty" protobuf:"bytes,4,opt,name=runtimeClassName"`
-	// excludedLabels are the keys of labels of pods that stay home, and with them
-	// what selects pods by these. Keys of liqo.io cannot stay. At most 128.
+	// excludedLabels are the keys of labels that the pods do not have on the provider. Selectors
+	// that use them are left out as well. Keys of liqo.io are not permitted. At most 128.
 	// +optional
 	// +listType=set
 	ExcludedLabels []string `json:"excludedLabels,omitempty" protobuf:"bytes,5,rep,name=excludedLabels"`
-	// excludedAnnotations are the keys of annotations of pods that stay home.
-	// Keys of liqo.io cannot. At most 128.
+	// excludedAnnotations are the keys of annotations that the pods do not have on the provider.
+	// Keys of liqo.io are not permitted. At most 128.
 	// +optional
 	// +listType=set
 	ExcludedAnnotations []string `json:"excludedAnnotations,omitempty" protobuf:"bytes,6,rep,name=excludedAnnotations"`
 }
 
-// APIAccess says which API server a pod that runs on a provider talks to.
+// APIAccess selects the API server that pods on a provider have access to.
 // +enum
 type APIAccess string
 
 const (
-	// APIAccessConsumer is the API server of the pod's own cluster: its tokens
-	// follow it, and its clients are led home.
+	// APIAccessConsumer gives access to the API server of the consumer: the tokens of pods are
+	// reflected, and host names and environment variables refer to that server.
 	APIAccessConsumer APIAccess = "Consumer"
-	// APIAccessDisabled is none: tokens stay home.
+	// APIAccessDisabled gives access to none: the tokens of pods are not reflected.
 	APIAccessDisabled APIAccess = "Disabled"
 )
 
-// VirtualNodeReflection says which objects of offloaded namespaces are copied
-// to the provider, and with which metadata. ConfigMaps, Secrets, Services with
-// their EndpointSlices, and Ingresses are copied without being named.
+// VirtualNodeReflection selects the objects of offloaded namespaces that are reflected to a
+// provider, and their metadata. ConfigMaps, Secrets, Services with their EndpointSlices, and
+// Ingresses are reflected by default.
 type VirtualNodeReflection struct {
-	// kinds are those of which something else is said than that they are
-	// copied, and those that would not be. A kind beside these has to be
-	// offered by the provider, see spec.reflectedKinds of the ResourceOffer, and
-	// to be served by both clusters; the condition KindsReflected tells whether
-	// it is. At most 32.
+	// kinds are additional kinds to reflect, and kinds that are reflected in another way than by
+	// default. An additional kind has to be in spec.reflectedKinds of the ResourceOffer, and served
+	// by both clusters; the condition KindsReflected reports whether it is reflected. At most 32.
 	// +optional
 	// +listType=atomic
 	Kinds []ReflectedKind `json:"kinds,omitempty" protobuf:"bytes,1,rep,name=kinds"`
-	// excludedLabels are keys of labels that no copy of any kind has.
+	// excludedLabels are the keys of labels that reflected objects of all kinds do not have. Keys
+	// of liqo.io are not permitted. At most 128.
 	// +optional
 	// +listType=set
 	ExcludedLabels []string `json:"excludedLabels,omitempty" protobuf:"bytes,2,rep,name=excludedLabels"`
-	// excludedAnnotations are keys of annotations that no copy of any kind has.
+	// excludedAnnotations are the keys of annotations that reflected objects of all kinds do not
+	// have. Keys of liqo.io are not permitted. At most 128.
 	// +optional
 	// +listType=set
 	ExcludedAnnotations []string `json:"excludedAnnotations,omitempty" protobuf:"bytes,3,rep,name=excludedAnnotations"`
 }
 
-// ReflectedKind says how the objects of one kind are copied to the provider.
+// ReflectedKind selects the objects of one kind that are reflected, and their metadata.
 type ReflectedKind struct {
-	// group is the API group of the kind; empty is the core group.
+	// group is the API group of the kind. Empty is the core group.
 	// +optional
 	Group string `json:"group,omitempty" protobuf:"bytes,1,opt,name=group"`
-	// version is the API version that both clusters serve it in.
+	// version is the API version, which both clusters serve.
 	Version string `json:"version" protobuf:"bytes,2,opt,name=version"`
-	// resource is its plural name, as in configmaps.
+	// resource is the plural name of the kind, for example configmaps.
 	Resource string `json:"resource" protobuf:"bytes,3,opt,name=resource"`
-	// policy is DenyList, where all objects are copied but those that are kept
-	// home by liqo.io/skip-reflection, or AllowList, where only those are that
-	// are sent by liqo.io/allow-reflection. Empty is DenyList.
+	// policy is the reflection policy of the kind. Empty is DenyList.
 	// +optional
 	Policy ReflectionPolicy `json:"policy,omitempty" protobuf:"bytes,4,opt,name=policy,casttype=ReflectionPolicy"`
-	// excludedLabels are keys of labels that copies of this kind do not have.
+	// excludedLabels are the keys of labels that reflected objects of this kind do not have, in
+	// addition to the keys for all kinds. Keys of liqo.io are not permitted. At most 128.
 	// +optional
 	// +listType=set
 	ExcludedLabels []string `json:"excludedLabels,omitempty" protobuf:"bytes,5,rep,name=excludedLabels"`
-	// excludedAnnotations are keys of annotations that copies of this kind do
-	// not have.
+	// excludedAnnotations are the keys of annotations that reflected objects of this kind do not
+	// have, in addition to the keys for all kinds. Keys of liqo.io are not permitted. At most 128.
 	// +optional
 	// +listType=set
 	ExcludedAnnotations []string `json:"excludedAnnotations,omitempty" protobuf:"bytes,6,rep,name=excludedAnnotations"`
 }
 
-// ReflectionPolicy says which objects of a kind are copied.
+// ReflectionPolicy selects the objects of a kind that are reflected.
 // +enum
 type ReflectionPolicy string
 
 const (
-	// ReflectionDenyList copies all objects but those that are kept home by the
-	// annotation liqo.io/skip-reflection.
+	// ReflectionDenyList reflects all objects except those with the annotation
+	// liqo.io/skip-reflection.
 	ReflectionDenyList ReflectionPolicy = "DenyList"
-	// ReflectionAllowList copies only objects that are sent by the annotation
-	// liqo.io/allow-reflection, and not kept home by the other one.
+	// ReflectionAllowList reflects only objects with the annotation liqo.io/allow-reflection and
+	// without liqo.io/skip-reflection.
 	ReflectionAllowList ReflectionPolicy = "AllowList"
 )
 
-// Condition types of a VirtualNode beside Ready.
+// Condition types of a VirtualNode in addition to Ready.
 const (
-	// ConditionVirtualKubeletAvailable is True while the virtual kubelet's
-	// Deployment is available.
+	// ConditionVirtualKubeletAvailable is True while the Deployment of the virtual kubelet is
+	// available, and False otherwise.
 	ConditionVirtualKubeletAvailable = "VirtualKubeletAvailable"
-	// ConditionKindsReflected is True when every kind that spec.reflection
-	// names is copied to the provider; its message says what is missing for the
-	// others. A VirtualNode that names none has no such condition.
+	// ConditionKindsReflected is True while all kinds of spec.reflection are reflected, and False
+	// otherwise, with a message about each kind that is not. It exists while spec.reflection has
+	// kinds.
 	ConditionKindsReflected = "KindsReflected"
-	// ConditionNetworkReady is True while the pods of the two clusters reach each
-	// other: endpoints of Services are sent to the provider then, and only then.
+	// ConditionNetworkReady is True while the pods of both clusters reach each other, and False
+	// otherwise. Endpoints of Services are reflected only while it is True.
 	ConditionNetworkReady = "NetworkReady"
 )
 
-// VirtualNodeNetwork says what addresses are called on both sides of a tunnel.
-// One that is in none of the ranges is not reached from the other side; until
-// the tunnel is agreed upon there are no ranges.
+// VirtualNodeNetwork describes how addresses are remapped between the local cluster and the
+// provider. An address in none of the CIDRs cannot be reached. Both lists are empty until the
+// tunnel is agreed upon.
 type VirtualNodeNetwork struct {
-	// local are our ranges and what the provider calls them.
+	// local are the local CIDRs, and what the provider remaps them to.
 	// +optional
 	// +listType=atomic
 	Local []CIDRMapping `json:"local,omitempty" protobuf:"bytes,1,rep,name=local"`
-	// remote are the provider's ranges as it calls them and what we call them.
+	// remote are the CIDRs of the provider, and what the local cluster remaps them to.
 	// +optional
 	// +listType=atomic
 	Remote []CIDRMapping `json:"remote,omitempty" protobuf:"bytes,2,rep,name=remote"`
 }
 
-// VirtualNodeStatus is how a virtual node stands.
+// VirtualNodeStatus is the observed state of a virtual node.
 type VirtualNodeStatus struct {
-	// observedGeneration is the generation of the spec that this status
-	// answers to.
+	// observedGeneration is the generation of the spec that the status describes.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty" protobuf:"varint,1,opt,name=observedGeneration"`
-	// pods counts the pods that are bound to the node and not finished.
+	// pods is the number of unfinished pods that are bound to the node.
 	// +optional
 	Pods int32 `json:"pods,omitempty" protobuf:"varint,2,opt,name=pods"`
-	// reflectedKinds are those of spec.reflection.kinds beside ConfigMaps,
-	// Secrets, Services, EndpointSlices and Ingresses that the virtual kubelet
-	// copies: what the provider offers, this cluster serves and its virtual
-	// kubelets may read.
+	// reflectedKinds are the additional kinds of spec.reflection.kinds that are reflected: the
+	// provider offers them, the local cluster serves them, and its virtual kubelets may read them.
 	// +optional
 	// +listType=atomic
 	ReflectedKinds []metav1.GroupVersionResource `json:"reflectedKinds,omitempty" protobuf:"bytes,3,rep,name=reflectedKinds"`
-	// ingressClasses are those of the offer: what copies of Ingresses may name on
-	// the provider. One that names another class here gets the first of them, and
-	// where there are none the provider's own default.
+	// ingressClasses are the classes of the offer that reflected Ingresses may use. An Ingress with
+	// another class gets the first one. Empty leaves the class to the provider.
 	// +optional
 	// +listType=atomic
 	IngressClasses []string `json:"ingressClasses,omitempty" protobuf:"bytes,4,rep,name=ingressClasses"`
-	// loadBalancerClasses are the same for Services of type LoadBalancer.
+	// loadBalancerClasses are the classes of the offer that reflected Services of type LoadBalancer
+	// may use. A Service with another class gets the first one. Empty leaves the class to the
+	// provider.
 	// +optional
 	// +listType=atomic
 	LoadBalancerClasses []string `json:"loadBalancerClasses,omitempty" protobuf:"bytes,5,rep,name=loadBalancerClasses"`
-	// network says what addresses are called on both sides, where networking is
-	// Tunnel. Without it each address is the same on both sides.
+	// network describes how addresses are remapped. It is set if networking is Tunnel; otherwise
+	// addresses are the same in both clusters.
 	// +optional
 	Network *VirtualNodeNetwork `json:"network,omitempty" protobuf:"bytes,6,opt,name=network"`
-	// conditions are Ready, VirtualKubeletAvailable, NetworkReady and
-	// KindsReflected.
+	// conditions are Ready, the condition of the Node; VirtualKubeletAvailable, which is True while
+	// the virtual kubelet runs; NetworkReady, which is True while the pods of both clusters reach
+	// each other; and KindsReflected, which is False while a kind of spec.reflection is not
+	// reflected.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty" protobuf:"bytes,7,rep,name=conditions"`
-	// storageClasses are those of the offer that claims may use on the provider; the
-	// first is the default. Empty where the provider offers no storage.
+	// storageClasses are the StorageClasses of the offer that claims may use on the provider, the
+	// default first. Empty if the provider offers no storage.
 	// +optional
 	// +listType=atomic
 	StorageClasses []string `json:"storageClasses,omitempty" protobuf:"bytes,8,rep,name=storageClasses"`
-	// storage is the storage quota of the offer, as in its spec.storage. It is no
-	// capacity of the Node.
+	// storage is spec.storage of the offer, the storage quota. It is not part of the capacity of
+	// the Node.
 	// +optional
 	Storage corev1.ResourceList `json:"storage,omitempty" protobuf:"bytes,9,rep,name=storage,casttype=k8s.io/api/core/v1.ResourceList,castkey=k8s.io/api/core/v1.ResourceName"`
 }
@@ -251,8 +248,9 @@ type VirtualNodeStatus struct {
 // VirtualNodeList is a list of VirtualNodes.
 type VirtualNodeList struct {
 	metav1.TypeMeta `json:",inline"`
+	// metadata is the standard list metadata.
 	// +optional
 	metav1.ListMeta `json:"metadata,omitempty" protobuf:"bytes,1,opt,name=metadata"`
-	// items are the virtual nodes.
+	// items are the VirtualNodes.
 	Items []VirtualNode `json:"items" protobuf:"bytes,2,rep,name=items"`
 }
