@@ -10,80 +10,79 @@ import (
 // +genclient
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
-// NamespaceMap lists the namespaces that a consumer wants on one provider, and
-// what the provider made of it. The consumer writes it into its peer
-// namespace; its copy in the tenant namespace is answered there.
+// NamespaceMap lists the remote namespaces that a consumer requests on a provider. The controllers
+// of the consumer create it in the peer namespace and replicate it to the tenant namespace on the
+// provider, whose controllers create the namespaces and report them in the status.
 type NamespaceMap struct {
 	metav1.TypeMeta `json:",inline"`
 	// metadata is the standard object metadata.
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty" protobuf:"bytes,1,opt,name=metadata"`
-	// spec is what is wanted.
+	// spec is the list of requested namespaces, written by the controllers of the consumer.
 	// +optional
 	Spec NamespaceMapSpec `json:"spec,omitempty" protobuf:"bytes,2,opt,name=spec"`
-	// status is what is there.
+	// status is the state of the namespaces, written by the controllers of the provider.
 	// +optional
 	Status NamespaceMapStatus `json:"status,omitempty" protobuf:"bytes,3,opt,name=status"`
 }
 
-// NamespaceMapSpec is what a consumer wants.
+// NamespaceMapSpec is the list of requested namespaces.
 type NamespaceMapSpec struct {
-	// namespaces are the wanted twins, at most 1000.
+	// namespaces are the requested remote namespaces, at most 1000. Removing an entry deletes the
+	// remote namespace.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
 	Namespaces []NamespaceMapping `json:"namespaces,omitempty" protobuf:"bytes,1,rep,name=namespaces"`
 }
 
-// NamespaceMapping is one wanted twin namespace.
+// NamespaceMapping is one requested remote namespace.
 type NamespaceMapping struct {
-	// name is the namespace on the consumer.
+	// name is the name of the namespace on the consumer.
 	Name string `json:"name" protobuf:"bytes,1,opt,name=name"`
-	// remoteName is the name of its twin on the provider.
+	// remoteName is the name of the remote namespace.
 	RemoteName string `json:"remoteName" protobuf:"bytes,2,opt,name=remoteName"`
 }
 
-// NamespaceMappingPhase is how one twin namespace stands.
+// NamespaceMappingPhase is the state of a remote namespace.
 // +enum
 type NamespaceMappingPhase string
 
 const (
-	// NamespaceMappingReady means that the twin is there, with its roles.
+	// NamespaceMappingReady means that it exists, with the roles of the consumer.
 	NamespaceMappingReady NamespaceMappingPhase = "Ready"
-	// NamespaceMappingTerminating means that the twin is going.
+	// NamespaceMappingTerminating means that it is being deleted.
 	NamespaceMappingTerminating NamespaceMappingPhase = "Terminating"
-	// NamespaceMappingConflict means that the provider has a namespace of that
-	// name that is not this consumer's twin; it is left alone.
+	// NamespaceMappingConflict means that the provider has another namespace of that name, which is
+	// left alone.
 	NamespaceMappingConflict NamespaceMappingPhase = "Conflict"
-	// NamespaceMappingRefused means that the provider's policy does not allow
-	// the name.
+	// NamespaceMappingRefused means that the provider does not permit the name.
 	NamespaceMappingRefused NamespaceMappingPhase = "Refused"
-	// NamespaceMappingFailed means that the twin could not be made; it is tried
-	// again.
+	// NamespaceMappingFailed means that creating it failed, and is retried.
 	NamespaceMappingFailed NamespaceMappingPhase = "Failed"
 )
 
-// NamespaceMapStatus is what the provider made of a NamespaceMap.
+// NamespaceMapStatus is the state of the remote namespaces.
 type NamespaceMapStatus struct {
-	// observedGeneration is the generation of the spec that was answered.
+	// observedGeneration is the generation of the spec that the status describes.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty" protobuf:"varint,1,opt,name=observedGeneration"`
-	// namespaces tells for each twin how it stands.
+	// namespaces are the remote namespaces with their states.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
 	Namespaces []NamespaceMappingStatus `json:"namespaces,omitempty" protobuf:"bytes,2,rep,name=namespaces"`
 }
 
-// NamespaceMappingStatus is how one twin namespace stands.
+// NamespaceMappingStatus is the state of one remote namespace.
 type NamespaceMappingStatus struct {
-	// name is the namespace on the consumer.
+	// name is the name of the namespace on the consumer.
 	Name string `json:"name" protobuf:"bytes,1,opt,name=name"`
-	// remoteName is the name of its twin on the provider.
+	// remoteName is the name of the remote namespace.
 	RemoteName string `json:"remoteName" protobuf:"bytes,2,opt,name=remoteName"`
-	// phase is Ready, Terminating, Conflict, Refused or Failed.
+	// phase is the state of the remote namespace.
 	Phase NamespaceMappingPhase `json:"phase" protobuf:"bytes,3,opt,name=phase,casttype=NamespaceMappingPhase"`
-	// message says why, and what to do.
+	// message is the reason for the phase, and what to do.
 	// +optional
 	Message string `json:"message,omitempty" protobuf:"bytes,4,opt,name=message"`
 }
@@ -93,8 +92,9 @@ type NamespaceMappingStatus struct {
 // NamespaceMapList is a list of NamespaceMaps.
 type NamespaceMapList struct {
 	metav1.TypeMeta `json:",inline"`
+	// metadata is the standard list metadata.
 	// +optional
 	metav1.ListMeta `json:"metadata,omitempty" protobuf:"bytes,1,opt,name=metadata"`
-	// items are the maps.
+	// items are the NamespaceMaps.
 	Items []NamespaceMap `json:"items" protobuf:"bytes,2,rep,name=items"`
 }

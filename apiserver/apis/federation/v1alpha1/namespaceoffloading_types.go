@@ -8,7 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// NamespaceOffloadingName is the only name a NamespaceOffloading can have.
+// NamespaceOffloadingName is the name of each NamespaceOffloading.
 const NamespaceOffloadingName = "offloading"
 
 // +genclient
@@ -17,188 +17,191 @@ const NamespaceOffloadingName = "offloading"
 // +genclient:method=UpdateOffload,verb=update,subresource=offload,input=Offload,result=Offload
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
-// NamespaceOffloading says which clusters its namespace extends to, under
-// which name, and where the namespace's pods may run. It is always named
-// "offloading".
+// NamespaceOffloading offloads its namespace: it selects the providers with a remote namespace, and
+// where the pods of the namespace run. A user with the role edit or admin in the namespace writes
+// the spec, directly or by the verb offload, and the controllers write the status. A namespace has
+// at most one. Deleting it unoffloads the namespace.
 type NamespaceOffloading struct {
 	metav1.TypeMeta `json:",inline"`
-	// metadata is the standard object metadata.
+	// metadata is the standard object metadata. The name is offloading.
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty" protobuf:"bytes,1,opt,name=metadata"`
-	// spec is what the owner of the namespace wants.
+	// spec is the desired state, written by the owner of the namespace.
 	// +optional
 	Spec NamespaceOffloadingSpec `json:"spec,omitempty" protobuf:"bytes,2,opt,name=spec"`
-	// status is how the extension stands; only the system writes it.
+	// status is the observed state, written by the controllers.
 	// +optional
 	Status NamespaceOffloadingStatus `json:"status,omitempty" protobuf:"bytes,3,opt,name=status"`
 }
 
-// NamespaceMappingStrategy says how twin namespaces are named.
+// NamespaceMappingStrategy selects the names of remote namespaces.
 // +enum
 type NamespaceMappingStrategy string
 
 const (
-	// DefaultName names the twin after the namespace, this cluster's name and
-	// a short form of its id, so that it is unique.
+	// DefaultName combines the names of the namespace and of the local cluster with a short form of
+	// its ID, which is unique.
 	DefaultName NamespaceMappingStrategy = "DefaultName"
-	// EnforceSameName gives the twin the name of the namespace.
+	// EnforceSameName uses the name of the namespace.
 	EnforceSameName NamespaceMappingStrategy = "EnforceSameName"
-	// SelectedName gives the twin the name in remoteNamespaceName.
+	// SelectedName uses remoteNamespaceName.
 	SelectedName NamespaceMappingStrategy = "SelectedName"
 )
 
-// PodOffloadingStrategy says where the pods of a namespace may run.
+// PodOffloadingStrategy selects the nodes that pods of a namespace may run on.
 // +enum
 type PodOffloadingStrategy string
 
 const (
-	// LocalAndRemote lets pods run here and on the selected clusters.
+	// LocalAndRemote permits nodes of the local cluster and the selected virtual nodes. Pods with
+	// claims run where their data is stored.
 	LocalAndRemote PodOffloadingStrategy = "LocalAndRemote"
-	// Local keeps pods in this cluster.
+	// Local permits nodes of the local cluster only.
 	Local PodOffloadingStrategy = "Local"
-	// Remote lets pods run on the selected clusters only.
+	// Remote permits the selected virtual nodes only.
 	Remote PodOffloadingStrategy = "Remote"
 )
 
-// PlacementEnforcement says what happens to pods that run where their
-// namespace no longer lets them.
+// PlacementEnforcement determines what happens to pods on nodes that their NamespaceOffloading does
+// not permit.
 // +enum
 type PlacementEnforcement string
 
 const (
-	// Warn leaves such pods where they are, and tells that they are there.
+	// Warn leaves them running, and reports their number in the condition PodsInPlace.
 	Warn PlacementEnforcement = "Warn"
-	// Evict evicts such pods as their PodDisruptionBudgets allow, so that
-	// whoever owns them makes new ones where they may run.
+	// Evict evicts them, within their PodDisruptionBudgets, so that their controllers create new
+	// ones.
 	Evict PlacementEnforcement = "Evict"
 )
 
-// NamespaceOffloadingSpec is what the owner of a namespace wants.
+// NamespaceOffloadingSpec is the desired state of an offloaded namespace.
 type NamespaceOffloadingSpec struct {
-	// namespaceMappingStrategy says how the twin namespaces are named:
-	// DefaultName (the default), EnforceSameName or SelectedName. It cannot
-	// change.
+	// namespaceMappingStrategy selects the names of the remote namespaces. The default is
+	// DefaultName. It cannot change.
 	// +optional
 	NamespaceMappingStrategy NamespaceMappingStrategy `json:"namespaceMappingStrategy,omitempty" protobuf:"bytes,1,opt,name=namespaceMappingStrategy,casttype=NamespaceMappingStrategy"`
-	// remoteNamespaceName is the name of the twin namespaces when
-	// namespaceMappingStrategy is SelectedName, and empty otherwise. It cannot
-	// change.
+	// remoteNamespaceName is the name of the remote namespaces, a DNS label. It is required with
+	// namespaceMappingStrategy SelectedName, and forbidden otherwise. It cannot change.
 	// +optional
 	RemoteNamespaceName string `json:"remoteNamespaceName,omitempty" protobuf:"bytes,2,opt,name=remoteNamespaceName"`
-	// podOffloadingStrategy says where pods may run: LocalAndRemote (the
-	// default), Local or Remote.
+	// podOffloadingStrategy selects the nodes that new pods may run on. The default is
+	// LocalAndRemote. Pods of DaemonSets and static pods are not affected.
 	// +optional
 	PodOffloadingStrategy PodOffloadingStrategy `json:"podOffloadingStrategy,omitempty" protobuf:"bytes,3,opt,name=podOffloadingStrategy,casttype=PodOffloadingStrategy"`
-	// clusterSelector chooses clusters by the labels of their virtual nodes.
-	// A cluster is chosen when any term matches; without terms, all are.
+	// clusterSelector selects virtual nodes by their labels, and with them providers: a node is
+	// selected if one of the terms matches. At most 32 terms. Empty selects all.
 	// +optional
 	ClusterSelector corev1.NodeSelector `json:"clusterSelector,omitzero" protobuf:"bytes,4,opt,name=clusterSelector"`
-	// enforcement says what happens to pods that run where podOffloadingStrategy
-	// or clusterSelector no longer lets them: Warn (the default) leaves them
-	// there, and the condition PodsInPlace counts them; Evict evicts them as
-	// their PodDisruptionBudgets allow. Pods of DaemonSets and static pods stay
-	// in either case.
+	// enforcement determines what happens to running pods on nodes that podOffloadingStrategy or
+	// clusterSelector do not permit. The default is Warn. Pods of DaemonSets and static pods are
+	// not affected.
 	// +optional
 	Enforcement PlacementEnforcement `json:"enforcement,omitempty" protobuf:"bytes,5,opt,name=enforcement,casttype=PlacementEnforcement"`
-	// volumes selects what happens to data that is stored on providers.
+	// volumes determines what happens to data that providers store.
 	// +optional
 	Volumes NamespaceVolumes `json:"volumes,omitzero" protobuf:"bytes,6,opt,name=volumes"`
 }
 
-// UnoffloadPolicy is what happens to the data that a provider stores when the
-// namespace is no longer offloaded to it: it is unoffloaded, the cluster is no longer
-// selected, or the peering ends.
+// UnoffloadPolicy determines what happens to data on a provider when the namespace is unoffloaded,
+// the provider is no longer selected, or the peering ends.
 // +enum
 type UnoffloadPolicy string
 
 const (
-	// UnoffloadRefuse keeps the remote namespace, empty of pods, until its volumes are
-	// moved, deleted or released.
+	// UnoffloadRefuse keeps the remote namespace without pods, or the peering, until the data is
+	// moved or deleted.
 	UnoffloadRefuse UnoffloadPolicy = "Refuse"
-	// UnoffloadMove moves the data to this cluster first.
+	// UnoffloadMove moves the data to the local cluster.
 	UnoffloadMove UnoffloadPolicy = "Move"
-	// UnoffloadRetain gives the volumes up and leaves them, with their data, to the
-	// provider.
+	// UnoffloadRetain leaves the data to the provider. Claims are Lost, or stay bound if the
+	// peering ends.
 	UnoffloadRetain UnoffloadPolicy = "Retain"
 	// UnoffloadDelete deletes the data.
 	UnoffloadDelete UnoffloadPolicy = "Delete"
 )
 
-// NamespaceVolumes selects what happens to data that is stored on providers.
+// NamespaceVolumes determines what happens to data that providers store.
 type NamespaceVolumes struct {
-	// onUnoffload is what happens to data on a provider that the namespace is no longer
-	// offloaded to, or whose peering ends: Refuse (the default), Move, Retain or Delete.
+	// onUnoffload determines what happens to data on a provider when the namespace is unoffloaded,
+	// the provider is no longer selected, or the peering ends. The default is Refuse. It can change
+	// while data is waited for.
 	// +optional
 	OnUnoffload UnoffloadPolicy `json:"onUnoffload,omitempty" protobuf:"bytes,1,opt,name=onUnoffload,casttype=UnoffloadPolicy"`
 }
 
-// OffloadingPhase is how the extension of a namespace stands as a whole.
+// OffloadingPhase is the state of an offloaded namespace.
 // +enum
 type OffloadingPhase string
 
 const (
-	// OffloadingReady means that every selected cluster has its twin.
+	// OffloadingReady means that all selected providers have a remote namespace.
 	OffloadingReady OffloadingPhase = "Ready"
-	// OffloadingInProgress means that twins are being made.
+	// OffloadingInProgress means that remote namespaces are being created.
 	OffloadingInProgress OffloadingPhase = "InProgress"
-	// OffloadingNoClusterSelected means that no cluster matches the selector.
+	// OffloadingNoClusterSelected means that no provider is selected.
 	OffloadingNoClusterSelected OffloadingPhase = "NoClusterSelected"
-	// OffloadingSomeFailed means that some twins could not be made.
+	// OffloadingSomeFailed means that some of the selected providers cannot create the remote
+	// namespace.
 	OffloadingSomeFailed OffloadingPhase = "SomeFailed"
-	// OffloadingAllFailed means that no twin could be made.
+	// OffloadingAllFailed means that none of the selected providers can create the remote
+	// namespace.
 	OffloadingAllFailed OffloadingPhase = "AllFailed"
-	// OffloadingTerminating means that the extension is being undone.
+	// OffloadingTerminating means that the namespace is being unoffloaded.
 	OffloadingTerminating OffloadingPhase = "Terminating"
 )
 
-// Condition types of an offloaded namespace as a whole.
+// Condition types of a NamespaceOffloading.
 const (
-	// ConditionPodsInPlace is False while pods run where the spec no longer lets
-	// them, or, where the extension is being undone, at another cluster still.
+	// ConditionPodsInPlace is True while all pods run on permitted nodes, False while some do not,
+	// or are still on virtual nodes of a namespace that is being unoffloaded, and Unknown while
+	// clusterSelector is invalid.
 	ConditionPodsInPlace = "PodsInPlace"
-	// ConditionVolumesReleased is False while a cluster that the namespace is no longer
-	// offloaded to stores data of its claims; its message names them.
+	// ConditionVolumesReleased is False while a provider that is being left stores data; the
+	// message names the claims or volumes. Afterwards it is True. It does not exist before the
+	// first time. ForeignClusters have it as well.
 	ConditionVolumesReleased = "VolumesReleased"
 )
 
-// Condition types of an offloaded namespace at one cluster.
+// Condition types of an offloaded namespace on one provider, in addition to Ready.
 const (
-	// ConditionOffloadingRequired is True for a selected cluster; its reason is
-	// ClusterSelected or ClusterNotSelected.
+	// ConditionOffloadingRequired is True with reason ClusterSelected while the provider is
+	// selected, and False with reason ClusterNotSelected or InvalidSelector otherwise.
 	ConditionOffloadingRequired = "OffloadingRequired"
 )
 
-// NamespaceOffloadingStatus is how the extension of a namespace stands.
+// NamespaceOffloadingStatus is the observed state of an offloaded namespace.
 type NamespaceOffloadingStatus struct {
-	// observedGeneration is the generation of the spec that this status
-	// answers to.
+	// observedGeneration is the generation of the spec that the status describes.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty" protobuf:"varint,1,opt,name=observedGeneration"`
-	// phase is Ready, InProgress, NoClusterSelected, SomeFailed, AllFailed or
-	// Terminating.
+	// phase is the state of the namespace on all selected providers together.
 	// +optional
 	Phase OffloadingPhase `json:"phase,omitempty" protobuf:"bytes,2,opt,name=phase,casttype=OffloadingPhase"`
-	// remoteNamespaceName is the name of the twins.
+	// remoteNamespaceName is the name of the remote namespaces.
 	// +optional
 	RemoteNamespaceName string `json:"remoteNamespaceName,omitempty" protobuf:"bytes,3,opt,name=remoteNamespaceName"`
-	// clusters tells for each foreign cluster how the namespace stands there.
+	// clusters are the ForeignClusters, each with the state of the namespace in that cluster.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
 	Clusters []OffloadedCluster `json:"clusters,omitempty" protobuf:"bytes,4,rep,name=clusters"`
-	// conditions are PodsInPlace, once the pods of the namespace are known, and
-	// VolumesReleased, once a cluster was given up that stores data of its claims.
+	// conditions are PodsInPlace, which is False while pods run on nodes that the spec does not
+	// permit, and VolumesReleased, which is False while a provider that is being left stores data
+	// of the namespace.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty" protobuf:"bytes,5,rep,name=conditions"`
 }
 
-// OffloadedCluster is how an offloaded namespace stands at one cluster.
+// OffloadedCluster is the state of an offloaded namespace on one provider.
 type OffloadedCluster struct {
 	// name is the name of the ForeignCluster.
 	Name string `json:"name" protobuf:"bytes,1,opt,name=name"`
-	// conditions are OffloadingRequired and Ready.
+	// conditions are OffloadingRequired, which is True while the provider is selected, and Ready,
+	// which is True while its remote namespace exists. Ready is missing if the provider is not
+	// selected and has no remote namespace.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -210,35 +213,36 @@ type OffloadedCluster struct {
 // NamespaceOffloadingList is a list of NamespaceOffloadings.
 type NamespaceOffloadingList struct {
 	metav1.TypeMeta `json:",inline"`
+	// metadata is the standard list metadata.
 	// +optional
 	metav1.ListMeta `json:"metadata,omitempty" protobuf:"bytes,1,opt,name=metadata"`
-	// items are the offloadings.
+	// items are the NamespaceOffloadings.
 	Items []NamespaceOffloading `json:"items" protobuf:"bytes,2,rep,name=items"`
 }
 
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
-// Offload is the view of a NamespaceOffloading that the verb offload works on:
-// POST extends the namespace, DELETE brings it home. It carries the name,
-// namespace, uid and resourceVersion of its NamespaceOffloading.
+// Offload is the body of requests to the verb offload of a NamespaceOffloading, and of their
+// responses. POST offloads the namespace, PUT and PATCH change how it is offloaded, and DELETE
+// unoffloads it. It is not stored.
 type Offload struct {
 	metav1.TypeMeta `json:",inline"`
-	// metadata is that of the NamespaceOffloading.
+	// metadata has the name, namespace, uid and resourceVersion of the NamespaceOffloading. In a
+	// request, uid and resourceVersion are preconditions.
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty" protobuf:"bytes,1,opt,name=metadata"`
-	// spec is what is wanted, as in the NamespaceOffloading.
+	// spec is the spec of the NamespaceOffloading.
 	// +optional
 	Spec NamespaceOffloadingSpec `json:"spec,omitempty" protobuf:"bytes,2,opt,name=spec"`
-	// status is how it stands, as in the NamespaceOffloading.
+	// status is the status of the NamespaceOffloading, and the plan of a dry run.
 	// +optional
 	Status OffloadStatus `json:"status,omitempty" protobuf:"bytes,3,opt,name=status"`
 }
 
-// OffloadStatus is how an offloaded namespace stands, as in the status of its
-// NamespaceOffloading.
+// OffloadStatus is the observed state of an offloaded namespace.
 type OffloadStatus struct {
 	NamespaceOffloadingStatus `json:",inline" protobuf:"bytes,1,opt,name=namespaceOffloadingStatus"`
-	// plan is what the request would lead to, in answers to dryRun=All only.
+	// plan is the effect of the request. It is set in responses to dryRun=All only.
 	// +optional
 	Plan *OffloadPlan `json:"plan,omitempty" protobuf:"bytes,2,opt,name=plan"`
 }
