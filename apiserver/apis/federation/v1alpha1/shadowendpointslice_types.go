@@ -11,60 +11,59 @@ import (
 // +genclient
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
-// ShadowEndpointSlice are endpoints of a Service that live elsewhere than on
-// the provider. The provider keeps an EndpointSlice of its name, whose
-// endpoints are ready only while they can be reached.
+// ShadowEndpointSlice has endpoints of a Service that are not on the provider. A virtual kubelet of
+// the consumer creates it in a remote namespace, and the controllers of the provider create an
+// EndpointSlice of the same name from it, whose endpoints are ready only while they can be reached.
 type ShadowEndpointSlice struct {
 	metav1.TypeMeta `json:",inline"`
-	// metadata is the standard object metadata. The label
-	// kubernetes.io/service-name names the Service in the same namespace; the
-	// EndpointSlice gets all labels.
+	// metadata is the standard object metadata. The label kubernetes.io/service-name is the name of
+	// the Service in the same namespace. All labels are copied to the EndpointSlice. At most 64
+	// KiB.
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty" protobuf:"bytes,1,opt,name=metadata"`
-	// spec are the endpoints as the consumer knows them.
+	// spec is the list of endpoints, written by the virtual kubelet.
 	Spec ShadowEndpointSliceSpec `json:"spec" protobuf:"bytes,2,opt,name=spec"`
-	// status is whether they can be reached.
+	// status reports whether the endpoints can be reached, written by the controllers of the
+	// provider.
 	// +optional
 	Status ShadowEndpointSliceStatus `json:"status,omitempty" protobuf:"bytes,3,opt,name=status"`
 }
 
-// ShadowEndpointSliceSpec are the endpoints as the consumer knows them.
+// ShadowEndpointSliceSpec is a list of endpoints.
 type ShadowEndpointSliceSpec struct {
-	// addressType is the family of all addresses, IPv4 or IPv6. It cannot
-	// change. Names are not for endpoints of others.
+	// addressType is the address family of all endpoints, IPv4 or IPv6. It cannot change.
 	AddressType discoveryv1.AddressType `json:"addressType" protobuf:"bytes,1,opt,name=addressType,casttype=k8s.io/api/discovery/v1.AddressType"`
-	// ports are those of every endpoint, as in an EndpointSlice; at most 100.
+	// ports are the ports of all endpoints, with the defaults of an EndpointSlice. At most 100.
 	// +optional
 	// +listType=atomic
 	Ports []discoveryv1.EndpointPort `json:"ports,omitempty" protobuf:"bytes,2,rep,name=ports"`
-	// endpoints are those that do not live on the provider; at most 1000, with
-	// at most 1000 addresses together.
+	// endpoints are the endpoints that are not on the provider. At most 1000, with at most 1000
+	// addresses in total.
 	// +optional
 	// +listType=atomic
 	Endpoints []ShadowEndpoint `json:"endpoints,omitempty" protobuf:"bytes,3,rep,name=endpoints"`
 }
 
-// ShadowEndpoint is one endpoint that lives elsewhere. Which node and zone it
-// is in means nothing on the provider.
+// ShadowEndpoint is an endpoint that is not on the provider.
 type ShadowEndpoint struct {
-	// addresses are those that the endpoint is reached at from the provider,
-	// at least one. They cannot be of loopback, link-local or multicast, nor
-	// unspecified; those of the provider's own nodes and pods are left out.
+	// addresses are the addresses of the endpoint, as the provider reaches them. At least one.
+	// Unspecified, loopback, link-local and multicast addresses are refused; addresses of nodes,
+	// pods and Services of the provider are left out of the EndpointSlice.
 	// +listType=atomic
 	Addresses []string `json:"addresses" protobuf:"bytes,1,rep,name=addresses"`
-	// conditions are those that the endpoint has where it lives. It is ready on
-	// the provider only if it can be reached, too.
+	// conditions are the conditions of the endpoint in its own cluster. On the provider it is ready
+	// only if it can be reached as well.
 	// +optional
 	Conditions discoveryv1.EndpointConditions `json:"conditions,omitzero" protobuf:"bytes,2,opt,name=conditions"`
-	// hostname is the name of the endpoint in the Service's domain.
+	// hostname is the DNS label of the endpoint in the domain of the Service.
 	// +optional
 	Hostname *string `json:"hostname,omitempty" protobuf:"bytes,3,opt,name=hostname"`
 }
 
-// ShadowEndpointSliceStatus is whether the endpoints can be reached.
+// ShadowEndpointSliceStatus reports whether the endpoints can be reached.
 type ShadowEndpointSliceStatus struct {
-	// conditions are Ready: whether there is an EndpointSlice whose endpoints
-	// count. Its reason says what is in the way.
+	// conditions are Ready, which is True while the EndpointSlice exists and its endpoints can be
+	// reached, and False otherwise.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -76,8 +75,9 @@ type ShadowEndpointSliceStatus struct {
 // ShadowEndpointSliceList is a list of ShadowEndpointSlices.
 type ShadowEndpointSliceList struct {
 	metav1.TypeMeta `json:",inline"`
+	// metadata is the standard list metadata.
 	// +optional
 	metav1.ListMeta `json:"metadata,omitempty" protobuf:"bytes,1,opt,name=metadata"`
-	// items are the slices.
+	// items are the ShadowEndpointSlices.
 	Items []ShadowEndpointSlice `json:"items" protobuf:"bytes,2,rep,name=items"`
 }

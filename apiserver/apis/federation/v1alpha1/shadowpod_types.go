@@ -11,76 +11,75 @@ import (
 // +genclient
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
-// ShadowPod is a pod that the provider keeps alive by itself, also while the
-// consumer is away. The pod has its name, and the labels and annotations of
-// its metadata. It is deleted as a pod is, with a grace period, and goes when
-// its pod is gone. If that tells how it ended, it is kept for a minute longer,
-// or until it is deleted with a grace period of 0.
+// ShadowPod is a pod of a consumer on a provider. A virtual kubelet of the consumer creates it in a
+// remote namespace, and the controllers of the provider create the remote pod of the same name from
+// it, also again while the consumer is unreachable. It is deleted with a grace period, like a pod,
+// and is gone when the remote pod is. One with the final status of its pod remains for a minute, or
+// until it is deleted with a grace period of 0.
 type ShadowPod struct {
 	metav1.TypeMeta `json:",inline"`
-	// metadata is the standard object metadata.
+	// metadata is the standard object metadata. Labels and annotations are copied to the remote
+	// pod. At most 256 KiB together with the spec.
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty" protobuf:"bytes,1,opt,name=metadata"`
-	// spec is the pod that is wanted.
+	// spec is the desired pod, written by the virtual kubelet.
 	Spec ShadowPodSpec `json:"spec" protobuf:"bytes,2,opt,name=spec"`
-	// status is how it ended, and what keeps it from running; while the pod is
-	// there, the pod itself tells the rest.
+	// status is the final status of the pod, and why it is not running, written by the controllers
+	// of the provider. While the remote pod exists, its own status has the rest.
 	// +optional
 	Status ShadowPodStatus `json:"status,omitempty" protobuf:"bytes,3,opt,name=status"`
 }
 
-// ShadowPodSpec is the pod that is wanted.
+// ShadowPodSpec is the desired pod.
 type ShadowPodSpec struct {
-	// pod is the specification of the pod. It cannot ask for what the Pod
-	// Security level baseline refuses, nor name a node. Only the fields that
-	// Kubernetes lets change in a running pod can change.
+	// pod is the specification of the remote pod. It is refused if it violates the Pod Security
+	// Standard baseline, selects single nodes or nodes with a role, uses tokens of the provider, or
+	// exceeds the quota. Only the fields can change that Kubernetes lets change in a running pod.
 	Pod corev1.PodSpec `json:"pod" protobuf:"bytes,1,opt,name=pod"`
-	// offeredNode is the node of the provider's offer that the pod was bound to,
-	// see spec.nodes of the ResourceOffer: the pod runs on a node with its labels,
-	// and on that node itself while there is room. Empty, or no node of an offer,
-	// leaves the choice to the provider. A change counts when the pod is made anew.
+	// offeredNode is the name in spec.nodes of the ResourceOffer of the node that the local pod is
+	// bound to: the pod runs on a node with its labels, and preferably on that node. Empty, or a
+	// name of no offer, leaves the choice to the scheduler. A change applies when the pod is
+	// created again.
 	// +optional
 	OfferedNode string `json:"offeredNode,omitempty" protobuf:"bytes,2,opt,name=offeredNode"`
 }
 
-// ConditionPodCreated is False, with a reason and the provider's message,
-// while the provider refuses to create the pod of a ShadowPod.
+// ConditionPodCreated is False while the provider refuses to create the remote pod, and True
+// afterwards. It does not exist before the first refusal.
 const ConditionPodCreated = "PodCreated"
 
-// ConditionPodResized is False, with a reason and the provider's message, while
-// the provider refuses to give the pod of a ShadowPod the resources that its
-// spec asks for now.
+// ConditionPodResized is False while the provider refuses the resources that the spec requests, and
+// True afterwards. It does not exist before the first refusal.
 const ConditionPodResized = "PodResized"
 
-// CauseGrantExceeded is the type of the causes in the answer 403 to a
-// ShadowPod for which its consumer was not granted enough. Their fields name
-// the resources that are short.
+// CauseGrantExceeded is the type of the causes of a response 403 to a ShadowPod that exceeds the
+// quota of its consumer. Their fields are the exhausted resources.
 const CauseGrantExceeded metav1.CauseType = "GrantExceeded"
 
-// CauseTooManyFinished is the type of the cause in the answer 403 to a ShadowPod
-// whose consumer keeps too many that are finished.
+// CauseTooManyFinished is the type of the cause of a response 403 to a ShadowPod whose consumer has
+// too many finished ones.
 const CauseTooManyFinished metav1.CauseType = "TooManyFinished"
 
-// ShadowPodStatus is how a shadow pod ended, and whose it is.
+// ShadowPodStatus is the observed state of a shadow pod.
 type ShadowPodStatus struct {
-	// phase is empty until the pod is finished; then Succeeded or Failed, for
-	// good: a finished pod never runs again.
+	// phase is Succeeded or Failed once the pod is finished, and empty before. It cannot change
+	// afterwards: a finished pod never runs again.
 	// +optional
 	Phase corev1.PodPhase `json:"phase,omitempty" protobuf:"bytes,1,opt,name=phase,casttype=k8s.io/api/core/v1.PodPhase"`
-	// pod is the last status of the finished pod.
+	// pod is the final status of the remote pod, set together with phase.
 	// +optional
 	Pod *corev1.PodStatus `json:"pod,omitempty" protobuf:"bytes,2,opt,name=pod"`
-	// foreignCluster is the consumer whose grant the pod counts against until
-	// it is finished. It is set when the shadow pod is created, and empty where
-	// the namespace is no consumer's.
+	// foreignCluster is the name of the ForeignCluster of the consumer whose quota the pod counts
+	// against until it is finished. It is set at creation. Empty in a namespace of no consumer.
 	// +optional
 	ForeignCluster string `json:"foreignCluster,omitempty" protobuf:"bytes,3,opt,name=foreignCluster"`
-	// allocatedResources is what the pod took before it was asked to take less,
-	// until it does: of that and of what spec asks for the larger counts.
+	// allocatedResources is the amount of each resource that the pod still has after its spec
+	// requested less, until the kubelet has resized it. Of this and the request, the larger amount
+	// counts against the quota.
 	// +optional
 	AllocatedResources corev1.ResourceList `json:"allocatedResources,omitempty" protobuf:"bytes,4,rep,name=allocatedResources,casttype=k8s.io/api/core/v1.ResourceList,castkey=k8s.io/api/core/v1.ResourceName"`
-	// conditions say what keeps the pod from running, PodCreated, or from having
-	// the resources that it is to have, PodResized.
+	// conditions are PodCreated, which is False while the provider refuses to create the pod, and
+	// PodResized, which is False while it refuses the requested resources.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -92,8 +91,9 @@ type ShadowPodStatus struct {
 // ShadowPodList is a list of ShadowPods.
 type ShadowPodList struct {
 	metav1.TypeMeta `json:",inline"`
+	// metadata is the standard list metadata.
 	// +optional
 	metav1.ListMeta `json:"metadata,omitempty" protobuf:"bytes,1,opt,name=metadata"`
-	// items are the shadow pods.
+	// items are the ShadowPods.
 	Items []ShadowPod `json:"items" protobuf:"bytes,2,rep,name=items"`
 }
