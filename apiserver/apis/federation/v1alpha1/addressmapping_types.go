@@ -11,74 +11,73 @@ import (
 // +genclient
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
-// AddressMapping is an address or a CIDR as the other side sees it. It is
-// allocated when the object is created, as the ClusterIP of a Service is, and
-// free again when the object is gone. No two mappings of a cluster overlap.
+// AddressMapping is the allocation of a remapped CIDR or address from an AddressPool. The
+// controllers create one for each CIDR of a peer and for each endpoint that they expose to one;
+// administrators can create more. The API server allocates the CIDR or address when the object is
+// created, and releases it when the object is gone. Allocations of a cluster never overlap.
 type AddressMapping struct {
 	metav1.TypeMeta `json:",inline"`
 	// metadata is the standard object metadata.
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty" protobuf:"bytes,1,opt,name=metadata"`
-	// spec is what is mapped, and what it is mapped to. It cannot change, but for
-	// its ports.
+	// spec is the source and the target of the mapping. It cannot change, except for its ports.
 	Spec AddressMappingSpec `json:"spec" protobuf:"bytes,2,opt,name=spec"`
 }
 
-// AddressMappingSpec is what is mapped, and what it is mapped to.
+// AddressMappingSpec is the source and the target of a mapping.
 type AddressMappingSpec struct {
-	// clusterID is the id of the cluster that the mapping is for.
+	// clusterID is the UID of the namespace kube-system of the peer that the mapping is for.
 	ClusterID string `json:"clusterID" protobuf:"bytes,1,opt,name=clusterID"`
-	// pool is the AddressPool that the mapping is taken from; "default" when
-	// nothing is said.
+	// pool is the name of the AddressPool to allocate from. The default is default.
 	// +optional
 	Pool string `json:"pool,omitempty" protobuf:"bytes,2,opt,name=pool"`
-	// cidr is a range of the other cluster, as it is called there. It is mapped
-	// to itself, unless that overlaps what is reserved in the pool or another
-	// mapping; then to a range of the pool that is as large. Either cidr or
-	// address is set.
+	// cidr is a CIDR of the peer. It is mapped to itself unless it overlaps a reserved CIDR of the
+	// pool or another mapping; otherwise to a CIDR of the pool of the same length. Exactly one of
+	// cidr and address is set.
 	// +optional
 	CIDR string `json:"cidr,omitempty" protobuf:"bytes,3,opt,name=cidr"`
-	// address is something that is no pod of this cluster, as the other cluster
-	// is to reach it. It is always mapped to an address of the pool.
+	// address is the address of an endpoint that the local cluster exposes to the peer. It is
+	// always mapped to an address of the pool. Exactly one of cidr and address is set.
 	// +optional
 	Address string `json:"address,omitempty" protobuf:"bytes,4,opt,name=address"`
-	// mapped is the CIDR or the address that it is mapped to. It is allocated
-	// when the mapping is created. Who sets it then gets this one, or none.
+	// mapped is the allocated CIDR or address. The API server sets it; a request with a value is
+	// refused if that is in use.
 	// +optional
 	Mapped string `json:"mapped,omitempty" protobuf:"bytes,5,opt,name=mapped"`
-	// ports are those of the address that the other cluster may call; where there
-	// are none, all. They may change, and what is connected by then stays
-	// connected. A mapping of a cidr has none.
+	// ports are the ports of address that the peer may connect to, at most 32. Empty permits all. A
+	// change does not affect established connections. It is forbidden with cidr.
 	// +optional
 	// +listType=atomic
 	Ports []AddressMappingPort `json:"ports,omitempty" protobuf:"bytes,6,rep,name=ports"`
 }
 
-// AddressMappingPort is a port that the other cluster may call.
+// AddressMappingPort is a port that a peer may connect to.
 type AddressMappingPort struct {
-	// protocol is TCP, UDP or SCTP; TCP when nothing is said.
+	// protocol is TCP, UDP or SCTP. The default is TCP.
 	// +optional
 	Protocol corev1.Protocol `json:"protocol,omitempty" protobuf:"bytes,1,opt,name=protocol,casttype=k8s.io/api/core/v1.Protocol"`
-	// port is the number of the port.
+	// port is the port number, 1 to 65535.
 	Port int32 `json:"port" protobuf:"varint,2,opt,name=port"`
 }
 
-// MaxAddressMappingPorts is how many ports a mapping can be bounded to.
+// MaxAddressMappingPorts is the maximum number of ports of a mapping.
 const MaxAddressMappingPorts = 32
 
-// DefaultAddressPool is the AddressPool of a mapping that names none.
+// DefaultAddressPool is the AddressPool of a mapping that names none. Its CIDRs are those that
+// CIDRs of peers are remapped to.
 const DefaultAddressPool = "default"
 
-// ExternalAddressPool is the AddressPool of the addresses that expose non-pod endpoints of
-// the local cluster to peers. Its CIDRs are the external CIDRs.
+// ExternalAddressPool is the AddressPool of the addresses that expose non-pod endpoints of the
+// local cluster to peers. Its CIDRs are the external CIDRs.
 const ExternalAddressPool = "external"
 
-// CauseAddressesExhausted is the type of the cause in the answer 403 to an
-// AddressMapping that its pool has nothing left for, and CauseAddressTaken of
-// that to one whose mapped it cannot have.
+// Types of the causes of a response 403 to the creation of an AddressMapping.
 const (
+	// CauseAddressesExhausted means that the pool has no free CIDR or address of that size.
 	CauseAddressesExhausted metav1.CauseType = "AddressesExhausted"
-	CauseAddressTaken       metav1.CauseType = "AddressTaken"
+	// CauseAddressTaken means that the requested spec.mapped is in use, reserved or not in the
+	// pool.
+	CauseAddressTaken metav1.CauseType = "AddressTaken"
 )
 
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
@@ -86,8 +85,9 @@ const (
 // AddressMappingList is a list of AddressMappings.
 type AddressMappingList struct {
 	metav1.TypeMeta `json:",inline"`
+	// metadata is the standard list metadata.
 	// +optional
 	metav1.ListMeta `json:"metadata,omitempty" protobuf:"bytes,1,opt,name=metadata"`
-	// items are the mappings.
+	// items are the AddressMappings.
 	Items []AddressMapping `json:"items" protobuf:"bytes,2,rep,name=items"`
 }

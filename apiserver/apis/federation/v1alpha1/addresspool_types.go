@@ -11,60 +11,60 @@ import (
 // +genclient:nonNamespaced
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
-// AddressPool is the address space that AddressMappings are taken from. What
-// is taken is taken in all pools, also where they overlap.
+// AddressPool is the address space that AddressMappings are allocated from. The controllers keep
+// the pools default and external as the values of the chart define, unless an administrator created
+// them. An allocation is taken from all pools that contain it.
 type AddressPool struct {
 	metav1.TypeMeta `json:",inline"`
 	// metadata is the standard object metadata.
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty" protobuf:"bytes,1,opt,name=metadata"`
-	// spec is what may be given, and what may not.
+	// spec is the address space, written by the controllers or an administrator.
 	Spec AddressPoolSpec `json:"spec" protobuf:"bytes,2,opt,name=spec"`
-	// status is how much of it is left.
+	// status is the usage of the pool, written by the API server.
 	// +optional
 	Status AddressPoolStatus `json:"status,omitempty" protobuf:"bytes,3,opt,name=status"`
 }
 
-// AddressPoolSpec is what may be given, and what may not. Changes hold for
-// mappings that are created afterwards; those that are there keep what they
-// have.
+// AddressPoolSpec is the address space of a pool. A change applies to mappings that are created
+// afterwards; existing ones keep their allocations.
 type AddressPoolSpec struct {
-	// cidrs are the IPv4 and IPv6 CIDRs that are given from, in the order in
-	// which they are used. At least 1 and at most 64, which do not overlap.
+	// cidrs are the IPv4 and IPv6 CIDRs to allocate from, in the order in which they are used. 1 to
+	// 64, disjoint.
 	// +listType=atomic
 	CIDRs []string `json:"cidrs" protobuf:"bytes,1,rep,name=cidrs"`
-	// reserved are ranges that are never given, and that no other cluster may
-	// keep: those of this cluster's own pods, Services and nodes, and of what
-	// else its pods have to reach. They may lie outside the cidrs. At most 256.
+	// reserved are CIDRs that are never allocated, and that no CIDR of a peer may keep: the CIDRs
+	// of local pods, Services and nodes, and other destinations of local pods. They need not be in
+	// cidrs. At most 256.
 	// +optional
 	// +listType=atomic
 	Reserved []string `json:"reserved,omitempty" protobuf:"bytes,2,rep,name=reserved"`
 }
 
-// AddressPoolStatus is how much of a pool is left.
+// AddressPoolStatus is the usage of a pool.
 type AddressPoolStatus struct {
-	// observedGeneration is the generation of the spec that this status answers
-	// to.
+	// observedGeneration is the generation of the spec that the status describes.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty" protobuf:"varint,1,opt,name=observedGeneration"`
-	// mappings counts the AddressMappings that name the pool.
+	// mappings is the number of AddressMappings that name the pool.
 	// +optional
 	Mappings int64 `json:"mappings,omitempty" protobuf:"varint,2,opt,name=mappings"`
-	// cidrs tell how much of each of the cidrs is left.
+	// cidrs are the CIDRs of the pool with their usage.
 	// +optional
 	// +listType=map
 	// +listMapKey=cidr
 	CIDRs []AddressPoolCIDRStatus `json:"cidrs,omitempty" protobuf:"bytes,3,rep,name=cidrs"`
 }
 
-// AddressPoolCIDRStatus is how much of one CIDR is left.
+// AddressPoolCIDRStatus is the usage of one CIDR of a pool.
 type AddressPoolCIDRStatus struct {
-	// cidr is one of the cidrs of the pool.
+	// cidr is one of the CIDRs in spec.cidrs.
 	CIDR string `json:"cidr" protobuf:"bytes,1,opt,name=cidr"`
-	// usedPercent is how much of it is reserved or taken, by mappings of any
-	// pool, rounded down; 100 means that nothing is left.
+	// usedPercent is the percentage that is reserved or allocated, by mappings of any pool, rounded
+	// down. 100 means that nothing is free.
 	UsedPercent int32 `json:"usedPercent" protobuf:"varint,2,opt,name=usedPercent"`
-	// largestFree is the largest range of it that can still be given.
+	// largestFree is the largest CIDR that can still be allocated. Empty means that nothing is
+	// free.
 	// +optional
 	LargestFree string `json:"largestFree,omitempty" protobuf:"bytes,3,opt,name=largestFree"`
 }
@@ -74,8 +74,9 @@ type AddressPoolCIDRStatus struct {
 // AddressPoolList is a list of AddressPools.
 type AddressPoolList struct {
 	metav1.TypeMeta `json:",inline"`
+	// metadata is the standard list metadata.
 	// +optional
 	metav1.ListMeta `json:"metadata,omitempty" protobuf:"bytes,1,opt,name=metadata"`
-	// items are the pools.
+	// items are the AddressPools.
 	Items []AddressPool `json:"items" protobuf:"bytes,2,rep,name=items"`
 }

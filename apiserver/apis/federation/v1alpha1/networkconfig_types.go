@@ -7,102 +7,98 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// NetworkConfigs are named after the role of the cluster that they speak of,
-// in a peering.
+// Names of NetworkConfigs, after the role of the cluster that they describe.
 const (
-	// NetworkConfigOfConsumer is the name of the NetworkConfig that a consumer
-	// writes.
+	// NetworkConfigOfConsumer is the name of the NetworkConfig that describes the consumer.
 	NetworkConfigOfConsumer = "consumer"
-	// NetworkConfigOfProvider is the name of the one that a provider writes.
+	// NetworkConfigOfProvider is the name of the NetworkConfig that describes the provider.
 	NetworkConfigOfProvider = "provider"
 )
 
 // +genclient
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
-// NetworkConfig is what one side of a peering says of its network, and what
-// the other side calls the addresses in it. A consumer writes its own, named
-// "consumer", into its peer namespace, and its copy in the tenant namespace on
-// the provider is answered there. A provider writes its own, named "provider",
-// into the tenant namespace, and its mirror in the peer namespace of the
-// consumer is answered there. Of a cluster that is both there are two, with
-// equal specs.
+// NetworkConfig describes the network of one cluster of a peering to the other one. The controllers
+// of the cluster write the spec, and the controllers of the other cluster answer in the status. The
+// NetworkConfig of the consumer is replicated from its peer namespace to the tenant namespace on
+// the provider, and the one of the provider in the opposite direction.
 type NetworkConfig struct {
 	metav1.TypeMeta `json:",inline"`
-	// metadata is the standard object metadata. The name is consumer or
-	// provider.
+	// metadata is the standard object metadata. The name is consumer or provider, the role of the
+	// cluster that is described.
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty" protobuf:"bytes,1,opt,name=metadata"`
-	// spec is what the cluster says of its network.
+	// spec is the description of the network, written by the controllers of the cluster.
 	Spec NetworkConfigSpec `json:"spec" protobuf:"bytes,2,opt,name=spec"`
-	// status is the other side's answer.
+	// status is the answer, written by the controllers of the other cluster.
 	// +optional
 	Status NetworkConfigStatus `json:"status,omitempty" protobuf:"bytes,3,opt,name=status"`
 }
 
-// NetworkConfigSpec is what a cluster says of its network.
+// NetworkConfigSpec is the description of the network of a cluster.
 type NetworkConfigSpec struct {
-	// clusterID is the id of the cluster whose network it is. It cannot change.
+	// clusterID is the UID of the namespace kube-system of the cluster that is described. It cannot
+	// change.
 	ClusterID string `json:"clusterID" protobuf:"bytes,1,opt,name=clusterID"`
-	// podCIDRs are the ranges of its pods, IPv4 or IPv6. At least one, which do
-	// not overlap, and with externalCIDRs at most 64.
+	// podCIDRs are the IPv4 and IPv6 CIDRs of the pods of the cluster. At least one, disjoint, and
+	// at most 64 together with externalCIDRs.
 	// +listType=atomic
 	PodCIDRs []string `json:"podCIDRs" protobuf:"bytes,2,rep,name=podCIDRs"`
-	// externalCIDRs are where addresses live that stand for what is no pod
-	// there; at most one of a family.
+	// externalCIDRs are the CIDRs with the addresses that expose non-pod endpoints of the cluster,
+	// at most one per address family. Empty means that it exposes none.
 	// +optional
 	// +listType=atomic
 	ExternalCIDRs []string `json:"externalCIDRs,omitempty" protobuf:"bytes,3,rep,name=externalCIDRs"`
-	// publicKey is the WireGuard key of its gateway, in base64.
+	// publicKey is the WireGuard public key of the gateway of the cluster, 32 bytes in base64.
 	PublicKey string `json:"publicKey" protobuf:"bytes,4,opt,name=publicKey"`
-	// endpoints are where its gateway is called, host:port over UDP, the best
-	// first. At most 8; without any it cannot be called, and calls the other one.
+	// endpoints are the addresses of the gateway of the cluster, each a host and UDP port, in order
+	// of preference. At most 8. Empty means that it cannot be reached, and opens the connection
+	// itself.
 	// +optional
 	// +listType=atomic
 	Endpoints []string `json:"endpoints,omitempty" protobuf:"bytes,5,rep,name=endpoints"`
-	// mtu is the most that a packet may measure inside of the tunnel, in bytes,
-	// 1280 to 65535: what the network of the gateway's node takes, or what an
-	// administrator says, if that is less. 0 leaves it to the other side.
+	// mtu is the MTU inside the tunnel that the cluster supports, in bytes, 1280 to 65535. 0 means
+	// that it is not known; the MTU of the other cluster is used then.
 	// +optional
 	MTU int32 `json:"mtu,omitempty" protobuf:"varint,6,opt,name=mtu"`
-	// backend is what its gateway makes tunnels with. A cluster that makes them
-	// with something else refuses the configuration by name. Default is WireGuard,
-	// which is all there is so far.
+	// backend is the tunnel technology of the cluster. A cluster refuses a NetworkConfig with
+	// another backend than its own. The default is WireGuard, which is the only one.
 	// +optional
 	// +default="WireGuard"
 	Backend NetworkBackend `json:"backend,omitempty" protobuf:"bytes,7,opt,name=backend,casttype=NetworkBackend"`
 }
 
-// NetworkBackend is what tunnels are made with.
+// NetworkBackend is a tunnel technology.
 type NetworkBackend string
 
-// BackendWireGuard makes tunnels with WireGuard.
+// BackendWireGuard is WireGuard.
 const BackendWireGuard NetworkBackend = "WireGuard"
 
-// NetworkConfigStatus is the other side's answer.
+// NetworkConfigStatus is the answer of the other cluster.
 type NetworkConfigStatus struct {
 	// observedGeneration is the generation of the spec that was answered.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty" protobuf:"varint,1,opt,name=observedGeneration"`
-	// cidrs tell of each of podCIDRs and externalCIDRs what the other side calls
-	// it.
+	// cidrs are the podCIDRs and externalCIDRs, and what the other cluster remaps them to. CIDRs of
+	// an address family that its pods do not have are left out.
 	// +optional
 	// +listType=atomic
 	CIDRs []CIDRMapping `json:"cidrs,omitempty" protobuf:"bytes,2,rep,name=cidrs"`
-	// conditions say why: Accepted.
+	// conditions are Accepted, which is True if the other cluster accepts the spec, and False if it
+	// refuses it.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty" protobuf:"bytes,3,rep,name=conditions"`
 }
 
-// CIDRMapping is a range and the one of equal length that stands for it
-// elsewhere. Addresses keep their place in it.
+// CIDRMapping is a CIDR of a cluster, and the CIDR that replaces it in another one. The offset of
+// an address in the CIDR does not change.
 type CIDRMapping struct {
-	// cidr is the range as its own cluster calls it.
+	// cidr is the CIDR in its own cluster.
 	CIDR string `json:"cidr" protobuf:"bytes,1,opt,name=cidr"`
-	// mapped is the range as the other cluster calls it. It is the same one
-	// where there is no conflict.
+	// mapped is the CIDR of the same family and length in the other cluster. It equals cidr unless
+	// cidr is in use in that cluster.
 	Mapped string `json:"mapped" protobuf:"bytes,2,opt,name=mapped"`
 }
 
@@ -111,8 +107,9 @@ type CIDRMapping struct {
 // NetworkConfigList is a list of NetworkConfigs.
 type NetworkConfigList struct {
 	metav1.TypeMeta `json:",inline"`
+	// metadata is the standard list metadata.
 	// +optional
 	metav1.ListMeta `json:"metadata,omitempty" protobuf:"bytes,1,opt,name=metadata"`
-	// items are the network configurations.
+	// items are the NetworkConfigs.
 	Items []NetworkConfig `json:"items" protobuf:"bytes,2,rep,name=items"`
 }

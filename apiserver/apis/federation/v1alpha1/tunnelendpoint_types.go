@@ -10,145 +10,139 @@ import (
 // +genclient
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
-// TunnelEndpoint is the tunnel to another cluster, as it was agreed, and how it
-// stands. There is one for each ForeignCluster whose networking is Tunnel and
-// with which everything is agreed, of the same name, in the installation
-// namespace. The controllers write the spec and the gateway writes the status;
-// no peer sees it.
+// TunnelEndpoint is the tunnel to one peer: what both clusters agreed upon, and its state. The
+// controllers create it in the installation namespace while networking is Tunnel or mode is InBand;
+// the gateway and the route agents configure nodes by it, and the active gateway writes the status.
+// Peers cannot read it.
 type TunnelEndpoint struct {
 	metav1.TypeMeta `json:",inline"`
-	// metadata is the standard object metadata. The name is that of the
-	// ForeignCluster.
+	// metadata is the standard object metadata. The name is the name of the ForeignCluster.
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty" protobuf:"bytes,1,opt,name=metadata"`
-	// spec is what was agreed.
+	// spec is the agreed configuration, written by the controllers.
 	Spec TunnelEndpointSpec `json:"spec" protobuf:"bytes,2,opt,name=spec"`
-	// status is how the tunnel stands.
+	// status is the observed state of the tunnel, written by the active gateway.
 	// +optional
 	Status TunnelEndpointStatus `json:"status,omitempty" protobuf:"bytes,3,opt,name=status"`
 }
 
-// TunnelEndpointSpec is what was agreed about a tunnel.
+// TunnelEndpointSpec is the agreed configuration of a tunnel.
 type TunnelEndpointSpec struct {
-	// clusterID is the id of the other cluster. It cannot change.
+	// clusterID is the UID of the namespace kube-system of the peer. It cannot change.
 	ClusterID string `json:"clusterID" protobuf:"bytes,1,opt,name=clusterID"`
-	// publicKey is the WireGuard key of the other gateway, in base64.
+	// publicKey is the WireGuard public key of the remote gateway, 32 bytes in base64.
 	PublicKey string `json:"publicKey" protobuf:"bytes,2,opt,name=publicKey"`
-	// endpoints are where the other gateway is called, host:port over UDP, the
-	// best first. At most 8; without any it calls us.
+	// endpoints are the addresses of the remote gateway, each a host and UDP port, in order of
+	// preference. At most 8. Empty means that the remote gateway connects to the local one.
 	// +optional
 	// +listType=atomic
 	Endpoints []string `json:"endpoints,omitempty" protobuf:"bytes,3,rep,name=endpoints"`
-	// mtu is the most that a packet may measure inside of the tunnel, in bytes:
-	// the lower one of what both sides said. 0 leaves it to what follows from
-	// the network of the nodes, as long as no gateway has told of that.
+	// mtu is the MTU inside the tunnel in bytes, the lower one of both clusters. 0 means that
+	// neither has reported one yet; each gateway then uses the MTU of its own network.
 	// +optional
 	MTU int32 `json:"mtu,omitempty" protobuf:"varint,4,opt,name=mtu"`
-	// local are our ranges, those of pods before external ones, and what the
-	// other cluster calls them.
+	// local are the local CIDRs, first pod CIDRs, then external ones, and what the peer remaps them
+	// to. Empty while the tunnel carries only the control plane.
 	// +optional
 	// +listType=atomic
 	Local []CIDRMapping `json:"local,omitempty" protobuf:"bytes,5,rep,name=local"`
-	// remote are the ranges of the other cluster as it calls them, those of pods
-	// before external ones, and what we call them. Both lists are empty as long
-	// as the tunnel carries the control plane alone.
+	// remote are the CIDRs of the peer, first pod CIDRs, then external ones, and what the local
+	// cluster remaps them to. Empty while the tunnel carries only the control plane.
 	// +optional
 	// +listType=atomic
 	Remote []CIDRMapping `json:"remote,omitempty" protobuf:"bytes,6,rep,name=remote"`
-	// control says what of the control plane goes through the tunnel: Serve, where
-	// the other cluster may reach our API server by it, and Call, where we reach
-	// the other one's.
+	// control are the directions in which the tunnel carries control plane traffic. Empty with mode
+	// OutOfBand.
 	// +optional
 	// +listType=set
 	Control []TunnelControl `json:"control,omitempty" protobuf:"bytes,7,rep,name=control,casttype=TunnelControl"`
 }
 
-// TunnelControl is a part that a cluster has in the control plane of a tunnel.
+// TunnelControl is a direction of control plane traffic through a tunnel.
 // +enum
 type TunnelControl string
 
 const (
-	// TunnelControlServe lets the other cluster reach our API server.
+	// TunnelControlServe forwards requests of the peer to the local API server.
 	TunnelControlServe TunnelControl = "Serve"
-	// TunnelControlCall lets us reach the API server of the other one.
+	// TunnelControlCall forwards requests of the local cluster to the API server of the peer.
 	TunnelControlCall TunnelControl = "Call"
 )
 
-// TunnelPhase is how far a tunnel has come.
+// TunnelPhase is the state of a tunnel.
 // +enum
 type TunnelPhase string
 
 const (
-	// TunnelConnecting means that the other gateway does not answer, or not yet.
+	// TunnelConnecting means that the remote gateway does not reply through the tunnel.
 	TunnelConnecting TunnelPhase = "Connecting"
-	// TunnelConnected means that the other gateway answers through the tunnel.
+	// TunnelConnected means that the remote gateway replies through the tunnel.
 	TunnelConnected TunnelPhase = "Connected"
-	// TunnelError means that the tunnel cannot be as it was agreed; the condition
-	// Connected says why.
+	// TunnelError means that the tunnel cannot be configured as agreed; the condition Connected has
+	// the reason.
 	TunnelError TunnelPhase = "Error"
 )
 
-// ConditionConnected is True while the other gateway answers through the
-// tunnel; elsewhere it says why it does not.
+// ConditionConnected is True while the remote gateway replies through the tunnel, and False
+// otherwise.
 const ConditionConnected = "Connected"
 
-// ConditionPathMTU tells whether packets as large as was agreed upon reach the
-// other gateway and come back. It is as it was found last, while the tunnel is not
-// connected.
+// ConditionPathMTU is True if packets of the agreed MTU reach the remote gateway and back, False if
+// only smaller ones do, and Unknown if none of at least 1280 bytes does. It keeps its last status
+// while the tunnel is not connected.
 const ConditionPathMTU = "PathMTU"
 
-// The implementations of WireGuard that a gateway may use.
+// WireGuard implementations of a gateway.
 const (
-	// WireGuardKernel is that of the kernel.
+	// WireGuardKernel is the implementation of the kernel.
 	WireGuardKernel = "kernel"
-	// WireGuardGo is the one that runs in the gateway's own process.
+	// WireGuardGo is the userspace implementation, which runs in the process of the gateway.
 	WireGuardGo = "wireguard-go"
 )
 
-// TunnelEndpointStatus is how a tunnel stands. The gateway that holds it
-// writes it.
+// TunnelEndpointStatus is the observed state of a tunnel.
 type TunnelEndpointStatus struct {
-	// observedGeneration is the generation of the spec that the tunnel was made
-	// of.
+	// observedGeneration is the generation of the spec that the gateway has applied.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty" protobuf:"varint,1,opt,name=observedGeneration"`
-	// phase is Connecting, Connected or Error.
+	// phase is the state of the tunnel.
 	// +optional
 	Phase TunnelPhase `json:"phase,omitempty" protobuf:"bytes,2,opt,name=phase,casttype=TunnelPhase"`
-	// endpoint is the address and port that the other gateway is heard from.
+	// endpoint is the address and port that packets of the remote gateway come from. Empty before
+	// the first handshake.
 	// +optional
 	Endpoint string `json:"endpoint,omitempty" protobuf:"bytes,3,opt,name=endpoint"`
-	// gateway is our node that holds the tunnel.
+	// gateway is the name of the local node with the active gateway.
 	// +optional
 	Gateway string `json:"gateway,omitempty" protobuf:"bytes,4,opt,name=gateway"`
-	// publicKey is the WireGuard key that our gateway uses, in base64. Other
-	// clusters are told of a new one once it is here.
+	// publicKey is the WireGuard public key that the local gateway uses, in base64. Peers receive a
+	// new key once it is in use.
 	// +optional
 	PublicKey string `json:"publicKey,omitempty" protobuf:"bytes,5,opt,name=publicKey"`
-	// mtu is the most that a packet may measure inside of the tunnel by the network
-	// of our gateway's node, in bytes, whatever was agreed upon and passes. Other
-	// clusters are told of it. 0 is where that is not known, or less than 1280.
+	// mtu is the MTU inside the tunnel that the network of the active gateway's node permits, in
+	// bytes, independently of the peer. Peers receive it in their NetworkConfig. 0 means unknown,
+	// or less than 1280.
 	// +optional
 	MTU int32 `json:"mtu,omitempty" protobuf:"varint,6,opt,name=mtu"`
-	// implementation is the WireGuard that it uses: kernel or wireguard-go.
+	// implementation is the WireGuard implementation of the gateway: kernel or wireguard-go.
 	// +optional
 	Implementation string `json:"implementation,omitempty" protobuf:"bytes,7,opt,name=implementation"`
-	// latencyMicroseconds is how long a word to the other gateway and its answer
-	// take. It is written again when it has moved by 20 %.
-	// +optional
-	LatencyMicroseconds int64 `json:"latencyMicroseconds,omitempty" protobuf:"varint,8,opt,name=latencyMicroseconds"`
-	// lossPercent is how many of the last fifty words to the other gateway had no
-	// answer. It is written again when it has moved by 10, or when none was lost.
+	// latencyMicroseconds is the round-trip time to the remote gateway in microseconds, the median
+	// of the last 15 probes. It is updated when it changes by 20 % and at least 250 microseconds.
 	// It is 0 while the tunnel is not connected.
 	// +optional
+	LatencyMicroseconds int64 `json:"latencyMicroseconds,omitempty" protobuf:"varint,8,opt,name=latencyMicroseconds"`
+	// lossPercent is the percentage of the last 50 probes without a reply. It is updated when it
+	// changes by 10 or reaches 0. It is 0 while the tunnel is not connected.
+	// +optional
 	LossPercent int32 `json:"lossPercent,omitempty" protobuf:"varint,9,opt,name=lossPercent"`
-	// pathMTU is what a packet measures at most, in bytes, that reaches the other
-	// gateway and comes back, where those of the size that was agreed upon do not.
-	// This cluster sends no larger ones then. 0 is as large as was agreed upon. It
-	// stays while nothing else is known.
+	// pathMTU is the size in bytes of the largest packets that reach the remote gateway and back,
+	// if that is less than the agreed MTU; larger packets are not sent then. 0 means that packets
+	// of the agreed MTU pass. It keeps its last value while the tunnel is not connected.
 	// +optional
 	PathMTU int32 `json:"pathMTU,omitempty" protobuf:"varint,10,opt,name=pathMTU"`
-	// conditions say why: Connected; and whether large packets pass: PathMTU.
+	// conditions are Connected, which is True while the remote gateway replies through the tunnel,
+	// and PathMTU, which is True if packets of the agreed MTU pass.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -160,8 +154,9 @@ type TunnelEndpointStatus struct {
 // TunnelEndpointList is a list of TunnelEndpoints.
 type TunnelEndpointList struct {
 	metav1.TypeMeta `json:",inline"`
+	// metadata is the standard list metadata.
 	// +optional
 	metav1.ListMeta `json:"metadata,omitempty" protobuf:"bytes,1,opt,name=metadata"`
-	// items are the tunnels.
+	// items are the TunnelEndpoints.
 	Items []TunnelEndpoint `json:"items" protobuf:"bytes,2,rep,name=items"`
 }
