@@ -3,13 +3,13 @@
 
 package v1alpha1
 
-// What the gateway's proxy and those who ask it have to agree upon.
+// The interface of the gateway's proxy for in-band control plane traffic.
 const (
-	// ControlDomain is what the names of clusters are in, <cluster id>.control.liqo,
-	// that the proxy of the gateway is asked for. No resolver knows it.
+	// ControlDomain is the domain of the host names that clients request from the proxy, <cluster
+	// ID>.control.liqo. DNS does not resolve it.
 	ControlDomain = "control.liqo"
-	// ControlAudience is whom a token is for that is shown to the proxy.
+	// ControlAudience is the audience of the tokens that the proxy accepts.
 	ControlAudience = "federation-control"
-	// ControlPath is the non-resource path that the bearer must be allowed to get.
+	// ControlPath is the non-resource path that the bearer of a token must be permitted to get.
 	ControlPath = "/liqo/control"
 )

@@ -11,26 +11,25 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// What an object means when it does not say.
+// Defaults of fields, in seconds.
 const (
-	// DefaultTokenExpirationSeconds is how long an invitation is good for.
+	// DefaultTokenExpirationSeconds is the default of spec.expirationSeconds of a PeeringToken.
 	DefaultTokenExpirationSeconds int64 = 3600
-	// DefaultDisconnectTimeoutSeconds bounds how long unpeering waits for the
-	// other side.
+	// DefaultDisconnectTimeoutSeconds is the default of spec.disconnectTimeoutSeconds of a
+	// ForeignCluster.
 	DefaultDisconnectTimeoutSeconds int32 = 300
-	// DefaultEvictionTimeoutSeconds bounds how long a move waits for evictions.
+	// DefaultEvictionTimeoutSeconds is the default of spec.evictionTimeoutSeconds of a move.
 	DefaultEvictionTimeoutSeconds int32 = 300
 )
 
-// MinOrphanTTL is the shortest time of silence after which the lending may
-// end, and how long a consumer is silent before that is said at all.
+// MinOrphanTTL is the least orphanTTL other than 0, and the age at which a heartbeat expires.
 const MinOrphanTTL = time.Minute
 
 func addDefaultingFuncs(scheme *runtime.Scheme) error {
 	return RegisterDefaults(scheme)
 }
 
-// SetDefaults_ForeignClusterSpec wants nothing that was not asked for.
+// SetDefaults_ForeignClusterSpec disables directions that are not set, and sets the timeout.
 func SetDefaults_ForeignClusterSpec(spec *ForeignClusterSpec) {
 	if spec.Outgoing == "" {
 		spec.Outgoing = PeeringDisabled
@@ -43,15 +42,15 @@ func SetDefaults_ForeignClusterSpec(spec *ForeignClusterSpec) {
 	}
 }
 
-// SetDefaults_PeeringTokenSpec lets an invitation live for an hour.
+// SetDefaults_PeeringTokenSpec sets the lifetime of an invitation.
 func SetDefaults_PeeringTokenSpec(spec *PeeringTokenSpec) {
 	if spec.ExpirationSeconds == nil {
 		spec.ExpirationSeconds = ptr.To(DefaultTokenExpirationSeconds)
 	}
 }
 
-// SetDefaults_ShadowEndpointSliceSpec gives ports what those of an
-// EndpointSlice have: an empty name, and TCP.
+// SetDefaults_ShadowEndpointSliceSpec sets the defaults of the ports of an EndpointSlice: an empty
+// name, and TCP.
 func SetDefaults_ShadowEndpointSliceSpec(spec *ShadowEndpointSliceSpec) {
 	for i := range spec.Ports {
 		if port := &spec.Ports[i]; port.Name == nil {
@@ -63,8 +62,8 @@ func SetDefaults_ShadowEndpointSliceSpec(spec *ShadowEndpointSliceSpec) {
 	}
 }
 
-// SetDefaults_NamespaceOffloadingSpec gives twins unique names, lets pods run
-// on both sides, and leaves those that run where they are.
+// SetDefaults_NamespaceOffloadingSpec sets unique names of remote namespaces, and policies that
+// change no running pod and delete no data.
 func SetDefaults_NamespaceOffloadingSpec(spec *NamespaceOffloadingSpec) {
 	if spec.NamespaceMappingStrategy == "" {
 		spec.NamespaceMappingStrategy = DefaultName
@@ -80,15 +79,15 @@ func SetDefaults_NamespaceOffloadingSpec(spec *NamespaceOffloadingSpec) {
 	}
 }
 
-// SetDefaults_ShadowVolumeClaimSpec keeps the data when the object is deleted.
+// SetDefaults_ShadowVolumeClaimSpec sets the policy that keeps the data.
 func SetDefaults_ShadowVolumeClaimSpec(spec *ShadowVolumeClaimSpec) {
 	if spec.DeletionPolicy == "" {
 		spec.DeletionPolicy = VolumeDeletionRetain
 	}
 }
 
-// SetDefaults_MoveSpec moves online and verifies what changed; a move that copies
-// once verifies everything.
+// SetDefaults_MoveSpec sets an online move with verification of what changed, or full verification
+// of an offline move, and the timeout.
 func SetDefaults_MoveSpec(spec *MoveSpec) {
 	if spec.Strategy == "" {
 		spec.Strategy = MoveOnline
@@ -104,16 +103,14 @@ func SetDefaults_MoveSpec(spec *MoveSpec) {
 	}
 }
 
-// SetDefaults_NetworkConfigSpec has a cluster of a version that says nothing of a
-// backend make tunnels with the one that it has.
+// SetDefaults_NetworkConfigSpec sets WireGuard, the backend of versions that do not send one.
 func SetDefaults_NetworkConfigSpec(spec *NetworkConfigSpec) {
 	if spec.Backend == "" {
 		spec.Backend = BackendWireGuard
 	}
 }
 
-// SetDefaults_AddressMappingSpec takes from the pool that everybody means, and
-// gives ports the protocol that those of a Service have.
+// SetDefaults_AddressMappingSpec sets the default pool, and protocol TCP of ports.
 func SetDefaults_AddressMappingSpec(spec *AddressMappingSpec) {
 	if spec.Pool == "" {
 		spec.Pool = DefaultAddressPool

@@ -1,8 +1,7 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package v1alpha1 is the served version of the federation API: what
-// administrators, namespace owners and peers read and write.
+// Package v1alpha1 has the types, defaults and names of version v1alpha1 of the federation API.
 //
 // +k8s:openapi-gen=true
 // +k8s:openapi-model-package=io.liqo.federation.v1alpha1

@@ -3,167 +3,157 @@
 
 package v1alpha1
 
-// These names are a contract with users' manifests: they do not change.
+// Names in manifests of users, and on objects that users select by. They are part of the API, and
+// do not change.
 const (
-	// LabelType tells virtual nodes from all others; its value there is
-	// TypeVirtualNode.
+	// LabelType is the label that identifies virtual nodes, with the value TypeVirtualNode.
 	LabelType = "liqo.io/type"
 	// TypeVirtualNode is the value of LabelType on a virtual node.
 	TypeVirtualNode = "virtual-node"
-	// VirtualNodePrefix begins the name of each virtual node. What a virtual kubelet
-	// may do is bounded to nodes of such names.
+	// VirtualNodePrefix is the prefix of the names of virtual nodes. Virtual kubelets have access
+	// to Nodes with this prefix only.
 	VirtualNodePrefix = "liqo-"
-	// LabelRemoteClusterID names, on a virtual node, the cluster behind it.
+	// LabelRemoteClusterID, on a virtual node, is the ID of the provider.
 	LabelRemoteClusterID = "liqo.io/remote-cluster-id"
-	// LabelSchedulingEnabled is "true" on a namespace that is, or is about to
-	// be, offloaded: only its pods are looked at when they are placed.
+	// LabelSchedulingEnabled, on a namespace, is "true" while it is offloaded or about to be. The
+	// placement of pods is reviewed in these namespaces only.
 	LabelSchedulingEnabled = "liqo.io/scheduling-enabled"
-	// LabelOrigin names, on a shadow copy, the id of the cluster it comes from. On
-	// the AddressMapping of a pod it is that of the cluster that the pod runs on,
-	// and on that of the API server, the cluster's own.
+	// LabelOrigin, on a reflected object, is the ID of the cluster that it was reflected from. On
+	// the AddressMapping of a pod it is the ID of the cluster that the pod runs on, and on one of
+	// the API server or of another endpoint, the ID of the local cluster.
 	LabelOrigin = "offloading.liqo.io/origin"
-	// LabelDestination names, on a shadow copy, the id of the cluster it was
-	// sent to.
+	// LabelDestination, on a reflected object, is the ID of the cluster that it was reflected to.
 	LabelDestination = "offloading.liqo.io/destination"
-	// LabelVirtualNode names, on a shadow pod and its pod, the virtual node that
-	// the local pod is bound to: only that node's virtual kubelet touches it.
+	// LabelVirtualNode, on a shadow pod and its remote pod, is the name of the virtual node that
+	// the local pod is bound to. Only the virtual kubelet of that node changes the shadow pod.
 	LabelVirtualNode = "offloading.liqo.io/virtual-node"
-	// LabelExported is "true" on the copy of a Service that a ServiceExport exports
-	// from its home: a provider then makes a ServiceImport beside it.
+	// LabelExported, on a reflected Service, is "true" if a ServiceExport of the consumer exports
+	// it. The provider creates a ServiceImport for it.
 	LabelExported = "offloading.liqo.io/exported"
-	// AnnotationSkipReflection keeps an object out of the twin namespaces of its
-	// own, whatever its value is, unless that is "false".
+	// AnnotationSkipReflection, on an object, excludes it from reflection, with any value except
+	// "false".
 	AnnotationSkipReflection = "liqo.io/skip-reflection"
-	// AnnotationAllowReflection sends an object of a kind whose policy is
-	// AllowList to the twin namespaces of its own, whatever its value is, unless
-	// that is "false".
+	// AnnotationAllowReflection, on an object of a kind with reflection policy AllowList, includes
+	// it in reflection, with any value except "false".
 	AnnotationAllowReflection = "liqo.io/allow-reflection"
-	// AnnotationForceRemoteNodePort, on a Service, asks a provider for the same
-	// node ports, whatever its value is, unless that is "false".
+	// AnnotationForceRemoteNodePort, on a Service, requests the same node ports on providers, with
+	// any value except "false".
 	AnnotationForceRemoteNodePort = "liqo.io/force-remote-node-port"
-	// AnnotationRemoteStorageClass, on a PersistentVolumeClaim, is the storage class of
-	// the provider that the claim uses there. Without it the claim uses the class of the
-	// same name as its parameter localStorageClassName, otherwise the provider's default.
+	// AnnotationRemoteStorageClass, on a PersistentVolumeClaim, is the StorageClass that stores the
+	// data on a provider. Without it, that is the class of the same name as the parameter
+	// localStorageClassName, or the default of the provider.
 	AnnotationRemoteStorageClass = "liqo.io/remote-storage-class"
-	// StorageProvisioner is the provisioner of the virtual storage class, and the name
-	// of the CSI driver of volumes whose data a provider stores. No node runs such a
-	// driver, so no kubelet of this cluster mounts them.
+	// StorageProvisioner is the provisioner of the virtual StorageClass, and the CSI driver of
+	// volumes whose data a provider stores. No node has this driver, so no local kubelet mounts
+	// them.
 	StorageProvisioner = "storage.liqo.io"
-	// ParameterLocalStorageClass is the parameter of a virtual storage class that names
-	// the class of volumes in this cluster; without it that is the default class.
+	// ParameterLocalStorageClass is the parameter of a virtual StorageClass with the class of
+	// volumes in the local cluster. Without it, that is the default class.
 	ParameterLocalStorageClass = "localStorageClassName"
-	// SchedulingGateMoving holds pods back that mount a claim whose data is being moved.
+	// SchedulingGateMoving is the scheduling gate of pods that mount a claim whose data is being
+	// moved.
 	SchedulingGateMoving = "storage.liqo.io/moving"
-	// AnnotationAPIAccess, on a pod, keeps its tokens home with any value but
-	// "Home".
+	// AnnotationAPIAccess, on a pod, disables access from a provider to the consumer's API server,
+	// with any value except "Consumer".
 	AnnotationAPIAccess = "liqo.io/api-access"
-	// TaintVirtualNode keeps pods off virtual nodes that were not offloaded.
-	// Its value is "true" and its effect NoExecute.
+	// TaintVirtualNode is the taint of virtual nodes, with value "true" and effect NoExecute. Only
+	// pods of offloaded namespaces tolerate it.
 	TaintVirtualNode = "virtual-node.liqo.io/not-allowed"
 )
 
-// These names are ours, on objects that only this system makes.
+// Names on objects that only the components of the federation create.
 const (
-	// LabelForeignCluster names the ForeignCluster that a namespace or an
-	// object inside it belongs to.
+	// LabelForeignCluster, on a namespace or an object in it, is the name of its ForeignCluster.
 	LabelForeignCluster = "federation.liqo.io/foreign-cluster"
-	// LabelRole tells what a namespace of ours is for: RoleTenant, RolePeer
-	// or RoleRemoteNamespace.
+	// LabelRole, on a namespace, is its role: RoleTenant, RolePeer or RoleRemoteNamespace.
 	LabelRole = "federation.liqo.io/role"
-	// RoleTenant marks the namespace that a consumer may see on a provider.
+	// RoleTenant is the role of a tenant namespace, which a consumer has access to.
 	RoleTenant = "tenant"
-	// RolePeer marks the namespace where a consumer keeps what it knows of a
+	// RolePeer is the role of a peer namespace, with the objects and Secrets of a consumer for a
 	// provider.
 	RolePeer = "peer"
-	// RoleRemoteNamespace marks a namespace that mirrors one of a consumer's.
+	// RoleRemoteNamespace is the role of a remote namespace.
 	RoleRemoteNamespace = "twin"
-	// LabelManagedBy is set on the virtual kubelets' workloads and on what the
-	// controllers replicate.
+	// LabelManagedBy identifies objects that the controllers manage, with the value ManagedBy.
 	LabelManagedBy = "app.kubernetes.io/managed-by"
 	// ManagedBy is the value of LabelManagedBy.
 	ManagedBy = "federation.liqo.io"
-	// AnnotationOriginNamespace names, on a twin namespace and on shadow
-	// copies, the namespace they mirror. On the AddressMapping of an endpoint that
-	// is no pod it is that of its Services.
+	// AnnotationOriginNamespace, on a remote namespace and on reflected objects, is the namespace
+	// on the consumer. On the AddressMapping of a non-pod endpoint it is the namespace of its
+	// Services.
 	AnnotationOriginNamespace = "offloading.liqo.io/origin-namespace"
-	// AnnotationOriginUID carries, on a shadow pod and its pod, the UID of the
-	// pod it stands for: there are never two pods for one UID. On a copy of a
-	// kind that was configured it is that of the object it was made from.
+	// AnnotationOriginUID, on a shadow pod and its remote pod, is the UID of the local pod: there
+	// are never two remote pods of one UID. On a reflected object of an additional kind it is the
+	// UID of the local object.
 	AnnotationOriginUID = "offloading.liqo.io/origin-uid"
-	// AnnotationOriginPod names, on the AddressMapping of a pod, the namespace and
-	// the name of that pod.
+	// AnnotationOriginPod, on the AddressMapping of a pod, is the namespace and name of the pod.
 	AnnotationOriginPod = "offloading.liqo.io/origin-pod"
-	// AnnotationCordoned is on a virtual node that was cordoned since its
-	// ForeignCluster is, and not by hand. On an offer it keeps what was in it
-	// until its consumer was cordoned.
+	// AnnotationCordoned, on a virtual node, marks a node that was cordoned because of its
+	// ForeignCluster, and not by hand. On an offer it has the contents of the offer before its
+	// consumer was cordoned, as JSON.
 	AnnotationCordoned = "federation.liqo.io/cordoned"
-	// AnnotationIngressClasses and AnnotationLoadBalancerClasses list, on a twin,
-	// the classes that the consumer's objects may name in it, if its ForeignCluster
-	// says: as in shared,shared-internal. The policy federation-peers reads them.
+	// AnnotationIngressClasses and AnnotationLoadBalancerClasses, on a remote namespace, are the
+	// classes that objects of the consumer may use, for example shared,shared-internal. The policy
+	// federation-peers reads them. Without an annotation all classes are permitted.
 	AnnotationIngressClasses      = "federation.liqo.io/ingress-classes"
 	AnnotationLoadBalancerClasses = "federation.liqo.io/load-balancer-classes"
-	// AnnotationReflectedKeys names, on a copy, the labels and annotations that
-	// came with it: whatever else is there is the provider's.
+	// AnnotationReflectedKeys, on a reflected object, lists the labels and annotations that were
+	// reflected. All others belong to the provider.
 	AnnotationReflectedKeys = "offloading.liqo.io/reflected-keys"
-	// AnnotationAccounts lists, on an offloaded namespace, the service accounts
-	// whose pods a virtual kubelet has, and so may have tokens of, as
-	// naming.AccountOnNode writes them, with a space between two.
+	// AnnotationAccounts, on an offloaded namespace, lists the ServiceAccounts of pods on virtual
+	// nodes, in the form of naming.AccountOnNode and separated by spaces. Virtual kubelets may
+	// request tokens of these only.
 	AnnotationAccounts = "offloading.liqo.io/accounts"
-	// AnnotationTokenSecret names, on a shadow pod and its pod, the Secret beside
-	// it that its volumes take the tokens of home from.
+	// AnnotationTokenSecret, on a shadow pod and its remote pod, is the name of the Secret with its
+	// tokens for the consumer's API server, in the same namespace.
 	AnnotationTokenSecret = "offloading.liqo.io/token-secret"
-	// AnnotationRenewAfter says, on such a Secret, when its tokens are replaced,
-	// in RFC 3339.
+	// AnnotationRenewAfter, on a Secret of type SecretTypeTokens, is the time from which its tokens
+	// are renewed, in RFC 3339.
 	AnnotationRenewAfter = "offloading.liqo.io/renew-after"
-	// AnnotationReflectedHash is, on a copy of a kind whose fields are not known
-	// here, the hash of what it was copied from.
+	// AnnotationReflectedHash, on a reflected object of an additional kind, is the hash of the
+	// local object.
 	AnnotationReflectedHash = "offloading.liqo.io/reflected-hash"
-	// Finalizer holds an object back until its other side is gone or its
-	// deadline has passed.
+	// Finalizer delays the deletion of an object until its counterpart in the other cluster is
+	// gone, or a deadline has passed.
 	Finalizer = "federation.liqo.io/finalizer"
-	// PeerGroup is the one organisation in the certificates of peers.
+	// PeerGroup is the only organization in the certificates of peers, and their group.
 	PeerGroup = "liqo:peers"
-	// SecretTypeInvitation is the type of the Secrets that hold a provider's
-	// invitation; a token is read from no Secret of another type.
+	// SecretTypeInvitation is the type of Secrets with the token of an invitation. Tokens in
+	// Secrets of other types are ignored.
 	SecretTypeInvitation = "federation.liqo.io/invitation"
-	// SecretTypeIdentity is the type of the Secrets that hold this cluster's
-	// identity at a provider.
+	// SecretTypeIdentity is the type of Secrets with the identity of the local cluster at a
+	// provider.
 	SecretTypeIdentity = "federation.liqo.io/identity"
-	// SecretTypeTokens is the type of the Secrets with which the tokens of a pod
-	// follow it to a provider.
+	// SecretTypeTokens is the type of Secrets on a provider with the tokens of a pod for the
+	// consumer's API server.
 	SecretTypeTokens = "federation.liqo.io/tokens"
-	// SecretTypeWireGuard is the type of the Secret with the keys of this
-	// cluster's gateway.
+	// SecretTypeWireGuard is the type of the Secret with the keys of the gateway.
 	SecretTypeWireGuard = "federation.liqo.io/wireguard"
-	// WireGuardSecret is the name of that Secret, in the installation namespace.
+	// WireGuardSecret is the name of that Secret in the installation namespace.
 	WireGuardSecret = "federation-wireguard"
-	// WireGuardPrivateKey is the key of the private key in it, and
-	// WireGuardPublicKey that of the public one, both in base64 as wg prints
-	// them. Only the gateway reads the private one.
+	// WireGuardPrivateKey and WireGuardPublicKey are its keys. Both values are in base64, as wg
+	// prints them. Only the gateway reads the private key.
 	WireGuardPrivateKey = "privateKey"
 	WireGuardPublicKey  = "publicKey"
-	// GatewayName is what the gateway of the tunnels is called, in the
-	// installation namespace: its Deployment, the label app.kubernetes.io/name of
-	// its pods, the Lease of the active one, and the Service that leads there.
+	// GatewayName is the name of the gateway in the installation namespace: of its Deployment, its
+	// Service, the Lease of the active gateway, and the label app.kubernetes.io/name of its pods.
 	GatewayName = "federation-gateway"
-	// InvitationTokenKey is the key of the token in an invitation's Secret.
+	// InvitationTokenKey is the key of the token in a Secret of type SecretTypeInvitation.
 	InvitationTokenKey = "token"
 )
 
-// Reasons of pods on a virtual node that the provider does not run.
+// Reasons that several components report or read.
 const (
-	// ReasonShadowVolumeClaimMissing is the reason of the condition Ready of a
-	// VirtualVolume, and of an event on its claim, while the provider has lost the
-	// ShadowVolumeClaim, and of an event on the provider's claim.
+	// ReasonShadowVolumeClaimMissing is the reason of the condition Ready of a VirtualVolume whose
+	// ShadowVolumeClaim is missing on the provider, and of events on both claims.
 	ReasonShadowVolumeClaimMissing = "ShadowVolumeClaimMissing"
-	// ReasonProviderRefused is the reason of a pod, or of a waiting ephemeral
-	// container, that the provider refuses, and of the condition PodCreated of
-	// its ShadowPod.
+	// ReasonProviderRefused is the reason of a pod or an ephemeral container that the provider
+	// refuses, and of conditions of the objects on the provider.
 	ReasonProviderRefused = "ProviderRefused"
-	// ReasonOffloadingBackOff is the reason of a Pending pod that never ran and
-	// whose namespace is not offloaded.
+	// ReasonOffloadingBackOff is the reason of a pod that never ran and whose namespace is not
+	// offloaded to the provider.
 	ReasonOffloadingBackOff = "OffloadingBackOff"
-	// ReasonOffloadingAborted is the reason of a pod that ran before its namespace
-	// was offloaded no more: it is not ready, and Failed if nobody evicts it.
+	// ReasonOffloadingAborted is the reason of a pod that ran before its namespace was unoffloaded:
+	// it is not ready, and Failed if it cannot be evicted.
 	ReasonOffloadingAborted = "OffloadingAborted"
 )

@@ -16,8 +16,8 @@ const GroupName = "federation.liqo.io"
 var SchemeGroupVersion = schema.GroupVersion{Group: GroupName, Version: "v1alpha1"}
 
 var (
-	// SchemeBuilder collects what registers the types, defaults and
-	// conversions of this version.
+	// SchemeBuilder has the functions that register the types, defaults and conversions of this
+	// version.
 	SchemeBuilder      runtime.SchemeBuilder
 	localSchemeBuilder = &SchemeBuilder
 	// AddToScheme adds this version to a scheme.
@@ -28,12 +28,12 @@ func init() {
 	localSchemeBuilder.Register(addKnownTypes, addDefaultingFuncs, addFieldLabels)
 }
 
-// Kind qualifies a kind of this version with its group.
+// Kind returns the GroupKind of a kind of this version.
 func Kind(kind string) schema.GroupKind {
 	return SchemeGroupVersion.WithKind(kind).GroupKind()
 }
 
-// Resource qualifies a resource of this version with its group.
+// Resource returns the GroupResource of a resource of this version.
 func Resource(resource string) schema.GroupResource {
 	return SchemeGroupVersion.WithResource(resource).GroupResource()
 }

@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// SelectableFields are what objects of a kind can be selected by with a field
-// selector, beside metadata.name and metadata.namespace.
+// SelectableFields are the fields that field selectors support, by kind, in addition to
+// metadata.name and metadata.namespace.
 var SelectableFields = map[string][]string{
 	"AddressMapping":      {"spec.clusterID", "spec.pool"},
 	"ForeignCluster":      {"spec.clusterID", "status.incomingPeering", "status.outgoingPeering"},
@@ -27,20 +27,21 @@ var SelectableFields = map[string][]string{
 	"VirtualVolume":       {"status.location.clusterName", "status.phase"},
 }
 
-// addFieldLabels lets field selectors name SelectableFields.
+// addFieldLabels registers SelectableFields.
 func addFieldLabels(scheme *runtime.Scheme) error {
 	for kind, selectable := range SelectableFields {
-		err := scheme.AddFieldLabelConversionFunc(SchemeGroupVersion.WithKind(kind), func(label, value string) (string, string, error) {
+		convert := func(label, value string) (string, string, error) {
 			if slices.Contains(selectable, label) {
 				return label, value, nil
 			}
 			internal, value, err := runtime.DefaultMetaV1FieldSelectorConversion(label, value)
 			if err != nil {
-				return "", "", fmt.Errorf("%q is not a field that a %s can be selected by: those are %s, %s and %q", label, kind, metav1.ObjectNameField, "metadata.namespace", selectable)
+				return "", "", fmt.Errorf("%q is not a field of a %s that field selectors support: use %s, %s or one of %q",
+					label, kind, metav1.ObjectNameField, "metadata.namespace", selectable)
 			}
 			return internal, value, nil
-		})
-		if err != nil {
+		}
+		if err := scheme.AddFieldLabelConversionFunc(SchemeGroupVersion.WithKind(kind), convert); err != nil {
 			return err
 		}
 	}
