@@ -10,15 +10,14 @@ import (
 
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
-// AddressMapping is an address or a CIDR as the other side sees it. It is
-// allocated when the object is created, as the ClusterIP of a Service is.
+// AddressMapping is the allocation of a remapped CIDR or address from an AddressPool.
 type AddressMapping struct {
 	metav1.TypeMeta
 	metav1.ObjectMeta
 	Spec AddressMappingSpec
 }
 
-// AddressMappingSpec is what is mapped, and what it is mapped to.
+// AddressMappingSpec is the source and the target of a mapping.
 type AddressMappingSpec struct {
 	ClusterID string
 	Pool      string
@@ -28,7 +27,7 @@ type AddressMappingSpec struct {
 	Ports     []AddressMappingPort
 }
 
-// AddressMappingPort is a port that the other cluster may call.
+// AddressMappingPort is a port that a peer may connect to.
 type AddressMappingPort struct {
 	Protocol corev1.Protocol
 	Port     int32

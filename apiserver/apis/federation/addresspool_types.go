@@ -9,7 +9,7 @@ import (
 
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
-// AddressPool is the address space that AddressMappings are taken from.
+// AddressPool is the address space that AddressMappings are allocated from.
 type AddressPool struct {
 	metav1.TypeMeta
 	metav1.ObjectMeta
@@ -17,20 +17,20 @@ type AddressPool struct {
 	Status AddressPoolStatus
 }
 
-// AddressPoolSpec is what may be given, and what may not.
+// AddressPoolSpec is the address space of a pool.
 type AddressPoolSpec struct {
 	CIDRs    []string
 	Reserved []string
 }
 
-// AddressPoolStatus is how much of a pool is left.
+// AddressPoolStatus is the usage of a pool.
 type AddressPoolStatus struct {
 	ObservedGeneration int64
 	Mappings           int64
 	CIDRs              []AddressPoolCIDRStatus
 }
 
-// AddressPoolCIDRStatus is how much of one CIDR is left.
+// AddressPoolCIDRStatus is the usage of one CIDR of a pool.
 type AddressPoolCIDRStatus struct {
 	CIDR        string
 	UsedPercent int32

@@ -28,17 +28,17 @@ type ClusterInfoStatus struct {
 	Conditions  []metav1.Condition
 }
 
-// ClusterRange is a CIDR that the cluster uses itself.
+// ClusterRange is a CIDR in use in the cluster.
 type ClusterRange struct {
 	Use    ClusterRangeUse
 	CIDR   string
 	Source ClusterRangeSource
 }
 
-// ClusterRangeUse is what has addresses in a CIDR.
+// ClusterRangeUse is the kind of endpoints with addresses in a CIDR.
 type ClusterRangeUse string
 
-// What has addresses in a CIDR.
+// Values of ClusterRangeUse, documented in v1alpha1.
 const (
 	RangeOfPods     ClusterRangeUse = "Pods"
 	RangeOfServices ClusterRangeUse = "Services"
@@ -47,7 +47,7 @@ const (
 	RangeReserved   ClusterRangeUse = "Reserved"
 )
 
-// ClusterRangeSource is where a CIDR was read.
+// ClusterRangeSource is the object that a CIDR was read from.
 type ClusterRangeSource string
 
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object

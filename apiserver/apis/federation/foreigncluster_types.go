@@ -10,9 +10,8 @@ import (
 
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
-// ForeignCluster is another cluster: its identity, how to reach it, what
-// peering is wanted, and how it stands. Its name is how this cluster calls
-// the other one.
+// ForeignCluster represents a peer, a cluster that is a provider or a consumer of the local
+// cluster, or both.
 type ForeignCluster struct {
 	metav1.TypeMeta
 	metav1.ObjectMeta
@@ -20,18 +19,16 @@ type ForeignCluster struct {
 	Status ForeignClusterStatus
 }
 
-// PeeringIntent says whether a direction of a peering is wanted.
+// PeeringIntent is the desired state of one direction of a peering.
 type PeeringIntent string
 
+// Values of PeeringIntent, documented in v1alpha1.
 const (
-	// PeeringEnabled asks for the peering.
-	PeeringEnabled PeeringIntent = "Enabled"
-	// PeeringDisabled refuses or ends the peering.
+	PeeringEnabled  PeeringIntent = "Enabled"
 	PeeringDisabled PeeringIntent = "Disabled"
 )
 
-// ForeignClusterSpec is what the administrators of this cluster want of
-// another one.
+// ForeignClusterSpec is the desired state of the peering with one cluster.
 type ForeignClusterSpec struct {
 	ClusterID                string
 	Outgoing                 PeeringIntent
@@ -41,8 +38,8 @@ type ForeignClusterSpec struct {
 	ProxyURL                 string
 	InvitationSecretName     string
 	Resources                corev1.ResourceList
-	OutgoingPolicy                PeeringAnswer
-	IncomingPolicy                  IncomingPolicy
+	OutgoingPolicy           PeeringAnswer
+	IncomingPolicy           IncomingPolicy
 	DisconnectTimeoutSeconds *int32
 	Networking               NetworkingMode
 	Cordoned                 bool
@@ -50,65 +47,57 @@ type ForeignClusterSpec struct {
 	Gateway                  *PeeringGateway
 }
 
-// PeeringMode says which way the control planes of two clusters talk.
+// PeeringMode is the path of control plane traffic between two clusters.
 type PeeringMode string
 
-// The modes of a peering, see v1alpha1.
+// Values of PeeringMode, documented in v1alpha1.
 const (
 	PeeringOutOfBand PeeringMode = "OutOfBand"
 	PeeringInBand    PeeringMode = "InBand"
 )
 
-// PeeringGateway is what a cluster has to know of the gateway of another one to
-// make a tunnel to it.
+// PeeringGateway is what a cluster needs for a tunnel to the gateway of another cluster.
 type PeeringGateway struct {
 	PublicKey string
 	Endpoints []string
 }
 
-// NetworkingMode says how the pods of two clusters reach each other.
+// NetworkingMode is the kind of pod connectivity between two clusters.
 type NetworkingMode string
 
+// Values of NetworkingMode, documented in v1alpha1.
 const (
-	// NetworkingNone means that they do not.
-	NetworkingNone NetworkingMode = "None"
-	// NetworkingFlat means that they are in one network already.
-	NetworkingFlat NetworkingMode = "Flat"
-	// NetworkingTunnel means that they do by a tunnel between two gateways.
+	NetworkingNone   NetworkingMode = "None"
+	NetworkingFlat   NetworkingMode = "Flat"
 	NetworkingTunnel NetworkingMode = "Tunnel"
 )
 
-// PeeringDecision is an administrator's answer to the other cluster.
+// PeeringDecision is a decision of an administrator in one direction of a peering.
 type PeeringDecision string
 
+// Values of PeeringDecision, documented in v1alpha1.
 const (
-	// PeeringAccept says yes, whatever the policy of the installation says.
 	PeeringAccept PeeringDecision = "Accept"
-	// PeeringRefuse says no.
 	PeeringRefuse PeeringDecision = "Refuse"
-	// PeeringManual says that it is not decided yet.
 	PeeringManual PeeringDecision = "Manual"
 )
 
-// PeeringAnswer is what an administrator answers the other cluster in one
-// direction, and why.
+// PeeringAnswer is the decision of an administrator in one direction of a peering, and its reason.
 type PeeringAnswer struct {
 	Decision PeeringDecision
 	Reason   string
 }
 
-// OfferShape says how the nodes of a provider are offered.
+// OfferShape selects how the nodes of a provider are offered.
 type OfferShape string
 
+// Values of OfferShape, documented in v1alpha1.
 const (
-	// OfferAggregate offers the shared nodes as a whole.
 	OfferAggregate OfferShape = "Aggregate"
-	// OfferPerNode offers each shared node by itself.
-	OfferPerNode OfferShape = "PerNode"
+	OfferPerNode   OfferShape = "PerNode"
 )
 
-// IncomingPolicy is what an administrator answers a consumer, and how long
-// what it runs here is kept without it.
+// IncomingPolicy is the policy of a provider for one consumer.
 type IncomingPolicy struct {
 	PeeringAnswer
 	SharePercent        *int32
@@ -123,41 +112,28 @@ type IncomingPolicy struct {
 	ExternalVolumes     ExternalVolumes
 }
 
-// PeeringPhase is how far one aspect of a peering has come.
+// PeeringPhase is the state of one aspect of a peering.
 type PeeringPhase string
 
+// Values of PeeringPhase, documented in v1alpha1.
 const (
-	// PeeringNone means that nothing is wanted and nothing is there.
-	PeeringNone PeeringPhase = "None"
-	// PeeringPending means that the sides are still talking.
-	PeeringPending PeeringPhase = "Pending"
-	// PeeringEstablished means that it works.
-	PeeringEstablished PeeringPhase = "Established"
-	// PeeringDisconnecting means that it is being undone.
+	PeeringNone          PeeringPhase = "None"
+	PeeringPending       PeeringPhase = "Pending"
+	PeeringEstablished   PeeringPhase = "Established"
 	PeeringDisconnecting PeeringPhase = "Disconnecting"
-	// PeeringDenied means that the other side, or our policy, said no.
-	PeeringDenied PeeringPhase = "Denied"
-	// PeeringError means that it cannot go on as it is; the condition of the
-	// same name tells what to do.
-	PeeringError PeeringPhase = "Error"
+	PeeringDenied        PeeringPhase = "Denied"
+	PeeringError         PeeringPhase = "Error"
 )
 
-// Condition types of a ForeignCluster. Each goes with the phase of the same
-// aspect and says why it is as it is.
+// Condition types of a ForeignCluster, documented in v1alpha1.
 const (
-	// ConditionOutgoingPeering is True while this cluster can borrow.
 	ConditionOutgoingPeering = "OutgoingPeering"
-	// ConditionIncomingPeering is True while this cluster lends.
 	ConditionIncomingPeering = "IncomingPeering"
-	// ConditionAuthenticated is True while the two clusters accept each
-	// other's identity.
-	ConditionAuthenticated = "Authenticated"
-	// ConditionReady is True when every direction that is wanted is
-	// established.
-	ConditionReady = "Ready"
+	ConditionAuthenticated   = "Authenticated"
+	ConditionReady           = "Ready"
 )
 
-// ForeignClusterStatus is how a peering stands.
+// ForeignClusterStatus is the observed state of a peering.
 type ForeignClusterStatus struct {
 	ObservedGeneration     int64
 	OutgoingPeering        PeeringPhase

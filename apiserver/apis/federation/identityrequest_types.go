@@ -9,10 +9,7 @@ import (
 
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
-// IdentityRequest is a consumer's request for a certificate at a provider,
-// paid for with an invitation. Its name is that of the invitation's service
-// account, so each invitation buys one; the same request again gets the same
-// answer.
+// IdentityRequest is the request of a consumer for an identity at a provider.
 type IdentityRequest struct {
 	metav1.TypeMeta
 	metav1.ObjectMeta
@@ -20,21 +17,19 @@ type IdentityRequest struct {
 	Status IdentityRequestStatus
 }
 
-// IdentityRequestSpec is who asks for an identity, and for which key.
+// IdentityRequestSpec is the request of a consumer for an identity.
 type IdentityRequestSpec struct {
 	ClusterID   string
 	ClusterName string
 	Request     []byte
 }
 
-// Condition types of an IdentityRequest.
+// Condition types of an IdentityRequest in addition to Accepted, documented in v1alpha1.
 const (
-	// ConditionIssued is True when the certificate is there, and False with a
-	// reason when it was denied or could not be signed.
 	ConditionIssued = "Issued"
 )
 
-// IdentityRequestStatus is the provider's answer to an IdentityRequest.
+// IdentityRequestStatus is the answer to an IdentityRequest.
 type IdentityRequestStatus struct {
 	Certificate        []byte
 	ServiceAccountName string

@@ -3,13 +3,13 @@
 
 package federation
 
-// Ended reports whether a move at this phase changes nothing any more.
+// Ended reports whether a move at this phase has ended.
 func (p MovePhase) Ended() bool {
 	return p == MoveSucceeded || p == MoveFailed || p == MoveCancelled
 }
 
-// Cancellable reports whether a move at this phase can be rolled back on request: its
-// claim is not bound to the target yet.
+// Cancellable reports whether a move at this phase can be rolled back on request: its claim is not
+// bound to the target yet.
 func (p MovePhase) Cancellable() bool {
 	switch p {
 	case "", MovePreparing, MoveCopying, MoveQuiescing, MoveLocking, MoveFinalCopy, MoveRollingBack:
@@ -18,8 +18,8 @@ func (p MovePhase) Cancellable() bool {
 	return false
 }
 
-// MovePhase returns the phase of the requested move: empty where none is requested, or
-// where the system has not begun with it.
+// MovePhase returns the phase of the requested move; empty if none is requested or it has not
+// begun.
 func (v *VirtualVolume) MovePhase() MovePhase {
 	if v.Spec.Move == nil || v.Status.Move == nil || v.Status.Move.ID != v.Spec.Move.ID {
 		return ""
@@ -32,8 +32,8 @@ func (v *VirtualVolume) Moving() bool {
 	return v.Spec.Move != nil && !v.MovePhase().Ended()
 }
 
-// RollingBack returns the id of the move that is undone although no longer requested,
-// and reports whether there is one.
+// RollingBack returns the ID of a move that is rolled back and no longer requested, and reports
+// whether there is one.
 func (v *VirtualVolume) RollingBack() (string, bool) {
 	move := v.Status.Move
 	if move == nil || move.Phase.Ended() || v.Spec.Move != nil && v.Spec.Move.ID == move.ID {

@@ -9,9 +9,7 @@ import (
 
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
-// NamespaceMap lists the namespaces that a consumer wants on one provider, and
-// what the provider made of it. The consumer writes it into its peer
-// namespace; its copy in the tenant namespace is answered there.
+// NamespaceMap lists the remote namespaces that a consumer requests on a provider.
 type NamespaceMap struct {
 	metav1.TypeMeta
 	metav1.ObjectMeta
@@ -19,43 +17,36 @@ type NamespaceMap struct {
 	Status NamespaceMapStatus
 }
 
-// NamespaceMapSpec is what a consumer wants.
+// NamespaceMapSpec is the list of requested namespaces.
 type NamespaceMapSpec struct {
 	Namespaces []NamespaceMapping
 }
 
-// NamespaceMapping is one wanted twin namespace.
+// NamespaceMapping is one requested remote namespace.
 type NamespaceMapping struct {
 	Name       string
 	RemoteName string
 }
 
-// NamespaceMappingPhase is how one twin namespace stands.
+// NamespaceMappingPhase is the state of a remote namespace.
 type NamespaceMappingPhase string
 
+// Values of NamespaceMappingPhase, documented in v1alpha1.
 const (
-	// NamespaceMappingReady means that the twin is there, with its roles.
-	NamespaceMappingReady NamespaceMappingPhase = "Ready"
-	// NamespaceMappingTerminating means that the twin is going.
+	NamespaceMappingReady       NamespaceMappingPhase = "Ready"
 	NamespaceMappingTerminating NamespaceMappingPhase = "Terminating"
-	// NamespaceMappingConflict means that the provider has a namespace of that
-	// name that is not this consumer's twin; it is left alone.
-	NamespaceMappingConflict NamespaceMappingPhase = "Conflict"
-	// NamespaceMappingRefused means that the provider's policy does not allow
-	// the name.
-	NamespaceMappingRefused NamespaceMappingPhase = "Refused"
-	// NamespaceMappingFailed means that the twin could not be made; it is tried
-	// again.
-	NamespaceMappingFailed NamespaceMappingPhase = "Failed"
+	NamespaceMappingConflict    NamespaceMappingPhase = "Conflict"
+	NamespaceMappingRefused     NamespaceMappingPhase = "Refused"
+	NamespaceMappingFailed      NamespaceMappingPhase = "Failed"
 )
 
-// NamespaceMapStatus is what the provider made of a NamespaceMap.
+// NamespaceMapStatus is the state of the remote namespaces.
 type NamespaceMapStatus struct {
 	ObservedGeneration int64
 	Namespaces         []NamespaceMappingStatus
 }
 
-// NamespaceMappingStatus is how one twin namespace stands.
+// NamespaceMappingStatus is the state of one remote namespace.
 type NamespaceMappingStatus struct {
 	Name       string
 	RemoteName string

@@ -8,14 +8,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// NamespaceOffloadingName is the only name a NamespaceOffloading can have.
+// NamespaceOffloadingName is the name of each NamespaceOffloading.
 const NamespaceOffloadingName = "offloading"
 
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
-// NamespaceOffloading says which clusters its namespace extends to, under
-// which name, and where the namespace's pods may run. It is always named
-// "offloading".
+// NamespaceOffloading offloads its namespace: it selects the providers with a remote namespace, and
+// where the pods of the namespace run.
 type NamespaceOffloading struct {
 	metav1.TypeMeta
 	metav1.ObjectMeta
@@ -23,44 +22,37 @@ type NamespaceOffloading struct {
 	Status NamespaceOffloadingStatus
 }
 
-// NamespaceMappingStrategy says how twin namespaces are named.
+// NamespaceMappingStrategy selects the names of remote namespaces.
 type NamespaceMappingStrategy string
 
+// Values of NamespaceMappingStrategy, documented in v1alpha1.
 const (
-	// DefaultName names the twin after the namespace, this cluster's name and
-	// a short form of its id, so that it is unique.
-	DefaultName NamespaceMappingStrategy = "DefaultName"
-	// EnforceSameName gives the twin the name of the namespace.
+	DefaultName     NamespaceMappingStrategy = "DefaultName"
 	EnforceSameName NamespaceMappingStrategy = "EnforceSameName"
-	// SelectedName gives the twin the name in remoteNamespaceName.
-	SelectedName NamespaceMappingStrategy = "SelectedName"
+	SelectedName    NamespaceMappingStrategy = "SelectedName"
 )
 
-// PodOffloadingStrategy says where the pods of a namespace may run.
+// PodOffloadingStrategy selects the nodes that pods of a namespace may run on.
 type PodOffloadingStrategy string
 
+// Values of PodOffloadingStrategy, documented in v1alpha1.
 const (
-	// LocalAndRemote lets pods run here and on the selected clusters.
 	LocalAndRemote PodOffloadingStrategy = "LocalAndRemote"
-	// Local keeps pods in this cluster.
-	Local PodOffloadingStrategy = "Local"
-	// Remote lets pods run on the selected clusters only.
-	Remote PodOffloadingStrategy = "Remote"
+	Local          PodOffloadingStrategy = "Local"
+	Remote         PodOffloadingStrategy = "Remote"
 )
 
-// PlacementEnforcement says what happens to pods that run where their
-// namespace no longer lets them.
+// PlacementEnforcement determines what happens to pods on nodes that their NamespaceOffloading does
+// not permit.
 type PlacementEnforcement string
 
+// Values of PlacementEnforcement, documented in v1alpha1.
 const (
-	// Warn leaves such pods where they are, and tells that they are there.
-	Warn PlacementEnforcement = "Warn"
-	// Evict evicts such pods as their PodDisruptionBudgets allow, so that
-	// whoever owns them makes new ones where they may run.
+	Warn  PlacementEnforcement = "Warn"
 	Evict PlacementEnforcement = "Evict"
 )
 
-// NamespaceOffloadingSpec is what the owner of a namespace wants.
+// NamespaceOffloadingSpec is the desired state of an offloaded namespace.
 type NamespaceOffloadingSpec struct {
 	NamespaceMappingStrategy NamespaceMappingStrategy
 	RemoteNamespaceName      string
@@ -70,65 +62,49 @@ type NamespaceOffloadingSpec struct {
 	Volumes                  NamespaceVolumes
 }
 
-// UnoffloadPolicy is what happens to the data that a provider stores when the
-// namespace is no longer offloaded to it: it is unoffloaded, the cluster is no longer
-// selected, or the peering ends.
+// UnoffloadPolicy determines what happens to data on a provider when the namespace is unoffloaded,
+// the provider is no longer selected, or the peering ends.
 type UnoffloadPolicy string
 
+// Values of UnoffloadPolicy, documented in v1alpha1.
 const (
-	// UnoffloadRefuse keeps the remote namespace, empty of pods, until its volumes are
-	// moved, deleted or released.
 	UnoffloadRefuse UnoffloadPolicy = "Refuse"
-	// UnoffloadMove moves the data to this cluster first.
-	UnoffloadMove UnoffloadPolicy = "Move"
-	// UnoffloadRetain gives the volumes up and leaves them, with their data, to the
-	// provider.
+	UnoffloadMove   UnoffloadPolicy = "Move"
 	UnoffloadRetain UnoffloadPolicy = "Retain"
-	// UnoffloadDelete deletes the data.
 	UnoffloadDelete UnoffloadPolicy = "Delete"
 )
 
-// NamespaceVolumes selects what happens to data that is stored on providers.
+// NamespaceVolumes determines what happens to data that providers store.
 type NamespaceVolumes struct {
 	OnUnoffload UnoffloadPolicy
 }
 
-// OffloadingPhase is how the extension of a namespace stands as a whole.
+// OffloadingPhase is the state of an offloaded namespace.
 type OffloadingPhase string
 
+// Values of OffloadingPhase, documented in v1alpha1.
 const (
-	// OffloadingReady means that every selected cluster has its twin.
-	OffloadingReady OffloadingPhase = "Ready"
-	// OffloadingInProgress means that twins are being made.
-	OffloadingInProgress OffloadingPhase = "InProgress"
-	// OffloadingNoClusterSelected means that no cluster matches the selector.
+	OffloadingReady             OffloadingPhase = "Ready"
+	OffloadingInProgress        OffloadingPhase = "InProgress"
 	OffloadingNoClusterSelected OffloadingPhase = "NoClusterSelected"
-	// OffloadingSomeFailed means that some twins could not be made.
-	OffloadingSomeFailed OffloadingPhase = "SomeFailed"
-	// OffloadingAllFailed means that no twin could be made.
-	OffloadingAllFailed OffloadingPhase = "AllFailed"
-	// OffloadingTerminating means that the extension is being undone.
-	OffloadingTerminating OffloadingPhase = "Terminating"
+	OffloadingSomeFailed        OffloadingPhase = "SomeFailed"
+	OffloadingAllFailed         OffloadingPhase = "AllFailed"
+	OffloadingTerminating       OffloadingPhase = "Terminating"
 )
 
-// Condition types of an offloaded namespace as a whole.
+// Condition types of a NamespaceOffloading, documented in v1alpha1.
 const (
-	// ConditionPodsInPlace is False while pods run where the spec no longer lets
-	// them, or, where the extension is being undone, at another cluster still.
-	ConditionPodsInPlace = "PodsInPlace"
-	// ConditionVolumesReleased is False while a cluster that the namespace is no longer
-	// offloaded to stores data of its claims; its message names them.
+	ConditionPodsInPlace     = "PodsInPlace"
 	ConditionVolumesReleased = "VolumesReleased"
 )
 
-// Condition types of an offloaded namespace at one cluster.
+// Condition types of an offloaded namespace on one provider, in addition to Ready, documented in
+// v1alpha1.
 const (
-	// ConditionOffloadingRequired is True for a selected cluster; its reason is
-	// ClusterSelected or ClusterNotSelected.
 	ConditionOffloadingRequired = "OffloadingRequired"
 )
 
-// NamespaceOffloadingStatus is how the extension of a namespace stands.
+// NamespaceOffloadingStatus is the observed state of an offloaded namespace.
 type NamespaceOffloadingStatus struct {
 	ObservedGeneration  int64
 	Phase               OffloadingPhase
@@ -137,7 +113,7 @@ type NamespaceOffloadingStatus struct {
 	Conditions          []metav1.Condition
 }
 
-// OffloadedCluster is how an offloaded namespace stands at one cluster.
+// OffloadedCluster is the state of an offloaded namespace on one provider.
 type OffloadedCluster struct {
 	Name       string
 	Conditions []metav1.Condition
@@ -154,9 +130,8 @@ type NamespaceOffloadingList struct {
 
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
-// Offload is the view of a NamespaceOffloading that the verb offload works on:
-// POST extends the namespace, DELETE brings it home. It carries the name,
-// namespace, uid and resourceVersion of its NamespaceOffloading.
+// Offload is the body of requests to the verb offload of a NamespaceOffloading, and of their
+// responses.
 type Offload struct {
 	metav1.TypeMeta
 	metav1.ObjectMeta
@@ -164,8 +139,7 @@ type Offload struct {
 	Status OffloadStatus
 }
 
-// OffloadStatus is how an offloaded namespace stands, as in the status of its
-// NamespaceOffloading.
+// OffloadStatus is the observed state of an offloaded namespace.
 type OffloadStatus struct {
 	NamespaceOffloadingStatus
 	Plan *OffloadPlan

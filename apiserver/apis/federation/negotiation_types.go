@@ -10,9 +10,7 @@ import (
 
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
-// ResourceRequest is what a consumer asks a provider for. The consumer writes
-// it into its peer namespace; its copy in the tenant namespace on the provider
-// is answered there.
+// ResourceRequest is the request of a consumer for resources of a provider.
 type ResourceRequest struct {
 	metav1.TypeMeta
 	metav1.ObjectMeta
@@ -20,7 +18,7 @@ type ResourceRequest struct {
 	Status ResourceRequestStatus
 }
 
-// ResourceRequestSpec is what a consumer asks for.
+// ResourceRequestSpec is the request of a consumer.
 type ResourceRequestSpec struct {
 	Resources   corev1.ResourceList
 	Withdrawn   bool
@@ -28,28 +26,23 @@ type ResourceRequestSpec struct {
 	Features    []string
 }
 
-// NegotiationPhase is how far a request or an offer has come.
+// NegotiationPhase is the state of a resource request or offer.
 type NegotiationPhase string
 
+// Values of NegotiationPhase, documented in v1alpha1.
 const (
-	// NegotiationPending means that it has not been answered yet.
-	NegotiationPending NegotiationPhase = "Pending"
-	// NegotiationAccepted means that it was accepted.
-	NegotiationAccepted NegotiationPhase = "Accepted"
-	// NegotiationRefused means that it was refused.
-	NegotiationRefused NegotiationPhase = "Refused"
-	// NegotiationManualActionRequired means that an administrator has to
-	// decide.
+	NegotiationPending              NegotiationPhase = "Pending"
+	NegotiationAccepted             NegotiationPhase = "Accepted"
+	NegotiationRefused              NegotiationPhase = "Refused"
 	NegotiationManualActionRequired NegotiationPhase = "ManualActionRequired"
-	// NegotiationWithdrawn means that the one who made it takes it back.
-	NegotiationWithdrawn NegotiationPhase = "Withdrawn"
+	NegotiationWithdrawn            NegotiationPhase = "Withdrawn"
 )
 
-// ConditionAccepted is True while a request or an offer is accepted; its
-// reason is the phase and its message says why.
+// ConditionAccepted is True while a resource request, resource offer, NetworkConfig or
+// IdentityRequest is accepted, and False while it is refused or waits for a decision.
 const ConditionAccepted = "Accepted"
 
-// ResourceRequestStatus is the provider's answer to a request.
+// ResourceRequestStatus is the answer of the provider to a resource request.
 type ResourceRequestStatus struct {
 	Phase              NegotiationPhase
 	ObservedGeneration int64
@@ -70,9 +63,7 @@ type ResourceRequestList struct {
 
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
-// ResourceOffer is what a provider grants. The provider writes it into the
-// tenant namespace; its mirror in the consumer's peer namespace is accepted or
-// refused there.
+// ResourceOffer is the offer of resources of a provider to a consumer.
 type ResourceOffer struct {
 	metav1.TypeMeta
 	metav1.ObjectMeta
@@ -80,7 +71,7 @@ type ResourceOffer struct {
 	Status ResourceOfferStatus
 }
 
-// ResourceOfferSpec is what a provider grants.
+// ResourceOfferSpec is the offer of a provider.
 type ResourceOfferSpec struct {
 	ClusterID           string
 	Resources           corev1.ResourceList
@@ -95,21 +86,20 @@ type ResourceOfferSpec struct {
 	ExternalVolumes     ExternalVolumes
 }
 
-// ExternalVolumes are volumes in the spec of a pod that no claim of the federation
-// manages. They are passed to the provider as they are.
+// ExternalVolumes are kinds of volumes that pods of consumers may use without a claim.
 type ExternalVolumes struct {
 	Types      []string
 	CSIDrivers []string
 }
 
-// OfferedNode is what one node of the provider lends to one consumer.
+// OfferedNode is the part of one node of the provider that is offered to one consumer.
 type OfferedNode struct {
 	Name      string
 	Resources corev1.ResourceList
 	Labels    map[string]string
 }
 
-// ResourceOfferStatus is the consumer's answer to an offer.
+// ResourceOfferStatus is the answer of the consumer to an offer.
 type ResourceOfferStatus struct {
 	Phase              NegotiationPhase
 	ObservedGeneration int64

@@ -9,8 +9,7 @@ import (
 
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
-// NetworkConfig is what one side of a peering says of its network, and what
-// the other side calls the addresses in it.
+// NetworkConfig describes the network of one cluster of a peering to the other one.
 type NetworkConfig struct {
 	metav1.TypeMeta
 	metav1.ObjectMeta
@@ -18,7 +17,7 @@ type NetworkConfig struct {
 	Status NetworkConfigStatus
 }
 
-// NetworkConfigSpec is what a cluster says of its network.
+// NetworkConfigSpec is the description of the network of a cluster.
 type NetworkConfigSpec struct {
 	ClusterID     string
 	PodCIDRs      []string
@@ -29,18 +28,17 @@ type NetworkConfigSpec struct {
 	Backend       NetworkBackend
 }
 
-// NetworkBackend is what tunnels are made with, see v1alpha1.
+// NetworkBackend is a tunnel technology.
 type NetworkBackend string
 
-// NetworkConfigStatus is the other side's answer.
+// NetworkConfigStatus is the answer of the other cluster.
 type NetworkConfigStatus struct {
 	ObservedGeneration int64
 	CIDRs              []CIDRMapping
 	Conditions         []metav1.Condition
 }
 
-// CIDRMapping is a range and the one of equal length that stands for it
-// elsewhere.
+// CIDRMapping is a CIDR of a cluster, and the CIDR that replaces it in another one.
 type CIDRMapping struct {
 	CIDR   string
 	Mapped string

@@ -10,9 +10,7 @@ import (
 
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
-// Peering is the view of a ForeignCluster that the verb peer works on: POST
-// takes a provider's invitation, DELETE unpeers. It carries the name, uid and
-// resourceVersion of its ForeignCluster.
+// Peering is the body of requests to the verb peer of a ForeignCluster, and of their responses.
 type Peering struct {
 	metav1.TypeMeta
 	metav1.ObjectMeta
@@ -20,8 +18,7 @@ type Peering struct {
 	Status PeeringStatus
 }
 
-// PeeringSpec is what a provider's invitation carries, and what this cluster
-// wants of it.
+// PeeringSpec is an invitation, and the desired state of the peering.
 type PeeringSpec struct {
 	Outgoing                 PeeringIntent
 	ClusterID                string
@@ -36,8 +33,7 @@ type PeeringSpec struct {
 	Gateway                  *PeeringGateway
 }
 
-// PeeringStatus is how a peering stands, as in the status of its
-// ForeignCluster.
+// PeeringStatus is the observed state of a peering.
 type PeeringStatus struct {
 	OutgoingPeering PeeringPhase
 	IncomingPeering PeeringPhase

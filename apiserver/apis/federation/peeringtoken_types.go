@@ -9,10 +9,7 @@ import (
 
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
-// PeeringToken is a provider's standing offer to be peered with: once, by one
-// consumer, before it expires. POST to its subresource invitation returns
-// what the consumer's administrator needs. Deleting it takes an unused
-// invitation back.
+// PeeringToken is an invitation of a provider: one consumer can use it once, before it expires.
 type PeeringToken struct {
 	metav1.TypeMeta
 	metav1.ObjectMeta
@@ -20,15 +17,14 @@ type PeeringToken struct {
 	Status PeeringTokenStatus
 }
 
-// PeeringTokenSpec says for whom and for how long an invitation is good. It
-// cannot change once the token exists.
+// PeeringTokenSpec limits the use of an invitation.
 type PeeringTokenSpec struct {
 	ConsumerClusterID string
 	ExpirationSeconds *int64
 	Mode              PeeringMode
 }
 
-// PeeringTokenStatus is what became of an invitation.
+// PeeringTokenStatus reports the use of an invitation.
 type PeeringTokenStatus struct {
 	Used    bool
 	UsedBy  string
@@ -46,15 +42,15 @@ type PeeringTokenList struct {
 
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
-// Invitation is the answer to a POST on the invitation of a PeeringToken. It
-// is shown to the one who asks and stored nowhere.
+// Invitation is the body of requests to the subresource invitation of a PeeringToken, and of their
+// responses.
 type Invitation struct {
 	metav1.TypeMeta
 	metav1.ObjectMeta
 	Status InvitationStatus
 }
 
-// InvitationStatus is everything that the consumer's administrator needs.
+// InvitationStatus is what an administrator of the consumer needs.
 type InvitationStatus struct {
 	ClusterName    string
 	ExpirationTime metav1.Time

@@ -5,22 +5,18 @@ package federation
 
 import "k8s.io/apimachinery/pkg/api/resource"
 
-// PlanAction is what a request would do.
+// PlanAction is what a request would do to an object.
 type PlanAction string
 
+// Values of PlanAction, documented in v1alpha1.
 const (
-	// PlanCreate means that something would be made that is not there.
 	PlanCreate PlanAction = "Create"
-	// PlanChange means that something that is there would change.
 	PlanChange PlanAction = "Change"
-	// PlanDelete means that something that is there would go.
 	PlanDelete PlanAction = "Delete"
-	// PlanNone means that everything would stay as it is.
-	PlanNone PlanAction = "None"
+	PlanNone   PlanAction = "None"
 )
 
-// PeeringPlan is what a request to the verb peer would lead to, as far as this
-// cluster knows. It is in answers to dryRun=All only, and stored nowhere.
+// PeeringPlan is the effect of a request to the verb peer, by what the local cluster can determine.
 type PeeringPlan struct {
 	Action         PlanAction
 	ForeignCluster string
@@ -34,8 +30,8 @@ type PeeringPlan struct {
 	Volumes        []PlannedVolume
 }
 
-// OffloadPlan is what a request to the verb offload would lead to, as far as
-// this cluster knows. It is in answers to dryRun=All only, and stored nowhere.
+// OffloadPlan is the effect of a request to the verb offload, by what the local cluster can
+// determine.
 type OffloadPlan struct {
 	Action            PlanAction
 	Clusters          []PlannedCluster
@@ -47,7 +43,7 @@ type OffloadPlan struct {
 	Volumes           []PlannedVolume
 }
 
-// PlannedCluster is what would happen at one foreign cluster.
+// PlannedCluster is the effect of a request on one provider.
 type PlannedCluster struct {
 	Name          string
 	Selected      bool
@@ -56,7 +52,7 @@ type PlannedCluster struct {
 	Action        PlanAction
 }
 
-// MisplacedPod is a pod that would run where the request no longer lets it.
+// MisplacedPod is a pod on a node that the request does not permit.
 type MisplacedPod struct {
 	Name     string
 	NodeName string
@@ -64,8 +60,7 @@ type MisplacedPod struct {
 	Action   PlanAction
 }
 
-// MovePlan is what a request to the verb move would lead to, as far as this
-// cluster knows. It is in answers to dryRun=All only, and stored nowhere.
+// MovePlan is the effect of a request to the verb move, by what the local cluster can determine.
 type MovePlan struct {
 	Action          PlanAction
 	Source          VolumeLocation
@@ -89,8 +84,7 @@ type PlannedEviction struct {
 	DisruptionsAllowed int32
 }
 
-// PlannedVolume is a volume whose data is stored at a cluster that a request gives
-// up.
+// PlannedVolume is a volume whose data is stored by a provider that would no longer be used.
 type PlannedVolume struct {
 	Name        string
 	Namespace   string

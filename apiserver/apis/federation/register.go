@@ -15,18 +15,18 @@ const GroupName = "federation.liqo.io"
 var SchemeGroupVersion = schema.GroupVersion{Group: GroupName, Version: runtime.APIVersionInternal}
 
 var (
-	// SchemeBuilder collects what registers the internal types.
+	// SchemeBuilder has the functions that register the internal types.
 	SchemeBuilder = runtime.NewSchemeBuilder(addKnownTypes)
 	// AddToScheme adds the internal types to a scheme.
 	AddToScheme = SchemeBuilder.AddToScheme
 )
 
-// Kind qualifies a kind of the group.
+// Kind returns the GroupKind of a kind of the group.
 func Kind(kind string) schema.GroupKind {
 	return SchemeGroupVersion.WithKind(kind).GroupKind()
 }
 
-// Resource qualifies a resource of the group.
+// Resource returns the GroupResource of a resource of the group.
 func Resource(resource string) schema.GroupResource {
 	return SchemeGroupVersion.WithResource(resource).GroupResource()
 }

@@ -10,9 +10,7 @@ import (
 
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
-// ShadowEndpointSlice are endpoints of a Service that live elsewhere than on
-// the provider. The provider keeps an EndpointSlice of its name, whose
-// endpoints are ready only while they can be reached.
+// ShadowEndpointSlice has endpoints of a Service that are not on the provider.
 type ShadowEndpointSlice struct {
 	metav1.TypeMeta
 	metav1.ObjectMeta
@@ -20,21 +18,21 @@ type ShadowEndpointSlice struct {
 	Status ShadowEndpointSliceStatus
 }
 
-// ShadowEndpointSliceSpec are the endpoints as the consumer knows them.
+// ShadowEndpointSliceSpec is a list of endpoints.
 type ShadowEndpointSliceSpec struct {
 	AddressType discoveryv1.AddressType
 	Ports       []discoveryv1.EndpointPort
 	Endpoints   []ShadowEndpoint
 }
 
-// ShadowEndpoint is one endpoint that lives elsewhere.
+// ShadowEndpoint is an endpoint that is not on the provider.
 type ShadowEndpoint struct {
 	Addresses  []string
 	Conditions discoveryv1.EndpointConditions
 	Hostname   *string
 }
 
-// ShadowEndpointSliceStatus is whether the endpoints can be reached.
+// ShadowEndpointSliceStatus reports whether the endpoints can be reached.
 type ShadowEndpointSliceStatus struct {
 	Conditions []metav1.Condition
 }

@@ -10,9 +10,7 @@ import (
 
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
-// ShadowPod is a pod that the provider keeps alive by itself, also while the
-// consumer is away. The pod has its name, and the labels and annotations of
-// its metadata.
+// ShadowPod is a pod of a consumer on a provider.
 type ShadowPod struct {
 	metav1.TypeMeta
 	metav1.ObjectMeta
@@ -20,22 +18,21 @@ type ShadowPod struct {
 	Status ShadowPodStatus
 }
 
-// ShadowPodSpec is the pod that is wanted.
+// ShadowPodSpec is the desired pod.
 type ShadowPodSpec struct {
 	Pod         corev1.PodSpec
 	OfferedNode string
 }
 
-// ConditionPodCreated is False, with a reason and the provider's message,
-// while the provider refuses to create the pod of a ShadowPod.
+// ConditionPodCreated is False while the provider refuses to create the remote pod, and True
+// afterwards.
 const ConditionPodCreated = "PodCreated"
 
-// ConditionPodResized is False, with a reason and the provider's message, while
-// the provider refuses to give the pod of a ShadowPod the resources that its
-// spec asks for now.
+// ConditionPodResized is False while the provider refuses the resources that the spec requests, and
+// True afterwards.
 const ConditionPodResized = "PodResized"
 
-// ShadowPodStatus is how a shadow pod ended.
+// ShadowPodStatus is the observed state of a shadow pod.
 type ShadowPodStatus struct {
 	Phase              corev1.PodPhase
 	Pod                *corev1.PodStatus

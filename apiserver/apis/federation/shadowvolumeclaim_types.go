@@ -11,10 +11,7 @@ import (
 
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
-// ShadowVolumeClaim is a claim that the provider keeps for a consumer, also while
-// the consumer is unreachable. The provider creates a PersistentVolumeClaim of the
-// same name in the same namespace. Deleting a ShadowVolumeClaim keeps the data,
-// unless spec.deletionPolicy is Delete.
+// ShadowVolumeClaim is a claim of a consumer on a provider.
 type ShadowVolumeClaim struct {
 	metav1.TypeMeta
 	metav1.ObjectMeta
@@ -22,18 +19,16 @@ type ShadowVolumeClaim struct {
 	Status ShadowVolumeClaimStatus
 }
 
-// VolumeDeletionPolicy is what happens to the data of a ShadowVolumeClaim when it
-// is deleted.
+// VolumeDeletionPolicy determines what happens to the data of a ShadowVolumeClaim that is deleted.
 type VolumeDeletionPolicy string
 
+// Values of VolumeDeletionPolicy, documented in v1alpha1.
 const (
-	// VolumeDeletionRetain keeps the volume with its data on the provider.
 	VolumeDeletionRetain VolumeDeletionPolicy = "Retain"
-	// VolumeDeletionDelete deletes the volume and its data once no pod uses it.
 	VolumeDeletionDelete VolumeDeletionPolicy = "Delete"
 )
 
-// ShadowVolumeClaimSpec is the claim that the consumer requests.
+// ShadowVolumeClaimSpec is the desired claim.
 type ShadowVolumeClaimSpec struct {
 	StorageClassName string
 	AccessModes      []corev1.PersistentVolumeAccessMode
@@ -43,33 +38,24 @@ type ShadowVolumeClaimSpec struct {
 	Existing         bool
 }
 
-// ShadowVolumeClaimPhase is the observed state of the provider's claim.
+// ShadowVolumeClaimPhase is the state of the claim on the provider.
 type ShadowVolumeClaimPhase string
 
+// Values of ShadowVolumeClaimPhase, documented in v1alpha1.
 const (
-	// ShadowVolumeClaimPending means that the claim was accepted and has no volume
-	// yet: it was not created yet, or waits for its first pod or its provisioner.
 	ShadowVolumeClaimPending ShadowVolumeClaimPhase = "Pending"
-	// ShadowVolumeClaimBound means that the claim is bound to a volume.
-	ShadowVolumeClaimBound ShadowVolumeClaimPhase = "Bound"
-	// ShadowVolumeClaimLost means that the claim was bound once, and the claim or
-	// its volume is gone. It is never created again.
-	ShadowVolumeClaimLost ShadowVolumeClaimPhase = "Lost"
+	ShadowVolumeClaimBound   ShadowVolumeClaimPhase = "Bound"
+	ShadowVolumeClaimLost    ShadowVolumeClaimPhase = "Lost"
 )
 
-// Condition types of a ShadowVolumeClaim.
+// Condition types of a ShadowVolumeClaim, documented in v1alpha1.
 const (
-	// ConditionVolumeBound is True while the claim is bound to a volume. Otherwise
-	// its reason and message say what it waits for.
-	ConditionVolumeBound = "VolumeBound"
-	// ConditionVolumeResized is False, with the reason and the provider's message,
-	// while the volume is smaller than spec.storage.
+	ConditionVolumeBound   = "VolumeBound"
 	ConditionVolumeResized = "VolumeResized"
 )
 
-// CauseStorageExceeded is the type of the causes in the answer 403 to a
-// ShadowVolumeClaim for which the consumer's storage quota has no room. Their
-// fields name the exhausted resources.
+// CauseStorageExceeded is the type of the causes of a response 403 to a ShadowVolumeClaim that
+// exceeds the storage quota of its consumer.
 const CauseStorageExceeded metav1.CauseType = "StorageExceeded"
 
 // ShadowVolumeClaimStatus is the observed state of a ShadowVolumeClaim.
@@ -85,8 +71,7 @@ type ShadowVolumeClaimStatus struct {
 	Conditions         []metav1.Condition
 }
 
-// VolumeFenceStatus lists what still uses a volume that is being moved. A pod that
-// was deleted by force counts as running until its node reported that it ended.
+// VolumeFenceStatus lists the pods that use a volume that is being moved.
 type VolumeFenceStatus struct {
 	ID    string
 	Users []string

@@ -9,8 +9,7 @@ import (
 
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
-// TunnelEndpoint is the tunnel to another cluster, as it was agreed, and how it
-// stands.
+// TunnelEndpoint is the tunnel to one peer: what both clusters agreed upon, and its state.
 type TunnelEndpoint struct {
 	metav1.TypeMeta
 	metav1.ObjectMeta
@@ -18,7 +17,7 @@ type TunnelEndpoint struct {
 	Status TunnelEndpointStatus
 }
 
-// TunnelEndpointSpec is what was agreed about a tunnel.
+// TunnelEndpointSpec is the agreed configuration of a tunnel.
 type TunnelEndpointSpec struct {
 	ClusterID string
 	PublicKey string
@@ -29,26 +28,26 @@ type TunnelEndpointSpec struct {
 	Control   []TunnelControl
 }
 
-// TunnelControl is a part that a cluster has in the control plane of a tunnel.
+// TunnelControl is a direction of control plane traffic through a tunnel.
 type TunnelControl string
 
-// The parts in the control plane, see v1alpha1.
+// Values of TunnelControl, documented in v1alpha1.
 const (
 	TunnelControlServe TunnelControl = "Serve"
 	TunnelControlCall  TunnelControl = "Call"
 )
 
-// TunnelPhase is how far a tunnel has come.
+// TunnelPhase is the state of a tunnel.
 type TunnelPhase string
 
-// The phases of a tunnel, see v1alpha1.
+// Values of TunnelPhase, documented in v1alpha1.
 const (
 	TunnelConnecting TunnelPhase = "Connecting"
 	TunnelConnected  TunnelPhase = "Connected"
 	TunnelError      TunnelPhase = "Error"
 )
 
-// TunnelEndpointStatus is how a tunnel stands.
+// TunnelEndpointStatus is the observed state of a tunnel.
 type TunnelEndpointStatus struct {
 	ObservedGeneration  int64
 	Phase               TunnelPhase

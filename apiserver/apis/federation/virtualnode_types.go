@@ -10,9 +10,8 @@ import (
 
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
-// VirtualNode is a node to make from an accepted offer, or from a share of
-// it. It lives in the peer namespace of its provider; several for one
-// provider are fine.
+// VirtualNode is a virtual node of the local cluster, which represents an accepted ResourceOffer or
+// a part of it.
 type VirtualNode struct {
 	metav1.TypeMeta
 	metav1.ObjectMeta
@@ -20,12 +19,12 @@ type VirtualNode struct {
 	Status VirtualNodeStatus
 }
 
-// VirtualNodeSpec is what a virtual node is made of.
+// VirtualNodeSpec is the desired state of a virtual node.
 type VirtualNodeSpec struct {
 	ClusterID string
 	NodeName  string
 	OfferName string
-	// OfferedNode is empty where the node stands for the provider as a whole.
+	// OfferedNode is empty if the node represents the offer as a whole.
 	OfferedNode string
 	Resources   corev1.ResourceList
 	Labels      map[string]string
@@ -35,8 +34,7 @@ type VirtualNodeSpec struct {
 	OffloadingPatch *OffloadingPatch
 }
 
-// OffloadingPatch is what the pods of a virtual node get on the provider, and
-// what of them stays home.
+// OffloadingPatch changes the pods of a virtual node on the provider.
 type OffloadingPatch struct {
 	NodeSelector     map[string]string
 	Affinity         *corev1.Affinity
@@ -47,26 +45,24 @@ type OffloadingPatch struct {
 	ExcludedAnnotations []string
 }
 
-// APIAccess says which API server a pod that runs on a provider talks to.
+// APIAccess selects the API server that pods on a provider have access to.
 type APIAccess string
 
+// Values of APIAccess, documented in v1alpha1.
 const (
-	// APIAccessConsumer is the API server of the pod's own cluster: its tokens
-	// follow it, and its clients are led home.
 	APIAccessConsumer APIAccess = "Consumer"
-	// APIAccessDisabled is none: tokens stay home.
 	APIAccessDisabled APIAccess = "Disabled"
 )
 
-// VirtualNodeReflection says which objects of offloaded namespaces are copied
-// to the provider, and with which metadata.
+// VirtualNodeReflection selects the objects of offloaded namespaces that are reflected to a
+// provider, and their metadata.
 type VirtualNodeReflection struct {
 	Kinds               []ReflectedKind
 	ExcludedLabels      []string
 	ExcludedAnnotations []string
 }
 
-// ReflectedKind says how the objects of one kind are copied to the provider.
+// ReflectedKind selects the objects of one kind that are reflected, and their metadata.
 type ReflectedKind struct {
 	Group               string
 	Version             string
@@ -76,35 +72,29 @@ type ReflectedKind struct {
 	ExcludedAnnotations []string
 }
 
-// ReflectionPolicy says which objects of a kind are copied.
+// ReflectionPolicy selects the objects of a kind that are reflected.
 type ReflectionPolicy string
 
+// Values of ReflectionPolicy, documented in v1alpha1.
 const (
-	// ReflectionDenyList copies all objects but those that are kept home by the
-	// annotation liqo.io/skip-reflection.
-	ReflectionDenyList ReflectionPolicy = "DenyList"
-	// ReflectionAllowList copies only objects that are sent by the annotation
-	// liqo.io/allow-reflection, and not kept home by the other one.
+	ReflectionDenyList  ReflectionPolicy = "DenyList"
 	ReflectionAllowList ReflectionPolicy = "AllowList"
 )
 
-// Condition types of a VirtualNode beside Ready.
+// Condition types of a VirtualNode in addition to Ready, documented in v1alpha1.
 const (
-	// ConditionVirtualKubeletAvailable is True while the virtual kubelet's
-	// Deployment is available.
 	ConditionVirtualKubeletAvailable = "VirtualKubeletAvailable"
-	// ConditionKindsReflected is True when every kind that spec.reflection
-	// names is copied to the provider.
-	ConditionKindsReflected = "KindsReflected"
+	ConditionKindsReflected          = "KindsReflected"
 )
 
-// VirtualNodeNetwork says what addresses are called on both sides of a tunnel.
+// VirtualNodeNetwork describes how addresses are remapped between the local cluster and the
+// provider.
 type VirtualNodeNetwork struct {
 	Local  []CIDRMapping
 	Remote []CIDRMapping
 }
 
-// VirtualNodeStatus is how a virtual node stands.
+// VirtualNodeStatus is the observed state of a virtual node.
 type VirtualNodeStatus struct {
 	ObservedGeneration  int64
 	Pods                int32

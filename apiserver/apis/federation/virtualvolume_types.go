@@ -11,10 +11,8 @@ import (
 
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
-// VirtualVolume describes the data of one PersistentVolumeClaim of the virtual
-// storage class: which cluster stores it, which pods mount it, and how a move of
-// the data progresses. It has the name of the claim. The system creates and deletes
-// it; the verb move writes its spec.
+// VirtualVolume represents the data of one PersistentVolumeClaim of the virtual StorageClass: the
+// cluster that stores it, the pods that mount it, and the progress of a move.
 type VirtualVolume struct {
 	metav1.TypeMeta
 	metav1.ObjectMeta
@@ -22,39 +20,36 @@ type VirtualVolume struct {
 	Status VirtualVolumeStatus
 }
 
-// VirtualVolumeSpec is what is requested of the data.
+// VirtualVolumeSpec is the desired state of the data.
 type VirtualVolumeSpec struct {
 	Move *RequestedMove
 }
 
-// RequestedMove is a move with its identity.
+// RequestedMove is a move with its ID.
 type RequestedMove struct {
 	ID string
 	MoveSpec
 }
 
-// MoveStrategy is when the pods that use the data are stopped.
+// MoveStrategy determines when the pods that mount the claim are evicted.
 type MoveStrategy string
 
+// Values of MoveStrategy, documented in v1alpha1.
 const (
-	// MoveOnline copies while the pods run, and stops them for the last pass only.
-	MoveOnline MoveStrategy = "Online"
-	// MoveOffline stops the pods first, and copies once.
+	MoveOnline  MoveStrategy = "Online"
 	MoveOffline MoveStrategy = "Offline"
 )
 
-// MoveVerification is what is compared before the target is used.
+// MoveVerification selects what is compared before the target is used.
 type MoveVerification string
 
+// Values of MoveVerification, documented in v1alpha1.
 const (
-	// VerifyChanged compares checksums of the files that changed since the last
-	// pass began, and size and time of all others.
 	VerifyChanged MoveVerification = "Changed"
-	// VerifyFull compares checksums of all files.
-	VerifyFull MoveVerification = "Full"
+	VerifyFull    MoveVerification = "Full"
 )
 
-// MoveSpec is what a move requests. It cannot change while the move runs.
+// MoveSpec is a requested move.
 type MoveSpec struct {
 	Target                 MoveTarget
 	Strategy               MoveStrategy
@@ -64,8 +59,7 @@ type MoveSpec struct {
 	EvictionTimeoutSeconds *int32
 }
 
-// MoveTarget is where data is moved to. With neither local nor clusterName the data
-// stays in its cluster, and moves to another node or storage class.
+// MoveTarget is the new location of data.
 type MoveTarget struct {
 	Local            bool
 	ClusterName      string
@@ -73,36 +67,25 @@ type MoveTarget struct {
 	StorageClassName string
 }
 
-// VirtualVolumePhase is the observed state of the data.
+// VirtualVolumePhase is the state of the data.
 type VirtualVolumePhase string
 
+// Values of VirtualVolumePhase, documented in v1alpha1.
 const (
-	// VirtualVolumePending means that no cluster was chosen yet: the claim waits for
-	// its first pod.
-	VirtualVolumePending VirtualVolumePhase = "WaitingForFirstConsumer"
-	// VirtualVolumeProvisioning means that the volume is being provisioned.
+	VirtualVolumePending      VirtualVolumePhase = "WaitingForFirstConsumer"
 	VirtualVolumeProvisioning VirtualVolumePhase = "Provisioning"
-	// VirtualVolumeBound means that the claim is bound to its volume.
-	VirtualVolumeBound VirtualVolumePhase = "Bound"
-	// VirtualVolumeMoving means that the data is being moved.
-	VirtualVolumeMoving VirtualVolumePhase = "Moving"
-	// VirtualVolumeLost means that the claim was bound and its volume is gone, in
-	// this cluster or on the provider.
-	VirtualVolumeLost VirtualVolumePhase = "Lost"
+	VirtualVolumeBound        VirtualVolumePhase = "Bound"
+	VirtualVolumeMoving       VirtualVolumePhase = "Moving"
+	VirtualVolumeLost         VirtualVolumePhase = "Lost"
 )
 
-// Condition types of a VirtualVolume.
+// Condition types of a VirtualVolume, documented in v1alpha1.
 const (
-	// ConditionVolumeReady is True while the claim is bound and the cluster that
-	// stores the data is reachable. Otherwise its reason and message say why not.
 	ConditionVolumeReady = "Ready"
-	// ConditionVolumeMoved is the state of the current or the last move: True when
-	// it succeeded, Unknown while it runs, False when it was rolled back or
-	// cancelled; its reason is the phase.
 	ConditionVolumeMoved = "Moved"
 )
 
-// VolumeLocation is where the data of a volume is stored.
+// VolumeLocation is the location of the data of a volume.
 type VolumeLocation struct {
 	ClusterName      string
 	ClusterID        string
@@ -122,34 +105,23 @@ type VirtualVolumeStatus struct {
 	Conditions []metav1.Condition
 }
 
-// MovePhase is the step that a move is at. Each is recorded before it begins.
+// MovePhase is the step of a move.
 type MovePhase string
 
+// Values of MovePhase, documented in v1alpha1.
 const (
-	// MovePreparing creates and binds the target volume and checks its free space.
-	MovePreparing MovePhase = "Preparing"
-	// MoveCopying copies while the pods run.
-	MoveCopying MovePhase = "Copying"
-	// MoveQuiescing holds new pods back and evicts those that mount the claim.
-	MoveQuiescing MovePhase = "Quiescing"
-	// MoveLocking binds the source volume to the move, so that nothing else mounts it.
-	MoveLocking MovePhase = "Locking"
-	// MoveFinalCopy copies what changed since the last pass, and verifies.
-	MoveFinalCopy MovePhase = "FinalCopy"
-	// MoveSwitching binds the claim to the target volume.
-	MoveSwitching MovePhase = "Switching"
-	// MoveReleasing lets the pods that were held back start.
-	MoveReleasing MovePhase = "Releasing"
-	// MoveCleaning deletes the source volume, unless it is kept, and the movers.
-	MoveCleaning MovePhase = "Cleaning"
-	// MoveRollingBack undoes a move that failed or was cancelled.
+	MovePreparing   MovePhase = "Preparing"
+	MoveCopying     MovePhase = "Copying"
+	MoveQuiescing   MovePhase = "Quiescing"
+	MoveLocking     MovePhase = "Locking"
+	MoveFinalCopy   MovePhase = "FinalCopy"
+	MoveSwitching   MovePhase = "Switching"
+	MoveReleasing   MovePhase = "Releasing"
+	MoveCleaning    MovePhase = "Cleaning"
 	MoveRollingBack MovePhase = "RollingBack"
-	// MoveSucceeded means that the claim uses the target volume.
-	MoveSucceeded MovePhase = "Succeeded"
-	// MoveFailed means that the move was rolled back; the source is unchanged.
-	MoveFailed MovePhase = "Failed"
-	// MoveCancelled means that the move was cancelled; the source is unchanged.
-	MoveCancelled MovePhase = "Cancelled"
+	MoveSucceeded   MovePhase = "Succeeded"
+	MoveFailed      MovePhase = "Failed"
+	MoveCancelled   MovePhase = "Cancelled"
 )
 
 // MoveProgress is the observed state of a move.
@@ -185,9 +157,7 @@ type VirtualVolumeList struct {
 
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
-// Move is the view of a VirtualVolume that the verb move works on: POST moves the
-// data, DELETE cancels a move. It carries the name, namespace, uid and
-// resourceVersion of its VirtualVolume.
+// Move is the body of requests to the verb move of a VirtualVolume, and of their responses.
 type Move struct {
 	metav1.TypeMeta
 	metav1.ObjectMeta
@@ -195,7 +165,7 @@ type Move struct {
 	Status MoveStatus
 }
 
-// MoveStatus is how a move stands.
+// MoveStatus is the observed state of a move.
 type MoveStatus struct {
 	Progress *MoveProgress
 	Plan     *MovePlan
