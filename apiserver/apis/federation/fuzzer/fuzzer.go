@@ -1,9 +1,8 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package fuzzer fills objects of the federation API at random, in ways that
-// survive defaulting, for the tests that send them round through every
-// version.
+// Package fuzzer fills objects of the federation API with random values that defaulting does not
+// change, for round-trip tests.
 package fuzzer
 
 import (
@@ -16,7 +15,7 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
 
-// Funcs fill the types that have defaults: a field that has one is never left
+// Funcs returns functions that fill the types with defaults. A field with a default is never left
 // empty.
 func Funcs(runtimeserializer.CodecFactory) []any {
 	return []any{
@@ -36,10 +35,12 @@ func Funcs(runtimeserializer.CodecFactory) []any {
 		},
 		func(spec *federation.NamespaceOffloadingSpec, c randfill.Continue) {
 			c.FillNoCustom(spec)
-			spec.NamespaceMappingStrategy = one(c, federation.DefaultName, federation.EnforceSameName, federation.SelectedName)
+			spec.NamespaceMappingStrategy = one(c, federation.DefaultName, federation.EnforceSameName,
+				federation.SelectedName)
 			spec.PodOffloadingStrategy = one(c, federation.LocalAndRemote, federation.Local, federation.Remote)
 			spec.Enforcement = one(c, federation.Warn, federation.Evict)
-			spec.Volumes.OnUnoffload = one(c, federation.UnoffloadRefuse, federation.UnoffloadMove, federation.UnoffloadRetain, federation.UnoffloadDelete)
+			spec.Volumes.OnUnoffload = one(c, federation.UnoffloadRefuse, federation.UnoffloadMove,
+				federation.UnoffloadRetain, federation.UnoffloadDelete)
 		},
 		func(spec *federation.ShadowVolumeClaimSpec, c randfill.Continue) {
 			c.FillNoCustom(spec)

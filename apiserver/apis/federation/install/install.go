@@ -1,7 +1,7 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package install puts every version of the federation API into a scheme.
+// Package install registers every version of the federation API in a scheme.
 package install
 
 import (
@@ -12,9 +12,8 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
 
-// Install adds the internal and the served versions to scheme and says in
-// which order the versions are preferred. It panics when they contradict each
-// other, which is a mistake in the types.
+// Install registers the internal and the served versions in scheme, with their priority. It panics
+// if they contradict each other.
 func Install(scheme *runtime.Scheme) {
 	utilruntime.Must(federation.AddToScheme(scheme))
 	utilruntime.Must(v1alpha1.AddToScheme(scheme))

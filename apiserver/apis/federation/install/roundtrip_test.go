@@ -19,12 +19,14 @@ func TestEveryKindSurvivesEveryVersion(t *testing.T) {
 	roundtrip.RoundTripProtobufTestForAPIGroup(t, Install, fuzzer.Funcs)
 }
 
-// What is stored, and what a peer of another version sends, is read by its field
-// names and numbers. UPDATE_COMPATIBILITY_FIXTURE_DATA=true writes new fields down.
+// Stored objects, and those of peers of other versions, are decoded by the names and numbers of
+// their fields. UPDATE_COMPATIBILITY_FIXTURE_DATA=true records new fields.
 func TestFieldsKeepTheirNamesAndNumbers(t *testing.T) {
 	scheme := runtime.NewScheme()
 	Install(scheme)
 	options := roundtrip.NewCompatibilityTestOptions(scheme).Complete(t)
-	options.Kinds = slices.DeleteFunc(options.Kinds, func(kind schema.GroupVersionKind) bool { return kind.Group != federation.GroupName })
+	options.Kinds = slices.DeleteFunc(options.Kinds, func(kind schema.GroupVersionKind) bool {
+		return kind.Group != federation.GroupName
+	})
 	options.Run(t)
 }
