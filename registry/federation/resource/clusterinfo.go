@@ -41,21 +41,24 @@ var ClusterInfos = Kind[*federation.ClusterInfo, noSpec, federation.ClusterInfoS
 		{Name: "Pods", Description: "the ranges of pods, with their source", Cell: ranges(federation.RangeOfPods)},
 		{Name: "Services", Description: "the ranges of Services, with their source", Cell: ranges(federation.RangeOfServices)},
 		{Name: "External", Description: "the ranges that expose non-pod endpoints, with their source", Cell: ranges(federation.RangeExternal)},
-		{Name: "Consistent", Description: "whether all sources, values and tunnels agree with them", Cell: func(c *federation.ClusterInfo) any {
-			if condition := meta.FindStatusCondition(c.Status.Conditions, v1alpha1.ConditionRangesConsistent); condition != nil {
+		{Name: "Consistent", Description: "whether all sources, values and tunnels agree with the ranges",
+			Cell: func(c *federation.ClusterInfo) any {
+				condition := meta.FindStatusCondition(c.Status.Conditions, v1alpha1.ConditionRangesConsistent)
+				if condition == nil {
+					return store.None
+				}
 				return string(condition.Status)
-			}
-			return store.None
-		}},
+			}},
 		{Name: "Nodes", Wide: true, Description: "the ranges of nodes, with their source", Cell: ranges(federation.RangeOfNodes)},
-		{Name: "Reserved", Wide: true, Description: "other ranges that no peer may have, with their source", Cell: ranges(federation.RangeReserved)},
+		{Name: "Reserved", Wide: true, Description: "other ranges that no peer may use, with their source",
+			Cell: ranges(federation.RangeReserved)},
 		{Name: "Version", Wide: true, Description: "the version of the product", Cell: func(c *federation.ClusterInfo) any {
 			return store.OrNone(c.Status.Version)
 		}},
 	},
 }
 
-// ranges returns the cell of the ranges of one use, those of one source together.
+// ranges returns the cell of the ranges of one use, grouped by source.
 func ranges(use federation.ClusterRangeUse) func(*federation.ClusterInfo) any {
 	return func(c *federation.ClusterInfo) any {
 		var sources []federation.ClusterRangeSource

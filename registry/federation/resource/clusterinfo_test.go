@@ -23,7 +23,7 @@ func TestCellsOfRangesNameTheirSources(t *testing.T) {
 		federation.RangeOfServices: "<none>",
 	} {
 		if got := ranges(use)(info); got != want {
-			t.Errorf("%s: %v, not %s", use, got, want)
+			t.Errorf("%s: got %v, want %s", use, got, want)
 		}
 	}
 }

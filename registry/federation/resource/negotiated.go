@@ -19,7 +19,7 @@ func Negotiated[P runtime.Object](
 ) store.Table[P] {
 	table := store.Table[P]{
 		{Name: "Local", Type: "boolean",
-			Description: "whether this cluster wrote it, and did not mirror it", Cell: func(obj P) any {
+			Description: "whether this cluster wrote it; otherwise it is a mirror", Cell: func(obj P) any {
 				return local(obj)
 			}},
 		{Name: "Status", Description: "phase of the negotiation", Cell: func(obj P) any {

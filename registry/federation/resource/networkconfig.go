@@ -19,8 +19,7 @@ import (
 )
 
 // NetworkConfigs are the ranges and the gateway of one cluster of a peering. One is local in
-// the cluster of its author: a provider writes its own into the tenant namespace of the
-// consumer.
+// the cluster that wrote it: the provider writes it into the tenant namespace of the consumer.
 var NetworkConfigs = Kind[*federation.NetworkConfig, federation.NetworkConfigSpec, federation.NetworkConfigStatus]{
 	Resource: "networkconfigs", Singular: "networkconfig", ShortNames: []string{"netcfg"},
 	New:        func() runtime.Object { return &federation.NetworkConfig{} },
@@ -51,7 +50,7 @@ var NetworkConfigs = Kind[*federation.NetworkConfig, federation.NetworkConfigSpe
 			}
 			return store.OrNone(strings.Join(mapped, ","))
 		}},
-		{Name: "Accepted", Description: "whether the other cluster accepts it", Cell: func(c *federation.NetworkConfig) any {
+		{Name: "Accepted", Description: "whether the peer accepted it", Cell: func(c *federation.NetworkConfig) any {
 			if accepted := meta.FindStatusCondition(c.Status.Conditions, v1alpha1.ConditionAccepted); accepted != nil {
 				return string(accepted.Status)
 			}
@@ -61,7 +60,7 @@ var NetworkConfigs = Kind[*federation.NetworkConfig, federation.NetworkConfigSpe
 			Cell: func(c *federation.NetworkConfig) any {
 				return store.OrNone(strings.Join(c.Spec.Endpoints, ","))
 			}},
-		{Name: "Cluster ID", Wide: true, Description: "the cluster whose network it is",
+		{Name: "Cluster ID", Wide: true, Description: "ID of the cluster that the ranges belong to",
 			Cell: func(c *federation.NetworkConfig) any {
 				return c.Spec.ClusterID
 			}},

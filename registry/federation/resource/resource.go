@@ -48,7 +48,7 @@ type Kind[P strategy.Object, S, U any] struct {
 	// DeletionWarnings returns warnings about the deletion of an object. It may be nil.
 	DeletionWarnings func(ctx context.Context, obj runtime.Object) []string
 
-	// Columns are those of the table that kubectl prints.
+	// Columns are the columns that kubectl prints.
 	Columns store.Table[P]
 	// Fields returns the fields that select an object in addition to its name and
 	// namespace; v1alpha1 declares them. It may be nil.
@@ -63,9 +63,9 @@ type Kind[P strategy.Object, S, U any] struct {
 	// Changed is called with each object that was updated or removed; of a removal it may
 	// be called twice. It may be nil.
 	Changed func(obj runtime.Object, removed bool)
-	// Along names what is deleted together with an object and cannot be orphaned. It may
-	// be empty.
-	Along string
+	// Dependent names the dependent of an object that a deletion may not orphan. Empty means
+	// that dependents may be orphaned.
+	Dependent string
 }
 
 // Strategy returns the strategy of the kind, which typer has.
@@ -107,7 +107,7 @@ func (k Kind[P, S, U]) StorageWith(
 		Max:              k.Max,
 		Together:         k.Together,
 		Changed:          k.Changed,
-		Along:            k.Along,
+		Dependent:        k.Dependent,
 		DeletionWarnings: k.DeletionWarnings,
 	}
 	if k.Fields != nil {

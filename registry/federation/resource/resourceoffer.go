@@ -14,8 +14,8 @@ import (
 	"liqo.io/federation/registry/federation/store"
 )
 
-// ResourceOffers are what providers offer. One is local in the cluster of its author, the
-// provider, which writes it into the tenant namespace of the consumer.
+// ResourceOffers are the offers of providers. One is local in the provider, which writes it
+// into the tenant namespace of the consumer.
 var ResourceOffers = Kind[*federation.ResourceOffer, federation.ResourceOfferSpec, federation.ResourceOfferStatus]{
 	Resource: "resourceoffers", Singular: "resourceoffer", ShortNames: []string{"ro"},
 	New:        func() runtime.Object { return &federation.ResourceOffer{} },

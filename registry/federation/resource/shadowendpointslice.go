@@ -37,10 +37,10 @@ func ShadowEndpointSlices(together store.Together) shadowEndpointSlices {
 		ValidateStatusUpdate: validation.ValidateShadowEndpointSliceStatusUpdate,
 		Max:                  maxSlices,
 		Together:             together,
-		// An orphan would stay without a controller.
-		Along: "the EndpointSlice of a shadow endpoint slice",
+		// No controller would delete an orphan.
+		Dependent: "the EndpointSlice of a shadow endpoint slice",
 		Columns: store.Table[*federation.ShadowEndpointSlice]{
-			{Name: "Service", Description: "the Service that the endpoints are of",
+			{Name: "Service", Description: "Service of the endpoints",
 				Cell: func(s *federation.ShadowEndpointSlice) any {
 					return store.OrNone(s.Labels[discoveryv1.LabelServiceName])
 				}},
@@ -52,7 +52,7 @@ func ShadowEndpointSlices(together store.Together) shadowEndpointSlices {
 				Cell: func(s *federation.ShadowEndpointSlice) any {
 					return int64(len(s.Spec.Endpoints))
 				}},
-			{Name: "Status", Description: "Ready while the endpoints can be reached, or what is in the way",
+			{Name: "Status", Description: "Ready while the endpoints can be reached, otherwise the reason why they cannot",
 				Cell: func(s *federation.ShadowEndpointSlice) any {
 					ready := meta.FindStatusCondition(s.Status.Conditions, federation.ConditionReady)
 					switch {

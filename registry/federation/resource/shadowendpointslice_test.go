@@ -26,7 +26,7 @@ import (
 	"liqo.io/federation/test/etcd"
 )
 
-func TestAConsumerStoresAtMostMaxSlicesInAllItsRemoteNamespaces(t *testing.T) {
+func TestConsumerStoresAtMostMaxSlicesInAllItsRemoteNamespaces(t *testing.T) {
 	scheme := runtime.NewScheme()
 	install.Install(scheme)
 	remotes := []string{"shop-rome", "web-rome"}
@@ -75,15 +75,15 @@ func TestAConsumerStoresAtMostMaxSlicesInAllItsRemoteNamespaces(t *testing.T) {
 		func(context.Context) (bool, error) {
 			return apierrors.IsForbidden(create("web-rome", fmt.Sprintf("more-%d", time.Now().UnixNano()))), nil
 		}); err != nil {
-		t.Error("there is no end of them")
+		t.Error("slices beyond the limit are created")
 	}
 	if err := create("lab-milan", "another"); err != nil {
-		t.Errorf("one of another consumer: %v", err)
+		t.Errorf("creating a slice of another consumer: %v", err)
 	}
 
 	orphan := &metav1.DeleteOptions{PropagationPolicy: ptr.To(metav1.DeletePropagationOrphan)}
 	if _, _, err := stored.Delete(genericapirequest.WithNamespace(t.Context(), "web-rome"), "slice-0-1",
 		rest.ValidateAllObjectFunc, orphan); !apierrors.IsBadRequest(err) {
-		t.Errorf("its EndpointSlice is left behind: %v", err)
+		t.Errorf("deleting a slice that orphans its EndpointSlice: %v", err)
 	}
 }

@@ -15,7 +15,7 @@ import (
 	"liqo.io/federation/registry/federation/store"
 )
 
-// TunnelEndpoints are the tunnels to other clusters.
+// TunnelEndpoints are the tunnels to peers.
 var TunnelEndpoints = Kind[*federation.TunnelEndpoint, federation.TunnelEndpointSpec, federation.TunnelEndpointStatus]{
 	Resource: "tunnelendpoints", Singular: "tunnelendpoint", ShortNames: []string{"te"},
 	New:        func() runtime.Object { return &federation.TunnelEndpoint{} },
@@ -31,17 +31,17 @@ var TunnelEndpoints = Kind[*federation.TunnelEndpoint, federation.TunnelEndpoint
 		return fields.Set{"spec.clusterID": obj.Spec.ClusterID}
 	},
 	Columns: store.Table[*federation.TunnelEndpoint]{
-		{Name: "Cluster", Description: "the cluster at the other end", Cell: func(t *federation.TunnelEndpoint) any {
+		{Name: "Cluster", Description: "ID of the peer", Cell: func(t *federation.TunnelEndpoint) any {
 			return t.Spec.ClusterID
 		}},
-		{Name: "Endpoint", Description: "endpoint that the other gateway sends from, otherwise its configured endpoints",
+		{Name: "Endpoint", Description: "observed endpoint of the remote gateway, otherwise its configured endpoints",
 			Cell: func(t *federation.TunnelEndpoint) any {
 				return store.OrNone(cmp.Or(t.Status.Endpoint, strings.Join(t.Spec.Endpoints, ",")))
 			}},
 		{Name: "Status", Description: "phase of the tunnel", Cell: func(t *federation.TunnelEndpoint) any {
 			return string(cmp.Or(t.Status.Phase, federation.TunnelConnecting))
 		}},
-		{Name: "Latency", Description: "round trip to the other gateway",
+		{Name: "Latency", Description: "round-trip time to the remote gateway",
 			Cell: func(t *federation.TunnelEndpoint) any {
 				if t.Status.Phase != federation.TunnelConnected {
 					return store.None
@@ -56,7 +56,7 @@ var TunnelEndpoints = Kind[*federation.TunnelEndpoint, federation.TunnelEndpoint
 			Cell: func(t *federation.TunnelEndpoint) any {
 				return store.OrNone(t.Status.Implementation)
 			}},
-		{Name: "Remote", Wide: true, Description: "remapped CIDRs of the other cluster",
+		{Name: "Remote", Wide: true, Description: "remapped CIDRs of the peer",
 			Cell: func(t *federation.TunnelEndpoint) any {
 				return mapped(t.Spec.Remote)
 			}},

@@ -18,7 +18,7 @@ import (
 	"liqo.io/federation/registry/federation/store"
 )
 
-// VirtualNodes are the Nodes that stand for offers of providers.
+// VirtualNodes are the Nodes that represent offers of providers.
 var VirtualNodes = Kind[*federation.VirtualNode, federation.VirtualNodeSpec, federation.VirtualNodeStatus]{
 	Resource: "virtualnodes", Singular: "virtualnode", ShortNames: []string{"vn"},
 	New:        func() runtime.Object { return &federation.VirtualNode{} },
@@ -34,7 +34,7 @@ var VirtualNodes = Kind[*federation.VirtualNode, federation.VirtualNodeSpec, fed
 		return fields.Set{"spec.clusterID": obj.Spec.ClusterID}
 	},
 	Columns: store.Table[*federation.VirtualNode]{
-		{Name: "Cluster", Description: "the foreign cluster behind the node", Cell: func(n *federation.VirtualNode) any {
+		{Name: "Cluster", Description: "ForeignCluster of the provider", Cell: func(n *federation.VirtualNode) any {
 			if cluster := naming.ForeignClusterOf(n.Namespace); cluster != "" {
 				return cluster
 			}
@@ -43,19 +43,19 @@ var VirtualNodes = Kind[*federation.VirtualNode, federation.VirtualNodeSpec, fed
 		{Name: "Node", Description: "the name of the Node", Cell: func(n *federation.VirtualNode) any {
 			return n.Spec.NodeName
 		}},
-		{Name: "Ready", Description: "whether pods can run there", Cell: func(n *federation.VirtualNode) any {
+		{Name: "Ready", Description: "whether the node accepts pods", Cell: func(n *federation.VirtualNode) any {
 			if ready := meta.FindStatusCondition(n.Status.Conditions, federation.ConditionReady); ready != nil {
 				return string(ready.Status)
 			}
 			return string(metav1.ConditionUnknown)
 		}},
-		{Name: "Since", Description: "time since the status changed", Cell: func(n *federation.VirtualNode) any {
+		{Name: "Since", Description: "time since Ready changed", Cell: func(n *federation.VirtualNode) any {
 			if ready := meta.FindStatusCondition(n.Status.Conditions, federation.ConditionReady); ready != nil {
 				return store.Age(ready.LastTransitionTime)
 			}
 			return store.None
 		}},
-		{Name: "Pods", Description: "number of pods bound to the node, and the largest number",
+		{Name: "Pods", Description: "number of pods bound to the node, and its pod capacity",
 			Cell: func(n *federation.VirtualNode) any {
 				return fmt.Sprintf("%d/%s", n.Status.Pods, store.Quantity(n.Spec.Resources, corev1.ResourcePods))
 			}},
@@ -69,7 +69,7 @@ var VirtualNodes = Kind[*federation.VirtualNode, federation.VirtualNodeSpec, fed
 			Cell: func(n *federation.VirtualNode) any {
 				return store.OrNone(n.Spec.OfferName)
 			}},
-		{Name: "Offered Node", Wide: true, Description: "the node of the offer that it stands for",
+		{Name: "Offered Node", Wide: true, Description: "node of the offer that it represents",
 			Cell: func(n *federation.VirtualNode) any {
 				return store.OrNone(n.Spec.OfferedNode)
 			}},

@@ -36,7 +36,7 @@ var kind = resource.Kind[*federation.ShadowPod, federation.ShadowPodSpec, federa
 		return fields.Set{"status.phase": string(obj.Status.Phase)}
 	},
 	// An orphan would run and not count.
-	Along: "the pod of a shadow pod",
+	Dependent: "the pod of a shadow pod",
 	Columns: store.Table[*federation.ShadowPod]{
 		{Name: "Status", Description: "how the pod ended, or what keeps it from running; Active while it has a pod",
 			Cell: func(p *federation.ShadowPod) any {

@@ -42,7 +42,7 @@ var kind = resource.Kind[*federation.ShadowVolumeClaim, federation.ShadowVolumeC
 	},
 	Max: maxClaims,
 	// An orphaned volume would not count.
-	Along: "the claim of a shadow volume claim",
+	Dependent: "the claim of a shadow volume claim",
 	Columns: store.Table[*federation.ShadowVolumeClaim]{
 		{Name: "Status", Description: "phase of the claim; Terminating while its volume is being released",
 			Cell: func(c *federation.ShadowVolumeClaim) any {

@@ -20,19 +20,22 @@ import (
 // namespace, including that one.
 type Together func(ctx context.Context, namespace string) ([]string, error)
 
-// limit returns 403 for more than max objects of a kind, in one namespace if the kind is
-// namespaced, or in all that together returns. It counts what the cache has, so that a burst
-// may exceed it by the running requests; it protects etcd and is no quota.
+// limit returns 403 for more than max objects of a kind: in the cluster, in one namespace of
+// a namespaced kind, or in the namespaces that together returns. It counts objects in the
+// cache, so concurrent requests may exceed it: it protects etcd and is no quota.
 func limit(store *genericregistry.Store, max int, together Together) genericregistry.BeginCreateFunc {
 	return func(ctx context.Context, obj runtime.Object, _ *metav1.CreateOptions) (genericregistry.FinishFunc, error) {
-		namespaces, where := []string{genericapirequest.NamespaceValue(ctx)}, "here"
+		namespaces, scope := []string{genericapirequest.NamespaceValue(ctx)}, "the namespace"
+		if namespaces[0] == "" {
+			scope = "the cluster"
+		}
 		if together != nil {
 			var err error
 			if namespaces, err = together(ctx, namespaces[0]); err != nil {
 				return nil, err
 			}
 			if n := len(namespaces); n > 1 {
-				where = fmt.Sprintf("in the %d namespaces that count together", n)
+				scope = fmt.Sprintf("%d namespaces that share the limit", n)
 			}
 		}
 		count := 0
@@ -49,11 +52,10 @@ func limit(store *genericregistry.Store, max int, together Together) genericregi
 			if err != nil {
 				return nil, err
 			}
-			// 403 like that of a quota: after 429 clients would retry by themselves, and no user
-			// would see the reason.
+			// 403, as for a ResourceQuota: clients retry 429 and do not report the reason.
 			return nil, apierrors.NewForbidden(store.DefaultQualifiedResource, name,
-				fmt.Errorf("there are %d of them %s already, and no more than %d may be: delete some, or wait until some are gone",
-					count, where, max))
+				fmt.Errorf("%s: %d objects exist in %s, the limit is %d: delete objects that are not needed",
+					store.DefaultQualifiedResource.Resource, count, scope, max))
 		}
 		return func(context.Context, bool) {}, nil
 	}

@@ -30,7 +30,7 @@ import (
 	"liqo.io/federation/test/etcd"
 )
 
-// slices stores shadow endpoint slices, in a way that may be changed.
+// slices returns a store of shadow endpoint slices, whose kind change modifies.
 func slices(t *testing.T, change func(*store.Kind)) *store.REST {
 	t.Helper()
 	scheme := runtime.NewScheme()
@@ -60,44 +60,45 @@ func create(ctx context.Context, stored *store.REST, namespace, name string) err
 	return err
 }
 
-// awaitKnown waits until the cache has so many objects of all namespaces.
-func awaitKnown(t *testing.T, stored *store.REST, count int) {
+// awaitCached waits until the cache has count objects in all namespaces.
+func awaitCached(t *testing.T, stored *store.REST, count int) {
 	t.Helper()
-	known := 0
+	cached := 0
 	if err := wait.PollUntilContextTimeout(t.Context(), 10*time.Millisecond, 10*time.Second, true,
 		func(ctx context.Context) (bool, error) {
 			list, err := stored.List(genericapirequest.WithNamespace(ctx, ""), &internalversion.ListOptions{ResourceVersion: "0"})
 			if err != nil {
 				return false, err
 			}
-			known = meta.LenList(list)
-			return known == count, nil
+			cached = meta.LenList(list)
+			return cached == count, nil
 		}); err != nil {
-		t.Fatalf("%d are known instead of %d: %v", known, count, err)
+		t.Fatalf("%d objects are cached, want %d: %v", cached, count, err)
 	}
 }
 
-func TestALimitHoldsOverTheNamespacesThatCountTogether(t *testing.T) {
+func TestLimitHoldsOverNamespacesThatShareIt(t *testing.T) {
 	const max = 4
-	milans := []string{"shop-milan", "web-milan"}
+	milanNamespaces := []string{"shop-milan", "web-milan"}
 	for _, test := range []struct {
 		name     string
 		together store.Together
-		// fill is where so many are made, and full where no more may be.
+		// fill are the namespaces of the objects that are created first. Then a creation in
+		// full is refused with the message, and one in free succeeds.
 		fill, full, free []string
-		says             string
+		message          string
 	}{
-		{"each has its own", nil,
+		{"each namespace has its own limit", nil,
 			[]string{"web-milan", "web-milan", "web-milan", "web-milan"}, []string{"web-milan"}, []string{"shop-milan",
 				"lab-rome"},
-			"4 of them here already"},
-		{"two share", func(_ context.Context, namespace string) ([]string, error) {
+			"4 objects exist in the namespace, the limit is 4"},
+		{"two namespaces share the limit", func(_ context.Context, namespace string) ([]string, error) {
 			if strings.HasSuffix(namespace, "-milan") {
-				return milans, nil
+				return milanNamespaces, nil
 			}
 			return []string{namespace}, nil
-		}, []string{"web-milan", "web-milan", "web-milan", "shop-milan", "lab-rome"}, milans, []string{"lab-rome"},
-			"4 of them in the 2 namespaces that count together already"},
+		}, []string{"web-milan", "web-milan", "web-milan", "shop-milan", "lab-rome"}, milanNamespaces, []string{"lab-rome"},
+			"4 objects exist in 2 namespaces that share the limit, the limit is 4"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			stored := slices(t, func(kind *store.Kind) { kind.Max, kind.Together = max, test.together })
@@ -106,16 +107,16 @@ func TestALimitHoldsOverTheNamespacesThatCountTogether(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			awaitKnown(t, stored, len(test.fill))
+			awaitCached(t, stored, len(test.fill))
 			for _, namespace := range test.full {
 				if err := create(t.Context(), stored, namespace, "more"); !apierrors.IsForbidden(err) ||
-					!strings.Contains(err.Error(), test.says) {
-					t.Errorf("one more in %s is answered with %v", namespace, err)
+					!strings.Contains(err.Error(), test.message) {
+					t.Errorf("creating another object in %s: %v, want %q", namespace, err, test.message)
 				}
 			}
 			for _, namespace := range test.free {
 				if err := create(t.Context(), stored, namespace, "more"); err != nil {
-					t.Errorf("another one's in %s: %v", namespace, err)
+					t.Errorf("creating an object in %s: %v", namespace, err)
 				}
 			}
 		})
@@ -123,7 +124,7 @@ func TestALimitHoldsOverTheNamespacesThatCountTogether(t *testing.T) {
 }
 
 func TestDependentsCannotBeOrphaned(t *testing.T) {
-	stored := slices(t, func(kind *store.Kind) { kind.Along = "the EndpointSlice" })
+	stored := slices(t, func(kind *store.Kind) { kind.Dependent = "the EndpointSlice" })
 	ctx := genericapirequest.WithNamespace(t.Context(), "web-milan")
 	if err := create(ctx, stored, "web-milan", "web"); err != nil {
 		t.Fatal(err)
@@ -133,15 +134,15 @@ func TestDependentsCannotBeOrphaned(t *testing.T) {
 		{OrphanDependents: ptr.To(true)},
 	} {
 		if _, _, err := stored.Delete(ctx, "web", rest.ValidateAllObjectFunc, options); !apierrors.IsBadRequest(err) {
-			t.Errorf("one is deleted: %v", err)
+			t.Errorf("deleting an object: %v", err)
 		}
 		if _, err := stored.DeleteCollection(ctx, rest.ValidateAllObjectFunc, options,
 			&internalversion.ListOptions{}); !apierrors.IsBadRequest(err) {
-			t.Errorf("all are deleted: %v", err)
+			t.Errorf("deleting the collection: %v", err)
 		}
 	}
 	if _, _, err := stored.Delete(ctx, "web", rest.ValidateAllObjectFunc,
 		&metav1.DeleteOptions{PropagationPolicy: ptr.To(metav1.DeletePropagationForeground)}); err != nil {
-		t.Errorf("with what goes along: %v", err)
+		t.Errorf("deleting an object with its dependents: %v", err)
 	}
 }

@@ -60,9 +60,9 @@ type Kind struct {
 	// Changed is called with each object that was updated, also in its status, or removed;
 	// of a removal it may be called twice. It may be nil.
 	Changed func(obj runtime.Object, removed bool)
-	// Along names what is deleted together with an object and cannot be orphaned. It may be
-	// empty.
-	Along string
+	// Dependent names the dependent of an object that a deletion may not orphan. Empty means
+	// that dependents may be orphaned.
+	Dependent string
 	// DeletionWarnings returns warnings about the deletion of an object. It may be nil.
 	DeletionWarnings func(ctx context.Context, obj runtime.Object) []string
 }
@@ -88,7 +88,7 @@ func (k Kind) attributes(obj runtime.Object) (labels.Set, fields.Set, error) {
 type REST struct {
 	*genericregistry.Store
 	shortNames []string
-	along      string
+	dependent  string
 	warnings   func(ctx context.Context, obj runtime.Object) []string
 }
 
@@ -123,8 +123,8 @@ func New(kind Kind, getter generic.RESTOptionsGetter) (*REST, *StatusREST, error
 		store.AfterDelete = func(obj runtime.Object, options *metav1.DeleteOptions) {
 			// Of two concurrent deletions the store calls this for the second one, with the
 			// remaining grace period of the object.
-			going := graceful && ptr.Deref(options.GracePeriodSeconds, 0) > 0
-			if !going && !dryrun.IsDryRun(options.DryRun) {
+			terminating := graceful && ptr.Deref(options.GracePeriodSeconds, 0) > 0
+			if !terminating && !dryrun.IsDryRun(options.DryRun) {
 				changed(obj, true)
 			}
 		}
@@ -132,7 +132,7 @@ func New(kind Kind, getter generic.RESTOptionsGetter) (*REST, *StatusREST, error
 	status := *store
 	status.UpdateStrategy = kind.StatusStrategy
 	status.ResetFieldsStrategy = kind.StatusStrategy
-	return &REST{Store: store, shortNames: kind.ShortNames, along: kind.Along, warnings: kind.DeletionWarnings},
+	return &REST{Store: store, shortNames: kind.ShortNames, dependent: kind.Dependent, warnings: kind.DeletionWarnings},
 		&StatusREST{store: &status}, nil
 }
 
@@ -146,8 +146,8 @@ func (r *REST) Delete(
 	return r.Store.Delete(ctx, name, r.warn(deleteValidation), options)
 }
 
-// warn adds the warnings of a deletion to the answer, after it was admitted. There are none
-// for an object that is being deleted already.
+// warn returns a validation that adds the warnings of a deletion to the response once it was
+// admitted. There are none for an object that is being deleted already.
 func (r *REST) warn(validate rest.ValidateObjectFunc) rest.ValidateObjectFunc {
 	if r.warnings == nil {
 		return validate
@@ -182,9 +182,10 @@ func (r *REST) DeleteCollection(
 
 func (r *REST) refuseOrphans(options *metav1.DeleteOptions) error {
 	//lint:ignore SA1019 Clients may send the old field as well.
-	if r.along != "" && options != nil && (ptr.Deref(options.OrphanDependents, false) ||
+	if r.dependent != "" && options != nil && (ptr.Deref(options.OrphanDependents, false) ||
 		ptr.Deref(options.PropagationPolicy, "") == metav1.DeletePropagationOrphan) {
-		return apierrors.NewBadRequest(r.along + " goes with it: use another propagationPolicy than Orphan")
+		return apierrors.NewBadRequest(r.dependent +
+			" cannot be orphaned: the propagationPolicy must be Background or Foreground")
 	}
 	return nil
 }

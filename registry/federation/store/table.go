@@ -93,7 +93,7 @@ func (t Table[P]) definitions() []metav1.TableColumnDefinition {
 func (t Table[P]) cells(obj runtime.Object) ([]any, error) {
 	typed, ok := obj.(P)
 	if !ok {
-		return nil, fmt.Errorf("a %T cannot be printed as a %T", obj, *new(P))
+		return nil, fmt.Errorf("expected a %T, got a %T", *new(P), obj)
 	}
 	accessor, err := meta.Accessor(obj)
 	if err != nil {
@@ -115,8 +115,7 @@ func (t Table[P]) cells(obj runtime.Object) ([]any, error) {
 	return append(append(narrow, Age(accessor.GetCreationTimestamp())), wide...), nil
 }
 
-// printable returns a cell without control characters: part of what tables show was written
-// by peers.
+// printable returns a cell without control characters, since peers write parts of some cells.
 func printable(s string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsPrint(r) {

@@ -31,7 +31,7 @@ func TestLatencyHasThreeDigits(t *testing.T) {
 		0: None, 7: "7µs", 999: "999µs", 1234: "1.23ms", 12345: "12.3ms", 123456: "123ms", 1234567: "1.235s",
 	} {
 		if got := Latency(microseconds); got != want {
-			t.Errorf("%d µs are written %s, and not %s", microseconds, got, want)
+			t.Errorf("%d µs: got %s, want %s", microseconds, got, want)
 		}
 	}
 }
