@@ -124,10 +124,10 @@ func TestAConsumerRenewsItsIdentityInItsTenantNamespaceAlone(t *testing.T) {
 
 	second := identityFor(t, uid, v1alpha1.PeerGroup)
 	_, err := renew(consumer, second)
-	subresourcetest.ExpectStatus(t, err, http.StatusTooManyRequests, "is being made")
+	subresourcetest.ExpectStatus(t, err, http.StatusTooManyRequests, "is being issued")
 	answer(fields{"certificate": certified(t, first.Spec.Request, time.Now())})
 	_, err = renew(consumer, second)
-	subresourcetest.ExpectStatus(t, err, http.StatusTooManyRequests, "a moment ago")
+	subresourcetest.ExpectStatus(t, err, http.StatusTooManyRequests, "renewed recently")
 	answer(fields{"certificate": certified(t, first.Spec.Request, time.Now().Add(-16*time.Hour))})
 	_, err = renew(consumer, identityFor(t, genoaID, v1alpha1.PeerGroup))
 	expectCause(t, err, "spec.request")
@@ -156,7 +156,7 @@ func TestAConsumerRenewsItsIdentityInItsTenantNamespaceAlone(t *testing.T) {
 		t.Errorf("the same request again is answered with %v, %v", again, err)
 	}
 	_, err = renew(consumer, identityFor(t, uid, v1alpha1.PeerGroup))
-	subresourcetest.ExpectStatus(t, err, http.StatusTooManyRequests, "is being made")
+	subresourcetest.ExpectStatus(t, err, http.StatusTooManyRequests, "is being issued")
 	if err := admins.Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -214,5 +214,5 @@ func TestAnAccountRenewsTheIdentityThatItIsAndNoOther(t *testing.T) {
 	}
 	// Nothing is decided for it yet.
 	_, err = consumer.renew(t, identityFor(t, uids[own], v1alpha1.PeerGroup))
-	subresourcetest.ExpectStatus(t, err, http.StatusTooManyRequests, "is being made")
+	subresourcetest.ExpectStatus(t, err, http.StatusTooManyRequests, "is being issued")
 }

@@ -68,7 +68,7 @@ func begin(ctx context.Context, obj runtime.Object, _ *metav1.CreateOptions) (ge
 	finish := func(context.Context, bool) {}
 	mapping, ok := obj.(*federation.AddressMapping)
 	if !ok {
-		return nil, apierrors.NewBadRequest(fmt.Sprintf("an AddressMapping is expected here, not a %T", obj))
+		return nil, apierrors.NewBadRequest(fmt.Sprintf("expected an AddressMapping, got a %T", obj))
 	}
 	creation, ok := ctx.Value(creationKey{}).(*addressrange.Creation)
 	if !ok {

@@ -69,7 +69,7 @@ func (r *PeerREST) Create(
 ) (runtime.Object, error) {
 	peering, ok := obj.(*federation.Peering)
 	if !ok {
-		return nil, apierrors.NewBadRequest(fmt.Sprintf("a Peering is expected here, not a %T", obj))
+		return nil, apierrors.NewBadRequest(fmt.Sprintf("expected a Peering, got a %T", obj))
 	}
 	if err := subresource.CheckName(name, peering); err != nil {
 		return nil, err

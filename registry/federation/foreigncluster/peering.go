@@ -189,7 +189,7 @@ func (u peeringUpdate) peering(ctx context.Context, cluster *federation.ForeignC
 	}
 	peering, ok := obj.(*federation.Peering)
 	if !ok {
-		return nil, apierrors.NewBadRequest(fmt.Sprintf("a Peering is expected here, not a %T", obj))
+		return nil, apierrors.NewBadRequest(fmt.Sprintf("expected a Peering, got a %T", obj))
 	}
 	if err := subresource.CheckName(cluster.Name, peering); err != nil {
 		return nil, err

@@ -25,7 +25,7 @@ import (
 var identityRequests = federation.Resource("identityrequests")
 
 // REST serves identity requests. Only the service account of an invitation creates one,
-// under its own name, and it can read no other.
+// under its own name, and it can read only its own.
 type REST struct {
 	*store.REST
 	invitationNamespace string
@@ -43,20 +43,20 @@ func New(
 }
 
 // Create stores the request of an invitation's service account under its name, without
-// finalizers. The same request again returns the stored one, so that a client can retry
-// after a lost answer; another one is a conflict.
+// finalizers. Repeating a request returns the stored one, so that a client can retry after a
+// lost response; a request with another spec is a conflict.
 func (r *REST) Create(
 	ctx context.Context, obj runtime.Object, createValidation rest.ValidateObjectFunc, options *metav1.CreateOptions,
 ) (runtime.Object, error) {
 	request, ok := obj.(*federation.IdentityRequest)
 	if !ok {
-		return nil, apierrors.NewBadRequest(fmt.Sprintf("an IdentityRequest is expected here, not a %T", obj))
+		return nil, apierrors.NewBadRequest(fmt.Sprintf("expected an IdentityRequest, got a %T", obj))
 	}
 	account, bearer := r.bearer(ctx)
 	if !bearer {
 		return nil, apierrors.NewForbidden(identityRequests, request.Name,
-			errors.New("only the bearer of an invitation may ask for an identity; POST to the subresource invitation of a "+
-				"PeeringToken to get one"))
+			errors.New("only the bearer of an invitation may request an identity; POST to the subresource invitation of a "+
+				"PeeringToken returns an invitation"))
 	}
 	request.Name, request.GenerateName, request.Finalizers = account, "", nil
 	created, err := r.REST.Create(ctx, request, createValidation, options)
@@ -69,7 +69,7 @@ func (r *REST) Create(
 	}
 	if !apiequality.Semantic.DeepEqual(stored.(*federation.IdentityRequest).Spec, request.Spec) {
 		return nil, apierrors.NewConflict(identityRequests, account,
-			errors.New("this invitation was used for another request; ask the provider for another invitation"))
+			errors.New("this invitation was used for another request; use another invitation of the provider"))
 	}
 	return stored, nil
 }
@@ -78,7 +78,7 @@ func (r *REST) Create(
 func (r *REST) Get(ctx context.Context, name string, options *metav1.GetOptions) (runtime.Object, error) {
 	if account, bearer := r.bearer(ctx); bearer && account != name {
 		return nil, apierrors.NewForbidden(identityRequests, name,
-			errors.New("the bearer of an invitation may read its own request only"))
+			errors.New("the bearer of an invitation may read only its own request"))
 	}
 	return r.REST.Get(ctx, name, options)
 }

@@ -68,7 +68,7 @@ func (r *OffloadREST) Create(
 ) (runtime.Object, error) {
 	offload, ok := obj.(*federation.Offload)
 	if !ok {
-		return nil, apierrors.NewBadRequest(fmt.Sprintf("an Offload is expected here, not a %T", obj))
+		return nil, apierrors.NewBadRequest(fmt.Sprintf("expected an Offload, got a %T", obj))
 	}
 	if err := subresource.CheckName(name, offload); err != nil {
 		return nil, err

@@ -79,7 +79,7 @@ func (u *offloadUpdate) UpdatedObject(ctx context.Context, old runtime.Object) (
 	}
 	offload, ok := obj.(*federation.Offload)
 	if !ok {
-		return nil, apierrors.NewBadRequest(fmt.Sprintf("an Offload is expected here, not a %T", obj))
+		return nil, apierrors.NewBadRequest(fmt.Sprintf("expected an Offload, got a %T", obj))
 	}
 	if err := subresource.CheckName(offloading.Name, offload); err != nil {
 		return nil, err

@@ -87,7 +87,7 @@ func (r *InvitationREST) Create(
 ) (runtime.Object, error) {
 	request, ok := obj.(*federation.Invitation)
 	if !ok {
-		return nil, apierrors.NewBadRequest(fmt.Sprintf("an Invitation is expected here, not a %T", obj))
+		return nil, apierrors.NewBadRequest(fmt.Sprintf("expected an Invitation, got a %T", obj))
 	}
 	if err := subresource.CheckName(name, request); err != nil {
 		return nil, err

@@ -73,7 +73,7 @@ func (r *REST) Create(
 ) (runtime.Object, error) {
 	review, ok := obj.(*admissionv1.AdmissionReview)
 	if !ok {
-		return nil, apierrors.NewBadRequest(fmt.Sprintf("an AdmissionReview is required, not a %T", obj))
+		return nil, apierrors.NewBadRequest(fmt.Sprintf("expected an AdmissionReview, got a %T", obj))
 	}
 	if createValidation != nil {
 		if err := createValidation(ctx, review.DeepCopy()); err != nil {

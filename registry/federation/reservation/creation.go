@@ -49,7 +49,7 @@ func (c *creation[P, Q, T, S]) reserve(ctx context.Context, obj runtime.Object) 
 	}
 	created, ok := obj.(P)
 	if !ok {
-		return apierrors.NewBadRequest(fmt.Sprintf("%s are expected here, not a %T", c.kind.Resource, obj))
+		return apierrors.NewBadRequest(fmt.Sprintf("expected an object of %s, got a %T", c.kind.Resource, obj))
 	}
 	if c.consumer == "" {
 		return apierrors.NewForbidden(federation.Resource(c.kind.Resource), created.GetName(),

@@ -41,9 +41,8 @@ type Identities interface {
 }
 
 // IdentityREST renews the identity of the consumer of a resource request: a POST of an
-// IdentityRequest with a signing request for another key. Only the identity itself may do
-// that, and only in its tenant namespace. The answer to the same request again is its
-// current state.
+// IdentityRequest with a signing request for another key. Only that identity may do so, and
+// only in its tenant namespace. Repeating a request returns its current state.
 type IdentityREST struct {
 	requests   rest.Getter
 	identities Identities
@@ -69,7 +68,7 @@ func (r *IdentityREST) Create(
 ) (runtime.Object, error) {
 	request, ok := obj.(*federation.IdentityRequest)
 	if !ok {
-		return nil, apierrors.NewBadRequest(fmt.Sprintf("an IdentityRequest is expected here, not a %T", obj))
+		return nil, apierrors.NewBadRequest(fmt.Sprintf("expected an IdentityRequest, got a %T", obj))
 	}
 	held, err := r.held(ctx, name, request)
 	if err != nil {
@@ -148,13 +147,13 @@ func (r *IdentityREST) mayReplace(held *federation.IdentityRequest) error {
 		if issued != nil && issued.Status == metav1.ConditionFalse && issued.ObservedGeneration == held.Generation {
 			return nil
 		}
-		return apierrors.NewTooManyRequests("the certificate for the last request is being made: send that request again",
+		return apierrors.NewTooManyRequests("the certificate for the last request is being issued: repeat that request",
 			int(signingTime.Seconds()))
 	}
 	fresh := certificate.NotAfter.Sub(certificate.NotBefore) / freshPart
 	if left := certificate.NotBefore.Add(fresh).Sub(r.clock.Now()); left > 0 {
-		// With a Retry-After clients would wait without reporting it.
-		return apierrors.NewTooManyRequests(fmt.Sprintf("the identity was renewed a moment ago: it can be replaced in %s",
+		// With a Retry-After clients would retry without reporting the reason.
+		return apierrors.NewTooManyRequests(fmt.Sprintf("the identity was renewed recently: it can be renewed again in %s",
 			left.Round(time.Second)), 0)
 	}
 	return nil

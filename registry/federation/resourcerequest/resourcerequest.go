@@ -20,8 +20,8 @@ import (
 // answered.
 const maxRequests = 16
 
-// Kind is the kind of resource requests. One is local in the cluster of its author, the
-// consumer, which writes it into the peer namespace of the provider.
+// Kind is the kind of resource requests. One is local in the consumer, which writes it into
+// the peer namespace of the provider.
 var Kind = resource.Kind[*federation.ResourceRequest, federation.ResourceRequestSpec, federation.ResourceRequestStatus]{
 	Resource: "resourcerequests", Singular: "resourcerequest", ShortNames: []string{"rr"},
 	New:        func() runtime.Object { return &federation.ResourceRequest{} },

@@ -25,7 +25,7 @@ func Differs(field string, current, requested any) Difference {
 	return Difference{Field: field, Message: fmt.Sprintf("is %s, not %s", printed(current), printed(requested))}
 }
 
-// printed returns a value in words, also where nothing is set.
+// printed returns a value as text, and "empty" for an empty one.
 func printed(value any) string {
 	if text := fmt.Sprint(value); text != "" {
 		return text
@@ -33,11 +33,11 @@ func printed(value any) string {
 	return "empty"
 }
 
-// ByUpdate is the remedy for a contradiction to what can be changed.
+// ByUpdate is the remedy for a difference in fields that can be changed.
 const ByUpdate = "change it by PUT or PATCH of this subresource"
 
-// Contradiction returns the answer to a POST that contradicts an earlier one: 409 with
-// each difference as a cause, and with the remedy.
+// Contradiction returns 409 for a POST that contradicts an earlier one, with a cause for each
+// difference, and the remedy in its message.
 func Contradiction(resource schema.GroupResource, name string, differences []Difference, remedy string) error {
 	messages := make([]string, 0, len(differences))
 	causes := make([]metav1.StatusCause, 0, len(differences))
@@ -46,7 +46,7 @@ func Contradiction(resource schema.GroupResource, name string, differences []Dif
 		causes = append(causes, metav1.StatusCause{Type: metav1.CauseTypeFieldValueInvalid, Field: difference.Field,
 			Message: difference.Message})
 	}
-	conflict := apierrors.NewConflict(resource, name, fmt.Errorf("it exists and requests something else (%s); %s",
+	conflict := apierrors.NewConflict(resource, name, fmt.Errorf("it exists with another spec (%s); %s",
 		strings.Join(messages, "; "), remedy))
 	conflict.ErrStatus.Details.Causes = causes
 	return conflict

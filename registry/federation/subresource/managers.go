@@ -16,9 +16,9 @@ import (
 )
 
 // CheckManagers returns 409 for a request that would change a field of the parent which
-// another manager applies: the verb and that manager would undo each other's changes for
-// ever. before and after are the parent around the request, in the version in which it is
-// applied. manager sends the request, and may change what it applies itself.
+// another manager applies, and would revert. before and after are the parent before and after
+// the request, in the version in which it is applied. manager sends the request, and may
+// change the fields that it applies itself.
 func CheckManagers(resource schema.GroupResource, manager string, before, after metav1.Object) error {
 	current, err := runtime.DefaultUnstructuredConverter.ToUnstructured(before)
 	if err != nil {
@@ -37,7 +37,7 @@ func CheckManagers(resource schema.GroupResource, manager string, before, after 
 		}
 		applied := &fieldpath.Set{}
 		if err := applied.FromJSON(entry.FieldsV1.GetRawReader()); err != nil {
-			return apierrors.NewInternalError(fmt.Errorf("reading what %q applies: %w", entry.Manager, err))
+			return apierrors.NewInternalError(fmt.Errorf("reading the fields that %q applies: %w", entry.Manager, err))
 		}
 		for path := range applied.Leaves().All() {
 			if apiequality.Semantic.DeepEqual(at(current, path), at(requested, path)) {
@@ -55,7 +55,7 @@ func CheckManagers(resource schema.GroupResource, manager string, before, after 
 		return nil
 	}
 	conflict := apierrors.NewConflict(resource, before.GetName(),
-		fmt.Errorf("%s; change it where it is applied from", strings.Join(messages, ", ")))
+		fmt.Errorf("%s; change the configuration that is applied", strings.Join(messages, ", ")))
 	conflict.ErrStatus.Details.Causes = causes
 	return conflict
 }

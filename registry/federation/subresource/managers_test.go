@@ -43,13 +43,14 @@ func TestVerbsDoNotChangeFieldsOfOtherManagers(t *testing.T) {
 		conflict string
 	}{
 		{"another value", applies(server), other, "spec.server"},
-		{"no value any more", applies(server), func(spec *v1alpha1.ForeignClusterSpec) { spec.Server = "" }, "spec.server"},
+		{"the value is removed", applies(server), func(spec *v1alpha1.ForeignClusterSpec) { spec.Server = "" },
+			"spec.server"},
 		{"the same value", applies(server), func(*v1alpha1.ForeignClusterSpec) {}, ""},
 		{"another field", applies(cpu), other, ""},
-		{"what the sender applies itself", cluster("kubectl", metav1.ManagedFieldsOperationApply, "", server), other, ""},
-		{"what was only updated", cluster("gitops", metav1.ManagedFieldsOperationUpdate, "", server), other, ""},
-		{"what was applied to the status", cluster("gitops", metav1.ManagedFieldsOperationApply, "status", server), other,
-			""},
+		{"a field that the sender applies", cluster("kubectl", metav1.ManagedFieldsOperationApply, "", server), other, ""},
+		{"a field that was only updated", cluster("gitops", metav1.ManagedFieldsOperationUpdate, "", server), other, ""},
+		{"a field that was applied to the status",
+			cluster("gitops", metav1.ManagedFieldsOperationApply, "status", server), other, ""},
 		{"another entry of a map", applies(cpu), func(spec *v1alpha1.ForeignClusterSpec) {
 			spec.Resources = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1000m"),
 				corev1.ResourceMemory: resource.MustParse("1Gi")}
@@ -81,7 +82,7 @@ func TestVerbsDoNotChangeFieldsOfOtherManagers(t *testing.T) {
 	}
 }
 
-func TestLostRacesAreRetriedAFewTimes(t *testing.T) {
+func TestLostRacesAreRetriedUpToALimit(t *testing.T) {
 	conflict := apierrors.NewConflict(peer, "milan", errors.New("it was changed"))
 	for _, test := range []struct {
 		name  string
@@ -90,7 +91,7 @@ func TestLostRacesAreRetriedAFewTimes(t *testing.T) {
 		runs  int
 		code  int32
 	}{
-		{"a race that is won in the end", raceAttempts - 1, LostRace(conflict), raceAttempts, 0},
+		{"a race that is lost before the last attempt", raceAttempts - 1, LostRace(conflict), raceAttempts, 0},
 		{"a race that is always lost", raceAttempts, LostRace(conflict), raceAttempts, http.StatusTooManyRequests},
 		{"a refusal", raceAttempts, conflict, 1, http.StatusConflict},
 		{"another failure of a write", raceAttempts, LostRace(apierrors.NewForbidden(peer, "milan", nil)), 1,

@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// A refusal that passes by itself is 429 with Retry-After, like that of an eviction:
-// clients wait so many seconds and retry, client-go up to ten times.
+// Temporary refusals are 429 with these seconds as Retry-After, as for evictions: client-go
+// retries up to ten times.
 const (
 	deletingSeconds = 5
 	raceSeconds     = 1
@@ -22,7 +22,7 @@ const (
 // has to retry.
 const raceAttempts = 5
 
-// lostRace is the failure of a write that another one preceded.
+// lostRace is the failure of a write to an object that changed after it was read.
 type lostRace struct{ error }
 
 // Unwrap returns the wrapped failure.
@@ -48,22 +48,22 @@ func Settle[R any](resource schema.GroupResource, name string, post func() (R, e
 		}
 	}
 	var none R
-	return none, again(resource, name, raceSeconds, "others are changing it at the same time; try again")
+	return none, again(resource, name, raceSeconds, "it is being changed concurrently; try again")
 }
 
-// Deleting returns the answer to a request for a parent that is being deleted.
+// Deleting returns 429 for a request whose parent is being deleted.
 func Deleting(resource schema.GroupResource, name string) error {
-	return again(resource, name, deletingSeconds, "it is being deleted; wait until it is gone and try again")
+	return again(resource, name, deletingSeconds, "it is being deleted; try again after its deletion")
 }
 
-// Busy returns the answer to a request that is refused until another operation has ended.
-// why names the operation, and what to do.
-func Busy(resource schema.GroupResource, name, why string) error {
-	return again(resource, name, deletingSeconds, why)
+// Busy returns 429 for a request that is refused until another operation has ended. reason
+// names the operation, and what to do.
+func Busy(resource schema.GroupResource, name, reason string) error {
+	return again(resource, name, deletingSeconds, reason)
 }
 
-func again(resource schema.GroupResource, name string, seconds int, why string) error {
-	err := apierrors.NewTooManyRequests(fmt.Sprintf("%s %q: %s", resource, name, why), seconds)
+func again(resource schema.GroupResource, name string, seconds int, reason string) error {
+	err := apierrors.NewTooManyRequests(fmt.Sprintf("%s %q: %s", resource, name, reason), seconds)
 	details := err.ErrStatus.Details
 	details.Group, details.Kind, details.Name = resource.Group, resource.Resource, name
 	return err

@@ -1,9 +1,9 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package subresource is the contract of a verb, a subresource that shows its parent from
-// one side: it has the parent's name, namespace, uid and resourceVersion, and what is
-// written to it is written to the parent.
+// Package subresource implements the contract of verbs. A verb is a subresource that is a
+// view of its parent: it has the parent's name, namespace, uid and resourceVersion, and
+// writes to it are writes to the parent.
 //
 // A verb
 //   - checks uid and resourceVersion of its body as preconditions on the parent
@@ -12,9 +12,9 @@
 //     with 409 and a cause for each field (Contradiction);
 //   - changes no field that another manager applies (CheckManagers), and is no target of
 //     server-side apply itself (RefuseApply);
-//   - retries a write that lost a race, and answers what passes by itself with 429 and
-//     Retry-After (Settle, Deleting, Busy);
-//   - passes dryRun=All on to every write, and answers it with a plan (package plan).
+//   - retries a write that lost a race, and returns 429 with Retry-After for a temporary
+//     refusal (Settle, Deleting, Busy);
+//   - passes dryRun=All on to every write, and returns a plan for it (package plan).
 package subresource
 
 import (
@@ -57,7 +57,7 @@ func RefuseApply(resource schema.GroupResource, name, parent string) error {
 		Code:   http.StatusMethodNotAllowed,
 		Reason: metav1.StatusReasonMethodNotAllowed,
 		Message: fmt.Sprintf("server-side apply is not supported on %s: "+
-			"apply the %s %q itself, or use create, update or patch here", resource, parent, name),
+			"apply the %s %q itself, or create, update or patch this subresource", resource, parent, name),
 		Details: &metav1.StatusDetails{Group: federation.GroupName, Kind: resource.Resource, Name: name},
 	}}
 }

@@ -60,7 +60,7 @@ func (r *MoveREST) Create(
 ) (runtime.Object, error) {
 	move, ok := obj.(*federation.Move)
 	if !ok {
-		return nil, apierrors.NewBadRequest(fmt.Sprintf("a Move is expected, not a %T", obj))
+		return nil, apierrors.NewBadRequest(fmt.Sprintf("expected a Move, got a %T", obj))
 	}
 	if err := subresource.CheckName(name, move); err != nil {
 		return nil, err

@@ -12,11 +12,11 @@ import (
 )
 
 // ExpectStatus fails the test unless err is a status with that code and its message
-// contains says.
-func ExpectStatus(t testing.TB, err error, code int32, says string) {
+// contains message.
+func ExpectStatus(t testing.TB, err error, code int32, message string) {
 	t.Helper()
 	var status apierrors.APIStatus
-	if !errors.As(err, &status) || status.Status().Code != code || !strings.Contains(err.Error(), says) {
-		t.Errorf("code %d that says %q is expected, not %v", code, says, err)
+	if !errors.As(err, &status) || status.Status().Code != code || !strings.Contains(err.Error(), message) {
+		t.Errorf("got %v, want code %d with the message %q", err, code, message)
 	}
 }
