@@ -60,8 +60,8 @@ func (r *OffloadREST) Get(ctx context.Context, name string, options *metav1.GetO
 	return offloadOf(offloading), nil
 }
 
-// Create offloads the namespace. The same request again changes nothing; another one is a
-// conflict.
+// Create offloads the namespace. Repeating the request changes nothing; a request with another
+// spec is a conflict.
 func (r *OffloadREST) Create(
 	ctx context.Context, name string, obj runtime.Object, createValidation rest.ValidateObjectFunc,
 	options *metav1.CreateOptions,
@@ -82,12 +82,12 @@ func (r *OffloadREST) Create(
 		}
 	}
 	change, err := subresource.Settle(offloadResource, name,
-		func() (change, error) { return r.extend(ctx, name, offload, options) })
+		func() (change, error) { return r.ensure(ctx, name, offload, options) })
 	if err != nil {
 		return nil, err
 	}
-	// Pods are placed by this label. The controller sets it too, but pods that are created
-	// right after this request must not miss it.
+	// Pods are placed by this label. The controller sets it, too, but too late for pods that
+	// are created right after this request.
 	if err := r.label(ctx, change.offloading.Namespace, options); err != nil {
 		return nil, err
 	}
@@ -112,8 +112,8 @@ func (r *OffloadREST) answer(ctx context.Context, change change, dryRun []string
 	return offload, err
 }
 
-// extend creates the offloading, unless it exists with the same spec.
-func (r *OffloadREST) extend(
+// ensure creates the offloading, unless it exists with the same spec.
+func (r *OffloadREST) ensure(
 	ctx context.Context, name string, offload *federation.Offload, options *metav1.CreateOptions,
 ) (change, error) {
 	offloading, err := r.get(ctx, name, &metav1.GetOptions{})
@@ -157,7 +157,7 @@ func (r *OffloadREST) label(ctx context.Context, namespace string, options *meta
 	}
 	if _, err := r.namespaces.Patch(ctx, namespace, types.MergePatchType, patch,
 		metav1.PatchOptions{DryRun: options.DryRun}); err != nil {
-		return fmt.Errorf("the namespace is being offloaded, but labelling it failed: %w", err)
+		return fmt.Errorf("labelling the namespace, which is offloaded: %w", err)
 	}
 	return nil
 }
@@ -203,11 +203,11 @@ func (r *OffloadREST) Delete(
 	if err != nil {
 		return nil, false, err
 	}
-	going, ok := deleted.(*federation.NamespaceOffloading)
+	terminating, ok := deleted.(*federation.NamespaceOffloading)
 	if !ok {
 		return deleted, gone, nil
 	}
-	answer, err := r.answer(ctx, change{offloading: going, current: &going.Spec}, options.DryRun)
+	answer, err := r.answer(ctx, change{offloading: terminating, current: &terminating.Spec}, options.DryRun)
 	return answer, gone, err
 }
 

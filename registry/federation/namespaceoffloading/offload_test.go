@@ -27,7 +27,7 @@ import (
 	"liqo.io/federation/registry/federation/subresource/subresourcetest"
 )
 
-// world is the verb with everything around it, and one namespace, "web".
+// world is the verb with the stores that it uses, and one namespace, "web".
 type world struct {
 	*OffloadREST
 	offloadings *subresourcetest.Parent[*federation.NamespaceOffloading]
@@ -99,7 +99,7 @@ func (w *world) labels(t *testing.T) map[string]string {
 	return namespace.Labels
 }
 
-func TestOffloadOffloadsANamespaceOnce(t *testing.T) {
+func TestOffloadIsIdempotent(t *testing.T) {
 	w := newWorld()
 	first, err := w.post(t)
 	if err != nil {
@@ -118,27 +118,27 @@ func TestOffloadOffloadsANamespaceOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	if second.ResourceVersion != first.ResourceVersion || w.offloadings.Writes() != before {
-		t.Error("the same POST again wrote something")
+		t.Error("the second POST wrote an object")
 	}
 }
 
-func TestOffloadRefusesAndLeavesNothingBehind(t *testing.T) {
+func TestRefusedOffloadStoresNothing(t *testing.T) {
 	for name, test := range map[string]struct {
-		name   string
-		change func(*federation.Offload)
-		code   int32
-		says   string
+		name    string
+		change  func(*federation.Offload)
+		code    int32
+		message string
 	}{
-		"another name in the path": {name: "other", code: http.StatusUnprocessableEntity, says: "metadata.name"},
+		"another name in the path": {name: "other", code: http.StatusUnprocessableEntity, message: "metadata.name"},
 		"another name in the body": {change: func(o *federation.Offload) { o.Name = "other" }, code: http.StatusBadRequest,
-			says: `"other"`},
+			message: `"other"`},
 		"an unknown strategy": {change: func(o *federation.Offload) { o.Spec.PodOffloadingStrategy = "Somewhere" },
-			code: http.StatusUnprocessableEntity, says: "spec.podOffloadingStrategy"},
+			code: http.StatusUnprocessableEntity, message: "spec.podOffloadingStrategy"},
 		"a broken selector": {change: func(o *federation.Offload) {
 			o.Spec.ClusterSelector.NodeSelectorTerms = []corev1.NodeSelectorTerm{{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: "a", Operator: "Near"}}}}
-		}, code: http.StatusUnprocessableEntity, says: "spec.clusterSelector.nodeSelectorTerms[0].matchExpressions[0].operator"},
-		"a uid of what is not there": {change: func(o *federation.Offload) { o.UID = types.UID("uid") },
-			code: http.StatusConflict, says: "does not exist"},
+		}, code: http.StatusUnprocessableEntity, message: "spec.clusterSelector.nodeSelectorTerms[0].matchExpressions[0].operator"},
+		"a uid of an offloading that does not exist": {change: func(o *federation.Offload) { o.UID = types.UID("uid") },
+			code: http.StatusConflict, message: "does not exist"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld()
@@ -152,9 +152,9 @@ func TestOffloadRefusesAndLeavesNothingBehind(t *testing.T) {
 				path = v1alpha1.NamespaceOffloadingName
 			}
 			_, err := w.Create(request(t), path, offload, rest.ValidateAllObjectFunc, &metav1.CreateOptions{})
-			subresourcetest.ExpectStatus(t, err, test.code, test.says)
+			subresourcetest.ExpectStatus(t, err, test.code, test.message)
 			if w.offloadings.Writes() != 0 || w.labels(t)[v1alpha1.LabelSchedulingEnabled] != "" {
-				t.Error("a refused POST left something behind")
+				t.Error("a refused POST is partly stored")
 			}
 		})
 	}
@@ -200,7 +200,7 @@ func TestOffloadDryRunWritesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	if w.offloadings.Writes() != 0 {
-		t.Error("a dry run wrote something")
+		t.Error("a dry run wrote an object")
 	}
 	plan := obj.(*federation.Offload).Status.Plan
 	if plan == nil || plan.Action != federation.PlanCreate || len(plan.Clusters) != 1 || !plan.Clusters[0].Selected {
@@ -208,7 +208,7 @@ func TestOffloadDryRunWritesNothing(t *testing.T) {
 	}
 }
 
-func TestOffloadAdmissionComesBeforeAnyWrite(t *testing.T) {
+func TestOffloadIsAdmittedBeforeAnyWrite(t *testing.T) {
 	w := newWorld()
 	forbidden := apierrors.NewForbidden(offloadResource, "offloading", errors.New("not this namespace"))
 	_, err := w.Create(request(t), v1alpha1.NamespaceOffloadingName,
@@ -218,7 +218,7 @@ func TestOffloadAdmissionComesBeforeAnyWrite(t *testing.T) {
 		}}, func(context.Context, runtime.Object) error { return forbidden }, &metav1.CreateOptions{})
 	subresourcetest.ExpectStatus(t, err, http.StatusForbidden, "not this namespace")
 	if w.offloadings.Writes() != 0 {
-		t.Error("a refused POST wrote something")
+		t.Error("a refused POST wrote an object")
 	}
 }
 
@@ -250,19 +250,19 @@ func TestOffloadChangesByUpdateOnly(t *testing.T) {
 		t.Errorf("the offload is %+v", changed)
 	}
 	for name, test := range map[string]struct {
-		change func(*federation.Offload)
-		code   int32
-		says   string
+		change  func(*federation.Offload)
+		code    int32
+		message string
 	}{
-		"the mapping strategy": {change: func(o *federation.Offload) { o.Spec.NamespaceMappingStrategy = federation.EnforceSameName }, code: http.StatusUnprocessableEntity, says: "spec.namespaceMappingStrategy"},
+		"the mapping strategy": {change: func(o *federation.Offload) { o.Spec.NamespaceMappingStrategy = federation.EnforceSameName }, code: http.StatusUnprocessableEntity, message: "spec.namespaceMappingStrategy"},
 		"another uid": {change: func(o *federation.Offload) { o.UID = "other" }, code: http.StatusConflict,
-			says: "uid"},
+			message: "uid"},
 		"an old resourceVersion": {change: func(o *federation.Offload) { o.ResourceVersion = "0" }, code: http.StatusConflict,
-			says: "resourceVersion"},
+			message: "resourceVersion"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := update(w, test.change)
-			subresourcetest.ExpectStatus(t, err, test.code, test.says)
+			subresourcetest.ExpectStatus(t, err, test.code, test.message)
 		})
 	}
 	_, _, err = w.Update(request(t), v1alpha1.NamespaceOffloadingName,

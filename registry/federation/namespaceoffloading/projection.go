@@ -24,7 +24,7 @@ var (
 	offloadKind     = federation.Kind("Offload")
 )
 
-// offloadOf returns the view of a namespace offloading that the verb offload works on.
+// offloadOf returns the view of a namespace offloading that the verb offload serves.
 func offloadOf(offloading *federation.NamespaceOffloading) *federation.Offload {
 	return &federation.Offload{
 		ObjectMeta: subresource.Metadata(offloading),
@@ -66,7 +66,7 @@ type offloadUpdate struct {
 	rest.UpdatedObjectInfo
 	// manager sends the request.
 	manager string
-	// current is the spec before the update, once that ran.
+	// current is the spec before the update; UpdatedObject sets it.
 	current *federation.NamespaceOffloadingSpec
 }
 
@@ -109,7 +109,7 @@ func checkManagers(manager string, current, requested *federation.NamespaceOfflo
 	return subresource.CheckManagers(offloadResource, manager, before, after)
 }
 
-// offloadTable has the columns of the view, as its parent has them.
+// offloadTable has the columns of the view, which are columns of its parent, too.
 var offloadTable = store.Table[*federation.Offload]{
 	{Name: "Mapping", Description: "how the remote namespaces are named", Cell: func(o *federation.Offload) any {
 		return string(o.Spec.NamespaceMappingStrategy)

@@ -30,14 +30,15 @@ func warnings(offloading *federation.NamespaceOffloading) []string {
 		return nil
 	}
 	if err := naming.RefuseRemoteNamespace(name); err != nil {
-		return []string{fmt.Sprintf("%s: %s cannot work here: %v", field, offloading.Spec.NamespaceMappingStrategy, err)}
+		return []string{fmt.Sprintf("%s: %s cannot be used for this namespace: %v", field,
+			offloading.Spec.NamespaceMappingStrategy, err)}
 	}
 	return nil
 }
 
 // surroundings returns warnings about a new selector that matches no cluster, pods whose
-// claims stay in this cluster, volumes that are stored by providers which the spec no longer
-// selects, and pods that a stricter spec does not move. It omits what it cannot read.
+// claims are local, volumes on providers which the spec no longer selects, and pods that run
+// on nodes which the spec does not allow. It omits warnings whose facts cannot be read.
 func surroundings(
 	plans plan.Reader,
 ) func(ctx context.Context, offloading, old *federation.NamespaceOffloading) []string {
@@ -53,18 +54,18 @@ func surroundings(
 		if selects && !apiequality.Semantic.DeepEqual(current.ClusterSelector, requested.ClusterSelector) {
 			if chosen, err := plans.Chosen(ctx, requested); err == nil && chosen == 0 {
 				all = append(all,
-					"spec.clusterSelector: matches no cluster now; the namespace is extended as soon as it matches one")
+					"spec.clusterSelector: matches no cluster; the namespace is offloaded once it matches one")
 			}
 		}
 		if requested.PodOffloadingStrategy == federation.Remote && current.PodOffloadingStrategy != federation.Remote {
 			if count, err := plans.BoundLocally(ctx, offloading.Namespace); err == nil && count > 0 {
-				all = append(all, fmt.Sprintf("spec.podOffloadingStrategy: with Remote, %d pod(s) wait that mount claims of other "+
-					"storage classes than the virtual one, since such data stays in this cluster: use LocalAndRemote, or claims of "+
-					"the virtual storage class", count))
+				all = append(all, fmt.Sprintf("spec.podOffloadingStrategy: with Remote, %d pod(s) stay pending that mount "+
+					"claims of other storage classes than the virtual one, since their data is in this cluster: use "+
+					"LocalAndRemote, or claims of the virtual storage class", count))
 			}
 		}
 		if old != nil {
-			all = append(all, givenUp(ctx, plans, offloading.Namespace, current, requested)...)
+			all = append(all, volumeWarnings(ctx, plans, offloading.Namespace, current, requested)...)
 		}
 		if requested.Enforcement != federation.Warn {
 			return all
@@ -75,8 +76,8 @@ func surroundings(
 				atLeast = "at least "
 			}
 			all = append(all,
-				fmt.Sprintf("spec.enforcement: Warn leaves %s%d pod(s) of the namespace where this does not let them run, or "+
-					"waiting for nodes that are not theirs any more: restart them (kubectl rollout restart), or use Evict",
+				fmt.Sprintf("spec.enforcement: Warn leaves %s%d pod(s) of the namespace on nodes that the spec does not "+
+					"allow, or waiting for nodes of an earlier spec: restart them (kubectl rollout restart), or use Evict",
 					atLeast, count))
 		}
 		return all
@@ -90,7 +91,7 @@ func deletion(plans plan.Reader) func(ctx context.Context, obj runtime.Object) [
 		ctx, cancel := context.WithTimeout(ctx, readTimeout)
 		defer cancel()
 		offloading := obj.(*federation.NamespaceOffloading)
-		return givenUp(ctx, plans, offloading.Namespace, &offloading.Spec, nil)
+		return volumeWarnings(ctx, plans, offloading.Namespace, &offloading.Spec, nil)
 	}
 }
 
@@ -98,15 +99,15 @@ func deletion(plans plan.Reader) func(ctx context.Context, obj runtime.Object) [
 var outcomes = map[federation.UnoffloadPolicy]string{
 	federation.UnoffloadRefuse: "the remote namespace stays until they are moved, deleted or released",
 	federation.UnoffloadMove:   "their data is moved to this cluster first",
-	federation.UnoffloadRetain: "their data is left to the provider",
+	federation.UnoffloadRetain: "their data is retained on the provider",
 	federation.UnoffloadDelete: "their data is deleted",
 }
 
-// givenUp returns a warning for each provider that stores volumes and is no longer selected.
-func givenUp(
+// volumeWarnings returns a warning for each provider that stores volumes and is no longer selected.
+func volumeWarnings(
 	ctx context.Context, plans plan.Reader, namespace string, current, requested *federation.NamespaceOffloadingSpec,
 ) []string {
-	volumes, err := plans.GivenUp(ctx, namespace, current, requested)
+	volumes, err := plans.AffectedVolumes(ctx, namespace, current, requested)
 	if err != nil {
 		return nil
 	}

@@ -23,8 +23,8 @@ import (
 	"liqo.io/federation/registry/federation/subresource/subresourcetest"
 )
 
-// aCluster has the virtual node liqo-milan in Italy; the namespace web has a pod on
-// it and two on a worker.
+// aCluster returns a cluster with the virtual node liqo-milan in Italy. Namespace web has one
+// pod on it and two on a worker.
 func aCluster(t *testing.T) (*fake.Clientset, plan.Reader) {
 	t.Helper()
 	on := func(name, node string) *corev1.Pod {
@@ -53,7 +53,7 @@ func aCluster(t *testing.T) (*fake.Clientset, plan.Reader) {
 	}
 }
 
-func TestWarningsCountThePodsThatStay(t *testing.T) {
+func TestWarningsCountThePodsThatAreNotMoved(t *testing.T) {
 	offloading := func(strategy federation.PodOffloadingStrategy, enforcement federation.PlacementEnforcement,
 		region string) *federation.NamespaceOffloading {
 		o := &federation.NamespaceOffloading{ObjectMeta: metav1.ObjectMeta{Name: "offloading", Namespace: "web"},
@@ -67,14 +67,14 @@ func TestWarningsCountThePodsThatStay(t *testing.T) {
 		}
 		return o
 	}
-	const both, nowhere = federation.LocalAndRemote, "matches no cluster now"
+	const both, nowhere = federation.LocalAndRemote, "matches no cluster"
 	for _, test := range []struct {
 		name        string
 		old, wanted *federation.NamespaceOffloading
-		says        []string
+		message     []string
 	}{
 		{"everything is allowed", nil, offloading(both, federation.Warn, ""), nil},
-		{"a new one that keeps pods here", nil, offloading(federation.Local, federation.Warn, ""),
+		{"a new offloading that keeps pods local", nil, offloading(federation.Local, federation.Warn, ""),
 			[]string{"leaves 1 pod(s)"}},
 		{"a stricter strategy", offloading(both, federation.Warn, ""), offloading(federation.Remote, federation.Warn, ""),
 			[]string{"leaves 2 pod(s)"}},
@@ -99,19 +99,19 @@ func TestWarningsCountThePodsThatStay(t *testing.T) {
 			if test.old != nil {
 				got = strategy.WarningsOnUpdate(t.Context(), test.wanted, test.old)
 			}
-			if len(got) != len(test.says) {
-				t.Fatalf("the warnings are %q, want %q", got, test.says)
+			if len(got) != len(test.message) {
+				t.Fatalf("the warnings are %q, want %q", got, test.message)
 			}
-			for i, says := range test.says {
-				if !strings.Contains(got[i], says) {
-					t.Errorf("warning %q does not say %q", got[i], says)
+			for i, message := range test.message {
+				if !strings.Contains(got[i], message) {
+					t.Errorf("got the warning %q, want %q", got[i], message)
 				}
 			}
 		})
 	}
 }
 
-func TestWarningsCountThePodsThatWaitByTheEarlierSpec(t *testing.T) {
+func TestWarningsCountThePodsThatWaitForNodesOfAnEarlierSpec(t *testing.T) {
 	scheme := runtime.NewScheme()
 	install.Install(scheme)
 	kube, plans := aCluster(t)
@@ -133,19 +133,19 @@ func TestWarningsCountThePodsThatWaitByTheEarlierSpec(t *testing.T) {
 }
 
 func TestWarningsCountThePodsWithLocalClaims(t *testing.T) {
-	const both, away = federation.LocalAndRemote, federation.Remote
+	const both, remote = federation.LocalAndRemote, federation.Remote
 	const local, virtual = "ssd", "liqo"
 	for _, test := range []struct {
 		name        string
 		class       string
 		old, wanted federation.PodOffloadingStrategy
-		told        bool
+		warns       bool
 	}{
-		{"a new one", local, "", away, true},
-		{"a change", local, both, away, true},
-		{"no change", local, away, away, false},
-		{"pods with claims stay here", local, "", both, false},
-		{"claims of the virtual class follow their pods", virtual, both, away, false},
+		{"a new one", local, "", remote, true},
+		{"a change", local, both, remote, true},
+		{"no change", local, remote, remote, false},
+		{"pods with claims stay local", local, "", both, false},
+		{"claims of the virtual class follow their pods", virtual, both, remote, false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			scheme := runtime.NewScheme()
@@ -176,14 +176,14 @@ func TestWarningsCountThePodsWithLocalClaims(t *testing.T) {
 			if test.old != "" {
 				got = strategy.WarningsOnUpdate(t.Context(), offloading(test.wanted), offloading(test.old))
 			}
-			if len(got) > 1 || len(got) > 0 != test.told || test.told && !strings.Contains(got[0], "claims") {
+			if len(got) > 1 || len(got) > 0 != test.warns || test.warns && !strings.Contains(got[0], "claims") {
 				t.Errorf("the warnings are %q", got)
 			}
 		})
 	}
 }
 
-func TestARequestDoesNotFailForItsWarnings(t *testing.T) {
+func TestRequestSucceedsIfWarningsCannotBeComputed(t *testing.T) {
 	scheme := runtime.NewScheme()
 	install.Install(scheme)
 	kube, plans := aCluster(t)
@@ -199,11 +199,11 @@ func TestARequestDoesNotFailForItsWarnings(t *testing.T) {
 	}
 }
 
-func TestUnoffloadingWarnsOfVolumesByPolicy(t *testing.T) {
+func TestUnoffloadingWarnsAboutVolumesByPolicy(t *testing.T) {
 	for policy, want := range map[federation.UnoffloadPolicy]string{
 		federation.UnoffloadRefuse: "stays until they are moved, deleted or released",
 		federation.UnoffloadMove:   "moved to this cluster first",
-		federation.UnoffloadRetain: "left to the provider",
+		federation.UnoffloadRetain: "retained on the provider",
 		federation.UnoffloadDelete: "data is deleted",
 	} {
 		_, plans := aCluster(t)

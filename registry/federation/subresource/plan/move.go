@@ -19,8 +19,8 @@ import (
 	"liqo.io/federation/apiserver/plan/move"
 )
 
-// Move returns what a request to move the data of a virtual volume would lead to, or
-// everything that is in its way. An error means that a fact could not be read.
+// Move returns the plan of a request to move the data of a virtual volume, or all reasons why
+// it cannot be moved. It fails if a fact cannot be read.
 func (r Reader) Move(
 	ctx context.Context, volume *federation.VirtualVolume, spec *federation.MoveSpec,
 ) (*federation.MovePlan, field.ErrorList, error) {
@@ -86,7 +86,8 @@ func (r Reader) claim(ctx context.Context, request *move.Request) error {
 	return nil
 }
 
-// surroundings reads what else of the namespace and of the cluster decides upon a move.
+// surroundings reads the other objects of the namespace and of the cluster that a move depends
+// on.
 func (r Reader) surroundings(ctx context.Context, request *move.Request) error {
 	namespace := request.Volume.Namespace
 	budgets, err := r.Kube.PolicyV1().PodDisruptionBudgets(namespace).List(ctx, metav1.ListOptions{})

@@ -1,9 +1,9 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package plan answers the dry run of a verb: it reads the facts from the stores and from
-// this cluster, and passes them to the rules of apiserver/plan, which write nothing and
-// which the controllers share. Warnings of strategies read the same facts.
+// Package plan computes the plan that a dry run of a verb returns: it reads the facts from the
+// stores and from this cluster, and passes them to the rules of apiserver/plan, which the
+// controllers share. It writes nothing. Warnings of strategies read the same facts.
 package plan
 
 import (
@@ -44,13 +44,12 @@ type Reader struct {
 	Volumes, Offloadings Lister
 	// Kube reads the objects of Kubernetes in this cluster.
 	Kube kubernetes.Interface
-	// ClusterName and ClusterID are this cluster's.
+	// ClusterName and ClusterID identify this cluster.
 	ClusterName, ClusterID string
 }
 
-// Offload returns the plan of a request that changes how a namespace is offloaded from
-// before to after, of which nil means not at all. An error means that a fact could not be
-// read.
+// Offload returns the plan of a request that changes the offloading of a namespace from before
+// to after; nil means that it is not offloaded. It fails if a fact cannot be read.
 func (r Reader) Offload(
 	ctx context.Context, namespace string, before, after *federation.NamespaceOffloadingSpec,
 ) (*federation.OffloadPlan, error) {
@@ -83,15 +82,15 @@ func (r Reader) Offload(
 		return nil, err
 	}
 	if more {
-		plan.Unknown = append(plan.Unknown, fmt.Sprintf("what would happen to the pods beyond the %d that were looked at",
+		plan.Unknown = append(plan.Unknown, fmt.Sprintf("the result for pods beyond the first %d of the namespace",
 			maxPods))
 	}
 	internal := &federation.OffloadPlan{}
 	return internal, v1alpha1.Convert_v1alpha1_OffloadPlan_To_federation_OffloadPlan(plan, internal, nil)
 }
 
-// Misplaced returns the number of pods of a namespace that spec would not allow where they
-// run, or that wait for nodes by an earlier spec. It reports whether there are more pods
+// Misplaced returns the number of pods of a namespace that run on nodes which spec does not
+// allow, or that wait for nodes of an earlier spec. It reports whether there are more pods
 // than it has read.
 func (r Reader) Misplaced(
 	ctx context.Context, namespace string, spec *federation.NamespaceOffloadingSpec,
@@ -130,8 +129,8 @@ func (r Reader) pods(ctx context.Context, namespace string) ([]*corev1.Pod, bool
 	list, err := r.Kube.CoreV1().Pods(namespace).List(ctx,
 		metav1.ListOptions{Limit: maxPods, FieldSelector: "status.phase!=Succeeded,status.phase!=Failed"})
 	if err != nil {
-		return nil, false, apierrors.NewInternalError(fmt.Errorf("reading the pods of namespace %s to plan: %w", namespace,
-			err))
+		return nil, false, apierrors.NewInternalError(
+			fmt.Errorf("reading the pods of namespace %s for a plan: %w", namespace, err))
 	}
 	return pointers(list.Items), list.Continue != "", nil
 }
@@ -159,9 +158,9 @@ func (r Reader) Chosen(ctx context.Context, spec *federation.NamespaceOffloading
 	return chosen, nil
 }
 
-// Peer returns the plan of a request that changes a foreign cluster from before to after,
-// of which nil means none. newToken is whether the request stores another invitation. An
-// error means that a fact could not be read.
+// Peer returns the plan of a request that changes a foreign cluster from before to after; nil
+// means that it does not exist. newToken is whether the request stores another invitation. It
+// fails if a fact cannot be read.
 func (r Reader) Peer(
 	ctx context.Context, before, after *federation.ForeignCluster, newToken bool,
 ) (*federation.PeeringPlan, error) {
@@ -203,13 +202,13 @@ func (r Reader) Peer(
 	return internal, v1alpha1.Convert_v1alpha1_PeeringPlan_To_federation_PeeringPlan(request.Plan(), internal, nil)
 }
 
-// found returns an object that was read, and nil where it does not exist.
+// found returns an object that was read, and nil if it does not exist.
 func found[P any](obj *P, err error) (*P, error) {
 	if apierrors.IsNotFound(err) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, apierrors.NewInternalError(fmt.Errorf("reading what a plan is made of: %w", err))
+		return nil, apierrors.NewInternalError(fmt.Errorf("reading an object for a plan: %w", err))
 	}
 	return obj, nil
 }

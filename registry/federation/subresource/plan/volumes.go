@@ -37,9 +37,9 @@ func (r Reader) BoundLocally(ctx context.Context, namespace string) (int, error)
 	return count, err
 }
 
-// GivenUp returns the volumes of a namespace whose data is stored by a provider that the
-// change from before to after removes, with what would happen to each.
-func (r Reader) GivenUp(
+// AffectedVolumes returns the volumes of a namespace on providers that the change from before
+// to after removes, with the result for each.
+func (r Reader) AffectedVolumes(
 	ctx context.Context, namespace string, before, after *federation.NamespaceOffloadingSpec,
 ) ([]federation.PlannedVolume, error) {
 	volumes, err := r.volumes(ctx, namespace)
@@ -113,8 +113,7 @@ func (r Reader) externalVolumes(ctx context.Context, namespace string) ([]*v1alp
 	return external, nil
 }
 
-// policies returns what happens to volumes of each offloaded namespace when a cluster is
-// given up.
+// policies returns the policy for volumes of each offloaded namespace.
 func (r Reader) policies(ctx context.Context) (map[string]v1alpha1.UnoffloadPolicy, error) {
 	ctx = genericapirequest.WithNamespace(ctx, metav1.NamespaceAll)
 	obj, err := r.Offloadings.List(ctx, &metainternalversion.ListOptions{})
@@ -128,10 +127,10 @@ func (r Reader) policies(ctx context.Context) (map[string]v1alpha1.UnoffloadPoli
 	return policies, nil
 }
 
-// maxListed is how many names a warning has.
+// maxListed is the number of names in a warning.
 const maxListed = 10
 
-// Listed returns the first names in words, with how many more there are.
+// Listed returns the first names as text, and the number of the others.
 func Listed(names []string) string {
 	if len(names) <= maxListed {
 		return strings.Join(names, ", ")
