@@ -13,10 +13,10 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
 
-// letIn returns the command that admits this cluster through the tunnel, to be run against
-// the provider. It is empty for another mode, and until the gateway of this cluster is
-// known. It has no secret, and nothing that a shell would interpret.
-func letIn(cluster *federation.ForeignCluster, name, id string) string {
+// admissionCommand returns the command that admits this cluster through the tunnel, to be run
+// against the provider. It is empty for another mode, and until status has the gateway of this
+// cluster. It contains no secret, and nothing that a shell would interpret.
+func admissionCommand(cluster *federation.ForeignCluster, name, id string) string {
 	gateway := cluster.Status.Gateway
 	if cluster.Spec.Mode != federation.PeeringInBand || cluster.Spec.Outgoing != federation.PeeringEnabled ||
 		gateway == nil {

@@ -16,8 +16,8 @@ func someGateway(letter string) *federation.PeeringGateway {
 	return &federation.PeeringGateway{PublicKey: strings.Repeat(letter, 42) + "A=", Endpoints: []string{"192.0.2.1:51820"}}
 }
 
-// letsIn is what the provider's administrator POSTs.
-func letsIn() *federation.Peering {
+// admission returns the Peering that the provider's administrator POSTs.
+func admission() *federation.Peering {
 	return &federation.Peering{Spec: federation.PeeringSpec{
 		Outgoing: federation.PeeringDisabled, Incoming: federation.PeeringEnabled, ClusterID: milanID,
 		Mode: federation.PeeringInBand, Gateway: someGateway("a"),
@@ -27,7 +27,7 @@ func letsIn() *federation.Peering {
 func TestConsumerIsAdmittedThroughTheTunnelWithoutAnInvitation(t *testing.T) {
 	w := newWorld()
 	for range 2 {
-		if _, err := w.post(t, letsIn()); err != nil {
+		if _, err := w.post(t, admission()); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -38,7 +38,7 @@ func TestConsumerIsAdmittedThroughTheTunnelWithoutAnInvitation(t *testing.T) {
 		spec.ClusterID != milanID || spec.Gateway == nil || spec.InvitationSecretName != "" || w.token(t) != "" {
 		t.Errorf("%+v", spec)
 	}
-	another := letsIn()
+	another := admission()
 	another.Spec.Gateway = someGateway("b")
 	if _, err := w.post(t, another); !apierrors.IsConflict(err) {
 		t.Errorf("another gateway: %v", err)
@@ -47,19 +47,19 @@ func TestConsumerIsAdmittedThroughTheTunnelWithoutAnInvitation(t *testing.T) {
 
 func TestAdmissionThroughTheTunnelIsComplete(t *testing.T) {
 	for name, change := range map[string]func(*federation.PeeringSpec){
-		"out of band":        func(s *federation.PeeringSpec) { s.Mode = federation.PeeringOutOfBand },
-		"without a gateway":  func(s *federation.PeeringSpec) { s.Gateway = nil },
-		"without an id":      func(s *federation.PeeringSpec) { s.ClusterID = "" },
-		"without letting in": func(s *federation.PeeringSpec) { s.Incoming = "" },
+		"out of band":                 func(s *federation.PeeringSpec) { s.Mode = federation.PeeringOutOfBand },
+		"without a gateway":           func(s *federation.PeeringSpec) { s.Gateway = nil },
+		"without an id":               func(s *federation.PeeringSpec) { s.ClusterID = "" },
+		"without an incoming peering": func(s *federation.PeeringSpec) { s.Incoming = "" },
 		"by an invitation": func(s *federation.PeeringSpec) {
 			s.Outgoing, s.Server, s.Token = federation.PeeringEnabled, "https://kubernetes.default.svc", secretToken
 		},
-		"with a token":       func(s *federation.PeeringSpec) { s.Token = secretToken },
-		"a key that is none": func(s *federation.PeeringSpec) { s.Gateway.PublicKey = "key" },
-		"called on loopback": func(s *federation.PeeringSpec) { s.Gateway.Endpoints = []string{"127.0.0.1:51820"} },
+		"with a token":            func(s *federation.PeeringSpec) { s.Token = secretToken },
+		"a key that is none":      func(s *federation.PeeringSpec) { s.Gateway.PublicKey = "key" },
+		"an endpoint on loopback": func(s *federation.PeeringSpec) { s.Gateway.Endpoints = []string{"127.0.0.1:51820"} },
 	} {
 		t.Run(name, func(t *testing.T) {
-			w, peering := newWorld(), letsIn()
+			w, peering := newWorld(), admission()
 			change(&peering.Spec)
 			if _, err := w.post(t, peering); !apierrors.IsInvalid(err) {
 				t.Errorf("got %v", err)
@@ -74,7 +74,7 @@ func TestAdmittingAConsumerKeepsTheOutgoingPeering(t *testing.T) {
 		Server: "https://milan.example.org", Token: secretToken}}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := w.post(t, letsIn()); !apierrors.IsConflict(err) || !strings.Contains(err.Error(), "spec.mode") {
+	if _, err := w.post(t, admission()); !apierrors.IsConflict(err) || !strings.Contains(err.Error(), "spec.mode") {
 		t.Errorf("got %v", err)
 	}
 	if cluster, _ := w.clusters.Stored("milan"); cluster.Spec.Mode == federation.PeeringInBand ||
@@ -83,7 +83,7 @@ func TestAdmittingAConsumerKeepsTheOutgoingPeering(t *testing.T) {
 	}
 }
 
-func TestAnswerHasTheCommandThatAdmitsThisCluster(t *testing.T) {
+func TestResponseHasTheCommandThatAdmitsThisCluster(t *testing.T) {
 	w := newWorld()
 	peering := &federation.Peering{Spec: federation.PeeringSpec{
 		ClusterID: milanID, Server: "https://kubernetes.default.svc", Token: secretToken, Mode: federation.PeeringInBand, Gateway: someGateway("a"),
@@ -93,7 +93,7 @@ func TestAnswerHasTheCommandThatAdmitsThisCluster(t *testing.T) {
 		t.Fatal(err)
 	}
 	if answer.Status.Command != "" {
-		t.Errorf("before the own gateway is known: %s", answer.Status.Command)
+		t.Errorf("before status has the local gateway: %s", answer.Status.Command)
 	}
 	cluster, _ := w.clusters.Stored("milan")
 	cluster.Status.Gateway = someGateway("b")
@@ -105,7 +105,7 @@ func TestAnswerHasTheCommandThatAdmitsThisCluster(t *testing.T) {
 		}
 	}
 	if strings.Contains(command, secretToken) {
-		t.Error("the command has the token in it")
+		t.Error("the command contains the token")
 	}
 	cluster.Spec.Mode = federation.PeeringOutOfBand
 	if command := w.show(cluster).Status.Command; command != "" {
@@ -115,7 +115,7 @@ func TestAnswerHasTheCommandThatAdmitsThisCluster(t *testing.T) {
 
 func TestOlderClientsDoNotEndTheTunnel(t *testing.T) {
 	w := newWorld()
-	if _, err := w.post(t, letsIn()); err != nil {
+	if _, err := w.post(t, admission()); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := w.patch(t, func(p *federation.Peering) {
@@ -130,6 +130,6 @@ func TestOlderClientsDoNotEndTheTunnel(t *testing.T) {
 	}
 	if _, err := w.patch(t,
 		func(p *federation.Peering) { p.Spec.Incoming = federation.PeeringDisabled }); !apierrors.IsInvalid(err) {
-		t.Errorf("the lending is ended by the verb: %v", err)
+		t.Errorf("the verb disables the incoming peering: %v", err)
 	}
 }

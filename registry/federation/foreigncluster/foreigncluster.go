@@ -43,11 +43,11 @@ func Kind(plans plan.Reader) kind {
 		Surroundings:     surroundings(plans),
 		DeletionWarnings: deletion(plans),
 		Columns: store.Table[*federation.ForeignCluster]{
-			{Name: "Outgoing Peering", Description: "phase of the peering in which the other cluster is the provider",
+			{Name: "Outgoing Peering", Description: "phase of the outgoing peering, in which the peer is the provider",
 				Cell: func(c *federation.ForeignCluster) any {
 					return phase(c.Status.OutgoingPeering, c.Spec.Outgoing)
 				}},
-			{Name: "Incoming Peering", Description: "phase of the peering in which the other cluster is the consumer",
+			{Name: "Incoming Peering", Description: "phase of the incoming peering, in which the peer is the consumer",
 				Cell: func(c *federation.ForeignCluster) any {
 					return phase(c.Status.IncomingPeering, c.Spec.Incoming)
 				}},
@@ -59,11 +59,11 @@ func Kind(plans plan.Reader) kind {
 				Cell: func(c *federation.ForeignCluster) any {
 					return phase(c.Status.Authentication, c.Spec.Outgoing)
 				}},
-			{Name: "Cluster ID", Description: "the UID of the other cluster's namespace kube-system", Wide: true,
+			{Name: "Cluster ID", Description: "the UID of the peer's namespace kube-system", Wide: true,
 				Cell: func(c *federation.ForeignCluster) any {
 					return store.OrNone(c.Spec.ClusterID)
 				}},
-			{Name: "Latency", Description: "the round trip through the tunnel, while it is connected", Wide: true,
+			{Name: "Latency", Description: "round-trip time of the tunnel while it is connected", Wide: true,
 				Cell: func(c *federation.ForeignCluster) any {
 					return store.Latency(c.Status.LatencyMicroseconds)
 				}},
@@ -71,7 +71,7 @@ func Kind(plans plan.Reader) kind {
 				Wide: true, Cell: func(c *federation.ForeignCluster) any {
 					return int64(c.Status.VirtualNodes)
 				}},
-			{Name: "Server", Description: "the URL of the other cluster's Kubernetes API", Wide: true,
+			{Name: "Server", Description: "the URL of the peer's Kubernetes API", Wide: true,
 				Cell: func(c *federation.ForeignCluster) any {
 					return store.OrNone(c.Spec.Server)
 				}},

@@ -18,8 +18,8 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
 
-// FuzzInvitation sends whatever it is given to the verb, as the server does.
-// It may be refused or taken, but never crash, and never show its token.
+// FuzzInvitation decodes any input and sends it to the verb. The verb accepts or refuses it,
+// and never panics or returns the token.
 func FuzzInvitation(f *testing.F) {
 	good, err := json.Marshal(v1alpha1.Peering{
 		TypeMeta: metav1.TypeMeta{APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: "Peering"},
@@ -49,15 +49,15 @@ func FuzzInvitation(f *testing.F) {
 		answer, err := w.Create(request(t), "milan", peering, rest.ValidateAllObjectFunc, &metav1.CreateOptions{})
 		if err != nil {
 			if len(token) > 16 && strings.Contains(err.Error(), token) {
-				t.Errorf("the error shows the token: %v", err)
+				t.Errorf("the error contains the token: %v", err)
 			}
 			if w.clusters.Writes() != 0 || w.token(t) != "" {
-				t.Error("a refused invitation left something behind")
+				t.Error("a refused invitation is partly stored")
 			}
 			return
 		}
 		if answer.(*federation.Peering).Spec.Token != "" {
-			t.Error("the answer shows the token")
+			t.Error("the response contains the token")
 		}
 		if got := w.token(t); got != token {
 			t.Errorf("the Secret holds %q, not %q", got, token)

@@ -33,27 +33,27 @@ type invitations struct {
 	secrets corev1client.SecretInterface
 }
 
-// held is the result of comparing a token with the stored one.
-type held int
+// comparison is the result of comparing a token with the stored one.
+type comparison int
 
 const (
-	absent held = iota
+	absent comparison = iota
 	same
 	different
 )
 
-// undoing undoes the change of a Secret.
-type undoing func(ctx context.Context) error
+// undoFunc undoes the change of a Secret.
+type undoFunc func(ctx context.Context) error
 
 func nothingToUndo(context.Context) error { return nil }
 
-// quiet keeps client-go from logging bodies: these hold tokens.
-func quiet(ctx context.Context) context.Context {
+// withoutLogger returns a context in which client-go logs no bodies, since these hold tokens.
+func withoutLogger(ctx context.Context) context.Context {
 	return klog.NewContext(ctx, klog.Logger{})
 }
 
 // compare compares a token with the one that is stored for the cluster.
-func (i invitations) compare(ctx context.Context, cluster, token string) (held, error) {
+func (i invitations) compare(ctx context.Context, cluster, token string) (comparison, error) {
 	secret, err := i.get(ctx, cluster)
 	switch {
 	case err != nil:
@@ -67,9 +67,11 @@ func (i invitations) compare(ctx context.Context, cluster, token string) (held, 
 	}
 }
 
-// keep ensures that the token is stored for the cluster. It replaces another one only if
+// store ensures that the token is stored for the cluster. It replaces another token only if
 // replace is set, since that may belong to a running request.
-func (i invitations) keep(ctx context.Context, cluster, token string, replace bool, dryRun []string) (undoing, error) {
+func (i invitations) store(
+	ctx context.Context, cluster, token string, replace bool, dryRun []string,
+) (undoFunc, error) {
 	secret, err := i.get(ctx, cluster)
 	switch {
 	case err != nil:
@@ -82,14 +84,14 @@ func (i invitations) keep(ctx context.Context, cluster, token string, replace bo
 		return i.update(ctx, secret, token, dryRun)
 	}
 	return nil, apierrors.NewConflict(corev1.Resource("secrets"), secret.Name,
-		fmt.Errorf("it holds another invitation; if it is left from an earlier try, delete it from namespace %s and try "+
-			"again", secret.Namespace))
+		fmt.Errorf("it contains another invitation; if a failed request created it, delete it from namespace %s and "+
+			"try again", secret.Namespace))
 }
 
 // get returns the Secret of the cluster, and nil if there is none. It fails if a Secret of
 // another type has that name.
 func (i invitations) get(ctx context.Context, cluster string) (*corev1.Secret, error) {
-	secret, err := i.secrets.Get(quiet(ctx), naming.InvitationSecret(cluster), metav1.GetOptions{})
+	secret, err := i.secrets.Get(withoutLogger(ctx), naming.InvitationSecret(cluster), metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return nil, nil
 	}
@@ -98,14 +100,14 @@ func (i invitations) get(ctx context.Context, cluster string) (*corev1.Secret, e
 	}
 	if secret.Type != v1alpha1.SecretTypeInvitation {
 		return nil, apierrors.NewConflict(corev1.Resource("secrets"), secret.Name,
-			fmt.Errorf("it is in the way of the invitation: its type is %q, not %q; remove it from namespace %s", secret.Type,
+			fmt.Errorf("its type is %q, and must be %q to store the invitation; delete it from namespace %s", secret.Type,
 				v1alpha1.SecretTypeInvitation, secret.Namespace))
 	}
 	return secret, nil
 }
 
-func (i invitations) create(ctx context.Context, cluster, token string, dryRun []string) (undoing, error) {
-	secret, err := i.secrets.Create(quiet(ctx), &corev1.Secret{
+func (i invitations) create(ctx context.Context, cluster, token string, dryRun []string) (undoFunc, error) {
+	secret, err := i.secrets.Create(withoutLogger(ctx), &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{
 			Name:   naming.InvitationSecret(cluster),
 			Labels: map[string]string{v1alpha1.LabelForeignCluster: cluster},
@@ -114,13 +116,13 @@ func (i invitations) create(ctx context.Context, cluster, token string, dryRun [
 		Data: map[string][]byte{v1alpha1.InvitationTokenKey: []byte(token)},
 	}, metav1.CreateOptions{DryRun: dryRun})
 	if err != nil {
-		return nil, fmt.Errorf("keeping the invitation in a Secret: %w", subresource.LostRace(err))
+		return nil, fmt.Errorf("creating the Secret of the invitation: %w", subresource.LostRace(err))
 	}
 	if len(dryRun) > 0 {
 		return nothingToUndo, nil
 	}
 	return func(ctx context.Context) error {
-		err := i.secrets.Delete(quiet(ctx), secret.Name,
+		err := i.secrets.Delete(withoutLogger(ctx), secret.Name,
 			metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: ptr.To(secret.UID)}})
 		if apierrors.IsNotFound(err) {
 			return nil
@@ -129,31 +131,31 @@ func (i invitations) create(ctx context.Context, cluster, token string, dryRun [
 	}, nil
 }
 
-func (i invitations) update(ctx context.Context, old *corev1.Secret, token string, dryRun []string) (undoing, error) {
+func (i invitations) update(ctx context.Context, old *corev1.Secret, token string, dryRun []string) (undoFunc, error) {
 	requested := old.DeepCopy()
 	requested.Data = map[string][]byte{v1alpha1.InvitationTokenKey: []byte(token)}
-	updated, err := i.secrets.Update(quiet(ctx), requested, metav1.UpdateOptions{DryRun: dryRun})
+	updated, err := i.secrets.Update(withoutLogger(ctx), requested, metav1.UpdateOptions{DryRun: dryRun})
 	if err != nil {
-		return nil, fmt.Errorf("keeping the invitation in its Secret: %w", subresource.LostRace(err))
+		return nil, fmt.Errorf("updating the Secret of the invitation: %w", subresource.LostRace(err))
 	}
 	if len(dryRun) > 0 {
 		return nothingToUndo, nil
 	}
 	return func(ctx context.Context) error {
-		back := updated.DeepCopy()
-		back.Data = old.Data
-		_, err := i.secrets.Update(quiet(ctx), back, metav1.UpdateOptions{})
+		restored := updated.DeepCopy()
+		restored.Data = old.Data
+		_, err := i.secrets.Update(withoutLogger(ctx), restored, metav1.UpdateOptions{})
 		return err
 	}, nil
 }
 
-// takeBack undoes a change after a failure, also if the request has ended, and returns the
-// failure, joined with that of undoing.
-func takeBack(ctx context.Context, undo undoing, failure error) error {
+// rollBack undoes a change after a failure, even if the context of the request is done. It
+// returns the failure, joined with the error of undo.
+func rollBack(ctx context.Context, undo undoing, failure error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTimeout)
 	defer cancel()
 	if err := undo(ctx); err != nil {
-		return errors.Join(failure, fmt.Errorf("the Secret of the invitation could not be taken back: %w", err))
+		return errors.Join(failure, fmt.Errorf("rolling back the Secret of the invitation: %w", err))
 	}
 	return failure
 }

@@ -57,12 +57,12 @@ func (r *PeerREST) Get(ctx context.Context, name string, options *metav1.GetOpti
 // show returns the peering, with the command by which the provider admits this cluster.
 func (r *PeerREST) show(cluster *federation.ForeignCluster) *federation.Peering {
 	peering := peeringOf(cluster)
-	peering.Status.Command = letIn(cluster, r.plans.ClusterName, r.plans.ClusterID)
+	peering.Status.Command = admissionCommand(cluster, r.plans.ClusterName, r.plans.ClusterID)
 	return peering
 }
 
-// Create accepts an invitation, and creates the foreign cluster if there is none. The same
-// invitation again changes nothing; another one is a conflict.
+// Create accepts an invitation, and creates the foreign cluster if there is none. Accepting
+// the same invitation again changes nothing; another one is a conflict.
 func (r *PeerREST) Create(
 	ctx context.Context, name string, obj runtime.Object, createValidation rest.ValidateObjectFunc,
 	options *metav1.CreateOptions,
@@ -89,7 +89,7 @@ func (r *PeerREST) Create(
 	}
 	change, err := subresource.Settle(peerResource, name, func() (change,
 		error) {
-		return r.take(ctx, name, peering, options)
+		return r.accept(ctx, name, peering, options)
 	})
 	if err != nil {
 		return nil, err
@@ -120,8 +120,8 @@ func (r *PeerREST) answer(ctx context.Context, change change, dryRun []string) (
 	return peering, err
 }
 
-// take accepts an invitation: it stores first its token, then the foreign cluster.
-func (r *PeerREST) take(
+// accept accepts an invitation: it stores its token, and then the foreign cluster.
+func (r *PeerREST) accept(
 	ctx context.Context, name string, peering *federation.Peering, options *metav1.CreateOptions,
 ) (change, error) {
 	cluster, err := r.get(ctx, name, &metav1.GetOptions{})
@@ -129,7 +129,7 @@ func (r *PeerREST) take(
 		if err := subresource.CheckPreconditions(peerResource, name, peering, nil); err != nil {
 			return change{}, err
 		}
-		return r.takeNew(ctx, name, peering, options)
+		return r.acceptNew(ctx, name, peering, options)
 	}
 	if err != nil {
 		return change{}, err
@@ -137,16 +137,16 @@ func (r *PeerREST) take(
 	if err := subresource.CheckPreconditions(peerResource, name, peering, cluster); err != nil {
 		return change{}, err
 	}
-	return r.takeMore(ctx, cluster, peering, options)
+	return r.acceptExisting(ctx, cluster, peering, options)
 }
 
-// takeNew creates the foreign cluster of an invitation.
-func (r *PeerREST) takeNew(
+// acceptNew creates the foreign cluster of an invitation.
+func (r *PeerREST) acceptNew(
 	ctx context.Context, name string, peering *federation.Peering, options *metav1.CreateOptions,
 ) (change, error) {
 	cluster := &federation.ForeignCluster{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	cluster.Spec.Outgoing, cluster.Spec.Incoming = federation.PeeringDisabled, federation.PeeringDisabled
-	extend(cluster, peering)
+	apply(cluster, peering)
 	if peering.Spec.Outgoing == federation.PeeringDisabled {
 		created, err := r.clusters.Create(ctx, cluster, rest.ValidateAllObjectFunc, options)
 		if apierrors.IsAlreadyExists(err) {
@@ -161,24 +161,24 @@ func (r *PeerREST) takeNew(
 		return change{}, tokenRequired(name)
 	}
 
-	undo, err := r.invitations.keep(ctx, name, peering.Spec.Token, false, options.DryRun)
+	undo, err := r.invitations.store(ctx, name, peering.Spec.Token, false, options.DryRun)
 	if err != nil {
 		return change{}, err
 	}
 	created, err := r.clusters.Create(ctx, cluster, rest.ValidateAllObjectFunc, options)
 	if apierrors.IsAlreadyExists(err) {
-		// The request that was faster may depend on this Secret.
+		// The request that created it may depend on this Secret.
 		return change{}, subresource.LostRace(err)
 	}
 	if err != nil {
-		return change{}, takeBack(ctx, undo, err)
+		return change{}, rollBack(ctx, undo, err)
 	}
 	return change{requested: created.(*federation.ForeignCluster), token: true}, nil
 }
 
-// takeMore lets an existing foreign cluster accept an invitation, unless it has accepted it
-// already, or another one.
-func (r *PeerREST) takeMore(
+// acceptExisting accepts an invitation for an existing foreign cluster. Accepting it again
+// changes nothing; another invitation is a conflict.
+func (r *PeerREST) acceptExisting(
 	ctx context.Context, cluster *federation.ForeignCluster, peering *federation.Peering, options *metav1.CreateOptions,
 ) (change, error) {
 	if cluster.DeletionTimestamp != nil {
@@ -187,8 +187,8 @@ func (r *PeerREST) takeMore(
 	found := differences(cluster, peering)
 	outgoing := cluster.Spec.Outgoing == federation.PeeringEnabled
 	token := peering.Spec.Token
-	if letIn := peering.Spec.Outgoing == federation.PeeringDisabled; token == "" && !letIn && !outgoing &&
-		cluster.Spec.InvitationSecretName == "" {
+	incomingOnly := peering.Spec.Outgoing == federation.PeeringDisabled
+	if token == "" && !incomingOnly && !outgoing && cluster.Spec.InvitationSecretName == "" {
 		return change{}, tokenRequired(cluster.Name)
 	}
 	keep := false
@@ -198,7 +198,8 @@ func (r *PeerREST) takeMore(
 			return change{}, err
 		}
 		if kept == different && outgoing {
-			found = append(found, subresource.Difference{Field: "spec.token", Message: "is not the invitation that was taken"})
+			found = append(found, subresource.Difference{Field: "spec.token",
+				Message: "is not the token of the accepted invitation"})
 		}
 		// The Secret is deleted once the provider has accepted the identity.
 		accepted := outgoing && cluster.Status.Authentication == federation.PeeringEstablished
@@ -208,18 +209,18 @@ func (r *PeerREST) takeMore(
 		return change{}, subresource.Contradiction(peerResource, cluster.Name, found, subresource.ByUpdate)
 	}
 	requested := cluster.DeepCopy()
-	extend(requested, peering)
-	if !keep && (outgoing || peering.Spec.Outgoing == federation.PeeringDisabled) &&
+	apply(requested, peering)
+	if !keep && (outgoing || incomingOnly) &&
 		requested.Spec.Incoming == cluster.Spec.Incoming && requested.Spec.Mode == cluster.Spec.Mode {
 		return change{current: cluster, requested: cluster}, nil
 	}
 	if err := checkManagers(options.FieldManager, cluster, requested); err != nil {
 		return change{}, err
 	}
-	undo := undoing(nothingToUndo)
+	undo := undoFunc(nothingToUndo)
 	if keep {
 		var err error
-		if undo, err = r.invitations.keep(ctx, cluster.Name, token, !outgoing, options.DryRun); err != nil {
+		if undo, err = r.invitations.store(ctx, cluster.Name, token, !outgoing, options.DryRun); err != nil {
 			return change{}, err
 		}
 	}
@@ -228,7 +229,7 @@ func (r *PeerREST) takeMore(
 		rest.ValidateAllObjectFunc, rest.ValidateAllObjectUpdateFunc, false, &metav1.UpdateOptions{DryRun: options.DryRun,
 			FieldManager: options.FieldManager})
 	if err != nil {
-		return change{}, takeBack(ctx, undo, subresource.LostRace(err))
+		return change{}, rollBack(ctx, undo, subresource.LostRace(err))
 	}
 	return change{current: cluster, requested: updated.(*federation.ForeignCluster), token: keep}, nil
 }
@@ -250,10 +251,10 @@ func (r *PeerREST) Update(
 	if err != nil {
 		return nil, false, err
 	}
-	undo := undoing(nothingToUndo)
+	undo := undoFunc(nothingToUndo)
 	if token := peering.Spec.Token; token != "" {
 		if undo, err = subresource.Settle(peerResource, name,
-			func() (undoing, error) { return r.invitations.keep(ctx, name, token, true, options.DryRun) }); err != nil {
+			func() (undoFunc, error) { return r.invitations.store(ctx, name, token, true, options.DryRun) }); err != nil {
 			return nil, false, err
 		}
 	}
@@ -265,16 +266,16 @@ func (r *PeerREST) Update(
 	}
 	updated, _, err := r.clusters.Update(ctx, name, update, rest.ValidateAllObjectFunc, validate, false, options)
 	if err != nil {
-		return nil, false, takeBack(ctx, undo, err)
+		return nil, false, rollBack(ctx, undo, err)
 	}
 	answer, err := r.answer(ctx, change{current: cluster, requested: updated.(*federation.ForeignCluster),
 		token: peering.Spec.Token != ""}, options.DryRun)
 	return answer, false, err
 }
 
-// Delete ends the outgoing peering: a foreign cluster with an incoming peering stays
-// without it, any other is deleted. The grace period is the time, in seconds, that the
-// provider has to take part. Delete returns before that.
+// Delete ends the outgoing peering: it disables it in a foreign cluster with an incoming
+// peering, and deletes any other one. The grace period becomes disconnectTimeoutSeconds.
+// Delete does not wait for the end of the peering.
 func (r *PeerREST) Delete(
 	ctx context.Context, name string, deleteValidation rest.ValidateObjectFunc, options *metav1.DeleteOptions,
 ) (runtime.Object, bool, error) {
@@ -305,14 +306,15 @@ func (r *PeerREST) Delete(
 	if err != nil {
 		return nil, false, err
 	}
-	if going, ok := deleted.(*federation.ForeignCluster); ok {
-		left = going
+	if terminating, ok := deleted.(*federation.ForeignCluster); ok {
+		left = terminating
 	}
 	answer, err := r.answer(ctx, change{current: left}, options.DryRun)
 	return answer, gone, err
 }
 
-// leave writes into the spec of the cluster how the peering ends, before it is deleted.
+// leave disables the outgoing peering of a cluster with an incoming one, and writes the grace
+// period into the spec.
 func (r *PeerREST) leave(
 	ctx context.Context, cluster *federation.ForeignCluster, incoming bool, options *metav1.DeleteOptions,
 ) (*federation.ForeignCluster, error) {
@@ -361,14 +363,14 @@ func disconnectTimeout(name string, seconds int64) (int32, error) {
 		return timeout, nil
 	}
 	return 0, apierrors.NewInvalid(peeringKind, name, field.ErrorList{field.Invalid(field.NewPath("gracePeriodSeconds"),
-		seconds, "is too long")})
+		seconds, fmt.Sprintf("must be 0 to %d", validation.MaxDisconnectSeconds))})
 }
 
 func tokenRequired(name string) error {
 	return apierrors.NewInvalid(peeringKind, name, field.ErrorList{
 		field.Required(field.NewPath("spec", "token"),
-			"is the invitation; the provider's administrator gets one by a POST to the subresource invitation of a "+
-				"PeeringToken")})
+			"must be the token of an invitation; the provider's administrator gets one by a POST to the subresource "+
+				"invitation of a PeeringToken")})
 }
 
 // ConvertToTable returns the table of the peering.

@@ -38,21 +38,21 @@ const (
 	secretToken = "eyJhbGciOiJFUzI1NiJ9.secret.signature"
 )
 
-// world is the verb with everything around it.
+// world is the verb with the stores that it uses.
 type world struct {
 	*PeerREST
 	clusters *subresourcetest.Parent[*federation.ForeignCluster]
 	kube     *fake.Clientset
 }
 
-// volumes are two that milan stores, offloadings say what happens to one of them.
+// volumes are two volumes on milan and a local one; offloadings have the policy of one of them.
 var (
 	volumes = subresourcetest.List(func() runtime.Object {
 		at := federation.VirtualVolumeStatus{Location: &federation.VolumeLocation{ClusterName: "milan"}}
 		return &federation.VirtualVolumeList{Items: []federation.VirtualVolume{
 			{ObjectMeta: metav1.ObjectMeta{Namespace: "web", Name: "data"}, Status: at},
 			{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "data"}, Status: at},
-			{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "here"}},
+			{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "local"}},
 		}}
 	})
 	offloadings = subresourcetest.List(func() runtime.Object {
@@ -92,7 +92,7 @@ func newWorld(secrets ...runtime.Object) *world {
 	return &world{PeerREST: NewPeerREST(clusters, kube.CoreV1().Secrets(namespace), plans), clusters: clusters, kube: kube}
 }
 
-// token is what the Secret of the invitation holds, and empty without one.
+// token returns the token in the Secret of the invitation; empty if there is none.
 func (w *world) token(t *testing.T) string {
 	t.Helper()
 	secret, err := w.kube.CoreV1().Secrets(namespace).Get(t.Context(), "invitation-milan", metav1.GetOptions{})
@@ -160,11 +160,11 @@ func TestPeerAcceptsAnInvitation(t *testing.T) {
 		t.Fatal(err)
 	}
 	if answer.Spec.Token != "" {
-		t.Error("the answer shows the token")
+		t.Error("the response contains the token")
 	}
 	if answer.Spec.Outgoing != federation.PeeringEnabled || answer.UID == "" || answer.ResourceVersion == "" ||
 		answer.Name != "milan" {
-		t.Errorf("the answer is not the peering as it now stands: %+v", answer)
+		t.Errorf("the response is not the current peering: %+v", answer)
 	}
 	stored, ok := w.clusters.Stored("milan")
 	if !ok {
@@ -190,10 +190,10 @@ func TestPeerAcceptsAnInvitation(t *testing.T) {
 	}
 }
 
-func TestPeerTwiceIsPeerOnce(t *testing.T) {
+func TestPeerIsIdempotent(t *testing.T) {
 	for name, meanwhile := range map[string]func(*world){
-		"with nothing in between": func(*world) {},
-		"once the provider has accepted us and the Secret is gone": func(w *world) {
+		"immediately": func(*world) {},
+		"after the identity was accepted and the Secret was deleted": func(w *world) {
 			cluster, _ := w.clusters.Stored("milan")
 			cluster = cluster.DeepCopy()
 			cluster.Status.Authentication = federation.PeeringEstablished
@@ -220,10 +220,10 @@ func TestPeerTwiceIsPeerOnce(t *testing.T) {
 				t.Fatal(err)
 			}
 			if diff := cmp.Diff(first, runtime.Object(second)); diff != "" {
-				t.Errorf("the second answer differs (-first +second):\n%s", diff)
+				t.Errorf("the second response differs (-first +second):\n%s", diff)
 			}
 			if w.clusters.Writes() != before || w.token(t) != token {
-				t.Error("the second POST wrote something")
+				t.Error("the second POST wrote an object")
 			}
 		})
 	}
@@ -256,16 +256,16 @@ func TestPeerContradictionsAreConflicts(t *testing.T) {
 				t.Errorf("the causes are %v, not %s alone", causes, field)
 			}
 			if w.clusters.Writes() != before || w.token(t) != secretToken {
-				t.Error("a refused POST wrote something")
+				t.Error("a refused POST wrote an object")
 			}
 		})
 	}
 }
 
-func TestPeerRefusesAndLeavesNothingBehind(t *testing.T) {
-	loop := metav1.NewTime(metav1.Now().Time)
-	known := &federation.ForeignCluster{
-		ObjectMeta: metav1.ObjectMeta{Name: "milan", UID: "uid-of-milan", DeletionTimestamp: &loop,
+func TestRefusedPeerStoresNothing(t *testing.T) {
+	deletion := metav1.NewTime(metav1.Now().Time)
+	existing := &federation.ForeignCluster{
+		ObjectMeta: metav1.ObjectMeta{Name: "milan", UID: "uid-of-milan", DeletionTimestamp: &deletion,
 			Finalizers: []string{v1alpha1.Finalizer}},
 		Spec: federation.ForeignClusterSpec{Outgoing: federation.PeeringDisabled, Incoming: federation.PeeringDisabled},
 	}
@@ -275,30 +275,30 @@ func TestPeerRefusesAndLeavesNothingBehind(t *testing.T) {
 		cluster *federation.ForeignCluster
 		fail    error
 		code    int32
-		says    string
+		message string
 	}{
 		"a name that is not the path's": {peering: invitation(func(p *federation.Peering) { p.Name = "rome" }),
-			code: http.StatusBadRequest, says: `"rome"`},
+			code: http.StatusBadRequest, message: `"rome"`},
 		"a name that is too long": {name: strings.Repeat("m", 41), peering: invitation(),
-			code: http.StatusUnprocessableEntity, says: "metadata.name"},
+			code: http.StatusUnprocessableEntity, message: "metadata.name"},
 		"no server": {peering: invitation(func(p *federation.Peering) { p.Spec.Server = "" }),
-			code: http.StatusUnprocessableEntity, says: "spec.server"},
-		"a loopback server": {peering: invitation(func(p *federation.Peering) { p.Spec.Server = "https://127.0.0.1" }), code: http.StatusUnprocessableEntity, says: "spec.server"},
+			code: http.StatusUnprocessableEntity, message: "spec.server"},
+		"a loopback server": {peering: invitation(func(p *federation.Peering) { p.Spec.Server = "https://127.0.0.1" }), code: http.StatusUnprocessableEntity, message: "spec.server"},
 		"no token": {peering: invitation(func(p *federation.Peering) { p.Spec.Token = "" }),
-			code: http.StatusUnprocessableEntity, says: "spec.token"},
+			code: http.StatusUnprocessableEntity, message: "spec.token"},
 		"a token with a line break": {peering: invitation(func(p *federation.Peering) { p.Spec.Token += "\n" }),
-			code: http.StatusUnprocessableEntity, says: "spec.token"},
-		"a POST that unpeers": {peering: invitation(func(p *federation.Peering) { p.Spec.Outgoing = federation.PeeringDisabled }), code: http.StatusUnprocessableEntity, says: "spec.outgoing"},
-		"a uid of what is not there": {peering: invitation(func(p *federation.Peering) { p.UID = "uid" }),
-			code: http.StatusConflict, says: "does not exist"},
-		"a cluster that is going": {cluster: known, peering: invitation(), code: http.StatusTooManyRequests,
-			says: "being deleted"},
-		"the uid of another": {cluster: known,
-			peering: invitation(func(p *federation.Peering) { p.UID = types.UID("other") }), code: http.StatusConflict, says: "uid-of-milan"},
-		"an old resourceVersion": {cluster: known,
-			peering: invitation(func(p *federation.Peering) { p.ResourceVersion = "0" }), code: http.StatusConflict, says: "resourceVersion"},
+			code: http.StatusUnprocessableEntity, message: "spec.token"},
+		"a POST that unpeers": {peering: invitation(func(p *federation.Peering) { p.Spec.Outgoing = federation.PeeringDisabled }), code: http.StatusUnprocessableEntity, message: "spec.outgoing"},
+		"a uid of a cluster that does not exist": {peering: invitation(func(p *federation.Peering) { p.UID = "uid" }),
+			code: http.StatusConflict, message: "does not exist"},
+		"a cluster that is being deleted": {cluster: existing, peering: invitation(), code: http.StatusTooManyRequests,
+			message: "being deleted"},
+		"the uid of another cluster": {cluster: existing,
+			peering: invitation(func(p *federation.Peering) { p.UID = types.UID("other") }), code: http.StatusConflict, message: "uid-of-milan"},
+		"an old resourceVersion": {cluster: existing,
+			peering: invitation(func(p *federation.Peering) { p.ResourceVersion = "0" }), code: http.StatusConflict, message: "resourceVersion"},
 		"a store that fails": {peering: invitation(), fail: apierrors.NewTooManyRequests("etcd is busy", 1),
-			code: http.StatusTooManyRequests, says: "etcd is busy"},
+			code: http.StatusTooManyRequests, message: "etcd is busy"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld()
@@ -312,12 +312,12 @@ func TestPeerRefusesAndLeavesNothingBehind(t *testing.T) {
 				path = "milan"
 			}
 			_, err := w.Create(request(t), path, test.peering, rest.ValidateAllObjectFunc, &metav1.CreateOptions{})
-			subresourcetest.ExpectStatus(t, err, test.code, test.says)
+			subresourcetest.ExpectStatus(t, err, test.code, test.message)
 			if err != nil && strings.Contains(err.Error(), secretToken) {
-				t.Errorf("the error shows the token: %v", err)
+				t.Errorf("the error contains the token: %v", err)
 			}
 			if w.clusters.Writes() != before || w.token(t) != "" {
-				t.Error("a refused POST left something behind")
+				t.Error("a refused POST is partly stored")
 			}
 		})
 	}
@@ -341,7 +341,7 @@ func TestPeerDryRunWritesNothing(t *testing.T) {
 	}
 }
 
-func TestPeerNeverOverwritesAForeignSecret(t *testing.T) {
+func TestPeerNeverOverwritesAnotherSecret(t *testing.T) {
 	for name, test := range map[string]struct {
 		kind   corev1.SecretType
 		change func(w *world)
@@ -350,12 +350,12 @@ func TestPeerNeverOverwritesAForeignSecret(t *testing.T) {
 		"with another invitation, unclaimed": {kind: v1alpha1.SecretTypeInvitation},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(secret("theirs", test.kind))
+			w := newWorld(secret("other", test.kind))
 			if _, err := w.post(t, invitation()); !apierrors.IsConflict(err) {
 				t.Errorf("a conflict is expected, not %v", err)
 			}
-			if w.token(t) != "theirs" || w.clusters.Writes() != 0 {
-				t.Error("a refused POST wrote something")
+			if w.token(t) != "other" || w.clusters.Writes() != 0 {
+				t.Error("a refused POST wrote an object")
 			}
 		})
 	}
@@ -363,22 +363,22 @@ func TestPeerNeverOverwritesAForeignSecret(t *testing.T) {
 
 func TestPeerRetriesAfterALostRace(t *testing.T) {
 	w := newWorld()
-	faster := newWorld()
-	if _, err := faster.post(t, invitation()); err != nil {
+	winner := newWorld()
+	if _, err := winner.post(t, invitation()); err != nil {
 		t.Fatal(err)
 	}
-	theirs, _ := faster.clusters.Stored("milan")
+	stored, _ := winner.clusters.Stored("milan")
 	w.clusters.BeforeCreate = func() error {
 		w.clusters.BeforeCreate = nil
-		w.clusters.Put(theirs)
+		w.clusters.Put(stored)
 		return nil
 	}
 	answer, err := w.post(t, invitation())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if answer.UID != theirs.UID || w.token(t) != secretToken {
-		t.Errorf("the answer is %s with token %q, not theirs", answer.UID, w.token(t))
+	if answer.UID != stored.UID || w.token(t) != secretToken {
+		t.Errorf("the response is %s with token %q, want the stored peering", answer.UID, w.token(t))
 	}
 }
 
@@ -403,7 +403,7 @@ func TestPeerAddsAnOutgoingPeeringToAnIncomingOne(t *testing.T) {
 	}
 }
 
-func TestPeerGetNeverShowsTheToken(t *testing.T) {
+func TestPeerGetNeverReturnsTheToken(t *testing.T) {
 	w := newWorld()
 	if _, err := w.Get(request(t), "milan", &metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 		t.Errorf("not found is expected, not %v", err)
@@ -416,6 +416,6 @@ func TestPeerGetNeverShowsTheToken(t *testing.T) {
 		t.Fatal(err)
 	}
 	if token := obj.(*federation.Peering).Spec.Token; token != "" {
-		t.Errorf("GET shows the token %q", token)
+		t.Errorf("GET returns the token %q", token)
 	}
 }

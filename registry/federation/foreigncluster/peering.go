@@ -27,8 +27,8 @@ var (
 	peeringKind  = federation.Kind("Peering")
 )
 
-// peeringOf returns the view of a foreign cluster that the verb peer works on. It never has
-// a token.
+// peeringOf returns the view of a foreign cluster that the verb peer serves. It never has a
+// token.
 func peeringOf(cluster *federation.ForeignCluster) *federation.Peering {
 	spec := cluster.Spec.DeepCopy()
 	status := cluster.Status.DeepCopy()
@@ -78,8 +78,8 @@ func replace(cluster *federation.ForeignCluster, peering *federation.Peering) {
 	}
 }
 
-// extend writes an invitation into the cluster. Fields that it does not set stay.
-func extend(cluster *federation.ForeignCluster, peering *federation.Peering) {
+// apply writes an invitation into the cluster. It keeps fields that the invitation does not set.
+func apply(cluster *federation.ForeignCluster, peering *federation.Peering) {
 	spec := peering.Spec.DeepCopy()
 	if spec.Incoming == federation.PeeringEnabled {
 		cluster.Spec.Incoming = spec.Incoming
@@ -122,9 +122,9 @@ func differences(cluster *federation.ForeignCluster, peering *federation.Peering
 	}
 	if current.Mode == federation.PeeringInBand && requested.Mode != "" &&
 		(current.Mode != requested.Mode || !apiequality.Semantic.DeepEqual(current.Gateway, requested.Gateway)) {
-		differ("spec.gateway", "is another one")
+		differ("spec.gateway", "is another gateway")
 	}
-	// A request for an incoming peering alone would move the outgoing one as well.
+	// A request for only an incoming peering would change the mode of the outgoing one, too.
 	if current.Outgoing == federation.PeeringEnabled && current.Mode != federation.PeeringInBand &&
 		requested.Mode == federation.PeeringInBand {
 		found = append(found, subresource.Differs("spec.mode", federation.PeeringOutOfBand, requested.Mode))
@@ -136,13 +136,13 @@ func differences(cluster *federation.ForeignCluster, peering *federation.Peering
 		found = append(found, subresource.Differs("spec.server", current.Server, requested.Server))
 	}
 	if !bytes.Equal(current.CABundle, requested.CABundle) {
-		differ("spec.caBundle", "holds other certificates")
+		differ("spec.caBundle", "contains other certificates")
 	}
 	if requested.ProxyURL != "" && current.ProxyURL != requested.ProxyURL {
 		found = append(found, subresource.Differs("spec.proxyURL", current.ProxyURL, requested.ProxyURL))
 	}
 	if len(requested.Resources) > 0 && !apiequality.Semantic.DeepEqual(current.Resources, requested.Resources) {
-		differ("spec.resources", "asks for something else")
+		differ("spec.resources", "requests other amounts")
 	}
 	if timeout := requested.DisconnectTimeoutSeconds; timeout != nil &&
 		!apiequality.Semantic.DeepEqual(current.DisconnectTimeoutSeconds, timeout) {
@@ -201,7 +201,7 @@ func (u peeringUpdate) peering(ctx context.Context, cluster *federation.ForeignC
 	if incoming := peering.Spec.Incoming; incoming != "" && incoming != cluster.Spec.Incoming &&
 		(incoming != federation.PeeringEnabled || peering.Spec.Mode != federation.PeeringInBand) {
 		errs = append(errs, field.Forbidden(field.NewPath("spec", "incoming"),
-			"is changed here to Enabled alone, with the mode InBand: the ForeignCluster itself is the place for the rest"))
+			"may only be set to Enabled, with spec.mode InBand: make other changes to the ForeignCluster"))
 	}
 	if len(errs) > 0 {
 		return nil, apierrors.NewInvalid(peeringKind, cluster.Name, errs)
@@ -211,11 +211,11 @@ func (u peeringUpdate) peering(ctx context.Context, cluster *federation.ForeignC
 
 // peeringTable has the columns of the view.
 var peeringTable = store.Table[*federation.Peering]{
-	{Name: "Outgoing", Description: "phase of the peering in which the other cluster is the provider",
+	{Name: "Outgoing", Description: "phase of the outgoing peering, in which the peer is the provider",
 		Cell: func(p *federation.Peering) any {
 			return phase(p.Status.OutgoingPeering, p.Spec.Outgoing)
 		}},
-	{Name: "Incoming", Description: "phase of the peering in which the other cluster is the consumer",
+	{Name: "Incoming", Description: "phase of the incoming peering, in which the peer is the consumer",
 		Cell: func(p *federation.Peering) any {
 			return phase(p.Status.IncomingPeering, federation.PeeringDisabled)
 		}},
@@ -223,7 +223,7 @@ var peeringTable = store.Table[*federation.Peering]{
 		Cell: func(p *federation.Peering) any {
 			return phase(p.Status.Authentication, p.Spec.Outgoing)
 		}},
-	{Name: "Server", Description: "the URL of the other cluster's Kubernetes API", Wide: true,
+	{Name: "Server", Description: "the URL of the peer's Kubernetes API", Wide: true,
 		Cell: func(p *federation.Peering) any {
 			return store.OrNone(p.Spec.Server)
 		}},

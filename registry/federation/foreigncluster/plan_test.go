@@ -46,11 +46,11 @@ func TestPeerDryRunsReturnThePlan(t *testing.T) {
 		return obj.(*federation.Peering), nil
 	}
 	for name, test := range map[string]struct {
-		peered  bool
-		lends   bool
-		request func(w *world, t *testing.T) (*federation.Peering, error)
-		action  federation.PlanAction
-		evicted int32
+		peered   bool
+		incoming bool
+		request  func(w *world, t *testing.T) (*federation.Peering, error)
+		action   federation.PlanAction
+		evicted  int32
 	}{
 		"a first POST": {
 			request: func(w *world, t *testing.T) (*federation.Peering, error) { return w.post(t, invitation(), dryRun...) },
@@ -90,8 +90,8 @@ func TestPeerDryRunsReturnThePlan(t *testing.T) {
 			action: federation.PlanChange, evicted: 3,
 		},
 		"a DELETE": {peered: true, request: unpeer, action: federation.PlanDelete, evicted: 3},
-		"a DELETE of one that is a consumer, too": {peered: true, lends: true, request: unpeer, action: federation.PlanChange,
-			evicted: 3},
+		"a DELETE of a cluster that is a consumer, too": {peered: true, incoming: true, request: unpeer,
+			action: federation.PlanChange, evicted: 3},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld()
@@ -100,7 +100,7 @@ func TestPeerDryRunsReturnThePlan(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if test.lends {
+			if test.incoming {
 				cluster, _ := w.clusters.Stored("milan")
 				cluster = cluster.DeepCopy()
 				cluster.Spec.Incoming = federation.PeeringEnabled
@@ -149,25 +149,25 @@ func TestPeerDryRunsReturnThePlan(t *testing.T) {
 	}
 }
 
-func TestPeerPlansNameWhatIsInTheWay(t *testing.T) {
-	for says, change := range map[string]func(*world, *federation.Peering){
-		"cannot borrow from itself": func(_ *world, p *federation.Peering) { p.Spec.ClusterID = romeID },
+func TestPeerPlansNameConflicts(t *testing.T) {
+	for message, change := range map[string]func(*world, *federation.Peering){
+		"cannot be its own provider": func(_ *world, p *federation.Peering) { p.Spec.ClusterID = romeID },
 		"ForeignCluster turin has the same cluster id": func(w *world, _ *federation.Peering) {
 			w.clusters.Put(&federation.ForeignCluster{ObjectMeta: metav1.ObjectMeta{Name: "turin"},
 				Spec: federation.ForeignClusterSpec{ClusterID: milanID}})
 		},
-		"Namespace liqo-peer-milan is there already": func(w *world, _ *federation.Peering) {
+		"Namespace liqo-peer-milan exists": func(w *world, _ *federation.Peering) {
 			if err := w.kube.Tracker().Add(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "liqo-peer-milan"}}); err != nil {
 				panic(err)
 			}
 		},
-		"Node liqo-milan is there already": func(w *world, _ *federation.Peering) {
+		"Node liqo-milan exists": func(w *world, _ *federation.Peering) {
 			if err := w.kube.Tracker().Add(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "liqo-milan"}}); err != nil {
 				panic(err)
 			}
 		},
 	} {
-		t.Run(says, func(t *testing.T) {
+		t.Run(message, func(t *testing.T) {
 			w := newWorld()
 			w.kube.PrependReactor("create", "secrets", func(action clienttesting.Action) (bool, runtime.Object, error) {
 				return true, action.(clienttesting.CreateAction).GetObject(), nil
@@ -179,14 +179,14 @@ func TestPeerPlansNameWhatIsInTheWay(t *testing.T) {
 				t.Fatal(err)
 			}
 			if !slices.ContainsFunc(answer.Status.Plan.Conflicts,
-				func(conflict string) bool { return strings.Contains(conflict, says) }) {
+				func(conflict string) bool { return strings.Contains(conflict, message) }) {
 				t.Errorf("the conflicts are %q", answer.Status.Plan.Conflicts)
 			}
 		})
 	}
 }
 
-func TestOnlyDryRunsAreAnsweredWithAPlan(t *testing.T) {
+func TestOnlyDryRunsReturnAPlan(t *testing.T) {
 	w := newWorld()
 	answer, err := w.post(t, invitation())
 	if err != nil {

@@ -34,7 +34,7 @@ func TestPeerUpdateChangesTheSpec(t *testing.T) {
 	}
 	stored, _ := w.clusters.Stored("milan")
 	if stored.Spec.Outgoing != federation.PeeringDisabled || answer.Spec.Outgoing != federation.PeeringDisabled {
-		t.Errorf("the cluster still wants %s", stored.Spec.Outgoing)
+		t.Errorf("the outgoing peering is still %s", stored.Spec.Outgoing)
 	}
 	if stored.Status.OutgoingPeering != "" {
 		t.Errorf("the verb wrote the status %s", stored.Status.OutgoingPeering)
@@ -65,23 +65,23 @@ func TestPeerUpdateReplacesTheToken(t *testing.T) {
 
 func TestPeerUpdateRefuses(t *testing.T) {
 	for name, test := range map[string]struct {
-		change func(*federation.Peering)
-		apply  bool
-		code   int32
-		says   string
+		change  func(*federation.Peering)
+		apply   bool
+		code    int32
+		message string
 	}{
 		"another name": {change: func(p *federation.Peering) { p.Name = "rome" }, code: http.StatusBadRequest,
-			says: `"rome"`},
+			message: `"rome"`},
 		"another uid": {change: func(p *federation.Peering) { p.UID = types.UID("other") },
-			code: http.StatusConflict, says: "uid"},
+			code: http.StatusConflict, message: "uid"},
 		"an old resourceVersion": {change: func(p *federation.Peering) { p.ResourceVersion = "0" }, code: http.StatusConflict,
-			says: "resourceVersion"},
+			message: "resourceVersion"},
 		"no intent": {change: func(p *federation.Peering) { p.Spec.Outgoing = "" },
-			code: http.StatusUnprocessableEntity, says: "spec.outgoing"},
+			code: http.StatusUnprocessableEntity, message: "spec.outgoing"},
 		"another cluster": {change: func(p *federation.Peering) { p.Spec.ClusterID = otherID },
-			code: http.StatusUnprocessableEntity, says: "spec.clusterID"},
+			code: http.StatusUnprocessableEntity, message: "spec.clusterID"},
 		"a bad server": {change: func(p *federation.Peering) { p.Spec.Server = "http://milan" },
-			code: http.StatusUnprocessableEntity, says: "spec.server"},
+			code: http.StatusUnprocessableEntity, message: "spec.server"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld()
@@ -93,9 +93,9 @@ func TestPeerUpdateRefuses(t *testing.T) {
 				p.Spec.Token = "renewed"
 				test.change(p)
 			})
-			subresourcetest.ExpectStatus(t, err, test.code, test.says)
+			subresourcetest.ExpectStatus(t, err, test.code, test.message)
 			if w.clusters.Writes() != before || w.token(t) != secretToken {
-				t.Error("a refused update wrote something")
+				t.Error("a refused update wrote an object")
 			}
 		})
 	}
@@ -116,7 +116,7 @@ func TestUnpeer(t *testing.T) {
 		deleting bool
 		timeout  *int32
 	}{
-		"a cluster that is borrowed from only": {incoming: federation.PeeringDisabled, deleting: true},
+		"a cluster that is only a provider": {incoming: federation.PeeringDisabled, deleting: true},
 		"within half a minute": {incoming: federation.PeeringDisabled,
 			options: metav1.DeleteOptions{GracePeriodSeconds: ptr.To[int64](30)}, deleting: true, timeout: ptr.To[int32](30)},
 		"a cluster that is a consumer as well": {incoming: federation.PeeringEnabled,
@@ -138,16 +138,16 @@ func TestUnpeer(t *testing.T) {
 			}
 			stored, ok := w.clusters.Stored("milan")
 			if !ok {
-				t.Fatal("the cluster is gone before it could be unpeered")
+				t.Fatal("the cluster was deleted before it was unpeered")
 			}
 			if deleting := stored.DeletionTimestamp != nil; deleting != test.deleting {
 				t.Errorf("deleting is %v", deleting)
 			}
 			if !test.deleting && stored.Spec.Outgoing != federation.PeeringDisabled {
-				t.Error("the cluster is still borrowed from")
+				t.Error("the outgoing peering is still enabled")
 			}
 			if stored.Spec.Incoming != test.incoming {
-				t.Error("unpeering changed what is lent")
+				t.Error("unpeering changed the incoming peering")
 			}
 			if got, want := ptr.Deref(stored.Spec.DisconnectTimeoutSeconds, -1), ptr.Deref(test.timeout, -1); got != want {
 				t.Errorf("the timeout is %d, not %d", got, want)
@@ -183,7 +183,7 @@ func TestUnpeerRefuses(t *testing.T) {
 			_, _, err := w.Delete(request(t), "milan", rest.ValidateAllObjectFunc, &test.options)
 			subresourcetest.ExpectStatus(t, err, test.code, "milan")
 			if w.clusters.Writes() != before {
-				t.Error("a refused DELETE wrote something")
+				t.Error("a refused DELETE wrote an object")
 			}
 		})
 	}

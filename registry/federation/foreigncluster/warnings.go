@@ -19,7 +19,7 @@ import (
 const (
 	// longDisconnect is the longest timeout of unpeering without a warning.
 	longDisconnect = time.Hour
-	// shortOrphanTTL is a time that an upgrade of a cluster may take.
+	// shortOrphanTTL is the duration of a long upgrade; shorter values are warned about.
 	shortOrphanTTL = 10 * time.Minute
 	// readTimeout bounds the time that warnings add to a request.
 	readTimeout = 2 * time.Second
@@ -31,25 +31,25 @@ func warnings(cluster *federation.ForeignCluster) []string {
 	var found []string
 	if ttl := spec.IncomingPolicy.OrphanTTL; ttl != nil && ttl.Duration > 0 && ttl.Duration < shortOrphanTTL {
 		found = append(found,
-			fmt.Sprintf("spec.incomingPolicy.orphanTTL: a cluster that is away for %s, as for an upgrade, loses what runs here for "+
-				"it, and the peering", ttl.Duration))
+			fmt.Sprintf("spec.incomingPolicy.orphanTTL: if the consumer renews no heartbeat for %s, for example during an "+
+				"upgrade, its pods and its peering are deleted", ttl.Duration))
 	}
 	if spec.Outgoing != federation.PeeringEnabled {
 		return found
 	}
 	if spec.ClusterID == "" {
 		found = append(found,
-			"spec.clusterID: is empty, so whichever cluster answers at spec.server first is believed; the provider's "+
-				"invitation carries its id")
+			"spec.clusterID: is empty, so the first cluster that responds at spec.server is accepted; set the "+
+				"cluster ID of the provider's invitation")
 	}
 	if len(spec.CABundle) == 0 && hasAddress(spec.Server) {
 		found = append(found,
-			"spec.caBundle: is empty, and the certificate authorities of the system seldom vouch for an IP address; the "+
-				"provider's invitation carries its own")
+			"spec.caBundle: is empty, and certificate authorities of the system rarely issue certificates for IP "+
+				"addresses; set the bundle of the provider's invitation")
 	}
 	if seconds := spec.DisconnectTimeoutSeconds; seconds != nil && time.Duration(*seconds)*time.Second > longDisconnect {
 		found = append(found,
-			fmt.Sprintf("spec.disconnectTimeoutSeconds: unpeering waits up to %s for a provider that does not answer",
+			fmt.Sprintf("spec.disconnectTimeoutSeconds: unpeering waits up to %s for a provider that cannot be reached",
 				time.Duration(*seconds)*time.Second))
 	}
 	return found
@@ -77,8 +77,7 @@ func surroundings(plans plan.Reader) func(ctx context.Context, cluster, old *fed
 	}
 }
 
-// deletion returns the warnings of the deletion of a foreign cluster: which volumes it
-// stores.
+// deletion returns the warnings about the deletion of a foreign cluster that stores volumes.
 func deletion(plans plan.Reader) func(ctx context.Context, obj runtime.Object) []string {
 	return func(ctx context.Context, obj runtime.Object) []string {
 		return stored(ctx, plans, obj.(*federation.ForeignCluster).Name)
@@ -92,7 +91,7 @@ func stored(ctx context.Context, plans plan.Reader, cluster string) []string {
 	if err != nil || len(names) == 0 {
 		return nil
 	}
-	return []string{fmt.Sprintf("the cluster stores the volumes %s: what happens to each is "+
+	return []string{fmt.Sprintf("the cluster stores the volumes %s: each is treated by "+
 		"spec.volumes.onUnoffload of the NamespaceOffloading in its namespace, "+
-		"Refuse by default; a dry run of the verb peer lists it", plan.Listed(names))}
+		"Refuse by default; a dry run of the subresource peer lists the results", plan.Listed(names))}
 }

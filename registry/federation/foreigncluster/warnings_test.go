@@ -25,9 +25,9 @@ func TestWarningsNameTheUnusualField(t *testing.T) {
 		change func(*federation.ForeignClusterSpec)
 		want   string
 	}{
-		"as an invitation says": {func(*federation.ForeignClusterSpec) {}, ""},
-		"no id":                 {func(s *federation.ForeignClusterSpec) { s.ClusterID = "" }, "spec.clusterID"},
-		"no id, and not wanted": {func(s *federation.ForeignClusterSpec) {
+		"the spec of an invitation": {func(*federation.ForeignClusterSpec) {}, ""},
+		"no id":                     {func(s *federation.ForeignClusterSpec) { s.ClusterID = "" }, "spec.clusterID"},
+		"no id, and no outgoing peering": {func(s *federation.ForeignClusterSpec) {
 			s.ClusterID, s.Outgoing = "",
 				federation.PeeringDisabled
 		}, ""},
@@ -39,13 +39,11 @@ func TestWarningsNameTheUnusualField(t *testing.T) {
 			s.Server, s.CABundle = "https://192.0.2.1",
 				[]byte("x")
 		}, ""},
-		"more than an hour": {func(s *federation.ForeignClusterSpec) { s.DisconnectTimeoutSeconds = ptr.To[int32](3601) }, "spec.disconnectTimeoutSeconds"},
-		"a minute of silence": {func(s *federation.ForeignClusterSpec) { s.IncomingPolicy.OrphanTTL = ttl(time.Minute) },
-			"spec.incomingPolicy.orphanTTL"},
-		"three days of silence": {func(s *federation.ForeignClusterSpec) { s.IncomingPolicy.OrphanTTL = ttl(72 * time.Hour) },
-			""},
-		"silence for ever":          {func(s *federation.ForeignClusterSpec) { s.IncomingPolicy.OrphanTTL = ttl(0) }, ""},
-		"no deadline that was said": {func(s *federation.ForeignClusterSpec) { s.DisconnectTimeoutSeconds = nil }, ""},
+		"more than an hour":              {func(s *federation.ForeignClusterSpec) { s.DisconnectTimeoutSeconds = ptr.To[int32](3601) }, "spec.disconnectTimeoutSeconds"},
+		"a minute without a heartbeat":   {orphanTTL(time.Minute), "spec.incomingPolicy.orphanTTL"},
+		"three days without a heartbeat": {orphanTTL(72 * time.Hour), ""},
+		"an unlimited time":              {orphanTTL(0), ""},
+		"the default timeout":            {func(s *federation.ForeignClusterSpec) { s.DisconnectTimeoutSeconds = nil }, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cluster := &federation.ForeignCluster{Spec: good}
@@ -59,9 +57,12 @@ func TestWarningsNameTheUnusualField(t *testing.T) {
 	}
 }
 
-func ttl(d time.Duration) *metav1.Duration { return &metav1.Duration{Duration: d} }
+// orphanTTL returns a change that sets orphanTTL.
+func orphanTTL(d time.Duration) func(*federation.ForeignClusterSpec) {
+	return func(s *federation.ForeignClusterSpec) { s.IncomingPolicy.OrphanTTL = &metav1.Duration{Duration: d} }
+}
 
-func TestOnlyChangesOfTheSpecAreWarnedOf(t *testing.T) {
+func TestOnlyChangesOfTheSpecReturnWarnings(t *testing.T) {
 	scheme := runtime.NewScheme()
 	install.Install(scheme)
 	strategy := Kind(plan.Reader{}).Strategy(scheme)
@@ -70,14 +71,14 @@ func TestOnlyChangesOfTheSpecAreWarnedOf(t *testing.T) {
 	same.Finalizers = []string{"one"}
 	other.Spec.Server = "https://milan.example.org"
 	if got := strategy.WarningsOnUpdate(t.Context(), same, old); len(got) > 0 {
-		t.Errorf("a finalizer is warned of: %q", got)
+		t.Errorf("a change of finalizers returns the warnings %q", got)
 	}
 	if got := strategy.WarningsOnUpdate(t.Context(), other, old); len(got) == 0 {
-		t.Error("a spec is not warned of")
+		t.Error("a change of the spec returns no warning")
 	}
 }
 
-func TestUnpeeringWarnsOfVolumesThatTheClusterStores(t *testing.T) {
+func TestUnpeeringWarnsAboutVolumesThatTheClusterStores(t *testing.T) {
 	scheme := runtime.NewScheme()
 	install.Install(scheme)
 	volume := func(namespace, name, cluster string) federation.VirtualVolume {
@@ -89,7 +90,7 @@ func TestUnpeeringWarnsOfVolumesThatTheClusterStores(t *testing.T) {
 	plans := plan.Reader{Volumes: subresourcetest.List(func() runtime.Object {
 		return &federation.VirtualVolumeList{Items: []federation.VirtualVolume{
 			volume("shop", "data-1", "milan"), volume("shop", "data-0", "milan"), volume("shop", "cache", "turin"),
-			volume("web", "here", ""),
+			volume("web", "local", ""),
 		}}
 	})}
 	enabled := func(name string) *federation.ForeignCluster {
@@ -103,15 +104,15 @@ func TestUnpeeringWarnsOfVolumesThatTheClusterStores(t *testing.T) {
 	disabled.Spec.Outgoing = federation.PeeringDisabled
 	other.Spec.Server = "https://milan.example.org"
 	if got := strategy.WarningsOnUpdate(t.Context(), disabled, old); len(got) != 1 || !strings.Contains(got[0], want) {
-		t.Errorf("disabling is warned of by %q", got)
+		t.Errorf("disabling returns the warnings %q", got)
 	}
 	if got := strategy.WarningsOnUpdate(t.Context(), other, old); len(got) > 0 {
-		t.Errorf("another server is warned of by %q", got)
+		t.Errorf("another server returns the warnings %q", got)
 	}
 	if got := deletion(plans)(t.Context(), old); len(got) != 1 || !strings.Contains(got[0], want) {
-		t.Errorf("deletion is warned of by %q", got)
+		t.Errorf("deletion returns the warnings %q", got)
 	}
 	if got := deletion(plans)(t.Context(), enabled("bari")); len(got) > 0 {
-		t.Errorf("deletion of a cluster without volumes is warned of by %q", got)
+		t.Errorf("deletion of a cluster without volumes returns the warnings %q", got)
 	}
 }

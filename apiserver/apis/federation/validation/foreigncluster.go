@@ -19,8 +19,8 @@ import (
 )
 
 const (
-	// maxDisconnectSeconds is a day.
-	maxDisconnectSeconds int32 = 86400
+	// MaxDisconnectSeconds is the longest disconnectTimeoutSeconds of a foreign cluster, one day.
+	MaxDisconnectSeconds int32 = 86400
 
 	maxToken = 16 << 10
 
@@ -78,7 +78,8 @@ func foreignClusterSpec(spec *federation.ForeignClusterSpec) field.ErrorList {
 	errs = append(errs, resources(spec.Resources, specPath.Child("resources"))...)
 	errs = append(errs, inBand(spec)...)
 	errs = append(errs, oneOf(spec.Networking, specPath.Child("networking"), "", federation.NetworkingNone, federation.NetworkingFlat, federation.NetworkingTunnel)...)
-	return append(errs, seconds(spec.DisconnectTimeoutSeconds, 0, maxDisconnectSeconds, specPath.Child("disconnectTimeoutSeconds"))...)
+	return append(errs, seconds(spec.DisconnectTimeoutSeconds, 0, MaxDisconnectSeconds,
+		specPath.Child("disconnectTimeoutSeconds"))...)
 }
 
 // ValidatePeering tells what is wrong with the view of a foreign cluster that
