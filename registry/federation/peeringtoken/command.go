@@ -20,9 +20,8 @@ import (
 // cluster.
 const inClusterServer = "https://kubernetes.default.svc"
 
-// fill writes what a consumer's administrator uses: the body of the POST, the same as
-// manifests, and the command that POSTs it. Without a token, for example in a dry run, there
-// is no command.
+// fill sets the status of an invitation: the body of the POST, the equivalent manifests, and
+// the command that POSTs it. Without a token, for example in a dry run, there is no command.
 func fill(
 	invitation *federation.Invitation, provider Provider, parent *federation.PeeringToken, token string, expiry time.Time,
 ) error {
@@ -80,7 +79,7 @@ func typeMeta(kind string) metav1.TypeMeta {
 func command(peering *federation.Peering) (string, error) {
 	versioned := &v1alpha1.Peering{}
 	if err := v1alpha1.Convert_federation_Peering_To_v1alpha1_Peering(peering, versioned, nil); err != nil {
-		return "", fmt.Errorf("writing the command of the invitation: %w", err)
+		return "", fmt.Errorf("encoding the command of the invitation: %w", err)
 	}
 	body := map[string]any{
 		"apiVersion": peering.APIVersion,
@@ -90,7 +89,7 @@ func command(peering *federation.Peering) (string, error) {
 	}
 	encoded, err := json.Marshal(body)
 	if err != nil {
-		return "", fmt.Errorf("writing the command of the invitation: %w", err)
+		return "", fmt.Errorf("encoding the command of the invitation: %w", err)
 	}
 	path := fmt.Sprintf("/apis/%s/foreignclusters/%s/peer", v1alpha1.SchemeGroupVersion, versioned.Name)
 	return fmt.Sprintf("printf %%s %s | kubectl create --raw %s -f -", quote(string(encoded)), quote(path)), nil

@@ -16,7 +16,7 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/validation"
 )
 
-func TestAnInvitationByTheTunnelCarriesTheGatewayAndNoServer(t *testing.T) {
+func TestInBandInvitationHasTheGatewayAndNoServer(t *testing.T) {
 	gateway := &federation.PeeringGateway{PublicKey: strings.Repeat("a", 42) + "A=",
 		Endpoints: []string{"192.0.2.1:51820"}}
 	unreachable := Provider{ClusterName: "milan", ClusterID: provider.ClusterID}
@@ -24,8 +24,8 @@ func TestAnInvitationByTheTunnelCarriesTheGatewayAndNoServer(t *testing.T) {
 		change func(*federation.PeeringToken)
 		wrong  func(error) bool
 	}{
-		"whose gateway is known":     {func(token *federation.PeeringToken) { token.Status.Gateway = gateway }, nil},
-		"whose gateway is not known": {func(*federation.PeeringToken) {}, apierrors.IsTooManyRequests},
+		"whose gateway is published":     {func(token *federation.PeeringToken) { token.Status.Gateway = gateway }, nil},
+		"whose gateway is not published": {func(*federation.PeeringToken) {}, apierrors.IsTooManyRequests},
 		"that was used": {func(token *federation.PeeringToken) { token.Status.Used = true },
 			apierrors.IsConflict},
 		"out of band": {func(token *federation.PeeringToken) { token.Spec.Mode = "" }, apierrors.IsConflict},

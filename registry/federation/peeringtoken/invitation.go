@@ -32,25 +32,26 @@ const minTokenLifetime = 10 * time.Minute
 
 var invitationResource = federation.Resource("peeringtokens/invitation")
 
-// Provider is what an invitation has of this cluster.
+// Provider describes this cluster in an invitation.
 type Provider struct {
-	// ClusterName is the name that this cluster uses towards others.
+	// ClusterName is the name of this cluster among its peers.
 	ClusterName string
 	// ClusterID is the UID of its namespace kube-system.
 	ClusterID string
-	// Server is the https URL of its Kubernetes API. Empty means that it is no provider.
+	// Server is the https URL of its Kubernetes API. Empty means that there are no
+	// out-of-band invitations.
 	Server string
 	// CA is the PEM encoded bundle that the server's certificate is verified
 	// with. Empty means the consumer's system bundle.
 	CA []byte
-	// OwnCA is the PEM encoded bundle that it is verified with under the name that
-	// it has within this cluster.
+	// OwnCA is the PEM encoded bundle that the certificate for the in-cluster name of the API
+	// server is verified with.
 	OwnCA []byte
 }
 
-// InvitationREST is the verb invitation: POST returns what a consumer's administrator uses
-// to peer. The token in it belongs to a service account of this invitation alone, and is
-// not stored.
+// InvitationREST is the verb invitation: POST returns the invitation for a consumer's
+// administrator. Its token belongs to a service account of only this invitation, and is not
+// stored.
 type InvitationREST struct {
 	tokens   rest.Getter
 	accounts corev1client.ServiceAccountInterface
@@ -78,8 +79,8 @@ func (r *InvitationREST) PreserveRequestObjectMetaSystemFieldsOnSubresourceCreat
 	return true
 }
 
-// Create returns the invitation. It can be requested again until it is used or expires: each
-// answer has a token of the same service account. A dry run creates no account, and returns
+// Create returns the invitation. It can be requested again until it is used or expires; each
+// response has a token of the same service account. A dry run creates no account, and returns
 // no token.
 func (r *InvitationREST) Create(
 	ctx context.Context, name string, obj runtime.Object, createValidation rest.ValidateObjectFunc,
@@ -131,18 +132,18 @@ func (r *InvitationREST) refuse(token *federation.PeeringToken, expiry time.Time
 	inBand := token.Spec.Mode == federation.PeeringInBand
 	switch {
 	case !inBand && r.provider.Server == "":
-		return conflict("the address at which consumers reach this cluster is not configured, so there are no invitations; set the value server of " +
-			"its chart")
+		return conflict("the address at which consumers reach the API server of this cluster is not configured; " +
+			"set the value server of its chart")
 	case token.DeletionTimestamp != nil:
 		return conflict("it is being deleted; create another PeeringToken")
 	case token.Status.Used:
-		return conflict("a consumer has used it already; create another PeeringToken")
+		return conflict("a consumer has used it; create another PeeringToken")
 	case !r.clock.Now().Before(expiry):
-		return apierrors.NewResourceExpired(fmt.Sprintf("the invitation %q ended at %s; create another PeeringToken",
+		return apierrors.NewResourceExpired(fmt.Sprintf("the invitation %q expired at %s; create another PeeringToken",
 			token.Name, expiry.UTC().Format(time.RFC3339)))
 	case inBand && token.Status.Gateway == nil:
-		return apierrors.NewTooManyRequests("the gateway of this cluster is not known yet: its controllers publish it where "+
-			"network.enabled is set in the values of the chart and ClusterInfo local names the ranges of pods", 1)
+		return apierrors.NewTooManyRequests("the gateway of this cluster is not published yet: this requires the value "+
+			"network.enabled of its chart, and ranges of pods in ClusterInfo local", 1)
 	}
 	return nil
 }
@@ -164,13 +165,12 @@ func (r *InvitationREST) ensureAccount(ctx context.Context, token *federation.Pe
 		AutomountServiceAccountToken: ptr.To(false),
 	}
 	if _, err := r.accounts.Create(ctx, account, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
-		return apierrors.NewInternalError(fmt.Errorf("making the service account of the invitation: %w", err))
+		return apierrors.NewInternalError(fmt.Errorf("creating the service account of the invitation: %w", err))
 	}
 	return nil
 }
 
-// requestToken returns a token of the invitation's service account, and when the token
-// expires.
+// requestToken returns a token of the invitation's service account, and its expiry.
 func (r *InvitationREST) requestToken(
 	ctx context.Context, token *federation.PeeringToken, expiry time.Time,
 ) (string, time.Time, error) {

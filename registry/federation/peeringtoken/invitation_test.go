@@ -67,30 +67,30 @@ func peeringToken(change ...func(*federation.PeeringToken)) *federation.PeeringT
 	return token
 }
 
-// newVerb makes the verb at a time, with a cluster that issues tokens.
+// newVerb returns the verb at a time, in a cluster that issues tokens.
 func newVerb(
 	t *testing.T, token *federation.PeeringToken, now time.Time, provider Provider,
 ) (*InvitationREST, *fake.Clientset, *authenticationv1.TokenRequest) {
 	t.Helper()
 	kube := fake.NewClientset()
-	asked := &authenticationv1.TokenRequest{}
+	requested := &authenticationv1.TokenRequest{}
 	kube.PrependReactor("create", "serviceaccounts", func(action clienttesting.Action) (bool, runtime.Object, error) {
 		if action.GetSubresource() != "token" {
 			return false, nil, nil
 		}
-		*asked = *action.(clienttesting.CreateAction).GetObject().(*authenticationv1.TokenRequest)
-		answer := asked.DeepCopy()
+		*requested = *action.(clienttesting.CreateAction).GetObject().(*authenticationv1.TokenRequest)
+		answer := requested.DeepCopy()
 		answer.Status = authenticationv1.TokenRequestStatus{Token: issued,
-			ExpirationTimestamp: metav1.NewTime(now.Add(time.Duration(*asked.Spec.ExpirationSeconds) * time.Second))}
+			ExpirationTimestamp: metav1.NewTime(now.Add(time.Duration(*requested.Spec.ExpirationSeconds) * time.Second))}
 		return true, answer, nil
 	})
 	r := NewInvitationREST(tokens{token}, kube.CoreV1().ServiceAccounts(accounts), provider)
 	r.clock = clocktesting.NewFakePassiveClock(now)
-	return r, kube, asked
+	return r, kube, requested
 }
 
-func TestInvitationCarriesWhatAConsumerNeeds(t *testing.T) {
-	r, kube, asked := newVerb(t, peeringToken(), created.Add(20*time.Minute), provider)
+func TestInvitationIsComplete(t *testing.T) {
+	r, kube, requested := newVerb(t, peeringToken(), created.Add(20*time.Minute), provider)
 	obj, err := r.Create(t.Context(), "for-rome", &federation.Invitation{}, rest.ValidateAllObjectFunc,
 		&metav1.CreateOptions{})
 	if err != nil {
@@ -100,8 +100,8 @@ func TestInvitationCarriesWhatAConsumerNeeds(t *testing.T) {
 	if status.ClusterName != "milan" || !status.ExpirationTime.Time.Equal(created.Add(time.Hour)) {
 		t.Errorf("it is for %q until %s", status.ClusterName, status.ExpirationTime)
 	}
-	if *asked.Spec.ExpirationSeconds != 40*60 {
-		t.Errorf("the token lives for %d s and not until the invitation ends", *asked.Spec.ExpirationSeconds)
+	if *requested.Spec.ExpirationSeconds != 40*60 {
+		t.Errorf("the token expires after %d s, not with the invitation", *requested.Spec.ExpirationSeconds)
 	}
 	if errs := validation.ValidateNewPeering(status.Peering, status.Peering.Name); len(errs) > 0 ||
 		status.Peering.Spec.Token != issued {
@@ -122,11 +122,11 @@ func TestInvitationCarriesWhatAConsumerNeeds(t *testing.T) {
 	}
 	if _, err := r.Create(t.Context(), "for-rome", &federation.Invitation{}, rest.ValidateAllObjectFunc,
 		&metav1.CreateOptions{}); err != nil {
-		t.Errorf("it cannot be asked for twice: %v", err)
+		t.Errorf("it cannot be requested twice: %v", err)
 	}
 }
 
-func TestInvitationPartsAreComplete(t *testing.T) {
+func TestPartsOfAnInvitationHaveTheirTypes(t *testing.T) {
 	r, _, _ := newVerb(t, peeringToken(), created, provider)
 	obj, err := r.Create(t.Context(), "for-rome", &federation.Invitation{}, rest.ValidateAllObjectFunc,
 		&metav1.CreateOptions{})
@@ -141,7 +141,7 @@ func TestInvitationPartsAreComplete(t *testing.T) {
 	}
 	if versioned.Status.ForeignCluster.GroupVersionKind() != v1alpha1.SchemeGroupVersion.WithKind("ForeignCluster") ||
 		versioned.Status.Peering.GroupVersionKind() != v1alpha1.SchemeGroupVersion.WithKind("Peering") {
-		t.Errorf("the parts do not say what they are: %v, %v", versioned.Status.ForeignCluster.TypeMeta,
+		t.Errorf("the parts have the types %v, %v", versioned.Status.ForeignCluster.TypeMeta,
 			versioned.Status.Peering.TypeMeta)
 	}
 }
@@ -153,22 +153,22 @@ func TestInvitationIsRefused(t *testing.T) {
 		now      time.Time
 		provider *Provider
 		code     int32
-		says     string
+		message  string
 	}{
-		"without a token": {code: http.StatusNotFound, says: "for-rome"},
+		"without a token": {code: http.StatusNotFound, message: "for-rome"},
 		"for another name": {token: peeringToken(),
-			request: federation.Invitation{ObjectMeta: metav1.ObjectMeta{Name: "other"}}, code: http.StatusBadRequest, says: `"other"`},
+			request: federation.Invitation{ObjectMeta: metav1.ObjectMeta{Name: "other"}}, code: http.StatusBadRequest, message: `"other"`},
 		"for another uid": {token: peeringToken(),
-			request: federation.Invitation{ObjectMeta: metav1.ObjectMeta{UID: "other"}}, code: http.StatusConflict, says: "uid"},
+			request: federation.Invitation{ObjectMeta: metav1.ObjectMeta{UID: "other"}}, code: http.StatusConflict, message: "uid"},
 		"for an old resourceVersion": {token: peeringToken(),
-			request: federation.Invitation{ObjectMeta: metav1.ObjectMeta{ResourceVersion: "1"}}, code: http.StatusConflict, says: "resourceVersion"},
+			request: federation.Invitation{ObjectMeta: metav1.ObjectMeta{ResourceVersion: "1"}}, code: http.StatusConflict, message: "resourceVersion"},
 		"once it was used": {token: peeringToken(func(p *federation.PeeringToken) { p.Status.Used = true }),
-			code: http.StatusConflict, says: "used"},
-		"once it has ended": {token: peeringToken(), now: created.Add(time.Hour), code: http.StatusGone,
-			says: "ended"},
-		"while it is going": {token: peeringToken(func(p *federation.PeeringToken) { p.DeletionTimestamp = &p.CreationTimestamp }), code: http.StatusConflict, says: "being deleted"},
-		"by who cannot be reached": {token: peeringToken(), provider: &Provider{ClusterName: "milan"},
-			code: http.StatusConflict, says: "server"},
+			code: http.StatusConflict, message: "used"},
+		"once it has expired": {token: peeringToken(), now: created.Add(time.Hour), code: http.StatusGone,
+			message: "expired"},
+		"while it is being deleted": {token: peeringToken(func(p *federation.PeeringToken) { p.DeletionTimestamp = &p.CreationTimestamp }), code: http.StatusConflict, message: "being deleted"},
+		"by a provider without an address": {token: peeringToken(), provider: &Provider{ClusterName: "milan"},
+			code: http.StatusConflict, message: "server"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if test.now.IsZero() {
@@ -179,7 +179,7 @@ func TestInvitationIsRefused(t *testing.T) {
 			}
 			r, kube, _ := newVerb(t, test.token, test.now, *test.provider)
 			_, err := r.Create(t.Context(), "for-rome", &test.request, rest.ValidateAllObjectFunc, &metav1.CreateOptions{})
-			subresourcetest.ExpectStatus(t, err, test.code, test.says)
+			subresourcetest.ExpectStatus(t, err, test.code, test.message)
 			if actions := kube.Actions(); len(actions) > 0 {
 				t.Errorf("a refused POST did %v", actions)
 			}
@@ -187,7 +187,7 @@ func TestInvitationIsRefused(t *testing.T) {
 	}
 }
 
-func TestInvitationDryRunMakesNoAccount(t *testing.T) {
+func TestInvitationDryRunCreatesNoAccount(t *testing.T) {
 	r, kube, _ := newVerb(t, peeringToken(), created, provider)
 	obj, err := r.Create(t.Context(), "for-rome", &federation.Invitation{}, rest.ValidateAllObjectFunc,
 		&metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
@@ -208,15 +208,15 @@ func TestTokenLivesAsLongAsItsInvitationAndTenMinutesAtLeast(t *testing.T) {
 		lifetime := rapid.Int64Range(600, 604800).Draw(rt, "lifetime")
 		age := rapid.Int64Range(0, lifetime-1).Draw(rt, "age")
 		now := created.Add(time.Duration(age) * time.Second)
-		r, _, asked := newVerb(t, peeringToken(func(p *federation.PeeringToken) { p.Spec.ExpirationSeconds = &lifetime }),
+		r, _, requested := newVerb(t, peeringToken(func(p *federation.PeeringToken) { p.Spec.ExpirationSeconds = &lifetime }),
 			now, provider)
 		obj, err := r.Create(t.Context(), "for-rome", &federation.Invitation{}, rest.ValidateAllObjectFunc,
 			&metav1.CreateOptions{})
 		if err != nil {
 			rt.Fatal(err)
 		}
-		if want := max(lifetime-age, 600); *asked.Spec.ExpirationSeconds != want {
-			rt.Fatalf("the token lives for %d s, not %d", *asked.Spec.ExpirationSeconds, want)
+		if want := max(lifetime-age, 600); *requested.Spec.ExpirationSeconds != want {
+			rt.Fatalf("the token lives for %d s, not %d", *requested.Spec.ExpirationSeconds, want)
 		}
 		if ends, want := obj.(*federation.Invitation).Status.ExpirationTime.Time, created.Add(time.Duration(lifetime)*time.Second); !ends.Equal(want) {
 			rt.Fatalf("the invitation ends at %s, not %s", ends, want)
@@ -224,8 +224,7 @@ func TestTokenLivesAsLongAsItsInvitationAndTenMinutesAtLeast(t *testing.T) {
 	})
 }
 
-// A kubectl of the test prints its arguments and its input, so that what a
-// shell makes of the command is seen.
+// printingKubectl is a shell function that prints its arguments and its input.
 const printingKubectl = `kubectl() { printf '%s\n' "$@" >&2; cat; }; `
 
 func TestCommandSurvivesTheShell(t *testing.T) {

@@ -1,7 +1,7 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package peeringtoken serves peering tokens and the invitations that they stand for.
+// Package peeringtoken serves peering tokens and their invitations.
 package peeringtoken
 
 import (
@@ -17,8 +17,7 @@ import (
 	"liqo.io/federation/registry/federation/store"
 )
 
-// maxTokens bounds the invitations of a cluster. Expired ones are deleted, and no cluster
-// peers with a thousand others at once.
+// maxTokens bounds the invitations of a cluster; expired ones are deleted.
 const maxTokens = 1000
 
 // Kind is the kind of peering tokens.
@@ -35,7 +34,7 @@ var Kind = resource.Kind[*federation.PeeringToken, federation.PeeringTokenSpec, 
 	Max:                  maxTokens,
 	Warnings:             warnings,
 	Columns: store.Table[*federation.PeeringToken]{
-		{Name: "Consumer", Description: "the cluster that used the invitation, or the only one that may use it",
+		{Name: "Consumer", Description: "cluster ID of the consumer that used the invitation, or that it is limited to",
 			Cell: func(t *federation.PeeringToken) any {
 				switch {
 				case t.Status.UsedBy != "":
@@ -54,7 +53,7 @@ var Kind = resource.Kind[*federation.PeeringToken, federation.PeeringTokenSpec, 
 				}
 				return duration.HumanDuration(left)
 			}},
-		{Name: "Used", Type: "boolean", Description: "whether a consumer's identity was accepted for it",
+		{Name: "Used", Type: "boolean", Description: "whether a consumer used the invitation",
 			Cell: func(t *federation.PeeringToken) any {
 				return t.Status.Used
 			}},

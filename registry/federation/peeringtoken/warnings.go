@@ -14,7 +14,7 @@ import (
 // consumer.
 const longInvitation = 24 * time.Hour
 
-// warnings returns a warning about an invitation that any finder could use for long.
+// warnings returns a warning about an invitation that any cluster can use for a long time.
 func warnings(token *federation.PeeringToken) []string {
 	if token.Spec.ConsumerClusterID != "" || token.Spec.ExpirationSeconds == nil {
 		return nil
@@ -24,5 +24,5 @@ func warnings(token *federation.PeeringToken) []string {
 		return nil
 	}
 	return []string{fmt.Sprintf("spec.consumerClusterID: is empty, so any cluster that obtains the invitation within %s may "+
-		"use it; name the cluster that it is for, or let it end sooner", lifetime)}
+		"use it; set the ID of the consumer, or a shorter spec.expirationSeconds", lifetime)}
 }

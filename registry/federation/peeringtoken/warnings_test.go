@@ -11,14 +11,14 @@ import (
 	"liqo.io/federation/apiserver/apis/federation"
 )
 
-func TestLongInvitationWithoutConsumerIsWarnedOf(t *testing.T) {
+func TestLongInvitationWithoutConsumerReturnsAWarning(t *testing.T) {
 	for name, test := range map[string]struct {
 		spec  federation.PeeringTokenSpec
 		warns bool
 	}{
-		"for anybody, as long as the default": {spec: federation.PeeringTokenSpec{}},
-		"for anybody, for a day":              {spec: federation.PeeringTokenSpec{ExpirationSeconds: ptr.To[int64](86400)}},
-		"for anybody, for longer": {spec: federation.PeeringTokenSpec{ExpirationSeconds: ptr.To[int64](86401)},
+		"for any cluster, as long as the default": {spec: federation.PeeringTokenSpec{}},
+		"for any cluster, for a day":              {spec: federation.PeeringTokenSpec{ExpirationSeconds: ptr.To[int64](86400)}},
+		"for any cluster, for longer": {spec: federation.PeeringTokenSpec{ExpirationSeconds: ptr.To[int64](86401)},
 			warns: true},
 		"for one cluster, for longer": {spec: federation.PeeringTokenSpec{ConsumerClusterID: "id",
 			ExpirationSeconds: ptr.To[int64](86401)}},
