@@ -140,11 +140,11 @@ func (s *server) delete(t testing.TB, name string) {
 	}
 }
 
-func expectRefusal(t testing.TB, err error, code int32, cause metav1.CauseType, says string) {
+func expectRefusal(t testing.TB, err error, code int32, cause metav1.CauseType, message string) {
 	t.Helper()
 	var status apierrors.APIStatus
-	if !errors.As(err, &status) || status.Status().Code != code || !strings.Contains(err.Error(), says) {
-		t.Fatalf("got %v, want %d that says %q", err, code, says)
+	if !errors.As(err, &status) || status.Status().Code != code || !strings.Contains(err.Error(), message) {
+		t.Fatalf("got %v, want code %d with the message %q", err, code, message)
 	}
 	if causes := status.Status().Details.Causes; len(causes) != 1 || causes[0].Type != cause || causes[0].Field == "" ||
 		causes[0].Message == "" {

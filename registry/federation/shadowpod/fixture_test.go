@@ -123,7 +123,7 @@ func (s *server) grant(t testing.TB, consumer, name string, granted corev1.Resou
 	}
 }
 
-// regrant changes what an offer says.
+// regrant changes an offer.
 func (s *server) regrant(t testing.TB, consumer, name string, change func(*federation.ResourceOffer)) {
 	t.Helper()
 	_, _, err := s.offers.Update(in(t.Context(), naming.TenantNamespace(consumer)), name,
@@ -216,15 +216,15 @@ func (s *server) mustCreate(t *testing.T, namespace, name string, requests corev
 	}
 }
 
-func (s *server) mustRefuse(t *testing.T, namespace, name string, requests corev1.ResourceList, says ...string) {
+func (s *server) mustRefuse(t *testing.T, namespace, name string, requests corev1.ResourceList, messages ...string) {
 	t.Helper()
 	err := s.create(t.Context(), namespace, name, requests)
 	if err == nil {
 		t.Fatalf("%s/%s is created", namespace, name)
 	}
-	for _, say := range says {
-		if !strings.Contains(err.Error(), say) {
-			t.Fatalf("%s/%s: %v does not say %q", namespace, name, err, say)
+	for _, message := range messages {
+		if !strings.Contains(err.Error(), message) {
+			t.Fatalf("%s/%s: got %v, want %q", namespace, name, err, message)
 		}
 	}
 }

@@ -123,7 +123,7 @@ func TestFailedCreationReservesNothing(t *testing.T) {
 	s.mustCreate(t, "web", "b", nil)
 	if _, err := s.pods.Create(in(t.Context(), "web"), shadowPod("web", "dry", nil), rest.ValidateAllObjectFunc,
 		dry); !apierrors.IsForbidden(err) {
-		t.Errorf("a dry run says %v where nothing is left", err)
+		t.Errorf("a dry run beyond the quota: %v", err)
 	}
 	deleted := &metav1.DeleteOptions{DryRun: []string{metav1.DryRunAll}}
 	if _, _, err := s.pods.Delete(in(t.Context(), "web"), "a", rest.ValidateAllObjectFunc, deleted); err != nil {
@@ -192,13 +192,13 @@ func TestResizedShadowPodStaysWithinTheQuota(t *testing.T) {
 			t.Fatalf("%s/%s: %v", namespace, name, err)
 		}
 	}
-	refused := func(namespace, name string, requests corev1.ResourceList, says string) {
+	refused := func(namespace, name string, requests corev1.ResourceList, message string) {
 		t.Helper()
 		for _, options := range []*metav1.UpdateOptions{dry, now} {
 			err := s.resize(t.Context(), namespace, name, requests, options)
 			if !apierrors.IsForbidden(err) || !apierrors.HasStatusCause(err, v1alpha1.CauseGrantExceeded) ||
-				!strings.Contains(err.Error(), says) {
-				t.Fatalf("%s/%s: %v does not say %q", namespace, name, err, says)
+				!strings.Contains(err.Error(), message) {
+				t.Fatalf("%s/%s: got %v, want %q", namespace, name, err, message)
 			}
 		}
 	}

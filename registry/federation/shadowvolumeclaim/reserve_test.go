@@ -46,18 +46,19 @@ func (s *server) mustReport(t *testing.T, name string, change func(*federation.S
 }
 
 // mustExceed fails the test unless an error is 403 with a cause that names a resource.
-func mustExceed(t *testing.T, err error, resource, says string) {
+func mustExceed(t *testing.T, err error, resource, message string) {
 	t.Helper()
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) || status.Status().Code != http.StatusForbidden || status.Status().Details == nil {
 		t.Fatalf("not refused as exceeding a quota: %v", err)
 	}
 	for _, cause := range status.Status().Details.Causes {
-		if cause.Type == v1alpha1.CauseStorageExceeded && cause.Field == resource && strings.Contains(cause.Message, says) {
+		if cause.Type == v1alpha1.CauseStorageExceeded && cause.Field == resource &&
+			strings.Contains(cause.Message, message) {
 			return
 		}
 	}
-	t.Fatalf("no cause for %s says %q: %v", resource, says, status.Status().Details.Causes)
+	t.Fatalf("no cause for %s with the message %q: %v", resource, message, status.Status().Details.Causes)
 }
 
 func TestConsumerStoresWithinItsStorageQuota(t *testing.T) {

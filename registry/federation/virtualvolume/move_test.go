@@ -237,7 +237,7 @@ func TestRefusedMovesWriteNothing(t *testing.T) {
 		path    string
 		move    *federation.Move
 		code    int32
-		says    string
+		message string
 	}{
 		{"no virtual volume", nil, "other", toMilan(), http.StatusNotFound, "only claims of the virtual storage class"},
 		{"another name", nil, "", toMilan(func(m *federation.Move) { m.Name = "other" }), http.StatusBadRequest,
@@ -281,7 +281,7 @@ func TestRefusedMovesWriteNothing(t *testing.T) {
 			}
 			before := c.volumes.Writes()
 			_, err := c.Create(inShop(t), path, test.move, rest.ValidateAllObjectFunc, &metav1.CreateOptions{})
-			subresourcetest.ExpectStatus(t, err, test.code, test.says)
+			subresourcetest.ExpectStatus(t, err, test.code, test.message)
 			if c.volumes.Writes() != before {
 				t.Error("a refused request writes")
 			}
@@ -291,9 +291,9 @@ func TestRefusedMovesWriteNothing(t *testing.T) {
 
 func TestAMoveIsCancelledUntilItSwitches(t *testing.T) {
 	for _, test := range []struct {
-		phase federation.MovePhase
-		code  int32
-		says  string
+		phase   federation.MovePhase
+		code    int32
+		message string
 	}{
 		{phase: ""}, {phase: federation.MovePreparing}, {phase: federation.MoveCopying}, {phase: federation.MoveQuiescing},
 		{phase: federation.MoveLocking}, {phase: federation.MoveFinalCopy}, {phase: federation.MoveRollingBack},
@@ -314,7 +314,7 @@ func TestAMoveIsCancelledUntilItSwitches(t *testing.T) {
 			}
 			_, err := c.cancel(t, &metav1.DeleteOptions{})
 			if test.code != 0 {
-				subresourcetest.ExpectStatus(t, err, test.code, test.says)
+				subresourcetest.ExpectStatus(t, err, test.code, test.message)
 				return
 			}
 			if err != nil || c.stored(t).Spec.Move != nil {
