@@ -15,23 +15,22 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
 
-// MaxReservedCIDRs bounds the ranges that a pool keeps from everybody.
+// MaxReservedCIDRs bounds the reserved ranges of a pool.
 const MaxReservedCIDRs = 256
 
 const (
 	maxCIDRs = 64
-	// maxCIDR is the longest form that an address or a CIDR has.
+	// maxCIDR is the length of the longest address or CIDR, in characters.
 	maxCIDR = 43
-	// shortestPrefix is that of the largest range that can be named: what is
-	// larger is no cluster's, and begins to be the default route.
+	// shortestPrefix is the prefix length of the largest range. A larger one would come close
+	// to a default route.
 	shortestPrefix = 8
 )
 
-// unroutable are ranges that no packet between clusters can come from or go to,
-// with the word for them.
+// unroutable are ranges that packets between clusters cannot have as source or destination.
 var unroutable = []struct {
 	prefix netip.Prefix
-	what   string
+	name   string
 }{
 	{netip.MustParsePrefix("0.0.0.0/8"), "unspecified"},
 	{netip.MustParsePrefix("127.0.0.0/8"), "loopback"},
@@ -45,20 +44,20 @@ var unroutable = []struct {
 	{netip.MustParsePrefix("ff00::/8"), "multicast"},
 }
 
-// ValidateAddressPool tells what is wrong with a new address pool.
+// ValidateAddressPool validates a new address pool.
 func ValidateAddressPool(pool *federation.AddressPool) field.ErrorList {
 	errs := clusterMetadata(pool, false)
 	return append(errs, addressPoolSpec(&pool.Spec)...)
 }
 
-// ValidateAddressPoolUpdate tells what is wrong with a new version of an address
+// ValidateAddressPoolUpdate validates a new version of an address
 // pool.
 func ValidateAddressPoolUpdate(pool, old *federation.AddressPool) field.ErrorList {
 	errs := metadataUpdate(pool, old)
 	return append(errs, addressPoolSpec(&pool.Spec)...)
 }
 
-// ValidateAddressPoolStatusUpdate tells what is wrong with a new status.
+// ValidateAddressPoolStatusUpdate validates a new status.
 func ValidateAddressPoolStatusUpdate(pool, old *federation.AddressPool) field.ErrorList {
 	errs := metadataUpdate(pool, old)
 	errs = append(errs, notNegative(pool.Status.ObservedGeneration, statusPath.Child("observedGeneration"))...)
@@ -78,7 +77,7 @@ func ValidateAddressPoolStatusUpdate(pool, old *federation.AddressPool) field.Er
 		errs = append(errs, wrong...)
 		errs = append(errs, optional(status.LargestFree, at.Child("largestFree"), cidrForm)...)
 		if status.UsedPercent < 0 || status.UsedPercent > 100 {
-			errs = append(errs, field.Invalid(at.Child("usedPercent"), status.UsedPercent, "must be between 0 and 100"))
+			errs = append(errs, field.Invalid(at.Child("usedPercent"), status.UsedPercent, "must be 0 to 100"))
 		}
 	}
 	return errs
@@ -87,14 +86,14 @@ func ValidateAddressPoolStatusUpdate(pool, old *federation.AddressPool) field.Er
 func addressPoolSpec(spec *federation.AddressPoolSpec) field.ErrorList {
 	path := specPath.Child("cidrs")
 	if len(spec.CIDRs) == 0 {
-		return append(field.ErrorList{field.Required(path, "must name at least one CIDR such as 10.0.0.0/8")}, cidrs(spec.Reserved, MaxReservedCIDRs, true, specPath.Child("reserved"))...)
+		errs := field.ErrorList{field.Required(path, "must contain at least one CIDR, for example 10.0.0.0/8")}
+		return append(errs, cidrs(spec.Reserved, MaxReservedCIDRs, true, specPath.Child("reserved"))...)
 	}
 	errs := cidrs(spec.CIDRs, maxCIDRs, false, path)
 	return append(errs, cidrs(spec.Reserved, MaxReservedCIDRs, true, specPath.Child("reserved"))...)
 }
 
-// ValidateAddressMapping tells what is wrong with a new address mapping, which
-// may already be allocated.
+// ValidateAddressMapping validates a new address mapping, which may have an allocated range.
 func ValidateAddressMapping(mapping *federation.AddressMapping) field.ErrorList {
 	errs := metadata(mapping, true)
 	spec := &mapping.Spec
@@ -102,9 +101,9 @@ func ValidateAddressMapping(mapping *federation.AddressMapping) field.ErrorList 
 	errs = append(errs, dnsLabel(spec.Pool, specPath.Child("pool"))...)
 	switch {
 	case spec.CIDR == "" && spec.Address == "":
-		return append(errs, field.Required(specPath.Child("cidr"), "either cidr or address says what is mapped"))
+		return append(errs, field.Required(specPath.Child("cidr"), "must be set if address is empty"))
 	case spec.CIDR != "" && spec.Address != "":
-		return append(errs, field.Forbidden(specPath.Child("address"), "either cidr or address says what is mapped, and not both"))
+		return append(errs, field.Forbidden(specPath.Child("address"), "must be empty if cidr is set"))
 	}
 	check, path, text := cidr, specPath.Child("cidr"), spec.CIDR
 	if spec.Address != "" {
@@ -118,14 +117,16 @@ func ValidateAddressMapping(mapping *federation.AddressMapping) field.ErrorList 
 	}
 	mapped, wrongMapped := check(spec.Mapped, specPath.Child("mapped"))
 	errs = append(errs, wrongMapped...)
-	if len(wrong) == 0 && len(wrongMapped) == 0 && (mapped.Bits() != what.Bits() || mapped.Addr().BitLen() != what.Addr().BitLen()) {
-		errs = append(errs, field.Invalid(specPath.Child("mapped"), spec.Mapped, "must be of the same family and size as "+what.String()))
+	if len(wrong) == 0 && len(wrongMapped) == 0 &&
+		(mapped.Bits() != what.Bits() || mapped.Addr().BitLen() != what.Addr().BitLen()) {
+		errs = append(errs, field.Invalid(specPath.Child("mapped"), spec.Mapped,
+			"must have the address family and the prefix length of "+what.String()))
 	}
 	return errs
 }
 
-// ValidateAddressMappingUpdate tells what is wrong with a new version of an
-// address mapping: nothing but its metadata and its ports can change.
+// ValidateAddressMappingUpdate validates a new version of an address mapping, of which only
+// metadata and ports can change.
 func ValidateAddressMappingUpdate(mapping, old *federation.AddressMapping) field.ErrorList {
 	errs := metadataUpdate(mapping, old)
 	errs = append(errs, mappingPorts(&mapping.Spec)...)
@@ -134,12 +135,12 @@ func ValidateAddressMappingUpdate(mapping, old *federation.AddressMapping) field
 	return append(errs, immutable(spec, before, specPath)...)
 }
 
-// mappingPorts checks the ports that a mapping is bounded to.
+// mappingPorts validates the ports of a mapping.
 func mappingPorts(spec *federation.AddressMappingSpec) field.ErrorList {
 	path := specPath.Child("ports")
 	switch {
 	case len(spec.Ports) > 0 && spec.Address == "":
-		return field.ErrorList{field.Forbidden(path, "only an address is bounded to ports")}
+		return field.ErrorList{field.Forbidden(path, "may only be set with address")}
 	case len(spec.Ports) > v1alpha1.MaxAddressMappingPorts:
 		return field.ErrorList{field.TooMany(path, len(spec.Ports), v1alpha1.MaxAddressMappingPorts)}
 	}
@@ -148,8 +149,8 @@ func mappingPorts(spec *federation.AddressMappingSpec) field.ErrorList {
 	for i, port := range spec.Ports {
 		at := path.Index(i)
 		errs = append(errs, oneOf(port.Protocol, at.Child("protocol"), corev1.ProtocolTCP, corev1.ProtocolUDP, corev1.ProtocolSCTP)...)
-		for _, why := range utilvalidation.IsValidPortNum(int(port.Port)) {
-			errs = append(errs, field.Invalid(at.Child("port"), port.Port, why))
+		for _, message := range utilvalidation.IsValidPortNum(int(port.Port)) {
+			errs = append(errs, field.Invalid(at.Child("port"), port.Port, message))
 		}
 		if seen[port] {
 			errs = append(errs, field.Duplicate(at, fmt.Sprintf("%s %d", truncate(string(port.Protocol)), port.Port)))
@@ -159,7 +160,7 @@ func mappingPorts(spec *federation.AddressMappingSpec) field.ErrorList {
 	return errs
 }
 
-// cidrs checks a bounded list of CIDRs, which may overlap or not.
+// cidrs validates a list of at most most CIDRs, which may overlap if overlap is set.
 func cidrs(list []string, most int, overlap bool, path *field.Path) field.ErrorList {
 	if len(list) > most {
 		return field.ErrorList{field.TooMany(path, len(list), most)}
@@ -187,43 +188,44 @@ func cidrs(list []string, most int, overlap bool, path *field.Path) field.ErrorL
 	return errs
 }
 
-// ValidateCIDR tells what is wrong with a range that packets between clusters can
-// come from and go to.
+// ValidateCIDR validates a range that packets between clusters can have as source or
+// destination.
 func ValidateCIDR(text string, path *field.Path) field.ErrorList {
 	_, errs := cidr(text, path)
 	return errs
 }
 
-// cidr checks a range that packets between clusters can come from and go to.
-// There is one form of each.
+// cidr validates and parses a range that packets between clusters can have as source or
+// destination. It must be in canonical form.
 func cidr(text string, path *field.Path) (netip.Prefix, field.ErrorList) {
-	invalid := func(why string) (netip.Prefix, field.ErrorList) {
-		return netip.Prefix{}, field.ErrorList{field.Invalid(path, truncate(text), why)}
+	invalid := func(message string) (netip.Prefix, field.ErrorList) {
+		return netip.Prefix{}, field.ErrorList{field.Invalid(path, truncate(text), message)}
 	}
 	prefix, err := netip.ParsePrefix(text)
 	switch {
 	case len(text) > maxCIDR || err != nil:
-		return invalid("must be a CIDR such as 10.1.0.0/16 or fd00:1::/64")
+		return invalid("must be a CIDR, for example 10.1.0.0/16 or fd00:1::/64")
 	case prefix.Bits() < shortestPrefix:
-		return invalid(fmt.Sprintf("must not be larger than a /%d", shortestPrefix))
+		return invalid(fmt.Sprintf("must have a prefix length of at least %d", shortestPrefix))
 	case prefix != prefix.Masked():
-		return invalid(fmt.Sprintf("must not have bits beyond its length: %s is meant, or an address", prefix.Masked()))
+		return invalid(fmt.Sprintf("must have no host bits, for example %s", prefix.Masked()))
 	}
 	return routable(prefix, prefix.String(), text, path)
 }
 
-// cidrForm is cidr for who wants to know only what is wrong.
+// cidrForm is cidr without the parsed range.
 func cidrForm(text string, path *field.Path) field.ErrorList {
 	_, errs := cidr(text, path)
 	return errs
 }
 
-// address checks one address that packets between clusters can come from and go
-// to, and returns the range that it is.
+// address validates an address that packets between clusters can have as source or
+// destination, and returns it as a range.
 func address(text string, path *field.Path) (netip.Prefix, field.ErrorList) {
 	addr, err := netip.ParseAddr(text)
 	if len(text) > maxCIDR || err != nil || addr.Zone() != "" {
-		return netip.Prefix{}, field.ErrorList{field.Invalid(path, truncate(text), "must be an IP address such as 10.1.2.3 or fd00:1::2, without a zone")}
+		return netip.Prefix{}, field.ErrorList{field.Invalid(path, truncate(text),
+			"must be an IP address without a zone, for example 10.1.2.3 or fd00:1::2")}
 	}
 	return routable(netip.PrefixFrom(addr, addr.BitLen()), addr.String(), text, path)
 }
@@ -231,11 +233,12 @@ func address(text string, path *field.Path) (netip.Prefix, field.ErrorList) {
 func routable(prefix netip.Prefix, form, text string, path *field.Path) (netip.Prefix, field.ErrorList) {
 	for _, other := range unroutable {
 		if prefix.Overlaps(other.prefix) {
-			return netip.Prefix{}, field.ErrorList{field.Invalid(path, truncate(text), fmt.Sprintf("must not overlap %s, whose addresses are %s", other.prefix, other.what))}
+			return netip.Prefix{}, field.ErrorList{field.Invalid(path, truncate(text),
+				fmt.Sprintf("must not overlap %s (%s)", other.prefix, other.name))}
 		}
 	}
 	if form != text {
-		return netip.Prefix{}, field.ErrorList{field.Invalid(path, truncate(text), "must be written as "+form)}
+		return netip.Prefix{}, field.ErrorList{field.Invalid(path, truncate(text), "must be in canonical form: "+form)}
 	}
 	return prefix, nil
 }

@@ -16,9 +16,9 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
 
-func TestWhichRangesMayBeNamed(t *testing.T) {
+func TestCIDRMustBeRoutableAndCanonical(t *testing.T) {
 	path := field.NewPath("cidr")
-	for _, test := range []struct{ text, says string }{
+	for _, test := range []struct{ text, message string }{
 		{"10.1.0.0/16", ""},
 		{"10.0.0.0/8", ""},
 		{"192.0.2.1/32", ""},
@@ -37,11 +37,11 @@ func TestWhichRangesMayBeNamed(t *testing.T) {
 		{"fe80::%eth0/64", "must be a CIDR"},
 		{"milan", "must be a CIDR"},
 		{strings.Repeat("1", 5000), "must be a CIDR"},
-		{"0.0.0.0/0", "must not be larger than a /8"},
-		{"::/0", "must not be larger than a /8"},
-		{"10.0.0.0/7", "must not be larger than a /8"},
-		{"10.1.2.3/16", "10.1.0.0/16 is meant"},
-		{"fd00::1/64", "fd00::/64 is meant"},
+		{"0.0.0.0/0", "prefix length of at least 8"},
+		{"::/0", "prefix length of at least 8"},
+		{"10.0.0.0/7", "prefix length of at least 8"},
+		{"10.1.2.3/16", "for example 10.1.0.0/16"},
+		{"fd00::1/64", "for example fd00::/64"},
 		{"0.1.0.0/16", "unspecified"},
 		{"127.0.0.0/8", "loopback"},
 		{"127.0.0.1/32", "loopback"},
@@ -56,25 +56,25 @@ func TestWhichRangesMayBeNamed(t *testing.T) {
 		{"ff02::/16", "multicast"},
 		{"::ffff:10.1.0.0/112", "IPv4-mapped"},
 		{"::ffff:0:0/96", "IPv4-mapped"},
-		{"FD00:1::/64", "must be written as fd00:1::/64"},
-		{"fd00:1:0::/64", "must be written as fd00:1::/64"},
+		{"FD00:1::/64", "canonical form: fd00:1::/64"},
+		{"fd00:1:0::/64", "canonical form: fd00:1::/64"},
 	} {
 		t.Run(test.text[:min(len(test.text), 30)], func(t *testing.T) {
 			_, errs := cidr(test.text, path)
-			if test.says == "" {
+			if test.message == "" {
 				if len(errs) > 0 {
 					t.Error(errs)
 				}
 				return
 			}
-			if len(errs) != 1 || !strings.Contains(errs[0].Error(), test.says) || len(errs[0].Error()) > 300 {
-				t.Errorf("%v does not say %q", errs, test.says)
+			if len(errs) != 1 || !strings.Contains(errs[0].Error(), test.message) || len(errs[0].Error()) > 300 {
+				t.Errorf("got %v, want %q", errs, test.message)
 			}
 		})
 	}
 }
 
-func TestWhichAddressesMayBeNamed(t *testing.T) {
+func TestAddressMustBeRoutableAndCanonical(t *testing.T) {
 	path := field.NewPath("address")
 	for text, good := range map[string]bool{
 		"10.1.2.3": true, "2001:db8::1": true, "": false, "10.1.2.3/32": false, "010.1.2.3": false, "10.1.2": false, "127.0.0.1": false, "0.0.0.0": false,
@@ -125,7 +125,7 @@ func TestValidateAddressPool(t *testing.T) {
 		"a negative count":      {func(p *federation.AddressPool) { p.Status.Mappings = -1 }, []string{"status.mappings"}},
 		"a malformed CIDR":      {func(p *federation.AddressPool) { p.Status.CIDRs[0].CIDR = "x" }, []string{"status.cidrs[0].cidr"}},
 		"a CIDR twice":          {func(p *federation.AddressPool) { p.Status.CIDRs[0].CIDR = "192.168.0.0/16" }, []string{"status.cidrs[1].cidr"}},
-		"more than everything":  {func(p *federation.AddressPool) { p.Status.CIDRs[0].UsedPercent = 101 }, []string{"status.cidrs[0].usedPercent"}},
+		"more than 100 percent": {func(p *federation.AddressPool) { p.Status.CIDRs[0].UsedPercent = 101 }, []string{"status.cidrs[0].usedPercent"}},
 		"a malformed range":     {func(p *federation.AddressPool) { p.Status.CIDRs[0].LargestFree = "x" }, []string{"status.cidrs[0].largestFree"}},
 		"too many": {func(p *federation.AddressPool) {
 			p.Status.CIDRs = many(maxCIDRs, func(i int) federation.AddressPoolCIDRStatus {
@@ -147,29 +147,29 @@ func TestValidateAddressMapping(t *testing.T) {
 		return func(m *federation.AddressMapping) { change(&m.Spec) }
 	}
 	runCreate(t, aMapping(), ValidateAddressMapping, map[string]wrong[*federation.AddressMapping]{
-		"no cluster":              {to(func(s *federation.AddressMappingSpec) { s.ClusterID = "" }), []string{"spec.clusterID"}},
-		"no pool":                 {to(func(s *federation.AddressMappingSpec) { s.Pool = "" }), []string{"spec.pool"}},
-		"a path as a pool":        {to(func(s *federation.AddressMappingSpec) { s.Pool = "../x" }), []string{"spec.pool"}},
-		"nothing to map":          {to(func(s *federation.AddressMappingSpec) { s.CIDR = "" }), []string{"spec.cidr"}},
-		"two things to map":       {to(func(s *federation.AddressMappingSpec) { s.Address = "192.0.2.1" }), []string{"spec.address"}},
-		"a malformed CIDR":        {to(func(s *federation.AddressMappingSpec) { s.CIDR = "10" }), []string{"spec.cidr"}},
-		"bits beyond its length":  {to(func(s *federation.AddressMappingSpec) { s.CIDR = "10.244.0.1/16" }), []string{"spec.cidr"}},
-		"a default route":         {to(func(s *federation.AddressMappingSpec) { s.CIDR = "0.0.0.0/0" }), []string{"spec.cidr"}},
-		"another size":            {to(func(s *federation.AddressMappingSpec) { s.Mapped = "10.1.0.0/17" }), []string{"spec.mapped"}},
-		"another family":          {to(func(s *federation.AddressMappingSpec) { s.Mapped = "fd00::/16" }), []string{"spec.mapped"}},
-		"a malformed mapping":     {to(func(s *federation.AddressMappingSpec) { s.Mapped = "x" }), []string{"spec.mapped"}},
-		"an address for a range":  {to(func(s *federation.AddressMappingSpec) { s.Mapped = "10.1.0.0" }), []string{"spec.mapped"}},
-		"a range for an address":  {to(func(s *federation.AddressMappingSpec) { s.CIDR, s.Address = "", "192.0.2.1" }), []string{"spec.mapped"}},
-		"a link-local address":    {to(func(s *federation.AddressMappingSpec) { s.CIDR, s.Address, s.Mapped = "", "169.254.169.254", "" }), []string{"spec.address"}},
-		"an IPv4-mapped address":  {to(func(s *federation.AddressMappingSpec) { s.CIDR, s.Address, s.Mapped = "", "::ffff:10.0.0.1", "" }), []string{"spec.address"}},
-		"an address to loopback":  {to(func(s *federation.AddressMappingSpec) { s.CIDR, s.Address, s.Mapped = "", "192.0.2.1", "127.0.0.1" }), []string{"spec.mapped"}},
-		"an address with a zone":  {to(func(s *federation.AddressMappingSpec) { s.CIDR, s.Address, s.Mapped = "", "2001:db8::1%a", "" }), []string{"spec.address"}},
-		"ports of a range":        {to(func(s *federation.AddressMappingSpec) { s.Ports = mappingPort(corev1.ProtocolTCP, 443) }), []string{"spec.ports"}},
-		"a port that is none":     {toPorts(mappingPort(corev1.ProtocolTCP, 0)), []string{"spec.ports[0].port"}},
-		"a protocol without any":  {toPorts(mappingPort("ICMP", 8)), []string{"spec.ports[0].protocol"}},
-		"a port twice":            {toPorts(append(mappingPort(corev1.ProtocolUDP, 53), mappingPort(corev1.ProtocolUDP, 53)...)), []string{"spec.ports[1]"}},
-		"too many ports":          {toPorts(make([]federation.AddressMappingPort, 33)), []string{"spec.ports"}},
-		"an address with letters": {to(func(s *federation.AddressMappingSpec) { s.CIDR, s.Address, s.Mapped = "", "api", "" }), []string{"spec.address"}},
+		"no cluster":               {to(func(s *federation.AddressMappingSpec) { s.ClusterID = "" }), []string{"spec.clusterID"}},
+		"no pool":                  {to(func(s *federation.AddressMappingSpec) { s.Pool = "" }), []string{"spec.pool"}},
+		"a path as a pool":         {to(func(s *federation.AddressMappingSpec) { s.Pool = "../x" }), []string{"spec.pool"}},
+		"nothing to map":           {to(func(s *federation.AddressMappingSpec) { s.CIDR = "" }), []string{"spec.cidr"}},
+		"two things to map":        {to(func(s *federation.AddressMappingSpec) { s.Address = "192.0.2.1" }), []string{"spec.address"}},
+		"a malformed CIDR":         {to(func(s *federation.AddressMappingSpec) { s.CIDR = "10" }), []string{"spec.cidr"}},
+		"bits beyond its length":   {to(func(s *federation.AddressMappingSpec) { s.CIDR = "10.244.0.1/16" }), []string{"spec.cidr"}},
+		"a default route":          {to(func(s *federation.AddressMappingSpec) { s.CIDR = "0.0.0.0/0" }), []string{"spec.cidr"}},
+		"another size":             {to(func(s *federation.AddressMappingSpec) { s.Mapped = "10.1.0.0/17" }), []string{"spec.mapped"}},
+		"another family":           {to(func(s *federation.AddressMappingSpec) { s.Mapped = "fd00::/16" }), []string{"spec.mapped"}},
+		"a malformed mapping":      {to(func(s *federation.AddressMappingSpec) { s.Mapped = "x" }), []string{"spec.mapped"}},
+		"an address for a range":   {to(func(s *federation.AddressMappingSpec) { s.Mapped = "10.1.0.0" }), []string{"spec.mapped"}},
+		"a range for an address":   {to(func(s *federation.AddressMappingSpec) { s.CIDR, s.Address = "", "192.0.2.1" }), []string{"spec.mapped"}},
+		"a link-local address":     {to(func(s *federation.AddressMappingSpec) { s.CIDR, s.Address, s.Mapped = "", "169.254.169.254", "" }), []string{"spec.address"}},
+		"an IPv4-mapped address":   {to(func(s *federation.AddressMappingSpec) { s.CIDR, s.Address, s.Mapped = "", "::ffff:10.0.0.1", "" }), []string{"spec.address"}},
+		"an address to loopback":   {to(func(s *federation.AddressMappingSpec) { s.CIDR, s.Address, s.Mapped = "", "192.0.2.1", "127.0.0.1" }), []string{"spec.mapped"}},
+		"an address with a zone":   {to(func(s *federation.AddressMappingSpec) { s.CIDR, s.Address, s.Mapped = "", "2001:db8::1%a", "" }), []string{"spec.address"}},
+		"ports of a range":         {to(func(s *federation.AddressMappingSpec) { s.Ports = mappingPort(corev1.ProtocolTCP, 443) }), []string{"spec.ports"}},
+		"a port that is none":      {toPorts(mappingPort(corev1.ProtocolTCP, 0)), []string{"spec.ports[0].port"}},
+		"a protocol without ports": {toPorts(mappingPort("ICMP", 8)), []string{"spec.ports[0].protocol"}},
+		"a port twice":             {toPorts(append(mappingPort(corev1.ProtocolUDP, 53), mappingPort(corev1.ProtocolUDP, 53)...)), []string{"spec.ports[1]"}},
+		"too many ports":           {toPorts(make([]federation.AddressMappingPort, 33)), []string{"spec.ports"}},
+		"an address with letters":  {to(func(s *federation.AddressMappingSpec) { s.CIDR, s.Address, s.Mapped = "", "api", "" }), []string{"spec.address"}},
 	})
 	runUpdate(t, aMapping(), ValidateAddressMappingUpdate, map[string]wrong[*federation.AddressMapping]{
 		"another mapping": {to(func(s *federation.AddressMappingSpec) { s.Mapped = "10.2.0.0/16" }), []string{"spec"}},
@@ -184,14 +184,14 @@ func mappingPort(protocol corev1.Protocol, port int32) []federation.AddressMappi
 	return []federation.AddressMappingPort{{Protocol: protocol, Port: port}}
 }
 
-// toPorts bounds a mapping of an address.
+// toPorts sets the ports of a mapping, which it makes one of an address.
 func toPorts(ports []federation.AddressMappingPort) func(*federation.AddressMapping) {
 	return func(m *federation.AddressMapping) {
 		m.Spec.CIDR, m.Spec.Address, m.Spec.Mapped, m.Spec.Ports = "", "192.0.2.1", "", ports
 	}
 }
 
-func TestThePortsOfAMappingMayChange(t *testing.T) {
+func TestPortsOfAnAddressMappingMayChange(t *testing.T) {
 	old, changed := aMapping(), aMapping()
 	toPorts(nil)(old)
 	toPorts(append(mappingPort(corev1.ProtocolTCP, 53), mappingPort(corev1.ProtocolUDP, 53)...))(changed)
@@ -206,12 +206,12 @@ func TestThePortsOfAMappingMayChange(t *testing.T) {
 	}
 	changed.Spec.Ports[0].Port = 70000
 	if errs := ValidateAddressMappingUpdate(changed, old); len(errs) != 1 || errs[0].Field != "spec.ports[0].port" {
-		t.Errorf("of a port that is none: %v", errs)
+		t.Errorf("an invalid port: %v", errs)
 	}
 }
 
-// expectRoutable fails the test when a range is accepted that no packet can come
-// from or go to.
+// expectRoutable fails the test if a range was accepted that packets between clusters cannot
+// have as source or destination.
 func expectRoutable(t *testing.T, text string) netip.Prefix {
 	t.Helper()
 	prefix, err := netip.ParsePrefix(text)

@@ -23,12 +23,12 @@ const (
 	certificateRequestType = "CERTIFICATE REQUEST"
 )
 
-// ValidateCertificateRequest tells what is wrong with a PEM encoded PKCS #10
-// certificate signing request for the identity of a peering, whose common
-// name has to be commonName. It returns the request when nothing is.
+// ValidateCertificateRequest validates a PEM encoded PKCS #10 certificate signing request for
+// the identity of a peering, whose common name has to be commonName. It returns the parsed
+// request, or nil and all errors.
 func ValidateCertificateRequest(encoded []byte, commonName string, path *field.Path) (*x509.CertificateRequest, field.ErrorList) {
 	if len(encoded) == 0 {
-		return nil, field.ErrorList{field.Required(path, "is a PEM encoded PKCS #10 certificate signing request")}
+		return nil, field.ErrorList{field.Required(path, "must be a PEM encoded PKCS #10 certificate signing request")}
 	}
 	if len(encoded) > maxCertificateRequest {
 		return nil, field.ErrorList{field.TooLong(path, "", maxCertificateRequest)}
@@ -36,7 +36,7 @@ func ValidateCertificateRequest(encoded []byte, commonName string, path *field.P
 	refuse := func(format string, args ...any) (*x509.CertificateRequest, field.ErrorList) {
 		return nil, field.ErrorList{field.Invalid(path, fmt.Sprintf("%d bytes", len(encoded)), fmt.Sprintf(format, args...))}
 	}
-	// pem.Decode skips what comes before a block.
+	// pem.Decode skips text before a block.
 	trimmed := bytes.TrimSpace(encoded)
 	if !bytes.HasPrefix(trimmed, []byte("-----BEGIN "+certificateRequestType+"-----")) {
 		return refuse("must begin with a PEM block of type %q", certificateRequestType)
@@ -46,17 +46,17 @@ func ValidateCertificateRequest(encoded []byte, commonName string, path *field.P
 		return refuse("must be a PEM block of type %q without headers", certificateRequestType)
 	}
 	if len(bytes.TrimSpace(rest)) > 0 {
-		return refuse("must hold exactly one PEM block")
+		return refuse("must contain exactly one PEM block")
 	}
 	request, err := x509.ParseCertificateRequest(block.Bytes)
 	if err != nil {
-		return refuse("cannot be read: %v", err)
+		return refuse("must be a PKCS #10 certificate signing request: %v", err)
 	}
-	if why := unsuitableKey(request); why != "" {
-		return refuse("%s", why)
+	if message := unsuitableKey(request); message != "" {
+		return refuse("%s", message)
 	}
 	if err := request.CheckSignature(); err != nil {
-		return refuse("is not signed with its own key: %v", err)
+		return refuse("must be signed with its own key: %v", err)
 	}
 	if errs := certificateSubject(request, commonName, path); len(errs) > 0 {
 		return nil, errs
@@ -64,8 +64,8 @@ func ValidateCertificateRequest(encoded []byte, commonName string, path *field.P
 	return request, nil
 }
 
-// unsuitableKey bounds what a stranger makes us compute with, and is empty
-// for a good key.
+// unsuitableKey returns an error for a key of another type than accepted, and otherwise an
+// empty string. It bounds the cost of verifying signatures of unauthenticated requests.
 func unsuitableKey(request *x509.CertificateRequest) string {
 	switch key := request.PublicKey.(type) {
 	case ed25519.PublicKey:
@@ -78,8 +78,7 @@ func unsuitableKey(request *x509.CertificateRequest) string {
 	return "must be for an ECDSA key on P-256 or P-384, or for an Ed25519 key"
 }
 
-// certificateSubject checks who a certificate would be for: the peering and
-// nobody else.
+// certificateSubject validates that a certificate would be only for the peering.
 func certificateSubject(request *x509.CertificateRequest, commonName string, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	subject := request.Subject
@@ -90,10 +89,12 @@ func certificateSubject(request *x509.CertificateRequest, commonName string, pat
 		errs = append(errs, field.Invalid(path, truncate(fmt.Sprint(subject.Organization)), fmt.Sprintf("must have %q as its only organisation", v1alpha1.PeerGroup)))
 	}
 	if len(subject.Names) != 2 {
-		errs = append(errs, field.Invalid(path, fmt.Sprintf("%d attributes", len(subject.Names)), "must have a common name and an organisation in its subject and nothing else"))
+		errs = append(errs, field.Invalid(path, fmt.Sprintf("%d attributes", len(subject.Names)),
+			"must have only a common name and an organisation in its subject"))
 	}
 	if len(request.Extensions) > 0 || len(request.DNSNames)+len(request.EmailAddresses)+len(request.IPAddresses)+len(request.URIs) > 0 {
-		errs = append(errs, field.Invalid(path, fmt.Sprintf("%d extensions", len(request.Extensions)), "must not ask for names, addresses or any other extension"))
+		errs = append(errs, field.Invalid(path, fmt.Sprintf("%d extensions", len(request.Extensions)),
+			"must not request names, addresses or other extensions"))
 	}
 	return errs
 }

@@ -24,7 +24,7 @@ import (
 
 const invitationUID = "0d9a7f3e-2b1c-4d5e-8f60-718293a4b5c6"
 
-// goodRequest is what a consumer sends, but for the changes.
+// goodRequest returns a valid request.
 func goodRequest() *x509.CertificateRequest {
 	return &x509.CertificateRequest{Subject: pkix.Name{CommonName: invitationUID, Organization: []string{v1alpha1.PeerGroup}}}
 }
@@ -60,7 +60,7 @@ func TestCertificateRequestOfAConsumerIsAccepted(t *testing.T) {
 	}
 }
 
-func TestCertificateRequestOfAStrangerIsRefused(t *testing.T) {
+func TestInvalidCertificateRequestIsRefused(t *testing.T) {
 	key := ecdsaKey(t, elliptic.P256())
 	weak, err := rsa.GenerateKey(rand.Reader, 2048)
 	if err != nil {
@@ -134,7 +134,7 @@ func FuzzCertificateRequest(f *testing.F) {
 			t.Fatalf("it is both accepted and refused: %v", errs)
 		}
 		if request != nil && (request.CheckSignature() != nil || request.Subject.CommonName != invitationUID) {
-			t.Error("a stranger's request is accepted")
+			t.Error("an invalid request is accepted")
 		}
 	})
 }

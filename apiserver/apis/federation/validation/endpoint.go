@@ -24,16 +24,14 @@ const (
 	maxCertificates = 256
 )
 
-// serverURL checks the URL of another cluster's Kubernetes API: https, with
-// nothing but a host, a port and a path, and never an address that leads back
-// to this machine or its links.
+// serverURL validates the URL of a peer's Kubernetes API: https with a host, a port and a path,
+// and no loopback or link-local address.
 func serverURL(raw string, path *field.Path) field.ErrorList {
 	return remoteURL(raw, path, "https://milan.example.org:6443", "https")
 }
 
-// proxyURL checks the URL of a proxy on the way to another cluster: http or
-// https, with nothing but a host and a port. A credential in it would be read
-// by whoever reads the object.
+// proxyURL validates the URL of a proxy to a peer: http or https with a host and a port. It must
+// not contain a credential, which every reader of the object could read.
 func proxyURL(raw string, path *field.Path) field.ErrorList {
 	errs := remoteURL(raw, path, "http://proxy.example.org:3128", "http", "https")
 	if parsed, err := url.Parse(raw); err == nil && parsed.Path != "" && parsed.Path != "/" {
@@ -48,8 +46,8 @@ func remoteURL(raw string, path *field.Path, example string, schemes ...string) 
 	}
 	parsed, err := url.Parse(raw)
 	if err != nil {
-		// What cannot be read may hold a credential, so it is not repeated.
-		return field.ErrorList{field.Forbidden(path, "must be a URL such as "+example)}
+		// A malformed URL may contain a credential.
+		return field.ErrorList{field.Forbidden(path, "must be a URL, for example "+example)}
 	}
 	if parsed.User != nil {
 		return field.ErrorList{field.Forbidden(path, "must not contain a user or a password")}
@@ -69,17 +67,16 @@ func remoteURL(raw string, path *field.Path, example string, schemes ...string) 
 	}
 	if port := parsed.Port(); port != "" || strings.HasSuffix(parsed.Host, ":") {
 		if number, err := strconv.Atoi(port); err != nil || number < 1 || number > 65535 {
-			errs = append(errs, field.Invalid(path, truncate(raw), "must have a port between 1 and 65535, or none"))
+			errs = append(errs, field.Invalid(path, truncate(raw), "must have a port from 1 to 65535, or none"))
 		}
 	}
 	return append(errs, remoteHost(parsed.Hostname(), path)...)
 }
 
-// remoteHost checks a host name or address that another cluster is to be
-// reached at.
+// remoteHost validates the host name or address of an endpoint of a peer.
 func remoteHost(host string, path *field.Path) field.ErrorList {
-	invalid := func(why string) field.ErrorList {
-		return field.ErrorList{field.Invalid(path, truncate(host), why)}
+	invalid := func(message string) field.ErrorList {
+		return field.ErrorList{field.Invalid(path, truncate(host), message)}
 	}
 	if host == "" {
 		return field.ErrorList{field.Required(path, "must have a host")}
@@ -92,29 +89,29 @@ func remoteHost(host string, path *field.Path) field.ErrorList {
 		return invalid("must have an IP address or a DNS name as its host")
 	}
 	if name == "localhost" || strings.HasSuffix(name, ".localhost") {
-		return invalid("must not lead back to this machine")
+		return invalid("must not be localhost")
 	}
 	// Some resolvers read 127.1 or 0x7f000001 as addresses.
 	last := name[strings.LastIndex(name, ".")+1:]
 	if _, err := strconv.ParseUint(last, 0, 64); err == nil {
-		return invalid("must have an IP address in its usual form, or a DNS name that does not end in a number")
+		return invalid("must have an IP address in canonical form, or a DNS name that does not end in a number")
 	}
 	return nil
 }
 
-func remoteAddress(address netip.Addr, invalid func(why string) field.ErrorList) field.ErrorList {
+func remoteAddress(address netip.Addr, invalid func(message string) field.ErrorList) field.ErrorList {
 	switch plain := address.Unmap(); {
 	case plain.Zone() != "":
-		return invalid("must not have an address with a zone")
+		return invalid("must not be an address with a zone")
 	case plain.IsLoopback(), plain.IsUnspecified():
-		return invalid("must not lead back to this machine")
+		return invalid("must not be a loopback or unspecified address")
 	case plain.IsLinkLocalUnicast(), plain.IsMulticast():
-		return invalid("must not have a link-local or multicast address")
+		return invalid("must not be a link-local or multicast address")
 	}
 	return nil
 }
 
-// caBundle checks a PEM encoded bundle of certificates; an empty one is fine.
+// caBundle validates a PEM encoded bundle of certificates, which may be empty.
 func caBundle(bundle []byte, path *field.Path) field.ErrorList {
 	if len(bundle) == 0 {
 		return nil
@@ -134,13 +131,13 @@ func caBundle(bundle []byte, path *field.Path) field.ErrorList {
 		var block *pem.Block
 		block, rest = pem.Decode(rest)
 		if block == nil {
-			return refuse("must hold PEM encoded certificates and nothing else: block %d is not PEM", count)
+			return refuse("must contain only PEM encoded certificates: block %d is not PEM", count)
 		}
 		if block.Type != "CERTIFICATE" {
-			return refuse("must hold PEM encoded certificates and nothing else: block %d is of type %q", count, truncate(block.Type))
+			return refuse("must contain only PEM encoded certificates: block %d is of type %q", count, truncate(block.Type))
 		}
 		if _, err := x509.ParseCertificate(block.Bytes); err != nil {
-			return refuse("certificate %d cannot be read: %v", count, err)
+			return refuse("must contain only valid certificates: parsing certificate %d: %v", count, err)
 		}
 	}
 	return nil

@@ -24,17 +24,17 @@ const (
 
 	maxToken = 16 << 10
 
-	// maxAnswer is how much an administrator may say, in characters.
+	// maxAnswer is the length of the longest reason of a decision, in characters.
 	maxAnswer = 256
 )
 
-// ValidateForeignCluster tells what is wrong with a new foreign cluster.
+// ValidateForeignCluster validates a new foreign cluster.
 func ValidateForeignCluster(cluster *federation.ForeignCluster) field.ErrorList {
 	errs := clusterMetadata(cluster, false)
 	return append(errs, foreignClusterSpec(&cluster.Spec)...)
 }
 
-// ValidateForeignClusterUpdate tells what is wrong with a new version of a
+// ValidateForeignClusterUpdate validates a new version of a
 // foreign cluster.
 func ValidateForeignClusterUpdate(cluster, old *federation.ForeignCluster) field.ErrorList {
 	errs := metadataUpdate(cluster, old)
@@ -42,7 +42,7 @@ func ValidateForeignClusterUpdate(cluster, old *federation.ForeignCluster) field
 	return append(errs, onceSet(cluster.Spec.ClusterID, old.Spec.ClusterID, specPath.Child("clusterID"))...)
 }
 
-// ValidateForeignClusterStatusUpdate tells what is wrong with a new status.
+// ValidateForeignClusterStatusUpdate validates a new status.
 func ValidateForeignClusterStatusUpdate(cluster, old *federation.ForeignCluster) field.ErrorList {
 	status := &cluster.Status
 	errs := metadataUpdate(cluster, old)
@@ -65,7 +65,7 @@ func foreignClusterSpec(spec *federation.ForeignClusterSpec) field.ErrorList {
 	errs = append(errs, peeringIntent(spec.Outgoing, specPath.Child("outgoing"))...)
 	errs = append(errs, peeringIntent(spec.Incoming, specPath.Child("incoming"))...)
 	if spec.Outgoing == federation.PeeringEnabled && spec.Server == "" {
-		errs = append(errs, field.Required(specPath.Child("server"), "must be set to borrow from the cluster: it is dialled there"))
+		errs = append(errs, field.Required(specPath.Child("server"), "must be set if outgoing is Enabled"))
 	}
 	errs = append(errs, optional(spec.Server, specPath.Child("server"), serverURL)...)
 	errs = append(errs, caBundle(spec.CABundle, specPath.Child("caBundle"))...)
@@ -77,13 +77,13 @@ func foreignClusterSpec(spec *federation.ForeignClusterSpec) field.ErrorList {
 	errs = append(errs, optional(spec.InvitationSecretName, specPath.Child("invitationSecretName"), subdomain)...)
 	errs = append(errs, resources(spec.Resources, specPath.Child("resources"))...)
 	errs = append(errs, inBand(spec)...)
-	errs = append(errs, oneOf(spec.Networking, specPath.Child("networking"), "", federation.NetworkingNone, federation.NetworkingFlat, federation.NetworkingTunnel)...)
+	errs = append(errs, oneOf(spec.Networking, specPath.Child("networking"), "", federation.NetworkingNone,
+		federation.NetworkingFlat, federation.NetworkingTunnel)...)
 	return append(errs, seconds(spec.DisconnectTimeoutSeconds, 0, MaxDisconnectSeconds,
 		specPath.Child("disconnectTimeoutSeconds"))...)
 }
 
-// ValidatePeering tells what is wrong with the view of a foreign cluster that
-// the verb peer works on.
+// ValidatePeering validates the view of a foreign cluster that the verb peer serves.
 func ValidatePeering(peering *federation.Peering) field.ErrorList {
 	spec := &peering.Spec
 	errs := foreignClusterSpec(&federation.ForeignClusterSpec{
@@ -102,27 +102,29 @@ func ValidatePeering(peering *federation.Peering) field.ErrorList {
 	return append(errs, token(spec.Token, specPath.Child("token"))...)
 }
 
-// ValidateNewPeering tells what is wrong with an invitation that the verb
-// peer is to take for the foreign cluster of that name.
+// ValidateNewPeering validates an invitation that the verb peer receives for the foreign cluster
+// of that name.
 func ValidateNewPeering(peering *federation.Peering, name string) field.ErrorList {
 	errs := ValidatePeering(peering)
 	errs = append(errs, clusterName(name, metadataPath.Child("name"))...)
-	switch letsIn := peering.Spec.Incoming == federation.PeeringEnabled; {
-	case letsIn && peering.Spec.Mode != federation.PeeringInBand:
-		errs = append(errs, field.Forbidden(specPath.Child("incoming"), "goes with the mode InBand; elsewhere an accepted invitation enables it"))
-	case letsIn && peering.Spec.Outgoing != federation.PeeringDisabled:
-		// An invitation is written by the cluster that lends.
-		errs = append(errs, field.Forbidden(specPath.Child("incoming"), "goes with outgoing: Disabled: who takes an invitation lets nobody in by it"))
-	case letsIn && peering.Spec.Token != "":
-		errs = append(errs, field.Forbidden(specPath.Child("token"), "goes with outgoing: Enabled"))
-	case letsIn:
+	switch incoming := peering.Spec.Incoming == federation.PeeringEnabled; {
+	case incoming && peering.Spec.Mode != federation.PeeringInBand:
+		errs = append(errs, field.Forbidden(specPath.Child("incoming"),
+			"may only be set with mode InBand; with mode OutOfBand, using an invitation enables it"))
+	case incoming && peering.Spec.Outgoing != federation.PeeringDisabled:
+		errs = append(errs, field.Forbidden(specPath.Child("incoming"),
+			"may only be set with outgoing Disabled: accepting an invitation enables no incoming peering"))
+	case incoming && peering.Spec.Token != "":
+		errs = append(errs, field.Forbidden(specPath.Child("token"), "may only be set with outgoing Enabled"))
+	case incoming:
 	case peering.Spec.Outgoing == federation.PeeringDisabled:
-		errs = append(errs, field.Invalid(specPath.Child("outgoing"), peering.Spec.Outgoing, "must be Enabled to peer; DELETE this subresource to end the peering"))
+		errs = append(errs, field.Invalid(specPath.Child("outgoing"), peering.Spec.Outgoing,
+			"must be Enabled to peer; DELETE this subresource to end the peering"))
 	}
 	return errs
 }
 
-// inBand checks what a control plane needs that goes through the tunnel.
+// inBand validates the fields that mode InBand requires.
 func inBand(spec *federation.ForeignClusterSpec) field.ErrorList {
 	errs := oneOf(spec.Mode, specPath.Child("mode"), "", federation.PeeringOutOfBand, federation.PeeringInBand)
 	if spec.Gateway != nil {
@@ -132,24 +134,27 @@ func inBand(spec *federation.ForeignClusterSpec) field.ErrorList {
 		return errs
 	}
 	if spec.Gateway == nil {
-		errs = append(errs, field.Required(specPath.Child("gateway"), "is the other cluster's, which InBand needs: its status.gateway of the peering says it"))
+		errs = append(errs, field.Required(specPath.Child("gateway"),
+			"must be the gateway of the peer with mode InBand, from status.gateway of its Peering"))
 	}
 	if spec.ClusterID == "" {
-		errs = append(errs, field.Required(specPath.Child("clusterID"), "is the other cluster's, which InBand needs before anything is said"))
+		errs = append(errs, field.Required(specPath.Child("clusterID"),
+			"must be the cluster ID of the peer with mode InBand"))
 	}
 	if spec.ProxyURL != "" {
-		errs = append(errs, field.Forbidden(specPath.Child("proxyURL"), "leads nowhere with InBand: the way is the tunnel"))
+		errs = append(errs, field.Forbidden(specPath.Child("proxyURL"),
+			"must be empty with mode InBand, which uses the tunnel"))
 	}
 	return errs
 }
 
-// peeringGateway checks what is known of a gateway.
+// peeringGateway validates the gateway of a cluster.
 func peeringGateway(gateway *federation.PeeringGateway, path *field.Path) field.ErrorList {
 	errs := publicKey(gateway.PublicKey, path.Child("publicKey"))
 	return append(errs, uniqueNames(gateway.Endpoints, MaxTunnelEndpoints, path.Child("endpoints"), hostPort)...)
 }
 
-// ownGateway checks what is said of our own, if anything is.
+// ownGateway validates the gateway of this cluster, which may be nil.
 func ownGateway(gateway *federation.PeeringGateway) field.ErrorList {
 	if gateway == nil {
 		return nil
@@ -161,7 +166,7 @@ func peeringIntent(intent federation.PeeringIntent, path *field.Path) field.Erro
 	return oneOf(intent, path, federation.PeeringEnabled, federation.PeeringDisabled)
 }
 
-// lending checks how much a consumer is offered.
+// incomingPolicy validates the policy for offers to a consumer.
 func incomingPolicy(incoming *federation.IncomingPolicy, path *field.Path) field.ErrorList {
 	errs := limits(incoming.Limits, path.Child("limits"))
 	errs = append(errs, externalVolumes(&incoming.ExternalVolumes, path.Child("externalVolumes"))...)
@@ -172,12 +177,12 @@ func incomingPolicy(incoming *federation.IncomingPolicy, path *field.Path) field
 	errs = append(errs, uniqueNames(incoming.IngressClasses, maxClasses, path.Child("ingressClasses"), subdomain)...)
 	errs = append(errs, uniqueNames(incoming.LoadBalancerClasses, maxClasses, path.Child("loadBalancerClasses"), qualifiedName)...)
 	if share := incoming.SharePercent; share != nil && (*share < 1 || *share > 100) {
-		errs = append(errs, field.Invalid(path.Child("sharePercent"), *share, "must be between 1 and 100"))
+		errs = append(errs, field.Invalid(path.Child("sharePercent"), *share, "must be 1 to 100"))
 	}
 	return errs
 }
 
-// limits validates how much a consumer is offered of each resource, and of storage.
+// limits validates the limits of resources and of storage that a consumer is offered.
 func limits(list corev1.ResourceList, path *field.Path) field.ErrorList {
 	errs := resources(list, path)
 	if len(list) > maxResources {
@@ -197,7 +202,7 @@ func peeringAnswer(answer *federation.PeeringAnswer, path *field.Path) field.Err
 		errs = append(errs, field.TooLong(path.Child("reason"), "", maxAnswer))
 	}
 	if answer.Reason != "" && answer.Decision != federation.PeeringAccept && answer.Decision != federation.PeeringRefuse {
-		errs = append(errs, field.Forbidden(path.Child("reason"), "goes with a decision, Accept or Refuse: set that as well"))
+		errs = append(errs, field.Forbidden(path.Child("reason"), "may only be set with decision Accept or Refuse"))
 	}
 	if strings.ContainsFunc(answer.Reason, func(r rune) bool { return !unicode.IsPrint(r) }) {
 		errs = append(errs, field.Forbidden(path.Child("reason"), "must be one line of printable text"))
@@ -209,7 +214,8 @@ func orphanTTL(ttl *metav1.Duration, path *field.Path) field.ErrorList {
 	if ttl == nil || ttl.Duration == 0 || ttl.Duration >= v1alpha1.MinOrphanTTL {
 		return nil
 	}
-	return field.ErrorList{field.Invalid(path, ttl.Duration.String(), "must be 0s, which is for ever, or at least "+v1alpha1.MinOrphanTTL.String())}
+	return field.ErrorList{field.Invalid(path, ttl.Duration.String(),
+		"must be 0s, which means no limit, or at least "+v1alpha1.MinOrphanTTL.String())}
 }
 
 func peeringPhase(phase federation.PeeringPhase, path *field.Path) field.ErrorList {
@@ -217,14 +223,15 @@ func peeringPhase(phase federation.PeeringPhase, path *field.Path) field.ErrorLi
 		federation.PeeringDisconnecting, federation.PeeringDenied, federation.PeeringError)
 }
 
-// token checks the form of an invitation; what it finds is never repeated.
+// token validates the token of an invitation. Errors do not contain it.
 func token(token string, path *field.Path) field.ErrorList {
 	if len(token) > maxToken {
 		return field.ErrorList{field.TooLong(path, "", maxToken)}
 	}
 	for _, char := range []byte(token) {
 		if char <= ' ' || char > '~' {
-			return field.ErrorList{field.Forbidden(path, "must be the token as the invitation carries it, without spaces or line breaks")}
+			return field.ErrorList{field.Forbidden(path,
+				"must be the token of the invitation, without spaces or line breaks")}
 		}
 	}
 	return nil

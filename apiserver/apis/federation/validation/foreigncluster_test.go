@@ -47,13 +47,15 @@ func TestValidateForeignCluster(t *testing.T) {
 		"a resource that is none": {func(c *federation.ForeignCluster) { c.Spec.Resources = quantities("a b", "1") }, []string{"spec.resources[a b]"}},
 		"a negative timeout":      {func(c *federation.ForeignCluster) { c.Spec.DisconnectTimeoutSeconds = ptr.To[int32](-1) }, []string{"spec.disconnectTimeoutSeconds"}},
 		"a timeout of over a day": {func(c *federation.ForeignCluster) { c.Spec.DisconnectTimeoutSeconds = ptr.To[int32](86401) }, []string{"spec.disconnectTimeoutSeconds"}},
-		"a negative orphanTTL":    {func(c *federation.ForeignCluster) { c.Spec.IncomingPolicy.OrphanTTL = &metav1.Duration{Duration: -time.Hour} }, []string{"spec.incomingPolicy.orphanTTL"}},
+		"a negative orphanTTL": {func(c *federation.ForeignCluster) {
+			c.Spec.IncomingPolicy.OrphanTTL = &metav1.Duration{Duration: -time.Hour}
+		}, []string{"spec.incomingPolicy.orphanTTL"}},
 		"a hasty orphanTTL": {func(c *federation.ForeignCluster) {
 			c.Spec.IncomingPolicy.OrphanTTL = &metav1.Duration{Duration: 59 * time.Second}
 		}, []string{"spec.incomingPolicy.orphanTTL"}},
-		"a round shape":        {func(c *federation.ForeignCluster) { c.Spec.IncomingPolicy.Shape = "Round" }, []string{"spec.incomingPolicy.shape"}},
-		"nothing shared":       {func(c *federation.ForeignCluster) { c.Spec.IncomingPolicy.SharePercent = ptr.To[int32](0) }, []string{"spec.incomingPolicy.sharePercent"}},
-		"more than everything": {func(c *federation.ForeignCluster) { c.Spec.IncomingPolicy.SharePercent = ptr.To[int32](101) }, []string{"spec.incomingPolicy.sharePercent"}},
+		"a round shape":         {func(c *federation.ForeignCluster) { c.Spec.IncomingPolicy.Shape = "Round" }, []string{"spec.incomingPolicy.shape"}},
+		"nothing shared":        {func(c *federation.ForeignCluster) { c.Spec.IncomingPolicy.SharePercent = ptr.To[int32](0) }, []string{"spec.incomingPolicy.sharePercent"}},
+		"more than 100 percent": {func(c *federation.ForeignCluster) { c.Spec.IncomingPolicy.SharePercent = ptr.To[int32](101) }, []string{"spec.incomingPolicy.sharePercent"}},
 		"a limit for no class": {func(c *federation.ForeignCluster) {
 			c.Spec.IncomingPolicy.Limits = quantities("A.storageclass.storage.k8s.io/requests.storage", "1")
 		}, []string{"spec.incomingPolicy.limits[A.storageclass.storage.k8s.io/requests.storage]"}},
@@ -67,7 +69,7 @@ func TestValidateForeignCluster(t *testing.T) {
 		"classes that are none": {func(c *federation.ForeignCluster) {
 			c.Spec.IncomingPolicy.StorageClasses, c.Spec.IncomingPolicy.IngressClasses, c.Spec.IncomingPolicy.LoadBalancerClasses = []string{"a/b"}, []string{"a,b"}, []string{"a", "a"}
 		}, []string{"spec.incomingPolicy.ingressClasses[0]", "spec.incomingPolicy.loadBalancerClasses[1]", "spec.incomingPolicy.storageClasses[0]"}},
-		"a reason for nothing": {func(c *federation.ForeignCluster) {
+		"a reason without a decision": {func(c *federation.ForeignCluster) {
 			c.Spec.IncomingPolicy.Decision, c.Spec.IncomingPolicy.Reason = federation.PeeringManual, "later"
 		}, []string{"spec.incomingPolicy.reason"}},
 		"nodes with a label that is none": {func(c *federation.ForeignCluster) {
@@ -83,7 +85,7 @@ func TestValidateForeignCluster(t *testing.T) {
 	})
 }
 
-func TestOrphanTTLIsAMinuteAtLeastOrForEver(t *testing.T) {
+func TestOrphanTTLIsZeroOrAtLeastOneMinute(t *testing.T) {
 	for _, ttl := range []time.Duration{0, time.Minute, 10000 * time.Hour} {
 		c := goodCluster()
 		c.Spec.IncomingPolicy.OrphanTTL = &metav1.Duration{Duration: ttl}
@@ -100,12 +102,12 @@ func TestValidateForeignClusterUpdate(t *testing.T) {
 		"a bad server":    {func(c *federation.ForeignCluster) { c.Spec.Server = "milan" }, []string{"spec.server"}},
 		"another name":    {func(c *federation.ForeignCluster) { c.Name = "rome" }, []string{"metadata.name"}},
 	})
-	unknown := goodCluster()
-	unknown.Spec.ClusterID, unknown.ResourceVersion = "", "1"
-	known := unknown.DeepCopy()
-	known.Spec.ClusterID = milanID
-	if errs := ValidateForeignClusterUpdate(known, unknown); len(errs) > 0 {
-		t.Errorf("the id cannot become known: %v", errs)
+	unidentified := goodCluster()
+	unidentified.Spec.ClusterID, unidentified.ResourceVersion = "", "1"
+	identified := unidentified.DeepCopy()
+	identified.Spec.ClusterID = milanID
+	if errs := ValidateForeignClusterUpdate(identified, unidentified); len(errs) > 0 {
+		t.Errorf("the cluster ID cannot be set: %v", errs)
 	}
 }
 
@@ -118,15 +120,15 @@ func TestValidateForeignClusterStatusUpdate(t *testing.T) {
 		Conditions: []metav1.Condition{condition()},
 	}
 	runUpdate(t, good, ValidateForeignClusterStatusUpdate, map[string]wrong[*federation.ForeignCluster]{
-		"an unknown phase":              {func(c *federation.ForeignCluster) { c.Status.OutgoingPeering = "Great" }, []string{"status.outgoingPeering"}},
-		"an unknown network":            {func(c *federation.ForeignCluster) { c.Status.Networking = "Great" }, []string{"status.networking"}},
-		"no namespace":                  {func(c *federation.ForeignCluster) { c.Status.PeerNamespace = "a/b" }, []string{"status.peerNamespace"}},
-		"a remote path":                 {func(c *federation.ForeignCluster) { c.Status.RemoteTenantNamespace = "../x" }, []string{"status.remoteTenantNamespace"}},
-		"faster than light":             {func(c *federation.ForeignCluster) { c.Status.LatencyMicroseconds = -1 }, []string{"status.latencyMicroseconds"}},
-		"a negative count":              {func(c *federation.ForeignCluster) { c.Status.VirtualNodes = -1 }, []string{"status.virtualNodes"}},
-		"a negative generation":         {func(c *federation.ForeignCluster) { c.Status.ObservedGeneration = -1 }, []string{"status.observedGeneration"}},
-		"a condition twice":             {func(c *federation.ForeignCluster) { c.Status.Conditions = append(c.Status.Conditions, condition()) }, []string{"status.conditions[1]"}},
-		"a condition that says nothing": {func(c *federation.ForeignCluster) { c.Status.Conditions[0].Status = "Perhaps" }, []string{"status.conditions[0].status"}},
+		"an unknown phase":            {func(c *federation.ForeignCluster) { c.Status.OutgoingPeering = "Great" }, []string{"status.outgoingPeering"}},
+		"an unknown network":          {func(c *federation.ForeignCluster) { c.Status.Networking = "Great" }, []string{"status.networking"}},
+		"no namespace":                {func(c *federation.ForeignCluster) { c.Status.PeerNamespace = "a/b" }, []string{"status.peerNamespace"}},
+		"a remote path":               {func(c *federation.ForeignCluster) { c.Status.RemoteTenantNamespace = "../x" }, []string{"status.remoteTenantNamespace"}},
+		"a negative latency":          {func(c *federation.ForeignCluster) { c.Status.LatencyMicroseconds = -1 }, []string{"status.latencyMicroseconds"}},
+		"a negative count":            {func(c *federation.ForeignCluster) { c.Status.VirtualNodes = -1 }, []string{"status.virtualNodes"}},
+		"a negative generation":       {func(c *federation.ForeignCluster) { c.Status.ObservedGeneration = -1 }, []string{"status.observedGeneration"}},
+		"a condition twice":           {func(c *federation.ForeignCluster) { c.Status.Conditions = append(c.Status.Conditions, condition()) }, []string{"status.conditions[1]"}},
+		"an unknown condition status": {func(c *federation.ForeignCluster) { c.Status.Conditions[0].Status = "Perhaps" }, []string{"status.conditions[0].status"}},
 		"a message that is too long": {func(c *federation.ForeignCluster) {
 			c.Status.Conditions[0].Message = strings.Repeat("x", 32<<10+1)
 		}, []string{"status.conditions[0].message"}},
@@ -154,7 +156,7 @@ func TestValidateNewPeering(t *testing.T) {
 	}
 }
 
-func TestValidationNeverRepeatsACredential(t *testing.T) {
+func TestErrorsNeverContainACredential(t *testing.T) {
 	const secret = "hunter2"
 	for name, peering := range map[string]*federation.Peering{
 		"a bad token":               {Spec: federation.PeeringSpec{Token: secret + "\x00"}},
@@ -172,8 +174,8 @@ func TestValidationNeverRepeatsACredential(t *testing.T) {
 			if len(errs) == 0 {
 				t.Fatal("it is accepted")
 			}
-			if said := errs.ToAggregate().Error(); strings.Contains(said, secret) {
-				t.Errorf("it is repeated: %s", said)
+			if message := errs.ToAggregate().Error(); strings.Contains(message, secret) {
+				t.Errorf("the error contains it: %s", message)
 			}
 		})
 	}

@@ -39,9 +39,9 @@ func TestUsedPeeringTokensStayUsed(t *testing.T) {
 		Status:     federation.PeeringTokenStatus{Used: true, UsedBy: romeID},
 	}
 	runUpdate(t, good, ValidatePeeringTokenStatusUpdate, map[string]wrong[*federation.PeeringToken]{
-		"unused again":       {func(p *federation.PeeringToken) { p.Status = federation.PeeringTokenStatus{} }, []string{"status.used", "status.usedBy"}},
-		"used by another":    {func(p *federation.PeeringToken) { p.Status.UsedBy = milanID }, []string{"status.usedBy"}},
-		"used by who is not": {func(p *federation.PeeringToken) { p.Status.UsedBy = "rome" }, []string{"status.usedBy"}},
+		"unused again":    {func(p *federation.PeeringToken) { p.Status = federation.PeeringTokenStatus{} }, []string{"status.used", "status.usedBy"}},
+		"used by another": {func(p *federation.PeeringToken) { p.Status.UsedBy = milanID }, []string{"status.usedBy"}},
+		"used by no id":   {func(p *federation.PeeringToken) { p.Status.UsedBy = "rome" }, []string{"status.usedBy"}},
 	})
 	unused := good.DeepCopy()
 	unused.Status, unused.ResourceVersion = federation.PeeringTokenStatus{}, "1"

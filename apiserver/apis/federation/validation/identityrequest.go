@@ -12,9 +12,8 @@ import (
 	"liqo.io/federation/apiserver/apis/federation"
 )
 
-// ValidateIdentityRequest tells what is wrong with a new identity request,
-// where invitation is the UID of the PeeringToken that its name stands for,
-// or empty when it stands for none.
+// ValidateIdentityRequest validates a new identity request. invitation is the UID of the
+// PeeringToken that its name refers to; empty means that it refers to none.
 func ValidateIdentityRequest(request *federation.IdentityRequest, invitation types.UID) field.ErrorList {
 	errs := metadata(request, false)
 	if !uuid.MatchString(string(invitation)) {
@@ -26,8 +25,8 @@ func ValidateIdentityRequest(request *federation.IdentityRequest, invitation typ
 	return append(errs, wrong...)
 }
 
-// ValidateIdentityRequestUpdate tells what is wrong with a new version of an
-// identity request. Who asks cannot change; another key can be asked for.
+// ValidateIdentityRequestUpdate validates a new version of an identity request. The cluster
+// cannot change; the signing request can be for another key.
 func ValidateIdentityRequestUpdate(request, old *federation.IdentityRequest, invitation types.UID) field.ErrorList {
 	errs := metadataUpdate(request, old)
 	errs = append(errs, immutable(request.Spec.ClusterID, old.Spec.ClusterID, specPath.Child("clusterID"))...)
@@ -39,7 +38,7 @@ func ValidateIdentityRequestUpdate(request, old *federation.IdentityRequest, inv
 	return append(errs, wrong...)
 }
 
-// ValidateIdentityRequestStatusUpdate tells what is wrong with a new status.
+// ValidateIdentityRequestStatusUpdate validates a new status.
 func ValidateIdentityRequestStatusUpdate(request, old *federation.IdentityRequest) field.ErrorList {
 	errs := metadataUpdate(request, old)
 	errs = append(errs, caBundle(request.Status.Certificate, statusPath.Child("certificate"))...)

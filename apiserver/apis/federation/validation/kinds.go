@@ -15,26 +15,25 @@ import (
 )
 
 const (
-	// maxKinds bounds the kinds that are named in one list: each costs watches
-	// in each offloaded namespace.
+	// maxKinds bounds the kinds of one list: each costs watches in each offloaded namespace.
 	maxKinds = 32
-	// maxExcluded bounds the keys of labels or annotations that are left out.
+	// maxExcluded bounds the excluded keys of labels or annotations.
 	maxExcluded = 128
 )
 
-// Why the kinds of a group are not for peers to copy.
+// Reasons why the kinds of a group cannot be configured for reflection.
 const (
-	builtIn     = "what may be copied of this group is copied already, and the rest is the provider's"
-	exports     = "ServiceExports are followed already, and what is imported is the provider's"
-	makesPods   = "pods are made of ShadowPods, within what the provider offers; nothing else makes any"
-	givesRights = "it says who may do what, or what everybody may write: that is the provider's"
-	ofClusters  = "it is about the cluster or its nodes: that is the provider's"
-	ofOurs      = "the federation's own objects are not copied"
+	builtIn     = "the kinds of this group that can be reflected are always reflected"
+	exports     = "ServiceExports are always supported, and the provider creates its ServiceImports"
+	makesPods   = "a provider creates pods only from ShadowPods, within the quota of the consumer"
+	givesRights = "its objects grant permissions or change the API of the provider"
+	ofClusters  = "its objects describe the cluster or the nodes of the provider"
+	federated   = "objects of the federation are not reflected"
 )
 
-// homeGroups are the groups none of whose kinds may be configured to be
-// copied. Whoever writes objects of these kinds gets more than their contents.
-var homeGroups = map[string]string{
+// reservedGroups are the groups whose kinds cannot be configured for reflection: writing objects
+// of these kinds has effects beyond the remote namespace.
+var reservedGroups = map[string]string{
 	"":                             builtIn,
 	"networking.k8s.io":            builtIn,
 	"multicluster.x-k8s.io":        exports,
@@ -63,8 +62,7 @@ var homeGroups = map[string]string{
 	"storagemigration.k8s.io":      ofClusters,
 }
 
-// IsBuiltInKind tells whether the objects of a resource are copied without
-// being configured.
+// IsBuiltInKind reports whether the objects of a resource are reflected without configuration.
 func IsBuiltInKind(group, resource string) bool {
 	switch group {
 	case "":
@@ -77,9 +75,8 @@ func IsBuiltInKind(group, resource string) bool {
 	return false
 }
 
-// ReflectedKinds tells what is wrong with a list of kinds that are configured
-// to be copied beside the built-in ones. Whether they are namespaced, only an
-// API server can tell.
+// ReflectedKinds validates a list of kinds that are configured for reflection in addition to the
+// built-in ones. It does not validate that they exist and are namespaced.
 func ReflectedKinds(kinds []metav1.GroupVersionResource, path *field.Path) field.ErrorList {
 	if len(kinds) > maxKinds {
 		return field.ErrorList{field.TooMany(path, len(kinds), maxKinds)}
@@ -98,29 +95,30 @@ func ReflectedKinds(kinds []metav1.GroupVersionResource, path *field.Path) field
 	return errs
 }
 
-// kindNames checks the parts of the name of a resource. One with a slash is a
-// subresource, and has no objects of its own.
+// kindNames validates group, version and name of a resource.
 func kindNames(group, version, resource string, path *field.Path) field.ErrorList {
 	errs := optional(group, path.Child("group"), subdomain)
 	errs = append(errs, dnsLabel(version, path.Child("version"))...)
 	if strings.Contains(resource, "/") {
-		return append(errs, field.Invalid(path.Child("resource"), truncate(resource), "must not be a subresource"))
+		return append(errs, field.Invalid(path.Child("resource"), truncate(resource),
+			"must be a resource, and no subresource"))
 	}
 	return append(errs, dnsLabel(resource, path.Child("resource"))...)
 }
 
 func mayBeConfigured(group string, path *field.Path) field.ErrorList {
-	reason, home := homeGroups[group]
+	reason, reserved := reservedGroups[group]
 	if inDomain(group, "liqo.io") {
-		reason, home = ofOurs, true
+		reason, reserved = federated, true
 	}
-	if home {
-		return field.ErrorList{field.Forbidden(path, fmt.Sprintf("no kind of group %q can be configured: %s", truncate(group), reason))}
+	if reserved {
+		return field.ErrorList{field.Forbidden(path,
+			fmt.Sprintf("no kind of group %q can be configured: %s", truncate(group), reason))}
 	}
 	return nil
 }
 
-// reflection checks what is said about the copies that a virtual node makes.
+// reflection validates the reflection policies of a virtual node.
 func reflection(spec *federation.VirtualNodeReflection, path *field.Path) field.ErrorList {
 	errs := excluded(spec.ExcludedLabels, path.Child("excludedLabels"))
 	errs = append(errs, excluded(spec.ExcludedAnnotations, path.Child("excludedAnnotations"))...)
@@ -149,13 +147,13 @@ func reflection(spec *federation.VirtualNodeReflection, path *field.Path) field.
 	return errs
 }
 
-// excluded checks keys of labels or annotations that are left out. Ours say
-// what happens to an object, so they are looked at in any case.
+// excluded validates excluded keys of labels or annotations. Keys of liqo.io control the
+// reflection of an object, and cannot be excluded.
 func excluded(keys []string, path *field.Path) field.ErrorList {
 	errs := uniqueNames(keys, maxExcluded, path, qualifiedName)
 	for i, key := range keys[:min(len(keys), maxExcluded)] {
 		if domain, _, _ := strings.Cut(key, "/"); inDomain(domain, "liqo.io") {
-			errs = append(errs, field.Forbidden(path.Index(i), "keys of liqo.io cannot be left out"))
+			errs = append(errs, field.Forbidden(path.Index(i), "must not be a key of liqo.io"))
 		}
 	}
 	return errs

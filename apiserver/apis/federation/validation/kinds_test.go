@@ -13,12 +13,12 @@ import (
 	"liqo.io/federation/apiserver/apis/federation"
 )
 
-func TestWhichKindsMayBeConfigured(t *testing.T) {
+func TestReservedKindsCannotBeConfigured(t *testing.T) {
 	for _, test := range []struct{ name, group, version, resource, wrong string }{
-		{"a kind of somebody's", "cert-manager.io", "v1", "certificates", ""},
+		{"a custom kind", "cert-manager.io", "v1", "certificates", ""},
 		{"one whose group ends like a forbidden one", "my-apps", "v1", "things", ""},
 		{"pods", "", "v1", "pods", "group"},
-		{"secrets, which are copied already", "", "v1", "secrets", "group"},
+		{"secrets, which are always reflected", "", "v1", "secrets", "group"},
 		{"service accounts", "", "v1", "serviceaccounts", "group"},
 		{"deployments", "apps", "v1", "deployments", "group"},
 		{"jobs", "batch", "v1", "jobs", "group"},
@@ -26,8 +26,8 @@ func TestWhichKindsMayBeConfigured(t *testing.T) {
 		{"webhooks", "admissionregistration.k8s.io", "v1", "validatingwebhookconfigurations", "group"},
 		{"definitions", "apiextensions.k8s.io", "v1", "customresourcedefinitions", "group"},
 		{"certificate requests", "certificates.k8s.io", "v1", "certificatesigningrequests", "group"},
-		{"our own", "federation.liqo.io", "v1alpha1", "shadowpods", "group"},
-		{"what else is ours", "offloading.liqo.io", "v1", "things", "group"},
+		{"kinds of the federation", "federation.liqo.io", "v1alpha1", "shadowpods", "group"},
+		{"kinds of another group of liqo.io", "offloading.liqo.io", "v1", "things", "group"},
 		{"endpoints", "discovery.k8s.io", "v1", "endpointslices", "group"},
 		{"imports", "multicluster.x-k8s.io", "v1alpha1", "serviceimports", "group"},
 		{"leases", "coordination.k8s.io", "v1", "leases", "group"},
@@ -47,7 +47,7 @@ func TestWhichKindsMayBeConfigured(t *testing.T) {
 			}
 			errs := ReflectedKinds([]metav1.GroupVersionResource{{Group: test.group, Version: test.version, Resource: test.resource}}, path)
 			if len(errs) == 0 && want != "" {
-				t.Fatalf("nothing is wrong, want %s", want)
+				t.Fatalf("no errors, want %s", want)
 			}
 			for _, err := range errs {
 				if err.Field != want || len(err.Error()) > 500 {
@@ -91,7 +91,7 @@ func TestValidateReflection(t *testing.T) {
 		}, []string{"spec.reflection.kinds"}},
 		"a broken key":      {func(n *federation.VirtualNode) { n.Spec.Reflection.ExcludedLabels[0] = "a b" }, []string{"spec.reflection.excludedLabels[0]"}},
 		"a key twice":       {func(n *federation.VirtualNode) { n.Spec.Reflection.ExcludedLabels[1] = "team" }, []string{"spec.reflection.excludedLabels[1]"}},
-		"a key of ours":     {func(n *federation.VirtualNode) { n.Spec.Reflection.ExcludedAnnotations[0] = "liqo.io/skip-reflection" }, []string{"spec.reflection.excludedAnnotations[0]"}},
+		"a key of liqo.io":  {func(n *federation.VirtualNode) { n.Spec.Reflection.ExcludedAnnotations[0] = "liqo.io/skip-reflection" }, []string{"spec.reflection.excludedAnnotations[0]"}},
 		"a key of a kind":   {first(func(k *federation.ReflectedKind) { k.ExcludedAnnotations = []string{"offloading.liqo.io/origin"} }), []string{"spec.reflection.kinds[0].excludedAnnotations[0]"}},
 		"a path as a label": {first(func(k *federation.ReflectedKind) { k.ExcludedLabels = []string{"a/b/c"} }), []string{"spec.reflection.kinds[0].excludedLabels[0]"}},
 		"too many labels": {func(n *federation.VirtualNode) {

@@ -1,12 +1,11 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package validation tells what is wrong with objects of the federation API:
-// everything at once, each with the path of the field and the reason. It
-// looks at the objects alone; what depends on others is admission.
+// Package validation validates objects of the federation API. Functions return all errors, each
+// with the path of the field. They read only the object and its earlier version; checks that
+// depend on other objects are admission.
 //
-// Much of what is checked here comes from other clusters, so every string,
-// list and map is bounded.
+// Peers write many of these objects, so every string, list and map is bounded.
 package validation
 
 import (
@@ -24,7 +23,7 @@ import (
 )
 
 const (
-	// maxClusterName keeps what is named after a cluster within a DNS label.
+	// maxClusterName keeps names that contain the name of a cluster within a DNS label.
 	maxClusterName = 40
 
 	maxLabels     = 128
@@ -37,15 +36,15 @@ var (
 	statusPath   = field.NewPath("status")
 )
 
-// uuid is the form of the UIDs that Kubernetes gives.
+// uuid matches UIDs of Kubernetes.
 var uuid = regexp.MustCompile("^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")
 
-// metadata checks the metadata of a new object whose name is a DNS subdomain.
+// metadata validates the metadata of a new object whose name is a DNS subdomain.
 func metadata(meta metav1.Object, namespaced bool) field.ErrorList {
 	return apivalidation.ValidateObjectMetaAccessor(meta, namespaced, apivalidation.NameIsDNSSubdomain, metadataPath)
 }
 
-// clusterMetadata checks the metadata of a new object that is named after a
+// clusterMetadata validates the metadata of a new object that is named after a
 // cluster.
 func clusterMetadata(meta metav1.Object, namespaced bool) field.ErrorList {
 	return apivalidation.ValidateObjectMetaAccessor(meta, namespaced, func(name string, prefix bool) []string {
@@ -57,15 +56,15 @@ func clusterMetadata(meta metav1.Object, namespaced bool) field.ErrorList {
 	}, metadataPath)
 }
 
-// metadataUpdate checks the metadata of a new version of an object.
+// metadataUpdate validates the metadata of a new version of an object.
 func metadataUpdate(meta, old metav1.Object) field.ErrorList {
 	return apivalidation.ValidateObjectMetaAccessorUpdate(meta, old, metadataPath)
 }
 
-// clusterName checks how a cluster calls itself.
+// clusterName validates the name of a cluster.
 func clusterName(name string, path *field.Path) field.ErrorList {
 	if name == "" {
-		return field.ErrorList{field.Required(path, "is how the cluster calls itself")}
+		return field.ErrorList{field.Required(path, "must be the name of the cluster")}
 	}
 	var errs field.ErrorList
 	for _, message := range validation.IsDNS1123Label(name) {
@@ -77,7 +76,7 @@ func clusterName(name string, path *field.Path) field.ErrorList {
 	return errs
 }
 
-// clusterID checks the id of a cluster, which is a UID of Kubernetes.
+// clusterID validates the ID of a cluster.
 func clusterID(id string, path *field.Path) field.ErrorList {
 	if !uuid.MatchString(id) {
 		return field.ErrorList{field.Invalid(path, truncate(id), "must be the UID of the cluster's namespace kube-system, a lower-case UUID")}
@@ -85,15 +84,15 @@ func clusterID(id string, path *field.Path) field.ErrorList {
 	return nil
 }
 
-// requiredClusterID checks the id of a cluster that has to be there.
+// requiredClusterID validates the ID of a cluster, which must not be empty.
 func requiredClusterID(id string, path *field.Path) field.ErrorList {
 	if id == "" {
-		return field.ErrorList{field.Required(path, "is the UID of the cluster's namespace kube-system")}
+		return field.ErrorList{field.Required(path, "must be the UID of the cluster's namespace kube-system")}
 	}
 	return clusterID(id, path)
 }
 
-// dnsLabel checks the name of a namespace.
+// dnsLabel validates the name of a namespace.
 func dnsLabel(name string, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	for _, message := range validation.IsDNS1123Label(name) {
@@ -102,7 +101,7 @@ func dnsLabel(name string, path *field.Path) field.ErrorList {
 	return errs
 }
 
-// subdomain checks the name of most objects.
+// subdomain validates the name of most objects.
 func subdomain(name string, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	for _, message := range validation.IsDNS1123Subdomain(name) {
@@ -111,7 +110,7 @@ func subdomain(name string, path *field.Path) field.ErrorList {
 	return errs
 }
 
-// labels checks the syntax and number of labels.
+// labels validates the syntax and number of labels.
 func labels(set map[string]string, path *field.Path) field.ErrorList {
 	errs := metav1validation.ValidateLabels(set, path)
 	if len(set) > maxLabels {
@@ -120,8 +119,7 @@ func labels(set map[string]string, path *field.Path) field.ErrorList {
 	return errs
 }
 
-// conditions checks the form and number of conditions, and bounds what they
-// say.
+// conditions validates the form and number of conditions, and their messages.
 func conditions(list []metav1.Condition, path *field.Path) field.ErrorList {
 	if len(list) > maxConditions {
 		return field.ErrorList{field.TooMany(path, len(list), maxConditions)}
@@ -133,17 +131,17 @@ func conditions(list []metav1.Condition, path *field.Path) field.ErrorList {
 	return errs
 }
 
-// printable checks a text that is shown to people: what a terminal would obey
-// is not for strangers to write.
+// printable validates a text that users read. It must not contain control characters, which a
+// terminal would interpret.
 func printable(text string, path *field.Path) field.ErrorList {
-	obeyed := func(r rune) bool { return !unicode.IsPrint(r) && r != '\n' && r != '\t' }
-	if !utf8.ValidString(text) || strings.ContainsFunc(text, obeyed) {
+	control := func(r rune) bool { return !unicode.IsPrint(r) && r != '\n' && r != '\t' }
+	if !utf8.ValidString(text) || strings.ContainsFunc(text, control) {
 		return field.ErrorList{field.Invalid(path, truncate(strings.ToValidUTF8(text, "")), "must be printable text")}
 	}
 	return nil
 }
 
-// optional runs a check on a value that may be empty.
+// optional validates a value with check unless it is empty.
 func optional(value string, path *field.Path, check func(string, *field.Path) field.ErrorList) field.ErrorList {
 	if value == "" {
 		return nil
@@ -151,25 +149,25 @@ func optional(value string, path *field.Path, check func(string, *field.Path) fi
 	return check(value, path)
 }
 
-// notNegative checks a count, a generation or a duration.
+// notNegative validates a count, a generation or a duration.
 func notNegative[T ~int32 | ~int64](value T, path *field.Path) field.ErrorList {
 	return apivalidation.ValidateNonnegativeField(int64(value), path)
 }
 
-// immutable checks a field that cannot change.
+// immutable validates a field that cannot change.
 func immutable(value, old any, path *field.Path) field.ErrorList {
 	return apivalidation.ValidateImmutableField(value, old, path)
 }
 
-// onceSet checks a field that cannot change any more once it has a value.
+// onceSet validates a field that cannot change once it has a value.
 func onceSet(value, old string, path *field.Path) field.ErrorList {
 	if old == "" || value == old {
 		return nil
 	}
-	return field.ErrorList{field.Invalid(path, truncate(value), "cannot change once it is set")}
+	return field.ErrorList{field.Invalid(path, truncate(value), "must not change once it is set")}
 }
 
-// oneOf checks a field that has only these values.
+// oneOf validates a field that has only these values.
 func oneOf[T ~string](value T, path *field.Path, values ...T) field.ErrorList {
 	for _, allowed := range values {
 		if value == allowed {
@@ -179,7 +177,7 @@ func oneOf[T ~string](value T, path *field.Path, values ...T) field.ErrorList {
 	return field.ErrorList{field.NotSupported(path, T(truncate(string(value))), values)}
 }
 
-// truncate keeps what a stranger sent from filling the answer.
+// truncate bounds a value in an error.
 func truncate(s string) string {
 	const most = 64
 	if len(s) <= most {
@@ -192,9 +190,9 @@ func truncate(s string) string {
 // bounds neither finalizers nor owners.
 const maxPeersMetadata = 64 << 10
 
-// peersMetadata checks the size of the metadata of what a peer writes.
+// peersMetadata validates the size of the metadata of an object that a peer writes.
 func peersMetadata(meta metav1.ObjectMeta) field.ErrorList {
-	// The server itself keeps who wrote what.
+	// The server writes the managed fields.
 	meta.ManagedFields = nil
 	if meta.Size() > maxPeersMetadata {
 		return field.ErrorList{field.TooLong(metadataPath, "", maxPeersMetadata)}

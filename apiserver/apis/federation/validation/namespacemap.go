@@ -14,20 +14,20 @@ const (
 	maxMappingMessage = 4096
 )
 
-// ValidateNamespaceMap tells what is wrong with a new namespace map.
+// ValidateNamespaceMap validates a new namespace map.
 func ValidateNamespaceMap(m *federation.NamespaceMap) field.ErrorList {
 	errs := clusterMetadata(m, true)
 	return append(errs, namespaceMapSpec(&m.Spec)...)
 }
 
-// ValidateNamespaceMapUpdate tells what is wrong with a new version of a
+// ValidateNamespaceMapUpdate validates a new version of a
 // namespace map.
 func ValidateNamespaceMapUpdate(m, old *federation.NamespaceMap) field.ErrorList {
 	errs := metadataUpdate(m, old)
 	return append(errs, namespaceMapSpec(&m.Spec)...)
 }
 
-// ValidateNamespaceMapStatusUpdate tells what is wrong with a new status.
+// ValidateNamespaceMapStatusUpdate validates a new status.
 func ValidateNamespaceMapStatusUpdate(m, old *federation.NamespaceMap) field.ErrorList {
 	errs := metadataUpdate(m, old)
 	errs = append(errs, notNegative(m.Status.ObservedGeneration, statusPath.Child("observedGeneration"))...)
@@ -61,16 +61,16 @@ func namespaceMapSpec(spec *federation.NamespaceMapSpec) field.ErrorList {
 		return field.ErrorList{field.TooMany(path, len(spec.Namespaces), maxNamespaces)}
 	}
 	var errs field.ErrorList
-	names, twins := map[string]bool{}, map[string]bool{}
+	names, remoteNames := map[string]bool{}, map[string]bool{}
 	for i, mapping := range spec.Namespaces {
 		at := path.Index(i)
 		if names[mapping.Name] {
 			errs = append(errs, field.Duplicate(at.Child("name"), truncate(mapping.Name)))
 		}
-		if twins[mapping.RemoteName] {
+		if remoteNames[mapping.RemoteName] {
 			errs = append(errs, field.Duplicate(at.Child("remoteName"), truncate(mapping.RemoteName)))
 		}
-		names[mapping.Name], twins[mapping.RemoteName] = true, true
+		names[mapping.Name], remoteNames[mapping.RemoteName] = true, true
 		errs = append(errs, dnsLabel(mapping.Name, at.Child("name"))...)
 		errs = append(errs, dnsLabel(mapping.RemoteName, at.Child("remoteName"))...)
 	}

@@ -19,7 +19,7 @@ const (
 	maxClusters             = 1000
 )
 
-// ValidateNamespaceOffloading tells what is wrong with a new namespace
+// ValidateNamespaceOffloading validates a new namespace
 // offloading.
 func ValidateNamespaceOffloading(offloading *federation.NamespaceOffloading) field.ErrorList {
 	errs := metadata(offloading, true)
@@ -27,7 +27,7 @@ func ValidateNamespaceOffloading(offloading *federation.NamespaceOffloading) fie
 	return append(errs, namespaceOffloadingSpec(&offloading.Spec)...)
 }
 
-// ValidateNamespaceOffloadingUpdate tells what is wrong with a new version of
+// ValidateNamespaceOffloadingUpdate validates a new version of
 // a namespace offloading.
 func ValidateNamespaceOffloadingUpdate(offloading, old *federation.NamespaceOffloading) field.ErrorList {
 	errs := metadataUpdate(offloading, old)
@@ -36,7 +36,7 @@ func ValidateNamespaceOffloadingUpdate(offloading, old *federation.NamespaceOffl
 	return append(errs, immutable(offloading.Spec.RemoteNamespaceName, old.Spec.RemoteNamespaceName, specPath.Child("remoteNamespaceName"))...)
 }
 
-// ValidateNamespaceOffloadingStatusUpdate tells what is wrong with a new
+// ValidateNamespaceOffloadingStatusUpdate validates a new
 // status.
 func ValidateNamespaceOffloadingStatusUpdate(offloading, old *federation.NamespaceOffloading) field.ErrorList {
 	status := &offloading.Status
@@ -63,13 +63,13 @@ func ValidateNamespaceOffloadingStatusUpdate(offloading, old *federation.Namespa
 	return errs
 }
 
-// ValidateOffload tells what is wrong with what the verb offload asks for.
+// ValidateOffload validates a request to the verb offload.
 func ValidateOffload(offload *federation.Offload) field.ErrorList {
 	return namespaceOffloadingSpec(&offload.Spec)
 }
 
-// ValidateOffloadingName tells whether a namespace offloading may have that
-// name: there is one a namespace.
+// ValidateOffloadingName validates the name of a namespace offloading; there is one in each
+// namespace.
 func ValidateOffloadingName(name string) field.ErrorList {
 	if name == v1alpha1.NamespaceOffloadingName {
 		return nil
@@ -87,21 +87,21 @@ func namespaceOffloadingSpec(spec *federation.NamespaceOffloadingSpec) field.Err
 	return append(errs, nodeSelector(&spec.ClusterSelector, specPath.Child("clusterSelector"))...)
 }
 
-// remoteNamespaceName checks the name of the twins, which one strategy needs
-// and the others make themselves.
+// remoteNamespaceName validates the name of the remote namespaces, which SelectedName requires
+// and other strategies generate.
 func remoteNamespaceName(spec *federation.NamespaceOffloadingSpec) field.ErrorList {
 	path := specPath.Child("remoteNamespaceName")
 	switch selected := spec.NamespaceMappingStrategy == federation.SelectedName; {
 	case selected && spec.RemoteNamespaceName == "":
-		return field.ErrorList{field.Required(path, "name the twin namespaces, or use another namespaceMappingStrategy")}
+		return field.ErrorList{field.Required(path, "must be set with namespaceMappingStrategy SelectedName")}
 	case !selected && spec.RemoteNamespaceName != "":
-		return field.ErrorList{field.Forbidden(path, "needs namespaceMappingStrategy SelectedName")}
+		return field.ErrorList{field.Forbidden(path, "may only be set with namespaceMappingStrategy SelectedName")}
 	}
 	return optional(spec.RemoteNamespaceName, path, dnsLabel)
 }
 
-// nodeSelector checks a selector as it is checked in a pod's affinity, and
-// bounds it. One without terms is fine.
+// nodeSelector validates a selector by the rules for the affinity of a pod, and bounds it. It
+// may have no terms.
 func nodeSelector(selector *corev1.NodeSelector, path *field.Path) field.ErrorList {
 	terms := path.Child("nodeSelectorTerms")
 	if len(selector.NodeSelectorTerms) > maxSelectorTerms {
@@ -110,7 +110,8 @@ func nodeSelector(selector *corev1.NodeSelector, path *field.Path) field.ErrorLi
 	var errs field.ErrorList
 	for i, term := range selector.NodeSelectorTerms {
 		if len(term.MatchExpressions)+len(term.MatchFields) == 0 {
-			errs = append(errs, field.Required(terms.Index(i), "must have an expression: a term without any matches nothing"))
+			errs = append(errs, field.Required(terms.Index(i),
+				"must have at least one expression: an empty term matches no node"))
 		}
 		errs = append(errs, boundedRequirements(term.MatchExpressions, terms.Index(i).Child("matchExpressions"))...)
 		errs = append(errs, boundedRequirements(term.MatchFields, terms.Index(i).Child("matchFields"))...)
@@ -137,7 +138,7 @@ func boundedRequirements(requirements []corev1.NodeSelectorRequirement, path *fi
 	return errs
 }
 
-// fieldErrors takes an aggregate of field errors apart.
+// fieldErrors returns the field errors of an aggregate.
 func fieldErrors(err error, path *field.Path) field.ErrorList {
 	aggregate, ok := err.(interface{ Errors() []error })
 	if !ok {

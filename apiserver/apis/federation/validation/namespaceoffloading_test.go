@@ -31,13 +31,13 @@ func TestValidateNamespaceOffloading(t *testing.T) {
 	}
 	selector := "spec.clusterSelector.nodeSelectorTerms"
 	spec := map[string]wrong[*federation.NamespaceOffloading]{
-		"no pod strategy":                  {func(o *federation.NamespaceOffloading) { o.Spec.PodOffloadingStrategy = "" }, []string{"spec.podOffloadingStrategy"}},
-		"an unknown pod strategy":          {func(o *federation.NamespaceOffloading) { o.Spec.PodOffloadingStrategy = "Somewhere" }, []string{"spec.podOffloadingStrategy"}},
-		"an unknown fate of volumes":       {func(o *federation.NamespaceOffloading) { o.Spec.Volumes.OnUnoffload = "Forget" }, []string{"spec.volumes.onUnoffload"}},
-		"no enforcement":                   {func(o *federation.NamespaceOffloading) { o.Spec.Enforcement = "" }, []string{"spec.enforcement"}},
-		"an unknown enforcement":           {func(o *federation.NamespaceOffloading) { o.Spec.Enforcement = "Kill" }, []string{"spec.enforcement"}},
-		"an unknown volume policy":         {func(o *federation.NamespaceOffloading) { o.Spec.Volumes.OnUnoffload = "Forget" }, []string{"spec.volumes.onUnoffload"}},
-		"a name that no strategy asks for": {func(o *federation.NamespaceOffloading) { o.Spec.RemoteNamespaceName = "store" }, []string{"spec.remoteNamespaceName"}},
+		"no pod strategy":               {func(o *federation.NamespaceOffloading) { o.Spec.PodOffloadingStrategy = "" }, []string{"spec.podOffloadingStrategy"}},
+		"an unknown pod strategy":       {func(o *federation.NamespaceOffloading) { o.Spec.PodOffloadingStrategy = "Somewhere" }, []string{"spec.podOffloadingStrategy"}},
+		"an unknown policy for volumes": {func(o *federation.NamespaceOffloading) { o.Spec.Volumes.OnUnoffload = "Forget" }, []string{"spec.volumes.onUnoffload"}},
+		"no enforcement":                {func(o *federation.NamespaceOffloading) { o.Spec.Enforcement = "" }, []string{"spec.enforcement"}},
+		"an unknown enforcement":        {func(o *federation.NamespaceOffloading) { o.Spec.Enforcement = "Kill" }, []string{"spec.enforcement"}},
+		"an unknown volume policy":      {func(o *federation.NamespaceOffloading) { o.Spec.Volumes.OnUnoffload = "Forget" }, []string{"spec.volumes.onUnoffload"}},
+		"a name without SelectedName":   {func(o *federation.NamespaceOffloading) { o.Spec.RemoteNamespaceName = "store" }, []string{"spec.remoteNamespaceName"}},
 		"an unknown operator": {func(o *federation.NamespaceOffloading) {
 			o.Spec.ClusterSelector.NodeSelectorTerms[0] = term("a", "Near", "b")
 		}, []string{selector + "[0].matchExpressions[0].operator"}},
@@ -80,7 +80,7 @@ func TestValidateNamespaceOffloading(t *testing.T) {
 		"too long a name":     {named(strings.Repeat("a", 64)), []string{"spec.remoteNamespaceName"}},
 	})
 	runUpdate(t, selected, ValidateNamespaceOffloadingUpdate, map[string]wrong[*federation.NamespaceOffloading]{
-		"another name of the twins": {named("other"), []string{"spec.remoteNamespaceName"}},
+		"another remote name": {named("other"), []string{"spec.remoteNamespaceName"}},
 	})
 	spec["another mapping"] = wrong[*federation.NamespaceOffloading]{func(o *federation.NamespaceOffloading) { o.Spec.NamespaceMappingStrategy = federation.EnforceSameName }, []string{"spec.namespaceMappingStrategy"}}
 	runUpdate(t, good, ValidateNamespaceOffloadingUpdate, spec)
@@ -91,8 +91,8 @@ func TestValidateNamespaceOffloading(t *testing.T) {
 		Conditions: []metav1.Condition{condition()},
 	}
 	runUpdate(t, good, ValidateNamespaceOffloadingStatusUpdate, map[string]wrong[*federation.NamespaceOffloading]{
-		"an unknown phase": {func(o *federation.NamespaceOffloading) { o.Status.Phase = "Great" }, []string{"status.phase"}},
-		"a path as a twin": {func(o *federation.NamespaceOffloading) { o.Status.RemoteNamespaceName = "a/b" }, []string{"status.remoteNamespaceName"}},
+		"an unknown phase":        {func(o *federation.NamespaceOffloading) { o.Status.Phase = "Great" }, []string{"status.phase"}},
+		"a path as a remote name": {func(o *federation.NamespaceOffloading) { o.Status.RemoteNamespaceName = "a/b" }, []string{"status.remoteNamespaceName"}},
 		"a cluster twice": {func(o *federation.NamespaceOffloading) {
 			o.Status.Clusters = append(o.Status.Clusters, o.Status.Clusters[0])
 		}, []string{"status.clusters[1].name"}},

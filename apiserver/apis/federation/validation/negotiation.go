@@ -22,13 +22,13 @@ const (
 	maxCapabilities = 32
 )
 
-// ValidateResourceRequest tells what is wrong with a new resource request.
+// ValidateResourceRequest validates a new resource request.
 func ValidateResourceRequest(request *federation.ResourceRequest) field.ErrorList {
 	errs := clusterMetadata(request, true)
 	return append(errs, resourceRequestSpec(&request.Spec)...)
 }
 
-// ValidateResourceRequestUpdate tells what is wrong with a new version of a
+// ValidateResourceRequestUpdate validates a new version of a
 // resource request.
 func ValidateResourceRequestUpdate(request, old *federation.ResourceRequest) field.ErrorList {
 	errs := metadataUpdate(request, old)
@@ -40,14 +40,14 @@ func resourceRequestSpec(spec *federation.ResourceRequestSpec) field.ErrorList {
 	return append(errs, capabilities(spec.APIVersions, spec.Features, specPath)...)
 }
 
-// capabilities checks what a peer says it speaks and can do. Names that are not
-// known here are those of a newer peer.
+// capabilities validates the API versions and features of a peer. Unknown names are accepted,
+// since the peer may be newer.
 func capabilities(versions, features []string, path *field.Path) field.ErrorList {
 	errs := uniqueNames(versions, maxCapabilities, path.Child("apiVersions"), dnsLabel)
 	return append(errs, uniqueNames(features, maxCapabilities, path.Child("features"), qualifiedName)...)
 }
 
-// ValidateResourceRequestStatusUpdate tells what is wrong with a new status.
+// ValidateResourceRequestStatusUpdate validates a new status.
 func ValidateResourceRequestStatusUpdate(request, old *federation.ResourceRequest) field.ErrorList {
 	status := &request.Status
 	errs := metadataUpdate(request, old)
@@ -58,13 +58,13 @@ func ValidateResourceRequestStatusUpdate(request, old *federation.ResourceReques
 	return append(errs, conditions(status.Conditions, statusPath.Child("conditions"))...)
 }
 
-// ValidateResourceOffer tells what is wrong with a new resource offer.
+// ValidateResourceOffer validates a new resource offer.
 func ValidateResourceOffer(offer *federation.ResourceOffer) field.ErrorList {
 	errs := clusterMetadata(offer, true)
 	return append(errs, resourceOfferSpec(&offer.Spec)...)
 }
 
-// ValidateResourceOfferUpdate tells what is wrong with a new version of a
+// ValidateResourceOfferUpdate validates a new version of a
 // resource offer.
 func ValidateResourceOfferUpdate(offer, old *federation.ResourceOffer) field.ErrorList {
 	errs := metadataUpdate(offer, old)
@@ -72,7 +72,7 @@ func ValidateResourceOfferUpdate(offer, old *federation.ResourceOffer) field.Err
 	return append(errs, immutable(offer.Spec.ClusterID, old.Spec.ClusterID, specPath.Child("clusterID"))...)
 }
 
-// ValidateResourceOfferStatusUpdate tells what is wrong with a new status.
+// ValidateResourceOfferStatusUpdate validates a new status.
 func ValidateResourceOfferStatusUpdate(offer, old *federation.ResourceOffer) field.ErrorList {
 	errs := metadataUpdate(offer, old)
 	errs = append(errs, negotiationPhase(offer.Status.Phase, statusPath.Child("phase"))...)
@@ -94,8 +94,8 @@ func resourceOfferSpec(spec *federation.ResourceOfferSpec) field.ErrorList {
 	return append(errs, ReflectedKinds(spec.ReflectedKinds, specPath.Child("reflectedKinds"))...)
 }
 
-// offeredNodes checks what a provider offers node by node: the consumer makes
-// as many nodes of it, which together have what is offered.
+// offeredNodes validates the nodes of an offer, for each of which the consumer creates a virtual
+// node. Their resources must not exceed those of the offer.
 func offeredNodes(nodes []federation.OfferedNode, offered corev1.ResourceList, path *field.Path) field.ErrorList {
 	if len(nodes) > v1alpha1.MaxOfferedNodes {
 		return field.ErrorList{field.TooMany(path, len(nodes), v1alpha1.MaxOfferedNodes)}
@@ -123,14 +123,14 @@ func offeredNodes(nodes []federation.OfferedNode, offered corev1.ResourceList, p
 	for _, name := range slices.Sorted(maps.Keys(sum)) {
 		total, most := sum[name], offered[name]
 		if total.Cmp(most) > 0 {
-			errs = append(errs, field.Invalid(path, total.String(), fmt.Sprintf("the nodes have more %s together than spec.resources, which has %s", name, most.String())))
+			errs = append(errs, field.Invalid(path, total.String(),
+				fmt.Sprintf("must have at most %s of %s in total, as in spec.resources", most.String(), name)))
 		}
 	}
 	return errs
 }
 
-// describing are the labels of Kubernetes' own that tell where a node is and
-// what it is made of.
+// describing are the labels of Kubernetes that a provider may set.
 var describing = map[string]bool{
 	corev1.LabelTopologyRegion:     true,
 	corev1.LabelTopologyZone:       true,
@@ -139,22 +139,22 @@ var describing = map[string]bool{
 	corev1.LabelInstanceTypeStable: true,
 }
 
-// offeredLabels checks what a provider wants the consumer's nodes to be
-// labelled with. It may describe itself, not make itself look like a control
-// plane, another node or another cluster.
+// offeredLabels validates the labels that a provider sets on virtual nodes of the consumer. They
+// must not let a node appear to be a control plane, another node or a node of another cluster.
 func offeredLabels(set map[string]string, path *field.Path) field.ErrorList {
 	errs := labels(set, path)
 	for _, key := range slices.Sorted(maps.Keys(set)) {
 		if !OfferedLabel(key) {
 			domain, _, _ := strings.Cut(key, "/")
-			errs = append(errs, field.Forbidden(path.Key(truncate(key)), fmt.Sprintf("labels of %s are not a provider's to set", truncate(domain))))
+			errs = append(errs, field.Forbidden(path.Key(truncate(key)),
+				fmt.Sprintf("must not be a label of %s, except region, zone, architecture, operating system and instance type",
+					truncate(domain))))
 		}
 	}
 	return errs
 }
 
-// OfferedLabel tells whether a provider may have the consumer's nodes labelled
-// with a key.
+// OfferedLabel reports whether a provider may set a label on virtual nodes of the consumer.
 func OfferedLabel(key string) bool {
 	domain, _, _ := strings.Cut(key, "/")
 	reserved := key == v1alpha1.LabelType || key == v1alpha1.LabelRemoteClusterID || inDomain(domain, "kubernetes.io") || inDomain(domain, "k8s.io")

@@ -32,8 +32,8 @@ func TestValidateResourceRequest(t *testing.T) {
 		"an endless phase": {func(r *federation.ResourceRequest) {
 			r.Status.Phase = federation.NegotiationPhase(strings.Repeat("x", 300))
 		}, []string{"status.phase"}},
-		"a path as an offer": {func(r *federation.ResourceRequest) { r.Status.OfferName = "../milan" }, []string{"status.offerName"}},
-		"a generation below": {func(r *federation.ResourceRequest) { r.Status.ObservedGeneration = -1 }, []string{"status.observedGeneration"}},
+		"a path as an offer":    {func(r *federation.ResourceRequest) { r.Status.OfferName = "../milan" }, []string{"status.offerName"}},
+		"a negative generation": {func(r *federation.ResourceRequest) { r.Status.ObservedGeneration = -1 }, []string{"status.observedGeneration"}},
 		"a reason in words": {func(r *federation.ResourceRequest) {
 			r.Status.Conditions = []metav1.Condition{condition(func(c *metav1.Condition) { c.Reason = "it is so" })}
 		}, []string{"status.conditions[0].reason"}},
@@ -148,7 +148,7 @@ func TestValidateVirtualNode(t *testing.T) {
 		"a path as an offer":               {func(n *federation.VirtualNode) { n.Spec.OfferName = "a/b" }, []string{"spec.offerName"}},
 		"a path as an offered node":        {func(n *federation.VirtualNode) { n.Spec.OfferedNode = "a/b" }, []string{"spec.offeredNode"}},
 		"an offered node without an offer": {func(n *federation.VirtualNode) { n.Spec.OfferName = "" }, []string{"spec.offerName"}},
-		"no such API access":               {func(n *federation.VirtualNode) { n.Spec.APIAccess = "home" }, []string{"spec.apiAccess"}},
+		"an unknown API access":            {func(n *federation.VirtualNode) { n.Spec.APIAccess = "Home" }, []string{"spec.apiAccess"}},
 		"a broken label":                   {func(n *federation.VirtualNode) { n.Spec.Labels = map[string]string{"a b": ""} }, []string{"spec.labels"}},
 	}
 	runCreate(t, good, ValidateVirtualNode, spec)
@@ -167,7 +167,7 @@ func TestValidateVirtualNode(t *testing.T) {
 		"a path as a storage class": {func(n *federation.VirtualNode) { n.Status.StorageClasses = []string{"a/b"} }, []string{"status.storageClasses[0]"}},
 		"CPUs as storage":           {func(n *federation.VirtualNode) { n.Status.Storage = quantities("cpu", "1") }, []string{"status.storage[cpu]"}},
 		"fewer pods than none":      {func(n *federation.VirtualNode) { n.Status.Pods = -1 }, []string{"status.pods"}},
-		"a role that is copied": {func(n *federation.VirtualNode) {
+		"a role that is reflected": {func(n *federation.VirtualNode) {
 			n.Status.ReflectedKinds = []metav1.GroupVersionResource{{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "roles"}}
 		}, []string{"status.reflectedKinds[0].group"}},
 	})
@@ -180,10 +180,10 @@ func TestValidateNamespaceMap(t *testing.T) {
 		Status:     federation.NamespaceMapStatus{Namespaces: []federation.NamespaceMappingStatus{{Name: "web", RemoteName: "web-rome", Phase: federation.NamespaceMappingReady}}},
 	}
 	spec := map[string]wrong[*federation.NamespaceMap]{
-		"a path as a twin":  {func(m *federation.NamespaceMap) { m.Spec.Namespaces[0].RemoteName = "../kube-system" }, []string{"spec.namespaces[0].remoteName"}},
-		"no namespace":      {func(m *federation.NamespaceMap) { m.Spec.Namespaces[1].Name = "" }, []string{"spec.namespaces[1].name"}},
-		"a namespace twice": {func(m *federation.NamespaceMap) { m.Spec.Namespaces[1].Name = "web" }, []string{"spec.namespaces[1].name"}},
-		"a twin of two":     {func(m *federation.NamespaceMap) { m.Spec.Namespaces[1].RemoteName = "web-rome" }, []string{"spec.namespaces[1].remoteName"}},
+		"a path as a remote name": {func(m *federation.NamespaceMap) { m.Spec.Namespaces[0].RemoteName = "../kube-system" }, []string{"spec.namespaces[0].remoteName"}},
+		"no namespace":            {func(m *federation.NamespaceMap) { m.Spec.Namespaces[1].Name = "" }, []string{"spec.namespaces[1].name"}},
+		"a namespace twice":       {func(m *federation.NamespaceMap) { m.Spec.Namespaces[1].Name = "web" }, []string{"spec.namespaces[1].name"}},
+		"a remote name twice":     {func(m *federation.NamespaceMap) { m.Spec.Namespaces[1].RemoteName = "web-rome" }, []string{"spec.namespaces[1].remoteName"}},
 		"too many namespaces": {func(m *federation.NamespaceMap) {
 			m.Spec.Namespaces = many(maxNamespaces, func(i int) federation.NamespaceMapping {
 				return federation.NamespaceMapping{Name: fmt.Sprintf("n%d", i), RemoteName: fmt.Sprintf("r%d", i)}
@@ -193,9 +193,9 @@ func TestValidateNamespaceMap(t *testing.T) {
 	runCreate(t, good, ValidateNamespaceMap, spec)
 	runUpdate(t, good, ValidateNamespaceMapUpdate, spec)
 	runUpdate(t, good, ValidateNamespaceMapStatusUpdate, map[string]wrong[*federation.NamespaceMap]{
-		"an unknown phase": {func(m *federation.NamespaceMap) { m.Status.Namespaces[0].Phase = "Great" }, []string{"status.namespaces[0].phase"}},
-		"no phase":         {func(m *federation.NamespaceMap) { m.Status.Namespaces[0].Phase = "" }, []string{"status.namespaces[0].phase"}},
-		"a path as a twin": {func(m *federation.NamespaceMap) { m.Status.Namespaces[0].RemoteName = "a/b" }, []string{"status.namespaces[0].remoteName"}},
+		"an unknown phase":        {func(m *federation.NamespaceMap) { m.Status.Namespaces[0].Phase = "Great" }, []string{"status.namespaces[0].phase"}},
+		"no phase":                {func(m *federation.NamespaceMap) { m.Status.Namespaces[0].Phase = "" }, []string{"status.namespaces[0].phase"}},
+		"a path as a remote name": {func(m *federation.NamespaceMap) { m.Status.Namespaces[0].RemoteName = "a/b" }, []string{"status.namespaces[0].remoteName"}},
 		"an endless reason": {func(m *federation.NamespaceMap) {
 			m.Status.Namespaces[0].Message = strings.Repeat("x", maxMappingMessage+1)
 		}, []string{"status.namespaces[0].message"}},

@@ -18,19 +18,18 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
 
-// MaxTunnelEndpoints is how many endpoints a gateway may have.
+// MaxTunnelEndpoints bounds the endpoints of a gateway.
 const MaxTunnelEndpoints = 8
 
 const (
-	// publicKeySize is that of a key of Curve25519.
+	// publicKeySize is the size of a Curve25519 key, in bytes.
 	publicKeySize = 32
-	// minTunnelMTU is what IPv6 asks of every link, and maxTunnelMTU the largest
-	// packet there is.
+	// minTunnelMTU is the smallest MTU of IPv6, and maxTunnelMTU the largest IP packet.
 	minTunnelMTU = 1280
 	maxTunnelMTU = 65535
 )
 
-// ValidateNetworkConfig tells what is wrong with a new network configuration.
+// ValidateNetworkConfig validates a new network configuration.
 func ValidateNetworkConfig(config *federation.NetworkConfig) field.ErrorList {
 	errs := metadata(config, true)
 	errs = append(errs, oneOf(config.Name, metadataPath.Child("name"), v1alpha1.NetworkConfigOfConsumer, v1alpha1.NetworkConfigOfProvider)...)
@@ -38,7 +37,7 @@ func ValidateNetworkConfig(config *federation.NetworkConfig) field.ErrorList {
 	return append(errs, ValidateNetworkConfigSpec(&config.Spec)...)
 }
 
-// ValidateNetworkConfigUpdate tells what is wrong with a new version of a
+// ValidateNetworkConfigUpdate validates a new version of a
 // network configuration.
 func ValidateNetworkConfigUpdate(config, old *federation.NetworkConfig) field.ErrorList {
 	errs := metadataUpdate(config, old)
@@ -47,7 +46,7 @@ func ValidateNetworkConfigUpdate(config, old *federation.NetworkConfig) field.Er
 	return append(errs, immutable(config.Spec.ClusterID, old.Spec.ClusterID, specPath.Child("clusterID"))...)
 }
 
-// ValidateNetworkConfigStatusUpdate tells what is wrong with a new status.
+// ValidateNetworkConfigStatusUpdate validates a new status.
 func ValidateNetworkConfigStatusUpdate(config, old *federation.NetworkConfig) field.ErrorList {
 	status := &config.Status
 	errs := metadataUpdate(config, old)
@@ -56,8 +55,7 @@ func ValidateNetworkConfigStatusUpdate(config, old *federation.NetworkConfig) fi
 	return append(errs, conditions(status.Conditions, statusPath.Child("conditions"))...)
 }
 
-// ValidateNetworkConfigSpec tells what is wrong with what a cluster says of its
-// network.
+// ValidateNetworkConfigSpec validates the network configuration of a cluster.
 func ValidateNetworkConfigSpec(spec *federation.NetworkConfigSpec) field.ErrorList {
 	errs := requiredClusterID(spec.ClusterID, specPath.Child("clusterID"))
 	errs = append(errs, ownCIDRs(spec)...)
@@ -68,21 +66,22 @@ func ValidateNetworkConfigSpec(spec *federation.NetworkConfigSpec) field.ErrorLi
 // maxBackend bounds the name of a backend, in bytes.
 const maxBackend = 63
 
-// backend checks the name of what tunnels are made with. It may be one that is not
-// known here: the controllers tell the other cluster so, which takes an object.
+// backend validates the name of a network backend. Unknown names are accepted: controllers
+// report an unsupported one in the object's conditions.
 func backend(name string, path *field.Path) field.ErrorList {
 	others := func(r rune) bool { return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') }
 	if len(name) > maxBackend || strings.ContainsFunc(name, others) {
-		return field.ErrorList{field.Invalid(path, truncate(name), fmt.Sprintf("must be at most %d letters and digits, as WireGuard", maxBackend))}
+		return field.ErrorList{field.Invalid(path, truncate(name),
+			fmt.Sprintf("must be at most %d letters and digits, for example WireGuard", maxBackend))}
 	}
 	return nil
 }
 
-// ownCIDRs checks the ranges of a cluster, which do not overlap.
+// ownCIDRs validates the ranges of a cluster, which must not overlap.
 func ownCIDRs(spec *federation.NetworkConfigSpec) field.ErrorList {
 	pods, external := specPath.Child("podCIDRs"), specPath.Child("externalCIDRs")
 	if len(spec.PodCIDRs) == 0 {
-		return field.ErrorList{field.Required(pods, "must name at least one CIDR such as 10.244.0.0/16")}
+		return field.ErrorList{field.Required(pods, "must contain at least one CIDR, for example 10.244.0.0/16")}
 	}
 	if total := len(spec.PodCIDRs) + len(spec.ExternalCIDRs); total > maxCIDRs {
 		return field.ErrorList{field.TooMany(pods, total, maxCIDRs)}
@@ -96,19 +95,20 @@ func ownCIDRs(spec *federation.NetworkConfigSpec) field.ErrorList {
 			continue
 		}
 		if families[prefix.Addr().Is4()] {
-			errs = append(errs, field.Forbidden(external.Index(i), "must be the only one of its family"))
+			errs = append(errs, field.Forbidden(external.Index(i), "must be the only CIDR of its address family"))
 		}
 		families[prefix.Addr().Is4()] = true
 		for _, text := range spec.PodCIDRs {
 			if other, wrong := cidr(text, nil); len(wrong) == 0 && other.Overlaps(prefix) {
-				errs = append(errs, field.Invalid(external.Index(i), prefix.String(), fmt.Sprintf("must not overlap %s of podCIDRs", other)))
+				errs = append(errs, field.Invalid(external.Index(i), prefix.String(),
+					fmt.Sprintf("must not overlap %s of podCIDRs", other)))
 			}
 		}
 	}
 	return errs
 }
 
-// tunnel checks what another gateway has to know of one.
+// tunnel validates the parameters of a gateway that its peers use.
 func tunnel(key string, endpoints []string, mtu int32) field.ErrorList {
 	errs := publicKey(key, specPath.Child("publicKey"))
 	errs = append(errs, uniqueNames(endpoints, MaxTunnelEndpoints, specPath.Child("endpoints"), hostPort)...)
@@ -116,32 +116,32 @@ func tunnel(key string, endpoints []string, mtu int32) field.ErrorList {
 	return errs
 }
 
-// publicKey checks a key of WireGuard. What is no such key may be the private
-// one by mistake, so it is not repeated.
+// publicKey validates a public key of WireGuard. Errors do not contain the value, which may be a
+// private key by mistake.
 func publicKey(text string, path *field.Path) field.ErrorList {
 	if text == "" {
-		return field.ErrorList{field.Required(path, "is the public key of the gateway")}
+		return field.ErrorList{field.Required(path, "must be the public key of the gateway")}
 	}
-	// Strict: there is one form of each key.
+	// Strict, so that each key has one form.
 	key, err := base64.StdEncoding.Strict().DecodeString(text)
 	if err != nil || len(key) != publicKeySize || base64.StdEncoding.EncodeToString(key) != text {
-		return field.ErrorList{field.Forbidden(path, fmt.Sprintf("must be %d bytes in base64, as wg pubkey prints them", publicKeySize))}
+		return field.ErrorList{field.Forbidden(path,
+			fmt.Sprintf("must be %d bytes in base64, as printed by wg pubkey", publicKeySize))}
 	}
 	if [publicKeySize]byte(key) == [publicKeySize]byte{} {
-		return field.ErrorList{field.Forbidden(path, "must not be zero, which is no key")}
+		return field.ErrorList{field.Forbidden(path, "must not be zero")}
 	}
 	return nil
 }
 
-// ValidateEndpoint tells what is wrong with one endpoint of a gateway.
+// ValidateEndpoint validates one endpoint of a gateway.
 func ValidateEndpoint(text string) field.ErrorList {
 	return hostPort(text, specPath.Child("endpoints"))
 }
 
-// hostPort checks where a gateway is called: a name or an address that is
-// another cluster's, and a port.
+// hostPort validates an endpoint of a gateway: a host name or an address, and a port.
 func hostPort(text string, path *field.Path) field.ErrorList {
-	const form = "must be host:port, as milan.example.org:51820, 192.0.2.1:51820 or [2001:db8::1]:51820"
+	const form = "must be host:port, for example milan.example.org:51820, 192.0.2.1:51820 or [2001:db8::1]:51820"
 	if len(text) > maxURL {
 		return field.ErrorList{field.TooLong(path, "", maxURL)}
 	}
@@ -160,13 +160,13 @@ func hostPort(text string, path *field.Path) field.ErrorList {
 	return remoteHost(host, path)
 }
 
-// ValidateCIDRMappings tells what is wrong with ranges and what stands for them.
+// ValidateCIDRMappings validates ranges and their remapped CIDRs.
 func ValidateCIDRMappings(list []federation.CIDRMapping) field.ErrorList {
 	return cidrMappings(list, statusPath.Child("cidrs"))
 }
 
-// cidrMappings checks ranges and what stands for them. Neither those nor these
-// overlap.
+// cidrMappings validates ranges and their remapped CIDRs. Ranges must not overlap each other, nor
+// remapped CIDRs each other.
 func cidrMappings(list []federation.CIDRMapping, path *field.Path) field.ErrorList {
 	if len(list) > maxCIDRs {
 		return field.ErrorList{field.TooMany(path, len(list), maxCIDRs)}
@@ -185,13 +185,14 @@ func cidrMappings(list []federation.CIDRMapping, path *field.Path) field.ErrorLi
 			mapped = append(mapped, to)
 		}
 		if len(wrong) == 0 && len(wrongMapped) == 0 && (from.Bits() != to.Bits() || from.Addr().Is4() != to.Addr().Is4()) {
-			errs = append(errs, field.Invalid(at.Child("mapped"), mapping.Mapped, "must be of the same family and size as "+mapping.CIDR))
+			errs = append(errs, field.Invalid(at.Child("mapped"), mapping.Mapped,
+				"must have the address family and the prefix length of "+mapping.CIDR))
 		}
 	}
 	return errs
 }
 
-// disjoint checks a range that overlaps none of others.
+// disjoint validates a range that must not overlap others.
 func disjoint(text string, others []netip.Prefix, path *field.Path) (netip.Prefix, field.ErrorList) {
 	prefix, errs := cidr(text, path)
 	if len(errs) > 0 {
@@ -205,13 +206,13 @@ func disjoint(text string, others []netip.Prefix, path *field.Path) (netip.Prefi
 	return prefix, nil
 }
 
-// ValidateTunnelEndpoint tells what is wrong with a new tunnel endpoint.
+// ValidateTunnelEndpoint validates a new tunnel endpoint.
 func ValidateTunnelEndpoint(endpoint *federation.TunnelEndpoint) field.ErrorList {
 	errs := clusterMetadata(endpoint, true)
 	return append(errs, tunnelEndpointSpec(&endpoint.Spec)...)
 }
 
-// ValidateTunnelEndpointUpdate tells what is wrong with a new version of a
+// ValidateTunnelEndpointUpdate validates a new version of a
 // tunnel endpoint.
 func ValidateTunnelEndpointUpdate(endpoint, old *federation.TunnelEndpoint) field.ErrorList {
 	errs := metadataUpdate(endpoint, old)
@@ -219,29 +220,29 @@ func ValidateTunnelEndpointUpdate(endpoint, old *federation.TunnelEndpoint) fiel
 	return append(errs, immutable(endpoint.Spec.ClusterID, old.Spec.ClusterID, specPath.Child("clusterID"))...)
 }
 
-// ValidateTunnelEndpointStatusUpdate tells what is wrong with a new status.
+// ValidateTunnelEndpointStatusUpdate validates a new status.
 func ValidateTunnelEndpointStatusUpdate(endpoint, old *federation.TunnelEndpoint) field.ErrorList {
 	status := &endpoint.Status
 	errs := metadataUpdate(endpoint, old)
 	errs = append(errs, notNegative(status.ObservedGeneration, statusPath.Child("observedGeneration"))...)
 	errs = append(errs, oneOf(status.Phase, statusPath.Child("phase"), "", federation.TunnelConnecting, federation.TunnelConnected, federation.TunnelError)...)
-	errs = append(errs, optional(status.Endpoint, statusPath.Child("endpoint"), heardFrom)...)
+	errs = append(errs, optional(status.Endpoint, statusPath.Child("endpoint"), sourceAddress)...)
 	errs = append(errs, optional(status.Gateway, statusPath.Child("gateway"), subdomain)...)
 	errs = append(errs, optional(status.PublicKey, statusPath.Child("publicKey"), publicKey)...)
 	errs = append(errs, tunnelMTU(status.MTU, statusPath.Child("mtu"))...)
 	errs = append(errs, oneOf(status.Implementation, statusPath.Child("implementation"), "", v1alpha1.WireGuardKernel, v1alpha1.WireGuardGo)...)
 	errs = append(errs, notNegative(status.LatencyMicroseconds, statusPath.Child("latencyMicroseconds"))...)
 	if loss := status.LossPercent; loss < 0 || loss > 100 {
-		errs = append(errs, field.Invalid(statusPath.Child("lossPercent"), loss, "must be between 0 and 100"))
+		errs = append(errs, field.Invalid(statusPath.Child("lossPercent"), loss, "must be 0 to 100"))
 	}
 	errs = append(errs, tunnelMTU(status.PathMTU, statusPath.Child("pathMTU"))...)
 	return append(errs, conditions(status.Conditions, statusPath.Child("conditions"))...)
 }
 
-// tunnelMTU checks what a packet may measure inside of a tunnel, if that is said.
+// tunnelMTU validates the MTU of a tunnel; 0 means that it is not set.
 func tunnelMTU(mtu int32, path *field.Path) field.ErrorList {
 	if mtu != 0 && (mtu < minTunnelMTU || mtu > maxTunnelMTU) {
-		return field.ErrorList{field.Invalid(path, mtu, fmt.Sprintf("must be between %d and %d, or 0", minTunnelMTU, maxTunnelMTU))}
+		return field.ErrorList{field.Invalid(path, mtu, fmt.Sprintf("must be %d to %d, or 0", minTunnelMTU, maxTunnelMTU))}
 	}
 	return nil
 }
@@ -256,24 +257,24 @@ func tunnelEndpointSpec(spec *federation.TunnelEndpointSpec) field.ErrorList {
 			errs = append(errs, field.Duplicate(control.Index(i), part))
 		}
 	}
-	alone := len(spec.Control) > 0 && len(spec.Local) == 0 && len(spec.Remote) == 0
+	controlOnly := len(spec.Control) > 0 && len(spec.Local) == 0 && len(spec.Remote) == 0
 	for _, side := range []struct {
 		name string
 		list []federation.CIDRMapping
 	}{{"local", spec.Local}, {"remote", spec.Remote}} {
-		if len(side.list) == 0 && !alone {
-			errs = append(errs, field.Required(specPath.Child(side.name), "must name at least one range and what stands for it"))
+		if len(side.list) == 0 && !controlOnly {
+			errs = append(errs, field.Required(specPath.Child(side.name), "must contain at least one mapping"))
 		}
 		errs = append(errs, cidrMappings(side.list, specPath.Child(side.name))...)
 	}
 	return errs
 }
 
-// heardFrom checks the source of a packet: an address and a port, whatever they
-// are.
-func heardFrom(text string, path *field.Path) field.ErrorList {
+// sourceAddress validates the source of a packet: any address and port.
+func sourceAddress(text string, path *field.Path) field.ErrorList {
 	if from, err := netip.ParseAddrPort(text); err != nil || from.Addr().Zone() != "" || from.String() != text {
-		return field.ErrorList{field.Invalid(path, truncate(text), "must be an address and a port, as 192.0.2.1:51820 or [2001:db8::1]:51820")}
+		return field.ErrorList{field.Invalid(path, truncate(text),
+			"must be address:port, for example 192.0.2.1:51820 or [2001:db8::1]:51820")}
 	}
 	return nil
 }

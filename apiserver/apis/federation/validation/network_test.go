@@ -38,7 +38,7 @@ func networkConfig(change func(*federation.NetworkConfig)) *federation.NetworkCo
 	return config
 }
 
-// fieldsOf are the fields that are complained about.
+// fieldsOf returns the fields of errors.
 func fieldsOf(errs field.ErrorList) []string {
 	named := map[string]bool{}
 	for _, err := range errs {
@@ -47,7 +47,7 @@ func fieldsOf(errs field.ErrorList) []string {
 	return slices.Sorted(maps.Keys(named))
 }
 
-func TestWhatAClusterMaySayOfItsNetwork(t *testing.T) {
+func TestValidateNetworkConfig(t *testing.T) {
 	many := func(n int) []string {
 		var all []string
 		for i := range n {
@@ -60,7 +60,7 @@ func TestWhatAClusterMaySayOfItsNetwork(t *testing.T) {
 		want   []string
 	}{
 		"everything":                    {nil, nil},
-		"only what is needed":           {func(c *federation.NetworkConfig) { c.Spec.ExternalCIDRs, c.Spec.Endpoints, c.Spec.MTU = nil, nil, 0 }, nil},
+		"only required fields":          {func(c *federation.NetworkConfig) { c.Spec.ExternalCIDRs, c.Spec.Endpoints, c.Spec.MTU = nil, nil, 0 }, nil},
 		"another backend":               {func(c *federation.NetworkConfig) { c.Spec.Backend = "IPsec2" }, nil},
 		"a backend with escape codes":   {func(c *federation.NetworkConfig) { c.Spec.Backend = "IP\x1bsec" }, []string{"spec.backend"}},
 		"a backend of many letters":     {func(c *federation.NetworkConfig) { c.Spec.Backend = federation.NetworkBackend(strings.Repeat("x", 64)) }, []string{"spec.backend"}},
@@ -112,16 +112,16 @@ func TestWhatAClusterMaySayOfItsNetwork(t *testing.T) {
 	}
 }
 
-func TestAKeyThatIsWrongIsNotRepeated(t *testing.T) {
+func TestErrorsDoNotContainAnInvalidKey(t *testing.T) {
 	// It may be the private one, or a token.
 	const secret = "not-for-everybodys-eyes"
 	errs := ValidateNetworkConfig(networkConfig(func(c *federation.NetworkConfig) { c.Spec.PublicKey = secret }))
 	if len(errs) == 0 || strings.Contains(errs.ToAggregate().Error(), secret) {
-		t.Errorf("the answer is %v", errs)
+		t.Errorf("got %v", errs)
 	}
 }
 
-func TestWhereAGatewayMayBeCalled(t *testing.T) {
+func TestValidateEndpointOfAGateway(t *testing.T) {
 	for text, good := range map[string]bool{
 		"milan.example.org:51820": true, "192.0.2.1:1": true, "[2001:db8::1]:65535": true, "MILAN.example.org:51820": true,
 		"": false, "milan.example.org": false, ":51820": false, "milan.example.org:0": false, "milan.example.org:65536": false, "milan.example.org:051820": false,
@@ -133,37 +133,37 @@ func TestWhereAGatewayMayBeCalled(t *testing.T) {
 		if errs := hostPort(text, field.NewPath("endpoint")); (len(errs) == 0) != good {
 			t.Errorf("%q: %v", text[:min(len(text), 60)], errs)
 		} else if !good && len(errs.ToAggregate().Error()) > 1000 {
-			t.Errorf("%q is answered at length", text[:60])
+			t.Errorf("the error for %q is too long", text[:60])
 		}
 	}
 }
 
-func TestANetworkIsThatOfOneCluster(t *testing.T) {
+func TestClusterOfANetworkConfigIsImmutable(t *testing.T) {
 	other := networkConfig(func(c *federation.NetworkConfig) { c.Spec.ClusterID = "9f1ad3a5-3c5c-4b8e-9a6e-0b9d6c1f7a11" })
 	if diff := cmp.Diff([]string{"spec.clusterID"}, fieldsOf(ValidateNetworkConfigUpdate(other, networkConfig(nil)))); diff != "" {
 		t.Error(diff)
 	}
 }
 
-func TestWhatIsAnsweredToANetworkConfig(t *testing.T) {
+func TestValidateNetworkConfigStatus(t *testing.T) {
 	accepted := []metav1.Condition{{Type: v1alpha1.ConditionAccepted, Status: metav1.ConditionTrue, Reason: "Accepted", LastTransitionTime: metav1.NewTime(time.Unix(1, 0))}}
 	for name, test := range map[string]struct {
 		status federation.NetworkConfigStatus
 		want   []string
 	}{
 		"nothing": {},
-		"what it is called": {status: federation.NetworkConfigStatus{ObservedGeneration: 1, Conditions: accepted,
+		"remapped CIDRs": {status: federation.NetworkConfigStatus{ObservedGeneration: 1, Conditions: accepted,
 			CIDRs: []federation.CIDRMapping{{CIDR: "10.244.0.0/16", Mapped: "10.243.0.0/16"}, {CIDR: "fd00::/64", Mapped: "fd00::/64"}}}},
 		"a generation that is none": {federation.NetworkConfigStatus{ObservedGeneration: -1}, []string{"status.observedGeneration"}},
 		"another size":              {federation.NetworkConfigStatus{CIDRs: []federation.CIDRMapping{{CIDR: "10.244.0.0/16", Mapped: "10.243.0.0/17"}}}, []string{"status.cidrs[0].mapped"}},
 		"another family":            {federation.NetworkConfigStatus{CIDRs: []federation.CIDRMapping{{CIDR: "10.244.0.0/16", Mapped: "fd00::/16"}}}, []string{"status.cidrs[0].mapped"}},
-		"no answer":                 {federation.NetworkConfigStatus{CIDRs: []federation.CIDRMapping{{CIDR: "10.244.0.0/16"}}}, []string{"status.cidrs[0].mapped"}},
-		"one twice": {federation.NetworkConfigStatus{CIDRs: []federation.CIDRMapping{{CIDR: "10.1.0.0/16", Mapped: "10.1.0.0/16"}, {CIDR: "10.1.0.0/16", Mapped: "10.2.0.0/16"}}},
+		"no remapped CIDR":          {federation.NetworkConfigStatus{CIDRs: []federation.CIDRMapping{{CIDR: "10.244.0.0/16"}}}, []string{"status.cidrs[0].mapped"}},
+		"a range twice": {federation.NetworkConfigStatus{CIDRs: []federation.CIDRMapping{{CIDR: "10.1.0.0/16", Mapped: "10.1.0.0/16"}, {CIDR: "10.1.0.0/16", Mapped: "10.2.0.0/16"}}},
 			[]string{"status.cidrs[1].cidr"}},
-		"two by one name": {federation.NetworkConfigStatus{CIDRs: []federation.CIDRMapping{{CIDR: "10.1.0.0/16", Mapped: "10.1.0.0/16"}, {CIDR: "10.2.0.0/24", Mapped: "10.1.2.0/24"}}},
+		"overlapping remapped CIDRs": {federation.NetworkConfigStatus{CIDRs: []federation.CIDRMapping{{CIDR: "10.1.0.0/16", Mapped: "10.1.0.0/16"}, {CIDR: "10.2.0.0/24", Mapped: "10.1.2.0/24"}}},
 			[]string{"status.cidrs[1].mapped"}},
-		"too many":             {federation.NetworkConfigStatus{CIDRs: make([]federation.CIDRMapping, 65)}, []string{"status.cidrs"}},
-		"a condition of chars": {federation.NetworkConfigStatus{Conditions: []metav1.Condition{{Type: "\x1b", Status: metav1.ConditionTrue, Reason: "R", LastTransitionTime: metav1.NewTime(time.Unix(1, 0))}}}, []string{"status.conditions[0].type"}},
+		"too many":                            {federation.NetworkConfigStatus{CIDRs: make([]federation.CIDRMapping, 65)}, []string{"status.cidrs"}},
+		"a condition with control characters": {federation.NetworkConfigStatus{Conditions: []metav1.Condition{{Type: "\x1b", Status: metav1.ConditionTrue, Reason: "R", LastTransitionTime: metav1.NewTime(time.Unix(1, 0))}}}, []string{"status.conditions[0].type"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if diff := cmp.Diff(test.want, fieldsOf(ValidateNetworkConfigStatusUpdate(networkConfig(func(c *federation.NetworkConfig) { c.Status = test.status }), networkConfig(nil)))); diff != "" {
@@ -189,29 +189,29 @@ func tunnelEndpoint(change func(*federation.TunnelEndpoint)) *federation.TunnelE
 	return endpoint
 }
 
-func TestWhatATunnelIsMadeOf(t *testing.T) {
+func TestValidateTunnelEndpoint(t *testing.T) {
 	for name, test := range map[string]struct {
 		change func(*federation.TunnelEndpoint)
 		want   []string
 	}{
 		"everything":                  {nil, nil},
-		"one that calls us":           {func(e *federation.TunnelEndpoint) { e.Spec.Endpoints, e.Spec.MTU = nil, 0 }, nil},
+		"no endpoints and no MTU":     {func(e *federation.TunnelEndpoint) { e.Spec.Endpoints, e.Spec.MTU = nil, 0 }, nil},
 		"a name that is no cluster's": {func(e *federation.TunnelEndpoint) { e.Name = strings.Repeat("m", 41) }, []string{"metadata.name"}},
 		"no cluster":                  {func(e *federation.TunnelEndpoint) { e.Spec.ClusterID = "" }, []string{"spec.clusterID"}},
-		"the control plane alone": {func(e *federation.TunnelEndpoint) {
+		"only the control plane": {func(e *federation.TunnelEndpoint) {
 			e.Spec.Local, e.Spec.Remote, e.Spec.Control = nil, nil, []federation.TunnelControl{"Serve", "Call"}
 		}, nil},
 		"the control plane and half of the rest": {func(e *federation.TunnelEndpoint) {
 			e.Spec.Local, e.Spec.Control = nil, []federation.TunnelControl{"Call"}
 		}, []string{"spec.local"}},
-		"a part that there is none": {func(e *federation.TunnelEndpoint) { e.Spec.Control = []federation.TunnelControl{"Rule"} }, []string{"spec.control[0]"}},
-		"a part twice":              {func(e *federation.TunnelEndpoint) { e.Spec.Control = []federation.TunnelControl{"Call", "Call"} }, []string{"spec.control[1]"}},
-		"nothing of ours":           {func(e *federation.TunnelEndpoint) { e.Spec.Local = nil }, []string{"spec.local"}},
-		"nothing of theirs":         {func(e *federation.TunnelEndpoint) { e.Spec.Remote = nil }, []string{"spec.remote"}},
-		"a range that is none":      {func(e *federation.TunnelEndpoint) { e.Spec.Remote[0].Mapped = "0.0.0.0/0" }, []string{"spec.remote[0].mapped"}},
-		"a key that is none":        {func(e *federation.TunnelEndpoint) { e.Spec.PublicKey = "key" }, []string{"spec.publicKey"}},
-		"an endpoint that is none":  {func(e *federation.TunnelEndpoint) { e.Spec.Endpoints = []string{"localhost:1"} }, []string{"spec.endpoints[0]"}},
-		"an MTU that is none":       {func(e *federation.TunnelEndpoint) { e.Spec.MTU = 1000 }, []string{"spec.mtu"}},
+		"an unknown part":          {func(e *federation.TunnelEndpoint) { e.Spec.Control = []federation.TunnelControl{"Rule"} }, []string{"spec.control[0]"}},
+		"a part twice":             {func(e *federation.TunnelEndpoint) { e.Spec.Control = []federation.TunnelControl{"Call", "Call"} }, []string{"spec.control[1]"}},
+		"no local ranges":          {func(e *federation.TunnelEndpoint) { e.Spec.Local = nil }, []string{"spec.local"}},
+		"no remote ranges":         {func(e *federation.TunnelEndpoint) { e.Spec.Remote = nil }, []string{"spec.remote"}},
+		"a range that is none":     {func(e *federation.TunnelEndpoint) { e.Spec.Remote[0].Mapped = "0.0.0.0/0" }, []string{"spec.remote[0].mapped"}},
+		"a key that is none":       {func(e *federation.TunnelEndpoint) { e.Spec.PublicKey = "key" }, []string{"spec.publicKey"}},
+		"an endpoint that is none": {func(e *federation.TunnelEndpoint) { e.Spec.Endpoints = []string{"localhost:1"} }, []string{"spec.endpoints[0]"}},
+		"an MTU that is none":      {func(e *federation.TunnelEndpoint) { e.Spec.MTU = 1000 }, []string{"spec.mtu"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if diff := cmp.Diff(test.want, fieldsOf(ValidateTunnelEndpoint(tunnelEndpoint(test.change)))); diff != "" {
@@ -225,7 +225,7 @@ func TestWhatATunnelIsMadeOf(t *testing.T) {
 	}
 }
 
-func TestHowATunnelMayStand(t *testing.T) {
+func TestValidateTunnelEndpointStatus(t *testing.T) {
 	for name, test := range map[string]struct {
 		status federation.TunnelEndpointStatus
 		want   []string
@@ -233,19 +233,19 @@ func TestHowATunnelMayStand(t *testing.T) {
 		"nothing": {},
 		"connected": {status: federation.TunnelEndpointStatus{ObservedGeneration: 2, Phase: federation.TunnelConnected, Endpoint: "192.0.2.1:51820", Gateway: "node-1.example.org",
 			PublicKey: wireGuardKey, Implementation: v1alpha1.WireGuardGo, LatencyMicroseconds: 4200, MTU: 1420, PathMTU: 1376}},
-		"heard from anywhere": {status: federation.TunnelEndpointStatus{Endpoint: "[fe80::1]:1"}},
-		"a great one":         {federation.TunnelEndpointStatus{Phase: "Great"}, []string{"status.phase"}},
-		"no endpoint":         {federation.TunnelEndpointStatus{Endpoint: "milan:51820"}, []string{"status.endpoint"}},
-		"one with a zone":     {federation.TunnelEndpointStatus{Endpoint: "[fe80::1%\x1b]:1"}, []string{"status.endpoint"}},
-		"no node":             {federation.TunnelEndpointStatus{Gateway: "Node 1"}, []string{"status.gateway"}},
-		"no key":              {federation.TunnelEndpointStatus{PublicKey: "c2VjcmV0"}, []string{"status.publicKey"}},
-		"another WireGuard":   {federation.TunnelEndpointStatus{Implementation: "boringtun"}, []string{"status.implementation"}},
-		"faster than light":   {federation.TunnelEndpointStatus{LatencyMicroseconds: -1}, []string{"status.latencyMicroseconds"}},
-		"losing all":          {federation.TunnelEndpointStatus{LossPercent: 100}, nil},
-		"losing more":         {federation.TunnelEndpointStatus{LossPercent: 101}, []string{"status.lossPercent"}},
-		"of a narrow network": {federation.TunnelEndpointStatus{MTU: 1279}, []string{"status.mtu"}},
-		"of a narrow way":     {federation.TunnelEndpointStatus{PathMTU: 1279}, []string{"status.pathMTU"}},
-		"of no generation":    {federation.TunnelEndpointStatus{ObservedGeneration: -1}, []string{"status.observedGeneration"}},
+		"any source address":      {status: federation.TunnelEndpointStatus{Endpoint: "[fe80::1]:1"}},
+		"an unknown phase":        {federation.TunnelEndpointStatus{Phase: "Great"}, []string{"status.phase"}},
+		"no endpoint":             {federation.TunnelEndpointStatus{Endpoint: "milan:51820"}, []string{"status.endpoint"}},
+		"an address with a zone":  {federation.TunnelEndpointStatus{Endpoint: "[fe80::1%\x1b]:1"}, []string{"status.endpoint"}},
+		"no node":                 {federation.TunnelEndpointStatus{Gateway: "Node 1"}, []string{"status.gateway"}},
+		"no key":                  {federation.TunnelEndpointStatus{PublicKey: "c2VjcmV0"}, []string{"status.publicKey"}},
+		"another WireGuard":       {federation.TunnelEndpointStatus{Implementation: "boringtun"}, []string{"status.implementation"}},
+		"a negative latency":      {federation.TunnelEndpointStatus{LatencyMicroseconds: -1}, []string{"status.latencyMicroseconds"}},
+		"all packets lost":        {federation.TunnelEndpointStatus{LossPercent: 100}, nil},
+		"more than all lost":      {federation.TunnelEndpointStatus{LossPercent: 101}, []string{"status.lossPercent"}},
+		"an MTU below IPv6's":     {federation.TunnelEndpointStatus{MTU: 1279}, []string{"status.mtu"}},
+		"a path MTU below IPv6's": {federation.TunnelEndpointStatus{PathMTU: 1279}, []string{"status.pathMTU"}},
+		"a negative generation":   {federation.TunnelEndpointStatus{ObservedGeneration: -1}, []string{"status.observedGeneration"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := fieldsOf(ValidateTunnelEndpointStatusUpdate(tunnelEndpoint(func(e *federation.TunnelEndpoint) { e.Status = test.status }), tunnelEndpoint(nil)))

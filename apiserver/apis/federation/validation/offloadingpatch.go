@@ -11,8 +11,8 @@ import (
 	"liqo.io/federation/apiserver/apis/federation"
 )
 
-// offloadingPatch checks what is given to every pod of a virtual node, as far
-// as the provider would refuse it in each of them.
+// offloadingPatch validates the fields that are added to every pod of a virtual node, by the
+// rules that the provider applies to each of them.
 func offloadingPatch(patch *federation.OffloadingPatch, path *field.Path) field.ErrorList {
 	errs := labels(patch.NodeSelector, path.Child("nodeSelector"))
 	errs = append(errs, nodeLabels(patch.NodeSelector, path.Child("nodeSelector"))...)
@@ -31,7 +31,7 @@ func offloadingPatch(patch *federation.OffloadingPatch, path *field.Path) field.
 	return append(errs, excluded(patch.ExcludedAnnotations, path.Child("excludedAnnotations"))...)
 }
 
-// patchedAffinity checks an affinity before there is a pod to have it.
+// patchedAffinity validates the affinity of a patch.
 func patchedAffinity(wanted *corev1.Affinity, path *field.Path) field.ErrorList {
 	if wanted == nil {
 		return nil
@@ -42,7 +42,8 @@ func patchedAffinity(wanted *corev1.Affinity, path *field.Path) field.ErrorList 
 		if required := a.RequiredDuringSchedulingIgnoredDuringExecution; required != nil {
 			at := at.Child("requiredDuringSchedulingIgnoredDuringExecution")
 			if len(required.NodeSelectorTerms) == 0 {
-				errs = append(errs, field.Required(at.Child("nodeSelectorTerms"), "must have a term: without any, no node is chosen"))
+				errs = append(errs, field.Required(at.Child("nodeSelectorTerms"),
+					"must have at least one term: no node matches without one"))
 			}
 			errs = append(errs, nodeSelector(required, at)...)
 		}
@@ -66,7 +67,7 @@ func patchedAffinity(wanted *corev1.Affinity, path *field.Path) field.ErrorList 
 
 func patchedTerms(required []corev1.PodAffinityTerm, preferred []corev1.WeightedPodAffinityTerm, path *field.Path) field.ErrorList {
 	if len(required) > maxTerms || len(preferred) > maxTerms {
-		// That was said already.
+		// affinity has reported it.
 		return nil
 	}
 	var errs field.ErrorList
@@ -74,7 +75,7 @@ func patchedTerms(required []corev1.PodAffinityTerm, preferred []corev1.Weighted
 		errs = append(errs, metav1validation.ValidateLabelName(term.TopologyKey, at.Child("topologyKey"))...)
 		errs = append(errs, metav1validation.ValidateLabelSelector(term.LabelSelector, metav1validation.LabelSelectorValidationOptions{}, at.Child("labelSelector"))...)
 		if len(term.MatchLabelKeys)+len(term.MismatchLabelKeys) > 0 {
-			errs = append(errs, field.Forbidden(at.Child("matchLabelKeys"), "a patch knows no pod to take labels from: use labelSelector"))
+			errs = append(errs, field.Forbidden(at.Child("matchLabelKeys"), "must be empty in a patch: use labelSelector"))
 		}
 	}
 	at := path.Child("requiredDuringSchedulingIgnoredDuringExecution")
@@ -91,7 +92,7 @@ func patchedTerms(required []corev1.PodAffinityTerm, preferred []corev1.Weighted
 
 func weight(weight int32, path *field.Path) field.ErrorList {
 	if weight < 1 || weight > 100 {
-		return field.ErrorList{field.Invalid(path.Child("weight"), weight, "must be in the range 1-100")}
+		return field.ErrorList{field.Invalid(path.Child("weight"), weight, "must be 1 to 100")}
 	}
 	return nil
 }

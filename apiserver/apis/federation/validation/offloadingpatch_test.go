@@ -22,7 +22,7 @@ func goodPatch() *federation.OffloadingPatch {
 		Affinity: &corev1.Affinity{
 			NodeAffinity: &corev1.NodeAffinity{
 				RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{
-					term("pool", corev1.NodeSelectorOpIn, "borrowed")}},
+					term("pool", corev1.NodeSelectorOpIn, "shared")}},
 				PreferredDuringSchedulingIgnoredDuringExecution: []corev1.PreferredSchedulingTerm{{Weight: 1, Preference: term("spot", corev1.NodeSelectorOpExists)}},
 			},
 			PodAntiAffinity: &corev1.PodAntiAffinity{
@@ -79,7 +79,7 @@ func TestValidateOffloadingPatch(t *testing.T) {
 		"an unknown effect":      {change(func(p *federation.OffloadingPatch) { p.Tolerations[0].Effect = "Never" }), []string{path + ".tolerations[0].effect"}},
 		"a broken runtime class": {change(func(p *federation.OffloadingPatch) { p.RuntimeClassName = ptr.To("g/v") }), []string{path + ".runtimeClassName"}},
 		"a broken key":           {change(func(p *federation.OffloadingPatch) { p.ExcludedLabels = []string{"a b"} }), []string{path + ".excludedLabels[0]"}},
-		"a key of ours":          {change(func(p *federation.OffloadingPatch) { p.ExcludedLabels = []string{v1alpha1.LabelOrigin} }), []string{path + ".excludedLabels[0]"}},
+		"a key of liqo.io":       {change(func(p *federation.OffloadingPatch) { p.ExcludedLabels = []string{v1alpha1.LabelOrigin} }), []string{path + ".excludedLabels[0]"}},
 		"a cordoned node":        {change(func(p *federation.OffloadingPatch) { p.Tolerations[0].Key = corev1.TaintNodeUnschedulable }), []string{path + ".tolerations[0].key"}},
 		"a key twice":            {change(func(p *federation.OffloadingPatch) { p.ExcludedAnnotations = []string{"a", "a"} }), []string{path + ".excludedAnnotations[1]"}},
 		"too many keys": {change(func(p *federation.OffloadingPatch) {
@@ -90,7 +90,7 @@ func TestValidateOffloadingPatch(t *testing.T) {
 	runUpdate(t, good, ValidateVirtualNodeUpdate, tests)
 }
 
-func TestAPatchOfOlderRulesStaysAsItIs(t *testing.T) {
+func TestUnchangedPatchOfOlderRulesIsAccepted(t *testing.T) {
 	old := &federation.VirtualNode{
 		ObjectMeta: metav1.ObjectMeta{Name: "milan", Namespace: "liqo-peer-milan", ResourceVersion: "1", Finalizers: []string{v1alpha1.Finalizer}},
 		Spec: federation.VirtualNodeSpec{
@@ -101,11 +101,11 @@ func TestAPatchOfOlderRulesStaysAsItIs(t *testing.T) {
 	released := old.DeepCopy()
 	released.Finalizers = nil
 	if errs := ValidateVirtualNodeUpdate(released, old); len(errs) > 0 {
-		t.Errorf("it cannot be taken apart: %v", errs)
+		t.Errorf("its finalizers cannot be removed: %v", errs)
 	}
 	changed := old.DeepCopy()
 	changed.Spec.OffloadingPatch.ExcludedLabels = append(changed.Spec.OffloadingPatch.ExcludedLabels, "example.com/team")
 	if errs := ValidateVirtualNodeUpdate(changed, old); len(errs) == 0 {
-		t.Error("a change is not held to the rules")
+		t.Error("a changed patch is accepted")
 	}
 }

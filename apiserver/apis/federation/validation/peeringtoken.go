@@ -10,13 +10,13 @@ import (
 )
 
 const (
-	// minTokenSeconds is what the TokenRequest API lets a token live at least.
+	// minTokenSeconds is the shortest lifetime that the TokenRequest API accepts.
 	minTokenSeconds int64 = 600
 	// maxTokenSeconds is a week.
 	maxTokenSeconds int64 = 604800
 )
 
-// ValidatePeeringToken tells what is wrong with a new peering token.
+// ValidatePeeringToken validates a new peering token.
 func ValidatePeeringToken(token *federation.PeeringToken) field.ErrorList {
 	errs := metadata(token, false)
 	errs = append(errs, optional(token.Spec.ConsumerClusterID, specPath.Child("consumerClusterID"), clusterID)...)
@@ -24,22 +24,23 @@ func ValidatePeeringToken(token *federation.PeeringToken) field.ErrorList {
 	return append(errs, seconds(token.Spec.ExpirationSeconds, minTokenSeconds, maxTokenSeconds, specPath.Child("expirationSeconds"))...)
 }
 
-// ValidatePeeringTokenUpdate tells what is wrong with a new version of a
+// ValidatePeeringTokenUpdate validates a new version of a
 // peering token, whose spec cannot change.
 func ValidatePeeringTokenUpdate(token, old *federation.PeeringToken) field.ErrorList {
 	errs := metadataUpdate(token, old)
 	return append(errs, immutable(token.Spec, old.Spec, specPath)...)
 }
 
-// ValidatePeeringTokenStatusUpdate tells what is wrong with a new status. A
+// ValidatePeeringTokenStatusUpdate validates a new status. A
 // token that was used stays used, by the same consumer.
 func ValidatePeeringTokenStatusUpdate(token, old *federation.PeeringToken) field.ErrorList {
 	errs := metadataUpdate(token, old)
 	if old.Status.Used && !token.Status.Used {
-		errs = append(errs, field.Invalid(statusPath.Child("used"), token.Status.Used, "cannot become unused again"))
+		errs = append(errs, field.Invalid(statusPath.Child("used"), token.Status.Used,
+			"must not change from true to false"))
 	}
 	if token.Status.UsedBy != "" && !token.Status.Used {
-		errs = append(errs, field.Invalid(statusPath.Child("used"), token.Status.Used, "must be true when usedBy names a consumer"))
+		errs = append(errs, field.Invalid(statusPath.Child("used"), token.Status.Used, "must be true if usedBy is set"))
 	}
 	errs = append(errs, ownGateway(token.Status.Gateway)...)
 	errs = append(errs, onceSet(token.Status.UsedBy, old.Status.UsedBy, statusPath.Child("usedBy"))...)

@@ -16,20 +16,18 @@ import (
 
 const (
 	maxTolerations = 100
-	// maxTerms bounds what the scheduler compares a pod with, list by list.
+	// maxTerms bounds each list of terms that the scheduler evaluates.
 	maxTerms        = 100
 	roleTaintPrefix = "node-role.kubernetes.io/"
-	// nodeTaintPrefix and cloudTaintPrefix begin what the cluster itself says of
-	// a node.
+	// nodeTaintPrefix and cloudTaintPrefix are prefixes of taints that Kubernetes sets.
 	nodeTaintPrefix  = "node.kubernetes.io/"
 	cloudTaintPrefix = "node.cloudprovider.kubernetes.io/"
-	schedulerChoice  = "the scheduler of the provider chooses the node"
+	schedulerChoice  = "must not select a node or a role of nodes: the scheduler of the provider selects the node"
 )
 
-// podPlacement keeps a pod from choosing one node, and from nodes with a
-// role: where it runs is the scheduler's to say. Nor does it keep away, or
-// follow, pods of other namespaces than its own: the scheduler heeds terms of
-// anti-affinity also when it places those others.
+// podPlacement validates that a pod does not select a node or nodes with a role, and that its
+// affinities are limited to pods of its own namespace: the scheduler applies anti-affinity to
+// the pods of other namespaces, too.
 func podPlacement(spec *corev1.PodSpec, namespace string) field.ErrorList {
 	var errs field.ErrorList
 	errs = append(errs, nodeLabels(spec.NodeSelector, podPath.Child("nodeSelector"))...)
@@ -59,21 +57,20 @@ func tolerations(list []corev1.Toleration, path *field.Path) field.ErrorList {
 		at := path.Index(i).Child("key")
 		switch {
 		case toleration.Key == "":
-			errs = append(errs, field.Forbidden(at, "must be set: every taint at once cannot be tolerated"))
+			errs = append(errs, field.Forbidden(at, "must be set: a toleration of all taints is not allowed"))
 		case toleration.Key == corev1.TaintNodeNotReady, toleration.Key == corev1.TaintNodeUnreachable:
-			// For how long a pod stays on a node that is lost is its own to say, as
-			// every pod does.
+			// Every pod has these, to set how long it stays on a node that is not ready.
 		case strings.HasPrefix(toleration.Key, nodeTaintPrefix), strings.HasPrefix(toleration.Key, cloudTaintPrefix):
-			errs = append(errs, field.Forbidden(at, "a node that is cordoned, short of something or not set up takes no pods of others"))
+			errs = append(errs, field.Forbidden(at, "must not be a taint of Kubernetes, except not-ready and unreachable"))
 		case strings.HasPrefix(toleration.Key, roleTaintPrefix), toleration.Key == v1alpha1.TaintVirtualNode:
-			errs = append(errs, field.Forbidden(at, "nodes with a role of their own are not for pods of others"))
+			errs = append(errs, field.Forbidden(at, "must not be a taint of a node role or of virtual nodes"))
 		}
 	}
 	return errs
 }
 
-// affinity checks the affinities of a pod in a namespace; the name is empty
-// where it is not known, and then no term can have one.
+// affinity validates the affinities of a pod in a namespace. An empty namespace means that it is
+// unknown: no term may name one.
 func affinity(wanted *corev1.Affinity, namespace string, path *field.Path) field.ErrorList {
 	if wanted == nil {
 		return nil
@@ -135,9 +132,9 @@ func podTerms(required []corev1.PodAffinityTerm, preferred []corev1.WeightedPodA
 	return errs
 }
 
-// podTerm keeps a term to the pods of the namespace of its own pod.
+// podTerm validates that a term selects only pods of the namespace.
 func podTerm(term *corev1.PodAffinityTerm, namespace string, path *field.Path) field.ErrorList {
-	const own = "pods of other namespaces are none of this pod's: leave it out"
+	const own = "must be empty: only pods of the same namespace can be selected"
 	var errs field.ErrorList
 	for i, name := range term.Namespaces {
 		if name == "" || name != namespace {
@@ -151,7 +148,7 @@ func podTerm(term *corev1.PodAffinityTerm, namespace string, path *field.Path) f
 	return errs
 }
 
-// namesNode tells whether a label singles out a node, or nodes with a role.
+// namesNode reports whether a label identifies a node, or nodes with a role.
 func namesNode(label string) bool {
 	return label == corev1.LabelHostname || strings.HasPrefix(label, roleTaintPrefix)
 }

@@ -15,7 +15,7 @@ import (
 
 const maxResources = 64
 
-// resources checks the names of resources, and that no quantity is negative.
+// resources validates the names of resources, and that no quantity is negative.
 func resources(list corev1.ResourceList, path *field.Path) field.ErrorList {
 	if len(list) > maxResources {
 		return field.ErrorList{field.TooMany(path, len(list), maxResources)}
@@ -37,20 +37,20 @@ func resources(list corev1.ResourceList, path *field.Path) field.ErrorList {
 	return errs
 }
 
-// countable tells whether a resource comes in whole pieces only.
+// countable reports whether quantities of a resource must be whole numbers.
 func countable(name corev1.ResourceName) bool {
 	return name == corev1.ResourcePods || name == corev1.ResourcePersistentVolumeClaims
 }
 
-// requiredResources checks a list that has to say something.
+// requiredResources validates a list that must not be empty.
 func requiredResources(list corev1.ResourceList, path *field.Path) field.ErrorList {
 	if len(list) == 0 {
-		return field.ErrorList{field.Required(path, "must name at least one resource and how much of it")}
+		return field.ErrorList{field.Required(path, "must contain at least one resource")}
 	}
 	return resources(list, path)
 }
 
-// uniqueNames checks a bounded list of names without duplicates.
+// uniqueNames validates a bounded list of names without duplicates.
 func uniqueNames(list []string, most int, path *field.Path, check func(string, *field.Path) field.ErrorList) field.ErrorList {
 	if len(list) > most {
 		return field.ErrorList{field.TooMany(path, len(list), most)}
@@ -68,7 +68,7 @@ func uniqueNames(list []string, most int, path *field.Path, check func(string, *
 	return errs
 }
 
-// qualifiedName checks a name with an optional domain in front.
+// qualifiedName validates a name with an optional domain as prefix.
 func qualifiedName(name string, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	for _, message := range validation.IsQualifiedName(name) {
@@ -77,13 +77,13 @@ func qualifiedName(name string, path *field.Path) field.ErrorList {
 	return errs
 }
 
-// seconds checks a duration between two bounds, both included.
+// seconds validates a duration from least to most.
 func seconds[T ~int32 | ~int64](value *T, least, most T, path *field.Path) field.ErrorList {
 	if value == nil {
 		return nil
 	}
 	if *value < least || *value > most {
-		return field.ErrorList{field.Invalid(path, *value, fmt.Sprintf("must be between %d and %d seconds", least, most))}
+		return field.ErrorList{field.Invalid(path, *value, fmt.Sprintf("must be %d to %d seconds", least, most))}
 	}
 	return nil
 }

@@ -4,6 +4,7 @@
 package validation
 
 import (
+	"fmt"
 	"net/netip"
 
 	corev1 "k8s.io/api/core/v1"
@@ -15,29 +16,28 @@ import (
 )
 
 const (
-	// maxEndpoints and maxEndpointPorts are those of an EndpointSlice.
+	// maxEndpoints and maxEndpointPorts are the limits of an EndpointSlice.
 	maxEndpoints     = 1000
 	maxEndpointPorts = 100
-	// maxEndpointAddresses bounds the addresses of all endpoints of a slice.
-	// Kubernetes uses one each.
+	// maxEndpointAddresses bounds the addresses of all endpoints of a slice; kube-proxy uses
+	// one of each endpoint.
 	maxEndpointAddresses = 1000
 )
 
-// ValidateShadowEndpointSlice tells what is wrong with a new shadow endpoint
-// slice. It comes from another cluster, and traffic of this one follows it: no
-// address in it may lead back to a node or its links.
+// ValidateShadowEndpointSlice validates a new shadow endpoint slice. A peer writes it, and this
+// cluster sends traffic to it: loopback and link-local addresses are refused.
 func ValidateShadowEndpointSlice(slice *federation.ShadowEndpointSlice) field.ErrorList {
 	return append(metadata(slice, true), shadowEndpointSlice(slice)...)
 }
 
-// ValidateShadowEndpointSliceUpdate tells what is wrong with a new version of
+// ValidateShadowEndpointSliceUpdate validates a new version of
 // a shadow endpoint slice.
 func ValidateShadowEndpointSliceUpdate(slice, old *federation.ShadowEndpointSlice) field.ErrorList {
 	errs := append(metadataUpdate(slice, old), shadowEndpointSlice(slice)...)
 	return append(errs, immutable(slice.Spec.AddressType, old.Spec.AddressType, specPath.Child("addressType"))...)
 }
 
-// ValidateShadowEndpointSliceStatusUpdate tells what is wrong with a new
+// ValidateShadowEndpointSliceStatusUpdate validates a new
 // status.
 func ValidateShadowEndpointSliceStatusUpdate(slice, old *federation.ShadowEndpointSlice) field.ErrorList {
 	return append(metadataUpdate(slice, old), conditions(slice.Status.Conditions, statusPath.Child("conditions"))...)
@@ -69,7 +69,7 @@ func endpointPorts(ports []discoveryv1.EndpointPort, path *field.Path) field.Err
 		errs = append(errs, optional(name, at.Child("name"), dnsLabel)...)
 		errs = append(errs, oneOf(ptr.Deref(port.Protocol, ""), at.Child("protocol"), corev1.ProtocolTCP, corev1.ProtocolUDP, corev1.ProtocolSCTP)...)
 		if number := port.Port; number != nil && (*number < 1 || *number > 65535) {
-			errs = append(errs, field.Invalid(at.Child("port"), *number, "must be between 1 and 65535"))
+			errs = append(errs, field.Invalid(at.Child("port"), *number, "must be 1 to 65535"))
 		}
 		errs = append(errs, optional(ptr.Deref(port.AppProtocol, ""), at.Child("appProtocol"), qualifiedName)...)
 	}
@@ -85,7 +85,8 @@ func endpoints(spec *federation.ShadowEndpointSliceSpec, path *field.Path) field
 		total += len(endpoint.Addresses)
 	}
 	if total > maxEndpointAddresses {
-		return field.ErrorList{field.Forbidden(path, "must have no more than 1000 addresses together")}
+		return field.ErrorList{field.Forbidden(path,
+			fmt.Sprintf("must have at most %d addresses in total", maxEndpointAddresses))}
 	}
 	var errs field.ErrorList
 	for i, endpoint := range spec.Endpoints {
@@ -101,19 +102,18 @@ func endpoints(spec *federation.ShadowEndpointSliceSpec, path *field.Path) field
 	return errs
 }
 
-// EndpointAddress checks an address that traffic is to be sent to: one of that
-// family, in its usual form, that leads neither to a node itself nor to its
-// links.
+// EndpointAddress validates an address that traffic is sent to: a unicast address of that family
+// in canonical form, and neither loopback nor link-local.
 func EndpointAddress(raw string, family discoveryv1.AddressType, path *field.Path) field.ErrorList {
-	invalid := func(why string) field.ErrorList {
-		return field.ErrorList{field.Invalid(path, truncate(raw), why)}
+	invalid := func(message string) field.ErrorList {
+		return field.ErrorList{field.Invalid(path, truncate(raw), message)}
 	}
 	address, err := netip.ParseAddr(raw)
 	if err != nil || address.Is4In6() || address.String() != raw {
-		return invalid("must be an IP address in its usual form")
+		return invalid("must be an IP address in canonical form")
 	}
 	if address.Is4() != (family == discoveryv1.AddressTypeIPv4) {
-		return invalid("must be of the family that addressType says")
+		return invalid("must be of the family of addressType")
 	}
 	if errs := remoteAddress(address, invalid); len(errs) > 0 {
 		return errs

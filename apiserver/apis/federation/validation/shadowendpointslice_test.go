@@ -38,13 +38,13 @@ func goodSlice() *federation.ShadowEndpointSlice {
 func TestValidateShadowEndpointSlice(t *testing.T) {
 	spec := map[string]wrong[*federation.ShadowEndpointSlice]{
 		"a label that is none": {func(s *federation.ShadowEndpointSlice) { s.Labels["a b"] = "c" }, []string{"metadata.labels"}},
-		"annotations beyond what it may be": {func(s *federation.ShadowEndpointSlice) {
+		"too large annotations": {func(s *federation.ShadowEndpointSlice) {
 			s.Annotations = map[string]string{"a": strings.Repeat("x", maxPeersMetadata)}
 		}, []string{"metadata"}},
-		"finalizers beyond what it may be": {func(s *federation.ShadowEndpointSlice) {
+		"too large finalizers": {func(s *federation.ShadowEndpointSlice) {
 			s.Finalizers = many(maxPeersMetadata/10, func(int) string { return "example.com/hold" })
 		}, []string{"metadata"}},
-		"owners beyond what it may be": {func(s *federation.ShadowEndpointSlice) {
+		"too large owners": {func(s *federation.ShadowEndpointSlice) {
 			s.OwnerReferences = many(maxPeersMetadata/10, func(i int) metav1.OwnerReference {
 				return metav1.OwnerReference{APIVersion: "v1", Kind: "Service", Name: "web", UID: types.UID(fmt.Sprint(i))}
 			})
@@ -55,7 +55,7 @@ func TestValidateShadowEndpointSlice(t *testing.T) {
 		}, []string{"spec.addressType"}},
 		"two ports of one name":      {func(s *federation.ShadowEndpointSlice) { s.Spec.Ports[1] = endpointPort("http", 81) }, []string{"spec.ports[1].name"}},
 		"a port's name that is none": {func(s *federation.ShadowEndpointSlice) { s.Spec.Ports[0].Name = ptr.To("a b") }, []string{"spec.ports[0].name"}},
-		"a protocol of others":       {func(s *federation.ShadowEndpointSlice) { s.Spec.Ports[0].Protocol = ptr.To(corev1.Protocol("ICMP")) }, []string{"spec.ports[0].protocol"}},
+		"an unknown protocol":        {func(s *federation.ShadowEndpointSlice) { s.Spec.Ports[0].Protocol = ptr.To(corev1.Protocol("ICMP")) }, []string{"spec.ports[0].protocol"}},
 		"no protocol":                {func(s *federation.ShadowEndpointSlice) { s.Spec.Ports[0].Protocol = nil }, []string{"spec.ports[0].protocol"}},
 		"port 0":                     {func(s *federation.ShadowEndpointSlice) { s.Spec.Ports[0].Port = ptr.To[int32](0) }, []string{"spec.ports[0].port"}},
 		"port 65536":                 {func(s *federation.ShadowEndpointSlice) { s.Spec.Ports[0].Port = ptr.To[int32](65536) }, []string{"spec.ports[0].port"}},
@@ -79,7 +79,7 @@ func TestValidateShadowEndpointSlice(t *testing.T) {
 	}, []string{"spec.addressType"}}
 	runUpdate(t, goodSlice(), ValidateShadowEndpointSliceUpdate, spec)
 	runUpdate(t, goodSlice(), ValidateShadowEndpointSliceStatusUpdate, map[string]wrong[*federation.ShadowEndpointSlice]{
-		"an unknown verdict": {func(s *federation.ShadowEndpointSlice) {
+		"an unknown status": {func(s *federation.ShadowEndpointSlice) {
 			s.Status.Conditions = []metav1.Condition{condition(func(c *metav1.Condition) { c.Status = "Maybe" })}
 		}, []string{"status.conditions[0].status"}},
 	})

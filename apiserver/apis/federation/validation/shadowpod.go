@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	// maxShadowPod bounds what a peer writes of a shadow pod, in bytes.
+	// maxShadowPod bounds the metadata and the spec of a shadow pod, in bytes.
 	maxShadowPod  = 256 << 10
 	maxPodStatus  = 256 << 10
 	maxContainers = 100
@@ -27,7 +27,9 @@ const (
 
 var podPath = specPath.Child("pod")
 
-// baseline are the checks that keep a pod from its node.
+const noToken = "pods of consumers get no tokens or certificates of this cluster"
+
+// baseline evaluates the Pod Security Standards.
 var baseline = func() policy.Evaluator {
 	evaluator, err := policy.NewEvaluator(policy.DefaultChecks(), nil)
 	if err != nil {
@@ -36,9 +38,9 @@ var baseline = func() policy.Evaluator {
 	return evaluator
 }()
 
-// ValidateShadowPod tells what is wrong with a new shadow pod. It comes from
-// another cluster, and a pod of this one is made of it: nothing in it may
-// reach beyond its namespace, name a node, or take an identity here.
+// ValidateShadowPod validates a new shadow pod. A peer writes it, and a pod of this cluster is
+// created from it: it must not reach beyond its namespace, select a node, or use an identity of
+// this cluster.
 func ValidateShadowPod(pod *federation.ShadowPod) field.ErrorList {
 	errs := metadata(pod, true)
 	if size(pod) > maxShadowPod {
@@ -53,9 +55,8 @@ func ValidateShadowPod(pod *federation.ShadowPod) field.ErrorList {
 	return append(errs, podSecurity(pod)...)
 }
 
-// ValidateShadowPodUpdate tells what is wrong with a new version of a shadow
-// pod, of whose pod only what Kubernetes lets change in a running one can
-// change.
+// ValidateShadowPodUpdate validates a new version of a shadow pod, of whose pod only fields can
+// change that are mutable in a running pod.
 func ValidateShadowPodUpdate(pod, old *federation.ShadowPod) field.ErrorList {
 	errs := metadataUpdate(pod, old)
 	if size(pod) > max(maxShadowPod, size(old)) {
@@ -75,8 +76,7 @@ func ValidateShadowPodUpdate(pod, old *federation.ShadowPod) field.ErrorList {
 	return errs
 }
 
-// ValidateShadowPodStatusUpdate tells what is wrong with a new status. How a
-// pod ended does not change any more.
+// ValidateShadowPodStatusUpdate validates a new status. A final phase is immutable.
 func ValidateShadowPodStatusUpdate(pod, old *federation.ShadowPod) field.ErrorList {
 	errs := metadataUpdate(pod, old)
 	errs = append(errs, oneOf(pod.Status.Phase, statusPath.Child("phase"), "", corev1.PodSucceeded, corev1.PodFailed)...)
@@ -89,15 +89,15 @@ func ValidateShadowPodStatusUpdate(pod, old *federation.ShadowPod) field.ErrorLi
 			errs = append(errs, field.TooLong(statusPath.Child("pod"), "", maxPodStatus))
 		}
 		if pod.Status.Phase == "" {
-			errs = append(errs, field.Forbidden(statusPath.Child("pod"), "is there for finished pods only; until then the pod itself tells"))
+			errs = append(errs, field.Forbidden(statusPath.Child("pod"), "may only be set if phase is set"))
 		}
 	}
 	return append(errs, conditions(pod.Status.Conditions, statusPath.Child("conditions"))...)
 }
 
-// size is how much a peer wrote of a shadow pod, in bytes.
+// size returns the size of the metadata and the spec of a shadow pod, in bytes.
 func size(pod *federation.ShadowPod) int {
-	// The server itself keeps who wrote what.
+	// The server writes the managed fields.
 	meta := pod.ObjectMeta
 	meta.ManagedFields = nil
 	return meta.Size() + pod.Spec.Pod.Size()
@@ -109,8 +109,8 @@ func tooLarge() *field.Error {
 	return err
 }
 
-// podSize bounds a pod, and refuses one that cannot be a pod at all. The rest
-// is checked where the pod is created.
+// podSize bounds a pod, and validates fields that every pod requires. The API server validates
+// the others when the pod is created.
 func podSize(spec *corev1.PodSpec) field.ErrorList {
 	var errs field.ErrorList
 	if len(spec.Containers) == 0 {
@@ -122,7 +122,7 @@ func podSize(spec *corev1.PodSpec) field.ErrorList {
 	errs = append(errs, resources(spec.Overhead, podPath.Child("overhead"))...)
 	errs = append(errs, volumes(spec.Volumes, podPath.Child("volumes"))...)
 	if len(spec.EphemeralContainers) > 0 {
-		errs = append(errs, field.Forbidden(podPath.Child("ephemeralContainers"), "cannot be in a new pod"))
+		errs = append(errs, field.Forbidden(podPath.Child("ephemeralContainers"), "must be empty in a new pod"))
 	}
 	return errs
 }
@@ -142,8 +142,8 @@ func containers(list []corev1.Container, path *field.Path) field.ErrorList {
 	return errs
 }
 
-// requirements checks what a pod is counted with: a request below zero would
-// make room for others.
+// requirements validates requests and limits: a negative request would increase the quota that is
+// left.
 func requirements(wanted *corev1.ResourceRequirements, path *field.Path) field.ErrorList {
 	if wanted == nil {
 		return nil
@@ -152,20 +152,20 @@ func requirements(wanted *corev1.ResourceRequirements, path *field.Path) field.E
 	return append(errs, resources(wanted.Limits, path.Child("limits"))...)
 }
 
-// refusals refuses the fields that the table of fields of a pod does.
+// refusals returns an error for each field that podspec.PodFields refuses.
 func refusals(spec *corev1.PodSpec) field.ErrorList {
 	var errs field.ErrorList
-	for _, refused := range podspec.Refusals(spec) {
-		errs = append(errs, field.Forbidden(podPath.Child(refused.Field), refused.Message))
+	for _, refusal := range podspec.Refusals(spec) {
+		errs = append(errs, field.Forbidden(podPath.Child(refusal.Field), refusal.Message))
 	}
 	return errs
 }
 
-// podIdentity keeps a pod from every token and certificate of this cluster.
+// podIdentity validates that a pod gets no token or certificate of this cluster.
 func podIdentity(spec *corev1.PodSpec) field.ErrorList {
 	var errs field.ErrorList
 	if spec.AutomountServiceAccountToken == nil || *spec.AutomountServiceAccountToken {
-		errs = append(errs, field.Required(podPath.Child("automountServiceAccountToken"), "must be false: tokens of this cluster are not for pods of others"))
+		errs = append(errs, field.Required(podPath.Child("automountServiceAccountToken"), "must be false: "+noToken))
 	}
 	for i, volume := range spec.Volumes {
 		if volume.Projected == nil {
@@ -174,10 +174,10 @@ func podIdentity(spec *corev1.PodSpec) field.ErrorList {
 		for j, source := range volume.Projected.Sources {
 			at := podPath.Child("volumes").Index(i).Child("projected", "sources").Index(j)
 			if source.ServiceAccountToken != nil {
-				errs = append(errs, field.Forbidden(at.Child("serviceAccountToken"), "tokens of this cluster are not for pods of others"))
+				errs = append(errs, field.Forbidden(at.Child("serviceAccountToken"), noToken))
 			}
 			if source.PodCertificate != nil {
-				errs = append(errs, field.Forbidden(at.Child("podCertificate"), "certificates of this cluster are not for pods of others"))
+				errs = append(errs, field.Forbidden(at.Child("podCertificate"), noToken))
 			}
 		}
 	}
@@ -193,10 +193,9 @@ func podSecurity(pod *federation.ShadowPod) field.ErrorList {
 	return field.ErrorList{field.Forbidden(podPath, fmt.Sprintf("violates Pod Security %s: %s", level.Level, result.ForbiddenDetail()))}
 }
 
-// podUpdate checks that nothing changes but the images, the CPU and memory of
-// containers, the deadline, which can come earlier, the tolerations and the
-// ephemeral containers, which can be added to, and a negative grace period, which
-// can become 1 second.
+// podUpdate validates that only these fields change: images, CPU and memory of containers, the
+// deadline, which may only decrease, tolerations and ephemeral containers, which may only be
+// added, and a negative grace period, which may become 1 second.
 func podUpdate(spec, old *corev1.PodSpec) field.ErrorList {
 	var errs field.ErrorList
 	rest := spec.DeepCopy()
@@ -206,49 +205,52 @@ func podUpdate(spec, old *corev1.PodSpec) field.ErrorList {
 	errs = append(errs, keepResources(rest.Containers, old.Containers, every, podPath.Child("containers"))...)
 	errs = append(errs, keepResources(rest.InitContainers, old.InitContainers, isSidecar, podPath.Child("initContainers"))...)
 
-	if deadline, before := spec.ActiveDeadlineSeconds, old.ActiveDeadlineSeconds; before != nil && (deadline == nil || *deadline > *before) {
-		errs = append(errs, field.Invalid(podPath.Child("activeDeadlineSeconds"), deadline, "can only come earlier"))
+	deadline, before := spec.ActiveDeadlineSeconds, old.ActiveDeadlineSeconds
+	if before != nil && (deadline == nil || *deadline > *before) {
+		errs = append(errs, field.Invalid(podPath.Child("activeDeadlineSeconds"), deadline, "may only be set or decreased"))
 	}
 	rest.ActiveDeadlineSeconds = old.ActiveDeadlineSeconds
 
 	for _, toleration := range old.Tolerations {
 		if !tolerates(spec.Tolerations, toleration) {
-			errs = append(errs, field.Forbidden(podPath.Child("tolerations"), "can be added to, not taken from"))
+			errs = append(errs, field.Forbidden(podPath.Child("tolerations"), "may only be added"))
 			break
 		}
 	}
 	rest.Tolerations = old.Tolerations
 
-	errs = append(errs, moreEphemeralContainers(spec.EphemeralContainers, old.EphemeralContainers, podPath.Child("ephemeralContainers"))...)
+	errs = append(errs, moreEphemeralContainers(spec.EphemeralContainers, old.EphemeralContainers,
+		podPath.Child("ephemeralContainers"))...)
 	rest.EphemeralContainers = old.EphemeralContainers
 
 	if before := old.TerminationGracePeriodSeconds; before != nil && *before < 0 && spec.TerminationGracePeriodSeconds != nil && *spec.TerminationGracePeriodSeconds == 1 {
 		rest.TerminationGracePeriodSeconds = before
 	}
 	if !apiequality.Semantic.DeepEqual(rest, old) {
-		errs = append(errs, field.Forbidden(podPath, "cannot change, but for the images of containers, the CPU and memory of containers and sidecars, activeDeadlineSeconds, additional tolerations and additional ephemeral containers"))
+		errs = append(errs, field.Forbidden(podPath, "may only change in the images of containers, the CPU and memory of "+
+			"containers and sidecars, activeDeadlineSeconds, additional tolerations and additional ephemeral containers"))
 	}
 	return errs
 }
 
-// moreEphemeralContainers checks that those that are there stay as they are,
-// and bounds what comes after them. Pod Security sees them with all others.
+// moreEphemeralContainers validates that existing ephemeral containers are unchanged, and
+// validates additional ones. podSecurity evaluates them together with other containers.
 func moreEphemeralContainers(list, old []corev1.EphemeralContainer, path *field.Path) field.ErrorList {
 	if len(list) > maxContainers {
 		return field.ErrorList{field.TooMany(path, len(list), maxContainers)}
 	}
 	if len(list) < len(old) || !apiequality.Semantic.DeepEqual(list[:len(old)], old) {
-		return field.ErrorList{field.Forbidden(path, "can be added to at the end, not changed or taken from")}
+		return field.ErrorList{field.Forbidden(path, "may only be appended")}
 	}
 	var errs field.ErrorList
 	added := make([]corev1.Container, len(list))
-	taken := map[string]bool{}
+	names := map[string]bool{}
 	for i := range list {
 		added[i] = corev1.Container(list[i].EphemeralContainerCommon)
-		if taken[list[i].Name] {
+		if names[list[i].Name] {
 			errs = append(errs, field.Duplicate(path.Index(i).Child("name"), list[i].Name))
 		}
-		taken[list[i].Name] = true
+		names[list[i].Name] = true
 	}
 	return append(errs, containers(added, path)...)
 }
@@ -261,9 +263,8 @@ func keepImages(containers, old []corev1.Container) {
 	}
 }
 
-// keepResources gives those containers that can be resized the CPU and memory
-// back that they had. As Kubernetes does, it refuses that a request or a limit is
-// taken away.
+// keepResources restores the earlier CPU and memory of containers that can be resized. Like
+// Kubernetes, it refuses the removal of a request or a limit.
 func keepResources(containers, old []corev1.Container, resizes func(*corev1.Container) bool, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	for i := range containers {
@@ -291,7 +292,7 @@ func keepAmounts(wanted *corev1.ResourceList, old corev1.ResourceList, path *fie
 			continue
 		}
 		if _, has := (*wanted)[name]; !has {
-			errs = append(errs, field.Forbidden(path.Key(string(name)), "can change, but not be taken away"))
+			errs = append(errs, field.Forbidden(path.Key(string(name)), "may change, but must not be removed"))
 		}
 		if *wanted == nil {
 			*wanted = corev1.ResourceList{}
@@ -301,8 +302,7 @@ func keepAmounts(wanted *corev1.ResourceList, old corev1.ResourceList, path *fie
 	return errs
 }
 
-// tolerates tells whether a toleration is in the list. How many seconds it
-// holds can change.
+// tolerates reports whether a toleration is in the list, with any tolerationSeconds.
 func tolerates(list []corev1.Toleration, wanted corev1.Toleration) bool {
 	for _, toleration := range list {
 		toleration.TolerationSeconds = wanted.TolerationSeconds

@@ -15,20 +15,20 @@ import (
 	"liqo.io/federation/apiserver/podspec"
 )
 
-func TestEveryFieldOfAShadowPodIsDecided(t *testing.T) {
+func TestEveryFieldOfAPodHasAnAdmission(t *testing.T) {
 	kind := reflect.TypeFor[corev1.PodSpec]()
 	decided := map[string]podspec.Admission{}
 	for _, field := range podspec.PodFields {
 		decided[field.Name] = field.Admission
 	}
 	if len(decided) != kind.NumField() {
-		t.Errorf("%d fields of a pod are decided, it has %d", len(decided), kind.NumField())
+		t.Errorf("PodFields has %d fields, PodSpec has %d", len(decided), kind.NumField())
 	}
 	for i := range kind.NumField() {
 		name := kind.Field(i).Name
 		admission, known := decided[name]
 		if !known {
-			t.Errorf("Kubernetes has a field %s of pods: decide in apiserver/podspec whether a consumer may set it", name)
+			t.Errorf("PodSpec has a field %s: add it to PodFields in apiserver/podspec", name)
 			continue
 		}
 		pod := goodPod()
@@ -47,10 +47,9 @@ func TestEveryFieldOfAShadowPodIsDecided(t *testing.T) {
 	}
 }
 
-// TestEveryTypeOfVolumeIsDecided creates a shadow pod with one volume of each type that
-// Kubernetes has: what a pod of another cluster may mount is decided here. Whether an
-// external one is offered is decided where the shadow pod is stored.
-func TestEveryTypeOfVolumeIsDecided(t *testing.T) {
+// TestEveryVolumeTypeIsAcceptedOrRefused validates a shadow pod with one volume of each type of
+// Kubernetes. Whether an external type is offered is decided when the shadow pod is stored.
+func TestEveryVolumeTypeIsAcceptedOrRefused(t *testing.T) {
 	const own, external, never = "own", "external", "never"
 	decided := map[string]string{
 		"ConfigMap": own, "Secret": own, "DownwardAPI": own, "Projected": own, "EmptyDir": own, "Image": own,
@@ -68,7 +67,7 @@ func TestEveryTypeOfVolumeIsDecided(t *testing.T) {
 		name := sources.Field(i).Name
 		want, known := decided[name]
 		if !known {
-			t.Errorf("Kubernetes has volumes of type %s: decide whether a pod of another cluster may mount them", name)
+			t.Errorf("Kubernetes has volumes of type %s: decide whether a pod of a consumer may mount them", name)
 			continue
 		}
 		delete(decided, name)
@@ -111,7 +110,7 @@ func TestShadowPodNamesNoClaimOfAnotherNamespace(t *testing.T) {
 	}
 }
 
-func TestAVolumeHasOneType(t *testing.T) {
+func TestVolumeHasExactlyOneType(t *testing.T) {
 	for name, source := range map[string]corev1.VolumeSource{
 		"none": {},
 		"two":  {EmptyDir: &corev1.EmptyDirVolumeSource{}, NFS: &corev1.NFSVolumeSource{Server: "10.0.0.1", Path: "/"}},
@@ -124,7 +123,7 @@ func TestAVolumeHasOneType(t *testing.T) {
 	}
 }
 
-// set sets everything in a value to something.
+// set sets all fields of a value.
 func set(v reflect.Value) {
 	if v.Type() == reflect.TypeFor[resource.Quantity]() {
 		v.Set(reflect.ValueOf(resource.MustParse("1")))

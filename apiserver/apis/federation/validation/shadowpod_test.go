@@ -79,8 +79,8 @@ func debugger(changes ...func(*corev1.EphemeralContainer)) func(*corev1.PodSpec)
 	}
 }
 
-// TestNoPodTakesLessThanNothing keeps a peer from making room in its grant.
-func TestNoPodTakesLessThanNothing(t *testing.T) {
+// Negative requests would increase the quota that is left.
+func TestNegativeRequestsAreRefused(t *testing.T) {
 	negative := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("-1")}
 	for path, change := range map[string]func(*corev1.PodSpec){
 		"spec.pod.containers[0].resources.requests[cpu]":     func(p *corev1.PodSpec) { p.Containers[0].Resources.Requests = negative },
@@ -97,8 +97,8 @@ func TestNoPodTakesLessThanNothing(t *testing.T) {
 	}
 }
 
-// escapes are ways for a pod to reach its node, to choose it, or to take an
-// identity or a rank of this cluster.
+// escapes are ways for a pod to reach or select a node, or to use an identity or a priority of
+// this cluster.
 var escapes = map[string]func(*corev1.PodSpec){
 	"by its name":     func(p *corev1.PodSpec) { p.NodeName = "milan-cp" },
 	"by its hostname": func(p *corev1.PodSpec) { p.NodeSelector = map[string]string{corev1.LabelHostname: "milan-cp"} },
@@ -123,7 +123,7 @@ var escapes = map[string]func(*corev1.PodSpec){
 	"by tolerating that it is not set up": func(p *corev1.PodSpec) {
 		p.Tolerations = []corev1.Toleration{{Key: "node.cloudprovider.kubernetes.io/uninitialized", Operator: corev1.TolerationOpExists}}
 	},
-	"by being lent on": func(p *corev1.PodSpec) {
+	"by tolerating virtual nodes": func(p *corev1.PodSpec) {
 		p.Tolerations = []corev1.Toleration{{Key: v1alpha1.TaintVirtualNode, Operator: corev1.TolerationOpExists}}
 	},
 	"by keeping pods of others off its node": podAntiAffinity(corev1.PodAffinityTerm{
@@ -139,17 +139,17 @@ var escapes = map[string]func(*corev1.PodSpec){
 		p.Affinity = &corev1.Affinity{PodAffinity: &corev1.PodAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{
 			{TopologyKey: corev1.LabelHostname, LabelSelector: &metav1.LabelSelector{}, Namespaces: []string{"kube-system"}}}}}
 	},
-	"by preferring the company of others": func(p *corev1.PodSpec) {
+	"by preferring pods of others": func(p *corev1.PodSpec) {
 		p.Affinity = &corev1.Affinity{PodAffinity: &corev1.PodAffinity{PreferredDuringSchedulingIgnoredDuringExecution: []corev1.WeightedPodAffinityTerm{
 			{Weight: 1, PodAffinityTerm: corev1.PodAffinityTerm{TopologyKey: corev1.LabelHostname, NamespaceSelector: &metav1.LabelSelector{}}}}}}
 	},
-	"by avoiding the company of others": func(p *corev1.PodSpec) {
+	"by avoiding pods of others": func(p *corev1.PodSpec) {
 		p.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{PreferredDuringSchedulingIgnoredDuringExecution: []corev1.WeightedPodAffinityTerm{
 			{Weight: 1, PodAffinityTerm: corev1.PodAffinityTerm{TopologyKey: corev1.LabelHostname, Namespaces: []string{""}}}}}}
 	},
-	"by holding up who drains it": func(p *corev1.PodSpec) { p.EvictionResponders = []corev1.EvictionResponder{{}} },
-	"by joining a group":          func(p *corev1.PodSpec) { p.SchedulingGroup = &corev1.PodSchedulingGroup{} },
-	"by another scheduler":        func(p *corev1.PodSpec) { p.SchedulerName = "anywhere" },
+	"by delaying a drain":  func(p *corev1.PodSpec) { p.EvictionResponders = []corev1.EvictionResponder{{}} },
+	"by joining a group":   func(p *corev1.PodSpec) { p.SchedulingGroup = &corev1.PodSchedulingGroup{} },
+	"by another scheduler": func(p *corev1.PodSpec) { p.SchedulerName = "anywhere" },
 
 	"through its network":              func(p *corev1.PodSpec) { p.HostNetwork = true },
 	"through its processes":            func(p *corev1.PodSpec) { p.HostPID = true },
@@ -223,7 +223,7 @@ func TestShadowPodCannotEscapeToNode(t *testing.T) {
 			good := goodPod()
 			good.ResourceVersion, pod.ResourceVersion = "1", "1"
 			if errs := ValidateShadowPodUpdate(pod, good); len(errs) == 0 {
-				t.Error("a pod can become so")
+				t.Error("an update to it is accepted")
 			}
 		})
 	}
@@ -236,16 +236,16 @@ func TestShadowPodCannotEscapeToNode(t *testing.T) {
 			t.Error("it is created")
 		}
 		if errs := ValidateShadowPodUpdate(pod, good); len(errs) == 0 {
-			t.Error("a pod can become so")
+			t.Error("an update to it is accepted")
 		}
 	})
 }
 
-func TestShadowPodsKeepAmongThemselves(t *testing.T) {
+func TestAffinityToPodsOfTheSameNamespaceIsAccepted(t *testing.T) {
 	term := corev1.PodAffinityTerm{TopologyKey: corev1.LabelHostname, LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}}
 	named := term
 	named.Namespaces = []string{"web-rome-1a2b3c"}
-	for name, term := range map[string]corev1.PodAffinityTerm{"without a namespace": term, "with the twin by name": named} {
+	for name, term := range map[string]corev1.PodAffinityTerm{"without a namespace": term, "with its own namespace": named} {
 		pod := goodPod()
 		pod.Spec.Pod.Affinity = &corev1.Affinity{
 			PodAffinity:     &corev1.PodAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{term}},
@@ -306,7 +306,7 @@ func TestValidateShadowPodBoundsAPod(t *testing.T) {
 	})
 }
 
-func TestShadowPodsChangeAsPodsDo(t *testing.T) {
+func TestMutableFieldsOfAShadowPodAreThoseOfAPod(t *testing.T) {
 	good := goodPod()
 	good.Spec.Pod.ActiveDeadlineSeconds = ptr.To[int64](100)
 	good.Spec.Pod.Containers[0].Resources = corev1.ResourceRequirements{Requests: quantities("cpu", "1", "nvidia.com/gpu", "1"), Limits: quantities("cpu", "1", "nvidia.com/gpu", "1")}
@@ -351,7 +351,7 @@ func TestShadowPodsChangeAsPodsDo(t *testing.T) {
 		"no limit any more": {func(p *federation.ShadowPod) {
 			p.Spec.Pod.Containers[0].Resources.Limits = quantities("nvidia.com/gpu", "1")
 		}, []string{"spec.pod.containers[0].resources.limits[cpu]"}},
-		"less than nothing": {func(p *federation.ShadowPod) {
+		"a negative request": {func(p *federation.ShadowPod) {
 			p.Spec.Pod.Containers[0].Resources.Requests["cpu"] = resource.MustParse("-1")
 		}, []string{"spec.pod.containers[0].resources.requests[cpu]"}},
 		"another GPU": {func(p *federation.ShadowPod) {
@@ -366,14 +366,14 @@ func TestShadowPodsChangeAsPodsDo(t *testing.T) {
 		"another resize policy": {func(p *federation.ShadowPod) {
 			p.Spec.Pod.Containers[0].ResizePolicy = []corev1.ContainerResizePolicy{{ResourceName: corev1.ResourceCPU, RestartPolicy: corev1.RestartContainer}}
 		}, []string{"spec.pod"}},
-		"another volume":     {func(p *federation.ShadowPod) { p.Spec.Pod.Volumes = nil }, []string{"spec.pod"}},
-		"another pod behind": {func(p *federation.ShadowPod) { p.Annotations[v1alpha1.AnnotationOriginUID] = "other" }, []string{"metadata.annotations[offloading.liqo.io/origin-uid]"}},
-		"more than there may be": {func(p *federation.ShadowPod) {
+		"another volume":    {func(p *federation.ShadowPod) { p.Spec.Pod.Volumes = nil }, []string{"spec.pod"}},
+		"another local pod": {func(p *federation.ShadowPod) { p.Annotations[v1alpha1.AnnotationOriginUID] = "other" }, []string{"metadata.annotations[offloading.liqo.io/origin-uid]"}},
+		"too many bytes": {func(p *federation.ShadowPod) {
 			p.Spec.Pod.EphemeralContainers = []corev1.EphemeralContainer{{EphemeralContainerCommon: corev1.EphemeralContainerCommon{
 				Name: "debug", Image: "i", Args: []string{strings.Repeat("x", maxShadowPod)},
 			}}}
 		}, []string{"spec.pod"}},
-		"more labels than there may be": {func(p *federation.ShadowPod) {
+		"too many bytes of labels": {func(p *federation.ShadowPod) {
 			for i := range maxShadowPod / 10 {
 				p.Labels[fmt.Sprintf("l%d", i)] = "x"
 			}
@@ -382,15 +382,14 @@ func TestShadowPodsChangeAsPodsDo(t *testing.T) {
 	})
 }
 
-// Pod Security holds for ephemeral containers as for all others, and nothing
-// else of the pod changes with them.
+// Pod Security applies to ephemeral containers, too, and adding them changes no other field.
 func TestOffloadedEphemeralContainersPoliced(t *testing.T) {
 	debugged := goodPod()
 	debugged.ResourceVersion = "1"
 	before := debugged.DeepCopy()
 	debugger()(&debugged.Spec.Pod)
 	if errs := ValidateShadowPodUpdate(debugged, before); len(errs) > 0 {
-		t.Fatalf("nobody can look into a pod: %v", errs)
+		t.Fatalf("an ephemeral container is refused: %v", errs)
 	}
 	if errs := ValidateShadowPod(debugged); len(errs) != 1 || errs[0].Field != "spec.pod.ephemeralContainers" {
 		t.Errorf("a new pod has an ephemeral container: %v", errs)
@@ -434,9 +433,9 @@ func TestFinishedShadowPodsStayFinished(t *testing.T) {
 	running := goodPod()
 	running.ResourceVersion = "1"
 	runUpdate(t, running, ValidateShadowPodStatusUpdate, map[string]wrong[*federation.ShadowPod]{
-		"a phase of a running pod":       {func(p *federation.ShadowPod) { p.Status.Phase = corev1.PodRunning }, []string{"status.phase"}},
-		"a status without an end":        {func(p *federation.ShadowPod) { p.Status.Pod = &corev1.PodStatus{} }, []string{"status.pod"}},
-		"less than nothing to give back": {func(p *federation.ShadowPod) { p.Status.AllocatedResources = quantities("cpu", "-1") }, []string{"status.allocatedResources[cpu]"}},
+		"a phase of a running pod": {func(p *federation.ShadowPod) { p.Status.Phase = corev1.PodRunning }, []string{"status.phase"}},
+		"a status without an end":  {func(p *federation.ShadowPod) { p.Status.Pod = &corev1.PodStatus{} }, []string{"status.pod"}},
+		"a negative allocation":    {func(p *federation.ShadowPod) { p.Status.AllocatedResources = quantities("cpu", "-1") }, []string{"status.allocatedResources[cpu]"}},
 		"a condition that is broken": {func(p *federation.ShadowPod) {
 			p.Status.Conditions = []metav1.Condition{condition(func(c *metav1.Condition) { c.Type = "a b" })}
 		}, []string{"status.conditions[0].type"}},

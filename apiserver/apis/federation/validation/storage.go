@@ -23,9 +23,9 @@ const (
 	maxDriverName = 63
 )
 
-// ExternalVolumeTypes are the volume types, as a pod names them, that a provider can
-// offer: storage systems that a kubelet mounts over the network. Types on the node, as
-// hostPath, and those that Kubernetes no longer mounts are not among them.
+// ExternalVolumeTypes are the volume types that a provider can offer, by their names in a pod:
+// storage systems that a kubelet mounts over the network. Types on the node, for example
+// hostPath, and removed types of Kubernetes are not among them.
 var ExternalVolumeTypes = []string{"fc", "iscsi", "nfs"}
 
 // maxVolumeSize is the largest size of a volume: 1 Ei.
@@ -71,7 +71,7 @@ func notStorage(list corev1.ResourceList, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	for _, name := range slices.Sorted(maps.Keys(list)) {
 		if v1alpha1.IsStorage(name) {
-			errs = append(errs, field.Forbidden(path.Key(truncate(string(name))), "belongs to spec.storage"))
+			errs = append(errs, field.Forbidden(path.Key(truncate(string(name))), "must be in spec.storage"))
 		}
 	}
 	return errs
@@ -94,7 +94,7 @@ func CSIDriver(name string, path *field.Path) field.ErrorList {
 		return field.ErrorList{field.TooLong(path, "", maxDriverName)}
 	}
 	if name == v1alpha1.StorageProvisioner {
-		return field.ErrorList{field.Forbidden(path, "is the driver of this system, which has no inline volumes")}
+		return field.ErrorList{field.Forbidden(path, "must not be the driver of this system, which has no inline volumes")}
 	}
 	var errs field.ErrorList
 	for _, message := range validation.IsDNS1123Subdomain(name) {

@@ -52,12 +52,10 @@ func TestCLISanitisesPeerStrings(t *testing.T) {
 	}
 }
 
-// maxRefusal bounds, in bytes, what a stranger gets back for an object of a few
-// kilobytes that is refused.
+// maxRefusal bounds the error for an invalid object of a few kilobytes, in bytes.
 const maxRefusal = 1 << 20
 
-// fuzzObject decodes objects as the API server does, and hands those that can
-// be decoded to a check that tells what is wrong with them.
+// fuzzObject decodes objects as the API server does, and passes them to a validation.
 func fuzzObject[P runtime.Object](f *testing.F, check func(*testing.T, P) field.ErrorList, seeds ...runtime.Object) {
 	scheme := runtime.NewScheme()
 	install.Install(scheme)
@@ -90,7 +88,7 @@ func fuzzObject[P runtime.Object](f *testing.F, check func(*testing.T, P) field.
 		}
 		message := errs.ToAggregate().Error()
 		if len(message) > maxRefusal+64*len(body) || !utf8.ValidString(message) && utf8.Valid(body) {
-			t.Errorf("a body of %d bytes is answered with %d bytes", len(body), len(message))
+			t.Errorf("the error for a body of %d bytes has %d bytes", len(body), len(message))
 		}
 	})
 }
@@ -110,7 +108,7 @@ func FuzzResourceRequest(f *testing.F) {
 				t.Errorf("%s of %s is accepted", quantity.String(), name)
 			}
 		}
-		// What was accepted is no worse as an update of itself.
+		// An accepted object is accepted as an update of itself.
 		r.ResourceVersion = "1"
 		if again := ValidateResourceRequestUpdate(r, r.DeepCopy()); len(again) > 0 {
 			t.Errorf("accepted, then refused: %v", again)
@@ -130,7 +128,7 @@ func FuzzNamespaceMap(f *testing.F) {
 		seen := map[string]bool{}
 		for _, mapping := range m.Spec.Namespaces {
 			if strings.ContainsAny(mapping.RemoteName, "/.%\\ ") || len(mapping.RemoteName) > 63 || seen[mapping.RemoteName] {
-				t.Errorf("a twin called %q is accepted", mapping.RemoteName)
+				t.Errorf("the remote name %q is accepted", mapping.RemoteName)
 			}
 			seen[mapping.RemoteName] = true
 		}
@@ -154,7 +152,7 @@ func FuzzShadowPod(f *testing.F) {
 			t.Errorf("a new image is refused: %v", again)
 		}
 		return nil
-	}, &v1alpha1.ShadowPod{ObjectMeta: meta("web", "twin"), Spec: v1alpha1.ShadowPodSpec{Pod: corev1.PodSpec{
+	}, &v1alpha1.ShadowPod{ObjectMeta: meta("web", "shop-rome"), Spec: v1alpha1.ShadowPodSpec{Pod: corev1.PodSpec{
 		AutomountServiceAccountToken: ptr.To(false),
 		Containers:                   []corev1.Container{{Name: "web", Image: "example.com/web", SecurityContext: &corev1.SecurityContext{Privileged: ptr.To(false)}}},
 		Volumes:                      []corev1.Volume{{Name: "tmp", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}},

@@ -92,7 +92,7 @@ func condition(change ...func(*metav1.Condition)) metav1.Condition {
 	return c
 }
 
-// many returns a list one longer than what is allowed.
+// many returns a list of most+1 elements.
 func many[T any](most int, nth func(i int) T) []T {
 	list := make([]T, most+1)
 	for i := range list {

@@ -14,22 +14,23 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
 
-// maxNodeName is what fits into the label kubernetes.io/hostname.
+// maxNodeName is the length of the longest value of the label kubernetes.io/hostname.
 const maxNodeName = 63
 
-// ValidateVirtualNode tells what is wrong with a new virtual node.
+// ValidateVirtualNode validates a new virtual node.
 func ValidateVirtualNode(node *federation.VirtualNode) field.ErrorList {
 	errs := clusterMetadata(node, true)
-	// Those that are older may be called otherwise.
+	// Objects of older versions may have other names, so updates do not validate this.
 	if name := node.Spec.NodeName; name != "" && !strings.HasPrefix(name, v1alpha1.VirtualNodePrefix) {
-		errs = append(errs, field.Invalid(specPath.Child("nodeName"), name, fmt.Sprintf("must begin with %s: virtual kubelets may write about the pods of no other nodes", v1alpha1.VirtualNodePrefix)))
+		errs = append(errs, field.Invalid(specPath.Child("nodeName"), name,
+			fmt.Sprintf("must begin with %s: virtual kubelets may update pods only on such nodes",
+				v1alpha1.VirtualNodePrefix)))
 	}
 	return append(errs, virtualNodeSpec(&node.Spec)...)
 }
 
-// ValidateVirtualNodeUpdate tells what is wrong with a new version of a
-// virtual node. A spec that was stored under older rules stands in nobody's way
-// while it stays as it is: the node can still be labelled and taken apart.
+// ValidateVirtualNodeUpdate validates a new version of a virtual node. It accepts an unchanged
+// spec, which may have been stored by older rules, so that metadata can change.
 func ValidateVirtualNodeUpdate(node, old *federation.VirtualNode) field.ErrorList {
 	errs := metadataUpdate(node, old)
 	if !apiequality.Semantic.DeepEqual(node.Spec, old.Spec) {
@@ -40,7 +41,7 @@ func ValidateVirtualNodeUpdate(node, old *federation.VirtualNode) field.ErrorLis
 	return append(errs, immutable(node.Spec.NodeName, old.Spec.NodeName, specPath.Child("nodeName"))...)
 }
 
-// ValidateVirtualNodeStatusUpdate tells what is wrong with a new status.
+// ValidateVirtualNodeStatusUpdate validates a new status.
 func ValidateVirtualNodeStatusUpdate(node, old *federation.VirtualNode) field.ErrorList {
 	errs := metadataUpdate(node, old)
 	errs = append(errs, notNegative(node.Status.ObservedGeneration, statusPath.Child("observedGeneration"))...)
@@ -66,7 +67,7 @@ func virtualNodeSpec(spec *federation.VirtualNodeSpec) field.ErrorList {
 	errs = append(errs, optional(spec.OfferName, specPath.Child("offerName"), subdomain)...)
 	errs = append(errs, optional(spec.OfferedNode, specPath.Child("offeredNode"), dnsLabel)...)
 	if spec.OfferedNode != "" && spec.OfferName == "" {
-		errs = append(errs, field.Required(specPath.Child("offerName"), "must name the offer that offeredNode is of"))
+		errs = append(errs, field.Required(specPath.Child("offerName"), "must be set if offeredNode is set"))
 	}
 	errs = append(errs, requiredResources(spec.Resources, specPath.Child("resources"))...)
 	errs = append(errs, oneOf(spec.APIAccess, specPath.Child("apiAccess"), "", federation.APIAccessConsumer, federation.APIAccessDisabled)...)

@@ -17,23 +17,23 @@ const (
 	// maxMoveID bounds the id of a move, which is part of names and the value of a
 	// label. A UUID fits.
 	maxMoveID = 36
-	// maxMountedBy is how many pods a VirtualVolume names.
+	// maxMountedBy bounds the pods in the status of a VirtualVolume.
 	maxMountedBy = 16
-	// maxMoveMessage bounds what a move reports, in bytes.
+	// maxMoveMessage bounds the message of a move, in bytes.
 	maxMoveMessage = 4 << 10
-	// maxEvictionTimeout is a day, in seconds.
+	// maxEvictionTimeout is one day, in seconds.
 	maxEvictionTimeout = 24 * 60 * 60
 )
 
-// A move that is slower never ends, and a faster limit is none.
+// A move would not end below minBandwidth, and a limit above maxBandwidth has no effect.
 var minBandwidth, maxBandwidth = resource.MustParse("64Ki"), resource.MustParse("100Gi")
 
-// ValidateVirtualVolume returns what is wrong with a new virtual volume.
+// ValidateVirtualVolume validates a new virtual volume.
 func ValidateVirtualVolume(volume *federation.VirtualVolume) field.ErrorList {
 	return append(metadata(volume, true), requestedMove(volume.Spec.Move)...)
 }
 
-// ValidateVirtualVolumeUpdate returns what is wrong with a new version of a virtual
+// ValidateVirtualVolumeUpdate validates a new version of a virtual
 // volume. A move that has not ended cannot change; removing it cancels it, as long as
 // its claim is not bound to the target.
 func ValidateVirtualVolumeUpdate(volume, old *federation.VirtualVolume) field.ErrorList {
@@ -63,7 +63,7 @@ func moveUpdate(volume, old *federation.VirtualVolume) field.ErrorList {
 	}
 	if last := old.Status.Move; last != nil && move.ID == last.ID {
 		return field.ErrorList{field.Invalid(path.Child("id"), truncate(move.ID),
-			"is the id of the last move; leave it out and the server generates one")}
+			"must not be the id of the last move; the server generates an id if it is empty")}
 	}
 	return nil
 }
@@ -88,8 +88,7 @@ func moveID(id string, path *field.Path) field.ErrorList {
 	return errs
 }
 
-// ValidateMove returns what is wrong with a request to the verb move, as far as it
-// follows from the request alone.
+// ValidateMove validates a request to the verb move without reading other objects.
 func ValidateMove(move *federation.Move) field.ErrorList {
 	return moveSpec(&move.Spec, specPath)
 }
@@ -106,12 +105,12 @@ func moveSpec(spec *federation.MoveSpec, path *field.Path) field.ErrorList {
 
 func moveTarget(target *federation.MoveTarget, path *field.Path) field.ErrorList {
 	if *target == (federation.MoveTarget{}) {
-		return field.ErrorList{field.Required(path, "set local, clusterName, nodeName or storageClassName")}
+		return field.ErrorList{field.Required(path, "must have local, clusterName, nodeName or storageClassName")}
 	}
 	var errs field.ErrorList
 	if target.Local && target.ClusterName != "" {
 		errs = append(errs, forbidden(path.Child("clusterName"),
-			"cannot be set together with local; leave one of them out")...)
+			"must be empty if local is set")...)
 	}
 	errs = append(errs, optional(target.ClusterName, path.Child("clusterName"), clusterName)...)
 	errs = append(errs, optional(target.NodeName, path.Child("nodeName"), subdomain)...)
@@ -123,11 +122,11 @@ func bandwidth(quantity *resource.Quantity, path *field.Path) field.ErrorList {
 		return nil
 	}
 	return field.ErrorList{field.Invalid(path, truncate(quantity.String()),
-		fmt.Sprintf("must be between %s and %s, in bytes per second; leave it out for no limit",
+		fmt.Sprintf("must be %s to %s bytes per second, or empty for no limit",
 			&minBandwidth, &maxBandwidth))}
 }
 
-// ValidateVirtualVolumeStatusUpdate returns what is wrong with a new status.
+// ValidateVirtualVolumeStatusUpdate validates a new status.
 func ValidateVirtualVolumeStatusUpdate(volume, old *federation.VirtualVolume) field.ErrorList {
 	status := &volume.Status
 	errs := metadataUpdate(volume, old)

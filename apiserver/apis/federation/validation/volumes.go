@@ -19,14 +19,14 @@ const (
 	volumeTypeHostPath  = "hostPath"
 )
 
-// podVolumeTypes are the types that every pod of a consumer may mount: they hold what is
-// in its namespace, or nothing at first.
+// podVolumeTypes are the types that every pod of a consumer may mount: they contain objects of
+// its namespace, or are empty.
 var podVolumeTypes = []string{
 	"configMap", "downwardAPI", "emptyDir", "image", "persistentVolumeClaim", "projected", "secret",
 }
 
-// ExternalVolume returns the type of a volume that only the provider's storage systems
-// serve, as nfs, and the driver if it is csi. Type is empty for all other volumes.
+// ExternalVolume returns the type of a volume on a storage system of the provider, for example
+// nfs, and the driver if the type is csi. The type is empty for other volumes.
 func ExternalVolume(volume *corev1.Volume) (volumeType, driver string) {
 	for _, name := range volumeTypes(volume) {
 		switch {
@@ -74,7 +74,7 @@ func volumes(list []corev1.Volume, path *field.Path) field.ErrorList {
 func volumeOfType(volume *corev1.Volume, name string, path *field.Path) field.ErrorList {
 	switch {
 	case volume.PersistentVolumeClaim != nil:
-		// It is one of the remote namespace, whatever it is called.
+		// A claim of the remote namespace, by any name.
 		return subdomain(volume.PersistentVolumeClaim.ClaimName, path.Child("claimName"))
 	case slices.Contains(podVolumeTypes, name), slices.Contains(ExternalVolumeTypes, name):
 		return nil
@@ -85,7 +85,7 @@ func volumeOfType(volume *corev1.Volume, name string, path *field.Path) field.Er
 		return CSIDriver(volume.CSI.Driver, path.Child("driver"))
 	case name == volumeTypeEphemeral:
 		return field.ErrorList{field.Forbidden(path,
-			"the claim is created in the consumer's cluster: mount the provider's claim with persistentVolumeClaim")}
+			"must be replaced by persistentVolumeClaim: the consumer creates the claim of an ephemeral volume")}
 	}
 	return field.ErrorList{field.Forbidden(path,
 		"is never offered to other clusters: use a claim, or a type that the provider offers")}
