@@ -9,12 +9,12 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
 
-// ExternalVolumes returns the external volumes of all offers that a consumer has
-// accepted and that stand.
+// ExternalVolumes returns the external volumes of all offers that a consumer has accepted and that
+// are valid.
 func ExternalVolumes(offers []*v1alpha1.ResourceOffer) v1alpha1.ExternalVolumes {
 	types, drivers := sets.New[string](), sets.New[string]()
 	for _, offer := range offers {
-		if stands(offer) {
+		if valid(offer) {
 			types.Insert(offer.Spec.ExternalVolumes.Types...)
 			drivers.Insert(offer.Spec.ExternalVolumes.CSIDrivers...)
 		}

@@ -1,8 +1,8 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package quota holds the arithmetic of what is lent: what a pod takes, what
-// is left of a grant, and what is short. It is exact at any size.
+// Package quota computes quota usage: the quota of a consumer, the usage of its pods and claims,
+// and the resources that are exhausted. It is exact for any amounts.
 package quota
 
 import (
@@ -18,26 +18,25 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
 
-// Granted sums the offers that a consumer has accepted and that stand.
+// Granted returns the sum of the offers that a consumer has accepted and that are valid.
 func Granted(offers []*v1alpha1.ResourceOffer) corev1.ResourceList {
 	granted := corev1.ResourceList{}
 	for _, offer := range offers {
-		if stands(offer) {
+		if valid(offer) {
 			Add(granted, offer.Spec.Resources)
 		}
 	}
 	return granted
 }
 
-// stands reports whether an offer is accepted and neither withdrawn nor deleted.
-func stands(offer *v1alpha1.ResourceOffer) bool {
+// valid reports whether an offer is accepted and neither withdrawn nor being deleted.
+func valid(offer *v1alpha1.ResourceOffer) bool {
 	return offer.Status.Phase == v1alpha1.NegotiationAccepted && !offer.Spec.Withdrawn && offer.DeletionTimestamp.IsZero()
 }
 
-// Requests is what a pod takes from a grant: one pod, and what the scheduler
-// will reserve for it, with init containers, sidecars, pod-level resources and
-// overhead. As in Kubernetes a limit without a request counts as the request.
-// What a pod does not ask for, it does not take.
+// Requests returns the quota usage of a pod: one pod, and the requests that the scheduler reserves
+// for it, with init containers, sidecars, pod-level resources and overhead. As in Kubernetes a
+// limit without a request counts as the request. It has only amounts above 0.
 func Requests(spec *corev1.PodSpec) corev1.ResourceList {
 	pod := &corev1.Pod{Spec: *spec}
 	pod.Spec.InitContainers = withRequests(spec.InitContainers)
@@ -55,15 +54,15 @@ func Requests(spec *corev1.PodSpec) corev1.ResourceList {
 	return requests
 }
 
-// Takes is what a shadow pod takes from a grant: what its pod asks for or, while
-// it has not given back what it was allocated before, the larger of both.
+// Takes returns the quota usage of a shadow pod: its requests, or larger amounts that are still
+// allocated after a resize.
 func Takes(spec *corev1.PodSpec, allocated corev1.ResourceList) corev1.ResourceList {
 	takes := Requests(spec)
 	Add(takes, More(takes, allocated))
 	return takes
 }
 
-// Used sums what the shadow pods of a consumer take that are not finished.
+// Used returns the quota usage of the shadow pods of a consumer that are not finished.
 func Used(shadows []*v1alpha1.ShadowPod, foreignCluster string) corev1.ResourceList {
 	used := corev1.ResourceList{}
 	for _, shadow := range shadows {
@@ -74,13 +73,12 @@ func Used(shadows []*v1alpha1.ShadowPod, foreignCluster string) corev1.ResourceL
 	return used
 }
 
-// More is by how much what is wanted goes beyond what there is, of each resource
-// of which it does.
-func More(there, wanted corev1.ResourceList) corev1.ResourceList {
+// More returns by how much requested exceeds current, for each resource of which it does.
+func More(current, requested corev1.ResourceList) corev1.ResourceList {
 	more := corev1.ResourceList{}
-	for name, quantity := range wanted {
+	for name, quantity := range requested {
 		missing := quantity.DeepCopy()
-		missing.Sub(there[name])
+		missing.Sub(current[name])
 		if missing.Sign() > 0 {
 			more[name] = missing
 		}
@@ -88,22 +86,22 @@ func More(there, wanted corev1.ResourceList) corev1.ResourceList {
 	return more
 }
 
-// withRequests gives containers the requests that follow from their limits.
+// withRequests returns containers with the requests that follow from their limits.
 func withRequests(containers []corev1.Container) []corev1.Container {
 	completed := slices.Clone(containers)
 	for i := range completed {
-		wanted := &completed[i].Resources
-		requests := maps.Clone(wanted.Limits)
+		resources := &completed[i].Resources
+		requests := maps.Clone(resources.Limits)
 		if requests == nil {
 			continue
 		}
-		maps.Copy(requests, wanted.Requests)
-		wanted.Requests = requests
+		maps.Copy(requests, resources.Requests)
+		resources.Requests = requests
 	}
 	return completed
 }
 
-// Add adds what is in more to sum, which it changes.
+// Add adds more to sum, in place.
 func Add(sum, more corev1.ResourceList) {
 	for name, quantity := range more {
 		total := sum[name].DeepCopy()
@@ -112,8 +110,7 @@ func Add(sum, more corev1.ResourceList) {
 	}
 }
 
-// Subtract takes what is in less from sum, which it changes. What comes to
-// nothing is left out.
+// Subtract subtracts less from sum, in place. It removes resources of which 0 is left.
 func Subtract(sum, less corev1.ResourceList) {
 	for name, quantity := range less {
 		total := sum[name].DeepCopy()
@@ -126,15 +123,14 @@ func Subtract(sum, less corev1.ResourceList) {
 	}
 }
 
-// Shortage is a resource of which less is left than is asked for.
+// Shortage is a resource of which less is left than requested.
 type Shortage struct {
 	Resource corev1.ResourceName
-	// Granted, Used and Asked are how much of it is granted in all, how much of
-	// that is taken, and how much more is wanted.
-	Granted, Used, Asked resource.Quantity
+	// Granted is the quota, Used its usage, and Requested the amount in addition.
+	Granted, Used, Requested resource.Quantity
 }
 
-// Left is how much there still is; nothing, when more is taken than granted.
+// Left returns the amount that is left; 0 if more is used than granted.
 func (s Shortage) Left() resource.Quantity {
 	left := s.Granted.DeepCopy()
 	left.Sub(s.Used)
@@ -144,45 +140,45 @@ func (s Shortage) Left() resource.Quantity {
 	return left
 }
 
-// String says it in words.
+// String returns the amounts as text.
 func (s Shortage) String() string {
 	left := s.Left()
-	return fmt.Sprintf("%s: %s asked for, %s of %s granted used, %s left", s.Resource, s.Asked.String(), s.Used.String(), s.Granted.String(), left.String())
+	return fmt.Sprintf("%s: %s requested, %s of %s granted used, %s left", s.Resource, s.Requested.String(),
+		s.Used.String(), s.Granted.String(), left.String())
 }
 
-// Short tells which resources a grant lacks for what is asked for beside what
-// is used, by name. A resource that is not granted is not there at all.
-// Resources that are not asked for do not matter, so that a grant that was
-// lowered below what is used hinders nobody who takes nothing of it.
-func Short(granted, used, asked corev1.ResourceList) []Shortage {
+// Short returns the resources of which less is left than requested, by name. Of a resource that
+// is not granted, nothing is left. Resources that are not requested are ignored, also if a lowered
+// quota is exceeded.
+func Short(granted, used, requested corev1.ResourceList) []Shortage {
 	var short []Shortage
-	for _, name := range slices.Sorted(maps.Keys(asked)) {
-		want := asked[name]
-		if want.Sign() <= 0 {
+	for _, name := range slices.Sorted(maps.Keys(requested)) {
+		amount := requested[name]
+		if amount.Sign() <= 0 {
 			continue
 		}
 		total := used[name].DeepCopy()
-		total.Add(want)
+		total.Add(amount)
 		if limit := granted[name]; total.Cmp(limit) > 0 {
-			short = append(short, Shortage{Resource: name, Granted: limit, Used: used[name], Asked: want})
+			short = append(short, Shortage{Resource: name, Granted: limit, Used: used[name], Requested: amount})
 		}
 	}
 	return short
 }
 
-// Exceeded tells of which resources more is used than granted, by name.
+// Exceeded returns the resources of which more is used than granted, by name.
 func Exceeded(granted, used corev1.ResourceList) []Shortage {
 	var over []Shortage
 	for _, name := range slices.Sorted(maps.Keys(used)) {
-		taken := used[name]
-		if limit := granted[name]; taken.Sign() > 0 && taken.Cmp(limit) > 0 {
-			over = append(over, Shortage{Resource: name, Granted: limit, Used: taken})
+		amount := used[name]
+		if limit := granted[name]; amount.Sign() > 0 && amount.Cmp(limit) > 0 {
+			over = append(over, Shortage{Resource: name, Granted: limit, Used: amount})
 		}
 	}
 	return over
 }
 
-// Sentence joins shortages to one.
+// Sentence returns shortages as one text.
 func Sentence(short []Shortage) string {
 	words := make([]string, len(short))
 	for i, s := range short {

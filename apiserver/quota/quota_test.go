@@ -41,17 +41,17 @@ func container(requests, limits corev1.ResourceList) corev1.Container {
 
 func TestTakes(t *testing.T) {
 	for _, test := range []struct {
-		name            string
-		asks, allocated corev1.ResourceList
-		want            corev1.ResourceList
+		name                string
+		requests, allocated corev1.ResourceList
+		want                corev1.ResourceList
 	}{
-		{"nothing to give back", list("cpu", "1"), nil, list("cpu", "1", "pods", "1")},
-		{"less than before", list("cpu", "1", "memory", "1Gi"), list("cpu", "3"), list("cpu", "3", "memory", "1Gi", "pods", "1")},
-		{"more than that by now", list("cpu", "4"), list("cpu", "3"), list("cpu", "4", "pods", "1")},
-		{"what it does not ask for any more", list("cpu", "1"), list("memory", "1Gi"), list("cpu", "1", "memory", "1Gi", "pods", "1")},
+		{"no larger allocation", list("cpu", "1"), nil, list("cpu", "1", "pods", "1")},
+		{"a larger allocation", list("cpu", "1", "memory", "1Gi"), list("cpu", "3"), list("cpu", "3", "memory", "1Gi", "pods", "1")},
+		{"a smaller allocation", list("cpu", "4"), list("cpu", "3"), list("cpu", "4", "pods", "1")},
+		{"an allocation that is not requested", list("cpu", "1"), list("memory", "1Gi"), list("cpu", "1", "memory", "1Gi", "pods", "1")},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			spec := &corev1.PodSpec{Containers: []corev1.Container{container(test.asks, nil)}}
+			spec := &corev1.PodSpec{Containers: []corev1.Container{container(test.requests, nil)}}
 			if diff := cmp.Diff(text(test.want), text(Takes(spec, test.allocated))); diff != "" {
 				t.Errorf("takes (-want +got):\n%s", diff)
 			}
@@ -74,7 +74,7 @@ func TestRequests(t *testing.T) {
 		spec corev1.PodSpec
 		want map[string]string
 	}{
-		{"a pod that asks for nothing is a pod", corev1.PodSpec{Containers: []corev1.Container{{}}}, map[string]string{"pods": "1"}},
+		{"a pod without requests counts as a pod", corev1.PodSpec{Containers: []corev1.Container{{}}}, map[string]string{"pods": "1"}},
 		{
 			"containers add up",
 			corev1.PodSpec{Containers: []corev1.Container{container(list("cpu", "1", "memory", "1Gi"), nil), container(list("cpu", "500m"), nil)}},
@@ -86,12 +86,12 @@ func TestRequests(t *testing.T) {
 			map[string]string{"pods": "1", "cpu": "1", "memory": "1Gi", "example.com/gpu": "2"},
 		},
 		{
-			"the largest init container counts, beside the sidecars before it",
+			"the largest init container counts, in addition to the sidecars before it",
 			corev1.PodSpec{InitContainers: []corev1.Container{sidecar, container(list("cpu", "3"), nil), container(list("cpu", "1"), nil)}, Containers: []corev1.Container{container(list("cpu", "1"), nil)}},
 			map[string]string{"pods": "1", "cpu": "3100m"},
 		},
 		{
-			"what is said for the whole pod takes the place of what its containers ask for",
+			"requests of the pod replace those of its containers",
 			corev1.PodSpec{
 				Resources:  &corev1.ResourceRequirements{Requests: list("cpu", "2"), Limits: list("cpu", "4", "memory", "2Gi")},
 				Containers: []corev1.Container{container(list("cpu", "1"), nil)},
@@ -99,11 +99,11 @@ func TestRequests(t *testing.T) {
 			map[string]string{"pods": "1", "cpu": "2", "memory": "2Gi"},
 		},
 		{
-			"overhead comes on top",
+			"overhead is added",
 			corev1.PodSpec{Overhead: list("memory", "100Mi"), Containers: []corev1.Container{container(list("memory", "1Gi"), nil)}},
 			map[string]string{"pods": "1", "memory": "1124Mi"},
 		},
-		{"less than nothing is nothing", corev1.PodSpec{Containers: []corev1.Container{container(list("cpu", "-1"), nil)}}, map[string]string{"pods": "1"}},
+		{"negative requests are dropped", corev1.PodSpec{Containers: []corev1.Container{container(list("cpu", "-1"), nil)}}, map[string]string{"pods": "1"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			before := test.spec.DeepCopy()
@@ -119,31 +119,31 @@ func TestRequests(t *testing.T) {
 
 func TestShort(t *testing.T) {
 	for _, test := range []struct {
-		name                 string
-		granted, used, asked corev1.ResourceList
-		want                 string
+		name                     string
+		granted, used, requested corev1.ResourceList
+		want                     string
 	}{
 		{"there is room", list("cpu", "4"), list("cpu", "3"), list("cpu", "1"), ""},
-		{"there is too little room", list("cpu", "4"), list("cpu", "3500m"), list("cpu", "1"), "cpu: 1 asked for, 3500m of 4 granted used, 500m left"},
-		{"more is used than granted", list("pods", "2"), list("pods", "5"), list("pods", "1"), "pods: 1 asked for, 5 of 2 granted used, 0 left"},
-		{"that is of no interest to who takes nothing of it", list("pods", "2", "cpu", "1"), list("pods", "1", "cpu", "5"), list("pods", "1"), ""},
+		{"there is too little room", list("cpu", "4"), list("cpu", "3500m"), list("cpu", "1"), "cpu: 1 requested, 3500m of 4 granted used, 500m left"},
+		{"more is used than granted", list("pods", "2"), list("pods", "5"), list("pods", "1"), "pods: 1 requested, 5 of 2 granted used, 0 left"},
+		{"more is used of a resource that is not requested", list("pods", "2", "cpu", "1"), list("pods", "1", "cpu", "5"), list("pods", "1"), ""},
 		{
 			"nothing is granted", nil, nil, list("pods", "1", "cpu", "1"),
-			"cpu: 1 asked for, 0 of 0 granted used, 0 left; pods: 1 asked for, 0 of 0 granted used, 0 left",
+			"cpu: 1 requested, 0 of 0 granted used, 0 left; pods: 1 requested, 0 of 0 granted used, 0 left",
 		},
-		{"a resource is not granted", list("pods", "2"), nil, list("pods", "1", "example.com/gpu", "1"), "example.com/gpu: 1 asked for, 0 of 0 granted used, 0 left"},
-		{"of what is not granted, nothing is asked for", list("pods", "2"), nil, list("pods", "1", "cpu", "0"), ""},
-		{"beyond 64 bits", list("memory", "9E"), list("memory", "8E"), list("memory", "8E"), "memory: 8E asked for, 8E of 9E granted used, 1E left"},
+		{"a resource is not granted", list("pods", "2"), nil, list("pods", "1", "example.com/gpu", "1"), "example.com/gpu: 1 requested, 0 of 0 granted used, 0 left"},
+		{"0 of a resource that is not granted", list("pods", "2"), nil, list("pods", "1", "cpu", "0"), ""},
+		{"beyond 64 bits", list("memory", "9E"), list("memory", "8E"), list("memory", "8E"), "memory: 8E requested, 8E of 9E granted used, 1E left"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			if got := Sentence(Short(test.granted, test.used, test.asked)); got != test.want {
+			if got := Sentence(Short(test.granted, test.used, test.requested)); got != test.want {
 				t.Errorf("got %q, want %q", got, test.want)
 			}
 		})
 	}
 }
 
-func TestGrantedIsWhatIsAcceptedAndStands(t *testing.T) {
+func TestGrantedSumsAcceptedAndValidOffers(t *testing.T) {
 	offer := func(cpu string, change func(*v1alpha1.ResourceOffer)) *v1alpha1.ResourceOffer {
 		offer := &v1alpha1.ResourceOffer{Spec: v1alpha1.ResourceOfferSpec{Resources: list("cpu", cpu)}}
 		offer.Status.Phase = v1alpha1.NegotiationAccepted
@@ -176,8 +176,7 @@ func TestExceeded(t *testing.T) {
 	}
 }
 
-// TestGrantsAreNeverExceededAndReleasesAreExact takes and gives back in any
-// order, with amounts of any size.
+// Amounts of any size are reserved and released in any order.
 func TestGrantsAreNeverExceededAndReleasesAreExact(t *testing.T) {
 	names := []corev1.ResourceName{"cpu", "memory", "pods", "example.com/gpu"}
 	amounts := rapid.Custom(func(t *rapid.T) corev1.ResourceList {
@@ -191,22 +190,22 @@ func TestGrantsAreNeverExceededAndReleasesAreExact(t *testing.T) {
 	})
 	rapid.Check(t, func(t *rapid.T) {
 		granted, used := amounts.Draw(t, "granted"), corev1.ResourceList{}
-		var taken []corev1.ResourceList
+		var reserved []corev1.ResourceList
 		t.Repeat(map[string]func(*rapid.T){
-			"take": func(t *rapid.T) {
-				asked := amounts.Draw(t, "asked")
-				if len(Short(granted, used, asked)) == 0 {
-					Add(used, asked)
-					taken = append(taken, asked)
+			"reserve": func(t *rapid.T) {
+				requested := amounts.Draw(t, "requested")
+				if len(Short(granted, used, requested)) == 0 {
+					Add(used, requested)
+					reserved = append(reserved, requested)
 				}
 			},
-			"give back": func(t *rapid.T) {
-				if len(taken) == 0 {
+			"release": func(t *rapid.T) {
+				if len(reserved) == 0 {
 					return
 				}
-				i := rapid.IntRange(0, len(taken)-1).Draw(t, "which")
-				Subtract(used, taken[i])
-				taken = slices.Delete(taken, i, i+1)
+				i := rapid.IntRange(0, len(reserved)-1).Draw(t, "which")
+				Subtract(used, reserved[i])
+				reserved = slices.Delete(reserved, i, i+1)
 			},
 			"": func(t *rapid.T) {
 				if over := Exceeded(granted, used); len(over) > 0 {
@@ -214,12 +213,12 @@ func TestGrantsAreNeverExceededAndReleasesAreExact(t *testing.T) {
 				}
 			},
 		})
-		for _, amounts := range taken {
+		for _, amounts := range reserved {
 			Subtract(used, amounts)
 		}
 		maps.DeleteFunc(used, func(_ corev1.ResourceName, quantity resource.Quantity) bool { return quantity.IsZero() })
 		if len(used) > 0 {
-			t.Fatalf("everything is given back, and %v is left", text(used))
+			t.Fatalf("everything is released, and %v is left", text(used))
 		}
 	})
 }

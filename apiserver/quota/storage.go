@@ -13,8 +13,8 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
 
-// StorageOf returns the resources of a list that bound claims, or nil where it has no
-// requests.storage, or 0 of it: then no storage is offered.
+// StorageOf returns the resources of a list that bound claims. It returns nil if requests.storage
+// is missing or 0: then no storage is offered.
 func StorageOf(list corev1.ResourceList) corev1.ResourceList {
 	if offered := list[corev1.ResourceRequestsStorage]; offered.Sign() <= 0 {
 		return nil
@@ -31,7 +31,7 @@ func StorageGranted(offers []*v1alpha1.ResourceOffer) (granted corev1.ResourceLi
 	granted = corev1.ResourceList{}
 	for _, offer := range offers {
 		storage := StorageOf(offer.Spec.Storage)
-		if !stands(offer) || storage == nil {
+		if !valid(offer) || storage == nil {
 			continue
 		}
 		Add(granted, storage)
@@ -68,19 +68,20 @@ func bounds(granted corev1.ResourceList, name corev1.ResourceName) bool {
 	return named || name == corev1.ResourceRequestsStorage
 }
 
-// StorageUsed returns what the ShadowVolumeClaims of a consumer take of its storage quota.
+// StorageUsed returns the usage of the storage quota of a consumer by its ShadowVolumeClaims.
 func StorageUsed(claims []*v1alpha1.ShadowVolumeClaim, foreignCluster string) corev1.ResourceList {
 	used := corev1.ResourceList{}
 	for _, claim := range claims {
 		if claim.Status.ForeignCluster == foreignCluster {
-			Add(used, ClaimStorage(claim.Spec.StorageClassName, &claim.Spec.Storage, claim.Status.Capacity, claim.Status.Allocated))
+			Add(used, ClaimStorage(claim.Spec.StorageClassName, &claim.Spec.Storage, claim.Status.Capacity,
+				claim.Status.Allocated))
 		}
 	}
 	return used
 }
 
-// ClaimStorage returns what a claim of a storage class takes of a storage quota: one
-// claim, and the largest of its sizes, which may be nil.
+// ClaimStorage returns the storage quota usage of a claim of a storage class: one claim, and the
+// largest of its sizes, which may be nil.
 func ClaimStorage(class string, sizes ...*resource.Quantity) corev1.ResourceList {
 	largest := resource.Quantity{Format: resource.BinarySI}
 	for _, size := range sizes {

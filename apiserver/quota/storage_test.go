@@ -54,7 +54,7 @@ func TestStorageOfLimits(t *testing.T) {
 		{"no limits", nil, map[string]string{}},
 		{"no storage", list("cpu", "1", "persistentvolumeclaims", "1"), map[string]string{}},
 		{"none of it", list("requests.storage", "0", "persistentvolumeclaims", "1"), map[string]string{}},
-		{"storage alone is kept", list("cpu", "1", "requests.storage", "1Gi", "persistentvolumeclaims", "1", fast, "0"),
+		{"only storage is kept", list("cpu", "1", "requests.storage", "1Gi", "persistentvolumeclaims", "1", fast, "0"),
 			map[string]string{"requests.storage": "1Gi", "persistentvolumeclaims": "1", fast: "0"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -72,16 +72,16 @@ func TestStorageShortBoundsWhatTheQuotaNames(t *testing.T) {
 		granted, used corev1.ResourceList
 		want          string
 	}{
-		{"nothing is granted", nil, nil, "requests.storage: 2Gi asked for, 0 of 0 granted used, 0 left"},
-		{"a class alone is granted", list(fast, "9Gi"), nil, "requests.storage: 2Gi asked for, 0 of 0 granted used, 0 left"},
+		{"nothing is granted", nil, nil, "requests.storage: 2Gi requested, 0 of 0 granted used, 0 left"},
+		{"only a class is granted", list(fast, "9Gi"), nil, "requests.storage: 2Gi requested, 0 of 0 granted used, 0 left"},
 		{"classes and claims are not bounded", list("requests.storage", "2Gi"), nil, ""},
 		{"the class is exhausted", list("requests.storage", "9Gi", fast, "3Gi"), list(fast, "2Gi"),
-			fast + ": 2Gi asked for, 2Gi of 3Gi granted used, 1Gi left"},
-		{"the class is not for this consumer", list("requests.storage", "9Gi", fast, "0"), nil,
-			fast + ": 2Gi asked for, 0 of 0 granted used, 0 left"},
+			fast + ": 2Gi requested, 2Gi of 3Gi granted used, 1Gi left"},
+		{"0 of the class is granted", list("requests.storage", "9Gi", fast, "0"), nil,
+			fast + ": 2Gi requested, 0 of 0 granted used, 0 left"},
 		{"there are enough claims", list("requests.storage", "9Gi", "persistentvolumeclaims", "1"),
 			list("persistentvolumeclaims", "1"),
-			"persistentvolumeclaims: 1 asked for, 1 of 1 granted used, 0 left"},
+			"persistentvolumeclaims: 1 requested, 1 of 1 granted used, 0 left"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			if got := Sentence(StorageShort(test.granted, test.used, requested)); got != test.want {
@@ -91,7 +91,7 @@ func TestStorageShortBoundsWhatTheQuotaNames(t *testing.T) {
 	}
 }
 
-func TestClaimTakesItsLargestSize(t *testing.T) {
+func TestClaimUsesItsLargestSize(t *testing.T) {
 	size := func(s string) *resource.Quantity { return ptr.To(resource.MustParse(s)) }
 	for _, test := range []struct {
 		sizes []*resource.Quantity

@@ -5,8 +5,7 @@ package quota
 
 import corev1 "k8s.io/api/core/v1"
 
-// Sum is what several objects request together. It never changes: Plus and Minus
-// return another one. The zero value is nothing.
+// Sum is the sum of the requests of several objects. It is immutable; the zero value is empty.
 type Sum struct {
 	// Resources are the amounts, by the name of the resource.
 	Resources corev1.ResourceList

@@ -145,7 +145,7 @@ func TestAConsumerGetsNoMoreThanItWasGranted(t *testing.T) {
 	err := b.post(t.Context(), 0, "too-many", "500m")
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) || status.Status().Code != http.StatusForbidden ||
-		!strings.Contains(err.Error(), "consumer asti is granted too little: cpu: 500m asked for, 2 of 2 granted used, 0 left") {
+		!strings.Contains(err.Error(), "the quota of consumer asti is exceeded: cpu: 500m requested, 2 of 2 granted used, 0 left") {
 		t.Fatalf("one too many is answered with: %v", err)
 	}
 	if causes := status.Status().Details.Causes; len(causes) != 1 || causes[0].Type != v1alpha1.CauseGrantExceeded || causes[0].Field != "cpu" {

@@ -400,7 +400,7 @@ func TestAPeerRunsNoMoreThanItIsOffered(t *testing.T) {
 			p.untilPod(t, twin, one.name)
 			continue
 		}
-		if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "cpu: 100m asked for, 1 of 1 granted used, 0 left") {
+		if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "cpu: 100m requested, 1 of 1 granted used, 0 left") {
 			t.Errorf("the pod that is too many is answered with: %v", err)
 		}
 	}

@@ -119,9 +119,9 @@ func TestAPodWithEverythingRunsOnTheProvider(t *testing.T) {
 		short = append(short, cause.Message)
 	}
 	want := []string{
-		"example.com/gpu: 1 asked for, 1 of 1 granted used, 0 left",
-		"hugepages-2Mi: 2Mi asked for, 4Mi of 4Mi granted used, 0 left",
-		"memory: 1Gi asked for, 64Mi of 1Gi granted used, 960Mi left",
+		"example.com/gpu: 1 requested, 1 of 1 granted used, 0 left",
+		"hugepages-2Mi: 2Mi requested, 4Mi of 4Mi granted used, 0 left",
+		"memory: 1Gi requested, 64Mi of 1Gi granted used, 960Mi left",
 	}
 	if diff := cmp.Diff(want, short); diff != "" {
 		t.Errorf("what is short beside it (-want +got):\n%s", diff)

@@ -95,7 +95,7 @@ func TestAPodIsResizedWithinTheGrant(t *testing.T) {
 	must(resize("1"))
 	resized("1")
 	if err := resize("4"); !apierrors.HasStatusCause(err, v1alpha1.CauseGrantExceeded) ||
-		!strings.Contains(err.Error(), "is granted too little: cpu: 3 asked for, 1 of 3 granted used, 2 left") {
+		!strings.Contains(err.Error(), "is exceeded: cpu: 3 requested, 1 of 3 granted used, 2 left") {
 		t.Errorf("more than is granted is answered with: %v", err)
 	}
 
@@ -178,7 +178,7 @@ func TestAResizeOfALocalPodTravels(t *testing.T) {
 	resize("2")
 	o.awaitPod(t, o.local, "web", "the pod says what it waits for", func(pod *corev1.Pod) bool {
 		c := pending(pod, corev1.PodResizePending)
-		return c.Status == corev1.ConditionTrue && c.Reason == corev1.PodReasonDeferred && strings.Contains(c.Message, "cpu: 1 asked for, 1 of 1 granted used, 0 left")
+		return c.Status == corev1.ConditionTrue && c.Reason == corev1.PodReasonDeferred && strings.Contains(c.Message, "cpu: 1 requested, 1 of 1 granted used, 0 left")
 	})
 	until(t, "an event says so, too", func(ctx context.Context) (bool, error) {
 		events, err := o.Kube.CoreV1().Events(o.local).List(ctx, metav1.ListOptions{FieldSelector: "reason=GrantExceeded,involvedObject.name=web"})

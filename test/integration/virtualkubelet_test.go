@@ -346,7 +346,7 @@ func (o *offload) testGranted(t *testing.T) {
 	pod := o.awaitPod(t, o.local, "second", "the pod says why it waits", func(pod *corev1.Pod) bool {
 		return pod.Status.Reason == "GrantExceeded"
 	})
-	if pod.Status.Phase != corev1.PodPending || !strings.Contains(pod.Status.Message, "example.com/gpu: 1 asked for, 1 of 1 granted used, 0 left") {
+	if pod.Status.Phase != corev1.PodPending || !strings.Contains(pod.Status.Message, "example.com/gpu: 1 requested, 1 of 1 granted used, 0 left") {
 		t.Errorf("phase %s, message %q", pod.Status.Phase, pod.Status.Message)
 	}
 	until(t, "an event says so, too", func(ctx context.Context) (bool, error) {

@@ -35,13 +35,13 @@ import (
 
 func TestConsumerReservesWhatItWasGranted(t *testing.T) {
 	s := start(t, etcd.Start(t), true)
-	s.mustRefuse(t, "web", "early", nil, "consumer milan is granted too little",
-		"pods: 1 asked for, 0 of 0 granted used, 0 left")
+	s.mustRefuse(t, "web", "early", nil, "the quota of consumer milan is exceeded",
+		"pods: 1 requested, 0 of 0 granted used, 0 left")
 	s.grant(t, "milan", "rome", amounts("cpu", "2", "pods", "10"))
 	s.mustCreate(t, "web", "a", amounts("cpu", "1500m"))
-	s.mustRefuse(t, "shop", "b", amounts("cpu", "1"), "cpu: 1 asked for, 1500m of 2 granted used, 500m left")
+	s.mustRefuse(t, "shop", "b", amounts("cpu", "1"), "cpu: 1 requested, 1500m of 2 granted used, 500m left")
 	s.mustRefuse(t, "shop", "b", amounts("example.com/gpu", "1"),
-		"example.com/gpu: 1 asked for, 0 of 0 granted used, 0 left")
+		"example.com/gpu: 1 requested, 0 of 0 granted used, 0 left")
 	s.mustCreate(t, "shop", "b", amounts("cpu", "500m"))
 	s.mustCreate(t, "shop", "asks-for-nothing", nil)
 
@@ -65,8 +65,8 @@ func TestRefusalsAreForbiddenAndNameEachResource(t *testing.T) {
 		t.Errorf("got %d %s", status.Status().Code, status.Status().Reason)
 	}
 	want := []metav1.StatusCause{
-		{Type: v1alpha1.CauseGrantExceeded, Field: "cpu", Message: "cpu: 3 asked for, 0 of 2 granted used, 2 left"},
-		{Type: v1alpha1.CauseGrantExceeded, Field: "memory", Message: "memory: 1Gi asked for, 0 of 0 granted used, 0 left"},
+		{Type: v1alpha1.CauseGrantExceeded, Field: "cpu", Message: "cpu: 3 requested, 0 of 2 granted used, 2 left"},
+		{Type: v1alpha1.CauseGrantExceeded, Field: "memory", Message: "memory: 1Gi requested, 0 of 0 granted used, 0 left"},
 	}
 	if diff := cmp.Diff(want, status.Status().Details.Causes); diff != "" {
 		t.Errorf("causes (-want +got):\n%s", diff)
@@ -165,7 +165,7 @@ func TestLoweredQuotaKillsNothingAndAdmitsNothing(t *testing.T) {
 		o.Spec.Resources = amounts("pods", "5", "cpu",
 			"2")
 	})
-	s.mustRefuse(t, "web", "b", amounts("cpu", "100m"), "100m asked for, 4 of 2 granted used, 0 left")
+	s.mustRefuse(t, "web", "b", amounts("cpu", "100m"), "100m requested, 4 of 2 granted used, 0 left")
 	s.mustCreate(t, "web", "needs-no-cpu", nil)
 	for i := range 3 {
 		if err := s.finish(t.Context(), "web", named("a", i)); err != nil {
@@ -213,15 +213,15 @@ func TestResizedShadowPodStaysWithinTheQuota(t *testing.T) {
 		}
 	}
 	must("web", "a", amounts("cpu", "1"))
-	refused("web", "a", amounts("cpu", "1500m"), "cpu: 500m asked for, 2 of 2 granted used, 0 left")
+	refused("web", "a", amounts("cpu", "1500m"), "cpu: 500m requested, 2 of 2 granted used, 0 left")
 	refused("shop", "b", amounts("cpu", "500m", "memory", "2Gi"),
-		"memory: 1536Mi asked for, 512Mi of 1Gi granted used, 512Mi left")
+		"memory: 1536Mi requested, 512Mi of 1Gi granted used, 512Mi left")
 	s.mustRefuse(t, "web", "c", amounts("cpu", "1m"))
 
 	// What its pod has still is not another one's.
 	must("shop", "b", amounts("cpu", "400m", "memory", "1Gi"))
 	allocated(amounts("cpu", "1"))
-	refused("web", "a", amounts("cpu", "1100m"), "cpu: 100m asked for, 2 of 2 granted used, 0 left")
+	refused("web", "a", amounts("cpu", "1100m"), "cpu: 100m requested, 2 of 2 granted used, 0 left")
 	must("shop", "b", amounts("cpu", "600m", "memory", "1Gi"))
 	allocated(amounts("cpu", "1"))
 	must("shop", "b", amounts("cpu", "1", "memory", "1Gi"))

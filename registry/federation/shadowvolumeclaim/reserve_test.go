@@ -123,7 +123,7 @@ func TestGrowthReservesTheDifference(t *testing.T) {
 	s.mustCreate(t, "web", "b", "fast", "4Gi")
 	for _, options := range []*metav1.UpdateOptions{dry, now} {
 		mustExceed(t, s.resize(t.Context(), "web", "a", "7Gi", options), "requests.storage",
-			"3Gi asked for, 8Gi of 10Gi granted used")
+			"3Gi requested, 8Gi of 10Gi granted used")
 	}
 	for _, options := range []*metav1.UpdateOptions{dry, dry, now} {
 		if err := s.resize(t.Context(), "web", "a", "6Gi", options); err != nil {

@@ -31,7 +31,7 @@ type ErrExceeded struct {
 
 // Error names the exhausted resources, with what is requested, used, granted and left.
 func (e *ErrExceeded) Error() string {
-	return fmt.Sprintf("consumer %s is granted too little: %s", e.Consumer, quota.Sentence(e.Short))
+	return fmt.Sprintf("the quota of consumer %s is exceeded: %s", e.Consumer, quota.Sentence(e.Short))
 }
 
 type (
