@@ -11,9 +11,8 @@ import (
 	"liqo.io/federation/apiserver/volume"
 )
 
-// Placement says where the pods of an offloaded namespace may run. New pods
-// are held to it by the admission policy federation-placement; it is asked
-// about those that run already.
+// Placement determines where the pods of an offloaded namespace may run. The admission policy
+// federation-placement applies it to new pods; Placement evaluates existing ones.
 type Placement struct {
 	strategy     v1alpha1.PodOffloadingStrategy
 	selector     ClusterSelector
@@ -22,28 +21,27 @@ type Placement struct {
 	nodes        Nodes
 }
 
-// NewPlacement makes the placement of a namespace that is offloaded like this,
-// in a cluster with these providers and Nodes. The error names the selector that
-// cannot be read.
+// NewPlacement returns the placement of a namespace with that spec, in a cluster with these
+// providers and Nodes. It fails if the selector is malformed.
 func NewPlacement(spec *v1alpha1.NamespaceOffloadingSpec, providers []Provider, nodes Nodes) (Placement, error) {
 	selector, err := NewClusterSelector(spec.ClusterSelector)
 	if err != nil {
 		return Placement{}, err
 	}
-	return Placement{strategy: spec.PodOffloadingStrategy, selector: selector, terms: spec.ClusterSelector.NodeSelectorTerms, virtualNodes: virtualNodes(providers), nodes: nodes}, nil
+	return Placement{strategy: spec.PodOffloadingStrategy, selector: selector,
+		terms: spec.ClusterSelector.NodeSelectorTerms, virtualNodes: virtualNodes(providers), nodes: nodes}, nil
 }
 
-// Choose returns why the namespace is not extended to a provider; empty means that
-// it is.
+// Choose returns why the namespace is not offloaded to a provider; empty means that it is.
 func (p Placement) Choose(provider Provider) string { return provider.Choose(p.selector, p.nodes) }
 
-// PlacesAnywhere reports whether pods may run on every node and every virtual
-// node: then none is ever misplaced, and none loses its twin to the selector.
+// PlacesAnywhere reports whether pods may run on every node and every virtual node, so that none is
+// ever misplaced.
 func PlacesAnywhere(spec *v1alpha1.NamespaceOffloadingSpec) bool {
 	return spec.PodOffloadingStrategy != v1alpha1.Local && spec.PodOffloadingStrategy != v1alpha1.Remote && len(spec.ClusterSelector.NodeSelectorTerms) == 0
 }
 
-// virtualNodes finds virtual nodes by the names of their Nodes.
+// virtualNodes returns virtual nodes by the names of their Nodes.
 func virtualNodes(providers []Provider) map[string]*v1alpha1.VirtualNode {
 	byNode := map[string]*v1alpha1.VirtualNode{}
 	for _, provider := range providers {
@@ -54,16 +52,15 @@ func virtualNodes(providers []Provider) map[string]*v1alpha1.VirtualNode {
 	return byNode
 }
 
-// Misplaced returns why a pod may not be where it runs; empty means that it may,
-// or that it is left alone: a pod without a node runs nowhere yet, one that
-// finished or is ending has nothing left to move, and those of DaemonSets and
-// static pods belong to their nodes.
+// Misplaced returns why a pod may not run on its node. It is empty for a pod that may, and for one
+// that is exempt: a pod without a node, a finished or terminating pod, a static pod, or a pod of a
+// DaemonSet or of a move.
 func (p Placement) Misplaced(pod *corev1.Pod) string {
 	if pod.Spec.NodeName == "" || podspec.Finished(pod) || !pod.DeletionTimestamp.IsZero() || podspec.BelongsToItsNode(pod) {
 		return ""
 	}
 	if _, moves := pod.Labels[volume.LabelMove]; moves {
-		// It reads or writes a volume where that is.
+		// It runs where the volume is that it copies.
 		return ""
 	}
 	virtualNode, node := p.virtualNodes[pod.Spec.NodeName], p.nodes(pod.Spec.NodeName)
@@ -73,17 +70,17 @@ func (p Placement) Misplaced(pod *corev1.Pod) string {
 	}
 	switch {
 	case remote && p.strategy == v1alpha1.Local:
-		return "spec.podOffloadingStrategy is Local, and its node is another cluster."
+		return "spec.podOffloadingStrategy is Local, and its node is a virtual node."
 	case !remote && p.strategy == v1alpha1.Remote:
-		return "spec.podOffloadingStrategy is Remote, and its node is one of this cluster."
+		return "spec.podOffloadingStrategy is Remote, and its node is a local node."
 	case remote && !p.selector.Selects(virtualNode, node):
 		return "spec.clusterSelector does not match its node."
 	}
 	return ""
 }
 
-// PodsAt counts the pods that keep their namespace extended to the provider:
-// those on its virtual nodes that have not finished.
+// PodsAt returns the number of unfinished pods on the virtual nodes of the provider, which keep
+// their namespace offloaded to it.
 func (p Provider) PodsAt(pods []*corev1.Pod) int {
 	byNode, count := virtualNodes([]Provider{p}), 0
 	for _, pod := range pods {

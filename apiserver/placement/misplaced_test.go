@@ -28,7 +28,7 @@ func TestPodsAreMisplacedWhereTheyMayNoLongerRun(t *testing.T) {
 	}
 	nodes := map[string]*corev1.Node{
 		"worker": {ObjectMeta: metav1.ObjectMeta{Name: "worker", Labels: map[string]string{"region": "north"}}},
-		// The labels of a Node that is there count, not those that it was given.
+		// The labels of an existing Node count, not those of its VirtualNode.
 		"liqo-bari": {ObjectMeta: metav1.ObjectMeta{Name: "liqo-bari", Labels: map[string]string{v1alpha1.LabelType: v1alpha1.TypeVirtualNode, "region": "islands"}}},
 	}
 	find := func(name string) *corev1.Node { return nodes[name] }
@@ -41,21 +41,21 @@ func TestPodsAreMisplacedWhereTheyMayNoLongerRun(t *testing.T) {
 	}
 	const local, remote, selector = "is Local", "is Remote", "spec.clusterSelector"
 	for _, test := range []struct {
-		name string
-		spec *v1alpha1.NamespaceOffloadingSpec
-		pod  *corev1.Pod
-		says string
+		name    string
+		spec    *v1alpha1.NamespaceOffloadingSpec
+		pod     *corev1.Pod
+		message string
 	}{
-		{"anywhere, here", with(placements.InRegion(), v1alpha1.LocalAndRemote), placements.PodOn("worker"), ""},
-		{"anywhere, there", with(placements.InRegion(), v1alpha1.LocalAndRemote), placements.PodOn("liqo-milan"), ""},
+		{"anywhere, on a local node", with(placements.InRegion(), v1alpha1.LocalAndRemote), placements.PodOn("worker"), ""},
+		{"anywhere, on a virtual node", with(placements.InRegion(), v1alpha1.LocalAndRemote), placements.PodOn("liqo-milan"), ""},
 		{"no strategy is both", placements.InRegion(), placements.PodOn("liqo-milan"), ""},
-		{"Local, here", with(placements.InRegion("north"), v1alpha1.Local), placements.PodOn("worker"), ""},
-		{"Local, there", with(placements.InRegion(), v1alpha1.Local), placements.PodOn("liqo-milan"), local},
-		{"Local, on a Node that says itself that it is virtual", with(placements.InRegion(), v1alpha1.Local), placements.PodOn("liqo-bari"), local},
-		{"Remote, here", with(placements.InRegion(), v1alpha1.Remote), placements.PodOn("worker"), remote},
+		{"Local, on a local node", with(placements.InRegion("north"), v1alpha1.Local), placements.PodOn("worker"), ""},
+		{"Local, on a virtual node", with(placements.InRegion(), v1alpha1.Local), placements.PodOn("liqo-milan"), local},
+		{"Local, on a Node with the label of virtual nodes", with(placements.InRegion(), v1alpha1.Local), placements.PodOn("liqo-bari"), local},
+		{"Remote, on a local node", with(placements.InRegion(), v1alpha1.Remote), placements.PodOn("worker"), remote},
 		{"Remote, on a Node that is gone", with(placements.InRegion(), v1alpha1.Remote), placements.PodOn("old-worker"), remote},
-		{"Remote, here, where the selector would match", with(placements.InRegion("north"), v1alpha1.Remote), placements.PodOn("worker"), remote},
-		{"Remote, there", with(placements.InRegion("north"), v1alpha1.Remote), placements.PodOn("liqo-milan"), ""},
+		{"Remote, on a local node that the selector matches", with(placements.InRegion("north"), v1alpha1.Remote), placements.PodOn("worker"), remote},
+		{"Remote, on a virtual node", with(placements.InRegion("north"), v1alpha1.Remote), placements.PodOn("liqo-milan"), ""},
 		{"selected", with(placements.InRegion("north"), v1alpha1.LocalAndRemote), placements.PodOn("liqo-milan"), ""},
 		{"a local node is not selected by anything", with(placements.InRegion("south"), v1alpha1.LocalAndRemote), placements.PodOn("worker"), ""},
 		{"not selected", with(placements.InRegion("south"), v1alpha1.LocalAndRemote), placements.PodOn("liqo-milan"), selector},
@@ -78,8 +78,8 @@ func TestPodsAreMisplacedWhereTheyMayNoLongerRun(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := placed.Misplaced(test.pod); (got == "") != (test.says == "") || !strings.Contains(got, test.says) {
-				t.Errorf("got %q, want something that says %q", got, test.says)
+			if got := placed.Misplaced(test.pod); (got == "") != (test.message == "") || !strings.Contains(got, test.message) {
+				t.Errorf("got %q, want %q", got, test.message)
 			} else if got != "" && placement.PlacesAnywhere(test.spec) {
 				t.Errorf("anywhere, and yet misplaced: %q", got)
 			}
@@ -87,7 +87,7 @@ func TestPodsAreMisplacedWhereTheyMayNoLongerRun(t *testing.T) {
 	}
 }
 
-func TestAnywhereIsEveryNodeAndEveryCluster(t *testing.T) {
+func TestPlacesAnywhereWithoutStrategyAndSelector(t *testing.T) {
 	for _, test := range []struct {
 		strategy v1alpha1.PodOffloadingStrategy
 		spec     *v1alpha1.NamespaceOffloadingSpec
@@ -103,7 +103,7 @@ func TestAnywhereIsEveryNodeAndEveryCluster(t *testing.T) {
 	}
 }
 
-func TestPodsThatHaveNotFinishedKeepANamespaceThere(t *testing.T) {
+func TestUnfinishedPodsKeepTheirNamespaceOffloaded(t *testing.T) {
 	milan := placements.Provider("milan", "north")
 	pods := []*corev1.Pod{
 		placements.PodOn("liqo-milan"), placements.PodOn("liqo-bari"), placements.PodOn("worker"), placements.PodOn(""),

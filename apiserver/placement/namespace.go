@@ -12,12 +12,12 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
 
-// systemNamespaces are where Kubernetes itself runs.
+// systemNamespaces are the namespaces of Kubernetes.
 var systemNamespaces = []string{metav1.NamespaceSystem, metav1.NamespacePublic, corev1.NamespaceNodeLease}
 
-// Offloaded reports whether the pods of a namespace may run on providers, by its labels. Those
-// of namespaces of Kubernetes, and of own, where the product is installed, may not. The
-// admission policies of the chart decide the same.
+// Offloaded reports whether the pods of a namespace may run on providers, by its labels. Pods of
+// namespaces of Kubernetes, and of own, where the product is installed, may not. It must agree
+// with the admission policies of the chart.
 func Offloaded(namespace *corev1.Namespace, own ...string) bool {
 	return namespace.Labels[v1alpha1.LabelSchedulingEnabled] == "true" && namespace.Labels[v1alpha1.LabelRole] == "" &&
 		!slices.Contains(systemNamespaces, namespace.Name) && !slices.Contains(own, namespace.Name)

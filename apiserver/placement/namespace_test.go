@@ -13,19 +13,19 @@ import (
 	"liqo.io/federation/apiserver/placement"
 )
 
-func TestPodsLeaveNamespacesOfUsersAlone(t *testing.T) {
+func TestOnlyNamespacesOfUsersAreOffloaded(t *testing.T) {
 	for name, test := range map[string]struct {
 		namespace, scheduling, role string
 		want                        bool
 	}{
 		"one that is offloaded":           {"shop", "true", "", true},
 		"one that is not":                 {"shop", "", "", false},
-		"one that is so no more":          {"shop", "false", "", false},
-		"a twin":                          {"shop", "true", v1alpha1.RoleRemoteNamespace, false},
+		"one that was unoffloaded":        {"shop", "false", "", false},
+		"a remote namespace":              {"shop", "true", v1alpha1.RoleRemoteNamespace, false},
 		"one of Kubernetes":               {"kube-system", "true", "", false},
-		"that of leases":                  {"kube-node-lease", "true", "", false},
-		"that of the installation":        {"liqo", "true", "", false},
-		"that of invitations":             {"liqo-invitations", "true", "", false},
+		"the one of leases":               {"kube-node-lease", "true", "", false},
+		"the one of the installation":     {"liqo", "true", "", false},
+		"the one of invitations":          {"liqo-invitations", "true", "", false},
 		"one that begins like Kubernetes": {"kube-shop", "true", "", true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -33,7 +33,7 @@ func TestPodsLeaveNamespacesOfUsersAlone(t *testing.T) {
 				v1alpha1.LabelSchedulingEnabled: test.scheduling, v1alpha1.LabelRole: test.role,
 			}}}
 			if got := placement.Offloaded(namespace, "liqo", "liqo-invitations"); got != test.want {
-				t.Errorf("its pods leave: %t", got)
+				t.Errorf("offloaded: got %t", got)
 			}
 		})
 	}

@@ -162,8 +162,8 @@ func (s *scope) requireClasses(in Input) {
 		}
 		if s.strategy == v1alpha1.Remote {
 			s.denied = fmt.Sprintf("no remote cluster offers all storage classes that the claims of the pod require, "+
-				"as claim %q does %q by annotation %s: name one of status.storageClasses of a VirtualNode",
-				claim.Name, class, v1alpha1.AnnotationRemoteStorageClass)
+				"for example %q by claim %q in annotation %s: use a class of status.storageClasses of a VirtualNode",
+				class, claim.Name, v1alpha1.AnnotationRemoteStorageClass)
 			return
 		}
 		s.strategy = v1alpha1.Local

@@ -13,29 +13,26 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
 
-// ClusterSelector chooses clusters by their virtual nodes, as the scheduler
-// chooses nodes.
+// ClusterSelector selects clusters by their virtual nodes, by the rules of the scheduler.
 type ClusterSelector struct {
-	// terms is nil when every cluster is chosen.
+	// terms is nil if every cluster is selected.
 	terms *nodeaffinity.NodeSelector
 }
 
-// NewClusterSelector reads the selector of a NamespaceOffloading. The error
-// names the terms that cannot be read.
+// NewClusterSelector parses the selector of a NamespaceOffloading. It fails if a term is malformed.
 func NewClusterSelector(selector corev1.NodeSelector) (ClusterSelector, error) {
 	if len(selector.NodeSelectorTerms) == 0 {
 		return ClusterSelector{}, nil
 	}
 	terms, err := nodeaffinity.NewNodeSelector(&selector)
 	if err != nil {
-		return ClusterSelector{}, fmt.Errorf("read the cluster selector: %w", err)
+		return ClusterSelector{}, fmt.Errorf("parsing the cluster selector: %w", err)
 	}
 	return ClusterSelector{terms: terms}, nil
 }
 
-// Selects reports whether the cluster behind a virtual node is chosen. The
-// labels that count are those of the node, which the scheduler looks at;
-// while there is no node, those that it will be given.
+// Selects reports whether the cluster of a virtual node is selected. It matches the labels of the
+// Node, as the scheduler does; without a Node, those that it will have.
 func (s ClusterSelector) Selects(virtualNode *v1alpha1.VirtualNode, node *corev1.Node) bool {
 	if s.terms == nil {
 		return true
@@ -49,8 +46,8 @@ func (s ClusterSelector) Selects(virtualNode *v1alpha1.VirtualNode, node *corev1
 	return s.terms.Match(node)
 }
 
-// VirtualNodeLabels are the labels that the node of a VirtualNode gets, but
-// for those that every kubelet puts.
+// VirtualNodeLabels returns the labels that the Node of a VirtualNode has in addition to those that
+// every kubelet sets.
 func VirtualNodeLabels(virtualNode *v1alpha1.VirtualNode) map[string]string {
 	labels := make(map[string]string, len(virtualNode.Spec.Labels)+2)
 	for key, value := range virtualNode.Spec.Labels {

@@ -19,7 +19,7 @@ func virtualNode(labels map[string]string) *v1alpha1.VirtualNode {
 	return &v1alpha1.VirtualNode{Spec: v1alpha1.VirtualNodeSpec{ClusterID: "milan-id", NodeName: "liqo-milan", Labels: labels}}
 }
 
-func TestClusterSelectorChoosesAsTheSchedulerDoes(t *testing.T) {
+func TestClusterSelectorFollowsTheRulesOfTheScheduler(t *testing.T) {
 	italy := placements.Requirement("region", corev1.NodeSelectorOpIn, "it")
 	gpu := placements.Requirement("gpu", corev1.NodeSelectorOpExists)
 	for _, test := range []struct {
@@ -29,19 +29,19 @@ func TestClusterSelectorChoosesAsTheSchedulerDoes(t *testing.T) {
 		node        map[string]string
 		want        bool
 	}{
-		{name: "no term chooses everything", want: true},
+		{name: "no terms select everything", want: true},
 		{name: "a term that matches", terms: []corev1.NodeSelectorTerm{placements.Term(italy)}, node: map[string]string{"region": "it"}, want: true},
 		{name: "a term that does not match", terms: []corev1.NodeSelectorTerm{placements.Term(italy)}, node: map[string]string{"region": "fr"}},
 		{name: "all requirements of a term", terms: []corev1.NodeSelectorTerm{placements.Term(italy, gpu)}, node: map[string]string{"region": "it"}},
 		{name: "any term", terms: []corev1.NodeSelectorTerm{placements.Term(italy), placements.Term(gpu)}, node: map[string]string{"gpu": ""}, want: true},
-		{name: "an empty term chooses nothing", terms: []corev1.NodeSelectorTerm{{}}, node: map[string]string{"region": "it"}},
+		{name: "an empty term selects nothing", terms: []corev1.NodeSelectorTerm{{}}, node: map[string]string{"region": "it"}},
 		{
-			name:        "the node counts, not what it was made from",
+			name:        "labels of the Node count, not those of the VirtualNode",
 			terms:       []corev1.NodeSelectorTerm{placements.Term(italy)},
 			virtualNode: map[string]string{"region": "it"}, node: map[string]string{"region": "fr"},
 		},
 		{
-			name:        "without a node, what it will be made from",
+			name:        "without a Node, labels of the VirtualNode count",
 			terms:       []corev1.NodeSelectorTerm{placements.Term(italy, placements.Requirement(v1alpha1.LabelRemoteClusterID, corev1.NodeSelectorOpIn, "milan-id"))},
 			virtualNode: map[string]string{"region": "it"}, want: true,
 		},
@@ -69,7 +69,7 @@ func TestClusterSelectorChoosesAsTheSchedulerDoes(t *testing.T) {
 	}
 }
 
-func TestClusterSelectorThatCannotBeReadIsAnError(t *testing.T) {
+func TestMalformedClusterSelectorIsAnError(t *testing.T) {
 	_, err := placement.NewClusterSelector(corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{
 		placements.Term(placements.Requirement("region", corev1.NodeSelectorOpGt, "a", "b")),
 	}})
@@ -78,7 +78,7 @@ func TestClusterSelectorThatCannotBeReadIsAnError(t *testing.T) {
 	}
 }
 
-func TestAnotherTermNeverUnchoosesACluster(t *testing.T) {
+func TestAdditionalTermNeverDeselectsACluster(t *testing.T) {
 	keys := rapid.SampledFrom([]string{"region", "gpu", "tier"})
 	values := rapid.SampledFrom([]string{"a", "b"})
 	terms := rapid.Custom(func(t *rapid.T) corev1.NodeSelectorTerm {
@@ -98,7 +98,7 @@ func TestAnotherTermNeverUnchoosesACluster(t *testing.T) {
 			t.Fatal(err)
 		}
 		if few.Selects(virtualNode(nil), node) && !many.Selects(virtualNode(nil), node) {
-			t.Fatalf("%v is chosen by %v, not by %v", node.Labels, some, more)
+			t.Fatalf("%v is selected by %v, not by %v", node.Labels, some, more)
 		}
 	})
 }

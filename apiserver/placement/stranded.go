@@ -16,81 +16,81 @@ import (
 	"liqo.io/federation/apiserver/podspec"
 )
 
-// What a pod is held to when it is made stays with it: it may wait for nodes that
-// its namespace does not extend to any more. Another pod in its place is held to
-// what counts now.
+// The affinity that a pod gets at its admission does not change with its namespace: it may wait for
+// nodes that the namespace is no longer offloaded to. A replacement gets the current affinity.
 
-// Stranded returns why a pod waits for a node by what its NamespaceOffloading said
-// before; empty means that it does not, or that nobody would make another one.
+// Stranded returns why a pod waits for nodes of an earlier spec of its NamespaceOffloading; empty
+// means that it does not, or that no controller would replace it.
 func (p Placement) Stranded(pod *corev1.Pod) string {
 	if !waits(pod) {
 		return ""
 	}
 	strategy := p.strategy
 	if strategy != v1alpha1.Remote && strategy != v1alpha1.Local && podspec.MountsClaims(pod) {
-		// Its claims decide where it may run, and they are not known here.
+		// Its claims determine where it may run, and the placement does not have them.
 		return ""
 	}
-	abroad := toleratesVirtualNodes(pod)
+	tolerates := toleratesVirtualNodes(pod)
 	switch {
-	case strategy == v1alpha1.Local && !abroad:
-		// No virtual node takes it, whatever it asks for.
+	case strategy == v1alpha1.Local && !tolerates:
+		// It cannot run on virtual nodes, whatever its affinity.
 		return ""
-	case strategy != v1alpha1.Local && !abroad:
-		return "it was made for nodes of this cluster alone."
-	case !heldTo(pod, p.alternatives(strategy)):
-		return "it was made for other nodes than those that it may have now."
+	case strategy != v1alpha1.Local && !tolerates:
+		return "it was created for local nodes only."
+	case !confinedTo(pod, p.alternatives(strategy)):
+		return "it was created for nodes that the spec no longer allows."
 	}
 	return ""
 }
 
-// StrandedOnProviders reports whether a pod that waits for a node may be given one of
-// another cluster, though its namespace comes home, and another one would be made
-// in its place.
+// StrandedOnProviders reports whether a pod without a node may be bound to a virtual node although
+// its namespace is unoffloaded, and a controller would replace it.
 func StrandedOnProviders(pod *corev1.Pod) bool {
-	return waits(pod) && toleratesVirtualNodes(pod) && !heldTo(pod, Placement{}.alternatives(v1alpha1.Local))
+	return waits(pod) && toleratesVirtualNodes(pod) && !confinedTo(pod, Placement{}.alternatives(v1alpha1.Local))
 }
 
-// waits reports whether a pod has no node yet, and a controller creates another one when
-// it is gone.
+// waits reports whether a pod has no node yet, and a controller would replace it.
 func waits(pod *corev1.Pod) bool {
-	return pod.Spec.NodeName == "" && !podspec.Finished(pod) && pod.DeletionTimestamp.IsZero() && !podspec.BelongsToItsNode(pod) && metav1.GetControllerOfNoCopy(pod) != nil
+	return pod.Spec.NodeName == "" && !podspec.Finished(pod) && pod.DeletionTimestamp.IsZero() &&
+		!podspec.BelongsToItsNode(pod) && metav1.GetControllerOfNoCopy(pod) != nil
 }
 
 func virtual(operator corev1.NodeSelectorOperator) corev1.NodeSelectorRequirement {
 	return corev1.NodeSelectorRequirement{Key: v1alpha1.LabelType, Operator: operator, Values: []string{v1alpha1.TypeVirtualNode}}
 }
 
-// alternatives are the terms of which the policy federation-placement adds one
-// to each of a new pod's own; none means: anywhere.
+// alternatives returns the terms of which the policy federation-placement adds one to each term of
+// a new pod; nil means that the pod may run anywhere.
 func (p Placement) alternatives(strategy v1alpha1.PodOffloadingStrategy) []corev1.NodeSelectorTerm {
-	home := corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{virtual(corev1.NodeSelectorOpNotIn)}}
-	abroad := virtual(corev1.NodeSelectorOpIn)
+	local := corev1.NodeSelectorTerm{
+		MatchExpressions: []corev1.NodeSelectorRequirement{virtual(corev1.NodeSelectorOpNotIn)},
+	}
+	remote := virtual(corev1.NodeSelectorOpIn)
 	var selected []corev1.NodeSelectorTerm
 	for _, term := range p.terms {
 		if len(term.MatchExpressions)+len(term.MatchFields) > 0 {
 			selected = append(selected, corev1.NodeSelectorTerm{
-				MatchExpressions: append([]corev1.NodeSelectorRequirement{abroad}, term.MatchExpressions...), MatchFields: term.MatchFields,
+				MatchExpressions: append([]corev1.NodeSelectorRequirement{remote}, term.MatchExpressions...),
+				MatchFields:      term.MatchFields,
 			})
 		}
 	}
 	if len(p.terms) == 0 {
-		selected = []corev1.NodeSelectorTerm{{MatchExpressions: []corev1.NodeSelectorRequirement{abroad}}}
+		selected = []corev1.NodeSelectorTerm{{MatchExpressions: []corev1.NodeSelectorRequirement{remote}}}
 	}
 	switch {
 	case strategy == v1alpha1.Local:
-		return []corev1.NodeSelectorTerm{home}
+		return []corev1.NodeSelectorTerm{local}
 	case strategy == v1alpha1.Remote:
 		return selected
 	case len(p.terms) == 0:
 		return nil
 	}
-	return append([]corev1.NodeSelectorTerm{home}, selected...)
+	return append([]corev1.NodeSelectorTerm{local}, selected...)
 }
 
-// heldTo reports whether every node that a pod asks for is of one of some
-// alternatives.
-func heldTo(pod *corev1.Pod, alternatives []corev1.NodeSelectorTerm) bool {
+// confinedTo reports whether each required term of a pod contains one of the alternatives.
+func confinedTo(pod *corev1.Pod, alternatives []corev1.NodeSelectorTerm) bool {
 	if len(alternatives) == 0 {
 		return true
 	}

@@ -26,7 +26,7 @@ func requiring(terms ...[]corev1.NodeSelectorRequirement) func(*corev1.Pod) {
 	}
 }
 
-func TestPodsThatWaitByWhatWasSaidBeforeAreStranded(t *testing.T) {
+func TestPodsThatWaitForNodesOfAnEarlierSpecAreStranded(t *testing.T) {
 	owned := placements.OwnedBy("apps/v1", "ReplicaSet")
 	tolerant := func(p *corev1.Pod) {
 		p.Spec.Tolerations = []corev1.Toleration{{Key: v1alpha1.TaintVirtualNode, Operator: corev1.TolerationOpEqual, Value: "true", Effect: corev1.TaintEffectNoExecute}}
@@ -40,7 +40,7 @@ func TestPodsThatWaitByWhatWasSaidBeforeAreStranded(t *testing.T) {
 	north, south := placements.Requirement("region", corev1.NodeSelectorOpIn, "north"), placements.Requirement("region", corev1.NodeSelectorOpIn, "south")
 	fast := placements.Requirement("disk", corev1.NodeSelectorOpIn, "fast")
 	type term = []corev1.NodeSelectorRequirement
-	const other, localOnly = "it was made for other nodes than those that it may have now.", "it was made for nodes of this cluster alone."
+	const other, localOnly = "it was created for nodes that the spec no longer allows.", "it was created for local nodes only."
 
 	for _, test := range []struct {
 		name        string
@@ -50,21 +50,21 @@ func TestPodsThatWaitByWhatWasSaidBeforeAreStranded(t *testing.T) {
 		want        string
 		onProviders bool
 	}{
-		{"made by what counts", v1alpha1.Remote, []term{{north}}, placements.PodOn("", owned, tolerant, requiring(term{onProviders, north})), "", true},
+		{"by the current spec", v1alpha1.Remote, []term{{north}}, placements.PodOn("", owned, tolerant, requiring(term{onProviders, north})), "", true},
 		{"with terms of its own", v1alpha1.Remote, []term{{north}}, placements.PodOn("", owned, tolerant, requiring(term{fast, onProviders, north})), "", true},
 		{"for another region", v1alpha1.Remote, []term{{south}}, placements.PodOn("", owned, tolerant, requiring(term{onProviders, north})), other, true},
 		{"for one region of two", v1alpha1.Remote, []term{{north}, {south}}, placements.PodOn("", owned, tolerant, requiring(term{onProviders, north})), "", true},
 		{"for two regions of one", v1alpha1.Remote, []term{{north}}, placements.PodOn("", owned, tolerant, requiring(term{onProviders, north}, term{onProviders, south})), other, true},
 		{"for virtual nodes, and this cluster is required", v1alpha1.Local, nil, placements.PodOn("", owned, tolerant, requiring(term{onProviders})), other, true},
-		{"for this cluster, which is right", v1alpha1.Local, nil, placements.PodOn("", owned, requiring(term{local})), "", false},
+		{"for this cluster, which is required", v1alpha1.Local, nil, placements.PodOn("", owned, requiring(term{local})), "", false},
 		{"for this cluster, and providers are required", v1alpha1.Remote, nil, placements.PodOn("", owned, requiring(term{local})), localOnly, false},
 		{"for all clusters, and providers are required", v1alpha1.Remote, []term{{north}}, placements.PodOn("", owned, tolerant, requiring(term{local}, term{onProviders, north})), other, true},
 		{"before the namespace was offloaded", v1alpha1.LocalAndRemote, nil, placements.PodOn("", owned), localOnly, false},
 		{"before, with a selector", v1alpha1.LocalAndRemote, []term{{north}}, placements.PodOn("", owned), localOnly, false},
-		{"before, and is to stay", v1alpha1.Local, nil, placements.PodOn("", owned), "", false},
+		{"before, and the strategy is Local", v1alpha1.Local, nil, placements.PodOn("", owned), "", false},
 		{"for anywhere", v1alpha1.LocalAndRemote, nil, placements.PodOn("", owned, tolerant), "", true},
 		{"its claims keep it in this cluster", v1alpha1.LocalAndRemote, nil, placements.PodOn("", owned, claims, requiring(term{local})), "", false},
-		{"its claims do not count where providers are required", v1alpha1.Remote, nil, placements.PodOn("", owned, claims, requiring(term{local})), localOnly, false},
+		{"its claims do not count if providers are required", v1alpha1.Remote, nil, placements.PodOn("", owned, claims, requiring(term{local})), localOnly, false},
 		{"a term of nothing matches nothing", v1alpha1.Local, nil, placements.PodOn("", owned, requiring(term{}, term{local})), "", false},
 		{"an empty term of the selector selects nothing", v1alpha1.Remote, []term{{}, {north}}, placements.PodOn("", owned, tolerant, requiring(term{onProviders})), other, true},
 		{"no controller creates another one", v1alpha1.Local, nil, placements.PodOn("", tolerant, requiring(term{onProviders})), "", false},

@@ -111,7 +111,7 @@ var Cases = []Case{
 	{Name: "a class of no provider", Strategy: anywhere,
 		Claims: data(Claim{Class: VirtualClass, RemoteClass: "tape"}), Nodes: localNodes, Warning: `storage class "tape"`},
 	{Name: "a class of no provider, Remote", Strategy: remote,
-		Claims: data(Claim{Class: VirtualClass, RemoteClass: "tape"}), Denied: `claim "data" does "tape"`},
+		Claims: data(Claim{Class: VirtualClass, RemoteClass: "tape"}), Denied: `"tape" by claim "data"`},
 
 	// Data in the local cluster.
 	{Name: "local data", Strategy: anywhere, Claims: data(Claim{Class: VirtualClass, Data: LocalData}),
