@@ -1,8 +1,8 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package plan computes what a request to peer or to offload would lead to. It reads nothing:
-// every fact is in the request.
+// Package plan computes the results of requests to peer or to offload. Functions are pure: the
+// request has all facts that they depend on.
 package plan
 
 import (
@@ -19,71 +19,70 @@ import (
 	"liqo.io/federation/apiserver/podspec"
 )
 
-// Offload is a request to offload a namespace, to change how it is offloaded,
-// or to unoffload it, with every fact of this cluster that it depends on.
+// Offload is a request to offload a namespace, to change its offloading, or to unoffload it, with
+// the facts of this cluster that it depends on.
 type Offload struct {
-	// Namespace is the namespace.
+	// Namespace is the name of the namespace.
 	Namespace string
-	// Is and Wanted are how it is offloaded and how it is to be; nil stands for
-	// not at all.
-	Is, Wanted *v1alpha1.NamespaceOffloadingSpec
-	// ClusterName and ClusterID are this cluster's.
+	// Current and Requested are its offloading before and after the request; nil means that it
+	// is not offloaded.
+	Current, Requested *v1alpha1.NamespaceOffloadingSpec
+	// ClusterName and ClusterID identify this cluster.
 	ClusterName, ClusterID string
 	// Providers are all foreign clusters.
 	Providers []placement.Provider
-	// Nodes finds the Nodes of the virtual nodes.
+	// Nodes returns the Nodes of virtual nodes.
 	Nodes placement.Nodes
 	// Pods are the unfinished pods of the namespace, by name.
 	Pods []*corev1.Pod
-	// Claims are those of the namespace.
+	// Claims are the claims of the namespace.
 	Claims Claims
 	// Volumes are the virtual volumes of the namespace.
 	Volumes []*v1alpha1.VirtualVolume
 }
 
-// maxMisplacedPods is how many pods a plan names.
+// maxMisplacedPods bounds the pods in a plan.
 const maxMisplacedPods = 100
 
-// Plan returns what the request would lead to. The error names the selector
-// that cannot be read.
+// Plan returns the result of the request. It fails if a selector is malformed.
 func (o Offload) Plan() (*v1alpha1.OffloadPlan, error) {
 	plan := &v1alpha1.OffloadPlan{Action: o.action()}
 	var placed *placement.Placement
-	if o.Wanted != nil {
-		wanted, err := placement.NewPlacement(o.Wanted, o.Providers, o.Nodes)
+	if o.Requested != nil {
+		requested, err := placement.NewPlacement(o.Requested, o.Providers, o.Nodes)
 		if err != nil {
 			return nil, err
 		}
-		placed = &wanted
-		o.misplaced(wanted, plan)
+		placed = &requested
+		o.misplaced(requested, plan)
 	}
 	for _, provider := range o.Providers {
 		cluster, err := o.cluster(provider, placed)
 		if err != nil {
 			return nil, err
 		}
-		given, err := o.givenUp(provider, &cluster)
+		affected, err := o.affectedVolumes(provider, &cluster)
 		if err != nil {
 			return nil, err
 		}
-		plan.Volumes = append(plan.Volumes, given...)
+		plan.Volumes = append(plan.Volumes, affected...)
 		plan.Clusters = append(plan.Clusters, cluster)
-		if o.Wanted == nil {
+		if o.Requested == nil {
 			plan.EvictedPods += int32(provider.PodsAt(o.Pods))
 		}
 	}
 	slices.SortFunc(plan.Clusters, func(a, b v1alpha1.PlannedCluster) int { return cmp.Compare(a.Name, b.Name) })
 	plan.Volumes = firstVolumes(plan.Volumes)
-	if o.Wanted == nil {
-		plan.Unknown = append(plan.Unknown, "how long the clusters take to remove the twin namespaces")
+	if o.Requested == nil {
+		plan.Unknown = append(plan.Unknown, "how long the clusters take to delete the remote namespaces")
 		return plan, nil
 	}
-	if err := naming.RefuseRemoteNamespace(o.twin(o.Wanted)); err != nil {
+	if err := naming.RefuseRemoteNamespace(o.remoteName(o.Requested)); err != nil {
 		plan.Conflicts = append(plan.Conflicts, err.Error())
 	}
 	if count := o.mounting(o.Claims.BindLocally); count > 0 {
 		plan.Conflicts = append(plan.Conflicts, fmt.Sprintf("%d pod(s) mount claims of other storage classes than "+
-			"the virtual one, whose data stays in this cluster, so with podOffloadingStrategy Remote they wait. "+
+			"the virtual one, whose data is in this cluster, so they stay pending with podOffloadingStrategy Remote. "+
 			"Use LocalAndRemote, or claims of the virtual storage class.", count))
 	}
 	if count := o.outOfReach(); count > 0 {
@@ -95,15 +94,15 @@ func (o Offload) Plan() (*v1alpha1.OffloadPlan, error) {
 			"that %d pod(s) mount and this cluster does not have", count))
 	}
 	if slices.ContainsFunc(plan.Clusters, func(cluster v1alpha1.PlannedCluster) bool { return cluster.Action == v1alpha1.PlanCreate }) {
-		plan.Unknown = append(plan.Unknown, fmt.Sprintf("whether the clusters accept a namespace named %s", o.twin(o.Wanted)))
+		plan.Unknown = append(plan.Unknown,
+			fmt.Sprintf("whether the clusters accept a namespace named %s", o.remoteName(o.Requested)))
 	}
 	return plan, nil
 }
 
-// outOfReach counts the volumes of the namespace whose data pods could no longer use, since
-// they may run in this cluster alone.
+// outOfReach returns the number of volumes on providers if pods may run only in this cluster.
 func (o Offload) outOfReach() (count int) {
-	if o.Wanted.PodOffloadingStrategy != v1alpha1.Local {
+	if o.Requested.PodOffloadingStrategy != v1alpha1.Local {
 		return 0
 	}
 	for _, volume := range o.Volumes {
@@ -114,10 +113,10 @@ func (o Offload) outOfReach() (count int) {
 	return count
 }
 
-// mounting counts the pods that the request sends to providers when they are created
-// again, of those that mount claims of a kind.
+// mounting returns the number of pods that mount claims of a kind and would run on providers once
+// their controllers create them again.
 func (o Offload) mounting(kind func(*corev1.Pod) bool) (count int) {
-	if o.Wanted.PodOffloadingStrategy != v1alpha1.Remote {
+	if o.Requested.PodOffloadingStrategy != v1alpha1.Remote {
 		return 0
 	}
 	for _, pod := range o.Pods {
@@ -130,30 +129,30 @@ func (o Offload) mounting(kind func(*corev1.Pod) bool) (count int) {
 
 func (o Offload) action() v1alpha1.PlanAction {
 	switch {
-	case o.Wanted == nil:
+	case o.Requested == nil:
 		return v1alpha1.PlanDelete
-	case o.Is == nil:
+	case o.Current == nil:
 		return v1alpha1.PlanCreate
-	case apiequality.Semantic.DeepEqual(o.Is, o.Wanted):
+	case apiequality.Semantic.DeepEqual(o.Current, o.Requested):
 		return v1alpha1.PlanNone
 	}
 	return v1alpha1.PlanChange
 }
 
-func (o Offload) twin(spec *v1alpha1.NamespaceOffloadingSpec) string {
+func (o Offload) remoteName(spec *v1alpha1.NamespaceOffloadingSpec) string {
 	return naming.RemoteNamespace(o.Namespace, spec, o.ClusterName, o.ClusterID)
 }
 
-// misplaced adds the pods that would be misplaced, or would wait for nodes by what
-// counted before, and what would happen to them.
+// misplaced adds the pods that would be misplaced, or would wait for nodes of the earlier spec, and
+// the action for them, to the plan.
 func (o Offload) misplaced(placed placement.Placement, plan *v1alpha1.OffloadPlan) {
 	action := v1alpha1.PlanNone
-	if o.Wanted.Enforcement == v1alpha1.Evict {
+	if o.Requested.Enforcement == v1alpha1.Evict {
 		action = v1alpha1.PlanDelete
 	}
 	for _, pod := range o.Pods {
-		why := cmp.Or(placed.Misplaced(pod), placed.Stranded(pod))
-		if why == "" {
+		message := cmp.Or(placed.Misplaced(pod), placed.Stranded(pod))
+		if message == "" {
 			continue
 		}
 		plan.MisplacedPodCount++
@@ -161,64 +160,66 @@ func (o Offload) misplaced(placed placement.Placement, plan *v1alpha1.OffloadPla
 			plan.EvictedPods++
 		}
 		if len(plan.MisplacedPods) < maxMisplacedPods {
-			plan.MisplacedPods = append(plan.MisplacedPods, v1alpha1.MisplacedPod{Name: pod.Name, NodeName: pod.Spec.NodeName, Message: why, Action: action})
+			plan.MisplacedPods = append(plan.MisplacedPods, v1alpha1.MisplacedPod{Name: pod.Name, NodeName: pod.Spec.NodeName,
+				Message: message, Action: action})
 		}
 	}
 }
 
-// remain reports whether pods would stay at a provider that is no longer selected,
-// and keep the twin there. Those that are ending do not.
+// remain reports whether pods would stay on a provider that is no longer selected, so that its
+// remote namespace stays, too. Terminating pods do not count.
 func (o Offload) remain(provider placement.Provider, placed placement.Placement) bool {
 	return provider.PodsAt(slices.DeleteFunc(slices.Clone(o.Pods), func(pod *corev1.Pod) bool {
-		return !pod.DeletionTimestamp.IsZero() || o.Wanted.Enforcement == v1alpha1.Evict && placed.Misplaced(pod) != ""
+		return !pod.DeletionTimestamp.IsZero() || o.Requested.Enforcement == v1alpha1.Evict && placed.Misplaced(pod) != ""
 	})) > 0
 }
 
-// cluster is what would happen at one provider; placed is nil when the
-// namespace is unoffloaded.
+// cluster returns the result for one provider; placed is nil if the namespace is unoffloaded.
 func (o Offload) cluster(provider placement.Provider, placed *placement.Placement) (v1alpha1.PlannedCluster, error) {
-	cluster := v1alpha1.PlannedCluster{Name: provider.Cluster.Name, Action: v1alpha1.PlanNone, Message: "The namespace is unoffloaded."}
-	was, err := o.choose(provider, o.Is)
+	cluster := v1alpha1.PlannedCluster{Name: provider.Cluster.Name, Action: v1alpha1.PlanNone,
+		Message: "The namespace is unoffloaded."}
+	was, err := o.choose(provider, o.Current)
 	if err != nil {
 		return cluster, err
 	}
-	if o.Wanted != nil {
-		if cluster.Message, err = o.choose(provider, o.Wanted); err != nil {
+	if o.Requested != nil {
+		if cluster.Message, err = o.choose(provider, o.Requested); err != nil {
 			return cluster, err
 		}
 	}
 	cluster.Selected = cluster.Message == ""
-	selected := o.Is != nil && was == ""
+	selected := o.Current != nil && was == ""
 	switch {
 	case cluster.Selected:
-		cluster.NamespaceName = o.twin(o.Wanted)
+		cluster.NamespaceName = o.remoteName(o.Requested)
 		if !selected {
 			cluster.Action = v1alpha1.PlanCreate
 		}
 	case selected:
-		cluster.NamespaceName = o.twin(o.Is)
+		cluster.NamespaceName = o.remoteName(o.Current)
 		cluster.Action = v1alpha1.PlanDelete
 		if placed != nil && o.remain(provider, *placed) {
 			cluster.Action = v1alpha1.PlanNone
-			cluster.Message += " Its twin namespace stays as long as pods are there."
+			cluster.Message += " Its remote namespace stays until its pods have left."
 		}
 	}
 	return cluster, nil
 }
 
-// givenUp returns the volumes of the namespace whose data a cluster stores that the
-// request gives up. They hold the remote namespace there unless the policy moves,
-// retains or deletes them.
-func (o Offload) givenUp(provider placement.Provider, cluster *v1alpha1.PlannedCluster) ([]v1alpha1.PlannedVolume, error) {
-	if o.Is == nil || cluster.Selected {
+// affectedVolumes returns the volumes of the namespace on a provider that the request no longer
+// selects. The remote namespace stays until they are moved, retained or deleted by the policy.
+func (o Offload) affectedVolumes(
+	provider placement.Provider, cluster *v1alpha1.PlannedCluster,
+) ([]v1alpha1.PlannedVolume, error) {
+	if o.Current == nil || cluster.Selected {
 		return nil, nil
 	}
-	if why, err := o.choose(provider, o.Is); err != nil || why != "" {
+	if refusal, err := o.choose(provider, o.Current); err != nil || refusal != "" {
 		return nil, err
 	}
-	spec := o.Wanted
+	spec := o.Requested
 	if spec == nil {
-		spec = o.Is
+		spec = o.Current
 	}
 	volumes := storedBy(provider.Cluster.Name, o.Volumes,
 		func(string) v1alpha1.UnoffloadPolicy { return spec.Volumes.OnUnoffload })
@@ -229,7 +230,7 @@ func (o Offload) givenUp(provider placement.Provider, cluster *v1alpha1.PlannedC
 	return volumes, nil
 }
 
-// choose is Provider.Choose with the selector of spec, if there is one.
+// choose calls Provider.Choose with the selector of spec; nil selects every provider.
 func (o Offload) choose(provider placement.Provider, spec *v1alpha1.NamespaceOffloadingSpec) (string, error) {
 	if spec == nil {
 		return "", nil

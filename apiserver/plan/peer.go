@@ -14,100 +14,102 @@ import (
 	"liqo.io/federation/apiserver/placement"
 )
 
-// Peer is a request to peer with a foreign cluster, to change the peering, or
-// to end it, with every fact of this cluster that it depends on.
+// Peer is a request to peer with a foreign cluster, to change the peering, or to end it, with the
+// facts of this cluster that it depends on.
 type Peer struct {
-	// Is is the foreign cluster as it is, and nil when there is none.
-	Is *v1alpha1.ForeignCluster
-	// Wanted is the foreign cluster as it is to be. It is never nil; what goes
+	// Current is the foreign cluster before the request; nil if it does not exist.
+	Current *v1alpha1.ForeignCluster
+	// Requested is the foreign cluster after the request. It is never nil; one that is deleted
 	// has a deletion timestamp.
-	Wanted *v1alpha1.ForeignCluster
-	// NewToken reports whether an invitation is to be kept that was not before.
+	Requested *v1alpha1.ForeignCluster
+	// NewToken is true if the request stores another invitation.
 	NewToken bool
-	// ClusterID is this cluster's.
+	// ClusterID is the ID of this cluster.
 	ClusterID string
 	// Others are all foreign clusters.
 	Others []*v1alpha1.ForeignCluster
-	// Namespace has the name of the peer namespace, and Node that of the virtual
-	// node; nil where there is none.
+	// Namespace has the name of the peer namespace, and Node the name of the virtual node; nil
+	// if they do not exist.
 	Namespace *corev1.Namespace
 	Node      *corev1.Node
-	// VirtualNodes are those in the peer namespace.
+	// VirtualNodes are the virtual nodes of the peer namespace.
 	VirtualNodes []*v1alpha1.VirtualNode
 	// Volumes are the virtual volumes of this cluster.
 	Volumes []*v1alpha1.VirtualVolume
-	// Policies are what happens to the volumes of a namespace when a cluster is given up,
-	// by namespace. The default is Refuse.
+	// Policies are the values of spec.volumes.onUnoffload, by namespace. The default is Refuse.
 	Policies map[string]v1alpha1.UnoffloadPolicy
 }
 
-// Plan returns what the request would lead to.
+// Plan returns the result of the request.
 func (r Peer) Plan() *v1alpha1.PeeringPlan {
 	plan := &v1alpha1.PeeringPlan{
 		Action:         r.action(),
-		ForeignCluster: r.Wanted.Name,
-		ClusterID:      r.Wanted.Spec.ClusterID,
-		Server:         r.Wanted.Spec.Server,
-		PeerNamespace:  naming.PeerNamespace(r.Wanted.Name),
-		VirtualNode:    naming.NodeName(r.Wanted.Name),
+		ForeignCluster: r.Requested.Name,
+		ClusterID:      r.Requested.Spec.ClusterID,
+		Server:         r.Requested.Spec.Server,
+		PeerNamespace:  naming.PeerNamespace(r.Requested.Name),
+		VirtualNode:    naming.NodeName(r.Requested.Name),
 	}
 	if !r.isOutgoing() {
 		for _, virtualNode := range r.VirtualNodes {
 			plan.EvictedPods += virtualNode.Status.Pods
 		}
-		plan.Volumes = firstVolumes(storedBy(r.Wanted.Name, r.Volumes, func(namespace string) v1alpha1.UnoffloadPolicy {
+		plan.Volumes = firstVolumes(storedBy(r.Requested.Name, r.Volumes, func(namespace string) v1alpha1.UnoffloadPolicy {
 			return r.Policies[namespace]
 		}))
-		plan.Unknown = []string{"how long the provider takes to let go of what it lends"}
+		plan.Unknown = []string{"how long the provider takes to end the peering"}
 		return plan
 	}
 	plan.Conflicts = r.conflicts()
 	plan.Unknown = []string{
 		"whether the provider accepts the invitation",
-		"the tenant namespace at the provider",
-		"what the provider offers, which becomes the virtual node",
-		"the CIDRs of the provider, and how they have to be remapped",
+		"the tenant namespace on the provider",
+		"the resources that the provider offers for the virtual node",
+		"the CIDRs of the provider, and their remapped CIDRs",
 	}
-	if r.Wanted.Spec.ClusterID == "" {
-		plan.Unknown = append(plan.Unknown, "the provider's cluster id: whoever answers at the server is believed")
+	if r.Requested.Spec.ClusterID == "" {
+		plan.Unknown = append(plan.Unknown,
+			"the cluster ID of the provider: the first cluster that responds at the server is accepted")
 	}
 	return plan
 }
 
-// isOutgoing reports whether the peering would stand after the request.
+// isOutgoing reports whether the outgoing peering would be enabled after the request.
 func (r Peer) isOutgoing() bool {
-	return r.Wanted.DeletionTimestamp.IsZero() && r.Wanted.Spec.Outgoing == v1alpha1.PeeringEnabled
+	return r.Requested.DeletionTimestamp.IsZero() && r.Requested.Spec.Outgoing == v1alpha1.PeeringEnabled
 }
 
 func (r Peer) action() v1alpha1.PlanAction {
 	switch {
-	case r.Is == nil:
+	case r.Current == nil:
 		return v1alpha1.PlanCreate
-	case !r.Wanted.DeletionTimestamp.IsZero():
+	case !r.Requested.DeletionTimestamp.IsZero():
 		return v1alpha1.PlanDelete
-	case r.NewToken || !apiequality.Semantic.DeepEqual(r.Is.Spec, r.Wanted.Spec):
+	case r.NewToken || !apiequality.Semantic.DeepEqual(r.Current.Spec, r.Requested.Spec):
 		return v1alpha1.PlanChange
 	}
 	return v1alpha1.PlanNone
 }
 
-// conflicts are what is in the way of the peering in this cluster.
+// conflicts returns the reasons why this cluster would refuse the peering.
 func (r Peer) conflicts() []string {
 	var found []string
-	id := r.Wanted.Spec.ClusterID
+	id := r.Requested.Spec.ClusterID
 	if id != "" && id == r.ClusterID {
-		found = append(found, "The invitation is one of this very cluster: a cluster cannot borrow from itself.")
+		found = append(found, "The invitation is an invitation of this cluster: a cluster cannot be its own provider.")
 	}
 	for _, other := range r.Others {
-		if id != "" && other.Spec.ClusterID == id && other.Name != r.Wanted.Name {
-			found = append(found, fmt.Sprintf("ForeignCluster %s has the same cluster id: peer under that name.", other.Name))
+		if id != "" && other.Spec.ClusterID == id && other.Name != r.Requested.Name {
+			found = append(found, fmt.Sprintf("ForeignCluster %s has the same cluster ID: peer under that name.", other.Name))
 		}
 	}
-	if r.Namespace != nil && !placement.NamespaceBelongs(r.Namespace, r.Wanted.Name, v1alpha1.RolePeer) {
-		found = append(found, fmt.Sprintf("Namespace %s is there already and is not of this peering: delete it, or name the ForeignCluster differently.", r.Namespace.Name))
+	if r.Namespace != nil && !placement.NamespaceBelongs(r.Namespace, r.Requested.Name, v1alpha1.RolePeer) {
+		found = append(found, fmt.Sprintf("Namespace %s exists and does not belong to this peering: delete it, or use "+
+			"another name for the ForeignCluster.", r.Namespace.Name))
 	}
 	if r.Node != nil && (id == "" || !placement.NodeBelongs(r.Node, id)) {
-		found = append(found, fmt.Sprintf("Node %s is there already and is not of this peering: name the ForeignCluster differently.", r.Node.Name))
+		found = append(found, fmt.Sprintf("Node %s exists and does not belong to this peering: use another name for the "+
+			"ForeignCluster.", r.Node.Name))
 	}
 	return found
 }

@@ -19,8 +19,8 @@ import (
 
 const romeID = "0c9e8d7f-1a2b-4c3d-8e4f-5a6b7c8d9e0f"
 
-func TestOffloadPlanTellsWhatHappensAtEachCluster(t *testing.T) {
-	twin := naming.UniqueRemoteNamespace("web", "rome", romeID)
+func TestOffloadPlanHasTheActionForEachCluster(t *testing.T) {
+	remoteName := naming.UniqueRemoteNamespace("web", "rome", romeID)
 	gone := metav1.NewTime(time.Unix(0, 0))
 	providers := []placement.Provider{
 		placements.Provider("turin", "north"), placements.Provider("milan", "north"), placements.Provider("bari", "south"),
@@ -34,48 +34,48 @@ func TestOffloadPlanTellsWhatHappensAtEachCluster(t *testing.T) {
 		return spec
 	}
 	const noMatch = "No virtual node of the cluster matches the selector."
-	no := func(name, why string) v1alpha1.PlannedCluster {
-		return v1alpha1.PlannedCluster{Name: name, Message: why, Action: v1alpha1.PlanNone}
+	no := func(name, message string) v1alpha1.PlannedCluster {
+		return v1alpha1.PlannedCluster{Name: name, Message: message, Action: v1alpha1.PlanNone}
 	}
-	leaves := func(name, why string) v1alpha1.PlannedCluster {
-		return v1alpha1.PlannedCluster{Name: name, Message: why, Action: v1alpha1.PlanDelete, NamespaceName: twin}
+	leaves := func(name, message string) v1alpha1.PlannedCluster {
+		return v1alpha1.PlannedCluster{Name: name, Message: message, Action: v1alpha1.PlanDelete, NamespaceName: remoteName}
 	}
 	yes := func(name string, action v1alpha1.PlanAction) v1alpha1.PlannedCluster {
-		return v1alpha1.PlannedCluster{Name: name, Selected: true, NamespaceName: twin, Action: action}
+		return v1alpha1.PlannedCluster{Name: name, Selected: true, NamespaceName: remoteName, Action: action}
 	}
-	rest := []v1alpha1.PlannedCluster{no("leaving", "The cluster is being unpeered."), no("lodi", "This cluster does not borrow from it."), no("new", "The cluster has no virtual node here.")}
+	rest := []v1alpha1.PlannedCluster{no("leaving", "The cluster is being unpeered."), no("lodi", "The outgoing peering is not enabled."), no("new", "The cluster has no virtual node.")}
 	ordered := func(bari v1alpha1.PlannedCluster, others []v1alpha1.PlannedCluster, milan, turin v1alpha1.PlannedCluster) []v1alpha1.PlannedCluster {
 		return []v1alpha1.PlannedCluster{bari, others[0], others[1], milan, others[2], turin}
 	}
 	unoffloaded := "The namespace is unoffloaded."
-	held := leaves("bari", noMatch+" Its twin namespace stays as long as pods are there.")
+	held := leaves("bari", noMatch+" Its remote namespace stays until its pods have left.")
 	held.Action = v1alpha1.PlanNone
 	for _, test := range []struct {
-		name       string
-		is, wanted *v1alpha1.NamespaceOffloadingSpec
-		action     v1alpha1.PlanAction
-		clusters   []v1alpha1.PlannedCluster
-		misplaced  int32
-		evicted    int32
+		name          string
+		is, requested *v1alpha1.NamespaceOffloadingSpec
+		action        v1alpha1.PlanAction
+		clusters      []v1alpha1.PlannedCluster
+		misplaced     int32
+		evicted       int32
 	}{
 		{
-			name: "a first request", wanted: placements.InRegion("north"), action: v1alpha1.PlanCreate,
+			name: "a first request", requested: placements.InRegion("north"), action: v1alpha1.PlanCreate,
 			clusters: ordered(no("bari", noMatch), rest, yes("milan", v1alpha1.PlanCreate), yes("turin", v1alpha1.PlanCreate)), misplaced: 2,
 		},
 		{
-			name: "the same again", is: placements.InRegion("north"), wanted: placements.InRegion("north"), action: v1alpha1.PlanNone,
+			name: "the same again", is: placements.InRegion("north"), requested: placements.InRegion("north"), action: v1alpha1.PlanNone,
 			clusters: ordered(no("bari", noMatch), rest, yes("milan", v1alpha1.PlanNone), yes("turin", v1alpha1.PlanNone)), misplaced: 2,
 		},
 		{
-			name: "another selector", is: placements.InRegion("south"), wanted: placements.InRegion("north"), action: v1alpha1.PlanChange,
+			name: "another selector", is: placements.InRegion("south"), requested: placements.InRegion("north"), action: v1alpha1.PlanChange,
 			clusters: ordered(held, rest, yes("milan", v1alpha1.PlanCreate), yes("turin", v1alpha1.PlanCreate)), misplaced: 2,
 		},
 		{
-			name: "another selector that is enforced", is: placements.InRegion("south"), wanted: evicting(placements.InRegion("north")), action: v1alpha1.PlanChange,
+			name: "another selector that is enforced", is: placements.InRegion("south"), requested: evicting(placements.InRegion("north")), action: v1alpha1.PlanChange,
 			clusters: ordered(leaves("bari", noMatch), rest, yes("milan", v1alpha1.PlanCreate), yes("turin", v1alpha1.PlanCreate)), misplaced: 2, evicted: 2,
 		},
 		{
-			name: "everywhere", is: placements.InRegion("south"), wanted: placements.InRegion(), action: v1alpha1.PlanChange,
+			name: "everywhere", is: placements.InRegion("south"), requested: placements.InRegion(), action: v1alpha1.PlanChange,
 			clusters: ordered(yes("bari", v1alpha1.PlanNone), rest, yes("milan", v1alpha1.PlanCreate), yes("turin", v1alpha1.PlanCreate)),
 		},
 		{
@@ -84,7 +84,7 @@ func TestOffloadPlanTellsWhatHappensAtEachCluster(t *testing.T) {
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			plan, err := Offload{Namespace: "web", Is: test.is, Wanted: test.wanted, ClusterName: "rome", ClusterID: romeID, Providers: providers, Nodes: placements.NoNodes, Pods: pods}.Plan()
+			plan, err := Offload{Namespace: "web", Current: test.is, Requested: test.requested, ClusterName: "rome", ClusterID: romeID, Providers: providers, Nodes: placements.NoNodes, Pods: pods}.Plan()
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -104,8 +104,8 @@ func TestOffloadPlanNamesTheFirstMisplacedPods(t *testing.T) {
 		pods = append(pods, placements.PodOn("worker"))
 	}
 	for enforcement, action := range map[v1alpha1.PlacementEnforcement]v1alpha1.PlanAction{v1alpha1.Warn: v1alpha1.PlanNone, v1alpha1.Evict: v1alpha1.PlanDelete} {
-		wanted := &v1alpha1.NamespaceOffloadingSpec{PodOffloadingStrategy: v1alpha1.Remote, Enforcement: enforcement}
-		plan, err := Offload{Namespace: "web", Wanted: wanted, ClusterName: "rome", ClusterID: romeID, Nodes: placements.NoNodes, Pods: pods}.Plan()
+		requested := &v1alpha1.NamespaceOffloadingSpec{PodOffloadingStrategy: v1alpha1.Remote, Enforcement: enforcement}
+		plan, err := Offload{Namespace: "web", Requested: requested, ClusterName: "rome", ClusterID: romeID, Nodes: placements.NoNodes, Pods: pods}.Plan()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -119,11 +119,11 @@ func TestOffloadPlanNamesTheFirstMisplacedPods(t *testing.T) {
 	}
 }
 
-func TestOffloadPlanNamesPodsThatWaitByWhatCountedBefore(t *testing.T) {
+func TestOffloadPlanNamesPodsThatWaitForNodesOfTheEarlierSpec(t *testing.T) {
 	for enforcement, evicted := range map[v1alpha1.PlacementEnforcement]int32{v1alpha1.Warn: 0, v1alpha1.Evict: 1} {
-		wanted := &v1alpha1.NamespaceOffloadingSpec{PodOffloadingStrategy: v1alpha1.Remote, Enforcement: enforcement}
+		requested := &v1alpha1.NamespaceOffloadingSpec{PodOffloadingStrategy: v1alpha1.Remote, Enforcement: enforcement}
 		pods := []*corev1.Pod{placements.PodOn("", placements.OwnedBy("apps/v1", "ReplicaSet")), placements.PodOn("")}
-		plan, err := Offload{Namespace: "web", Wanted: wanted, ClusterName: "rome", ClusterID: romeID, Nodes: placements.NoNodes, Pods: pods}.Plan()
+		plan, err := Offload{Namespace: "web", Requested: requested, ClusterName: "rome", ClusterID: romeID, Nodes: placements.NoNodes, Pods: pods}.Plan()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -133,9 +133,9 @@ func TestOffloadPlanNamesPodsThatWaitByWhatCountedBefore(t *testing.T) {
 	}
 }
 
-func TestOffloadPlanKnowsTheNamesThatProvidersKeep(t *testing.T) {
-	wanted := &v1alpha1.NamespaceOffloadingSpec{NamespaceMappingStrategy: v1alpha1.EnforceSameName}
-	plan, err := Offload{Namespace: "default", Wanted: wanted, ClusterName: "rome", ClusterID: romeID, Nodes: placements.NoNodes}.Plan()
+func TestOffloadPlanReportsReservedNames(t *testing.T) {
+	requested := &v1alpha1.NamespaceOffloadingSpec{NamespaceMappingStrategy: v1alpha1.EnforceSameName}
+	plan, err := Offload{Namespace: "default", Requested: requested, ClusterName: "rome", ClusterID: romeID, Nodes: placements.NoNodes}.Plan()
 	if err != nil {
 		t.Fatal(err)
 	}

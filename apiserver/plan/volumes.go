@@ -14,11 +14,11 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
 
-// maxVolumes is how many volumes a plan names.
+// maxVolumes bounds the volumes in a plan.
 const maxVolumes = 100
 
-// storedBy returns the volumes whose data a foreign cluster stores, with what happens to
-// them when their namespace is no longer offloaded to it.
+// storedBy returns the volumes on a foreign cluster, with the policy for them when their namespace
+// is no longer offloaded to it.
 func storedBy(
 	cluster string, volumes []*v1alpha1.VirtualVolume, policy func(namespace string) v1alpha1.UnoffloadPolicy,
 ) []v1alpha1.PlannedVolume {
@@ -35,8 +35,7 @@ func storedBy(
 	return found
 }
 
-// firstVolumes returns the first volumes by cluster, namespace and name, as many as a
-// plan names.
+// firstVolumes returns the first maxVolumes volumes by cluster, namespace and name.
 func firstVolumes(volumes []v1alpha1.PlannedVolume) []v1alpha1.PlannedVolume {
 	slices.SortFunc(volumes, func(a, b v1alpha1.PlannedVolume) int {
 		return cmp.Or(cmp.Compare(a.ClusterName, b.ClusterName), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name,
@@ -53,8 +52,8 @@ type Claims struct {
 	Classes []*storagev1.StorageClass
 }
 
-// BindLocally reports whether a pod mounts a claim of another class than the virtual
-// one. The data of such a claim can be used in this cluster alone.
+// BindLocally reports whether a pod mounts a claim of another class than the virtual one, whose
+// data can be used only in this cluster.
 func (c Claims) BindLocally(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(pod.Spec.Volumes, func(volume corev1.Volume) bool {
 		switch {
@@ -68,8 +67,8 @@ func (c Claims) BindLocally(pod *corev1.Pod) bool {
 	})
 }
 
-// Lack reports whether a pod mounts a claim that this cluster does not have. Where pods
-// may run on providers alone, the claim is one of the provider.
+// Lack reports whether a pod mounts a claim that this cluster does not have. It may be a claim of
+// a provider.
 func (c Claims) Lack(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(pod.Spec.Volumes, func(volume corev1.Volume) bool {
 		return volume.PersistentVolumeClaim != nil && c.find(volume.PersistentVolumeClaim.ClaimName) == nil

@@ -37,7 +37,7 @@ func names(volumes []v1alpha1.PlannedVolume) []string {
 	return found
 }
 
-func TestOffloadPlanListsTheVolumesOfClustersThatAreGivenUp(t *testing.T) {
+func TestOffloadPlanListsVolumesOfClustersThatAreNoLongerSelected(t *testing.T) {
 	with := func(policy v1alpha1.UnoffloadPolicy,
 		spec *v1alpha1.NamespaceOffloadingSpec) *v1alpha1.NamespaceOffloadingSpec {
 		spec.Volumes.OnUnoffload = policy
@@ -45,9 +45,9 @@ func TestOffloadPlanListsTheVolumesOfClustersThatAreGivenUp(t *testing.T) {
 	}
 	const refuse, move = v1alpha1.UnoffloadRefuse, v1alpha1.UnoffloadMove
 	for _, test := range []struct {
-		name       string
-		is, wanted *v1alpha1.NamespaceOffloadingSpec
-		want       []string
+		name          string
+		is, requested *v1alpha1.NamespaceOffloadingSpec
+		want          []string
 		// stays reports whether milan keeps the remote namespace.
 		stays bool
 	}{
@@ -57,7 +57,7 @@ func TestOffloadPlanListsTheVolumesOfClustersThatAreGivenUp(t *testing.T) {
 			"web/data-1 at milan: Refuse"}, true},
 		{"another region that is moved from", with(refuse, placements.InRegion("north")), with(move, placements.InRegion("south")),
 			[]string{"web/data-0 at milan: Move", "web/data-1 at milan: Move"}, false},
-		{"another policy alone", with(refuse, placements.InRegion("north")), with(move, placements.InRegion("north")), nil, false},
+		{"only another policy", with(refuse, placements.InRegion("north")), with(move, placements.InRegion("north")), nil, false},
 		{"unoffloading", placements.InRegion("north"), nil, []string{"web/data-0 at milan: Refuse", "web/data-1 at milan: Refuse"},
 			true},
 		{"unoffloading everything", with(move, placements.InRegion()), nil,
@@ -65,10 +65,10 @@ func TestOffloadPlanListsTheVolumesOfClustersThatAreGivenUp(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			plan, err := Offload{
-				Namespace: "web", Is: test.is, Wanted: test.wanted, ClusterName: "rome", ClusterID: romeID, Nodes: placements.NoNodes,
+				Namespace: "web", Current: test.is, Requested: test.requested, ClusterName: "rome", ClusterID: romeID, Nodes: placements.NoNodes,
 				Providers: []placement.Provider{placements.Provider("milan", "north"), placements.Provider("bari", "south")},
 				Volumes: []*v1alpha1.VirtualVolume{
-					volumeAt("web", "data-1", "milan"), volumeAt("web", "data-0", "milan"), volumeAt("web", "here", ""),
+					volumeAt("web", "data-1", "milan"), volumeAt("web", "data-0", "milan"), volumeAt("web", "local", ""),
 					volumeAt("web", "bari-0", "bari"), {},
 				},
 			}.Plan()
@@ -89,12 +89,12 @@ func TestOffloadPlanListsTheVolumesOfClustersThatAreGivenUp(t *testing.T) {
 
 func TestOffloadPlanNamesVolumesOutOfReach(t *testing.T) {
 	for strategy, conflicts := range map[v1alpha1.PodOffloadingStrategy]int{v1alpha1.Local: 1, v1alpha1.LocalAndRemote: 0} {
-		wanted := placements.InRegion()
-		wanted.PodOffloadingStrategy = strategy
+		requested := placements.InRegion()
+		requested.PodOffloadingStrategy = strategy
 		plan, err := Offload{
-			Namespace: "web", Is: placements.InRegion(), Wanted: wanted, ClusterName: "rome", ClusterID: romeID, Nodes: placements.NoNodes,
+			Namespace: "web", Current: placements.InRegion(), Requested: requested, ClusterName: "rome", ClusterID: romeID, Nodes: placements.NoNodes,
 			Providers: []placement.Provider{placements.Provider("milan", "north")},
-			Volumes:   []*v1alpha1.VirtualVolume{volumeAt("web", "data-0", "milan"), volumeAt("web", "here", ""), {}},
+			Volumes:   []*v1alpha1.VirtualVolume{volumeAt("web", "data-0", "milan"), volumeAt("web", "local", ""), {}},
 		}.Plan()
 		if err != nil {
 			t.Fatal(err)
@@ -111,7 +111,7 @@ func TestPeeringPlanListsTheVolumesOfTheProvider(t *testing.T) {
 	left := cluster.DeepCopy()
 	left.Spec.Outgoing = v1alpha1.PeeringDisabled
 	request := Peer{
-		Is: cluster, Wanted: left, ClusterID: romeID,
+		Current: cluster, Requested: left, ClusterID: romeID,
 		Policies: map[string]v1alpha1.UnoffloadPolicy{"web": v1alpha1.UnoffloadRetain},
 		Volumes: []*v1alpha1.VirtualVolume{volumeAt("web", "data", "milan"), volumeAt("shop", "data", "milan"),
 			volumeAt("shop", "other", "bari")},
@@ -120,11 +120,11 @@ func TestPeeringPlanListsTheVolumesOfTheProvider(t *testing.T) {
 		names(request.Plan().Volumes)); diff != "" {
 		t.Errorf("volumes (-want +got):\n%s", diff)
 	}
-	request.Wanted = cluster
+	request.Requested = cluster
 	if got := request.Plan().Volumes; len(got) > 0 {
-		t.Errorf("a peering that stands lists %v", names(got))
+		t.Errorf("an enabled peering lists %v", names(got))
 	}
-	request.Wanted = left
+	request.Requested = left
 	for i := range 2 * maxVolumes {
 		request.Volumes = append(request.Volumes, volumeAt("shop", fmt.Sprint(i), "milan"))
 	}
@@ -175,7 +175,7 @@ func TestOffloadPlanDistinguishesClaimsByTheirClass(t *testing.T) {
 		for _, strategy := range []v1alpha1.PodOffloadingStrategy{v1alpha1.Remote, v1alpha1.LocalAndRemote, v1alpha1.Local} {
 			t.Run(test.name+" with "+string(strategy), func(t *testing.T) {
 				plan, err := Offload{
-					Namespace: "web", Wanted: &v1alpha1.NamespaceOffloadingSpec{PodOffloadingStrategy: strategy}, ClusterName: "rome",
+					Namespace: "web", Requested: &v1alpha1.NamespaceOffloadingSpec{PodOffloadingStrategy: strategy}, ClusterName: "rome",
 					ClusterID: romeID, Nodes: placements.NoNodes, Pods: []*corev1.Pod{placements.PodOn("worker", test.pod)}, Claims: claims,
 				}.Plan()
 				if err != nil {

@@ -152,7 +152,7 @@ func TestPeerDryRunsReturnThePlan(t *testing.T) {
 func TestPeerPlansNameConflicts(t *testing.T) {
 	for message, change := range map[string]func(*world, *federation.Peering){
 		"cannot be its own provider": func(_ *world, p *federation.Peering) { p.Spec.ClusterID = romeID },
-		"ForeignCluster turin has the same cluster id": func(w *world, _ *federation.Peering) {
+		"ForeignCluster turin has the same cluster ID": func(w *world, _ *federation.Peering) {
 			w.clusters.Put(&federation.ForeignCluster{ObjectMeta: metav1.ObjectMeta{Name: "turin"},
 				Spec: federation.ForeignClusterSpec{ClusterID: milanID}})
 		},

@@ -55,10 +55,10 @@ func (r Reader) Offload(
 ) (*federation.OffloadPlan, error) {
 	request := plan.Offload{Namespace: namespace, ClusterName: r.ClusterName, ClusterID: r.ClusterID}
 	var err error
-	if request.Is, err = offloadingSpec(before); err != nil {
+	if request.Current, err = offloadingSpec(before); err != nil {
 		return nil, err
 	}
-	if request.Wanted, err = offloadingSpec(after); err != nil {
+	if request.Requested, err = offloadingSpec(after); err != nil {
 		return nil, err
 	}
 	if request.Providers, err = r.providers(ctx); err != nil {
@@ -166,21 +166,21 @@ func (r Reader) Peer(
 ) (*federation.PeeringPlan, error) {
 	request := plan.Peer{NewToken: newToken, ClusterID: r.ClusterID}
 	var err error
-	if request.Is, err = foreignCluster(before); err != nil {
+	if request.Current, err = foreignCluster(before); err != nil {
 		return nil, err
 	}
-	if request.Wanted, err = foreignCluster(after); err != nil {
+	if request.Requested, err = foreignCluster(after); err != nil {
 		return nil, err
 	}
 	if after == nil {
-		request.Wanted = request.Is.DeepCopy()
+		request.Requested = request.Current.DeepCopy()
 		now := metav1.Now()
-		request.Wanted.DeletionTimestamp = &now
+		request.Requested.DeletionTimestamp = &now
 	}
 	if request.Others, err = r.clusters(ctx); err != nil {
 		return nil, err
 	}
-	name := request.Wanted.Name
+	name := request.Requested.Name
 	if request.VirtualNodes, err = r.virtualNodes(ctx, naming.PeerNamespace(name)); err != nil {
 		return nil, err
 	}
