@@ -14,24 +14,23 @@ import (
 
 const invitationPrefix = "invitation-"
 
-// InvitationSecret is the Secret in the installation namespace of a consumer
-// that holds the invitation of the foreign cluster.
+// InvitationSecret returns the name of the Secret with the invitation of a foreign cluster, in the
+// installation namespace of the consumer.
 func InvitationSecret(foreignCluster string) string { return invitationPrefix + foreignCluster }
 
-// InvitationAccount is the service account that stands for an invitation, and
-// the name of the IdentityRequest that it buys. token is the UID of the
-// PeeringToken.
+// InvitationAccount returns the name of the service account of an invitation, and of its
+// IdentityRequest. token is the UID of the PeeringToken.
 func InvitationAccount(token types.UID) string { return invitationPrefix + string(token) }
 
-// InvitationOfAccount is the UID of the PeeringToken that a service account
-// stands for, and false for other service accounts.
+// InvitationOfAccount returns the UID of the PeeringToken of a service account of an invitation, and
+// false for other service accounts.
 func InvitationOfAccount(account string) (types.UID, bool) {
 	uid, ok := strings.CutPrefix(account, invitationPrefix)
 	return types.UID(uid), ok && uid != ""
 }
 
-// InvitationExpiry is when an invitation ends that was created then and is
-// good for so many seconds; without a number, for the default.
+// InvitationExpiry returns when an invitation expires. seconds is its lifetime; nil means
+// DefaultTokenExpirationSeconds.
 func InvitationExpiry(created time.Time, seconds *int64) time.Time {
 	lifetime := v1alpha1.DefaultTokenExpirationSeconds
 	if seconds != nil {

@@ -1,9 +1,9 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package naming has the names of what is created for a peering or an offloaded namespace:
-// namespaces, nodes, accounts and Secrets. Both clusters, and all components of one, compute
-// the same names.
+// Package naming computes the names of objects of a peering or an offloaded namespace: namespaces,
+// nodes, service accounts and Secrets. Both clusters, and all components of one, compute the same
+// names.
 package naming
 
 import (
@@ -25,23 +25,22 @@ const (
 	shortIDLength    = 6
 )
 
-// TenantNamespace is the namespace on a provider that the foreign cluster,
-// its consumer, may see and touch.
+// TenantNamespace returns the name of the namespace on a provider for the objects that the foreign
+// cluster, its consumer, may read and write.
 func TenantNamespace(foreignCluster string) string { return tenantPrefix + foreignCluster }
 
-// PeerNamespace is the namespace where a consumer keeps its own intent,
-// mirrors and Secrets about the foreign cluster, its provider.
+// PeerNamespace returns the name of the namespace on a consumer for its objects, mirrors and Secrets
+// of the foreign cluster, its provider.
 func PeerNamespace(foreignCluster string) string { return peerPrefix + foreignCluster }
 
-// IsTenantNamespace reports whether a namespace is a consumer's on a provider.
+// IsTenantNamespace reports whether a namespace is a tenant namespace, by its name.
 func IsTenantNamespace(namespace string) bool { return strings.HasPrefix(namespace, tenantPrefix) }
 
-// IsPeerNamespace reports whether a namespace holds what a consumer knows of a
-// provider.
+// IsPeerNamespace reports whether a namespace is a peer namespace, by its name.
 func IsPeerNamespace(namespace string) bool { return strings.HasPrefix(namespace, peerPrefix) }
 
-// ForeignClusterOf is the foreign cluster that a tenant or peer namespace
-// belongs to, and empty for any other namespace.
+// ForeignClusterOf returns the name of the foreign cluster of a tenant or peer namespace, and an
+// empty string for other namespaces.
 func ForeignClusterOf(namespace string) string {
 	for _, prefix := range []string{tenantPrefix, peerPrefix} {
 		if name, ok := strings.CutPrefix(namespace, prefix); ok {
@@ -51,23 +50,23 @@ func ForeignClusterOf(namespace string) string {
 	return ""
 }
 
-// NodeName is the name of the first virtual node of the foreign cluster.
+// NodeName returns the name of the first virtual node of the foreign cluster.
 func NodeName(foreignCluster string) string { return v1alpha1.VirtualNodePrefix + foreignCluster }
 
-// VirtualKubelet is the name of the Deployment, and of the account, of the
-// virtual kubelet that keeps a virtual node.
+// VirtualKubelet returns the name of the Deployment and of the service account of the virtual kubelet
+// of a virtual node.
 func VirtualKubelet(virtualNode string) string { return kubeletPrefix + virtualNode }
 
-// AccountOnNode says that a service account of a namespace has pods on a
-// virtual node of a provider. None of these names has a colon in it.
+// AccountOnNode returns a key for a service account that has pods on a virtual node of a provider.
+// None of its parts contains a colon.
 func AccountOnNode(peerNamespace, virtualNode, account string) string {
 	return peerNamespace + ":" + VirtualKubelet(virtualNode) + ":" + account
 }
 
-// ShortID is a short form of a cluster id, for names.
+// ShortID returns a short form of a cluster ID, for names.
 func ShortID(clusterID string) string { return hash(clusterID)[:shortIDLength] }
 
-// RemoteNamespace is the name of a namespace's twins, as its owner wants it.
+// RemoteNamespace returns the name of the remote namespaces of a namespace, by its mapping strategy.
 func RemoteNamespace(namespace string, spec *v1alpha1.NamespaceOffloadingSpec, clusterName, clusterID string) string {
 	switch spec.NamespaceMappingStrategy {
 	case v1alpha1.EnforceSameName:
@@ -78,9 +77,9 @@ func RemoteNamespace(namespace string, spec *v1alpha1.NamespaceOffloadingSpec, c
 	return UniqueRemoteNamespace(namespace, clusterName, clusterID)
 }
 
-// UniqueRemoteNamespace names the twin of a namespace after the consumer's name
-// and id, so that twins of different consumers never meet. What does not fit
-// into a DNS label is cut, and a hash of the whole takes its place.
+// UniqueRemoteNamespace returns a name of remote namespaces that contains the consumer's name and ID,
+// so that those of different consumers never conflict. A name that is longer than a DNS label is
+// truncated, with a hash of the whole name as suffix.
 func UniqueRemoteNamespace(namespace, clusterName, clusterID string) string {
 	name := namespace + "-" + clusterName + "-" + ShortID(clusterID)
 	if len(name) <= maxNamespaceName {

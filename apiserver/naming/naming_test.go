@@ -19,7 +19,7 @@ var (
 	clusterIDs     = rapid.StringMatching(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`)
 )
 
-func TestRemoteNamespaceIsAlwaysANameOfANamespace(t *testing.T) {
+func TestRemoteNamespaceIsAValidName(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		name := UniqueRemoteNamespace(namespaceNames.Draw(t, "namespace"), clusterNames.Draw(t, "cluster"), clusterIDs.Draw(t, "id"))
 		if problems := validation.IsDNS1123Label(name); len(problems) > 0 {
@@ -46,7 +46,7 @@ func TestRemoteNamespaceOfAnotherNamespaceOrClusterDiffers(t *testing.T) {
 	})
 }
 
-func TestRemoteNamespaceReadsLikeItsOrigin(t *testing.T) {
+func TestRemoteNamespaceFollowsTheMappingStrategy(t *testing.T) {
 	const id = "a6ae4b0c-6d5b-4d4c-8f3a-0123456789ab"
 	for _, test := range []struct {
 		name      string
@@ -55,9 +55,9 @@ func TestRemoteNamespaceReadsLikeItsOrigin(t *testing.T) {
 		want      string
 	}{
 		{"unique by default", "shop", v1alpha1.NamespaceOffloadingSpec{NamespaceMappingStrategy: v1alpha1.DefaultName}, "shop-rome-" + ShortID(id)},
-		{"the same when that is wanted", "shop", v1alpha1.NamespaceOffloadingSpec{NamespaceMappingStrategy: v1alpha1.EnforceSameName}, "shop"},
-		{"another when one is named", "shop", v1alpha1.NamespaceOffloadingSpec{NamespaceMappingStrategy: v1alpha1.SelectedName, RemoteNamespaceName: "store"}, "store"},
-		{"unique when nobody says", "shop", v1alpha1.NamespaceOffloadingSpec{}, "shop-rome-" + ShortID(id)},
+		{"the same with EnforceSameName", "shop", v1alpha1.NamespaceOffloadingSpec{NamespaceMappingStrategy: v1alpha1.EnforceSameName}, "shop"},
+		{"another with SelectedName", "shop", v1alpha1.NamespaceOffloadingSpec{NamespaceMappingStrategy: v1alpha1.SelectedName, RemoteNamespaceName: "store"}, "store"},
+		{"unique without a strategy", "shop", v1alpha1.NamespaceOffloadingSpec{}, "shop-rome-" + ShortID(id)},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			if got := RemoteNamespace(test.namespace, &test.spec, "rome", id); got != test.want {
@@ -75,19 +75,19 @@ func TestLongRemoteNamespaceKeepsTheBeginning(t *testing.T) {
 	}
 }
 
-func TestNamespacesOfAForeignClusterAreToldApart(t *testing.T) {
+func TestTenantAndPeerNamespacesAreDistinguished(t *testing.T) {
 	tenant, peer := TenantNamespace("milan"), PeerNamespace("milan")
 	if !IsTenantNamespace(tenant) || IsTenantNamespace(peer) || !IsPeerNamespace(peer) || IsPeerNamespace(tenant) {
 		t.Errorf("tenant %s and peer %s are mixed up", tenant, peer)
 	}
 	for namespace, want := range map[string]string{tenant: "milan", peer: "milan", "shop": "", "liqo": ""} {
 		if got := ForeignClusterOf(namespace); got != want {
-			t.Errorf("namespace %s leads to %q, want %q", namespace, got, want)
+			t.Errorf("namespace %s is of %q, want %q", namespace, got, want)
 		}
 	}
 }
 
-func TestProviderKeepsItsOwnNames(t *testing.T) {
+func TestReservedNamesAreRefused(t *testing.T) {
 	for name, refused := range map[string]bool{
 		"bakery":                false,
 		"shop-of-rome":          false,

@@ -12,17 +12,15 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// Names with these beginnings belong to the system, its distributions and this
-// product. A twin called like the tenant namespace of a cluster to come would
-// keep that cluster from peering.
+// reservedPrefixes are prefixes of namespaces of Kubernetes, its distributions and this product. A
+// remote namespace with the name of a tenant namespace would prevent a later peering.
 var reservedPrefixes = []string{"kube-", "openshift-", tenantPrefix, peerPrefix}
 
 var reservedNames = []string{"default", "liqo", "openshift"}
 
-// Names that end those of hosts somewhere, beside the domains of the internet:
-// what a cluster's DNS itself is made of, special names (RFC 6761, RFC 6762, RFC
-// 7686, RFC 9476), and what is used inside of organisations (RFC 6762 appendix G;
-// ICANN's name collision reports on corp, home and mail; internal).
+// domains are top-level domains in addition to those of the internet: names of cluster DNS, special
+// names (RFC 6761, RFC 6762, RFC 7686, RFC 9476), and names that are used inside of organisations
+// (RFC 6762 appendix G; ICANN's name collision reports on corp, home and mail; internal).
 var domains = []string{
 	"cluster", "pod", "svc",
 	"alt", "example", "invalid", "local", "localdomain", "localhost", "onion", "test",
@@ -33,26 +31,26 @@ var domains = []string{
 // name, which a consumer chose. own are the namespaces that the product is installed in.
 func RefuseRemoteNamespace(name string, own ...string) error {
 	if problems := validation.IsDNS1123Label(name); len(problems) > 0 {
-		return fmt.Errorf("it is not a name for a namespace: %s", strings.Join(problems, ", "))
+		return fmt.Errorf("the name of the namespace is invalid: %s", strings.Join(problems, ", "))
 	}
 	if slices.Contains(reservedNames, name) || slices.Contains(own, name) ||
 		slices.ContainsFunc(reservedPrefixes, func(prefix string) bool { return strings.HasPrefix(name, prefix) }) {
-		return fmt.Errorf("the provider keeps the name %s for itself: offload a namespace of another name", name)
+		return fmt.Errorf("the name %s is reserved by providers: offload a namespace of another name", name)
 	}
 	if isDomain(name) {
-		return fmt.Errorf("hosts have names that end in .%s, and pods of the provider would be led to Services of that namespace by them: offload with another name, as with the mapping DefaultName", name)
+		return fmt.Errorf("the name %s is a top-level domain, so that Services of the namespace would replace hosts of "+
+			"that domain in the cluster DNS of the provider: use another name, for example by the mapping DefaultName", name)
 	}
 	return nil
 }
 
-// isDomain reports whether names of hosts end in a name. To pods of a cluster
-// whose DNS searches svc.cluster.local first, github.com is the Service github of
-// the namespace com, if there is one.
+// isDomain reports whether a name is a domain of hosts. The DNS search list of pods has
+// svc.cluster.local, so github.com would be resolved to the Service github of a namespace com.
 func isDomain(name string) bool {
 	if slices.Contains(domains, name) {
 		return true
 	}
-	// Of some countries the list has what is below their domain alone.
+	// The list has only the subdomains of some countries.
 	_, managed := publicsuffix.PublicSuffix("x." + name)
 	return managed
 }
