@@ -12,31 +12,33 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// ConsumerAPIServer takes the URL apart under which pods that run on providers reach
-// the API server of their own cluster. Clients in pods build it from a host and
-// a port alone, so there is no path; and it must lead to the same place
-// wherever the pod runs.
+// ConsumerAPIServer returns host and port of the URL at which pods on providers reach their
+// consumer's API server. It fails for a URL with a path, since clients in pods use only a host and a
+// port, and for an address that is not global unicast.
 func ConsumerAPIServer(server string) (host, port string, err error) {
 	parsed, err := url.Parse(server)
 	if err != nil {
-		return "", "", fmt.Errorf("%q is not a URL: %w", server, err)
+		return "", "", fmt.Errorf("%q must be a URL: %w", server, err)
 	}
-	if parsed.Scheme != "https" || parsed.User != nil || parsed.Path != "" && parsed.Path != "/" || parsed.RawQuery != "" || parsed.Fragment != "" {
-		return "", "", fmt.Errorf("%q is not of the form https://host:port: pods know a host and a port alone", parsed.Redacted())
+	if parsed.Scheme != "https" || parsed.User != nil || parsed.Path != "" && parsed.Path != "/" ||
+		parsed.RawQuery != "" || parsed.Fragment != "" {
+		return "", "", fmt.Errorf("%q must be https://host:port, without user, path, query and fragment",
+			parsed.Redacted())
 	}
 	host, port = parsed.Hostname(), parsed.Port()
 	if address, err := netip.ParseAddr(host); err == nil {
 		if !address.IsGlobalUnicast() || address.Zone() != "" {
-			return "", "", fmt.Errorf("%s leads to somewhere else on every node: give an address that pods of other clusters reach", host)
+			return "", "", fmt.Errorf("%s must be an address that pods of other clusters reach, not a loopback or "+
+				"link-local one", host)
 		}
 	} else if len(validation.IsDNS1123Subdomain(host)) > 0 {
-		return "", "", fmt.Errorf("%q is neither an address nor a name", host)
+		return "", "", fmt.Errorf("%q must be an IP address or a DNS name", host)
 	}
 	if port == "" {
 		port = "443"
 	}
 	if number, err := strconv.ParseUint(port, 10, 16); err != nil || number == 0 {
-		return "", "", fmt.Errorf("%q is not a port", port)
+		return "", "", fmt.Errorf("%q must be a port from 1 to 65535", port)
 	}
 	return host, port, nil
 }

@@ -10,7 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Translation is how the consumer puts a field of a pod into its shadow pod.
+// Translation is how the consumer translates a field of a pod into its shadow pod.
 type Translation int
 
 const (
@@ -18,7 +18,7 @@ const (
 	Dropped Translation = iota
 	// Forwarded fields have the value of the local pod.
 	Forwarded
-	// Translated fields have a value that functions make from that of the local pod.
+	// Translated fields have a value that functions compute from the value of the local pod.
 	Translated
 	// Disabled fields are false.
 	Disabled
@@ -39,21 +39,20 @@ const (
 	Overwritten
 )
 
-// Field is the decision about one field of a PodSpec or of a container. Translation, validation and the page
-// about pods follow it; what happens to the values of Translated and Checked fields is in functions.
+// Field is the rule for one field of a PodSpec or of a container, which translation, validation and the page
+// about pods follow. Values of Translated and Checked fields are computed and validated by functions.
 type Field struct {
 	// Name is the name of the field in Go.
 	Name        string
 	Translation Translation
 	Admission   Admission
-	// Refusal is the message about a set field that is Refused, and Except a value that is accepted
-	// nevertheless.
+	// Refusal is the error for a Refused field that is set, and Except a value that is accepted.
 	Refusal, Except string
 	// Page describes the field on the page about pods.
 	Page string
 }
 
-// Texts of the page that several fields have.
+// Texts of the page for several fields.
 const (
 	pageUnchanged  = "unchanged"
 	pageScheduling = "dropped: they have selected the virtual node. Where the provider offers " +
@@ -66,13 +65,13 @@ const (
 
 // Messages about fields that a shadow pod must not have.
 const (
-	refusedNode     = "the scheduler of the provider chooses the node"
-	refusedAccount  = "service accounts of this cluster are not for pods of others; leave it empty"
-	refusedPriority = "priorities of this cluster are not for pods of others; leave priorityClassName and priority empty"
+	refusedNode     = "must be empty: the scheduler of the provider selects the node"
+	refusedAccount  = "must be empty or default: pods of consumers use no service accounts of the provider"
+	refusedPriority = "must be empty: pods of consumers have no priorities of the provider"
 )
 
-// PodFields are the decisions about all fields of a PodSpec. A field that a newer Kubernetes adds is neither
-// forwarded nor accepted before it is here.
+// PodFields are the rules for all fields of a PodSpec. A field of a newer version of Kubernetes is neither
+// forwarded nor accepted before it is added.
 var PodFields = []Field{
 	{Name: "Containers", Translation: Translated, Admission: Checked, Page: "[below](#fields-of-containers)"},
 	{Name: "InitContainers", Translation: Translated, Admission: Checked, Page: "[below](#fields-of-containers)"},
@@ -114,7 +113,7 @@ var PodFields = []Field{
 		Refusal: "must be empty or " + corev1.DefaultSchedulerName, Page: pageScheduling},
 	{Name: "SchedulingGates", Translation: Dropped, Admission: Accepted, Page: pageScheduling},
 	{Name: "SchedulingGroup", Translation: Dropped, Admission: Refused,
-		Refusal: "groups of this cluster are not for pods of others", Page: pageScheduling},
+		Refusal: "must be empty: pods of consumers are in no scheduling group of the provider", Page: pageScheduling},
 	{
 		Name:        "Affinity",
 		Translation: Translated,
@@ -137,7 +136,7 @@ var PodFields = []Field{
 	// Preemption is for pods of a higher priority, which no shadow pod has.
 	{Name: "PreemptionPolicy", Translation: Dropped, Admission: Accepted, Page: pagePriority},
 	{Name: "EvictionResponders", Translation: Dropped, Admission: Refused,
-		Refusal: "draining a node of this cluster waits for no responders of other clusters", Page: pagePriority},
+		Refusal: "must be empty: evictions on the provider do not wait for responders of consumers", Page: pagePriority},
 
 	{Name: "ServiceAccountName", Translation: Dropped, Admission: Refused, Refusal: refusedAccount,
 		Except: "default", Page: pageIdentity},
@@ -155,8 +154,8 @@ var PodFields = []Field{
 	},
 }
 
-// ContainerFields are the decisions about all fields of a container, of any sort. The provider's Pod Security
-// checks containers as a whole.
+// ContainerFields are the rules for all fields of a container, of any type. Pod Security of the provider
+// validates containers as a whole.
 var ContainerFields = []Field{
 	{
 		Name:        "Ports",
@@ -197,8 +196,8 @@ var ContainerFields = []Field{
 	{Name: "TTY", Translation: Forwarded, Admission: Checked, Page: pageUnchanged},
 }
 
-// Forward returns the specification of a shadow pod with the forwarded and the disabled fields of a local one.
-// Translated fields are unchanged as yet. It shares nothing with the argument.
+// Forward returns the spec of a shadow pod with the forwarded and the disabled fields of a local pod.
+// Translated fields have the values of the local pod. It shares nothing with the argument.
 func Forward(local *corev1.PodSpec) corev1.PodSpec {
 	spec := forward(podTranslations, *local.DeepCopy())
 	for i := range spec.Containers {
@@ -215,7 +214,7 @@ func Forward(local *corev1.PodSpec) corev1.PodSpec {
 	return spec
 }
 
-// Translations by the index of the field: pods are translated often.
+// Translations by the index of the field, since pods are translated often.
 var (
 	podTranslations       = translations[corev1.PodSpec](PodFields)
 	containerTranslations = translations[corev1.Container](ContainerFields)
@@ -223,9 +222,9 @@ var (
 
 func translations[T any](fields []Field) []Translation {
 	all := make([]Translation, reflect.TypeFor[T]().NumField())
-	for _, decided := range fields {
-		if field, known := reflect.TypeFor[T]().FieldByName(decided.Name); known {
-			all[field.Index[0]] = decided.Translation
+	for _, rule := range fields {
+		if field, known := reflect.TypeFor[T]().FieldByName(rule.Name); known {
+			all[field.Index[0]] = rule.Translation
 		}
 	}
 	return all
@@ -252,19 +251,19 @@ type Refusal struct {
 	Message string
 }
 
-// Refusals returns the fields of a shadow pod that must not be set, as far as that depends on no other field.
+// Refusals returns the set fields of a shadow pod that have a Refusal.
 func Refusals(spec *corev1.PodSpec) []Refusal {
 	value := reflect.ValueOf(spec).Elem()
 	var refused []Refusal
-	for _, decided := range PodFields {
-		if decided.Refusal == "" {
+	for _, rule := range PodFields {
+		if rule.Refusal == "" {
 			continue
 		}
-		field := value.FieldByName(decided.Name)
-		if empty(field) || decided.Except != "" && field.String() == decided.Except {
+		field := value.FieldByName(rule.Name)
+		if empty(field) || rule.Except != "" && field.String() == rule.Except {
 			continue
 		}
-		refused = append(refused, Refusal{Field: decided.JSONName(value.Type()), Message: decided.Refusal})
+		refused = append(refused, Refusal{Field: rule.JSONName(value.Type()), Message: rule.Refusal})
 	}
 	return refused
 }

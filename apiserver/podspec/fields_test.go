@@ -12,19 +12,19 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-func TestTablesHaveFieldsThatExist(t *testing.T) {
+func TestFieldTablesAreConsistent(t *testing.T) {
 	for _, table := range []struct {
 		of     reflect.Type
 		fields []Field
 	}{{reflect.TypeFor[corev1.PodSpec](), PodFields}, {reflect.TypeFor[corev1.Container](), ContainerFields}} {
 		for _, field := range table.fields {
-			decided, known := table.of.FieldByName(field.Name)
+			declared, known := table.of.FieldByName(field.Name)
 			switch {
 			case !known:
 				t.Errorf("%s has no field %s", table.of, field.Name)
-			case field.Translation == Disabled && decided.Type != reflect.TypeFor[*bool]():
+			case field.Translation == Disabled && declared.Type != reflect.TypeFor[*bool]():
 				t.Errorf("%s.%s cannot be disabled", table.of, field.Name)
-			case field.Except != "" && decided.Type.Kind() != reflect.String:
+			case field.Except != "" && declared.Type.Kind() != reflect.String:
 				t.Errorf("%s.%s cannot have the value %q", table.of, field.Name, field.Except)
 			case field.Refusal != "" && field.Admission != Refused:
 				t.Errorf("%s.%s has a refusal and is not refused", table.of, field.Name)

@@ -1,8 +1,8 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package podspec has what several components must agree on about pods: which of them have
-// ended, need tokens, or belong to one node, and which of their fields may change.
+// Package podspec has the rules about pods that several components share: which pods are finished,
+// need tokens or belong to one node, and which of their fields are forwarded or may change.
 package podspec
 
 import (
@@ -29,7 +29,7 @@ func BelongsToItsNode(pod *corev1.Pod) bool {
 	return owner != nil && owner.Kind == "DaemonSet" && strings.HasPrefix(owner.APIVersion, "apps/")
 }
 
-// MountsClaims reports whether a pod has volumes by claims, whose data stays in one cluster.
+// MountsClaims reports whether a pod mounts claims, whose data is in one cluster.
 func MountsClaims(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(pod.Spec.Volumes, func(volume corev1.Volume) bool {
 		return volume.PersistentVolumeClaim != nil || volume.Ephemeral != nil

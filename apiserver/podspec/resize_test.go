@@ -30,9 +30,9 @@ func TestResize(t *testing.T) {
 		{"more and less", container("a", amounts("cpu", "1", "memory", "2Gi"), nil), container("a", amounts("cpu", "2", "memory", "1Gi"), nil),
 			container("a", amounts("cpu", "2", "memory", "1Gi"), nil), true},
 		{"a limit", container("a", nil, amounts("cpu", "1")), container("a", nil, amounts("cpu", "2")), container("a", nil, amounts("cpu", "2")), true},
-		{"what was not asked for", container("a", nil, nil), container("a", amounts("cpu", "1"), nil), container("a", amounts("cpu", "1"), nil), true},
-		{"the same in other words", container("a", amounts("cpu", "1"), nil), container("a", amounts("cpu", "1000m"), nil), container("a", amounts("cpu", "1"), nil), false},
-		{"nothing is said", container("a", amounts("cpu", "1"), amounts("memory", "1Gi")), container("a", nil, nil), container("a", amounts("cpu", "1"), amounts("memory", "1Gi")), false},
+		{"no earlier request", container("a", nil, nil), container("a", amounts("cpu", "1"), nil), container("a", amounts("cpu", "1"), nil), true},
+		{"the same amount in another form", container("a", amounts("cpu", "1"), nil), container("a", amounts("cpu", "1000m"), nil), container("a", amounts("cpu", "1"), nil), false},
+		{"no amounts", container("a", amounts("cpu", "1"), amounts("memory", "1Gi")), container("a", nil, nil), container("a", amounts("cpu", "1"), amounts("memory", "1Gi")), false},
 		{"another resource", container("a", amounts("nvidia.com/gpu", "1"), nil), container("a", amounts("nvidia.com/gpu", "2"), nil), container("a", amounts("nvidia.com/gpu", "1"), nil), false},
 		{"another container", container("a", amounts("cpu", "1"), nil), container("b", amounts("cpu", "2"), nil), container("a", amounts("cpu", "1"), nil), false},
 	} {
@@ -46,7 +46,7 @@ func TestResize(t *testing.T) {
 				t.Errorf("the container (-want +got):\n%s", diff)
 			}
 			if diff := cmp.Diff(*before, test.had); diff != "" {
-				t.Errorf("what it had was written to:\n%s", diff)
+				t.Errorf("the resource lists were modified:\n%s", diff)
 			}
 		})
 	}

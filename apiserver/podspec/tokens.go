@@ -11,11 +11,11 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
 
-// TalksHome reports whether a pod that runs on a provider talks to the API server
-// of its home, if its node lets it: it does, unless it says otherwise.
+// TalksHome reports whether a pod on a provider uses its consumer's API server, if its virtual node
+// permits it. It does unless its annotation disables it.
 func TalksHome(pod *corev1.Pod) bool {
-	mode, said := pod.Annotations[v1alpha1.AnnotationAPIAccess]
-	return !said || mode == string(v1alpha1.APIAccessConsumer)
+	mode, annotated := pod.Annotations[v1alpha1.AnnotationAPIAccess]
+	return !annotated || mode == string(v1alpha1.APIAccessConsumer)
 }
 
 // MountsToken reports whether a pod mounts a token of its service account.
@@ -27,6 +27,6 @@ func MountsToken(pod *corev1.Pod) bool {
 	})
 }
 
-// NeedsTokens reports whether a pod needs tokens of its service account where it
-// runs, if its node lets it talk to its home.
+// NeedsTokens reports whether a pod on a provider needs tokens of its service account, if its virtual
+// node permits the use of the consumer's API server.
 func NeedsTokens(pod *corev1.Pod) bool { return TalksHome(pod) && MountsToken(pod) && !Finished(pod) }

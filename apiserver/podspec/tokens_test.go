@@ -22,18 +22,18 @@ func TestAPodNeedsTokensThatItMountsWhileItRuns(t *testing.T) {
 		change func(*corev1.Pod)
 		needs  bool
 	}{
-		"one that mounts a token":             {func(*corev1.Pod) {}, true},
-		"one that runs":                       {phase(corev1.PodRunning), true},
-		"one that says that it talks to home": {access("Home"), true},
-		"one that keeps its tokens at home":   {access("Disabled"), false},
-		"one that says something else":        {access(""), false},
-		"one that has succeeded":              {phase(corev1.PodSucceeded), false},
-		"one that has failed":                 {phase(corev1.PodFailed), false},
-		"one that mounts nothing":             {func(pod *corev1.Pod) { pod.Spec.Volumes = nil }, false},
+		"one that mounts a token":  {func(*corev1.Pod) {}, true},
+		"one that runs":            {phase(corev1.PodRunning), true},
+		"one with access Consumer": {access("Consumer"), true},
+		"one with access Disabled": {access("Disabled"), false},
+		"one with another access":  {access(""), false},
+		"one that has succeeded":   {phase(corev1.PodSucceeded), false},
+		"one that has failed":      {phase(corev1.PodFailed), false},
+		"one that mounts nothing":  {func(pod *corev1.Pod) { pod.Spec.Volumes = nil }, false},
 		"one that mounts certificates": {func(pod *corev1.Pod) {
 			pod.Spec.Volumes[0].Projected.Sources = pod.Spec.Volumes[0].Projected.Sources[:1]
 		}, false},
-		"one that mounts a directory of no one": {func(pod *corev1.Pod) { pod.Spec.Volumes[0].Projected = nil }, false},
+		"one that mounts an empty projection": {func(pod *corev1.Pod) { pod.Spec.Volumes[0].Projected = nil }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			pod := &corev1.Pod{Spec: corev1.PodSpec{Volumes: []corev1.Volume{{VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
