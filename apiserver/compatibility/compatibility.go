@@ -12,30 +12,27 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
 
-// What this version of the product can do beyond the first one. A peer that
-// does not say that it can is treated as if it could not.
+// Features in addition to those of the first version. A peer that does not report one does not
+// support it.
 const (
 	// FeatureIdentityRenewal is the subresource identity of resource requests.
 	FeatureIdentityRenewal = "IdentityRenewal"
-	// FeatureTokenIdentity is an identity that is the token of a service
-	// account.
+	// FeatureTokenIdentity is the identity by tokens of a service account.
 	FeatureTokenIdentity = "TokenIdentity"
-	// FeatureTunnel is the exchange of NetworkConfigs, for a tunnel.
+	// FeatureTunnel is the exchange of NetworkConfigs for a tunnel.
 	FeatureTunnel = "Tunnel"
 )
 
-// APIVersions are the versions of the federation API that this version of the
-// product speaks, the best first.
+// APIVersions returns the supported versions of the federation API, the preferred one first.
 func APIVersions() []string { return []string{v1alpha1.SchemeGroupVersion.Version} }
 
-// Features are what this version of the product can do.
+// Features returns the supported features.
 func Features() []string {
 	return []string{FeatureIdentityRenewal, FeatureTokenIdentity, FeatureTunnel}
 }
 
-// CommonVersion is the best version of the federation API that both this
-// cluster and a peer speak, and false if there is none. A peer that does not
-// say speaks v1alpha1.
+// CommonVersion returns the preferred version of the federation API that both this cluster and a peer
+// support, and false if there is none. A peer that reports no versions supports v1alpha1.
 func CommonVersion(peers []string) (string, bool) {
 	if len(peers) == 0 {
 		peers = []string{"v1alpha1"}
@@ -48,9 +45,9 @@ func CommonVersion(peers []string) (string, bool) {
 	return "", false
 }
 
-// VersionsDiffer tells people what to do about a peer that speaks no version
-// that this cluster does. What the peer says has been validated.
+// VersionsDiffer returns the message for a peer without a common version. The versions of the peer
+// have been validated.
 func VersionsDiffer(peers []string) string {
-	return "The clusters have no version of the federation API in common: this one speaks " + strings.Join(APIVersions(), ", ") +
-		", the other one " + strings.Join(peers, ", ") + ". Upgrade the older of the two."
+	return "The clusters have no common version of the federation API: this cluster supports " +
+		strings.Join(APIVersions(), ", ") + ", the peer supports " + strings.Join(peers, ", ") + ". Upgrade the older one."
 }

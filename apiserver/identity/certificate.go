@@ -16,21 +16,20 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
 
-// ReasonKnownByAccount is the reason of the condition Accepted of an
-// IdentityRequest that is answered with an account, and with no certificate.
+// ReasonKnownByAccount is the reason of the condition Accepted of an IdentityRequest whose identity is
+// a service account, and no certificate.
 const ReasonKnownByAccount = "KnownByAccount"
 
-// KnownByAccount tells, by the conditions of an IdentityRequest, whether the
-// request of that generation is answered with an account. A renewal is another
-// generation, for which that is decided anew.
+// KnownByAccount reports whether the identity of an IdentityRequest of that generation is a service
+// account, by its conditions. A renewal is another generation, which is decided again.
 func KnownByAccount(conditions []metav1.Condition, generation int64) bool {
 	accepted := meta.FindStatusCondition(conditions, v1alpha1.ConditionAccepted)
 	return accepted != nil && accepted.Status == metav1.ConditionTrue &&
 		accepted.Reason == ReasonKnownByAccount && accepted.ObservedGeneration == generation
 }
 
-// RequestedName is the common name that a PEM encoded signing request asks for,
-// or empty if it is none.
+// RequestedName returns the common name of a PEM encoded signing request, and an empty string if it is
+// malformed.
 func RequestedName(request []byte) string {
 	block, _ := pem.Decode(request)
 	if block == nil {
@@ -43,19 +42,19 @@ func RequestedName(request []byte) string {
 	return parsed.Subject.CommonName
 }
 
-// Certifies returns the first certificate of a PEM encoded chain if it is for
-// the key of a PEM encoded request, and nil if it is not, or answers none.
+// Certifies returns the first certificate of a PEM encoded chain if it is for the key of a PEM encoded
+// signing request, and nil otherwise.
 func Certifies(chain, request []byte) *x509.Certificate {
 	certified, _ := pem.Decode(chain)
-	asked, _ := pem.Decode(request)
-	if certified == nil || asked == nil {
+	requested, _ := pem.Decode(request)
+	if certified == nil || requested == nil {
 		return nil
 	}
 	certificate, err := x509.ParseCertificate(certified.Bytes)
 	if err != nil {
 		return nil
 	}
-	parsed, err := x509.ParseCertificateRequest(asked.Bytes)
+	parsed, err := x509.ParseCertificateRequest(requested.Bytes)
 	if err != nil || !bytes.Equal(certificate.RawSubjectPublicKeyInfo, parsed.RawSubjectPublicKeyInfo) {
 		return nil
 	}

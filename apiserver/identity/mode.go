@@ -49,11 +49,11 @@ func ParseMode(value string) (Mode, error) {
 	if mode := Mode(value); slices.Contains(modes, mode) {
 		return mode, nil
 	}
-	return "", fmt.Errorf("%q is none of %v", value, modes)
+	return "", fmt.Errorf("%q must be one of %v", value, modes)
 }
 
-// ByToken reports whether a request is answered with an account. The decision holds until
-// the identity is renewed, which makes another generation of the request.
+// ByToken reports whether the identity of a request is a service account. The decision holds until the
+// identity is renewed, which increases the generation of the request.
 func (m Mode) ByToken(request *v1alpha1.IdentityRequest) bool {
 	switch {
 	case KnownByAccount(request.Status.Conditions, request.Generation):

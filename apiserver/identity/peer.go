@@ -11,12 +11,11 @@ import (
 	"liqo.io/federation/apiserver/naming"
 )
 
-// accountPrefix stands before the names of service accounts as users, followed
-// by namespace, colon and name.
+// accountPrefix is the prefix of user names of service accounts, followed by namespace, colon and name.
 const accountPrefix = "system:serviceaccount:"
 
-// IsPeer reports whether a user of that name and those groups is another cluster,
-// known by a certificate or by an account of its tenant namespace.
+// IsPeer reports whether a user is a peer: by the group of its certificate, or by a service account of
+// its tenant namespace.
 func IsPeer(name string, groups []string) bool {
 	account, isAccount := strings.CutPrefix(name, accountPrefix)
 	return slices.Contains(groups, v1alpha1.PeerGroup) || isAccount && naming.IsTenantNamespace(account)

@@ -11,12 +11,11 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
 
-// ReasonIdentityRevoked is the reason of the condition Authenticated of a
-// ForeignCluster that does not accept this cluster's identity any more.
+// ReasonIdentityRevoked is the reason of the condition Authenticated of a ForeignCluster that has
+// revoked this cluster's identity.
 const ReasonIdentityRevoked = "IdentityRevoked"
 
-// RevokedSince is when a provider ceased to accept this cluster's identity; ok
-// is false as long as it does.
+// RevokedSince returns when a provider revoked this cluster's identity; ok is false if it did not.
 func RevokedSince(fc *v1alpha1.ForeignCluster) (since time.Time, ok bool) {
 	condition := meta.FindStatusCondition(fc.Status.Conditions, v1alpha1.ConditionAuthenticated)
 	if condition == nil || condition.Reason != ReasonIdentityRevoked {

@@ -1,8 +1,8 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package netmap is the one type and the one translation of CIDRs: what a CIDR of one
-// cluster is remapped to in another.
+// Package netmap translates addresses between the CIDRs of one cluster and the remapped CIDRs by which
+// another cluster reaches them.
 package netmap
 
 import (
@@ -24,11 +24,11 @@ type CIDRMapping struct {
 func Parse(mapping v1alpha1.CIDRMapping) (CIDRMapping, error) {
 	cidr, err := netip.ParsePrefix(mapping.CIDR)
 	if err != nil {
-		return CIDRMapping{}, fmt.Errorf("parsing a remapped CIDR: %q is no CIDR", mapping.CIDR)
+		return CIDRMapping{}, fmt.Errorf("parsing a mapping: %q must be a CIDR", mapping.CIDR)
 	}
 	mapped, err := netip.ParsePrefix(mapping.Mapped)
 	if err != nil {
-		return CIDRMapping{}, fmt.Errorf("parsing what %s is remapped to: %q is no CIDR", cidr, mapping.Mapped)
+		return CIDRMapping{}, fmt.Errorf("parsing the remapped CIDR of %s: %q must be a CIDR", cidr, mapping.Mapped)
 	}
 	parsed := CIDRMapping{CIDR: cidr, Mapped: mapped}
 	return parsed, parsed.Validate()
@@ -37,7 +37,7 @@ func Parse(mapping v1alpha1.CIDRMapping) (CIDRMapping, error) {
 // Validate returns an error if the lengths or the families of both CIDRs differ.
 func (m CIDRMapping) Validate() error {
 	if m.CIDR.Bits() != m.Mapped.Bits() || m.CIDR.Addr().Is4() != m.Mapped.Addr().Is4() {
-		return fmt.Errorf("remapping %s to %s: it has another length", m.CIDR, m.Mapped)
+		return fmt.Errorf("remapping %s to %s: both must have the same family and length", m.CIDR, m.Mapped)
 	}
 	return nil
 }
@@ -57,7 +57,7 @@ func (m CIDRMapping) Translate(address netip.Addr) (netip.Addr, bool) {
 	return netip.AddrFromSlice(network)
 }
 
-// CIDRMappings are those of one cluster in another.
+// CIDRMappings are the mappings of one cluster.
 type CIDRMappings []CIDRMapping
 
 // ParseAll returns the mappings that an object describes. It fails as Parse does.

@@ -61,7 +61,7 @@ func TestMalformedMappingsAreRefused(t *testing.T) {
 	}
 }
 
-func TestTranslationThereAndBackIsTheSameAddress(t *testing.T) {
+func TestTranslationIsReversible(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		bits := rapid.IntRange(1, 32).Draw(t, "bits")
 		drawn := rapid.Custom(func(t *rapid.T) netip.Addr {
@@ -71,13 +71,13 @@ func TestTranslationThereAndBackIsTheSameAddress(t *testing.T) {
 		mapping := CIDRMapping{
 			CIDR: netip.PrefixFrom(pod, bits).Masked(), Mapped: netip.PrefixFrom(drawn.Draw(t, "mapped"), bits).Masked(),
 		}
-		there, ok := mapping.Translate(pod)
-		if !ok || !mapping.Mapped.Contains(there) {
-			t.Fatalf("%v becomes %v of %v", pod, there, mapping.Mapped)
+		translated, ok := mapping.Translate(pod)
+		if !ok || !mapping.Mapped.Contains(translated) {
+			t.Fatalf("%v becomes %v of %v", pod, translated, mapping.Mapped)
 		}
 		back := CIDRMapping{CIDR: mapping.Mapped, Mapped: mapping.CIDR}
-		if again, ok := back.Translate(there); !ok || again != pod {
-			t.Fatalf("%v becomes %v, not %v", there, again, pod)
+		if again, ok := back.Translate(translated); !ok || again != pod {
+			t.Fatalf("%v becomes %v, not %v", translated, again, pod)
 		}
 	})
 }

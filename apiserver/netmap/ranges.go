@@ -11,16 +11,15 @@ import (
 
 // Ranges are the CIDRs that the local cluster uses itself, by their use.
 type Ranges struct {
-	// Pods, Services and Nodes are those of what runs in the cluster.
+	// Pods, Services and Nodes are the CIDRs of these objects.
 	Pods, Services, Nodes []netip.Prefix
 	// External expose non-pod endpoints to peers.
 	External []netip.Prefix
-	// Reserved are others that no peer may have.
+	// Reserved are other CIDRs that no peer may use.
 	Reserved []netip.Prefix
 }
 
-// RangesOf returns the ranges of a ClusterInfo; none if it is nil. What the registry would
-// refuse is left out.
+// RangesOf returns the ranges of a ClusterInfo; none if it is nil. It omits malformed ranges.
 func RangesOf(info *v1alpha1.ClusterInfo) Ranges {
 	var ranges Ranges
 	if info == nil {

@@ -14,16 +14,15 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
 
-// StaysHome reports whether the owner of an object keeps it out of the clusters that
-// its namespace extends to.
+// StaysHome reports whether the annotation liqo.io/skip-reflection excludes an object from reflection.
 func StaysHome(object metav1.Object) bool {
 	skip, annotated := object.GetAnnotations()[v1alpha1.AnnotationSkipReflection]
 	return annotated && skip != "false"
 }
 
-// DecidingVirtualNode is the virtual node whose spec.reflection counts for a
-// cluster; nil if none of them stands for it. All of them share the twin
-// namespaces there, so one has to decide: the oldest that is not being deleted.
+// DecidingVirtualNode returns the virtual node whose spec.reflection applies to a cluster; nil if it
+// has none. Virtual nodes of one cluster share remote namespaces, so one of them decides: the oldest
+// that is not being deleted.
 func DecidingVirtualNode(nodes []*v1alpha1.VirtualNode, clusterID string) *v1alpha1.VirtualNode {
 	var candidates []*v1alpha1.VirtualNode
 	for _, node := range nodes {

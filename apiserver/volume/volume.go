@@ -1,10 +1,9 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package volume holds what plans, admission, controllers and virtual kubelets must
-// agree on about claims of the virtual storage class, as pure functions: the names of
-// claims on providers, the PersistentVolumes that stand for them, and the storage
-// class that a claim uses there.
+// Package volume has the rules for claims of the virtual storage class that plans, admission,
+// controllers and virtual kubelets share: the names of claims on providers, their PersistentVolumes,
+// and their storage classes. Functions are pure.
 package volume
 
 import (
@@ -26,8 +25,8 @@ import (
 // Annotations of PersistentVolumes that the controllers bind to claims of the virtual
 // storage class.
 const (
-	// AnnotationStorageClass is the real StorageClass of a volume in this cluster,
-	// which it gets back before it is released.
+	// AnnotationStorageClass is the real StorageClass of a volume in this cluster, which
+	// is restored before the volume is released.
 	AnnotationStorageClass = "storage.liqo.io/storage-class"
 	// AnnotationReclaimPolicy is the reclaim policy that the user's class or an
 	// administrator chose for a volume which is kept while it is in use.
@@ -64,14 +63,14 @@ const (
 	AnnotationOriginClaim = "storage.liqo.io/origin-claim"
 )
 
-// Finalizer holds a PersistentVolume until its data on the provider, or its real
-// class and reclaim policy in this cluster, were handed back.
+// Finalizer holds a PersistentVolume until its data on the provider is released, or its real class
+// and reclaim policy in this cluster are restored.
 const Finalizer = "storage.liqo.io/volume"
 
 const (
 	volumePrefix = "pvc-"
-	// hashLength is the number of hexadecimal digits that keep the names of claims on
-	// a provider apart.
+	// hashLength is the number of hexadecimal digits of the hash in names of claims on a
+	// provider.
 	hashLength = 8
 	// maxName is the longest name of a claim, a DNS subdomain.
 	maxName = validation.DNS1123SubdomainMaxLength
@@ -82,8 +81,8 @@ const (
 func VolumeName(claim types.UID) string { return volumePrefix + string(claim) }
 
 // RemoteClaimName returns the name of the claim on a provider for a claim and its
-// PersistentVolume in this cluster: the claim's, cut where it is too long, with a hash
-// of the volume's name. A name that is used again never meets a volume that was kept.
+// PersistentVolume in this cluster: the name of the claim, truncated if it is too long, with a hash of
+// the volume's name, so that another claim of the same name never gets a retained volume.
 func RemoteClaimName(claim, volume string) string {
 	sum := sha256.Sum256([]byte(volume))
 	suffix := "-" + hex.EncodeToString(sum[:])[:hashLength]
@@ -93,14 +92,13 @@ func RemoteClaimName(claim, volume string) string {
 	return claim + suffix
 }
 
-// Handle identifies the claim on a provider that a PersistentVolume of this cluster
-// stands for.
+// Handle identifies the claim on a provider of a PersistentVolume in this cluster.
 type Handle struct {
 	// ClusterID is the provider's cluster id.
 	ClusterID string
 	// Namespace is the remote namespace on the provider.
 	Namespace string
-	// Claim is the name of the claim and of its ShadowVolumeClaim there.
+	// Claim is the name of the claim and of its ShadowVolumeClaim on the provider.
 	Claim string
 }
 
@@ -112,7 +110,7 @@ func (h Handle) String() string { return h.ClusterID + "/" + h.Namespace + "/" +
 func ParseHandle(handle string) (Handle, error) {
 	parts := strings.Split(handle, "/")
 	if len(parts) != 3 {
-		return Handle{}, fmt.Errorf("volume handle %q is not of the form cluster/namespace/claim", handle)
+		return Handle{}, fmt.Errorf("volume handle %q must be cluster/namespace/claim", handle)
 	}
 	if parts[0] == "" {
 		return Handle{}, fmt.Errorf("volume handle %q has no cluster id", handle)
@@ -164,21 +162,20 @@ func RemoteAffinity(clusterID string, topology map[string]string) *corev1.Volume
 	}}
 }
 
-// RemoteClass returns the storage class of a provider that a claim uses there, of those
-// that the provider offers, the default first: the class that its annotation
-// liqo.io/remote-storage-class names, otherwise the one called local, which may be
-// empty, if it is offered, otherwise the default. An error says what is not offered and
-// what is.
+// RemoteClass returns the storage class of a claim on a provider that offers the classes offered, the
+// default first: the class in its annotation liqo.io/remote-storage-class, otherwise the one with the
+// name local, if it is offered, otherwise the default. It fails if the class of the annotation, or any
+// class, is not offered.
 func RemoteClass(claim *corev1.PersistentVolumeClaim, local string, offered []string) (string, error) {
 	if len(offered) == 0 {
 		return "", fmt.Errorf("the provider offers no storage class")
 	}
-	if wanted := claim.Annotations[v1alpha1.AnnotationRemoteStorageClass]; wanted != "" {
-		if !slices.Contains(offered, wanted) {
+	if named := claim.Annotations[v1alpha1.AnnotationRemoteStorageClass]; named != "" {
+		if !slices.Contains(offered, named) {
 			return "", fmt.Errorf("the provider does not offer the storage class %q of annotation %s, but %s",
-				wanted, v1alpha1.AnnotationRemoteStorageClass, strings.Join(offered, ", "))
+				named, v1alpha1.AnnotationRemoteStorageClass, strings.Join(offered, ", "))
 		}
-		return wanted, nil
+		return named, nil
 	}
 	if slices.Contains(offered, local) {
 		return local, nil

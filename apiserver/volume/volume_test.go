@@ -54,7 +54,7 @@ func TestMalformedHandlesAreRefused(t *testing.T) {
 	}
 }
 
-func TestVolumesOfAProviderFitItsVirtualNodesOnly(t *testing.T) {
+func TestVolumesOfAProviderFitOnlyItsVirtualNodes(t *testing.T) {
 	in := func(key, value string) corev1.NodeSelectorRequirement {
 		return corev1.NodeSelectorRequirement{Key: key, Operator: corev1.NodeSelectorOpIn, Values: []string{value}}
 	}
@@ -68,7 +68,7 @@ func TestVolumesOfAProviderFitItsVirtualNodesOnly(t *testing.T) {
 	}
 }
 
-func TestAClaimUsesTheClassThatItNamesOrTheOneOfTheSameNameOrTheDefault(t *testing.T) {
+func TestClaimUsesTheNamedClassThenTheSameNameThenTheDefault(t *testing.T) {
 	for _, test := range []struct {
 		name, annotation, local string
 		offered                 []string
