@@ -45,41 +45,41 @@ func TestAllocate(t *testing.T) {
 		pool          Pool
 		taken         []string
 		request       string
-		chance        uint32
+		random        uint32
 		keep          bool
-		wanted        string
+		exact         string
 		want, refused string
 	}{
 		{name: "a range that conflicts with nothing stays", pool: pool, request: "10.7.0.0/16", keep: true, want: "10.7.0.0/16"},
 		{name: "one outside the pool stays, too", pool: pool, request: "100.64.0.0/16", keep: true, want: "100.64.0.0/16"},
-		{name: "one that is taken moves", pool: pool, taken: []string{"10.7.1.0/24"}, request: "10.7.0.0/16", keep: true, want: "10.254.0.0/16"},
-		{name: "one that is reserved moves", pool: pool, request: "10.96.0.0/16", keep: true, want: "10.254.0.0/16"},
-		{name: "one outside the pool that is reserved moves into it", pool: pool, request: "172.20.4.0/24", keep: true, want: "10.254.255.0/24"},
-		{name: "an address is one of the pool", pool: pool, request: "192.0.2.1/32", want: "10.254.240.0/32"},
-		{name: "which one is chance", pool: pool, request: "192.0.2.1/32", chance: 0xfff, want: "10.254.255.255/32"},
-		{name: "of those that are free", pool: pool, taken: []string{"10.254.255.255/32"}, request: "192.0.2.1/32", chance: 0xfff, want: "10.254.255.254/32"},
-		{name: "of those nearby", pool: pool, taken: []string{"10.254.240.0/20"}, request: "192.0.2.1/32", chance: 0xffff0123, want: "10.254.225.35/32"},
+		{name: "one that is in use is remapped", pool: pool, taken: []string{"10.7.1.0/24"}, request: "10.7.0.0/16", keep: true, want: "10.254.0.0/16"},
+		{name: "one that is reserved is remapped", pool: pool, request: "10.96.0.0/16", keep: true, want: "10.254.0.0/16"},
+		{name: "one outside the pool that is reserved is remapped into it", pool: pool, request: "172.20.4.0/24", keep: true, want: "10.254.255.0/24"},
+		{name: "an address is allocated from the pool", pool: pool, request: "192.0.2.1/32", want: "10.254.240.0/32"},
+		{name: "a random one", pool: pool, request: "192.0.2.1/32", random: 0xfff, want: "10.254.255.255/32"},
+		{name: "of those that are free", pool: pool, taken: []string{"10.254.255.255/32"}, request: "192.0.2.1/32", random: 0xfff, want: "10.254.255.254/32"},
+		{name: "of those nearby", pool: pool, taken: []string{"10.254.240.0/20"}, request: "192.0.2.1/32", random: 0xffff0123, want: "10.254.225.35/32"},
 		{name: "half of which are free", pool: pool, taken: []string{"10.254.248.0/21", "10.254.240.0/32"}, request: "192.0.2.1/32", want: "10.254.224.0/32"},
 		{name: "unless there are no such", pool: NewPool(prefixes("10.0.0.0/29"), nil), taken: []string{"10.0.0.4/30", "10.0.0.0/31"}, request: "192.0.2.1/32", want: "10.0.0.2/32"},
 		{name: "the second CIDR comes after the first", pool: pool, taken: []string{"10.0.0.0/8"}, request: "10.7.0.0/24", keep: true, want: "192.168.255.0/24"},
-		{name: "IPv6 stays IPv6", pool: pool, request: "2001:db8::1/128", chance: 0x1234, want: "fd00:10:ffff:ffff:ffff:ffff:ffff:f234/128"},
-		{name: "an IPv6 range that conflicts moves to the upper end", pool: wide, taken: []string{"fd00:10:244::/56"}, request: "fd00:10:244::/56", keep: true, want: "fd6c:6971:ffff:ff00::/56"},
+		{name: "IPv6 stays IPv6", pool: pool, request: "2001:db8::1/128", random: 0x1234, want: "fd00:10:ffff:ffff:ffff:ffff:ffff:f234/128"},
+		{name: "an IPv6 range that conflicts is remapped to the upper end", pool: wide, taken: []string{"fd00:10:244::/56"}, request: "fd00:10:244::/56", keep: true, want: "fd6c:6971:ffff:ff00::/56"},
 		{name: "one of any size does", pool: wide, taken: []string{"fd00:10:244::/56", "fd6c:6971:ffff:ff00::/56"}, request: "fd00:10:244::/48", keep: true, want: "fd6c:6971:fffe::/48"},
-		{name: "what is wanted is given", pool: pool, request: "192.0.2.0/24", keep: true, wanted: "10.1.2.0/24", want: "10.1.2.0/24"},
-		{name: "also when it is the range itself", pool: pool, request: "192.0.2.0/24", keep: true, wanted: "192.0.2.0/24", want: "192.0.2.0/24"},
-		{name: "but not when it is taken", pool: pool, taken: []string{"10.1.2.4/30"}, request: "192.0.2.0/24", wanted: "10.1.2.0/24", refused: "10.1.2.0/24 is taken"},
-		{name: "nor when it is reserved", pool: pool, request: "192.0.2.0/24", wanted: "10.96.0.0/24", refused: "10.96.0.0/24 is reserved"},
-		{name: "nor when it is somewhere else", pool: pool, request: "192.0.2.0/24", keep: true, wanted: "192.0.3.0/24", refused: "192.0.3.0/24 is not in its CIDRs"},
-		{name: "nor when an address wants to be itself", pool: pool, request: "192.0.2.1/32", wanted: "192.0.2.1/32", refused: "192.0.2.1/32 is not in its CIDRs"},
-		{name: "a pool that is full says so", pool: pool, taken: []string{"10.0.0.0/8", "192.168.0.0/17"}, request: "10.0.0.0/16", keep: true, refused: "it has no free IPv4 range of the size /16 left"},
-		{name: "also one that is too small", pool: pool, request: "fd00::/16", refused: "it has no free IPv6 range of the size /16 left"},
-		{name: "and one that is all reserved", pool: NewPool(prefixes("10.0.0.0/8"), prefixes("10.0.0.0/8")), request: "10.0.0.0/16", keep: true, refused: "it has no free IPv4 range of the size /16 left"},
-		{name: "a family without a CIDR is called that", pool: NewPool(prefixes("10.0.0.0/8"), nil), request: "2001:db8::1/128", refused: "it has no IPv6 CIDR"},
+		{name: "the exact range is allocated", pool: pool, request: "192.0.2.0/24", keep: true, exact: "10.1.2.0/24", want: "10.1.2.0/24"},
+		{name: "also when it is the range itself", pool: pool, request: "192.0.2.0/24", keep: true, exact: "192.0.2.0/24", want: "192.0.2.0/24"},
+		{name: "but not when it is taken", pool: pool, taken: []string{"10.1.2.4/30"}, request: "192.0.2.0/24", exact: "10.1.2.0/24", refused: "10.1.2.0/24 is in use"},
+		{name: "nor when it is reserved", pool: pool, request: "192.0.2.0/24", exact: "10.96.0.0/24", refused: "10.96.0.0/24 is reserved"},
+		{name: "nor when it is outside of the pool", pool: pool, request: "192.0.2.0/24", keep: true, exact: "192.0.3.0/24", refused: "192.0.3.0/24 is not in its CIDRs"},
+		{name: "nor when an address is mapped to itself", pool: pool, request: "192.0.2.1/32", exact: "192.0.2.1/32", refused: "192.0.2.1/32 is not in its CIDRs"},
+		{name: "a full pool", pool: pool, taken: []string{"10.0.0.0/8", "192.168.0.0/17"}, request: "10.0.0.0/16", keep: true, refused: "it has no free IPv4 range of the size /16 left"},
+		{name: "a pool that is too small", pool: pool, request: "fd00::/16", refused: "it has no free IPv6 range of the size /16 left"},
+		{name: "a pool that is all reserved", pool: NewPool(prefixes("10.0.0.0/8"), prefixes("10.0.0.0/8")), request: "10.0.0.0/16", keep: true, refused: "it has no free IPv4 range of the size /16 left"},
+		{name: "a pool without a CIDR of the family", pool: NewPool(prefixes("10.0.0.0/8"), nil), request: "2001:db8::1/128", refused: "it has no IPv6 CIDR"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			request := Request{Range: netip.MustParsePrefix(test.request), Keep: test.keep, Chance: test.chance}
-			if test.wanted != "" {
-				request.Wanted = netip.MustParsePrefix(test.wanted)
+			request := Request{Range: netip.MustParsePrefix(test.request), Keep: test.keep, Chance: test.random}
+			if test.exact != "" {
+				request.Exact = netip.MustParsePrefix(test.exact)
 			}
 			got, err := test.pool.Allocate(setOf(prefixes(test.taken...)...), request)
 			if test.refused != "" {
@@ -95,7 +95,7 @@ func TestAllocate(t *testing.T) {
 	}
 }
 
-func TestWhatIsFreeIsSaid(t *testing.T) {
+func TestShareAndLargestFreePrefix(t *testing.T) {
 	pool := netip.MustParsePrefix("10.0.0.0/8")
 	for _, test := range []struct {
 		taken   []string
@@ -152,7 +152,7 @@ func (m model) overlaps(prefix netip.Prefix) bool {
 	return false
 }
 
-func TestASetIsWhatWasPutIntoIt(t *testing.T) {
+func TestSetContainsWhatWasAdded(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var s Set
 		m := model{}
@@ -168,25 +168,25 @@ func TestASetIsWhatWasPutIntoIt(t *testing.T) {
 			}
 			s = next
 			m.put(prefix, in)
-			asked := anyPrefix(t, "asked")
-			if got, want := s.Overlaps(asked), m.overlaps(asked); got != want {
-				t.Fatalf("overlaps %v: %v, want %v", asked, got, want)
+			queried := anyPrefix(t, "queried")
+			if got, want := s.Overlaps(queried), m.overlaps(queried); got != want {
+				t.Fatalf("overlaps %v: %v, want %v", queried, got, want)
 			}
-			bits := rapid.IntRange(asked.Bits(), asked.Addr().BitLen()).Draw(t, "bits")
+			bits := rapid.IntRange(queried.Bits(), queried.Addr().BitLen()).Draw(t, "bits")
 			want, found := netip.Prefix{}, false
-			for a := asked.Addr(); a.IsValid() && asked.Contains(a); a = a.Next() {
+			for a := queried.Addr(); a.IsValid() && queried.Contains(a); a = a.Next() {
 				if block := netip.PrefixFrom(a, bits); block.Masked() == block && !m.overlaps(block) {
 					want, found = block, true
 				}
 			}
-			if got, ok := s.Free(asked, bits); ok != found || ok && got != want {
-				t.Fatalf("the highest free /%d of %v is %v, want %v", bits, asked, got, want)
+			if got, ok := s.Free(queried, bits); ok != found || ok && got != want {
+				t.Fatalf("the highest free /%d of %v is %v, want %v", bits, queried, got, want)
 			}
 		}
 		again := model{}
 		for prefix := range s.Prefixes() {
 			if again.overlaps(prefix) {
-				t.Fatalf("%v is said twice", prefix)
+				t.Fatalf("%v is returned twice", prefix)
 			}
 			again.put(prefix, true)
 		}
@@ -196,7 +196,7 @@ func TestASetIsWhatWasPutIntoIt(t *testing.T) {
 	})
 }
 
-func TestTheOrderInWhichASetWasFilledDoesNotMatter(t *testing.T) {
+func TestSetDoesNotDependOnTheOrderOfAdditions(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		list := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) netip.Prefix { return anyPrefix(t, "prefix") }), 0, 20).Draw(t, "prefixes")
 		shuffled := rapid.Permutation(list).Draw(t, "shuffled")
@@ -206,30 +206,30 @@ func TestTheOrderInWhichASetWasFilledDoesNotMatter(t *testing.T) {
 	})
 }
 
-// What is allocated and returned, in any order, never overlaps what is taken or
-// reserved, is as large as asked for, and is all there again in the end.
+// Ranges that are allocated and released in any order never overlap others, have the requested size,
+// and are all free in the end.
 func TestAllocationsNeverOverlapAndNothingLeaks(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		draw := rapid.Custom(func(t *rapid.T) netip.Prefix { return anyPrefix(t, "prefix") })
 		pool := NewPool(rapid.SliceOfN(draw, 1, 4).Draw(t, "CIDRs"), rapid.SliceOfN(draw, 0, 4).Draw(t, "reserved"))
 		var taken Set
-		var given []netip.Prefix
+		var allocated []netip.Prefix
 		for range rapid.IntRange(0, 60).Draw(t, "steps") {
-			if len(given) > 0 && rapid.IntRange(0, 2).Draw(t, "what") == 0 {
-				i := rapid.IntRange(0, len(given)-1).Draw(t, "returned")
-				taken = taken.Without(given[i])
-				given = slices.Delete(given, i, i+1)
+			if len(allocated) > 0 && rapid.IntRange(0, 2).Draw(t, "what") == 0 {
+				i := rapid.IntRange(0, len(allocated)-1).Draw(t, "returned")
+				taken = taken.Without(allocated[i])
+				allocated = slices.Delete(allocated, i, i+1)
 				continue
 			}
 			request := Request{Range: anyPrefix(t, "range"), Keep: rapid.Bool().Draw(t, "keep"), Chance: rapid.Uint32().Draw(t, "chance")}
-			if rapid.IntRange(0, 3).Draw(t, "wants") == 0 {
-				request.Wanted = netip.PrefixFrom(request.Range.Addr(), request.Range.Bits()).Masked()
+			if rapid.IntRange(0, 3).Draw(t, "exact") == 0 {
+				request.Exact = netip.PrefixFrom(request.Range.Addr(), request.Range.Bits()).Masked()
 			}
 			got, err := pool.Allocate(taken, request)
 			var isTaken *ErrTaken
 			var exhausted *ErrExhausted
 			switch {
-			case errors.As(err, &isTaken) && request.Wanted.IsValid():
+			case errors.As(err, &isTaken) && request.Exact.IsValid():
 				continue
 			case errors.As(err, &exhausted):
 				for _, block := range pool.blocks {
@@ -242,25 +242,25 @@ func TestAllocationsNeverOverlapAndNothingLeaks(t *testing.T) {
 				t.Fatal(err)
 			}
 			if got.Bits() != request.Range.Bits() || got.Addr().Is4() != request.Range.Addr().Is4() || got.Masked() != got {
-				t.Fatalf("%v is given for %v", got, request)
+				t.Fatalf("%v is allocated for %v", got, request)
 			}
 			if !pool.holds(got) && !(request.Keep && got == request.Range) {
-				t.Fatalf("%v is given, which is not of the pool", got)
+				t.Fatalf("%v is allocated, which is not of the pool", got)
 			}
 			if pool.Reserved().Overlaps(got) {
-				t.Fatalf("%v is given, which is reserved", got)
+				t.Fatalf("%v is allocated, which is reserved", got)
 			}
-			for _, other := range given {
+			for _, other := range allocated {
 				if other.Overlaps(got) {
-					t.Fatalf("%v is given while %v is taken", got, other)
+					t.Fatalf("%v is allocated while %v is taken", got, other)
 				}
 			}
-			taken, given = taken.With(got), append(given, got)
+			taken, allocated = taken.With(got), append(allocated, got)
 		}
-		if diff := cmp.Diff(textOf(setOf(given...)), textOf(taken)); diff != "" {
-			t.Fatalf("what is taken differs from what was given (-want +got):\n%s", diff)
+		if diff := cmp.Diff(textOf(setOf(allocated...)), textOf(taken)); diff != "" {
+			t.Fatalf("what is taken differs from what was allocated (-want +got):\n%s", diff)
 		}
-		for _, prefix := range given {
+		for _, prefix := range allocated {
 			taken = taken.Without(prefix)
 		}
 		if taken != (Set{}) {
@@ -274,7 +274,7 @@ func BenchmarkAllocate(b *testing.B) {
 	for _, n := range []struct {
 		name, request string
 		taken         int
-	}{{"100 taken", "192.0.2.1/32", 100}, {"10000 taken", "192.0.2.1/32", 10000}, {"100 of IPv6 taken", "fd00::/56", 100}, {"10000 of IPv6 taken", "fd00::/56", 10000}} {
+	}{{"100 used", "192.0.2.1/32", 100}, {"10000 used", "192.0.2.1/32", 10000}, {"100 of IPv6 used", "fd00::/56", 100}, {"10000 of IPv6 used", "fd00::/56", 10000}} {
 		b.Run(n.name, func(b *testing.B) {
 			request := Request{Range: netip.MustParsePrefix(n.request)}
 			var taken Set

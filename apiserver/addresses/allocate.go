@@ -8,17 +8,15 @@ import (
 	"net/netip"
 )
 
-// Pool is the address space that ranges are taken from.
+// Pool is the address space that ranges are allocated from.
 type Pool struct {
 	cidrs    []netip.Prefix
 	reserved Set
-	// blocks are what of the CIDRs is not reserved, in the order in which it is
-	// given.
+	// blocks are the parts of the CIDRs that are not reserved, in the order of allocation.
 	blocks []netip.Prefix
 }
 
-// NewPool makes a pool of some CIDRs, which are used in their order, without
-// what of them is reserved.
+// NewPool returns a pool of CIDRs, which are used in their order, without reserved ranges.
 func NewPool(cidrs, reserved []netip.Prefix) Pool {
 	p := Pool{cidrs: cidrs}
 	for _, prefix := range reserved {
@@ -38,7 +36,7 @@ func NewPool(cidrs, reserved []netip.Prefix) Pool {
 	return p
 }
 
-// Reserved is what is never given.
+// Reserved returns the ranges that are never allocated.
 func (p Pool) Reserved() Set { return p.reserved }
 
 // holds reports whether a range lies within a CIDR of the pool.
@@ -51,68 +49,65 @@ func (p Pool) holds(prefix netip.Prefix) bool {
 	return false
 }
 
-// Request is for a range that stands for another one.
+// Request is a request for a range that another one is mapped to.
 type Request struct {
-	// Range is what it stands for; it will have the same size and family.
+	// Range is the range that is mapped; the allocated one has its size and family.
 	Range netip.Prefix
-	// Keep says that Range may stand for itself, if it is free.
+	// Keep is true if Range may be mapped to itself, if it is free.
 	Keep bool
-	// Wanted is the one range that will do. The zero value means that any will.
-	Wanted netip.Prefix
-	// Chance is a number that nobody knows before. It chooses an address among
-	// those that are free.
+	// Exact is the only acceptable range. The zero value means any.
+	Exact netip.Prefix
+	// Chance is a random number that selects one of the free addresses.
 	Chance uint32
 }
 
-// ErrTaken is what is said of a wanted range that cannot be had.
+// ErrTaken means that the exact range of a request is not available.
 type ErrTaken struct {
-	// Wanted is the range.
-	Wanted netip.Prefix
-	// Why says what is in the way.
-	Why string
+	// Range is the requested range.
+	Range netip.Prefix
+	// Reason is why it is not available.
+	Reason string
 }
 
-// Error says which range cannot be had, and why.
-func (e *ErrTaken) Error() string { return fmt.Sprintf("%s %s", e.Wanted, e.Why) }
+// Error has the range and the reason.
+func (e *ErrTaken) Error() string { return fmt.Sprintf("%s %s", e.Range, e.Reason) }
 
-// ErrExhausted is what is said when a pool has no range of a size left.
+// ErrExhausted means that a pool has no free range of a size.
 type ErrExhausted struct {
-	// Bits is the length of the prefix that was asked for.
+	// Bits is the requested prefix length.
 	Bits int
 	// Family is IPv4 or IPv6.
 	Family string
-	// Foreign tells that the pool has no CIDR of that family.
-	Foreign bool
+	// NoCIDR is true if the pool has no CIDR of that family.
+	NoCIDR bool
 }
 
-// Error says what is missing.
+// Error has the family and the size.
 func (e *ErrExhausted) Error() string {
-	if e.Foreign {
+	if e.NoCIDR {
 		return fmt.Sprintf("it has no %s CIDR", e.Family)
 	}
 	return fmt.Sprintf("it has no free %s range of the size /%d left", e.Family, e.Bits)
 }
 
-// Allocate chooses a range that overlaps neither what is taken nor what is
-// reserved: the one that is wanted; or the same range, where it may be kept; or
-// one of the pool. Those of the pool come from its upper end: who numbers a
-// cluster by hand begins at the lower one, and what is taken there would have to
-// be remapped. A single address is any of those nearby: an address that was
-// given back is not the next to be given. The error is an ErrTaken or an
-// ErrExhausted.
-func (p Pool) Allocate(taken Set, r Request) (netip.Prefix, error) {
+// Allocate returns a range that overlaps neither allocated nor reserved ranges: the exact one, the same
+// range if it may be kept, or one of the pool. Ranges of the pool are allocated from its upper end,
+// since clusters are usually numbered from the lower end and would conflict. A single address is a
+// random one of those nearby, so that a released address is not the next one to be allocated. It fails
+// with an ErrTaken or an ErrExhausted.
+func (p Pool) Allocate(allocated Set, r Request) (netip.Prefix, error) {
 	switch {
-	case !r.Wanted.IsValid():
-	case p.reserved.Overlaps(r.Wanted):
-		return netip.Prefix{}, &ErrTaken{r.Wanted, "is reserved"}
-	case taken.Overlaps(r.Wanted):
-		return netip.Prefix{}, &ErrTaken{r.Wanted, "is taken"}
-	case !p.holds(r.Wanted) && !(r.Keep && r.Wanted == r.Range):
-		return netip.Prefix{}, &ErrTaken{r.Wanted, "is not in its CIDRs"}
+	case !r.Exact.IsValid():
+	case p.reserved.Overlaps(r.Exact):
+		return netip.Prefix{}, &ErrTaken{r.Exact, "is reserved"}
+	case allocated.Overlaps(r.Exact):
+		return netip.Prefix{}, &ErrTaken{r.Exact, "is in use"}
+	case !p.holds(r.Exact) && !(r.Keep && r.Exact == r.Range):
+		return netip.Prefix{}, &ErrTaken{r.Exact, "is not in its CIDRs"}
 	default:
-		return r.Wanted, nil
+		return r.Exact, nil
 	}
-	if r.Keep && !taken.Overlaps(r.Range) && !p.reserved.Overlaps(r.Range) {
+	if r.Keep && !allocated.Overlaps(r.Range) && !p.reserved.Overlaps(r.Range) {
 		return r.Range, nil
 	}
 	family := false
@@ -121,35 +116,36 @@ func (p Pool) Allocate(taken Set, r Request) (netip.Prefix, error) {
 			continue
 		}
 		family = true
-		free, ok := taken.Free(block, r.Range.Bits())
+		free, ok := allocated.Free(block, r.Range.Bits())
 		switch {
 		case ok && r.Range.IsSingleIP():
-			return nearby(taken, block, free, r.Chance), nil
+			return nearby(allocated, block, free, r.Chance), nil
 		case ok:
 			return free, nil
 		}
 	}
-	return netip.Prefix{}, &ErrExhausted{Bits: r.Range.Bits(), Family: familyOf(r.Range), Foreign: !family && !p.has(r.Range)}
+	return netip.Prefix{}, &ErrExhausted{Bits: r.Range.Bits(), Family: familyOf(r.Range),
+		NoCIDR: !family && !p.has(r.Range)}
 }
 
-// nearbyBits is how many bits at the end tell those addresses apart that one is
-// chosen of by chance. They are 4096: who was told of an address that is not
-// there any more hardly ever meets another one behind it, and no larger range of
-// the pool is lost.
+// nearbyBits is the number of host bits of the addresses among which a random one is selected. There
+// are 4096, so that a client with a stale address rarely reaches another endpoint, and no larger range
+// of the pool is fragmented.
 const nearbyBits = 12
 
-// nearby is a free address of a block, by chance: one of those around the
-// highest that is free, or of the next ones below, half of which are free.
-func nearby(taken Set, block, highest netip.Prefix, chance uint32) netip.Prefix {
+// nearby returns a random free address of a block: one near the highest free address, or the next ones
+// below, of which half are free.
+func nearby(allocated Set, block, highest netip.Prefix, random uint32) netip.Prefix {
 	bits := max(block.Bits(), highest.Bits()-nearbyBits)
 	around := netip.PrefixFrom(highest.Addr(), bits).Masked()
 	for next := around; block.Contains(next.Addr()); next = netip.PrefixFrom(next.Addr().Prev(), bits).Masked() {
-		if taken.Share(next) <= 0.5 {
+		if allocated.Share(next) <= 0.5 {
 			around = next
 			break
 		}
 	}
-	free, _ := taken.choose(around, highest.Bits(), func(bits int) bool { return chance>>(highest.Bits()-bits-1)&1 == 1 })
+	upper := func(bits int) bool { return random>>(highest.Bits()-bits-1)&1 == 1 }
+	free, _ := allocated.choose(around, highest.Bits(), upper)
 	return free
 }
 

@@ -1,8 +1,8 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package addresses decides which range of addresses stands for which other
-// one. It is pure: what is taken comes in as a value, and what to take goes out.
+// Package addresses allocates ranges of addresses that other ranges are mapped to. Functions are pure:
+// the allocated ranges are an argument, and the range to allocate is the result.
 package addresses
 
 import (
@@ -10,26 +10,24 @@ import (
 	"net/netip"
 )
 
-// Set is a set of IP addresses, of both families. It never changes: With and
-// Without return another set, which shares most of its memory. Both, and every
-// question about a prefix, take as long as an address has bits, however many
-// prefixes there are. The zero value is empty.
+// Set is an immutable set of IP addresses of both families. With and Without return another set, which
+// shares most of its memory. All operations on one prefix are linear in the number of bits of an address,
+// independent of the number of prefixes. The zero value is empty.
 type Set struct {
 	v4, v6 *node
 }
 
-// node is what of a prefix is in a set: nil is nothing and full everything, so
-// that equal sets have equal trees.
+// node is the part of a prefix that is in a set: nil is empty and full is all of it, so that equal sets
+// have equal trees.
 type node struct {
 	lower, upper *node
-	// room says how many bits the largest prefix below has more that has nothing
-	// in the set.
+	// room is the number of bits by which the largest free prefix below is longer.
 	room int
-	// share is how much of the prefix is in the set, from 0 to 1.
+	// share is the part of the prefix that is in the set, from 0 to 1.
 	share float64
 }
 
-// full is the node of a prefix all of which is in the set.
+// full is the node of a prefix that is completely in the set.
 var full = &node{room: noRoom, share: 1}
 
 // noRoom is more than an address has bits.
@@ -42,14 +40,14 @@ func (n *node) freeBits() int {
 	return n.room
 }
 
-func (n *node) taken() float64 {
+func (n *node) used() float64 {
 	if n == nil {
 		return 0
 	}
 	return n.share
 }
 
-// halves are the nodes of the two prefixes that are one bit longer.
+// halves returns the nodes of the two prefixes that are one bit longer.
 func (n *node) halves() (lower, upper *node) {
 	switch n {
 	case nil, full:
@@ -66,14 +64,14 @@ func join(lower, upper *node) *node {
 	return &node{
 		lower: lower, upper: upper,
 		room:  min(1+min(lower.freeBits(), upper.freeBits()), noRoom),
-		share: (lower.taken() + upper.taken()) / 2,
+		share: (lower.used() + upper.used()) / 2,
 	}
 }
 
-// With adds a prefix.
+// With returns the set with a prefix.
 func (s Set) With(prefix netip.Prefix) Set { return s.put(prefix, full) }
 
-// Without takes a prefix out.
+// Without returns the set without a prefix.
 func (s Set) Without(prefix netip.Prefix) Set { return s.put(prefix, nil) }
 
 func (s Set) put(prefix netip.Prefix, what *node) Set {
@@ -99,7 +97,7 @@ func (n *node) put(address []byte, depth, bits int, what *node) *node {
 	return join(lower, upper)
 }
 
-// at is the node of a prefix.
+// at returns the node of a prefix.
 func (s Set) at(prefix netip.Prefix) *node {
 	n := s.v6
 	if prefix.Addr().Is4() {
@@ -119,19 +117,17 @@ func (s Set) at(prefix netip.Prefix) *node {
 // Overlaps reports whether any address of a prefix is in the set.
 func (s Set) Overlaps(prefix netip.Prefix) bool { return s.at(prefix) != nil }
 
-// Share is how much of a prefix is in the set, from 0 to 1.
-func (s Set) Share(prefix netip.Prefix) float64 { return s.at(prefix).taken() }
+// Share returns the part of a prefix that is in the set, from 0 to 1.
+func (s Set) Share(prefix netip.Prefix) float64 { return s.at(prefix).used() }
 
-// Free is the prefix of that many bits within another one that has nothing in
-// the set, and of several the one with the highest addresses. It is not ok when
-// there is none.
+// Free returns the free prefix of that many bits within another one that has the highest addresses; ok
+// is false if there is none.
 func (s Set) Free(within netip.Prefix, bits int) (free netip.Prefix, ok bool) {
 	return s.choose(within, bits, func(int) bool { return true })
 }
 
-// choose is a prefix of that many bits within another one that has nothing in
-// the set. Where both halves of a prefix have such, upper says which one to look
-// in, of the prefix of that many bits.
+// choose returns a free prefix of that many bits within another one. If both halves of a prefix of some
+// bits have one, upper selects the half.
 func (s Set) choose(within netip.Prefix, bits int, upper func(bits int) bool) (free netip.Prefix, ok bool) {
 	n := s.at(within)
 	if bits < within.Bits() || bits > within.Addr().BitLen() || within.Bits()+n.freeBits() > bits {
@@ -149,14 +145,13 @@ func (s Set) choose(within netip.Prefix, bits int, upper func(bits int) bool) (f
 	return prefixOf(address, bits), true
 }
 
-// LargestFree is the largest prefix within another one that has nothing in the
-// set. It is not ok when there is none.
+// LargestFree returns the largest free prefix within another one; ok is false if there is none.
 func (s Set) LargestFree(within netip.Prefix) (free netip.Prefix, ok bool) {
 	return s.Free(within, within.Bits()+s.at(within).freeBits())
 }
 
-// Prefixes are the fewest prefixes that make up the set, from the highest
-// addresses to the lowest, and IPv4 before IPv6.
+// Prefixes returns the smallest list of prefixes that are the set, from the highest addresses to the
+// lowest, IPv4 before IPv6.
 func (s Set) Prefixes() iter.Seq[netip.Prefix] {
 	return func(yield func(netip.Prefix) bool) {
 		_ = s.v4.walk(make([]byte, 4), 0, yield) && s.v6.walk(make([]byte, 16), 0, yield)

@@ -36,10 +36,10 @@ var kind = resource.Kind[*federation.AddressMapping, federation.AddressMappingSp
 		return fields.Set{"spec.clusterID": obj.Spec.ClusterID, "spec.pool": obj.Spec.Pool}
 	},
 	Columns: store.Table[*federation.AddressMapping]{
-		{Name: "Maps", Description: "the CIDR or address that is mapped", Cell: func(m *federation.AddressMapping) any {
+		{Name: "Maps", Description: "mapped CIDR or address", Cell: func(m *federation.AddressMapping) any {
 			return m.Spec.CIDR + m.Spec.Address
 		}},
-		{Name: "To", Description: "what it is mapped to", Cell: func(m *federation.AddressMapping) any {
+		{Name: "To", Description: "range or address that it is mapped to", Cell: func(m *federation.AddressMapping) any {
 			return store.OrNone(m.Spec.Mapped)
 		}},
 		{Name: "Ports", Wide: true, Description: "allowed ports",
@@ -53,7 +53,7 @@ var kind = resource.Kind[*federation.AddressMapping, federation.AddressMappingSp
 		{Name: "Pool", Description: "AddressPool of the range", Cell: func(m *federation.AddressMapping) any {
 			return m.Spec.Pool
 		}},
-		{Name: "Cluster ID", Wide: true, Description: "the cluster that the mapping is for",
+		{Name: "Cluster ID", Wide: true, Description: "ID of the peer of the mapping",
 			Cell: func(m *federation.AddressMapping) any {
 				return m.Spec.ClusterID
 			}},

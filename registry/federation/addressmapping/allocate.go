@@ -26,8 +26,8 @@ import (
 	"liqo.io/federation/registry/federation/store"
 )
 
-// REST serves address mappings. The range that one is mapped to is reserved before admission
-// receives it, and before it is stored.
+// REST serves address mappings. It reserves the range of a mapping before admission and before it is
+// stored.
 type REST struct {
 	*store.REST
 	addresses *addressrange.Addresses
@@ -72,7 +72,7 @@ func begin(ctx context.Context, obj runtime.Object, _ *metav1.CreateOptions) (ge
 	}
 	creation, ok := ctx.Value(creationKey{}).(*addressrange.Creation)
 	if !ok {
-		return nil, apierrors.NewInternalError(errors.New("an address mapping is created beside its allocation"))
+		return nil, apierrors.NewInternalError(errors.New("an address mapping is created without an allocation"))
 	}
 	if len(validation.ValidateAddressMapping(mapping)) > 0 {
 		return finish, nil
@@ -81,18 +81,18 @@ func begin(ctx context.Context, obj runtime.Object, _ *metav1.CreateOptions) (ge
 	if err != nil {
 		return nil, apierrors.NewInternalError(err)
 	}
-	taken, err := creation.Reserve(ctx, addressrange.Account, mapping.UID, request)
+	allocated, err := creation.Reserve(ctx, addressrange.Account, mapping.UID, request)
 	if err != nil {
 		return nil, refusal(mapping, err)
 	}
-	if mapping.Spec.Mapped = taken.Prefix.String(); mapping.Spec.Address != "" {
-		mapping.Spec.Mapped = taken.Prefix.Addr().String()
+	if mapping.Spec.Mapped = allocated.Prefix.String(); mapping.Spec.Address != "" {
+		mapping.Spec.Mapped = allocated.Prefix.Addr().String()
 	}
 	return finish, nil
 }
 
-// requestOf returns the request of a mapping: a CIDR may stay as it is, but an address is
-// always mapped, since it is not in the ranges of this cluster.
+// requestOf returns the request of a mapping: a CIDR may be mapped to itself, but an address never,
+// since it is not in the ranges of this cluster.
 func requestOf(spec *federation.AddressMappingSpec) (addressrange.Request, error) {
 	request := addressrange.Request{Pool: spec.Pool}
 	request.Chance = rand.Uint32()
@@ -102,14 +102,13 @@ func requestOf(spec *federation.AddressMappingSpec) (addressrange.Request, error
 	}
 	request.Keep = spec.CIDR != ""
 	if spec.Mapped != "" {
-		request.Wanted, err = addressrange.Prefix(spec.Mapped)
+		request.Exact, err = addressrange.Prefix(spec.Mapped)
 	}
 	return request, err
 }
 
-// refusal returns the answer to a request that gets no range: 403, like that of a
-// ResourceQuota, with a cause. After 429 clients would retry by themselves, and no user would
-// see the reason.
+// refusal returns 403 with a cause for a request without a range, as for a ResourceQuota: clients retry
+// 429 and do not report the reason. It returns 422 if the pool does not exist.
 func refusal(mapping *federation.AddressMapping, err error) error {
 	var cause metav1.StatusCause
 	var exhausted *addresses.ErrExhausted
@@ -119,7 +118,7 @@ func refusal(mapping *federation.AddressMapping, err error) error {
 	case errors.As(err, &none):
 		return apierrors.NewInvalid(v1alpha1.Kind("AddressMapping"), mapping.Name, field.ErrorList{
 			field.Invalid(field.NewPath("spec", "pool"), mapping.Spec.Pool,
-				"there is no AddressPool of that name: create it, or name another"),
+				"must be the name of an AddressPool"),
 		})
 	case errors.As(err, &exhausted):
 		cause = metav1.StatusCause{Type: v1alpha1.CauseAddressesExhausted, Field: "spec.pool",
@@ -127,7 +126,8 @@ func refusal(mapping *federation.AddressMapping, err error) error {
 				mapping.Spec.Pool, exhausted)}
 	case errors.As(err, &taken):
 		cause = metav1.StatusCause{Type: v1alpha1.CauseAddressTaken, Field: "spec.mapped",
-			Message: fmt.Sprintf("AddressPool %s: %v: leave spec.mapped out to get another", mapping.Spec.Pool, taken)}
+			Message: fmt.Sprintf("AddressPool %s: %v: leave spec.mapped empty to get another range",
+				mapping.Spec.Pool, taken)}
 	default:
 		return err
 	}

@@ -30,14 +30,14 @@ import (
 	"liqo.io/federation/test/etcd"
 )
 
-func TestOnlyWhatConflictsIsRemapped(t *testing.T) {
+func TestOnlyConflictingRangesAreRemapped(t *testing.T) {
 	s := start(t, etcd.Start(t), true)
 	s.pool(t, "default", []string{"10.0.0.0/8", "fd00:10::/32"}, "10.244.0.0/16")
 	s.pool(t, "external", []string{"10.1.0.0/24"})
 
 	s.mustMap(t, "disjoint", "10.7.0.0/16", "10.7.0.0/16")
 	s.mustMap(t, "outside", "100.64.0.0/16", "100.64.0.0/16")
-	s.mustMap(t, "ours", "10.244.0.0/16", "10.255.0.0/16")
+	s.mustMap(t, "reserved", "10.244.0.0/16", "10.255.0.0/16")
 	s.mustMap(t, "again", "10.7.0.0/16", "10.254.0.0/16")
 	s.mustMap(t, "part", "100.64.3.0/24", "10.253.255.0/24")
 	s.mustMap(t, "six", "2001:db8::/64", "2001:db8::/64")
@@ -50,18 +50,18 @@ func TestOnlyWhatConflictsIsRemapped(t *testing.T) {
 	if got, err := s.create(t.Context(), external); err != nil || !strings.HasPrefix(got, "10.1.0.") {
 		t.Errorf("got %s, %v", got, err)
 	}
-	// Pools overlap, and what they give does not.
+	// Pools overlap, and their allocated ranges do not.
 	s.mustMap(t, "around", "10.1.0.0/16", "10.252.0.0/16")
 
-	wanted := mapping("wanted", "192.0.2.7")
-	wanted.Spec.Mapped = "10.1.2.3"
-	if got, err := s.create(t.Context(), wanted); err != nil || got != "10.1.2.3" {
+	requested := mapping("requested", "192.0.2.7")
+	requested.Spec.Mapped = "10.1.2.3"
+	if got, err := s.create(t.Context(), requested); err != nil || got != "10.1.2.3" {
 		t.Errorf("got %s, %v", got, err)
 	}
-	wanted = mapping("wanted-too", "192.0.2.8")
-	wanted.Spec.Mapped = "10.1.2.3"
-	_, err := s.create(t.Context(), wanted)
-	expectRefusal(t, err, http.StatusForbidden, v1alpha1.CauseAddressTaken, "AddressPool default: 10.1.2.3/32 is taken")
+	requested = mapping("requested-again", "192.0.2.8")
+	requested.Spec.Mapped = "10.1.2.3"
+	_, err := s.create(t.Context(), requested)
+	expectRefusal(t, err, http.StatusForbidden, v1alpha1.CauseAddressTaken, "AddressPool default: 10.1.2.3/32 is in use")
 
 	nowhere := mapping("nowhere", "192.0.2.9")
 	nowhere.Spec.Pool = "nowhere"
@@ -134,9 +134,9 @@ func TestAppliedMappingIsAllocatedOnce(t *testing.T) {
 	apply := func(name string) (*federation.AddressMapping, error) {
 		updated, _, err := s.mappings.Update(in(t.Context()), name,
 			rest.DefaultUpdatedObjectInfo(nil, func(_ context.Context, _, old runtime.Object) (runtime.Object, error) {
-				wanted := mapping(name, "192.0.2.1")
-				wanted.ResourceVersion = old.(*federation.AddressMapping).ResourceVersion
-				return wanted, nil
+				requested := mapping(name, "192.0.2.1")
+				requested.ResourceVersion = old.(*federation.AddressMapping).ResourceVersion
+				return requested, nil
 			}), rest.ValidateAllObjectFunc, rest.ValidateAllObjectUpdateFunc, true, &metav1.UpdateOptions{})
 		if err != nil {
 			return nil, err
@@ -155,31 +155,30 @@ func TestAppliedMappingIsAllocatedOnce(t *testing.T) {
 		versions = append(versions, applied.ResourceVersion)
 	}
 	if versions[0] != versions[1] {
-		t.Errorf("applied twice, it is written twice: %v", versions)
+		t.Errorf("a second apply wrote the object: %v", versions)
 	}
 	if _, err := apply("b"); !apierrors.IsForbidden(err) {
-		t.Errorf("more than there is, is applied: %v", err)
+		t.Errorf("a mapping beyond the pool is applied: %v", err)
 	}
 }
 
-// Others hear a moment later that an address leads nowhere any more. Until then
-// it should lead nowhere, and not to what was mapped next.
+// Peers may use a released address for a short time, and must not reach another endpoint.
 func TestReleasedAddressIsNotAllocatedNext(t *testing.T) {
 	s := start(t, etcd.Start(t), true)
 	s.pool(t, "default", []string{"10.0.0.0/16", "fd00:10::/64"})
 	for _, what := range []string{"192.0.2.1", "2001:db8::1"} {
-		given := map[string]bool{}
+		allocated := map[string]bool{}
 		for range 20 {
 			got, err := s.create(t.Context(), mapping("a", what))
 			if err != nil {
 				t.Fatal(err)
 			}
-			given[got] = true
+			allocated[got] = true
 			s.delete(t, "a")
 		}
-		// By chance of 4096 some may be the same, and hardly ever half of them.
-		if len(given) < 10 {
-			t.Errorf("for %s only %v were given", what, given)
+		// Of 4096 random addresses, half of them are hardly ever the same.
+		if len(allocated) < 10 {
+			t.Errorf("%s: only %v were allocated", what, allocated)
 		}
 	}
 }
@@ -209,7 +208,7 @@ func TestTwoServersNeverAllocateAnAddressTwice(t *testing.T) {
 	writers.Wait()
 	found := servers[0].all(t)
 	if len(found) < 10 {
-		t.Errorf("only %d are there", len(found))
+		t.Errorf("only %d mappings exist", len(found))
 	}
 	pool := netip.MustParsePrefix("10.0.0.0/24")
 	reserved := netip.MustParsePrefix("10.0.0.0/26")
@@ -235,11 +234,11 @@ func TestAbandonedAddressIsReleased(t *testing.T) {
 	expectRefusal(t, err, http.StatusForbidden, v1alpha1.CauseAddressesExhausted, "left")
 	dead.stop()
 
-	heir := start(t, endpoint, true)
-	if err := heir.addresses.Repair(t.Context(), heir.mappings); err != nil {
+	successor := start(t, endpoint, true)
+	if err := successor.addresses.Repair(t.Context(), successor.mappings); err != nil {
 		t.Fatal(err)
 	}
-	heir.mustMap(t, "a", "192.0.2.1", "10.0.0.0")
+	successor.mustMap(t, "a", "192.0.2.1", "10.0.0.0")
 }
 
 func TestPoolReportsItsUsage(t *testing.T) {
@@ -285,7 +284,7 @@ func TestPoolReportsItsUsage(t *testing.T) {
 	want.Mappings, want.CIDRs = 1, slices.Clone(want.CIDRs)
 	want.CIDRs[0].UsedPercent, want.CIDRs[0].LargestFree = 50, "10.128.0.0/9"
 	if after := expect(want); after == before {
-		t.Error("nothing was written")
+		t.Error("the status was not updated")
 	}
 }
 

@@ -33,7 +33,7 @@ const (
 	milanID   = "3f1ad3a5-3c5c-4b8e-9a6e-0b9d6c1f7a11"
 )
 
-// server is one of maybe several that store in the same etcd.
+// server is one of several API servers that may store in the same etcd.
 type server struct {
 	mappings  *REST
 	pools     *store.REST
@@ -109,16 +109,16 @@ func (s *server) create(ctx context.Context, m *federation.AddressMapping, dryRu
 	return created.(*federation.AddressMapping).Spec.Mapped, nil
 }
 
-// mustMap creates a mapping that has to get something within what is wanted.
-func (s *server) mustMap(t testing.TB, name, what, wanted string) string {
+// mustMap creates a mapping, whose range must be within requested.
+func (s *server) mustMap(t testing.TB, name, what, requested string) string {
 	t.Helper()
 	mapped, err := s.create(t.Context(), mapping(name, what))
 	if err != nil {
 		t.Fatalf("map %s: %v", what, err)
 	}
-	got, want := prefixOf(t, mapped), prefixOf(t, wanted)
+	got, want := prefixOf(t, mapped), prefixOf(t, requested)
 	if got.Bits() < want.Bits() || !want.Contains(got.Addr()) {
-		t.Fatalf("%s is mapped to %s, want %s", what, mapped, wanted)
+		t.Fatalf("%s is mapped to %s, want %s", what, mapped, requested)
 	}
 	return mapped
 }
@@ -152,7 +152,7 @@ func expectRefusal(t testing.TB, err error, code int32, cause metav1.CauseType, 
 	}
 }
 
-// all are the mappings that there are, by what they are mapped to.
+// all returns the mappings by the ranges that they are mapped to.
 func (s *server) all(t testing.TB) map[netip.Prefix]string {
 	t.Helper()
 	list, err := s.mappings.List(in(t.Context()), &internalversion.ListOptions{})

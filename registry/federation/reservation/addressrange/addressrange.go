@@ -1,8 +1,8 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package addressrange reserves a range of an address pool for each address mapping, which
-// no other mapping has, and reports how much of each pool is used.
+// Package addressrange reserves a unique range of an address pool for each address mapping, and reports
+// the usage of each pool.
 package addressrange
 
 import (
@@ -19,8 +19,8 @@ import (
 	"liqo.io/federation/registry/federation/reservation/ledger"
 )
 
-// Account is the one account of all mappings: pools may overlap, and a mapping may keep a
-// range that is in none of them.
+// Account is the only account of mappings: pools may overlap, and a mapping may keep a range that is
+// in no pool.
 const Account = "addresses"
 
 // Request is a request for a range of a pool.
@@ -120,7 +120,7 @@ func entry(obj runtime.Object) (account string, allocated Allocation, counts boo
 	return Account, Allocation{Prefix: prefix, Pool: mapping.Spec.Pool}, true
 }
 
-// policy returns the policy that allocates a range which no other mapping has.
+// policy returns the policy that allocates a free range.
 func (a *Addresses) policy(ctx context.Context, _ string) (ledger.Policy[Request, Allocation, sum], error) {
 	list := &federation.AddressPoolList{}
 	if err := a.pools.List(ctx, "", list); err != nil {

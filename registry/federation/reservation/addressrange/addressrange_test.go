@@ -12,7 +12,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// What one version of the server stores must be read by the next.
+// The next version of the server reads the form that this one stores.
 func TestStoredFormOfAnAllocationNeverChanges(t *testing.T) {
 	for want, allocated := range map[string]Allocation{
 		`{"prefix":"10.1.0.0/16","pool":"default"}`:    {netip.MustParsePrefix("10.1.0.0/16"), "default"},
