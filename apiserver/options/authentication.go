@@ -15,9 +15,8 @@ import (
 	"liqo.io/federation/apiserver/server"
 )
 
-// authenticate has kube-apiserver say who somebody is: its front proxy in the
-// headers of a request, its authority by a certificate, itself by a review of
-// a token.
+// authenticate sets up delegated authentication: by headers of the front proxy, by client certificates,
+// and by reviews of tokens.
 func (o *Options) authenticate(generic *genericapiserver.RecommendedConfig, in *cluster) error {
 	o.Authentication.RemoteKubeConfigFile = o.Kubeconfig
 	certificates := map[string]dynamiccertificates.CAContentProvider{}
@@ -40,8 +39,8 @@ func (o *Options) authenticate(generic *genericapiserver.RecommendedConfig, in *
 	return nil
 }
 
-// loaded tells which authority is not there yet. They come from an informer
-// that starts with the server, and until then it would refuse everybody.
+// loaded returns an error if a certificate authority is not loaded yet. An informer that starts with the
+// server loads them; until then the server would refuse all users.
 func loaded(authorities map[string]dynamiccertificates.CAContentProvider) error {
 	for key, authority := range authorities {
 		if _, ok := authority.VerifyOptions(); !ok {

@@ -21,17 +21,17 @@ import (
 )
 
 const (
-	// defaultCacheTTL is how long answers of kube-apiserver are remembered:
-	// a right that was taken away lasts as long.
+	// defaultCacheTTL is the duration for which decisions of kube-apiserver are cached, and for
+	// which a revoked permission is still valid.
 	defaultCacheTTL = 10 * time.Second
 	reviewTimeout   = 10 * time.Second
 )
 
-// AuthorizationOptions says how kube-apiserver is asked what somebody may do.
+// AuthorizationOptions configures delegated authorization.
 type AuthorizationOptions struct {
-	// AllowCacheTTL is how long to remember that something is allowed.
+	// AllowCacheTTL is the duration for which allowed requests are cached.
 	AllowCacheTTL time.Duration
-	// DenyCacheTTL is how long to remember that something is refused.
+	// DenyCacheTTL is the duration for which denied requests are cached.
 	DenyCacheTTL time.Duration
 }
 
@@ -41,19 +41,20 @@ func newAuthorizationOptions() *AuthorizationOptions {
 
 func (o *AuthorizationOptions) validate() []error {
 	if o.AllowCacheTTL < 0 || o.DenyCacheTTL < 0 {
-		return []error{errors.New("--authorization-webhook-cache-authorized-ttl and --authorization-webhook-cache-unauthorized-ttl: must not be negative")}
+		return []error{errors.New("--authorization-webhook-cache-authorized-ttl and " +
+			"--authorization-webhook-cache-unauthorized-ttl: must not be negative")}
 	}
 	return nil
 }
 
-// authorizer asks the cluster that config leads to. Health paths are open to
-// all, and masters may do everything, as in kube-apiserver itself.
+// authorizer returns an authorizer that delegates to the cluster of config. Health paths are permitted to
+// all users, and all requests to system:masters, as in kube-apiserver.
 func (o *AuthorizationOptions) authorizer(config *rest.Config) (authorizer.Authorizer, error) {
 	config = rest.CopyConfig(config)
 	config.Timeout = reviewTimeout
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
-		return nil, fmt.Errorf("making the client for access reviews: %w", err)
+		return nil, fmt.Errorf("creating the client for access reviews: %w", err)
 	}
 	reviews, err := authorizerfactory.DelegatingAuthorizerConfig{
 		SubjectAccessReviewClient: client.AuthorizationV1(),
@@ -62,11 +63,11 @@ func (o *AuthorizationOptions) authorizer(config *rest.Config) (authorizer.Autho
 		WebhookRetryBackoff:       genericoptions.DefaultAuthWebhookRetryBackoff(),
 	}.New()
 	if err != nil {
-		return nil, fmt.Errorf("making the authorizer that asks for access reviews: %w", err)
+		return nil, fmt.Errorf("creating the authorizer for access reviews: %w", err)
 	}
 	health, err := path.NewAuthorizer(server.HealthPaths)
 	if err != nil {
-		return nil, fmt.Errorf("making the authorizer for health paths: %w", err)
+		return nil, fmt.Errorf("creating the authorizer for health paths: %w", err)
 	}
 	return union.New(
 		union.NamedAuthorizer{AuthorizerName: "masters", Authorizer: authorizerfactory.NewPrivilegedGroups(user.SystemPrivilegedGroup)},

@@ -20,8 +20,7 @@ import (
 )
 
 const (
-	// connectTimeout bounds each question that is asked before the server
-	// starts.
+	// connectTimeout bounds each request before the server starts.
 	connectTimeout = 10 * time.Second
 
 	authenticationConfigMap = "extension-apiserver-authentication"
@@ -29,18 +28,18 @@ const (
 	clientCAKey             = "client-ca-file"
 )
 
-// cluster is the one that this server belongs to.
+// cluster is the cluster of this server.
 type cluster struct {
 	config *rest.Config
 	client kubernetes.Interface
 	// id is the UID of the namespace kube-system.
 	id string
-	// clientCertificates is true when the cluster knows users by certificates.
+	// clientCertificates is true if the cluster authenticates client certificates.
 	clientCertificates bool
 }
 
-// connect finds the cluster and makes sure that it lets the server do its
-// work. Each of its errors says in one line what to do.
+// connect returns the cluster. It fails if the cluster cannot be reached, or does not permit what the
+// server requires; errors have one line, with the remedy.
 func (o *Options) connect(ctx context.Context) (*cluster, error) {
 	config, err := o.clientConfig()
 	if err != nil {
@@ -48,7 +47,7 @@ func (o *Options) connect(ctx context.Context) (*cluster, error) {
 	}
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
-		return nil, fmt.Errorf("making a client for %s: %w", config.Host, err)
+		return nil, fmt.Errorf("creating a client for %s: %w", config.Host, err)
 	}
 	c := &cluster{config: config, client: client}
 	if err := c.identify(ctx); err != nil {
@@ -63,7 +62,7 @@ func (o *Options) clientConfig() (*rest.Config, error) {
 	if o.Kubeconfig == "" {
 		config, err = rest.InClusterConfig()
 		if errors.Is(err, rest.ErrNotInCluster) {
-			return nil, errors.New("not running in a pod: say with --kubeconfig how to reach this cluster's Kubernetes API")
+			return nil, errors.New("not running in a pod: set --kubeconfig to a kubeconfig file of this cluster")
 		}
 		if err != nil {
 			return nil, fmt.Errorf("reading the pod's service account: %w: set automountServiceAccountToken, or use --kubeconfig", err)
@@ -74,8 +73,8 @@ func (o *Options) clientConfig() (*rest.Config, error) {
 			return nil, fmt.Errorf("--kubeconfig %s: %w", o.Kubeconfig, err)
 		}
 	}
-	// Priority and Fairness in kube-apiserver limits us better than a bucket
-	// here, which would make everybody's requests wait for reviews.
+	// No client-side limit: requests of all users would wait for reviews. Priority and Fairness of
+	// kube-apiserver limits them.
 	config.QPS = -1
 	config.ContentType = runtime.ContentTypeProtobuf
 	config.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
@@ -92,17 +91,19 @@ func (c *cluster) identify(ctx context.Context) error {
 		c.id = string(system.UID)
 		return nil
 	case apierrors.IsForbidden(err):
-		return fmt.Errorf("%s: reading the cluster's id from namespace %s: %w: bind ClusterRole federation-apiserver to it", c.config.Host, metav1.NamespaceSystem, err)
+		return fmt.Errorf("%s: reading the cluster ID from namespace %s: %w: bind ClusterRole federation-apiserver to it",
+			c.config.Host, metav1.NamespaceSystem, err)
 	case apierrors.IsUnauthorized(err):
-		return fmt.Errorf("%s: refuses the credentials of this server: renew its service account token or kubeconfig", c.config.Host)
+		return fmt.Errorf("%s: refuses the credentials of this server: renew its service account token or kubeconfig",
+			c.config.Host)
 	default:
-		return fmt.Errorf("%s: cannot reach this cluster's Kubernetes API: %w: check that it runs and that its address and certificate authority are right", c.config.Host, oneLine(err))
+		return fmt.Errorf("%s: cannot reach this cluster's Kubernetes API: %w: "+
+			"check that it runs, its address and its certificate authority", c.config.Host, oneLine(err))
 	}
 }
 
-// checkAuthentication makes sure that users can be told apart. Without the
-// front proxy's certificate authority everybody who comes through the
-// aggregator would be a stranger, so the server does not even start.
+// checkAuthentication ensures that the cluster has the certificate authority of the front proxy, without
+// which no user of the aggregator could be authenticated.
 func (c *cluster) checkAuthentication(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
@@ -110,20 +111,23 @@ func (c *cluster) checkAuthentication(ctx context.Context) error {
 	configMap, err := c.client.CoreV1().ConfigMaps(metav1.NamespaceSystem).Get(ctx, authenticationConfigMap, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
-		return fmt.Errorf("%s is missing: kube-apiserver makes it when it runs with --requestheader-client-ca-file: turn its aggregation layer on", where)
+		return fmt.Errorf("%s is missing: kube-apiserver creates it with --requestheader-client-ca-file: "+
+			"enable its aggregation layer", where)
 	case apierrors.IsForbidden(err):
-		return fmt.Errorf("%s: %w: bind Role extension-apiserver-authentication-reader in %s to it", where, err, metav1.NamespaceSystem)
+		return fmt.Errorf("%s: %w: bind Role extension-apiserver-authentication-reader in %s to it", where, err,
+			metav1.NamespaceSystem)
 	case err != nil:
 		return fmt.Errorf("reading %s: %w", where, oneLine(err))
 	case strings.TrimSpace(configMap.Data[requestHeaderCAKey]) == "":
-		return fmt.Errorf("%s has no %s: run kube-apiserver with --requestheader-client-ca-file: turn its aggregation layer on", where, requestHeaderCAKey)
+		return fmt.Errorf("%s has no %s: enable the aggregation layer of kube-apiserver with "+
+			"--requestheader-client-ca-file", where, requestHeaderCAKey)
 	}
 	c.clientCertificates = configMap.Data[clientCAKey] != ""
 	return nil
 }
 
-// bundleOf is what invitations say this cluster is verified with: the contents
-// of a file, and without one what it is verified with here.
+// bundleOf returns the certificate authorities in invitations: the contents of a file, or those of config
+// if file is empty.
 func bundleOf(file string, config *rest.Config) ([]byte, error) {
 	if file == "" {
 		if len(config.CAData) > 0 {
@@ -141,7 +145,7 @@ func bundleOf(file string, config *rest.Config) ([]byte, error) {
 	return bundle, nil
 }
 
-// oneLine keeps an error that others wrote from breaking the line.
+// oneLine returns an error without line breaks.
 func oneLine(err error) error {
 	if s := err.Error(); strings.ContainsAny(s, "\r\n") {
 		return errors.New(strings.Join(strings.Fields(s), " "))

@@ -21,7 +21,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 )
 
-func TestAClusterIsKnownByTheUIDOfKubeSystem(t *testing.T) {
+func TestClusterIDIsTheUIDOfKubeSystem(t *testing.T) {
 	client := fake.NewClientset(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "kube-system", UID: "8f2c"}})
 	c := &cluster{config: &rest.Config{}, client: client}
 	if err := c.identify(t.Context()); err != nil {
@@ -32,7 +32,7 @@ func TestAClusterIsKnownByTheUIDOfKubeSystem(t *testing.T) {
 	}
 }
 
-func TestAClusterThatCannotBeAskedIsToldWithAdvice(t *testing.T) {
+func TestErrorsOfConnectNameTheRemedy(t *testing.T) {
 	namespaces := schema.GroupResource{Resource: "namespaces"}
 	tests := map[string]struct {
 		err  error
@@ -56,7 +56,7 @@ func TestAClusterThatCannotBeAskedIsToldWithAdvice(t *testing.T) {
 	}
 }
 
-func TestNobodyIsServedWithoutTheFrontProxysAuthority(t *testing.T) {
+func TestServerRequiresTheAuthorityOfTheFrontProxy(t *testing.T) {
 	configMap := func(data map[string]string) *corev1.ConfigMap {
 		return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "extension-apiserver-authentication"}, Data: data}
 	}
@@ -66,7 +66,7 @@ func TestNobodyIsServedWithoutTheFrontProxysAuthority(t *testing.T) {
 		want    string
 	}{
 		"present":   {objects: []runtime.Object{configMap(map[string]string{"requestheader-client-ca-file": "PEM"})}},
-		"missing":   {want: "is missing: kube-apiserver makes it when it runs with --requestheader-client-ca-file"},
+		"missing":   {want: "is missing: kube-apiserver creates it with --requestheader-client-ca-file"},
 		"without":   {objects: []runtime.Object{configMap(map[string]string{"client-ca-file": "PEM"})}, want: "has no requestheader-client-ca-file"},
 		"empty":     {objects: []runtime.Object{configMap(map[string]string{"requestheader-client-ca-file": " \n"})}, want: "has no requestheader-client-ca-file"},
 		"forbidden": {err: apierrors.NewForbidden(schema.GroupResource{Resource: "configmaps"}, "x", errors.New("no")), want: "bind Role extension-apiserver-authentication-reader"},
@@ -92,7 +92,7 @@ func TestNobodyIsServedWithoutTheFrontProxysAuthority(t *testing.T) {
 	}
 }
 
-func TestInvitationsCarryTheAuthorityThatWasGivenOrTheClusters(t *testing.T) {
+func TestInvitationsHaveTheConfiguredAuthorityOrTheClusters(t *testing.T) {
 	dir := t.TempDir()
 	given, own := filepath.Join(dir, "given.crt"), filepath.Join(dir, "own.crt")
 	for file, content := range map[string]string{given: "given", own: "own"} {
@@ -105,10 +105,10 @@ func TestInvitationsCarryTheAuthorityThatWasGivenOrTheClusters(t *testing.T) {
 		tls  rest.TLSClientConfig
 		want string
 	}{
-		"the one given":                 {given, rest.TLSClientConfig{CAFile: own, CAData: []byte("data")}, "given"},
+		"the configured one":            {given, rest.TLSClientConfig{CAFile: own, CAData: []byte("data")}, "given"},
 		"the cluster's from memory":     {"", rest.TLSClientConfig{CAFile: own, CAData: []byte("data")}, "data"},
 		"the cluster's from a file":     {"", rest.TLSClientConfig{CAFile: own}, "own"},
-		"none, the system's has to do":  {"", rest.TLSClientConfig{}, ""},
+		"none":                          {"", rest.TLSClientConfig{}, ""},
 		"an unreadable file is refused": {filepath.Join(dir, "missing"), rest.TLSClientConfig{}, "error"},
 	}
 	for name, test := range tests {

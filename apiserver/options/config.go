@@ -17,12 +17,11 @@ import (
 	"liqo.io/federation/registry/federation/volumestats"
 )
 
-// resync is how often informers hand over what they hold once more.
+// resync is the resync period of informers.
 const resync = 10 * time.Minute
 
-// config turns the options into the configuration of a server in cluster. The
-// port is open and the servers in Etcd are set by now; alone says that they
-// serve nobody else.
+// config returns the configuration of a server in a cluster. The port must be open and the servers of Etcd
+// set; alone means that no other server uses them.
 func (o *Options) config(in *cluster, alone bool) (*server.Config, error) {
 	config := server.NewConfig()
 	generic := config.Generic
@@ -32,7 +31,7 @@ func (o *Options) config(in *cluster, alone bool) (*server.Config, error) {
 
 	generic.MaxRequestsInFlight = o.MaxRequests
 	generic.MaxMutatingRequestsInFlight = o.MaxMutatingRequests
-	// Storage takes part in the traces, so they come first.
+	// Tracing comes first, since storage uses its provider.
 	if err := o.Tracing.ApplyTo(nil, &generic.Config); err != nil {
 		return nil, fmt.Errorf("tracing: %w", err)
 	}
@@ -59,7 +58,7 @@ func (o *Options) config(in *cluster, alone bool) (*server.Config, error) {
 	}
 	dynamicClient, err := dynamic.NewForConfig(in.config)
 	if err != nil {
-		return nil, fmt.Errorf("making the client for admission: %w", err)
+		return nil, fmt.Errorf("creating the client for admission: %w", err)
 	}
 	if err := o.Admission.ApplyTo(&generic.Config, generic.SharedInformerFactory, in.client, dynamicClient,
 		utilfeature.DefaultFeatureGate, generic.EffectiveVersion); err != nil {
@@ -94,7 +93,7 @@ func (o *Options) config(in *cluster, alone bool) (*server.Config, error) {
 	return config, nil
 }
 
-// withoutManagedFields saves the memory of what no admission plugin reads.
+// withoutManagedFields removes managed fields, which no admission plugin reads, to save memory.
 func withoutManagedFields(object any) (any, error) {
 	if accessor, err := meta.Accessor(object); err == nil {
 		accessor.SetManagedFields(nil)

@@ -15,12 +15,12 @@ import (
 	"liqo.io/federation/apiserver/storage"
 )
 
-// named is how many namespaces an error names.
+// named is the number of namespaces in an error.
 const named = 3
 
-// checkEmpty refuses a store that is empty although the cluster is peered.
-// Whatever is not in the store counts as deleted: the controllers would end
-// the peerings, and the garbage collector the pods that run for others.
+// checkEmpty fails if the store is empty although the cluster has peerings. Objects that are missing in the
+// store count as deleted: controllers would end the peerings, and the garbage collector would delete the
+// pods of consumers.
 func (o *Options) checkEmpty(ctx context.Context, in *cluster) error {
 	if o.AllowEmptyStore {
 		return nil
@@ -29,7 +29,7 @@ func (o *Options) checkEmpty(ctx context.Context, in *cluster) error {
 	defer cancel()
 	empty, err := storage.Empty(ctx, o.Etcd.StorageConfig.Transport, storagePrefix+"/"+v1alpha1.GroupName+"/")
 	if err != nil {
-		return fmt.Errorf("looking whether the store is empty: %w", oneLine(err))
+		return fmt.Errorf("reading keys of the store: %w", oneLine(err))
 	}
 	if !empty {
 		return nil
@@ -38,7 +38,7 @@ func (o *Options) checkEmpty(ctx context.Context, in *cluster) error {
 		LabelSelector: labels.Set{v1alpha1.LabelManagedBy: v1alpha1.ManagedBy}.String(),
 	})
 	if err != nil {
-		return fmt.Errorf("%s: looking for namespaces of peerings: %w", in.config.Host, oneLine(err))
+		return fmt.Errorf("%s: listing the namespaces of peerings: %w", in.config.Host, oneLine(err))
 	}
 	if len(left.Items) == 0 {
 		return nil
@@ -47,5 +47,6 @@ func (o *Options) checkEmpty(ctx context.Context, in *cluster) error {
 	for _, namespace := range left.Items[:min(named, len(left.Items))] {
 		names = append(names, namespace.Name)
 	}
-	return fmt.Errorf("the store is empty, but %d namespaces of peerings are there (%s): restore a snapshot, or add --allow-empty-store if what they hold may go", len(left.Items), strings.Join(names, ", "))
+	return fmt.Errorf("the store is empty, but %d namespaces of peerings exist (%s): restore a snapshot, or set "+
+		"--allow-empty-store if they may be deleted", len(left.Items), strings.Join(names, ", "))
 }

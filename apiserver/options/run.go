@@ -20,15 +20,15 @@ import (
 
 var errEtcdStopped = errors.New("the embedded etcd stopped")
 
-// Run serves the federation API until ctx is done or its storage dies. The
-// options have been validated. Each error says in one line what to do.
+// Run serves the federation API until ctx is done or the embedded etcd stops. The options must be valid.
+// Errors have one line, with the remedy.
 func (o *Options) Run(ctx context.Context) (err error) {
 	placementreview.RegisterMetrics(legacyregistry.MustRegister)
 	in, err := o.connect(ctx)
 	if err != nil {
 		return err
 	}
-	// The port comes first, so that its error is not lost among what follows.
+	// The port is opened first, so that its error comes before those of the storage.
 	if err := o.listen(); err != nil {
 		return err
 	}
@@ -62,17 +62,17 @@ func (o *Options) Run(ctx context.Context) (err error) {
 	return errors.Join(o.serve(ctx, in, true), died(ctx))
 }
 
-// listen opens the port. Connections wait until the server serves.
+// listen opens the port. Connections are accepted once the server runs.
 func (o *Options) listen() (err error) {
 	address := net.JoinHostPort(o.Serving.BindAddress.String(), strconv.Itoa(o.Serving.BindPort))
 	o.Serving.Listener, _, err = genericoptions.CreateListener("", address, net.ListenConfig{})
 	if err != nil {
-		return fmt.Errorf("--secure-port: %w: stop what listens there, or use another port", err)
+		return fmt.Errorf("--secure-port: %w: stop the process that listens on it, or use another port", err)
 	}
 	return nil
 }
 
-// serve runs the server. Alone says that the storage is its own.
+// serve runs the server. alone means that no other server uses the storage.
 func (o *Options) serve(ctx context.Context, in *cluster, alone bool) error {
 	if err := o.checkEmpty(ctx, in); err != nil {
 		return err
@@ -88,7 +88,7 @@ func (o *Options) serve(ctx context.Context, in *cluster, alone bool) error {
 	return server.PrepareRun().RunWithContext(ctx)
 }
 
-// died returns why ctx ended, unless somebody asked for it.
+// died returns the error of the embedded etcd if it ended ctx.
 func died(ctx context.Context) error {
 	if cause := context.Cause(ctx); errors.Is(cause, errEtcdStopped) {
 		return cause

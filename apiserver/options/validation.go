@@ -16,15 +16,14 @@ import (
 	logsapi "k8s.io/component-base/logs/api/v1"
 )
 
-// maxClusterName is how long the name of a cluster may be: namespaces and
-// nodes are named after it.
+// maxClusterName is the length of the longest name of a cluster, which is part of names of namespaces and
+// nodes.
 const maxClusterName = 40
 
-// minSnapshotInterval keeps snapshots from being all that the server does.
+// minSnapshotInterval is the shortest time between two snapshots.
 const minSnapshotInterval = time.Second
 
-// Validate tells everything that is wrong with the options, one error a
-// mistake. It reads the files that they name, and asks no other process.
+// Validate returns all errors of the options. It reads the files that they name, and sends no requests.
 func (o *Options) Validate() []error {
 	var errs []error
 	errs = append(errs, o.validateCluster()...)
@@ -46,17 +45,19 @@ func (o *Options) Validate() []error {
 func (o *Options) validateCluster() []error {
 	var errs []error
 	if o.ClusterName == "" {
-		errs = append(errs, errors.New("--cluster-name is required: say how this cluster calls itself towards others"))
+		errs = append(errs, errors.New("--cluster-name is required: it is the name of this cluster among its peers"))
 	} else {
 		errs = append(errs, label("--cluster-name", o.ClusterName)...)
 		if len(o.ClusterName) > maxClusterName {
-			errs = append(errs, fmt.Errorf("--cluster-name %q: must be no more than %d characters", o.ClusterName, maxClusterName))
+			errs = append(errs, fmt.Errorf("--cluster-name %q: must be at most %d characters", o.ClusterName,
+				maxClusterName))
 		}
 	}
 	errs = append(errs, label("--namespace", o.Namespace)...)
 	errs = append(errs, label("--invitation-namespace", o.InvitationNamespace)...)
 	if o.Namespace == o.InvitationNamespace {
-		errs = append(errs, fmt.Errorf("--invitation-namespace %q: must not be --namespace: every service account in it may ask for an identity", o.InvitationNamespace))
+		errs = append(errs, fmt.Errorf("--invitation-namespace %q: must not be --namespace: every service account in it may "+
+			"request an identity", o.InvitationNamespace))
 	}
 	if o.AdvertisedServer != "" {
 		if err := serverURL(o.AdvertisedServer); err != nil {
@@ -65,7 +66,7 @@ func (o *Options) validateCluster() []error {
 	}
 	if o.AdvertisedCAFile != "" {
 		if o.AdvertisedServer == "" {
-			errs = append(errs, errors.New("--advertised-server-ca-file: says nothing without --advertised-server"))
+			errs = append(errs, errors.New("--advertised-server-ca-file: requires --advertised-server"))
 		}
 		if _, err := cert.NewPool(o.AdvertisedCAFile); err != nil {
 			errs = append(errs, fmt.Errorf("--advertised-server-ca-file: %w", err))
@@ -95,31 +96,33 @@ func (o *Options) validateStorage() []error {
 			errs = append(errs, fmt.Errorf("--encryption-provider-config: %w", err))
 		}
 	} else if o.Etcd.EncryptionProviderConfigAutomaticReload {
-		errs = append(errs, errors.New("--encryption-provider-config-automatic-reload: says nothing without --encryption-provider-config"))
+		errs = append(errs, errors.New("--encryption-provider-config-automatic-reload: requires "+
+			"--encryption-provider-config"))
 	}
 	transport := o.Etcd.StorageConfig.Transport
 	if o.embedsEtcd() {
 		if o.DataDir == "" {
-			errs = append(errs, errors.New("--data-dir: give the embedded etcd a directory, or name --etcd-servers"))
+			errs = append(errs, errors.New("--data-dir: must be a directory for the embedded etcd, or set --etcd-servers"))
 		}
 		if m := o.Maintenance; m.SnapshotInterval != 0 && m.SnapshotInterval < minSnapshotInterval {
-			errs = append(errs, fmt.Errorf("--etcd-snapshot-interval %s: must be 0 or at least %s", m.SnapshotInterval, minSnapshotInterval))
+			errs = append(errs, fmt.Errorf("--etcd-snapshot-interval %s: must be 0 or at least %s", m.SnapshotInterval,
+				minSnapshotInterval))
 		}
 		if m := o.Maintenance; m.SnapshotRetain < 1 {
 			errs = append(errs, fmt.Errorf("--etcd-snapshot-retain %d: must be at least 1", m.SnapshotRetain))
 		}
 		if transport.TrustedCAFile != "" || transport.CertFile != "" || transport.KeyFile != "" {
-			errs = append(errs, errors.New("--etcd-cafile, --etcd-certfile and --etcd-keyfile: say nothing without --etcd-servers"))
+			errs = append(errs, errors.New("--etcd-cafile, --etcd-certfile and --etcd-keyfile: require --etcd-servers"))
 		}
 		return errs
 	}
 	for _, server := range transport.ServerList {
 		if u, err := url.Parse(server); err != nil || u.Host == "" || (u.Scheme != "https" && u.Scheme != "http") {
-			errs = append(errs, fmt.Errorf("--etcd-servers %q: must be URLs like https://etcd:2379", server))
+			errs = append(errs, fmt.Errorf("--etcd-servers %q: must be URLs, for example https://etcd:2379", server))
 		}
 	}
 	if (transport.CertFile == "") != (transport.KeyFile == "") {
-		errs = append(errs, errors.New("--etcd-certfile and --etcd-keyfile: one needs the other"))
+		errs = append(errs, errors.New("--etcd-certfile and --etcd-keyfile: must be set together"))
 	} else if transport.CertFile != "" {
 		if _, err := tls.LoadX509KeyPair(transport.CertFile, transport.KeyFile); err != nil {
 			errs = append(errs, fmt.Errorf("--etcd-certfile %s with --etcd-keyfile %s: %w", transport.CertFile, transport.KeyFile, err))
@@ -144,10 +147,10 @@ func label(flag, value string) []error {
 func serverURL(s string) error {
 	u, err := url.Parse(s)
 	if err != nil {
-		return fmt.Errorf("not a URL: %w", err)
+		return fmt.Errorf("must be a URL: %w", err)
 	}
 	if u.Scheme != "https" || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
-		return errors.New("must be an https URL like https://api.example.com:6443, without user, query and fragment")
+		return errors.New("must be an https URL without user, query and fragment, for example https://api.example.com:6443")
 	}
 	return nil
 }

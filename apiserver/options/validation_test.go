@@ -65,7 +65,7 @@ func parse(t *testing.T, args ...string) *Options {
 	return o
 }
 
-func TestOptionsThatNeedNoMoreThanACertificateAndAName(t *testing.T) {
+func TestCertificateAndClusterNameAreTheOnlyRequiredOptions(t *testing.T) {
 	certFile, keyFile := writePair(t, time.Now().Add(time.Hour))
 	o := parse(t, "--cluster-name=rome", "--tls-cert-file="+certFile, "--tls-private-key-file="+keyFile)
 	if errs := o.Validate(); len(errs) > 0 {
@@ -76,7 +76,7 @@ func TestOptionsThatNeedNoMoreThanACertificateAndAName(t *testing.T) {
 	}
 }
 
-func TestEveryMistakeInTheOptionsIsToldAtOnce(t *testing.T) {
+func TestValidateReturnsAllErrors(t *testing.T) {
 	certFile, keyFile := writePair(t, time.Now().Add(time.Hour))
 	expiredCert, expiredKey := writePair(t, time.Now().Add(-time.Hour))
 	_, otherKey := writePair(t, time.Now().Add(time.Hour))
@@ -99,7 +99,7 @@ func TestEveryMistakeInTheOptionsIsToldAtOnce(t *testing.T) {
 		},
 		"a cluster name of 41 characters": {
 			args: []string{"--cluster-name=" + strings.Repeat("r", 41)},
-			want: []string{"no more than 40 characters"},
+			want: []string{"at most 40 characters"},
 		},
 		"invitations in the install namespace": {
 			args: []string{"--namespace=liqo", "--invitation-namespace=liqo"},
@@ -108,41 +108,41 @@ func TestEveryMistakeInTheOptionsIsToldAtOnce(t *testing.T) {
 		"a server without TLS":     {args: []string{"--advertised-server=http://a:6443"}, want: []string{"must be an https URL"}},
 		"a server with a password": {args: []string{"--advertised-server=https://u:p@a:6443"}, want: []string{"must be an https URL"}},
 		"a server with a query":    {args: []string{"--advertised-server=https://a?b=c"}, want: []string{"must be an https URL"}},
-		"a server that is no URL":  {args: []string{"--advertised-server=https://a b"}, want: []string{"not a URL"}},
+		"a server that is no URL":  {args: []string{"--advertised-server=https://a b"}, want: []string{"must be a URL"}},
 		"an authority of no server": {
 			args: []string{"--advertised-server-ca-file=" + certFile},
-			want: []string{"says nothing without --advertised-server"},
+			want: []string{"requires --advertised-server"},
 		},
 		"an authority that is none": {
 			args: []string{"--advertised-server=https://a", "--advertised-server-ca-file=" + junk},
 			want: []string{"--advertised-server-ca-file"},
 		},
 		"a certificate that is not there": {args: []string{"--tls-cert-file=/nowhere"}, want: []string{"--tls-cert-file /nowhere with"}},
-		"a certificate that is none":      {args: []string{"--tls-cert-file=" + junk}, want: []string{"give a PEM encoded certificate"}},
+		"a certificate that is none":      {args: []string{"--tls-cert-file=" + junk}, want: []string{"use a PEM encoded certificate"}},
 		"the key of another certificate":  {args: []string{"--tls-private-key-file=" + otherKey}, want: []string{"private key does not match"}},
 		"a certificate that has expired": {
 			args: []string{"--tls-cert-file=" + expiredCert, "--tls-private-key-file=" + expiredKey},
 			want: []string{"the certificate expired on"},
 		},
-		"a TLS version of old":    {args: []string{"--tls-min-version=VersionTLS11"}, want: []string{"must be VersionTLS12 or VersionTLS13"}},
+		"an old TLS version":      {args: []string{"--tls-min-version=VersionTLS11"}, want: []string{"must be VersionTLS12 or VersionTLS13"}},
 		"a port that is none":     {args: []string{"--secure-port=70000"}, want: []string{"--secure-port 70000"}},
-		"no storage":              {args: []string{"--data-dir="}, want: []string{"give the embedded etcd a directory"}},
-		"credentials for no etcd": {args: []string{"--etcd-cafile=" + certFile}, want: []string{"say nothing without --etcd-servers"}},
+		"no storage":              {args: []string{"--data-dir="}, want: []string{"must be a directory for the embedded etcd"}},
+		"credentials for no etcd": {args: []string{"--etcd-cafile=" + certFile}, want: []string{"require --etcd-servers"}},
 		"an etcd that is no URL":  {args: []string{"--etcd-servers=etcd:2379"}, want: []string{`--etcd-servers "etcd:2379"`}},
 		"half a client certificate for etcd": {
 			args: []string{"--etcd-servers=https://etcd:2379", "--etcd-certfile=" + certFile},
-			want: []string{"one needs the other"},
+			want: []string{"must be set together"},
 		},
 		"broken files for etcd": {
 			args: []string{"--etcd-servers=https://etcd:2379", "--etcd-cafile=" + junk, "--etcd-certfile=" + certFile, "--etcd-keyfile=" + otherKey},
 			want: []string{"--etcd-certfile " + certFile, "--etcd-cafile"},
 		},
-		"a cache that forgets before it knows": {
+		"a negative duration of a cache": {
 			args: []string{"--authorization-webhook-cache-authorized-ttl=-1s"},
 			want: []string{"must not be negative"},
 		},
-		"an admission plugin that nobody knows": {args: []string{"--enable-admission-plugins=Magic"}, want: []string{`"Magic" is unknown`}},
-		"a log format that nobody knows":        {args: []string{"--logging-format=poem"}, want: []string{"poem"}},
+		"an unknown admission plugin": {args: []string{"--enable-admission-plugins=Magic"}, want: []string{`"Magic" is unknown`}},
+		"an unknown log format":       {args: []string{"--logging-format=poem"}, want: []string{"poem"}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

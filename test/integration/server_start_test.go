@@ -54,13 +54,13 @@ func TestABadStartEndsWithOneLineThatSaysWhatToDo(t *testing.T) {
 	}{
 		"FailsClosedWithoutAuthConfigMap": {
 			run:  with("--kubeconfig=" + env.AccountKubeconfig(t, withoutAggregation, bundle, "")),
-			want: "ConfigMap kube-system/extension-apiserver-authentication is missing: kube-apiserver makes it when it runs with --requestheader-client-ca-file: turn its aggregation layer on",
+			want: "ConfigMap kube-system/extension-apiserver-authentication is missing: kube-apiserver creates it with --requestheader-client-ca-file: enable its aggregation layer",
 		},
 		"kube-apiserver does not answer": {
 			run:  with("--kubeconfig=" + env.AccountKubeconfig(t, "https://"+closed, bundle, "")),
 			want: "cannot reach this cluster's Kubernetes API",
 		},
-		"kube-apiserver shows the certificate of a stranger": {
+		"kube-apiserver has the certificate of another authority": {
 			run:  with("--kubeconfig=" + env.AccountKubeconfig(t, env.Admin.Host, bundle, "")),
 			want: "certificate signed by unknown authority",
 		},
@@ -68,8 +68,8 @@ func TestABadStartEndsWithOneLineThatSaysWhatToDo(t *testing.T) {
 			run:  with("--kubeconfig=" + env.AccountKubeconfig(t, env.Admin.Host, env.Admin.CAData, "stale")),
 			want: "refuses the credentials of this server: renew",
 		},
-		"neither in a pod nor a kubeconfig":     {run: with("--kubeconfig="), want: "say with --kubeconfig how to reach"},
-		"a certificate that is none":            {run: with("--tls-cert-file=" + junk), want: "give a PEM encoded certificate and the key it was made for"},
+		"neither in a pod nor a kubeconfig":     {run: with("--kubeconfig="), want: "set --kubeconfig to a kubeconfig file"},
+		"a certificate that is none":            {run: with("--tls-cert-file=" + junk), want: "use a PEM encoded certificate and its private key"},
 		"the certificate of another key":        {run: with("--tls-private-key-file=" + otherKey(t, env)), want: "private key does not match public key"},
 		"a data directory on a read-only mount": {run: onVolume("ro"), want: "it is on a read-only file system: mount a volume there that can be written to"},
 		"a data directory on a full volume":     {run: onVolume("size=1m"), want: "its volume is full, 1 MiB are free and 160 MiB are needed: enlarge the volume"},
@@ -81,7 +81,7 @@ func TestABadStartEndsWithOneLineThatSaysWhatToDo(t *testing.T) {
 		"an empty store in a cluster that is peered": {
 			run: with("--allow-empty-store=false"), want: "the store is empty, but ",
 		},
-		"a port in use":              {run: with("--secure-port=" + port.Port()), want: "address already in use: stop what listens there, or use another port"},
+		"a port in use":              {run: with("--secure-port=" + port.Port()), want: "address already in use: stop the process that listens on it, or use another port"},
 		"an etcd that is not there":  {run: with("--etcd-servers=http://" + closed), want: "--etcd-servers: cannot reach etcd: http://" + closed + ": dial tcp"},
 		"an option that is unknown":  {run: with("--magic"), want: "unknown flag: --magic"},
 		"an argument that is no use": {run: with("please"), want: `unknown command "please"`},
