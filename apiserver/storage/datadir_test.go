@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-func TestADataDirectoryIsMadePrivate(t *testing.T) {
+func TestDataDirectoryIsPrivate(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a", "b")
 	dir, err := openDataDir(path)
 	if err != nil {
@@ -29,7 +29,7 @@ func TestADataDirectoryIsMadePrivate(t *testing.T) {
 	}
 }
 
-func TestADataDirectoryIsUsedByOneAtATime(t *testing.T) {
+func TestDataDirectoryIsUsedByOneProcess(t *testing.T) {
 	path := t.TempDir()
 	first, err := openDataDir(path)
 	if err != nil {
@@ -48,7 +48,7 @@ func TestADataDirectoryIsUsedByOneAtATime(t *testing.T) {
 	second.close()
 }
 
-func TestABadDataDirectoryIsRefusedWithAdvice(t *testing.T) {
+func TestUnusableDataDirectoryIsRefusedWithTheRemedy(t *testing.T) {
 	tests := map[string]struct {
 		path func(t *testing.T) string
 		want string
@@ -97,19 +97,19 @@ func TestErrorsOfTheFileSystemAreExplained(t *testing.T) {
 		err  error
 		want string
 	}{
-		"read-only":         {unix.EROFS, "read-only file system"},
-		"permission":        {unix.EACCES, "must not write to it"},
-		"no space":          {unix.ENOSPC, "is full"},
-		"quota":             {unix.EDQUOT, "is full"},
-		"something in it":   {unix.ENOTDIR, "is a file"},
-		"anything else":     {unix.EIO, "input/output error"},
-		"wrapped read-only": {&fs.PathError{Op: "open", Path: "/data/lock", Err: unix.EROFS}, "read-only file system"},
+		"read-only":          {unix.EROFS, "read-only file system"},
+		"permission":         {unix.EACCES, "is not permitted to write to it"},
+		"no space":           {unix.ENOSPC, "is full"},
+		"quota":              {unix.EDQUOT, "is full"},
+		"a file as a parent": {unix.ENOTDIR, "is a file"},
+		"anything else":      {unix.EIO, "input/output error"},
+		"wrapped read-only":  {&fs.PathError{Op: "open", Path: "/data/lock", Err: unix.EROFS}, "read-only file system"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			got := explain("/data", test.err).Error()
 			if !strings.Contains(got, test.want) || !strings.Contains(got, "/data") {
-				t.Errorf("got %q, want it to name /data and say %q", got, test.want)
+				t.Errorf("got %q, want /data and %q in it", got, test.want)
 			}
 		})
 	}

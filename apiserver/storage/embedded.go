@@ -1,9 +1,8 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package storage runs the etcd that is embedded in the federation API
-// server. It serves this process alone, on a unix socket inside its data
-// directory; nothing listens on a network.
+// Package storage runs the embedded etcd of the federation API server. It serves only this process, on a
+// unix socket in its data directory, and does not listen on a network.
 package storage
 
 import (
@@ -21,23 +20,23 @@ import (
 )
 
 const (
-	// memberName never changes: it is recorded in the data directory.
+	// memberName must not change: it is stored in the data directory.
 	memberName = "federation"
 
-	// startTimeout bounds how long etcd may take to read its data.
+	// startTimeout bounds the start of etcd.
 	startTimeout = 2 * time.Minute
 
-	// backendQuota bounds the database. At 10,000 shadow pods and five minutes
-	// of history it is a tenth full.
+	// backendQuota bounds the database. 10,000 shadow pods with five minutes of history use a
+	// tenth of it.
 	backendQuota = 2 << 30
-	// snapshotCount and catchUpEntries bound the log that etcd keeps in memory
-	// for followers, of which there are none.
+	// snapshotCount and catchUpEntries bound the log in memory for followers, of which there are
+	// none.
 	snapshotCount  = 2000
 	catchUpEntries = 100
 	// walFiles bounds the log on disk, at 64 MB a file.
 	walFiles = 2
-	// defragThresholdMiB is how much a start must be able to free for etcd to
-	// rewrite its database first.
+	// defragThresholdMiB is the free space of the database, in MiB, from which etcd defragments
+	// it at its start.
 	defragThresholdMiB = 64
 )
 
@@ -46,15 +45,14 @@ type Embedded struct {
 	etcd   *embed.Etcd
 	client *clientv3.Client
 	dir    *dataDir
-	// quota is how large the database may grow, in bytes.
+	// quota is the largest size of the database, in bytes.
 	quota int64
-	// quiet is true while etcd starts and stops.
+	// quiet suppresses the log of etcd while it starts and stops.
 	quiet atomic.Bool
 }
 
-// Start runs an etcd with its data in dir and returns when it serves. An
-// error says in one line what is wrong with the directory and what to do.
-// History is compacted by the API server, as that of any other etcd.
+// Start starts an etcd with its data in dir, and returns once it serves. Errors have one line, with the
+// remedy. The API server compacts the history, as of any etcd.
 func Start(ctx context.Context, dir string) (*Embedded, error) {
 	return start(ctx, dir, backendQuota)
 }
@@ -92,13 +90,13 @@ func start(ctx context.Context, dir string, quota int64) (started *Embedded, err
 	}
 }
 
-// Endpoint is where clients in this process find etcd.
+// Endpoint returns the endpoint for clients in this process.
 func (e *Embedded) Endpoint() string { return e.dir.endpoint() }
 
-// Err reports why etcd stopped by itself.
+// Err returns a channel with the error that stops etcd.
 func (e *Embedded) Err() <-chan error { return e.etcd.Err() }
 
-// Close stops etcd when every write is on disk, and unlocks its directory.
+// Close stops etcd after all writes are on disk, and unlocks its directory.
 func (e *Embedded) Close() error {
 	e.quiet.Store(true)
 	var errs []error
@@ -120,11 +118,11 @@ func config(dir *dataDir, quota int64, logger *zap.Logger) *embed.Config {
 	socket := url.URL{Scheme: "unix", Path: dir.socket()}
 	cfg.ListenClientUrls = []url.URL{socket}
 	cfg.AdvertiseClientUrls = []url.URL{socket}
-	// A single member has no peers to listen to. Its advertised peer address
-	// stays the default, since the cluster is known by it.
+	// A single member does not listen for peers. Its advertised peer address must stay the default,
+	// which identifies the cluster.
 	cfg.ListenPeerUrls = nil
 	cfg.EnableGRPCGateway = false
-	// Who can open the socket may do everything: there are no users in it.
+	// There is no authentication: access to the socket permits everything.
 	cfg.AuthToken = ""
 
 	cfg.QuotaBackendBytes = quota

@@ -14,7 +14,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// shortTempDir is one whose path leaves room for a socket.
+// shortTempDir returns a directory with a path that is short enough for a socket.
 func shortTempDir(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "etcd-")
@@ -39,7 +39,7 @@ func connect(t *testing.T, e *Embedded) *clientv3.Client {
 	return client
 }
 
-func TestWhatWasWrittenIsThereAfterARestart(t *testing.T) {
+func TestDataPersistsOverARestart(t *testing.T) {
 	dir := shortTempDir(t)
 	first, err := Start(t.Context(), dir)
 	if err != nil {
@@ -88,6 +88,6 @@ func TestNothingListensOnTheNetwork(t *testing.T) {
 		t.Fatal(err)
 	}
 	if info.Mode().Perm()&0o077 != 0 {
-		t.Errorf("others may reach the socket: mode %s", info.Mode())
+		t.Errorf("other users can open the socket: mode %s", info.Mode())
 	}
 }

@@ -17,34 +17,32 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// chatter is the verbosity that shows everything etcd says.
+// chatter is the verbosity at which all messages of etcd are logged.
 const chatter = 4
 
-// zapLogger lets etcd's warnings and errors appear among ours while it serves.
-// While it starts and stops quiet is true: then it complains about what is as
-// it should be, or about what Start returns anyhow. When etcd gives up, the
+// zapLogger returns a logger that passes warnings and errors of etcd to logger, unless quiet is true. It is
+// while etcd starts and stops, when warnings are expected and Start returns errors. If etcd panics, the
 // process ends with one line about the directory.
 func zapLogger(logger klog.Logger, quiet *atomic.Bool, directory string) *zap.Logger {
 	end := giveUp{directory: directory, output: os.Stderr, exit: os.Exit}
 	return zap.New(&core{logger: logger, quiet: quiet}, zap.WithPanicHook(end), zap.WithFatalHook(end))
 }
 
-// alwaysQuiet is for a logger of what tells its errors anyhow.
+// alwaysQuiet is for a logger of a function that returns its errors.
 func alwaysQuiet() *atomic.Bool {
 	quiet := &atomic.Bool{}
 	quiet.Store(true)
 	return quiet
 }
 
-// giveUp ends the process. etcd gives up in goroutines of its own, so there is
-// nobody who could recover and return an error.
+// giveUp ends the process. etcd panics in its own goroutines, where no caller could recover.
 type giveUp struct {
 	directory string
 	output    io.Writer
 	exit      func(code int)
 }
 
-// OnWrite tells the reason in one line.
+// OnWrite writes the reason in one line, and ends the process.
 func (g giveUp) OnWrite(entry *zapcore.CheckedEntry, fields []zapcore.Field) {
 	reason := entry.Message
 	encoder := zapcore.NewMapObjectEncoder()
@@ -54,7 +52,8 @@ func (g giveUp) OnWrite(entry *zapcore.CheckedEntry, fields []zapcore.Field) {
 	if err, ok := encoder.Fields["error"]; ok {
 		reason = fmt.Sprintf("%s: %v", reason, err)
 	}
-	fmt.Fprintf(g.output, "data directory %s: etcd gives up: %s: enlarge the volume if it is full, otherwise restore a backup or start with an empty directory\n", g.directory, reason)
+	fmt.Fprintf(g.output, "data directory %s: etcd gives up: %s: enlarge the volume if it is full, otherwise restore a "+
+		"backup or start with an empty directory\n", g.directory, reason)
 	g.exit(1)
 }
 
@@ -96,11 +95,11 @@ func (c *core) Write(entry zapcore.Entry, fields []zapcore.Field) error {
 	}
 	switch {
 	case entry.Level >= zapcore.ErrorLevel:
-		c.logger.Error(errors.New(entry.Message), "etcd failed", keysAndValues...)
+		c.logger.Error(errors.New(entry.Message), "Error of etcd", keysAndValues...)
 	case entry.Level == zapcore.WarnLevel:
-		c.logger.Info("etcd warns", append(keysAndValues, "warning", entry.Message)...)
+		c.logger.Info("Warning of etcd", append(keysAndValues, "warning", entry.Message)...)
 	default:
-		c.logger.V(chatter).Info("etcd says", append(keysAndValues, "message", entry.Message)...)
+		c.logger.V(chatter).Info("Message of etcd", append(keysAndValues, "message", entry.Message)...)
 	}
 	return nil
 }

@@ -15,25 +15,25 @@ import (
 	"k8s.io/klog/v2/ktesting"
 )
 
-func TestWhatEtcdSaysIsFilteredByLevelAndQuiet(t *testing.T) {
+func TestLogOfEtcdIsFilteredByLevelAndQuiet(t *testing.T) {
 	tests := map[string]struct {
 		quiet bool
-		say   func(*zap.Logger)
+		log   func(*zap.Logger)
 		want  string
 	}{
-		"a warning":                 {say: func(l *zap.Logger) { l.Warn("slow disk", zap.Int("ms", 200)) }, want: `warning="slow disk"`},
-		"its fields":                {say: func(l *zap.Logger) { l.With(zap.String("a", "b")).Warn("slow", zap.Int("ms", 200)) }, want: `a="b" ms=200`},
-		"an error":                  {say: func(l *zap.Logger) { l.Error("broken", zap.Error(errors.New("no space"))) }, want: `err="broken"`},
-		"information":               {say: func(l *zap.Logger) { l.Info("compacted") }},
-		"a warning while it starts": {quiet: true, say: func(l *zap.Logger) { l.Warn("alone in the cluster") }},
-		"an error while it stops":   {quiet: true, say: func(l *zap.Logger) { l.Error("server closed") }},
+		"a warning":                 {log: func(l *zap.Logger) { l.Warn("slow disk", zap.Int("ms", 200)) }, want: `warning="slow disk"`},
+		"its fields":                {log: func(l *zap.Logger) { l.With(zap.String("a", "b")).Warn("slow", zap.Int("ms", 200)) }, want: `a="b" ms=200`},
+		"an error":                  {log: func(l *zap.Logger) { l.Error("broken", zap.Error(errors.New("no space"))) }, want: `err="broken"`},
+		"information":               {log: func(l *zap.Logger) { l.Info("compacted") }},
+		"a warning while it starts": {quiet: true, log: func(l *zap.Logger) { l.Warn("alone in the cluster") }},
+		"an error while it stops":   {quiet: true, log: func(l *zap.Logger) { l.Error("server closed") }},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			logger := ktesting.NewLogger(t, ktesting.NewConfig(ktesting.BufferLogs(true), ktesting.Verbosity(chatter-1)))
 			var quiet atomic.Bool
 			quiet.Store(test.quiet)
-			test.say(zapLogger(logger, &quiet, "/data"))
+			test.log(zapLogger(logger, &quiet, "/data"))
 			got := logger.GetSink().(ktesting.Underlier).GetBuffer().String()
 			if test.want == "" && got != "" || !strings.Contains(got, test.want) {
 				t.Errorf("got log %q, want %q in it", got, test.want)
@@ -42,7 +42,7 @@ func TestWhatEtcdSaysIsFilteredByLevelAndQuiet(t *testing.T) {
 	}
 }
 
-func TestWhenEtcdGivesUpOneLineTellsWhy(t *testing.T) {
+func TestPanicOfEtcdWritesOneLine(t *testing.T) {
 	for name, hook := range map[string]func(zapcore.CheckWriteHook) zap.Option{"panic": zap.WithPanicHook, "fatal": zap.WithFatalHook} {
 		t.Run(name, func(t *testing.T) {
 			var output bytes.Buffer

@@ -18,25 +18,25 @@ import (
 )
 
 const (
-	// defragmentInterval is how often the database is looked at. It is
-	// rewritten when more than half of it, and of that more than a start would
-	// free, is empty: while that goes on nobody is answered.
+	// defragmentInterval is the time between two checks of the database. It is defragmented, which
+	// blocks all requests, only if more than half of it is free, and more than
+	// defragThresholdMiB.
 	defragmentInterval = 10 * time.Minute
-	// retryInterval is when a snapshot that failed is tried again.
+	// retryInterval is the time until a failed snapshot is retried.
 	retryInterval = 10 * time.Minute
-	// firstSnapshot keeps a start from doing two things at once.
+	// firstSnapshot delays the first snapshot, so that it does not slow down the start.
 	firstSnapshot = time.Minute
 )
 
-// Maintenance says how the embedded etcd looks after itself.
+// Maintenance configures snapshots of the embedded etcd.
 type Maintenance struct {
 	// SnapshotInterval is the time between two snapshots; zero means none.
 	SnapshotInterval time.Duration
-	// SnapshotRetain is how many snapshots are kept.
+	// SnapshotRetain is the number of snapshots that are kept.
 	SnapshotRetain int
 }
 
-// Maintain takes snapshots and gives free space back until ctx is done.
+// Maintain takes snapshots and defragments the database until ctx is done.
 func (e *Embedded) Maintain(ctx context.Context, m Maintenance) {
 	logger := klog.FromContext(ctx).WithName("maintenance")
 	defragment := time.NewTicker(defragmentInterval)
@@ -51,20 +51,20 @@ func (e *Embedded) Maintain(ctx context.Context, m Maintenance) {
 			return
 		case <-defragment.C:
 			if err := e.makeRoom(2 * minFreeBytes); err != nil {
-				logger.Error(err, "Cannot make room on the volume, trying again later", "after", defragmentInterval)
+				logger.Error(err, "Unable to free space on the volume, will retry", "after", defragmentInterval)
 			}
 			freed, err := e.defragment(ctx)
 			switch {
 			case err != nil:
-				logger.Error(err, "Cannot give free space of the database back, trying again later", "after", defragmentInterval)
+				logger.Error(err, "Unable to defragment the database, will retry", "after", defragmentInterval)
 			case freed > 0:
-				logger.Info("Gave free space of the database back", "bytes", freed)
+				logger.Info("Defragmented the database", "freedBytes", freed)
 			}
 		case now := <-due:
 			next := m.SnapshotInterval
 			if path, err := e.snapshotAndPrune(ctx, m.SnapshotRetain, now); err != nil {
 				next = min(next, retryInterval)
-				logger.Error(err, "Cannot take a snapshot, trying again later", "after", next)
+				logger.Error(err, "Unable to take a snapshot, will retry", "after", next)
 			} else {
 				logger.Info("Took a snapshot", "path", path)
 			}
@@ -73,7 +73,7 @@ func (e *Embedded) Maintain(ctx context.Context, m Maintenance) {
 	}
 }
 
-// untilSnapshot is how long the newest snapshot is good for.
+// untilSnapshot returns the time until the next snapshot is due.
 func (e *Embedded) untilSnapshot(interval time.Duration, now time.Time) time.Duration {
 	paths, err := e.dir.allSnapshots()
 	if err != nil || len(paths) == 0 {
@@ -88,7 +88,7 @@ func (e *Embedded) untilSnapshot(interval time.Duration, now time.Time) time.Dur
 
 func (e *Embedded) snapshotAndPrune(ctx context.Context, retain int, now time.Time) (path string, err error) {
 	defer func() { countSnapshot(path, now, err) }()
-	// What is left unfinished may be why the volume is full.
+	// Unfinished snapshots may be the reason for a full volume.
 	if err := e.prune(retain); err != nil {
 		return "", err
 	}
@@ -98,8 +98,7 @@ func (e *Embedded) snapshotAndPrune(ctx context.Context, retain int, now time.Ti
 	return path, e.prune(retain)
 }
 
-// makeRoom keeps no snapshot but the newest when less than so much of the
-// volume is free: the store itself comes first.
+// makeRoom removes all snapshots except the newest if less of the volume is free than needed.
 func (e *Embedded) makeRoom(needed uint64) error {
 	if e.dir.checkSpace(needed) == nil {
 		return nil
@@ -107,35 +106,36 @@ func (e *Embedded) makeRoom(needed uint64) error {
 	return e.prune(1)
 }
 
-// defragment rewrites the database if that frees enough, or, without its
-// history, if etcd takes no writes any more because the database has no room
-// to grow. It returns how much smaller the database is.
+// defragment defragments the database if that frees enough. If etcd refuses writes because the database is
+// full, it first compacts the history. It returns the number of bytes that it freed.
 func (e *Embedded) defragment(ctx context.Context) (freed int64, err error) {
 	before, err := e.client.Status(ctx, e.Endpoint())
 	if err != nil {
-		return 0, fmt.Errorf("asking etcd for its size: %w", err)
+		return 0, fmt.Errorf("reading the size of the database: %w", err)
 	}
 	alarms, err := e.full(ctx)
 	if err != nil {
 		return 0, err
 	}
-	if empty := before.DbSize - before.DbSizeInUse; len(alarms) == 0 && (empty < defragThresholdMiB<<20 || empty < before.DbSizeInUse) {
+	free := before.DbSize - before.DbSizeInUse
+	if len(alarms) == 0 && (free < defragThresholdMiB<<20 || free < before.DbSizeInUse) {
 		return 0, nil
 	}
 	defer func() { countDefragmentation(err) }()
 	if len(alarms) > 0 {
-		// The API server notes in the store how far it compacts, which is a
-		// write, and so compacts nothing while writes are refused.
-		if _, err := e.client.Compact(ctx, before.Header.Revision, clientv3.WithCompactPhysical()); err != nil && !errors.Is(err, rpctypes.ErrCompacted) {
-			return 0, fmt.Errorf("forgetting what the full database held before: %w", err)
+		// The API server stores the revision that it compacts, so it cannot compact while writes are
+		// refused.
+		_, err := e.client.Compact(ctx, before.Header.Revision, clientv3.WithCompactPhysical())
+		if err != nil && !errors.Is(err, rpctypes.ErrCompacted) {
+			return 0, fmt.Errorf("compacting the full database: %w", err)
 		}
 	}
 	if _, err := e.client.Defragment(ctx, e.Endpoint()); err != nil {
-		return 0, fmt.Errorf("rewriting the database: %w", err)
+		return 0, fmt.Errorf("defragmenting the database: %w", err)
 	}
 	after, err := e.client.Status(ctx, e.Endpoint())
 	if err != nil {
-		return 0, fmt.Errorf("asking etcd for its size: %w", err)
+		return 0, fmt.Errorf("reading the size of the database: %w", err)
 	}
 	if err := e.reopen(ctx, alarms, after.DbSize); err != nil {
 		return 0, err
@@ -143,25 +143,27 @@ func (e *Embedded) defragment(ctx context.Context) (freed int64, err error) {
 	return before.DbSize - after.DbSize, nil
 }
 
-// full returns the alarms by which etcd refuses writes because the database is
-// as large as it may be. It goes on to do so when there is room again, also
-// after a start, until it is told.
+// full returns the alarms by which etcd refuses writes to a full database. They persist, also over a restart,
+// until they are disarmed.
 func (e *Embedded) full(ctx context.Context) ([]*etcdserverpb.AlarmMember, error) {
 	response, err := e.client.AlarmList(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("asking etcd for its alarms: %w", err)
+		return nil, fmt.Errorf("listing the alarms of etcd: %w", err)
 	}
-	return slices.DeleteFunc(response.Alarms, func(a *etcdserverpb.AlarmMember) bool { return a.Alarm != etcdserverpb.AlarmType_NOSPACE }), nil
+	return slices.DeleteFunc(response.Alarms, func(a *etcdserverpb.AlarmMember) bool {
+		return a.Alarm != etcdserverpb.AlarmType_NOSPACE
+	}), nil
 }
 
-// reopen lets etcd take writes again if its database has become small enough.
+// reopen disarms alarms if the database has become small enough, so that etcd accepts writes.
 func (e *Embedded) reopen(ctx context.Context, alarms []*etcdserverpb.AlarmMember, size int64) error {
 	if most := e.quota / 10 * 9; len(alarms) > 0 && size > most {
-		return fmt.Errorf("the database is full: it has %d bytes, and etcd takes writes again below %d: delete objects, they are gone from it %s later at the latest", size, most, defragmentInterval)
+		return fmt.Errorf("the database is full: it has %d bytes, and must have at most %d to accept writes: "+
+			"delete objects; the space is freed within %s", size, most, defragmentInterval)
 	}
 	for _, alarm := range alarms {
 		if _, err := e.client.AlarmDisarm(ctx, (*clientv3.AlarmMember)(alarm)); err != nil {
-			return fmt.Errorf("telling etcd that there is room again: %w", err)
+			return fmt.Errorf("disarming the alarm of etcd: %w", err)
 		}
 	}
 	return nil

@@ -23,22 +23,22 @@ var (
 	}, []string{"result"})
 	lastSnapshot = metrics.NewGauge(&metrics.GaugeOpts{
 		Namespace: namespace, Subsystem: subsystem, Name: "last_snapshot_timestamp_seconds",
-		Help:           "When the embedded etcd's newest snapshot was taken by this process, in seconds since 1970; 0 before the first.",
+		Help:           "Time of the newest snapshot of the embedded etcd by this process, in seconds since 1970; 0 before the first.",
 		StabilityLevel: metrics.ALPHA,
 	})
 	lastSnapshotSize = metrics.NewGauge(&metrics.GaugeOpts{
 		Namespace: namespace, Subsystem: subsystem, Name: "last_snapshot_size_bytes",
-		Help:           "Size of that snapshot.",
+		Help:           "Size of the newest snapshot of the embedded etcd by this process, in bytes.",
 		StabilityLevel: metrics.ALPHA,
 	})
 	defragmentations = metrics.NewCounterVec(&metrics.CounterOpts{
 		Namespace: namespace, Subsystem: subsystem, Name: "defragmentations_total",
-		Help:           "How often the database of the embedded etcd was rewritten to give free space back, by result: success or error.",
+		Help:           "Defragmentations of the database of the embedded etcd, by result: success or error.",
 		StabilityLevel: metrics.ALPHA,
 	}, []string{"result"})
 )
 
-// RegisterMetrics hands every metric of the embedded etcd to a registry.
+// RegisterMetrics registers the metrics of the embedded etcd.
 func RegisterMetrics(register func(...metrics.Registerable)) {
 	register(snapshots, lastSnapshot, lastSnapshotSize, defragmentations)
 }

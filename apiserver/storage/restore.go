@@ -20,37 +20,35 @@ const (
 	restoringName = "etcd.restoring"
 	asideName     = "etcd.aside-"
 
-	// revisionBump is how far behind the snapshot the revision begins again:
-	// further than any server got that ran since the snapshot was taken, so
-	// that no client meets an old resourceVersion with another content.
+	// revisionBump is added to the revision of a snapshot. It is more than a server adds after the
+	// snapshot, so that no resourceVersion is used for two states.
 	revisionBump = 1_000_000_000
 )
 
-// Newest stands for the newest of the snapshots in the data directory.
+// Newest is the name of the newest snapshot in the data directory.
 const Newest = "newest"
 
-// RestoreOptions say what to restore, and where.
+// RestoreOptions are the options of a restore.
 type RestoreOptions struct {
 	// Snapshot is the path of a snapshot, or Newest.
 	Snapshot string
-	// DataDir is the data directory to fill.
+	// DataDir is the data directory to restore into.
 	DataDir string
-	// SetAside renames the data that is in it, instead of refusing.
+	// SetAside renames existing data; otherwise the restore fails.
 	SetAside bool
 }
 
-// Restored is what came of a restore.
+// Restored is the result of a restore.
 type Restored struct {
-	// Keys is how many there are, and Revision the one that the snapshot had.
+	// Keys is the number of keys, and Revision the revision of the snapshot.
 	Keys     int
 	Revision int64
-	// Aside is where the data is that was there before, if there was any.
+	// Aside is the path of the earlier data; empty if there was none.
 	Aside string
 }
 
-// Restore fills a data directory from a snapshot. The revision goes up by so
-// much that clients see a gap and list again. It either succeeds or leaves the
-// data as it was. An error says in one line what to do.
+// Restore restores a snapshot into a data directory. It increases the revision, so that clients list again.
+// If it fails, the data directory is unchanged. Errors have one line, with the remedy.
 func Restore(ctx context.Context, o RestoreOptions) (*Restored, error) {
 	dir, err := openDataDir(o.DataDir)
 	if err != nil {
@@ -67,22 +65,23 @@ func (d *dataDir) restore(ctx context.Context, o RestoreOptions) (*Restored, err
 			return nil, err
 		}
 		if len(paths) == 0 {
-			return nil, fmt.Errorf("data directory %s: it has no snapshots: name a file", d.path)
+			return nil, fmt.Errorf("data directory %s: it has no snapshots: set --snapshot to a file", d.path)
 		}
 		o.Snapshot = paths[len(paths)-1]
 	}
 	if err := verify(o.Snapshot); err != nil {
-		return nil, fmt.Errorf("%w: take another one", err)
+		return nil, fmt.Errorf("%w: use another snapshot", err)
 	}
 	_, err := os.Stat(d.etcd())
 	occupied := err == nil
 	if occupied && !o.SetAside {
-		return nil, fmt.Errorf("data directory %s: it holds data, and nothing is overwritten: restore into an empty volume, or add --set-aside", d.path)
+		return nil, fmt.Errorf("data directory %s: it contains data, and nothing is overwritten: restore into an empty "+
+			"volume, or set --set-aside", d.path)
 	}
 	manager := snapshot.NewV3(zapLogger(klog.FromContext(ctx).WithName("etcd"), alwaysQuiet(), d.path))
 	status, err := manager.Status(o.Snapshot)
 	if err != nil {
-		return nil, fmt.Errorf("snapshot %s: reading it: %w: take another one", o.Snapshot, err)
+		return nil, fmt.Errorf("snapshot %s: reading it: %w: use another snapshot", o.Snapshot, err)
 	}
 	restoring := filepath.Join(d.path, restoringName)
 	if err := os.RemoveAll(restoring); err != nil {
@@ -106,11 +105,11 @@ func (d *dataDir) restore(ctx context.Context, o RestoreOptions) (*Restored, err
 	if occupied {
 		result.Aside = filepath.Join(d.path, asideName+time.Now().UTC().Format(snapshotFormat))
 		if err := os.Rename(d.etcd(), result.Aside); err != nil {
-			return nil, fmt.Errorf("data directory %s: setting aside what is there: %w", d.path, err)
+			return nil, fmt.Errorf("data directory %s: renaming the existing data: %w", d.path, err)
 		}
 	}
 	if err := os.Rename(restoring, d.etcd()); err != nil {
-		return nil, fmt.Errorf("data directory %s: putting the restored data in place: %w", d.path, err)
+		return nil, fmt.Errorf("data directory %s: renaming the restored data: %w", d.path, err)
 	}
 	return result, syncDir(d.path)
 }

@@ -18,14 +18,14 @@ import (
 	"k8s.io/apiserver/pkg/storage/storagebackend"
 )
 
-// reachTimeout is how long one etcd server may take to accept a connection.
+// reachTimeout bounds a connection to one etcd server.
 const reachTimeout = 5 * time.Second
 
-// Empty tells whether there is no key with this prefix.
+// Empty reports whether there is no key with the prefix.
 func Empty(ctx context.Context, config storagebackend.TransportConfig, prefix string) (bool, error) {
 	var tlsConfig *tls.Config
 	if config.TrustedCAFile != "" || config.CertFile != "" {
-		// A unix socket would speak TLS, too, if there was a configuration.
+		// With a configuration, a unix socket would use TLS, too.
 		var err error
 		if tlsConfig, err = clientTLS(config); err != nil {
 			return false, err
@@ -33,17 +33,17 @@ func Empty(ctx context.Context, config storagebackend.TransportConfig, prefix st
 	}
 	client, err := clientv3.New(clientv3.Config{Endpoints: config.ServerList, TLS: tlsConfig, DialTimeout: dialTimeout, Logger: zap.NewNop()})
 	if err != nil {
-		return false, fmt.Errorf("making a client of etcd: %w", err)
+		return false, fmt.Errorf("creating a client of etcd: %w", err)
 	}
 	defer client.Close()
 	found, err := client.Get(ctx, prefix, clientv3.WithPrefix(), clientv3.WithKeysOnly(), clientv3.WithLimit(1))
 	if err != nil {
-		return false, fmt.Errorf("asking etcd for keys: %w", err)
+		return false, fmt.Errorf("reading keys of etcd: %w", err)
 	}
 	return len(found.Kvs) == 0, nil
 }
 
-// clientTLS is what clients show to servers with https URLs, and know them by.
+// clientTLS returns the TLS configuration for etcd servers with https URLs.
 func clientTLS(config storagebackend.TransportConfig) (*tls.Config, error) {
 	info := transport.TLSInfo{CertFile: config.CertFile, KeyFile: config.KeyFile, TrustedCAFile: config.TrustedCAFile}
 	tlsConfig, err := info.ClientConfig()
@@ -53,9 +53,8 @@ func clientTLS(config storagebackend.TransportConfig) (*tls.Config, error) {
 	return tlsConfig, nil
 }
 
-// Reach makes sure that at least one etcd server accepts a connection, and
-// shows a certificate that is trusted. Otherwise the error tells of each of
-// them.
+// Reach returns an error unless at least one etcd server accepts a connection and has a trusted certificate.
+// The error names each server.
 func Reach(ctx context.Context, config storagebackend.TransportConfig) error {
 	tlsConfig, err := clientTLS(config)
 	if err != nil {

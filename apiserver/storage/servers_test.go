@@ -16,7 +16,7 @@ import (
 	"k8s.io/apiserver/pkg/storage/storagebackend"
 )
 
-func TestOneServerThatCanBeReachedIsEnough(t *testing.T) {
+func TestReachRequiresOneServer(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -37,13 +37,13 @@ func TestOneServerThatCanBeReachedIsEnough(t *testing.T) {
 		ca      string
 		want    []string
 	}{
-		"the only one":             {servers: []string{plain.URL}},
-		"the second of two":        {servers: []string{closed, plain.URL}},
-		"with a trusted CA":        {servers: []string{secure.URL}, ca: ca},
-		"none answers":             {servers: []string{closed, closed + "0"}, want: []string{closed + ": dial tcp", closed + "0: dial tcp"}},
-		"with an untrusted CA":     {servers: []string{secure.URL}, want: []string{"certificate signed by unknown authority"}},
-		"with a CA that is none":   {servers: []string{plain.URL}, ca: filepath.Join(t.TempDir(), "missing"), want: []string{"reading the credentials for etcd"}},
-		"TLS with one that hasn't": {servers: []string{strings.Replace(plain.URL, "http", "https", 1)}, want: []string{"tls: "}},
+		"the only one":           {servers: []string{plain.URL}},
+		"the second of two":      {servers: []string{closed, plain.URL}},
+		"with a trusted CA":      {servers: []string{secure.URL}, ca: ca},
+		"no server is reached":   {servers: []string{closed, closed + "0"}, want: []string{closed + ": dial tcp", closed + "0: dial tcp"}},
+		"with an untrusted CA":   {servers: []string{secure.URL}, want: []string{"certificate signed by unknown authority"}},
+		"with a CA that is none": {servers: []string{plain.URL}, ca: filepath.Join(t.TempDir(), "missing"), want: []string{"reading the credentials for etcd"}},
+		"a server without TLS":   {servers: []string{strings.Replace(plain.URL, "http", "https", 1)}, want: []string{"tls: "}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -56,7 +56,7 @@ func TestOneServerThatCanBeReachedIsEnough(t *testing.T) {
 			}
 			for _, want := range test.want {
 				if err == nil || !strings.Contains(err.Error(), want) {
-					t.Errorf("got error %v, want it to say %q", err, want)
+					t.Errorf("got error %v, want %q", err, want)
 				}
 			}
 		})

@@ -21,7 +21,7 @@ import (
 )
 
 const (
-	// dialTimeout bounds how long the etcd in this machine may take to answer.
+	// dialTimeout bounds a connection to the embedded etcd.
 	dialTimeout = 5 * time.Second
 
 	snapshotsName   = "snapshots"
@@ -30,11 +30,11 @@ const (
 	unfinishedMarks = ".new"
 )
 
-// errDamaged is what is wrong with a snapshot that was cut short or changed.
+// errDamaged means that a snapshot was truncated or changed.
 var errDamaged = errors.New("it is damaged: its checksum is wrong or missing")
 
-// WriteSnapshot writes everything that the server with this data directory
-// holds to out: a database, and its checksum behind it. The server goes on.
+// WriteSnapshot writes a snapshot of the server with this data directory to out: a database, followed by its
+// checksum. The server continues to run.
 func WriteSnapshot(ctx context.Context, dir string, out io.Writer) error {
 	path, err := filepath.Abs(dir)
 	if err != nil {
@@ -42,7 +42,8 @@ func WriteSnapshot(ctx context.Context, dir string, out io.Writer) error {
 	}
 	data := dataDir{path: path}
 	if _, err := os.Stat(data.socket()); err != nil {
-		return fmt.Errorf("data directory %s: no server runs in it: %w: take the snapshot where the API server runs", path, err)
+		return fmt.Errorf("data directory %s: no server runs in it: %w: run the command in the pod of the API server", path,
+			err)
 	}
 	client, err := newClient(data.endpoint())
 	if err != nil {
@@ -51,7 +52,7 @@ func WriteSnapshot(ctx context.Context, dir string, out io.Writer) error {
 	defer client.Close()
 	response, err := client.SnapshotWithVersion(ctx)
 	if err != nil {
-		return fmt.Errorf("data directory %s: asking etcd for a snapshot: %w", path, err)
+		return fmt.Errorf("data directory %s: requesting a snapshot: %w", path, err)
 	}
 	defer response.Snapshot.Close()
 	hash := newTrailer()
@@ -64,17 +65,16 @@ func WriteSnapshot(ctx context.Context, dir string, out io.Writer) error {
 	return nil
 }
 
-// snapshot writes a snapshot into the data directory, and returns its path
-// once it is complete, on disk, and was read back.
+// snapshot writes a snapshot into the data directory, verifies it, and returns its path once it is on disk.
 func (e *Embedded) snapshot(ctx context.Context, now time.Time) (path string, err error) {
 	if err := os.MkdirAll(e.dir.snapshots(), 0o700); err != nil {
 		return "", explain(e.dir.snapshots(), err)
 	}
 	status, err := e.client.Status(ctx, e.Endpoint())
 	if err != nil {
-		return "", fmt.Errorf("asking etcd for its size: %w", err)
+		return "", fmt.Errorf("reading the size of the database: %w", err)
 	}
-	// etcd itself must always find room to write.
+	// The snapshot must leave enough space for etcd.
 	if err := e.dir.checkSpace(uint64(status.DbSize) + minFreeBytes); err != nil {
 		return "", err
 	}
@@ -93,15 +93,14 @@ func (e *Embedded) snapshot(ctx context.Context, now time.Time) (path string, er
 	return path, syncDir(e.dir.snapshots())
 }
 
-// allSnapshots returns the paths of those in the data directory, the oldest
-// first.
+// allSnapshots returns the paths of the snapshots in the data directory, the oldest first.
 func (d *dataDir) allSnapshots() ([]string, error) {
 	paths, err := filepath.Glob(filepath.Join(d.snapshots(), "*"+snapshotSuffix))
 	slices.Sort(paths)
 	return paths, err
 }
 
-// prune removes all snapshots but the newest, and what was left unfinished.
+// prune removes unfinished snapshots, and all others except the newest retain ones.
 func (e *Embedded) prune(retain int) error {
 	paths, err := e.dir.allSnapshots()
 	if err != nil {
@@ -118,7 +117,7 @@ func (e *Embedded) prune(retain int) error {
 	return errors.Join(errs...)
 }
 
-// verify reads a snapshot and compares it with its checksum.
+// verify returns an error if the checksum of a snapshot is wrong.
 func verify(path string) error {
 	file, err := os.Open(path)
 	if err != nil {
@@ -135,8 +134,8 @@ func verify(path string) error {
 	return nil
 }
 
-// trailer computes the checksum of what is written to it, but for the last
-// bytes: these must be that checksum.
+// trailer computes the checksum of the bytes that are written to it, except the last ones, which must be that
+// checksum.
 type trailer struct {
 	hash interface {
 		io.Writer
@@ -162,7 +161,7 @@ func (t *trailer) valid() bool { return bytes.Equal(t.hash.Sum(nil), t.last) }
 func newClient(endpoint string) (*clientv3.Client, error) {
 	client, err := clientv3.New(clientConfig(endpoint))
 	if err != nil {
-		return nil, fmt.Errorf("making a client of etcd: %w", err)
+		return nil, fmt.Errorf("creating a client of etcd: %w", err)
 	}
 	return client, nil
 }
@@ -178,7 +177,7 @@ func removeIfThere(path string) error {
 	return nil
 }
 
-// syncDir makes what was renamed in a directory outlive a crash.
+// syncDir makes renames in a directory durable.
 func syncDir(path string) error {
 	dir, err := os.Open(path)
 	if err != nil {

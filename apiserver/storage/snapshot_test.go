@@ -23,8 +23,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// filled is an etcd that holds so many keys, its revision, and what stops it
-// before the test ends.
+// filled returns an etcd with count keys, its revision, and a function that stops it.
 func filled(t *testing.T, keys int) (etcd *Embedded, revision int64, stop func()) {
 	t.Helper()
 	etcd, err := Start(t.Context(), shortTempDir(t))
@@ -60,7 +59,7 @@ func writeSnapshot(t *testing.T, etcd *Embedded) string {
 	return path
 }
 
-func TestWhatWasRestoredIsWhatWasSavedAtALaterRevision(t *testing.T) {
+func TestRestoredDataIsTheSavedDataAtALaterRevision(t *testing.T) {
 	etcd, revision, _ := filled(t, 10)
 	path := writeSnapshot(t, etcd)
 	if _, err := etcd.client.Put(t.Context(), "/registry/later", "lost"); err != nil {
@@ -90,19 +89,19 @@ func TestWhatWasRestoredIsWhatWasSavedAtALaterRevision(t *testing.T) {
 	if got.Header.Revision < revision+revisionBump {
 		t.Errorf("the revision is %d, after %d before", got.Header.Revision, revision)
 	}
-	// Who watched before has to list again.
+	// Earlier watches end, so that clients list again.
 	watched := <-again.client.Watch(t.Context(), "/registry/", clientv3.WithPrefix(), clientv3.WithRev(revision+1))
 	if watched.CompactRevision == 0 {
 		t.Errorf("a watch from revision %d goes on: %v", revision+1, watched)
 	}
 }
 
-func TestARestoreOverwritesNothing(t *testing.T) {
+func TestRestoreOverwritesNothing(t *testing.T) {
 	etcd, _, stop := filled(t, 3)
 	path := writeSnapshot(t, etcd)
 	dir := etcd.dir.path
 	if _, err := Restore(t.Context(), RestoreOptions{Snapshot: path, DataDir: dir, SetAside: true}); err == nil || !strings.Contains(err.Error(), "another process uses it") {
-		t.Errorf("beside a server that runs: got %v", err)
+		t.Errorf("while a server runs: got %v", err)
 	}
 	stop()
 	if _, err := Restore(t.Context(), RestoreOptions{Snapshot: path, DataDir: dir}); err == nil || !strings.Contains(err.Error(), "nothing is overwritten") {
@@ -113,11 +112,11 @@ func TestARestoreOverwritesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(filepath.Join(restored.Aside, "member", "snap", "db")); err != nil {
-		t.Errorf("what was there is not in %q: %v", restored.Aside, err)
+		t.Errorf("the earlier data is not in %q: %v", restored.Aside, err)
 	}
 }
 
-func TestADamagedSnapshotIsRefused(t *testing.T) {
+func TestDamagedSnapshotIsRefused(t *testing.T) {
 	etcd, _, _ := filled(t, 3)
 	whole, err := os.ReadFile(writeSnapshot(t, etcd))
 	if err != nil {
@@ -144,7 +143,7 @@ func TestADamagedSnapshotIsRefused(t *testing.T) {
 	}
 }
 
-func TestTheChecksumIsFoundHoweverTheSnapshotComes(t *testing.T) {
+func TestChecksumIsFoundInWritesOfAnySize(t *testing.T) {
 	etcd, _, _ := filled(t, 1)
 	whole, err := os.ReadFile(writeSnapshot(t, etcd))
 	if err != nil {
@@ -217,7 +216,7 @@ func TestOnlyTheNewestSnapshotsAreKept(t *testing.T) {
 	}
 }
 
-func TestTheStoreComesBeforeItsSnapshots(t *testing.T) {
+func TestFullVolumeKeepsOnlyTheNewestSnapshot(t *testing.T) {
 	etcd, _, _ := filled(t, 1)
 	for i := range 3 {
 		if _, err := etcd.snapshotAndPrune(t.Context(), 3, time.Now().Add(time.Duration(i)*time.Hour)); err != nil {
@@ -238,7 +237,7 @@ func TestTheStoreComesBeforeItsSnapshots(t *testing.T) {
 	}
 }
 
-func TestSpaceIsGivenBackWhenThereIsMuchOfIt(t *testing.T) {
+func TestDatabaseWithMuchFreeSpaceIsDefragmented(t *testing.T) {
 	etcd, _, _ := filled(t, 3)
 	if freed, err := etcd.defragment(t.Context()); err != nil || freed != 0 {
 		t.Errorf("a small database: freed %d, %v", freed, err)
@@ -275,7 +274,7 @@ func TestSpaceIsGivenBackWhenThereIsMuchOfIt(t *testing.T) {
 	}
 }
 
-func TestAFullDatabaseTakesWritesAgainWhenThereIsRoom(t *testing.T) {
+func TestFullDatabaseAcceptsWritesOnceItHasFreeSpace(t *testing.T) {
 	const quota = 8 << 20
 	dir := shortTempDir(t)
 	etcd, err := start(t.Context(), dir, quota)
@@ -336,13 +335,13 @@ func TestAFullDatabaseTakesWritesAgainWhenThereIsRoom(t *testing.T) {
 	if _, err := etcd.client.Put(t.Context(), "/registry/small", "x"); err != nil {
 		t.Errorf("with room again: %v", err)
 	}
-	// And it is as good as new.
+	// It accepts as many writes as before.
 	if written := fill(); written < 2 {
 		t.Errorf("only %d were written", written)
 	}
 }
 
-func TestAStoreWithoutKeysIsEmpty(t *testing.T) {
+func TestStoreWithoutKeysIsEmpty(t *testing.T) {
 	etcd, _, _ := filled(t, 1)
 	transport := storagebackend.TransportConfig{ServerList: []string{etcd.Endpoint()}}
 	for prefix, want := range map[string]bool{"/registry/": false, "/other/": true} {
@@ -352,7 +351,7 @@ func TestAStoreWithoutKeysIsEmpty(t *testing.T) {
 	}
 }
 
-func TestWhereNoServerRunsThereIsNoSnapshot(t *testing.T) {
+func TestSnapshotRequiresARunningServer(t *testing.T) {
 	err := WriteSnapshot(t.Context(), t.TempDir(), &bytes.Buffer{})
 	if err == nil || !strings.Contains(err.Error(), "no server runs in it") {
 		t.Errorf("got %v", err)

@@ -71,7 +71,7 @@ func TestABadStartEndsWithOneLineThatSaysWhatToDo(t *testing.T) {
 		"neither in a pod nor a kubeconfig":     {run: with("--kubeconfig="), want: "set --kubeconfig to a kubeconfig file"},
 		"a certificate that is none":            {run: with("--tls-cert-file=" + junk), want: "use a PEM encoded certificate and its private key"},
 		"the certificate of another key":        {run: with("--tls-private-key-file=" + otherKey(t, env)), want: "private key does not match public key"},
-		"a data directory on a read-only mount": {run: onVolume("ro"), want: "it is on a read-only file system: mount a volume there that can be written to"},
+		"a data directory on a read-only mount": {run: onVolume("ro"), want: "it is on a read-only file system: mount a writable volume"},
 		"a data directory on a full volume":     {run: onVolume("size=1m"), want: "its volume is full, 1 MiB are free and 160 MiB are needed: enlarge the volume"},
 		"a data directory in use":               {run: with("--data-dir=" + env.Server.DataDir), want: "another process uses it: stop that one"},
 		"a data directory that etcd cannot read": {
