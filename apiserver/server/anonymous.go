@@ -11,12 +11,12 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 )
 
-// HealthPaths are open to everybody, so that a kubelet can probe them. What
-// lies beneath them is not.
+// HealthPaths are permitted to unauthenticated users, so that a kubelet can probe them. Paths below them
+// are not.
 var HealthPaths = []string{"/healthz", "/livez", "/readyz"}
 
-// AnonymousOnlyOnHealthPaths refuses who has no name, anywhere but on
-// HealthPaths, also when a front proxy passes such a request on.
+// AnonymousOnlyOnHealthPaths returns an authenticator that refuses anonymous users except on HealthPaths,
+// also if a front proxy forwards their request.
 func AnonymousOnlyOnHealthPaths(delegate authenticator.Request) authenticator.Request {
 	return authenticator.RequestFunc(func(request *http.Request) (*authenticator.Response, bool, error) {
 		response, ok, err := delegate.AuthenticateRequest(request)

@@ -13,7 +13,7 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 )
 
-func TestAnonymousIsLetInOnlyOnHealthPaths(t *testing.T) {
+func TestAnonymousIsAuthenticatedOnlyOnHealthPaths(t *testing.T) {
 	broken := errors.New("expired token")
 	tests := map[string]struct {
 		path string
@@ -25,11 +25,11 @@ func TestAnonymousIsLetInOnlyOnHealthPaths(t *testing.T) {
 		"anonymous on /readyz":                  {path: "/readyz?verbose", user: user.Anonymous, want: true},
 		"anonymous on /healthz":                 {path: "/healthz", user: user.Anonymous, want: true},
 		"anonymous beneath a health path":       {path: "/readyz/etcd", user: user.Anonymous},
-		"anonymous on a path that looks alike":  {path: "/healthzz", user: user.Anonymous},
+		"anonymous on a similar path":           {path: "/healthzz", user: user.Anonymous},
 		"anonymous on /metrics":                 {path: "/metrics", user: user.Anonymous},
 		"anonymous on the API":                  {path: "/apis/federation.liqo.io/v1alpha1", user: user.Anonymous},
 		"jane on the API":                       {path: "/apis/federation.liqo.io/v1alpha1", user: "jane", want: true},
-		"nobody recognised":                     {path: "/livez"},
+		"no user":                               {path: "/livez"},
 		"credentials that are wrong on /livez":  {path: "/livez", user: user.Anonymous, err: broken},
 		"credentials that are wrong on the API": {path: "/apis", user: "jane", err: broken},
 	}
@@ -46,10 +46,10 @@ func TestAnonymousIsLetInOnlyOnHealthPaths(t *testing.T) {
 				t.Errorf("got error %v, want %v", err, test.err)
 			}
 			if ok != test.want {
-				t.Errorf("let in: %v, want %v", ok, test.want)
+				t.Errorf("authenticated: %v, want %v", ok, test.want)
 			}
 			if ok && response.User.GetName() != test.user {
-				t.Errorf("let in as %s, want %s", response.User.GetName(), test.user)
+				t.Errorf("authenticated as %s, want %s", response.User.GetName(), test.user)
 			}
 		})
 	}

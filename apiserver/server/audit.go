@@ -12,40 +12,39 @@ import (
 	"liqo.io/federation/apiserver/apis/federation"
 )
 
-// secretSubresources are those whose bodies carry tokens.
+// secretSubresources are the subresources whose bodies contain tokens, by resource.
 var secretSubresources = map[string]string{
 	"foreignclusters": "peer",
 	"peeringtokens":   "invitation",
 }
 
-// withoutSecrets keeps the bodies that carry tokens out of the audit log,
-// whatever the audit policy says.
+// withoutSecrets keeps bodies that contain tokens out of the audit log, whatever the audit policy.
 type withoutSecrets struct {
 	audit.PolicyRuleEvaluator
 }
 
-// carriesToken tells whether the bodies of a subresource carry tokens.
+// carriesToken reports whether the bodies of a subresource contain tokens.
 func carriesToken(group, resource, subresource string) bool {
 	return group == federation.GroupName && subresource != "" && secretSubresources[resource] == subresource
 }
 
-// EvaluatePolicyRule caps the level of requests that carry tokens at Metadata.
+// EvaluatePolicyRule limits the level of requests that contain tokens to Metadata.
 func (e withoutSecrets) EvaluatePolicyRule(attributes authorizer.Attributes) audit.RequestAuditConfig {
 	config := e.PolicyRuleEvaluator.EvaluatePolicyRule(attributes)
-	if carriesToken(attributes.GetAPIGroup(), attributes.GetResource(), attributes.GetSubresource()) && auditinternal.LevelMetadata.Less(config.Level) {
+	if carriesToken(attributes.GetAPIGroup(), attributes.GetResource(), attributes.GetSubresource()) &&
+		auditinternal.LevelMetadata.Less(config.Level) {
 		config.Level = auditinternal.LevelMetadata
 	}
 	return config
 }
 
-// withoutRefusals keeps out of the audit log what requests that carry tokens
-// were refused with, because some errors repeat the request. The code and the
-// reason stay.
+// withoutRefusals removes the errors of requests that contain tokens from the audit log, since some errors
+// repeat the request. It keeps the code and the reason.
 type withoutRefusals struct {
 	audit.Backend
 }
 
-// ProcessEvents hands the events on.
+// ProcessEvents passes the events to the backend.
 func (b withoutRefusals) ProcessEvents(events ...*auditinternal.Event) bool {
 	cleaned := make([]*auditinternal.Event, len(events))
 	for i, event := range events {

@@ -20,18 +20,18 @@ func (l fixedLevel) EvaluatePolicyRule(authorizer.Attributes) audit.RequestAudit
 	return audit.RequestAuditConfig{Level: auditinternal.Level(l)}
 }
 
-func TestTheAuditLogNeverHoldsBodiesThatCarryTokens(t *testing.T) {
+func TestAuditLogHasNoBodiesWithTokens(t *testing.T) {
 	tests := map[string]struct {
 		group, resource, subresource string
 		policy, want                 auditinternal.Level
 	}{
-		"an invitation that is taken":         {federation.GroupName, "foreignclusters", "peer", auditinternal.LevelRequestResponse, auditinternal.LevelMetadata},
-		"an invitation that is given out":     {federation.GroupName, "peeringtokens", "invitation", auditinternal.LevelRequest, auditinternal.LevelMetadata},
-		"a policy that says less stays":       {federation.GroupName, "foreignclusters", "peer", auditinternal.LevelNone, auditinternal.LevelNone},
+		"an accepted invitation":              {federation.GroupName, "foreignclusters", "peer", auditinternal.LevelRequestResponse, auditinternal.LevelMetadata},
+		"an issued invitation":                {federation.GroupName, "peeringtokens", "invitation", auditinternal.LevelRequest, auditinternal.LevelMetadata},
+		"a policy with a lower level":         {federation.GroupName, "foreignclusters", "peer", auditinternal.LevelNone, auditinternal.LevelNone},
 		"a foreign cluster itself":            {federation.GroupName, "foreignclusters", "", auditinternal.LevelRequestResponse, auditinternal.LevelRequestResponse},
 		"the status of a foreign cluster":     {federation.GroupName, "foreignclusters", "status", auditinternal.LevelRequestResponse, auditinternal.LevelRequestResponse},
 		"a resource that has no secrets":      {federation.GroupName, "shadowpods", "", auditinternal.LevelRequest, auditinternal.LevelRequest},
-		"the same name in a group not ours":   {"example.com", "foreignclusters", "peer", auditinternal.LevelRequest, auditinternal.LevelRequest},
+		"the same name in another group":      {"example.com", "foreignclusters", "peer", auditinternal.LevelRequest, auditinternal.LevelRequest},
 		"a subresource of the other resource": {federation.GroupName, "foreignclusters", "invitation", auditinternal.LevelRequest, auditinternal.LevelRequest},
 	}
 	for name, test := range tests {
@@ -47,7 +47,7 @@ func TestTheAuditLogNeverHoldsBodiesThatCarryTokens(t *testing.T) {
 	}
 }
 
-// written keeps the events that reach the log.
+// written records the events of the log.
 type written struct {
 	audit.Backend
 	events []*auditinternal.Event
@@ -58,7 +58,7 @@ func (w *written) ProcessEvents(events ...*auditinternal.Event) bool {
 	return true
 }
 
-func TestTheAuditLogNeverRepeatsWhatCarriesTokens(t *testing.T) {
+func TestAuditLogHasNoErrorsOfRequestsWithTokens(t *testing.T) {
 	refused := func(resource, subresource string) *auditinternal.Event {
 		return &auditinternal.Event{
 			ObjectRef:      &auditinternal.ObjectReference{APIGroup: federation.GroupName, Resource: resource, Subresource: subresource},
@@ -69,12 +69,12 @@ func TestTheAuditLogNeverRepeatsWhatCarriesTokens(t *testing.T) {
 	secret, other, bare := refused("foreignclusters", "peer"), refused("foreignclusters", ""), &auditinternal.Event{}
 	withoutRefusals{log}.ProcessEvents(secret, other, bare)
 	if got := log.events[0].ResponseStatus; got.Message != "" || got.Details != nil || got.Code != 422 || got.Reason != metav1.StatusReasonInvalid {
-		t.Errorf("the log tells %+v", got)
+		t.Errorf("the log has %+v", got)
 	}
 	if secret.ResponseStatus.Message == "" {
-		t.Error("the event of others was changed")
+		t.Error("the event of the caller was changed")
 	}
 	if log.events[1] != other || log.events[2] != bare {
-		t.Error("what carries no token was changed")
+		t.Error("an event without a token was changed")
 	}
 }

@@ -9,20 +9,20 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 )
 
-// AllNamesFirst asks delegate, for a request that names an object, first
-// whether the same is allowed for every name, and by name only when that is
-// refused. With a delegate that remembers its answers, one answer covers every
-// object of a namespace.
+// AllNamesFirst returns an authorizer that, for a request with the name of an object, first requests a
+// decision for all names from delegate, and by name only if that is refused. With a delegate that caches
+// decisions, one decision covers all objects of a namespace.
 //
-// It grants nothing more than asking by name does: who may touch all objects
-// may touch each. An authorizer that allows all names but denies some has its
-// say in kube-apiserver, which authorizes every request by name before it
-// hands it on to us.
+// It grants no additional permission: a user that is permitted all objects is permitted each of them. An
+// authorizer that allows all names but denies some is effective in kube-apiserver, which authorizes every
+// request by name before it forwards it.
 func AllNamesFirst(delegate authorizer.Authorizer) authorizer.Authorizer {
-	return authorizer.AuthorizerFunc(func(ctx context.Context, attributes authorizer.Attributes) (authorizer.Decision, string, error) {
+	return authorizer.AuthorizerFunc(func(
+		ctx context.Context, attributes authorizer.Attributes,
+	) (authorizer.Decision, string, error) {
 		if attributes.IsResourceRequest() && attributes.GetName() != "" {
 			decision, reason, err := delegate.Authorize(ctx, allNames{attributes})
-			// When it cannot be asked there is no sense in asking again.
+			// After an error, a second request would fail, too.
 			if decision == authorizer.DecisionAllow || err != nil {
 				return decision, reason, err
 			}
@@ -31,10 +31,10 @@ func AllNamesFirst(delegate authorizer.Authorizer) authorizer.Authorizer {
 	})
 }
 
-// allNames are the attributes of a request, for whatever object.
+// allNames are the attributes of a request for all objects.
 type allNames struct {
 	authorizer.Attributes
 }
 
-// GetName returns the empty name, which stands for all of them.
+// GetName returns an empty name, which means all names.
 func (allNames) GetName() string { return "" }

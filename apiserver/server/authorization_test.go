@@ -12,8 +12,8 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 )
 
-func TestAllNamesFirstAsksByNameOnlyAfterARefusal(t *testing.T) {
-	broken := errors.New("cannot be asked")
+func TestAllNamesFirstAuthorizesByNameOnlyAfterARefusal(t *testing.T) {
+	broken := errors.New("connection refused")
 	named := authorizer.AttributesRecord{ResourceRequest: true, Verb: "get", Namespace: "shop", Resource: "shadowpods", Name: "web-0"}
 	unnamed := named
 	unnamed.Name = ""
@@ -25,48 +25,48 @@ func TestAllNamesFirstAsksByNameOnlyAfterARefusal(t *testing.T) {
 		byName     authorizer.Decision
 		err        error
 		want       authorizer.Decision
-		wantAsked  []string
+		wantNames  []string
 	}{
 		"allowed for all names, so for this one": {
 			attributes: named, allNames: authorizer.DecisionAllow, byName: authorizer.DecisionDeny,
-			want: authorizer.DecisionAllow, wantAsked: []string{""},
+			want: authorizer.DecisionAllow, wantNames: []string{""},
 		},
 		"no opinion about all names, allowed by name": {
 			attributes: named, allNames: authorizer.DecisionNoOpinion, byName: authorizer.DecisionAllow,
-			want: authorizer.DecisionAllow, wantAsked: []string{"", "web-0"},
+			want: authorizer.DecisionAllow, wantNames: []string{"", "web-0"},
 		},
 		"denied for all names, allowed by name": {
 			attributes: named, allNames: authorizer.DecisionDeny, byName: authorizer.DecisionAllow,
-			want: authorizer.DecisionAllow, wantAsked: []string{"", "web-0"},
+			want: authorizer.DecisionAllow, wantNames: []string{"", "web-0"},
 		},
 		"refused both ways": {
 			attributes: named, allNames: authorizer.DecisionNoOpinion, byName: authorizer.DecisionNoOpinion,
-			want: authorizer.DecisionNoOpinion, wantAsked: []string{"", "web-0"},
+			want: authorizer.DecisionNoOpinion, wantNames: []string{"", "web-0"},
 		},
 		"denied by name": {
 			attributes: named, allNames: authorizer.DecisionNoOpinion, byName: authorizer.DecisionDeny,
-			want: authorizer.DecisionDeny, wantAsked: []string{"", "web-0"},
+			want: authorizer.DecisionDeny, wantNames: []string{"", "web-0"},
 		},
-		"an error is not asked twice": {
+		"an error is not retried": {
 			attributes: named, allNames: authorizer.DecisionNoOpinion, byName: authorizer.DecisionAllow, err: broken,
-			want: authorizer.DecisionNoOpinion, wantAsked: []string{""},
+			want: authorizer.DecisionNoOpinion, wantNames: []string{""},
 		},
-		"a request for all objects is asked once": {
+		"a request for all objects is authorized once": {
 			attributes: unnamed, allNames: authorizer.DecisionNoOpinion,
-			want: authorizer.DecisionNoOpinion, wantAsked: []string{""},
+			want: authorizer.DecisionNoOpinion, wantNames: []string{""},
 		},
 		"a path has no names": {
 			attributes: path, byName: authorizer.DecisionAllow,
-			want: authorizer.DecisionAllow, wantAsked: []string{"ignored"},
+			want: authorizer.DecisionAllow, wantNames: []string{"ignored"},
 		},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			var asked []string
+			var names []string
 			delegate := authorizer.AuthorizerFunc(func(_ context.Context, attributes authorizer.Attributes) (authorizer.Decision, string, error) {
-				asked = append(asked, attributes.GetName())
+				names = append(names, attributes.GetName())
 				if attributes.GetNamespace() != test.attributes.GetNamespace() || attributes.GetResource() != test.attributes.GetResource() || attributes.GetVerb() != test.attributes.GetVerb() {
-					t.Errorf("asked about %v instead of %v", attributes, test.attributes)
+					t.Errorf("got the attributes %v, want %v", attributes, test.attributes)
 				}
 				if attributes.GetName() == "" {
 					return test.allNames, "", test.err
@@ -80,8 +80,8 @@ func TestAllNamesFirstAsksByNameOnlyAfterARefusal(t *testing.T) {
 			if got != test.want {
 				t.Errorf("got decision %v, want %v", got, test.want)
 			}
-			if diff := cmp.Diff(test.wantAsked, asked); diff != "" {
-				t.Errorf("names asked for (-want +got):\n%s", diff)
+			if diff := cmp.Diff(test.wantNames, names); diff != "" {
+				t.Errorf("authorized names (-want +got):\n%s", diff)
 			}
 		})
 	}

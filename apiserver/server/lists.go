@@ -13,16 +13,15 @@ import (
 	"liqo.io/federation/apiserver/identity"
 )
 
-// withPlainLists answers the lists of peers as protobuf, if they take that, or as
-// JSON without indentation, whatever they ask for: the forms that are written item
-// by item. As a table, as YAML or indented, a long list lies in memory several times
-// before its first byte is sent. What a peer runs takes either; who looks at tables
-// is not a peer.
+// withPlainLists returns a handler that serves lists of peers as protobuf, if they accept it, or as JSON
+// without indentation: the encoders of these write item by item. Others, for example of tables or YAML,
+// buffer a long list several times before they send it. Programs of a peer accept either.
 func withPlainLists(handler http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		info, _ := request.RequestInfoFrom(r.Context())
-		who, _ := request.UserFrom(r.Context())
-		if info != nil && info.IsResourceRequest && (info.Verb == "list" || info.Verb == "watch") && who != nil && identity.IsPeer(who.GetName(), who.GetGroups()) {
+		user, _ := request.UserFrom(r.Context())
+		lists := info != nil && info.IsResourceRequest && (info.Verb == "list" || info.Verb == "watch")
+		if lists && user != nil && identity.IsPeer(user.GetName(), user.GetGroups()) {
 			r = plain(r)
 		}
 		handler.ServeHTTP(w, r)
@@ -32,7 +31,7 @@ func withPlainLists(handler http.Handler) http.Handler {
 func plain(r *http.Request) *http.Request {
 	changed := r.Clone(r.Context())
 	query := changed.URL.Query()
-	// Who calls itself a browser or curl gets indentation unless it says no.
+	// Browsers and curl get indentation by default.
 	query.Set("pretty", "false")
 	changed.URL.RawQuery = query.Encode()
 	mediaType := runtime.ContentTypeJSON
@@ -43,8 +42,8 @@ func plain(r *http.Request) *http.Request {
 	return changed
 }
 
-// takesProtobuf tells whether a request is answered by objects in protobuf. With
-// parameters it asks for something else, such as a table of them.
+// takesProtobuf reports whether a request accepts objects in protobuf. A media type with parameters requests
+// another form, for example a table.
 func takesProtobuf(r *http.Request) bool {
 	for _, accepted := range strings.Split(r.Header.Get("Accept"), ",") {
 		if strings.TrimSpace(accepted) == runtime.ContentTypeProtobuf {

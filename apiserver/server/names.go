@@ -17,9 +17,8 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
 
-// withNamespaceNames refuses requests in a namespace that cannot exist. The
-// stores check the names of objects themselves; a namespace named like a step
-// up in a path they would only take for an internal error.
+// withNamespaceNames returns a handler that refuses requests in a namespace with an invalid name, for example
+// "..". Stores validate the names of objects, but return an internal error for such a namespace.
 func withNamespaceNames(handler http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		info, ok := request.RequestInfoFrom(r.Context())
@@ -34,7 +33,7 @@ func withNamespaceNames(handler http.Handler) http.Handler {
 	})
 }
 
-// handlerChain is the usual one, around two more handlers.
+// handlerChain returns the default chain around two additional handlers.
 func handlerChain(handler http.Handler, config *genericapiserver.Config) http.Handler {
 	return genericapiserver.DefaultBuildHandlerChain(withNamespaceNames(withPlainLists(handler)), config)
 }

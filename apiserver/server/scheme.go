@@ -17,12 +17,12 @@ import (
 )
 
 var (
-	// Scheme knows every version of the federation API.
+	// Scheme has every version of the federation API.
 	Scheme = runtime.NewScheme()
-	// Codecs encode and decode what Scheme knows.
+	// Codecs encode and decode the types of Scheme.
 	Codecs = serializer.NewCodecFactory(Scheme)
-	// StorageCodec writes what is stored, in the served version and as protobuf,
-	// and reads what was stored as JSON as well.
+	// StorageCodec encodes stored objects in the served version as protobuf, and decodes
+	// protobuf and JSON.
 	StorageCodec = Codecs.CodecForVersions(protobuf.NewSerializer(Scheme, Scheme), Codecs.UniversalDeserializer(),
 		v1alpha1.SchemeGroupVersion, runtime.InternalGroupVersioner)
 )
@@ -36,7 +36,7 @@ func init() {
 	Scheme.AddKnownTypes(schema.GroupVersion{Group: admissionv1.GroupName, Version: runtime.APIVersionInternal},
 		&admissionv1.AdmissionReview{})
 
-	// The options of requests and the answers that belong to no group.
+	// Options of requests, and responses that belong to no group.
 	v1 := schema.GroupVersion{Version: "v1"}
 	metav1.AddToGroupVersion(Scheme, v1)
 	Scheme.AddUnversionedTypes(v1,

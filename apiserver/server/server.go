@@ -1,8 +1,8 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package server assembles the federation API server: the generic server of
-// Kubernetes, with the federation's resources in it.
+// Package server creates the federation API server: the generic API server of Kubernetes with the resources
+// of the federation.
 package server
 
 import (
@@ -23,37 +23,35 @@ import (
 const (
 	name  = "federation-apiserver"
 	title = "Liqo Federation"
-	// ledgersHook is what the health checks call the start of the ledgers.
+	// ledgersHook is the name of the start of the ledgers in health checks.
 	ledgersHook = "federation-ledgers"
 
-	// cacheHook is what the health checks call the start of the informers.
+	// cacheHook is the name of the start of the informers in health checks.
 	cacheHook = "federation-informers"
 
 	// reviewsPath is not in the OpenAPI documents: only kube-apiserver calls it, and they
 	// lack the kind of reviews in every other API server, too.
 	reviewsPath = "/apis/" + federation.GroupName + "/v1alpha1/placementreviews"
 
-	// watchTermination is how long a server that stops takes to end its
-	// watches, so that their clients do not all come back at once.
+	// watchTermination is the time over which a stopping server ends its watches, so that their
+	// clients do not all reconnect at once.
 	watchTermination = 2 * time.Second
 
-	// maxBody is how much a request may carry, in bytes: what is stored is smaller
-	// (ADR 7), and a body of empty elements takes hundreds of times as much memory
-	// once it is read.
+	// maxBody is the largest body of a request, in bytes. Stored objects are smaller (ADR 7), and
+	// a decoded body of empty elements uses hundreds of times as much memory.
 	maxBody = 1 << 20
 )
 
-// Config is what a server is made from.
+// Config is the configuration of a server.
 type Config struct {
 	// Generic is the configuration of the generic server.
 	Generic *genericapiserver.RecommendedConfig
-	// Resources is what the federation's resources are made with. Its Scheme,
-	// Codecs and RESTOptionsGetter are set by Complete.
+	// Resources has the dependencies of the resources of the federation. Complete sets Scheme,
+	// Codecs and RESTOptionsGetter.
 	Resources federationrest.StorageProvider
 }
 
-// NewConfig returns a configuration that describes the federation API and
-// neither stores nor listens yet.
+// NewConfig returns a configuration of the federation API without storage and listener.
 func NewConfig() *Config {
 	generic := genericapiserver.NewRecommendedConfig(Codecs)
 	generic.BuildHandlerChainFunc = handlerChain
@@ -76,12 +74,12 @@ type completedConfig struct {
 	resources federationrest.StorageProvider
 }
 
-// CompletedConfig is a configuration that went through Complete.
+// CompletedConfig is a configuration that Complete returned.
 type CompletedConfig struct {
 	*completedConfig
 }
 
-// Complete fills in what follows from the rest of the configuration.
+// Complete sets the fields that depend on others.
 func (c *Config) Complete() CompletedConfig {
 	if evaluator := c.Generic.AuditPolicyRuleEvaluator; evaluator != nil {
 		c.Generic.AuditPolicyRuleEvaluator = withoutSecrets{evaluator}
@@ -95,16 +93,15 @@ func (c *Config) Complete() CompletedConfig {
 	return CompletedConfig{&completedConfig{generic: c.Generic.Complete(), resources: c.Resources}}
 }
 
-// New makes a server that serves the federation API once it is run. It fails
-// when the storage cannot be reached.
+// New returns a server of the federation API. It fails if the storage cannot be reached.
 func (c completedConfig) New() (*genericapiserver.GenericAPIServer, error) {
 	server, err := c.generic.New(name, genericapiserver.NewEmptyDelegate())
 	if err != nil {
-		return nil, fmt.Errorf("making the generic server: %w", err)
+		return nil, fmt.Errorf("creating the generic server: %w", err)
 	}
 	client, err := versioned.NewForConfig(c.generic.LoopbackClientConfig)
 	if err != nil {
-		return nil, fmt.Errorf("making the client for the server's own objects: %w", err)
+		return nil, fmt.Errorf("creating the client of the server itself: %w", err)
 	}
 	c.resources.Federation, c.resources.FederationInformers = client, externalversions.NewSharedInformerFactory(client, 0)
 	group, background, err := c.resources.APIGroupInfo()
@@ -117,20 +114,19 @@ func (c completedConfig) New() (*genericapiserver.GenericAPIServer, error) {
 	}
 	if err := server.AddPostStartHook(cacheHook, func(ctx genericapiserver.PostStartHookContext) error {
 		c.resources.FederationInformers.StartWithContext(ctx)
-		// As below, nothing but the end of the server ends the wait.
+		// Only the end of the server ends the wait, as below.
 		c.resources.FederationInformers.WaitForCacheSync(ctx.Done())
 		return nil
 	}); err != nil {
-		return nil, fmt.Errorf("having the informers started: %w", err)
+		return nil, fmt.Errorf("adding the hook of the informers: %w", err)
 	}
 	if err := server.AddPostStartHook(ledgersHook, func(ctx genericapiserver.PostStartHookContext) error {
 		go background.Run(ctx)
-		// Nothing but the end of the server ends the wait, and an error would make
-		// that a crash.
+		// Only the end of the server ends the wait, and an error would be a crash.
 		_ = background.Ready(ctx)
 		return nil
 	}); err != nil {
-		return nil, fmt.Errorf("having the ledgers kept: %w", err)
+		return nil, fmt.Errorf("adding the hook of the ledgers: %w", err)
 	}
 	return server, nil
 }

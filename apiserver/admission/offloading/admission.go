@@ -1,9 +1,8 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package offloading is the admission plugin that says which namespaces may
-// be offloaded, by the verb offload or by a NamespaceOffloading: those of
-// users, not those that this cluster or the federation itself runs on.
+// Package offloading implements the admission plugin that refuses to offload namespaces of Kubernetes and
+// of the federation, by the verb offload or by a NamespaceOffloading.
 package offloading
 
 import (
@@ -24,34 +23,33 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
 
-// Name is how the plugin is called on the command line.
+// Name is the name of the plugin in flags.
 const Name = "NamespaceOffloading"
 
-// system are the namespaces that Kubernetes itself runs on.
+// system are the namespaces of Kubernetes.
 var system = []string{metav1.NamespaceSystem, metav1.NamespacePublic, corev1.NamespaceNodeLease}
 
-// Register adds the plugin, which also protects the namespaces that own names
-// once the command line is read.
+// Register registers the plugin, which also protects the namespaces that own returns once flags are parsed.
 func Register(plugins *admission.Plugins, own func() []string) {
 	plugins.Register(Name, func(io.Reader) (admission.Interface, error) { return New(own()), nil })
 }
 
-// Plugin refuses to offload a namespace that is not a user's.
+// Plugin refuses to offload a namespace of Kubernetes or of the federation.
 type Plugin struct {
 	*admission.Handler
 	client kubernetes.Interface
 	own    []string
 }
 
-// New makes the plugin, which also protects the namespaces in own.
+// New returns the plugin, which also protects the namespaces in own.
 func New(own []string) *Plugin {
 	return &Plugin{Handler: admission.NewHandler(admission.Create), own: own}
 }
 
-// SetExternalKubeClientSet takes the client that namespaces are read with.
+// SetExternalKubeClientSet sets the client that reads namespaces.
 func (p *Plugin) SetExternalKubeClientSet(client kubernetes.Interface) { p.client = client }
 
-// ValidateInitialization tells whether the plugin has what it needs.
+// ValidateInitialization returns an error if the plugin has no client.
 func (p *Plugin) ValidateInitialization() error {
 	if p.client == nil {
 		return errors.New("the plugin " + Name + " has no client to read namespaces with")
@@ -59,9 +57,8 @@ func (p *Plugin) ValidateInitialization() error {
 	return nil
 }
 
-// Validate refuses a protected namespace with 403, a terminating one with
-// 409, and one that does not exist with 404. It reads the namespace itself
-// and not a cache, since offloading is rare and its answer has to be right.
+// Validate returns 403 for a protected namespace, 409 for a terminating one, and 404 for one that does not
+// exist. It reads the namespace from the API server, since offloading is rare and a cache may be stale.
 func (p *Plugin) Validate(ctx context.Context, attributes admission.Attributes, _ admission.ObjectInterfaces) error {
 	if attributes.GetResource().GroupResource() != federation.Resource("namespaceoffloadings") {
 		return nil
@@ -71,20 +68,23 @@ func (p *Plugin) Validate(ctx context.Context, attributes admission.Attributes, 
 	}
 	name := attributes.GetNamespace()
 	if slices.Contains(system, name) || slices.Contains(p.own, name) {
-		return admission.NewForbidden(attributes, fmt.Errorf("namespace %s is the system's own and cannot be offloaded", name))
+		return admission.NewForbidden(attributes,
+			fmt.Errorf("namespace %s belongs to Kubernetes or to the federation and cannot be offloaded", name))
 	}
 	namespace, err := p.client.CoreV1().Namespaces().Get(ctx, name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return err
 	}
 	if err != nil {
-		return apierrors.NewInternalError(fmt.Errorf("reading namespace %s to see whether it can be offloaded: %w", name, err))
+		return apierrors.NewInternalError(fmt.Errorf("reading namespace %s: %w", name, err))
 	}
 	if role := namespace.Labels[v1alpha1.LabelRole]; role != "" {
-		return admission.NewForbidden(attributes, fmt.Errorf("namespace %s is a %s namespace of the federation and cannot be offloaded", name, role))
+		return admission.NewForbidden(attributes,
+			fmt.Errorf("namespace %s is a %s namespace of the federation and cannot be offloaded", name, role))
 	}
 	if namespace.DeletionTimestamp != nil {
-		return apierrors.NewConflict(corev1.Resource("namespaces"), name, errors.New("it is being deleted and cannot be offloaded"))
+		return apierrors.NewConflict(corev1.Resource("namespaces"), name,
+			errors.New("it is being deleted and cannot be offloaded"))
 	}
 	return nil
 }

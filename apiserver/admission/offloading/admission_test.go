@@ -27,13 +27,13 @@ func TestOnlyNamespacesOfUsersAreOffloaded(t *testing.T) {
 		return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}}
 	}
 	now := metav1.Now()
-	going := namespace("going", "")
-	going.DeletionTimestamp, going.Finalizers = &now, []string{"kubernetes"}
+	terminating := namespace("terminating", "")
+	terminating.DeletionTimestamp, terminating.Finalizers = &now, []string{"kubernetes"}
 	plugin := New([]string{"liqo", "liqo-invitations"})
 	if plugin.ValidateInitialization() == nil {
 		t.Error("a plugin without a client is ready")
 	}
-	plugin.SetExternalKubeClientSet(fake.NewClientset(going, namespace("web", ""), namespace("default", ""), namespace("kube-system", ""), namespace("liqo", ""),
+	plugin.SetExternalKubeClientSet(fake.NewClientset(terminating, namespace("web", ""), namespace("default", ""), namespace("kube-system", ""), namespace("liqo", ""),
 		namespace("liqo-peer-milan", v1alpha1.RolePeer), namespace("liqo-tenant-milan", v1alpha1.RoleTenant), namespace("web-rome", v1alpha1.RoleRemoteNamespace)))
 	if err := plugin.ValidateInitialization(); err != nil {
 		t.Error(err)
@@ -43,7 +43,7 @@ func TestOnlyNamespacesOfUsersAreOffloaded(t *testing.T) {
 		"kube-system": http.StatusForbidden, "kube-public": http.StatusForbidden, "kube-node-lease": http.StatusForbidden,
 		"liqo": http.StatusForbidden, "liqo-invitations": http.StatusForbidden,
 		"liqo-peer-milan": http.StatusForbidden, "liqo-tenant-milan": http.StatusForbidden, "web-rome": http.StatusForbidden,
-		"going": http.StatusConflict, "missing": http.StatusNotFound,
+		"terminating": http.StatusConflict, "missing": http.StatusNotFound,
 	} {
 		for _, subresource := range []string{"", "offload"} {
 			err := plugin.Validate(t.Context(), attributes("namespaceoffloadings", subresource, name), nil)
@@ -52,7 +52,7 @@ func TestOnlyNamespacesOfUsersAreOffloaded(t *testing.T) {
 			if errors.As(err, &status) {
 				got = status.Status().Code
 			} else if err != nil {
-				t.Errorf("%s: %v is no answer", name, err)
+				t.Errorf("%s: %v has no status", name, err)
 			}
 			if got != code {
 				t.Errorf("%s/%s: %d is expected, not %v", name, subresource, code, err)
@@ -71,7 +71,7 @@ func TestOtherRequestsPass(t *testing.T) {
 		}
 	}
 	if plugin.Handles(admission.Update) || plugin.Handles(admission.Delete) || !plugin.Handles(admission.Create) {
-		t.Error("the plugin has a say in more than creation")
+		t.Error("the plugin handles more than creations")
 	}
 }
 
