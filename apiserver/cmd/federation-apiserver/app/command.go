@@ -18,31 +18,30 @@ import (
 	"liqo.io/federation/apiserver/options"
 )
 
-// helpColumns is how wide the help is.
+// helpColumns is the width of the help.
 const helpColumns = 110
 
 const long = `Serves the API group federation.liqo.io to the clients of a Kubernetes cluster.
 
-The server stands behind kube-apiserver: an APIService sends it the requests,
-kube-apiserver tells it who asks and what they may do. It keeps its objects in
-an etcd of its own: an embedded one with its data in --data-dir, or the one that
---etcd-servers names.
+kube-apiserver forwards requests to the server by an APIService, and
+authenticates and authorizes their users. Objects are stored in a separate etcd:
+an embedded one with its data in --data-dir, or the one of --etcd-servers.
 
-In a pod it needs no more than:
+In a pod it requires only:
 
   federation-apiserver --cluster-name=rome \
     --tls-cert-file=/etc/federation/tls/tls.crt \
     --tls-private-key-file=/etc/federation/tls/tls.key
 
-Its service account needs ClusterRole system:auth-delegator, Role
+Its service account requires ClusterRole system:auth-delegator, Role
 extension-apiserver-authentication-reader in kube-system, and ClusterRole
-federation-apiserver. GET /livez and /readyz tell how it is; /metrics is for those
-who may get it. The commands snapshot and restore
-are for the data of the embedded etcd.`
+federation-apiserver. /livez and /readyz report its health, /metrics its metrics
+to permitted users. The commands snapshot and restore save and restore the data
+of the embedded etcd.`
 
-// NewCommand returns the command, which serves until its context is done, with
-// the commands that take and restore snapshots. It writes its usage, and
-// snapshots, to out; its error has one line a mistake.
+// NewCommand returns the command, which serves until its context is done, with the commands that take and
+// restore snapshots. It writes its usage, and snapshots, to out. Its error has one line for each invalid
+// flag.
 func NewCommand(out io.Writer) *cobra.Command {
 	o := options.New()
 	cmd := &cobra.Command{
@@ -57,7 +56,7 @@ func NewCommand(out io.Writer) *cobra.Command {
 				return errors.Join(errs...)
 			}
 			if err := logsapi.ValidateAndApply(o.Logging, nil); err != nil {
-				return fmt.Errorf("logging: %w", err)
+				return fmt.Errorf("setting up the log: %w", err)
 			}
 			defer logs.FlushLogs()
 			return o.Run(cmd.Context())
@@ -70,7 +69,7 @@ func NewCommand(out io.Writer) *cobra.Command {
 	}
 	cliflag.SetUsageAndHelpFunc(cmd, sets, helpColumns)
 	for _, sub := range []*cobra.Command{newSnapshotCommand(out), newRestoreCommand(out)} {
-		// Help is inherited, and that of the server is full of its own flags.
+		// The inherited help has the flags of the server.
 		plain := &cobra.Command{}
 		sub.SetUsageFunc(plain.UsageFunc())
 		sub.SetHelpFunc(plain.HelpFunc())

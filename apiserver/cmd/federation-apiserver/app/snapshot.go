@@ -16,32 +16,31 @@ import (
 	"liqo.io/federation/apiserver/storage"
 )
 
-// standardInput is what a file is called that comes through a pipe.
+// standardInput is the name of a snapshot that is read from the standard input.
 const standardInput = "-"
 
-const snapshotLong = `Writes everything that the embedded etcd of a running API server holds to the
-standard output, with a checksum behind it. The server goes on. Who may execute
-commands in the server's pod may take it away:
+const snapshotLong = `Writes a snapshot of the embedded etcd of a running API server to the standard
+output, followed by a checksum. The server continues to run. For example:
 
   kubectl exec federation-apiserver-0 --namespace liqo -- \
     federation-apiserver snapshot > federation.db`
 
-const restoreLong = `Fills a data directory from a snapshot while no API server runs in it. Resource
-versions go on far beyond those of the snapshot, so that every client lists
-again. Nothing is overwritten: what is there already is refused, or set aside.`
+const restoreLong = `Restores a snapshot into a data directory that no API server uses. Resource
+versions continue far beyond those of the snapshot, so that every client lists
+again. Existing data is never overwritten: the command fails, or renames it.`
 
 func newSnapshotCommand(out io.Writer) *cobra.Command {
 	dir := options.DefaultDataDir
 	cmd := &cobra.Command{
 		Use:   "snapshot",
-		Short: "Writes what the API server stores to the standard output",
+		Short: "Writes a snapshot of the stored objects to the standard output",
 		Long:  snapshotLong,
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return storage.WriteSnapshot(cmd.Context(), dir, out)
 		},
 	}
-	cmd.Flags().StringVar(&dir, "data-dir", dir, "The data directory of the API server that runs.")
+	cmd.Flags().StringVar(&dir, "data-dir", dir, "Data directory of the running API server.")
 	return cmd
 }
 
@@ -49,29 +48,30 @@ func newRestoreCommand(out io.Writer) *cobra.Command {
 	o := storage.RestoreOptions{DataDir: options.DefaultDataDir}
 	cmd := &cobra.Command{
 		Use:   "restore --snapshot FILE",
-		Short: "Fills an empty data directory from a snapshot",
+		Short: "Restores a snapshot into an empty data directory",
 		Long:  restoreLong,
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return restore(cmd.Context(), o, cmd.InOrStdin(), out)
 		},
 	}
-	cmd.Flags().StringVar(&o.Snapshot, "snapshot", "", "The file with the snapshot; - reads it from the standard input, newest is the newest in the directory snapshots of --data-dir. Required.")
-	cmd.Flags().StringVar(&o.DataDir, "data-dir", o.DataDir, "The data directory to fill.")
-	cmd.Flags().BoolVar(&o.SetAside, "set-aside", false, "Rename the data that is there, instead of refusing.")
+	cmd.Flags().StringVar(&o.Snapshot, "snapshot", "",
+		"File with the snapshot; - reads the standard input, newest is the newest one in the directory "+
+			"snapshots of --data-dir. Required.")
+	cmd.Flags().StringVar(&o.DataDir, "data-dir", o.DataDir, "Data directory to restore into.")
+	cmd.Flags().BoolVar(&o.SetAside, "set-aside", false, "Rename existing data instead of failing.")
 	return cmd
 }
 
 func restore(ctx context.Context, o storage.RestoreOptions, in io.Reader, out io.Writer) (err error) {
 	if o.Snapshot == "" {
-		return errors.New("--snapshot is required: name the file, or say - for the standard input or newest")
+		return errors.New("--snapshot is required: it must be a file, - for the standard input, or newest")
 	}
 	if o.Snapshot == standardInput {
-		// In the data directory, where there is room for it: the other file
-		// systems of the pod are read-only or small.
+		// Other file systems of the pod are read-only or small.
 		file, err := os.CreateTemp(o.DataDir, "snapshot-")
 		if err != nil {
-			return fmt.Errorf("keeping the snapshot: %w", err)
+			return fmt.Errorf("creating a file for the snapshot: %w", err)
 		}
 		defer func() { err = errors.Join(err, os.Remove(file.Name())) }()
 		if err := receive(ctx, file, in); err != nil {
@@ -88,13 +88,13 @@ func restore(ctx context.Context, o storage.RestoreOptions, in io.Reader, out io
 	}
 	fmt.Fprintf(out, "restored %d objects as of revision %d into %s\n", restored.Keys, restored.Revision, o.DataDir)
 	if restored.Aside != "" {
-		fmt.Fprintf(out, "what was there is now in %s\n", restored.Aside)
+		fmt.Fprintf(out, "the earlier data is now in %s\n", restored.Aside)
 	}
 	return nil
 }
 
-// receive copies until the end of in, or until ctx is done: nothing ends the
-// wait for a standard input that nobody writes to.
+// receive copies until the end of in, or until ctx is done: a read of the standard input cannot be
+// interrupted.
 func receive(ctx context.Context, out io.Writer, in io.Reader) error {
 	received := make(chan error, 1)
 	go func() {

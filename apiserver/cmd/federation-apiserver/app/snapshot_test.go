@@ -14,7 +14,7 @@ import (
 	"liqo.io/federation/apiserver/storage"
 )
 
-func TestARestoreThatWaitsForItsSnapshotCanBeEnded(t *testing.T) {
+func TestRestoreThatWaitsForItsSnapshotCanBeCancelled(t *testing.T) {
 	in, never := io.Pipe()
 	defer never.Close()
 	ctx, stop := context.WithCancel(t.Context())
@@ -26,6 +26,6 @@ func TestARestoreThatWaitsForItsSnapshotCanBeEnded(t *testing.T) {
 	}
 	left, err := os.ReadDir(dir)
 	if err != nil || len(left) > 0 {
-		t.Errorf("it leaves %v behind (%v)", left, err)
+		t.Errorf("files are left: %v (%v)", left, err)
 	}
 }
