@@ -23,7 +23,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// filled returns an etcd with count keys, its revision, and a function that stops it.
+// filled returns an etcd with that many keys, its revision, and a function that stops it.
 func filled(t *testing.T, keys int) (etcd *Embedded, revision int64, stop func()) {
 	t.Helper()
 	etcd, err := Start(t.Context(), shortTempDir(t))
