@@ -11,9 +11,9 @@ import (
 	"liqo.io/federation/apiserver/quota"
 )
 
-// Exceeded returns the answer to a request for which a quota has no room: 403, as that
-// of a ResourceQuota, with a cause for each exhausted resource. After 429 clients would
-// retry by themselves, and no user would see the reason.
+// Exceeded returns the answer to a request for which a quota has no room: 403, as for a
+// ResourceQuota, with a cause for each exhausted resource. Clients retry 429 by themselves,
+// so no user would see the reason.
 func Exceeded(resource, name string, err error, cause metav1.CauseType, short []quota.Shortage) error {
 	answer := apierrors.NewForbidden(federation.Resource(resource), name, err)
 	for _, shortage := range short {

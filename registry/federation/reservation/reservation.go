@@ -7,8 +7,8 @@
 // A quota must hold whatever the number of requests, API servers and crashes, but a
 // transaction of etcd covers one key, and each object is a key of its own. So there is one
 // ledger for each consumer, which is changed by compare-and-swap. It holds reservations for
-// objects that are about to be stored, and the revision as of which the stored objects have
-// to be known; what those use is a sum that each server keeps by watching them. A decision
+// objects that are about to be stored, and the minimum revision of the stored objects to
+// sum up; each server keeps that sum by watching them. A decision
 // holds only for the ledger and the revision it was made from, so no two servers reserve
 // the same twice. Nothing is ever subtracted: an object that is gone is no longer in the
 // sum, and a crash leaves a reservation behind, which is released later, never a quota that
@@ -182,13 +182,13 @@ func (r *REST[P, Q, T, S]) grow(c *creation[P, Q, T, S],
 	}
 }
 
-// uncounted refuses that an object in a remote namespace grows before it was counted,
-// see attribute. In other namespaces it may.
+// uncounted returns an error for an object in a remote namespace that grows before it was
+// counted, see attribute. In other namespaces it may grow.
 func (r *REST[P, Q, T, S]) uncounted(ctx context.Context, obj P) error {
 	_, remote, err := r.ConsumerOf(ctx, obj.GetNamespace())
 	if err != nil || !remote {
 		return err
 	}
 	return apierrors.NewForbidden(federation.Resource(r.kind.Resource), obj.GetName(),
-		errors.New("it is not known yet which consumer it counts against: try again in a minute"))
+		errors.New("status.foreignCluster is not set yet, which names the consumer to charge: retry in a minute"))
 }

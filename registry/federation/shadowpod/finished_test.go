@@ -22,13 +22,13 @@ func TestRefusalForFinishedShadowPodsIsForbiddenAndNamesTheRemedy(t *testing.T) 
 	s.grant(t, "milan", "rome", amounts("pods", "1"))
 	for i := range 1000 {
 		pod := shadowPod("web", "finished", nil)
-		// The revision is one that the watch has not come to.
+		// The watch has not reached this revision.
 		pod.UID, pod.ResourceVersion = types.UID(fmt.Sprint(i)), "1000000000"
 		pod.Status.ForeignCluster, pod.Status.Phase = "milan", corev1.PodSucceeded
 		s.quotas.Created(pod.UID, pod)
 	}
-	s.mustRefuse(t, "shop", "a", nil, "consumer milan keeps 1000 finished pods", "from 1000 on", "delete finished pods",
-		"ttlSecondsAfterFinished")
+	s.mustRefuse(t, "shop", "a", nil, "consumer milan keeps 1000 finished pods", "accepted below 1000",
+		"delete finished pods", "ttlSecondsAfterFinished")
 	var status apierrors.APIStatus
 	if err := s.create(t.Context(), "web", "a", nil); !errors.As(err, &status) ||
 		status.Status().Code != http.StatusForbidden || !apierrors.HasStatusCause(err, v1alpha1.CauseTooManyFinished) {

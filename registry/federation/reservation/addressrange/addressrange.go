@@ -37,7 +37,7 @@ type ErrNoPool struct {
 }
 
 // Error names the pool.
-func (e *ErrNoPool) Error() string { return fmt.Sprintf("there is no AddressPool %s", e.Pool) }
+func (e *ErrNoPool) Error() string { return fmt.Sprintf("AddressPool %s does not exist", e.Pool) }
 
 // Allocation is a range, and the pool that its mapping names.
 type Allocation struct {

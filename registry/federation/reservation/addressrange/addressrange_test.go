@@ -27,13 +27,13 @@ func TestStoredFormOfAnAllocationNeverChanges(t *testing.T) {
 		}
 		var decoded Allocation
 		if err := json.Unmarshal(encoded, &decoded); err != nil || decoded != allocated {
-			t.Errorf("read again it is %v, %v", decoded, err)
+			t.Errorf("decoded: got %v, %v, want %v", decoded, err, allocated)
 		}
 	}
 }
 
 // Adding and removing allocations, in any order, leaves nothing behind.
-func TestASumWithoutMappingsIsEmpty(t *testing.T) {
+func TestSumWithoutMappingsIsEmpty(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var all []Allocation
 		seen := map[netip.Addr]bool{}
@@ -54,7 +54,7 @@ func TestASumWithoutMappingsIsEmpty(t *testing.T) {
 			total += n
 		}
 		if total != int64(len(all)) {
-			t.Fatalf("%d are counted of %d", total, len(all))
+			t.Fatalf("got %d mappings, want %d", total, len(all))
 		}
 		for _, allocated := range rapid.Permutation(all).Draw(t, "order") {
 			if !s.set.Overlaps(allocated.Prefix) {

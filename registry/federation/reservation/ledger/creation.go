@@ -79,7 +79,7 @@ func (c *Creation[Q, T, S]) End(answer runtime.Object, err error) {
 		c.Drop()
 		return
 	}
-	// It may have been stored, or may be yet.
+	// It may have been stored, or may still be.
 	c.ledgers.Forget(c.account, c.reserved)
 }
 

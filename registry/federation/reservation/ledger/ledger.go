@@ -7,12 +7,12 @@
 // There is one ledger for each account, for example for each consumer. An amount is
 // reserved in it before an object is written, and the reservation is removed after that.
 // Used is the sum over the objects that exist and are not over, and over the reservations.
-// A ledger changes only if it is still what was read, and it names the revision as of
-// which the objects have to be known for that sum: so no two servers reserve the same.
-// Nothing is written when an object is over or deleted: it is no longer in the sum.
+// A ledger is changed by compare-and-swap, and names the minimum revision of the objects in
+// that sum: so no two servers reserve the same. Nothing is written when an object is over or
+// deleted: it is no longer in the sum.
 //
 // A server that is alone keeps its ledgers in memory, several share them in etcd; see
-// stores.go. A server that dies leaves reservations without an object. Any server releases
+// stores.go. A server that crashes leaves reservations without an object. Any server releases
 // them when no request can be that old; see repair.go.
 package ledger
 
@@ -127,7 +127,7 @@ func (l *Ledgers[Q, T, S]) Reserve(ctx context.Context, account string, uid type
 }
 
 // Grow is Reserve for what an existing object, as it was read at revision since, requests
-// in addition. uid is the reservation's own, of is the object's.
+// in addition. uid is the UID of the reservation, of is the UID of the object.
 func (l *Ledgers[Q, T, S]) Grow(
 	ctx context.Context, account string, uid, of types.UID, since uint64, amount Q,
 ) (T, error) {

@@ -59,17 +59,17 @@ type (
 )
 
 var (
-	// errExceeded is what is said of more pods than are granted.
+	// errExceeded refuses more pods than are granted.
 	errExceeded = errors.New("there are too many pods")
-	// errOver is what is said of more pods when so many are over.
+	// errOver refuses more pods while mayBeOver pods are over.
 	errOver = errors.New("too many pods are over")
 )
 
 // mayBeOver is the number of pods of an account that may be over.
 const mayBeOver = 3
 
-// kindOf returns a kind whose shadow pods count as one, or as their generation, within what
-// is granted.
+// kindOf returns a kind whose shadow pods count as their generation, at least as one, within
+// granted.
 func kindOf(granted corev1.ResourceList) Kind[corev1.ResourceList, corev1.ResourceList, sum] {
 	return Kind[corev1.ResourceList, corev1.ResourceList, sum]{
 		Objects: "shadowpods", Ledgers: "ledgers",
@@ -97,8 +97,7 @@ func listMeta(revision string) metav1.ListMeta { return metav1.ListMeta{Resource
 // codec is the codec of the stored objects of tests.
 var codec = newCodec[corev1.ResourceList]()
 
-// ledgersOf returns the ledgers of one server, with a quota of so many pods and no shadow
-// pods.
+// ledgersOf returns the ledgers of one server, with a quota of granted and no shadow pods.
 func ledgersOf(
 	t *testing.T, endpoint string, alone bool, granted corev1.ResourceList,
 ) (*ledgers, *clocktesting.FakePassiveClock) {
@@ -143,8 +142,8 @@ func reserved(t *testing.T, l *ledgers, uids ...types.UID) {
 	}
 }
 
-// dies makes reservations for milan that are never ended.
-func dies(t *testing.T, l *ledgers) {
+// abandon makes reservations for milan that are never ended.
+func abandon(t *testing.T, l *ledgers) {
 	t.Helper()
 	for _, uid := range []types.UID{"lost", "stored"} {
 		if _, err := l.Reserve(t.Context(), "milan", uid, count(1)); err != nil {
@@ -156,50 +155,50 @@ func dies(t *testing.T, l *ledgers) {
 	}
 }
 
-func TestReservationsOfADeadServerAreReleasedWhenNoRequestCanBeThatOld(t *testing.T) {
+func TestReservationsOfACrashedServerAreReleasedWhenNoRequestCanBeThatOld(t *testing.T) {
 	endpoint := etcd.Start(t)
-	dead, _ := ledgersOf(t, endpoint, false, count(3))
-	dies(t, dead)
-	heir, clock := ledgersOf(t, endpoint, false, count(3))
-	there := &pods{list: federation.ShadowPodList{Items: []federation.ShadowPod{onePod("stored", "7"),
+	crashed, _ := ledgersOf(t, endpoint, false, count(3))
+	abandon(t, crashed)
+	next, clock := ledgersOf(t, endpoint, false, count(3))
+	existing := &pods{list: federation.ShadowPodList{Items: []federation.ShadowPod{onePod("stored", "7"),
 		onePod("grown", "8")}}}
 	repair := func() {
 		t.Helper()
-		if err := heir.Repair(t.Context(), there); err != nil {
+		if err := next.Repair(t.Context(), existing); err != nil {
 			t.Fatal(err)
 		}
 	}
 	repair()
-	reserved(t, heir, "lost", "stored", "growth")
+	reserved(t, next, "lost", "stored", "growth")
 	clock.SetTime(clock.Now().Add(abandoned - time.Second))
 	repair()
-	reserved(t, heir, "lost", "stored", "growth")
+	reserved(t, next, "lost", "stored", "growth")
 	clock.SetTime(clock.Now().Add(time.Second))
 	repair()
-	reserved(t, heir)
-	if seen := storedBy(t, heir).Seen; seen != 8 {
-		t.Errorf("whoever reserves next has to know the shadow pods as of %d, and not of 8", seen)
+	reserved(t, next)
+	if seen := storedBy(t, next).Seen; seen != 8 {
+		t.Errorf("the minimum revision is %d, want 8", seen)
 	}
 }
 
 // No other server runs, and the next one lists what was written before it reserves.
 func TestReservationsEndWithAServerThatIsAlone(t *testing.T) {
 	endpoint := etcd.Start(t)
-	dead, _ := ledgersOf(t, endpoint, true, count(3))
-	dies(t, dead)
-	if _, err := dead.Reserve(t.Context(), "milan", "one-too-many", count(1)); !errors.Is(err, errExceeded) {
-		t.Errorf("reservations do not count: %v", err)
+	crashed, _ := ledgersOf(t, endpoint, true, count(3))
+	abandon(t, crashed)
+	if _, err := crashed.Reserve(t.Context(), "milan", "one-too-many", count(1)); !errors.Is(err, errExceeded) {
+		t.Errorf("beyond what is reserved: got %v, want %v", err, errExceeded)
 	}
-	heir, _ := ledgersOf(t, endpoint, true, count(3))
-	reserved(t, heir)
+	next, _ := ledgersOf(t, endpoint, true, count(3))
+	reserved(t, next)
 	list := &federation.ShadowPodList{ListMeta: listMeta("8"),
 		Items: []federation.ShadowPod{onePod("stored", "7"), onePod("grown", "8")}}
 	list.Items[1].Generation = 2
-	if _, err := heir.view.replace(list); err != nil {
+	if _, err := next.view.replace(list); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := heir.Reserve(t.Context(), "milan", "new", count(1)); !errors.Is(err, errExceeded) {
-		t.Errorf("what was written does not count: %v", err)
+	if _, err := next.Reserve(t.Context(), "milan", "new", count(1)); !errors.Is(err, errExceeded) {
+		t.Errorf("beyond what was written: got %v, want %v", err, errExceeded)
 	}
 }
 
@@ -234,7 +233,7 @@ func TestTwoWritersOfOneLedgerSeeEachOther(t *testing.T) {
 	if diff := cmp.Diff([]types.UID{"quicker", "slower"}, got); diff != "" {
 		t.Errorf("reservations (-want +got):\n%s", diff)
 	}
-	// One that was listed and has changed since stays.
+	// A ledger that has changed since it was listed stays.
 	if err := m.update(t.Context(), "milan", reserve("third")); err != nil {
 		t.Fatal(err)
 	}
@@ -268,7 +267,7 @@ func TestReservingWaitsForTheShadowPodsWithoutReservation(t *testing.T) {
 		synctest.Wait()
 		select {
 		case err := <-answer:
-			t.Fatalf("it was decided before the shadow pods were known: %v", err)
+			t.Fatalf("decided before the shadow pods were listed: %v", err)
 		default:
 		}
 		pod := onePod("settled", "9")
@@ -276,7 +275,7 @@ func TestReservingWaitsForTheShadowPodsWithoutReservation(t *testing.T) {
 			t.Fatal(err)
 		}
 		if err := <-answer; !errors.Is(err, errExceeded) {
-			t.Errorf("a shadow pod that was not known yet did not count: %v", err)
+			t.Errorf("a shadow pod from the watch does not count: %v", err)
 		}
 	})
 }
@@ -296,7 +295,7 @@ func TestGrowingWaitsForTheObjectAsItWasRead(t *testing.T) {
 		synctest.Wait()
 		select {
 		case err := <-answer:
-			t.Fatalf("it was decided before the shadow pod was known as it was read: %v", err)
+			t.Fatalf("decided before the watch reported the revision that was read: %v", err)
 		default:
 		}
 		pod := onePod("a", "9")
@@ -305,13 +304,13 @@ func TestGrowingWaitsForTheObjectAsItWasRead(t *testing.T) {
 			t.Fatal(err)
 		}
 		if err := <-answer; !errors.Is(err, errExceeded) {
-			t.Errorf("2 more than 3 of 4 are given: %v", err)
+			t.Errorf("2 in addition to 3 of 4: got %v, want %v", err, errExceeded)
 		}
 		if _, err := l.Grow(t.Context(), "milan", "growth", "a", 9, count(1)); err != nil {
-			t.Errorf("1 more than 3 of 4: %v", err)
+			t.Errorf("1 in addition to 3 of 4: %v", err)
 		}
 		if _, err := l.Reserve(t.Context(), "milan", "c", count(1)); !errors.Is(err, errExceeded) {
-			t.Errorf("what grows does not count: %v", err)
+			t.Errorf("beyond what is reserved: got %v, want %v", err, errExceeded)
 		}
 	})
 }
@@ -324,13 +323,13 @@ func TestGrowingObjectCountsOnceAtAnyLag(t *testing.T) {
 		return &pod
 	}
 	for _, test := range []struct {
-		name  string
-		known []*federation.ShadowPod
-		gone  bool
-		want  sum
+		name   string
+		events []*federation.ShadowPod
+		gone   bool
+		want   sum
 	}{
 		{"it is about to be written", []*federation.ShadowPod{of("5", 1)}, false, 3},
-		{"it was larger when it was seen last", []*federation.ShadowPod{of("4", 4)}, false, 6},
+		{"the last reported version is larger", []*federation.ShadowPod{of("4", 4)}, false, 6},
 		{"it was written", []*federation.ShadowPod{of("5", 1), of("6", 3)}, false, 3},
 		{"another write came first", []*federation.ShadowPod{of("5", 1), of("6", 1)}, false, 1},
 		{"an old event comes late", []*federation.ShadowPod{of("6", 3), of("5", 1)}, false, 3},
@@ -338,7 +337,7 @@ func TestGrowingObjectCountsOnceAtAnyLag(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			v := newView(kindOf(nil))
-			for _, pod := range test.known {
+			for _, pod := range test.events {
 				if err := v.observe(watch.Event{Type: watch.Modified, Object: pod}); err != nil {
 					t.Fatal(err)
 				}
@@ -348,7 +347,7 @@ func TestGrowingObjectCountsOnceAtAnyLag(t *testing.T) {
 			}
 			used := v.usedWith("milan", growth)
 			if used.Sum != test.want {
-				t.Errorf("%d are used, and not %d", used.Sum, test.want)
+				t.Errorf("%d are used, want %d", used.Sum, test.want)
 			}
 			if used.Objects > 1 {
 				t.Errorf("one object counts as %d", used.Objects)
@@ -366,7 +365,7 @@ type cacheable struct {
 
 func (s cacheable) GetObject() runtime.Object { return s.pod }
 
-func TestAnObjectOfSeveralWatchesCountsOnce(t *testing.T) {
+func TestObjectOfSeveralWatchesCountsOnce(t *testing.T) {
 	l, _ := ledgersOf(t, etcd.Start(t), true, count(1))
 	pod := onePod("a", "2")
 	if err := l.view.observe(watch.Event{Type: watch.Added, Object: cacheable{pod: &pod}}); err != nil {
@@ -377,7 +376,7 @@ func TestAnObjectOfSeveralWatchesCountsOnce(t *testing.T) {
 	}
 }
 
-func TestAPodCountsAlsoWhenAnOlderServerDroppedItsConsumer(t *testing.T) {
+func TestPodCountsAfterAnOlderServerDroppedItsConsumer(t *testing.T) {
 	l, _ := ledgersOf(t, etcd.Start(t), true, count(1))
 	for _, change := range []func(*federation.ShadowPod){
 		func(*federation.ShadowPod) {},
@@ -391,7 +390,7 @@ func TestAPodCountsAlsoWhenAnOlderServerDroppedItsConsumer(t *testing.T) {
 		if _, err := l.Reserve(t.Context(), "milan", "b", count(1)); !errors.Is(err, errExceeded) {
 			t.Errorf("the pod of %q did not count: %v", pod.Status.ForeignCluster, err)
 		}
-		// A server that has it only from etcd cannot find its consumer.
+		// A server that has only the stored object cannot find its consumer.
 		if unassigned := len(l.Unassigned()) == 1; unassigned != (pod.Status.ForeignCluster == "") {
 			t.Errorf("the pod of %q is unassigned: %t", pod.Status.ForeignCluster, unassigned)
 		}
@@ -417,15 +416,15 @@ func TestOwnReservationsStayWhileTheirRequestsRun(t *testing.T) {
 
 func TestLedgersWithoutQuotaAreRemoved(t *testing.T) {
 	for where, alone := range map[string]bool{"in memory": true, "in the storage": false} {
-		t.Run(where, func(t *testing.T) { ledgersOfNobodyGo(t, alone) })
+		t.Run(where, func(t *testing.T) { testLedgersWithoutQuota(t, alone) })
 	}
 }
 
-func ledgersOfNobodyGo(t *testing.T, alone bool) {
+func testLedgersWithoutQuota(t *testing.T, alone bool) {
 	granted := count(1)
 	l, clock := ledgersOf(t, etcd.Start(t), alone, granted)
 	if err := l.ledgers.update(t.Context(), "milan", func(ledger *stored) error {
-		ledger.Reservations = []Reservation[corev1.ResourceList]{{UID: "lost", Writer: "dead"}}
+		ledger.Reservations = []Reservation[corev1.ResourceList]{{UID: "lost", Writer: "crashed"}}
 		return nil
 	}); err != nil {
 		t.Fatal(err)
@@ -434,7 +433,7 @@ func ledgersOfNobodyGo(t *testing.T, alone bool) {
 	if err := l.view.observe(watch.Event{Type: watch.Added, Object: &pod}); err != nil {
 		t.Fatal(err)
 	}
-	// It is seen, and nothing can come of it any more.
+	// The first repair sees the reservation; after the second no request can end it.
 	if err := l.Repair(t.Context(), &pods{}); err != nil {
 		t.Fatal(err)
 	}
@@ -444,18 +443,18 @@ func ledgersOfNobodyGo(t *testing.T, alone bool) {
 		change func()
 		stays  bool
 	}{
-		{"what was reserved in vain is returned", func() {}, true},
-		{"something is granted", func() {}, true},
-		{"something runs", func() { clear(granted) }, true},
+		{"the abandoned reservation is released", func() {}, true},
+		{"a quota is granted", func() {}, true},
+		{"a pod runs", func() { clear(granted) }, true},
 		{"nothing is left", func() { l.view.change(&pod, true) }, false},
-		{"there is none", func() {}, false},
+		{"there is no ledger", func() {}, false},
 	} {
 		stage.change()
 		if err := l.Repair(t.Context(), &pods{}); err != nil {
 			t.Fatalf("%s: %v", stage.name, err)
 		}
 		if stays := storedBy(t, l) != nil; stays != stage.stays {
-			t.Fatalf("%s: the ledger is there: %v", stage.name, stays)
+			t.Fatalf("%s: the ledger exists: %t", stage.name, stays)
 		}
 	}
 }

@@ -35,23 +35,23 @@ func TestPolicyReceivesTheNumberOfObjectsThatAreOver(t *testing.T) {
 	last.ResourceVersion, last.Status.Phase = "5001", corev1.PodFailed
 	l.Changed(&last, false)
 	if _, err := l.Reserve(t.Context(), "milan", "one-too-many", count(1)); !errors.Is(err, errOver) {
-		t.Errorf("a creation gets %v", err)
+		t.Errorf("a creation: got %v, want %v", err, errOver)
 	}
 	if _, err := l.Check(t.Context(), "milan", count(1)); !errors.Is(err, errOver) {
-		t.Errorf("a dry run gets %v", err)
+		t.Errorf("a dry run: got %v, want %v", err, errOver)
 	}
-	if _, err := l.Reserve(t.Context(), "turin", "of-another", count(1)); err != nil {
+	if _, err := l.Reserve(t.Context(), "turin", "first", count(1)); err != nil {
 		t.Errorf("another account is refused: %v", err)
 	}
 	l.Changed(&last, true)
 	if _, err := l.Reserve(t.Context(), "milan", "next", count(1)); err != nil {
-		t.Errorf("one is deleted, and still: %v", err)
+		t.Errorf("after one is deleted: %v", err)
 	}
 }
 
-// TestTheViewIsExactAtAnyLagOfTheWatch creates, resizes, finishes and removes shadow pods,
+// TestViewIsExactAtAnyLagOfTheWatch creates, resizes, finishes and removes shadow pods,
 // which the view gets at once, and again from a watch that lags.
-func TestTheViewIsExactAtAnyLagOfTheWatch(t *testing.T) {
+func TestViewIsExactAtAnyLagOfTheWatch(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		v, revision := newView(kindOf(nil)), 1
 		if _, err := v.replace(&federation.ShadowPodList{ListMeta: listMeta("1")}); err != nil {
@@ -59,18 +59,18 @@ func TestTheViewIsExactAtAnyLagOfTheWatch(t *testing.T) {
 		}
 		stored := map[types.UID]federation.ShadowPod{}
 		var behind []watch.Event
-		happens := func(kind watch.EventType, pod federation.ShadowPod) federation.ShadowPod {
+		record := func(kind watch.EventType, pod federation.ShadowPod) federation.ShadowPod {
 			revision++
 			pod.ResourceVersion = fmt.Sprint(revision)
 			behind = append(behind, watch.Event{Type: kind, Object: pod.DeepCopy()})
 			return pod
 		}
-		// one changes a stored shadow pod that is wanted, if there is any.
-		one := func(t *rapid.T, wanted func(federation.ShadowPod) bool, change func(federation.ShadowPod)) {
+		// one changes a stored shadow pod that a predicate selects, if there is any.
+		one := func(t *rapid.T, selects func(federation.ShadowPod) bool, change func(federation.ShadowPod)) {
 			var uids []types.UID
 			for i := range revision + 1 {
 				uid := types.UID(fmt.Sprint(i))
-				if pod, ok := stored[uid]; ok && wanted(pod) {
+				if pod, ok := stored[uid]; ok && selects(pod) {
 					uids = append(uids, uid)
 				}
 			}
@@ -80,7 +80,7 @@ func TestTheViewIsExactAtAnyLagOfTheWatch(t *testing.T) {
 		}
 		t.Repeat(map[string]func(*rapid.T){
 			"create": func(*rapid.T) {
-				pod := happens(watch.Added, onePod(types.UID(fmt.Sprint(revision)), ""))
+				pod := record(watch.Added, onePod(types.UID(fmt.Sprint(revision)), ""))
 				stored[pod.UID] = pod
 				v.add(&pod, uint64(revision))
 			},
@@ -88,7 +88,7 @@ func TestTheViewIsExactAtAnyLagOfTheWatch(t *testing.T) {
 				running := func(pod federation.ShadowPod) bool { return pod.Status.Phase == "" }
 				one(t, running, func(pod federation.ShadowPod) {
 					pod.Status.Phase = corev1.PodSucceeded
-					pod = happens(watch.Modified, pod)
+					pod = record(watch.Modified, pod)
 					stored[pod.UID] = pod
 					v.change(&pod, false)
 				})
@@ -97,15 +97,15 @@ func TestTheViewIsExactAtAnyLagOfTheWatch(t *testing.T) {
 				running := func(pod federation.ShadowPod) bool { return pod.Status.Phase == "" }
 				one(t, running, func(pod federation.ShadowPod) {
 					pod.Generation = rapid.Int64Range(1, 5).Draw(t, "size")
-					pod = happens(watch.Modified, pod)
+					pod = record(watch.Modified, pod)
 					stored[pod.UID] = pod
 					v.change(&pod, false)
 				})
 			},
 			"remove": func(t *rapid.T) {
-				whichever := func(federation.ShadowPod) bool { return true }
-				one(t, whichever, func(pod federation.ShadowPod) {
-					pod = happens(watch.Deleted, pod)
+				anyPod := func(federation.ShadowPod) bool { return true }
+				one(t, anyPod, func(pod federation.ShadowPod) {
+					pod = record(watch.Deleted, pod)
 					delete(stored, pod.UID)
 					v.change(&pod, true)
 				})
@@ -120,18 +120,18 @@ func TestTheViewIsExactAtAnyLagOfTheWatch(t *testing.T) {
 				behind = behind[n:]
 			},
 			"": func(t *rapid.T) {
-				running, finished, takes := 0, 0, sum(0)
+				running, finished, uses := 0, 0, sum(0)
 				for _, pod := range stored {
 					if pod.Status.Phase == "" {
 						running++
-						takes += sum(max(1, pod.Generation))
+						uses += sum(max(1, pod.Generation))
 					} else {
 						finished++
 					}
 				}
-				want := Used[sum]{Objects: running, Sum: takes, Over: finished}
+				want := Used[sum]{Objects: running, Sum: uses, Over: finished}
 				if diff := cmp.Diff(want, v.usedWith("milan", nil)); diff != "" {
-					t.Fatalf("what is used (-want +got):\n%s", diff)
+					t.Fatalf("usage (-want +got):\n%s", diff)
 				}
 			},
 		})

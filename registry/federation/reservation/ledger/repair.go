@@ -49,7 +49,7 @@ func (l *Ledgers[Q, T, S]) Run(ctx context.Context, objects Source) {
 	group.Wait()
 }
 
-// Regularly calls a function every repairInterval, once the objects are known and until the
+// Regularly calls a function every repairInterval, after the objects were listed and until the
 // context ends.
 func (l *Ledgers[Q, T, S]) Regularly(ctx context.Context, do func(context.Context)) {
 	if l.view.await(ctx, 1) == nil {
@@ -57,7 +57,7 @@ func (l *Ledgers[Q, T, S]) Regularly(ctx context.Context, do func(context.Contex
 	}
 }
 
-// WaitForObjects returns when all objects are known, so that amounts can be reserved.
+// WaitForObjects returns when all objects were listed, so that amounts can be reserved.
 func (l *Ledgers[Q, T, S]) WaitForObjects(ctx context.Context) error { return l.view.await(ctx, 1) }
 
 // Repair removes reservations whose objects will not be written any more, and ledgers
@@ -105,12 +105,12 @@ func (l *Ledgers[Q, T, S]) Repair(ctx context.Context, objects rest.Lister) erro
 
 // abandoned returns the reservations that no running request is responsible for.
 func (l *Ledgers[Q, T, S]) abandoned(ledgers []*Ledger[T]) sets.Set[types.UID] {
-	left, there := sets.New[types.UID](), sets.New[types.UID]()
+	left, listed := sets.New[types.UID](), sets.New[types.UID]()
 	for _, ledger := range ledgers {
 		a := l.account(ledger.Name)
 		for _, reservation := range ledger.Reservations {
 			uid := reservation.UID
-			there.Insert(uid)
+			listed.Insert(uid)
 			switch {
 			case reservation.Writer == l.writer && a.responsible(uid):
 			case l.suspectedFor(uid) >= abandoned:
@@ -121,7 +121,7 @@ func (l *Ledgers[Q, T, S]) abandoned(ledgers []*Ledger[T]) sets.Set[types.UID] {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
 	for uid := range l.suspects {
-		if !there.Has(uid) {
+		if !listed.Has(uid) {
 			delete(l.suspects, uid)
 		}
 	}

@@ -20,8 +20,8 @@ type Ledger[T any] struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// Seen is the revision as of which the objects have to be known: those whose
-	// reservations were removed because they exist were written by then.
+	// Seen is the minimum revision of the objects to sum up: those whose reservations were
+	// removed because they exist were written by then.
 	Seen uint64 `json:"seen,omitempty"`
 	// Reservations are those of objects that are about to be created or to grow, or that
 	// just were.
@@ -30,7 +30,7 @@ type Ledger[T any] struct {
 
 // Reservation is what is reserved for one object.
 type Reservation[T any] struct {
-	// UID is that of a new object, or the reservation's own if the object exists.
+	// UID is the UID of the new object, or a unique one if the object exists.
 	UID types.UID `json:"uid"`
 	// Writer is the server that is about to write the object.
 	Writer string `json:"writer"`

@@ -52,7 +52,7 @@ type view[T any, S Sum[S, T]] struct {
 
 type counted[T any] struct {
 	account string
-	// uses is what it uses; nothing, once it is over.
+	// uses is the zero value once the object is over.
 	uses T
 	over bool
 	// revision is that of the object.
@@ -186,7 +186,7 @@ func (v *view[T, S]) observe(event watch.Event) error {
 }
 
 // put counts an object as of a revision: what it uses until it is over, and then that it
-// exists. It ignores an older revision than the known one: the watch lags behind the
+// exists. It ignores a revision older than the counted one: the watch lags behind the
 // writes of this server.
 func (v *view[T, S]) put(obj strategy.Object, revision uint64) {
 	uid := obj.GetUID()
@@ -285,14 +285,14 @@ func (v *view[T, S]) change(obj strategy.Object, removed bool) {
 func (v *view[T, S]) await(ctx context.Context, revision uint64) error {
 	for {
 		v.mutex.Lock()
-		there, moved := v.revision >= revision && v.revision > 0, v.moved
+		reached, moved := v.revision >= revision && v.revision > 0, v.moved
 		v.mutex.Unlock()
-		if there {
+		if reached {
 			return nil
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("waiting until the %s are known: %w", v.objects, ctx.Err())
+			return fmt.Errorf("waiting for the cache of %s: %w", v.objects, ctx.Err())
 		case <-moved:
 		}
 	}
@@ -325,7 +325,7 @@ func (l *Ledgers[Q, T, S]) Unassigned() []types.NamespacedName {
 	return slices.Collect(maps.Values(l.view.unassigned))
 }
 
-// Used returns what the known objects of an account use, and the revision of that.
+// Used returns what the objects of an account use, and the revision as of which they do.
 func (l *Ledgers[Q, T, S]) Used(account string) (sum S, revision uint64) {
 	l.view.mutex.Lock()
 	defer l.view.mutex.Unlock()
@@ -342,14 +342,14 @@ func (v *view[T, S]) at() uint64 {
 // keep follows the objects until the watch or the context ends.
 func (v *view[T, S]) keep(ctx context.Context, source Source) {
 	if err := v.follow(ctx, source); err != nil && ctx.Err() == nil {
-		klog.FromContext(ctx).V(2).Info("Listing all objects again", "resource", v.objects, "reason", err.Error())
+		klog.FromContext(ctx).V(2).Info("Watch ended, listing again", "resource", v.objects, "reason", err.Error())
 	}
 }
 
 func revisionOf(resourceVersion string) (uint64, error) {
 	revision, err := strconv.ParseUint(resourceVersion, 10, 64)
 	if err != nil {
-		return 0, fmt.Errorf("the resourceVersion %q is no revision: %w", resourceVersion, err)
+		return 0, fmt.Errorf("parsing resourceVersion %q: %w", resourceVersion, err)
 	}
 	return revision, nil
 }

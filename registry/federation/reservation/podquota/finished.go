@@ -14,23 +14,22 @@ import (
 type ErrTooManyFinished struct {
 	// Consumer is the name of its ForeignCluster.
 	Consumer string
-	// Finished is the number that it keeps, and Most the number that it may keep.
+	// Finished is the number of its finished shadow pods, and Most the limit.
 	Finished, Most int
 }
 
-// Error has both numbers, and what the consumer should do.
+// Error returns both numbers, and the remedy.
 func (e *ErrTooManyFinished) Error() string {
-	return fmt.Sprintf("consumer %s keeps %d finished pods here, and gets no new ones from %d on: "+
-		"delete finished pods of the consumer, or the Jobs that they are of; "+
-		"with ttlSecondsAfterFinished a Job that has finished does so by itself", e.Consumer, e.Finished, e.Most)
+	return fmt.Sprintf("consumer %s keeps %d finished pods; new ones are accepted below %d: "+
+		"delete finished pods of the consumer, or the Jobs that own them; "+
+		"ttlSecondsAfterFinished deletes a finished Job automatically", e.Consumer, e.Finished, e.Most)
 }
 
 const (
 	// leastFinished is the number of finished shadow pods that every consumer may keep.
 	leastFinished = 1000
-	// mostFinished is the number that no consumer may exceed: as many as Kubernetes
-	// itself keeps in a cluster, see --terminated-pod-gc-threshold of
-	// kube-controller-manager.
+	// mostFinished is the number that no consumer may exceed: the default of
+	// --terminated-pod-gc-threshold of kube-controller-manager.
 	mostFinished = 12500
 )
 

@@ -28,7 +28,7 @@ func TestConsumerMayKeepAsManyFinishedShadowPodsAsItMayRun(t *testing.T) {
 		{"nothing is granted", nil, 1000},
 		{"few are granted", count(1), 1000},
 		{"many are granted", count(5000), 5000},
-		{"more are granted than anybody keeps", count(1_000_000), 12500},
+		{"more are granted than the upper bound", count(1_000_000), 12500},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			if got := mayFinish(test.granted); got != test.want {
