@@ -18,12 +18,12 @@ import (
 )
 
 // attributed writes into the status of a new shadow pod the consumer that it counts against:
-// labels of namespaces can change, and a reservation must be released where it was made. Of
-// one that shrinks it writes what it used before, which its pod uses until it is resized.
+// labels of namespaces can change, and a reservation must be released where it was made. When
+// a shadow pod shrinks it writes the previous usage, which remains until the pod is resized.
 //
-// It drops the managed fields of a shadow pod until one is applied: they are as long as the
-// shadow pod itself, and would be stored, sent to each watch and computed with each change,
-// while the fields have one writer, the virtual kubelet.
+// It drops managed fields unless the shadow pod was created by server-side apply: they are as
+// long as the shadow pod itself and cost storage, watch traffic and CPU, while the fields have
+// one writer, the virtual kubelet.
 type attributed struct {
 	Strategy
 	quotas *podquota.Quotas
@@ -48,13 +48,13 @@ func (s attributed) PrepareForUpdate(ctx context.Context, obj, old runtime.Objec
 	if pod.Generation == before.Generation {
 		return
 	}
-	took := podquota.Uses(before)
+	used := podquota.Uses(before)
 	pod.Status.AllocatedResources = nil
-	for name := range quota.More(quota.Requests(&pod.Spec.Pod), took) {
+	for name := range quota.More(quota.Requests(&pod.Spec.Pod), used) {
 		if pod.Status.AllocatedResources == nil {
 			pod.Status.AllocatedResources = corev1.ResourceList{}
 		}
-		pod.Status.AllocatedResources[name] = took[name]
+		pod.Status.AllocatedResources[name] = used[name]
 	}
 }
 

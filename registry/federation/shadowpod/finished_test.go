@@ -34,5 +34,5 @@ func TestRefusalForFinishedShadowPodsIsForbiddenAndNamesTheRemedy(t *testing.T) 
 		status.Status().Code != http.StatusForbidden || !apierrors.HasStatusCause(err, v1alpha1.CauseTooManyFinished) {
 		t.Errorf("got %v", err)
 	}
-	s.mustCreate(t, "not-lent", "a", nil)
+	s.mustCreate(t, "local", "a", nil)
 }

@@ -29,16 +29,16 @@ import (
 	"liqo.io/federation/test/etcd"
 )
 
-// remotes are the remote namespaces of the tests with their consumers: two of one consumer,
-// one of another, and one without the label of its consumer.
-var remotes = map[string]string{"web": "milan", "shop": "milan", "lab": "turin", "nobodys": ""}
+// remotes are the remote namespaces of the tests with their consumers. Namespace unlabelled
+// lacks the label that names its consumer.
+var remotes = map[string]string{"web": "milan", "shop": "milan", "lab": "turin", "unlabelled": ""}
 
 func consumerOf(_ context.Context, namespace string) (string, bool, error) {
 	consumer, remote := remotes[namespace]
 	return consumer, remote, nil
 }
 
-// server is one of maybe several that store in the same etcd.
+// server is one of several API servers that may store in the same etcd.
 type server struct {
 	pods         *REST
 	status       *store.StatusREST
@@ -104,7 +104,7 @@ func amounts(pairs ...string) corev1.ResourceList {
 	return list
 }
 
-// grant offers a consumer so much, which it accepts.
+// grant creates an accepted offer to a consumer.
 func (s *server) grant(t testing.TB, consumer, name string, granted corev1.ResourceList) {
 	t.Helper()
 	ctx := in(t.Context(), naming.TenantNamespace(consumer))
@@ -167,8 +167,8 @@ func (s *server) resize(
 	return err
 }
 
-// giveBack has the pod of a shadow pod be as small as it is to be.
-func (s *server) giveBack(ctx context.Context, namespace, name string) error {
+// settle reports that the pod of a shadow pod has the requested size.
+func (s *server) settle(ctx context.Context, namespace, name string) error {
 	_, _, err := s.status.Update(in(ctx, namespace), name,
 		rest.DefaultUpdatedObjectInfo(nil, func(_ context.Context, _, old runtime.Object) (runtime.Object, error) {
 			changed := old.DeepCopyObject().(*federation.ShadowPod)
@@ -178,7 +178,7 @@ func (s *server) giveBack(ctx context.Context, namespace, name string) error {
 	return err
 }
 
-// finish has a shadow pod end.
+// finish sets the phase of a shadow pod to Succeeded.
 func (s *server) finish(ctx context.Context, namespace, name string) error {
 	_, _, err := s.status.Update(in(ctx, namespace), name,
 		rest.DefaultUpdatedObjectInfo(nil, func(_ context.Context, _, old runtime.Object) (runtime.Object, error) {
@@ -189,17 +189,17 @@ func (s *server) finish(ctx context.Context, namespace, name string) error {
 	return err
 }
 
-// remove deletes a shadow pod, and takes off what holds it.
+// remove deletes a shadow pod and removes its finalizers.
 func (s *server) remove(ctx context.Context, namespace, name string) error {
 	ctx = in(ctx, namespace)
 	if _, _, err := s.pods.Delete(ctx, name, rest.ValidateAllObjectFunc, &metav1.DeleteOptions{}); err != nil {
 		return err
 	}
-	return s.letGo(ctx, namespace, name)
+	return s.release(ctx, namespace, name)
 }
 
-// letGo takes off what holds a shadow pod.
-func (s *server) letGo(ctx context.Context, namespace, name string) error {
+// release removes the finalizers of a shadow pod.
+func (s *server) release(ctx context.Context, namespace, name string) error {
 	_, _, err := s.pods.Update(in(ctx, namespace), name, rest.DefaultUpdatedObjectInfo(nil,
 		func(_ context.Context, _, old runtime.Object) (runtime.Object, error) {
 			changed := old.DeepCopyObject().(*federation.ShadowPod)

@@ -35,9 +35,9 @@ var counted = reservation.Kind[*federation.ShadowPod, corev1.ResourceList]{
 	Refusal: refusal,
 }
 
-// refusal returns the answer to a request that the quota refuses: 403, like that of a
+// refusal returns the answer to a request that the quota refuses: 403, as for a
 // ResourceQuota, with a cause for each exhausted resource, or one for finished shadow pods.
-// After 429 clients would retry by themselves, and no user would see the reason.
+// Clients retry 429 by themselves, so no user would see the reason.
 func refusal(name string, err error) error {
 	var exceeded *podquota.ErrExceeded
 	var finished *podquota.ErrTooManyFinished

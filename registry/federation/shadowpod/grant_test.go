@@ -33,7 +33,7 @@ import (
 	"liqo.io/federation/test/etcd"
 )
 
-func TestConsumerReservesWhatItWasGranted(t *testing.T) {
+func TestShadowPodsStayWithinTheQuota(t *testing.T) {
 	s := start(t, etcd.Start(t), true)
 	s.mustRefuse(t, "web", "early", nil, "the quota of consumer milan is exceeded",
 		"pods: 1 requested, 0 of 0 granted used, 0 left")
@@ -43,15 +43,15 @@ func TestConsumerReservesWhatItWasGranted(t *testing.T) {
 	s.mustRefuse(t, "shop", "b", amounts("example.com/gpu", "1"),
 		"example.com/gpu: 1 requested, 0 of 0 granted used, 0 left")
 	s.mustCreate(t, "shop", "b", amounts("cpu", "500m"))
-	s.mustCreate(t, "shop", "asks-for-nothing", nil)
+	s.mustCreate(t, "shop", "without-requests", nil)
 
 	s.grant(t, "milan", "rome-gpus", amounts("example.com/gpu", "2"))
 	s.mustCreate(t, "shop", "gpu", amounts("example.com/gpu", "2"))
 	s.mustRefuse(t, "shop", "gpu-2", amounts("example.com/gpu", "1"), "2 of 2 granted used, 0 left")
 
 	s.mustRefuse(t, "lab", "a", nil, "consumer turin")
-	s.mustRefuse(t, "nobodys", "a", nil, v1alpha1.LabelForeignCluster)
-	s.mustCreate(t, "not-lent", "a", amounts("cpu", "1000"))
+	s.mustRefuse(t, "unlabelled", "a", nil, v1alpha1.LabelForeignCluster)
+	s.mustCreate(t, "local", "a", amounts("cpu", "1000"))
 }
 
 func TestRefusalsAreForbiddenAndNameEachResource(t *testing.T) {
@@ -74,11 +74,11 @@ func TestRefusalsAreForbiddenAndNameEachResource(t *testing.T) {
 	// Errors of the object itself come first.
 	err := s.create(t.Context(), "web", "a", amounts("cpu", "-3"))
 	if !apierrors.IsInvalid(err) {
-		t.Errorf("a pod that takes less than nothing: %v", err)
+		t.Errorf("a negative request: got %v, want Invalid", err)
 	}
 }
 
-func TestWhatIsOverIsReleased(t *testing.T) {
+func TestFinishedShadowPodReleasesItsQuota(t *testing.T) {
 	s := start(t, etcd.Start(t), true)
 	s.grant(t, "milan", "rome", amounts("pods", "1"))
 	for i := range 20 {
@@ -91,7 +91,7 @@ func TestWhatIsOverIsReleased(t *testing.T) {
 		if err := s.remove(t.Context(), "shop", "a"); err != nil {
 			t.Fatal(err)
 		}
-		// A finished one releases nothing more when it goes.
+		// Deleting a finished shadow pod releases nothing more.
 		if err := s.remove(t.Context(), "web", named("finished", i)); err != nil {
 			t.Fatal(err)
 		}
@@ -111,19 +111,19 @@ func TestFailedCreationReservesNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 		if err := s.create(t.Context(), "web", "a", nil); !apierrors.IsAlreadyExists(err) {
-			t.Fatalf("the same again: %v", err)
+			t.Fatalf("an existing name: got %v, want AlreadyExists", err)
 		}
-		unwelcome := errors.New("unwelcome")
-		refuse := func(context.Context, runtime.Object) error { return unwelcome }
+		errRefused := errors.New("refused")
+		refuse := func(context.Context, runtime.Object) error { return errRefused }
 		if _, err := s.pods.Create(in(t.Context(), "web"), shadowPod("web", "b", nil), refuse,
-			&metav1.CreateOptions{}); !errors.Is(err, unwelcome) {
-			t.Fatalf("admission refuses: %v", err)
+			&metav1.CreateOptions{}); !errors.Is(err, errRefused) {
+			t.Fatalf("refused by admission: got %v, want %v", err, errRefused)
 		}
 	}
 	s.mustCreate(t, "web", "b", nil)
 	if _, err := s.pods.Create(in(t.Context(), "web"), shadowPod("web", "dry", nil), rest.ValidateAllObjectFunc,
 		dry); !apierrors.IsForbidden(err) {
-		t.Errorf("a dry run beyond the quota: %v", err)
+		t.Errorf("a dry run beyond the quota: got %v, want Forbidden", err)
 	}
 	deleted := &metav1.DeleteOptions{DryRun: []string{metav1.DryRunAll}}
 	if _, _, err := s.pods.Delete(in(t.Context(), "web"), "a", rest.ValidateAllObjectFunc, deleted); err != nil {
@@ -151,19 +151,18 @@ func TestAppliedShadowPodsCount(t *testing.T) {
 		}
 	}
 	if err := apply("b"); !apierrors.IsForbidden(err) {
-		t.Errorf("more than is granted is applied: %v", err)
+		t.Errorf("apply beyond the quota: got %v, want Forbidden", err)
 	}
 }
 
-func TestLoweredQuotaKillsNothingAndAdmitsNothing(t *testing.T) {
+func TestLoweredQuotaDeletesNothingAndAdmitsNothing(t *testing.T) {
 	s := start(t, etcd.Start(t), true)
 	s.grant(t, "milan", "rome", amounts("pods", "5", "cpu", "4"))
 	for i := range 4 {
 		s.mustCreate(t, "web", named("a", i), amounts("cpu", "1"))
 	}
 	s.regrant(t, "milan", "rome", func(o *federation.ResourceOffer) {
-		o.Spec.Resources = amounts("pods", "5", "cpu",
-			"2")
+		o.Spec.Resources = amounts("pods", "5", "cpu", "2")
 	})
 	s.mustRefuse(t, "web", "b", amounts("cpu", "100m"), "100m requested, 4 of 2 granted used, 0 left")
 	s.mustCreate(t, "web", "needs-no-cpu", nil)
@@ -176,7 +175,7 @@ func TestLoweredQuotaKillsNothingAndAdmitsNothing(t *testing.T) {
 	s.regrant(t, "milan", "rome", func(o *federation.ResourceOffer) { o.Spec.Withdrawn = true })
 	s.mustRefuse(t, "web", "c", nil, "0 granted used")
 	if n := len(s.live(t)); n != 3 {
-		t.Errorf("%d shadow pods are left", n)
+		t.Errorf("got %d shadow pods, want 3", n)
 	}
 }
 
@@ -209,7 +208,7 @@ func TestResizedShadowPodStaysWithinTheQuota(t *testing.T) {
 			t.Fatal(err)
 		}
 		if diff := cmp.Diff(want, stored.(*federation.ShadowPod).Status.AllocatedResources); diff != "" {
-			t.Fatalf("what b has to give back (-want +got):\n%s", diff)
+			t.Fatalf("allocatedResources of b (-want +got):\n%s", diff)
 		}
 	}
 	must("web", "a", amounts("cpu", "1"))
@@ -218,7 +217,7 @@ func TestResizedShadowPodStaysWithinTheQuota(t *testing.T) {
 		"memory: 1536Mi requested, 512Mi of 1Gi granted used, 512Mi left")
 	s.mustRefuse(t, "web", "c", amounts("cpu", "1m"))
 
-	// What its pod has still is not another one's.
+	// What the pod uses until it is resized is not available to other pods.
 	must("shop", "b", amounts("cpu", "400m", "memory", "1Gi"))
 	allocated(amounts("cpu", "1"))
 	refused("web", "a", amounts("cpu", "1100m"), "cpu: 100m requested, 2 of 2 granted used, 0 left")
@@ -227,19 +226,19 @@ func TestResizedShadowPodStaysWithinTheQuota(t *testing.T) {
 	must("shop", "b", amounts("cpu", "1", "memory", "1Gi"))
 	allocated(nil)
 	must("shop", "b", amounts("cpu", "500m", "memory", "1Gi"))
-	if err := s.giveBack(t.Context(), "shop", "b"); err != nil {
+	if err := s.settle(t.Context(), "shop", "b"); err != nil {
 		t.Fatal(err)
 	}
 	must("web", "a", amounts("cpu", "1500m"))
 	s.mustRefuse(t, "web", "c", amounts("cpu", "1m"))
 
-	// Growing where nothing runs takes nothing.
-	s.mustCreate(t, "not-lent", "d", amounts("cpu", "1"))
-	must("not-lent", "d", amounts("cpu", "1000"))
+	// A shadow pod outside of remote namespaces uses no quota.
+	s.mustCreate(t, "local", "d", amounts("cpu", "1"))
+	must("local", "d", amounts("cpu", "1000"))
 }
 
-// TestAPeerCannotHaveAPodRunThatDoesNotCount: a shadow pod that went before its
-// pod would give its room back too early, or leave the pod behind.
+// A shadow pod that was deleted before its pod would release its quota too early, or orphan
+// the pod.
 func TestAPeerCannotHaveAPodRunThatDoesNotCount(t *testing.T) {
 	s := start(t, etcd.Start(t), true)
 	s.grant(t, "milan", "rome", amounts("pods", "1"))
@@ -250,12 +249,12 @@ func TestAPeerCannotHaveAPodRunThatDoesNotCount(t *testing.T) {
 	if _, err := s.pods.Create(peer, pod, rest.ValidateAllObjectFunc, &metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	finalizers := func(wish []string) []string {
+	finalizers := func(requested []string) []string {
 		t.Helper()
 		_, _, err := s.pods.Update(peer, "a", rest.DefaultUpdatedObjectInfo(nil,
 			func(_ context.Context, _, old runtime.Object) (runtime.Object, error) {
 				changed := old.DeepCopyObject().(*federation.ShadowPod)
-				changed.Finalizers = wish
+				changed.Finalizers = requested
 				return changed, nil
 			}), rest.ValidateAllObjectFunc, rest.ValidateAllObjectUpdateFunc, false, &metav1.UpdateOptions{})
 		if err != nil {
@@ -267,14 +266,14 @@ func TestAPeerCannotHaveAPodRunThatDoesNotCount(t *testing.T) {
 		}
 		return stored.(*federation.ShadowPod).Finalizers
 	}
-	for _, wish := range [][]string{nil, {metav1.FinalizerOrphanDependents, v1alpha1.Finalizer}} {
-		if diff := cmp.Diff([]string{v1alpha1.Finalizer}, finalizers(wish)); diff != "" {
+	for _, requested := range [][]string{nil, {metav1.FinalizerOrphanDependents, v1alpha1.Finalizer}} {
+		if diff := cmp.Diff([]string{v1alpha1.Finalizer}, finalizers(requested)); diff != "" {
 			t.Errorf("finalizers (-want +got):\n%s", diff)
 		}
 	}
 	orphan := &metav1.DeleteOptions{PropagationPolicy: ptr.To(metav1.DeletePropagationOrphan)}
 	if _, _, err := s.pods.Delete(peer, "a", rest.ValidateAllObjectFunc, orphan); !apierrors.IsBadRequest(err) {
-		t.Errorf("a deletion that leaves the pod behind: %v", err)
+		t.Errorf("a deletion that orphans the pod: got %v, want BadRequest", err)
 	}
 	for _, grace := range []*int64{nil, ptr.To[int64](0)} {
 		if _, _, err := s.pods.Delete(peer, "a", rest.ValidateAllObjectFunc,
@@ -282,20 +281,20 @@ func TestAPeerCannotHaveAPodRunThatDoesNotCount(t *testing.T) {
 			t.Fatal(err)
 		}
 		if diff := cmp.Diff([]string{v1alpha1.Finalizer}, finalizers(nil)); diff != "" {
-			t.Errorf("finalizers of one that goes (-want +got):\n%s", diff)
+			t.Errorf("finalizers during the deletion (-want +got):\n%s", diff)
 		}
 	}
 	s.mustRefuse(t, "web", "b", nil)
 }
 
-func TestShadowPodsFromBeforeThePeeringCount(t *testing.T) {
+func TestShadowPodsCreatedBeforeThePeeringCount(t *testing.T) {
 	endpoint := etcd.Start(t)
 	before := start(t, endpoint, true)
-	unlent := *before.pods
-	unlent.ConsumerOf = func(context.Context, string) (string, bool, error) { return "", false, nil }
-	before.pods = &unlent
+	unpeered := *before.pods
+	unpeered.ConsumerOf = func(context.Context, string) (string, bool, error) { return "", false, nil }
+	before.pods = &unpeered
 	before.mustCreate(t, "web", "a", amounts("cpu", "1"))
-	before.mustCreate(t, "not-lent", "b", amounts("cpu", "1"))
+	before.mustCreate(t, "local", "b", amounts("cpu", "1"))
 	before.stop()
 
 	s := start(t, endpoint, true)
@@ -321,7 +320,7 @@ func TestShadowPodsFromBeforeThePeeringCount(t *testing.T) {
 	deadline, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	for s.create(deadline, "web", "c", amounts("cpu", "1")) == nil {
-		// The ledger learns of it a moment later.
+		// The ledger counts it with a delay.
 		if err := s.remove(deadline, "web", "c"); err != nil {
 			t.Fatal(err)
 		}
@@ -329,8 +328,7 @@ func TestShadowPodsFromBeforeThePeeringCount(t *testing.T) {
 	s.mustRefuse(t, "web", "c", amounts("cpu", "1"), "1 of 1 granted used")
 }
 
-// live are the shadow pods of consumers that are not finished, as they are
-// stored.
+// live returns the stored shadow pods of consumers that are not finished.
 func (s *server) live(t testing.TB) map[types.UID]*federation.ShadowPod {
 	t.Helper()
 	list, err := s.pods.List(in(context.Background(), metav1.NamespaceAll), &internalversion.ListOptions{})
@@ -346,7 +344,7 @@ func (s *server) live(t testing.TB) map[types.UID]*federation.ShadowPod {
 	return live
 }
 
-// uses sums what the shadow pods of a consumer take.
+// uses returns the sum of what the shadow pods of a consumer use.
 func (s *server) uses(t testing.TB, consumer string) corev1.ResourceList {
 	used := corev1.ResourceList{}
 	for _, pod := range s.live(t) {
@@ -381,13 +379,13 @@ func TestThirtyTwoWritersAtTwoServersReserveNoMoreThanIsGranted(t *testing.T) {
 	}
 	writers.Wait()
 	if created.Load() != 20 || refused.Load() != 300 {
-		t.Errorf("%d are created and %d refused, of which 2 CPUs hold 20", created.Load(), refused.Load())
+		t.Errorf("got %d created and %d refused, want 20 and 300", created.Load(), refused.Load())
 	}
 }
 
-// TestQuotaHoldsWhileShadowPodsAndOffersComeAndGo is two servers, one of which is
-// replaced all the time without a word, and a grant that is full.
-func TestQuotaHoldsWhileShadowPodsAndOffersComeAndGo(t *testing.T) {
+// TestQuotaHoldsWhileServersAreReplaced has writers at two servers, one of which is
+// replaced again and again without notice, while the quota is exhausted.
+func TestQuotaHoldsWhileServersAreReplaced(t *testing.T) {
 	endpoint := etcd.Start(t)
 	granted := amounts("cpu", "1", "pods", "15")
 	steady := start(t, endpoint, false)
@@ -406,7 +404,7 @@ func TestQuotaHoldsWhileShadowPodsAndOffersComeAndGo(t *testing.T) {
 					s = current.Load()
 				}
 				name := named(named("a", w), i)
-				// A request that is cut off may have been served or not.
+				// A cancelled request may have been served or not.
 				ctx, cancel := context.WithCancel(t.Context())
 				if random.IntN(4) == 0 {
 					go cancel()
@@ -421,14 +419,14 @@ func TestQuotaHoldsWhileShadowPodsAndOffersComeAndGo(t *testing.T) {
 					if random.IntN(4) == 0 {
 						go cancel()
 					}
-					// It may be refused, or overtaken by what was not waited for.
+					// It may be refused, or conflict with a cancelled request.
 					if s.resize(ctx, "web", name, amounts("cpu", []string{"20m", "100m", "300m"}[random.IntN(3)]),
 						&metav1.UpdateOptions{}) == nil {
 						resized.Add(1)
 					}
 					cancel()
 					if random.IntN(2) == 0 {
-						_ = s.giveBack(t.Context(), "web", name)
+						_ = s.settle(t.Context(), "web", name)
 					}
 				}
 				if random.IntN(2) == 0 {
@@ -472,7 +470,7 @@ func TestQuotaHoldsWhileShadowPodsAndOffersComeAndGo(t *testing.T) {
 func BenchmarkCreate(b *testing.B) {
 	s := start(b, etcd.Start(b), true)
 	s.grant(b, "milan", "rome", amounts("cpu", "1000000", "pods", "1000000"))
-	for _, bench := range []struct{ name, namespace string }{{"WithinAGrant", "web"}, {"OfNobodys", "not-lent"}} {
+	for _, bench := range []struct{ name, namespace string }{{"Remote", "web"}, {"Local", "local"}} {
 		b.Run(bench.name, func(b *testing.B) {
 			var n atomic.Int64
 			b.SetParallelism(16)

@@ -38,7 +38,7 @@ var kind = resource.Kind[*federation.ShadowPod, federation.ShadowPodSpec, federa
 	// An orphan would run and not count.
 	Dependent: "the pod of a shadow pod",
 	Columns: store.Table[*federation.ShadowPod]{
-		{Name: "Status", Description: "how the pod ended, or what keeps it from running; Active while it has a pod",
+		{Name: "Status", Description: "phase of a finished pod, or why there is no pod; Active while there is one",
 			Cell: func(p *federation.ShadowPod) any {
 				created := meta.FindStatusCondition(p.Status.Conditions, federation.ConditionPodCreated)
 				switch {

@@ -24,9 +24,8 @@ import (
 // Volumes returns the usage of the volumes of a pod that have claims.
 type Volumes func(ctx context.Context, pod *corev1.Pod) ([]stats.VolumeStats, error)
 
-// StatsREST serves how full the volumes of the pod of a shadow pod are, in the form that
-// a kubelet uses: a PodStats of group stats, version v1alpha1. It is read when it is
-// requested, and never stored.
+// StatsREST serves the usage of the volumes of the pod of a shadow pod as a kubelet does: a
+// PodStats of group stats, version v1alpha1. The usage is read for each request.
 type StatsREST struct {
 	shadowPods rest.Getter
 	pods       corev1client.PodsGetter
@@ -50,9 +49,9 @@ func (r *StatsREST) ConnectMethods() []string { return []string{http.MethodGet} 
 // NewConnectOptions returns that there are none.
 func (r *StatsREST) NewConnectOptions() (runtime.Object, bool, string) { return nil, false, "" }
 
-// Connect returns a handler that writes the usage of the volumes of one pod. An error
-// means that there is no such shadow pod, that it has no pod, or that the kubelet of its
-// node cannot be read.
+// Connect returns a handler that writes the usage of the volumes of one pod. It fails with
+// NotFound if the shadow pod or its pod does not exist, and with ServiceUnavailable if the
+// kubelet of the node cannot be read.
 func (r *StatsREST) Connect(
 	ctx context.Context, name string, _ runtime.Object, _ rest.Responder,
 ) (http.Handler, error) {
@@ -70,8 +69,8 @@ func (r *StatsREST) Connect(
 	}
 	volumes, err := r.volumes(ctx, pod)
 	if err != nil {
-		// The nodes of this cluster are not for the consumer.
-		klog.FromContext(ctx).Error(err, "Volumes of a pod cannot be read", "pod", klog.KObj(pod))
+		// The error may name nodes, which the consumer must not see.
+		klog.FromContext(ctx).Error(err, "Unable to read the usage of volumes", "pod", klog.KObj(pod))
 		return nil, apierrors.NewServiceUnavailable("the usage of the volumes cannot be read from the node of the pod: " +
 			"see the log of the provider's API server")
 	}
@@ -86,7 +85,7 @@ func (r *StatsREST) Connect(
 	return http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		if _, err := w.Write(answer); err != nil {
-			klog.FromContext(request.Context()).V(4).Info("Client went away", "err", err)
+			klog.FromContext(request.Context()).V(4).Info("Unable to write the usage of volumes", "err", err)
 		}
 	}), nil
 }

@@ -34,13 +34,13 @@ func (oneShadowPod) Get(_ context.Context, name string, _ *metav1.GetOptions) (r
 	return &federation.ShadowPod{ObjectMeta: metav1.ObjectMeta{Namespace: "demo-rome", Name: "web", UID: "shadow"}}, nil
 }
 
-func TestTheUsageOfTheVolumesOfAShadowPodIsThatOfItsPod(t *testing.T) {
+func TestStatsAreThoseOfThePodOfTheShadowPod(t *testing.T) {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
 		Namespace: "demo-rome", Name: "web", UID: "pod",
 		OwnerReferences: []metav1.OwnerReference{{UID: "shadow", Controller: ptr.To(true)}},
 	}}
-	stranger := pod.DeepCopy()
-	stranger.OwnerReferences = nil
+	unrelated := pod.DeepCopy()
+	unrelated.OwnerReferences = nil
 	want := []stats.VolumeStats{{Name: "data", FsStats: stats.FsStats{UsedBytes: ptr.To[uint64](7)}}}
 	volumes := func(_ context.Context, of *corev1.Pod) ([]stats.VolumeStats, error) {
 		if of.UID != "pod" {
@@ -58,7 +58,7 @@ func TestTheUsageOfTheVolumesOfAShadowPodIsThatOfItsPod(t *testing.T) {
 		{name: "no shadow pod", shadow: "other", pods: []runtime.Object{pod}, volumes: volumes,
 			refused: apierrors.IsNotFound},
 		{name: "no pod", shadow: "web", volumes: volumes, refused: apierrors.IsNotFound},
-		{name: "a pod that it did not create", shadow: "web", pods: []runtime.Object{stranger}, volumes: volumes,
+		{name: "a pod of another controller", shadow: "web", pods: []runtime.Object{unrelated}, volumes: volumes,
 			refused: apierrors.IsNotFound},
 		{name: "no kubelet", shadow: "web", pods: []runtime.Object{pod},
 			volumes: func(context.Context, *corev1.Pod) ([]stats.VolumeStats, error) {

@@ -17,24 +17,24 @@ import (
 	"liqo.io/federation/registry/federation/strategy"
 )
 
-// longestGrace is the longest grace period of a deletion, in seconds. The end of a longer one
-// could not be a date.
+// longestGrace is the longest grace period of a deletion, in seconds: the end of a longer one
+// may not be a valid date.
 const longestGrace = math.MaxInt32
 
 type base = strategy.Strategy[*federation.ShadowPod, federation.ShadowPodSpec, federation.ShadowPodStatus]
 
 // Strategy creates shadow pods, updates their spec, and deletes them as pods are deleted:
-// with a grace period, which becomes that of the pod.
+// with a grace period, which becomes the grace period of the pod.
 type Strategy struct {
 	base
 }
 
-// NewStrategy returns the strategy of shadow pods, which typer has.
+// NewStrategy returns the strategy of shadow pods, whose types are registered with typer.
 func NewStrategy(typer runtime.ObjectTyper) Strategy { return Strategy{kind.Strategy(typer)} }
 
-// CheckGracefulDelete sets the grace period of a deletion without one to that of the pod. A
-// pod that has ended gets one second, in which its end can be read. A shadow pod without
-// finalizers is deleted at once.
+// CheckGracefulDelete defaults the grace period of a deletion to the grace period of the pod.
+// A pod that has ended gets one second, in which its final status can be read. A shadow pod
+// without finalizers is deleted at once.
 func (Strategy) CheckGracefulDelete(_ context.Context, obj runtime.Object, options *metav1.DeleteOptions) bool {
 	pod := obj.(*federation.ShadowPod)
 	if len(pod.Finalizers) == 0 {

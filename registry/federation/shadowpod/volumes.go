@@ -22,8 +22,8 @@ import (
 var volumesPath = field.NewPath("spec", "pod", "volumes")
 
 // Validate returns the errors in a new shadow pod, and one for each external volume that
-// its consumer was not offered. Offers are read only if there is such a volume. Volumes
-// cannot change afterwards.
+// is not offered to its consumer. Offers are read only if there is such a volume. Volumes
+// are immutable.
 func (s attributed) Validate(ctx context.Context, obj runtime.Object) field.ErrorList {
 	errs := s.Strategy.Validate(ctx, obj)
 	volumes := obj.(*federation.ShadowPod).Spec.Pod.Volumes

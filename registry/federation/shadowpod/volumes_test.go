@@ -17,7 +17,7 @@ import (
 	"liqo.io/federation/test/etcd"
 )
 
-func TestAConsumerMountsTheExternalVolumesThatItWasOffered(t *testing.T) {
+func TestConsumerMountsOnlyOfferedExternalVolumes(t *testing.T) {
 	s := start(t, etcd.Start(t), true)
 	s.grant(t, "milan", "rome", amounts("pods", "10"))
 	s.grant(t, "milan", "rome-nfs", amounts("pods", "1"))
@@ -43,21 +43,21 @@ func TestAConsumerMountsTheExternalVolumesThatItWasOffered(t *testing.T) {
 	for _, test := range []struct {
 		name, namespace string
 		source          corev1.VolumeSource
-		// field and words are in the answer; without them the shadow pod is created.
-		field, words string
+		// field and message are in the answer; without them the shadow pod is created.
+		field, message string
 	}{
 		{name: "no-external-volume", namespace: "lab", source: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}},
 		{name: "type-of-one-offer", namespace: "web", source: nfs},
 		{name: "driver-of-another", namespace: "shop", source: csi("secrets-store.csi.k8s.io")},
 		{name: "type-of-no-offer", namespace: "lab", source: nfs,
-			field: "spec.pod.volumes[0].nfs", words: "type nfs is not offered (offered: none)"},
+			field: "spec.pod.volumes[0].nfs", message: "type nfs is not offered (offered: none)"},
 		{name: "type-of-a-withdrawn-offer", namespace: "web", source: iscsi,
-			field: "spec.pod.volumes[0].iscsi", words: "type iscsi is not offered (offered: nfs)"},
+			field: "spec.pod.volumes[0].iscsi", message: "type iscsi is not offered (offered: nfs)"},
 		{name: "another-driver", namespace: "web", source: csi("image.csi.k8s.io"), field: "spec.pod.volumes[0].csi.driver",
-			words: "driver image.csi.k8s.io is not offered (offered: secrets-store.csi.k8s.io)"},
+			message: "driver image.csi.k8s.io is not offered (offered: secrets-store.csi.k8s.io)"},
 		{name: "no-driver", namespace: "web", source: csi(""), field: "spec.pod.volumes[0].csi.driver"},
 		{name: "never", namespace: "web", source: corev1.VolumeSource{FlexVolume: &corev1.FlexVolumeSource{Driver: "nfs"}},
-			field: "spec.pod.volumes[0].flexVolume", words: "is never offered"},
+			field: "spec.pod.volumes[0].flexVolume", message: "is never offered"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			pod := shadowPod(test.namespace, test.name, nil)
@@ -70,7 +70,7 @@ func TestAConsumerMountsTheExternalVolumesThatItWasOffered(t *testing.T) {
 				return
 			}
 			var status apierrors.APIStatus
-			if !apierrors.IsInvalid(err) || !errors.As(err, &status) || !strings.Contains(err.Error(), test.words) {
+			if !apierrors.IsInvalid(err) || !errors.As(err, &status) || !strings.Contains(err.Error(), test.message) {
 				t.Fatalf("got %v", err)
 			}
 			if causes := status.Status().Details.Causes; len(causes) != 1 || causes[0].Field != test.field {
