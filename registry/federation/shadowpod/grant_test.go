@@ -355,7 +355,7 @@ func (s *server) uses(t testing.TB, consumer string) corev1.ResourceList {
 	return used
 }
 
-func TestThirtyTwoWritersAtTwoServersReserveNoMoreThanIsGranted(t *testing.T) {
+func TestConcurrentWritersCreateExactlyTheQuota(t *testing.T) {
 	endpoint := etcd.Start(t)
 	servers := []*server{start(t, endpoint, false), start(t, endpoint, false)}
 	servers[0].grant(t, "milan", "rome", amounts("cpu", "2", "pods", "1000"))

@@ -22,7 +22,7 @@ import (
 	"liqo.io/federation/test/etcd"
 )
 
-func TestThirtyTwoWritersAtTwoServersStoreExactlyWhatIsGranted(t *testing.T) {
+func TestConcurrentWritersStoreExactlyTheQuota(t *testing.T) {
 	endpoint := etcd.Start(t)
 	servers := []*server{start(t, endpoint, false), start(t, endpoint, false)}
 	servers[0].offer(t, "milan", "rome", amounts("requests.storage", "20Gi"), "fast")
@@ -45,13 +45,13 @@ func TestThirtyTwoWritersAtTwoServersStoreExactlyWhatIsGranted(t *testing.T) {
 	}
 	writers.Wait()
 	if created.Load() != 20 || refused.Load() != 300 {
-		t.Errorf("%d claims are created and %d refused; 20Gi hold 20", created.Load(), refused.Load())
+		t.Errorf("got %d created and %d refused, want 20 and 300", created.Load(), refused.Load())
 	}
 }
 
-// TestQuotaHoldsWhileClaimsComeGrowAndGo has 32 writers at two servers, one of which is
-// replaced by another without notice.
-func TestQuotaHoldsWhileClaimsComeGrowAndGo(t *testing.T) {
+// TestStorageQuotaHoldsWhileServersAreReplaced has 32 writers at two servers, one of which is
+// replaced without notice.
+func TestStorageQuotaHoldsWhileServersAreReplaced(t *testing.T) {
 	endpoint := etcd.Start(t)
 	granted := amounts("requests.storage", "20Gi", "persistentvolumeclaims", "9",
 		"fast.storageclass.storage.k8s.io/requests.storage", "12Gi", "slow.storageclass.storage.k8s.io/requests.storage", "14Gi")
@@ -138,13 +138,13 @@ func TestQuotaHoldsWhileClaimsComeGrowAndGo(t *testing.T) {
 
 // step is one request of a random writer.
 type step struct {
-	what string
+	verb string
 	name string
 	size int
 }
 
 // TestConsumerNeverHoldsMoreThanGranted runs random requests of concurrent writers on
-// the same claims, among them reports of the provider that confirm or give up sizes.
+// the same claims, among them reports of the provider that confirm or drop sizes.
 func TestConsumerNeverHoldsMoreThanGranted(t *testing.T) {
 	s := start(t, etcd.Start(t), true)
 	granted := amounts("requests.storage", "10Gi", "persistentvolumeclaims", "4",
@@ -152,7 +152,7 @@ func TestConsumerNeverHoldsMoreThanGranted(t *testing.T) {
 	s.offer(t, "milan", "rome", granted, "fast")
 	steps := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) step {
 		return step{
-			rapid.SampledFrom([]string{"create", "resize", "settle", "remove"}).Draw(t, "what"),
+			rapid.SampledFrom([]string{"create", "resize", "settle", "remove"}).Draw(t, "verb"),
 			rapid.SampledFrom([]string{"a", "b", "c", "d", "e"}).Draw(t, "name"), rapid.IntRange(1, 7).Draw(t, "size"),
 		}
 	}), 1, 8)
@@ -171,13 +171,13 @@ func TestConsumerNeverHoldsMoreThanGranted(t *testing.T) {
 			rt.Fatalf("more is stored than granted: %s", quota.Sentence(over))
 		}
 		for _, name := range []string{"a", "b", "c", "d", "e"} {
-			s.run(t, step{what: "remove", name: name})
+			s.run(t, step{verb: "remove", name: name})
 		}
 		// Everything is released: the whole quota can be reserved again.
 		if err := s.create(t.Context(), "web", "a", "fast", "10Gi"); err != nil {
 			rt.Fatal(err)
 		}
-		s.run(t, step{what: "remove", name: "a"})
+		s.run(t, step{verb: "remove", name: "a"})
 	})
 }
 
@@ -185,7 +185,7 @@ func TestConsumerNeverHoldsMoreThanGranted(t *testing.T) {
 // writers and no exhausted quota explains.
 func (s *server) run(t *testing.T, step step) {
 	var err error
-	switch size := fmt.Sprintf("%dGi", step.size); step.what {
+	switch size := fmt.Sprintf("%dGi", step.size); step.verb {
 	case "create":
 		err = s.create(t.Context(), "web", step.name, "fast", size)
 	case "resize":

@@ -172,12 +172,13 @@ func (s *server) report(ctx context.Context, namespace, name string,
 	return err
 }
 
-// remove deletes a claim; release lets it go, as the provider's controller does.
+// remove deletes a claim.
 func (s *server) remove(ctx context.Context, namespace, name string) error {
 	_, _, err := s.claims.Delete(in(ctx, namespace), name, rest.ValidateAllObjectFunc, &metav1.DeleteOptions{})
 	return err
 }
 
+// release removes the finalizers of a claim, as the provider's controller does.
 func (s *server) release(ctx context.Context, namespace, name string) error {
 	_, _, err := s.claims.Update(in(ctx, namespace), name,
 		changed(func(c *federation.ShadowVolumeClaim) { c.Finalizers = nil }),
@@ -194,7 +195,7 @@ func (s *server) get(t testing.TB, namespace, name string) *federation.ShadowVol
 	return stored.(*federation.ShadowVolumeClaim)
 }
 
-// uses returns what the stored claims of a consumer take.
+// uses returns what the stored claims of a consumer use.
 func (s *server) uses(t testing.TB, consumer string) corev1.ResourceList {
 	t.Helper()
 	list, err := s.claims.List(in(context.Background(), metav1.NamespaceAll), &internalversion.ListOptions{})

@@ -17,10 +17,10 @@ import (
 	"liqo.io/federation/registry/federation/reservation/storagequota"
 )
 
-// REST serves shadow volume claims. What each takes is reserved before it is stored.
+// REST serves shadow volume claims. What each requests is reserved before it is stored.
 type REST = reservation.REST[*federation.ShadowVolumeClaim, storagequota.Request, corev1.ResourceList, quota.Sum]
 
-// counted is how shadow volume claims count against the storage quota of their consumer.
+// counted defines how shadow volume claims count against the storage quota of their consumer.
 var counted = reservation.Kind[*federation.ShadowVolumeClaim, storagequota.Request]{
 	Resource: "shadowvolumeclaims",
 	Consumer: func(claim *federation.ShadowVolumeClaim) *string { return &claim.Status.ForeignCluster },

@@ -163,7 +163,7 @@ func TestActualSizeCounts(t *testing.T) {
 	s.mustCreate(t, "web", "a", "fast", "1Gi")
 	s.mustReport(t, "a", func(s *federation.ShadowVolumeClaimStatus) { s.Capacity = ptr.To(resource.MustParse("8Gi")) })
 	mustExceed(t, s.create(t.Context(), "web", "b", "fast", "3Gi"), "requests.storage", "8Gi of 10Gi granted used")
-	// The volume has as much already.
+	// The volume already has this size.
 	if err := s.resize(t.Context(), "web", "a", "8Gi", now); err != nil {
 		t.Fatal(err)
 	}
@@ -187,18 +187,18 @@ func TestClaimCountsUntilItIsGone(t *testing.T) {
 	s.mustCreate(t, "shop", "b", "fast", "1Gi")
 }
 
-func TestPeerCannotReleaseWhatItsClaimHolds(t *testing.T) {
+func TestPeerCannotReleaseTheQuotaOfItsClaim(t *testing.T) {
 	s := start(t, etcd.Start(t), true)
 	s.offer(t, "milan", "rome", amounts("requests.storage", "1Gi"), "fast")
 	peer := genericapirequest.WithUser(t.Context(),
 		&user.DefaultInfo{Name: "the-peering", Groups: []string{v1alpha1.PeerGroup}})
-	mine := claim("web", "a", "fast", "1Gi")
-	mine.Finalizers = []string{metav1.FinalizerOrphanDependents}
-	mine.Status.ForeignCluster = "turin"
-	if _, err := s.claims.Create(in(peer, "web"), mine, rest.ValidateAllObjectFunc, &metav1.CreateOptions{}); err != nil {
+	sent := claim("web", "a", "fast", "1Gi")
+	sent.Finalizers = []string{metav1.FinalizerOrphanDependents}
+	sent.Status.ForeignCluster = "turin"
+	if _, err := s.claims.Create(in(peer, "web"), sent, rest.ValidateAllObjectFunc, &metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	held := func() {
+	checkHeld := func() {
 		t.Helper()
 		stored := s.get(t, "web", "a")
 		if diff := cmp.Diff([]string{v1alpha1.Finalizer}, stored.Finalizers); diff != "" ||
@@ -206,20 +206,20 @@ func TestPeerCannotReleaseWhatItsClaimHolds(t *testing.T) {
 			t.Fatalf("the claim counts against %q; finalizers (-want +got):\n%s", stored.Status.ForeignCluster, diff)
 		}
 	}
-	held()
+	checkHeld()
 	if err := s.release(peer, "web", "a"); err != nil {
 		t.Fatal(err)
 	}
-	held()
+	checkHeld()
 	orphan := &metav1.DeleteOptions{PropagationPolicy: ptr.To(metav1.DeletePropagationOrphan)}
 	if _, _, err := s.claims.Delete(in(peer, "web"), "a", rest.ValidateAllObjectFunc,
 		orphan); !apierrors.IsBadRequest(err) {
-		t.Errorf("a deletion that orphans the volume: %v", err)
+		t.Errorf("a deletion that orphans the volume: got %v, want BadRequest", err)
 	}
 	if err := s.remove(peer, "web", "a"); err != nil {
 		t.Fatal(err)
 	}
-	held()
+	checkHeld()
 	mustExceed(t, s.create(t.Context(), "web", "b", "fast", "1"), "requests.storage", "1Gi of 1Gi granted used")
 }
 

@@ -35,18 +35,17 @@ func (s Strategy) PrepareForCreate(ctx context.Context, obj runtime.Object) {
 	}
 }
 
-// PrepareForUpdate completes a new version of a claim. A claim that requests less than
-// before uses as much as before until the provider has dropped the larger size, to which it
-// may be expanding the volume.
+// PrepareForUpdate completes a new version of a claim. When the request shrinks, the previous
+// size stays allocated until the provider has dropped it: the volume may be expanding to it.
 func (s Strategy) PrepareForUpdate(ctx context.Context, obj, old runtime.Object) {
 	s.base.PrepareForUpdate(ctx, obj, old)
 	updated, before := obj.(*federation.ShadowVolumeClaim), old.(*federation.ShadowVolumeClaim)
 	if updated.Generation == before.Generation {
 		return
 	}
-	took := storagequota.Uses(before)[corev1.ResourceRequestsStorage]
-	takes := storagequota.Uses(updated)[corev1.ResourceRequestsStorage]
-	if took.Cmp(takes) > 0 {
-		updated.Status.Allocated = ptr.To(took)
+	used := storagequota.Uses(before)[corev1.ResourceRequestsStorage]
+	uses := storagequota.Uses(updated)[corev1.ResourceRequestsStorage]
+	if used.Cmp(uses) > 0 {
+		updated.Status.Allocated = ptr.To(used)
 	}
 }
