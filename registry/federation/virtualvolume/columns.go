@@ -49,7 +49,7 @@ var columns = store.Table[*federation.VirtualVolume]{
 	{Name: "Move", Description: "the current or the last move", Cell: func(v *federation.VirtualVolume) any {
 		return progress(v.Spec.Move, v.Status.Move)
 	}},
-	{Name: "Storage Class", Wide: true, Description: "the class of the volume in that cluster",
+	{Name: "Storage Class", Wide: true, Description: "the storage class in the cluster that stores the data",
 		Cell: func(v *federation.VirtualVolume) any {
 			return ofLocation(v, func(at *federation.VolumeLocation) string { return at.StorageClassName })
 		}},
@@ -66,7 +66,7 @@ var columns = store.Table[*federation.VirtualVolume]{
 				return at.Namespace + "/" + at.ClaimName
 			})
 		}},
-	{Name: "Move Target", Wide: true, Description: "where the requested move goes",
+	{Name: "Move Target", Wide: true, Description: "the cluster, node and storage class to move the data to",
 		Cell: func(v *federation.VirtualVolume) any {
 			if v.Spec.Move == nil {
 				return store.None
@@ -108,7 +108,7 @@ func cluster(at *federation.VolumeLocation) string {
 	case at.ClusterName != "":
 		return at.ClusterName
 	case at.Namespace != "":
-		// The data is on a provider that this cluster has no ForeignCluster of any more.
+		// The ForeignCluster of the provider was deleted.
 		return at.ClusterID
 	}
 	return local

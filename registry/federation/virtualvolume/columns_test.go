@@ -14,7 +14,7 @@ import (
 	"liqo.io/federation/apiserver/apis/federation"
 )
 
-func TestTheTableShowsHowAMoveProgresses(t *testing.T) {
+func TestColumnMoveShowsTheProgress(t *testing.T) {
 	requested := &federation.RequestedMove{ID: "a"}
 	for _, test := range []struct {
 		name      string
@@ -24,13 +24,13 @@ func TestTheTableShowsHowAMoveProgresses(t *testing.T) {
 	}{
 		{"no move", nil, nil, "<none>"},
 		{"not begun", requested, nil, "Requested"},
-		{"not begun after another", requested, &federation.MoveProgress{ID: "b", Phase: federation.MoveSucceeded},
+		{"not begun after an earlier move", requested, &federation.MoveProgress{ID: "b", Phase: federation.MoveSucceeded},
 			"Requested"},
 		{"preparing", requested, &federation.MoveProgress{ID: "a", Phase: federation.MovePreparing}, "Preparing"},
 		{"copying", requested, &federation.MoveProgress{ID: "a", Phase: federation.MoveCopying, BytesTotal: 1000,
 			BytesCopied:    419,
 			BytesPerSecond: 52<<20 + 123, RemainingSeconds: ptr.To[int64](12)}, "Copying 41% 52Mi/s 12s"},
-		{"copying more than was there", requested, &federation.MoveProgress{ID: "a", Phase: federation.MoveFinalCopy,
+		{"copying more than the total", requested, &federation.MoveProgress{ID: "a", Phase: federation.MoveFinalCopy,
 			BytesTotal: 10, BytesCopied: 11, BytesPerSecond: 1023}, "FinalCopy 100% 1023/s"},
 		{"rolling back", nil, &federation.MoveProgress{ID: "a", Phase: federation.MoveRollingBack, BytesTotal: 10},
 			"RollingBack"},
@@ -46,14 +46,14 @@ func TestTheTableShowsHowAMoveProgresses(t *testing.T) {
 	}
 }
 
-func TestTheTableShowsWhereTheDataIs(t *testing.T) {
+func TestColumnsShowTheLocationOfTheData(t *testing.T) {
 	const id = "3f1ad3a5-3c5c-4b8e-9a6e-0b9d6c1f7a11"
 	for _, test := range []struct {
 		name string
 		at   *federation.VolumeLocation
 		want []any
 	}{
-		{"nowhere yet", nil, []any{"<none>", "<none>", "<none>", "<none>"}},
+		{"no location", nil, []any{"<none>", "<none>", "<none>", "<none>"}},
 		{"this cluster", &federation.VolumeLocation{StorageClassName: "ssd", VolumeName: "pvc-1"}, []any{"Local", "ssd",
 			"pvc-1", "<none>"}},
 		{"a provider", &federation.VolumeLocation{ClusterName: "milan", ClusterID: id, Namespace: "shop-rome",

@@ -27,8 +27,8 @@ type MoveREST struct {
 	plans   plan.Reader
 }
 
-// NewMoveREST returns the verb over the store of virtual volumes and the facts of its
-// plans.
+// NewMoveREST returns the verb for the virtual volumes of a store; plans reads the facts of
+// its plans.
 func NewMoveREST(volumes subresource.Parent, plans plan.Reader) *MoveREST {
 	return &MoveREST{volumes: volumes, plans: plans}
 }
@@ -52,8 +52,8 @@ func (r *MoveREST) Get(ctx context.Context, name string, options *metav1.GetOpti
 	return moveOf(volume), nil
 }
 
-// Create requests a move. The same request again changes nothing while that move runs
-// and after it succeeded; another one while it runs is a conflict.
+// Create requests a move. A repeated request changes nothing while the move runs and after it
+// succeeded; a different one while it runs is a conflict.
 func (r *MoveREST) Create(
 	ctx context.Context, name string, obj runtime.Object, createValidation rest.ValidateObjectFunc,
 	options *metav1.CreateOptions,
@@ -73,13 +73,12 @@ func (r *MoveREST) Create(
 			return nil, err
 		}
 	}
-	return subresource.Settle(moveResource, name, func() (*federation.Move,
-		error) {
+	return subresource.Settle(moveResource, name, func() (*federation.Move, error) {
 		return r.request(ctx, name, move, options)
 	})
 }
 
-// request writes the move to the virtual volume, unless it is there already.
+// request writes the move to the virtual volume, unless it has the same one.
 func (r *MoveREST) request(
 	ctx context.Context, name string, move *federation.Move, options *metav1.CreateOptions,
 ) (*federation.Move, error) {
@@ -93,9 +92,9 @@ func (r *MoveREST) request(
 	if volume.DeletionTimestamp != nil {
 		return nil, subresource.Deleting(moveResource, name)
 	}
-	if id, undoing := volume.RollingBack(); undoing {
+	if id, rollingBack := volume.RollingBack(); rollingBack {
 		return nil, subresource.Busy(moveResource, name,
-			fmt.Sprintf("move %s is being rolled back; wait until it has ended and try again", id))
+			fmt.Sprintf("move %s is being rolled back; wait until it has ended and retry", id))
 	}
 	if volume.Moving() || volume.MovePhase() == federation.MoveSucceeded {
 		found := differences(&volume.Spec.Move.MoveSpec, &move.Spec)
@@ -119,7 +118,7 @@ func (r *MoveREST) request(
 	if err := checkManagers(options.FieldManager, volume, requested); err != nil {
 		return nil, err
 	}
-	// The decision holds for this state only, whose resourceVersion the object has.
+	// The resourceVersion of the object binds the decision to the state that it was made from.
 	updated, _, err := r.volumes.Update(ctx, name, rest.DefaultUpdatedObjectInfo(requested),
 		rest.ValidateAllObjectFunc, rest.ValidateAllObjectUpdateFunc, false,
 		&metav1.UpdateOptions{DryRun: options.DryRun, FieldManager: options.FieldManager})
@@ -133,8 +132,8 @@ func (r *MoveREST) request(
 	return answer, nil
 }
 
-// Delete cancels the move: it is rolled back, and the source stays as it was. It returns
-// before that.
+// Delete cancels the move: the controllers roll it back, and the source stays unchanged. It
+// does not wait for that.
 func (r *MoveREST) Delete(
 	ctx context.Context, name string, deleteValidation rest.ValidateObjectFunc, options *metav1.DeleteOptions,
 ) (runtime.Object, bool, error) {
@@ -158,14 +157,14 @@ func (r *MoveREST) Delete(
 	return moveOf(updated.(*federation.VirtualVolume)), false, nil
 }
 
-// cancelled returns the virtual volume without its requested move. One whose move is
-// being rolled back already stays as it is.
+// cancelled returns the virtual volume without its requested move, or unchanged if its move is
+// already being rolled back. It fails if there is no move that can be cancelled.
 func cancelled(volume *federation.VirtualVolume, options *metav1.DeleteOptions) (*federation.VirtualVolume, error) {
 	if err := subresource.CheckDeletePreconditions(moveResource, options, volume); err != nil {
 		return nil, err
 	}
 	requested := volume.DeepCopy()
-	if _, undoing := volume.RollingBack(); undoing && volume.Spec.Move == nil {
+	if _, rollingBack := volume.RollingBack(); rollingBack && volume.Spec.Move == nil {
 		return requested, nil
 	}
 	switch phase := volume.MovePhase(); {

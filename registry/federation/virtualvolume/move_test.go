@@ -30,8 +30,8 @@ import (
 	"liqo.io/federation/registry/federation/subresource/subresourcetest"
 )
 
-// testCluster is the verb with what it reads: the bound claim data-db-0 in namespace shop,
-// which is offloaded to milan.
+// testCluster is the verb in a cluster with the bound claim data-db-0 in namespace shop, which
+// is offloaded to milan.
 type testCluster struct {
 	*MoveREST
 	volumes *subresourcetest.Parent[*federation.VirtualVolume]
@@ -140,7 +140,7 @@ func (c *testCluster) stored(t *testing.T) *federation.VirtualVolume {
 	return volume.DeepCopy()
 }
 
-// reach has the system record a phase of the requested move.
+// reach sets the phase of the requested move.
 func (c *testCluster) reach(t *testing.T, phase federation.MovePhase) {
 	t.Helper()
 	volume := c.stored(t)
@@ -152,7 +152,7 @@ func (c *testCluster) reach(t *testing.T, phase federation.MovePhase) {
 	c.volumes.Put(volume)
 }
 
-func TestAMoveIsRequestedOnce(t *testing.T) {
+func TestRepeatedRequestKeepsTheMove(t *testing.T) {
 	c := newCluster(t)
 	first, err := c.post(t, toMilan())
 	if err != nil {
@@ -160,14 +160,14 @@ func TestAMoveIsRequestedOnce(t *testing.T) {
 	}
 	id := c.stored(t).Spec.Move.ID
 	if id == "" || first.Spec.Target.ClusterName != "milan" || first.UID != "v" || first.Status.Plan != nil {
-		t.Errorf("the answer is %+v, the id %q", first, id)
+		t.Errorf("got %+v with id %q", first, id)
 	}
 	same := func(when string) {
 		t.Helper()
 		before := c.volumes.Writes()
 		again, err := c.post(t, toMilan())
 		if err != nil || c.volumes.Writes() != before || c.stored(t).Spec.Move.ID != id {
-			t.Errorf("%s: the same request is answered with %+v, %v", when, again, err)
+			t.Errorf("%s: a repeated request returns %+v, %v", when, again, err)
 		}
 	}
 	same("before it began")
@@ -186,7 +186,7 @@ func TestAMoveIsRequestedOnce(t *testing.T) {
 		c.reach(t, phase)
 		before := c.stored(t).Spec.Move.ID
 		if _, err := c.post(t, toMilan()); err != nil || c.stored(t).Spec.Move.ID == before {
-			t.Errorf("after a move that is %s none begins: %v", phase, err)
+			t.Errorf("after a move that is %s no move is requested: %v", phase, err)
 		}
 	}
 	if _, err := c.Get(inShop(t), "data-db-0", &metav1.GetOptions{}); err != nil {
@@ -194,11 +194,11 @@ func TestAMoveIsRequestedOnce(t *testing.T) {
 	}
 }
 
-func TestProgressOfAnEarlierMoveIsNotThatOfTheRequestedOne(t *testing.T) {
+func TestProgressOfAnEarlierMoveIsOmitted(t *testing.T) {
 	c := newCluster(t)
 	c.reach(t, federation.MoveFailed)
 	if got, err := c.post(t, toMilan()); err != nil || got.Status.Progress != nil {
-		t.Errorf("the answer is %+v, %v", got, err)
+		t.Errorf("got %+v, %v", got, err)
 	}
 	c.reach(t, federation.MovePreparing)
 	got, err := c.Get(inShop(t), "data-db-0", &metav1.GetOptions{})
@@ -207,7 +207,7 @@ func TestProgressOfAnEarlierMoveIsNotThatOfTheRequestedOne(t *testing.T) {
 	}
 }
 
-func TestADryRunReturnsThePlanAndWritesNothing(t *testing.T) {
+func TestDryRunReturnsThePlanAndWritesNothing(t *testing.T) {
 	c := newCluster(t)
 	before := c.volumes.Writes()
 	got, err := c.post(t, toMilan(), metav1.DryRunAll)
@@ -257,13 +257,13 @@ func TestRefusedMovesWriteNothing(t *testing.T) {
 				return true, nil, errors.New("the API server is busy")
 			})
 		}, "", toMilan(), http.StatusInternalServerError, "reading the ResourceQuotas"},
-		{"a volume that is deleted", func(c *testCluster) {
+		{"a virtual volume that is being deleted", func(c *testCluster) {
 			volume, _ := c.volumes.Stored("data-db-0")
 			volume = volume.DeepCopy()
 			volume.DeletionTimestamp, volume.Finalizers = &now, []string{"x/y"}
 			c.volumes.Put(volume)
 		}, "", toMilan(), http.StatusTooManyRequests, "being deleted"},
-		{"a move that is rolled back", func(c *testCluster) {
+		{"a move that is being rolled back", func(c *testCluster) {
 			volume, _ := c.volumes.Stored("data-db-0")
 			volume = volume.DeepCopy()
 			volume.Status.Move = &federation.MoveProgress{ID: "earlier", Phase: federation.MoveRollingBack}
@@ -289,7 +289,7 @@ func TestRefusedMovesWriteNothing(t *testing.T) {
 	}
 }
 
-func TestAMoveIsCancelledUntilItSwitches(t *testing.T) {
+func TestMoveCanBeCancelledUntilItSwitches(t *testing.T) {
 	for _, test := range []struct {
 		phase   federation.MovePhase
 		code    int32
@@ -341,7 +341,7 @@ func TestCancellationsHavePreconditionsAndAreIdempotent(t *testing.T) {
 	}
 	got, err := c.cancel(t, &metav1.DeleteOptions{})
 	if err != nil || got.Status.Progress == nil || got.Status.Progress.ID != id {
-		t.Errorf("the answer is %+v, %v", got, err)
+		t.Errorf("got %+v, %v", got, err)
 	}
 	before := c.volumes.Writes()
 	if _, err := c.cancel(t, &metav1.DeleteOptions{}); err != nil || c.volumes.Writes() != before {
@@ -349,7 +349,7 @@ func TestCancellationsHavePreconditionsAndAreIdempotent(t *testing.T) {
 	}
 }
 
-func TestAppliedMovesAreLeftToTheirManager(t *testing.T) {
+func TestCancellingAnAppliedMoveIsAConflict(t *testing.T) {
 	c := newCluster(t)
 	if _, err := c.post(t, toMilan()); err != nil {
 		t.Fatal(err)
@@ -364,7 +364,7 @@ func TestAppliedMovesAreLeftToTheirManager(t *testing.T) {
 	subresourcetest.ExpectStatus(t, err, http.StatusConflict, "argocd")
 }
 
-func TestAMoveThatLostARaceDecidesAgain(t *testing.T) {
+func TestConflictingRequestIsRetried(t *testing.T) {
 	c := newCluster(t)
 	raced := false
 	c.volumes.BeforeUpdate = func() error {
@@ -379,7 +379,7 @@ func TestAMoveThatLostARaceDecidesAgain(t *testing.T) {
 	}
 }
 
-func TestTheVerbPrintsATable(t *testing.T) {
+func TestMoveIsPrintedAsATable(t *testing.T) {
 	c := newCluster(t)
 	move, err := c.post(t, toMilan())
 	if err != nil {

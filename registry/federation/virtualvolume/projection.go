@@ -20,8 +20,8 @@ var (
 	moveKind     = federation.Kind("Move")
 )
 
-// moveOf returns the view of a virtual volume that the verb move works on. The progress
-// of an earlier move than the requested one is left out.
+// moveOf returns the Move of a virtual volume. It omits the progress of an earlier move than
+// the requested one.
 func moveOf(volume *federation.VirtualVolume) *federation.Move {
 	move := &federation.Move{ObjectMeta: subresource.Metadata(volume)}
 	if volume.Spec.Move == nil || volume.MovePhase() != "" {
@@ -33,8 +33,8 @@ func moveOf(volume *federation.VirtualVolume) *federation.Move {
 	return move
 }
 
-// unchanged returns the view of a volume whose move is the requested one, in a dry run
-// with a plan of nothing.
+// unchanged returns the Move of a volume whose move is the requested one; in a dry run with a
+// plan whose action is None.
 func unchanged(volume *federation.VirtualVolume, dryRun []string) *federation.Move {
 	move := moveOf(volume)
 	if !dryrun.IsDryRun(dryRun) {
@@ -50,7 +50,7 @@ func unchanged(volume *federation.VirtualVolume, dryRun []string) *federation.Mo
 	return move
 }
 
-// differences returns in what a request contradicts the requested move.
+// differences returns the fields in which a request differs from the current move.
 func differences(current, requested *federation.MoveSpec) []subresource.Difference {
 	var found []subresource.Difference
 	differ := func(field string, a, b any) {
@@ -85,13 +85,13 @@ func timeout(seconds *int32) int32 {
 }
 
 // notFound returns a 404 with the reason in its message.
-func notFound(name, why string) error {
+func notFound(name, reason string) error {
 	err := apierrors.NewNotFound(moveResource, name)
-	err.ErrStatus.Message += ": " + why
+	err.ErrStatus.Message += ": " + reason
 	return err
 }
 
-// checkManagers refuses to change what another manager applies.
+// checkManagers returns an error if the request changes fields that another manager applies.
 func checkManagers(manager string, current, requested *federation.VirtualVolume) error {
 	before, after := &v1alpha1.VirtualVolume{}, &v1alpha1.VirtualVolume{}
 	if err := v1alpha1.Convert_federation_VirtualVolume_To_v1alpha1_VirtualVolume(current, before, nil); err != nil {
@@ -104,9 +104,10 @@ func checkManagers(manager string, current, requested *federation.VirtualVolume)
 }
 
 var moveTable = store.Table[*federation.Move]{
-	{Name: "Target", Description: "where the data is moved to", Cell: func(m *federation.Move) any {
-		return store.OrNone(target(&m.Spec.Target))
-	}},
+	{Name: "Target", Description: "the cluster, node and storage class to move the data to",
+		Cell: func(m *federation.Move) any {
+			return store.OrNone(target(&m.Spec.Target))
+		}},
 	{Name: "Strategy", Description: "when pods are stopped", Cell: func(m *federation.Move) any {
 		return store.OrNone(string(m.Spec.Strategy))
 	}},

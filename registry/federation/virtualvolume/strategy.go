@@ -29,9 +29,9 @@ type Strategy struct {
 
 func newStrategy(typer runtime.ObjectTyper) Strategy { return Strategy{kind.Strategy(typer)} }
 
-// PrepareForUpdate completes a new version of a virtual volume: a move without an id
-// gets that of the same move before, or a new one. So does another move that has kept
-// the id of one that has ended, as server-side apply keeps it.
+// PrepareForUpdate completes a new version of a virtual volume: a move without an id keeps the
+// id of the same move, or gets a new one. A different move with the id of one that has ended,
+// which server-side apply retains, gets a new one.
 func (s Strategy) PrepareForUpdate(ctx context.Context, obj, old runtime.Object) {
 	before := old.(*federation.VirtualVolume)
 	identify(obj.(*federation.VirtualVolume).Spec.Move, before.Spec.Move, before.Moving())

@@ -41,7 +41,7 @@ func TestMovesWithoutAnIDGetOne(t *testing.T) {
 		want     string
 	}{
 		{"the first move", none, volume("", "milan", ""), "a new id"},
-		{"a move with an id", none, volume("mine", "milan", ""), "mine"},
+		{"a move with an id", none, volume("given", "milan", ""), "given"},
 		{"the same move applied again", volume("first", "milan", federation.MoveCopying), volume("", "milan", ""), "first"},
 		{"a move that changes while it runs", volume("first", "milan", federation.MoveCopying), volume("", "rome", ""),
 			"first"},
