@@ -1,8 +1,7 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package volumestats reads how full the volumes of this cluster's pods are from the
-// kubelets of their nodes, and only while a request needs it.
+// Package volumestats reads the usage of volumes from the kubelets of this cluster, on demand.
 package volumestats
 
 import (
@@ -26,7 +25,7 @@ import (
 )
 
 const (
-	// maxAge is how long the answer of a kubelet is used. Kubelets measure volumes once
+	// maxAge is how long the answer of a kubelet is reused. Kubelets measure volumes once
 	// a minute.
 	maxAge = 30 * time.Second
 	// timeout bounds a request to a kubelet.
@@ -67,7 +66,7 @@ func Client(config *rest.Config) (*http.Client, error) {
 	config.Insecure, config.ServerName, config.Timeout = false, "", timeout
 	client, err := rest.HTTPClientFor(config)
 	if err != nil {
-		return nil, fmt.Errorf("making a client for kubelets: %w", err)
+		return nil, fmt.Errorf("creating a client for kubelets: %w", err)
 	}
 	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	return client, nil
@@ -89,12 +88,12 @@ func (r *Reader) Volumes(ctx context.Context, pod *corev1.Pod) ([]stats.VolumeSt
 	return n.volumes[string(pod.UID)], n.err
 }
 
-// node returns the entry of a node, and forgets nodes that are not read any more.
+// node returns the entry of a node, and deletes the entries of nodes that are no longer read.
 func (r *Reader) node(name string) *node {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if known := r.nodes[name]; known != nil {
-		return known
+	if entry := r.nodes[name]; entry != nil {
+		return entry
 	}
 	maps.DeleteFunc(r.nodes, func(_ string, n *node) bool {
 		if !n.mu.TryLock() {
@@ -108,7 +107,7 @@ func (r *Reader) node(name string) *node {
 }
 
 func (r *Reader) summary(ctx context.Context, name string) (map[string][]stats.VolumeStats, error) {
-	// The answer is shared: it does not end with the request that was first.
+	// The answer is shared: the end of the first request must not cancel it.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeout)
 	defer cancel()
 	found, err := r.client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
@@ -129,7 +128,7 @@ func (r *Reader) summary(ctx context.Context, name string) (map[string][]stats.V
 	}
 	defer response.Body.Close()
 	if response.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("reading the kubelet of node %s: it answers %s", name, response.Status)
+		return nil, fmt.Errorf("reading the kubelet of node %s: got status %s", name, response.Status)
 	}
 	var summary stats.Summary
 	if err := json.NewDecoder(io.LimitReader(response.Body, maxSummary)).Decode(&summary); err != nil {
@@ -138,7 +137,7 @@ func (r *Reader) summary(ctx context.Context, name string) (map[string][]stats.V
 	return claimsOf(&summary), nil
 }
 
-// kubeletOf returns where the kubelet of a node serves its API, as host:port.
+// kubeletOf returns the host:port of the kubelet of a node.
 func kubeletOf(node *corev1.Node) (string, error) {
 	port := node.Status.DaemonEndpoints.KubeletEndpoint.Port
 	for _, address := range node.Status.Addresses {

@@ -26,7 +26,7 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// kubelet is a kubelet of node milan-1, and a reader of it.
+// kubelet is the kubelet of node milan-1, with its reader.
 type kubelet struct {
 	*Reader
 	clock    *clocktesting.FakePassiveClock
@@ -96,7 +96,7 @@ func answers(t *testing.T, volumes ...stats.VolumeStats) http.HandlerFunc {
 	}
 }
 
-func TestAKubeletIsReadOnceInHalfAMinute(t *testing.T) {
+func TestKubeletIsReadOnceInMaxAge(t *testing.T) {
 	k := start(t, func(*rest.Config) {})
 	k.answer = answers(t, volume("data", true), volume("tmp", false))
 	var readers sync.WaitGroup
@@ -113,29 +113,29 @@ func TestAKubeletIsReadOnceInHalfAMinute(t *testing.T) {
 	}
 	readers.Wait()
 	if requests := k.requests.Load(); requests != 1 {
-		t.Errorf("%d requests to the kubelet", requests)
+		t.Errorf("got %d requests to the kubelet, want 1", requests)
 	}
 	k.clock.SetTime(k.clock.Now().Add(maxAge))
 	k.answer = answers(t)
 	if got, err := k.Volumes(t.Context(), podOn("milan-1")); err != nil || len(got) > 0 || k.requests.Load() != 2 {
-		t.Errorf("after half a minute: %v, %v, %d requests", got, err, k.requests.Load())
+		t.Errorf("after maxAge: got %v, %v, %d requests", got, err, k.requests.Load())
 	}
 	if got, err := k.Volumes(t.Context(), podOn("")); err != nil || len(got) > 0 {
 		t.Errorf("without a node: %v, %v", got, err)
 	}
 }
 
-func TestAKubeletThatCannotBeReadIsAnError(t *testing.T) {
+func TestUnreadableKubeletIsAnError(t *testing.T) {
 	for _, test := range []struct {
 		name, node, err string
 		configure       func(*rest.Config)
 		answer          http.HandlerFunc
 	}{
-		{name: "no such node", node: "milan-2", err: "not found"},
+		{name: "unknown node", node: "milan-2", err: "not found"},
 		{name: "no rights", node: "milan-1", err: "403", configure: func(c *rest.Config) { c.BearerToken = "other" }},
 		{name: "certificate of another authority", node: "milan-1", err: "certificate",
 			configure: func(c *rest.Config) { c.CAData = nil }},
-		{name: "certificate, where the API server's is not verified", node: "milan-1", err: "certificate",
+		{name: "certificate, with an insecure client of the API server", node: "milan-1", err: "certificate",
 			configure: func(c *rest.Config) { c.CAData, c.Insecure = nil, true }},
 		{name: "redirect", node: "milan-1", err: "307", answer: func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, "https://192.0.2.1/", http.StatusTemporaryRedirect)
@@ -158,7 +158,7 @@ func TestAKubeletThatCannotBeReadIsAnError(t *testing.T) {
 				}
 			}
 			if requests := k.requests.Load(); requests > 1 {
-				t.Errorf("%d requests to a kubelet that failed", requests)
+				t.Errorf("got %d requests to a failing kubelet, want 1 at most", requests)
 			}
 		})
 	}
