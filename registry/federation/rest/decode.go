@@ -15,10 +15,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// onlyJSON decodes what clients send, and refuses values that JSON cannot represent. In
-// protobuf a string may be any bytes, and a union of two kinds may be of neither. A stored
-// object of that form could not be listed as JSON, and a patch of another field, for example
-// of finalizers, would change it.
+// onlyJSON decodes requests, and refuses values that JSON cannot represent: in protobuf a
+// string may have any bytes, and an IntOrString any type. Such an object could not be listed
+// as JSON, and a patch of another field, for example of finalizers, would change it.
 type onlyJSON struct{ runtime.NegotiatedSerializer }
 
 // DecoderToVersion returns a decoder that refuses these objects. It checks them before the
@@ -35,20 +34,20 @@ func (d jsonDecoder) Decode(
 ) (runtime.Object, *schema.GroupVersionKind, error) {
 	object, kind, err := d.Decoder.Decode(data, defaults, into)
 	if object != nil {
-		if path, why := notJSON(reflect.ValueOf(object)); why != "" {
-			return nil, kind, fmt.Errorf("%s: %s", strings.TrimPrefix(path, "."), why)
+		if path, problem := notJSON(reflect.ValueOf(object)); problem != "" {
+			return nil, kind, fmt.Errorf("%s: %s", strings.TrimPrefix(path, "."), problem)
 		}
 	}
 	return object, kind, err
 }
 
-// notJSON returns the first field of a value that JSON cannot represent, and the reason; both
-// are empty if there is none.
-func notJSON(value reflect.Value) (path, why string) {
+// notJSON returns the path of the first field of a value that JSON cannot represent, and the
+// accepted values; both are empty if there is none.
+func notJSON(value reflect.Value) (path, problem string) {
 	switch value.Kind() {
 	case reflect.String:
 		if !utf8.ValidString(value.String()) {
-			return "", "is not valid UTF-8"
+			return "", "must be valid UTF-8"
 		}
 	case reflect.Pointer:
 		return notJSON(value.Elem())
@@ -57,15 +56,15 @@ func notJSON(value reflect.Value) (path, why string) {
 			return "", ""
 		}
 		for i := range value.Len() {
-			if path, why := notJSON(value.Index(i)); why != "" {
-				return fmt.Sprintf("[%d]%s", i, path), why
+			if path, problem := notJSON(value.Index(i)); problem != "" {
+				return fmt.Sprintf("[%d]%s", i, path), problem
 			}
 		}
 	case reflect.Map:
 		for entries := value.MapRange(); entries.Next(); {
 			for _, part := range []reflect.Value{entries.Key(), entries.Value()} {
-				if path, why := notJSON(part); why != "" {
-					return fmt.Sprintf("[%q]%s", entries.Key(), path), why
+				if path, problem := notJSON(part); problem != "" {
+					return fmt.Sprintf("[%q]%s", entries.Key(), path), problem
 				}
 			}
 		}
@@ -73,11 +72,11 @@ func notJSON(value reflect.Value) (path, why string) {
 		switch value.Type() {
 		case reflect.TypeFor[intstr.IntOrString]():
 			if kind := value.Interface().(intstr.IntOrString).Type; kind != intstr.Int && kind != intstr.String {
-				return "", "is neither a number nor a text"
+				return "", "must be an integer or a string"
 			}
 		case reflect.TypeFor[time.Time]():
 			if year := value.Interface().(time.Time).UTC().Year(); year < 0 || year > 9999 {
-				return "", "is not in a year of four digits"
+				return "", "must be in the years 0 to 9999"
 			}
 		}
 		for i := range value.NumField() {
@@ -85,12 +84,12 @@ func notJSON(value reflect.Value) (path, why string) {
 			if !field.IsExported() {
 				continue
 			}
-			if path, why := notJSON(value.Field(i)); why != "" {
-				// Without a name it is one with what it is in.
+			if path, problem := notJSON(value.Field(i)); problem != "" {
+				// The fields of an embedded struct are fields of the object around it.
 				if name, _, _ := strings.Cut(field.Tag.Get("json"), ","); name != "" {
 					path = "." + name + path
 				}
-				return path, why
+				return path, problem
 			}
 		}
 	}

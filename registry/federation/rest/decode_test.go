@@ -36,27 +36,27 @@ func TestValuesThatJSONCannotRepresentAreRefused(t *testing.T) {
 		want   string
 	}{
 		{"a pod", func(*v1alpha1.ShadowPod) {}, ""},
-		{"a text in another script", func(p *v1alpha1.ShadowPod) { p.Spec.Pod.Containers[0].Args = []string{"città"} }, ""},
+		{"an argument in UTF-8", func(p *v1alpha1.ShadowPod) { p.Spec.Pod.Containers[0].Args = []string{"città"} }, ""},
 		{"a port with a number", probe(intstr.FromInt32(80)), ""},
 		{"a port with a name", probe(intstr.FromString("http")), ""},
 		{"an amount", func(p *v1alpha1.ShadowPod) {
 			p.Spec.Pod.Containers[0].Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("100m")}
 		}, ""},
 		{"bytes in an argument", func(p *v1alpha1.ShadowPod) { p.Spec.Pod.Containers[0].Args = []string{"a", "\xff"} },
-			"spec.pod.containers[0].args[1]: is not valid UTF-8"},
+			"spec.pod.containers[0].args[1]: must be valid UTF-8"},
 		{"bytes in an annotation", func(p *v1alpha1.ShadowPod) { p.Annotations = map[string]string{"a": "\xff"} },
-			`metadata.annotations["a"]: is not valid UTF-8`},
+			`metadata.annotations["a"]: must be valid UTF-8`},
 		{"bytes in a key", func(p *v1alpha1.ShadowPod) { p.Spec.Pod.NodeSelector = map[string]string{"\xff": "a"} },
-			`spec.pod.nodeSelector["\xff"]: is not valid UTF-8`},
-		{"a port that is neither", probe(intstr.IntOrString{Type: 7}),
-			"spec.pod.containers[0].livenessProbe.tcpSocket.port: is neither a number nor a text"},
+			`spec.pod.nodeSelector["\xff"]: must be valid UTF-8`},
+		{"a port of an unknown type", probe(intstr.IntOrString{Type: 7}),
+			"spec.pod.containers[0].livenessProbe.tcpSocket.port: must be an integer or a string"},
 		{"a time in ten thousand years", func(p *v1alpha1.ShadowPod) {
 			p.CreationTimestamp = metav1.Date(12026, time.November, 25, 0, 0, 0, 0, time.UTC)
-		}, "metadata.creationTimestamp: is not in a year of four digits"},
+		}, "metadata.creationTimestamp: must be in the years 0 to 9999"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			pod := &v1alpha1.ShadowPod{
-				ObjectMeta: metav1.ObjectMeta{Namespace: "twin", Name: "web"},
+				ObjectMeta: metav1.ObjectMeta{Namespace: "web-rome", Name: "web"},
 				Spec: v1alpha1.ShadowPodSpec{Pod: corev1.PodSpec{Containers: []corev1.Container{{Name: "web",
 					Image: "web:1"}}}},
 			}
@@ -76,7 +76,7 @@ func TestValuesThatJSONCannotRepresentAreRefused(t *testing.T) {
 				return
 			}
 			if err == nil || err.Error() != test.want || object != nil {
-				t.Errorf("got %v, %v and not %q", object, err, test.want)
+				t.Errorf("got %v, %v, want %q", object, err, test.want)
 			}
 		})
 	}

@@ -1,7 +1,7 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package rest has the table of all routes of the federation API.
+// Package rest defines all routes of the federation API.
 package rest
 
 import (
@@ -56,7 +56,7 @@ type StorageProvider struct {
 	Codecs serializer.CodecFactory
 	// RESTOptionsGetter has the storage of each resource.
 	RESTOptionsGetter generic.RESTOptionsGetter
-	// Client is the client of this cluster's Kubernetes API, as the server itself.
+	// Client is a client of this cluster's Kubernetes API, with the identity of the server.
 	Client kubernetes.Interface
 	// Kubelets is the client for the kubelets of this cluster; see volumestats.Client.
 	Kubelets *http.Client
@@ -73,7 +73,7 @@ type StorageProvider struct {
 	Namespace string
 	// InvitationNamespace is the namespace of the service accounts of invitations.
 	InvitationNamespace string
-	// ClusterName is the name that this cluster uses towards others.
+	// ClusterName is the name of this cluster for its peers.
 	ClusterName string
 	// ClusterID is the UID of this cluster's namespace kube-system.
 	ClusterID string
@@ -151,8 +151,8 @@ func (p StorageProvider) APIGroupInfo() (genericapiserver.APIGroupInfo, *Backgro
 		quotas.Close()
 		storage.Close()
 		addresses.Close()
-		return genericapiserver.APIGroupInfo{}, nil, fmt.Errorf("making the resources of %s: %w", v1alpha1.SchemeGroupVersion,
-			err)
+		err = fmt.Errorf("creating the storage of %s: %w", v1alpha1.SchemeGroupVersion, err)
+		return genericapiserver.APIGroupInfo{}, nil, err
 	}
 	group.VersionedResourcesStorageMap[v1alpha1.SchemeGroupVersion.Version] = resources
 	return group, &Background{
@@ -220,7 +220,7 @@ func (p StorageProvider) v1alpha1(
 }
 
 // remoteNamespaceOf returns the consumer of a namespace, and reports whether it is a remote
-// namespace. One that the cache does not have may be new.
+// namespace. A namespace that is not cached may be new, and is read from the API server.
 func (p StorageProvider) remoteNamespaceOf(ctx context.Context, name string) (string, bool, error) {
 	namespace, err := p.Namespaces.Get(name)
 	if apierrors.IsNotFound(err) {

@@ -105,7 +105,7 @@ func TestRoutes(t *testing.T) {
 		"virtualvolumes", "virtualvolumes/move", "virtualvolumes/status",
 	}
 	if diff := cmp.Diff(want, slices.Sorted(maps.Keys(table(t)))); diff != "" {
-		t.Errorf("the routes differ (-want +got):\n%s", diff)
+		t.Errorf("routes (-want +got):\n%s", diff)
 	}
 }
 
@@ -136,15 +136,15 @@ func TestResourcesHaveTheirNames(t *testing.T) {
 		}
 		got[route] = names{named.GetSingularName(), resource.(rest.ShortNamesProvider).ShortNames()}
 		if diff := cmp.Diff([]string{store.Category}, resource.(rest.CategoriesProvider).Categories()); diff != "" {
-			t.Errorf("the categories of %s differ (-want +got):\n%s", route, diff)
+			t.Errorf("categories of %s (-want +got):\n%s", route, diff)
 		}
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("the names differ (-want +got):\n%s", diff)
+		t.Errorf("names (-want +got):\n%s", diff)
 	}
 }
 
-func TestWhatIsDeclaredSelectableIsSelectable(t *testing.T) {
+func TestDeclaredSelectableFieldsAreServed(t *testing.T) {
 	got := map[string][]string{}
 	for _, resource := range table(t) {
 		var stored *store.REST
@@ -172,7 +172,7 @@ func TestWhatIsDeclaredSelectableIsSelectable(t *testing.T) {
 		}
 	}
 	if diff := cmp.Diff(v1alpha1.SelectableFields, got); diff != "" {
-		t.Errorf("the fields differ (-declared +served):\n%s", diff)
+		t.Errorf("selectable fields (-declared +served):\n%s", diff)
 	}
 }
 
@@ -195,7 +195,7 @@ func TestRemoteNamespacesOfAConsumerCountTogether(t *testing.T) {
 		Client: fake.NewClientset(namespace("new-milan", v1alpha1.RoleRemoteNamespace, "milan"))}
 	for name, want := range map[string][]string{
 		"web-milan": {"shop-milan", "web-milan"},
-		// It is not in the cache yet.
+		// new-milan is not cached yet.
 		"new-milan":         {"new-milan", "shop-milan", "web-milan"},
 		"web-rome":          {"web-rome"},
 		"liqo-tenant-milan": {"liqo-tenant-milan"},
@@ -207,41 +207,41 @@ func TestRemoteNamespacesOfAConsumerCountTogether(t *testing.T) {
 		}
 	}
 	if _, err := provider.remoteNamespacesWith(t.Context(), "gone"); !apierrors.IsNotFound(err) {
-		t.Errorf("a namespace that is not there: %v", err)
+		t.Errorf("a namespace that does not exist: got %v, want NotFound", err)
 	}
 }
 
-// bad are bodies that no route may take, by the kind of the route.
-var bad = map[string]runtime.Object{
+// invalid has, by kind, an object that every route must refuse.
+var invalid = map[string]runtime.Object{
 	"ForeignCluster": &federation.ForeignCluster{Spec: federation.ForeignClusterSpec{Server: "ftp://x"},
-		Status: federation.ForeignClusterStatus{OutgoingPeering: "Great"}},
+		Status: federation.ForeignClusterStatus{OutgoingPeering: "Wrong"}},
 	"Peering": &federation.Peering{Spec: federation.PeeringSpec{Outgoing: federation.PeeringEnabled,
 		Server: "ftp://x", Token: "t"}},
 	"PeeringToken": &federation.PeeringToken{Spec: federation.PeeringTokenSpec{ConsumerClusterID: "x"},
 		Status: federation.PeeringTokenStatus{UsedBy: "x"}},
 	"Invitation":      &federation.Invitation{ObjectMeta: metav1.ObjectMeta{Name: "another"}},
 	"IdentityRequest": &federation.IdentityRequest{Status: federation.IdentityRequestStatus{Certificate: []byte("x")}},
-	"ResourceRequest": &federation.ResourceRequest{Status: federation.ResourceRequestStatus{Phase: "Great"}},
-	"ResourceOffer":   &federation.ResourceOffer{Status: federation.ResourceOfferStatus{Phase: "Great"}},
+	"ResourceRequest": &federation.ResourceRequest{Status: federation.ResourceRequestStatus{Phase: "Wrong"}},
+	"ResourceOffer":   &federation.ResourceOffer{Status: federation.ResourceOfferStatus{Phase: "Wrong"}},
 	"VirtualNode":     &federation.VirtualNode{Status: federation.VirtualNodeStatus{Pods: -1}},
-	"VirtualVolume": &federation.VirtualVolume{Status: federation.VirtualVolumeStatus{Phase: "Great"},
+	"VirtualVolume": &federation.VirtualVolume{Status: federation.VirtualVolumeStatus{Phase: "Wrong"},
 		Spec: federation.VirtualVolumeSpec{Move: &federation.RequestedMove{}}},
 	"Move":                &federation.Move{Spec: federation.MoveSpec{Strategy: "Sometimes"}},
-	"NamespaceOffloading": &federation.NamespaceOffloading{Status: federation.NamespaceOffloadingStatus{Phase: "Great"}},
+	"NamespaceOffloading": &federation.NamespaceOffloading{Status: federation.NamespaceOffloadingStatus{Phase: "Wrong"}},
 	"Offload":             &federation.Offload{Spec: federation.NamespaceOffloadingSpec{PodOffloadingStrategy: "x"}},
 	"NamespaceMap":        &federation.NamespaceMap{Status: federation.NamespaceMapStatus{ObservedGeneration: -1}},
 	"AddressPool":         &federation.AddressPool{Status: federation.AddressPoolStatus{Mappings: -1}},
 	"ClusterInfo":         &federation.ClusterInfo{Status: federation.ClusterInfoStatus{ClusterID: "x"}},
 	"AddressMapping":      &federation.AddressMapping{Spec: federation.AddressMappingSpec{CIDR: "0.0.0.0/0"}},
 	"NetworkConfig":       &federation.NetworkConfig{Status: federation.NetworkConfigStatus{CIDRs: []federation.CIDRMapping{{CIDR: "10.0.0.0/8"}}}},
-	"TunnelEndpoint":      &federation.TunnelEndpoint{Status: federation.TunnelEndpointStatus{Phase: "Great"}},
+	"TunnelEndpoint":      &federation.TunnelEndpoint{Status: federation.TunnelEndpointStatus{Phase: "Wrong"}},
 	"ShadowPod":           &federation.ShadowPod{Status: federation.ShadowPodStatus{Phase: "Running"}},
-	"ShadowVolumeClaim":   &federation.ShadowVolumeClaim{Status: federation.ShadowVolumeClaimStatus{Phase: "Great"}},
+	"ShadowVolumeClaim":   &federation.ShadowVolumeClaim{Status: federation.ShadowVolumeClaimStatus{Phase: "Wrong"}},
 	"AdmissionReview":     &admissionv1.AdmissionReview{},
 	"ShadowEndpointSlice": &federation.ShadowEndpointSlice{Status: federation.ShadowEndpointSliceStatus{Conditions: []metav1.Condition{{Type: "Ready", Status: "Maybe"}}}},
 }
 
-func TestEveryRouteRefusesWhatIsWrong(t *testing.T) {
+func TestEveryRouteRefusesInvalidObjects(t *testing.T) {
 	scheme := runtime.NewScheme()
 	install.Install(scheme)
 	if err := admissionv1.AddToScheme(scheme); err != nil {
@@ -254,11 +254,11 @@ func TestEveryRouteRefusesWhatIsWrong(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			body, ok := bad[kinds[0].Kind]
+			body, ok := invalid[kinds[0].Kind]
 			if !ok {
-				t.Fatalf("no bad %s is known to this test", kinds[0].Kind)
+				t.Fatalf("this test has no invalid %s", kinds[0].Kind)
 			}
-			// What is only read is sent nothing.
+			// A route that is only read accepts no object.
 			connected, tried := resource.(rest.Connecter)
 			tried = tried && slices.Equal(connected.ConnectMethods(), []string{http.MethodGet})
 			if named, ok := resource.(rest.NamedCreater); ok {
@@ -284,7 +284,7 @@ func TestEveryRouteRefusesWhatIsWrong(t *testing.T) {
 				refusedBy(t, "PUT", stored.GetUpdateStrategy().ValidateUpdate(ctx, body, resource.New()).ToAggregate())
 			}
 			if !tried {
-				t.Errorf("nothing validates what a %T is sent", resource)
+				t.Errorf("%T does not validate its objects", resource)
 			}
 		})
 	}
@@ -295,13 +295,13 @@ func refused(t *testing.T, method string, err error) {
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) || status.Status().Code < http.StatusBadRequest ||
 		status.Status().Code >= http.StatusInternalServerError {
-		t.Errorf("a bad %s is answered with %v", method, err)
+		t.Errorf("an invalid %s: got %v, want status 4xx", method, err)
 	}
 }
 
 func refusedBy(t *testing.T, method string, err error) {
 	t.Helper()
 	if err == nil {
-		t.Errorf("a bad %s is accepted", method)
+		t.Errorf("an invalid %s is accepted", method)
 	}
 }
