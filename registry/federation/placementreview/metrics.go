@@ -9,13 +9,13 @@ import (
 	"k8s.io/component-base/metrics"
 )
 
-// outcome is what became of a pod in a review.
+// outcome is the outcome of a review, the label of the metric.
 type outcome string
 
 const (
 	// unchanged is a pod that is admitted as it is.
 	unchanged outcome = "unchanged"
-	// placed is a pod whose affinity or tolerations are changed.
+	// placed is a pod that gets affinity or tolerations.
 	placed outcome = "placed"
 	// gated is a pod that waits for a move.
 	gated outcome = "gated"
@@ -47,7 +47,7 @@ var (
 // RegisterMetrics registers the metrics of placement reviews.
 func RegisterMetrics(register func(...metrics.Registerable)) { register(reviews, duration) }
 
-func observe(outcome outcome, took time.Duration) {
+func observe(outcome outcome, elapsed time.Duration) {
 	reviews.WithLabelValues(string(outcome)).Inc()
-	duration.Observe(took.Seconds())
+	duration.Observe(elapsed.Seconds())
 }

@@ -29,13 +29,13 @@ const (
 	// controllerAccount is the service account of the controller manager, which creates
 	// the pods of moves.
 	controllerAccount = "federation-controller-manager"
-	// maxClaims bounds how many claims are read for one pod. No node mounts as many.
+	// maxClaims bounds the claims that are read for one pod. No node mounts as many.
 	maxClaims = 256
 )
 
 // Reader reads what the placement of a pod depends on: objects of the federation from a
-// cache, which outlives the store, and claims, volumes and storage classes from the
-// cluster's API server, since a claim may be milliseconds older than its pod.
+// cache, which works while etcd is down, and claims, volumes and storage classes from
+// kube-apiserver, since a claim may be milliseconds older than its pod.
 type Reader struct {
 	client       kubernetes.Interface
 	federation   versioned.Interface
@@ -45,8 +45,9 @@ type Reader struct {
 	controllers  string
 }
 
-// NewReader returns a reader. client is for the cluster's API server and federation for
-// this server, as are informers, which the caller starts. namespace is that of the product.
+// NewReader returns a reader. client is a client of kube-apiserver, federation a client of this
+// server, and informers its informers, which the caller starts. namespace is the installation
+// namespace.
 func NewReader(
 	client kubernetes.Interface, federation versioned.Interface, informers externalversions.SharedInformerFactory,
 	namespace string,
@@ -63,8 +64,9 @@ func NewReader(
 	}
 }
 
-// read returns what the placement of a pod depends on. An error means that something could
-// not be read.
+// read returns what the placement of a pod depends on. It fails with ServiceUnavailable until
+// the caches are synced, with BadRequest for more than maxClaims claims, and with InternalError
+// if an object cannot be read.
 func (r Reader) read(
 	ctx context.Context, request *admissionv1.AdmissionRequest, pod *corev1.Pod,
 ) (placement.Input, error) {
@@ -87,8 +89,8 @@ func (r Reader) read(
 	return input, err
 }
 
-// offloading returns the NamespaceOffloading of a namespace; nil if there is none. One that
-// is not cached may be new, and is read from the store.
+// offloading returns the NamespaceOffloading of a namespace; nil if there is none. A
+// NamespaceOffloading that is not cached may be new, and is read from the store.
 func (r Reader) offloading(ctx context.Context, namespace string) (*v1alpha1.NamespaceOffloading, error) {
 	const name = v1alpha1.NamespaceOffloadingName
 	offloading, err := r.offloadings.NamespaceOffloadings(namespace).Get(name)
@@ -138,7 +140,7 @@ func (r Reader) claimsOf(ctx context.Context, namespace string, pod *corev1.Pod)
 			continue
 		}
 		if len(claims) == maxClaims {
-			return nil, apierrors.NewBadRequest(fmt.Sprintf("the pod mounts more than %d claims", maxClaims))
+			return nil, apierrors.NewBadRequest(fmt.Sprintf("the pod mounts too many claims: must be at most %d", maxClaims))
 		}
 		if err := read.complete(ctx, &claim); err != nil {
 			return nil, apierrors.NewInternalError(err)
@@ -152,13 +154,13 @@ func (r Reader) claimsOf(ctx context.Context, namespace string, pod *corev1.Pod)
 type claimReader struct {
 	Reader
 	namespace string
-	// provisioners are those of the storage classes that were read, by name; empty for a
-	// class that does not exist.
+	// provisioners has the provisioner of each storage class that was read; empty for a class
+	// that does not exist.
 	provisioners map[string]string
 }
 
-// complete reads a claim, unless it is that of an ephemeral volume, with its volume and
-// the provisioner of its class.
+// complete reads a claim, unless it belongs to an ephemeral volume, with its volume and the
+// provisioner of its class.
 func (r claimReader) complete(ctx context.Context, claim *placement.Claim) error {
 	if claim.Object == nil {
 		object, err := r.client.CoreV1().PersistentVolumeClaims(r.namespace).Get(ctx, claim.Name, metav1.GetOptions{})
@@ -177,8 +179,8 @@ func (r claimReader) complete(ctx context.Context, claim *placement.Claim) error
 	if class == "" {
 		return nil
 	}
-	provisioner, known := r.provisioners[class]
-	if !known {
+	provisioner, found := r.provisioners[class]
+	if !found {
 		object, err := r.client.StorageV1().StorageClasses().Get(ctx, class, metav1.GetOptions{})
 		if err != nil && !apierrors.IsNotFound(err) {
 			return fmt.Errorf("reading storage class %q of claim %q: %w", class, claim.Name, err)
@@ -192,7 +194,7 @@ func (r claimReader) complete(ctx context.Context, claim *placement.Claim) error
 	return nil
 }
 
-// volume returns the PersistentVolume of a name; nil if the name is empty or there is none.
+// volume returns a PersistentVolume; nil if the name is empty or it does not exist.
 func (r claimReader) volume(ctx context.Context, name string) (*corev1.PersistentVolume, error) {
 	if name == "" {
 		return nil, nil

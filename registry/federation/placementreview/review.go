@@ -25,8 +25,8 @@ import (
 	"liqo.io/federation/apiserver/placement"
 )
 
-// timeout bounds a review. It is below the timeoutSeconds of the webhook, so that a user
-// reads what could not be read.
+// timeout bounds a review. It is below the timeoutSeconds of the webhook, so that the user gets
+// the error of the failed read.
 const timeout = 4 * time.Second
 
 var pods = metav1.GroupVersionResource{Version: "v1", Resource: "pods"}
@@ -44,7 +44,7 @@ var (
 	_ rest.GroupVersionKindProvider = &REST{}
 )
 
-// New returns the resource, which reads what a placement depends on with reader.
+// New returns the resource. reader reads what a placement depends on.
 func New(reader Reader) *REST { return &REST{reader: reader} }
 
 // New returns an empty review.
@@ -127,8 +127,8 @@ func (r *REST) respond(
 	return response, placed, nil
 }
 
-// podOf returns the pod that a request creates. An error says what is malformed, and that
-// the webhook configuration may be.
+// podOf returns the pod that a request creates. It fails with BadRequest if the request is
+// malformed or not for the creation of a pod.
 func podOf(request *admissionv1.AdmissionRequest) (*corev1.Pod, error) {
 	switch {
 	case request == nil:
