@@ -1,9 +1,8 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package strategy defines how objects of the federation API are created and updated, which
-// is the same for every kind: a request for the object changes the spec, a request for the
-// status the status.
+// Package strategy defines how objects of every kind of the federation API are created and
+// updated: a request for the object changes its spec, a request for the status its status.
 package strategy
 
 import (
@@ -47,8 +46,8 @@ type Kind[P Object, S, U any] struct {
 	ValidateStatusUpdate func(obj, old P) field.ErrorList
 	// Warnings returns warnings about valid but unusual values. It may be nil.
 	Warnings func(obj P) []string
-	// Surroundings returns warnings about a new spec in this cluster; old is nil for a new
-	// object. It may read, but never fails the request. It may be nil.
+	// Surroundings returns warnings that depend on other objects of this cluster; old is nil
+	// for a new object. It never fails the request. It may be nil.
 	Surroundings func(ctx context.Context, obj, old P) []string
 }
 
@@ -65,7 +64,7 @@ type StatusStrategy[P Object, S, U any] struct {
 	Strategy[P, S, U]
 }
 
-// New returns the strategy of a kind, which typer has.
+// New returns the strategy of a kind, whose types are registered with typer.
 func New[P Object, S, U any](typer runtime.ObjectTyper, kind Kind[P, S, U]) Strategy[P, S, U] {
 	return Strategy[P, S, U]{ObjectTyper: typer, NameGenerator: names.SimpleNameGenerator, kind: kind}
 }
@@ -196,15 +195,15 @@ func resetFields(names ...string) map[fieldpath.APIVersion]*fieldpath.Set {
 	}
 }
 
-// byPeer reports whether a peer sends the request. It may not add finalizers, which would
-// keep its tenant namespace, nor remove those of the controllers of this cluster.
+// byPeer reports whether a peer sends the request. A peer may not add finalizers, which would
+// block the deletion of its tenant namespace, nor remove finalizers of the local controllers.
 func byPeer(ctx context.Context) bool {
-	who, ok := genericapirequest.UserFrom(ctx)
-	return ok && identity.IsPeer(who.GetName(), who.GetGroups())
+	user, ok := genericapirequest.UserFrom(ctx)
+	return ok && identity.IsPeer(user.GetName(), user.GetGroups())
 }
 
-// Hold adds the finalizer of the controllers to a new object: a finalizer that is added later
-// can be too late.
+// Hold adds the finalizer of the controllers to a new object, which may be deleted before a
+// controller could add it.
 func Hold[P Object](obj P) {
 	if !slices.Contains(obj.GetFinalizers(), v1alpha1.Finalizer) {
 		obj.SetFinalizers(append(obj.GetFinalizers(), v1alpha1.Finalizer))

@@ -36,7 +36,7 @@ import (
 	"liqo.io/federation/registry/federation/subresource/plan"
 )
 
-// object is what the strategies work on.
+// object is an object of any kind.
 type object interface {
 	runtime.Object
 	metav1.Object
@@ -52,14 +52,14 @@ type kind struct {
 	held       bool
 }
 
-// whole is a strategy, and that of the status of the same kind.
-type whole[P strategy.Object, S, U any] interface {
+// strategies are the strategies of a kind and of its status.
+type strategies[P strategy.Object, S, U any] interface {
 	rest.CreateUpdateResetFieldsStrategy
 	Status() strategy.StatusStrategy[P, S, U]
 }
 
 func of[P strategy.Object, S, U any](
-	s whole[P, S, U], empty func() P, parts func(P) (*S, *U), namespaced, held bool,
+	s strategies[P, S, U], empty func() P, parts func(P) (*S, *U), namespaced, held bool,
 ) kind {
 	return kind{
 		empty: func() object { return empty() }, main: s, status: s.Status(), namespaced: namespaced, held: held,
@@ -133,7 +133,7 @@ func kinds(scheme *runtime.Scheme) map[string]kind {
 	}
 }
 
-func TestSpecAndStatusStayApart(t *testing.T) {
+func TestEachRequestChangesOnlySpecOrStatus(t *testing.T) {
 	scheme := runtime.NewScheme()
 	install.Install(scheme)
 	codecs := serializer.NewCodecFactory(scheme)
@@ -151,11 +151,11 @@ func TestSpecAndStatusStayApart(t *testing.T) {
 				kind.main.PrepareForCreate(t.Context(), created)
 				spec, status := kind.parts(created)
 				sentSpec, _ := kind.parts(sent)
-				_, nothing := kind.parts(kind.empty())
-				equal(t, "the spec that was sent", sentSpec, spec)
-				equal(t, "a new object's status", nothing, status)
+				_, none := kind.parts(kind.empty())
+				equal(t, "the requested spec", sentSpec, spec)
+				equal(t, "the status of a new object", none, status)
 				if created.GetGeneration() != 1 {
-					t.Fatalf("a new object has the generation %d", created.GetGeneration())
+					t.Fatalf("got generation %d of a new object, want 1", created.GetGeneration())
 				}
 
 				old, updated := random(), random()
@@ -169,14 +169,14 @@ func TestSpecAndStatusStayApart(t *testing.T) {
 				spec, status = kind.parts(updated)
 				oldSpec, oldStatus := kind.parts(old)
 				sentSpec, _ = kind.parts(sent)
-				equal(t, "the spec that was sent", sentSpec, spec)
+				equal(t, "the requested spec", sentSpec, spec)
 				equal(t, "the old status", oldStatus, status)
 				want := int64(7)
 				if !apiequality.Semantic.DeepEqual(spec, oldSpec) {
 					want = 8
 				}
 				if updated.GetGeneration() != want {
-					t.Fatalf("the generation is %d, not %d", updated.GetGeneration(), want)
+					t.Fatalf("got generation %d, want %d", updated.GetGeneration(), want)
 				}
 
 				updated = random()
@@ -186,55 +186,55 @@ func TestSpecAndStatusStayApart(t *testing.T) {
 				spec, status = kind.parts(updated)
 				_, sentStatus := kind.parts(sent)
 				equal(t, "the old spec", oldSpec, spec)
-				equal(t, "the status that was sent", sentStatus, status)
+				equal(t, "the requested status", sentStatus, status)
 				equal(t, "the old labels", old.GetLabels(), updated.GetLabels())
 				equal(t, "the old annotations", old.GetAnnotations(), updated.GetAnnotations())
 				equal(t, "the old finalizers", old.GetFinalizers(), updated.GetFinalizers())
 				equal(t, "the old owners", old.GetOwnerReferences(), updated.GetOwnerReferences())
 				if updated.GetGeneration() != 7 {
-					t.Fatalf("a status counts as a generation: %d", updated.GetGeneration())
+					t.Fatalf("got generation %d after a change of the status, want 7", updated.GetGeneration())
 				}
 			}
 		})
 	}
 }
 
-// Finalizers of a peer would keep its namespaces here when it is gone, and those
-// of controllers here are not for it to take away.
+// A finalizer of a peer would block the deletion of its tenant namespace after it is unpeered,
+// and a peer that removed the finalizers of local controllers would prevent their cleanup.
 func TestPeersCannotChangeFinalizers(t *testing.T) {
 	scheme := runtime.NewScheme()
 	install.Install(scheme)
 	as := func(name string, groups ...string) context.Context {
 		return genericapirequest.WithUser(t.Context(), &user.DefaultInfo{Name: name, Groups: groups})
 	}
-	own, theirs := []string{v1alpha1.Finalizer}, []string{"example.org/stays"}
+	local, remote := []string{v1alpha1.Finalizer}, []string{"example.org/stays"}
 	for name, kind := range kinds(scheme) {
 		for _, test := range []struct {
-			who  string
+			name string
 			ctx  context.Context
 			peer bool
 		}{
 			{"a peer with a certificate", as("6c2a3f0e", v1alpha1.PeerGroup), true},
-			{"a peer with an account", as("system:serviceaccount:liqo-tenant-milan:federation-peer"), true},
-			{"somebody else", as("admin", "system:masters"), false},
+			{"a peer with a service account", as("system:serviceaccount:liqo-tenant-milan:federation-peer"), true},
+			{"an administrator", as("admin", "system:masters"), false},
 		} {
-			t.Run(name+" of "+test.who, func(t *testing.T) {
+			t.Run(name+" of "+test.name, func(t *testing.T) {
 				created := kind.empty()
-				created.SetFinalizers(slices.Clone(theirs))
+				created.SetFinalizers(slices.Clone(remote))
 				kind.main.PrepareForCreate(test.ctx, created)
-				if got := slices.Contains(created.GetFinalizers(), theirs[0]); got == test.peer {
-					t.Errorf("a new object has the finalizers %v", created.GetFinalizers())
+				if got := slices.Contains(created.GetFinalizers(), remote[0]); got == test.peer {
+					t.Errorf("got the finalizers %v of a new object", created.GetFinalizers())
 				}
-				for _, wish := range [][]string{nil, theirs, append(slices.Clone(own), theirs...)} {
+				for _, requested := range [][]string{nil, remote, append(slices.Clone(local), remote...)} {
 					old, updated := kind.empty(), kind.empty()
-					old.SetFinalizers(own)
-					updated.SetFinalizers(wish)
+					old.SetFinalizers(local)
+					updated.SetFinalizers(requested)
 					kind.main.PrepareForUpdate(test.ctx, updated, old)
-					want := wish
+					want := requested
 					if test.peer {
-						want = own
+						want = local
 					}
-					equal(t, "what holds it back", want, updated.GetFinalizers())
+					equal(t, "finalizers", want, updated.GetFinalizers())
 				}
 			})
 		}
@@ -244,7 +244,7 @@ func TestPeersCannotChangeFinalizers(t *testing.T) {
 func equal(t *testing.T, what string, want, got any) {
 	t.Helper()
 	if !apiequality.Semantic.DeepEqual(want, got) {
-		t.Fatalf("it is not %s (-want +got):\n%s", what, cmp.Diff(want, got))
+		t.Fatalf("%s (-want +got):\n%s", what, cmp.Diff(want, got))
 	}
 }
 
@@ -257,7 +257,7 @@ func TestStrategiesAreStrict(t *testing.T) {
 			for _, s := range []rest.UpdateResetFieldsStrategy{kind.main, kind.status} {
 				if s.AllowCreateOnUpdate(t.Context()) || s.AllowUnconditionalUpdate(t.Context()) ||
 					s.NamespaceScoped() != kind.namespaced {
-					t.Error("an update may create, or overwrite what it has not read, or the scope is wrong")
+					t.Error("an update may create an object or needs no resourceVersion, or the scope is wrong")
 				}
 			}
 			if got := kind.main.GetResetFields()[version]; !got.Equals(fieldpath.NewSet(fieldpath.MakePathOrDie("status"))) {
@@ -272,7 +272,7 @@ func TestStrategiesAreStrict(t *testing.T) {
 			kind.main.PrepareForCreate(t.Context(), obj)
 			if want := map[bool]int{true: 1}[kind.held]; len(obj.GetFinalizers()) != want || kind.held &&
 				obj.GetFinalizers()[0] != v1alpha1.Finalizer {
-				t.Errorf("a new object has the finalizers %v", obj.GetFinalizers())
+				t.Errorf("got the finalizers %v of a new object", obj.GetFinalizers())
 			}
 		})
 	}
