@@ -69,9 +69,9 @@ func TestWarningsCountThePodsThatAreNotMoved(t *testing.T) {
 	}
 	const both, nowhere = federation.LocalAndRemote, "matches no cluster"
 	for _, test := range []struct {
-		name        string
-		old, wanted *federation.NamespaceOffloading
-		message     []string
+		name     string
+		old, new *federation.NamespaceOffloading
+		message  []string
 	}{
 		{"everything is allowed", nil, offloading(both, federation.Warn, ""), nil},
 		{"a new offloading that keeps pods local", nil, offloading(federation.Local, federation.Warn, ""),
@@ -95,9 +95,9 @@ func TestWarningsCountThePodsThatAreNotMoved(t *testing.T) {
 			install.Install(scheme)
 			_, plans := aCluster(t)
 			strategy := Kind(plans).Strategy(scheme)
-			got := strategy.WarningsOnCreate(t.Context(), test.wanted)
+			got := strategy.WarningsOnCreate(t.Context(), test.new)
 			if test.old != nil {
-				got = strategy.WarningsOnUpdate(t.Context(), test.wanted, test.old)
+				got = strategy.WarningsOnUpdate(t.Context(), test.new, test.old)
 			}
 			if len(got) != len(test.message) {
 				t.Fatalf("the warnings are %q, want %q", got, test.message)
@@ -136,10 +136,10 @@ func TestWarningsCountThePodsWithLocalClaims(t *testing.T) {
 	const both, remote = federation.LocalAndRemote, federation.Remote
 	const local, virtual = "ssd", "liqo"
 	for _, test := range []struct {
-		name        string
-		class       string
-		old, wanted federation.PodOffloadingStrategy
-		warns       bool
+		name     string
+		class    string
+		old, new federation.PodOffloadingStrategy
+		warns    bool
 	}{
 		{"a new one", local, "", remote, true},
 		{"a change", local, both, remote, true},
@@ -172,9 +172,9 @@ func TestWarningsCountThePodsWithLocalClaims(t *testing.T) {
 					Spec: federation.NamespaceOffloadingSpec{PodOffloadingStrategy: strategy, Enforcement: federation.Evict}}
 			}
 			strategy := Kind(plans).Strategy(scheme)
-			got := strategy.WarningsOnCreate(t.Context(), offloading(test.wanted))
+			got := strategy.WarningsOnCreate(t.Context(), offloading(test.new))
 			if test.old != "" {
-				got = strategy.WarningsOnUpdate(t.Context(), offloading(test.wanted), offloading(test.old))
+				got = strategy.WarningsOnUpdate(t.Context(), offloading(test.new), offloading(test.old))
 			}
 			if len(got) > 1 || len(got) > 0 != test.warns || test.warns && !strings.Contains(got[0], "claims") {
 				t.Errorf("the warnings are %q", got)
