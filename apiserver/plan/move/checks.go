@@ -21,11 +21,11 @@ import (
 	"liqo.io/federation/apiserver/volume"
 )
 
-// additionalClaims is how many claims a move has in the namespace at a time in addition
-// to the user's: one holds the source volume, one the target volume.
+// additionalClaims is the number of claims that a move has in the namespace at a time, in
+// addition to the user's: one holds the source volume, one the target volume.
 const additionalClaims = 2
 
-// movers is how many pods a move has in the namespace at a time.
+// movers is the number of pods that a move has in the namespace at a time.
 const movers = 2
 
 // networking refuses to copy between clusters whose pods do not reach each other.
@@ -43,14 +43,14 @@ func (r Request) networking(source, target end) field.ErrorList {
 			path = r.targetPath()
 		}
 		errs = append(errs, invalid(path, one.name(),
-			"networking with the cluster is %s, and the data is copied between pods; "+
-				"kubectl get foreigncluster %s reports what it waits for",
+			"networking with the cluster is %s, and must be Established to copy data between pods; "+
+				"kubectl get foreigncluster %s reports the reason",
 			cmp.Or(one.provider.Cluster.Status.Networking, v1alpha1.PeeringNone), one.name()))
 	}
 	return errs
 }
 
-// placement refuses a target at which the namespace may have no pods.
+// placement refuses a target where the namespace may not have pods.
 func (r Request) placement(target end) field.ErrorList {
 	offloading := r.Offloading
 	if offloading == nil {
@@ -87,7 +87,7 @@ func (r Request) placement(target end) field.ErrorList {
 	return r.offloaded(name)
 }
 
-// offloaded refuses a cluster at which the namespace is not ready.
+// offloaded refuses a cluster where the remote namespace is not ready.
 func (r Request) offloaded(cluster string) field.ErrorList {
 	for _, one := range r.Offloading.Status.Clusters {
 		if one.Name != cluster || !meta.IsStatusConditionTrue(one.Conditions, v1alpha1.ConditionOffloadingRequired) {
@@ -95,20 +95,20 @@ func (r Request) offloaded(cluster string) field.ErrorList {
 		}
 		ready := meta.FindStatusCondition(one.Conditions, v1alpha1.ConditionReady)
 		if ready == nil {
-			ready = &metav1.Condition{Message: "Nothing is reported yet."}
+			ready = &metav1.Condition{Message: "No condition Ready is reported yet."}
 		}
 		if ready.Status == metav1.ConditionTrue {
 			return nil
 		}
-		return field.ErrorList{invalid(r.targetPath(), cluster, "the namespace is not ready there; wait until it is: %s",
+		return field.ErrorList{invalid(r.targetPath(), cluster, "the remote namespace is not ready; wait until it is: %s",
 			ready.Message)}
 	}
 	return field.ErrorList{invalid(r.targetPath(), cluster, "the namespace is not offloaded to it; "+
 		"kubectl get namespaceoffloading offloading -o yaml reports why")}
 }
 
-// room refuses a provider whose storage quota is smaller than what would be stored
-// there, as far as this cluster knows: other volumes may be kept there, too.
+// room refuses a provider whose storage quota is smaller than the volume and the virtual
+// volumes that it stores. The provider may store other claims of this cluster in addition.
 func (r Request) room(target end) field.ErrorList {
 	if target.provider == nil {
 		return nil
@@ -136,7 +136,7 @@ func (r Request) roomAt(virtualNode *v1alpha1.VirtualNode, target end, size reso
 	stored.Add(size)
 	if quota, limited := offered[corev1.ResourceRequestsStorage]; limited && quota.Cmp(stored) < 0 {
 		return invalid(r.targetPath(), name, "the cluster offers %s of storage, and %s would be used with the %s of the "+
-			"volume; delete or move volumes there, or have its administrator offer more", &quota, &stored, &size)
+			"volume; delete or move volumes of the cluster, or have its administrator offer more", &quota, &stored, &size)
 	}
 	key := corev1.ResourceName(target.class + classSuffix + string(corev1.ResourceRequestsStorage))
 	if quota, limited := offered[key]; limited && quota.Cmp(size) < 0 {

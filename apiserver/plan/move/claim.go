@@ -20,13 +20,13 @@ import (
 	"liqo.io/federation/apiserver/volume"
 )
 
-// protection is the finalizer that Kubernetes puts on each claim.
+// protection is the finalizer that Kubernetes adds to each claim.
 const protection = "kubernetes.io/pvc-protection"
 
-// ours are the prefixes of our finalizers.
-var ours = []string{"storage.liqo.io/", "federation.liqo.io/"}
+// federationFinalizers are the prefixes of the finalizers of the federation.
+var federationFinalizers = []string{"storage.liqo.io/", "federation.liqo.io/"}
 
-// claim returns what keeps the claim from being moved, wherever it goes.
+// claim returns the errors of the claim that prevent a move to any target.
 func (r Request) claim() field.ErrorList {
 	claim := r.Claim
 	ready := meta.FindStatusCondition(r.Volume.Status.Conditions, v1alpha1.ConditionVolumeReady)
@@ -35,7 +35,7 @@ func (r Request) claim() field.ErrorList {
 	}
 	switch {
 	case claim == nil:
-		return r.refuse("no PersistentVolumeClaim has this name any more")
+		return r.refuse("no PersistentVolumeClaim has this name; create it again first")
 	case claim.DeletionTimestamp != nil:
 		return r.refuse("the claim is being deleted; create it again first")
 	case claim.Status.Phase == corev1.ClaimLost || r.Volume.Status.Phase == v1alpha1.VirtualVolumeLost:
@@ -61,17 +61,17 @@ func (r Request) claim() field.ErrorList {
 		}
 	}
 	for _, finalizer := range claim.Finalizers {
-		if !known(finalizer) {
+		if !tolerated(finalizer) {
 			errs = append(errs, r.refuse("finalizer %s holds the claim, which a move deletes and creates again; "+
 				"have its controller remove it first", finalizer)...)
 		}
 	}
 	if expanding(claim) {
-		errs = append(errs, r.refuse("the claim is being expanded; wait until its capacity is what it requests")...)
+		errs = append(errs, r.refuse("the claim is being expanded; wait until its capacity is the requested size")...)
 	}
 	if r.Spec.Strategy == v1alpha1.MoveOnline && slices.Contains(claim.Spec.AccessModes, corev1.ReadWriteOncePod) {
 		errs = append(errs, invalid(strategyPath, string(r.Spec.Strategy),
-			"copies in addition to the pod that mounts the claim, and ReadWriteOncePod allows one pod; use Offline"))
+			"copies while a pod mounts the claim, and ReadWriteOncePod allows one pod; use Offline"))
 	}
 	return errs
 }
@@ -100,14 +100,16 @@ func (r Request) findClass(name string) *storagev1.StorageClass {
 	return nil
 }
 
-func known(finalizer string) bool {
+// tolerated reports whether a claim with a finalizer can be moved.
+func tolerated(finalizer string) bool {
 	return finalizer == protection || finalizer == volume.Finalizer ||
-		slices.ContainsFunc(ours, func(prefix string) bool { return strings.HasPrefix(finalizer, prefix) })
+		slices.ContainsFunc(federationFinalizers, func(prefix string) bool { return strings.HasPrefix(finalizer, prefix) })
 }
 
 func expanding(claim *corev1.PersistentVolumeClaim) bool {
-	requested, has := claim.Spec.Resources.Requests[corev1.ResourceStorage], claim.Status.Capacity[corev1.ResourceStorage]
-	return requested.Cmp(has) > 0 || len(claim.Status.AllocatedResourceStatuses) > 0 ||
+	requested := claim.Spec.Resources.Requests[corev1.ResourceStorage]
+	actual := claim.Status.Capacity[corev1.ResourceStorage]
+	return requested.Cmp(actual) > 0 || len(claim.Status.AllocatedResourceStatuses) > 0 ||
 		slices.ContainsFunc(claim.Status.Conditions, func(condition corev1.PersistentVolumeClaimCondition) bool {
 			resizing := condition.Type == corev1.PersistentVolumeClaimResizing ||
 				condition.Type == corev1.PersistentVolumeClaimFileSystemResizePending

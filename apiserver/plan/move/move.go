@@ -1,8 +1,8 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package move decides whether the data of a claim can be moved as requested, and what
-// that would lead to. It reads nothing: every fact is in the request.
+// Package move decides whether the data of a claim can be moved as requested, and plans the
+// move. It reads nothing: every fact is in the request.
 package move
 
 import (
@@ -27,44 +27,43 @@ var (
 	targetPath    = field.NewPath("spec", "target")
 )
 
-// Request is a request to move the data of a claim, with what this cluster knows about
-// it.
+// Request is a request to move the data of a claim, with the facts that the decision depends
+// on.
 type Request struct {
 	// Spec is the requested move.
 	Spec v1alpha1.MoveSpec
 	// Volume is the VirtualVolume of the claim. It is never nil.
 	Volume *v1alpha1.VirtualVolume
-	// Claim has the name of the VirtualVolume, and PersistentVolume is the one that it
-	// is bound to; nil where there is none.
+	// Claim has the name of the VirtualVolume, and is bound to PersistentVolume; nil if they do
+	// not exist.
 	Claim            *corev1.PersistentVolumeClaim
 	PersistentVolume *corev1.PersistentVolume
 	// Classes are all storage classes of this cluster.
 	Classes []*storagev1.StorageClass
-	// Pods are those of the namespace that have not ended, Budgets, Quotas and Policies
+	// Pods are the pods of the namespace that have not ended; Budgets, Quotas and Policies are
 	// the objects of these kinds in the namespace.
 	Pods     []*corev1.Pod
 	Budgets  []*policyv1.PodDisruptionBudget
 	Quotas   []*corev1.ResourceQuota
 	Policies []*networkingv1.NetworkPolicy
-	// Offloading is the NamespaceOffloading of the namespace; nil where there is none.
+	// Offloading is the NamespaceOffloading of the namespace; nil if there is none.
 	Offloading *v1alpha1.NamespaceOffloading
 	// Providers are all foreign clusters with their virtual nodes.
 	Providers []placement.Provider
 	// Nodes are all nodes of this cluster, virtual nodes among them.
 	Nodes []*corev1.Node
-	// Stored is the capacity of all virtual volumes whose data a foreign cluster stores,
-	// by its name.
+	// Stored is the total capacity of the virtual volumes whose data a ForeignCluster stores, by
+	// its name.
 	Stored map[string]resource.Quantity
 }
 
-// end is one end of a move: a cluster with the storage class and, where one is
-// requested, the node there.
+// end is one end of a move: a cluster with the storage class and the nodes of the volume.
 type end struct {
 	// provider is the foreign cluster; nil is this cluster.
 	provider *placement.Provider
-	// class may be empty at the source, where it is not known.
+	// class is empty for a source that does not record it.
 	class string
-	// nodes are those that may use the volume; of a provider, its virtual nodes.
+	// nodes are the nodes that may use the volume; of a provider, its virtual nodes.
 	nodes []*corev1.Node
 }
 
@@ -83,8 +82,8 @@ func (e end) location() v1alpha1.VolumeLocation {
 	return at
 }
 
-// Plan returns what the request would lead to, or everything that is in its way, each
-// with the remedy.
+// Plan returns the plan of the request, or every error that prevents it, each with the
+// remedy.
 func (r Request) Plan() (*v1alpha1.MovePlan, field.ErrorList) {
 	if errs := r.claim(); len(errs) > 0 {
 		return nil, errs
@@ -111,8 +110,8 @@ func (r Request) Plan() (*v1alpha1.MovePlan, field.ErrorList) {
 	return r.plan(source, target), nil
 }
 
-// size returns the size of the target volume: the largest of what the claim requests
-// and what its volume has.
+// size returns the size of the target volume: the largest of the requested size and the
+// capacities of the claim and its volume.
 func (r Request) size() resource.Quantity {
 	size := r.Claim.Spec.Resources.Requests[corev1.ResourceStorage]
 	for _, other := range []resource.Quantity{
@@ -125,7 +124,7 @@ func (r Request) size() resource.Quantity {
 	return size
 }
 
-// source returns where the data is.
+// source returns the source of the move.
 func (r Request) source() (end, field.ErrorList) {
 	handle, remote, err := volume.HandleOf(r.PersistentVolume)
 	if err != nil {
@@ -144,17 +143,17 @@ func (r Request) source() (end, field.ErrorList) {
 			return source, nil
 		}
 	}
-	return end{}, r.refuse("the cluster %s stores its data, and no ForeignCluster has that id; peer with it again",
+	return end{}, r.refuse("cluster %s stores its data, and no ForeignCluster has this cluster ID; peer with it again",
 		handle.ClusterID)
 }
 
-// samePlace refuses a move to where the data is.
+// samePlace refuses a target that already stores the data.
 func (r Request) samePlace(source, target end) field.ErrorList {
-	wanted := r.Spec.Target
-	if source.name() != target.name() || wanted.StorageClassName != "" && wanted.StorageClassName != source.class {
+	requested := r.Spec.Target
+	if source.name() != target.name() || requested.StorageClassName != "" && requested.StorageClassName != source.class {
 		return nil
 	}
-	if wanted.NodeName != "" && len(target.nodes) > 0 && !reaches(r.PersistentVolume, target.nodes[0]) {
+	if requested.NodeName != "" && len(target.nodes) > 0 && !reaches(r.PersistentVolume, target.nodes[0]) {
 		return nil
 	}
 	where := "this cluster"
@@ -162,15 +161,15 @@ func (r Request) samePlace(source, target end) field.ErrorList {
 		where = "cluster " + source.name()
 	}
 	return field.ErrorList{field.Invalid(r.targetPath(), r.targetValue(),
-		"the data is stored in "+where+" already; request another cluster, node or storage class")}
+		"the data is already stored in "+where+"; request another cluster, node or storage class")}
 }
 
-// refuse returns what is wrong with the claim of the request.
+// refuse returns an error of the claim.
 func (r Request) refuse(format string, args ...any) field.ErrorList {
 	return field.ErrorList{invalid(namePath, r.Volume.Name, format, args...)}
 }
 
-// targetPath is the field that selects the target cluster.
+// targetPath returns the field that selects the target cluster.
 func (r Request) targetPath() *field.Path {
 	switch {
 	case r.Spec.Target.Local:
@@ -181,7 +180,7 @@ func (r Request) targetPath() *field.Path {
 	return targetPath
 }
 
-// targetValue is the value of that field, or what else selects the target.
+// targetValue returns the value of the field that selects the target.
 func (r Request) targetValue() any {
 	if r.Spec.Target.Local {
 		return true

@@ -127,7 +127,7 @@ func movable() *Request {
 	}
 }
 
-// stored has the data of the request stored by milan.
+// stored moves the data of the request to milan.
 func stored(r *Request) {
 	r.PersistentVolume.Annotations = nil
 	r.PersistentVolume.Spec.PersistentVolumeSource = volume.RemoteSource(volume.Handle{ClusterID: milanID,
@@ -176,11 +176,11 @@ func TestMovesAreRefusedWithTheFieldAndTheRemedy(t *testing.T) {
 	for _, test := range []struct {
 		name   string
 		change func(*Request)
-		// field and says are empty where nothing is refused.
-		field, says string
+		// field and message are empty if the move is accepted.
+		field, message string
 	}{
-		{"everything is as it should be", func(*Request) {}, "", ""},
-		{"no pod mounts it", func(r *Request) { r.Pods = nil }, "", ""},
+		{"accepted", func(*Request) {}, "", ""},
+		{"a claim that no pod mounts", func(r *Request) { r.Pods = nil }, "", ""},
 		{"back to this cluster", local, "", ""},
 		{"between two providers", func(r *Request) { stored(r); r.Spec.Target.ClusterName = "turin" }, "", ""},
 		{"to another class of the same provider",
@@ -194,7 +194,8 @@ func TestMovesAreRefusedWithTheFieldAndTheRemedy(t *testing.T) {
 		{"the claim is being deleted", func(r *Request) { r.Claim.DeletionTimestamp = &now }, name, "create it again"},
 		{"the claim is unbound", func(r *Request) { r.Claim.Status.Phase = corev1.ClaimPending }, name, "wait until"},
 		{"the claim is Lost", func(r *Request) { r.Claim.Status.Phase = corev1.ClaimLost }, name, "Lost"},
-		{"the provider lost the data", func(r *Request) { r.Volume.Status.Phase = v1alpha1.VirtualVolumeLost }, name, "Lost"},
+		{"the provider lost the data",
+			func(r *Request) { r.Volume.Status.Phase = v1alpha1.VirtualVolumeLost }, name, "Lost"},
 		{"the provider lost its claim", func(r *Request) {
 			r.Volume.Status.Conditions = []metav1.Condition{{
 				Type: v1alpha1.ConditionVolumeReady, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonShadowVolumeClaimMissing,
@@ -216,7 +217,8 @@ func TestMovesAreRefusedWithTheFieldAndTheRemedy(t *testing.T) {
 		}, "", ""},
 		{"an unknown finalizer", func(r *Request) { r.Claim.Finalizers = append(r.Claim.Finalizers, "example.com/backup") },
 			name, "example.com/backup"},
-		{"a finalizer of ours", func(r *Request) { r.Claim.Finalizers = append(r.Claim.Finalizers, volume.Finalizer) }, "",
+		{"a finalizer of the federation",
+			func(r *Request) { r.Claim.Finalizers = append(r.Claim.Finalizers, volume.Finalizer) }, "",
 			""},
 		{"expansion is requested", func(r *Request) {
 			r.Claim.Spec.Resources.Requests[corev1.ResourceStorage] = resource.MustParse("5Gi")
@@ -226,17 +228,17 @@ func TestMovesAreRefusedWithTheFieldAndTheRemedy(t *testing.T) {
 				Type: corev1.PersistentVolumeClaimFileSystemResizePending, Status: corev1.ConditionTrue,
 			}}
 		}, name, "expanded"},
-		{"one pod at a time", func(r *Request) {
+		{"ReadWriteOncePod online", func(r *Request) {
 			r.Claim.Spec.AccessModes = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOncePod}
 		}, "spec.strategy", "use Offline"},
-		{"one pod at a time, offline", func(r *Request) {
+		{"ReadWriteOncePod offline", func(r *Request) {
 			r.Claim.Spec.AccessModes = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOncePod}
 			r.Spec.Strategy = v1alpha1.MoveOffline
 		}, "", ""},
 
-		{"a cluster that is not there", func(r *Request) { r.Spec.Target.ClusterName = "rome" }, cluster,
+		{"a cluster that does not exist", func(r *Request) { r.Spec.Target.ClusterName = "rome" }, cluster,
 			"kubectl get foreignclusters"},
-		{"a cluster that is unpeered", func(r *Request) { r.Providers[0].Cluster.DeletionTimestamp = &now }, cluster,
+		{"a cluster that is being unpeered", func(r *Request) { r.Providers[0].Cluster.DeletionTimestamp = &now }, cluster,
 			"unpeered"},
 		{"a cluster without nodes", func(r *Request) { r.Providers[0].VirtualNodes = nil }, cluster, "no virtual node"},
 		{"a cluster without storage", func(r *Request) { r.Providers[0].VirtualNodes[0].Status.StorageClasses = nil },
@@ -244,30 +246,32 @@ func TestMovesAreRefusedWithTheFieldAndTheRemedy(t *testing.T) {
 		{"a class that is not offered", func(r *Request) { r.Spec.Target.StorageClassName = "nvme" }, class,
 			`"fast", "slow"`},
 		{"a node of another cluster", func(r *Request) { r.Spec.Target.NodeName = "liqo-turin" }, "spec.target.nodeName",
-			"no virtual node of cluster milan"},
+			"must be a virtual node of cluster milan"},
 		{"a virtual node", func(r *Request) { r.Spec.Target.NodeName = "liqo-milan" }, "", ""},
-		{"a node that is not there", func(r *Request) { local(r); r.Spec.Target.NodeName = "worker-9" },
-			"spec.target.nodeName", "no node of this cluster"},
-		{"a class that is not there", func(r *Request) { local(r); r.Spec.Target.StorageClassName = "nvme" }, class,
+		{"a node that does not exist", func(r *Request) { local(r); r.Spec.Target.NodeName = "worker-9" },
+			"spec.target.nodeName", "must be a node of this cluster"},
+		{"a class that does not exist", func(r *Request) { local(r); r.Spec.Target.StorageClassName = "nvme" }, class,
 			"no StorageClass"},
 		{"a class without a provisioner", func(r *Request) { local(r); r.Spec.Target.StorageClassName = "manual" }, class,
-			"provisions nothing"},
+			"creates no volumes"},
 		{"a class that depends on the claim", func(r *Request) { local(r); r.Spec.Target.StorageClassName = "secret" },
 			class, "depends on the claim"},
-		{"the virtual class", func(r *Request) { local(r); r.Spec.Target.StorageClassName = "liqo" }, class, "virtual class"},
+		{"the virtual class",
+			func(r *Request) { local(r); r.Spec.Target.StorageClassName = "liqo" }, class, "virtual class"},
 		{"no default class", func(r *Request) { local(r); r.Classes[1].Annotations = nil }, class, "no default"},
-		{"a default that is not there", func(r *Request) {
+		{"a default class that does not exist", func(r *Request) {
 			local(r)
 			r.Classes[0].Parameters = map[string]string{v1alpha1.ParameterLocalStorageClass: "gone"}
 		}, class, "no default"},
-		{"the data is there", func(r *Request) { stored(r) }, cluster, "cluster milan already"},
-		{"the data is here", func(r *Request) { r.Spec.Target = v1alpha1.MoveTarget{Local: true} }, "spec.target.local",
-			"this cluster already"},
-		{"the data is on that node", func(r *Request) { r.Spec.Target = v1alpha1.MoveTarget{NodeName: "worker-1"} },
+		{"the data is on the target cluster", func(r *Request) { stored(r) }, cluster, "already stored in cluster milan"},
+		{"the data is local", func(r *Request) { r.Spec.Target = v1alpha1.MoveTarget{Local: true} }, "spec.target.local",
+			"already stored in this cluster"},
+		{"the data is on the target node", func(r *Request) { r.Spec.Target = v1alpha1.MoveTarget{NodeName: "worker-1"} },
 			"spec.target", "already"},
-		{"the data has that class", func(r *Request) { r.Spec.Target = v1alpha1.MoveTarget{StorageClassName: "local"} },
+		{"the data has the target class",
+			func(r *Request) { r.Spec.Target = v1alpha1.MoveTarget{StorageClassName: "local"} },
 			"spec.target", "already"},
-		{"a provider that is forgotten",
+		{"a source without a ForeignCluster",
 			func(r *Request) { stored(r); r.Providers = r.Providers[1:]; r.Spec.Target.ClusterName = "turin" }, name,
 			"peer with it again"},
 
@@ -285,24 +289,28 @@ func TestMovesAreRefusedWithTheFieldAndTheRemedy(t *testing.T) {
 		}, "", ""},
 		{"a namespace that is not offloaded", func(r *Request) { r.Offloading = nil }, namespace,
 			"create its NamespaceOffloading"},
-		{"a namespace that is unoffloaded", func(r *Request) { r.Offloading.DeletionTimestamp = &now }, cluster,
+		{"a namespace that is being unoffloaded", func(r *Request) { r.Offloading.DeletionTimestamp = &now }, cluster,
 			"being unoffloaded"},
-		{"home from a namespace that is unoffloaded", func(r *Request) {
+		{"back to this cluster from a namespace that is being unoffloaded", func(r *Request) {
 			local(r)
 			r.Offloading.DeletionTimestamp, r.Offloading.Spec.PodOffloadingStrategy = &now, v1alpha1.Remote
 		}, "", ""},
-		{"not offloaded to that cluster", func(r *Request) { r.Offloading.Status.Clusters = offloadedTo("turin") }, cluster,
+		{"a namespace that is not offloaded to the target",
+			func(r *Request) { r.Offloading.Status.Clusters = offloadedTo("turin") }, cluster,
 			"not offloaded to it"},
-		{"not ready there", func(r *Request) {
+		{"a remote namespace that is not ready", func(r *Request) {
 			r.Offloading.Status.Clusters[0].Conditions[1] = metav1.Condition{Type: v1alpha1.ConditionReady,
 				Status: metav1.ConditionFalse, Message: "It is Terminating."}
 		}, cluster, "It is Terminating."},
-		{"local pods only", func(r *Request) { r.Offloading.Spec.PodOffloadingStrategy = v1alpha1.Local }, cluster, "Local"},
+		{"local pods only",
+			func(r *Request) { r.Offloading.Spec.PodOffloadingStrategy = v1alpha1.Local }, cluster, "Local"},
 		{"remote pods only", func(r *Request) { local(r); r.Offloading.Spec.PodOffloadingStrategy = v1alpha1.Remote },
 			"spec.target.local", "Remote"},
-		{"another region", func(r *Request) { r.Offloading.Spec.ClusterSelector = *selector(in("region", "turin")) },
+		{"a selector that does not match",
+			func(r *Request) { r.Offloading.Spec.ClusterSelector = *selector(in("region", "turin")) },
 			cluster, "clusterSelector"},
-		{"the region", func(r *Request) { r.Offloading.Spec.ClusterSelector = *selector(in("region", "milan")) }, "", ""},
+		{"a selector that matches",
+			func(r *Request) { r.Offloading.Spec.ClusterSelector = *selector(in("region", "milan")) }, "", ""},
 		{"a volume larger than the offer", func(r *Request) {
 			r.Providers[0].VirtualNodes[0].Status.Storage[corev1.ResourceRequestsStorage] = resource.MustParse("3Gi")
 		}, cluster, "offers 3Gi"},
@@ -341,8 +349,9 @@ func TestMovesAreRefusedWithTheFieldAndTheRemedy(t *testing.T) {
 			"nodeSelector"},
 		{"a pod that requires a region", func(r *Request) { require(r, selector(in("region", "turin"))) }, cluster,
 			"node affinity"},
-		{"a pod that requires the region", func(r *Request) { require(r, selector(in("region", "turin", "milan"))) }, "", ""},
-		{"a pod that was kept local by its namespace", func(r *Request) {
+		{"a pod that requires the region",
+			func(r *Request) { require(r, selector(in("region", "turin", "milan"))) }, "", ""},
+		{"a pod that its namespace keeps local", func(r *Request) {
 			require(r, selector(corev1.NodeSelectorRequirement{Key: v1alpha1.LabelType, Operator: corev1.NodeSelectorOpNotIn,
 				Values: []string{v1alpha1.TypeVirtualNode}}))
 		}, "", ""},
@@ -371,7 +380,7 @@ func TestMovesAreRefusedWithTheFieldAndTheRemedy(t *testing.T) {
 			test.change(request)
 			plan, errs := request.Plan()
 			if (plan == nil) != (len(errs) > 0) {
-				t.Fatalf("the plan is %+v with %v", plan, errs)
+				t.Fatalf("got plan %+v, errors %v", plan, errs)
 			}
 			if test.field == "" {
 				if len(errs) > 0 {
@@ -379,14 +388,14 @@ func TestMovesAreRefusedWithTheFieldAndTheRemedy(t *testing.T) {
 				}
 				return
 			}
-			if len(errs) != 1 || errs[0].Field != test.field || !strings.Contains(errs[0].Error(), test.says) {
-				t.Errorf("got %v, want one error at %s that contains %q", errs, test.field, test.says)
+			if len(errs) != 1 || errs[0].Field != test.field || !strings.Contains(errs[0].Error(), test.message) {
+				t.Errorf("got %v, want one error at %s that contains %q", errs, test.field, test.message)
 			}
 		})
 	}
 }
 
-func TestAPlanNamesPathPodsBudgetsAndDowntime(t *testing.T) {
+func TestPlanNamesPathPodsBudgetsAndDowntime(t *testing.T) {
 	request := movable()
 	request.Spec = v1alpha1.MoveSpec{
 		Target: v1alpha1.MoveTarget{ClusterName: "milan", StorageClassName: "slow"}, Strategy: v1alpha1.MoveOffline,
@@ -423,17 +432,17 @@ func TestAPlanNamesPathPodsBudgetsAndDowntime(t *testing.T) {
 		Path:            "From this cluster to cluster milan, through the gateways of this cluster and cluster milan.",
 		EvictedPods:     []v1alpha1.PlannedEviction{{Name: "db-0", NodeName: "worker-1", DisruptionBudget: "db"}},
 		EvictedPodCount: 1,
-		Downtime: "In this order: the end of the evicted pods (up to 30 s each), " +
+		Downtime: "In this order: the termination of the evicted pods (up to 30 s each), " +
 			"copying all data (1m4s for a full volume at 64Mi/s), " +
 			"reading all data at both ends to compare it, binding the claim to the new volume, the start of the pods.",
 	}
 	if diff := cmp.Diff(want, plan); diff != "" {
 		t.Errorf("plan (-want +got):\n%s", diff)
 	}
-	for _, says := range []string{"ClaimMisbound", "NetworkPolicy default-deny also",
-		"PodDisruptionBudget db allows no disruption", "ResourceQuota limits bounds limits.memory"} {
-		if !slices.ContainsFunc(warnings, func(warning string) bool { return strings.Contains(warning, says) }) {
-			t.Errorf("no warning contains %q: %q", says, warnings)
+	for _, message := range []string{"ClaimMisbound", "NetworkPolicy default-deny also",
+		"PodDisruptionBudget db allows no disruption", "ResourceQuota limits requires limits.memory"} {
+		if !slices.ContainsFunc(warnings, func(warning string) bool { return strings.Contains(warning, message) }) {
+			t.Errorf("got warnings %q, want %q", warnings, message)
 		}
 	}
 	if len(warnings) != 4 || len(unknown) != 3 {
@@ -441,10 +450,10 @@ func TestAPlanNamesPathPodsBudgetsAndDowntime(t *testing.T) {
 	}
 }
 
-func TestAPlanWarnsOfPodsThatKeepThePodFromTheTarget(t *testing.T) {
+func TestPlanWarnsOfPodAntiAffinity(t *testing.T) {
 	for name, test := range map[string]struct {
 		change func(*Request)
-		warns  bool
+		want   bool
 	}{
 		"another replica at the target": {func(*Request) {}, true},
 		"another replica elsewhere":     {func(r *Request) { r.Pods[1].Spec.NodeName = "worker-1" }, false},
@@ -475,14 +484,14 @@ func TestAPlanWarnsOfPodsThatKeepThePodFromTheTarget(t *testing.T) {
 				t.Fatal(errs)
 			}
 			warned := slices.ContainsFunc(plan.Warnings, func(warning string) bool { return strings.Contains(warning, "apart from pod db-1") })
-			if warned != test.warns {
+			if warned != test.want {
 				t.Errorf("warnings %q", plan.Warnings)
 			}
 		})
 	}
 }
 
-func TestAPlanWarnsOfAClusterThatOffersNoPods(t *testing.T) {
+func TestPlanWarnsOfClusterThatOffersNoPods(t *testing.T) {
 	for _, pods := range []string{"0", "10"} {
 		request := movable()
 		request.Nodes = append(request.Nodes, &corev1.Node{
@@ -493,7 +502,9 @@ func TestAPlanWarnsOfAClusterThatOffersNoPods(t *testing.T) {
 		if len(errs) > 0 {
 			t.Fatal(errs)
 		}
-		warned := slices.ContainsFunc(plan.Warnings, func(warning string) bool { return strings.Contains(warning, "cluster milan offers no pods") })
+		warned := slices.ContainsFunc(plan.Warnings, func(warning string) bool {
+			return strings.Contains(warning, "cluster milan currently offers no pods")
+		})
 		if warned != (pods == "0") {
 			t.Errorf("%s pods: warnings %q", pods, plan.Warnings)
 		}
@@ -522,7 +533,7 @@ func TestPathsNameTheGatewaysThatTheDataCrosses(t *testing.T) {
 	}
 }
 
-func TestAPlanNamesTheFirstPodsOnly(t *testing.T) {
+func TestPlanNamesOnlyTheFirstPods(t *testing.T) {
 	request := movable()
 	for range 120 {
 		request.Pods = append(request.Pods, request.Pods[0])

@@ -21,7 +21,7 @@ import (
 	"liqo.io/federation/apiserver/volume"
 )
 
-// maxEvictions is how many pods a plan names.
+// maxEvictions is the number of pods that a plan names.
 const maxEvictions = 100
 
 func (r Request) plan(source, target end) *v1alpha1.MovePlan {
@@ -58,16 +58,16 @@ func (r Request) plan(source, target end) *v1alpha1.MovePlan {
 	return plan
 }
 
-// path returns the way of the data in words.
+// path describes the path of the data.
 func path(source, target end) string {
-	called := func(e end) string {
+	describe := func(e end) string {
 		if e.provider == nil {
 			return "this cluster"
 		}
 		return "cluster " + e.name()
 	}
 	if source.name() == target.name() {
-		return "Within " + called(source) + "."
+		return "Within " + describe(source) + "."
 	}
 	var gateways []string
 	for _, one := range []end{source, target} {
@@ -82,10 +82,10 @@ func path(source, target end) string {
 	case 2:
 		way = fmt.Sprintf("through the gateways of cluster %s, this cluster and cluster %s", gateways[0], gateways[1])
 	}
-	return fmt.Sprintf("From %s to %s, %s.", called(source), called(target), way)
+	return fmt.Sprintf("From %s to %s, %s.", describe(source), describe(target), way)
 }
 
-// downtime returns what the time without the data consists of.
+// downtime describes what the downtime consists of.
 func (r Request) downtime() string {
 	var parts []string
 	if pods := r.mounting(); len(pods) > 0 {
@@ -93,13 +93,13 @@ func (r Request) downtime() string {
 		for _, pod := range pods {
 			grace = max(grace, ptr.Deref(pod.Spec.TerminationGracePeriodSeconds, corev1.DefaultTerminationGracePeriodSeconds))
 		}
-		parts = append(parts, fmt.Sprintf("the end of the evicted pods (up to %d s each)", grace))
+		parts = append(parts, fmt.Sprintf("the termination of the evicted pods (up to %d s each)", grace))
 	}
-	copied := "copying what changed during the pass before"
+	copied := "copying what changed during the previous pass"
 	if r.Spec.Strategy == v1alpha1.MoveOffline {
 		copied = "copying all data" + r.atLimit()
 	}
-	checked := "comparing what was copied last"
+	checked := "comparing what the last pass copied"
 	if r.Spec.Verify == v1alpha1.VerifyFull {
 		checked = "reading all data at both ends to compare it"
 	}
@@ -107,7 +107,7 @@ func (r Request) downtime() string {
 	return "In this order: " + strings.Join(parts, ", ") + "."
 }
 
-// atLimit returns how long a full volume takes at the requested bandwidth.
+// atLimit returns the time that a full volume takes at the requested bandwidth.
 func (r Request) atLimit() string {
 	if r.Spec.Bandwidth == nil || r.Spec.Bandwidth.Value() <= 0 {
 		return ""
@@ -117,7 +117,7 @@ func (r Request) atLimit() string {
 	return fmt.Sprintf(" (%s for a full volume at %s/s)", time.Duration(seconds)*time.Second, r.Spec.Bandwidth)
 }
 
-// warnings returns what can make the move fail or take long.
+// warnings returns the reasons that can make the move fail or take long.
 func (r Request) warnings(source, target end) []string {
 	found := []string{"While the volume is locked, Kubernetes reports ClaimMisbound or Lost on the claim; " +
 		"both end with the move, and the data is not affected."}
@@ -128,7 +128,7 @@ func (r Request) warnings(source, target end) []string {
 		} else if one.provider != nil && !slices.ContainsFunc(one.provider.VirtualNodes, func(virtualNode *v1alpha1.VirtualNode) bool {
 			return placement.OffersPods(r.nodeOf(virtualNode))
 		}) {
-			found = append(found, fmt.Sprintf("The administrator of cluster %s offers no pods to this cluster now, and both ends of a "+
+			found = append(found, fmt.Sprintf("The administrator of cluster %s currently offers no pods, and both ends of a "+
 				"copy are pods; the move waits until some are offered.", one.name()))
 		}
 	}
@@ -141,7 +141,7 @@ func (r Request) warnings(source, target end) []string {
 	for _, pod := range pods[:min(len(pods), maxEvictions)] {
 		if other := r.apartFrom(pod, target); other != "" {
 			found = append(found, fmt.Sprintf("Pod %s requires by its podAntiAffinity to run apart from pod %s, which runs at the "+
-				"target: it stays Pending there until the other one runs elsewhere.", pod.Name, other))
+				"target: it stays Pending until that pod runs elsewhere.", pod.Name, other))
 		}
 		budgets := r.budgetsOf(pod)
 		if len(budgets) > 1 {
@@ -161,7 +161,7 @@ func ready(virtualNode *v1alpha1.VirtualNode) bool {
 	return meta.IsStatusConditionTrue(virtualNode.Status.Conditions, v1alpha1.ConditionReady)
 }
 
-// isolation warns of NetworkPolicies that select the pods which copy.
+// isolation returns a warning about NetworkPolicies that select the copying pods.
 func (r Request) isolation() []string {
 	var names []string
 	for _, policy := range r.Policies {
@@ -174,27 +174,27 @@ func (r Request) isolation() []string {
 		return nil
 	}
 	slices.Sort(names)
-	return []string{fmt.Sprintf("NetworkPolicy %s also holds for the pods that copy, which have the label %s; allow "+
+	return []string{fmt.Sprintf("NetworkPolicy %s also selects the copying pods, which have the label %s; allow "+
 		"connections between them, also across clusters.", strings.Join(names, ", "), volume.LabelMove)}
 }
 
-// limits warns of ResourceQuotas that admit only pods with limits, which the pods that copy
-// do not set.
+// limits returns warnings about ResourceQuotas that admit only pods with limits, which the
+// copying pods do not set.
 func (r Request) limits() []string {
 	var found []string
 	for _, quota := range r.Quotas {
 		for _, name := range []corev1.ResourceName{corev1.ResourceLimitsCPU, corev1.ResourceLimitsMemory} {
 			if _, limited := quota.Spec.Hard[name]; limited {
-				found = append(found, fmt.Sprintf("ResourceQuota %s bounds %s, and the pods that copy set none; the move is rolled back "+
-					"unless a LimitRange of the namespace gives them a default.", quota.Name, name))
+				found = append(found, fmt.Sprintf("ResourceQuota %s requires %s, which the copying pods do not set; "+
+					"the move is rolled back unless a LimitRange of the namespace sets a default.", quota.Name, name))
 			}
 		}
 	}
 	return found
 }
 
-// allowsAll reports whether a policy restricts nothing: it has an empty rule for each
-// direction that it is about.
+// allowsAll reports whether a policy restricts nothing: it has an empty rule for each of its
+// directions.
 func allowsAll(policy *networkingv1.NetworkPolicy) bool {
 	types := policy.Spec.PolicyTypes
 	if len(types) == 0 {

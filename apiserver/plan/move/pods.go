@@ -40,14 +40,13 @@ func (r Request) mounting() []*corev1.Pod {
 	return found
 }
 
-// mountedBy refuses to move the data away from pods that nothing would create again, or
-// that may not run at the target. The latter is judged by what they require of nodes;
-// what the namespace requires in addition is left out.
+// mountedBy refuses to move the data of pods that have no controller, or whose own
+// requirements match no node of the target. Requirements that the namespace adds are ignored.
 func (r Request) mountedBy(target end) field.ErrorList {
 	var errs field.ErrorList
 	for _, pod := range r.mounting() {
 		if metav1.GetControllerOfNoCopy(pod) == nil {
-			errs = append(errs, r.refuse("pod %s mounts the claim and has no controller that creates it again after its "+
+			errs = append(errs, r.refuse("pod %s mounts the claim and has no controller that recreates it after its "+
 				"eviction; delete it first", pod.Name)...)
 			continue
 		}
@@ -66,8 +65,9 @@ func (r Request) accepts(pod *corev1.Pod, node *corev1.Node) bool {
 	return !repelled && r.selects(pod, node)
 }
 
-// lasting reports whether a taint keeps pods off a node: it was not set for the node's state,
-// nor by the federation, whose toleration pods get when they are created.
+// lasting reports whether an administrator set a taint that keeps pods off a node. Taints for
+// the state of the node are temporary, and pods get the toleration for the taint of the
+// federation when they are created.
 func lasting(taint *corev1.Taint) bool {
 	return taint.Effect != corev1.TaintEffectPreferNoSchedule && taint.Key != v1alpha1.TaintVirtualNode &&
 		!strings.HasPrefix(taint.Key, "node.kubernetes.io/")
@@ -82,7 +82,7 @@ func (r Request) selects(pod *corev1.Pod, node *corev1.Node) bool {
 				term := &required.NodeSelectorTerms[i]
 				term.MatchExpressions = slices.DeleteFunc(term.MatchExpressions, r.added)
 				if len(term.MatchExpressions)+len(term.MatchFields) == 0 {
-					// Nothing was required but what the namespace requires.
+					// The pod itself requires nothing.
 					own.Spec.Affinity = nil
 					break
 				}
@@ -110,9 +110,8 @@ func (r Request) added(requirement corev1.NodeSelectorRequirement) bool {
 		})
 }
 
-// apartFrom returns the name of a pod that keeps another one from every node of the target,
-// by the podAntiAffinity that the latter requires; empty where there is none. Pods of other
-// namespaces are left out.
+// apartFrom returns the name of a pod that keeps the given one from every node of the target,
+// by its required podAntiAffinity; empty if there is none. Pods of other namespaces are ignored.
 func (r Request) apartFrom(pod *corev1.Pod, target end) string {
 	affinity := pod.Spec.Affinity
 	if affinity == nil || affinity.PodAntiAffinity == nil {
@@ -134,7 +133,7 @@ func (r Request) apartFrom(pod *corev1.Pod, target end) string {
 	return blocking
 }
 
-// repels reports whether a term of a podAntiAffinity keeps a pod from a node, since another
+// repels reports whether a term of a podAntiAffinity keeps a pod from a node, because another
 // pod of the namespace runs in the same topology domain.
 func (r Request) repels(term corev1.PodAffinityTerm, other *corev1.Pod, node *corev1.Node) bool {
 	selector, err := metav1.LabelSelectorAsSelector(term.LabelSelector)

@@ -20,27 +20,27 @@ import (
 )
 
 const (
-	// noProvisioner is the provisioner of classes whose volumes are made by hand.
+	// noProvisioner is the provisioner of classes whose volumes are created manually.
 	noProvisioner = "kubernetes.io/no-provisioner"
 	// defaultClass marks the default storage class of a cluster.
 	defaultClass = "storageclass.kubernetes.io/is-default-class"
-	// ofClaim begins parameters that only the claim's own provisioner can replace.
+	// ofClaim is the prefix of variables that only the provisioner of the claim can replace.
 	ofClaim = "${pvc."
 )
 
-// target returns where the data would be.
+// target returns the target of the move.
 func (r Request) target(source end) (end, field.ErrorList) {
-	wanted := r.Spec.Target
+	requested := r.Spec.Target
 	switch {
-	case wanted.Local:
+	case requested.Local:
 		return r.localTarget()
-	case wanted.ClusterName != "":
+	case requested.ClusterName != "":
 		for i := range r.Providers {
-			if r.Providers[i].Cluster.Name == wanted.ClusterName {
+			if r.Providers[i].Cluster.Name == requested.ClusterName {
 				return r.remoteTarget(&r.Providers[i])
 			}
 		}
-		return end{}, field.ErrorList{invalid(r.targetPath(), wanted.ClusterName,
+		return end{}, field.ErrorList{invalid(r.targetPath(), requested.ClusterName,
 			"no ForeignCluster has this name; kubectl get foreignclusters lists them")}
 	case source.provider != nil:
 		return r.remoteTarget(source.provider)
@@ -59,7 +59,7 @@ func (r Request) localTarget() (end, field.ErrorList) {
 		target.nodes = named(target.nodes, name)
 		if len(target.nodes) == 0 {
 			errs = append(errs, invalid(targetPath.Child("nodeName"), name,
-				"is no node of this cluster; set clusterName for virtual nodes"))
+				"must be a node of this cluster; set clusterName for virtual nodes"))
 		}
 	}
 	class, path := r.localClass(), targetPath.Child("storageClassName")
@@ -74,9 +74,9 @@ func (r Request) localTarget() (end, field.ErrorList) {
 	const other = "; name another StorageClass"
 	switch {
 	case class.Provisioner == v1alpha1.StorageProvisioner:
-		errs = append(errs, invalid(path, class.Name, "is a virtual class, not one of this cluster%s", other))
+		errs = append(errs, invalid(path, class.Name, "must not be a virtual class%s", other))
 	case class.Provisioner == noProvisioner:
-		errs = append(errs, invalid(path, class.Name, "has provisioner %s, which provisions nothing%s", noProvisioner, other))
+		errs = append(errs, invalid(path, class.Name, "provisioner %s creates no volumes%s", noProvisioner, other))
 	}
 	for _, key := range slices.Sorted(maps.Keys(class.Parameters)) {
 		if strings.Contains(class.Parameters[key], ofClaim) {
@@ -86,8 +86,8 @@ func (r Request) localTarget() (end, field.ErrorList) {
 	return target, errs
 }
 
-// localClass returns the requested class of this cluster, otherwise the one that the
-// virtual class names, otherwise the default, of several the latest; nil without any.
+// localClass returns the requested class of this cluster, otherwise the class that the virtual
+// class names, otherwise the newest default class; nil if there is none.
 func (r Request) localClass() *storagev1.StorageClass {
 	if name := r.Spec.Target.StorageClassName; name != "" {
 		return r.findClass(name)
@@ -125,11 +125,11 @@ func (r Request) remoteTarget(provider *placement.Provider) (end, field.ErrorLis
 	}
 	if node := r.Spec.Target.NodeName; len(target.nodes) == 0 {
 		return target, field.ErrorList{invalid(targetPath.Child("nodeName"), node,
-			"is no virtual node of cluster %s; kubectl get virtualnodes -A lists them", name)}
+			"must be a virtual node of cluster %s; kubectl get virtualnodes -A lists them", name)}
 	}
 	if len(offered) == 0 {
 		return target, field.ErrorList{invalid(r.targetPath(), name,
-			"the cluster offers no storage class; its administrator chooses what it offers")}
+			"the cluster offers no storage class; have its administrator offer one")}
 	}
 	target.class = offered[0]
 	if class := r.Spec.Target.StorageClassName; class != "" {
@@ -145,12 +145,12 @@ func (r Request) remoteTarget(provider *placement.Provider) (end, field.ErrorLis
 // one, otherwise all.
 func (r Request) usable(provider *placement.Provider) []*v1alpha1.VirtualNode {
 	return slices.DeleteFunc(slices.Clone(provider.VirtualNodes), func(virtualNode *v1alpha1.VirtualNode) bool {
-		wanted := r.Spec.Target.NodeName
-		return virtualNode.DeletionTimestamp != nil || wanted != "" && virtualNode.Spec.NodeName != wanted
+		requested := r.Spec.Target.NodeName
+		return virtualNode.DeletionTimestamp != nil || requested != "" && virtualNode.Spec.NodeName != requested
 	})
 }
 
-// nodeOf returns the Node of a virtual node, or what it will be.
+// nodeOf returns the Node of a virtual node, or the Node that will be created for it.
 func (r Request) nodeOf(virtualNode *v1alpha1.VirtualNode) *corev1.Node {
 	if found := named(r.Nodes, virtualNode.Spec.NodeName); len(found) > 0 {
 		return found[0]
