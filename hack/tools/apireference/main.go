@@ -1,8 +1,8 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Apireference writes docs/api-reference.md to its standard output, from the
-// same definitions that kubectl explain reads.
+// Apireference writes docs/api-reference.md to standard output, from the definitions that
+// kubectl explain reads.
 package main
 
 import (
@@ -22,7 +22,8 @@ import (
 )
 
 const (
-	ours       = "io.liqo.federation.v1alpha1."
+	// group is the prefix of the names of the types of the API.
+	group      = "io.liqo.federation.v1alpha1."
 	references = "#/definitions/"
 
 	intro = `# API reference: federation.liqo.io/v1alpha1
@@ -47,12 +48,12 @@ func run(out io.Writer) error {
 	return buffered.Flush()
 }
 
-// write writes the kinds by name, each with the types that it is made of and
-// that no kind before it had.
+// write writes the kinds by name, each with the types of its fields that were not written
+// before.
 func write(out io.Writer, definitions map[string]common.OpenAPIDefinition) {
 	var kinds []string
 	for _, name := range slices.Sorted(maps.Keys(definitions)) {
-		if strings.HasPrefix(name, ours) && isKind(definitions[name].Schema) {
+		if strings.HasPrefix(name, group) && isKind(definitions[name].Schema) {
 			kinds = append(kinds, name)
 		}
 	}
@@ -63,7 +64,7 @@ func write(out io.Writer, definitions map[string]common.OpenAPIDefinition) {
 	fmt.Fprintln(out)
 	written := map[string]bool{}
 	for _, kind := range kinds {
-		// Kinds are headings of their own, also where others contain them.
+		// A kind has its own heading even if another kind contains it.
 		written[kind] = true
 	}
 	for _, kind := range kinds {
@@ -72,7 +73,7 @@ func write(out io.Writer, definitions map[string]common.OpenAPIDefinition) {
 	}
 }
 
-// isKind tells whether a type is served by itself, and not as a list.
+// isKind reports whether a type is a kind, and not a list.
 func isKind(schema spec.Schema) bool {
 	_, versioned := schema.Properties["apiVersion"]
 	_, list := schema.Properties["items"]
@@ -95,7 +96,7 @@ func writeType(out io.Writer, definitions map[string]common.OpenAPIDefinition, n
 			star = " *"
 		}
 		fmt.Fprintf(out, "| `%s`%s | %s | %s |\n", field, star, typeOf(property), cell(property.Description))
-		if named := reference(property); strings.HasPrefix(named, ours) && !written[named] {
+		if named := reference(property); strings.HasPrefix(named, group) && !written[named] {
 			written[named] = true
 			inner = append(inner, named)
 		}
@@ -106,10 +107,10 @@ func writeType(out io.Writer, definitions map[string]common.OpenAPIDefinition, n
 	}
 }
 
-// order puts what is asked for before what is observed.
+// order returns the position of a field: spec and status come after the other fields.
 func order(field string) int { return slices.Index([]string{"spec", "status"}, field) }
 
-// reference is the type that a field, or what it holds many of, refers to.
+// reference returns the name of the type of a field, or of its elements; empty for a basic type.
 func reference(schema spec.Schema) string {
 	switch {
 	case schema.Items != nil && schema.Items.Schema != nil:
@@ -130,7 +131,7 @@ func typeOf(schema spec.Schema) string {
 		return "map of " + typeOf(*schema.AdditionalProperties.Schema)
 	}
 	switch name := reference(schema); {
-	case strings.HasPrefix(name, ours):
+	case strings.HasPrefix(name, group):
 		return fmt.Sprintf("[%s](#%s)", short(name), anchor(name))
 	case name != "":
 		return short(name)
@@ -144,8 +145,8 @@ func short(name string) string { return name[strings.LastIndex(name, ".")+1:] }
 
 func anchor(name string) string { return strings.ToLower(short(name)) }
 
-// cell is a description in one line of a table. The values of an enum follow
-// it, one a line.
+// cell returns a description as a cell of a table. The values of an enum follow it, one per
+// line.
 func cell(description string) string {
 	text, values, _ := strings.Cut(description, "\n\nPossible enum values:\n")
 	text = strings.Join(strings.Fields(text), " ")

@@ -1,9 +1,9 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Checkimports tells which packages of the module import what their layer may
-// not. It reads the packages of the current directory's module, prints one
-// line a violation, and exits with status 1 when there is one.
+// Checkimports reports the packages of the current directory's module that import packages
+// which their layer may not import. It prints one line per violation, and exits with status 1
+// if there is one.
 package main
 
 import (
@@ -30,7 +30,7 @@ func main() {
 	}
 }
 
-// load lists the packages of the module with what they import.
+// load returns the packages of the module with their imports and dependencies.
 func load() ([]pkg, error) {
 	cmd := exec.Command("go", "list", "-json=ImportPath,Dir,GoFiles,Imports,Deps", "./...")
 	cmd.Stderr = os.Stderr

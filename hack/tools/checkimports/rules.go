@@ -15,7 +15,7 @@ import (
 
 const module = "liqo.io/federation"
 
-// pkg is what go list says of a package.
+// pkg is a package in the output of go list.
 type pkg struct {
 	ImportPath string
 	Dir        string
@@ -32,8 +32,8 @@ var pure = []string{
 	"apiserver/quota", "apiserver/reflection", "apiserver/volume",
 }
 
-// layers says which of our packages each of our packages may import, besides
-// those of its own layer. The first layer that a path lies in counts.
+// layers has the packages of the module that each layer may import in addition to its own. A
+// package belongs to the first layer that contains its path.
 var layers = []struct {
 	path string
 	may  []string
@@ -77,14 +77,13 @@ var layers = []struct {
 	{"test", []string{"apiserver", "controllers", "generated", "netagent", "registry"}},
 }
 
-// sides are the folders of controllers of which none imports another one: each works on one
-// side of a peering, or on both sides alike. Where a side has another folder in its list, it
-// may import it.
+// sides are the folders of controllers, each for one side of a peering or for both sides
+// alike. A side imports no other side but those in its list.
 var sides = []struct {
 	path string
 	may  []string
 }{
-	// The controller of ForeignClusters, in link, takes the steps of both directions of a
+	// The controller of ForeignClusters, in link, runs the steps of both directions of a
 	// peering, which are in consumer and provider.
 	{"controllers/consumer", []string{"controllers/link"}},
 	{"controllers/provider", []string{"controllers/link"}},
@@ -93,8 +92,8 @@ var sides = []struct {
 	{"controllers/storage", nil},
 }
 
-// reserved names the packages that only one place may import. A path ending
-// in "/..." stands for everything below as well.
+// reserved has the packages that only one package may import. A path that ends in "/..."
+// includes everything below it.
 var reserved = []struct {
 	imported string
 	by       string
@@ -105,7 +104,7 @@ var reserved = []struct {
 	{"github.com/virtual-kubelet/virtual-kubelet/...", "controllers/virtualkubelet"},
 }
 
-// unreachable names what a layer must not depend on, not even through others.
+// unreachable has the packages that a layer must not depend on, directly or indirectly.
 var unreachable = []struct {
 	layer     string
 	dependsOn string
@@ -115,8 +114,8 @@ var unreachable = []struct {
 	{"netagent", "k8s.io/apiserver/..."},
 }
 
-// remoteClients is the one package that may put together a client
-// configuration; all others get theirs from it.
+// remoteClients is the only package that may create a client configuration; the other packages
+// of controllers get theirs from it.
 const remoteClients = "controllers/remote"
 
 // check returns a line for each violation.
@@ -142,13 +141,13 @@ func checkLayer(path string, imports []string) []string {
 		return within(path, l.path+"/...")
 	})
 	if at < 0 {
-		return []string{fmt.Sprintf("%s: lies in no layer; the layers are listed in hack/tools/checkimports", path)}
+		return []string{fmt.Sprintf("%s: belongs to no layer; add it to layers in hack/tools/checkimports", path)}
 	}
 	layer := layers[at]
 	var violations []string
 	for _, imported := range imports {
-		other, ours := strings.CutPrefix(imported, module+"/")
-		if !ours || within(other, layer.path+"/...") {
+		other, internal := strings.CutPrefix(imported, module+"/")
+		if !internal || within(other, layer.path+"/...") {
 			continue
 		}
 		if !slices.ContainsFunc(layer.may, func(allowed string) bool { return within(other, allowed+"/...") }) {
@@ -175,7 +174,7 @@ func checkSides(path string, imports []string) []string {
 	return violations
 }
 
-// sideOf returns the index of the side that a package lies in; -1 if it lies in none.
+// sideOf returns the index of the side that a package belongs to; -1 if there is none.
 func sideOf(path string) int {
 	for i := range sides {
 		if within(path, sides[i].path+"/...") {
@@ -215,9 +214,8 @@ func checkUnreachable(path string, deps []string) []string {
 	return violations
 }
 
-// checkRemoteClients looks for literals of rest.Config and for clientcmd in
-// the controllers: whoever needs a client to another cluster gets it from
-// remoteClients.
+// checkRemoteClients reports literals of rest.Config and imports of clientcmd in the
+// controllers, which must get clients of other clusters from remoteClients.
 func checkRemoteClients(path string, p pkg) []string {
 	if !within(path, "controllers/...") || within(path, remoteClients+"/...") {
 		return nil
@@ -237,14 +235,14 @@ func checkRemoteClients(path string, p pkg) []string {
 			continue
 		}
 		for _, at := range restConfigLiterals(file) {
-			violations = append(violations, fmt.Sprintf("%s: makes a rest.Config at %s:%d, which only %s may",
+			violations = append(violations, fmt.Sprintf("%s: creates a rest.Config at %s:%d, which only %s may",
 				path, name, fset.Position(at).Line, remoteClients))
 		}
 	}
 	return violations
 }
 
-// restConfigLiterals returns where a file writes a rest.Config out.
+// restConfigLiterals returns the positions of the literals of rest.Config in a file.
 func restConfigLiterals(file *ast.File) []token.Pos {
 	var found []token.Pos
 	for node := range ast.Preorder(file) {
@@ -263,8 +261,8 @@ func restConfigLiterals(file *ast.File) []token.Pos {
 	return found
 }
 
-// within tells whether a path matches a pattern: equal to it, or, where the
-// pattern ends in "/...", below it.
+// within reports whether a path matches a pattern: it is equal to it or, if the pattern ends in
+// "/...", below it.
 func within(path, pattern string) bool {
 	root, tree := strings.CutSuffix(pattern, "/...")
 	return path == root || tree && strings.HasPrefix(path, root+"/")

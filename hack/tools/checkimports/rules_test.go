@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestCheckFindsWhatALayerMayNotImport(t *testing.T) {
+func TestForbiddenImportsAreReported(t *testing.T) {
 	const none = ""
 	for _, tc := range []struct {
 		name string
@@ -44,7 +44,7 @@ func TestCheckFindsWhatALayerMayNotImport(t *testing.T) {
 			want: "controllers/consumer/peering: imports registry/federation/rest, which controllers may not",
 		},
 		{
-			name: "a controller may import another one's package",
+			name: "a controller may import a shared package",
 			pkg:  pkg{ImportPath: module + "/controllers/consumer/peering", Imports: []string{module + "/controllers/remote"}},
 			want: none,
 		},
@@ -79,22 +79,22 @@ func TestCheckFindsWhatALayerMayNotImport(t *testing.T) {
 			want: none,
 		},
 		{
-			name: "a layer that only starts with the same letters is another one",
+			name: "a path with the prefix of a layer does not belong to it",
 			pkg:  pkg{ImportPath: module + "/registryx", Imports: nil},
-			want: "registryx: lies in no layer; the layers are listed in hack/tools/checkimports",
+			want: "registryx: belongs to no layer; add it to layers in hack/tools/checkimports",
 		},
 		{
-			name: "netagent may not depend on the API server library, not even through others",
+			name: "netagent may not depend on the API server library, even indirectly",
 			pkg:  pkg{ImportPath: module + "/netagent/model", Deps: []string{"k8s.io/apiserver/pkg/server"}},
 			want: "netagent/model: depends on k8s.io/apiserver/pkg/server, which netagent may not",
 		},
 		{
-			name: "only the kernel package speaks netlink",
+			name: "only the kernel package may import netlink",
 			pkg:  pkg{ImportPath: module + "/netagent/apply", Imports: []string{"github.com/vishvananda/netlink"}},
 			want: "netagent/apply: imports github.com/vishvananda/netlink, which only netagent/kernel may",
 		},
 		{
-			name: "the kernel package may speak netlink",
+			name: "the kernel package may import netlink",
 			pkg:  pkg{ImportPath: module + "/netagent/kernel", Imports: []string{"github.com/vishvananda/netlink"}},
 			want: none,
 		},
@@ -121,7 +121,7 @@ func TestCheckFindsWhatALayerMayNotImport(t *testing.T) {
 	}
 }
 
-func TestCheckFindsClientConfigurationsOutsideRemote(t *testing.T) {
+func TestClientConfigurationsOutsideRemoteAreReported(t *testing.T) {
 	dir := t.TempDir()
 	source := "package p\n\nimport \"k8s.io/client-go/rest\"\n\nvar c = rest.CopyConfig(&rest.Config{})\n"
 	if err := os.WriteFile(filepath.Join(dir, "p.go"), []byte(source), 0o600); err != nil {
@@ -130,11 +130,11 @@ func TestCheckFindsClientConfigurationsOutsideRemote(t *testing.T) {
 	found := func(path string) []string {
 		return check([]pkg{{ImportPath: module + path, Dir: dir, GoFiles: []string{"p.go"}, Imports: []string{"k8s.io/client-go/rest"}}})
 	}
-	want := []string{"controllers/consumer/peering: makes a rest.Config at p.go:5, which only controllers/remote may"}
+	want := []string{"controllers/consumer/peering: creates a rest.Config at p.go:5, which only controllers/remote may"}
 	if diff := cmp.Diff(want, found("/controllers/consumer/peering")); diff != "" {
 		t.Errorf("violations (-want +got):\n%s", diff)
 	}
 	if got := found("/controllers/remote"); got != nil {
-		t.Errorf("controllers/remote may write a rest.Config, but check says %q", got)
+		t.Errorf("got violations of controllers/remote %q, want none", got)
 	}
 }

@@ -48,7 +48,7 @@ func TestBrokenLinksOfPagesAreReported(t *testing.T) {
 
 func TestAnchorsAreThoseOfCodeHosts(t *testing.T) {
 	for heading, want := range map[string]string{
-		"When a node there is lost":                    "when-a-node-there-is-lost",
+		"When a remote node is lost":                   "when-a-remote-node-is-lost",
 		"The virtual StorageClass: events, and more":   "the-virtual-storageclass-events-and-more",
 		"`kubectl get` — what it prints":               "kubectl-get--what-it-prints",
 		"The gateway's Service":                        "the-gateways-service",
