@@ -11,9 +11,9 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
 
-// TalksHome reports whether a pod on a provider uses its consumer's API server, if its virtual node
+// UsesConsumerAPI reports whether a pod on a provider uses its consumer's API server, if its virtual node
 // permits it. It does unless its annotation disables it.
-func TalksHome(pod *corev1.Pod) bool {
+func UsesConsumerAPI(pod *corev1.Pod) bool {
 	mode, annotated := pod.Annotations[v1alpha1.AnnotationAPIAccess]
 	return !annotated || mode == string(v1alpha1.APIAccessConsumer)
 }
@@ -29,4 +29,6 @@ func MountsToken(pod *corev1.Pod) bool {
 
 // NeedsTokens reports whether a pod on a provider needs tokens of its service account, if its virtual
 // node permits the use of the consumer's API server.
-func NeedsTokens(pod *corev1.Pod) bool { return TalksHome(pod) && MountsToken(pod) && !Finished(pod) }
+func NeedsTokens(pod *corev1.Pod) bool {
+	return UsesConsumerAPI(pod) && MountsToken(pod) && !Finished(pod)
+}

@@ -14,8 +14,8 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
 
-// StaysHome reports whether the annotation liqo.io/skip-reflection excludes an object from reflection.
-func StaysHome(object metav1.Object) bool {
+// SkipsReflection reports whether the annotation liqo.io/skip-reflection excludes an object from reflection.
+func SkipsReflection(object metav1.Object) bool {
 	skip, annotated := object.GetAnnotations()[v1alpha1.AnnotationSkipReflection]
 	return annotated && skip != "false"
 }

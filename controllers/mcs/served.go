@@ -31,7 +31,7 @@ const (
 // Exported reports whether a ServiceExport counts: it is not being deleted, and its owner does
 // not exclude it from reflection.
 func Exported(export metav1.Object) bool {
-	return export.GetDeletionTimestamp().IsZero() && !reflection.StaysHome(export)
+	return export.GetDeletionTimestamp().IsZero() && !reflection.SkipsReflection(export)
 }
 
 // Discovery is the part of a discovery client that Served needs.

@@ -26,7 +26,7 @@ const MaxReflectedSize = 512 << 10
 // fields except status are reflected. A hash of them is stored in an annotation: it reveals removed fields, which a
 // comparison with the reflected object, to which the provider may add fields, does not.
 func Configured(local *unstructured.Unstructured, namespace string, to Destination) *unstructured.Unstructured {
-	if reflection.StaysHome(local) {
+	if reflection.SkipsReflection(local) {
 		return nil
 	}
 	desired := &unstructured.Unstructured{Object: runtime.DeepCopyJSON(content(local))}

@@ -36,7 +36,7 @@ const (
 // ReachesConsumerAPI reports whether a pod on the provider uses the API server of this cluster: it
 // is reachable, and neither the node nor the pod disables it.
 func ReachesConsumerAPI(pod *corev1.Pod, to Destination) bool {
-	return to.ConsumerAPI.Host != "" && podspec.TalksHome(pod)
+	return to.ConsumerAPI.Host != "" && podspec.UsesConsumerAPI(pod)
 }
 
 // redirectToConsumerAPI returns the specification of a pod whose clients connect to the API server

@@ -39,7 +39,7 @@ func EndpointSlice(
 ) *v1alpha1.ShadowEndpointSlice {
 	service := local.Labels[discoveryv1.LabelServiceName]
 	switch {
-	case reflection.StaysHome(local), service == "", isKubernetes(local.Namespace, service):
+	case reflection.SkipsReflection(local), service == "", isKubernetes(local.Namespace, service):
 		return nil
 	case local.Labels[discoveryv1.LabelManagedBy] == v1alpha1.ManagedBy:
 		// The slice was created for a consumer of the local cluster.

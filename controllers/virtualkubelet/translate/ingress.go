@@ -17,7 +17,7 @@ const annotationIngressClass = "kubernetes.io/ingress.class"
 // Ingress returns the reflected object of a local Ingress; nil if it is not reflected. Its class
 // is one that the provider offers, otherwise the provider's default.
 func Ingress(local *networkingv1.Ingress, namespace string, to Destination) *networkingv1.Ingress {
-	if reflection.StaysHome(local) {
+	if reflection.SkipsReflection(local) {
 		return nil
 	}
 	from := local.DeepCopy()

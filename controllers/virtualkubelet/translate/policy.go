@@ -38,7 +38,7 @@ func PolicyOf(spec *v1alpha1.VirtualNodeReflection, of schema.GroupResource) Pol
 
 // Reflects reports whether an object is reflected. The annotation that excludes an object takes precedence.
 func (p Policy) Reflects(local metav1.Object) bool {
-	if reflection.StaysHome(local) {
+	if reflection.SkipsReflection(local) {
 		return false
 	}
 	allow, annotated := local.GetAnnotations()[v1alpha1.AnnotationAllowReflection]

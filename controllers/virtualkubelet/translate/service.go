@@ -19,7 +19,7 @@ import (
 // remote pods have the same labels. The provider allocates addresses, node ports and load balancers; the class of the
 // latter is one that the provider offers.
 func Service(local *corev1.Service, namespace string, to Destination) *corev1.Service {
-	if reflection.StaysHome(local) || isKubernetes(local.Namespace, local.Name) {
+	if reflection.SkipsReflection(local) || isKubernetes(local.Namespace, local.Name) {
 		return nil
 	}
 	from := local.DeepCopy().Spec
