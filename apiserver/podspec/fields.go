@@ -60,7 +60,7 @@ const (
 	pageHost     = "off; host ports of a pod in the host's network are dropped"
 	pageIdentity = "dropped, or off: identities of the provider are not for pods of consumers"
 	pagePriority = "dropped: each cluster has its own priorities"
-	pageName     = "unchanged; the domain is that of the remote namespace"
+	pageName     = "unchanged; the domain has the remote namespace"
 )
 
 // Messages about fields that a shadow pod must not have.
@@ -99,7 +99,7 @@ var PodFields = []Field{
 		Name:        "RuntimeClassName",
 		Translation: Forwarded,
 		Admission:   Accepted,
-		Page:        "unchanged, or that of the virtual node",
+		Page:        "unchanged, or the class of the virtual node",
 	},
 	{Name: "Overhead", Translation: Dropped, Admission: Accepted, Page: "dropped: the provider's RuntimeClass sets it"},
 
@@ -126,7 +126,7 @@ var PodFields = []Field{
 		Name:        "Tolerations",
 		Translation: Translated,
 		Admission:   Checked,
-		Page: "unchanged, except those of every taint, of " +
+		Page: "unchanged, except tolerations of every taint, of " +
 			"virtual nodes, and of `node.kubernetes.io/…`, `node.cloudprovider.kubernetes.io/…` and " +
 			"`node-role.kubernetes.io/…`: a [cordoned](#nodes-that-take-no-pods) node takes none",
 	},
@@ -170,7 +170,7 @@ var ContainerFields = []Field{
 		Name:        "VolumeMounts",
 		Translation: Translated,
 		Admission:   Checked,
-		Page:        "unchanged, except those of dropped volumes",
+		Page:        "unchanged, except mounts of dropped volumes",
 	},
 
 	{Name: "Name", Translation: Forwarded, Admission: Checked, Page: pageUnchanged},

@@ -12,8 +12,8 @@ import (
 // Resizable are the resources that can be resized in a running container.
 var Resizable = []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory}
 
-// Resize sets CPU and memory of containers to those of the requested containers of the same name, and
-// reports whether they changed. It keeps amounts that are not requested: they cannot be removed, and
+// Resize sets CPU and memory of containers to the values of the requested containers of the same name,
+// and reports whether they changed. It keeps amounts that are not requested: they cannot be removed, and
 // another client may have set them. It replaces resource lists, and does not modify them.
 func Resize(containers, requested []corev1.Container) bool {
 	changed := false

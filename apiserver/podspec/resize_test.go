@@ -23,9 +23,9 @@ func TestResize(t *testing.T) {
 		return corev1.Container{Name: name, Resources: corev1.ResourceRequirements{Requests: requests, Limits: limits}}
 	}
 	for _, test := range []struct {
-		name              string
-		had, wanted, want corev1.Container
-		changed           bool
+		name                 string
+		had, requested, want corev1.Container
+		changed              bool
 	}{
 		{"more and less", container("a", amounts("cpu", "1", "memory", "2Gi"), nil), container("a", amounts("cpu", "2", "memory", "1Gi"), nil),
 			container("a", amounts("cpu", "2", "memory", "1Gi"), nil), true},
@@ -39,7 +39,7 @@ func TestResize(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			before := test.had.DeepCopy()
 			got := []corev1.Container{test.had}
-			if changed := Resize(got, []corev1.Container{test.wanted}); changed != test.changed {
+			if changed := Resize(got, []corev1.Container{test.requested}); changed != test.changed {
 				t.Errorf("changed is %t", changed)
 			}
 			if diff := cmp.Diff([]corev1.Container{test.want}, got); diff != "" {

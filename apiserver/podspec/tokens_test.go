@@ -11,7 +11,7 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
 
-func TestAPodNeedsTokensThatItMountsWhileItRuns(t *testing.T) {
+func TestPodThatMountsATokenNeedsTokensUntilItEnds(t *testing.T) {
 	access := func(mode string) func(*corev1.Pod) {
 		return func(pod *corev1.Pod) { pod.Annotations = map[string]string{v1alpha1.AnnotationAPIAccess: mode} }
 	}
@@ -22,18 +22,18 @@ func TestAPodNeedsTokensThatItMountsWhileItRuns(t *testing.T) {
 		change func(*corev1.Pod)
 		needs  bool
 	}{
-		"one that mounts a token":  {func(*corev1.Pod) {}, true},
-		"one that runs":            {phase(corev1.PodRunning), true},
-		"one with access Consumer": {access("Consumer"), true},
-		"one with access Disabled": {access("Disabled"), false},
-		"one with another access":  {access(""), false},
-		"one that has succeeded":   {phase(corev1.PodSucceeded), false},
-		"one that has failed":      {phase(corev1.PodFailed), false},
-		"one that mounts nothing":  {func(pod *corev1.Pod) { pod.Spec.Volumes = nil }, false},
-		"one that mounts certificates": {func(pod *corev1.Pod) {
+		"a pod that mounts a token":  {func(*corev1.Pod) {}, true},
+		"a pod that runs":            {phase(corev1.PodRunning), true},
+		"a pod with access Consumer": {access("Consumer"), true},
+		"a pod with access Disabled": {access("Disabled"), false},
+		"a pod with another access":  {access(""), false},
+		"a pod that has succeeded":   {phase(corev1.PodSucceeded), false},
+		"a pod that has failed":      {phase(corev1.PodFailed), false},
+		"a pod that mounts nothing":  {func(pod *corev1.Pod) { pod.Spec.Volumes = nil }, false},
+		"a pod that mounts certificates": {func(pod *corev1.Pod) {
 			pod.Spec.Volumes[0].Projected.Sources = pod.Spec.Volumes[0].Projected.Sources[:1]
 		}, false},
-		"one that mounts an empty projection": {func(pod *corev1.Pod) { pod.Spec.Volumes[0].Projected = nil }, false},
+		"a pod that mounts an empty projection": {func(pod *corev1.Pod) { pod.Spec.Volumes[0].Projected = nil }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			pod := &corev1.Pod{Spec: corev1.PodSpec{Volumes: []corev1.Volume{{VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
@@ -41,7 +41,7 @@ func TestAPodNeedsTokensThatItMountsWhileItRuns(t *testing.T) {
 			}}}}}}
 			test.change(pod)
 			if needs := NeedsTokens(pod); needs != test.needs {
-				t.Errorf("it needs tokens: %t, want %t", needs, test.needs)
+				t.Errorf("got %t, want %t", needs, test.needs)
 			}
 		})
 	}
