@@ -62,7 +62,7 @@ func (r *PeerREST) show(cluster *federation.ForeignCluster) *federation.Peering 
 }
 
 // Create accepts an invitation, and creates the foreign cluster if there is none. Accepting
-// the same invitation again changes nothing; another one is a conflict.
+// the same invitation again changes nothing; a different one is a conflict.
 func (r *PeerREST) Create(
 	ctx context.Context, name string, obj runtime.Object, createValidation rest.ValidateObjectFunc,
 	options *metav1.CreateOptions,

@@ -47,8 +47,7 @@ import (
 	"liqo.io/federation/registry/federation/store"
 )
 
-// options are those of a storage that is never reached: what the tests send
-// is refused before.
+// options are the options of a storage that no test reaches: requests are refused before.
 type options struct {
 	config *storagebackend.ConfigForResource
 }

@@ -16,8 +16,8 @@ import (
 	genericregistry "k8s.io/apiserver/pkg/registry/generic/registry"
 )
 
-// Together returns the namespaces whose objects are counted together with those of a
-// namespace, including that one.
+// Together returns the namespaces whose objects are counted together with the objects of a
+// namespace, which is one of them.
 type Together func(ctx context.Context, namespace string) ([]string, error)
 
 // limit returns 403 for more than max objects of a kind: in the cluster, in one namespace of

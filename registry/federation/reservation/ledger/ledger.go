@@ -256,8 +256,8 @@ func (l *Ledgers[Q, T, S]) work(a *account[Q, T]) {
 // batch is the work of one transaction.
 type batch[Q, T any] struct {
 	requests []*request[Q, T]
-	// out are the reservations to remove; seen is the revision by which those of their
-	// objects that exist were written.
+	// out are the reservations to remove; seen is the revision by which their objects, if they
+	// exist, were written.
 	out  sets.Set[types.UID]
 	seen uint64
 }

@@ -23,8 +23,8 @@ type Ledger[T any] struct {
 	// Seen is the minimum revision of the objects to sum up: those whose reservations were
 	// removed because they exist were written by then.
 	Seen uint64 `json:"seen,omitempty"`
-	// Reservations are those of objects that are about to be created or to grow, or that
-	// just were.
+	// Reservations are the reservations of objects that are about to be created or to grow, or
+	// that just were.
 	Reservations []Reservation[T] `json:"reservations,omitempty"`
 }
 
@@ -37,7 +37,7 @@ type Reservation[T any] struct {
 	// Requests is what a new object uses, or what an existing one uses in addition.
 	Requests T `json:"requests"`
 	// Of is an existing object that is about to grow, and Since the revision that it was
-	// read at: the store accepts no write that was decided from another one.
+	// read at: the store accepts no write that was decided from another revision.
 	Of    types.UID `json:"of,omitempty"`
 	Since uint64    `json:"since,omitempty"`
 }

@@ -55,7 +55,7 @@ type counted[T any] struct {
 	// uses is the zero value once the object is over.
 	uses T
 	over bool
-	// revision is that of the object.
+	// revision is the revision of the object.
 	revision uint64
 }
 
