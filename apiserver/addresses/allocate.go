@@ -49,7 +49,7 @@ func (p Pool) holds(prefix netip.Prefix) bool {
 	return false
 }
 
-// Request is a request for a range that another one is mapped to.
+// Request is a request for a range to map Range to.
 type Request struct {
 	// Range is the range that is mapped; the allocated one has its size and family.
 	Range netip.Prefix

@@ -120,13 +120,13 @@ func (s Set) Overlaps(prefix netip.Prefix) bool { return s.at(prefix) != nil }
 // Share returns the part of a prefix that is in the set, from 0 to 1.
 func (s Set) Share(prefix netip.Prefix) float64 { return s.at(prefix).used() }
 
-// Free returns the free prefix of that many bits within another one that has the highest addresses; ok
-// is false if there is none.
+// Free returns the free prefix of that many bits with the highest addresses in within; ok is false if
+// there is none.
 func (s Set) Free(within netip.Prefix, bits int) (free netip.Prefix, ok bool) {
 	return s.choose(within, bits, func(int) bool { return true })
 }
 
-// choose returns a free prefix of that many bits within another one. If both halves of a prefix of some
+// choose returns a free prefix of that many bits in within. If both halves of a prefix of some
 // bits have one, upper selects the half.
 func (s Set) choose(within netip.Prefix, bits int, upper func(bits int) bool) (free netip.Prefix, ok bool) {
 	n := s.at(within)

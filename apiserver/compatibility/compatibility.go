@@ -12,7 +12,7 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
 
-// Features in addition to those of the first version. A peer that does not report one does not
+// Features that later versions have added. A peer that does not report a feature does not
 // support it.
 const (
 	// FeatureIdentityRenewal is the subresource identity of resource requests.

@@ -24,9 +24,9 @@ const (
 // Reasons of the condition Issued of an IdentityRequest for which a consumer may get an
 // account in place of a certificate.
 const (
-	// ReasonAwaitingSigner is that of a certificate that no signer has issued yet.
+	// ReasonAwaitingSigner means that no signer has issued the certificate yet.
 	ReasonAwaitingSigner = "AwaitingSigner"
-	// ReasonSigningFailed is that of a certificate that the signer refused.
+	// ReasonSigningFailed means that the signer refused the certificate.
 	ReasonSigningFailed = "SigningFailed"
 )
 

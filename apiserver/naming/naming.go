@@ -77,8 +77,8 @@ func RemoteNamespace(namespace string, spec *v1alpha1.NamespaceOffloadingSpec, c
 	return UniqueRemoteNamespace(namespace, clusterName, clusterID)
 }
 
-// UniqueRemoteNamespace returns a name of remote namespaces that contains the consumer's name and ID,
-// so that those of different consumers never conflict. A name that is longer than a DNS label is
+// UniqueRemoteNamespace returns a name for a remote namespace that contains the consumer's name and ID,
+// so that the remote namespaces of different consumers never conflict. A name that is longer than a DNS label is
 // truncated, with a hash of the whole name as suffix.
 func UniqueRemoteNamespace(namespace, clusterName, clusterID string) string {
 	name := namespace + "-" + clusterName + "-" + ShortID(clusterID)

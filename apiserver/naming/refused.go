@@ -18,7 +18,7 @@ var reservedPrefixes = []string{"kube-", "openshift-", tenantPrefix, peerPrefix}
 
 var reservedNames = []string{"default", "liqo", "openshift"}
 
-// domains are top-level domains in addition to those of the internet: names of cluster DNS, special
+// domains are top-level domains that are not delegated on the internet: names of cluster DNS, special
 // names (RFC 6761, RFC 6762, RFC 7686, RFC 9476), and names that are used inside of organisations
 // (RFC 6762 appendix G; ICANN's name collision reports on corp, home and mail; internal).
 var domains = []string{

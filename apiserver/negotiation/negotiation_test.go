@@ -11,7 +11,7 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
 
-func TestAnAdministratorDecidesIfThePolicyOrTheForeignClusterRequiresIt(t *testing.T) {
+func TestAdministratorDecidesManualPeerings(t *testing.T) {
 	for _, test := range []struct {
 		decision   v1alpha1.PeeringDecision
 		autoAccept bool

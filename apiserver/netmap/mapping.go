@@ -104,7 +104,7 @@ func ParseTranslation(local, remote []v1alpha1.CIDRMapping) (Translation, error)
 	return t, nil
 }
 
-// Covers reports whether one of the CIDRs contains all of another one.
+// Covers reports whether one of the CIDRs contains the other CIDR.
 func Covers(cidrs []netip.Prefix, other netip.Prefix) bool {
 	return slices.ContainsFunc(cidrs, func(cidr netip.Prefix) bool {
 		return cidr.Bits() <= other.Bits() && cidr.Overlaps(other)

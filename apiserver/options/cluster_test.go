@@ -41,7 +41,7 @@ func TestErrorsOfConnectNameTheRemedy(t *testing.T) {
 		"unreachable":  {errors.New("dial tcp 192.0.2.1:6443: connect: connection refused"), "cannot reach this cluster's Kubernetes API: dial tcp"},
 		"unauthorized": {apierrors.NewUnauthorized("who?"), "refuses the credentials of this server"},
 		"forbidden":    {apierrors.NewForbidden(namespaces, "kube-system", errors.New("no")), "bind ClusterRole federation-apiserver"},
-		"two lines":    {errors.New("proxy\nsays no"), "proxy says no"},
+		"two lines":    {errors.New("proxy\nrefuses"), "proxy refuses"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

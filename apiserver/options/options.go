@@ -70,7 +70,7 @@ type Options struct {
 	// permits only in-band invitations.
 	AdvertisedServer string
 	// AdvertisedCAFile has the certificate authorities of AdvertisedServer, PEM encoded. Empty
-	// means those of this cluster.
+	// means the certificate authorities of this cluster.
 	AdvertisedCAFile string
 
 	// Serving is the address to listen on, and the certificate.

@@ -12,12 +12,12 @@ import (
 
 // Claim is a claim that a pod mounts, as the API server stores it at that moment.
 type Claim struct {
-	// Name is the name of the claim; for an ephemeral volume that of the volume.
+	// Name is the name of the claim, or of an ephemeral volume.
 	Name string
 	// Object is the claim; nil if it does not exist. For an ephemeral volume it has the
 	// metadata and spec of the template.
 	Object *corev1.PersistentVolumeClaim
-	// Provisioner is that of the claim's StorageClass; empty if the class is unknown.
+	// Provisioner is the provisioner of the claim's StorageClass; empty if the class is unknown.
 	Provisioner string
 	// Volume is the PersistentVolume that the claim names; nil if there is none.
 	Volume *corev1.PersistentVolume

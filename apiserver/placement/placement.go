@@ -22,11 +22,11 @@ import (
 type Input struct {
 	// Offloading is the NamespaceOffloading of the pod's namespace; nil if there is none.
 	Offloading *v1alpha1.NamespaceOffloading
-	// Namespace is that of the pod, which the pod itself may not name yet.
+	// Namespace is the namespace of the pod, which the pod itself may not name yet.
 	Namespace string
 	// Pod is the pod that is being created.
 	Pod *corev1.Pod
-	// Claims are those that the pod mounts.
+	// Claims are the claims that the pod mounts.
 	Claims []Claim
 	// CreatedByControllers is true for the pods of the controller manager, of which those
 	// of a move are placed by that move alone.

@@ -11,7 +11,7 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
 
-// Toleration is that of virtual nodes.
+// Toleration tolerates the taint of virtual nodes.
 var Toleration = corev1.Toleration{
 	Key: v1alpha1.TaintVirtualNode, Operator: corev1.TolerationOpEqual, Value: "true", Effect: corev1.TaintEffectNoExecute,
 }
@@ -77,9 +77,8 @@ func and(pod *corev1.Pod, allowed []corev1.NodeSelectorTerm) []corev1.NodeSelect
 	return terms
 }
 
-// product returns a term for each pair of a term of one list and one of the other, with
-// the requirements of both. A term without requirements matches nothing, so it is left
-// out before it gets those of another.
+// product returns a term for each pair of terms of both lists, with the requirements of both. A
+// term without requirements matches nothing, and is omitted.
 func product(left, right []corev1.NodeSelectorTerm) []corev1.NodeSelectorTerm {
 	terms := []corev1.NodeSelectorTerm{}
 	for _, l := range left {

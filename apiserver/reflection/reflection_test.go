@@ -12,7 +12,7 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
 
-func TestTheOldestVirtualNodeOfAClusterDecides(t *testing.T) {
+func TestOldestVirtualNodeOfAClusterDecides(t *testing.T) {
 	start := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 	node := func(name, cluster string, age time.Duration, ends bool) *v1alpha1.VirtualNode {
 		made := &v1alpha1.VirtualNode{

@@ -42,7 +42,7 @@ func TestReachRequiresOneServer(t *testing.T) {
 		"with a trusted CA":      {servers: []string{secure.URL}, ca: ca},
 		"no server is reached":   {servers: []string{closed, closed + "0"}, want: []string{closed + ": dial tcp", closed + "0: dial tcp"}},
 		"with an untrusted CA":   {servers: []string{secure.URL}, want: []string{"certificate signed by unknown authority"}},
-		"with a CA that is none": {servers: []string{plain.URL}, ca: filepath.Join(t.TempDir(), "missing"), want: []string{"reading the credentials for etcd"}},
+		"with a missing CA file": {servers: []string{plain.URL}, ca: filepath.Join(t.TempDir(), "missing"), want: []string{"reading the credentials for etcd"}},
 		"a server without TLS":   {servers: []string{strings.Replace(plain.URL, "http", "https", 1)}, want: []string{"tls: "}},
 	}
 	for name, test := range tests {

@@ -76,7 +76,7 @@ func TestClaimUsesTheNamedClassThenTheSameNameThenTheDefault(t *testing.T) {
 	}{
 		{name: "the default", offered: []string{"ssd", "disk"}, want: "ssd"},
 		{name: "the same name", local: "disk", offered: []string{"ssd", "disk"}, want: "disk"},
-		{name: "a name that the provider does not know", local: "nvme", offered: []string{"ssd", "disk"}, want: "ssd"},
+		{name: "a class that the provider does not offer", local: "nvme", offered: []string{"ssd", "disk"}, want: "ssd"},
 		{name: "the annotation", annotation: "disk", local: "ssd", offered: []string{"ssd", "disk"}, want: "disk"},
 		{name: "an annotation that is not offered", annotation: "nvme", offered: []string{"ssd", "disk"}, refused: `"nvme"`},
 		{name: "no storage", local: "disk", refused: "offers no storage class"},
