@@ -30,7 +30,7 @@ func TestTranslationKeepsHostBits(t *testing.T) {
 	}{
 		{"a local pod", translation.Local, "10.0.2.2", "10.2.2.2"},
 		{"the last local one", translation.Local, "10.0.255.255", "10.2.255.255"},
-		{"one of IPv6", translation.Local, "fd00:0:0:1ff::2", "fd00:0:0:2ff::2"},
+		{"IPv6", translation.Local, "fd00:0:0:1ff::2", "fd00:0:0:2ff::2"},
 		{"one within a byte", translation.Local, "10.70.1.2", "192.168.17.2"},
 		{"a single address", translation.Local, "10.72.1.2", "10.80.9.9"},
 		{"the last one within a byte", translation.Local, "10.75.255.255", "172.17.255.255"},

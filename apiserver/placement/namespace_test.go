@@ -18,15 +18,15 @@ func TestOnlyNamespacesOfUsersAreOffloaded(t *testing.T) {
 		namespace, scheduling, role string
 		want                        bool
 	}{
-		"one that is offloaded":           {"shop", "true", "", true},
-		"one that is not":                 {"shop", "", "", false},
-		"one that was unoffloaded":        {"shop", "false", "", false},
-		"a remote namespace":              {"shop", "true", v1alpha1.RoleRemoteNamespace, false},
-		"one of Kubernetes":               {"kube-system", "true", "", false},
-		"the one of leases":               {"kube-node-lease", "true", "", false},
-		"the one of the installation":     {"liqo", "true", "", false},
-		"the one of invitations":          {"liqo-invitations", "true", "", false},
-		"one that begins like Kubernetes": {"kube-shop", "true", "", true},
+		"offloaded":                    {"shop", "true", "", true},
+		"not offloaded":                {"shop", "", "", false},
+		"unoffloaded":                  {"shop", "false", "", false},
+		"a remote namespace":           {"shop", "true", v1alpha1.RoleRemoteNamespace, false},
+		"of Kubernetes":                {"kube-system", "true", "", false},
+		"of leases":                    {"kube-node-lease", "true", "", false},
+		"the installation namespace":   {"liqo", "true", "", false},
+		"the namespace of invitations": {"liqo-invitations", "true", "", false},
+		"with a prefix of Kubernetes":  {"kube-shop", "true", "", true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: test.namespace, Labels: map[string]string{

@@ -178,13 +178,13 @@ func TestVolumeOfAnotherClaimPlacesNoPod(t *testing.T) {
 
 func TestPatchKeepsOtherTolerationsAndAffinity(t *testing.T) {
 	for name, tolerations := range map[string][]corev1.Toleration{
-		"none":     nil,
-		"another":  {{Key: "dedicated", Operator: corev1.TolerationOpExists}},
-		"that one": {placement.Toleration},
-		"that one without an operator": {
+		"none":                 nil,
+		"another":              {{Key: "dedicated", Operator: corev1.TolerationOpExists}},
+		"the added toleration": {placement.Toleration},
+		"the added toleration without an operator": {
 			{Key: v1alpha1.TaintVirtualNode, Value: "true", Effect: corev1.TaintEffectNoExecute},
 		},
-		"that one for a while": {{
+		"the added toleration with tolerationSeconds": {{
 			Key: v1alpha1.TaintVirtualNode, Value: "true", Effect: corev1.TaintEffectNoExecute, TolerationSeconds: new(int64),
 		}},
 	} {

@@ -62,15 +62,15 @@ func TestPodsThatWaitForNodesOfAnEarlierSpecAreStranded(t *testing.T) {
 		{"before the namespace was offloaded", v1alpha1.LocalAndRemote, nil, placements.PodOn("", owned), localOnly, false},
 		{"before, with a selector", v1alpha1.LocalAndRemote, []term{{north}}, placements.PodOn("", owned), localOnly, false},
 		{"before, and the strategy is Local", v1alpha1.Local, nil, placements.PodOn("", owned), "", false},
-		{"for anywhere", v1alpha1.LocalAndRemote, nil, placements.PodOn("", owned, tolerant), "", true},
+		{"runs in any cluster", v1alpha1.LocalAndRemote, nil, placements.PodOn("", owned, tolerant), "", true},
 		{"its claims keep it in this cluster", v1alpha1.LocalAndRemote, nil, placements.PodOn("", owned, claims, requiring(term{local})), "", false},
 		{"its claims do not count if providers are required", v1alpha1.Remote, nil, placements.PodOn("", owned, claims, requiring(term{local})), localOnly, false},
 		{"a term of nothing matches nothing", v1alpha1.Local, nil, placements.PodOn("", owned, requiring(term{}, term{local})), "", false},
 		{"an empty term of the selector selects nothing", v1alpha1.Remote, []term{{}, {north}}, placements.PodOn("", owned, tolerant, requiring(term{onProviders})), other, true},
 		{"no controller creates another one", v1alpha1.Local, nil, placements.PodOn("", tolerant, requiring(term{onProviders})), "", false},
-		{"it has a node", v1alpha1.Local, nil, placements.PodOn("liqo-milan", owned, tolerant, requiring(term{onProviders})), "", false},
-		{"it is ending", v1alpha1.Local, nil, placements.PodOn("", owned, terminating, requiring(term{onProviders})), "", false},
-		{"it is of a DaemonSet", v1alpha1.Local, nil, placements.PodOn("", placements.OwnedBy("apps/v1", "DaemonSet"), requiring(term{onProviders})), "", false},
+		{"has a node", v1alpha1.Local, nil, placements.PodOn("liqo-milan", owned, tolerant, requiring(term{onProviders})), "", false},
+		{"is being deleted", v1alpha1.Local, nil, placements.PodOn("", owned, terminating, requiring(term{onProviders})), "", false},
+		{"owned by a DaemonSet", v1alpha1.Local, nil, placements.PodOn("", placements.OwnedBy("apps/v1", "DaemonSet"), requiring(term{onProviders})), "", false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			spec := &v1alpha1.NamespaceOffloadingSpec{PodOffloadingStrategy: test.strategy}

@@ -34,8 +34,8 @@ func TestOldestVirtualNodeOfAClusterDecides(t *testing.T) {
 		{"the only one", []*v1alpha1.VirtualNode{node("a", "milan", 1, false)}, "a"},
 		{"the only one, although it is leaving", []*v1alpha1.VirtualNode{node("a", "milan", 1, true)}, "a"},
 		{"the oldest", []*v1alpha1.VirtualNode{node("a", "milan", time.Hour, false), node("b", "milan", 2*time.Hour, false)}, "b"},
-		{"not the oldest of another cluster", []*v1alpha1.VirtualNode{node("a", "milan", time.Hour, false), node("b", "naples", 2*time.Hour, false)}, "a"},
-		{"not one that is leaving", []*v1alpha1.VirtualNode{node("a", "milan", 2*time.Hour, true), node("b", "milan", time.Hour, false)}, "b"},
+		{"virtual nodes of other clusters are ignored", []*v1alpha1.VirtualNode{node("a", "milan", time.Hour, false), node("b", "naples", 2*time.Hour, false)}, "a"},
+		{"virtual nodes that are being deleted are ignored", []*v1alpha1.VirtualNode{node("a", "milan", 2*time.Hour, true), node("b", "milan", time.Hour, false)}, "b"},
 		{"of two of the same age the first by name", []*v1alpha1.VirtualNode{node("b", "milan", 1, false), node("a", "milan", 1, false)}, "a"},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -90,7 +90,7 @@ func TestPeerDryRunsReturnThePlan(t *testing.T) {
 			action: federation.PlanChange, evicted: 3,
 		},
 		"a DELETE": {peered: true, request: unpeer, action: federation.PlanDelete, evicted: 3},
-		"a DELETE of a cluster that is a consumer, too": {peered: true, incoming: true, request: unpeer,
+		"a DELETE of a cluster that is also a consumer": {peered: true, incoming: true, request: unpeer,
 			action: federation.PlanChange, evicted: 3},
 	} {
 		t.Run(name, func(t *testing.T) {

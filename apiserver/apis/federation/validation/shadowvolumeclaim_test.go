@@ -123,8 +123,8 @@ func TestClaimShrinksToMoreThanItsCapacityOnly(t *testing.T) {
 		capacity       *resource.Quantity
 		good           bool
 	}{
-		{"it grows before it is bound", "4Gi", "8Gi", nil, true},
-		{"it shrinks before it is bound", "8Gi", "4Gi", nil, false},
+		{"growth before it is bound", "4Gi", "8Gi", nil, true},
+		{"shrinking before it is bound", "8Gi", "4Gi", nil, false},
 		{"it grows", "4Gi", "8Gi", ptr.To(resource.MustParse("4Gi")), true},
 		{"an expansion that failed is retried with less", "8Gi", "5Gi", ptr.To(resource.MustParse("4Gi")), true},
 		{"to the capacity", "8Gi", "4Gi", ptr.To(resource.MustParse("4Gi")), false},
