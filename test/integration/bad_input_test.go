@@ -127,7 +127,7 @@ func TestAnyNumberOfInvitationsIsTooMany(t *testing.T) {
 		}
 		made++
 	}
-	if !apierrors.IsForbidden(refusal) || !strings.Contains(refusal.Error(), "no more than 1000") {
+	if !apierrors.IsForbidden(refusal) || !strings.Contains(refusal.Error(), "the limit is 1000") {
 		t.Fatalf("after %d invitations: %v", made, refusal)
 	}
 	// Applying is no way around.

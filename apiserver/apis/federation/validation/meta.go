@@ -50,7 +50,7 @@ func clusterMetadata(meta metav1.Object, namespaced bool) field.ErrorList {
 	return apivalidation.ValidateObjectMetaAccessor(meta, namespaced, func(name string, prefix bool) []string {
 		errs := apivalidation.NameIsDNSLabel(name, prefix)
 		if len(name) > maxClusterName {
-			errs = append(errs, fmt.Sprintf("must be no more than %d characters", maxClusterName))
+			errs = append(errs, fmt.Sprintf("must be at most %d characters", maxClusterName))
 		}
 		return errs
 	}, metadataPath)
