@@ -111,11 +111,11 @@ func TestShareAndLargestFreePrefix(t *testing.T) {
 	} {
 		s := setOf(prefixes(test.taken...)...)
 		if share := s.Share(pool); share != test.share {
-			t.Errorf("with %v: %v is taken, not %v", test.taken, share, test.share)
+			t.Errorf("with %v: got share %v, want %v", test.taken, share, test.share)
 		}
 		largest, ok := s.LargestFree(pool)
 		if ok != (test.largest != "") || ok && largest.String() != test.largest {
-			t.Errorf("with %v: the largest that is free is %v, not %q", test.taken, largest, test.largest)
+			t.Errorf("with %v: got largest free range %v, want %q", test.taken, largest, test.largest)
 		}
 	}
 }

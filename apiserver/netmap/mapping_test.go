@@ -77,7 +77,7 @@ func TestTranslationIsReversible(t *testing.T) {
 		}
 		back := CIDRMapping{CIDR: mapping.Mapped, Mapped: mapping.CIDR}
 		if again, ok := back.Translate(translated); !ok || again != pod {
-			t.Fatalf("%v becomes %v, not %v", translated, again, pod)
+			t.Fatalf("translating %v back: got %v, want %v", translated, again, pod)
 		}
 	})
 }

@@ -55,7 +55,7 @@ func TestOnlyNamespacesOfUsersAreOffloaded(t *testing.T) {
 				t.Errorf("%s: %v has no status", name, err)
 			}
 			if got != code {
-				t.Errorf("%s/%s: %d is expected, not %v", name, subresource, code, err)
+				t.Errorf("%s/%s: got %v, want status %d", name, subresource, err, code)
 			}
 		}
 	}

@@ -60,7 +60,7 @@ func FuzzInvitation(f *testing.F) {
 			t.Error("the response contains the token")
 		}
 		if got := w.token(t); got != token {
-			t.Errorf("the Secret holds %q, not %q", got, token)
+			t.Errorf("got token %q in the Secret, want %q", got, token)
 		}
 	})
 }

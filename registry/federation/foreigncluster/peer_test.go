@@ -247,13 +247,13 @@ func TestPeerContradictionsAreConflicts(t *testing.T) {
 			before := w.clusters.Writes()
 			_, err := w.post(t, invitation(change))
 			if !apierrors.IsConflict(err) {
-				t.Fatalf("a conflict is expected, not %v", err)
+				t.Fatalf("got %v, want Conflict", err)
 			}
 			var status apierrors.APIStatus
 			errors.As(err, &status)
 			causes := status.Status().Details.Causes
 			if len(causes) != 1 || causes[0].Field != field {
-				t.Errorf("the causes are %v, not %s alone", causes, field)
+				t.Errorf("got causes %v, want only %s", causes, field)
 			}
 			if w.clusters.Writes() != before || w.token(t) != secretToken {
 				t.Error("a refused POST wrote an object")
@@ -352,7 +352,7 @@ func TestPeerNeverOverwritesAnotherSecret(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(secret("other", test.kind))
 			if _, err := w.post(t, invitation()); !apierrors.IsConflict(err) {
-				t.Errorf("a conflict is expected, not %v", err)
+				t.Errorf("got %v, want Conflict", err)
 			}
 			if w.token(t) != "other" || w.clusters.Writes() != 0 {
 				t.Error("a refused POST wrote an object")
@@ -399,14 +399,14 @@ func TestPeerAddsAnOutgoingPeeringToAnIncomingOne(t *testing.T) {
 	}
 	if _, err := w.post(t,
 		invitation(func(p *federation.Peering) { p.Spec.ClusterID = otherID })); !apierrors.IsConflict(err) {
-		t.Errorf("another cluster under the same name is a conflict, not %v", err)
+		t.Errorf("another cluster with the same name: got %v, want Conflict", err)
 	}
 }
 
 func TestPeerGetNeverReturnsTheToken(t *testing.T) {
 	w := newWorld()
 	if _, err := w.Get(request(t), "milan", &metav1.GetOptions{}); !apierrors.IsNotFound(err) {
-		t.Errorf("not found is expected, not %v", err)
+		t.Errorf("got %v, want NotFound", err)
 	}
 	if _, err := w.post(t, invitation()); err != nil {
 		t.Fatal(err)

@@ -20,7 +20,7 @@ import (
 func TestPeerUpdateChangesTheSpec(t *testing.T) {
 	w := newWorld()
 	if _, err := w.patch(t, func(*federation.Peering) {}); !apierrors.IsNotFound(err) {
-		t.Errorf("not found is expected, not %v", err)
+		t.Errorf("got %v, want NotFound", err)
 	}
 	if _, err := w.post(t, invitation()); err != nil {
 		t.Fatal(err)
@@ -49,7 +49,7 @@ func TestPeerUpdateReplacesTheToken(t *testing.T) {
 	renew := func(p *federation.Peering) { p.Spec.Token = "renewed" }
 	w.clusters.BeforeUpdate = func() error { return apierrors.NewTooManyRequests("etcd is busy", 1) }
 	if _, err := w.patch(t, renew); !apierrors.IsTooManyRequests(err) {
-		t.Fatalf("the store's failure is expected, not %v", err)
+		t.Fatalf("got %v, want the error of the store", err)
 	}
 	if got := w.token(t); got != secretToken {
 		t.Errorf("after a failure the Secret holds %q", got)
@@ -150,7 +150,7 @@ func TestUnpeer(t *testing.T) {
 				t.Error("unpeering changed the incoming peering")
 			}
 			if got, want := ptr.Deref(stored.Spec.DisconnectTimeoutSeconds, -1), ptr.Deref(test.timeout, -1); got != want {
-				t.Errorf("the timeout is %d, not %d", got, want)
+				t.Errorf("got timeout %d, want %d", got, want)
 			}
 			if obj.(*federation.Peering).UID != stored.UID {
 				t.Error("the answer is not the peering")

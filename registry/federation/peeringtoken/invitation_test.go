@@ -216,10 +216,10 @@ func TestTokenLivesAsLongAsItsInvitationAndTenMinutesAtLeast(t *testing.T) {
 			rt.Fatal(err)
 		}
 		if want := max(lifetime-age, 600); *requested.Spec.ExpirationSeconds != want {
-			rt.Fatalf("the token lives for %d s, not %d", *requested.Spec.ExpirationSeconds, want)
+			rt.Fatalf("got lifetime %d s, want %d", *requested.Spec.ExpirationSeconds, want)
 		}
 		if ends, want := obj.(*federation.Invitation).Status.ExpirationTime.Time, created.Add(time.Duration(lifetime)*time.Second); !ends.Equal(want) {
-			rt.Fatalf("the invitation ends at %s, not %s", ends, want)
+			rt.Fatalf("got expiration %s, want %s", ends, want)
 		}
 	})
 }

@@ -71,7 +71,7 @@ func TestVerbsDoNotChangeFieldsOfOtherManagers(t *testing.T) {
 			}
 			var status apierrors.APIStatus
 			if !errors.As(err, &status) || status.Status().Code != http.StatusConflict {
-				t.Fatalf("a conflict is expected, not %v", err)
+				t.Fatalf("got %v, want Conflict", err)
 			}
 			causes := status.Status().Details.Causes
 			if len(causes) != 1 || causes[0].Type != metav1.CauseTypeFieldManagerConflict || causes[0].Field != test.conflict ||

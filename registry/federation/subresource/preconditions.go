@@ -61,7 +61,7 @@ func check(
 			parent.GetUID(), uid))
 	case resourceVersion != "" && resourceVersion != parent.GetResourceVersion():
 		return apierrors.NewConflict(resource, name,
-			fmt.Errorf("its resourceVersion is %s, not %s: it has changed; read it and try again",
+			fmt.Errorf("its resourceVersion is %s, not %s: it has changed: read it and retry",
 				parent.GetResourceVersion(), resourceVersion))
 	}
 	return nil

@@ -48,12 +48,12 @@ func Settle[R any](resource schema.GroupResource, name string, post func() (R, e
 		}
 	}
 	var none R
-	return none, again(resource, name, raceSeconds, "it is being changed concurrently; try again")
+	return none, again(resource, name, raceSeconds, "it is being changed concurrently: retry")
 }
 
 // Deleting returns 429 for a request whose parent is being deleted.
 func Deleting(resource schema.GroupResource, name string) error {
-	return again(resource, name, deletingSeconds, "it is being deleted; try again after its deletion")
+	return again(resource, name, deletingSeconds, "it is being deleted: retry after its deletion")
 }
 
 // Busy returns 429 for a request that is refused until another operation has ended. reason
