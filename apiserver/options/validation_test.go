@@ -93,7 +93,7 @@ func TestValidateReturnsAllErrors(t *testing.T) {
 			args: []string{"--cluster-name=", "--tls-cert-file="},
 			want: []string{"--cluster-name is required", "--tls-cert-file and --tls-private-key-file are required"},
 		},
-		"names that are none": {
+		"invalid names": {
 			args: []string{"--cluster-name=Rome_1", "--namespace=a.b", "--invitation-namespace=-"},
 			want: []string{`--cluster-name "Rome_1"`, `--namespace "a.b"`, `--invitation-namespace "-"`},
 		},
@@ -105,15 +105,15 @@ func TestValidateReturnsAllErrors(t *testing.T) {
 			args: []string{"--namespace=liqo", "--invitation-namespace=liqo"},
 			want: []string{"must not be --namespace"},
 		},
-		"a server without TLS":     {args: []string{"--advertised-server=http://a:6443"}, want: []string{"must be an https URL"}},
-		"a server with a password": {args: []string{"--advertised-server=https://u:p@a:6443"}, want: []string{"must be an https URL"}},
-		"a server with a query":    {args: []string{"--advertised-server=https://a?b=c"}, want: []string{"must be an https URL"}},
-		"a server that is no URL":  {args: []string{"--advertised-server=https://a b"}, want: []string{"must be a URL"}},
+		"a server without TLS":       {args: []string{"--advertised-server=http://a:6443"}, want: []string{"must be an https URL"}},
+		"a server with a password":   {args: []string{"--advertised-server=https://u:p@a:6443"}, want: []string{"must be an https URL"}},
+		"a server with a query":      {args: []string{"--advertised-server=https://a?b=c"}, want: []string{"must be an https URL"}},
+		"a server that is not a URL": {args: []string{"--advertised-server=https://a b"}, want: []string{"must be a URL"}},
 		"an authority of no server": {
 			args: []string{"--advertised-server-ca-file=" + certFile},
 			want: []string{"requires --advertised-server"},
 		},
-		"an authority that is none": {
+		"an invalid authority": {
 			args: []string{"--advertised-server=https://a", "--advertised-server-ca-file=" + junk},
 			want: []string{"--advertised-server-ca-file"},
 		},
@@ -124,11 +124,11 @@ func TestValidateReturnsAllErrors(t *testing.T) {
 			args: []string{"--tls-cert-file=" + expiredCert, "--tls-private-key-file=" + expiredKey},
 			want: []string{"the certificate expired on"},
 		},
-		"an old TLS version":      {args: []string{"--tls-min-version=VersionTLS11"}, want: []string{"must be VersionTLS12 or VersionTLS13"}},
-		"an invalid port":         {args: []string{"--secure-port=70000"}, want: []string{"--secure-port 70000"}},
-		"no storage":              {args: []string{"--data-dir="}, want: []string{"must be a directory for the embedded etcd"}},
-		"credentials for no etcd": {args: []string{"--etcd-cafile=" + certFile}, want: []string{"require --etcd-servers"}},
-		"an etcd that is no URL":  {args: []string{"--etcd-servers=etcd:2379"}, want: []string{`--etcd-servers "etcd:2379"`}},
+		"an old TLS version":               {args: []string{"--tls-min-version=VersionTLS11"}, want: []string{"must be VersionTLS12 or VersionTLS13"}},
+		"an invalid port":                  {args: []string{"--secure-port=70000"}, want: []string{"--secure-port 70000"}},
+		"no storage":                       {args: []string{"--data-dir="}, want: []string{"must be a directory for the embedded etcd"}},
+		"credentials for no etcd":          {args: []string{"--etcd-cafile=" + certFile}, want: []string{"require --etcd-servers"}},
+		"an etcd server that is not a URL": {args: []string{"--etcd-servers=etcd:2379"}, want: []string{`--etcd-servers "etcd:2379"`}},
 		"half a client certificate for etcd": {
 			args: []string{"--etcd-servers=https://etcd:2379", "--etcd-certfile=" + certFile},
 			want: []string{"must be set together"},

@@ -55,7 +55,7 @@ func TestAdmissionThroughTheTunnelIsComplete(t *testing.T) {
 			s.Outgoing, s.Server, s.Token = federation.PeeringEnabled, "https://kubernetes.default.svc", secretToken
 		},
 		"with a token":            func(s *federation.PeeringSpec) { s.Token = secretToken },
-		"a key that is none":      func(s *federation.PeeringSpec) { s.Gateway.PublicKey = "key" },
+		"an invalid key":          func(s *federation.PeeringSpec) { s.Gateway.PublicKey = "key" },
 		"an endpoint on loopback": func(s *federation.PeeringSpec) { s.Gateway.Endpoints = []string{"127.0.0.1:51820"} },
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -165,7 +165,7 @@ func TestValidateAddressMapping(t *testing.T) {
 		"an address to loopback":   {to(func(s *federation.AddressMappingSpec) { s.CIDR, s.Address, s.Mapped = "", "192.0.2.1", "127.0.0.1" }), []string{"spec.mapped"}},
 		"an address with a zone":   {to(func(s *federation.AddressMappingSpec) { s.CIDR, s.Address, s.Mapped = "", "2001:db8::1%a", "" }), []string{"spec.address"}},
 		"ports of a range":         {to(func(s *federation.AddressMappingSpec) { s.Ports = mappingPort(corev1.ProtocolTCP, 443) }), []string{"spec.ports"}},
-		"a port that is none":      {toPorts(mappingPort(corev1.ProtocolTCP, 0)), []string{"spec.ports[0].port"}},
+		"an invalid port":          {toPorts(mappingPort(corev1.ProtocolTCP, 0)), []string{"spec.ports[0].port"}},
 		"a protocol without ports": {toPorts(mappingPort("ICMP", 8)), []string{"spec.ports[0].protocol"}},
 		"a port twice":             {toPorts(append(mappingPort(corev1.ProtocolUDP, 53), mappingPort(corev1.ProtocolUDP, 53)...)), []string{"spec.ports[1]"}},
 		"too many ports":           {toPorts(make([]federation.AddressMappingPort, 33)), []string{"spec.ports"}},

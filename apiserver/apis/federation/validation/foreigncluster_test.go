@@ -44,7 +44,7 @@ func TestValidateForeignCluster(t *testing.T) {
 		"a Secret beyond":         {func(c *federation.ForeignCluster) { c.Spec.InvitationSecretName = "../other" }, []string{"spec.invitationSecretName"}},
 		"a negative quantity":     {func(c *federation.ForeignCluster) { c.Spec.Resources = quantities("cpu", "-1") }, []string{"spec.resources[cpu]"}},
 		"half a pod":              {func(c *federation.ForeignCluster) { c.Spec.Resources = quantities("pods", "0.5") }, []string{"spec.resources[pods]"}},
-		"a resource that is none": {func(c *federation.ForeignCluster) { c.Spec.Resources = quantities("a b", "1") }, []string{"spec.resources[a b]"}},
+		"an invalid resource":     {func(c *federation.ForeignCluster) { c.Spec.Resources = quantities("a b", "1") }, []string{"spec.resources[a b]"}},
 		"a negative timeout":      {func(c *federation.ForeignCluster) { c.Spec.DisconnectTimeoutSeconds = ptr.To[int32](-1) }, []string{"spec.disconnectTimeoutSeconds"}},
 		"a timeout of over a day": {func(c *federation.ForeignCluster) { c.Spec.DisconnectTimeoutSeconds = ptr.To[int32](86401) }, []string{"spec.disconnectTimeoutSeconds"}},
 		"a negative orphanTTL": {func(c *federation.ForeignCluster) {
@@ -66,17 +66,17 @@ func TestValidateForeignCluster(t *testing.T) {
 		"a control plane": {func(c *federation.ForeignCluster) {
 			c.Spec.IncomingPolicy.Labels = map[string]string{"node-role.kubernetes.io/control-plane": ""}
 		}, []string{"spec.incomingPolicy.labels[node-role.kubernetes.io/control-plane]"}},
-		"classes that are none": {func(c *federation.ForeignCluster) {
+		"invalid classes": {func(c *federation.ForeignCluster) {
 			c.Spec.IncomingPolicy.StorageClasses, c.Spec.IncomingPolicy.IngressClasses, c.Spec.IncomingPolicy.LoadBalancerClasses = []string{"a/b"}, []string{"a,b"}, []string{"a", "a"}
 		}, []string{"spec.incomingPolicy.ingressClasses[0]", "spec.incomingPolicy.loadBalancerClasses[1]", "spec.incomingPolicy.storageClasses[0]"}},
 		"a reason without a decision": {func(c *federation.ForeignCluster) {
 			c.Spec.IncomingPolicy.Decision, c.Spec.IncomingPolicy.Reason = federation.PeeringManual, "later"
 		}, []string{"spec.incomingPolicy.reason"}},
-		"nodes with a label that is none": {func(c *federation.ForeignCluster) {
+		"nodes with an invalid label": {func(c *federation.ForeignCluster) {
 			c.Spec.IncomingPolicy.NodeSelector = map[string]string{"a b": "c"}
 		}, []string{"spec.incomingPolicy.nodeSelector"}},
 		"several things at once": {func(c *federation.ForeignCluster) { c.Spec.ClusterID, c.Spec.Server = "x", "y" }, []string{"spec.clusterID", "spec.server"}},
-		"a label that is none":   {func(c *federation.ForeignCluster) { c.Labels = map[string]string{"a b": "c"} }, []string{"metadata.labels"}},
+		"an invalid label":       {func(c *federation.ForeignCluster) { c.Labels = map[string]string{"a b": "c"} }, []string{"metadata.labels"}},
 		"more resources than fits": {func(c *federation.ForeignCluster) {
 			for i := range maxResources + 1 {
 				c.Spec.Resources[corev1.ResourceName(fmt.Sprintf("example.org/r%d", i))] = c.Spec.Resources["cpu"]

@@ -47,7 +47,7 @@ func TestValidateNamespaceOffloading(t *testing.T) {
 		"Exists with a value": {func(o *federation.NamespaceOffloading) {
 			o.Spec.ClusterSelector.NodeSelectorTerms[1] = term("a", corev1.NodeSelectorOpExists, "b")
 		}, []string{selector + "[1].matchExpressions[0].values"}},
-		"a key that is none": {func(o *federation.NamespaceOffloading) {
+		"an invalid key": {func(o *federation.NamespaceOffloading) {
 			o.Spec.ClusterSelector.NodeSelectorTerms[0] = term("a b", corev1.NodeSelectorOpExists)
 		}, []string{selector + "[0].matchExpressions[0].key"}},
 		"an empty term": {func(o *federation.NamespaceOffloading) {
@@ -75,9 +75,9 @@ func TestValidateNamespaceOffloading(t *testing.T) {
 	selected := good.DeepCopy()
 	named("store")(selected)
 	runCreate(t, selected, ValidateNamespaceOffloading, map[string]wrong[*federation.NamespaceOffloading]{
-		"no name":             {named(""), []string{"spec.remoteNamespaceName"}},
-		"a name that is none": {named("a/b"), []string{"spec.remoteNamespaceName"}},
-		"too long a name":     {named(strings.Repeat("a", 64)), []string{"spec.remoteNamespaceName"}},
+		"no name":         {named(""), []string{"spec.remoteNamespaceName"}},
+		"an invalid name": {named("a/b"), []string{"spec.remoteNamespaceName"}},
+		"too long a name": {named(strings.Repeat("a", 64)), []string{"spec.remoteNamespaceName"}},
 	})
 	runUpdate(t, selected, ValidateNamespaceOffloadingUpdate, map[string]wrong[*federation.NamespaceOffloading]{
 		"another remote name": {named("other"), []string{"spec.remoteNamespaceName"}},

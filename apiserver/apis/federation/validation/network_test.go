@@ -68,7 +68,7 @@ func TestValidateNetworkConfig(t *testing.T) {
 		"another name":                  {func(c *federation.NetworkConfig) { c.Name = "rome" }, []string{"metadata.name"}},
 		"metadata without an end":       {func(c *federation.NetworkConfig) { c.Annotations = map[string]string{"a": strings.Repeat("a", 65<<10)} }, []string{"metadata"}},
 		"no cluster":                    {func(c *federation.NetworkConfig) { c.Spec.ClusterID = "" }, []string{"spec.clusterID"}},
-		"a cluster that is none":        {func(c *federation.NetworkConfig) { c.Spec.ClusterID = "rome" }, []string{"spec.clusterID"}},
+		"an invalid cluster":            {func(c *federation.NetworkConfig) { c.Spec.ClusterID = "rome" }, []string{"spec.clusterID"}},
 		"no pods":                       {func(c *federation.NetworkConfig) { c.Spec.PodCIDRs = nil }, []string{"spec.podCIDRs"}},
 		"65 ranges":                     {func(c *federation.NetworkConfig) { c.Spec.PodCIDRs = many(65) }, []string{"spec.podCIDRs"}},
 		"64 ranges and an external one": {func(c *federation.NetworkConfig) { c.Spec.PodCIDRs = many(63) }, []string{"spec.podCIDRs"}},
@@ -154,10 +154,10 @@ func TestValidateNetworkConfigStatus(t *testing.T) {
 		"nothing": {},
 		"remapped CIDRs": {status: federation.NetworkConfigStatus{ObservedGeneration: 1, Conditions: accepted,
 			CIDRs: []federation.CIDRMapping{{CIDR: "10.244.0.0/16", Mapped: "10.243.0.0/16"}, {CIDR: "fd00::/64", Mapped: "fd00::/64"}}}},
-		"a generation that is none": {federation.NetworkConfigStatus{ObservedGeneration: -1}, []string{"status.observedGeneration"}},
-		"another size":              {federation.NetworkConfigStatus{CIDRs: []federation.CIDRMapping{{CIDR: "10.244.0.0/16", Mapped: "10.243.0.0/17"}}}, []string{"status.cidrs[0].mapped"}},
-		"another family":            {federation.NetworkConfigStatus{CIDRs: []federation.CIDRMapping{{CIDR: "10.244.0.0/16", Mapped: "fd00::/16"}}}, []string{"status.cidrs[0].mapped"}},
-		"no remapped CIDR":          {federation.NetworkConfigStatus{CIDRs: []federation.CIDRMapping{{CIDR: "10.244.0.0/16"}}}, []string{"status.cidrs[0].mapped"}},
+		"an invalid generation": {federation.NetworkConfigStatus{ObservedGeneration: -1}, []string{"status.observedGeneration"}},
+		"another size":          {federation.NetworkConfigStatus{CIDRs: []federation.CIDRMapping{{CIDR: "10.244.0.0/16", Mapped: "10.243.0.0/17"}}}, []string{"status.cidrs[0].mapped"}},
+		"another family":        {federation.NetworkConfigStatus{CIDRs: []federation.CIDRMapping{{CIDR: "10.244.0.0/16", Mapped: "fd00::/16"}}}, []string{"status.cidrs[0].mapped"}},
+		"no remapped CIDR":      {federation.NetworkConfigStatus{CIDRs: []federation.CIDRMapping{{CIDR: "10.244.0.0/16"}}}, []string{"status.cidrs[0].mapped"}},
 		"a range twice": {federation.NetworkConfigStatus{CIDRs: []federation.CIDRMapping{{CIDR: "10.1.0.0/16", Mapped: "10.1.0.0/16"}, {CIDR: "10.1.0.0/16", Mapped: "10.2.0.0/16"}}},
 			[]string{"status.cidrs[1].cidr"}},
 		"overlapping remapped CIDRs": {federation.NetworkConfigStatus{CIDRs: []federation.CIDRMapping{{CIDR: "10.1.0.0/16", Mapped: "10.1.0.0/16"}, {CIDR: "10.2.0.0/24", Mapped: "10.1.2.0/24"}}},
@@ -194,24 +194,24 @@ func TestValidateTunnelEndpoint(t *testing.T) {
 		change func(*federation.TunnelEndpoint)
 		want   []string
 	}{
-		"everything":                  {nil, nil},
-		"no endpoints and no MTU":     {func(e *federation.TunnelEndpoint) { e.Spec.Endpoints, e.Spec.MTU = nil, 0 }, nil},
-		"a name that is no cluster's": {func(e *federation.TunnelEndpoint) { e.Name = strings.Repeat("m", 41) }, []string{"metadata.name"}},
-		"no cluster":                  {func(e *federation.TunnelEndpoint) { e.Spec.ClusterID = "" }, []string{"spec.clusterID"}},
+		"everything":              {nil, nil},
+		"no endpoints and no MTU": {func(e *federation.TunnelEndpoint) { e.Spec.Endpoints, e.Spec.MTU = nil, 0 }, nil},
+		"a name that is too long": {func(e *federation.TunnelEndpoint) { e.Name = strings.Repeat("m", 41) }, []string{"metadata.name"}},
+		"no cluster":              {func(e *federation.TunnelEndpoint) { e.Spec.ClusterID = "" }, []string{"spec.clusterID"}},
 		"only the control plane": {func(e *federation.TunnelEndpoint) {
 			e.Spec.Local, e.Spec.Remote, e.Spec.Control = nil, nil, []federation.TunnelControl{"Serve", "Call"}
 		}, nil},
 		"the control plane and half of the rest": {func(e *federation.TunnelEndpoint) {
 			e.Spec.Local, e.Spec.Control = nil, []federation.TunnelControl{"Call"}
 		}, []string{"spec.local"}},
-		"an unknown part":          {func(e *federation.TunnelEndpoint) { e.Spec.Control = []federation.TunnelControl{"Rule"} }, []string{"spec.control[0]"}},
-		"a part twice":             {func(e *federation.TunnelEndpoint) { e.Spec.Control = []federation.TunnelControl{"Call", "Call"} }, []string{"spec.control[1]"}},
-		"no local ranges":          {func(e *federation.TunnelEndpoint) { e.Spec.Local = nil }, []string{"spec.local"}},
-		"no remote ranges":         {func(e *federation.TunnelEndpoint) { e.Spec.Remote = nil }, []string{"spec.remote"}},
-		"a range that is none":     {func(e *federation.TunnelEndpoint) { e.Spec.Remote[0].Mapped = "0.0.0.0/0" }, []string{"spec.remote[0].mapped"}},
-		"a key that is none":       {func(e *federation.TunnelEndpoint) { e.Spec.PublicKey = "key" }, []string{"spec.publicKey"}},
-		"an endpoint that is none": {func(e *federation.TunnelEndpoint) { e.Spec.Endpoints = []string{"localhost:1"} }, []string{"spec.endpoints[0]"}},
-		"an MTU that is none":      {func(e *federation.TunnelEndpoint) { e.Spec.MTU = 1000 }, []string{"spec.mtu"}},
+		"an unknown part":     {func(e *federation.TunnelEndpoint) { e.Spec.Control = []federation.TunnelControl{"Rule"} }, []string{"spec.control[0]"}},
+		"a part twice":        {func(e *federation.TunnelEndpoint) { e.Spec.Control = []federation.TunnelControl{"Call", "Call"} }, []string{"spec.control[1]"}},
+		"no local ranges":     {func(e *federation.TunnelEndpoint) { e.Spec.Local = nil }, []string{"spec.local"}},
+		"no remote ranges":    {func(e *federation.TunnelEndpoint) { e.Spec.Remote = nil }, []string{"spec.remote"}},
+		"an invalid range":    {func(e *federation.TunnelEndpoint) { e.Spec.Remote[0].Mapped = "0.0.0.0/0" }, []string{"spec.remote[0].mapped"}},
+		"an invalid key":      {func(e *federation.TunnelEndpoint) { e.Spec.PublicKey = "key" }, []string{"spec.publicKey"}},
+		"an invalid endpoint": {func(e *federation.TunnelEndpoint) { e.Spec.Endpoints = []string{"localhost:1"} }, []string{"spec.endpoints[0]"}},
+		"an invalid MTU":      {func(e *federation.TunnelEndpoint) { e.Spec.MTU = 1000 }, []string{"spec.mtu"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if diff := cmp.Diff(test.want, fieldsOf(ValidateTunnelEndpoint(tunnelEndpoint(test.change)))); diff != "" {

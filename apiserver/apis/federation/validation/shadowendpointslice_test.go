@@ -37,7 +37,7 @@ func goodSlice() *federation.ShadowEndpointSlice {
 
 func TestValidateShadowEndpointSlice(t *testing.T) {
 	spec := map[string]wrong[*federation.ShadowEndpointSlice]{
-		"a label that is none": {func(s *federation.ShadowEndpointSlice) { s.Labels["a b"] = "c" }, []string{"metadata.labels"}},
+		"an invalid label": {func(s *federation.ShadowEndpointSlice) { s.Labels["a b"] = "c" }, []string{"metadata.labels"}},
 		"too large annotations": {func(s *federation.ShadowEndpointSlice) {
 			s.Annotations = map[string]string{"a": strings.Repeat("x", maxPeersMetadata)}
 		}, []string{"metadata"}},
@@ -54,7 +54,7 @@ func TestValidateShadowEndpointSlice(t *testing.T) {
 			s.Spec.AddressType, s.Spec.Endpoints = discoveryv1.AddressTypeFQDN, nil
 		}, []string{"spec.addressType"}},
 		"two ports of one name":      {func(s *federation.ShadowEndpointSlice) { s.Spec.Ports[1] = endpointPort("http", 81) }, []string{"spec.ports[1].name"}},
-		"a port's name that is none": {func(s *federation.ShadowEndpointSlice) { s.Spec.Ports[0].Name = ptr.To("a b") }, []string{"spec.ports[0].name"}},
+		"an invalid name of a port":  {func(s *federation.ShadowEndpointSlice) { s.Spec.Ports[0].Name = ptr.To("a b") }, []string{"spec.ports[0].name"}},
 		"an unknown protocol":        {func(s *federation.ShadowEndpointSlice) { s.Spec.Ports[0].Protocol = ptr.To(corev1.Protocol("ICMP")) }, []string{"spec.ports[0].protocol"}},
 		"no protocol":                {func(s *federation.ShadowEndpointSlice) { s.Spec.Ports[0].Protocol = nil }, []string{"spec.ports[0].protocol"}},
 		"port 0":                     {func(s *federation.ShadowEndpointSlice) { s.Spec.Ports[0].Port = ptr.To[int32](0) }, []string{"spec.ports[0].port"}},

@@ -30,15 +30,15 @@ func TestCLISanitisesPeerStrings(t *testing.T) {
 		return []metav1.Condition{{Type: "Accepted", Status: metav1.ConditionTrue, Reason: "Because", LastTransitionTime: metav1.NewTime(time.Unix(1, 0)), Message: message}}
 	}
 	for message, good := range map[string]bool{
-		"":                                  true,
-		"The provider says:\n\tно, 不, لا.":  true,
-		"\x1b[2J\x1b]0;title\x07":           false,
-		"overwritten\rby this":              false,
-		"reads \u202ebackwards":             false,
-		"ends\x00":                          false,
-		"\u009b31m":                         false,
-		"not UTF-8 \xff":                    false,
-		strings.Repeat("fine ", 100) + "\b": false,
+		"": true,
+		"The provider reports:\n\tно, 不, لا.": true,
+		"\x1b[2J\x1b]0;title\x07":             false,
+		"overwritten\rby this":                false,
+		"reads \u202ebackwards":               false,
+		"ends\x00":                            false,
+		"\u009b31m":                           false,
+		"not UTF-8 \xff":                      false,
+		strings.Repeat("fine ", 100) + "\b":   false,
 	} {
 		if errs := conditions(condition(message), statusPath); (len(errs) == 0) != good {
 			t.Errorf("%q in a condition: %v", message, errs)
