@@ -151,7 +151,7 @@ func (i invitations) update(ctx context.Context, old *corev1.Secret, token strin
 
 // rollBack undoes a change after a failure, even if the context of the request is done. It
 // returns the failure, joined with the error of undo.
-func rollBack(ctx context.Context, undo undoing, failure error) error {
+func rollBack(ctx context.Context, undo undoFunc, failure error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTimeout)
 	defer cancel()
 	if err := undo(ctx); err != nil {
