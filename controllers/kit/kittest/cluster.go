@@ -191,14 +191,18 @@ func (c *Cluster) write(verb string, object client.Object, send func() error) er
 	return fault(write, true)
 }
 
-// Kill has the controller's write of a number, counted from 0, fail with ErrKilled, done or
-// not.
+// Kill fails one write of the controller with ErrKilled, before it is sent or after it is done. Writes are
+// numbered from 0. A Fault that is set already still applies to the others.
 func (c *Cluster) Kill(number int, done bool) {
-	c.Fault = func(_ Write, isDone bool) error {
+	fault := c.Fault
+	c.Fault = func(write Write, isDone bool) error {
 		if len(c.Writes) == number+1 && isDone == done {
 			return ErrKilled
 		}
-		return nil
+		if fault == nil {
+			return nil
+		}
+		return fault(write, isDone)
 	}
 }
 
