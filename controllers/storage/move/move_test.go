@@ -61,15 +61,16 @@ func TestMoveSurvivesTheEndOfItsProcessAtEachWrite(t *testing.T) {
 	whole := newWorld(t, online())
 	whole.settle()
 	whole.until(v1alpha1.MoveSucceeded)
-	if whole.writes < 20 {
-		t.Fatalf("a move has %d writes", whole.writes)
+	writes := len(whole.kube.Writes)
+	if writes < 20 {
+		t.Fatalf("a move has %d writes", writes)
 	}
 	for _, done := range []bool{false, true} {
-		for at := 1; at <= whole.writes; at += every() {
+		for at := 0; at < writes; at += every() {
 			t.Run(fmt.Sprintf("write %d, done %t", at, done), func(t *testing.T) {
 				w := newWorld(t, online())
 				w.settle()
-				w.killAt, w.done = at, done
+				w.kube.Kill(at, done)
 				w.until(v1alpha1.MoveSucceeded)
 				w.settle()
 				w.assertBoundTo(w.targetName())
@@ -118,8 +119,8 @@ func TestCancelledMoveStaysCancelledWhateverWasRecorded(t *testing.T) {
 		t.Run(fmt.Sprintf("after write %d", at), func(t *testing.T) {
 			w := newWorld(t, online())
 			w.settle()
-			w.killAt, w.done = at, true
-			for w.writes < at {
+			w.kube.Kill(at-1, true)
+			for len(w.kube.Writes) < at {
 				w.reconcile()
 			}
 			w.cancel()
@@ -144,14 +145,14 @@ func (w *world) stopAt(phase v1alpha1.MovePhase) {
 }
 
 func TestRollbackSurvivesTheEndOfItsProcessAtEachWrite(t *testing.T) {
-	for at := 1; at <= 30; at += every() {
+	for at := 0; at < 30; at += every() {
 		for _, done := range []bool{false, true} {
 			t.Run(fmt.Sprintf("write %d, done %t", at, done), func(t *testing.T) {
 				w := newWorld(t, online())
 				w.settle()
 				w.stopAt(v1alpha1.MoveFinalCopy)
 				w.cancel()
-				w.killAt, w.done = w.writes+at, done
+				w.kube.Kill(len(w.kube.Writes)+at, done)
 				w.until(v1alpha1.MoveCancelled)
 				w.settle()
 				w.assertBoundTo(sourceName)
@@ -255,14 +256,14 @@ func TestReceiverThatIsLostInFinalCopyRollsTheMoveBack(t *testing.T) {
 	// Its node is lost: nothing reports its end.
 	receiver.Finalizers = []string{"example.com/node"}
 	receiver.Status.Conditions = []corev1.PodCondition{{
-		Type: corev1.PodReady, Status: corev1.ConditionFalse, LastTransitionTime: metav1.NewTime(w.clock.Now()),
+		Type: corev1.PodReady, Status: corev1.ConditionFalse, LastTransitionTime: metav1.NewTime(w.kube.Clock.Now()),
 	}}
 	w.store(receiver)
 	w.reconcile()
 	if phase := w.virtualVolume().Status.Move.Phase; phase != v1alpha1.MoveFinalCopy {
 		t.Fatalf("the move is at %s at once", phase)
 	}
-	w.clock.Step(moverTimeout)
+	w.kube.Clock.Step(moverTimeout)
 	w.until(v1alpha1.MoveRollingBack)
 	for range 10 {
 		w.reconcile()
@@ -352,7 +353,7 @@ func TestRequestOfARestoredStoreIsNotRepeated(t *testing.T) {
 	vv := w.virtualVolume()
 	vv.Generation, vv.Spec.Move.ID = 7, "olderolder"
 	w.must(w.kube.Update(t.Context(), vv))
-	now := metav1.NewTime(w.clock.Now())
+	now := metav1.NewTime(w.kube.Clock.Now())
 	vv.Status = v1alpha1.VirtualVolumeStatus{
 		Move: &v1alpha1.MoveProgress{ID: "olderolder", Phase: v1alpha1.MoveSucceeded, CompletionTime: &now},
 		Conditions: []metav1.Condition{{

@@ -59,7 +59,7 @@ func TestWhatIsRefusedRollsTheMoveBackInTime(t *testing.T) {
 			if progress := w.virtualVolume().Status.Move; progress.Phase != test.phase {
 				t.Fatalf("progress %+v", progress)
 			}
-			w.clock.Step(moverTimeout + time.Second)
+			w.kube.Clock.Step(moverTimeout + time.Second)
 			progress := w.until(v1alpha1.MoveFailed)
 			w.settle()
 			w.assertBoundTo(sourceName)

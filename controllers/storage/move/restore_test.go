@@ -30,10 +30,10 @@ func recordsOfAMove(t *testing.T) (records []recorded, writes int) {
 		v1alpha1.MoveFinalCopy, v1alpha1.MoveSwitching, v1alpha1.MoveReleasing, v1alpha1.MoveCleaning,
 	} {
 		w.stopAt(phase)
-		records = append(records, recorded{w.virtualVolume(), w.writes})
+		records = append(records, recorded{w.virtualVolume(), len(w.kube.Writes)})
 	}
 	w.until(v1alpha1.MoveSucceeded)
-	return records, w.writes
+	return records, len(w.kube.Writes)
 }
 
 // restore puts the virtual volume back as it was.
@@ -54,7 +54,7 @@ func TestMoveEndsWithAWholeVolumeFromEachOfItsOlderRecords(t *testing.T) {
 			t.Run(fmt.Sprintf("%s is restored after write %d", older.volume.Status.Move.Phase, at), func(t *testing.T) {
 				w := newWorld(t, online())
 				w.settle()
-				for w.killAt, w.done = at, true; w.writes < at; {
+				for w.kube.Kill(at-1, true); len(w.kube.Writes) < at; {
 					w.reconcile()
 				}
 				w.restore(older.volume)

@@ -13,26 +13,20 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	policyv1 "k8s.io/api/policy/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
-	"k8s.io/client-go/tools/record"
-	clocktesting "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/apiserver/volume"
 	"liqo.io/federation/controllers/kit"
+	"liqo.io/federation/controllers/kit/kittest"
 	"liqo.io/federation/controllers/remote"
 	"liqo.io/federation/controllers/storage/mover"
 	federation "liqo.io/federation/generated/clientset/versioned/fake"
@@ -46,34 +40,12 @@ const (
 	moveID     = "abcde12345"
 )
 
-// scheme has the kinds of a move alone. A fake API server of all kinds takes longer to
-// start than a move.
-var scheme = func() *runtime.Scheme {
-	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{
-		corev1.AddToScheme, rbacv1.AddToScheme, policyv1.AddToScheme, v1alpha1.AddToScheme,
-	} {
-		utilruntime.Must(add(scheme))
-	}
-	return scheme
-}()
-
-var errKilled = errors.New("the process was killed")
-
-// world is a cluster with a StatefulSet of one pod, in which Kubernetes is played by
-// settle. Writes of the controller can be made its last one.
+// world is a cluster with a StatefulSet of one pod. settle does the work of Kubernetes.
 type world struct {
-	t *testing.T
-	// kube is the API server, and client the same as the controller writes to it.
-	kube, client client.Client
-	clock        *clocktesting.FakeClock
-	controller   *Reconciler
-	events       *record.FakeRecorder
-	provider     *federation.Clientset
-	// killAt is the number of the write that is the last one of a process, and done
-	// whether it takes effect; 0 kills none.
-	killAt, writes int
-	done           bool
+	t          *testing.T
+	kube       *kittest.Cluster
+	controller *Reconciler
+	provider   *federation.Clientset
 	// killWhen is the phase whose record is the last write of a process.
 	killWhen v1alpha1.MovePhase
 	// noStatefulSet has no controller create pods and claims again.
@@ -81,13 +53,12 @@ type world struct {
 	// report is how the sender ends, and log what it has logged: then it goes on.
 	report mover.Report
 	log    string
-	// refused are the errors with which objects are not created, by name, and unevicted is
-	// that of each eviction.
+	// refused are the errors of creations, by the name of the object; unevicted is the error of each eviction.
 	refused   map[string]error
 	unevicted error
 	// repeated are the objects that were created although they existed.
 	repeated []string
-	// uids are given to claims.
+	// uids counts the UIDs of pods that the controller did not create.
 	uids int
 }
 
@@ -100,7 +71,7 @@ func (p peers) Get(string) (*remote.Peer, bool) {
 func newWorld(t *testing.T, spec v1alpha1.MoveSpec) *world {
 	t.Helper()
 	w := &world{
-		t: t, clock: clocktesting.NewFakeClock(time.Date(2026, 11, 26, 12, 0, 0, 0, time.UTC)),
+		t:      t,
 		report: mover.Report{State: mover.StateDone, Passes: 2, BytesTotal: 100, BytesCopied: 100, FilesTotal: 3, FilesCopied: 3},
 	}
 	class := "liqo"
@@ -131,57 +102,8 @@ func newWorld(t *testing.T, spec v1alpha1.MoveSpec) *world {
 			Spec:       v1alpha1.VirtualVolumeSpec{Move: &v1alpha1.RequestedMove{ID: moveID, MoveSpec: spec}},
 		},
 	}
-	w.kube = fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).
-		WithStatusSubresource(&v1alpha1.VirtualVolume{}).Build()
-	w.client = interceptor.NewClient(w.kube.(client.WithWatch), interceptor.Funcs{
-		Create: func(ctx context.Context, c client.WithWatch, o client.Object, options ...client.CreateOption) error {
-			return w.write(func() error {
-				if err := w.authorize(ctx, o); err != nil {
-					return err
-				}
-				if err := w.refused[o.GetName()]; err != nil {
-					return err
-				}
-				w.number(o)
-				err := c.Create(ctx, o, options...)
-				if apierrors.IsAlreadyExists(err) {
-					w.repeated = append(w.repeated, o.GetName())
-				}
-				return err
-			})
-		},
-		Delete: func(ctx context.Context, c client.WithWatch, o client.Object, options ...client.DeleteOption) error {
-			return w.write(func() error {
-				if err := w.authorize(ctx, o); err != nil {
-					return err
-				}
-				return c.Delete(ctx, o, options...)
-			})
-		},
-		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, options ...client.PatchOption) error {
-			return w.write(func() error {
-				if err := w.authorize(ctx, o); err != nil {
-					return err
-				}
-				return c.Patch(ctx, o, p, options...)
-			})
-		},
-		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, p client.Patch, options ...client.SubResourcePatchOption) error {
-			if err := w.write(func() error { return c.SubResource(sub).Patch(ctx, o, p, options...) }); err != nil {
-				return err
-			}
-			if progress := o.(*v1alpha1.VirtualVolume).Status.Move; w.killWhen != "" && progress.Phase == w.killWhen {
-				return errKilled
-			}
-			return nil
-		},
-		SubResourceCreate: func(ctx context.Context, c client.Client, _ string, o, _ client.Object, _ ...client.SubResourceCreateOption) error {
-			if w.unevicted != nil {
-				return w.unevicted
-			}
-			return w.write(func() error { return w.end(o.(*corev1.Pod)) })
-		},
-	})
+	w.kube = kittest.New(t, objects...)
+	w.kube.Fault = w.fault
 	w.restart()
 	return w
 }
@@ -203,66 +125,72 @@ func (w *world) volume(name string, claim types.NamespacedName, uid types.UID) *
 
 // restart replaces the process of the controller.
 func (w *world) restart() {
-	w.events = record.NewFakeRecorder(1000)
 	w.controller = New(Config{
-		Client: w.client, Live: w.kube, Events: w.events, Peers: peers{w}, Image: "liqo.io/federation-mover:dev", Clock: w.clock,
+		Client: interceptor.NewClient(w.kube.Controller, interceptor.Funcs{Create: w.create, SubResourceCreate: w.evict}),
+		Live:   w.kube, Events: w.kube.Events, Clock: w.kube.Clock, Peers: peers{w}, Image: "liqo.io/federation-mover:dev",
 		Account: "federation-controller-manager", AccountNamespace: "liqo",
 		Logs: func(context.Context, types.NamespacedName) (string, error) { return w.log, nil },
 	})
 }
 
-// write counts a write of the controller, and kills its process at one of them.
-func (w *world) write(write func() error) error {
-	w.writes++
-	if w.killAt != w.writes {
-		return write()
+// fault refuses writes, and kills the process once it has recorded the phase killWhen.
+func (w *world) fault(write kittest.Write, done bool) error {
+	switch {
+	case done && w.killWhen != "" && write.Verb == "patch status" &&
+		w.virtualVolume().Status.Move.Phase == w.killWhen:
+		return kittest.ErrKilled
+	case done:
+		return nil
+	case write.Verb == "create eviction":
+		return w.unevicted
+	case write.Verb == "create" && w.refused[write.Name] != nil:
+		return w.refused[write.Name]
 	}
-	if w.done {
-		if err := write(); err != nil {
-			return err
-		}
-	}
-	return errKilled
+	return w.authorize(write)
 }
 
-// authorize refuses what the controller may write in the namespace only while the role of
-// movers is bound there.
-func (w *world) authorize(ctx context.Context, object client.Object) error {
-	resource := ""
-	switch object.(type) {
-	case *corev1.Pod:
-		resource = "pods"
-	case *corev1.PersistentVolumeClaim:
-		resource = "persistentvolumeclaims"
-	case *corev1.Secret:
-		resource = "secrets"
-	case *corev1.Service:
-		resource = "services"
-	default:
+// authorize refuses the writes that need the role of movers in a namespace where it is not bound.
+func (w *world) authorize(write kittest.Write) error {
+	resource, ok := map[string]string{
+		"Pod": "pods", "PersistentVolumeClaim": "persistentvolumeclaims", "Secret": "secrets", "Service": "services",
+	}[write.Kind]
+	if !ok || w.kube.Has(&rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: write.Namespace, Name: Role}}) {
 		return nil
 	}
-	err := w.kube.Get(ctx, types.NamespacedName{Namespace: object.GetNamespace(), Name: Role}, &rbacv1.RoleBinding{})
-	if apierrors.IsNotFound(err) {
-		return apierrors.NewForbidden(schema.GroupResource{Resource: resource}, object.GetName(), errors.New("the role is not bound"))
+	return apierrors.NewForbidden(corev1.Resource(resource), write.Name, errors.New("the role is not bound"))
+}
+
+// create protects new claims like the admission of Kubernetes.
+func (w *world) create(
+	ctx context.Context, c client.WithWatch, o client.Object, options ...client.CreateOption,
+) error {
+	if claim, ok := o.(*corev1.PersistentVolumeClaim); ok {
+		claim.Finalizers = append(claim.Finalizers, protection)
+	}
+	err := c.Create(ctx, o, options...)
+	if apierrors.IsAlreadyExists(err) {
+		w.repeated = append(w.repeated, o.GetName())
 	}
 	return err
 }
 
-// number gives an object a UID, as an API server does.
-func (w *world) number(object client.Object) {
-	w.uids++
-	object.SetUID(types.UID(fmt.Sprintf("uid-%d", w.uids)))
-	if claim, ok := object.(*corev1.PersistentVolumeClaim); ok {
-		claim.Finalizers = append(claim.Finalizers, protection)
+// evict deletes a pod whose kubelet reports its end first.
+func (w *world) evict(
+	ctx context.Context, c client.Client, sub string, o, eviction client.Object, options ...client.SubResourceCreateOption,
+) error {
+	if err := c.SubResource(sub).Create(ctx, o, eviction, options...); err != nil {
+		return err
 	}
-}
-
-// end ends a pod as its kubelet does.
-func (w *world) end(pod *corev1.Pod) error {
-	pod = pod.DeepCopy()
+	pod := o.(*corev1.Pod).DeepCopy()
 	pod.Status.Phase = corev1.PodFailed
 	w.controller.ends.gone(pod)
-	return client.IgnoreNotFound(w.kube.Delete(w.t.Context(), pod))
+	return nil
+}
+
+// number sets the UID of a pod.
+func (w *world) number(pod *corev1.Pod) {
+	w.uids++
+	pod.UID = types.UID(fmt.Sprintf("uid-%d", w.uids))
 }
 
 // reconcile runs the controller once and has Kubernetes react. A killed process is
@@ -271,12 +199,12 @@ func (w *world) reconcile() ctrl.Result {
 	w.t.Helper()
 	request := ctrl.Request{NamespacedName: types.NamespacedName{Namespace: namespace, Name: claimName}}
 	result, err := w.controller.Reconcile(w.t.Context(), request)
-	if errors.Is(err, errKilled) {
+	if errors.Is(err, kittest.ErrKilled) {
 		w.restart()
 	} else if err != nil && w.refused == nil && w.unevicted == nil {
 		w.t.Fatalf("reconcile: %v", err)
 	}
-	w.clock.Step(max(result.RequeueAfter, 100*time.Millisecond))
+	w.kube.Clock.Step(max(result.RequeueAfter, 100*time.Millisecond))
 	w.settle()
 	return result
 }
@@ -311,10 +239,7 @@ func (w *world) store(object client.Object) {
 
 func get[T client.Object](w *world, name string, object T) T {
 	w.t.Helper()
-	if err := w.kube.Get(w.t.Context(), types.NamespacedName{Namespace: w.namespaceOf(object), Name: name}, object); err != nil {
-		w.t.Fatal(err)
-	}
-	return object
+	return kittest.Read(w.kube, w.namespaceOf(object), name, object)
 }
 
 func (w *world) namespaceOf(object client.Object) string {
