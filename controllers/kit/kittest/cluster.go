@@ -28,6 +28,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	mcsv1alpha1 "sigs.k8s.io/mcs-api/pkg/apis/v1alpha1"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
@@ -225,6 +226,44 @@ func (c *Cluster) Recorded() []string {
 		default:
 			return all
 		}
+	}
+}
+
+// Pass reconciles a request once. It returns the time after which the request is reconciled again, and the writes.
+func (c *Cluster) Pass(reconciler reconcile.Reconciler, request reconcile.Request) (time.Duration, []string) {
+	c.t.Helper()
+	before := len(c.Writes)
+	result, err := reconciler.Reconcile(c.t.Context(), request)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return result.RequeueAfter, c.WritesSince(before)
+}
+
+// Add creates objects with their status, as other clients do.
+func (c *Cluster) Add(objects ...client.Object) {
+	c.t.Helper()
+	for _, object := range objects {
+		object.SetResourceVersion("")
+		if err := c.Create(c.t.Context(), object); err != nil {
+			c.t.Fatal(err)
+		}
+	}
+}
+
+// Remove deletes an object with its finalizers, if it exists.
+func (c *Cluster) Remove(object client.Object) {
+	c.t.Helper()
+	object = object.DeepCopyObject().(client.Object)
+	if !c.Has(object) {
+		return
+	}
+	object.SetFinalizers(nil)
+	if err := c.Update(c.t.Context(), object); err != nil {
+		c.t.Fatal(err)
+	}
+	if err := client.IgnoreNotFound(c.Delete(c.t.Context(), object)); err != nil {
+		c.t.Fatal(err)
 	}
 }
 

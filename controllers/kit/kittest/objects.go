@@ -1,0 +1,51 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package kittest
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/apiserver/naming"
+)
+
+// Resources returns a resource list from pairs of a name and a quantity.
+func Resources(pairs ...string) corev1.ResourceList {
+	list := corev1.ResourceList{}
+	for i := 0; i < len(pairs); i += 2 {
+		list[corev1.ResourceName(pairs[i])] = resource.MustParse(pairs[i+1])
+	}
+	return list
+}
+
+// ForeignCluster returns a ForeignCluster with the finalizer of its controller. Its UID is its name with the
+// suffix "-uid".
+func ForeignCluster(name, clusterID string, outgoing, incoming v1alpha1.PeeringIntent) *v1alpha1.ForeignCluster {
+	return &v1alpha1.ForeignCluster{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: name, UID: types.UID(name + "-uid"), Generation: 1, Finalizers: []string{v1alpha1.Finalizer},
+		},
+		Spec: v1alpha1.ForeignClusterSpec{ClusterID: clusterID, Outgoing: outgoing, Incoming: incoming},
+	}
+}
+
+// VirtualNode returns the virtual node of a ForeignCluster, which has its name.
+func VirtualNode(foreignCluster, clusterID string) *v1alpha1.VirtualNode {
+	return &v1alpha1.VirtualNode{
+		ObjectMeta: metav1.ObjectMeta{Namespace: naming.PeerNamespace(foreignCluster), Name: foreignCluster},
+		Spec:       v1alpha1.VirtualNodeSpec{ClusterID: clusterID, NodeName: naming.NodeName(foreignCluster)},
+	}
+}
+
+// PeeringNamespace returns a namespace with a role in the peering with a ForeignCluster. With a finalizer, its
+// deletion takes time like that of a namespace with objects.
+func PeeringNamespace(name, role, foreignCluster string, finalizers ...string) *corev1.Namespace {
+	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
+		Name: name, Finalizers: finalizers,
+		Labels: map[string]string{v1alpha1.LabelRole: role, v1alpha1.LabelForeignCluster: foreignCluster},
+	}}
+}
