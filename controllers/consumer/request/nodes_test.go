@@ -54,7 +54,7 @@ func TestEachOfferedNodeHasAVirtualNode(t *testing.T) {
 			[]string{"milan-1 liqo-milan-1 d 4", "milan-2 liqo-milan-2 c 3", "milan-3 liqo-milan-3 a 5"}},
 		{"an administrator's virtual node stays", func() {
 			ready()
-			w.add(&v1alpha1.VirtualNode{
+			w.Add(&v1alpha1.VirtualNode{
 				ObjectMeta: metav1.ObjectMeta{Namespace: peerOf, Name: "mine"},
 				Spec: v1alpha1.VirtualNodeSpec{
 					ClusterID: milanID, NodeName: "mine", OfferName: "milan", Resources: list("cpu", "1"),
@@ -130,7 +130,7 @@ func TestVirtualNodesThatAreBeingDeletedCountAgainstTheLimit(t *testing.T) {
 
 func TestVirtualNodesOfTwoClustersHaveDifferentNames(t *testing.T) {
 	w := newWorld(t)
-	w.add(&v1alpha1.ForeignCluster{ObjectMeta: metav1.ObjectMeta{Name: "milan-1"}}, &v1alpha1.VirtualNode{
+	w.Add(&v1alpha1.ForeignCluster{ObjectMeta: metav1.ObjectMeta{Name: "milan-1"}}, &v1alpha1.VirtualNode{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "liqo-peer-other", Name: "any"},
 		Spec:       v1alpha1.VirtualNodeSpec{NodeName: "liqo-milan-3"},
 	})

@@ -115,7 +115,7 @@ func TestOneOfSeveralOffersHasVirtualNodesOfTheController(t *testing.T) {
 	w.pass()
 	w.offer("batch", func(o *v1alpha1.ResourceOffer) { o.Spec.Resources = list("cpu", "8") })
 	w.offer("milan")
-	w.add(&v1alpha1.VirtualNode{
+	w.Add(&v1alpha1.VirtualNode{
 		ObjectMeta: metav1.ObjectMeta{Namespace: peerOf, Name: "milan-batch"},
 		Spec: v1alpha1.VirtualNodeSpec{
 			ClusterID: milanID, NodeName: "liqo-milan-batch", OfferName: "batch", Resources: list("cpu", "4"),

@@ -8,9 +8,7 @@ import (
 	"slices"
 	"testing"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -24,6 +22,8 @@ const (
 	milanID = "b7f1c9d2-8a31-4c5e-b3f6-2d9e8c7a6f22"
 	peerOf  = "liqo-peer-milan"
 )
+
+var list = kittest.Resources
 
 // world is the consumer rome with the provider milan.
 type world struct {
@@ -62,11 +62,8 @@ func (l lagging) List(ctx context.Context, list client.ObjectList, options ...cl
 // pass reconciles milan, and returns the writes.
 func (w *world) pass() []string {
 	w.t.Helper()
-	before := len(w.Writes)
-	if _, err := w.Reconcile(w.t.Context(), kit.Request("", "milan")); err != nil {
-		w.t.Fatal(err)
-	}
-	return w.WritesSince(before)
+	_, writes := w.Pass(w.Reconciler, kit.Request("", "milan"))
+	return writes
 }
 
 // rests passes once more and fails the test if anything is written.
@@ -103,16 +100,6 @@ func (w *world) withdraw(name string) {
 	w.changeOffer(name, func(offer *v1alpha1.ResourceOffer) { offer.Spec.Withdrawn = true })
 }
 
-// add creates objects as another client does.
-func (w *world) add(objects ...client.Object) {
-	w.t.Helper()
-	for _, object := range objects {
-		if err := w.Create(w.t.Context(), object); err != nil {
-			w.t.Fatal(err)
-		}
-	}
-}
-
 // offer creates an offer of milan.
 func (w *world) offer(name string, changes ...func(*v1alpha1.ResourceOffer)) {
 	w.t.Helper()
@@ -125,7 +112,7 @@ func (w *world) offer(name string, changes ...func(*v1alpha1.ResourceOffer)) {
 	for _, change := range changes {
 		change(offer)
 	}
-	w.add(offer)
+	w.Add(offer)
 }
 
 // nodes returns the virtual nodes of milan, sorted by name.
@@ -147,12 +134,4 @@ func (w *world) answer(name string) (v1alpha1.NegotiationPhase, string) {
 		return status.Phase, ""
 	}
 	return status.Phase, condition.Message
-}
-
-func list(pairs ...string) corev1.ResourceList {
-	resources := corev1.ResourceList{}
-	for i := 0; i < len(pairs); i += 2 {
-		resources[corev1.ResourceName(pairs[i])] = resource.MustParse(pairs[i+1])
-	}
-	return resources
 }
