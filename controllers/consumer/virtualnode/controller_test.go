@@ -23,7 +23,7 @@ import (
 
 func TestObjectsAreMappedToTheirVirtualNodes(t *testing.T) {
 	w := newWorld(t)
-	w.add(&v1alpha1.VirtualNode{ObjectMeta: metav1.ObjectMeta{Namespace: peer, Name: "second"}},
+	w.Add(&v1alpha1.VirtualNode{ObjectMeta: metav1.ObjectMeta{Namespace: peer, Name: "second"}},
 		&v1alpha1.VirtualNode{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo-tenant-milan", Name: "third"}})
 	both := []reconcile.Request{kit.Request(peer, "milan"), kit.Request(peer, "second")}
 	one := both[:1]

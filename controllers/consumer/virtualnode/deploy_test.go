@@ -217,7 +217,7 @@ func TestConditionNamesWhyNoKubeletIsDeployed(t *testing.T) {
 	}{
 		{"no image", ReasonNoImage, func(w *world) { w.VirtualKubelet.Image = "" }},
 		{"the name is taken", ReasonBindingOfAnother, func(w *world) {
-			w.add(&rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: role}, Subjects: []rbacv1.Subject{
+			w.Add(&rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: role}, Subjects: []rbacv1.Subject{
 				{Kind: rbacv1.ServiceAccountKind, Namespace: "liqo-peer-other", Name: kubelet},
 			}})
 		}},
@@ -278,7 +278,7 @@ func TestVirtualNodeReportsTheMappingsOfItsTunnel(t *testing.T) {
 		w.changeCluster(func(fc *v1alpha1.ForeignCluster) { fc.Spec.Networking = test.cluster })
 		w.Networking = test.installation
 		if test.tunnel != nil {
-			w.add(test.tunnel.DeepCopy())
+			w.Add(test.tunnel.DeepCopy())
 		}
 		w.deploy()
 		if diff := cmp.Diff(test.want, w.virtual().Status.Network); diff != "" {

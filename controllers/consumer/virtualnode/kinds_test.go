@@ -82,7 +82,7 @@ func TestVirtualNodeReportsTheReflectedKinds(t *testing.T) {
 		}, reason: ReasonKindsReflected},
 		{name: "no kind", change: func(w *world) { kinds(w) }, absent: true},
 		{name: "an older virtual node decides", change: func(w *world) {
-			w.add(&v1alpha1.VirtualNode{
+			w.Add(&v1alpha1.VirtualNode{
 				ObjectMeta: metav1.ObjectMeta{Namespace: peer, Name: "older",
 					CreationTimestamp: metav1.NewTime(kittest.Epoch.Add(-time.Hour))},
 				Spec: v1alpha1.VirtualNodeSpec{ClusterID: milanID},

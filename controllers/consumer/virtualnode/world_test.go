@@ -12,7 +12,6 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -29,6 +28,8 @@ const (
 	role      = "federation-virtual-kubelet-milan"
 	installed = "liqo"
 )
+
+var list = kittest.Resources
 
 // world is the consumer rome with one virtual node of milan.
 type world struct {
@@ -123,21 +124,6 @@ func (w *world) deploy() {
 	}
 }
 
-// add creates objects, each with its status, as another client does.
-func (w *world) add(objects ...client.Object) {
-	w.t.Helper()
-	for _, object := range objects {
-		status := object.DeepCopyObject().(client.Object)
-		if err := w.Create(w.t.Context(), object); err != nil {
-			w.t.Fatal(err)
-		}
-		status.SetResourceVersion(object.GetResourceVersion())
-		if err := client.IgnoreNotFound(w.Status().Update(w.t.Context(), status)); err != nil {
-			w.t.Fatal(err)
-		}
-	}
-}
-
 // addNode adds the Node of the virtual node.
 func (w *world) addNode(changes ...func(*corev1.Node)) {
 	w.t.Helper()
@@ -147,7 +133,7 @@ func (w *world) addNode(changes ...func(*corev1.Node)) {
 	for _, change := range changes {
 		change(node)
 	}
-	w.add(node)
+	w.Add(node)
 }
 
 func cordoned(node *corev1.Node) { node.Spec.Unschedulable = true }
@@ -162,7 +148,7 @@ func (w *world) addPod(namespace, name string, changes ...func(*corev1.Pod)) {
 	for _, change := range changes {
 		change(pod)
 	}
-	w.add(pod)
+	w.Add(pod)
 }
 
 // end ends a pod that is being deleted.
@@ -227,7 +213,7 @@ func (w *world) setOffer(offer *v1alpha1.ResourceOffer) {
 	if offer != nil {
 		offer = offer.DeepCopy()
 		offer.Namespace, offer.Name = peer, "milan"
-		w.add(offer)
+		w.Add(offer)
 	}
 }
 
@@ -235,12 +221,4 @@ func (w *world) setOffer(offer *v1alpha1.ResourceOffer) {
 func (w *world) after(time time.Duration) {
 	w.t.Helper()
 	w.Cluster.Clock.SetTime(w.virtual().DeletionTimestamp.Add(time))
-}
-
-func list(pairs ...string) corev1.ResourceList {
-	resources := corev1.ResourceList{}
-	for i := 0; i < len(pairs); i += 2 {
-		resources[corev1.ResourceName(pairs[i])] = resource.MustParse(pairs[i+1])
-	}
-	return resources
 }
