@@ -39,15 +39,9 @@ func peerName() pkix.Name {
 }
 
 func milan() *v1alpha1.ForeignCluster {
-	return &v1alpha1.ForeignCluster{
-		ObjectMeta: metav1.ObjectMeta{
-			Name: "milan", UID: "milan-uid", Generation: 1, Finalizers: []string{v1alpha1.Finalizer},
-		},
-		Spec: v1alpha1.ForeignClusterSpec{
-			ClusterID: milanID, Outgoing: v1alpha1.PeeringEnabled, Incoming: v1alpha1.PeeringDisabled,
-			Server: "https://10.1.0.1:6443", InvitationSecretName: "invitation-milan",
-		},
-	}
+	fc := kittest.ForeignCluster("milan", milanID, v1alpha1.PeeringEnabled, v1alpha1.PeeringDisabled)
+	fc.Spec.Server, fc.Spec.InvitationSecretName = "https://10.1.0.1:6443", "invitation-milan"
+	return fc
 }
 
 // passAt is a pass over a ForeignCluster at a time.
@@ -208,27 +202,12 @@ func (c *consumer) invitation() *corev1.Secret {
 func (c *consumer) invite(secret *corev1.Secret) {
 	c.t.Helper()
 	if old := c.invitation(); old != nil {
-		c.remove(old)
+		c.Remove(old)
 	}
 	if secret == nil {
 		return
 	}
 	if err := c.Create(c.t.Context(), secret); err != nil {
-		c.t.Fatal(err)
-	}
-}
-
-// remove deletes an object with its finalizers, as other controllers do.
-func (c *consumer) remove(object client.Object) {
-	c.t.Helper()
-	if !c.Has(object) {
-		return
-	}
-	object.SetFinalizers(nil)
-	if err := c.Update(c.t.Context(), object); err != nil {
-		c.t.Fatal(err)
-	}
-	if err := client.IgnoreNotFound(c.Delete(c.t.Context(), object)); err != nil {
 		c.t.Fatal(err)
 	}
 }

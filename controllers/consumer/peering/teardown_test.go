@@ -26,14 +26,11 @@ import (
 )
 
 func peerNamespace() *corev1.Namespace {
-	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
-		Name: "liqo-peer-milan", Finalizers: []string{"test/stays"},
-		Labels: map[string]string{v1alpha1.LabelForeignCluster: "milan", v1alpha1.LabelRole: v1alpha1.RolePeer},
-	}}
+	return kittest.PeeringNamespace("liqo-peer-milan", v1alpha1.RolePeer, "milan", "test/stays")
 }
 
 func virtualNode() *v1alpha1.VirtualNode {
-	return &v1alpha1.VirtualNode{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo-peer-milan", Name: "milan"}}
+	return kittest.VirtualNode("milan", milanID)
 }
 
 func resourceRequest(withdrawn bool) *v1alpha1.ResourceRequest {
@@ -132,11 +129,11 @@ func TestConsumerLeavesInOrder(t *testing.T) {
 	}{
 		{"reports it first", func() {}, nil, v1alpha1.PeeringDisconnecting},
 		{"waits for the virtual nodes", func() {}, nil, v1alpha1.PeeringDisconnecting},
-		{"waits for the local withdrawal", func() { c.remove(virtualNode()) }, nil, v1alpha1.PeeringDisconnecting},
+		{"waits for the local withdrawal", func() { c.Remove(virtualNode()) }, nil, v1alpha1.PeeringDisconnecting},
 		{"withdraws the request at the provider", withdraw, []string{"withdraw"}, v1alpha1.PeeringDisconnecting},
 		{"deletes the rest when the provider has finished", c.finished, leave, v1alpha1.PeeringDisconnecting},
 		{"waits for the namespace", func() {}, nil, v1alpha1.PeeringDisconnecting},
-		{"ends", func() { c.remove(peerNamespace()) }, []string{"disconnect"}, v1alpha1.PeeringNone},
+		{"ends", func() { c.Remove(peerNamespace()) }, []string{"disconnect"}, v1alpha1.PeeringNone},
 	} {
 		t.Run(stage.name, func(t *testing.T) {
 			stage.before()
