@@ -99,7 +99,7 @@ func TestForeignClusterOverridesThePolicy(t *testing.T) {
 	policy.LoadBalancerClasses = []string{"example.com/shared"}
 	w := newWorld(t, policy)
 	for _, class := range []string{"slow", "fast"} {
-		w.add(&storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: class}, Provisioner: "example.com"})
+		w.Add(&storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: class}, Provisioner: "example.com"})
 	}
 	w.changeCluster(func(fc *v1alpha1.ForeignCluster) {
 		fc.Spec.IncomingPolicy.Labels = map[string]string{"tier": "gold"}
@@ -165,7 +165,7 @@ func TestOffersFollowNodes(t *testing.T) {
 
 func TestUsageBeyondTheGrantIsReported(t *testing.T) {
 	w := newWorld(t, DefaultPolicy())
-	w.add(&storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "fast"}, Provisioner: "example.com"})
+	w.Add(&storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "fast"}, Provisioner: "example.com"})
 	w.pass()
 	accept := func(phase v1alpha1.NegotiationPhase) {
 		kittest.Change(w.Cluster, tenant, "milan", &v1alpha1.ResourceOffer{},
@@ -179,7 +179,7 @@ func TestUsageBeyondTheGrantIsReported(t *testing.T) {
 			t.Fatal(err)
 		}
 		for i := range number {
-			w.add(&v1alpha1.ShadowPod{
+			w.Add(&v1alpha1.ShadowPod{
 				ObjectMeta: metav1.ObjectMeta{Namespace: "shop-rome", Name: fmt.Sprintf("web-%d", i)},
 				Spec: v1alpha1.ShadowPodSpec{Pod: corev1.PodSpec{Containers: []corev1.Container{{
 					Resources: corev1.ResourceRequirements{Requests: list("cpu", cpu)},
@@ -193,7 +193,7 @@ func TestUsageBeyondTheGrantIsReported(t *testing.T) {
 			t.Fatal(err)
 		}
 		for i, size := range sizes {
-			w.add(&v1alpha1.ShadowVolumeClaim{
+			w.Add(&v1alpha1.ShadowVolumeClaim{
 				ObjectMeta: metav1.ObjectMeta{Namespace: "shop-rome", Name: fmt.Sprintf("data-%d", i)},
 				Spec:       v1alpha1.ShadowVolumeClaimSpec{StorageClassName: "fast", Storage: resource.MustParse(size)},
 				Status:     v1alpha1.ShadowVolumeClaimStatus{ForeignCluster: "rome"},

@@ -173,7 +173,7 @@ func TestAdministratorsOffersAreNotChanged(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			w := newWorld(t, test.policy)
-			w.add(by(test.offer))
+			w.Add(by(test.offer))
 			before := kittest.Read(w.Cluster, tenant, test.offer, &v1alpha1.ResourceOffer{})
 			w.changeCluster(func(fc *v1alpha1.ForeignCluster) { fc.Spec.Cordoned = test.cordoned })
 			w.pass()
@@ -193,7 +193,7 @@ func TestAdministratorsOffersAreNotChanged(t *testing.T) {
 	t.Run("created later, and first by name", func(t *testing.T) {
 		w := newWorld(t, DefaultPolicy())
 		w.pass()
-		w.add(by("batch"))
+		w.Add(by("batch"))
 		w.rests("with another offer")
 		if name := w.request().Status.OfferName; name != "milan" {
 			t.Errorf("answered with %s", name)
@@ -236,7 +236,7 @@ func TestManualPolicyWaitsForAnAdministrator(t *testing.T) {
 	if phase, _ := w.answer(); phase != v1alpha1.NegotiationManualActionRequired || len(w.offerNames()) > 0 {
 		t.Fatalf("phase %s, offers %v", phase, w.offerNames())
 	}
-	w.add(&v1alpha1.ResourceOffer{ObjectMeta: metav1.ObjectMeta{Namespace: tenant, Name: "milan"}})
+	w.Add(&v1alpha1.ResourceOffer{ObjectMeta: metav1.ObjectMeta{Namespace: tenant, Name: "milan"}})
 	w.pass()
 	if phase, _ := w.answer(); phase != v1alpha1.NegotiationAccepted {
 		t.Errorf("phase %s after the administrator made an offer", phase)
@@ -338,7 +338,7 @@ func TestRenamedClustersKeepTheirPeering(t *testing.T) {
 	w.pass()
 	w.ClusterName = "milano"
 	w.rests("the provider was renamed")
-	w.add(&v1alpha1.ResourceRequest{ObjectMeta: metav1.ObjectMeta{
+	w.Add(&v1alpha1.ResourceRequest{ObjectMeta: metav1.ObjectMeta{
 		Namespace: tenant, Name: "roma-nuova", Generation: 1, CreationTimestamp: metav1.NewTime(time.Unix(1, 0)),
 	}})
 	w.pass()

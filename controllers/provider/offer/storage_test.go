@@ -165,6 +165,6 @@ func TestStorageFlagsAreValidated(t *testing.T) {
 func addClasses(w *world, names ...string) {
 	w.t.Helper()
 	for _, name := range names {
-		w.add(&storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: name}, Provisioner: "example.com"})
+		w.Add(&storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: name}, Provisioner: "example.com"})
 	}
 }

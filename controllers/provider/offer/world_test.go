@@ -10,7 +10,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -24,6 +23,8 @@ const (
 	milanID = "b7f1c9d2-8a31-4c5e-b3f6-2d9e8c7a6f22"
 	tenant  = "liqo-tenant-rome"
 )
+
+var list = kittest.Resources
 
 // world is the provider milan with the consumer rome.
 type world struct {
@@ -72,32 +73,15 @@ func (w *world) setNodes(nodes ...*corev1.Node) {
 		w.t.Fatal(err)
 	}
 	for _, node := range nodes {
-		w.add(node.DeepCopy())
-	}
-}
-
-// add creates an object with its status, as another client does.
-func (w *world) add(object client.Object) {
-	w.t.Helper()
-	status := object.DeepCopyObject().(client.Object)
-	object.SetResourceVersion("")
-	if err := w.Create(w.t.Context(), object); err != nil {
-		w.t.Fatal(err)
-	}
-	status.SetResourceVersion(object.GetResourceVersion())
-	if err := client.IgnoreNotFound(w.Status().Update(w.t.Context(), status)); err != nil {
-		w.t.Fatal(err)
+		w.Add(node.DeepCopy())
 	}
 }
 
 // pass reconciles rome, and returns the writes.
 func (w *world) pass() []string {
 	w.t.Helper()
-	before := len(w.Writes)
-	if _, err := w.Reconcile(w.t.Context(), kit.Request("", "rome")); err != nil {
-		w.t.Fatal(err)
-	}
-	return w.WritesSince(before)
+	_, writes := w.Pass(w.Reconciler, kit.Request("", "rome"))
+	return writes
 }
 
 // rests passes once more and fails the test if anything is written.
@@ -165,14 +149,6 @@ func manual() Policy {
 	policy := DefaultPolicy()
 	policy.AutoAccept = false
 	return policy
-}
-
-func list(pairs ...string) corev1.ResourceList {
-	resources := corev1.ResourceList{}
-	for i := 0; i < len(pairs); i += 2 {
-		resources[corev1.ResourceName(pairs[i])] = resource.MustParse(pairs[i+1])
-	}
-	return resources
 }
 
 func text(resources corev1.ResourceList) map[string]string {
