@@ -32,6 +32,8 @@ var (
 	nothing = corev1.ResourceList{corev1.ResourcePods: resource.Quantity{}}
 )
 
+var resources = kittest.Resources
+
 // newReconciler returns the reconciler of a provider's cluster.
 func newReconciler(c *kittest.Cluster) *Reconciler {
 	return &Reconciler{
@@ -69,10 +71,7 @@ func configured() []client.Object {
 }
 
 func foreignCluster() *v1alpha1.ForeignCluster {
-	return &v1alpha1.ForeignCluster{
-		ObjectMeta: metav1.ObjectMeta{Name: "milan"},
-		Spec:       v1alpha1.ForeignClusterSpec{ClusterID: consumerID, Incoming: v1alpha1.PeeringEnabled},
-	}
+	return kittest.ForeignCluster("milan", consumerID, v1alpha1.PeeringDisabled, v1alpha1.PeeringEnabled)
 }
 
 func aNamespace(name string, labels map[string]string) *corev1.Namespace {
@@ -80,15 +79,12 @@ func aNamespace(name string, labels map[string]string) *corev1.Namespace {
 }
 
 func tenantNamespace() *corev1.Namespace {
-	return aNamespace(naming.TenantNamespace("milan"), map[string]string{
-		v1alpha1.LabelRole: v1alpha1.RoleTenant, v1alpha1.LabelForeignCluster: "milan",
-	})
+	return kittest.PeeringNamespace(naming.TenantNamespace("milan"), v1alpha1.RoleTenant, "milan")
 }
 
 func remoteNamespace(name, origin string) *corev1.Namespace {
-	n := aNamespace(name, map[string]string{
-		v1alpha1.LabelRole: v1alpha1.RoleRemoteNamespace, v1alpha1.LabelForeignCluster: "milan", v1alpha1.LabelOrigin: consumerID,
-	})
+	n := kittest.PeeringNamespace(name, v1alpha1.RoleRemoteNamespace, "milan")
+	n.Labels[v1alpha1.LabelOrigin] = consumerID
 	n.Annotations = map[string]string{v1alpha1.AnnotationOriginNamespace: origin}
 	return n
 }
@@ -145,12 +141,4 @@ func offer(changes ...func(*v1alpha1.ResourceOffer)) *v1alpha1.ResourceOffer {
 		change(offer)
 	}
 	return offer
-}
-
-func resources(pairs ...string) corev1.ResourceList {
-	list := corev1.ResourceList{}
-	for i := 0; i < len(pairs); i += 2 {
-		list[corev1.ResourceName(pairs[i])] = resource.MustParse(pairs[i+1])
-	}
-	return list
 }
