@@ -11,7 +11,6 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -47,10 +46,7 @@ func aToken(bound string) *v1alpha1.PeeringToken {
 }
 
 func aForeignCluster(name, clusterID string, incoming v1alpha1.PeeringIntent) *v1alpha1.ForeignCluster {
-	return &v1alpha1.ForeignCluster{
-		ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name + "-uid")},
-		Spec:       v1alpha1.ForeignClusterSpec{ClusterID: clusterID, Incoming: incoming, Outgoing: v1alpha1.PeeringDisabled},
-	}
+	return kittest.ForeignCluster(name, clusterID, v1alpha1.PeeringDisabled, incoming)
 }
 
 // owned returns a request of another name that belongs to a ForeignCluster.
@@ -64,10 +60,7 @@ func owned(fc *v1alpha1.ForeignCluster) *v1alpha1.IdentityRequest {
 }
 
 func tenantNamespace() *corev1.Namespace {
-	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: tenant, Finalizers: []string{"example.com/wait"},
-		Labels: map[string]string{
-			v1alpha1.LabelForeignCluster: "rome", v1alpha1.LabelRole: v1alpha1.RoleTenant,
-		}}}
+	return kittest.PeeringNamespace(tenant, v1alpha1.RoleTenant, "rome", "example.com/wait")
 }
 
 func bindingOf(role string, subjects ...rbacv1.Subject) *rbacv1.RoleBinding {
@@ -89,11 +82,8 @@ func newProvider(t *testing.T, mode identity.Mode, objects ...client.Object) *pr
 // pass reconciles the request once, and returns what was written.
 func (p *provider) pass() []string {
 	p.t.Helper()
-	before := len(p.Writes)
-	if _, err := p.reconciler.Reconcile(p.t.Context(), kit.Request("", requestName)); err != nil {
-		p.t.Fatal(err)
-	}
-	return p.WritesSince(before)
+	_, writes := p.Pass(p.reconciler, kit.Request("", requestName))
+	return writes
 }
 
 func (p *provider) request() *v1alpha1.IdentityRequest {
