@@ -66,44 +66,12 @@ type recorder struct {
 
 func (r recorder) Event(_ runtime.Object, _, reason, _ string) { *r.done = append(*r.done, reason) }
 
-// remove deletes an object with its finalizers, as other controllers do.
-func (p *provider) remove(object client.Object) {
-	p.t.Helper()
-	if !p.Has(object) {
-		return
-	}
-	object.SetFinalizers(nil)
-	if err := p.Update(p.t.Context(), object); err != nil {
-		p.t.Fatal(err)
-	}
-	if err := client.IgnoreNotFound(p.Delete(p.t.Context(), object)); err != nil {
-		p.t.Fatal(err)
-	}
-}
-
-func (p *provider) create(object client.Object) {
-	p.t.Helper()
-	if err := p.Create(p.t.Context(), object); err != nil {
-		p.t.Fatal(err)
-	}
-}
-
 func rome() *v1alpha1.ForeignCluster {
-	return &v1alpha1.ForeignCluster{
-		ObjectMeta: metav1.ObjectMeta{
-			Name: "rome", UID: "rome-uid", Generation: 1, Finalizers: []string{v1alpha1.Finalizer},
-		},
-		Spec: v1alpha1.ForeignClusterSpec{
-			ClusterID: romeID, Outgoing: v1alpha1.PeeringDisabled, Incoming: v1alpha1.PeeringEnabled,
-		},
-	}
+	return kittest.ForeignCluster("rome", romeID, v1alpha1.PeeringDisabled, v1alpha1.PeeringEnabled)
 }
 
 func namespace(name, role string) *corev1.Namespace {
-	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
-		Name: name, Finalizers: []string{"test/stays"},
-		Labels: map[string]string{v1alpha1.LabelForeignCluster: "rome", v1alpha1.LabelRole: role},
-	}}
+	return kittest.PeeringNamespace(name, role, "rome", "test/stays")
 }
 
 func tenantNamespace() *corev1.Namespace { return namespace("liqo-tenant-rome", v1alpha1.RoleTenant) }

@@ -68,7 +68,7 @@ func TestProviderRevokesLast(t *testing.T) {
 		{"waits until the consumer releases the offer", func() {}, nil, v1alpha1.PeeringDisconnecting},
 		{"waits for the remote namespaces of a consumer that leaves", p.withdrawn, nil, v1alpha1.PeeringDisconnecting},
 		{
-			"answers, revokes and deletes", func() { p.remove(remoteNamespace) },
+			"answers, revokes and deletes", func() { p.Remove(remoteNamespace) },
 			[]string{
 				"patch status ResourceRequest rome", "delete RoleBinding federation-tenant in liqo-tenant-rome",
 				"delete Namespace liqo-tenant-rome",
@@ -77,7 +77,7 @@ func TestProviderRevokesLast(t *testing.T) {
 		},
 		{"waits for the namespace", func() {}, nil, v1alpha1.PeeringDisconnecting},
 		{
-			"deletes the identity and its invitation at the end", func() { p.remove(tenantNamespace()) },
+			"deletes the identity and its invitation at the end", func() { p.Remove(tenantNamespace()) },
 			[]string{"delete ServiceAccount invitation-" + peeringUID, "delete IdentityRequest invitation-" + peeringUID},
 			v1alpha1.PeeringNone,
 		},
@@ -125,10 +125,10 @@ func TestProviderKeepsVolumesOfAConsumerThatLeft(t *testing.T) {
 	for _, stage := range []stage{
 		{"it begins", func() {}, nil, v1alpha1.PeeringDisconnecting},
 		{"it waits for a namespace without volumes", func() {}, nil, v1alpha1.PeeringDisconnecting},
-		{"it waits for shadow pods", func() { p.create(claim) }, nil, v1alpha1.PeeringDisconnecting},
-		{"it waits for pods", func() { p.remove(shadowPod) }, nil, v1alpha1.PeeringDisconnecting},
+		{"it waits for shadow pods", func() { p.Add(claim) }, nil, v1alpha1.PeeringDisconnecting},
+		{"it waits for pods", func() { p.Remove(shadowPod) }, nil, v1alpha1.PeeringDisconnecting},
 		{
-			"it does not wait for volumes without pods", func() { p.remove(pod) },
+			"it does not wait for volumes without pods", func() { p.Remove(pod) },
 			[]string{
 				foreigncluster.ReasonVolumesRemain, "patch status ResourceRequest rome",
 				"delete RoleBinding federation-remote-namespace in shop-rome", "delete RoleBinding federation-tenant in liqo-tenant-rome",
@@ -136,7 +136,7 @@ func TestProviderKeepsVolumesOfAConsumerThatLeft(t *testing.T) {
 			},
 			v1alpha1.PeeringDisconnecting,
 		},
-		{"the remote namespace stays", func() { p.remove(tenantNamespace()) }, nil, v1alpha1.PeeringNone},
+		{"the remote namespace stays", func() { p.Remove(tenantNamespace()) }, nil, v1alpha1.PeeringNone},
 	} {
 		stage.run(t, p, fc)
 	}
