@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
@@ -58,15 +57,9 @@ func (f *fixture) stored() *v1alpha1.ForeignCluster {
 }
 
 func milan() *v1alpha1.ForeignCluster {
-	return &v1alpha1.ForeignCluster{
-		ObjectMeta: metav1.ObjectMeta{
-			Name: "milan", UID: "milan-uid", Generation: 1, Finalizers: []string{v1alpha1.Finalizer},
-		},
-		Spec: v1alpha1.ForeignClusterSpec{
-			ClusterID: milanID, Outgoing: v1alpha1.PeeringEnabled, Incoming: v1alpha1.PeeringDisabled,
-			Server: "https://10.1.0.1:6443", InvitationSecretName: "invitation-milan",
-		},
-	}
+	fc := kittest.ForeignCluster("milan", milanID, v1alpha1.PeeringEnabled, v1alpha1.PeeringDisabled)
+	fc.Spec.Server, fc.Spec.InvitationSecretName = "https://10.1.0.1:6443", "invitation-milan"
+	return fc
 }
 
 func established(p *Pass) (Outcome, error) {
