@@ -10,7 +10,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -42,20 +41,8 @@ func newWorld(t *testing.T) *world {
 func (w *world) put(objects ...client.Object) {
 	w.t.Helper()
 	for _, object := range objects {
-		existing := object.DeepCopyObject().(client.Object)
-		if w.Has(existing) {
-			w.remove(existing)
-		}
-		if err := w.Create(w.t.Context(), object); err != nil {
-			w.t.Fatal(err)
-		}
-	}
-}
-
-func (w *world) remove(object client.Object) {
-	w.t.Helper()
-	if err := w.Delete(w.t.Context(), object); err != nil && !apierrors.IsNotFound(err) {
-		w.t.Fatal(err)
+		w.Remove(object)
+		w.Add(object)
 	}
 }
 
@@ -120,7 +107,7 @@ func TestTheServiceLeadsToTheActiveGateway(t *testing.T) {
 	expect("once b is active", "b 10.0.0.2 51820")
 	w.put(node("b", "I 10.0.0.22"))
 	expect("once the node has another address", "b 10.0.0.22 51820")
-	w.remove(node("b"))
+	w.Remove(node("b"))
 	expect("without the node", "nowhere")
 	w.put(leaseOf("a"))
 	expect("once a is active again", "a 10.0.0.1 51820")
@@ -138,7 +125,7 @@ func TestTheServiceLeadsToTheActiveGateway(t *testing.T) {
 	})
 	w.put(node("a", "I 10.0.0.1", "I fd00::1"))
 	expect("in another family", "a fd00::1 51820")
-	w.remove(service)
+	w.Remove(service)
 	expect("once the Service is deleted", "no slice")
 }
 
