@@ -26,12 +26,12 @@ func TestAPIServerHasAnAddressForEachProviderWithATunnel(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
-			w.pass(w.apiServer, milan)
-			if _, writes := w.pass(w.apiServer, milan); len(writes) > 0 {
+			w.Pass(w.apiServer, milan)
+			if _, writes := w.Pass(w.apiServer, milan); len(writes) > 0 {
 				t.Errorf("a pass with nothing to change writes %v", writes)
 			}
 			test.change(w)
-			w.pass(w.apiServer, milan)
+			w.Pass(w.apiServer, milan)
 			found, err := w.mappingsOf(t.Context(), of)
 			if err != nil || len(found) != test.want {
 				t.Fatalf("mapped: %v, error %v", found, err)
@@ -54,8 +54,8 @@ func TestAPIServerHasAnAddressForEachProviderWithATunnel(t *testing.T) {
 func TestMissingAddressOfTheAPIServerIsReportedOnceToTheForeignCluster(t *testing.T) {
 	w := newWorld(t)
 	w.pool()
-	w.pass(w.apiServer, milan)
-	w.pass(w.apiServer, milan)
+	w.Pass(w.apiServer, milan)
+	w.Pass(w.apiServer, milan)
 	if events := w.Recorded(); len(events) != 1 || !strings.Contains(events[0], ReasonNoExternalAddresses) {
 		t.Errorf("events %q, want one with reason %s", events, ReasonNoExternalAddresses)
 	}
@@ -63,7 +63,7 @@ func TestMissingAddressOfTheAPIServerIsReportedOnceToTheForeignCluster(t *testin
 
 func TestForeignClustersWithATunnelOrAMappingAreReconciledWithThePool(t *testing.T) {
 	w := newWorld(t)
-	w.pass(w.apiServer, milan)
+	w.Pass(w.apiServer, milan)
 	w.disconnect("milan")
 	if diff := cmp.Diff([]string{"/milan", "/naples"}, texts(w.apiServer.all(t.Context(), nil))); diff != "" {
 		t.Errorf("requests (-want +got):\n%s", diff)

@@ -63,7 +63,7 @@ func TestEndpointThatIsNoPodHasAnAddressForEachProvider(t *testing.T) {
 			w.serves(slice)
 		}, nil},
 		"a node has its address": {func(w *world) {
-			w.add(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "rome-1"}, Status: corev1.NodeStatus{
+			w.Add(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "rome-1"}, Status: corev1.NodeStatus{
 				Addresses: []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "192.0.2.7"}},
 			}})
 		}, nil},
@@ -74,7 +74,7 @@ func TestEndpointThatIsNoPodHasAnAddressForEachProvider(t *testing.T) {
 			w.expect(w.endpoints, shop, milan, naples)
 			test.change(w)
 			// Deleted mappings are created again in the pass that follows.
-			w.pass(w.endpoints, shop)
+			w.Pass(w.endpoints, shop)
 			w.expect(w.endpoints, shop, test.want...)
 			w.silent()
 		})
@@ -89,7 +89,7 @@ func TestNoAddressOfThisClusterIsOpenedToPeers(t *testing.T) {
 		"any address": "0.0.0.0", "multicast": "224.0.0.1", "broadcast": "255.255.255.255",
 	} {
 		w.serves(endpoint("db", address, 5432))
-		if w.pass(w.endpoints, shop); len(w.allMappings()) > 0 {
+		if w.Pass(w.endpoints, shop); len(w.allMappings()) > 0 {
 			t.Fatalf("%s is mapped", name)
 		}
 	}
@@ -115,13 +115,13 @@ func TestEndpointWithTooManyPortsIsReported(t *testing.T) {
 
 func TestServicesOfNamespacesThatAreNotOffloadedAreNotWatched(t *testing.T) {
 	w := newWorld(t)
-	w.pass(w.endpoints, shop)
+	w.Pass(w.endpoints, shop)
 	if w.services.forgotten.Has("shop") {
 		t.Error("the Services of an offloaded namespace are not watched")
 	}
 	w.offload("milan")
 	w.offload("naples")
-	w.pass(w.endpoints, shop)
+	w.Pass(w.endpoints, shop)
 	if !w.services.forgotten.Has("shop") {
 		t.Error("the Services are watched while the namespace is not offloaded")
 	}
@@ -130,7 +130,7 @@ func TestServicesOfNamespacesThatAreNotOffloadedAreNotWatched(t *testing.T) {
 func TestNamespacesOfAProviderAreReconciled(t *testing.T) {
 	w := newWorld(t)
 	w.serves(endpoint("db", "192.0.2.7", 5432))
-	w.pass(w.endpoints, shop)
+	w.Pass(w.endpoints, shop)
 	w.offload("milan", "bakery")
 	milan := &v1alpha1.TunnelEndpoint{ObjectMeta: metav1.ObjectMeta{Name: "milan"}}
 	node := &v1alpha1.VirtualNode{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo-peer-naples", Name: "naples"}}

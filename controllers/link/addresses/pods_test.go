@@ -60,7 +60,7 @@ func TestPodOnAProviderHasAnAddressForTheOthers(t *testing.T) {
 			w.expect(w.ofPods, web, webForNaples)
 			test.change(w)
 			// Deleted mappings are created again in the pass that follows.
-			w.pass(w.ofPods, web)
+			w.Pass(w.ofPods, web)
 			w.expect(w.ofPods, web, test.want...)
 			w.silent()
 		})
@@ -96,7 +96,7 @@ func TestAddressOfAPoolThatTheCacheLacksIsKept(t *testing.T) {
 	w.expect(w.ofPods, web, "10.1.2.2 for naples: 10.90.0.255")
 	w.Addresses.Client = current
 	w.pool("10.70.0.0/24")
-	w.pass(w.ofPods, web)
+	w.Pass(w.ofPods, web)
 	w.expect(w.ofPods, web, webForNaples)
 }
 
@@ -122,7 +122,7 @@ func TestMissingAddressIsReportedOnceAndRequestedAgain(t *testing.T) {
 			var last []string
 			for range 3 {
 				var after time.Duration
-				if after, last = w.pass(w.ofPods, other); after > test.after || after == 0 != (test.after == 0) {
+				if after, last = w.Pass(w.ofPods, other); after > test.after || after == 0 != (test.after == 0) {
 					t.Errorf("requested again after %s, want %s", after, test.after)
 				}
 				w.Cluster.Clock.Step(time.Second)
@@ -130,12 +130,12 @@ func TestMissingAddressIsReportedOnceAndRequestedAgain(t *testing.T) {
 			if len(last) > 0 {
 				t.Errorf("within a minute, it is requested again: %v", last)
 			}
-			w.pass(w.ofPods, web)
+			w.Pass(w.ofPods, web)
 			if events := w.Recorded(); len(events) != 1 || !strings.Contains(events[0], test.reason) {
 				t.Errorf("events %q, want one with reason %s", events, test.reason)
 			}
 			w.pool("10.70.0.0/24")
-			if after, _ := w.pass(w.ofPods, other); after != 0 {
+			if after, _ := w.Pass(w.ofPods, other); after != 0 {
 				t.Errorf("with addresses, it is requested again after %s", after)
 			}
 			found, err := w.mappingsOf(t.Context(), podOrigin(other.NamespacedName))
@@ -149,14 +149,14 @@ func TestMissingAddressIsReportedOnceAndRequestedAgain(t *testing.T) {
 func TestReportsAreForgottenWithTheirOwner(t *testing.T) {
 	w := newWorld(t)
 	w.pool()
-	w.pass(w.ofPods, web)
+	w.Pass(w.ofPods, web)
 	if len(w.Recorded()) != 1 || len(w.reported) != 1 {
 		t.Fatalf("reported %v, want one", w.reported)
 	}
 	offloading := kittest.Read(w.Cluster, "shop", v1alpha1.NamespaceOffloadingName, &v1alpha1.NamespaceOffloading{})
-	w.remove(offloading)
+	w.Remove(offloading)
 	w.forget(client.ObjectKeyFromObject(offloading))
-	w.pass(w.ofPods, web)
+	w.Pass(w.ofPods, web)
 	if len(w.reported) > 0 {
 		t.Errorf("without the NamespaceOffloading, %v is reported", w.reported)
 	}
@@ -180,9 +180,9 @@ func TestOnlySingleMappingsOfThePodAreDeleted(t *testing.T) {
 			},
 		},
 	}
-	w.add(kept...)
+	w.Add(kept...)
 	clear(w.pods.of)
-	w.pass(w.ofPods, web)
+	w.Pass(w.ofPods, web)
 	if left := w.allMappings(); len(left) != len(kept) {
 		t.Errorf("without the pod, %v are left, want the other %d", left, len(kept))
 	}
@@ -205,11 +205,11 @@ func TestInterruptedPassIsCompletedByTheNext(t *testing.T) {
 				t.Fatalf("write %d: error %v", number, err)
 			}
 			w.Fault = nil
-			w.pass(w.ofPods, web)
+			w.Pass(w.ofPods, web)
 			if got := len(w.allMappings()); got != 2 {
 				t.Errorf("killed at write %d (done: %v): %v", number, done, w.allMappings())
 			}
-			if _, writes := w.pass(w.ofPods, web); len(writes) > 0 {
+			if _, writes := w.Pass(w.ofPods, web); len(writes) > 0 {
 				t.Errorf("killed at write %d (done: %v): then %v is written", number, done, writes)
 			}
 		}
@@ -220,7 +220,7 @@ func TestPodsOfATunnelAreReconciled(t *testing.T) {
 	w := newWorld(t)
 	w.expect(w.ofPods, web, webForNaples)
 	gone := kit.Request("shop", "gone")
-	w.add(single(installation, podOrigin(gone.NamespacedName), milanID, peer{"naples", naplesID}, netipAddr("10.1.9.9")))
+	w.Add(single(installation, podOrigin(gone.NamespacedName), milanID, peer{"naples", naplesID}, netipAddr("10.1.9.9")))
 	tunnel := func(name string) client.Object {
 		return &v1alpha1.TunnelEndpoint{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	}

@@ -17,22 +17,22 @@ func TestOnlyVirtualKubeletsReadAddresses(t *testing.T) {
 	w := newWorld(t)
 	reconciler := &ReaderReconciler{Client: w.Controller, Namespace: installation, bindings: w.Cluster}
 	request := reconciler.toBinding(t.Context(), nil)[0]
-	if _, writes := w.pass(reconciler, request); len(writes) > 0 {
+	if _, writes := w.Pass(reconciler, request); len(writes) > 0 {
 		t.Errorf("before the chart installs the binding, %v is written", writes)
 	}
-	w.add(&rbacv1.RoleBinding{
+	w.Add(&rbacv1.RoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Namespace: installation, Name: readersBinding},
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: readersBinding},
 		Subjects:   []rbacv1.Subject{{Kind: rbacv1.UserKind, Name: "stranger"}},
 	})
 	expect := func(want ...rbacv1.Subject) {
 		t.Helper()
-		w.pass(reconciler, request)
+		w.Pass(reconciler, request)
 		binding := kittest.Read(w.Cluster, installation, readersBinding, &rbacv1.RoleBinding{})
 		if diff := cmp.Diff(want, binding.Subjects); diff != "" {
 			t.Errorf("subjects (-want +got):\n%s", diff)
 		}
-		if _, writes := w.pass(reconciler, request); len(writes) > 0 {
+		if _, writes := w.Pass(reconciler, request); len(writes) > 0 {
 			t.Errorf("a pass with nothing to change writes %v", writes)
 		}
 	}

@@ -10,7 +10,6 @@ import (
 	"net/netip"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -98,7 +97,7 @@ func newWorld(t *testing.T) *world {
 	w.pool("10.70.0.0/24")
 	for name, id := range map[string]string{"milan": milanID, "naples": naplesID} {
 		w.connect(name, id)
-		w.add(&v1alpha1.VirtualNode{
+		w.Add(&v1alpha1.VirtualNode{
 			ObjectMeta: metav1.ObjectMeta{Namespace: naming.PeerNamespace(name), Name: name},
 			Spec:       v1alpha1.VirtualNodeSpec{ClusterID: id, NodeName: naming.NodeName(name)},
 		})
@@ -250,24 +249,6 @@ func indexed(objects []any) clientcache.Indexer {
 	return indexer
 }
 
-// add creates objects as another client does.
-func (w *world) add(objects ...client.Object) {
-	w.t.Helper()
-	for _, object := range objects {
-		if err := w.Create(w.t.Context(), object); err != nil {
-			w.t.Fatal(err)
-		}
-	}
-}
-
-// remove deletes an object as another client does, if it exists.
-func (w *world) remove(object client.Object) {
-	w.t.Helper()
-	if err := client.IgnoreNotFound(w.Delete(w.t.Context(), object)); err != nil {
-		w.t.Fatal(err)
-	}
-}
-
 // runs creates the pod on a provider, with these addresses.
 func (w *world) runs(provider string, addresses ...string) {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
@@ -287,7 +268,7 @@ func (w *world) connect(name, id string) {
 	if name == "milan" {
 		mapped = "10.1.0.0/16"
 	}
-	w.add(&v1alpha1.TunnelEndpoint{
+	w.Add(&v1alpha1.TunnelEndpoint{
 		ObjectMeta: metav1.ObjectMeta{Namespace: installation, Name: name},
 		Spec: v1alpha1.TunnelEndpointSpec{
 			ClusterID: id,
@@ -303,35 +284,35 @@ func (w *world) connect(name, id string) {
 
 func (w *world) disconnect(name string) {
 	w.t.Helper()
-	w.remove(&v1alpha1.TunnelEndpoint{ObjectMeta: metav1.ObjectMeta{Namespace: installation, Name: name}})
+	w.Remove(&v1alpha1.TunnelEndpoint{ObjectMeta: metav1.ObjectMeta{Namespace: installation, Name: name}})
 }
 
 // offload offloads exactly these namespaces to a provider.
 func (w *world) offload(provider string, namespaces ...string) {
 	w.t.Helper()
 	m := &v1alpha1.NamespaceMap{ObjectMeta: metav1.ObjectMeta{Namespace: naming.PeerNamespace(provider), Name: "rome"}}
-	w.remove(m.DeepCopy())
+	w.Remove(m)
 	for _, name := range namespaces {
 		m.Spec.Namespaces = append(m.Spec.Namespaces, v1alpha1.NamespaceMapping{Name: name, RemoteName: name + "-rome"})
 	}
-	w.add(m)
+	w.Add(m)
 }
 
 // pool replaces the pool of single addresses; there is none without CIDRs.
 func (w *world) pool(cidrs ...string) {
 	w.t.Helper()
 	pool := &v1alpha1.AddressPool{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.ExternalAddressPool}}
-	w.remove(pool.DeepCopy())
+	w.Remove(pool)
 	if len(cidrs) > 0 {
 		pool.Spec.CIDRs = cidrs
-		w.add(pool)
+		w.Add(pool)
 	}
 }
 
 // withoutNode deletes the virtual node of a provider.
 func (w *world) withoutNode(name string) {
 	w.t.Helper()
-	w.remove(&v1alpha1.VirtualNode{ObjectMeta: metav1.ObjectMeta{Namespace: naming.PeerNamespace(name), Name: name}})
+	w.Remove(&v1alpha1.VirtualNode{ObjectMeta: metav1.ObjectMeta{Namespace: naming.PeerNamespace(name), Name: name}})
 }
 
 // endpoint returns an EndpointSlice of the Service db with one endpoint.
@@ -359,26 +340,15 @@ func (w *world) serves(slices ...*discoveryv1.EndpointSlice) {
 	}
 }
 
-// pass reconciles once, and returns the time after which a pass follows and the writes.
-func (w *world) pass(reconciler reconcile.Reconciler, request reconcile.Request) (time.Duration, []string) {
-	w.t.Helper()
-	before := len(w.Writes)
-	result, err := reconciler.Reconcile(w.t.Context(), request)
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	return result.RequeueAfter, w.WritesSince(before)
-}
-
 // expect fails the test unless a pass leaves exactly these mappings, and the next one writes
 // nothing.
 func (w *world) expect(reconciler reconcile.Reconciler, request reconcile.Request, want ...string) {
 	w.t.Helper()
-	w.pass(reconciler, request)
+	w.Pass(reconciler, request)
 	if diff := cmp.Diff(want, w.allMappings()); diff != "" {
 		w.t.Fatalf("mapped (-want +got):\n%s", diff)
 	}
-	if _, writes := w.pass(reconciler, request); len(writes) > 0 {
+	if _, writes := w.Pass(reconciler, request); len(writes) > 0 {
 		w.t.Fatalf("a pass with nothing to change writes %v", writes)
 	}
 }
