@@ -217,13 +217,9 @@ func (w *world) publish() {
 func (w *world) pass() []string {
 	w.t.Helper()
 	w.publish()
-	before := len(w.Writes)
-	result, err := w.r.Reconcile(w.t.Context(), kit.Request("", w.peer))
-	if err != nil {
-		w.t.Fatalf("%s: %v", w.name, err)
-	}
-	w.after = result.RequeueAfter
-	return w.WritesSince(before)
+	var writes []string
+	w.after, writes = w.Pass(w.r, kit.Request("", w.peer))
+	return writes
 }
 
 // createKeys reconciles the keys of the gateway.
