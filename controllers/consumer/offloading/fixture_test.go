@@ -179,21 +179,13 @@ func blockedByBudget(*corev1.Pod) error {
 }
 
 func foreignCluster() *v1alpha1.ForeignCluster {
-	return &v1alpha1.ForeignCluster{
-		ObjectMeta: metav1.ObjectMeta{Name: "milan"},
-		Spec: v1alpha1.ForeignClusterSpec{
-			ClusterID: milanID, Outgoing: v1alpha1.PeeringEnabled, Incoming: v1alpha1.PeeringEnabled,
-		},
-	}
+	return kittest.ForeignCluster("milan", milanID, v1alpha1.PeeringEnabled, v1alpha1.PeeringEnabled)
 }
 
 func virtualNode() *v1alpha1.VirtualNode {
-	return &v1alpha1.VirtualNode{
-		ObjectMeta: metav1.ObjectMeta{Name: "milan", Namespace: naming.PeerNamespace("milan")},
-		Spec: v1alpha1.VirtualNodeSpec{
-			ClusterID: milanID, NodeName: "liqo-milan", Labels: map[string]string{"region": "it"},
-		},
-	}
+	node := kittest.VirtualNode("milan", milanID)
+	node.Spec.Labels = map[string]string{"region": "it"}
+	return node
 }
 
 func offloadingOf(namespace string, age time.Duration,
