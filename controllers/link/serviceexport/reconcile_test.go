@@ -192,13 +192,6 @@ func foreign(name string, networking v1alpha1.PeeringPhase) *v1alpha1.ForeignClu
 	}
 }
 
-func virtualNode(cluster string) *v1alpha1.VirtualNode {
-	return &v1alpha1.VirtualNode{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "liqo-peer-" + cluster, Name: cluster},
-		Spec:       v1alpha1.VirtualNodeSpec{NodeName: "liqo-" + cluster},
-	}
-}
-
 func export(conditions ...metav1.Condition) *mcsv1alpha1.ServiceExport {
 	return &mcsv1alpha1.ServiceExport{
 		ObjectMeta: metav1.ObjectMeta{
@@ -265,7 +258,7 @@ func TestServiceOfAnOffloadedNamespaceIsExported(t *testing.T) {
 		{
 			"with the endpoints that can be reached",
 			[]client.Object{
-				shop(nil), offloaded("milan"), export(), web(), native, bound(), virtualNode("milan"),
+				shop(nil), offloaded("milan"), export(), web(), native, bound(), kittest.VirtualNode("milan", ""),
 				foreign("milan", v1alpha1.PeeringNone),
 			},
 			[]string{create, createSlice, reportImport, reportExport}, valid, []string{"rome", "rome: 10.1.0.1"}, false,
@@ -273,7 +266,7 @@ func TestServiceOfAnOffloadedNamespaceIsExported(t *testing.T) {
 		{
 			"with those of both clusters through a network",
 			[]client.Object{
-				shop(nil), offloaded("milan"), export(), web(), native, bound(), virtualNode("milan"),
+				shop(nil), offloaded("milan"), export(), web(), native, bound(), kittest.VirtualNode("milan", ""),
 				foreign("milan", v1alpha1.PeeringEstablished),
 			},
 			[]string{create, createSlice, createSlice, reportImport, reportExport}, valid,
