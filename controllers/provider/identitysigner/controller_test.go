@@ -60,9 +60,7 @@ func newProvider(t *testing.T, request *v1alpha1.IdentityRequest, objects ...cli
 
 func (p *provider) pass() {
 	p.t.Helper()
-	if _, err := p.reconciler.Reconcile(p.t.Context(), kit.Request("", requestName)); err != nil {
-		p.t.Fatal(err)
-	}
+	p.Pass(p.reconciler, kit.Request("", requestName))
 }
 
 func (p *provider) request() *v1alpha1.IdentityRequest {

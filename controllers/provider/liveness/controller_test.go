@@ -45,13 +45,8 @@ func (l live) Get(ctx context.Context, key client.ObjectKey, object client.Objec
 }
 
 func newProvider(t *testing.T, changes ...func(*v1alpha1.ForeignCluster)) *provider {
-	fc := &v1alpha1.ForeignCluster{
-		ObjectMeta: metav1.ObjectMeta{Name: "rome", UID: "rome-uid", Generation: 1, Finalizers: []string{v1alpha1.Finalizer}},
-		Spec: v1alpha1.ForeignClusterSpec{
-			ClusterID: "rome-id", Outgoing: v1alpha1.PeeringDisabled, Incoming: v1alpha1.PeeringEnabled,
-		},
-		Status: v1alpha1.ForeignClusterStatus{TenantNamespace: "liqo-tenant-rome"},
-	}
+	fc := kittest.ForeignCluster("rome", "rome-id", v1alpha1.PeeringDisabled, v1alpha1.PeeringEnabled)
+	fc.Status.TenantNamespace = "liqo-tenant-rome"
 	for _, change := range changes {
 		change(fc)
 	}

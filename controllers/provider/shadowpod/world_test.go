@@ -235,11 +235,8 @@ func (w *world) cachedPod(
 // pass reconciles once.
 func (w *world) pass(t *testing.T) time.Duration {
 	t.Helper()
-	result, err := w.r.Reconcile(t.Context(), kit.Request(web.Namespace, web.Name))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return result.RequeueAfter
+	after, _ := w.Pass(w.r, kit.Request(web.Namespace, web.Name))
+	return after
 }
 
 func (w *world) shadow() *v1alpha1.ShadowPod {
