@@ -12,18 +12,10 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/controllers/kit/kittest"
 )
 
-func list(pairs ...string) corev1.ResourceList {
-	var all corev1.ResourceList
-	for i := 0; i < len(pairs); i += 2 {
-		if all == nil {
-			all = corev1.ResourceList{}
-		}
-		all[corev1.ResourceName(pairs[i])] = resource.MustParse(pairs[i+1])
-	}
-	return all
-}
+var list = kittest.Resources
 
 func TestReportedAmountsAreAtMostTheRequestedOnes(t *testing.T) {
 	for _, test := range []struct {
