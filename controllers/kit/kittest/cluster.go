@@ -98,6 +98,7 @@ func New(t T, objects ...client.Object) *Cluster {
 		WithStatusSubresource(withStatus()...).
 		WithIndex(&corev1.Pod{}, kit.IndexClaims, kit.PodClaims).
 		WithIndex(&corev1.Pod{}, "spec.nodeName", nodeOf).
+		WithIndex(&corev1.Pod{}, "status.phase", phaseOf).
 		WithIndex(&corev1.PersistentVolume{}, kit.IndexClaimRef, kit.VolumeClaim).
 		WithIndex(&corev1.Event{}, "involvedObject.uid", ofEvent(func(e *corev1.Event) string { return string(e.InvolvedObject.UID) })).
 		WithIndex(&corev1.Event{}, "type", ofEvent(func(e *corev1.Event) string { return e.Type })).
@@ -111,6 +112,8 @@ func ofEvent(value func(*corev1.Event) string) client.IndexerFunc {
 }
 
 func nodeOf(pod client.Object) []string { return []string{pod.(*corev1.Pod).Spec.NodeName} }
+
+func phaseOf(pod client.Object) []string { return []string{string(pod.(*corev1.Pod).Status.Phase)} }
 
 // withStatus returns an object of each kind whose status is a subresource.
 var withStatus = sync.OnceValue(func() []client.Object {

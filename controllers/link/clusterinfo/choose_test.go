@@ -116,14 +116,14 @@ func TestRangesOfAnEstablishedTunnelStayInUse(t *testing.T) {
 	w := newWorld(t, ipPool("default-ipv4-ippool", "10.244.0.0/16"))
 	w.pass()
 	established := tunnel("10.244.0.0/16", "10.60.0.0/16")
-	if err := w.client.Create(t.Context(), established); err != nil {
+	if err := w.kube.Create(t.Context(), established); err != nil {
 		t.Fatal(err)
 	}
 	pool := ipPool("default-ipv4-ippool", "10.244.0.0/16")
-	if err := w.client.Delete(t.Context(), pool); err != nil {
+	if err := w.kube.Delete(t.Context(), pool); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.client.Create(t.Context(), ipPool("new", "10.48.0.0/16")); err != nil {
+	if err := w.kube.Create(t.Context(), ipPool("new", "10.48.0.0/16")); err != nil {
 		t.Fatal(err)
 	}
 	status := w.pass()
@@ -136,7 +136,7 @@ func TestRangesOfAnEstablishedTunnelStayInUse(t *testing.T) {
 	if said := message(status, v1alpha1.ConditionRangesKnown); said != "Pods have 10.48.0.0/16, 10.244.0.0/16 of Calico." {
 		t.Errorf("RangesKnown says %q", said)
 	}
-	if err := w.client.Delete(t.Context(), established); err != nil {
+	if err := w.kube.Delete(t.Context(), established); err != nil {
 		t.Fatal(err)
 	}
 	status = w.pass()

@@ -4,11 +4,9 @@
 package clusterinfo
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -17,14 +15,10 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/client-go/tools/record"
-	testclock "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
-	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
-	"liqo.io/federation/controllers/kit"
+	"liqo.io/federation/controllers/kit/kittest"
 )
 
 const installation = "liqo"
@@ -32,53 +26,25 @@ const installation = "liqo"
 // world is a cluster with what its sources name.
 type world struct {
 	*Reconciler
-	t      *testing.T
-	client client.WithWatch
-	writes int
+	t    *testing.T
+	kube *kittest.Cluster
 }
 
 func newWorld(t *testing.T, objects ...client.Object) *world {
 	t.Helper()
-	w := &world{t: t}
-	scheme := kit.NewScheme()
-	scheme.AddKnownTypeWithName(ipPools, &unstructured.UnstructuredList{})
-	scheme.AddKnownTypeWithName(ciliumNodes, &unstructured.UnstructuredList{})
-	scheme.AddKnownTypeWithName(ipPools.GroupVersion().WithKind("IPPool"), &unstructured.Unstructured{})
-	scheme.AddKnownTypeWithName(ciliumNodes.GroupVersion().WithKind("CiliumNode"), &unstructured.Unstructured{})
-	w.client = fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithStatusSubresource(&v1alpha1.ClusterInfo{}).
-		WithIndex(&corev1.Pod{}, "status.phase", func(o client.Object) []string { return []string{string(o.(*corev1.Pod).Status.Phase)} }).
-		WithInterceptorFuncs(interceptor.Funcs{
-			Create: func(ctx context.Context, c client.WithWatch, o client.Object, options ...client.CreateOption) error {
-				w.writes++
-				return c.Create(ctx, o, options...)
-			},
-			SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, patch client.Patch, options ...client.SubResourcePatchOption) error {
-				w.writes++
-				return c.SubResource(sub).Patch(ctx, o, patch, options...)
-			},
-		}).Build()
-	w.Reconciler = &Reconciler{
-		Client: w.client, Live: w.client, servers: w.client, tunnels: w.client,
+	kube := kittest.New(t, objects...)
+	return &world{t: t, kube: kube, Reconciler: &Reconciler{
+		Client: kube.Controller, Live: kube, servers: kube, tunnels: kube, Events: kube.Events, Clock: kube.Clock,
 		Cluster: Cluster{ID: "11111111-1111-4111-8111-111111111111", Name: "rome", Namespace: installation},
-		Events:  record.NewFakeRecorder(100), Clock: testclock.NewFakePassiveClock(time.Unix(1_900_000_000, 0)),
-	}
-	return w
+	}}
 }
 
 // pass reconciles until nothing changes, and returns the status.
 func (w *world) pass() v1alpha1.ClusterInfoStatus {
 	w.t.Helper()
 	for range 5 {
-		before := w.writes
-		if _, err := w.Reconcile(w.t.Context(), request); err != nil {
-			w.t.Fatal(err)
-		}
-		if w.writes == before {
-			var info v1alpha1.ClusterInfo
-			if err := w.client.Get(w.t.Context(), request.NamespacedName, &info); err != nil {
-				w.t.Fatal(err)
-			}
-			return info.Status
+		if _, writes := w.kube.Pass(w.Reconciler, request); len(writes) == 0 {
+			return kittest.Read(w.kube, "", v1alpha1.ClusterInfoName, &v1alpha1.ClusterInfo{}).Status
 		}
 	}
 	w.t.Fatal("each pass writes")
