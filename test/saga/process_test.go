@@ -94,13 +94,8 @@ type side struct {
 		end   context.CancelFunc
 		ended chan struct{}
 	}
-	fault  fault
-	writes atomic.Int64
 	deaths atomic.Int64
-	log    struct {
-		sync.Mutex
-		lines []string
-	}
+	journal
 }
 
 // process is one life of the controllers of a side.
@@ -188,19 +183,13 @@ func (p *process) ask(at *store, as user, scheme *runtime.Scheme, action clientt
 	if verb := action.GetVerb(); verb == "get" || verb == "list" {
 		return answer(at, as, scheme, action)
 	}
-	number := int(p.side.writes.Add(1))
-	dies := number == p.side.fault.write
-	if dies && !p.side.fault.lost {
-		p.die()
-		p.note("dies before %d: %s", number, describe(action))
-		return nil, errGone
-	}
-	result, err := answer(at, as, scheme, action)
-	p.note("%d: %s: %v", number, describe(action), err)
-	if dies {
-		p.die()
-		p.note("dies after %d", number)
-		return nil, errGone
+	var result runtime.Object
+	var err error
+	if gone := p.side.write(p.die, describe(action), func() string {
+		result, err = answer(at, as, scheme, action)
+		return fmt.Sprint(err)
+	}); gone != nil {
+		return nil, gone
 	}
 	return result, err
 }
@@ -211,35 +200,7 @@ func (p *process) RoundTrip(r *http.Request) (*http.Response, error) {
 	if p.ctx.Err() != nil {
 		return nil, errGone
 	}
-	if r.Method == http.MethodGet {
-		return http.DefaultTransport.RoundTrip(r)
-	}
-	number := int(p.side.writes.Add(1))
-	dies := number == p.side.fault.write
-	if dies && !p.side.fault.lost {
-		p.die()
-		p.note("dies before %d: %s %s", number, r.Method, r.URL.Path)
-		return nil, errGone
-	}
-	response, err := http.DefaultTransport.RoundTrip(r)
-	if err == nil {
-		p.note("%d: %s %s: %s", number, r.Method, r.URL.Path, response.Status)
-	}
-	if !dies {
-		return response, err
-	}
-	p.die()
-	p.note("dies after %d", number)
-	if err == nil {
-		_ = response.Body.Close()
-	}
-	return nil, errGone
-}
-
-func (p *process) note(format string, args ...any) {
-	p.side.log.Lock()
-	defer p.side.log.Unlock()
-	p.side.log.lines = append(p.side.log.lines, fmt.Sprintf(format, args...))
+	return p.side.roundTrip(p.die, r)
 }
 
 func describe(action clienttesting.Action) string {
@@ -439,7 +400,7 @@ func (p *process) live() {
 	var running sync.WaitGroup
 	running.Go(func() {
 		if err := manager.Start(p.ctx); err != nil {
-			p.note("the manager ended: %v", err)
+			s.note("the manager ended: %v", err)
 		}
 	})
 	<-manager.Elected()

@@ -5,7 +5,6 @@ package saga
 
 import (
 	"context"
-	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -55,14 +54,9 @@ type cluster struct {
 	name string
 	// local and remote are where its API is served, to itself and to its consumer.
 	local, remote string
-	fault         fault
 	// ended is called between a process that was killed and the next, if it is set.
-	ended  func()
-	writes atomic.Int64
-	log    struct {
-		sync.Mutex
-		lines []string
-	}
+	ended func()
+	journal
 }
 
 // storageWorld is rome, which stores data on milan.
@@ -101,36 +95,7 @@ func (l *life) RoundTrip(r *http.Request) (*http.Response, error) {
 	if l.ctx.Err() != nil || l.cut != nil && l.cut.Load() {
 		return nil, errGone
 	}
-	if r.Method == http.MethodGet {
-		return http.DefaultTransport.RoundTrip(r)
-	}
-	c := l.cluster
-	number := int(c.writes.Add(1))
-	dies := number == c.fault.write
-	if dies && !c.fault.lost {
-		l.die()
-		c.note("ends before %d: %s %s", number, r.Method, r.URL.Path)
-		return nil, errGone
-	}
-	response, err := http.DefaultTransport.RoundTrip(r)
-	if err == nil {
-		c.note("%d: %s %s: %s", number, r.Method, r.URL.Path, response.Status)
-	}
-	if dies {
-		l.die()
-		c.note("ends after %d", number)
-		if err == nil {
-			_ = response.Body.Close()
-		}
-		return nil, errGone
-	}
-	return response, err
-}
-
-func (c *cluster) note(format string, args ...any) {
-	c.log.Lock()
-	defer c.log.Unlock()
-	c.log.lines = append(c.log.lines, fmt.Sprintf(format, args...))
+	return l.cluster.roundTrip(l.die, r)
 }
 
 // connection is a client's configuration for a server, as this process.
