@@ -8,10 +8,24 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/apiserver/naming"
 )
+
+// Indexer returns the store of an informer that has received objects. It has an index by namespace.
+func Indexer(objects ...client.Object) cache.Indexer {
+	indexer := cache.NewIndexer(
+		cache.MetaNamespaceKeyFunc, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc},
+	)
+	for _, object := range objects {
+		// It fails only for what has no metadata.
+		_ = indexer.Add(object)
+	}
+	return indexer
+}
 
 // Resources returns a resource list from pairs of a name and a quantity.
 func Resources(pairs ...string) corev1.ResourceList {
