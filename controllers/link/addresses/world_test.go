@@ -20,7 +20,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	corelisters "k8s.io/client-go/listers/core/v1"
 	discoverylisters "k8s.io/client-go/listers/discovery/v1"
-	clientcache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -218,7 +217,7 @@ func (p *pods) Listen(func(node string, pod *corev1.Pod)) {}
 
 // namespaces have the Services and EndpointSlices of the namespace shop, and implement Services.
 type namespaces struct {
-	services, slices []any
+	services, slices []client.Object
 	// unknown is whether they are not complete, and forgotten are the namespaces that are not
 	// watched any more.
 	unknown   bool
@@ -232,22 +231,13 @@ func (n *namespaces) Of(_ context.Context, namespace string) (*watches.Namespace
 		return nil, nil
 	}
 	return &watches.NamespaceServices{
-		Services: corelisters.NewServiceLister(indexed(n.services)).Services(namespace),
-		Slices:   discoverylisters.NewEndpointSliceLister(indexed(n.slices)).EndpointSlices(namespace),
+		Services: corelisters.NewServiceLister(kittest.Indexer(n.services...)).Services(namespace),
+		Slices:   discoverylisters.NewEndpointSliceLister(kittest.Indexer(n.slices...)).EndpointSlices(namespace),
 	}, nil
 }
 
 // Forget implements Services.
 func (n *namespaces) Forget(namespace string) { n.forgotten.Insert(namespace) }
-
-func indexed(objects []any) clientcache.Indexer {
-	indexer := clientcache.NewIndexer(clientcache.MetaNamespaceKeyFunc,
-		clientcache.Indexers{clientcache.NamespaceIndex: clientcache.MetaNamespaceIndexFunc})
-	for _, object := range objects {
-		_ = indexer.Add(object)
-	}
-	return indexer
-}
 
 // runs creates the pod on a provider, with these addresses.
 func (w *world) runs(provider string, addresses ...string) {
@@ -333,7 +323,7 @@ func endpoint(name, address string, ports ...int32) *discoveryv1.EndpointSlice {
 
 // serves replaces the EndpointSlices of the Service db.
 func (w *world) serves(slices ...*discoveryv1.EndpointSlice) {
-	w.services.services = []any{&corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: shop.Name, Name: "db"}}}
+	w.services.services = []client.Object{&corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: shop.Name, Name: "db"}}}
 	w.services.slices = nil
 	for _, slice := range slices {
 		w.services.slices = append(w.services.slices, slice)

@@ -20,7 +20,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	corelisters "k8s.io/client-go/listers/core/v1"
 	discoverylisters "k8s.io/client-go/listers/discovery/v1"
-	"k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	mcsv1alpha1 "sigs.k8s.io/mcs-api/pkg/apis/v1alpha1"
@@ -90,13 +89,7 @@ func (w *world) Of(ctx context.Context, namespace string) (*watches.NamespaceSer
 	if w.incomplete {
 		return nil, nil
 	}
-	indexer := func() cache.Indexer {
-		return cache.NewIndexer(
-			cache.MetaNamespaceKeyFunc,
-			cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc},
-		)
-	}
-	services, slices := indexer(), indexer()
+	services, slices := kittest.Indexer(), kittest.Indexer()
 	var allServices corev1.ServiceList
 	var allSlices discoveryv1.EndpointSliceList
 	for _, list := range []client.ObjectList{&allServices, &allSlices} {
