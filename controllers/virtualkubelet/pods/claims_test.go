@@ -22,6 +22,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"liqo.io/federation/apiserver/volume"
+	"liqo.io/federation/controllers/kit/kittest"
 	"liqo.io/federation/controllers/virtualkubelet/translate"
 )
 
@@ -222,7 +223,7 @@ func TestPodWaitsForVolumesThatItCannotUse(t *testing.T) {
 			local := kubefake.NewClientset(append(objects, pod.DeepCopy())...)
 			s := newSender(t, func(string) error { return nil })
 			s.Local = local
-			cached := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{})
+			cached := kittest.Indexer()
 			s.Lister = corev1listers.NewPodLister(cached)
 			for range 2 {
 				if err := cached.Add(pod); err != nil {

@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/controllers/kit/kittest"
 	"liqo.io/federation/controllers/virtualkubelet/translate"
 )
 
@@ -61,11 +62,7 @@ func TestPodWaitsForTheAddressOfTheConsumersAPI(t *testing.T) {
 			if test.change != nil {
 				test.change(s, pod)
 			}
-			known := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{})
-			if err := known.Add(pod); err != nil {
-				t.Fatal(err)
-			}
-			s.Lister = corev1listers.NewPodLister(known)
+			s.Lister = corev1listers.NewPodLister(kittest.Indexer(pod))
 			if err := s.create(t.Context(), cache.MetaObjectToName(pod), pod, s.remoteNamespace); err != nil {
 				t.Fatal(err)
 			}

@@ -26,6 +26,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/controllers/kit/kittest"
 	"liqo.io/federation/controllers/virtualkubelet/remotens"
 	"liqo.io/federation/controllers/virtualkubelet/translate"
 	"liqo.io/federation/generated/clientset/versioned/fake"
@@ -46,10 +47,6 @@ func TestPodIsRemovedWhoseShadowPodWasNeverObserved(t *testing.T) {
 		},
 	}
 	local, provider := fakes.Followed(kubefake.NewClientset(pod)), fakes.Followed(kubefake.NewClientset())
-	pods := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{})
-	if err := pods.Add(pod); err != nil {
-		t.Fatal(err)
-	}
 	own, err := NewMetrics(func(metrics.Registerable) error { return nil })
 	if err != nil {
 		t.Fatal(err)
@@ -68,14 +65,12 @@ func TestPodIsRemovedWhoseShadowPodWasNeverObserved(t *testing.T) {
 	}
 	<-synced
 	c := &Controller{Config: Config{
-		NodeName: "liqo-milan",
-		Provider: "milan",
-		To:       to,
-		Local:    local,
-		Remote:   remote,
-		Lister: corev1listers.NewPodLister(
-			pods,
-		),
+		NodeName:  "liqo-milan",
+		Provider:  "milan",
+		To:        to,
+		Local:     local,
+		Remote:    remote,
+		Lister:    corev1listers.NewPodLister(kittest.Indexer(pod)),
 		Recorder:  record.NewFakeRecorder(10),
 		Metrics:   own,
 		Clock:     clock.RealClock{},
@@ -123,11 +118,7 @@ func cutOff(t *testing.T) (s *sender, going *corev1.Pod) {
 	going = localPod("web")
 	going.DeletionTimestamp, going.DeletionGracePeriodSeconds = &metav1.Time{Time: time.Now()}, ptr.To[int64](30)
 	s.Local = kubefake.NewSimpleClientset(going)
-	pods := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{})
-	if err := pods.Add(going); err != nil {
-		t.Fatal(err)
-	}
-	s.Lister = corev1listers.NewPodLister(pods)
+	s.Lister = corev1listers.NewPodLister(kittest.Indexer(going))
 	shadow := translate.ShadowPod(going, "demo-rome", s.To, nil)
 	shadow.UID = "shadow"
 	// The fake client deletes the shadow pod at once, so the remote pod outlives it.
@@ -420,16 +411,13 @@ func TestLeftPodsAreDeletedWhenTheProviderIsBack(t *testing.T) {
 			if err := s.remove(t.Context(), key, going, gone); err != nil {
 				t.Fatal(err)
 			}
-			pods := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{})
+			s.Lister = corev1listers.NewPodLister(kittest.Indexer())
 			if again {
 				next := localPod("web")
 				next.UID = "next"
-				if err := pods.Add(next); err != nil {
-					t.Fatal(err)
-				}
+				s.Lister = corev1listers.NewPodLister(kittest.Indexer(next))
 				gone.Offloaded, gone.Ready = true, true
 			}
-			s.Lister = corev1listers.NewPodLister(pods)
 			s.Namespaces = fixed{"demo": gone}
 			answers = true
 			s.EnqueueAll()

@@ -22,6 +22,7 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/controllers/kit/kittest"
 )
 
 // crowd returns the error of a provider that keeps too many finished shadow pods.
@@ -39,13 +40,7 @@ type keeping struct {
 
 func newKeeping(t *testing.T, answer func(verb string) error) *keeping {
 	t.Helper()
-	k := &keeping{
-		sender: newSender(t, answer),
-		pods: cache.NewIndexer(
-			cache.MetaNamespaceKeyFunc,
-			cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc},
-		),
-	}
+	k := &keeping{sender: newSender(t, answer), pods: kittest.Indexer()}
 	k.Lister = corev1listers.NewPodLister(k.pods)
 	k.Namespaces = fixed{
 		"demo": {Offloaded: true, Ready: true, Namespace: k.sender.remoteNamespace}, "next": {Offloaded: true},

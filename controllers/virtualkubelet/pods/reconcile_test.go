@@ -26,6 +26,7 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/controllers/kit/kittest"
 	"liqo.io/federation/controllers/remote"
 	"liqo.io/federation/controllers/virtualkubelet/remotens"
 	"liqo.io/federation/controllers/virtualkubelet/translate"
@@ -64,7 +65,7 @@ func newSender(t *testing.T, answer func(verb string) error) *sender {
 		NodeName: "liqo-milan",
 		Provider: "milan",
 		To:       translate.Destination{OriginID: "rome", DestinationID: "milan", NodeName: "liqo-milan"},
-		Lister:   corev1listers.NewPodLister(cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{})),
+		Lister:   corev1listers.NewPodLister(kittest.Indexer()),
 		Remote: remotens.Clients{
 			Federation: s.provider,
 		},

@@ -14,8 +14,9 @@ import (
 	kubefake "k8s.io/client-go/kubernetes/fake"
 	corev1listers "k8s.io/client-go/listers/core/v1"
 	clienttesting "k8s.io/client-go/testing"
-	"k8s.io/client-go/tools/cache"
 	clocktesting "k8s.io/utils/clock/testing"
+
+	"liqo.io/federation/controllers/kit/kittest"
 )
 
 // After a restart, the virtual kubelet has another address. It is written to all pods, but
@@ -43,7 +44,7 @@ func TestNewPodsDoNotWaitForStatusesWithAnotherHostAddress(t *testing.T) {
 		reported = append(reported, action.(clienttesting.PatchAction).GetName())
 		return false, nil, nil
 	})
-	store := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{})
+	store := kittest.Indexer()
 	for _, pod := range pods {
 		if err := store.Add(pod); err != nil {
 			t.Fatal(err)

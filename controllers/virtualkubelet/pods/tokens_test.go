@@ -29,6 +29,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/controllers/kit/kittest"
 	"liqo.io/federation/controllers/virtualkubelet/remotens"
 	"liqo.io/federation/controllers/virtualkubelet/translate"
 	fedfake "liqo.io/federation/generated/clientset/versioned/fake"
@@ -153,14 +154,7 @@ func (k *keeper) see(t *testing.T) *corev1.Secret {
 
 func TestPodsAreEnqueuedWhenAPIAccessIsAllowed(t *testing.T) {
 	k := newKeeper(t)
-	pods := cache.NewIndexer(
-		cache.MetaNamespaceKeyFunc,
-		cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc},
-	)
-	if err := pods.Add(k.pod); err != nil {
-		t.Fatal(err)
-	}
-	k.Lister = corev1listers.NewPodLister(pods)
+	k.Lister = corev1listers.NewPodLister(kittest.Indexer(k.pod))
 	k.Namespaces = fixed{"demo": {}}
 	for _, allowed := range []bool{true, false, true} {
 		k.allowed = allowed

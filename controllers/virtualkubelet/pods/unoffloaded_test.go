@@ -15,6 +15,7 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/controllers/kit/kittest"
 	"liqo.io/federation/controllers/virtualkubelet/remotens"
 )
 
@@ -30,10 +31,7 @@ func TestPodOfAnUnoffloadedNamespaceHasTimeToBeEvicted(t *testing.T) {
 		Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}},
 	}
 	s.Local = kubefake.NewClientset(pod.DeepCopy())
-	known := cache.NewIndexer(
-		cache.MetaNamespaceKeyFunc,
-		cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc},
-	)
+	known := kittest.Indexer()
 	s.Lister = corev1listers.NewPodLister(known)
 	s.Reachable = func() bool { return true }
 	// look returns the status of the pod after a reconcile, some time later.

@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/util/flowcontrol"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/controllers/kit/kittest"
 	"liqo.io/federation/controllers/virtualkubelet/remotens"
 	"liqo.io/federation/controllers/virtualkubelet/translate"
 )
@@ -67,7 +68,6 @@ func TestWarningsAreRecordedForThePodTheyAreAbout(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			events := record.NewFakeRecorder(2)
 			local := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "web", Name: "web", UID: "local"}}
-			pods := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{})
 			watched := &remotens.Namespace{
 				Local: "web", Remote: "web-rome", Pods: emptyInformer(), Shadows: emptyInformer(),
 			}
@@ -76,7 +76,6 @@ func TestWarningsAreRecordedForThePodTheyAreAbout(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			add(pods, local)
 			if test.remote != nil {
 				add(watched.Pods.GetStore(), test.remote)
 			}
@@ -90,7 +89,7 @@ func TestWarningsAreRecordedForThePodTheyAreAbout(t *testing.T) {
 			}
 			c := &Controller{Config: Config{
 				Provider:   "milan",
-				Lister:     corev1listers.NewPodLister(pods),
+				Lister:     corev1listers.NewPodLister(kittest.Indexer(local)),
 				Recorder:   events,
 				Warnings:   flowcontrol.NewTokenBucketPassiveRateLimiter(1e-9, 1),
 				Namespaces: fixed{"web": {Namespace: watched}},

@@ -8,9 +8,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/tools/cache"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/controllers/kit/kittest"
 	federationlisters "liqo.io/federation/generated/listers/federation/v1alpha1"
 )
 
@@ -62,16 +62,9 @@ func TestStatusIsAboutTheRemoteNamespaceThatItNames(t *testing.T) {
 					{Name: "shop", RemoteName: test.status, Phase: test.phase},
 				}
 			}
-			maps := cache.NewIndexer(
-				cache.MetaNamespaceKeyFunc,
-				cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc},
-			)
-			if err := maps.Add(m); err != nil {
-				t.Fatal(err)
-			}
 			all := &Set{
 				Provider: "milan",
-				Maps:     federationlisters.NewNamespaceMapLister(maps).NamespaceMaps("liqo-peer-milan"),
+				Maps:     federationlisters.NewNamespaceMapLister(kittest.Indexer(m)).NamespaceMaps("liqo-peer-milan"),
 				Changed:  func(string) {},
 				Start: func(mapping v1alpha1.NamespaceMapping) (*Namespace, error) {
 					return &Namespace{Local: mapping.Name, Remote: mapping.RemoteName, stop: func() {}}, nil
