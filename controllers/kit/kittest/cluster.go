@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -20,6 +21,9 @@ import (
 	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apimachinery/pkg/types"
 	clienttesting "k8s.io/client-go/testing"
@@ -268,6 +272,33 @@ func (c *Cluster) Remove(object client.Object) {
 	if err := client.IgnoreNotFound(c.Delete(c.t.Context(), object)); err != nil {
 		c.t.Fatal(err)
 	}
+}
+
+// Cache returns a client of the controller that reads only the objects that a cache has.
+func (c *Cluster) Cache(has func(client.Object) bool) client.WithWatch {
+	return interceptor.NewClient(c.Controller, interceptor.Funcs{
+		Get: func(
+			ctx context.Context, w client.WithWatch, key client.ObjectKey, object client.Object, options ...client.GetOption,
+		) error {
+			err := w.Get(ctx, key, object, options...)
+			if err == nil && !has(object) {
+				err = apierrors.NewNotFound(schema.GroupResource{}, key.Name)
+			}
+			return err
+		},
+		List: func(ctx context.Context, w client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
+			if err := w.List(ctx, list, options...); err != nil {
+				return err
+			}
+			items, err := meta.ExtractList(list)
+			if err != nil {
+				return err
+			}
+			return meta.SetList(list, slices.DeleteFunc(items, func(item runtime.Object) bool {
+				return !has(item.(client.Object))
+			}))
+		},
+	})
 }
 
 // Has reads an object and reports whether there is one.
