@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
@@ -150,7 +151,7 @@ func TestNoVirtualNodeIsCreatedTwiceWhileTheCacheLags(t *testing.T) {
 	w.offer("milan", withNodes(offeredNode("b", "1")))
 	w.pass()
 	w.changeOffer("milan", withNodes(offeredNode("b", "1"), offeredNode("a", "1")))
-	w.Client = lagging{w.Controller, "milan-1"}
+	w.Client = w.Cache(func(object client.Object) bool { return object.GetName() != "milan-1" })
 	w.pass()
 	w.Client = w.Controller
 	w.pass()

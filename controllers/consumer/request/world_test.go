@@ -4,8 +4,6 @@
 package request
 
 import (
-	"context"
-	"slices"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -42,21 +40,6 @@ func newWorld(t *testing.T) *world {
 	})}
 	w.Reconciler = &Reconciler{Client: w.Controller, ClusterName: "rome", AutoAccept: true}
 	return w
-}
-
-// lagging is a client whose cache does not have a virtual node yet.
-type lagging struct {
-	client.Client
-	node string
-}
-
-// List implements client.Reader.
-func (l lagging) List(ctx context.Context, list client.ObjectList, options ...client.ListOption) error {
-	err := l.Client.List(ctx, list, options...)
-	if nodes, ok := list.(*v1alpha1.VirtualNodeList); ok {
-		nodes.Items = slices.DeleteFunc(nodes.Items, func(node v1alpha1.VirtualNode) bool { return node.Name == l.node })
-	}
-	return err
 }
 
 // pass reconciles milan, and returns the writes.
