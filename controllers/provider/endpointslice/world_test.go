@@ -4,20 +4,17 @@
 package endpointslice
 
 import (
-	"context"
 	"net/netip"
 	"slices"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/controllers/kit"
@@ -148,22 +145,14 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 	w.r = &Reconciler{Client: w.Controller, Live: w.Controller, Clock: w.Clock, Network: Network{
 		Refused: []netip.Prefix{netip.MustParsePrefix("10.96.0.0/12")}, Networking: v1alpha1.NetworkingFlat, Namespace: "liqo",
 	}}
-	w.r.owned = interceptor.NewClient(w.WithWatch, interceptor.Funcs{Get: w.cached})
+	w.r.owned = w.Cache(w.isCached)
 	return w
 }
 
-// cached reads an object as the controller's own cache has it.
-func (w *world) cached(
-	ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, _ ...client.GetOption,
-) error {
-	if err := c.Get(ctx, key, o); err != nil {
-		return err
-	}
-	_, isSlice := o.(*discoveryv1.EndpointSlice)
-	if isSlice && (w.unseen || o.GetLabels()[discoveryv1.LabelManagedBy] != v1alpha1.ManagedBy) {
-		return apierrors.NewNotFound(discoveryv1.Resource("endpointslices"), key.Name)
-	}
-	return nil
+// isCached reports whether the controller's own cache has an object.
+func (w *world) isCached(object client.Object) bool {
+	_, isSlice := object.(*discoveryv1.EndpointSlice)
+	return !isSlice || !w.unseen && object.GetLabels()[discoveryv1.LabelManagedBy] == v1alpha1.ManagedBy
 }
 
 // pass reconciles once.
