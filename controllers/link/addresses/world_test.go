@@ -96,10 +96,7 @@ func newWorld(t *testing.T) *world {
 	w.pool("10.70.0.0/24")
 	for name, id := range map[string]string{"milan": milanID, "naples": naplesID} {
 		w.connect(name, id)
-		w.Add(&v1alpha1.VirtualNode{
-			ObjectMeta: metav1.ObjectMeta{Namespace: naming.PeerNamespace(name), Name: name},
-			Spec:       v1alpha1.VirtualNodeSpec{ClusterID: id, NodeName: naming.NodeName(name)},
-		})
+		w.Add(kittest.VirtualNode(name, id))
 		w.offload(name, "shop")
 	}
 	w.runs("milan", "10.1.2.2")

@@ -15,7 +15,6 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	corelisters "k8s.io/client-go/listers/core/v1"
@@ -47,41 +46,19 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 		Client: w.Controller, Live: w.Controller, Events: w.Events, ClusterName: "rome", bindings: w.Controller,
 		Account: types.NamespacedName{Namespace: "liqo", Name: "federation-controller-manager"},
 	}
-	w.reconciler.session.Store(&session{cached: cached{w.WithWatch}, services: w, during: t.Context()})
+	w.reconciler.session.Store(&session{cached: w.Cache(isCached), services: w, during: t.Context()})
 	return w
 }
 
-// cached reads what the cache of a session has: of ServiceImports and of Services only those
-// with its labels.
-type cached struct{ client.Reader }
-
-func (c cached) Get(
-	ctx context.Context,
-	key client.ObjectKey,
-	object client.Object,
-	options ...client.GetOption,
-) error {
-	if err := c.Reader.Get(ctx, key, object, options...); err != nil {
-		return err
-	}
-	if !selectorOf(object).Matches(labels.Set(object.GetLabels())) {
-		return apierrors.NewNotFound(schema.GroupResource{}, key.Name)
-	}
-	return nil
-}
-
-func (c cached) List(ctx context.Context, list client.ObjectList, options ...client.ListOption) error {
-	return c.Reader.List(ctx, list, append(options, client.MatchingLabelsSelector{Selector: selectorOf(list)})...)
-}
-
-func selectorOf(object any) labels.Selector {
+// isCached reports whether the cache of a session has an object: it selects ServiceImports and Services by label.
+func isCached(object client.Object) bool {
 	switch object.(type) {
-	case *mcsv1alpha1.ServiceImport, *mcsv1alpha1.ServiceImportList:
-		return labels.SelectorFromSet(labels.Set{v1alpha1.LabelManagedBy: v1alpha1.ManagedBy})
-	case *corev1.Service, *corev1.ServiceList:
-		return labels.SelectorFromSet(labels.Set{v1alpha1.LabelExported: "true"})
+	case *mcsv1alpha1.ServiceImport:
+		return object.GetLabels()[v1alpha1.LabelManagedBy] == v1alpha1.ManagedBy
+	case *corev1.Service:
+		return object.GetLabels()[v1alpha1.LabelExported] == "true"
 	}
-	return labels.Everything()
+	return true
 }
 
 // Of implements services.
