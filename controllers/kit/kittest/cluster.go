@@ -320,6 +320,15 @@ func Read[T client.Object](c *Cluster, namespace, name string, object T) T {
 	return object
 }
 
+// List reads the objects of a list's kind.
+func List[L client.ObjectList](c *Cluster, list L, options ...client.ListOption) L {
+	c.t.Helper()
+	if err := c.List(c.t.Context(), list, options...); err != nil {
+		c.t.Fatal(err)
+	}
+	return list
+}
+
 // Change changes an object, and then its status, as another client does.
 func Change[T client.Object](c *Cluster, namespace, name string, object T, change func(T)) {
 	c.t.Helper()
