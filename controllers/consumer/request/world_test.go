@@ -101,11 +101,7 @@ func (w *world) offer(name string, changes ...func(*v1alpha1.ResourceOffer)) {
 // nodes returns the virtual nodes of milan, sorted by name.
 func (w *world) nodes() []v1alpha1.VirtualNode {
 	w.t.Helper()
-	var all v1alpha1.VirtualNodeList
-	if err := w.List(w.t.Context(), &all, client.InNamespace(peerOf)); err != nil {
-		w.t.Fatal(err)
-	}
-	return all.Items
+	return kittest.List(w.Cluster, &v1alpha1.VirtualNodeList{}, client.InNamespace(peerOf)).Items
 }
 
 // answer returns the phase of an offer, and the message of its condition Accepted.

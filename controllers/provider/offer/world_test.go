@@ -121,12 +121,8 @@ func (w *world) offer() *v1alpha1.ResourceOffer {
 // offerNames returns the names of all offers.
 func (w *world) offerNames() []string {
 	w.t.Helper()
-	var all v1alpha1.ResourceOfferList
-	if err := w.List(w.t.Context(), &all, client.InNamespace(tenant)); err != nil {
-		w.t.Fatal(err)
-	}
 	var names []string
-	for _, offer := range all.Items {
+	for _, offer := range kittest.List(w.Cluster, &v1alpha1.ResourceOfferList{}, client.InNamespace(tenant)).Items {
 		names = append(names, offer.Name)
 	}
 	slices.Sort(names)
