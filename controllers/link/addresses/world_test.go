@@ -343,11 +343,8 @@ func (w *world) expect(reconciler reconcile.Reconciler, request reconcile.Reques
 // allMappings returns all mappings as text.
 func (w *world) allMappings() []string {
 	w.t.Helper()
-	var all v1alpha1.AddressMappingList
-	if err := w.List(w.t.Context(), &all, client.InNamespace(installation)); err != nil {
-		w.t.Fatal(err)
-	}
 	var found []string
+	all := kittest.List(w.Cluster, &v1alpha1.AddressMappingList{}, client.InNamespace(installation))
 	for _, mapping := range all.Items {
 		peer := mapping.Labels[v1alpha1.LabelForeignCluster]
 		text := fmt.Sprintf("%s for %s: %s", mapping.Spec.Address, peer, mapping.Spec.Mapped)

@@ -49,11 +49,7 @@ func (w *world) put(objects ...client.Object) {
 // slices returns the EndpointSlices of the installation.
 func (w *world) slices() []discoveryv1.EndpointSlice {
 	w.t.Helper()
-	var all discoveryv1.EndpointSliceList
-	if err := w.List(w.t.Context(), &all, client.InNamespace(installation)); err != nil {
-		w.t.Fatal(err)
-	}
-	return all.Items
+	return kittest.List(w.Cluster, &discoveryv1.EndpointSliceList{}, client.InNamespace(installation)).Items
 }
 
 // leads reconciles the Service until nothing changes, and returns what it leads to as "node

@@ -130,11 +130,8 @@ func (w *world) imported(t *testing.T) []string {
 		clusters = append(clusters, cluster.Cluster)
 	}
 	all := []string{strings.Join(clusters, " ")}
-	var list discoveryv1.EndpointSliceList
-	if err := w.List(t.Context(), &list, client.InNamespace("shop"),
-		client.HasLabels{mcsv1alpha1.LabelServiceName}); err != nil {
-		t.Fatal(err)
-	}
+	list := kittest.List(w.Cluster, &discoveryv1.EndpointSliceList{}, client.InNamespace("shop"),
+		client.HasLabels{mcsv1alpha1.LabelServiceName})
 	for i := range list.Items {
 		all = append(all, lines([]*discoveryv1.EndpointSlice{&list.Items[i]})...)
 	}

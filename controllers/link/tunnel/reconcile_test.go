@@ -137,13 +137,13 @@ func TestTwoClustersAgreeUponATunnel(t *testing.T) {
 func left(w *world) []string {
 	w.t.Helper()
 	var all []string
-	for _, o := range list(w, &v1alpha1.NetworkConfigList{}).Items {
+	for _, o := range kittest.List(w.Cluster, &v1alpha1.NetworkConfigList{}).Items {
 		all = append(all, "NetworkConfig "+o.Namespace+"/"+o.Name)
 	}
 	for _, o := range w.mappings() {
 		all = append(all, "AddressMapping "+o.Spec.CIDR)
 	}
-	for _, o := range list(w, &v1alpha1.TunnelEndpointList{}).Items {
+	for _, o := range kittest.List(w.Cluster, &v1alpha1.TunnelEndpointList{}).Items {
 		all = append(all, "TunnelEndpoint "+o.Name)
 	}
 	return all
@@ -259,7 +259,8 @@ func TestAPoolOfAnAdministratorIsLeftAlone(t *testing.T) {
 	}
 	milan.Settings.ReservedCIDRs = []string{"10.255.0.0/16"}
 	milan.pass()
-	if pools := list(milan, &v1alpha1.AddressPoolList{}).Items; len(pools) != 1 || !slices.Contains(pools[0].Spec.Reserved, "10.255.0.0/16") {
+	pools := kittest.List(milan.Cluster, &v1alpha1.AddressPoolList{}).Items
+	if len(pools) != 1 || !slices.Contains(pools[0].Spec.Reserved, "10.255.0.0/16") {
 		t.Errorf("the pool of the settings is %v", pools)
 	}
 }

@@ -113,18 +113,9 @@ func (w *world) remove(object client.Object) {
 	}
 }
 
-// list returns all objects of a kind.
-func list[L client.ObjectList](w *world, all L) L {
-	w.t.Helper()
-	if err := w.List(w.t.Context(), all); err != nil {
-		w.t.Fatal(err)
-	}
-	return all
-}
-
 func (w *world) mappings() []v1alpha1.AddressMapping {
 	w.t.Helper()
-	return list(w, &v1alpha1.AddressMappingList{}).Items
+	return kittest.List(w.Cluster, &v1alpha1.AddressMappingList{}).Items
 }
 
 // create does what the API server does with a new object.
