@@ -267,21 +267,15 @@ func (w *world) settle() {
 }
 
 func (w *world) claims() []corev1.PersistentVolumeClaim {
-	var list corev1.PersistentVolumeClaimList
-	w.must(w.kube.List(w.t.Context(), &list))
-	return list.Items
+	return kittest.List(w.kube, &corev1.PersistentVolumeClaimList{}).Items
 }
 
 func (w *world) pods() []corev1.Pod {
-	var list corev1.PodList
-	w.must(w.kube.List(w.t.Context(), &list))
-	return list.Items
+	return kittest.List(w.kube, &corev1.PodList{}).Items
 }
 
 func (w *world) volumes() []corev1.PersistentVolume {
-	var list corev1.PersistentVolumeList
-	w.must(w.kube.List(w.t.Context(), &list))
-	return list.Items
+	return kittest.List(w.kube, &corev1.PersistentVolumeList{}).Items
 }
 
 // bind is the controller of volumes, and the provisioner.
@@ -450,10 +444,8 @@ func (w *world) assertBoundTo(name string) {
 			w.t.Errorf("claim %s is left", other.Name)
 		}
 	}
-	var secrets corev1.SecretList
-	w.must(w.kube.List(w.t.Context(), &secrets))
-	if len(secrets.Items) > 0 {
-		w.t.Errorf("secret %s is left", secrets.Items[0].Name)
+	for _, secret := range kittest.List(w.kube, &corev1.SecretList{}).Items {
+		w.t.Errorf("secret %s is left", secret.Name)
 	}
 	for _, pv := range w.volumes() {
 		if pv.Annotations[annotationMark] != "" {
