@@ -247,7 +247,7 @@ func (c *Cluster) Pass(reconciler reconcile.Reconciler, request reconcile.Reques
 	return result.RequeueAfter, c.WritesSince(before)
 }
 
-// Add creates objects with their status, as other clients do.
+// Add creates objects with their status, like another client.
 func (c *Cluster) Add(objects ...client.Object) {
 	c.t.Helper()
 	for _, object := range objects {
@@ -329,7 +329,7 @@ func List[L client.ObjectList](c *Cluster, list L, options ...client.ListOption)
 	return list
 }
 
-// Change changes an object, and then its status, as another client does.
+// Change changes an object, and then its status, like another client.
 func Change[T client.Object](c *Cluster, namespace, name string, object T, change func(T)) {
 	c.t.Helper()
 	object = Read(c, namespace, name, object)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -54,5 +55,35 @@ func TestChangeWritesSpecAndStatus(t *testing.T) {
 	})
 	if got := Read(c, "liqo-peer-milan", "milan", &v1alpha1.VirtualNode{}); got.Spec.ClusterID != "milan-id" || got.Status.Pods != 3 {
 		t.Errorf("cluster ID %q and %d pods, want milan-id and 3", got.Spec.ClusterID, got.Status.Pods)
+	}
+}
+
+func TestCacheReadsOnlyItsObjects(t *testing.T) {
+	named := func(name string) *corev1.ConfigMap {
+		return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name}}
+	}
+	c := New(t, named("cached"), named("late"))
+	cache := c.Cache(func(object client.Object) bool { return object.GetName() == "cached" })
+	for name, cached := range map[string]bool{"cached": true, "late": false} {
+		object := named(name)
+		if err := cache.Get(t.Context(), client.ObjectKeyFromObject(object), object); apierrors.IsNotFound(err) == cached {
+			t.Errorf("%s: error %v", name, err)
+		}
+	}
+	var all corev1.ConfigMapList
+	if err := cache.List(t.Context(), &all); err != nil || len(all.Items) != 1 || all.Items[0].Name != "cached" {
+		t.Errorf("list %v, error %v", all.Items, err)
+	}
+}
+
+func TestRemoveDeletesObjectsWithFinalizers(t *testing.T) {
+	object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "shop", Name: "held", Finalizers: []string{"test/stays"},
+	}}
+	c := New(t, object)
+	for range 2 {
+		if c.Remove(object); c.Has(object.DeepCopy()) {
+			t.Error("the object exists")
+		}
 	}
 }
