@@ -9,11 +9,9 @@ import (
 	"slices"
 	"sync"
 	"testing"
-	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -148,19 +146,13 @@ func (e *exchange) await(
 	is func(*v1alpha1.NetworkConfig) bool,
 ) {
 	t.Helper()
-	err := wait.PollUntilContextTimeout(
-		t.Context(),
-		10*time.Millisecond,
-		30*time.Second,
-		true,
-		func(context.Context) (bool, error) {
-			found, err := read(name)
-			if apierrors.IsNotFound(err) {
-				return is == nil, nil
-			}
-			return err == nil && is != nil && is(found), err
-		},
-	)
+	err := kittest.Poll(t, func(context.Context) (bool, error) {
+		found, err := read(name)
+		if apierrors.IsNotFound(err) {
+			return is == nil, nil
+		}
+		return err == nil && is != nil && is(found), err
+	})
 	if err != nil {
 		t.Fatalf("%s: %v", what, err)
 	}
