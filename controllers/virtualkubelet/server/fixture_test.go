@@ -27,7 +27,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/fake"
 	authenticationclient "k8s.io/client-go/kubernetes/typed/authentication/v1"
@@ -37,6 +36,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"liqo.io/federation/controllers/clientca"
+	"liqo.io/federation/controllers/kit/kittest"
 )
 
 const (
@@ -216,15 +216,9 @@ func (n *node) startReviews(t *testing.T) kubernetes.Interface {
 func (n *node) untilReady(t *testing.T) {
 	t.Helper()
 	config := n.config(n.authority)
-	err := wait.PollUntilContextTimeout(
-		t.Context(),
-		10*time.Millisecond,
-		10*time.Second,
-		true,
-		func(context.Context) (bool, error) {
-			return n.do(t, n.config(nil), http.MethodGet, "/readyz").StatusCode == http.StatusOK, nil
-		},
-	)
+	err := kittest.Poll(t, func(context.Context) (bool, error) {
+		return n.do(t, n.config(nil), http.MethodGet, "/readyz").StatusCode == http.StatusOK, nil
+	})
 	if err != nil || n.do(t, config, http.MethodGet, "/unknown").StatusCode == http.StatusUnauthorized {
 		t.Fatal("the node did not load the cluster's client CA")
 	}
