@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -17,11 +16,11 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/wait"
 	dynamicfake "k8s.io/client-go/dynamic/fake"
 	clienttesting "k8s.io/client-go/testing"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/controllers/kit/kittest"
 	"liqo.io/federation/controllers/virtualkubelet/translate"
 	"liqo.io/federation/test/fakes"
 )
@@ -226,26 +225,20 @@ func TestKindIsReflectedWhileThePolicyNamesIt(t *testing.T) {
 	await := func(what string, want ...string) {
 		t.Helper()
 		var got []string
-		err := wait.PollUntilContextTimeout(
-			t.Context(),
-			10*time.Millisecond,
-			10*time.Second,
-			true,
-			func(ctx context.Context) (bool, error) {
-				list, err := milan.Resource(widgets).
-					Namespace("shop-rome").
-					List(ctx, metav1.ListOptions{})
-				if err != nil {
-					return false, err
-				}
-				got = nil
-				for _, item := range list.Items {
-					got = append(got, item.GetName())
-				}
-				slices.Sort(got)
-				return slices.Equal(got, want), nil
-			},
-		)
+		err := kittest.Poll(t, func(ctx context.Context) (bool, error) {
+			list, err := milan.Resource(widgets).
+				Namespace("shop-rome").
+				List(ctx, metav1.ListOptions{})
+			if err != nil {
+				return false, err
+			}
+			got = nil
+			for _, item := range list.Items {
+				got = append(got, item.GetName())
+			}
+			slices.Sort(got)
+			return slices.Equal(got, want), nil
+		})
 		if err != nil {
 			t.Fatalf("%s: reflected objects %v, want %v", what, got, want)
 		}
@@ -268,31 +261,19 @@ func TestKindIsReflectedWhileThePolicyNamesIt(t *testing.T) {
 	}
 	say(namesWidgets(true))
 	await("named", "foreign", "w")
-	if err := wait.PollUntilContextTimeout(
-		t.Context(),
-		10*time.Millisecond,
-		10*time.Second,
-		true,
-		func(context.Context) (bool, error) {
-			return slices.ContainsFunc(
-				milan.Actions(),
-				func(action clienttesting.Action) bool { return action.GetVerb() == "update" },
-			), nil
-		},
-	); err != nil {
+	if err := kittest.Poll(t, func(context.Context) (bool, error) {
+		return slices.ContainsFunc(
+			milan.Actions(),
+			func(action clienttesting.Action) bool { return action.GetVerb() == "update" },
+		), nil
+	}); err != nil {
 		t.Fatal("the copy is still an old one")
 	}
 	said := namesWidgets(true)
 	said.Spec.Reflection.Kinds = nil
 	say(said)
 	await("not named any more", "foreign")
-	if err := wait.PollUntilContextTimeout(
-		t.Context(),
-		10*time.Millisecond,
-		10*time.Second,
-		true,
-		func(context.Context) (bool, error) { return !running(), nil },
-	); err != nil {
+	if err := kittest.Poll(t, func(context.Context) (bool, error) { return !running(), nil }); err != nil {
 		t.Error("widgets are still watched")
 	}
 	say(namesWidgets(true))

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -19,7 +18,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/wait"
 	kubefake "k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/record"
@@ -27,6 +25,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/controllers/kit/kittest"
 	"liqo.io/federation/controllers/virtualkubelet/remotens"
 	"liqo.io/federation/controllers/virtualkubelet/translate"
 	fedfake "liqo.io/federation/generated/clientset/versioned/fake"
@@ -112,24 +111,18 @@ func (r *reflecting) awaitData(t *testing.T, name string, want map[string]string
 	t.Helper()
 	var got map[string]string
 	var err error
-	waitErr := wait.PollUntilContextTimeout(
-		t.Context(),
-		10*time.Millisecond,
-		10*time.Second,
-		true,
-		func(ctx context.Context) (bool, error) {
-			var reflected *corev1.ConfigMap
-			if reflected, err = r.milan.CoreV1().ConfigMaps("shop-rome").Get(
-				ctx, name, metav1.GetOptions{},
-			); err == nil {
-				got = reflected.Data
-			}
-			if want == nil {
-				return apierrors.IsNotFound(err), nil
-			}
-			return err == nil && cmp.Equal(want, got), nil
-		},
-	)
+	waitErr := kittest.Poll(t, func(ctx context.Context) (bool, error) {
+		var reflected *corev1.ConfigMap
+		if reflected, err = r.milan.CoreV1().ConfigMaps("shop-rome").Get(
+			ctx, name, metav1.GetOptions{},
+		); err == nil {
+			got = reflected.Data
+		}
+		if want == nil {
+			return apierrors.IsNotFound(err), nil
+		}
+		return err == nil && cmp.Equal(want, got), nil
+	})
 	if waitErr != nil {
 		t.Fatalf("%s has %v on milan, %v, want %v", name, got, err, want)
 	}
@@ -169,22 +162,16 @@ func TestReflectedObjectsFollowTheOfferedClasses(t *testing.T) {
 		}
 		want := append(classes, "")[0]
 		got := "nothing"
-		if err := wait.PollUntilContextTimeout(
-			t.Context(),
-			10*time.Millisecond,
-			10*time.Second,
-			true,
-			func(ctx context.Context) (bool, error) {
-				reflected, err := r.milan.NetworkingV1().Ingresses("shop-rome").Get(ctx, "web", metav1.GetOptions{})
-				if err == nil {
-					got = ptr.Deref(reflected.Spec.IngressClassName, "")
-				}
-				if apierrors.IsNotFound(err) {
-					err = nil
-				}
-				return got == want, err
-			},
-		); err != nil {
+		if err := kittest.Poll(t, func(ctx context.Context) (bool, error) {
+			reflected, err := r.milan.NetworkingV1().Ingresses("shop-rome").Get(ctx, "web", metav1.GetOptions{})
+			if err == nil {
+				got = ptr.Deref(reflected.Spec.IngressClassName, "")
+			}
+			if apierrors.IsNotFound(err) {
+				err = nil
+			}
+			return got == want, err
+		}); err != nil {
 			t.Fatalf("class %q, want %q: %v", got, want, err)
 		}
 	}
@@ -406,15 +393,9 @@ func TestChangesAreReflectedWhenTheProviderIsBack(t *testing.T) {
 		}
 	}
 	one := r.namespaces["shop"].kinds["configmaps"].(*objects[*corev1.ConfigMap, *corev1.ConfigMap])
-	err := wait.PollUntilContextTimeout(
-		t.Context(),
-		10*time.Millisecond,
-		10*time.Second,
-		true,
-		func(context.Context) (bool, error) {
-			return remotens.Lookup[*corev1.ConfigMap](one.local.GetStore(), "shop", "settings").Data["a"] == "19", nil
-		},
-	)
+	err := kittest.Poll(t, func(context.Context) (bool, error) {
+		return remotens.Lookup[*corev1.ConfigMap](one.local.GetStore(), "shop", "settings").Data["a"] == "19", nil
+	})
 	if err != nil {
 		t.Fatal("the last change was not seen")
 	}

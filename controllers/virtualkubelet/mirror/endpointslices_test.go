@@ -13,10 +13,10 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/utils/ptr"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/controllers/kit/kittest"
 	"liqo.io/federation/controllers/virtualkubelet/translate"
 )
 
@@ -53,22 +53,16 @@ func webEndpoints() *discoveryv1.EndpointSlice {
 // awaitEndpoints waits until milan has one endpoint, or none.
 func (r *reflecting) awaitEndpoints(t *testing.T, reflected bool) {
 	t.Helper()
-	err := wait.PollUntilContextTimeout(
-		t.Context(),
-		10*time.Millisecond,
-		10*time.Second,
-		true,
-		func(ctx context.Context) (bool, error) {
-			slice, err := r.federation.FederationV1alpha1().
-				ShadowEndpointSlices("shop-rome").
-				Get(ctx, "web-abcde", metav1.GetOptions{})
-			if apierrors.IsNotFound(err) {
-				return !reflected, nil
-			}
-			return reflected && err == nil && len(slice.Spec.Endpoints) == 1 &&
-				slice.Spec.Endpoints[0].Addresses[0] == "10.1.0.1", err
-		},
-	)
+	err := kittest.Poll(t, func(ctx context.Context) (bool, error) {
+		slice, err := r.federation.FederationV1alpha1().
+			ShadowEndpointSlices("shop-rome").
+			Get(ctx, "web-abcde", metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			return !reflected, nil
+		}
+		return reflected && err == nil && len(slice.Spec.Endpoints) == 1 &&
+			slice.Spec.Endpoints[0].Addresses[0] == "10.1.0.1", err
+	})
 	if err != nil {
 		t.Fatalf("endpoints exist: %t: %v", !reflected, err)
 	}
@@ -120,16 +114,10 @@ func (r *reflecting) endpoints() reflector {
 // awaitRest waits until no endpoints are watched.
 func (r *reflecting) awaitRest(t *testing.T, watching *endpointSlices) {
 	t.Helper()
-	if err := wait.PollUntilContextTimeout(
-		t.Context(),
-		10*time.Millisecond,
-		10*time.Second,
-		true,
-		func(context.Context) (bool, error) {
-			return r.endpoints() == reflector(withdrawn{}) &&
-				(watching == nil || watching.local.IsStopped() && watching.reflected.IsStopped()), nil
-		},
-	); err != nil {
+	if err := kittest.Poll(t, func(context.Context) (bool, error) {
+		return r.endpoints() == reflector(withdrawn{}) &&
+			(watching == nil || watching.local.IsStopped() && watching.reflected.IsStopped()), nil
+	}); err != nil {
 		t.Fatalf("endpoints are watched: %T: %v", r.endpoints(), err)
 	}
 }
@@ -208,16 +196,10 @@ func TestEndpointOnAnotherProviderIsReflectedWhenItHasAnAddress(t *testing.T) {
 		}
 	}
 	r.start(t)
-	err := wait.PollUntilContextTimeout(
-		t.Context(),
-		10*time.Millisecond,
-		10*time.Second,
-		true,
-		func(context.Context) (bool, error) {
-			one, ok := r.endpoints().(*endpointSlices)
-			return ok && one.synced(), nil
-		},
-	)
+	err := kittest.Poll(t, func(context.Context) (bool, error) {
+		one, ok := r.endpoints().(*endpointSlices)
+		return ok && one.synced(), nil
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

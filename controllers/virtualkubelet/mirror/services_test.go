@@ -6,20 +6,19 @@ package mirror
 import (
 	"context"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/wait"
 	fakediscovery "k8s.io/client-go/discovery/fake"
 	dynamicfake "k8s.io/client-go/dynamic/fake"
 	"k8s.io/utils/clock"
 	mcsv1alpha1 "sigs.k8s.io/mcs-api/pkg/apis/v1alpha1"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
+	"liqo.io/federation/controllers/kit/kittest"
 	"liqo.io/federation/controllers/mcs"
 	"liqo.io/federation/controllers/virtualkubelet/translate"
 	"liqo.io/federation/test/fakes"
@@ -64,16 +63,10 @@ func (r *reflecting) discovers(t *testing.T) {
 // exported, or is not.
 func (r *reflecting) awaitExported(t *testing.T, want bool) {
 	t.Helper()
-	err := wait.PollUntilContextTimeout(
-		t.Context(),
-		10*time.Millisecond,
-		10*time.Second,
-		true,
-		func(ctx context.Context) (bool, error) {
-			reflected, err := r.milan.CoreV1().Services("shop-rome").Get(ctx, "web", metav1.GetOptions{})
-			return err == nil && translate.Exported(reflected) == want, nil
-		},
-	)
+	err := kittest.Poll(t, func(ctx context.Context) (bool, error) {
+		reflected, err := r.milan.CoreV1().Services("shop-rome").Get(ctx, "web", metav1.GetOptions{})
+		return err == nil && translate.Exported(reflected) == want, nil
+	})
 	if err != nil {
 		t.Fatalf("the reflected Service is exported: %t: %v", !want, err)
 	}

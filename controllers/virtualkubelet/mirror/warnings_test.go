@@ -6,15 +6,14 @@ package mirror
 import (
 	"context"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/util/flowcontrol"
 
+	"liqo.io/federation/controllers/kit/kittest"
 	"liqo.io/federation/controllers/virtualkubelet/translate"
 )
 
@@ -60,20 +59,14 @@ func TestWarningsAreRecordedForTheLocalObject(t *testing.T) {
 	// Leftovers are not deleted during the test.
 	r.answers.Store(false)
 	r.start(t)
-	err := wait.PollUntilContextTimeout(
-		t.Context(),
-		10*time.Millisecond,
-		10*time.Second,
-		true,
-		func(context.Context) (bool, error) {
-			for _, one := range r.namespaces["shop"].kinds {
-				if !one.synced() {
-					return false, nil
-				}
+	err := kittest.Poll(t, func(context.Context) (bool, error) {
+		for _, one := range r.namespaces["shop"].kinds {
+			if !one.synced() {
+				return false, nil
 			}
-			return true, nil
-		},
-	)
+		}
+		return true, nil
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
