@@ -25,8 +25,8 @@ func uninstallIsRefusedWhilePeered(t *testing.T) {
 	o := offloaded(t, remote)
 	runReadyPod(t, o.namespace, "before", podSpec("serve"))
 	for cluster, says := range map[*harness.Cluster]string{
-		rome:  "ForeignCluster milan: this cluster borrows from it (Established)",
-		milan: "ForeignCluster rome: this cluster lends to it (Established)",
+		rome:  "ForeignCluster milan: it is a provider of this cluster (Established)",
+		milan: "ForeignCluster rome: it is a consumer of this cluster (Established)",
 	} {
 		result := cluster.Helm(t.Context(), "uninstall", harness.Release, "--namespace", harness.Namespace, "--timeout", "2m")
 		if result.Err == nil {

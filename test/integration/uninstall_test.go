@@ -46,7 +46,10 @@ func TestTheChartIsNotUninstalledWhilePeered(t *testing.T) {
 	account := env.ServiceAccount(t, framework.Namespace, "federation-uninstall")
 	kubeconfig := env.AccountKubeconfig(t, env.Admin.Host, env.Admin.CAData, account.BearerToken)
 	output, code := env.RunProgram(t, framework.ControllerManager, "uninstall", "--kubeconfig="+kubeconfig)
-	for _, says := range []string{"ForeignCluster adria: this cluster borrows from it", "ForeignCluster agordo: this cluster lends to it", "kubectl delete foreignclusters"} {
+	for _, says := range []string{
+		"ForeignCluster adria: it is a provider of this cluster",
+		"ForeignCluster agordo: it is a consumer of this cluster", "kubectl delete foreignclusters",
+	} {
 		if code == 0 || !strings.Contains(output, says) {
 			t.Errorf("exit code %d, and it does not say %q:\n%s", code, says, output)
 		}

@@ -18,14 +18,13 @@ import (
 	"liqo.io/federation/controllers/clientca"
 )
 
-// healthPaths are the only ones that are served to anybody. What lies beneath
-// them is not.
+// healthPaths are the only paths that anonymous requests may read; paths below them are not.
 var healthPaths = []string{"/healthz", "/livez", "/readyz"}
 
-// authenticate has this cluster say who somebody is. The check that it returns
-// fails until it is known whose certificates count: they are read while the
-// process serves already, and until then who shows one would be nobody.
-func authenticate(ctx context.Context, options genericoptions.DelegatingAuthenticationOptions, client kubernetes.Interface,
+// authenticate sets up the authentication of requests, by the options. The check that it returns fails until the
+// certificate authorities of clients are loaded, which happens while the process serves already.
+func authenticate(
+	ctx context.Context, options genericoptions.DelegatingAuthenticationOptions, client kubernetes.Interface,
 	serving *genericapiserver.SecureServingInfo,
 ) (*genericapiserver.AuthenticationInfo, healthz.HealthChecker, error) {
 	var authority *clientca.Authority
@@ -44,12 +43,12 @@ func authenticate(ctx context.Context, options genericoptions.DelegatingAuthenti
 		return nil, nil, err
 	}
 	info.Authenticator = anonymousOnlyOnHealthPaths(info.Authenticator)
-	return info, healthz.NamedCheck("authorities", func(*http.Request) error { return clientca.Loaded(authority) }), nil
+	loaded := func(*http.Request) error { return clientca.Loaded(authority) }
+	return info, healthz.NamedCheck("authorities", loaded), nil
 }
 
-// anonymousOnlyOnHealthPaths refuses who has no name, anywhere but on
-// healthPaths: the options by themselves let nobody in everywhere, and leave
-// it to the cluster's roles what that may be.
+// anonymousOnlyOnHealthPaths rejects anonymous requests on all paths but healthPaths. The options alone accept them on
+// every path and leave the decision to the cluster's RBAC.
 func anonymousOnlyOnHealthPaths(delegate authenticator.Request) authenticator.Request {
 	return authenticator.RequestFunc(func(request *http.Request) (*authenticator.Response, bool, error) {
 		response, ok, err := delegate.AuthenticateRequest(request)

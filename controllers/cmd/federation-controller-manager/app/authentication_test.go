@@ -13,22 +13,22 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 )
 
-func TestNobodyIsLetInOnlyOnHealthPaths(t *testing.T) {
+func TestAnonymousRequestsAreAcceptedOnlyOnHealthPaths(t *testing.T) {
 	broken := errors.New("no such token")
 	for name, test := range map[string]struct {
 		path, user string
 		err        error
 		want       bool
 	}{
-		"nobody on /healthz":                   {path: "/healthz", user: user.Anonymous, want: true},
-		"nobody on /livez":                     {path: "/livez", user: user.Anonymous, want: true},
-		"nobody on /readyz":                    {path: "/readyz?verbose", user: user.Anonymous, want: true},
-		"nobody beneath a health path":         {path: "/readyz/caches", user: user.Anonymous},
-		"nobody on /metrics":                   {path: "/metrics", user: user.Anonymous},
-		"nobody on what the roles let him see": {path: "/version", user: user.Anonymous},
-		"nobody on a path that there is not":   {path: "/nothing", user: user.Anonymous},
-		"somebody on /metrics":                 {path: "/metrics", user: "somebody", want: true},
-		"wrong credentials on a health path":   {path: "/livez", err: broken},
+		"anonymous on /healthz":              {path: "/healthz", user: user.Anonymous, want: true},
+		"anonymous on /livez":                {path: "/livez", user: user.Anonymous, want: true},
+		"anonymous on /readyz":               {path: "/readyz?verbose", user: user.Anonymous, want: true},
+		"anonymous below a health path":      {path: "/readyz/caches", user: user.Anonymous},
+		"anonymous on /metrics":              {path: "/metrics", user: user.Anonymous},
+		"anonymous on a path that RBAC allows": {path: "/version", user: user.Anonymous},
+		"anonymous on an unknown path":       {path: "/nothing", user: user.Anonymous},
+		"user on /metrics":                   {path: "/metrics", user: "prometheus", want: true},
+		"wrong credentials on a health path": {path: "/livez", err: broken},
 	} {
 		t.Run(name, func(t *testing.T) {
 			delegate := authenticator.RequestFunc(func(*http.Request) (*authenticator.Response, bool, error) {
@@ -37,7 +37,7 @@ func TestNobodyIsLetInOnlyOnHealthPaths(t *testing.T) {
 			request := httptest.NewRequest(http.MethodGet, test.path, nil)
 			_, ok, err := anonymousOnlyOnHealthPaths(delegate).AuthenticateRequest(request)
 			if ok != test.want || !errors.Is(err, test.err) {
-				t.Errorf("let in: %v, error: %v", ok, err)
+				t.Errorf("accepted: %v, error: %v", ok, err)
 			}
 		})
 	}

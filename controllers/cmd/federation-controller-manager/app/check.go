@@ -17,16 +17,16 @@ import (
 	"liqo.io/federation/generated/clientset/versioned"
 )
 
-// checkInterval is how often the API is asked for until it is there.
+// checkInterval is the time between two requests to the API until it is served.
 const checkInterval = time.Second
 
-// newCheckCommand makes the command that `helm test` runs.
+// newCheckCommand returns the command that `helm test` runs.
 func newCheckCommand() *cobra.Command {
 	var kubeconfig string
 	timeout := time.Minute
 	cmd := &cobra.Command{
 		Use:   "check",
-		Short: "Tell whether this cluster serves the federation API",
+		Short: "Check whether this cluster serves the federation API",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			config, err := remote.Local(kubeconfig, "federation-check")
@@ -35,7 +35,7 @@ func newCheckCommand() *cobra.Command {
 			}
 			client, err := versioned.NewForConfig(config)
 			if err != nil {
-				return fmt.Errorf("make a client of this cluster: %w", err)
+				return fmt.Errorf("creating a client of the local cluster: %w", err)
 			}
 			kinds, err := check(cmd.Context(), client, timeout)
 			if err != nil {
@@ -45,12 +45,12 @@ func newCheckCommand() *cobra.Command {
 			return nil
 		},
 	}
-	cmd.Flags().StringVar(&kubeconfig, "kubeconfig", kubeconfig, "Kubeconfig file of this cluster. Empty uses the service account of the pod.")
-	cmd.Flags().DurationVar(&timeout, "timeout", timeout, "How long to wait for the API.")
+	cmd.Flags().StringVar(&kubeconfig, "kubeconfig", kubeconfig, kubeconfigHelp)
+	cmd.Flags().DurationVar(&timeout, "timeout", timeout, "How long to wait until the API is served.")
 	return cmd
 }
 
-// check counts the resources of the federation API, as soon as there are some.
+// check waits until the federation API is served, and returns the number of its resources. It fails after the timeout.
 func check(ctx context.Context, client versioned.Interface, timeout time.Duration) (int, error) {
 	kinds := 0
 	var err error
@@ -63,7 +63,8 @@ func check(ctx context.Context, client versioned.Interface, timeout time.Duratio
 		return kinds > 0, nil
 	})
 	if waitErr != nil {
-		return 0, fmt.Errorf("this cluster does not serve %s, look at `kubectl describe apiservice v1alpha1.%s`: %w", v1alpha1.SchemeGroupVersion, v1alpha1.GroupName, cmp.Or(err, waitErr))
+		return 0, fmt.Errorf("waiting for %s to be served: %w: see `kubectl describe apiservice v1alpha1.%s`",
+			v1alpha1.SchemeGroupVersion, cmp.Or(err, waitErr), v1alpha1.GroupName)
 	}
 	return kinds, nil
 }

@@ -14,7 +14,7 @@ import (
 	"liqo.io/federation/generated/clientset/versioned/fake"
 )
 
-func TestCheckTellsWhetherTheAPIIsServed(t *testing.T) {
+func TestCheckFailsUntilTheAPIIsServed(t *testing.T) {
 	client := fake.NewSimpleClientset()
 	if _, err := check(t.Context(), client, time.Millisecond); err == nil || !strings.Contains(err.Error(), "kubectl describe apiservice") {
 		t.Errorf("without the API: %v", err)

@@ -1,8 +1,8 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package app is the federation-controller-manager: its flags, what its
-// controllers share, the list of them, and what it serves.
+// Package app implements the federation-controller-manager: its flags, the Config that its controllers share, their
+// list, and the endpoints for health and metrics.
 package app
 
 import (
@@ -25,22 +25,20 @@ import (
 	"liqo.io/federation/controllers/logging"
 )
 
-// shutdownTimeout bounds how long requests that are being served may take
-// once the process has to end.
+// shutdownTimeout bounds requests that are being served when the process ends.
 const shutdownTimeout = 5 * time.Second
 
-// leaseTolerance is how long a leader may fail to give up a lease that has
-// run out, before it counts as dead.
+// leaseTolerance is how long after its Lease expired a leader counts as live that still works.
 const leaseTolerance = 20 * time.Second
 
-// NewCommand makes the command that runs until the context ends.
+// NewCommand returns the command of the program. It runs until the context ends.
 func NewCommand(ctx context.Context) *cobra.Command {
 	options := NewOptions()
 	cmd := &cobra.Command{
 		Use:   "federation-controller-manager",
 		Short: "Run the controllers of the federation",
-		Long: "The federation-controller-manager makes what ForeignClusters, offers and offloaded\n" +
-			"namespaces ask for come true, on this cluster and, through their APIs, on its providers.",
+		Long: "The federation-controller-manager reconciles the objects of the federation: peerings, resource\n" +
+			"offers, offloaded namespaces and volumes, in this cluster and, through their APIs, on its providers.",
 		SilenceUsage: true,
 		Args:         cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -63,8 +61,8 @@ func NewCommand(ctx context.Context) *cobra.Command {
 	return cmd
 }
 
-// Run starts the selected controllers and serves health and metrics, until
-// the context ends or something that cannot be repaired happens.
+// Run starts the selected controllers, and serves health and metrics until the context ends. It fails if a controller
+// cannot be prepared, or if the manager of controllers ends with an error.
 func Run(ctx context.Context, options *Options) error {
 	ctx = logging.WithoutBodies(ctx)
 	config, err := options.Config(ctx)

@@ -26,12 +26,12 @@ import (
 	"liqo.io/federation/controllers/storage/consumer"
 )
 
-// Config is what the controllers share.
+// Config is shared by the controllers.
 type Config struct {
 	// Kube is the client of the local cluster for what the manager's client does not serve: discovery, logs, reviews and
 	// watches of single nodes and namespaces.
 	Kube kubernetes.Interface
-	// Events sends events about objects to this cluster.
+	// Events records events in the local cluster.
 	Events record.EventBroadcaster
 	// Peers are the connections to the providers of this cluster.
 	Peers *remote.Peers

@@ -103,23 +103,23 @@ func offByDefault() []string {
 	return names
 }
 
-// selected tells whether a selection wants a controller. What names it counts
-// more than a star, and the last word counts.
+// selected reports whether a selection includes a controller. Its name, with or without a minus, takes precedence over
+// *, and a later word over an earlier one.
 func selected(selection []string, controller Controller) bool {
-	wanted, named := false, false
+	included, named := false, false
 	for _, word := range selection {
 		switch word {
 		case controller.Name:
-			wanted, named = true, true
+			included, named = true, true
 		case "-" + controller.Name:
-			wanted, named = false, true
+			included, named = false, true
 		case "*":
 			if !named {
-				wanted = !controller.OffByDefault
+				included = !controller.OffByDefault
 			}
 		}
 	}
-	return wanted
+	return included
 }
 
 func validateSelection(selection []string) []error {
@@ -127,7 +127,7 @@ func validateSelection(selection []string) []error {
 	known := controllerNames(true)
 	for _, word := range selection {
 		if name := strings.TrimPrefix(word, "-"); word != "*" && !slices.Contains(known, name) {
-			errs = append(errs, fmt.Errorf("--controllers: %q is none of %v", name, known))
+			errs = append(errs, fmt.Errorf("--controllers: %q: must be one of %v", name, known))
 		}
 	}
 	return errs
@@ -145,7 +145,7 @@ func initControllers(ctx context.Context, config *Config, selection []string) er
 		}
 	}
 	if config.manager == nil {
-		return fmt.Errorf("--controllers=%s selects nothing", strings.Join(selection, ","))
+		return fmt.Errorf("--controllers=%s: must select a controller", strings.Join(selection, ","))
 	}
 	return nil
 }

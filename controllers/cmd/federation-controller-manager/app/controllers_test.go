@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-func TestSelection(t *testing.T) {
+func TestControllersAreSelectedByName(t *testing.T) {
 	on, off := Controller{Name: "on"}, Controller{Name: "off", OffByDefault: true}
 	for _, test := range []struct {
 		selection []string
@@ -28,7 +28,7 @@ func TestSelection(t *testing.T) {
 	}
 }
 
-func TestTheSignerRunsOnlyWhereItIsNamed(t *testing.T) {
+func TestIdentitySignerIsOffByDefault(t *testing.T) {
 	if names := offByDefault(); !slices.Equal(names, []string{"identity-signer"}) {
 		t.Errorf("off by default: %v", names)
 	}
@@ -36,11 +36,11 @@ func TestTheSignerRunsOnlyWhereItIsNamed(t *testing.T) {
 		t.Errorf("%v", errs)
 	}
 	if errs := validateSelection([]string{"signer"}); len(errs) != 1 {
-		t.Errorf("a controller that there is not was accepted: %v", errs)
+		t.Errorf("an unknown controller was accepted: %v", errs)
 	}
 }
 
-func TestOptionsTellEverythingThatIsWrongAtOnce(t *testing.T) {
+func TestValidateReturnsAllErrors(t *testing.T) {
 	options := NewOptions()
 	options.ClusterName = "Rome!"
 	options.Namespace = ""
@@ -50,6 +50,6 @@ func TestOptionsTellEverythingThatIsWrongAtOnce(t *testing.T) {
 	options.Networking = "Round"
 	options.RefusedEndpoints = []string{"10.96.0.0/12", "10.96.0.1"}
 	if errs := options.Validate(); len(errs) != 7 {
-		t.Errorf("%d problems: %v", len(errs), errs)
+		t.Errorf("%d errors: %v", len(errs), errs)
 	}
 }

@@ -18,11 +18,11 @@ import (
 )
 
 const (
-	// A process that is cut off stops working after renewDeadline, before
-	// another one starts after leaseDuration.
+	// A leader that cannot renew its Lease stops after renewDeadline, before
+	// another process takes the Lease over after leaseDuration.
 	leaseDuration = 15 * time.Second
 	renewDeadline = 10 * time.Second
-	// retryPeriod is about how long a lease that was given back lies there.
+	// retryPeriod bounds the time until another process takes over a released Lease.
 	retryPeriod = time.Second
 )
 
@@ -36,17 +36,20 @@ func newLeaderElection() componentconfig.LeaderElectionConfiguration {
 	}
 }
 
-// validateLeaderElection says what the library would panic about.
+// validateLeaderElection returns an error for each value that leaderelection would panic on.
 func validateLeaderElection(c *componentconfig.LeaderElectionConfiguration) []error {
 	if !c.LeaderElect {
 		return nil
 	}
 	var errs []error
 	if c.LeaseDuration.Duration <= c.RenewDeadline.Duration {
-		errs = append(errs, fmt.Errorf("--leader-elect-renew-deadline %s: must be less than --leader-elect-lease-duration %s", c.RenewDeadline.Duration, c.LeaseDuration.Duration))
+		errs = append(errs, fmt.Errorf("--leader-elect-renew-deadline %s: must be less than --leader-elect-lease-duration %s",
+			c.RenewDeadline.Duration, c.LeaseDuration.Duration))
 	}
 	if c.RetryPeriod.Duration <= 0 || float64(c.RenewDeadline.Duration) <= leaderelection.JitterFactor*float64(c.RetryPeriod.Duration) {
-		errs = append(errs, fmt.Errorf("--leader-elect-retry-period %s: must be more than 0 and, times %.1f, less than --leader-elect-renew-deadline %s", c.RetryPeriod.Duration, leaderelection.JitterFactor, c.RenewDeadline.Duration))
+		errs = append(errs, fmt.Errorf(
+			"--leader-elect-retry-period %s: must be more than 0 and, times %.1f, less than --leader-elect-renew-deadline %s",
+			c.RetryPeriod.Duration, leaderelection.JitterFactor, c.RenewDeadline.Duration))
 	}
 	if c.ResourceLock != resourcelock.LeasesResourceLock {
 		errs = append(errs, fmt.Errorf("--leader-elect-resource-lock %q: must be %s", c.ResourceLock, resourcelock.LeasesResourceLock))
@@ -54,14 +57,15 @@ func validateLeaderElection(c *componentconfig.LeaderElectionConfiguration) []er
 	return errs
 }
 
-// newLock is the Lease that the processes of one Deployment share. Those with
-// different accounts run different controllers, so the account names it.
+// newLock returns the Lease of the processes of one Deployment. It is named after their ServiceAccount, because
+// Deployments with different accounts run different controllers.
 func newLock(client *rest.Config, o *Options) (resourcelock.Interface, error) {
 	c := o.LeaderElection
 	identity, err := leader.Identity()
 	if err != nil {
 		return nil, err
 	}
-	return resourcelock.NewFromKubeconfig(c.ResourceLock, cmp.Or(c.ResourceNamespace, o.Namespace), cmp.Or(c.ResourceName, o.ServiceAccount),
+	namespace, name := cmp.Or(c.ResourceNamespace, o.Namespace), cmp.Or(c.ResourceName, o.ServiceAccount)
+	return resourcelock.NewFromKubeconfig(c.ResourceLock, namespace, name,
 		resourcelock.ResourceLockConfig{Identity: identity}, client, c.RenewDeadline.Duration)
 }

@@ -29,19 +29,21 @@ const (
 
 // Mover selects the image of the pods that copy the data of a move.
 type Mover struct {
-	// Image is the image of the movers. Without one no data is moved.
+	// Image is the image of the movers. Empty fails moves of volumes.
 	Image string
-	// PullPolicy is when nodes fetch that image.
+	// PullPolicy is the imagePullPolicy of the movers.
 	PullPolicy string
 }
 
 // AddFlags binds the options to flags.
 func (m *Mover) AddFlags(fs *pflag.FlagSet) {
-	fs.StringVar(&m.Image, "mover-image", m.Image, "Image of the pods that copy the data of a volume which is moved. Without one no data is moved.")
-	fs.StringVar(&m.PullPolicy, "mover-image-pull-policy", m.PullPolicy, "When nodes fetch that image: Always, IfNotPresent or Never.")
+	fs.StringVar(&m.Image, "mover-image", m.Image,
+		"Image of the pods that copy the data of a volume that is moved. Empty moves no data.")
+	fs.StringVar(&m.PullPolicy, "mover-image-pull-policy", m.PullPolicy,
+		"imagePullPolicy of these pods: Always, IfNotPresent or Never.")
 }
 
-// Validate returns everything that is wrong.
+// Validate returns an error for each invalid option.
 func (m *Mover) Validate() []error {
 	var errs []error
 	policies := []corev1.PullPolicy{corev1.PullAlways, corev1.PullIfNotPresent, corev1.PullNever}
@@ -69,7 +71,7 @@ func initVolumeMove(ctx context.Context, config *Config) error {
 	return controller.SetupWithManager(manager)
 }
 
-// moverLogs returns what reads the end of the log of a mover.
+// moverLogs returns the function that reads the end of a mover's log.
 func moverLogs(kube kubernetes.Interface) func(context.Context, types.NamespacedName) (string, error) {
 	return func(ctx context.Context, pod types.NamespacedName) (string, error) {
 		stream, err := kube.CoreV1().Pods(pod.Namespace).GetLogs(pod.Name, &corev1.PodLogOptions{

@@ -5,6 +5,7 @@ package app
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
@@ -32,59 +33,58 @@ import (
 	"liqo.io/federation/controllers/remote"
 )
 
-// maxClusterName is how long a ForeignCluster's name may be, and so that of
-// the cluster it stands for.
+// maxClusterName is the greatest length of a ForeignCluster's name, and so of a cluster's name.
 const maxClusterName = 40
+
+// kubeconfigHelp is the help of --kubeconfig, which all commands have.
+const kubeconfigHelp = "Kubeconfig file of the local cluster. Empty uses the ServiceAccount of the pod."
 
 // Options are the flags of the federation-controller-manager.
 type Options struct {
-	// Kubeconfig is a file; empty means the cluster that the process runs in.
+	// Kubeconfig is a file; empty uses the ServiceAccount of the pod.
 	Kubeconfig string
-	// Controllers selects: "*" is all that are on by default, a name one of
-	// them, and "-name" all but that one.
+	// Controllers selects controllers: "*" selects all that are on by default, a name selects
+	// one of them, and "-name" excludes it.
 	Controllers []string
 
-	// ClusterName is how this cluster calls itself when it meets another.
+	// ClusterName is the name of this cluster that peers use for it.
 	ClusterName string
-	// Namespace is where the product is installed.
+	// Namespace is the namespace of the installation.
 	Namespace string
-	// InvitationNamespace is where the service accounts of invitations are.
+	// InvitationNamespace is the namespace of the ServiceAccounts of invitations.
 	InvitationNamespace string
-	// StorageNamespace is that of the claims and capacity objects which provision volumes
-	// of the virtual storage class.
+	// StorageNamespace is the namespace of the claims and capacity objects by which volumes of
+	// the virtual StorageClass are provisioned.
 	StorageNamespace string
-	// ServiceAccount is the one that this process runs as, in Namespace.
+	// ServiceAccount is the account of this process, in Namespace.
 	ServiceAccount string
-	// IdentityMode is how consumers are known here: by a certificate or by the
-	// token of a service account.
+	// IdentityMode selects the credentials of consumers: certificates or tokens of ServiceAccounts.
 	IdentityMode string
-	// IdentityLifetime is how long identities last.
+	// IdentityLifetime is the lifetime of certificates and tokens.
 	IdentityLifetime time.Duration
-	// OrphanTTL is how long a consumer may be silent before this cluster stops
-	// lending to it; zero is for ever.
+	// OrphanTTL is the time after a consumer's last heartbeat at which its quota is released and
+	// its objects are deleted; zero never does.
 	OrphanTTL time.Duration
-	// Networking says how the pods of this cluster and those of others reach each
-	// other, where a ForeignCluster does not say.
+	// Networking is the pod connectivity with peers whose ForeignCluster sets none.
 	Networking string
-	// RefusedEndpoints are CIDRs that no endpoint of a consumer may be in.
+	// RefusedEndpoints are CIDRs in which endpoints of consumers are refused.
 	RefusedEndpoints []string
 	// Ranges are the ranges of this cluster that an administrator configures.
 	Ranges clusterinfo.Values
-	// Network is what is announced to peers of this cluster's network, and what their ranges are
-	// remapped to.
+	// Network is announced to peers, in addition to the ranges that their own are remapped to.
 	Network tunnel.Settings
-	// ControlProxy leads to providers that are reached by their tunnels.
+	// ControlProxy connects to providers through the tunnel.
 	ControlProxy peering.ControlProxy
-	// Policy is what this cluster offers to consumers.
+	// Policy limits what is offered to consumers.
 	Policy offer.Policy
-	// VirtualKubelet is how virtual kubelets are deployed.
+	// VirtualKubelet configures the Deployments of virtual kubelets.
 	VirtualKubelet virtualnode.VirtualKubelet
 	// Mover selects the image of the pods that copy the data of a move.
 	Mover Mover
 
-	// LeaderElection lets one of several processes work.
+	// LeaderElection configures the election of the active process.
 	LeaderElection componentconfig.LeaderElectionConfiguration
-	// Logs is how the process logs.
+	// Logs configures logging.
 	Logs *logsapi.LoggingConfiguration
 
 	serving        *genericoptions.SecureServingOptions
@@ -92,7 +92,7 @@ type Options struct {
 	authorization  *genericoptions.DelegatingAuthorizationOptions
 }
 
-// NewOptions are the flags as they are when nobody says otherwise.
+// NewOptions returns the options with their defaults.
 func NewOptions() *Options {
 	o := &Options{
 		Controllers:         []string{"*"},
@@ -124,20 +124,39 @@ func NewOptions() *Options {
 
 // AddFlags binds the options to flags.
 func (o *Options) AddFlags(fs *pflag.FlagSet) {
-	fs.StringVar(&o.Kubeconfig, "kubeconfig", o.Kubeconfig, "Kubeconfig file of this cluster. Empty uses the service account of the pod.")
+	fs.StringVar(&o.Kubeconfig, "kubeconfig", o.Kubeconfig, kubeconfigHelp)
 	fs.StringSliceVar(&o.Controllers, "controllers", o.Controllers, fmt.Sprintf(
-		"Controllers to run: '*' is all that are on by default, 'name' is one of them, '-name' is not that one. All: %v. Off by default: %v.",
+		"Controllers to run: '*' selects all that are on by default, 'name' selects one, '-name' excludes one. "+
+			"All: %v. Off by default: %v.",
 		controllerNames(true), offByDefault()))
-	fs.StringVar(&o.ClusterName, "cluster-name", o.ClusterName, "How this cluster calls itself, a DNS label of at most 40 characters. Required.")
-	fs.StringVar(&o.Namespace, "namespace", o.Namespace, "Namespace where the product is installed.")
-	fs.StringVar(&o.InvitationNamespace, "invitation-namespace", o.InvitationNamespace, "Namespace of the service accounts of invitations.")
-	fs.StringVar(&o.StorageNamespace, "storage-namespace", o.StorageNamespace, "Namespace of the intermediate claims and capacity objects of the virtual storage class. Only the controllers may create claims in it.")
-	fs.StringVar(&o.ServiceAccount, "service-account", o.ServiceAccount, "Service account of this process, in the installation namespace: it is given its role in the namespaces of providers.")
-	fs.StringVar(&o.IdentityMode, "identity-mode", o.IdentityMode, "How consumers are known here: Certificate, signed through certificates.k8s.io, Token, of a service account, or Auto, which is Token where nobody signs.")
-	fs.DurationVar(&o.IdentityLifetime, "identity-lifetime", o.IdentityLifetime, "How long the certificates that are signed here, and this cluster's tokens at providers, last. They are renewed at two thirds of that. At least 10m.")
-	fs.DurationVar(&o.OrphanTTL, "orphan-ttl", o.OrphanTTL, "How long a consumer may give no sign of life before this cluster stops lending to it and removes what runs here for it, where spec.incomingPolicy.orphanTTL of its ForeignCluster does not say. At least 1m; 0s is for ever.")
-	fs.StringVar(&o.Networking, "networking", o.Networking, "How the pods of this cluster and those of others reach each other, where spec.networking of a ForeignCluster does not say: None, where they do not, Flat, where all are in one network already, or Tunnel, by tunnels between gateways. Endpoints of Services cross only where they do.")
-	fs.StringSliceVar(&o.RefusedEndpoints, "refused-endpoint-cidrs", o.RefusedEndpoints, "CIDRs that endpoints of consumers' Services cannot be in, beside the addresses and pod CIDRs of this cluster's nodes and the ServiceCIDRs: those of its pods where its nodes do not say, and whatever else its nodes reach and consumers are not to.")
+	fs.StringVar(&o.ClusterName, "cluster-name", o.ClusterName,
+		"Name of this cluster, a DNS label of at most 40 characters that none of its peers has. Required.")
+	fs.StringVar(&o.Namespace, "namespace", o.Namespace, "Namespace of the installation.")
+	fs.StringVar(&o.InvitationNamespace, "invitation-namespace", o.InvitationNamespace,
+		"Namespace of the ServiceAccounts of invitations.")
+	fs.StringVar(&o.StorageNamespace, "storage-namespace", o.StorageNamespace,
+		"Namespace of the intermediate claims and capacity objects of the virtual StorageClass. "+
+			"Only the controllers may create claims in it.")
+	fs.StringVar(&o.ServiceAccount, "service-account", o.ServiceAccount,
+		"ServiceAccount of this process, in the installation namespace. "+
+			"Its role is bound to it in the namespaces of providers.")
+	fs.StringVar(&o.IdentityMode, "identity-mode", o.IdentityMode,
+		"Credentials of consumers: Certificate, signed through certificates.k8s.io, Token, of a ServiceAccount, "+
+			"or Auto, which uses tokens where no signer issues the certificate.")
+	fs.DurationVar(&o.IdentityLifetime, "identity-lifetime", o.IdentityLifetime,
+		"Lifetime of the certificates that this cluster signs and of its tokens at providers. "+
+			"They are renewed after two thirds of it. At least 10m.")
+	fs.DurationVar(&o.OrphanTTL, "orphan-ttl", o.OrphanTTL,
+		"Time after the last heartbeat of a consumer at which its quota is released and its objects in this cluster are "+
+			"deleted, unless its ForeignCluster sets spec.incomingPolicy.orphanTTL. At least 1m; 0s never does.")
+	fs.StringVar(&o.Networking, "networking", o.Networking,
+		"Pod connectivity with peers, unless spec.networking of a ForeignCluster is set: None, Flat (pod networks are "+
+			"already routed and disjoint) or Tunnel (WireGuard between gateways; overlapping CIDRs are remapped). "+
+			"Endpoints of Services are reflected only with Flat or Tunnel.")
+	fs.StringSliceVar(&o.RefusedEndpoints, "refused-endpoint-cidrs", o.RefusedEndpoints,
+		"CIDRs in which endpoints of consumers' Services are refused, in addition to the addresses and pod CIDRs of the "+
+			"nodes and the ServiceCIDRs: pod CIDRs that are not in the specs of the nodes, and other ranges that the nodes reach "+
+			"and consumers must not.")
 	o.Ranges.AddFlags(fs)
 	o.Network.AddFlags(fs)
 	o.ControlProxy.AddFlags(fs)
@@ -151,11 +170,11 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	logsapi.AddFlags(o.Logs, fs)
 }
 
-// Validate tells everything that is wrong at once.
+// Validate returns an error for each invalid option.
 func (o *Options) Validate() []error {
 	var errs []error
 	if o.ClusterName == "" {
-		errs = append(errs, fmt.Errorf("--cluster-name is required: give this cluster a name that no cluster it meets has"))
+		errs = append(errs, errors.New("--cluster-name is required: choose a name that none of the peers has"))
 	} else if len(o.ClusterName) > maxClusterName || len(validation.IsDNS1123Label(o.ClusterName)) > 0 {
 		errs = append(errs, fmt.Errorf("--cluster-name %q: must be a DNS label of at most %d characters", o.ClusterName, maxClusterName))
 	}
@@ -173,7 +192,8 @@ func (o *Options) Validate() []error {
 		errs = append(errs, fmt.Errorf("--identity-lifetime %v: must be at least %v", o.IdentityLifetime, identity.MinLifetime))
 	}
 	if o.OrphanTTL != 0 && o.OrphanTTL < v1alpha1.MinOrphanTTL {
-		errs = append(errs, fmt.Errorf("--orphan-ttl %v: must be 0s, which is for ever, or at least %v", o.OrphanTTL, v1alpha1.MinOrphanTTL))
+		errs = append(errs, fmt.Errorf("--orphan-ttl %v: must be 0s, which never expires, or at least %v",
+			o.OrphanTTL, v1alpha1.MinOrphanTTL))
 	}
 	modes := []v1alpha1.NetworkingMode{v1alpha1.NetworkingNone, v1alpha1.NetworkingFlat, v1alpha1.NetworkingTunnel}
 	if !slices.Contains(modes, v1alpha1.NetworkingMode(o.Networking)) {
@@ -184,7 +204,7 @@ func (o *Options) Validate() []error {
 	errs = append(errs, o.ControlProxy.Validate()...)
 	for _, cidr := range o.RefusedEndpoints {
 		if _, err := netip.ParsePrefix(cidr); err != nil {
-			errs = append(errs, fmt.Errorf("--refused-endpoint-cidrs %q: must be a CIDR, as 10.96.0.0/12", cidr))
+			errs = append(errs, fmt.Errorf("--refused-endpoint-cidrs %q: must be a CIDR, for example 10.96.0.0/12", cidr))
 		}
 	}
 	errs = append(errs, validateSelection(o.Controllers)...)
@@ -198,7 +218,7 @@ func (o *Options) Validate() []error {
 	return errs
 }
 
-// refusedEndpoints are RefusedEndpoints, as far as they are valid.
+// refusedEndpoints returns the valid ones of RefusedEndpoints.
 func (o *Options) refusedEndpoints() []netip.Prefix {
 	var prefixes []netip.Prefix
 	for _, cidr := range o.RefusedEndpoints {
@@ -209,16 +229,16 @@ func (o *Options) refusedEndpoints() []netip.Prefix {
 	return prefixes
 }
 
-// Config connects to this cluster and learns its identity.
+// Config creates the clients of the local cluster and reads its ID. It fails if the cluster cannot be reached.
 func (o *Options) Config(ctx context.Context) (*Config, error) {
 	client, err := remote.Local(o.Kubeconfig, "federation-controller-manager")
 	if err != nil {
 		return nil, err
 	}
 	if err := o.serving.MaybeDefaultWithSelfSignedCerts("localhost", nil, []net.IP{net.IPv4(127, 0, 0, 1)}); err != nil {
-		return nil, fmt.Errorf("make a serving certificate: %w", err)
+		return nil, fmt.Errorf("creating a serving certificate: %w", err)
 	}
-	// Reviews go to the same API server as everything else.
+	// Reviews are created with the same kubeconfig.
 	o.authentication.RemoteKubeConfigFile = o.Kubeconfig
 	o.authorization.RemoteKubeConfigFile = o.Kubeconfig
 	config, err := newConfig(client, o)
@@ -229,12 +249,11 @@ func (o *Options) Config(ctx context.Context) (*Config, error) {
 	return config, err
 }
 
-// clusterID is the UID of the namespace that every cluster has, and never
-// makes anew.
+// clusterID returns the UID of Namespace kube-system, which exists as long as the cluster.
 func clusterID(ctx context.Context, client kubernetes.Interface) (string, error) {
 	namespace, err := client.CoreV1().Namespaces().Get(ctx, metav1.NamespaceSystem, metav1.GetOptions{})
 	if err != nil {
-		return "", fmt.Errorf("learn the id of this cluster: %w", err)
+		return "", fmt.Errorf("reading the ID of the local cluster: %w", err)
 	}
 	return string(namespace.UID), nil
 }

@@ -40,21 +40,21 @@ func (r *readiness) Check(*http.Request) error {
 	return nil
 }
 
-// serve answers health checks to anybody and metrics to those who may read
-// them. What it returns closes when serving has ended.
+// serve serves health checks without authentication, and metrics to authorized users. The channel that it returns is
+// closed when serving has ended.
 func serve(ctx context.Context, config *Config, live, ready healthz.HealthChecker) (<-chan struct{}, error) {
 	options := config.Options
 	var serving *genericapiserver.SecureServingInfo
 	if err := options.serving.ApplyTo(&serving); err != nil {
-		return nil, fmt.Errorf("listen on port %d: %w", options.serving.BindPort, err)
+		return nil, fmt.Errorf("listening on port %d: %w", options.serving.BindPort, err)
 	}
 	authentication, authorities, err := authenticate(ctx, *options.authentication, config.Kube, serving)
 	if err != nil {
-		return nil, fmt.Errorf("set up authentication: %w", err)
+		return nil, fmt.Errorf("setting up authentication: %w", err)
 	}
 	var authorization genericapiserver.AuthorizationInfo
 	if err := options.authorization.ApplyTo(&authorization); err != nil {
-		return nil, fmt.Errorf("set up authorization: %w", err)
+		return nil, fmt.Errorf("setting up authorization: %w", err)
 	}
 
 	metrics.Register(legacyregistry.MustRegister)
@@ -76,7 +76,7 @@ func serve(ctx context.Context, config *Config, live, ready healthz.HealthChecke
 
 	stopped, _, err := serving.Serve(handler, shutdownTimeout, ctx.Done())
 	if err != nil {
-		return nil, fmt.Errorf("serve on port %d: %w", options.serving.BindPort, err)
+		return nil, fmt.Errorf("serving on port %d: %w", options.serving.BindPort, err)
 	}
 	return stopped, nil
 }

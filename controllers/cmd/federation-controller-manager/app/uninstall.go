@@ -29,49 +29,47 @@ import (
 )
 
 const (
-	// answerTimeout is how long the federation API may be away while an
-	// uninstallation asks what is peered, as during a restart.
-	answerTimeout = 30 * time.Second
-	// cleanUpTimeout is how long namespaces and nodes take to go once nobody is
-	// waited for any more.
+	// apiTimeout is how long uninstall waits for the federation API, for example during its restart.
+	apiTimeout = 30 * time.Second
+	// cleanUpTimeout is how long namespaces and nodes may take to be deleted, in addition to the deadline.
 	cleanUpTimeout = time.Minute
-	// uninstallInterval is how often is looked what is left.
+	// uninstallInterval is the time between two checks of the objects that are left.
 	uninstallInterval = time.Second
-	// maxDeadline is as long as unpeering may take.
+	// maxDeadline is the greatest spec.disconnectTimeoutSeconds.
 	maxDeadline = 24 * time.Hour
 )
 
 var errInUse = errors.New("the federation is in use, so it is not uninstalled")
 
-// uninstaller tells what the federation is used for, and ends that if it is
-// told to. When it is used for nothing, it removes what the chart did not make.
+// uninstaller reports the use of the federation, and ends it with force. When nothing is in use, it deletes the objects
+// of the federation that the chart did not create.
 type uninstaller struct {
 	kube       kubernetes.Interface
 	federation versioned.Interface
-	// volumes reads and hands back what the storage of the federation holds.
+	// volumes reads the volumes and claims of the federation, and returns them to their owners.
 	volumes client.Client
 	out     io.Writer
-	// namespace is where the product is installed.
+	// namespace is the namespace of the installation.
 	namespace string
-	// storageClass and storageNamespace are those of the virtual storage class.
+	// storageClass and storageNamespace are the virtual StorageClass and the namespace of its capacity objects.
 	storageClass, storageNamespace string
-	// force unpeers, and waits for other clusters until the deadline.
+	// force ends peerings, and waits for other clusters until the deadline.
 	force    bool
 	deadline time.Duration
 
-	answerTimeout, cleanUpTimeout, interval time.Duration
+	apiTimeout, cleanUpTimeout, interval time.Duration
 }
 
-// newUninstallCommand makes the command that `helm uninstall` runs first.
+// newUninstallCommand returns the command that `helm uninstall` runs first.
 func newUninstallCommand() *cobra.Command {
 	var kubeconfig string
 	u := &uninstaller{
 		namespace: "liqo", storageClass: "liqo", storageNamespace: "liqo-storage", deadline: 2 * time.Minute,
-		answerTimeout: answerTimeout, cleanUpTimeout: cleanUpTimeout, interval: uninstallInterval,
+		apiTimeout: apiTimeout, cleanUpTimeout: cleanUpTimeout, interval: uninstallInterval,
 	}
 	cmd := &cobra.Command{
 		Use:   "uninstall",
-		Short: "Tell whether the federation is in use, and with --force end that",
+		Short: "Check whether the federation is in use, and with --force end that",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if u.deadline < 0 || u.deadline > maxDeadline {
@@ -82,10 +80,10 @@ func newUninstallCommand() *cobra.Command {
 				return err
 			}
 			if u.kube, err = kubernetes.NewForConfig(config); err != nil {
-				return fmt.Errorf("make a client of this cluster: %w", err)
+				return fmt.Errorf("creating a client of the local cluster: %w", err)
 			}
 			if u.federation, err = versioned.NewForConfig(config); err != nil {
-				return fmt.Errorf("make a client of the federation API: %w", err)
+				return fmt.Errorf("creating a client of the federation API: %w", err)
 			}
 			if u.volumes, err = client.New(config, client.Options{Scheme: kit.NewScheme()}); err != nil {
 				return fmt.Errorf("creating a client of volumes: %w", err)
@@ -94,18 +92,22 @@ func newUninstallCommand() *cobra.Command {
 			return u.run(cmd.Context())
 		},
 	}
-	cmd.Flags().StringVar(&kubeconfig, "kubeconfig", kubeconfig, "Kubeconfig file of this cluster. Empty uses the service account of the pod.")
-	cmd.Flags().StringVar(&u.namespace, "namespace", u.namespace, "Namespace of the installation, where the keys of the gateway are.")
-	cmd.Flags().StringVar(&u.storageClass, "storage-class", u.storageClass, "Name of the virtual StorageClass.")
-	cmd.Flags().StringVar(&u.storageNamespace, "storage-namespace", u.storageNamespace, "Namespace of the capacity objects of the virtual storage class.")
-	cmd.Flags().BoolVar(&u.force, "force", u.force, "Bring offloaded namespaces home and unpeer from every cluster, instead of refusing while there are some.")
-	cmd.Flags().DurationVar(&u.deadline, "deadline", u.deadline, "How long --force waits for other clusters, where their ForeignClusters do not say less.")
+	flags := cmd.Flags()
+	flags.StringVar(&kubeconfig, "kubeconfig", kubeconfig, kubeconfigHelp)
+	flags.StringVar(&u.namespace, "namespace", u.namespace, "Namespace of the installation, with the keys of the gateway.")
+	flags.StringVar(&u.storageClass, "storage-class", u.storageClass, "Name of the virtual StorageClass.")
+	flags.StringVar(&u.storageNamespace, "storage-namespace", u.storageNamespace,
+		"Namespace of the capacity objects of the virtual StorageClass.")
+	flags.BoolVar(&u.force, "force", u.force,
+		"Unoffload all namespaces and end all peerings, instead of failing if there are any.")
+	flags.DurationVar(&u.deadline, "deadline", u.deadline,
+		"How long --force waits for other clusters, unless spec.disconnectTimeoutSeconds of their ForeignClusters is less.")
 	return cmd
 }
 
-// run fails, and says why, as long as something is in use.
+// run fails with errInUse and prints the reasons, as long as something is in use.
 func (u *uninstaller) run(ctx context.Context) error {
-	used, err := u.ask(ctx)
+	used, err := u.inUse(ctx)
 	if err != nil {
 		return err
 	}
@@ -113,25 +115,26 @@ func (u *uninstaller) run(ctx context.Context) error {
 	case used.empty():
 		fmt.Fprintln(u.out, "Nothing is peered or offloaded.")
 		return u.removeRest(ctx)
-	case !used.answered:
-		fmt.Fprintf(u.out, "The federation API does not answer, so nothing can be unpeered:\n%s"+
-			"Repair it first: `kubectl describe apiservice v1alpha1.%s` says what is wrong. If it cannot come back,\n"+
-			"`helm uninstall --no-hooks` uninstalls anyway, and leaves these namespaces for you to delete.\n", used.describe(), v1alpha1.GroupName)
+	case !used.complete:
+		fmt.Fprintf(u.out, "The federation API is not available, so peerings cannot be ended:\n%s"+
+			"Repair it first: see `kubectl describe apiservice v1alpha1.%s`. If that is impossible, uninstall with\n"+
+			"`helm uninstall --no-hooks`, and delete these namespaces.\n", used.describe(), v1alpha1.GroupName)
 		return errInUse
 	case !u.force:
 		fmt.Fprintf(u.out, "The federation is in use:\n%s"+
-			"End that first, and then uninstall again:\n%s"+
-			"A cluster that does not answer is waited for as long as spec.disconnectTimeoutSeconds of its ForeignCluster says.\n", used.describe(), used.commands())
+			"End that and uninstall again:\n%s"+
+			"Ending a peering waits for the other cluster for spec.disconnectTimeoutSeconds of its ForeignCluster.\n",
+			used.describe(), used.commands())
 		return errInUse
 	}
-	fmt.Fprintf(u.out, "Ending this, for %s at most:\n%s", u.deadline, used.describe())
+	fmt.Fprintf(u.out, "Ending within %s:\n%s", u.deadline, used.describe())
 	if err := u.end(ctx, used); err != nil {
 		return err
 	}
 	return u.removeRest(ctx)
 }
 
-// removeRest hands the volumes back and removes the keys of the gateway.
+// removeRest returns the volumes to their owners and deletes the keys of the gateway.
 func (u *uninstaller) removeRest(ctx context.Context) error {
 	if err := consumer.HandBack(ctx, u.volumes, u.storageClass, u.storageNamespace); err != nil {
 		return fmt.Errorf("%w: uninstall again, or leave the volumes with `helm uninstall --no-hooks`", err)
@@ -139,37 +142,36 @@ func (u *uninstaller) removeRest(ctx context.Context) error {
 	return u.removeKeys(ctx)
 }
 
-// removeKeys removes the keys of the gateway, which the controllers have made
-// and nobody calls any more. They are deleted unseen.
+// removeKeys deletes the keys of the gateway, which the controllers created. It does not read them.
 func (u *uninstaller) removeKeys(ctx context.Context) error {
 	err := u.kube.CoreV1().Secrets(u.namespace).Delete(ctx, v1alpha1.WireGuardSecret, metav1.DeleteOptions{})
 	if err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("remove the keys of the gateway, Secret %s/%s: %w: uninstall again, or delete it yourself and use `helm uninstall --no-hooks`",
-			u.namespace, v1alpha1.WireGuardSecret, err)
+		return fmt.Errorf("deleting Secret %s/%s with the keys of the gateway: %w: "+
+			"uninstall again, or delete it and use `helm uninstall --no-hooks`", u.namespace, v1alpha1.WireGuardSecret, err)
 	}
 	return nil
 }
 
-// ask tells what is in use. An API server that is gone does not answer; what
-// it kept shows in the namespaces that are left.
-func (u *uninstaller) ask(ctx context.Context) (used *use, err error) {
-	var answer error
-	waitErr := apiwait.PollUntilContextTimeout(ctx, u.interval, u.answerTimeout, true, func(ctx context.Context) (bool, error) {
-		used, answer = u.look(ctx)
-		// Without an APIService there is nobody to ask.
-		return answer == nil || apierrors.IsNotFound(answer), nil
+// inUse returns what is in use. If the federation API is not available, it returns the namespaces of peerings only.
+func (u *uninstaller) inUse(ctx context.Context) (used *use, err error) {
+	var listErr error
+	waitErr := apiwait.PollUntilContextTimeout(ctx, u.interval, u.apiTimeout, true, func(ctx context.Context) (bool, error) {
+		used, listErr = u.list(ctx)
+		// NotFound means that there is no APIService, which does not change by waiting.
+		return listErr == nil || apierrors.IsNotFound(listErr), nil
 	})
-	if waitErr == nil && answer == nil {
+	if waitErr == nil && listErr == nil {
 		return used, nil
 	}
-	fmt.Fprintf(u.out, "The federation API does not answer: %v\n", cmp.Or(answer, waitErr))
+	fmt.Fprintf(u.out, "The federation API is not available: %v\n", cmp.Or(listErr, waitErr))
 	used = &use{}
 	used.namespaces, err = u.namespaces(ctx)
 	return used, err
 }
 
-func (u *uninstaller) look(ctx context.Context) (*use, error) {
-	used := &use{answered: true}
+// list returns what is in use. It fails if the federation API is not available.
+func (u *uninstaller) list(ctx context.Context) (*use, error) {
+	used := &use{complete: true}
 	clusters, err := u.federation.FederationV1alpha1().ForeignClusters().List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return nil, err
@@ -191,13 +193,14 @@ func (u *uninstaller) look(ctx context.Context) (*use, error) {
 	return used, err
 }
 
-// namespaces are those of peerings: nobody removes them once the controllers
-// are gone.
+// namespaces returns the names of the namespaces of peerings, which stay once the controllers are uninstalled.
 func (u *uninstaller) namespaces(ctx context.Context) ([]string, error) {
 	roles := strings.Join([]string{v1alpha1.RoleTenant, v1alpha1.RolePeer, v1alpha1.RoleRemoteNamespace}, ",")
-	list, err := u.kube.CoreV1().Namespaces().List(ctx, metav1.ListOptions{LabelSelector: fmt.Sprintf("%s in (%s)", v1alpha1.LabelRole, roles)})
+	list, err := u.kube.CoreV1().Namespaces().List(ctx, metav1.ListOptions{
+		LabelSelector: fmt.Sprintf("%s in (%s)", v1alpha1.LabelRole, roles),
+	})
 	if err != nil {
-		return nil, fmt.Errorf("look for the namespaces of peerings: %w", err)
+		return nil, fmt.Errorf("listing the namespaces of peerings: %w", err)
 	}
 	var names []string
 	for _, namespace := range list.Items {
@@ -206,24 +209,26 @@ func (u *uninstaller) namespaces(ctx context.Context) ([]string, error) {
 	return names, nil
 }
 
-// end unpeers, and waits until nothing is in use.
+// end unoffloads namespaces and ends peerings, and waits until nothing is in use. It fails after the deadline.
 func (u *uninstaller) end(ctx context.Context, used *use) error {
 	federation := u.federation.FederationV1alpha1()
 	for _, offloading := range used.offloadings {
-		err := federation.NamespaceOffloadings(offloading.Namespace).Delete(ctx, offloading.Name, *metav1.NewPreconditionDeleteOptions(string(offloading.UID)))
+		err := federation.NamespaceOffloadings(offloading.Namespace).Delete(ctx, offloading.Name,
+			*metav1.NewPreconditionDeleteOptions(string(offloading.UID)))
 		if err != nil && !apierrors.IsNotFound(err) {
-			return fmt.Errorf("bring namespace %s home: %w", offloading.Namespace, err)
+			return fmt.Errorf("unoffloading namespace %s: %w", offloading.Namespace, err)
 		}
 	}
 	for _, fc := range used.clusters {
 		if err := u.unpeer(ctx, &fc); err != nil && !apierrors.IsNotFound(err) {
-			return fmt.Errorf("unpeer from %s: %w", fc.Name, err)
+			return fmt.Errorf("ending the peering with %s: %w", fc.Name, err)
 		}
 	}
 	left := used
 	var failure error
-	err := apiwait.PollUntilContextTimeout(ctx, u.interval, u.deadline+u.cleanUpTimeout, true, func(ctx context.Context) (bool, error) {
-		now, err := u.look(ctx)
+	timeout := u.deadline + u.cleanUpTimeout
+	err := apiwait.PollUntilContextTimeout(ctx, u.interval, timeout, true, func(ctx context.Context) (bool, error) {
+		now, err := u.list(ctx)
 		if failure = err; err != nil {
 			return false, nil
 		}
@@ -231,16 +236,17 @@ func (u *uninstaller) end(ctx context.Context, used *use) error {
 		return left.empty(), nil
 	})
 	if err != nil {
-		fmt.Fprintf(u.out, "This was not ended in time:\n%s"+
-			"Look at the log of Deployment federation-controller-manager, and uninstall again; or leave it behind: `helm uninstall --no-hooks`.\n", left.describe())
-		return fmt.Errorf("not everything was ended: %w", cmp.Or(failure, err))
+		fmt.Fprintf(u.out, "This did not end in time:\n%s"+
+			"See the logs of Deployment federation-controller-manager and uninstall again,\n"+
+			"or leave it: `helm uninstall --no-hooks`.\n",
+			left.describe())
+		return fmt.Errorf("waiting for the end of all peerings: %w", cmp.Or(failure, err))
 	}
 	fmt.Fprintln(u.out, "Nothing is peered or offloaded any more.")
 	return nil
 }
 
-// unpeer ends both directions of a peering, and waits for the other cluster no
-// longer than the deadline.
+// unpeer deletes a ForeignCluster, and lowers its disconnect timeout to the deadline.
 func (u *uninstaller) unpeer(ctx context.Context, fc *v1alpha1.ForeignCluster) error {
 	clusters := u.federation.FederationV1alpha1().ForeignClusters()
 	seconds := int32(u.deadline / time.Second)

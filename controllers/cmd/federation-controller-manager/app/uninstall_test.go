@@ -34,11 +34,11 @@ func cluster(name string, change func(*v1alpha1.ForeignCluster)) *v1alpha1.Forei
 	return fc
 }
 
-func borrowing(fc *v1alpha1.ForeignCluster) {
+func withProvider(fc *v1alpha1.ForeignCluster) {
 	fc.Spec.Outgoing, fc.Status.OutgoingPeering = v1alpha1.PeeringEnabled, v1alpha1.PeeringEstablished
 }
 
-func lendingTo(fc *v1alpha1.ForeignCluster) {
+func withConsumer(fc *v1alpha1.ForeignCluster) {
 	fc.Spec.Incoming, fc.Status.IncomingPeering = v1alpha1.PeeringEnabled, v1alpha1.PeeringPending
 }
 
@@ -46,57 +46,58 @@ func namespaceOf(name, role string) *corev1.Namespace {
 	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{v1alpha1.LabelRole: role}}}
 }
 
-// uninstallable is an uninstaller of a cluster with these objects.
-func uninstallable(ours []runtime.Object, namespaces ...runtime.Object) (*uninstaller, *fake.Clientset, *bytes.Buffer) {
-	client, out := fake.NewSimpleClientset(ours...), &bytes.Buffer{}
+// uninstallable returns an uninstaller of a cluster with objects of the federation and namespaces.
+func uninstallable(objects []runtime.Object, namespaces ...runtime.Object) (*uninstaller, *fake.Clientset, *bytes.Buffer) {
+	client, out := fake.NewSimpleClientset(objects...), &bytes.Buffer{}
 	return &uninstaller{
-		kube: kubefake.NewSimpleClientset(namespaces...), federation: client, out: out, volumes: volumes.NewClientBuilder().WithScheme(kit.NewScheme()).Build(), namespace: "liqo", deadline: time.Minute,
-		answerTimeout: 10 * time.Millisecond, cleanUpTimeout: 10 * time.Millisecond, interval: time.Millisecond,
+		kube: kubefake.NewSimpleClientset(namespaces...), federation: client, out: out,
+		volumes: volumes.NewClientBuilder().WithScheme(kit.NewScheme()).Build(), namespace: "liqo", deadline: time.Minute,
+		apiTimeout: 10 * time.Millisecond, cleanUpTimeout: 10 * time.Millisecond, interval: time.Millisecond,
 	}, client, out
 }
 
-func TestUninstallingIsRefusedWithTheNamesOfThosePeeredWith(t *testing.T) {
+func TestUninstallFailsAndListsWhatIsInUse(t *testing.T) {
 	offloading := &v1alpha1.NamespaceOffloading{ObjectMeta: metav1.ObjectMeta{Namespace: "web", Name: v1alpha1.NamespaceOffloadingName}}
-	var crowd []runtime.Object
+	var many []runtime.Object
 	for i := range 20 {
-		crowd = append(crowd, cluster(fmt.Sprintf("c%02d", i), lendingTo))
+		many = append(many, cluster(fmt.Sprintf("c%02d", i), withConsumer))
 	}
 	for _, test := range []struct {
 		name       string
-		ours       []runtime.Object
+		objects    []runtime.Object
 		namespaces []runtime.Object
 		refused    bool
-		says       []string
+		wantOutput []string
 	}{
-		{name: "nobody is known", says: []string{"Nothing is peered"}},
-		{name: "somebody is known and not peered with", ours: []runtime.Object{cluster("milan", func(*v1alpha1.ForeignCluster) {})}, says: []string{"Nothing is peered"}},
-		{name: "other namespaces are there", namespaces: []runtime.Object{&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "web"}}}, says: []string{"Nothing is peered"}},
-		{name: "it borrows", ours: []runtime.Object{cluster("milan", borrowing)}, refused: true, says: []string{
-			"ForeignCluster milan: this cluster borrows from it (Established)", "kubectl delete foreignclusters milan\n"}},
-		{name: "it lends", ours: []runtime.Object{cluster("rome", lendingTo)}, refused: true, says: []string{
-			"ForeignCluster rome: this cluster lends to it (Pending)", "kubectl delete foreignclusters rome\n"}},
-		{name: "both", ours: []runtime.Object{cluster("rome", lendingTo), cluster("milan", borrowing)}, refused: true, says: []string{
-			"milan: this cluster borrows", "rome: this cluster lends", "kubectl delete foreignclusters milan rome\n"}},
-		{name: "it wants to borrow, and nobody has looked at it yet", ours: []runtime.Object{cluster("milan", func(fc *v1alpha1.ForeignCluster) {
+		{name: "no ForeignCluster", wantOutput: []string{"Nothing is peered"}},
+		{name: "ForeignCluster without a peering", objects: []runtime.Object{cluster("milan", func(*v1alpha1.ForeignCluster) {})}, wantOutput: []string{"Nothing is peered"}},
+		{name: "other namespaces", namespaces: []runtime.Object{&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "web"}}}, wantOutput: []string{"Nothing is peered"}},
+		{name: "outgoing peering", objects: []runtime.Object{cluster("milan", withProvider)}, refused: true, wantOutput: []string{
+			"ForeignCluster milan: it is a provider of this cluster (Established)", "kubectl delete foreignclusters milan\n"}},
+		{name: "incoming peering", objects: []runtime.Object{cluster("rome", withConsumer)}, refused: true, wantOutput: []string{
+			"ForeignCluster rome: it is a consumer of this cluster (Pending)", "kubectl delete foreignclusters rome\n"}},
+		{name: "both directions", objects: []runtime.Object{cluster("rome", withConsumer), cluster("milan", withProvider)}, refused: true, wantOutput: []string{
+			"milan: it is a provider", "rome: it is a consumer", "kubectl delete foreignclusters milan rome\n"}},
+		{name: "outgoing peering without a status", objects: []runtime.Object{cluster("milan", func(fc *v1alpha1.ForeignCluster) {
 			fc.Spec.Outgoing, fc.Status = v1alpha1.PeeringEnabled, v1alpha1.ForeignClusterStatus{}
-		})}, refused: true, says: []string{"borrows from it (Pending)"}},
-		{name: "it is unpeering", ours: []runtime.Object{cluster("milan", func(fc *v1alpha1.ForeignCluster) {
+		})}, refused: true, wantOutput: []string{"it is a provider of this cluster (Pending)"}},
+		{name: "peering that is being ended", objects: []runtime.Object{cluster("milan", func(fc *v1alpha1.ForeignCluster) {
 			fc.Status.OutgoingPeering = v1alpha1.PeeringDisconnecting
-		})}, refused: true, says: []string{"borrows from it (Disconnecting)"}},
-		{name: "a namespace is offloaded", ours: []runtime.Object{offloading}, refused: true, says: []string{
+		})}, refused: true, wantOutput: []string{"it is a provider of this cluster (Disconnecting)"}},
+		{name: "offloaded namespace", objects: []runtime.Object{offloading}, refused: true, wantOutput: []string{
 			"Namespace web is offloaded", "kubectl delete namespaceoffloadings --all --all-namespaces"}},
-		{name: "a namespace of a peering was left", namespaces: []runtime.Object{namespaceOf("web-rome", v1alpha1.RoleRemoteNamespace)}, refused: true, says: []string{
+		{name: "namespace of a peering that has ended", namespaces: []runtime.Object{namespaceOf("web-rome", v1alpha1.RoleRemoteNamespace)}, refused: true, wantOutput: []string{
 			"Namespace web-rome of a peering", "kubectl delete namespaces --selector " + v1alpha1.LabelRole}},
-		{name: "too many to name", ours: crowd, refused: true, says: []string{"c07", "and 12 more", "kubectl delete foreignclusters --all"}},
+		{name: "more than are named", objects: many, refused: true, wantOutput: []string{"c07", "and 12 more", "kubectl delete foreignclusters --all"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			u, client, out := uninstallable(test.ours, test.namespaces...)
+			u, client, out := uninstallable(test.objects, test.namespaces...)
 			if err := u.run(t.Context()); errors.Is(err, errInUse) != test.refused || (err != nil) != test.refused {
 				t.Errorf("got %v", err)
 			}
-			for _, says := range test.says {
-				if !strings.Contains(out.String(), says) {
-					t.Errorf("it does not say %q:\n%s", says, out)
+			for _, want := range test.wantOutput {
+				if !strings.Contains(out.String(), want) {
+					t.Errorf("output without %q:\n%s", want, out)
 				}
 			}
 			if out.Len() > 2048 {
@@ -104,32 +105,32 @@ func TestUninstallingIsRefusedWithTheNamesOfThosePeeredWith(t *testing.T) {
 			}
 			for _, action := range client.Actions() {
 				if action.GetVerb() != "list" {
-					t.Errorf("it does %s %s", action.GetVerb(), action.GetResource().Resource)
+					t.Errorf("unexpected %s of %s", action.GetVerb(), action.GetResource().Resource)
 				}
 			}
 		})
 	}
 }
 
-func TestWithForceEverythingIsEndedByTheDeadline(t *testing.T) {
+func TestForceEndsPeeringsWithinTheDeadline(t *testing.T) {
 	offloading := &v1alpha1.NamespaceOffloading{ObjectMeta: metav1.ObjectMeta{Namespace: "web", Name: v1alpha1.NamespaceOffloadingName}}
-	patient := cluster("milan", borrowing)
-	hasty := cluster("rome", func(fc *v1alpha1.ForeignCluster) {
-		lendingTo(fc)
+	slow := cluster("milan", withProvider)
+	fast := cluster("rome", func(fc *v1alpha1.ForeignCluster) {
+		withConsumer(fc)
 		fc.Spec.DisconnectTimeoutSeconds = ptr.To[int32](5)
 	})
-	u, client, out := uninstallable([]runtime.Object{offloading, patient, hasty, cluster("paris", func(*v1alpha1.ForeignCluster) {})})
+	u, client, out := uninstallable([]runtime.Object{offloading, slow, fast, cluster("paris", func(*v1alpha1.ForeignCluster) {})})
 	u.force = true
 	if err := u.run(t.Context()); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	var did []string
+	var writes []string
 	for _, action := range client.Actions() {
 		switch a := action.(type) {
 		case clienttesting.PatchActionImpl:
-			did = append(did, "patch "+a.Name+" "+string(a.Patch))
+			writes = append(writes, "patch "+a.Name+" "+string(a.Patch))
 		case clienttesting.DeleteActionImpl:
-			did = append(did, "delete "+a.Resource.Resource+" "+a.Name)
+			writes = append(writes, "delete "+a.Resource.Resource+" "+a.Name)
 		}
 	}
 	want := []string{
@@ -138,73 +139,73 @@ func TestWithForceEverythingIsEndedByTheDeadline(t *testing.T) {
 		"delete foreignclusters milan",
 		"delete foreignclusters rome",
 	}
-	if diff := cmp.Diff(want, did); diff != "" {
-		t.Errorf("done (-want +got):\n%s", diff)
+	if diff := cmp.Diff(want, writes); diff != "" {
+		t.Errorf("writes (-want +got):\n%s", diff)
 	}
 	if !strings.Contains(out.String(), "any more") {
-		t.Errorf("it says\n%s", out)
+		t.Errorf("output:\n%s", out)
 	}
 }
 
-func TestTheKeysOfTheGatewayGoWhenNobodyIsPeeredWith(t *testing.T) {
+func TestGatewayKeysAreDeletedWithoutPeerings(t *testing.T) {
 	keys := func(namespace, name string) *corev1.Secret {
 		return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
 	}
 	for _, test := range []struct {
 		name    string
-		ours    []runtime.Object
+		objects []runtime.Object
 		force   bool
 		refusal error
-		goes    bool
-		says    string
+		deleted bool
+		wantErr string
 	}{
-		{name: "nobody is peered with", goes: true},
-		{name: "somebody is", ours: []runtime.Object{cluster("milan", borrowing)}, says: errInUse.Error()},
-		{name: "nobody is any more", ours: []runtime.Object{cluster("milan", borrowing)}, force: true, goes: true},
-		{name: "they cannot be deleted", refusal: apierrors.NewForbidden(corev1.Resource("secrets"), v1alpha1.WireGuardSecret, errors.New("no")), says: "Secret liqo/federation-wireguard"},
-		{name: "there are none", refusal: apierrors.NewNotFound(corev1.Resource("secrets"), v1alpha1.WireGuardSecret)},
+		{name: "no peering", deleted: true},
+		{name: "peering", objects: []runtime.Object{cluster("milan", withProvider)}, wantErr: errInUse.Error()},
+		{name: "ended peering", objects: []runtime.Object{cluster("milan", withProvider)}, force: true, deleted: true},
+		{name: "keys that cannot be deleted", refusal: apierrors.NewForbidden(corev1.Resource("secrets"), v1alpha1.WireGuardSecret, errors.New("no")), wantErr: "Secret liqo/federation-wireguard"},
+		{name: "no keys", refusal: apierrors.NewNotFound(corev1.Resource("secrets"), v1alpha1.WireGuardSecret)},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			u, _, out := uninstallable(test.ours, keys("liqo", v1alpha1.WireGuardSecret), keys("liqo", "another"), keys("another", v1alpha1.WireGuardSecret))
+			u, _, out := uninstallable(test.objects, keys("liqo", v1alpha1.WireGuardSecret), keys("liqo", "another"), keys("another", v1alpha1.WireGuardSecret))
 			u.force = test.force
 			kube := u.kube.(*kubefake.Clientset)
 			if test.refusal != nil {
 				kube.PrependReactor("delete", "secrets", func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, test.refusal })
 			}
 			err := u.run(t.Context())
-			if (err != nil) != (test.says != "") || err != nil && !strings.Contains(err.Error(), test.says) {
+			if (err != nil) != (test.wantErr != "") || err != nil && !strings.Contains(err.Error(), test.wantErr) {
 				t.Errorf("got %v\n%s", err, out)
 			}
 			for _, action := range kube.Actions() {
 				if resource := action.GetResource().Resource; resource == "secrets" && action.GetVerb() != "delete" {
-					t.Errorf("it does %s secrets", action.GetVerb())
+					t.Errorf("unexpected %s of secrets", action.GetVerb())
 				}
 			}
 			left, err := kube.CoreV1().Secrets("").List(t.Context(), metav1.ListOptions{})
-			if err != nil || (len(left.Items) == 2) != test.goes {
+			if err != nil || (len(left.Items) == 2) != test.deleted {
 				t.Errorf("%d Secrets are left, %v", len(left.Items), err)
 			}
 		})
 	}
 }
 
-func TestWhatDoesNotEndInTimeIsNamed(t *testing.T) {
-	u, client, out := uninstallable([]runtime.Object{cluster("milan", borrowing)}, namespaceOf("liqo-peer-milan", v1alpha1.RolePeer))
+func TestUninstallListsWhatDoesNotEndInTime(t *testing.T) {
+	u, client, out := uninstallable([]runtime.Object{cluster("milan", withProvider)}, namespaceOf("liqo-peer-milan", v1alpha1.RolePeer))
 	u.force, u.deadline = true, 10*time.Millisecond
 	client.PrependReactor("delete", "*", func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, nil })
 	if err := u.run(t.Context()); err == nil || errors.Is(err, errInUse) {
 		t.Errorf("got %v", err)
 	}
-	if !strings.Contains(out.String(), "not ended in time:\n  ForeignCluster milan") || !strings.Contains(out.String(), "--no-hooks") {
-		t.Errorf("it says\n%s", out)
+	if !strings.Contains(out.String(), "did not end in time:\n  ForeignCluster milan") || !strings.Contains(out.String(), "--no-hooks") {
+		t.Errorf("output:\n%s", out)
 	}
 }
 
-func TestWithoutTheFederationAPINamespacesTellWhetherSomethingIsPeered(t *testing.T) {
+func TestUninstallWithoutTheFederationAPIListsNamespaces(t *testing.T) {
 	for name, failure := range map[string]error{
-		"no APIService":           apierrors.NewNotFound(v1alpha1.Resource("foreignclusters"), ""),
-		"nobody behind it":        apierrors.NewServiceUnavailable("no endpoints available"),
-		"a server that is silent": errors.New("i/o timeout"),
+		"no APIService": apierrors.NewNotFound(v1alpha1.Resource("foreignclusters"), ""),
+		"no endpoints":  apierrors.NewServiceUnavailable("no endpoints available"),
+		"timeout":       errors.New("i/o timeout"),
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, namespaces := range [][]runtime.Object{nil, {namespaceOf("liqo-tenant-rome", v1alpha1.RoleTenant)}} {
@@ -216,7 +217,7 @@ func TestWithoutTheFederationAPINamespacesTellWhetherSomethingIsPeered(t *testin
 					t.Errorf("with %d namespaces: %v", len(namespaces), err)
 				}
 				if namespaces != nil && (!strings.Contains(out.String(), "liqo-tenant-rome") || !strings.Contains(out.String(), "--no-hooks")) {
-					t.Errorf("it says\n%s", out)
+					t.Errorf("output:\n%s", out)
 				}
 			}
 		})

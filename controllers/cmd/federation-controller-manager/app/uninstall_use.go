@@ -13,19 +13,18 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
 
-// maxNamed is how many of a kind are named: a pod's termination message ends
-// after 2048 bytes.
+// maxNamed bounds the objects of a kind that are named, because a termination message has at most 2048 bytes.
 const maxNamed = 8
 
-// use is what the federation is used for.
+// use lists the objects that show the use of the federation.
 type use struct {
-	// answered tells that the federation API was there to be asked.
-	answered    bool
+	// complete is false if the federation API is not available: then only namespaces are listed.
+	complete    bool
 	clusters    []v1alpha1.ForeignCluster
 	offloadings []v1alpha1.NamespaceOffloading
-	// volumes are those whose data a provider stores and that a claim is bound to.
+	// volumes are bound to a claim and have their data on a provider.
 	volumes []corev1.PersistentVolume
-	// namespaces are those of peerings.
+	// namespaces are the names of the namespaces of peerings.
 	namespaces []string
 }
 
@@ -33,34 +32,36 @@ func (u *use) empty() bool {
 	return len(u.clusters) == 0 && len(u.offloadings) == 0 && len(u.volumes) == 0 && len(u.namespaces) == 0
 }
 
-// peered tells whether a ForeignCluster is more than an acquaintance.
+// peered reports whether a ForeignCluster has a peering, or is being deleted.
 func peered(fc *v1alpha1.ForeignCluster) bool {
-	return fc.DeletionTimestamp != nil || borrows(fc) || lends(fc)
+	return fc.DeletionTimestamp != nil || isProvider(fc) || isConsumer(fc)
 }
 
-func borrows(fc *v1alpha1.ForeignCluster) bool {
-	return wanted(fc.Spec.Outgoing, fc.Status.OutgoingPeering)
+// isProvider reports whether there is an outgoing peering.
+func isProvider(fc *v1alpha1.ForeignCluster) bool {
+	return active(fc.Spec.Outgoing, fc.Status.OutgoingPeering)
 }
 
-func lends(fc *v1alpha1.ForeignCluster) bool {
-	return wanted(fc.Spec.Incoming, fc.Status.IncomingPeering)
+// isConsumer reports whether there is an incoming peering.
+func isConsumer(fc *v1alpha1.ForeignCluster) bool {
+	return active(fc.Spec.Incoming, fc.Status.IncomingPeering)
 }
 
-func wanted(intent v1alpha1.PeeringIntent, phase v1alpha1.PeeringPhase) bool {
+func active(intent v1alpha1.PeeringIntent, phase v1alpha1.PeeringPhase) bool {
 	return intent == v1alpha1.PeeringEnabled || (phase != v1alpha1.PeeringNone && phase != "")
 }
 
-// describe says with whom this cluster is peered, and what is offloaded.
+// describe returns one line for each object of the use.
 func (u *use) describe() string {
 	var clusters, offloaded, stored []string
 	for i := range u.clusters {
 		fc := &u.clusters[i]
 		var how []string
-		if borrows(fc) {
-			how = append(how, fmt.Sprintf("this cluster borrows from it (%s)", phase(fc.Status.OutgoingPeering)))
+		if isProvider(fc) {
+			how = append(how, fmt.Sprintf("it is a provider of this cluster (%s)", phase(fc.Status.OutgoingPeering)))
 		}
-		if lends(fc) {
-			how = append(how, fmt.Sprintf("this cluster lends to it (%s)", phase(fc.Status.IncomingPeering)))
+		if isConsumer(fc) {
+			how = append(how, fmt.Sprintf("it is a consumer of this cluster (%s)", phase(fc.Status.IncomingPeering)))
 		}
 		if len(how) == 0 {
 			how = append(how, "it is being deleted")
@@ -72,14 +73,15 @@ func (u *use) describe() string {
 	}
 	for i := range u.volumes {
 		pv := &u.volumes[i]
-		stored = append(stored, fmt.Sprintf("Claim %s/%s has its data on a provider: move it, or delete the claim", pv.Spec.ClaimRef.Namespace, pv.Spec.ClaimRef.Name))
+		stored = append(stored, fmt.Sprintf("Claim %s/%s has its data on a provider: move it, or delete the claim",
+			pv.Spec.ClaimRef.Namespace, pv.Spec.ClaimRef.Name))
 	}
 	lines := slices.Concat(some(clusters), some(offloaded), some(stored))
 	if len(clusters) == 0 {
-		// Otherwise they only show what was said already.
+		// With ForeignClusters, their namespaces add nothing.
 		var left []string
 		for _, namespace := range u.namespaces {
-			left = append(left, fmt.Sprintf("Namespace %s of a peering is there", namespace))
+			left = append(left, fmt.Sprintf("Namespace %s of a peering exists", namespace))
 		}
 		lines = append(lines, some(left)...)
 	}
@@ -93,7 +95,7 @@ func phase(p v1alpha1.PeeringPhase) v1alpha1.PeeringPhase {
 	return p
 }
 
-// commands end what is in use.
+// commands returns the commands that end the use.
 func (u *use) commands() string {
 	var lines []string
 	if len(u.offloadings) > 0 {
@@ -114,7 +116,7 @@ func (u *use) commands() string {
 	return "  " + strings.Join(lines, "\n  ") + "\n"
 }
 
-// some are the first few lines.
+// some returns the first lines, and the number of the others.
 func some(lines []string) []string {
 	if len(lines) <= maxNamed {
 		return lines
