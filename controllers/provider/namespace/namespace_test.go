@@ -28,7 +28,7 @@ func TestRemoteNamespacesAreWhatTheConsumerMayHave(t *testing.T) {
 	ofParis := remoteNamespace("bakery", "bakery")
 	ofParis.Labels[v1alpha1.LabelForeignCluster] = "paris"
 	earlier := remoteNamespace("bakery", "bakery")
-	earlier.Labels[v1alpha1.LabelOrigin] = "the ID of a cluster that had this name before"
+	earlier.Labels[v1alpha1.LabelOrigin] = "the ID of a former cluster of this name"
 	stranger := rbacv1.Subject{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: "stranger"}
 	const report = "patch status NamespaceMap rome"
 
@@ -41,7 +41,7 @@ func TestRemoteNamespacesAreWhatTheConsumerMayHave(t *testing.T) {
 		event   string
 	}{
 		{
-			name:    "one is created with its quota and role bindings, and is not ready before the quota is in force",
+			name:    "a remote namespace is created and not ready before its quota is in force",
 			objects: []client.Object{requesting("bakery")},
 			wrote: []string{
 				"create Namespace bakery", "create RoleBinding federation-remote-namespace-manager", "create ResourceQuota federation",
@@ -49,7 +49,7 @@ func TestRemoteNamespacesAreWhatTheConsumerMayHave(t *testing.T) {
 			},
 		},
 		{
-			name:    "it is ready when the quota is in force",
+			name:    "a remote namespace is ready when its quota is in force",
 			objects: append(configured(), requesting("bakery"), remoteNamespace("bakery", "bakery")),
 			want:    phases{"bakery": v1alpha1.NamespaceMappingReady},
 			wrote:   []string{report},
@@ -86,13 +86,13 @@ func TestRemoteNamespacesAreWhatTheConsumerMayHave(t *testing.T) {
 			wrote:   []string{report}, event: "NamespaceConflict",
 		},
 		{
-			name:    "so is a remote namespace of another consumer",
+			name:    "a remote namespace of another consumer is left alone",
 			objects: []client.Object{requesting("bakery"), ofParis},
 			want:    phases{"bakery": v1alpha1.NamespaceMappingConflict},
 			wrote:   []string{report}, event: "NamespaceConflict",
 		},
 		{
-			name:    "that of a cluster which had the name of the consumer before is removed",
+			name:    "a remote namespace of a former cluster of the name is deleted",
 			objects: []client.Object{requesting("bakery"), earlier},
 			want:    phases{"bakery": v1alpha1.NamespaceMappingConflict},
 			wrote:   []string{"delete Namespace bakery", report}, event: "NamespaceConflict",
@@ -107,13 +107,13 @@ func TestRemoteNamespacesAreWhatTheConsumerMayHave(t *testing.T) {
 			wrote: []string{report},
 		},
 		{
-			name:    "so are those that names of hosts end in",
+			name:    "names that end as names of hosts do are refused",
 			objects: []client.Object{requesting("com")},
 			want:    phases{"com": v1alpha1.NamespaceMappingRefused},
 			wrote:   []string{report},
 		},
 		{
-			name: "but a remote namespace that has such a name stays",
+			name: "an existing remote namespace of such a name stays",
 			objects: []client.Object{
 				reported(requesting("shop"), "shop"), remoteNamespace("shop", "shop"), quotaIn("shop", nothing),
 				binding("shop", consumerBinding, consumer), binding("shop", managerBinding, controllers),
@@ -121,19 +121,19 @@ func TestRemoteNamespacesAreWhatTheConsumerMayHave(t *testing.T) {
 			want: phases{"shop": v1alpha1.NamespaceMappingReady},
 		},
 		{
-			name:    "the end of one that is being deleted is waited for",
+			name:    "a remote namespace that is being deleted is not ready",
 			objects: []client.Object{requesting("bakery"), ending(remoteNamespace("bakery", "bakery"))},
 			want:    phases{"bakery": v1alpha1.NamespaceMappingTerminating},
 			wrote:   []string{report},
 		},
 		{
-			name:    "that of another namespace is removed before its name is used again",
+			name:    "the remote namespace of another namespace is deleted before its name is used again",
 			objects: []client.Object{requesting("bakery"), remoteNamespace("bakery", "other")},
 			want:    phases{"bakery": v1alpha1.NamespaceMappingTerminating},
 			wrote:   []string{"delete Namespace bakery", report},
 		},
 		{
-			name:    "what is no longer requested is removed",
+			name:    "a remote namespace that is not requested is deleted",
 			objects: []client.Object{reported(requesting(), "bakery"), remoteNamespace("bakery", "bakery")},
 			want:    phases{"bakery": v1alpha1.NamespaceMappingTerminating},
 			wrote:   []string{"delete Namespace bakery", report},
@@ -229,16 +229,16 @@ func TestRemoteNamespacesAreRemovedWithTheirTenant(t *testing.T) {
 		name    string
 		objects []client.Object
 	}{
-		{"the foreign cluster is gone", []client.Object{tenantNamespace(), requesting("bakery")}},
+		{"no ForeignCluster", []client.Object{tenantNamespace(), requesting("bakery")}},
 		{
-			"the foreign cluster is being deleted",
+			"ForeignCluster that is being deleted",
 			[]client.Object{ending(foreignCluster()), tenantNamespace(), requesting("bakery")},
 		},
-		{"the incoming peering is disabled", []client.Object{disabled, tenantNamespace(), requesting("bakery")}},
-		{"the tenant namespace is gone", []client.Object{foreignCluster()}},
-		{"the tenant namespace is being deleted",
+		{"disabled incoming peering", []client.Object{disabled, tenantNamespace(), requesting("bakery")}},
+		{"no tenant namespace", []client.Object{foreignCluster()}},
+		{"tenant namespace that is being deleted",
 			[]client.Object{foreignCluster(), ending(tenantNamespace()), requesting("bakery")}},
-		{"the tenant namespace is none", []client.Object{
+		{"namespace that is no tenant namespace", []client.Object{
 			foreignCluster(), aNamespace(naming.TenantNamespace("milan"), nil), requesting("bakery"),
 		}},
 	} {
@@ -276,7 +276,7 @@ func TestOneConsumerHasABoundedNumberOfRemoteNamespaces(t *testing.T) {
 	}
 }
 
-func TestObjectsLeadToTheConsumersThatTheyConcern(t *testing.T) {
+func TestObjectsRequestAPassOfTheirConsumer(t *testing.T) {
 	c := kittest.New(t, append(peered(), requesting("bakery"), remoteNamespace("shop", "shop"),
 		aNamespace("default", nil))...)
 	r := newReconciler(c)

@@ -71,7 +71,7 @@ func (r *Reconciler) usedBy(ctx context.Context, foreignCluster string) (corev1.
 	return used, nil
 }
 
-// exceeds reports whether more is used than is offered, for example after a node is gone or
+// exceeds reports whether more is used than is offered, for example after a node was deleted or
 // the consumer was cordoned.
 func exceeds(used, offered corev1.ResourceList) bool {
 	return len(excess(used, offered)) > 0
@@ -87,10 +87,9 @@ func excess(list, bound corev1.ResourceList) corev1.ResourceList {
 	return more
 }
 
-// boundOf returns the bounds of a remote namespace whose quota has the current ones; nil if
-// it has no quota yet. While more is used than is offered, the bounds do not fall: pods
-// whose node is gone could not be created again. Shadow pods are refused meanwhile where
-// they are stored.
+// boundOf returns the bounds of a remote namespace whose quota has the current ones; nil if it
+// has no quota yet. While more is used than is offered the bounds do not fall: the pods of a node
+// that failed could not be created again. The API server refuses new shadow pods meanwhile.
 func boundOf(current, offered, used corev1.ResourceList) corev1.ResourceList {
 	bound := offered.DeepCopy()
 	if exceeds(used, offered) {
@@ -113,8 +112,8 @@ func quotaResource(name corev1.ResourceName) (corev1.ResourceName, bool) {
 	return "", false
 }
 
-// inForce reports whether the cluster has counted the usage of a quota. Until then it
-// refuses every pod.
+// inForce reports whether the cluster has computed the usage of a quota, which refuses all pods
+// before.
 func inForce(quota *corev1.ResourceQuota) bool { return len(quota.Status.Hard) > 0 }
 
 // ensureQuota bounds a remote namespace by what its consumer is offered and uses, and reports

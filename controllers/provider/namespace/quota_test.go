@@ -24,17 +24,17 @@ func TestQuotaOfARemoteNamespaceIsWhatIsOffered(t *testing.T) {
 		offers []v1alpha1.ResourceOffer
 		want   corev1.ResourceList
 	}{
-		{"nothing without an offer", nil, nothing},
-		{"nothing of an offer that was withdrawn",
+		{"no offer", nil, nothing},
+		{"withdrawn offer",
 			[]v1alpha1.ResourceOffer{*offer(func(o *v1alpha1.ResourceOffer) { o.Spec.Withdrawn = true })}, nothing},
-		{"nothing of an offer that is being deleted", []v1alpha1.ResourceOffer{*ending(offer())}, nothing},
-		{"what is requested, and pods", []v1alpha1.ResourceOffer{*offer()}, resources("requests.cpu", "2", "pods", "10")},
-		{"no storage, which the ledger bounds", []v1alpha1.ResourceOffer{*offer(func(o *v1alpha1.ResourceOffer) {
+		{"offer that is being deleted", []v1alpha1.ResourceOffer{*ending(offer())}, nothing},
+		{"offer", []v1alpha1.ResourceOffer{*offer()}, resources("requests.cpu", "2", "pods", "10")},
+		{"storage, which the ledger bounds", []v1alpha1.ResourceOffer{*offer(func(o *v1alpha1.ResourceOffer) {
 			o.Spec.Storage = resources("requests.storage", "10Gi", "persistentvolumeclaims", "3")
 		})}, resources("requests.cpu", "2", "pods", "10")},
-		{"the sum of offers", []v1alpha1.ResourceOffer{*offer(), *offer()}, resources("requests.cpu", "4", "pods", "20")},
+		{"two offers", []v1alpha1.ResourceOffer{*offer(), *offer()}, resources("requests.cpu", "4", "pods", "20")},
 		{
-			"what Kubernetes has a quota for",
+			"resources with and without a quota",
 			[]v1alpha1.ResourceOffer{*offer(func(o *v1alpha1.ResourceOffer) {
 				o.Spec.Resources = resources("memory", "1Gi", "ephemeral-storage", "1Gi", "hugepages-2Mi", "4Mi",
 					"example.com/gpu", "1", "attachable-volumes-x", "9")

@@ -83,8 +83,8 @@ func (r *Reconciler) volumes(ctx context.Context, namespace string) ([]string, e
 	return names, nil
 }
 
-// volumesMessage returns what a consumer does about the volumes that keep a remote
-// namespace; empty without volumes.
+// volumesMessage returns the message of a remote namespace that is kept because of its volumes;
+// empty without volumes.
 func volumesMessage(volumes []string) string {
 	if len(volumes) == 0 {
 		return ""
@@ -103,8 +103,8 @@ type contents struct {
 	list client.ObjectList
 	// remove deletes all objects of the kind, each with its grace period.
 	remove func(context.Context) error
-	// hurry shortens the grace period of all of them; nil if there is none.
-	hurry func(context.Context) error
+	// shorten shortens the grace period of all of them; nil if there is none.
+	shorten func(context.Context) error
 }
 
 func (r *Reconciler) shadowPods(namespace string) contents {
@@ -113,7 +113,7 @@ func (r *Reconciler) shadowPods(namespace string) contents {
 		kind: "shadow pods",
 		list: &v1alpha1.ShadowPodList{},
 		remove: func(ctx context.Context) error {
-			// No consumer reads the results of those that have ended any more.
+			// The consumer does not read the results of pods that have ended any more.
 			ended := client.MatchingFieldsSelector{Selector: fields.OneTermNotEqualSelector("status.phase", "")}
 			if err := r.Client.DeleteAllOf(ctx, &v1alpha1.ShadowPod{}, inside, ended, client.GracePeriodSeconds(0)); err != nil {
 				return err
@@ -129,14 +129,14 @@ func (r *Reconciler) pods(namespace string) contents {
 		kind:   "pods",
 		list:   &corev1.PodList{},
 		remove: func(ctx context.Context) error { return r.Client.DeleteAllOf(ctx, &corev1.Pod{}, inside) },
-		hurry: func(ctx context.Context) error {
+		shorten: func(ctx context.Context) error {
 			return r.Client.DeleteAllOf(ctx, &corev1.Pod{}, inside, client.GracePeriodSeconds(lastGrace))
 		},
 	}
 }
 
-// empty deletes the objects of one kind in a namespace, and reports whether some are left
-// to wait for. It lists them from the API server, since no cache has them all.
+// empty deletes the objects of one kind in a namespace, and reports whether some of them have
+// not ended. It lists them from the API server, since no cache has them all.
 func (r *Reconciler) empty(ctx context.Context, foreignCluster, namespace string, c contents) (bool, error) {
 	if err := r.Live.List(ctx, c.list, client.InNamespace(namespace)); err != nil {
 		return false, fmt.Errorf("listing the %s of remote namespace %s: %w", c.kind, namespace, err)
@@ -164,8 +164,8 @@ func (r *Reconciler) empty(ctx context.Context, foreignCluster, namespace string
 		if _, err = r.ensureQuota(ctx, foreignCluster, namespace, quotaOf(nil), nil); err == nil {
 			err = c.remove(ctx)
 		}
-	case !left && late && c.hurry != nil:
-		err = c.hurry(ctx)
+	case !left && late && c.shorten != nil:
+		err = c.shorten(ctx)
 	}
 	if err != nil {
 		return false, fmt.Errorf("deleting the %s of remote namespace %s: %w", c.kind, namespace, err)

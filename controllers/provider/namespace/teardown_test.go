@@ -48,18 +48,18 @@ func TestRemoteNamespaceIsEmptiedBeforeItIsDeleted(t *testing.T) {
 		wrote   []string
 		again   bool
 	}{
-		{"shadow pods first, and no pods of new ones", []client.Object{shadow, aPod()}, []string{quota, shadows, shadows},
+		{"shadow pods are deleted first", []client.Object{shadow, aPod()}, []string{quota, shadows, shadows},
 			true},
-		{"then pods, and none is created in their place", []client.Object{aPod()}, []string{quota, pods}, true},
-		{"pods that are ending are waited for", []client.Object{endingPod(time.Second, 0)}, nil, true},
-		{"but not forever", []client.Object{endingPod(timeout, 0)}, []string{namespace}, false},
-		{"within their grace period", []client.Object{endingPod(time.Minute, time.Hour)}, nil, true},
-		{"but no longer than others", []client.Object{endingPod(timeout, 365*24*time.Hour)}, []string{pods, namespace},
+		{"pods are deleted without shadow pods", []client.Object{aPod()}, []string{quota, pods}, true},
+		{"a pod that is ending", []client.Object{endingPod(time.Second, 0)}, nil, true},
+		{"a pod that did not end within the timeout", []client.Object{endingPod(timeout, 0)}, []string{namespace}, false},
+		{"a pod within its grace period", []client.Object{endingPod(time.Minute, time.Hour)}, nil, true},
+		{"a grace period longer than the timeout", []client.Object{endingPod(timeout, 365*24*time.Hour)}, []string{pods, namespace},
 			false},
-		{"nor for a grace period that ends at no date", []client.Object{endless}, []string{pods, namespace}, false},
-		{"then all the rest", nil, []string{namespace}, false},
-		{"but no data", []client.Object{aVolume()}, nil, true},
-		{"nor after the pods are deleted", []client.Object{aVolume(), endingPod(timeout, 0)}, nil, true},
+		{"a grace period that ends at no valid date", []client.Object{endless}, []string{pods, namespace}, false},
+		{"no pods", nil, []string{namespace}, false},
+		{"a volume", []client.Object{aVolume()}, nil, true},
+		{"a volume after the pods ended", []client.Object{aVolume(), endingPod(timeout, 0)}, nil, true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			c := kittest.New(t, append(test.objects, remoteNamespace("bakery", "bakery"))...)
@@ -111,9 +111,9 @@ func TestNamespaceDeleteErrorRequeues(t *testing.T) {
 	}
 }
 
-// TestRemoteNamespaceSurvivesADeathAtEachWrite creates and removes a remote namespace with a
+// TestRemoteNamespaceSurvivesACrashAtEachWrite creates and removes a remote namespace with a
 // pod while the process ends once, before or after each of its writes.
-func TestRemoteNamespaceSurvivesADeathAtEachWrite(t *testing.T) {
+func TestRemoteNamespaceSurvivesACrashAtEachWrite(t *testing.T) {
 	for write := range liveThrough(t, func(*kittest.Cluster) {}) {
 		for _, done := range []bool{false, true} {
 			liveThrough(t, func(c *kittest.Cluster) { c.Kill(write, done) })
@@ -121,7 +121,7 @@ func TestRemoteNamespaceSurvivesADeathAtEachWrite(t *testing.T) {
 	}
 }
 
-// liveThrough returns the number of writes of a remote namespace's life.
+// liveThrough returns the number of writes that create and remove a remote namespace.
 func liveThrough(t *testing.T, prepare func(*kittest.Cluster)) int {
 	t.Helper()
 	c := kittest.New(t, append(peered(), requesting("bakery"), offer())...)

@@ -47,7 +47,7 @@ type Reconciler struct {
 	Kinds *kit.ServedKinds
 	// ClusterID and ClusterName are those of this cluster.
 	ClusterID, ClusterName string
-	// Policy is what this cluster offers.
+	// Policy limits what this cluster offers.
 	Policy Policy
 }
 
@@ -122,6 +122,6 @@ func neverChanged(_, _ *storagev1.StorageClass) bool { return false }
 // shareChanged reports whether a node has another share in offers than before. Heartbeats
 // do not change it.
 func shareChanged(old, current *corev1.Node) bool {
-	return takesWork(old) != takesWork(current) || !maps.Equal(old.Labels, current.Labels) ||
+	return schedulable(old) != schedulable(current) || !maps.Equal(old.Labels, current.Labels) ||
 		!equality.Semantic.DeepEqual(old.Status.Allocatable, current.Status.Allocatable)
 }

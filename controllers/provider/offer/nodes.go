@@ -29,8 +29,7 @@ func offeredNode(node *corev1.Node, consumerID string) string {
 	return hex.EncodeToString(sum[:])[:offeredNodeLength]
 }
 
-// isShared reports whether a node is one of those that are offered, whether or not it takes
-// work at the moment.
+// isShared reports whether a node is offered to consumers while it is schedulable.
 func isShared(node *corev1.Node, selector map[string]string) bool {
 	return node.Labels[v1alpha1.LabelType] != v1alpha1.TypeVirtualNode &&
 		labels.SelectorFromSet(selector).Matches(labels.Set(node.Labels))
@@ -47,8 +46,8 @@ type candidate struct {
 
 // offerNodes returns each shared node by itself, up to the limits of all together and to
 // MaxOfferedNodes. Those that were offered before come first, in the same order, then the
-// oldest, so that offers are stable. A node that was offered before stays, with nothing in
-// it while it takes no work or the others exhaust the limits, until it is deleted or no
+// oldest, so that offers are stable. A node that was offered before stays with resources of zero
+// while it is not schedulable or the others exhaust the limits, until it is deleted or no
 // longer shared; the last ones stay even then.
 func offerNodes(
 	nodes []*corev1.Node, t terms, consumerID string, before []v1alpha1.OfferedNode,
@@ -61,7 +60,7 @@ func offerNodes(
 		}
 		share := percentage(node.Status.Allocatable, t.percent, rest)
 		switch full := percentage(node.Status.Allocatable, t.percent, t.most); {
-		case takesWork(node.Node) && carries(share, full):
+		case schedulable(node.Node) && carries(share, full):
 			for name := range rest {
 				if taken, ok := share[name]; ok {
 					left := rest[name].DeepCopy()
@@ -85,7 +84,7 @@ func offerNodes(
 	return offered
 }
 
-// nothingOn returns the same nodes, with nothing in them.
+// nothingOn returns the same nodes with resources of zero.
 func nothingOn(nodes []v1alpha1.OfferedNode) []v1alpha1.OfferedNode {
 	nodes = slices.Clone(nodes)
 	for i := range nodes {
@@ -120,8 +119,8 @@ func candidates(
 	return found
 }
 
-// carries reports whether pods can run on a share of a node: it has some of everything that
-// every pod needs, of what would be offered of the node if there were no others.
+// carries reports whether pods can run on a share of a node: it has more than zero of CPU, memory and
+// pods, as far as the whole node would be offered with them.
 func carries(share, full corev1.ResourceList) bool {
 	for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourcePods} {
 		if _, wanted := full[name]; wanted {

@@ -77,11 +77,11 @@ func TestNodesAreOfferedOneByOne(t *testing.T) {
 		terms         terms
 		want          map[string]string
 	}{
-		{"nodes that take work", nil, []*corev1.Node{worker(1, "4"), worker(2, "8"), worker(3, "8", cordoned),
+		{"schedulable nodes", nil, []*corev1.Node{worker(1, "4"), worker(2, "8"), worker(3, "8", cordoned),
 			worker(4, "8", virtual)}, half, map[string]string{"worker-1": "2", "worker-2": "4"}},
 		{"one that is cordoned later has nothing", []*corev1.Node{worker(1, "4"), worker(2, "8")},
 			[]*corev1.Node{worker(1, "4", cordoned), worker(2, "8")}, half, map[string]string{"worker-1": "0", "worker-2": "4"}},
-		{"one that is gone is not there", []*corev1.Node{worker(1, "4"), worker(2, "8")}, []*corev1.Node{worker(2, "8")},
+		{"one that was deleted is removed", []*corev1.Node{worker(1, "4"), worker(2, "8")}, []*corev1.Node{worker(2, "8")},
 			half, map[string]string{"worker-2": "4"}},
 		{"the last ones stay with nothing", []*corev1.Node{worker(1, "4")}, nil, half, map[string]string{"": "0"}},
 		{"until there are others", []*corev1.Node{worker(1, "4")}, []*corev1.Node{worker(2, "4")}, half,
@@ -112,7 +112,7 @@ func TestNodesAreOfferedOneByOne(t *testing.T) {
 	}
 	many[0].Spec.Unschedulable = false
 	if again := offerNodes(many, half, romeID, offered); !equality.Semantic.DeepEqual(offered, again) {
-		t.Error("a node that takes work again replaced one that was offered")
+		t.Error("a node that is schedulable again replaced one that was offered")
 	}
 }
 
@@ -207,7 +207,7 @@ func TestOfferedNodesAreNoLargerThanTheRealOnes(t *testing.T) {
 				t.Fatalf("%s has more than its node: %s", share.Name, quota.Sentence(short))
 			}
 			if node.Spec.Unschedulable && len(quota.Short(nil, nil, share.Resources)) > 0 {
-				t.Fatalf("%s takes no work, and is offered with %v", share.Name, share.Resources)
+				t.Fatalf("%s is not schedulable, and is offered with %v", share.Name, share.Resources)
 			}
 		}
 		together := total(offered)
@@ -288,7 +288,7 @@ func TestPodsOfAnOfferedNodeArePlacedOnIt(t *testing.T) {
 		on      string
 	}{
 		{"on the node, among nodes with its labels", one, name, map[string]string{"zone": "a", "pool": "shared"}, "worker-1"},
-		{"among nodes with its labels while it takes no work", worker(1, "4", cordoned), name,
+		{"among nodes with its labels while it is not schedulable", worker(1, "4", cordoned), name,
 			map[string]string{"zone": "a", "pool": "shared"}, ""},
 		{"among nodes with its labels when it is no longer shared", worker(1, "4"), name,
 			map[string]string{"zone": "a", "pool": "shared"}, ""},

@@ -20,7 +20,7 @@ import (
 	"liqo.io/federation/controllers/kit"
 )
 
-// cordonedMessage is the answer to a consumer that is cordoned.
+// cordonedMessage is the message of a request of a cordoned consumer.
 const cordonedMessage = "The provider's administrator cordoned the consumer: nothing new is offered at the moment."
 
 // separate returns the offer of this controller, nil if there is none, and an
@@ -68,14 +68,14 @@ func stillOpen(fc *v1alpha1.ForeignCluster, others []*v1alpha1.ResourceOffer) st
 	return " An administrator's offers stay open although the consumer is cordoned: " + strings.Join(open, ", ") + "."
 }
 
-// contents is what an offer has while its consumer is not cordoned.
+// contents are the resources of an offer while its consumer is not cordoned.
 type contents struct {
 	Resources corev1.ResourceList    `json:"resources"`
 	Nodes     []v1alpha1.OfferedNode `json:"nodes,omitempty"`
 	Storage   corev1.ResourceList    `json:"storage,omitempty"`
 }
 
-// refilled returns a copy of an offer with what it had before a cordon.
+// refilled returns a copy of an offer with the contents it had before a cordon.
 func refilled(offer *v1alpha1.ResourceOffer) (*v1alpha1.ResourceOffer, error) {
 	refilled := offer.DeepCopy()
 	kept, ok := offer.Annotations[v1alpha1.AnnotationCordoned]
@@ -111,7 +111,7 @@ func (r *Reconciler) change(
 	return nil
 }
 
-// spec returns an offer of the policy, with what the ForeignCluster sets in its place.
+// spec returns the offer of the policy. Fields of the ForeignCluster override it.
 func (r *Reconciler) spec(incoming *v1alpha1.IncomingPolicy, resources corev1.ResourceList) v1alpha1.ResourceOfferSpec {
 	return v1alpha1.ResourceOfferSpec{
 		ClusterID:           r.ClusterID,

@@ -12,7 +12,7 @@ import (
 )
 
 // Place returns where the pods of an offered node run: on shared nodes with the labels that
-// the offer has for it, preferably on the node itself if it is still shared and takes work.
+// the offer has for it, preferably on the node itself if it is still shared and schedulable.
 // Pods of a node that is no longer offered run on any shared node.
 func Place(
 	nodes []*corev1.Node, offers []*v1alpha1.ResourceOffer, selector map[string]string, consumerID, offered string,
@@ -27,7 +27,7 @@ func Place(
 	}
 	maps.Copy(required, selector)
 	for _, node := range nodes {
-		if isShared(node, selector) && takesWork(node) && offeredNode(node, consumerID) == offered {
+		if isShared(node, selector) && schedulable(node) && offeredNode(node, consumerID) == offered {
 			return required, node.Name
 		}
 	}

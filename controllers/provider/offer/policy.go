@@ -12,7 +12,7 @@ import (
 	"liqo.io/federation/apiserver/reflection"
 )
 
-// Policy is what a provider offers to consumers.
+// Policy limits what a provider offers to consumers.
 type Policy struct {
 	// SharePercent is the percentage of its nodes' allocatable resources that a cluster
 	// offers to each consumer, 1 to 100.
@@ -33,7 +33,7 @@ type Policy struct {
 	// ChangePercent is the difference, in percent, between what could be offered and what
 	// is offered from which on an offer is changed, 0 to 100.
 	ChangePercent int
-	// Labels are those of the provider, for the consumers' virtual nodes.
+	// Labels are set on the consumers' virtual nodes.
 	Labels map[string]string
 	// StorageClasses, IngressClasses and LoadBalancerClasses are the classes that
 	// consumers' objects may name; the first of each is the default. Storage classes
@@ -86,27 +86,27 @@ func (p *Policy) AddFlags(fs *pflag.FlagSet) {
 			"offered. spec.incomingPolicy.limits of a ForeignCluster has precedence.")
 	fs.StringToStringVar(&p.NodeSelector, "share-node-selector", p.NodeSelector,
 		"Labels of the nodes that are shared, for example pool=shared: offers are a part of these nodes, and consumers' "+
-			"pods run on them alone. Empty shares all nodes. spec.incomingPolicy.nodeSelector of a ForeignCluster takes its place.")
+			"pods run only on them. Empty shares all nodes. spec.incomingPolicy.nodeSelector of a ForeignCluster overrides it.")
 	fs.StringVar(&p.Shape, "offer-shape", p.Shape,
 		"Aggregate offers the shared nodes as a whole, PerNode one by one: the consumer has a virtual node for each, with "+
-			"its architecture, operating system, region and zone. spec.incomingPolicy.shape of a ForeignCluster takes its place.")
+			"its architecture, operating system, region and zone. spec.incomingPolicy.shape of a ForeignCluster overrides it.")
 	fs.StringSliceVar(&p.NodeLabels, "offer-node-labels", p.NodeLabels,
 		"Keys of further labels, at most 8, that nodes which are offered one by one have in offers, for example "+
 			"nvidia.com/gpu.product. Their pods run on nodes with the same values.")
 	fs.IntVar(&p.ChangePercent, "offer-change-percent", p.ChangePercent,
-		"Difference in percent between what could be offered and what is offered, 0 to 100, from which on an offer is "+
-			"changed: what nodes can run changes a little all the time.")
+		"Difference in percent between what can be offered and what is offered, 0 to 100, from which on an offer is "+
+			"changed: allocatable resources change a little all the time.")
 	fs.BoolVar(&p.AutoAccept, "auto-accept", p.AutoAccept,
-		"Answer requests of invited consumers with an offer, and offers of providers with a virtual node. False waits for "+
-			"an administrator, who decides in spec.incomingPolicy and spec.outgoingPolicy of the ForeignCluster.")
+		"Accept requests of invited consumers and offers of providers automatically. False waits for the decision of an "+
+			"administrator in spec.incomingPolicy and spec.outgoingPolicy of the ForeignCluster.")
 	fs.StringToStringVar(&p.Labels, "cluster-labels", p.Labels,
-		"Labels that offers carry to the consumers' virtual nodes, for example topology.liqo.io/region=north.")
+		"Labels of this cluster, which consumers set on their virtual nodes, for example topology.liqo.io/region=north.")
 	fs.StringSliceVar(&p.StorageClasses, "offer-storage-classes", p.StorageClasses,
 		"Storage classes that consumers' claims may use, the default first. They are offered only with requests.storage in "+
 			"--offer-limits.")
 	fs.StringSliceVar(&p.ExternalVolumeTypes, flagExternalVolumeTypes, p.ExternalVolumeTypes,
 		"Volume types that consumers' pods may mount without a claim: fc, iscsi or nfs. Empty offers none. "+
-			"spec.incomingPolicy.externalVolumes of a ForeignCluster takes the place of this and of --offer-external-csi-drivers.")
+			"spec.incomingPolicy.externalVolumes of a ForeignCluster overrides this and --offer-external-csi-drivers.")
 	fs.StringSliceVar(&p.ExternalCSIDrivers, flagExternalCSIDrivers, p.ExternalCSIDrivers,
 		"CSI drivers that inline volumes of consumers' pods may use, for example secrets-store.csi.k8s.io. "+
 			"Empty offers none.")

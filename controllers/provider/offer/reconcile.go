@@ -46,7 +46,7 @@ func (r *Reconciler) reconcile(ctx context.Context, fc *v1alpha1.ForeignCluster)
 	if err != nil {
 		return 0, err
 	}
-	// The newest first: a consumer that was renamed sends a request of its new name.
+	// The newest first: a consumer that was renamed creates a request of its new name.
 	requests := kit.Pointers(list.Items)
 	slices.SortFunc(requests, func(a, b *v1alpha1.ResourceRequest) int {
 		return cmp.Or(b.CreationTimestamp.Compare(a.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
@@ -88,7 +88,7 @@ func (r *Reconciler) offers(ctx context.Context, namespace string) ([]*v1alpha1.
 	return offers, nil
 }
 
-// refused returns why a request is refused, or nothing if it is not.
+// refused returns why a request is refused; empty if it is not.
 func refused(fc *v1alpha1.ForeignCluster, request *v1alpha1.ResourceRequest) string {
 	if _, ok := compatibility.CommonVersion(request.Spec.APIVersions); !ok {
 		return compatibility.VersionsDiffer(request.Spec.APIVersions)
@@ -170,7 +170,7 @@ func (r *Reconciler) offerable(
 	before, percent := offer.Spec, r.Policy.ChangePercent
 	terms := r.Policy.terms(&fc.Spec.IncomingPolicy, request.Spec.Resources)
 	resources, offered := share(kit.Pointers(nodes.Items), terms, fc.Spec.ClusterID, before)
-	reason := "No node that the provider shares takes work at the moment."
+	reason := "No shared node of the provider is schedulable at the moment."
 	if fc.Spec.Cordoned {
 		resources, offered, reason = before.Resources, before.Nodes, cordonedMessage
 	}
@@ -188,8 +188,8 @@ func (r *Reconciler) offerable(
 	return offer, "", nil
 }
 
-// wait leaves the decision to an administrator. An offer of this controller that exists
-// stays as it is, except for what a cordon removes from it.
+// wait leaves the decision to an administrator. An existing offer of this controller is not
+// changed, except by a cordon.
 func (r *Reconciler) wait(
 	ctx context.Context, fc *v1alpha1.ForeignCluster, request *v1alpha1.ResourceRequest,
 	own *v1alpha1.ResourceOffer, others []*v1alpha1.ResourceOffer,

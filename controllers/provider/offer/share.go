@@ -17,12 +17,11 @@ import (
 
 const mebibyte = 1 << 20
 
-// allocatable returns the sum of what the nodes with the labels of a selector can run that
-// take work: real ones, without a taint or a cordon that keeps pods off.
+// allocatable returns the sum of the allocatable resources of the schedulable nodes that a selector matches.
 func allocatable(nodes []*corev1.Node, selector map[string]string) corev1.ResourceList {
 	sum, shared := corev1.ResourceList{}, labels.SelectorFromSet(selector)
 	for _, node := range nodes {
-		if !takesWork(node) || !shared.Matches(labels.Set(node.Labels)) {
+		if !schedulable(node) || !shared.Matches(labels.Set(node.Labels)) {
 			continue
 		}
 		quota.Add(sum, node.Status.Allocatable)
@@ -30,8 +29,8 @@ func allocatable(nodes []*corev1.Node, selector map[string]string) corev1.Resour
 	return sum
 }
 
-// takesWork reports whether new pods can be placed on a node of this cluster.
-func takesWork(node *corev1.Node) bool {
+// schedulable reports whether a node is not virtual and takes new pods: it is neither cordoned nor tainted.
+func schedulable(node *corev1.Node) bool {
 	if node.Labels[v1alpha1.LabelType] == v1alpha1.TypeVirtualNode || node.Spec.Unschedulable ||
 		node.DeletionTimestamp != nil {
 		return false
@@ -75,8 +74,8 @@ func percentOf(value int64, percent int) int64 {
 }
 
 // resourcesDiffer reports whether offered resources should be replaced by others: when they
-// exceed a limit, when they are of other names, or when one of them differs by a number of
-// percent. What nodes can run changes a little all the time, and offers should not.
+// exceed a limit, when they are of other names, or when one of them differs by at least a
+// number of percent.
 func resourcesDiffer(offered, possible, limits corev1.ResourceList, percent int) bool {
 	if len(offered) != len(possible) {
 		return true
@@ -97,8 +96,8 @@ func resourcesDiffer(offered, possible, limits corev1.ResourceList, percent int)
 	return false
 }
 
-// share returns what can be offered: in all, or also by node. An offer that exists stays
-// also with nothing in it: its pods run, and there is only nothing for others.
+// share returns the resources that can be offered, with their nodes if these are offered one by one. Without
+// schedulable nodes it is the offer of before with resources of zero: its pods continue to run.
 func share(
 	nodes []*corev1.Node, terms terms, consumerID string, before v1alpha1.ResourceOfferSpec,
 ) (corev1.ResourceList, []v1alpha1.OfferedNode) {

@@ -15,7 +15,7 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
 
-func TestAllocatableCountsNodesThatTakeWork(t *testing.T) {
+func TestAllocatableCountsSchedulableNodes(t *testing.T) {
 	node := func(change func(*corev1.Node)) *corev1.Node {
 		created := &corev1.Node{Status: corev1.NodeStatus{Allocatable: list("cpu", "2", "memory", "4Gi", "pods", "110")}}
 		change(created)

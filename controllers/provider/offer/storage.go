@@ -48,8 +48,8 @@ func (r *Reconciler) withoutMissingClasses(ctx context.Context, offer *v1alpha1.
 	if len(missing) == 0 {
 		return "", nil
 	}
-	return " Not offered, since the provider does not have them, are the storage classes " + strings.Join(missing,
-		", ") + ".", nil
+	return " The provider has no storage classes of these names, and does not offer them: " +
+		strings.Join(missing, ", ") + ".", nil
 }
 
 // externalVolumes returns the volumes that pods of a consumer may mount without a claim:

@@ -14,10 +14,10 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
 
-// terms are those of the offer to one consumer.
+// terms are the conditions of an offer to one consumer.
 type terms struct {
 	percent int
-	// most are the limits of the policy, and of what the consumer requests.
+	// most are the limits of the policy and of the request.
 	most         corev1.ResourceList
 	nodeSelector map[string]string
 	// perNode offers nodes one by one, with their labels that have the keys nodeLabels.
@@ -25,7 +25,7 @@ type terms struct {
 	nodeLabels []string
 }
 
-// terms returns those of the policy, with what the ForeignCluster sets in their place and
+// terms returns the terms of the policy, which fields of the ForeignCluster override, limited by
 // what the consumer requests.
 func (p *Policy) terms(incoming *v1alpha1.IncomingPolicy, requested corev1.ResourceList) terms {
 	t := terms{
@@ -55,8 +55,8 @@ func (p *Policy) terms(incoming *v1alpha1.IncomingPolicy, requested corev1.Resou
 	return t
 }
 
-// SharedNodes returns the labels of the nodes that are shared with a consumer, of which it
-// is offered a part and which its pods run on. None selects all nodes.
+// SharedNodes returns the labels of the nodes that are shared with a consumer: its offers are a
+// part of them, and its pods run only on them. Empty selects all nodes.
 func (p *Policy) SharedNodes(incoming *v1alpha1.IncomingPolicy) map[string]string {
 	if len(incoming.NodeSelector) > 0 {
 		return incoming.NodeSelector

@@ -18,7 +18,7 @@ import (
 	"liqo.io/federation/apiserver/reflection"
 )
 
-// Validate returns every error of the policy.
+// Validate returns an error for each invalid field.
 func (p *Policy) Validate() []error {
 	var errs []error
 	if p.SharePercent < 1 || p.SharePercent > 100 {
@@ -84,7 +84,7 @@ func (p *Policy) Validate() []error {
 	return append(errs, problems...)
 }
 
-// validateExternalVolumes returns what is wrong with the flags of external volumes.
+// validateExternalVolumes returns an error for each invalid external volume.
 func (p *Policy) validateExternalVolumes() []error {
 	var errs []error
 	for _, flag := range []struct {
