@@ -54,7 +54,7 @@ var (
 )
 
 // reachability returns whether the endpoints of a consumer can be reached; nil is a consumer
-// that is gone.
+// whose ForeignCluster was deleted.
 func reachability(cluster *v1alpha1.ForeignCluster) readiness {
 	switch {
 	case cluster == nil || cluster.DeletionTimestamp != nil:
@@ -79,22 +79,22 @@ func (s readiness) without(left, remain int) readiness {
 			"administrators, or outside of the ranges of the tunnel.", left, left+remain)}
 }
 
-// territory are the addresses that no endpoint of another cluster has.
-type territory struct {
+// addressFilter refuses addresses that endpoints of another cluster cannot have.
+type addressFilter struct {
 	prefixes []netip.Prefix
 	// services reports whether the ranges of Services are among them.
 	services bool
-	// tunnel are the ranges that a tunnel leads to, where there is one: nothing
-	// outside of them is the other cluster's.
+	// tunnel are the ranges of the tunnel, outside of which all addresses are refused; empty
+	// without a tunnel.
 	tunnel []netip.Prefix
 }
 
-// territoryOf returns the addresses of the pods, Services and nodes of this cluster and of its
-// API servers, as ClusterInfo names them, and the refused ones. Traffic that a consumer has sent
-// to them would come from this cluster itself. Ranges that are only assumed, since running pods
-// have addresses in them, may have addresses of others, too.
-func territoryOf(info *v1alpha1.ClusterInfo, refused []netip.Prefix) territory {
-	own := territory{prefixes: slices.Clone(refused)}
+// filterOf returns a filter that refuses the addresses of the pods, Services, nodes and API
+// servers of this cluster, by its ClusterInfo, and configured ones: a consumer could direct
+// traffic of this cluster to them. Pod ranges that were only derived from running pods may
+// contain addresses of other clusters, and are not refused.
+func filterOf(info *v1alpha1.ClusterInfo, refused []netip.Prefix) addressFilter {
+	own := addressFilter{prefixes: slices.Clone(refused)}
 	for _, r := range info.Status.Ranges {
 		prefix, err := netip.ParsePrefix(r.CIDR)
 		switch {
@@ -120,7 +120,7 @@ func rangesOf(tunnel *v1alpha1.TunnelEndpoint) []netip.Prefix {
 	return all
 }
 
-func (t territory) contains(raw string) bool {
+func (t addressFilter) refuses(raw string) bool {
 	address, err := netip.ParseAddr(raw)
 	if err != nil {
 		return true
@@ -133,7 +133,7 @@ func (t territory) contains(raw string) bool {
 // endpoints were left out. The labels of the namespace determine which consumer it belongs
 // to: those that a peer writes do not count.
 func sliceFor(
-	shadow *v1alpha1.ShadowEndpointSlice, namespace *corev1.Namespace, reachable bool, own territory,
+	shadow *v1alpha1.ShadowEndpointSlice, namespace *corev1.Namespace, reachable bool, own addressFilter,
 ) (*discoveryv1.EndpointSlice, int) {
 	from := shadow.DeepCopy()
 	labels := maps.Clone(from.Labels)
@@ -143,7 +143,7 @@ func sliceFor(
 	// A peer imports no Services in this cluster.
 	delete(labels, mcsv1alpha1.LabelServiceName)
 	delete(labels, mcsv1alpha1.LabelSourceCluster)
-	// Kubernetes' controller manages those with its name.
+	// The EndpointSlice controller of Kubernetes manages those with its name.
 	labels[discoveryv1.LabelManagedBy] = v1alpha1.ManagedBy
 	labels[v1alpha1.LabelOrigin] = namespace.Labels[v1alpha1.LabelOrigin]
 	labels[v1alpha1.LabelDestination] = namespace.Labels[v1alpha1.LabelDestination]
@@ -161,7 +161,7 @@ func sliceFor(
 	}
 	left := 0
 	for _, endpoint := range from.Spec.Endpoints {
-		if endpoint.Addresses = slices.DeleteFunc(endpoint.Addresses, own.contains); len(endpoint.Addresses) == 0 {
+		if endpoint.Addresses = slices.DeleteFunc(endpoint.Addresses, own.refuses); len(endpoint.Addresses) == 0 {
 			left++
 			continue
 		}
@@ -200,8 +200,8 @@ func apply(existing, wanted *discoveryv1.EndpointSlice) bool {
 	return true
 }
 
-// ownedByShadow reports whether an EndpointSlice belongs to a shadow one of its name, also to
-// one that is gone.
+// ownedByShadow reports whether an EndpointSlice belongs to a shadow one of its name, even if
+// that was deleted.
 func ownedByShadow(slice *discoveryv1.EndpointSlice) bool {
 	owner := metav1.GetControllerOf(slice)
 	return owner != nil && owner.Kind == sliceKind.Kind &&

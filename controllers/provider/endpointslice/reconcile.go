@@ -24,11 +24,11 @@ import (
 	"liqo.io/federation/controllers/remote"
 )
 
-// retryInterval is the time between two attempts after a conflict or a refusal: the end of
-// either is no event.
+// retryInterval is the time between two attempts after a conflict or a refusal, whose end causes
+// no event.
 const retryInterval = 30 * time.Second
 
-// errConflict is the error of a name that is taken by another client.
+// errConflict reports that another client has an EndpointSlice of the name.
 var errConflict = errors.New("an EndpointSlice of that name belongs to no shadow endpoint slice")
 
 // Reconcile brings one ShadowEndpointSlice and the EndpointSlice of its name in line.
@@ -68,12 +68,12 @@ func (r *Reconciler) reconcile(ctx context.Context, key client.ObjectKey) (time.
 	if namespace == nil {
 		return retryInterval, r.report(ctx, shadow, notRemote)
 	}
-	own, state, err := r.judge(ctx, cluster)
+	own, state, err := r.check(ctx, cluster)
 	if err != nil {
 		return 0, err
 	}
 	if state.reason == reasonNoNetwork || state.reason == reasonServicesUnknown {
-		// Every node would keep endpoints that it cannot use.
+		// kube-proxy on each node would keep endpoints that it cannot use.
 		if err := r.remove(ctx, existing); err != nil {
 			return 0, err
 		}
@@ -102,14 +102,15 @@ func (r *Reconciler) reconcile(ctx context.Context, key client.ObjectKey) (time.
 	return r.write(ctx, shadow, state, func(ctx context.Context) error { return r.Client.Update(ctx, existing) })
 }
 
-// judge returns the addresses that no endpoint of a consumer has, and whether its endpoints
-// can be reached.
-func (r *Reconciler) judge(ctx context.Context, cluster *v1alpha1.ForeignCluster) (territory, readiness, error) {
+// check returns the filter of a consumer's addresses, and whether its endpoints can be reached.
+func (r *Reconciler) check(
+	ctx context.Context, cluster *v1alpha1.ForeignCluster,
+) (addressFilter, readiness, error) {
 	info := &v1alpha1.ClusterInfo{}
 	if err := r.Client.Get(ctx, client.ObjectKey{Name: v1alpha1.ClusterInfoName}, info); client.IgnoreNotFound(err) != nil {
-		return territory{}, readiness{}, fmt.Errorf("reading ClusterInfo %s: %w", v1alpha1.ClusterInfoName, err)
+		return addressFilter{}, readiness{}, fmt.Errorf("reading ClusterInfo %s: %w", v1alpha1.ClusterInfoName, err)
 	}
-	own := territoryOf(info, r.Network.Refused)
+	own := filterOf(info, r.Network.Refused)
 	state := reachability(cluster)
 	if state.ready && !own.services && len(r.Network.Refused) == 0 {
 		state = servicesUnknown
@@ -119,7 +120,7 @@ func (r *Reconciler) judge(ctx context.Context, cluster *v1alpha1.ForeignCluster
 	}
 	var err error
 	if own.tunnel, err = r.tunnel(ctx, cluster); err != nil {
-		return territory{}, readiness{}, err
+		return addressFilter{}, readiness{}, err
 	}
 	if len(own.tunnel) == 0 {
 		state = noTunnel
@@ -187,8 +188,8 @@ func (r *Reconciler) remove(ctx context.Context, slice *discoveryv1.EndpointSlic
 	return kit.Delete(ctx, r.Client, slice)
 }
 
-// origin returns a remote namespace and its consumer; nil if the namespace is none, or if
-// the consumer is gone.
+// origin returns a remote namespace and its consumer; nil if the namespace is no remote one, or
+// the ForeignCluster was deleted.
 func (r *Reconciler) origin(ctx context.Context, name string) (*corev1.Namespace, *v1alpha1.ForeignCluster, error) {
 	namespace := &corev1.Namespace{}
 	if err := r.Client.Get(ctx, client.ObjectKey{Name: name}, namespace); err != nil {

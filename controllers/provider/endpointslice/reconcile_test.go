@@ -25,7 +25,7 @@ import (
 )
 
 func TestEndpointSliceFollowsItsShadow(t *testing.T) {
-	well, quiet, cut := reachability(rome()), reachability(rome(silent)), reachability(rome(withoutNetwork))
+	reachable, expired, unreachable := reachability(rome()), reachability(rome(withExpiredHeartbeat)), reachability(rome(withoutNetwork))
 	ofOther := func(slice *discoveryv1.EndpointSlice) { slice.OwnerReferences = nil }
 	ofEarlier := func(slice *discoveryv1.EndpointSlice) { slice.OwnerReferences[0].UID = "earlier" }
 	leaving := func(s *v1alpha1.ShadowEndpointSlice) { s.DeletionTimestamp = &metav1.Time{Time: noon} }
@@ -34,7 +34,7 @@ func TestEndpointSliceFollowsItsShadow(t *testing.T) {
 	for _, test := range []struct {
 		name           string
 		cluster        *v1alpha1.ForeignCluster
-		gone           bool
+		deleted           bool
 		namespace      *corev1.Namespace
 		shadow         *v1alpha1.ShadowEndpointSlice
 		cached, unseen *discoveryv1.EndpointSlice
@@ -43,46 +43,46 @@ func TestEndpointSliceFollowsItsShadow(t *testing.T) {
 		reason         string
 		again, fails   bool
 	}{
-		{name: "one is created", shadow: shadowSlice(), wrote: []string{create, report}, reason: "True Reachable"},
-		{name: "a correct one is not written", shadow: reported(well), cached: sliceOf(shadowSlice(), true), reason: "True Reachable"},
+		{name: "a slice is created", shadow: shadowSlice(), wrote: []string{create, report}, reason: "True Reachable"},
+		{name: "a correct slice is not written", shadow: reported(reachable), cached: sliceOf(shadowSlice(), true), reason: "True Reachable"},
 		{
-			name: "changes by other clients are reverted", shadow: reported(well), wrote: []string{update}, reason: "True Reachable",
+			name: "changes of other clients are reverted", shadow: reported(reachable), wrote: []string{update}, reason: "True Reachable",
 			cached: sliceOf(shadowSlice(), true, func(slice *discoveryv1.EndpointSlice) { slice.Endpoints[0].Addresses = []string{"10.9.9.9"} }),
 		},
 		{
-			name: "a label that was removed is restored", shadow: reported(well), wrote: []string{create, update}, reason: "True Reachable",
+			name: "a label that was removed is restored", shadow: reported(reachable), wrote: []string{create, update}, reason: "True Reachable",
 			unseen: sliceOf(shadowSlice(), true, func(slice *discoveryv1.EndpointSlice) { delete(slice.Labels, discoveryv1.LabelManagedBy) }),
 		},
-		{name: "one that is not in the cache yet is not written", shadow: reported(well), unseen: sliceOf(shadowSlice(), true), wrote: []string{create}, reason: "True Reachable"},
-		{name: "no endpoint of a silent consumer is ready", cluster: rome(silent), shadow: reported(well), cached: sliceOf(shadowSlice(), true), wrote: []string{update, report}, reason: "False HeartbeatExpired"},
-		{name: "that is written once", cluster: rome(silent), shadow: reported(quiet), cached: sliceOf(shadowSlice(), false), reason: "False HeartbeatExpired"},
-		{name: "they are ready again with its heartbeat", shadow: reported(quiet), cached: sliceOf(shadowSlice(), false), wrote: []string{update, report}, reason: "True Reachable"},
-		{name: "none is created without a network", cluster: rome(withoutNetwork), shadow: shadowSlice(), wrote: []string{report}, reason: "False NoNetwork"},
-		{name: "it is deleted with the network", cluster: rome(withoutNetwork), shadow: reported(well), cached: sliceOf(shadowSlice(), true), wrote: []string{remove, report}, reason: "False NoNetwork"},
-		{name: "one of another client stays without a network, too", cluster: rome(withoutNetwork), shadow: reported(cut), cached: sliceOf(shadowSlice(), true, ofOther), reason: "False NoNetwork"},
-		{name: "it is created with a network", shadow: reported(cut), wrote: []string{create, report}, reason: "True Reachable"},
-		{name: "no endpoint of a consumer that is gone is ready", gone: true, shadow: reported(well), cached: sliceOf(shadowSlice(), true), wrote: []string{update, report}, reason: "False NoConsumer"},
-		{name: "it is deleted with its shadow", cached: sliceOf(shadowSlice(), true), wrote: []string{remove}},
-		{name: "it is deleted with a shadow that is being deleted", shadow: reported(well, leaving), cached: sliceOf(shadowSlice(), true), wrote: []string{remove}, reason: "True Reachable"},
-		{name: "one of another client stays", cached: sliceOf(shadowSlice(), true, ofOther)},
-		{name: "one of another client is a conflict", shadow: shadowSlice(), cached: sliceOf(shadowSlice(), true, ofOther), wrote: []string{report}, reason: "False NameConflict", again: true},
-		{name: "also if it is not in the cache", shadow: shadowSlice(), unseen: sliceOf(shadowSlice(), true, ofOther), wrote: []string{create, report}, reason: "False NameConflict", again: true},
-		{name: "that of an earlier shadow is deleted", shadow: shadowSlice(), cached: sliceOf(shadowSlice(), true, ofEarlier), wrote: []string{remove}},
+		{name: "a slice that is not cached yet is not written", shadow: reported(reachable), unseen: sliceOf(shadowSlice(), true), wrote: []string{create}, reason: "True Reachable"},
+		{name: "no endpoint is ready once the heartbeat expired", cluster: rome(withExpiredHeartbeat), shadow: reported(reachable), cached: sliceOf(shadowSlice(), true), wrote: []string{update, report}, reason: "False HeartbeatExpired"},
+		{name: "endpoints that are not ready are written once", cluster: rome(withExpiredHeartbeat), shadow: reported(expired), cached: sliceOf(shadowSlice(), false), reason: "False HeartbeatExpired"},
+		{name: "endpoints are ready again after a heartbeat", shadow: reported(expired), cached: sliceOf(shadowSlice(), false), wrote: []string{update, report}, reason: "True Reachable"},
+		{name: "no slice is created without a network", cluster: rome(withoutNetwork), shadow: shadowSlice(), wrote: []string{report}, reason: "False NoNetwork"},
+		{name: "the slice is deleted with the network", cluster: rome(withoutNetwork), shadow: reported(reachable), cached: sliceOf(shadowSlice(), true), wrote: []string{remove, report}, reason: "False NoNetwork"},
+		{name: "a slice of another client stays without a network", cluster: rome(withoutNetwork), shadow: reported(unreachable), cached: sliceOf(shadowSlice(), true, ofOther), reason: "False NoNetwork"},
+		{name: "the slice is created with a network", shadow: reported(unreachable), wrote: []string{create, report}, reason: "True Reachable"},
+		{name: "no endpoint is ready without a ForeignCluster", deleted: true, shadow: reported(reachable), cached: sliceOf(shadowSlice(), true), wrote: []string{update, report}, reason: "False NoConsumer"},
+		{name: "the slice is deleted with its shadow", cached: sliceOf(shadowSlice(), true), wrote: []string{remove}},
+		{name: "the slice is deleted when the deletion of its shadow begins", shadow: reported(reachable, leaving), cached: sliceOf(shadowSlice(), true), wrote: []string{remove}, reason: "True Reachable"},
+		{name: "a slice of another client stays", cached: sliceOf(shadowSlice(), true, ofOther)},
+		{name: "a slice of another client is a conflict", shadow: shadowSlice(), cached: sliceOf(shadowSlice(), true, ofOther), wrote: []string{report}, reason: "False NameConflict", again: true},
+		{name: "a slice of another client that is not cached is a conflict", shadow: shadowSlice(), unseen: sliceOf(shadowSlice(), true, ofOther), wrote: []string{create, report}, reason: "False NameConflict", again: true},
+		{name: "the slice of an earlier shadow is deleted", shadow: shadowSlice(), cached: sliceOf(shadowSlice(), true, ofEarlier), wrote: []string{remove}},
 		{
-			name: "also if it is not in the cache, for a new one", shadow: shadowSlice(), wrote: []string{create, remove, create, report}, reason: "True Reachable",
+			name: "the slice of an earlier shadow that is not cached is replaced", shadow: shadowSlice(), wrote: []string{create, remove, create, report}, reason: "True Reachable",
 			unseen: sliceOf(shadowSlice(), true, ofEarlier, func(slice *discoveryv1.EndpointSlice) { delete(slice.Labels, discoveryv1.LabelManagedBy) }),
 		},
 		{
-			name: "one of another address family is deleted", shadow: reported(well), wrote: []string{remove}, reason: "True Reachable",
+			name: "a slice of another address family is deleted", shadow: reported(reachable), wrote: []string{remove}, reason: "True Reachable",
 			cached: sliceOf(shadowSlice(), true, func(slice *discoveryv1.EndpointSlice) { slice.AddressType = discoveryv1.AddressTypeIPv6 }),
 		},
-		{name: "none is created outside of remote namespaces", namespace: &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: remoteName}}, shadow: shadowSlice(), wrote: []string{report}, reason: "False NotARemoteNamespace", again: true},
+		{name: "no slice is created outside of remote namespaces", namespace: &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: remoteName}}, shadow: shadowSlice(), wrote: []string{report}, reason: "False NotARemoteNamespace", again: true},
 		{name: "a refusal is reported", shadow: shadowSlice(), answer: forbidden, wrote: []string{create, report}, reason: "False ProviderRefused", again: true},
 		{name: "a failure is retried", shadow: shadowSlice(), answer: apierrors.NewInternalError(errors.New("oh")), wrote: []string{create}, fails: true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			cluster, namespace := test.cluster, test.namespace
-			if cluster == nil && !test.gone {
+			if cluster == nil && !test.deleted {
 				cluster = rome()
 			}
 			if namespace == nil {
@@ -126,15 +126,15 @@ func TestEndpointSliceFollowsItsShadow(t *testing.T) {
 func TestPeerImportsNoServices(t *testing.T) {
 	slice, _ := sliceFor(shadowSlice(func(s *v1alpha1.ShadowEndpointSlice) {
 		s.Labels["multicluster.kubernetes.io/service-name"], s.Labels["multicluster.kubernetes.io/source-cluster"] = "web", "milan"
-	}), remoteNamespace(), true, territory{})
-	plain, _ := sliceFor(shadowSlice(), remoteNamespace(), true, territory{})
+	}), remoteNamespace(), true, addressFilter{})
+	plain, _ := sliceFor(shadowSlice(), remoteNamespace(), true, addressFilter{})
 	if diff := cmp.Diff(plain.Labels, slice.Labels); diff != "" {
 		t.Errorf("labels (-want +got):\n%s", diff)
 	}
 }
 
 func TestEndpointSliceIsLabelledWithItsConsumer(t *testing.T) {
-	got, left := sliceFor(shadowSlice(), remoteNamespace(), true, territory{})
+	got, left := sliceFor(shadowSlice(), remoteNamespace(), true, addressFilter{})
 	want := &discoveryv1.EndpointSlice{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: "web-abcde", Namespace: remoteName,
@@ -154,7 +154,7 @@ func TestEndpointSliceIsLabelledWithItsConsumer(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" || left != 0 {
 		t.Errorf("%d left out (-want +got):\n%s", left, diff)
 	}
-	unreached, _ := sliceFor(shadowSlice(), remoteNamespace(), false, territory{})
+	unreached, _ := sliceFor(shadowSlice(), remoteNamespace(), false, addressFilter{})
 	for i, endpoint := range unreached.Endpoints {
 		if *endpoint.Conditions.Ready || *endpoint.Conditions.Serving {
 			t.Errorf("endpoint %d is used and cannot be reached", i)
@@ -162,7 +162,7 @@ func TestEndpointSliceIsLabelledWithItsConsumer(t *testing.T) {
 	}
 }
 
-func TestNoEndpointIsTheProvidersOwn(t *testing.T) {
+func TestEndpointsWithAddressesOfTheProviderAreRefused(t *testing.T) {
 	for _, test := range []struct {
 		name      string
 		node      []v1alpha1.ClusterRange
@@ -170,12 +170,12 @@ func TestNoEndpointIsTheProvidersOwn(t *testing.T) {
 		want      []string
 		reason    string
 	}{
-		{name: "other addresses are kept", node: node("192.0.2.1", "10.2.0.0/24"), addresses: []string{"10.1.0.1"}, want: []string{"10.1.0.1"}, reason: "True Reachable"},
-		{name: "those of a node are not", node: node("192.0.2.1", "10.2.0.0/24"), addresses: []string{"192.0.2.1", "10.1.0.1"}, want: []string{"10.1.0.1"}, reason: "True AddressesRefused"},
-		{name: "nor those of a pod", node: node("192.0.2.1", "10.2.0.0/24"), addresses: []string{"10.2.0.7", "10.1.0.1"}, want: []string{"10.1.0.1"}, reason: "True AddressesRefused"},
-		{name: "nor refused ones", addresses: []string{"10.96.0.1", "10.1.0.1"}, want: []string{"10.1.0.1"}, reason: "True AddressesRefused"},
-		{name: "nor those of a Service", addresses: []string{"10.200.3.4", "10.1.0.1"}, want: []string{"10.1.0.1"}, reason: "True AddressesRefused"},
-		{name: "without any the slice is not ready", node: node("192.0.2.1", "10.2.0.0/24"), addresses: []string{"10.2.0.7"}, reason: "False AddressesRefused"},
+		{name: "other addresses", node: node("192.0.2.1", "10.2.0.0/24"), addresses: []string{"10.1.0.1"}, want: []string{"10.1.0.1"}, reason: "True Reachable"},
+		{name: "an address of a node", node: node("192.0.2.1", "10.2.0.0/24"), addresses: []string{"192.0.2.1", "10.1.0.1"}, want: []string{"10.1.0.1"}, reason: "True AddressesRefused"},
+		{name: "an address of a pod", node: node("192.0.2.1", "10.2.0.0/24"), addresses: []string{"10.2.0.7", "10.1.0.1"}, want: []string{"10.1.0.1"}, reason: "True AddressesRefused"},
+		{name: "a refused address", addresses: []string{"10.96.0.1", "10.1.0.1"}, want: []string{"10.1.0.1"}, reason: "True AddressesRefused"},
+		{name: "an address of a Service", addresses: []string{"10.200.3.4", "10.1.0.1"}, want: []string{"10.1.0.1"}, reason: "True AddressesRefused"},
+		{name: "no other addresses", node: node("192.0.2.1", "10.2.0.0/24"), addresses: []string{"10.2.0.7"}, reason: "False AddressesRefused"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			shadow := shadowSlice(func(s *v1alpha1.ShadowEndpointSlice) {
@@ -199,8 +199,8 @@ func TestNoEndpointIsTheProvidersOwn(t *testing.T) {
 	}
 }
 
-// Without the addresses of its Services, a provider cannot decide which endpoints are its own.
-func TestThereAreNoEndpointsWhereServiceCIDRsAreUnknown(t *testing.T) {
+// Without the ranges of its Services, a provider cannot refuse endpoints in them.
+func TestUnknownServiceCIDRsRefuseAllEndpoints(t *testing.T) {
 	for _, test := range []struct {
 		name    string
 		known   bool
@@ -233,7 +233,7 @@ func TestThereAreNoEndpointsWhereServiceCIDRsAreUnknown(t *testing.T) {
 }
 
 // A consumer behind a tunnel cannot direct the provider's Services to other addresses.
-func TestEndpointsBehindATunnelAreInItsRanges(t *testing.T) {
+func TestEndpointsOutsideOfTheTunnelsRangesAreRefused(t *testing.T) {
 	through := func(cluster *v1alpha1.ForeignCluster) {
 		cluster.Spec.ClusterID, cluster.Spec.Networking = "consumer-id", v1alpha1.NetworkingTunnel
 	}
@@ -254,18 +254,18 @@ func TestEndpointsBehindATunnelAreInItsRanges(t *testing.T) {
 		want      []string
 		reason    string
 	}{
-		{name: "those within are kept", cluster: rome(through), tunnel: tunnel("consumer-id", "10.1.0.0/16"), want: both, reason: "True Reachable"},
-		{name: "in any of them", cluster: rome(through), tunnel: tunnel("consumer-id", "10.1.0.1/32", "fd00::/48", "10.1.0.2/32"), want: both, reason: "True Reachable"},
-		{name: "others are left out", cluster: rome(through), tunnel: tunnel("consumer-id", "10.1.0.2/31"), want: one, reason: "True AddressesRefused"},
-		{name: "by their mapped addresses", cluster: rome(through), tunnel: tunnel("consumer-id", "10.9.0.0/16"), reason: "False AddressesRefused"},
-		{name: "also of a silent consumer", cluster: rome(through, silent), tunnel: tunnel("consumer-id", "10.1.0.2/31"), want: one, reason: "False HeartbeatExpired"},
-		{name: "also where the tunnel is the default", cluster: rome(func(c *v1alpha1.ForeignCluster) { c.Spec.ClusterID = "consumer-id" }), byDefault: v1alpha1.NetworkingTunnel, tunnel: tunnel("consumer-id", "10.1.0.2/31"), want: one, reason: "True AddressesRefused"},
-		{name: "existing ones are removed", cluster: rome(through), tunnel: tunnel("consumer-id", "10.1.0.2/31"), cached: sliceOf(shadowSlice(), true), want: one, reason: "True AddressesRefused"},
-		{name: "without a tunnel there is no slice", cluster: rome(through), reason: "False NoNetwork"},
-		{name: "it is deleted with the tunnel", cluster: rome(through), cached: sliceOf(shadowSlice(), true), reason: "False NoNetwork"},
-		{name: "a tunnel to another cluster is none", cluster: rome(through), tunnel: tunnel("other-id", "10.1.0.0/16"), reason: "False NoNetwork"},
-		{name: "a tunnel without valid ranges is none", cluster: rome(through), tunnel: tunnel("consumer-id", "10.1.0.0"), reason: "False NoNetwork"},
-		{name: "in a flat network a tunnel restricts nothing", cluster: rome(), tunnel: tunnel("consumer-id", "10.9.0.0/16"), want: both, reason: "True Reachable"},
+		{name: "addresses in the range", cluster: rome(through), tunnel: tunnel("consumer-id", "10.1.0.0/16"), want: both, reason: "True Reachable"},
+		{name: "addresses in several ranges", cluster: rome(through), tunnel: tunnel("consumer-id", "10.1.0.1/32", "fd00::/48", "10.1.0.2/32"), want: both, reason: "True Reachable"},
+		{name: "an address outside of the range", cluster: rome(through), tunnel: tunnel("consumer-id", "10.1.0.2/31"), want: one, reason: "True AddressesRefused"},
+		{name: "addresses outside of the mapped range", cluster: rome(through), tunnel: tunnel("consumer-id", "10.9.0.0/16"), reason: "False AddressesRefused"},
+		{name: "an expired heartbeat", cluster: rome(through, withExpiredHeartbeat), tunnel: tunnel("consumer-id", "10.1.0.2/31"), want: one, reason: "False HeartbeatExpired"},
+		{name: "Tunnel by default", cluster: rome(func(c *v1alpha1.ForeignCluster) { c.Spec.ClusterID = "consumer-id" }), byDefault: v1alpha1.NetworkingTunnel, tunnel: tunnel("consumer-id", "10.1.0.2/31"), want: one, reason: "True AddressesRefused"},
+		{name: "an existing slice", cluster: rome(through), tunnel: tunnel("consumer-id", "10.1.0.2/31"), cached: sliceOf(shadowSlice(), true), want: one, reason: "True AddressesRefused"},
+		{name: "no tunnel", cluster: rome(through), reason: "False NoNetwork"},
+		{name: "an existing slice without a tunnel", cluster: rome(through), cached: sliceOf(shadowSlice(), true), reason: "False NoNetwork"},
+		{name: "a tunnel to another cluster", cluster: rome(through), tunnel: tunnel("other-id", "10.1.0.0/16"), reason: "False NoNetwork"},
+		{name: "a tunnel without valid ranges", cluster: rome(through), tunnel: tunnel("consumer-id", "10.1.0.0"), reason: "False NoNetwork"},
+		{name: "a flat network", cluster: rome(), tunnel: tunnel("consumer-id", "10.9.0.0/16"), want: both, reason: "True Reachable"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			objects := []client.Object{test.cluster, remoteNamespace(), ownRanges(), shadowSlice()}
@@ -368,11 +368,11 @@ func TestChangesOfReachabilityAreSelected(t *testing.T) {
 		want     bool
 	}{
 		{"nothing", rome(), rome(), false},
-		{"another generation", rome(), rome(func(c *v1alpha1.ForeignCluster) { c.Status.ObservedGeneration = 7 }), false},
-		{"its heartbeat expires", rome(), rome(silent), true},
-		{"its heartbeat returns", rome(silent), rome(), true},
-		{"the network ends", rome(), rome(withoutNetwork), true},
-		{"it is another network", rome(), rome(func(c *v1alpha1.ForeignCluster) { c.Spec.Networking = v1alpha1.NetworkingTunnel }), true},
+		{"generation", rome(), rome(func(c *v1alpha1.ForeignCluster) { c.Status.ObservedGeneration = 7 }), false},
+		{"heartbeat that expires", rome(), rome(withExpiredHeartbeat), true},
+		{"heartbeat after one that expired", rome(withExpiredHeartbeat), rome(), true},
+		{"network that ends", rome(), rome(withoutNetwork), true},
+		{"networking mode", rome(), rome(func(c *v1alpha1.ForeignCluster) { c.Spec.Networking = v1alpha1.NetworkingTunnel }), true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			if got := reachabilityChanged(test.old, test.now); got != test.want {

@@ -77,7 +77,7 @@ func rome(change ...func(*v1alpha1.ForeignCluster)) *v1alpha1.ForeignCluster {
 	return cluster
 }
 
-func silent(cluster *v1alpha1.ForeignCluster) {
+func withExpiredHeartbeat(cluster *v1alpha1.ForeignCluster) {
 	cluster.Status.Conditions[0].Status = metav1.ConditionFalse
 }
 
@@ -114,7 +114,7 @@ func clusterInfo(services []string, others ...v1alpha1.ClusterRange) *v1alpha1.C
 
 // sliceOf returns the EndpointSlice of a shadow one as the API server has it.
 func sliceOf(shadow *v1alpha1.ShadowEndpointSlice, reachable bool, change ...func(*discoveryv1.EndpointSlice)) *discoveryv1.EndpointSlice {
-	slice, _ := sliceFor(shadow, remoteNamespace(), reachable, territory{})
+	slice, _ := sliceFor(shadow, remoteNamespace(), reachable, addressFilter{})
 	slice.UID = "slice-uid"
 	for _, c := range change {
 		c(slice)
