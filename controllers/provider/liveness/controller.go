@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package liveness observes the heartbeats of the consumers of this cluster, and ends the
-// incoming peering with one that has been silent for longer than its orphanTTL.
+// incoming peering with a consumer whose last heartbeat is older than its orphanTTL.
 package liveness
 
 import (
@@ -37,21 +37,21 @@ const (
 	ReasonNoHeartbeat = "NoHeartbeat"
 	// ReasonHeartbeatReceived is that of a consumer that sends heartbeats.
 	ReasonHeartbeatReceived = "HeartbeatReceived"
-	// ReasonHeartbeatExpired is that of a consumer that does not any more.
+	// ReasonHeartbeatExpired is that of a consumer whose last heartbeat expired.
 	ReasonHeartbeatExpired = "HeartbeatExpired"
-	// ReasonOrphanTTLExpired is that of the end of a peering with a silent consumer.
+	// ReasonOrphanTTLExpired is that of the end of a peering by the orphanTTL.
 	ReasonOrphanTTLExpired = "OrphanTTLExpired"
 )
 
 const (
 	// workers observe consumers in parallel.
 	workers = 2
-	// silentAfter is the time without a heartbeat after which a consumer counts as silent.
-	silentAfter = v1alpha1.MinOrphanTTL
+	// heartbeatLifetime is the time after which a heartbeat expires.
+	heartbeatLifetime = v1alpha1.MinOrphanTTL
 )
 
-// Reconciler reports since when a consumer is silent, and ends the incoming peering after
-// its orphanTTL.
+// Reconciler reports since when the heartbeat of a consumer is missing, and ends the incoming
+// peering after its orphanTTL.
 type Reconciler struct {
 	// Client reads the cache of the manager, Live the API server.
 	Client client.Client
@@ -117,8 +117,8 @@ func (r *Reconciler) reconcile(ctx context.Context, fc *v1alpha1.ForeignCluster)
 	return naming.HeartbeatInterval, err
 }
 
-// observe returns the heartbeat of a consumer. The Lease is read from the API server: a
-// cache that is behind would make a consumer silent.
+// observe returns the heartbeat of a consumer. The Lease is read from the API server: in a
+// cache that is behind, the heartbeat would expire.
 func (r *Reconciler) observe(ctx context.Context, fc *v1alpha1.ForeignCluster) (*heartbeat, error) {
 	r.mu.Lock()
 	last := r.heartbeats[fc.Name]
@@ -154,7 +154,7 @@ func newLease(fc *v1alpha1.ForeignCluster) *coordinationv1.Lease {
 		},
 		Spec: coordinationv1.LeaseSpec{
 			HolderIdentity:       ptr.To(fc.Name),
-			LeaseDurationSeconds: ptr.To(int32(silentAfter / time.Second)),
+			LeaseDurationSeconds: ptr.To(int32(heartbeatLifetime / time.Second)),
 		},
 	}
 }
@@ -166,7 +166,7 @@ func (r *Reconciler) forget(name string) {
 	delete(r.heartbeats, name)
 }
 
-// ttl returns how long a consumer may be silent; zero is unlimited.
+// ttl returns the orphanTTL of a consumer; zero is unlimited.
 func (r *Reconciler) ttl(fc *v1alpha1.ForeignCluster) time.Duration {
 	if ttl := fc.Spec.IncomingPolicy.OrphanTTL; ttl != nil {
 		return ttl.Duration
@@ -174,7 +174,7 @@ func (r *Reconciler) ttl(fc *v1alpha1.ForeignCluster) time.Duration {
 	return r.OrphanTTL
 }
 
-// end ends the incoming peering, as the consumer does when it ends its own.
+// end ends the incoming peering, in the same way as the consumer does.
 func (r *Reconciler) end(ctx context.Context, fc *v1alpha1.ForeignCluster, ttl time.Duration) error {
 	var err error
 	if kit.OutgoingEnabled(fc) {
@@ -186,11 +186,11 @@ func (r *Reconciler) end(ctx context.Context, fc *v1alpha1.ForeignCluster, ttl t
 		err = r.Client.Delete(ctx, fc, client.Preconditions{UID: &fc.UID, ResourceVersion: &fc.ResourceVersion})
 	}
 	if err != nil {
-		return fmt.Errorf("ending the peering with a consumer that was silent for %s: %w", ttl, err)
+		return fmt.Errorf("ending the peering after an orphanTTL of %s: %w", ttl, err)
 	}
 	r.Events.Eventf(fc, corev1.EventTypeWarning, ReasonOrphanTTLExpired,
 		"The consumer sent no heartbeat for %s, its orphanTTL: "+
-			"this cluster ends the incoming peering, and deletes what runs here for it.", ttl)
+			"this cluster ends the incoming peering, and deletes the pods and objects of the consumer.", ttl)
 	return nil
 }
 

@@ -109,7 +109,7 @@ func (p *provider) recorded() []string {
 	return all
 }
 
-func TestProviderReportsSinceWhenAConsumerIsSilent(t *testing.T) {
+func TestMissingHeartbeatIsReportedWithItsTime(t *testing.T) {
 	p := newProvider(t)
 	r := p.process(0)
 	for _, stage := range []struct {
@@ -125,10 +125,10 @@ func TestProviderReportsSinceWhenAConsumerIsSilent(t *testing.T) {
 		{"heartbeat", func() { p.renew(now) }, naming.HeartbeatInterval,
 			metav1.ConditionTrue, ReasonHeartbeatReceived, 0, []string{"Normal " + ReasonHeartbeatReceived}},
 		{"two heartbeats are missing", func() {}, 50 * time.Second, metav1.ConditionTrue, ReasonHeartbeatReceived, 0, nil},
-		{"silent", func() {}, 20 * time.Second,
+		{"heartbeat expired", func() {}, 20 * time.Second,
 			metav1.ConditionFalse, ReasonHeartbeatExpired, time.Hour + naming.HeartbeatInterval,
 			[]string{"Warning " + ReasonHeartbeatExpired}},
-		{"still silent", func() {}, 2 * time.Hour,
+		{"heartbeat expired long ago", func() {}, 2 * time.Hour,
 			metav1.ConditionFalse, ReasonHeartbeatExpired, time.Hour + naming.HeartbeatInterval, nil},
 		{"heartbeat again", func() { p.renew(now.Add(time.Hour)) }, naming.HeartbeatInterval,
 			metav1.ConditionTrue, ReasonHeartbeatReceived, 0, []string{"Normal " + ReasonHeartbeatReceived}},
@@ -143,7 +143,7 @@ func TestProviderReportsSinceWhenAConsumerIsSilent(t *testing.T) {
 			since := now.Add(stage.since)
 			if stage.since > 0 && (!got.LastTransitionTime.Time.Equal(since) ||
 				!strings.Contains(got.Message, since.UTC().Format(time.RFC3339))) {
-				t.Errorf("silent since %s, want %s: %s", got.LastTransitionTime, since, got.Message)
+				t.Errorf("expired since %s, want %s: %s", got.LastTransitionTime, since, got.Message)
 			}
 			if diff := cmp.Diff(stage.recorded, p.recorded()); diff != "" {
 				t.Errorf("events (-want +got):\n%s", diff)
@@ -226,9 +226,9 @@ func TestConsumerThatNeverSentAHeartbeatIsKept(t *testing.T) {
 	}
 }
 
-func TestTimeThatAProviderDoesNotObserveIsNotASilenceOfItsConsumer(t *testing.T) {
-	// silent returns a consumer that has been silent for half of its orphanTTL.
-	silent := func(t *testing.T) (*provider, *Reconciler) {
+func TestTimeWithoutObservationDoesNotExpireHeartbeats(t *testing.T) {
+	// halfExpired returns a provider after half of the orphanTTL has passed without a heartbeat.
+	halfExpired := func(t *testing.T) (*provider, *Reconciler) {
 		p := newProvider(t)
 		r := p.process(time.Hour)
 		p.after(r, 0)
@@ -241,7 +241,7 @@ func TestTimeThatAProviderDoesNotObserveIsNotASilenceOfItsConsumer(t *testing.T)
 		return p, r
 	}
 	t.Run("after a restart the orphanTTL begins again", func(t *testing.T) {
-		p, _ := silent(t)
+		p, _ := halfExpired(t)
 		since := p.condition().LastTransitionTime
 		p.Clock.Step(10 * time.Hour)
 		r := p.process(time.Hour)
@@ -250,7 +250,7 @@ func TestTimeThatAProviderDoesNotObserveIsNotASilenceOfItsConsumer(t *testing.T)
 			t.Fatal("the peering ends too early")
 		}
 		if got := p.condition(); got.Reason != ReasonHeartbeatExpired || !got.LastTransitionTime.Equal(&since) {
-			t.Errorf("silent since %s, and now: %+v", since, got)
+			t.Errorf("expired since %s, and now: %+v", since, got)
 		}
 		p.after(r, time.Minute)
 		if !p.ended() {
@@ -258,7 +258,7 @@ func TestTimeThatAProviderDoesNotObserveIsNotASilenceOfItsConsumer(t *testing.T)
 		}
 	})
 	t.Run("after failed reads the orphanTTL continues", func(t *testing.T) {
-		p, r := silent(t)
+		p, r := halfExpired(t)
 		p.err = errors.New("connection refused")
 		p.Clock.Step(10 * time.Hour)
 		if _, err := r.Reconcile(t.Context(), kit.Request("", "rome")); err == nil {
@@ -275,7 +275,7 @@ func TestTimeThatAProviderDoesNotObserveIsNotASilenceOfItsConsumer(t *testing.T)
 		}
 	})
 	t.Run("heartbeats after a restart are received", func(t *testing.T) {
-		p, _ := silent(t)
+		p, _ := halfExpired(t)
 		p.Clock.Step(10 * time.Hour)
 		p.renew(now.Add(time.Hour))
 		r := p.process(time.Hour)

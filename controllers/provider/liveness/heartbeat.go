@@ -14,8 +14,8 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
 
-// heartbeat is the last observed renewal of a consumer's Lease. A consumer writes any time
-// into it: what counts is when a change was observed.
+// heartbeat is the last observed renewal of a consumer's Lease. The consumer controls the time in
+// the Lease, so that only the time counts at which a change was observed.
 type heartbeat struct {
 	// of is the UID of the consumer's ForeignCluster.
 	of types.UID
@@ -23,7 +23,7 @@ type heartbeat struct {
 	// Lease was read.
 	renewed *metav1.MicroTime
 	readAt  time.Time
-	// since is when the last renewal was observed or, before one was, when the observation
+	// since is when the last renewal was observed or, before that, when the observation
 	// began. observed is whether this process observed one.
 	since    time.Time
 	observed bool
@@ -38,27 +38,27 @@ func (h *heartbeat) next(of types.UID, renewed *metav1.MicroTime, now time.Time)
 		n.observed = true
 	default:
 		n.since, n.observed = h.since, h.observed
-		if unread := now.Sub(h.readAt); unread > silentAfter {
-			// The consumer is not silent while its Lease cannot be read.
+		if unread := now.Sub(h.readAt); unread > heartbeatLifetime {
+			// Time in which the Lease could not be read does not count.
 			n.since = n.since.Add(unread)
 		}
 	}
 	return n
 }
 
-// report sets the condition ConsumerAlive, and since when the consumer is silent.
+// report sets the condition ConsumerAlive. Its transition to False is the time of the last heartbeat.
 func (h *heartbeat) report(fc *v1alpha1.ForeignCluster, now time.Time, ttl time.Duration) {
 	condition := metav1.Condition{Type: v1alpha1.ConditionConsumerAlive, ObservedGeneration: fc.Generation}
 	before := meta.FindStatusCondition(fc.Status.Conditions, v1alpha1.ConditionConsumerAlive)
-	wasSilent := before != nil && before.Status == metav1.ConditionFalse
+	wasExpired := before != nil && before.Status == metav1.ConditionFalse
 	switch {
 	case h.renewed == nil:
 		condition.Status, condition.Reason = metav1.ConditionUnknown, ReasonNoHeartbeat
-		condition.Message = "The consumer has sent no heartbeat yet: it is being connected, or is of a version that sends " +
+		condition.Message = "The consumer has sent no heartbeat yet: it is being connected, or its version sends " +
 			"none. Its orphanTTL does not begin before the first heartbeat."
-	case now.Sub(h.since) >= silentAfter, wasSilent && !h.observed:
+	case now.Sub(h.since) >= heartbeatLifetime, wasExpired && !h.observed:
 		since := metav1.NewTime(h.since.Truncate(time.Second))
-		if wasSilent {
+		if wasExpired {
 			since = before.LastTransitionTime
 		}
 		condition.Status, condition.Reason, condition.LastTransitionTime = metav1.ConditionFalse, ReasonHeartbeatExpired, since
@@ -71,10 +71,10 @@ func (h *heartbeat) report(fc *v1alpha1.ForeignCluster, now time.Time, ttl time.
 	meta.SetStatusCondition(&fc.Status.Conditions, condition)
 }
 
-// prospect returns what happens to a consumer that stays silent.
+// prospect returns a sentence about what happens without another heartbeat.
 func (h *heartbeat) prospect(ttl time.Duration) string {
 	if ttl == 0 {
-		return "What runs here for it is kept, because it has no orphanTTL."
+		return "Its pods and objects are kept, because it has no orphanTTL."
 	}
 	return fmt.Sprintf("Unless it sends one, this cluster ends the incoming peering at %s.",
 		h.since.Add(ttl).UTC().Format(time.RFC3339))

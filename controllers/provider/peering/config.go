@@ -18,7 +18,7 @@ import (
 	"liqo.io/federation/controllers/link/foreigncluster"
 )
 
-// Config is what the steps share.
+// Config is shared by the steps.
 type Config struct {
 	// Client reads the cache of the manager, Live the API server: pods and volumes of
 	// consumers are not cached.

@@ -39,7 +39,7 @@ func identityOf(requests []*v1alpha1.IdentityRequest) *foreigncluster.Verdict {
 	if len(requests) == 0 {
 		return &foreigncluster.Verdict{
 			Phase: v1alpha1.PeeringPending, Reason: foreigncluster.ReasonAwaitingConsumer,
-			Message: "The consumer has not requested an identity: give its administrator an invitation.",
+			Message: "The consumer has not requested an identity: pass an invitation to its administrator.",
 		}
 	}
 	for _, request := range requests {
@@ -60,7 +60,7 @@ func identityOf(requests []*v1alpha1.IdentityRequest) *foreigncluster.Verdict {
 	}
 	return &foreigncluster.Verdict{
 		Phase: v1alpha1.PeeringPending, Reason: foreigncluster.ReasonIdentityPending,
-		Message: "The consumer's certificate is being made.",
+		Message: "The consumer's certificate has not been issued yet.",
 	}
 }
 

@@ -22,7 +22,7 @@ func TestKindOfIdentityIsDecidedOnceForEachRequest(t *testing.T) {
 		r.Status.ServiceAccountName = naming.TenantAccount
 		identity.SetCondition(r, v1alpha1.ConditionAccepted, metav1.ConditionTrue, identity.ReasonKnownByAccount, "")
 	}
-	silent := func(r *v1alpha1.IdentityRequest) {
+	unsigned := func(r *v1alpha1.IdentityRequest) {
 		identity.SetCondition(r, v1alpha1.ConditionIssued, metav1.ConditionUnknown, identity.ReasonAwaitingSigner, "")
 	}
 	failed := func(r *v1alpha1.IdentityRequest) {
@@ -48,14 +48,14 @@ func TestKindOfIdentityIsDecidedOnceForEachRequest(t *testing.T) {
 		tokens  []string
 	}{
 		{"a certificate at first", identity.ModeAuto, nil, false, []string{user}, nil},
-		{"a token where the signer does not answer", identity.ModeAuto, changes{silent}, true, both, all},
+		{"a token where the signer does not answer", identity.ModeAuto, changes{unsigned}, true, both, all},
 		{"a token where signing fails", identity.ModeAuto, changes{failed}, true, both, all},
 		{"nothing for a request that is invalid", identity.ModeAuto, changes{invalid}, false, []string{user}, nil},
-		{"a certificate in mode Certificate", identity.ModeCertificate, changes{silent}, false, []string{user}, nil},
+		{"a certificate in mode Certificate", identity.ModeCertificate, changes{unsigned}, false, []string{user}, nil},
 		{"a token in mode Token", identity.ModeToken, nil, true, []string{account}, []string{account, "invitation-" + user}},
-		{"a certificate that was issued late", identity.ModeAuto, changes{silent, certified}, false, []string{user}, nil},
-		{"a token if no renewal is signed", identity.ModeAuto, changes{held, silent}, true, both, all},
-		{"a certificate when a token is renewed", identity.ModeAuto, changes{silent, token, renewed}, false, both, all},
+		{"a certificate that was issued late", identity.ModeAuto, changes{unsigned, certified}, false, []string{user}, nil},
+		{"a token if no renewal is signed", identity.ModeAuto, changes{held, unsigned}, true, both, all},
+		{"a certificate when a token is renewed", identity.ModeAuto, changes{unsigned, token, renewed}, false, both, all},
 		{"a token stays one until it is renewed", identity.ModeCertificate, changes{token}, true, both, all},
 		{"and then becomes a certificate", identity.ModeCertificate, changes{token, renewed}, false, both, all},
 		{"a certificate stays one until it is renewed", identity.ModeToken, changes{certified}, false, []string{user}, nil},

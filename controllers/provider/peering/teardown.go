@@ -65,12 +65,12 @@ func (s *teardownStep) Reconcile(ctx context.Context, p *foreigncluster.Pass) (f
 		}
 	} else {
 		s.warn(fc, foreigncluster.ReasonDisconnectTimedOut,
-			"The consumer, or what it left here, did not go in time: its access is revoked now.")
+			"The consumer or its objects in this cluster did not end in time: its access is revoked.")
 	}
 	return foreigncluster.Wait, s.revoke(ctx, fc.Name, namespace)
 }
 
-// evict waits until the consumer has released the offer and its remote namespaces are gone,
+// evict waits until the consumer has released the offer and its remote namespaces are deleted,
 // and then answers its withdrawal.
 func (s *teardownStep) evict(
 	ctx context.Context, fc *v1alpha1.ForeignCluster, left time.Duration,
@@ -173,8 +173,8 @@ func (s *teardownStep) revoke(ctx context.Context, foreignCluster string, tenant
 	return kit.Delete(ctx, s.Client, tenant)
 }
 
-// finish deletes what identified the consumer, and reports that nothing but volumes is left
-// of an incoming peering.
+// finish deletes the identity requests and invitation accounts of the consumer, and reports that
+// at most volumes are left of an incoming peering.
 func (s *teardownStep) finish(ctx context.Context, fc *v1alpha1.ForeignCluster) error {
 	identities, err := s.identities(ctx, fc)
 	if err != nil {
@@ -211,6 +211,6 @@ func kept(remoteNamespaces []corev1.Namespace) string {
 	}
 	slices.Sort(names)
 	return fmt.Sprintf("Remote namespaces keep volumes of the consumer: %s. "+
-		"The data is found again when the clusters are peered again; "+
+		"The data is available again once the clusters are peered again; "+
 		"to delete a namespace, delete its ShadowVolumeClaims.", foreigncluster.FirstOf(names))
 }

@@ -19,7 +19,7 @@ import (
 	"liqo.io/federation/controllers/link/foreigncluster"
 )
 
-// stage is one pass over a peering that is being undone: what it does, and the phase
+// stage is one pass over a peering that is being torn down: what it does, and the phase
 // afterwards.
 type stage struct {
 	name   string
@@ -66,7 +66,7 @@ func TestProviderRevokesLast(t *testing.T) {
 	for _, stage := range []stage{
 		{"reports it first", func() {}, nil, v1alpha1.PeeringDisconnecting},
 		{"waits until the consumer releases the offer", func() {}, nil, v1alpha1.PeeringDisconnecting},
-		{"waits for the remote namespaces of a consumer that leaves", p.withdrawn, nil, v1alpha1.PeeringDisconnecting},
+		{"waits for the remote namespaces of a consumer that withdrew its request", p.withdrawn, nil, v1alpha1.PeeringDisconnecting},
 		{
 			"answers, revokes and deletes", func() { p.Remove(remoteNamespace) },
 			[]string{
@@ -112,7 +112,7 @@ func TestUnreachableConsumerLosesItsAccessAtTheDeadline(t *testing.T) {
 	}
 }
 
-func TestProviderKeepsVolumesOfAConsumerThatLeft(t *testing.T) {
+func TestVolumesOutliveTheIncomingPeering(t *testing.T) {
 	fc := rome()
 	fc.Spec.Incoming = v1alpha1.PeeringDisabled
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop-rome", Name: "db-0"}}
@@ -141,7 +141,7 @@ func TestProviderKeepsVolumesOfAConsumerThatLeft(t *testing.T) {
 		stage.run(t, p, fc)
 	}
 	condition := meta.FindStatusCondition(fc.Status.Conditions, v1alpha1.ConditionIncomingPeering)
-	if condition == nil || !strings.Contains(condition.Message, "shop-rome. The data is found again") {
+	if condition == nil || !strings.Contains(condition.Message, "shop-rome. The data is available again") {
 		t.Errorf("condition %+v", condition)
 	}
 }
