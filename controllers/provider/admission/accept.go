@@ -22,8 +22,8 @@ import (
 	"liqo.io/federation/controllers/kit"
 )
 
-// accept reports that the tenant namespace exists with the rights of this identity: then it
-// may be signed, or has an account. Each renewal is accepted again.
+// accept accepts a request once the tenant namespace exists with the rights of its identity: then
+// the certificate may be signed, or the account exists. Each renewal is accepted again.
 func (r *Reconciler) accept(ctx context.Context, request *v1alpha1.IdentityRequest, fc *v1alpha1.ForeignCluster) error {
 	name := naming.TenantNamespace(fc.Name)
 	namespace := &corev1.Namespace{}

@@ -13,7 +13,7 @@ import (
 	"liqo.io/federation/controllers/kit"
 )
 
-// adopt finds or creates the ForeignCluster of a consumer, and has it own the request.
+// adopt finds or creates the ForeignCluster of a consumer, and makes it the owner of the request.
 func (r *Reconciler) adopt(ctx context.Context, request *v1alpha1.IdentityRequest) error {
 	if request.Spec.ClusterID == r.ClusterID {
 		return r.refuse(ctx, request, ReasonOwnCluster, "A cluster cannot be a consumer of itself.")
@@ -39,7 +39,7 @@ func (r *Reconciler) adopt(ctx context.Context, request *v1alpha1.IdentityReques
 	case reason != "":
 		return r.refuse(ctx, request, reason, message)
 	case fc.DeletionTimestamp != nil, len(others) > 0 && !kit.IncomingEnabled(fc):
-		// An earlier peering is being undone. The event of its end requests a pass.
+		// An earlier peering is being torn down. The event of its end requests a pass.
 		return nil
 	case len(others) > 0 && token.Spec.ConsumerClusterID == "":
 		return r.refuse(ctx, request, ReasonClusterAlreadyPeered,

@@ -56,8 +56,8 @@ type Reconciler struct {
 	Mode identity.Mode
 }
 
-// SetupWithManager adds the controller to a manager. It has one worker: two requests of one
-// cluster must not both be the first.
+// SetupWithManager adds the controller to a manager. It has one worker, so that only one of two
+// requests of a cluster is the first.
 func (r *Reconciler) SetupWithManager(manager ctrl.Manager) error {
 	ofLabel := handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, object client.Object) []reconcile.Request {
 		return r.requestsOf(ctx, object.GetLabels()[v1alpha1.LabelForeignCluster])

@@ -190,12 +190,12 @@ func TestRequestsAreAdmittedOrRefused(t *testing.T) {
 			[]string{"delete IdentityRequest " + otherName, request}, ""},
 		{"another consumer than was invited", aRequest(romeID, "rome"), tokenUID, nil, []string{status},
 			ReasonInvitationOfAnother},
-		{"consumer whose last peering is being undone", aRequest(romeID, "rome"), "", []client.Object{known, owned(known)},
+		{"consumer whose last peering is being torn down", aRequest(romeID, "rome"), "", []client.Object{known, owned(known)},
 			nil, ""},
 		{"known consumer", aRequest(romeID, "rome"), "", []client.Object{known}, []string{"patch ForeignCluster rome"}, ""},
-		{"name that is taken", aRequest(romeID, "rome"), "", []client.Object{another("rome")},
+		{"name of another cluster", aRequest(romeID, "rome"), "", []client.Object{another("rome")},
 			[]string{"create ForeignCluster rome-" + suffix, request}, ""},
-		{"names that are taken", aRequest(romeID, "rome"), "", []client.Object{another("rome"), another("rome-" + suffix)},
+		{"name and suffixed name of other clusters", aRequest(romeID, "rome"), "", []client.Object{another("rome"), another("rome-" + suffix)},
 			[]string{status}, ReasonNameTaken},
 	} {
 		t.Run(test.name, func(t *testing.T) {

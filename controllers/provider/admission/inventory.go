@@ -23,8 +23,8 @@ type inventory struct {
 	tokens   []v1alpha1.PeeringToken
 }
 
-// inventory lists them at the API server: caches may be behind, and two requests of one cluster
-// must not both be the first.
+// inventory lists them at the API server: with a cache that is behind, two requests of one
+// cluster could both be the first.
 func (r *Reconciler) inventory(ctx context.Context) (*inventory, error) {
 	var clusters v1alpha1.ForeignClusterList
 	if err := r.Live.List(ctx, &clusters); err != nil {

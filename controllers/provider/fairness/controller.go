@@ -1,8 +1,8 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package fairness has the requests of consumers without certificates wait in the queues of
-// peers.
+// Package fairness assigns the requests of consumers that use ServiceAccounts to the priority
+// levels of peers.
 package fairness
 
 import (
@@ -27,9 +27,8 @@ import (
 // Name is the name of the controller in --controllers, logs and metrics.
 const Name = "peer-fairness"
 
-// flowSchemas are the FlowSchemas of the chart for consumers that are service accounts, each
-// with its verbs. Certificates carry a group, which other FlowSchemas name; accounts have to
-// be named one by one.
+// flowSchemas are the FlowSchemas of the chart for consumers with ServiceAccounts, and their
+// verbs. Consumers with certificates are matched by their group, accounts only by name.
 var flowSchemas = map[string][]string{
 	"federation-peer-account-lists": {"list", "watch"},
 	"federation-peer-accounts":      {flowcontrolv1.VerbAll},
@@ -74,8 +73,8 @@ func schemasOfBinding(_ context.Context, binding client.Object) []reconcile.Requ
 	return allSchemas()
 }
 
-// Reconcile writes the accounts of all consumers into a FlowSchema. One that was deleted is
-// left alone: the administrator shares out requests in another way.
+// Reconcile writes the accounts of all consumers into a FlowSchema. It does not create one that
+// an administrator deleted.
 func (r *Reconciler) Reconcile(ctx context.Context, key ctrl.Request) (ctrl.Result, error) {
 	var bindings rbacv1.RoleBindingList
 	if err := r.Client.List(ctx, &bindings); err != nil {

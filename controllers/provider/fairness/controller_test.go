@@ -47,7 +47,7 @@ func passes(t *testing.T, name string, objects ...client.Object) (*kittest.Clust
 	return c, kittest.Read(c, "", name, &flowcontrolv1.FlowSchema{})
 }
 
-func TestAccountsOfConsumersWaitInTheQueuesOfPeers(t *testing.T) {
+func TestAccountsOfConsumersAreInTheFlowSchemaOfPeers(t *testing.T) {
 	leaving := roleBinding(naming.TenantRole, accountIn("liqo-tenant-leaving"))
 	leaving.DeletionTimestamp, leaving.Finalizers = &metav1.Time{Time: kittest.Epoch}, []string{"example.com/wait"}
 	for _, test := range []struct {
@@ -87,7 +87,7 @@ func TestAccountsOfConsumersWaitInTheQueuesOfPeers(t *testing.T) {
 	}
 }
 
-func TestListsOfAccountsWaitInAQueueOfTheirOwn(t *testing.T) {
+func TestListsOfAccountsHaveTheirOwnFlowSchema(t *testing.T) {
 	for name, want := range map[string]struct{ resources, others []string }{
 		"federation-peer-accounts":      {[]string{"*"}, []string{"*"}},
 		"federation-peer-account-lists": {[]string{"list", "watch"}, nil},

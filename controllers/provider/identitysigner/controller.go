@@ -1,8 +1,8 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package identitysigner has the certificates of accepted consumers signed by the cluster.
-// It runs in a process of its own, with an account that may do nothing else.
+// Package identitysigner obtains certificates for accepted consumers from the cluster's signer.
+// It runs in a process of its own, whose account may do nothing else.
 package identitysigner
 
 import (
@@ -35,7 +35,7 @@ const (
 	ReasonRequestInvalid = "RequestInvalid"
 )
 
-// Reconciler has the certificate of each accepted IdentityRequest signed. It validates the
+// Reconciler obtains the certificate of each accepted IdentityRequest. It validates the
 // signing request again, which was validated at its creation.
 type Reconciler struct {
 	// Client reads the cache of the manager, Live the API server.
@@ -54,8 +54,8 @@ func (r *Reconciler) SetupWithManager(manager ctrl.Manager) error {
 		Complete(r)
 }
 
-// Reconcile has the certificate of an IdentityRequest signed if it is accepted in the
-// current generation and has none.
+// Reconcile obtains the certificate of an IdentityRequest that is accepted in its current
+// generation and has none.
 func (r *Reconciler) Reconcile(ctx context.Context, key ctrl.Request) (ctrl.Result, error) {
 	var request v1alpha1.IdentityRequest
 	if err := r.Client.Get(ctx, key.NamespacedName, &request); err != nil {

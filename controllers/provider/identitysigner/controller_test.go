@@ -43,7 +43,7 @@ func acceptedRequest(csr []byte) *v1alpha1.IdentityRequest {
 	return request
 }
 
-// provider is a cluster with one request, and a signer that tests play.
+// provider is a cluster with one request, and a signer that tests simulate.
 type provider struct {
 	*kittest.Cluster
 	t          *testing.T

@@ -165,7 +165,7 @@ func checkSigned(chain []byte, request *x509.CertificateRequest) error {
 		return fmt.Errorf("it is for %s", certificate.Subject)
 	}
 	if certificate.IsCA {
-		return errors.New("it is that of an authority")
+		return errors.New("it is a certificate authority")
 	}
 	return nil
 }

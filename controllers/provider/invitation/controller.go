@@ -1,8 +1,8 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package invitation reports who used the invitations of this cluster, and deletes their
-// service accounts once they are of no more use.
+// Package invitation reports which clusters used the invitations of this cluster, and deletes
+// the service accounts of those that were used or expired.
 package invitation
 
 import (
@@ -91,7 +91,7 @@ func tokenOfAccount(account client.Object) []reconcile.Request {
 	return nil
 }
 
-// Reconcile reports the use of one invitation, and deletes what is of no more use.
+// Reconcile reports the use of one invitation, and deletes its account once it is used or expired.
 func (r *Reconciler) Reconcile(ctx context.Context, key ctrl.Request) (ctrl.Result, error) {
 	token := &v1alpha1.PeeringToken{}
 	err := r.Client.Get(ctx, key.NamespacedName, token)
@@ -108,7 +108,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, key ctrl.Request) (ctrl.Resu
 }
 
 func (r *Reconciler) reconcile(ctx context.Context, token *v1alpha1.PeeringToken) (time.Duration, error) {
-	// The account of an earlier token of that name must not be of use any more.
+	// The account of an earlier token of that name must not be usable.
 	if err := r.deleteOthers(ctx, token); err != nil {
 		return 0, err
 	}
@@ -137,7 +137,7 @@ func (r *Reconciler) reconcile(ctx context.Context, token *v1alpha1.PeeringToken
 	return left, err
 }
 
-// expire deletes an invitation with everything that did not become a peering.
+// expire deletes an invitation, and its account and request unless a peering uses them.
 func (r *Reconciler) expire(
 	ctx context.Context, token *v1alpha1.PeeringToken, request *v1alpha1.IdentityRequest,
 ) error {

@@ -17,11 +17,11 @@ import (
 	"liqo.io/federation/controllers/kit"
 )
 
-// fetchTime is the time that a consumer has at least to fetch its identity. What it
-// requested with an earlier one may have been created in the same second.
+// fetchTime is the least time that a consumer has to fetch its identity: a resource request that
+// it created with an earlier identity may have the same second as its creation time.
 const fetchTime = 10 * time.Second
 
-// use reports who used an invitation, and deletes its account once the identity that was
+// use reports which cluster used an invitation, and deletes its account once the identity that was
 // requested with it was used. It returns after which time to call it again, if any.
 func (r *Reconciler) use(
 	ctx context.Context, token *v1alpha1.PeeringToken, request *v1alpha1.IdentityRequest,

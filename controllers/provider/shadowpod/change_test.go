@@ -115,7 +115,7 @@ func TestResourcesAreNotReleasedByAnOlderPodInTheCache(t *testing.T) {
 		"enlarged in the meantime":     podOf(t, shadowPod(requesting("2"))),
 		"not resized by its kubelet":   podOf(t, shadowPod(requesting("1")), allocated("2")),
 		"another one of the same name": podOf(t, shadowPod(requesting("1")), func(pod *corev1.Pod) { pod.UID = "another" }),
-		"gone":                         nil,
+		"deleted":                      nil,
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, shrunk, podOf(t, shadowPod(requesting("1"))))

@@ -45,7 +45,7 @@ func (r *Reconciler) delete(ctx context.Context, shadow *v1alpha1.ShadowPod, pod
 		return 0, r.removeFinalizer(ctx, pod)
 	case podspec.Finished(pod):
 		err := r.recordEnd(ctx, shadow, pod)
-		// What is forbidden now may be allowed in a moment.
+		// RBAC may change, so that Forbidden is retried.
 		if final := remote.Refused(err) && !apierrors.IsForbidden(err); !final {
 			return 0, err
 		}
@@ -81,7 +81,7 @@ func (r *Reconciler) release(ctx context.Context, shadow *v1alpha1.ShadowPod) (t
 	seconds := ptr.Deref(shadow.DeletionGracePeriodSeconds, 0)
 	switch {
 	case len(shadow.Finalizers) == 0:
-		// An API server without grace periods released it, and left it there.
+		// An API server without grace periods released it and did not delete it.
 		return 0, kit.Delete(ctx, r.Client, shadow, client.GracePeriodSeconds(0))
 	case !controllerutil.ContainsFinalizer(shadow, v1alpha1.Finalizer):
 		return 0, nil

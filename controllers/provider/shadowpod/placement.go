@@ -19,7 +19,7 @@ import (
 	"liqo.io/federation/controllers/provider/offer"
 )
 
-// Placement is where a pod runs.
+// Placement selects the nodes of a pod.
 type Placement struct {
 	// Labels are those of the nodes that it may run on; none allow all.
 	Labels map[string]string
@@ -34,7 +34,7 @@ type Placer interface {
 	Place(ctx context.Context, foreignCluster, offeredNode string) (Placement, error)
 }
 
-// Policy is what the provider offers.
+// Policy selects the nodes of each consumer.
 type Policy interface {
 	// SharedNodes returns the labels of the nodes that are shared with a consumer; none
 	// share all.
@@ -60,7 +60,7 @@ func NewNodes(manager ctrl.Manager, policy Policy) (*Nodes, error) {
 
 // Place implements Placer.
 func (n *Nodes) Place(ctx context.Context, foreignCluster, offeredNode string) (Placement, error) {
-	// The pods of a consumer that is gone are not restricted by its ForeignCluster.
+	// Without a ForeignCluster, which is deleted before the last pods are, only the policy restricts the nodes.
 	cluster := &v1alpha1.ForeignCluster{}
 	err := n.cluster.Get(ctx, types.NamespacedName{Name: foreignCluster}, cluster)
 	if client.IgnoreNotFound(err) != nil {

@@ -38,7 +38,7 @@ func TestPodsRunOnSharedNodesWithTheLabelsOfTheOffer(t *testing.T) {
 		{"an offered node", "rome", node,
 			Placement{Labels: map[string]string{"shared": "rome", corev1.LabelTopologyZone: "north"}}},
 		{"a node that is not offered any more", "rome", "ffffffffffffffff", Placement{Labels: map[string]string{"shared": "rome"}}},
-		{"a consumer that is gone", "naples", "", Placement{Labels: map[string]string{"shared": "all"}}},
+		{"no ForeignCluster", "naples", "", Placement{Labels: map[string]string{"shared": "all"}}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			got, err := nodes.Place(t.Context(), test.foreignCluster, test.offeredNode)

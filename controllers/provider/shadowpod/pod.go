@@ -38,8 +38,7 @@ func podFor(shadow *v1alpha1.ShadowPod, namespace *corev1.Namespace) (*corev1.Po
 	if err := setMetadata(pod, shadow, namespace, true); err != nil {
 		return nil, err
 	}
-	// Accounts and priorities of this cluster are not for a peer to use, and no node is for
-	// it to choose.
+	// ServiceAccounts, priorities and nodes of this cluster are not for peers to choose.
 	pod.Spec.ServiceAccountName = ""
 	pod.Spec.DeprecatedServiceAccount = ""
 	pod.Spec.AutomountServiceAccountToken = ptr.To(false)
@@ -50,7 +49,7 @@ func podFor(shadow *v1alpha1.ShadowPod, namespace *corev1.Namespace) (*corev1.Po
 	setRequests(pod.Spec.InitContainers)
 	setRequests(pod.Spec.Containers)
 	if finishes(pod) {
-		// Its end has to be recorded before the pod is gone.
+		// Its end has to be recorded before it is deleted.
 		pod.Finalizers = []string{v1alpha1.Finalizer}
 	}
 	return pod, nil

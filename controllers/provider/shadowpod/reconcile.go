@@ -119,8 +119,8 @@ func endOf(status *corev1.PodStatus) *corev1.PodStatus {
 	}
 }
 
-// awaitEnd waits until a pod that another client deletes has ended. The end of one that was
-// deleted by force may never be reported, since its node may be dead.
+// awaitEnd waits until a pod that another client deletes has ended. The kubelet of one that was
+// deleted by force may never report its end.
 func (r *Reconciler) awaitEnd(ctx context.Context, pod *corev1.Pod) (time.Duration, error) {
 	if !slices.Contains(pod.Finalizers, v1alpha1.Finalizer) || ptr.Deref(pod.DeletionGracePeriodSeconds, 1) > 0 {
 		return 0, nil

@@ -75,7 +75,7 @@ func TestPodFollowsItsShadowPod(t *testing.T) {
 			wrote: []string{"patch status ShadowPod web"},
 		},
 		{
-			name: "also of one that another client deletes", shadow: shadowPod(never),
+			name: "the end of a pod that another client deletes is recorded", shadow: shadowPod(never),
 			pod: func(t *testing.T) *corev1.Pod {
 				return podOf(t, shadowPod(never), in(corev1.PodSucceeded), stopping)
 			},
@@ -103,12 +103,12 @@ func TestPodFollowsItsShadowPod(t *testing.T) {
 			pod: func(t *testing.T) *corev1.Pod { return podOf(t, shadowPod(), stopping) },
 		},
 		{
-			name: "also after a deletion by force", shadow: shadowPod(never),
+			name: "the end of a pod that was deleted by force is awaited", shadow: shadowPod(never),
 			pod:   func(t *testing.T) *corev1.Pod { return podOf(t, shadowPod(never), forced(abandoned-time.Second)) },
 			again: time.Second,
 		},
 		{
-			name: "but not for ever after that", shadow: shadowPod(never),
+			name: "a pod that was deleted by force long ago is released", shadow: shadowPod(never),
 			pod:   func(t *testing.T) *corev1.Pod { return podOf(t, shadowPod(never), forced(abandoned)) },
 			wrote: []string{"patch Pod web"},
 		},
@@ -118,12 +118,12 @@ func TestPodFollowsItsShadowPod(t *testing.T) {
 			wrote: []string{"delete Pod web"},
 		},
 		{
-			name: "again after another deletion with a shorter grace period", shadow: shadowPod(deletedWithin(5)),
+			name: "a second deletion with a shorter grace period deletes the pod again", shadow: shadowPod(deletedWithin(5)),
 			pod:   func(t *testing.T) *corev1.Pod { return podOf(t, shadowPod(), stopping) },
 			wrote: []string{"delete Pod web"},
 		},
 		{
-			name: "not again after a deletion by force", shadow: shadowPod(deletedWithin(0)),
+			name: "a deletion by force does not delete the pod again", shadow: shadowPod(deletedWithin(0)),
 			pod: func(t *testing.T) *corev1.Pod { return podOf(t, shadowPod(), stopping) },
 		},
 		{
@@ -132,23 +132,23 @@ func TestPodFollowsItsShadowPod(t *testing.T) {
 			wrote: []string{"delete Pod web"},
 		},
 		{
-			name: "nor is a bound one", shadow: shadowPod(never, deleted),
+			name: "a bound pod is not released", shadow: shadowPod(never, deleted),
 			pod:   func(t *testing.T) *corev1.Pod { return podOf(t, shadowPod(never), bound) },
 			wrote: []string{"delete Pod web"},
 		},
 		{
-			name: "its end is awaited", shadow: shadowPod(never, deleted),
+			name: "the end of the pod of a deleted shadow pod is awaited", shadow: shadowPod(never, deleted),
 			pod: func(t *testing.T) *corev1.Pod { return podOf(t, shadowPod(never), bound, stopping) },
 		},
 		{
-			name: "and recorded", shadow: shadowPod(never, deleted),
+			name: "the end of the pod of a deleted shadow pod is recorded", shadow: shadowPod(never, deleted),
 			pod: func(t *testing.T) *corev1.Pod {
 				return podOf(t, shadowPod(never), bound, stopping, in(corev1.PodSucceeded))
 			},
 			wrote: []string{"patch status ShadowPod web"},
 		},
 		{
-			name: "before the pod is released", shadow: shadowPod(never, deleted, hasEnded),
+			name: "the pod is released after its end is recorded", shadow: shadowPod(never, deleted, hasEnded),
 			pod: func(t *testing.T) *corev1.Pod {
 				return podOf(t, shadowPod(never), bound, stopping, in(corev1.PodSucceeded))
 			},
@@ -160,34 +160,34 @@ func TestPodFollowsItsShadowPod(t *testing.T) {
 			wrote: []string{"patch Pod web"},
 		},
 		{
-			name: "the end of a pod that was deleted by force is awaited", shadow: shadowPod(never, deletedWithin(0)),
+			name: "the end of the pod is awaited after a deletion of the shadow pod by force", shadow: shadowPod(never, deletedWithin(0)),
 			pod: func(t *testing.T) *corev1.Pod {
 				return podOf(t, shadowPod(never), bound, forced(abandoned-time.Second))
 			},
 			again: time.Second,
 		},
 		{
-			name: "for a limited time", shadow: shadowPod(never, deletedWithin(0)),
+			name: "the pod is released if it does not end after a deletion by force", shadow: shadowPod(never, deletedWithin(0)),
 			pod:   func(t *testing.T) *corev1.Pod { return podOf(t, shadowPod(never), bound, forced(abandoned)) },
 			wrote: []string{"patch Pod web"},
 		},
 		{name: "an end is kept for the consumer", shadow: shadowPod(never, hasEnded, unreadFor(unread-time.Second)), again: time.Second},
-		{name: "not for the rest of the grace period", shadow: shadowPod(never, hasEnded, deleted), wrote: []string{"delete ShadowPod web"}, again: unread},
-		{name: "for a limited time if it is not read", shadow: shadowPod(never, hasEnded, unreadFor(unread)), wrote: []string{"patch ShadowPod web"}},
+		{name: "an end shortens the grace period of the shadow pod", shadow: shadowPod(never, hasEnded, deleted), wrote: []string{"delete ShadowPod web"}, again: unread},
+		{name: "an end that is not read is released after a time", shadow: shadowPod(never, hasEnded, unreadFor(unread)), wrote: []string{"patch ShadowPod web"}},
 		{
-			name: "and no longer than until it was read", shadow: shadowPod(never, hasEnded, deletedWithin(0)),
+			name: "an end that was read is released", shadow: shadowPod(never, hasEnded, deletedWithin(0)),
 			wrote: []string{"patch ShadowPod web"},
 		},
 		{
 			name: "a deleted shadow pod waits for its pod", shadow: shadowPod(deleted),
 			pod: func(t *testing.T) *corev1.Pod { return podOf(t, shadowPod(), stopping) },
 		},
-		{name: "and is released then", shadow: shadowPod(deleted), wrote: []string{"patch ShadowPod web"}},
+		{name: "a deleted shadow pod without a pod is released", shadow: shadowPod(deleted), wrote: []string{"patch ShadowPod web"}},
 		{
 			name: "other finalizers are left alone", shadow: shadowPod(deleted, held("example.com/other")),
 		},
 		{
-			name: "one without finalizers is deleted again", shadow: shadowPod(deleted, held()),
+			name: "a shadow pod without finalizers is deleted again", shadow: shadowPod(deleted, held()),
 			wrote: []string{"delete ShadowPod web"},
 		},
 		{
@@ -201,12 +201,12 @@ func TestPodFollowsItsShadowPod(t *testing.T) {
 			again: minBackoff,
 		},
 		{
-			name: "which a deleted shadow pod does not wait for", shadow: shadowPod(deleted),
+			name: "a deleted shadow pod does not wait for the pod of another client", shadow: shadowPod(deleted),
 			pod:   func(t *testing.T) *corev1.Pod { return podOf(t, shadowPod(), ofOther) },
 			wrote: []string{"patch ShadowPod web"},
 		},
 		{
-			name: "the deleted pod of a shadow pod that is gone is released",
+			name: "the deleted pod of a shadow pod that does not exist is released",
 			pod:  func(t *testing.T) *corev1.Pod { return podOf(t, shadowPod(never), stopping) }, wrote: []string{"patch Pod web"},
 		},
 		{
@@ -231,25 +231,25 @@ func TestPodFollowsItsShadowPod(t *testing.T) {
 			pod: func(t *testing.T) *corev1.Pod { return podOf(t, shadowPod(requesting("1")), with("2")) },
 		},
 		{
-			name: "a pod of an older version that was not resized", shadow: shadowPod(requesting("1")),
+			name: "a pod of an older version is not resized without a change", shadow: shadowPod(requesting("1")),
 			pod: func(t *testing.T) *corev1.Pod { return podOf(t, shadowPod(requesting("1")), with("2"), older) },
 		},
 		{
-			name: "and one that was", shadow: shadowPod(requesting("2"), changedOnce),
+			name: "a pod of an older version is resized after a change", shadow: shadowPod(requesting("2"), changedOnce),
 			pod:   func(t *testing.T) *corev1.Pod { return podOf(t, shadowPod(requesting("1")), older) },
 			wrote: []string{"update resize Pod web", "update Pod web"},
 		},
 		{
-			name: "a pod with its former resources has released none", shadow: shadowPod(requesting("1"), hadMore),
+			name: "a pod with its former resources has released no resources", shadow: shadowPod(requesting("1"), hadMore),
 			pod:   func(t *testing.T) *corev1.Pod { return podOf(t, shadowPod(requesting("2"))) },
 			wrote: []string{"update resize Pod web", "update Pod web"},
 		},
 		{
-			name: "nor has one that its kubelet has not resized", shadow: shadowPod(requesting("1"), hadMore),
+			name: "a pod that its kubelet has not resized has released no resources", shadow: shadowPod(requesting("1"), hadMore),
 			pod: func(t *testing.T) *corev1.Pod { return podOf(t, shadowPod(requesting("1")), allocated("2")) },
 		},
 		{
-			name: "a pod that its kubelet has resized has", shadow: shadowPod(requesting("1"), hadMore),
+			name: "a pod that its kubelet has resized has released resources", shadow: shadowPod(requesting("1"), hadMore),
 			pod:   func(t *testing.T) *corev1.Pod { return podOf(t, shadowPod(requesting("1")), allocated("1")) },
 			wrote: []string{"patch status ShadowPod web"},
 		},
@@ -370,7 +370,7 @@ func TestPodThatIsNotObservedYetIsNotCreatedTwice(t *testing.T) {
 	if diff := cmp.Diff([]string{"create Pod web"}, w.WritesSince(0)); diff != "" {
 		t.Errorf("writes (-want +got):\n%s", diff)
 	}
-	// It is observed, and gone again.
+	// It is observed, and deleted.
 	pod := w.pod()
 	if diff := cmp.Diff([]reconcile.Request{{NamespacedName: web}}, w.r.observePod(t.Context(), pod)); diff != "" {
 		t.Errorf("requests (-want +got):\n%s", diff)
