@@ -94,8 +94,8 @@ func (c *consumer) pass() (time.Duration, metav1.Condition) {
 	return result.RequeueAfter, ptr.Deref(inPlace, metav1.Condition{})
 }
 
-// status returns the status of the NamespaceOffloading of the namespace shop; empty if it is
-// gone.
+// status returns the status of the NamespaceOffloading of the namespace shop; empty without
+// one.
 func (c *consumer) status() v1alpha1.NamespaceOffloadingStatus {
 	c.t.Helper()
 	offloading := offloadingOf("shop", 0)

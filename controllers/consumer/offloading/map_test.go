@@ -19,7 +19,7 @@ import (
 	"liqo.io/federation/controllers/kit/kittest"
 )
 
-func TestMapHasWhatIsSelectedAndWhatIsNotUnoffloadedYet(t *testing.T) {
+func TestMapHasEntriesOfSelectedAndRemainingNamespaces(t *testing.T) {
 	france := offloadingOf("shop", time.Hour, inRegion("fr"))
 	disabled := foreignCluster()
 	disabled.Spec.Outgoing = v1alpha1.PeeringDisabled
@@ -51,19 +51,19 @@ func TestMapHasWhatIsSelectedAndWhatIsNotUnoffloadedYet(t *testing.T) {
 			objects: []client.Object{foreignCluster(), virtualNode(), france},
 		},
 		{
-			name:    "what is no longer selected is removed",
+			name:    "the entry of a namespace that is not selected is removed",
 			objects: []client.Object{foreignCluster(), virtualNode(), france, namespaceMap("shop")},
 			wrote:   patched,
 		},
 		{
-			name: "not while it has pods on the provider",
+			name: "an entry is kept while its namespace has pods on the provider",
 			objects: []client.Object{
 				foreignCluster(), virtualNode(), france, namespaceMap("shop"), podOf("", "web", 0, offloaded),
 			},
 			want: []string{"shop"},
 		},
 		{
-			name: "pods that are local or have finished do not keep it",
+			name: "local and finished pods keep no entry",
 			objects: []client.Object{
 				foreignCluster(), virtualNode(), france, namespaceMap("shop"),
 				podOf("", "local", 0), podOf("", "done", 0, offloaded, succeeded),
@@ -75,7 +75,7 @@ func TestMapHasWhatIsSelectedAndWhatIsNotUnoffloadedYet(t *testing.T) {
 			objects: []client.Object{foreignCluster(), virtualNode(), france, podOf("", "web", 0, offloaded)},
 		},
 		{
-			name:    "the labels of the node count",
+			name:    "the labels of the virtual node are selected",
 			objects: []client.Object{foreignCluster(), virtualNode(), france, frenchNode},
 			want:    []string{"shop"}, wrote: created,
 		},
@@ -87,7 +87,7 @@ func TestMapHasWhatIsSelectedAndWhatIsNotUnoffloadedYet(t *testing.T) {
 			want: []string{"shop"},
 		},
 		{
-			name:    "what is being unoffloaded gets no entry",
+			name:    "a namespace that is being unoffloaded gets no entry",
 			objects: []client.Object{foreignCluster(), virtualNode(), offloadingOf("shop", 0, deletedSince(0))},
 		},
 		{
@@ -97,13 +97,13 @@ func TestMapHasWhatIsSelectedAndWhatIsNotUnoffloadedYet(t *testing.T) {
 			want: []string{"shop"},
 		},
 		{
-			name: "so does a virtual node that is being deleted",
+			name: "a virtual node that is being deleted keeps entries and gets no more",
 			objects: []client.Object{foreignCluster(), deleted, offloadingOf("shop", 0), offloadingOf("bank", 0),
 				namespaceMap("shop")},
 			want: []string{"shop"},
 		},
 		{
-			name:    "without virtual nodes no entry is left",
+			name:    "without virtual nodes all entries are removed",
 			objects: []client.Object{foreignCluster(), offloadingOf("shop", 0), namespaceMap("shop")},
 			wrote:   patched,
 		},
@@ -166,11 +166,11 @@ func TestRemoteNamespaceBelongsToTheNamespaceThatHasIt(t *testing.T) {
 		objects []client.Object
 		want    string
 	}{
-		{"the oldest offloading gets it", []client.Object{unique, older}, remoteName},
-		{"the one that has it keeps it", []client.Object{unique, older, holder}, "shop"},
-		{"also while it is unoffloaded",
+		{"the oldest offloading gets the name", []client.Object{unique, older}, remoteName},
+		{"the offloading that has the name keeps it", []client.Object{unique, older, holder}, "shop"},
+		{"the offloading keeps the name while it is unoffloaded",
 			[]client.Object{offloadingOf("shop", 0, defaultName, deletedSince(0)), older, holder}, "shop"},
-		{"and then it is free", []client.Object{older, holder}, remoteName},
+		{"the name is free without the offloading", []client.Object{older, holder}, remoteName},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			c := newConsumer(t, append(test.objects, common...)...)

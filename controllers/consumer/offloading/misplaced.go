@@ -129,22 +129,22 @@ func (r *Reconciler) inPlace(offloading *v1alpha1.NamespaceOffloading, misplaced
 	case offloading.Spec.Enforcement != v1alpha1.Evict && stranded > 0:
 		condition.Reason = "Misplaced"
 		condition.Message = fmt.Sprintf(
-			"%d pod(s) run where spec no longer lets them, and %d wait for nodes of an earlier spec: %s",
+			"%d pod(s) run on nodes that spec no longer allows, and %d wait for nodes of an earlier spec: %s",
 			len(misplaced), stranded, restart)
 	case len(misplaced) == 0:
 		condition.Status, condition.Reason = metav1.ConditionTrue, "InPlace"
 	case offloading.Spec.Enforcement != v1alpha1.Evict:
 		condition.Reason = "Misplaced"
-		condition.Message = fmt.Sprintf("%d pod(s) run where spec no longer lets them: %s", len(misplaced), restart)
+		condition.Message = fmt.Sprintf("%d pod(s) run on nodes that spec no longer allows: %s", len(misplaced), restart)
 	case blocked(misplaced, r.evictions) > 0:
 		condition.Reason = "EvictionBlocked"
 		condition.Message = fmt.Sprintf(
-			"%d pod(s) run where spec no longer lets them; "+
+			"%d pod(s) run on nodes that spec no longer allows; "+
 				"not all of them can be evicted now: see the events of this object.",
 			len(misplaced))
 	default:
 		condition.Reason = "Evicting"
-		condition.Message = fmt.Sprintf("%d pod(s) run where spec no longer lets them, and are being evicted.",
+		condition.Message = fmt.Sprintf("%d pod(s) run on nodes that spec no longer allows, and are evicted.",
 			len(misplaced))
 	}
 	return condition

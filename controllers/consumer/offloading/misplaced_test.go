@@ -36,8 +36,8 @@ func TestMisplacedPodsAreReportedOrEvicted(t *testing.T) {
 	daemon, remote := podOf("daemons", "daemon", time.Hour, ofDaemonSet), podOf("web", "there", time.Hour, offloaded)
 	a, b, alone := podOf("web", "a", time.Hour), podOf("web", "b", time.Hour), podOf("", "c", time.Hour)
 	young, waiting := podOf("new", "d", time.Second), podOf("full", "waiting", time.Hour, onNode(""))
-	gone := func(pod *corev1.Pod) error { return apierrors.NewNotFound(corev1.Resource("pods"), pod.Name) }
-	const oneWaits = " pod(s) run where spec no longer lets them, and 1 wait"
+	deleted := func(pod *corev1.Pod) error { return apierrors.NewNotFound(corev1.Resource("pods"), pod.Name) }
+	const oneWaits = " pod(s) run on nodes that spec no longer allows, and 1 wait"
 	for _, test := range []struct {
 		name        string
 		enforcement v1alpha1.PlacementEnforcement
@@ -51,7 +51,7 @@ func TestMisplacedPodsAreReportedOrEvicted(t *testing.T) {
 	}{
 		{"in place", v1alpha1.Evict, granted, []*corev1.Pod{remote, daemon}, nil, strandedInterval, "InPlace", "", nil},
 		{"reported", v1alpha1.Warn, granted, []*corev1.Pod{a, b, remote}, nil, strandedInterval,
-			"Misplaced", "2 pod(s) run where spec no longer lets them:", nil},
+			"Misplaced", "2 pod(s) run on nodes that spec no longer allows:", nil},
 		{"evicted", v1alpha1.Evict, granted, []*corev1.Pod{a, b, alone, remote, daemon}, []string{"a", "b", "c"},
 			strandedInterval,
 			"Evicting", "3 pod(s)", []string{"Misplaced", "Misplaced", "Misplaced"}},
@@ -62,15 +62,15 @@ func TestMisplacedPodsAreReportedOrEvicted(t *testing.T) {
 			"Misplaced", "0" + oneWaits, nil},
 		{"reported with those that run", v1alpha1.Warn, granted, []*corev1.Pod{waiting, a, b}, nil, strandedInterval,
 			"Misplaced", "2" + oneWaits, nil},
-		{"evicted when they are not young any more", v1alpha1.Evict, granted, []*corev1.Pod{a, young}, []string{"a"},
+		{"evicted after the least age", v1alpha1.Evict, granted, []*corev1.Pod{a, young}, []string{"a"},
 			minEvictionAge - time.Second, "Evicting", "2 pod(s)", []string{"Misplaced"}},
-		{"refused by a budget, which is requested once for an owner", v1alpha1.Evict, blockedByBudget,
+		{"refused by a budget, once for an owner", v1alpha1.Evict, blockedByBudget,
 			[]*corev1.Pod{a, b, alone},
 			[]string{"a", "c"}, minEvictionDelay, "Evicting", "3 pod(s)",
 			[]string{"EvictionBlocked", "EvictionBlocked"}},
 		{"refused for another reason", v1alpha1.Evict, func(*corev1.Pod) error { return errors.New("two budgets") },
 			[]*corev1.Pod{alone}, []string{"c"}, minEvictionDelay, "Evicting", "1 pod(s)", []string{"EvictionFailed"}},
-		{"gone meanwhile", v1alpha1.Evict, gone,
+		{"deleted meanwhile", v1alpha1.Evict, deleted,
 			[]*corev1.Pod{alone}, []string{"c"}, strandedInterval, "Evicting", "1 pod(s)", nil},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -120,7 +120,7 @@ func TestWaitingPodsAreListedAsLongAsAnEarlierSpecMayCreateThem(t *testing.T) {
 	pass(1, strandedInterval)
 }
 
-func TestWaitingPodsAreReportedUntilTheyAreGone(t *testing.T) {
+func TestWaitingPodsAreReportedUntilTheyAreDeleted(t *testing.T) {
 	waiting := podOf("full", "waiting", time.Hour, onNode(""))
 	c := newPlaced(t, v1alpha1.Warn, nil, waiting)
 	pass := func(want time.Duration, reason string) {
@@ -157,7 +157,7 @@ func TestEntryThatOnlyDaemonSetsUseIsReconciledAgain(t *testing.T) {
 	}
 }
 
-func TestEvictionThatABudgetRefusesIsRetriedLessAndLessOften(t *testing.T) {
+func TestEvictionThatABudgetRefusesBacksOff(t *testing.T) {
 	c := newPlaced(t, v1alpha1.Evict, blockedByBudget, podOf("web", "a", time.Hour), podOf("web", "b", time.Hour))
 	// The spec is not new.
 	offloading := offloadingOf("shop", time.Hour)

@@ -179,7 +179,7 @@ func TestUnoffloadingWaitsForPodsAndRemoteNamespacesUntilTheTimeout(t *testing.T
 		retryAfter bool
 	}{
 		{
-			name:    "it is reported first",
+			name:    "the phase is reported first",
 			objects: []client.Object{offloadingOf("shop", time.Hour, deletedSince(0)), namespaceMap("shop"), pod},
 			wrote:   []string{"patch status NamespaceOffloading offloading"},
 		},
@@ -204,7 +204,7 @@ func TestUnoffloadingWaitsForPodsAndRemoteNamespacesUntilTheTimeout(t *testing.T
 			wrote:   []string{"patch Namespace shop", "patch NamespaceOffloading offloading"},
 		},
 		{
-			name:    "after the timeout nothing is waited for",
+			name:    "after the timeout the offloading ends",
 			objects: []client.Object{deleting(timeout, reported), namespaceMap("shop"), endingPod},
 			wrote: []string{
 				"patch NamespaceMap rome", "patch Namespace shop", "patch NamespaceOffloading offloading",

@@ -34,7 +34,7 @@ func reflectionOf(virtualNodes ...string) *rbacv1.RoleBinding {
 	return b
 }
 
-func TestVirtualKubeletsReadExactlyWhatIsOffloadedToTheirProvider(t *testing.T) {
+func TestVirtualKubeletsOfProvidersOfANamespaceReadIt(t *testing.T) {
 	second := virtualNode()
 	second.Name, second.Spec.NodeName = "gpu", "liqo-milan-gpu"
 	ofParis := virtualNode()
@@ -53,12 +53,12 @@ func TestVirtualKubeletsReadExactlyWhatIsOffloadedToTheirProvider(t *testing.T) 
 		want    *rbacv1.RoleBinding
 	}{
 		{
-			name:    "those of a selected provider",
+			name:    "selected provider",
 			objects: []client.Object{foreignCluster(), virtualNode(), ofParis, offloadingOf("shop", 0)},
 			want:    reflectionOf("milan"),
 		},
 		{
-			name: "all virtual nodes of a provider share its remote namespaces",
+			name: "provider with two virtual nodes",
 			objects: []client.Object{
 				foreignCluster(), virtualNode(), second, offloadingOf("shop", 0), namespaceMap("shop"),
 			},
@@ -66,24 +66,24 @@ func TestVirtualKubeletsReadExactlyWhatIsOffloadedToTheirProvider(t *testing.T) 
 			want:   reflectionOf("gpu", "milan"),
 		},
 		{
-			name:    "those of a provider that is no longer selected, until it has removed the remote namespace",
+			name:    "provider that is not selected and has the remote namespace",
 			objects: []client.Object{disabled, virtualNode(), offloadingOf("shop", 0), namespaceMap("shop")},
 			before:  reflectionOf("milan"),
 			want:    reflectionOf("milan"),
 		},
 		{
-			name:    "without a provider there is no binding",
+			name:    "no provider",
 			objects: []client.Object{disabled, virtualNode(), offloadingOf("shop", 0), namespaceMap()},
 			before:  reflectionOf("milan"),
 		},
 		{
-			name:    "a binding of another role is replaced",
+			name:    "binding of another role",
 			objects: []client.Object{foreignCluster(), virtualNode(), offloadingOf("shop", 0)},
 			before:  otherRole,
 			want:    reflectionOf("milan"),
 		},
 		{
-			name: "while it is unoffloaded, its pods still need it",
+			name: "namespace with pods that is being unoffloaded",
 			objects: []client.Object{
 				foreignCluster(), virtualNode(), namespaceMap("shop"),
 				deleting(
@@ -94,17 +94,17 @@ func TestVirtualKubeletsReadExactlyWhatIsOffloadedToTheirProvider(t *testing.T) 
 			want:   reflectionOf("milan"),
 		},
 		{
-			name:    "none when it is unoffloaded",
+			name:    "unoffloaded namespace",
 			objects: []client.Object{foreignCluster(), virtualNode(), deleting(state{cluster: "milan"})},
 			before:  reflectionOf("milan"),
 		},
 		{
-			name:    "none when there is nothing to unoffload",
+			name:    "unoffloaded namespace without a remote namespace",
 			objects: []client.Object{deleting()},
 			before:  reflectionOf("milan"),
 		},
 		{
-			name:    "none when it was never offloaded",
+			name:    "namespace that was never offloaded",
 			objects: []client.Object{foreignCluster(), virtualNode()},
 			before:  reflectionOf("milan"),
 		},

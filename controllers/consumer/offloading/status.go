@@ -79,20 +79,20 @@ func (s state) ready() (status metav1.ConditionStatus, reason, message string) {
 		return metav1.ConditionTrue, "RemoteNamespaceCreated", ""
 	case s.reported != nil && s.reported.Phase == v1alpha1.NamespaceMappingReady && s.pods > 0:
 		return metav1.ConditionFalse, "PodsRemain",
-			"Pods of the namespace are still there; its remote namespace is removed when they are gone."
+			"Pods of the namespace run on the cluster; its remote namespace is deleted after them."
 	case s.reported != nil && s.reported.Phase == v1alpha1.NamespaceMappingReady:
-		return metav1.ConditionFalse, "Leaving", "The cluster has yet to remove the namespace."
+		return metav1.ConditionFalse, "Leaving", "The cluster has not begun to delete the remote namespace."
 	case s.reported != nil:
 		return metav1.ConditionFalse, string(s.reported.Phase), s.reported.Message
 	case !s.requested && s.taken:
-		return metav1.ConditionFalse, "NameTaken", "The remote namespace of another namespace has that name there: " +
-			"use another mapping strategy, or unoffload the other one."
+		return metav1.ConditionFalse, "NameTaken", "On the cluster, the remote namespace of another namespace has this name: " +
+			"use another mapping strategy, or unoffload that namespace."
 	case !s.requested && s.full:
 		return metav1.ConditionFalse, "TooManyNamespaces", fmt.Sprintf(
 			"The cluster accepts no more than %d namespaces: unoffload another one.", maxEntries)
 	case s.former != "":
 		return metav1.ConditionFalse, "Pending", fmt.Sprintf(
-			"The cluster has not answered yet: it has yet to remove %s, the last remote namespace of the namespace.",
+			"The cluster has not answered yet: it has not deleted %s, the last remote namespace of the namespace.",
 			s.former)
 	}
 	return metav1.ConditionFalse, "Pending", "The cluster has not answered yet."

@@ -68,7 +68,7 @@ func (r *Reconciler) unoffload(ctx context.Context, offloading *v1alpha1.Namespa
 		klog.FromContext(ctx).V(4).Info("Waiting for pods to leave virtual nodes", "pods", len(pods))
 		return pollInterval, nil
 	}
-	// Data is not given up after the timeout.
+	// The timeout does not release data.
 	if len(storing) > 0 {
 		return pollInterval, r.releaseVolumes(ctx, offloading, storing)
 	}
@@ -109,7 +109,7 @@ func (r *Reconciler) recordLeft(ctx context.Context, offloading *v1alpha1.Namesp
 			"namespace", offloading.Namespace, "cluster", s.cluster, "remoteNamespace", s.left(), "timeout", timeout)
 		if !r.isDeleted(ctx, offloading.Namespace) {
 			r.Events.Eventf(offloading, corev1.EventTypeWarning, "RemoteNamespaceLeftBehind",
-				"%s has not removed namespace %s within %s: it does so when it is back, with what runs there",
+				"%s has not deleted namespace %s within %s: it is deleted with its pods once the cluster is reachable",
 				s.cluster, s.left(), timeout)
 		}
 	}
@@ -232,11 +232,11 @@ func (r *Reconciler) removing(ctx context.Context, offloading *v1alpha1.Namespac
 		condition.Reason = "EvictionBlocked"
 		condition.Message = fmt.Sprintf(
 			"%d pod(s) on virtual nodes cannot be evicted now: see the events of this object. "+
-				"What is left of them at %s is deleted.", held, until)
+				"Those that remain at %s are deleted.", held, until)
 	case len(evictees) > 0:
 		condition.Reason = "Evicting"
 		condition.Message = fmt.Sprintf(
-			"Pods on virtual nodes are being evicted. What is left of them at %s is deleted.", until)
+			"Pods on virtual nodes are being evicted. Those that remain at %s are deleted.", until)
 	default:
 		condition.Reason = "Ending"
 		condition.Message = "Pods on virtual nodes are ending."

@@ -81,28 +81,28 @@ func TestPodsOfAnUnoffloadedNamespaceAreEvicted(t *testing.T) {
 	}{
 		{"no pods", 0, false, granted, []*corev1.Pod{local, finished, daemon}, nil, nil, "InPlace", nil},
 		{"pods of a move", 0, false, granted, []*corev1.Pod{sender, receiver}, nil, nil, "InPlace", nil},
-		{"those that a controller creates again", 0, false, granted, []*corev1.Pod{a, other, local},
+		{"pods of controllers are evicted", 0, false, granted, []*corev1.Pod{a, other, local},
 			[]string{"a", "c"}, nil, "Evicting", []string{"Unoffloaded", "Unoffloaded"}},
-		{"one without an owner is deleted", 0, false, granted, []*corev1.Pod{a, alone},
+		{"a pod without an owner is deleted", 0, false, granted, []*corev1.Pod{a, alone},
 			[]string{"a"}, []string{"d"}, "Evicting", []string{"Unoffloaded"}},
-		{"also where budgets refuse the others", 0, false, blockedByBudget, []*corev1.Pod{a, alone},
+		{"a pod without an owner is deleted while a budget blocks others", 0, false, blockedByBudget, []*corev1.Pod{a, alone},
 			[]string{"a"}, []string{"d"}, "EvictionBlocked", []string{"EvictionBlocked"}},
-		{"those that wait for a virtual node", 0, false, granted, []*corev1.Pod{waiting, waitingHere},
+		{"pods that wait for a virtual node are evicted", 0, false, granted, []*corev1.Pod{waiting, waitingHere},
 			[]string{"waiting"}, nil, "Evicting", []string{"Unoffloaded"}},
-		{"the end of those that are ending is waited for", 0, false, granted, []*corev1.Pod{endingPod}, nil, nil,
+		{"a pod that is ending is awaited", 0, false, granted, []*corev1.Pod{endingPod}, nil, nil,
 			"Ending",
 			nil},
-		{"a budget is requested once for an owner", 0, false, blockedByBudget, []*corev1.Pod{a, b, other},
+		{"a blocked eviction is requested once for an owner", 0, false, blockedByBudget, []*corev1.Pod{a, b, other},
 			[]string{"a", "c"}, nil, "EvictionBlocked", []string{"EvictionBlocked", "EvictionBlocked"}},
-		{"young ones are left for a moment", 0, false, granted, []*corev1.Pod{young}, nil, nil, "Evicting", nil},
-		{"refused for another reason", 0, false, twoBudgets, []*corev1.Pod{a},
+		{"a pod below the least age is not evicted yet", 0, false, granted, []*corev1.Pod{young}, nil, nil, "Evicting", nil},
+		{"an eviction that fails is retried", 0, false, twoBudgets, []*corev1.Pod{a},
 			[]string{"a"}, nil, "EvictionBlocked", []string{"EvictionFailed"}},
-		{"just in time", evictionTime - time.Second, false, blockedByBudget, []*corev1.Pod{a},
+		{"pods are evicted until the eviction deadline", evictionTime - time.Second, false, blockedByBudget, []*corev1.Pod{a},
 			[]string{"a"}, nil, "EvictionBlocked", []string{"EvictionBlocked"}},
-		{"after the time of evictions they are deleted", evictionTime, false, blockedByBudget, []*corev1.Pod{a, b,
+		{"pods are deleted after the eviction deadline", evictionTime, false, blockedByBudget, []*corev1.Pod{a, b,
 			endingPod},
 			nil, []string{"a", "b"}, "Ending", []string{"EvictionTimedOut", "EvictionTimedOut"}},
-		{"in a namespace that is being deleted they are deleted", 0, true, blockedByBudget, []*corev1.Pod{a, alone},
+		{"pods of a namespace that is being deleted are deleted", 0, true, blockedByBudget, []*corev1.Pod{a, alone},
 			nil, []string{"a", "d"}, "InPlace", nil},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -252,7 +252,7 @@ func TestProviderThatDoesNotAnswerInTimeIsAnEvent(t *testing.T) {
 		want    []string
 	}{
 		{"before the timeout", false, false, nil},
-		{"then by name", true, false, []string{"RemoteNamespaceLeftBehind"}},
+		{"after the timeout", true, false, []string{"RemoteNamespaceLeftBehind"}},
 		{"namespace is being deleted", true, true, nil},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -25,10 +25,10 @@ const (
 	ReasonVolumesReleasing = "VolumesReleasing"
 )
 
-// Volumes reports and releases the data of a namespace's claims on providers.
+// Volumes lists and releases the data of a namespace's claims on providers.
 type Volumes interface {
 	// Held returns the names of the claims of a namespace whose data a cluster stores, and
-	// of the volumes that are kept there without a claim.
+	// of the volumes that are kept on it without a claim.
 	Held(ctx context.Context, namespace, cluster string) ([]string, error)
 	// Release starts to move, retain or delete these data, as spec.volumes.onUnoffload selects, and returns at once.
 	// Held returns nothing when it has completed.
