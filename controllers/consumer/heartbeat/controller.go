@@ -1,8 +1,8 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package heartbeat renews, at each provider of this cluster, the Lease by which the
-// provider observes that this cluster is alive.
+// Package heartbeat renews, at each provider of this cluster, the Lease by which the provider
+// detects that this cluster is reachable.
 package heartbeat
 
 import (
@@ -30,7 +30,7 @@ const (
 	// workers renew Leases in parallel: each waits for a provider most of the time.
 	workers = 4
 	// retryInterval is the time until a Lease is renewed again whose provider was not
-	// reached. A consumer counts as silent once three heartbeats are missing.
+	// reached. A heartbeat expires after three missing renewals.
 	retryInterval = 5 * time.Second
 	// timeout bounds a request to a provider.
 	timeout = 10 * time.Second
@@ -77,11 +77,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, key ctrl.Request) (ctrl.Resu
 		return kit.Result(naming.HeartbeatInterval, nil)
 	case apierrors.IsNotFound(err), remote.Rejected(err):
 		// A provider of an earlier version has no Lease, a new one has not created it yet, and
-		// one that ended the peering refuses.
-		klog.FromContext(ctx).V(4).Info("The provider accepts no heartbeat", "reason", err.Error())
+		// one that ended the peering rejects the identity.
+		klog.FromContext(ctx).V(4).Info("The provider rejected the heartbeat", "reason", err.Error())
 		return kit.Result(naming.HeartbeatInterval, nil)
 	default:
-		// The ForeignCluster reports a provider that does not answer.
+		// The ForeignCluster reports an unreachable provider.
 		klog.FromContext(ctx).V(4).Info("The provider was not reached with a heartbeat", "reason", remote.Describe(err))
 		return kit.Result(retryInterval, nil)
 	}

@@ -1,8 +1,8 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package request requests resources of providers, answers their offers, and creates the
-// virtual nodes of the offers that are accepted.
+// Package request creates the resource requests of a consumer, answers the offers of its
+// providers, and creates the virtual nodes of accepted offers.
 package request
 
 import (
@@ -35,7 +35,7 @@ const workers = 2
 type Reconciler struct {
 	// Client reads the cache of the manager.
 	Client client.Client
-	// ClusterName is that of this cluster.
+	// ClusterName is the name of this cluster.
 	ClusterName string
 	// AutoAccept accepts offers without an administrator's decision.
 	AutoAccept bool
@@ -86,7 +86,7 @@ func (r *Reconciler) reconcile(ctx context.Context, fc *v1alpha1.ForeignCluster)
 	if placement.Ending(fc) {
 		return r.leave(ctx, p)
 	}
-	// Without an identity the provider cannot be requested.
+	// Without an identity no request reaches the provider.
 	if fc.Status.RemoteTenantNamespace == "" || fc.Status.PeerNamespace == "" {
 		return nil
 	}
@@ -96,7 +96,7 @@ func (r *Reconciler) reconcile(ctx context.Context, fc *v1alpha1.ForeignCluster)
 	return r.acceptOffers(ctx, p)
 }
 
-// peering is what a pass reads of an outgoing peering.
+// peering is the state of an outgoing peering that a reconcile reads.
 type peering struct {
 	fc       *v1alpha1.ForeignCluster
 	nodes    []*v1alpha1.VirtualNode
@@ -128,14 +128,14 @@ func (r *Reconciler) request(ctx context.Context, p *peering) error {
 	return nil
 }
 
-// leave deletes the virtual nodes, and withdraws the request when none exists any more.
+// leave deletes the virtual nodes, and withdraws the request once they are deleted.
 func (r *Reconciler) leave(ctx context.Context, p *peering) error {
 	if len(p.nodes) > 0 {
 		return r.deleteNodes(ctx, p.nodes)
 	}
 	for _, offer := range p.offers {
 		if offer.Spec.Withdrawn {
-			if err := r.answer(ctx, offer, v1alpha1.NegotiationWithdrawn, nodesGone); err != nil {
+			if err := r.answer(ctx, offer, v1alpha1.NegotiationWithdrawn, nodesRemoved); err != nil {
 				return err
 			}
 		}

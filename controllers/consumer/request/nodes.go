@@ -44,8 +44,8 @@ func (r *Reconciler) ensureNodes(ctx context.Context, p *peering, offer *v1alpha
 			}
 			continue
 		}
-		// Those that are being deleted count: a provider whose offered nodes change all the
-		// time runs no more virtual kubelets on this cluster than another one.
+		// Those that are being deleted count, so that a provider whose offered nodes change all the
+		// time runs no more virtual kubelets on this cluster than others.
 		if spec.OfferedNode != "" && room <= 0 {
 			continue
 		}
@@ -77,7 +77,7 @@ func specsOf(offer *v1alpha1.ResourceOffer) []v1alpha1.VirtualNodeSpec {
 	return specs
 }
 
-// isOwn reports whether a virtual node is this controller's, and not an administrator's.
+// isOwn reports whether the controller created a virtual node, and not an administrator.
 func isOwn(node *v1alpha1.VirtualNode, fc *v1alpha1.ForeignCluster) bool {
 	if node.Spec.OfferedNode == "" {
 		return node.Name == fc.Name
@@ -85,9 +85,9 @@ func isOwn(node *v1alpha1.VirtualNode, fc *v1alpha1.ForeignCluster) bool {
 	return node.Labels[v1alpha1.LabelManagedBy] == v1alpha1.ManagedBy
 }
 
-// createNode creates a virtual node. It has from the beginning what an administrator set on
-// the existing ones, for example that no token is sent to the provider. It returns nil if a
-// virtual node exists that the cache does not have: a free number may be the wrong one then.
+// createNode creates a virtual node, with the fields that an administrator set on the existing
+// ones, for example apiAccess. It returns nil if a virtual node exists that the cache does not
+// have, because a free number may be the wrong one then.
 func (r *Reconciler) createNode(
 	ctx context.Context, fc *v1alpha1.ForeignCluster, namespace string, wanted v1alpha1.VirtualNodeSpec,
 	all, own []*v1alpha1.VirtualNode,
@@ -137,8 +137,8 @@ func (r *Reconciler) deleteNodes(ctx context.Context, nodes []*v1alpha1.VirtualN
 	return nil
 }
 
-// nodeName returns the name of a new virtual node: that of the cluster, followed by the
-// first free number if it stands for one of its nodes.
+// nodeName returns the name of a new virtual node: the name of the ForeignCluster, followed by
+// the first free number if it stands for an offered node.
 func (r *Reconciler) nodeName(
 	ctx context.Context, fc *v1alpha1.ForeignCluster, namespace, offeredNode string, nodes []*v1alpha1.VirtualNode,
 ) (string, error) {

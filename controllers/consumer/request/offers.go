@@ -20,11 +20,11 @@ import (
 const (
 	offerAccepted = "The offer is accepted."
 	nodesDeleted  = "The virtual nodes are being deleted."
-	nodesGone     = "The virtual nodes are gone."
+	nodesRemoved  = "The virtual nodes are deleted."
 )
 
-// acceptOffers answers the offers of the provider, and creates the virtual nodes of one of
-// those that are accepted. Those of the others an administrator creates.
+// acceptOffers answers the offers of the provider, and creates the virtual nodes of the foremost
+// accepted one. Virtual nodes of other offers are created by administrators.
 func (r *Reconciler) acceptOffers(ctx context.Context, p *peering) error {
 	slices.SortFunc(p.offers, func(a, b *v1alpha1.ResourceOffer) int { return cmp.Compare(a.Name, b.Name) })
 	var accepted []*v1alpha1.ResourceOffer
@@ -35,9 +35,9 @@ func (r *Reconciler) acceptOffers(ctx context.Context, p *peering) error {
 		case offer.DeletionTimestamp != nil:
 			continue
 		case offer.Spec.ClusterID != p.fc.Spec.ClusterID:
-			phase, message = v1alpha1.NegotiationRefused, "The offer is of another cluster than the ForeignCluster stands for."
+			phase, message = v1alpha1.NegotiationRefused, "The offer names another cluster than the ForeignCluster."
 		case offer.Spec.Withdrawn && slices.ContainsFunc(p.nodes, createdFrom(offer)):
-			// The withdrawal is confirmed when its virtual nodes are gone.
+			// The withdrawal is confirmed once its virtual nodes are deleted.
 			phase, message = offer.Status.Phase, nodesDeleted
 			for _, node := range p.nodes {
 				if createdFrom(offer)(node) && !isOwn(node, p.fc) {
@@ -45,7 +45,7 @@ func (r *Reconciler) acceptOffers(ctx context.Context, p *peering) error {
 				}
 			}
 		case offer.Spec.Withdrawn:
-			phase, message = v1alpha1.NegotiationWithdrawn, nodesGone
+			phase, message = v1alpha1.NegotiationWithdrawn, nodesRemoved
 		default:
 			phase, message = r.decide(p, offer)
 			if phase == v1alpha1.NegotiationAccepted && p.fc.Spec.OutgoingPolicy.Decision != v1alpha1.PeeringRefuse {
@@ -65,9 +65,8 @@ func (r *Reconciler) acceptOffers(ctx context.Context, p *peering) error {
 	return r.ensureNodes(ctx, p, r.foremost(p, accepted))
 }
 
-// foremost returns the offer whose virtual nodes are created without an administrator: the
-// one that the provider names in its answer or, without an answer, the one that they were
-// created from.
+// foremost returns the offer of which the controller creates virtual nodes: the one that the
+// provider names in its answer or, without an answer, the one of which they exist.
 func (r *Reconciler) foremost(p *peering, accepted []*v1alpha1.ResourceOffer) *v1alpha1.ResourceOffer {
 	named := func(offer *v1alpha1.ResourceOffer) bool {
 		return slices.ContainsFunc(p.requests, func(request *v1alpha1.ResourceRequest) bool {
@@ -91,7 +90,7 @@ func (r *Reconciler) foremost(p *peering, accepted []*v1alpha1.ResourceOffer) *v
 func (r *Reconciler) decide(p *peering, offer *v1alpha1.ResourceOffer) (v1alpha1.NegotiationPhase, string) {
 	switch decision := p.fc.Spec.OutgoingPolicy; {
 	case decision.Decision == v1alpha1.PeeringRefuse && slices.ContainsFunc(p.nodes, createdFrom(offer)):
-		// It is refused when its virtual nodes are gone.
+		// It is refused once its virtual nodes are deleted.
 		return offer.Status.Phase, nodesDeleted
 	case decision.Decision == v1alpha1.PeeringRefuse:
 		return v1alpha1.NegotiationRefused, negotiation.WithReason("The consumer's administrator refuses", decision.Reason)
@@ -104,7 +103,7 @@ func (r *Reconciler) decide(p *peering, offer *v1alpha1.ResourceOffer) (v1alpha1
 	return v1alpha1.NegotiationAccepted, offerAccepted
 }
 
-// answer writes the status of an offer. Without a phase there is no answer yet.
+// answer writes the status of an offer. An empty phase leaves it without an answer.
 func (r *Reconciler) answer(
 	ctx context.Context, offer *v1alpha1.ResourceOffer, phase v1alpha1.NegotiationPhase, message string,
 ) error {

@@ -77,7 +77,7 @@ func TestKilledAtAnyWriteItNegotiatesOnce(t *testing.T) {
 	}
 }
 
-func TestWithdrawalIsConfirmedWhenTheVirtualNodesAreGone(t *testing.T) {
+func TestWithdrawalIsConfirmedAfterTheVirtualNodes(t *testing.T) {
 	w := newWorld(t)
 	w.offer("milan")
 	w.pass()
@@ -88,7 +88,7 @@ func TestWithdrawalIsConfirmedWhenTheVirtualNodesAreGone(t *testing.T) {
 	}
 	w.pass()
 	if phase, _ := w.answer("milan"); phase != v1alpha1.NegotiationWithdrawn {
-		t.Errorf("phase %s after the virtual nodes are gone", phase)
+		t.Errorf("phase %s after the virtual nodes were deleted", phase)
 	}
 }
 
@@ -174,7 +174,7 @@ func TestAdministratorOfTheConsumerDecides(t *testing.T) {
 	w := newWorld(t)
 	w.AutoAccept = false
 	w.offer("milan")
-	refuse := v1alpha1.PeeringAnswer{Decision: v1alpha1.PeeringRefuse, Reason: "too far away"}
+	refuse := v1alpha1.PeeringAnswer{Decision: v1alpha1.PeeringRefuse, Reason: "no longer needed"}
 	for _, stage := range []struct {
 		name     string
 		answer   v1alpha1.PeeringAnswer
@@ -187,7 +187,7 @@ func TestAdministratorOfTheConsumerDecides(t *testing.T) {
 		{"accepted", v1alpha1.PeeringAnswer{Decision: v1alpha1.PeeringAccept}, v1alpha1.NegotiationAccepted, "accepts", 1},
 		{"decision removed", v1alpha1.PeeringAnswer{}, v1alpha1.NegotiationAccepted, "accepted", 1},
 		{"refused, and the virtual node is deleted first", refuse, v1alpha1.NegotiationAccepted, "being deleted", 0},
-		{"refused", refuse, v1alpha1.NegotiationRefused, "too far away", 0},
+		{"refused", refuse, v1alpha1.NegotiationRefused, "no longer needed", 0},
 	} {
 		w.changeCluster(func(fc *v1alpha1.ForeignCluster) { fc.Spec.OutgoingPolicy = stage.answer })
 		w.pass()

@@ -84,15 +84,15 @@ func (a *accounts) Reconcile(ctx context.Context, request reconcile.Request) (ct
 func (a *accounts) reconcile(ctx context.Context, name string) (time.Duration, error) {
 	namespace := &corev1.Namespace{}
 	err := a.client.Get(ctx, client.ObjectKey{Name: name}, namespace)
-	gone := apierrors.IsNotFound(err)
-	if err != nil && !gone {
+	deleted := apierrors.IsNotFound(err)
+	if err != nil && !deleted {
 		return 0, err
 	}
 	before := strings.Fields(namespace.Annotations[v1alpha1.AnnotationAccounts])
 	// The uses are also read for namespaces without published accounts: reading removes old uses.
 	offloaded := placement.Offloaded(namespace, a.reserved...)
 	after, retryAfter, err := a.onVirtualNodes(ctx, name, before, offloaded)
-	if err != nil || gone {
+	if err != nil || deleted {
 		return retryAfter, err
 	}
 	if !offloaded {

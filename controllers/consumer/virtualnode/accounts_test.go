@@ -30,7 +30,7 @@ func TestAccountsOnVirtualNodesArePublished(t *testing.T) {
 		name                string
 		labels              map[string]string
 		access              v1alpha1.APIAccess
-		gone                bool
+		deleted                bool
 		before              string
 		milan               []string
 		unknown             bool
@@ -58,10 +58,10 @@ func TestAccountsOnVirtualNodesArePublished(t *testing.T) {
 			milan: []string{"robot"}},
 		{name: "none any more of a node without access", labels: offloaded, access: v1alpha1.APIAccessDisabled,
 			before: milan + "robot", unknown: true},
-		{name: "a use of a namespace that is not offloaded is forgotten", milan: []string{"robot"},
+		{name: "a use of a namespace that is not offloaded is removed", milan: []string{"robot"},
 			lingers:    time.Second,
 			retryAfter: time.Second},
-		{name: "a use of a deleted namespace is forgotten", gone: true, milan: []string{"robot"}, lingers: time.Second,
+		{name: "a use of a deleted namespace is removed", deleted: true, milan: []string{"robot"}, lingers: time.Second,
 			retryAfter: time.Second},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -71,7 +71,7 @@ func TestAccountsOnVirtualNodesArePublished(t *testing.T) {
 			if test.before != "" {
 				namespace.Annotations = map[string]string{v1alpha1.AnnotationAccounts: test.before}
 			}
-			if !test.gone {
+			if !test.deleted {
 				if err := c.Create(t.Context(), namespace); err != nil {
 					t.Fatal(err)
 				}
@@ -96,7 +96,7 @@ func TestAccountsOnVirtualNodesArePublished(t *testing.T) {
 			if diff := cmp.Diff(writes, c.WritesSince(0)); diff != "" {
 				t.Errorf("writes (-want +got):\n%s", diff)
 			}
-			if test.gone {
+			if test.deleted {
 				return
 			}
 			published := kittest.Read(c, "", "shop", &corev1.Namespace{}).Annotations[v1alpha1.AnnotationAccounts]

@@ -62,7 +62,7 @@ type Reconciler struct {
 	// Client reads the cache of the manager, Live the API server.
 	Client client.Client
 	Live   client.Reader
-	// Pods are those of the virtual nodes.
+	// Pods watches the pods of the virtual nodes.
 	Pods Pods
 	// Kinds are the kinds that the local cluster serves.
 	Kinds *kit.ServedKinds
@@ -109,7 +109,7 @@ func (r *Reconciler) SetupWithManager(manager ctrl.Manager) error {
 		return err
 	}
 	return ctrl.NewControllerManagedBy(manager).Named(Name).
-		// The oldest virtual node of a cluster has the reflection policy for the others.
+		// The oldest virtual node of a cluster determines the reflection policy of the others.
 		Watches(&v1alpha1.VirtualNode{}, handler.EnqueueRequestsFromMapFunc(r.ofNamespace)).
 		Watches(&v1alpha1.ResourceOffer{}, handler.EnqueueRequestsFromMapFunc(r.ofNamespace)).
 		Watches(&v1alpha1.ForeignCluster{}, handler.EnqueueRequestsFromMapFunc(r.ofForeignCluster),

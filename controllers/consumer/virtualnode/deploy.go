@@ -19,7 +19,7 @@ import (
 	"liqo.io/federation/apiserver/naming"
 )
 
-// problem is the reason for which no virtual kubelet is deployed or a kind is not reflected.
+// problem is the reason why no virtual kubelet is deployed or a kind is not reflected.
 type problem struct{ reason, message string }
 
 // deploy ensures the ServiceAccount, the ClusterRoleBinding and the Deployment of a virtual kubelet. It returns the
@@ -51,7 +51,7 @@ func (r *Reconciler) deploy(
 		return nil, nil, err
 	case !equality.Semantic.DeepEqual(binding.Subjects, desired.Subjects):
 		return nil, &problem{ReasonBindingOfAnother, fmt.Sprintf(
-			"ClusterRoleBinding %s is that of another virtual node: use another name for this one.", binding.Name)}, nil
+			"ClusterRoleBinding %s belongs to another virtual node: use another name for this one.", binding.Name)}, nil
 	}
 	return r.ensureDeployment(ctx, virtual, fc, found)
 }
@@ -69,7 +69,7 @@ func (r *Reconciler) ensureDeployment(
 	case apierrors.IsNotFound(err):
 		// A new Node would receive pods before it is cordoned.
 		if fc != nil && fc.Spec.Cordoned && node == nil {
-			message := fmt.Sprintf("ForeignCluster %s is cordoned: it gets no new nodes.", fc.Name)
+			message := fmt.Sprintf("ForeignCluster %s is cordoned: no nodes are created for it.", fc.Name)
 			return nil, &problem{ReasonCordoned, message}, nil
 		}
 		if err := ignoreExisting(r.Client.Create(ctx, desired)); err != nil {

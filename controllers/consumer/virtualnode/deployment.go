@@ -94,7 +94,7 @@ func (r *Reconciler) newDeployment(node *v1alpha1.VirtualNode, foreignCluster st
 		ObjectMeta: meta,
 		Spec: appsv1.DeploymentSpec{
 			Replicas: ptr.To[int32](1),
-			// Only one virtual kubelet per node leads: a second one would stand by.
+			// Only one virtual kubelet of a node is active.
 			Strategy:             appsv1.DeploymentStrategy{Type: appsv1.RecreateDeploymentStrategyType},
 			RevisionHistoryLimit: ptr.To[int32](1),
 			Selector:             &metav1.LabelSelector{MatchLabels: labels},

@@ -30,8 +30,8 @@ const (
 	ReasonAnotherNodeDecides = "AnotherVirtualNodeDecides"
 )
 
-// observeKinds sets the condition KindsReflected: the kinds in spec.reflection that are reflected to the provider of an
-// offer, and the reasons for which others are not. It returns the time after which to observe them again.
+// observeKinds sets the condition KindsReflected, and the kinds in spec.reflection that are reflected to the provider
+// of an offer. It returns the time after which to observe them again.
 func (r *Reconciler) observeKinds(
 	ctx context.Context, node *v1alpha1.VirtualNode, offer *v1alpha1.ResourceOffer,
 ) (time.Duration, error) {

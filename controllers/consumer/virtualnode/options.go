@@ -27,7 +27,8 @@ type VirtualKubelet struct {
 	// ConsumerAPIServer is the URL at which offloaded pods reach the API server of this cluster.
 	// Empty means that they do not reach it.
 	ConsumerAPIServer string
-	// ConsumerAPIServerThroughTunnels reports whether providers reach the address of ConsumerAPIServer only through their tunnels.
+	// ConsumerAPIServerThroughTunnels is whether providers reach the address of ConsumerAPIServer only through their
+	// tunnels.
 	ConsumerAPIServerThroughTunnels bool
 	// ReflectedKinds are the kinds, in addition to the built-in ones, that they may read in
 	// offloaded namespaces, each for example certificates.v1.cert-manager.io.
@@ -54,7 +55,7 @@ func (v *VirtualKubelet) AddFlags(fs *pflag.FlagSet) {
 		"Pods on a provider with a tunnel reach the address of --consumer-api-server through the tunnel, by an address of "+
 			"AddressPool external for each provider.")
 	fs.StringVar(&v.PullPolicy, "virtual-kubelet-image-pull-policy", v.PullPolicy,
-		"When nodes pull that image: Always, IfNotPresent or Never.")
+		"imagePullPolicy of the virtual kubelets: Always, IfNotPresent or Never.")
 	fs.StringSliceVar(&v.ReflectedKinds, flagReflectedKinds, v.ReflectedKinds,
 		"Kinds, in addition to the built-in ones, that virtual kubelets may reflect to providers, for example "+
 			"certificates.v1.cert-manager.io. ClusterRole federation-reflection has to allow them.")
@@ -79,13 +80,14 @@ func (v *VirtualKubelet) Validate() []error {
 	}
 	if v.ConsumerAPIServerThroughTunnels && !v.ConsumerAPIServerAddress().IsValid() {
 		errs = append(errs, errors.New(
-			"--consumer-api-server-through-tunnels requires --consumer-api-server with an address, for example https://10.96.0.1:443: "+
-				"a name is resolved to the same address on both sides of a tunnel"))
+			"--consumer-api-server-through-tunnels requires --consumer-api-server with an address, for example "+
+				"https://10.96.0.1:443: a name is resolved to the same address on both sides of a tunnel"))
 	}
 	return errs
 }
 
-// ConsumerAPIServerAddress returns the address of ConsumerAPIServer if providers reach it through tunnels, otherwise the zero value.
+// ConsumerAPIServerAddress returns the address of ConsumerAPIServer if providers reach it through tunnels, otherwise
+// the zero value.
 func (v *VirtualKubelet) ConsumerAPIServerAddress() netip.Addr {
 	host, _, err := podspec.ConsumerAPIServer(v.ConsumerAPIServer)
 	if err != nil || !v.ConsumerAPIServerThroughTunnels {

@@ -120,7 +120,7 @@ func (r *Reconciler) offer(ctx context.Context, virtual *v1alpha1.VirtualNode) (
 	return offer, client.IgnoreNotFound(err)
 }
 
-// belongs reports whether a Node, which may be nil, is the Node of a virtual node, and not a local node with its name.
+// belongs reports whether a Node, which may be nil, is the Node of a virtual node, and not a local node of its name.
 func belongs(node *corev1.Node, virtual *v1alpha1.VirtualNode) bool {
 	return node != nil && placement.NodeBelongs(node, virtual.Spec.ClusterID)
 }

@@ -44,7 +44,7 @@ func (r *Reconciler) undo(ctx context.Context, virtual *v1alpha1.VirtualNode) (t
 		return 0, err
 	}
 	if belongs(node, virtual) {
-		// Even if the time is over: no pod may be scheduled meanwhile.
+		// A pod that is scheduled after the drain would not be evicted.
 		if !node.Spec.Unschedulable {
 			desired := node.DeepCopy()
 			desired.Spec.Unschedulable = true

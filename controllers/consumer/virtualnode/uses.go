@@ -29,9 +29,9 @@ type accountUses struct {
 	clock clock.PassiveClock
 	// counted reports whether all pods of a node were counted.
 	counted func(node string) bool
-	// turned is called with a namespace when one of its accounts has its first pod on a
-	// node, or none any more.
-	turned func(namespace string)
+	// changed is called with a namespace when one of its accounts gets its first pod on a
+	// node, or loses its last one.
+	changed func(namespace string)
 
 	mu sync.Mutex
 	// nodes has the uses by node, namespace and name of the account.
@@ -39,10 +39,10 @@ type accountUses struct {
 }
 
 func newAccountUses(
-	clock clock.PassiveClock, counted func(node string) bool, turned func(namespace string),
+	clock clock.PassiveClock, counted func(node string) bool, changed func(namespace string),
 ) *accountUses {
 	return &accountUses{
-		clock: clock, counted: counted, turned: turned, nodes: map[string]map[string]map[string]accountUse{},
+		clock: clock, counted: counted, changed: changed, nodes: map[string]map[string]map[string]accountUse{},
 	}
 }
 
@@ -53,7 +53,7 @@ func (*accountUses) Counts(pod *corev1.Pod) bool { return podspec.NeedsTokens(po
 // watches.PodCounter.
 func (u *accountUses) Count(node string, pod *corev1.Pod, by int) {
 	if u.add(node, pod.Namespace, pod.Spec.ServiceAccountName, by) {
-		u.turned(pod.Namespace)
+		u.changed(pod.Namespace)
 	}
 }
 
