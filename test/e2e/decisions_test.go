@@ -28,7 +28,7 @@ func providerDecides(t *testing.T) {
 	milanSays(t, `{"incoming":"Disabled"}`)
 	peeringsAre(t, milan, "None", "None", "None")
 	peeringsAre(t, rome, "Denied", "None", "Denied")
-	isTold(t, "it ended the peering", "ask for a new invitation")
+	isTold(t, "it ended the peering", "request a new invitation")
 	kubectl(t, rome, "delete", "foreigncluster", "milan", "--timeout=110s")
 	kubectl(t, milan, "delete", "foreigncluster", "rome", "--timeout=110s")
 	kubectl(t, rome, "delete", "namespace", first.namespace)

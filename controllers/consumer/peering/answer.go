@@ -47,27 +47,27 @@ func refused(p *foreigncluster.Pass, err error) (foreigncluster.Outcome, error) 
 	switch why := remote.Describe(err); {
 	case remote.Unreachable(err):
 		pend(p, foreigncluster.ReasonProviderUnreachable,
-			"The provider at %s cannot be reached: %s. It is tried again.", server, why)
+			"The provider at %s cannot be reached: %s. The request is retried.", server, why)
 	case apierrors.IsNotFound(err):
 		return deny(p, v1alpha1.PeeringDenied, foreigncluster.ReasonVersionsDiffer,
-			"The cluster at %s does not serve %s: either the federation is not installed there, or its version and this one's "+
-				"do not go together. Install or upgrade it there. The cluster says: %s",
+			"The cluster at %s does not serve %s: the federation is not installed on it, or in a version that is not "+
+				"compatible with this one. Install or upgrade it. Response of the cluster: %s",
 			server, v1alpha1.SchemeGroupVersion, why), nil
 	case remote.Rejected(err), apierrors.IsConflict(err), apierrors.IsAlreadyExists(err), apierrors.IsGone(err):
 		return deny(p, v1alpha1.PeeringDenied, foreigncluster.ReasonInvitationRejected,
-			"The provider does not accept the invitation: it has expired, was used or was taken back. Ask the provider's "+
-				"administrator for a new one, and POST it to the verb peer. The provider says: %s", why), nil
+			"The provider does not accept the invitation: it has expired, was used or was withdrawn. Request a new one from "+
+				"the provider's administrator, and POST it to the verb peer. Response of the provider: %s", why), nil
 	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err):
 		return deny(p, v1alpha1.PeeringDenied, foreigncluster.ReasonIdentityRefused,
 			"The provider refuses the request for an identity: %s", why), nil
 	default:
 		pend(p, foreigncluster.ReasonProviderFailing,
-			"The provider at %s cannot answer now: %s. It is tried again.", server, why)
+			"The provider at %s cannot answer at the moment: %s. The request is retried.", server, why)
 	}
 	return foreigncluster.Continue, fmt.Errorf("requesting an identity at %s: %w", server, err)
 }
 
-// unanswered reports whether the provider's answer has no identity: it is refused, or not
+// unanswered reports whether the provider's answer has no identity, because it is refused or not
 // issued yet.
 func unanswered(p *foreigncluster.Pass, answer *v1alpha1.IdentityRequest) (foreigncluster.Outcome, bool) {
 	issued := len(answer.Status.Certificate) > 0 || answer.Status.ServiceAccountName != ""
@@ -89,7 +89,7 @@ func unanswered(p *foreigncluster.Pass, answer *v1alpha1.IdentityRequest) (forei
 		return foreigncluster.WaitAtMost(refusal.retry), true
 	}
 	if !issued {
-		pend(p, foreigncluster.ReasonIdentityPending, "The provider is making the certificate.")
+		pend(p, foreigncluster.ReasonIdentityPending, "The provider has not issued the certificate yet.")
 		return foreigncluster.WaitAtMost(answerPoll), true
 	}
 	return foreigncluster.Continue, false
@@ -105,8 +105,8 @@ func issuedAccount(answer *v1alpha1.IdentityRequest, request []byte) string {
 	return answer.Status.ServiceAccountName
 }
 
-// validate validates the identity that a provider issued for a key: a provider is not
-// trusted.
+// validate returns an error if the identity that a provider issued for a key is invalid. Answers
+// of providers are not trusted.
 func (c *Config) validate(answer *v1alpha1.IdentityRequest, peering types.UID, key, request []byte) error {
 	if account := issuedAccount(answer, request); account == "" {
 		if err := validateCertificate(answer.Status.Certificate, peering, key); err != nil {
@@ -123,7 +123,7 @@ func (c *Config) validate(answer *v1alpha1.IdentityRequest, peering types.UID, k
 		return fmt.Errorf("%q is not a cluster id", answer.Status.ClusterID)
 	}
 	if answer.Status.ClusterID == c.ClusterID {
-		return errors.New("it is this very cluster")
+		return errors.New("the provider has the ID of this cluster")
 	}
 	return nil
 }

@@ -35,7 +35,7 @@ type Peers interface {
 	Remove(foreignCluster string)
 }
 
-// Config is what the steps share.
+// Config is shared by the steps.
 type Config struct {
 	// Client reads the cache of the manager, Live the API server: Secrets with identities
 	// are not cached.
@@ -46,7 +46,7 @@ type Config struct {
 	// Events receives events of ForeignClusters.
 	Events record.EventRecorder
 	Peers  Peers
-	// Volumes is the data of this cluster on providers.
+	// Volumes lists and releases the data of this cluster on providers.
 	Volumes Volumes
 	// ClusterID and ClusterName are those of this cluster.
 	ClusterID, ClusterName string
@@ -84,8 +84,8 @@ func (c *Config) warn(fc *v1alpha1.ForeignCluster, reason, message string) {
 	c.Events.Event(fc, corev1.EventTypeWarning, reason, message)
 }
 
-// invitationSecret returns the Secret that a ForeignCluster names. It fails with NotFound
-// if there is none of the type of invitations.
+// invitationSecret returns the invitation that a ForeignCluster names. It fails with NotFound if
+// there is no such Secret of the type of invitations.
 func (c *Config) invitationSecret(ctx context.Context, fc *v1alpha1.ForeignCluster) (*corev1.Secret, error) {
 	secret := &corev1.Secret{}
 	key := types.NamespacedName{Namespace: c.Namespace, Name: fc.Spec.InvitationSecretName}

@@ -15,27 +15,27 @@ import (
 	"liqo.io/federation/controllers/remote"
 )
 
-// ControlProxy is the proxy of this cluster's gateway to the providers that are reached
-// through their tunnels.
+// ControlProxy is the proxy of this cluster's gateway, through which providers are reached by
+// their tunnels.
 type ControlProxy struct {
 	// URL is the https URL of the proxy. Empty means that there is none.
 	URL string
-	// CAFile has the PEM certificate authorities of the proxy, TokenFile the token that it
-	// authenticates this process by.
+	// CAFile has the PEM certificate authorities of the proxy, TokenFile the token of this
+	// process for it.
 	CAFile, TokenFile string
 }
 
 // AddFlags adds the flags of the proxy.
 func (p *ControlProxy) AddFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&p.URL, "control-proxy", p.URL,
-		"The https URL of the gateway's proxy to providers whose spec.mode is InBand. Empty reaches none of them.")
+		"https URL of the gateway's proxy to providers whose spec.mode is InBand. Empty connects to none of them.")
 	fs.StringVar(&p.CAFile, "control-proxy-ca-file", p.CAFile,
-		"The PEM file with the certificate authorities of --control-proxy.")
+		"PEM file with the certificate authorities of --control-proxy. Required with it.")
 	fs.StringVar(&p.TokenFile, "control-proxy-token-file", p.TokenFile,
-		"The file with the token of this process for --control-proxy.")
+		"File with the token of this process for --control-proxy. Required with it.")
 }
 
-// Validate returns the errors of the flags.
+// Validate returns an error for each invalid flag.
 func (p *ControlProxy) Validate() []error {
 	if p.URL == "" {
 		return nil
@@ -50,7 +50,7 @@ func (p *ControlProxy) Validate() []error {
 	return errs
 }
 
-var errNoControlProxy = errors.New("this installation has no gateway that leads to providers by the tunnel: " +
+var errNoControlProxy = errors.New("this installation has no gateway through which providers are reached: " +
 	"set network.enabled in the values of the chart")
 
 // route returns how a provider is reached, as an identity without credentials. It fails for
@@ -87,7 +87,7 @@ func sameRoute(a, b *remote.Identity) bool {
 		string(a.ProxyCA) == string(b.ProxyCA) && a.Control == b.Control
 }
 
-// setRoute has an identity reach a provider in another way.
+// setRoute changes the way in which an identity reaches a provider.
 func setRoute(identity, route *remote.Identity) {
 	identity.Server, identity.CA, identity.ProxyURL = route.Server, route.CA, route.ProxyURL
 	identity.ProxyCA, identity.Control = route.ProxyCA, route.Control

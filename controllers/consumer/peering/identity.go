@@ -45,7 +45,7 @@ func (s *identityStep) Reconcile(ctx context.Context, p *foreigncluster.Pass) (f
 			"spec.server is empty: set the https URL of the provider's Kubernetes API."), nil
 	case fc.Spec.ClusterID == s.ClusterID:
 		return deny(p, v1alpha1.PeeringError, foreigncluster.ReasonOwnCluster,
-			"The invitation is one of this very cluster: a cluster cannot peer with itself."), nil
+			"The invitation is one of this cluster, which cannot peer with itself."), nil
 	}
 	secret := &corev1.Secret{}
 	err := s.Live.Get(ctx, identityKey(fc), secret)
@@ -84,7 +84,7 @@ func (s *identityStep) use(
 		setRoute(identity, route)
 		secret = withIdentity(secret, identity)
 		if err := s.Client.Update(ctx, secret); err != nil {
-			return foreigncluster.Continue, fmt.Errorf("storing how the provider is reached: %w", err)
+			return foreigncluster.Continue, fmt.Errorf("storing the route to the provider: %w", err)
 		}
 	}
 	if err := s.Peers.Set(ctx, fc.Name, identity); err != nil {
@@ -111,16 +111,15 @@ func unroutable(p *foreigncluster.Pass, err error) foreigncluster.Outcome {
 		"The provider cannot be reached by the tunnel: %v.", err)
 }
 
-// superseded reports whether an identity was revoked before it expired, and there is an
-// invitation to another one.
+// superseded reports whether an identity was revoked before it expired, and another one can be
+// obtained with an invitation.
 func (s *identityStep) superseded(ctx context.Context, p *foreigncluster.Pass, secret *corev1.Secret) bool {
 	outgoing := meta.FindStatusCondition(p.ForeignCluster.Status.Conditions, v1alpha1.ConditionOutgoingPeering)
 	return outgoing != nil && outgoing.Reason == foreigncluster.ReasonIdentityRevoked &&
 		s.hasOtherInvitation(ctx, p, secret)
 }
 
-// hasOtherInvitation reports whether there is a valid invitation to another identity than
-// this one.
+// hasOtherInvitation reports whether there is a valid invitation to another identity.
 func (s *identityStep) hasOtherInvitation(
 	ctx context.Context, p *foreigncluster.Pass, identity *corev1.Secret,
 ) bool {
@@ -148,8 +147,8 @@ func withIdentity(secret *corev1.Secret, identity *remote.Identity) *corev1.Secr
 	return changed
 }
 
-// deleteUsedInvitation deletes the invitation with which an identity was obtained. One to
-// another identity stays: this one may have been revoked in the meantime.
+// deleteUsedInvitation deletes the invitation with which an identity was obtained. It keeps an
+// invitation to another identity, for the case that this one was revoked in the meantime.
 func (s *identityStep) deleteUsedInvitation(
 	ctx context.Context, p *foreigncluster.Pass, identity *corev1.Secret,
 ) error {

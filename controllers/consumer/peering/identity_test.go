@@ -117,14 +117,14 @@ func TestObstaclesToAnIdentityAreReported(t *testing.T) {
 		change func(*consumer, *v1alpha1.ForeignCluster)
 		phase  v1alpha1.PeeringPhase
 		reason string
-		says   string
+		message string
 	}{
 		{
 			"no server", func(_ *consumer, fc *v1alpha1.ForeignCluster) { fc.Spec.Server = "" },
 			failed, foreigncluster.ReasonInvitationInvalid, "spec.server",
 		},
 		{
-			"its own invitation", func(_ *consumer, fc *v1alpha1.ForeignCluster) { fc.Spec.ClusterID = romeID },
+			"an invitation of the local cluster", func(_ *consumer, fc *v1alpha1.ForeignCluster) { fc.Spec.ClusterID = romeID },
 			failed, foreigncluster.ReasonOwnCluster, "itself",
 		},
 		{
@@ -183,8 +183,8 @@ func TestObstaclesToAnIdentityAreReported(t *testing.T) {
 				t.Fatalf("outcome %+v, %v", out, err)
 			}
 			got := p.Identity
-			if got.Phase != test.phase || got.Reason != test.reason || !strings.Contains(got.Message, test.says) {
-				t.Errorf("verdict %+v, want %s %s with %q", p.Identity, test.phase, test.reason, test.says)
+			if got.Phase != test.phase || got.Reason != test.reason || !strings.Contains(got.Message, test.message) {
+				t.Errorf("verdict %+v, want %s %s with %q", p.Identity, test.phase, test.reason, test.message)
 			}
 			if p.ForeignCluster.Status.OutgoingPeering != test.phase || j.connected != nil {
 				t.Errorf("outgoing %s, connected %v", p.ForeignCluster.Status.OutgoingPeering, j.connected != nil)
@@ -217,13 +217,13 @@ func TestAnswersOfProvidersAreValidated(t *testing.T) {
 			}
 			r.Status.Certificate = kittest.Certificate(t, request, peerName(), false)
 		},
-		"a namespace that is no tenant's": func(_ *testing.T, r *v1alpha1.IdentityRequest) {
+		"a namespace that is no tenant namespace": func(_ *testing.T, r *v1alpha1.IdentityRequest) {
 			r.Status.TenantNamespace = "kube-system"
 		},
 		"a namespace with a path in it": func(_ *testing.T, r *v1alpha1.IdentityRequest) {
 			r.Status.TenantNamespace = "liqo-tenant-../x"
 		},
-		"an id that is none":     func(_ *testing.T, r *v1alpha1.IdentityRequest) { r.Status.ClusterID = "milan" },
+		"an invalid cluster ID":     func(_ *testing.T, r *v1alpha1.IdentityRequest) { r.Status.ClusterID = "milan" },
 		"the id of the consumer": func(_ *testing.T, r *v1alpha1.IdentityRequest) { r.Status.ClusterID = romeID },
 	} {
 		t.Run(name, func(t *testing.T) {

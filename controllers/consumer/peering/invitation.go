@@ -17,11 +17,11 @@ import (
 	"liqo.io/federation/controllers/remote"
 )
 
-// errNoInvitation is the error of a token that is not one of an invitation.
-var errNoInvitation = errors.New("the token is not that of an invitation")
+// errNoInvitation reports a token of another kind.
+var errNoInvitation = errors.New("the token is not one of an invitation")
 
-// invitation is what a consumer can read in the token of an invitation. Only the provider
-// can verify the token.
+// invitation has the fields that a consumer can read in the token of an invitation. Only the
+// provider can verify the token.
 type invitation struct {
 	token string
 	// account is the service account of the token, and the name of the IdentityRequest.
@@ -35,7 +35,7 @@ type invitation struct {
 // of another type.
 func readInvitation(secret *corev1.Secret) (*invitation, error) {
 	if secret.Type != v1alpha1.SecretTypeInvitation {
-		return nil, fmt.Errorf("secret %s/%s has type %q: only a Secret of type %s is ever sent to a provider",
+		return nil, fmt.Errorf("secret %s/%s has type %q: only Secrets of type %s are sent to providers",
 			secret.Namespace, secret.Name, secret.Type, v1alpha1.SecretTypeInvitation)
 	}
 	token := strings.TrimSpace(string(secret.Data[v1alpha1.InvitationTokenKey]))

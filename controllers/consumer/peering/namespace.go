@@ -12,8 +12,8 @@ import (
 	"liqo.io/federation/controllers/link/foreigncluster"
 )
 
-// managerRole is the ClusterRole that the controllers have in each peer namespace, and the
-// name of its RoleBinding: they may read its Secrets and run workloads nowhere but there.
+// managerRole is the ClusterRole that the controllers have in each peer namespace, and the name
+// of its RoleBinding. It permits to read Secrets and to run workloads, only in peer namespaces.
 const managerRole = "federation-peer-manager"
 
 // namespaceStep ensures the peer namespace, with the rights of the controllers in it.

@@ -18,7 +18,7 @@ import (
 )
 
 // negotiationStep reports the state of the negotiation of resources, which other controllers
-// make.
+// conduct.
 type negotiationStep struct{ *Config }
 
 // Reconcile implements foreigncluster.Step.
@@ -59,8 +59,8 @@ func hasAcceptedOffer(offers []v1alpha1.ResourceOffer) bool {
 	return false
 }
 
-// progress returns the state of a negotiation that no accepted offer with a virtual node
-// has ended: an answer to the request, then what is known of the offers.
+// progress returns the state of a negotiation without an accepted offer that has a virtual node:
+// the provider's answer to the request if there is one, otherwise the state of the offers.
 func progress(
 	requests []v1alpha1.ResourceRequest, offers []v1alpha1.ResourceOffer,
 ) (phase v1alpha1.PeeringPhase, reason, message string) {
@@ -72,7 +72,7 @@ func progress(
 	for i := range offers {
 		if offers[i].Spec.Withdrawn {
 			return v1alpha1.PeeringDenied, foreigncluster.ReasonOfferWithdrawn,
-				"The provider took its offer back. Set outgoing to Disabled or delete the ForeignCluster to clean up."
+				"The provider withdrew its offer. Set outgoing to Disabled or delete the ForeignCluster to clean up."
 		}
 	}
 	for i := range offers {
@@ -93,8 +93,8 @@ func progress(
 	return v1alpha1.PeeringPending, foreigncluster.ReasonAwaitingProvider, "The provider has not made an offer yet."
 }
 
-// answerTo returns the provider's answer to a request that keeps it from an offer; the phase
-// is empty if there is none.
+// answerTo returns the provider's answer to a request that prevents an offer; the phase is empty
+// without such an answer.
 func answerTo(request *v1alpha1.ResourceRequest) (phase v1alpha1.PeeringPhase, reason, message string) {
 	if _, ok := compatibility.CommonVersion(request.Status.APIVersions); !ok {
 		return v1alpha1.PeeringDenied, foreigncluster.ReasonVersionsDiffer,
@@ -122,7 +122,7 @@ func unreadyNode(nodes []v1alpha1.VirtualNode) *foreigncluster.Verdict {
 		condition := meta.FindStatusCondition(nodes[i].Status.Conditions, v1alpha1.ConditionReady)
 		switch {
 		case condition == nil:
-			message = fmt.Sprintf("Virtual node %s is coming up.", nodes[i].Name)
+			message = fmt.Sprintf("Virtual node %s is starting.", nodes[i].Name)
 		case condition.Status != metav1.ConditionTrue:
 			message = fmt.Sprintf("Virtual node %s: %s", nodes[i].Name, condition.Message)
 		default:

@@ -18,8 +18,8 @@ import (
 	"liqo.io/federation/controllers/remote"
 )
 
-// obtain requests an identity with an invitation, and connects with it. The Secret is that
-// of an earlier identity, nil if there is none.
+// obtain requests an identity with an invitation, and connects with it. secret has an earlier
+// identity; nil if there is none.
 func (s *identityStep) obtain(
 	ctx context.Context, p *foreigncluster.Pass, secret *corev1.Secret,
 ) (foreigncluster.Outcome, error) {
@@ -56,13 +56,13 @@ func (s *identityStep) obtain(
 	}
 	switch fc.Spec.ClusterID {
 	case "":
-		// Trust on first use: from now on it has to be this very cluster.
+		// Trust on first use: the ID must not change from now on.
 		fc.Spec.ClusterID = answer.Status.ClusterID
 		return foreigncluster.Wait, nil
 	case answer.Status.ClusterID:
 	default:
 		return deny(p, v1alpha1.PeeringError, foreigncluster.ReasonClusterIDMismatch,
-			"The cluster at %s says that its id is %s, not %s: check the server, or ask for a new invitation.",
+			"The cluster at %s has ID %s instead of %s: check spec.server, or request a new invitation.",
 			fc.Spec.Server, answer.Status.ClusterID, fc.Spec.ClusterID), nil
 	}
 	return s.store(ctx, p, secret, invited, answer)
@@ -101,8 +101,8 @@ func (s *identityStep) store(
 	return s.use(ctx, p, secret, identity)
 }
 
-// invitation returns the invitation that a ForeignCluster names; nil, and what the step
-// returns then, if there is none that is valid.
+// invitation returns the invitation that a ForeignCluster names; nil, and the outcome of the
+// step, if there is none that is valid.
 func (s *identityStep) invitation(
 	ctx context.Context, p *foreigncluster.Pass, identity *corev1.Secret,
 ) (*invitation, foreigncluster.Outcome) {
@@ -113,24 +113,24 @@ func (s *identityStep) invitation(
 	}
 	if fc.Spec.InvitationSecretName == "" {
 		return nil, deny(p, v1alpha1.PeeringError, missing,
-			"There is no invitation: ask the provider's administrator for one, and POST it to the verb peer of this "+
+			"There is no invitation: request one from the provider's administrator, and POST it to the verb peer of this "+
 				"ForeignCluster.")
 	}
 	secret, err := s.invitationSecret(ctx, fc)
 	if err != nil {
 		return nil, deny(p, v1alpha1.PeeringError, missing,
 			"The Secret %s with the invitation is not in the installation namespace, or not of type %s: "+
-				"ask the provider's administrator for an invitation, and POST it to the verb peer.",
+				"request an invitation from the provider's administrator, and POST it to the verb peer.",
 			fc.Spec.InvitationSecretName, v1alpha1.SecretTypeInvitation)
 	}
 	invited, err := readInvitation(secret)
 	if err != nil {
 		return nil, deny(p, v1alpha1.PeeringError, foreigncluster.ReasonInvitationInvalid,
-			"The Secret %s holds no invitation (%v): ask the provider's administrator for one.", secret.Name, err)
+			"The Secret %s has no invitation (%v): request one from the provider's administrator.", secret.Name, err)
 	}
 	if !p.Now.Before(invited.expires) {
 		return nil, deny(p, v1alpha1.PeeringDenied, foreigncluster.ReasonInvitationExpired,
-			"The invitation expired at %s: ask the provider's administrator for a new one, and POST it to the verb peer.",
+			"The invitation expired at %s: request a new one from the provider's administrator, and POST it to the verb peer.",
 			invited.expires.UTC().Format(time.RFC3339))
 	}
 	return invited, foreigncluster.Continue

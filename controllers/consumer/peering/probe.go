@@ -17,15 +17,15 @@ import (
 )
 
 const (
-	// probePeriod is the time between two probes of a provider that answers,
-	// unreachableRetry that of one that does not.
+	// probePeriod is the time between two probes of a reachable provider, unreachableRetry
+	// the time between two probes of another one.
 	probePeriod      = time.Minute
 	unreachableRetry = 10 * time.Second
-	// grantDelay is how long a new identity may be without its rights.
+	// grantDelay bounds the time in which a new identity has no rights yet.
 	grantDelay = time.Second
 )
 
-// probeStep reports whether the provider answers, and accepts the identity of this cluster.
+// probeStep reports whether the provider is reachable, and accepts the identity of this cluster.
 type probeStep struct{ *Config }
 
 // Reconcile implements foreigncluster.Step.
@@ -40,20 +40,20 @@ func (s *probeStep) Reconcile(ctx context.Context, p *foreigncluster.Pass) (fore
 	case remote.Rejected(err):
 		out := deny(p, v1alpha1.PeeringDenied, foreigncluster.ReasonIdentityRevoked,
 			"The provider no longer accepts this cluster's identity: it ended the peering. Set outgoing to Disabled or "+
-				"delete the ForeignCluster, and ask for a new invitation if you want to peer again.")
+				"delete the ForeignCluster. To peer again, request a new invitation.")
 		out.After = probePeriod
 		return out, nil
 	default:
 		p.Unready = &foreigncluster.Verdict{
 			Reason: foreigncluster.ReasonProviderUnreachable,
-			Message: fmt.Sprintf("The provider at %s cannot be reached: %s. It is tried again.",
+			Message: fmt.Sprintf("The provider at %s cannot be reached: %s. The request is retried.",
 				p.ForeignCluster.Spec.Server, remote.Describe(err)),
 		}
 		return foreigncluster.Outcome{After: unreachableRetry}, nil
 	}
 }
 
-// probe reads the resource request of this cluster at the provider, which may not exist.
+// probe reads the resource request of this cluster at the provider. NotFound is a success.
 func (s *probeStep) probe(ctx context.Context, foreignCluster string) error {
 	peer, ok := s.Peers.Get(foreignCluster)
 	if !ok {

@@ -24,7 +24,7 @@ const remoteTimeout = 10 * time.Second
 
 var errNotConnected = errors.New("the provider is not connected yet")
 
-// quiet keeps client-go from logging the bodies of requests with tokens.
+// quiet returns a context with which client-go logs no bodies of requests, which have tokens.
 func quiet(ctx context.Context) context.Context { return klog.NewContext(ctx, klog.Logger{}) }
 
 // requestIdentity creates an IdentityRequest at the provider with the token of an
@@ -85,7 +85,7 @@ func (c *Config) requestRenewal(
 }
 
 // withdraw withdraws the resource request of this cluster at a provider, and reports whether
-// the provider has finished. A provider that does not accept the identity any more has.
+// the provider has finished: also one that rejects the identity has.
 func withdraw(ctx context.Context, peer *remote.Peer, consumer string) (bool, error) {
 	client := peer.Federation.FederationV1alpha1().ResourceRequests(peer.Namespace)
 	request, err := client.Get(ctx, consumer, metav1.GetOptions{})

@@ -23,8 +23,8 @@ import (
 // identity's lifetime is left then.
 const renewalRetry = 30 * time.Second
 
-// renew replaces an identity, which is used until then. A failure does not end a peering
-// that works: it is reported and retried.
+// renew replaces an identity, which is used until then. A failure does not end the peering: it
+// is reported and retried.
 func (s *identityStep) renew(
 	ctx context.Context, p *foreigncluster.Pass, secret *corev1.Secret, current *remote.Identity,
 ) (foreigncluster.Outcome, error) {
@@ -32,7 +32,7 @@ func (s *identityStep) renew(
 	if err != nil {
 		p.Identity = &foreigncluster.Verdict{
 			Phase: v1alpha1.PeeringEstablished, Reason: foreigncluster.ReasonRenewalFailing,
-			Message: fmt.Sprintf("The identity at the provider, which ends at %s, cannot be renewed: %s. It is tried again.",
+			Message: fmt.Sprintf("The identity at the provider, which ends at %s, cannot be renewed: %s. The renewal is retried.",
 				current.ExpirationTime.UTC().Format(time.RFC3339), remote.Describe(err)),
 		}
 		return foreigncluster.Outcome{After: min(renewalRetry, current.ExpirationTime.Sub(p.Now))}, nil
@@ -57,8 +57,8 @@ func (s *identityStep) renew(
 	return foreigncluster.Outcome{After: max(renewed.RenewalTime().Sub(p.Now), answerPoll)}, nil
 }
 
-// renewed requests the next identity, and returns nil while it is being issued. The provider
-// decides with each renewal of which kind it is.
+// renewed requests the next identity, and returns nil while it is being issued. With each renewal
+// the provider decides whether it is a certificate or a token.
 func (s *identityStep) renewed(
 	ctx context.Context, p *foreigncluster.Pass, secret **corev1.Secret, current *remote.Identity,
 ) (*remote.Identity, error) {
@@ -80,15 +80,15 @@ func (s *identityStep) renewed(
 	case err == nil && p.Now.Before(tokenTime(current)):
 		return nil, nil
 	}
-	// A consumer with an account receives a token also from a provider that does not decide
-	// in time, or cannot, whether it issues a certificate.
+	// A consumer with an account requests a token also from a provider that does not answer in
+	// time, or cannot answer, whether it issues a certificate.
 	next.Certificate = nil
 	next.Token, err = s.requestToken(ctx, current, current.Namespace, next.Account)
 	return &next, err
 }
 
-// tokenTime returns when a consumer with an account requests a token and no longer waits
-// for a certificate: in the middle between the renewal of its identity and its end.
+// tokenTime returns the time from which on a consumer with an account requests a token instead of
+// waiting for a certificate: the middle between the renewal of its identity and its end.
 func tokenTime(current *remote.Identity) time.Time {
 	return current.ExpirationTime.Add(-current.ExpirationTime.Sub(current.RenewalTime()) / 2)
 }
@@ -133,8 +133,8 @@ func (s *identityStep) requestCertificate(
 	return answer, nil
 }
 
-// unsigned returns why a renewal is not signed, if the provider reports it. A request that
-// is refused is not sent again: the next one is for another key.
+// unsigned returns the reason why a renewal is not signed, if the provider reports it. A refused
+// request is not sent again: the next one is for another key.
 func (s *identityStep) unsigned(ctx context.Context, secret **corev1.Secret, answer *v1alpha1.IdentityRequest) error {
 	issued := meta.FindStatusCondition(answer.Status.Conditions, v1alpha1.ConditionIssued)
 	if issued == nil || issued.ObservedGeneration != answer.Generation || issued.Status == metav1.ConditionTrue {
@@ -147,7 +147,7 @@ func (s *identityStep) unsigned(ctx context.Context, secret **corev1.Secret, ans
 		}
 		*secret = changed
 	}
-	return fmt.Errorf("the provider says (%s): %s", remote.Text(issued.Reason), remote.Text(issued.Message))
+	return fmt.Errorf("response of the provider (%s): %s", remote.Text(issued.Reason), remote.Text(issued.Message))
 }
 
 // withoutNext returns the Secret of an identity without the key of the next one.

@@ -24,9 +24,9 @@ import (
 // withdrawPoll is the time between two requests to a provider that has not finished.
 const withdrawPoll = time.Second
 
-// teardownStep removes a disabled peering from the consumer, as soon as no data on the
-// provider holds it: the virtual nodes with their pods, then, by request, the provider's
-// side, until the deadline, then the rest.
+// teardownStep removes a disabled peering from the consumer, once no data on the provider holds
+// it: first the virtual nodes with their pods, then, by a request, the provider's objects, until
+// the deadline, and then the remaining objects.
 type teardownStep struct {
 	*Config
 
@@ -52,7 +52,7 @@ func (s *teardownStep) Reconcile(ctx context.Context, p *foreigncluster.Pass) (f
 	began := foreigncluster.Outgoing.Disconnecting(fc)
 	if !began {
 		if holds, err := s.hold(ctx, p); err != nil || holds {
-			// The following steps keep the peering as it is, for as long as that takes.
+			// The following steps maintain the peering until then.
 			return foreigncluster.Outcome{After: volumesPoll}, err
 		}
 	}
@@ -70,8 +70,8 @@ func (s *teardownStep) Reconcile(ctx context.Context, p *foreigncluster.Pass) (f
 		}
 	} else {
 		s.warn(fc, foreigncluster.ReasonDisconnectTimedOut,
-			"The provider did not finish in time: this cluster forgets it now. "+
-				"Its administrator may have to delete the ForeignCluster there.")
+			"The provider did not finish in time: the peering ends without it. "+
+				"The provider's administrator may have to delete its ForeignCluster.")
 	}
 	s.Peers.Remove(fc.Name)
 	return foreigncluster.Wait, kit.Delete(ctx, s.Client, namespace)
@@ -82,7 +82,7 @@ func leavingIdentity(fc *v1alpha1.ForeignCluster) *foreigncluster.Verdict {
 	if _, revoked := identity.RevokedSince(fc); revoked {
 		return &foreigncluster.Verdict{
 			Phase: v1alpha1.PeeringDenied, Reason: foreigncluster.ReasonIdentityRevoked,
-			Message: "The provider no longer accepts this cluster's identity: what runs there is not waited for.",
+			Message: "The provider no longer accepts this cluster's identity: the end of remote pods is not awaited.",
 		}
 	}
 	return &foreigncluster.Verdict{
@@ -91,7 +91,7 @@ func leavingIdentity(fc *v1alpha1.ForeignCluster) *foreigncluster.Verdict {
 	}
 }
 
-// leave waits until the virtual nodes are gone and the provider has finished.
+// leave waits until the virtual nodes are deleted and the provider has finished.
 func (s *teardownStep) leave(
 	ctx context.Context, p *foreigncluster.Pass, namespace *corev1.Namespace, left time.Duration,
 ) (foreigncluster.Outcome, error) {
@@ -167,6 +167,6 @@ func (s *teardownStep) finish(ctx context.Context, fc *v1alpha1.ForeignCluster) 
 	fc.Status.IdentityExpirationTime = nil
 	fc.Status.VirtualNodes = 0
 	foreigncluster.Outgoing.Set(fc, v1alpha1.PeeringNone, foreigncluster.ReasonDisabled,
-		"The outgoing peering is disabled: this cluster uses nothing of the other one.")
+		"The outgoing peering is disabled: this cluster uses no resources of the provider.")
 	return nil
 }

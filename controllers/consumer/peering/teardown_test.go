@@ -112,7 +112,7 @@ func TestInvitationOfTheNextForeignClusterStays(t *testing.T) {
 	}
 }
 
-func TestConsumerLeavesInOrder(t *testing.T) {
+func TestOutgoingPeeringIsRemovedInOrder(t *testing.T) {
 	c := newConsumer(t, peerNamespace(), virtualNode(), resourceRequest(false), identitySecret(t))
 	fc := milan()
 	fc.Spec.Outgoing = v1alpha1.PeeringDisabled
@@ -228,7 +228,7 @@ func TestWithdrawEndsWhenTheProviderHasFinishedOrRejects(t *testing.T) {
 			r.Spec.Withdrawn, r.Status.Phase = true, v1alpha1.NegotiationWithdrawn
 		})},
 		{name: "the consumer has no rights", refuse: forbidden, finished: true},
-		{name: "the identity is not accepted", refuse: apierrors.NewUnauthorized("who?"), finished: true},
+		{name: "the identity is not accepted", refuse: apierrors.NewUnauthorized("unknown user"), finished: true},
 		{name: "the provider does not answer", refuse: errors.New("connection refused"), failed: true},
 	} {
 		t.Run(test.name, func(t *testing.T) {

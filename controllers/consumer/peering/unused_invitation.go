@@ -14,10 +14,9 @@ import (
 	"liqo.io/federation/controllers/kit"
 )
 
-// deleteInvitation deletes an invitation that was not used, once: as soon as the status
-// reports that the peering ended, or the ForeignCluster is deleted, the Secret of that name
-// may be the invitation to the next peering. A version of the ForeignCluster from before
-// the end of the peering does not delete that one.
+// deleteInvitation deletes an unused invitation, once: after the status reports the end of the
+// peering, or the ForeignCluster is deleted, a Secret of that name may be the invitation to the
+// next peering. A cached ForeignCluster from before the end of the peering does not delete it.
 func (s *teardownStep) deleteInvitation(ctx context.Context, fc *v1alpha1.ForeignCluster) error {
 	ended := fc.DeletionTimestamp == nil &&
 		(fc.Status.OutgoingPeering == "" || fc.Status.OutgoingPeering == v1alpha1.PeeringNone)
@@ -47,7 +46,7 @@ func (s *teardownStep) deleteUnused(ctx context.Context, fc *v1alpha1.ForeignClu
 }
 
 // isOver reads from the API server whether this ForeignCluster still exists and its peering
-// is disabled: the cache may lack its successor.
+// is disabled: the cache may lack a new ForeignCluster of that name.
 func (s *teardownStep) isOver(ctx context.Context, fc *v1alpha1.ForeignCluster) (bool, error) {
 	current := &v1alpha1.ForeignCluster{}
 	err := s.Live.Get(ctx, types.NamespacedName{Name: fc.Name}, current)

@@ -20,16 +20,16 @@ import (
 // volumesPoll is the time between two reads of the data that a peering waits for.
 const volumesPoll = 5 * time.Second
 
-// Volumes reports and releases the data that providers store for this cluster.
+// Volumes lists and releases the data that providers store for this cluster.
 type Volumes interface {
 	// StoredBy returns the volumes whose data a provider stores, by namespace and name,
 	// each with what happens to it when the peering ends.
 	StoredBy(ctx context.Context, provider *v1alpha1.ForeignCluster) ([]v1alpha1.PlannedVolume, error)
-	// ReleaseAll begins to move or to delete the data of those of them that have this
-	// policy, and returns at once: StoredBy no longer returns those that are done.
+	// ReleaseAll begins to move or to delete the data of those with this policy, and returns
+	// at once. StoredBy does not return them any more once that is done.
 	ReleaseAll(ctx context.Context, provider *v1alpha1.ForeignCluster, policy v1alpha1.UnoffloadPolicy) error
-	// Obstacles returns, as sentences, why data on a provider cannot be moved. Without a
-	// namespace it returns those of all.
+	// Obstacles returns, as sentences, the reasons why data of a namespace on a provider cannot
+	// be moved; of all namespaces if it is empty.
 	Obstacles(namespace, provider string) []string
 }
 
@@ -50,8 +50,8 @@ func (s *teardownStep) hold(ctx context.Context, p *foreigncluster.Pass) (bool, 
 	return true, s.Volumes.ReleaseAll(ctx, p.ForeignCluster, v1alpha1.UnoffloadMove)
 }
 
-// deleteVolumes reports whether the provider has deleted the data that is to be deleted.
-// That of a peering that is ended by force is not.
+// deleteVolumes reports whether the provider has deleted the data that is to be deleted. Data is
+// not deleted if the peering ends by force.
 func (s *teardownStep) deleteVolumes(ctx context.Context, p *foreigncluster.Pass) (bool, error) {
 	if forced(p.ForeignCluster) {
 		return true, nil
@@ -63,17 +63,16 @@ func (s *teardownStep) deleteVolumes(ctx context.Context, p *foreigncluster.Pass
 	return false, s.Volumes.ReleaseAll(ctx, p.ForeignCluster, v1alpha1.UnoffloadDelete)
 }
 
-// forced reports whether a peering ends without its provider: its disconnection does not
-// wait, or the provider no longer accepts this cluster's identity. The data stays there
-// then, whatever its policy is.
+// forced reports whether a peering ends without its provider: its disconnect timeout is zero, or
+// the provider no longer accepts this cluster's identity. Then all data stays on the provider.
 func forced(fc *v1alpha1.ForeignCluster) bool {
 	_, revoked := identity.RevokedSince(fc)
 	return revoked || foreigncluster.DisconnectTimeout(fc) == 0
 }
 
 // volumesReleased reports whether data on a provider holds a peering that was disabled, and
-// returns the condition VolumesReleased, which is nil where there never was any data. Data
-// that is deleted or left behind does not hold it.
+// returns the condition VolumesReleased; nil if there never was any data. Data that is deleted or
+// retained does not hold it.
 func volumesReleased(
 	fc *v1alpha1.ForeignCluster, stored []v1alpha1.PlannedVolume, obstacles []string,
 ) (bool, *metav1.Condition) {
@@ -95,7 +94,7 @@ func volumesReleased(
 		condition.Status, condition.Reason = metav1.ConditionTrue, foreigncluster.ReasonVolumesReleased
 	case forced(fc):
 		condition.Reason = foreigncluster.ReasonVolumesLeftBehind
-		text("The data of %s stays on the provider: it is found again when the clusters are peered again.", stored)
+		text("The data of %s stays on the provider: it is available again once the clusters are peered again.", stored)
 	case len(refused)+len(moved) > 0:
 		holds, condition.Reason = true, foreigncluster.ReasonVolumesMoving
 		if len(refused) > 0 {
@@ -103,7 +102,7 @@ func volumesReleased(
 		}
 		text("The provider stores the data of %s, and the peering stays until it is released: "+
 			"move or delete the claims, or set spec.volumes.onUnoffload of the NamespaceOffloadings to Move, Retain or Delete. "+
-			"To leave the data there, set spec.disconnectTimeoutSeconds to 0.", refused)
+			"To leave the data on the provider, set spec.disconnectTimeoutSeconds to 0.", refused)
 		text("The data of %s is being moved to this cluster: see the virtual volumes.", moved)
 		texts = append(texts, obstacles...)
 	default:
@@ -113,7 +112,7 @@ func volumesReleased(
 			condition.Reason = foreigncluster.ReasonVolumesLeftBehind
 		}
 		text("The data of %s is deleted on the provider when its pods have ended.", deleted)
-		text("The data of %s stays on the provider: it is found again when the clusters are peered again.",
+		text("The data of %s stays on the provider: it is available again once the clusters are peered again.",
 			of(stored, v1alpha1.UnoffloadRetain))
 	}
 	condition.Message = strings.Join(texts, " ")

@@ -44,23 +44,23 @@ func TestPolicyOfAVolumeDecidesHowItsPeeringEnds(t *testing.T) {
 		reason    string
 		message   []string
 	}{
-		"without data there is no condition": {},
-		"data that is refused holds it": {
+		"no data": {},
+		"data of policy Refuse holds the peering": {
 			stored: []v1alpha1.PlannedVolume{refused, deleted}, holds: true, reason: foreigncluster.ReasonVolumesRemain,
 			message: []string{
 				"stores the data of shop/a,", "set spec.volumes.onUnoffload", "spec.disconnectTimeoutSeconds to 0",
 			},
 		},
-		"so does data that is moved": {
+		"data that is moved holds the peering": {
 			stored: []v1alpha1.PlannedVolume{moved, retained}, holds: true, reason: foreigncluster.ReasonVolumesMoving,
 			message: []string{"The data of shop/b is being moved"},
 		},
-		"with what keeps it from being moved": {
+		"obstacles to a move are reported": {
 			stored: []v1alpha1.PlannedVolume{moved}, holds: true,
 			obstacles: []string{"The data of shop/b is not moved: spec.target: no room."},
 			reason:    foreigncluster.ReasonVolumesMoving, message: []string{"spec.target: no room."},
 		},
-		"retained data is left": {
+		"retained data stays on the provider": {
 			stored: []v1alpha1.PlannedVolume{retained}, reason: foreigncluster.ReasonVolumesLeftBehind,
 			message: []string{"The data of shop/c stays"},
 		},
@@ -68,15 +68,15 @@ func TestPolicyOfAVolumeDecidesHowItsPeeringEnds(t *testing.T) {
 			stored: []v1alpha1.PlannedVolume{retained, deleted}, reason: foreigncluster.ReasonVolumesReleasing,
 			message: []string{"The data of shop/d is deleted", "The data of shop/c stays"},
 		},
-		"by force all data is left": {
+		"a forced end leaves all data": {
 			change: force, stored: []v1alpha1.PlannedVolume{refused, moved, retained, deleted},
 			reason: foreigncluster.ReasonVolumesLeftBehind, message: []string{"shop/a, shop/b, shop/c, shop/d stays"},
 		},
-		"so it is where the provider revoked the identity": {
+		"a revoked identity leaves all data": {
 			change: revoke, stored: []v1alpha1.PlannedVolume{refused, deleted}, reason: foreigncluster.ReasonVolumesLeftBehind,
 			message: []string{"shop/a, shop/d stays"},
 		},
-		"what was held is released": {
+		"released data no longer holds the peering": {
 			change: func(fc *v1alpha1.ForeignCluster) {
 				fc.Status.Conditions = []metav1.Condition{volumesRemain()}
 			},
