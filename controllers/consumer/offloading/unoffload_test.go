@@ -65,7 +65,7 @@ func TestPodsOfAnUnoffloadedNamespaceAreEvicted(t *testing.T) {
 	}
 	ofMove := func(pod *corev1.Pod) { pod.Labels = map[string]string{volume.LabelMove: "m"} }
 	waiting := podOf("full", "waiting", time.Hour, onNode(""), tolerating)
-	waitingHere := podOf("full", "waiting-here", time.Hour, onNode(""), tolerating, requiringLocal)
+	waitingForLocal := podOf("full", "waiting-here", time.Hour, onNode(""), tolerating, requiringLocal)
 	sender, receiver := podOf("", "sender", time.Hour, offloaded, ofMove),
 		podOf("full", "receiver", time.Hour, onNode(""), tolerating, ofMove)
 	twoBudgets := func(*corev1.Pod) error { return errors.New("two budgets") }
@@ -87,7 +87,7 @@ func TestPodsOfAnUnoffloadedNamespaceAreEvicted(t *testing.T) {
 			[]string{"a"}, []string{"d"}, "Evicting", []string{"Unoffloaded"}},
 		{"a pod without an owner is deleted while a budget blocks others", 0, false, blockedByBudget, []*corev1.Pod{a, alone},
 			[]string{"a"}, []string{"d"}, "EvictionBlocked", []string{"EvictionBlocked"}},
-		{"pods that wait for a virtual node are evicted", 0, false, granted, []*corev1.Pod{waiting, waitingHere},
+		{"pods that wait for a virtual node are evicted", 0, false, granted, []*corev1.Pod{waiting, waitingForLocal},
 			[]string{"waiting"}, nil, "Evicting", []string{"Unoffloaded"}},
 		{"a pod that is ending is awaited", 0, false, granted, []*corev1.Pod{endingPod}, nil, nil,
 			"Ending",
@@ -134,7 +134,7 @@ func TestPodsOfAnUnoffloadedNamespaceAreEvicted(t *testing.T) {
 func TestStatusNamesWhatUnoffloadingWaitsForAndUntilWhen(t *testing.T) {
 	c := newUnoffloading(t, 0, blockedByBudget, podOf("web", "a", time.Hour, offloaded),
 		podOf("web", "b", time.Hour, offloaded))
-	const until = "12:03:20Z is deleted"
+	const until = "12:03:20Z are deleted"
 	if _, inPlace := c.pass(); inPlace.Reason != "Evicting" || !strings.Contains(inPlace.Message, until) {
 		t.Errorf("condition at first: %+v", inPlace)
 	}
@@ -272,9 +272,9 @@ func TestProviderThatDoesNotAnswerInTimeIsAnEvent(t *testing.T) {
 	}
 }
 
-// TestNamespaceIsUnoffloadedAfterADeathAtEachWrite offloads and unoffloads a namespace while
+// TestNamespaceIsUnoffloadedAfterACrashAtEachWrite offloads and unoffloads a namespace while
 // the process ends once, before or after each of its writes.
-func TestNamespaceIsUnoffloadedAfterADeathAtEachWrite(t *testing.T) {
+func TestNamespaceIsUnoffloadedAfterACrashAtEachWrite(t *testing.T) {
 	for write := range liveThrough(t, func(*consumer) {}) {
 		for _, done := range []bool{false, true} {
 			liveThrough(t, func(c *consumer) { c.Kill(write, done) })
@@ -282,7 +282,7 @@ func TestNamespaceIsUnoffloadedAfterADeathAtEachWrite(t *testing.T) {
 	}
 }
 
-// liveThrough returns the number of writes of an offloading's life.
+// liveThrough returns the number of writes that offload and unoffload a namespace.
 func liveThrough(t *testing.T, prepare func(*consumer)) int {
 	t.Helper()
 	c := newConsumer(t, foreignCluster(), virtualNode(), namespace("shop", nil), offloadingOf("shop", 0))
