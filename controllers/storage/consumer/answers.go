@@ -19,8 +19,8 @@ import (
 // that a ShadowVolumeClaim may request.
 var maxAnswer = resource.MustParse("1Ei")
 
-// trimAnswer is the transform of the caches of ShadowVolumeClaims: it keeps what answered
-// returns.
+// trimAnswer is the transform of the caches of ShadowVolumeClaims: it keeps the fields that
+// answered returns.
 func trimAnswer(object any) (any, error) {
 	if claim, ok := object.(*v1alpha1.ShadowVolumeClaim); ok {
 		return answered(claim), nil
@@ -28,9 +28,9 @@ func trimAnswer(object any) (any, error) {
 	return object, nil
 }
 
-// answered returns a ShadowVolumeClaim as far as this cluster relies on what its provider
-// answered. What this cluster's API servers would refuse, or what has no bound, is left
-// out: a write that is refused would be repeated for ever.
+// answered returns the fields of a ShadowVolumeClaim that this cluster uses. Values of its
+// provider that the local API servers would refuse, or that have no bound, are removed: a
+// refused write would be retried for ever.
 func answered(claim *v1alpha1.ShadowVolumeClaim) *v1alpha1.ShadowVolumeClaim {
 	kept := &v1alpha1.ShadowVolumeClaim{
 		TypeMeta: claim.TypeMeta,
@@ -65,7 +65,7 @@ func answered(claim *v1alpha1.ShadowVolumeClaim) *v1alpha1.ShadowVolumeClaim {
 	return kept
 }
 
-// name returns a name of Kubernetes, or nothing in place of what is none.
+// name returns a valid name of Kubernetes; empty instead of an invalid one.
 func name(text string) string {
 	if len(validation.IsDNS1123Subdomain(text)) > 0 {
 		return ""
@@ -73,7 +73,7 @@ func name(text string) string {
 	return text
 }
 
-// size returns the size of a volume in whole bytes, or nil in place of what is none.
+// size returns the size of a volume in whole bytes; nil instead of an invalid one.
 func size(quantity *resource.Quantity) *resource.Quantity {
 	if quantity == nil || quantity.Sign() <= 0 || quantity.Cmp(maxAnswer) > 0 {
 		return nil

@@ -25,15 +25,15 @@ import (
 	"liqo.io/federation/controllers/kit"
 )
 
-// refusedFor is how long a refusal of a provider lowers its published capacity. The
-// provider may count what this cluster cannot see, for example volumes that it retains.
+// refusedFor is the time for which a refusal of a provider lowers its published capacity. The
+// provider may count volumes that this cluster does not have, for example retained ones.
 const refusedFor = 5 * time.Minute
 
-// Capacity publishes how much storage claims of virtual classes may request on local
-// nodes and on each provider, and the CSIDriver that has the scheduler read it.
+// Capacity publishes how much storage claims of virtual classes may request on local nodes and
+// on each provider, and the CSIDriver by which the scheduler reads it.
 type Capacity struct {
 	*Config
-	// published reads the capacity objects and the CSIDriver of the federation alone.
+	// published reads only the capacity objects and the CSIDriver of the federation.
 	published client.Reader
 	clock     clock.PassiveClock
 
@@ -41,20 +41,20 @@ type Capacity struct {
 	refused map[string]refusedRequest
 }
 
-// refusedRequest is a request that a provider had no room for, while its quota and what
-// this cluster uses of it were these.
+// refusedRequest is a request that exceeded the room of a provider, with the quota and the usage
+// of this cluster at that time.
 type refusedRequest struct {
 	bytes, used int64
 	quota       string
 	until       time.Time
 }
 
-// NewCapacity returns the controller; published reads what it publishes.
+// NewCapacity returns the controller. published reads the objects that it publishes.
 func NewCapacity(config *Config, published client.Reader) *Capacity {
 	return &Capacity{Config: config, published: published, clock: clock.RealClock{}, refused: map[string]refusedRequest{}}
 }
 
-// Lower publishes less than a request in bytes that a provider has just refused.
+// Lower publishes less capacity than a request, in bytes, that a provider refused.
 func (c *Capacity) Lower(ctx context.Context, cluster string, refused int64) error {
 	nodes, used, err := c.inputs(ctx)
 	if err != nil {
@@ -77,8 +77,8 @@ func (c *Capacity) Lower(ctx context.Context, cluster string, refused int64) err
 }
 
 // Reconcile publishes the capacities of all classes and providers; there is one request.
-// The CSIDriver is created after the objects and deleted before them: with the driver
-// and no objects nothing would be scheduled.
+// The CSIDriver is created after the objects and deleted before them, because with the driver
+// alone the scheduler finds no capacity at all.
 func (c *Capacity) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
 	nodes, used, err := c.inputs(ctx)
 	if err != nil {
@@ -108,7 +108,9 @@ func (c *Capacity) inputs(ctx context.Context) ([]v1alpha1.VirtualNode, map[stri
 	if err := c.Client.List(ctx, &nodes); err != nil {
 		return nil, nil, fmt.Errorf("listing virtual nodes: %w", err)
 	}
-	nodes.Items = slices.DeleteFunc(nodes.Items, func(node v1alpha1.VirtualNode) bool { return !naming.IsPeerNamespace(node.Namespace) })
+	nodes.Items = slices.DeleteFunc(nodes.Items, func(node v1alpha1.VirtualNode) bool {
+		return !naming.IsPeerNamespace(node.Namespace)
+	})
 	var volumes corev1.PersistentVolumeList
 	if err := c.Client.List(ctx, &volumes); err != nil {
 		return nil, nil, fmt.Errorf("listing volumes: %w", err)
@@ -116,9 +118,9 @@ func (c *Capacity) inputs(ctx context.Context) ([]v1alpha1.VirtualNode, map[stri
 	return nodes.Items, usageOf(volumes.Items), nil
 }
 
-// refusals returns the refused requests that still count, by cluster id, and when the
-// first of them no longer does: a refusal ends with a change of the quota, with a volume
-// that is released, or after a while.
+// refusals returns the refused requests that still count, by cluster ID, and the time until the
+// first of them expires: a refusal ends when the quota changes, when a volume is released, or
+// after refusedFor.
 func (c *Capacity) refusals(all []grant) (refused map[string]int64, again time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -147,7 +149,7 @@ func quotaText(quota corev1.ResourceList) string {
 	return fmt.Sprint(amounts)
 }
 
-// publish creates, changes and deletes capacity objects until they are those wanted.
+// publish creates, changes and deletes capacity objects until they equal the desired ones.
 func (c *Capacity) publish(ctx context.Context, wanted []*storagev1.CSIStorageCapacity) error {
 	var published storagev1.CSIStorageCapacityList
 	err := c.published.List(ctx, &published, client.InNamespace(c.Namespace), client.MatchingLabels{v1alpha1.LabelManagedBy: v1alpha1.ManagedBy})

@@ -18,28 +18,28 @@ import (
 )
 
 const (
-	// localFigure is the capacity that is published for local nodes, in bytes: more than
-	// that of any provider, so that the scheduler prefers local nodes. It measures
-	// nothing; drivers of this cluster refuse what they have no room for.
+	// localFigure is the capacity that is published for local nodes, in bytes: more than for
+	// any provider, so that the scheduler prefers local nodes. It is not measured: local
+	// drivers refuse volumes that they have no room for.
 	localFigure int64 = 1 << 60
-	// maxRemoteFigure is the most that is published for a provider, in bytes.
+	// maxRemoteFigure is the greatest capacity that is published for a provider, in bytes.
 	maxRemoteFigure int64 = 1 << 59
 	// capacityHashLength is the number of hexadecimal digits in names of capacity objects.
 	capacityHashLength = 16
 )
 
-// grant is the storage quota that a provider offers, and what it counts as used.
+// grant is the storage quota that a provider offers, with its usage.
 type grant struct {
 	clusterID string
 	classes   []string
 	// quota is nil where the offer is without limit.
 	quota corev1.ResourceList
 	used  usage
-	// refused is a request in bytes that the provider had no room for; zero is none.
+	// refused is the size in bytes of a refused request; zero if there is none.
 	refused int64
 }
 
-// usage is what the volumes of this cluster on one provider use.
+// usage is the usage of a provider's storage by the volumes of this cluster.
 type usage struct {
 	claims, storage int64
 	byClass         map[string]int64
@@ -64,7 +64,7 @@ func (g grant) remaining(class string) int64 {
 	return max(left, 0)
 }
 
-// usageOf returns what the volumes on a provider use, by its cluster id.
+// usageOf returns the usage of the providers' storage, by cluster ID.
 func usageOf(volumes []corev1.PersistentVolume) map[string]usage {
 	all := map[string]usage{}
 	for i := range volumes {
@@ -93,7 +93,7 @@ func saturatingAdd(a, b int64) int64 {
 	return a + b
 }
 
-// grants returns the storage that virtual nodes stand for, one grant for each provider.
+// grants returns the storage of the virtual nodes, one grant for each provider.
 // Several nodes of one offer share its quota.
 func grants(virtualNodes []v1alpha1.VirtualNode, used map[string]usage, refused map[string]int64) []grant {
 	var all []grant
@@ -124,8 +124,8 @@ func grants(virtualNodes []v1alpha1.VirtualNode, used map[string]usage, refused 
 	return all
 }
 
-// capacities returns the objects that tell the scheduler where claims of virtual
-// classes have room: one of each class for local nodes, and one for each provider.
+// capacities returns the objects by which the scheduler finds nodes with room for claims of
+// virtual classes: for each class one for local nodes, and one for each provider.
 func capacities(classes []storagev1.StorageClass, all []grant, namespace string) []*storagev1.CSIStorageCapacity {
 	var wanted []*storagev1.CSIStorageCapacity
 	for i := range classes {
@@ -145,8 +145,8 @@ func capacities(classes []storagev1.StorageClass, all []grant, namespace string)
 	return wanted
 }
 
-// capacity returns the object for a class and the nodes of one provider, or the local
-// nodes where the cluster id is empty.
+// capacity returns the object for a class and the nodes of one provider; an empty cluster ID
+// stands for the local nodes.
 func capacity(class, clusterID string, bytes int64, namespace string) *storagev1.CSIStorageCapacity {
 	topology := &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{
 		Key: v1alpha1.LabelType, Operator: metav1.LabelSelectorOpNotIn, Values: []string{v1alpha1.TypeVirtualNode},

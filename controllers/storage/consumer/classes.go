@@ -24,8 +24,8 @@ const (
 	noProvisioner              = "kubernetes.io/no-provisioner"
 )
 
-// refusal is the reason why a claim is not provisioned as long as nothing changes: its
-// message is for the owner of the claim.
+// refusal is the reason why a claim is not provisioned without a change, as a message for the
+// owner of the claim.
 type refusal struct{ message string }
 
 // Error returns the message.
@@ -54,13 +54,13 @@ func unsupported(claim *corev1.PersistentVolumeClaim, class *storagev1.StorageCl
 
 // localClass returns the StorageClass that a claim uses in this cluster: the one of its
 // annotation, otherwise of its class's parameter, otherwise the default class of the
-// cluster that is not virtual. A refusal says which class is missing or cannot be used.
+// cluster that is not virtual. It fails with a refusal that names the class and the remedy.
 func localClass(claim *corev1.PersistentVolumeClaim, class *storagev1.StorageClass, all []storagev1.StorageClass) (*storagev1.StorageClass, error) {
 	wanted := cmp.Or(claim.Annotations[volume.AnnotationLocalStorageClass], class.Parameters[v1alpha1.ParameterLocalStorageClass])
 	if wanted == "" {
 		found := defaultClass(all)
 		if found == nil {
-			return nil, refuse("This cluster has no default StorageClass besides virtual ones: mark one as the default, "+
+			return nil, refuse("This cluster has no default StorageClass other than virtual ones: mark one as the default, "+
 				"or set parameter %s of StorageClass %s.", v1alpha1.ParameterLocalStorageClass, class.Name)
 		}
 		return found, usable(found)
@@ -76,8 +76,8 @@ func localClass(claim *corev1.PersistentVolumeClaim, class *storagev1.StorageCla
 	return &all[index], usable(&all[index])
 }
 
-// defaultClass returns the class that Kubernetes gives claims without one, virtual ones
-// excluded: of several the newest.
+// defaultClass returns the newest of the default classes that are not virtual, which is also
+// the choice of Kubernetes.
 func defaultClass(all []storagev1.StorageClass) *storagev1.StorageClass {
 	var found *storagev1.StorageClass
 	for i := range all {
@@ -99,8 +99,8 @@ func newer(a, b *storagev1.StorageClass) bool {
 	return b.CreationTimestamp.Before(&a.CreationTimestamp)
 }
 
-// usable returns a refusal for a class of this cluster whose volumes cannot be bound to
-// another claim than the one they were provisioned for.
+// usable returns a refusal for a class of this cluster whose volumes cannot be bound to another
+// claim than the one they were provisioned for.
 func usable(class *storagev1.StorageClass) error {
 	switch {
 	case isVirtual(class):
@@ -122,8 +122,8 @@ func reclaimPolicy(class *storagev1.StorageClass) corev1.PersistentVolumeReclaim
 	return ptr.Deref(class.ReclaimPolicy, corev1.PersistentVolumeReclaimDelete)
 }
 
-// wantedPolicy returns the reclaim policy that counts when a volume is released: the
-// one of its annotation, otherwise its own.
+// wantedPolicy returns the reclaim policy that applies when a volume is released: the policy of
+// its annotation, otherwise its own.
 func wantedPolicy(pv *corev1.PersistentVolume) corev1.PersistentVolumeReclaimPolicy {
 	switch policy := corev1.PersistentVolumeReclaimPolicy(pv.Annotations[volume.AnnotationReclaimPolicy]); policy {
 	case corev1.PersistentVolumeReclaimDelete, corev1.PersistentVolumeReclaimRetain:

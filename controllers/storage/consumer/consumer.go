@@ -1,10 +1,9 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package consumer keeps the volumes of the virtual storage class on the cluster that
-// offloads: it provisions claims on local nodes and on providers, publishes how much
-// storage is available where, describes each claim in a VirtualVolume, expands volumes,
-// and releases them.
+// Package consumer implements the virtual storage class on a consumer: it provisions claims on
+// local nodes and on providers, publishes the available storage, describes each claim in a
+// VirtualVolume, expands volumes, and releases them.
 package consumer
 
 import (
@@ -23,23 +22,23 @@ import (
 	"liqo.io/federation/controllers/kit"
 )
 
-// Config is what the controllers of volumes on a consumer share.
+// Config is shared by the controllers of volumes on a consumer.
 type Config struct {
-	// Client reads the caches of the manager and writes to the API server.
+	// Client reads the caches of the manager, and writes to the API server.
 	Client client.Client
-	// Live reads from the API server, for decisions that a cache may be late for.
+	// Live reads from the API server, for decisions for which a cache may be outdated.
 	Live client.Reader
 	// Events records events about claims, volumes and pods.
 	Events record.EventRecorder
 	// Shadows are the ShadowVolumeClaims of this cluster on its providers.
 	Shadows *Shadows
-	// ClusterID and ClusterName are those of this cluster.
+	// ClusterID and ClusterName are the ID and the name of this cluster.
 	ClusterID, ClusterName string
-	// Namespace is that of intermediate claims and of capacity objects.
+	// Namespace is the namespace of intermediate claims and of capacity objects.
 	Namespace string
 }
 
-// isVirtual reports whether a StorageClass is one of the federation's.
+// isVirtual reports whether a StorageClass is virtual.
 func isVirtual(class *storagev1.StorageClass) bool {
 	return class.Provisioner == v1alpha1.StorageProvisioner
 }
@@ -63,8 +62,8 @@ func (c *Config) virtualClass(ctx context.Context, claim *corev1.PersistentVolum
 	return &class, nil
 }
 
-// settled returns the end of a reconcile. A conflict is tried again, and in a namespace
-// that is being deleted nothing is.
+// settled returns the result of a reconcile. A conflict is retried; in a namespace that is being
+// deleted nothing is.
 func settled(result ctrl.Result, err error) (ctrl.Result, error) {
 	if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
 		return ctrl.Result{}, nil

@@ -13,18 +13,18 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Reasons of events on claims, as provisioners of Kubernetes use them.
+// Reasons of events on claims, which provisioners of Kubernetes use, too.
 const (
 	ReasonProvisioning          = "Provisioning"
 	ReasonProvisioningSucceeded = "ProvisioningSucceeded"
 	ReasonProvisioningFailed    = "ProvisioningFailed"
 )
 
-// maxNotices bounds how many objects the last event is remembered of.
+// maxNotices bounds the objects whose last event is cached.
 const maxNotices = 4096
 
-// notices records an event only when it differs from the last one on its object, so
-// that a state that lasts is one event.
+// notices records an event only when it differs from the last one of its object, so that a
+// lasting state causes one event.
 type notices struct {
 	events record.EventRecorder
 	last   *lru.Cache
@@ -39,8 +39,8 @@ func (n *notices) record(object client.Object, kind, reason, format string, args
 	n.recordFor(reason, object, kind, reason, format, args...)
 }
 
-// recordFor records an event about an object, unless it was the last one for a subject,
-// which is something of the object that has a state of its own.
+// recordFor records an event about an object, unless it was the last one for a subject, which is
+// a part of the object with a state of its own.
 func (n *notices) recordFor(subject string, object client.Object, kind, reason, format string, args ...any) {
 	key, text := string(object.GetUID())+subject, kind+reason+fmt.Sprintf(format, args...)
 	if previous, ok := n.last.Get(key); ok && previous == text {

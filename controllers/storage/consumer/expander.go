@@ -41,12 +41,12 @@ const (
 	ReasonVolumeResizeFailed     = "VolumeResizeFailed"
 )
 
-// resizeDelay is how long a refused expansion waits before it is requested again: quota
-// may be released meanwhile.
+// resizeDelay is the time until a refused expansion is requested again: quota may be released
+// meanwhile.
 const resizeDelay = time.Minute
 
-// Expander expands volumes on providers to what their claims request. Volumes of this
-// cluster are expanded by their own drivers.
+// Expander expands volumes on providers to the size that their claims request. Local volumes are
+// expanded by their drivers.
 type Expander struct {
 	*Config
 	clock   clock.PassiveClock
@@ -58,8 +58,8 @@ func NewExpander(config *Config) *Expander {
 	return &Expander{Config: config, clock: clock.RealClock{}, notices: newNotices(config.Events)}
 }
 
-// Reconcile expands the volume of one claim. The provider's volume grows first, then the
-// capacity of the volume that stands for it, and then the claim's.
+// Reconcile expands the volume of one claim: first the volume of the provider, then the capacity
+// of the local PersistentVolume, and then the capacity of the claim.
 func (e *Expander) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	var claim corev1.PersistentVolumeClaim
 	if err := e.Client.Get(ctx, request.NamespacedName, &claim); err != nil {
@@ -85,11 +85,11 @@ func (e *Expander) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Re
 	return settled(e.expandRemote(ctx, &claim, &pv, handle))
 }
 
-// explainLocal warns that the driver of a volume of this cluster does not expand it,
-// which the virtual class cannot exclude at admission.
+// explainLocal warns that the driver of a local volume does not expand it, which the virtual
+// class cannot exclude at admission.
 func (e *Expander) explainLocal(ctx context.Context, claim *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolume) error {
-	name, ours := pv.Annotations[volume.AnnotationStorageClass]
-	if !ours || requested(claim).Cmp(*pv.Spec.Capacity.Storage()) <= 0 {
+	name, virtual := pv.Annotations[volume.AnnotationStorageClass]
+	if !virtual || requested(claim).Cmp(*pv.Spec.Capacity.Storage()) <= 0 {
 		return nil
 	}
 	var class storagev1.StorageClass
@@ -97,8 +97,8 @@ func (e *Expander) explainLocal(ctx context.Context, claim *corev1.PersistentVol
 		return client.IgnoreNotFound(err)
 	}
 	if !ptr.Deref(class.AllowVolumeExpansion, false) {
-		e.notices.warn(claim, ReasonVolumeResizeFailed, "StorageClass %s of the volume does not allow expansion: request %s again, or move the data.",
-			name, pv.Spec.Capacity.Storage())
+		e.notices.warn(claim, ReasonVolumeResizeFailed,
+			"StorageClass %s of the volume does not allow expansion: request %s again, or move the data.", name, pv.Spec.Capacity.Storage())
 	}
 	return nil
 }
@@ -107,7 +107,7 @@ func requested(claim *corev1.PersistentVolumeClaim) *resource.Quantity {
 	return ptr.To(claim.Spec.Resources.Requests[corev1.ResourceStorage])
 }
 
-// expandRemote brings a claim, its volume and the claim on the provider to one size.
+// expandRemote sets a claim, its volume and the claim on the provider to one size.
 func (e *Expander) expandRemote(ctx context.Context, claim *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolume, handle volume.Handle) (ctrl.Result, error) {
 	cluster, err := e.foreignCluster(ctx, handle.ClusterID)
 	if err != nil || cluster == nil {
@@ -119,7 +119,7 @@ func (e *Expander) expandRemote(ctx context.Context, claim *corev1.PersistentVol
 	}
 	kept, _ := e.Shadows.cached(at, handle.Claim)
 	if kept == nil {
-		// The watch has an event for it as soon as the provider answers.
+		// The watch has an event for it once the provider is connected.
 		return ctrl.Result{}, nil
 	}
 	if problem, result, err := e.request(ctx, claim, kept, at); err != nil || !result.IsZero() || problem != nil {
@@ -136,11 +136,11 @@ func (e *Expander) expandRemote(ctx context.Context, claim *corev1.PersistentVol
 	return ctrl.Result{}, e.report(ctx, claim, pv, resizeProblem(kept, cluster.Name))
 }
 
-// problem is why a volume is not expanded.
+// problem is the reason why a volume is not expanded.
 type problem struct{ reason, message string }
 
-// request has the provider resize its claim where the request changed. A refusal is a
-// problem; a provider that does not answer is tried again.
+// request requests another size of the claim on the provider, if it changed. A refusal is a
+// problem; an unreachable provider is retried.
 func (e *Expander) request(ctx context.Context, claim *corev1.PersistentVolumeClaim, kept *v1alpha1.ShadowVolumeClaim, at place) (*problem, ctrl.Result, error) {
 	size := requested(claim)
 	if kept.Spec.Storage.Cmp(*size) == 0 || kept.Status.Capacity != nil && kept.Spec.Storage.Cmp(*size) > 0 && kept.Status.Capacity.Cmp(kept.Spec.Storage) >= 0 {
@@ -158,7 +158,7 @@ func (e *Expander) request(ctx context.Context, claim *corev1.PersistentVolumeCl
 	return &problem{ReasonVolumeResizeFailed, message}, ctrl.Result{RequeueAfter: resizeDelay}, nil
 }
 
-// resizeProblem returns why the provider did not expand the volume, or nil.
+// resizeProblem returns the reason why the provider did not expand the volume, or nil.
 func resizeProblem(kept *v1alpha1.ShadowVolumeClaim, cluster string) *problem {
 	condition := meta.FindStatusCondition(kept.Status.Conditions, v1alpha1.ConditionVolumeResized)
 	if condition == nil || condition.Status != metav1.ConditionFalse {

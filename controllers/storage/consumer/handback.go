@@ -33,11 +33,10 @@ func RemoteVolumes(ctx context.Context, reader client.Reader) ([]corev1.Persiste
 	return found, nil
 }
 
-// HandBack removes from this cluster what the storage of the federation holds, before
-// its controllers are gone: its StorageClass, so that the controllers create nothing
-// again, the CSIDriver and then the capacity objects, and finally what keeps volumes.
-// Volumes of this cluster get their class and reclaim policy back, also while claims are
-// bound to them, which stay bound. Of volumes on providers only the finalizer is removed.
+// HandBack removes the storage of the federation from this cluster, before its controllers are
+// uninstalled: its StorageClass, so that the controllers create nothing again, the CSIDriver and
+// then the capacity objects, and finally the finalizers of volumes. Local volumes get their own
+// class and reclaim policy back, also while claims are bound to them, which stay bound.
 func HandBack(ctx context.Context, cluster client.Client, class, namespace string) error {
 	virtual := &storagev1.StorageClass{}
 	err := cluster.Get(ctx, client.ObjectKey{Name: class}, virtual)

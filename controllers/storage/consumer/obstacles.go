@@ -11,17 +11,17 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// obstacle is why the data of a claim cannot be moved from a provider.
+// obstacle is the reason why the data of a claim cannot be moved from a provider.
 type obstacle struct{ provider, why string }
 
-// obstacles are what the verb move last answered, for the conditions that report it. After
-// a restart the next request answers the same.
+// obstacles are the last responses of the verb move, for the conditions that report them. After a
+// restart the next request has the same response.
 type obstacles struct {
 	lock    sync.Mutex
 	byClaim map[types.NamespacedName]obstacle
 }
 
-// set records why the data of a claim cannot be moved, or with an empty text that it can.
+// set records the reason why the data of a claim cannot be moved; empty removes it.
 func (o *obstacles) set(claim types.NamespacedName, provider, why string) {
 	o.lock.Lock()
 	defer o.lock.Unlock()
@@ -35,7 +35,7 @@ func (o *obstacles) set(claim types.NamespacedName, provider, why string) {
 	o.byClaim[claim] = obstacle{provider, why}
 }
 
-// reset forgets the obstacles of a provider, of one namespace or without one of all.
+// reset removes the obstacles of a provider in a namespace; an empty one stands for all.
 func (o *obstacles) reset(namespace, provider string) {
 	o.lock.Lock()
 	defer o.lock.Unlock()
@@ -44,8 +44,8 @@ func (o *obstacles) reset(namespace, provider string) {
 	})
 }
 
-// Obstacles returns, as sentences, why data on a provider cannot be moved, by claim.
-// Without a namespace it returns those of all.
+// Obstacles returns, as sentences, the reasons why data of a namespace on a provider cannot be
+// moved; an empty namespace stands for all.
 func (u *Unoffloader) Obstacles(namespace, provider string) []string {
 	u.obstacles.lock.Lock()
 	defer u.obstacles.lock.Unlock()
@@ -59,5 +59,5 @@ func (u *Unoffloader) Obstacles(namespace, provider string) []string {
 	return texts[:min(len(texts), maxObstacles)]
 }
 
-// maxObstacles bounds how many obstacles a condition reports.
+// maxObstacles bounds the obstacles that a condition reports.
 const maxObstacles = 4

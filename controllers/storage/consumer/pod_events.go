@@ -24,8 +24,8 @@ const (
 	ReasonVolumeClusterCordoned    = "VolumeClusterCordoned"
 )
 
-// warnPods warns each pod that has no node because its data is on a cluster that is
-// unreachable or cordoned, or that its namespace excludes; once for each state.
+// warnPods warns each pod without a node whose data is on a cluster that is unreachable or
+// cordoned, or that its namespace excludes; once for each state.
 func (v *VirtualVolumes) warnPods(ctx context.Context, seen *observation) error {
 	waiting := seen.waiting()
 	if len(waiting) == 0 {
@@ -45,14 +45,15 @@ func (v *VirtualVolumes) warnPods(ctx context.Context, seen *observation) error 
 	return nil
 }
 
-// held returns why no pod is scheduled where the data of a claim is, as a reason and a
-// message, or two empty strings.
+// held returns the reason and message why no pod is scheduled to the cluster with the data of a
+// claim; both empty if pods are.
 func (v *VirtualVolumes) held(ctx context.Context, seen *observation) (reason, message string, err error) {
 	if seen.handle == nil {
 		return "", "", nil
 	}
 	if cause, text := seen.unreachable(); cause != "" {
-		return ReasonVolumeClusterUnreachable, fmt.Sprintf("Claim %s: %s The pod is scheduled when the cluster is reachable again.", seen.claim.Name, text), nil
+		return ReasonVolumeClusterUnreachable,
+			fmt.Sprintf("Claim %s: %s The pod is scheduled when the cluster is reachable again.", seen.claim.Name, text), nil
 	}
 	refusal, err := v.excluded(ctx, seen.claim.Namespace, seen.cluster)
 	if err != nil {
@@ -69,9 +70,8 @@ func (v *VirtualVolumes) held(ctx context.Context, seen *observation) (reason, m
 		"Select the cluster in the NamespaceOffloading, or move the data.", seen.claim.Name, seen.cluster.Name, refusal), nil
 }
 
-// cordoned returns a message where no virtual node of a provider takes pods: all are
-// cordoned, or their offers have no room for any pod, as while the provider's administrator
-// cordons this cluster.
+// cordoned returns a message if no virtual node of a provider takes pods: all are cordoned, or
+// their offers have no pods, for example while the provider's administrator cordons this cluster.
 func (v *VirtualVolumes) cordoned(ctx context.Context, seen *observation) (string, error) {
 	virtualNodes, err := v.virtualNodesOf(ctx, seen.cluster.Name)
 	if err != nil {
@@ -91,7 +91,7 @@ func (v *VirtualVolumes) cordoned(ctx context.Context, seen *observation) (strin
 		return fmt.Sprintf("The data of claim %s is stored on %s, whose virtual nodes are cordoned. "+
 			"Uncordon them, or move the data by a POST to the subresource move of VirtualVolume %s.", seen.claim.Name, seen.cluster.Name, seen.claim.Name), nil
 	case !slices.ContainsFunc(nodes, func(node *corev1.Node) bool { return open(node) && placement.OffersPods(node) }):
-		return fmt.Sprintf("The data of claim %s is stored on %s, whose administrator offers no pods to this cluster now. "+
+		return fmt.Sprintf("The data of claim %s is stored on %s, whose administrator offers no pods to this cluster at the moment. "+
 			"The pod is scheduled when some are offered again.", seen.claim.Name, seen.cluster.Name), nil
 	}
 	return "", nil
@@ -107,7 +107,7 @@ func (v *VirtualVolumes) node(ctx context.Context, name string) *corev1.Node {
 	return &found
 }
 
-// excluded returns why pods of a namespace may not run on a provider, or an empty string.
+// excluded returns the reason why pods of a namespace may not run on a provider; empty if they may.
 func (v *VirtualVolumes) excluded(ctx context.Context, namespace string, cluster *v1alpha1.ForeignCluster) (string, error) {
 	var offloading v1alpha1.NamespaceOffloading
 	err := v.Client.Get(ctx, types.NamespacedName{Namespace: namespace, Name: v1alpha1.NamespaceOffloadingName}, &offloading)
@@ -128,7 +128,7 @@ func (v *VirtualVolumes) excluded(ctx context.Context, namespace string, cluster
 	node := func(name string) *corev1.Node { return v.node(ctx, name) }
 	placement, err := placement.NewPlacement(&offloading.Spec, []placement.Provider{provider}, node)
 	if err != nil {
-		// The status of the NamespaceOffloading reports a selector that cannot be read.
+		// The status of the NamespaceOffloading reports an invalid selector.
 		return "", nil
 	}
 	return placement.Choose(provider), nil

@@ -36,8 +36,8 @@ func (c *Config) virtualNode(ctx context.Context, node string) (*v1alpha1.Virtua
 	return nil, nil
 }
 
-// remoteNamespace returns the namespace on a provider that a namespace is mapped to,
-// or a refusal where the provider has none that is ready.
+// remoteNamespace returns the remote namespace of a namespace on a provider. It fails with a
+// refusal if the provider has none that is ready.
 func (c *Config) remoteNamespace(ctx context.Context, cluster, namespace string) (string, error) {
 	mapped, err := c.namespaceMap(ctx, cluster)
 	if err != nil {
@@ -53,7 +53,7 @@ func (c *Config) remoteNamespace(ctx context.Context, cluster, namespace string)
 	return "", refuse("Namespace %s is not offloaded to %s: select the cluster in its NamespaceOffloading, or wait until it is ready.", namespace, cluster)
 }
 
-// namespaceMap returns the map of a provider with this cluster's namespaces, or nil.
+// namespaceMap returns the NamespaceMap of this cluster for a provider, or nil.
 func (c *Config) namespaceMap(ctx context.Context, cluster string) (*v1alpha1.NamespaceMap, error) {
 	var mapped v1alpha1.NamespaceMap
 	err := c.Client.Get(ctx, types.NamespacedName{Namespace: naming.PeerNamespace(cluster), Name: c.ClusterName}, &mapped)
@@ -79,8 +79,8 @@ func (c *Config) foreignCluster(ctx context.Context, clusterID string) (*v1alpha
 	return &all.Items[index], nil
 }
 
-// missing reports whether a provider no longer has a remote namespace: its map, which it
-// answered, names it no more.
+// missing reports whether a provider no longer has a remote namespace: its answered NamespaceMap
+// does not contain it.
 func (c *Config) missing(ctx context.Context, at place) (bool, error) {
 	mapped, err := c.namespaceMap(ctx, at.cluster)
 	if err != nil || mapped == nil {

@@ -22,12 +22,12 @@ import (
 	"liqo.io/federation/controllers/kit"
 )
 
-// annotationBoundByController marks a volume whose claim Kubernetes chose. It would
-// clear that claim when it is deleted, and offer the volume to any other.
+// annotationBoundByController marks a volume whose claim was chosen by Kubernetes, which would
+// remove that claim when it is deleted, and bind the volume to any other one.
 const annotationBoundByController = "pv.kubernetes.io/bound-by-controller"
 
-// provisionLocally has the driver of a class of this cluster provision a volume for an
-// intermediate claim, and then binds the volume to the user's claim.
+// provisionLocally lets the driver of a local class provision a volume for an intermediate
+// claim, and then binds the volume to the user's claim.
 func (p *Provisioner) provisionLocally(ctx context.Context, claim *corev1.PersistentVolumeClaim, class *storagev1.StorageClass) (ctrl.Result, error) {
 	var classes storagev1.StorageClassList
 	if err := p.Client.List(ctx, &classes); err != nil {
@@ -75,8 +75,8 @@ func (p *Provisioner) provisionLocally(ctx context.Context, claim *corev1.Persis
 	return p.relayWarning(ctx, claim, &intermediate)
 }
 
-// relayWarning records what the provisioner last warned of about an intermediate claim, for
-// the owner of the user's claim, who may not read that namespace.
+// relayWarning records the last warning of the provisioner about an intermediate claim on the
+// user's claim, whose owner may not read that namespace.
 func (p *Provisioner) relayWarning(ctx context.Context, claim, intermediate *corev1.PersistentVolumeClaim) (ctrl.Result, error) {
 	age := time.Since(intermediate.CreationTimestamp.Time)
 	warning, again, err := kit.ProvisioningWarning(ctx, p.Client, intermediate, age, "")
@@ -107,8 +107,8 @@ func intermediateClaim(claim *corev1.PersistentVolumeClaim, class, namespace str
 	}
 }
 
-// discardIntermediate deletes the intermediate claim of a claim that is provisioned on a
-// provider after all.
+// discardIntermediate deletes the intermediate claim of a claim that is provisioned on a provider
+// instead.
 func (p *Provisioner) discardIntermediate(ctx context.Context, claim *corev1.PersistentVolumeClaim) error {
 	var intermediate corev1.PersistentVolumeClaim
 	err := p.Client.Get(ctx, types.NamespacedName{Namespace: p.Namespace, Name: volume.VolumeName(claim.UID)}, &intermediate)

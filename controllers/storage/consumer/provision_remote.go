@@ -33,8 +33,8 @@ const (
 	shadowProvisioningFailed = "ProvisioningFailed"
 )
 
-// provisionRemotely has a provider keep the claim, and creates the volume that stands
-// for it once the provider accepted it.
+// provisionRemotely creates the ShadowVolumeClaim of a claim on a provider, and the local
+// PersistentVolume once the provider accepted it.
 func (p *Provisioner) provisionRemotely(ctx context.Context, claim *corev1.PersistentVolumeClaim, class *storagev1.StorageClass,
 	node *corev1.Node,
 ) (ctrl.Result, error) {
@@ -43,7 +43,7 @@ func (p *Provisioner) provisionRemotely(ctx context.Context, claim *corev1.Persi
 		return ctrl.Result{}, err
 	}
 	if virtualNode == nil {
-		return p.giveUp(ctx, claim, refuse("Node %s stands for no provider any more.", node.Name))
+		return p.giveUp(ctx, claim, refuse("Node %s belongs to no provider any more.", node.Name))
 	}
 	if claim.Spec.VolumeAttributesClassName != nil {
 		return p.giveUp(ctx, claim, refuse("spec.volumeAttributesClassName is not supported on a provider."))
@@ -90,17 +90,17 @@ func (p *Provisioner) provisionRemotely(ctx context.Context, claim *corev1.Persi
 		}
 	}
 	if accepted.Status.Phase == v1alpha1.ShadowVolumeClaimLost {
-		// It is removed once the node is no longer selected.
-		return p.giveUp(ctx, claim, refuse("Claim %s in namespace %s of %s was deleted there: the PersistentVolume that it left is to be deleted first.",
+		// It is deleted once the node is no longer selected.
+		return p.giveUp(ctx, claim, refuse(
+			"Claim %s in namespace %s of %s was deleted by the provider, whose administrator has to delete its PersistentVolume first.",
 			accepted.Name, accepted.Namespace, cluster))
 	}
 	p.refusals.DeleteEntry(string(claim.UID))
 	return ctrl.Result{}, p.createVolume(ctx, claim, class, accepted, virtualNode, node)
 }
 
-// replaceClass deletes an accepted claim that has no volume yet, since another class is
-// requested now: the offer or the claim was changed. The event of the deletion leads to
-// another one.
+// replaceClass deletes an accepted claim without a volume whose class has changed, because the
+// offer or the claim did. The event of the deletion causes the next one.
 func (p *Provisioner) replaceClass(ctx context.Context, claim *corev1.PersistentVolumeClaim, at place, accepted *v1alpha1.ShadowVolumeClaim) (ctrl.Result, error) {
 	if reserved, err := p.reserved(ctx, claim); err != nil || reserved {
 		return ctrl.Result{}, err
@@ -112,7 +112,7 @@ func (p *Provisioner) replaceClass(ctx context.Context, claim *corev1.Persistent
 	return ctrl.Result{RequeueAfter: retryDelay}, nil
 }
 
-// shadowClaim returns the claim that the provider is requested to keep.
+// shadowClaim returns the ShadowVolumeClaim of a claim.
 func (p *Provisioner) shadowClaim(claim *corev1.PersistentVolumeClaim, class, destination string) *v1alpha1.ShadowVolumeClaim {
 	return &v1alpha1.ShadowVolumeClaim{
 		ObjectMeta: metav1.ObjectMeta{
@@ -129,8 +129,8 @@ func (p *Provisioner) shadowClaim(claim *corev1.PersistentVolumeClaim, class, de
 	}
 }
 
-// notAccepted decides on an answer that is not an acceptance: of a provider that has no
-// room the capacity is lowered first, so that the scheduler selects another node.
+// notAccepted handles the error of a request for a claim. If the provider has no room, its
+// published capacity is lowered first, so that the scheduler selects another node.
 func (p *Provisioner) notAccepted(ctx context.Context, claim *corev1.PersistentVolumeClaim, cluster string, err error) (ctrl.Result, error) {
 	answer := strings.TrimSuffix(remote.Describe(err), ".")
 	switch {
@@ -145,13 +145,13 @@ func (p *Provisioner) notAccepted(ctx context.Context, claim *corev1.PersistentV
 	case apierrors.IsConflict(err):
 		return ctrl.Result{}, err
 	}
-	p.notices.warn(claim, ReasonProvisioningFailed, "%s does not answer, it is tried again: %s.", cluster, answer)
+	p.notices.warn(claim, ReasonProvisioningFailed, "The request to %s failed and is retried: %s.", cluster, answer)
 	return ctrl.Result{RequeueAfter: retryDelay}, nil
 }
 
-// waitsFor reports whether the volume of an accepted claim cannot be used yet: the
-// provider did not observe it, is deleting an earlier one, or provisions a class that
-// does not wait for the first pod.
+// waitsFor reports whether the volume of an accepted claim cannot be used yet: the provider has
+// not observed it, is deleting an earlier one, or provisions a class that does not wait for the
+// first pod.
 func (p *Provisioner) waitsFor(claim *corev1.PersistentVolumeClaim, accepted *v1alpha1.ShadowVolumeClaim, cluster string) bool {
 	if !accepted.DeletionTimestamp.IsZero() {
 		return true
@@ -190,8 +190,8 @@ func (p *Provisioner) createVolume(ctx context.Context, claim *corev1.Persistent
 	return nil
 }
 
-// remoteVolume returns the volume that stands for a claim on a provider. Its annotation
-// names the class there.
+// remoteVolume returns the local PersistentVolume of a claim on a provider. Its annotation names
+// the provider's class.
 func remoteVolume(claim *corev1.PersistentVolumeClaim, class *storagev1.StorageClass, accepted *v1alpha1.ShadowVolumeClaim,
 	virtualNode *v1alpha1.VirtualNode, node *corev1.Node,
 ) *corev1.PersistentVolume {

@@ -23,11 +23,11 @@ import (
 )
 
 const (
-	// minRefusalDelay and maxRefusalDelay bound how long a refused claim keeps its node,
-	// so that the scheduler does not select the same one many times a second.
+	// minRefusalDelay and maxRefusalDelay bound the time for which a refused claim keeps its
+	// node, so that the scheduler does not select the same one many times a second.
 	minRefusalDelay = time.Second
 	maxRefusalDelay = 5 * time.Minute
-	// retryDelay is how long a provider that did not answer is left alone.
+	// retryDelay is the time between two requests to a provider that did not respond.
 	retryDelay = 10 * time.Second
 )
 
@@ -35,14 +35,14 @@ const (
 // scheduler selected.
 type Provisioner struct {
 	*Config
-	// lower lowers the published capacity of a provider that refused so much storage,
-	// before the scheduler chooses again.
+	// lower lowers the published capacity of a provider by a refused request, before the
+	// scheduler selects a node again.
 	lower    func(ctx context.Context, cluster string, refused int64) error
 	notices  notices
 	refusals *flowcontrol.Backoff
 }
 
-// NewProvisioner returns the controller; capacity publishes what providers refuse.
+// NewProvisioner returns the controller. capacity publishes the refusals of providers.
 func NewProvisioner(config *Config, capacity *Capacity) *Provisioner {
 	return &Provisioner{
 		Config: config, lower: capacity.Lower, notices: newNotices(config.Events),
@@ -50,8 +50,8 @@ func NewProvisioner(config *Config, capacity *Capacity) *Provisioner {
 	}
 }
 
-// Reconcile provisions one claim, or removes what provisioning left behind of one that
-// is bound or gone. A bound one gets its ShadowVolumeClaim back if the provider lost it.
+// Reconcile provisions one claim, or deletes the leftovers of provisioning once it is bound or
+// deleted. If the provider lost the ShadowVolumeClaim of a bound claim, it is created again.
 func (p *Provisioner) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	var claim corev1.PersistentVolumeClaim
 	switch err := p.Client.Get(ctx, request.NamespacedName, &claim); {
@@ -107,7 +107,7 @@ func (p *Provisioner) provision(ctx context.Context, claim *corev1.PersistentVol
 	var node corev1.Node
 	switch err := p.Client.Get(ctx, types.NamespacedName{Name: selected}, &node); {
 	case apierrors.IsNotFound(err):
-		p.notices.record(claim, corev1.EventTypeNormal, ReasonProvisioning, "Node %s is gone: the scheduler selects another one.", selected)
+		p.notices.record(claim, corev1.EventTypeNormal, ReasonProvisioning, "Node %s was deleted: the scheduler selects another one.", selected)
 		return ctrl.Result{}, p.unselect(ctx, claim)
 	case err != nil:
 		return ctrl.Result{}, fmt.Errorf("reading node %s: %w", selected, err)
@@ -127,9 +127,9 @@ func (p *Provisioner) provision(ctx context.Context, claim *corev1.PersistentVol
 	return result, err
 }
 
-// reserved reports whether a claim may not be provisioned: a volume names it already, it
-// was bound or replaced since it was cached, or its data is being moved. It reads the API
-// server, and is for the moment before a volume is created or bound.
+// reserved reports whether a claim may not be provisioned: a volume names it already, it was
+// bound or replaced since it was cached, or its data is being moved. It reads the API server, and
+// must be called before a volume is created or bound.
 func (p *Provisioner) reserved(ctx context.Context, claim *corev1.PersistentVolumeClaim) (bool, error) {
 	var volumes corev1.PersistentVolumeList
 	if err := p.Client.List(ctx, &volumes, client.MatchingFields{kit.IndexClaimRef: claim.Namespace + "/" + claim.Name}); err != nil {
@@ -159,8 +159,8 @@ func (p *Provisioner) reserved(ctx context.Context, claim *corev1.PersistentVolu
 	return false, nil
 }
 
-// names reports whether a volume is bound, or to be bound, to a claim. One that belongs
-// to an earlier claim of the same name is not.
+// names reports whether a volume is bound, or to be bound, to a claim, and not to an earlier one
+// of the same name.
 func names(reference *corev1.ObjectReference, claim *corev1.PersistentVolumeClaim) bool {
 	return reference != nil && reference.Namespace == claim.Namespace && reference.Name == claim.Name &&
 		(reference.UID == "" || reference.UID == claim.UID)
@@ -184,7 +184,7 @@ func running(progress *v1alpha1.MoveProgress) bool {
 	return true
 }
 
-// unselect has the scheduler select a node again.
+// unselect removes the selected node, so that the scheduler selects one again.
 func (p *Provisioner) unselect(ctx context.Context, claim *corev1.PersistentVolumeClaim) error {
 	wanted := claim.DeepCopy()
 	delete(wanted.Annotations, volume.AnnotationSelectedNode)
@@ -192,8 +192,8 @@ func (p *Provisioner) unselect(ctx context.Context, claim *corev1.PersistentVolu
 	return client.IgnoreNotFound(err)
 }
 
-// giveUp reports why the selected node does not get the volume and has the scheduler
-// select a node again, at growing intervals.
+// giveUp reports why the volume is not provisioned on the selected node, and removes the node
+// with a growing delay.
 func (p *Provisioner) giveUp(ctx context.Context, claim *corev1.PersistentVolumeClaim, reason error) (ctrl.Result, error) {
 	p.notices.warn(claim, ReasonProvisioningFailed, "%s", reason)
 	id, now := string(claim.UID), p.refusals.Clock.Now()

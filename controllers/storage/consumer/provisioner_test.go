@@ -106,7 +106,7 @@ func TestClaimOnALocalNodeGetsTheVolumeOfItsIntermediateClaim(t *testing.T) {
 	}
 }
 
-func TestWarningsOfTheProvisionerReachTheOwnerOfTheClaim(t *testing.T) {
+func TestWarningsOfTheProvisionerAreRecordedOnTheUsersClaim(t *testing.T) {
 	intermediate := intermediateClaim(userClaim(selected("worker")), "local", storageNS)
 	intermediate.UID, intermediate.CreationTimestamp = "uid-of-intermediate", metav1.NewTime(time.Now().Add(-time.Minute))
 	w := newWorld(t, virtual(), local(), worker(), userClaim(selected("worker")), intermediate)
@@ -219,7 +219,7 @@ func TestVolumesOfANodeThatIsOfferedByItselfHaveItsTopology(t *testing.T) {
 	}
 }
 
-func TestVolumeIsCreatedWhenTheProviderNeedsNoMore(t *testing.T) {
+func TestVolumeIsCreatedOnceTheProviderIsReady(t *testing.T) {
 	condition := func(reason string) []metav1.Condition {
 		return []metav1.Condition{{Type: v1alpha1.ConditionVolumeBound, Status: metav1.ConditionFalse, Reason: reason, Message: "The disk is full."}}
 	}
@@ -347,7 +347,7 @@ func TestClaimIsRefusedWithTheReason(t *testing.T) {
 			c.Annotations[v1alpha1.AnnotationRemoteStorageClass] = "nvme"
 		}, event: `does not offer the storage class "nvme"`, unselect: true},
 		{name: "no storage offered", node: milanNode, milan: offers(), event: "offers no storage class", unselect: true},
-		{name: "a node that is gone", node: "gone", event: "Normal Provisioning Node gone is gone", unselect: true},
+		{name: "a node that was deleted", node: "former", event: "Normal Provisioning Node former was deleted", unselect: true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			provider := milan()
@@ -444,18 +444,18 @@ func TestClaimsOnAProviderThatNoVolumeStandsForAreDeleted(t *testing.T) {
 	for _, test := range []struct {
 		name   string
 		change func(*world)
-		gone   bool
+		removed   bool
 		policy v1alpha1.VolumeDeletionPolicy
 	}{
 		{name: "its node is selected", change: func(*world) {}},
 		{name: "another node was selected", change: func(w *world) {
 			change(w, "shop", "data-db-0", &corev1.PersistentVolumeClaim{}, selected("worker"))
-		}, gone: true, policy: v1alpha1.VolumeDeletionDelete},
-		{name: "the claim is gone", change: func(w *world) {
+		}, removed: true, policy: v1alpha1.VolumeDeletionDelete},
+		{name: "the claim was deleted", change: func(w *world) {
 			if err := w.Client.Delete(w.t.Context(), userClaim()); err != nil {
 				w.t.Fatal(err)
 			}
-		}, gone: true, policy: v1alpha1.VolumeDeletionRetain},
+		}, removed: true, policy: v1alpha1.VolumeDeletionRetain},
 		{name: "a volume stands for it", change: func(w *world) {
 			pv := remoteVolume(userClaim(), virtual(), w.kept(), &v1alpha1.VirtualNode{Spec: v1alpha1.VirtualNodeSpec{ClusterID: milanID}}, worker())
 			if err := errors.Join(w.Client.Create(w.t.Context(), pv), w.Client.Delete(w.t.Context(), userClaim())); err != nil {
@@ -470,8 +470,8 @@ func TestClaimsOnAProviderThatNoVolumeStandsForAreDeleted(t *testing.T) {
 			deleted := w.deletions()
 			test.change(w)
 			w.provision(w.provisioner())
-			if gone := w.kept() == nil; gone != test.gone || *deleted != test.policy {
-				t.Errorf("gone %t with policy %q", gone, *deleted)
+			if removed := w.kept() == nil; removed != test.removed || *deleted != test.policy {
+				t.Errorf("removed %t with policy %q", removed, *deleted)
 			}
 		})
 	}
@@ -486,7 +486,7 @@ func TestProviderThatDoesNotAnswerIsTriedAgain(t *testing.T) {
 	if err != nil || result.RequeueAfter != 10*time.Second {
 		t.Errorf("got %v, %v", result, err)
 	}
-	w.expectEvent("Warning ProvisioningFailed milan does not answer, it is tried again: connection refused.")
+	w.expectEvent("Warning ProvisioningFailed The request to milan failed and is retried: connection refused.")
 	claim := get(w, "shop", "data-db-0", &corev1.PersistentVolumeClaim{})
 	if claim.Annotations[volume.AnnotationSelectedNode] != milanNode {
 		t.Error("the node is not selected any more")

@@ -29,8 +29,8 @@ const (
 	ReasonVolumeLeftBehind   = "VolumeLeftBehind"
 )
 
-// Releaser ends the volumes of claims that are gone: it hands those of this cluster back
-// to their class, and deletes those of providers as their reclaim policy requires.
+// Releaser releases the volumes of deleted claims: it hands local volumes back to their class,
+// and deletes those of providers as their reclaim policy requires.
 type Releaser struct {
 	*Config
 	notices notices
@@ -56,7 +56,7 @@ func (r *Releaser) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Re
 	}
 	handle, isRemote, err := volume.HandleOf(&pv)
 	if err != nil {
-		r.notices.warn(&pv, ReasonVolumeFailedDelete, "%s: delete what it stands for, and then finalizer %s.", err, volume.Finalizer)
+		r.notices.warn(&pv, ReasonVolumeFailedDelete, "%s: delete its data, and then finalizer %s.", err, volume.Finalizer)
 		return ctrl.Result{}, nil
 	}
 	if !isRemote {
@@ -65,8 +65,8 @@ func (r *Releaser) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Re
 	return settled(r.releaseRemote(ctx, &pv, handle))
 }
 
-// ended reports whether a volume has no claim and will get none: Kubernetes released it
-// or it is being deleted, its claim is gone now, and no move holds it.
+// ended reports whether a volume has no claim and will get none: Kubernetes released it or it is
+// being deleted, its claim does not exist, and no move holds it.
 func (r *Releaser) ended(ctx context.Context, pv *corev1.PersistentVolume) (bool, error) {
 	if pv.Status.Phase == corev1.VolumeBound || pv.Status.Phase != corev1.VolumeReleased && pv.DeletionTimestamp.IsZero() {
 		return false, nil
@@ -106,8 +106,8 @@ func heldByMove(pv *corev1.PersistentVolume) bool {
 	return marked || pv.Annotations[volume.LabelMove] != ""
 }
 
-// handBack gives a volume of this cluster its class and the wanted policy, in one patch:
-// its own driver then deletes or keeps it.
+// handBack restores the class and the wanted reclaim policy of a local volume, in one patch: its
+// driver then deletes or keeps it.
 func (r *Releaser) handBack(ctx context.Context, pv *corev1.PersistentVolume) error {
 	if _, err := kit.Commit(ctx, r.Client, pv, handedBack(pv)); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("handing volume %s back to its class: %w", pv.Name, err)
@@ -117,7 +117,7 @@ func (r *Releaser) handBack(ctx context.Context, pv *corev1.PersistentVolume) er
 	return nil
 }
 
-// handedBack returns a volume of this cluster as its driver knows it.
+// handedBack returns a local volume with its own class and the wanted reclaim policy.
 func handedBack(pv *corev1.PersistentVolume) *corev1.PersistentVolume {
 	wanted := pv.DeepCopy()
 	if class, ok := pv.Annotations[volume.AnnotationStorageClass]; ok {
@@ -130,10 +130,10 @@ func handedBack(pv *corev1.PersistentVolume) *corev1.PersistentVolume {
 	return wanted
 }
 
-// releaseRemote deletes the claim on the provider, with its data where the policy is
-// Delete, and then the volume that stands for it. A volume that is kept stays Released
-// until an administrator deletes it, or its namespace is deleted: the remote namespace
-// would stay for it, and this one with it. The provider keeps the data then.
+// releaseRemote deletes the claim on the provider, with its data if the policy is Delete, and
+// then the volume. A retained volume stays Released until an administrator or the deletion of
+// its namespace deletes it, which would otherwise wait for the remote namespace; the provider
+// then keeps the data.
 func (r *Releaser) releaseRemote(ctx context.Context, pv *corev1.PersistentVolume, handle volume.Handle) (ctrl.Result, error) {
 	policy := v1alpha1.VolumeDeletionRetain
 	if wantedPolicy(pv) == corev1.PersistentVolumeReclaimDelete {
@@ -156,34 +156,36 @@ func (r *Releaser) releaseRemote(ctx context.Context, pv *corev1.PersistentVolum
 	if err := r.Shadows.Watch(at); err != nil {
 		return ctrl.Result{}, err
 	}
-	gone, err := r.Shadows.remove(ctx, at, handle.Claim, policy)
+	deleted, err := r.Shadows.remove(ctx, at, handle.Claim, policy)
 	switch {
 	case apierrors.IsForbidden(err):
 		absent, absentErr := r.missing(ctx, at)
 		if absentErr != nil {
 			return ctrl.Result{}, absentErr
 		}
-		gone = absent
+		deleted = absent
 		if absent {
 			break
 		}
 		fallthrough
 	case errors.Is(err, errNotConnected), remote.Unreachable(err):
-		r.notices.warn(pv, ReasonVolumeFailedDelete, "Claim %s in namespace %s of %s cannot be deleted now, it is tried again: %s.",
+		r.notices.warn(pv, ReasonVolumeFailedDelete,
+			"Claim %s in namespace %s of %s cannot be deleted at the moment, which is retried: %s.",
 			handle.Claim, handle.Namespace, cluster.Name, remote.Describe(err))
 		return ctrl.Result{RequeueAfter: retryDelay}, nil
 	case err != nil:
 		return ctrl.Result{}, fmt.Errorf("deleting claim %s in namespace %s of %s: %w", handle.Claim, handle.Namespace, cluster.Name, err)
 	}
-	if !gone {
+	if !deleted {
 		return ctrl.Result{}, nil
 	}
-	r.notices.record(pv, corev1.EventTypeNormal, ReasonVolumeDeleted, "Claim %s in namespace %s of %s is deleted there, with policy %s for its data.",
+	r.notices.record(pv, corev1.EventTypeNormal, ReasonVolumeDeleted,
+		"Claim %s in namespace %s of %s is deleted, with policy %s for its data.",
 		handle.Claim, handle.Namespace, cluster.Name, policy)
 	return ctrl.Result{}, r.deleteVolume(ctx, pv)
 }
 
-// namespaceEnds reports whether the namespace of a volume's claim is being deleted, or gone.
+// namespaceEnds reports whether the namespace of a volume's claim is being deleted, or does not exist.
 func (r *Releaser) namespaceEnds(ctx context.Context, pv *corev1.PersistentVolume) (bool, error) {
 	if pv.Spec.ClaimRef == nil {
 		return false, nil
@@ -199,11 +201,11 @@ func (r *Releaser) namespaceEnds(ctx context.Context, pv *corev1.PersistentVolum
 	return !namespace.DeletionTimestamp.IsZero(), nil
 }
 
-// deleteVolume deletes a volume that stands for nothing any more. The finalizer goes
-// last, so that a restart in between finishes it.
+// deleteVolume deletes a volume without data. It removes the finalizer last, so that a restart in
+// between completes it.
 func (r *Releaser) deleteVolume(ctx context.Context, pv *corev1.PersistentVolume) error {
 	if pv.DeletionTimestamp.IsZero() {
-		// The event of the deletion leads back here.
+		// The event of the deletion causes the next pass.
 		return kit.Delete(ctx, r.Client, pv)
 	}
 	wanted := pv.DeepCopy()

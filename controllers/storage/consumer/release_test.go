@@ -173,10 +173,10 @@ func TestRemoteVolumeIsDeletedAfterTheProvidersClaimByItsPolicy(t *testing.T) {
 	}
 }
 
-func TestVolumeOfAProviderThatRefusesStaysUntilItsNamespaceIsGone(t *testing.T) {
-	for _, gone := range []bool{false, true} {
+func TestVolumeOfAProviderThatRefusesStaysUntilItsNamespaceIsDeleted(t *testing.T) {
+	for _, missing := range []bool{false, true} {
 		objects := withMilan(released(stored("a", "ssd", "1Gi")))
-		if gone {
+		if missing {
 			mapped := objects[3].(*v1alpha1.NamespaceMap)
 			mapped.Spec, mapped.Status = v1alpha1.NamespaceMapSpec{}, v1alpha1.NamespaceMapStatus{}
 		}
@@ -190,7 +190,7 @@ func TestVolumeOfAProviderThatRefusesStaysUntilItsNamespaceIsGone(t *testing.T) 
 				t.Fatal(err)
 			}
 		}
-		if gone {
+		if missing {
 			absent(w, "", "a", &corev1.PersistentVolume{})
 		} else {
 			get(w, "", "a", &corev1.PersistentVolume{})
@@ -227,7 +227,7 @@ func TestUninstallationHandsAllVolumesBackAfterTheDriver(t *testing.T) {
 	}
 }
 
-func TestDataOfAClusterThatIsGivenUpGoesWhereItsOwnerSelected(t *testing.T) {
+func TestDataIsReleasedAsItsOwnerSelectedWhenOffloadingEnds(t *testing.T) {
 	for _, test := range []struct {
 		policy v1alpha1.UnoffloadPolicy
 		shadow v1alpha1.VolumeDeletionPolicy

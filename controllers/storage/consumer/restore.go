@@ -25,9 +25,9 @@ import (
 // and the time between two attempts to restore its ShadowVolumeClaim.
 const missingDelay = time.Minute
 
-// vanished reports whether a provider lost the ShadowVolumeClaim of a volume: it was
-// deleted there, or an older state of the provider's store was restored. The second
-// result is when to look again, while the answer may change without an event.
+// vanished reports whether a provider lost the ShadowVolumeClaim of a volume: the provider
+// deleted it, or restored an older state of its store. It returns the time after which to check
+// again if the result may change without an event.
 func (c *Config) vanished(pv *corev1.PersistentVolume, at place, claim string) (bool, time.Duration, error) {
 	if err := c.Shadows.Watch(at); err != nil {
 		return false, 0, err
@@ -44,8 +44,8 @@ func (c *Config) vanished(pv *corev1.PersistentVolume, at place, claim string) (
 	return true, missingDelay, nil
 }
 
-// restore creates the ShadowVolumeClaim of a bound claim again where the provider lost it.
-// The provider uses the claim and volume that it still has. It returns when to look again.
+// restore creates the ShadowVolumeClaim of a bound claim again if the provider lost it. The
+// provider adopts its existing claim and volume. It returns the time after which to check again.
 func (p *Provisioner) restore(ctx context.Context, claim *corev1.PersistentVolumeClaim) (time.Duration, error) {
 	if claim.Spec.VolumeName == "" || claim.Status.Phase != corev1.ClaimBound || !claim.DeletionTimestamp.IsZero() {
 		return 0, nil
@@ -76,11 +76,14 @@ func (p *Provisioner) restore(ctx context.Context, claim *corev1.PersistentVolum
 	case errors.Is(err, errNotConnected):
 		return again, nil
 	case err != nil:
-		p.notices.warn(claim, v1alpha1.ReasonShadowVolumeClaimMissing, "%s has no ShadowVolumeClaim %s in namespace %s any more, and it cannot be created again now: %s. "+
-			"It is tried again every minute.", cluster.Name, handle.Claim, handle.Namespace, strings.TrimSuffix(remote.Describe(err), "."))
+		p.notices.warn(claim, v1alpha1.ReasonShadowVolumeClaimMissing,
+			"%s has no ShadowVolumeClaim %s in namespace %s any more, and it cannot be created again now: %s. "+
+				"The creation is retried every minute.",
+			cluster.Name, handle.Claim, handle.Namespace, strings.TrimSuffix(remote.Describe(err), "."))
 		return again, nil
 	}
-	p.notices.warn(claim, v1alpha1.ReasonShadowVolumeClaimMissing, "%s had no ShadowVolumeClaim %s in namespace %s any more: it is created again, for the data that is left there.",
+	p.notices.warn(claim, v1alpha1.ReasonShadowVolumeClaimMissing,
+		"%s had no ShadowVolumeClaim %s in namespace %s any more: it is created again, for the data that the provider keeps.",
 		cluster.Name, handle.Claim, handle.Namespace)
 	return 0, nil
 }

@@ -56,10 +56,10 @@ func TestBoundVolumeGetsItsShadowVolumeClaimBack(t *testing.T) {
 		{name: "young", objects: withMilan(stored("a", "ssd", "2Gi"), described(""))},
 		{name: "being moved", objects: withMilan(aged(stored("a", "ssd", "2Gi")), described(v1alpha1.MoveSwitching))},
 		{name: "moved", objects: withMilan(aged(stored("a", "ssd", "2Gi")), described(v1alpha1.MoveSucceeded)), restored: true},
-		{name: "given up", objects: withMilan(another, described(""))},
-		{name: "milan is being left", objects: append(left, aged(stored("a", "ssd", "2Gi")), described(""))},
-		{name: "milan is gone", objects: []client.Object{aged(stored("a", "ssd", "2Gi")), described("")}},
-		{name: "the claim is lost", objects: withMilan(aged(stored("a", "ssd", "2Gi")), described("")), claim: userClaim(bound("a"), func(claim *corev1.PersistentVolumeClaim) {
+		{name: "released", objects: withMilan(another, described(""))},
+		{name: "peering with milan ends", objects: append(left, aged(stored("a", "ssd", "2Gi")), described(""))},
+		{name: "milan is no peer", objects: []client.Object{aged(stored("a", "ssd", "2Gi")), described("")}},
+		{name: "lost claim", objects: withMilan(aged(stored("a", "ssd", "2Gi")), described("")), claim: userClaim(bound("a"), func(claim *corev1.PersistentVolumeClaim) {
 			claim.Status.Phase = corev1.ClaimLost
 		})},
 	} {

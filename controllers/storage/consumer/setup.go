@@ -37,10 +37,10 @@ const (
 	ReleaserName       = "storage-release"
 )
 
-// workers is how many objects one controller works on at a time.
+// workers is the number of objects that one controller reconciles concurrently.
 const workers = 4
 
-// Prepare has a manager cache every kind that the controllers read, whichever of them
+// Prepare adds all kinds that the controllers read to the cache of a manager, whichever of them
 // are selected.
 func Prepare(ctx context.Context, manager ctrl.Manager) error {
 	for _, object := range []client.Object{
@@ -70,7 +70,7 @@ func (p *Provisioner) SetUp(manager ctrl.Manager) error {
 		Complete(p)
 }
 
-// originRequest returns a claim, or for an intermediate claim the user's.
+// originRequest returns the claim, or the user's claim of an intermediate one.
 func (p *Provisioner) originRequest(_ context.Context, object client.Object) []reconcile.Request {
 	if object.GetNamespace() != p.Namespace {
 		return []reconcile.Request{{NamespacedName: client.ObjectKeyFromObject(object)}}
@@ -82,7 +82,7 @@ func (p *Provisioner) originRequest(_ context.Context, object client.Object) []r
 	return []reconcile.Request{{NamespacedName: origin}}
 }
 
-// volumeRequest returns the user's claim that a volume concerns.
+// volumeRequest returns the user's claim of a volume.
 func (p *Provisioner) volumeRequest(ctx context.Context, object client.Object) []reconcile.Request {
 	reference := object.(*corev1.PersistentVolume).Spec.ClaimRef
 	if reference == nil {
@@ -113,9 +113,9 @@ func (p *Provisioner) waiting(ctx context.Context) []reconcile.Request {
 	return requests
 }
 
-// mapRequests watches the remote namespaces of a provider, and ends the watches of those
-// that it no longer has. A claim of this cluster may be gone by the time that its
-// ShadowVolumeClaim is found there, so that no request of a claim leads to it.
+// mapRequests watches the remote namespaces of a provider, and stops the watches of those that it
+// no longer has. A local claim may be deleted before its ShadowVolumeClaim is found, so that no
+// request of a claim would start the watch.
 func (p *Provisioner) mapRequests(ctx context.Context, object client.Object) []reconcile.Request {
 	mapped := object.(*v1alpha1.NamespaceMap)
 	if mapped.Name != p.ClusterName || !naming.IsPeerNamespace(mapped.Namespace) {
@@ -135,8 +135,8 @@ func (p *Provisioner) mapRequests(ctx context.Context, object client.Object) []r
 	return p.waiting(ctx)
 }
 
-// shadowRequests returns the claim that a ShadowVolumeClaim was created for, and the one
-// that its volume is bound to: after a move that is another one.
+// shadowRequests returns the claim for which a ShadowVolumeClaim was created, and the claim that
+// its volume is bound to, which is another one after a move.
 func (c *Config) shadowRequests(ctx context.Context, kept shadow) []reconcile.Request {
 	var requests []reconcile.Request
 	name := types.NamespacedName{
@@ -151,7 +151,7 @@ func (c *Config) shadowRequests(ctx context.Context, kept shadow) []reconcile.Re
 	return requests
 }
 
-// shadowVolume returns the volume that stands for a ShadowVolumeClaim, or nil.
+// shadowVolume returns the local volume of a ShadowVolumeClaim, or nil.
 func (c *Config) shadowVolume(ctx context.Context, kept shadow) *corev1.PersistentVolume {
 	var volumes corev1.PersistentVolumeList
 	if c.Client.List(ctx, &volumes) != nil {
@@ -185,8 +185,8 @@ func storageChanged() predicate.Predicate {
 	return kit.Changed(func(old, current client.Object) bool { return text(old) != text(current) })
 }
 
-// Published returns a cache of what the storage-capacity controller publishes, and adds
-// it to a manager. It reads no other driver's objects.
+// Published returns a cache of the objects that the storage-capacity controller publishes, and
+// adds it to a manager. It excludes the objects of other drivers.
 func Published(manager ctrl.Manager, namespace string) (cache.Cache, error) {
 	return kit.NewCache(manager, map[client.Object]cache.ByObject{
 		&storagev1.CSIStorageCapacity{}: {
@@ -197,8 +197,7 @@ func Published(manager ctrl.Manager, namespace string) (cache.Cache, error) {
 	})
 }
 
-// SetUp adds the controller of capacities to a manager; published is what Published
-// returned.
+// SetUp adds the controller of capacities to a manager. published is the result of Published.
 func (c *Capacity) SetUp(manager ctrl.Manager, published cache.Cache) error {
 	once := func(context.Context, client.Object) []reconcile.Request {
 		return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: v1alpha1.StorageProvisioner}}}
@@ -250,7 +249,7 @@ func claimOf(_ context.Context, object client.Object) []reconcile.Request {
 	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: reference.Namespace, Name: reference.Name}}}
 }
 
-// claimsOfClass returns the claims of a class that was created: they may be older.
+// claimsOfClass returns the claims of a new class, which may be older.
 func (v *VirtualVolumes) claimsOfClass(ctx context.Context, object client.Object) []reconcile.Request {
 	if !isVirtual(object.(*storagev1.StorageClass)) {
 		return nil
@@ -335,7 +334,7 @@ func (r *Releaser) SetUp(manager ctrl.Manager) error {
 // ending reports whether an object is being deleted.
 func ending(object client.Object) bool { return object.GetDeletionTimestamp() != nil }
 
-// volumesOfNamespace returns the volumes whose claims are, or were, in a namespace.
+// volumesOfNamespace returns the volumes whose claims are or were in a namespace.
 func (r *Releaser) volumesOfNamespace(ctx context.Context, namespace client.Object) []reconcile.Request {
 	var volumes corev1.PersistentVolumeList
 	if err := r.Client.List(ctx, &volumes); err != nil {
@@ -375,7 +374,7 @@ func volumesOfMove(_ context.Context, object client.Object) []reconcile.Request 
 	return requests
 }
 
-// shadowVolumeRequests returns the volume that stands for a ShadowVolumeClaim.
+// shadowVolumeRequests returns the local volume of a ShadowVolumeClaim.
 func (r *Releaser) shadowVolumeRequests(ctx context.Context, kept shadow) []reconcile.Request {
 	pv := r.shadowVolume(ctx, kept)
 	if pv == nil {

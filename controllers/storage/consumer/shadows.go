@@ -25,8 +25,8 @@ import (
 	listers "liqo.io/federation/generated/listers/federation/v1alpha1"
 )
 
-// errNotConnected means that there is no connection to a provider now; a new one
-// begins with an event.
+// errNotConnected reports that there is no connection to a provider. A new connection causes an
+// event.
 var errNotConnected = errors.New("there is no connection to the cluster")
 
 // shadow is a ShadowVolumeClaim with the ForeignCluster that it was read from.
@@ -38,21 +38,21 @@ type shadow struct {
 // place is a remote namespace on a provider.
 type place struct{ cluster, namespace string }
 
-// Shadows reads and writes the ShadowVolumeClaims of this cluster on its providers. It
-// watches those remote namespaces that a controller requests, since an identity may
-// watch no others.
+// Shadows reads and writes the ShadowVolumeClaims of this cluster on its providers. It watches
+// only the remote namespaces that a controller requests, because an identity may not watch
+// others.
 type Shadows struct {
 	peers *remote.Peers
 
 	mu          sync.Mutex
 	connections map[string]connection
-	// wanted are the places to watch, also while their provider is not connected.
+	// wanted are the places to watch, even while their provider is not connected.
 	wanted    map[place]bool
 	watches   map[place]*shadowWatch
 	listeners []func(shadow)
 }
 
-// connection is a provider until its context ends.
+// connection is a connection to a provider, until its context ends.
 type connection struct {
 	ctx  context.Context
 	peer *remote.Peer
@@ -64,12 +64,12 @@ type shadowWatch struct {
 	lister listers.ShadowVolumeClaimNamespaceLister
 	synced func() bool
 	stop   context.CancelFunc
-	// missed are the claims that the watches before it had, until those are notified of
-	// that this watch does not have.
+	// missed are the claims of earlier watches, until the listeners are notified of those that
+	// this watch does not have.
 	missed []*v1alpha1.ShadowVolumeClaim
 }
 
-// NewShadows returns a reader and writer of ShadowVolumeClaims. It is called before the
+// NewShadows returns a reader and writer of ShadowVolumeClaims. It must be called before the
 // first connection to a provider.
 func NewShadows(peers *remote.Peers) *Shadows {
 	s := &Shadows{peers: peers, connections: map[string]connection{}, wanted: map[place]bool{}, watches: map[place]*shadowWatch{}}
@@ -77,7 +77,7 @@ func NewShadows(peers *remote.Peers) *Shadows {
 	return s
 }
 
-// connected replaces the watches of a provider by those of a new connection.
+// connected replaces the watches of a provider with those of a new connection.
 func (s *Shadows) connected(ctx context.Context, cluster string, peer *remote.Peer) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -108,7 +108,7 @@ func (s *Shadows) Watch(at place) error {
 	return s.begin(at)
 }
 
-// Keep ends the watches of all remote namespaces of a provider but these.
+// Keep ends the watches of all other remote namespaces of a provider.
 func (s *Shadows) Keep(cluster string, namespaces map[string]bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -124,14 +124,13 @@ func (s *Shadows) Keep(cluster string, namespaces map[string]bool) {
 	}
 }
 
-// begin starts to watch a remote namespace of a provider that is connected, in place of
-// the last watch.
+// begin starts the watch of a remote namespace of a connected provider, and stops the last one.
 func (s *Shadows) begin(at place) error {
 	connection := s.connections[at.cluster]
 	var missed []*v1alpha1.ShadowVolumeClaim
 	if old := s.watches[at]; old != nil {
 		old.stop()
-		// Listing a cache fails only with a selector that cannot be read.
+		// Listing a cache fails only with an invalid selector.
 		missed, _ = old.lister.List(labels.Everything())
 		missed = append(missed, old.missed...)
 	}
@@ -140,8 +139,8 @@ func (s *Shadows) begin(at place) error {
 		externalversions.WithNamespace(at.namespace), externalversions.WithTransform(trimAnswer))
 	claims := factory.Federation().V1alpha1().ShadowVolumeClaims()
 	notify := func(object any) {
-		if gone, ok := object.(cache.DeletedFinalStateUnknown); ok {
-			object = gone.Obj
+		if deleted, ok := object.(cache.DeletedFinalStateUnknown); ok {
+			object = deleted.Obj
 		}
 		if claim, ok := object.(*v1alpha1.ShadowVolumeClaim); ok {
 			s.notify(shadow{at.cluster, claim})
@@ -165,8 +164,8 @@ func (s *Shadows) begin(at place) error {
 	return nil
 }
 
-// notifyMissed notifies of the claims that were deleted between two watches, of which the
-// new one has no event.
+// notifyMissed notifies of the claims that were deleted between two watches, for which the new one
+// has no event.
 func (s *Shadows) notifyMissed(ctx context.Context, at place, watch *shadowWatch) {
 	if !cache.WaitForCacheSync(ctx.Done(), watch.synced) {
 		return
@@ -191,8 +190,8 @@ func (s *Shadows) notify(claim shadow) {
 	}
 }
 
-// source returns a source of reconcile requests for changes of ShadowVolumeClaims, and
-// for those that the watches already have.
+// source returns a source of reconcile requests for changes of ShadowVolumeClaims, and for those
+// that are cached already.
 func (s *Shadows) source(requests func(context.Context, shadow) []reconcile.Request) source.Source {
 	return source.Func(func(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
 		listener := func(claim shadow) {
@@ -210,8 +209,8 @@ func (s *Shadows) source(requests func(context.Context, shadow) []reconcile.Requ
 	})
 }
 
-// cached returns a ShadowVolumeClaim as its watch has it, or nil where the watch has
-// none. The second result reports whether the watch is complete.
+// cached returns a ShadowVolumeClaim from its watch, or nil. The second result reports whether
+// the watch is complete.
 func (s *Shadows) cached(at place, name string) (*v1alpha1.ShadowVolumeClaim, bool) {
 	s.mu.Lock()
 	watch := s.watches[at]
@@ -233,7 +232,7 @@ func (s *Shadows) all(keep func(*v1alpha1.ShadowVolumeClaim) bool) []shadow {
 	defer s.mu.Unlock()
 	var found []shadow
 	for at, watch := range s.watches {
-		// Listing a cache fails only with a selector that cannot be read.
+		// Listing a cache fails only with an invalid selector.
 		claims, _ := watch.lister.List(labels.Everything())
 		for _, claim := range claims {
 			if keep(claim) {
@@ -253,8 +252,8 @@ func (s *Shadows) client(at place) (typed.ShadowVolumeClaimInterface, error) {
 	return peer.Federation.FederationV1alpha1().ShadowVolumeClaims(at.namespace), nil
 }
 
-// create creates a ShadowVolumeClaim. One of the same name that exists already is
-// returned in its place. Whatever its provider calls it, it has the requested name.
+// create creates a ShadowVolumeClaim, or returns the existing one of the same name. The result
+// has the requested name, whatever the response of the provider has.
 func (s *Shadows) create(ctx context.Context, at place, claim *v1alpha1.ShadowVolumeClaim) (*v1alpha1.ShadowVolumeClaim, error) {
 	client, err := s.client(at)
 	if err != nil {
@@ -272,8 +271,8 @@ func (s *Shadows) create(ctx context.Context, at place, claim *v1alpha1.ShadowVo
 	return accepted, nil
 }
 
-// change changes a ShadowVolumeClaim as the provider has it now, and returns it as it
-// was read. An answer NotFound means that it is gone.
+// change changes a ShadowVolumeClaim as the provider has it, and returns it as it was read. It
+// fails with NotFound if it does not exist.
 func (s *Shadows) change(ctx context.Context, at place, name string, change func(*v1alpha1.ShadowVolumeClaimSpec)) (*v1alpha1.ShadowVolumeClaim, error) {
 	client, err := s.client(at)
 	if err != nil {
@@ -289,8 +288,8 @@ func (s *Shadows) change(ctx context.Context, at place, name string, change func
 	return current, err
 }
 
-// remove deletes a ShadowVolumeClaim with what is to happen to its data, and reports
-// whether it is gone. It is called again with the event of its deletion.
+// remove deletes a ShadowVolumeClaim with a policy for its data, and reports whether it does not
+// exist any more. The event of its deletion causes the next call.
 func (s *Shadows) remove(ctx context.Context, at place, name string, policy v1alpha1.VolumeDeletionPolicy) (bool, error) {
 	current, err := s.change(ctx, at, name, func(spec *v1alpha1.ShadowVolumeClaimSpec) { spec.DeletionPolicy = policy })
 	if apierrors.IsNotFound(err) {

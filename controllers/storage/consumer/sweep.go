@@ -20,10 +20,9 @@ import (
 	"liqo.io/federation/controllers/remote"
 )
 
-// sweep removes what earlier attempts to provision a claim left: intermediate claims,
-// and ShadowVolumeClaims that no volume stands for. claim is nil where it is gone. It
-// returns when to try again with a provider that did not answer, which holds up nothing
-// else; zero is never.
+// sweep deletes leftovers of earlier attempts to provision a claim: intermediate claims, and
+// ShadowVolumeClaims without a volume. claim is nil if it was deleted. It returns the time after
+// which to retry with an unreachable provider, which delays nothing else; zero is never.
 func (p *Provisioner) sweep(ctx context.Context, name types.NamespacedName, claim *corev1.PersistentVolumeClaim) (time.Duration, error) {
 	var intermediates corev1.PersistentVolumeClaimList
 	if err := p.Client.List(ctx, &intermediates, client.InNamespace(p.Namespace)); err != nil {
@@ -54,9 +53,8 @@ func (p *Provisioner) sweep(ctx context.Context, name types.NamespacedName, clai
 	return after, nil
 }
 
-// needed reports whether an intermediate claim still stands between a claim and its
-// volume. It is kept until the user's claim is bound, so that a volume which was just
-// bound to it is not provisioned twice.
+// needed reports whether an intermediate claim is needed to provision a claim. It is kept until
+// the user's claim is bound, so that a volume that was just bound to it is not provisioned twice.
 func (p *Provisioner) needed(intermediate, claim *corev1.PersistentVolumeClaim) bool {
 	if claim == nil || volume.VolumeName(claim.UID) != intermediate.Name || !claim.DeletionTimestamp.IsZero() {
 		return false
@@ -64,10 +62,10 @@ func (p *Provisioner) needed(intermediate, claim *corev1.PersistentVolumeClaim) 
 	return claim.Status.Phase != corev1.ClaimBound
 }
 
-// sweepShadow removes a ShadowVolumeClaim, unless a volume stands for it or its claim is
-// about to be provisioned there. Only of a claim that never had a volume the data is
-// deleted: there is none. What a claim left that its provider lost is the provider's to
-// delete. It returns when to try again.
+// sweepShadow deletes a ShadowVolumeClaim, unless it has a volume or its claim is about to be
+// provisioned from it. The data is deleted only for a claim that never had a volume, so that
+// there is none. Data of a claim that the provider lost is left for the provider to delete. It
+// returns the time after which to retry.
 func (p *Provisioner) sweepShadow(ctx context.Context, kept shadow, name types.NamespacedName) (time.Duration, error) {
 	at := place{kept.cluster, kept.Namespace}
 	var current corev1.PersistentVolumeClaim
@@ -77,8 +75,8 @@ func (p *Provisioner) sweepShadow(ctx context.Context, kept shadow, name types.N
 	}
 	own := err == nil && waits(&current) && volume.RemoteClaimName(current.Name, volume.VolumeName(current.UID)) == kept.Name
 	if own {
-		there, err := p.selects(ctx, &current, kept.cluster)
-		if err != nil || there {
+		selected, err := p.selects(ctx, &current, kept.cluster)
+		if err != nil || selected {
 			return 0, err
 		}
 	}
@@ -106,8 +104,8 @@ func (p *Provisioner) sweepShadow(ctx context.Context, kept shadow, name types.N
 	return 0, nil
 }
 
-// selects reports whether the node that was selected for a claim is one of a provider.
-// A claim without one may get it again.
+// selects reports whether the node that was selected for a claim is one of a provider. A claim
+// without a node may get it again.
 func (p *Provisioner) selects(ctx context.Context, claim *corev1.PersistentVolumeClaim, cluster string) (bool, error) {
 	selected := claim.Annotations[volume.AnnotationSelectedNode]
 	if selected == "" {

@@ -19,21 +19,21 @@ import (
 	"liqo.io/federation/controllers/kit"
 )
 
-// Unoffloader does with the data of a namespace on a provider what its owner selected for
-// the end of its offloading there, or of the peering.
+// Unoffloader releases the data of a namespace on a provider when its offloading to the provider
+// or the peering ends, as its owner selected.
 type Unoffloader struct {
 	*Config
 	notices   notices
 	obstacles obstacles
 }
 
-// NewUnoffloader returns what the packages offloading and peering call.
+// NewUnoffloader returns the implementation of the interfaces Volumes of packages offloading and peering.
 func NewUnoffloader(config *Config) *Unoffloader {
 	return &Unoffloader{Config: config, notices: newNotices(config.Events)}
 }
 
-// Held returns the names of the claims of a namespace whose data a provider stores, also
-// of those that are gone and whose volume is still to be deleted.
+// Held returns the names of the claims of a namespace whose data a provider stores, also of
+// deleted claims whose volume is still to be deleted.
 func (u *Unoffloader) Held(ctx context.Context, namespace, cluster string) ([]string, error) {
 	volumes, err := u.stored(ctx, namespace, cluster)
 	if err != nil {
@@ -61,8 +61,8 @@ func (u *Unoffloader) stored(ctx context.Context, namespace, cluster string) ([]
 	return slices.DeleteFunc(volumes, func(pv corev1.PersistentVolume) bool { return pv.Spec.ClaimRef.Namespace != namespace }), err
 }
 
-// Release begins to move the data to this cluster, or to release it, or leaves it where
-// it is, as spec.volumes.onUnoffload selects.
+// Release begins to move the data to this cluster, to release it, or leaves it, as
+// spec.volumes.onUnoffload selects.
 func (u *Unoffloader) Release(ctx context.Context, offloading *v1alpha1.NamespaceOffloading, cluster string) error {
 	volumes, err := u.stored(ctx, offloading.Namespace, cluster)
 	if err != nil {
@@ -93,9 +93,9 @@ func (u *Unoffloader) Release(ctx context.Context, offloading *v1alpha1.Namespac
 	return nil
 }
 
-// move requests a move of the data to this cluster by the verb, which checks it as it does
-// for everyone. A request that it refuses is an obstacle, and is repeated; so is a move
-// that failed, which its owner repeats.
+// move requests a move of the data to this cluster by the verb, which validates it as for any
+// user. A refused request is an obstacle, and is repeated; a failed move is an obstacle, too,
+// which its owner repeats.
 func (u *Unoffloader) move(ctx context.Context, pv *corev1.PersistentVolume, provider string) error {
 	claim := types.NamespacedName{Namespace: pv.Spec.ClaimRef.Namespace, Name: pv.Spec.ClaimRef.Name}
 	var described v1alpha1.VirtualVolume
@@ -107,8 +107,8 @@ func (u *Unoffloader) move(ctx context.Context, pv *corev1.PersistentVolume, pro
 	return err
 }
 
-// request requests a move of the data to this cluster, unless one runs or failed, and
-// returns what keeps it from being moved: the fields and the remedies.
+// request requests a move of the data to this cluster, unless one runs or failed, and returns
+// what prevents it: the fields and the remedies.
 func (u *Unoffloader) request(ctx context.Context, described *v1alpha1.VirtualVolume) (string, error) {
 	requested, progress := described.Spec.Move, described.Status.Move
 	switch {
@@ -132,9 +132,9 @@ func (u *Unoffloader) request(ctx context.Context, described *v1alpha1.VirtualVo
 	return "", nil
 }
 
-// giveUp takes a volume from its claim, which becomes Lost, with what is to happen to the
-// data; the storage-release controller does the rest. The volume names a claim that does
-// not exist, so that no other claim gets it.
+// giveUp detaches a volume from its claim, which becomes Lost, with a policy for the data; the
+// storage-release controller does the rest. The volume names a claim that does not exist, so
+// that no other claim is bound to it.
 func (u *Unoffloader) giveUp(ctx context.Context, pv *corev1.PersistentVolume, policy corev1.PersistentVolumeReclaimPolicy, cluster string) error {
 	if pv.Spec.ClaimRef.UID != pv.UID {
 		u.explain(ctx, pv, policy, cluster)
@@ -157,7 +157,7 @@ func (u *Unoffloader) explain(ctx context.Context, pv *corev1.PersistentVolume, 
 	var claim corev1.PersistentVolumeClaim
 	reference := pv.Spec.ClaimRef
 	if u.Client.Get(ctx, types.NamespacedName{Namespace: reference.Namespace, Name: reference.Name}, &claim) != nil {
-		// Without a claim there is none to report to.
+		// Without a claim there is no object for the event.
 		return
 	}
 	handle, _, err := volume.HandleOf(pv)
@@ -165,9 +165,11 @@ func (u *Unoffloader) explain(ctx context.Context, pv *corev1.PersistentVolume, 
 		return
 	}
 	if policy == corev1.PersistentVolumeReclaimDelete {
-		u.notices.warn(&claim, ReasonVolumeDeleted, "The namespace is no longer offloaded to %s: the data is deleted there.", cluster)
+		u.notices.warn(&claim, ReasonVolumeDeleted,
+			"The namespace is no longer offloaded to %s: its data on that cluster is deleted.", cluster)
 		return
 	}
-	u.notices.warn(&claim, ReasonVolumeLeftBehind, "The namespace is no longer offloaded to %s: the data is left there, of claim %s in namespace %s.",
+	u.notices.warn(&claim, ReasonVolumeLeftBehind,
+		"The namespace is no longer offloaded to %s, which keeps the data, of claim %s in namespace %s.",
 		cluster, handle.Claim, handle.Namespace)
 }

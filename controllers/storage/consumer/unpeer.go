@@ -16,10 +16,9 @@ import (
 	"liqo.io/federation/apiserver/volume"
 )
 
-// StoredBy returns the volumes whose data a provider stores, by namespace and name, each
-// with what happens to it when the peering ends: what the NamespaceOffloading of its
-// namespace selects, Refuse without one. A volume without a claim whose reclaim policy is
-// Delete is deleted.
+// StoredBy returns the volumes whose data a provider stores, by namespace and name, each with its
+// policy at the end of the peering: the one of the NamespaceOffloading of its namespace, Refuse
+// without one. A volume without a claim whose reclaim policy is Delete is deleted.
 func (u *Unoffloader) StoredBy(ctx context.Context, provider *v1alpha1.ForeignCluster) ([]v1alpha1.PlannedVolume, error) {
 	volumes, err := u.storedAt(ctx, provider)
 	if err != nil || len(volumes) == 0 {
@@ -46,8 +45,8 @@ func (u *Unoffloader) StoredBy(ctx context.Context, provider *v1alpha1.ForeignCl
 	return found, nil
 }
 
-// ReleaseAll begins to move or to delete the data that a provider stores, of those volumes
-// that have this policy. It leaves the data of others, and of those to be retained, as it is.
+// ReleaseAll begins to move or to delete the data on a provider, of the volumes with this policy.
+// Data to be retained, and other data, is not changed.
 func (u *Unoffloader) ReleaseAll(ctx context.Context, provider *v1alpha1.ForeignCluster, policy v1alpha1.UnoffloadPolicy) error {
 	volumes, err := u.storedAt(ctx, provider)
 	if err != nil {
@@ -76,7 +75,7 @@ func (u *Unoffloader) ReleaseAll(ctx context.Context, provider *v1alpha1.Foreign
 	return nil
 }
 
-// policies returns what happens to the volumes of each offloaded namespace.
+// policies returns the policies for the volumes of each offloaded namespace.
 func (u *Unoffloader) policies(ctx context.Context) (map[string]v1alpha1.UnoffloadPolicy, error) {
 	var offloadings v1alpha1.NamespaceOffloadingList
 	if err := u.Client.List(ctx, &offloadings); err != nil {
@@ -89,7 +88,7 @@ func (u *Unoffloader) policies(ctx context.Context) (map[string]v1alpha1.Unofflo
 	return policies, nil
 }
 
-// policyOf returns what happens to a volume when the peering with its provider ends.
+// policyOf returns the policy for a volume at the end of the peering with its provider.
 func policyOf(pv *corev1.PersistentVolume, policies map[string]v1alpha1.UnoffloadPolicy) v1alpha1.UnoffloadPolicy {
 	switch {
 	case pv.Status.Phase != corev1.VolumeReleased && pv.DeletionTimestamp.IsZero():
@@ -100,8 +99,8 @@ func policyOf(pv *corev1.PersistentVolume, policies map[string]v1alpha1.Unoffloa
 	return v1alpha1.UnoffloadRetain
 }
 
-// kept reports whether a volume has no claim any more, and is kept for an administrator to
-// delete.
+// kept reports whether a volume has no claim any more, and stays until an administrator deletes
+// it.
 func kept(pv *corev1.PersistentVolume) bool {
 	return pv.Status.Phase == corev1.VolumeReleased && pv.DeletionTimestamp.IsZero() && !heldByMove(pv) &&
 		wantedPolicy(pv) == corev1.PersistentVolumeReclaimRetain

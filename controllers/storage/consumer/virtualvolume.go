@@ -64,8 +64,7 @@ func (v *VirtualVolumes) Reconcile(ctx context.Context, request ctrl.Request) (c
 	return settled(v.describe(ctx, claim, &described))
 }
 
-// claim returns the user's claim of that name, or nil where there is none: a claim of a
-// move is none.
+// claim returns the user's claim of that name, or nil if there is none or it is one of a move.
 func (v *VirtualVolumes) claim(ctx context.Context, name types.NamespacedName) (*corev1.PersistentVolumeClaim, error) {
 	var claim corev1.PersistentVolumeClaim
 	if err := v.Client.Get(ctx, name, &claim); err != nil {
@@ -102,8 +101,8 @@ func (v *VirtualVolumes) hold(ctx context.Context, described *v1alpha1.VirtualVo
 	return client.IgnoreNotFound(err)
 }
 
-// describe writes what is observed of a claim into the status, except the fields of
-// moves, and warns the pods that wait for its data.
+// describe writes the observation of a claim into the status, except the fields of moves, and
+// warns the pods that wait for its data.
 func (v *VirtualVolumes) describe(ctx context.Context, claim *corev1.PersistentVolumeClaim, described *v1alpha1.VirtualVolume) (ctrl.Result, error) {
 	seen, err := v.observe(ctx, claim)
 	if err != nil {
@@ -117,7 +116,7 @@ func (v *VirtualVolumes) describe(ctx context.Context, claim *corev1.PersistentV
 	return ctrl.Result{RequeueAfter: seen.again}, v.warnPods(ctx, seen)
 }
 
-// observe collects what is known of a claim.
+// observe reads the state of a claim and of its data.
 func (v *VirtualVolumes) observe(ctx context.Context, claim *corev1.PersistentVolumeClaim) (*observation, error) {
 	seen := &observation{claim: claim, ownID: v.ClusterID}
 	var pods corev1.PodList
@@ -152,14 +151,14 @@ func (v *VirtualVolumes) observe(ctx context.Context, claim *corev1.PersistentVo
 		return nil, fmt.Errorf("reading volume %s: %w", claim.Spec.VolumeName, err)
 	}
 	if pv.Spec.ClaimRef == nil || pv.Spec.ClaimRef.Namespace != claim.Namespace {
-		// A claim can name any volume. Where the data of another namespace is stored is not
-		// for the users of this one.
+		// A claim can name any volume. The location of another namespace's data is not for the
+		// users of this one.
 		return seen, nil
 	}
 	seen.volume = &pv
 	handle, isRemote, err := volume.HandleOf(&pv)
 	if err != nil || !isRemote {
-		// A malformed handle is the release's to report.
+		// The controller of releases reports a malformed handle.
 		return seen, nil
 	}
 	seen.handle = &handle

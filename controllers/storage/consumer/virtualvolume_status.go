@@ -31,28 +31,28 @@ const (
 	ReasonProviderNotPeered   = "ProviderNotPeered"
 )
 
-// maxMountedBy bounds how many pods a status names.
+// maxMountedBy bounds the pods in a status.
 const maxMountedBy = 16
 
-// observation is what is known of a claim and its data.
+// observation is the observed state of a claim and its data.
 type observation struct {
 	claim *corev1.PersistentVolumeClaim
 	ownID string
-	// pods are those that mount the claim and have not ended, by name.
+	// pods are the unfinished pods that mount the claim, by name.
 	pods []*corev1.Pod
 	// refusal names the field of a claim that the class does not support, or is nil.
 	refusal error
-	// volume is that of the claim, or nil.
+	// volume is the volume of the claim, or nil.
 	volume *corev1.PersistentVolume
-	// handle names the claim on a provider, or is nil where the data is local.
+	// handle names the claim on a provider, or is nil if the data is local.
 	handle *volume.Handle
-	// cluster is that provider, or nil where it is not peered any more.
+	// cluster is that provider, or nil if it is not peered any more.
 	cluster *v1alpha1.ForeignCluster
-	// kept is the claim on the provider as it was last seen, or nil.
+	// kept is the cached claim on the provider, or nil.
 	kept *v1alpha1.ShadowVolumeClaim
 	// vanished reports whether the provider lost the claim.
 	vanished bool
-	// again is when to observe the claim again; zero is at its next event.
+	// again is the time after which to observe the claim again; zero waits for an event.
 	again time.Duration
 }
 
@@ -82,8 +82,8 @@ func (o *observation) phase(isMoving bool) v1alpha1.VirtualVolumePhase {
 	return v1alpha1.VirtualVolumePending
 }
 
-// location returns where the data is stored. The cluster's name stays empty for a
-// provider that is not peered any more.
+// location returns the location of the data. The cluster's name is empty for a provider that is
+// not peered any more.
 func (o *observation) location() *v1alpha1.VolumeLocation {
 	if o.volume == nil {
 		return nil
@@ -122,18 +122,19 @@ func (o *observation) mountedBy() []string {
 	return mounted
 }
 
-// unreachable returns why the data cannot be reached now, as a reason and a message, or
-// two empty strings.
+// unreachable returns the reason and message why the data cannot be reached; both empty if it
+// can.
 func (o *observation) unreachable() (reason, message string) {
 	switch {
 	case o.handle == nil:
 		return "", ""
 	case o.cluster == nil || placement.Ending(o.cluster):
-		return ReasonProviderNotPeered, fmt.Sprintf("The data is stored on cluster %s, with which this cluster is not peered any more: it stays there until the clusters are peered again.", o.handle.ClusterID)
+		return ReasonProviderNotPeered, fmt.Sprintf("The data is stored on cluster %s, with which this cluster is not peered any more: "+
+			"it is available again once the clusters are peered.", o.handle.ClusterID)
 	}
 	if _, revoked := identity.RevokedSince(o.cluster); revoked {
 		return ReasonProviderNotPeered, fmt.Sprintf("The data is stored on %s, which does not accept this cluster's identity any more: "+
-			"it stays there until the clusters are peered again.", o.cluster.Name)
+			"it is available again once the clusters are peered.", o.cluster.Name)
 	}
 	for _, condition := range o.cluster.Status.Conditions {
 		if condition.Reason == ReasonProviderUnreachable && condition.Status != metav1.ConditionTrue {
@@ -156,7 +157,8 @@ func (o *observation) ready(phase v1alpha1.VirtualVolumePhase) metav1.Condition 
 	case o.refusal != nil:
 		condition.Reason, condition.Message = ReasonProvisioningFailed, o.refusal.Error()
 	case phase == v1alpha1.VirtualVolumePending:
-		condition.Reason, condition.Message = ReasonWaitingForFirstPod, "The first pod that mounts the claim decides where its data is stored."
+		condition.Reason = ReasonWaitingForFirstPod
+		condition.Message = "The node of the first pod that mounts the claim determines the cluster that stores its data."
 	case phase == v1alpha1.VirtualVolumeProvisioning:
 		condition.Reason = ReasonVolumeProvisioning
 		condition.Message = fmt.Sprintf("The volume is being provisioned for node %s: see the events of the claim.",
@@ -173,14 +175,14 @@ func (o *observation) ready(phase v1alpha1.VirtualVolumePhase) metav1.Condition 
 	return condition
 }
 
-// lost returns the message about a volume that is gone, from its provider if there is one.
+// lost returns the message about a volume that was deleted, from its provider if there is one.
 func (o *observation) lost() string {
 	if o.kept != nil && o.kept.Status.Phase == v1alpha1.ShadowVolumeClaimLost {
 		if bound := meta.FindStatusCondition(o.kept.Status.Conditions, v1alpha1.ConditionVolumeBound); bound != nil && bound.Message != "" {
 			return fmt.Sprintf("%s: %s", o.cluster.Name, bound.Message)
 		}
 	}
-	return "The claim was bound, and its volume is gone."
+	return "The claim was bound, and its volume was deleted."
 }
 
 // waiting returns the pods that have no node yet, except those of a move.
