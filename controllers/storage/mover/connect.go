@@ -18,8 +18,8 @@ import (
 )
 
 const (
-	// requestTimeout bounds a request other than rsync. Writing everything to the disk takes a
-	// while, and so does reading the sizes of many files.
+	// requestTimeout bounds a request other than rsync: writing all data to the disk, and reading
+	// the sizes of many files, take their time.
 	requestTimeout = 10 * time.Minute
 	// passTimeout bounds the request whether the last pass is to start.
 	passTimeout = 30 * time.Second
@@ -37,8 +37,8 @@ func (o *Options) client() (*http.Client, error) {
 	}}, nil
 }
 
-// request sends a request that is answered at once. A receiver that cannot be reached is a
-// connectionError.
+// request sends a request other than rsync. It fails with a connectionError if the receiver is
+// unreachable.
 func (s *sender) request(ctx context.Context, method, path string, timeout time.Duration) (answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
@@ -56,23 +56,23 @@ func (s *sender) request(ctx context.Context, method, path string, timeout time.
 	}
 	var a answer
 	if err := json.NewDecoder(io.LimitReader(response.Body, maxRequest)).Decode(&a); err != nil {
-		return answer{}, &connectionError{message: sanitize("reading the receiver's answer: " + err.Error())}
+		return answer{}, &connectionError{message: sanitize("reading the response of the receiver: " + err.Error())}
 	}
 	return a, nil
 }
 
-// refusal returns the error that a receiver answered.
+// refusal returns the error in the response of a receiver.
 func refusal(response *http.Response) error {
 	// Without a text, the status is the reason.
 	text, _ := io.ReadAll(io.LimitReader(response.Body, maxRequest))
 	return fmt.Errorf("receiving: %s", cmp.Or(sanitize(string(text)), sanitize(response.Status)))
 }
 
-// connect is the remote shell of rsync: it requests rsync with the arguments after the
-// names of the host and of the program, and copies what the two sides of rsync send.
+// connect is the remote shell of rsync: it requests rsync with the arguments after the names of
+// the host and of the program, and copies the data between both sides of rsync.
 func connect(ctx context.Context, o *Options, args []string, in io.Reader, out io.Writer) error {
 	if len(args) < 3 {
-		return errors.New("reading arguments: there are none for rsync on the receiver")
+		return errors.New("reading arguments: arguments for rsync on the receiver are missing")
 	}
 	connection, err := o.dial(ctx)
 	if err != nil {

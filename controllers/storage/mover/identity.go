@@ -37,8 +37,8 @@ func NewIdentity(move string) (certificate, key []byte, err error) {
 		pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: encoded}), nil
 }
 
-// tlsConfig returns the configuration of both ends: each has the certificate of the move,
-// and accepts no other one.
+// tlsConfig returns the configuration of both movers: each presents the certificate of the move,
+// and accepts only this one.
 func (o *Options) tlsConfig() (*tls.Config, error) {
 	pair, err := tls.LoadX509KeyPair(o.Certificate, o.PrivateKey)
 	if err != nil {

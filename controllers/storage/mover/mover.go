@@ -29,7 +29,7 @@ const (
 	// ModeReady reports by its exit code whether the mover of this pod is ready: a
 	// receiver that accepts connections, a sender whose passes before the last are done.
 	ModeReady = "ready"
-	// modeConnect is what rsync of the sender runs as its remote shell.
+	// modeConnect is the mode that rsync of the sender runs as its remote shell.
 	modeConnect = "connect"
 )
 
@@ -62,7 +62,7 @@ type Options struct {
 	// Certificate and PrivateKey are the files with what NewIdentity returned.
 	Certificate, PrivateKey string
 	// Pass is the file that starts the last pass. Only the receiver has it, and the sender
-	// requests it: a kubelet refreshes no file of a pod whose claim is locked.
+	// requests it, because a kubelet does not refresh files of a pod whose claim is locked.
 	Pass string
 	// State is a writable directory.
 	State string
@@ -93,8 +93,8 @@ func (o *Options) addFlags(fs *pflag.FlagSet) {
 	fs.BoolVar(&o.Full, "full", false, "Compare the checksums of all files at the end.")
 }
 
-// Run runs the mode that the first of the program's arguments names, until it is
-// done or the context ends.
+// Run runs the mode that the first argument of the program names, until it completes or the
+// context ends.
 func Run(ctx context.Context, args []string) error {
 	if len(args) == 0 {
 		return errors.New("reading arguments: the first one must be receive or send")
@@ -106,7 +106,7 @@ func Run(ctx context.Context, args []string) error {
 	mode, args := args[0], args[1:]
 	o := Options{program: program}
 	flags := pflag.NewFlagSet(mode, pflag.ContinueOnError)
-	// What follows the host are arguments of rsync.
+	// Arguments after the host are arguments of rsync.
 	flags.SetInterspersed(mode != modeConnect)
 	o.addFlags(flags)
 	if err := flags.Parse(args); err != nil {

@@ -250,7 +250,7 @@ func TestMovedFilesKeepEverything(t *testing.T) {
 func TestLastPassCopiesWhatChangedWhileTheSenderWaited(t *testing.T) {
 	p := newPair(t)
 	p.write(t, "same-size", "before")
-	p.write(t, "gone", "x")
+	p.write(t, "removed", "x")
 	p.write(t, "kept", "x")
 	then := time.Now().Add(-time.Hour)
 	if err := os.Chtimes(filepath.Join(p.source, "same-size"), then, then); err != nil {
@@ -262,9 +262,9 @@ func TestLastPassCopiesWhatChangedWhileTheSenderWaited(t *testing.T) {
 		_, err := os.Stat(p.sender.readyFile())
 		return err == nil
 	})
-	// Neither size nor time give this change away.
+	// This change keeps size and time.
 	p.write(t, "same-size", "behind")
-	if err := errors.Join(os.Chtimes(filepath.Join(p.source, "same-size"), then, then), os.Remove(filepath.Join(p.source, "gone"))); err != nil {
+	if err := errors.Join(os.Chtimes(filepath.Join(p.source, "same-size"), then, then), os.Remove(filepath.Join(p.source, "removed"))); err != nil {
 		t.Fatal(err)
 	}
 	p.write(t, "new/file", "y")
@@ -278,7 +278,7 @@ func TestLastPassCopiesWhatChangedWhileTheSenderWaited(t *testing.T) {
 	}
 }
 
-func TestFullVerificationRepairsWhatSizeAndTimeHide(t *testing.T) {
+func TestFullVerificationRepairsChangesOfTheSameSizeAndTime(t *testing.T) {
 	p := newPair(t)
 	p.write(t, "file", "source")
 	p.sender.Full = true
@@ -344,7 +344,7 @@ func TestMoverOfAnotherMoveIsRefused(t *testing.T) {
 	}
 }
 
-func TestReceiverAnswersTheCertificateOfItsMoveAlone(t *testing.T) {
+func TestReceiverAnswersOnlyTheCertificateOfItsMove(t *testing.T) {
 	p := newPair(t)
 	self, err := p.sender.tlsConfig()
 	if err != nil {
@@ -380,7 +380,7 @@ func TestReceiverAnswersTheCertificateOfItsMoveAlone(t *testing.T) {
 	}
 }
 
-func TestPassThatChangedNothingIsFoundByTheClockOfTheFileSystem(t *testing.T) {
+func TestChangesAreFoundByTheClockOfTheFileSystem(t *testing.T) {
 	root := t.TempDir()
 	for _, name := range []string{"old", "changed"} {
 		if err := os.WriteFile(filepath.Join(root, name), []byte("x"), 0o600); err != nil {
@@ -408,7 +408,7 @@ func TestPassThatChangedNothingIsFoundByTheClockOfTheFileSystem(t *testing.T) {
 	}
 }
 
-func TestTargetWithoutRoomFailsBeforeAnythingIsCopied(t *testing.T) {
+func TestTargetWithoutRoomFailsBeforeCopying(t *testing.T) {
 	p := newPair(t)
 	p.write(t, "file", strings.Repeat("x", 4<<20))
 	if err := unix.Mount("tmpfs", p.target, "tmpfs", 0, "size=1m"); err != nil {
@@ -458,7 +458,7 @@ func TestExitCodesOfRsync(t *testing.T) {
 	}
 }
 
-func TestReceiverRunsNothingButARsyncThatReceives(t *testing.T) {
+func TestReceiverRunsOnlyAReceivingRsync(t *testing.T) {
 	for _, test := range []struct {
 		args    []string
 		refused bool

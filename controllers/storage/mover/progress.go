@@ -34,7 +34,7 @@ func parseProgress(line []byte) (progress, bool) {
 		return progress{}, false
 	}
 	number := func(i int) int64 {
-		// The pattern bounds the digits; what is still too large is no number of ours.
+		// The pattern bounds the digits; a value that is still too large is invalid.
 		n, err := strconv.ParseInt(string(bytes.ReplaceAll(match[i], []byte(","), nil)), 10, 64)
 		if err != nil {
 			return 0

@@ -37,8 +37,8 @@ const (
 const (
 	// maxRequest bounds a request without rsync's own protocol, and an answer, in bytes.
 	maxRequest = 16 << 10
-	// maxConnections bounds the connections at a time; a move has one or two. Those who
-	// have no certificate get no answer for handshakeTimeout at most.
+	// maxConnections bounds concurrent connections, of which a move has one or two. A client without
+	// the certificate holds one for handshakeTimeout at most.
 	maxConnections   = 256
 	handshakeTimeout = 10 * time.Second
 )
@@ -94,7 +94,7 @@ func (o *Options) handler() http.Handler {
 				return
 			}
 			w.Header().Set("Content-Type", "application/json")
-			// A sender that is gone needs no answer.
+			// The response to a sender that disconnected is lost.
 			_ = json.NewEncoder(w).Encode(a)
 		})
 	}
@@ -165,7 +165,7 @@ var (
 func serverArguments(args []string, data string) ([]string, error) {
 	dot := slices.Index(args, ".")
 	if dot < 1 || len(args) != dot+2 || args[0] != "--server" {
-		return nil, errors.New("reading a request: it is not that of an rsync that sends")
+		return nil, errors.New("reading a request: it does not come from an rsync that sends")
 	}
 	for _, arg := range args[:dot] {
 		if !shortOptions.MatchString(arg) && !longOptions.MatchString(arg) {

@@ -18,7 +18,7 @@ type State string
 const (
 	// StateCopying means that a pass runs.
 	StateCopying State = "Copying"
-	// StateConnecting means that the receiver cannot be reached, and is tried again.
+	// StateConnecting means that the receiver is unreachable, which is retried.
 	StateConnecting State = "Connecting"
 	// StateWaiting means that the passes before the last are done.
 	StateWaiting State = "Waiting"
@@ -26,7 +26,7 @@ const (
 	StateVerifying State = "Verifying"
 	// StateDone means that the target is the same as the source, and on its disk.
 	StateDone State = "Done"
-	// StateFailed means that copying cannot succeed; the message says why.
+	// StateFailed means that copying cannot succeed, for the reason in the message.
 	StateFailed State = "Failed"
 )
 
@@ -34,7 +34,7 @@ const (
 type Report struct {
 	// State is what the sender does.
 	State State `json:"state"`
-	// Message says why the sender waits or failed.
+	// Message is the reason why the sender waits or failed.
 	Message string `json:"message,omitempty"`
 	// Passes is the number of complete passes.
 	Passes int32 `json:"passes,omitempty"`
@@ -53,8 +53,8 @@ type Report struct {
 // maxMessage bounds the message of a report, in bytes.
 const maxMessage = 512
 
-// ParseReport returns the last report of a log or of a termination message. What is
-// no report is left out, messages are bounded, and numbers are never negative.
+// ParseReport returns the last report of a log or of a termination message. Other lines are
+// ignored, messages are bounded, and numbers are never negative.
 func ParseReport(log string) (Report, bool) {
 	lines := strings.Split(strings.TrimRight(log, "\n"), "\n")
 	for i := len(lines) - 1; i >= 0; i-- {

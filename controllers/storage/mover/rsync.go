@@ -26,9 +26,9 @@ const (
 )
 
 const (
-	// deleteFirst makes room before anything is copied.
+	// deleteFirst frees space before files are copied.
 	deleteFirst = "--delete-before"
-	// nanoseconds has files differ that changed within one second.
+	// nanoseconds lets files differ that changed within one second.
 	nanoseconds = "--modify-window=-1"
 )
 
@@ -38,7 +38,7 @@ const waitDelay = 5 * time.Second
 // errVanished means that files vanished while they were read.
 var errVanished = errors.New("files vanished while they were read")
 
-// connectionError is a failure that another attempt may not have.
+// connectionError is a failure that a retry may avoid.
 type connectionError struct{ message string }
 
 // Error returns what rsync reported.
@@ -102,8 +102,8 @@ func command(ctx context.Context, name string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// isFull reports whether a line reports that there is no room. The connection breaks with it,
-// and rsync may report that first.
+// isFull reports whether a line reports that there is no space left. Then the connection breaks,
+// too, which rsync may report first.
 func isFull(line string) bool {
 	return strings.Contains(line, "No space left on device") || strings.Contains(line, "Disk quota exceeded")
 }

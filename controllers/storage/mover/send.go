@@ -17,8 +17,8 @@ import (
 )
 
 const (
-	// shortPass is how long the pass before the last takes at most; while it takes
-	// longer, there is another one.
+	// shortPass is the greatest duration of the pass before the last. After a longer pass there is
+	// another one.
 	shortPass = 10 * time.Second
 	maxPasses = 5
 	// pollInterval is the time between two requests whether the last pass is to start.
@@ -34,8 +34,8 @@ type sender struct {
 	report Report
 	// reported is when the last report was written.
 	reported time.Time
-	// since is no later than what changed after the last complete pass began, by the
-	// clock of the file system; zero before the first pass.
+	// since is no later than the changes after the last complete pass began, by the clock of
+	// the file system; zero before the first pass.
 	since time.Time
 	// newest is the latest change that the last walk found, and changed what changed at since
 	// or later.
@@ -45,8 +45,8 @@ type sender struct {
 	root [2]uint64
 }
 
-// send copies until the target is the same as the source, or cannot be. The result is
-// the last report.
+// send copies until the target equals the source, or a failure is permanent. The last report is
+// the result.
 func send(ctx context.Context, o *Options) error {
 	client, err := o.client()
 	if err != nil {
@@ -106,14 +106,14 @@ func (s *sender) beforeLast(ctx context.Context) error {
 }
 
 func (s *sender) wait(ctx context.Context) error {
-	s.say(StateWaiting, "")
+	s.write(StateWaiting, "")
 	if err := os.WriteFile(s.readyFile(), nil, 0o600); err != nil {
 		return fmt.Errorf("reporting that the sender is ready: %w", err)
 	}
 	return wait.PollUntilContextCancel(ctx, pollInterval, true, s.last)
 }
 
-// last reports whether the last pass is to start, as the receiver answers.
+// last reports whether the receiver starts the last pass.
 func (s *sender) last(ctx context.Context) (bool, error) {
 	var last bool
 	err := s.retry(ctx, func() error {
@@ -167,13 +167,13 @@ func (s *sender) walk() (*tree, error) {
 func (s *sender) pass(ctx context.Context, last bool) error {
 	var began time.Time
 	err := s.retry(ctx, func() error {
-		// What changes from now on changes no earlier than what an earlier walk found.
+		// Later changes have no earlier time than the newest one of the last walk.
 		began = s.newest
 		tree, err := s.walk()
 		if err != nil {
 			return err
 		}
-		s.say(StateCopying, "")
+		s.write(StateCopying, "")
 		flags := []string{deleteFirst, nanoseconds, "--partial", "--info=progress2"}
 		if !tree.linked {
 			// In place a block that changed costs a block. With several names of one file,
@@ -205,20 +205,19 @@ func (s *sender) progress(p progress) {
 	}
 	s.report.BytesPerSecond, s.report.RemainingSeconds = p.bytesPerSecond, p.remainingSeconds
 	if time.Since(s.reported) >= reportInterval {
-		s.say(StateCopying, "")
+		s.write(StateCopying, "")
 	}
 }
 
-// say writes a report.
-func (s *sender) say(state State, message string) {
+// write logs a report.
+func (s *sender) write(state State, message string) {
 	s.report.State, s.report.Message = state, message
 	s.reported = time.Now()
-	// A log that cannot be written is no reason to stop copying.
+	// A failure to log does not stop copying.
 	_ = s.report.write()
 }
 
-// retry calls a function again, later each time, while the receiver cannot be
-// reached.
+// retry calls a function again with a growing delay while the receiver is unreachable.
 func (s *sender) retry(ctx context.Context, attempt func() error) error {
 	backoff := wait.Backoff{Duration: 200 * time.Millisecond, Factor: 2, Cap: 10 * time.Second, Steps: 10}
 	for {
@@ -227,7 +226,7 @@ func (s *sender) retry(ctx context.Context, attempt func() error) error {
 		if !errors.As(err, &connection) {
 			return err
 		}
-		s.say(StateConnecting, connection.message)
+		s.write(StateConnecting, connection.message)
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
@@ -236,11 +235,10 @@ func (s *sender) retry(ctx context.Context, attempt func() error) error {
 	}
 }
 
-// verify compares source and target after the last pass, and repairs what differs
-// once: a file may change without another size or time. It fails when they differ
-// still.
+// verify compares source and target after the last pass, and repairs differences once: a file may
+// change without a change of its size and time. It fails if they still differ.
 func (s *sender) verify(ctx context.Context) error {
-	s.say(StateVerifying, "")
+	s.write(StateVerifying, "")
 	selection := []string{deleteFirst}
 	if !s.Full && !s.since.IsZero() {
 		// The source has not changed since the walk before the last pass: nothing else mounts it.

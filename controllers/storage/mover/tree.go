@@ -17,7 +17,7 @@ import (
 // lostAndFound belongs to a file system and not to its files.
 const lostAndFound = "lost+found"
 
-// tree is what a walk over a volume found.
+// tree is the result of a walk over a volume.
 type tree struct {
 	// bytes is the size of all regular files, and allocated what they take on the disk.
 	bytes, allocated int64
@@ -36,11 +36,11 @@ type tree struct {
 	changed []string
 }
 
-// walk returns what a directory holds.
+// walk returns the tree of a directory.
 func walk(directory string) (*tree, error) { return walkSince(directory, time.Time{}, false) }
 
-// walkSince returns what a directory holds, and, where list is true, what changed since
-// a time of the file system's clock. Names that vanish meanwhile are left out.
+// walkSince returns the tree of a directory, if list is true with the changes since a time of the
+// file system's clock. Names that vanish meanwhile are omitted.
 func walkSince(directory string, since time.Time, list bool) (*tree, error) {
 	t := &tree{}
 	seen := map[uint64]bool{}

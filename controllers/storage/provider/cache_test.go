@@ -46,14 +46,14 @@ func TestCacheThatLacksTheClaimDecidesNothing(t *testing.T) {
 	for _, test := range []struct {
 		name    string
 		objects []client.Object
-		// phase is that of the ShadowVolumeClaim, which is gone where it is empty.
+		// phase is that of the ShadowVolumeClaim; empty if it does not exist.
 		phase         v1alpha1.ShadowVolumeClaimPhase
 		claim, volume bool
 	}{
 		{"a new claim whose volume is there", []client.Object{aShadow(), aClaim(boundClaim), boundVolume("claim")},
 			v1alpha1.ShadowVolumeClaimBound, true, true},
 		{"a new claim that is deleted", []client.Object{aShadow(deleting("Delete")), aClaim()}, "", false, false},
-		{"a released volume that was retained", []client.Object{aShadow(wasBound, deleting("Delete")), boundVolume("gone", retainedVolume,
+		{"a released volume that was retained", []client.Object{aShadow(wasBound, deleting("Delete")), boundVolume("former", retainedVolume,
 			func(pv *corev1.PersistentVolume) { pv.Status.Phase = corev1.VolumeReleased })}, "", false, false},
 	} {
 		t.Run(test.name, func(t *testing.T) {

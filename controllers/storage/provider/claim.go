@@ -13,8 +13,8 @@ import (
 	"liqo.io/federation/apiserver/volume"
 )
 
-// claimFor returns the claim of a ShadowVolumeClaim in a remote namespace. The namespace
-// says which consumer it belongs to: labels that a peer writes do not count.
+// claimFor returns the claim of a ShadowVolumeClaim in a remote namespace. The labels of the
+// namespace determine which consumer it belongs to, not labels that a peer writes.
 func claimFor(shadow *v1alpha1.ShadowVolumeClaim, namespace *corev1.Namespace) *corev1.PersistentVolumeClaim {
 	return &corev1.PersistentVolumeClaim{
 		ObjectMeta: metav1.ObjectMeta{
@@ -33,7 +33,9 @@ func claimFor(shadow *v1alpha1.ShadowVolumeClaim, namespace *corev1.Namespace) *
 		Spec: corev1.PersistentVolumeClaimSpec{
 			AccessModes:      shadow.Spec.AccessModes,
 			StorageClassName: ptr.To(shadow.Spec.StorageClassName),
-			Resources:        corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: shadow.Spec.Storage}},
+			Resources: corev1.VolumeResourceRequirements{
+				Requests: corev1.ResourceList{corev1.ResourceStorage: shadow.Spec.Storage},
+			},
 		},
 	}
 }
@@ -43,9 +45,9 @@ func isShadowClaim(claim *corev1.PersistentVolumeClaim) bool {
 	return claim.Labels[v1alpha1.LabelManagedBy] == v1alpha1.ManagedBy && claim.Labels[v1alpha1.LabelForeignCluster] != ""
 }
 
-// own reports whether the claim was created for this ShadowVolumeClaim, or for an earlier
-// one of the same name, consumer and claim, as after a restore of the store. The claim that
-// an existing one was created for may have been that of a move.
+// own reports whether the claim was created for this ShadowVolumeClaim, or for an earlier one of
+// the same name, consumer and claim, for example before a restore of the store. The claim of an
+// existing one may have been created for a move.
 func (o *observed) own() bool {
 	if o.claim == nil {
 		return false
@@ -58,14 +60,14 @@ func (o *observed) own() bool {
 			o.claim.Annotations[volume.AnnotationOriginClaim] == wanted.Annotations[volume.AnnotationOriginClaim])
 }
 
-// wasBound reports whether the claim was bound once, also if only its consumer recorded
-// that, or nothing did: a volume that names a UID was bound to a claim of this name.
+// wasBound reports whether the claim was bound once, also if only its consumer recorded that, or
+// none did: a volume that names a UID was bound to a claim of this name.
 func (o *observed) wasBound() bool {
 	return o.shadow.Spec.Existing || o.shadow.Status.VolumeName != "" || o.shadow.Status.Phase == v1alpha1.ShadowVolumeClaimLost ||
 		o.claim == nil && o.pv != nil
 }
 
-// creatable reports whether the claim is to be created. One that was bound once would get
+// creatable reports whether the claim is to be created. A claim that was bound before would get
 // an empty volume, unless one is prepared for it.
 func (o *observed) creatable() bool { return o.claim == nil && (!o.wasBound() || o.prepared != "") }
 
@@ -80,9 +82,9 @@ func preparedVolume(pvs []corev1.PersistentVolume) string {
 	return ""
 }
 
-// volumeOf returns the volume of the claim among those that name it: the one that was
-// reported once the claim is gone, otherwise the one that names the UID of the claim. A
-// volume that names no UID is prepared by an administrator and bound to nothing.
+// volumeOf returns the volume of the claim among those that name it: the reported one if the
+// claim does not exist, otherwise the one that names the UID of the claim. A volume without a UID
+// was prepared by an administrator and is not bound.
 func (o *observed) volumeOf(pvs []corev1.PersistentVolume) *corev1.PersistentVolume {
 	for i := range pvs {
 		pv := &pvs[i]
@@ -98,8 +100,8 @@ func (o *observed) volumeOf(pvs []corev1.PersistentVolume) *corev1.PersistentVol
 	return nil
 }
 
-// retained returns a volume that is kept when its claim is deleted, with the mark of its
-// consumer and its former reclaim policy.
+// retained returns a volume that is kept when its claim is deleted, with the label of its consumer
+// and its former reclaim policy.
 func retained(pv *corev1.PersistentVolume, foreignCluster string) *corev1.PersistentVolume {
 	wanted := pv.DeepCopy()
 	if pv.Labels[v1alpha1.LabelForeignCluster] != foreignCluster {
@@ -112,7 +114,7 @@ func retained(pv *corev1.PersistentVolume, foreignCluster string) *corev1.Persis
 	return wanted
 }
 
-// handedBack returns a volume with the reclaim policy that it had before it was retained.
+// handedBack returns a volume with its former reclaim policy.
 func handedBack(pv *corev1.PersistentVolume) *corev1.PersistentVolume {
 	wanted := pv.DeepCopy()
 	wanted.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimPolicy(pv.Annotations[volume.AnnotationReclaimPolicy])

@@ -50,7 +50,7 @@ type Reconciler struct {
 
 // SetupWithManager adds the controller to a manager.
 func (r *Reconciler) SetupWithManager(manager ctrl.Manager) error {
-	// Passes and handlers read these; they request none.
+	// Reconciles and handlers read these, which cause no reconcile.
 	for _, kind := range []client.Object{&corev1.Namespace{}, &corev1.Node{}} {
 		if _, err := manager.GetCache().GetInformer(context.Background(), kind, cache.BlockUntilSynced(false)); err != nil {
 			return err
@@ -79,8 +79,8 @@ func (r *Reconciler) requestsOfVolume(ctx context.Context, pv client.Object) []r
 	return all
 }
 
-// requestsOfClass returns the ShadowVolumeClaims that wait for a class, or for what it
-// allows.
+// requestsOfClass returns the ShadowVolumeClaims of a class, which may wait for it or for a change
+// of its fields.
 func (r *Reconciler) requestsOfClass(ctx context.Context, class client.Object) []reconcile.Request {
 	var shadows v1alpha1.ShadowVolumeClaimList
 	// Listing a cache fails only before it is filled; then every object comes anyway.
@@ -94,8 +94,8 @@ func (r *Reconciler) requestsOfClass(ctx context.Context, class client.Object) [
 	return all
 }
 
-// podHandler requests a pass over each claim of a pod, and remembers pods that are gone
-// without having ended.
+// podHandler requests a pass over each claim of a pod, and records pods that were deleted before
+// they ended.
 func (r *Reconciler) podHandler() handler.EventHandler {
 	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 	add := func(ctx context.Context, object client.Object, queue queue) {
@@ -125,7 +125,7 @@ var podUseChanged = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		old.Labels[volume.LabelMove] != current.Labels[volume.LabelMove])
 }}
 
-// requests returns the request of a claim in a remote namespace, and none elsewhere.
+// requests returns the request of a claim in a remote namespace, and none in other namespaces.
 func (r *Reconciler) requests(ctx context.Context, namespace, name string) []reconcile.Request {
 	if !r.inRemoteNamespace(ctx, namespace) {
 		return nil

@@ -28,9 +28,8 @@ const (
 	reasonRetained       = "VolumeRetained"
 )
 
-// delete deletes the claim once no pod uses it, and the volume if the deletion policy is
-// Delete. The claim goes first: a claim that pods hold back never has a volume that is
-// deleted with it.
+// delete deletes the claim once no pod uses it, and the volume if the deletion policy is Delete.
+// The claim is deleted first, so that no volume is deleted while pods keep its claim.
 func (r *Reconciler) delete(ctx context.Context, o *observed) (time.Duration, error) {
 	if !controllerutil.ContainsFinalizer(o.shadow, v1alpha1.Finalizer) {
 		return 0, nil
@@ -48,12 +47,12 @@ func (r *Reconciler) delete(ctx context.Context, o *observed) (time.Duration, er
 		return 0, r.release(ctx, o)
 	}
 	if o.shadow.Status.VolumeName != o.pv.Name {
-		// An earlier ShadowVolumeClaim of this name gave it up: it is the provider's.
+		// An earlier ShadowVolumeClaim of this name released it to the provider.
 		return 0, r.release(ctx, o)
 	}
 	if o.shadow.Spec.DeletionPolicy != v1alpha1.VolumeDeletionDelete {
 		r.Events.Eventf(o.shadow, corev1.EventTypeNormal, reasonRetained,
-			"PersistentVolume %s of the provider keeps the data. Nothing counts against the consumer's quota any more.", o.pv.Name)
+			"PersistentVolume %s of the provider keeps the data. It does not count against the consumer's quota any more.", o.pv.Name)
 		return 0, r.release(ctx, o)
 	}
 	if !deletesData(o.pv) {
@@ -61,7 +60,7 @@ func (r *Reconciler) delete(ctx context.Context, o *observed) (time.Duration, er
 			"The provider's StorageClass retains volumes: PersistentVolume %s keeps the data.", o.pv.Name)
 		return 0, r.release(ctx, o)
 	}
-	// A volume that is gone already leads back here with its event.
+	// A volume that was deleted already causes the next pass with its event.
 	if _, err := kit.Commit(ctx, r.Client, o.pv, handedBack(o.pv)); client.IgnoreNotFound(err) != nil {
 		return 0, fmt.Errorf("handing back the volume of claim %s: %w", client.ObjectKeyFromObject(o.shadow), err)
 	}
@@ -95,7 +94,7 @@ func (r *Reconciler) deleteClaim(ctx context.Context, o *observed) error {
 				o.claim.Spec.VolumeName)
 		}
 	}
-	// The name of the volume is recorded first: by it the volume is found when the claim is gone.
+	// The name of the volume is recorded first: the volume is found by it after the claim was deleted.
 	if err := r.reportDeletion(ctx, o, reasonDeleting, "The provider deletes the claim."); err != nil {
 		return err
 	}
@@ -125,7 +124,7 @@ func (r *Reconciler) reportDeletion(ctx context.Context, o *observed, reason, me
 	return client.IgnoreNotFound(err)
 }
 
-// release removes the finalizer: the quota of the ShadowVolumeClaim is released with it.
+// release removes the finalizer, which also releases the quota of the ShadowVolumeClaim.
 func (r *Reconciler) release(ctx context.Context, o *observed) error {
 	wanted := o.shadow.DeepCopy()
 	controllerutil.RemoveFinalizer(wanted, v1alpha1.Finalizer)

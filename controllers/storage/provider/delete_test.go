@@ -33,37 +33,37 @@ func TestDeletionKeepsOrDeletesTheData(t *testing.T) {
 	for _, test := range []struct {
 		name    string
 		objects []client.Object
-		// gone and volume are what is left when nothing changes any more.
-		gone, volume bool
+		// removed and volume are the final state.
+		removed, volume bool
 		event        string
 		condition    string
 	}{
-		{name: "retain", objects: []client.Object{aShadow(wasBound, deleting("")), aClaim(boundClaim), boundVolume("claim", retainedVolume)}, gone: true, volume: true, event: "Normal VolumeRetained"},
-		{name: "retain, not retained yet", objects: []client.Object{aShadow(wasBound, deleting("Retain")), aClaim(boundClaim), boundVolume("claim")}, gone: true, volume: true, event: "Normal VolumeRetained"},
-		{name: "delete", objects: []client.Object{aShadow(wasBound, deleting("Delete")), aClaim(boundClaim), boundVolume("claim", retainedVolume)}, gone: true},
-		{name: "delete, the class retains", objects: []client.Object{aShadow(wasBound, deleting("Delete")), aClaim(boundClaim), boundVolume("claim", retainingClass)}, gone: true, volume: true, event: "Warning VolumeRetained"},
+		{name: "retain", objects: []client.Object{aShadow(wasBound, deleting("")), aClaim(boundClaim), boundVolume("claim", retainedVolume)}, removed: true, volume: true, event: "Normal VolumeRetained"},
+		{name: "retain, not retained yet", objects: []client.Object{aShadow(wasBound, deleting("Retain")), aClaim(boundClaim), boundVolume("claim")}, removed: true, volume: true, event: "Normal VolumeRetained"},
+		{name: "delete", objects: []client.Object{aShadow(wasBound, deleting("Delete")), aClaim(boundClaim), boundVolume("claim", retainedVolume)}, removed: true},
+		{name: "delete, the class retains", objects: []client.Object{aShadow(wasBound, deleting("Delete")), aClaim(boundClaim), boundVolume("claim", retainingClass)}, removed: true, volume: true, event: "Warning VolumeRetained"},
 		{name: "delete, in use", objects: []client.Object{aShadow(wasBound, deleting("Delete")), aClaim(boundClaim), boundVolume("claim", retainedVolume), aPod("db-0")}, volume: true, condition: "True InUse"},
 		{name: "delete, pod ended", objects: []client.Object{aShadow(wasBound, deleting("Delete")), aClaim(boundClaim), boundVolume("claim", retainedVolume),
-			aPod("db-0", func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded })}, gone: true},
-		{name: "delete, never bound", objects: []client.Object{aShadow(deleting("Delete"))}, gone: true},
-		{name: "delete, lost", objects: []client.Object{aShadow(wasBound, deleting("Delete")), boundVolume("gone", retainedVolume, released)}, gone: true},
-		{name: "delete, a volume that was never retained", objects: []client.Object{aShadow(deleting("Delete")), boundVolume("gone", released, func(pv *corev1.PersistentVolume) {
+			aPod("db-0", func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded })}, removed: true},
+		{name: "delete, never bound", objects: []client.Object{aShadow(deleting("Delete"))}, removed: true},
+		{name: "delete, lost", objects: []client.Object{aShadow(wasBound, deleting("Delete")), boundVolume("former", retainedVolume, released)}, removed: true},
+		{name: "delete, a volume that was never retained", objects: []client.Object{aShadow(deleting("Delete")), boundVolume("former", released, func(pv *corev1.PersistentVolume) {
 			pv.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimRetain
-		})}, gone: true, volume: true},
-		{name: "delete, a volume that an earlier one of the name gave up", objects: []client.Object{aShadow(deleting("Delete")),
-			boundVolume("gone", retainedVolume, released)}, gone: true, volume: true},
-		{name: "delete, bound and not recorded", objects: []client.Object{aShadow(deleting("Delete")), aClaim(boundClaim), boundVolume("claim", retainedVolume)}, gone: true},
+		})}, removed: true, volume: true},
+		{name: "delete, a volume that an earlier one of the name released", objects: []client.Object{aShadow(deleting("Delete")),
+			boundVolume("former", retainedVolume, released)}, removed: true, volume: true},
+		{name: "delete, bound and not recorded", objects: []client.Object{aShadow(deleting("Delete")), aClaim(boundClaim), boundVolume("claim", retainedVolume)}, removed: true},
 		{name: "delete, being bound", objects: []client.Object{aShadow(deleting("Delete")), aClaim(func(c *corev1.PersistentVolumeClaim) {
 			c.Spec.VolumeName = volumeName
-		}), boundVolume("claim", retainedVolume)}, gone: true},
+		}), boundVolume("claim", retainedVolume)}, removed: true},
 		{name: "delete, another claim of the name", objects: []client.Object{aShadow(deleting("Delete")),
-			aClaim(boundClaim, func(c *corev1.PersistentVolumeClaim) { c.Labels = nil }), boundVolume("claim")}, gone: true, volume: true},
+			aClaim(boundClaim, func(c *corev1.PersistentVolumeClaim) { c.Labels = nil }), boundVolume("claim")}, removed: true, volume: true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			w := newWorld(t, append(test.objects, class)...)
 			w.settle()
-			if gone := w.shadow() == nil; gone != test.gone {
-				t.Errorf("gone: %v, want %v", gone, test.gone)
+			if removed := w.shadow() == nil; removed != test.removed {
+				t.Errorf("removed: %v, want %v", removed, test.removed)
 			}
 			if kept := w.pv() != nil; kept != test.volume {
 				t.Errorf("volume kept: %v, want %v", kept, test.volume)
@@ -79,7 +79,7 @@ func TestDeletionKeepsOrDeletesTheData(t *testing.T) {
 }
 
 func TestVolumeThatCannotBeDeletedIsReported(t *testing.T) {
-	w := newWorld(t, aShadow(wasBound, deleting("Delete")), boundVolume("gone", retainedVolume, func(pv *corev1.PersistentVolume) {
+	w := newWorld(t, aShadow(wasBound, deleting("Delete")), boundVolume("former", retainedVolume, func(pv *corev1.PersistentVolume) {
 		pv.Status.Phase, pv.Status.Message = corev1.VolumeFailed, "the disk is attached"
 	}))
 	if _, err := w.pass(); err != nil {

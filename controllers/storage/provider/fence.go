@@ -24,25 +24,25 @@ import (
 )
 
 const (
-	// annotationUnended lists, on a claim, the pods that mounted it and were deleted
-	// before their kubelet reported their end, as JSON. Removing it says that they have
-	// ended.
+	// annotationUnended lists, on a claim, the pods that mounted it and were deleted before
+	// their kubelet reported their end, as JSON. An administrator removes it to confirm that
+	// they have ended.
 	annotationUnended = "storage.liqo.io/unended-pods"
 	// maxUnended bounds that list.
 	maxUnended = 64
 )
 
-// unendedPod is a pod that was deleted by force: its containers may still run. A kubelet
-// that ends a pod reports its last phase before it deletes it, so a pod that is gone in
+// unendedPod is a pod that was deleted by force: its containers may still run. A kubelet that
+// ends a pod reports its last phase before it deletes it, so that a pod that is deleted in
 // another phase was deleted by another client.
 //
-// Not detected are pods that were deleted by force while no controller manager worked, and
-// processes that a container left behind.
+// Pods that were deleted by force while no controller manager was active are not detected, nor
+// are processes that outlive their container.
 type unendedPod struct {
 	Name string    `json:"name"`
 	UID  types.UID `json:"uid"`
 	Node string    `json:"node"`
-	// Boot is the boot id of the node at that time: after another boot nothing runs on.
+	// Boot is the boot ID of the node at that time: after another boot no process is left.
 	Boot string `json:"boot,omitempty"`
 }
 
@@ -52,7 +52,7 @@ type vanishedPods struct {
 	byClaim map[types.NamespacedName][]unendedPod
 }
 
-// add remembers a pod that is gone, unless it ended or never had a node.
+// add records a deleted pod, unless it ended or never had a node.
 func (v *vanishedPods) add(pod *corev1.Pod, boot string) {
 	if podspec.Finished(pod) || pod.Spec.NodeName == "" {
 		return
@@ -74,7 +74,7 @@ func (v *vanishedPods) of(claim types.NamespacedName) []unendedPod {
 	return slices.Clone(v.byClaim[claim])
 }
 
-// recorded forgets pods of a claim.
+// recorded removes pods of a claim.
 func (v *vanishedPods) recorded(claim types.NamespacedName, pods []unendedPod) {
 	v.mutex.Lock()
 	defer v.mutex.Unlock()
@@ -86,17 +86,17 @@ func (v *vanishedPods) recorded(claim types.NamespacedName, pods []unendedPod) {
 	v.byClaim[claim] = left
 }
 
-// forget forgets the pods of a claim that no ShadowVolumeClaim stands for.
+// forget removes the pods of a claim without a ShadowVolumeClaim.
 func (v *vanishedPods) forget(claim types.NamespacedName) { v.recorded(claim, v.of(claim)) }
 
-// recordVanished keeps the list of pods that were deleted by force on the claim, so that
-// it outlives this process, without those whose node is gone, was started again or is
-// out of service.
+// recordVanished records the pods that were deleted by force on the claim, so that the list
+// outlives this process. It omits those whose node was deleted, was restarted or is out of
+// service.
 func (r *Reconciler) recordVanished(ctx context.Context, o *observed) error {
 	key := client.ObjectKeyFromObject(o.claim)
 	seen := r.vanished.of(key)
 	var all []unendedPod
-	// What cannot be read was written by another client and lists nothing.
+	// An invalid value, which another client wrote, lists none.
 	_ = json.Unmarshal([]byte(o.claim.Annotations[annotationUnended]), &all)
 	for _, pod := range seen {
 		if !slices.Contains(all, pod) {
@@ -158,7 +158,7 @@ func using(pods []corev1.Pod, claim string) []corev1.Pod {
 	return pods
 }
 
-// fence returns the answer to the fence of a move, nil without one.
+// fence returns the status of the fence of a move; nil without one.
 func (o *observed) fence() *v1alpha1.VolumeFenceStatus {
 	id := o.shadow.Spec.Fence
 	if id == "" {

@@ -68,7 +68,7 @@ func TestPodDeletedByForceUsesTheVolumeUntilItsNodeEndedIt(t *testing.T) {
 		return w.shadow().Status.Fence.Users
 	}
 	for name, end := range map[string]func(*corev1.Node){
-		"node is gone":           nil,
+		"node was deleted":       nil,
 		"node was started again": func(n *corev1.Node) { n.Status.NodeInfo.BootID = "boot-2" },
 		"node is out of service": func(n *corev1.Node) {
 			n.Spec.Taints = []corev1.Taint{{Key: corev1.TaintNodeOutOfService, Effect: corev1.TaintEffectNoExecute}}

@@ -15,24 +15,24 @@ import (
 	"liqo.io/federation/controllers/kit/kittest"
 )
 
-// TestVolumeSurvivesADeathAtEachWrite creates, expands and deletes a claim while the
-// process dies once, before or after each of its writes.
-func TestVolumeSurvivesADeathAtEachWrite(t *testing.T) {
+// TestVolumeSurvivesACrashAtEachWrite creates, expands and deletes a claim while the
+// process crashes once, before or after each of its writes.
+func TestVolumeSurvivesACrashAtEachWrite(t *testing.T) {
 	for _, policy := range []v1alpha1.VolumeDeletionPolicy{v1alpha1.VolumeDeletionRetain, v1alpha1.VolumeDeletionDelete} {
 		undisturbed := liveThrough(t, policy, nil)
 		for write := range undisturbed {
 			for _, after := range []bool{false, true} {
 				t.Run(fmt.Sprintf("%s/write %d, after it %v", policy, write, after), func(t *testing.T) {
-					died := false
+					crashed := false
 					liveThrough(t, policy, func(w *kittest.Cluster, then bool) error {
-						if died || len(w.Writes) != write+1 || then != after {
+						if crashed || len(w.Writes) != write+1 || then != after {
 							return nil
 						}
-						died = true
+						crashed = true
 						return kittest.ErrKilled
 					})
-					if !died {
-						t.Error("the process did not die")
+					if !crashed {
+						t.Error("the process did not crash")
 					}
 				})
 			}
@@ -40,7 +40,7 @@ func TestVolumeSurvivesADeathAtEachWrite(t *testing.T) {
 	}
 }
 
-// liveThrough returns the number of writes of a claim's life.
+// liveThrough returns the number of writes that create, expand and delete a claim.
 func liveThrough(t *testing.T, policy v1alpha1.VolumeDeletionPolicy, fault func(*kittest.Cluster, bool) error) int {
 	t.Helper()
 	w := newWorld(t, aClass(storagev1.VolumeBindingImmediate), aShadow(func(s *v1alpha1.ShadowVolumeClaim) { s.Finalizers = nil }))

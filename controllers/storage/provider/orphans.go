@@ -16,8 +16,8 @@ import (
 	"liqo.io/federation/controllers/metrics"
 )
 
-// withoutShadow reports a claim whose ShadowVolumeClaim is gone, as after a restore of the
-// federation's store. It is never deleted: it is adopted when the consumer creates the
+// withoutShadow reports a claim without a ShadowVolumeClaim, for example after a restore of the
+// federation's store. The claim is never deleted: it is adopted when the consumer creates the
 // ShadowVolumeClaim again.
 func (r *Reconciler) withoutShadow(ctx context.Context, key types.NamespacedName) error {
 	r.vanished.forget(key)
@@ -44,7 +44,7 @@ type orphans struct {
 	byClaim map[types.NamespacedName]string
 }
 
-// add reports whether a claim was not known to be an orphan.
+// add reports whether a claim is a new orphan.
 func (o *orphans) add(claim types.NamespacedName, foreignCluster string) bool {
 	o.mutex.Lock()
 	defer o.mutex.Unlock()

@@ -92,21 +92,21 @@ func TestShadowVolumeClaimReportsItsClaim(t *testing.T) {
 		{name: "claim of another origin", objects: []client.Object{aShadow(), immediate, aClaim(func(c *corev1.PersistentVolumeClaim) {
 			c.Annotations[volume.AnnotationOriginClaim] = "data-db-1"
 		})}, bound: "False NameConflict", claims: true, event: "Warning NameConflict"},
-		{name: "claim deleted", objects: []client.Object{aShadow(wasBound), immediate, boundVolume("gone", retainedVolume)}, phase: lost, bound: "False Lost",
+		{name: "claim deleted", objects: []client.Object{aShadow(wasBound), immediate, boundVolume("former", retainedVolume)}, phase: lost, bound: "False Lost",
 			event: "Warning Lost The claim was deleted on the provider; its data is kept on PersistentVolume pvc-1."},
 		{name: "claim deleted, and its volume prepared for it again", objects: []client.Object{aShadow(wasBound), immediate, boundVolume("", retainedVolume)},
 			phase: pending, bound: "False Provisioning", claims: true, requeuesAfter: 2 * time.Minute},
 		{name: "existing, with its claim", objects: []client.Object{aShadow(existing), immediate, aClaim(boundClaim, func(c *corev1.PersistentVolumeClaim) {
 			c.Annotations[volume.AnnotationOriginClaim] = "move-1-target"
 		}), boundVolume("claim", retainedVolume)}, phase: bound, bound: "True Bound", resized: "True Resized", claims: true},
-		{name: "existing, with its volume", objects: []client.Object{aShadow(existing), immediate, boundVolume("gone", retainedVolume)},
+		{name: "existing, with its volume", objects: []client.Object{aShadow(existing), immediate, boundVolume("former", retainedVolume)},
 			phase: lost, bound: "False Lost", event: "Warning Lost The claim was deleted on the provider; its data is kept on PersistentVolume pvc-1."},
 		{name: "existing, with nothing", objects: []client.Object{aShadow(existing), immediate}, phase: lost, bound: "False Lost", event: "Warning Lost"},
 		{name: "existing, with a claim of another consumer", objects: []client.Object{aShadow(existing), immediate, aClaim(func(c *corev1.PersistentVolumeClaim) {
 			c.Labels[v1alpha1.LabelForeignCluster] = "naples"
 		})}, phase: lost, bound: "False Lost", claims: true, event: "Warning Lost"},
 		{name: "claim and volume deleted", objects: []client.Object{aShadow(wasBound), immediate}, phase: lost, bound: "False Lost", event: "Warning Lost"},
-		{name: "claim deleted before its volume was reported", objects: []client.Object{aShadow(), immediate, boundVolume("gone")}, phase: lost, bound: "False Lost", event: "Warning Lost"},
+		{name: "claim deleted before its volume was reported", objects: []client.Object{aShadow(), immediate, boundVolume("former")}, phase: lost, bound: "False Lost", event: "Warning Lost"},
 		{name: "volume prepared by an administrator", objects: []client.Object{aShadow(), immediate, boundVolume("")}, phase: pending, bound: "False Provisioning", claims: true, requeuesAfter: 2 * time.Minute},
 		{name: "volume deleted", objects: []client.Object{aShadow(wasBound), immediate, aClaim(boundClaim, func(c *corev1.PersistentVolumeClaim) {
 			c.Status.Phase = corev1.ClaimLost
@@ -196,7 +196,7 @@ func TestClaimIsCreatedInRemoteNamespacesOnly(t *testing.T) {
 	}
 }
 
-func TestRefusedClaimIsReportedAndTriedAgain(t *testing.T) {
+func TestRefusedClaimIsReportedAndRetried(t *testing.T) {
 	for name, answer := range map[string]error{
 		"refused":     apierrors.NewForbidden(corev1.Resource("persistentvolumeclaims"), claimName, errors.New("exceeded quota")),
 		"unreachable": apierrors.NewInternalError(errors.New("etcd")),

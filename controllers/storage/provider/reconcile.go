@@ -24,12 +24,12 @@ import (
 const (
 	// refusalRetry is the time between two writes that the provider refused.
 	refusalRetry = 5 * time.Minute
-	// fenceCheck is the time between two looks at the nodes of pods that were deleted by
+	// fenceCheck is the time between two checks of the nodes of pods that were deleted by
 	// force, while a move waits for them.
 	fenceCheck = 10 * time.Second
 )
 
-// Reconcile brings the claim of one ShadowVolumeClaim in line with it.
+// Reconcile creates, changes or deletes the claim of one ShadowVolumeClaim.
 func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (ctrl.Result, error) {
 	shadow := &v1alpha1.ShadowVolumeClaim{}
 	err := r.Client.Get(ctx, request.NamespacedName, shadow)
@@ -50,7 +50,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	return kit.Result(r.keep(ctx, o))
 }
 
-// observed is what a pass reads of one ShadowVolumeClaim.
+// observed is the observed state of one ShadowVolumeClaim.
 type observed struct {
 	shadow    *v1alpha1.ShadowVolumeClaim
 	namespace *corev1.Namespace
@@ -67,8 +67,8 @@ type observed struct {
 	pods []corev1.Pod
 	// unended are pods that were deleted by force and may still write.
 	unended []unendedPod
-	// warning is the last message of a provisioner, and refusal the provider's answer to a
-	// write that it refused.
+	// warning is the last message of a provisioner, and refusal the error of a write that the
+	// provider refused.
 	warning, refusal string
 }
 
@@ -121,8 +121,8 @@ func claimOf(ctx context.Context, reader client.Reader, key client.ObjectKey) (*
 	return claim, nil
 }
 
-// keep creates and expands the claim, retains its volume and reports its state. It
-// returns when to look again.
+// keep creates and expands the claim, retains its volume and reports its state. It returns the
+// time after which to reconcile again.
 func (r *Reconciler) keep(ctx context.Context, o *observed) (time.Duration, error) {
 	if !isRemote(o.namespace) {
 		return 0, r.report(ctx, o)
@@ -152,7 +152,7 @@ func (r *Reconciler) keep(ctx context.Context, o *observed) (time.Duration, erro
 		if o.provisioning() {
 			age := r.Clock.Since(o.claim.CreationTimestamp.Time)
 			var err error
-			// Our own event about a name conflict or an orphan is no failure of a provisioner.
+			// Events of this controller about a name conflict or an orphan are no failure of a provisioner.
 			if o.warning, after, err = kit.ProvisioningWarning(ctx, r.Client, o.claim, age, Name); err != nil {
 				return 0, err
 			}

@@ -70,8 +70,9 @@ func (o *observed) status(now time.Time) v1alpha1.ShadowVolumeClaimStatus {
 	return status
 }
 
-// allocated returns what the provider reserves beyond the capacity of a bound claim, nil if
-// that is nothing. A smaller request that the provider did not accept yet reserves nothing less.
+// allocated returns the size that the provider reserves in excess of the capacity of a bound
+// claim; nil if there is none. A smaller request that the provider has not accepted changes
+// nothing.
 func (o *observed) allocated() *resource.Quantity {
 	largest := o.claim.Status.Capacity[corev1.ResourceStorage]
 	var beyond *resource.Quantity
@@ -119,7 +120,7 @@ func (o *observed) bound() verdict {
 		return lost("The claim was deleted on the provider, and another one has its name.")
 	case !o.own():
 		return refused(reasonConflict, "The provider has a PersistentVolumeClaim of this name that was not created for a "+
-			"ShadowVolumeClaim; it is left alone. Delete it, or choose another name.")
+			"ShadowVolumeClaim; it is not changed. Delete it, or choose another name.")
 	case o.claim.Status.Phase == corev1.ClaimLost:
 		return lost("The volume of the claim was deleted on the provider.")
 	case reported != "" && o.claim.Spec.VolumeName != reported:
@@ -156,7 +157,7 @@ func (o *observed) resized() verdict {
 	return no(reasonResizing, "The provider expands the volume.")
 }
 
-// resizeFailure returns why an expansion failed, and nothing while it has not.
+// resizeFailure returns the reason why an expansion failed; empty if it has not.
 func resizeFailure(claim *corev1.PersistentVolumeClaim) string {
 	for _, kind := range []corev1.PersistentVolumeClaimConditionType{
 		corev1.PersistentVolumeClaimControllerResizeError, corev1.PersistentVolumeClaimNodeResizeError,

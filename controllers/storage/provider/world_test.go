@@ -90,7 +90,7 @@ func (w *world) settle() {
 			return
 		}
 	}
-	w.t.Fatalf("does not come to rest: %v", w.Writes)
+	w.t.Fatalf("does not settle: %v", w.Writes)
 }
 
 // cluster does what the controllers of Kubernetes and a provisioner do next, and reports
@@ -145,7 +145,7 @@ func read[T client.Object](w *world, key types.NamespacedName, object T) (T, boo
 	return object, err == nil
 }
 
-// shadow, claim and pv return what is stored, nil for what is gone.
+// shadow, claim and pv return the stored objects; nil if they do not exist.
 func (w *world) shadow() *v1alpha1.ShadowVolumeClaim {
 	w.t.Helper()
 	if shadow, ok := read(w, key, &v1alpha1.ShadowVolumeClaim{}); ok {
