@@ -13,14 +13,14 @@ import (
 	"liqo.io/federation/controllers/kit"
 )
 
-// clean gives the target its reclaim policy, and the source back to its class.
+// clean restores the reclaim policy of the target, and releases the source.
 func (m *move) clean(ctx context.Context) (outcome, error) {
-	// A pod that was being created while the gates were removed may have one.
+	// A pod that was created while the gates were removed may have one.
 	if err := m.removeGates(ctx); err != nil {
 		return outcome{}, err
 	}
 	if sender, receiver, err := m.removeMovers(ctx); err != nil || !sender || !receiver {
-		return waitFor(pollInterval, "Waiting until the movers are gone."), err
+		return waitFor(pollInterval, "Waiting until the movers are deleted."), err
 	}
 	source, err := m.persistentVolume(ctx, m.progress.Source.VolumeName)
 	if err != nil {
@@ -67,7 +67,7 @@ func (m *move) finishTarget(ctx context.Context) error {
 	wanted := target.DeepCopy()
 	unmark(wanted, mark)
 	if _, err := kit.Commit(ctx, m.Client, target, wanted); err != nil {
-		return fmt.Errorf("giving volume %s its reclaim policy: %w", target.Name, err)
+		return fmt.Errorf("restoring the reclaim policy of volume %s: %w", target.Name, err)
 	}
 	return nil
 }

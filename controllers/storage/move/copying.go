@@ -15,8 +15,7 @@ import (
 	"liqo.io/federation/controllers/storage/mover"
 )
 
-// copy has the sender copy while the application runs, until what changes meanwhile is
-// little.
+// copy lets the sender copy while the application runs, until the changes meanwhile are few.
 func (m *move) copy(ctx context.Context) (outcome, error) {
 	source, mark, err := m.source(ctx)
 	if err != nil {
@@ -57,9 +56,9 @@ func (m *move) copy(ctx context.Context) (outcome, error) {
 	return waitFor(pollInterval, "%s", m.progress.Message), nil
 }
 
-// errNoMark means that the source has no mark of this move any more: its record is older than
-// the end of the move, or the mark was removed by hand.
-var errNoMark = errors.New("the source volume has lost its mark of the move")
+// errNoMark reports a source without the mark of this move: the record of the move is older than
+// its end, or the mark was removed by another client.
+var errNoMark = errors.New("the source volume has no mark of the move")
 
 // source returns the source volume and its mark, or errNoMark.
 func (m *move) source(ctx context.Context) (*corev1.PersistentVolume, *Mark, error) {
@@ -74,8 +73,8 @@ func (m *move) source(ctx context.Context) (*corev1.PersistentVolume, *Mark, err
 	return source, mark, nil
 }
 
-// sourcePlace returns where a sender runs while the application runs: on its node, or, on a
-// provider, preferably so.
+// sourcePlace returns the place of a sender while the application runs: its node, or on a provider
+// preferably its node.
 func (m *move) sourcePlace(ctx context.Context) (place, error) {
 	at := place{clusterID: m.progress.Source.ClusterID}
 	pods, err := m.users(ctx)
@@ -96,15 +95,15 @@ func (m *move) sourcePlace(ctx context.Context) (place, error) {
 	return at, nil
 }
 
-// keepReceiver returns the receiver, or nil while it is created again.
+// keepReceiver returns the receiver; nil while it is created again.
 func (m *move) keepReceiver(ctx context.Context, mark *Mark) (*corev1.Pod, error) {
 	return m.ensure(ctx, moverSpec{
 		role: roleReceiver, claim: m.target, mark: mark, at: place{clusterID: m.progress.Target.ClusterID, node: m.spec.Target.NodeName},
 	})
 }
 
-// follow reads how far the sender is, and returns what it does. A log that cannot be read
-// is no reason to stop.
+// follow records the progress in the log of the sender, and returns its state. A log that cannot
+// be read does not stop the move.
 func (m *move) follow(ctx context.Context) mover.State {
 	log, err := m.Logs(ctx, types.NamespacedName{Namespace: m.volume.Namespace, Name: m.sender})
 	if err != nil {
@@ -118,7 +117,7 @@ func (m *move) follow(ctx context.Context) mover.State {
 	return report.State
 }
 
-// record takes over what the sender reports.
+// record records a report of the sender.
 func (m *move) record(report mover.Report) {
 	p := m.progress
 	p.Passes, p.BytesTotal, p.FilesTotal = report.Passes, report.BytesTotal, report.FilesTotal
@@ -137,7 +136,7 @@ func (m *move) record(report mover.Report) {
 	}
 }
 
-// failure returns why a sender failed, as a sentence.
+// failure returns the reason why a sender failed, as a sentence.
 func failure(report mover.Report) string {
 	if report.State == mover.StateDone {
 		return "The sender ended before its last pass."

@@ -21,7 +21,7 @@ const (
 	reasonPrefix = "Move"
 )
 
-// lockedPhases are those in which the claim is Lost because the move holds its volume.
+// lockedPhases are the phases in which the claim is Lost because the move holds its volume.
 var lockedPhases = map[v1alpha1.MovePhase]bool{
 	v1alpha1.MoveLocking: true, v1alpha1.MoveFinalCopy: true, v1alpha1.MoveSwitching: true,
 }
@@ -48,8 +48,8 @@ func (m *move) condition() metav1.Condition {
 	return condition
 }
 
-// observedGeneration returns the generation of the virtual volume whose request was begun. A
-// move that only the marks of its volumes record begins none.
+// observedGeneration returns the generation of the virtual volume whose request was begun. A move
+// that is recorded only by the marks of its volumes begins none.
 func (m *move) observedGeneration() int64 {
 	if requested := m.volume.Spec.Move; requested == nil || requested.ID == m.progress.ID {
 		return m.volume.Generation
@@ -60,14 +60,14 @@ func (m *move) observedGeneration() int64 {
 	return 0
 }
 
-// hasBegun reports whether the requested move was begun before, though the status is that of
-// another one: the request is as old as a restored store, and its move has ended.
+// hasBegun reports whether the requested move was begun before although the status is of another
+// one: the request is from a restored store, and its move has ended.
 func hasBegun(vv *v1alpha1.VirtualVolume) bool {
 	last := apimeta.FindStatusCondition(vv.Status.Conditions, v1alpha1.ConditionVolumeMoved)
 	return last != nil && last.ObservedGeneration == vv.Generation
 }
 
-// phaseMessages say what each phase does.
+// phaseMessages describe the phases.
 var phaseMessages = map[v1alpha1.MovePhase]string{
 	v1alpha1.MovePreparing:   "The target volume is being prepared.",
 	v1alpha1.MoveCopying:     "The data is being copied while pods use it.",
@@ -75,11 +75,11 @@ var phaseMessages = map[v1alpha1.MovePhase]string{
 	v1alpha1.MoveLocking:     "The source volume is being locked.",
 	v1alpha1.MoveFinalCopy:   "The last changes are being copied and verified.",
 	v1alpha1.MoveSwitching:   "The claim is being bound to the target volume.",
-	v1alpha1.MoveReleasing:   "The pods that waited may start.",
+	v1alpha1.MoveReleasing:   "The pods that waited are released.",
 	v1alpha1.MoveCleaning:    "The source volume is being released.",
-	v1alpha1.MoveRollingBack: "The move is being undone.",
+	v1alpha1.MoveRollingBack: "The move is being rolled back.",
 	v1alpha1.MoveSucceeded:   "The data was moved.",
-	v1alpha1.MoveFailed:      "The move was undone.",
+	v1alpha1.MoveFailed:      "The move was rolled back.",
 	v1alpha1.MoveCancelled:   "The move was cancelled.",
 }
 
@@ -95,7 +95,7 @@ func (m *move) announce(ctx context.Context) {
 	}
 	reason := reasonPrefix + string(m.progress.Phase)
 	m.Events.Event(m.volume, kind, reason, message)
-	// An event about a claim that cannot be read is left out.
+	// Without a readable claim there is no event about it.
 	if claim, err := m.claim(ctx); err == nil && claim != nil {
 		m.Events.Event(claim, kind, reason, message)
 	}

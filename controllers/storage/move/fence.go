@@ -20,7 +20,7 @@ import (
 	"liqo.io/federation/controllers/remote"
 )
 
-// location returns where a volume stores its data.
+// location returns the location of a volume's data. It fails without a peering with the provider.
 func (r *Reconciler) location(ctx context.Context, pv *corev1.PersistentVolume) (v1alpha1.VolumeLocation, error) {
 	at := v1alpha1.VolumeLocation{VolumeName: pv.Name, StorageClassName: pv.Annotations[volume.AnnotationStorageClass]}
 	handle, isRemote, err := volume.HandleOf(pv)
@@ -34,14 +34,14 @@ func (r *Reconciler) location(ctx context.Context, pv *corev1.PersistentVolume) 
 	}
 	index := slices.IndexFunc(clusters.Items, func(fc v1alpha1.ForeignCluster) bool { return fc.Spec.ClusterID == handle.ClusterID })
 	if index < 0 {
-		return at, fmt.Errorf("finding the peering with cluster %s, which stores volume %s: there is none", handle.ClusterID, pv.Name)
+		return at, fmt.Errorf("finding the peering with cluster %s, which stores volume %s: no ForeignCluster has its ID", handle.ClusterID, pv.Name)
 	}
 	at.ClusterName = clusters.Items[index].Name
 	return at, nil
 }
 
-// fence has the provider of the source report who still uses it, and returns what the
-// move waits for; empty if there is no other user. Data in this cluster needs none.
+// fence requests from the provider of the source a report of its users, and returns what the move
+// waits for; empty if there is no other user. Local data needs no fence.
 func (m *move) fence(ctx context.Context) (string, error) {
 	source := m.progress.Source
 	if source.ClusterName == "" {
@@ -54,7 +54,7 @@ func (m *move) fence(ctx context.Context) (string, error) {
 	case apierrors.IsConflict(err):
 		return "", err
 	case err != nil:
-		return fmt.Sprintf("%s does not answer: %s.", source.ClusterName, remote.Describe(err)), nil
+		return fmt.Sprintf("The request to %s failed and is retried: %s.", source.ClusterName, remote.Describe(err)), nil
 	case claim.Status.Fence == nil || claim.Status.Fence.ID != m.progress.ID:
 		return fmt.Sprintf("Waiting for %s to report which pods use the volume.", source.ClusterName), nil
 	case len(claim.Status.Fence.Users) > 0:
@@ -63,7 +63,7 @@ func (m *move) fence(ctx context.Context) (string, error) {
 	return "", nil
 }
 
-// setFence sets or, with an empty id, removes the fence of the source on its provider.
+// setFence sets the fence of the source on its provider; an empty ID removes it.
 func (m *move) setFence(ctx context.Context, id string) (*v1alpha1.ShadowVolumeClaim, error) {
 	source := m.progress.Source
 	peer, ok := m.Peers.Get(source.ClusterName)
@@ -84,7 +84,7 @@ func (m *move) setFence(ctx context.Context, id string) (*v1alpha1.ShadowVolumeC
 	return claim, err
 }
 
-// removeFence removes the fence, and returns what the move waits for.
+// removeFence removes the fence. It returns what the move waits for; empty if it is removed.
 func (m *move) removeFence(ctx context.Context) (string, error) {
 	if m.progress.Source.ClusterName == "" {
 		return "", nil
@@ -95,7 +95,7 @@ func (m *move) removeFence(ctx context.Context) (string, error) {
 		return "", err
 	}
 	if cluster == nil {
-		// Its ShadowVolumeClaims are left behind: no move waits for it any more.
+		// Without the ForeignCluster its ShadowVolumeClaims are left, and no move waits for them.
 		return "", nil
 	}
 	_, err = m.setFence(ctx, "")
@@ -105,5 +105,5 @@ func (m *move) removeFence(ctx context.Context) (string, error) {
 	case apierrors.IsConflict(err):
 		return "", err
 	}
-	return fmt.Sprintf("%s does not answer: %s.", m.progress.Source.ClusterName, remote.Describe(err)), nil
+	return fmt.Sprintf("The request to %s failed and is retried: %s.", m.progress.Source.ClusterName, remote.Describe(err)), nil
 }

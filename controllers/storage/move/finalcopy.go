@@ -16,13 +16,13 @@ import (
 	"liqo.io/federation/controllers/storage/mover"
 )
 
-// moverTimeout is how long the application waits for a mover that does not run, as when its
-// node is lost. Then the move is rolled back.
+// moverTimeout is the time for which the application waits for a mover that does not run, for
+// example because its node failed. Afterwards the move is rolled back.
 const moverTimeout = 5 * time.Minute
 
-// copyFinally has the sender copy what changed since its last pass, and compare. The
-// sender of the passes before goes on if it is ready. Otherwise a new one mounts the
-// claim that the source is bound to.
+// copyFinally lets the sender copy the changes since its last pass, and compare. The sender of the
+// earlier passes continues if it is ready. Otherwise a new one mounts the claim that the source is
+// bound to.
 func (m *move) copyFinally(ctx context.Context) (outcome, error) {
 	_, mark, err := m.source(ctx)
 	if err != nil {
@@ -67,15 +67,15 @@ func (m *move) copyFinally(ctx context.Context) (outcome, error) {
 		m.record(report)
 		return giveUp("%s", failure(report)), nil
 	}
-	// The status of the pod follows up to two seconds later, and the application waits.
+	// The status of the pod follows up to two seconds later, while the application waits.
 	if m.follow(ctx) == mover.StateDone {
 		return goTo(v1alpha1.MoveSwitching), nil
 	}
 	return waitFor(fastInterval, "%s", m.progress.Message), nil
 }
 
-// lateMover returns the mover that the last pass has waited for longer than moverTimeout, or
-// nothing. A sender that runs is not ready while it copies.
+// lateMover returns the mover for which the last pass has waited longer than moverTimeout; empty
+// if there is none. A sender that runs is not ready while it copies.
 func (m *move) lateMover(ctx context.Context) (string, error) {
 	for _, name := range []string{m.receiver, m.sender} {
 		pod := &corev1.Pod{}
@@ -94,7 +94,7 @@ func (m *move) lateMover(ctx context.Context) (string, error) {
 	return "", nil
 }
 
-// notReadySince returns since when the phase has waited for a pod.
+// notReadySince returns the time since when the phase has waited for a pod.
 func (m *move) notReadySince(pod *corev1.Pod) time.Time {
 	since := pod.CreationTimestamp.Time
 	for _, condition := range pod.Status.Conditions {
@@ -108,14 +108,14 @@ func (m *move) notReadySince(pod *corev1.Pod) time.Time {
 	return since
 }
 
-// finalSender returns the sender of the last pass, or nil while it is being replaced.
+// finalSender returns the sender of the last pass; nil while it is being replaced.
 func (m *move) finalSender(ctx context.Context, mark *Mark) (*corev1.Pod, error) {
 	running := &corev1.Pod{}
 	running, err := found(running, m.Live.Get(ctx, m.key(m.sender), running))
 	if err != nil {
 		return nil, err
 	}
-	if running != nil && m.isMover(running) && m.goesOn(running) {
+	if running != nil && m.isMover(running) && m.continues(running) {
 		return running, nil
 	}
 	return m.ensure(ctx, moverSpec{
@@ -123,10 +123,10 @@ func (m *move) finalSender(ctx context.Context, mark *Mark) (*corev1.Pod, error)
 	})
 }
 
-// goesOn reports whether a sender that mounts the user's claim can do the last pass, or
-// has ended with a result. It goes on reading although the claim is Lost, but its
-// container does not start again.
-func (m *move) goesOn(sender *corev1.Pod) bool {
+// continues reports whether a sender that mounts the user's claim can do the last pass, or has
+// ended with a result. It can read although the claim is Lost, but its container is not started
+// again.
+func (m *move) continues(sender *corev1.Pod) bool {
 	if claimOf(sender) != m.volume.Name || !sender.DeletionTimestamp.IsZero() {
 		return false
 	}
@@ -134,8 +134,8 @@ func (m *move) goesOn(sender *corev1.Pod) bool {
 	return reported || !hasEnded(sender) && isPodReady(sender)
 }
 
-// startFinalPass lets the sender begin its last pass. The receiver tells it: a kubelet
-// refreshes no file of the sender, whose claim is Lost.
+// startFinalPass starts the last pass of the sender, by a file of the receiver: a kubelet does not
+// refresh files of the sender, whose claim is Lost.
 func (m *move) startFinalPass(ctx context.Context, receiver *corev1.Pod) error {
 	if receiver.Annotations[AnnotationPass] == mover.PassFinal || hasEnded(receiver) {
 		return nil

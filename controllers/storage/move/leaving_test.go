@@ -13,12 +13,12 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
 
-func TestMoveToAProviderThatIsLeftIsRolledBack(t *testing.T) {
+func TestMoveToAProviderIsRolledBackWhenOffloadingEnds(t *testing.T) {
 	offloading := &v1alpha1.NamespaceOffloading{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: v1alpha1.NamespaceOffloadingName}}
 	provider := &v1alpha1.ForeignCluster{ObjectMeta: metav1.ObjectMeta{Name: "milan"}}
 	for _, test := range []struct {
 		name string
-		gone client.Object
+		deleted client.Object
 		want string
 	}{
 		{"the namespace is unoffloaded", offloading, "being unoffloaded"},
@@ -31,7 +31,7 @@ func TestMoveToAProviderThatIsLeftIsRolledBack(t *testing.T) {
 			w.must(w.kube.Create(t.Context(), offloading.DeepCopy()))
 			w.settle()
 			w.stopAt(v1alpha1.MoveCopying)
-			w.must(w.kube.Delete(t.Context(), test.gone.DeepCopyObject().(client.Object)))
+			w.must(w.kube.Delete(t.Context(), test.deleted.DeepCopyObject().(client.Object)))
 			progress := w.until(v1alpha1.MoveFailed)
 			w.settle()
 			w.assertBoundTo(sourceName)
@@ -42,7 +42,7 @@ func TestMoveToAProviderThatIsLeftIsRolledBack(t *testing.T) {
 	}
 }
 
-func TestRollingBackDoesNotWaitForAPeeringThatIsGone(t *testing.T) {
+func TestRollingBackDoesNotWaitForADeletedPeering(t *testing.T) {
 	w := newWorld(t, online())
 	w.settle()
 	w.stopAt(v1alpha1.MoveCopying)

@@ -15,8 +15,8 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
 
-// lock binds the source to the sender's claim, so that nothing else can mount it. Only
-// then is it final who still uses it: the scheduler binds pods until the claim is Lost.
+// lock binds the source to the sender's claim, so that no other pod can mount it. Its users are
+// final only then: the scheduler binds pods until the claim is Lost.
 func (m *move) lock(ctx context.Context) (outcome, error) {
 	claim, err := m.claim(ctx)
 	if err != nil {
@@ -58,8 +58,8 @@ func (m *move) lock(ctx context.Context) (outcome, error) {
 	return waitFor(fastInterval, "%s", waiting), nil
 }
 
-// outside evicts the pods that were bound to a node meanwhile, and returns what the move
-// waits for: a pod in this cluster, or on the provider that stores the source.
+// outside evicts the pods that were bound to a node meanwhile, and returns what the move waits
+// for: a local pod, or a pod on the provider that stores the source.
 func (m *move) outside(ctx context.Context, source *corev1.PersistentVolume) (string, error) {
 	left, err := m.drain(ctx, source)
 	if err != nil {
@@ -71,7 +71,7 @@ func (m *move) outside(ctx context.Context, source *corev1.PersistentVolume) (st
 	return m.fence(ctx)
 }
 
-// touchBoth has Kubernetes compute the phases of two claims, at most once a second each.
+// touchBoth lets Kubernetes compute the phases of two claims, at most once a second each.
 func (m *move) touchBoth(ctx context.Context, claims ...*corev1.PersistentVolumeClaim) (outcome, error) {
 	for _, claim := range claims {
 		if claim == nil || m.touchedLately(claim) {

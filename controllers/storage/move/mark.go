@@ -15,45 +15,45 @@ import (
 	"liqo.io/federation/apiserver/volume"
 )
 
-// Labels and annotations of what a move creates.
+// Labels and annotations of the objects that a move creates.
 const (
 	// LabelRole is, on a pod of a move, receiver or sender.
 	LabelRole = "storage.liqo.io/mover"
-	// AnnotationPass is, on the receiver, what its file with the pass to copy holds.
+	// AnnotationPass is, on the receiver, the content of its file with the pass to copy.
 	AnnotationPass = "storage.liqo.io/pass"
-	// annotationTouched is changed on a claim whose phase Kubernetes is to compute again.
+	// annotationTouched is changed on a claim to let Kubernetes compute its phase.
 	annotationTouched = "storage.liqo.io/touched"
 
 	roleReceiver = "receiver"
 	roleSender   = "sender"
 )
 
-// annotationMark is the key of the mark on a volume that is the source or the target of
-// a move. A marked volume is never handed back to its class.
+// annotationMark is the key of the mark on a volume that is the source or the target of a move. A
+// marked volume is not handed back to its class.
 const annotationMark = volume.LabelMove
 
-// Mark is what a move writes on its source and its target volume, so that it can be
-// finished or undone when its VirtualVolume is gone or older.
+// Mark is written on the source and target volume of a move, so that the move can be finished or
+// rolled back when its VirtualVolume was deleted or restored from an older state.
 type Mark struct {
-	// ID is the move's.
+	// ID is the ID of the move.
 	ID string `json:"id"`
-	// Namespace and Claim are the user's claim, and ClaimUID that with which the move began.
+	// Namespace and Claim name the user's claim, and ClaimUID is its UID when the move began.
 	Namespace string    `json:"namespace"`
 	Claim     string    `json:"claim"`
 	ClaimUID  types.UID `json:"claimUID,omitempty"`
-	// Source and Target are the two volumes; Target is empty before there is one.
+	// Source and Target are the names of the volumes; Target is empty before there is one.
 	Source string `json:"source"`
 	Target string `json:"target,omitempty"`
-	// Policy is the reclaim policy that the volume had.
+	// Policy is the former reclaim policy of the volume.
 	Policy corev1.PersistentVolumeReclaimPolicy `json:"policy"`
-	// KeepSource keeps the source when the move has ended.
+	// KeepSource keeps the source after the move.
 	KeepSource bool `json:"keepSource,omitempty"`
 	// TargetClaimUID is the UID of the receiver's claim, on the target.
 	TargetClaimUID types.UID `json:"targetClaimUID,omitempty"`
-	// Manifest is the user's claim as it is created again, on the target.
+	// Manifest is the user's claim to be created again, on the target.
 	Manifest *corev1.PersistentVolumeClaim `json:"manifest,omitempty"`
 	// Owner is the user whose files the movers may read and write in a restricted
-	// namespace; nil where they run as root. On the source, as what follows.
+	// namespace; nil if they run as root. On the source only, like the following fields.
 	Owner *Owner `json:"owner,omitempty"`
 	// SELinux are the options of the pods that mount the claim.
 	SELinux *corev1.SELinuxOptions `json:"seLinux,omitempty"`
@@ -98,7 +98,7 @@ func (k *Mark) set(pv *corev1.PersistentVolume) error {
 	return nil
 }
 
-// names are those of what a move creates in the user's namespace.
+// names are the names of the objects that a move creates in the user's namespace.
 type names struct{ source, target, sender, receiver, shared string }
 
 func namesOf(id string) names {

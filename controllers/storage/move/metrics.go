@@ -32,13 +32,13 @@ var (
 	})
 	rate = metrics.NewHistogram(&metrics.HistogramOpts{
 		Namespace: metricsNamespace, Subsystem: metricsSubsystem, Name: "bytes_per_second",
-		Help:           "Size of the files of a volume by the time that its whole move took.",
+		Help:           "Size of the files of a volume divided by the duration of its move.",
 		Buckets:        metrics.ExponentialBuckets(1<<16, 4, 10),
 		StabilityLevel: metrics.ALPHA,
 	})
 	downtime = metrics.NewHistogram(&metrics.HistogramOpts{
 		Namespace: metricsNamespace, Subsystem: metricsSubsystem, Name: "downtime_seconds",
-		Help:           "How long no pod could use the data, from the end of the last pod until the claim was bound to the target.",
+		Help:           "Downtime of moves, from the end of the last pod that used the source until the claim was bound to the target.",
 		Buckets:        metrics.ExponentialBuckets(0.25, 2, 14),
 		StabilityLevel: metrics.ALPHA,
 	})

@@ -1,11 +1,10 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package move moves the data of a claim of the virtual storage class to another volume,
-// as the spec of its VirtualVolume requests. A move is a sequence of phases. Each is
-// recorded in status.move before it begins, and each can be repeated after any of its
-// writes. What is needed to finish without that record is in an annotation of the source
-// and the target volume.
+// Package move moves the data of a claim of the virtual storage class to another volume, as the
+// spec of its VirtualVolume requests. A move is a sequence of phases. Each is recorded in
+// status.move before it begins, and can be repeated after any of its writes. An annotation of the
+// source and the target volume allows to finish a move without that record.
 //
 // The lock is the claimRef of the source volume: kubelets mount a volume only for the
 // claim that it names.
@@ -37,13 +36,12 @@ import (
 const Name = "volume-move"
 
 const (
-	// conflictDelay is how long a reconcile waits after another client changed what it
-	// was about to change.
+	// conflictDelay is the time until a reconcile is retried after a conflict.
 	conflictDelay = 50 * time.Millisecond
-	// maxErrorDelay is the longest time between two attempts at a write that fails.
+	// maxErrorDelay is the greatest time between two attempts of a write that fails.
 	maxErrorDelay = 5 * time.Second
-	// maxConcurrentMoves is how many moves are reconciled at a time; each waits most of
-	// the time.
+	// maxConcurrentMoves is the number of moves that are reconciled concurrently; each waits
+	// most of the time.
 	maxConcurrentMoves = 8
 )
 
@@ -53,11 +51,11 @@ type Peers interface {
 	Get(foreignCluster string) (*remote.Peer, bool)
 }
 
-// Config is what the controller needs.
+// Config has the dependencies and settings of the controller.
 type Config struct {
 	// Client writes, and reads the caches of the manager.
 	Client client.Client
-	// Live reads from the API server: a cache may be late for what a move decides.
+	// Live reads from the API server, because decisions of a move need the current state.
 	Live client.Reader
 	// Events records events about claims and virtual volumes.
 	Events record.EventRecorder
@@ -65,12 +63,12 @@ type Config struct {
 	Peers Peers
 	// Logs returns the end of the log of a mover.
 	Logs func(ctx context.Context, pod types.NamespacedName) (string, error)
-	// Image is that of the movers, and PullPolicy when nodes fetch it.
+	// Image is the image of the movers, and PullPolicy its imagePullPolicy.
 	Image      string
 	PullPolicy corev1.PullPolicy
-	// Account and AccountNamespace are the service account of this process.
+	// Account and AccountNamespace name the ServiceAccount of this process.
 	Account, AccountNamespace string
-	// Clock is the time.
+	// Clock returns the time.
 	Clock clock.PassiveClock
 }
 
@@ -98,8 +96,8 @@ func (r *Reconciler) SetupWithManager(manager ctrl.Manager) error {
 		Complete(r)
 }
 
-// marked returns the virtual volume whose move marked a volume. It finds the moves whose
-// virtual volume is gone when the process starts.
+// marked returns the virtual volume whose move marked a volume. When the process starts, it finds
+// the moves whose virtual volume was deleted.
 func marked(_ context.Context, object client.Object) []reconcile.Request {
 	mark, ok := markOf(object)
 	if !ok {
@@ -140,7 +138,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	return settled(m.run(ctx))
 }
 
-// idle reports whether no move of a virtual volume is requested that has not ended.
+// idle reports whether a virtual volume has no requested or running move.
 func idle(volume *v1alpha1.VirtualVolume) bool {
 	requested, progress := volume.Spec.Move, volume.Status.Move
 	return (progress == nil || ended(progress.Phase)) && (requested == nil || progress != nil && progress.ID == requested.ID)

@@ -202,7 +202,7 @@ func TestPodThatWasDeletedByForceCountsAsRunning(t *testing.T) {
 	w.until(v1alpha1.MoveQuiescing)
 	w.reconcile()
 	pod := get(w, appName, &corev1.Pod{})
-	w.controller.ends.gone(pod)
+	w.controller.ends.deleted(pod)
 	w.must(w.kube.Delete(t.Context(), pod))
 	w.settle()
 	w.unevicted = nil
@@ -218,7 +218,7 @@ func TestPodThatWasDeletedByForceCountsAsRunning(t *testing.T) {
 	w.until(v1alpha1.MoveSucceeded)
 }
 
-func TestSenderThatIsGoneInFinalCopyIsReplacedOnTheLockedSource(t *testing.T) {
+func TestSenderThatIsDeletedInFinalCopyIsReplacedOnTheLockedSource(t *testing.T) {
 	w := newWorld(t, online())
 	w.settle()
 	w.stopAt(v1alpha1.MoveFinalCopy)
@@ -284,7 +284,7 @@ func TestReceiverThatIsLostInFinalCopyRollsTheMoveBack(t *testing.T) {
 }
 
 func TestClaimThatTheUserDeletedWhileLockedLeavesItsDataRetained(t *testing.T) {
-	for name, finalizers := range map[string][]string{"gone": nil, "held by a finalizer": {"example.com/held"}} {
+	for name, finalizers := range map[string][]string{"deleted": nil, "held by a finalizer": {"example.com/held"}} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, online())
 			w.runsWithoutStatefulSet()
@@ -319,7 +319,7 @@ func TestEndedPodsDoNotHoldTheClaim(t *testing.T) {
 	}
 }
 
-func TestMoveWithoutARecordIsFinishedOrUndone(t *testing.T) {
+func TestMoveWithoutARecordIsFinishedOrRolledBack(t *testing.T) {
 	for _, test := range []struct {
 		at   v1alpha1.MovePhase
 		want v1alpha1.MovePhase
@@ -475,7 +475,7 @@ func TestPodsThatAreHeldBackWithoutAMoveAreReleased(t *testing.T) {
 	}
 }
 
-func TestProviderOfTheSourceReportsWhoStillUsesIt(t *testing.T) {
+func TestProviderOfTheSourceReportsItsUsers(t *testing.T) {
 	w := newWorld(t, online())
 	w.settle()
 	source := get(w, sourceName, &corev1.PersistentVolume{})
@@ -520,7 +520,7 @@ func TestMoversHaveNoTokenAndOnlyWhatBaselineAllows(t *testing.T) {
 	}
 }
 
-func TestProvidersGetWhatMoversShareIfOneRunsThere(t *testing.T) {
+func TestSharedObjectsAreReflectedIfAMoverRunsOnAProvider(t *testing.T) {
 	const milan, turin = "9f1c", "7a2b"
 	for _, test := range []struct{ name, source, target, want string }{
 		{"within this cluster", "", "", v1alpha1.AnnotationSkipReflection},

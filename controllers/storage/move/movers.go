@@ -32,12 +32,12 @@ const (
 	rootUser = 0
 )
 
-// capabilities are those that copying the files of others takes, all of them allowed by
-// the Pod Security Standard baseline.
+// capabilities are required to copy files of several users. The Pod Security Standard baseline
+// allows all of them.
 var capabilities = []corev1.Capability{"CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "MKNOD"}
 
-// grant binds the role of movers to this process in the user's namespace, and reports
-// whether it was not bound.
+// grant binds the role of movers to this process in the user's namespace, and reports whether it
+// created the binding.
 func (m *move) grant(ctx context.Context) (bool, error) {
 	bound := &rbacv1.RoleBinding{}
 	bound, err := found(bound, m.Live.Get(ctx, m.key(Role), bound))
@@ -60,7 +60,7 @@ func (m *move) grant(ctx context.Context) (bool, error) {
 	return true, nil
 }
 
-// revoke ends that right, unless another move runs in the namespace.
+// revoke deletes that binding, unless another move runs in the namespace.
 func (m *move) revoke(ctx context.Context) error {
 	var volumes v1alpha1.VirtualVolumeList
 	if err := m.Client.List(ctx, &volumes); err != nil {
@@ -81,8 +81,8 @@ func (m *move) revoke(ctx context.Context) error {
 	return kit.Delete(ctx, m.Client, binding)
 }
 
-// reflection returns the annotation that decides whether providers get a copy of what the
-// movers share: they need it if a mover runs on one, also if both run on the same.
+// reflection returns the annotation that decides whether the objects shared by the movers are
+// reflected: they are if a mover runs on a provider, also if both run on the same one.
 func (m *move) reflection(target place) string {
 	if m.progress.Source.ClusterID == "" && target.clusterID == "" {
 		return v1alpha1.AnnotationSkipReflection
@@ -99,7 +99,7 @@ func (m *move) share(ctx context.Context, reflection string) error {
 	if err != nil {
 		return err
 	}
-	// This process has no right to read it: the first one stays.
+	// This process may not read the Secret, and keeps an existing one.
 	if err := m.create(ctx, &corev1.Secret{
 		ObjectMeta: meta, Immutable: ptr.To(true), Type: corev1.SecretTypeTLS,
 		Data: map[string][]byte{corev1.TLSCertKey: certificate, corev1.TLSPrivateKeyKey: key},
@@ -119,18 +119,18 @@ func (m *move) moverLabels(role string) map[string]string {
 	return labels
 }
 
-// place is where a mover runs.
+// place is the place where a mover runs.
 type place struct {
 	// clusterID is the provider; empty is the local cluster.
 	clusterID string
-	// node is the node of this cluster; empty leaves it to the scheduler.
+	// node is the local node; empty leaves it to the scheduler.
 	node string
 	// near are the labels of the application on a provider, whose node has the volume
 	// attached.
 	near map[string]string
 }
 
-// moverSpec is what differs between the movers.
+// moverSpec has the differences between movers.
 type moverSpec struct {
 	role  string
 	claim string
@@ -183,8 +183,7 @@ func (m *move) moverPod(spec moverSpec) *corev1.Pod {
 	return pod
 }
 
-// startsLastPass gives the receiver the file that starts the last pass, from its
-// annotation.
+// startsLastPass mounts the file that starts the last pass in the receiver, from its annotation.
 func startsLastPass(pod *corev1.Pod) {
 	metav1.SetMetaDataAnnotation(&pod.ObjectMeta, AnnotationPass, "")
 	container := &pod.Spec.Containers[0]
@@ -205,8 +204,8 @@ func ports(role string) []corev1.ContainerPort {
 	return []corev1.ContainerPort{{Name: "mover", ContainerPort: mover.Port}}
 }
 
-// senderArguments are the flags of the sender. The receiver's name has no namespace: that
-// is another one on a provider.
+// senderArguments returns the flags of the sender. The receiver's name has no namespace, which
+// differs on a provider.
 func (m *move) senderArguments() []string {
 	args := []string{mover.ModeSend, fmt.Sprintf("--address=%s:%d", m.shared, mover.Port)}
 	if m.spec.Bandwidth != nil {
@@ -218,8 +217,8 @@ func (m *move) senderArguments() []string {
 	return args
 }
 
-// securityContexts are those of a mover: root with the capabilities that copying files of
-// several users takes, or the owner of the files where the namespace is restricted.
+// securityContexts returns those of a mover: root with capabilities to copy files of several
+// users, or the owner of the files in a restricted namespace.
 func securityContexts(mark *Mark, role string) (*corev1.PodSecurityContext, *corev1.SecurityContext) {
 	pod := &corev1.PodSecurityContext{SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}, SELinuxOptions: mark.SELinux}
 	container := &corev1.SecurityContext{
@@ -233,7 +232,7 @@ func securityContexts(mark *Mark, role string) (*corev1.PodSecurityContext, *cor
 	}
 	pod.RunAsNonRoot, pod.RunAsUser, pod.RunAsGroup = ptr.To(true), &mark.Owner.User, mark.Owner.Group
 	if role == roleReceiver {
-		// The volume is new: without a group that owns it nothing can be written to it.
+		// The volume is new: without a group that owns it, files cannot be written.
 		pod.FSGroup = mark.Owner.Group
 		if pod.FSGroup == nil {
 			pod.FSGroup = &mark.Owner.User
@@ -242,7 +241,7 @@ func securityContexts(mark *Mark, role string) (*corev1.PodSecurityContext, *cor
 	return pod, container
 }
 
-// affinity confines a mover to the nodes of its place.
+// affinity restricts a mover to the nodes of its place.
 func (p place) affinity() *corev1.Affinity {
 	term := corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{
 		{Key: v1alpha1.LabelType, Operator: corev1.NodeSelectorOpNotIn, Values: []string{v1alpha1.TypeVirtualNode}},
@@ -270,8 +269,8 @@ func (p place) affinity() *corev1.Affinity {
 	return affinity
 }
 
-// tolerations let a mover run on virtual nodes, and a sender on any node that has the
-// volume, also while that is cordoned or being drained.
+// tolerations returns those with which a mover runs on virtual nodes, and a sender on any node
+// that has the volume, also while the node is cordoned or being drained.
 func (p place) tolerations(role string) []corev1.Toleration {
 	if p.clusterID != "" {
 		tolerations := []corev1.Toleration{{Key: v1alpha1.TaintVirtualNode, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute}}
@@ -287,8 +286,8 @@ func (p place) tolerations(role string) []corev1.Toleration {
 	return nil
 }
 
-// ensure returns the pod of a mover that runs or is to run. One that ended without a
-// result, mounts another claim or is being deleted is replaced: then nil is returned.
+// ensure returns the pod of a mover that runs or is to run. One that ended without a result,
+// mounts another claim or is being deleted is replaced: then it returns nil.
 func (m *move) ensure(ctx context.Context, spec moverSpec) (*corev1.Pod, error) {
 	wanted := m.moverPod(spec)
 	pod := &corev1.Pod{}
@@ -302,8 +301,8 @@ func (m *move) ensure(ctx context.Context, spec moverSpec) (*corev1.Pod, error) 
 	if !m.isMover(pod) || pod.Labels[LabelRole] != spec.role {
 		return nil, fmt.Errorf("creating pod %s: another pod has this name, delete it", wanted.Name)
 	}
-	elsewhere := pod.Spec.NodeName == "" && !equality.Semantic.DeepEqual(pod.Spec.Affinity, wanted.Spec.Affinity)
-	if _, reported := result(pod); elsewhere || !pod.DeletionTimestamp.IsZero() || hasEnded(pod) && !reported || claimOf(pod) != spec.claim {
+	misplaced := pod.Spec.NodeName == "" && !equality.Semantic.DeepEqual(pod.Spec.Affinity, wanted.Spec.Affinity)
+	if _, reported := result(pod); misplaced || !pod.DeletionTimestamp.IsZero() || hasEnded(pod) && !reported || claimOf(pod) != spec.claim {
 		if pod.DeletionTimestamp.IsZero() {
 			return nil, kit.Delete(ctx, m.Client, pod)
 		}
@@ -322,7 +321,7 @@ func claimOf(pod *corev1.Pod) string {
 	return ""
 }
 
-// result returns what a mover reported at its end, and reports whether it did.
+// result returns the last report of a mover, and whether there is one.
 func result(pod *corev1.Pod) (mover.Report, bool) {
 	for _, status := range pod.Status.ContainerStatuses {
 		if status.State.Terminated == nil {
@@ -345,13 +344,13 @@ func isPodReady(pod *corev1.Pod) bool {
 	return false
 }
 
-// removeMovers deletes the pods of both movers, and reports which are gone.
-func (m *move) removeMovers(ctx context.Context) (senderGone, receiverGone bool, err error) {
-	if senderGone, err = m.remove(ctx, &corev1.Pod{}, m.sender); err != nil {
+// removeMovers deletes the pods of both movers, and reports which of them are deleted.
+func (m *move) removeMovers(ctx context.Context) (senderDeleted, receiverDeleted bool, err error) {
+	if senderDeleted, err = m.remove(ctx, &corev1.Pod{}, m.sender); err != nil {
 		return false, false, err
 	}
-	receiverGone, err = m.remove(ctx, &corev1.Pod{}, m.receiver)
-	return senderGone, receiverGone, err
+	receiverDeleted, err = m.remove(ctx, &corev1.Pod{}, m.receiver)
+	return senderDeleted, receiverDeleted, err
 }
 
 // removeShared deletes the certificate and the Service.

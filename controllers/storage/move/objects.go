@@ -20,9 +20,9 @@ import (
 	"liqo.io/federation/controllers/kit"
 )
 
-// bindTo makes a volume name a claim, by compare-and-swap. An empty UID names whichever
-// claim has that name. The old reference's resourceVersion would otherwise stay. class is
-// the class of the volume from then on; empty leaves it.
+// bindTo sets the claim of a volume, by compare-and-swap. An empty UID binds any claim of that
+// name. It replaces the whole reference, because the resourceVersion of the old one would stay.
+// class is the new class of the volume; empty does not change it.
 func (r *Reconciler) bindTo(ctx context.Context, pv *corev1.PersistentVolume, claim types.NamespacedName, uid types.UID, class string,
 	change func(*corev1.PersistentVolume) error,
 ) error {
@@ -50,14 +50,14 @@ func refersTo(pv *corev1.PersistentVolume, name types.NamespacedName, uid types.
 	return reference != nil && reference.Namespace == name.Namespace && reference.Name == name.Name && reference.UID == uid
 }
 
-// touch changes an annotation of a claim, since Kubernetes computes the phase of a claim
-// after an event of that claim, or every 15 seconds.
+// touch changes an annotation of a claim, because Kubernetes computes the phase of a claim after
+// an event of that claim, or every 15 seconds.
 func (r *Reconciler) touch(ctx context.Context, claim *corev1.PersistentVolumeClaim) error {
 	wanted := claim.DeepCopy()
 	metav1.SetMetaDataAnnotation(&wanted.ObjectMeta, annotationTouched, r.Clock.Now().UTC().Format("2006-01-02T15:04:05.000000Z"))
 	_, err := kit.Commit(ctx, r.Client, claim, wanted)
 	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
-		// Whatever changed the claim is the event that was missing.
+		// The change of another client causes the event, too.
 		return nil
 	}
 	if err != nil {
@@ -66,8 +66,7 @@ func (r *Reconciler) touch(ctx context.Context, claim *corev1.PersistentVolumeCl
 	return nil
 }
 
-// annotateMoving sets, or with an empty id removes, the annotation by which new pods of
-// the claim are held back.
+// annotateMoving sets the annotation that gates new pods of the claim; an empty ID removes it.
 func (m *move) annotateMoving(ctx context.Context, claim *corev1.PersistentVolumeClaim, id string) error {
 	if claim.Annotations[volume.AnnotationMoving] == id {
 		return nil
@@ -85,9 +84,9 @@ func (m *move) annotateMoving(ctx context.Context, claim *corev1.PersistentVolum
 	return nil
 }
 
-// create creates an object unless it exists already. Callers read first whether it does:
-// each attempt counts against a ResourceQuota of the namespace, until that is computed
-// again, and one that is exhausted refuses the object although it exists.
+// create creates an object unless it exists already. Callers read first whether it does: each
+// attempt counts against a ResourceQuota of the namespace until that is computed again, and an
+// exhausted quota refuses the object although it exists.
 func (m *move) create(ctx context.Context, object client.Object) error {
 	if err := m.Client.Create(ctx, object); err != nil && !apierrors.IsAlreadyExists(err) {
 		return fmt.Errorf("creating %s %s: %w", kindOf(object), object.GetName(), err)
@@ -110,8 +109,8 @@ func (m *move) createClaim(ctx context.Context, claim *corev1.PersistentVolumeCl
 // kindOf returns the kind of an object, for errors that users read.
 func kindOf(object client.Object) string { return reflect.TypeOf(object).Elem().Name() }
 
-// remove deletes an object of the move by name, and reports whether it is gone. One of
-// that name that is not the move's is left alone and counts as gone.
+// remove deletes an object of the move by name, and reports whether it is deleted. An object of
+// that name that does not belong to the move is left alone and counts as deleted.
 func (m *move) remove(ctx context.Context, object client.Object, name string, options ...client.DeleteOption) (bool, error) {
 	err := m.Live.Get(ctx, m.key(name), object)
 	if apierrors.IsNotFound(err) {
@@ -135,27 +134,27 @@ func (m *move) remove(ctx context.Context, object client.Object, name string, op
 	return apierrors.IsNotFound(err), nil
 }
 
-// removeClaim deletes a claim of the move, and returns what the move waits for until it is
-// gone: pods that are not of the move hold it as long as they mount it.
+// removeClaim deletes a claim of the move, and returns what the move waits for; empty once it is
+// deleted: pods of users hold it as long as they mount it.
 func (m *move) removeClaim(ctx context.Context, name string) (string, error) {
-	gone, err := m.remove(ctx, &corev1.PersistentVolumeClaim{}, name)
-	if err != nil || gone {
+	deleted, err := m.remove(ctx, &corev1.PersistentVolumeClaim{}, name)
+	if err != nil || deleted {
 		return "", err
 	}
 	pods, err := m.mounting(ctx, name)
 	if err != nil || len(pods) == 0 {
-		return fmt.Sprintf("Waiting until claim %s is gone.", name), err
+		return fmt.Sprintf("Waiting until claim %s is deleted.", name), err
 	}
-	return fmt.Sprintf("Waiting until claim %s is gone: delete pod %s, which mounts it.", name, pods[0].Name), nil
+	return fmt.Sprintf("Waiting until claim %s is deleted: delete pod %s, which mounts it.", name, pods[0].Name), nil
 }
 
-// objectMeta returns the metadata of what a move creates.
+// objectMeta returns the metadata of objects that a move creates.
 func (m *move) objectMeta(name string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Name: name, Namespace: m.volume.Namespace, Labels: map[string]string{volume.LabelMove: m.progress.ID}}
 }
 
-// keptOwners are the owner references of a claim that a new claim of its name gets as
-// well. A StatefulSet restores its own; a claim of a pod goes with that pod.
+// keptOwners returns the owner references that a new claim of the name gets, too. A StatefulSet
+// restores its own; a claim of a pod is deleted with that pod.
 func keptOwners(claim *corev1.PersistentVolumeClaim) []metav1.OwnerReference {
 	var kept []metav1.OwnerReference
 	for _, owner := range claim.OwnerReferences {
@@ -166,11 +165,11 @@ func keptOwners(claim *corev1.PersistentVolumeClaim) []metav1.OwnerReference {
 	return kept
 }
 
-// bindingAnnotations are the prefixes of annotations with which Kubernetes records how a
-// claim was bound.
+// bindingAnnotations are the prefixes of annotations with which Kubernetes records the binding of
+// a claim.
 var bindingAnnotations = []string{"pv.kubernetes.io/", "volume.kubernetes.io/", "volume.beta.kubernetes.io/"}
 
-// again returns the claim that takes the place of one whose data was moved to a volume.
+// again returns the claim that replaces a claim whose data was moved to a volume.
 func again(claim *corev1.PersistentVolumeClaim, target string) *corev1.PersistentVolumeClaim {
 	created := &corev1.PersistentVolumeClaim{
 		ObjectMeta: metav1.ObjectMeta{
@@ -198,8 +197,8 @@ func hasPrefix(key string, prefixes []string) bool {
 	return false
 }
 
-// finalizerPatch returns a patch that leaves an object the finalizers kept, if it is at
-// the version that was read.
+// finalizerPatch returns a patch that sets the finalizers of an object, if it has the version that
+// was read.
 func finalizerPatch(object client.Object, kept []string) (client.Patch, error) {
 	data, err := json.Marshal(map[string]any{"metadata": map[string]any{
 		"uid": object.GetUID(), "resourceVersion": object.GetResourceVersion(), "finalizers": kept,

@@ -23,8 +23,8 @@ import (
 )
 
 const (
-	// pollInterval is how often a phase reads what it waits for while the application
-	// does not wait for it, and fastInterval while it does.
+	// pollInterval is the time between two reads of a phase that waits while the application
+	// runs, and fastInterval while the application waits.
 	pollInterval = time.Second
 	fastInterval = 200 * time.Millisecond
 
@@ -32,18 +32,18 @@ const (
 	maxMessage             = 1024
 )
 
-// move is one move at one pass of its reconcile.
+// move is a move in one reconcile.
 type move struct {
 	*Reconciler
-	// volume is the virtual volume as it was read, and progress what its status is to be.
+	// volume is the virtual volume as it was read, and progress its new status.
 	volume   *v1alpha1.VirtualVolume
 	progress *v1alpha1.MoveProgress
-	// spec is what was requested; empty while a cancelled move is undone.
+	// spec is the request; empty while a cancelled move is rolled back.
 	spec v1alpha1.MoveSpec
 	names
 }
 
-// outcome is how far a phase came: to the next phase, or to something that it waits for.
+// outcome is the result of a phase: the next phase, or the message about what it waits for.
 type outcome struct {
 	next    v1alpha1.MovePhase
 	wait    time.Duration
@@ -56,7 +56,7 @@ func waitFor(interval time.Duration, format string, args ...any) outcome {
 	return outcome{wait: interval, message: fmt.Sprintf(format, args...)}
 }
 
-// giveUp rolls the move back for a reason, which is a sentence.
+// giveUp rolls the move back. The reason is a sentence.
 func giveUp(format string, args ...any) outcome {
 	return outcome{next: v1alpha1.MoveRollingBack, message: fmt.Sprintf(format, args...)}
 }
@@ -77,7 +77,7 @@ var steps = map[v1alpha1.MovePhase]step{
 	v1alpha1.MoveRollingBack: (*move).rollBack,
 }
 
-// ended reports whether a phase changes nothing any more.
+// ended reports whether a phase is final.
 func ended(phase v1alpha1.MovePhase) bool {
 	return phase == v1alpha1.MoveSucceeded || phase == v1alpha1.MoveFailed || phase == v1alpha1.MoveCancelled
 }
@@ -91,9 +91,8 @@ func cancellable(phase v1alpha1.MovePhase) bool {
 	return false
 }
 
-// begin returns the move of a virtual volume that is to be continued, or nil. A requested
-// move that has no status yet, and one that only the marks of its volumes know of, begin
-// here.
+// begin returns the move of a virtual volume that is to be continued, or nil. It begins requested
+// moves without a status, and moves that are recorded only by the marks of their volumes.
 func (r *Reconciler) begin(ctx context.Context, vv *v1alpha1.VirtualVolume) (*move, error) {
 	m := &move{Reconciler: r, volume: vv}
 	requested, progress := vv.Spec.Move, vv.Status.Move
@@ -136,7 +135,7 @@ func (r *Reconciler) begin(ctx context.Context, vv *v1alpha1.VirtualVolume) (*mo
 	return m, nil
 }
 
-// run works through the phases until one has to wait.
+// run executes the phases until one has to wait.
 func (m *move) run(ctx context.Context) (ctrl.Result, error) {
 	if m.volume.Status.Move == nil || m.volume.Status.Move.ID != m.progress.ID || ended(m.volume.Status.Move.Phase) {
 		if err := m.enter(ctx, m.progress.Phase, m.progress.Message); err != nil {
@@ -151,8 +150,8 @@ func (m *move) run(ctx context.Context) (ctrl.Result, error) {
 		}
 		result, err := m.step(ctx)
 		if apierrors.IsForbidden(err) {
-			// Another move that ended in the namespace, or its administrator, unbound the role;
-			// so did this one, if its end was not recorded.
+			// Another move that ended in the namespace, or its administrator, deleted the binding; so
+			// did this move, if its end was not recorded.
 			bound, grantErr := m.grant(ctx)
 			if bound {
 				return ctrl.Result{RequeueAfter: conflictDelay}, nil
@@ -161,7 +160,7 @@ func (m *move) run(ctx context.Context) (ctrl.Result, error) {
 		}
 		switch {
 		case errors.Is(err, errNoMark):
-			result, err = giveUp("Volume %s has lost its annotation %s: request the move again.", m.progress.Source.VolumeName, annotationMark), nil
+			result, err = giveUp("Volume %s has no annotation %s any more: request the move again.", m.progress.Source.VolumeName, annotationMark), nil
 		case err != nil && m.overdue(err):
 			result, err = giveUp("This failed until the deadline: %s.", err), nil
 		}
@@ -181,8 +180,8 @@ func (m *move) run(ctx context.Context) (ctrl.Result, error) {
 	return ctrl.Result{}, nil
 }
 
-// step does the work of the phase. A move to a provider that the namespace is leaving is
-// rolled back before the application waits for it.
+// step executes the phase. Before the application waits, a move to a provider to which the
+// namespace is no longer offloaded is rolled back.
 func (m *move) step(ctx context.Context) (outcome, error) {
 	if m.progress.Phase == v1alpha1.MovePreparing || m.progress.Phase == v1alpha1.MoveCopying {
 		leaving, err := m.leavesTarget(ctx)
@@ -213,9 +212,9 @@ func (m *move) leavesTarget(ctx context.Context) (bool, error) {
 	return offloading == nil || !offloading.DeletionTimestamp.IsZero(), nil
 }
 
-// overdue reports whether a write that fails ends the move: the application has waited as
-// long as it waits for pods, or what is refused was refused for long. A last pass may take
-// hours: there only what is refused counts.
+// overdue reports whether a failing write ends the move: the application has waited as long as for
+// pods, or the write was refused for moverTimeout. A last pass may take hours, in which only
+// refusals count.
 func (m *move) overdue(err error) bool {
 	if apierrors.IsConflict(err) {
 		return false
@@ -243,8 +242,8 @@ func (m *move) failed(ctx context.Context, err error) error {
 	return err
 }
 
-// enter records the next phase before it begins. The message of a move that is undone
-// stays the reason for it.
+// enter records the next phase before it begins. The message of a move that is rolled back stays
+// the reason.
 func (m *move) enter(ctx context.Context, phase v1alpha1.MovePhase, message string) error {
 	now := metav1.NewTime(m.Clock.Now())
 	m.progress.Phase, m.progress.PhaseTime = phase, &now
@@ -297,7 +296,7 @@ func (m *move) key(name string) types.NamespacedName {
 	return types.NamespacedName{Namespace: m.volume.Namespace, Name: name}
 }
 
-// late reports whether the time to evict pods is over.
+// late reports whether the eviction timeout has expired.
 func (m *move) late() bool {
 	timeout := defaultEvictionTimeout
 	if m.spec.EvictionTimeoutSeconds != nil {
@@ -336,7 +335,7 @@ func found[T client.Object](object T, err error) (T, error) {
 	return object, nil
 }
 
-// same reports whether a claim is the one with which the move began, and stays.
+// same reports whether a claim is the one with which the move began, and is not being deleted.
 func (m *move) same(claim *corev1.PersistentVolumeClaim) bool {
 	return claim != nil && claim.UID == m.progress.ClaimUID && claim.DeletionTimestamp.IsZero()
 }

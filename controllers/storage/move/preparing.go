@@ -25,27 +25,27 @@ const (
 	restrictedLevel  = "restricted"
 )
 
-// prepare keeps the source, and creates the target on the node where the receiver runs.
+// prepare retains the source, and creates the target on the node where the receiver runs.
 func (m *move) prepare(ctx context.Context) (outcome, error) {
 	claim, err := m.claim(ctx)
 	if err != nil {
 		return outcome{}, err
 	}
 	if !m.same(claim) || claim.Status.Phase != corev1.ClaimBound || claim.Spec.VolumeName == "" {
-		return giveUp("The claim is gone, being deleted or not bound."), nil
+		return giveUp("The claim does not exist, is being deleted or is not bound."), nil
 	}
 	if _, err := m.grant(ctx); err != nil {
 		return outcome{}, err
 	}
 	source, mark, err := m.markSource(ctx, claim)
 	if apierrors.IsNotFound(err) {
-		return giveUp("The claim's volume %s is gone.", claim.Spec.VolumeName), nil
+		return giveUp("The claim's volume %s was deleted.", claim.Spec.VolumeName), nil
 	}
 	if err != nil {
 		return outcome{}, err
 	}
 	if mark == nil {
-		return giveUp("The namespace is restricted, and no pod that mounts the claim sets runAsUser: the user that the files belong to is unknown. " +
+		return giveUp("The namespace is restricted, and no pod that mounts the claim sets runAsUser, so that the owner of the files is unknown. " +
 			"Start a pod that does, and request the move again."), nil
 	}
 	if m.progress.Source, err = m.location(ctx, source); err != nil {
@@ -76,8 +76,8 @@ func (m *move) prepare(ctx context.Context) (outcome, error) {
 	return goTo(v1alpha1.MoveCopying), nil
 }
 
-// createTarget creates the claim of the receiver, after the certificate and the Service that both
-// movers need: where it exists, these were created.
+// createTarget creates the claim of the receiver, after the certificate and the Service of both
+// movers: if the claim exists, these were created.
 func (m *move) createTarget(ctx context.Context, claim *corev1.PersistentVolumeClaim, reflection string) error {
 	existing, err := m.claimNamed(ctx, claim.Name)
 	if err != nil || existing != nil {
@@ -89,8 +89,8 @@ func (m *move) createTarget(ctx context.Context, claim *corev1.PersistentVolumeC
 	return m.create(ctx, claim)
 }
 
-// markSource keeps the source when its claim is gone, and marks it. Without a mark the
-// move cannot be done.
+// markSource retains and marks the source. Without a mark, which is nil if the owner of the files
+// is unknown, the move is impossible.
 func (m *move) markSource(ctx context.Context, claim *corev1.PersistentVolumeClaim) (*corev1.PersistentVolume, *Mark, error) {
 	source := &corev1.PersistentVolume{}
 	if err := m.Live.Get(ctx, types.NamespacedName{Name: claim.Spec.VolumeName}, source); err != nil {
@@ -117,8 +117,8 @@ func (m *move) markSource(ctx context.Context, claim *corev1.PersistentVolumeCla
 	return wanted, mark, nil
 }
 
-// describeUsers records how the pods that mount the claim run, and reports whether enough
-// is known to copy their files.
+// describeUsers records the security settings of the pods that mount the claim, and reports
+// whether they suffice to copy their files.
 func (m *move) describeUsers(ctx context.Context, mark *Mark) (bool, error) {
 	namespace := &corev1.Namespace{}
 	if err := m.Live.Get(ctx, types.NamespacedName{Name: m.volume.Namespace}, namespace); err != nil {
@@ -164,7 +164,7 @@ func ownerOf(spec *corev1.PodSpec) *Owner {
 	return owner
 }
 
-// keep retains a volume when its claim is gone, and records the policy that it had.
+// keep sets the policy of a volume to Retain, and records the former one.
 func keep(pv *corev1.PersistentVolume) {
 	if policy := pv.Spec.PersistentVolumeReclaimPolicy; policy != corev1.PersistentVolumeReclaimRetain {
 		metav1.SetMetaDataAnnotation(&pv.ObjectMeta, volume.AnnotationReclaimPolicy, string(policy))
@@ -172,7 +172,7 @@ func keep(pv *corev1.PersistentVolume) {
 	}
 }
 
-// unmark gives a volume that stays in use the reclaim policy that it had before the move.
+// unmark removes the mark of a volume and restores its former reclaim policy.
 func unmark(pv *corev1.PersistentVolume, mark *Mark) {
 	if mark.Policy != corev1.PersistentVolumeReclaimRetain && mark.Policy != "" {
 		pv.Spec.PersistentVolumeReclaimPolicy = mark.Policy
@@ -181,14 +181,14 @@ func unmark(pv *corev1.PersistentVolume, mark *Mark) {
 	delete(pv.Annotations, annotationMark)
 }
 
-// discard has a volume deleted, or kept, when nothing names it any more.
+// discard removes the mark of a volume, and sets the policy with which it is released.
 func discard(pv *corev1.PersistentVolume, policy corev1.PersistentVolumeReclaimPolicy) {
 	metav1.SetMetaDataAnnotation(&pv.ObjectMeta, volume.AnnotationReclaimPolicy, string(policy))
 	delete(pv.Annotations, annotationMark)
 }
 
-// targetPlace returns where the receiver runs: with neither local nor clusterName in the
-// cluster that has the data.
+// targetPlace returns the place of the receiver: without local and clusterName it is the cluster
+// that has the data.
 func (m *move) targetPlace(ctx context.Context) (place, error) {
 	target := m.spec.Target
 	switch {
@@ -207,8 +207,8 @@ func (m *move) targetPlace(ctx context.Context) (place, error) {
 	return place{clusterID: cluster.Spec.ClusterID, node: target.NodeName}, nil
 }
 
-// targetClaim returns the claim that the receiver mounts. It requests as much as the
-// claim, or as the source has if that is more.
+// targetClaim returns the claim that the receiver mounts. It requests the size of the claim, or of
+// the source if that is larger.
 func (m *move) targetClaim(claim *corev1.PersistentVolumeClaim, source *corev1.PersistentVolume) *corev1.PersistentVolumeClaim {
 	created := m.moverClaim(m.target, claim, source)
 	if class := m.spec.Target.StorageClassName; class != "" {
@@ -221,8 +221,8 @@ func (m *move) targetClaim(claim *corev1.PersistentVolumeClaim, source *corev1.P
 	return created
 }
 
-// moverClaim returns a claim of a mover for a volume like the claim's. It names no volume:
-// the volume is bound to it.
+// moverClaim returns a claim of a mover for a volume like that of the claim. It names no volume,
+// which is bound to it later.
 func (m *move) moverClaim(name string, claim *corev1.PersistentVolumeClaim, source *corev1.PersistentVolume) *corev1.PersistentVolumeClaim {
 	size := claim.Spec.Resources.Requests[corev1.ResourceStorage]
 	if capacity, ok := source.Spec.Capacity[corev1.ResourceStorage]; ok && capacity.Cmp(size) > 0 {
@@ -237,7 +237,7 @@ func (m *move) moverClaim(name string, claim *corev1.PersistentVolumeClaim, sour
 	}
 }
 
-// markTarget keeps and marks the target once the receiver's claim is bound; nil before.
+// markTarget retains and marks the target once the receiver's claim is bound; nil before that.
 func (m *move) markTarget(ctx context.Context, sourceMark *Mark) (*corev1.PersistentVolume, error) {
 	claim, err := m.claimNamed(ctx, m.target)
 	if err != nil || claim == nil || claim.Status.Phase != corev1.ClaimBound {

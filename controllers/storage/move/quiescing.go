@@ -12,8 +12,7 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
 
-// quiesce holds new pods back and evicts those that mount the claim, until none but the
-// movers use it.
+// quiesce gates new pods and evicts those that mount the claim, until only the movers use it.
 func (m *move) quiesce(ctx context.Context) (outcome, error) {
 	claim, err := m.claim(ctx)
 	if err != nil {

@@ -15,8 +15,8 @@ import (
 	"liqo.io/federation/controllers/kit"
 )
 
-// recovered returns the progress of a move that only the marks of its volumes know of,
-// since the virtual volume is newer or older than the move; nil if there is none.
+// recovered returns the progress of a move that is recorded only by the marks of its volumes,
+// because the virtual volume is newer or older than the move; nil if there is none.
 func (r *Reconciler) recovered(ctx context.Context, vv *v1alpha1.VirtualVolume) (*v1alpha1.MoveProgress, error) {
 	key := types.NamespacedName{Namespace: vv.Namespace, Name: vv.Name}
 	source, target, err := r.markedVolumes(ctx, key)
@@ -25,7 +25,7 @@ func (r *Reconciler) recovered(ctx context.Context, vv *v1alpha1.VirtualVolume) 
 	}
 	mark, _ := markOf(firstOf(source, target))
 	progress := &v1alpha1.MoveProgress{ID: mark.ID, Phase: v1alpha1.MoveRollingBack, ClaimUID: mark.ClaimUID}
-	progress.Message = "The move was not recorded any more."
+	progress.Message = "The move was no longer recorded."
 	if source != nil {
 		if progress.Source, err = r.location(ctx, source); err != nil {
 			return nil, err
@@ -51,8 +51,8 @@ func (r *Reconciler) recovered(ctx context.Context, vv *v1alpha1.VirtualVolume) 
 	return progress, nil
 }
 
-// markedVolumes returns the source and the target of a move of a claim, of the marks in
-// the cache; nil where there is none.
+// markedVolumes returns the source and the target of a move of a claim, by the marks in the cache;
+// nil if there is none.
 func (r *Reconciler) markedVolumes(ctx context.Context, key types.NamespacedName) (source, target *corev1.PersistentVolume, err error) {
 	var volumes corev1.PersistentVolumeList
 	if err := r.Client.List(ctx, &volumes); err != nil {
@@ -63,7 +63,7 @@ func (r *Reconciler) markedVolumes(ctx context.Context, key types.NamespacedName
 		if !ok || mark.Namespace != key.Namespace || mark.Claim != key.Name {
 			continue
 		}
-		// The cache may not have seen yet that the mark is gone.
+		// The cache may lack the removal of the mark.
 		current, err := r.persistentVolume(ctx, volumes.Items[i].Name)
 		if err != nil {
 			return nil, nil, err
@@ -83,8 +83,8 @@ func (r *Reconciler) markedVolumes(ctx context.Context, key types.NamespacedName
 	return source, target, nil
 }
 
-// endWithNamespace ends the move of a virtual volume whose namespace is being deleted:
-// nothing more can be created there. The volumes are retained.
+// endWithNamespace ends the move of a virtual volume whose namespace is being deleted, in which
+// nothing can be created. The volumes are retained.
 func (r *Reconciler) endWithNamespace(ctx context.Context, vv *v1alpha1.VirtualVolume) (ctrl.Result, error) {
 	if progress := vv.Status.Move; progress != nil && !ended(progress.Phase) {
 		m := &move{Reconciler: r, volume: vv, progress: progress.DeepCopy(), names: namesOf(progress.ID)}
@@ -101,10 +101,10 @@ func (r *Reconciler) namespace(ctx context.Context, name string) (*corev1.Namesp
 	return found(namespace, r.Live.Get(ctx, types.NamespacedName{Name: name}, namespace))
 }
 
-// abandon ends a move whose virtual volume is gone, as with its namespace. A target that
-// is bound to the name of a claim could be taken by another namespace of that name: it
-// gets the UID of a claim that is gone. Source and target are retained as soon as their
-// claims are gone: the namespace may wait for a provider to be rid of them.
+// abandon ends a move whose virtual volume was deleted, for example with its namespace. A target
+// that is bound to the name of a claim could be bound to a claim of a new namespace of that name:
+// it gets the UID of a deleted claim. Source and target are retained once their claims are
+// deleted, because the namespace may wait for its deletion on a provider.
 func (r *Reconciler) abandon(ctx context.Context, key types.NamespacedName) (ctrl.Result, error) {
 	source, target, err := r.markedVolumes(ctx, key)
 	if err != nil {

@@ -28,7 +28,7 @@ func TestMoveCreatesEachObjectOnce(t *testing.T) {
 	}
 }
 
-func TestWhatIsRefusedRollsTheMoveBackInTime(t *testing.T) {
+func TestRefusedWritesRollTheMoveBackInTime(t *testing.T) {
 	names := namesOf(moveID)
 	for _, test := range []struct {
 		name   string

@@ -17,14 +17,14 @@ import (
 	"liqo.io/federation/controllers/kit"
 )
 
-// release lets the pods start that were held back. The annotation goes first: a pod that
-// is created before it is gone is held back, and released here.
+// release lets gated pods start. It removes the annotation first: a pod that is created before
+// that is gated, and released as well.
 func (m *move) release(ctx context.Context) (outcome, error) {
-	return goTo(v1alpha1.MoveCleaning), m.letGo(ctx)
+	return goTo(v1alpha1.MoveCleaning), m.ungate(ctx)
 }
 
-// letGo removes the annotation of the claim and the gates of its pods.
-func (m *move) letGo(ctx context.Context) error {
+// ungate removes the annotation of the claim and the gates of its pods.
+func (m *move) ungate(ctx context.Context) error {
 	claim, err := m.claim(ctx)
 	if err != nil {
 		return err
@@ -82,7 +82,7 @@ func (m *move) heldByAnother(ctx context.Context, pod *corev1.Pod) (bool, error)
 	return false, nil
 }
 
-// settle releases pods that are held back although no move of their claim runs.
+// settle releases gated pods of a claim without a running move.
 func (r *Reconciler) settle(ctx context.Context, key types.NamespacedName) error {
 	var pods corev1.PodList
 	if err := r.Client.List(ctx, &pods, client.InNamespace(key.Namespace)); err != nil {
@@ -98,7 +98,7 @@ func (r *Reconciler) settle(ctx context.Context, key types.NamespacedName) error
 	if _, err := m.grant(ctx); err != nil {
 		return err
 	}
-	if err := m.letGo(ctx); err != nil {
+	if err := m.ungate(ctx); err != nil {
 		return err
 	}
 	return m.revoke(ctx)

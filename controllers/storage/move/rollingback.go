@@ -13,31 +13,30 @@ import (
 	"liqo.io/federation/controllers/kit"
 )
 
-// rollBack gives the source back to the claim, lets its pods start, and gives the target
-// up. A claim that the user deleted meanwhile does not come back: its data stays in the
-// source, which is retained. Only the target waits for the receiver, whose node or cluster
-// may be out of reach.
+// rollBack binds the source to the claim again, releases its pods, and deletes the target. If the
+// user deleted the claim meanwhile, its data stays in the source, which is retained. Only the
+// deletion of the target waits for the receiver, whose node or cluster may be unreachable.
 func (m *move) rollBack(ctx context.Context) (outcome, error) {
 	if forward, err := m.onlyForward(ctx); err != nil || forward.next != "" {
 		return forward, err
 	}
-	senderGone, receiverGone, err := m.removeMovers(ctx)
-	if err != nil || !senderGone {
+	senderDeleted, receiverDeleted, err := m.removeMovers(ctx)
+	if err != nil || !senderDeleted {
 		return waitFor(fastInterval, ""), err
 	}
-	if waiting, err := m.giveSourceBack(ctx); err != nil || waiting {
+	if waiting, err := m.restoreSource(ctx); err != nil || waiting {
 		return waitFor(conflictDelay, ""), err
 	}
-	if err := m.letGo(ctx); err != nil {
+	if err := m.ungate(ctx); err != nil {
 		return outcome{}, err
 	}
 	if waiting, err := m.removeFence(ctx); err != nil || waiting != "" {
 		return waitFor(pollInterval, ""), err
 	}
-	if !receiverGone {
+	if !receiverDeleted {
 		return waitFor(pollInterval, ""), nil
 	}
-	if waiting, err := m.giveTargetUp(ctx); err != nil || waiting {
+	if waiting, err := m.discardTarget(ctx); err != nil || waiting {
 		return waitFor(fastInterval, ""), err
 	}
 	if err := m.removeShared(ctx); err != nil {
@@ -52,8 +51,8 @@ func (m *move) rollBack(ctx context.Context) (outcome, error) {
 	return goTo(v1alpha1.MoveFailed), nil
 }
 
-// onlyForward returns the phase of a move that cannot be undone any more, since its record is
-// older than that: its claim has been replaced, or is being replaced.
+// onlyForward returns the phase of a move that cannot be rolled back any more although it is
+// recorded otherwise, because its claim has been replaced, or is being replaced.
 func (m *move) onlyForward(ctx context.Context) (outcome, error) {
 	_, target, err := m.markedVolumes(ctx, m.key(m.volume.Name))
 	if err != nil {
@@ -77,8 +76,8 @@ func (m *move) onlyForward(ctx context.Context) (outcome, error) {
 	return goTo(recovered.Phase), nil
 }
 
-// alreadyEnded returns the phase of a move that has replaced its claim and has removed its
-// marks. What is left of it is removed again.
+// alreadyEnded returns the phase of a move that has replaced its claim and removed its marks. Its
+// leftovers are deleted again.
 func (m *move) alreadyEnded(ctx context.Context) (outcome, error) {
 	claim, err := m.claim(ctx)
 	if err != nil || claim == nil || claim.UID == m.progress.ClaimUID || m.progress.Target.VolumeName == "" ||
@@ -89,10 +88,10 @@ func (m *move) alreadyEnded(ctx context.Context) (outcome, error) {
 	return goTo(v1alpha1.MoveReleasing), nil
 }
 
-// giveSourceBack binds the source to the claim as it is now, and reports whether the
-// claim is still to be bound. The source of a claim that is being deleted is retained: bound
-// to it again, the data would be deleted with it.
-func (m *move) giveSourceBack(ctx context.Context) (bool, error) {
+// restoreSource binds the source to the current claim, and reports whether it waits for that. The
+// source of a claim that is being deleted is retained, because the data would be deleted with the
+// claim.
+func (m *move) restoreSource(ctx context.Context) (bool, error) {
 	claim, err := m.claim(ctx)
 	if err != nil {
 		return false, err
@@ -115,7 +114,7 @@ func (m *move) giveSourceBack(ctx context.Context) (bool, error) {
 	if locked && claim != nil && claim.DeletionTimestamp.IsZero() {
 		uid := claim.UID
 		if uid != m.progress.ClaimUID {
-			// A claim without a volume is bound to one that names it without UID.
+			// A claim without a volume is bound to a volume that names it without a UID.
 			uid = ""
 		}
 		if err := m.bindTo(ctx, source, m.key(claim.Name), uid, "", nil); err != nil {
@@ -137,25 +136,25 @@ func (m *move) giveSourceBack(ctx context.Context) (bool, error) {
 				unmark(wanted, mark)
 			}
 			if _, err := kit.Commit(ctx, m.Client, source, wanted); err != nil {
-				return false, fmt.Errorf("giving volume %s its reclaim policy: %w", source.Name, err)
+				return false, fmt.Errorf("restoring the reclaim policy of volume %s: %w", source.Name, err)
 			}
 		}
 	}
-	gone, err := m.remove(ctx, &corev1.PersistentVolumeClaim{}, m.names.source)
-	return !gone, err
+	deleted, err := m.remove(ctx, &corev1.PersistentVolumeClaim{}, m.names.source)
+	return !deleted, err
 }
 
-// refers reports whether a volume names a claim, by its UID or by its name alone.
+// refers reports whether a volume names a claim, with its UID or only by its name.
 func refers(pv *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim) bool {
 	reference := pv.Spec.ClaimRef
 	return reference != nil && reference.Namespace == claim.Namespace && reference.Name == claim.Name &&
 		(reference.UID == "" || reference.UID == claim.UID)
 }
 
-// giveTargetUp releases the target, so that it is deleted, and reports whether it waits. A
-// target that is bound to the name of the claim gets the receiver's claim again, or the
-// UID that this had: no other claim can take it.
-func (m *move) giveTargetUp(ctx context.Context) (bool, error) {
+// discardTarget releases the target, which deletes it, and reports whether it waits for that. A
+// target that is bound to the name of the claim is bound to the receiver's claim again, or to its
+// former UID, so that no other claim can be bound to it.
+func (m *move) discardTarget(ctx context.Context) (bool, error) {
 	claim, err := m.claimNamed(ctx, m.names.target)
 	if err != nil {
 		return false, err
@@ -179,10 +178,10 @@ func (m *move) giveTargetUp(ctx context.Context) (bool, error) {
 			keep(wanted)
 			discard(wanted, corev1.PersistentVolumeReclaimDelete)
 			if _, err := kit.Commit(ctx, m.Client, target, wanted); err != nil {
-				return false, fmt.Errorf("giving volume %s up: %w", target.Name, err)
+				return false, fmt.Errorf("discarding volume %s: %w", target.Name, err)
 			}
 		}
 	}
-	gone, err := m.remove(ctx, &corev1.PersistentVolumeClaim{}, m.names.target)
-	return !gone, err
+	deleted, err := m.remove(ctx, &corev1.PersistentVolumeClaim{}, m.names.target)
+	return !deleted, err
 }

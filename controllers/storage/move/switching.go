@@ -17,12 +17,11 @@ import (
 	"liqo.io/federation/controllers/kit"
 )
 
-// protection is the finalizer by which Kubernetes keeps a claim that pods mount.
+// protection is the finalizer with which Kubernetes keeps claims that pods mount.
 const protection = "kubernetes.io/pvc-protection"
 
-// switchOver gives the claim's name to the target. The target is bound to the name
-// before the claim is deleted, so that the next claim of that name gets it, no matter
-// which controller creates it.
+// switchOver binds the target to the name of the claim before the claim is deleted, so that the
+// next claim of that name is bound to it, whichever controller creates it.
 func (m *move) switchOver(ctx context.Context) (outcome, error) {
 	target, err := m.persistentVolume(ctx, m.progress.Target.VolumeName)
 	if err != nil {
@@ -42,7 +41,7 @@ func (m *move) switchOver(ctx context.Context) (outcome, error) {
 			// The record is older than the end of the move.
 			return goTo(v1alpha1.MoveReleasing), nil
 		}
-		return outcome{}, fmt.Errorf("volume %s has lost its annotation %s", target.Name, annotationMark)
+		return outcome{}, fmt.Errorf("reading volume %s: it has no annotation %s any more", target.Name, annotationMark)
 	}
 	if mark.Manifest == nil {
 		return m.reserveTarget(ctx, target, mark, claim)
@@ -56,14 +55,14 @@ func (m *move) switchOver(ctx context.Context) (outcome, error) {
 	return m.bindAgain(ctx, target, mark, claim)
 }
 
-// reserveTarget binds the target to the name of the claim, and records the claim as it
-// is to be created again. Until then everything can be undone.
+// reserveTarget binds the target to the name of the claim, and records the claim to be created
+// again. Until then the move can be rolled back.
 func (m *move) reserveTarget(ctx context.Context, target *corev1.PersistentVolume, mark *Mark, claim *corev1.PersistentVolumeClaim) (outcome, error) {
 	if sender, receiver, err := m.removeMovers(ctx); err != nil || !sender || !receiver {
 		if m.progress.PhaseTime != nil && m.Clock.Since(m.progress.PhaseTime.Time) > moverTimeout {
 			return giveUp("The movers did not end within %s.", moverTimeout), err
 		}
-		return waitFor(fastInterval, "Waiting until the movers are gone."), err
+		return waitFor(fastInterval, "Waiting until the movers are deleted."), err
 	}
 	source, _, err := m.source(ctx)
 	if err != nil {
@@ -86,11 +85,11 @@ func (m *move) reserveTarget(ctx context.Context, target *corev1.PersistentVolum
 		})
 }
 
-// deleteClaim deletes the claim that names the source. Ended pods hold it although
-// nothing can mount it any more.
+// deleteClaim deletes the claim that names the source. Ended pods hold it although it cannot be
+// mounted any more.
 func (m *move) deleteClaim(ctx context.Context, claim *corev1.PersistentVolumeClaim) (outcome, error) {
 	if claim.DeletionTimestamp.IsZero() {
-		return waitFor(conflictDelay, "Waiting until the claim is gone."), kit.Delete(ctx, m.Client, claim)
+		return waitFor(conflictDelay, "Waiting until the claim is deleted."), kit.Delete(ctx, m.Client, claim)
 	}
 	pods, err := m.users(ctx)
 	if err != nil {
@@ -115,17 +114,17 @@ func (m *move) deleteClaim(ctx context.Context, claim *corev1.PersistentVolumeCl
 			return outcome{}, fmt.Errorf("releasing the claim: %w", err)
 		}
 	}
-	return waitFor(conflictDelay, "Waiting until the claim is gone."), nil
+	return waitFor(conflictDelay, "Waiting until the claim is deleted."), nil
 }
 
-// bindAgain creates the claim, unless its StatefulSet was first, and waits until it is
-// bound to the target.
+// bindAgain creates the claim, unless its StatefulSet did, and waits until it is bound to the
+// target.
 func (m *move) bindAgain(ctx context.Context, target *corev1.PersistentVolume, mark *Mark, claim *corev1.PersistentVolumeClaim) (outcome, error) {
 	if claim == nil {
 		err := m.Client.Create(ctx, mark.Manifest.DeepCopy())
 		switch {
 		case apierrors.IsForbidden(err) || apierrors.IsInvalid(err):
-			return waitFor(pollInterval, "The claim cannot be created again, volume %s waits for it: %s.", target.Name, bounded(err.Error())), nil
+			return waitFor(pollInterval, "The claim for volume %s cannot be created again: %s.", target.Name, bounded(err.Error())), nil
 		case err != nil && !apierrors.IsAlreadyExists(err):
 			return outcome{}, fmt.Errorf("creating the claim again: %w", err)
 		}
@@ -149,8 +148,8 @@ func (m *move) bindAgain(ctx context.Context, target *corev1.PersistentVolume, m
 	return goTo(v1alpha1.MoveReleasing), nil
 }
 
-// completed returns a claim that a StatefulSet created with the labels and annotations of
-// the one that it replaces, or nil if it has them.
+// completed returns a claim that a StatefulSet created with the labels and annotations of the
+// replaced one; nil if it has them.
 func completed(claim, manifest *corev1.PersistentVolumeClaim) *corev1.PersistentVolumeClaim {
 	wanted := claim.DeepCopy()
 	changed := false
@@ -179,7 +178,7 @@ func metaSet(values *map[string]string, key, value string) {
 	(*values)[key] = value
 }
 
-// measureDowntime records how long no pod could use the data.
+// measureDowntime records the downtime of the move.
 func (m *move) measureDowntime(ctx context.Context) error {
 	source, err := m.persistentVolume(ctx, m.progress.Source.VolumeName)
 	if err != nil || source == nil {

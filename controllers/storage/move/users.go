@@ -29,20 +29,19 @@ import (
 )
 
 const (
-	// endsKept is how long the end of a pod is remembered.
+	// endsKept is the time for which the end of a pod is cached.
 	endsKept = 15 * time.Minute
-	// endDelay is how long the watch of pods may take to report an end.
+	// endDelay bounds the time in which the watch of pods reports an end.
 	endDelay = 3 * time.Second
 )
 
-// ends remembers how the pods with claims that are gone have ended: a kubelet reports
-// the final phase of a pod before it deletes the pod, and a deletion by force does not
-// wait for that.
+// ends caches how deleted pods with claims have ended: a kubelet reports the final phase of a pod
+// before it deletes the pod, and a deletion by force does not wait for that.
 type ends struct {
 	clock clock.PassiveClock
 	mu    sync.Mutex
 	all   map[types.UID]end
-	// missed is when a pod was found gone whose end was not seen.
+	// missed is the time at which a deleted pod was found whose end was not observed.
 	missed map[types.UID]time.Time
 }
 
@@ -55,8 +54,8 @@ func newEnds(clock clock.PassiveClock) *ends {
 	return &ends{clock: clock, all: map[types.UID]end{}, missed: map[types.UID]time.Time{}}
 }
 
-// gone remembers a pod that was deleted.
-func (e *ends) gone(pod *corev1.Pod) {
+// deleted records a deleted pod.
+func (e *ends) deleted(pod *corev1.Pod) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	now := e.clock.Now()
@@ -64,8 +63,8 @@ func (e *ends) gone(pod *corev1.Pod) {
 	e.all[pod.UID] = end{reported: hasEnded(pod), at: now}
 }
 
-// of returns how a pod ended that is gone: whether its kubelet reported the end, and
-// whether the end was not seen at all, as while this process did not run.
+// of returns whether the kubelet of a deleted pod reported its end, and whether the end was not
+// observed, for example because this process did not run.
 func (e *ends) of(pod types.UID) (reported, unseen bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -81,8 +80,8 @@ func (e *ends) of(pod types.UID) (reported, unseen bool) {
 	return false, e.clock.Since(since) >= endDelay
 }
 
-// handler remembers pods that are deleted, and enqueues the virtual volumes of pods that
-// are held back: those without a move are released.
+// handler records deleted pods, and enqueues the virtual volumes of gated pods: those without a
+// move are released.
 func (e *ends) handler() handler.EventHandler {
 	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 	enqueue := func(object client.Object, q queue) {
@@ -97,7 +96,7 @@ func (e *ends) handler() handler.EventHandler {
 		UpdateFunc: func(_ context.Context, event event.UpdateEvent, q queue) { enqueue(event.ObjectNew, q) },
 		DeleteFunc: func(_ context.Context, event event.DeleteEvent, _ queue) {
 			if pod, ok := event.Object.(*corev1.Pod); ok && len(kit.ClaimsOf(pod)) > 0 && !event.DeleteStateUnknown {
-				e.gone(pod)
+				e.deleted(pod)
 			}
 		},
 	}
@@ -118,8 +117,7 @@ func (m *move) isMover(pod *corev1.Pod) bool {
 	return pod.Labels[volume.LabelMove] == m.progress.ID && (pod.Name == m.sender || pod.Name == m.receiver)
 }
 
-// users returns the pods that mount the user's claim, without the movers, as the API
-// server has them now.
+// users returns the pods that mount the user's claim, without the movers, from the API server.
 func (m *move) users(ctx context.Context) ([]corev1.Pod, error) {
 	return m.mounting(ctx, m.volume.Name)
 }
@@ -135,9 +133,8 @@ func (m *move) mounting(ctx context.Context, claim string) ([]corev1.Pod, error)
 	}), nil
 }
 
-// drain evicts the pods that mount the claim and returns those that may still use it, and
-// why. A pod that is held back, or has ended, does not. One that is gone has ended only if
-// its kubelet reported so.
+// drain evicts the pods that mount the claim and returns those that may still use it, with the
+// reason. Gated and ended pods do not. A deleted pod has ended only if its kubelet reported that.
 func (m *move) drain(ctx context.Context, source *corev1.PersistentVolume) ([]string, error) {
 	pods, err := m.users(ctx)
 	if err != nil {
@@ -145,7 +142,7 @@ func (m *move) drain(ctx context.Context, source *corev1.PersistentVolume) ([]st
 	}
 	mark, ok := markOf(source)
 	if !ok {
-		return nil, fmt.Errorf("volume %s has lost its annotation %s", source.Name, annotationMark)
+		return nil, fmt.Errorf("reading volume %s: it has no annotation %s any more", source.Name, annotationMark)
 	}
 	present := map[types.UID]bool{}
 	running := map[types.UID]User{}
@@ -170,16 +167,16 @@ func (m *move) drain(ctx context.Context, source *corev1.PersistentVolume) ([]st
 		if present[uid] {
 			continue
 		}
-		gone, err := m.hasGone(ctx, uid, user)
+		ended, err := m.deletedPodEnded(ctx, uid, user)
 		if err != nil {
 			return nil, err
 		}
-		if !gone {
+		if !ended {
 			running[uid] = user
 			left = append(left, fmt.Sprintf("%s (deleted, and node %s has not reported its end)", user.Pod, user.Node))
 		}
 	}
-	// Recorded first: a pod may be gone before the next pass.
+	// Recorded first: a pod may be deleted before the next pass.
 	if !equality.Semantic.DeepEqual(mark.Users, running) && len(mark.Users)+len(running) > 0 {
 		mark.Users = running
 		if err := m.remark(ctx, source, mark); err != nil {
@@ -197,8 +194,8 @@ func (m *move) drain(ctx context.Context, source *corev1.PersistentVolume) ([]st
 	return left, nil
 }
 
-// hasGone reports whether a pod that is gone has ended. On a provider the fence decides.
-func (m *move) hasGone(ctx context.Context, uid types.UID, user User) (bool, error) {
+// deletedPodEnded reports whether a deleted pod has ended. On a provider the fence decides.
+func (m *move) deletedPodEnded(ctx context.Context, uid types.UID, user User) (bool, error) {
 	if m.progress.Source.ClusterName != "" {
 		return true, nil
 	}
@@ -214,8 +211,8 @@ func (m *move) hasGone(ctx context.Context, uid types.UID, user User) (bool, err
 	if node == nil || slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == corev1.TaintNodeOutOfService }) {
 		return true, nil
 	}
-	// It was evicted before this process was replaced, and a kubelet that works has ended
-	// it since.
+	// It was evicted before this process was replaced, and the kubelet of a ready node has ended it
+	// since.
 	return unseen && isReady(node), nil
 }
 
@@ -225,7 +222,7 @@ func isReady(node *corev1.Node) bool {
 	})
 }
 
-// evict evicts a pod, and returns why it is not evicted yet.
+// evict evicts a pod, and returns the reason why it is not evicted yet.
 func (m *move) evict(ctx context.Context, pod *corev1.Pod) (string, error) {
 	err := kit.Evict(ctx, m.Client, pod)
 	switch {

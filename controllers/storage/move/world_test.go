@@ -183,7 +183,7 @@ func (w *world) evict(
 	}
 	pod := o.(*corev1.Pod).DeepCopy()
 	pod.Status.Phase = corev1.PodFailed
-	w.controller.ends.gone(pod)
+	w.controller.ends.deleted(pod)
 	return nil
 }
 
