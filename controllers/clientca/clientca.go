@@ -1,9 +1,9 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package clientca follows the authority by which this cluster knows its users'
-// certificates. It needs little memory: the delegating options of
-// k8s.io/apiserver do more, and virtual kubelets cannot afford them.
+// Package clientca reads the authority of the client certificates of the local cluster, and its
+// changes. It uses less memory than the delegating options of k8s.io/apiserver, which matters for
+// virtual kubelets.
 package clientca
 
 import (
@@ -16,22 +16,22 @@ import (
 )
 
 const (
-	// ConfigMap is where a cluster says by which authority its users are known,
-	// in the namespace kube-system, and Key its key there.
+	// ConfigMap is the name of the ConfigMap in namespace kube-system with the authority of
+	// client certificates, and Key its key.
 	ConfigMap = "extension-apiserver-authentication"
 	Key       = "client-ca-file"
 )
 
-// Authority is the authority of client certificates. The one of a cluster that
-// knows nobody by a certificate is nil.
+// Authority is the authority of client certificates; nil for a cluster without client certificates.
 type Authority = dynamiccertificates.ConfigMapCAController
 
-// New finds the authority; its method Run follows it. Without the right to read
-// the ConfigMap it fails: clients could not be told apart.
+// New returns the authority; its method Run observes changes. It fails if the ConfigMap cannot be
+// read, without which no client can be authenticated.
 func New(ctx context.Context, client kubernetes.Interface) (*Authority, error) {
 	configMap, err := client.CoreV1().ConfigMaps(metav1.NamespaceSystem).Get(ctx, ConfigMap, metav1.GetOptions{})
 	if err != nil {
-		return nil, fmt.Errorf("learn whose certificates count from ConfigMap %s/%s: %w: bind Role extension-apiserver-authentication-reader to this process",
+		return nil, fmt.Errorf("reading the authority of client certificates from ConfigMap %s/%s: %w: "+
+			"bind Role extension-apiserver-authentication-reader to this process",
 			metav1.NamespaceSystem, ConfigMap, err)
 	}
 	if configMap.Data[Key] == "" {
@@ -40,8 +40,8 @@ func New(ctx context.Context, client kubernetes.Interface) (*Authority, error) {
 	return dynamiccertificates.NewDynamicCAFromConfigMapController("client-ca", metav1.NamespaceSystem, ConfigMap, Key, client)
 }
 
-// Loaded says why an authority does not count yet: it is read while the process
-// serves already, and until then who shows a certificate is nobody.
+// Loaded returns an error until an authority is loaded. The process serves before that, and does not
+// authenticate clients by their certificates.
 func Loaded(authority *Authority) error {
 	if authority == nil {
 		return nil

@@ -41,7 +41,7 @@ func TestAnAuthorityIsNotLoadedBeforeItIsRead(t *testing.T) {
 	}
 }
 
-func TestAClusterThatKnowsNobodyByACertificateIsNotWaitedFor(t *testing.T) {
+func TestClusterWithoutClientCertificatesHasNoAuthority(t *testing.T) {
 	authority, err := New(t.Context(), clusterWith(nil))
 	if err != nil || authority != nil {
 		t.Fatalf("got authority %v and error %v, want neither", authority, err)
@@ -51,8 +51,8 @@ func TestAClusterThatKnowsNobodyByACertificateIsNotWaitedFor(t *testing.T) {
 	}
 }
 
-func TestWithoutTheConfigMapNothingIsKnown(t *testing.T) {
+func TestMissingConfigMapIsAnError(t *testing.T) {
 	if _, err := New(t.Context(), fake.NewClientset()); err == nil {
-		t.Error("nobody can tell whose certificates count, and that is no error")
+		t.Error("no error without the ConfigMap")
 	}
 }

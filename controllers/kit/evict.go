@@ -13,8 +13,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// EvictionTimeout bounds one eviction. A PodDisruptionBudget that was not processed yet
-// refuses it with a time to wait, and the client waits.
+// EvictionTimeout bounds one eviction. If a PodDisruptionBudget was not processed yet, the API server
+// refuses it with a time to wait, for which the client waits.
 const EvictionTimeout = 5 * time.Second
 
 // Evict evicts a pod by its UID: a new pod of the same name is left alone. A

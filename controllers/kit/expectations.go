@@ -12,8 +12,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// cacheLag is how long a cache may take to receive an object that was created. An object
-// that came and went unobserved is expected no longer than that.
+// cacheLag bounds the time until a cache receives a created object. An object that was deleted
+// before it was observed is expected no longer than that.
 const cacheLag = 10 * time.Second
 
 // Expectations are the objects that a controller created and that its cache has not

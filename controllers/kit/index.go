@@ -19,9 +19,8 @@ const (
 	IndexClaimRef = "spec.claimRef"
 )
 
-// IndexVolumes has a manager cache all pods and PersistentVolumes, with the indexes
-// IndexClaims and IndexClaimRef. It is called once for a manager: a field is indexed once
-// in a cache.
+// IndexVolumes adds all pods and PersistentVolumes to the cache of a manager, with the indexes
+// IndexClaims and IndexClaimRef. It must be called only once for a manager.
 func IndexVolumes(ctx context.Context, manager ctrl.Manager) error {
 	indexer := manager.GetFieldIndexer()
 	if err := indexer.IndexField(ctx, &corev1.Pod{}, IndexClaims, PodClaims); err != nil {

@@ -119,7 +119,7 @@ func TestCommitPatchesOnlyWhatChanged(t *testing.T) {
 
 func TestDeleteLeavesAnotherObjectOfTheNameAlone(t *testing.T) {
 	for name, answer := range map[string]error{
-		"gone":     apierrors.NewNotFound(corev1.Resource("pods"), "db"),
+		"missing":  apierrors.NewNotFound(corev1.Resource("pods"), "db"),
 		"replaced": apierrors.NewConflict(corev1.Resource("pods"), "db", errors.New("uid differs")),
 		"refused":  apierrors.NewForbidden(corev1.Resource("pods"), "db", errors.New("not allowed")),
 	} {

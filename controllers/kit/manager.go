@@ -28,8 +28,7 @@ import (
 	"liqo.io/federation/controllers/remote"
 )
 
-// protobufThenJSON spares API servers and clients the encoding of JSON for the kinds
-// that have a protobuf form. Definitions of custom resources have none.
+// protobufThenJSON avoids JSON for the kinds that have a protobuf form. Custom resources have none.
 const protobufThenJSON = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
 
 // off is the address of a listener that is not opened.
@@ -45,15 +44,15 @@ func NewScheme() *runtime.Scheme {
 	return scheme
 }
 
-// useProtobuf has the clients of controller-runtime send the kinds of the federation API as
-// protobuf, like those of Kubernetes. It is global in controller-runtime.
+// useProtobuf lets the clients of controller-runtime use protobuf for the kinds of the federation
+// API, like for those of Kubernetes. The setting is global in controller-runtime.
 var useProtobuf = sync.OnceFunc(func() { utilruntime.Must(apiutil.AddToProtobufScheme(v1alpha1.AddToScheme)) })
 
 var loggerIsSet sync.Once
 
-// setLogger sets the logger of controller-runtime's own messages, which is one for the
-// process: without it controller-runtime warns that nothing receives them. It is that of
-// the first manager, and set once, since setting it is not safe for concurrent use.
+// setLogger sets the logger of controller-runtime, which is global, to that of the first manager:
+// without one controller-runtime warns. It is set once, because setting it is not safe for
+// concurrent use.
 func setLogger(logger logr.Logger) {
 	loggerIsSet.Do(func() { ctrl.SetLogger(logger) })
 }

@@ -21,7 +21,7 @@ func Managed(namespace, name string) metav1.ObjectMeta {
 	}
 }
 
-// Pointers returns the items of a list as the pure packages take them.
+// Pointers returns pointers to the items of a list.
 func Pointers[T any](items []T) []*T {
 	all := make([]*T, len(items))
 	for i := range items {

@@ -18,11 +18,11 @@ const (
 	// maxDelay, as with package queue.
 	minDelay = 50 * time.Millisecond
 	maxDelay = 30 * time.Second
-	// conflictDelay is what a cache usually needs to receive the change of another client.
+	// conflictDelay is the usual time until a cache receives the change of another client.
 	conflictDelay = 100 * time.Millisecond
 )
 
-// Options returns those of a controller with a number of workers.
+// Options returns the options of a controller with a number of workers.
 func Options(workers int) controller.Options {
 	return controller.Options{
 		MaxConcurrentReconciles: workers,
@@ -30,8 +30,8 @@ func Options(workers int) controller.Options {
 	}
 }
 
-// Result returns the end of a pass: requeued after a while, not at all if that is zero,
-// and soon after a conflict with another client, which is no error.
+// Result returns the result of a pass: requeued after a time unless it is zero, and soon after a
+// conflict with another client, which is no error.
 func Result(after time.Duration, err error) (ctrl.Result, error) {
 	if apierrors.IsConflict(err) {
 		return ctrl.Result{RequeueAfter: conflictDelay}, nil

@@ -10,8 +10,8 @@ import (
 )
 
 // Changed returns a predicate that selects each creation and deletion, and those updates
-// for which a function reports a change. An object that was replaced by another of its name
-// between two events always is one.
+// for which a function reports a change. The replacement of an object by another one of its name
+// between two events always is a change.
 func Changed[T client.Object](changed func(old, current T) bool) predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(update event.UpdateEvent) bool {
 		return update.ObjectOld.GetUID() != update.ObjectNew.GetUID() || changed(update.ObjectOld.(T), update.ObjectNew.(T))

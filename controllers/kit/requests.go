@@ -47,8 +47,8 @@ func ofNamespace(object client.Object, belongs func(namespace string) bool) []re
 	return []reconcile.Request{Request("", naming.ForeignClusterOf(namespace))}
 }
 
-// EnqueueAfter returns a handler that requests passes over what a function maps an object to,
-// after a delay in which requests for one key are one pass.
+// EnqueueAfter returns a handler of the requests that a function maps an object to, after a delay in
+// which requests for one key are merged.
 func EnqueueAfter(delay time.Duration, requests handler.MapFunc) handler.EventHandler {
 	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 	add := func(ctx context.Context, object client.Object, queue queue) {
@@ -64,7 +64,7 @@ func EnqueueAfter(delay time.Duration, requests handler.MapFunc) handler.EventHa
 }
 
 // Trigger is a source of requests that do not come from a cache of the manager, for example
-// from a watch of another cluster. It is one controller's: WatchesRawSource. Requests from
+// from a watch of another cluster. It belongs to one controller: see WatchesRawSource. Requests
 // before the start of the controller are kept for it. The zero value is ready.
 type Trigger struct {
 	mu      sync.Mutex
@@ -72,8 +72,7 @@ type Trigger struct {
 	waiting []reconcile.Request
 }
 
-// Start sends the requests to the queue of the controller from now on. It implements
-// source.Source.
+// Start adds the requests to the queue of the controller. It implements source.Source.
 func (t *Trigger) Start(_ context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -88,8 +87,8 @@ func (t *Trigger) Start(_ context.Context, queue workqueue.TypedRateLimitingInte
 // Add requests a pass over a key.
 func (t *Trigger) Add(request reconcile.Request) { t.AddAfter(request, 0) }
 
-// AddAfter requests a pass over a key after a delay. Requests for one key that come in the
-// meantime are one pass. Before the start of the controller there is no delay.
+// AddAfter requests a pass over a key after a delay, in which requests for the key are merged. There
+// is no delay before the start of the controller.
 func (t *Trigger) AddAfter(request reconcile.Request, delay time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

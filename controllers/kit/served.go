@@ -35,7 +35,7 @@ type ServedKinds struct {
 	versions map[string]servedVersion
 }
 
-// servedVersion is what discovery returned for a version of a group.
+// servedVersion is the response of discovery for a version of a group.
 type servedVersion struct {
 	at        time.Time
 	resources []metav1.APIResource
@@ -46,7 +46,7 @@ func NewServedKinds(discovery Discovery, clock clock.PassiveClock) *ServedKinds 
 	return &ServedKinds{discovery: discovery, clock: clock, versions: map[string]servedVersion{}}
 }
 
-// Find returns how a kind is served, or nil if it is not. It fails when discovery does.
+// Find returns the resource of a kind, or nil if it is not served. It fails if discovery fails.
 func (s *ServedKinds) Find(ctx context.Context, kind metav1.GroupVersionResource) (*metav1.APIResource, error) {
 	groupVersion := schema.GroupVersion{Group: kind.Group, Version: kind.Version}.String()
 	s.mu.Lock()

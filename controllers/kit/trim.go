@@ -10,10 +10,10 @@ import (
 	"liqo.io/federation/controllers/remote"
 )
 
-// TrimPod returns what the cache keeps of a pod: of one that mounts a claim its
-// metadata, its claims, node, account, scheduling gates and tolerations, and its phase,
-// reason and conditions; of any other pod only its name and labels. Controllers read
-// whatever else they need from the API server. Other objects lose their managed fields.
+// TrimPod returns the fields of a pod that are cached: for a pod that mounts a claim its metadata,
+// claims, node, account, scheduling gates and tolerations, and its phase, reason and conditions; for
+// any other pod only its name and labels. Controllers read other fields from the API server. The
+// managed fields of other objects are removed.
 func TrimPod(object any) (any, error) {
 	pod, ok := object.(*corev1.Pod)
 	if !ok {

@@ -9,8 +9,8 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
 
-// VirtualNodeChanged reports whether more changed of a VirtualNode than how many pods it has,
-// which changes each second while pods come or go, and decides nothing. It is for Changed.
+// VirtualNodeChanged reports whether a VirtualNode changed, except for its number of pods, on which no
+// controller depends. It is a function for Changed.
 func VirtualNodeChanged(old, current *v1alpha1.VirtualNode) bool {
 	same := *current
 	same.ResourceVersion, same.ManagedFields, same.Status.Pods = old.ResourceVersion, old.ManagedFields, old.Status.Pods

@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	// The events of a claim are read once it is firstWarning old, and then whenever its age
+	// The events of a claim are read at the age of firstWarning, and then whenever its age has
 	// doubled, at the latest after lastWarning.
 	firstWarning = 5 * time.Second
 	lastWarning  = 2 * time.Minute
@@ -25,8 +25,8 @@ const (
 )
 
 // ProvisioningWarning returns the last Warning about a claim that waits for its provisioner,
-// except those of one component if it is named, and when to read them again. Provisioners report failures
-// nowhere else. Events of a young claim are not read.
+// except those of one component if it is named, and the time after which to read them again.
+// Provisioners report failures only by events. Events of a young claim are not read.
 func ProvisioningWarning(
 	ctx context.Context, reader client.Reader, claim *corev1.PersistentVolumeClaim, age time.Duration, except string,
 ) (string, time.Duration, error) {

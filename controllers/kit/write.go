@@ -16,10 +16,9 @@ import (
 	"liqo.io/federation/controllers/commit"
 )
 
-// Commit sends the difference between an object as it was read and as it is wanted, as
-// one patch with the UID and the version that was read, and reports whether there was
-// one. Without a difference it sends nothing. A change by another client in between is
-// a conflict; changes of both the object and its status are commit.ErrBothChanged.
+// Commit patches an object, or its status, from old to wanted, and reports whether they differ. The
+// patch contains the UID and the version of old: it fails with a conflict if another client changed
+// the object, and with commit.ErrBothChanged if the object and its status differ.
 func Commit[T client.Object](ctx context.Context, writer client.Client, old, wanted T) (bool, error) {
 	return commit.Commit(ctx, patcher[T]{client: writer, old: old}, old, wanted)
 }
@@ -33,7 +32,7 @@ type patcher[T client.Object] struct {
 func (p patcher[T]) Patch(ctx context.Context, _ string, kind types.PatchType, data []byte, _ metav1.PatchOptions,
 	subresources ...string,
 ) (T, error) {
-	// The client writes the answer into the object that it is called with.
+	// The client writes the response into its argument.
 	answer := p.old.DeepCopyObject().(T)
 	patch := client.RawPatch(kind, data)
 	if len(subresources) == 0 {
@@ -42,8 +41,8 @@ func (p patcher[T]) Patch(ctx context.Context, _ string, kind types.PatchType, d
 	return answer, p.client.SubResource(subresources[0]).Patch(ctx, answer, patch)
 }
 
-// Delete deletes an object by its UID: a new object of the same name is left alone. An
-// object that is gone already, or was replaced, is no error.
+// Delete deletes an object by its UID: a new object of the same name is left alone. It succeeds if
+// the object does not exist, or was replaced.
 func Delete(ctx context.Context, writer client.Client, object client.Object, options ...client.DeleteOption) error {
 	options = append(options, client.Preconditions{UID: ptr.To(object.GetUID())})
 	err := writer.Delete(ctx, object, options...)

@@ -123,17 +123,17 @@ func TestAStandbyTakesOverWhenTheLeaderIsStopped(t *testing.T) {
 
 func TestALeaderThatLosesItsLeaseStopsAndReturnsErrLost(t *testing.T) {
 	client := fake.NewClientset()
-	var silent atomic.Bool
+	var failing atomic.Bool
 	client.PrependReactor("update", "leases", func(action clienttesting.Action) (bool, runtime.Object, error) {
 		lease := action.(clienttesting.UpdateAction).GetObject().(*coordinationv1.Lease)
 		// Renewals fail; a release would succeed.
-		return silent.Load() && ptr.Deref(lease.Spec.HolderIdentity, "") != "", nil, errors.New("unavailable")
+		return failing.Load() && ptr.Deref(lease.Spec.HolderIdentity, "") != "", nil, errors.New("unavailable")
 	})
 	var working atomic.Int32
 	leader := run(t, client, "first", time.Second, &working)
 	wait(t, "the candidate's work", leader.working)
 
-	silent.Store(true)
+	failing.Store(true)
 	if err := wait(t, "the end of the leader", leader.ended); !errors.Is(err, ErrLost) ||
 		!strings.Contains(err.Error(), "the lease liqo/federation was lost") {
 		t.Errorf("got %v", err)

@@ -1,8 +1,8 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package mcs has what the programs share about the Multi-Cluster Services API, KEP-1645:
-// whether a cluster serves it, and which ServiceExports count.
+// Package mcs reports whether a cluster serves the Multi-Cluster Services API, KEP-1645, and which
+// ServiceExports are effective.
 package mcs
 
 import (
@@ -28,8 +28,8 @@ const (
 	servedRetry = 5 * time.Second
 )
 
-// Exported reports whether a ServiceExport counts: it is not being deleted, and its owner does
-// not exclude it from reflection.
+// Exported reports whether a ServiceExport is effective: it is not being deleted, and not excluded
+// from reflection.
 func Exported(export metav1.Object) bool {
 	return export.GetDeletionTimestamp().IsZero() && !reflection.SkipsReflection(export)
 }
@@ -39,22 +39,21 @@ type Discovery interface {
 	ServerResourcesForGroupVersionWithContext(ctx context.Context, groupVersion string) (*metav1.APIResourceList, error)
 }
 
-// Served follows whether this cluster serves kinds of the Multi-Cluster Services API, whose
-// definitions administrators add and remove at any time.
+// Served observes whether this cluster serves kinds of the Multi-Cluster Services API, whose
+// definitions may be created and deleted at any time.
 type Served struct {
 	discovery Discovery
 	resources []string
 	clock     clock.Clock
 
 	mu sync.Mutex
-	// read is whether discovery was ever read, and served what it returned last.
+	// read is whether discovery was read, and served its last result.
 	read, served bool
 	// changed is closed when either changes.
 	changed chan struct{}
 }
 
-// NewServed returns a Served of resources that count together: all of them are served, or none
-// counts as served.
+// NewServed returns a Served of resources, which are reported as served only if all of them are.
 func NewServed(discovery Discovery, clock clock.Clock, resources ...string) *Served {
 	return &Served{discovery: discovery, resources: resources, clock: clock, changed: make(chan struct{})}
 }

@@ -41,7 +41,7 @@ func (d *discovery) ServerResourcesForGroupVersionWithContext(
 	return list, nil
 }
 
-func TestChangesOfTheServedResourcesAreFollowed(t *testing.T) {
+func TestChangesOfTheServedResourcesAreReported(t *testing.T) {
 	d := &discovery{}
 	s := NewServed(d, clock.RealClock{}, "serviceexports", "serviceimports")
 	ctx, cancel := context.WithCancel(t.Context())
@@ -114,7 +114,7 @@ func TestChangesOfTheServedResourcesAreFollowed(t *testing.T) {
 	<-stopped
 }
 
-func TestWhichExportsCount(t *testing.T) {
+func TestExportsThatAreExcludedOrDeletedAreNotEffective(t *testing.T) {
 	skip := func(value string) map[string]string {
 		return map[string]string{v1alpha1.AnnotationSkipReflection: value}
 	}
@@ -124,9 +124,9 @@ func TestWhichExportsCount(t *testing.T) {
 		want bool
 	}{
 		{"any", metav1.ObjectMeta{}, true},
-		{"one that is excluded does not", metav1.ObjectMeta{Annotations: skip("")}, false},
-		{"one that is not excluded", metav1.ObjectMeta{Annotations: skip("false")}, true},
-		{"one that is being deleted does not", metav1.ObjectMeta{DeletionTimestamp: &metav1.Time{Time: time.Unix(1, 0)}},
+		{"excluded", metav1.ObjectMeta{Annotations: skip("")}, false},
+		{"not excluded", metav1.ObjectMeta{Annotations: skip("false")}, true},
+		{"being deleted", metav1.ObjectMeta{DeletionTimestamp: &metav1.Time{Time: time.Unix(1, 0)}},
 			false},
 	} {
 		t.Run(test.name, func(t *testing.T) {

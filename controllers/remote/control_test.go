@@ -82,7 +82,7 @@ func TestAProviderIsReachedThroughTheGatewaysProxy(t *testing.T) {
 	if _, err := get(); err == nil || !strings.Contains(err.Error(), "reading its token") {
 		t.Errorf("without a token: %v", err)
 	}
-	for _, test := range []struct{ token, says, fails string }{
+	for _, test := range []struct{ token, response, fails string }{
 		{"invalid", "", "rejects the token"},
 		{"valid\n", "example.com", ""},
 	} {
@@ -90,7 +90,7 @@ func TestAProviderIsReachedThroughTheGatewaysProxy(t *testing.T) {
 			t.Fatal(err)
 		}
 		text, err := get()
-		if text != test.says || (err == nil) != (test.fails == "") || err != nil &&
+		if text != test.response || (err == nil) != (test.fails == "") || err != nil &&
 			!strings.Contains(err.Error(), test.fails) {
 			t.Errorf("with the token %q: %q, %v", test.token, text, err)
 		}

@@ -63,7 +63,7 @@ func TestPeerRedirectRefused(t *testing.T) {
 		}
 	}
 	if reached {
-		t.Error("a request went where the peer wanted it to")
+		t.Error("the redirect was followed")
 	}
 }
 

@@ -70,7 +70,7 @@ func dialThrough(t *testing.T, proxy string) (net.Conn, error) {
 }
 
 func TestProxyNoBytesLost(t *testing.T) {
-	const early, late = "what the peer says first", ", and what it says then"
+	const early, late = "the first bytes of the peer", ", and the following ones"
 	for name, answers := range map[string][]string{
 		"with the response": {"HTTP/1.1 200 OK\r\n\r\n" + early, late},
 		"with the second part": {
@@ -119,7 +119,7 @@ func TestProxyNoBytesLost(t *testing.T) {
 }
 
 func TestRefusalsOfAProxyAreDescribed(t *testing.T) {
-	says := func(answer string) func(net.Conn, *bufio.Reader) {
+	responds := func(answer string) func(net.Conn, *bufio.Reader) {
 		return func(connection net.Conn, _ *bufio.Reader) { _, _ = io.WriteString(connection, answer) }
 	}
 	for _, test := range []struct {
@@ -129,21 +129,21 @@ func TestRefusalsOfAProxyAreDescribed(t *testing.T) {
 	}{
 		{
 			"password required",
-			says("HTTP/1.1 407 Proxy Authentication Required\r\nProxy-Authenticate: Basic realm=secret\r\n\r\n"),
+			responds("HTTP/1.1 407 Proxy Authentication Required\r\nProxy-Authenticate: Basic realm=secret\r\n\r\n"),
 			"requires a password for milan.example.com:6443 (407",
 		},
 		{
-			"cannot connect", says("HTTP/1.1 502 Whatever\r\nContent-Length: 6\r\n\r\nsecret"),
+			"cannot connect", responds("HTTP/1.1 502 Whatever\r\nContent-Length: 6\r\n\r\nsecret"),
 			"does not connect to milan.example.com:6443 (502 Bad Gateway)",
 		},
 		{
-			"redirect", says("HTTP/1.1 302 Found\r\nLocation: https://secret\r\n\r\n"),
+			"redirect", responds("HTTP/1.1 302 Found\r\nLocation: https://secret\r\n\r\n"),
 			"does not connect to milan.example.com:6443 (302 Found)",
 		},
-		{"no HTTP", says("SSH-2.0-OpenSSH\r\n"), "reading its response"},
+		{"no HTTP", responds("SSH-2.0-OpenSSH\r\n"), "reading its response"},
 		{"closed connection", func(net.Conn, *bufio.Reader) {}, "reading its response"},
 		{
-			"endless response", says("HTTP/1.1 200 OK\r\nX: " + strings.Repeat("x", maxTunnelResponse+1)),
+			"endless response", responds("HTTP/1.1 200 OK\r\nX: " + strings.Repeat("x", maxTunnelResponse+1)),
 			"reading its response",
 		},
 	} {
@@ -175,7 +175,7 @@ func TestAnUnreachableProxyIsDescribedTheSameEachTime(t *testing.T) {
 	}
 }
 
-func TestASilentProxyTimesOut(t *testing.T) {
+func TestAProxyWithoutAResponseTimesOut(t *testing.T) {
 	proxy, _ := proxyThat(t, func(_ net.Conn, read *bufio.Reader) { _, _ = read.ReadByte() })
 	through, err := newTunnel(proxy, nil, plain)
 	if err != nil {

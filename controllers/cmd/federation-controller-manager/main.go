@@ -1,8 +1,8 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// The federation-controller-manager runs the controllers of the federation:
-// peering, replication, resources and offloading.
+// The federation-controller-manager runs the controllers of peerings, resources, offloading, networks
+// and volumes.
 package main
 
 import (

@@ -1,8 +1,7 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// The mover copies the files of one volume to another: it runs in the two pods of a
-// move.
+// The federation-mover copies the files of one volume to another. It runs in both pods of a move.
 package main
 
 import (

@@ -1,8 +1,7 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// The federation-virtual-kubelet makes one provider of the federation a node of this
-// cluster.
+// The federation-virtual-kubelet represents one virtual node, and creates its pods on the provider.
 package main
 
 import (

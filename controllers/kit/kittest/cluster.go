@@ -3,8 +3,8 @@
 
 // Package kittest is the fixture of tests of controllers: a cluster with a fake API server
 // that has the kinds, indexes and status subresources of a manager of package kit, a clock
-// and recorded events. What the controller writes is recorded, and any of its writes can be
-// the last one of its process.
+// and recorded events. Writes of the controller are recorded, and any of them can be the last one
+// of its process.
 package kittest
 
 import (
@@ -53,8 +53,8 @@ type Write struct {
 	// Verb is create, update, patch, delete or deletecollection, for a subresource followed
 	// by its name.
 	Verb string
-	// Kind, Namespace and Name are those of the object. A collection has neither a name nor,
-	// here, a namespace.
+	// Kind, Namespace and Name are those of the object. A collection has neither a name nor a
+	// namespace.
 	Kind, Namespace, Name string
 }
 
@@ -76,7 +76,7 @@ type Cluster struct {
 	Fault func(write Write, done bool) error
 	// Clock begins at Epoch.
 	Clock *clocktesting.FakeClock
-	// Events receives what the controller records.
+	// Events receives the events of the controller.
 	Events *record.FakeRecorder
 
 	t       T

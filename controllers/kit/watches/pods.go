@@ -48,14 +48,14 @@ func PodsOfNamespaces(client kubernetes.Interface) *Pods {
 	return &Pods{set: newSet(client)}
 }
 
-// Listen has a function called with a node or namespace and a pod of it that was created or
-// deleted, or whose node, addresses, phase or deletion changed. It is called before any watch
-// begins, once for each listener.
+// Listen adds a function that is called with a node or namespace and a pod of it that was created or
+// deleted, or whose node, addresses, phase or deletion changed. It must be called before any watch
+// begins.
 func (p *Pods) Listen(changed func(of string, pod *corev1.Pod)) {
 	p.listeners = append(p.listeners, changed)
 }
 
-// Count sets the counter. It is called before any watch begins.
+// Count sets the counter. It must be called before any watch begins.
 func (p *Pods) Count(counter PodCounter) { p.counter = counter }
 
 // Synced reports whether all pods of a node or namespace are cached.
@@ -71,13 +71,13 @@ func (p *Pods) List(ctx context.Context, of string) (pods []*corev1.Pod, complet
 	return pods, complete, nil
 }
 
-// Seen is List without the beginning of a watch: pods that are not watched are not complete.
+// Seen is like List, and begins no watch: pods that are not watched are not complete.
 func (p *Pods) Seen(of string) (pods []*corev1.Pod, complete bool) {
 	watch := p.find(of)
 	if !watch.synced() {
 		return nil, false
 	}
-	// Listing a cache fails only with a selector that cannot be read.
+	// Listing a cache fails only with an invalid selector.
 	pods, err := watch.factory.Core().V1().Pods().Lister().List(labels.Everything())
 	return pods, err == nil
 }
@@ -88,12 +88,12 @@ func (p *Pods) Get(of, namespace, name string) *corev1.Pod {
 	if watch == nil {
 		return nil
 	}
-	// The only error of a cache is that it has no such object.
+	// A cache fails only with NotFound.
 	pod, _ := watch.factory.Core().V1().Pods().Lister().Pods(namespace).Get(name)
 	return pod
 }
 
-// podContent is what Pods watches of a node or namespace.
+// podContent has the options, informers and handler of Pods.
 type podContent struct {
 	*Pods
 }
@@ -168,7 +168,7 @@ func (c podChanges) count(object any, by int) {
 	}
 }
 
-// podOf returns the pod of an event, also of a deletion that was missed.
+// podOf returns the pod of an event, or of a missed deletion.
 func podOf(object any) *corev1.Pod {
 	if missed, ok := object.(cache.DeletedFinalStateUnknown); ok {
 		object = missed.Obj
@@ -184,7 +184,7 @@ func podChanged(old, current *corev1.Pod) bool {
 		!slices.Equal(old.Status.PodIPs, current.Status.PodIPs)
 }
 
-// trimPod returns what is cached of a pod.
+// trimPod returns the fields of a pod that are cached.
 func trimPod(object any) (any, error) {
 	pod, ok := object.(*corev1.Pod)
 	if !ok {

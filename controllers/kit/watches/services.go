@@ -59,7 +59,7 @@ func (s *Services) Of(ctx context.Context, namespace string) (*NamespaceServices
 	}, nil
 }
 
-// serviceContent is what Services watches of a namespace.
+// serviceContent has the options, informers and handler of Services.
 type serviceContent struct {
 	changed cache.ResourceEventHandler
 }

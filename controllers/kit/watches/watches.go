@@ -33,9 +33,9 @@ type watch struct {
 	informers []cache.SharedIndexInformer
 }
 
-// content is what a set watches of a node or namespace.
+// content determines the watched objects of a node or namespace.
 type content interface {
-	// options select the objects, and what is cached of them.
+	// options select the objects, and the cached fields.
 	options(of string) []kubeinformers.SharedInformerOption
 	// informers returns the informers of all kinds.
 	informers(factory kubeinformers.SharedInformerFactory) []cache.SharedIndexInformer
@@ -86,7 +86,7 @@ func (s *set) Forget(of string) {
 	}
 }
 
-// synced reports whether all objects are cached; of a watch that is nil none are.
+// synced reports whether all objects are cached; a nil watch has none.
 func (w *watch) synced() bool {
 	return w != nil && !slices.ContainsFunc(w.informers, func(informer cache.SharedIndexInformer) bool {
 		return !informer.HasSynced()
