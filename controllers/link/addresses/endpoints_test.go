@@ -76,7 +76,7 @@ func TestEndpointThatIsNoPodHasAnAddressForEachProvider(t *testing.T) {
 			// Deleted mappings are created again in the pass that follows.
 			w.Pass(w.endpoints, shop)
 			w.expect(w.endpoints, shop, test.want...)
-			w.silent()
+			w.noEvents()
 		})
 	}
 }

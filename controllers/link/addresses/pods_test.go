@@ -62,7 +62,7 @@ func TestPodOnAProviderHasAnAddressForTheOthers(t *testing.T) {
 			// Deleted mappings are created again in the pass that follows.
 			w.Pass(w.ofPods, web)
 			w.expect(w.ofPods, web, test.want...)
-			w.silent()
+			w.noEvents()
 		})
 	}
 }
@@ -160,7 +160,7 @@ func TestReportsAreForgottenWithTheirOwner(t *testing.T) {
 	if len(w.reported) > 0 {
 		t.Errorf("without the NamespaceOffloading, %v is reported", w.reported)
 	}
-	w.silent()
+	w.noEvents()
 }
 
 func TestOnlySingleMappingsOfThePodAreDeleted(t *testing.T) {

@@ -357,8 +357,8 @@ func (w *world) allMappings() []string {
 	return found
 }
 
-// silent fails the test if there was an event.
-func (w *world) silent() {
+// noEvents fails the test if there was an event.
+func (w *world) noEvents() {
 	w.t.Helper()
 	if events := w.Recorded(); len(events) > 0 {
 		w.t.Errorf("events: %v", events)

@@ -175,7 +175,7 @@ func (c *choice) retains(cidr netip.Prefix) bool {
 	})
 }
 
-// external takes the external CIDRs of the values, or else those of AddressPool external.
+// external sets the external CIDRs of the values, otherwise those of AddressPool external.
 func (c *choice) external(is4 bool) {
 	by, cidrs := v1alpha1.SourceValue, ofFamily(c.input.values.found(v1alpha1.RangeExternal), is4)
 	if len(c.input.values.ExternalCIDRs) == 0 {

@@ -100,7 +100,7 @@ func TestContradictionsAreReportedWithTheRangesInUse(t *testing.T) {
 			}
 			for _, words := range test.says {
 				if said := message(status, v1alpha1.ConditionRangesConsistent); !strings.Contains(said, words) {
-					t.Errorf("RangesConsistent says %q, and not %q", said, words)
+					t.Errorf("RangesConsistent has message %q without %q", said, words)
 				}
 			}
 			if strings.HasPrefix(test.consistent, "False") && len(w.Events.(*record.FakeRecorder).Events) == 0 {
@@ -134,7 +134,7 @@ func TestRangesOfAnEstablishedTunnelStayInUse(t *testing.T) {
 		t.Errorf("RangesConsistent is %s", got)
 	}
 	if said := message(status, v1alpha1.ConditionRangesKnown); said != "Pods have 10.48.0.0/16, 10.244.0.0/16 of Calico." {
-		t.Errorf("RangesKnown says %q", said)
+		t.Errorf("RangesKnown has message %q", said)
 	}
 	if err := w.kube.Delete(t.Context(), established); err != nil {
 		t.Fatal(err)

@@ -135,7 +135,7 @@ func nodeOf(pod *corev1.Pod) string {
 
 // Unreachable returns why no peer reaches the gateway by a Service that leads to no endpoint.
 func Unreachable(service *corev1.Service) string {
-	const consequence = ", so peers cannot connect to this cluster's gateway, which connects to theirs."
+	const consequence = ", so peers cannot connect to the local gateway, which connects to those of peers."
 	name := fmt.Sprintf("Service %s/%s", service.Namespace, service.Name)
 	switch service.Spec.Type {
 	case corev1.ServiceTypeLoadBalancer:

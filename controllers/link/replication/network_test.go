@@ -137,7 +137,7 @@ func (e *exchange) readAtMilan(name string) (*v1alpha1.NetworkConfig, error) {
 	return e.milan.FederationV1alpha1().NetworkConfigs(tenantNamespace).Get(e.ctx, name, metav1.GetOptions{})
 }
 
-// await waits until a network configuration is as expected; nil expects it to be gone.
+// await waits until a network configuration is as expected; nil expects that it does not exist.
 func (e *exchange) await(
 	t *testing.T,
 	what string,

@@ -45,7 +45,7 @@ type side[T client.Object] interface {
 	create(ctx context.Context, wanted T) error
 	// commit sends the difference between an object as it was read and as it is wanted.
 	commit(ctx context.Context, old, wanted T) error
-	// remove deletes an object by its UID. One that is gone is no error.
+	// remove deletes an object by its UID. It succeeds if the object does not exist.
 	remove(ctx context.Context, found T) error
 }
 

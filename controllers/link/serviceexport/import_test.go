@@ -104,7 +104,7 @@ func TestImportIsOfItsService(t *testing.T) {
 			}),
 		},
 		{
-			"traffic goes where the Service's goes",
+			"traffic policies of the Service",
 			web(func(s *corev1.Service) {
 				s.Spec.InternalTrafficPolicy, s.Spec.TrafficDistribution = ptr.To(corev1.ServiceInternalTrafficPolicyLocal),
 					ptr.To("PreferSameZone")
@@ -151,7 +151,7 @@ func TestImportIsRepaired(t *testing.T) {
 		{"a status is no drift", func(i *mcsv1alpha1.ServiceImport) { updateStatus(i, []string{"rome"}, true) }, false},
 		{"another address is repaired", func(i *mcsv1alpha1.ServiceImport) { i.Spec.IPs = []string{"192.0.2.1"} }, true},
 		{"another port is repaired", func(i *mcsv1alpha1.ServiceImport) { i.Spec.Ports[0].Port = 81 }, true},
-		{"an owner that is gone is replaced", func(i *mcsv1alpha1.ServiceImport) { i.OwnerReferences[0].UID = "earlier" },
+		{"an owner that was deleted is replaced", func(i *mcsv1alpha1.ServiceImport) { i.OwnerReferences[0].UID = "earlier" },
 			true},
 	} {
 		t.Run(test.name, func(t *testing.T) {

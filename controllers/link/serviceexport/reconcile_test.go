@@ -219,7 +219,7 @@ func TestServiceOfAnOffloadedNamespaceIsExported(t *testing.T) {
 		again    bool
 	}{
 		{
-			"the right to write comes first", []client.Object{shop(nil), offloaded("milan"), export(), web(), native},
+			"the right to write is granted first", []client.Object{shop(nil), offloaded("milan"), export(), web(), native},
 			[]string{"create RoleBinding"}, "", nil, true,
 		},
 		{
@@ -252,7 +252,7 @@ func TestServiceOfAnOffloadedNamespaceIsExported(t *testing.T) {
 			nil, valid, []string{"rome", "rome: 10.1.0.1"}, false,
 		},
 		{
-			"endpoints that are gone are removed",
+			"deleted endpoints are removed",
 			[]client.Object{
 				shop(nil), offloaded(), reported(exported), web(), bound(), imported(exporter, true, "rome"), importedSlice(local),
 			},
@@ -372,7 +372,7 @@ func TestServiceOfARemoteNamespaceIsImported(t *testing.T) {
 			[]string{create, createSlice, reportImport}, []string{"rome", "rome: 10.1.0.1"},
 		},
 		{
-			"of a consumer that is gone", []client.Object{shop(ofNaples), reflected(), own},
+			"of a consumer without a ForeignCluster", []client.Object{shop(ofNaples), reflected(), own},
 			[]string{create, createSlice, reportImport}, []string{"rome", "rome: 10.1.0.1"},
 		},
 		{

@@ -172,7 +172,7 @@ func TestImportedSliceIsRepaired(t *testing.T) {
 			func(s *discoveryv1.EndpointSlice) { s.Labels[mcsv1alpha1.LabelSourceCluster] = "naples" }, true},
 		{"another Service is repaired", func(s *discoveryv1.EndpointSlice) { s.Labels[discoveryv1.LabelServiceName] = "web" },
 			true},
-		{"an import that is gone is replaced", func(s *discoveryv1.EndpointSlice) { s.OwnerReferences[0].UID = "earlier" },
+		{"an import that was deleted is replaced", func(s *discoveryv1.EndpointSlice) { s.OwnerReferences[0].UID = "earlier" },
 			true},
 	} {
 		t.Run(test.name, func(t *testing.T) {

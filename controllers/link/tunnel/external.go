@@ -68,7 +68,7 @@ func last(prefix netip.Prefix) netip.Addr {
 	return address
 }
 
-// externalCIDRs returns the external CIDRs of the local cluster: those of the settings, or else
+// externalCIDRs returns the external CIDRs of the local cluster: those of the settings, otherwise
 // those of the pool external, if this controller created it. missing are the families that are to
 // have one and do not.
 func (r *Reconciler) externalCIDRs(

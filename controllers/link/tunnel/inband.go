@@ -52,11 +52,11 @@ func (r *Reconciler) controlOnly(ctx context.Context, p *pass) (*state, error) {
 	if current != nil || err != nil {
 		return current, err
 	}
-	silent := r.life.isSilent()
-	if p.tunnel.Status.Phase == v1alpha1.TunnelConnected && !silent {
+	expired := r.life.isExpired()
+	if p.tunnel.Status.Phase == v1alpha1.TunnelConnected && !expired {
 		return pending(ReasonAwaitingPeering, "The tunnel carries the control plane, and no ranges are agreed upon."), nil
 	}
-	return p.state(r.Clock.Now(), silent), nil
+	return p.state(r.Clock.Now(), expired), nil
 }
 
 // refuseGateway returns what is wrong with the gateway in the spec of a ForeignCluster; nil if

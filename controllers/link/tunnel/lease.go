@@ -26,19 +26,18 @@ type gatewayLife struct {
 	// version is that of the last observed change of the Lease, and observed when that was.
 	version  string
 	observed time.Time
-	// silent is whether the Lease is not renewed any more.
-	silent bool
+	// expired is whether the Lease was not renewed within leaseTimeout.
+	expired bool
 }
 
-// isSilent reports whether no gateway of this cluster writes the statuses of tunnels.
-func (l *gatewayLife) isSilent() bool {
+// isExpired reports whether no gateway of this cluster is active, so that the statuses of tunnels are outdated.
+func (l *gatewayLife) isExpired() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.silent
+	return l.expired
 }
 
-// left returns how long the Lease may still stay unchanged. Before one was observed, it is
-// never silent.
+// left returns the time until the Lease expires. Before one was observed, it does not expire.
 func (l *gatewayLife) left(version string, now time.Time) time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -61,12 +60,12 @@ func newer(version, than string) bool {
 	return err == nil && order > 0
 }
 
-// set sets whether the gateways are silent, and reports whether that changed.
-func (l *gatewayLife) set(silent bool) bool {
+// set sets whether the Lease is expired, and reports whether that changed.
+func (l *gatewayLife) set(expired bool) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	changed := l.silent != silent
-	l.silent = silent
+	changed := l.expired != expired
+	l.expired = expired
 	return changed
 }
 
@@ -78,7 +77,7 @@ func (r *Reconciler) followLease(ctx context.Context) (time.Duration, error) {
 		return 0, err
 	}
 	left := r.life.left(lease.ResourceVersion, r.Clock.Now())
-	if left <= 0 && !r.life.isSilent() {
+	if left <= 0 && !r.life.isExpired() {
 		// Only the cache of this process may be outdated.
 		current := &coordinationv1.Lease{}
 		if err := r.Live.Get(ctx, key, current); client.IgnoreNotFound(err) != nil {

@@ -81,9 +81,9 @@ func absent(fc *v1alpha1.ForeignCluster, intended bool, directions []direction) 
 }
 
 // state returns the state of a tunnel that is agreed upon, by the status that the gateway wrote;
-// silent is whether no gateway of this cluster writes any more.
-func (p *pass) state(now time.Time, silent bool) *state {
-	if silent {
+// expired is whether no gateway of this cluster is active.
+func (p *pass) state(now time.Time, expired bool) *state {
+	if expired {
 		return pending(ReasonGatewayLeaseExpired, "No gateway of this cluster renewed the Lease %s for %s, "+
 			"so the state of TunnelEndpoint %s is unknown: see the logs of its pods.",
 			v1alpha1.GatewayName, leaseTimeout, p.tunnel.Name)
