@@ -37,15 +37,15 @@ func TestMappingsAreFoundByTheirAddress(t *testing.T) {
 			client, "liqo", 0, cache.Indexers{byAddress: addressOf},
 		),
 	}
-	told := make(chan string, 10)
-	if _, err := i.mappings.AddEventHandler(onMapping(func(address string) { told <- address })); err != nil {
+	addresses := make(chan string, 10)
+	if _, err := i.mappings.AddEventHandler(onMapping(func(address string) { addresses <- address })); err != nil {
 		t.Fatal(err)
 	}
 	go i.mappings.Run(t.Context().Done())
 	var reported []string
 	for range 3 {
 		select {
-		case address := <-told:
+		case address := <-addresses:
 			reported = append(reported, address)
 		case <-time.After(10 * time.Second):
 			t.Fatalf("only %v were reported", reported)

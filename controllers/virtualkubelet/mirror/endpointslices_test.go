@@ -124,7 +124,7 @@ func (r *reflecting) awaitRest(t *testing.T, watching *endpointSlices) {
 
 func TestEndpointsAreNotReflectedWithoutANetwork(t *testing.T) {
 	for name, node := range map[string]*v1alpha1.VirtualNode{
-		"nobody says": {}, "there is none": networkedNode(metav1.ConditionFalse),
+		"unknown": {}, "no network": networkedNode(metav1.ConditionFalse),
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newReflecting(t, []runtime.Object{webService(), webEndpoints()}, nil)
@@ -158,7 +158,7 @@ func TestEndpointsAreWatchedOnlyWhileThereIsANetwork(t *testing.T) {
 		}
 		r.awaitEndpoints(t, false)
 		if watching.local.IsStopped() {
-			t.Error("what is under way is not waited for")
+			t.Error("a request that is being sent is not awaited")
 		}
 		// The time of the change is in the past.
 		watching.ending.Store(&time.Time{})

@@ -120,7 +120,7 @@ func TestNodeIsNotReadyAfterChecksFailRepeatedly(t *testing.T) {
 				case <-back:
 				case <-t.Context().Done():
 				case <-time.After(10 * time.Second):
-					t.Error("nobody was told that the provider results")
+					t.Error("the provider that is reachable again was not reported")
 				}
 			}
 		})

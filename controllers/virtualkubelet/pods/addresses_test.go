@@ -72,7 +72,7 @@ func TestAddressesAreTranslatedByTheVirtualNode(t *testing.T) {
 			t.Errorf("%s: the address is %q", test.name, named.Status.PodIP)
 		}
 		if s, p := n.toLocal(nil, nil); s != nil || p != nil {
-			t.Errorf("%s: something comes of nothing", test.name)
+			t.Errorf("%s: an address without a pod", test.name)
 		}
 	}
 	if diff := cmp.Diff(before, &pod.Status); diff != "" {

@@ -68,7 +68,7 @@ func TestAShadowPodMountsTheProvidersClaims(t *testing.T) {
 		{Name: "tmp", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}},
 		claimVolume("data-again", "data", true),
 		ephemeralVolume("scratch"),
-		claimVolume("theirs", "only-on-milan", true),
+		claimVolume("remote", "only-on-milan", true),
 	}
 	before := pod.DeepCopy()
 	if err := s.create(t.Context(), cache.MetaObjectToName(pod), pod, s.remoteNamespace); err != nil {
@@ -79,7 +79,7 @@ func TestAShadowPodMountsTheProvidersClaims(t *testing.T) {
 		{Name: "tmp", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}},
 		claimVolume("data-again", "data-01234567", true),
 		claimVolume("scratch", "web-scratch-01234567", false),
-		claimVolume("theirs", "only-on-milan", true),
+		claimVolume("remote", "only-on-milan", true),
 	}
 	get := func() []corev1.Volume {
 		t.Helper()
@@ -165,7 +165,7 @@ func TestPodWaitsForVolumesThatItCannotUse(t *testing.T) {
 		{name: "bound to no claim", change: func(_ claimOf, v volumeOf) {
 			v.Spec.ClaimRef = nil
 		}, reason: translate.ReasonVolumeNotBound, message: "is bound to another claim"},
-		{name: "volume gone", change: func(_ claimOf, v volumeOf) {
+		{name: "volume deleted", change: func(_ claimOf, v volumeOf) {
 			v.Name = "another"
 		}, reason: translate.ReasonVolumeNotBound, message: "does not exist any more"},
 		{name: "deleted and not protected", change: func(c claimOf, _ volumeOf) {
@@ -237,7 +237,7 @@ func TestPodWaitsForVolumesThatItCannotUse(t *testing.T) {
 					return
 				}
 				if len(s.provider.Actions()) > 0 {
-					t.Fatalf("the provider gets %v", s.provider.Actions())
+					t.Fatalf("requests to the provider: %v", s.provider.Actions())
 				}
 				got, err := local.CoreV1().Pods("demo").Get(t.Context(), "web", metav1.GetOptions{})
 				if err != nil {
@@ -277,7 +277,7 @@ func TestUnreadableClaimDelaysThePod(t *testing.T) {
 			t.Errorf("%s: got %v", kind, err)
 		}
 		if len(s.provider.Actions()) > 0 {
-			t.Errorf("%s: the provider gets %v", kind, s.provider.Actions())
+			t.Errorf("%s: requests to the provider: %v", kind, s.provider.Actions())
 		}
 	}
 }

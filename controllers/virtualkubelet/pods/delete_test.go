@@ -34,7 +34,7 @@ import (
 )
 
 func TestPodIsRemovedWhoseShadowPodWasNeverObserved(t *testing.T) {
-	const namespace, twinNamespace = "web", "web-rome"
+	const namespace, remoteNamespace = "web", "web-rome"
 	federation := fake.NewSimpleClientset()
 	// The watch reports nothing, as during an interruption.
 	federation.PrependWatchReactor("shadowpods", func(clienttesting.Action) (bool, watch.Interface, error) {
@@ -54,7 +54,7 @@ func TestPodIsRemovedWhoseShadowPodWasNeverObserved(t *testing.T) {
 	to := translate.Destination{OriginID: "rome", DestinationID: "milan", NodeName: "liqo-milan"}
 	remote := remotens.Clients{Core: provider, Federation: federation}
 	synced := make(chan string, 1)
-	mapping := v1alpha1.NamespaceMapping{Name: namespace, RemoteName: twinNamespace}
+	mapping := v1alpha1.NamespaceMapping{Name: namespace, RemoteName: remoteNamespace}
 	watched, err := remotens.Start(t.Context(), remote, mapping, to, remotens.Events{
 		Shadow: func(cache.ObjectName) {},
 		Pod:    func(cache.ObjectName, *translate.RemotePod) {},
@@ -97,7 +97,7 @@ func TestPodIsRemovedWhoseShadowPodWasNeverObserved(t *testing.T) {
 		}
 	}
 	if c.states.read(key).shadow.created != nil {
-		t.Error("the shadow pod is still believed to be there")
+		t.Error("the shadow pod still counts as existing")
 	}
 	deletions := 0
 	for _, action := range local.Actions() {
@@ -430,7 +430,7 @@ func TestLeftPodsAreDeletedWhenTheProviderIsBack(t *testing.T) {
 			}
 			for _, action := range s.Remote.Federation.(*fake.Clientset).Actions() {
 				if action.Matches("create", "shadowpods") {
-					t.Error("the next one is sent before the last one is gone")
+					t.Error("the next one is created before the last one is deleted")
 				}
 			}
 		})

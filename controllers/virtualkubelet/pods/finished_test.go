@@ -27,7 +27,7 @@ import (
 
 // crowd returns the error of a provider that keeps too many finished shadow pods.
 func crowd() error {
-	answer := apierrors.NewForbidden(shadowPods, "", errors.New("consumer rome keeps too many finished pods here"))
+	answer := apierrors.NewForbidden(shadowPods, "", errors.New("consumer rome keeps too many finished pods"))
 	answer.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: v1alpha1.CauseTooManyFinished}}
 	return answer
 }
@@ -99,9 +99,9 @@ func TestFinishedShadowPodsAreDeletedIfTheProviderKeepsTooMany(t *testing.T) {
 		k.keep(t, name, many-i, corev1.PodSucceeded, corev1.PodSucceeded, types.UID("pod-"+name))
 		oldest = append(oldest, name)
 	}
-	k.keep(t, "not-home", 9999, corev1.PodRunning, corev1.PodFailed, "pod-not-home")
+	k.keep(t, "not-reported", 9999, corev1.PodRunning, corev1.PodFailed, "pod-not-reported")
 	k.keep(t, "runs", 9999, corev1.PodRunning, "", "pod-runs")
-	k.keep(t, "failed-here", 9999, corev1.PodFailed, "", "pod-failed-here")
+	k.keep(t, "failed-locally", 9999, corev1.PodFailed, "", "pod-failed-locally")
 	k.keep(t, "anothers", 9999, corev1.PodFailed, corev1.PodFailed, "pod-of-before")
 
 	pod := localPod("new")
@@ -133,7 +133,7 @@ func TestFinishedShadowPodsAreDeletedIfTheProviderKeepsTooMany(t *testing.T) {
 	}
 	k.Events().Tidied()
 	if k.queue.Len() != 1 {
-		t.Errorf("%d pods are tried when some have gone", k.queue.Len())
+		t.Errorf("%d pods are retried after some were deleted", k.queue.Len())
 	}
 
 	// A shadow pod with a finalizer does not block the others.

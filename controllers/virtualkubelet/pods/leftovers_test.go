@@ -42,11 +42,11 @@ func TestShadowPodsOfDeletedVirtualNodesAreDeleted(t *testing.T) {
 	ending.DeletionTimestamp, ending.Finalizers = ptr.To(metav1.Now()), []string{"test/stays"}
 	objects := []runtime.Object{
 		shadowOf(
-			"ours",
+			"own",
 			of("rome", "liqo-milan"),
 		),
 		shadowOf("sibling", of("rome", "liqo-milan-3")),
-		shadowOf("gone", of("rome", "liqo-milan-2")),
+		shadowOf("former", of("rome", "liqo-milan-2")),
 		shadowOf("other", of("naples", "liqo-milan-2")),
 		shadowOf("by-hand", of("rome", "")),
 		ending,
@@ -58,7 +58,7 @@ func TestShadowPodsOfDeletedVirtualNodesAreDeleted(t *testing.T) {
 		err     error
 		want    []string
 	}{
-		{"by the one that does it for all", true, []string{"liqo-milan-3", "liqo-milan"}, nil, []string{"gone"}},
+		{"by the virtual kubelet that does it for all", true, []string{"liqo-milan-3", "liqo-milan"}, nil, []string{"former"}},
 		{"another virtual kubelet decides", false, []string{"liqo-milan-3", "liqo-milan"}, nil, nil},
 		{"unreadable list of nodes", true, nil, errors.New("no luck"), nil},
 		{"empty list of nodes", true, nil, nil, nil},
@@ -80,7 +80,7 @@ func TestShadowPodsOfDeletedVirtualNodesAreDeleted(t *testing.T) {
 				l.SetNodes([]string{"liqo-milan", "liqo-milan-2", "liqo-milan-3"})
 				synctest.Wait()
 				if requested > 0 {
-					t.Error("it looks for something although no node is gone")
+					t.Error("it lists although no node was deleted")
 				}
 				l.SetNodes([]string{"liqo-milan", "liqo-milan-3"})
 				synctest.Wait()

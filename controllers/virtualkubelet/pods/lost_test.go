@@ -90,7 +90,7 @@ func TestPodOnALostNodeOfTheProviderIsDeleted(t *testing.T) {
 			1,
 		},
 		{
-			"one that comes again has its time again", owned,
+			"a pod that is lost again has its time again", owned,
 			[]look{
 				{0, endingThere("1"), nil}, {time.Second, nil, nil}, {timeout, endingThere("2"), nil},
 				{time.Second, endingThere("2"), nil},
@@ -138,7 +138,7 @@ func TestPodOnALostNodeOfTheProviderIsDeleted(t *testing.T) {
 				if patch, ok := action.(clienttesting.PatchAction); ok && action.GetSubresource() == "status" &&
 					strings.Contains(string(patch.GetPatch()), `"DisruptionTarget"`) {
 					if disrupted++; deleted > 0 {
-						t.Error("it is deleted before it is said to be disrupted")
+						t.Error("it is deleted before its condition DisruptionTarget is set")
 					}
 				}
 				if action.Matches("delete", "pods") {

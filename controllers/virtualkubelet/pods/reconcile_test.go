@@ -255,8 +255,8 @@ func TestRefusedResizeIsReportedAndDelaysNoOtherChange(t *testing.T) {
 				!strings.Contains(pod.Status.Conditions[0].Message, test.words) {
 				t.Errorf("the pod has the conditions %+v", pod.Status.Conditions)
 			}
-			if said := <-s.events.Events; !strings.HasPrefix(said, "Warning "+test.event) || len(s.events.Events) > 0 {
-				t.Errorf("event %q, and %d more", said, len(s.events.Events))
+			if got := <-s.events.Events; !strings.HasPrefix(got, "Warning "+test.event) || len(s.events.Events) > 0 {
+				t.Errorf("event %q, and %d more", got, len(s.events.Events))
 			}
 			if waits := s.states.unblock(key, overQuota); waits != test.waits {
 				t.Errorf("blocked: %t", waits)
@@ -299,7 +299,7 @@ func TestFreedQuotaIsUsedAtOnce(t *testing.T) {
 		}
 	}
 	if s.queue.Len() > 0 {
-		t.Fatal("pods are tried again though there is no room")
+		t.Fatal("pods are retried although the quota is exceeded")
 	}
 	// work reconciles the queue, and counts attempts and accepted pods.
 	work := func() (tried, fit int) {
@@ -343,7 +343,7 @@ func TestFreedQuotaIsUsedAtOnce(t *testing.T) {
 		return nil
 	}())
 	if left := s.states.someBlocked(overQuota, pods); len(left) > 0 {
-		t.Errorf("%v wait that are gone", left)
+		t.Errorf("%v wait although they were deleted", left)
 	}
 }
 

@@ -435,6 +435,6 @@ func TestRefusedTokensAreReported(t *testing.T) {
 	k.refusal = nil
 	k.clock.Step(accountPause)
 	if n := k.keep(t); n != 1 {
-		t.Error("it was not tried again")
+		t.Error("it was not retried")
 	}
 }

@@ -62,7 +62,7 @@ func TestWarningsAreRecordedForThePodTheyAreAbout(t *testing.T) {
 		{"its shadow pod", seen("copy", "local"), "local", ofShadow("shadow"), true},
 		{"an earlier shadow pod", seen("copy", "local"), "local", ofShadow("earlier"), false},
 		{"the shadow pod of an earlier pod", nil, "earlier", ofShadow("shadow"), false},
-		{"something else of its name", nil, "local", ofService(), false},
+		{"another object of its name", nil, "local", ofService(), false},
 		{"a pod of another name", nil, "local", warnedOf("other", "copy", "x"), false},
 	} {
 		t.Run(test.name, func(t *testing.T) {

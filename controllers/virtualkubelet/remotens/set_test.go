@@ -31,16 +31,16 @@ func TestStatusIsAboutTheRemoteNamespaceThatItNames(t *testing.T) {
 		want                    result
 	}{
 		{
-			"the one that was asked for", "shop-new", "shop-new", ready,
+			"the requested namespace", "shop-new", "shop-new", ready,
 			result{Offloaded: true, Ready: true, Remote: "shop-new"},
 		},
 		{"none was answered yet", "shop-new", "", "", result{Offloaded: true, Message: notMade}},
 		{
-			"one from before, which is still there, is watched", "shop-new", "shop-old", ready,
+			"a former namespace that exists is watched", "shop-new", "shop-old", ready,
 			result{Offloaded: true, Leaving: true, Remote: "shop-old", Message: notMade},
 		},
 		{
-			"and while it goes", "shop-new", "shop-old", leaving,
+			"a former namespace that is being deleted is watched", "shop-new", "shop-old", leaving,
 			result{Offloaded: true, Leaving: true, Remote: "shop-old", Message: notMade},
 		},
 		{
@@ -48,7 +48,7 @@ func TestStatusIsAboutTheRemoteNamespaceThatItNames(t *testing.T) {
 			result{Offloaded: true, Leaving: true, Message: notMade},
 		},
 		{
-			"nothing is asked for any more", "", "shop-old", ready,
+			"no requested namespace", "", "shop-old", ready,
 			result{Leaving: true, Remote: "shop-old", Message: "the namespace is not offloaded to milan any more"},
 		},
 	} {

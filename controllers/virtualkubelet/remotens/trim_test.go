@@ -106,7 +106,7 @@ func TestPodsOfOneDeploymentShareEqualParts(t *testing.T) {
 	}
 	large := change(func(p *corev1.Pod) { p.OwnerReferences[0].Name = strings.Repeat("x", largestShared) })
 	if one, other := trimmed(large), trimmed(large); &one.OwnerReferences[0] == &other.OwnerReferences[0] {
-		t.Error("what is large is kept beside the caches")
+		t.Error("large values are kept in addition to the caches")
 	}
 	for _, pod := range []*corev1.Pod{
 		pod,

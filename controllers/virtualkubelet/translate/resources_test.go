@@ -64,7 +64,7 @@ func TestAmountsOfAWholePodAreBounded(t *testing.T) {
 	reported := runningStatus(0)
 	reported.AllocatedResources = list("cpu", "1M")
 	reported.Resources = &corev1.ResourceRequirements{
-		Requests: list("cpu", "1M"), Limits: list("cpu", "1M"), Claims: []corev1.ResourceClaim{{Name: "theirs"}},
+		Requests: list("cpu", "1M"), Limits: list("cpu", "1M"), Claims: []corev1.ResourceClaim{{Name: "gpu"}},
 	}
 	huge := corev1.ResourceList{}
 	for i := range 10_000 {

@@ -244,7 +244,7 @@ func TestPodStatusBeforeAKubeletReports(t *testing.T) {
 			want: func(s *corev1.PodStatus) { s.Reason, s.Message = "QuotaExceeded", strings.Repeat("x", 1024) },
 		},
 		{
-			name:  "requested for in vain, until now",
+			name:  "refused by quota",
 			local: func(s *corev1.PodStatus) { s.Reason, s.Message = "GrantExceeded", "0 left" },
 			want:  func(s *corev1.PodStatus) { s.Reason, s.Message = "GrantExceeded", "0 left" },
 		},
@@ -275,7 +275,7 @@ func TestRecreatedPodIsNotReady(t *testing.T) {
 	gone := PodStatus(localPod(ran), &v1alpha1.ShadowPod{}, nil, nodeIP, later)
 	if gone.Phase != corev1.PodRunning || condition(&gone, corev1.PodReady).Status != corev1.ConditionFalse ||
 		gone.ContainerStatuses[0].Ready {
-		t.Errorf("status while the pod is made again: %+v", gone)
+		t.Errorf("status while the pod is created again: %+v", gone)
 	}
 	back := PodStatus(localPod(gone), &v1alpha1.ShadowPod{}, remotePod("second", runningStatus(0)), nodeIP, later)
 	if condition(&back, corev1.PodReady).Status != corev1.ConditionTrue || back.ContainerStatuses[0].RestartCount != 3 {
