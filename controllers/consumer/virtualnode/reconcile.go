@@ -40,7 +40,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 		return ctrl.Result{}, err
 	}
 	if virtual.DeletionTimestamp != nil {
-		return kit.Result(r.undo(ctx, virtual))
+		return kit.Result(r.tearDown(ctx, virtual))
 	}
 	return kit.Result(r.keep(ctx, virtual))
 }

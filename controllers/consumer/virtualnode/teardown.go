@@ -33,9 +33,9 @@ const (
 	revokedGrace = time.Minute
 )
 
-// undo removes a virtual node: it cordons the Node, evicts its pods until drainTime is over, and then deletes the
+// tearDown removes a virtual node: it cordons the Node, evicts its pods until drainTime is over, and then deletes the
 // virtual kubelet, the Node, and the rights of the virtual kubelet. It returns the time after which to reconcile again.
-func (r *Reconciler) undo(ctx context.Context, virtual *v1alpha1.VirtualNode) (time.Duration, error) {
+func (r *Reconciler) tearDown(ctx context.Context, virtual *v1alpha1.VirtualNode) (time.Duration, error) {
 	if !controllerutil.ContainsFinalizer(virtual, v1alpha1.Finalizer) {
 		return 0, nil
 	}
