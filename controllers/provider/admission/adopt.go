@@ -47,7 +47,7 @@ func (r *Reconciler) adopt(ctx context.Context, request *v1alpha1.IdentityReques
 				"If the consumer has lost its identity, request an invitation that is bound to its cluster id.")
 	}
 	for _, other := range others {
-		// A consumer that was invited by its id gets another identity in place of the one that
+		// A consumer that was invited by its id gets another identity instead of the one that
 		// it has.
 		if err := kit.Delete(ctx, r.Client, other); err != nil {
 			return fmt.Errorf("deleting the earlier identity of the consumer: %w", err)

@@ -45,7 +45,7 @@ var (
 		message: "The namespace is not the remote namespace of a consumer; there is no EndpointSlice."}
 	inConflict = readiness{reason: reasonConflict,
 		message: "The provider has an EndpointSlice of this name that belongs to no shadow endpoint slice; it is " +
-			"left alone."}
+			"not changed."}
 	servicesUnknown = readiness{reason: reasonServicesUnknown,
 		message: "The addresses of the provider's Services are unknown: its ClusterInfo has none, and its administrators refuse " +
 			"no CIDR; there is no EndpointSlice."}
@@ -187,7 +187,7 @@ func conditionsOf(consumer discoveryv1.EndpointConditions, reachable bool) disco
 }
 
 // apply sets an EndpointSlice to the wanted one, and reports whether it changed. Annotations
-// are left alone.
+// are not changed.
 func apply(existing, wanted *discoveryv1.EndpointSlice) bool {
 	if maps.Equal(existing.Labels, wanted.Labels) &&
 		equality.Semantic.DeepEqual(existing.OwnerReferences, wanted.OwnerReferences) &&

@@ -93,7 +93,7 @@ func (r *Reconciler) reconcile(ctx context.Context, key client.ObjectKey) (time.
 		// The end of its deletion is an event.
 		return 0, nil
 	case existing.AddressType != wanted.AddressType:
-		// It is created again when it is gone.
+		// It is created again after its deletion.
 		return 0, r.remove(ctx, existing)
 	}
 	if !apply(existing, wanted) {
@@ -146,7 +146,7 @@ func (r *Reconciler) write(
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause), apierrors.IsNotFound(err):
 		return 0, nil
 	case remote.Refused(err):
-		// It may quote what the peer wrote.
+		// It may quote text of the peer.
 		refused := readiness{reason: v1alpha1.ReasonProviderRefused, message: remote.Text(err.Error())}
 		return retryInterval, r.report(ctx, shadow, refused)
 	}

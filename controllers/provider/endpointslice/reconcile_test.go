@@ -347,9 +347,9 @@ func TestWriteIntervalHoldsForARecreatedEndpointSlice(t *testing.T) {
 func TestForeignClusterAndTunnelLeadToTheSlicesOfTheConsumer(t *testing.T) {
 	other := remoteNamespace()
 	other.Name, other.Labels[v1alpha1.LabelForeignCluster] = "shop-naples", "naples"
-	elsewhere := shadowSlice()
-	elsewhere.Namespace = other.Name
-	w := newWorld(t, remoteNamespace(), other, shadowSlice(), elsewhere)
+	another := shadowSlice()
+	another.Namespace = other.Name
+	w := newWorld(t, remoteNamespace(), other, shadowSlice(), another)
 	want := []reconcile.Request{{NamespacedName: web}}
 	for _, object := range []client.Object{rome(), &v1alpha1.TunnelEndpoint{ObjectMeta: metav1.ObjectMeta{Name: "rome"}}} {
 		if diff := cmp.Diff(want, w.r.requestsOfConsumer(t.Context(), object)); diff != "" {

@@ -122,7 +122,7 @@ func (r *Reconciler) requestsOfNamespace(ctx context.Context, namespace client.O
 		return requestsOfConsumer(namespace)
 	}
 	var namespaceMaps v1alpha1.NamespaceMapList
-	// Listing a cache fails only before it is filled; then every object comes anyway.
+	// Listing a cache fails only before it is filled; then every object is enqueued anyway.
 	_ = r.Client.List(ctx, &namespaceMaps, client.UnsafeDisableDeepCopy)
 	var requests []reconcile.Request
 	for i := range namespaceMaps.Items {
@@ -141,7 +141,7 @@ func (r *Reconciler) requestsOfNamespace(ctx context.Context, namespace client.O
 func (r *Reconciler) requestsInside(ctx context.Context, object client.Object) []reconcile.Request {
 	namespace := &corev1.Namespace{}
 	if r.Client.Get(ctx, client.ObjectKey{Name: object.GetNamespace()}, namespace) != nil {
-		// A cache only fails to find.
+		// A cache fails only with NotFound.
 		return nil
 	}
 	return requestsOfConsumer(namespace)

@@ -64,7 +64,7 @@ func (r *Reconciler) entriesOf(ctx context.Context, t tenant) entries {
 func (r *Reconciler) namespace(ctx context.Context, name string) *corev1.Namespace {
 	namespace := &corev1.Namespace{}
 	if r.Client.Get(ctx, client.ObjectKey{Name: name}, namespace) != nil {
-		// A cache only fails to find.
+		// A cache fails only with NotFound.
 		return nil
 	}
 	return namespace

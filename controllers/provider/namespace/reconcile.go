@@ -76,7 +76,7 @@ func (r *Reconciler) reconcile(ctx context.Context, foreignCluster string) (time
 	return again, errors.Join(failed...)
 }
 
-// tenant is what a pass reads of one consumer.
+// tenant is the state of one consumer that a pass reads.
 type tenant struct {
 	// foreignCluster is its name, namespace its tenant namespace, clusterID its ID.
 	foreignCluster, namespace, clusterID string

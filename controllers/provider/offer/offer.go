@@ -146,7 +146,7 @@ func firstNonEmpty(lists ...[]string) []string {
 
 // servedKinds returns the kinds that the policy offers and this cluster serves in
 // namespaces. While discovery fails, a kind that was offered before stays: a consumer
-// deletes its copies of what is no longer offered.
+// deletes its reflected objects of a kind that is no longer offered.
 func (r *Reconciler) servedKinds(
 	ctx context.Context, before []metav1.GroupVersionResource,
 ) []metav1.GroupVersionResource {

@@ -59,7 +59,7 @@ func (c *Config) identities(ctx context.Context, fc *v1alpha1.ForeignCluster) ([
 	return owned, nil
 }
 
-// negotiation returns what is in the tenant namespace of a foreign cluster.
+// negotiation returns the requests and offers in the tenant namespace of a foreign cluster.
 func (c *Config) negotiation(
 	ctx context.Context, foreignCluster string,
 ) ([]v1alpha1.ResourceRequest, []v1alpha1.ResourceOffer, error) {

@@ -64,8 +64,8 @@ type Reconciler struct {
 }
 
 // SetupWithManager adds the controller to a manager, with a cache of the pods of shadow
-// pods alone. It is not the manager's: that one keeps less of most pods, and nothing of
-// what a kubelet has not resized yet.
+// pods. The cache of the manager has fewer fields of most pods, and none of resources that a kubelet
+// has not resized yet.
 func (r *Reconciler) SetupWithManager(manager ctrl.Manager) error {
 	labelled, err := labels.NewRequirement(v1alpha1.LabelOrigin, selection.Exists, nil)
 	if err != nil {

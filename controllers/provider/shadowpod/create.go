@@ -26,7 +26,7 @@ const (
 )
 
 const (
-	conflictMessage  = "The provider has a pod of this name that belongs to no shadow pod; it is left alone."
+	conflictMessage  = "The provider has a pod of this name that belongs to no shadow pod; it is not changed."
 	notRemoteMessage = "The namespace is not the remote namespace of a consumer; no pod is created in it."
 )
 
@@ -88,7 +88,7 @@ func (r *Reconciler) retry(key client.ObjectKey) time.Duration {
 }
 
 func (r *Reconciler) refused(ctx context.Context, shadow *v1alpha1.ShadowPod, err error) (time.Duration, error) {
-	// It may quote what the peer wrote.
+	// It may quote text of the peer.
 	message := remote.Text(err.Error())
 	after := r.retry(client.ObjectKeyFromObject(shadow))
 	r.Events.Eventf(shadow, corev1.EventTypeWarning, "FailedCreate", "The provider refused the pod: %s", message)

@@ -25,7 +25,7 @@ import (
 )
 
 // delete deletes the pod with the grace period of the deletion, and releases the shadow pod
-// when the pod is gone. The end of a pod that can finish is recorded first.
+// when the pod is deleted. The end of a pod that can finish is recorded first.
 func (r *Reconciler) delete(ctx context.Context, shadow *v1alpha1.ShadowPod, pod *corev1.Pod) (time.Duration, error) {
 	if pod == nil {
 		return r.release(ctx, shadow)
@@ -74,7 +74,7 @@ func gracePeriodOf(shadow *v1alpha1.ShadowPod) *int64 {
 	return nil
 }
 
-// release removes the finalizer of a shadow pod whose pod is gone. One with the end of its
+// release removes the finalizer of a shadow pod whose pod is deleted. One with the end of its
 // pod stays until the consumer confirms, with a deletion without a grace period, that it has
 // read it, and not for long.
 func (r *Reconciler) release(ctx context.Context, shadow *v1alpha1.ShadowPod) (time.Duration, error) {

@@ -7,6 +7,6 @@
 //
 // What counts as finished: a pod of restart policy Never or OnFailure whose phase is
 // Succeeded or Failed, whatever the reason. A pod of restart policy Always does not finish:
-// when its kubelet ends it, because it was evicted or its node shut down, another one takes
-// its place, after a delay that grows each time.
+// when its kubelet ends it, because it was evicted or its node shut down, another one replaces
+// it, after a delay that grows each time.
 package shadowpod

@@ -131,8 +131,8 @@ func (r *Reconciler) awaitEnd(ctx context.Context, pod *corev1.Pod) (time.Durati
 	return 0, r.removeFinalizer(ctx, pod)
 }
 
-// replace deletes a pod that its kubelet ended although it should run for ever. When it is
-// gone, and after a delay, another one is created.
+// replace deletes a pod that its kubelet ended although it should run for ever. After its deletion
+// and a delay, another one is created.
 func (r *Reconciler) replace(ctx context.Context, pod *corev1.Pod) error {
 	r.backoff.Next(client.ObjectKeyFromObject(pod).String(), r.Clock.Now())
 	return kit.Delete(ctx, r.Client, pod)
@@ -171,7 +171,7 @@ func (r *Reconciler) setCreated(
 	return r.commit(ctx, shadow, changed)
 }
 
-// commit writes the changes of a shadow pod; one that is gone needs none.
+// commit writes the changes of a shadow pod; NotFound is a success.
 func (r *Reconciler) commit(ctx context.Context, shadow, changed *v1alpha1.ShadowPod) error {
 	_, err := kit.Commit(ctx, r.Client, shadow, changed)
 	return client.IgnoreNotFound(err)

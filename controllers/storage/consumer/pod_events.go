@@ -101,7 +101,7 @@ func (v *VirtualVolumes) cordoned(ctx context.Context, seen *observation) (strin
 func (v *VirtualVolumes) node(ctx context.Context, name string) *corev1.Node {
 	var found corev1.Node
 	if v.Client.Get(ctx, client.ObjectKey{Name: name}, &found) != nil {
-		// A cache only fails to find.
+		// A cache fails only with NotFound.
 		return nil
 	}
 	return &found

@@ -90,7 +90,7 @@ func (p *Provisioner) volumeRequest(ctx context.Context, object client.Object) [
 	}
 	var claim corev1.PersistentVolumeClaim
 	if p.Client.Get(ctx, types.NamespacedName{Namespace: reference.Namespace, Name: reference.Name}, &claim) != nil {
-		// A cache only fails to find, and the event of the claim is still to come.
+		// A cache fails only with NotFound, and the event of the claim is still to come.
 		return nil
 	}
 	return p.originRequest(ctx, &claim)

@@ -220,7 +220,7 @@ func (s *Shadows) cached(at place, name string) (*v1alpha1.ShadowVolumeClaim, bo
 	}
 	claim, err := watch.lister.Get(name)
 	if err != nil {
-		// A cache only fails to find.
+		// A cache fails only with NotFound.
 		return nil, true
 	}
 	return claim, true

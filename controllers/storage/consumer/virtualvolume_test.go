@@ -54,8 +54,8 @@ func TestVirtualVolumeDescribesTheClaimOfItsName(t *testing.T) {
 	}
 	foreign := stored("a", "ssd", "1Gi")
 	foreign.Spec.ClaimRef.Namespace = "crm"
-	elsewhere := *onMilan
-	elsewhere.ClusterName = ""
+	notPeered := *onMilan
+	notPeered.ClusterName = ""
 	for _, test := range []struct {
 		name     string
 		claim    *corev1.PersistentVolumeClaim
@@ -91,7 +91,7 @@ func TestVirtualVolumeDescribesTheClaimOfItsName(t *testing.T) {
 		},
 		{
 			name: "on a cluster without peering", claim: userClaim(bound("a")), objects: []client.Object{stored("a", "ssd", "1Gi")},
-			phase: "Bound", reason: "ProviderNotPeered", location: &elsewhere,
+			phase: "Bound", reason: "ProviderNotPeered", location: &notPeered,
 		},
 		{
 			name: "a volume of another namespace", claim: userClaim(func(claim *corev1.PersistentVolumeClaim) { claim.Spec.VolumeName = "a" }),

@@ -43,7 +43,7 @@ const (
 	handshakeTimeout = 10 * time.Second
 )
 
-// switching answers a request for rsync: what follows in both directions is its protocol.
+// switching is the response to a request for rsync, whose protocol follows in both directions.
 const switching = "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: rsync\r\n\r\n"
 
 // answer answers a request other than rsync.

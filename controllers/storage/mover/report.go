@@ -12,7 +12,7 @@ import (
 	"unicode/utf8"
 )
 
-// State is what a sender does.
+// State is the state of a sender.
 type State string
 
 const (
@@ -32,13 +32,13 @@ const (
 
 // Report is one line that a sender logs, and its last one the result of its pod.
 type Report struct {
-	// State is what the sender does.
+	// State is the state of the sender.
 	State State `json:"state"`
 	// Message is the reason why the sender waits or failed.
 	Message string `json:"message,omitempty"`
 	// Passes is the number of complete passes.
 	Passes int32 `json:"passes,omitempty"`
-	// BytesTotal is the size of all files, and BytesCopied what the target has of it.
+	// BytesTotal is the size of all files, and BytesCopied the part of it that the target has.
 	BytesTotal  int64 `json:"bytesTotal,omitempty"`
 	BytesCopied int64 `json:"bytesCopied,omitempty"`
 	// FilesTotal is the number of files, and FilesCopied how many the target has.

@@ -37,7 +37,7 @@ type sender struct {
 	// since is no later than the changes after the last complete pass began, by the clock of
 	// the file system; zero before the first pass.
 	since time.Time
-	// newest is the latest change that the last walk found, and changed what changed at since
+	// newest is the latest change that the last walk found, and changed the paths that changed at since
 	// or later.
 	newest  time.Time
 	changed []string

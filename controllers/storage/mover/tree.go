@@ -19,7 +19,7 @@ const lostAndFound = "lost+found"
 
 // tree is the result of a walk over a volume.
 type tree struct {
-	// bytes is the size of all regular files, and allocated what they take on the disk.
+	// bytes is the size of all regular files, and allocated their size on the disk.
 	bytes, allocated int64
 	// files is the number of names, directories included.
 	files int64

@@ -83,7 +83,7 @@ func (r *Reconciler) requestsOfVolume(ctx context.Context, pv client.Object) []r
 // of its fields.
 func (r *Reconciler) requestsOfClass(ctx context.Context, class client.Object) []reconcile.Request {
 	var shadows v1alpha1.ShadowVolumeClaimList
-	// Listing a cache fails only before it is filled; then every object comes anyway.
+	// Listing a cache fails only before it is filled; then every object is enqueued anyway.
 	_ = r.Client.List(ctx, &shadows)
 	var all []reconcile.Request
 	for i := range shadows.Items {
