@@ -65,9 +65,9 @@ func CountPatch(kind, part string) {
 }
 
 // SetHeartbeatExpired sets whether the heartbeat of a consumer is expired.
-func SetHeartbeatExpired(foreignCluster string, silent bool) {
+func SetHeartbeatExpired(foreignCluster string, expired bool) {
 	value := 0.0
-	if silent {
+	if expired {
 		value = 1
 	}
 	consumerSilent.WithLabelValues(foreignCluster).Set(value)

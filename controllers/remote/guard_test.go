@@ -52,12 +52,12 @@ func get(t *testing.T, config *rest.Config, path string) (string, error) {
 
 func TestPeerRedirectRefused(t *testing.T) {
 	reached := false
-	elsewhere := httptest.NewTLSServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { reached = true }))
-	t.Cleanup(elsewhere.Close)
+	target := httptest.NewTLSServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { reached = true }))
+	t.Cleanup(target.Close)
 	for _, code := range []int{
 		http.StatusMovedPermanently, http.StatusFound, http.StatusTemporaryRedirect, http.StatusPermanentRedirect,
 	} {
-		_, config := peer(t, func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, elsewhere.URL, code) })
+		_, config := peer(t, func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, target.URL, code) })
 		if _, err := get(t, config, "/api"); !errors.Is(err, ErrRedirect) {
 			t.Errorf("%d: error %v", code, err)
 		}

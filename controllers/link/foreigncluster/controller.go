@@ -89,7 +89,7 @@ func ofLabel(_ context.Context, object client.Object) []reconcile.Request {
 // invitedBy maps the Secret of an invitation to the ForeignClusters that name it.
 func (r *Reconciler) invitedBy(ctx context.Context, secret client.Object) []reconcile.Request {
 	var all v1alpha1.ForeignClusterList
-	// Listing a cache fails only before it is filled; then every ForeignCluster comes anyway.
+	// Listing a cache fails only before it is filled; then every ForeignCluster is enqueued anyway.
 	_ = r.Client.List(ctx, &all, client.UnsafeDisableDeepCopy)
 	var requests []reconcile.Request
 	for i := range all.Items {

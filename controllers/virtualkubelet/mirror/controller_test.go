@@ -155,7 +155,7 @@ func TestReflectedObjectsFollowTheOfferedClasses(t *testing.T) {
 	web := &networkingv1.Ingress{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}}
 	r := newReflecting(t, []runtime.Object{web}, nil)
 	r.start(t)
-	for _, classes := range [][]string{nil, {"lent"}, {"other", "lent"}} {
+	for _, classes := range [][]string{nil, {"offered"}, {"other", "offered"}} {
 		r.node.Store(&v1alpha1.VirtualNode{Status: v1alpha1.VirtualNodeStatus{IngressClasses: classes}})
 		if err := r.Sync(t.Context()); err != nil {
 			t.Fatal(err)

@@ -60,8 +60,8 @@ func TestPodOnALostNodeOfTheProviderIsDeleted(t *testing.T) {
 	ended.Status.Phase = corev1.PodSucceeded
 	stays := endingThere("1")
 	stays.DeletionTimestamp = nil
-	patient, hasty := endingThere("1"), endingThere("1")
-	patient.DeletionGracePeriodSeconds, hasty.DeletionGracePeriodSeconds = ptr.To[int64](
+	longGrace, shortGrace := endingThere("1"), endingThere("1")
+	longGrace.DeletionGracePeriodSeconds, shortGrace.DeletionGracePeriodSeconds = ptr.To[int64](
 		math.MaxInt64,
 	), ptr.To[int64](
 		-1<<40,
@@ -105,9 +105,9 @@ func TestPodOnALostNodeOfTheProviderIsDeleted(t *testing.T) {
 			"replaced, not observed yet", owned, []look{{0, endingThere("1"), nil}, {timeout, endingThere("1"), again}},
 			0,
 		},
-		{"excessive grace period", owned, []look{{0, patient, nil}, {time.Hour, patient, nil}}, 0},
-		{"excessive grace period, after a day", owned, []look{{0, patient, nil}, {25 * time.Hour, patient, nil}}, 1},
-		{"negative grace period", owned, []look{{0, hasty, nil}, {lostGrace - time.Second, hasty, nil}}, 0},
+		{"excessive grace period", owned, []look{{0, longGrace, nil}, {time.Hour, longGrace, nil}}, 0},
+		{"excessive grace period, after a day", owned, []look{{0, longGrace, nil}, {25 * time.Hour, longGrace, nil}}, 1},
+		{"negative grace period", owned, []look{{0, shortGrace, nil}, {lostGrace - time.Second, shortGrace, nil}}, 0},
 		{"not deleted", owned, []look{{0, stays, nil}, {timeout, stays, nil}}, 0},
 		{"ended", owned, []look{{0, endingThere("1"), nil}, {timeout, ended, nil}}, 0},
 		{

@@ -462,7 +462,7 @@ func TestUnobservedShadowPodIsReadLiveAfterItsGrace(t *testing.T) {
 	}
 	clock.SetTime(clock.Now().Add(unobservedGrace))
 	if !s.overdue(key, created) {
-		t.Error("it is believed in for ever")
+		t.Error("it counts as existing for ever")
 	}
 	if err := s.checkUnobserved(t.Context(), key, created); err != nil || s.shadow(s.remoteNamespace, key) != created {
 		t.Errorf("an existing shadow pod was dropped: %v", err)

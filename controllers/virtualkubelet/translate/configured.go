@@ -93,7 +93,7 @@ func WithRemoteStatus(local, existing *unstructured.Unstructured) *unstructured.
 	return result
 }
 
-// content returns the fields that are reflected besides metadata. The result shares them with the
+// content returns the fields that are reflected in addition to metadata. The result shares them with the
 // object.
 func content(object *unstructured.Unstructured) map[string]any {
 	result := maps.Clone(object.Object)
