@@ -145,8 +145,8 @@ func (r *MapReconciler) entry(ctx context.Context, provider placement.Provider,
 	return v1alpha1.NamespaceMapping{Name: offloading.Namespace, RemoteName: r.remoteName(offloading)}
 }
 
-// kept reports whether pods of a namespace need its remote namespace, with which they would be deleted. It is true while
-// the pods are not cached.
+// kept reports whether pods of a namespace need its remote namespace, with which they would be deleted. It returns true
+// while the pods are not cached.
 func (r *MapReconciler) kept(offloading *v1alpha1.NamespaceOffloading, provider placement.Provider) bool {
 	pods, complete := r.Pods.Seen(offloading.Namespace)
 	return !complete || keeping(offloading, provider, pods) > 0

@@ -85,8 +85,9 @@ func (s state) ready() (status metav1.ConditionStatus, reason, message string) {
 	case s.reported != nil:
 		return metav1.ConditionFalse, string(s.reported.Phase), s.reported.Message
 	case !s.requested && s.taken:
-		return metav1.ConditionFalse, "NameTaken", "On the cluster, the remote namespace of another namespace has this name: " +
-			"use another mapping strategy, or unoffload that namespace."
+		return metav1.ConditionFalse, "NameTaken",
+			"On the cluster, the remote namespace of another namespace has this name: " +
+				"use another mapping strategy, or unoffload that namespace."
 	case !s.requested && s.full:
 		return metav1.ConditionFalse, "TooManyNamespaces", fmt.Sprintf(
 			"The cluster accepts no more than %d namespaces: unoffload another one.", maxEntries)

@@ -32,7 +32,7 @@ func (s *identityStep) renew(
 	if err != nil {
 		p.Identity = &foreigncluster.Verdict{
 			Phase: v1alpha1.PeeringEstablished, Reason: foreigncluster.ReasonRenewalFailing,
-			Message: fmt.Sprintf("The identity at the provider, which ends at %s, cannot be renewed: %s. The renewal is retried.",
+			Message: fmt.Sprintf("The identity at the provider, which expires at %s, cannot be renewed: %s. It is retried.",
 				current.ExpirationTime.UTC().Format(time.RFC3339), remote.Describe(err)),
 		}
 		return foreigncluster.Outcome{After: min(renewalRetry, current.ExpirationTime.Sub(p.Now))}, nil

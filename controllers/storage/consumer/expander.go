@@ -98,7 +98,8 @@ func (e *Expander) explainLocal(ctx context.Context, claim *corev1.PersistentVol
 	}
 	if !ptr.Deref(class.AllowVolumeExpansion, false) {
 		e.notices.warn(claim, ReasonVolumeResizeFailed,
-			"StorageClass %s of the volume does not allow expansion: request %s again, or move the data.", name, pv.Spec.Capacity.Storage())
+			"StorageClass %s of the volume does not allow expansion: request %s again, or move the data.",
+			name, pv.Spec.Capacity.Storage())
 	}
 	return nil
 }

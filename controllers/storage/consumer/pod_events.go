@@ -91,7 +91,8 @@ func (v *VirtualVolumes) cordoned(ctx context.Context, seen *observation) (strin
 		return fmt.Sprintf("The data of claim %s is stored on %s, whose virtual nodes are cordoned. "+
 			"Uncordon them, or move the data by a POST to the subresource move of VirtualVolume %s.", seen.claim.Name, seen.cluster.Name, seen.claim.Name), nil
 	case !slices.ContainsFunc(nodes, func(node *corev1.Node) bool { return open(node) && placement.OffersPods(node) }):
-		return fmt.Sprintf("The data of claim %s is stored on %s, whose administrator offers no pods to this cluster at the moment. "+
+		return fmt.Sprintf("The data of claim %s is stored on %s, "+
+			"whose administrator offers no pods to this cluster at the moment. "+
 			"The pod is scheduled when some are offered again.", seen.claim.Name, seen.cluster.Name), nil
 	}
 	return "", nil

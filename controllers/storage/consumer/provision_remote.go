@@ -92,7 +92,8 @@ func (p *Provisioner) provisionRemotely(ctx context.Context, claim *corev1.Persi
 	if accepted.Status.Phase == v1alpha1.ShadowVolumeClaimLost {
 		// It is deleted once the node is no longer selected.
 		return p.giveUp(ctx, claim, refuse(
-			"Claim %s in namespace %s of %s was deleted by the provider, whose administrator has to delete its PersistentVolume first.",
+			"Claim %s in namespace %s of %s was deleted by the provider, "+
+				"whose administrator has to delete its PersistentVolume first.",
 			accepted.Name, accepted.Namespace, cluster))
 	}
 	p.refusals.DeleteEntry(string(claim.UID))

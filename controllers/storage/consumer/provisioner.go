@@ -107,7 +107,8 @@ func (p *Provisioner) provision(ctx context.Context, claim *corev1.PersistentVol
 	var node corev1.Node
 	switch err := p.Client.Get(ctx, types.NamespacedName{Name: selected}, &node); {
 	case apierrors.IsNotFound(err):
-		p.notices.record(claim, corev1.EventTypeNormal, ReasonProvisioning, "Node %s was deleted: the scheduler selects another one.", selected)
+		p.notices.record(claim, corev1.EventTypeNormal, ReasonProvisioning,
+			"Node %s was deleted: the scheduler selects another one.", selected)
 		return ctrl.Result{}, p.unselect(ctx, claim)
 	case err != nil:
 		return ctrl.Result{}, fmt.Errorf("reading node %s: %w", selected, err)

@@ -129,8 +129,8 @@ func (o *observation) unreachable() (reason, message string) {
 	case o.handle == nil:
 		return "", ""
 	case o.cluster == nil || placement.Ending(o.cluster):
-		return ReasonProviderNotPeered, fmt.Sprintf("The data is stored on cluster %s, with which this cluster is not peered any more: "+
-			"it is available again once the clusters are peered.", o.handle.ClusterID)
+		return ReasonProviderNotPeered, fmt.Sprintf(
+			"The data is stored on cluster %s, with which this cluster is not peered any more: it is available again once the clusters are peered.", o.handle.ClusterID)
 	}
 	if _, revoked := identity.RevokedSince(o.cluster); revoked {
 		return ReasonProviderNotPeered, fmt.Sprintf("The data is stored on %s, which does not accept this cluster's identity any more: "+

@@ -34,7 +34,8 @@ func (r *Reconciler) location(ctx context.Context, pv *corev1.PersistentVolume) 
 	}
 	index := slices.IndexFunc(clusters.Items, func(fc v1alpha1.ForeignCluster) bool { return fc.Spec.ClusterID == handle.ClusterID })
 	if index < 0 {
-		return at, fmt.Errorf("finding the peering with cluster %s, which stores volume %s: no ForeignCluster has its ID", handle.ClusterID, pv.Name)
+		return at, fmt.Errorf("finding the peering with cluster %s, which stores volume %s: no ForeignCluster has its ID",
+			handle.ClusterID, pv.Name)
 	}
 	at.ClusterName = clusters.Items[index].Name
 	return at, nil
@@ -105,5 +106,6 @@ func (m *move) removeFence(ctx context.Context) (string, error) {
 	case apierrors.IsConflict(err):
 		return "", err
 	}
-	return fmt.Sprintf("The request to %s failed and is retried: %s.", m.progress.Source.ClusterName, remote.Describe(err)), nil
+	return fmt.Sprintf("The request to %s failed and is retried: %s.",
+		m.progress.Source.ClusterName, remote.Describe(err)), nil
 }

@@ -38,7 +38,7 @@ var (
 	})
 	downtime = metrics.NewHistogram(&metrics.HistogramOpts{
 		Namespace: metricsNamespace, Subsystem: metricsSubsystem, Name: "downtime_seconds",
-		Help:           "Downtime of moves, from the end of the last pod that used the source until the claim was bound to the target.",
+		Help:           "Time from the end of the last pod that used the source until the claim was bound to the target.",
 		Buckets:        metrics.ExponentialBuckets(0.25, 2, 14),
 		StabilityLevel: metrics.ALPHA,
 	})

@@ -302,7 +302,8 @@ func (m *move) ensure(ctx context.Context, spec moverSpec) (*corev1.Pod, error) 
 		return nil, fmt.Errorf("creating pod %s: another pod has this name, delete it", wanted.Name)
 	}
 	misplaced := pod.Spec.NodeName == "" && !equality.Semantic.DeepEqual(pod.Spec.Affinity, wanted.Spec.Affinity)
-	if _, reported := result(pod); misplaced || !pod.DeletionTimestamp.IsZero() || hasEnded(pod) && !reported || claimOf(pod) != spec.claim {
+	_, reported := result(pod)
+	if misplaced || !pod.DeletionTimestamp.IsZero() || hasEnded(pod) && !reported || claimOf(pod) != spec.claim {
 		if pod.DeletionTimestamp.IsZero() {
 			return nil, kit.Delete(ctx, m.Client, pod)
 		}

@@ -160,7 +160,8 @@ func (m *move) run(ctx context.Context) (ctrl.Result, error) {
 		}
 		switch {
 		case errors.Is(err, errNoMark):
-			result, err = giveUp("Volume %s has no annotation %s any more: request the move again.", m.progress.Source.VolumeName, annotationMark), nil
+			result, err = giveUp("Volume %s has no annotation %s any more: request the move again.",
+				m.progress.Source.VolumeName, annotationMark), nil
 		case err != nil && m.overdue(err):
 			result, err = giveUp("This failed until the deadline: %s.", err), nil
 		}

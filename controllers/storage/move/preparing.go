@@ -45,8 +45,8 @@ func (m *move) prepare(ctx context.Context) (outcome, error) {
 		return outcome{}, err
 	}
 	if mark == nil {
-		return giveUp("The namespace is restricted, and no pod that mounts the claim sets runAsUser, so that the owner of the files is unknown. " +
-			"Start a pod that does, and request the move again."), nil
+		return giveUp("The namespace is restricted, and no pod that mounts the claim sets runAsUser, " +
+			"so that the owner of the files is unknown. Start a pod that does, and request the move again."), nil
 	}
 	if m.progress.Source, err = m.location(ctx, source); err != nil {
 		return outcome{}, err

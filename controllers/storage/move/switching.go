@@ -124,7 +124,8 @@ func (m *move) bindAgain(ctx context.Context, target *corev1.PersistentVolume, m
 		err := m.Client.Create(ctx, mark.Manifest.DeepCopy())
 		switch {
 		case apierrors.IsForbidden(err) || apierrors.IsInvalid(err):
-			return waitFor(pollInterval, "The claim for volume %s cannot be created again: %s.", target.Name, bounded(err.Error())), nil
+			return waitFor(pollInterval, "The claim for volume %s cannot be created again: %s.",
+				target.Name, bounded(err.Error())), nil
 		case err != nil && !apierrors.IsAlreadyExists(err):
 			return outcome{}, fmt.Errorf("creating the claim again: %w", err)
 		}

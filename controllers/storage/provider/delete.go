@@ -52,7 +52,8 @@ func (r *Reconciler) delete(ctx context.Context, o *observed) (time.Duration, er
 	}
 	if o.shadow.Spec.DeletionPolicy != v1alpha1.VolumeDeletionDelete {
 		r.Events.Eventf(o.shadow, corev1.EventTypeNormal, reasonRetained,
-			"PersistentVolume %s of the provider keeps the data. It does not count against the consumer's quota any more.", o.pv.Name)
+			"PersistentVolume %s of the provider keeps the data. It does not count against the consumer's quota any more.",
+			o.pv.Name)
 		return 0, r.release(ctx, o)
 	}
 	if !deletesData(o.pv) {

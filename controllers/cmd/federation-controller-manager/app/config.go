@@ -50,20 +50,19 @@ type Config struct {
 	manager ctrl.Manager
 	// volumesIndexed is whether the manager caches pods and volumes by their claims.
 	volumesIndexed bool
-	// shadows are the volume claims on providers, capacity publishes how much storage
-	// they have, and published is the cache of that; nil until a controller of storage
-	// needs them.
+	// shadows are the volume claims on providers, capacity publishes the storage of providers,
+	// and published is the cache of that; nil until a controller of storage needs them.
 	shadows   *consumer.Shadows
 	capacity  *consumer.Capacity
 	published cache.Cache
 	// installed is the cache of the installation namespace; nil until a controller needs it.
 	installed cache.Cache
-	// singles is what the controllers of single addresses share; nil until one needs it.
+	// singles is shared by the controllers of single addresses; nil until one needs it.
 	singles *addresses.Addresses
 	// local is the gateway of this cluster; nil until a controller needs it.
 	local *tunnel.Local
-	// offloading is what the controllers of offloading on a consumer share; nil until one
-	// needs it.
+	// offloading is shared by the controllers of offloading on a consumer; nil until one needs
+	// it.
 	offloading *offloading.Config
 }
 
@@ -100,7 +99,7 @@ func (c *Config) startEventSink(ctx context.Context) {
 	context.AfterFunc(ctx, c.Events.Shutdown)
 }
 
-// statusCodec writes the errors of what the process serves.
+// statusCodec encodes the errors of the endpoints for health and metrics.
 func statusCodec() serializer.CodecFactory {
 	return serializer.NewCodecFactory(runtime.NewScheme())
 }

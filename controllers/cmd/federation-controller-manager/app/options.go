@@ -155,8 +155,8 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 			"Endpoints of Services are reflected only with Flat or Tunnel.")
 	fs.StringSliceVar(&o.RefusedEndpoints, "refused-endpoint-cidrs", o.RefusedEndpoints,
 		"CIDRs in which endpoints of consumers' Services are refused, in addition to the addresses and pod CIDRs of the "+
-			"nodes and the ServiceCIDRs: pod CIDRs that are not in the specs of the nodes, and other ranges that the nodes reach "+
-			"and consumers must not.")
+			"nodes and the ServiceCIDRs: pod CIDRs that are not in the specs of the nodes, and other ranges that "+
+			"the nodes reach and consumers must not.")
 	o.Ranges.AddFlags(fs)
 	o.Network.AddFlags(fs)
 	o.ControlProxy.AddFlags(fs)

@@ -155,11 +155,12 @@ func (u *uninstaller) removeKeys(ctx context.Context) error {
 // inUse returns what is in use. If the federation API is not available, it returns the namespaces of peerings only.
 func (u *uninstaller) inUse(ctx context.Context) (used *use, err error) {
 	var listErr error
-	waitErr := apiwait.PollUntilContextTimeout(ctx, u.interval, u.apiTimeout, true, func(ctx context.Context) (bool, error) {
+	listed := func(ctx context.Context) (bool, error) {
 		used, listErr = u.list(ctx)
 		// NotFound means that there is no APIService, which does not change by waiting.
 		return listErr == nil || apierrors.IsNotFound(listErr), nil
-	})
+	}
+	waitErr := apiwait.PollUntilContextTimeout(ctx, u.interval, u.apiTimeout, true, listed)
 	if waitErr == nil && listErr == nil {
 		return used, nil
 	}
