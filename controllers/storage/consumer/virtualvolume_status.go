@@ -130,11 +130,13 @@ func (o *observation) unreachable() (reason, message string) {
 		return "", ""
 	case o.cluster == nil || placement.Ending(o.cluster):
 		return ReasonProviderNotPeered, fmt.Sprintf(
-			"The data is stored on cluster %s, with which this cluster is not peered any more: it is available again once the clusters are peered.", o.handle.ClusterID)
+			"The data is stored on cluster %s, with which this cluster is not peered any more: "+
+				"it is available again once the clusters are peered.", o.handle.ClusterID)
 	}
 	if _, revoked := identity.RevokedSince(o.cluster); revoked {
-		return ReasonProviderNotPeered, fmt.Sprintf("The data is stored on %s, which does not accept this cluster's identity any more: "+
-			"it is available again once the clusters are peered.", o.cluster.Name)
+		return ReasonProviderNotPeered, fmt.Sprintf(
+			"The data is stored on %s, which does not accept this cluster's identity any more: "+
+				"it is available again once the clusters are peered.", o.cluster.Name)
 	}
 	for _, condition := range o.cluster.Status.Conditions {
 		if condition.Reason == ReasonProviderUnreachable && condition.Status != metav1.ConditionTrue {
