@@ -107,8 +107,8 @@ func (a *Addresses) keep(ctx context.Context, mapping, wanted *v1alpha1.AddressM
 }
 
 // outside reports whether a mapping is to an address that the pool had before: no tunnel leads
-// to it now. The API server is read where the cache says so, which may have received the mapping
-// before the pool that it is of.
+// to it. A positive result from the cache is confirmed by the API server, since the cache may
+// receive a mapping before its pool.
 func (a *Addresses) outside(ctx context.Context, mapping *v1alpha1.AddressMapping) (bool, error) {
 	mapped, err := netip.ParseAddr(mapping.Spec.Mapped)
 	if err != nil {

@@ -173,8 +173,7 @@ func (r *PodReconciler) reconcile(ctx context.Context, key types.NamespacedName)
 }
 
 // find returns a pod of the virtual nodes and its virtual node, and reports whether all pods on
-// some clusters are known: those that mappings say it was on. Of two pods of the name, the
-// younger one replaced the other.
+// the clusters of its mappings are known. Of two pods of the name, it returns the younger one.
 func (r *PodReconciler) find(
 	ctx context.Context, key types.NamespacedName, clusters sets.Set[string],
 ) (pod *corev1.Pod, on *v1alpha1.VirtualNode, complete bool, err error) {
@@ -201,8 +200,8 @@ func (r *PodReconciler) find(
 }
 
 // podOn returns a pod of a virtual node, or nil, and reports whether all of its pods are known.
-// The controller of virtual nodes ends the watch of one that is being deleted: it is not begun
-// again here, and its pods are unknown until it is gone.
+// The controller of virtual nodes ends the watch of one that is being deleted: it is not started
+// again, and the pods are unknown until the virtual node is deleted.
 func (r *PodReconciler) podOn(
 	ctx context.Context, node *v1alpha1.VirtualNode, key types.NamespacedName,
 ) (pod *corev1.Pod, complete bool, err error) {

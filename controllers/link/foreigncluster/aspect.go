@@ -63,7 +63,7 @@ func (a Aspect) Disconnect(fc *v1alpha1.ForeignCluster, now time.Time) {
 		Type:               string(a),
 		Status:             metav1.ConditionFalse,
 		Reason:             ReasonDisconnecting,
-		Message:            "The peering is being undone.",
+		Message:            "The peering is being torn down.",
 		LastTransitionTime: metav1.NewTime(now.Truncate(time.Second)),
 		ObservedGeneration: fc.Generation,
 	})

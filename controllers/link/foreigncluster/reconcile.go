@@ -62,8 +62,8 @@ func (r *Reconciler) reconcile(ctx context.Context, fc *v1alpha1.ForeignCluster)
 	return after, errors.Join(failure, err)
 }
 
-// finish summarizes the status after the steps of a pass, and removes the finalizer when
-// nothing is left to undo. A pass changes either the object or its status.
+// finish summarizes the status after the steps of a pass, and removes the finalizer once
+// both directions are torn down. A pass changes either the object or its status.
 func finish(before *v1alpha1.ForeignCluster, p *Pass, failure error) {
 	fc := p.ForeignCluster
 	if equality.Semantic.DeepEqual(before.Spec, fc.Spec) && equality.Semantic.DeepEqual(before.ObjectMeta, fc.ObjectMeta) {
@@ -72,13 +72,13 @@ func finish(before *v1alpha1.ForeignCluster, p *Pass, failure error) {
 		// The next pass, which reads the new spec, writes the status.
 		fc.Status = *before.Status.DeepCopy()
 	}
-	if failure == nil && undone(fc) && equality.Semantic.DeepEqual(before.Status, fc.Status) {
+	if failure == nil && tornDown(fc) && equality.Semantic.DeepEqual(before.Status, fc.Status) {
 		controllerutil.RemoveFinalizer(fc, v1alpha1.Finalizer)
 	}
 }
 
-// undone reports whether both directions of a ForeignCluster that is being deleted ended.
-func undone(fc *v1alpha1.ForeignCluster) bool {
+// tornDown reports whether both directions of a ForeignCluster that is being deleted ended.
+func tornDown(fc *v1alpha1.ForeignCluster) bool {
 	return fc.DeletionTimestamp != nil &&
 		fc.Status.OutgoingPeering == v1alpha1.PeeringNone && fc.Status.IncomingPeering == v1alpha1.PeeringNone
 }

@@ -96,7 +96,7 @@ func sliceName(service, slice, cluster string) string {
 }
 
 // isImported reports whether an EndpointSlice was created for a ServiceImport of a name, which
-// may be gone.
+// may not exist any more.
 func isImported(slice *discoveryv1.EndpointSlice, name string) bool {
 	return slice.Labels[discoveryv1.LabelManagedBy] == v1alpha1.ManagedBy &&
 		slices.ContainsFunc(slice.OwnerReferences, func(owner metav1.OwnerReference) bool {

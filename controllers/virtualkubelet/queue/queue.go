@@ -18,16 +18,14 @@ import (
 	"liqo.io/federation/controllers/metrics"
 )
 
-// The delay between two tries of one key doubles from minDelay to maxDelay.
+// The delay between retries of a key doubles from minDelay to maxDelay.
 const (
 	minDelay = 50 * time.Millisecond
 	maxDelay = 30 * time.Second
 )
 
-// Reconcile makes what a key names true. The duration says when to look again
-// even if nothing happens; zero means not before something does. With an error
-// the duration is ignored and the key is tried again after a delay that grows
-// with each failure.
+// Reconcile reconciles the object of a key. It returns the time after which the key is reconciled again without an
+// event; zero waits for one. After an error, the duration is ignored and the key is retried with exponential backoff.
 type Reconcile[K comparable] func(ctx context.Context, key K) (time.Duration, error)
 
 // Controller reconciles the keys that are added to it.
@@ -38,7 +36,7 @@ type Controller[K comparable] struct {
 	queue     workqueue.TypedRateLimitingInterface[K]
 }
 
-// New makes a controller whose name appears in logs and metrics.
+// New returns a controller; the name appears in logs and metrics.
 func New[K comparable](name string, workers int, reconcile Reconcile[K]) *Controller[K] {
 	return &Controller[K]{
 		name:      name,
@@ -50,14 +48,13 @@ func New[K comparable](name string, workers int, reconcile Reconcile[K]) *Contro
 	}
 }
 
-// Add wants a key reconciled soon.
+// Add reconciles a key as soon as a worker is free.
 func (c *Controller[K]) Add(key K) { c.queue.Add(key) }
 
-// AddAfter wants a key reconciled after a while. Keys that come several times
-// until then are reconciled once.
+// AddAfter reconciles a key after a delay. A key that is added several times until then is reconciled once.
 func (c *Controller[K]) AddAfter(key K, after time.Duration) { c.queue.AddAfter(key, after) }
 
-// Run works until the context ends, and returns when the last worker has.
+// Run reconciles keys until the context ends, and returns after the last worker.
 func (c *Controller[K]) Run(ctx context.Context) {
 	logger := klog.LoggerWithName(klog.FromContext(ctx), c.name)
 	ctx = klog.NewContext(ctx, logger)

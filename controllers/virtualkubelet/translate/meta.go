@@ -52,7 +52,7 @@ func reflectedKeys(labels, annotations map[string]string) string {
 }
 
 // updateMeta adds the reflected labels and annotations to an existing object, removes those that
-// were reflected earlier and are gone, and keeps the provider's own. It reports whether it changed
+// were reflected and do not exist any more, and keeps the provider's own. It reports whether it changed
 // the object.
 func updateMeta(existing, desired metav1.Object) bool {
 	labelKeys, annotationKeys, _ := strings.Cut(existing.GetAnnotations()[v1alpha1.AnnotationReflectedKeys], ";")
