@@ -112,7 +112,7 @@ func TestClientsAreRedirectedToTheConsumersAPI(t *testing.T) {
 		},
 		{
 			name: "explicitly enabled", host: "rome.example.com", wantHost: "rome.example.com",
-			pod: func(p *corev1.Pod) { p.Annotations = map[string]string{"liqo.io/api-access": "Home"} },
+			pod: func(p *corev1.Pod) { p.Annotations = map[string]string{"liqo.io/api-access": "Consumer"} },
 		},
 		{
 			name: "disabled by the pod", host: "192.0.2.7",
@@ -120,7 +120,7 @@ func TestClientsAreRedirectedToTheConsumersAPI(t *testing.T) {
 		},
 		{
 			name: "invalid annotation", host: "192.0.2.7",
-			pod: func(p *corev1.Pod) { p.Annotations = map[string]string{"liqo.io/api-access": "home"} },
+			pod: func(p *corev1.Pod) { p.Annotations = map[string]string{"liqo.io/api-access": "consumer"} },
 		},
 		{name: "unreachable"},
 	} {
