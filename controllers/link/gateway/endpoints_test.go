@@ -48,7 +48,7 @@ func nodeWith(name string, addresses ...string) corev1.Node {
 }
 
 func podOn(node string) corev1.Pod {
-	return corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: installation, Name: "liqo-gateway-" + node}, Spec: corev1.PodSpec{NodeName: node}}
+	return corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: installation, Name: "federation-gateway-" + node}, Spec: corev1.PodSpec{NodeName: node}}
 }
 
 func leaseOf(node string) *coordinationv1.Lease {

@@ -46,7 +46,7 @@ func nodeAt(name, address string) *corev1.Node {
 }
 
 func podOn(node string) *corev1.Pod {
-	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: installation, Name: "liqo-gateway-" + node}, Spec: corev1.PodSpec{NodeName: node}}
+	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: installation, Name: "federation-gateway-" + node}, Spec: corev1.PodSpec{NodeName: node}}
 }
 
 // replace replaces an object by another one of its name.
