@@ -36,9 +36,9 @@ type Addresses struct {
 	// installation namespace.
 	Installation cache.Cache
 	Clock        clock.PassiveClock
-	// Namespace is that of the installation.
+	// Namespace is the namespace of the installation.
 	Namespace string
-	// ClusterID is that of this cluster.
+	// ClusterID is the ID of this cluster.
 	ClusterID string
 
 	mu sync.Mutex

@@ -29,7 +29,7 @@ const APIServerName = "api-server-address"
 // of this cluster.
 type APIServerReconciler struct {
 	*Addresses
-	// Address is that of the API server; invalid where pods do not reach it through tunnels.
+	// Address is the address of the API server; invalid if pods do not reach it through tunnels.
 	Address netip.Addr
 	// Events receives events of ForeignClusters.
 	Events record.EventRecorder

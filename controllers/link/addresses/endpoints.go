@@ -83,7 +83,7 @@ func (r *EndpointReconciler) SetupWithManager(manager ctrl.Manager) error {
 		Watches(&v1alpha1.VirtualNode{}, handler.EnqueueRequestsFromMapFunc(r.ofVirtualNode),
 			builder.WithPredicates(kit.SpecChanged())).
 		Watches(&v1alpha1.NamespaceMap{}, ofNamespaceMap(r)).
-		// The address of an endpoint may be that of a new node.
+		// The address of an endpoint may be an address of a new node.
 		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(r.allMapped), builder.WithPredicates(created)).
 		Watches(&v1alpha1.AddressPool{}, handler.EnqueueRequestsFromMapFunc(r.all),
 			builder.WithPredicates(isExternal, kit.SpecChanged())).

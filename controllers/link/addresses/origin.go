@@ -31,8 +31,8 @@ const (
 	ofAPIServer
 )
 
-// origin is what a mapping was created for. Its key is that of the requests of its controller:
-// a pod, a namespace as the name, or a ForeignCluster.
+// origin is the object for which a mapping was created. Its key is the key of its controller's
+// requests: a pod, a namespace as the name, or a ForeignCluster.
 type origin struct {
 	kind kind
 	key  types.NamespacedName

@@ -37,7 +37,7 @@ const readersBinding = "federation-addresses"
 type ReaderReconciler struct {
 	// Client reads the cache of the manager.
 	Client client.Client
-	// Namespace is that of the installation.
+	// Namespace is the namespace of the installation.
 	Namespace string
 
 	// bindings reads a cache of the RoleBinding.

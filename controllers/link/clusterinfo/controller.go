@@ -42,7 +42,7 @@ type Cluster struct {
 	ID, Name string
 	// Labels are those that consumers receive.
 	Labels map[string]string
-	// Namespace is that of the installation.
+	// Namespace is the namespace of the installation.
 	Namespace string
 	// Endpoints are those of the gateway, if an administrator names them.
 	Endpoints []string
@@ -98,7 +98,7 @@ func (r *Reconciler) SetupWithManager(manager ctrl.Manager, installation cache.C
 		Complete(r)
 }
 
-// request is that of the one ClusterInfo.
+// request is the request of the only ClusterInfo.
 var request = reconcile.Request{NamespacedName: types.NamespacedName{Name: v1alpha1.ClusterInfoName}}
 
 // rangesChanged passes updates after which an object names other ranges.

@@ -97,7 +97,7 @@ func distinct(cidrs []netip.Prefix) []netip.Prefix {
 	return kept
 }
 
-// shortestPrefix is that of the largest range that the API accepts.
+// shortestPrefix is the prefix length of the largest range that the API accepts.
 const shortestPrefix = 8
 
 // aggregate returns at most a number of CIDRs of one family that contain all of others: with

@@ -46,7 +46,7 @@ type Reconciler struct {
 	Clock  clock.PassiveClock
 	// Peers lose the connection to a ForeignCluster that was deleted.
 	Peers Peers
-	// Networking is that of ForeignClusters that do not select one.
+	// Networking applies to ForeignClusters that do not set it.
 	Networking v1alpha1.NetworkingMode
 	// Incoming and Outgoing are the steps of the two directions. A direction that waits or
 	// fails does not keep the other one from its steps.

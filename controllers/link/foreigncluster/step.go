@@ -17,9 +17,9 @@ type Pass struct {
 	ForeignCluster *v1alpha1.ForeignCluster
 	// Now is the time of the pass.
 	Now time.Time
-	// Networking is that of a ForeignCluster that does not select one.
+	// Networking applies to a ForeignCluster that does not set it.
 	Networking v1alpha1.NetworkingMode
-	// Identity is the state of this cluster's identity at the provider, Tenant that of the
+	// Identity is the state of this cluster's identity at the provider, Tenant the state of the
 	// consumer's identity at this cluster. Nil means that the direction is disabled.
 	Identity, Tenant *Verdict
 	// Unready is why an established peering cannot be used at present; its phase is empty.

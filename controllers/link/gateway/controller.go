@@ -117,8 +117,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	return kit.Result(0, err)
 }
 
-// active returns the node of the active gateway; while there is none, that of the last one;
-// nil if there was none.
+// active returns the node of the active gateway, or while there is none of the last one; nil if
+// there was none.
 func (r *Reconciler) active(ctx context.Context, slice *discoveryv1.EndpointSlice) (*corev1.Node, error) {
 	lease := &coordinationv1.Lease{}
 	key := client.ObjectKey{Namespace: r.Finder.Namespace, Name: v1alpha1.GatewayName}

@@ -19,7 +19,7 @@ import (
 )
 
 // endpointsOf returns the endpoints at which a Service is reached from outside of the
-// cluster, the best first. Their order does not depend on that of nodes and pods.
+// cluster, the best first. Their order does not depend on the order of nodes and pods.
 func endpointsOf(service *corev1.Service, nodes []corev1.Node, pods []corev1.Pod) []string {
 	port := portOf(service)
 	if port == nil {

@@ -49,8 +49,7 @@ type Replicator struct {
 	Client client.Client
 	// Peers are the connections to the providers.
 	Peers *remote.Peers
-	// ClusterName is that of this cluster: of requests and maps, only those of this name are
-	// sent.
+	// ClusterName is the name of this cluster. Only requests and maps of this name are sent.
 	ClusterName string
 }
 
@@ -78,7 +77,7 @@ type pairs interface {
 	// connected prepares for a connection to a provider, which ends with the context, and
 	// returns the informer there; nil if the kind is not watched from the beginning.
 	connected(ctx context.Context, peer *remote.Peer) cache.SharedIndexInformer
-	// replicate makes a pair equal. The key is that of the local object. A pair that cannot
+	// replicate makes a pair equal. The key names the local object. A pair that cannot
 	// be read yet is to be replicated again after the returned time.
 	replicate(ctx context.Context, key types.NamespacedName, peer *remote.Peer, watcher watcher) (time.Duration, error)
 }

@@ -211,7 +211,7 @@ func localSideOf[T client.Object](r *Replicator, key types.NamespacedName, like 
 	return localSide[T]{client: r.Client, namespace: key.Namespace, like: like}
 }
 
-// ownName returns the name of an object if it is that of this cluster.
+// ownName returns the name of an object if it is the name of this cluster.
 func (r *Replicator) ownName(object string) []string {
 	if object != r.ClusterName {
 		return nil

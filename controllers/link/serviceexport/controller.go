@@ -58,7 +58,7 @@ type Reconciler struct {
 	Events record.EventRecorder
 	// Served follows whether this cluster serves ServiceExports and ServiceImports.
 	Served *mcs.Served
-	// ClusterName is that of this cluster.
+	// ClusterName is the name of this cluster.
 	ClusterName string
 	// Account is the service account of the controller. Where there are exports, it is
 	// granted the right to create EndpointSlices.

@@ -17,7 +17,7 @@ import (
 )
 
 // importFor returns the ServiceImport of a Service, in the same namespace. The Service has the
-// endpoints of all reachable clusters already, so its address is that of the set of clusters.
+// endpoints of all reachable clusters already, so its address serves for the set of clusters.
 // The import is deleted with its owner.
 func importFor(service *corev1.Service, owner metav1.OwnerReference) *mcsv1alpha1.ServiceImport {
 	from := service.DeepCopy().Spec

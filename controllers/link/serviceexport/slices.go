@@ -88,8 +88,8 @@ func sliceMeta(
 	}
 }
 
-// sliceName returns the name of an imported EndpointSlice: that of its Service, and a hash that
-// distinguishes those of one Service, for names of any length.
+// sliceName returns the name of an imported EndpointSlice: the name of its Service, and a
+// hash, so that names of any length remain distinct.
 func sliceName(service, slice, cluster string) string {
 	sum := sha256.Sum256([]byte(slice + "/" + cluster))
 	return service + "-imported-" + hex.EncodeToString(sum[:8])

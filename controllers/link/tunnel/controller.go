@@ -38,15 +38,15 @@ type Reconciler struct {
 	Live client.Reader
 	// Events receives events of ForeignClusters and AddressPools.
 	Events record.EventRecorder
-	// Networking is that of ForeignClusters which do not set it.
+	// Networking applies to ForeignClusters that do not set it.
 	Networking v1alpha1.NetworkingMode
 
 	// life is whether a gateway renews its Lease, and lifeChanged requests a pass over every
 	// tunnel when that changes.
 	life        gatewayLife
 	lifeChanged kit.Trigger
-	// remapAttempts has the failed attempt of each ForeignCluster for whose ranges there were no
-	// addresses, externalAttempts that of each family without an external CIDR.
+	// remapAttempts has the failed attempt of each ForeignCluster for whose ranges no addresses
+	// were left, externalAttempts the one of each family without an external CIDR.
 	remapAttempts, externalAttempts sync.Map
 	// pooling is held while the AddressPools are written.
 	pooling sync.Mutex
@@ -129,8 +129,8 @@ func (r *Reconciler) afterPool(ctx context.Context, pool client.Object) []reconc
 	return r.all(ctx, pool)
 }
 
-// all returns the requests of the ForeignClusters that are to have a tunnel, and that of the
-// keys.
+// all returns the requests of the ForeignClusters that are to have a tunnel, and the request of
+// the keys.
 func (r *Reconciler) all(ctx context.Context, _ client.Object) []reconcile.Request {
 	var requests []reconcile.Request
 	// Reading a cache fails only before it is filled; then every object requests a pass.

@@ -20,7 +20,7 @@ import (
 // both clusters are in its namespace.
 type direction struct {
 	namespace string
-	// local is the name of the local NetworkConfig, and remote that of the peer's.
+	// local and remote are the names of the NetworkConfigs of the local cluster and of the peer.
 	local, remote string
 	phase         v1alpha1.PeeringPhase
 	// capable is whether the peer's version has tunnels.

@@ -74,7 +74,7 @@ func (r *Reconciler) write(ctx context.Context, p *pass, spec v1alpha1.TunnelEnd
 		if _, err := kit.Commit(ctx, r.Client, p.tunnel, changed); err != nil {
 			return nil, err
 		}
-		// The status of the gateway is that of the older generation.
+		// The gateway wrote the status for the older generation.
 		changed.Generation++
 		p.tunnel = changed
 	}

@@ -23,7 +23,8 @@ const leaseTimeout = 40 * time.Second
 // gatewayLife is what was observed of the gateways' Lease.
 type gatewayLife struct {
 	mu sync.Mutex
-	// version is that of the last observed change of the Lease, and observed when that was.
+	// version is the resourceVersion of the last observed change of the Lease, and observed its
+	// time.
 	version  string
 	observed time.Time
 	// expired is whether the Lease was not renewed within leaseTimeout.

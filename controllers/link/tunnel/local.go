@@ -31,7 +31,7 @@ type Local struct {
 	// Client reads the cache of the manager.
 	Client client.Client
 	Clock  clock.PassiveClock
-	// ClusterID is that of the local cluster, Namespace its installation namespace.
+	// ClusterID is the ID of the local cluster, Namespace its installation namespace.
 	ClusterID, Namespace string
 	Settings             Settings
 	// Finder finds the endpoints of the gateway; nil where no Service leads to it. It is not

@@ -21,10 +21,9 @@ import (
 )
 
 const (
-	// ReasonTooManyRanges is that of an event of an AddressPool that cannot reserve all ranges of
-	// the local cluster.
+	// ReasonTooManyRanges means that an AddressPool cannot reserve all ranges of the local cluster.
 	ReasonTooManyRanges = "TooManyRanges"
-	// ReasonNoExternalAddresses is that of an event of an AddressPool without an external CIDR.
+	// ReasonNoExternalAddresses means that an AddressPool has no external CIDR.
 	ReasonNoExternalAddresses = "NoExternalAddresses"
 )
 

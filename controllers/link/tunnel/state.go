@@ -51,7 +51,7 @@ const settleTime = 30 * time.Second
 type state struct {
 	phase           v1alpha1.PeeringPhase
 	reason, message string
-	// latency is that of a connected tunnel, in microseconds.
+	// latency is the latency of a connected tunnel, in microseconds.
 	latency int64
 }
 
