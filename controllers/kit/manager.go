@@ -50,9 +50,8 @@ var useProtobuf = sync.OnceFunc(func() { utilruntime.Must(apiutil.AddToProtobufS
 
 var loggerIsSet sync.Once
 
-// setLogger sets the logger of controller-runtime, which is global, to that of the first manager:
-// without one controller-runtime warns. It is set once, because setting it is not safe for
-// concurrent use.
+// setLogger sets the global logger of controller-runtime, which warns without one, to the logger
+// of the first manager. It is set once, because setting it is not safe for concurrent use.
 func setLogger(logger logr.Logger) {
 	loggerIsSet.Do(func() { ctrl.SetLogger(logger) })
 }

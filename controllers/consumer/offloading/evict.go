@@ -127,7 +127,7 @@ func textOf(err error) string {
 	return text
 }
 
-// ownerOf returns the UID of the controller of a pod, or that of the pod if it has none.
+// ownerOf returns the UID of the controller of a pod, or of the pod if it has none.
 func ownerOf(pod *corev1.Pod) string {
 	if owner := metav1.GetControllerOfNoCopy(pod); owner != nil {
 		return string(owner.UID)

@@ -48,13 +48,13 @@ type Config struct {
 	Peers  Peers
 	// Volumes lists and releases the data of this cluster on providers.
 	Volumes Volumes
-	// ClusterID and ClusterName are those of this cluster.
+	// ClusterID and ClusterName are the ID and the name of this cluster.
 	ClusterID, ClusterName string
-	// IdentityLifetime is that of the tokens that this cluster requests at providers.
+	// IdentityLifetime is the lifetime of the tokens that this cluster requests at providers.
 	IdentityLifetime time.Duration
 	// ControlProxy connects to providers whose spec.mode is InBand.
 	ControlProxy ControlProxy
-	// Namespace is that of this installation, with the Secrets of invitations.
+	// Namespace is the namespace of the installation, with the Secrets of invitations.
 	Namespace string
 	// Account is the service account of the controllers. In peer namespaces it may read and
 	// write Secrets and workloads.

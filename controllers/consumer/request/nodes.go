@@ -160,8 +160,8 @@ func hasName(node *v1alpha1.VirtualNode, name string) bool {
 	return node.Name == name || node.Spec.NodeName == naming.NodeName(name)
 }
 
-// taken reports whether a name is that of another ForeignCluster, or of a virtual node in
-// another peer namespace: Nodes, and the roles of virtual kubelets, are named after them.
+// taken reports whether another ForeignCluster, or a virtual node in another peer namespace,
+// has a name: Nodes, and the roles of virtual kubelets, are named after them.
 func (r *Reconciler) taken(ctx context.Context, namespace, name string) (bool, error) {
 	err := r.Client.Get(ctx, client.ObjectKey{Name: name}, &v1alpha1.ForeignCluster{})
 	if err == nil || !apierrors.IsNotFound(err) {

@@ -63,7 +63,7 @@ func (w Write) String() string {
 	return strings.TrimSpace(fmt.Sprintf("%s %s %s", w.Verb, w.Kind, w.Name))
 }
 
-// Cluster is a cluster in a test. Its embedded client is that of users and of other
+// Cluster is a cluster in a test. Its embedded client is the client of users and of other
 // controllers.
 type Cluster struct {
 	client.WithWatch

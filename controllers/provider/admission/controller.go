@@ -30,17 +30,17 @@ const Name = "identity-request"
 
 // Reasons of the condition Accepted of an IdentityRequest.
 const (
-	// ReasonAccepted is that of a request whose tenant namespace is ready.
+	// ReasonAccepted means that the tenant namespace is ready.
 	ReasonAccepted = "Accepted"
-	// ReasonOwnCluster is that of a request of this cluster.
+	// ReasonOwnCluster means that the request is of this cluster.
 	ReasonOwnCluster = "OwnCluster"
-	// ReasonClusterAlreadyPeered is that of a second request of a consumer.
+	// ReasonClusterAlreadyPeered means that the consumer has another request.
 	ReasonClusterAlreadyPeered = "ClusterAlreadyPeered"
-	// ReasonNameTaken is that of a consumer whose name other clusters have.
+	// ReasonNameTaken means that other clusters have the name of the consumer.
 	ReasonNameTaken = "NameTaken"
-	// ReasonInvitationWithdrawn is that of a request whose PeeringToken was deleted.
+	// ReasonInvitationWithdrawn means that the PeeringToken of the request was deleted.
 	ReasonInvitationWithdrawn = "InvitationWithdrawn"
-	// ReasonInvitationOfAnother is that of a request with the invitation of another cluster.
+	// ReasonInvitationOfAnother means that the invitation is of another cluster.
 	ReasonInvitationOfAnother = "InvitationOfAnother"
 )
 
@@ -50,7 +50,7 @@ type Reconciler struct {
 	// Client reads the cache of the manager, Live the API server.
 	Client client.Client
 	Live   client.Reader
-	// ClusterID is that of this cluster.
+	// ClusterID is the ID of this cluster.
 	ClusterID string
 	// Mode is how this cluster identifies its consumers.
 	Mode identity.Mode

@@ -48,8 +48,8 @@ type Network struct {
 	Refused []netip.Prefix
 	// Networking selects the pod connectivity where a ForeignCluster does not.
 	Networking v1alpha1.NetworkingMode
-	// Namespace is that of the TunnelEndpoints. Where networking is Tunnel, the endpoints of
-	// a consumer are in the ranges of its tunnel.
+	// Namespace is the namespace of the TunnelEndpoints. If networking is Tunnel, the endpoints
+	// of a consumer are in the ranges of its tunnel.
 	Namespace string
 }
 

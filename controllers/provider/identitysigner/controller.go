@@ -29,9 +29,9 @@ const Name = "identity-signer"
 // Reasons of the condition Issued of an IdentityRequest, in addition to those of package
 // identity.
 const (
-	// ReasonIssued is that of a certificate in the status.
+	// ReasonIssued means that the status has the certificate.
 	ReasonIssued = "Issued"
-	// ReasonRequestInvalid is that of a signing request that the signer does not accept.
+	// ReasonRequestInvalid means that the signer does not accept the signing request.
 	ReasonRequestInvalid = "RequestInvalid"
 )
 
@@ -42,7 +42,7 @@ type Reconciler struct {
 	Client client.Client
 	Live   client.Reader
 	Clock  clock.PassiveClock
-	// Lifetime is that of the certificates.
+	// Lifetime is the lifetime of the certificates.
 	Lifetime time.Duration
 }
 

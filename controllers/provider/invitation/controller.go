@@ -36,7 +36,7 @@ type Reconciler struct {
 	Client client.Client
 	Live   client.Reader
 	Clock  clock.PassiveClock
-	// Namespace is that of the service accounts of invitations.
+	// Namespace is the namespace of the ServiceAccounts of invitations.
 	Namespace string
 
 	// accounts reads a cache of those accounts.

@@ -33,13 +33,13 @@ const Name = "consumer-liveness"
 
 // Reasons of the condition ConsumerAlive of a ForeignCluster, and of events about it.
 const (
-	// ReasonNoHeartbeat is that of a consumer that has sent no heartbeat yet.
+	// ReasonNoHeartbeat means that the consumer has sent no heartbeat yet.
 	ReasonNoHeartbeat = "NoHeartbeat"
-	// ReasonHeartbeatReceived is that of a consumer that sends heartbeats.
+	// ReasonHeartbeatReceived means that the consumer sends heartbeats.
 	ReasonHeartbeatReceived = "HeartbeatReceived"
-	// ReasonHeartbeatExpired is that of a consumer whose last heartbeat expired.
+	// ReasonHeartbeatExpired means that the last heartbeat of the consumer expired.
 	ReasonHeartbeatExpired = "HeartbeatExpired"
-	// ReasonOrphanTTLExpired is that of the end of a peering by the orphanTTL.
+	// ReasonOrphanTTLExpired means that the orphanTTL ended the peering.
 	ReasonOrphanTTLExpired = "OrphanTTLExpired"
 )
 
@@ -59,7 +59,7 @@ type Reconciler struct {
 	// Events receives events of ForeignClusters.
 	Events record.EventRecorder
 	Clock  clock.PassiveClock
-	// OrphanTTL is that of consumers whose ForeignCluster has none. Zero is unlimited.
+	// OrphanTTL applies to consumers whose ForeignCluster has none. Zero is unlimited.
 	OrphanTTL time.Duration
 
 	mu         sync.Mutex

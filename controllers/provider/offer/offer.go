@@ -42,8 +42,8 @@ func isOwn(offer *v1alpha1.ResourceOffer) bool {
 	return offer.Labels[v1alpha1.LabelManagedBy] == v1alpha1.ManagedBy
 }
 
-// offerName returns the name of a new offer: that of this cluster, followed by a number if
-// an administrator's offer has the name.
+// offerName returns the name of a new offer: the name of this cluster, followed by a number if
+// an administrator's offer has the same name.
 func (r *Reconciler) offerName(others []*v1alpha1.ResourceOffer) string {
 	name := r.ClusterName
 	isTaken := func(offer *v1alpha1.ResourceOffer) bool { return offer.Name == name }

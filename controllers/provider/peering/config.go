@@ -30,7 +30,7 @@ type Config struct {
 	Mode identity.Mode
 	// Account is the service account of the controllers, which manage tenant namespaces.
 	Account types.NamespacedName
-	// InvitationNamespace is that of the service accounts of invitations.
+	// InvitationNamespace is the namespace of the ServiceAccounts of invitations.
 	InvitationNamespace string
 }
 

@@ -23,8 +23,8 @@ const annotationMirrored = "federation.liqo.io/mirrored"
 
 // mirrored is the state of a shadow pod that a pod has.
 type mirrored struct {
-	// Hash is that of everything that can change except the resources of the containers.
-	// These have their own in Resources: the provider may refuse to change them.
+	// Hash is the hash of all fields that can change except the resources of containers, whose
+	// hashes are in Resources: the provider may refuse to change them.
 	Hash      string `json:"hash"`
 	Resources string `json:"resources,omitempty"`
 	// Labels and Annotations are the keys of the shadow pod.
