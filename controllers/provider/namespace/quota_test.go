@@ -56,24 +56,24 @@ func TestQuotaDoesNotFallWhileMoreIsUsedThanIsOffered(t *testing.T) {
 		name                         string
 		current, offered, used, want corev1.ResourceList
 	}{
-		{"what is offered",
+		{"first offer",
 			nil, resources("requests.cpu", "4", "pods", "10"), nil, resources("requests.cpu", "4", "pods", "10")},
-		{"less than before, if no more is used",
+		{"usage within a smaller offer",
 			resources("requests.cpu", "8"), resources("requests.cpu", "4"), resources("requests.cpu", "4"),
 			resources("requests.cpu", "4")},
-		{"what it was before the consumer was cordoned",
+		{"cordoned consumer",
 			resources("requests.cpu", "8"), resources("requests.cpu", "0"), resources("requests.cpu", "6"),
 			resources("requests.cpu", "8")},
-		{"what is used, if it has fallen",
+		{"cordoned consumer with a quota below its usage",
 			resources("requests.cpu", "1"), resources("requests.cpu", "0"), resources("requests.cpu", "6"),
 			resources("requests.cpu", "6")},
-		{"of no resource less, if more is used of one",
+		{"usage of one resource above the offer",
 			resources("requests.cpu", "8", "pods", "9"), resources("requests.cpu", "4", "pods", "5"),
 			resources("requests.cpu", "6", "pods", "1"), resources("requests.cpu", "8", "pods", "9")},
-		{"what is offered now, of a resource of which more is",
+		{"greater offer of another resource",
 			resources("requests.cpu", "8", "pods", "1"), resources("requests.cpu", "4", "pods", "5"),
 			resources("requests.cpu", "6"), resources("requests.cpu", "8", "pods", "5")},
-		{"nothing of what is not offered",
+		{"resource that is not offered any more",
 			resources("requests.cpu", "8", "requests.example.com/gpu", "1"), resources("requests.cpu", "4"),
 			resources("requests.example.com/gpu", "1"), resources("requests.cpu", "4")},
 	} {
@@ -105,7 +105,7 @@ func TestWhatIsUsedIsWithinTheQuotaOfARemoteNamespace(t *testing.T) {
 		want  corev1.ResourceList
 		again time.Duration
 	}{
-		{"its consumer is cordoned", offer(empty), resources("requests.cpu", "2", "pods", "1"), usageInterval},
+		{"cordoned consumer with pods", offer(empty), resources("requests.cpu", "2", "pods", "1"), usageInterval},
 		{"enough is offered", offer(), resources("requests.cpu", "2", "pods", "10"), 0},
 		{"the offer is withdrawn", offer(empty, withdrawn), nothing, 0},
 	} {

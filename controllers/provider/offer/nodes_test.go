@@ -79,20 +79,20 @@ func TestNodesAreOfferedOneByOne(t *testing.T) {
 	}{
 		{"schedulable nodes", nil, []*corev1.Node{worker(1, "4"), worker(2, "8"), worker(3, "8", cordoned),
 			worker(4, "8", virtual)}, half, map[string]string{"worker-1": "2", "worker-2": "4"}},
-		{"one that is cordoned later has nothing", []*corev1.Node{worker(1, "4"), worker(2, "8")},
+		{"a node that is cordoned later is offered without resources", []*corev1.Node{worker(1, "4"), worker(2, "8")},
 			[]*corev1.Node{worker(1, "4", cordoned), worker(2, "8")}, half, map[string]string{"worker-1": "0", "worker-2": "4"}},
-		{"one that was deleted is removed", []*corev1.Node{worker(1, "4"), worker(2, "8")}, []*corev1.Node{worker(2, "8")},
+		{"a deleted node is removed", []*corev1.Node{worker(1, "4"), worker(2, "8")}, []*corev1.Node{worker(2, "8")},
 			half, map[string]string{"worker-2": "4"}},
-		{"the last ones stay with nothing", []*corev1.Node{worker(1, "4")}, nil, half, map[string]string{"": "0"}},
-		{"until there are others", []*corev1.Node{worker(1, "4")}, []*corev1.Node{worker(2, "4")}, half,
+		{"an offer without nodes has no resources", []*corev1.Node{worker(1, "4")}, nil, half, map[string]string{"": "0"}},
+		{"a new node replaces the last one", []*corev1.Node{worker(1, "4")}, []*corev1.Node{worker(2, "4")}, half,
 			map[string]string{"worker-2": "2"}},
-		{"the oldest first, up to the limit", nil, []*corev1.Node{worker(3, "8"), worker(2, "8"), worker(1, "8")},
+		{"the limit is spent on the oldest nodes first", nil, []*corev1.Node{worker(3, "8"), worker(2, "8"), worker(1, "8")},
 			atMost("5"), map[string]string{"worker-1": "4", "worker-2": "1"}},
-		{"those that were offered before the others", []*corev1.Node{worker(2, "8")},
+		{"the limit is spent on offered nodes first", []*corev1.Node{worker(2, "8")},
 			[]*corev1.Node{worker(1, "8"), worker(2, "8")}, atMost("5"), map[string]string{"worker-1": "1", "worker-2": "4"}},
-		{"what does not fit a lower limit stays with nothing", []*corev1.Node{worker(1, "8"), worker(2, "8")},
+		{"an offered node above a lower limit has no resources", []*corev1.Node{worker(1, "8"), worker(2, "8")},
 			[]*corev1.Node{worker(1, "8"), worker(2, "8")}, atMost("3"), map[string]string{"worker-1": "3", "worker-2": "0"}},
-		{"no CPU if its limit is zero", nil, []*corev1.Node{worker(1, "8")}, atMost("0"), map[string]string{"worker-1": "0"}},
+		{"a limit of zero offers no CPU", nil, []*corev1.Node{worker(1, "8")}, atMost("0"), map[string]string{"worker-1": "0"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			offered := offerNodes(test.nodes, test.terms, romeID, offerNodes(test.before, half, romeID, nil))
@@ -142,15 +142,15 @@ func TestOfferedNodesDiffer(t *testing.T) {
 		offered, possible nodes
 		want              bool
 	}{
-		{"not at all", nodes{one("1", nil)}, nodes{one("1", map[string]string{})}, false},
-		{"a little", nodes{one("1000m", nil)}, nodes{one("1049m", nil)}, false},
-		{"enough", nodes{one("1000m", nil)}, nodes{one("1060m", nil)}, true},
-		{"to nothing", nodes{one("1", nil)}, nodes{one("0", nil)}, true},
-		{"from nothing", nodes{one("0", nil)}, nodes{one("1", nil)}, true},
-		{"to another zone", nodes{one("1", nil)}, nodes{one("1", map[string]string{"zone": "a"})}, true},
-		{"one is added", nodes{other}, nodes{one("1", nil), other}, true},
-		{"one is removed", nodes{one("1", nil), other}, nodes{other}, true},
-		{"one replaced by another", nodes{one("1", nil)}, nodes{other}, true},
+		{"no difference", nodes{one("1", nil)}, nodes{one("1", map[string]string{})}, false},
+		{"a change below the percentage", nodes{one("1000m", nil)}, nodes{one("1049m", nil)}, false},
+		{"a change above the percentage", nodes{one("1000m", nil)}, nodes{one("1060m", nil)}, true},
+		{"resources that become zero", nodes{one("1", nil)}, nodes{one("0", nil)}, true},
+		{"resources that were zero", nodes{one("0", nil)}, nodes{one("1", nil)}, true},
+		{"another zone", nodes{one("1", nil)}, nodes{one("1", map[string]string{"zone": "a"})}, true},
+		{"a node is added", nodes{other}, nodes{one("1", nil), other}, true},
+		{"a removed node", nodes{one("1", nil), other}, nodes{other}, true},
+		{"a replaced node", nodes{one("1", nil)}, nodes{other}, true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			if got := nodesDiffer(test.offered, test.possible, 5); got != test.want {
@@ -244,19 +244,19 @@ func TestOfferOfNodesFollowsThem(t *testing.T) {
 		want   map[string]string
 		all    string
 	}{
-		{"two exist", func() {}, map[string]string{"worker-1": "2", "worker-2": "4"}, "6"},
-		{"one changes too little", func() { nodes[0] = worker(1, "4100m") },
+		{"two nodes", func() {}, map[string]string{"worker-1": "2", "worker-2": "4"}, "6"},
+		{"a node changes too little", func() { nodes[0] = worker(1, "4100m") },
 			map[string]string{"worker-1": "2", "worker-2": "4"}, "6"},
-		{"one changes enough, however little that is of all", func() { nodes[0] = worker(1, "4250m") },
+		{"a node changes enough, and the sum too little", func() { nodes[0] = worker(1, "4250m") },
 			map[string]string{"worker-1": "2125m", "worker-2": "4"}, "6125m"},
-		{"one is added", func() { nodes = append(nodes, worker(3, "2")) },
+		{"a node is added", func() { nodes = append(nodes, worker(3, "2")) },
 			map[string]string{"worker-1": "2125m", "worker-2": "4", "worker-3": "1"}, "7125m"},
-		{"one is cordoned", func() { nodes[1] = worker(2, "8", cordoned) },
+		{"a node is cordoned", func() { nodes[1] = worker(2, "8", cordoned) },
 			map[string]string{"worker-1": "2125m", "worker-2": "0", "worker-3": "1"}, "3125m"},
-		{"one is deleted", func() { nodes = nodes[1:] }, map[string]string{"worker-2": "0", "worker-3": "1"}, "1"},
-		{"this consumer is offered them as a whole", func() { shape(v1alpha1.OfferAggregate) }, map[string]string{}, "1"},
-		{"and one by one again", func() { shape("") }, map[string]string{"worker-3": "1"}, "1"},
-		{"all are deleted", func() { nodes = nil }, map[string]string{"": "0"}, "0"},
+		{"a node is deleted", func() { nodes = nodes[1:] }, map[string]string{"worker-2": "0", "worker-3": "1"}, "1"},
+		{"shape Aggregate", func() { shape(v1alpha1.OfferAggregate) }, map[string]string{}, "1"},
+		{"default shape again", func() { shape("") }, map[string]string{"worker-3": "1"}, "1"},
+		{"all nodes are deleted", func() { nodes = nil }, map[string]string{"": "0"}, "0"},
 	} {
 		stage.change()
 		w.setNodes(nodes...)

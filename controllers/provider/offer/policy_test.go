@@ -143,10 +143,10 @@ func TestOffersFollowNodes(t *testing.T) {
 		change func()
 		cpu    string
 	}{
-		{"one of ten is cordoned, which is too little", func() { nodes[0].Spec.Unschedulable = true }, "20"},
-		{"a second one is deleted", func() { nodes = nodes[:9] }, "16"},
+		{"one node of ten is cordoned, which is too little", func() { nodes[0].Spec.Unschedulable = true }, "20"},
+		{"a second node is deleted", func() { nodes = nodes[:9] }, "16"},
 		{"the cordon ends, which is too little", func() { nodes[0].Spec.Unschedulable = false }, "16"},
-		{"one is added", add, "20"},
+		{"a node is added", add, "20"},
 		{"all are deleted", func() { nodes = nil }, "0"},
 		{"the first is added", add, "2"},
 	} {

@@ -56,12 +56,12 @@ func TestShareOfResources(t *testing.T) {
 		requested corev1.ResourceList
 		want      map[string]string
 	}{
-		{"a share of everything, rounded down, without what comes to nothing", 90, nil,
+		{"the share is rounded down, without resources of zero", 90, nil,
 			map[string]string{"cpu": "1800m", "memory": "3686Mi", "pods": "99"}},
-		{"all of it", 100, nil, map[string]string{"cpu": "2", "memory": "4Gi", "pods": "110", "example.com/gpu": "1"}},
-		{"no more than was requested", 90, list("cpu", "500m", "memory", "64Gi"),
+		{"all resources", 100, nil, map[string]string{"cpu": "2", "memory": "4Gi", "pods": "110", "example.com/gpu": "1"}},
+		{"the request is a limit", 90, list("cpu", "500m", "memory", "64Gi"),
 			map[string]string{"cpu": "500m", "memory": "3686Mi", "pods": "99"}},
-		{"nothing of what was requested as zero", 90, list("cpu", "0"), map[string]string{"memory": "3686Mi", "pods": "99"}},
+		{"a request of zero excludes a resource", 90, list("cpu", "0"), map[string]string{"memory": "3686Mi", "pods": "99"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			if diff := cmp.Diff(test.want, text(percentage(resources, test.percent, test.requested))); diff != "" {

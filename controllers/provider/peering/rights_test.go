@@ -50,16 +50,16 @@ func TestKindOfIdentityIsDecidedOnceForEachRequest(t *testing.T) {
 		{"a certificate at first", identity.ModeAuto, nil, false, []string{user}, nil},
 		{"a token where the signer does not answer", identity.ModeAuto, changes{unsigned}, true, both, all},
 		{"a token where signing fails", identity.ModeAuto, changes{failed}, true, both, all},
-		{"nothing for a request that is invalid", identity.ModeAuto, changes{invalid}, false, []string{user}, nil},
+		{"no identity for an invalid request", identity.ModeAuto, changes{invalid}, false, []string{user}, nil},
 		{"a certificate in mode Certificate", identity.ModeCertificate, changes{unsigned}, false, []string{user}, nil},
 		{"a token in mode Token", identity.ModeToken, nil, true, []string{account}, []string{account, "invitation-" + user}},
 		{"a certificate that was issued late", identity.ModeAuto, changes{unsigned, certified}, false, []string{user}, nil},
 		{"a token if no renewal is signed", identity.ModeAuto, changes{held, unsigned}, true, both, all},
 		{"a certificate when a token is renewed", identity.ModeAuto, changes{unsigned, token, renewed}, false, both, all},
 		{"a token stays one until it is renewed", identity.ModeCertificate, changes{token}, true, both, all},
-		{"and then becomes a certificate", identity.ModeCertificate, changes{token, renewed}, false, both, all},
+		{"a token that is renewed in mode Certificate", identity.ModeCertificate, changes{token, renewed}, false, both, all},
 		{"a certificate stays one until it is renewed", identity.ModeToken, changes{certified}, false, []string{user}, nil},
-		{"and then becomes a token", identity.ModeToken, changes{held}, true, both, all},
+		{"a certificate that is renewed in mode Token", identity.ModeToken, changes{held}, true, both, all},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			request := acceptedRequest(csr)

@@ -21,10 +21,10 @@ func TestWithdrawnRequestEndsTheIncomingPeeringAlone(t *testing.T) {
 		incoming  v1alpha1.PeeringIntent
 		done      []string
 	}{
-		{"it is not withdrawn", false, v1alpha1.PeeringDisabled, false, v1alpha1.PeeringEnabled, nil},
-		{"there is an outgoing peering", true, v1alpha1.PeeringEnabled, true, v1alpha1.PeeringDisabled, nil},
+		{"request that is not withdrawn", false, v1alpha1.PeeringDisabled, false, v1alpha1.PeeringEnabled, nil},
+		{"withdrawn request with an outgoing peering", true, v1alpha1.PeeringEnabled, true, v1alpha1.PeeringDisabled, nil},
 		{
-			"there is no other peering", true, v1alpha1.PeeringDisabled, true, v1alpha1.PeeringEnabled,
+			"withdrawn request without an outgoing peering", true, v1alpha1.PeeringDisabled, true, v1alpha1.PeeringEnabled,
 			[]string{"delete ForeignCluster rome"},
 		},
 	} {

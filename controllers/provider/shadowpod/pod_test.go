@@ -163,10 +163,10 @@ func TestPodsAreRestrictedToSharedNodes(t *testing.T) {
 		nodes        map[string]string
 		before, want *corev1.Affinity
 	}{
-		{"all of them", nil, nil, nil},
-		{"some of them", map[string]string{"shared": "yes"}, nil, required(requirements{shared})},
-		{"those among them that the pod requires", map[string]string{"shared": "yes"}, required(requirements{zone}, requirements{zone}), required(requirements{zone, shared}, requirements{zone, shared})},
-		{"none, as the pod requires", map[string]string{"shared": "yes"}, required(nil), required(nil)},
+		{"all nodes are shared", nil, nil, nil},
+		{"some nodes are shared", map[string]string{"shared": "yes"}, nil, required(requirements{shared})},
+		{"some nodes are shared and the pod requires others", map[string]string{"shared": "yes"}, required(requirements{zone}, requirements{zone}), required(requirements{zone, shared}, requirements{zone, shared})},
+		{"the pod requires no node", map[string]string{"shared": "yes"}, required(nil), required(nil)},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			spec := corev1.PodSpec{Affinity: test.before.DeepCopy()}

@@ -34,10 +34,10 @@ func TestPodIsDeletedWithTheGracePeriodOfItsShadowPod(t *testing.T) {
 		pod    func(*corev1.Pod)
 		want   int64
 	}{
-		{name: "that of the deletion", shadow: shadowPod(deletedWithin(300)), pod: bound, want: 300},
-		{name: "again with a shorter one", shadow: shadowPod(deletedWithin(5)), pod: stopping, want: 5},
-		{name: "its own after a deletion by force", shadow: shadowPod(deletedWithin(0)), pod: bound, want: -1},
-		{name: "a second if its own is 0", shadow: shadowPod(deletedWithin(0), immediate), pod: bound, want: 1},
+		{name: "the grace period of the deletion", shadow: shadowPod(deletedWithin(300)), pod: bound, want: 300},
+		{name: "a shorter grace period of a second deletion", shadow: shadowPod(deletedWithin(5)), pod: stopping, want: 5},
+		{name: "the grace period of the pod after a deletion by force", shadow: shadowPod(deletedWithin(0)), pod: bound, want: -1},
+		{name: "one second for a grace period of zero", shadow: shadowPod(deletedWithin(0), immediate), pod: bound, want: 1},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			w := newWorld(t, test.shadow, podOf(t, shadowPod(), test.pod))
