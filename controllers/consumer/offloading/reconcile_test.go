@@ -123,7 +123,7 @@ func TestRefusalOfAProviderIsOneEvent(t *testing.T) {
 	c := newConsumer(t, append(offloadedShop(), offloadingOf("shop", time.Hour, remoteOnly(v1alpha1.Warn)))...)
 	kittest.Change(c.Cluster, "liqo-peer-milan", "rome", &v1alpha1.NamespaceMap{}, func(m *v1alpha1.NamespaceMap) {
 		m.Status.Namespaces[0].Phase, m.Status.Namespaces[0].Message = v1alpha1.NamespaceMappingConflict,
-			"there is one of that name"
+			"a namespace of this name exists"
 	})
 	for pass, want := range [][]string{{"NamespaceConflict"}, nil} {
 		c.pass()

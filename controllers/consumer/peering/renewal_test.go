@@ -228,7 +228,7 @@ func TestConsumerWithAnAccountReceivesACertificateOrATokenInTime(t *testing.T) {
 		{"a certificate where a signer answers again", nil, renewal, "certificate"},
 		{"the current token while the provider decides", pending, last.Add(-time.Second), "token"},
 		{"another token when the provider does not decide in time", pending, last, "next token"},
-		{"another token from a provider that cannot decide that", undecided, renewal, "next token"},
+		{"another token when the provider cannot decide", undecided, renewal, "next token"},
 		{"another token when the certificate is for another name", misnamed, renewal, "next token"},
 	} {
 		t.Run(test.name, func(t *testing.T) {

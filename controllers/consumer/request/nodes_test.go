@@ -41,17 +41,17 @@ func TestEachOfferedNodeHasAVirtualNode(t *testing.T) {
 		change func()
 		want   []string
 	}{
-		{"as a whole", func() {}, []string{"milan liqo-milan  1"}},
-		{"one by one: the old node stays until the new ones are ready", func() {
+		{"shape Aggregate", func() {}, []string{"milan liqo-milan  1"}},
+		{"shape PerNode: the old node stays until the new ones are ready", func() {
 			w.changeNode("milan", func(node *v1alpha1.VirtualNode) { node.Spec.APIAccess = v1alpha1.APIAccessDisabled })
 			offers(offeredNode("b", "2"), offeredNode("c", "3"))()
 		}, []string{"milan liqo-milan  1", "milan-1 liqo-milan-1 b 2", "milan-2 liqo-milan-2 c 3"}},
-		{"they are ready", ready, []string{"milan-1 liqo-milan-1 b 2", "milan-2 liqo-milan-2 c 3"}},
-		{"one is added", offers(offeredNode("a", "1"), offeredNode("b", "2"), offeredNode("c", "3")),
+		{"the nodes are ready", ready, []string{"milan-1 liqo-milan-1 b 2", "milan-2 liqo-milan-2 c 3"}},
+		{"a node is added", offers(offeredNode("a", "1"), offeredNode("b", "2"), offeredNode("c", "3")),
 			[]string{"milan-1 liqo-milan-1 b 2", "milan-2 liqo-milan-2 c 3", "milan-3 liqo-milan-3 a 1"}},
-		{"one is removed, and one changes", offers(offeredNode("a", "5"), offeredNode("c", "3")),
+		{"a node is removed, and one changes", offers(offeredNode("a", "5"), offeredNode("c", "3")),
 			[]string{"milan-2 liqo-milan-2 c 3", "milan-3 liqo-milan-3 a 5"}},
-		{"another one has the free number", offers(offeredNode("a", "5"), offeredNode("c", "3"), offeredNode("d", "4")),
+		{"another node has the free number", offers(offeredNode("a", "5"), offeredNode("c", "3"), offeredNode("d", "4")),
 			[]string{"milan-1 liqo-milan-1 d 4", "milan-2 liqo-milan-2 c 3", "milan-3 liqo-milan-3 a 5"}},
 		{"an administrator's virtual node stays", func() {
 			ready()
@@ -62,10 +62,10 @@ func TestEachOfferedNodeHasAVirtualNode(t *testing.T) {
 				},
 			})
 		}, []string{"milan-1 liqo-milan-1 d 4", "milan-2 liqo-milan-2 c 3", "milan-3 liqo-milan-3 a 5", "mine mine  1"}},
-		{"as a whole again", offers(),
+		{"shape Aggregate again", offers(),
 			[]string{"milan liqo-milan  1", "milan-1 liqo-milan-1 d 4", "milan-2 liqo-milan-2 c 3", "milan-3 liqo-milan-3 a 5",
 				"mine mine  1"}},
-		{"the whole is ready", ready, []string{"milan liqo-milan  1", "mine mine  1"}},
+		{"the node of the aggregate is ready", ready, []string{"milan liqo-milan  1", "mine mine  1"}},
 		{"the offer is withdrawn", func() { w.withdraw("milan") }, nil},
 	} {
 		stage.change()
@@ -75,7 +75,7 @@ func TestEachOfferedNodeHasAVirtualNode(t *testing.T) {
 		for _, node := range w.nodes() {
 			cpu := node.Spec.Resources[corev1.ResourceCPU]
 			got = append(got, fmt.Sprintf("%s %s %s %s", node.Name, node.Spec.NodeName, node.Spec.OfferedNode, cpu.String()))
-			if node.Name != "mine" && stage.name != "as a whole" && node.Spec.APIAccess != v1alpha1.APIAccessDisabled {
+			if node.Name != "mine" && stage.name != "shape Aggregate" && node.Spec.APIAccess != v1alpha1.APIAccessDisabled {
 				t.Errorf("%s: %s sends tokens, which the others do not", stage.name, node.Name)
 			}
 			if zone := node.Spec.OfferedNode; zone != "" {

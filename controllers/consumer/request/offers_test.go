@@ -131,12 +131,12 @@ func TestOneOfSeveralOffersHasVirtualNodesOfTheController(t *testing.T) {
 		change func()
 		want   map[string]string
 	}{
-		{"the one that the provider names", names("milan"), map[string]string{"milan-batch": "batch", "milan": "milan"}},
-		{"the one that they have, without an answer", names(""), map[string]string{"milan-batch": "batch", "milan": "milan"}},
-		{"another one that the provider names", names("batch"), map[string]string{"milan-batch": "batch", "milan": "batch"}},
-		{"the first one again", names("milan"), map[string]string{"milan-batch": "batch", "milan": "milan"}},
-		{"the other one is withdrawn", func() { w.withdraw("batch") }, map[string]string{"milan": "milan"}},
-		{"the last one is withdrawn", func() { w.withdraw("milan") }, map[string]string{}},
+		{"the provider names an offer", names("milan"), map[string]string{"milan-batch": "batch", "milan": "milan"}},
+		{"the provider names no offer", names(""), map[string]string{"milan-batch": "batch", "milan": "milan"}},
+		{"the provider names the other offer", names("batch"), map[string]string{"milan-batch": "batch", "milan": "batch"}},
+		{"the provider names the first offer again", names("milan"), map[string]string{"milan-batch": "batch", "milan": "milan"}},
+		{"the second offer is withdrawn", func() { w.withdraw("batch") }, map[string]string{"milan": "milan"}},
+		{"the first offer is withdrawn", func() { w.withdraw("milan") }, map[string]string{}},
 	} {
 		stage.change()
 		w.pass()
