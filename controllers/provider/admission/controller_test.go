@@ -252,7 +252,7 @@ func TestRequestIsKeptWhileTheCacheLacksItsForeignCluster(t *testing.T) {
 	}
 }
 
-func TestObjectsOfAForeignClusterLeadToItsRequestsAndThoseOfNone(t *testing.T) {
+func TestObjectsOfAForeignClusterReconcileItsRequestsAndUnassignedOnes(t *testing.T) {
 	fc := aForeignCluster("rome", romeID, v1alpha1.PeeringEnabled)
 	r := newProvider(t, identity.ModeCertificate, aRequest(romeID, "rome"), owned(fc)).reconciler
 	free, its := kit.Request("", requestName), kit.Request("", otherName)

@@ -24,7 +24,7 @@ import (
 	"liqo.io/federation/controllers/kit/kittest"
 )
 
-func TestRemoteNamespacesAreWhatTheConsumerMayHave(t *testing.T) {
+func TestRemoteNamespacesFollowTheNamespaceMap(t *testing.T) {
 	ofParis := remoteNamespace("bakery", "bakery")
 	ofParis.Labels[v1alpha1.LabelForeignCluster] = "paris"
 	earlier := remoteNamespace("bakery", "bakery")

@@ -18,7 +18,7 @@ import (
 	"liqo.io/federation/controllers/kit/kittest"
 )
 
-func TestQuotaOfARemoteNamespaceIsWhatIsOffered(t *testing.T) {
+func TestQuotaOfARemoteNamespaceEqualsTheOffers(t *testing.T) {
 	for _, test := range []struct {
 		name   string
 		offers []v1alpha1.ResourceOffer
@@ -87,7 +87,7 @@ func TestQuotaDoesNotFallWhileMoreIsUsedThanIsOffered(t *testing.T) {
 
 // The pod of a shadow pod that lost its node is created again, so that the shadow pod still
 // uses its resources.
-func TestWhatIsUsedIsWithinTheQuotaOfARemoteNamespace(t *testing.T) {
+func TestQuotaOfARemoteNamespaceCoversItsUsage(t *testing.T) {
 	shadow := func(name, consumer string, phase corev1.PodPhase) *v1alpha1.ShadowPod {
 		return &v1alpha1.ShadowPod{
 			ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "bakery"},

@@ -116,7 +116,7 @@ func TestNodesAreOfferedOneByOne(t *testing.T) {
 	}
 }
 
-func TestOfferedNodesHaveTheSelectedLabelsAlone(t *testing.T) {
+func TestOfferedNodesHaveOnlyTheSelectedLabels(t *testing.T) {
 	nodes := []*corev1.Node{worker(1, "4")}
 	terms := terms{percent: 100, most: corev1.ResourceList{},
 		nodeLabels: []string{corev1.LabelTopologyZone, corev1.LabelArchStable}}

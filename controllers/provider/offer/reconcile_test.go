@@ -278,7 +278,7 @@ func TestAdministratorOfTheProviderDecides(t *testing.T) {
 	}
 }
 
-func TestDecisionManualHoldsForOneConsumerAlone(t *testing.T) {
+func TestDecisionManualAppliesToOneConsumer(t *testing.T) {
 	w := newWorld(t, DefaultPolicy())
 	decide := func(decision v1alpha1.PeeringDecision, percent *int32) {
 		w.changeCluster(func(fc *v1alpha1.ForeignCluster) {

@@ -12,7 +12,7 @@ import (
 	"liqo.io/federation/controllers/link/foreigncluster"
 )
 
-func TestWithdrawnRequestEndsTheIncomingPeeringAlone(t *testing.T) {
+func TestWithdrawnRequestEndsOnlyTheIncomingPeering(t *testing.T) {
 	for _, test := range []struct {
 		name      string
 		withdrawn bool

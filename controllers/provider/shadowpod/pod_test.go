@@ -122,7 +122,7 @@ func TestTolerationIsAddedOrGetsAnotherDuration(t *testing.T) {
 	}
 }
 
-func TestCacheKeepsOfPodsWhatTheControllerReads(t *testing.T) {
+func TestCacheKeepsThePodFieldsThatTheControllerReads(t *testing.T) {
 	pod := podOf(t, shadowPod())
 	pod.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "kubelet"}}
 	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "main"}}
