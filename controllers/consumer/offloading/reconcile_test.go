@@ -81,7 +81,7 @@ func TestOffloadedNamespaceIsLabelledAndThenNotWritten(t *testing.T) {
 	}
 }
 
-func TestStatusOfAnotherRemoteNamespaceIsNotThatOfTheEntry(t *testing.T) {
+func TestStatusOfAnotherRemoteNamespaceIsPending(t *testing.T) {
 	for _, test := range []struct {
 		name, requested, reported string
 		phase                     v1alpha1.NamespaceMappingPhase

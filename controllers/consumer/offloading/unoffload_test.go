@@ -131,7 +131,7 @@ func TestPodsOfAnUnoffloadedNamespaceAreEvicted(t *testing.T) {
 	}
 }
 
-func TestStatusNamesWhatUnoffloadingWaitsForAndUntilWhen(t *testing.T) {
+func TestStatusReportsWhyUnoffloadingWaitsAndItsTimeout(t *testing.T) {
 	c := newUnoffloading(t, 0, blockedByBudget, podOf("web", "a", time.Hour, offloaded),
 		podOf("web", "b", time.Hour, offloaded))
 	const until = "12:03:20Z are deleted"

@@ -58,7 +58,7 @@ func TestOutgoingPeeringRequestsAcceptsAndLeaves(t *testing.T) {
 	w.rests("withdrawn")
 }
 
-func TestKilledAtAnyWriteItNegotiatesOnce(t *testing.T) {
+func TestNegotiationSurvivesACrashAtEachWrite(t *testing.T) {
 	for number := range 3 {
 		for _, done := range []bool{false, true} {
 			w := newWorld(t)
@@ -158,7 +158,7 @@ func TestPeeringWithoutAnIdentityRequestsNothing(t *testing.T) {
 	w.rests("without an identity")
 }
 
-func TestDecisionManualHoldsForOneProviderAlone(t *testing.T) {
+func TestDecisionManualAppliesToOneProvider(t *testing.T) {
 	w := newWorld(t)
 	w.changeCluster(func(fc *v1alpha1.ForeignCluster) {
 		fc.Spec.OutgoingPolicy = v1alpha1.PeeringAnswer{Decision: v1alpha1.PeeringManual}
