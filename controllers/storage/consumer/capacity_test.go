@@ -125,7 +125,7 @@ func TestDriverIsCreatedAfterTheCapacitiesAndDeletedBeforeThem(t *testing.T) {
 	reconcile()
 }
 
-func TestRefusalEndsWithTheQuotaThatItWasMadeBy(t *testing.T) {
+func TestRefusalEndsWhenTheQuotaChanges(t *testing.T) {
 	for _, test := range []struct {
 		name   string
 		change func(*world, *clocktesting.FakePassiveClock)

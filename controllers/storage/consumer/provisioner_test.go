@@ -440,7 +440,7 @@ func TestClaimIsNotProvisionedWhileAVolumeNamesItOrItsDataIsMoved(t *testing.T) 
 	}
 }
 
-func TestClaimsOnAProviderThatNoVolumeStandsForAreDeleted(t *testing.T) {
+func TestClaimsOnAProviderWithoutAVolumeAreDeleted(t *testing.T) {
 	for _, test := range []struct {
 		name   string
 		change func(*world)
@@ -477,7 +477,7 @@ func TestClaimsOnAProviderThatNoVolumeStandsForAreDeleted(t *testing.T) {
 	}
 }
 
-func TestProviderThatDoesNotAnswerIsTriedAgain(t *testing.T) {
+func TestProviderThatDoesNotAnswerIsRetried(t *testing.T) {
 	w := newWorld(t, withMilan(virtual(), userClaim(selected(milanNode)))...)
 	w.milan.PrependReactor("create", "shadowvolumeclaims", func(clienttesting.Action) (bool, runtime.Object, error) {
 		return true, nil, errors.New("connection refused")

@@ -116,7 +116,7 @@ func TestClaimsAreFoundWheneverTheirProviderIsConnected(t *testing.T) {
 	}
 }
 
-func TestProviderThatDoesNotAnswerHoldsUpNoOther(t *testing.T) {
+func TestProviderThatDoesNotAnswerDelaysNoOther(t *testing.T) {
 	w := newWorld(t, withMilan(virtual(), local(), worker(), userClaim(selected(milanNode)))...)
 	w.provision(w.provisioner())
 	w.seen(func(kept *v1alpha1.ShadowVolumeClaim) bool { return kept != nil })
@@ -164,7 +164,7 @@ func TestClaimThatItsProviderLostKeepsItsDataAndBacksOff(t *testing.T) {
 	}
 }
 
-func TestShadowVolumeClaimLeadsToTheClaimThatItsVolumeIsBoundTo(t *testing.T) {
+func TestShadowVolumeClaimReconcilesTheClaimOfItsVolume(t *testing.T) {
 	w := newWorld(t, withMilan(stored("a", "ssd", "1Gi"))...)
 	// A move has created it for the claim of its receiver.
 	kept := milanClaim()

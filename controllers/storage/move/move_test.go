@@ -536,7 +536,7 @@ func TestSharedObjectsAreReflectedIfAMoverRunsOnAProvider(t *testing.T) {
 	}
 }
 
-func TestEachMoveHasACertificateOfItsOwnUntilItEnds(t *testing.T) {
+func TestEachMoveHasItsOwnCertificateUntilItEnds(t *testing.T) {
 	keys := map[string]bool{}
 	for range 2 {
 		w := newWorld(t, online())
