@@ -43,7 +43,7 @@ func TestMetricsOfControllerRuntimeCollideWithNoneOfTheProcess(t *testing.T) {
 	}
 }
 
-func TestCacheKeepsOfPodsWhatStorageReads(t *testing.T) {
+func TestCacheKeepsThePodFieldsThatStorageReads(t *testing.T) {
 	claim := corev1.Volume{Name: "data", VolumeSource: corev1.VolumeSource{
 		PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data-db-0"},
 	}}
@@ -86,7 +86,7 @@ func TestCacheKeepsOfPodsWhatStorageReads(t *testing.T) {
 	}
 }
 
-func TestCommitPatchesOnlyWhatChanged(t *testing.T) {
+func TestCommitPatchesOnlyChangedFields(t *testing.T) {
 	stored := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: "data", Namespace: "shop", UID: "1"}}
 	writer := fake.NewClientBuilder().WithScheme(NewScheme()).WithObjects(stored).
 		WithStatusSubresource(stored).Build()
@@ -117,7 +117,7 @@ func TestCommitPatchesOnlyWhatChanged(t *testing.T) {
 	}
 }
 
-func TestDeleteLeavesAnotherObjectOfTheNameAlone(t *testing.T) {
+func TestDeleteKeepsAnotherObjectOfTheName(t *testing.T) {
 	for name, answer := range map[string]error{
 		"missing":  apierrors.NewNotFound(corev1.Resource("pods"), "db"),
 		"replaced": apierrors.NewConflict(corev1.Resource("pods"), "db", errors.New("uid differs")),

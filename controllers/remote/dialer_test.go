@@ -70,7 +70,7 @@ func TestPeerAddressPolicy(t *testing.T) {
 	}
 }
 
-func TestResolveOnceDialThat(t *testing.T) {
+func TestNamesAreResolvedOnceAndTheirAddressesDialled(t *testing.T) {
 	// The second response is the one of an attacker, for the dial.
 	d, resolved, dialled := resolving([]string{"192.0.2.1", "192.0.2.2"}, []string{"127.0.0.1"})
 	if _, err := d.DialContext(t.Context(), "tcp", "rebinding.example.com:6443"); err == nil {
