@@ -21,7 +21,7 @@ import (
 	"liqo.io/federation/controllers/storage/move"
 )
 
-// maxMoverLog bounds what is read of a mover's log, in bytes, and maxMoverLines in lines.
+// maxMoverLog and maxMoverLines bound the part of a mover's log that is read, in bytes and lines.
 const (
 	maxMoverLog   = 32 << 10
 	maxMoverLines = 16

@@ -32,7 +32,7 @@ func (c *Config) installationCache(ctx context.Context) (cache.Cache, error) {
 	return c.installed, nil
 }
 
-// gatewayFinder returns what finds the endpoints of the gateway; nil where no Service leads to it.
+// gatewayFinder returns the finder of the gateway's endpoints; nil if the gateway has no Service.
 func (c *Config) gatewayFinder(ctx context.Context) (*gateway.Finder, error) {
 	if !c.Options.Network.GatewayService {
 		return nil, nil
@@ -92,7 +92,7 @@ func initInvitationGateway(ctx context.Context, config *Config) error {
 	return (&tunnel.InvitationReconciler{Local: local}).SetupWithManager(config.manager, installed)
 }
 
-// initGatewayService adds no controller where no Service leads to the gateway.
+// initGatewayService adds no controller if the gateway has no Service.
 func initGatewayService(ctx context.Context, config *Config) error {
 	finder, err := config.gatewayFinder(ctx)
 	if err != nil || finder == nil {
@@ -105,7 +105,7 @@ func initGatewayService(ctx context.Context, config *Config) error {
 	return reconciler.SetupWithManager(config.manager, config.installed)
 }
 
-// addresses returns what the controllers of single addresses share; the first call creates it.
+// addresses returns the state shared by the controllers of single addresses. The first call creates it.
 func (c *Config) addresses(ctx context.Context) (*addresses.Addresses, error) {
 	if c.singles != nil {
 		return c.singles, nil

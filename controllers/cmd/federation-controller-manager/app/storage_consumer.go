@@ -9,8 +9,8 @@ import (
 	"liqo.io/federation/controllers/storage/consumer"
 )
 
-// storageConsumer returns what the controllers of volumes on a consumer share; the first
-// call creates it.
+// storageConsumer returns the shared configuration of the controllers of volumes on a consumer.
+// The first call creates it.
 func (c *Config) storageConsumer(ctx context.Context, controller string) (*consumer.Config, error) {
 	manager, err := c.VolumeManager(ctx)
 	if err != nil {
