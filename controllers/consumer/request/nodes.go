@@ -138,7 +138,7 @@ func (r *Reconciler) deleteNodes(ctx context.Context, nodes []*v1alpha1.VirtualN
 }
 
 // nodeName returns the name of a new virtual node: the name of the ForeignCluster, followed by
-// the first free number if it stands for an offered node.
+// the first free number if it represents an offered node.
 func (r *Reconciler) nodeName(
 	ctx context.Context, fc *v1alpha1.ForeignCluster, namespace, offeredNode string, nodes []*v1alpha1.VirtualNode,
 ) (string, error) {

@@ -46,7 +46,7 @@ type Network struct {
 	// Refused are CIDRs that no endpoint of a consumer may be in, in addition to those of
 	// the nodes, pods and Services of this cluster.
 	Refused []netip.Prefix
-	// Networking selects the pod connectivity where a ForeignCluster does not.
+	// Networking applies to ForeignClusters that do not set it.
 	Networking v1alpha1.NetworkingMode
 	// Namespace is the namespace of the TunnelEndpoints. If networking is Tunnel, the endpoints
 	// of a consumer are in the ranges of its tunnel.

@@ -14,8 +14,8 @@ import (
 // maxWeight is the highest weight that a preference can have.
 const maxWeight = 100
 
-// requireNodes restricts a pod to nodes with these labels, in addition to what it requires
-// itself: where the two contradict each other it runs nowhere.
+// requireNodes restricts a pod to nodes with these labels, in addition to its own
+// requirements. If the two contradict each other, it is not scheduled.
 func requireNodes(spec *corev1.PodSpec, labels map[string]string) {
 	if len(labels) == 0 {
 		return

@@ -55,8 +55,8 @@ func podFor(shadow *v1alpha1.ShadowPod, namespace *corev1.Namespace) (*corev1.Po
 	return pod, nil
 }
 
-// setRequests sets requests of 0 for containers without any: where a quota bounds CPU and
-// memory, each container needs requests.
+// setRequests sets requests of 0 for containers without any: if a quota bounds CPU and memory,
+// each container needs requests.
 func setRequests(containers []corev1.Container) {
 	for i := range containers {
 		wanted := &containers[i].Resources

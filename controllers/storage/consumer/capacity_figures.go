@@ -32,7 +32,7 @@ const (
 type grant struct {
 	clusterID string
 	classes   []string
-	// quota is nil where the offer is without limit.
+	// quota is nil if the offer has no limit.
 	quota corev1.ResourceList
 	used  usage
 	// refused is the size in bytes of a refused request; zero if there is none.
@@ -146,7 +146,7 @@ func capacities(classes []storagev1.StorageClass, all []grant, namespace string)
 }
 
 // capacity returns the object for a class and the nodes of one provider; an empty cluster ID
-// stands for the local nodes.
+// selects the local nodes.
 func capacity(class, clusterID string, bytes int64, namespace string) *storagev1.CSIStorageCapacity {
 	topology := &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{
 		Key: v1alpha1.LabelType, Operator: metav1.LabelSelectorOpNotIn, Values: []string{v1alpha1.TypeVirtualNode},

@@ -116,7 +116,7 @@ func usable(class *storagev1.StorageClass) error {
 	return nil
 }
 
-// reclaimPolicy returns the policy of volumes of a class, which is Delete where the
+// reclaimPolicy returns the policy of volumes of a class, which is Delete if the
 // class has none.
 func reclaimPolicy(class *storagev1.StorageClass) corev1.PersistentVolumeReclaimPolicy {
 	return ptr.Deref(class.ReclaimPolicy, corev1.PersistentVolumeReclaimDelete)

@@ -35,7 +35,7 @@ func (o *obstacles) set(claim types.NamespacedName, provider, why string) {
 	o.byClaim[claim] = obstacle{provider, why}
 }
 
-// reset removes the obstacles of a provider in a namespace; an empty one stands for all.
+// reset removes the obstacles of a provider in a namespace; an empty namespace selects all.
 func (o *obstacles) reset(namespace, provider string) {
 	o.lock.Lock()
 	defer o.lock.Unlock()
@@ -45,7 +45,7 @@ func (o *obstacles) reset(namespace, provider string) {
 }
 
 // Obstacles returns, as sentences, the reasons why data of a namespace on a provider cannot be
-// moved; an empty namespace stands for all.
+// moved; an empty namespace selects all.
 func (u *Unoffloader) Obstacles(namespace, provider string) []string {
 	u.obstacles.lock.Lock()
 	defer u.obstacles.lock.Unlock()

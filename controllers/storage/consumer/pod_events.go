@@ -98,7 +98,7 @@ func (v *VirtualVolumes) cordoned(ctx context.Context, seen *observation) (strin
 	return "", nil
 }
 
-// node returns a Node, and nil where there is none.
+// node returns a Node; nil if it does not exist.
 func (v *VirtualVolumes) node(ctx context.Context, name string) *corev1.Node {
 	var found corev1.Node
 	if v.Client.Get(ctx, client.ObjectKey{Name: name}, &found) != nil {

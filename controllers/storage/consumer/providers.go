@@ -17,7 +17,7 @@ import (
 	"liqo.io/federation/apiserver/naming"
 )
 
-// isVirtualNode reports whether a Node stands for a provider.
+// isVirtualNode reports whether a Node represents a provider.
 func isVirtualNode(node *corev1.Node) bool {
 	return node.Labels[v1alpha1.LabelType] == v1alpha1.TypeVirtualNode
 }

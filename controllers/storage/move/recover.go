@@ -118,7 +118,7 @@ func (r *Reconciler) abandon(ctx context.Context, key types.NamespacedName) (ctr
 		return ctrl.Result{}, err
 	}
 	if namespace != nil && namespace.DeletionTimestamp.IsZero() {
-		// The virtual volume is created again, and the move goes on.
+		// The virtual volume is created again, and the move continues.
 		return ctrl.Result{RequeueAfter: pollInterval}, nil
 	}
 	if mark := markOrNil(target); mark != nil && target.Spec.ClaimRef != nil && target.Spec.ClaimRef.UID == "" {
