@@ -141,7 +141,7 @@ func (r *Reconciler) agree(ctx context.Context, p *pass) (*state, error) {
 			return current, err
 		}
 	}
-	return p.state(r.Clock.Now(), r.life.isSilent()), nil
+	return p.state(r.Clock.Now(), r.life.isExpired()), nil
 }
 
 func (r *Reconciler) ensureKeys(ctx context.Context, p *pass) (*state, error) {

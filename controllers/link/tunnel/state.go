@@ -34,7 +34,7 @@ const (
 	ReasonAddressesExhausted    = "AddressesExhausted"
 	ReasonAccepted              = "Accepted"
 	ReasonGatewayRefused        = "GatewayRefused"
-	ReasonGatewayLeaseExpired         = "GatewayLeaseExpired"
+	ReasonGatewayLeaseExpired   = "GatewayLeaseExpired"
 )
 
 // controlPlaneOnly is the reason of the gateway's condition Connected for a tunnel without
