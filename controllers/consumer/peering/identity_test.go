@@ -113,10 +113,10 @@ func TestObstaclesToAnIdentityAreReported(t *testing.T) {
 	subject := "system:serviceaccount:liqo-invitations:invitation-" + peeringUID
 	failed, denied := v1alpha1.PeeringError, v1alpha1.PeeringDenied
 	for _, test := range []struct {
-		name   string
-		change func(*consumer, *v1alpha1.ForeignCluster)
-		phase  v1alpha1.PeeringPhase
-		reason string
+		name    string
+		change  func(*consumer, *v1alpha1.ForeignCluster)
+		phase   v1alpha1.PeeringPhase
+		reason  string
 		message string
 	}{
 		{
@@ -223,7 +223,7 @@ func TestAnswersOfProvidersAreValidated(t *testing.T) {
 		"a namespace with a path in it": func(_ *testing.T, r *v1alpha1.IdentityRequest) {
 			r.Status.TenantNamespace = "liqo-tenant-../x"
 		},
-		"an invalid cluster ID":     func(_ *testing.T, r *v1alpha1.IdentityRequest) { r.Status.ClusterID = "milan" },
+		"an invalid cluster ID":  func(_ *testing.T, r *v1alpha1.IdentityRequest) { r.Status.ClusterID = "milan" },
 		"the id of the consumer": func(_ *testing.T, r *v1alpha1.IdentityRequest) { r.Status.ClusterID = romeID },
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -30,7 +30,7 @@ func TestAccountsOnVirtualNodesArePublished(t *testing.T) {
 		name                string
 		labels              map[string]string
 		access              v1alpha1.APIAccess
-		deleted                bool
+		deleted             bool
 		before              string
 		milan               []string
 		unknown             bool

@@ -25,7 +25,7 @@ const (
 	reasonReachable        = "Reachable"
 	reasonNoConsumer       = "NoConsumer"
 	reasonNoNetwork        = "NoNetwork"
-	reasonHeartbeatExpired   = "HeartbeatExpired"
+	reasonHeartbeatExpired = "HeartbeatExpired"
 	reasonAddressesRefused = "AddressesRefused"
 	reasonServicesUnknown  = "ServiceCIDRsUnknown"
 	reasonConflict         = "NameConflict"

@@ -34,7 +34,7 @@ func TestEndpointSliceFollowsItsShadow(t *testing.T) {
 	for _, test := range []struct {
 		name           string
 		cluster        *v1alpha1.ForeignCluster
-		deleted           bool
+		deleted        bool
 		namespace      *corev1.Namespace
 		shadow         *v1alpha1.ShadowEndpointSlice
 		cached, unseen *discoveryv1.EndpointSlice

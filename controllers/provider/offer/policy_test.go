@@ -33,7 +33,7 @@ func TestOffersFollowThePolicyOfTheClusterAndOfTheConsumer(t *testing.T) {
 	for _, test := range []struct {
 		name      string
 		policy    func(*Policy)
-		incoming   func(*v1alpha1.IncomingPolicy)
+		incoming  func(*v1alpha1.IncomingPolicy)
 		requested corev1.ResourceList
 		want      map[string]string
 	}{

@@ -25,7 +25,7 @@ func TestStorageIsOfferedWithALimitOnly(t *testing.T) {
 	for _, test := range []struct {
 		name      string
 		limits    map[string]string
-		incoming   corev1.ResourceList
+		incoming  corev1.ResourceList
 		requested corev1.ResourceList
 		want      map[string]string
 		classes   []string

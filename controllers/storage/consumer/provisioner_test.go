@@ -442,10 +442,10 @@ func TestClaimIsNotProvisionedWhileAVolumeNamesItOrItsDataIsMoved(t *testing.T) 
 
 func TestClaimsOnAProviderWithoutAVolumeAreDeleted(t *testing.T) {
 	for _, test := range []struct {
-		name   string
-		change func(*world)
-		removed   bool
-		policy v1alpha1.VolumeDeletionPolicy
+		name    string
+		change  func(*world)
+		removed bool
+		policy  v1alpha1.VolumeDeletionPolicy
 	}{
 		{name: "its node is selected", change: func(*world) {}},
 		{name: "another node was selected", change: func(w *world) {

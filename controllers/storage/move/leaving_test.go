@@ -17,9 +17,9 @@ func TestMoveToAProviderIsRolledBackWhenOffloadingEnds(t *testing.T) {
 	offloading := &v1alpha1.NamespaceOffloading{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: v1alpha1.NamespaceOffloadingName}}
 	provider := &v1alpha1.ForeignCluster{ObjectMeta: metav1.ObjectMeta{Name: "milan"}}
 	for _, test := range []struct {
-		name string
+		name    string
 		deleted client.Object
-		want string
+		want    string
 	}{
 		{"the namespace is unoffloaded", offloading, "being unoffloaded"},
 		{"the peering is deleted", provider, "no ForeignCluster milan"},

@@ -35,8 +35,8 @@ func TestDeletionKeepsOrDeletesTheData(t *testing.T) {
 		objects []client.Object
 		// removed and volume are the final state.
 		removed, volume bool
-		event        string
-		condition    string
+		event           string
+		condition       string
 	}{
 		{name: "retain", objects: []client.Object{aShadow(wasBound, deleting("")), aClaim(boundClaim), boundVolume("claim", retainedVolume)}, removed: true, volume: true, event: "Normal VolumeRetained"},
 		{name: "retain, not retained yet", objects: []client.Object{aShadow(wasBound, deleting("Retain")), aClaim(boundClaim), boundVolume("claim")}, removed: true, volume: true, event: "Normal VolumeRetained"},

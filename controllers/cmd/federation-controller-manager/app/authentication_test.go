@@ -20,15 +20,15 @@ func TestAnonymousRequestsAreAcceptedOnlyOnHealthPaths(t *testing.T) {
 		err        error
 		want       bool
 	}{
-		"anonymous on /healthz":              {path: "/healthz", user: user.Anonymous, want: true},
-		"anonymous on /livez":                {path: "/livez", user: user.Anonymous, want: true},
-		"anonymous on /readyz":               {path: "/readyz?verbose", user: user.Anonymous, want: true},
-		"anonymous below a health path":      {path: "/readyz/caches", user: user.Anonymous},
-		"anonymous on /metrics":              {path: "/metrics", user: user.Anonymous},
+		"anonymous on /healthz":                {path: "/healthz", user: user.Anonymous, want: true},
+		"anonymous on /livez":                  {path: "/livez", user: user.Anonymous, want: true},
+		"anonymous on /readyz":                 {path: "/readyz?verbose", user: user.Anonymous, want: true},
+		"anonymous below a health path":        {path: "/readyz/caches", user: user.Anonymous},
+		"anonymous on /metrics":                {path: "/metrics", user: user.Anonymous},
 		"anonymous on a path that RBAC allows": {path: "/version", user: user.Anonymous},
-		"anonymous on an unknown path":       {path: "/nothing", user: user.Anonymous},
-		"user on /metrics":                   {path: "/metrics", user: "prometheus", want: true},
-		"wrong credentials on a health path": {path: "/livez", err: broken},
+		"anonymous on an unknown path":         {path: "/nothing", user: user.Anonymous},
+		"user on /metrics":                     {path: "/metrics", user: "prometheus", want: true},
+		"wrong credentials on a health path":   {path: "/livez", err: broken},
 	} {
 		t.Run(name, func(t *testing.T) {
 			delegate := authenticator.RequestFunc(func(*http.Request) (*authenticator.Response, bool, error) {
