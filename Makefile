@@ -60,10 +60,13 @@ samples: playground ## The images of the sample applications, into _output/sampl
 chart: helm ## The packaged Helm chart, into _output/.
 	.playground/bin/helm package artifacts/chart --destination _output
 
+.PHONY: kustomize
+kustomize: helm ## The chart as a kustomize base, into _output/kustomize/.
+	@hack/kustomize.sh
+
 .PHONY: generate
-generate: packages helm ## Everything that is generated, from the API types and from the chart.
+generate: packages ## Everything that is generated from the API types.
 	@hack/update-codegen.sh
-	@hack/update-kustomize.sh
 
 .PHONY: docs
 docs: ## README.md and docs/ as a site with search, into _output/docs; installs Node.js if it is missing.

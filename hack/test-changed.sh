@@ -29,6 +29,7 @@ reach() {
     test/shop/*) echo verify services network ;;
     test/*) echo verify ;;
     artifacts/chart/*) echo verify integration install peering upgrade uninstall ;;
+    artifacts/kustomize/*) echo verify ;;
     artifacts/*) echo verify services storage network ;;
     netagent/* | apiserver/netmap/*) echo verify netns integration network ;;
     controllers/*network* | controllers/link/tunnel/* | controllers/link/gateway/* | controllers/*addresses* | registry/*address* | apiserver/addresses/*) echo verify integration network ;;
