@@ -2,8 +2,8 @@
 # Copyright The Liqo Federation Authors.
 # SPDX-License-Identifier: Apache-2.0
 
-# Lints the chart, renders it as its users do, and sees to it that values which
-# cannot work are refused with a sentence.
+# Lints the chart, renders it with valid values, and checks that invalid ones are refused with a
+# message that names the value or the constraint.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -11,19 +11,21 @@ render() {
   .playground/bin/helm template liqo artifacts/chart --namespace liqo --kube-version 1.37.1 "$@" 2>&1
 }
 
+# accepts OPTIONS... fails unless the chart renders.
 accepts() {
   local output
   output=$(render "$@") || { echo "the chart refuses $*:"; echo "${output}"; exit 1; }
 }
 
+# refuses MESSAGE OPTIONS... fails unless the chart refuses to render with the message.
 refuses() {
-  local sentence=$1 output
+  local message=$1 output
   shift
   if output=$(render "$@"); then
     echo "the chart accepts $*"
     exit 1
   fi
-  grep -qF "${sentence}" <<<"${output}" || { echo "the chart refuses $*, but not with '${sentence}':"; echo "${output}"; exit 1; }
+  grep -qF "${message}" <<<"${output}" || { echo "the chart refuses $* without the message '${message}':"; echo "${output}"; exit 1; }
 }
 
 .playground/bin/helm lint artifacts/chart --quiet --strict --kube-version 1.37.1 --set clusterName=rome
@@ -33,7 +35,7 @@ accepts --set clusterName=milan,server=https://192.0.2.1:6443,serverCA=pem --set
 accepts --set clusterName=rome,consumerAPIServer=https://192.0.2.1:6443
 accepts --set clusterName=rome,consumerAPIServer=https://10.96.0.1,consumerAPIServerThroughTunnels=true
 accepts --set clusterName=rome,consumerAPIServer=https://10.96.0.1,consumerAPIServerThroughTunnels=true --set-json 'network.externalCIDRs=["10.70.0.0/16"]'
-accepts --set clusterName=rome,policy.limits.cpu=16,policy.limits.memory=64Gi,policy.nodeSelector.lent=yes,policy.changePercent=10
+accepts --set clusterName=rome,policy.limits.cpu=16,policy.limits.memory=64Gi,policy.nodeSelector.pool=shared,policy.changePercent=10
 accepts --set clusterName=rome --set-json 'policy.limits={"requests.storage":"500Gi","fast.storageclass.storage.k8s.io/requests.storage":"10Gi"}' --set-json 'policy.externalVolumes={"types":["nfs"],"csiDrivers":["secrets-store.csi.k8s.io"]}'
 accepts --set clusterName=rome,apiserver.replicas=2,apiserver.etcd.servers[0]=https://etcd:2379,apiserver.etcd.existingSecret=etcd
 accepts --set clusterName=rome,certificates.create=false,certificates.caBundle=pem
@@ -84,5 +86,8 @@ for group in apps rbac.authorization.k8s.io multicluster.x-k8s.io federation.liq
 done
 refuses 'does not match pattern' --set clusterName=rome --set-json "policy.reflectedKinds=[${widgets/example.com/}]"
 refuses 'does not match pattern' --set clusterName=rome --set-json "reflection.kinds=[${widgets/widgets/*}]"
-refuses 'additional properties' --set clusterName=rome,clusterNmae=rome
+refuses "additional properties 'clusterNmae'" --set clusterName=rome,clusterNmae=rome
+refuses "additional properties 'limit'" --set clusterName=rome,controllerManager.resources.limit.cpu=1
+refuses "additional properties 'operater'" --set clusterName=rome --set-json 'network.gateway.tolerations=[{"operater":"Exists"}]'
+refuses "additional properties 'stages'" --set clusterName=rome --set-json 'apiserver.audit.rules=[{"level":"Metadata","stages":[]}]'
 refuses 'does not match pattern' --set clusterName=rome --set-json 'networkPolicies.from=["everybody"]'
