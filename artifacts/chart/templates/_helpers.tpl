@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: Apache-2.0
 */ -}}
 
-{{- /* The labels of everything; . is a dict of root and component. */ -}}
+{{- /* The labels of all objects; . is a dict of root and component. */ -}}
 {{- define "federation.labels" -}}
 {{ include "federation.selector" . }}
 app.kubernetes.io/version: {{ include "federation.tag" .root | quote }}
@@ -26,7 +26,7 @@ app.kubernetes.io/instance: {{ .root.Release.Name }}
 {{ .root.Values.images.repository }}/{{ .component }}:{{ include "federation.tag" .root }}
 {{- end }}
 
-{{- /* What the Pod Security Standard "restricted" asks of a pod. */ -}}
+{{- /* The requirements of the Pod Security Standard "restricted". */ -}}
 {{- define "federation.podSecurityContext" -}}
 runAsNonRoot: true
 runAsUser: 65532
@@ -61,9 +61,9 @@ capabilities:
       fieldPath: status.podIP
 {{- end }}
 
-{{- /* A first start may have to recover a store; after that a minute of silence
-is too long, and less of it on a busy machine is not. . may have checks to exclude
-from liveness and readiness. */ -}}
+{{- /* The first start has two minutes, to recover a store. After that a minute without an answer restarts
+the pod; on a busy machine less of it is no failure. . has checks to exclude from liveness and
+readiness, if any. */ -}}
 {{- define "federation.probes" -}}
 {{- $query := "" -}}
 {{- range .exclude }}{{ $query = printf "%s%sexclude=%s" $query (ternary "&" "?" (ne $query "")) . }}{{ end -}}
@@ -83,8 +83,8 @@ readinessProbe:
   timeoutSeconds: 5
 {{- end }}
 
-{{- /* A controller manager as a Deployment; . is a dict of root, component,
-values and args. */ -}}
+{{- /* The Deployment of a controller manager; . is a dict of root, component, values and args, and control
+if it connects through the proxy of the gateway. */ -}}
 {{- define "federation.controllers" -}}
 apiVersion: apps/v1
 kind: Deployment
@@ -93,7 +93,7 @@ metadata:
   namespace: {{ .root.Release.Namespace }}
   labels: {{- include "federation.labels" . | nindent 4 }}
 spec:
-  # One of them works, the others stand by with full caches.
+  # One is the leader; the others are standby, with their caches filled.
   replicas: {{ .values.replicas }}
   strategy:
     type: RollingUpdate
@@ -142,7 +142,7 @@ spec:
         - name: tmp
           emptyDir: {}
         {{- if .control }}
-        # Whom the proxy of the gateway is verified with, and the token to show it.
+        # The authority of the gateway's proxy, and the token for it.
         - name: control
           projected:
             defaultMode: 0440
@@ -171,8 +171,7 @@ spec:
 {{ include "federation.disruptionBudget" . }}
 {{- end }}
 
-{{- /* Replicas go to different nodes where that is possible; . is a dict of root
-and component. */ -}}
+{{- /* Spreads replicas over nodes, if possible; . is a dict of root and component. */ -}}
 {{- define "federation.spread" -}}
 topologySpreadConstraints:
   - maxSkew: 1
@@ -182,8 +181,8 @@ topologySpreadConstraints:
       matchLabels: {{- include "federation.selector" . | nindent 8 }}
 {{- end }}
 
-{{- /* Several replicas are never all drained at once; one alone may be, or its
-node could never be drained. . is a dict of root, component and values. */ -}}
+{{- /* Of several replicas one is evicted at a time. A single one has no budget: its node could never be
+drained. . is a dict of root, component and values. */ -}}
 {{- define "federation.disruptionBudget" -}}
 {{- if gt (int .values.replicas) 1 }}
 ---
@@ -200,9 +199,8 @@ spec:
 {{- end }}
 {{- end }}
 
-{{- /* What the processes of one Deployment elect their leader with: a Lease with
-the name of their account. Names cannot be given to what is to be created.
-. is a dict of root and component. */ -}}
+{{- /* The Role for leader election, by a Lease with the name of the account. RBAC cannot restrict create
+to names. . is a dict of root and component. */ -}}
 {{- define "federation.leaderElection" -}}
 apiVersion: rbac.authorization.k8s.io/v1
 kind: Role
@@ -232,7 +230,7 @@ roleRef:
 subjects: {{- include "federation.account" (dict "name" .component "namespace" .root.Release.Namespace) | nindent 2 }}
 {{- end }}
 
-{{- /* The files of the API server's ConfigMap: what it traces and audits. */ -}}
+{{- /* The files of the API server's ConfigMap, for tracing and auditing. */ -}}
 {{- define "federation.apiserverFiles" -}}
 {{- with .Values.apiserver.tracing }}
 {{- if .endpoint }}
@@ -258,7 +256,7 @@ audit.yaml: |
   namespace: {{ .namespace }}
 {{- end }}
 
-{{- /* Virtual nodes have no kernel. */ -}}
+{{- /* Linux nodes, except virtual nodes, which have no kernel. */ -}}
 {{- define "federation.realNodes" -}}
 nodeAffinity:
   requiredDuringSchedulingIgnoredDuringExecution:
@@ -268,10 +266,9 @@ nodeAffinity:
           - {key: kubernetes.io/os, operator: In, values: [linux]}
 {{- end }}
 
-{{- /* The pod of an agent of the network: it is on its node's network and writes
-its kernel, /proc/sys included, and network namespaces that outlive it, for
-which Kubernetes knows no right but all. . is a dict of root, program, port (of
-health and metrics, on loopback), values, args, and secret if there is one. */ -}}
+{{- /* The pod of a network agent. It is privileged because it writes /proc/sys and creates network
+namespaces that outlive it, for which Kubernetes has no narrower permission. . is a dict of root,
+program, port (of health and metrics, on loopback), values, args, and secret if there is one. */ -}}
 {{- define "federation.netagent" -}}
 serviceAccountName: {{ .program }}
 hostNetwork: true
@@ -330,7 +327,7 @@ volumes:
   - name: control
     secret:
       secretName: federation-control-tls
-      # Without one there are no peerings in-band, and tunnels all the same.
+      # It is needed for peerings with spec.mode InBand only.
       optional: true
       defaultMode: 0400
       items:
