@@ -395,10 +395,10 @@ func TestPoliciesKeepImportsToTheProvider(t *testing.T) {
 			return err
 		}},
 		{"the controller manager imports", "", slice(ours)},
-		{"it makes a slice of somebody's", "only what is imported", slice(map[string]string{mcsv1alpha1.LabelServiceName: "web"})},
-		{"it gives a Service endpoints", "no Service is given endpoints", slice(map[string]string{
+		{"it makes a slice of somebody's", "only EndpointSlices of ServiceImports", slice(map[string]string{mcsv1alpha1.LabelServiceName: "web"})},
+		{"it gives a Service endpoints", "no Service gets endpoints", slice(map[string]string{
 			discoveryv1.LabelManagedBy: v1alpha1.ManagedBy, mcsv1alpha1.LabelServiceName: "web", discoveryv1.LabelServiceName: "web",
 		})},
-		{"it takes them away", "only what is imported", func(ctx context.Context) error { return slices.Delete(ctx, "there", dryDelete) }},
+		{"it takes them away", "only EndpointSlices of ServiceImports", func(ctx context.Context) error { return slices.Delete(ctx, "there", dryDelete) }},
 	})
 }

@@ -110,9 +110,9 @@ func TestPoliciesKeepEndpointsToTheGateway(t *testing.T) {
 	const name, controllers = v1alpha1.GatewayName, v1alpha1.ManagedBy
 	expect(t, []attempt{
 		{"the gateway's", "", slice(framework.Namespace, name, name, controllers)},
-		{"the gateway's of another name", "what leads to the gateway", slice(framework.Namespace, "other", name, controllers)},
-		{"the gateway's of another manager", "what leads to the gateway", slice(framework.Namespace, name, name, "other")},
-		{"those of the API server", "what leads to the gateway", slice(framework.Namespace, name, "federation-apiserver", controllers)},
-		{"those of that name elsewhere", "what leads to the gateway", slice(elsewhere, name, name, controllers)},
+		{"the gateway's of another name", "and of the gateway may be written", slice(framework.Namespace, "other", name, controllers)},
+		{"the gateway's of another manager", "and of the gateway may be written", slice(framework.Namespace, name, name, "other")},
+		{"those of the API server", "and of the gateway may be written", slice(framework.Namespace, name, "federation-apiserver", controllers)},
+		{"those of that name elsewhere", "and of the gateway may be written", slice(elsewhere, name, name, controllers)},
 	})
 }

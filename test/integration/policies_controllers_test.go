@@ -81,46 +81,46 @@ func TestNoEscalateBind(t *testing.T) {
 		{"the tokens of a tenant for another account there", "identities of peers", bind(tenant, "federation-tenant-token", rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Name: "default", Namespace: framework.InvitationNamespace})},
 		{"a tenant's role for the bearer of an invitation", "identities of peers", bind(tenant, "federation-tenant", rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Name: "invitation-milan", Namespace: framework.InvitationNamespace})},
 		{"its own role in a tenant's namespace", "", bind(tenant, "federation-tenant-manager", own)},
-		{"a tenant's role where nothing is ours", "only in tenant, peer, twin and offloaded", bind(plain, "federation-tenant", userSubject("milan"))},
+		{"a tenant's role where nothing is ours", "only in tenant, peer, remote and offloaded", bind(plain, "federation-tenant", userSubject("milan"))},
 		{"its own role in a peer namespace", "", bind(peer, "federation-peer-manager", own)},
-		{"its own role where nothing is ours", "only in tenant, peer, twin and offloaded", bind(metav1.NamespaceSystem, "federation-peer-manager", own)},
-		{"its own role of peers in a twin", "not for a namespace of this kind", bind(twin, "federation-peer-manager", own)},
+		{"its own role where nothing is ours", "only in tenant, peer, remote and offloaded", bind(metav1.NamespaceSystem, "federation-peer-manager", own)},
+		{"its own role of peers in a twin", "in a namespace of this kind", bind(twin, "federation-peer-manager", own)},
 		{"its own role for a peer", "for its own account", bind(peer, "federation-peer-manager", userSubject("milan"))},
 		{"its own role in a twin", "", bind(twin, "federation-remote-namespace-manager", own)},
-		{"no binding where nothing is ours", "only in tenant, peer, twin and offloaded", func(ctx context.Context) error {
+		{"no binding where nothing is ours", "only in tenant, peer, remote and offloaded", func(ctx context.Context) error {
 			return rbac.RoleBindings(plain).Delete(ctx, "federation-remote-namespace", dryDelete)
 		}},
 		{"no binding in a twin", "", func(ctx context.Context) error {
 			return rbac.RoleBindings(twin).Delete(ctx, "federation-remote-namespace", dryDelete)
 		}},
 		{"what virtual kubelets read in an offloaded namespace", "", bind(offloaded, "federation-reflection", kubelet)},
-		{"what virtual kubelets read elsewhere", "only in tenant, peer, twin and offloaded", bind(plain, "federation-reflection", kubelet)},
-		{"what virtual kubelets read in kube-system", "only in tenant, peer, twin and offloaded", bind(metav1.NamespaceSystem, "federation-reflection", kubelet)},
-		{"what virtual kubelets read for somebody", "virtual kubelets reflect", bind(offloaded, "federation-reflection", userSubject("someone"))},
-		{"what virtual kubelets read for itself", "virtual kubelets reflect", bind(offloaded, "federation-reflection", own)},
+		{"what virtual kubelets read elsewhere", "only in tenant, peer, remote and offloaded", bind(plain, "federation-reflection", kubelet)},
+		{"what virtual kubelets read in kube-system", "only in tenant, peer, remote and offloaded", bind(metav1.NamespaceSystem, "federation-reflection", kubelet)},
+		{"what virtual kubelets read for somebody", "accounts of virtual kubelets", bind(offloaded, "federation-reflection", userSubject("someone"))},
+		{"what virtual kubelets read for itself", "accounts of virtual kubelets", bind(offloaded, "federation-reflection", own)},
 		{"what virtual kubelets read of addresses", "", bindAddresses(kubelet)},
-		{"addresses for somebody", "virtual kubelets reflect", bindAddresses(userSubject("someone"))},
-		{"what virtual kubelets read where it is installed", "not for a namespace of this kind", bind(framework.Namespace, "federation-reflection", kubelet)},
+		{"addresses for somebody", "accounts of virtual kubelets", bindAddresses(userSubject("someone"))},
+		{"what virtual kubelets read where it is installed", "in a namespace of this kind", bind(framework.Namespace, "federation-reflection", kubelet)},
 		{"what it exports of an offloaded namespace", "", bind(offloaded, "federation-export-manager", own)},
-		{"what it exports elsewhere", "only in tenant, peer, twin and offloaded", bind(plain, "federation-export-manager", own)},
-		{"what it exports of a twin", "not for a namespace of this kind", bind(twin, "federation-export-manager", own)},
+		{"what it exports elsewhere", "only in tenant, peer, remote and offloaded", bind(plain, "federation-export-manager", own)},
+		{"what it exports of a twin", "in a namespace of this kind", bind(twin, "federation-export-manager", own)},
 		{"what it exports for somebody", "for its own account", bind(offloaded, "federation-export-manager", userSubject("someone"))},
-		{"a tenant's role in an offloaded namespace", "not for a namespace of this kind", bind(offloaded, "federation-tenant", userSubject("milan"))},
-		{"what virtual kubelets read in a twin", "not for a namespace of this kind", bind(twin, "federation-reflection", kubelet)},
+		{"a tenant's role in an offloaded namespace", "in a namespace of this kind", bind(offloaded, "federation-tenant", userSubject("milan"))},
+		{"what virtual kubelets read in a twin", "in a namespace of this kind", bind(twin, "federation-reflection", kubelet)},
 		{"what it exports no more", "", func(ctx context.Context) error {
 			return rbac.RoleBindings(plain).Delete(ctx, "federation-export-manager", dryDelete)
 		}},
 		{"what virtual kubelets read no more", "", func(ctx context.Context) error {
 			return rbac.RoleBindings(plain).Delete(ctx, "federation-reflection", dryDelete)
 		}},
-		{"no other binding of an offloaded namespace", "not for a namespace of this kind", func(ctx context.Context) error {
+		{"no other binding of an offloaded namespace", "in a namespace of this kind", func(ctx context.Context) error {
 			return rbac.RoleBindings(offloaded).Delete(ctx, "federation-remote-namespace", dryDelete)
 		}},
 		{"a virtual kubelet", "", bindAll("federation-virtual-kubelet", kubelet)},
-		{"a virtual kubelet that is somebody", "accounts in peer namespaces", bindAll("federation-virtual-kubelet", userSubject("someone"))},
-		{"a tenant's role everywhere", "nothing else, in the whole cluster", bindAll("federation-tenant", userSubject("milan"))},
-		{"its own role everywhere", "nothing else, in the whole cluster", bindAll("federation-peer-manager", own)},
-		{"another's binding away", "nothing else, in the whole cluster", func(ctx context.Context) error {
+		{"a virtual kubelet that is somebody", "accounts of virtual kubelets", bindAll("federation-virtual-kubelet", userSubject("someone"))},
+		{"a tenant's role everywhere", "of federation-virtual-kubelet only", bindAll("federation-tenant", userSubject("milan"))},
+		{"its own role everywhere", "of federation-virtual-kubelet only", bindAll("federation-peer-manager", own)},
+		{"another's binding away", "of federation-virtual-kubelet only", func(ctx context.Context) error {
 			return rbac.ClusterRoleBindings().Delete(ctx, "innocent", dryDelete)
 		}},
 	})
@@ -216,21 +216,21 @@ func TestPoliciesKeepTheControllerManagerToWhatIsOurs(t *testing.T) {
 		{"offloads a twin", "only namespaces of users", patchNamespace(twin, `{"metadata":{"labels":{"liqo.io/scheduling-enabled":"true"}}}`)},
 		{"writes down whose tokens leave", "", patchNamespace(shop, `{"metadata":{"annotations":{"offloading.liqo.io/accounts":"a"}}}`)},
 		{"writes down which classes count in a twin", "", patchNamespace(twin, `{"metadata":{"annotations":{"federation.liqo.io/ingress-classes":"a,b"}}}`)},
-		{"writes down whose tokens leave a twin", "of the annotations", patchNamespace(twin, `{"metadata":{"annotations":{"offloading.liqo.io/accounts":"a"}}}`)},
-		{"writes down classes elsewhere", "of the annotations", patchNamespace(shop, `{"metadata":{"annotations":{"federation.liqo.io/load-balancer-classes":"a"}}}`)},
-		{"annotates a namespace otherwise", "of the annotations", patchNamespace(shop, `{"metadata":{"annotations":{"scheduler.alpha.kubernetes.io/node-selector":"a=b"}}}`)},
-		{"gives a namespace an owner that is not there", "who owns a namespace",
+		{"writes down whose tokens leave a twin", "only annotation offloading.liqo.io/accounts", patchNamespace(twin, `{"metadata":{"annotations":{"offloading.liqo.io/accounts":"a"}}}`)},
+		{"writes down classes elsewhere", "only annotation offloading.liqo.io/accounts", patchNamespace(shop, `{"metadata":{"annotations":{"federation.liqo.io/load-balancer-classes":"a"}}}`)},
+		{"annotates a namespace otherwise", "only annotation offloading.liqo.io/accounts", patchNamespace(shop, `{"metadata":{"annotations":{"scheduler.alpha.kubernetes.io/node-selector":"a=b"}}}`)},
+		{"gives a namespace an owner that is not there", "owners and finalizers",
 			patchNamespace(plain, `{"metadata":{"ownerReferences":[{"apiVersion":"v1","kind":"Namespace","name":"gone","uid":"gone"}]}}`)},
-		{"holds a namespace back", "who owns a namespace", patchNamespace(plain, `{"metadata":{"finalizers":["example.org/never"]}}`)},
-		{"makes a twin of the system's namespace", "of the labels", patchNamespace(metav1.NamespaceSystem, `{"metadata":{"labels":{"federation.liqo.io/role":"twin"}}}`)},
-		{"lets everything run in a namespace", "of the labels", patchNamespace(plain, `{"metadata":{"labels":{"pod-security.kubernetes.io/enforce":"privileged"}}}`)},
-		{"lets everything run in a twin", "of the labels", patchNamespace(twin, `{"metadata":{"labels":{"federation.liqo.io/role":null}}}`)},
-		{"makes a namespace of no role", "only tenant, peer and twin namespaces", makeNamespace("new", "")},
-		{"makes a twin of a tenant's name", "another role", makeNamespace("liqo-tenant-new", v1alpha1.RoleRemoteNamespace)},
-		{"makes a tenant namespace of any name", "another role", makeNamespace("new", v1alpha1.RoleTenant)},
+		{"holds a namespace back", "owners and finalizers", patchNamespace(plain, `{"metadata":{"finalizers":["example.org/never"]}}`)},
+		{"makes a twin of the system's namespace", "only label liqo.io/scheduling-enabled", patchNamespace(metav1.NamespaceSystem, `{"metadata":{"labels":{"federation.liqo.io/role":"twin"}}}`)},
+		{"lets everything run in a namespace", "only label liqo.io/scheduling-enabled", patchNamespace(plain, `{"metadata":{"labels":{"pod-security.kubernetes.io/enforce":"privileged"}}}`)},
+		{"lets everything run in a twin", "only label liqo.io/scheduling-enabled", patchNamespace(twin, `{"metadata":{"labels":{"federation.liqo.io/role":null}}}`)},
+		{"makes a namespace of no role", "only tenant, peer and remote namespaces", makeNamespace("new", "")},
+		{"makes a twin of a tenant's name", "must not have this role", makeNamespace("liqo-tenant-new", v1alpha1.RoleRemoteNamespace)},
+		{"makes a tenant namespace of any name", "must not have this role", makeNamespace("new", v1alpha1.RoleTenant)},
 		{"makes a twin", "", makeNamespace("new", v1alpha1.RoleRemoteNamespace)},
 		{"makes a tenant namespace", "", makeNamespace("liqo-tenant-new", v1alpha1.RoleTenant)},
-		{"deletes a namespace of nobody's", "only tenant, peer and twin namespaces", func(ctx context.Context) error { return core.Namespaces().Delete(ctx, plain, dryDelete) }},
+		{"deletes a namespace of nobody's", "only tenant, peer and remote namespaces", func(ctx context.Context) error { return core.Namespaces().Delete(ctx, plain, dryDelete) }},
 		{"deletes a twin", "", func(ctx context.Context) error { return core.Namespaces().Delete(ctx, twin, dryDelete) }},
 	})
 }
@@ -302,9 +302,9 @@ func TestPoliciesKeepAVirtualKubeletToItsKindOfNode(t *testing.T) {
 		{"deletes another pod", ours, func(ctx context.Context) error { return core.Pods(plain).Delete(ctx, ordinary, dryDelete) }},
 		{"renews the lease of a node", "", lease(corev1.NamespaceNodeLease)},
 		{"renews its own", "", lease(peer)},
-		{"takes that of another one", "lease of its node", lease(other)},
-		{"takes a lease elsewhere", "lease of its node", lease(metav1.NamespaceSystem)},
-		{"takes the scheduler's lease", "lease of its node", func(ctx context.Context) error {
+		{"takes that of another one", "Lease of its node", lease(other)},
+		{"takes a lease elsewhere", "Lease of its node", lease(metav1.NamespaceSystem)},
+		{"takes the scheduler's lease", "Lease of its node", func(ctx context.Context) error {
 			held, err := kube.CoordinationV1().Leases(metav1.NamespaceSystem).Get(ctx, "kube-scheduler", metav1.GetOptions{})
 			if err == nil {
 				held.Spec.HolderIdentity = &held.Name
@@ -396,9 +396,9 @@ func TestPoliciesKeepTheQueuesOfPeersForPeers(t *testing.T) {
 	}
 	expect(t, []attempt{
 		{"an account of a tenant", "", change(names(flowcontrolv1.Subject{Kind: "ServiceAccount", ServiceAccount: &flowcontrolv1.ServiceAccountSubject{Namespace: "liqo-tenant-rome", Name: "federation-peer"}}))},
-		{"another account", "only accounts of tenant namespaces", change(names(flowcontrolv1.Subject{Kind: "ServiceAccount", ServiceAccount: &flowcontrolv1.ServiceAccountSubject{Namespace: "kube-system", Name: "*"}}))},
-		{"everybody", "only accounts of tenant namespaces", change(names(flowcontrolv1.Subject{Kind: "Group", Group: &flowcontrolv1.GroupSubject{Name: "system:authenticated"}}))},
-		{"no queue at all", "stay those of peers", change(func(spec *flowcontrolv1.FlowSchemaSpec) { spec.PriorityLevelConfiguration.Name = "exempt" })},
-		{"before everybody else", "stay those of peers", change(func(spec *flowcontrolv1.FlowSchemaSpec) { spec.MatchingPrecedence = 2 })},
+		{"another account", "accounts of tenant namespaces only", change(names(flowcontrolv1.Subject{Kind: "ServiceAccount", ServiceAccount: &flowcontrolv1.ServiceAccountSubject{Namespace: "kube-system", Name: "*"}}))},
+		{"everybody", "accounts of tenant namespaces only", change(names(flowcontrolv1.Subject{Kind: "Group", Group: &flowcontrolv1.GroupSubject{Name: "system:authenticated"}}))},
+		{"no queue at all", "priority level and precedence", change(func(spec *flowcontrolv1.FlowSchemaSpec) { spec.PriorityLevelConfiguration.Name = "exempt" })},
+		{"before everybody else", "priority level and precedence", change(func(spec *flowcontrolv1.FlowSchemaSpec) { spec.MatchingPrecedence = 2 })},
 	})
 }

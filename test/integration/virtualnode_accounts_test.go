@@ -86,8 +86,8 @@ func TestAVirtualKubeletMayHaveTokensOfAnAccountWhoseFirstPodHasCome(t *testing.
 	}
 	expect(t, []attempt{
 		{"a token of the pod on the node", "", token("robot")},
-		{"a token of the pod at home", "whose pods it has", token("operator")},
-		{"a token of a pod on the node that mounts none", "whose pods it has", token("silent")},
+		{"a token of the pod at home", "have pods on its virtual node", token("operator")},
+		{"a token of a pod on the node that mounts none", "have pods on its virtual node", token("silent")},
 	})
 	mark(`{"metadata":{"labels":{"liqo.io/scheduling-enabled":null}}}`)
 	until(t, "nothing is written down where nothing is offloaded", func(ctx context.Context) (bool, error) {
