@@ -384,13 +384,13 @@ func TestPoliciesKeepImportsToTheProvider(t *testing.T) {
 	}
 	ours := map[string]string{discoveryv1.LabelManagedBy: v1alpha1.ManagedBy, mcsv1alpha1.LabelServiceName: "web"}
 	expect(t, []attempt{
-		{"a peer imports", "exported and imported here", func(ctx context.Context) error {
+		{"a peer imports", "must not write ServiceExports", func(ctx context.Context) error {
 			_, err := client.MulticlusterV1alpha1().ServiceImports(twin).Create(ctx, &mcsv1alpha1.ServiceImport{
 				ObjectMeta: metav1.ObjectMeta{Name: "web"}, Spec: mcsv1alpha1.ServiceImportSpec{Type: mcsv1alpha1.ClusterSetIP, IPs: []string{"10.96.0.1"}, Ports: []mcsv1alpha1.ServicePort{}},
 			}, dryCreate)
 			return err
 		}},
-		{"a peer exports", "exported and imported here", func(ctx context.Context) error {
+		{"a peer exports", "must not write ServiceExports", func(ctx context.Context) error {
 			_, err := client.MulticlusterV1alpha1().ServiceExports(twin).Create(ctx, &mcsv1alpha1.ServiceExport{ObjectMeta: metav1.ObjectMeta{Name: "web"}}, dryCreate)
 			return err
 		}},

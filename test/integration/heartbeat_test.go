@@ -62,19 +62,19 @@ func TestAPeerWritesNothingButTheTimeIntoItsHeartbeat(t *testing.T) {
 			expect(t, []attempt{
 				{"a heartbeat", "", patch(tenant, heartbeat, beat)},
 				{"a heartbeat of the future", "", patch(tenant, heartbeat, string(renewed(time.Now().Add(1000*time.Hour))))},
-				{"another lease", "and no other", patch(tenant, "another", beat)},
-				{"a lease elsewhere", "and no other", patch(elsewhere, heartbeat, beat)},
-				{"a new lease", "and no other", func(ctx context.Context) error {
+				{"another lease", "no Lease but that of its heartbeat", patch(tenant, "another", beat)},
+				{"a lease elsewhere", "no Lease but that of its heartbeat", patch(elsewhere, heartbeat, beat)},
+				{"a new lease", "no Lease but that of its heartbeat", func(ctx context.Context) error {
 					_, err := client.CoordinationV1().Leases(tenant).Create(ctx, &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: "new"}}, dryCreate)
 					return err
 				}},
-				{"a finalizer", "nothing else", patch(tenant, heartbeat, `{"metadata":{"finalizers":["example.com/stay"]}}`)},
-				{"a label", "nothing else", patch(tenant, heartbeat, `{"metadata":{"labels":{"a":"b"}}}`)},
-				{"an annotation", "nothing else", patch(tenant, heartbeat, `{"metadata":{"annotations":{"a":"b"}}}`)},
-				{"an owner", "nothing else", patch(tenant, heartbeat, `{"metadata":{"ownerReferences":[{"apiVersion":"v1","kind":"Secret","name":"x","uid":"y"}]}}`)},
-				{"a holder", "nothing else", patch(tenant, heartbeat, `{"spec":{"holderIdentity":"me"}}`)},
-				{"a duration", "nothing else", patch(tenant, heartbeat, `{"spec":{"leaseDurationSeconds":1000000}}`)},
-				{"transitions", "nothing else", patch(tenant, heartbeat, `{"spec":{"leaseTransitions":7}}`)},
+				{"a finalizer", "nothing but renewTime", patch(tenant, heartbeat, `{"metadata":{"finalizers":["example.com/stay"]}}`)},
+				{"a label", "nothing but renewTime", patch(tenant, heartbeat, `{"metadata":{"labels":{"a":"b"}}}`)},
+				{"an annotation", "nothing but renewTime", patch(tenant, heartbeat, `{"metadata":{"annotations":{"a":"b"}}}`)},
+				{"an owner", "nothing but renewTime", patch(tenant, heartbeat, `{"metadata":{"ownerReferences":[{"apiVersion":"v1","kind":"Secret","name":"x","uid":"y"}]}}`)},
+				{"a holder", "nothing but renewTime", patch(tenant, heartbeat, `{"spec":{"holderIdentity":"me"}}`)},
+				{"a duration", "nothing but renewTime", patch(tenant, heartbeat, `{"spec":{"leaseDurationSeconds":1000000}}`)},
+				{"transitions", "nothing but renewTime", patch(tenant, heartbeat, `{"spec":{"leaseTransitions":7}}`)},
 			})
 		})
 	}

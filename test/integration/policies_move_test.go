@@ -55,8 +55,8 @@ func TestPoliciesKeepTheControllerManagerToTheMoversOfAMove(t *testing.T) {
 		}
 	}
 	const (
-		only, image, token, one = "only the pods of a move", "image of the mover alone", "have no token", "mount one claim"
-		gate, created, other    = "only the scheduling gate", "is created and deleted", "has its certificate"
+		only, image, token, one = "only the pods of a move", "image of the mover only", "must not have a token", "must mount one claim"
+		gate, created, other    = "only the scheduling gate", "may be created and deleted", "contain its certificate"
 	)
 	expect(t, []attempt{
 		{"creates the sender", "", pod(func(*corev1.Pod) {})},

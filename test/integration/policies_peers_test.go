@@ -61,7 +61,7 @@ func TestPoliciesKeepPeersWithinTheirRemoteNamespaces(t *testing.T) {
 				return err
 			}
 		}
-		expect(t, []attempt{{"its own", "", token(name)}, {"another's", "service accounts", token("default")}})
+		expect(t, []attempt{{"its own", "", token(name)}, {"another's", "must not write ServiceAccounts", token("default")}})
 	})
 	t.Run("others may", func(t *testing.T) {
 		const user = "editor-of-policies"
@@ -133,8 +133,8 @@ func TestPoliciesKeepPeersToTheClassesThatAreOffered(t *testing.T) {
 	expect(t, []attempt{
 		{"any class, where none is offered", "", ingress(classed(ptr.To("internal")))},
 		{"any but its own, where others are offered none", "other, private", ingressIn(own, classed(ptr.To("internal")))},
-		{"what it may name itself", "namespaces are the provider's", annotate()},
-		{"what it may name itself, by the status", "namespaces are the provider's", annotate("status")},
+		{"what it may name itself", "must not write namespaces", annotate()},
+		{"what it may name itself, by the status", "must not write namespaces", annotate("status")},
 		{"any load balancer, where none is offered", "", load(balanced(ptr.To("example.com/internal")))},
 	})
 	env.Kubectl(t, env.ChartWith(t, []string{`policy.ingressClasses=["lent","second"]`, `policy.loadBalancerClasses=["example.com/lent"]`}, "policies-peers.yaml"), "apply", "-f", "-")
@@ -222,7 +222,7 @@ func peerAttempts(t *testing.T, config *rest.Config, twin string) {
 		{"an alias of the node itself", "externalName", alias("localhost")},
 		{"an alias of the node itself below a name", "externalName", alias("a.localhost")},
 		{"an alias that is an address", "externalName", alias("127.0.0.1")},
-		{"where a service's traffic arrives", "where traffic arrives", func(ctx context.Context) error {
+		{"where a service's traffic arrives", "must not write the status", func(ctx context.Context) error {
 			_, err := core.Services(twin).Patch(ctx, "there", types.MergePatchType, []byte(`{"status":{"loadBalancer":{"ingress":[{"ip":"192.0.2.9"}]}}}`), dryPatch, "status")
 			return err
 		}},
@@ -230,20 +230,20 @@ func peerAttempts(t *testing.T, config *rest.Config, twin string) {
 			_, err := kube.NetworkingV1().Ingresses(twin).Create(ctx, ingressTo("new"), dryCreate)
 			return err
 		}},
-		{"where an ingress's traffic arrives", "where traffic arrives", func(ctx context.Context) error {
+		{"where an ingress's traffic arrives", "must not write the status", func(ctx context.Context) error {
 			_, err := kube.NetworkingV1().Ingresses(twin).Patch(ctx, "there", types.MergePatchType, []byte(`{"status":{"loadBalancer":{"ingress":[{"ip":"192.0.2.9"}]}}}`), dryPatch, "status")
 			return err
 		}},
 		{"a secret", "", makeSecret(corev1.SecretTypeOpaque)},
-		{"a secret that becomes a token", "service accounts", makeSecret(corev1.SecretTypeServiceAccountToken)},
-		{"endpoints", "endpoints are the provider's", func(ctx context.Context) error {
+		{"a secret that becomes a token", "kubernetes.io/service-account-token", makeSecret(corev1.SecretTypeServiceAccountToken)},
+		{"endpoints", "must not write endpoints", func(ctx context.Context) error {
 			//lint:ignore SA1019 Old kinds are a road in like new ones.
 			_, err := core.Endpoints(twin).Create(ctx, &corev1.Endpoints{ObjectMeta: metav1.ObjectMeta{Name: "there"}, Subsets: []corev1.EndpointSubset{{
 				Addresses: []corev1.EndpointAddress{{IP: "192.0.2.9"}}, Ports: []corev1.EndpointPort{{Port: 10250}},
 			}}}, dryCreate)
 			return err
 		}},
-		{"an endpoint slice", "endpoints are the provider's", func(ctx context.Context) error {
+		{"an endpoint slice", "must not write endpoints", func(ctx context.Context) error {
 			_, err := kube.DiscoveryV1().EndpointSlices(twin).Create(ctx, &discoveryv1.EndpointSlice{
 				ObjectMeta: metav1.ObjectMeta{Name: "there"}, AddressType: discoveryv1.AddressTypeIPv4, Endpoints: []discoveryv1.Endpoint{{Addresses: []string{"192.0.2.9"}}},
 			}, dryCreate)
@@ -267,11 +267,11 @@ func peerAttempts(t *testing.T, config *rest.Config, twin string) {
 			_, err := core.Pods(twin).Patch(ctx, "there", types.MergePatchType, []byte(`{"status":{"phase":"Failed"}}`), dryPatch, "status")
 			return err
 		}},
-		{"a service account", "service accounts", func(ctx context.Context) error {
+		{"a service account", "must not write ServiceAccounts", func(ctx context.Context) error {
 			_, err := core.ServiceAccounts(twin).Create(ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "new"}}, dryCreate)
 			return err
 		}},
-		{"a token of a service account", "service accounts", func(ctx context.Context) error {
+		{"a token of a service account", "must not write ServiceAccounts", func(ctx context.Context) error {
 			_, err := core.ServiceAccounts(twin).CreateToken(ctx, "default", &authenticationv1.TokenRequest{}, dryCreate)
 			return err
 		}},
@@ -303,7 +303,7 @@ func finalizerAttempts(t *testing.T, config *rest.Config, twin string) {
 			return err
 		}
 	}
-	const refusal = "finalizers are for the controllers"
+	const refusal = "must not change finalizers"
 	expect(t, []attempt{
 		{"a config map", "", func(ctx context.Context) error {
 			_, err := core.ConfigMaps(twin).Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "new"}}, dryCreate)

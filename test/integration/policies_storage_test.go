@@ -77,7 +77,7 @@ func TestPolicyKeepsTheControllerManagerToVolumesOfTheFederation(t *testing.T) {
 		deletes = `{"spec":{"persistentVolumeReclaimPolicy":"Delete"}}`
 		claim   = "keeps its claim and class"
 		marks   = "marks of its consumer only"
-		policy  = "records the policy"
+		policy  = "record the former policy"
 		created = "created and deleted"
 	)
 	expect(t, []attempt{
