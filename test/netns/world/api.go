@@ -94,7 +94,7 @@ func NewAPI(c *Cluster, federation ...runtime.Object) *API {
 func (a *API) AddGatewayPod(ctx context.Context, node string) error {
 	_, err := a.Kube.CoreV1().Pods(Installation).Create(ctx, &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
-			Name:   "liqo-gateway-" + node,
+			Name:   "federation-gateway-" + node,
 			Labels: map[string]string{"app.kubernetes.io/name": agent.GatewayName},
 		},
 		Spec: corev1.PodSpec{NodeName: node},
