@@ -190,7 +190,7 @@ killed() {
   "${bin}/playground" exec "$1" -- bash -c '
     for process in /proc/[0-9]*; do
       read -rd "" program <"${process}/cmdline" || continue
-      [[ ${program} != /gateway ]] || { kill -9 "${process#/proc/}" && killed=1; }
+      [[ ${program} != /federation-gateway ]] || { kill -9 "${process#/proc/}" && killed=1; }
     done
     [[ ${killed} ]]' 2>/dev/null
 }
