@@ -2,14 +2,14 @@
 # Copyright The Liqo Federation Authors.
 # SPDX-License-Identifier: Apache-2.0
 
-# Two real clusters on this machine, whose pods have the same addresses: rome
-# borrows from milan, and a web server that was created on rome runs on milan.
-# Pods, nodes and Services of both find each other through a tunnel, also when the
-# gateway is killed. Then milan asks rome to lend as well, is refused, is accepted,
-# and gives it back. A shop of nine services over both follows, whose DaemonSet
-# stays at home. CLUSTERS=3 brings up naples as well, and pods that go there by the label
-# of its region. Each step can be repeated: running this again on a live playground
-# leaves what is there, and shows the rest anew.
+# Peers two real clusters on this machine, rome (consumer) and milan (provider), whose pods have the
+# same addresses:
+# - a web server that was created on rome runs on milan;
+# - pods, nodes and Services reach each other through a tunnel, also after the gateway is killed;
+# - milan becomes a consumer of rome, too: it is refused, accepted, and unpeered again;
+# - a shop of nine services runs on both clusters, and a volume of a database moves to milan.
+# CLUSTERS=3 adds the provider naples in another region. Run it again to update the programs: clusters
+# and peerings that exist are kept.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -48,12 +48,11 @@ ended() {
     tail -n 20 "${detail}" >&2
     echo "All of it: ${detail}" >&2
   fi
-  echo "The clusters' logs: ${bin}/playground logs --help; the product's: ${bin}/kubectl --kubeconfig .playground/rome.kubeconfig logs -n liqo deploy/federation-controller-manager" >&2
-  echo "Run make demo again to go on from here, or make playground-down to take everything down." >&2
+  echo "Logs of the clusters: ${bin}/playground logs --help; of the controllers: ${bin}/kubectl --kubeconfig .playground/rome.kubeconfig logs -n liqo deploy/federation-controller-manager" >&2
+  echo "To continue, run make demo again; to delete the clusters, make playground-down." >&2
 }
 trap ended EXIT
-# quietly NAME COMMAND... runs a command with its output in a log, and tells how
-# long it has been running while it does.
+# quietly NAME COMMAND... runs a command with its output in a log, and prints the elapsed time.
 quietly() {
   local name=$1 start=${SECONDS} pid next=15
   shift
@@ -95,7 +94,7 @@ shown() {
   "${cluster}" "$@"
 }
 
-# requested CLUSTER URL FILE prints the plan of the request in a file, and sends it.
+# requested CLUSTER URL FILE prints the plan of a request, and sends the request.
 requested() {
   printf "%s%s$ kubectl create --raw '%s?dryRun=All' -f %s | jq .status.plan%s\n" "${dim}" "$1" "$2" "$3" "${plain}"
   "$1" create --raw "$2?dryRun=All" -f "$3" | jq .status.plan
@@ -103,18 +102,17 @@ requested() {
   "$1" create --raw "$2" -f "$3" >/dev/null
 }
 
-# written FILE BODY writes the body of a request to a file, and prints it.
+# written FILE BODY writes and prints the body of a request.
 written() {
   printf '%s$ cat %s%s\n' "${dim}" "$1" "${plain}"
   jq . <<<"$2" | tee "$1"
 }
 
-# forward NAMESPACE TARGET forwards a free port to port 8080 of a pod on rome,
-# until the demo ends, and leaves its number in port.
+# forward NAMESPACE TARGET forwards a free local port to port 8080 of a pod of rome until the demo ends,
+# and sets port to its number.
 forward() {
   local log=${logs}/port-forward-$1.log pid
-  # Not through a function: one in the background is a shell, and killing that
-  # leaves its kubectl.
+  # Not by the function rome: in the background it is a shell, and kubectl outlives it.
   "${bin}/kubectl" --kubeconfig .playground/rome.kubeconfig port-forward -n "$1" "$2" :8080 >"${log}" 2>&1 &
   pid=$!
   forwards+=("${pid}")
@@ -127,8 +125,7 @@ forward() {
   printf '%srome$ kubectl port-forward -n %s %s %s:8080 &%s\n' "${dim}" "$1" "$2" "${port}" "${plain}"
 }
 
-# network CLUSTER prints the network values of a cluster: its gateways are reached at each of the nodes. The product detects
-# the ranges of pods, Services and nodes.
+# network CLUSTER prints the network values of a cluster, with every node as an endpoint of the gateway.
 network() {
   jq --null-input --argjson nodes "$("$1" get nodes -l 'liqo.io/type!=virtual-node' -o json)" '{
     enabled: true,
@@ -164,13 +161,13 @@ install_all() {
   done
 }
 
-# borrows CONSUMER PROVIDER tells whether the consumer has taken an invitation.
-borrows() {
+# peered CONSUMER PROVIDER succeeds if the consumer has an outgoing peering.
+peered() {
   [[ $("$1" get foreigncluster "$2" -o jsonpath='{.spec.outgoing}' 2>/dev/null) == Enabled ]]
 }
 
-# invitation PROVIDER CONSUMER prints what the consumer POSTs to the verb peer.
-# Who holds it can peer once.
+# invitation PROVIDER CONSUMER prints the body that the consumer POSTs to the verb peer. It contains a
+# secret with which one cluster can peer once.
 invitation() {
   local token
   token=$("$1" create -o jsonpath='{.metadata.name}' -f - <<END
@@ -182,10 +179,10 @@ END
 END
 }
 
-# active is the node of the gateway that rome's traffic goes through.
+# active prints the node of the active gateway of rome.
 active() { rome get lease federation-gateway -n liqo -o jsonpath='{.spec.holderIdentity}'; }
 
-# killed NODE ends the gateway there as a crash does, and fails if there is none.
+# killed NODE kills the gateway on a node, and fails if there is none.
 killed() {
   "${bin}/playground" exec "$1" -- bash -c '
     for process in /proc/[0-9]*; do
@@ -195,8 +192,7 @@ killed() {
     [[ ${killed} ]]' 2>/dev/null
 }
 
-# answers NODE URL SECONDS asks from a node, again and again, and prints when
-# there was an answer, and then when the time was over.
+# answers NODE URL SECONDS sends requests from a node, and prints the time of each answer and of the end.
 answers() {
   "${bin}/playground" exec "$1" -- bash -c '
     end=$((SECONDS + $2))
@@ -206,8 +202,8 @@ answers() {
     echo "${EPOCHREALTIME} end"' answers "$2" "$3"
 }
 
-# progress prints a line for each state of the move of the database until it
-# ended, and fails unless it succeeded. On a terminal the line is replaced.
+# progress prints the state of the move of the database, at each change, until it ends, and fails unless
+# it succeeds.
 progress() {
   local line='' last='' phase=''
   detail=${logs}/move.log
@@ -238,15 +234,15 @@ quietly programs make images samples
 step "Bringing up the clusters rome, ${providers[*]} (a first run builds Kubernetes: about 11 minutes on 2 cores)"
 "${bin}/playground" up rome "${providers[@]}" --workers 1
 
-step 'Installing the product on each with its Helm chart'
+step 'Installing Liqo Federation on each with its Helm chart'
 quietly load "${bin}/playground" load _output/images/*.tar _output/samples/*.tar
 quietly install install_all
 detail=''
 
 for provider in "${providers[@]}"; do
-  step "Peering: ${provider} invites, rome accepts"
-  if borrows rome "${provider}"; then
-    echo "  rome and ${provider} know each other already"
+  step "Peering: the provider ${provider} invites, the consumer rome accepts"
+  if peered rome "${provider}"; then
+    echo "  rome and ${provider} are peered already"
   else
     detail=${logs}/peering.log
     { invitation "${provider}" rome | rome create --raw "${api}/foreignclusters/${provider}/peer" -f - >/dev/null; } 2>"${detail}"
@@ -262,7 +258,7 @@ shown milan get foreignclusters
 shown rome get resourcerequests,resourceoffers,virtualnodes -A
 shown rome get nodes
 
-step 'Offloading the namespace demo'
+step 'Offloading the namespace demo of rome to providers in the region north'
 rome create namespace demo --dry-run=client -o yaml | rome apply -f - >/dev/null
 offload=${api}/namespaces/demo/namespaceoffloadings/offloading/offload
 body='{"apiVersion": "federation.liqo.io/v1alpha1", "kind": "Offload", "spec": {"podOffloadingStrategy": "Remote", "clusterSelector": {"nodeSelectorTerms":
@@ -272,14 +268,14 @@ requested rome "${offload}" "${logs}/offload.json"
 rome wait --for=jsonpath='{.status.phase}'=Ready --timeout=60s namespaceoffloading/offloading -n demo
 shown rome get namespaceoffloadings -n demo
 
-step 'Running a web server'
+step 'Creating a web server on rome, which runs on milan'
 rome apply -n demo -f artifacts/samples/web.yaml
 rome rollout status -n demo deployment/web --timeout=120s
 shown rome get pods -n demo -o wide
-twin=$(rome get namespaceoffloading offloading -n demo -o jsonpath='{.status.remoteNamespaceName}')
-shown milan get pods -n "${twin}" -o wide
+remote=$(rome get namespaceoffloading offloading -n demo -o jsonpath='{.status.remoteNamespaceName}')
+shown milan get pods -n "${remote}" -o wide
 
-step 'Its page, its log and a command in it, all from rome'
+step 'Port-forward, logs and exec on rome, for the pod on milan'
 forward demo deployment/web
 printf '%s$ curl http://localhost:%s/hostname%s\n' "${dim}" "${port}" "${plain}"
 curl --silent --show-error --fail --max-time 10 "http://127.0.0.1:${port}/hostname"
@@ -287,7 +283,7 @@ echo
 shown rome logs -n demo deployment/web --tail=5
 shown rome exec -n demo deployment/web -- /agnhost etc-hosts
 
-step 'The pods of both clusters have the same addresses, and reach each other'
+step 'Pods of both clusters use the same CIDR, and reach each other through a tunnel'
 shown rome get clusterinfo local
 shown rome get networkconfigs -n liqo-peer-milan
 rome wait --for=jsonpath='{.status.latencyMicroseconds}' --timeout=60s tunnelendpoint/milan -n liqo
@@ -296,60 +292,59 @@ rome apply -f artifacts/samples/both.yaml >"${logs}/both.log"
 rome wait --for=jsonpath='{.status.phase}'=Ready --timeout=60s namespaceoffloading/offloading -n both
 rome rollout status -n both deployment/web --timeout=120s
 shown rome get pods -n both -o wide
-home=$(rome get pods -n both -o json | jq -r '[.items[] | select(.spec.nodeName != "liqo-milan" and .metadata.deletionTimestamp == null)][0].metadata.name')
-read -r away address < <(rome get pods -n both -o json | jq -r '[.items[] | select(.spec.nodeName == "liqo-milan" and .metadata.deletionTimestamp == null)][0] | .metadata.name + " " + .status.podIP')
+local_pod=$(rome get pods -n both -o json | jq -r '[.items[] | select(.spec.nodeName != "liqo-milan" and .metadata.deletionTimestamp == null)][0].metadata.name')
+read -r remote_pod address < <(rome get pods -n both -o json | jq -r '[.items[] | select(.spec.nodeName == "liqo-milan" and .metadata.deletionTimestamp == null)][0] | .metadata.name + " " + .status.podIP')
 page=http://${address}:8080/hostname
 service=http://$(rome get service web -n both -o jsonpath='{.spec.clusterIP}'):8080/hostname
-twin=$(rome get namespaceoffloading offloading -n both -o jsonpath='{.status.remoteNamespaceName}')
-echo "  $(milan get pod "${away}" -n "${twin}" -o jsonpath='{.status.podIP}') on milan is ${address} on rome."
-shown rome exec -n both "${home}" -- wget -qO- "${page}"
+remote=$(rome get namespaceoffloading offloading -n both -o jsonpath='{.status.remoteNamespaceName}')
+echo "  $(milan get pod "${remote_pod}" -n "${remote}" -o jsonpath='{.status.podIP}') on milan is ${address} on rome."
+shown rome exec -n both "${local_pod}" -- wget -qO- "${page}"
 echo
 printf '%srome-control-plane$ curl %s%s\n' "${dim}" "${page}" "${plain}"
 "${bin}/playground" exec rome-control-plane -- curl --silent --show-error --fail --max-time 10 "${page}"
 echo
 for from in pod node; do
-  # Whom a Service sends somebody to is chosen at random, and nodes learn of its
-  # pods a moment after they are ready.
+  # A Service selects a pod at random, and its endpoints are updated shortly after pods are ready.
   seen=()
   detail=${logs}/service.log
   for _ in {1..50}; do
     if [[ ${from} == pod ]]; then
-      ask=(timeout 10 "${bin}/kubectl" --kubeconfig .playground/rome.kubeconfig exec -n both "${home}" -- wget -qO- http://web:8080/hostname)
+      client=(timeout 10 "${bin}/kubectl" --kubeconfig .playground/rome.kubeconfig exec -n both "${local_pod}" -- wget -qO- http://web:8080/hostname)
     else
-      ask=("${bin}/playground" exec rome-control-plane -- curl --silent --show-error --fail --max-time 5 "${service}")
+      client=("${bin}/playground" exec rome-control-plane -- curl --silent --show-error --fail --max-time 5 "${service}")
     fi
-    answer=$("${ask[@]}" 2>"${detail}") || { sleep 0.2; continue; }
+    answer=$("${client[@]}" 2>"${detail}") || { sleep 0.2; continue; }
     [[ " ${seen[*]} " == *" ${answer} "* ]] || seen+=("${answer}")
     [[ ${#seen[@]} -lt 2 ]] || break
   done
-  [[ ${#seen[@]} == 2 ]] || { echo "  of the pods of Service web, only ${seen[*]} answered a ${from}" >&2; exit 1; }
-  echo "  Service web answers a ${from} of rome from ${seen[0]} and from ${seen[1]}"
+  [[ ${#seen[@]} == 2 ]] || { echo "  a ${from} of rome got answers of Service web from ${seen[*]} only" >&2; exit 1; }
+  echo "  a ${from} of rome gets answers of Service web from ${seen[0]} and ${seen[1]}"
 done
 
-step 'The gateway dies under traffic'
+step 'Failover: the active gateway of rome is killed under traffic'
 gateway=$(active)
 from=rome-control-plane
 [[ ${gateway} != "${from}" ]] || from=rome-worker-1
 answers "${from}" "${page}" 8 >"${logs}/answers.log" &
-asking=$!
+requests=$!
 for _ in {1..100}; do
   [[ ! -s ${logs}/answers.log ]] || break
   sleep 0.1
 done
 printf '%s%s$ kill -9 gateway%s\n' "${dim}" "${gateway}" "${plain}"
 killed "${gateway}" || { echo "  no gateway runs on ${gateway}" >&2; exit 1; }
-wait "${asking}"
-awk '{ silence = NR > 1 ? $1 - last : 0; last = $1 } silence > gap { gap = silence } $2 == "answer" { answers++ }
+wait "${requests}"
+awk '{ pause = NR > 1 ? $1 - last : 0; last = $1 } pause > longest { longest = pause } $2 == "answer" { answers++ }
   END {
-    printf "  %d answers; at worst there was none for %.2f s\n", answers, gap
-    if (silence > 3) { print "  nobody answers any more" > "/dev/stderr"; exit 1 }
+    printf "  %d answers; the longest time without one was %.2f s\n", answers, longest
+    if (pause > 3) { print "  there were no answers at the end" > "/dev/stderr"; exit 1 }
   }' "${logs}/answers.log"
-echo "  the gateway of rome was on ${gateway}, and is on $(active)"
+echo "  the active gateway of rome was on ${gateway}, and is on $(active)"
 rome wait --for=jsonpath='{.status.networking}'=Established --timeout=60s foreigncluster/milan
 
-step 'Both ways: milan asks rome, and rome refuses'
+step 'Both directions: milan requests resources of rome, and rome refuses'
 shown rome patch foreigncluster milan --type=merge -p '{"spec":{"incomingPolicy":{"decision":"Refuse","reason":"no room before May"}}}'
-if ! borrows milan rome; then
+if ! peered milan rome; then
   detail=${logs}/peering.log
   # The file has a token, so it is readable for its owner alone, and not printed.
   (umask 077 && invitation rome milan >"${logs}/peering.json" 2>"${detail}")
@@ -360,13 +355,13 @@ milan wait --for=jsonpath='{.status.outgoingPeering}'=Denied --timeout=60s forei
 shown milan get foreignclusters
 shown milan get foreigncluster rome -o jsonpath='{.status.conditions[?(@.type=="OutgoingPeering")].message}{"\n"}'
 
-step 'rome takes its word back, and milan borrows from it'
+step 'rome accepts: each cluster is a consumer and a provider of the other'
 shown rome patch foreigncluster milan --type=merge -p '{"spec":{"incomingPolicy":null}}'
 milan wait --for=condition=Ready --timeout=60s foreigncluster/rome
 shown rome get foreignclusters
 shown milan get foreignclusters,nodes
 
-step 'One way again: milan gives back what it borrowed, and rome keeps what it has'
+step 'One direction again: milan unpeers from rome; the pods of rome on milan are not affected'
 printf "%smilan$ kubectl delete --raw '%s/foreignclusters/rome/peer'%s\n" "${dim}" "${api}" "${plain}"
 milan delete --raw "${api}/foreignclusters/rome/peer" >/dev/null
 milan wait --for=jsonpath='{.status.outgoingPeering}'=None --timeout=120s foreigncluster/rome
@@ -375,7 +370,7 @@ shown rome get foreignclusters
 shown milan get foreignclusters,nodes
 shown rome get pods -n demo -o wide
 
-step 'A whole application over both clusters: nine services, and a DaemonSet that stays at home'
+step 'An application on both clusters: nine services, and a DaemonSet for the nodes of rome'
 rome create namespace shop --dry-run=client -o yaml | rome apply -f - >/dev/null
 if ! rome get namespaceoffloading offloading -n shop >/dev/null 2>&1; then
   jq '.spec.podOffloadingStrategy = "LocalAndRemote"' <<<"${body}" |
@@ -385,20 +380,20 @@ rome wait --for=jsonpath='{.status.phase}'=Ready --timeout=60s namespaceoffloadi
 rome apply -n shop -f artifacts/samples/shop.yaml >"${logs}/shop.log"
 rome wait -n shop --for=condition=Available --timeout=120s deployments --all >>"${logs}/shop.log"
 rome wait -n shop --for=condition=Complete --timeout=120s job/seed >>"${logs}/shop.log"
-# Their autoscaler wants two, and each is to be on a node of its own.
+# The autoscaler scales it to two pods, which are spread over nodes.
 rome wait -n shop --for=jsonpath='{.status.availableReplicas}'=2 --timeout=120s deployment/recommend >>"${logs}/shop.log"
 shown rome get pods -n shop -o wide
-twin=$(rome get namespaceoffloading offloading -n shop -o jsonpath='{.status.remoteNamespaceName}')
-shown milan get pods,services,ingresses -n "${twin}"
+remote=$(rome get namespaceoffloading offloading -n shop -o jsonpath='{.status.remoteNamespaceName}')
+shown milan get pods,services,ingresses -n "${remote}"
 
-step 'Somebody buys a bottle of wine'
+step 'A customer buys a bottle of wine'
 forward shop deployment/front
 for request in 'GET /' 'POST /cart?product=wine' 'POST /checkout'; do
   printf '%s$ curl -X %s http://localhost:%s%s%s\n' "${dim}" "${request% *}" "${port}" "${request#* }" "${plain}"
   curl --silent --show-error --fail --max-time 10 -X "${request% *}" "http://127.0.0.1:${port}${request#* }"
 done
 
-step 'Volumes: a database starts on rome, and its data is stored there'
+step 'Volumes: a database runs on rome, which stores its data'
 shown milan patch foreigncluster rome --type=merge -p '{"spec":{"incomingPolicy":{"storageClasses":["local"],"limits":{"requests.storage":"10Gi"}}}}'
 rome wait virtualnode --all -n liqo-peer-milan --for=jsonpath='{.status.storageClasses[0]}'=local --timeout=60s
 rome apply -f artifacts/samples/database.yaml >"${logs}/database.log"
@@ -407,11 +402,11 @@ query() { shown rome exec -n bank database-0 -- psql --username=postgres -c "$1"
 query 'CREATE TABLE IF NOT EXISTS account AS SELECT id, 100 AS balance FROM generate_series(1, 1000) id'
 shown rome get virtualvolumes -n bank
 
-step 'Its data moves to milan while it runs'
+step 'Moving the data to milan while the database runs'
 move=${api}/namespaces/bank/virtualvolumes/data-database-0/move
 body='{"apiVersion": "federation.liqo.io/v1alpha1", "kind": "Move", "spec": {"target": {"clusterName": "milan"}}}'
 if [[ $(rome get virtualvolume data-database-0 -n bank -o jsonpath='{.status.location.clusterName}') == milan ]]; then
-  echo '  the data is stored on milan already'
+  echo '  milan stores the data already'
 else
   written "${logs}/move.json" "${body}"
   requested rome "${move}" "${logs}/move.json"
@@ -423,28 +418,28 @@ shown rome get pods -n bank -o wide
 query 'SELECT count(*), sum(balance) FROM account'
 
 if [[ ${providers[*]} == *naples* ]]; then
-  step 'By region: pods that go south'
+  step 'By region: pods that run in the south'
   shown rome get nodes -L topology.liqo.io/region
   shown rome apply -f artifacts/samples/regional.yaml
   rome wait --for=jsonpath='{.status.phase}'=Ready --timeout=60s namespaceoffloading/offloading -n regional
   rome rollout status -n regional deployment/web --timeout=120s
   shown rome get namespaceoffloadings -n regional
   shown rome get pods -n regional -o wide
-  twin=$(rome get namespaceoffloading offloading -n regional -o jsonpath='{.status.remoteNamespaceName}')
-  shown naples get pods -n "${twin}" -o wide
+  remote=$(rome get namespaceoffloading offloading -n regional -o jsonpath='{.status.remoteNamespaceName}')
+  shown naples get pods -n "${remote}" -o wide
 fi
 
 step 'Done'
 cat <<END
-Look around:
+Next:
   export PATH=\$PWD/${bin}:\$PATH KUBECONFIG=\$PWD/.playground/rome.kubeconfig   and milan.kubeconfig for the other cluster
-  kubectl get liqo -A                                 everything of the federation
-  kubectl get tunnelendpoints -n liqo -o wide         the tunnels, and how fast they are
-  kubectl describe node liqo-milan                    what milan lends
+  kubectl get liqo -A                                 all objects of the federation API
+  kubectl get tunnelendpoints -n liqo -o wide         tunnels, with their latency
+  kubectl describe node liqo-milan                    the virtual node: the resources that milan offers
   kubectl scale -n demo deployment/web --replicas=5   more pods on milan
-  kubectl explain foreigncluster.spec                 every field, explained
-  kubectl delete namespaceoffloading offloading -n demo   bring the namespace home
-  kubectl delete foreigncluster milan                 unpeer, once the data of bank is moved back or deleted
-Take it down:
+  kubectl explain foreigncluster.spec                 the description of every field
+  kubectl delete namespaceoffloading offloading -n demo   unoffload the namespace
+  kubectl delete foreigncluster milan                 unpeer, after the data of bank was moved to rome or deleted
+To delete the clusters:
   make playground-down
 END
