@@ -1,8 +1,8 @@
 # Copyright The Liqo Federation Authors.
 # SPDX-License-Identifier: Apache-2.0
 
-# What Debian has to bring, beside Go and make: what the playground's nodes run
-# with, gcc for the race detector, and what the demo reads answers with.
+# Debian packages that are required in addition to Go and make: programs of the playground's nodes, gcc
+# for the race detector, jq and curl for the demo.
 DEBIAN_PACKAGES := acl ca-certificates conntrack curl gcc git iptables iproute2 jq libc6-dev nftables protobuf-compiler rsync runc
 
 SHELL       := /bin/bash
@@ -10,8 +10,7 @@ SHELL       := /bin/bash
 MAKEFLAGS   += --no-builtin-rules --no-print-directory
 .DEFAULT_GOAL := help
 
-# One set of flags for everything, the Kubernetes build included: they share
-# what is compiled.
+# The same flags for all builds, that of Kubernetes included, so that they share the build cache.
 export CGO_ENABLED := 0
 export GOFLAGS     := -trimpath -buildvcs=false
 
@@ -23,115 +22,115 @@ PLAYGROUND := .playground/bin/playground
 ##@ The two commands
 
 .PHONY: demo
-demo: packages ## Two real clusters, peered, and a pod of one running on the other.
+demo: packages ## Peer two real clusters, and run pods of one on the other; CLUSTERS=3 adds a region.
 	@hack/demo.sh
 
 .PHONY: test
-test: ## Everything that must be green: verify, unit, kernel, integration and e2e tests.
+test: ## Run all checks and tests that a change must pass: verify, unit, netns, integration, e2e.
 	@$(MAKE) verify
 	@$(MAKE) test-unit
 	@$(MAKE) test-netns
 	@$(MAKE) test-integration
 	@$(MAKE) test-e2e
 
-# The parts of the long tests; each takes at most an hour.
+# The parts of the long tests, of at most an hour each on 2 cores.
 PART ?= test properties layouts three chaos storage moves bench
 
 .PHONY: test-full
-test-full: packages images samples ## The long tests, or PART=… of them; RESUME=1 goes on with what did not succeed.
+test-full: packages images samples ## Run the long tests; PART="chaos moves" selects parts, RESUME=1 skips what succeeded.
 	@set -e; for part in $(PART); do hack/test-full.sh $$part; done
 
 ##@ Building
 
 .PHONY: build
-build: ## The programs, into bin/.
+build: ## Build the programs into bin/.
 	@mkdir -p bin
 	go build -ldflags '-s -w' -o bin/ $(PROGRAMS)
 
 .PHONY: images
-images: build playground ## The images of the programs, into _output/images/*.tar.
+images: build playground ## Pack the images of the programs into _output/images/*.tar.
 	@hack/images.sh
 
 .PHONY: samples
-samples: playground ## The images of the sample applications, into _output/samples/.
+samples: playground ## Pack the images of the sample applications into _output/samples/*.tar.
 	@hack/samples.sh
 
 .PHONY: chart
-chart: helm ## The packaged Helm chart, into _output/.
+chart: helm ## Package the Helm chart into _output/.
 	.playground/bin/helm package artifacts/chart --destination _output
 
 .PHONY: kustomize
-kustomize: helm ## The chart as a kustomize base, into _output/kustomize/.
+kustomize: helm ## Render the chart as a kustomize base into _output/kustomize/.
 	@hack/kustomize.sh
 
 .PHONY: generate
-generate: packages ## Everything that is generated from the API types.
+generate: packages ## Generate code and docs/api-reference.md from the API types.
 	@hack/update-codegen.sh
 
 .PHONY: docs
-docs: ## README.md and docs/ as a site with search, into _output/docs; installs Node.js if it is missing.
+docs: ## Render the pages as a site with search into _output/docs/; installs Node.js if it is missing.
 	@hack/docs.sh
 
 ##@ Testing
 
 .PHONY: verify
-verify: packages helm ## Generated code, import rules, format, vet, lint, chart, links, licence headers, modules.
+verify: packages helm ## Check generated code, imports, format, vet, lint, chart, links, licence headers, modules.
 	@hack/verify.sh
 
 .PHONY: test-unit
-test-unit: packages ## Unit and property tests, under the race detector.
+test-unit: packages ## Run unit and property tests under the race detector.
 	@hack/test-unit.sh
 
 .PHONY: test-changed
-test-changed: packages ## Unit tests that a change since BASE=… can reach, and the names of the others.
+test-changed: packages ## Run the unit tests that a change since BASE=main can reach, and list the other tests.
 	@hack/test-changed.sh
 
 .PHONY: test-integration
-test-integration: packages playground ## A real kube-apiserver and etcd before our API server.
+test-integration: packages playground ## Test the API server and controllers with a real kube-apiserver and etcd.
 	$(PLAYGROUND) build --only etcd,helm,kube-apiserver,kube-controller-manager,kube-scheduler,kubectl
 	go test -count=1 -timeout=30m ./test/integration/...
 
 .PHONY: test-netns
-test-netns: packages ## The network fabric with a real kernel, in namespaces of its own.
+test-netns: packages ## Test the network agents with a real kernel, in network namespaces.
 	@mkdir -p bin
 	go test -c -tags netns -o bin/netns.test ./test/netns
 	unshare --net --mount bin/netns.test -test.v -test.timeout=20m
 
 .PHONY: test-e2e
-test-e2e: packages images ## The product on two clusters, with failures injected, or GROUP=… of these tests.
+test-e2e: packages images ## Test peered clusters, with injected failures; GROUP=network,storage selects groups.
 	@hack/test-e2e.sh $(if $(GROUP),-groups=$(GROUP))
 
 .PHONY: bench
-bench: packages images ## Vanilla against offloaded pods, our API, storage, the tunnel: tables.
+bench: packages images ## Measure offloaded pods, the API, volumes and the tunnel against plain Kubernetes.
 	@hack/bench.sh
 
 ##@ Clusters
 
 .PHONY: playground-up
-playground-up: packages playground ## The clusters rome and milan alone.
+playground-up: packages playground ## Start the clusters rome and milan, without Liqo Federation.
 	$(PLAYGROUND) up rome milan --workers 1
 
 .PHONY: playground-down
-playground-down: ## Takes the clusters down; the machine is as it was.
+playground-down: ## Delete the clusters, and undo all changes of the machine.
 	@if [ -x $(PLAYGROUND) ]; then $(PLAYGROUND) down; fi
 
 ##@ Helpers
 
 .PHONY: packages
-packages: ## Installs the Debian packages that are missing.
+packages: ## Install missing Debian packages.
 	@hack/packages.sh $(DEBIAN_PACKAGES)
 
 .PHONY: playground
-playground: ## The program that brings up clusters, into .playground/bin/.
+playground: ## Build the program that starts clusters into .playground/bin/.
 	@mkdir -p .playground/bin
 	@go build -C hack/playground -ldflags '-s -w' -o ../../$(PLAYGROUND) .
 
 .PHONY: helm
-helm: playground ## helm, into .playground/bin/.
+helm: playground ## Build helm into .playground/bin/.
 	@$(PLAYGROUND) build --only helm
 
 .PHONY: help
-help: ## This list.
+help: ## Print this list.
 	@awk 'BEGIN {FS = ":.*## "} \
 	  /^##@ / {printf "\n%s\n", substr($$0, 5)} \
 	  /^[a-z0-9-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
