@@ -2,15 +2,15 @@
 # Copyright The Liqo Federation Authors.
 # SPDX-License-Identifier: Apache-2.0
 
-# Measures plain against offloaded pods, our API against a custom resource, and
-# volumes of the virtual storage class against plain ones on two clusters of its
-# own, and the network between clusters in a world of namespaces, and prints a
-# table of each.
+# Measures, and prints a table of each:
+#   api, pods, storage  the API against a custom resource, offloaded pods and volumes of the virtual
+#                       storage class against plain ones, on two clusters of its own
+#   tunnel              the network between clusters, in network namespaces
 #
 #   hack/bench.sh [--only api|pods|storage|tunnel] [--runs N] [flags of the benchmark]
 #
-# Other flags go to bin/bench, or with --only tunnel to bin/bench-tunnel: --help
-# tells those of both.
+# Other flags are passed to bin/bench, or with --only tunnel to bin/bench-tunnel; --help prints those of
+# both.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -20,9 +20,9 @@ args=() help=()
 while [[ $# -gt 0 ]]; do
   case "$1" in
     -h | --help) help=(--help) ;;
-    --only) only=${2:?"--only: api, pods, storage or tunnel"}; shift ;;
+    --only) only=${2:?"--only: name one of api, pods, storage, tunnel"}; shift ;;
     --only=*) only=${1#*=} ;;
-    --runs) runs=${2:?"--runs: a number"}; shift ;;
+    --runs) runs=${2:?"--runs: give a number"}; shift ;;
     --runs=*) runs=${1#*=} ;;
     *) args+=("$1") ;;
   esac
@@ -31,7 +31,7 @@ done
 case "${only}" in
   '' | api | pods | storage | tunnel) ;;
   *)
-    echo "bench.sh: --only ${only}: use api, pods, storage or tunnel" >&2
+    echo "bench.sh: --only ${only}: name one of api, pods, storage, tunnel" >&2
     exit 2
     ;;
 esac

@@ -2,9 +2,9 @@
 # Copyright The Liqo Federation Authors.
 # SPDX-License-Identifier: Apache-2.0
 
-# Renders README.md, the other pages at the top and docs/ as a site with search
-# and navigation into _output/docs, and checks its links. hack/docs/ has the
-# settings and the pinned versions; they are installed in _output/site.
+# Renders README.md, the other pages at the top and docs/ as a site with search and navigation into
+# _output/docs, and checks its links. hack/docs/ has the configuration and the pinned versions, which
+# are installed in _output/site.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 

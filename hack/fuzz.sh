@@ -2,17 +2,19 @@
 # Copyright The Liqo Federation Authors.
 # SPDX-License-Identifier: Apache-2.0
 
-# Runs every fuzz test for a while; the argument says how long each, 30s by
-# default. What one finds is kept beside it, in testdata/fuzz: mend it, and
-# check it in.
+# Runs every fuzz test.
+#
+#   hack/fuzz.sh [TIME OF EACH TEST, 30s by default]
+#
+# A failing input is written to testdata/fuzz next to its test: commit it with the fix.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 while IFS=: read -r file _ name; do
   echo "${name}"
   if ! out=$(go test "./$(dirname "${file}")" -run '^$' -fuzz "^${name}\$" -fuzztime "${1:-30s}" -parallel 2 2>&1); then
-    # The fuzzer may take the end of its own time for a failure, of no input: see
-    # https://go.dev/issue/75804.
+    # At the end of its time the fuzzer may report a failure without an input:
+    # https://go.dev/issue/75804
     if [[ ${out} != *'context deadline exceeded'* || ${out} == *'Failing input written'* ]]; then
       printf '%s\n' "${out}"
       exit 1

@@ -2,14 +2,12 @@
 # Copyright The Liqo Federation Authors.
 # SPDX-License-Identifier: Apache-2.0
 
-# Packs the programs of bin/ into image tars, _output/images/<program>.tar, and
-# writes their tag to _output/images/version: the git tag of a release, else
-# "dev-" and a digest of the programs, so that another build is another image.
-# VERSION in the environment overrides both.
+# Packs the programs of bin/ into images, _output/images/<program>.tar, and writes their tag to
+# _output/images/version: VERSION, otherwise the git tag of HEAD, otherwise dev- and a digest of the
+# programs.
 #
-# The agents of the network run as root and bring the iptables of Debian, with
-# what that needs. The mover brings rsync, without what only the scripts of its
-# package need.
+# Images of network agents contain Debian's iptables and its dependencies; that of the mover contains
+# rsync, without the dependencies of maintainer scripts. All of these run as root.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 

@@ -2,12 +2,15 @@
 # Copyright The Liqo Federation Authors.
 # SPDX-License-Identifier: Apache-2.0
 
-# Installs those of the named Debian packages that are missing. When none is,
-# it does nothing and needs neither root nor network.
+# Installs missing Debian packages.
+#
+#   hack/packages.sh PACKAGE...
+#
+# If all are installed, it needs neither root nor network.
 set -euo pipefail
 
 if ! command -v dpkg-query >/dev/null; then
-  echo "This is not a Debian machine: see to it that it has what these packages bring: $*" >&2
+  echo "This is not a Debian machine; install the equivalents of these packages yourself: $*" >&2
   exit 0
 fi
 
@@ -21,8 +24,7 @@ if [[ ${#missing[@]} == 0 ]]; then
 fi
 
 if [[ $(id -u) != 0 ]]; then
-  echo "These Debian packages are missing: ${missing[*]}" >&2
-  echo "Run this again as root, or install them: apt-get install ${missing[*]}" >&2
+  echo "Debian packages are missing; run this as root, or run: apt-get install ${missing[*]}" >&2
   exit 1
 fi
 echo "installing Debian packages: ${missing[*]}" >&2

@@ -2,10 +2,11 @@
 # Copyright The Liqo Federation Authors.
 # SPDX-License-Identifier: Apache-2.0
 
-# Runs the unit tests that a change can reach, under the race detector, and prints which other tests
-# it can reach. The change is what differs from BASE, committed or not: by default from where the
-# branch left its upstream or origin/main, or from HEAD where there is neither. Arguments go to go
-# test.
+# Runs the unit tests that a change can reach under the race detector, and lists the other tests that it
+# can reach. Arguments are passed to go test.
+#
+# The change is the difference to BASE, including what is not committed. BASE defaults to the merge base
+# with the upstream branch or origin/main, otherwise to HEAD.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -16,8 +17,8 @@ if [[ ${#files[@]} == 0 ]]; then
   exit
 fi
 
-# reach prints the tests that a file can reach beyond unit tests: verify, netns, integration, and
-# groups of e2e. The first line that matches a file counts.
+# reach FILE prints the tests that a file can reach in addition to unit tests: verify, netns,
+# integration, and groups of e2e. The first matching line counts.
 reach() {
   case $1 in
     *.md) echo verify ;;
@@ -47,8 +48,7 @@ reach() {
   esac
 }
 
-# package prints the folder of the package of the current module that a file belongs to: the nearest
-# one with Go files.
+# package FILE prints the folder of the Go package that a file belongs to: the nearest with Go files.
 package() {
   local folder
   folder=$(dirname "$1")
@@ -58,8 +58,7 @@ package() {
   echo "${folder}"
 }
 
-# tested reads folders, and prints the packages of the current module whose tests depend on one of
-# them. Integration tests are not unit tests.
+# tested reads folders, and prints the packages of the current module whose unit tests depend on one.
 tested() {
   local module
   module=$(go list -m)
@@ -80,7 +79,7 @@ for module in . hack/playground; do
       case ${file} in
         hack/playground/*) [[ ${module} == . ]] || package "${file#hack/playground/}" ;;
         go.mod | go.sum) [[ ${module} != . ]] || go list -f '{{.Dir}}' ./... | sed "s|^${PWD}/||" ;;
-        # Tests of these two read all pages and sources.
+        # test/source and test/settings read all pages and sources.
         *) [[ ${module} != . ]] || printf '%s\n' "$(package "${file}")" test/source test/settings ;;
       esac
     done | sort -u | tested

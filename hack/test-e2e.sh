@@ -2,17 +2,20 @@
 # Copyright The Liqo Federation Authors.
 # SPDX-License-Identifier: Apache-2.0
 
-# Runs the end-to-end tests on clusters of their own: two, or with -layout=three a hub and two
-# leaves. Arguments go to go test; -groups=network,storage runs these groups in this order.
-# E2E_KEEP=1 keeps the clusters, and takes them as they are next time. E2E_INSTANCE gives them
-# another name, for a second checkout. What failed is repeated at the end.
+# Runs the end-to-end tests on two clusters of their own, and prints the output of failed tests again at
+# the end. Arguments are passed to go test:
+#   -groups=network,storage  runs these groups, in this order
+#   -layout=three            uses three clusters, a hub and two leaves
+# Environment:
+#   E2E_KEEP=1     keeps the clusters, and reuses them in the next run
+#   E2E_INSTANCE   the name of the clusters (e2e), for runs in several checkouts
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 instance=${E2E_INSTANCE:-e2e}
 record=_output/$instance.json
 
-# The tests take their clusters down themselves, unless they are interrupted.
+# The tests delete their clusters themselves, unless they are interrupted.
 finish() {
   local status=$?
   [[ $status == 0 ]] || keep_logs
@@ -21,8 +24,8 @@ finish() {
 }
 trap finish EXIT
 
-# keep_logs keeps the ends of the logs of the nodes' daemons, kube-apiserver and
-# kube-controller-manager among them, where the tests could not do it themselves.
+# keep_logs copies the ends of the logs of the nodes' daemons, unless the tests did. They include those
+# of kube-apiserver and kube-controller-manager.
 keep_logs() {
   local kept=.playground/artifacts-$instance/nodes log to
   [[ ! -d $kept ]] || return 0
@@ -36,7 +39,7 @@ keep_logs() {
 
 # failures prints the output of the tests that failed.
 failures() {
-  printf '\nWhat failed (everything is in %s):\n' "$record"
+  printf '\nFailed tests (all output is in %s):\n' "$record"
   jq -rjs '(map(select(.Action == "fail").Test) | unique) as $failed
     | .[] | select(.Action == "output" and (.Test | IN($failed[])))
     | .Output | select(startswith("=== ") | not)' "$record"

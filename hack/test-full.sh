@@ -3,16 +3,16 @@
 # SPDX-License-Identifier: Apache-2.0
 
 # Runs one part of the long tests, each of at most an hour on 2 cores:
-#   test         everything that make test runs
+#   test         all of make test
 #   properties   unit tests with 5000 examples a property, every interruption of the sagas, fuzzing
 #   layouts      groups that use a peering, on clusters of other layouts
 #   three        a hub and two leaves
-#   chaos        15 minutes of processes that end and networks that are cut
+#   chaos        15 minutes of killed processes and network partitions
 #   storage      databases over two clusters
-#   moves        moves of volumes, and their interruptions
+#   moves        moves of volumes, also interrupted ones
 #   bench        the benchmark
-# A part is a list of commands. When one fails the others run all the same, and the part fails.
-# RESUME=1 leaves out those that succeeded in the last run of the part, and uses its clusters.
+# A part is a list of commands. If one fails, the others still run, and the part fails. RESUME=1 skips
+# those that succeeded in the last run of the part, and reuses its clusters.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -20,7 +20,7 @@ part=${1:-}
 succeeded=_output/test-full.${part}
 status=0
 
-# run runs a command, unless it succeeded before.
+# run COMMAND... runs a command, unless it succeeded in the last run.
 run() {
   if grep --quiet --line-regexp --fixed-strings -- "$*" "${succeeded}"; then
     echo "succeeded before: $*"
@@ -32,8 +32,8 @@ run() {
   fi
 }
 
-# groups LAYOUT GROUPS ARGS... runs groups of the end-to-end tests one by one on the same clusters,
-# and takes these down.
+# groups LAYOUT GROUPS ARGS... runs groups of the end-to-end tests one by one on the same clusters, and
+# deletes them.
 groups() {
   local layout=$1 groups=$2 group
   shift 2

@@ -2,14 +2,13 @@
 # Copyright The Liqo Federation Authors.
 # SPDX-License-Identifier: Apache-2.0
 
-# Runs the tests that need no cluster, of every module, under the race
-# detector. Arguments go to go test.
+# Runs the unit tests of every module under the race detector. Arguments are passed to go test.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 export CGO_ENABLED=1
 
-# Packages without tests are left out, or the race detector's build of all
-# that is generated would take longer than the tests.
+# Only packages with tests: building all generated code for the race detector takes longer than the
+# tests.
 tested='{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}'
 
 for module in . hack/playground; do

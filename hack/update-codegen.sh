@@ -2,8 +2,7 @@
 # Copyright The Liqo Federation Authors.
 # SPDX-License-Identifier: Apache-2.0
 
-# Writes everything that is generated from the API types. The generators are
-# pinned in go.mod. hack/verify-codegen.sh tells whether this has to run.
+# Generates code and docs/api-reference.md from the API types. The generators are pinned in go.mod.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -16,8 +15,7 @@ step() { echo "generating $1" >&2; }
 
 find apiserver/apis -name 'zz_generated.*.go' -delete
 mkdir -p generated
-# The methods of a client that client-gen cannot make are written by hand, where
-# it looks for them: in <kind>_expansion.go.
+# Methods of clients that client-gen does not support are written by hand in <kind>_expansion.go.
 find generated -type f \( ! -name '*_expansion.go' -o -name 'generated_expansion.go' \) -delete
 
 step deepcopy
@@ -28,7 +26,7 @@ step conversion
 go tool conversion-gen --go-header-file "${header}" --output-file zz_generated.conversion.go "${served}"
 
 step protobuf
-# Packages and tools, as protoc looks for them.
+# Packages and tools in the layout that protoc requires.
 sources=$(mktemp -d)
 trap 'rm -rf "${sources}"' EXIT
 mkdir -p "${sources}/bin" "${sources}/github.com/gogo" "${sources}/k8s.io" "${sources}/${module%/*}"
@@ -38,23 +36,23 @@ for imported in github.com/gogo/protobuf k8s.io/api k8s.io/apimachinery; do
   ln -s "$(go list -m -f '{{.Dir}}' "${imported}")" "${sources}/${imported}"
 done
 machinery=k8s.io/apimachinery/pkg
-# gogo brings what protobuf is described with, which Debian has in another package.
+# gogo contains descriptor.proto, which Debian packages elsewhere.
 PATH="${sources}/bin:${PATH}" go-to-protobuf --go-header-file "${header}" --output-dir "${sources}" \
   --proto-import "${sources}" --proto-import "${sources}/github.com/gogo/protobuf/protobuf" \
   --apimachinery-packages "-${machinery}/util/intstr,-${machinery}/api/resource,-${machinery}/runtime/schema,-${machinery}/runtime,-${machinery}/apis/meta/v1,-k8s.io/api/core/v1,-k8s.io/api/discovery/v1" \
   --packages "${served}"
 
 step openapi
-# Types of others that ours are made of. Their packages are in the module cache,
-# which the generator would write into.
-theirs=(
+# Packages of types that those of the API contain. They are read-only in the module cache, which the
+# generator would write to.
+dependencies=(
   k8s.io/apimachinery/pkg/apis/meta/v1 k8s.io/apimachinery/pkg/runtime k8s.io/apimachinery/pkg/version
   k8s.io/apimachinery/pkg/api/resource k8s.io/apimachinery/pkg/util/intstr k8s.io/api/core/v1 k8s.io/api/discovery/v1
 )
-go tool openapi-gen --go-header-file "${header}" "${theirs[@]/#/--readonly-pkg=}" \
+go tool openapi-gen --go-header-file "${header}" "${dependencies[@]/#/--readonly-pkg=}" \
   --output-dir generated/openapi --output-pkg "${module}/generated/openapi" --output-file zz_generated.openapi.go \
   --output-model-name-file zz_generated.model_name.go --report-filename generated/openapi/violations.report \
-  "${theirs[@]}" "${served}"
+  "${dependencies[@]}" "${served}"
 
 step "apply configurations"
 go tool applyconfiguration-gen --go-header-file "${header}" \

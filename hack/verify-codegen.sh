@@ -2,8 +2,7 @@
 # Copyright The Liqo Federation Authors.
 # SPDX-License-Identifier: Apache-2.0
 
-# Generates once more, in a copy of what the generators read, and tells what
-# differs from what is checked in.
+# Checks that generated code is up to date: runs the generators in a copy, and prints the differences.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -23,6 +22,6 @@ for path in apiserver/apis generated docs/api-reference.md; do
   diff -Nru "${path}" "${copy}/${path}" || stale=1
 done
 if [[ ${stale} == 1 ]]; then
-  echo "What is generated does not fit the API types: run make generate and commit the result."
+  echo "Generated code does not match the API types: run make generate and commit the result."
   exit 1
 fi

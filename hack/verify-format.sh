@@ -2,7 +2,7 @@
 # Copyright The Liqo Federation Authors.
 # SPDX-License-Identifier: Apache-2.0
 
-# Tells which Go files are not as gofmt writes them.
+# Lists the Go files that are not formatted by gofmt.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -10,6 +10,6 @@ mapfile -t files < <(git ls-files --cached --others --exclude-standard --dedupli
 wrong=$(gofmt -l "${files[@]}")
 if [[ -n ${wrong} ]]; then
   echo "${wrong}"
-  echo "Run gofmt -w on these."
+  echo "These files are not formatted: run gofmt -w on them."
   exit 1
 fi

@@ -2,7 +2,7 @@
 # Copyright The Liqo Federation Authors.
 # SPDX-License-Identifier: Apache-2.0
 
-# Tells which packages import what their layer may not.
+# Checks that packages import only what the rules of their layer allow.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 

@@ -2,8 +2,7 @@
 # Copyright The Liqo Federation Authors.
 # SPDX-License-Identifier: Apache-2.0
 
-# Renders the kustomize base, and builds it with the kubectl of the playground or of PATH, if there
-# is one.
+# Checks that the chart renders as a kustomize base, and that kubectl, if it is installed, accepts it.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 

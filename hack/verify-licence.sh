@@ -2,8 +2,7 @@
 # Copyright The Liqo Federation Authors.
 # SPDX-License-Identifier: Apache-2.0
 
-# Tells which sources lack the two lines of copyright and licence at their top
-# (below the interpreter's line and Helm's comment opener).
+# Lists the sources without the two lines of copyright and licence at the top.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -17,6 +16,6 @@ done < <(git ls-files --cached --others --exclude-standard --deduplicate \
   '*.go' '*.sh' '*.yaml' '*.yml' '*.tpl' '*.conf' Makefile .ci/run ':!:*/testdata/*')
 if [[ ${#wrong[@]} != 0 ]]; then
   printf '%s\n' "${wrong[@]}"
-  echo "These files lack the licence header; see the top of this script."
+  echo "These files have no licence header: copy the one at the top of this script."
   exit 1
 fi

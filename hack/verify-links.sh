@@ -2,8 +2,8 @@
 # Copyright The Liqo Federation Authors.
 # SPDX-License-Identifier: Apache-2.0
 
-# Lists the links between pages, to headings and to files of the tree that
-# lead nowhere. Links to other hosts are not followed.
+# Lists broken links between pages, to headings and to files of the repository. Links to other hosts are
+# not followed.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 

@@ -2,8 +2,8 @@
 # Copyright The Liqo Federation Authors.
 # SPDX-License-Identifier: Apache-2.0
 
-# Runs staticcheck, as pinned in go.mod and configured in staticcheck.conf, in
-# every module. What is generated follows the generators' taste, not ours.
+# Runs staticcheck in every module, without generated code. It is pinned in go.mod and configured in
+# staticcheck.conf.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 

@@ -2,8 +2,7 @@
 # Copyright The Liqo Federation Authors.
 # SPDX-License-Identifier: Apache-2.0
 
-# Tells whether go.mod and go.sum of each module name what the code needs and
-# nothing else.
+# Checks that go.mod and go.sum of each module are tidy.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 

@@ -2,8 +2,7 @@
 # Copyright The Liqo Federation Authors.
 # SPDX-License-Identifier: Apache-2.0
 
-# Runs every hack/verify-*.sh, tells how each went and how long it took, and
-# fails when one of them did.
+# Runs every hack/verify-*.sh, prints the result and the time of each, and fails if one fails.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
