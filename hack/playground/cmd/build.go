@@ -11,10 +11,10 @@ func newBuild(c *common) *cobra.Command {
 	var only []string
 	cmd := &cobra.Command{
 		Use:   "build",
-		Short: "Build Kubernetes and what it needs",
-		Long: `build builds the programs that are not built yet and links all of them into the
-state directory's bin. A first build takes about 11 minutes on 2 cores; built
-programs stay in the user's cache directory, also for other checkouts.`,
+		Short: "Build Kubernetes and its dependencies",
+		Long: `build builds the programs that are not in the user's cache directory, and links
+all of them into bin of the state directory. The first build takes about 11
+minutes on 2 cores. Other checkouts use the same cache.`,
 		Example: `  playground build
   playground build --only kube-apiserver,etcd,kubectl`,
 		Args: use(cobra.NoArgs),
@@ -26,6 +26,7 @@ programs stay in the user's cache directory, also for other checkouts.`,
 			return printTo(cmd.OutOrStdout(), "programs are in %s\n", tools.Bin)
 		},
 	}
-	cmd.Flags().StringSliceVar(&only, "only", nil, "names of programs; all by default")
+	cmd.Flags().StringSliceVar(&only, "only", nil,
+		"names of the programs to build, for example etcd,kubectl; all by default")
 	return cmd
 }

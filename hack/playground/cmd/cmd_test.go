@@ -14,18 +14,18 @@ import (
 	"liqo.io/federation/hack/playground/instance"
 )
 
-func TestWrongUseEndsWithTwo(t *testing.T) {
+func TestInvalidCommandLineExitsWithTwo(t *testing.T) {
 	for _, line := range []string{"foo", "up --nothing", "kubeconfig", "exec node", "partition a", "load", "image x", "--instance Bad status", "up rome --cluster-pod-cidr milan=10.0.0.0/16", "up --pod-cidr x"} {
 		if code := Execute(t.Context(), strings.Fields(line)); code != 2 {
-			t.Errorf("%q ended with %d", line, code)
+			t.Errorf("%q: exit code %d", line, code)
 		}
 	}
 	if code := Execute(t.Context(), []string{"--help"}); code != 0 {
-		t.Errorf("--help ended with %d", code)
+		t.Errorf("--help: exit code %d", code)
 	}
 }
 
-func TestOnlyGivenFlagsAreWanted(t *testing.T) {
+func TestFlagsThatAreNotSetChangeNothing(t *testing.T) {
 	parse := func(args ...string) instance.Want {
 		t.Helper()
 		f := &upFlags{}
@@ -42,7 +42,7 @@ func TestOnlyGivenFlagsAreWanted(t *testing.T) {
 	}
 	w := parse()
 	if w.Workers != nil || w.FakeNodes != nil || w.Audit != nil || w.Durable != nil || len(w.PodCIDRs) != 0 || w.Pool != instance.DefaultPool {
-		t.Errorf("nothing was given, but %+v is wanted", w)
+		t.Errorf("without flags: %+v", w)
 	}
 	w = parse("--workers=0", "--pod-cidr=10.1.0.0/16", "--cluster-pod-cidr=milan=10.2.0.0/16")
 	if w.Workers == nil || *w.Workers != 0 {
@@ -61,7 +61,7 @@ func texts(m map[string]netip.Prefix) map[string]string {
 	return out
 }
 
-func TestEveryCommandExplainsItself(t *testing.T) {
+func TestEveryCommandHasADescription(t *testing.T) {
 	var walk func(*cobra.Command)
 	walk = func(c *cobra.Command) {
 		if c.Short == "" {

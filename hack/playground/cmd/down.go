@@ -17,10 +17,10 @@ func newDown(c *common) *cobra.Command {
 	all := false
 	cmd := &cobra.Command{
 		Use:   "down",
-		Short: "End an instance and remove everything that belongs to it",
-		Long: `down ends all processes of the instance and removes its namespaces, links,
-control groups, kubeconfigs, keys, volumes and logs. Built programs stay.
-It does so also for an up that was interrupted or killed.`,
+		Short: "Stop an instance and delete all of it",
+		Long: `down kills all processes of the instance and deletes its namespaces, links,
+control groups, kubeconfigs, keys, volumes and logs, also after an up that was
+interrupted or killed. Built programs are kept.`,
 		Args: use(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := checkMachine(); err != nil {
@@ -44,6 +44,6 @@ It does so also for an up that was interrupted or killed.`,
 			return errors.Join(failed...)
 		},
 	}
-	cmd.Flags().BoolVar(&all, "all-instances", false, "end every instance on this machine")
+	cmd.Flags().BoolVar(&all, "all-instances", false, "delete every instance on this machine")
 	return cmd
 }

@@ -14,8 +14,8 @@ func newPartition(c *common) *cobra.Command {
 		Use:     "partition CLUSTER CLUSTER",
 		Aliases: []string{"pause-link"},
 		Short:   "Cut the traffic between two clusters",
-		Long: `partition makes the router drop everything between the two clusters, until heal.
-This machine still reaches both.`,
+		Long: `partition makes the router drop all packets between the two clusters, until heal.
+This machine reaches both of them all the time.`,
 		Args: use(cobra.ExactArgs(2)),
 		RunE: func(cmd *cobra.Command, args []string) error { return c.partition(cmd, args, true) },
 	}
@@ -25,7 +25,7 @@ func newHeal(c *common) *cobra.Command {
 	return &cobra.Command{
 		Use:     "heal CLUSTER CLUSTER",
 		Aliases: []string{"resume-link"},
-		Short:   "Let the traffic between two clusters flow again",
+		Short:   "Restore the traffic between two clusters",
 		Args:    use(cobra.ExactArgs(2)),
 		RunE:    func(cmd *cobra.Command, args []string) error { return c.partition(cmd, args, false) },
 	}
@@ -41,9 +41,9 @@ func (c *common) partition(cmd *cobra.Command, args []string, cut bool) error {
 func newRestart(c *common) *cobra.Command {
 	return &cobra.Command{
 		Use:   "restart CLUSTER DAEMON|NODE",
-		Short: "Kill a daemon or a whole node and start it again",
-		Long: `restart kills a daemon (on every node of the cluster that runs it) or a node with
-everything on it, as kill -9 or a power cut would, and brings it up again.`,
+		Short: "Kill and restart a daemon or a node",
+		Long: `restart kills a daemon, on every node of the cluster that runs it, or a whole node
+as a power cut does, and starts it again.`,
 		Example: `  playground restart milan kube-apiserver
   playground restart milan milan-worker-1`,
 		Args: use(cobra.ExactArgs(2)),

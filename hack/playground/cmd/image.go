@@ -20,17 +20,18 @@ func newImage() *cobra.Command {
 	var files, links []string
 	cmd := &cobra.Command{
 		Use:   "image --tag NAME:TAG --output FILE.tar BINARY",
-		Short: "Make a container image of a static program",
-		Long: `image writes a docker archive with an image whose entry point is the program.
-The image holds the program as /NAME, /tmp, /etc/passwd, and what is asked for.
-The same input gives the same bytes.`,
-		Example: `  playground image --tag liqo.io/federation-virtual-kubelet:dev --output _output/federation-virtual-kubelet.tar bin/federation-virtual-kubelet
+		Short: "Pack a static program into a container image",
+		Long: `image writes a docker archive with an image whose entry point is the program. The
+image contains the program as /NAME, /tmp, /etc/passwd, and the files, links and
+packages of the flags. The same input results in the same bytes.`,
+		Example: `  playground image --tag liqo.io/federation-virtual-kubelet:dev --output _output/federation-virtual-kubelet.tar \
+      bin/federation-virtual-kubelet
   playground image --tag liqo.io/federation-gateway:dev --output _output/federation-gateway.tar --deb iptables \
       --link /usr/sbin/iptables=xtables-nft-multi bin/federation-gateway`,
 		Args: use(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if config.Tag == "" || output == "" {
-				return useError{fmt.Errorf("--tag and --output are needed")}
+				return useError{fmt.Errorf("--tag and --output are required")}
 			}
 			config.Binary = args[0]
 			var err error
@@ -56,24 +57,24 @@ The same input gives the same bytes.`,
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&config.Tag, "tag", "", "full name of the image")
-	flags.StringVar(&output, "output", "", "file to write")
+	flags.StringVar(&config.Tag, "tag", "", "full name of the image, for example liqo.io/controller:dev")
+	flags.StringVar(&output, "output", "", "file of the docker archive")
 	flags.StringVar(&config.User, "user", image.NonRoot, "UID:GID that the image runs as")
-	flags.StringArrayVar(&files, "file", nil, "/PATH=FILE: put FILE into the image")
-	flags.StringArrayVar(&links, "link", nil, "/PATH=TARGET: put a symbolic link into the image")
-	flags.StringArrayVar(&config.Packages, "deb", nil, "Debian package to unpack into the image, with its dependencies")
+	flags.StringArrayVar(&files, "file", nil, "/PATH=FILE: add FILE to the image at /PATH; may be repeated")
+	flags.StringArrayVar(&links, "link", nil, "/PATH=TARGET: add a symbolic link to the image; may be repeated")
+	flags.StringArrayVar(&config.Packages, "deb", nil, "Debian package to unpack into the image with its dependencies; may be repeated")
 	flags.StringArrayVar(&config.WithoutPackages, "without-deb", nil,
-		"Debian package to leave out, with what only it depends on; for what only maintainer scripts need")
+		"Debian package to leave out, for example one of maintainer scripts; may be repeated")
 	return cmd
 }
 
-// pairs splits the values of a repeated flag with absolute paths as keys.
+// pairs parses the values of a repeated flag, whose keys are absolute paths. It fails for any other value.
 func pairs(flag string, values []string) (map[string]string, error) {
 	out := map[string]string{}
 	for _, v := range values {
 		path, value, found := strings.Cut(v, "=")
 		if !found || !filepath.IsAbs(path) || value == "" {
-			return nil, fmt.Errorf("--%s %q: use /PATH=VALUE", flag, v)
+			return nil, fmt.Errorf("--%s %q: must be /PATH=VALUE", flag, v)
 		}
 		out[path] = value
 	}

@@ -14,9 +14,9 @@ func newLoad(c *common) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "load IMAGE.tar...",
 		Short: "Load container images into every node",
-		Long: `load imports docker archives into containerd of every real node. A node that has
-the image with the same content already is left alone. Pods use it with
-imagePullPolicy Never or IfNotPresent.`,
+		Long: `load imports docker archives into containerd of every real node, unless the node
+has the image with the same content. Pods use it with imagePullPolicy Never or
+IfNotPresent.`,
 		Example: `  playground load _output/*.tar
   playground load --cluster milan _output/federation-virtual-kubelet.tar`,
 		Args: use(cobra.MinimumNArgs(1)),
@@ -35,6 +35,6 @@ imagePullPolicy Never or IfNotPresent.`,
 			return instance.LoadImages(cmd.Context(), i, tools, clusters, archives, instance.NewSteps(cmd.OutOrStdout()))
 		},
 	}
-	cmd.Flags().StringArrayVar(&clusters, "cluster", nil, "only into this cluster; may be repeated")
+	cmd.Flags().StringArrayVar(&clusters, "cluster", nil, "load into this cluster only; may be repeated")
 	return cmd
 }

@@ -19,23 +19,23 @@ import (
 	"liqo.io/federation/hack/playground/sandbox"
 )
 
-// routerName is what the router is called among the nodes. None of a cluster has
-// that name: those begin with the cluster's and a dash.
+// routerName is the node name of the router. Names of other nodes begin with that of their cluster and
+// a dash.
 const routerName = "router"
 
 func newExec(c *common) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "exec NODE -- COMMAND [ARG...]",
 		Short: "Run a command in the namespaces of a node",
-		Long: `exec runs a command of this machine inside a node: its network, processes, /run,
-/var/lib and /var/log are the node's. The exit code is the command's. The router
-is a node, too: its network is what lies between the clusters.`,
+		Long: `exec runs a program of this machine with the network, processes, /run, /var/lib
+and /var/log of a node, and exits with its exit code. The node router has the
+network between the clusters.`,
 		Example: `  playground exec rome-worker-1 -- ip route
   playground exec router -- ip -s link
   playground exec rome-worker-1 -- $PWD/.playground/bin/ctr -n k8s.io images list`,
 		Args: use(func(cmd *cobra.Command, args []string) error {
 			if len(args) < 2 || len(args) == 2 && args[1] == "--" {
-				return errors.New("a node and a command are needed")
+				return errors.New("a node and a command are required")
 			}
 			return nil
 		}),
@@ -56,7 +56,7 @@ is a node, too: its network is what lies between the clusters.`,
 				holder = n.Holder
 			}
 			if !sandbox.Alive(holder) {
-				return fmt.Errorf("node %s is down; repair it with: playground up", args[0])
+				return fmt.Errorf("node %s is not running; start it with: playground up", args[0])
 			}
 			command := args[1:]
 			if command[0] == "--" {
@@ -66,7 +66,7 @@ is a node, too: its network is what lies between the clusters.`,
 			return attached(exec.CommandContext(cmd.Context(), "nsenter", nsenter...))
 		},
 	}
-	// Flags behind the node's name are the command's.
+	// Flags after the name of the node are passed to the command.
 	cmd.Flags().SetInterspersed(false)
 	return cmd
 }
@@ -75,7 +75,7 @@ func newLogs(c *common) *cobra.Command {
 	follow, lines := false, 0
 	cmd := &cobra.Command{
 		Use:   "logs NODE [DAEMON]",
-		Short: "Show the logs of a node's daemons",
+		Short: "Print the logs of a node's daemons",
 		Example: `  playground logs rome-control-plane kube-apiserver -f
   playground logs rome-worker-1`,
 		Args: use(cobra.RangeArgs(1, 2)),
@@ -97,7 +97,7 @@ func newLogs(c *common) *cobra.Command {
 			if len(args) == 2 {
 				file := cluster.LogPath(i, name, args[1])
 				if _, err := os.Stat(file); err != nil {
-					return fmt.Errorf("%s has no daemon %q; it has %s", name, args[1], daemonNames(files))
+					return fmt.Errorf("node %s has no daemon %q; its daemons are %s", name, args[1], daemonNames(files))
 				}
 				files = []string{file}
 			}
@@ -108,8 +108,8 @@ func newLogs(c *common) *cobra.Command {
 			return attached(exec.CommandContext(cmd.Context(), "tail", append(tail, files...)...))
 		},
 	}
-	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "go on as the logs grow")
-	cmd.Flags().IntVarP(&lines, "lines", "n", 50, "how many of the last lines of each log")
+	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "print new lines until interrupted")
+	cmd.Flags().IntVarP(&lines, "lines", "n", 50, "number of the last lines of each log")
 	return cmd
 }
 
@@ -121,7 +121,7 @@ func daemonNames(files []string) string {
 	return strings.Join(names, ", ")
 }
 
-// attached runs a command on this terminal and passes its exit code on.
+// attached runs a command on this terminal. It fails with an exitCode if the command does.
 func attached(cmd *exec.Cmd) error {
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 	err := cmd.Run()

@@ -20,19 +20,19 @@ import (
 	"liqo.io/federation/hack/playground/state"
 )
 
-// common is what every command needs.
+// common has the flags of all commands.
 type common struct {
 	instance string
 	stateDir string
 }
 
-// exitCode is an error that has been told already.
+// exitCode is an error whose message was printed before.
 type exitCode int
 
 func (e exitCode) Error() string { return fmt.Sprintf("exit code %d", int(e)) }
 
-// Execute runs the command line and returns the exit code: 0 for success, 1 for
-// failure, 2 for wrong use, 130 when interrupted.
+// Execute runs a command line and returns the exit code: 0 for success, 1 for a failure, 2 for an invalid
+// command line, 130 for an interruption.
 func Execute(ctx context.Context, args []string) int {
 	root := newRoot()
 	root.SetArgs(args)
@@ -48,34 +48,35 @@ func Execute(ctx context.Context, args []string) int {
 		fmt.Fprintln(os.Stderr, "playground:", err)
 		return 2
 	case ctx.Err() != nil:
-		fmt.Fprintln(os.Stderr, "playground: interrupted. The same command goes on where this one stopped; `playground down` removes what it made.")
+		fmt.Fprintln(os.Stderr, "playground: interrupted; run the same command again to continue, "+
+			"or delete the instance with: playground down")
 		return 130
 	}
 	fmt.Fprintln(os.Stderr, "playground:", err)
 	return 1
 }
 
-// useError is a command line that cannot be meant.
+// useError is the error of an invalid command line.
 type useError struct{ error }
 
 func newRoot() *cobra.Command {
 	c := &common{}
 	root := &cobra.Command{
 		Use:   "playground",
-		Short: "Real Kubernetes clusters on one Linux machine",
-		Long: `playground runs real Kubernetes clusters on one Linux machine: no Docker, no
-image registry, no virtual machines. It builds Kubernetes from Go modules and
+		Short: "Run real Kubernetes clusters on one Linux machine",
+		Long: `playground runs real Kubernetes clusters on one Linux machine, without Docker,
+image registry or virtual machines. It builds Kubernetes from Go modules, and
 runs each node in namespaces of its own, with containerd, kubelet and kube-proxy.
 
-An instance is a set of clusters whose nodes reach each other, and whose pods do
-not. Instances live side by side and know nothing of each other.`,
+An instance is a set of clusters. Nodes of its clusters reach each other; pods of
+different clusters do not. Instances are isolated from each other.`,
 		Example: `  playground up rome milan
   kubectl --kubeconfig $(playground kubeconfig rome) get nodes
   playground status
   playground down`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return useError{fmt.Errorf("there is no command %q; see: playground --help", args[0])}
+				return useError{fmt.Errorf("unknown command %q; see: playground --help", args[0])}
 			}
 			return nil
 		},
@@ -95,13 +96,14 @@ not. Instances live side by side and know nothing of each other.`,
 		return useError{fmt.Errorf("%w; see: %s --help", err, cmd.CommandPath())}
 	})
 	root.PersistentFlags().StringVar(&c.instance, "instance", "demo", "name of the instance")
-	root.PersistentFlags().StringVar(&c.stateDir, "state", ".playground", "directory for kubeconfigs, keys, logs and links to programs")
+	root.PersistentFlags().StringVar(&c.stateDir, "state", ".playground",
+		"directory of kubeconfigs, keys, logs and links to programs")
 	root.AddCommand(newBuild(c), newUp(c), newDown(c), newStatus(c), newKubeconfig(c), newLoad(c), newImage(),
 		newExec(c), newLogs(c), newRestart(c), newPartition(c), newHeal(c))
 	return root
 }
 
-// use makes a wrong number of arguments a wrong use.
+// use returns a check of arguments that fails with a useError.
 func use(check cobra.PositionalArgs) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if err := check(cmd, args); err != nil {
@@ -111,7 +113,7 @@ func use(check cobra.PositionalArgs) cobra.PositionalArgs {
 	}
 }
 
-// want is an instance as it is, for commands that repair it.
+// want returns the settings that keep an instance unchanged, for commands that repair it.
 func (c *common) want() instance.Want {
 	return instance.Want{Instance: c.instance, Dir: c.stateDir, Pool: instance.DefaultPool}
 }
@@ -121,7 +123,7 @@ func (c *common) buildClusters(ctx context.Context, fakeNodes bool) (*build.Set,
 	return c.build(ctx, build.OfClusters(fakeNodes || instance.HasFakeNodes(c.instance))...)
 }
 
-// build builds programs, all of them for no names.
+// build builds the named programs; without names, all.
 func (c *common) build(ctx context.Context, only ...string) (*build.Set, error) {
 	source, err := build.FindSource()
 	if err != nil {
@@ -132,10 +134,10 @@ func (c *common) build(ctx context.Context, only ...string) (*build.Set, error) 
 	})
 }
 
-// checkMachine refuses a machine on which no cluster can run, with all reasons.
+// checkMachine returns an error with all reasons for which no cluster can run on this machine.
 func checkMachine() error {
 	if os.Geteuid() != 0 {
-		return errors.New("network namespaces, mounts and control groups need root; run it with sudo or as root")
+		return errors.New("network namespaces, mounts and control groups require root; run it with sudo or as root")
 	}
 	var problems []error
 	for program, pkg := range map[string]string{
@@ -143,7 +145,7 @@ func checkMachine() error {
 		"mount": "mount", "dpkg": "dpkg",
 	} {
 		if _, err := exec.LookPath(program); err != nil {
-			problems = append(problems, fmt.Errorf("there is no %s in PATH; install the package %s", program, pkg))
+			problems = append(problems, fmt.Errorf("%s is not in PATH; install the package %s", program, pkg))
 		}
 	}
 	return errors.Join(problems...)

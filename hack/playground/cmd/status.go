@@ -17,9 +17,9 @@ import (
 func newStatus(c *common) *cobra.Command {
 	return &cobra.Command{
 		Use:   "status",
-		Short: "Show how the clusters and their nodes are",
-		Long: `status shows each real node, how many of its daemons run, and what Kubernetes
-says of it. The exit code is 1 when something is down.`,
+		Short: "Print the status of clusters and nodes",
+		Long: `status prints each real node with the number of its running daemons and its
+condition Ready. The exit code is 1 if anything does not run.`,
 		Args: use(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			i, err := instance.Load(c.instance)
@@ -48,20 +48,21 @@ says of it. The exit code is 1 when something is down.`,
 			}
 			for _, cluster := range i.Clusters {
 				if cluster.FakeNodes > 0 {
-					fmt.Fprintf(out, "%s has %d fake nodes as well\n", cluster.Name, cluster.FakeNodes)
+					fmt.Fprintf(out, "%s has %d fake nodes, too\n", cluster.Name, cluster.FakeNodes)
 				}
 				if err, ok := failures[cluster.Name]; ok {
-					fmt.Fprintf(out, "%s: the API server does not answer: %v\n", cluster.Name, err)
+					fmt.Fprintf(out, "%s: the API server is not available: %v\n", cluster.Name, err)
 				}
 			}
 			for _, cut := range i.Cuts {
-				fmt.Fprintf(out, "no traffic flows between %s and %s; undo it with: playground heal %s %s\n", cut.A, cut.B, cut.A, cut.B)
+				fmt.Fprintf(out, "traffic between %s and %s is cut; restore it with: playground heal %s %s\n",
+					cut.A, cut.B, cut.A, cut.B)
 			}
 			if !sandbox.Alive(i.Router) {
-				fmt.Fprintln(out, "the router between the clusters is down")
+				fmt.Fprintln(out, "the router between the clusters does not run")
 			}
 			if !healthy {
-				fmt.Fprintln(out, "something is down; repair it with: playground up")
+				fmt.Fprintln(out, "not everything runs; start it with: playground up")
 				return exitCode(1)
 			}
 			return nil

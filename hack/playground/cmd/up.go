@@ -27,15 +27,13 @@ func newUp(c *common) *cobra.Command { return newUpWith(c, &upFlags{}) }
 func newUpWith(c *common, f *upFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "up [CLUSTER...]",
-		Short: "Bring clusters up",
-		Long: `up brings the named clusters up and returns when they are ready. It builds what
-is not built yet.
+		Short: "Start clusters",
+		Long: `up starts the named clusters, and returns when they are ready. It builds missing
+programs first. Without names it starts the clusters of the instance, or rome and
+milan for a new one.
 
-Without names these are the clusters that the instance has, or rome and milan.
-
-Called again it starts what has died, adds clusters and nodes that are new, and
-leaves the rest alone: an up that was interrupted or killed is simply repeated.
-All clusters use the same pod and Service CIDRs unless told otherwise.`,
+Run it again to start what does not run, and to add clusters and nodes; the rest
+is not changed. All clusters have the same pod and Service CIDRs by default.`,
 		Example: `  playground up
   playground up rome milan --workers 2 --cluster-pod-cidr milan=10.80.0.0/16
   playground up --instance bench one --workers 0 --fake-nodes 10 --audit`,
@@ -63,20 +61,25 @@ All clusters use the same pod and Service CIDRs unless told otherwise.`,
 		},
 	}
 	flags := cmd.Flags()
-	flags.IntVar(&f.workers, "workers", 1, "nodes of each cluster beside its control plane")
-	flags.IntVar(&f.fakeNodes, "fake-nodes", 0, "nodes of each cluster whose pods are Running at once, for benchmarks; label type=kwok, taint playground.liqo.io/fake=true:NoSchedule")
-	flags.BoolVar(&f.audit, "audit", false, "log every API request below the state directory")
-	flags.BoolVar(&f.durable, "durable", false, "have etcd wait for the disk on every write, as clusters do that outlive their machine; for benchmarks")
-	flags.StringVar(&f.pods, "pod-cidr", instance.DefaultPodCIDR.String(), "addresses of pods, the same in all clusters")
-	flags.StringVar(&f.services, "service-cidr", instance.DefaultServiceCIDR.String(), "addresses of Services, the same in all clusters")
-	flags.StringArrayVar(&f.clusterPods, "cluster-pod-cidr", nil, "CLUSTER=CIDR: addresses of pods in one cluster")
-	flags.StringArrayVar(&f.clusterServes, "cluster-service-cidr", nil, "CLUSTER=CIDR: addresses of Services in one cluster")
-	flags.StringVar(&f.pool, "node-cidr-pool", instance.DefaultPool.String(), "where free addresses for nodes are taken from")
+	flags.IntVar(&f.workers, "workers", 1, "nodes of each cluster in addition to its control plane")
+	flags.IntVar(&f.fakeNodes, "fake-nodes", 0, "nodes of each cluster that run no containers, for benchmarks; "+
+		"label type=kwok, taint playground.liqo.io/fake=true:NoSchedule")
+	flags.BoolVar(&f.audit, "audit", false, "write an audit log of every API request to the state directory")
+	flags.BoolVar(&f.durable, "durable", false,
+		"have etcd sync every write to disk, like clusters in production, for benchmarks")
+	flags.StringVar(&f.pods, "pod-cidr", instance.DefaultPodCIDR.String(), "pod CIDR of all clusters")
+	flags.StringVar(&f.services, "service-cidr", instance.DefaultServiceCIDR.String(), "Service CIDR of all clusters")
+	flags.StringArrayVar(&f.clusterPods, "cluster-pod-cidr", nil,
+		"CLUSTER=CIDR: pod CIDR of one cluster, for example milan=10.80.0.0/16; may be repeated")
+	flags.StringArrayVar(&f.clusterServes, "cluster-service-cidr", nil,
+		"CLUSTER=CIDR: Service CIDR of one cluster; may be repeated")
+	flags.StringVar(&f.pool, "node-cidr-pool", instance.DefaultPool.String(),
+		"CIDR from which clusters get unused CIDRs for their nodes")
 	return cmd
 }
 
-// want turns the flags into what is asked for. Flags that are not given leave
-// existing clusters as they are.
+// want returns the settings of the flags. Flags that are not set do not change existing clusters. It
+// fails for an invalid CIDR or an unknown cluster.
 func (f *upFlags) want(cmd *cobra.Command, c *common, names []string) (instance.Want, error) {
 	w := instance.Want{Instance: c.instance, Dir: c.stateDir, Clusters: names,
 		PodCIDRs: map[string]netip.Prefix{}, ServiceCIDRs: map[string]netip.Prefix{}}
@@ -114,7 +117,7 @@ func (f *upFlags) want(cmd *cobra.Command, c *common, names []string) (instance.
 		for _, pair := range r.pairs {
 			cluster, value, found := strings.Cut(pair, "=")
 			if !found || !slices.Contains(names, cluster) {
-				return w, fmt.Errorf("--%s %q: use CLUSTER=CIDR with one of the clusters %v", r.one, pair, names)
+				return w, fmt.Errorf("--%s %q: must be CLUSTER=CIDR with one of the clusters %v", r.one, pair, names)
 			}
 			if r.into[cluster], err = netip.ParsePrefix(value); err != nil {
 				return w, fmt.Errorf("--%s: %w", r.one, err)
