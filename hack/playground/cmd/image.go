@@ -62,7 +62,8 @@ packages of the flags. The same input results in the same bytes.`,
 	flags.StringVar(&config.User, "user", image.NonRoot, "UID:GID that the image runs as")
 	flags.StringArrayVar(&files, "file", nil, "/PATH=FILE: add FILE to the image at /PATH; may be repeated")
 	flags.StringArrayVar(&links, "link", nil, "/PATH=TARGET: add a symbolic link to the image; may be repeated")
-	flags.StringArrayVar(&config.Packages, "deb", nil, "Debian package to unpack into the image with its dependencies; may be repeated")
+	flags.StringArrayVar(&config.Packages, "deb", nil,
+		"Debian package to unpack into the image with its dependencies; may be repeated")
 	flags.StringArrayVar(&config.WithoutPackages, "without-deb", nil,
 		"Debian package to leave out, for example one of maintainer scripts; may be repeated")
 	return cmd

@@ -19,12 +19,11 @@ import (
 	"liqo.io/federation/hack/playground/state"
 )
 
-// endTimeout bounds how long processes and control groups may take to go.
+// endTimeout is the time for all processes and control groups to be removed.
 const endTimeout = time.Minute
 
-// Down ends the instance and removes everything that belongs to it. An instance
-// that is not up is no error, one with its state elsewhere than in dir is;
-// with an empty dir it may be anywhere.
+// Down kills the processes of an instance and deletes all of it. It succeeds if there is no such instance,
+// and fails if its state directory is not dir, unless dir is empty or nothing of the instance runs.
 func Down(ctx context.Context, name, dir string, steps *Steps) error {
 	unlock, err := Lock(ctx, name, steps)
 	if err != nil {
@@ -41,7 +40,7 @@ func Down(ctx context.Context, name, dir string, steps *Steps) error {
 		if err := forget(ctx, &state.Instance{Name: name}); err != nil {
 			return err
 		}
-		steps.Done(name, "is not up, nothing to do")
+		steps.Done(name, "does not exist")
 		return nil
 	}
 	if err != nil {
@@ -59,12 +58,11 @@ func Down(ctx context.Context, name, dir string, steps *Steps) error {
 	if err := remove(ctx, i); err != nil {
 		return err
 	}
-	steps.Done(name, "is gone: processes, namespaces, links, control groups and files")
+	steps.Done(name, "deleted: processes, namespaces, links, control groups and files")
 	return nil
 }
 
-// remove undoes what the record names, the record itself last. The caller holds
-// the locks.
+// remove deletes all that the record names, and the record last. The caller holds the locks.
 func remove(ctx context.Context, i *state.Instance) error {
 	ctx, cancel := context.WithTimeout(ctx, endTimeout)
 	defer cancel()
@@ -103,7 +101,7 @@ func remove(ctx context.Context, i *state.Instance) error {
 	return forget(ctx, i)
 }
 
-// forget removes the record and what only the last instance leaves.
+// forget deletes the record and, after the last instance, what all of them share.
 func forget(ctx context.Context, i *state.Instance) error {
 	if err := i.Forget(); err != nil {
 		return err

@@ -16,8 +16,8 @@ import (
 	"liqo.io/federation/hack/playground/state"
 )
 
-// Partition cuts the traffic between two clusters, or lets it flow again. It
-// stays so over the next Up. The host reaches both clusters all the time.
+// Partition cuts or restores the traffic between two clusters, also for the next Up. The host reaches both
+// all the time. It fails if a cluster does not exist, or both are the same.
 func Partition(ctx context.Context, w Want, a, b string, cut bool, steps *Steps) error {
 	unlock, err := Lock(ctx, w.Instance, steps)
 	if err != nil {
@@ -34,7 +34,7 @@ func Partition(ctx context.Context, w Want, a, b string, cut bool, steps *Steps)
 		}
 	}
 	if a == b {
-		return fmt.Errorf("%s cannot be parted from itself", a)
+		return fmt.Errorf("cutting the traffic of cluster %s: name two different clusters", a)
 	}
 	pair := state.NewCut(a, b)
 	i.Cuts = slices.DeleteFunc(i.Cuts, func(c state.Cut) bool { return c == pair })
@@ -47,9 +47,8 @@ func Partition(ctx context.Context, w Want, a, b string, cut bool, steps *Steps)
 	return network.Filter(ctx, i)
 }
 
-// Restart ends a daemon on all nodes of a cluster that run it, or a whole node,
-// and brings it up again. Daemons are killed without a warning: what a restart
-// is for is to see what happens then.
+// Restart kills a node of a cluster, or a daemon on all its nodes, with SIGKILL, and starts it again. It
+// fails if there is none of that name.
 func Restart(ctx context.Context, w Want, name, what string, tools *build.Set, steps *Steps) error {
 	i, err := LoadOwned(w.Instance, w.Dir)
 	if err != nil {
@@ -80,7 +79,7 @@ func Restart(ctx context.Context, w Want, name, what string, tools *build.Set, s
 		killed++
 	}
 	if killed == 0 {
-		return fmt.Errorf("%q is neither a node of %s nor runs on one; see: playground status", what, name)
+		return fmt.Errorf("%q is neither a node of cluster %s nor a daemon that runs on one; see: playground status", what, name)
 	}
 	w.Clusters = []string{name}
 	return Up(ctx, w, tools, steps)

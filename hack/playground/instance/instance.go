@@ -1,7 +1,7 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package instance brings whole playgrounds up and down.
+// Package instance starts, repairs and deletes the clusters of an instance.
 package instance
 
 import (
@@ -19,27 +19,27 @@ import (
 	"liqo.io/federation/hack/playground/state"
 )
 
-// ErrNotUp is the cause when there is no such instance.
-var ErrNotUp = errors.New("is not up")
+// ErrNotUp is the error for an instance that does not exist.
+var ErrNotUp = errors.New("does not exist")
 
-// Steps prints what is done, with the time since the beginning.
+// Steps prints finished steps, with the time since NewSteps.
 type Steps struct {
 	Out     io.Writer
 	started time.Time
 }
 
-// NewSteps starts the clock.
+// NewSteps returns Steps that begin at this time.
 func NewSteps(out io.Writer) *Steps { return &Steps{Out: out, started: time.Now()} }
 
-// Done prints one finished step of a subject, such as a cluster.
+// Done prints a finished step of a subject, for example a cluster.
 func (s *Steps) Done(subject, format string, args ...any) {
 	fmt.Fprintf(s.Out, "%6.1fs  %-12s %s\n", s.Elapsed().Seconds(), subject, fmt.Sprintf(format, args...))
 }
 
-// Elapsed is the time since the beginning.
+// Elapsed returns the time since NewSteps.
 func (s *Steps) Elapsed() time.Duration { return time.Since(s.started) }
 
-// Load returns a recorded instance. The error is ErrNotUp when there is none.
+// Load returns a recorded instance. It fails with ErrNotUp if there is none.
 func Load(name string) (*state.Instance, error) {
 	i, err := state.Load(name)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -48,8 +48,8 @@ func Load(name string) (*state.Instance, error) {
 	return i, err
 }
 
-// LoadOwned returns a recorded instance whose state directory is dir, for those
-// who want to change it.
+// LoadOwned returns a recorded instance for changes. It fails with ErrNotUp if there is none, and if its
+// state directory is not dir.
 func LoadOwned(name, dir string) (*state.Instance, error) {
 	i, err := Load(name)
 	if err != nil {
@@ -58,20 +58,21 @@ func LoadOwned(name, dir string) (*state.Instance, error) {
 	return i, owned(i, dir)
 }
 
-// owned refuses an instance that was brought up from another state directory:
-// names are the machine's, and two checkouts may have thought of the same one.
+// owned returns an error if the state directory of an instance is not dir: names are unique on a machine,
+// and two checkouts may use the same one.
 func owned(i *state.Instance, dir string) error {
 	if i.Dir == dir {
 		return nil
 	}
-	return fmt.Errorf("instance %s was brought up with its state in %s; choose another --instance, or say that you mean this one with: --state %s", i.Name, i.Dir, i.Dir)
+	return fmt.Errorf("instance %s has the state directory %s; choose another --instance, or use this one with: --state %s",
+		i.Name, i.Dir, i.Dir)
 }
 
-// Lock makes sure that nobody else changes the instance.
+// Lock locks an instance against changes by other processes. It waits until ctx ends.
 func Lock(ctx context.Context, name string, steps *Steps) (unlock func(), err error) {
 	path := state.RunDir(name) + ".lock"
 	release, err := state.Lock(ctx, path, func() {
-		steps.Done(name, "waiting for another playground that works on this instance")
+		steps.Done(name, "waiting for another playground process that changes this instance")
 	})
 	return tidy(release, path, func() bool {
 		_, err := state.Load(name)
@@ -79,7 +80,7 @@ func Lock(ctx context.Context, name string, steps *Steps) (unlock func(), err er
 	}), err
 }
 
-// lockMachine guards what all instances share: addresses and kernel limits.
+// lockMachine locks what all instances share: addresses and kernel limits.
 func lockMachine(ctx context.Context) (unlock func(), err error) {
 	path := filepath.Join(state.Root, "machine.lock")
 	release, err := state.Lock(ctx, path, nil)
@@ -89,9 +90,8 @@ func lockMachine(ctx context.Context) (unlock func(), err error) {
 	}), err
 }
 
-// tidy removes a lock's file before its release if nothing is left to guard.
-// Whoever waits for the lock notices that the file has gone. What cannot be
-// removed is still in use.
+// tidy returns a release that first deletes the file of the lock, if unused returns true. Lock detects
+// that the file was deleted. The root directory is only deleted if it is empty.
 func tidy(release func(), path string, unused func() bool) func() {
 	return func() {
 		if unused() {
@@ -102,7 +102,7 @@ func tidy(release func(), path string, unused func() bool) func() {
 	}
 }
 
-// clusterOf binds a recorded cluster to the programs that run it.
+// clusterOf returns a recorded cluster with the programs that it runs.
 func clusterOf(i *state.Instance, c *state.Cluster, tools *build.Set) *cluster.Cluster {
 	return &cluster.Cluster{Cluster: c, Instance: i, Tools: tools}
 }

@@ -16,8 +16,8 @@ import (
 	"liqo.io/federation/hack/playground/state"
 )
 
-// The kernel's default of 128 inotify instances a user is used up by a handful
-// of nodes, and their daemons then fail in ways that nobody recognizes.
+// A few nodes use up the kernel's default of 128 inotify instances for each user; after that their daemons
+// fail with unrelated errors.
 const (
 	inotifyLimit  = "/proc/sys/fs/inotify/max_user_instances"
 	inotifyNeeded = 8192
@@ -25,7 +25,7 @@ const (
 
 func savedLimit() string { return filepath.Join(state.Root, "inotify-max-user-instances") }
 
-// raiseLimits raises what is too low and saves what it was.
+// raiseLimits raises the limit if it is too low, and saves its former value.
 func raiseLimits() error {
 	data, err := os.ReadFile(inotifyLimit)
 	if err != nil {
@@ -45,20 +45,19 @@ func raiseLimits() error {
 	return os.WriteFile(inotifyLimit, []byte(strconv.Itoa(inotifyNeeded)), 0)
 }
 
-// restoreLimits brings back what the limits were. The caller knows that no
-// instance is left.
+// restoreLimits restores the former limit. The caller verified that there is no instance.
 func restoreLimits() error {
 	saved, err := os.ReadFile(savedLimit())
 	if err == nil {
 		err = os.WriteFile(inotifyLimit, saved, 0)
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("restore %s: %w", inotifyLimit, err)
+		return fmt.Errorf("restoring %s: %w", inotifyLimit, err)
 	}
 	return os.RemoveAll(savedLimit())
 }
 
-// reservedElsewhere returns the subnets that other instances have on record.
+// reservedElsewhere returns the subnets that the records of other instances reserve.
 func reservedElsewhere(instance string) ([]netip.Prefix, error) {
 	names, err := state.Instances()
 	if err != nil {

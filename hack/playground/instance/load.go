@@ -13,8 +13,7 @@ import (
 	"liqo.io/federation/hack/playground/state"
 )
 
-// LoadImages loads image archives into all nodes of the named clusters, or of
-// all clusters for no names.
+// LoadImages loads image archives into all nodes of the named clusters; without names, of all clusters.
 func LoadImages(ctx context.Context, i *state.Instance, tools *build.Set, clusters, archives []string, steps *Steps) error {
 	for _, name := range clusters {
 		if _, err := i.Cluster(name); err != nil {

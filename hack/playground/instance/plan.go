@@ -16,8 +16,7 @@ import (
 	"liqo.io/federation/hack/playground/state"
 )
 
-// Want is what `up` is asked for. Pointers are nil where the user did not say;
-// then clusters that exist keep what they have.
+// Want has the settings of Up. With a nil pointer, existing clusters keep theirs.
 type Want struct {
 	Instance  string
 	Dir       string
@@ -26,26 +25,26 @@ type Want struct {
 	FakeNodes *int
 	Audit     *bool
 	Durable   *bool
-	// PodCIDRs and ServiceCIDRs hold ranges by cluster; "" is for all others.
+	// PodCIDRs and ServiceCIDRs are CIDRs by cluster; "" is the key of all others.
 	PodCIDRs     map[string]netip.Prefix
 	ServiceCIDRs map[string]netip.Prefix
-	// Pool is where node addresses are taken from.
+	// Pool is the CIDR from which clusters get CIDRs for their nodes.
 	Pool netip.Prefix
 }
 
-// Defaults of a cluster that is new.
+// Defaults of a new cluster.
 var (
 	DefaultPodCIDR     = netip.MustParsePrefix("10.244.0.0/16")
 	DefaultServiceCIDR = netip.MustParsePrefix("10.96.0.0/16")
 	DefaultPool        = netip.MustParsePrefix("172.30.0.0/16")
 )
 
-// Nodes of one cluster at most: each has a /24 of the pods' and an address in
-// the nodes' /24.
+// maxNodes is the maximum of nodes in a cluster: each has a /24 of the pod CIDR and an address in the node
+// CIDR, a /24.
 const maxNodes = 100
 
-// newInstance is an instance without clusters; its link to the host takes the
-// first free addresses.
+// newInstance returns an instance without clusters. Its link to the host has the first unused subnet. It
+// fails if there is none.
 func newInstance(w Want, used []netip.Prefix) (*state.Instance, error) {
 	subnet, err := state.FreeSubnet(w.Pool, used)
 	if err != nil {
@@ -59,7 +58,7 @@ func newInstance(w Want, used []netip.Prefix) (*state.Instance, error) {
 		Name: w.Instance,
 		Dir:  w.Dir,
 		HostLink: state.HostLink{
-			// Interface names hold 15 characters.
+			// Interface names have at most 15 characters.
 			Name:   fmt.Sprintf("pg-%x", sha256.Sum256([]byte(w.Instance)))[:11],
 			Host:   netip.PrefixFrom(host, 30),
 			Router: netip.PrefixFrom(host.Next(), 30),
@@ -67,8 +66,8 @@ func newInstance(w Want, used []netip.Prefix) (*state.Instance, error) {
 	}, nil
 }
 
-// plan extends the record by what is wanted. It refuses to change what cannot
-// be changed in a running cluster.
+// plan adds the clusters and nodes of w to the record. It fails for settings that an existing cluster
+// cannot change.
 func plan(i *state.Instance, w Want, used []netip.Prefix) error {
 	if err := owned(i, w.Dir); err != nil {
 		return err
@@ -108,9 +107,9 @@ func plan(i *state.Instance, w Want, used []netip.Prefix) error {
 	return nil
 }
 
-// fixed is the error of asking a running cluster for something else than it has.
+// fixed returns the error for a setting that an existing cluster cannot change.
 func fixed(i *state.Instance, format string, args ...any) error {
-	return fmt.Errorf("%s, which cannot change; end the instance first with: playground down --instance %s", fmt.Sprintf(format, args...), i.Name)
+	return fmt.Errorf("%s, which cannot change; delete the instance first with: playground down --instance %s", fmt.Sprintf(format, args...), i.Name)
 }
 
 func resize(c *state.Cluster, w Want) error {
@@ -124,11 +123,11 @@ func resize(c *state.Cluster, w Want) error {
 	}
 	limit := min(maxNodes, 3<<(24-c.PodCIDR.Bits())/4)
 	if nodes < 1 || nodes > limit {
-		return fmt.Errorf("cluster %s: 0 to %d workers are possible, not %d", c.Name, limit-1, nodes-1)
+		return fmt.Errorf("cluster %s: must have 0 to %d workers, not %d", c.Name, limit-1, nodes-1)
 	}
 	if w.FakeNodes != nil {
 		if *w.FakeNodes < 0 || *w.FakeNodes > 5000 {
-			return fmt.Errorf("cluster %s: 0 to 5000 fake nodes are possible, not %d", c.Name, *w.FakeNodes)
+			return fmt.Errorf("cluster %s: must have 0 to 5000 fake nodes, not %d", c.Name, *w.FakeNodes)
 		}
 		if *w.FakeNodes < c.FakeNodes {
 			return fmt.Errorf("cluster %s has %d fake nodes; a cluster can only grow", c.Name, c.FakeNodes)
@@ -143,7 +142,7 @@ func resize(c *state.Cluster, w Want) error {
 		if index > 0 {
 			name = fmt.Sprintf("%s-worker-%d", c.Name, index)
 		}
-		// The first address is the router's.
+		// The router has the first address.
 		address, err := state.Address(c.NodeCIDR, index+2)
 		if err != nil {
 			return err
@@ -167,8 +166,7 @@ func asked(cidrs map[string]netip.Prefix, cluster string, fallback netip.Prefix)
 	return fallback, false
 }
 
-// ClusterNames returns the clusters that are meant when none is named: those
-// that the instance has, or rome and milan for a new one.
+// ClusterNames returns the default clusters of Up: those of the instance, or rome and milan for a new one.
 func ClusterNames(name string) []string {
 	i, err := state.Load(name)
 	if err != nil || len(i.Clusters) == 0 {
@@ -187,11 +185,11 @@ func HasFakeNodes(name string) bool {
 	return err == nil && slices.ContainsFunc(i.Clusters, func(c *state.Cluster) bool { return c.FakeNodes > 0 })
 }
 
-// marker is a file that is there as long as nobody has removed the instance's
-// state directory under its feet. What runs may make other files again.
+// marker is a file that exists until the state directory is deleted. Other files may be created again by
+// running daemons.
 func marker(i *state.Instance) string { return i.Path("instance") }
 
-// mark writes the marker of a new instance.
+// mark creates the marker of a new instance.
 func mark(i *state.Instance) error {
 	if err := os.MkdirAll(i.Path(), 0o755); err != nil {
 		return err
@@ -199,9 +197,8 @@ func mark(i *state.Instance) error {
 	return os.WriteFile(marker(i), []byte(i.Name+"\n"), 0o644)
 }
 
-// abandoned tells whether a recorded instance can only be cleaned up: it has
-// lost its state directory, or it is of another one than dir and nothing of it
-// runs.
+// abandoned reports whether an instance can only be deleted: its state directory was deleted, or is not
+// dir and nothing of the instance runs.
 func abandoned(i *state.Instance, dir string) (bool, error) {
 	_, err := os.Stat(marker(i))
 	if errors.Is(err, fs.ErrNotExist) {

@@ -21,7 +21,7 @@ func want(clusters ...string) Want {
 	return Want{Instance: "test", Dir: "/checkout/.playground", Clusters: clusters, Pool: DefaultPool}
 }
 
-// layout is what a cluster looks like, in a form that is easy to compare.
+// layout describes a cluster in a form to compare.
 func layout(i *state.Instance) []string {
 	var out []string
 	for _, c := range i.Clusters {
@@ -45,7 +45,7 @@ func planned(t *testing.T, w Want, used ...netip.Prefix) *state.Instance {
 	return i
 }
 
-func TestClustersShareThePodCIDRButNotTheNodes(t *testing.T) {
+func TestClustersHaveEqualPodCIDRsAndDifferentNodeCIDRs(t *testing.T) {
 	i := planned(t, want("rome", "milan"), netip.MustParsePrefix("172.30.1.0/24"))
 	if diff := cmp.Diff([]string{
 		"rome 172.30.2.0/24 10.244.0.0/16 10.96.0.0/16",
@@ -65,7 +65,7 @@ func TestClustersShareThePodCIDRButNotTheNodes(t *testing.T) {
 	}
 }
 
-func TestACIDROfOneClusterGoesBeforeThatOfAll(t *testing.T) {
+func TestCIDROfOneClusterOverridesThatOfAll(t *testing.T) {
 	w := want("rome", "milan")
 	w.Workers = number(0)
 	w.PodCIDRs = map[string]netip.Prefix{"": netip.MustParsePrefix("10.50.0.0/16"), "milan": netip.MustParsePrefix("10.60.0.0/16")}
@@ -80,14 +80,14 @@ func TestACIDROfOneClusterGoesBeforeThatOfAll(t *testing.T) {
 	}
 }
 
-func TestAnInstanceGrowsAndKeepsWhatItHas(t *testing.T) {
+func TestUpAddsClustersAndNodes(t *testing.T) {
 	i := planned(t, want("rome"))
 	before := layout(i)
 	if err := plan(i, want("rome"), nil); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(before, layout(i)); diff != "" {
-		t.Errorf("planning the same again changed something: %s", diff)
+		t.Errorf("the same plan changed the record: %s", diff)
 	}
 	w := want("rome", "milan")
 	w.Workers, w.FakeNodes = number(2), number(5)
@@ -95,14 +95,14 @@ func TestAnInstanceGrowsAndKeepsWhatItHas(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := layout(i)[:len(before)]; cmp.Diff(before, got) != "" {
-		t.Errorf("what was there changed: %s", cmp.Diff(before, got))
+		t.Errorf("existing nodes changed: %s", cmp.Diff(before, got))
 	}
 	if len(i.Clusters) != 2 || len(i.Clusters[0].Nodes) != 3 || i.Clusters[1].FakeNodes != 5 {
 		t.Errorf("got %v", layout(i))
 	}
 }
 
-func TestPlanRefuses(t *testing.T) {
+func TestSettingsThatCannotChangeAreRefused(t *testing.T) {
 	yes := true
 	for name, test := range map[string]struct {
 		change func(*Want)
@@ -110,18 +110,18 @@ func TestPlanRefuses(t *testing.T) {
 	}{
 		"fewer workers":       {func(w *Want) { w.Workers = number(0) }, "can only grow"},
 		"fewer fake nodes":    {func(w *Want) { w.FakeNodes = number(1) }, "can only grow"},
-		"too many workers":    {func(w *Want) { w.Workers = number(1000) }, "workers are possible"},
-		"too many fake nodes": {func(w *Want) { w.FakeNodes = number(100000) }, "fake nodes are possible"},
+		"too many workers":    {func(w *Want) { w.Workers = number(1000) }, "0 to 99 workers"},
+		"too many fake nodes": {func(w *Want) { w.FakeNodes = number(100000) }, "0 to 5000 fake nodes"},
 		"another pod CIDR":    {func(w *Want) { w.PodCIDRs = map[string]netip.Prefix{"rome": netip.MustParsePrefix("10.9.0.0/16")} }, "cannot change"},
 		"an audit log later":  {func(w *Want) { w.Audit = &yes }, "runs with --audit=false and --durable=false, which cannot change"},
 		"durability later":    {func(w *Want) { w.Durable = &yes }, "cannot change"},
-		"another state dir":   {func(w *Want) { w.Dir = "/other" }, "was brought up with its state in /checkout/.playground"},
+		"another state dir":   {func(w *Want) { w.Dir = "/other" }, "has the state directory /checkout/.playground"},
 		"a bad name":          {func(w *Want) { w.Clusters = []string{"Rome"} }, "lower-case"},
 		"overlapping CIDRs": {func(w *Want) {
 			w.Clusters = []string{"x"}
 			w.ServiceCIDRs = map[string]netip.Prefix{"": DefaultPodCIDR}
 		}, "overlap"},
-		"a pool without a rest": {func(w *Want) { w.Clusters = []string{"x"}; w.Pool = netip.MustParsePrefix("172.30.0.0/24") }, "no free /24"},
+		"a pool of one subnet": {func(w *Want) { w.Clusters = []string{"x"}; w.Pool = netip.MustParsePrefix("172.30.0.0/24") }, "no free /24"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			first := want("rome")
@@ -150,7 +150,7 @@ func TestParseReady(t *testing.T) {
 	}
 }
 
-func TestAnInstanceWithoutItsFilesIsAbandoned(t *testing.T) {
+func TestInstanceWithoutStateDirectoryIsAbandoned(t *testing.T) {
 	w := want("rome")
 	w.Dir = t.TempDir()
 	i := planned(t, w)
@@ -160,7 +160,7 @@ func TestAnInstanceWithoutItsFilesIsAbandoned(t *testing.T) {
 	if lost, err := abandoned(i, w.Dir); lost || err != nil {
 		t.Fatalf("abandoned at once: %v, %v", lost, err)
 	}
-	// Running daemons may make files again after somebody removed all.
+	// Running daemons may create files again after all were deleted.
 	if err := os.RemoveAll(i.Path()); err != nil {
 		t.Fatal(err)
 	}
@@ -172,7 +172,7 @@ func TestAnInstanceWithoutItsFilesIsAbandoned(t *testing.T) {
 	}
 }
 
-func TestAnInstanceOfAnotherCheckoutIsAbandonedOnceNothingOfItRuns(t *testing.T) {
+func TestInstanceOfAnotherCheckoutThatDoesNotRunIsAbandoned(t *testing.T) {
 	w := want("rome")
 	w.Dir = t.TempDir()
 	i := planned(t, w)

@@ -14,22 +14,21 @@ import (
 	"liqo.io/federation/hack/playground/state"
 )
 
-// NodeStatus is how a node is.
+// NodeStatus is the status of a node.
 type NodeStatus struct {
 	Cluster string
 	Node    *state.Node
-	// Running of Expected daemons run; Missing are the others.
+	// Running is the number of running daemons of Expected ones; Missing names the others.
 	Running, Expected int
 	Missing           []string
-	// Kubernetes is what the API server says of the node: Ready, NotReady or Unknown.
+	// Kubernetes is the condition Ready of the Node: Ready, NotReady or Unknown.
 	Kubernetes string
 }
 
-// Healthy tells whether everything on the node works.
+// Healthy reports whether all daemons run and the Node is Ready.
 func (s NodeStatus) Healthy() bool { return len(s.Missing) == 0 && s.Kubernetes == "Ready" }
 
-// Status returns how the real nodes of the instance are, and for each cluster
-// why its API server does not answer.
+// Status returns the status of the real nodes of an instance, and the errors of API servers by cluster.
 func Status(ctx context.Context, i *state.Instance, tools *build.Set) ([]NodeStatus, map[string]error, error) {
 	var nodes []NodeStatus
 	failures := map[string]error{}
@@ -81,7 +80,7 @@ func parseReady(out string) (map[string]string, error) {
 		name, status, _ := strings.Cut(line, " ")
 		word, ok := words[status]
 		if !ok {
-			return nil, fmt.Errorf("node %s has a Ready condition of %q", name, status)
+			return nil, fmt.Errorf("reading nodes: condition Ready of node %s is %q", name, status)
 		}
 		ready[name] = word
 	}

@@ -18,8 +18,7 @@ import (
 	"liqo.io/federation/hack/playground/state"
 )
 
-// Up brings the wanted clusters up. What runs already is left alone, what died
-// is started again, and what an interrupted call left is taken over.
+// Up starts clusters, and all their nodes and daemons that do not run. It continues after an interruption.
 func Up(ctx context.Context, w Want, tools *build.Set, steps *Steps) error {
 	images, err := cluster.BaseImages(ctx, tools)
 	if err != nil {
@@ -54,11 +53,11 @@ type up struct {
 	tools    *build.Set
 	steps    *Steps
 	images   []string
-	// mu guards the record while nodes start side by side.
+	// mu guards the record while nodes start in parallel.
 	mu sync.Mutex
 }
 
-// reserve takes names and addresses for what is wanted and records them.
+// reserve records the names and addresses of the clusters and nodes.
 func reserve(ctx context.Context, w Want) (*state.Instance, error) {
 	unlock, err := lockMachine(ctx)
 	if err != nil {
@@ -84,7 +83,7 @@ func reserve(ctx context.Context, w Want) (*state.Instance, error) {
 	} else if !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
-	// Subnets that a record holds but no route shows yet.
+	// Other instances may have recorded subnets without routes.
 	reserved, err := reservedElsewhere(w.Instance)
 	if err != nil {
 		return nil, err
@@ -94,7 +93,7 @@ func reserve(ctx context.Context, w Want) (*state.Instance, error) {
 		if i, err = newInstance(w, used); err != nil {
 			return nil, err
 		}
-		// Files of an instance that a reboot ended are of no use.
+		// Files of an instance before a reboot are obsolete.
 		if err := os.RemoveAll(i.Path()); err != nil {
 			return nil, err
 		}
@@ -132,8 +131,7 @@ func (u *up) router(ctx context.Context) error {
 	return nil
 }
 
-// record returns a function that writes the identity of a process to its place
-// in the record, and the record to disk.
+// record returns a function that stores the identity of a process in the record, and saves it.
 func (u *up) record(place *state.Process) func(state.Process) error {
 	return func(p state.Process) error {
 		u.mu.Lock()
@@ -195,7 +193,7 @@ func (u *up) cluster(ctx context.Context, index int) error {
 	return nil
 }
 
-// node starts the daemons of a node and gives it the images it needs.
+// node starts the daemons of a node, and loads the base images into it.
 func (u *up) node(ctx context.Context, c *cluster.Cluster, n *state.Node) error {
 	daemons, err := c.NodeDaemons(n)
 	if err != nil {
@@ -207,7 +205,7 @@ func (u *up) node(ctx context.Context, c *cluster.Cluster, n *state.Node) error 
 	if err := c.WaitForContainerd(ctx, n); err != nil {
 		return err
 	}
-	// The pause image comes first: without it no pod starts.
+	// The pause image is the first: without it no pod starts.
 	if _, err := c.Import(ctx, n, u.images...); err != nil {
 		return err
 	}
@@ -220,8 +218,7 @@ func (u *up) node(ctx context.Context, c *cluster.Cluster, n *state.Node) error 
 	return c.WaitForKubelet(ctx, n)
 }
 
-// ensure starts those of the daemons that do not run as described, and returns
-// how many these were.
+// ensure starts the daemons that do not run with their Spec, and returns their number.
 func (u *up) ensure(ctx context.Context, n *state.Node, daemons ...sandbox.Command) (int, error) {
 	running, err := sandbox.Daemons(n.Holder)
 	if err != nil {
@@ -250,7 +247,7 @@ func (u *up) ensure(ctx context.Context, n *state.Node, daemons ...sandbox.Comma
 	return started, nil
 }
 
-// parallel calls all functions at once. The first error stops the others.
+// parallel calls all functions in parallel. The first error cancels the context of the others.
 func parallel(ctx context.Context, functions ...func(context.Context) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

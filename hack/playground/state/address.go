@@ -9,10 +9,10 @@ import (
 	"slices"
 )
 
-// FreeSubnet returns the first /24 of pool that overlaps none of taken.
+// FreeSubnet returns the first /24 of pool that overlaps none of taken. It fails if there is none.
 func FreeSubnet(pool netip.Prefix, taken []netip.Prefix) (netip.Prefix, error) {
 	if !pool.Addr().Is4() || pool.Bits() > 24 {
-		return netip.Prefix{}, fmt.Errorf("node address pool %s: need an IPv4 prefix of /24 or larger", pool)
+		return netip.Prefix{}, fmt.Errorf("node address pool %s: must be an IPv4 prefix of /24 or larger", pool)
 	}
 	for i := range 1 << (24 - pool.Bits()) {
 		candidate, err := Subnet(pool, 24, i)
@@ -23,20 +23,21 @@ func FreeSubnet(pool netip.Prefix, taken []netip.Prefix) (netip.Prefix, error) {
 			return candidate, nil
 		}
 	}
-	return netip.Prefix{}, fmt.Errorf("no free /24 is left in %s: routes, addresses and the clusters' own ranges take %v; choose another pool with --node-cidr-pool", pool, overlapping(pool, taken))
+	return netip.Prefix{}, fmt.Errorf("no free /24 is left in %s: routes, addresses and CIDRs of clusters take %v; "+
+		"choose another pool with --node-cidr-pool", pool, overlapping(pool, taken))
 }
 
 // Subnet returns the index-th prefix of the given length within p.
 func Subnet(p netip.Prefix, bits, index int) (netip.Prefix, error) {
 	if bits < p.Bits() || index < 0 || index >= 1<<(bits-p.Bits()) {
-		return netip.Prefix{}, fmt.Errorf("%s has no room for %d prefixes of /%d", p, index+1, bits)
+		return netip.Prefix{}, fmt.Errorf("%s has fewer than %d prefixes of /%d", p, index+1, bits)
 	}
 	a, err := Address(p.Masked(), index<<(32-bits))
 	return netip.PrefixFrom(a, bits), err
 }
 
-// Address returns the index-th address of an IPv4 prefix, counted from its
-// network address.
+// Address returns the index-th address of an IPv4 prefix; 0 is its network address. It fails if the prefix
+// is too small.
 func Address(p netip.Prefix, index int) (netip.Addr, error) {
 	if !p.Addr().Is4() || index < 0 || index >= 1<<(32-p.Bits()) {
 		return netip.Addr{}, fmt.Errorf("%s has no address number %d", p, index)
@@ -61,18 +62,18 @@ func overlapping(p netip.Prefix, others []netip.Prefix) []netip.Prefix {
 	return out
 }
 
-// CheckCIDRs refuses ranges of one cluster that are not IPv4, are too small or
-// overlap. Pods need room for a /24 a node.
+// CheckCIDRs validates the CIDRs of a cluster: they must be IPv4, large enough and disjoint. Each node gets
+// a /24 of the pod CIDR.
 func CheckCIDRs(cluster string, pods, services, pool netip.Prefix) error {
 	switch {
 	case !pods.IsValid() || !pods.Addr().Is4() || pods.Bits() > 22 || pods != pods.Masked():
-		return fmt.Errorf("cluster %s: pod CIDR %s: need an IPv4 network of /22 or larger, a /24 goes to each node", cluster, pods)
+		return fmt.Errorf("cluster %s: pod CIDR %s: must be an IPv4 network of /22 or larger; each node gets a /24", cluster, pods)
 	case !services.IsValid() || !services.Addr().Is4() || services.Bits() > 24 || services.Bits() < 12 || services != services.Masked():
-		return fmt.Errorf("cluster %s: service CIDR %s: need an IPv4 network between /12 and /24", cluster, services)
+		return fmt.Errorf("cluster %s: service CIDR %s: must be an IPv4 network between /12 and /24", cluster, services)
 	case pods.Overlaps(services):
 		return fmt.Errorf("cluster %s: pod CIDR %s and service CIDR %s overlap", cluster, pods, services)
 	case pool.Bits() >= pods.Bits() && pods.Contains(pool.Addr()), pool.Bits() >= services.Bits() && services.Contains(pool.Addr()):
-		return fmt.Errorf("cluster %s: the node address pool %s lies within its pod or service CIDR", cluster, pool)
+		return fmt.Errorf("cluster %s: node address pool %s is part of its pod or service CIDR", cluster, pool)
 	}
 	return nil
 }

@@ -28,7 +28,7 @@ func TestFreeSubnet(t *testing.T) {
 		"the first one is free":              {pool: "172.30.0.0/16", want: "172.30.0.0/24"},
 		"a route within a subnet takes it":   {pool: "172.30.0.0/16", taken: prefixes("172.30.0.128/25"), want: "172.30.1.0/24"},
 		"a wide route takes many":            {pool: "172.30.0.0/16", taken: prefixes("172.30.0.0/17"), want: "172.30.128.0/24"},
-		"others do not matter":               {pool: "172.30.0.0/16", taken: prefixes("10.0.0.0/8", "172.31.0.0/16"), want: "172.30.0.0/24"},
+		"routes outside of the pool":         {pool: "172.30.0.0/16", taken: prefixes("10.0.0.0/8", "172.31.0.0/16"), want: "172.30.0.0/24"},
 		"a pool of one subnet":               {pool: "192.168.7.0/24", want: "192.168.7.0/24"},
 		"a route around the pool takes all":  {pool: "172.30.0.0/16", taken: prefixes("172.16.0.0/12")},
 		"IPv6 is refused":                    {pool: "fd00::/64"},
@@ -49,7 +49,7 @@ func TestFreeSubnet(t *testing.T) {
 	}
 }
 
-func TestFreeSubnetNeverOverlapsWhatIsTaken(t *testing.T) {
+func TestFreeSubnetOverlapsNoTakenSubnet(t *testing.T) {
 	pool := netip.MustParsePrefix("172.30.0.0/18")
 	rapid.Check(t, func(t *rapid.T) {
 		taken := rapid.SliceOf(rapid.Custom(func(t *rapid.T) netip.Prefix {
@@ -68,7 +68,7 @@ func TestFreeSubnetNeverOverlapsWhatIsTaken(t *testing.T) {
 					t.Fatal(err)
 				}
 				if !overlapsAny(candidate, taken) {
-					t.Fatalf("%s is free, but nothing was found", candidate)
+					t.Fatalf("%s is free, and was not found", candidate)
 				}
 			}
 			return
@@ -79,7 +79,7 @@ func TestFreeSubnetNeverOverlapsWhatIsTaken(t *testing.T) {
 	})
 }
 
-func TestAddressesAndSubnetsAreCountedFromTheNetwork(t *testing.T) {
+func TestAddressesAndSubnetsAreCountedFromTheNetworkAddress(t *testing.T) {
 	p := netip.MustParsePrefix("10.244.0.0/16")
 	address, err := Address(p, 258)
 	if err != nil || address.String() != "10.244.1.2" {

@@ -14,9 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Lock takes the lock file at path, which the kernel releases when the holder
-// ends in whatever way. While another process holds it, waiting is called once
-// and Lock polls until ctx ends.
+// Lock locks the file at path; the kernel releases the lock when the process ends. If another process holds
+// it, Lock calls waiting once, and polls until ctx ends.
 func Lock(ctx context.Context, path string, waiting func()) (unlock func(), err error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return nil, err
@@ -32,7 +31,7 @@ func Lock(ctx context.Context, path string, waiting func()) (unlock func(), err 
 		}
 		f.Close()
 		if err != nil && !errors.Is(err, unix.EWOULDBLOCK) {
-			return nil, fmt.Errorf("lock %s: %w", path, err)
+			return nil, fmt.Errorf("locking %s: %w", path, err)
 		}
 		if waiting != nil {
 			waiting()
@@ -46,8 +45,7 @@ func Lock(ctx context.Context, path string, waiting func()) (unlock func(), err 
 	}
 }
 
-// sameFile tells whether path still names f: the previous holder may have
-// removed the file together with the instance.
+// sameFile reports whether path names f: the former holder may have deleted the file with the instance.
 func sameFile(f *os.File, path string) bool {
 	a, err := f.Stat()
 	if err != nil {

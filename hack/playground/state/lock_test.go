@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-func TestOnlyOneHoldsTheLock(t *testing.T) {
+func TestLockHasOneHolder(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "lock")
 	unlock, err := Lock(t.Context(), path, nil)
 	if err != nil {
@@ -20,19 +20,19 @@ func TestOnlyOneHoldsTheLock(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	waited := false
-	// The second one gives up as soon as it says that it waits.
+	// The second call is cancelled when it begins to wait.
 	if _, err := Lock(ctx, path, func() { waited = true; cancel() }); !errors.Is(err, context.Canceled) || !waited {
 		t.Fatalf("waited %v, got %v", waited, err)
 	}
 	unlock()
-	unlock, err = Lock(t.Context(), path, func() { t.Error("nobody holds the lock") })
+	unlock, err = Lock(t.Context(), path, func() { t.Error("waiting for a free lock") })
 	if err != nil {
 		t.Fatal(err)
 	}
 	unlock()
 }
 
-func TestALockWhoseFileWasRemovedExcludesNobody(t *testing.T) {
+func TestLockWithoutFileIsFree(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "lock")
 	unlock, err := Lock(t.Context(), path, nil)
 	if err != nil {

@@ -1,9 +1,9 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package state records what an instance of the playground consists of. The
-// record is written before a resource is made, so that whoever comes next can
-// undo it. It lives under /run, because everything it names ends with the boot.
+// Package state stores the record of an instance: its clusters, nodes and processes. A resource is recorded
+// before it is created, so that it can be deleted after a crash. Records are below /run, because all that
+// they name ends with a reboot.
 package state
 
 import (
@@ -21,7 +21,7 @@ import (
 // Root is the directory of all records of this machine.
 const Root = "/run/liqo-playground"
 
-// Instance is one playground: some clusters and the router between them.
+// Instance is a set of clusters and the router between them.
 type Instance struct {
 	Name string `json:"name"`
 	// Dir is the absolute state directory (`--state`).
@@ -40,7 +40,7 @@ type HostLink struct {
 	Router netip.Prefix `json:"router"`
 }
 
-// Process identifies a process beyond the reuse of its number.
+// Process identifies a process, also if its PID is reused.
 type Process struct {
 	PID int `json:"pid,omitempty"`
 	// Start is the time the process started, in clock ticks since the boot.
@@ -53,7 +53,7 @@ type Cut struct {
 	B string `json:"b"`
 }
 
-// NewCut orders the pair, so that (a, b) and (b, a) are the same cut.
+// NewCut returns the cut of a pair in any order.
 func NewCut(a, b string) Cut {
 	if b < a {
 		a, b = b, a
@@ -84,28 +84,29 @@ type Node struct {
 
 var nameRE = regexp.MustCompile(`^[a-z]([a-z0-9-]{0,18}[a-z0-9])?$`)
 
-// CheckName refuses what does not fit into host names, paths and labels.
+// CheckName returns an error for a name that is invalid in host names, paths or labels.
 func CheckName(kind, name string) error {
 	if !nameRE.MatchString(name) || name == "bin" {
-		return fmt.Errorf("%s name %q: use 1 to 20 lower-case letters, digits and dashes, starting with a letter (and not \"bin\")", kind, name)
+		return fmt.Errorf("%s name %q: must have 1 to 20 lower-case letters, digits and dashes, "+
+			"begin with a letter, and not be \"bin\"", kind, name)
 	}
 	return nil
 }
 
-// RunDir is where the record of the named instance lives.
+// RunDir returns the directory of the record of an instance.
 func RunDir(instance string) string { return filepath.Join(Root, instance) }
 
-// Path is the directory with the instance's files: keys, logs, volumes.
+// Path returns the directory of keys, logs and volumes of an instance, or a path below it.
 func (i *Instance) Path(elem ...string) string {
 	return filepath.Join(append([]string{i.Dir, i.Name}, elem...)...)
 }
 
-// Kubeconfig is the path of the administrator's kubeconfig of a cluster.
+// Kubeconfig returns the path of the administrator's kubeconfig of a cluster.
 func (i *Instance) Kubeconfig(cluster string) string {
 	return Kubeconfig(i.Dir, i.Name, cluster)
 }
 
-// Kubeconfig is the path of a cluster's kubeconfig below a state directory.
+// Kubeconfig returns the path of a cluster's kubeconfig in a state directory.
 func Kubeconfig(dir, instance, cluster string) string {
 	if instance == "demo" {
 		return filepath.Join(dir, cluster+".kubeconfig")
@@ -113,7 +114,7 @@ func Kubeconfig(dir, instance, cluster string) string {
 	return filepath.Join(dir, instance, cluster+".kubeconfig")
 }
 
-// Cluster returns the cluster of that name, or an error that names those there are.
+// Cluster returns a cluster by name. It fails with the names of all clusters if there is none.
 func (i *Instance) Cluster(name string) (*Cluster, error) {
 	var names []string
 	for _, c := range i.Clusters {
@@ -122,10 +123,10 @@ func (i *Instance) Cluster(name string) (*Cluster, error) {
 		}
 		names = append(names, c.Name)
 	}
-	return nil, fmt.Errorf("instance %s has no cluster %q (it has %v)", i.Name, name, names)
+	return nil, fmt.Errorf("instance %s has no cluster %q; its clusters are %v", i.Name, name, names)
 }
 
-// Node returns the node of that name with its cluster.
+// Node returns a node by name, and its cluster. It fails with the names of all nodes if there is none.
 func (i *Instance) Node(name string) (*Cluster, *Node, error) {
 	var names []string
 	for _, c := range i.Clusters {
@@ -136,13 +137,13 @@ func (i *Instance) Node(name string) (*Cluster, *Node, error) {
 			names = append(names, n.Name)
 		}
 	}
-	return nil, nil, fmt.Errorf("instance %s has no node %q (it has %v)", i.Name, name, names)
+	return nil, nil, fmt.Errorf("instance %s has no node %q; its nodes are %v", i.Name, name, names)
 }
 
-// ControlPlane is the node that runs the cluster's control plane.
+// ControlPlane returns the node that runs the control plane.
 func (c *Cluster) ControlPlane() *Node { return c.Nodes[0] }
 
-// Save writes the record so that a reader sees the old or the new one, never a part.
+// Save stores the record atomically.
 func (i *Instance) Save() error {
 	data, err := json.MarshalIndent(i, "", "  ")
 	if err != nil {
@@ -159,8 +160,7 @@ func (i *Instance) Save() error {
 	return os.Rename(temporary, filepath.Join(dir, "state.json"))
 }
 
-// Load reads the record of an instance. The error is fs.ErrNotExist when there
-// is none.
+// Load returns the record of an instance. It fails with fs.ErrNotExist if there is none.
 func Load(instance string) (*Instance, error) {
 	path := filepath.Join(RunDir(instance), "state.json")
 	data, err := os.ReadFile(path)
@@ -169,7 +169,7 @@ func Load(instance string) (*Instance, error) {
 	}
 	i := &Instance{}
 	if err := json.Unmarshal(data, i); err != nil {
-		return nil, fmt.Errorf("%s is damaged: %w", path, err)
+		return nil, fmt.Errorf("decoding %s: %w", path, err)
 	}
 	return i, nil
 }
@@ -193,5 +193,5 @@ func Instances() ([]string, error) {
 	return names, nil
 }
 
-// Forget removes the record. Nothing that it names may be left.
+// Forget deletes the record, after all that it names was deleted.
 func (i *Instance) Forget() error { return os.RemoveAll(RunDir(i.Name)) }
