@@ -21,32 +21,31 @@ import (
 	"liqo.io/federation/hack/playground/state"
 )
 
-// Set is the built programs.
+// Set has the paths of the built programs.
 type Set struct {
-	// Bin is the directory with a link to each program.
+	// Bin is the directory of links to the programs.
 	Bin string
-	// Cache is the directory that holds all versions of all programs.
+	// Cache is the directory of all versions of all programs.
 	Cache string
 	paths map[string]string
 }
 
-// Path returns where the program really is. It changes with its content.
+// Path returns the path of a program in the cache, which is different for each version and content.
 func (s *Set) Path(name string) string { return s.paths[name] }
 
-// Options say what to build.
+// Options are the settings of Build.
 type Options struct {
 	// Source is the directory hack/playground of the repository.
 	Source string
-	// Bin is where links to the programs go.
+	// Bin is the directory of links to the programs.
 	Bin string
-	// Only names the programs; all of them when empty.
+	// Only has the names of the programs. Empty means all.
 	Only []string
-	// Progress takes one line for each module that is built, and on a
-	// terminal a line that is rewritten while it is.
+	// Progress receives one line for each module; on a terminal it is updated during the build.
 	Progress *os.File
 }
 
-// FindSource looks for hack/playground here and in the directories above.
+// FindSource returns hack/playground in the working directory or one above it. It fails if there is none.
 func FindSource() (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {
@@ -63,7 +62,7 @@ func FindSource() (string, error) {
 	}
 }
 
-// Build builds what is not in the cache yet and links everything into Bin.
+// Build builds the programs that are not in the cache, and links all of them into Bin.
 func Build(ctx context.Context, o Options) (*Set, error) {
 	tools, err := selectTools(o.Only)
 	if err != nil {
@@ -71,7 +70,7 @@ func Build(ctx context.Context, o Options) (*Set, error) {
 	}
 	cache, err := os.UserCacheDir()
 	if err != nil {
-		return nil, fmt.Errorf("no cache directory: %w; set HOME or XDG_CACHE_HOME", err)
+		return nil, fmt.Errorf("finding the cache directory: %w; set HOME or XDG_CACHE_HOME", err)
 	}
 	set := &Set{Bin: o.Bin, Cache: filepath.Join(cache, "liqo-playground"), paths: map[string]string{}}
 	hashes := map[string]string{}
@@ -105,7 +104,7 @@ func (s *Set) missing(tools []tool) []tool {
 
 func (s *Set) buildMissing(ctx context.Context, o Options, tools []tool) error {
 	unlock, err := state.Lock(ctx, filepath.Join(s.Cache, "lock"), func() {
-		fmt.Fprintln(o.Progress, "another playground is building, waiting for it")
+		fmt.Fprintln(o.Progress, "waiting for another playground process that builds")
 	})
 	if err != nil {
 		return err
@@ -138,8 +137,7 @@ func names(tools []tool) string {
 	return strings.Join(out, ", ")
 }
 
-// buildGroup builds tools that share their module and flags with one call, so
-// that the compiler's work overlaps.
+// buildGroup builds tools with the same module and flags by one command, which compiles them in parallel.
 func (s *Set) buildGroup(ctx context.Context, o Options, title string, tools []tool) error {
 	temporary, err := os.MkdirTemp(s.Cache, "building-")
 	if err != nil {
@@ -162,13 +160,13 @@ func (s *Set) buildGroup(ctx context.Context, o Options, title string, tools []t
 	err = cmd.Run()
 	p.finish(err == nil)
 	if ctx.Err() != nil {
-		return fmt.Errorf("building was interrupted: %w", ctx.Err())
+		return fmt.Errorf("building %s: %w", names(tools), ctx.Err())
 	}
 	if errors.Is(err, exec.ErrNotFound) {
-		return errors.New("there is no go command in PATH; install Go 1.26 or later")
+		return errors.New("go is not in PATH; install Go 1.26 or later")
 	}
 	if err != nil {
-		return fmt.Errorf("build %s: %w\n%s", names(tools), err, p.failure())
+		return fmt.Errorf("building %s: %w\n%s", names(tools), err, p.failure())
 	}
 	for _, t := range tools {
 		if err := s.keep(filepath.Join(temporary, outputName(t.pkg)), t); err != nil {
@@ -178,7 +176,7 @@ func (s *Set) buildGroup(ctx context.Context, o Options, title string, tools []t
 	return nil
 }
 
-// keep moves a program to its place in the cache in one step.
+// keep moves a program into the cache atomically.
 func (s *Set) keep(built string, t tool) error {
 	target := s.paths[t.name]
 	if err := os.MkdirAll(filepath.Dir(target), 0o755); err != nil {
@@ -187,8 +185,8 @@ func (s *Set) keep(built string, t tool) error {
 	return os.Rename(built, target)
 }
 
-// outputName is how `go build` calls the program of a package: the last element
-// of its path that is no major version.
+// outputName returns the file name of a program that go build writes: the last element of the package path
+// that is no major version.
 func outputName(pkg string) string {
 	base := filepath.Base(pkg)
 	if len(base) > 1 && base[0] == 'v' && strings.Trim(base[1:], "0123456789") == "" {
@@ -220,14 +218,14 @@ func (s *Set) link() error {
 	return nil
 }
 
-// key is a hash of what the program is made from.
+// key returns a hash of the sources and flags of a program.
 func key(t tool, module string) string {
 	h := sha256.New()
 	fmt.Fprintf(h, "%s %s %s %s %s %q %s", runtime.Version(), runtime.GOARCH, module, t.pkg, t.version, t.tags, t.ldflags)
 	return hex.EncodeToString(h.Sum(nil)[:6])
 }
 
-// moduleHash covers the module's requirements and its own Go files.
+// moduleHash returns a hash of the requirements and the Go files of a module.
 func moduleHash(dir string) (string, error) {
 	h := sha256.New()
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
@@ -253,6 +251,5 @@ func moduleHash(dir string) (string, error) {
 	return hex.EncodeToString(h.Sum(nil)), err
 }
 
-// ownPrograms are the directories of the playground's module with programs for
-// the nodes; what else is in there does not change them.
+// ownPrograms are the directories of the playground's module that programs of the nodes are built from.
 var ownPrograms = map[string]bool{"nodeinit": true, "volumes": true}

@@ -13,8 +13,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// What names the versions must not drift from what decides them.
-func TestVersionsAreThoseOfTheModules(t *testing.T) {
+// The catalog repeats the versions of the modules.
+func TestVersionsEqualThoseOfTheModules(t *testing.T) {
 	for _, tool := range catalog() {
 		if tool.module == "" {
 			continue
@@ -25,7 +25,7 @@ func TestVersionsAreThoseOfTheModules(t *testing.T) {
 		}
 		pkg := tool.pkg
 		if tool.name == "coredns" {
-			// The program is this repository's, and its version is that of what it imports.
+			// The program is part of this repository; its version is that of the import.
 			pkg = "github.com/coredns/coredns"
 		}
 		if !requires(string(data), pkg, tool.version) {
@@ -54,11 +54,11 @@ func TestSelectTools(t *testing.T) {
 		t.Errorf("got %s, %v", names(some), err)
 	}
 	if _, err := selectTools([]string{"kubeadm"}); err == nil || !strings.Contains(err.Error(), "kube-apiserver") {
-		t.Errorf("an unknown program should name the known ones, got %v", err)
+		t.Errorf("the error of an unknown program does not name the known ones: %v", err)
 	}
 }
 
-func TestClustersNeedNoSamplesAndFakeKubeletsForFakeNodesOnly(t *testing.T) {
+func TestClustersBuildKwokForFakeNodesOnly(t *testing.T) {
 	for fakeNodes, kwoks := range map[bool]bool{false: false, true: true} {
 		programs := OfClusters(fakeNodes)
 		if slices.Contains(programs, kwok) != kwoks || slices.Contains(programs, metricsServer) || !slices.Contains(programs, "kubelet") {
@@ -78,7 +78,7 @@ func TestOutputName(t *testing.T) {
 	}
 }
 
-func TestTheKeyFollowsTheContent(t *testing.T) {
+func TestKeyDependsOnContent(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) {
 		t.Helper()
@@ -105,7 +105,7 @@ func TestTheKeyFollowsTheContent(t *testing.T) {
 	write("nodeinit/main_test.go", "package main")
 	write("other/other.go", "package other")
 	if hash() != before {
-		t.Error("what is not built changed the hash")
+		t.Error("files that are not built changed the hash")
 	}
 	write("nodeinit/main.go", "package main // changed")
 	after := hash()
@@ -124,7 +124,7 @@ func TestTheKeyFollowsTheContent(t *testing.T) {
 	}
 }
 
-func TestProgressKnowsPackagesFromMessages(t *testing.T) {
+func TestProgressCountsPackagesOnly(t *testing.T) {
 	out, err := os.CreateTemp(t.TempDir(), "")
 	if err != nil {
 		t.Fatal(err)

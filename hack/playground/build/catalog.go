@@ -1,9 +1,8 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package build builds the programs of the playground from Go modules, and
-// keeps them in the user's cache directory under their version and a hash of
-// everything that goes into them.
+// Package build builds the programs of the playground from Go modules into the user's cache directory, by
+// their version and a hash of their sources and flags.
 package build
 
 import (
@@ -12,8 +11,7 @@ import (
 	"strings"
 )
 
-// Versions of what the playground runs. They repeat the go.mod files of the
-// modules, where they decide what is built; here they name it.
+// Versions of the programs, for paths and flags. The go.mod files of the modules pin the same ones.
 const (
 	kubernetesVersion = "v1.37.1"
 	etcdVersion       = "v3.7.0"
@@ -93,11 +91,10 @@ func catalog() []tool {
 	return tools
 }
 
-// kwok plays the kubelets of fake nodes, and metricsServer is a sample that tests install.
+// kwok runs the fake nodes; metricsServer is a sample that tests install.
 const kwok, metricsServer = "kwok", "metrics-server"
 
-// OfClusters returns the names of the programs that clusters run, with or without those of
-// fake nodes.
+// OfClusters returns the names of the programs that clusters run, also those of fake nodes if required.
 func OfClusters(fakeNodes bool) []string {
 	var names []string
 	for _, t := range catalog() {
@@ -108,7 +105,7 @@ func OfClusters(fakeNodes bool) []string {
 	return names
 }
 
-// selectTools returns the named tools, or all of them for no names.
+// selectTools returns the named tools; without names, all. It fails for an unknown name.
 func selectTools(names []string) ([]tool, error) {
 	all := catalog()
 	if len(names) == 0 {
@@ -124,7 +121,7 @@ func selectTools(names []string) ([]tool, error) {
 	for _, name := range names {
 		t, ok := byName[name]
 		if !ok {
-			return nil, fmt.Errorf("there is no program %q to build; known are %s", name, strings.Join(known, ", "))
+			return nil, fmt.Errorf("unknown program %q; the programs are %s", name, strings.Join(known, ", "))
 		}
 		selected = append(selected, t)
 	}

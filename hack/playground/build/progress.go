@@ -14,8 +14,7 @@ import (
 	"golang.org/x/term"
 )
 
-// progress shows how far `go build -v` is, which prints each package that it
-// compiles.
+// progress prints the progress of go build -v, which prints each package that it compiles.
 type progress struct {
 	out      *os.File
 	title    string
@@ -41,7 +40,7 @@ func newProgress(out *os.File, title string) *progress {
 	return p
 }
 
-// Write takes the output of the build.
+// Write parses output of the build.
 func (p *progress) Write(data []byte) (int, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -69,7 +68,7 @@ func (p *progress) line(line string) {
 	}
 }
 
-// isPackage tells the name of a package from a message of the tool chain.
+// isPackage reports whether a line is the name of a package, and no message of the tool chain.
 func isPackage(line string) bool { return line != "" && !strings.ContainsAny(line, " :#\t") }
 
 func (p *progress) redraw() {
@@ -110,7 +109,7 @@ func (p *progress) finish(ok bool) {
 	fmt.Fprintf(p.out, "%s%s: %s in %s, %d packages compiled\n", start, p.title, verdict, p.elapsed(), p.packages)
 }
 
-// failure is the end of what the tool chain said beside package names.
+// failure returns the last messages of the tool chain, without package names.
 func (p *progress) failure() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -11,8 +11,7 @@ import (
 	"text/template"
 )
 
-// Fake nodes carry this label and this taint, so that a pod lands on them only
-// if it selects the one and tolerates the other.
+// Fake nodes have this label and this taint: pods that run on them select the label and tolerate the taint.
 const (
 	fakeLabelKey   = "type"
 	fakeLabelValue = "kwok"
@@ -20,10 +19,10 @@ const (
 	fakeTaint      = "playground.liqo.io/fake"
 )
 
-// Directories of the volumes of one node, as the node sees them.
+// Directories of the volumes in the mount namespace of a node.
 const (
 	localVolumes = "/var/lib/playground-volumes"
-	// ephemeralVolumes is removed before its node starts.
+	// ephemeralVolumes is deleted before its node starts.
 	ephemeralVolumes = "/var/lib/playground-ephemeral-volumes"
 )
 
@@ -43,7 +42,7 @@ type addonValues struct {
 	FakeLabelKey, FakeLabelValue, FakeTaint string
 }
 
-// volumeDirectory is the directory of all volumes of one kind.
+// volumeDirectory returns the directory of all volumes of a kind.
 type volumeDirectory struct{ Kind, Path string }
 
 type addonNode struct {
@@ -52,12 +51,11 @@ type addonNode struct {
 	ControlPlane, Tainted bool
 }
 
-// sharedVolumes returns the directory of the volumes that all nodes of the
-// cluster mount. The nodes see it where the machine does.
+// sharedVolumes returns the directory of the volumes that all nodes of the cluster mount, at the same path
+// as on the machine.
 func (c *Cluster) sharedVolumes() string { return c.path("shared-volumes") }
 
-// Manifests returns the objects that make the API server a cluster: its nodes,
-// DNS and storage.
+// Manifests returns the objects of a new cluster: nodes, DNS and storage.
 func (c *Cluster) Manifests() ([]byte, error) {
 	dns, err := c.DNS()
 	if err != nil {
@@ -73,7 +71,7 @@ func (c *Cluster) Manifests() ([]byte, error) {
 	for n, node := range c.Nodes {
 		values.Nodes = append(values.Nodes, addonNode{
 			Name: node.Name, PodCIDR: node.PodCIDR, ControlPlane: n == 0,
-			// Alone, the control plane has to run everything.
+			// Without workers, all pods run on the control plane.
 			Tainted: n == 0 && len(c.Nodes) > 1,
 		})
 	}

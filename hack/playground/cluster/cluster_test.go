@@ -46,7 +46,7 @@ func testCluster(t *testing.T, workers, fakes int) *Cluster {
 	return &Cluster{Cluster: c, Instance: i, Tools: &build.Set{}}
 }
 
-// object is what the tests look at in any Kubernetes object.
+// object has the fields of a Kubernetes object that tests read.
 type object struct {
 	Kind     string
 	Metadata struct {
@@ -130,7 +130,7 @@ func TestManifestsDescribeNodesAndDNS(t *testing.T) {
 	}
 }
 
-func TestStorageClassesBindAndKeepDataAsTheirNamesSay(t *testing.T) {
+func TestStorageClassesHaveBindingModeAndKind(t *testing.T) {
 	got := objects(t, testCluster(t, 1, 0))
 	for name, want := range map[string][2]string{
 		"local":     {"WaitForFirstConsumer", ""},
@@ -148,14 +148,14 @@ func TestStorageClassesBindAndKeepDataAsTheirNamesSay(t *testing.T) {
 	}
 }
 
-func TestALoneControlPlaneTakesPods(t *testing.T) {
+func TestControlPlaneWithoutWorkersRunsPods(t *testing.T) {
 	node := objects(t, testCluster(t, 0, 0))["Node/rome-control-plane"]
 	if len(node.Spec.Taints) != 0 {
 		t.Errorf("the only node has the taints %v", node.Spec.Taints)
 	}
 }
 
-func TestKubeletConfigFollowsTheCgroupVersion(t *testing.T) {
+func TestKubeletConfigDependsOnCgroupVersion(t *testing.T) {
 	for _, v1 := range []bool{true, false} {
 		var got struct {
 			FailCgroupV1 bool
@@ -172,7 +172,7 @@ func TestKubeletConfigFollowsTheCgroupVersion(t *testing.T) {
 	}
 }
 
-func TestCNIConfigIsJSONWithTheNodesRange(t *testing.T) {
+func TestCNIConfigIsJSONWithPodCIDROfTheNode(t *testing.T) {
 	data := cniConfig(netip.MustParsePrefix("10.244.3.0/24"))
 	if !json.Valid(data) || !strings.Contains(string(data), `"10.244.3.0/24"`) {
 		t.Errorf("got %s", data)
@@ -200,7 +200,7 @@ func TestFakePodsAndRealNodesHaveDifferentAddresses(t *testing.T) {
 	}
 }
 
-func TestAuditIsOnlyOnRequest(t *testing.T) {
+func TestAuditIsOffByDefault(t *testing.T) {
 	c := testCluster(t, 0, 0)
 	for _, audit := range []bool{false, true} {
 		c.Audit = audit
@@ -209,12 +209,12 @@ func TestAuditIsOnlyOnRequest(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := strings.Contains(strings.Join(apiserver.Args, " "), "--audit-log-path="); got != audit {
-			t.Errorf("asked for %v, got %v", audit, got)
+			t.Errorf("audit %v, got %v", audit, got)
 		}
 	}
 }
 
-func TestEtcdWaitsForTheDiskOnlyOnRequest(t *testing.T) {
+func TestEtcdSyncsToDiskIfDurable(t *testing.T) {
 	c := testCluster(t, 0, 0)
 	for durable, want := range map[bool]string{false: "--unsafe-no-fsync=true", true: "--unsafe-no-fsync=false"} {
 		c.Durable = durable
@@ -249,7 +249,7 @@ func TestKeysAreKeptAndSignedByTheirAuthority(t *testing.T) {
 		t.Errorf("the administrator: %v", err)
 	}
 	if _, err := certificate(t, c.pair("front-proxy-client").Cert()).Verify(clients); err == nil {
-		t.Error("the front proxy passes for a user")
+		t.Error("the front proxy is authenticated as a user")
 	}
 	info, err := os.Stat(c.Instance.Kubeconfig("rome"))
 	if err != nil {

@@ -18,15 +18,14 @@ rules:
 - level: Metadata
 `
 
-// ServerDaemons returns the API server and its storage, in the order in which
-// they start.
+// ServerDaemons returns etcd and the API server, in the order in which they start.
 func (c *Cluster) ServerDaemons() ([]sandbox.Command, error) {
 	apiserver, err := c.apiServer()
 	return []sandbox.Command{c.etcd(), apiserver}, err
 }
 
-// ManagerDaemons returns what works on the API and can only start once that is
-// ready: some of them end when they find no permissions yet.
+// ManagerDaemons returns the clients of the API server. They start after it is ready: some exit if they do
+// not have their permissions.
 func (c *Cluster) ManagerDaemons() ([]sandbox.Command, error) {
 	daemons := []sandbox.Command{c.controllerManager(), c.scheduler()}
 	if c.FakeNodes > 0 {
@@ -56,7 +55,7 @@ func (c *Cluster) etcd() sandbox.Command {
 		"--key-file="+server.Key(),
 		"--trusted-ca-file="+ca.Cert(),
 		"--client-cert-auth=true",
-		// What is not waited for outlives the process, but not the machine.
+		// Without fsync, data survives the process, and not the machine.
 		"--unsafe-no-fsync="+strconv.FormatBool(!c.Durable),
 		"--log-level=warn",
 	)
@@ -106,7 +105,7 @@ func (c *Cluster) apiServer() (sandbox.Command, error) {
 			"--audit-policy-file="+policy,
 			"--audit-log-path="+c.LogPath(n, "audit"),
 			"--audit-log-mode=batch",
-			// Megabytes: one file, so that whoever counts requests reads one.
+			// Megabytes: large enough for one file, so that requests are counted in one.
 			"--audit-log-maxsize=100000",
 		)
 	}
@@ -126,7 +125,7 @@ func (c *Cluster) controllerManager() sandbox.Command {
 		"--root-ca-file=" + ca.Cert(),
 		"--cluster-signing-cert-file=" + ca.Cert(),
 		"--cluster-signing-key-file=" + ca.Key(),
-		// The playground gives each node its range, because it sets the routes as well.
+		// The playground allocates the pod CIDRs of nodes, because it adds their routes.
 		"--allocate-node-cidrs=false",
 	}
 	return c.daemon(c.ControlPlane(), "kube-controller-manager", []string{kubeconfig}, append(args, c.clientLimits()...)...)
@@ -144,8 +143,7 @@ func (c *Cluster) scheduler() sandbox.Command {
 	return c.daemon(c.ControlPlane(), "kube-scheduler", []string{kubeconfig}, append(args, c.clientLimits()...)...)
 }
 
-// clientLimits keeps the clients' own rate limits out of measurements, which
-// fake nodes are for.
+// clientLimits raises the rate limits of clients above what benchmarks with fake nodes reach.
 func (c *Cluster) clientLimits() []string {
 	if c.FakeNodes == 0 {
 		return nil
@@ -153,12 +151,12 @@ func (c *Cluster) clientLimits() []string {
 	return []string{"--kube-api-qps=1000", "--kube-api-burst=1000"}
 }
 
-// kwok plays the kubelets of the fake nodes.
+// kwok returns the daemon of the fake nodes.
 func (c *Cluster) kwok() (sandbox.Command, error) {
-	// Real nodes take their ranges from the bottom of the pod CIDR.
+	// Real nodes get the lowest subnets of the pod CIDR.
 	addresses, err := state.Subnet(c.PodCIDR, c.PodCIDR.Bits()+2, 3)
 	if err != nil {
-		return sandbox.Command{}, fmt.Errorf("addresses of fake pods: %w", err)
+		return sandbox.Command{}, fmt.Errorf("allocating addresses of fake pods: %w", err)
 	}
 	kubeconfig, stages := c.path("kwok.kubeconfig"), c.path("fake-kubelet.yaml")
 	if err := writeFile(stages, fakeKubelet, 0o644); err != nil {

@@ -1,8 +1,7 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package cluster turns the record of a cluster into keys, configuration files
-// and the daemons that its nodes run.
+// Package cluster creates the keys, configuration files and daemons of a recorded cluster.
 package cluster
 
 import (
@@ -17,14 +16,14 @@ import (
 	"liqo.io/federation/hack/playground/state"
 )
 
-// Cluster is a recorded cluster together with what is needed to run it.
+// Cluster is a recorded cluster with its instance and programs.
 type Cluster struct {
 	*state.Cluster
 	Instance *state.Instance
 	Tools    *build.Set
 }
 
-// Server is the URL of the cluster's API server.
+// Server returns the URL of the API server.
 func (c *Cluster) Server() string {
 	return fmt.Sprintf("https://%s:6443", c.ControlPlane().Address)
 }
@@ -35,31 +34,31 @@ func (c *Cluster) path(elem ...string) string {
 
 func (c *Cluster) pair(name string) pki.Pair { return pki.Pair{Dir: c.path("pki"), Name: name} }
 
-// NodePath is a path in the directory of one node.
+// NodePath returns a path in the directory of a node.
 func (c *Cluster) NodePath(n *state.Node, elem ...string) string {
 	return c.Instance.Path(append([]string{"nodes", n.Name}, elem...)...)
 }
 
-// LogPath is the log file of a node's daemon.
+// LogPath returns the log file of a daemon of a node.
 func (c *Cluster) LogPath(n *state.Node, daemon string) string {
 	return LogPath(c.Instance, n.Name, daemon)
 }
 
-// LogPath is the log file of a daemon. The router counts as a node.
+// LogPath returns the log file of a daemon of a node or the router.
 func LogPath(i *state.Instance, node, daemon string) string {
 	return i.Path("logs", node, daemon+".log")
 }
 
-// serviceAddress is the index-th address of the cluster's Services.
+// serviceAddress returns the index-th address of the Service CIDR.
 func (c *Cluster) serviceAddress(index int) (string, error) {
 	a, err := state.Address(c.ServiceCIDR, index)
 	return a.String(), err
 }
 
-// DNS is the address of the cluster's DNS Service.
+// DNS returns the address of the DNS Service.
 func (c *Cluster) DNS() (string, error) { return c.serviceAddress(10) }
 
-// writeFile writes a file only if its content changes, in one step.
+// writeFile writes a file atomically, if its content changes.
 func writeFile(path string, data []byte, mode os.FileMode) error {
 	if old, err := os.ReadFile(path); err == nil && bytes.Equal(old, data) {
 		return nil
@@ -74,7 +73,7 @@ func writeFile(path string, data []byte, mode os.FileMode) error {
 	return os.Rename(temporary, path)
 }
 
-// writeKubeconfig makes a client certificate and the kubeconfig that holds it.
+// writeKubeconfig creates a client certificate, and a kubeconfig with it.
 func (c *Cluster) writeKubeconfig(path string, client pki.Pair, r pki.Request) error {
 	if err := pki.Ensure(client, c.pair("ca"), r); err != nil {
 		return err

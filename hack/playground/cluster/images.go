@@ -19,24 +19,24 @@ import (
 	"liqo.io/federation/hack/playground/state"
 )
 
-// Images that every node of every cluster has.
+// Images of every node.
 const (
 	pauseImage       = "liqo.io/playground/pause:v1"
 	corednsImage     = "liqo.io/playground/coredns:v1.15.0"
 	provisionerImage = "liqo.io/playground/local-provisioner:v1"
-	// AgnhostImage is the server of Kubernetes' own end-to-end tests.
+	// AgnhostImage is the server of the end-to-end tests of Kubernetes.
 	AgnhostImage = "registry.k8s.io/e2e-test-images/agnhost:2.65"
 )
 
-// idLabel holds the ID of an image as it was loaded.
+// idLabel is the label of the ID with which an image was loaded.
 const idLabel = "playground.liqo.io/id"
 
-// applets that people look for in a container of agnhost, all by busybox.
+// applets are the programs of busybox in the image of agnhost.
 var applets = []string{"cat", "date", "echo", "env", "false", "head", "hostname", "id", "ip", "kill", "ls", "nc",
 	"nslookup", "ps", "seq", "sh", "sleep", "stty", "tail", "test", "touch", "true", "tty", "wc", "wget", "yes"}
 
-// BaseImages returns the archives of the images that a cluster needs, the pause
-// image first, and makes those that are missing.
+// BaseImages returns the archives of the images of every node, the pause image first, and builds missing
+// ones.
 func BaseImages(ctx context.Context, tools *build.Set) ([]string, error) {
 	links := map[string]string{}
 	for _, a := range applets {
@@ -49,7 +49,7 @@ func BaseImages(ctx context.Context, tools *build.Set) ([]string, error) {
 	}{
 		{"nodeinit", image.Config{Tag: pauseImage}},
 		{"coredns", image.Config{Tag: corednsImage}},
-		// The provisioner makes directories below one that root owns.
+		// The provisioner creates directories in one that root owns.
 		{"local-provisioner", image.Config{Tag: provisionerImage, User: "0:0"}},
 		{"agnhost", image.Config{Tag: AgnhostImage, Links: links, Packages: []string{"busybox-static"},
 			PackageCache: filepath.Join(tools.Cache, "packages")}},
@@ -63,7 +63,7 @@ func BaseImages(ctx context.Context, tools *build.Set) ([]string, error) {
 		c.config.Binary = program
 		img, err := image.Build(ctx, c.config)
 		if err != nil {
-			return nil, fmt.Errorf("image %s: %w", c.config.Tag, err)
+			return nil, fmt.Errorf("building image %s: %w", c.config.Tag, err)
 		}
 		if err := image.Write(archive, c.config.Tag, img); err != nil {
 			return nil, err
@@ -72,8 +72,8 @@ func BaseImages(ctx context.Context, tools *build.Set) ([]string, error) {
 	return archives, nil
 }
 
-// Import loads those of the image archives into a node that it does not have
-// with the same content, in this order, and returns how many these were.
+// Import loads the image archives that a node does not have with the same content, in this order, and
+// returns their number.
 func (c *Cluster) Import(ctx context.Context, n *state.Node, archives ...string) (int, error) {
 	present, err := c.ctr(ctx, n, nil, "images", "list")
 	if err != nil {
@@ -97,14 +97,14 @@ func (c *Cluster) Import(ctx context.Context, n *state.Node, archives ...string)
 }
 
 func (c *Cluster) importOne(ctx context.Context, n *state.Node, path string, archive image.Archived) error {
-	// The node does not see every directory of the machine, so it reads from here.
+	// The archive is read outside of the node, which does not have every directory of the machine.
 	f, err := os.Open(path)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
 	if _, err := c.ctr(ctx, n, f, "images", "import", "--local", "-"); err != nil {
-		return fmt.Errorf("load %s: %w", path, err)
+		return fmt.Errorf("loading %s: %w", path, err)
 	}
 	for _, tag := range archive.Tags {
 		if _, err := c.ctr(ctx, n, nil, "images", "label", tag, idLabel+"="+archive.ID); err != nil {
@@ -114,7 +114,7 @@ func (c *Cluster) importOne(ctx context.Context, n *state.Node, path string, arc
 	return nil
 }
 
-// hasImage looks for a tag with our label in what `ctr images list` prints.
+// hasImage reports whether output of ctr images list has a tag with the label of an ID.
 func hasImage(list, tag, id string) bool {
 	for _, line := range strings.Split(list, "\n") {
 		fields := strings.Fields(line)

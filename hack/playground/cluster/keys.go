@@ -10,8 +10,8 @@ import (
 
 const masters = "system:masters"
 
-// WriteKeys makes the keys, certificates and kubeconfigs of the control plane,
-// and the administrator's kubeconfig.
+// WriteKeys creates missing keys, certificates and kubeconfigs of the control plane, and the kubeconfig of
+// the administrator.
 func (c *Cluster) WriteKeys() error {
 	for name, title := range map[string]string{
 		"ca":             "kubernetes",
@@ -59,7 +59,7 @@ func (c *Cluster) WriteKeys() error {
 		pki.Request{CommonName: "kubernetes-admin", Organization: []string{masters}})
 }
 
-// writeNodeKeys makes what the kubelet of a node needs to serve and to identify itself.
+// writeNodeKeys creates the missing serving certificate and kubeconfig of a kubelet.
 func (c *Cluster) writeNodeKeys(n *state.Node) error {
 	serving := c.nodePair(n, "kubelet-server")
 	if err := pki.Ensure(serving, c.pair("ca"), pki.Request{CommonName: "system:node:" + n.Name,

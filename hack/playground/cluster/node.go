@@ -14,15 +14,15 @@ import (
 	"liqo.io/federation/hack/playground/state"
 )
 
-// CgroupRoot is the control group above all containers of an instance.
+// CgroupRoot returns the control group of all containers of an instance; "" is that of all instances.
 func CgroupRoot(instance string) string { return filepath.Join("/liqo-playground", instance) }
 
 func cgroup(i *state.Instance, n *state.Node) string {
 	return filepath.Join(CgroupRoot(i.Name), n.Name)
 }
 
-// StartNode starts the sandbox of a node, without the ephemeral volumes that it
-// had before. record is called before the sandbox touches anything.
+// StartNode deletes the ephemeral volumes of a node and starts its sandbox. It calls record before the
+// sandbox changes anything.
 func (c *Cluster) StartNode(n *state.Node, record func(state.Process) error) error {
 	if err := sandbox.MakeCgroup(cgroup(c.Instance, n)); err != nil {
 		return err
@@ -133,12 +133,12 @@ func (c *Cluster) kubeProxy(n *state.Node) (sandbox.Command, error) {
 	return c.daemon(n, "kube-proxy", []string{config, kubeconfig}, "--config="+config), err
 }
 
-// snapshotterFor returns the snapshotter that works on the file system of dir.
-// An overlay cannot be stacked on another one, as containers have it.
+// snapshotterFor returns the snapshotter for the file system of dir: overlayfs does not work on an overlay,
+// for example in a container.
 func snapshotterFor(dir string) (string, error) {
 	var s unix.Statfs_t
 	if err := unix.Statfs(dir, &s); err != nil {
-		return "", fmt.Errorf("file system of %s: %w", dir, err)
+		return "", fmt.Errorf("reading the file system of %s: %w", dir, err)
 	}
 	if s.Type == unix.OVERLAYFS_SUPER_MAGIC {
 		return "native", nil
@@ -146,8 +146,8 @@ func snapshotterFor(dir string) (string, error) {
 	return "overlayfs", nil
 }
 
-// mayRaiseResources tells whether this process holds CAP_SYS_RESOURCE, without
-// which nobody may lower the out-of-memory score of a process.
+// mayRaiseResources reports whether this process has CAP_SYS_RESOURCE, which is required to lower the
+// out-of-memory score of a process.
 func mayRaiseResources() bool {
 	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var data [2]unix.CapUserData

@@ -22,14 +22,13 @@ import (
 	"liqo.io/federation/hack/playground/state"
 )
 
-// Deadlines are generous: a loaded machine is slow, a broken one is told apart
-// by daemons that ended.
+// The timeouts are for a loaded machine; a failure is detected earlier, by daemons that ended.
 const (
 	serverDeadline = 3 * time.Minute
 	nodeDeadline   = 3 * time.Minute
 )
 
-// WaitForServer returns when the API server says that it is ready.
+// WaitForServer waits until the API server is ready. It fails if the server ends, or after a timeout.
 func (c *Cluster) WaitForServer(ctx context.Context) error {
 	client, err := c.httpClient()
 	if err != nil {
@@ -43,7 +42,7 @@ func (c *Cluster) WaitForServer(ctx context.Context) error {
 	})
 }
 
-// ServerReady asks the API server once whether it is ready.
+// ServerReady returns an error unless the API server is ready.
 func (c *Cluster) ServerReady(ctx context.Context) error {
 	client, err := c.httpClient()
 	if err != nil {
@@ -70,7 +69,7 @@ func (c *Cluster) checkServer(ctx context.Context, client *http.Client) error {
 	return get(ctx, client, c.Server()+"/readyz")
 }
 
-// get returns an error unless the server answers 200.
+// get returns an error unless the response has status 200.
 func get(ctx context.Context, client *http.Client, url string) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
@@ -86,19 +85,20 @@ func get(ctx context.Context, client *http.Client, url string) error {
 		return err
 	}
 	if response.StatusCode != http.StatusOK {
-		return fmt.Errorf("%s answers %s: %s", url, response.Status, lastLine(body))
+		return fmt.Errorf("getting %s: status %s: %s", url, response.Status, lastLine(body))
 	}
 	return nil
 }
 
-// WaitForContainerd returns when containerd of a node takes connections.
+// WaitForContainerd waits until containerd of a node accepts connections. It fails if containerd ends, or
+// after a timeout.
 func (c *Cluster) WaitForContainerd(ctx context.Context, n *state.Node) error {
-	// The socket lies in the node's own /run.
+	// The socket is in the mount namespace of the node.
 	socket := fmt.Sprintf("/proc/%d/root/run/containerd/containerd.sock", n.Holder.PID)
 	return poll(ctx, nodeDeadline, func() error {
 		connection, err := net.Dial("unix", socket)
 		if err != nil {
-			return fmt.Errorf("containerd on %s: %w", n.Name, err)
+			return fmt.Errorf("connecting to containerd on %s: %w", n.Name, err)
 		}
 		return connection.Close()
 	}, func() error {
@@ -106,12 +106,12 @@ func (c *Cluster) WaitForContainerd(ctx context.Context, n *state.Node) error {
 	})
 }
 
-// WaitForKubelet returns when the kubelet of a node says that it is healthy. The
-// API server would call a node Ready for a while after it died.
+// WaitForKubelet waits until the kubelet of a node is healthy: the Node stays Ready for a while after its
+// kubelet ended. It fails if the kubelet ends, or after a timeout.
 func (c *Cluster) WaitForKubelet(ctx context.Context, n *state.Node) error {
 	client := &http.Client{Timeout: 2 * time.Second, Transport: &http.Transport{
 		DisableKeepAlives: true,
-		// The kubelet answers on the node's loopback address only.
+		// The kubelet listens on the loopback address of the node.
 		DialContext: func(context.Context, string, string) (connection net.Conn, err error) {
 			enterErr := sandbox.Enter(n.Holder, false, func() error {
 				connection, err = net.Dial("tcp", "127.0.0.1:10248")
@@ -127,7 +127,7 @@ func (c *Cluster) WaitForKubelet(ctx context.Context, n *state.Node) error {
 	})
 }
 
-// checkDaemons returns an error that says where to look when a daemon has ended.
+// checkDaemons returns an error with the log file of a daemon that ended.
 func (c *Cluster) checkDaemons(n *state.Node, names ...string) error {
 	running, err := sandbox.Daemons(n.Holder)
 	if err != nil {
@@ -141,7 +141,7 @@ func (c *Cluster) checkDaemons(n *state.Node, names ...string) error {
 	return nil
 }
 
-// Apply writes the cluster's own objects.
+// Apply applies the objects of Manifests.
 func (c *Cluster) Apply(ctx context.Context) error {
 	manifests, err := c.Manifests()
 	if err != nil {
@@ -154,7 +154,7 @@ func (c *Cluster) Apply(ctx context.Context) error {
 	})
 }
 
-// WaitReady returns when all nodes are Ready and DNS and storage work.
+// WaitReady waits until nodes, DNS and storage are ready. It fails if a daemon ends, or after a timeout.
 func (c *Cluster) WaitReady(ctx context.Context) error {
 	for _, args := range [][]string{
 		{"wait", "--for=condition=Ready", "nodes", "--all"},
@@ -165,7 +165,7 @@ func (c *Cluster) WaitReady(ctx context.Context) error {
 			return c.kubectl(ctx, nil, append(args, "--timeout=5s")...)
 		}, c.checkAllDaemons)
 		if err != nil {
-			return fmt.Errorf("%w\nlook at it with: playground status; playground logs NODE", err)
+			return fmt.Errorf("%w\nsee: playground status; playground logs NODE", err)
 		}
 	}
 	return nil
@@ -180,7 +180,7 @@ func (c *Cluster) checkAllDaemons() error {
 	return nil
 }
 
-// DaemonNames returns what runs on a node, in the order in which it starts.
+// DaemonNames returns the names of the daemons of a node, in the order in which they start.
 func (c *Cluster) DaemonNames(n *state.Node) []string {
 	var names []string
 	if n == c.ControlPlane() {
@@ -197,19 +197,19 @@ func (c *Cluster) kubectl(ctx context.Context, stdin []byte, args ...string) err
 	return err
 }
 
-// Kubectl runs kubectl as the cluster's administrator and returns what it prints.
+// Kubectl runs kubectl as the administrator of the cluster, and returns its output.
 func (c *Cluster) Kubectl(ctx context.Context, stdin []byte, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, c.Tools.Path("kubectl"), append([]string{"--kubeconfig=" + c.Instance.Kubeconfig(c.Name)}, args...)...)
 	cmd.Stdin = bytes.NewReader(stdin)
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	if err := cmd.Run(); err != nil {
-		return "", fmt.Errorf("kubectl %s: %w: %s", strings.Join(args, " "), err, lastLine(stderr.Bytes()))
+		return "", fmt.Errorf("running kubectl %s: %w: %s", strings.Join(args, " "), err, lastLine(stderr.Bytes()))
 	}
 	return stdout.String(), nil
 }
 
-// poll calls check until it succeeds, alive fails, or time is up.
+// poll calls check until it succeeds. It fails if alive fails, or after the timeout.
 func poll(ctx context.Context, deadline time.Duration, check, alive func() error) error {
 	timeout := time.NewTimer(deadline)
 	defer timeout.Stop()
@@ -240,7 +240,7 @@ func lastLine(data []byte) string {
 	return lines[len(lines)-1]
 }
 
-// tail is the last line of a log file, or why there is none.
+// tail returns the last line of a log file, or the error of reading it.
 func tail(path string) string {
 	data, err := os.ReadFile(path)
 	if err != nil {
