@@ -14,8 +14,8 @@ import (
 	"strings"
 )
 
-// unpackPackages returns the files of the packages and of what they depend on,
-// see dependencies. cleanup removes the unpacked copies.
+// unpackPackages returns the files of packages and their dependencies, see dependencies. cleanup deletes
+// the unpacked copies.
 func unpackPackages(
 	ctx context.Context, packages, without []string, cache string,
 ) (t *fileTree, cleanup func(), err error) {
@@ -42,7 +42,7 @@ func unpackPackages(
 			return nil, nil, err
 		}
 	}
-	// Nobody reads manuals in a container.
+	// Containers do not use documentation.
 	for _, dir := range []string{"doc", "man", "locale", "lintian", "bug"} {
 		if err := os.RemoveAll(filepath.Join(root, "usr", "share", dir)); err != nil {
 			cleanup()
@@ -57,14 +57,14 @@ func unpackPackages(
 	return t, cleanup, nil
 }
 
-// dependencies returns the packages and what they depend on, except those of
-// without and what only these depend on. Of alternatives it takes the first.
+// dependencies returns packages and their dependencies, except those of without and their own dependencies.
+// Of alternatives it returns the first.
 func dependencies(ctx context.Context, packages, without []string) ([]string, error) {
 	args := append([]string{"depends", "--recurse", "--no-recommends", "--no-suggests", "--no-conflicts",
 		"--no-breaks", "--no-replaces", "--no-enhances"}, packages...)
 	out, err := run(ctx, "", "apt-cache", args...)
 	if err != nil {
-		// A fresh machine has no package lists yet.
+		// A new machine has no package lists.
 		if _, updateErr := run(ctx, "", "apt-get", "update"); updateErr != nil {
 			return nil, errors.Join(err, updateErr)
 		}
@@ -75,8 +75,8 @@ func dependencies(ctx context.Context, packages, without []string) ([]string, er
 	return closure(parseDepends(out), packages, without), nil
 }
 
-// closure returns what can be reached from packages without passing without, in
-// alphabetical order.
+// closure returns packages and all their dependencies, except those that are only reached through without,
+// in alphabetical order.
 func closure(depends map[string][]string, packages, without []string) []string {
 	var names []string
 	next := slices.Clone(packages)
@@ -93,10 +93,9 @@ func closure(depends map[string][]string, packages, without []string) []string {
 	return names
 }
 
-// parseDepends returns what each package depends on, as `apt-cache depends`
-// prints it: a package on a line of its own; indented below it what it depends
-// on, with a bar before all but the last of the alternatives; below a virtual
-// package, further indented, its providers.
+// parseDepends returns the dependencies of each package in output of apt-cache depends: a package on a line
+// of its own, then its dependencies, indented, with a bar before all but the last of the alternatives.
+// Further indented below a virtual package are its providers.
 func parseDepends(out string) map[string][]string {
 	depends := map[string][]string{}
 	var name string
@@ -145,7 +144,7 @@ func download(ctx context.Context, names []string, cache string) ([]string, erro
 		}
 	}
 	if len(archives) != len(names) {
-		return nil, fmt.Errorf("apt-get offers %d of %d packages; run: apt-get update", len(archives), len(names))
+		return nil, fmt.Errorf("downloading packages: apt-get has %d of %d; run: apt-get update", len(archives), len(names))
 	}
 	if len(missing) == 0 {
 		return archives, nil
@@ -165,7 +164,7 @@ func run(ctx context.Context, dir, name string, args ...string) (string, error) 
 		if errors.As(err, &exit) {
 			message = ": " + strings.TrimSpace(string(exit.Stderr))
 		}
-		return "", fmt.Errorf("%s %s: %w%s", name, strings.Join(args, " "), err, message)
+		return "", fmt.Errorf("running %s %s: %w%s", name, strings.Join(args, " "), err, message)
 	}
 	return string(out), nil
 }

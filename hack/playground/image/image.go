@@ -1,8 +1,8 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package image makes container images out of static programs, without a
-// registry and without a container runtime. The same input gives the same bytes.
+// Package image packs static programs into container images, without registry and container runtime. The
+// same input results in the same bytes.
 package image
 
 import (
@@ -26,30 +26,30 @@ const NonRoot = "65532:65532"
 
 // Config describes an image.
 type Config struct {
-	// Tag is the image's full name, such as "liqo.io/controller:dev".
+	// Tag is the full name of the image, for example liqo.io/controller:dev.
 	Tag string
-	// Binary is the static program that the image runs; it becomes /NAME.
+	// Binary is the static program that the image runs; its path in the image is /NAME.
 	Binary string
-	// User is "UID:GID"; NonRoot when empty.
+	// User is UID:GID. Empty means NonRoot.
 	User string
 	// Files maps paths in the image to files of this machine.
 	Files map[string]string
-	// Links maps paths in the image to what the symbolic link there points to.
+	// Links maps paths of symbolic links in the image to their targets.
 	Links map[string]string
-	// Packages are Debian packages to unpack into the image, with what they
-	// depend on. Their maintainer scripts do not run.
+	// Packages are Debian packages to unpack into the image, with their dependencies. Maintainer scripts
+	// do not run.
 	Packages []string
-	// WithoutPackages are Debian packages to leave out, with what only they
-	// depend on, such as those that only maintainer scripts need.
+	// WithoutPackages are Debian packages to leave out with their own dependencies, for example those of
+	// maintainer scripts.
 	WithoutPackages []string
-	// PackageCache is the directory where downloaded packages stay.
+	// PackageCache is the directory of downloaded packages.
 	PackageCache string
 }
 
-// Build makes the image.
+// Build returns the image. It fails for an invalid tag, a missing file or package.
 func Build(ctx context.Context, c Config) (v1.Image, error) {
 	if _, err := name.NewTag(c.Tag, name.StrictValidation); err != nil {
-		return nil, fmt.Errorf("image tag: %w; use a full name such as liqo.io/controller:dev", err)
+		return nil, fmt.Errorf("image tag: %w; use a full name, for example liqo.io/controller:dev", err)
 	}
 	if c.User == "" {
 		c.User = NonRoot
@@ -103,8 +103,7 @@ func Build(ctx context.Context, c Config) (v1.Image, error) {
 	return mutate.ConfigFile(img, file)
 }
 
-// Write writes the image as a docker archive. A reader sees the old or the new
-// file, never a part.
+// Write writes the image to a docker archive atomically.
 func Write(path, tag string, img v1.Image) error {
 	ref, err := name.NewTag(tag, name.StrictValidation)
 	if err != nil {
@@ -115,7 +114,7 @@ func Write(path, tag string, img v1.Image) error {
 	}
 	temporary := path + ".partial"
 	if err := tarball.WriteToFile(temporary, ref, img); err != nil {
-		return fmt.Errorf("write %s: %w", path, err)
+		return fmt.Errorf("writing %s: %w", path, err)
 	}
 	return os.Rename(temporary, path)
 }
@@ -127,14 +126,14 @@ type Archived struct {
 	ID string
 }
 
-// Read tells which image a docker archive holds.
+// Read returns the tags and the ID of the image in a docker archive. It fails unless there is exactly one.
 func Read(path string) (Archived, error) {
 	manifest, err := tarball.LoadManifest(func() (io.ReadCloser, error) { return os.Open(path) })
 	if err != nil {
 		return Archived{}, fmt.Errorf("%s is no image archive: %w", path, err)
 	}
 	if len(manifest) != 1 || len(manifest[0].RepoTags) == 0 {
-		return Archived{}, fmt.Errorf("%s holds %d images; need one with a tag", path, len(manifest))
+		return Archived{}, fmt.Errorf("%s has %d images; it must have one, with a tag", path, len(manifest))
 	}
 	img, err := tarball.ImageFromPath(path, nil)
 	if err != nil {

@@ -57,7 +57,7 @@ func sum(t *testing.T, path string) [32]byte {
 	return sha256.Sum256(data)
 }
 
-func TestTheSameInputGivesTheSameBytes(t *testing.T) {
+func TestSameInputResultsInSameBytes(t *testing.T) {
 	c := config(t)
 	first := sum(t, write(t, c))
 	later := time.Now().Add(time.Hour)
@@ -75,7 +75,7 @@ func TestTheSameInputGivesTheSameBytes(t *testing.T) {
 	}
 }
 
-func TestTheArchiveHoldsWhatWasAskedFor(t *testing.T) {
+func TestArchiveContainsProgramFilesAndLinks(t *testing.T) {
 	path := write(t, config(t))
 	img, err := tarball.ImageFromPath(path, nil)
 	if err != nil {
@@ -133,7 +133,7 @@ func TestTheArchiveHoldsWhatWasAskedFor(t *testing.T) {
 	}
 }
 
-func TestReadTellsTagAndContent(t *testing.T) {
+func TestReadReturnsTagAndID(t *testing.T) {
 	c := config(t)
 	first, err := Read(write(t, c))
 	if err != nil {
@@ -152,7 +152,7 @@ func TestReadTellsTagAndContent(t *testing.T) {
 	}
 }
 
-func TestBadInputIsRefusedWithItsReason(t *testing.T) {
+func TestInvalidInputIsRefused(t *testing.T) {
 	good := config(t)
 	for name, test := range map[string]struct {
 		change func(*Config)
@@ -176,7 +176,7 @@ func TestBadInputIsRefusedWithItsReason(t *testing.T) {
 	}
 }
 
-func TestDependenciesAreFirstAlternativesWithoutWhatIsLeftOut(t *testing.T) {
+func TestDependenciesAreFirstAlternatives(t *testing.T) {
 	depends := parseDepends(`stunnel4
   PreDepends: adduser
   Depends: libc6

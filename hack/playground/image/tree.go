@@ -21,7 +21,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
-// fileTree is the content of one layer, by path without the leading slash.
+// fileTree has the content of a layer, by path without the leading slash.
 type fileTree struct{ entries map[string]entry }
 
 type entry struct {
@@ -57,7 +57,7 @@ func (t *fileTree) link(name, target string) {
 	t.add(name, entry{kind: tar.TypeSymlink, mode: 0o777, link: target})
 }
 
-// file adds a regular file. It keeps of the mode whether it is executable.
+// file adds a regular file with mode 0755 if it is executable, otherwise 0644.
 func (t *fileTree) file(name, source string) error {
 	info, err := os.Stat(source)
 	if err != nil {
@@ -74,7 +74,7 @@ func (t *fileTree) file(name, source string) error {
 	return nil
 }
 
-// directoryTree adds everything below a directory of this machine.
+// directoryTree adds all files below a directory of this machine.
 func (t *fileTree) directoryTree(root string) error {
 	return filepath.WalkDir(root, func(p string, d fs.DirEntry, err error) error {
 		if err != nil {
@@ -100,8 +100,7 @@ func (t *fileTree) directoryTree(root string) error {
 	})
 }
 
-// layer writes the tree as a tar without anything that differs from run to run.
-// It is not compressed: it only ever travels to nodes on the same machine.
+// layer returns a reproducible tar of the tree. It is not compressed, because nodes are on the same machine.
 func (t *fileTree) layer() (v1.Layer, error) {
 	var buffer bytes.Buffer
 	w := tar.NewWriter(&buffer)

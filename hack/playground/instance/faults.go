@@ -79,7 +79,8 @@ func Restart(ctx context.Context, w Want, name, what string, tools *build.Set, s
 		killed++
 	}
 	if killed == 0 {
-		return fmt.Errorf("%q is neither a node of cluster %s nor a daemon that runs on one; see: playground status", what, name)
+		return fmt.Errorf("%q is neither a node of cluster %s nor a daemon that runs on one; see: playground status",
+			what, name)
 	}
 	w.Clusters = []string{name}
 	return Up(ctx, w, tools, steps)

@@ -109,7 +109,8 @@ func plan(i *state.Instance, w Want, used []netip.Prefix) error {
 
 // fixed returns the error for a setting that an existing cluster cannot change.
 func fixed(i *state.Instance, format string, args ...any) error {
-	return fmt.Errorf("%s, which cannot change; delete the instance first with: playground down --instance %s", fmt.Sprintf(format, args...), i.Name)
+	return fmt.Errorf("%s, which cannot change; delete the instance first with: playground down --instance %s",
+		fmt.Sprintf(format, args...), i.Name)
 }
 
 func resize(c *state.Cluster, w Want) error {

@@ -14,8 +14,8 @@ import (
 	"liqo.io/federation/hack/playground/state"
 )
 
-// Filter makes the router forward between node addresses, and drop everything
-// else and whatever crosses one of the instance's cuts.
+// Filter sets the rules of the router: it forwards between addresses of nodes, unless a cut separates their
+// clusters, and drops all other packets.
 func Filter(ctx context.Context, i *state.Instance) error {
 	return apply(ctx, i.Router, routerRules(i))
 }
@@ -38,14 +38,14 @@ func routerRules(i *state.Instance) string {
 	return b.String()
 }
 
-// masquerade gives pods that talk to the outside of their cluster the address
-// of their node, unless iptables on the node has decided about it before.
+// masquerade translates the source of packets from pods to other clusters to the address of their node,
+// unless iptables of the node translated it before.
 func masquerade(ctx context.Context, n *state.Node, pods netip.Prefix) error {
 	return apply(ctx, n.Holder, fmt.Sprintf(
 		"chain postrouting {\ntype nat hook postrouting priority srcnat + 1;\nip saddr %s ip daddr != %s masquerade\n}\n", pods, pods))
 }
 
-// apply replaces the playground's table in the namespace of holder in one step.
+// apply replaces the table of the playground in the network namespace of holder atomically.
 func apply(ctx context.Context, holder state.Process, chains string) error {
 	const table = "table ip playground"
 	cmd := exec.CommandContext(ctx, "nft", "-f", "-")
@@ -53,7 +53,7 @@ func apply(ctx context.Context, holder state.Process, chains string) error {
 	err := sandbox.Enter(holder, false, func() error {
 		out, err := cmd.CombinedOutput()
 		if err != nil {
-			return fmt.Errorf("nft: %w: %s", err, strings.TrimSpace(string(out)))
+			return fmt.Errorf("running nft: %w: %s", err, strings.TrimSpace(string(out)))
 		}
 		return nil
 	})

@@ -12,7 +12,7 @@ import (
 	"liqo.io/federation/hack/playground/state"
 )
 
-func TestTheRouterForwardsBetweenNodesOnly(t *testing.T) {
+func TestRouterForwardsBetweenNodesOnly(t *testing.T) {
 	i := &state.Instance{
 		HostLink: state.HostLink{Host: netip.MustParsePrefix("172.30.0.1/30")},
 		Clusters: []*state.Cluster{

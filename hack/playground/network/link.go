@@ -1,10 +1,9 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package network connects the nodes of an instance. The router is a network
-// namespace with one bridge for each cluster; every node hangs on its cluster's
-// bridge, and the root network namespace on a link of its own. The router knows
-// node addresses and nothing about pods.
+// Package network connects the nodes of an instance. The router is a network namespace with a bridge for
+// each cluster, to which its nodes are connected, and a link to the root network namespace. It has routes to
+// nodes, and none to pods.
 package network
 
 import (
@@ -18,13 +17,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Used returns the IPv4 ranges that routes and addresses of this machine's root
-// network namespace take.
+// Used returns the IPv4 ranges of routes and addresses in the root network namespace.
 func Used() ([]netip.Prefix, error) {
 	var used []netip.Prefix
 	routes, err := netlink.RouteList(nil, netlink.FAMILY_V4)
 	if err != nil {
-		return nil, fmt.Errorf("list routes: %w", err)
+		return nil, fmt.Errorf("listing routes: %w", err)
 	}
 	for _, r := range routes {
 		if p, ok := prefix(r.Dst); ok && p.Bits() > 0 {
@@ -33,7 +31,7 @@ func Used() ([]netip.Prefix, error) {
 	}
 	addresses, err := netlink.AddrList(nil, netlink.FAMILY_V4)
 	if err != nil {
-		return nil, fmt.Errorf("list addresses: %w", err)
+		return nil, fmt.Errorf("listing addresses: %w", err)
 	}
 	for _, a := range addresses {
 		if p, ok := prefix(a.IPNet); ok {
@@ -56,7 +54,7 @@ func ipNet(p netip.Prefix) *net.IPNet {
 	return &net.IPNet{IP: p.Addr().AsSlice(), Mask: net.CIDRMask(p.Bits(), p.Addr().BitLen())}
 }
 
-// exists tells whether the current namespace has a link of that name.
+// exists reports whether the current namespace has a link.
 func exists(name string) (bool, error) {
 	_, err := netlink.LinkByName(name)
 	if errors.As(err, &netlink.LinkNotFoundError{}) {
@@ -65,25 +63,24 @@ func exists(name string) (bool, error) {
 	return err == nil, err
 }
 
-// bringUp gives the link its address and sets it up. Both may be so already.
+// bringUp ensures that a link has its address, if one is given, and is up.
 func bringUp(name string, address netip.Prefix) error {
 	link, err := netlink.LinkByName(name)
 	if err != nil {
-		return fmt.Errorf("link %s: %w", name, err)
+		return fmt.Errorf("reading link %s: %w", name, err)
 	}
 	if address.IsValid() {
 		if err := netlink.AddrReplace(link, &netlink.Addr{IPNet: ipNet(address)}); err != nil {
-			return fmt.Errorf("address %s on link %s: %w", address, name, err)
+			return fmt.Errorf("adding address %s to link %s: %w", address, name, err)
 		}
 	}
 	if err := netlink.LinkSetUp(link); err != nil {
-		return fmt.Errorf("set up link %s: %w", name, err)
+		return fmt.Errorf("setting link %s up: %w", name, err)
 	}
 	return nil
 }
 
-// route leads to destination by way of a neighbour. An invalid destination is
-// the default route.
+// route ensures a route to destination through a neighbour. The zero destination is the default route.
 func route(destination netip.Prefix, via netip.Addr) error {
 	r := &netlink.Route{Gw: via.AsSlice()}
 	if destination.IsValid() {
@@ -92,7 +89,7 @@ func route(destination netip.Prefix, via netip.Addr) error {
 		r.Dst = &net.IPNet{IP: net.IPv4zero.To4(), Mask: net.CIDRMask(0, 32)}
 	}
 	if err := netlink.RouteReplace(r); err != nil {
-		return fmt.Errorf("route to %s via %s: %w", r.Dst, via, err)
+		return fmt.Errorf("adding a route to %s via %s: %w", r.Dst, via, err)
 	}
 	return nil
 }
@@ -100,12 +97,12 @@ func route(destination netip.Prefix, via netip.Addr) error {
 // sysctl sets a kernel parameter of the current network namespace.
 func sysctl(path, value string) error {
 	if err := os.WriteFile("/proc/sys/"+path, []byte(value), 0); err != nil {
-		return fmt.Errorf("sysctl %s: %w", path, err)
+		return fmt.Errorf("setting %s: %w", path, err)
 	}
 	return nil
 }
 
-// deleteLink removes a link of the current namespace if it is there.
+// deleteLink deletes a link of the current namespace, if it exists.
 func deleteLink(name string) error {
 	link, err := netlink.LinkByName(name)
 	if errors.As(err, &netlink.LinkNotFoundError{}) {
@@ -115,7 +112,7 @@ func deleteLink(name string) error {
 		return err
 	}
 	if err := netlink.LinkDel(link); err != nil && !errors.Is(err, unix.ENODEV) {
-		return fmt.Errorf("delete link %s: %w", name, err)
+		return fmt.Errorf("deleting link %s: %w", name, err)
 	}
 	return nil
 }

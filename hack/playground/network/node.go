@@ -19,8 +19,8 @@ import (
 
 const nodeLink = "eth0"
 
-// SetUpNode connects a node with its cluster's bridge and gives it its address
-// and its routes to the pods of the cluster's other nodes, wherever they are missing.
+// SetUpNode ensures that a node is connected to the bridge of its cluster, and has its address and routes to
+// the pods of all other nodes of its cluster.
 func SetUpNode(ctx context.Context, i *state.Instance, cluster int, n *state.Node) error {
 	c := i.Clusters[cluster]
 	if err := plug(i, cluster, n); err != nil {
@@ -47,7 +47,7 @@ func SetUpNode(ctx context.Context, i *state.Instance, cluster int, n *state.Nod
 		if err := sysctl("net/ipv4/ip_forward", "1"); err != nil {
 			return err
 		}
-		// Service addresses must be translated also between two pods of one node.
+		// Service addresses are translated also between pods of one node.
 		return sysctl("net/bridge/bridge-nf-call-iptables", "1")
 	})
 	if err != nil {
@@ -56,8 +56,8 @@ func SetUpNode(ctx context.Context, i *state.Instance, cluster int, n *state.Nod
 	return masquerade(ctx, n, c.PodCIDR)
 }
 
-// CheckKernel refuses a kernel without the bridge filter that Services need, if
-// it cannot be loaded.
+// CheckKernel ensures that br_netfilter, which Services require, is loaded. It fails if the kernel does not
+// have it.
 func CheckKernel() error {
 	const filter = "/proc/sys/net/bridge/bridge-nf-call-iptables"
 	if _, err := os.Stat(filter); err == nil {
@@ -65,7 +65,7 @@ func CheckKernel() error {
 	}
 	out, err := exec.Command("modprobe", "br_netfilter").CombinedOutput()
 	if err != nil {
-		return fmt.Errorf("the kernel's br_netfilter is not there and cannot be loaded: %w: %s", err, strings.TrimSpace(string(out)))
+		return fmt.Errorf("loading the kernel module br_netfilter: %w: %s", err, strings.TrimSpace(string(out)))
 	}
 	_, err = os.Stat(filter)
 	return err
@@ -84,7 +84,7 @@ func plug(i *state.Instance, cluster int, n *state.Node) error {
 	port := fmt.Sprintf("c%dn%d", cluster, n.Index)
 	return sandbox.Enter(i.Router, false, func() error {
 		if !found {
-			// What is left of an earlier node dies with its namespace, but not at once.
+			// The link of an ended node is deleted some time after its namespace.
 			if err := deleteLink(port); err != nil {
 				return err
 			}
@@ -94,14 +94,14 @@ func plug(i *state.Instance, cluster int, n *state.Node) error {
 		}
 		link, err := netlink.LinkByName(port)
 		if err != nil {
-			return fmt.Errorf("link %s: %w", port, err)
+			return fmt.Errorf("reading link %s: %w", port, err)
 		}
 		master, err := netlink.LinkByName(bridgeName(cluster))
 		if err != nil {
-			return fmt.Errorf("bridge %s: %w", bridgeName(cluster), err)
+			return fmt.Errorf("reading bridge %s: %w", bridgeName(cluster), err)
 		}
 		if err := netlink.LinkSetMaster(link, master); err != nil {
-			return fmt.Errorf("put %s on %s: %w", port, bridgeName(cluster), err)
+			return fmt.Errorf("adding link %s to bridge %s: %w", port, bridgeName(cluster), err)
 		}
 		return bringUp(port, netip.Prefix{})
 	})

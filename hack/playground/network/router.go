@@ -15,11 +15,10 @@ import (
 	"liqo.io/federation/hack/playground/state"
 )
 
-// hostLinkPeer is the router's end of the link to the root network namespace.
+// hostLinkPeer is the end of the link to the root network namespace in the router.
 const hostLinkPeer = "host"
 
-// SetUpRouter makes what the router of the instance needs beside the nodes'
-// links, wherever it is missing.
+// SetUpRouter ensures the bridges, the link to the host, the routes and the rules of the router.
 func SetUpRouter(ctx context.Context, i *state.Instance) error {
 	err := sandbox.Enter(i.Router, false, func() error {
 		if err := bringUp("lo", netip.Prefix{}); err != nil {
@@ -45,17 +44,17 @@ func SetUpRouter(ctx context.Context, i *state.Instance) error {
 		return fmt.Errorf("router: %w", err)
 	}
 	if err := hostLink(i); err != nil {
-		return fmt.Errorf("link between host and router: %w", err)
+		return fmt.Errorf("connecting host and router: %w", err)
 	}
 	return Filter(ctx, i)
 }
 
-// RemoveHostLink removes the instance's link from the root network namespace.
+// RemoveHostLink deletes the link of an instance from the root network namespace.
 func RemoveHostLink(i *state.Instance) error { return deleteLink(i.HostLink.Name) }
 
 func bridgeName(cluster int) string { return fmt.Sprintf("br%d", cluster) }
 
-// gateway is the router's address on a cluster's bridge: the first one.
+// gateway returns the address of the router on the bridge of a cluster, which is the first.
 func gateway(c *state.Cluster) netip.Prefix {
 	return netip.PrefixFrom(c.NodeCIDR.Addr().Next(), c.NodeCIDR.Bits())
 }
@@ -69,7 +68,7 @@ func bridge(name string, address netip.Prefix) error {
 		attributes := netlink.NewLinkAttrs()
 		attributes.Name = name
 		if err := netlink.LinkAdd(&netlink.Bridge{LinkAttrs: attributes}); err != nil {
-			return fmt.Errorf("add bridge %s: %w", name, err)
+			return fmt.Errorf("adding bridge %s: %w", name, err)
 		}
 	}
 	return bringUp(name, address)
@@ -86,7 +85,7 @@ func hostLink(i *state.Instance) error {
 		return err
 	}
 	if !found {
-		// What is left of an earlier router dies with its namespace, but not at once.
+		// The link of an ended router is deleted some time after its namespace.
 		if err := deleteLink(i.HostLink.Name); err != nil {
 			return err
 		}
@@ -108,13 +107,13 @@ func hostLink(i *state.Instance) error {
 	return nil
 }
 
-// veth makes a pair of links: name here, peer in the namespace of the process.
+// veth creates a pair of links: name in the current namespace, peer in that of a process.
 func veth(name, peer string, pid int) error {
 	attributes := netlink.NewLinkAttrs()
 	attributes.Name = name
 	err := netlink.LinkAdd(&netlink.Veth{LinkAttrs: attributes, PeerName: peer, PeerNamespace: netlink.NsPid(pid)})
 	if err != nil {
-		return fmt.Errorf("add link %s: %w", name, err)
+		return fmt.Errorf("adding link %s: %w", name, err)
 	}
 	return nil
 }

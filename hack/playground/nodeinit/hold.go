@@ -14,32 +14,31 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// list is a flag that may be given several times.
+// list is a flag that may be repeated.
 type list []string
 
 func (l *list) String() string     { return strings.Join(*l, ",") }
 func (l *list) Set(s string) error { *l = append(*l, s); return nil }
 
-// hold keeps the namespaces that it was started in. It waits for a line on
-// standard input before it touches anything: its parent writes it once the
-// process is on record, so that a parent which dies earlier leaves nothing.
-// Then it prepares the namespaces and says "ready".
+// hold keeps the namespaces of its process until it is terminated. First it reads a line, which its parent
+// writes after it recorded the process, so that it ends with a parent that dies earlier. Then it prepares
+// the namespaces, and prints ready.
 func hold(args []string) error {
 	var covers, keeps list
 	flags := flag.NewFlagSet("hold", flag.ContinueOnError)
-	flags.String("owner", "", "who this process belongs to, for people who read ps")
-	hostname := flags.String("hostname", "", "name of the node; without it mounts and names are left alone")
-	flags.Var(&covers, "cover", "TARGET=SOURCE: mount SOURCE, or a tmpfs if it is empty, over TARGET")
-	flags.Var(&keeps, "keep", "directory that stays visible where a cover would hide it")
+	flags.String("owner", "", "owner of this process, for readers of ps")
+	hostname := flags.String("hostname", "", "name of the node; empty changes neither host name nor mounts")
+	flags.Var(&covers, "cover", "TARGET=SOURCE: mount SOURCE, or a tmpfs if it is empty, at TARGET; may be repeated")
+	flags.Var(&keeps, "keep", "directory to mount again if a cover hides it; may be repeated")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
 	if _, err := bufio.NewReader(os.Stdin).ReadString('\n'); err != nil {
-		return fmt.Errorf("the playground ended before it had recorded this process: %w", err)
+		return fmt.Errorf("waiting for the record of this process: %w", err)
 	}
 	if *hostname != "" {
 		if err := unix.Sethostname([]byte(*hostname)); err != nil {
-			return fmt.Errorf("set hostname: %w", err)
+			return fmt.Errorf("setting the host name: %w", err)
 		}
 		if err := mounts(covers, keeps); err != nil {
 			return err
@@ -52,14 +51,13 @@ func hold(args []string) error {
 	return nil
 }
 
-// mounts gives the node directories of its own where Kubernetes and containerd
-// have fixed paths. Nothing of it is seen outside, and all of it is gone with
-// the last process of the node.
+// mounts mounts directories of the node at the fixed paths of Kubernetes and containerd, in its mount
+// namespace, which ends with the last process of the node.
 func mounts(covers, keeps []string) error {
 	if err := mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE); err != nil {
 		return err
 	}
-	// The kubelet passes mounts on to containers, which needs a shared tree.
+	// The kubelet propagates mounts to containers, which requires a shared tree.
 	if err := mount("", "/", "", unix.MS_REC|unix.MS_SHARED); err != nil {
 		return err
 	}
@@ -67,7 +65,7 @@ func mounts(covers, keeps []string) error {
 	for _, dir := range keeps {
 		fd, err := unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 		if err != nil {
-			return fmt.Errorf("open %s: %w", dir, err)
+			return fmt.Errorf("opening %s: %w", dir, err)
 		}
 		kept[dir] = fd
 	}
@@ -99,7 +97,7 @@ func mounts(covers, keeps []string) error {
 
 func mount(source, target, kind string, flags uintptr) error {
 	if err := unix.Mount(source, target, kind, flags, ""); err != nil {
-		return fmt.Errorf("mount %s: %w", target, err)
+		return fmt.Errorf("mounting %s: %w", target, err)
 	}
 	return nil
 }

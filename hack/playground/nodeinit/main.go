@@ -1,13 +1,12 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command nodeinit is the first process of a playground node, the launcher of
-// the node's daemons, and the pause container of its pods. All three are one
-// small static program:
+// Command nodeinit is the first process of a playground node, the launcher of its daemons, and the pause
+// container of its pods:
 //
-//	nodeinit               waits for SIGTERM and reaps orphans (pause)
-//	nodeinit hold …        prepares the node's namespaces, then does the same
-//	nodeinit spawn N P A…  starts program P as N in a session of its own
+//	nodeinit                             waits for SIGTERM and reaps orphans
+//	nodeinit hold …                      prepares the namespaces of a node, then does the same
+//	nodeinit spawn NAME PROGRAM [ARG…]   starts a program under a name in a session of its own
 package main
 
 import (
@@ -40,8 +39,8 @@ func main() {
 	}
 }
 
-// wait returns on SIGTERM or SIGINT. The first process of a PID namespace
-// inherits every orphan in it, so it reaps them.
+// wait reaps processes until SIGTERM or SIGINT: orphans become children of the first process of a PID
+// namespace.
 func wait() {
 	signals := make(chan os.Signal, 16)
 	signal.Notify(signals, unix.SIGTERM, unix.SIGINT, unix.SIGCHLD)
@@ -58,11 +57,11 @@ func wait() {
 	}
 }
 
-// spawn starts args[1] under the name args[0] and leaves it to the namespace's
-// first process.
+// spawn starts program args[1] under the name args[0]. It becomes a child of the first process of the
+// namespace.
 func spawn(args []string) error {
 	if len(args) < 2 {
-		return fmt.Errorf("spawn needs a name and a program")
+		return fmt.Errorf("spawn requires a name and a program")
 	}
 	argv := append([]string{args[0]}, args[2:]...)
 	process, err := os.StartProcess(args[1], argv, &os.ProcAttr{

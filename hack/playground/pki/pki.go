@@ -1,8 +1,8 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package pki makes the keys and certificates of a cluster. What exists is
-// kept, so that a cluster that is repaired stays the same cluster.
+// Package pki creates the keys and certificates of a cluster. Existing ones are kept, so that a repaired
+// cluster has the same identity.
 package pki
 
 import (
@@ -23,16 +23,16 @@ import (
 	"time"
 )
 
-// validity of everything issued: a playground is not meant to live longer.
+// validity is the lifetime of all certificates.
 const validity = 365 * 24 * time.Hour
 
 // Pair names the files of a certificate and its key.
 type Pair struct{ Dir, Name string }
 
-// Cert is the path of the certificate.
+// Cert returns the path of the certificate.
 func (p Pair) Cert() string { return filepath.Join(p.Dir, p.Name+".crt") }
 
-// Key is the path of the private key.
+// Key returns the path of the private key.
 func (p Pair) Key() string { return filepath.Join(p.Dir, p.Name+".key") }
 
 func (p Pair) exists() (bool, error) {
@@ -48,14 +48,13 @@ func (p Pair) exists() (bool, error) {
 type Request struct {
 	CommonName   string
 	Organization []string
-	// Hosts are DNS names and IP addresses of a server; a certificate without
-	// them is a client's.
+	// Hosts are DNS names and IP addresses of a server. Empty means a client certificate.
 	Hosts []string
-	// Client makes a server's certificate good for a client as well.
+	// Client adds client authentication to a certificate of a server.
 	Client bool
 }
 
-// EnsureAuthority makes a self-signed certificate authority unless it is there.
+// EnsureAuthority creates a self-signed certificate authority, unless it exists.
 func EnsureAuthority(p Pair, commonName string) error {
 	if found, err := p.exists(); err != nil || found {
 		return err
@@ -69,7 +68,7 @@ func EnsureAuthority(p Pair, commonName string) error {
 	return create(p, template, nil, nil)
 }
 
-// Ensure makes a certificate signed by the authority unless it is there.
+// Ensure creates a certificate that the authority signs, unless it exists.
 func Ensure(p, authority Pair, r Request) error {
 	if found, err := p.exists(); err != nil || found {
 		return err
@@ -98,8 +97,7 @@ func Ensure(p, authority Pair, r Request) error {
 	return create(p, template, caCert, caKey)
 }
 
-// EnsureKeyPair makes a key pair without a certificate, as service account
-// tokens are signed with: NAME.key and NAME.pub.
+// EnsureKeyPair creates a key pair for tokens of ServiceAccounts, NAME.key and NAME.pub, unless it exists.
 func EnsureKeyPair(dir, name string) (private, public string, err error) {
 	private, public = filepath.Join(dir, name+".key"), filepath.Join(dir, name+".pub")
 	if _, err := os.Stat(public); err == nil {
@@ -127,12 +125,12 @@ func create(p Pair, template, parent *x509.Certificate, parentKey crypto.Signer)
 	if template.SerialNumber, err = rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127)); err != nil {
 		return err
 	}
-	// A guest's clock may be a little behind the host's.
+	// The clock of a virtual machine may be slow.
 	template.NotBefore = time.Now().Add(-5 * time.Minute)
 	template.NotAfter = time.Now().Add(validity)
 	der, err := x509.CreateCertificate(rand.Reader, template, parent, key.Public(), parentKey)
 	if err != nil {
-		return fmt.Errorf("certificate %s: %w", p.Cert(), err)
+		return fmt.Errorf("creating certificate %s: %w", p.Cert(), err)
 	}
 	return writePEM(p.Cert(), "CERTIFICATE", der, 0o644)
 }
@@ -167,7 +165,7 @@ func load(p Pair) (*x509.Certificate, crypto.Signer, error) {
 	}
 	cert, err := x509.ParseCertificate(certDER)
 	if err != nil {
-		return nil, nil, fmt.Errorf("%s: %w", p.Cert(), err)
+		return nil, nil, fmt.Errorf("parsing %s: %w", p.Cert(), err)
 	}
 	keyDER, err := readPEM(p.Key())
 	if err != nil {
@@ -175,7 +173,7 @@ func load(p Pair) (*x509.Certificate, crypto.Signer, error) {
 	}
 	key, err := x509.ParseECPrivateKey(keyDER)
 	if err != nil {
-		return nil, nil, fmt.Errorf("%s: %w", p.Key(), err)
+		return nil, nil, fmt.Errorf("parsing %s: %w", p.Key(), err)
 	}
 	return cert, key, nil
 }
@@ -187,7 +185,7 @@ func readPEM(path string) ([]byte, error) {
 	}
 	block, _ := pem.Decode(data)
 	if block == nil {
-		return nil, fmt.Errorf("%s holds no PEM block", path)
+		return nil, fmt.Errorf("parsing %s: no PEM block", path)
 	}
 	return block.Bytes, nil
 }

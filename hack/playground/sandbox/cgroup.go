@@ -21,12 +21,12 @@ import (
 
 const cgroupMount = "/sys/fs/cgroup"
 
-// CgroupVersion returns 2 on a machine with the unified hierarchy only, else 1
-// (also for hybrid ones, where the controllers are those of version 1).
+// CgroupVersion returns 2 for the unified hierarchy, otherwise 1, also for hybrid hierarchies, whose
+// controllers are those of version 1.
 func CgroupVersion() (int, error) {
 	var s unix.Statfs_t
 	if err := unix.Statfs(cgroupMount, &s); err != nil {
-		return 0, fmt.Errorf("%s: %w; the playground needs control groups mounted there", cgroupMount, err)
+		return 0, fmt.Errorf("reading %s: %w; control groups must be mounted there", cgroupMount, err)
 	}
 	if s.Type == unix.CGROUP2_SUPER_MAGIC {
 		return 2, nil
@@ -34,8 +34,7 @@ func CgroupVersion() (int, error) {
 	return 1, nil
 }
 
-// MakeCgroup makes the control group of that name in every hierarchy. The
-// kubelet expects the root that it is given to exist.
+// MakeCgroup creates a control group in every hierarchy. The kubelet requires that its root exists.
 func MakeCgroup(name string) error {
 	roots, err := hierarchies()
 	if err != nil {
@@ -47,7 +46,7 @@ func MakeCgroup(name string) error {
 			parent := dir
 			dir = filepath.Join(dir, element)
 			if err := os.MkdirAll(dir, 0o755); err != nil {
-				return fmt.Errorf("make control group: %w", err)
+				return fmt.Errorf("creating control group: %w", err)
 			}
 			if err := errors.Join(inheritCPUs(parent, dir), delegate(dir), weigh(dir)); err != nil {
 				return err
@@ -57,8 +56,8 @@ func MakeCgroup(name string) error {
 	return nil
 }
 
-// inheritCPUs gives a new group of a version 1 cpuset what its parent has:
-// without processors of its own it takes no process.
+// inheritCPUs sets the processors of a new version 1 cpuset to those of its parent: without any, no process
+// can join it.
 func inheritCPUs(parent, dir string) error {
 	for _, file := range []string{"cpuset.cpus", "cpuset.mems"} {
 		own, err := os.ReadFile(filepath.Join(dir, file))
@@ -69,7 +68,7 @@ func inheritCPUs(parent, dir string) error {
 			return err
 		}
 		value, err := os.ReadFile(filepath.Join(parent, file))
-		// On version 2 an empty value means the parent's, and the root has none.
+		// In version 2, empty means those of the parent, and the root has no such file.
 		if errors.Is(err, fs.ErrNotExist) || err == nil && len(strings.TrimSpace(string(value))) == 0 {
 			continue
 		}
@@ -83,32 +82,30 @@ func inheritCPUs(parent, dir string) error {
 	return nil
 }
 
-// weigh gives a group the weight of as many processes as there are processors,
-// as the kubelet gives it to all pods of a node together. With the default of
-// one, everything in pods would wait for each daemon beside them.
+// weigh sets the weight of a group to the default weight times the number of processors, which is what the
+// kubelet sets for all pods of a node. With the default, all pods together get the share of one daemon.
 func weigh(dir string) error {
 	for _, weight := range []struct {
 		file string
 		unit int
 	}{{"cpu.shares", 1024}, {"cpu.weight", 100}} {
-		// Version 1 has the one, version 2 the other, and only where processors
-		// are controlled; none can be made.
+		// Version 1 has one of the files, version 2 the other, if the CPU controller is enabled.
 		file, err := os.OpenFile(filepath.Join(dir, weight.file), os.O_WRONLY, 0)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
 		if err != nil {
-			return fmt.Errorf("weigh control group: %w", err)
+			return fmt.Errorf("setting the weight of a control group: %w", err)
 		}
 		_, err = file.WriteString(strconv.Itoa(weight.unit * runtime.NumCPU()))
 		if err := errors.Join(err, file.Close()); err != nil {
-			return fmt.Errorf("weigh control group %s: %w", dir, err)
+			return fmt.Errorf("setting the weight of control group %s: %w", dir, err)
 		}
 	}
 	return nil
 }
 
-// delegate lets the groups below a version 2 group use the controllers that it has.
+// delegate enables all controllers of a version 2 group for the groups below it.
 func delegate(dir string) error {
 	controllers, err := os.ReadFile(filepath.Join(dir, "cgroup.controllers"))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -119,14 +116,14 @@ func delegate(dir string) error {
 	}
 	for _, c := range strings.Fields(string(controllers)) {
 		if err := os.WriteFile(filepath.Join(dir, "cgroup.subtree_control"), []byte("+"+c), 0); err != nil {
-			return fmt.Errorf("delegate %s: %w", c, err)
+			return fmt.Errorf("enabling controller %s: %w", c, err)
 		}
 	}
 	return nil
 }
 
-// RemoveCgroups removes the control group of that name, and all below it, from
-// every hierarchy. The kernel may need a moment after the last process ended.
+// RemoveCgroups deletes a control group and all below it in every hierarchy. It waits until ctx ends, because
+// a group is in use for a while after its last process ended.
 func RemoveCgroups(ctx context.Context, name string) error {
 	roots, err := hierarchies()
 	if err != nil {
@@ -186,11 +183,11 @@ func removeCgroup(ctx context.Context, dir string) error {
 				break
 			}
 			if !errors.Is(err, unix.EBUSY) {
-				return fmt.Errorf("remove control group %s: %w", d, err)
+				return fmt.Errorf("deleting control group %s: %w", d, err)
 			}
 			select {
 			case <-ctx.Done():
-				return fmt.Errorf("control group %s is still in use: %w", d, ctx.Err())
+				return fmt.Errorf("waiting for the end of control group %s: %w", d, ctx.Err())
 			case <-time.After(20 * time.Millisecond):
 			}
 		}

@@ -24,8 +24,8 @@ func Identify(pid int) (state.Process, error) {
 	if err != nil {
 		return state.Process{}, err
 	}
-	// The command name in parentheses may hold spaces; the start time is the
-	// 20th field after it, and the first is the process state.
+	// The name in parentheses may contain spaces. After it, the first field is the state, and the 20th is
+	// the start time.
 	fields := strings.Fields(string(data[bytes.LastIndexByte(data, ')')+1:]))
 	if len(fields) < 20 {
 		return state.Process{}, fmt.Errorf("/proc/%d/stat has only %d fields", pid, len(fields))
@@ -37,7 +37,7 @@ func Identify(pid int) (state.Process, error) {
 	return state.Process{PID: pid, Start: start}, err
 }
 
-// Alive tells whether exactly that process still runs.
+// Alive reports whether a process runs, also if its PID was reused.
 func Alive(p state.Process) bool {
 	if p.PID == 0 {
 		return false
@@ -46,42 +46,42 @@ func Alive(p state.Process) bool {
 	return err == nil && now == p
 }
 
-// Kill ends exactly that process and returns when it is gone. With the first
-// process of a PID namespace, everything in it is gone as well.
+// Kill sends a signal to a process, and waits for its end until ctx ends. With the first process of a PID
+// namespace, all others of it end.
 func Kill(ctx context.Context, p state.Process, signal unix.Signal) error {
 	if p.PID == 0 {
 		return nil
 	}
-	// The descriptor pins the process, so that its number cannot be reused
-	// between the check of its identity and the signal.
+	// With the descriptor, the signal goes to the process whose identity is checked, although its PID may
+	// be reused.
 	fd, err := unix.PidfdOpen(p.PID, 0)
 	if errors.Is(err, unix.ESRCH) {
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("open process %d: %w", p.PID, err)
+		return fmt.Errorf("opening process %d: %w", p.PID, err)
 	}
 	defer unix.Close(fd)
 	if !Alive(p) {
 		return nil
 	}
 	if err := unix.PidfdSendSignal(fd, signal, nil, 0); err != nil && !errors.Is(err, unix.ESRCH) {
-		return fmt.Errorf("signal process %d: %w", p.PID, err)
+		return fmt.Errorf("signalling process %d: %w", p.PID, err)
 	}
 	for Alive(p) {
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("process %d did not end: %w", p.PID, ctx.Err())
+			return fmt.Errorf("waiting for the end of process %d: %w", p.PID, ctx.Err())
 		case <-time.After(10 * time.Millisecond):
 		}
 	}
 	return nil
 }
 
-// stopTimeout is how long a process may take to end when it is asked to.
+// stopTimeout is the time for a process to end after SIGTERM.
 const stopTimeout = 10 * time.Second
 
-// Stop asks exactly that process to end, and kills it if it does not in time.
+// Stop terminates a process, and kills it after stopTimeout.
 func Stop(ctx context.Context, p state.Process) error {
 	asked, cancel := context.WithTimeout(ctx, stopTimeout)
 	defer cancel()
@@ -94,12 +94,11 @@ func Stop(ctx context.Context, p state.Process) error {
 // Daemon is a process that was started with Spawn.
 type Daemon struct {
 	state.Process
-	// Spec is what Spawn was called with, as a hash.
+	// Spec is the Spec of the Command that Spawn started.
 	Spec string
 }
 
-// Daemons returns the daemons that run in the sandbox, by name. What the
-// kernel says needs no record, and no record can be wrong about it.
+// Daemons returns the daemons that run in a sandbox, by name, from /proc: a record could be outdated.
 func Daemons(holder state.Process) (map[string]Daemon, error) {
 	if !Alive(holder) {
 		return nil, nil
@@ -118,8 +117,7 @@ func Daemons(holder state.Process) (map[string]Daemon, error) {
 		if err != nil {
 			continue
 		}
-		// Processes come and go while this looks at them: one that cannot be
-		// read is none of ours or has ended.
+		// A process that cannot be read has ended, or is in another namespace.
 		if ns, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/pid", pid)); err != nil || ns != namespace {
 			continue
 		}
@@ -134,8 +132,8 @@ func Daemons(holder state.Process) (map[string]Daemon, error) {
 	return daemons, nil
 }
 
-// specVariable marks the processes that Spawn starts. Their children inherit
-// it, so the name has to match as well.
+// specVariable is the environment variable of processes that Spawn starts. Their children inherit it, so the
+// name is compared, too.
 const specVariable = "PLAYGROUND_DAEMON"
 
 func spawned(pid int) (name, spec string, ok bool) {

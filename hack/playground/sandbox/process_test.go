@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-func TestOnlyTheVeryProcessIsKilled(t *testing.T) {
+func TestReusedPIDIsNotKilled(t *testing.T) {
 	cmd := exec.Command("sleep", "600")
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -42,11 +42,11 @@ func TestOnlyTheVeryProcessIsKilled(t *testing.T) {
 		t.Error("the process is still alive")
 	}
 	if err := Kill(t.Context(), p, unix.SIGKILL); err != nil {
-		t.Errorf("killing what has gone: %v", err)
+		t.Errorf("killing an ended process: %v", err)
 	}
 }
 
-func TestSpecFollowsArgumentsAndFiles(t *testing.T) {
+func TestSpecDependsOnArgumentsAndFiles(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "config")
 	write := func(text string) {
 		t.Helper()

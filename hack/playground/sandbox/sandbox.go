@@ -1,10 +1,9 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package sandbox runs processes in namespaces of their own. One process, the
-// holder, keeps the namespaces of a sandbox alive and is the first in its PID
-// namespace: when the holder is killed, the kernel ends every process in the
-// sandbox and drops its mounts, interfaces and firewall rules.
+// Package sandbox runs processes in namespaces. The holder is the first process of the PID namespace of a
+// sandbox: when it is killed, the kernel kills all others, and deletes the mounts, interfaces and rules of
+// the sandbox.
 package sandbox
 
 import (
@@ -29,25 +28,24 @@ type Config struct {
 	Init string
 	// Owner names the sandbox in process listings.
 	Owner string
-	// Hostname is the host name inside. Without it the sandbox has a network
-	// and process tree of its own, but shares the machine's files and name.
+	// Hostname is the host name of the sandbox. Empty means that it has only network and processes of its
+	// own, and shares files and host name with the machine.
 	Hostname string
 	Covers   []Cover
-	// Keeps are directories that stay visible beneath the covers.
+	// Keeps are directories to mount again if a cover hides them.
 	Keeps []string
-	// Log takes what the holder prints.
+	// Log is the file for the output of the holder.
 	Log string
 }
 
-// Cover puts a directory, or an empty tmpfs without Source, over Target.
+// Cover mounts Source at Target. Empty Source means a tmpfs.
 type Cover struct{ Target, Source string }
 
-// Path is where the daemons of a sandbox find programs, behind the directories
-// of their own.
+// Path is the search path of daemons, after the directories of their Command.
 const Path = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-// Start starts a sandbox. It calls record before the sandbox touches anything,
-// and takes it down again when record fails.
+// Start starts a sandbox. It calls record before the sandbox changes anything, and ends the sandbox if record
+// fails.
 func Start(config Config, record func(state.Process) error) error {
 	log, err := openLog(config.Log)
 	if err != nil {
@@ -83,7 +81,7 @@ func Start(config Config, record func(state.Process) error) error {
 		return err
 	}
 	if err := cmd.Start(); err != nil {
-		return fmt.Errorf("start sandbox %s: %w", config.Owner, err)
+		return fmt.Errorf("starting sandbox %s: %w", config.Owner, err)
 	}
 	identity, err := Identify(cmd.Process.Pid)
 	if err == nil {
@@ -95,7 +93,7 @@ func Start(config Config, record func(state.Process) error) error {
 	if err == nil {
 		_, err = bufio.NewReader(stdout).ReadString('\n')
 		if err != nil {
-			err = fmt.Errorf("sandbox %s did not start, see %s", config.Owner, config.Log)
+			err = fmt.Errorf("starting sandbox %s: its holder ended; see %s", config.Owner, config.Log)
 		}
 	}
 	if err != nil {
@@ -104,14 +102,13 @@ func Start(config Config, record func(state.Process) error) error {
 		cmd.Wait()
 		return err
 	}
-	// The holder outlives this program; while both live, it must not become a zombie.
+	// The holder may end before this program, and must not become a zombie.
 	go cmd.Wait()
 	return nil
 }
 
-// Enter calls f on a thread that is in the network namespace of the holder, and
-// with all also in its mount, PID, UTS and IPC namespaces. The thread is thrown
-// away afterwards.
+// Enter calls f on a thread in the network namespace of the holder and, with all, in its mount, PID, UTS and
+// IPC namespaces. The thread ends afterwards.
 func Enter(holder state.Process, all bool, f func() error) error {
 	names := []string{"net"}
 	if all {
@@ -119,11 +116,11 @@ func Enter(holder state.Process, all bool, f func() error) error {
 	}
 	result := make(chan error, 1)
 	go func() {
-		// Never unlocked: the runtime ends the thread with the goroutine.
+		// The thread is not unlocked: the runtime ends it with the goroutine.
 		runtime.LockOSThread()
 		result <- func() error {
 			if !Alive(holder) {
-				return fmt.Errorf("process %d, which holds the namespaces, is gone", holder.PID)
+				return fmt.Errorf("entering namespaces: their holder, process %d, has ended", holder.PID)
 			}
 			var fds []int
 			defer func() {
@@ -134,18 +131,17 @@ func Enter(holder state.Process, all bool, f func() error) error {
 			for _, name := range names {
 				fd, err := unix.Open(fmt.Sprintf("/proc/%d/ns/%s", holder.PID, name), unix.O_RDONLY|unix.O_CLOEXEC, 0)
 				if err != nil {
-					return fmt.Errorf("open namespace: %w", err)
+					return fmt.Errorf("opening namespace: %w", err)
 				}
 				fds = append(fds, fd)
 			}
-			// A mount namespace can only be entered by a thread that shares
-			// its root and working directory with no other.
+			// To enter a mount namespace, a thread must not share root and working directory.
 			if err := unix.Unshare(unix.CLONE_FS); err != nil {
-				return fmt.Errorf("unshare: %w", err)
+				return fmt.Errorf("unsharing root and working directory: %w", err)
 			}
 			for i, fd := range fds {
 				if err := unix.Setns(fd, 0); err != nil {
-					return fmt.Errorf("enter %s namespace: %w", names[i], err)
+					return fmt.Errorf("entering %s namespace: %w", names[i], err)
 				}
 			}
 			return f()
@@ -156,20 +152,20 @@ func Enter(holder state.Process, all bool, f func() error) error {
 
 // Command is a daemon to run in a sandbox.
 type Command struct {
-	// Name is how the daemon is called in process listings; unique in the sandbox.
+	// Name is the name of the process, unique in the sandbox.
 	Name string
 	// Program is the path of the executable.
 	Program string
 	Args    []string
-	// Files are configuration files: when their content changes, so does the Spec.
+	// Files are the configuration files that Spec depends on.
 	Files []string
-	// Path is searched for programs before the usual directories.
+	// Path has the directories to search for programs before Path of the package.
 	Path string
-	// Log takes what the daemon prints.
+	// Log is the file for the output of the daemon.
 	Log string
 }
 
-// Spec is a hash of everything that makes the daemon what it is.
+// Spec returns a hash of name, program, arguments and configuration files. It fails if a file is missing.
 func (c Command) Spec() (string, error) {
 	h := sha256.New()
 	fmt.Fprintf(h, "%q\n", append([]string{c.Name, c.Program, c.Path}, c.Args...))
@@ -203,7 +199,7 @@ func Spawn(ctx context.Context, holder state.Process, init string, c Command) er
 	cmd.Dir = "/"
 	cmd.Env = []string{"PATH=" + path, "HOME=/root", specVariable + "=" + c.Name + " " + spec}
 	cmd.Stdout, cmd.Stderr = log, log
-	// Only the launcher is a child of this program; the daemon is the launcher's.
+	// Only the launcher is a child of this program; the daemon is a child of the holder.
 	err = Enter(holder, true, func() error {
 		if err := cmd.Start(); err != nil {
 			return err
@@ -211,7 +207,7 @@ func Spawn(ctx context.Context, holder state.Process, init string, c Command) er
 		return cmd.Wait()
 	})
 	if err != nil {
-		return fmt.Errorf("start %s: %w, see %s", c.Name, err, c.Log)
+		return fmt.Errorf("starting %s: %w; see %s", c.Name, err, c.Log)
 	}
 	return nil
 }

@@ -67,7 +67,8 @@ func overlapping(p netip.Prefix, others []netip.Prefix) []netip.Prefix {
 func CheckCIDRs(cluster string, pods, services, pool netip.Prefix) error {
 	switch {
 	case !pods.IsValid() || !pods.Addr().Is4() || pods.Bits() > 22 || pods != pods.Masked():
-		return fmt.Errorf("cluster %s: pod CIDR %s: must be an IPv4 network of /22 or larger; each node gets a /24", cluster, pods)
+		return fmt.Errorf("cluster %s: pod CIDR %s: must be an IPv4 network of /22 or larger; each node gets a /24",
+			cluster, pods)
 	case !services.IsValid() || !services.Addr().Is4() || services.Bits() > 24 || services.Bits() < 12 || services != services.Masked():
 		return fmt.Errorf("cluster %s: service CIDR %s: must be an IPv4 network between /12 and /24", cluster, services)
 	case pods.Overlaps(services):
