@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -74,11 +75,15 @@ different clusters do not. Instances are isolated from each other.`,
   kubectl --kubeconfig $(playground kubeconfig rome) get nodes
   playground status
   playground down`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return useError{fmt.Errorf("unknown command %q; see: playground --help", args[0])}
+		SuggestionsMinimumDistance: 2,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return nil
 			}
-			return nil
+			if nearest := cmd.SuggestionsFor(args[0]); len(nearest) > 0 {
+				return useError{fmt.Errorf("unknown command %q; did you mean %s?", args[0], strings.Join(nearest, " or "))}
+			}
+			return useError{fmt.Errorf("unknown command %q; see: playground --help", args[0])}
 		},
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 		SilenceUsage:  true,
