@@ -12,6 +12,7 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/controllers/kit/kittest"
@@ -43,7 +44,7 @@ func TestEndpointThatIsNoPodHasAnAddressForEachProvider(t *testing.T) {
 			w.serves(slice)
 		}, nil},
 		"the reflection of its Service is skipped": {func(w *world) {
-			w.services.services = []any{&corev1.Service{ObjectMeta: metav1.ObjectMeta{
+			w.services.services = []client.Object{&corev1.Service{ObjectMeta: metav1.ObjectMeta{
 				Namespace: "shop", Name: "db", Annotations: skipped,
 			}}}
 		}, nil},
