@@ -83,6 +83,10 @@ type Cluster struct {
 	created int
 }
 
+// scheme is shared by all clusters, since creating it takes longer than all else in New. Clusters of parallel tests
+// must not have unstructured objects of kinds that are not in it: the fake client adds them.
+var scheme = sync.OnceValue(kit.NewScheme)
+
 // T is the part of testing.T and of rapid.T that a cluster needs.
 type T interface {
 	Helper()
@@ -94,7 +98,7 @@ type T interface {
 func New(t T, objects ...client.Object) *Cluster {
 	t.Helper()
 	c := &Cluster{t: t, Clock: clocktesting.NewFakeClock(Epoch), Events: record.NewFakeRecorder(maxEvents)}
-	scheme := kit.NewScheme()
+	scheme := scheme()
 	// The default tracker keeps managed fields, for which it builds a table of all kinds at each
 	// write; no controller applies.
 	tracker := clienttesting.NewObjectTracker(scheme, serializer.NewCodecFactory(scheme).UniversalDecoder())
@@ -126,7 +130,7 @@ var withStatus = sync.OnceValue(func() []client.Object {
 		&corev1.PersistentVolume{}, &corev1.PersistentVolumeClaim{}, &appsv1.Deployment{},
 		&certificatesv1.CertificateSigningRequest{}, &mcsv1alpha1.ServiceExport{}, &mcsv1alpha1.ServiceImport{},
 	}
-	for kind, object := range kit.NewScheme().KnownTypes(v1alpha1.SchemeGroupVersion) {
+	for kind, object := range scheme().KnownTypes(v1alpha1.SchemeGroupVersion) {
 		_, hasStatus := object.FieldByName("Status")
 		if typed, ok := reflect.New(object).Interface().(client.Object); ok && hasStatus && kind != "Status" {
 			objects = append(objects, typed)
