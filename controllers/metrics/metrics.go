@@ -32,9 +32,9 @@ var (
 		Help:           "Patches sent by reconciles, by kind and part: object or status.",
 		StabilityLevel: metrics.ALPHA,
 	}, []string{"kind", "part"})
-	consumerSilent = metrics.NewGaugeVec(&metrics.GaugeOpts{
+	heartbeatExpired = metrics.NewGaugeVec(&metrics.GaugeOpts{
 		Namespace:      namespace,
-		Name:           "consumer_silent",
+		Name:           "consumer_heartbeat_expired",
 		Help:           "1 while the heartbeat of a consumer is expired, otherwise 0, by foreign cluster.",
 		StabilityLevel: metrics.ALPHA,
 	}, []string{"foreign_cluster"})
@@ -48,7 +48,7 @@ var (
 
 // Register registers every metric with the function.
 func Register(register func(...metrics.Registerable)) {
-	register(reconcileDuration, reconcileErrors, writes, consumerSilent, orphanedClaims)
+	register(reconcileDuration, reconcileErrors, writes, heartbeatExpired, orphanedClaims)
 }
 
 // ObserveReconcile records the duration of one reconcile of a controller, and its error, if there is one.
@@ -70,12 +70,12 @@ func SetHeartbeatExpired(foreignCluster string, expired bool) {
 	if expired {
 		value = 1
 	}
-	consumerSilent.WithLabelValues(foreignCluster).Set(value)
+	heartbeatExpired.WithLabelValues(foreignCluster).Set(value)
 }
 
 // ForgetConsumer removes the metric of a cluster that is no longer a consumer.
 func ForgetConsumer(foreignCluster string) {
-	consumerSilent.Delete(map[string]string{"foreign_cluster": foreignCluster})
+	heartbeatExpired.Delete(map[string]string{"foreign_cluster": foreignCluster})
 }
 
 // SetOrphanedClaims sets the number of claims of a consumer that have no
