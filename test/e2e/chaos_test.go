@@ -32,18 +32,17 @@ import (
 )
 
 var (
-	chaosTime = flag.Duration("chaos", 30*time.Second, "how long processes are ended and the clusters cut off while namespaces are in use")
-	chaosSeed = flag.Uint64("chaos-seed", 0, "repeats the choices of an earlier run; 0 makes new ones and prints the seed")
+	chaosTime = flag.Duration("chaos", 30*time.Second, "how long processes are killed and the clusters partitioned while namespaces are in use")
+	chaosSeed = flag.Uint64("chaos-seed", 0, "seed of an earlier run, to repeat its choices; 0 chooses and prints one")
 )
 
-// calm bounds the return to order: a container that was killed a few times is
-// started again by its kubelet only after a while.
+// calm bounds the recovery: the kubelet backs off before it restarts a container that was killed
+// several times.
 const calm = 6 * time.Minute
 
-// survivesChaos ends processes of ours and cuts the clusters off from each
-// other, at random, while somebody uses two offloaded namespaces, and offloads
-// and takes back a third one. When it is over everything comes about that was
-// asked for: no more, no less, once.
+// survivesChaos ends processes of the product and partitions the clusters at random, while users
+// change two offloaded namespaces and a third one is offloaded and unoffloaded. Afterwards all
+// clusters reach the requested state.
 func survivesChaos(t *testing.T) {
 	seed := *chaosSeed
 	if seed == 0 {
@@ -61,7 +60,7 @@ func survivesChaos(t *testing.T) {
 
 	var users []*user
 	for range 2 {
-		users = append(users, startUser(t, offloaded(t, remote), rand.New(rand.NewPCG(seed, uint64(len(users)+1)))))
+		users = append(users, startUser(t, offloaded(t, remoteOnly), rand.New(rand.NewPCG(seed, uint64(len(users)+1)))))
 	}
 	wanders := startWanderer(t)
 	end := time.Now().Add(*chaosTime)
@@ -73,21 +72,21 @@ func survivesChaos(t *testing.T) {
 				user.reach(t, 1+random.IntN(8))
 			}
 		})
-		isWithinGrant(t)
+		isWithinQuota(t)
 	}
 	for _, user := range users {
 		user.stop()
-		t.Logf("%d wishes in %s, %d refused, last with %v", user.wishes, user.o.namespace, user.refusals, user.last)
+		t.Logf("%d requests in %s, %d refused, last with %v", user.requests, user.o.namespace, user.refusals, user.last)
 	}
 	for _, user := range users {
 		user.isServed(t)
 	}
-	wanders.isHome(t)
-	isWithinGrant(t)
+	wanders.isUnoffloaded(t)
+	isWithinQuota(t)
 }
 
-// disturbances are what happens in the chaos. Each is over when it returns,
-// and calls meanwhile for as long as it should last.
+// disturbances are the faults. Each is over when it returns, and calls meanwhile for as long as it
+// lasts.
 var disturbances = []struct {
 	name string
 	do   func(t *testing.T, meanwhile func())
@@ -134,8 +133,7 @@ var disturbances = []struct {
 	}},
 }
 
-// replaced deletes a pod and waits until it is gone and another one in its
-// place is Ready.
+// replaced deletes a pod and waits until it is gone and its replacement is Ready.
 func replaced(t *testing.T, c *harness.Cluster, pod *corev1.Pod) {
 	t.Helper()
 	owner := metav1.GetControllerOf(pod)
@@ -151,38 +149,38 @@ func replaced(t *testing.T, c *harness.Cluster, pod *corev1.Pod) {
 			return false, "", err
 		}
 		var saw []string
-		there, ready := false, false
+		exists, ready := false, false
 		for _, other := range pods.Items {
 			if by := metav1.GetControllerOf(&other); by != nil && by.UID == owner.UID {
-				there = there || other.UID == pod.UID
+				exists = exists || other.UID == pod.UID
 				ready = ready || other.UID != pod.UID && isReady(&other)
 				saw = append(saw, podState(&other))
 			}
 		}
-		return ready && !there, strings.Join(saw, "; "), nil
+		return ready && !exists, strings.Join(saw, "; "), nil
 	})
 }
 
-// user wants things in an offloaded namespace, one after the other, and
-// remembers what they should have led to.
+// user sends requests in an offloaded namespace, one after the other, and records the state that they
+// lead to.
 type user struct {
 	o       offload
 	random  *rand.Rand
 	cancel  context.CancelFunc
 	stopped chan struct{}
 
-	mutex            sync.Mutex
-	wishes, refusals int
-	last             error
-	// replicas are of Deployments, and pods those that were not deleted. Where
-	// an answer was lost, nothing is known of the former, and the latter is nil.
+	mutex              sync.Mutex
+	requests, refusals int
+	last               error
+	// replicas is by Deployment, and pods has those that were not deleted. An unknown outcome removes
+	// the entry of the former, and sets that of the latter to nil.
 	replicas map[string]int32
 	pods     map[string]*types.UID
 	jobs     []string
 	// disturbed are jobs of which a pod was deleted.
 	disturbed sets.Set[string]
-	// wrong is what became of pods that may not: one that had ended had another
-	// phase then, or one of a job ran twice.
+	// wrong has what must not happen to pods: a terminal phase that changed, or two runs of one pod of
+	// a job.
 	wrong []string
 }
 
@@ -200,8 +198,8 @@ func startUser(t *testing.T, o offload, random *rand.Rand) *user {
 		runDeployment(t, o.namespace, name, 1, podSpec("serve"))
 		u.replicas[name] = 1
 	}
-	u.watchLives(t, rome, o.namespace)
-	u.watchLives(t, milan, o.twin)
+	u.watchPhases(t, rome, o.namespace)
+	u.watchPhases(t, milan, o.remote)
 	pace := time.NewTicker(500 * time.Millisecond)
 	go func() {
 		defer close(u.stopped)
@@ -212,10 +210,10 @@ func startUser(t *testing.T, o offload, random *rand.Rand) *user {
 				return
 			case <-pace.C:
 			}
-			// Not cut short by the end: its answer says what to expect.
-			err := u.wish(t.Context(), i)
+			// The end of the test does not cancel it: the answer determines the expected state.
+			err := u.request(t.Context(), i)
 			u.mutex.Lock()
-			u.wishes++
+			u.requests++
 			if err != nil {
 				u.refusals++
 				u.last = err
@@ -227,9 +225,9 @@ func startUser(t *testing.T, o offload, random *rand.Rand) *user {
 	return u
 }
 
-// watchLives notes pods of a namespace that have ended and do not stay so, and
-// those of jobs that stand for the same one as another did before.
-func (u *user) watchLives(t *testing.T, c *harness.Cluster, namespace string) {
+// watchPhases records ended pods that change their phase, and pods that must not run twice with the
+// origin of another one.
+func (u *user) watchPhases(t *testing.T, c *harness.Cluster, namespace string) {
 	t.Helper()
 	origins := map[string]types.UID{}
 	factory := informers.NewSharedInformerFactoryWithOptions(c.Kube, 0, informers.WithNamespace(namespace))
@@ -241,7 +239,7 @@ func (u *user) watchLives(t *testing.T, c *harness.Cluster, namespace string) {
 				return
 			}
 			if first, ok := origins[origin]; ok && first != pod.UID {
-				u.complain("%s on %s came twice, as %s and %s", pod.Name, c.Name, first, pod.UID)
+				u.complain("%s was created on %s twice, as %s and %s", pod.Name, c.Name, first, pod.UID)
 			}
 			origins[origin] = pod.UID
 		},
@@ -265,8 +263,8 @@ func (u *user) complain(format string, args ...any) {
 	u.wrong = append(u.wrong, fmt.Sprintf(format, args...))
 }
 
-// wish asks for one thing.
-func (u *user) wish(ctx context.Context, i int) error {
+// wish sends one request.
+func (u *user) request(ctx context.Context, i int) error {
 	switch u.random.IntN(5) {
 	case 0, 1:
 		name, replicas := fmt.Sprintf("web-%d", u.random.IntN(deployments)), int32(u.random.IntN(4))
@@ -296,7 +294,7 @@ func (u *user) wish(ctx context.Context, i int) error {
 		}
 		return err
 	case 3:
-		// Once of each job, which waits to hear how it ended.
+		// Once for each job, so that it can complete.
 		if len(u.jobs) == 0 || u.disturbed.Has(u.jobs[len(u.jobs)-1]) {
 			return nil
 		}
@@ -308,9 +306,9 @@ func (u *user) wish(ctx context.Context, i int) error {
 		u.disturbed.Insert(name)
 		return rome.Kube.CoreV1().Pods(u.o.namespace).Delete(ctx, pods.Items[u.random.IntN(len(pods.Items))].Name, metav1.DeleteOptions{})
 	default:
-		// The same name again, as a StatefulSet's.
+		// The name is used again, as by a StatefulSet.
 		name := fmt.Sprintf("single-%d", u.random.IntN(2))
-		if _, there := u.pods[name]; there {
+		if _, exists := u.pods[name]; exists {
 			err := rome.Kube.CoreV1().Pods(u.o.namespace).Delete(ctx, name, metav1.DeleteOptions{})
 			switch {
 			case err == nil, apierrors.IsNotFound(err):
@@ -324,7 +322,7 @@ func (u *user) wish(ctx context.Context, i int) error {
 		pod, err := rome.Kube.CoreV1().Pods(u.o.namespace).Create(ctx, pod, metav1.CreateOptions{})
 		switch {
 		case apierrors.IsAlreadyExists(err):
-			// The one before is still going.
+			// The last one is still terminating.
 			return nil
 		case err == nil:
 			u.pods[name] = &pod.UID
@@ -335,22 +333,21 @@ func (u *user) wish(ctx context.Context, i int) error {
 	}
 }
 
-// lost tells of an error whether what was asked for may have come about
-// nevertheless.
+// lost reports whether a request that failed may have been carried out.
 func lost(err error) bool {
 	return err != nil && (apierrors.ReasonForError(err) == metav1.StatusReasonUnknown || apierrors.IsTimeout(err) || apierrors.IsServerTimeout(err))
 }
 
-// reach waits until more has been wished for.
+// reach waits until more requests were sent.
 func (u *user) reach(t *testing.T, more int) {
 	t.Helper()
 	u.mutex.Lock()
-	goal := u.wishes + more
+	goal := u.requests + more
 	u.mutex.Unlock()
-	eventually(t, soon, fmt.Sprintf("%d more wishes", more), func(context.Context) (bool, string, error) {
+	eventually(t, soon, fmt.Sprintf("%d more requests", more), func(context.Context) (bool, string, error) {
 		u.mutex.Lock()
 		defer u.mutex.Unlock()
-		return u.wishes >= goal, fmt.Sprintf("%d of %d", u.wishes, goal), nil
+		return u.requests >= goal, fmt.Sprintf("%d of %d", u.requests, goal), nil
 	})
 }
 
@@ -359,8 +356,7 @@ func (u *user) stop() {
 	<-u.stopped
 }
 
-// isServed waits until everything in the namespace and its twin is as the
-// user wished it, and the two agree on every pod.
+// isServed waits until the namespace and its remote namespace are as requested and have the same pods.
 func (u *user) isServed(t *testing.T) {
 	t.Helper()
 	for name, replicas := range u.replicas {
@@ -394,24 +390,23 @@ func (u *user) isServed(t *testing.T) {
 				return false, "", err
 			}
 			if pod.UID != *uid {
-				return false, "", harness.Permanent(fmt.Errorf("it was made anew: uid %s, want %s", pod.UID, *uid))
+				return false, "", harness.Permanent(fmt.Errorf("it was replaced: uid %s, want %s", pod.UID, *uid))
 			}
 			return isReady(pod), podState(pod), nil
 		})
 	}
-	// Both sides are read again and again as a whole: pods that were deleted
-	// last are still on their way out.
-	eventually(t, calm, u.o.namespace+" and "+u.o.twin+" to hold the same pods", func(ctx context.Context) (bool, string, error) {
-		here, going, err := living(ctx, rome, u.o.namespace)
+	// Both are read repeatedly, since deleted pods may still terminate.
+	eventually(t, calm, u.o.namespace+" and "+u.o.remote+" to hold the same pods", func(ctx context.Context) (bool, string, error) {
+		local, going, err := living(ctx, rome, u.o.namespace)
 		if err != nil {
 			return false, "", err
 		}
-		there, goingThere, err := living(ctx, milan, u.o.twin)
+		remote, goingRemote, err := living(ctx, milan, u.o.remote)
 		if err != nil {
 			return false, "", err
 		}
-		going = append(going, goingThere...)
-		diff := cmp.Diff(there, here)
+		going = append(going, goingRemote...)
+		diff := cmp.Diff(remote, local)
 		return diff == "" && len(going) == 0, fmt.Sprintf("going: %v; (-milan +rome):\n%s", going, diff), nil
 	})
 	u.mutex.Lock()
@@ -421,8 +416,7 @@ func (u *user) isServed(t *testing.T) {
 	}
 }
 
-// wanderer is a Deployment whose namespace is offloaded and taken back, again and
-// again.
+// wanderer is a Deployment whose namespace is offloaded and unoffloaded repeatedly.
 type wanderer struct {
 	o       offload
 	cancel  context.CancelFunc
@@ -432,20 +426,20 @@ type wanderer struct {
 
 const wandering = 2 // pods
 
-// wherever has pods leave for the other cluster when they may.
-var wherever = v1alpha1.NamespaceOffloadingSpec{PodOffloadingStrategy: v1alpha1.Remote, Enforcement: v1alpha1.Evict}
+// evicting evicts local pods of an offloaded namespace.
+var evicting = v1alpha1.NamespaceOffloadingSpec{PodOffloadingStrategy: v1alpha1.Remote, Enforcement: v1alpha1.Evict}
 
 func startWanderer(t *testing.T) *wanderer {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
-	w := &wanderer{o: offloaded(t, wherever), cancel: cancel, stopped: make(chan struct{})}
+	w := &wanderer{o: offloaded(t, evicting), cancel: cancel, stopped: make(chan struct{})}
 	runDeployment(t, w.o.namespace, "web", wandering, podSpec("serve"))
 	pace := time.NewTicker(5 * time.Second)
 	go func() {
 		defer close(w.stopped)
 		defer pace.Stop()
 		for ctx.Err() == nil {
-			// What is refused meanwhile is tried again. Not cut short by the end.
+			// What was refused is retried. The end of the test does not cancel it.
 			if turned, err := w.turn(t.Context()); turned && err == nil {
 				w.turns++
 			}
@@ -459,13 +453,13 @@ func startWanderer(t *testing.T) *wanderer {
 	return w
 }
 
-// turn takes the namespace back if it is offloaded, and offloads it if it is not.
+// turn unoffloads the namespace if it is offloaded, and offloads it otherwise.
 func (w *wanderer) turn(ctx context.Context) (turned bool, err error) {
 	client := rome.Federation.FederationV1alpha1().NamespaceOffloadings(w.o.namespace)
 	nsof, err := client.Get(ctx, v1alpha1.NamespaceOffloadingName, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
-		_, err = client.CreateOffload(ctx, v1alpha1.NamespaceOffloadingName, &v1alpha1.Offload{Spec: wherever}, metav1.CreateOptions{})
+		_, err = client.CreateOffload(ctx, v1alpha1.NamespaceOffloadingName, &v1alpha1.Offload{Spec: evicting}, metav1.CreateOptions{})
 		return true, err
 	case err != nil || nsof.DeletionTimestamp != nil:
 		return false, err
@@ -478,36 +472,36 @@ func (w *wanderer) stop() {
 	<-w.stopped
 }
 
-// isHome takes the namespace back for good, and waits until its pods are home and
-// nothing of it is left next door.
-func (w *wanderer) isHome(t *testing.T) {
+// isUnoffloaded unoffloads the namespace and waits until its pods run on rome and the remote namespace
+// is gone.
+func (w *wanderer) isUnoffloaded(t *testing.T) {
 	t.Helper()
 	w.stop()
-	t.Logf("%s was taken back and offloaded again: %d turns", w.o.namespace, w.turns)
+	t.Logf("%s was unoffloaded and offloaded again: %d turns", w.o.namespace, w.turns)
 	if w.turns == 0 {
-		t.Error("it stayed where it was")
+		t.Error("it was never unoffloaded")
 	}
-	eventually(t, calm, w.o.namespace+" to be taken back", func(ctx context.Context) (bool, string, error) {
+	eventually(t, calm, w.o.namespace+" to be unoffloaded", func(ctx context.Context) (bool, string, error) {
 		client := rome.Federation.FederationV1alpha1().NamespaceOffloadings(w.o.namespace)
 		if err := client.Delete(ctx, v1alpha1.NamespaceOffloadingName, metav1.DeleteOptions{}); !apierrors.IsNotFound(err) {
 			return false, fmt.Sprint(err), nil
 		}
-		_, err := milan.Kube.CoreV1().Namespaces().Get(ctx, w.o.twin, metav1.GetOptions{})
+		_, err := milan.Kube.CoreV1().Namespaces().Get(ctx, w.o.remote, metav1.GetOptions{})
 		return gone(err)
 	})
-	eventually(t, calm, "the pods of "+w.o.namespace+" to be home", func(ctx context.Context) (bool, string, error) {
+	eventually(t, calm, "the pods of "+w.o.namespace+" to be on rome", func(ctx context.Context) (bool, string, error) {
 		pods, err := rome.Kube.CoreV1().Pods(w.o.namespace).List(ctx, metav1.ListOptions{})
 		if err != nil {
 			return false, "", err
 		}
 		var saw []string
-		home := 0
+		local := 0
 		for _, pod := range pods.Items {
 			if saw = append(saw, podState(&pod)); isReady(&pod) && pod.Spec.NodeName != virtualNode {
-				home++
+				local++
 			}
 		}
-		return home == wandering && len(saw) == wandering, strings.Join(saw, "; "), nil
+		return local == wandering && len(saw) == wandering, strings.Join(saw, "; "), nil
 	})
 }
 
@@ -515,8 +509,8 @@ func hasRolledOut(d *appsv1.Deployment, replicas int32) bool {
 	return d.Status.ObservedGeneration == d.Generation && d.Status.Replicas == replicas && d.Status.ReadyReplicas == replicas && *d.Spec.Replicas == replicas
 }
 
-// living are the pods that have not ended and are not being deleted, by name,
-// and going those that are.
+// living returns the pods that have not ended and are not being deleted by name, and the names of
+// those that are being deleted.
 func living(ctx context.Context, c *harness.Cluster, namespace string) (pods map[string]seen, going []string, err error) {
 	list, err := c.Kube.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -528,7 +522,7 @@ func living(ctx context.Context, c *harness.Cluster, namespace string) (pods map
 		case pod.DeletionTimestamp != nil:
 			going = append(going, c.Name+"/"+pod.Name)
 		case pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed:
-			pods[pod.Name] = whatIsSeen(&pod)
+			pods[pod.Name] = comparableStatus(&pod)
 		}
 	}
 	return pods, going, nil

@@ -97,7 +97,7 @@ func etcdWriter(t *testing.T, namespace string) (stop func() []int) {
 	}
 }
 
-// etcdHas fails the test for each number that a member does not know.
+// etcdHas fails the test for each number that a member does not return.
 func etcdHas(t *testing.T, namespace, member string, numbers []int) {
 	t.Helper()
 	var answer struct {
@@ -190,7 +190,7 @@ func (f fabric) etcdOverBothClusters(t *testing.T) {
 // runsTheTutorial runs the commands of the tutorial as its reader does.
 func (f fabric) runsTheTutorial(t *testing.T) {
 	if printed := runsThePage(t, rome, "tutorial-database.md"); !strings.Contains(printed, "1000 | 100000") {
-		t.Errorf("the rows are not all there:\n%s", printed)
+		t.Errorf("rows are missing:\n%s", printed)
 	}
 }
 
@@ -203,7 +203,7 @@ func (f fabric) readsExternalStorage(t *testing.T) {
 	isPrinted(t, milan, "get namespace archive --ignore-not-found -o name", "")
 }
 
-// sql runs a statement in the database and returns what it answers.
+// sql returns the output of a statement.
 func sql(t *testing.T, namespace, statement string) string {
 	t.Helper()
 	return strings.TrimSpace(kubectl(t, rome, "exec", "-n", namespace, "database-0", "--",

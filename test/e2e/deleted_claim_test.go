@@ -24,10 +24,10 @@ func (f fabric) bindsADeletedClaimAgain(t *testing.T) {
 	at := volumeThat(t, o.namespace, movedClaim, "be bound", func(v *v1alpha1.VirtualVolume) bool {
 		return v.Status.Phase == v1alpha1.VirtualVolumeBound && v.Status.Location != nil
 	}).Status.Location
-	claims := milan.Federation.FederationV1alpha1().ShadowVolumeClaims(o.twin)
+	claims := milan.Federation.FederationV1alpha1().ShadowVolumeClaims(o.remote)
 	stored := must(claims.Get(t.Context(), at.ClaimName, metav1.GetOptions{}))(t).Status.VolumeName
 
-	kubectl(t, milan, "delete", "namespace", o.twin, "--timeout=110s")
+	kubectl(t, milan, "delete", "namespace", o.remote, "--timeout=110s")
 	volumeThat(t, o.namespace, movedClaim, "name the volume that milan kept", func(v *v1alpha1.VirtualVolume) bool {
 		ready := apimeta.FindStatusCondition(v.Status.Conditions, v1alpha1.ConditionVolumeReady)
 		return v.Status.Phase == v1alpha1.VirtualVolumeLost && ready != nil && strings.Contains(ready.Message, stored)

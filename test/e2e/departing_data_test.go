@@ -33,7 +33,7 @@ func storedOnMilan(t *testing.T, policy v1alpha1.UnoffloadPolicy) offload {
 	return o
 }
 
-// runsWithItsData waits until the pod of storedOnMilan runs on milan, or on rome, and fails
+// runsWithItsData waits until the pod of storedOnMilan runs on milan, or on rome, and fails the test
 // unless its volume has a line of that many starts.
 func runsWithItsData(t *testing.T, o offload, onMilan bool, times int) {
 	t.Helper()
@@ -58,10 +58,10 @@ func (f fabric) movesWithinTheProvider(t *testing.T) {
 	runsWithItsData(t, o, true, 2)
 }
 
-// leavesDataToTheProvider unoffloads one namespace whose data is left to milan, and deletes
-// another one, whose volume was kept when its claim was deleted. Both remote namespaces go,
-// and the data stays on volumes of milan.
-func (f fabric) leavesDataToTheProvider(t *testing.T) {
+// retainsDataOnTheProvider unoffloads one namespace whose data stays on milan, and deletes another
+// one, whose volume was retained when its claim was deleted. Both remote namespaces are deleted, and
+// the volumes stay.
+func (f fabric) retainsDataOnTheProvider(t *testing.T) {
 	grantsStorage(t, "1Gi")
 	unoffloaded, deleted := storedOnMilan(t, v1alpha1.UnoffloadRetain), storedOnMilan(t, v1alpha1.UnoffloadRefuse)
 	kubectl(t, rome, "delete", "namespaceoffloading", "offloading", "-n", unoffloaded.namespace, "--timeout=110s")
@@ -76,17 +76,17 @@ func (f fabric) leavesDataToTheProvider(t *testing.T) {
 
 	for _, o := range []offload{unoffloaded, deleted} {
 		eventually(t, soon, "the remote namespace to be gone", func(ctx context.Context) (bool, string, error) {
-			_, err := milan.Kube.CoreV1().Namespaces().Get(ctx, o.twin, metav1.GetOptions{})
+			_, err := milan.Kube.CoreV1().Namespaces().Get(ctx, o.remote, metav1.GetOptions{})
 			return gone(err)
 		})
-		of := `get pv -o jsonpath={.items[?(@.spec.claimRef.namespace=="` + o.twin + `")]`
+		of := `get pv -o jsonpath={.items[?(@.spec.claimRef.namespace=="` + o.remote + `")]`
 		isPrinted(t, milan, of+".status.phase}", string(corev1.VolumeReleased))
 		kubectl(t, milan, "delete", "pv", kubectl(t, milan, strings.Fields(of+".metadata.name}")...))
 	}
 }
 
-// drainsTheData runs the command of the page on moving volumes: all data that milan stores
-// is moved to rome, of every namespace, and the pods follow.
+// drainsTheData runs the command of the page on moving volumes, which moves all data of rome's
+// namespaces from milan to rome.
 func (f fabric) drainsTheData(t *testing.T) {
 	grantsStorage(t, "1Gi")
 	first, second := storedOnMilan(t, v1alpha1.UnoffloadRefuse), storedOnMilan(t, v1alpha1.UnoffloadRefuse)
@@ -96,9 +96,8 @@ func (f fabric) drainsTheData(t *testing.T) {
 	}
 }
 
-// endsAPeeringWithData ends the peering while milan stores data of two namespaces. The data
-// of one comes to rome first, and its pod runs there. That of the other stays on milan, and
-// its pod finds it once the clusters are peered again.
+// endsAPeeringWithData unpeers while milan stores data of two namespaces. One is moved to rome first.
+// The other stays on milan, and its pod uses it again once the clusters are peered.
 func (f fabric) endsAPeeringWithData(t *testing.T) {
 	grantsStorage(t, "1Gi")
 	moved, retained := storedOnMilan(t, v1alpha1.UnoffloadMove), storedOnMilan(t, v1alpha1.UnoffloadRetain)
@@ -113,7 +112,7 @@ func (f fabric) endsAPeeringWithData(t *testing.T) {
 		}
 	}
 	kubectl(t, rome, "delete", "--raw", group+"foreignclusters/milan/peer")
-	eventually(t, 2*soon, "milan to be forgotten on rome", func(ctx context.Context) (bool, string, error) {
+	eventually(t, 2*soon, "ForeignCluster milan to be deleted", func(ctx context.Context) (bool, string, error) {
 		fc, err := rome.Federation.FederationV1alpha1().ForeignClusters().Get(ctx, "milan", metav1.GetOptions{})
 		if err == nil {
 			return false, show(fc.Status), nil
@@ -121,7 +120,7 @@ func (f fabric) endsAPeeringWithData(t *testing.T) {
 		return gone(err)
 	})
 	runsWithItsData(t, moved, false, 2)
-	if got := must(milan.Kube.CoreV1().PersistentVolumeClaims(retained.twin).Get(t.Context(), claim, metav1.GetOptions{}))(t); got.DeletionTimestamp != nil {
+	if got := must(milan.Kube.CoreV1().PersistentVolumeClaims(retained.remote).Get(t.Context(), claim, metav1.GetOptions{}))(t); got.DeletionTimestamp != nil {
 		t.Errorf("claim %s on milan is being deleted", claim)
 	}
 	volumeThat(t, retained.namespace, movedClaim, "report that its provider is not peered", func(v *v1alpha1.VirtualVolume) bool {
@@ -136,8 +135,8 @@ func (f fabric) endsAPeeringWithData(t *testing.T) {
 		kubectl(t, rome, "delete", "statefulset", "db", "-n", o.namespace, "--timeout=110s")
 		kubectl(t, rome, "delete", "pvc", movedClaim, "-n", o.namespace, "--timeout=110s")
 	}
-	isPrinted(t, milan, "get shvc,pvc -n "+retained.twin+" -o name", "")
-	for c, namespaces := range map[*harness.Cluster][]string{rome: {moved.namespace, retained.namespace}, milan: {moved.twin, retained.twin}} {
+	isPrinted(t, milan, "get shvc,pvc -n "+retained.remote+" -o name", "")
+	for c, namespaces := range map[*harness.Cluster][]string{rome: {moved.namespace, retained.namespace}, milan: {moved.remote, retained.remote}} {
 		for _, namespace := range namespaces {
 			isPrinted(t, c, `get pv -o jsonpath={.items[?(@.spec.claimRef.namespace=="`+namespace+`")].metadata.name}`, "")
 		}

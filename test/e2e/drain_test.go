@@ -21,8 +21,8 @@ import (
 	"liqo.io/federation/test/harness"
 )
 
-// runBudgeted runs a Deployment on the virtual node, of whose pods a
-// PodDisruptionBudget lets go one at a time.
+// runBudgeted runs a Deployment on the virtual node, with a PodDisruptionBudget that allows one
+// disruption.
 func runBudgeted(t *testing.T, namespace, name string, replicas int32) []corev1.Pod {
 	t.Helper()
 	pods := runDeployment(t, namespace, name, replicas, preferringTheVirtualNode())
@@ -50,15 +50,14 @@ func runBudgeted(t *testing.T, namespace, name string, replicas int32) []corev1.
 	return pods
 }
 
-// drainsTheVirtualNode takes the virtual node out of service and back, with
-// kubectl alone, as an administrator does with any node: what is drained comes
-// home one by one, as its PodDisruptionBudget says, and what is not stays.
+// drainsTheVirtualNode drains and uncordons the virtual node with kubectl alone. The evicted pods move
+// to rome within their PodDisruptionBudget, and the other pods stay.
 func drainsTheVirtualNode(t *testing.T) {
 	const replicas = 3
 	o := offloaded(t, v1alpha1.NamespaceOffloadingSpec{PodOffloadingStrategy: v1alpha1.LocalAndRemote})
 	drained := runBudgeted(t, o.namespace, "drained", replicas)
 	stays := serving(t)
-	run := containerRun(podReady(t, milan, stays.twin, "web"))
+	run := containerRun(podReady(t, milan, stays.remote, "web"))
 	t.Cleanup(func() { rome.Kubectl(context.WithoutCancel(t.Context()), "uncordon", virtualNode) })
 
 	kubectl(t, rome, "cordon", virtualNode)
@@ -77,23 +76,22 @@ func drainsTheVirtualNode(t *testing.T) {
 		t.Errorf("only %d of %d replicas were available at a time, although the budget allows one disruption", got, replicas)
 	}
 	for _, pod := range drained {
-		podGone(t, milan, o.twin, pod.Name)
+		podGone(t, milan, o.remote, pod.Name)
 	}
-	if now := containerRun(podReady(t, milan, stays.twin, "web")); now != run {
+	if now := containerRun(podReady(t, milan, stays.remote, "web")); now != run {
 		t.Errorf("a pod that was not to be drained was disturbed: %s before, %s after", run, now)
 	}
 
 	kubectl(t, rome, "uncordon", virtualNode)
 	podReady(t, rome, stays.namespace, "waits")
-	podReady(t, milan, stays.twin, "waits")
+	podReady(t, milan, stays.remote, "waits")
 }
 
-// cordonsTheCluster takes a whole cluster out of service and back, first on the
-// side that borrows, then on the one that lends: pods that run go on, also one that
-// has to be made again, and new ones wait until it is over.
+// cordonsTheCluster cordons a whole peering, first on the consumer, then on the provider. Running pods
+// stay, also one that is recreated, and new pods are pending meanwhile.
 func cordonsTheCluster(t *testing.T) {
 	o := serving(t)
-	run := containerRun(podReady(t, milan, o.twin, "web"))
+	run := containerRun(podReady(t, milan, o.remote, "web"))
 	for _, side := range []struct {
 		cluster *harness.Cluster
 		peer    string
@@ -118,21 +116,21 @@ func cordonsTheCluster(t *testing.T) {
 		runPod(t, o.namespace, waits, podSpec("serve"))
 		podThat(t, rome, o.namespace, waits, "be unschedulable", func(p *corev1.Pod) bool { return whereIs(p) == "unschedulable" })
 		if side.cluster == milan {
-			lost := podReady(t, milan, o.twin, "on-rome")
-			kubectl(t, milan, "delete", "pod", "--wait=false", "-n", o.twin, lost.Name)
-			podThat(t, milan, o.twin, lost.Name, "be made again", func(p *corev1.Pod) bool { return p.UID != lost.UID && isReady(p) })
+			lost := podReady(t, milan, o.remote, "on-rome")
+			kubectl(t, milan, "delete", "pod", "--wait=false", "-n", o.remote, lost.Name)
+			podThat(t, milan, o.remote, lost.Name, "be recreated", func(p *corev1.Pod) bool { return p.UID != lost.UID && isReady(p) })
 		}
 		kubectl(t, side.cluster, "patch", "fc", side.peer, "--type=merge", "-p", `{"spec":{"cordoned":null}}`)
 		podReady(t, rome, o.namespace, waits)
-		podReady(t, milan, o.twin, waits)
+		podReady(t, milan, o.remote, waits)
 	}
-	if now := containerRun(podReady(t, milan, o.twin, "web")); now != run {
+	if now := containerRun(podReady(t, milan, o.remote, "web")); now != run {
 		t.Errorf("a pod that ran was disturbed: %s before, %s after", run, now)
 	}
 }
 
-// leastAvailable watches a Deployment until it is called, and tells how few
-// replicas were available at a time.
+// leastAvailable watches a Deployment until the returned function is called, which returns the lowest
+// number of available replicas.
 func leastAvailable(t *testing.T, client kubernetes.Interface, namespace, name string) func() int32 {
 	t.Helper()
 	events := must(client.AppsV1().Deployments(namespace).Watch(t.Context(), metav1.SingleObject(metav1.ObjectMeta{Name: name})))(t)

@@ -21,32 +21,31 @@ import (
 	"liqo.io/federation/test/harness"
 )
 
-// endpointsFollowTheirServices has a Service with one pod at home and one next
-// door: while both clusters say that there is a network between them, the one at
-// home is an endpoint there, too. Pods of both clusters may have the same
-// addresses here, so that at home has the address of its node.
+// endpointsFollowTheirServices checks that a local pod of a Service is an endpoint on milan while both
+// clusters set a network. Pods of both clusters may have the same addresses, so the local pod uses the
+// host network.
 func endpointsFollowTheirServices(t *testing.T) {
 	o := offloaded(t, v1alpha1.NamespaceOffloadingSpec{PodOffloadingStrategy: v1alpha1.LocalAndRemote})
 	service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "web"}, Spec: corev1.ServiceSpec{
 		Selector: map[string]string{"app": "web"}, Ports: []corev1.ServicePort{{Port: 80, TargetPort: intstr.FromInt32(8080)}},
 	}}
 	must(rome.Kube.CoreV1().Services(o.namespace).Create(t.Context(), service, metav1.CreateOptions{}))(t)
-	home := webPodOn(t, o, "home", corev1.NodeSelectorOpDoesNotExist)
-	away := webPodOn(t, o, "away", corev1.NodeSelectorOpExists)
+	localPod := webPodOn(t, o, "local", corev1.NodeSelectorOpDoesNotExist)
+	offloadedPod := webPodOn(t, o, "offloaded", corev1.NodeSelectorOpExists)
 
-	t.Cleanup(func() { networkIsSaid(t, "null") })
-	networkIsSaid(t, `"Flat"`)
-	address := home.Status.PodIP
-	eventually(t, soon, "the pod at home to be an endpoint on milan", func(ctx context.Context) (bool, string, error) {
-		found, err := ofHome(ctx, o)
+	t.Cleanup(func() { setsNetworking(t, "null") })
+	setsNetworking(t, `"Flat"`)
+	address := localPod.Status.PodIP
+	eventually(t, soon, "the local pod to be an endpoint on milan", func(ctx context.Context) (bool, string, error) {
+		found, err := reflectedSlices(ctx, o)
 		if err != nil || len(found) != 1 || len(found[0].Endpoints) != 1 {
 			return false, show(found), err
 		}
 		endpoint := found[0].Endpoints[0]
 		return endpoint.Addresses[0] == address && *endpoint.Conditions.Ready && found[0].Labels[discoveryv1.LabelServiceName] == "web", show(found), nil
 	})
-	eventually(t, soon, "the Service to have the endpoints of "+home.Name+" and of "+away.Name+" on milan, and no other", func(ctx context.Context) (bool, string, error) {
-		all, err := milan.Kube.DiscoveryV1().EndpointSlices(o.twin).List(ctx, metav1.ListOptions{LabelSelector: discoveryv1.LabelServiceName + "=web"})
+	eventually(t, soon, "the Service to have the endpoints of "+localPod.Name+" and of "+offloadedPod.Name+" on milan, and no other", func(ctx context.Context) (bool, string, error) {
+		all, err := milan.Kube.DiscoveryV1().EndpointSlices(o.remote).List(ctx, metav1.ListOptions{LabelSelector: discoveryv1.LabelServiceName + "=web"})
 		if err != nil {
 			return false, "", err
 		}
@@ -60,28 +59,28 @@ func endpointsFollowTheirServices(t *testing.T) {
 		}
 		return ready == 2, show(all.Items), nil
 	})
-	isPrintedOf(t, o)
+	printsShadowSlice(t, o)
 
-	kubectl(t, rome, "delete", "pod", home.Name, "-n", o.namespace)
+	kubectl(t, rome, "delete", "pod", localPod.Name, "-n", o.namespace)
 	isGone := func(what string) {
 		t.Helper()
 		eventually(t, soon, what, func(ctx context.Context) (bool, string, error) {
-			found, err := ofHome(ctx, o)
+			found, err := reflectedSlices(ctx, o)
 			return err == nil && len(found) == 0, show(found), err
 		})
 	}
 	isGone("the endpoint to be gone on milan with its pod")
 	webPodOn(t, o, "again", corev1.NodeSelectorOpDoesNotExist)
-	eventually(t, soon, "another pod at home to be an endpoint on milan", func(ctx context.Context) (bool, string, error) {
-		found, err := ofHome(ctx, o)
+	eventually(t, soon, "another local pod to be an endpoint on milan", func(ctx context.Context) (bool, string, error) {
+		found, err := reflectedSlices(ctx, o)
 		return err == nil && len(found) == 1, show(found), err
 	})
-	networkIsSaid(t, `"None"`)
+	setsNetworking(t, `"None"`)
 	isGone("the endpoint to be gone on milan without a network")
 }
 
-// networkIsSaid has both clusters say how their pods reach each other.
-func networkIsSaid(t *testing.T, mode string) {
+// setsNetworking sets spec.networking on both clusters.
+func setsNetworking(t *testing.T, mode string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), soon)
 	defer cancel()
@@ -93,7 +92,7 @@ func networkIsSaid(t *testing.T, mode string) {
 	}
 }
 
-// webPodOn runs a pod of the Service web where a virtual node is, or is not.
+// webPodOn runs a pod of the Service web on a virtual node, or on a node of rome.
 func webPodOn(t *testing.T, o offload, name string, virtual corev1.NodeSelectorOperator) *corev1.Pod {
 	t.Helper()
 	spec := podSpec("serve", ":18080")
@@ -104,32 +103,33 @@ func webPodOn(t *testing.T, o offload, name string, virtual corev1.NodeSelectorO
 	return &podsReady(t, rome, o.namespace, "run="+name, 1)[0]
 }
 
-// whereVirtual leads a pod to virtual nodes, or keeps it from them.
+// whereVirtual requires virtual nodes, or excludes them.
 func whereVirtual(operator corev1.NodeSelectorOperator) *corev1.Affinity {
 	return &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{
 		NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: v1alpha1.LabelType, Operator: operator}}}},
 	}}}
 }
 
-// ofHome are the EndpointSlices of the twin that came from rome.
-func ofHome(ctx context.Context, o offload) ([]discoveryv1.EndpointSlice, error) {
-	list, err := milan.Kube.DiscoveryV1().EndpointSlices(o.twin).List(ctx, metav1.ListOptions{LabelSelector: discoveryv1.LabelManagedBy + "=" + v1alpha1.ManagedBy})
+// reflectedSlices returns the EndpointSlices in the remote namespace that were created from shadow
+// endpoint slices.
+func reflectedSlices(ctx context.Context, o offload) ([]discoveryv1.EndpointSlice, error) {
+	list, err := milan.Kube.DiscoveryV1().EndpointSlices(o.remote).List(ctx, metav1.ListOptions{LabelSelector: discoveryv1.LabelManagedBy + "=" + v1alpha1.ManagedBy})
 	if err != nil {
 		return nil, err
 	}
 	return list.Items, nil
 }
 
-// isPrintedOf looks at what kubectl prints of the shadow.
-func isPrintedOf(t *testing.T, o offload) {
+// printsShadowSlice checks the columns that kubectl prints for the shadow endpoint slice.
+func printsShadowSlice(t *testing.T, o offload) {
 	t.Helper()
-	shadows := must(milan.Federation.FederationV1alpha1().ShadowEndpointSlices(o.twin).List(t.Context(), metav1.ListOptions{}))(t)
+	shadows := must(milan.Federation.FederationV1alpha1().ShadowEndpointSlices(o.remote).List(t.Context(), metav1.ListOptions{}))(t)
 	if len(shadows.Items) != 1 {
 		t.Fatalf("%d shadow endpoint slices: %s", len(shadows.Items), show(shadows.Items))
 	}
 	want := []string{shadows.Items[0].Name, "web", "IPv4", "1", "Ready"}
 	eventually(t, soon, fmt.Sprintf("kubectl to print %q and an age", want), func(ctx context.Context) (bool, string, error) {
-		result := milan.Kubectl(ctx, "get", "seps", "-n", o.twin, "--no-headers")
+		result := milan.Kubectl(ctx, "get", "seps", "-n", o.remote, "--no-headers")
 		got := strings.Fields(result.Stdout)
 		return len(got) == len(want)+1 && slices.Equal(got[:len(want)], want), result.Stdout, result.Err
 	})

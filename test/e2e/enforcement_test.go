@@ -16,11 +16,10 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
 
-// movesMisplacedPods makes a namespace stricter, with kubectl, while its pods
-// run: they are told of and stay, with their twin; when that is enforced they
-// come home one by one, as their PodDisruptionBudget says, and the twin goes
-// after them.
-func movesMisplacedPods(t *testing.T) {
+// evictsMisplacedPods changes the cluster selector of a namespace while its pods run. A condition
+// reports them, and they and the remote namespace stay. With enforcement they are evicted within their
+// PodDisruptionBudget, and the remote namespace is deleted.
+func evictsMisplacedPods(t *testing.T) {
 	const replicas = 3
 	o := offloaded(t, v1alpha1.NamespaceOffloadingSpec{PodOffloadingStrategy: v1alpha1.LocalAndRemote})
 	before := runBudgeted(t, o.namespace, "web", replicas)
@@ -31,10 +30,10 @@ func movesMisplacedPods(t *testing.T) {
 		t.Fatal(result.Err)
 	}
 	if !strings.Contains(result.Stderr, "Warn leaves 3 pod(s)") {
-		t.Errorf("whoever misplaces pods is not warned: %s", result.Stderr)
+		t.Errorf("the patch has no warning: %s", result.Stderr)
 	}
 	inPlace(t, o.namespace, "Misplaced")
-	eventually(t, soon, "the twin to be known to stay", func(ctx context.Context) (bool, string, error) {
+	eventually(t, soon, "the remote namespace to be reported as kept", func(ctx context.Context) (bool, string, error) {
 		nsof, err := rome.Federation.FederationV1alpha1().NamespaceOffloadings(o.namespace).Get(ctx, v1alpha1.NamespaceOffloadingName, metav1.GetOptions{})
 		if err != nil || len(nsof.Status.Clusters) == 0 {
 			return false, "no clusters", err
@@ -44,14 +43,14 @@ func movesMisplacedPods(t *testing.T) {
 	})
 	for i, pod := range podsReady(t, rome, o.namespace, "app=web", replicas) {
 		if pod.UID != before[i].UID {
-			t.Errorf("pod %s took the place of %s, although nothing is enforced", pod.Name, before[i].Name)
+			t.Errorf("pod %s replaced %s, although nothing is enforced", pod.Name, before[i].Name)
 		}
 	}
-	podsReady(t, milan, o.twin, "app=web", replicas)
+	podsReady(t, milan, o.remote, "app=web", replicas)
 
 	least := leastAvailable(t, rome.Kube, o.namespace, "web")
 	kubectl(t, rome, "patch", "nsof", "offloading", "-n", o.namespace, "--subresource=offload", "--type=merge", "-p", `{"spec":{"enforcement":"Evict"}}`)
-	// One pod that is slow to be Ready has the next attempt wait for up to a minute.
+	// The eviction of a pod that waits for another one to be Ready is retried within a minute.
 	eventually(t, 2*soon, "the pods to be in place", func(ctx context.Context) (bool, string, error) {
 		nsof, err := rome.Federation.FederationV1alpha1().NamespaceOffloadings(o.namespace).Get(ctx, v1alpha1.NamespaceOffloadingName, metav1.GetOptions{})
 		if err != nil {
@@ -67,8 +66,8 @@ func movesMisplacedPods(t *testing.T) {
 	if got := least(); got < replicas-1 {
 		t.Errorf("only %d of %d replicas were available at a time, although the budget allows one disruption", got, replicas)
 	}
-	eventually(t, soon, "the twin to be gone", func(ctx context.Context) (bool, string, error) {
-		_, err := milan.Kube.CoreV1().Namespaces().Get(ctx, o.twin, metav1.GetOptions{})
+	eventually(t, soon, "the remote namespace to be deleted", func(ctx context.Context) (bool, string, error) {
+		_, err := milan.Kube.CoreV1().Namespaces().Get(ctx, o.remote, metav1.GetOptions{})
 		return gone(err)
 	})
 }

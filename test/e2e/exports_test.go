@@ -31,9 +31,9 @@ import (
 	"liqo.io/federation/test/harness"
 )
 
-// servesExports has a cluster serve the Multi-Cluster Services API, which the
-// chart leaves to its administrator: installed before the product, it is known
-// from the start. By kubectl, that would remember an API without the product.
+// servesExports installs the Multi-Cluster Services API, which the chart leaves to the administrator.
+// It does so before the product is installed, and not with kubectl, whose discovery cache would then
+// lack the product.
 func servesExports(ctx context.Context, c *harness.Cluster) error {
 	client, err := dynamic.NewForConfig(c.Config)
 	if err != nil {
@@ -49,8 +49,7 @@ func servesExports(ctx context.Context, c *harness.Cluster) error {
 			return err
 		}
 	}
-	// Kubernetes makes an APIService of each version, and that is to be there, too,
-	// before somebody looks at all there is.
+	// Kubernetes creates an APIService of each version. A snapshot taken later has them.
 	services := client.Resource(schema.GroupVersionResource{Group: "apiregistration.k8s.io", Version: "v1", Resource: "apiservices"})
 	return harness.Eventually(ctx, soon, c.Name+" to serve exports and imports", func(ctx context.Context) (bool, string, error) {
 		for _, version := range []string{"v1alpha1", "v1beta1"} {
@@ -71,33 +70,31 @@ func servesExports(ctx context.Context, c *harness.Cluster) error {
 	})
 }
 
-// exported is a Service that has a pod at home and one next door, and that is
-// exported.
+// exported is an exported Service with a local and an offloaded pod. remotePod is the latter on milan.
 type exported struct {
 	offload
-	home, away, there caller
+	localPod, offloadedPod, remotePod caller
 }
 
 // exportsWeb exports the Service web by the sample that the documentation names.
 func exportsWeb(t *testing.T) exported {
 	t.Helper()
 	e := exported{offload: offloaded(t, v1alpha1.NamespaceOffloadingSpec{PodOffloadingStrategy: v1alpha1.LocalAndRemote})}
-	e.home = partOf(t, e.offload, "home", corev1.NodeSelectorOpDoesNotExist)
-	e.away = partOf(t, e.offload, "away", corev1.NodeSelectorOpExists)
-	e.there = caller{milan, podReady(t, milan, e.twin, "away")}
+	e.localPod = partOf(t, e.offload, "local", corev1.NodeSelectorOpDoesNotExist)
+	e.offloadedPod = partOf(t, e.offload, "offloaded", corev1.NodeSelectorOpExists)
+	e.remotePod = caller{milan, podReady(t, milan, e.remote, "offloaded")}
 	kubectl(t, rome, "apply", "-n", e.namespace, "-f", filepath.Join(playground.Root, "artifacts", "samples", "serviceexport.yaml"))
 	return e
 }
 
-// exportsServices exports a Service: both clusters import it, each at the
-// address of the Service that it has, until it is exported no more. Without a
-// network each knows the endpoints that live there.
+// exportsServices exports a Service, which both clusters import with their own ClusterIPs until the
+// export is deleted. Without a network each import has the endpoints of its own cluster.
 func exportsServices(t *testing.T) {
 	e := exportsWeb(t)
 	for _, side := range []struct {
 		caller
 		namespace string
-	}{{e.home, e.namespace}, {e.there, e.twin}} {
+	}{{e.localPod, e.namespace}, {e.remotePod, e.remote}} {
 		imported := isImported(t, side.cluster, side.namespace, side.cluster.Name+" "+side.pod.Status.PodIP)
 		service := must(side.cluster.Kube.CoreV1().Services(side.namespace).Get(t.Context(), "web", metav1.GetOptions{}))(t)
 		want := mcsv1alpha1.ServiceImportSpec{
@@ -106,34 +103,34 @@ func exportsServices(t *testing.T) {
 			Ports: []mcsv1alpha1.ServicePort{{Name: "http", Protocol: corev1.ProtocolTCP, Port: 80}},
 		}
 		if diff := cmp.Diff(want, imported.Spec); diff != "" {
-			t.Errorf("what %s imports (-want +got):\n%s", side.cluster.Name, diff)
+			t.Errorf("import on %s (-want +got):\n%s", side.cluster.Name, diff)
 		}
 	}
-	// At home the Service leads next door as well, where nobody gets to.
-	e.there.says(t, "hello from away", "get", "http://web/")
+	// On rome the Service has an offloaded pod as well, which is not reachable.
+	e.remotePod.prints(t, "hello from offloaded", "get", "http://web/")
 	isExported(t, e.namespace)
 
 	kubectl(t, rome, "delete", "serviceexport", "web", "-n", e.namespace)
 	isNotImported(t, rome, e.namespace)
-	isNotImported(t, milan, e.twin)
-	must(milan.Kube.CoreV1().Services(e.twin).Get(t.Context(), "web", metav1.GetOptions{}))(t)
-	e.there.says(t, "hello from away", "get", "http://web/")
+	isNotImported(t, milan, e.remote)
+	must(milan.Kube.CoreV1().Services(e.remote).Get(t.Context(), "web", metav1.GetOptions{}))(t)
+	e.remotePod.prints(t, "hello from offloaded", "get", "http://web/")
 }
 
-// exports has both clusters import the endpoints of both, each as it reaches
-// them.
+// exports checks that both clusters import the endpoints of both, with addresses that are valid on
+// each.
 func (f fabric) exports(t *testing.T) {
 	e := exportsWeb(t)
-	isImported(t, rome, e.namespace, "rome "+e.home.pod.Status.PodIP, "milan "+e.away.pod.Status.PodIP)
-	isImported(t, milan, e.twin, "milan "+e.there.pod.Status.PodIP, "rome "+f.seenFrom(t, milan, e.home.pod.Status.PodIP))
-	for _, from := range []caller{e.home, e.there} {
-		for _, want := range []string{"hello from home", "hello from away"} {
-			from.says(t, want, "get", "http://web/")
+	isImported(t, rome, e.namespace, "rome "+e.localPod.pod.Status.PodIP, "milan "+e.offloadedPod.pod.Status.PodIP)
+	isImported(t, milan, e.remote, "milan "+e.remotePod.pod.Status.PodIP, "rome "+f.seenFrom(t, milan, e.localPod.pod.Status.PodIP))
+	for _, from := range []caller{e.localPod, e.remotePod} {
+		for _, want := range []string{"hello from local", "hello from offloaded"} {
+			from.prints(t, want, "get", "http://web/")
 		}
 	}
 }
 
-// isExported waits until the export of the Service web says that all is well.
+// isExported waits until all conditions of the export of the Service web are as after success.
 func isExported(t *testing.T, namespace string) {
 	t.Helper()
 	client := must(mcs.NewForConfig(rome.Config))(t).MulticlusterV1alpha1().ServiceExports(namespace)
@@ -157,8 +154,8 @@ func isExported(t *testing.T, namespace string) {
 	})
 }
 
-// isImported waits until a namespace imports the Service web with exactly these
-// ready endpoints, each as "cluster address", and of their clusters alone.
+// isImported waits until a namespace imports the Service web with exactly these ready endpoints, each
+// as "cluster address", from exactly their clusters.
 func isImported(t *testing.T, c *harness.Cluster, namespace string, endpoints ...string) *mcsv1alpha1.ServiceImport {
 	t.Helper()
 	slices.Sort(endpoints)
@@ -209,7 +206,7 @@ func isNotImported(t *testing.T, c *harness.Cluster, namespace string) {
 	})
 }
 
-// slicesOfImport are the EndpointSlices of the import of the Service web.
+// slicesOfImport returns the EndpointSlices of the import of the Service web.
 func slicesOfImport(ctx context.Context, c *harness.Cluster, namespace string) ([]discoveryv1.EndpointSlice, error) {
 	list, err := c.Kube.DiscoveryV1().EndpointSlices(namespace).List(ctx, metav1.ListOptions{LabelSelector: mcsv1alpha1.LabelServiceName + "=web"})
 	if err != nil {

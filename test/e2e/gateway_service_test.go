@@ -20,69 +20,68 @@ import (
 	"liqo.io/federation/test/harness"
 )
 
-// byAService has milan call rome's gateway by a NodePort of its Service, which
-// nobody has said where it is, and nobody call milan. The Service follows the
-// active gateway, and pods reach each other before and after.
-func (f fabric) byAService(t *testing.T) {
-	const patience = "--timeout=3m"
+// reachesGatewayByItsService exposes rome's gateway with a NodePort Service, and configures no
+// endpoints on either cluster. The Service follows the active gateway.
+func (f fabric) reachesGatewayByItsService(t *testing.T) {
+	const timeout = "--timeout=3m"
 	defer func() {
 		for _, c := range []*harness.Cluster{rome, milan} {
-			helmUpgrade(t, c, "--reuse-values", "--wait", patience, "--set="+calledAtItsNodes(t, c), "--set=network.gateway.service.enabled=false")
+			helmUpgrade(t, c, "--reuse-values", "--wait", timeout, "--set="+nodeEndpoints(t, c), "--set=network.gateway.service.enabled=false")
 		}
 	}()
-	helmUpgrade(t, milan, "--reuse-values", "--wait", patience, "--set-json=network.endpoints=[]")
-	helmUpgrade(t, rome, "--reuse-values", "--wait", patience, "--set-json=network.endpoints=[]",
+	helmUpgrade(t, milan, "--reuse-values", "--wait", timeout, "--set-json=network.endpoints=[]")
+	helmUpgrade(t, rome, "--reuse-values", "--wait", timeout, "--set-json=network.endpoints=[]",
 		"--set=network.gateway.service.enabled=true", "--set=network.gateway.service.type=NodePort")
 	service := must(rome.Kube.CoreV1().Services(harness.Namespace).Get(t.Context(), v1alpha1.GatewayName, metav1.GetOptions{}))(t)
 	port := fmt.Sprintf(":%d", service.Spec.Ports[0].NodePort)
-	byThePort := func(endpoint string) bool { return strings.HasSuffix(endpoint, port) }
+	hasPort := func(endpoint string) bool { return strings.HasSuffix(endpoint, port) }
 
-	f.agreesAnew(t)
-	eventually(t, soon, "milan to call rome at the port"+port, func(ctx context.Context) (bool, string, error) {
+	f.recreatesTunnel(t)
+	eventually(t, soon, "milan to use rome's port "+port, func(ctx context.Context) (bool, string, error) {
 		te, err := milan.Federation.FederationV1alpha1().TunnelEndpoints(harness.Namespace).Get(ctx, rome.Name, metav1.GetOptions{})
 		if err != nil {
 			return false, "", err
 		}
-		told := len(te.Spec.Endpoints) > 0 && !slices.ContainsFunc(te.Spec.Endpoints, func(e string) bool { return !byThePort(e) })
-		return told && byThePort(te.Status.Endpoint), show(te), nil
+		listed := len(te.Spec.Endpoints) > 0 && !slices.ContainsFunc(te.Spec.Endpoints, func(e string) bool { return !hasPort(e) })
+		return listed && hasPort(te.Status.Endpoint), show(te), nil
 	})
 	te := must(rome.Federation.FederationV1alpha1().TunnelEndpoints(harness.Namespace).Get(t.Context(), milan.Name, metav1.GetOptions{}))(t)
 	if len(te.Spec.Endpoints) > 0 {
-		t.Errorf("rome calls milan at %v", te.Spec.Endpoints)
+		t.Errorf("rome has the endpoints %v of milan", te.Spec.Endpoints)
 	}
 	pods := map[*harness.Cluster]caller{rome: onEachNode(t, rome)[0], milan: onEachNode(t, milan)[0]}
-	talk := func() {
+	exchangeRequests := func() {
 		t.Helper()
 		for _, c := range []*harness.Cluster{rome, milan} {
 			other := otherThan(c)
-			pods[c].says(t, f.seenFrom(t, other, pods[c].pod.Status.PodIP), "get", "http://"+f.seenFrom(t, c, pods[other].pod.Status.PodIP)+":8080/client")
+			pods[c].prints(t, f.seenFrom(t, other, pods[c].pod.Status.PodIP), "get", "http://"+f.seenFrom(t, c, pods[other].pod.Status.PodIP)+":8080/client")
 		}
 	}
-	leadsToTheActiveGateway(t)
-	talk()
+	serviceHasActiveGateway(t)
+	exchangeRequests()
 	endsActiveGateway(t, rome)
-	leadsToTheActiveGateway(t)
-	talk()
+	serviceHasActiveGateway(t)
+	exchangeRequests()
 	for _, c := range []*harness.Cluster{rome, milan} {
 		networkingIs(t, c, v1alpha1.PeeringEstablished)
 	}
 }
 
-// agreesAnew ends the tunnel and has both clusters agree upon another one, so
-// that no gateway knows where the other one was heard last.
-func (f fabric) agreesAnew(t *testing.T) {
+// recreatesTunnel deletes the tunnel and waits for a new one, so that no gateway has a last observed
+// endpoint.
+func (f fabric) recreatesTunnel(t *testing.T) {
 	t.Helper()
-	wants := func(ctx context.Context, mode string) error {
+	setMode := func(ctx context.Context, mode string) error {
 		return rome.Kubectl(ctx, "patch", "foreigncluster", milan.Name, "--type=merge", "-p", `{"spec":{"networking":`+mode+`}}`).Err
 	}
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), soon)
 		defer cancel()
-		if err := wants(ctx, "null"); err != nil {
+		if err := setMode(ctx, "null"); err != nil {
 			t.Error(err)
 		}
 	})
-	if err := wants(t.Context(), `"None"`); err != nil {
+	if err := setMode(t.Context(), `"None"`); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []*harness.Cluster{rome, milan} {
@@ -97,8 +96,8 @@ func (f fabric) agreesAnew(t *testing.T) {
 			})
 		}
 	}
-	// What a node remembers of the tunnel before, for two minutes, would have its
-	// answers come from the gateway's own port.
+	// Entries of conntrack that are left of the old tunnel, for two minutes, would translate the
+	// replies to the gateway's own port.
 	for _, c := range []*harness.Cluster{rome, milan} {
 		for _, node := range realNodes(t, c) {
 			if _, err := playground.Exec(t.Context(), node.Name, "sh", "-c", "conntrack -D -p udp --orig-port-dst 51820 || [ $? = 1 ]"); err != nil {
@@ -106,15 +105,15 @@ func (f fabric) agreesAnew(t *testing.T) {
 			}
 		}
 	}
-	if err := wants(t.Context(), "null"); err != nil {
+	if err := setMode(t.Context(), "null"); err != nil {
 		t.Fatal(err)
 	}
 	maps.Copy(f.sees, agreed(t).sees)
 }
 
-// leadsToTheActiveGateway waits until the Service of rome's gateway leads to the
-// active one alone.
-func leadsToTheActiveGateway(t *testing.T) {
+// serviceHasActiveGateway waits until the Service of rome's gateway has the active gateway as its only
+// endpoint.
+func serviceHasActiveGateway(t *testing.T) {
 	t.Helper()
 	eventually(t, soon, "the Service to lead to the active gateway", func(ctx context.Context) (bool, string, error) {
 		slice, err := rome.Kube.DiscoveryV1().EndpointSlices(harness.Namespace).Get(ctx, v1alpha1.GatewayName, metav1.GetOptions{})

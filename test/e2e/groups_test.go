@@ -73,16 +73,16 @@ var peeringSteps = []step{
 		step{name: "CSRExtraOrgRejected", run: csrExtraOrgRejected},
 	)},
 	{name: "PeersByInvitation", from: installed, leaves: peered, run: func(t *testing.T) { reaches(t, peered) }},
-	{name: "VirtualNodeStandsForTheProvider", from: peered, run: virtualNodeStandsForTheProvider},
+	{name: "VirtualNodeRepresentsTheProvider", from: peered, run: virtualNodeRepresentsTheProvider},
 	{name: "Tables", from: peered, run: tables},
 	{name: "PeerCannotWriteUnofferedNamespace", from: peered, run: peerCannotWriteUnofferedNamespace},
-	{name: "AcceptsNoMoreThanIsGranted", from: peered, run: acceptsNoMoreThanIsGranted},
+	{name: "RefusesPodsBeyondTheQuota", from: peered, run: refusesPodsBeyondTheQuota},
 	{name: "OffersExtendedResources", from: peered, run: offersExtendedResources},
 	{name: "OffersNodeByNode", from: peered, run: offersNodeByNode},
 	{name: "PeersBothWays", from: peered, run: peersBothWays},
 	{name: "TokenNeverLogged", from: peered, since: installed, run: tokenNeverLogged},
-	{name: "UnpeersWithoutATrace", from: peered, since: installed, leaves: installed, run: unpeersWithoutATrace},
-	{name: "ProviderDecides", from: peered, since: installed, run: providerDecides},
+	{name: "UnpeeringLeavesNothing", from: peered, since: installed, leaves: installed, run: unpeeringLeavesNothing},
+	{name: "ProviderPolicyDecides", from: peered, since: installed, run: providerPolicyDecides},
 	{name: "OrphansAreRemovedByTheProvider", from: peered, since: installed, leaves: installed,
 		run: orphansAreRemovedByTheProvider},
 }
@@ -92,19 +92,19 @@ var offloadingSteps = []step{
 		step{name: "RunsADeploymentOnTheProvider", run: runsADeploymentOnTheProvider},
 		step{name: "NamesRemoteNamespacesByStrategy", run: namesRemoteNamespacesByStrategy},
 		step{name: "PlacesPodsByStrategy", run: placesPodsByStrategy},
-		step{name: "MovesMisplacedPods", run: movesMisplacedPods},
-		step{name: "NamesakesAreLeftAlone", run: namesakesAreLeftAlone},
-		step{name: "StatusComesBack", run: statusComesBack},
-		step{name: "DeletionGoesBothWays", run: deletionGoesBothWays},
+		step{name: "EvictsMisplacedPods", run: evictsMisplacedPods},
+		step{name: "DoesNotChangeUnmanagedObjects", run: doesNotChangeUnmanagedObjects},
+		step{name: "ReflectsPodStatus", run: reflectsPodStatus},
+		step{name: "DeletesPodsOnBothClusters", run: deletesPodsOnBothClusters},
 		step{name: "DeletedNamespacesLeaveNothing", run: deletedNamespacesLeaveNothing},
 		step{name: "JobsRunExactlyOnce", run: jobsRunExactlyOnce},
 		step{name: "ReportsHowADeletedPodEnded", run: reportsHowADeletedPodEnded},
 		step{name: "GracePeriodsReachTheProvider", run: gracePeriodsReachTheProvider},
-		step{name: "NoTokenOfTheProvider", run: noTokenOfTheProvider},
+		step{name: "PodsGetNoProviderToken", run: podsGetNoProviderToken},
 		step{name: "DebugsRemotePods", run: debugsRemotePods},
 		step{name: "ResizesRemotePods", run: resizesRemotePods},
 		step{name: "PodsSeeTheFieldsOfTheLocalPod", run: podsSeeTheFieldsOfTheLocalPod},
-		step{name: "WarningsComeBack", run: warningsComeBack},
+		step{name: "ReflectsWarningEvents", run: reflectsWarningEvents},
 		step{name: "Logs", run: logs},
 		step{name: "LogsTailZero", run: logsTailZero},
 		step{name: "ExecCopiesStdin", run: execCopiesStdin},
@@ -117,7 +117,7 @@ var offloadingSteps = []step{
 		step{name: "ShadowPodCannotEscapeToNode", run: shadowPodCannotEscapeToNode},
 	)},
 	{name: "ScalesByUsage", from: peered, run: scalesByUsage},
-	{name: "VirtualNodeChangesItsPods", from: peered, run: virtualNodeChangesItsPods},
+	{name: "PatchesOffloadedPods", from: peered, run: patchesOffloadedPods},
 	{name: "PodsReachTheConsumersAPIServer", from: peered, run: podsReachTheConsumersAPIServer},
 	{name: "DrainsTheVirtualNode", from: peered, run: drainsTheVirtualNode},
 	{name: "CordonsTheCluster", from: peered, run: cordonsTheCluster},
@@ -129,7 +129,7 @@ var servicesSteps = []step{
 		step{name: "ReflectsWhatPodsNeed", run: reflectsWhatPodsNeed},
 		step{name: "ReflectsByteForByte", run: reflectsByteForByte},
 		step{name: "ExportsServices", run: exportsServices},
-		step{name: "RunsAnApplicationOfManyParts", run: runsAnApplicationOfManyParts},
+		step{name: "RunsTheSampleShop", run: runsTheSampleShop},
 	)},
 	{name: "ReflectsOtherKinds", from: peered, run: reflectsOtherKinds},
 	{name: "EndpointsFollowTheirServices", from: peered, run: endpointsFollowTheirServices},
@@ -139,7 +139,7 @@ var servicesSteps = []step{
 var storageSteps = []step{
 	{name: "VolumesFollowTheirPods", from: peered, run: volumesFollowTheirPods},
 	{name: "RefusesStorageBeyondTheQuota", from: peered, run: refusesStorageBeyondTheQuota},
-	{name: "DataHoldsThePeering", from: peered, run: dataHoldsThePeering},
+	{name: "StoredDataBlocksUnpeering", from: peered, run: storedDataBlocksUnpeering},
 	{name: "UnoffloadingKeepsData", from: peered, run: unoffloadingKeepsData},
 	{name: "MovesAVolume", from: joined, run: overTheTunnel(fabric.movesAVolume)},
 }
@@ -147,19 +147,19 @@ var storageSteps = []step{
 // databaseSteps and moveSteps need the images of the sample databases.
 var (
 	databaseSteps = []step{
-		{name: "MovesWhatIsRestricted", from: joined, run: overTheTunnel(fabric.movesWhatIsRestricted)},
+		{name: "MovesVolumesUnderPodSecurity", from: joined, run: overTheTunnel(fabric.movesVolumesUnderPodSecurity)},
 		{name: "RunsTheTutorial", from: joined, run: overTheTunnel(fabric.runsTheTutorial)},
 		{name: "ReadsExternalStorage", from: joined, run: overTheTunnel(fabric.readsExternalStorage)},
 		{name: "EtcdOverBothClusters", from: joined, run: overTheTunnel(fabric.etcdOverBothClusters)},
 		{name: "ADatabaseMovesUnderLoad", from: joined, run: overTheTunnel(fabric.aDatabaseMovesUnderLoad)},
 		{name: "MovesWithinTheProvider", from: joined, run: overTheTunnel(fabric.movesWithinTheProvider)},
 		{name: "BindsADeletedClaimAgain", from: joined, run: overTheTunnel(fabric.bindsADeletedClaimAgain)},
-		{name: "LeavesDataToTheProvider", from: joined, run: overTheTunnel(fabric.leavesDataToTheProvider)},
+		{name: "RetainsDataOnTheProvider", from: joined, run: overTheTunnel(fabric.retainsDataOnTheProvider)},
 		{name: "DrainsTheData", from: joined, run: overTheTunnel(fabric.drainsTheData)},
 		{name: "EndsAPeeringWithData", from: joined, run: overTheTunnel(fabric.endsAPeeringWithData)},
 	}
 	moveSteps = []step{
-		{name: "MovesSurvive", from: joined, run: overTheTunnel(fabric.movesSurvive)},
+		{name: "MovesSurviveFaults", from: joined, run: overTheTunnel(fabric.movesSurviveFaults)},
 		{name: "EndedPodsDoNotHoldMoves", from: joined, run: overTheTunnel(fabric.endedPodsDoNotHoldMoves)},
 		{name: "MovesEndWithTheirNamespace", from: joined, run: overTheTunnel(fabric.movesEndWithTheirNamespace)},
 		{name: "MovesSurviveLosses", from: joined, run: overTheTunnel(fabric.movesSurviveLosses)},
@@ -172,13 +172,13 @@ var networkSteps = []step{
 	{name: "PodsAndNodes", from: joined, run: overTheTunnel(fabric.podsAndNodes)},
 	{name: "Services", from: joined, run: overTheTunnel(fabric.services)},
 	{name: "Exports", from: joined, run: overTheTunnel(fabric.exports)},
-	{name: "WhatIsNoPod", from: joined, run: overTheTunnel(fabric.whatIsNoPod)},
-	{name: "EndpointsThatAreNoPods", from: joined, run: overTheTunnel(fabric.endpointsThatAreNoPods)},
+	{name: "MapsNodeAddresses", from: joined, run: overTheTunnel(fabric.mapsNodeAddresses)},
+	{name: "MapsNonPodEndpoints", from: joined, run: overTheTunnel(fabric.mapsNonPodEndpoints)},
 	{name: "ConsumersAPIServerThroughTunnels", from: joined, run: consumersAPIServerThroughTunnels},
-	{name: "GatewaysComeAndGo", from: joined, run: overTheTunnel(fabric.gatewaysComeAndGo)},
-	{name: "ByAService", from: joined, run: overTheTunnel(fabric.byAService)},
+	{name: "GatewaysFailOver", from: joined, run: overTheTunnel(fabric.gatewaysFailOver)},
+	{name: "ReachesGatewayByItsService", from: joined, run: overTheTunnel(fabric.reachesGatewayByItsService)},
 	{name: "ShopOverBothClusters", from: joined, run: overTheTunnel(fabric.shopOverBothClusters)},
-	{name: "FaultsHeal", from: joined, run: overTheTunnel(fabric.faultsHeal)},
+	{name: "RecoversFromFaults", from: joined, run: overTheTunnel(fabric.recoversFromFaults)},
 	{name: "LeavesNothingOnTheNodes", from: joined, since: peered, leaves: peered,
 		run: func(t *testing.T) { reaches(t, peered) }},
 	{name: "PeersInBand", from: installed, run: peersInBand},
@@ -190,14 +190,14 @@ var upgradeSteps = []step{
 }
 
 var resilienceSteps = []step{
-	{name: "ANodeOfTheProviderDies", from: peered, run: aNodeOfTheProviderDies},
+	{name: "ProviderNodeFails", from: peered, run: providerNodeFails},
 	{name: "ProviderUnreachableForAMinute", from: peered, run: providerUnreachableForAMinute},
-	{name: "TheVirtualNodeIsLostForLong", from: peered, run: theVirtualNodeIsLostForLong},
+	{name: "VirtualNodeIsUnreachableForLong", from: peered, run: virtualNodeIsUnreachableForLong},
 	{name: "KilledVirtualKubelet", from: peered, run: killedVirtualKubelet},
 	{name: "KilledControllerManager", from: peered, run: killedControllerManager},
 	{name: "KilledAPIServer", from: peered, run: killedAPIServer},
 	{name: "SurvivesChaos", from: peered, run: survivesChaos},
-	{name: "IdlesQuietly", from: peered, run: idlesQuietly},
+	{name: "WritesOnlyHeartbeatsWhenIdle", from: peered, run: writesOnlyHeartbeatsWhenIdle},
 	{name: "RestoresTheStore", from: peered, run: restoresTheStore},
 	{name: "NamespaceDeletionResumesAfterOutage", from: peered, run: namespaceDeletionResumesAfterOutage},
 	{name: "TokenNeverLogged", from: peered, since: installed, run: tokenNeverLogged},
@@ -206,7 +206,7 @@ var resilienceSteps = []step{
 // uninstallSteps end with clusters that the product is not installed on.
 var uninstallSteps = []step{
 	{name: "UninstallIsRefusedWhilePeered", from: peered, run: uninstallIsRefusedWhilePeered},
-	{name: "UninstallsWithoutATrace", from: peered, since: bare, leaves: bare, run: uninstallsWithoutATrace},
+	{name: "UninstallationLeavesNothing", from: peered, since: bare, leaves: bare, run: uninstallationLeavesNothing},
 }
 
 // chosen returns the groups that the flag names, or an error that names those that exist.
@@ -230,20 +230,20 @@ func chosen() ([]stepGroup, error) {
 	return some, nil
 }
 
-// TestFederation runs the chosen groups. A step can be run by its name, on clusters that are kept
-// also again.
+// TestFederation runs the chosen groups. A step can be run by its name, and repeatedly on clusters
+// that are kept.
 func TestFederation(t *testing.T) {
 	for _, group := range must(chosen())(t) {
 		reached := true
 		t.Run(group.name, func(t *testing.T) {
 			for _, step := range group.steps {
 				if reached = step.test(t); !reached {
-					t.Fatalf("the clusters did not get to the state that %s starts from", step.name)
+					t.Fatalf("the clusters did not reach the state that %s starts from", step.name)
 				}
 			}
 		})
 		if !reached {
-			t.Fatal("the tests end here; what follows would fail as well")
+			t.Fatal("the tests end; later ones would fail as well")
 		}
 	}
 }
@@ -288,7 +288,7 @@ func together(steps ...step) func(*testing.T) {
 	}
 }
 
-// overTheTunnel runs a step with what the clusters agreed upon.
+// overTheTunnel runs a step with the tunnel between rome and milan.
 func overTheTunnel(run func(fabric, *testing.T)) func(*testing.T) {
 	return func(t *testing.T) { run(agreed(t), t) }
 }

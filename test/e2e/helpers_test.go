@@ -66,20 +66,20 @@ func kubectl(t *testing.T, c *harness.Cluster, args ...string) string {
 	return result.Stdout
 }
 
-// gone is true when an object is not found.
+// gone reports whether err states that an object does not exist.
 func gone(err error) (bool, string, error) {
 	if apierrors.IsNotFound(err) {
 		return true, "", nil
 	}
-	return false, "it is still there", err
+	return false, "it still exists", err
 }
 
-// offload is an offloaded namespace on rome and its twin on milan.
+// offload is an offloaded namespace of rome and its remote namespace on milan.
 type offload struct {
-	namespace, twin string
+	namespace, remote string
 }
 
-// namespaceOn makes a namespace that ends with the test.
+// namespaceOn creates a namespace and deletes it when the test ends.
 func namespaceOn(t *testing.T, c *harness.Cluster) string {
 	t.Helper()
 	name := "e2e-" + rand.String(6)
@@ -95,8 +95,8 @@ func namespaceOn(t *testing.T, c *harness.Cluster) string {
 			t.Error(err)
 		}
 	})
-	// What Kubernetes puts into every namespace is there from the start: whoever
-	// looks later does not take it for something left behind.
+	// What Kubernetes creates in every namespace exists then, and no snapshot reports it as left
+	// behind.
 	eventually(t, soon, "namespace "+name+" to have what every namespace has", func(ctx context.Context) (bool, string, error) {
 		_, err := c.Kube.CoreV1().ServiceAccounts(name).Get(ctx, "default", metav1.GetOptions{})
 		if err == nil {
@@ -110,36 +110,36 @@ func namespaceOn(t *testing.T, c *harness.Cluster) string {
 	return name
 }
 
-// offloaded makes a namespace on rome that is extended to milan.
+// offloaded creates a namespace on rome and offloads it to milan.
 func offloaded(t *testing.T, spec v1alpha1.NamespaceOffloadingSpec) offload {
 	t.Helper()
 	namespace := namespaceOn(t, rome)
-	return offload{namespace, extend(t, namespace, spec)}
+	return offload{namespace, offloadNamespace(t, namespace, spec)}
 }
 
-// extend offloads a namespace of rome and returns the name of its twin.
-func extend(t *testing.T, namespace string, spec v1alpha1.NamespaceOffloadingSpec) string {
+// offloadNamespace offloads a namespace of rome and returns the name of its remote namespace.
+func offloadNamespace(t *testing.T, namespace string, spec v1alpha1.NamespaceOffloadingSpec) string {
 	t.Helper()
 	client := rome.Federation.FederationV1alpha1().NamespaceOffloadings(namespace)
 	_, err := client.CreateOffload(t.Context(), v1alpha1.NamespaceOffloadingName, &v1alpha1.Offload{Spec: spec}, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	var twin string
+	var remoteNamespace string
 	eventually(t, soon, "namespace "+namespace+" to be offloaded", func(ctx context.Context) (bool, string, error) {
 		nsof, err := client.Get(ctx, v1alpha1.NamespaceOffloadingName, metav1.GetOptions{})
 		if err != nil {
 			return false, "", err
 		}
-		twin = nsof.Status.RemoteNamespaceName
+		remoteNamespace = nsof.Status.RemoteNamespaceName
 		return nsof.Status.Phase == v1alpha1.OffloadingReady && nsof.Status.ObservedGeneration == nsof.Generation, show(nsof.Status), nil
 	})
-	return twin
+	return remoteNamespace
 }
 
-var remote = v1alpha1.NamespaceOffloadingSpec{PodOffloadingStrategy: v1alpha1.Remote}
+var remoteOnly = v1alpha1.NamespaceOffloadingSpec{PodOffloadingStrategy: v1alpha1.Remote}
 
-// show renders what was seen for the reader of a failure.
+// show formats a value for failure messages.
 func show(v any) string {
 	text, err := json.Marshal(v)
 	if err != nil {
@@ -148,15 +148,14 @@ func show(v any) string {
 	return string(text)
 }
 
-// podSpec runs the tester with args; what it needs is small enough to fit
-// many times.
+// podSpec runs the tester with args. It requests no resources.
 func podSpec(args ...string) corev1.PodSpec {
 	container := corev1.Container{Name: "tester", Image: testerImage, ImagePullPolicy: corev1.PullNever, Args: args}
 	if slices.Equal(args, []string{"serve"}) {
 		container.ReadinessProbe = &corev1.Probe{
 			ProbeHandler:  corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/", Port: intstr.FromInt32(8080)}},
 			PeriodSeconds: 1,
-			// On a busy machine an answer takes its time.
+			// The tester is slow on a busy machine.
 			TimeoutSeconds: 10,
 		}
 	}
@@ -199,7 +198,7 @@ func podReady(t *testing.T, c *harness.Cluster, namespace, name string) *corev1.
 	return podThat(t, c, namespace, name, "be Ready", isReady)
 }
 
-// podThat waits until a pod is as wanted.
+// podThat waits until a pod meets a condition.
 func podThat(t *testing.T, c *harness.Cluster, namespace, name, what string, wanted func(*corev1.Pod) bool) *corev1.Pod {
 	t.Helper()
 	return podWithin(t, soon, c, namespace, name, what, wanted)
@@ -224,7 +223,7 @@ func podsReady(t *testing.T, c *harness.Cluster, namespace, selector string, cou
 	return must(podsAreReady(t.Context(), c, namespace, selector, count))(t)
 }
 
-// podsAreReady is podsReady for who has a context of his own.
+// podsAreReady is podsReady with a context.
 func podsAreReady(ctx context.Context, c *harness.Cluster, namespace, selector string, count int) ([]corev1.Pod, error) {
 	var pods []corev1.Pod
 	what := fmt.Sprintf("%d pods %s in %s on %s to be Ready", count, selector, namespace, c.Name)
@@ -267,20 +266,20 @@ func isReady(pod *corev1.Pod) bool {
 	})
 }
 
-// say makes a serving pod on milan write a line to its log.
-func say(t *testing.T, twin, pod, line string) {
+// writeLogLine has a pod on milan write a line to its log.
+func writeLogLine(t *testing.T, remoteNamespace, pod, line string) {
 	t.Helper()
-	ask(t, twin, pod, "log/"+line)
+	requestPod(t, remoteNamespace, pod, "log/"+line)
 }
 
-// ask sends a request to a serving pod through milan's own API server.
-func ask(t *testing.T, twin, pod, path string, params ...string) {
+// requestPod sends a request to a pod on milan through milan's API server.
+func requestPod(t *testing.T, remoteNamespace, pod, path string, params ...string) {
 	t.Helper()
-	request := milan.Kube.CoreV1().RESTClient().Get().Namespace(twin).Resource("pods").Name(pod + ":8080").SubResource("proxy").Suffix(path)
+	request := milan.Kube.CoreV1().RESTClient().Get().Namespace(remoteNamespace).Resource("pods").Name(pod + ":8080").SubResource("proxy").Suffix(path)
 	for i := 0; i < len(params); i += 2 {
 		request.Param(params[i], params[i+1])
 	}
 	if err := request.Do(t.Context()).Error(); err != nil {
-		t.Fatalf("ask pod %s/%s for %s: %v", twin, pod, path, err)
+		t.Fatalf("requesting %s of pod %s/%s: %v", path, remoteNamespace, pod, err)
 	}
 }

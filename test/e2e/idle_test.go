@@ -18,22 +18,20 @@ import (
 	"liqo.io/federation/test/harness"
 )
 
-// idlePeriod is longer than everything that we do periodically but for the
-// check of a virtual node's lease.
+// idlePeriod is longer than every period of the product but that of the check of a virtual node's
+// Lease.
 const idlePeriod = 30 * time.Second
 
-// heartbeats are the writes of a system in which nothing happens, and reviews
-// change nothing.
+// heartbeats are resources that an idle system writes, and reviews, which change nothing.
 var heartbeats = sets.New("leases", "nodes/status", "subjectaccessreviews", "tokenreviews", "selfsubjectaccessreviews")
 
-// idlesQuietly waits until nothing of ours has written anything beside
-// heartbeats for a while: peered clusters, with a pod offloaded, that nobody
-// asks anything.
-func idlesQuietly(t *testing.T) {
-	o := offloaded(t, remote)
+// writesOnlyHeartbeatsWhenIdle waits until the components of peered clusters with an offloaded pod
+// have written nothing but heartbeats for idlePeriod.
+func writesOnlyHeartbeatsWhenIdle(t *testing.T) {
+	o := offloaded(t, remoteOnly)
 	runReadyPod(t, o.namespace, "web", podSpec("serve"))
 	since := time.Now()
-	eventually(t, soon+idlePeriod, "nobody of ours to write for "+idlePeriod.String(), func(ctx context.Context) (bool, string, error) {
+	eventually(t, soon+idlePeriod, "no component to write for "+idlePeriod.String(), func(ctx context.Context) (bool, string, error) {
 		last, by := since, "nothing"
 		for _, cluster := range []*harness.Cluster{rome, milan} {
 			requests, err := cluster.Requests(ctx)
@@ -41,34 +39,33 @@ func idlesQuietly(t *testing.T) {
 				return false, "", err
 			}
 			for _, r := range requests {
-				if r.Received.After(last) && isOurs(r) && isWrite(r) {
+				if r.Received.After(last) && isOfComponent(r) && isWrite(r) {
 					last, by = r.Received, r.User+" on "+r.Cluster+": "+r.Verb+" "+r.Resource
 				}
 			}
 		}
 		return time.Since(last) >= idlePeriod, by + " at " + last.String(), nil
 	})
-	givesSignsOfLife(t, idlePeriod)
+	renewsHeartbeat(t, idlePeriod)
 }
 
-// givesSignsOfLife makes sure that rome, as a peer, renews its Lease on milan
-// now and then, and not more often.
-func givesSignsOfLife(t *testing.T, period time.Duration) {
+// renewsHeartbeat checks that rome renewed its Lease on milan once or twice within a period.
+func renewsHeartbeat(t *testing.T, period time.Duration) {
 	t.Helper()
-	// The log goes on while it is read.
-	now, signs := time.Now(), 0
+	// The log grows while it is read.
+	now, renewals := time.Now(), 0
 	since := now.Add(-period)
 	for _, r := range must(milan.Requests(t.Context()))(t) {
 		if r.Received.After(since) && r.Received.Before(now) && r.Resource == "leases" && r.Verb == "patch" && slices.Contains(r.Groups, v1alpha1.PeerGroup) {
-			signs++
+			renewals++
 		}
 	}
-	if signs < 1 || signs > 2 {
-		t.Errorf("rome gave milan %d signs of life in %s", signs, period)
+	if renewals < 1 || renewals > 2 {
+		t.Errorf("rome renewed its heartbeat %d times in %s, want 1 or 2", renewals, period)
 	}
 }
 
-func isOurs(r harness.Request) bool {
+func isOfComponent(r harness.Request) bool {
 	return strings.HasPrefix(r.User, "system:serviceaccount:"+harness.Namespace) || slices.Contains(r.Groups, v1alpha1.PeerGroup)
 }
 

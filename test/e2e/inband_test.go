@@ -17,8 +17,8 @@ import (
 	"liqo.io/federation/test/harness"
 )
 
-// peersInBand has rome borrow from milan by nothing but the gateways' UDP port:
-// whatever else rome's nodes send does not get through to milan's.
+// peersInBand peers rome with milan while milan's nodes drop every packet of rome's nodes but those to
+// the gateways' UDP port.
 func peersInBand(t *testing.T) {
 	t.Cleanup(func() {
 		if t.Failed() {
@@ -28,17 +28,17 @@ func peersInBand(t *testing.T) {
 	for _, c := range []*harness.Cluster{rome, milan} {
 		setsValues(t, c, tunnelValues(t, c)...)
 	}
-	var theirs []string
+	var addresses []string
 	for _, node := range realNodes(t, rome) {
-		theirs = append(theirs, nodeAddress(node))
+		addresses = append(addresses, nodeAddress(node))
 	}
-	from := "ip saddr { " + strings.Join(theirs, ", ") + " }"
+	from := "ip saddr { " + strings.Join(addresses, ", ") + " }"
 	for _, node := range realNodes(t, milan) {
 		defer filtered(t, node.Name, "chain in { type filter hook prerouting priority -300 ; "+from+" udp dport 51820 accept ; "+from+" drop ; }")()
 	}
 	address := nodeAddress(realNodes(t, milan)[0])
 	if _, err := playground.Exec(t.Context(), realNodes(t, rome)[0].Name, "timeout", "3", "bash", "-c", "</dev/tcp/"+address+"/6443"); err == nil {
-		t.Fatal("milan's API server is reached from rome all the same")
+		t.Fatal("milan's API server is reachable from rome")
 	}
 
 	invitesInBand(t)
@@ -54,12 +54,12 @@ func peersInBand(t *testing.T) {
 		t.Errorf("a program that ends with 42: kubectl ends with %d: %s", result.Code, result.Stderr)
 	}
 
-	// Another gateway takes over, and the controllers find it.
+	// The controllers connect to the next active gateway.
 	podsReady(t, rome, harness.Namespace, "app.kubernetes.io/name="+v1alpha1.GatewayName, min(2, len(realNodes(t, rome))))
 	endsActiveGateway(t, rome)
 	runReadyPod(t, o.namespace, "later", podSpec("serve"))
 
-	// Unpeering goes the same way.
+	// Unpeering uses the tunnel as well.
 	kubectl(t, rome, "delete", "--raw", group+"foreignclusters/milan/peer")
 	for _, c := range []*harness.Cluster{rome, milan} {
 		eventually(t, soon, "the peering to be gone on "+c.Name, func(ctx context.Context) (bool, string, error) {
@@ -78,8 +78,8 @@ func peersInBand(t *testing.T) {
 	withoutNetwork(t)
 }
 
-// invitesInBand does what both administrators do: milan's invites, rome's
-// accepts, and milan's lets rome's gateway in.
+// invitesInBand invites, accepts the invitation, and adds rome's gateway on milan, as both
+// administrators do.
 func invitesInBand(t *testing.T) {
 	t.Helper()
 	kubectl(t, milan, "delete", "peeringtoken", "for-rome", "--ignore-not-found")
@@ -89,7 +89,7 @@ func invitesInBand(t *testing.T) {
 	}
 	invitation := invitationFor(t, milan, "for-rome")
 	if peering := invitation.Status.Peering.Spec; peering.Mode != v1alpha1.PeeringInBand || peering.Gateway == nil || len(peering.Gateway.Endpoints) == 0 {
-		t.Fatalf("the invitation does not tell of the gateway: %+v", peering.Gateway)
+		t.Fatalf("the invitation has no gateway: %+v", peering.Gateway)
 	}
 	body, err := json.Marshal(invitation.Status.Peering)
 	if err != nil {
@@ -99,17 +99,17 @@ func invitesInBand(t *testing.T) {
 		t.Fatalf("the verb peer ended with %d", result.Code)
 	}
 	var shown v1alpha1.Peering
-	eventually(t, soon, "rome to tell of its gateway", func(ctx context.Context) (bool, string, error) {
+	eventually(t, soon, "rome to report its gateway", func(ctx context.Context) (bool, string, error) {
 		result := rome.Kubectl(ctx, "get", "--raw", group+"foreignclusters/milan/peer")
 		if result.Err != nil {
 			return false, "", result.Err
 		}
 		return json.Unmarshal([]byte(result.Stdout), &shown) == nil && shown.Status.Command != "", show(shown.Status), nil
 	})
-	// What the command of the answer POSTs.
+	// What the command in the answer sends.
 	_, quoted, _ := strings.Cut(shown.Status.Command, "'")
-	letIn, _, _ := strings.Cut(quoted, "'")
-	if result = milan.KubectlInput(t.Context(), letIn, "create", "--raw", group+"foreignclusters/rome/peer", "-f", "-"); result.Err != nil {
+	answer, _, _ := strings.Cut(quoted, "'")
+	if result = milan.KubectlInput(t.Context(), answer, "create", "--raw", group+"foreignclusters/rome/peer", "-f", "-"); result.Err != nil {
 		t.Fatal(result.Err, result.Stderr)
 	}
 }

@@ -31,14 +31,14 @@ import (
 	federation "liqo.io/federation/generated/clientset/versioned/typed/federation/v1alpha1"
 )
 
-// invited is a stranger who holds an invitation of milan and nothing else.
+// invited is a client with an invitation of milan and no other credentials.
 type invited struct {
 	token  *v1alpha1.PeeringToken
 	config *rest.Config
 	client federation.FederationV1alpha1Interface
 }
 
-// invite makes a token on milan that ends with the test.
+// invite creates a token on milan and deletes it when the test ends.
 func invite(t *testing.T) invited {
 	t.Helper()
 	client := milan.Federation.FederationV1alpha1().PeeringTokens()
@@ -65,7 +65,7 @@ func newKey(t *testing.T) *ecdsa.PrivateKey {
 	return must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
 }
 
-// signingRequest is what an honest consumer sends, but for change.
+// signingRequest returns a valid signing request, changed by change.
 func signingRequest(t *testing.T, key *ecdsa.PrivateKey, uid types.UID, change func(*x509.CertificateRequest)) []byte {
 	t.Helper()
 	template := &x509.CertificateRequest{Subject: pkix.Name{CommonName: string(uid), Organization: []string{v1alpha1.PeerGroup}}}
@@ -116,17 +116,17 @@ func tokenOnce(t *testing.T) {
 		t.Errorf("an invitation of a used token: %v, want a conflict", err)
 	}
 
-	// The first use of the identity ends the invitation.
+	// The first request with the identity ends the invitation.
 	identity := rest.AnonymousClientConfig(stranger.config)
 	identity.CertData = answer.Status.Certificate
 	identity.KeyData = encodeKey(t, key)
 	tenant := must(versioned.NewForConfig(identity))(t).FederationV1alpha1().ResourceRequests(answer.Status.TenantNamespace)
-	eventually(t, soon, "the identity to see its tenant namespace", func(ctx context.Context) (bool, string, error) {
+	eventually(t, soon, "the identity to list its tenant namespace", func(ctx context.Context) (bool, string, error) {
 		_, err := tenant.List(ctx, metav1.ListOptions{})
 		return err == nil, "", err
 	})
 	must(tenant.Create(t.Context(), &v1alpha1.ResourceRequest{ObjectMeta: metav1.ObjectMeta{Name: "turin"}}, metav1.CreateOptions{}))(t)
-	eventually(t, soon, "the token to be worth nothing", func(ctx context.Context) (bool, string, error) {
+	eventually(t, soon, "the token to be invalid", func(ctx context.Context) (bool, string, error) {
 		_, err := stranger.client.IdentityRequests().Get(ctx, request.Name, metav1.GetOptions{})
 		if apierrors.IsUnauthorized(err) {
 			return true, "", nil
@@ -137,7 +137,7 @@ func tokenOnce(t *testing.T) {
 	if err := milan.Federation.FederationV1alpha1().ForeignClusters().Delete(t.Context(), "turin", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, soon, "the revoked consumer to be forgotten", func(ctx context.Context) (bool, string, error) {
+	eventually(t, soon, "the revoked consumer to be deleted", func(ctx context.Context) (bool, string, error) {
 		_, err := milan.Kube.CoreV1().Namespaces().Get(ctx, answer.Status.TenantNamespace, metav1.GetOptions{})
 		if done, saw, err := gone(err); !done {
 			return false, "namespace " + answer.Status.TenantNamespace + ": " + saw, err
@@ -146,7 +146,7 @@ func tokenOnce(t *testing.T) {
 		return gone(err)
 	})
 	if _, err := tenant.List(t.Context(), metav1.ListOptions{}); !apierrors.IsForbidden(err) {
-		t.Errorf("the revoked identity asks for its requests: %v, want it forbidden", err)
+		t.Errorf("listing requests with the revoked identity: %v, want it forbidden", err)
 	}
 }
 
@@ -174,12 +174,12 @@ func invitationEndsWithItsToken(t *testing.T) {
 }
 
 func csrForeignIdentityRejected(t *testing.T) {
-	somebody := invite(t)
+	other := invite(t)
 	isRejected(t, map[string]func(*x509.CertificateRequest){
-		"of another invitation": func(r *x509.CertificateRequest) { r.Subject.CommonName = string(somebody.token.UID) },
+		"of another invitation": func(r *x509.CertificateRequest) { r.Subject.CommonName = string(other.token.UID) },
 		"of an administrator":   func(r *x509.CertificateRequest) { r.Subject.CommonName = "kubernetes-admin" },
 		"of a node":             func(r *x509.CertificateRequest) { r.Subject.CommonName = "system:node:milan" },
-		"of nobody":             func(r *x509.CertificateRequest) { r.Subject.CommonName = "" },
+		"without a name":        func(r *x509.CertificateRequest) { r.Subject.CommonName = "" },
 		"with a host name":      func(r *x509.CertificateRequest) { r.DNSNames = []string{"kubernetes.default.svc"} },
 		"with an address":       func(r *x509.CertificateRequest) { r.IPAddresses = []net.IP{net.IPv4(127, 0, 0, 1)} },
 		"with a mail address":   func(r *x509.CertificateRequest) { r.EmailAddresses = []string{"root@localhost"} },
@@ -189,11 +189,11 @@ func csrForeignIdentityRejected(t *testing.T) {
 
 func csrExtraOrgRejected(t *testing.T) {
 	isRejected(t, map[string]func(*x509.CertificateRequest){
-		"administrators besides": func(r *x509.CertificateRequest) {
+		"in addition to administrators": func(r *x509.CertificateRequest) {
 			r.Subject.Organization = append(r.Subject.Organization, "system:masters")
 		},
-		"administrators instead": func(r *x509.CertificateRequest) { r.Subject.Organization = []string{"system:masters"} },
-		"nodes besides": func(r *x509.CertificateRequest) {
+		"instead of administrators": func(r *x509.CertificateRequest) { r.Subject.Organization = []string{"system:masters"} },
+		"in addition to nodes": func(r *x509.CertificateRequest) {
 			r.Subject.Organization = append(r.Subject.Organization, "system:nodes")
 		},
 		"peers twice": func(r *x509.CertificateRequest) {
@@ -206,8 +206,7 @@ func csrExtraOrgRejected(t *testing.T) {
 	})
 }
 
-// isRejected sends requests for identities that nobody may have, and looks
-// that nothing came of them.
+// isRejected sends requests for identities that no peer may have, and checks that none is signed.
 func isRejected(t *testing.T, changes map[string]func(*x509.CertificateRequest)) {
 	stranger := invite(t)
 	key := newKey(t)
@@ -242,11 +241,11 @@ func isRejected(t *testing.T, changes map[string]func(*x509.CertificateRequest))
 	}
 	token := must(milan.Federation.FederationV1alpha1().PeeringTokens().Get(t.Context(), stranger.token.Name, metav1.GetOptions{}))(t)
 	if token.Status.Used {
-		t.Error("the refused requests used the token up")
+		t.Error("the refused requests invalidated the token")
 	}
 }
 
-// refused tells whether the server said no, by a 4xx.
+// refused reports whether the server answered with a 4xx.
 func refused(err error) bool {
 	status, ok := err.(apierrors.APIStatus)
 	return ok && status.Status().Code >= 400 && status.Status().Code < 500

@@ -20,9 +20,8 @@ import (
 	"liqo.io/federation/test/harness"
 )
 
-// killOnce ends the main process of a container with SIGKILL, and waits until
-// the kubelet has started it again and it is ready. It finds the process among
-// those of the pod's node, so none beyond the pod's cluster can be meant.
+// killOnce kills the main process of a container and waits until the kubelet has restarted it and it
+// is ready. It only considers processes of the pod's node.
 func killOnce(t *testing.T, c *harness.Cluster, pod *corev1.Pod, program string) {
 	t.Helper()
 	processes := must(playground.Processes(t.Context(), pod.Spec.NodeName))(t)
@@ -52,8 +51,7 @@ func restarts(pod *corev1.Pod) int32 {
 	return sum
 }
 
-// componentPod returns the one running pod of the installation whose name
-// begins so.
+// componentPod returns the only running pod of the installation with a name of that prefix.
 func componentPod(t *testing.T, c *harness.Cluster, prefix string) *corev1.Pod {
 	t.Helper()
 	pods := must(c.Kube.CoreV1().Pods(harness.Namespace).List(t.Context(), metav1.ListOptions{}))(t)
@@ -64,16 +62,16 @@ func componentPod(t *testing.T, c *harness.Cluster, prefix string) *corev1.Pod {
 	return &pods.Items[0]
 }
 
-// killedVirtualKubelet kills the virtual kubelet while pods come, finish and
-// go: each runs exactly once.
+// killedVirtualKubelet kills the virtual kubelet while pods are created, end and are deleted. Each
+// runs exactly once.
 func killedVirtualKubelet(t *testing.T) {
-	o := offloaded(t, remote)
+	o := offloaded(t, remoteOnly)
 	stays := runDeployment(t, o.namespace, "stays", 2, podSpec("serve"))
 	var runs []string
 	for _, pod := range stays {
-		runs = append(runs, containerRun(podReady(t, milan, o.twin, pod.Name)))
+		runs = append(runs, containerRun(podReady(t, milan, o.remote, pod.Name)))
 	}
-	goes := runReadyPod(t, o.namespace, "goes", podSpec("serve"))
+	deleted := runReadyPod(t, o.namespace, "deleted", podSpec("serve"))
 	watched := watchPods(t, o)
 	const completions = 10
 	spec := podSpec("print", "done")
@@ -83,11 +81,11 @@ func killedVirtualKubelet(t *testing.T) {
 		Template: corev1.PodTemplateSpec{Spec: spec},
 	}}
 	must(rome.Kube.BatchV1().Jobs(o.namespace).Create(t.Context(), job, metav1.CreateOptions{}))(t)
-	kubectl(t, rome, "delete", "pod", goes.Name, "-n", o.namespace, "--wait=false")
+	kubectl(t, rome, "delete", "pod", deleted.Name, "-n", o.namespace, "--wait=false")
 	killOnce(t, rome, virtualKubelet(t), "federation-virtual-kubelet")
 
-	podGone(t, rome, o.namespace, goes.Name)
-	podGone(t, milan, o.twin, goes.Name)
+	podGone(t, rome, o.namespace, deleted.Name)
+	podGone(t, milan, o.remote, deleted.Name)
 	eventually(t, soon, fmt.Sprintf("%d completions", completions), func(ctx context.Context) (bool, string, error) {
 		job, err := rome.Kube.BatchV1().Jobs(o.namespace).Get(ctx, "once", metav1.GetOptions{})
 		if err != nil {
@@ -98,43 +96,43 @@ func killedVirtualKubelet(t *testing.T) {
 		}
 		return job.Status.Succeeded == completions, show(job.Status), nil
 	})
-	// The pod that was deleted ran to its end as well.
-	watched.ranOnce(t, completions, goes.UID)
+	// The pod that was deleted ended as well.
+	watched.ranOnce(t, completions, deleted.UID)
 	for i, pod := range podsReady(t, rome, o.namespace, "app=stays", 2) {
-		if pod.UID != stays[i].UID || containerRun(podReady(t, milan, o.twin, pod.Name)) != runs[i] {
+		if pod.UID != stays[i].UID || containerRun(podReady(t, milan, o.remote, pod.Name)) != runs[i] {
 			t.Errorf("pod %s was disturbed", pod.Name)
 		}
 	}
 }
 
-// killedControllerManager kills the controller managers of both clusters while
-// namespaces are offloaded and taken back.
+// killedControllerManager kills the controller managers of both clusters while namespaces are
+// offloaded and unoffloaded.
 func killedControllerManager(t *testing.T) {
 	for _, cluster := range []*harness.Cluster{rome, milan} {
 		load := startLoad(t)
 		load.reach(t, 10)
 		killOnce(t, cluster, componentPod(t, cluster, "federation-controller-manager"), "federation-controller-manager")
 		load.reach(t, 5)
-		load.isAllThere(t)
+		load.hasAcknowledgedObjects(t)
 	}
-	o := offloaded(t, remote)
+	o := offloaded(t, remoteOnly)
 	runReadyPod(t, o.namespace, "after", podSpec("serve"))
 }
 
-// killedAPIServer kills rome's and milan's API server under a writing load:
-// what was acknowledged is there afterwards, what was deleted is gone.
+// killedAPIServer kills both API servers under a load of writes. No acknowledged creation or deletion
+// is lost.
 func killedAPIServer(t *testing.T) {
 	o := serving(t)
-	run := containerRun(podReady(t, milan, o.twin, "web"))
+	run := containerRun(podReady(t, milan, o.remote, "web"))
 	for _, cluster := range []*harness.Cluster{rome, milan} {
 		load := startLoad(t)
 		load.reach(t, 10)
 		killOnce(t, cluster, componentPod(t, cluster, "federation-apiserver"), "federation-apiserver")
 		load.reach(t, 5)
-		load.isAllThere(t)
+		load.hasAcknowledgedObjects(t)
 	}
 	runReadyPod(t, o.namespace, "after", podSpec("serve"))
-	if now := containerRun(podReady(t, milan, o.twin, "web")); now != run {
+	if now := containerRun(podReady(t, milan, o.remote, "web")); now != run {
 		t.Errorf("the pod was disturbed: %s before, %s after", run, now)
 	}
 }

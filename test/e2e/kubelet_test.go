@@ -23,7 +23,7 @@ import (
 	"liqo.io/federation/test/harness"
 )
 
-// kubeletPaths are what a kubelet serves of a pod in namespace.
+// kubeletPaths are the paths of a kubelet for pods of a namespace.
 func kubeletPaths(namespace string) []string {
 	return []string{
 		"/containerLogs/" + namespace + "/web/tester",
@@ -47,23 +47,22 @@ func virtualKubelet(t *testing.T) *corev1.Pod {
 	return &pods.Items[i]
 }
 
-// kubeletPort is a way to the virtual kubelet's own port.
+// kubeletPort is a connection to the port of the virtual kubelet.
 type kubeletPort struct {
 	pod, address string
 }
 
-// ask sends a request straight to the virtual kubelet and returns its answer.
-func (k *kubeletPort) ask(t *testing.T, method, path, token string) (code int, body string) {
+// request sends a request to the virtual kubelet and returns its answer.
+func (k *kubeletPort) request(t *testing.T, method, path, token string) (code int, body string) {
 	t.Helper()
-	// Who asks does not care whose certificate it is: the question is what a
-	// stranger on the network gets.
+	// The serving certificate is not verified: the requests are those of a client without credentials.
 	client := &http.Client{
 		Transport:     &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		Timeout:       soon,
 	}
-	// kubectl port-forward ends when one of its connections ends badly, as the
-	// kubelet's do that are refused; whatever is answered counts.
+	// kubectl port-forward ends when a connection fails, as refused ones do, so the request is
+	// retried.
 	eventually(t, soon, method+" "+path+" to be answered", func(ctx context.Context) (bool, string, error) {
 		if k.address == "" {
 			k.address = forward(t, rome, peerNamespace, "pod/"+k.pod, "10250")
@@ -93,10 +92,10 @@ func vkAnonymousExecDenied(t *testing.T) {
 	kubelet := kubeletPort{pod: virtualKubelet(t).Name}
 	for _, path := range kubeletPaths(o.namespace) {
 		for _, method := range []string{http.MethodGet, http.MethodPost} {
-			if code, body := kubelet.ask(t, method, path, ""); code != http.StatusUnauthorized {
+			if code, body := kubelet.request(t, method, path, ""); code != http.StatusUnauthorized {
 				t.Errorf("%s %s without credentials: %d %q, want 401", method, path, code, body)
 			}
-			if code, body := kubelet.ask(t, method, path, "nonsense"); code != http.StatusUnauthorized {
+			if code, body := kubelet.request(t, method, path, "nonsense"); code != http.StatusUnauthorized {
 				t.Errorf("%s %s with a wrong token: %d %q, want 401", method, path, code, body)
 			}
 		}
@@ -109,26 +108,25 @@ func vkDelegatesSAR(t *testing.T) {
 	kubelet := kubeletPort{pod: virtualKubelet(t).Name}
 	for _, path := range kubeletPaths(o.namespace) {
 		for _, method := range []string{http.MethodGet, http.MethodPost} {
-			if code, body := kubelet.ask(t, method, path, token); code != http.StatusForbidden {
-				t.Errorf("%s %s by somebody without rights on nodes: %d %q, want 403", method, path, code, body)
+			if code, body := kubelet.request(t, method, path, token); code != http.StatusForbidden {
+				t.Errorf("%s %s without permissions on nodes: %d %q, want 403", method, path, code, body)
 			}
 		}
 	}
 	allow(t, o.namespace, rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"nodes/proxy"}, Verbs: []string{"get"}, ResourceNames: []string{virtualNode}})
 	logPath := kubeletPaths(o.namespace)[0]
-	eventually(t, soon, "the log for somebody who may get "+virtualNode+"/proxy", func(context.Context) (bool, string, error) {
-		code, body := kubelet.ask(t, http.MethodGet, logPath, token)
+	eventually(t, soon, "the log with permission to get "+virtualNode+"/proxy", func(context.Context) (bool, string, error) {
+		code, body := kubelet.request(t, http.MethodGet, logPath, token)
 		return code == http.StatusOK && strings.HasPrefix(body, "serving on"), http.StatusText(code) + " " + body, nil
 	})
-	// Reading is not entering: POST on exec is "create".
+	// nodes/proxy with the verb get does not include exec, which is a POST, and so "create".
 	execPath := kubeletPaths(o.namespace)[1]
-	if code, body := kubelet.ask(t, http.MethodPost, execPath, token); code != http.StatusForbidden {
-		t.Errorf("POST exec by somebody who may only get nodes/proxy: %d %q, want 403", code, body)
+	if code, body := kubelet.request(t, http.MethodPost, execPath, token); code != http.StatusForbidden {
+		t.Errorf("POST exec with permission to get nodes/proxy only: %d %q, want 403", code, body)
 	}
 }
 
-// serviceAccountToken makes a service account without rights and returns a
-// token of it.
+// serviceAccountToken creates a ServiceAccount without permissions and returns a token of it.
 func serviceAccountToken(t *testing.T, namespace string) string {
 	t.Helper()
 	client := rome.Kube.CoreV1().ServiceAccounts(namespace)
@@ -137,8 +135,8 @@ func serviceAccountToken(t *testing.T, namespace string) string {
 	return must(client.CreateToken(t.Context(), "stranger", request, metav1.CreateOptions{}))(t).Status.Token
 }
 
-// allow gives the service account of serviceAccountToken a right in the whole
-// cluster, for the time of the test.
+// allow grants the ServiceAccount of serviceAccountToken a permission in the whole cluster until the
+// test ends.
 func allow(t *testing.T, namespace string, rule rbacv1.PolicyRule) {
 	t.Helper()
 	name := metav1.ObjectMeta{Name: namespace}

@@ -21,8 +21,8 @@ import (
 	"liqo.io/federation/test/harness"
 )
 
-// load writes to the federation's APIs of both clusters for as long as the
-// test wants, and remembers what was acknowledged.
+// load writes to the federation's APIs of both clusters until it is stopped, and records what was
+// acknowledged.
 type load struct {
 	cancel  context.CancelFunc
 	stopped chan struct{}
@@ -43,21 +43,21 @@ type written struct {
 	get             func(context.Context) (metav1.Object, error)
 }
 
-// objects is what load needs of a generated client.
+// objects are the methods of a generated client that load calls.
 type objects[T metav1.Object] interface {
 	Create(context.Context, T, metav1.CreateOptions) (T, error)
 	Get(context.Context, string, metav1.GetOptions) (T, error)
 	Delete(context.Context, string, metav1.DeleteOptions) error
 }
 
-// startLoad begins to write. The test ends the load with isAllThere.
+// startLoad starts writing. hasAcknowledgedObjects stops it.
 func startLoad(t *testing.T) *load {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	l := &load{cancel: cancel, stopped: make(chan struct{})}
 	prefix := namespaceOn(t, rome)
 	t.Cleanup(func() { l.cleanUp(t) })
-	// A steady load finds what is lost as well as a heavy one.
+	// A low rate detects lost writes as well as a high one.
 	pace := time.NewTicker(200 * time.Millisecond)
 	go func() {
 		defer close(l.stopped)
@@ -78,9 +78,9 @@ func startLoad(t *testing.T) *load {
 	return l
 }
 
-// round writes one object of each kind, and takes the odd ones back.
+// round writes one object of each kind, and deletes some of them again.
 func (l *load) round(ctx context.Context, name string, takeBack bool) error {
-	// What is not acknowledged may have come about nevertheless.
+	// A write without acknowledgement may have succeeded.
 	l.mutex.Lock()
 	l.names = append(l.names, name)
 	l.mutex.Unlock()
@@ -125,7 +125,7 @@ func write[T metav1.Object](ctx context.Context, l *load, what string, client ob
 	return err
 }
 
-// reach waits until the load has had more rounds that were acknowledged.
+// reach waits until more rounds were acknowledged.
 func (l *load) reach(t *testing.T, more int) {
 	t.Helper()
 	l.mutex.Lock()
@@ -138,10 +138,9 @@ func (l *load) reach(t *testing.T, more int) {
 	})
 }
 
-// isAllThere ends the load and fails the test unless every object whose
-// creation was acknowledged exists as the same one, and those whose deletion
-// was acknowledged are going or gone.
-func (l *load) isAllThere(t *testing.T) {
+// hasAcknowledgedObjects stops the load and fails the test unless every acknowledged object exists with its UID,
+// and every acknowledged deletion is in progress or complete.
+func (l *load) hasAcknowledgedObjects(t *testing.T) {
 	t.Helper()
 	l.cancel()
 	<-l.stopped
@@ -156,14 +155,14 @@ func (l *load) isAllThere(t *testing.T) {
 		case err != nil:
 			t.Errorf("%s was acknowledged: %v", w.what, err)
 		case object.GetUID() != w.uid:
-			t.Errorf("%s is another one: uid %s, want %s", w.what, object.GetUID(), w.uid)
+			t.Errorf("%s was replaced: uid %s, want %s", w.what, object.GetUID(), w.uid)
 		case w.deleted && object.GetDeletionTimestamp() == nil:
-			t.Errorf("the deletion of %s was acknowledged, but it is still there", w.what)
+			t.Errorf("the deletion of %s was acknowledged, but it still exists", w.what)
 		}
 	}
 }
 
-// cleanUp removes what the load has written.
+// cleanUp deletes what the load created.
 func (l *load) cleanUp(t *testing.T) {
 	l.cancel()
 	<-l.stopped

@@ -3,9 +3,8 @@
 
 //go:build e2e
 
-// Package e2e tests the product on two real clusters, or three, from outside: with kubectl,
-// client-go and the generated clients, and nothing else of the product. Its steps are in groups,
-// which run alone and in any order.
+// Package e2e tests the product on two or three real clusters with kubectl, client-go and the
+// generated clients. Its steps are in groups, which run alone and in any order.
 package e2e
 
 import (
@@ -32,22 +31,21 @@ import (
 	"liqo.io/federation/test/harness"
 )
 
-// instance is the playground's; E2E_INSTANCE names another, for a second
-// checkout that tests at the same time.
+// instance is the playground's. E2E_INSTANCE sets another one, for tests that run at the same time.
 var instance = cmp.Or(os.Getenv("E2E_INSTANCE"), "e2e")
 
 var (
 	playground *harness.Playground
-	// naples is up in the layout "three" alone.
+	// naples is nil but in the layout "three".
 	rome, milan, naples *harness.Cluster
-	// clusters are those that are up.
+	// clusters are those of the layout.
 	clusters []*harness.Cluster
-	// uninstalled is what was in each cluster before the product came.
+	// uninstalled is what each cluster had before the product was installed.
 	uninstalled = map[*harness.Cluster]harness.Snapshot{}
 )
 
-// layouts are the clusters that tests can run on, with options of the playground. By default all
-// have the same addresses, which is the hard case.
+// layouts are the clusters that tests can run on, with options of the playground. By default all have
+// the same CIDRs.
 var layouts = map[string]struct{ clusters, options []string }{
 	"same":     {two, []string{"--workers", "1"}},
 	"disjoint": {two, []string{"--workers", "1", "--cluster-pod-cidr", "milan=10.80.0.0/16", "--cluster-service-cidr", "milan=10.112.0.0/16"}},
@@ -59,11 +57,10 @@ var layouts = map[string]struct{ clusters, options []string }{
 
 var two = []string{"rome", "milan"}
 
-var layout = flag.String("layout", "same", fmt.Sprintf("clusters to bring up: one of %v", slices.Sorted(maps.Keys(layouts))))
+var layout = flag.String("layout", "same", fmt.Sprintf("clusters to start: one of %v", slices.Sorted(maps.Keys(layouts))))
 
-// TestMain brings fresh clusters up and takes them down again, however the
-// tests end. With E2E_KEEP=1 it takes what is up already, as it is, and leaves
-// it there.
+// TestMain creates clusters and deletes them when the tests end. With E2E_KEEP=1 it uses clusters that
+// exist, and keeps them.
 func TestMain(m *testing.M) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	os.Exit(run(ctx, stop, m.Run))
@@ -80,15 +77,15 @@ func run(ctx context.Context, stop func(), tests func() int) int {
 	}
 	playground = &harness.Playground{Root: root, Instance: instance, Log: os.Stderr}
 
-	// Tests cannot be interrupted from within: an interrupted run ends here.
+	// Tests cannot be cancelled from within: on an interrupt the process exits.
 	var once sync.Once
 	down := func() {
 		once.Do(func() {
 			if keep {
-				fmt.Fprintf(os.Stderr, "the clusters stay; take them down with: %s --instance %s down\n", playground.Bin("playground"), instance)
+				fmt.Fprintf(os.Stderr, "the clusters are kept; delete them with: %s --instance %s down\n", playground.Bin("playground"), instance)
 				return
 			}
-			// The run's own context may be over.
+			// The context of the run may be cancelled.
 			ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 			defer cancel()
 			if err := playground.Down(ctx); err != nil {
@@ -124,7 +121,7 @@ func run(ctx context.Context, stop func(), tests func() int) int {
 	}
 	code := tests()
 	if code != 0 {
-		// They end with the clusters.
+		// They are deleted with the clusters.
 		if err := os.CopyFS(filepath.Join(artifacts(), "nodes"), os.DirFS(filepath.Join(playground.Dir(), "logs"))); err != nil {
 			fmt.Fprintln(os.Stderr, "logs of the nodes:", err)
 		}
@@ -181,8 +178,7 @@ func setUp(ctx context.Context, keep bool) error {
 	return nil
 }
 
-// loadProgram builds a program that the tests run in their pods, and brings
-// its image to all nodes.
+// loadProgram builds a program of the tests' pods and loads its image on all nodes.
 func loadProgram(ctx context.Context, directory, tag string) error {
 	dir, err := os.MkdirTemp("", "federation-e2e-")
 	if err != nil {
@@ -209,9 +205,8 @@ func artifacts() string {
 // collected are the names of the tests whose artifacts are saved.
 var collected sync.Map
 
-// collect saves the state of all clusters, and the ends of the logs of their
-// control planes and nodes, when the test has failed. Whoever
-// is about to remove something calls it first.
+// collect saves the state of all clusters and the ends of their logs if the test has failed. Call it
+// before anything is deleted.
 func collect(t *testing.T) {
 	if !t.Failed() {
 		return
@@ -228,6 +223,6 @@ func collect(t *testing.T) {
 	}
 	t.Logf("objects and logs of all clusters are in %s", dir)
 	if err != nil {
-		t.Logf("some are missing: %v", err)
+		t.Logf("collecting them: %v", err)
 	}
 }

@@ -22,10 +22,10 @@ import (
 	"liqo.io/federation/test/harness"
 )
 
-// moveFault is what happens to a move at one of its phases, and how the move may end.
+// moveFault is a fault at a phase of a move, and how the move may end.
 type moveFault struct {
 	name string
-	// at are the phases at which it happens, one move each.
+	// at are the phases for the fault, with one move each.
 	at   []v1alpha1.MovePhase
 	do   func(*moving, *testing.T)
 	ends []v1alpha1.MovePhase
@@ -78,17 +78,16 @@ var moveFaults = []moveFault{
 	}, eitherWay},
 }
 
-// movesSurvive interrupts moves of one volume, to the other cluster and back: each ends with
-// a verified target, or is rolled back with the source unchanged, and no acknowledged line
-// is lost.
-func (f fabric) movesSurvive(t *testing.T) {
+// movesSurviveFaults interrupts moves of one volume between the clusters. Each ends with a verified
+// target, or is rolled back with the source unchanged, and no acknowledged line is lost.
+func (f fabric) movesSurviveFaults(t *testing.T) {
 	grantsStorage(t, "4Gi")
 	m := startsMoving(t, nil)
 	for _, fault := range moveFaults {
 		for _, phase := range fault.at {
 			t.Run(fault.name+" at "+string(phase), func(t *testing.T) {
 				id := m.starts(t, v1alpha1.MoveSpec{Bandwidth: slow()})
-				reached := m.comesTo(t, id, phase)
+				reached := m.reachesPhase(t, id, phase)
 				fault.do(m, t)
 				progress := m.ends(t, id)
 				if !slices.Contains(fault.ends, progress.Phase) {
@@ -113,14 +112,14 @@ func (f fabric) movesSurvive(t *testing.T) {
 	}
 }
 
-// deletesPod deletes the pod that writes, as its user may at any time.
+// deletesPod deletes the pod that writes.
 func (m *moving) deletesPod(t *testing.T) {
 	t.Helper()
 	kubectl(t, rome, "delete", "pod", movedPod, "-n", m.namespace, "--wait=false")
 }
 
-// placesPod creates a pod that mounts the claim and bypasses the scheduler. It may be
-// refused. In any case it never writes to the source once the last pass began.
+// placesPod creates a pod that mounts the claim and bypasses the scheduler. It may be refused. It
+// never writes to the source once the last pass began.
 func (m *moving) placesPod(t *testing.T) {
 	t.Helper()
 	spec := podSpec("serve")
@@ -147,7 +146,7 @@ func mountsMovedClaim(spec *corev1.PodSpec) {
 	}}}
 }
 
-// restartsKubelets kills the kubelets of a cluster and starts them again.
+// restartsKubelets kills the kubelets of a cluster, which are started again.
 func restartsKubelets(t *testing.T, c *harness.Cluster) {
 	t.Helper()
 	if err := playground.Restart(t.Context(), c.Name, "kubelet"); err != nil {
@@ -155,9 +154,9 @@ func restartsKubelets(t *testing.T, c *harness.Cluster) {
 	}
 }
 
-// endedPodsDoNotHoldMoves moves a claim that the ended pod of a Job still mounts. Where it
-// ran on the provider, the source is deleted there with that pod. Then the StatefulSet is
-// deleted, whose claims go with it.
+// endedPodsDoNotHoldMoves moves a claim that the ended pod of a Job still mounts. If it ran on the
+// provider, the source is deleted with that pod. Then the StatefulSet is deleted, and its claims with
+// it.
 func (f fabric) endedPodsDoNotHoldMoves(t *testing.T) {
 	grantsStorage(t, "4Gi")
 	m := startsMoving(t, func(set *appsv1.StatefulSet) {
@@ -180,22 +179,22 @@ func (f fabric) endedPodsDoNotHoldMoves(t *testing.T) {
 	m.writer.stop()
 	kubectl(t, rome, "delete", "statefulset", "db", "-n", m.namespace, "--timeout=110s")
 	isPrinted(t, rome, "get pvc -n "+m.namespace+" -o name", "")
-	isPrinted(t, milan, "get shvc,pvc -n "+m.twin+" -o name", "")
+	isPrinted(t, milan, "get shvc,pvc -n "+m.remote+" -o name", "")
 }
 
-// movesEndWithTheirNamespace deletes the namespace, and in another one the claim, while data
-// is copied.
+// movesEndWithTheirNamespace deletes the namespace, and in another one the claim, while data is
+// copied.
 func (f fabric) movesEndWithTheirNamespace(t *testing.T) {
 	grantsStorage(t, "4Gi")
 	m := startsMoving(t, nil)
-	m.comesTo(t, m.starts(t, v1alpha1.MoveSpec{Bandwidth: slow()}), v1alpha1.MoveCopying)
+	m.reachesPhase(t, m.starts(t, v1alpha1.MoveSpec{Bandwidth: slow()}), v1alpha1.MoveCopying)
 	m.writer.stop()
 	kubectl(t, rome, "delete", "namespace", m.namespace, "--timeout=110s")
-	isPrinted(t, milan, "get namespace "+m.twin+" --ignore-not-found -o name", "")
+	isPrinted(t, milan, "get namespace "+m.remote+" --ignore-not-found -o name", "")
 
 	m = startsMoving(t, nil)
 	id := m.starts(t, v1alpha1.MoveSpec{Bandwidth: slow()})
-	m.comesTo(t, id, v1alpha1.MoveCopying)
+	m.reachesPhase(t, id, v1alpha1.MoveCopying)
 	m.writer.stop()
 	kubectl(t, rome, "delete", "pvc", movedClaim, "-n", m.namespace, "--wait=false")
 	if progress := m.ends(t, id); progress.Phase != v1alpha1.MoveFailed || !strings.Contains(progress.Message, "deleted") {

@@ -23,8 +23,8 @@ import (
 	"liqo.io/federation/test/harness"
 )
 
-// movesSurviveLosses takes from moves what they stand on: the room of the target, the node
-// of the target, and the record of the move.
+// movesSurviveLosses removes the free space of the target, the node of the target, and the record of
+// the move.
 func (f fabric) movesSurviveLosses(t *testing.T) {
 	grantsStorage(t, "4Gi")
 	m := startsMoving(t, nil)
@@ -45,12 +45,12 @@ func (f fabric) movesSurviveLosses(t *testing.T) {
 	}
 }
 
-// crawls is a rate at which the files take more than a minute: a fault needs its time.
+// crawls is a rate at which the copy takes more than a minute.
 func crawls() v1alpha1.MoveSpec {
 	return v1alpha1.MoveSpec{Bandwidth: ptr.To(resource.MustParse("64Ki"))}
 }
 
-// endsAs waits until a move has ended as wanted, with a message that contains a text.
+// endsAs waits until a move has ended in a phase, with a message that contains a text.
 func (m *moving) endsAs(t *testing.T, id string, phase v1alpha1.MovePhase, message string) {
 	t.Helper()
 	if progress := m.ends(t, id); progress.Phase != phase || !strings.Contains(progress.Message, message) {
@@ -58,7 +58,7 @@ func (m *moving) endsAs(t *testing.T, id string, phase v1alpha1.MovePhase, messa
 	}
 }
 
-// targetDirectory returns the node and the directory that has the target of a move.
+// targetDirectory returns the node and the directory of the target of a move.
 func (m *moving) targetDirectory(t *testing.T) (node, directory string) {
 	t.Helper()
 	target := volumeThat(t, m.namespace, movedClaim, "be copied", func(v *v1alpha1.VirtualVolume) bool {
@@ -83,9 +83,8 @@ func (m *moving) targetDirectory(t *testing.T) (node, directory string) {
 	return node, pv.Spec.Local.Path
 }
 
-// fillsTarget gives the receiver a volume that is too small, which it finds when it is
-// created again. The directory is private first: the end of the receiver would unmount what
-// is mounted on a shared one.
+// fillsTarget mounts a small volume on the target, which a new receiver uses. The directory is made
+// private first: otherwise the end of the receiver would unmount the volume.
 func (m *moving) fillsTarget(t *testing.T) {
 	id := m.starts(t, crawls())
 	// Before it copies, the sender compares the size of the source with the free space.
@@ -102,11 +101,11 @@ func (m *moving) fillsTarget(t *testing.T) {
 	must(playground.Exec(t.Context(), node, "sh", "-c", "test ! -e "+directory+" || umount --recursive "+directory))(t)
 }
 
-// stopsKubelet stops the kubelet of the target's node, and cancels the move: the pod goes
-// on meanwhile, and the target goes when the kubelet is back.
+// stopsKubelet stops the kubelet of the target's node and cancels the move. The pod runs meanwhile,
+// and the target is deleted when the kubelet runs again.
 func (m *moving) stopsKubelet(t *testing.T) {
 	id := m.starts(t, crawls())
-	m.comesTo(t, id, v1alpha1.MoveCopying)
+	m.reachesPhase(t, id, v1alpha1.MoveCopying)
 	node, _ := m.targetDirectory(t)
 	processes := must(playground.Processes(t.Context(), node))(t)
 	at := slices.IndexFunc(processes, func(p harness.Process) bool { return p.Program() == "kubelet" })
@@ -131,8 +130,8 @@ func (m *moving) stopsKubelet(t *testing.T) {
 	m.endsAs(t, id, v1alpha1.MoveCancelled, "cancelled")
 }
 
-// keepsSource moves the data and keeps the source, released and retained. The
-// administrator hands it back by its reclaim policy.
+// keepsSource moves the data and retains the source. The administrator deletes it by its reclaim
+// policy.
 func (m *moving) keepsSource(t *testing.T) {
 	before := must(rome.Kube.CoreV1().PersistentVolumeClaims(m.namespace).Get(t.Context(), movedClaim, metav1.GetOptions{}))(t)
 	m.endsAs(t, m.starts(t, v1alpha1.MoveSpec{KeepSource: true}), v1alpha1.MoveSucceeded, "")
@@ -155,24 +154,24 @@ func (m *moving) keepsSource(t *testing.T) {
 	isPrinted(t, rome, "get pv "+name+" --ignore-not-found -o name", "")
 }
 
-// restoresStore restores the store of rome from a snapshot that is older than the move: the
-// marks of the volumes are all that is left of the move, and undo it.
+// restoresStore restores rome's store from a snapshot that is older than the move. The move is undone
+// by the marks of the volumes.
 func (m *moving) restoresStore(t *testing.T) {
 	snapshot := takesSnapshot(t, rome)
 	id := m.starts(t, crawls())
-	m.comesTo(t, id, v1alpha1.MoveCopying)
+	m.reachesPhase(t, id, v1alpha1.MoveCopying)
 	losesStore(t, rome, snapshot)
 	m.endsAs(t, id, v1alpha1.MoveFailed, "not recorded")
 }
 
-// deletedWhileLocked deletes the namespace, and in another one the claim, while the source
-// is locked: neither volume is left to a claim that may have the name next.
+// deletedWhileLocked deletes the namespace, and in another one the claim, while the source is locked.
+// Neither volume is bound to a later claim of that name.
 func (f fabric) deletedWhileLocked(t *testing.T) {
 	grantsStorage(t, "4Gi")
 	for _, phase := range []v1alpha1.MovePhase{v1alpha1.MoveFinalCopy, v1alpha1.MoveSwitching} {
 		t.Run("the namespace at "+string(phase), func(t *testing.T) {
 			m := startsMoving(t, nil)
-			m.comesTo(t, m.starts(t, v1alpha1.MoveSpec{}), phase)
+			m.reachesPhase(t, m.starts(t, v1alpha1.MoveSpec{}), phase)
 			m.writer.stop()
 			kubectl(t, rome, "delete", "namespace", m.namespace, "--timeout=110s")
 			m.volumesAreClosed(t)
@@ -180,10 +179,10 @@ func (f fabric) deletedWhileLocked(t *testing.T) {
 	}
 	t.Run("the claim", func(t *testing.T) {
 		m := startsMoving(t, nil)
-		m.comesTo(t, m.starts(t, v1alpha1.MoveSpec{}), v1alpha1.MoveFinalCopy)
+		m.reachesPhase(t, m.starts(t, v1alpha1.MoveSpec{}), v1alpha1.MoveFinalCopy)
 		m.writer.stop()
 		kubectl(t, rome, "delete", "pvc", movedClaim, "-n", m.namespace, "--wait=false")
-		// The StatefulSet has its pod run again, with the data or with a new volume.
+		// The StatefulSet runs its pod again, with the data or with a new volume.
 		podReady(t, rome, m.namespace, movedPod)
 		m.volumesAreClosed(t)
 		isPrinted(t, rome, "get pods -n "+m.namespace+" -o jsonpath={.items[*].metadata.name}", movedPod)

@@ -35,8 +35,7 @@ const (
 	movedPod   = "db-0"
 )
 
-// moving is a pod of a StatefulSet that writes to a volume, and what its volume has to
-// keep.
+// moving is a pod of a StatefulSet that writes to a volume, and the expected content of the volume.
 type moving struct {
 	offload
 	// tree describes the files that nothing writes to.
@@ -45,14 +44,14 @@ type moving struct {
 	writer *appender
 }
 
-// appender appends numbers to a file on a volume, through whichever pod has it mounted.
+// appender appends numbers to a file on a volume, through the pod that mounts it.
 type appender struct {
 	stop         func()
 	mu           sync.Mutex
 	acknowledged []int
 }
 
-// written returns the numbers that are on the disk.
+// written returns the acknowledged numbers.
 func (a *appender) written() []int {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -82,8 +81,8 @@ func appends(t *testing.T, namespace string) *appender {
 	return a
 }
 
-// startsMoving runs a pod with a volume that holds what a copy can lose, and writes to it
-// until the test ends.
+// startsMoving runs a pod with a volume that has all features of files that a copy must keep, and
+// writes to it until the test ends.
 func startsMoving(t *testing.T, change func(*appsv1.StatefulSet)) *moving {
 	t.Helper()
 	o := offloaded(t, v1alpha1.NamespaceOffloadingSpec{PodOffloadingStrategy: v1alpha1.LocalAndRemote})
@@ -111,7 +110,7 @@ func (m *moving) files(t *testing.T) string {
 	return kubectl(t, rome, "exec", "-n", m.namespace, movedPod, "--", "/federation-tester", "tree", "/data/tree")
 }
 
-// target returns the target of the next move: the cluster where the data is not.
+// target returns the cluster where the data is not.
 func (m *moving) target(t *testing.T) v1alpha1.MoveTarget {
 	t.Helper()
 	stored := volumeThat(t, m.namespace, movedClaim, "be bound", func(v *v1alpha1.VirtualVolume) bool {
@@ -132,9 +131,9 @@ func (m *moving) starts(t *testing.T, spec v1alpha1.MoveSpec) string {
 	return must(client.Get(t.Context(), movedClaim, metav1.GetOptions{}))(t).Spec.Move.ID
 }
 
-// comesTo waits until a move is at a phase, or after it, and returns the phase. It
-// watches, since a phase may take milliseconds.
-func (m *moving) comesTo(t *testing.T, id string, phase v1alpha1.MovePhase) v1alpha1.MovePhase {
+// reachesPhase waits until a move is at a phase or past it, and returns the phase. It watches, since a
+// phase may take milliseconds.
+func (m *moving) reachesPhase(t *testing.T, id string, phase v1alpha1.MovePhase) v1alpha1.MovePhase {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), soon)
 	defer cancel()
@@ -155,11 +154,11 @@ func (m *moving) comesTo(t *testing.T, id string, phase v1alpha1.MovePhase) v1al
 			return v.Status.Move.Phase
 		}
 	}
-	t.Fatalf("the move did not come to %s", phase)
+	t.Fatalf("the move did not reach %s", phase)
 	return ""
 }
 
-// ends waits until a move has ended, and returns its last record.
+// ends waits until a move has ended, and returns its last status.
 func (m *moving) ends(t *testing.T, id string) *v1alpha1.MoveProgress {
 	t.Helper()
 	var last *v1alpha1.MoveProgress
@@ -174,8 +173,8 @@ func (m *moving) ends(t *testing.T, id string) *v1alpha1.MoveProgress {
 	return last
 }
 
-// isWhole fails the test unless the pod runs where its data is, the volume holds every
-// file and every acknowledged line, and nothing of the move is left.
+// isWhole fails the test unless the pod runs where its data is, the volume has every file and every
+// acknowledged line, and nothing of the move is left.
 func (m *moving) isWhole(t *testing.T) {
 	t.Helper()
 	podReady(t, rome, m.namespace, movedPod)
@@ -201,7 +200,7 @@ func (m *moving) isWhole(t *testing.T) {
 // leavesNothing waits until nothing of a move is left on either cluster.
 func (m *moving) leavesNothing(t *testing.T) {
 	t.Helper()
-	for c, namespace := range map[*harness.Cluster]string{rome: m.namespace, milan: m.twin} {
+	for c, namespace := range map[*harness.Cluster]string{rome: m.namespace, milan: m.remote} {
 		isPrinted(t, c, "get pods,secrets,services,configmaps -n "+namespace+" -l "+volume.LabelMove+" -o name", "")
 	}
 	isPrinted(t, rome, "get pvc -n "+m.namespace+" -o jsonpath={.items[*].metadata.name}", movedClaim)
@@ -209,7 +208,7 @@ func (m *moving) leavesNothing(t *testing.T) {
 	isPrinted(t, rome, "get pods -n "+m.namespace+" -o jsonpath={.items[*].spec.schedulingGates}", "")
 	eventually(t, soon, "one volume to be left", func(ctx context.Context) (bool, string, error) {
 		var left []string
-		for c, namespace := range map[*harness.Cluster]string{rome: m.namespace, milan: m.twin} {
+		for c, namespace := range map[*harness.Cluster]string{rome: m.namespace, milan: m.remote} {
 			list, err := c.Kube.CoreV1().PersistentVolumes().List(ctx, metav1.ListOptions{})
 			if err != nil {
 				return false, "", err
@@ -224,13 +223,13 @@ func (m *moving) leavesNothing(t *testing.T) {
 				}
 			}
 		}
-		// A volume on milan has one that stands for it on rome.
+		// A volume on milan has a PersistentVolume on rome as well.
 		return len(left) == 1 || len(left) == 2 && left[0][0] != left[1][0], strings.Join(left, ", "), nil
 	})
 }
 
-// deletesMover deletes the sender or the receiver of the move as soon as it exists, unless
-// the move ends before.
+// deletesMover deletes the sender or the receiver of the move once it exists, unless the move ends
+// before.
 func (m *moving) deletesMover(t *testing.T, role string) {
 	t.Helper()
 	pods := rome.Kube.CoreV1().Pods(m.namespace)
@@ -250,7 +249,7 @@ func (m *moving) deletesMover(t *testing.T, role string) {
 	})
 }
 
-// cancels cancels the move, if it can be cancelled still.
+// cancels cancels the move if it can still be cancelled.
 func (m *moving) cancels(t *testing.T) {
 	t.Helper()
 	_, err := rome.Federation.FederationV1alpha1().VirtualVolumes(m.namespace).DeleteMove(t.Context(), movedClaim, metav1.DeleteOptions{})
@@ -259,5 +258,5 @@ func (m *moving) cancels(t *testing.T) {
 	}
 }
 
-// slow is the rate at which the tests copy: the files take some seconds.
+// slow is the rate of the tests, at which the copy takes some seconds.
 func slow() *resource.Quantity { return ptr.To(resource.MustParse("1Mi")) }

@@ -17,15 +17,14 @@ import (
 	"liqo.io/federation/test/harness"
 )
 
-// namespaceDeletionResumesAfterOutage takes rome's API server away: a namespace
-// that has nothing to do with us cannot be deleted meanwhile, and is as soon as
-// the server is back. What runs next door does not notice.
+// namespaceDeletionResumesAfterOutage stops rome's API server. Namespaces cannot be deleted meanwhile,
+// and are deleted once the server runs. Offloaded pods are not disturbed.
 func namespaceDeletionResumesAfterOutage(t *testing.T) {
 	o := serving(t)
-	run := containerRun(podReady(t, milan, o.twin, "web"))
+	run := containerRun(podReady(t, milan, o.remote, "web"))
 	bystander := namespaceOn(t, rome)
 	scaleAPIServer(t, rome, "0")
-	// The next step needs the server, also when this one fails.
+	// The next step requires the server, also after a failure.
 	t.Cleanup(func() {
 		rome.Kubectl(context.WithoutCancel(t.Context()), "scale", "statefulset", "federation-apiserver", "--namespace", harness.Namespace, "--replicas=1")
 	})
@@ -45,7 +44,7 @@ func namespaceDeletionResumesAfterOutage(t *testing.T) {
 	})
 	undisturbed := func(when string) {
 		t.Helper()
-		if now := containerRun(podReady(t, milan, o.twin, "web")); now != run {
+		if now := containerRun(podReady(t, milan, o.remote, "web")); now != run {
 			t.Errorf("%s the pod was disturbed: %s before, %s after", when, run, now)
 		}
 		podReady(t, rome, o.namespace, "web")

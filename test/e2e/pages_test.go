@@ -20,9 +20,9 @@ import (
 // shellBlock is a fenced block of commands in a page.
 var shellBlock = regexp.MustCompile("(?ms)^```bash\n(.*?)^```$")
 
-// runsThePage runs the commands of a page in one shell, as its reader does, with the
-// clusters of this instance in place of the reader's, and variables as NAME=value. c is
-// the cluster of a page that selects none. It returns what they print.
+// runsThePage runs the commands of a page in one shell, with the clusters of this instance in place of
+// the reader's and variables as NAME=value, and returns their output. c is the cluster of a page that
+// selects none.
 func runsThePage(t *testing.T, c *harness.Cluster, page string, variables ...string) string {
 	t.Helper()
 	content, err := os.ReadFile(filepath.Join(playground.Root, "docs", page))

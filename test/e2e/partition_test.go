@@ -20,17 +20,17 @@ import (
 
 const outage = time.Minute
 
-// providerUnreachableForAMinute cuts rome off from milan. What runs on milan
-// runs on; what happens meanwhile on either side is made up for afterwards.
+// providerUnreachableForAMinute partitions the clusters. Pods on milan run on, and changes on either
+// cluster are applied afterwards.
 func providerUnreachableForAMinute(t *testing.T) {
-	o := offloaded(t, remote)
+	o := offloaded(t, remoteOnly)
 	untouched := runDeployment(t, o.namespace, "untouched", 1, podSpec("serve"))[0]
 	lost := runDeployment(t, o.namespace, "lost", 1, podSpec("serve"))[0]
 	unwanted := runReadyPod(t, o.namespace, "unwanted", podSpec("serve"))
 	settings := func(name, value string) *corev1.ConfigMap {
 		return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}, Data: map[string]string{"key": value}}
 	}
-	own, copies := rome.Kube.CoreV1().ConfigMaps(o.namespace), milan.Kube.CoreV1().ConfigMaps(o.twin)
+	own, copies := rome.Kube.CoreV1().ConfigMaps(o.namespace), milan.Kube.CoreV1().ConfigMaps(o.remote)
 	settingsAre := func(want map[string]string) {
 		t.Helper()
 		eventually(t, soon, "milan to have the settings of rome", func(ctx context.Context) (bool, string, error) {
@@ -47,20 +47,20 @@ func providerUnreachableForAMinute(t *testing.T) {
 			return maps.Equal(got, want), show(got), nil
 		})
 	}
-	must(own.Create(t.Context(), settings("changes", "before"), metav1.CreateOptions{}))(t)
-	must(own.Create(t.Context(), settings("goes", "before"), metav1.CreateOptions{}))(t)
-	settingsAre(map[string]string{"changes": "before", "goes": "before"})
-	untouchedThere := podReady(t, milan, o.twin, untouched.Name)
-	lostThere := podReady(t, milan, o.twin, lost.Name)
+	must(own.Create(t.Context(), settings("updated", "before"), metav1.CreateOptions{}))(t)
+	must(own.Create(t.Context(), settings("deleted", "before"), metav1.CreateOptions{}))(t)
+	settingsAre(map[string]string{"updated": "before", "deleted": "before"})
+	untouchedRemote := podReady(t, milan, o.remote, untouched.Name)
+	lostRemote := podReady(t, milan, o.remote, lost.Name)
 
 	cut(t)
 	since := time.Now()
 
-	// The consumer's wishes wait, and so does its node.
+	// Deletions and changes wait.
 	kubectl(t, rome, "delete", "pod", "unwanted", "-n", o.namespace, "--wait=false")
-	must(own.Update(t.Context(), settings("changes", "after"), metav1.UpdateOptions{}))(t)
-	must(own.Create(t.Context(), settings("comes", "after"), metav1.CreateOptions{}))(t)
-	kubectl(t, rome, "delete", "configmap", "goes", "-n", o.namespace)
+	must(own.Update(t.Context(), settings("updated", "after"), metav1.UpdateOptions{}))(t)
+	must(own.Create(t.Context(), settings("created", "after"), metav1.CreateOptions{}))(t)
+	kubectl(t, rome, "delete", "configmap", "deleted", "-n", o.namespace)
 	eventually(t, outage, "node "+virtualNode+" to be NotReady", func(ctx context.Context) (bool, string, error) {
 		node, err := rome.Kube.CoreV1().Nodes().Get(ctx, virtualNode, metav1.GetOptions{})
 		if err != nil {
@@ -70,24 +70,24 @@ func providerUnreachableForAMinute(t *testing.T) {
 	})
 	t.Logf("the node was NotReady %s after the cut", time.Since(since).Round(time.Second))
 
-	// The provider keeps its word alone.
-	if err := milan.Kube.CoreV1().Pods(o.twin).Delete(t.Context(), lostThere.Name, metav1.DeleteOptions{}); err != nil {
+	// The provider recreates a pod meanwhile.
+	if err := milan.Kube.CoreV1().Pods(o.remote).Delete(t.Context(), lostRemote.Name, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	podThat(t, milan, o.twin, lost.Name, "be made again by milan alone", func(p *corev1.Pod) bool { return p.UID != lostThere.UID && isReady(p) })
+	podThat(t, milan, o.remote, lost.Name, "be recreated by milan alone", func(p *corev1.Pod) bool { return p.UID != lostRemote.UID && isReady(p) })
 
 	err := harness.Consistently(t.Context(), time.Until(since.Add(outage)), "the pod runs on, on milan as on rome", func(ctx context.Context) (bool, string, error) {
-		there, err := milan.Kube.CoreV1().Pods(o.twin).Get(ctx, untouched.Name, metav1.GetOptions{})
+		remote, err := milan.Kube.CoreV1().Pods(o.remote).Get(ctx, untouched.Name, metav1.GetOptions{})
 		if err != nil {
 			return false, "", err
 		}
-		here, err := rome.Kube.CoreV1().Pods(o.namespace).Get(ctx, untouched.Name, metav1.GetOptions{})
+		local, err := rome.Kube.CoreV1().Pods(o.namespace).Get(ctx, untouched.Name, metav1.GetOptions{})
 		if err != nil {
 			return false, "", err
 		}
-		same := there.UID == untouchedThere.UID && here.UID == untouched.UID && here.DeletionTimestamp == nil &&
-			isReady(there) && here.Status.Phase == corev1.PodRunning && containerRun(there) == containerRun(untouchedThere)
-		return same, podState(there) + "; " + podState(here), nil
+		same := remote.UID == untouchedRemote.UID && local.UID == untouched.UID && local.DeletionTimestamp == nil &&
+			isReady(remote) && local.Status.Phase == corev1.PodRunning && containerRun(remote) == containerRun(untouchedRemote)
+		return same, podState(remote) + "; " + podState(local), nil
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -104,18 +104,18 @@ func providerUnreachableForAMinute(t *testing.T) {
 		}
 		return nodeReady(node), show(node.Status.Conditions), nil
 	})
-	t.Logf("the node was Ready %s after the healing", time.Since(healed).Round(time.Second))
-	settingsAre(map[string]string{"changes": "after", "comes": "after"})
+	t.Logf("the node was Ready %s after the reconnection", time.Since(healed).Round(time.Second))
+	settingsAre(map[string]string{"updated": "after", "created": "after"})
 	podGone(t, rome, o.namespace, unwanted.Name)
-	podGone(t, milan, o.twin, unwanted.Name)
+	podGone(t, milan, o.remote, unwanted.Name)
 	for _, pod := range []corev1.Pod{untouched, lost} {
 		isSameOnBothSides(t, o, pod.Name)
-		if here := podReady(t, rome, o.namespace, pod.Name); here.UID != pod.UID {
-			t.Errorf("pod %s was made anew on rome", pod.Name)
+		if local := podReady(t, rome, o.namespace, pod.Name); local.UID != pod.UID {
+			t.Errorf("pod %s was replaced on rome", pod.Name)
 		}
 	}
-	if there := podReady(t, milan, o.twin, untouched.Name); there.UID != untouchedThere.UID || containerRun(there) != containerRun(untouchedThere) {
-		t.Errorf("the container of %s did not run on: %s before, %s after", untouched.Name, containerRun(untouchedThere), containerRun(there))
+	if remote := podReady(t, milan, o.remote, untouched.Name); remote.UID != untouchedRemote.UID || containerRun(remote) != containerRun(untouchedRemote) {
+		t.Errorf("the container of %s did not run on: %s before, %s after", untouched.Name, containerRun(untouchedRemote), containerRun(remote))
 	}
 	runReadyPod(t, o.namespace, "after", podSpec("serve"))
 	eventually(t, soon, "the peering to be Ready", func(ctx context.Context) (bool, string, error) {
@@ -124,7 +124,7 @@ func providerUnreachableForAMinute(t *testing.T) {
 	})
 }
 
-// containerRun tells one run of a pod's first container from another.
+// containerRun identifies one run of a pod's first container.
 func containerRun(pod *corev1.Pod) string {
 	status := pod.Status.ContainerStatuses[0]
 	started := "not running"

@@ -25,7 +25,7 @@ import (
 	"liqo.io/federation/test/harness"
 )
 
-// identityAt is how a consumer reaches its provider, taken from its own Secret.
+// identityAt returns a client configuration with the identity from the consumer's Secret.
 func identityAt(t *testing.T, provider *harness.Cluster) *rest.Config {
 	t.Helper()
 	secrets := otherThan(provider).Kube.CoreV1().Secrets("liqo-peer-" + provider.Name)
@@ -42,11 +42,10 @@ func identityAt(t *testing.T, provider *harness.Cluster) *rest.Config {
 	return config
 }
 
-// attempt is one request that a peer has no business to send.
+// attempt is one request that a peer must not send.
 type attempt struct{ method, path string }
 
-// attempts are all verbs on a resource, of the whole cluster for an empty
-// namespace.
+// attempts returns all verbs on a resource, in all namespaces if the namespace is empty.
 func attempts(groupVersion string, r metav1.APIResource, namespace string) []attempt {
 	path := "/apis/" + groupVersion
 	if groupVersion == "v1" {
@@ -89,20 +88,19 @@ func attempts(groupVersion string, r metav1.APIResource, namespace string) []att
 	return all
 }
 
-// publicGroups let everybody ask about themselves.
+// publicGroups are for all authenticated users.
 var publicGroups = []string{"authentication.k8s.io", "authorization.k8s.io"}
 
 func peerCannotWriteUnofferedNamespace(t *testing.T) {
-	// Of a namespace that rome offloads, milan's own of the same name is none
-	// of rome's business either.
+	// The namespace of milan with the name of an offloaded one is not the peer's.
 	o := serving(t)
 	unoffered := namespaceOn(t, milan)
 	identity := identityAt(t, milan)
 	client := must(versioned.NewForConfig(identity))(t).FederationV1alpha1()
-	if _, err := client.ShadowPods(o.twin).List(t.Context(), metav1.ListOptions{}); err != nil {
-		t.Fatalf("the identity does not even work where it may: %v", err)
+	if _, err := client.ShadowPods(o.remote).List(t.Context(), metav1.ListOptions{}); err != nil {
+		t.Fatalf("the identity does not work in its own namespace: %v", err)
 	}
-	all := everyAttempt(t, milan, unoffered, metav1.NamespaceDefault, metav1.NamespaceSystem, "liqo", "liqo-invitations", "liqo-tenant-nobody", metav1.NamespaceAll)
+	all := everyAttempt(t, milan, unoffered, metav1.NamespaceDefault, metav1.NamespaceSystem, "liqo", "liqo-invitations", "liqo-tenant-unknown", metav1.NamespaceAll)
 	t.Logf("%d requests", len(all))
 	if len(all) < 1000 {
 		t.Fatalf("only %d requests were found to try", len(all))
@@ -110,8 +108,8 @@ func peerCannotWriteUnofferedNamespace(t *testing.T) {
 	areForbidden(t, identity, all)
 }
 
-// everyAttempt is every verb on every resource of a cluster in the namespaces;
-// with NamespaceAll also on what has no namespace.
+// everyAttempt returns every verb on every resource in the namespaces. NamespaceAll includes
+// cluster-scoped resources.
 func everyAttempt(t *testing.T, c *harness.Cluster, namespaces ...string) []attempt {
 	t.Helper()
 	_, lists, err := c.Kube.Discovery().ServerGroupsAndResources()
@@ -168,11 +166,11 @@ func areForbidden(t *testing.T, identity *rest.Config, all []attempt) {
 	workers.Wait()
 }
 
-// shadowPodCannotEscapeToNode tries to get from a shadow pod to milan's nodes,
-// with the identity that rome's virtual kubelet has.
+// shadowPodCannotEscapeToNode creates privileged shadow pods with the identity of rome's virtual
+// kubelet.
 func shadowPodCannotEscapeToNode(t *testing.T) {
-	o := offloaded(t, remote)
-	client := must(versioned.NewForConfig(identityAt(t, milan)))(t).FederationV1alpha1().ShadowPods(o.twin)
+	o := offloaded(t, remoteOnly)
+	client := must(versioned.NewForConfig(identityAt(t, milan)))(t).FederationV1alpha1().ShadowPods(o.remote)
 	node := must(milan.Kube.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{}))(t).Items[0].Name
 	container := func(s *corev1.PodSpec) *corev1.SecurityContext {
 		s.Containers[0].SecurityContext = &corev1.SecurityContext{}
@@ -198,7 +196,7 @@ func shadowPodCannotEscapeToNode(t *testing.T) {
 			s.Containers[0].Ports = []corev1.ContainerPort{{ContainerPort: 80, HostPort: 80}}
 		},
 		"nodeName": func(s *corev1.PodSpec) { s.NodeName = node },
-		"pods of others kept off its node": func(s *corev1.PodSpec) {
+		"anti-affinity to pods of others": func(s *corev1.PodSpec) {
 			s.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{{
 				TopologyKey: corev1.LabelHostname, LabelSelector: &metav1.LabelSelector{}, NamespaceSelector: &metav1.LabelSelector{},
 			}}}}
@@ -223,7 +221,7 @@ func shadowPodCannotEscapeToNode(t *testing.T) {
 				ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Path: "token"},
 			}}}})
 		},
-		"the priority of the system": func(s *corev1.PodSpec) { s.PriorityClassName = "system-node-critical" },
+		"a system priority class": func(s *corev1.PodSpec) { s.PriorityClassName = "system-node-critical" },
 		"an init container": func(s *corev1.PodSpec) {
 			s.InitContainers = []corev1.Container{*s.Containers[0].DeepCopy()}
 			s.InitContainers[0].Name = "first"
@@ -259,9 +257,9 @@ func shadowPodCannotEscapeToNode(t *testing.T) {
 		}
 	})
 
-	for _, pod := range must(milan.Kube.CoreV1().Pods(o.twin).List(t.Context(), metav1.ListOptions{}))(t).Items {
+	for _, pod := range must(milan.Kube.CoreV1().Pods(o.remote).List(t.Context(), metav1.ListOptions{}))(t).Items {
 		if pod.Name == "escape" {
-			t.Errorf("milan made the pod: %s", fmt.Sprint(pod.Spec))
+			t.Errorf("milan created the pod: %s", fmt.Sprint(pod.Spec))
 		}
 	}
 }

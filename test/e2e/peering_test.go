@@ -31,9 +31,9 @@ const (
 )
 
 var (
-	// unpeered is what was in each cluster before they peered.
+	// unpeered is what each cluster had before they peered.
 	unpeered = map[*harness.Cluster]harness.Snapshot{}
-	// tokens are those of all invitations that were handed out.
+	// tokens are those of all invitations of this run.
 	tokens struct {
 		sync.Mutex
 		all []string
@@ -58,14 +58,13 @@ func installsOnBothClusters(t *testing.T) {
 	}
 }
 
-// placesPods waits until a cluster knows the kind that the policy on placement
-// asks for: kube-apiserver looks for new kinds every 30 seconds, and refuses the
-// pods of offloaded namespaces until then.
+// placesPods waits until kube-apiserver has discovered the parameter kind of the placement policy,
+// which takes up to 30 seconds. Until then it refuses pods of offloaded namespaces.
 func placesPods(t *testing.T, c *harness.Cluster) {
 	t.Helper()
 	namespace := namespaceOn(t, c)
 	kubectl(t, c, "label", "namespace", namespace, v1alpha1.LabelSchedulingEnabled+"=true")
-	eventually(t, soon, "the policy on placement to work on "+c.Name, func(ctx context.Context) (bool, string, error) {
+	eventually(t, soon, "placement to be enforced on "+c.Name, func(ctx context.Context) (bool, string, error) {
 		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "nowhere"}, Spec: podSpec()}
 		_, err := c.Kube.CoreV1().Pods(namespace).Create(ctx, pod, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 		if err == nil {
@@ -75,11 +74,11 @@ func placesPods(t *testing.T, c *harness.Cluster) {
 	})
 }
 
-// installs installs the product on a cluster of that region, with further
-// values as "key=value", and waits until its API is served.
+// installs installs the product on a cluster of a region, with values as "key=value", and waits until
+// its API is served.
 func installs(t *testing.T, c *harness.Cluster, region string, values ...string) {
 	t.Helper()
-	// Dots in a key would be levels to helm.
+	// Helm would split the key at unescaped dots.
 	label := "clusterLabels." + strings.ReplaceAll(regionLabel, ".", `\.`) + "=" + region
 	if err := c.Install(t.Context(), append(values, label)...); err != nil {
 		t.Fatal(err)
@@ -94,7 +93,7 @@ func installs(t *testing.T, c *harness.Cluster, region string, values ...string)
 	})
 }
 
-// isInstalled runs the chart's own test.
+// isInstalled runs the chart's test.
 func isInstalled(t *testing.T, c *harness.Cluster) {
 	t.Helper()
 	result := c.Helm(t.Context(), "test", harness.Release, "--namespace", harness.Namespace, "--timeout=90s")
@@ -102,7 +101,7 @@ func isInstalled(t *testing.T, c *harness.Cluster) {
 		t.Fatalf("on %s: %v\n%s", c.Name, result.Err, result.Stdout)
 	}
 	if !strings.Contains(result.Stdout, "Phase:          Succeeded") {
-		t.Errorf("helm test on %s tells of nothing that succeeded:\n%s", c.Name, result.Stdout)
+		t.Errorf("helm test on %s reports no success:\n%s", c.Name, result.Stdout)
 	}
 }
 
@@ -118,7 +117,7 @@ func peersByInvitation(t *testing.T) {
 	nodeIsReady(t, rome, virtualNode)
 }
 
-// peers makes one cluster borrow from another, and waits until it does.
+// peers peers a consumer with a provider and waits until the peering is established.
 func peers(t *testing.T, consumer, provider *harness.Cluster) {
 	t.Helper()
 	accepts(t, consumer, provider)
@@ -128,12 +127,11 @@ func peers(t *testing.T, consumer, provider *harness.Cluster) {
 	}
 }
 
-// accepts does what the administrators of two clusters do so that one of them
-// borrows from the other, with kubectl alone: one invites, the other accepts.
+// accepts invites on the provider and accepts on the consumer, with kubectl alone.
 func accepts(t *testing.T, consumer, provider *harness.Cluster) {
 	t.Helper()
 	token := "for-" + consumer.Name
-	// That of an earlier peering is used.
+	// The PeeringToken of an earlier peering is used.
 	kubectl(t, provider, "delete", "peeringtoken", token, "--ignore-not-found")
 	result := provider.KubectlInput(t.Context(), fmt.Sprintf(`{"apiVersion":"federation.liqo.io/v1alpha1","kind":"PeeringToken","metadata":{"name":%q}}`, token),
 		"create", "-f", "-")
@@ -147,7 +145,7 @@ func accepts(t *testing.T, consumer, provider *harness.Cluster) {
 	}
 	result = consumer.KubectlInput(t.Context(), string(peering), "create", "--raw", group+"foreignclusters/"+provider.Name+"/peer", "-f", "-")
 	if result.Err != nil {
-		// The error could show what was sent: the token.
+		// The error may contain the token.
 		t.Fatalf("the verb peer ended with %d: %s", result.Code, strings.ReplaceAll(result.Stderr, invitation.Status.Peering.Spec.Token, "TOKEN"))
 	}
 	if strings.Contains(result.Stdout, invitation.Status.Peering.Spec.Token) {
@@ -155,7 +153,7 @@ func accepts(t *testing.T, consumer, provider *harness.Cluster) {
 	}
 }
 
-// peeringsAre waits until a cluster prints so of the other one.
+// peeringsAre waits until kubectl prints these phases of the peer.
 func peeringsAre(t *testing.T, c *harness.Cluster, outgoing, incoming, authentication string) {
 	t.Helper()
 	other := otherThan(c)
@@ -170,7 +168,7 @@ func otherThan(c *harness.Cluster) *harness.Cluster {
 	return rome
 }
 
-// invitationFor asks a provider for the invitation of a token, as its administrator.
+// invitationFor returns the invitation of a token.
 func invitationFor(t *testing.T, provider *harness.Cluster, token string) *v1alpha1.Invitation {
 	t.Helper()
 	result := provider.KubectlInput(t.Context(), `{"apiVersion":"federation.liqo.io/v1alpha1","kind":"Invitation"}`,
@@ -191,8 +189,7 @@ func invitationFor(t *testing.T, provider *harness.Cluster, token string) *v1alp
 	return invitation
 }
 
-// isPrinted waits until kubectl prints exactly that; the last field of a line
-// may be "…" for any age.
+// isPrinted waits until kubectl prints this text. The last field of a line may be "…" for any age.
 func isPrinted(t *testing.T, c *harness.Cluster, command, want string) {
 	t.Helper()
 	eventually(t, soon, "\"kubectl "+command+"\" on "+c.Name+" to print\n"+want, func(ctx context.Context) (bool, string, error) {
@@ -213,7 +210,7 @@ func samePrint(got, want string) bool {
 	})
 }
 
-func virtualNodeStandsForTheProvider(t *testing.T) {
+func virtualNodeRepresentsTheProvider(t *testing.T) {
 	var node *corev1.Node
 	eventually(t, soon, "node "+virtualNode+" to be Ready", func(ctx context.Context) (bool, string, error) {
 		var err error
@@ -243,23 +240,22 @@ func virtualNodeStandsForTheProvider(t *testing.T) {
 		t.Errorf("taints %v lack %v", node.Spec.Taints, taint)
 	}
 	if row := kubectl(t, rome, "get", "node", virtualNode); !strings.Contains(row, " agent ") {
-		t.Errorf("kubectl does not show the role agent:\n%s", row)
+		t.Errorf("kubectl does not print the role agent:\n%s", row)
 	}
 
-	// The chart's default.
-	lendsPercent(t, 90)
+	// 90 is the default of the chart.
+	offersPercent(t, 90)
 }
 
-// lendsPercent waits until the virtual node has that share of what milan's
-// nodes that take work can run.
-func lendsPercent(t *testing.T, percent int64) {
+// offersPercent waits until the virtual node has that share of milan's schedulable nodes.
+func offersPercent(t *testing.T, percent int64) {
 	t.Helper()
 	takeWork := slices.DeleteFunc(realNodes(t, milan), func(n corev1.Node) bool { return len(n.Spec.Taints) > 0 })
 	hasPercent(t, virtualNode, percent, takeWork...)
 }
 
-// hasPercent waits until a virtual node has that share of what nodes of milan
-// can run; each resource is rounded down to what it is counted in.
+// hasPercent waits until a virtual node has that share of the nodes' resources, each rounded down to
+// its unit.
 func hasPercent(t *testing.T, virtual string, percent int64, nodes ...corev1.Node) {
 	t.Helper()
 	eventually(t, soon, fmt.Sprintf("node %s to have %d %% of milan", virtual, percent), func(ctx context.Context) (bool, string, error) {
@@ -294,7 +290,7 @@ func tables(t *testing.T) {
 	for _, test := range []struct {
 		cluster *harness.Cluster
 		command string
-		// want are the fields of each line; "*" stands for whatever the machine gives.
+		// want are the fields of each line. "*" matches any value.
 		want [][]string
 	}{
 		{rome, "get rr -n " + peerNamespace, [][]string{{"NAME", "LOCAL", "STATUS", "CPU", "MEMORY", "PODS", "AGE"}, {"rome", "true", "Accepted", "*", "*", "*", "*"}}},

@@ -20,15 +20,14 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
 
-// offersNodeByNode has milan offer its nodes one by one, and then as a whole
-// again. What somebody owns moves on each time, as its budget says; what nobody
-// owns goes with its virtual node.
+// offersNodeByNode changes milan's offer to one virtual node per node, and back. Pods with a
+// controller are evicted within their budgets, and other pods are deleted with their virtual node.
 func offersNodeByNode(t *testing.T) {
-	defer lendsPercent(t, 90)
+	defer offersPercent(t, 90)
 	defer opensEveryNode(t)()
 	nodes := realNodes(t, milan)
-	lendsPercent(t, 90)
-	o := offloaded(t, remote)
+	offersPercent(t, 90)
+	o := offloaded(t, remoteOnly)
 	runBudgeted(t, o.namespace, "web", 2)
 	kubectl(t, rome, "rollout", "status", "deployment/web", "-n", o.namespace, "--timeout=110s")
 	least := leastAvailable(t, rome.Kube, o.namespace, "web")
@@ -47,13 +46,13 @@ func offersNodeByNode(t *testing.T) {
 	for _, node := range nodes {
 		at := slices.IndexFunc(virtual, func(v corev1.Node) bool { return v.Labels[corev1.LabelTopologyZone] == node.Name })
 		if at < 0 {
-			t.Fatalf("no virtual node stands for %s: %s", node.Name, show(virtual))
+			t.Fatalf("no virtual node of %s: %s", node.Name, show(virtual))
 		}
 		hasPercent(t, virtual[at].Name, 90, node)
 	}
 	isOn(t, o, "web", 2, names)
 
-	// Every node has too little for it, and all of them together have enough.
+	// It fits on no single node, but within their sum.
 	var most, sum resource.Quantity
 	for i, node := range nodes {
 		if cpu := node.Status.Allocatable[corev1.ResourceCPU]; cpu.Cmp(most) > 0 {
@@ -72,44 +71,43 @@ func offersNodeByNode(t *testing.T) {
 		runPod(t, o.namespace, onto+name, spec)
 	}
 	for _, v := range virtual {
-		if here := podReady(t, rome, o.namespace, onto+v.Name); here.Spec.NodeName != v.Name {
-			t.Errorf("pod %s is on %s", here.Name, here.Spec.NodeName)
+		if local := podReady(t, rome, o.namespace, onto+v.Name); local.Spec.NodeName != v.Name {
+			t.Errorf("pod %s is on %s", local.Name, local.Spec.NodeName)
 		}
-		there := podReady(t, milan, o.twin, onto+v.Name)
-		if want := v.Labels[corev1.LabelTopologyZone]; there.Spec.NodeName != want {
-			t.Errorf("on milan, pod %s is on %s, want %s", there.Name, there.Spec.NodeName, want)
+		remote := podReady(t, milan, o.remote, onto+v.Name)
+		if want := v.Labels[corev1.LabelTopologyZone]; remote.Spec.NodeName != want {
+			t.Errorf("on milan, pod %s is on %s, want %s", remote.Name, remote.Spec.NodeName, want)
 		}
 	}
 	podThat(t, rome, o.namespace, "large", "fit no virtual node", func(p *corev1.Pod) bool { return whereIs(p) == "unschedulable" })
 
 	offersIn(t, "null")
 	virtualNodesAre(t, virtualNode)
-	lendsPercent(t, 90)
+	offersPercent(t, 90)
 	isOn(t, o, "web", 2, []string{virtualNode})
 	if got := least(); got < 1 {
 		t.Error("no replica was available at times, although the budget allows one disruption")
 	}
 	for _, name := range names {
 		podGone(t, rome, o.namespace, onto+name)
-		podGone(t, milan, o.twin, onto+name)
+		podGone(t, milan, o.remote, onto+name)
 	}
 	if most.Cmp(sum) <= 0 {
-		// To the scheduler of rome milan is one large node again.
+		// The scheduler of rome has one large node again.
 		podThat(t, rome, o.namespace, "large", "be bound to "+virtualNode, func(p *corev1.Pod) bool { return p.Spec.NodeName == virtualNode })
-		podThat(t, milan, o.twin, "large", "fit no node", func(p *corev1.Pod) bool { return whereIs(p) == "unschedulable" })
+		podThat(t, milan, o.remote, "large", "fit no node", func(p *corev1.Pod) bool { return whereIs(p) == "unschedulable" })
 	}
-	// What follows has all that is granted.
+	// The next steps need all that is offered.
 	kubectl(t, rome, "delete", "pod", "large", "-n", o.namespace, "--timeout=110s")
 }
 
-// offersIn says on milan in which shape its nodes are offered to rome; null is
-// as the installation says.
+// offersIn sets the shape of rome's offer on milan. null applies the default of the installation.
 func offersIn(t *testing.T, shape string) {
 	t.Helper()
 	kubectl(t, milan, "patch", "foreigncluster", "rome", "--type=merge", "-p", `{"spec":{"incomingPolicy":{"shape":`+shape+`}}}`)
 }
 
-// virtualNodesAre waits until rome has these virtual nodes, and all are Ready.
+// virtualNodesAre waits until rome has exactly these virtual nodes, all Ready.
 func virtualNodesAre(t *testing.T, names ...string) []corev1.Node {
 	t.Helper()
 	var nodes []corev1.Node
@@ -129,21 +127,19 @@ func virtualNodesAre(t *testing.T, names ...string) []corev1.Node {
 	return nodes
 }
 
-// isOn waits until so many pods of an application are Ready, all on virtual
-// nodes of these names.
+// isOn waits until that many pods of an application are Ready on these virtual nodes.
 func isOn(t *testing.T, o offload, app string, count int, names []string) {
 	t.Helper()
 	for _, pod := range podsReady(t, rome, o.namespace, "app="+app, count) {
 		if !slices.Contains(names, pod.Spec.NodeName) {
 			t.Errorf("pod %s is on %s, which is none of %v", pod.Name, pod.Spec.NodeName, names)
 		}
-		podReady(t, milan, o.twin, pod.Name)
+		podReady(t, milan, o.remote, pod.Name)
 	}
 }
 
-// opensEveryNode has every node of milan take work, its control plane too, and
-// be in a zone of the node's name, which an offer tells. What it returns undoes
-// that.
+// opensEveryNode makes every node of milan schedulable, and puts each in a zone of its own, which is
+// in offers. The returned function reverts both.
 func opensEveryNode(t *testing.T) func() {
 	t.Helper()
 	nodes := realNodes(t, milan)

@@ -22,18 +22,20 @@ func namesRemoteNamespacesByStrategy(t *testing.T) {
 	for _, test := range []struct {
 		strategy v1alpha1.NamespaceMappingStrategy
 		name     string
-		wanted   func(namespace, twin string) bool
+		wanted   func(namespace, remoteNamespace string) bool
 	}{
-		{v1alpha1.EnforceSameName, "", func(namespace, twin string) bool { return twin == namespace }},
-		{v1alpha1.SelectedName, "bakery", func(_, twin string) bool { return twin == "bakery" }},
-		{v1alpha1.DefaultName, "", func(namespace, twin string) bool { return strings.HasPrefix(twin, namespace+"-rome-") }},
+		{v1alpha1.EnforceSameName, "", func(namespace, remoteNamespace string) bool { return remoteNamespace == namespace }},
+		{v1alpha1.SelectedName, "bakery", func(_, remoteNamespace string) bool { return remoteNamespace == "bakery" }},
+		{v1alpha1.DefaultName, "", func(namespace, remoteNamespace string) bool {
+			return strings.HasPrefix(remoteNamespace, namespace+"-rome-")
+		}},
 	} {
 		t.Run(string(test.strategy), func(t *testing.T) {
 			o := offloaded(t, v1alpha1.NamespaceOffloadingSpec{NamespaceMappingStrategy: test.strategy, RemoteNamespaceName: test.name, PodOffloadingStrategy: v1alpha1.Remote})
-			if !test.wanted(o.namespace, o.twin) {
-				t.Errorf("the twin of %s is called %s", o.namespace, o.twin)
+			if !test.wanted(o.namespace, o.remote) {
+				t.Errorf("the remote namespace of %s is %s", o.namespace, o.remote)
 			}
-			twin := must(milan.Kube.CoreV1().Namespaces().Get(t.Context(), o.twin, metav1.GetOptions{}))(t)
+			remoteNamespace := must(milan.Kube.CoreV1().Namespaces().Get(t.Context(), o.remote, metav1.GetOptions{}))(t)
 			want := map[string]string{
 				v1alpha1.LabelOrigin:                 must(rome.ID(t.Context()))(t),
 				v1alpha1.LabelDestination:            must(milan.ID(t.Context()))(t),
@@ -41,13 +43,13 @@ func namesRemoteNamespacesByStrategy(t *testing.T) {
 			}
 			got := map[string]string{}
 			for key := range want {
-				got[key] = twin.Labels[key]
+				got[key] = remoteNamespace.Labels[key]
 			}
 			if diff := cmp.Diff(want, got); diff != "" {
-				t.Errorf("labels of the twin (-want +got):\n%s", diff)
+				t.Errorf("labels of the remote namespace (-want +got):\n%s", diff)
 			}
 			runReadyPod(t, o.namespace, "web", podSpec("serve"))
-			podReady(t, milan, o.twin, "web")
+			podReady(t, milan, o.remote, "web")
 		})
 	}
 }
@@ -69,7 +71,7 @@ func placesPodsByStrategy(t *testing.T) {
 			Key: regionLabel, Operator: corev1.NodeSelectorOpIn, Values: []string{region},
 		}}}}}
 	}
-	const here, there, nowhere = "on a node of rome", "on the virtual node", "unschedulable"
+	const local, remote, nowhere = "on a node of rome", "on the virtual node", "unschedulable"
 	for _, test := range []struct {
 		name     string
 		strategy v1alpha1.PodOffloadingStrategy
@@ -77,13 +79,13 @@ func placesPodsByStrategy(t *testing.T) {
 		pod      func(*corev1.PodSpec)
 		want     string
 	}{
-		{"Remote", v1alpha1.Remote, corev1.NodeSelector{}, anywhere, there},
-		{"Remote with a pod that wants to stay", v1alpha1.Remote, corev1.NodeSelector{}, onOwn, nowhere},
-		{"Remote on a selected cluster", v1alpha1.Remote, inRegion("north"), anywhere, there},
-		{"Local", v1alpha1.Local, corev1.NodeSelector{}, anywhere, here},
-		{"Local with a pod that wants to go", v1alpha1.Local, corev1.NodeSelector{}, onVirtual, nowhere},
-		{"LocalAndRemote with a pod that wants to go", v1alpha1.LocalAndRemote, corev1.NodeSelector{}, onVirtual, there},
-		{"LocalAndRemote with a pod that wants to stay", v1alpha1.LocalAndRemote, corev1.NodeSelector{}, onOwn, here},
+		{"Remote", v1alpha1.Remote, corev1.NodeSelector{}, anywhere, remote},
+		{"Remote with a pod that requires a local node", v1alpha1.Remote, corev1.NodeSelector{}, onOwn, nowhere},
+		{"Remote on a selected cluster", v1alpha1.Remote, inRegion("north"), anywhere, remote},
+		{"Local", v1alpha1.Local, corev1.NodeSelector{}, anywhere, local},
+		{"Local with a pod that requires a virtual node", v1alpha1.Local, corev1.NodeSelector{}, onVirtual, nowhere},
+		{"LocalAndRemote with a pod that requires a virtual node", v1alpha1.LocalAndRemote, corev1.NodeSelector{}, onVirtual, remote},
+		{"LocalAndRemote with a pod that requires a local node", v1alpha1.LocalAndRemote, corev1.NodeSelector{}, onOwn, local},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			o := offloaded(t, v1alpha1.NamespaceOffloadingSpec{PodOffloadingStrategy: test.strategy, ClusterSelector: test.selector})
@@ -133,12 +135,12 @@ func whereIs(pod *corev1.Pod) string {
 			return "unschedulable"
 		}
 	}
-	return "not looked at"
+	return "not scheduled yet"
 }
 
-// namesakesAreLeftAlone makes something on milan that has the name of what
-// rome wants there: it stays as it is, and rome is told.
-func namesakesAreLeftAlone(t *testing.T) {
+// doesNotChangeUnmanagedObjects creates a namespace on milan with the name of a remote namespace. It
+// is not changed, and the offloading reports the conflict.
+func doesNotChangeUnmanagedObjects(t *testing.T) {
 	namespace := namespaceOn(t, rome)
 	before := must(milan.Kube.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, metav1.CreateOptions{}))(t)
 	t.Cleanup(func() {
@@ -150,7 +152,7 @@ func namesakesAreLeftAlone(t *testing.T) {
 	client := rome.Federation.FederationV1alpha1().NamespaceOffloadings(namespace)
 	spec := v1alpha1.NamespaceOffloadingSpec{NamespaceMappingStrategy: v1alpha1.EnforceSameName}
 	must(client.CreateOffload(t.Context(), v1alpha1.NamespaceOffloadingName, &v1alpha1.Offload{Spec: spec}, metav1.CreateOptions{}))(t)
-	eventually(t, soon, "the conflict to be told", func(ctx context.Context) (bool, string, error) {
+	eventually(t, soon, "the conflict to be reported", func(ctx context.Context) (bool, string, error) {
 		nsof, err := client.Get(ctx, v1alpha1.NamespaceOffloadingName, metav1.GetOptions{})
 		if err != nil {
 			return false, "", err
@@ -159,20 +161,19 @@ func namesakesAreLeftAlone(t *testing.T) {
 	})
 	after := must(milan.Kube.CoreV1().Namespaces().Get(t.Context(), namespace, metav1.GetOptions{}))(t)
 	if diff := cmp.Diff(before.Labels, after.Labels); diff != "" || after.DeletionTimestamp != nil {
-		t.Errorf("the namespace on milan was touched, labels (-before +after):\n%s", diff)
+		t.Errorf("the namespace on milan was changed, labels (-before +after):\n%s", diff)
 	}
 	if bindings := must(milan.Kube.RbacV1().RoleBindings(namespace).List(t.Context(), metav1.ListOptions{}))(t); len(bindings.Items) > 0 {
-		t.Errorf("rome was given %v in a namespace that is not its twin", bindings.Items)
+		t.Errorf("rome has the RoleBindings %v in a namespace that is not its remote namespace", bindings.Items)
 	}
 }
 
-// runsADeploymentOnTheProvider is the demo: a web server that a user deploys on
-// rome runs on a kubelet of milan.
+// runsADeploymentOnTheProvider deploys a web server on rome, whose pods run on nodes of milan.
 func runsADeploymentOnTheProvider(t *testing.T) {
-	w := deploysNextDoor(t, rome)
+	w := deploysOnProvider(t, rome)
 	kubectl(t, rome, "scale", "deployment/web", "-n", w.namespace, "--replicas=1")
 	podsReady(t, rome, w.namespace, "app=web", 1)
-	podsReady(t, milan, w.twin, "app=web", 1)
+	podsReady(t, milan, w.remote, "app=web", 1)
 }
 
 func isApplied(t *testing.T, c *harness.Cluster, manifest string) {

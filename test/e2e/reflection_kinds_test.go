@@ -20,7 +20,7 @@ import (
 	"liqo.io/federation/test/harness"
 )
 
-// widgetsDefinition is of a kind that nobody but its user knows.
+// widgetsDefinition is a custom resource of a user.
 const widgetsDefinition = `
 apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
@@ -52,9 +52,9 @@ spec:
   size: 3
 `
 
-// reflectsOtherKinds has both administrators and a virtual node name a kind,
-// and follows an object of it there and its status back. With it milan offers a
-// class of Ingresses, which copies have there.
+// reflectsOtherKinds configures the reflection of a kind on both clusters and on a virtual node, and
+// checks the reflection of spec and status. Milan also offers an ingress class, which reflected
+// Ingresses have.
 func reflectsOtherKinds(t *testing.T) {
 	const kinds = `[{"group":"example.com","version":"v1","resource":"widgets"}]`
 	names := func(list, classes string) {
@@ -89,17 +89,17 @@ func reflectsOtherKinds(t *testing.T) {
 			return condition != nil && condition.Reason == reason, show(node.Status), nil
 		}
 	}
-	// Neither cluster serves it yet, so milan does not offer it.
-	eventually(t, soon, "the virtual node to tell that widgets are not offered", isReflected("NotOffered"))
+	// Neither cluster serves the kind yet, so milan does not offer it.
+	eventually(t, soon, "the virtual node to report that widgets are not offered", isReflected("NotOffered"))
 	definition, widget := file(t, widgetsDefinition), file(t, aWidget)
 	for _, c := range []*harness.Cluster{milan, rome} {
 		kubectl(t, c, "apply", "-f", definition)
 		kubectl(t, c, "wait", "--for=condition=Established", "crd/widgets.example.com", "--timeout=1m")
 	}
-	// Both sides look once a minute.
-	eventually(t, 2*soon, "widgets to be copied", isReflected("Reflected"))
+	// Both clusters check for it once a minute.
+	eventually(t, 2*soon, "widgets to be reflected", isReflected("Reflected"))
 
-	o := offloaded(t, remote)
+	o := offloaded(t, remoteOnly)
 	kubectl(t, rome, "apply", "-n", o.namespace, "-f", widget)
 	field := func(c *harness.Cluster, namespace, path, want string) harness.Condition {
 		return func(ctx context.Context) (bool, string, error) {
@@ -107,19 +107,19 @@ func reflectsOtherKinds(t *testing.T) {
 			return result.Code == 0 && result.Stdout == want, result.Stdout, nil
 		}
 	}
-	eventually(t, soon, "the widget to be on milan", field(milan, o.twin, ".spec.size", "3"))
-	kubectl(t, milan, "patch", "widget", "wheel", "-n", o.twin, "--subresource=status", "--type=merge", "-p", `{"status":{"phase":"Ready"}}`)
-	eventually(t, soon, "its status to be back", field(rome, o.namespace, ".status.phase", "Ready"))
-	kubectl(t, milan, "patch", "widget", "wheel", "-n", o.twin, "--type=merge", "-p", `{"spec":{"size":9}}`)
-	eventually(t, soon, "the drift to be repaired", field(milan, o.twin, ".spec.size", "3"))
+	eventually(t, soon, "the widget to be on milan", field(milan, o.remote, ".spec.size", "3"))
+	kubectl(t, milan, "patch", "widget", "wheel", "-n", o.remote, "--subresource=status", "--type=merge", "-p", `{"status":{"phase":"Ready"}}`)
+	eventually(t, soon, "its status to be reflected", field(rome, o.namespace, ".status.phase", "Ready"))
+	kubectl(t, milan, "patch", "widget", "wheel", "-n", o.remote, "--type=merge", "-p", `{"spec":{"size":9}}`)
+	eventually(t, soon, "the drift to be repaired", field(milan, o.remote, ".spec.size", "3"))
 
-	kubectl(t, rome, "create", "ingress", "shop", "-n", o.namespace, "--class=ours", "--rule=shop.example.com/*=front:80")
+	kubectl(t, rome, "create", "ingress", "shop", "-n", o.namespace, "--class=rome", "--rule=shop.example.com/*=front:80")
 	eventually(t, soon, "the Ingress to be on milan, of milan's class", func(ctx context.Context) (bool, string, error) {
-		result := milan.Kubectl(ctx, "get", "ingress", "shop", "-n", o.twin, "-o", "jsonpath={.spec.ingressClassName}")
+		result := milan.Kubectl(ctx, "get", "ingress", "shop", "-n", o.remote, "-o", "jsonpath={.spec.ingressClassName}")
 		return result.Stdout == "shared", result.Stdout + result.Stderr, nil
 	})
 
-	// Of Secrets those alone that are sent are there, also of those that were.
+	// A policy that includes Secrets also applies to those that were reflected before.
 	for _, secret := range []string{"stays", "goes"} {
 		kubectl(t, rome, "create", "secret", "generic", secret, "-n", o.namespace, "--from-literal=of="+secret)
 	}
@@ -127,7 +127,7 @@ func reflectsOtherKinds(t *testing.T) {
 	secretsAre := func(want string) {
 		t.Helper()
 		eventually(t, soon, "the Secrets on milan to be "+want, func(ctx context.Context) (bool, string, error) {
-			result := milan.Kubectl(ctx, "get", "secrets", "-n", o.twin, "-o", "jsonpath={.items[*].metadata.name}")
+			result := milan.Kubectl(ctx, "get", "secrets", "-n", o.remote, "-o", "jsonpath={.items[*].metadata.name}")
 			return result.Stdout == want, result.Stdout + result.Stderr, nil
 		})
 	}
@@ -135,15 +135,15 @@ func reflectsOtherKinds(t *testing.T) {
 	kubectl(t, rome, reflecting(`[{"version":"v1","resource":"secrets","policy":"AllowList"},`+strings.TrimPrefix(kinds, "["))...)
 	secretsAre("goes")
 
-	// A kind that is not named any more leaves nothing.
+	// Reflected objects of a kind are deleted when the kind is no longer configured.
 	kubectl(t, rome, reflecting("[]")...)
-	eventually(t, soon, "the copy to be gone", func(ctx context.Context) (bool, string, error) {
-		result := milan.Kubectl(ctx, "get", "widgets", "-n", o.twin, "-o", "name")
+	eventually(t, soon, "the reflected object to be deleted", func(ctx context.Context) (bool, string, error) {
+		result := milan.Kubectl(ctx, "get", "widgets", "-n", o.remote, "-o", "name")
 		return result.Code == 0 && strings.TrimSpace(result.Stdout) == "", result.Stdout, nil
 	})
 }
 
-// file is one with the text given.
+// file returns the path of a file with the text.
 func file(t *testing.T, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "object.yaml")

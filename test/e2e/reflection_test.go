@@ -24,26 +24,26 @@ import (
 	"liqo.io/federation/test/harness"
 )
 
-// reflectsWhatPodsNeed runs a Deployment next door that mounts a ConfigMap,
-// takes a Secret, and is found by its Service there.
+// reflectsWhatPodsNeed runs an offloaded Deployment that mounts a ConfigMap, uses a Secret, and is
+// reached by its Service.
 func reflectsWhatPodsNeed(t *testing.T) {
-	o := offloaded(t, remote)
-	here, there := rome.Kube.CoreV1(), milan.Kube.CoreV1()
+	o := offloaded(t, remoteOnly)
+	local, remote := rome.Kube.CoreV1(), milan.Kube.CoreV1()
 	settings := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "settings"}, Data: map[string]string{"greeting": "ciao"}}
-	must(here.ConfigMaps(o.namespace).Create(t.Context(), settings, metav1.CreateOptions{}))(t)
+	must(local.ConfigMaps(o.namespace).Create(t.Context(), settings, metav1.CreateOptions{}))(t)
 	key := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "key"}, Data: map[string][]byte{"value": []byte("42")}}
-	must(here.Secrets(o.namespace).Create(t.Context(), key, metav1.CreateOptions{}))(t)
+	must(local.Secrets(o.namespace).Create(t.Context(), key, metav1.CreateOptions{}))(t)
 	service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "web"}, Spec: corev1.ServiceSpec{
 		Selector: map[string]string{"app": "web"}, Ports: []corev1.ServicePort{{Port: 80, TargetPort: intstr.FromInt32(8080)}},
 	}}
-	must(here.Services(o.namespace).Create(t.Context(), service, metav1.CreateOptions{}))(t)
+	must(local.Services(o.namespace).Create(t.Context(), service, metav1.CreateOptions{}))(t)
 
 	spec := podSpec("serve")
 	spec.Volumes = []corev1.Volume{
 		{Name: "settings", VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: "settings"}}}},
-		{Name: "home", VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: "kube-root-ca.crt"}}}},
+		{Name: "rome-ca", VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: "kube-root-ca.crt"}}}},
 	}
-	spec.Containers[0].VolumeMounts = []corev1.VolumeMount{{Name: "settings", MountPath: "/settings"}, {Name: "home", MountPath: "/home"}}
+	spec.Containers[0].VolumeMounts = []corev1.VolumeMount{{Name: "settings", MountPath: "/settings"}, {Name: "rome-ca", MountPath: "/rome-ca"}}
 	spec.Containers[0].Env = []corev1.EnvVar{{Name: "KEY", ValueFrom: &corev1.EnvVarSource{SecretKeyRef: &corev1.SecretKeySelector{
 		LocalObjectReference: corev1.LocalObjectReference{Name: "key"}, Key: "value",
 	}}}}
@@ -52,22 +52,22 @@ func reflectsWhatPodsNeed(t *testing.T) {
 	inPod := func(want string, args ...string) {
 		t.Helper()
 		eventually(t, soon, fmt.Sprintf("%v to print %q in pod %s", args, want, pod), func(ctx context.Context) (bool, string, error) {
-			result := milan.Kubectl(ctx, append([]string{"exec", "-n", o.twin, pod, "--", tester}, args...)...)
+			result := milan.Kubectl(ctx, append([]string{"exec", "-n", o.remote, pod, "--", tester}, args...)...)
 			return result.Code == 0 && strings.TrimSpace(result.Stdout) == want, fmt.Sprintf("%q, %v", result.Stdout, result.Err), nil
 		})
 	}
 	inPod("ciao", "read", "/settings/greeting")
 	inPod("42", "env", "KEY")
 	inPod("hello from "+pod, "get", "http://web/")
-	inPod("hello from "+pod, "get", "http://web."+o.twin+".svc.cluster.local/")
-	home := must(here.ConfigMaps(o.namespace).Get(t.Context(), "kube-root-ca.crt", metav1.GetOptions{}))(t)
-	inPod(strings.TrimSpace(home.Data["ca.crt"]), "read", "/home/ca.crt")
+	inPod("hello from "+pod, "get", "http://web."+o.remote+".svc.cluster.local/")
+	ca := must(local.ConfigMaps(o.namespace).Get(t.Context(), "kube-root-ca.crt", metav1.GetOptions{}))(t)
+	inPod(strings.TrimSpace(ca.Data["ca.crt"]), "read", "/rome-ca/ca.crt")
 
-	// Changes travel, as far as the running pod.
+	// Changes are reflected, also in the running pod.
 	kubectl(t, rome, "patch", "configmap", "settings", "-n", o.namespace, "--type=merge", "-p", `{"data":{"greeting":"salve"}}`)
 	copyHas := func(value string) harness.Condition {
 		return func(ctx context.Context) (bool, string, error) {
-			copied, err := there.ConfigMaps(o.twin).Get(ctx, "settings", metav1.GetOptions{})
+			copied, err := remote.ConfigMaps(o.remote).Get(ctx, "settings", metav1.GetOptions{})
 			if err != nil {
 				return false, "", err
 			}
@@ -76,39 +76,39 @@ func reflectsWhatPodsNeed(t *testing.T) {
 	}
 	eventually(t, soon, "the change to be on milan", copyHas("salve"))
 
-	// What is changed on milan is put right again.
-	kubectl(t, milan, "patch", "configmap", "settings", "-n", o.twin, "--type=merge", "-p", `{"data":{"greeting":"drift"}}`)
+	// Changes on milan are reverted.
+	kubectl(t, milan, "patch", "configmap", "settings", "-n", o.remote, "--type=merge", "-p", `{"data":{"greeting":"drift"}}`)
 	eventually(t, soon, "the drift to be repaired", copyHas("salve"))
-	address := must(there.Services(o.twin).Get(t.Context(), "web", metav1.GetOptions{}))(t).Spec.ClusterIP
-	must(there.Services(o.twin).Patch(t.Context(), "web", types.MergePatchType, []byte(`{"spec":{"selector":{"app":"other"}}}`), metav1.PatchOptions{}))(t)
+	address := must(remote.Services(o.remote).Get(t.Context(), "web", metav1.GetOptions{}))(t).Spec.ClusterIP
+	must(remote.Services(o.remote).Patch(t.Context(), "web", types.MergePatchType, []byte(`{"spec":{"selector":{"app":"other"}}}`), metav1.PatchOptions{}))(t)
 	eventually(t, soon, "the Service to select its pods again, at the same address", func(ctx context.Context) (bool, string, error) {
-		copied, err := there.Services(o.twin).Get(ctx, "web", metav1.GetOptions{})
+		copied, err := remote.Services(o.remote).Get(ctx, "web", metav1.GetOptions{})
 		if err != nil {
 			return false, "", err
 		}
 		return copied.Spec.Selector["app"] == "web" && copied.Spec.ClusterIP == address, show(copied.Spec), nil
 	})
-	kubectl(t, milan, "delete", "secret", "key", "-n", o.twin)
-	eventually(t, soon, "the Secret to be there again", func(ctx context.Context) (bool, string, error) {
-		secrets, err := there.Secrets(o.twin).List(ctx, metav1.ListOptions{FieldSelector: "metadata.name=key"})
+	kubectl(t, milan, "delete", "secret", "key", "-n", o.remote)
+	eventually(t, soon, "the Secret to be reflected again", func(ctx context.Context) (bool, string, error) {
+		secrets, err := remote.Secrets(o.remote).List(ctx, metav1.ListOptions{FieldSelector: "metadata.name=key"})
 		return err == nil && len(secrets.Items) == 1 && string(secrets.Items[0].Data["value"]) == "42", "", err
 	})
-	isLeftAlone(t, o)
+	isUnchanged(t, o)
 	inPod("salve", "read", "/settings/greeting")
 
-	// Deletion travels.
+	// Deletions are reflected.
 	kubectl(t, rome, "delete", "configmap/settings", "secret/key", "service/web", "-n", o.namespace)
 	for what, get := range map[string]func(context.Context) error{
 		"the ConfigMap": func(ctx context.Context) error {
-			_, err := there.ConfigMaps(o.twin).Get(ctx, "settings", metav1.GetOptions{})
+			_, err := remote.ConfigMaps(o.remote).Get(ctx, "settings", metav1.GetOptions{})
 			return err
 		},
 		"the Secret": func(ctx context.Context) error {
-			_, err := there.Secrets(o.twin).Get(ctx, "key", metav1.GetOptions{})
+			_, err := remote.Secrets(o.remote).Get(ctx, "key", metav1.GetOptions{})
 			return err
 		},
 		"the Service": func(ctx context.Context) error {
-			_, err := there.Services(o.twin).Get(ctx, "web", metav1.GetOptions{})
+			_, err := remote.Services(o.remote).Get(ctx, "web", metav1.GetOptions{})
 			return err
 		},
 	} {
@@ -116,20 +116,19 @@ func reflectsWhatPodsNeed(t *testing.T) {
 	}
 }
 
-// reflectsByteForByte runs a pod next door that mounts a ConfigMap nearly as large
-// as there may be one, and Secrets of several types, all of them immutable: they
-// are there as they are here.
+// reflectsByteForByte runs an offloaded pod with a ConfigMap of nearly the maximal size and Secrets of
+// several types, all immutable.
 func reflectsByteForByte(t *testing.T) {
 	const nearlyAMebibyte = 1<<20 - 4<<10
-	o := offloaded(t, remote)
-	here, there := rome.Kube.CoreV1(), milan.Kube.CoreV1()
+	o := offloaded(t, remoteOnly)
+	local, remote := rome.Kube.CoreV1(), milan.Kube.CoreV1()
 	random := make([]byte, nearlyAMebibyte)
 	must(rand.NewChaCha8([32]byte{}).Read(random))(t)
 	large := &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Name: "large"}, Immutable: ptr.To(true),
 		Data: map[string]string{"greeting": "ciao\n\tciao ☼"}, BinaryData: map[string][]byte{"bytes": random},
 	}
-	must(here.ConfigMaps(o.namespace).Create(t.Context(), large, metav1.CreateOptions{}))(t)
+	must(local.ConfigMaps(o.namespace).Create(t.Context(), large, metav1.CreateOptions{}))(t)
 	volume := func(name string, source corev1.VolumeSource) corev1.Volume {
 		return corev1.Volume{Name: name, VolumeSource: source}
 	}
@@ -143,7 +142,7 @@ func reflectsByteForByte(t *testing.T) {
 	}
 	for _, secret := range secrets {
 		secret.Immutable = ptr.To(true)
-		must(here.Secrets(o.namespace).Create(t.Context(), secret, metav1.CreateOptions{}))(t)
+		must(local.Secrets(o.namespace).Create(t.Context(), secret, metav1.CreateOptions{}))(t)
 		spec.Volumes = append(spec.Volumes, volume(secret.Name, corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: secret.Name}}))
 	}
 	for _, v := range spec.Volumes {
@@ -151,36 +150,36 @@ func reflectsByteForByte(t *testing.T) {
 	}
 	runReadyPod(t, o.namespace, "web", spec)
 
-	configMap := must(there.ConfigMaps(o.twin).Get(t.Context(), "large", metav1.GetOptions{}))(t)
+	configMap := must(remote.ConfigMaps(o.remote).Get(t.Context(), "large", metav1.GetOptions{}))(t)
 	if !ptr.Deref(configMap.Immutable, false) || !maps.Equal(configMap.Data, large.Data) || !maps.EqualFunc(configMap.BinaryData, large.BinaryData, bytes.Equal) {
-		t.Errorf("the ConfigMap has %d bytes and %q there, immutable %s", len(configMap.BinaryData["bytes"]), configMap.Data, show(configMap.Immutable))
+		t.Errorf("the reflected ConfigMap has %d bytes and %q, immutable %s", len(configMap.BinaryData["bytes"]), configMap.Data, show(configMap.Immutable))
 	}
 	for _, secret := range secrets {
-		copied := must(there.Secrets(o.twin).Get(t.Context(), secret.Name, metav1.GetOptions{}))(t)
+		copied := must(remote.Secrets(o.remote).Get(t.Context(), secret.Name, metav1.GetOptions{}))(t)
 		same := maps.EqualFunc(copied.Data, secret.Data, bytes.Equal)
 		if copied.Type != secret.Type || !ptr.Deref(copied.Immutable, false) || !same {
-			t.Errorf("Secret %s is of type %s there, immutable %s, with the same values: %t", secret.Name, copied.Type, show(copied.Immutable), same)
+			t.Errorf("reflected Secret %s is of type %s, immutable %s, with the same values: %t", secret.Name, copied.Type, show(copied.Immutable), same)
 		}
 	}
-	if got := kubectl(t, milan, "exec", "-n", o.twin, "web", "--", tester, "read", "/large/greeting"); strings.TrimSpace(got) != large.Data["greeting"] {
+	if got := kubectl(t, milan, "exec", "-n", o.remote, "web", "--", tester, "read", "/large/greeting"); strings.TrimSpace(got) != large.Data["greeting"] {
 		t.Errorf("the pod reads %q", got)
 	}
 }
 
-// isLeftAlone looks that an object of milan's stays as it is, and that the
-// owner of the one on rome is told.
-func isLeftAlone(t *testing.T, o offload) {
+// isUnchanged checks that an object of milan is not changed, and that an event on rome reports the
+// conflict.
+func isUnchanged(t *testing.T, o offload) {
 	t.Helper()
-	theirs := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "taken"}, Data: map[string]string{"of": "milan"}}
-	theirs = must(milan.Kube.CoreV1().ConfigMaps(o.twin).Create(t.Context(), theirs, metav1.CreateOptions{}))(t)
-	ours := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "taken"}, Data: map[string]string{"of": "rome"}}
-	ours = must(rome.Kube.CoreV1().ConfigMaps(o.namespace).Create(t.Context(), ours, metav1.CreateOptions{}))(t)
-	eventually(t, soon, "an event to tell of the conflict", func(ctx context.Context) (bool, string, error) {
-		events, err := rome.Kube.CoreV1().Events(o.namespace).List(ctx, metav1.ListOptions{FieldSelector: "reason=ReflectionConflict,involvedObject.uid=" + string(ours.UID)})
+	remote := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "taken"}, Data: map[string]string{"of": "milan"}}
+	remote = must(milan.Kube.CoreV1().ConfigMaps(o.remote).Create(t.Context(), remote, metav1.CreateOptions{}))(t)
+	local := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "taken"}, Data: map[string]string{"of": "rome"}}
+	local = must(rome.Kube.CoreV1().ConfigMaps(o.namespace).Create(t.Context(), local, metav1.CreateOptions{}))(t)
+	eventually(t, soon, "an event about the conflict", func(ctx context.Context) (bool, string, error) {
+		events, err := rome.Kube.CoreV1().Events(o.namespace).List(ctx, metav1.ListOptions{FieldSelector: "reason=ReflectionConflict,involvedObject.uid=" + string(local.UID)})
 		return err == nil && len(events.Items) == 1, fmt.Sprintf("%d events", len(events.Items)), err
 	})
-	now := must(milan.Kube.CoreV1().ConfigMaps(o.twin).Get(t.Context(), "taken", metav1.GetOptions{}))(t)
-	if now.ResourceVersion != theirs.ResourceVersion || now.Labels[v1alpha1.LabelOrigin] != "" {
-		t.Errorf("milan's ConfigMap was touched: %s", show(now))
+	now := must(milan.Kube.CoreV1().ConfigMaps(o.remote).Get(t.Context(), "taken", metav1.GetOptions{}))(t)
+	if now.ResourceVersion != remote.ResourceVersion || now.Labels[v1alpha1.LabelOrigin] != "" {
+		t.Errorf("milan's ConfigMap was changed: %s", show(now))
 	}
 }

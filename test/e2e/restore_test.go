@@ -28,14 +28,13 @@ const (
 	store     = "data-federation-apiserver-0"
 )
 
-// restoresTheStore follows the procedures of docs/operations.md: on both
-// clusters the volume is lost, and then rome's holds a database that cannot be
-// read. The peering and what runs do not notice.
+// restoresTheStore follows the procedures of docs/operations.md: the volumes of both clusters are
+// lost, and then rome's has a damaged database. The peering and pods are not disturbed.
 func restoresTheStore(t *testing.T) {
 	o := serving(t)
-	run := containerRun(podReady(t, milan, o.twin, "web"))
+	run := containerRun(podReady(t, milan, o.remote, "web"))
 	for _, cluster := range []*harness.Cluster{rome, milan} {
-		// What goes between snapshot and restore would be back.
+		// What is deleted between snapshot and restore would exist again.
 		eventually(t, soon, "no namespace to be terminating on "+cluster.Name, func(ctx context.Context) (bool, string, error) {
 			namespaces, err := cluster.Kube.CoreV1().Namespaces().List(ctx, metav1.ListOptions{})
 			if err != nil {
@@ -49,7 +48,7 @@ func restoresTheStore(t *testing.T) {
 	restoresADamagedDatabase(t, rome)
 	kubectl(t, rome, "wait", "foreigncluster/milan", "--for=condition=Ready", "--timeout=110s")
 	runReadyPod(t, o.namespace, "after", podSpec("serve"))
-	if now := containerRun(podReady(t, milan, o.twin, "web")); now != run {
+	if now := containerRun(podReady(t, milan, o.remote, "web")); now != run {
 		t.Errorf("the pod was disturbed: %s before, %s after", run, now)
 	}
 }
@@ -63,7 +62,7 @@ func restoresALostVolume(t *testing.T, c *harness.Cluster) {
 	keepsTheNewVolume(t, c, all)
 }
 
-// takesSnapshot returns a snapshot of what a cluster stores.
+// takesSnapshot returns a snapshot of a cluster's store.
 func takesSnapshot(t *testing.T, c *harness.Cluster) string {
 	t.Helper()
 	taken := c.Kubectl(t.Context(), "exec", apiServer, "--namespace", harness.Namespace, "--", "federation-apiserver", "snapshot")
@@ -90,8 +89,8 @@ func losesStore(t *testing.T, c *harness.Cluster, snapshot string) {
 	kubectl(t, c, "wait", "--for=condition=Available", "apiservice/v1alpha1.federation.liqo.io", "--timeout=110s")
 }
 
-// restoresADamagedDatabase writes zeros over what etcd reads first, and
-// restores the newest snapshot of the volume itself.
+// restoresADamagedDatabase overwrites the start of the database of etcd and restores the newest
+// snapshot on the volume.
 func restoresADamagedDatabase(t *testing.T, c *harness.Cluster) {
 	t.Helper()
 	setsValues(t, c, "apiserver.snapshots.interval=5s")
@@ -110,35 +109,35 @@ func restoresADamagedDatabase(t *testing.T, c *harness.Cluster) {
 		t.Fatal(err)
 	}
 	scaleAPIServer(t, c, "1")
-	eventually(t, soon, "the API server of "+c.Name+" to tell that etcd gives up", func(ctx context.Context) (bool, string, error) {
+	eventually(t, soon, "the API server of "+c.Name+" to log that etcd gives up", func(ctx context.Context) (bool, string, error) {
 		log := c.Kubectl(ctx, "logs", apiServer, "--namespace", harness.Namespace, "--previous")
 		return strings.Contains(log.Stdout, "etcd gives up"), log.Stdout, log.Err
 	})
 
 	helmUpgrade(t, c, "--reuse-values", "--set", "apiserver.restore=true")
 	waitsForSnapshot(t, c, "")
-	said := kubectl(t, c, "exec", apiServer, "--namespace", harness.Namespace, "--container", "restore", "--",
+	output := kubectl(t, c, "exec", apiServer, "--namespace", harness.Namespace, "--container", "restore", "--",
 		"federation-apiserver", "restore", "--snapshot=newest", "--set-aside")
-	if !strings.Contains(said, "etcd.aside-") {
-		t.Errorf("the restore does not tell where the damaged data is: %s", said)
+	if !strings.Contains(output, "etcd.aside-") {
+		t.Errorf("the restore does not print where the damaged data is: %s", output)
 	}
 	setsValues(t, c, "apiserver.restore=false", "apiserver.snapshots.interval=6h")
 	isRestored(t, c, before)
 	if names := must(playground.Exec(t.Context(), node, "ls", directory))(t); !strings.Contains(names, "etcd.aside-") {
-		t.Errorf("the damaged data is not beside the restored: %s", names)
+		t.Errorf("the damaged data was not kept: %s", names)
 	}
 }
 
-// isRestored looks whether a cluster stores the objects that it did.
+// isRestored checks that a cluster stores the same objects as before.
 func isRestored(t *testing.T, c *harness.Cluster, before map[string]string) {
 	t.Helper()
 	kubectl(t, c, "wait", "--for=condition=Available", "apiservice/v1alpha1.federation.liqo.io", "--timeout=110s")
 	if diff := cmp.Diff(before, stored(t, c)); diff != "" {
-		t.Errorf("what %s stores (-before +after):\n%s", c.Name, diff)
+		t.Errorf("objects stored on %s (-before +after):\n%s", c.Name, diff)
 	}
 }
 
-// volumeOf is the node and the directory where the store is.
+// volumeOf returns the node and the directory of the store.
 func volumeOf(t *testing.T, c *harness.Cluster) (node, directory string) {
 	t.Helper()
 	pod := must(c.Kube.CoreV1().Pods(harness.Namespace).Get(t.Context(), apiServer, metav1.GetOptions{}))(t)
@@ -150,8 +149,7 @@ func volumeOf(t *testing.T, c *harness.Cluster) (node, directory string) {
 	return pod.Spec.NodeName, volume.Spec.Local.Path
 }
 
-// keepsTheNewVolume notes that the volume is the administrator's: it was not
-// there when the clusters met.
+// keepsTheNewVolume adds the volume, which belongs to the administrator, to the snapshot of before.
 func keepsTheNewVolume(t *testing.T, c *harness.Cluster, before harness.Snapshot) {
 	t.Helper()
 	if unpeered[c] == nil {
@@ -164,11 +162,11 @@ func keepsTheNewVolume(t *testing.T, c *harness.Cluster, before harness.Snapshot
 	}
 }
 
-// waitsForSnapshot waits until the API server's pod asks for a snapshot, on
-// another volume than that of an old claim.
+// waitsForSnapshot waits until the API server's pod requests a snapshot, on another volume than that
+// of an old claim.
 func waitsForSnapshot(t *testing.T, c *harness.Cluster, oldClaim string) {
 	t.Helper()
-	eventually(t, soon, "the API server of "+c.Name+" to ask for a snapshot", func(ctx context.Context) (bool, string, error) {
+	eventually(t, soon, "the API server of "+c.Name+" to request a snapshot", func(ctx context.Context) (bool, string, error) {
 		claim, err := c.Kube.CoreV1().PersistentVolumeClaims(harness.Namespace).Get(ctx, store, metav1.GetOptions{})
 		if err != nil {
 			return false, err.Error(), nil
@@ -177,13 +175,13 @@ func waitsForSnapshot(t *testing.T, c *harness.Cluster, oldClaim string) {
 		if err != nil {
 			return false, err.Error(), nil
 		}
-		asks := string(claim.UID) != oldClaim && pod.DeletionTimestamp == nil &&
+		running := string(claim.UID) != oldClaim && pod.DeletionTimestamp == nil &&
 			len(pod.Status.InitContainerStatuses) == 1 && pod.Status.InitContainerStatuses[0].State.Running != nil
-		return asks, fmt.Sprintf("claim %s; %s", claim.UID, show(pod.Status)), nil
+		return running, fmt.Sprintf("claim %s; %s", claim.UID, show(pod.Status)), nil
 	})
 }
 
-// stored is the UID of every object of the federation.
+// stored returns the UID of every object of the federation.
 func stored(t *testing.T, c *harness.Cluster) map[string]string {
 	t.Helper()
 	client := must(dynamic.NewForConfig(c.Config))(t)

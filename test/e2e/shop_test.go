@@ -23,23 +23,22 @@ import (
 	"liqo.io/federation/test/harness"
 )
 
-// runsAnApplicationOfManyParts deploys the sample shop as it is, in a
-// namespace that is offloaded: everything but its DaemonSet runs on milan, and
-// it sells.
-func runsAnApplicationOfManyParts(t *testing.T) {
-	o := offloaded(t, remote)
+// runsTheSampleShop deploys the sample shop in an offloaded namespace. All pods but those of its
+// DaemonSet run on milan.
+func runsTheSampleShop(t *testing.T) {
+	o := offloaded(t, remoteOnly)
 	kubectl(t, rome, "apply", "-n", o.namespace, "-f", filepath.Join(playground.Root, "artifacts", "samples", "shop.yaml"))
 	shopRuns(t, o)
 
 	for _, pod := range must(rome.Kube.CoreV1().Pods(o.namespace).List(t.Context(), metav1.ListOptions{}))(t).Items {
-		if home := pod.Labels["app"] == "meter"; home != (pod.Spec.NodeName != virtualNode) {
+		if local := pod.Labels["app"] == "meter"; local != (pod.Spec.NodeName != virtualNode) {
 			t.Errorf("pod %s is on %s", pod.Name, pod.Spec.NodeName)
 		}
 	}
-	if there := must(milan.Kube.CoreV1().Pods(o.twin).List(t.Context(), metav1.ListOptions{LabelSelector: "app=meter"}))(t); len(there.Items) > 0 {
-		t.Errorf("%d pods of the DaemonSet are on milan", len(there.Items))
+	if remote := must(milan.Kube.CoreV1().Pods(o.remote).List(t.Context(), metav1.ListOptions{LabelSelector: "app=meter"}))(t); len(remote.Items) > 0 {
+		t.Errorf("%d pods of the DaemonSet are on milan", len(remote.Items))
 	}
-	ingress := must(milan.Kube.NetworkingV1().Ingresses(o.twin).Get(t.Context(), "shop", metav1.GetOptions{}))(t)
+	ingress := must(milan.Kube.NetworkingV1().Ingresses(o.remote).Get(t.Context(), "shop", metav1.GetOptions{}))(t)
 	if len(ingress.Spec.Rules) != 1 || ingress.Spec.Rules[0].Host != "shop.example.com" {
 		t.Errorf("the Ingress on milan: %s", show(ingress.Spec))
 	}
@@ -63,8 +62,7 @@ func runsAnApplicationOfManyParts(t *testing.T) {
 	})
 }
 
-// shopRuns waits until every part of the shop is there, the second pod that
-// the autoscaler asks for as well.
+// shopRuns waits until every part of the shop is Ready, including the second pod of the autoscaler.
 func shopRuns(t *testing.T, o offload) {
 	t.Helper()
 	apps := rome.Kube.AppsV1()
@@ -107,7 +105,7 @@ func shopRuns(t *testing.T, o offload) {
 	}
 }
 
-func shopAnswers(t *testing.T, method, url string, wants ...string) {
+func shopAnswers(t *testing.T, method, url string, fragments ...string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), soon)
 	defer cancel()
@@ -115,15 +113,14 @@ func shopAnswers(t *testing.T, method, url string, wants ...string) {
 	response := must(http.DefaultClient.Do(request))(t)
 	defer response.Body.Close()
 	body := string(must(io.ReadAll(response.Body))(t))
-	for _, want := range wants {
+	for _, want := range fragments {
 		if response.StatusCode != http.StatusOK || !strings.Contains(body, want) {
 			t.Errorf("%s %s answers %s without %q:\n%s", method, url, response.Status, want, body)
 		}
 	}
 }
 
-// shopSells waits until the parts of the shop find each other, wherever they are,
-// and buys something.
+// shopSells waits until the parts of the shop reach each other, and buys something.
 func shopSells(t *testing.T, o offload) {
 	t.Helper()
 	front := "http://" + forward(t, rome, o.namespace, "deployment/front", "8080")

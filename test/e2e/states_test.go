@@ -15,14 +15,13 @@ import (
 	"liqo.io/federation/test/harness"
 )
 
-// state is how far rome and milan have come together. Each state but the first has all of the one
-// before it.
+// state is the progress of a peering of rome with milan. Each state includes the one before it.
 type state int
 
 const (
-	// unknown is to be observed: at the start, and after a step that failed.
+	// unknown is the state at the start and after a step that failed. It is observed then.
 	unknown state = iota
-	// bare clusters have nothing of the product.
+	// bare clusters have no release of the product.
 	bare
 	// installed clusters have the product and no peer.
 	installed
@@ -32,7 +31,7 @@ const (
 	joined
 )
 
-// clustersAre is the state that the last step left.
+// clustersAre is the state after the last step.
 var clustersAre = unknown
 
 func (s state) String() string {
@@ -44,12 +43,13 @@ var enter = map[state]func(*testing.T){
 	installed: installsOnBothClusters, peered: peersByInvitation, joined: joinsPods,
 }
 
-// leave brings clusters from this state to the one before, and fails if something is left of it.
+// leave brings clusters from this state to the one before, and fails the test if something is left of
+// it.
 var leave = map[state]func(*testing.T){
 	installed: uninstallsFromBothClusters, peered: unpeersBothClusters, joined: separatesPods,
 }
 
-// recorded reports whether what the clusters held in this state is known in this run.
+// recorded reports whether what the clusters had in this state was recorded in this run.
 func (s state) recorded() bool {
 	switch s {
 	case bare:
@@ -61,7 +61,7 @@ func (s state) recorded() bool {
 	}
 }
 
-// reaches brings both clusters to a state, and returns at once when they are in it.
+// reaches brings both clusters to a state, and returns at once if they are in it.
 func reaches(t *testing.T, want state) {
 	t.Helper()
 	if clustersAre == want {
@@ -88,8 +88,8 @@ func reaches(t *testing.T, want state) {
 	t.Logf("the clusters are %s after %s", want, time.Since(began).Round(100*time.Millisecond))
 }
 
-// observed returns the highest state of which the clusters hold something, and whether they hold
-// all of it.
+// observed returns the highest state of which the clusters have something, and whether they have all
+// of it.
 func observed(t *testing.T) (at state, whole bool) {
 	t.Helper()
 	releases, tunnels, peers, intact := 0, 0, 0, true
@@ -122,8 +122,8 @@ func isReleased(t *testing.T, c *harness.Cluster) bool {
 	return c.Helm(t.Context(), "status", harness.Release, "--namespace", harness.Namespace).Err == nil
 }
 
-// isPeered reports whether rome uses milan, and nothing in the other direction, by the status of
-// the other one on a cluster.
+// isPeered reports whether rome uses milan and milan does not use rome, by the status of the peer on a
+// cluster.
 func isPeered(c *harness.Cluster, status v1alpha1.ForeignClusterStatus) bool {
 	outgoing, incoming := v1alpha1.PeeringEstablished, v1alpha1.PeeringNone
 	if c == milan {
@@ -148,7 +148,7 @@ func uninstallsFromBothClusters(t *testing.T) {
 	}
 }
 
-// unpeersBothClusters ends every peering of the clusters, in whichever state a step left it.
+// unpeersBothClusters ends every peering of the clusters.
 func unpeersBothClusters(t *testing.T) {
 	for _, c := range []*harness.Cluster{rome, milan} {
 		kubectl(t, c, "delete", "foreignclusters", "--all", "--timeout=110s")
@@ -162,10 +162,10 @@ func unpeersBothClusters(t *testing.T) {
 	}
 }
 
-// unjoined is what the nodes of each cluster held before there was a tunnel.
+// unjoined is what the nodes of each cluster had before there was a tunnel.
 var unjoined = map[*harness.Cluster]map[string]string{}
 
-// joinsPods has both clusters agree upon a tunnel: in the usual layout their pods have the same
+// joinsPods configures a tunnel on both clusters. In the default layout their pods have the same
 // addresses.
 func joinsPods(t *testing.T) {
 	for _, c := range []*harness.Cluster{rome, milan} {
@@ -185,7 +185,7 @@ func joinsPods(t *testing.T) {
 	done = true
 }
 
-// separatesPods ends the tunnel, of which nothing is left on any node then.
+// separatesPods removes the tunnel, and waits until nothing of it is left on any node.
 func separatesPods(t *testing.T) {
 	withoutNetwork(t)
 	for _, c := range []*harness.Cluster{rome, milan} {

@@ -33,14 +33,13 @@ const (
 	toolsImage = "registry.k8s.io/e2e-test-images/agnhost:2.65"
 )
 
-// grantsStorage has milan offer storage of its default class to rome until the test
-// ends.
+// grantsStorage offers storage of milan's default class to rome until the test ends.
 func grantsStorage(t *testing.T, amount string) {
 	t.Helper()
 	offersStorage(t, milan, amount, realClass)
 }
 
-// offersStorage has a provider offer storage of some classes to rome until the test ends.
+// offersStorage offers storage of some classes of a provider to rome until the test ends.
 func offersStorage(t *testing.T, provider *harness.Cluster, amount string, classes ...string) {
 	t.Helper()
 	offered := `["` + strings.Join(classes, `","`) + `"]`
@@ -102,7 +101,7 @@ func starts(t *testing.T, namespace, pod string) int {
 	return strings.Count(kubectl(t, rome, "exec", "-n", namespace, pod, "--", "cat", "/data/starts"), "\n")
 }
 
-// volumeThat waits until a virtual volume is as wanted.
+// volumeThat waits until a virtual volume meets a condition.
 func volumeThat(t *testing.T, namespace, name, what string, wanted func(*v1alpha1.VirtualVolume) bool) *v1alpha1.VirtualVolume {
 	t.Helper()
 	var volume *v1alpha1.VirtualVolume
@@ -117,13 +116,13 @@ func volumeThat(t *testing.T, namespace, name, what string, wanted func(*v1alpha
 	return volume
 }
 
-// volumesFollowTheirPods runs a StatefulSet over both clusters. The first pod decides
-// where its data is stored, and every later one starts there and finds it. The claim
-// on the provider grows with the consumer's, and goes with it.
+// volumesFollowTheirPods runs a StatefulSet over both clusters. The first pod decides where its data
+// is stored, and every later one runs there. The claim on the provider is resized and deleted with the
+// consumer's.
 func volumesFollowTheirPods(t *testing.T) {
 	grantsStorage(t, "1Gi")
 	o := offloaded(t, v1alpha1.NamespaceOffloadingSpec{PodOffloadingStrategy: v1alpha1.LocalAndRemote})
-	// One more than rome has nodes for.
+	// One more than rome has nodes.
 	replicas := 1
 	for _, node := range realNodes(t, rome) {
 		if len(node.Spec.Taints) == 0 {
@@ -141,7 +140,7 @@ func volumesFollowTheirPods(t *testing.T) {
 		want := ""
 		if pod.Spec.NodeName == virtualNode {
 			want, remoteClaim = "milan", volume.Name
-			claim := must(milan.Kube.CoreV1().PersistentVolumeClaims(o.twin).Get(t.Context(), volume.Status.Location.ClaimName, metav1.GetOptions{}))(t)
+			claim := must(milan.Kube.CoreV1().PersistentVolumeClaims(o.remote).Get(t.Context(), volume.Status.Location.ClaimName, metav1.GetOptions{}))(t)
 			if got := ptr.Deref(claim.Spec.StorageClassName, ""); claim.Status.Phase != corev1.ClaimBound || got != realClass {
 				t.Errorf("claim %s on milan is %s with class %s", claim.Name, claim.Status.Phase, got)
 			}
@@ -161,7 +160,7 @@ func volumesFollowTheirPods(t *testing.T) {
 			t.Errorf("pod %s runs on %s, and its data is stored on %s", pod.Name, pod.Spec.NodeName, stored[pod.Name])
 		}
 		if got := starts(t, o.namespace, pod.Name); got != 2 {
-			t.Errorf("the volume of pod %s knows %d starts, not 2", pod.Name, got)
+			t.Errorf("the volume of pod %s has %d starts, not 2", pod.Name, got)
 		}
 	}
 
@@ -170,31 +169,31 @@ func volumesFollowTheirPods(t *testing.T) {
 
 	kubectl(t, rome, "delete", "statefulset", "db", "-n", o.namespace, "--timeout=110s")
 	kubectl(t, rome, "delete", "pvc", "--all", "-n", o.namespace, "--timeout=110s")
-	isPrinted(t, milan, "get shvc,pvc -n "+o.twin+" -o name", "")
-	for c, namespace := range map[*harness.Cluster]string{rome: o.namespace, milan: o.twin} {
+	isPrinted(t, milan, "get shvc,pvc -n "+o.remote+" -o name", "")
+	for c, namespace := range map[*harness.Cluster]string{rome: o.namespace, milan: o.remote} {
 		isPrinted(t, c, `get pv -o jsonpath={.items[?(@.spec.claimRef.namespace=="`+namespace+`")].metadata.name}`, "")
 	}
 }
 
-// refusesStorageBeyondTheQuota has rome request more storage than milan granted: the
-// claim stays pending with a reason, and nothing is left on milan.
+// refusesStorageBeyondTheQuota requests more storage than milan offers. The claim stays pending with a
+// reason, and nothing is left on milan.
 func refusesStorageBeyondTheQuota(t *testing.T) {
 	grantsStorage(t, "32Mi")
-	o := offloaded(t, remote)
+	o := offloaded(t, remoteOnly)
 	must(rome.Kube.AppsV1().StatefulSets(o.namespace).Create(t.Context(), storing("big", 1), metav1.CreateOptions{}))(t)
 	podThat(t, rome, o.namespace, "big-0", "be unschedulable", func(p *corev1.Pod) bool { return whereIs(p) == "unschedulable" })
-	if got := kubectl(t, milan, "get", "shvc", "-n", o.twin, "-o", "name"); got != "" {
+	if got := kubectl(t, milan, "get", "shvc", "-n", o.remote, "-o", "name"); got != "" {
 		t.Errorf("milan has %s", got)
 	}
 	grantsStorage(t, "128Mi")
 	podReady(t, rome, o.namespace, "big-0")
 }
 
-// dataHoldsThePeering unpeers while milan stores data: the peering stays as it is, a
-// condition names the volume, and the request can be withdrawn.
-func dataHoldsThePeering(t *testing.T) {
+// storedDataBlocksUnpeering unpeers while milan stores data. The peering stays, a condition names the
+// volume, and the request can be withdrawn.
+func storedDataBlocksUnpeering(t *testing.T) {
 	grantsStorage(t, "1Gi")
-	o := offloaded(t, remote)
+	o := offloaded(t, remoteOnly)
 	must(rome.Kube.AppsV1().StatefulSets(o.namespace).Create(t.Context(), storing("db", 1), metav1.CreateOptions{}))(t)
 	pod := podReady(t, rome, o.namespace, "db-0")
 	t.Cleanup(func() {
@@ -216,12 +215,11 @@ func dataHoldsThePeering(t *testing.T) {
 	kubectl(t, rome, "delete", "pvc", "data-db-0", "-n", o.namespace, "--timeout=110s")
 }
 
-// unoffloadingKeepsData unoffloads a namespace whose data is stored on the provider:
-// nothing is deleted, the condition names the volume, and once the namespace is
-// offloaded again the pod finds its data.
+// unoffloadingKeepsData unoffloads a namespace whose data is stored on the provider. Nothing is
+// deleted, the condition names the volume, and once the namespace is offloaded again the pod uses it.
 func unoffloadingKeepsData(t *testing.T) {
 	grantsStorage(t, "1Gi")
-	o := offloaded(t, remote)
+	o := offloaded(t, remoteOnly)
 	must(rome.Kube.AppsV1().StatefulSets(o.namespace).Create(t.Context(), storing("db", 1), metav1.CreateOptions{}))(t)
 	podReady(t, rome, o.namespace, "db-0")
 	claim := volumeThat(t, o.namespace, "data-db-0", "be bound", func(v *v1alpha1.VirtualVolume) bool {
@@ -240,31 +238,31 @@ func unoffloadingKeepsData(t *testing.T) {
 		}
 		return false, show(nsof.Status), nil
 	})
-	podGone(t, milan, o.twin, "db-0")
-	bound := must(milan.Kube.CoreV1().PersistentVolumeClaims(o.twin).Get(t.Context(), claim, metav1.GetOptions{}))(t)
+	podGone(t, milan, o.remote, "db-0")
+	bound := must(milan.Kube.CoreV1().PersistentVolumeClaims(o.remote).Get(t.Context(), claim, metav1.GetOptions{}))(t)
 	if bound.Status.Phase != corev1.ClaimBound || bound.DeletionTimestamp != nil {
 		t.Errorf("claim %s on milan is %s", claim, show(bound.Status))
 	}
-	// Deleting the claim is the administrator's word that the data may go.
+	// The data is deleted with the claim.
 	kubectl(t, rome, "delete", "statefulset", "db", "-n", o.namespace, "--timeout=110s")
 	kubectl(t, rome, "delete", "pvc", "data-db-0", "-n", o.namespace, "--timeout=110s")
 	eventually(t, soon, "the remote namespace to be gone", func(ctx context.Context) (bool, string, error) {
-		_, err := milan.Kube.CoreV1().Namespaces().Get(ctx, o.twin, metav1.GetOptions{})
+		_, err := milan.Kube.CoreV1().Namespaces().Get(ctx, o.remote, metav1.GetOptions{})
 		return gone(err)
 	})
 }
 
-// movesAVolume moves the data of a running pod to the other cluster and back online: the
-// pod follows, and its volume keeps every line.
+// movesAVolume moves the data of a running pod to the other cluster and back online. The pod follows,
+// and its volume keeps every line.
 func (f fabric) movesAVolume(t *testing.T) {
 	grantsStorage(t, "1Gi")
 	o := offloaded(t, v1alpha1.NamespaceOffloadingSpec{PodOffloadingStrategy: v1alpha1.LocalAndRemote})
 	followsItsData(t, o, storing("db", 1), v1alpha1.MoveTarget{ClusterName: "milan"}, v1alpha1.MoveTarget{Local: true})
 }
 
-// movesWhatIsRestricted moves a volume in a namespace whose Pod Security is restricted:
-// the movers run as the owner of the files.
-func (f fabric) movesWhatIsRestricted(t *testing.T) {
+// movesVolumesUnderPodSecurity moves a volume in a namespace whose Pod Security level is restricted.
+// The movers run as the owner of the files.
+func (f fabric) movesVolumesUnderPodSecurity(t *testing.T) {
 	grantsStorage(t, "1Gi")
 	o := offloaded(t, v1alpha1.NamespaceOffloadingSpec{PodOffloadingStrategy: v1alpha1.LocalAndRemote})
 	kubectl(t, rome, "label", "namespace", o.namespace, "pod-security.kubernetes.io/enforce=restricted")
@@ -279,8 +277,8 @@ func (f fabric) movesWhatIsRestricted(t *testing.T) {
 	followsItsData(t, o, set, v1alpha1.MoveTarget{ClusterName: "milan"}, v1alpha1.MoveTarget{Local: true})
 }
 
-// movesBetweenProviders moves the data of a running pod from one provider to the other,
-// which are not peered with each other, and to rome. The longest path leads through rome.
+// movesBetweenProviders moves the data of a running pod between two providers that are not peered with
+// each other, through rome, and to rome.
 func movesBetweenProviders(t *testing.T) {
 	for _, leaf := range leaves() {
 		offersStorage(t, leaf, "1Gi", realClass)
@@ -289,8 +287,8 @@ func movesBetweenProviders(t *testing.T) {
 	followsItsData(t, o, storing("db", 1), v1alpha1.MoveTarget{ClusterName: "milan"}, v1alpha1.MoveTarget{ClusterName: "naples"}, v1alpha1.MoveTarget{Local: true})
 }
 
-// followsItsData runs the pod of set, named db, on any node, and moves its volume to each of
-// the targets, beginning with the one after the cluster where it is stored first.
+// followsItsData runs the pod of set, named db, on any node, and moves its volume to each of the
+// targets, beginning with the one after the cluster where it was stored first.
 func followsItsData(t *testing.T, o offload, set *appsv1.StatefulSet, targets ...v1alpha1.MoveTarget) {
 	t.Helper()
 	set.Spec.Template.Spec.Affinity = nil
@@ -321,7 +319,7 @@ func followsItsData(t *testing.T, o offload, set *appsv1.StatefulSet, targets ..
 			t.Errorf("the pod runs on %s", node)
 		}
 		if got, want := starts(t, o.namespace, "db-0"), started+2; got != want {
-			t.Errorf("the volume knows %d starts, not %d", got, want)
+			t.Errorf("the volume has %d starts, not %d", got, want)
 		}
 	}
 }

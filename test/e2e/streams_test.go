@@ -23,10 +23,10 @@ import (
 	"liqo.io/federation/test/harness"
 )
 
-// serving makes an offloaded pod that serves, and its namespaces.
+// serving runs an offloaded pod that serves, and returns its namespaces.
 func serving(t *testing.T) offload {
 	t.Helper()
-	o := offloaded(t, remote)
+	o := offloaded(t, remoteOnly)
 	runReadyPod(t, o.namespace, "web", podSpec("serve"))
 	return o
 }
@@ -39,7 +39,7 @@ func start(t *testing.T, cmd *exec.Cmd) *transcript {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	// By then the end of the test's context has ended the command.
+	// The context of the test has ended the command by then.
 	t.Cleanup(func() { cmd.Wait() })
 	return transcribe(output)
 }
@@ -58,9 +58,9 @@ func logs(t *testing.T) {
 	follow := rome.KubectlCommand(t.Context(), "logs", "-n", o.namespace, "web", "--follow")
 	following := start(t, follow)
 	following.shows(t, "serving on")
-	say(t, o.twin, "web", "one")
+	writeLogLine(t, o.remote, "web", "one")
 	following.shows(t, "one\n")
-	say(t, o.twin, "web", "two")
+	writeLogLine(t, o.remote, "web", "two")
 	following.shows(t, "two\n")
 
 	if got := log("--tail=1"); got != "two\n" {
@@ -75,10 +75,10 @@ func logs(t *testing.T) {
 	}
 	written := must(time.Parse(time.RFC3339Nano, stamped[0]))(t)
 
-	// The option counts in whole seconds.
+	// The option has a granularity of seconds.
 	since := written.Truncate(time.Second).Add(time.Second)
 	eventually(t, soon, "another second", func(context.Context) (bool, string, error) { return time.Now().After(since), "", nil })
-	say(t, o.twin, "web", "three")
+	writeLogLine(t, o.remote, "web", "three")
 	following.shows(t, "three\n")
 	if got := log("--since-time=" + since.UTC().Format(time.RFC3339)); got != "three\n" {
 		t.Errorf("--since-time=%s gave %q", since, got)
@@ -87,8 +87,8 @@ func logs(t *testing.T) {
 		t.Errorf("--since=1h gave %q", got)
 	}
 
-	// A follower sees the end of the container, and of its log.
-	ask(t, o.twin, "web", "exit", "code", "0")
+	// A follower ends with the container.
+	requestPod(t, o.remote, "web", "exit", "code", "0")
 	following.shows(t, "ending with 0\n")
 	if err := follow.Wait(); err != nil {
 		t.Errorf("kubectl logs --follow did not end well: %v", err)
@@ -103,9 +103,9 @@ func logs(t *testing.T) {
 		t.Errorf("the log of the new container is %q", got)
 	}
 
-	result := rome.Kubectl(t.Context(), "logs", "-n", o.namespace, "web", "-c", "nobody")
-	if result.Code != 1 || !strings.Contains(result.Stderr, "nobody") {
-		t.Errorf("the log of a container that is not there: code %d, %q", result.Code, result.Stderr)
+	result := rome.Kubectl(t.Context(), "logs", "-n", o.namespace, "web", "-c", "unknown")
+	if result.Code != 1 || !strings.Contains(result.Stderr, "unknown") {
+		t.Errorf("the log of a container that does not exist: code %d, %q", result.Code, result.Stderr)
 	}
 }
 
@@ -115,13 +115,13 @@ func logsTailZero(t *testing.T) {
 		t.Errorf("--tail=0 gave %q", got)
 	}
 	following := start(t, rome.KubectlCommand(t.Context(), "logs", "-n", o.namespace, "web", "--tail=0", "--follow"))
-	// Nothing tells when the follower listens; so it is spoken to until it hears.
-	eventually(t, soon, "the follower to hear a line", func(context.Context) (bool, string, error) {
-		say(t, o.twin, "web", "now")
+	// When the follower is connected is unknown, so lines are written until it receives one.
+	eventually(t, soon, "the follower to receive a line", func(context.Context) (bool, string, error) {
+		writeLogLine(t, o.remote, "web", "now")
 		return strings.Contains(following.String(), "now\n"), following.String(), nil
 	})
 	if strings.Contains(following.String(), "serving") {
-		t.Errorf("--tail=0 --follow showed the past: %q", following.String())
+		t.Errorf("--tail=0 --follow printed old lines: %q", following.String())
 	}
 }
 
@@ -138,7 +138,7 @@ func execCopiesStdin(t *testing.T) {
 		t.Fatal(result.Err)
 	}
 	if !bytes.Equal([]byte(result.Stdout), sent) {
-		t.Errorf("of %d bytes sent, %d came back, and not the same", len(sent), len(result.Stdout))
+		t.Errorf("sent %d bytes, and %d were returned", len(sent), len(result.Stdout))
 	}
 }
 
@@ -152,11 +152,11 @@ func execExitCode(t *testing.T) {
 	}
 	result := rome.Kubectl(t.Context(), "exec", "-n", o.namespace, "web", "--", "/no-such-program")
 	if result.Code == 0 || !strings.Contains(result.Stderr, "no-such-program") {
-		t.Errorf("a program that is not there: code %d, %q", result.Code, result.Stderr)
+		t.Errorf("a program that does not exist: code %d, %q", result.Code, result.Stderr)
 	}
 	result = rome.Kubectl(t.Context(), "exec", "-n", o.namespace, "web", "--", tester, "ls", "/missing")
 	if result.Code != 1 || result.Stdout != "" || !strings.Contains(result.Stderr, "/missing") {
-		t.Errorf("what goes to stderr: code %d, stdout %q, stderr %q", result.Code, result.Stdout, result.Stderr)
+		t.Errorf("output to stderr: code %d, stdout %q, stderr %q", result.Code, result.Stdout, result.Stderr)
 	}
 }
 
@@ -177,14 +177,14 @@ func execResize(t *testing.T) {
 }
 
 func attach(t *testing.T) {
-	o := offloaded(t, remote)
+	o := offloaded(t, remoteOnly)
 	spec := podSpec("serve")
 	spec.Containers[0].Stdin = true
 	runReadyPod(t, o.namespace, "web", spec)
 	cmd := rome.KubectlCommand(t.Context(), "attach", "-i", "-n", o.namespace, "web")
 	input := must(cmd.StdinPipe())(t)
 	attached := start(t, cmd)
-	// Nothing tells when kubectl is attached; the program echoes once it is.
+	// When kubectl is attached is unknown. The program echoes its input then.
 	must(io.WriteString(input, "good morning\n"))(t)
 	attached.shows(t, `read "good morning"`)
 	must(io.WriteString(input, "good night\n"))(t)
@@ -193,8 +193,7 @@ func attach(t *testing.T) {
 
 var forwarded = regexp.MustCompile(`Forwarding from (127\.0\.0\.1:\d+) -> `)
 
-// forward runs kubectl port-forward until the test ends and returns the local
-// address.
+// forward runs kubectl port-forward until the test ends and returns the local address.
 func forward(t *testing.T, c *harness.Cluster, namespace, target, port string) string {
 	t.Helper()
 	output := start(t, c.KubectlCommand(t.Context(), "port-forward", "-n", namespace, target, ":"+port))
@@ -206,7 +205,7 @@ func portForward(t *testing.T) {
 	o := serving(t)
 	address := forward(t, rome, o.namespace, "pod/web", "8080")
 	for range 5 {
-		// Each request opens a connection of its own.
+		// Each request opens a connection.
 		client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: soon}
 		response := must(client.Get("http://" + address + "/"))(t)
 		body := must(io.ReadAll(response.Body))(t)

@@ -19,14 +19,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// terminal is a pseudo terminal, as a user's shell has one.
+// terminal is a pseudo terminal.
 type terminal struct {
 	user, program *os.File
 }
 
 func openTerminal(t *testing.T) terminal {
 	t.Helper()
-	// Blocking, so that SetSize and the like work on the descriptor.
+	// Blocking mode is required for SetSize.
 	fd, err := unix.Open("/dev/ptmx", unix.O_RDWR|unix.O_CLOEXEC|unix.O_NOCTTY, 0)
 	if err != nil {
 		t.Fatalf("open a pseudo terminal: %v", err)
@@ -49,7 +49,7 @@ func (p terminal) resize(t *testing.T, rows, columns uint16) {
 	}
 }
 
-// start runs cmd with the terminal as its controlling one.
+// start runs cmd with the terminal as its controlling terminal.
 func (p terminal) start(t *testing.T, cmd *exec.Cmd) *transcript {
 	t.Helper()
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = p.program, p.program, p.program
@@ -63,7 +63,7 @@ func (p terminal) start(t *testing.T, cmd *exec.Cmd) *transcript {
 	return transcribe(p.user)
 }
 
-// transcript is what a program has printed so far.
+// transcript is the output of a program so far.
 type transcript struct {
 	sync.Mutex
 	text strings.Builder

@@ -21,13 +21,12 @@ import (
 	"liqo.io/federation/test/harness"
 )
 
-// hub is rome between two leaves that know nothing of each other: its tunnel to
-// each of them.
+// hub has rome's tunnel to each of two leaves, which are not peered with each other.
 type hub map[*harness.Cluster]fabric
 
-// hubAndLeaves peers rome with two clusters that have the same addresses as it
-// and as each other. Pods of an application on all three find each other, and
-// their home. Then it is all taken apart, and nothing is left.
+// hubAndLeaves peers rome with two clusters, all of which have the same CIDRs. Pods of an application
+// on all three reach each other and rome's API server. Then everything is uninstalled, and nothing is
+// left.
 func hubAndLeaves(t *testing.T) {
 	before := map[*harness.Cluster]map[string]string{}
 	for _, c := range clusters {
@@ -58,8 +57,8 @@ func hubAndLeaves(t *testing.T) {
 		steps = append(steps,
 			step{name: "PodsAndNodesOfRomeAnd" + leaf.Name, run: h[leaf].podsAndNodes},
 			step{name: "ServicesOfRomeAnd" + leaf.Name, run: h[leaf].services},
-			step{name: "WhatIsNoPodOf" + leaf.Name, run: h[leaf].whatIsNoPod},
-			step{name: "EndpointsThatAreNoPodsFrom" + leaf.Name, run: h[leaf].endpointsThatAreNoPods})
+			step{name: "MapsNodeAddressesOf" + leaf.Name, run: h[leaf].mapsNodeAddresses},
+			step{name: "MapsNonPodEndpointsFor" + leaf.Name, run: h[leaf].mapsNonPodEndpoints})
 	}
 	for _, step := range steps {
 		t.Run(step.name, func(t *testing.T) {
@@ -88,38 +87,38 @@ func hubAndLeaves(t *testing.T) {
 	}
 }
 
-// leaves are the clusters that rome borrows from.
+// leaves are rome's providers.
 func leaves() []*harness.Cluster { return clusters[1:] }
 
-// nodeOf is the virtual node that stands for a leaf on rome.
+// nodeOf returns the name of a leaf's virtual node on rome.
 func nodeOf(leaf *harness.Cluster) string { return "liqo-" + leaf.Name }
 
-// part is a pod of an application of rome: where it runs, and as rome knows it.
+// part is a pod of an application of rome: the running pod with its cluster, and the local pod on
+// rome.
 type part struct {
 	caller
-	here *corev1.Pod
+	local *corev1.Pod
 }
 
-// runsOn runs a pod of an application at home or on a leaf, with the cluster's
-// name.
+// runsOn runs a pod on rome or on a leaf. Its name is that of the cluster.
 func runsOn(t *testing.T, o offload, c *harness.Cluster, spec corev1.PodSpec) part {
 	t.Helper()
 	namespace := o.namespace
 	if c == rome {
 		spec.Affinity = whereVirtual(corev1.NodeSelectorOpDoesNotExist)
 	} else {
-		namespace = o.twin
+		namespace = o.remote
 		spec.NodeSelector = map[string]string{corev1.LabelHostname: nodeOf(c)}
 	}
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: c.Name, Labels: map[string]string{"app": "web", "run": c.Name}}, Spec: spec}
 	must(rome.Kube.CoreV1().Pods(o.namespace).Create(t.Context(), pod, metav1.CreateOptions{}))(t)
-	here := podReady(t, rome, o.namespace, c.Name)
-	return part{caller{c, podReady(t, c, namespace, c.Name)}, here}
+	local := podReady(t, rome, o.namespace, c.Name)
+	return part{caller{c, podReady(t, c, namespace, c.Name)}, local}
 }
 
-// leavesReachEachOther has a pod at home and one on each leaf call each other,
-// by the names of Services and by their addresses. From leaf to leaf the way
-// leads through rome, by addresses that are there as long as the pods are.
+// leavesReachEachOther checks that pods on rome and on each leaf reach each other by Services and by
+// address. The leaves reach each other through rome, by addresses that are allocated while the pods
+// exist.
 func (h hub) leavesReachEachOther(t *testing.T) {
 	o := offloaded(t, v1alpha1.NamespaceOffloadingSpec{PodOffloadingStrategy: v1alpha1.LocalAndRemote})
 	parts := map[*harness.Cluster]part{}
@@ -129,18 +128,18 @@ func (h hub) leavesReachEachOther(t *testing.T) {
 	}
 	serviceOf(t, o, "all", map[string]string{"app": "web"}, corev1.ClusterIPNone)
 	serviceOf(t, o, "any", map[string]string{"app": "web"}, "")
-	// The longest way leads by the overlay to the gateway, on either side.
+	// The longest path includes the overlay to the gateway on both leaves.
 	for _, leaf := range leaves() {
 		if must(activeGateway(t.Context(), leaf))(t) == parts[leaf].pod.Spec.NodeName {
 			podsReady(t, leaf, harness.Namespace, "app.kubernetes.io/name="+v1alpha1.GatewayName, 2)
 			endsActiveGateway(t, leaf)
 		}
 	}
-	given := isGivenOut(t, callOf(naples, parts[milan]), callOf(milan, parts[naples]))
+	given := externalAddressesAre(t, mappingKey(naples, parts[milan]), mappingKey(milan, parts[naples]))
 	external := netip.MustParsePrefix("10.70.0.0/24")
-	for who, address := range given {
+	for key, address := range given {
 		if a := must(netip.ParseAddr(address))(t); !external.Contains(a) {
-			t.Errorf("%s is called %s, which is not in %s", who, address, external)
+			t.Errorf("%s has the address %s, which is not in %s", key, address, external)
 		}
 	}
 
@@ -149,34 +148,34 @@ func (h hub) leavesReachEachOther(t *testing.T) {
 		for _, called := range parts {
 			address := h.calls(t, caller, called, given)
 			all = append(all, address)
-			caller.says(t, "hello from "+called.cluster.Name, "get", "http://any:8080/")
+			caller.prints(t, "hello from "+called.cluster.Name, "get", "http://any:8080/")
 			if caller.cluster == called.cluster {
 				continue
 			}
 			for _, host := range []string{called.cluster.Name, address} {
-				caller.says(t, "hello from "+called.cluster.Name, "get", "http://"+host+":8080/")
+				caller.prints(t, "hello from "+called.cluster.Name, "get", "http://"+host+":8080/")
 			}
-			caller.says(t, "100000000", "count", "http://"+called.cluster.Name+":8080/zeros/100000000")
-			caller.says(t, "8192", "udp", address+":8080", "8192")
-			caller.says(t, h.isSeenBy(t, caller, called), "get", "http://"+address+":8080/client")
+			caller.prints(t, "100000000", "count", "http://"+called.cluster.Name+":8080/zeros/100000000")
+			caller.prints(t, "8192", "udp", address+":8080", "8192")
+			caller.prints(t, h.sourceAddress(t, caller, called), "get", "http://"+address+":8080/client")
 			port := nodePort(t, caller.cluster, caller.pod.Namespace, called.cluster.Name)
 			for _, node := range realNodes(t, caller.cluster) {
 				answersNode(t, node, "http://"+address+":8080/", "hello from "+called.cluster.Name)
 				answersOutside(t, "http://"+nodeAddress(node)+":"+port+"/", "hello from "+called.cluster.Name)
 			}
 		}
-		caller.says(t, looksUp(all...), "lookup", "all")
+		caller.prints(t, looksUp(all...), "lookup", "all")
 	}
 
-	// Who is gone has no address, and the others keep theirs.
+	// The address of a deleted pod is released, and the others are unchanged.
 	kubectl(t, rome, "delete", "pod", naples.Name, "-n", o.namespace, "--timeout=110s")
-	isGivenOut(t, callOf(naples, parts[milan]))
-	parts[milan].says(t, looksUp(h.calls(t, parts[milan], parts[rome], given), parts[milan].pod.Status.PodIP), "lookup", "all")
+	externalAddressesAre(t, mappingKey(naples, parts[milan]))
+	parts[milan].prints(t, looksUp(h.calls(t, parts[milan], parts[rome], given), parts[milan].pod.Status.PodIP), "lookup", "all")
 	kubectl(t, rome, "delete", "pods", "--all", "-n", o.namespace, "--timeout=110s")
-	isGivenOut(t)
+	externalAddressesAre(t)
 }
 
-// calls is the address by which a pod calls another one, or itself.
+// calls returns the address by which a pod reaches another one, or itself.
 func (h hub) calls(t *testing.T, caller, called part, given map[string]string) string {
 	t.Helper()
 	switch {
@@ -184,21 +183,20 @@ func (h hub) calls(t *testing.T, caller, called part, given map[string]string) s
 		return called.pod.Status.PodIP
 	case caller.cluster == rome:
 		address := h[called.cluster].seenFrom(t, rome, called.pod.Status.PodIP)
-		if called.here.Status.PodIP != address {
-			t.Errorf("at home, pod %s has the address %s, want %s as rome sees it", called, called.here.Status.PodIP, address)
+		if called.local.Status.PodIP != address {
+			t.Errorf("on rome, pod %s has the address %s, want %s", called, called.local.Status.PodIP, address)
 		}
 		return address
 	case called.cluster == rome:
 		return h[caller.cluster].seenFrom(t, caller.cluster, called.pod.Status.PodIP)
 	default:
-		return h[caller.cluster].seenFrom(t, caller.cluster, given[callOf(caller.cluster, called)])
+		return h[caller.cluster].seenFrom(t, caller.cluster, given[mappingKey(caller.cluster, called)])
 	}
 }
 
-// isSeenBy is who a caller is to the pod that it calls. A leaf was told of no
-// addresses but those of rome: whoever else comes through rome is to it what
-// stands for rome's nodes.
-func (h hub) isSeenBy(t *testing.T, caller, called part) string {
+// sourceAddress returns the source address of a caller at the pod that it calls. Other leaves have no
+// addresses at a leaf, so their packets have the address of rome's nodes.
+func (h hub) sourceAddress(t *testing.T, caller, called part) string {
 	t.Helper()
 	switch {
 	case called.cluster == rome:
@@ -206,18 +204,18 @@ func (h hub) isSeenBy(t *testing.T, caller, called part) string {
 	case caller.cluster == rome:
 		return h[called.cluster].seenFrom(t, called.cluster, caller.pod.Status.PodIP)
 	default:
-		return h[called.cluster].standsForNodes(t, called.cluster)
+		return h[called.cluster].sourceOfNodes(t, called.cluster)
 	}
 }
 
-// callOf is how isGivenOut tells of a pod that a leaf calls.
-func callOf(leaf *harness.Cluster, called part) string {
-	return leaf.Name + " calls " + called.here.Status.PodIP
+// mappingKey is the key of a pod and a leaf in externalAddressesAre.
+func mappingKey(leaf *harness.Cluster, called part) string {
+	return leaf.Name + " reaches " + called.local.Status.PodIP
 }
 
-// isGivenOut waits until rome has given out addresses of what is no pod of its
-// own for exactly these, each "leaf calls address", and returns what they are.
-func isGivenOut(t *testing.T, want ...string) map[string]string {
+// externalAddressesAre waits until rome has allocated external addresses for exactly these, each "leaf reaches
+// address", and returns them.
+func externalAddressesAre(t *testing.T, want ...string) map[string]string {
 	t.Helper()
 	names := map[string]string{}
 	for _, leaf := range leaves() {
@@ -225,7 +223,7 @@ func isGivenOut(t *testing.T, want ...string) map[string]string {
 	}
 	slices.Sort(want)
 	var given map[string]string
-	eventually(t, soon, fmt.Sprintf("rome to give out addresses for %q", want), func(ctx context.Context) (bool, string, error) {
+	eventually(t, soon, fmt.Sprintf("rome to allocate addresses for %q", want), func(ctx context.Context) (bool, string, error) {
 		list, err := rome.Federation.FederationV1alpha1().AddressMappings(metav1.NamespaceAll).List(ctx, metav1.ListOptions{})
 		if err != nil {
 			return false, "", err
@@ -233,7 +231,7 @@ func isGivenOut(t *testing.T, want ...string) map[string]string {
 		given = map[string]string{}
 		for _, m := range list.Items {
 			if m.Spec.Pool == "external" {
-				given[names[m.Spec.ClusterID]+" calls "+m.Spec.Address] = m.Spec.Mapped
+				given[names[m.Spec.ClusterID]+" reaches "+m.Spec.Address] = m.Spec.Mapped
 			}
 		}
 		return slices.Equal(slices.Sorted(maps.Keys(given)), want), show(given), nil
@@ -241,47 +239,46 @@ func isGivenOut(t *testing.T, want ...string) map[string]string {
 	return given
 }
 
-// consumersAPIServerThroughTunnels has a pod on each leaf read itself from rome's API server,
-// at the address of rome's own Service: on a leaf, that is the leaf's.
+// consumersAPIServerThroughTunnels checks that a pod on each leaf reads itself at rome's kubernetes
+// Service, whose address is also that of the leaf's.
 func consumersAPIServerThroughTunnels(t *testing.T) {
 	api := must(rome.Kube.CoreV1().Services(metav1.NamespaceDefault).Get(t.Context(), "kubernetes", metav1.GetOptions{}))(t).Spec.ClusterIP
 	server := "https://" + api + ":443"
 	setsValues(t, rome, "consumerAPIServer="+server, "consumerAPIServerThroughTunnels=true")
-	o := offloaded(t, remote)
+	o := offloaded(t, remoteOnly)
 	grantReading(t, o.namespace, "reader")
 	parts := map[*harness.Cluster]part{}
 	for _, leaf := range leaves() {
-		kubeletLeadsTo(t, server, leaf)
+		kubeletUsesAPIServer(t, server, leaf)
 		spec := podSpec("serve")
 		spec.ServiceAccountName = "reader"
 		parts[leaf] = runsOn(t, o, leaf, spec)
 	}
 	var given []string
 	for _, leaf := range leaves() {
-		given = append(given, leaf.Name+" calls "+api)
+		given = append(given, leaf.Name+" reaches "+api)
 		for at, p := range parts {
 			if at != leaf {
-				given = append(given, callOf(leaf, p))
+				given = append(given, mappingKey(leaf, p))
 			}
 		}
 	}
-	isGivenOut(t, given...)
+	externalAddressesAre(t, given...)
 	for _, p := range parts {
-		p.readsItself(t, p.here)
-		if result := p.asksHome(t.Context(), "/api/v1/namespaces/"+o.namespace+"/secrets"); result.Code == 0 {
+		p.readsItself(t, p.local)
+		if result := p.requestAPI(t.Context(), "/api/v1/namespaces/"+o.namespace+"/secrets"); result.Code == 0 {
 			t.Errorf("%s reads Secrets, which its ServiceAccount may not", p)
 		}
 	}
 	kubectl(t, rome, "delete", "pods", "--all", "-n", o.namespace, "--timeout=110s")
 	setsValues(t, rome, "consumerAPIServer=", "consumerAPIServerThroughTunnels=false")
-	isGivenOut(t)
+	externalAddressesAre(t)
 }
 
-// hasNoPeers waits until a cluster has forgotten every other one, and what it
-// called their addresses.
+// hasNoPeers waits until a cluster has no ForeignClusters and no AddressMappings.
 func hasNoPeers(t *testing.T, c *harness.Cluster) {
 	t.Helper()
-	eventually(t, soon, c.Name+" to have forgotten its peers", func(ctx context.Context) (bool, string, error) {
+	eventually(t, soon, c.Name+" to have no peers", func(ctx context.Context) (bool, string, error) {
 		peers, err := c.Federation.FederationV1alpha1().ForeignClusters().List(ctx, metav1.ListOptions{})
 		if err != nil {
 			return false, "", err
@@ -294,8 +291,7 @@ func hasNoPeers(t *testing.T, c *harness.Cluster) {
 	})
 }
 
-// shopOverThreeClusters deploys the sample shop with one of its parts on each
-// leaf, and buys.
+// shopOverThreeClusters deploys the sample shop with one of its parts on each leaf, and buys.
 func shopOverThreeClusters(t *testing.T) {
 	o := offloaded(t, v1alpha1.NamespaceOffloadingSpec{PodOffloadingStrategy: v1alpha1.LocalAndRemote})
 	kubectl(t, rome, "apply", "-n", o.namespace, "-f", filepath.Join(playground.Root, "artifacts", "samples", "shop.yaml"))

@@ -26,34 +26,33 @@ import (
 )
 
 const (
-	// mended bounds what the agents of a node put back: chains that somebody
-	// emptied are found by the pass that is made every 30 seconds.
+	// mended bounds the repair by the agents of a node. Chains that were flushed are restored by the
+	// pass every 30 seconds.
 	mended = time.Minute
-	// takeover bounds how long nobody carries packets when the node of the
-	// active gateway is gone, or has another key. How long that takes is measured
-	// by the benchmark, on a machine that does nothing else.
+	// takeover bounds the interruption when the node of the active gateway fails, or the key changes.
+	// The benchmark measures its length on an idle machine.
 	takeover = 30 * time.Second
 )
 
-// site is where faults happen: rome's nodes, while pods on each node of both
-// clusters call each other.
+// site is rome with the tunnel to milan, and pods on each node of both clusters that connect to each
+// other.
 type site struct {
 	fabric
 	pods map[*harness.Cluster][]caller
 }
 
-// fault breaks something, and undoes what does not heal by itself.
+// fault breaks something, and reverts what is not repaired by itself.
 type fault struct {
 	name   string
 	within time.Duration
 	do     func(t *testing.T, s site)
-	// moves tells that another gateway may be active afterwards.
+	// moves is set if another gateway may be active afterwards.
 	moves bool
 }
 
-// faultsHeal breaks one thing after the other. Each time pods reach each other
-// again, by the addresses that they had, and nodes hold what they held, once.
-func (f fabric) faultsHeal(t *testing.T) {
+// recoversFromFaults causes one fault after the other. Each time pods reach each other at their
+// addresses, and nodes have the same objects as before, without duplicates.
+func (f fabric) recoversFromFaults(t *testing.T) {
 	s := site{fabric: f, pods: map[*harness.Cluster][]caller{rome: onEachNode(t, rome), milan: onEachNode(t, milan)}}
 	faults := []fault{
 		{name: "TheOverlayIsDeleted", within: mended, do: by(site.worker, "ip link del liqo.vxlan")},
@@ -86,7 +85,7 @@ func (f fabric) faultsHeal(t *testing.T) {
 	}
 }
 
-// by is a fault that commands make on a node.
+// by returns a fault that runs commands on a node.
 func by(where func(site, *testing.T) string, commands ...string) func(*testing.T, site) {
 	return func(t *testing.T, s site) {
 		node := where(s, t)
@@ -98,13 +97,13 @@ func by(where func(site, *testing.T) string, commands ...string) func(*testing.T
 	}
 }
 
-// gateway is the node of rome's active gateway.
+// gateway returns the node of rome's active gateway.
 func (s site) gateway(t *testing.T) string {
 	t.Helper()
 	return must(activeGateway(t.Context(), rome))(t)
 }
 
-// worker is a node of rome that has no active gateway, if there is one.
+// worker returns a node of rome without the active gateway, if there is one.
 func (s site) worker(t *testing.T) string {
 	t.Helper()
 	active, nodes := s.gateway(t), realNodes(t, rome)
@@ -112,9 +111,8 @@ func (s site) worker(t *testing.T) string {
 	return nodes[max(at, 0)].Name
 }
 
-// heals waits until every pod reaches one of the other cluster, which sees it by
-// its address, and until rome's nodes hold what they held before; or, where that
-// is not given, nothing twice.
+// heals waits until every pod reaches one of the other cluster, with the expected source address, and
+// until rome's nodes have what they had before; or, if before is nil, nothing twice.
 func (s site) heals(t *testing.T, within time.Duration, before map[string][]string) {
 	t.Helper()
 	for _, c := range []*harness.Cluster{rome, milan} {
@@ -146,8 +144,8 @@ func (s site) heals(t *testing.T, within time.Duration, before map[string][]stri
 	}
 }
 
-// holdings is what a node has of ours, a line each, in order. What is different
-// each time that it is made, as the number of a link, is left out.
+// holdings returns what the product created on a node, one line each, sorted, without values that
+// change when it is created again, such as the index of a link.
 func holdings(ctx context.Context, node string) ([]string, error) {
 	var all []string
 	for _, command := range []string{"ip -o link show", "ip rule show", "ip -6 rule show", "ip route show table all proto 58", "iptables-save", "ip6tables-save"} {
@@ -162,12 +160,12 @@ func holdings(ctx context.Context, node string) ([]string, error) {
 			case strings.HasPrefix(line, "*"):
 				table = strings.TrimSpace(line) + " "
 				continue
-			case strings.Contains(command, "link") && ours.MatchString(line):
+			case strings.Contains(command, "link") && componentNames.MatchString(line):
 				name, _, _ := strings.Cut(words[1], "@")
 				words = []string{strings.TrimSuffix(name, ":")}
 			case strings.Contains(command, "rule") && (words[0] == "480:" || words[0] == "481:"):
 			case strings.Contains(command, "proto"):
-			case strings.Contains(command, "tables") && ours.MatchString(line):
+			case strings.Contains(command, "tables") && componentNames.MatchString(line):
 			default:
 				continue
 			}
@@ -178,7 +176,7 @@ func holdings(ctx context.Context, node string) ([]string, error) {
 	return all, nil
 }
 
-// tunnelIs waits until the gateway of a cluster says so of its tunnel.
+// tunnelIs waits until the gateway of a cluster reports this phase of its tunnel.
 func tunnelIs(t *testing.T, c *harness.Cluster, phase v1alpha1.TunnelPhase) {
 	t.Helper()
 	eventually(t, soon, fmt.Sprintf("the tunnel of %s to be %s", c.Name, phase), func(ctx context.Context) (bool, string, error) {
@@ -190,13 +188,12 @@ func tunnelIs(t *testing.T, c *harness.Cluster, phase v1alpha1.TunnelPhase) {
 	})
 }
 
-// routeAgentIsKilled ends the route agent of a node by force.
+// routeAgentIsKilled kills the route agent of a node.
 func routeAgentIsKilled(t *testing.T, s site) {
 	s.whileMilanSends(t, func(agent *corev1.Pod) { killOnce(t, rome, agent, "federation-route") })
 }
 
-// routeAgentsPodIsDeleted has the route agent of a node end in order, and another
-// pod take its place: the overlay stays the one that it was.
+// routeAgentsPodIsDeleted replaces the pod of a node's route agent. The overlay is not recreated.
 func routeAgentsPodIsDeleted(t *testing.T, s site) {
 	s.whileMilanSends(t, func(agent *corev1.Pod) {
 		overlay := func() string {
@@ -213,8 +210,8 @@ func routeAgentsPodIsDeleted(t *testing.T, s site) {
 	})
 }
 
-// whileMilanSends does something to the route agent of a node while a process of
-// that node has milan send it something, which arrives in whole.
+// whileMilanSends disturbs the route agent of a node while a process of that node downloads from
+// milan. The download completes.
 func (s site) whileMilanSends(t *testing.T, do func(agent *corev1.Pod)) {
 	t.Helper()
 	const bytes = "40000000"
@@ -248,11 +245,11 @@ func (s site) whileMilanSends(t *testing.T, do func(agent *corev1.Pod)) {
 	}
 }
 
-// longestGap is what the tester tells at the end of what it has sent.
+// longestGap matches the last line of the tester's beat.
 var longestGap = regexp.MustCompile(`longest gap (\S+)\.\n`)
 
-// keyIsRotated deletes rome's Secret while a pod calls milan: another pair is
-// made, and milan is told when the gateway uses it.
+// keyIsRotated deletes rome's Secret while a pod sends to milan. A new key is created, and milan uses
+// it once the gateway does.
 func keyIsRotated(t *testing.T, s site) {
 	from, to := s.pods[rome][0].pod, s.pods[milan][0].pod
 	cmd := rome.KubectlCommand(t.Context(), "exec", "-i", "-n", from.Namespace, from.Name, "--", tester, "beat", net.JoinHostPort(s.seenFrom(t, rome, to.Status.PodIP), "8080"))
@@ -262,7 +259,7 @@ func keyIsRotated(t *testing.T, s site) {
 	secrets := rome.Kube.CoreV1().Secrets(harness.Namespace)
 	older := string(must(secrets.Get(t.Context(), v1alpha1.WireGuardSecret, metav1.GetOptions{}))(t).Data[v1alpha1.WireGuardPublicKey])
 	kubectl(t, rome, "delete", "secret", v1alpha1.WireGuardSecret, "-n", harness.Namespace)
-	eventually(t, soon, "milan to call rome by its new key", func(ctx context.Context) (bool, string, error) {
+	eventually(t, soon, "milan to use rome's new key", func(ctx context.Context) (bool, string, error) {
 		secret, err := secrets.Get(ctx, v1alpha1.WireGuardSecret, metav1.GetOptions{})
 		if err != nil {
 			return false, "", err
@@ -271,23 +268,23 @@ func keyIsRotated(t *testing.T, s site) {
 		if err != nil {
 			return false, "", err
 		}
-		theirs, err := milan.Federation.FederationV1alpha1().TunnelEndpoints(harness.Namespace).Get(ctx, rome.Name, metav1.GetOptions{})
+		endpoint, err := milan.Federation.FederationV1alpha1().TunnelEndpoints(harness.Namespace).Get(ctx, rome.Name, metav1.GetOptions{})
 		if err != nil {
 			return false, "", err
 		}
 		newer := string(secret.Data[v1alpha1.WireGuardPublicKey])
-		saw := fmt.Sprintf("the Secret has %s, rome's gateway %s, milan knows %s; before it was %s", newer, own.Status.PublicKey, theirs.Spec.PublicKey, older)
-		return newer != older && own.Status.PublicKey == newer && theirs.Spec.PublicKey == newer, saw, nil
+		saw := fmt.Sprintf("the Secret has %s, rome's gateway %s, milan has %s; before it was %s", newer, own.Status.PublicKey, endpoint.Spec.PublicKey, older)
+		return newer != older && own.Status.PublicKey == newer && endpoint.Spec.PublicKey == newer, saw, nil
 	})
 	must(0, input.Close())(t)
 	beating.shows(t, ".\n")
 	t.Log(strings.TrimSpace(strings.TrimPrefix(beating.String(), "beating")))
 	if gap := must(time.ParseDuration(longestGap.FindStringSubmatch(beating.String())[1]))(t); gap > takeover {
-		t.Errorf("nothing came back for %s", gap)
+		t.Errorf("no reply for %s", gap)
 	}
 }
 
-// oneDirectionIsCut has rome hear milan, and milan hear nothing.
+// oneDirectionIsCut drops the packets from rome to milan.
 func oneDirectionIsCut(t *testing.T, s site) {
 	address := must(netip.ParseAddr(nodeAddress(realNodes(t, milan)[0])))(t)
 	defer filtered(t, s.gateway(t), "chain out { type filter hook output priority 0 ; ip daddr "+netip.PrefixFrom(address, 24).Masked().String()+" meta l4proto udp drop ; }")()
@@ -296,9 +293,8 @@ func oneDirectionIsCut(t *testing.T, s site) {
 	}
 }
 
-// gatewaysNodeIsCutOff takes the node of the active gateway off the network, as
-// if it had lost its power, and another gateway takes over. The one of the control
-// plane has the API server, which has to say who does.
+// gatewaysNodeIsCutOff disconnects the node of the active gateway, and another gateway takes over. The
+// node of the control plane is excluded, since its API server holds the Lease.
 func gatewaysNodeIsCutOff(t *testing.T, s site) {
 	controlPlane := rome.Name + "-control-plane"
 	if s.gateway(t) == controlPlane {
@@ -320,14 +316,14 @@ func gatewaysNodeIsCutOff(t *testing.T, s site) {
 	eventually(t, takeover, controlPlane+" to reach milan without "+lost, reached)
 	t.Logf("%s after %s was cut off, %s reached milan", time.Since(died).Round(10*time.Millisecond), lost, controlPlane)
 	if now := s.gateway(t); now == lost {
-		t.Errorf("the gateway on %s is active although it is cut off", lost)
+		t.Errorf("the gateway on %s is active although it is disconnected", lost)
 	}
 	comesBack()
 	gatewaysStay(t, rome)
 }
 
-// gatewaysStay holds that the active gateway stays what it is while it renews its
-// Lease again and again, whoever else has come back.
+// gatewaysStay checks that the active gateway stays active while it renews its Lease, also when
+// another one returns.
 func gatewaysStay(t *testing.T, c *harness.Cluster) {
 	t.Helper()
 	leases := c.Kube.CoordinationV1().Leases(harness.Namespace)
@@ -348,7 +344,7 @@ func gatewaysStay(t *testing.T, c *harness.Cluster) {
 	})
 }
 
-// filtered adds chains of nftables to a node, and returns what removes them.
+// filtered adds chains of nftables to a node, and returns a function that deletes them.
 func filtered(t *testing.T, node string, chains ...string) func() {
 	t.Helper()
 	const table = "table inet fault"
@@ -356,11 +352,11 @@ func filtered(t *testing.T, node string, chains ...string) func() {
 		ctx, cancel := context.WithTimeout(context.Background(), soon)
 		defer cancel()
 		if _, err := playground.Exec(ctx, node, "nft", "delete "+table); err != nil {
-			t.Errorf("node %s stays cut off: %v", node, err)
+			t.Errorf("reconnecting node %s: %v", node, err)
 		}
 	}
 	if _, err := playground.Exec(t.Context(), node, "nft", table+" {\n"+strings.Join(chains, "\n")+"\n}"); err != nil {
-		t.Fatalf("cutting %s off: %v", node, err)
+		t.Fatalf("partitioning %s: %v", node, err)
 	}
 	return remove
 }

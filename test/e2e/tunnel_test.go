@@ -29,8 +29,7 @@ import (
 	"liqo.io/federation/test/harness"
 )
 
-// kernelsAre waits until each node of a cluster holds of ours what it held
-// before.
+// kernelsAre waits until each node of a cluster has what the product had created on it before.
 func kernelsAre(t *testing.T, c *harness.Cluster, before map[string]string) {
 	t.Helper()
 	eventually(t, soon, "the nodes of "+c.Name+" to be as they were", func(ctx context.Context) (bool, string, error) {
@@ -59,18 +58,17 @@ func hasNoTunnels(t *testing.T, c *harness.Cluster) {
 	})
 }
 
-// withoutNetwork takes back what tunnelValues say, and then what the controllers
-// keep until somebody deletes it. It does so also when the test is over, whose
-// context has ended then.
+// withoutNetwork reverts tunnelValues and deletes what the controllers retain. It can be called when
+// the test's context has ended.
 func withoutNetwork(t *testing.T) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 6*soon)
 	defer cancel()
 	for _, c := range []*harness.Cluster{rome, milan} {
-		// To helm, null is what it was before, and {} a list of one empty word.
+		// To Helm, null keeps the old value, and {} is a list of one empty string.
 		helmUpgrade(t, c, "--reuse-values", "--wait", "--timeout=3m", "--set=networking=None", "--set=network.enabled=false",
 			"--set=network.gateway.service.enabled=false", "--set-json=network.podCIDRs=[]", "--set-json=network.externalCIDRs=[]", "--set-json=network.endpoints=[]")
-		// The one before would make them anew.
+		// The old pod would create them again.
 		if _, err := podsAreReady(ctx, c, harness.Namespace, "app.kubernetes.io/name=federation-controller-manager", 1); err != nil {
 			t.Error(err)
 		}
@@ -85,7 +83,7 @@ func withoutNetwork(t *testing.T) {
 	}
 }
 
-// tunnelValues are what the administrator of a cluster says of its network.
+// tunnelValues returns the values of the network of a cluster.
 func tunnelValues(t *testing.T, c *harness.Cluster) []string {
 	t.Helper()
 	nodes := netip.PrefixFrom(must(netip.ParseAddr(nodeAddress(realNodes(t, c)[0])))(t), 24).Masked()
@@ -95,17 +93,16 @@ func tunnelValues(t *testing.T, c *harness.Cluster) []string {
 		"network.podCIDRs={" + podCIDR(c) + "}",
 		"network.serviceCIDRs={" + strings.Join(services, `\,`) + "}",
 		"network.nodeCIDRs={" + nodes.String() + "}",
-		calledAtItsNodes(t, c),
+		nodeEndpoints(t, c),
 	}
 	if *layout == "three" {
 		values = append(values, "network.externalCIDRs={10.70.0.0/24}")
-	} // else it takes them for itself
+	} // otherwise it detects them
 	return values
 }
 
-// calledAtItsNodes has the gateway of a cluster called at the addresses of its
-// nodes.
-func calledAtItsNodes(t *testing.T, c *harness.Cluster) string {
+// nodeEndpoints returns the value that sets the node addresses as endpoints of the gateway.
+func nodeEndpoints(t *testing.T, c *harness.Cluster) string {
 	t.Helper()
 	var endpoints []string
 	for _, node := range realNodes(t, c) {
@@ -126,7 +123,7 @@ func realNodes(t *testing.T, c *harness.Cluster) []corev1.Node {
 	return must(c.Kube.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{LabelSelector: isReal}))(t).Items
 }
 
-// isReal selects the nodes that are no virtual ones.
+// isReal selects the nodes that are not virtual.
 const isReal = v1alpha1.LabelType + "!=" + v1alpha1.TypeVirtualNode
 
 func nodeAddress(node corev1.Node) string {
@@ -138,10 +135,10 @@ func nodeAddress(node corev1.Node) string {
 	return ""
 }
 
-// ours is what the names of our links, chains and namespace begin with.
-var ours = regexp.MustCompile(`\bliqo\.[a-z]|\bLIQO-|\bliqo-netns`)
+// componentNames matches the names of links, chains and namespaces of the product.
+var componentNames = regexp.MustCompile(`\bliqo\.[a-z]|\bLIQO-|\bliqo-netns`)
 
-// kernels is what our agents could leave on each node of a cluster: links, rules,
+// kernels returns what the product created on each node of a cluster: links, rules, network
 // namespaces, and chains of iptables.
 func kernels(ctx context.Context, c *harness.Cluster) (map[string]string, error) {
 	nodes, err := c.Kube.CoreV1().Nodes().List(ctx, metav1.ListOptions{LabelSelector: isReal})
@@ -159,7 +156,7 @@ func kernels(ctx context.Context, c *harness.Cluster) (map[string]string, error)
 				return nil, fmt.Errorf("%s on %s: %w", command, node.Name, err)
 			}
 			for line := range strings.Lines(output) {
-				if ours.MatchString(line) || strings.HasSuffix(command, "rule show") || strings.Contains(command, "proto") {
+				if componentNames.MatchString(line) || strings.HasSuffix(command, "rule show") || strings.Contains(command, "proto") {
 					holds = append(holds, line)
 				}
 			}
@@ -169,20 +166,19 @@ func kernels(ctx context.Context, c *harness.Cluster) (map[string]string, error)
 	return all, nil
 }
 
-// fabric is what two clusters have agreed upon: how each sees the other's
-// ranges.
+// fabric is the tunnel of two clusters, and the mappings of the CIDRs of each on the other.
 type fabric struct {
 	between [2]*harness.Cluster
 	sees    map[*harness.Cluster][]v1alpha1.CIDRMapping
 }
 
-// agreed waits until rome and milan say that the tunnel is established.
+// agreed waits until the tunnel of rome and milan is established on both.
 func agreed(t *testing.T) fabric {
 	t.Helper()
 	return agreedBetween(t, rome, milan)
 }
 
-// agreedBetween waits until two clusters say so.
+// agreedBetween waits until the tunnel of two clusters is established on both.
 func agreedBetween(t *testing.T, a, b *harness.Cluster) fabric {
 	t.Helper()
 	f := fabric{between: [2]*harness.Cluster{a, b}, sees: map[*harness.Cluster][]v1alpha1.CIDRMapping{}}
@@ -195,7 +191,7 @@ func agreedBetween(t *testing.T, a, b *harness.Cluster) fabric {
 		for _, m := range te.Spec.Remote {
 			remapped := m.CIDR != m.Mapped
 			if conflict := podCIDR(c) == m.CIDR || slices.Contains(external, m.CIDR); remapped != conflict {
-				t.Errorf("%s calls %s of %s %s", c.Name, m.CIDR, other.Name, m.Mapped)
+				t.Errorf("%s maps %s of %s to %s", c.Name, m.CIDR, other.Name, m.Mapped)
 			}
 		}
 		eventually(t, soon, "kubectl get te to show a latency on "+c.Name, func(ctx context.Context) (bool, string, error) {
@@ -206,7 +202,7 @@ func agreedBetween(t *testing.T, a, b *harness.Cluster) fabric {
 	return f
 }
 
-// otherThan is the cluster at the other end of the tunnel.
+// otherThan returns the cluster at the other end of the tunnel.
 func (f fabric) otherThan(c *harness.Cluster) *harness.Cluster {
 	if c == f.between[0] {
 		return f.between[1]
@@ -214,7 +210,7 @@ func (f fabric) otherThan(c *harness.Cluster) *harness.Cluster {
 	return f.between[0]
 }
 
-// seenFrom is an address of the other cluster as c sees it.
+// seenFrom returns an address of the other cluster as it is mapped on c.
 func (f fabric) seenFrom(t *testing.T, c *harness.Cluster, address string) string {
 	t.Helper()
 	a := must(netip.ParseAddr(address))(t)
@@ -228,17 +224,17 @@ func (f fabric) seenFrom(t *testing.T, c *harness.Cluster, address string) strin
 		binary.BigEndian.PutUint32(bytes[:], binary.BigEndian.Uint32(base[:])&^within|binary.BigEndian.Uint32(bytes[:])&within)
 		return netip.AddrFrom4(bytes).String()
 	}
-	t.Fatalf("%s sees %s nowhere: %s", c.Name, address, show(f.sees[c]))
+	t.Fatalf("%s has no mapping of %s: %s", c.Name, address, show(f.sees[c]))
 	return ""
 }
 
-// standsForNodes is who a node of the other cluster is to pods of c.
-func (f fabric) standsForNodes(t *testing.T, c *harness.Cluster) string {
+// sourceOfNodes returns the source address of the other cluster's nodes at pods of c.
+func (f fabric) sourceOfNodes(t *testing.T, c *harness.Cluster) string {
 	t.Helper()
 	return f.seenFrom(t, c, must(netip.ParsePrefix(podCIDR(f.otherThan(c))))(t).Addr().String())
 }
 
-// caller is a pod that calls others, by kubectl of its cluster.
+// caller is a pod that sends requests, with its cluster.
 type caller struct {
 	cluster *harness.Cluster
 	pod     *corev1.Pod
@@ -246,8 +242,8 @@ type caller struct {
 
 func (c caller) String() string { return c.pod.Name + " on " + c.cluster.Name }
 
-// says runs the tester in the pod until it prints what is wanted.
-func (c caller) says(t *testing.T, want string, args ...string) {
+// prints runs the tester in the pod until it prints want.
+func (c caller) prints(t *testing.T, want string, args ...string) {
 	t.Helper()
 	eventually(t, soon, fmt.Sprintf("%q of %s to print %q", strings.Join(args, " "), c, want), func(ctx context.Context) (bool, string, error) {
 		result := c.cluster.Kubectl(ctx, append([]string{"exec", "-n", c.pod.Namespace, c.pod.Name, "--", tester}, args...)...)
@@ -255,7 +251,7 @@ func (c caller) says(t *testing.T, want string, args ...string) {
 	})
 }
 
-// onEachNode runs a pod on each node of a cluster, whatever its taints.
+// onEachNode runs a pod on each node of a cluster, with any taints.
 func onEachNode(t *testing.T, c *harness.Cluster) []caller {
 	t.Helper()
 	namespace := namespaceOn(t, c)
@@ -273,8 +269,8 @@ func onEachNode(t *testing.T, c *harness.Cluster) []caller {
 	return callers
 }
 
-// podsAndNodes has every pod call every pod of the other cluster, small and
-// large, and each node as well. Neither has been offloaded.
+// podsAndNodes checks that every pod and every node reaches every pod of the other cluster, with small
+// and large packets. The pods are not offloaded.
 func (f fabric) podsAndNodes(t *testing.T) {
 	pods := map[*harness.Cluster][]caller{}
 	for _, c := range f.between {
@@ -285,28 +281,28 @@ func (f fabric) podsAndNodes(t *testing.T) {
 		for _, from := range pods[c] {
 			for _, to := range pods[other] {
 				seen := f.seenFrom(t, c, to.pod.Status.PodIP)
-				from.says(t, f.seenFrom(t, other, from.pod.Status.PodIP), "get", "http://"+seen+":8080/client")
-				from.says(t, "8192", "udp", seen+":8080", "8192")
+				from.prints(t, f.seenFrom(t, other, from.pod.Status.PodIP), "get", "http://"+seen+":8080/client")
+				from.prints(t, "8192", "udp", seen+":8080", "8192")
 			}
 		}
 		seen := f.seenFrom(t, c, awayFromGateway(t, other, pods[other]).pod.Status.PodIP)
-		awayFromGateway(t, c, pods[c]).says(t, "100000000", "count", "http://"+seen+":8080/zeros/100000000")
+		awayFromGateway(t, c, pods[c]).prints(t, "100000000", "count", "http://"+seen+":8080/zeros/100000000")
 		for _, node := range realNodes(t, c) {
-			// A process of the node, as its kubelet is.
-			answersNode(t, node, "http://"+seen+":8080/client", f.standsForNodes(t, other))
+			// A process in the network of the node, such as its kubelet.
+			answersNode(t, node, "http://"+seen+":8080/client", f.sourceOfNodes(t, other))
 		}
 	}
 }
 
-// awayFromGateway is the pod that has the longest way to the other cluster: by
-// the overlay to the active gateway, if there is a node without it.
+// awayFromGateway returns a pod on a node without the active gateway, whose packets use the overlay,
+// if there is one.
 func awayFromGateway(t *testing.T, c *harness.Cluster, pods []caller) caller {
 	t.Helper()
 	active := must(activeGateway(t.Context(), c))(t)
 	return pods[max(0, slices.IndexFunc(pods, func(p caller) bool { return p.pod.Spec.NodeName != active }))]
 }
 
-// answersNode has a process of a node ask until it gets an answer.
+// answersNode waits until a request from a node returns want.
 func answersNode(t *testing.T, node corev1.Node, url, want string) {
 	t.Helper()
 	eventually(t, soon, fmt.Sprintf("%s to answer node %s with %q", url, node.Name, want), func(ctx context.Context) (bool, string, error) {
@@ -315,47 +311,47 @@ func answersNode(t *testing.T, node corev1.Node, url, want string) {
 	})
 }
 
-// services has pods at home and next door reach each other by the names of
-// Services: with backends here, there and on both sides, headless ones by DNS,
-// and from outside by the ports of nodes and by the address of a load balancer.
+// services checks that local and offloaded pods reach each other by Services with local backends,
+// remote backends or both, by headless Services, and from outside by node ports and load balancers.
 func (f fabric) services(t *testing.T) {
 	leaf := f.otherThan(rome)
 	o := offloaded(t, v1alpha1.NamespaceOffloadingSpec{PodOffloadingStrategy: v1alpha1.LocalAndRemote})
-	home, away := runsOn(t, o, rome, podSpec("serve")), runsOn(t, o, leaf, podSpec("serve"))
+	localPod, offloadedPod := runsOn(t, o, rome, podSpec("serve")), runsOn(t, o, leaf, podSpec("serve"))
 	for name, selector := range map[string]map[string]string{
-		"both": {"app": "web"}, "here": {"run": rome.Name}, "there": {"run": leaf.Name},
+		"both": {"app": "web"}, "local": {"run": rome.Name}, "remote": {"run": leaf.Name},
 	} {
 		serviceOf(t, o, name, selector, "")
 	}
 	serviceOf(t, o, "all", map[string]string{"app": "web"}, corev1.ClusterIPNone)
-	for name, selector := range map[string]map[string]string{"here-balanced": {"run": rome.Name}, "there-balanced": {"run": leaf.Name}} {
+	for name, selector := range map[string]map[string]string{"local-balanced": {"run": rome.Name}, "remote-balanced": {"run": leaf.Name}} {
 		must(rome.Kube.CoreV1().Services(o.namespace).Create(t.Context(), &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.ServiceSpec{
 			Type: corev1.ServiceTypeLoadBalancer, Ports: []corev1.ServicePort{{Port: 8080, TargetPort: intstr.FromInt32(8080)}}, Selector: selector,
 		}}, metav1.CreateOptions{}))(t)
 	}
 
-	atHome, nextDoor := "hello from "+rome.Name, "hello from "+leaf.Name
-	for _, from := range []part{home, away} {
-		from.says(t, atHome, "get", "http://here:8080/")
-		from.says(t, nextDoor, "get", "http://there:8080/")
-		for _, want := range []string{atHome, nextDoor} {
-			from.says(t, want, "get", "http://both:8080/")
+	fromLocal, fromRemote := "hello from "+rome.Name, "hello from "+leaf.Name
+	for _, from := range []part{localPod, offloadedPod} {
+		from.prints(t, fromLocal, "get", "http://local:8080/")
+		from.prints(t, fromRemote, "get", "http://remote:8080/")
+		for _, want := range []string{fromLocal, fromRemote} {
+			from.prints(t, want, "get", "http://both:8080/")
 		}
 	}
-	home.says(t, looksUp(home.pod.Status.PodIP, away.here.Status.PodIP), "lookup", "all")
-	away.says(t, looksUp(f.seenFrom(t, leaf, home.pod.Status.PodIP), away.pod.Status.PodIP), "lookup", "all")
-	if want := f.seenFrom(t, rome, away.pod.Status.PodIP); away.here.Status.PodIP != want {
-		t.Errorf("at home the pod next door has the address %s, want %s as rome sees it", away.here.Status.PodIP, want)
+	localPod.prints(t, looksUp(localPod.pod.Status.PodIP, offloadedPod.local.Status.PodIP), "lookup", "all")
+	offloadedPod.prints(t, looksUp(f.seenFrom(t, leaf, localPod.pod.Status.PodIP), offloadedPod.pod.Status.PodIP),
+		"lookup", "all")
+	if want := f.seenFrom(t, rome, offloadedPod.pod.Status.PodIP); offloadedPod.local.Status.PodIP != want {
+		t.Errorf("on rome the offloaded pod has the address %s, want %s", offloadedPod.local.Status.PodIP, want)
 	}
 
 	for _, c := range []struct {
 		cluster                  *harness.Cluster
 		namespace, service, want string
-	}{{rome, o.namespace, "there", nextDoor}, {leaf, o.twin, "here", atHome}} {
+	}{{rome, o.namespace, "remote", fromRemote}, {leaf, o.remote, "local", fromLocal}} {
 		port := nodePort(t, c.cluster, c.namespace, c.service)
 		balanced := balances(t, c.cluster, c.namespace, c.service+"-balanced")
 		for _, node := range realNodes(t, c.cluster) {
-			for path, want := range map[string]string{"": c.want, "client": f.standsForNodes(t, f.otherThan(c.cluster))} {
+			for path, want := range map[string]string{"": c.want, "client": f.sourceOfNodes(t, f.otherThan(c.cluster))} {
 				answersOutside(t, "http://"+nodeAddress(node)+":"+port+"/"+path, want)
 				whileOutside(t, "route", balanced+" via "+nodeAddress(node), func() {
 					answersOutside(t, "http://"+balanced+":8080/"+path, want)
@@ -365,16 +361,16 @@ func (f fabric) services(t *testing.T) {
 	}
 }
 
-// nodePort is the port of nodes that leads to the one port of a Service.
+// nodePort returns the node port of the only port of a Service.
 func nodePort(t *testing.T, c *harness.Cluster, namespace, service string) string {
 	t.Helper()
 	return strconv.Itoa(int(must(c.Kube.CoreV1().Services(namespace).Get(t.Context(), service, metav1.GetOptions{}))(t).Spec.Ports[0].NodePort))
 }
 
-// outside is what is in no cluster: the router between them.
+// outside is the router between the clusters.
 const outside = "router"
 
-// answersOutside has somebody outside the clusters ask until there is an answer.
+// answersOutside waits until a request from outside the clusters returns want.
 func answersOutside(t *testing.T, url, want string) {
 	t.Helper()
 	eventually(t, soon, fmt.Sprintf("%s to answer %q from outside", url, want), func(ctx context.Context) (bool, string, error) {
@@ -383,8 +379,7 @@ func answersOutside(t *testing.T, url, want string) {
 	})
 }
 
-// whileOutside adds something to the network outside the clusters, as "ip" would,
-// for as long as do runs.
+// whileOutside adds something with ip outside the clusters, and deletes it when do returns.
 func whileOutside(t *testing.T, kind, what string, do func()) {
 	t.Helper()
 	must(playground.Exec(t.Context(), outside, strings.Fields("ip "+kind+" add "+what)...))(t)
@@ -398,9 +393,8 @@ func whileOutside(t *testing.T, kind, what string, do func()) {
 	do()
 }
 
-// balances gives a Service of type LoadBalancer an address, as the controller of
-// a cloud does in its own cluster. What comes to it on a node is led to the
-// backends by that node.
+// balances sets a load balancer address of a Service, as a cloud controller does in its own cluster,
+// and returns it. Nodes direct packets to that address to the backends.
 func balances(t *testing.T, c *harness.Cluster, namespace, name string) string {
 	t.Helper()
 	const address = "198.51.100.10"
@@ -420,13 +414,13 @@ func balances(t *testing.T, c *harness.Cluster, namespace, name string) string {
 	return address
 }
 
-// looksUp is what the tester prints of a name that has these addresses.
+// looksUp returns what the tester prints for a name that has these addresses.
 func looksUp(addresses ...string) string {
 	slices.Sort(addresses)
 	return strings.Join(addresses, "\n")
 }
 
-// partOf runs a pod of an application at home or next door.
+// partOf runs a pod of an application on a node of rome or a virtual node.
 func partOf(t *testing.T, o offload, name string, virtual corev1.NodeSelectorOperator) caller {
 	t.Helper()
 	spec := podSpec("serve")
@@ -447,10 +441,9 @@ func serviceOf(t *testing.T, o offload, name string, selector map[string]string,
 	must(rome.Kube.CoreV1().Services(o.namespace).Create(t.Context(), service, metav1.CreateOptions{}))(t)
 }
 
-// whatIsNoPod gives rome an address for the node of the other cluster that has
-// its API server, and has nodes of rome call that, and pods of rome another
-// server on that node.
-func (f fabric) whatIsNoPod(t *testing.T) {
+// mapsNodeAddresses allocates an address on rome for a node of the other cluster. Nodes of rome reach
+// its API server, and pods of rome a server on its host network.
+func (f fabric) mapsNodeAddresses(t *testing.T) {
 	leaf := f.otherThan(rome)
 	id := must(rome.ID(t.Context()))(t)
 	host, port, _ := strings.Cut(strings.TrimPrefix(leaf.Config.Host, "https://"), ":")
@@ -476,17 +469,16 @@ func (f fabric) whatIsNoPod(t *testing.T) {
 	must(leaf.Kube.CoreV1().Pods(namespace).Create(t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "outside"}, Spec: server}, metav1.CreateOptions{}))(t)
 	podReady(t, leaf, namespace, "outside")
 	for _, from := range onEachNode(t, rome) {
-		from.says(t, f.seenFrom(t, leaf, from.pod.Status.PodIP), "get", "http://"+seen+":8080/client")
+		from.prints(t, f.seenFrom(t, leaf, from.pod.Status.PodIP), "get", "http://"+seen+":8080/client")
 	}
 	for _, node := range realNodes(t, rome) {
 		answersNode(t, node, "https://"+seen+":"+port+"/livez", "ok")
 	}
 }
 
-// endpointsThatAreNoPods has a Service of rome lead to a server that is in no
-// cluster, and pods next door call it through rome, at that port alone. To the
-// server they are the node of rome's gateway.
-func (f fabric) endpointsThatAreNoPods(t *testing.T) {
+// mapsNonPodEndpoints creates a Service of rome with an endpoint outside the clusters. Offloaded pods
+// reach it through rome at that port only, with the address of the gateway's node.
+func (f fabric) mapsNonPodEndpoints(t *testing.T) {
 	const server = "203.0.113.7"
 	leaf := f.otherThan(rome)
 	for _, port := range []string{"8080", "8081"} {
@@ -494,7 +486,7 @@ func (f fabric) endpointsThatAreNoPods(t *testing.T) {
 	}
 	whileOutside(t, "address", server+"/32 dev lo", func() {
 		o := offloaded(t, v1alpha1.NamespaceOffloadingSpec{PodOffloadingStrategy: v1alpha1.LocalAndRemote})
-		away := runsOn(t, o, leaf, podSpec("serve"))
+		offloadedPod := runsOn(t, o, leaf, podSpec("serve"))
 		serviceOf(t, o, "db", nil, "")
 		must(rome.Kube.DiscoveryV1().EndpointSlices(o.namespace).Create(t.Context(), &discoveryv1.EndpointSlice{
 			ObjectMeta:  metav1.ObjectMeta{Name: "db", Labels: map[string]string{discoveryv1.LabelServiceName: "db"}},
@@ -504,8 +496,8 @@ func (f fabric) endpointsThatAreNoPods(t *testing.T) {
 		}, metav1.CreateOptions{}))(t)
 		nodes := realNodes(t, rome)
 		gateway := nodes[slices.IndexFunc(nodes, func(n corev1.Node) bool { return n.Name == must(activeGateway(t.Context(), rome))(t) })]
-		eventually(t, soon, "the server to answer "+away.String()+" as if it was "+gateway.Name, func(ctx context.Context) (bool, string, error) {
-			result := away.cluster.Kubectl(ctx, "exec", "-n", away.pod.Namespace, away.pod.Name, "--", tester, "get", "http://db:8080/clientip")
+		eventually(t, soon, "the server to answer "+offloadedPod.String()+" with the address of "+gateway.Name, func(ctx context.Context) (bool, string, error) {
+			result := offloadedPod.cluster.Kubectl(ctx, "exec", "-n", offloadedPod.pod.Namespace, offloadedPod.pod.Name, "--", tester, "get", "http://db:8080/clientip")
 			return strings.HasPrefix(result.Stdout, nodeAddress(gateway)+":"), fmt.Sprintf("%q, %v", result.Stdout, result.Err), nil
 		})
 
@@ -522,7 +514,7 @@ func (f fabric) endpointsThatAreNoPods(t *testing.T) {
 			t.Errorf("%s reaches a port that no Service has: %s", leaf.Name, out)
 		}
 		kubectl(t, rome, "delete", "service", "-n", o.namespace, "db")
-		eventually(t, soon, "the address to be free again", func(ctx context.Context) (bool, string, error) {
+		eventually(t, soon, "the address to be released", func(ctx context.Context) (bool, string, error) {
 			left, err := rome.Federation.FederationV1alpha1().AddressMappings(harness.Namespace).List(ctx, metav1.ListOptions{})
 			if err != nil {
 				return false, "", err
@@ -532,8 +524,8 @@ func (f fabric) endpointsThatAreNoPods(t *testing.T) {
 	})
 }
 
-// servesOutside runs a server outside the clusters until the test ends. It tells
-// who calls it, and at which port.
+// servesOutside runs a server outside the clusters until the test ends. It reports the client's
+// address and the port.
 func servesOutside(t *testing.T, port string) {
 	t.Helper()
 	ended := make(chan error, 1)
@@ -545,7 +537,7 @@ func servesOutside(t *testing.T, port string) {
 		ctx, cancel := context.WithTimeout(context.Background(), soon)
 		defer cancel()
 		if _, err := playground.Exec(ctx, outside, "curl", "--silent", "http://127.0.0.1:"+port+"/exit?timeout=5s"); err != nil {
-			t.Errorf("the server outside stays: %v", err)
+			t.Errorf("stopping the server outside: %v", err)
 			return
 		}
 		if err := <-ended; err != nil {
@@ -555,11 +547,10 @@ func servesOutside(t *testing.T, port string) {
 	answersOutside(t, "http://127.0.0.1:"+port+"/serverport", port)
 }
 
-// gatewaysComeAndGo kills the active gateway of rome while milan is called, and
-// says for how long nobody answered: it is started again, or the other one takes
-// over. Then the active one is told to end, as when its node is drained, and the
-// other one takes over, if there is another node.
-func (f fabric) gatewaysComeAndGo(t *testing.T) {
+// gatewaysFailOver kills the active gateway of rome while milan is reached, and logs the interruption.
+// Then it deletes the pod of the active gateway, and the gateway of another node, if there is one,
+// takes over.
+func (f fabric) gatewaysFailOver(t *testing.T) {
 	pods := onEachNode(t, milan)
 	url := "http://" + f.seenFrom(t, rome, pods[0].pod.Status.PodIP) + ":8080/"
 	nodes := realNodes(t, rome)
@@ -591,8 +582,8 @@ func (f fabric) gatewaysComeAndGo(t *testing.T) {
 	isReached()
 	t.Logf("%s after the gateway on %s was killed, %s reached milan", time.Since(died).Round(10*time.Millisecond), first, from)
 
-	// One that is not back yet cannot take over.
-	podThat(t, rome, before.Namespace, before.Name, "be back", func(pod *corev1.Pod) bool {
+	// A gateway that is not restarted yet cannot take over.
+	podThat(t, rome, before.Namespace, before.Name, "be restarted", func(pod *corev1.Pod) bool {
 		return isReady(pod) && restarts(pod) > restarts(before)
 	})
 	endsActiveGateway(t, rome)
@@ -602,8 +593,7 @@ func (f fabric) gatewaysComeAndGo(t *testing.T) {
 	}
 }
 
-// activeGateway is the node of a cluster's active gateway; empty between two of
-// them.
+// activeGateway returns the node of a cluster's active gateway, and "" if there is none.
 func activeGateway(ctx context.Context, c *harness.Cluster) (string, error) {
 	lease, err := c.Kube.CoordinationV1().Leases(harness.Namespace).Get(ctx, v1alpha1.GatewayName, metav1.GetOptions{})
 	if err != nil {
@@ -612,7 +602,7 @@ func activeGateway(ctx context.Context, c *harness.Cluster) (string, error) {
 	return ptr.Deref(lease.Spec.HolderIdentity, ""), nil
 }
 
-// gatewayOn is the gateway's pod on a node of rome.
+// gatewayOn returns the gateway's pod on a node of rome.
 func gatewayOn(t *testing.T, node string) *corev1.Pod {
 	t.Helper()
 	pods, err := rome.Kube.CoreV1().Pods(harness.Namespace).List(t.Context(), metav1.ListOptions{
@@ -627,8 +617,8 @@ func gatewayOn(t *testing.T, node string) *corev1.Pod {
 	return &pods.Items[0]
 }
 
-// endsActiveGateway deletes the pod of a cluster's active gateway, and waits
-// until the one of another node is active, if there is another node.
+// endsActiveGateway deletes the pod of a cluster's active gateway, and waits until one on another node
+// is active, if there is another node.
 func endsActiveGateway(t *testing.T, c *harness.Cluster) {
 	t.Helper()
 	first := must(activeGateway(t.Context(), c))(t)
@@ -642,14 +632,13 @@ func endsActiveGateway(t *testing.T, c *harness.Cluster) {
 	})
 }
 
-// networkingIs waits until rome or milan says so of its network with the other
-// one.
+// networkingIs waits until rome or milan reports this phase of the network with the other.
 func networkingIs(t *testing.T, c *harness.Cluster, phase v1alpha1.PeeringPhase) {
 	t.Helper()
 	networkingWith(t, c, otherThan(c), phase)
 }
 
-// networkingWith waits until a cluster says so of its network with another one.
+// networkingWith waits until a cluster reports this phase of the network with another one.
 func networkingWith(t *testing.T, c, other *harness.Cluster, phase v1alpha1.PeeringPhase) {
 	t.Helper()
 	eventually(t, soon, fmt.Sprintf("networking on %s with %s to be %s", c.Name, other.Name, phase), func(ctx context.Context) (bool, string, error) {
@@ -661,8 +650,7 @@ func networkingWith(t *testing.T, c, other *harness.Cluster, phase v1alpha1.Peer
 	})
 }
 
-// shopOverBothClusters deploys the sample shop at home, sends some of its parts
-// next door, and buys: they find each other by the names of their Services.
+// shopOverBothClusters deploys the sample shop on rome, offloads some of its parts, and buys.
 func (f fabric) shopOverBothClusters(t *testing.T) {
 	o := offloaded(t, v1alpha1.NamespaceOffloadingSpec{PodOffloadingStrategy: v1alpha1.Local})
 	kubectl(t, rome, "apply", "-n", o.namespace, "-f", filepath.Join(playground.Root, "artifacts", "samples", "shop.yaml"))
@@ -670,7 +658,7 @@ func (f fabric) shopOverBothClusters(t *testing.T) {
 	kubectl(t, rome, "patch", "namespaceoffloading", v1alpha1.NamespaceOffloadingName, "-n", o.namespace, "--type=merge",
 		"-p", `{"spec":{"podOffloadingStrategy":"Remote"}}`)
 	parts := "app in (cart,prices,recommend)"
-	eventually(t, soon, "parts of the shop to be next door", func(ctx context.Context) (bool, string, error) {
+	eventually(t, soon, "parts of the shop to be offloaded", func(ctx context.Context) (bool, string, error) {
 		pods, err := rome.Kube.CoreV1().Pods(o.namespace).List(ctx, metav1.ListOptions{LabelSelector: parts})
 		if err != nil {
 			return false, "", err

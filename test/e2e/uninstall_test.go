@@ -19,12 +19,12 @@ import (
 	"liqo.io/federation/test/harness"
 )
 
-// uninstallIsRefusedWhilePeered tries to uninstall on either side of a peering.
-// Helm says with whom, nothing is deleted, and the peering goes on.
+// uninstallIsRefusedWhilePeered uninstalls on either cluster of a peering. Helm fails and names the
+// peer, nothing is deleted, and the peering stays.
 func uninstallIsRefusedWhilePeered(t *testing.T) {
-	o := offloaded(t, remote)
+	o := offloaded(t, remoteOnly)
 	runReadyPod(t, o.namespace, "before", podSpec("serve"))
-	for cluster, says := range map[*harness.Cluster]string{
+	for cluster, fragment := range map[*harness.Cluster]string{
 		rome:  "ForeignCluster milan: it is a provider of this cluster (Established)",
 		milan: "ForeignCluster rome: it is a consumer of this cluster (Established)",
 	} {
@@ -32,11 +32,11 @@ func uninstallIsRefusedWhilePeered(t *testing.T) {
 		if result.Err == nil {
 			t.Fatalf("%s is uninstalled although it is peered", cluster.Name)
 		}
-		if said := result.Stdout + result.Stderr; !strings.Contains(said, says) || !strings.Contains(said, "kubectl delete foreignclusters") {
-			t.Errorf("helm says on %s:\n%s", cluster.Name, said)
+		if output := result.Stdout + result.Stderr; !strings.Contains(output, fragment) || !strings.Contains(output, "kubectl delete foreignclusters") {
+			t.Errorf("output of helm on %s:\n%s", cluster.Name, output)
 		}
-		if log := kubectl(t, cluster, "logs", "job/federation-uninstall", "--namespace", harness.Namespace); !strings.Contains(log, says) {
-			t.Errorf("the Job says on %s:\n%s", cluster.Name, log)
+		if log := kubectl(t, cluster, "logs", "job/federation-uninstall", "--namespace", harness.Namespace); !strings.Contains(log, fragment) {
+			t.Errorf("log of the Job on %s:\n%s", cluster.Name, log)
 		}
 		kubectl(t, cluster, "wait", "--for=condition=Available", "apiservice/v1alpha1.federation.liqo.io", "--timeout=110s")
 		keepsRelease(t, cluster)
@@ -45,8 +45,7 @@ func uninstallIsRefusedWhilePeered(t *testing.T) {
 	runReadyPod(t, o.namespace, "after", podSpec("serve"))
 }
 
-// keepsRelease follows docs/operations.md where somebody does not uninstall
-// after all: to Helm the release is half gone until then.
+// keepsRelease follows docs/operations.md to keep a release whose uninstallation was refused.
 func keepsRelease(t *testing.T, c *harness.Cluster) {
 	t.Helper()
 	result := c.Helm(t.Context(), "status", harness.Release, "--namespace", harness.Namespace, "--output", "json")
@@ -57,11 +56,9 @@ func keepsRelease(t *testing.T, c *harness.Cluster) {
 	revises(t, c, "rollback", harness.Release, strconv.Itoa(release.Version), "--wait")
 }
 
-// uninstallsWithoutATrace removes the product from both clusters by force while
-// they are peered and cut off from each other: neither gets an answer of the
-// other, and each gets clean by its deadline. The agents are at work until then,
-// and leave nothing on the nodes.
-func uninstallsWithoutATrace(t *testing.T) {
+// uninstallationLeavesNothing uninstalls the product from both clusters by force while they are peered
+// and partitioned. Each deletes its objects by its deadline, and nothing is left on the nodes.
+func uninstallationLeavesNothing(t *testing.T) {
 	held := map[*harness.Cluster]map[string]string{}
 	for _, c := range []*harness.Cluster{rome, milan} {
 		held[c] = must(kernels(t.Context(), c))(t)
@@ -70,7 +67,7 @@ func uninstallsWithoutATrace(t *testing.T) {
 		setsValues(t, c, tunnelValues(t, c)...)
 	}
 	agreed(t)
-	o := offloaded(t, remote)
+	o := offloaded(t, remoteOnly)
 	runDeployment(t, o.namespace, "web", 2, podSpec("serve"))
 	cut(t)
 	for _, cluster := range []*harness.Cluster{rome, milan} {
@@ -94,8 +91,7 @@ func uninstallsWithoutATrace(t *testing.T) {
 	}
 }
 
-// cut keeps the clusters from reaching each other until the test ends, or they
-// are healed.
+// cut partitions the clusters until the test ends or they are healed.
 func cut(t *testing.T) {
 	t.Helper()
 	t.Cleanup(func() {
@@ -110,8 +106,8 @@ func cut(t *testing.T) {
 	}
 }
 
-// apiServiceGoesFirst makes sure that an uninstallation removed the APIService
-// before the server: otherwise no namespace could be deleted in between.
+// apiServiceGoesFirst checks that an uninstallation deleted the APIService before the server:
+// otherwise no namespace could be deleted in between.
 func apiServiceGoesFirst(t *testing.T, c *harness.Cluster, since time.Time) {
 	t.Helper()
 	var deleted []string

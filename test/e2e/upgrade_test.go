@@ -22,9 +22,9 @@ import (
 // previous is the tag of the images of the version to upgrade from.
 const previous = "e2e-previous"
 
-// upgradesAndRollsBack follows the procedure of docs/operations.md with the chart and the images
-// of the version that hack/released names. Two clusters of that version peer; then each is upgraded
-// while the other is not, both are rolled back, and upgraded again. Pods that run are not disturbed.
+// upgradesAndRollsBack follows the procedure of docs/operations.md with the version that hack/released
+// names. Two clusters of that version peer. Each is upgraded alone, both are rolled back, and upgraded
+// again. Running pods are not disturbed.
 func upgradesAndRollsBack(t *testing.T) {
 	chart := loadsReleased(t)
 	this := must(playground.ImageVersion())(t)
@@ -32,7 +32,7 @@ func upgradesAndRollsBack(t *testing.T) {
 		upgrades(t, c, chart, previous)
 	})
 	peersByInvitation(t)
-	w := deploysNextDoor(t, rome)
+	w := deploysOnProvider(t, rome)
 	before := w.traces(t)
 	maps.Copy(before, identityOfRome(t))
 	works := func(after string) {
@@ -40,10 +40,10 @@ func upgradesAndRollsBack(t *testing.T) {
 		now := w.traces(t)
 		maps.Copy(now, identityOfRome(t))
 		if diff := cmp.Diff(before, now); diff != "" {
-			t.Errorf("%s disturbed what was there (-before +after):\n%s", after, diff)
+			t.Errorf("%s disturbed objects (-before +after):\n%s", after, diff)
 		}
 		runReadyPod(t, w.namespace, "new", podSpec("serve"))
-		answersFromAfar(t, w)
+		servesLogsAndExec(t, w)
 		kubectl(t, rome, "delete", "pod", "new", "-n", w.namespace)
 	}
 
@@ -62,7 +62,7 @@ func upgradesAndRollsBack(t *testing.T) {
 	peeringsAre(t, rome, "Established", "None", "Established")
 }
 
-// upgrades takes a cluster to another version of the product, and tests it.
+// upgrades upgrades the product of a cluster, and tests it.
 func upgrades(t *testing.T, c *harness.Cluster, chart, tag string) {
 	t.Helper()
 	revises(t, c, "upgrade", harness.Release, chart, "--reset-then-reuse-values", "--set-string", "images.tag="+tag, "--wait", "--timeout=3m")
@@ -70,8 +70,8 @@ func upgrades(t *testing.T, c *harness.Cluster, chart, tag string) {
 	runs(t, c, tag)
 }
 
-// runs waits until everything of the product in a cluster, virtual kubelets
-// with it, runs in one version, and what it serves is available.
+// runs waits until every component of a cluster, with the virtual kubelets, runs in one version and is
+// available.
 func runs(t *testing.T, c *harness.Cluster, tag string) {
 	t.Helper()
 	kubectl(t, c, "wait", "--for=condition=Available", "apiservice/v1alpha1.federation.liqo.io", "--timeout=110s")
@@ -94,15 +94,14 @@ func runs(t *testing.T, c *harness.Cluster, tag string) {
 	})
 }
 
-// identityOfRome is what milan knows rome by, as long as it works.
+// identityOfRome returns rome's identity at milan, which changes when another one is issued.
 func identityOfRome(t *testing.T) map[string]string {
 	t.Helper()
 	secret := must(rome.Kube.CoreV1().Secrets(peerNamespace).Get(t.Context(), "identity", metav1.GetOptions{}))(t)
 	return map[string]string{"identity": string(secret.UID) + string(secret.Data["tls.crt"]) + string(secret.Data["token"])}
 }
 
-// onBoth does the same on both clusters at a time, and ends the test when it
-// fails on one.
+// onBoth runs do on both clusters in parallel, and ends the test if one fails.
 func onBoth(t *testing.T, name string, do func(*testing.T, *harness.Cluster)) {
 	t.Helper()
 	passed := t.Run(name, func(t *testing.T) {
@@ -119,8 +118,8 @@ func onBoth(t *testing.T, name string, do func(*testing.T, *harness.Cluster)) {
 	}
 }
 
-// released returns the version and the commit that hack/released names. An empty commit is the
-// state of this checkout.
+// released returns the version and the commit that hack/released names. An empty commit is this
+// checkout.
 func released(t *testing.T) (version, commit string) {
 	t.Helper()
 	text := string(must(os.ReadFile(filepath.Join(playground.Root, "hack", "released")))(t))
@@ -138,8 +137,8 @@ func released(t *testing.T) (version, commit string) {
 	return version, commit
 }
 
-// loadsReleased builds the version to upgrade from as that version builds itself, puts its images
-// on every node, and returns its chart.
+// loadsReleased builds the version to upgrade from with its own scripts, loads its images on every
+// node, and returns its chart.
 func loadsReleased(t *testing.T) (chart string) {
 	t.Helper()
 	version, commit := released(t)

@@ -18,8 +18,8 @@ import (
 	"liqo.io/federation/test/harness"
 )
 
-// scalesByUsage has an autoscaler of rome follow what pods use on milan, as both
-// clusters' metrics servers tell it, and kubectl top shows it.
+// scalesByUsage has an autoscaler of rome follow the usage of pods on milan, by the metrics servers of
+// both clusters. kubectl top prints it.
 func scalesByUsage(t *testing.T) {
 	const image = "liqo.io/metrics-server:dev"
 	tar := filepath.Join(t.TempDir(), "image.tar")
@@ -47,7 +47,7 @@ func scalesByUsage(t *testing.T) {
 		kubectl(t, c, "wait", "--for=condition=Available", "apiservice/v1beta1.metrics.k8s.io", "--timeout=100s")
 	}
 
-	o := offloaded(t, remote)
+	o := offloaded(t, remoteOnly)
 	spec := podSpec("burn")
 	spec.Containers[0].Resources = corev1.ResourceRequirements{
 		Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("100m")},
@@ -64,7 +64,7 @@ func scalesByUsage(t *testing.T) {
 			return regexp.MustCompile(` [1-9][0-9]+m +`).MatchString(result.Stdout), result.Stdout + result.Stderr, nil
 		})
 	}
-	eventually(t, 2*soon, "the autoscaler to ask for another pod", func(ctx context.Context) (bool, string, error) {
+	eventually(t, 2*soon, "the autoscaler to create another pod", func(ctx context.Context) (bool, string, error) {
 		d, err := rome.Kube.AppsV1().Deployments(o.namespace).Get(ctx, "furnace", metav1.GetOptions{})
 		if err != nil {
 			return false, "", err

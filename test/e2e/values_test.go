@@ -13,14 +13,14 @@ import (
 	"liqo.io/federation/test/harness"
 )
 
-// setsValues changes values of the release, each "key=value", and waits until
-// what they are for runs with them.
+// setsValues sets values of the release, each "key=value", and waits until the components run with
+// them.
 func setsValues(t *testing.T, c *harness.Cluster, values ...string) {
 	t.Helper()
 	helmUpgrade(t, c, append([]string{"--reuse-values", "--wait", "--timeout=3m"}, setting(values...)...)...)
 }
 
-// setting is how values are given to helm.
+// setting returns the arguments of Helm that set values.
 func setting(values ...string) []string {
 	var args []string
 	for _, value := range values {
@@ -35,10 +35,10 @@ func helmUpgrade(t *testing.T, c *harness.Cluster, args ...string) {
 	revises(t, c, append([]string{"upgrade", harness.Release, filepath.Join(playground.Root, "artifacts", "chart")}, args...)...)
 }
 
-// revises runs a command of helm that makes another revision of the release.
+// revises runs a command of Helm that creates a revision of the release.
 func revises(t *testing.T, c *harness.Cluster, args ...string) {
 	t.Helper()
-	// Also when the test is over and undoes what it did.
+	// It runs in cleanups as well, when the context of the test has ended.
 	if err := c.Helm(context.WithoutCancel(t.Context()), append(args, "--namespace", harness.Namespace)...).Err; err != nil {
 		t.Fatal(err)
 	}

@@ -1,9 +1,8 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command federation-tester is what the end-to-end tests run in their pods: a
-// web server whose log and lifetime a test controls, and small programs for a
-// test to execute in a container that has no shell.
+// Command federation-tester is the program of the end-to-end tests' pods: a web server whose log and
+// lifetime a test controls, and small commands for containers without a shell.
 package main
 
 import (
@@ -37,12 +36,12 @@ const usage = `usage: federation-tester serve [ADDRESS]   answer HTTP, log reque
        federation-tester env NAME          print a variable of the environment
        federation-tester get URL           print what a server answers
        federation-tester count URL         print how many bytes a server answers
-       federation-tester udp ADDRESS SIZE  send a datagram of that size, and want the same back
-       federation-tester beat ADDRESS      send a hundred datagrams a second until stdin ends, and tell how many came back
+       federation-tester udp ADDRESS SIZE  send a datagram of that size, and expect it back
+       federation-tester beat ADDRESS      send a hundred datagrams a second until stdin ends, and print how many were returned
        federation-tester burn              keep a processor busy
-       federation-tester linger            end for nobody who only asks
+       federation-tester linger            ignore SIGTERM
        federation-tester lookup NAME       print the addresses of a name
-       federation-tester home PATH         print what the API server of the pod answers to its ServiceAccount
+       federation-tester api PATH          print the answer of the pod's API server to its ServiceAccount
 `
 
 func main() {
@@ -95,8 +94,8 @@ func run(args []string) (code int, err error) {
 		err = beat(args[0])
 	case command == "lookup" && len(args) == 1:
 		err = lookup(args[0])
-	case command == "home" && len(args) == 1:
-		err = home(args[0])
+	case command == "api" && len(args) == 1:
+		err = api(args[0])
 	default:
 		fmt.Fprint(os.Stderr, usage)
 		return 64, nil
@@ -127,8 +126,8 @@ func read(file string) error {
 	return err
 }
 
-// home finds the API server as every client in a pod does.
-func home(path string) error {
+// api gets a path of the API server of the pod's environment.
+func api(path string) error {
 	config, err := rest.InClusterConfig()
 	if err != nil {
 		return err
@@ -150,7 +149,7 @@ func printAnswer(client *http.Client, url string) error {
 	return err
 }
 
-// answer copies what a server answers, and returns how much it was.
+// answer copies the body of an answer, and returns its size.
 func answer(client *http.Client, url string, to io.Writer) (int64, error) {
 	response, err := client.Get(url)
 	if err != nil {
@@ -172,7 +171,7 @@ func count(url string) error {
 	return err
 }
 
-// datagram sends one a few times over, because any of them may get lost.
+// datagram sends one several times, since each may be lost.
 func datagram(address, size string) error {
 	n, err := strconv.Atoi(size)
 	if err != nil {
@@ -194,17 +193,17 @@ func datagram(address, size string) error {
 		var got int
 		if got, err = conn.Read(received); err == nil {
 			if !bytes.Equal(received[:got], sent) {
-				return fmt.Errorf("%d bytes came back that are not the %d that were sent", got, n)
+				return fmt.Errorf("%d bytes were returned, not the %d that were sent", got, n)
 			}
 			_, err = fmt.Println(got)
 			return err
 		}
 	}
-	return fmt.Errorf("nothing came back of 5 datagrams of %d bytes to %s", n, address)
+	return fmt.Errorf("no reply to 5 datagrams of %d bytes to %s", n, address)
 }
 
-// beat says so with the first datagram that comes back. Once stdin has ended it
-// goes on until another one does, for the longest time without one to be told.
+// beat prints a line when the first datagram is returned. Once stdin has ended it waits for one more,
+// and prints the longest gap.
 func beat(address string) error {
 	conn, err := net.Dial("udp", address)
 	if err != nil {
@@ -223,7 +222,7 @@ func beat(address string) error {
 			if errors.Is(err, net.ErrClosed) {
 				return
 			}
-			if err == nil { // else somebody on the way says that there is none
+			if err == nil { // otherwise an ICMP error, as from a router
 				answers <- time.Now()
 			}
 		}
@@ -248,7 +247,7 @@ func beat(address string) error {
 			}
 			last = now
 			if over {
-				_, err := fmt.Printf("%d of %d datagrams came back, longest gap %s.\n", answered, sent, longest.Round(time.Millisecond))
+				_, err := fmt.Printf("%d of %d datagrams were returned, longest gap %s.\n", answered, sent, longest.Round(time.Millisecond))
 				return err
 			}
 		case <-ended:
@@ -267,8 +266,7 @@ func lookup(name string) error {
 	return err
 }
 
-// printSizes ends with stdin, because nothing else tells an executed program
-// that its user has gone.
+// printSizes ends with stdin: an executed program is not notified otherwise when its user disconnects.
 func printSizes() error {
 	changed := make(chan os.Signal, 1)
 	signal.Notify(changed, syscall.SIGWINCH)

@@ -18,9 +18,8 @@ import (
 	"time"
 )
 
-// serve answers until SIGTERM, or until somebody asks for an end by
-// GET /exit?code=N. What is logged goes to stdout, a line a request. Datagrams
-// to the same port come back.
+// serve answers until SIGTERM or GET /exit?code=N. It logs a line for each request to stdout, and
+// echoes datagrams to the same port.
 func serve(address string) (int, error) {
 	hostname, err := os.Hostname()
 	if err != nil {
@@ -42,7 +41,7 @@ func serve(address string) (int, error) {
 			return
 		}
 		w.Header().Set("Content-Length", strconv.FormatInt(n, 10))
-		// Who asked sees it when there are too few.
+		// The client detects a short body.
 		_, _ = io.CopyN(w, zeros{}, n)
 	})
 	mux.HandleFunc("GET /log/{line}", func(w http.ResponseWriter, r *http.Request) {
@@ -86,8 +85,7 @@ func serve(address string) (int, error) {
 		return 0, nil
 	case code := <-codes:
 		fmt.Printf("ending with %d\n", code)
-		// Whoever asked for the end gets an answer first: without one it asks
-		// again, of nobody.
+		// The client of the exit gets its answer first. Otherwise it would retry.
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 		defer cancel()
 		return code, server.Shutdown(ctx)
@@ -107,7 +105,7 @@ func appendLine(path, line string) error {
 	return errors.Join(err, file.Sync(), file.Close())
 }
 
-// echo lets a test that attaches see that its input arrived.
+// echo copies lines of stdin to stdout, for a test that attaches.
 func echo() {
 	lines := bufio.NewScanner(os.Stdin)
 	for lines.Scan() {
@@ -115,10 +113,10 @@ func echo() {
 	}
 }
 
-// maxZeros is the most that is answered at once.
+// maxZeros bounds the size of an answer.
 const maxZeros = 1 << 30
 
-// zeros never end.
+// zeros is an endless reader.
 type zeros struct{}
 
 func (zeros) Read(p []byte) (int, error) {
@@ -126,8 +124,7 @@ func (zeros) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// echoPackets sends every datagram back to where it came from, until the
-// process ends.
+// echoPackets returns every datagram to its sender until the process ends.
 func echoPackets(packets net.PacketConn) {
 	buffer := make([]byte, 1<<16)
 	for {

@@ -29,9 +29,9 @@ const (
 	sparseFile = 4 << 20
 )
 
-// makeTree creates a directory of files with everything that a copy can lose: owners,
-// modes, times, attributes, access control lists, hard links, holes, and names that are
-// no text. Its content is the same each time.
+// makeTree creates a directory of files with everything that a copy can lose: owners, modes, times,
+// attributes, access control lists, hard links, holes, and names that are not UTF-8. Its content is
+// deterministic.
 func makeTree(root string) error {
 	random := rand.NewChaCha8([32]byte{})
 	content := func(size int) []byte {

@@ -20,11 +20,11 @@ import (
 	"liqo.io/federation/test/harness"
 )
 
-// briefly is how many seconds pods of these tests stay on a node that is lost.
+// briefly is the tolerationSeconds of pods of these tests for a node that is lost.
 const briefly = 5
 
-// notForLong tolerates the loss of a node briefly.
-func notForLong() []corev1.Toleration {
+// shortTolerations tolerate the loss of a node for that time.
+func shortTolerations() []corev1.Toleration {
 	var all []corev1.Toleration
 	for _, key := range []string{corev1.TaintNodeNotReady, corev1.TaintNodeUnreachable} {
 		all = append(all, corev1.Toleration{Key: key, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute, TolerationSeconds: ptr.To[int64](briefly)})
@@ -32,26 +32,25 @@ func notForLong() []corev1.Toleration {
 	return all
 }
 
-// theVirtualNodeIsLostForLong cuts rome off from milan until rome gives up the
-// pod there, and has another one at home. Nobody on rome can know that the first
-// one has ended, so it stays until milan is back; then it goes, and the second one
-// stays.
-func theVirtualNodeIsLostForLong(t *testing.T) {
+// virtualNodeIsUnreachableForLong partitions the clusters until rome evicts the pod on milan and a
+// replacement runs on rome. Whether the evicted pod has ended is unknown, so it exists until milan is
+// reachable again. Then it is deleted, and the replacement stays.
+func virtualNodeIsUnreachableForLong(t *testing.T) {
 	o := offloaded(t, v1alpha1.NamespaceOffloadingSpec{PodOffloadingStrategy: v1alpha1.LocalAndRemote})
 	spec := preferringTheVirtualNode()
-	spec.Tolerations = notForLong()
+	spec.Tolerations = shortTolerations()
 	lost := runDeployment(t, o.namespace, "web", 1, spec)[0]
 	if lost.Spec.NodeName != virtualNode {
 		t.Fatalf("pod %s is on %s although it prefers %s", lost.Name, lost.Spec.NodeName, virtualNode)
 	}
-	run := containerRun(podReady(t, milan, o.twin, lost.Name))
+	run := containerRun(podReady(t, milan, o.remote, lost.Name))
 	watched := watchPods(t, o)
 
 	cut(t)
 	since := time.Now()
 	podThat(t, rome, o.namespace, lost.Name, "be evicted", func(p *corev1.Pod) bool { return p.DeletionTimestamp != nil })
 	t.Logf("the pod was evicted %s after the cut", time.Since(since).Round(time.Second))
-	var home corev1.Pod
+	var replacement corev1.Pod
 	eventually(t, soon, "another pod to be Ready on a node of rome", func(ctx context.Context) (bool, string, error) {
 		pods, err := rome.Kube.CoreV1().Pods(o.namespace).List(ctx, metav1.ListOptions{LabelSelector: "app=web"})
 		if err != nil {
@@ -60,17 +59,17 @@ func theVirtualNodeIsLostForLong(t *testing.T) {
 		saw := ""
 		for _, pod := range pods.Items {
 			if pod.UID != lost.UID && pod.Spec.NodeName != virtualNode && isReady(&pod) {
-				home = pod
+				replacement = pod
 				return true, "", nil
 			}
 			saw += podState(&pod) + "; "
 		}
 		return false, saw, nil
 	})
-	if here := must(rome.Kube.CoreV1().Pods(o.namespace).Get(t.Context(), lost.Name, metav1.GetOptions{}))(t); here.UID != lost.UID {
-		t.Errorf("pod %s is another one now", lost.Name)
+	if local := must(rome.Kube.CoreV1().Pods(o.namespace).Get(t.Context(), lost.Name, metav1.GetOptions{}))(t); local.UID != lost.UID {
+		t.Errorf("pod %s was replaced", lost.Name)
 	}
-	if now := containerRun(podReady(t, milan, o.twin, lost.Name)); now != run {
+	if now := containerRun(podReady(t, milan, o.remote, lost.Name)); now != run {
 		t.Errorf("the pod on milan was disturbed: %s before, %s after", run, now)
 	}
 
@@ -78,21 +77,21 @@ func theVirtualNodeIsLostForLong(t *testing.T) {
 		t.Fatal(err)
 	}
 	podGone(t, rome, o.namespace, lost.Name)
-	podGone(t, milan, o.twin, lost.Name)
+	podGone(t, milan, o.remote, lost.Name)
 	noShadowPods(t, o)
-	if stays := podsReady(t, rome, o.namespace, "app=web", 1)[0]; stays.UID != home.UID {
-		t.Errorf("pod %s took the place of %s, which ran at home", stays.Name, home.Name)
+	if stays := podsReady(t, rome, o.namespace, "app=web", 1)[0]; stays.UID != replacement.UID {
+		t.Errorf("pod %s replaced %s, which ran on rome", stays.Name, replacement.Name)
 	}
 	nodeIsReady(t, rome, virtualNode)
-	// It may have told how it ended.
+	// Its end may have been reported.
 	watched.ranOnce(t, 0, lost.UID)
 }
 
-// noShadowPods waits until a twin has no shadow pods.
+// noShadowPods waits until the remote namespace has no shadow pods.
 func noShadowPods(t *testing.T, o offload) {
 	t.Helper()
-	eventually(t, soon, "no shadow pods in "+o.twin, func(ctx context.Context) (bool, string, error) {
-		shadows, err := milan.Federation.FederationV1alpha1().ShadowPods(o.twin).List(ctx, metav1.ListOptions{})
+	eventually(t, soon, "no shadow pods in "+o.remote, func(ctx context.Context) (bool, string, error) {
+		shadows, err := milan.Federation.FederationV1alpha1().ShadowPods(o.remote).List(ctx, metav1.ListOptions{})
 		if err != nil {
 			return false, "", err
 		}
@@ -111,18 +110,16 @@ func nodeIsReady(t *testing.T, c *harness.Cluster, name string) {
 	})
 }
 
-// aNodeOfTheProviderDies ends the kubelet of a node of milan, and what two pods
-// of rome run there. Kubernetes on milan evicts them. One is a Deployment's, which
-// makes another one, as it would at home. The other one nobody would make
-// again; once milan's administrator has said that the node is out of service, and
-// nobody fears any more that it runs on there, it is made again on another node,
-// and to rome it is the same pod all the time. Then the node comes back.
-func aNodeOfTheProviderDies(t *testing.T) {
-	defer lendsPercent(t, 90)
+// providerNodeFails kills the kubelet of a node of milan and two pods of rome there, which milan
+// evicts. The Deployment of one creates a replacement. The other, without a controller, is recreated
+// on another node once milan's administrator has tainted the node as out of service, and is the same
+// pod on rome. Then the node returns.
+func providerNodeFails(t *testing.T) {
+	defer offersPercent(t, 90)
 	defer opensEveryNode(t)()
-	dies, others := nodeWithoutOurs(t, milan)
-	patchVirtualNode(t, v1alpha1.OffloadingPatch{Tolerations: notForLong()})
-	o := offloaded(t, remote)
+	dies, others := nodeWithoutComponents(t, milan)
+	patchVirtualNode(t, v1alpha1.OffloadingPatch{Tolerations: shortTolerations()})
+	o := offloaded(t, remoteOnly)
 	t.Cleanup(func() {
 		for _, other := range others {
 			milan.Kubectl(context.WithoutCancel(t.Context()), "uncordon", other)
@@ -132,19 +129,19 @@ func aNodeOfTheProviderDies(t *testing.T) {
 		kubectl(t, milan, "cordon", other)
 	}
 	owned := runDeployment(t, o.namespace, "owned", 1, podSpec("serve"))[0]
-	if on := podReady(t, milan, o.twin, owned.Name).Spec.NodeName; on != dies {
+	if on := podReady(t, milan, o.remote, owned.Name).Spec.NodeName; on != dies {
 		t.Fatalf("on milan, the Deployment's pod is on %s, want %s", on, dies)
 	}
 	before := runReadyPod(t, o.namespace, "web", podSpec("serve"))
-	there := podThat(t, milan, o.twin, "web", "be evicted soon from a node that is lost", func(p *corev1.Pod) bool {
-		return isReady(p) && !slices.ContainsFunc(notForLong(), func(wanted corev1.Toleration) bool {
+	remote := podThat(t, milan, o.remote, "web", "be evicted soon from a node that is lost", func(p *corev1.Pod) bool {
+		return isReady(p) && !slices.ContainsFunc(shortTolerations(), func(wanted corev1.Toleration) bool {
 			return !slices.ContainsFunc(p.Spec.Tolerations, func(has corev1.Toleration) bool {
 				return has.Key == wanted.Key && ptr.Equal(has.TolerationSeconds, wanted.TolerationSeconds)
 			})
 		})
 	})
-	if there.Spec.NodeName != dies {
-		t.Fatalf("on milan, the pod is on %s, want %s", there.Spec.NodeName, dies)
+	if remote.Spec.NodeName != dies {
+		t.Fatalf("on milan, the pod is on %s, want %s", remote.Spec.NodeName, dies)
 	}
 	for _, other := range others {
 		kubectl(t, milan, "uncordon", other)
@@ -155,7 +152,7 @@ func aNodeOfTheProviderDies(t *testing.T) {
 		if err := playground.Up(ctx, []string{milan.Name}); err != nil {
 			return err
 		}
-		// The taint is there unless this failed before.
+		// The taint exists unless the test failed before.
 		milan.Kubectl(ctx, "taint", "node", dies, outOfService+"-")
 		return nil
 	}
@@ -168,8 +165,8 @@ func aNodeOfTheProviderDies(t *testing.T) {
 	endsOn(t, dies, "kubelet", 1)
 	endsOn(t, dies, "federation-tester", 2)
 	since := time.Now()
-	podThat(t, milan, o.twin, "web", "be evicted", func(p *corev1.Pod) bool { return p.UID == there.UID && p.DeletionTimestamp != nil })
-	t.Logf("the pod was evicted %s after its node had died", time.Since(since).Round(time.Second))
+	podThat(t, milan, o.remote, "web", "be evicted", func(p *corev1.Pod) bool { return p.UID == remote.UID && p.DeletionTimestamp != nil })
+	t.Logf("the pod was evicted %s after its node failed", time.Since(since).Round(time.Second))
 	podThat(t, rome, o.namespace, "web", "not be Ready", func(p *corev1.Pod) bool { return p.UID == before.UID && !isReady(p) })
 
 	var another corev1.Pod
@@ -188,26 +185,26 @@ func aNodeOfTheProviderDies(t *testing.T) {
 		}
 		return false, saw, nil
 	})
-	t.Logf("the Deployment had another pod %s after the node had died", time.Since(since).Round(time.Second))
-	if on := podReady(t, milan, o.twin, another.Name).Spec.NodeName; on == dies {
-		t.Errorf("the Deployment's other pod is on %s, which is dead", on)
+	t.Logf("the Deployment had another pod %s after the node failed", time.Since(since).Round(time.Second))
+	if on := podReady(t, milan, o.remote, another.Name).Spec.NodeName; on == dies {
+		t.Errorf("the Deployment's other pod is on %s, which failed", on)
 	}
-	// Whether the first one still runs, nobody can tell.
-	podThat(t, rome, o.namespace, owned.Name, "be ending", func(p *corev1.Pod) bool { return p.UID == owned.UID && p.DeletionTimestamp != nil })
+	// Whether the first one still runs is unknown.
+	podThat(t, rome, o.namespace, owned.Name, "be terminating", func(p *corev1.Pod) bool { return p.UID == owned.UID && p.DeletionTimestamp != nil })
 
 	kubectl(t, milan, "taint", "node", dies, outOfService)
 	podGone(t, rome, o.namespace, owned.Name)
-	podGone(t, milan, o.twin, owned.Name)
-	again := podThat(t, milan, o.twin, "web", "be made again", func(p *corev1.Pod) bool { return p.UID != there.UID && isReady(p) })
-	t.Logf("it was Ready again %s after its node had died", time.Since(since).Round(time.Second))
+	podGone(t, milan, o.remote, owned.Name)
+	again := podThat(t, milan, o.remote, "web", "be recreated", func(p *corev1.Pod) bool { return p.UID != remote.UID && isReady(p) })
+	t.Logf("it was Ready again %s after its node failed", time.Since(since).Round(time.Second))
 	if again.Spec.NodeName == dies {
-		t.Errorf("it was made again on %s, which is dead", dies)
+		t.Errorf("it was recreated on %s, which failed", dies)
 	}
-	here := podThat(t, rome, o.namespace, "web", "be Ready again", isReady)
-	if here.UID != before.UID || here.DeletionTimestamp != nil {
-		t.Errorf("the pod is another one on rome, or going: %s", podState(here))
+	local := podThat(t, rome, o.namespace, "web", "be Ready again", isReady)
+	if local.UID != before.UID || local.DeletionTimestamp != nil {
+		t.Errorf("the pod was replaced on rome, or terminates: %s", podState(local))
 	}
-	if got, want := restarts(here), restarts(before)+1; got != want {
+	if got, want := restarts(local), restarts(before)+1; got != want {
 		t.Errorf("%d restarts are counted, want %d", got, want)
 	}
 	isSameOnBothSides(t, o, "web")
@@ -220,16 +217,16 @@ func aNodeOfTheProviderDies(t *testing.T) {
 		left, err := processesOn(ctx, dies, "federation-tester")
 		return len(left) == 0, show(left), err
 	})
-	if now := podReady(t, milan, o.twin, "web"); now.UID != again.UID || containerRun(now) != containerRun(again) {
-		t.Errorf("the pod was disturbed when the node came back: %s before, %s after", containerRun(again), containerRun(now))
+	if now := podReady(t, milan, o.remote, "web"); now.UID != again.UID || containerRun(now) != containerRun(again) {
+		t.Errorf("the pod was disturbed when the node returned: %s before, %s after", containerRun(again), containerRun(now))
 	}
 	isSameOnBothSides(t, o, "web")
 	runReadyPod(t, o.namespace, "after", podSpec("serve"))
 }
 
-// nodeWithoutOurs finds a node that runs nothing of the installation, and names
-// the others.
-func nodeWithoutOurs(t *testing.T, c *harness.Cluster) (found string, others []string) {
+// nodeWithoutComponents returns a node that runs no pod of the installation, and the names of the
+// others.
+func nodeWithoutComponents(t *testing.T, c *harness.Cluster) (found string, others []string) {
 	t.Helper()
 	pods := must(c.Kube.CoreV1().Pods(harness.Namespace).List(t.Context(), metav1.ListOptions{}))(t)
 	for _, node := range realNodes(t, c) {
@@ -240,7 +237,7 @@ func nodeWithoutOurs(t *testing.T, c *harness.Cluster) (found string, others []s
 		}
 	}
 	if found == "" || len(others) == 0 {
-		t.Fatalf("every node of %s runs something of the installation, or there is one alone", c.Name)
+		t.Fatalf("every node of %s runs something of the installation, or it is the only one", c.Name)
 	}
 	return found, others
 }
@@ -250,8 +247,8 @@ func processesOn(ctx context.Context, node, program string) ([]harness.Process, 
 	return slices.DeleteFunc(processes, func(p harness.Process) bool { return p.Program() != program }), err
 }
 
-// endsOn ends the processes on a node that run a program, of which there have to
-// be so many, and waits until they are gone: nothing starts them again.
+// endsOn kills the processes of a program on a node, of which there must be that many, and waits until
+// they are gone. Nothing restarts them.
 func endsOn(t *testing.T, node, program string, count int) {
 	t.Helper()
 	running := func(count int) []harness.Process {

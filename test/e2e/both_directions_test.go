@@ -21,14 +21,13 @@ import (
 	"liqo.io/federation/test/harness"
 )
 
-// peersBothWays makes and unmakes each direction while the other one stands
-// and works: who lends to whom is nobody else's matter. Rome knows milan by
-// tokens, as it would where nobody signs certificates.
+// peersBothWays creates and ends each direction of the peering while the other direction is in use,
+// and checks that pods are not disturbed. Rome issues token identities.
 func peersBothWays(t *testing.T) {
-	outward := deploysNextDoor(t, rome)
-	before := outward.traces(t)
+	fromRome := deploysOnProvider(t, rome)
+	before := fromRome.traces(t)
 	setsValues(t, rome, "identity.mode=Token")
-	// The next step starts from the same state, also when this one fails.
+	// The next step starts from the same state, also after a failure.
 	t.Cleanup(func() {
 		collect(t)
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 2*soon)
@@ -40,47 +39,47 @@ func peersBothWays(t *testing.T) {
 	peers(t, milan, rome)
 	peeringsAre(t, rome, "Established", "Established", "Established")
 	peeringsAre(t, milan, "Established", "Established", "Established")
-	isKnownByAccount(t)
-	back := deploysNextDoor(t, milan)
-	answersFromAfar(t, back)
-	outward.isUndisturbed(t, before, "made the way back")
+	authenticatesByServiceAccount(t)
+	fromMilan := deploysOnProvider(t, milan)
+	servesLogsAndExec(t, fromMilan)
+	fromRome.isUndisturbed(t, before, "peering milan with rome")
 	for _, provider := range []*harness.Cluster{rome, milan} {
 		seesOnlyItsTenantNamespace(t, provider)
 	}
 
-	standing := back.traces(t)
+	standing := fromMilan.traces(t)
 	unpeers(t, rome)
 	peeringsAre(t, rome, "None", "Established", "Established")
 	peeringsAre(t, milan, "Established", "None", "Established")
-	back.isUndisturbed(t, standing, "unmade the way there")
+	fromMilan.isUndisturbed(t, standing, "unpeering rome from milan")
 	peers(t, rome, milan)
 	peeringsAre(t, rome, "Established", "Established", "Established")
-	back.isUndisturbed(t, standing, "made the way there again")
+	fromMilan.isUndisturbed(t, standing, "peering rome with milan again")
 
-	// What was deployed goes out again as soon as there is a way.
-	before = outward.traces(t)
+	// The Deployment is offloaded again once the peering is back.
+	before = fromRome.traces(t)
 	unpeers(t, milan)
 	peeringsAre(t, milan, "None", "Established", "Established")
 	peeringsAre(t, rome, "Established", "None", "Established")
-	outward.isUndisturbed(t, before, "unmade the way back")
+	fromRome.isUndisturbed(t, before, "unpeering milan from rome")
 	setsValues(t, rome, "identity.mode=Auto")
 }
 
-// unpeers ends what a cluster borrows from the other one.
+// unpeers ends the outgoing peering of a cluster.
 func unpeers(t *testing.T, consumer *harness.Cluster) {
 	t.Helper()
 	kubectl(t, consumer, "delete", "--raw", group+"foreignclusters/"+otherThan(consumer).Name+"/peer")
 }
 
-// isKnownByAccount looks at what milan is on rome: a service account of its
-// tenant namespace, and no certificate.
-func isKnownByAccount(t *testing.T) {
+// authenticatesByServiceAccount checks that milan uses a ServiceAccount of its tenant namespace on
+// rome, and no certificate.
+func authenticatesByServiceAccount(t *testing.T) {
 	t.Helper()
 	secret := must(milan.Kube.CoreV1().Secrets("liqo-peer-rome").Get(t.Context(), "identity", metav1.GetOptions{}))(t)
 	if len(secret.Data["tls.crt"]) > 0 || len(secret.Data["token"]) == 0 {
 		t.Error("milan has a certificate of rome, or no token")
 	}
-	// Like that of an invitation, it is to be found in no log and no object.
+	// Like the token of an invitation, it must not be in logs or objects.
 	tokens.Lock()
 	tokens.all = append(tokens.all, string(secret.Data["token"]))
 	tokens.Unlock()
@@ -92,15 +91,15 @@ func isKnownByAccount(t *testing.T) {
 	}
 }
 
-// seesOnlyItsTenantNamespace asks a provider, with its consumer's own
-// identity, for what it has noted about that cluster as a consumer of it.
+// seesOnlyItsTenantNamespace sends requests with the consumer's identity for the provider's objects of
+// its own outgoing peering with that consumer.
 func seesOnlyItsTenantNamespace(t *testing.T, provider *harness.Cluster) {
 	t.Helper()
 	consumer := otherThan(provider)
 	identity := identityAt(t, provider)
 	requests := must(versioned.NewForConfig(identity))(t).FederationV1alpha1().ResourceRequests("liqo-tenant-" + consumer.Name)
 	if list := must(requests.List(t.Context(), metav1.ListOptions{}))(t); len(list.Items) != 1 {
-		t.Errorf("%s sees %d requests of its own on %s, want 1", consumer.Name, len(list.Items), provider.Name)
+		t.Errorf("%s has %d resource requests on %s, want 1", consumer.Name, len(list.Items), provider.Name)
 	}
 	all := everyAttempt(t, provider, "liqo-peer-"+consumer.Name)
 	if len(all) < 100 {
@@ -109,15 +108,14 @@ func seesOnlyItsTenantNamespace(t *testing.T, provider *harness.Cluster) {
 	areForbidden(t, identity, all)
 }
 
-// work is a Deployment of two pods that runs on the other cluster.
+// work is a Deployment of two pods that run on the provider.
 type work struct {
 	consumer, provider *harness.Cluster
 	offload
 }
 
-// deploysNextDoor offloads a namespace and deploys a web server in it, with
-// kubectl alone: it runs on kubelets of the other cluster.
-func deploysNextDoor(t *testing.T, consumer *harness.Cluster) work {
+// deploysOnProvider offloads a namespace and deploys a web server in it, with kubectl alone.
+func deploysOnProvider(t *testing.T, consumer *harness.Cluster) work {
 	t.Helper()
 	w := work{consumer: consumer, provider: otherThan(consumer), offload: offload{namespace: namespaceOn(t, consumer)}}
 	result := consumer.KubectlInput(t.Context(), `{"apiVersion":"federation.liqo.io/v1alpha1","kind":"Offload","spec":{"podOffloadingStrategy":"Remote"}}`,
@@ -131,7 +129,7 @@ func deploysNextDoor(t *testing.T, consumer *harness.Cluster) work {
 		if len(fields) != 7 || fields[3] != "Ready" {
 			return false, result.Stdout, result.Err
 		}
-		w.twin = fields[5]
+		w.remote = fields[5]
 		return true, "", nil
 	})
 	isApplied(t, consumer, fmt.Sprintf(`
@@ -165,9 +163,9 @@ spec:
 		if pod.Spec.NodeName != w.node() {
 			t.Errorf("pod %s is on %s, want %s", pod.Name, pod.Spec.NodeName, w.node())
 		}
-		there := podReady(t, w.provider, w.twin, pod.Name)
-		if !own(there.Spec.NodeName) {
-			t.Errorf("on %s, pod %s is on %q, which is no node of its own", w.provider.Name, pod.Name, there.Spec.NodeName)
+		remote := podReady(t, w.provider, w.remote, pod.Name)
+		if !own(remote.Spec.NodeName) {
+			t.Errorf("on %s, pod %s is on %q, which is no node of its own", w.provider.Name, pod.Name, remote.Spec.NodeName)
 		}
 	}
 	pods := kubectl(t, consumer, "get", "pods", "-n", w.namespace, "-o", "wide")
@@ -177,32 +175,32 @@ spec:
 	return w
 }
 
-// node is the virtual node that stands for the provider.
+// node is the name of the provider's virtual node.
 func (w work) node() string { return "liqo-" + w.provider.Name }
 
-// traces tell whether the work, or the virtual node that it is on, is another
-// one than before.
+// traces returns identifiers of the virtual node and the pods, which change when one of them is
+// replaced.
 func (w work) traces(t *testing.T) map[string]string {
 	t.Helper()
 	node := must(w.consumer.Kube.CoreV1().Nodes().Get(t.Context(), w.node(), metav1.GetOptions{}))(t)
 	traces := map[string]string{"node": string(node.UID)}
 	for _, pod := range podsReady(t, w.consumer, w.namespace, "app=web", 2) {
-		there := podReady(t, w.provider, w.twin, pod.Name)
-		traces["pod "+pod.Name] = fmt.Sprintf("%s, there %s: %s", pod.UID, there.UID, containerRun(there))
+		remote := podReady(t, w.provider, w.remote, pod.Name)
+		traces["pod "+pod.Name] = fmt.Sprintf("%s, remote %s: %s", pod.UID, remote.UID, containerRun(remote))
 	}
 	return traces
 }
 
-// isUndisturbed fails the test when something disturbed the work.
+// isUndisturbed fails the test if the virtual node or a pod was replaced or restarted.
 func (w work) isUndisturbed(t *testing.T, before map[string]string, after string) {
 	t.Helper()
 	if diff := cmp.Diff(before, w.traces(t)); diff != "" {
-		t.Errorf("who %s disturbed what %s runs on %s (-before +after):\n%s", after, w.consumer.Name, w.provider.Name, diff)
+		t.Errorf("%s disturbed pods of %s on %s (-before +after):\n%s", after, w.consumer.Name, w.provider.Name, diff)
 	}
 }
 
-// answersFromAfar looks at a log and runs a command, next door.
-func answersFromAfar(t *testing.T, w work) {
+// servesLogsAndExec reads a log and runs a command in a remote pod.
+func servesLogsAndExec(t *testing.T, w work) {
 	t.Helper()
 	if log := kubectl(t, w.consumer, "logs", "-n", w.namespace, "deployment/web"); !strings.HasPrefix(log, "serving on :8080") {
 		t.Errorf("the log is %q", log)

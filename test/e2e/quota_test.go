@@ -21,16 +21,16 @@ import (
 	"liqo.io/federation/test/harness"
 )
 
-// acceptsNoMoreThanIsGranted has rome send more to milan than it was granted,
-// past its scheduler, which would keep it within the virtual node: milan takes
-// what fits, says why it takes no more, and takes the next when one has gone.
-func acceptsNoMoreThanIsGranted(t *testing.T) {
-	// Each takes a bit less than a third, so that three fit and no fourth.
+// refusesPodsBeyondTheQuota creates more pods than the quota allows, bypassing rome's scheduler. Milan
+// accepts those within the quota, reports why it refuses the others, and accepts the next one when one
+// is deleted.
+func refusesPodsBeyondTheQuota(t *testing.T) {
+	// Each is slightly less than a third, so that three fit.
 	const pods, fit, percent = 6, 3, 30
-	o := offloaded(t, remote)
+	o := offloaded(t, remoteOnly)
 	offers := must(milan.Federation.FederationV1alpha1().ResourceOffers("liqo-tenant-rome").List(t.Context(), metav1.ListOptions{}))(t)
 	if len(offers.Items) != 1 {
-		t.Fatalf("milan makes %d offers", len(offers.Items))
+		t.Fatalf("milan has %d offers", len(offers.Items))
 	}
 	granted := offers.Items[0].Spec.Resources[corev1.ResourceCPU]
 	spec := podSpec("serve")
@@ -41,7 +41,7 @@ func acceptsNoMoreThanIsGranted(t *testing.T) {
 	for i := range pods {
 		runPod(t, o.namespace, fmt.Sprintf("web-%d", i), spec)
 	}
-	taken := sortedOut(t, o, fit)
+	taken := acceptedPods(t, o, fit)
 	for i := range pods {
 		name := fmt.Sprintf("web-%d", i)
 		if slices.Contains(taken, name) {
@@ -49,26 +49,26 @@ func acceptsNoMoreThanIsGranted(t *testing.T) {
 		}
 		pod := must(rome.Kube.CoreV1().Pods(o.namespace).Get(t.Context(), name, metav1.GetOptions{}))(t)
 		if pod.Status.Phase != corev1.PodPending || !strings.Contains(pod.Status.Message, "cpu: ") || !strings.Contains(pod.Status.Message, " left") {
-			t.Errorf("pod %s is %s, and says: %s", name, pod.Status.Phase, pod.Status.Message)
+			t.Errorf("pod %s is %s, with the message: %s", name, pod.Status.Phase, pod.Status.Message)
 		}
-		eventually(t, soon, "an event to say why pod "+name+" waits", func(ctx context.Context) (bool, string, error) {
+		eventually(t, soon, "an event about pod "+name, func(ctx context.Context) (bool, string, error) {
 			result := rome.Kubectl(ctx, "get", "events", "-n", o.namespace, "--field-selector=reason=GrantExceeded,involvedObject.name="+name, "-o", "name")
 			return result.Stdout != "", "", result.Err
 		})
 	}
 
 	kubectl(t, rome, "delete", "pod", taken[0], "-n", o.namespace, "--timeout=110s")
-	if now := sortedOut(t, o, fit); slices.Contains(now, taken[0]) {
-		t.Errorf("%s came back", taken[0])
+	if now := acceptedPods(t, o, fit); slices.Contains(now, taken[0]) {
+		t.Errorf("%s was recreated", taken[0])
 	}
 }
 
-// sortedOut waits until each pod on rome is taken by milan or refused for want of
-// room, and so many are taken, which it returns.
-func sortedOut(t *testing.T, o offload, fit int) (taken []string) {
+// acceptedPods waits until each pod is accepted, or refused for the quota, and returns the expected
+// number of accepted ones.
+func acceptedPods(t *testing.T, o offload, fit int) (taken []string) {
 	t.Helper()
-	eventually(t, soon, fmt.Sprintf("milan to take %d pods and refuse the others", fit), func(ctx context.Context) (bool, string, error) {
-		shadows, err := milan.Federation.FederationV1alpha1().ShadowPods(o.twin).List(ctx, metav1.ListOptions{})
+	eventually(t, soon, fmt.Sprintf("milan to accept %d pods and refuse the others", fit), func(ctx context.Context) (bool, string, error) {
+		shadows, err := milan.Federation.FederationV1alpha1().ShadowPods(o.remote).List(ctx, metav1.ListOptions{})
 		if err != nil {
 			return false, "", err
 		}
@@ -77,26 +77,26 @@ func sortedOut(t *testing.T, o offload, fit int) (taken []string) {
 			taken = append(taken, shadow.Name)
 		}
 		if len(taken) > fit {
-			t.Errorf("milan took %v", taken)
+			t.Errorf("milan accepted %v", taken)
 		}
 		pods, err := rome.Kube.CoreV1().Pods(o.namespace).List(ctx, metav1.ListOptions{})
 		if err != nil {
 			return false, "", err
 		}
-		told := 0
+		refused := 0
 		for _, pod := range pods.Items {
 			if !slices.Contains(taken, pod.Name) && pod.Status.Reason == "GrantExceeded" {
-				told++
+				refused++
 			}
 		}
-		return len(taken) == fit && len(taken)+told == len(pods.Items), fmt.Sprintf("%v are taken, and %d of %d pods were told why they wait", taken, told, len(pods.Items)), nil
+		return len(taken) == fit && len(taken)+refused == len(pods.Items), fmt.Sprintf("%v are accepted, and %d of %d pods have a reason", taken, refused, len(pods.Items)), nil
 	})
 	return taken
 }
 
-// offersExtendedResources has a node of milan announce a resource that Kubernetes
-// knows nothing of: the virtual node has milan's share of it, a pod that asks for
-// some runs where it is, and the next one waits until it is free again.
+// offersExtendedResources adds an extended resource to a node of milan. The virtual node has milan's
+// share of it, a pod that requests it runs on that node, and the next pod waits until the resource is
+// free.
 func offersExtendedResources(t *testing.T) {
 	const resourceName, size, share, wanted = "e2e.example.org/accelerators", `"10"`, "9", "6"
 	nodes := milan.Kube.CoreV1().Nodes()
@@ -130,16 +130,16 @@ func offersExtendedResources(t *testing.T) {
 	}
 	isLent(share)
 
-	o := offloaded(t, remote)
+	o := offloaded(t, remoteOnly)
 	spec := podSpec("serve")
 	spec.Containers[0].Resources.Limits = corev1.ResourceList{resourceName: resource.MustParse(wanted)}
 	runReadyPod(t, o.namespace, "first", spec)
-	there := must(milan.Kube.CoreV1().Pods(o.twin).Get(t.Context(), "first", metav1.GetOptions{}))(t)
-	if asked := there.Spec.Containers[0].Resources.Requests[resourceName]; there.Spec.NodeName != owner || asked.String() != wanted {
-		t.Errorf("on milan it is on %s, and asks for %s", there.Spec.NodeName, show(there.Spec.Containers[0].Resources))
+	remote := must(milan.Kube.CoreV1().Pods(o.remote).Get(t.Context(), "first", metav1.GetOptions{}))(t)
+	if requested := remote.Spec.Containers[0].Resources.Requests[resourceName]; remote.Spec.NodeName != owner || requested.String() != wanted {
+		t.Errorf("on milan it is on %s with %s", remote.Spec.NodeName, show(remote.Spec.Containers[0].Resources))
 	}
 	runPod(t, o.namespace, "second", spec)
-	podThat(t, rome, o.namespace, "second", "wait for room", func(pod *corev1.Pod) bool {
+	podThat(t, rome, o.namespace, "second", "wait for the quota", func(pod *corev1.Pod) bool {
 		return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
 			return c.Type == corev1.PodScheduled && c.Reason == corev1.PodReasonUnschedulable && strings.Contains(c.Message, resourceName)
 		})
@@ -154,11 +154,11 @@ func offersExtendedResources(t *testing.T) {
 	isLent("")
 }
 
-// isWithinGrant sees to it that rome uses no more of milan than it was granted.
-func isWithinGrant(t *testing.T) {
+// isWithinQuota waits until the quota usage of rome is within its quota.
+func isWithinQuota(t *testing.T) {
 	t.Helper()
 	federation := milan.Federation.FederationV1alpha1()
-	eventually(t, soon, "milan to tell what it has granted rome, and what of it is used", func(ctx context.Context) (bool, string, error) {
+	eventually(t, soon, "milan to report rome's quota and its usage", func(ctx context.Context) (bool, string, error) {
 		offers, err := federation.ResourceOffers("liqo-tenant-rome").List(ctx, metav1.ListOptions{})
 		if err != nil {
 			return false, "", err
@@ -174,13 +174,13 @@ func isWithinGrant(t *testing.T) {
 		for _, shadow := range shadows.Items {
 			switch {
 			case shadow.Status.ForeignCluster == "":
-				return false, "", harness.Permanent(fmt.Errorf("shadow pod %s/%s does not say whose it is", shadow.Namespace, shadow.Name))
+				return false, "", harness.Permanent(fmt.Errorf("shadow pod %s/%s has no origin", shadow.Namespace, shadow.Name))
 			case shadow.Status.ForeignCluster == "rome" && shadow.Status.Phase == "":
 				quota.Add(used, quota.Takes(&shadow.Spec.Pod, shadow.Status.AllocatedResources))
 			}
 		}
 		if over := quota.Exceeded(granted, used); len(over) > 0 {
-			return false, "", harness.Permanent(fmt.Errorf("more is used than granted: %s", quota.Sentence(over)))
+			return false, "", harness.Permanent(fmt.Errorf("the usage exceeds the quota: %s", quota.Sentence(over)))
 		}
 		return true, "", nil
 	})

@@ -27,8 +27,8 @@ import (
 	"liqo.io/federation/test/harness"
 )
 
-// unoffloadingMovesPodsToTheConsumer takes a namespace back: its pods run on rome then,
-// and came one by one, as their PodDisruptionBudget says.
+// unoffloadingMovesPodsToTheConsumer unoffloads a namespace, whose pods move to rome within their
+// PodDisruptionBudget.
 func unoffloadingMovesPodsToTheConsumer(t *testing.T) {
 	const replicas = 3
 	o := offloaded(t, v1alpha1.NamespaceOffloadingSpec{PodOffloadingStrategy: v1alpha1.LocalAndRemote})
@@ -40,13 +40,13 @@ func unoffloadingMovesPodsToTheConsumer(t *testing.T) {
 		_, err := rome.Federation.FederationV1alpha1().NamespaceOffloadings(o.namespace).Get(ctx, v1alpha1.NamespaceOffloadingName, metav1.GetOptions{})
 		return gone(err)
 	})
-	eventually(t, soon, "the twin to be gone", func(ctx context.Context) (bool, string, error) {
-		_, err := milan.Kube.CoreV1().Namespaces().Get(ctx, o.twin, metav1.GetOptions{})
+	eventually(t, soon, "the remote namespace to be deleted", func(ctx context.Context) (bool, string, error) {
+		_, err := milan.Kube.CoreV1().Namespaces().Get(ctx, o.remote, metav1.GetOptions{})
 		return gone(err)
 	})
 	for _, pod := range podsReady(t, rome, o.namespace, "app=web", replicas) {
 		if pod.Spec.NodeName == virtualNode {
-			t.Errorf("pod %s is on %s, which its namespace has left", pod.Name, virtualNode)
+			t.Errorf("pod %s is on %s, although its namespace is unoffloaded", pod.Name, virtualNode)
 		}
 	}
 	if got := least(); got < replicas-1 {
@@ -58,19 +58,18 @@ func unoffloadingMovesPodsToTheConsumer(t *testing.T) {
 	}
 }
 
-// deletedNamespacesLeaveNothing deletes an offloaded namespace as a whole, while
-// something runs next door.
+// deletedNamespacesLeaveNothing deletes an offloaded namespace that has offloaded pods.
 func deletedNamespacesLeaveNothing(t *testing.T) {
-	o := offloaded(t, remote)
+	o := offloaded(t, remoteOnly)
 	runDeployment(t, o.namespace, "web", 2, podSpec("serve"))
 	kubectl(t, rome, "delete", "namespace", o.namespace, "--timeout=110s")
-	eventually(t, soon, "the twin to be gone", func(ctx context.Context) (bool, string, error) {
-		_, err := milan.Kube.CoreV1().Namespaces().Get(ctx, o.twin, metav1.GetOptions{})
+	eventually(t, soon, "the remote namespace to be deleted", func(ctx context.Context) (bool, string, error) {
+		_, err := milan.Kube.CoreV1().Namespaces().Get(ctx, o.remote, metav1.GetOptions{})
 		return gone(err)
 	})
 }
 
-// preferringTheVirtualNode is what runs next door as long as it may.
+// preferringTheVirtualNode returns a pod that prefers the virtual node.
 func preferringTheVirtualNode() corev1.PodSpec {
 	spec := podSpec("serve")
 	spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{PreferredDuringSchedulingIgnoredDuringExecution: []corev1.PreferredSchedulingTerm{{
@@ -82,9 +81,8 @@ func preferringTheVirtualNode() corev1.PodSpec {
 	return spec
 }
 
-// tokenNeverLogged looks for the tokens of all invitations of this run, and of
-// who was known by one, wherever somebody could read them: logs, objects,
-// events and what the nodes keep.
+// tokenNeverLogged searches all logs, objects, events and files of the nodes for the tokens of
+// invitations and identities of this run.
 func tokenNeverLogged(t *testing.T) {
 	tokens.Lock()
 	defer tokens.Unlock()
@@ -117,8 +115,7 @@ func tokenNeverLogged(t *testing.T) {
 			}
 		}
 	}
-	// The instance's files hold the logs of the nodes' own programs, and the
-	// audit logs of the API servers.
+	// The directory of the instance has the logs of the nodes' programs and the audit logs.
 	err := filepath.WalkDir(playground.Dir(), func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || !entry.Type().IsRegular() || filepath.Ext(path) != ".log" {
 			return err
@@ -132,11 +129,11 @@ func tokenNeverLogged(t *testing.T) {
 	}
 }
 
-// holdsNoToken is called with tokens locked.
+// holdsNoToken requires that tokens is locked.
 func holdsNoToken(t *testing.T, where string, text []byte) {
 	t.Helper()
 	for _, token := range tokens.all {
-		// The signature is what makes it a token; the rest tells no secret.
+		// The signature is the secret part of a token.
 		signature := []byte(token[strings.LastIndexByte(token, '.')+1:])
 		if bytes.Contains(text, signature) || bytes.Contains(text, []byte(base64.StdEncoding.EncodeToString([]byte(token)))) {
 			t.Errorf("%s holds the token of an invitation or an identity", where)
@@ -144,13 +141,13 @@ func holdsNoToken(t *testing.T, where string, text []byte) {
 	}
 }
 
-// unpeersWithoutATrace ends the peering with the verb; both clusters are then
-// as they were before they met.
-func unpeersWithoutATrace(t *testing.T) {
-	o := offloaded(t, remote)
+// unpeeringLeavesNothing unpeers with the verb. Both clusters are then as they were before they
+// peered.
+func unpeeringLeavesNothing(t *testing.T) {
+	o := offloaded(t, remoteOnly)
 	runDeployment(t, o.namespace, "web", 2, podSpec("serve"))
 	kubectl(t, rome, "delete", "--raw", group+"foreignclusters/milan/peer")
-	eventually(t, soon, "milan to be forgotten on rome", func(ctx context.Context) (bool, string, error) {
+	eventually(t, soon, "ForeignCluster milan to be deleted", func(ctx context.Context) (bool, string, error) {
 		fc, err := rome.Federation.FederationV1alpha1().ForeignClusters().Get(ctx, "milan", metav1.GetOptions{})
 		if err == nil {
 			return false, show(fc.Status), nil
@@ -160,7 +157,7 @@ func unpeersWithoutATrace(t *testing.T) {
 	if _, err := rome.Kube.CoreV1().Nodes().Get(t.Context(), virtualNode, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 		t.Errorf("the virtual node is left: %v", err)
 	}
-	// The offloaded namespace itself is the user's.
+	// The offloaded namespace belongs to its user.
 	if err := rome.Kube.CoreV1().Namespaces().Delete(t.Context(), o.namespace, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -170,8 +167,7 @@ func unpeersWithoutATrace(t *testing.T) {
 	}
 }
 
-// deletesTokens removes the records of used invitations: they are the
-// administrator's objects.
+// deletesTokens deletes the used PeeringTokens, which belong to the administrator.
 func deletesTokens(t *testing.T) {
 	t.Helper()
 	client := milan.Federation.FederationV1alpha1().PeeringTokens()
@@ -180,8 +176,8 @@ func deletesTokens(t *testing.T) {
 	}
 }
 
-// isUnpeered waits until a cluster holds nothing of a peering. What revisions
-// of the release brought meanwhile is no trace of one.
+// isUnpeered waits until a cluster has nothing left of a peering. Objects of newer revisions of the
+// release are ignored.
 func isUnpeered(t *testing.T, c *harness.Cluster) {
 	t.Helper()
 	isAsBefore(t, c, unpeered[c], func(object metav1.ObjectMeta) bool {
@@ -189,14 +185,14 @@ func isUnpeered(t *testing.T, c *harness.Cluster) {
 	})
 }
 
-// isAsBefore waits until a cluster holds nothing that it did not hold before,
-// beside what is expected there, and what belongs to that.
+// isAsBefore waits until a cluster has no objects other than those of before, the expected ones, and
+// their dependents.
 func isAsBefore(t *testing.T, c *harness.Cluster, before harness.Snapshot, expected func(metav1.ObjectMeta) bool) {
 	t.Helper()
 	if before == nil {
-		t.Fatalf("what %s held before is not recorded", c.Name)
+		t.Fatalf("the previous state of %s is not recorded", c.Name)
 	}
-	eventually(t, soon, c.Name+" to be as it was before", func(ctx context.Context) (bool, string, error) {
+	eventually(t, soon, c.Name+" to have its former objects", func(ctx context.Context) (bool, string, error) {
 		now, err := c.Snapshot(ctx)
 		if err != nil {
 			return false, "", err
