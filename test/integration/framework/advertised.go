@@ -18,12 +18,11 @@ import (
 	"liqo.io/federation/test/certificates"
 )
 
-// AdvertisedAuthority is what the certificate that kube-apiserver shows at
-// AdvertisedServer is verified with.
+// AdvertisedAuthority returns the CA bundle for AdvertisedServer.
 func (e *Environment) AdvertisedAuthority() []byte { return e.advertised.Bundle }
 
-// RotateAdvertised has kube-apiserver show a certificate of another authority
-// at AdvertisedServer, until the test ends, and waits until it does.
+// RotateAdvertised has kube-apiserver use a certificate of another authority at AdvertisedServer until
+// the test ends, and waits until it does.
 func (e *Environment) RotateAdvertised(t testing.TB, authority *certificates.Authority) {
 	t.Helper()
 	before := e.advertised
@@ -44,7 +43,7 @@ func (e *Environment) show(t testing.TB, authority *certificates.Authority) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), startTimeout)
 	defer cancel()
 	err := wait.PollUntilContextCancel(ctx, 50*time.Millisecond, true, func(context.Context) (bool, error) {
-		// Whose certificate it is, is what is asked here.
+		// The certificate is what is compared.
 		connection, err := tls.Dial("tcp", e.Admin.Host[len("https://"):], &tls.Config{ServerName: advertisedHost, InsecureSkipVerify: true})
 		if err != nil {
 			return false, err
@@ -58,7 +57,7 @@ func (e *Environment) show(t testing.TB, authority *certificates.Authority) {
 	}
 }
 
-// writeAdvertised replaces the files of the certificate, each at once.
+// writeAdvertised replaces the files of the certificate atomically.
 func (e *Environment) writeAdvertised(authority *certificates.Authority) error {
 	certificate, key, err := authority.Issue(pkix.Name{CommonName: advertisedHost}, []string{advertisedHost}, nil)
 	if err != nil {
@@ -68,7 +67,7 @@ func (e *Environment) writeAdvertised(authority *certificates.Authority) error {
 	return errors.Join(replace(e.path("advertised.crt"), certificate), replace(e.path("advertised.key"), key))
 }
 
-// replace writes a file that is read by others meanwhile.
+// replace writes a file that is read concurrently.
 func replace(path string, content []byte) error {
 	if err := os.WriteFile(path+".new", content, 0o600); err != nil {
 		return err
@@ -76,8 +75,8 @@ func replace(path string, content []byte) error {
 	return os.Rename(path+".new", path)
 }
 
-// Certify signs a PEM encoded request as the cluster's signer does, with an
-// authority that kube-apiserver knows its clients by.
+// Certify signs a PEM encoded request as the cluster's signer does, with an authority of
+// kube-apiserver's clients.
 func (e *Environment) Certify(t testing.TB, request []byte, began time.Time, life time.Duration) []byte {
 	t.Helper()
 	certificate, err := e.authority.Certify(bytes.Clone(request), began, life)

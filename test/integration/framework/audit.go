@@ -13,7 +13,7 @@ import (
 	"k8s.io/apiserver/pkg/apis/audit/v1"
 )
 
-// auditPolicy has kube-apiserver write down what peers ask, and nothing else.
+// auditPolicy logs the requests of peers, and nothing else.
 const auditPolicy = `apiVersion: audit.k8s.io/v1
 kind: Policy
 omitStages: [RequestReceived]
@@ -23,12 +23,11 @@ rules:
 - level: None
 `
 
-// credentialKey is what kube-apiserver tells of the certificate or the token
-// that somebody is known by.
+// credentialKey is the ID of the certificate or token of a user in kube-apiserver.
 const credentialKey = "authentication.kubernetes.io/credential-id"
 
-// Audited is what the kube-apiserver wrote down of the requests of a peer that
-// has a certificate, in the order of its answers.
+// Audited returns the audit events of the requests of a peer with a certificate, in the order of the
+// answers.
 func (e *Environment) Audited(t testing.TB, user string) []v1.Event {
 	t.Helper()
 	file, err := os.Open(e.path("audit.log"))
@@ -41,7 +40,7 @@ func (e *Environment) Audited(t testing.TB, user string) []v1.Event {
 	for {
 		line, err := lines.ReadBytes('\n')
 		if err != nil {
-			// The last line may not be whole yet.
+			// The last line may be incomplete.
 			return events
 		}
 		var event v1.Event
@@ -54,7 +53,7 @@ func (e *Environment) Audited(t testing.TB, user string) []v1.Event {
 	}
 }
 
-// Credential is what somebody was known by.
+// Credential returns the ID of a user's credential.
 func Credential(user authenticationv1.UserInfo) string {
 	if ids := user.Extra[credentialKey]; len(ids) > 0 {
 		return ids[0]

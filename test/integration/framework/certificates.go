@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// ServingCertificate writes a certificate for our API server, and its key, into
-// a directory, and returns their paths.
+// ServingCertificate writes a certificate of the federation API server and its key into a directory,
+// and returns their paths.
 func (e *Environment) ServingCertificate(t testing.TB, dir string) (certificate, key string) {
 	t.Helper()
 	certificate, key = filepath.Join(dir, "tls.crt"), filepath.Join(dir, "tls.key")
@@ -20,8 +20,7 @@ func (e *Environment) ServingCertificate(t testing.TB, dir string) (certificate,
 	return certificate, key
 }
 
-// RotateServingCertificate replaces both files by new ones, each at once, as
-// the kubelet does with those of a Secret.
+// RotateServingCertificate replaces both files atomically, as the kubelet does with those of a Secret.
 func (e *Environment) RotateServingCertificate(t testing.TB, certificate, key string) {
 	t.Helper()
 	newCertificate, newKey, err := e.authority.Issue(pkix.Name{CommonName: serviceName}, []string{serviceName + "." + Namespace + ".svc"}, []net.IP{loopback})

@@ -19,7 +19,7 @@ import (
 
 // Controllers is a controller manager in a process of its own.
 type Controllers struct {
-	// URL is where it serves health and metrics.
+	// URL serves health and metrics.
 	URL string
 
 	environment *Environment
@@ -27,9 +27,8 @@ type Controllers struct {
 	process     *process
 }
 
-// StartControllers starts a controller manager as the chart does, with an
-// account of the chart and its rights, and waits until it is ready. pod is
-// what it believes to be its pod's name. It is stopped with the test.
+// StartControllers starts a controller manager with an account and its permissions of the chart, and
+// waits until it is ready. pod is the name of its pod. It stops when the test ends.
 func (e *Environment) StartControllers(t testing.TB, pod, account string, more ...string) *Controllers {
 	t.Helper()
 	e.Kubectl(t, e.Chart(t, "rbac-controller-manager.yaml", "rbac-storage-provider.yaml", "rbac-identity-signer.yaml"), "apply", "-f", "-")
@@ -66,8 +65,7 @@ func (e *Environment) StartControllers(t testing.TB, pod, account string, more .
 	return c
 }
 
-// Stop sends the process a signal and waits until it is gone. It returns how
-// it ended.
+// Stop sends the process a signal, waits until it ends, and returns its error.
 func (c *Controllers) Stop(t testing.TB, signal os.Signal) error {
 	t.Helper()
 	if err := c.process.stop(signal); err != nil {
@@ -76,7 +74,7 @@ func (c *Controllers) Stop(t testing.TB, signal os.Signal) error {
 	return c.process.err
 }
 
-// Log is what the process wrote so far.
+// Log returns the output of the process so far.
 func (c *Controllers) Log(t testing.TB) string {
 	t.Helper()
 	content, err := os.ReadFile(c.process.log)

@@ -23,7 +23,7 @@ var loopback = net.IPv4(127, 0, 0, 1)
 // startControlPlane starts etcd and kube-apiserver and waits for them.
 func (e *Environment) startControlPlane(ctx context.Context) error {
 	if err := e.writeCertificates(); err != nil {
-		return fmt.Errorf("making certificates: %w", err)
+		return fmt.Errorf("creating certificates: %w", err)
 	}
 	if err := e.startEtcd(); err != nil {
 		return fmt.Errorf("starting etcd: %w", err)
@@ -107,14 +107,14 @@ func (e *Environment) writeCertificates() (err error) {
 	return e.proxy.Write(e.dir, "front-proxy", pkix.Name{CommonName: "front-proxy"}, nil, nil)
 }
 
-// path is that of a file of the environment.
+// path returns the path of a file of the environment.
 func (e *Environment) path(name string) string { return filepath.Join(e.dir, name) }
 
-// client returns the configuration of a user who shows a certificate.
+// client returns the configuration of a user with a client certificate.
 func (e *Environment) client(name string, groups ...string) (*rest.Config, error) {
 	certificate, key, err := e.authority.Issue(pkix.Name{CommonName: name, Organization: groups}, nil, nil)
 	if err != nil {
-		return nil, fmt.Errorf("making a certificate for %s: %w", name, err)
+		return nil, fmt.Errorf("creating a certificate for %s: %w", name, err)
 	}
 	return &rest.Config{
 		Host:            e.apiserver,

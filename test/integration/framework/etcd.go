@@ -22,8 +22,7 @@ import (
 	"liqo.io/federation/test/certificates"
 )
 
-// Etcd is one of several members, each a process of its own, that ask everybody
-// for a certificate.
+// Etcd is a cluster of members, each in a process of its own, that require client certificates.
 type Etcd struct {
 	environment *Environment
 	dir         string
@@ -35,8 +34,8 @@ type member struct {
 	process            *process
 }
 
-// StartEtcd starts an etcd of so many members, and waits until it serves. It
-// is stopped with the test.
+// StartEtcd starts an etcd with this number of members, and waits until it serves. It stops when the
+// test ends.
 func (e *Environment) StartEtcd(t testing.TB, members int) *Etcd {
 	t.Helper()
 	etcd := &Etcd{environment: e, dir: e.MakeDataDir(t)}
@@ -71,7 +70,7 @@ func (e *Environment) StartEtcd(t testing.TB, members int) *Etcd {
 	return etcd
 }
 
-// ServerArgs are what a server is told to use it.
+// ServerArgs returns the arguments of a server that uses it.
 func (c *Etcd) ServerArgs() []string {
 	var urls []string
 	for _, m := range c.members {
@@ -83,7 +82,7 @@ func (c *Etcd) ServerArgs() []string {
 	}
 }
 
-// Kill ends one member at once.
+// Kill kills one member.
 func (c *Etcd) Kill(t testing.TB, i int) {
 	t.Helper()
 	if err := c.members[i].process.stop(syscall.SIGKILL); err != nil {
@@ -91,7 +90,7 @@ func (c *Etcd) Kill(t testing.TB, i int) {
 	}
 }
 
-// Start starts a member again that was killed.
+// Start starts a member that was killed.
 func (c *Etcd) Start(t testing.TB, i int) {
 	t.Helper()
 	c.launch(t, i)

@@ -1,10 +1,9 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package framework brings up, once for all tests of a package, a real etcd
-// and kube-apiserver with our API server behind its aggregator. Everything
-// listens on loopback addresses or unix sockets, and everything is gone when
-// the tests end, also when they are interrupted.
+// Package framework starts, once for all tests of a package, a real etcd and kube-apiserver with the
+// federation API server behind its aggregator. All processes listen on loopback addresses or unix
+// sockets, and end with the tests, also when these are interrupted.
 //
 // A package of tests calls Main from its TestMain and Get in its tests:
 //
@@ -16,8 +15,8 @@
 //		…
 //	}
 //
-// The environment variable KUBE_BIN_DIR says where etcd, kube-apiserver,
-// kubectl and helm are; by default that is .playground/bin of the repository.
+// The environment variable KUBE_BIN_DIR is the directory of etcd, kube-apiserver, kubectl and helm. The
+// default is .playground/bin of the repository.
 package framework
 
 import (
@@ -43,38 +42,35 @@ import (
 )
 
 const (
-	// startTimeout bounds how long the whole environment may take to start.
+	// startTimeout bounds the start of the environment.
 	startTimeout = time.Minute
-	// programMode is set in the environment of children that are to be one of
-	// our programs: the test binary contains them.
+	// programMode is set in the environment of children that run one of the project's programs, which
+	// are part of the test binary.
 	programMode    = "FEDERATION_TEST_PROGRAM"
 	serverProgram  = "federation-apiserver"
 	managerProgram = "federation-controller-manager"
 
 	// Namespace is where the product is installed.
 	Namespace = "liqo"
-	// InvitationNamespace is where the service accounts of invitations live.
+	// InvitationNamespace has the ServiceAccounts of invitations.
 	InvitationNamespace = "liqo-invitations"
-	// ClusterName is how the cluster calls itself.
+	// ClusterName is the name of the cluster.
 	ClusterName = "rome"
-	// AdvertisedServer is the URL that invitations of the cluster carry. It is
-	// reached through a Proxy.
+	// AdvertisedServer is the URL in invitations of the cluster. It is reachable through a Proxy only.
 	AdvertisedServer = "https://" + advertisedHost + ":6443"
 	advertisedHost   = "rome.example.com"
 )
 
-// Environment is one cluster with the federation API in it. It has no
-// controllers: nothing finishes the deletion of a namespace, and nothing makes
-// default service accounts.
+// Environment is one cluster with the federation API. It has no controllers: no namespace is
+// finalized, and no default ServiceAccounts are created.
 type Environment struct {
-	// Admin reaches everything, as a member of system:masters.
+	// Admin is a member of system:masters.
 	Admin *rest.Config
-	// Kube is a client for what is not ours, as Admin.
+	// Kube is a client for kube-apiserver's resources with the permissions of Admin.
 	Kube kubernetes.Interface
-	// Server is our API server, the one that the aggregator leads to.
+	// Server is the federation API server behind the aggregator.
 	Server *Server
-	// EtcdURL is where kube-apiserver's etcd listens, for servers that embed
-	// none.
+	// EtcdURL is that of kube-apiserver's etcd, for servers without an embedded one.
 	EtcdURL string
 
 	dir       string
@@ -82,18 +78,18 @@ type Environment struct {
 	processes processes
 	authority *certificates.Authority
 	proxy     *certificates.Authority
-	// advertised is what AdvertisedServer is verified with.
+	// advertised is the authority of AdvertisedServer.
 	advertised *certificates.Authority
 	etcd       string
 	apiserver  string
-	// account is the kubeconfig of our API server and token what it says there,
-	// with the rights that the chart gives it.
+	// account is the kubeconfig of the federation API server, and token its token, with the
+	// permissions of the chart.
 	account, token string
 }
 
 var (
 	shared *Environment
-	// failure is why there is no shared environment.
+	// failure is why the shared environment did not start.
 	failure error
 )
 
@@ -127,7 +123,7 @@ func run(m *testing.M) int {
 	return m.Run()
 }
 
-// program is the main function of one of our programs.
+// program is the main function of one of the project's programs.
 func program(name string) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -137,7 +133,7 @@ func program(name string) int {
 		run = manager.NewCommand(ctx).Execute
 	case VirtualKubelet:
 		command := virtualkubelet.NewCommand(ctx)
-		// The flag of that name of the other programs is in this binary, too.
+		// The version flag of the other programs is registered in this binary, too.
 		command.Version = ""
 		run = command.Execute
 	}
@@ -184,7 +180,7 @@ func (e *Environment) stop() {
 	if e.dir == "" {
 		return
 	}
-	// When the tests are interrupted, one of them may still be writing.
+	// When the tests are interrupted, one of them may still write.
 	var err error
 	gone := func(context.Context) (bool, error) {
 		err = os.RemoveAll(e.dir)

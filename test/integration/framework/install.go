@@ -31,13 +31,13 @@ import (
 )
 
 const (
-	// serviceName is that of our API server in the chart.
+	// serviceName is the Service of the federation API server.
 	serviceName    = "federation-apiserver"
 	apiServiceName = "v1alpha1.federation.liqo.io"
 )
 
-// installRoles makes the service account of our API server, with the roles of
-// the chart and no other, and its kubeconfig.
+// installRoles creates the ServiceAccount of the federation API server with the roles of the chart
+// only, and its kubeconfig.
 func (e *Environment) installRoles(ctx context.Context) error {
 	if _, err := e.Kube.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: Namespace}}, metav1.CreateOptions{}); err != nil {
 		return err
@@ -57,20 +57,19 @@ func (e *Environment) installRoles(ctx context.Context) error {
 		Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: ptr.To(int64(certificates.Validity.Seconds()))},
 	}, metav1.CreateOptions{})
 	if err != nil {
-		return fmt.Errorf("asking for the server's token: %w", err)
+		return fmt.Errorf("requesting the server's token: %w", err)
 	}
 	e.account, e.token = e.path("server.kubeconfig"), token.Status.Token
 	return e.writeKubeconfig("server.kubeconfig", clientcmdapi.AuthInfo{Token: token.Status.Token})
 }
 
-// Chart returns what the chart makes of some of its templates, or of all when
-// none is named.
+// Chart renders the given templates of the chart, or all of them.
 func (e *Environment) Chart(t testing.TB, templates ...string) string {
 	t.Helper()
 	return e.ChartWith(t, nil, templates...)
 }
 
-// ChartWith is Chart with values, each as "helm --set-json" takes it.
+// ChartWith is Chart with values in the format of "helm --set-json".
 func (e *Environment) ChartWith(t testing.TB, values []string, templates ...string) string {
 	t.Helper()
 	manifests, err := e.render(t.Context(), values, templates...)
@@ -80,7 +79,7 @@ func (e *Environment) ChartWith(t testing.TB, values []string, templates ...stri
 	return string(manifests)
 }
 
-// render returns what the chart makes of some of its templates.
+// render renders templates of the chart.
 func (e *Environment) render(ctx context.Context, values []string, templates ...string) ([]byte, error) {
 	root, err := repository()
 	if err != nil {
@@ -123,9 +122,8 @@ func writeKubeconfig(path, server string, bundle []byte, user clientcmdapi.AuthI
 	}, path)
 }
 
-// AccountKubeconfig writes a kubeconfig with the credentials of our API server
-// for a Kubernetes API elsewhere, and returns its path. Without a token it
-// carries that of our API server.
+// AccountKubeconfig writes a kubeconfig with the credentials of the federation API server for another
+// Kubernetes API, and returns its path. The default token is that of the server.
 func (e *Environment) AccountKubeconfig(t testing.TB, server string, bundle []byte, token string) string {
 	t.Helper()
 	if token == "" {
@@ -145,9 +143,8 @@ func (e *Environment) installServer(ctx context.Context) (err error) {
 	return e.Server.start(ctx)
 }
 
-// registerAPI leads the aggregator to our server and waits until it gets there;
-// kube-apiserver refuses endpoints on loopback addresses, so the Service names
-// the host instead; the certificate is checked for the Service's name anyhow.
+// registerAPI registers the server with the aggregator and waits until it is available. kube-apiserver
+// refuses endpoints on loopback addresses, so the Service is an ExternalName of the host.
 func (e *Environment) registerAPI(ctx context.Context) error {
 	server, err := url.Parse(e.Server.URL)
 	if err != nil {
@@ -188,8 +185,7 @@ func (e *Environment) registerAPI(ctx context.Context) error {
 	return e.awaitAPI(ctx)
 }
 
-// awaitAPI waits until the cluster knows that our server is there, in its
-// discovery and OpenAPI, too.
+// awaitAPI waits until the API is in the discovery and OpenAPI of the cluster.
 func (e *Environment) awaitAPI(ctx context.Context) error {
 	client, err := aggregator.NewForConfig(e.Admin)
 	if err != nil {
@@ -216,7 +212,7 @@ func (e *Environment) awaitAPI(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("the APIService %s does not become available: %w", apiServiceName, err)
 	}
-	// What kubectl remembers of the time before lacks our kinds.
+	// The discovery cache of kubectl lacks the API.
 	return os.RemoveAll(e.path("kubectl"))
 }
 
@@ -229,5 +225,5 @@ func unavailable(service *apiregistrationv1.APIService) error {
 			return errors.New(condition.Message)
 		}
 	}
-	return errors.New("nobody looked at it yet")
+	return errors.New("its availability is unknown")
 }

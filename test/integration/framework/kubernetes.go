@@ -14,7 +14,7 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// volumeControllers bind claims to volumes and protect both while they are used.
+// volumeControllers bind claims to volumes and protect both while they are in use.
 var volumeControllers = []string{
 	"persistentvolume-binder-controller",
 	"persistentvolumeclaim-protection-controller",
@@ -22,8 +22,8 @@ var volumeControllers = []string{
 	"persistentvolume-expander-controller",
 }
 
-// StartVolumeControllers starts kube-controller-manager with the controllers of
-// volumes alone, and kube-scheduler, until the test ends. Provisioners are the test's.
+// StartVolumeControllers starts kube-controller-manager with the volume controllers only, and
+// kube-scheduler, until the test ends. Tests have provisioners of their own.
 func (e *Environment) StartVolumeControllers(t testing.TB) {
 	t.Helper()
 	kubeconfig := "kubernetes.kubeconfig"

@@ -17,11 +17,11 @@ import (
 	"time"
 )
 
-// stopTimeout is how long a process may take to end before it is killed.
+// stopTimeout is the time after which a process is killed.
 const stopTimeout = 10 * time.Second
 
-// starter runs functions on a thread that lives as long as this process. A
-// child with a parent death signal dies with the thread that started it.
+// starter runs functions on a thread that exists as long as this process. A child with a parent death
+// signal dies with the thread that started it.
 var starter = sync.OnceValue(func() chan<- func() {
 	calls := make(chan func())
 	go func() {
@@ -33,16 +33,16 @@ var starter = sync.OnceValue(func() chan<- func() {
 	return calls
 })
 
-// process is a child that does not survive us.
+// process is a child that dies with this process.
 type process struct {
 	command *exec.Cmd
 	log     string
 	done    chan struct{}
-	// err is how it ended, once done is closed.
+	// err is the error of the process once done is closed.
 	err error
 }
 
-// start starts a command that ends with us, however we end.
+// start starts a command that dies with this process.
 func start(command *exec.Cmd) error {
 	command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	started := make(chan error)
@@ -54,11 +54,11 @@ func start(command *exec.Cmd) error {
 type processes struct {
 	mu  sync.Mutex
 	all []*process
-	// stopped is true when no more may be started.
+	// stopped is set when no more may be started.
 	stopped bool
 }
 
-// start runs a program whose output goes to log.
+// start runs a program with its output in log.
 func (p *processes) start(log, path string, environment []string, args ...string) (*process, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -86,8 +86,7 @@ func (p *processes) start(log, path string, environment []string, args ...string
 	return child, nil
 }
 
-// stopAll ends the children, the last one first, so that none misses what it
-// depends on.
+// stopAll stops the children, the last one first, so that dependencies are available.
 func (p *processes) stopAll() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -99,8 +98,7 @@ func (p *processes) stopAll() {
 	p.all, p.stopped = nil, true
 }
 
-// stop sends a signal and waits for the end. A process that does not care is
-// killed, and that is an error.
+// stop sends a signal and waits. A process that does not end is killed, which is an error.
 func (p *process) stop(signal os.Signal) error {
 	if err := p.command.Process.Signal(signal); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return err
@@ -136,7 +134,7 @@ func (p *process) until(ctx context.Context, ready func(context.Context) error) 
 	}
 }
 
-// tail is the end of what the process wrote.
+// tail returns the end of the output.
 func (p *process) tail() string {
 	const most = 16000
 	content, err := os.ReadFile(p.log)

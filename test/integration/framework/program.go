@@ -21,8 +21,8 @@ const (
 	ControllerManager = managerProgram
 )
 
-// StartProgram starts a program, waits until it answers health checks on a port
-// of loopback, and returns its process id. It is stopped with the test.
+// StartProgram starts a program, waits until it is healthy on a port of loopback, and returns its
+// process ID. It stops when the test ends.
 func (e *Environment) StartProgram(t testing.TB, name string, port int, args ...string) int {
 	t.Helper()
 	log := e.programLog(name, port)
@@ -36,7 +36,7 @@ func (e *Environment) StartProgram(t testing.TB, name string, port int, args ...
 			t.Error(err)
 		}
 	})
-	// Only who listens matters here.
+	// The connection is not verified: only the listener matters.
 	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}
 	t.Cleanup(transport.CloseIdleConnections)
 	client := &http.Client{Transport: transport, Timeout: time.Second}
@@ -59,7 +59,7 @@ func (e *Environment) programLog(name string, port int) string {
 	return e.path(fmt.Sprintf("%s-%d.log", name, port))
 }
 
-// ProgramLog is what a program wrote that was started on a port.
+// ProgramLog returns the output of a program that was started with a port.
 func (e *Environment) ProgramLog(t testing.TB, name string, port int) string {
 	t.Helper()
 	content, err := os.ReadFile(e.programLog(name, port))
@@ -69,8 +69,7 @@ func (e *Environment) ProgramLog(t testing.TB, name string, port int) string {
 	return string(content)
 }
 
-// RunProgram runs a program that ends by itself, and returns what it wrote, and
-// its exit code.
+// RunProgram runs a program until it ends, and returns its output and exit code.
 func (e *Environment) RunProgram(t testing.TB, name string, args ...string) (output string, code int) {
 	t.Helper()
 	log := filepath.Join(t.TempDir(), "log")

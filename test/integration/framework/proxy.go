@@ -18,24 +18,23 @@ import (
 	"testing"
 )
 
-// ProxyURL is what a Proxy is known by.
+// ProxyURL is the URL of a Proxy.
 const ProxyURL = "http://proxy.example.com:3128"
 
-// Proxy is an HTTP proxy on the way to the cluster, which is nowhere else than
-// behind it: at AdvertisedServer.
+// Proxy is an HTTP proxy, through which alone the cluster is reachable at AdvertisedServer.
 type Proxy struct {
 	server *httptest.Server
 	target string
 
 	mu sync.Mutex
-	// hasty proxies answer before they know whether they can connect.
+	// hasty proxies answer before they are connected.
 	hasty   bool
 	refusal int
 	asked   []string
 	open    []net.Conn
 }
 
-// StartProxy starts a proxy that ends with the test.
+// StartProxy starts a proxy that stops when the test ends.
 func (e *Environment) StartProxy(t testing.TB) *Proxy {
 	t.Helper()
 	target, err := url.Parse(e.apiserver)
@@ -59,10 +58,10 @@ func (e *Environment) StartProxy(t testing.TB) *Proxy {
 	return p
 }
 
-// Dial leads to the proxy, and nowhere else.
+// Dial connects to the proxy instead of the address.
 func (p *Proxy) Dial(ctx context.Context, network, address string) (net.Conn, error) {
 	if known, err := url.Parse(ProxyURL); err != nil || address != known.Host {
-		return nil, fmt.Errorf("%s was dialled, where only the proxy is (%w)", address, errors.Join(err, net.ErrClosed))
+		return nil, fmt.Errorf("%s was dialled instead of the proxy (%w)", address, errors.Join(err, net.ErrClosed))
 	}
 	return (&net.Dialer{}).DialContext(ctx, network, net.JoinHostPort(loopback.String(), p.port()))
 }
@@ -71,8 +70,7 @@ func (p *Proxy) port() string {
 	return strconv.Itoa(p.server.Listener.Addr().(*net.TCPAddr).Port)
 }
 
-// AddressURL is what programs reach the proxy by: an address of this machine
-// that might be another's.
+// AddressURL returns the URL of the proxy with an address of this machine that is no loopback address.
 func (p *Proxy) AddressURL(t testing.TB) string {
 	t.Helper()
 	addresses, err := net.InterfaceAddrs()
@@ -84,26 +82,25 @@ func (p *Proxy) AddressURL(t testing.TB) string {
 			return "http://" + net.JoinHostPort(network.IP.String(), p.port())
 		}
 	}
-	t.Fatal("this machine has no address but those of loopback and of its links")
+	t.Fatal("this machine has only loopback and link-local addresses")
 	return ""
 }
 
-// Refuse has the proxy answer with a status from now on; zero lets everybody
-// through.
+// Refuse makes the proxy answer with a status. Zero makes it connect again.
 func (p *Proxy) Refuse(status int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.refusal = status
 }
 
-// Hasty has the proxy answer yes before it connects.
+// Hasty makes the proxy answer 200 before it is connected.
 func (p *Proxy) Hasty() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.hasty = true
 }
 
-// Asked are the addresses that the proxy was to connect to.
+// Asked returns the addresses of the requests.
 func (p *Proxy) Asked() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -158,14 +155,14 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	p.mu.Lock()
 	p.open = append(p.open, client, backend)
 	p.mu.Unlock()
-	// What the client sent early is in the buffer.
+	// The client's early data is in the buffer.
 	var both sync.WaitGroup
 	both.Go(func() { pipe(backend, buffered) })
 	both.Go(func() { pipe(client, backend) })
 	both.Wait()
 }
 
-// pipe copies until one side ends, and ends the other.
+// pipe copies until one side ends, and closes the other.
 func pipe(to net.Conn, from io.Reader) {
 	_, _ = io.Copy(to, from)
 	_ = to.Close()

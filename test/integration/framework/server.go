@@ -24,9 +24,9 @@ import (
 
 // Server is a federation API server in a process of its own.
 type Server struct {
-	// URL is where it listens, beside the aggregator.
+	// URL is the server's own, not the aggregator's.
 	URL string
-	// DataDir is where its embedded etcd keeps its data.
+	// DataDir is that of its embedded etcd.
 	DataDir string
 
 	environment *Environment
@@ -35,9 +35,8 @@ type Server struct {
 	process     *process
 }
 
-// newServer describes a server with the rights that the chart gives it, on a
-// port of its own. More arguments may follow, and override the ones that it
-// has anyhow.
+// newServer returns a server with the permissions of the chart, on a free port. more overrides its
+// default arguments.
 func (e *Environment) newServer(name, dataDir string, more ...string) (*Server, error) {
 	port, err := freePort()
 	if err != nil {
@@ -62,14 +61,14 @@ func (e *Environment) serverArgs(dataDir string, port int) []string {
 		"--data-dir=" + dataDir,
 		// Other tests leave namespaces behind.
 		"--allow-empty-store",
-		// So that tests see rights change at once.
+		// Tests observe changes of permissions at once.
 		"--authorization-webhook-cache-unauthorized-ttl=100ms",
 		"--profiling",
 	}
 }
 
-// StartServer starts another server beside the shared one and waits until it
-// is ready. The aggregator does not know it. It is stopped with the test.
+// StartServer starts a server in addition to the shared one and waits until it is ready. The
+// aggregator does not use it. It stops when the test ends.
 func (e *Environment) StartServer(t testing.TB, dataDir string, more ...string) *Server {
 	t.Helper()
 	server, err := e.newServer(filepath.Base(t.Name())+"-"+filepath.Base(dataDir), dataDir, more...)
@@ -83,8 +82,8 @@ func (e *Environment) StartServer(t testing.TB, dataDir string, more ...string) 
 	return server
 }
 
-// MakeDataDir makes a directory whose path leaves room for a unix socket. It
-// goes with the environment.
+// MakeDataDir creates a directory whose path is short enough for a unix socket. It is deleted with the
+// environment.
 func (e *Environment) MakeDataDir(t testing.TB) string {
 	t.Helper()
 	dir, err := os.MkdirTemp(e.dir, "data-")
@@ -94,15 +93,14 @@ func (e *Environment) MakeDataDir(t testing.TB) string {
 	return dir
 }
 
-// RunServer runs a server that is expected to end by itself, and returns what
-// it wrote to its standard error, and its exit code.
+// RunServer runs a server that is expected to end, and returns its standard error and exit code.
 func (e *Environment) RunServer(t testing.TB, more ...string) (output string, code int) {
 	t.Helper()
 	return e.runServer(t, os.Args[0], append(e.freshArgs(t, e.MakeDataDir(t)), more...))
 }
 
-// RunServerOnVolume is RunServer with the data directory on a file system in
-// memory that is mounted with the given options, for the server alone.
+// RunServerOnVolume is RunServer with the data directory on a tmpfs with mount options, for the server
+// alone.
 func (e *Environment) RunServerOnVolume(t testing.TB, options string, more ...string) (output string, code int) {
 	t.Helper()
 	dir := e.MakeDataDir(t)
@@ -144,8 +142,8 @@ func (e *Environment) runServer(t testing.TB, path string, args []string) (outpu
 	}
 }
 
-// RunCommand runs another command of the server's program, and returns what it
-// wrote to its standard output. The error has what it wrote to the other one.
+// RunCommand runs another command of the server's program, and returns its standard output. The error
+// has its standard error.
 func (e *Environment) RunCommand(t testing.TB, stdin io.Reader, args ...string) ([]byte, error) {
 	t.Helper()
 	command := exec.CommandContext(t.Context(), os.Args[0], args...)
@@ -162,7 +160,7 @@ func (e *Environment) RunCommand(t testing.TB, stdin io.Reader, args ...string) 
 	return stdout.Bytes(), err
 }
 
-// Stop sends the server a signal and waits until it is gone.
+// Stop sends the server a signal and waits until it ends.
 func (s *Server) Stop(t testing.TB, signal os.Signal) {
 	t.Helper()
 	if err := s.process.stop(signal); err != nil {
@@ -170,11 +168,11 @@ func (s *Server) Stop(t testing.TB, signal os.Signal) {
 	}
 }
 
-// Start starts the server again after Stop, and waits until it is ready and,
-// if it is the shared one, until the aggregator knows.
+// Start starts the server again after Stop, and waits until it is ready and, if it is the shared one,
+// available at the aggregator.
 func (s *Server) Start(t testing.TB) {
 	t.Helper()
-	// Also at the end of a test, when its context is done.
+	// The context of a test may have ended.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), startTimeout)
 	defer cancel()
 	if err := s.start(ctx); err != nil {
@@ -188,7 +186,7 @@ func (s *Server) Start(t testing.TB) {
 	}
 }
 
-// Log is what the server wrote so far.
+// Log returns the output of the server so far.
 func (s *Server) Log(t testing.TB) string {
 	t.Helper()
 	content, err := os.ReadFile(s.process.log)
@@ -198,7 +196,7 @@ func (s *Server) Log(t testing.TB) string {
 	return string(content)
 }
 
-// PID is the server's process id.
+// PID returns the server's process ID.
 func (s *Server) PID() int { return s.process.command.Process.Pid }
 
 // Client returns config for this server instead of the aggregator.
@@ -218,7 +216,7 @@ func (s *Server) start(ctx context.Context) (err error) {
 	return s.environment.awaitReady(ctx, s.process, s.URL)
 }
 
-// awaitReady waits until a process says that it can do its work.
+// awaitReady waits until a process is ready.
 func (e *Environment) awaitReady(ctx context.Context, process *process, server string) error {
 	pool := x509.NewCertPool()
 	pool.AddCert(e.authority.Certificate)

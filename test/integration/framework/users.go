@@ -24,8 +24,8 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// User returns the configuration of a user with a client certificate, who may
-// do what Grant and the roles of the groups say.
+// User returns the configuration of a user with a client certificate. Grant and the roles of the groups
+// are its permissions.
 func (e *Environment) User(t testing.TB, name string, groups ...string) *rest.Config {
 	t.Helper()
 	config, err := e.client(name, groups...)
@@ -35,11 +35,10 @@ func (e *Environment) User(t testing.TB, name string, groups ...string) *rest.Co
 	return config
 }
 
-// Anonymous returns the configuration of nobody in particular.
+// Anonymous returns a configuration without credentials.
 func (e *Environment) Anonymous() *rest.Config { return rest.AnonymousClientConfig(e.Admin) }
 
-// FrontProxy returns the configuration of somebody with a certificate of the
-// authority that signs the aggregator's.
+// FrontProxy returns a configuration with a certificate of the aggregator's authority.
 func (e *Environment) FrontProxy(t testing.TB, name string) *rest.Config {
 	t.Helper()
 	certificate, key, err := e.proxy.Issue(pkix.Name{CommonName: name}, nil, nil)
@@ -51,8 +50,7 @@ func (e *Environment) FrontProxy(t testing.TB, name string) *rest.Config {
 	return config
 }
 
-// ServiceAccount makes a service account, if it is not there, and returns its
-// configuration, with a token.
+// ServiceAccount ensures that a ServiceAccount exists, and returns a configuration with its token.
 func (e *Environment) ServiceAccount(t testing.TB, namespace, name string) *rest.Config {
 	t.Helper()
 	accounts := e.Kube.CoreV1().ServiceAccounts(namespace)
@@ -70,8 +68,7 @@ func (e *Environment) ServiceAccount(t testing.TB, namespace, name string) *rest
 	return config
 }
 
-// awaitGrant waits until the authorizer has seen a rule: whoever asked before
-// would remember the refusal.
+// awaitGrant waits until the authorizer has observed a rule: the API server caches refusals.
 func (e *Environment) awaitGrant(t testing.TB, user, namespace string, rule rbacv1.PolicyRule) {
 	t.Helper()
 	spec := authorizationv1.SubjectAccessReviewSpec{User: user}
@@ -91,12 +88,12 @@ func (e *Environment) awaitGrant(t testing.TB, user, namespace string, rule rbac
 		return err == nil && review.Status.Allowed, err
 	})
 	if err != nil {
-		t.Fatalf("wait until %s may do what was granted: %v", user, err)
+		t.Fatalf("waiting until %s is authorized: %v", user, err)
 	}
 }
 
-// Grant lets a user do what the rules say, in a namespace or, when it is
-// empty, in the whole cluster, until the test ends.
+// Grant binds a user to a role with these rules in a namespace, or in the whole cluster if it is empty,
+// until the test ends.
 func (e *Environment) Grant(t testing.TB, user, namespace string, rules ...rbacv1.PolicyRule) {
 	t.Helper()
 	ctx := context.WithoutCancel(t.Context())
@@ -137,8 +134,8 @@ func (e *Environment) Grant(t testing.TB, user, namespace string, rules ...rbacv
 	})
 }
 
-// MakeNamespace makes a namespace with a name of its own. It stays, since
-// there is no controller that would finish its deletion.
+// MakeNamespace creates a namespace with a generated name. It stays, since no controller finishes its
+// deletion.
 func (e *Environment) MakeNamespace(t testing.TB) string {
 	t.Helper()
 	namespace, err := e.Kube.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "test-"}}, metav1.CreateOptions{})
@@ -148,8 +145,8 @@ func (e *Environment) MakeNamespace(t testing.TB) string {
 	return namespace.Name
 }
 
-// Kubectl runs kubectl as Admin, with stdin as its input, and returns what it
-// wrote, standard error included. It fails the test when kubectl fails.
+// Kubectl runs kubectl as Admin and returns its output, with its standard error. It fails the test when
+// kubectl fails.
 func (e *Environment) Kubectl(t testing.TB, stdin string, args ...string) string {
 	t.Helper()
 	output, err := e.kubectl(t.Context(), []byte(stdin), args...)
@@ -159,7 +156,7 @@ func (e *Environment) Kubectl(t testing.TB, stdin string, args ...string) string
 	return output
 }
 
-// TryKubectl is Kubectl for what may fail.
+// TryKubectl is Kubectl, but returns an error.
 func (e *Environment) TryKubectl(t testing.TB, stdin string, args ...string) (string, error) {
 	t.Helper()
 	output, err := e.kubectl(t.Context(), []byte(stdin), args...)
