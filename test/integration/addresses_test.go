@@ -27,7 +27,7 @@ import (
 	"liqo.io/federation/test/integration/framework"
 )
 
-// fastClient is one that does not hold itself back.
+// fastClient returns a client without a rate limit.
 func fastClient(t *testing.T, config *rest.Config) versioned.Interface {
 	t.Helper()
 	config = rest.CopyConfig(config)
@@ -42,12 +42,12 @@ func makePool(t *testing.T, federation versioned.Interface, name string, cidrs [
 	}, metav1.CreateOptions{}))
 }
 
-// awaitPool waits until the server has said something of a pool.
-func awaitPool(t *testing.T, federation versioned.Interface, name string, says func(v1alpha1.AddressPoolStatus) bool) {
+// awaitPool waits until the status of a pool meets a condition.
+func awaitPool(t *testing.T, federation versioned.Interface, name string, is func(v1alpha1.AddressPoolStatus) bool) {
 	t.Helper()
 	until(t, "the status of address pool "+name, func(ctx context.Context) (bool, error) {
 		pool, err := federation.FederationV1alpha1().AddressPools().Get(ctx, name, metav1.GetOptions{})
-		return err == nil && says(pool.Status), err
+		return err == nil && is(pool.Status), err
 	})
 }
 
@@ -61,8 +61,7 @@ func addressMapping(name, pool, what string) *v1alpha1.AddressMapping {
 	return m
 }
 
-// expectDisjoint expects that no two mappings overlap, and returns how many there
-// are.
+// expectDisjoint checks that no two mappings overlap, and returns their number.
 func expectDisjoint(t *testing.T, federation versioned.Interface) int {
 	t.Helper()
 	list, err := federation.FederationV1alpha1().AddressMappings(metav1.NamespaceAll).List(t.Context(), metav1.ListOptions{})
@@ -109,7 +108,7 @@ func TestAddressesAreAllocatedWhenAMappingIsCreated(t *testing.T) {
 	}
 
 	if got := env.Kubectl(t, manifest("pods", `"cidr":"10.244.0.0/16"`), "create", scope, "-f", "-", "--dry-run=server", "-o", "jsonpath={.spec.mapped}"); got != "10.255.0.0/16" {
-		t.Errorf("a dry run says %s", got)
+		t.Errorf("a dry run returns %s", got)
 	}
 	if got := env.Kubectl(t, "", "get", "am", scope, "-o", "name"); got != "" {
 		t.Errorf("a dry run wrote %s", got)
@@ -165,7 +164,7 @@ func TestAddressesAreAllocatedWhenAMappingIsCreated(t *testing.T) {
 	must(t)(nil, mappings.Delete(t.Context(), "pods", metav1.DeleteOptions{}))
 	env.Kubectl(t, manifest("others", `"cidr":"10.244.0.0/16"`), "apply", scope, "-f", "-")
 	if got := mapped("others"); got != "10.255.0.0/16" {
-		t.Errorf("what was deleted is not given again, but %s", got)
+		t.Errorf("got %s, want the released address", got)
 	}
 }
 
@@ -198,10 +197,10 @@ func TestTwoServersNeverGiveAnAddressTwice(t *testing.T) {
 	}
 	writers.Wait()
 	if created.Load() != 128 || refused.Load() != 32 {
-		t.Errorf("%d are created and %d refused, of which there are 128", created.Load(), refused.Load())
+		t.Errorf("%d are created and %d refused, of 128 addresses", created.Load(), refused.Load())
 	}
 	if n := expectDisjoint(t, federations[1]); n != 128 {
-		t.Errorf("%d are there", n)
+		t.Errorf("%d exist", n)
 	}
 }
 
@@ -230,7 +229,7 @@ func TestNoAddressIsGivenTwiceOrLostWhenTheServerIsKilled(t *testing.T) {
 	}
 	for range 3 {
 		before := turns.Load()
-		until(t, "writers are at work", func(context.Context) (bool, error) { return turns.Load() > before+10, nil })
+		until(t, "the writers run", func(context.Context) (bool, error) { return turns.Load() > before+10, nil })
 		server.Stop(t, syscall.SIGKILL)
 		server.Start(t)
 	}
@@ -238,9 +237,9 @@ func TestNoAddressIsGivenTwiceOrLostWhenTheServerIsKilled(t *testing.T) {
 	writers.Wait()
 	expectDisjoint(t, federation)
 
-	// What was reserved in vain is given back: the whole pool can be used.
+	// Failed reservations are released, so that the whole pool can be used.
 	rest := 0
-	until(t, "the pool is used up", func(ctx context.Context) (bool, error) {
+	until(t, "the pool is exhausted", func(ctx context.Context) (bool, error) {
 		_, err := mappings.Create(ctx, addressMapping(fmt.Sprintf("rest-%d", rest), "", "192.0.2.1"), metav1.CreateOptions{})
 		rest++
 		if err != nil && !apierrors.IsForbidden(err) {
@@ -257,7 +256,7 @@ func TestNoAddressIsGivenTwiceOrLostWhenTheServerIsKilled(t *testing.T) {
 	})
 }
 
-// within tells whether a range, or an address, lies in another one.
+// within reports whether a range, or an address, is in another one.
 func within(t *testing.T, wanted, got string) bool {
 	t.Helper()
 	around, err := addressrange.Prefix(wanted)

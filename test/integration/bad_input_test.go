@@ -25,11 +25,10 @@ import (
 	"liqo.io/federation/test/integration/framework"
 )
 
-// answerSoon bounds how long the server may think about nonsense.
+// answerSoon bounds the processing of invalid input.
 const answerSoon = 10 * time.Second
 
-// Bodies that are meant to hurt are refused soon, in words, and cost the log at
-// most a line.
+// Malicious bodies are refused in time, with a message, and log at most one line.
 func TestDecodeLimits(t *testing.T) {
 	env := framework.Get(t)
 	installRoles(t, env)
@@ -38,17 +37,16 @@ func TestDecodeLimits(t *testing.T) {
 	retry(t, func() (any, error) {
 		return federationOf(t, user).FederationV1alpha1().NamespaceMaps(c.tenant).List(t.Context(), metav1.ListOptions{})
 	})
-	// A list of empty namespaces in the field spec, and groups of an unknown field,
-	// each within the one before.
+	// A list of empty namespaces in the field spec, and nested groups of an unknown field.
 	namespaces := binary.AppendUvarint([]byte{2<<3 | 2}, 1_000_000)
 	namespaces = append(namespaces, bytes.Repeat([]byte{1<<3 | 2, 0}, 500_000)...)
-	// In the field metadata a name, and an annotation whose value is no text.
+	// In the field metadata a name, and an annotation whose value is not UTF-8.
 	annotation := []byte{1<<3 | 2, 14, 1<<3 | 2, 4, 'r', 'o', 'm', 'e', 12<<3 | 2, 6, 1<<3 | 2, 1, 'a', 2<<3 | 2, 1, 0xff}
 	groups := bytes.Repeat([]byte{15<<3 | 3}, 1_000_000)
 	object := func(fields string) []byte {
 		return fmt.Appendf(nil, `{"apiVersion":"federation.liqo.io/v1alpha1","kind":"NamespaceMap","metadata":{"name":"rome"%s}`, fields)
 	}
-	// Nine levels of nine references each are 387 million words.
+	// Nine levels of nine references each expand to 387 million words.
 	bomb := "apiVersion: federation.liqo.io/v1alpha1\nkind: NamespaceMap\nmetadata: {name: rome}\nspec:\n  a0: &a0 [x,x,x,x,x,x,x,x,x]\n"
 	for i := 1; i < 10; i++ {
 		bomb += fmt.Sprintf("  a%d: &a%d [%s]\n", i, i, strings.TrimSuffix(strings.Repeat(fmt.Sprintf("*a%d,", i-1), 9), ","))
@@ -68,10 +66,10 @@ func TestDecodeLimits(t *testing.T) {
 		{"no JSON", jsonType, []byte("{"), http.StatusBadRequest},
 		{"nothing", jsonType, nil, http.StatusBadRequest},
 		{"bytes", jsonType, bytes.Repeat([]byte{0xff, 0x00}, 1000), http.StatusBadRequest},
-		{"references that grow when they are followed", "application/yaml", []byte(bomb), http.StatusBadRequest},
+		{"references that expand exponentially", "application/yaml", []byte(bomb), http.StatusBadRequest},
 		{"a length of 4 GB in protobuf", runtime.ContentTypeProtobuf, []byte("k8s\x00\x0a\xff\xff\xff\xff\x0f"), http.StatusBadRequest},
 		{"no protobuf", runtime.ContentTypeProtobuf, []byte("{}"), http.StatusBadRequest},
-		{"a byte that is no text in protobuf", runtime.ContentTypeProtobuf, protobuf(t, annotation), http.StatusBadRequest},
+		{"invalid UTF-8 in protobuf", runtime.ContentTypeProtobuf, protobuf(t, annotation), http.StatusBadRequest},
 		{"half a million namespaces in protobuf", runtime.ContentTypeProtobuf, protobuf(t, namespaces), http.StatusUnprocessableEntity},
 		{"groups a million deep in protobuf", runtime.ContentTypeProtobuf, protobuf(t, groups), http.StatusBadRequest},
 		{"CBOR", "application/cbor", bytes.Repeat([]byte{0x9f}, 100_000), http.StatusUnsupportedMediaType},
@@ -98,7 +96,7 @@ func TestDecodeLimits(t *testing.T) {
 	}
 }
 
-// protobuf is a NamespaceMap of the fields given, as a body.
+// protobuf returns a body of a NamespaceMap with these fields.
 func protobuf(t *testing.T, fields []byte) []byte {
 	t.Helper()
 	body := runtime.Unknown{TypeMeta: runtime.TypeMeta{APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: "NamespaceMap"}, Raw: fields}
@@ -109,7 +107,7 @@ func protobuf(t *testing.T, fields []byte) []byte {
 	return append([]byte("k8s\x00"), encoded...)
 }
 
-func TestAnyNumberOfInvitationsIsTooMany(t *testing.T) {
+func TestNumberOfInvitationsIsLimited(t *testing.T) {
 	env := framework.Get(t)
 	tokens := federationOf(t, env.Admin).FederationV1alpha1().PeeringTokens()
 	const label = "test=too-many"
@@ -130,20 +128,20 @@ func TestAnyNumberOfInvitationsIsTooMany(t *testing.T) {
 	if !apierrors.IsForbidden(refusal) || !strings.Contains(refusal.Error(), "the limit is 1000") {
 		t.Fatalf("after %d invitations: %v", made, refusal)
 	}
-	// Applying is no way around.
+	// Apply is subject to the same limit.
 	_, err := tokens.Patch(t.Context(), "one-more", types.ApplyPatchType, []byte(`{"apiVersion":"federation.liqo.io/v1alpha1","kind":"PeeringToken","metadata":{"name":"one-more"}}`), metav1.PatchOptions{FieldManager: "test"})
 	if !apierrors.IsForbidden(err) {
 		t.Errorf("applied: %v", err)
 	}
-	// Who is invited already can come.
+	// Existing invitations work.
 	if _, err := tokens.List(t.Context(), metav1.ListOptions{}); err != nil {
 		t.Error(err)
 	}
 }
 
-// A peer that writes without end meets the bounds of its namespace, and nobody
-// else notices: another's requests are answered while it does.
-func TestAPeerThatWritesInALoopIsBoundedAndStarvesNobody(t *testing.T) {
+// The namespace of a peer that writes in a loop is limited, and the requests of other peers are
+// answered meanwhile.
+func TestPeerThatWritesInALoopIsLimitedAndDoesNotStarveOthers(t *testing.T) {
 	env := framework.Get(t)
 	installRoles(t, env)
 	noisy, quiet := makeTenancy(t, env, "volterra"), makeTenancy(t, env, "cortona")
@@ -187,7 +185,7 @@ func TestAPeerThatWritesInALoopIsBoundedAndStarvesNobody(t *testing.T) {
 	stop()
 	writing.Wait()
 	stored, err := admin(t).FederationV1alpha1().NamespaceMaps(noisy.tenant).List(t.Context(), metav1.ListOptions{})
-	// A burst may go beyond by what is under way.
+	// Concurrent requests may exceed the limit.
 	if err != nil || len(stored.Items) < 16 || len(stored.Items) > 32 {
 		t.Errorf("%d maps are stored, %v", len(stored.Items), err)
 	}

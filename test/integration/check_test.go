@@ -11,8 +11,8 @@ import (
 	"liqo.io/federation/test/integration/framework"
 )
 
-// What helm test runs needs no rights, and tells the truth.
-func TestTheCheckOfTheChartSeesTheAPI(t *testing.T) {
+// The program of helm test needs no permissions.
+func TestCheckOfTheChartFindsTheAPI(t *testing.T) {
 	env := framework.Get(t)
 	account := env.ServiceAccount(t, framework.Namespace, "default")
 	kubeconfig := env.AccountKubeconfig(t, env.Admin.Host, env.Admin.CAData, account.BearerToken)

@@ -32,10 +32,9 @@ import (
 	"liqo.io/federation/test/integration/framework"
 )
 
-// borrower is another cluster that borrows from the environment's, through a
-// proxy. Both keep what they have in the one API that there is, so only the
-// borrower's controllers run, and the test does what the lender's do.
-type borrower struct {
+// peeringConsumer is a consumer of the environment's cluster, which it reaches through a proxy. Both
+// use the same API, so only the consumer's controllers run, and the test replaces the provider's.
+type peeringConsumer struct {
 	*framework.Environment
 	federation versioned.Interface
 	proxy      *framework.Proxy
@@ -48,26 +47,25 @@ type borrower struct {
 	clock    clock.PassiveClock
 }
 
-// newBorrower takes an invitation of the environment's cluster, and runs the
-// controllers.
-func newBorrower(t *testing.T, name string) *borrower {
+// newPeeringConsumer accepts an invitation of the environment's cluster, and runs the controllers.
+func newPeeringConsumer(t *testing.T, name string) *peeringConsumer {
 	t.Helper()
-	b := makeBorrower(t, name)
+	b := makePeeringConsumer(t, name)
 	b.run(t)
 	b.invite(t, framework.ProxyURL)
 	return b
 }
 
-func makeBorrower(t *testing.T, name string) *borrower {
+func makePeeringConsumer(t *testing.T, name string) *peeringConsumer {
 	t.Helper()
 	env := framework.Get(t)
 	env.Kubectl(t, env.Chart(t, "rbac-user-roles.yaml", "rbac-tenant.yaml"), "apply", "-f", "-")
 	_, federation := clients(t, env)
 	account := types.NamespacedName{Namespace: framework.Namespace, Name: controllerManager}
-	return &borrower{
+	return &peeringConsumer{
 		Environment: env, federation: federation, proxy: env.StartProxy(t), name: name, clock: clock.RealClock{},
 		outgoing: consumer.Config{
-			ClusterID: thatID, ClusterName: "borrower", Namespace: framework.Namespace, IdentityLifetime: time.Hour, Account: account,
+			ClusterID: thatID, ClusterName: "consumer", Namespace: framework.Namespace, IdentityLifetime: time.Hour, Account: account,
 		},
 		incoming: provider.Config{
 			Mode: identity.ModeCertificate, Account: account, InvitationNamespace: framework.InvitationNamespace,
@@ -75,9 +73,8 @@ func makeBorrower(t *testing.T, name string) *borrower {
 	}
 }
 
-// run runs the controller of ForeignClusters in this process, where only the proxy is
-// dialled.
-func (b *borrower) run(t *testing.T) {
+// run runs the controller of ForeignClusters in this process, whose connections all use the proxy.
+func (b *peeringConsumer) run(t *testing.T) {
 	t.Helper()
 	b.peers = remote.NewPeersWith(func(identity *remote.Identity) (*remote.Clients, error) {
 		config, err := remote.ConfigDialing(identity, b.proxy.Dial)
@@ -102,8 +99,8 @@ func (b *borrower) run(t *testing.T) {
 	})
 }
 
-// invite has the borrower take an invitation, by way of a proxy.
-func (b *borrower) invite(t *testing.T, proxy string) {
+// invite accepts an invitation with a proxy.
+func (b *peeringConsumer) invite(t *testing.T, proxy string) {
 	t.Helper()
 	tokens := b.federation.FederationV1alpha1().PeeringTokens()
 	token, err := tokens.Create(t.Context(), &v1alpha1.PeeringToken{ObjectMeta: metav1.ObjectMeta{Name: b.name}}, metav1.CreateOptions{})
@@ -121,11 +118,11 @@ func (b *borrower) invite(t *testing.T, proxy string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.forget(t, b.name)
+	b.cleanUp(t, b.name)
 }
 
-// forget removes a ForeignCluster when the test ends.
-func (b *borrower) forget(t *testing.T, name string) {
+// cleanUp deletes a ForeignCluster when the test ends.
+func (b *peeringConsumer) cleanUp(t *testing.T, name string) {
 	t.Cleanup(func() {
 		ctx := context.WithoutCancel(t.Context())
 		if err := b.federation.FederationV1alpha1().ForeignClusters().Delete(ctx, name, metav1.DeleteOptions{}); err != nil {
@@ -138,9 +135,9 @@ func (b *borrower) forget(t *testing.T, name string) {
 	})
 }
 
-// grant does what the lender does for the request: it makes a tenant namespace
-// with rights in it, and says which. answer completes the status.
-func (b *borrower) grant(t *testing.T, subject rbacv1.Subject, answer func(request *v1alpha1.IdentityRequest, status *v1alpha1.IdentityRequestStatus)) {
+// grant accepts the request as the provider does: it creates a tenant namespace with role bindings.
+// answer completes the status.
+func (b *peeringConsumer) grant(t *testing.T, subject rbacv1.Subject, answer func(request *v1alpha1.IdentityRequest, status *v1alpha1.IdentityRequestStatus)) {
 	t.Helper()
 	requests := b.federation.FederationV1alpha1().IdentityRequests()
 	var request *v1alpha1.IdentityRequest
@@ -162,9 +159,9 @@ func (b *borrower) grant(t *testing.T, subject rbacv1.Subject, answer func(reque
 	}
 }
 
-func (b *borrower) tenant() string { return naming.TenantNamespace(b.name) }
+func (b *peeringConsumer) tenant() string { return naming.TenantNamespace(b.name) }
 
-func (b *borrower) bind(t *testing.T, role string, subjects ...rbacv1.Subject) {
+func (b *peeringConsumer) bind(t *testing.T, role string, subjects ...rbacv1.Subject) {
 	t.Helper()
 	if _, err := b.Kube.RbacV1().RoleBindings(b.tenant()).Create(t.Context(), &rbacv1.RoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: role}, Subjects: subjects,
@@ -174,8 +171,8 @@ func (b *borrower) bind(t *testing.T, role string, subjects ...rbacv1.Subject) {
 	}
 }
 
-// certificate grants an identity by a certificate that began a while ago.
-func (b *borrower) certificate(t *testing.T, age, life time.Duration) {
+// certificate issues a certificate that has been valid for age.
+func (b *peeringConsumer) certificate(t *testing.T, age, life time.Duration) {
 	t.Helper()
 	uid, _ := naming.InvitationOfAccount(b.request)
 	b.grant(t, rbacv1.Subject{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: string(uid)}, func(request *v1alpha1.IdentityRequest, status *v1alpha1.IdentityRequestStatus) {
@@ -183,8 +180,8 @@ func (b *borrower) certificate(t *testing.T, age, life time.Duration) {
 	})
 }
 
-// account grants an identity by tokens of an account.
-func (b *borrower) account(t *testing.T) {
+// account issues an identity by tokens of a ServiceAccount.
+func (b *peeringConsumer) account(t *testing.T) {
 	t.Helper()
 	account := rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: b.tenant(), Name: "federation-peer"}
 	b.grant(t, account, func(_ *v1alpha1.IdentityRequest, status *v1alpha1.IdentityRequestStatus) {
@@ -196,21 +193,21 @@ func (b *borrower) account(t *testing.T) {
 	})
 }
 
-// await waits until the condition Authenticated is as wanted. Each look has the
-// controllers look, too: they wait longer after each failure.
-func (b *borrower) await(t *testing.T, what string, is func(*metav1.Condition) bool) {
+// await waits until the condition Authenticated meets a condition. Each poll triggers the controllers,
+// which back off after failures.
+func (b *peeringConsumer) await(t *testing.T, what string, is func(*metav1.Condition) bool) {
 	t.Helper()
 	var last *metav1.Condition
-	looks := 0
+	polls := 0
 	defer func() {
 		if t.Failed() {
 			t.Logf("the condition is %+v", last)
 		}
 	}()
 	until(t, what, func(ctx context.Context) (bool, error) {
-		looks++
+		polls++
 		fc, err := b.federation.FederationV1alpha1().ForeignClusters().Patch(ctx, b.name, types.MergePatchType,
-			encode(fields{"metadata": fields{"annotations": fields{"test/looks": fmt.Sprint(looks)}}}), metav1.PatchOptions{})
+			encode(fields{"metadata": fields{"annotations": fields{"test/polls": fmt.Sprint(polls)}}}), metav1.PatchOptions{})
 		if err != nil {
 			return false, err
 		}
@@ -226,11 +223,11 @@ func established(condition *metav1.Condition) bool {
 	return condition.Status == metav1.ConditionTrue && condition.Reason == foreigncluster.ReasonIdentityIssued
 }
 
-// ask asks the lender something with the connection that there is.
-func (b *borrower) ask(ctx context.Context) error {
+// listRequests sends a request to the provider with the current identity.
+func (b *peeringConsumer) listRequests(ctx context.Context) error {
 	peer, ok := b.peers.Get(b.name)
 	if !ok {
-		return fmt.Errorf("there is no connection")
+		return fmt.Errorf("no connection")
 	}
 	_, err := peer.Federation.FederationV1alpha1().ResourceRequests(peer.Namespace).List(ctx, metav1.ListOptions{})
 	return err

@@ -21,7 +21,7 @@ import (
 
 const signer = "federation-identity-signer"
 
-// leads waits until a process holds the lease of the signers.
+// leads waits until a process holds the Lease of the signers.
 func leads(t *testing.T, env *framework.Environment, name string) *coordinationv1.Lease {
 	t.Helper()
 	var lease *coordinationv1.Lease
@@ -39,12 +39,12 @@ func TestTheSecondControllerManagerTakesOverFromTheFirst(t *testing.T) {
 	env := framework.Get(t)
 	first := env.StartControllers(t, "signer-0", signer, "--controllers=identity-signer")
 	leads(t, env, "signer-0")
-	// It is ready, though it has nothing to do.
+	// It is ready, although it is not the leader.
 	env.StartControllers(t, "signer-1", signer, "--controllers=identity-signer")
 	lease := leads(t, env, "signer-0")
 
 	if err := first.Stop(t, syscall.SIGTERM); err != nil {
-		t.Errorf("a leader that is told to stop ends with %v", err)
+		t.Errorf("a leader that receives SIGTERM ends with %v", err)
 	}
 	stopped := time.Now()
 	after := leads(t, env, "signer-1")
@@ -53,7 +53,7 @@ func TestTheSecondControllerManagerTakesOverFromTheFirst(t *testing.T) {
 		t.Errorf("%d changes of the leader: %s", changes, after)
 	}
 
-	// One that was killed comes back as itself, and goes on.
+	// After a crash it uses the same name again, and works.
 	again := env.StartControllers(t, "signer-0", signer, "--controllers=identity-signer")
 	again.Stop(t, syscall.SIGKILL)
 	leads(t, env, "signer-1")
@@ -82,7 +82,7 @@ func TestAControllerManagerMayWriteNoLeaseButItsOwn(t *testing.T) {
 		"deleting": func() error {
 			return client.CoordinationV1().Leases(framework.Namespace).Delete(t.Context(), other.Name, metav1.DeleteOptions{})
 		},
-		"creating one elsewhere": func() error {
+		"creating one in another namespace": func() error {
 			_, err := client.CoordinationV1().Leases(metav1.NamespaceSystem).Create(t.Context(), &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: "kube-scheduler"}}, metav1.CreateOptions{})
 			return err
 		},

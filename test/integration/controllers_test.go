@@ -27,15 +27,15 @@ import (
 )
 
 const (
-	// thisID and thatID are the ids of the cluster and of the one it meets.
+	// thisID and thatID are the IDs of the cluster and of its peer.
 	thisID = "11111111-1111-4111-8111-111111111111"
 	thatID = "22222222-2222-4222-8222-222222222222"
-	// patience bounds how long a controller may take, or kube-apiserver until it
-	// has compiled a policy and found its parameters: half a minute if all is well.
+	// patience bounds how long a controller takes, or kube-apiserver to compile a policy and find its
+	// parameters, which takes half a minute.
 	patience = 3 * time.Minute
 )
 
-// clients reach both APIs as an administrator, without limits.
+// clients returns unlimited clients of both APIs with the permissions of an administrator.
 func clients(t *testing.T, env *framework.Environment) (kubernetes.Interface, versioned.Interface) {
 	t.Helper()
 	return clientsOf(t, env.Admin)
@@ -79,7 +79,7 @@ func runOffloading(t *testing.T, env *framework.Environment) {
 	}, shadowPods)
 }
 
-// noVolumes are the volumes of namespaces that have none.
+// noVolumes implements the volumes of namespaces that have none.
 type noVolumes struct{}
 
 func (noVolumes) Held(context.Context, string, string) ([]string, error) { return nil, nil }
@@ -88,10 +88,10 @@ func (noVolumes) Release(context.Context, *v1alpha1.NamespaceOffloading, string)
 
 func (noVolumes) Obstacles(string, string) []string { return nil }
 
-// offeredNode stands for the node worker, in zone north, for every consumer.
+// offeredNode is the ID of the node worker, in zone north, for every consumer.
 const offeredNode = "0a1b2c3d4e5f6071"
 
-// allNodes shares every node with every consumer.
+// allNodes offers every node to every consumer.
 type allNodes struct{}
 
 // Place implements shadowpod.Placer.
@@ -116,7 +116,7 @@ func runShadows(t *testing.T, config *rest.Config) {
 	runManager(t, config, shadowPods)
 }
 
-// until waits until something is so.
+// until waits until check returns true.
 func until(t *testing.T, what string, check func(context.Context) (bool, error)) {
 	t.Helper()
 	if err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, patience, true, check); err != nil {
@@ -124,7 +124,7 @@ func until(t *testing.T, what string, check func(context.Context) (bool, error))
 	}
 }
 
-// killed removes a pod as its kubelet does when the containers have stopped.
+// killed deletes a pod as its kubelet does when the containers have stopped.
 func killed(ctx context.Context, kube kubernetes.Interface, pod *corev1.Pod) error {
 	return kube.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, now(pod))
 }

@@ -30,7 +30,7 @@ func federationOf(t *testing.T, config *rest.Config) versioned.Interface {
 	return client
 }
 
-// question is one thing that somebody could ask for.
+// question is one request for an authorization review.
 type question struct {
 	group, resource, subresource, verb, namespace string
 }
@@ -39,24 +39,23 @@ func (q question) String() string {
 	return strings.TrimSuffix(fmt.Sprintf("%s %s.%s/%s", q.verb, q.resource, q.group, q.subresource), "/") + " in " + q.namespace
 }
 
-// anybodys are the questions that whoever has a name may ask: about oneself.
+// anybodys reports whether every authenticated user is allowed, since the question concerns the user.
 func (q question) anybodys() bool {
 	return q.verb == "create" && strings.HasPrefix(q.resource, "selfsubject")
 }
 
-// One tenant asks for every resource with every verb where it has no business:
-// no is the answer everywhere.
+// A tenant is denied every verb on every resource outside of its namespaces.
 func TestATenantGetsNothingOfAnother(t *testing.T) {
 	env := framework.Get(t)
 	installRoles(t, env)
 	a, b := makeTenancy(t, env, "grosseto"), makeTenancy(t, env, "livorno")
 	user := env.User(t, a.user, v1alpha1.PeerGroup)
-	// Its own rights have arrived.
+	// The tenant's own permissions are in force.
 	retry(t, func() (any, error) {
-		return federationOf(t, user).FederationV1alpha1().ShadowPods(a.twin).List(t.Context(), metav1.ListOptions{})
+		return federationOf(t, user).FederationV1alpha1().ShadowPods(a.remote).List(t.Context(), metav1.ListOptions{})
 	})
 	places := []string{
-		b.tenant, b.twin, b.peer, a.peer, framework.Namespace, framework.InvitationNamespace,
+		b.tenant, b.remote, b.peer, a.peer, framework.Namespace, framework.InvitationNamespace,
 		metav1.NamespaceSystem, metav1.NamespaceDefault, metav1.NamespaceAll,
 	}
 	_, lists, err := env.Kube.Discovery().ServerGroupsAndResources()
@@ -73,7 +72,7 @@ func TestATenantGetsNothingOfAnother(t *testing.T) {
 		for _, resource := range list.APIResources {
 			kinds++
 			name, subresource, _ := strings.Cut(resource.Name, "/")
-			// What a role can grant without discovery telling.
+			// Verbs that a role can grant and discovery does not list.
 			verbs := append(slices.Clone(resource.Verbs), "bind", "escalate", "impersonate", "approve", "sign")
 			for _, namespace := range places {
 				if !resource.Namespaced && namespace != metav1.NamespaceAll {
@@ -86,14 +85,14 @@ func TestATenantGetsNothingOfAnother(t *testing.T) {
 		}
 	}
 	if kinds < 80 || len(questions) < 2000 {
-		t.Fatalf("discovery tells of %d resources, which makes %d questions: that is not all", kinds, len(questions))
+		t.Fatalf("discovery returns only %d resources, with %d questions", kinds, len(questions))
 	}
-	ask(t, env, a.user, questions)
-	askOurs(t, env, user, b)
+	review(t, env, a.user, questions)
+	requestAll(t, env, user, b)
 }
 
-// ask has the cluster's authorizer answer.
-func ask(t *testing.T, env *framework.Environment, user string, questions []question) {
+// review sends all questions to the cluster's authorizer.
+func review(t *testing.T, env *framework.Environment, user string, questions []question) {
 	t.Helper()
 	reviews := env.Kube.AuthorizationV1().SubjectAccessReviews()
 	queue := make(chan question)
@@ -123,9 +122,9 @@ func ask(t *testing.T, env *framework.Environment, user string, questions []ques
 	asking.Wait()
 }
 
-// askOurs makes the requests themselves, of our own resources: our server has
-// an authorizer of its own before the cluster's.
-func askOurs(t *testing.T, env *framework.Environment, user *rest.Config, b tenancy) {
+// requestAll sends requests for the federation's resources: the API server has an authorizer of its
+// own before the cluster's.
+func requestAll(t *testing.T, env *framework.Environment, user *rest.Config, b tenancy) {
 	t.Helper()
 	list, err := env.Kube.Discovery().ServerResourcesForGroupVersion(v1alpha1.SchemeGroupVersion.String())
 	if err != nil {
@@ -135,10 +134,10 @@ func askOurs(t *testing.T, env *framework.Environment, user *rest.Config, b tena
 		"get": http.MethodGet, "list": http.MethodGet, "watch": http.MethodGet, "create": http.MethodPost,
 		"update": http.MethodPut, "patch": http.MethodPatch, "delete": http.MethodDelete, "deletecollection": http.MethodDelete,
 	}
-	asked := 0
+	sent := 0
 	for _, resource := range list.APIResources {
 		name, subresource, _ := strings.Cut(resource.Name, "/")
-		for _, namespace := range []string{b.tenant, b.twin, b.peer, metav1.NamespaceAll} {
+		for _, namespace := range []string{b.tenant, b.remote, b.peer, metav1.NamespaceAll} {
 			if resource.Namespaced == (namespace == corev1.NamespaceAll) {
 				continue
 			}
@@ -158,7 +157,7 @@ func askOurs(t *testing.T, env *framework.Environment, user *rest.Config, b tena
 					path += "?watch=true"
 				}
 				for road, config := range map[string]*rest.Config{"the aggregator": user, "the server": env.Server.Client(user)} {
-					asked++
+					sent++
 					if code, answer := exchange(t, config, methods[verb], path, "application/json", []byte("{}")); code != http.StatusForbidden {
 						t.Errorf("%s %s by %s: %d: %.200s", verb, path, road, code, answer)
 					}
@@ -166,7 +165,7 @@ func askOurs(t *testing.T, env *framework.Environment, user *rest.Config, b tena
 			}
 		}
 	}
-	if asked < 200 {
-		t.Errorf("only %d requests were made", asked)
+	if sent < 200 {
+		t.Errorf("only %d requests were made", sent)
 	}
 }

@@ -19,7 +19,7 @@ import (
 	"liqo.io/federation/test/integration/framework"
 )
 
-// let ends what controllers would, so that an object goes.
+// let removes the finalizers of an object, as controllers would.
 func let(t *testing.T, path string) {
 	t.Helper()
 	ctx := context.WithoutCancel(t.Context())
@@ -40,7 +40,7 @@ func offloadingPath(namespace string) string {
 	return "/apis/federation.liqo.io/v1alpha1/namespaces/" + namespace + "/namespaceoffloadings/offloading"
 }
 
-func TestThePeerVerbAndItsDeclarativeTwinStoreTheSame(t *testing.T) {
+func TestPeerVerbAndForeignClusterStoreTheSame(t *testing.T) {
 	env := framework.Get(t)
 	clusters := admin(t).FederationV1alpha1().ForeignClusters()
 	for name, test := range map[string]struct{ shared fields }{
@@ -71,13 +71,13 @@ func TestThePeerVerbAndItsDeclarativeTwinStoreTheSame(t *testing.T) {
 					"apply", "--server-side", "-f", "-")
 			})
 			if diff := cmp.Diff(byVerb, bySpec); diff != "" {
-				t.Errorf("the specs differ (-verb +twin):\n%s", diff)
+				t.Errorf("the specs differ (-verb +object):\n%s", diff)
 			}
 		})
 	}
 }
 
-func TestTheOffloadVerbAndItsDeclarativeTwinStoreTheSame(t *testing.T) {
+func TestOffloadVerbAndNamespaceOffloadingStoreTheSame(t *testing.T) {
 	env := framework.Get(t)
 	selector := fields{"nodeSelectorTerms": []any{fields{"matchExpressions": []any{fields{"key": "region", "operator": "In", "values": []string{"north"}}}}}}
 	for _, mapping := range []any{nil, "DefaultName", "EnforceSameName", "SelectedName"} {
@@ -121,7 +121,7 @@ func TestTheOffloadVerbAndItsDeclarativeTwinStoreTheSame(t *testing.T) {
 					})
 				})
 				if diff := cmp.Diff(byVerb, bySpec); diff != "" {
-					t.Errorf("the specs of %v differ (-verb +twin):\n%s", spec, diff)
+					t.Errorf("the specs of %v differ (-verb +object):\n%s", spec, diff)
 				}
 			}
 		}
@@ -164,7 +164,7 @@ func TestObjectsAreSelectedByTheirFields(t *testing.T) {
 		}
 		slices.Sort(got)
 		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("%s selects others (-want +got):\n%s", selector, diff)
+			t.Errorf("%s selects other objects (-want +got):\n%s", selector, diff)
 		}
 	}
 	if event := <-watcher.ResultChan(); event.Type != watch.Added || event.Object.(*v1alpha1.ResourceOffer).Name != "c" {
@@ -200,7 +200,7 @@ func TestKubectlWorksAsOnBuiltInKinds(t *testing.T) {
 	for _, kind := range []string{"foreignclusters", "namespaceoffloadings", "virtualnodes", "resourceoffers", "resourcerequests", "peeringtokens", "identityrequests", "namespacemaps", "shadowpods", "shadowvolumeclaims", "shadowendpointslices", "addresspools", "addressmappings", "networkconfigs", "tunnelendpoints"} {
 		output := env.Kubectl(t, "", "explain", kind, "--recursive")
 		if !strings.Contains(output, "spec") || !strings.Contains(output, "FIELDS:") {
-			t.Errorf("kubectl explains %s badly:\n%s", kind, output)
+			t.Errorf("kubectl explain %s:\n%s", kind, output)
 		}
 	}
 
@@ -215,7 +215,7 @@ func TestKubectlWorksAsOnBuiltInKinds(t *testing.T) {
 	}
 }
 
-func TestWhatIsSeldomMeantIsWarnedOf(t *testing.T) {
+func TestUnlikelyValuesAreWarnedOf(t *testing.T) {
 	env := framework.Get(t)
 	namespace := env.MakeNamespace(t)
 	offload := "/apis/federation.liqo.io/v1alpha1/namespaces/" + namespace + "/namespaceoffloadings/offloading/offload"
@@ -244,7 +244,7 @@ func TestWhatIsSeldomMeantIsWarnedOf(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			output := env.Kubectl(t, test.body, test.args...)
 			if strings.Count(output, "Warning: ") != len(test.want) {
-				t.Errorf("kubectl warns of something else:\n%s", output)
+				t.Errorf("kubectl has other warnings:\n%s", output)
 			}
 			for _, field := range test.want {
 				if !strings.Contains(output, "Warning: "+field+":") {

@@ -14,9 +14,9 @@ import (
 	"liqo.io/federation/test/integration/framework"
 )
 
-// The roles of users are part of admin, edit and view. The controller that adds
-// them up is not here, so the users have both parts.
-func TestANamespaceEditorOffloadsAndSeesAndNothingMore(t *testing.T) {
+// The roles of users are aggregated into admin, edit and view. The controller that does so does not
+// run, so the users are bound to both.
+func TestNamespaceEditorMayOffloadAndReadOnly(t *testing.T) {
 	env := framework.Get(t)
 	installRoles(t, env)
 	project, other := env.MakeNamespace(t), env.MakeNamespace(t)

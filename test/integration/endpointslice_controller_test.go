@@ -23,20 +23,19 @@ import (
 	"liqo.io/federation/test/integration/framework"
 )
 
-// endpointsOfWeb is a Service of both clusters: one of its endpoints is at
-// home, the other one on the provider.
+// endpointsOfWeb is a Service of both clusters with a local and a remote endpoint.
 type endpointsOfWeb struct {
 	*offload
 	slice *discoveryv1.EndpointSlice
 }
 
-// The endpoints of a Service that are at home are those of its copy, too, ready
-// while the consumer is there, by nothing but the rights of the chart.
-func TestEndpointsOfHomeAreThoseOfTheTwinToo(t *testing.T) {
+// With the permissions of the chart, the local endpoints of a Service are reflected, ready while the
+// heartbeat of the consumer is valid.
+func TestLocalEndpointsAreReflected(t *testing.T) {
 	e := &endpointsOfWeb{offload: newOffload(t)}
-	e.peerWith(t)
+	e.createPeering(t)
 	e.runController(t)
-	e.networked(t, metav1.ConditionTrue)
+	e.setNetworkReady(t, metav1.ConditionTrue)
 	service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "web"}, Spec: corev1.ServiceSpec{
 		Selector: map[string]string{"app": "web"}, Ports: []corev1.ServicePort{{Port: 80}},
 	}}
@@ -63,13 +62,13 @@ func TestEndpointsOfHomeAreThoseOfTheTwinToo(t *testing.T) {
 		name string
 		run  func(*testing.T)
 	}{
-		{"they cross", e.testCross},
+		{"they are reflected", e.testCross},
 		{"drift and deletion are repaired", e.testRepair},
-		{"an address of a Service of the provider does not cross", e.testServices},
-		{"they are not ready while the consumer is silent", e.testSilence},
-		{"they go without a network, and come with one", e.testNetwork},
+		{"an address of a Service of the provider is refused", e.testServices},
+		{"they are not ready after an expired heartbeat", e.testExpiredHeartbeat},
+		{"they exist while there is a network", e.testNetwork},
 		{"they are in the ranges of a tunnel", e.testTunnel},
-		{"they go with the slice at home", e.testDeletion},
+		{"they are deleted with the local slice", e.testDeletion},
 	} {
 		if !t.Run(step.name, step.run) {
 			return
@@ -77,8 +76,8 @@ func TestEndpointsOfHomeAreThoseOfTheTwinToo(t *testing.T) {
 	}
 }
 
-// peerWith makes what the provider's controllers know of the consumer.
-func (e *endpointsOfWeb) peerWith(t *testing.T) {
+// createPeering creates the provider's objects of the peering.
+func (e *endpointsOfWeb) createPeering(t *testing.T) {
 	t.Helper()
 	clusters := e.federation.FederationV1alpha1().ForeignClusters()
 	if _, err := clusters.Create(t.Context(), &v1alpha1.ForeignCluster{ObjectMeta: metav1.ObjectMeta{Name: e.tenant}}, metav1.CreateOptions{}); err != nil {
@@ -94,16 +93,16 @@ func (e *endpointsOfWeb) peerWith(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	e.alive(t, metav1.ConditionTrue)
+	e.setConsumerAlive(t, metav1.ConditionTrue)
 	patch := fmt.Sprintf(`{"metadata":{"labels":{%q:"twin",%q:%q,%q:%q,%q:%q}}}`,
 		v1alpha1.LabelRole, v1alpha1.LabelForeignCluster, e.tenant, v1alpha1.LabelOrigin, consumerID, v1alpha1.LabelDestination, providerID)
-	if _, err := e.Kube.CoreV1().Namespaces().Patch(t.Context(), e.twin, types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
+	if _, err := e.Kube.CoreV1().Namespaces().Patch(t.Context(), e.remote, types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// alive says whether the consumer gives signs of life.
-func (e *endpointsOfWeb) alive(t *testing.T, status metav1.ConditionStatus) {
+// setConsumerAlive sets the condition of the consumer's heartbeat.
+func (e *endpointsOfWeb) setConsumerAlive(t *testing.T, status metav1.ConditionStatus) {
 	t.Helper()
 	patch := fmt.Sprintf(`{"status":{"networking":"Established","conditions":[{"type":%q,"status":%q,"reason":"Test","message":"","lastTransitionTime":"2026-11-21T08:00:00Z"}]}}`,
 		v1alpha1.ConditionConsumerAlive, status)
@@ -112,8 +111,8 @@ func (e *endpointsOfWeb) alive(t *testing.T, status metav1.ConditionStatus) {
 	}
 }
 
-// networked says whether the pods of both clusters reach each other.
-func (e *endpointsOfWeb) networked(t *testing.T, status metav1.ConditionStatus) {
+// setNetworkReady sets the condition of the network between the clusters.
+func (e *endpointsOfWeb) setNetworkReady(t *testing.T, status metav1.ConditionStatus) {
 	t.Helper()
 	patch := fmt.Sprintf(`{"status":{"conditions":[{"type":%q,"status":%q,"reason":"Test","message":"","lastTransitionTime":"2026-11-21T08:00:00Z"}]}}`,
 		v1alpha1.ConditionNetworkReady, status)
@@ -135,13 +134,13 @@ func (e *endpointsOfWeb) runController(t *testing.T) {
 	})
 }
 
-// await waits until the twin has the endpoint of home alone, ready or not.
+// await waits until the remote namespace has the local endpoint only, ready or not.
 func (e *endpointsOfWeb) await(t *testing.T, ready bool) *discoveryv1.EndpointSlice {
 	t.Helper()
 	var slice *discoveryv1.EndpointSlice
-	until(t, fmt.Sprintf("the twin has the endpoint, ready: %t", ready), func(ctx context.Context) (bool, error) {
+	until(t, fmt.Sprintf("the endpoint is reflected, ready: %t", ready), func(ctx context.Context) (bool, error) {
 		var err error
-		slice, err = e.Kube.DiscoveryV1().EndpointSlices(e.twin).Get(ctx, "web-abcde", metav1.GetOptions{})
+		slice, err = e.Kube.DiscoveryV1().EndpointSlices(e.remote).Get(ctx, "web-abcde", metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
 			return false, nil
 		}
@@ -152,8 +151,8 @@ func (e *endpointsOfWeb) await(t *testing.T, ready bool) *discoveryv1.EndpointSl
 
 func (e *endpointsOfWeb) awaitGone(t *testing.T) {
 	t.Helper()
-	until(t, "the twin has no endpoint of home", func(ctx context.Context) (bool, error) {
-		_, err := e.Kube.DiscoveryV1().EndpointSlices(e.twin).Get(ctx, "web-abcde", metav1.GetOptions{})
+	until(t, "the remote namespace has no local endpoint", func(ctx context.Context) (bool, error) {
+		_, err := e.Kube.DiscoveryV1().EndpointSlices(e.remote).Get(ctx, "web-abcde", metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
 			return true, nil
 		}
@@ -161,11 +160,11 @@ func (e *endpointsOfWeb) awaitGone(t *testing.T) {
 	})
 }
 
-// awaitTold waits until the consumer is told why its endpoint is not ready.
-func (e *endpointsOfWeb) awaitTold(t *testing.T, reason string) {
+// awaitReason waits until the condition Ready of the shadow has a reason.
+func (e *endpointsOfWeb) awaitReason(t *testing.T, reason string) {
 	t.Helper()
-	until(t, "the consumer is told "+reason, func(ctx context.Context) (bool, error) {
-		shadow, err := e.federation.FederationV1alpha1().ShadowEndpointSlices(e.twin).Get(ctx, "web-abcde", metav1.GetOptions{})
+	until(t, "the shadow has the reason "+reason, func(ctx context.Context) (bool, error) {
+		shadow, err := e.federation.FederationV1alpha1().ShadowEndpointSlices(e.remote).Get(ctx, "web-abcde", metav1.GetOptions{})
 		if err != nil {
 			return false, err
 		}
@@ -179,31 +178,31 @@ func (e *endpointsOfWeb) testCross(t *testing.T) {
 	if slice.Labels[discoveryv1.LabelServiceName] != "web" || slice.Labels[discoveryv1.LabelManagedBy] != v1alpha1.ManagedBy || slice.Labels[v1alpha1.LabelOrigin] != consumerID {
 		t.Errorf("labels %v", slice.Labels)
 	}
-	until(t, "the consumer is told", func(ctx context.Context) (bool, error) {
-		shadow, err := e.federation.FederationV1alpha1().ShadowEndpointSlices(e.twin).Get(ctx, "web-abcde", metav1.GetOptions{})
+	until(t, "the shadow has its status", func(ctx context.Context) (bool, error) {
+		shadow, err := e.federation.FederationV1alpha1().ShadowEndpointSlices(e.remote).Get(ctx, "web-abcde", metav1.GetOptions{})
 		return err == nil && len(shadow.Status.Conditions) == 1 && shadow.Status.Conditions[0].Status == metav1.ConditionTrue, err
 	})
 }
 
 func (e *endpointsOfWeb) testRepair(t *testing.T) {
-	there := e.Kube.DiscoveryV1().EndpointSlices(e.twin)
+	remote := e.Kube.DiscoveryV1().EndpointSlices(e.remote)
 	slice := e.await(t, true)
 	slice.Endpoints[0].Addresses = []string{"10.99.0.1"}
-	if _, err := there.Update(t.Context(), slice, metav1.UpdateOptions{}); err != nil {
+	if _, err := remote.Update(t.Context(), slice, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	slice = e.await(t, true)
-	if err := there.Delete(t.Context(), slice.Name, metav1.DeleteOptions{}); err != nil {
+	if err := remote.Delete(t.Context(), slice.Name, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	if again := e.await(t, true); again.UID == slice.UID {
 		t.Error("it was not deleted")
 	}
-	shadows := e.federation.FederationV1alpha1().ShadowEndpointSlices(e.twin)
+	shadows := e.federation.FederationV1alpha1().ShadowEndpointSlices(e.remote)
 	if err := shadows.Delete(t.Context(), slice.Name, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	until(t, "the shadow is there again", func(ctx context.Context) (bool, error) {
+	until(t, "the shadow is created again", func(ctx context.Context) (bool, error) {
 		_, err := shadows.Get(ctx, slice.Name, metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
 			return false, nil
@@ -228,33 +227,33 @@ func (e *endpointsOfWeb) testServices(t *testing.T) {
 		}
 	}
 	at(kubernetes.Spec.ClusterIP)
-	e.awaitTold(t, "AddressesRefused")
+	e.awaitReason(t, "AddressesRefused")
 	at(e.slice.Endpoints[0].Addresses...)
 	e.await(t, true)
 }
 
-func (e *endpointsOfWeb) testSilence(t *testing.T) {
-	e.alive(t, metav1.ConditionFalse)
+func (e *endpointsOfWeb) testExpiredHeartbeat(t *testing.T) {
+	e.setConsumerAlive(t, metav1.ConditionFalse)
 	e.await(t, false)
-	e.alive(t, metav1.ConditionTrue)
+	e.setConsumerAlive(t, metav1.ConditionTrue)
 	e.await(t, true)
 }
 
 func (e *endpointsOfWeb) testNetwork(t *testing.T) {
-	e.networked(t, metav1.ConditionFalse)
+	e.setNetworkReady(t, metav1.ConditionFalse)
 	e.awaitGone(t)
-	e.networked(t, metav1.ConditionTrue)
+	e.setNetworkReady(t, metav1.ConditionTrue)
 	e.await(t, true)
 }
 
 func (e *endpointsOfWeb) testTunnel(t *testing.T) {
 	const id = "7d1f6c0e-5f0b-4c57-9f6c-2a2f8f0e8101"
 	clusters, tunnels := e.federation.FederationV1alpha1().ForeignClusters(), e.federation.FederationV1alpha1().TunnelEndpoints(framework.Namespace)
-	say := func(spec string) {
+	setSpec := func(spec string) {
 		t.Helper()
 		must(t)(clusters.Patch(t.Context(), e.tenant, types.MergePatchType, []byte(`{"spec":`+spec+`}`), metav1.PatchOptions{}))
 	}
-	say(`{"clusterID":"` + id + `","networking":"Tunnel"}`)
+	setSpec(`{"clusterID":"` + id + `","networking":"Tunnel"}`)
 	e.awaitGone(t)
 	tunnel, err := tunnels.Create(t.Context(), &v1alpha1.TunnelEndpoint{
 		ObjectMeta: metav1.ObjectMeta{Name: e.tenant},
@@ -271,8 +270,8 @@ func (e *endpointsOfWeb) testTunnel(t *testing.T) {
 	e.await(t, true)
 	tunnel.Spec.Remote[0].Mapped = "10.83.0.0/16"
 	must(t)(tunnels.Update(t.Context(), tunnel, metav1.UpdateOptions{}))
-	e.awaitTold(t, "AddressesRefused")
-	say(`{"networking":"Flat"}`)
+	e.awaitReason(t, "AddressesRefused")
+	setSpec(`{"networking":"Flat"}`)
 	e.await(t, true)
 }
 

@@ -26,26 +26,26 @@ import (
 	"liqo.io/federation/test/integration/framework"
 )
 
-// warned collects what the server warns of.
+// warned collects the warnings of the server.
 type warned struct {
 	mu    sync.Mutex
 	texts []string
 }
 
-// HandleWarningHeader keeps the text.
+// HandleWarningHeader appends the text.
 func (w *warned) HandleWarningHeader(_ int, _, text string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.texts = append(w.texts, text)
 }
 
-func (w *warned) says(text string) bool {
+func (w *warned) contains(text string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return slices.ContainsFunc(w.texts, func(one string) bool { return strings.Contains(one, text) })
 }
 
-// runningPod makes a pod that runs on a node, as its kubelet says.
+// runningPod creates a pod that runs on a node.
 func (p peering) runningPod(t *testing.T, namespace, name, node string) *corev1.Pod {
 	t.Helper()
 	made := pod(nil)
@@ -63,8 +63,7 @@ func (p peering) runningPod(t *testing.T, namespace, name, node string) *corev1.
 	return made
 }
 
-// allow sets how many disruptions a budget allows, as the controller of
-// budgets does.
+// allow sets how many disruptions a budget allows, as the disruption controller does.
 func (p peering) allow(t *testing.T, budget *policyv1.PodDisruptionBudget, disruptions int32) {
 	t.Helper()
 	current, err := p.kube.PolicyV1().PodDisruptionBudgets(budget.Namespace).Get(t.Context(), budget.Name, metav1.GetOptions{})
@@ -96,7 +95,7 @@ func (p peering) ending(ctx context.Context, pod *corev1.Pod) (bool, error) {
 	return err == nil && !current.DeletionTimestamp.IsZero(), err
 }
 
-// budget makes a PodDisruptionBudget that allows nothing yet.
+// budget creates a PodDisruptionBudget that allows no disruption.
 func (p *peering) budget(t *testing.T, namespace string) *policyv1.PodDisruptionBudget {
 	t.Helper()
 	budget, err := p.kube.PolicyV1().PodDisruptionBudgets(namespace).Create(t.Context(), &policyv1.PodDisruptionBudget{
@@ -110,17 +109,17 @@ func (p *peering) budget(t *testing.T, namespace string) *policyv1.PodDisruption
 	return budget
 }
 
-func TestPodsThatMayNoLongerRunThereAreMoved(t *testing.T) {
+func TestMisplacedPodsAreEvicted(t *testing.T) {
 	p := newPeering(t, "ferrara")
 	namespace := p.offload(t, v1alpha1.NamespaceOffloadingSpec{})
-	twin := p.untilPhase(t, namespace, v1alpha1.OffloadingReady).RemoteNamespaceName
+	remoteNamespace := p.untilPhase(t, namespace, v1alpha1.OffloadingReady).RemoteNamespaceName
 	p.env.ServiceAccount(t, namespace, "default")
-	away := p.runningPod(t, namespace, "away", naming.NodeName(p.cluster))
-	here := p.runningPod(t, namespace, "here", "worker")
+	offloaded := p.runningPod(t, namespace, "offloaded", naming.NodeName(p.cluster))
+	local := p.runningPod(t, namespace, "local", "worker")
 	budget := p.budget(t, namespace)
 	p.untilInPlace(t, namespace, "InPlace")
 
-	// The pod in France is told of, and stays with its twin.
+	// The misplaced pod is reported, and keeps its remote namespace.
 	var warnings warned
 	config := rest.CopyConfig(p.env.Admin)
 	config.WarningHandler = &warnings
@@ -131,13 +130,13 @@ func TestPodsThatMayNoLongerRunThereAreMoved(t *testing.T) {
 	}
 	italy := fields{"nodeSelectorTerms": []any{fields{"matchExpressions": []any{fields{"key": "region", "operator": "In", "values": []string{"it"}}}}}}
 	patch(fields{"clusterSelector": italy})
-	if !warnings.says("leaves 1 pod(s)") {
+	if !warnings.contains("leaves 1 pod(s)") {
 		t.Errorf("the warnings are %q", warnings.texts)
 	}
-	if told := p.untilInPlace(t, namespace, "Misplaced"); !strings.Contains(told.Message, "1 pod(s)") {
-		t.Errorf("the condition is %+v", told)
+	if condition := p.untilInPlace(t, namespace, "Misplaced"); !strings.Contains(condition.Message, "1 pod(s)") {
+		t.Errorf("the condition is %+v", condition)
 	}
-	p.until(t, "the twin is known to stay for its pods", func(ctx context.Context) (bool, error) {
+	p.until(t, "the remote namespace is reported as kept for its pods", func(ctx context.Context) (bool, error) {
 		status, err := p.phase(ctx, namespace)
 		if err != nil || len(status.Clusters) != 1 {
 			return false, err
@@ -145,18 +144,17 @@ func TestPodsThatMayNoLongerRunThereAreMoved(t *testing.T) {
 		ready := meta.FindStatusCondition(status.Clusters[0].Conditions, v1alpha1.ConditionReady)
 		return ready != nil && ready.Reason == "PodsRemain", nil
 	})
-	if there, err := p.kube.CoreV1().Namespaces().Get(t.Context(), twin, metav1.GetOptions{}); err != nil || !there.DeletionTimestamp.IsZero() {
-		t.Fatalf("the twin goes while a pod is there: %+v, %v", there, err)
+	if remote, err := p.kube.CoreV1().Namespaces().Get(t.Context(), remoteNamespace, metav1.GetOptions{}); err != nil || !remote.DeletionTimestamp.IsZero() {
+		t.Fatalf("the remote namespace is deleted before its pods: %+v, %v", remote, err)
 	}
 
-	// The verb warns as the main resource does, and its plan says what enforcing
-	// would do.
+	// The verb has the warnings of the main resource, and a dry run returns a plan.
 	var byVerb warned
 	config.WarningHandler = &byVerb
 	dry := metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}}
 	must(t)(versioned.NewForConfigOrDie(config).FederationV1alpha1().NamespaceOffloadings(namespace).PatchOffload(t.Context(), v1alpha1.NamespaceOffloadingName,
 		types.MergePatchType, encode(fields{"spec": fields{"podOffloadingStrategy": "Remote"}}), dry))
-	if !byVerb.says("leaves 2 pod(s)") {
+	if !byVerb.contains("leaves 2 pod(s)") {
 		t.Errorf("the warnings of the verb are %q", byVerb.texts)
 	}
 	plan, err := offloadings.PatchOffload(t.Context(), v1alpha1.NamespaceOffloadingName, types.MergePatchType,
@@ -165,60 +163,60 @@ func TestPodsThatMayNoLongerRunThereAreMoved(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := plan.Status.Plan; got.EvictedPods != 1 || got.MisplacedPodCount != 1 || len(got.MisplacedPods) != 1 ||
-		got.MisplacedPods[0].Name != away.Name || got.MisplacedPods[0].NodeName != away.Spec.NodeName || got.MisplacedPods[0].Action != v1alpha1.PlanDelete {
+		got.MisplacedPods[0].Name != offloaded.Name || got.MisplacedPods[0].NodeName != offloaded.Spec.NodeName || got.MisplacedPods[0].Action != v1alpha1.PlanDelete {
 		t.Errorf("the plan is %+v", got)
 	}
 
-	// It is to go, and its budget holds it.
+	// The pod is misplaced, and its budget prevents the eviction.
 	patch(fields{"enforcement": "Evict"})
 	p.untilInPlace(t, namespace, "EvictionBlocked")
-	if ending, err := p.ending(t.Context(), away); err != nil || ending {
-		t.Errorf("a pod goes although its budget does not allow it, %v", err)
+	if ending, err := p.ending(t.Context(), offloaded); err != nil || ending {
+		t.Errorf("a pod is evicted against its budget, %v", err)
 	}
 	p.allow(t, budget, 1)
-	p.until(t, "the pod is evicted", func(ctx context.Context) (bool, error) { return p.ending(ctx, away) })
-	if there, err := p.kube.CoreV1().Namespaces().Get(t.Context(), twin, metav1.GetOptions{}); err != nil || !there.DeletionTimestamp.IsZero() {
-		t.Fatalf("the twin goes while a pod is ending there: %+v, %v", there, err)
+	p.until(t, "the pod is evicted", func(ctx context.Context) (bool, error) { return p.ending(ctx, offloaded) })
+	if remote, err := p.kube.CoreV1().Namespaces().Get(t.Context(), remoteNamespace, metav1.GetOptions{}); err != nil || !remote.DeletionTimestamp.IsZero() {
+		t.Fatalf("the remote namespace is deleted before its pods: %+v, %v", remote, err)
 	}
-	if err := killed(t.Context(), p.kube, away); err != nil {
+	if err := killed(t.Context(), p.kube, offloaded); err != nil {
 		t.Fatal(err)
 	}
-	p.until(t, "the twin is gone", func(ctx context.Context) (bool, error) { return p.buried(ctx, twin) })
+	p.untilDeleted(t, remoteNamespace)
 	p.untilInPlace(t, namespace, "InPlace")
 	p.untilPhase(t, namespace, v1alpha1.OffloadingNoClusterSelected)
 
-	// The other way round: what runs here has to go there.
-	if ending, err := p.ending(t.Context(), here); err != nil || ending {
-		t.Errorf("a pod that may stay goes, %v", err)
+	// Now local pods are misplaced.
+	if ending, err := p.ending(t.Context(), local); err != nil || ending {
+		t.Errorf("a pod that is in place is evicted, %v", err)
 	}
 	p.allow(t, budget, 1)
 	patch(fields{"clusterSelector": nil, "podOffloadingStrategy": "Remote"})
-	p.until(t, "the pod that runs here is evicted", func(ctx context.Context) (bool, error) { return p.ending(ctx, here) })
-	if err := killed(t.Context(), p.kube, here); err != nil {
+	p.until(t, "the local pod is evicted", func(ctx context.Context) (bool, error) { return p.ending(ctx, local) })
+	if err := killed(t.Context(), p.kube, local); err != nil {
 		t.Fatal(err)
 	}
 	p.untilInPlace(t, namespace, "InPlace")
 
-	// A node's labels count as much as the spec.
+	// A change of a node's labels has the same effect.
 	patch(fields{"clusterSelector": fields{"nodeSelectorTerms": []any{fields{"matchExpressions": []any{fields{"key": "region", "operator": "In", "values": []string{"fr"}}}}}}})
 	p.untilPhase(t, namespace, v1alpha1.OffloadingReady)
 	moved := p.runningPod(t, namespace, "moved", naming.NodeName(p.cluster))
 	p.allow(t, budget, 1)
 	p.labelNode(t, "it")
-	p.until(t, "the pod on a node that moved is evicted", func(ctx context.Context) (bool, error) { return p.ending(ctx, moved) })
+	p.until(t, "the pod on a node with changed labels is evicted", func(ctx context.Context) (bool, error) { return p.ending(ctx, moved) })
 	if err := killed(t.Context(), p.kube, moved); err != nil {
 		t.Fatal(err)
 	}
-	p.until(t, "the twin is gone once more", func(ctx context.Context) (bool, error) { return p.buried(ctx, twin) })
+	p.untilDeleted(t, remoteNamespace)
 	if err := p.federation.FederationV1alpha1().NamespaceOffloadings(namespace).Delete(t.Context(), v1alpha1.NamespaceOffloadingName, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func TestPodsComeHomeAsTheirBudgetsAllow(t *testing.T) {
+func TestPodsAreEvictedWithinTheirBudgets(t *testing.T) {
 	p := newPeering(t, "modena")
 	namespace := p.offload(t, v1alpha1.NamespaceOffloadingSpec{})
-	twin := p.untilPhase(t, namespace, v1alpha1.OffloadingReady).RemoteNamespaceName
+	remoteNamespace := p.untilPhase(t, namespace, v1alpha1.OffloadingReady).RemoteNamespaceName
 	p.env.ServiceAccount(t, namespace, "default")
 	made := p.runningPod(t, namespace, "made", naming.NodeName(p.cluster))
 	made = p.ownedBy(t, made, metav1.OwnerReference{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "web", UID: "web", Controller: ptr.To(true)})
@@ -228,12 +226,12 @@ func TestPodsComeHomeAsTheirBudgetsAllow(t *testing.T) {
 	if err := p.federation.FederationV1alpha1().NamespaceOffloadings(namespace).Delete(t.Context(), v1alpha1.NamespaceOffloadingName, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	if told := p.untilInPlace(t, namespace, "EvictionBlocked"); !strings.Contains(told.Message, "1 pod(s)") {
-		t.Errorf("the condition is %+v", told)
+	if condition := p.untilInPlace(t, namespace, "EvictionBlocked"); !strings.Contains(condition.Message, "1 pod(s)") {
+		t.Errorf("the condition is %+v", condition)
 	}
-	p.until(t, "the pod that nobody makes again is deleted", func(ctx context.Context) (bool, error) { return p.ending(ctx, alone) })
+	p.until(t, "the pod without a controller is deleted", func(ctx context.Context) (bool, error) { return p.ending(ctx, alone) })
 	if ending, err := p.ending(t.Context(), made); err != nil || ending {
-		t.Errorf("a pod goes although its budget does not allow it, %v", err)
+		t.Errorf("a pod is evicted against its budget, %v", err)
 	}
 	if err := killed(t.Context(), p.kube, alone); err != nil {
 		t.Fatal(err)
@@ -250,20 +248,20 @@ func TestPodsComeHomeAsTheirBudgetsAllow(t *testing.T) {
 		t.Errorf("the pod ends otherwise than by eviction: %+v", evicted.Status.Conditions)
 	}
 	p.untilInPlace(t, namespace, "Ending")
-	if there, err := p.kube.CoreV1().Namespaces().Get(t.Context(), twin, metav1.GetOptions{}); err != nil || !there.DeletionTimestamp.IsZero() {
-		t.Fatalf("the twin goes while a pod is ending there: %+v, %v", there, err)
+	if remote, err := p.kube.CoreV1().Namespaces().Get(t.Context(), remoteNamespace, metav1.GetOptions{}); err != nil || !remote.DeletionTimestamp.IsZero() {
+		t.Fatalf("the remote namespace is deleted before its pods: %+v, %v", remote, err)
 	}
 	if err := killed(t.Context(), p.kube, made); err != nil {
 		t.Fatal(err)
 	}
-	p.until(t, "the twin is gone", func(ctx context.Context) (bool, error) { return p.buried(ctx, twin) })
+	p.untilDeleted(t, remoteNamespace)
 	p.until(t, "the offloading is gone", func(ctx context.Context) (bool, error) {
 		_, err := p.phase(ctx, namespace)
 		return apierrors.IsNotFound(err), ignoreNotFound(err)
 	})
 }
 
-// ownedBy gives a pod to somebody.
+// ownedBy sets the owner of a pod.
 func (p peering) ownedBy(t *testing.T, pod *corev1.Pod, owner metav1.OwnerReference) *corev1.Pod {
 	t.Helper()
 	owned, err := p.kube.CoreV1().Pods(pod.Namespace).Patch(t.Context(), pod.Name, types.MergePatchType,
@@ -291,6 +289,6 @@ func TestNamespacesOfTheFederationAreNeverOffloaded(t *testing.T) {
 func refusedInWords(t *testing.T, err error, words string) {
 	t.Helper()
 	if err == nil || !strings.Contains(err.Error(), words) {
-		t.Errorf("a refusal that says %q is expected, not %v", words, err)
+		t.Errorf("got %v, want a refusal with %q", err, words)
 	}
 }

@@ -32,18 +32,17 @@ import (
 	"liqo.io/federation/test/integration/framework"
 )
 
-// exports is a Service at home and on the provider that is exported.
+// exports is an exported Service with a local and a remote endpoint.
 type exports struct {
 	*endpointsOfWeb
 	mcs   mcs.Interface
 	clock *testingclock.FakeClock
-	// copied is the Service on the provider.
+	// copied is the reflected Service.
 	copied *corev1.Service
 }
 
-// A ServiceExport of an offloaded namespace gives it and its twin a
-// ServiceImport, by nothing but the rights of the chart, once its kinds are
-// there.
+// With the permissions of the chart, a ServiceExport in an offloaded namespace creates a ServiceImport
+// in it and in the remote namespace once the kinds are served.
 func TestAServiceExportIsImportedOnBothSides(t *testing.T) {
 	env := framework.Get(t)
 	installRoles(t, env)
@@ -52,8 +51,8 @@ func TestAServiceExportIsImportedOnBothSides(t *testing.T) {
 		t.Fatal(err)
 	}
 	e := &exports{endpointsOfWeb: &endpointsOfWeb{offload: newOffload(t)}, mcs: client, clock: testingclock.NewFakeClock(time.Now())}
-	e.peerWith(t)
-	e.extend(t)
+	e.createPeering(t)
+	e.offloadNamespace(t)
 	e.runController(t)
 	e.runExports(t)
 	e.makeWeb(t)
@@ -63,13 +62,13 @@ func TestAServiceExportIsImportedOnBothSides(t *testing.T) {
 		name string
 		run  func(*testing.T)
 	}{
-		{"an export without a Service says so", e.testNoService},
-		{"it is imported on both sides", e.testImport},
+		{"an export without a Service reports it", e.testNoService},
+		{"it is imported on both clusters", e.testImport},
 		{"drift and deletion are repaired", e.testDrift},
-		{"with a network the endpoints of both sides are", e.testReach},
-		{"what somebody else imports is left alone", e.testTaken},
-		{"what is not exported any more is not imported", e.testUnexport},
-		{"what comes home is not, either", e.testUnoffload},
+		{"with a network it has endpoints of both clusters", e.testReach},
+		{"an import of another owner is not changed", e.testTaken},
+		{"a deleted export is not imported", e.testUnexport},
+		{"an unoffloaded Service is not imported", e.testUnoffload},
 	} {
 		if !t.Run(step.name, step.run) {
 			return
@@ -77,28 +76,26 @@ func TestAServiceExportIsImportedOnBothSides(t *testing.T) {
 	}
 }
 
-// defineExports has the cluster serve the Multi-Cluster Services API until the
-// test ends.
+// defineExports installs the Multi-Cluster Services API until the test ends.
 func defineExports(t *testing.T, env *framework.Environment) {
 	t.Helper()
 	define(t, env, string(mcscrd.ServiceExportCRD), mcsv1alpha1.ServiceExportFullName)
 	define(t, env, string(mcscrd.ServiceImportCRD), mcsv1alpha1.ServiceImportFullName)
 }
 
-// extend offloads the namespace, and gives the controller its rights in the
-// twin, as the controllers of offloading do: roles are bound in namespaces with
-// that label alone.
-func (e *exports) extend(t *testing.T) {
+// offloadNamespace offloads the namespace, and binds the controller's role in the remote namespace, as
+// the controllers of offloading do.
+func (e *exports) offloadNamespace(t *testing.T) {
 	t.Helper()
 	must(t)(e.Kube.CoreV1().Namespaces().Patch(t.Context(), e.local, types.MergePatchType,
 		fmt.Appendf(nil, `{"metadata":{"labels":{%q:"true"}}}`, v1alpha1.LabelSchedulingEnabled), metav1.PatchOptions{}))
 	offloading := &v1alpha1.NamespaceOffloading{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.NamespaceOffloadingName}}
 	must(t)(e.federation.FederationV1alpha1().NamespaceOffloadings(e.local).Create(t.Context(), offloading, metav1.CreateOptions{}))
-	must(t)(e.Kube.RbacV1().RoleBindings(e.twin).Create(t.Context(), bindingOf("federation-remote-namespace-manager",
+	must(t)(e.Kube.RbacV1().RoleBindings(e.remote).Create(t.Context(), bindingOf("federation-remote-namespace-manager",
 		rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Name: controllerManager, Namespace: framework.Namespace}), metav1.CreateOptions{}))
 }
 
-// runExports runs the controller with the account that the chart gives it.
+// runExports runs the controller with the account and permissions of the chart.
 func (e *exports) runExports(t *testing.T) {
 	t.Helper()
 	config := e.ServiceAccount(t, framework.Namespace, controllerManager)
@@ -114,7 +111,7 @@ func (e *exports) runExports(t *testing.T) {
 	})
 }
 
-// makeWeb makes the endpoints of the Service web, of which one is at home.
+// makeWeb creates a local and an offloaded endpoint of the Service web.
 func (e *exports) makeWeb(t *testing.T) {
 	t.Helper()
 	must(t)(e.Kube.DiscoveryV1().EndpointSlices(e.local).Create(t.Context(), &discoveryv1.EndpointSlice{
@@ -125,8 +122,8 @@ func (e *exports) makeWeb(t *testing.T) {
 		Ports:       []discoveryv1.EndpointPort{{Name: ptr.To("http"), Port: ptr.To[int32](8080)}},
 		Endpoints:   []discoveryv1.Endpoint{{Addresses: []string{"10.81.0.1"}, NodeName: ptr.To("rome-worker"), Conditions: discoveryv1.EndpointConditions{Ready: ptr.To(true)}}},
 	}, metav1.CreateOptions{}))
-	// And one of the twin's own.
-	must(t)(e.Kube.DiscoveryV1().EndpointSlices(e.twin).Create(t.Context(), &discoveryv1.EndpointSlice{
+	// The endpoint of the remote namespace.
+	must(t)(e.Kube.DiscoveryV1().EndpointSlices(e.remote).Create(t.Context(), &discoveryv1.EndpointSlice{
 		ObjectMeta: metav1.ObjectMeta{Name: "web-fghij", Labels: map[string]string{
 			discoveryv1.LabelServiceName: "web", discoveryv1.LabelManagedBy: "endpointslice-controller.k8s.io",
 		}},
@@ -141,12 +138,11 @@ func (e *exports) export(t *testing.T) {
 	must(t)(e.mcs.MulticlusterV1alpha1().ServiceExports(e.local).Create(t.Context(), &mcsv1alpha1.ServiceExport{ObjectMeta: metav1.ObjectMeta{Name: "web"}}, metav1.CreateOptions{}))
 }
 
-// awaitStanding waits until the export says of itself, by type, a status and a
-// reason.
+// awaitStanding waits until the conditions of the export have these statuses and reasons.
 func (e *exports) awaitStanding(t *testing.T, want map[mcsv1alpha1.ServiceExportConditionType]string) {
 	t.Helper()
 	until(t, fmt.Sprintf("the export stands at %v", want), func(ctx context.Context) (bool, error) {
-		// The cluster is asked once a minute what it serves.
+		// Discovery is refreshed once a minute.
 		e.clock.Step(time.Minute)
 		found, err := e.mcs.MulticlusterV1alpha1().ServiceExports(e.local).Get(ctx, "web", metav1.GetOptions{})
 		if err != nil {
@@ -162,14 +158,14 @@ func (e *exports) awaitStanding(t *testing.T, want map[mcsv1alpha1.ServiceExport
 	})
 }
 
-// await waits until a namespace has an import of exactly these clusters, and
-// EndpointSlices of it with exactly these endpoints, each as cluster address.
+// await waits until a namespace has an import of exactly these clusters, and EndpointSlices with
+// exactly these endpoints, each as "cluster address".
 func (e *exports) await(t *testing.T, namespace string, clusters []string, endpoints ...string) (found *mcsv1alpha1.ServiceImport) {
 	t.Helper()
 	var seen string
 	defer func() {
 		if t.Failed() {
-			t.Logf("there is %s", seen)
+			t.Logf("found %s", seen)
 		}
 	}()
 	until(t, fmt.Sprintf("%s imports from %v: %v", namespace, clusters, endpoints), func(ctx context.Context) (bool, error) {
@@ -203,7 +199,7 @@ func (e *exports) await(t *testing.T, namespace string, clusters []string, endpo
 	return found
 }
 
-// awaitNone waits until nothing is imported in a namespace.
+// awaitNone waits until a namespace has no imports.
 func (e *exports) awaitNone(t *testing.T, namespace string) {
 	t.Helper()
 	until(t, "nothing is imported in "+namespace, func(ctx context.Context) (bool, error) {
@@ -229,17 +225,17 @@ func (e *exports) testImport(t *testing.T) {
 		t.Fatal(err)
 	}
 	e.awaitStanding(t, map[mcsv1alpha1.ServiceExportConditionType]string{"Valid": "True Valid", "Ready": "True Exported", "Conflict": "False NoConflicts"})
-	here := e.await(t, e.local, []string{framework.ClusterName}, framework.ClusterName+" 10.81.0.1")
-	// The network is for a later step; what was sent before is not.
+	localImport := e.await(t, e.local, []string{framework.ClusterName}, framework.ClusterName+" 10.81.0.1")
+	// A later step has the network. What was sent before it does not count.
 	e.established(t, false)
-	there := e.await(t, e.twin, []string{framework.ClusterName}, framework.ClusterName+" 10.82.0.1")
-	if e.copied, err = e.Kube.CoreV1().Services(e.twin).Get(t.Context(), "web", metav1.GetOptions{}); err != nil {
+	remoteImport := e.await(t, e.remote, []string{framework.ClusterName}, framework.ClusterName+" 10.82.0.1")
+	if e.copied, err = e.Kube.CoreV1().Services(e.remote).Get(t.Context(), "web", metav1.GetOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	for _, side := range []struct {
 		found   *mcsv1alpha1.ServiceImport
 		service *corev1.Service
-	}{{here, local}, {there, e.copied}} {
+	}{{localImport, local}, {remoteImport, e.copied}} {
 		spec := side.found.Spec
 		if spec.Type != mcsv1alpha1.ClusterSetIP || !slices.Equal(spec.IPs, side.service.Spec.ClusterIPs) || len(spec.Ports) != 1 || spec.Ports[0].Port != 80 || spec.Ports[0].Name != "http" {
 			t.Errorf("imported as %+v of %+v", spec, side.service.Spec)
@@ -247,8 +243,7 @@ func (e *exports) testImport(t *testing.T) {
 	}
 }
 
-// established says on the provider whether the pods of both clusters reach each
-// other.
+// established sets the networking phase on the provider.
 func (e *exports) established(t *testing.T, is bool) {
 	t.Helper()
 	phase := v1alpha1.PeeringNone
@@ -259,20 +254,20 @@ func (e *exports) established(t *testing.T, is bool) {
 }
 
 func (e *exports) testDrift(t *testing.T) {
-	for _, namespace := range []string{e.local, e.twin} {
+	for _, namespace := range []string{e.local, e.remote} {
 		imports := e.mcs.MulticlusterV1alpha1().ServiceImports(namespace)
 		first, err := imports.Patch(t.Context(), "web", types.MergePatchType, []byte(`{"spec":{"ips":["192.0.2.1"]}}`), metav1.PatchOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		until(t, "the address is that of the Service again", func(ctx context.Context) (bool, error) {
+		until(t, "the address is again that of the Service", func(ctx context.Context) (bool, error) {
 			now, err := imports.Get(ctx, "web", metav1.GetOptions{})
 			return err == nil && now.Spec.IPs[0] != "192.0.2.1", err
 		})
 		if err := imports.Delete(t.Context(), "web", metav1.DeleteOptions{}); err != nil {
 			t.Fatal(err)
 		}
-		until(t, "it is there again", func(ctx context.Context) (bool, error) {
+		until(t, "it is created again", func(ctx context.Context) (bool, error) {
 			now, err := imports.Get(ctx, "web", metav1.GetOptions{})
 			return err == nil && now.UID != first.UID, ignoreNotFound(err)
 		})
@@ -285,15 +280,15 @@ func (e *exports) testDrift(t *testing.T) {
 		}
 	}
 	e.await(t, e.local, []string{framework.ClusterName}, framework.ClusterName+" 10.81.0.1")
-	e.await(t, e.twin, []string{framework.ClusterName}, framework.ClusterName+" 10.82.0.1")
+	e.await(t, e.remote, []string{framework.ClusterName}, framework.ClusterName+" 10.82.0.1")
 }
 
 func (e *exports) testReach(t *testing.T) {
-	e.networked(t, metav1.ConditionTrue)
+	e.setNetworkReady(t, metav1.ConditionTrue)
 	e.established(t, true)
-	e.await(t, e.twin, []string{framework.ClusterName, e.tenant}, framework.ClusterName+" 10.82.0.1", e.tenant+" 10.81.0.1")
+	e.await(t, e.remote, []string{framework.ClusterName, e.tenant}, framework.ClusterName+" 10.82.0.1", e.tenant+" 10.81.0.1")
 	e.established(t, false)
-	e.await(t, e.twin, []string{framework.ClusterName}, framework.ClusterName+" 10.82.0.1")
+	e.await(t, e.remote, []string{framework.ClusterName}, framework.ClusterName+" 10.82.0.1")
 }
 
 func (e *exports) testTaken(t *testing.T) {
@@ -303,7 +298,7 @@ func (e *exports) testTaken(t *testing.T) {
 	must(t)(e.Kube.CoreV1().Services(e.local).Create(t.Context(), service("taken", nil), metav1.CreateOptions{}))
 	exports := e.mcs.MulticlusterV1alpha1().ServiceExports(e.local)
 	must(t)(exports.Create(t.Context(), &mcsv1alpha1.ServiceExport{ObjectMeta: metav1.ObjectMeta{Name: "taken"}}, metav1.CreateOptions{}))
-	until(t, "its owner is told", func(ctx context.Context) (bool, error) {
+	until(t, "the export reports the conflict", func(ctx context.Context) (bool, error) {
 		found, err := exports.Get(ctx, "taken", metav1.GetOptions{})
 		if err != nil {
 			return false, err
@@ -315,12 +310,12 @@ func (e *exports) testTaken(t *testing.T) {
 	if err := exports.Delete(t.Context(), "taken", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	until(t, "the provider is told", func(ctx context.Context) (bool, error) {
-		copied, err := e.Kube.CoreV1().Services(e.twin).Get(ctx, "taken", metav1.GetOptions{})
+	until(t, "the provider has an event", func(ctx context.Context) (bool, error) {
+		copied, err := e.Kube.CoreV1().Services(e.remote).Get(ctx, "taken", metav1.GetOptions{})
 		return err == nil && copied.Labels[v1alpha1.LabelExported] == "", ignoreNotFound(err)
 	})
 	if _, err := e.mcs.MulticlusterV1alpha1().ServiceImports(e.local).Get(t.Context(), "taken", metav1.GetOptions{}); err != nil {
-		t.Errorf("it was touched: %v", err)
+		t.Errorf("it was changed: %v", err)
 	}
 }
 
@@ -329,7 +324,7 @@ func (e *exports) testUnexport(t *testing.T) {
 		t.Fatal(err)
 	}
 	e.awaitNone(t, e.local)
-	e.awaitNone(t, e.twin)
+	e.awaitNone(t, e.remote)
 	e.awaitGone(t, "the right to write in "+e.local+" is gone", func(ctx context.Context) error {
 		_, err := e.Kube.RbacV1().RoleBindings(e.local).Get(ctx, "federation-export-manager", metav1.GetOptions{})
 		return err
@@ -346,24 +341,23 @@ func (e *exports) testUnoffload(t *testing.T) {
 	e.awaitStanding(t, map[mcsv1alpha1.ServiceExportConditionType]string{"Valid": "True Valid", "Ready": "False NotOffloaded"})
 }
 
-// awaitGone waits until something is not found.
+// awaitGone waits until an object is not found.
 func (e *exports) awaitGone(t *testing.T, what string, get func(context.Context) error) {
 	t.Helper()
 	e.offload.awaitGone(t, what, get)
 }
 
-// A provider's administrator who gives a peer more than the chart does still
-// lets it import and export nothing, and the controller manager's account gives
-// no Service endpoints outside of twins.
+// A peer with more permissions than those of the chart still cannot import or export, and the
+// controller manager's account cannot write endpoints outside of remote namespaces.
 func TestPoliciesKeepImportsToTheProvider(t *testing.T) {
 	env := framework.Get(t)
 	installPolicies(t, env)
 	defineExports(t, env)
-	twin := makeNamespaceOf(t, env, "twin-of-imports", v1alpha1.RoleRemoteNamespace, "siena")
+	remote := makeNamespaceOf(t, env, "remote-of-imports", v1alpha1.RoleRemoteNamespace, "siena")
 	offloaded := env.MakeNamespace(t)
 	const user = "peer-of-imports"
 	everything := rbacv1.PolicyRule{APIGroups: []string{mcsv1alpha1.GroupName}, Verbs: []string{"create"}, Resources: []string{"serviceimports", "serviceexports"}}
-	env.Grant(t, user, twin, everything)
+	env.Grant(t, user, remote, everything)
 	client, err := mcs.NewForConfig(env.User(t, user, v1alpha1.PeerGroup))
 	if err != nil {
 		t.Fatal(err)
@@ -372,7 +366,7 @@ func TestPoliciesKeepImportsToTheProvider(t *testing.T) {
 	env.Grant(t, manager, offloaded, rbacv1.PolicyRule{APIGroups: []string{"discovery.k8s.io"}, Verbs: []string{"create", "delete"}, Resources: []string{"endpointslices"}})
 	slices := kubeOf(t, env.ServiceAccount(t, framework.Namespace, controllerManager)).DiscoveryV1().EndpointSlices(offloaded)
 	must(t)(env.Kube.DiscoveryV1().EndpointSlices(offloaded).Create(t.Context(), &discoveryv1.EndpointSlice{
-		ObjectMeta: metav1.ObjectMeta{Name: "there", Labels: map[string]string{discoveryv1.LabelServiceName: "web"}}, AddressType: discoveryv1.AddressTypeIPv4, Endpoints: []discoveryv1.Endpoint{},
+		ObjectMeta: metav1.ObjectMeta{Name: "existing", Labels: map[string]string{discoveryv1.LabelServiceName: "web"}}, AddressType: discoveryv1.AddressTypeIPv4, Endpoints: []discoveryv1.Endpoint{},
 	}, metav1.CreateOptions{}))
 	slice := func(labels map[string]string) func(context.Context) error {
 		return func(ctx context.Context) error {
@@ -382,23 +376,23 @@ func TestPoliciesKeepImportsToTheProvider(t *testing.T) {
 			return err
 		}
 	}
-	ours := map[string]string{discoveryv1.LabelManagedBy: v1alpha1.ManagedBy, mcsv1alpha1.LabelServiceName: "web"}
+	labels := map[string]string{discoveryv1.LabelManagedBy: v1alpha1.ManagedBy, mcsv1alpha1.LabelServiceName: "web"}
 	expect(t, []attempt{
-		{"a peer imports", "must not write ServiceExports", func(ctx context.Context) error {
-			_, err := client.MulticlusterV1alpha1().ServiceImports(twin).Create(ctx, &mcsv1alpha1.ServiceImport{
+		{"a peer imports", "exported and imported here", func(ctx context.Context) error {
+			_, err := client.MulticlusterV1alpha1().ServiceImports(remote).Create(ctx, &mcsv1alpha1.ServiceImport{
 				ObjectMeta: metav1.ObjectMeta{Name: "web"}, Spec: mcsv1alpha1.ServiceImportSpec{Type: mcsv1alpha1.ClusterSetIP, IPs: []string{"10.96.0.1"}, Ports: []mcsv1alpha1.ServicePort{}},
 			}, dryCreate)
 			return err
 		}},
-		{"a peer exports", "must not write ServiceExports", func(ctx context.Context) error {
-			_, err := client.MulticlusterV1alpha1().ServiceExports(twin).Create(ctx, &mcsv1alpha1.ServiceExport{ObjectMeta: metav1.ObjectMeta{Name: "web"}}, dryCreate)
+		{"a peer exports", "exported and imported here", func(ctx context.Context) error {
+			_, err := client.MulticlusterV1alpha1().ServiceExports(remote).Create(ctx, &mcsv1alpha1.ServiceExport{ObjectMeta: metav1.ObjectMeta{Name: "web"}}, dryCreate)
 			return err
 		}},
-		{"the controller manager imports", "", slice(ours)},
-		{"it makes a slice of somebody's", "only EndpointSlices of ServiceImports", slice(map[string]string{mcsv1alpha1.LabelServiceName: "web"})},
-		{"it gives a Service endpoints", "no Service gets endpoints", slice(map[string]string{
+		{"the controller manager imports", "", slice(labels)},
+		{"it creates a slice of a Service", "only what is imported", slice(map[string]string{mcsv1alpha1.LabelServiceName: "web"})},
+		{"it creates endpoints of a Service", "no Service is given endpoints", slice(map[string]string{
 			discoveryv1.LabelManagedBy: v1alpha1.ManagedBy, mcsv1alpha1.LabelServiceName: "web", discoveryv1.LabelServiceName: "web",
 		})},
-		{"it takes them away", "only EndpointSlices of ServiceImports", func(ctx context.Context) error { return slices.Delete(ctx, "there", dryDelete) }},
+		{"it deletes endpoints of a Service", "only what is imported", func(ctx context.Context) error { return slices.Delete(ctx, "existing", dryDelete) }},
 	})
 }

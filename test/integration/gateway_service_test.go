@@ -24,9 +24,9 @@ import (
 	"liqo.io/federation/test/integration/framework"
 )
 
-// The Service of the gateway leads to the active one, with no rights but those of the chart and
-// within its policies.
-func TestTheServiceOfTheGatewayLeadsToTheActiveOne(t *testing.T) {
+// With the permissions and policies of the chart, the Service of the gateway has the active gateway as
+// its endpoint.
+func TestGatewayServiceHasTheActiveGatewayAsEndpoint(t *testing.T) {
 	env := framework.Get(t)
 	installPolicies(t, env)
 	installRoles(t, env)
@@ -60,7 +60,7 @@ func TestTheServiceOfTheGatewayLeadsToTheActiveOne(t *testing.T) {
 				got = fmt.Sprintf("%s %s:%d", *slice.Endpoints[0].NodeName, slice.Endpoints[0].Addresses[0], *slice.Ports[0].Port)
 			}
 			if err == nil && got != want {
-				err = fmt.Errorf("it leads to %s, want %s", got, want)
+				err = fmt.Errorf("its endpoint is %s, want %s", got, want)
 			}
 			return nil, err
 		})
@@ -87,14 +87,13 @@ func TestTheServiceOfTheGatewayLeadsToTheActiveOne(t *testing.T) {
 	leadsTo("no slice")
 }
 
-// Whoever has the account of the controller manager gives endpoints to that one
-// Service, and to no other of the installation.
+// The account of the controller manager can write endpoints of that Service only.
 func TestPoliciesKeepEndpointsToTheGateway(t *testing.T) {
 	env := framework.Get(t)
 	installPolicies(t, env)
-	elsewhere := env.MakeNamespace(t)
+	otherNamespace := env.MakeNamespace(t)
 	rule := rbacv1.PolicyRule{APIGroups: []string{"discovery.k8s.io"}, Verbs: []string{"create"}, Resources: []string{"endpointslices"}}
-	for _, namespace := range []string{framework.Namespace, elsewhere} {
+	for _, namespace := range []string{framework.Namespace, otherNamespace} {
 		env.Grant(t, account(framework.Namespace, controllerManager), namespace, rule)
 	}
 	kube := kubeOf(t, env.ServiceAccount(t, framework.Namespace, controllerManager))
@@ -109,10 +108,10 @@ func TestPoliciesKeepEndpointsToTheGateway(t *testing.T) {
 	}
 	const name, controllers = v1alpha1.GatewayName, v1alpha1.ManagedBy
 	expect(t, []attempt{
-		{"the gateway's", "", slice(framework.Namespace, name, name, controllers)},
-		{"the gateway's of another name", "and of the gateway may be written", slice(framework.Namespace, "other", name, controllers)},
-		{"the gateway's of another manager", "and of the gateway may be written", slice(framework.Namespace, name, name, "other")},
-		{"those of the API server", "and of the gateway may be written", slice(framework.Namespace, name, "federation-apiserver", controllers)},
-		{"those of that name elsewhere", "and of the gateway may be written", slice(elsewhere, name, name, controllers)},
+		{"the endpoints of the gateway", "", slice(framework.Namespace, name, name, controllers)},
+		{"endpoints of the gateway with another name", "what leads to the gateway", slice(framework.Namespace, "other", name, controllers)},
+		{"endpoints of the gateway with another manager", "what leads to the gateway", slice(framework.Namespace, name, name, "other")},
+		{"those of the API server", "what leads to the gateway", slice(framework.Namespace, name, "federation-apiserver", controllers)},
+		{"those of that name in another namespace", "what leads to the gateway", slice(otherNamespace, name, name, controllers)},
 	})
 }

@@ -27,19 +27,18 @@ import (
 
 const heartbeat = "federation-heartbeat"
 
-// renewed is a heartbeat.
+// renewed returns a patch that renews a heartbeat.
 func renewed(at time.Time) []byte {
 	return fmt.Appendf(nil, `{"spec":{"renewTime":%q}}`, at.UTC().Format(metav1.RFC3339Micro))
 }
 
-// A provider's administrator who lets a peer write leases as it likes still
-// gets nothing from it but a time.
+// A peer that may patch any Lease can still only set the time of its heartbeat.
 func TestAPeerWritesNothingButTheTimeIntoItsHeartbeat(t *testing.T) {
 	env := framework.Get(t)
 	installPolicies(t, env)
 	tenant := makeNamespaceOf(t, env, tenantOf("lecce"), v1alpha1.RoleTenant, "lecce")
-	elsewhere := env.MakeNamespace(t)
-	for _, namespace := range []string{tenant, elsewhere} {
+	otherNamespace := env.MakeNamespace(t)
+	for _, namespace := range []string{tenant, otherNamespace} {
 		for _, name := range []string{heartbeat, "another"} {
 			must(t)(env.Kube.CoordinationV1().Leases(namespace).Create(t.Context(), &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{}))
 		}
@@ -50,7 +49,7 @@ func TestAPeerWritesNothingButTheTimeIntoItsHeartbeat(t *testing.T) {
 		account(tenant, "identity"): kubeOf(t, env.ServiceAccount(t, tenant, "identity")),
 	} {
 		env.Grant(t, user, tenant, everything)
-		env.Grant(t, user, elsewhere, everything)
+		env.Grant(t, user, otherNamespace, everything)
 		patch := func(namespace, name, patch string) func(context.Context) error {
 			return func(ctx context.Context) error {
 				_, err := client.CoordinationV1().Leases(namespace).Patch(ctx, name, types.MergePatchType, []byte(patch), dryPatch)
@@ -61,10 +60,10 @@ func TestAPeerWritesNothingButTheTimeIntoItsHeartbeat(t *testing.T) {
 			beat := string(renewed(time.Now()))
 			expect(t, []attempt{
 				{"a heartbeat", "", patch(tenant, heartbeat, beat)},
-				{"a heartbeat of the future", "", patch(tenant, heartbeat, string(renewed(time.Now().Add(1000*time.Hour))))},
-				{"another lease", "no Lease but that of its heartbeat", patch(tenant, "another", beat)},
-				{"a lease elsewhere", "no Lease but that of its heartbeat", patch(elsewhere, heartbeat, beat)},
-				{"a new lease", "no Lease but that of its heartbeat", func(ctx context.Context) error {
+				{"a heartbeat in the future", "", patch(tenant, heartbeat, string(renewed(time.Now().Add(1000*time.Hour))))},
+				{"another lease", "and no other", patch(tenant, "another", beat)},
+				{"a lease of another namespace", "and no other", patch(otherNamespace, heartbeat, beat)},
+				{"a new lease", "and no other", func(ctx context.Context) error {
 					_, err := client.CoordinationV1().Leases(tenant).Create(ctx, &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: "new"}}, dryCreate)
 					return err
 				}},
@@ -80,8 +79,8 @@ func TestAPeerWritesNothingButTheTimeIntoItsHeartbeat(t *testing.T) {
 	}
 }
 
-// runLiveness runs the controller that observes heartbeats with the rights of the controller
-// manager, by a clock that tests turn, until the test ends.
+// runLiveness runs the controller of heartbeats with the permissions of the controller manager and the
+// clock of the test until the test ends.
 func runLiveness(t *testing.T, env *framework.Environment, clock *testingclock.FakePassiveClock) {
 	t.Helper()
 	account := env.ServiceAccount(t, framework.Namespace, controllerManager)
@@ -92,7 +91,7 @@ func runLiveness(t *testing.T, env *framework.Environment, clock *testingclock.F
 	})
 }
 
-func TestExpiredOrphanTTLEndsThePeeringWithASilentConsumer(t *testing.T) {
+func TestExpiredOrphanTTLEndsThePeering(t *testing.T) {
 	env := framework.Get(t)
 	installPolicies(t, env)
 	env.Kubectl(t, env.Chart(t, "rbac-user-roles.yaml"), "apply", "-f", "-")
@@ -122,7 +121,7 @@ func TestExpiredOrphanTTLEndsThePeeringWithASilentConsumer(t *testing.T) {
 	}
 	clock := testingclock.NewFakePassiveClock(time.Now())
 	runLiveness(t, env, clock)
-	// later turns the clock, and waits until the controller has reconciled the consumer.
+	// later advances the clock, and waits until the controller has reconciled the consumer.
 	later := func(d time.Duration) *metav1.Condition {
 		t.Helper()
 		clock.SetTime(clock.Now().Add(d))
@@ -138,7 +137,7 @@ func TestExpiredOrphanTTLEndsThePeeringWithASilentConsumer(t *testing.T) {
 				return false, err
 			}
 			if fc.DeletionTimestamp != nil {
-				// No controller runs that undoes the peering.
+				// No controller deletes the peering.
 				condition = nil
 				return true, nil
 			}

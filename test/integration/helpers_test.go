@@ -11,7 +11,7 @@ import (
 	"liqo.io/federation/test/integration/framework"
 )
 
-// soon is how long something may take that needs no more than a moment.
+// soon bounds what usually takes a moment.
 const soon = 15 * time.Second
 
 // retry calls get until it returns no error.
@@ -20,7 +20,7 @@ func retry[T any](t *testing.T, get func() (T, error)) T {
 	return retryFor(t, soon, get)
 }
 
-// retryFor calls get until it returns no error, for so long.
+// retryFor calls get until it returns no error or the limit is over.
 func retryFor[T any](t *testing.T, limit time.Duration, get func() (T, error)) T {
 	t.Helper()
 	deadline := time.After(limit)
@@ -39,7 +39,7 @@ func retryFor[T any](t *testing.T, limit time.Duration, get func() (T, error)) T
 	}
 }
 
-// admin returns a generated client that may do everything.
+// admin returns a generated client with all permissions.
 func admin(t *testing.T) versioned.Interface {
 	t.Helper()
 	client, err := versioned.NewForConfig(framework.Get(t).Admin)

@@ -23,11 +23,10 @@ import (
 
 const identitiesGolden = "testdata/identities.golden"
 
-// tenancy is one consumer as its provider has it: the namespaces of both
-// directions and the bindings that the controllers make.
+// tenancy has the namespaces of a consumer on its provider, with the bindings of the controllers.
 type tenancy struct {
-	user               string
-	tenant, twin, peer string
+	user                 string
+	tenant, remote, peer string
 }
 
 func makeTenancy(t *testing.T, env *framework.Environment, cluster string) tenancy {
@@ -35,7 +34,7 @@ func makeTenancy(t *testing.T, env *framework.Environment, cluster string) tenan
 	c := tenancy{
 		user:   "peer-of-" + cluster,
 		tenant: makeNamespaceOf(t, env, tenantOf(cluster), v1alpha1.RoleTenant, cluster),
-		twin:   makeNamespaceOf(t, env, "twin-of-"+cluster, v1alpha1.RoleRemoteNamespace, cluster),
+		remote: makeNamespaceOf(t, env, "remote-of-"+cluster, v1alpha1.RoleRemoteNamespace, cluster),
 		peer:   makeNamespaceOf(t, env, peerOf(cluster), v1alpha1.RolePeer, cluster),
 	}
 	own := rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Name: controllerManager, Namespace: framework.Namespace}
@@ -45,8 +44,8 @@ func makeTenancy(t *testing.T, env *framework.Environment, cluster string) tenan
 	}{
 		{c.tenant, "federation-tenant", userSubject(c.user)},
 		{c.tenant, "federation-tenant-manager", own},
-		{c.twin, "federation-remote-namespace", userSubject(c.user)},
-		{c.twin, "federation-remote-namespace-manager", own},
+		{c.remote, "federation-remote-namespace", userSubject(c.user)},
+		{c.remote, "federation-remote-namespace-manager", own},
 		{c.peer, "federation-peer-manager", own},
 	} {
 		must(t)(env.Kube.RbacV1().RoleBindings(b.namespace).Create(t.Context(), bindingOf(b.role, b.subject), metav1.CreateOptions{}))
@@ -54,10 +53,10 @@ func makeTenancy(t *testing.T, env *framework.Environment, cluster string) tenan
 	return c
 }
 
-// withEverything are values of the chart that bring every account with them.
+// withEverything are values of the chart with which it has all accounts.
 var withEverything = []string{"network.enabled=true", "network.gateway.service.enabled=true", `network.podCIDRs=["10.244.0.0/16"]`}
 
-// installRoles applies everything of the chart that gives rights.
+// installRoles applies all roles and bindings of the chart.
 func installRoles(t *testing.T, env *framework.Environment) {
 	t.Helper()
 	var rights []string
@@ -71,9 +70,8 @@ func installRoles(t *testing.T, env *framework.Environment) {
 	env.Kubectl(t, strings.Join(rights, "\n---\n"), "apply", "-f", "-")
 }
 
-// What each identity may do, as the cluster's own authorizer says, beyond what
-// everybody may who has a name. A change of the golden file is a change of who
-// may do what.
+// The permissions of each identity, by the cluster's authorizer, beyond those of every authenticated
+// user. The golden file has to change with them.
 func TestPeerIdentitySARGolden(t *testing.T) {
 	env := framework.Get(t)
 	installRoles(t, env)
@@ -103,7 +101,7 @@ func TestPeerIdentitySARGolden(t *testing.T) {
 		{"the API server", env.ServiceAccount(t, framework.Namespace, "federation-apiserver")},
 		{"the controller manager", env.ServiceAccount(t, framework.Namespace, controllerManager)},
 		{"the identity signer", env.ServiceAccount(t, framework.Namespace, "federation-identity-signer")},
-		{"who asks before it is uninstalled", env.ServiceAccount(t, framework.Namespace, "federation-uninstall")},
+		{"the hook of an uninstallation", env.ServiceAccount(t, framework.Namespace, "federation-uninstall")},
 		{"a virtual kubelet", env.ServiceAccount(t, c.peer, kubelet)},
 		{"the gateway of the network", env.ServiceAccount(t, framework.Namespace, "federation-gateway")},
 		{"a route agent of the network", env.ServiceAccount(t, framework.Namespace, "federation-route")},
@@ -113,7 +111,7 @@ func TestPeerIdentitySARGolden(t *testing.T) {
 	}
 	places := []struct{ name, namespace string }{
 		{"its tenant namespace", c.tenant},
-		{"its twin namespace", c.twin},
+		{"its remote namespace", c.remote},
 		{"the peer namespace", c.peer},
 		{"the installation namespace", framework.Namespace},
 		{"the namespace of invitations", framework.InvitationNamespace},
@@ -121,17 +119,17 @@ func TestPeerIdentitySARGolden(t *testing.T) {
 		{"its own namespace", project},
 		{"an offloaded namespace", offloaded},
 	}
-	elsewhere := env.MakeNamespace(t)
+	otherNamespace := env.MakeNamespace(t)
 	// Every account has these.
-	everybody := rightsOf(t, env.ServiceAccount(t, elsewhere, "golden-nobody"), elsewhere)
+	basic := rightsOf(t, env.ServiceAccount(t, otherNamespace, "golden-unbound"), otherNamespace)
 	produce := func() string {
 		var out strings.Builder
 		for _, identity := range identities {
 			fmt.Fprintf(&out, "# %s\n", identity.name)
-			everywhere := minus(rightsOf(t, identity.config, elsewhere), everybody)
+			everywhere := minus(rightsOf(t, identity.config, otherNamespace), basic)
 			describe(&out, "everywhere", everywhere)
 			for _, place := range places {
-				describe(&out, "in "+place.name, minus(minus(rightsOf(t, identity.config, place.namespace), everybody), everywhere))
+				describe(&out, "in "+place.name, minus(minus(rightsOf(t, identity.config, place.namespace), basic), everywhere))
 			}
 			out.WriteString("\n")
 		}
@@ -149,14 +147,14 @@ func TestPeerIdentitySARGolden(t *testing.T) {
 	}
 	retry(t, func() (any, error) {
 		if diff := cmp.Diff(strings.Split(string(want), "\n"), strings.Split(produce(), "\n")); diff != "" {
-			return nil, fmt.Errorf("rights differ (-want +got); if that is meant, run with -update:\n%s", diff)
+			return nil, fmt.Errorf("permissions differ (-want +got); if it is intended, run with -update:\n%s", diff)
 		}
 		return nil, nil
 	})
 }
 
-// rights are the verbs that are allowed on each resource, by its name with
-// group, and each name that the right is limited to.
+// rights are the verbs that are allowed on each resource with its group, and on each name that a right
+// is limited to.
 type rights map[string][]string
 
 func rightsOf(t *testing.T, config *rest.Config, namespace string) rights {

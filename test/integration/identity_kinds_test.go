@@ -29,10 +29,10 @@ import (
 	"liqo.io/federation/test/integration/framework"
 )
 
-// changingID is the id of a borrower that is known in one way, then in another.
+// changingID is the ID of a consumer whose kind of identity changes.
 const changingID = "33333333-3333-4333-8333-333333333333"
 
-// fastClock is ahead of time.
+// fastClock is ahead of the real time.
 type fastClock struct {
 	clock.RealClock
 	ahead atomic.Int64
@@ -42,25 +42,25 @@ func (c *fastClock) Now() time.Time { return c.RealClock.Now().Add(time.Duration
 
 func (c *fastClock) Since(then time.Time) time.Duration { return c.Now().Sub(then) }
 
-// changing is a borrower, and the lender that decides what it is known by; the
-// test is the signer of the lender's cluster.
+// changing is a consumer with the provider's controller of identities. The test is the signer of the
+// provider's cluster.
 type changing struct {
-	*borrower
+	*peeringConsumer
 	clock *fastClock
 }
 
 func newChanging(t *testing.T, mode identity.Mode) *changing {
 	t.Helper()
-	c := &changing{makeBorrower(t, "changing"), &fastClock{}}
-	// The lender would answer what other tests left.
+	c := &changing{makePeeringConsumer(t, "changing"), &fastClock{}}
+	// The provider would reconcile requests of other tests.
 	if err := c.federation.FederationV1alpha1().IdentityRequests().DeleteCollection(t.Context(), metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	c.outgoing.ClusterID, c.outgoing.ClusterName, c.incoming.Mode = changingID, "changer", mode
-	c.borrower.clock = c.clock
+	c.peeringConsumer.clock = c.clock
 	c.run(t)
 	c.Kubectl(t, c.Chart(t, "rbac-controller-manager.yaml", "rbac-identity-signer.yaml"), "apply", "-f", "-")
-	// Each has no other rights than those of its account in the chart.
+	// Each has only the permissions of its account in the chart.
 	runManager(t, c.ServiceAccount(t, framework.Namespace, controllerManager), func(manager ctrl.Manager) error {
 		return (&admission.Reconciler{
 			Client: manager.GetClient(), Live: manager.GetAPIReader(), ClusterID: thisID, Mode: mode,
@@ -72,17 +72,16 @@ func newChanging(t *testing.T, mode identity.Mode) *changing {
 		}).SetupWithManager(manager)
 	})
 	c.invite(t, framework.ProxyURL)
-	c.forget(t, "changer")
+	c.cleanUp(t, "changer")
 	return c
 }
 
-// asked waits until the signer is asked for a certificate for another key than
-// the last one.
-func (c *changing) asked(t *testing.T, last *certificatesv1.CertificateSigningRequest) *certificatesv1.CertificateSigningRequest {
+// awaitSigningRequest waits until a CertificateSigningRequest other than the last one is approved.
+func (c *changing) awaitSigningRequest(t *testing.T, last *certificatesv1.CertificateSigningRequest) *certificatesv1.CertificateSigningRequest {
 	t.Helper()
 	var found *certificatesv1.CertificateSigningRequest
-	until(t, "the signer to be asked", func(ctx context.Context) (bool, error) {
-		c.look(ctx, t)
+	until(t, "a request to the signer", func(ctx context.Context) (bool, error) {
+		c.trigger(ctx, t)
 		csrs, err := c.Kube.CertificatesV1().CertificateSigningRequests().List(ctx, metav1.ListOptions{LabelSelector: v1alpha1.LabelManagedBy + "=" + v1alpha1.ManagedBy})
 		if err != nil {
 			return false, err
@@ -100,7 +99,7 @@ func (c *changing) asked(t *testing.T, last *certificatesv1.CertificateSigningRe
 	return found
 }
 
-// sign answers with a certificate that began a while ago and lives for a day.
+// sign issues a certificate that has been valid for age, of a day.
 func (c *changing) sign(t *testing.T, csr *certificatesv1.CertificateSigningRequest, age time.Duration) {
 	t.Helper()
 	csr.Status.Certificate = c.Certify(t, csr.Spec.Request, time.Now().Add(-age), 24*time.Hour)
@@ -109,21 +108,21 @@ func (c *changing) sign(t *testing.T, csr *certificatesv1.CertificateSigningRequ
 	}
 }
 
-// look has the controllers look: they do not know that the clock is ahead.
-func (c *changing) look(ctx context.Context, t *testing.T) {
+// trigger triggers the controllers, which are not notified of the clock.
+func (c *changing) trigger(ctx context.Context, t *testing.T) {
 	t.Helper()
-	patch := encode(fields{"metadata": fields{"annotations": fields{"test/looks": fmt.Sprint(time.Now().UnixNano())}}})
+	patch := encode(fields{"metadata": fields{"annotations": fields{"test/polls": fmt.Sprint(time.Now().UnixNano())}}})
 	if _, err := c.federation.FederationV1alpha1().ForeignClusters().Patch(ctx, c.name, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// known waits until the identity is of one kind, and returns what it consists of.
-func (c *changing) known(t *testing.T, by string) map[string][]byte {
+// awaitIdentity waits until the identity has a key, and returns its data.
+func (c *changing) awaitIdentity(t *testing.T, by string) map[string][]byte {
 	t.Helper()
 	var secret *corev1.Secret
-	until(t, "the consumer to be known by its "+by, func(ctx context.Context) (bool, error) {
-		c.look(ctx, t)
+	until(t, "the identity to have the key "+by, func(ctx context.Context) (bool, error) {
+		c.trigger(ctx, t)
 		var err error
 		secret, err = c.Kube.CoreV1().Secrets(naming.PeerNamespace(c.name)).Get(ctx, remote.SecretName, metav1.GetOptions{})
 		return err == nil && len(secret.Data[by]) > 0, ignoreNotFound(err)
@@ -131,71 +130,70 @@ func (c *changing) known(t *testing.T, by string) map[string][]byte {
 	return secret.Data
 }
 
-// keepsAsking asks the lender all the time, and tells afterwards what was not
-// answered.
-func (c *changing) keepsAsking(t *testing.T) (stop func()) {
+// keepsRequesting sends requests to the provider until it is stopped, and reports those that failed.
+func (c *changing) keepsRequesting(t *testing.T) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
-	asked := 0
+	sent := 0
 	running.Go(func() {
 		ticker := time.NewTicker(20 * time.Millisecond)
 		defer ticker.Stop()
 		for ctx.Err() == nil {
-			if err := c.ask(ctx); err != nil && ctx.Err() == nil {
+			if err := c.listRequests(ctx); err != nil && ctx.Err() == nil {
 				t.Errorf("at %s: %v", time.Now().Format(time.TimeOnly), err)
 			}
-			asked++
+			sent++
 			<-ticker.C
 		}
 	})
 	return func() {
 		cancel()
 		running.Wait()
-		if asked < 10 {
-			t.Errorf("asked %d times", asked)
+		if sent < 10 {
+			t.Errorf("sent %d requests", sent)
 		}
 	}
 }
 
-func TestWhatAConsumerIsKnownByChangesBothWaysWithoutAGap(t *testing.T) {
+func TestIdentityChangesBetweenCertificateAndTokenWithoutAGap(t *testing.T) {
 	c := newChanging(t, identity.ModeAuto)
-	first := c.asked(t, nil)
-	// It is due at once, and fails as long as there is nothing to renew it by.
+	first := c.awaitSigningRequest(t, nil)
+	// It is due for renewal at once, which fails until there is a resource request.
 	c.sign(t, first, 16*time.Hour)
-	if data := c.known(t, remote.KeyCertificate); len(data[remote.KeyToken]) > 0 {
-		t.Fatal("there is a token beside the certificate")
+	if data := c.awaitIdentity(t, remote.KeyCertificate); len(data[remote.KeyToken]) > 0 {
+		t.Fatal("the identity has a token in addition to the certificate")
 	}
 	tenant := naming.TenantNamespace("changer")
 	must(t)(c.federation.FederationV1alpha1().ResourceRequests(tenant).Create(t.Context(), &v1alpha1.ResourceRequest{ObjectMeta: metav1.ObjectMeta{Name: "changer"}}, metav1.CreateOptions{}))
-	until(t, "the lender to answer", func(ctx context.Context) (bool, error) { return c.ask(ctx) == nil, nil })
-	stop := c.keepsAsking(t)
+	until(t, "an answer", func(ctx context.Context) (bool, error) { return c.listRequests(ctx) == nil, nil })
+	stop := c.keepsRequesting(t)
 
-	silent := c.asked(t, first)
-	// Nobody signs, for two minutes.
+	unsigned := c.awaitSigningRequest(t, first)
+	// The request is not signed for two minutes.
 	c.clock.ahead.Store(int64(2 * time.Minute))
-	if data := c.known(t, remote.KeyToken); len(data[remote.KeyCertificate]) > 0 || string(data[remote.KeyAccount]) != "federation-peer" {
+	if data := c.awaitIdentity(t, remote.KeyToken); len(data[remote.KeyCertificate]) > 0 || string(data[remote.KeyAccount]) != "federation-peer" {
 		t.Fatalf("the identity is %v", data)
 	}
-	until(t, "the lender to wait for no certificate", func(ctx context.Context) (bool, error) {
+	until(t, "the provider to have no pending request", func(ctx context.Context) (bool, error) {
 		csrs, err := c.Kube.CertificatesV1().CertificateSigningRequests().List(ctx, metav1.ListOptions{LabelSelector: v1alpha1.LabelManagedBy + "=" + v1alpha1.ManagedBy})
 		return err == nil && len(csrs.Items) == 0, err
 	})
-	c.await(t, "the consumer to say so", established)
+	c.await(t, "the consumer to report it", established)
 
-	// Two thirds of the token's life are over.
+	// Two thirds of the token's lifetime are over.
 	c.clock.ahead.Store(int64(41 * time.Minute))
-	c.sign(t, c.asked(t, silent), 0)
-	data := c.known(t, remote.KeyCertificate)
+	c.sign(t, c.awaitSigningRequest(t, unsigned), 0)
+	data := c.awaitIdentity(t, remote.KeyCertificate)
 	if len(data[remote.KeyToken])+len(data[remote.KeyAccount]) > 0 {
-		t.Errorf("there is a token beside the certificate")
+		t.Errorf("the identity has a token in addition to the certificate")
 	}
 	uid, _ := naming.InvitationOfAccount(c.request)
-	until(t, "the lender to be asked with the certificate", func(context.Context) (bool, error) {
+	until(t, "a request to the provider with the certificate", func(context.Context) (bool, error) {
 		return slices.ContainsFunc(c.Audited(t, string(uid)), func(event auditv1.Event) bool {
 			return framework.Credential(event.User) == credential(t, data[remote.KeyCertificate])
 		}), nil
 	})
-	c.await(t, "the consumer to say so again", established)
+	c.await(t, "the consumer to report it again", established)
 	stop()
 }

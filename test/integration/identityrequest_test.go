@@ -24,8 +24,7 @@ import (
 	"liqo.io/federation/test/integration/framework"
 )
 
-// bearerOf makes a peering token, asks for its invitation, and returns a client
-// that bears it.
+// bearerOf creates a peering token with its invitation, and returns a client with that invitation.
 func bearerOf(t *testing.T, env *framework.Environment, name string) (federationclient.IdentityRequestInterface, *v1alpha1.PeeringToken) {
 	t.Helper()
 	tokens := versioned.NewForConfigOrDie(env.Admin).FederationV1alpha1().PeeringTokens()
@@ -42,7 +41,7 @@ func bearerOf(t *testing.T, env *framework.Environment, name string) (federation
 	return versioned.NewForConfigOrDie(config).FederationV1alpha1().IdentityRequests(), token
 }
 
-// identityFor returns a request for the identity of a common name in some organisations.
+// identityFor returns a request for the identity of a common name and organisations.
 func identityFor(t *testing.T, commonName string, organizations ...string) *v1alpha1.IdentityRequest {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -63,7 +62,7 @@ func TestTokenOnce(t *testing.T) {
 	env.Kubectl(t, env.Chart(t, "rbac-user-roles.yaml"), "apply", "-f", "-")
 	bearer, token := bearerOf(t, env, "once")
 	name := "invitation-" + string(token.UID)
-	// The role of bearers is new, and takes a moment.
+	// The binding of the new bearer takes a moment.
 	retry(t, func() (any, error) {
 		_, err := bearer.Get(t.Context(), name, metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
@@ -87,7 +86,7 @@ func TestTokenOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	if first.Name != name {
-		t.Errorf("the request is called %s, not %s", first.Name, name)
+		t.Errorf("the request has the name %s, not %s", first.Name, name)
 	}
 	again, err := bearer.Create(t.Context(), request, metav1.CreateOptions{})
 	if err != nil || again.UID != first.UID || again.ResourceVersion != first.ResourceVersion {

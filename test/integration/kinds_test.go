@@ -27,7 +27,7 @@ import (
 	"liqo.io/federation/test/integration/framework"
 )
 
-// definition is that of a kind without fields.
+// definition returns a CustomResourceDefinition without fields.
 func definition(plural, scope string) string {
 	return strings.NewReplacer("PLURAL", plural, "KIND", strings.ToUpper(plural[:1])+plural[1:], "SCOPE", scope).Replace(`
 apiVersion: apiextensions.k8s.io/v1
@@ -46,7 +46,7 @@ spec:
 `)
 }
 
-// define has the cluster serve a kind until the test ends.
+// define installs a kind until the test ends.
 func define(t *testing.T, env *framework.Environment, manifest, name string) {
 	t.Helper()
 	client, err := dynamic.NewForConfig(env.Admin)
@@ -67,8 +67,7 @@ func kindOf(plural string) metav1.GroupVersionResource {
 	return metav1.GroupVersionResource{Group: "kinds.example.com", Version: "v1", Resource: plural}
 }
 
-// What a virtual node tells of the kinds that it names follows the offer, and
-// what the cluster says it serves.
+// The status of a virtual node's kinds depends on the offer and on discovery.
 func TestAVirtualNodeFollowsOfferAndDiscovery(t *testing.T) {
 	env := framework.Get(t)
 	kube, federation := clients(t, env)
@@ -85,7 +84,7 @@ func TestAVirtualNodeFollowsOfferAndDiscovery(t *testing.T) {
 			Client: manager.GetClient(), Live: manager.GetAPIReader(), Pods: watches.PodsOfNodes(kube),
 			Kinds: kit.NewServedKinds(kube.Discovery(), clock), Clock: clock,
 			ClusterID: thatID, ClusterName: "rome", Namespace: framework.Namespace,
-			// Without an image there is no virtual kubelet, whose Deployment does not start here.
+			// Without an image there is no Deployment of a virtual kubelet.
 			VirtualKubelet: virtualnode.VirtualKubelet{
 				PullPolicy: "Never", ReflectedKinds: []string{"gears.v1.kinds.example.com", "planets.v1.kinds.example.com"},
 			},
@@ -104,7 +103,7 @@ func TestAVirtualNodeFollowsOfferAndDiscovery(t *testing.T) {
 			Reflection: v1alpha1.VirtualNodeReflection{Kinds: []v1alpha1.ReflectedKind{{Group: "kinds.example.com", Version: "v1", Resource: "gears"}}},
 		},
 	}, metav1.CreateOptions{}))
-	await := func(reason, says string, copied ...metav1.GroupVersionResource) {
+	await := func(reason, fragment string, copied ...metav1.GroupVersionResource) {
 		t.Helper()
 		var last v1alpha1.VirtualNodeStatus
 		defer func() {
@@ -112,17 +111,17 @@ func TestAVirtualNodeFollowsOfferAndDiscovery(t *testing.T) {
 				t.Logf("status %+v", last)
 			}
 		}()
-		until(t, "the virtual node to say "+reason, func(ctx context.Context) (bool, error) {
+		until(t, "the virtual node to have the reason "+reason, func(ctx context.Context) (bool, error) {
 			node, err := nodes.Get(ctx, "modena", metav1.GetOptions{})
 			if err != nil {
 				return false, err
 			}
 			last = node.Status
 			condition := meta.FindStatusCondition(last.Conditions, v1alpha1.ConditionKindsReflected)
-			return condition != nil && condition.Reason == reason && strings.Contains(condition.Message, says) && fmt.Sprint(last.ReflectedKinds) == fmt.Sprint(copied), nil
+			return condition != nil && condition.Reason == reason && strings.Contains(condition.Message, fragment) && fmt.Sprint(last.ReflectedKinds) == fmt.Sprint(copied), nil
 		})
 	}
-	// later has the cluster asked again, as a minute later.
+	// later refreshes discovery, as a minute later.
 	later := func() {
 		t.Helper()
 		clock.SetTime(clock.Now().Add(time.Hour))
@@ -157,28 +156,28 @@ func TestAVirtualNodeFollowsOfferAndDiscovery(t *testing.T) {
 	offer()
 	await("NotOffered", "gears.v1.kinds.example.com: the provider does not offer it; planets")
 	must(t)(nodes.Patch(t.Context(), "modena", types.MergePatchType, []byte(`{"spec":{"reflection":null}}`), metav1.PatchOptions{}))
-	until(t, "there is nothing to say any more", func(ctx context.Context) (bool, error) {
+	until(t, "the condition is removed", func(ctx context.Context) (bool, error) {
 		node, err := nodes.Get(ctx, "modena", metav1.GetOptions{})
 		return err == nil && meta.FindStatusCondition(node.Status.Conditions, v1alpha1.ConditionKindsReflected) == nil, err
 	})
 }
 
-// What must not be copied is refused where it is named.
+// Kinds that must not be reflected are refused in the spec.
 func TestKindsThatAreNotForPeersAreRefused(t *testing.T) {
 	env := framework.Get(t)
 	namespace := env.MakeNamespace(t)
-	for _, test := range []struct{ name, kind, says string }{
+	for _, test := range []struct{ name, kind, fragment string }{
 		{"pods", `{"version":"v1","resource":"pods"}`, `spec.reflection.kinds[0].group: Forbidden: no kind of group "" can be configured`},
 		{"roles", `{"group":"rbac.authorization.k8s.io","version":"v1","resource":"roles"}`, "spec.reflection.kinds[0].group: Forbidden"},
 		{"a subresource", `{"group":"example.com","version":"v1","resource":"widgets/status"}`, "spec.reflection.kinds[0].resource: Invalid value"},
 		{"an unknown policy", `{"version":"v1","resource":"secrets","policy":"Maybe"}`, "spec.reflection.kinds[0].policy: Unsupported value"},
-		{"a key of ours", `{"version":"v1","resource":"secrets","excludedAnnotations":["liqo.io/skip-reflection"]}`, "spec.reflection.kinds[0].excludedAnnotations[0]: Forbidden"},
+		{"a key of the federation", `{"version":"v1","resource":"secrets","excludedAnnotations":["liqo.io/skip-reflection"]}`, "spec.reflection.kinds[0].excludedAnnotations[0]: Forbidden"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			manifest := fmt.Sprintf(`{"apiVersion":"federation.liqo.io/v1alpha1","kind":"VirtualNode","metadata":{"name":"wrong"},
 				"spec":{"clusterID":%q,"nodeName":"liqo-wrong","resources":{"cpu":"1"},"reflection":{"kinds":[%s]}}}`, thisID, test.kind)
 			output, err := env.TryKubectl(t, manifest, "create", "-n", namespace, "-f", "-")
-			if err == nil || !strings.Contains(output, test.says) {
+			if err == nil || !strings.Contains(output, test.fragment) {
 				t.Errorf("%v: %s", err, output)
 			}
 		})

@@ -13,8 +13,8 @@ import (
 	"liqo.io/federation/test/integration/framework"
 )
 
-// The namespace controller empties every namespace of a cluster with this
-// client: what fails here keeps namespaces Terminating for ever.
+// The namespace controller deletes the content of every namespace with this client. A failure keeps
+// namespaces terminating.
 func TestACollectionIsDeletedForAClientThatPrefersProtobuf(t *testing.T) {
 	env := framework.Get(t)
 	namespace := env.MakeNamespace(t)

@@ -34,15 +34,15 @@ type movableClaim struct {
 	volumes                  typed.VirtualVolumeInterface
 }
 
-// makeMovable makes the claim data with its volume, its VirtualVolume and a pod of a
-// StatefulSet that mounts it, as the controllers and the kubelet would.
+// makeMovable creates the claim data with its volume, its VirtualVolume and a pod that mounts it, as
+// the controllers and the kubelet would.
 func makeMovable(t *testing.T, cluster, id string) movableClaim {
 	t.Helper()
 	env := framework.Get(t)
 	m := movableClaim{env: env, namespace: env.MakeNamespace(t), cluster: cluster, name: "data"}
 	federation := admin(t).FederationV1alpha1()
 	m.volumes = federation.VirtualVolumes(m.namespace)
-	lend(t, env, cluster, id, "north")
+	addProvider(t, env, cluster, id, "north")
 	status := func(path string, body fields) {
 		t.Helper()
 		request := federation.RESTClient().Patch(types.MergePatchType).AbsPath(groupPath + path + "/status")
@@ -184,7 +184,7 @@ func TestDataIsMovedThroughTheAggregator(t *testing.T) {
 	_, err = m.volumes.CreateMove(ctx, "other", wanted, metav1.CreateOptions{})
 	subresourcetest.ExpectStatus(t, err, http.StatusNotFound, "only claims of the virtual storage class")
 	if diff := written(before, revisions(t, m.env, m.namespace)); diff != "" {
-		t.Errorf("something was written (-before +after):\n%s", diff)
+		t.Errorf("objects were written (-before +after):\n%s", diff)
 	}
 
 	first, err := m.volumes.CreateMove(ctx, m.name, wanted, metav1.CreateOptions{})
@@ -292,7 +292,7 @@ func TestEditorsMoveDataAndViewersSeeIt(t *testing.T) {
 	}
 }
 
-func TestGivingUpAClusterWarnsOfItsVolumes(t *testing.T) {
+func TestEndOfAnOffloadingWarnsOfItsVolumes(t *testing.T) {
 	m := makeMovable(t, "sondrio", "5e1b2c3d-4e5f-4a6b-8c7d-9e0f1a2b3c4d")
 	volume, err := m.volumes.Get(t.Context(), m.name, metav1.GetOptions{})
 	if err != nil {

@@ -32,16 +32,15 @@ import (
 	"liqo.io/federation/test/integration/framework"
 )
 
-// networked is one of two clusters, each with a federation API of its own, that
-// agree upon a tunnel.
+// networked is one of two clusters with a tunnel, with a federation API of its own.
 type networked struct {
 	id, peer, installation string
-	// admin reaches the API as an administrator.
+	// admin is a client with all permissions.
 	admin versioned.Interface
 }
 
-// runNetwork runs the controller of one of them until the test ends, with the rights of an
-// account.
+// runNetwork runs the controller of one cluster with the permissions of an account until the test
+// ends.
 func (n *networked) runNetwork(t *testing.T, server *framework.Server, account *rest.Config, settings tunnel.Settings) {
 	t.Helper()
 	runManager(t, withFederation(t, account, server), func(manager ctrl.Manager) error {
@@ -59,8 +58,8 @@ func (n *networked) runNetwork(t *testing.T, server *framework.Server, account *
 	})
 }
 
-// withFederation returns a connection to the Kubernetes API of an account whose federation API is
-// that of a server.
+// withFederation returns a connection of an account to the Kubernetes API and to the federation API of
+// a server.
 func withFederation(t *testing.T, account *rest.Config, server *framework.Server) *rest.Config {
 	t.Helper()
 	federation, err := url.Parse(server.URL)
@@ -86,8 +85,8 @@ func (r *federationRoute) RoundTrip(request *http.Request) (*http.Response, erro
 	return r.next.RoundTrip(request)
 }
 
-// knows makes what a cluster has of the other one when they are peered.
-func (n *networked) knows(t *testing.T, peerID string, status v1alpha1.ForeignClusterStatus) {
+// createPeering creates the objects of a peering with the other cluster.
+func (n *networked) peerWith(t *testing.T, peerID string, status v1alpha1.ForeignClusterStatus) {
 	t.Helper()
 	clusters := n.admin.FederationV1alpha1().ForeignClusters()
 	must(t)(clusters.Create(t.Context(), &v1alpha1.ForeignCluster{ObjectMeta: metav1.ObjectMeta{Name: n.peer}, Spec: v1alpha1.ForeignClusterSpec{ClusterID: peerID}}, metav1.CreateOptions{}))
@@ -130,9 +129,8 @@ func publishRanges(t *testing.T, admin versioned.Interface, ranges ...v1alpha1.C
 	must(t)(infos.UpdateStatus(t.Context(), info, metav1.UpdateOptions{}))
 }
 
-// Two clusters with the same addresses agree upon a tunnel, through two API
-// servers, by nothing but the rights of the chart; what its gateway says is
-// told, and nothing is left when it is wanted no more.
+// With the permissions of the chart, two clusters with the same CIDRs agree upon a tunnel through two
+// API servers. The status of its gateway is reflected, and everything is deleted with the network.
 func TestTwoClustersAgreeUponATunnel(t *testing.T) {
 	env := framework.Get(t)
 	installRoles(t, env)
@@ -162,8 +160,8 @@ func TestTwoClustersAgreeUponATunnel(t *testing.T) {
 		replicator := &replication.Replicator{Client: manager.GetClient(), Peers: peers, ClusterName: milan.peer}
 		return replicator.SetupWithManager(manager)
 	})
-	milan.knows(t, rome.id, v1alpha1.ForeignClusterStatus{OutgoingPeering: v1alpha1.PeeringNone, IncomingPeering: v1alpha1.PeeringEstablished})
-	rome.knows(t, milan.id, v1alpha1.ForeignClusterStatus{OutgoingPeering: v1alpha1.PeeringEstablished, IncomingPeering: v1alpha1.PeeringNone})
+	milan.peerWith(t, rome.id, v1alpha1.ForeignClusterStatus{OutgoingPeering: v1alpha1.PeeringNone, IncomingPeering: v1alpha1.PeeringEstablished})
+	rome.peerWith(t, milan.id, v1alpha1.ForeignClusterStatus{OutgoingPeering: v1alpha1.PeeringEstablished, IncomingPeering: v1alpha1.PeeringNone})
 	must(t)(rome.admin.FederationV1alpha1().ResourceRequests(peerNamespace).Create(t.Context(), &v1alpha1.ResourceRequest{
 		ObjectMeta: metav1.ObjectMeta{Name: milan.peer}, Spec: v1alpha1.ResourceRequestSpec{Features: compatibility.Features()},
 	}, metav1.CreateOptions{}))
@@ -193,12 +191,12 @@ func TestTwoClustersAgreeUponATunnel(t *testing.T) {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff([][]v1alpha1.CIDRMapping{one.Spec.Local, one.Spec.Remote}, [][]v1alpha1.CIDRMapping{other.Spec.Remote, other.Spec.Local}); diff != "" {
-		t.Errorf("the clusters do not mean the same:\n%s", diff)
+		t.Errorf("the clusters disagree:\n%s", diff)
 	}
 	if one.Spec.Remote[0].Mapped == "10.0.0.0/16" || len(one.Spec.Remote) != 2 {
-		t.Errorf("the other cluster's ranges are called %v", one.Spec.Remote)
+		t.Errorf("the other cluster's ranges are mapped to %v", one.Spec.Remote)
 	}
-	// Nobody has named an external CIDR: each takes one, which is nobody else's.
+	// Without a configured external CIDR each cluster allocates one.
 	for i, n := range []*networked{rome, milan} {
 		external := []*v1alpha1.TunnelEndpoint{one, other}[i].Spec.Local[1].CIDR
 		pools := n.admin.FederationV1alpha1().AddressPools()
@@ -211,14 +209,14 @@ func TestTwoClustersAgreeUponATunnel(t *testing.T) {
 			t.Fatal(err)
 		}
 		if !slices.Equal(taken.Spec.CIDRs, []string{external}) || !slices.Contains(reserving.Spec.Reserved, external) {
-			t.Errorf("%s is told, %v taken, and %v reserved", external, taken.Spec.CIDRs, reserving.Spec.Reserved)
+			t.Errorf("%s announced, %v allocated, %v reserved", external, taken.Spec.CIDRs, reserving.Spec.Reserved)
 		}
 	}
 	must(t)(rome.admin.FederationV1alpha1().TunnelEndpoints(rome.installation).Patch(t.Context(), rome.peer, types.MergePatchType,
 		[]byte(fmt.Sprintf(`{"status":{"phase":"Connected","observedGeneration":%d}}`, one.Generation)), metav1.PatchOptions{}, "status"))
 	awaitNetworking(t, rome, v1alpha1.PeeringEstablished)
 
-	// The keys are made once, and the private one is on nobody's lips.
+	// The keys are created once, and the private key is in no object but the Secret.
 	secret := secretOf(t, env, milan.installation)
 	if string(secret.Data[v1alpha1.WireGuardPublicKey]) != one.Spec.PublicKey || secret.Type != v1alpha1.SecretTypeWireGuard {
 		t.Errorf("the tunnel has the key %s", one.Spec.PublicKey)
@@ -243,13 +241,13 @@ func TestTwoClustersAgreeUponATunnel(t *testing.T) {
 			return err == nil && len(mappings.Items) == 0, err
 		})
 	}
-	until(t, "the end of what is said of rome's network", func(ctx context.Context) (bool, error) {
-		here, err := rome.admin.FederationV1alpha1().NetworkConfigs(peerNamespace).List(ctx, metav1.ListOptions{})
-		if err != nil || len(here.Items) > 0 {
+	until(t, "the deletion of rome's NetworkConfigs", func(ctx context.Context) (bool, error) {
+		ofRome, err := rome.admin.FederationV1alpha1().NetworkConfigs(peerNamespace).List(ctx, metav1.ListOptions{})
+		if err != nil || len(ofRome.Items) > 0 {
 			return false, err
 		}
-		there, err := milan.admin.FederationV1alpha1().NetworkConfigs(tenantNamespace).List(ctx, metav1.ListOptions{})
-		return err == nil && len(there.Items) == 1 && there.Items[0].Name == v1alpha1.NetworkConfigOfProvider, err
+		ofMilan, err := milan.admin.FederationV1alpha1().NetworkConfigs(tenantNamespace).List(ctx, metav1.ListOptions{})
+		return err == nil && len(ofMilan.Items) == 1 && ofMilan.Items[0].Name == v1alpha1.NetworkConfigOfProvider, err
 	})
 	awaitNetworking(t, milan, v1alpha1.PeeringPending)
 }

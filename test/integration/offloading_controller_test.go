@@ -27,9 +27,8 @@ import (
 	"liqo.io/federation/test/placements"
 )
 
-// peering is a cluster that lends to itself: the consumer's half and the
-// provider's half of one peering, with the test in the place of the
-// replicator, the kubelet, and the controllers of quotas and namespaces.
+// peering is a cluster that is peered with itself. The test replaces the replicator, the kubelet, and
+// the controllers of quotas and namespaces.
 type peering struct {
 	env        *framework.Environment
 	kube       kubernetes.Interface
@@ -77,7 +76,7 @@ func newPeering(t *testing.T, cluster string) peering {
 	must(t)(kube.CoreV1().Nodes().Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{
 		Name: naming.NodeName(cluster), Labels: map[string]string{v1alpha1.LabelType: v1alpha1.TypeVirtualNode, "region": "fr"},
 	}}, metav1.CreateOptions{}))
-	// No other test is to be lent anything by this cluster.
+	// No other test may use the virtual node.
 	t.Cleanup(func() {
 		ctx := context.WithoutCancel(t.Context())
 		if err := federation.FederationV1alpha1().VirtualNodes(naming.PeerNamespace(cluster)).Delete(ctx, cluster, metav1.DeleteOptions{}); err != nil {
@@ -88,7 +87,7 @@ func newPeering(t *testing.T, cluster string) peering {
 	return p
 }
 
-// must fails the test when a call failed whose result does not matter.
+// must fails the test when a call without a relevant result failed.
 func must(t *testing.T) func(any, error) {
 	return func(_ any, err error) {
 		t.Helper()
@@ -98,33 +97,32 @@ func must(t *testing.T) func(any, error) {
 	}
 }
 
-// replicate does what the replicator does: spec one way, status the other.
+// replicate replicates spec and status of the NamespaceMap, as the replicator does.
 func (p peering) replicate(ctx context.Context) error {
 	maps := p.federation.FederationV1alpha1()
-	here, err := maps.NamespaceMaps(naming.PeerNamespace(p.cluster)).Get(ctx, framework.ClusterName, metav1.GetOptions{})
+	local, err := maps.NamespaceMaps(naming.PeerNamespace(p.cluster)).Get(ctx, framework.ClusterName, metav1.GetOptions{})
 	if err != nil {
 		return ignoreNotFound(err)
 	}
 	tenant := maps.NamespaceMaps(naming.TenantNamespace(p.cluster))
-	there, err := tenant.Get(ctx, framework.ClusterName, metav1.GetOptions{})
+	remote, err := tenant.Get(ctx, framework.ClusterName, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		_, err = tenant.Create(ctx, &v1alpha1.NamespaceMap{ObjectMeta: metav1.ObjectMeta{Name: framework.ClusterName}, Spec: here.Spec}, metav1.CreateOptions{})
+		_, err = tenant.Create(ctx, &v1alpha1.NamespaceMap{ObjectMeta: metav1.ObjectMeta{Name: framework.ClusterName}, Spec: local.Spec}, metav1.CreateOptions{})
 		return err
 	}
 	if err != nil {
 		return err
 	}
-	there.Spec = here.Spec
-	if there, err = tenant.Update(ctx, there, metav1.UpdateOptions{}); err != nil {
+	remote.Spec = local.Spec
+	if remote, err = tenant.Update(ctx, remote, metav1.UpdateOptions{}); err != nil {
 		return ignoreConflict(err)
 	}
-	here.Status = there.Status
-	_, err = maps.NamespaceMaps(here.Namespace).UpdateStatus(ctx, here, metav1.UpdateOptions{})
+	local.Status = remote.Status
+	_, err = maps.NamespaceMaps(local.Namespace).UpdateStatus(ctx, local, metav1.UpdateOptions{})
 	return ignoreConflict(err)
 }
 
-// enforceQuotas does what the controller of quotas does in twins: without it,
-// no pod is let in.
+// enforceQuotas sets the status of quotas, without which no pod is admitted.
 func (p peering) enforceQuotas(ctx context.Context) error {
 	quotas, err := p.kube.CoreV1().ResourceQuotas(metav1.NamespaceAll).List(ctx, metav1.ListOptions{LabelSelector: v1alpha1.LabelForeignCluster + "=" + p.cluster})
 	if err != nil {
@@ -160,7 +158,7 @@ func ignoreConflict(err error) error {
 	return err
 }
 
-// until is until with the replicator at work.
+// until calls the replicator while it waits.
 func (p peering) until(t *testing.T, what string, check func(ctx context.Context) (bool, error)) {
 	t.Helper()
 	until(t, what, func(ctx context.Context) (bool, error) {
@@ -207,8 +205,8 @@ func (p peering) labelNode(t *testing.T, region string) {
 	must(t)(p.kube.CoreV1().Nodes().Patch(t.Context(), naming.NodeName(p.cluster), types.MergePatchType, []byte(`{"metadata":{"labels":{"region":"`+region+`"}}}`), metav1.PatchOptions{}))
 }
 
-// buried does what the namespace controller does with an empty namespace.
-func (p peering) buried(ctx context.Context, name string) (bool, error) {
+// finalizeNamespace deletes an empty namespace, as the namespace controller does.
+func (p peering) finalizeNamespace(ctx context.Context, name string) (bool, error) {
 	namespace, err := p.kube.CoreV1().Namespaces().Get(ctx, name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return true, nil
@@ -221,28 +219,36 @@ func (p peering) buried(ctx context.Context, name string) (bool, error) {
 	return false, ignoreNotFound(err)
 }
 
-func TestNamespaceIsExtendedAndComesHome(t *testing.T) {
+// untilDeleted finalizes a namespace that is deleted.
+func (p peering) untilDeleted(t *testing.T, namespace string) {
+	t.Helper()
+	p.until(t, "namespace "+namespace+" is deleted", func(ctx context.Context) (bool, error) {
+		return p.finalizeNamespace(ctx, namespace)
+	})
+}
+
+func TestNamespaceIsOffloadedAndUnoffloaded(t *testing.T) {
 	p := newPeering(t, "verona")
 	italy := corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{placements.Expressions(placements.In("region", "it"))}}
 	namespace := p.offload(t, v1alpha1.NamespaceOffloadingSpec{ClusterSelector: italy})
 	status := p.untilPhase(t, namespace, v1alpha1.OffloadingNoClusterSelected)
-	twin := naming.UniqueRemoteNamespace(namespace, framework.ClusterName, thisID)
-	if status.RemoteNamespaceName != twin {
-		t.Errorf("the twin is called %s, want %s", status.RemoteNamespaceName, twin)
+	remoteNamespace := naming.UniqueRemoteNamespace(namespace, framework.ClusterName, thisID)
+	if status.RemoteNamespaceName != remoteNamespace {
+		t.Errorf("the remote namespace is %s, want %s", status.RemoteNamespaceName, remoteNamespace)
 	}
-	home, err := p.kube.CoreV1().Namespaces().Get(t.Context(), namespace, metav1.GetOptions{})
-	if err != nil || home.Labels[v1alpha1.LabelSchedulingEnabled] != "true" {
-		t.Errorf("labels %v, %v", home.Labels, err)
+	offloaded, err := p.kube.CoreV1().Namespaces().Get(t.Context(), namespace, metav1.GetOptions{})
+	if err != nil || offloaded.Labels[v1alpha1.LabelSchedulingEnabled] != "true" {
+		t.Errorf("labels %v, %v", offloaded.Labels, err)
 	}
 
-	// The cluster turns out to be in Italy.
+	// The label of the cluster changes.
 	p.labelNode(t, "it")
 	status = p.untilPhase(t, namespace, v1alpha1.OffloadingReady)
 	if len(status.Clusters) != 1 || !meta.IsStatusConditionTrue(status.Clusters[0].Conditions, v1alpha1.ConditionReady) ||
 		!meta.IsStatusConditionTrue(status.Clusters[0].Conditions, v1alpha1.ConditionOffloadingRequired) {
 		t.Errorf("clusters: %+v", status.Clusters)
 	}
-	away, err := p.kube.CoreV1().Namespaces().Get(t.Context(), twin, metav1.GetOptions{})
+	created, err := p.kube.CoreV1().Namespaces().Get(t.Context(), remoteNamespace, metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -251,116 +257,117 @@ func TestNamespaceIsExtendedAndComesHome(t *testing.T) {
 		v1alpha1.LabelOrigin: thatID, v1alpha1.LabelDestination: thisID,
 		"pod-security.kubernetes.io/enforce": "baseline",
 	} {
-		if away.Labels[label] != want {
-			t.Errorf("label %s of the twin is %q, want %q", label, away.Labels[label], want)
+		if created.Labels[label] != want {
+			t.Errorf("label %s of the remote namespace is %q, want %q", label, created.Labels[label], want)
 		}
 	}
-	binding, err := p.kube.RbacV1().RoleBindings(twin).Get(t.Context(), "federation-remote-namespace", metav1.GetOptions{})
+	binding, err := p.kube.RbacV1().RoleBindings(remoteNamespace).Get(t.Context(), "federation-remote-namespace", metav1.GetOptions{})
 	if err != nil || len(binding.Subjects) != 1 || binding.Subjects[0].Name != p.user {
-		t.Errorf("the consumer has no rights in its twin: %+v, %v", binding, err)
+		t.Errorf("the consumer has no role in its remote namespace: %+v, %v", binding, err)
 	}
 
-	// A pod goes there, as the scheduler and the virtual kubelet have it.
+	// A pod runs on the provider, as created by the scheduler and the virtual kubelet.
 	p.env.ServiceAccount(t, namespace, "default")
-	p.env.ServiceAccount(t, twin, "default")
+	p.env.ServiceAccount(t, remoteNamespace, "default")
 	local := pod(nil)
 	local.Spec.NodeName = naming.NodeName(p.cluster)
 	local, err = p.kube.CoreV1().Pods(namespace).Create(t.Context(), local, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	must(t)(p.federation.FederationV1alpha1().ShadowPods(twin).Create(t.Context(), &v1alpha1.ShadowPod{
+	must(t)(p.federation.FederationV1alpha1().ShadowPods(remoteNamespace).Create(t.Context(), &v1alpha1.ShadowPod{
 		ObjectMeta: metav1.ObjectMeta{Name: "web", Labels: map[string]string{v1alpha1.LabelOrigin: thatID}},
 		Spec: v1alpha1.ShadowPodSpec{Pod: corev1.PodSpec{
 			AutomountServiceAccountToken: ptr.To(false), Containers: []corev1.Container{{Name: "web", Image: "example.com/web"}},
 		}},
 	}, metav1.CreateOptions{}))
 	var remote *corev1.Pod
-	p.until(t, "the pod is there", func(ctx context.Context) (bool, error) {
-		remote, err = p.kube.CoreV1().Pods(twin).Get(ctx, "web", metav1.GetOptions{})
+	p.until(t, "the remote pod is created", func(ctx context.Context) (bool, error) {
+		remote, err = p.kube.CoreV1().Pods(remoteNamespace).Get(ctx, "web", metav1.GetOptions{})
 		return err == nil, ignoreNotFound(err)
 	})
 
-	// It comes home: pods first, then the twin, and at last what held it.
+	// Unoffloading deletes pods first, then the remote namespace, and then the finalizer of the
+	// offloading.
 	if err := p.federation.FederationV1alpha1().NamespaceOffloadings(namespace).Delete(t.Context(), v1alpha1.NamespaceOffloadingName, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	p.until(t, "the pod is called home", func(ctx context.Context) (bool, error) {
+	p.until(t, "the local pod is deleted", func(ctx context.Context) (bool, error) {
 		current, err := p.kube.CoreV1().Pods(namespace).Get(ctx, local.Name, metav1.GetOptions{})
 		return err == nil && !current.DeletionTimestamp.IsZero(), err
 	})
 	p.untilPhase(t, namespace, v1alpha1.OffloadingTerminating)
 	if m, err := p.federation.FederationV1alpha1().NamespaceMaps(naming.PeerNamespace(p.cluster)).Get(t.Context(), framework.ClusterName, metav1.GetOptions{}); err != nil || len(m.Spec.Namespaces) != 1 {
-		t.Errorf("the namespace left before its pods: %+v, %v", m.Spec, err)
+		t.Errorf("the mapping was deleted before the pods: %+v, %v", m.Spec, err)
 	}
 	if err := killed(t.Context(), p.kube, local); err != nil {
 		t.Fatal(err)
 	}
-	p.until(t, "the twin's pods are gone", func(ctx context.Context) (bool, error) {
-		_, err := p.kube.CoreV1().Pods(twin).Get(ctx, remote.Name, metav1.GetOptions{})
+	p.until(t, "the remote pods are deleted", func(ctx context.Context) (bool, error) {
+		_, err := p.kube.CoreV1().Pods(remoteNamespace).Get(ctx, remote.Name, metav1.GetOptions{})
 		return apierrors.IsNotFound(err), ignoreNotFound(err)
 	})
-	p.until(t, "the twin is gone", func(ctx context.Context) (bool, error) { return p.buried(ctx, twin) })
+	p.untilDeleted(t, remoteNamespace)
 	p.until(t, "the offloading is gone", func(ctx context.Context) (bool, error) {
 		_, err := p.phase(ctx, namespace)
 		return apierrors.IsNotFound(err), ignoreNotFound(err)
 	})
-	home, err = p.kube.CoreV1().Namespaces().Get(t.Context(), namespace, metav1.GetOptions{})
-	if _, labelled := home.Labels[v1alpha1.LabelSchedulingEnabled]; err != nil || labelled {
-		t.Errorf("the namespace keeps its label: %v, %v", home.Labels, err)
+	offloaded, err = p.kube.CoreV1().Namespaces().Get(t.Context(), namespace, metav1.GetOptions{})
+	if _, labelled := offloaded.Labels[v1alpha1.LabelSchedulingEnabled]; err != nil || labelled {
+		t.Errorf("the namespace keeps its label: %v, %v", offloaded.Labels, err)
 	}
 }
 
 func TestRemoteNamespaceTeardownOrder(t *testing.T) {
 	p := newPeering(t, "padova")
 	namespace := p.offload(t, v1alpha1.NamespaceOffloadingSpec{})
-	twin := p.untilPhase(t, namespace, v1alpha1.OffloadingReady).RemoteNamespaceName
-	p.env.ServiceAccount(t, twin, "default")
+	remoteNamespace := p.untilPhase(t, namespace, v1alpha1.OffloadingReady).RemoteNamespaceName
+	p.env.ServiceAccount(t, remoteNamespace, "default")
 	running := pod(nil)
 	running.Spec.NodeName = "somewhere"
 	running.Spec.Containers[0].Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1m")}
-	running, err := p.kube.CoreV1().Pods(twin).Create(t.Context(), running, metav1.CreateOptions{})
+	running, err := p.kube.CoreV1().Pods(remoteNamespace).Create(t.Context(), running, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The consumer is no longer lent anything.
+	// The incoming peering is disabled.
 	must(t)(p.federation.FederationV1alpha1().ForeignClusters().Patch(t.Context(), p.cluster, types.MergePatchType, []byte(`{"spec":{"incoming":"Disabled"}}`), metav1.PatchOptions{}))
-	p.until(t, "the pod is asked to stop", func(ctx context.Context) (bool, error) {
-		current, err := p.kube.CoreV1().Pods(twin).Get(ctx, running.Name, metav1.GetOptions{})
+	p.until(t, "the pod is deleted", func(ctx context.Context) (bool, error) {
+		current, err := p.kube.CoreV1().Pods(remoteNamespace).Get(ctx, running.Name, metav1.GetOptions{})
 		return err == nil && !current.DeletionTimestamp.IsZero(), err
 	})
-	// While it runs on, everything that holds it in check stays.
+	// While the pod runs, its namespace and the consumer's binding are kept.
 	for range 3 {
-		away, err := p.kube.CoreV1().Namespaces().Get(t.Context(), twin, metav1.GetOptions{})
-		if err != nil || !away.DeletionTimestamp.IsZero() {
-			t.Fatalf("the namespace goes before its pods: %v, %v", away.DeletionTimestamp, err)
+		created, err := p.kube.CoreV1().Namespaces().Get(t.Context(), remoteNamespace, metav1.GetOptions{})
+		if err != nil || !created.DeletionTimestamp.IsZero() {
+			t.Fatalf("the namespace is deleted before its pods: %v, %v", created.DeletionTimestamp, err)
 		}
-		must(t)(p.kube.RbacV1().RoleBindings(twin).Get(t.Context(), "federation-remote-namespace", metav1.GetOptions{}))
+		must(t)(p.kube.RbacV1().RoleBindings(remoteNamespace).Get(t.Context(), "federation-remote-namespace", metav1.GetOptions{}))
 	}
 	if err := killed(t.Context(), p.kube, running); err != nil {
 		t.Fatal(err)
 	}
-	p.until(t, "the twin is gone", func(ctx context.Context) (bool, error) { return p.buried(ctx, twin) })
+	p.untilDeleted(t, remoteNamespace)
 }
 
-func TestNamespaceOfTheProviderIsNeverATwin(t *testing.T) {
+func TestNamespaceOfTheProviderIsNeverARemoteNamespace(t *testing.T) {
 	p := newPeering(t, "vicenza")
-	// The namespace itself has the name that the twin would have.
+	// The namespace has the name that the remote namespace would have.
 	conflicting := p.offload(t, v1alpha1.NamespaceOffloadingSpec{NamespaceMappingStrategy: v1alpha1.EnforceSameName})
 	status := p.untilPhase(t, conflicting, v1alpha1.OffloadingAllFailed)
 	condition := meta.FindStatusCondition(status.Clusters[0].Conditions, v1alpha1.ConditionReady)
 	if condition == nil || condition.Reason != string(v1alpha1.NamespaceMappingConflict) || condition.Message == "" {
-		t.Errorf("the conflict is told as %+v", condition)
+		t.Errorf("the conflict is reported as %+v", condition)
 	}
 	namespace, err := p.kube.CoreV1().Namespaces().Get(t.Context(), conflicting, metav1.GetOptions{})
 	if err != nil || namespace.Labels[v1alpha1.LabelRole] != "" {
 		t.Errorf("the namespace was adopted: %v, %v", namespace.Labels, err)
 	}
 	if _, err := p.kube.RbacV1().RoleBindings(conflicting).Get(t.Context(), "federation-remote-namespace", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
-		t.Errorf("the consumer has rights in a namespace of the provider's: %v", err)
+		t.Errorf("the consumer has a role in a namespace of the provider: %v", err)
 	}
 
-	// A peer that asks for the system's namespaces gets none.
+	// A peer that requests namespaces of the system is refused.
 	tenant := p.federation.FederationV1alpha1().NamespaceMaps(naming.TenantNamespace(p.cluster))
 	must(t)(tenant.Create(t.Context(), &v1alpha1.NamespaceMap{
 		ObjectMeta: metav1.ObjectMeta{Name: "greedy"},
@@ -369,7 +376,7 @@ func TestNamespaceOfTheProviderIsNeverATwin(t *testing.T) {
 			{Name: "d", RemoteName: "com"},
 		}},
 	}, metav1.CreateOptions{}))
-	until(t, "the wishes are refused", func(ctx context.Context) (bool, error) {
+	until(t, "the mappings are refused", func(ctx context.Context) (bool, error) {
 		m, err := tenant.Get(ctx, "greedy", metav1.GetOptions{})
 		return err == nil && len(m.Status.Namespaces) == 4 && !slices.ContainsFunc(m.Status.Namespaces, func(answer v1alpha1.NamespaceMappingStatus) bool {
 			return answer.Phase != v1alpha1.NamespaceMappingRefused
@@ -380,9 +387,9 @@ func TestNamespaceOfTheProviderIsNeverATwin(t *testing.T) {
 func TestAPeerRunsNoMoreThanItIsOffered(t *testing.T) {
 	p := newPeering(t, "treviso")
 	namespace := p.offload(t, v1alpha1.NamespaceOffloadingSpec{})
-	twin := p.untilPhase(t, namespace, v1alpha1.OffloadingReady).RemoteNamespaceName
-	p.env.ServiceAccount(t, twin, "default")
-	shadows := p.federation.FederationV1alpha1().ShadowPods(twin)
+	remoteNamespace := p.untilPhase(t, namespace, v1alpha1.OffloadingReady).RemoteNamespaceName
+	p.env.ServiceAccount(t, remoteNamespace, "default")
+	shadows := p.federation.FederationV1alpha1().ShadowPods(remoteNamespace)
 	for _, one := range []struct{ name, cpu string }{{"small", "100m"}, {"huge", "900m"}, {"tiny", "100m"}} {
 		shadow := &v1alpha1.ShadowPod{
 			ObjectMeta: metav1.ObjectMeta{Name: one.name, Labels: map[string]string{v1alpha1.LabelOrigin: thatID}},
@@ -395,21 +402,21 @@ func TestAPeerRunsNoMoreThanItIsOffered(t *testing.T) {
 		}
 		_, err := shadows.Create(t.Context(), shadow, metav1.CreateOptions{})
 		if one.name != "tiny" {
-			// Together these are exactly what is offered.
+			// Together these use the whole quota.
 			must(t)(nil, err)
-			p.untilPod(t, twin, one.name)
+			p.untilPod(t, remoteNamespace, one.name)
 			continue
 		}
 		if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "cpu: 100m requested, 1 of 1 granted used, 0 left") {
-			t.Errorf("the pod that is too many is answered with: %v", err)
+			t.Errorf("the pod beyond the quota is answered with: %v", err)
 		}
 	}
 
-	// What is taken back is not given again.
+	// The quota of a withdrawn offer is not granted again.
 	offers := p.federation.FederationV1alpha1().ResourceOffers(naming.TenantNamespace(p.cluster))
 	must(t)(offers.Patch(t.Context(), framework.ClusterName, types.MergePatchType, []byte(`{"spec":{"withdrawn":true}}`), metav1.PatchOptions{}))
 	p.until(t, "the quota follows the offer", func(ctx context.Context) (bool, error) {
-		quota, err := p.kube.CoreV1().ResourceQuotas(twin).Get(ctx, "federation", metav1.GetOptions{})
+		quota, err := p.kube.CoreV1().ResourceQuotas(remoteNamespace).Get(ctx, "federation", metav1.GetOptions{})
 		pods := quota.Spec.Hard[corev1.ResourcePods]
 		return err == nil && len(quota.Spec.Hard) == 1 && pods.IsZero(), err
 	})
@@ -417,7 +424,7 @@ func TestAPeerRunsNoMoreThanItIsOffered(t *testing.T) {
 
 func (p peering) untilPod(t *testing.T, namespace, name string) {
 	t.Helper()
-	p.until(t, "pod "+name+" is there", func(ctx context.Context) (bool, error) {
+	p.until(t, "pod "+name+" is created", func(ctx context.Context) (bool, error) {
 		_, err := p.kube.CoreV1().Pods(namespace).Get(ctx, name, metav1.GetOptions{})
 		return err == nil, ignoreNotFound(err)
 	})

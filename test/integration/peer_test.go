@@ -26,7 +26,7 @@ import (
 const (
 	genoaID = "5b1f6a9e-7d2c-4e8b-9c3a-2d4e6f8a0b1c"
 	// peerToken looks like a token and is in no other text.
-	peerToken = "eyJhbGciOiJSUzI1NiJ9.do-not-show-this-to-anybody.signature"
+	peerToken = "eyJhbGciOiJSUzI1NiJ9.do-not-show-this.signature"
 )
 
 func peerPath(name string) string {
@@ -95,7 +95,7 @@ func TestPeerThroughTheAggregator(t *testing.T) {
 	subresourcetest.ExpectStatus(t, err, http.StatusNotFound, "genoa")
 }
 
-// finish does what the controller of peerings does last.
+// finish deletes the finalizers of a ForeignCluster, as the controller of peerings does last.
 func finish(t *testing.T, env *framework.Environment, name string) {
 	t.Helper()
 	clusters := versioned.NewForConfigOrDie(env.Admin).FederationV1alpha1().ForeignClusters()
@@ -135,7 +135,7 @@ func TestPeerDryRunAndRefusalsLeaveNothing(t *testing.T) {
 	}
 }
 
-func TestWhoMayPeerMayNotDoMore(t *testing.T) {
+func TestPermissionToPeerGrantsNothingElse(t *testing.T) {
 	env := framework.Get(t)
 	env.Grant(t, "peer-only", "", rbacv1.PolicyRule{APIGroups: []string{v1alpha1.GroupName}, Resources: []string{"foreignclusters/peer"}, Verbs: []string{"create"}})
 	client := versioned.NewForConfigOrDie(env.User(t, "peer-only")).FederationV1alpha1().ForeignClusters()
@@ -189,7 +189,7 @@ func TestTokenNeverLogged(t *testing.T) {
 	if _, err := clusters.UpdatePeer(t.Context(), "siena", renewed, metav1.UpdateOptions{}); err != nil {
 		t.Error(err)
 	}
-	// The refusal repeats what was sent.
+	// The refusal repeats the body.
 	_, err := clusters.PatchPeer(t.Context(), "siena", types.MergePatchType, encode(fields{"spec": fields{"token": peerToken, "outgoing": 7}}), metav1.PatchOptions{})
 	if err == nil || !strings.Contains(err.Error(), peerToken) {
 		t.Errorf("a patch of another type is answered with %v", err)

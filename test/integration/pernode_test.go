@@ -26,22 +26,22 @@ import (
 	"liqo.io/federation/test/integration/framework"
 )
 
-// lender lends the nodes of the cluster to otranto, and borrows what the test
-// hands on to bari.
-type lender struct {
+// nodeProvider offers the nodes of the cluster to otranto, and has virtual nodes of bari, to which the
+// test copies the offer.
+type nodeProvider struct {
 	*framework.Environment
 	federation versioned.Interface
 }
 
-func newLender(t *testing.T) *lender {
+func newNodeProvider(t *testing.T) *nodeProvider {
 	t.Helper()
 	env := framework.Get(t)
 	_, federation := clients(t, env)
-	l := &lender{Environment: env, federation: federation}
+	l := &nodeProvider{Environment: env, federation: federation}
 	for _, fc := range []v1alpha1.ForeignCluster{
 		{ObjectMeta: metav1.ObjectMeta{Name: "otranto"}, Spec: v1alpha1.ForeignClusterSpec{
 			ClusterID: thatID, Incoming: v1alpha1.PeeringEnabled,
-			IncomingPolicy: v1alpha1.IncomingPolicy{Shape: v1alpha1.OfferPerNode, NodeSelector: map[string]string{"lent-to": "otranto"}},
+			IncomingPolicy: v1alpha1.IncomingPolicy{Shape: v1alpha1.OfferPerNode, NodeSelector: map[string]string{"offered-to": "otranto"}},
 		}},
 		{ObjectMeta: metav1.ObjectMeta{Name: "bari"}, Spec: v1alpha1.ForeignClusterSpec{ClusterID: thisID, Server: "https://192.0.2.9:6443", Outgoing: v1alpha1.PeeringEnabled}},
 	} {
@@ -50,7 +50,7 @@ func newLender(t *testing.T) *lender {
 			if err := federation.FederationV1alpha1().ForeignClusters().Delete(context.Background(), fc.Name, metav1.DeleteOptions{}); err != nil {
 				t.Error(err)
 			}
-			// Nobody runs here who would let it go.
+			// No controller removes the finalizer.
 			if _, err := federation.FederationV1alpha1().ForeignClusters().Patch(context.Background(), fc.Name, types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{}); err != nil {
 				t.Error(err)
 			}
@@ -74,13 +74,13 @@ func newLender(t *testing.T) *lender {
 	return l
 }
 
-// adds makes a node with so many CPUs that is lent.
-func (l *lender) adds(t *testing.T, name, zone, cpu string) {
+// adds creates an offered node with these CPUs.
+func (l *nodeProvider) adds(t *testing.T, name, zone, cpu string) {
 	t.Helper()
 	must(t)(l.Kube.CoreV1().Nodes().Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{
-		Name: name, Labels: map[string]string{"lent-to": "otranto", corev1.LabelTopologyZone: zone, corev1.LabelHostname: name},
+		Name: name, Labels: map[string]string{"offered-to": "otranto", corev1.LabelTopologyZone: zone, corev1.LabelHostname: name},
 	}}, metav1.CreateOptions{}))
-	// Kubernetes taints new nodes until somebody says that they are ready.
+	// Kubernetes taints new nodes until they are ready.
 	node, err := l.Kube.CoreV1().Nodes().Patch(t.Context(), name, types.MergePatchType, []byte(`{"spec":{"taints":null}}`), metav1.PatchOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -94,9 +94,8 @@ func (l *lender) adds(t *testing.T, name, zone, cpu string) {
 	})
 }
 
-// offers waits until nodes are offered with these CPUs, by zone, and hands the
-// offer on.
-func (l *lender) offers(t *testing.T, what string, want map[string]string) v1alpha1.ResourceOfferSpec {
+// offers waits until nodes with these CPUs, by zone, are offered, and copies the offer.
+func (l *nodeProvider) offers(t *testing.T, what string, want map[string]string) v1alpha1.ResourceOfferSpec {
 	t.Helper()
 	var spec v1alpha1.ResourceOfferSpec
 	until(t, what, func(ctx context.Context) (bool, error) {
@@ -125,9 +124,8 @@ func (l *lender) offers(t *testing.T, what string, want map[string]string) v1alp
 	return spec
 }
 
-// has waits until exactly these virtual nodes are there, each with its node, zone
-// and CPUs.
-func (l *lender) has(t *testing.T, want ...string) {
+// has waits until exactly these virtual nodes exist, each with its node, zone and CPUs.
+func (l *nodeProvider) has(t *testing.T, want ...string) {
 	t.Helper()
 	var got []string
 	defer func() {
@@ -150,17 +148,17 @@ func (l *lender) has(t *testing.T, want ...string) {
 	})
 }
 
-func TestNodesAreLentOneByOne(t *testing.T) {
-	l := newLender(t)
+func TestNodesAreOfferedOneByOne(t *testing.T) {
+	l := newNodeProvider(t)
 	l.adds(t, "otranto-a", "a", "4")
 	l.adds(t, "otranto-b", "b", "8")
 	spec := l.offers(t, "both nodes are offered", map[string]string{"a": "2", "b": "4"})
 	for _, node := range spec.Nodes {
 		if strings.Contains(fmt.Sprint(node), "otranto") {
-			t.Errorf("the offer tells what the node is called: %v", node)
+			t.Errorf("the offer has the name of the node: %v", node)
 		}
 	}
-	// Both may be of the same age.
+	// The order is undefined if both have the same age.
 	first, second := "a 2", "b 4"
 	if spec.Nodes[0].Labels[corev1.LabelTopologyZone] == "b" {
 		first, second = second, first
@@ -177,12 +175,12 @@ func TestNodesAreLentOneByOne(t *testing.T) {
 	}, metav1.CreateOptions{}))
 	must(t)(l.Kube.CoreV1().Nodes().Patch(t.Context(), "otranto-b", types.MergePatchType, []byte(`{"spec":{"unschedulable":true}}`), metav1.PatchOptions{}))
 	l.adds(t, "otranto-c", "c", "2")
-	l.offers(t, "a node that is cordoned has nothing, and another one comes", map[string]string{"a": "2", "b": "0", "c": "1"})
+	l.offers(t, "a cordoned node has no resources, and a new one is offered", map[string]string{"a": "2", "b": "0", "c": "1"})
 	empty := func(s string) string { return strings.Replace(s, "b 4", "b 0", 1) }
 	l.has(t, "bari-1 liqo-bari-1 "+empty(first), "bari-2 liqo-bari-2 "+empty(second), "bari-3 liqo-bari-3 c 1", "bari-batch liqo-bari-batch  1")
 
 	must(t)(nil, l.Kube.CoreV1().Nodes().Delete(t.Context(), "otranto-b", metav1.DeleteOptions{}))
-	l.offers(t, "a node that is gone is not offered", map[string]string{"a": "2", "c": "1"})
+	l.offers(t, "a deleted node is not offered", map[string]string{"a": "2", "c": "1"})
 	left := "bari-1 liqo-bari-1 a 2"
 	if strings.HasPrefix(second, "a") {
 		left = "bari-2 liqo-bari-2 a 2"

@@ -89,8 +89,7 @@ func createClaim(t *testing.T, kube kubernetes.Interface, namespace string, clai
 	}
 }
 
-// kube-apiserver calls the review through its own Service, for the same cases as the
-// function that decides.
+// kube-apiserver calls the review through its Service, with the cases of the function that decides.
 func TestPodsWithClaimsArePlacedByTheWebhook(t *testing.T) {
 	env := withClaimPlacement(t)
 	offeredClasses(t, env)
@@ -142,7 +141,7 @@ func TestPodsWithClaimsArePlacedByTheWebhook(t *testing.T) {
 	}
 }
 
-// A StatefulSet's controller creates each claim milliseconds before the pod that mounts it.
+// The StatefulSet controller creates each claim milliseconds before the pod that mounts it.
 func TestClaimIsReadThatIsNoOlderThanItsPod(t *testing.T) {
 	env := withClaimPlacement(t)
 	namespace := placement(t, env, v1alpha1.NamespaceOffloadingSpec{PodOffloadingStrategy: v1alpha1.LocalAndRemote})
@@ -219,7 +218,7 @@ func TestReviewIsAnsweredWhileTheStoreIsDown(t *testing.T) {
 		Spec:       v1alpha1.NamespaceOffloadingSpec{PodOffloadingStrategy: v1alpha1.LocalAndRemote},
 	}, metav1.CreateOptions{}))
 	createClaim(t, env.Kube, namespace, placements.Claim{Name: "data", Class: placements.RealClass})
-	// A server that has started has cached what is stored.
+	// A server that is started has cached what is stored.
 	server.Stop(t, syscall.SIGTERM)
 	server.Start(t)
 	config := server.Client(env.Admin)
@@ -234,7 +233,7 @@ func TestReviewIsAnsweredWhileTheStoreIsDown(t *testing.T) {
 	if strings.Contains(answer, "jane") || strings.Contains(answer, "example.com/web") {
 		t.Errorf("the answer repeats the request: %s", answer)
 	}
-	// What the probes of the chart read, where etcd is not in the server.
+	// The probes of the chart exclude etcd where it is not in the server.
 	for _, path := range []string{"/livez?exclude=etcd", "/readyz?exclude=etcd&exclude=etcd-readiness"} {
 		if code, answer := send(t, config, http.MethodGet, path, nil, ""); code != http.StatusOK {
 			t.Errorf("%s: got %d: %s", path, code, answer)

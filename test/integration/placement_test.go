@@ -34,8 +34,8 @@ func withPlacement(t *testing.T) *framework.Environment {
 	return env
 }
 
-// placement makes a labelled namespace in which pods are placed as the spec
-// says, and waits until the policy works.
+// placement creates a labelled namespace with an offloading of this spec, and waits until the policy
+// is in force.
 func placement(t *testing.T, env *framework.Environment, spec v1alpha1.NamespaceOffloadingSpec) string {
 	t.Helper()
 	namespace := labelledNamespace(t, env)
@@ -56,7 +56,7 @@ func placement(t *testing.T, env *framework.Environment, spec v1alpha1.Namespace
 		if apierrors.IsForbidden(err) {
 			return false, nil
 		}
-		// Until the policy is loaded a pod is let in as it is.
+		// Until the policy is loaded a pod is not changed.
 		return err == nil && (placed.Spec.Affinity != nil || toleratesVirtualNodes(placed)), err
 	})
 	return namespace
@@ -78,13 +78,13 @@ func labelledNamespace(t *testing.T, env *framework.Environment) string {
 // pod returns a pod with a required node affinity; nil is none.
 func pod(terms []corev1.NodeSelectorTerm) *corev1.Pod { return placements.Pod(terms) }
 
-// create asks what would become of a pod.
+// create creates a pod as a dry run.
 func create(ctx context.Context, env *framework.Environment, namespace string, pod *corev1.Pod) (*corev1.Pod, error) {
 	return env.Kube.CoreV1().Pods(namespace).Create(ctx, pod, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 }
 
-// The policy computes in CEL what placement.Decide does in Go.
-func TestPlacementPolicyFollowsStrategySelectorAndTheirPodsAffinity(t *testing.T) {
+// The policy computes in CEL what placement.Decide computes in Go.
+func TestPlacementPolicyFollowsStrategySelectorAndAffinity(t *testing.T) {
 	env := withPlacement(t)
 	for _, strategy := range placements.Strategies {
 		for selectorName, selector := range placements.Selectors {
@@ -115,7 +115,7 @@ func TestPlacementPolicyFollowsStrategySelectorAndTheirPodsAffinity(t *testing.T
 						if got := placements.Fits(t, placed, node); got != want {
 							t.Errorf("%s: fits %s: %v, want %v; affinity %+v", affinityName, node.Name, got, want, placed.Spec.Affinity)
 						}
-						// A pod that runs where a new one may not is misplaced, and no other is.
+						// A pod is misplaced exactly if it runs where a new one may not.
 						running := placements.Pod(nil)
 						running.Spec.NodeName = node.Name
 						if why := rule.Misplaced(running); own == nil && (why == "") != want {
@@ -140,7 +140,7 @@ func affinityOf(pod *corev1.Pod, decision decide.Decision) *corev1.Affinity {
 	return placements.Pod(decision.Terms).Spec.Affinity
 }
 
-func TestPlacementKeepsWhatElseAPodAsksFor(t *testing.T) {
+func TestPlacementKeepsOtherRequirementsOfAPod(t *testing.T) {
 	env := withPlacement(t)
 	namespace := placement(t, env, v1alpha1.NamespaceOffloadingSpec{PodOffloadingStrategy: v1alpha1.Remote})
 	wanted := placements.Pod([]corev1.NodeSelectorTerm{placements.Expressions(placements.In("disk", "fast"))})
@@ -192,23 +192,23 @@ func TestPlacementLeavesPodsOfDaemonSetsAndNodesAlone(t *testing.T) {
 			t.Fatal(err)
 		}
 		if touched := placed.Spec.Affinity != nil; touched != test.want {
-			t.Errorf("pod of a %s: touched is %v, want %v", name, touched, test.want)
+			t.Errorf("pod of a %s: changed is %v, want %v", name, touched, test.want)
 		}
 	}
 }
 
-func TestPodsOfANamespaceThatIsLeftStayHere(t *testing.T) {
+func TestPodsOfATerminatingOffloadingStayLocal(t *testing.T) {
 	env := withPlacement(t)
 	namespace := placement(t, env, v1alpha1.NamespaceOffloadingSpec{PodOffloadingStrategy: v1alpha1.Remote})
 	client, err := versioned.NewForConfig(env.Admin)
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The finalizer holds it, and no controller is there to take that off.
+	// No controller removes the finalizer.
 	if err := client.FederationV1alpha1().NamespaceOffloadings(namespace).Delete(t.Context(), v1alpha1.NamespaceOffloadingName, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	until(t, "pods stay here", func(ctx context.Context) (bool, error) {
+	until(t, "pods stay local", func(ctx context.Context) (bool, error) {
 		placed, err := create(ctx, env, namespace, placements.Pod(nil))
 		if err != nil {
 			return false, err
@@ -224,7 +224,7 @@ func TestPodOfALabelledNamespaceWaitsForItsOffloading(t *testing.T) {
 	until(t, "the pod is refused", func(ctx context.Context) (bool, error) {
 		_, err := create(ctx, env, namespace, placements.Pod(nil))
 		if err == nil {
-			// The API server has yet to see the label.
+			// The API server has not observed the label yet.
 			return false, nil
 		}
 		if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "no params found") {
@@ -234,7 +234,7 @@ func TestPodOfALabelledNamespaceWaitsForItsOffloading(t *testing.T) {
 	})
 }
 
-func TestPlacementWithoutOurServerConcernsLabelledNamespacesOnly(t *testing.T) {
+func TestOutageOfTheServerBlocksLabelledNamespacesOnly(t *testing.T) {
 	env := withPlacement(t)
 	offloaded := placement(t, env, v1alpha1.NamespaceOffloadingSpec{PodOffloadingStrategy: v1alpha1.Remote})
 	pending := labelledNamespace(t, env)
@@ -252,12 +252,12 @@ func TestPlacementWithoutOurServerConcernsLabelledNamespacesOnly(t *testing.T) {
 	}
 	placed, err = create(t.Context(), env, offloaded, placements.Pod(nil))
 	if err != nil {
-		t.Fatalf("a pod of an offloaded namespace is refused, though how to place it is known: %v", err)
+		t.Fatalf("a pod of an offloaded namespace is refused, although its placement is known: %v", err)
 	}
 	if placements.Fits(t, placed, nodeOf("worker")) {
-		t.Errorf("a pod slips past the strategy: %+v", placed.Spec)
+		t.Errorf("a pod is not subject to the strategy: %+v", placed.Spec)
 	}
 	if placed, err = create(t.Context(), env, pending, placements.Pod(nil)); err == nil {
-		t.Errorf("a pod is let in before it is known where it may run: %+v", placed.Spec)
+		t.Errorf("a pod is admitted before its placement is known: %+v", placed.Spec)
 	}
 }

@@ -23,8 +23,8 @@ import (
 	"liqo.io/federation/test/integration/framework"
 )
 
-// revisions are those of both storages: of all that is in our server's, and of
-// what of kube-apiserver's the verbs write.
+// revisions are those of both stores: of all objects of the federation's server, and of those of
+// kube-apiserver that the verbs write.
 func revisions(t *testing.T, env *framework.Environment, namespace string) map[string]string {
 	t.Helper()
 	found := map[string]string{}
@@ -63,8 +63,8 @@ func revisions(t *testing.T, env *framework.Environment, namespace string) map[s
 	return found
 }
 
-// written tells what differs between two revisions. Every five minutes our
-// server notes in its storage how far it compacts: a write, but of no object.
+// written returns the difference of two revisions. The record of a compaction, every five minutes, is
+// no object.
 func written(before, after map[string]string) string {
 	var was, is int
 	if _, err := fmt.Sscan(before["the federation's"]+" "+after["the federation's"], &was, &is); err == nil && is == was+1 {
@@ -74,9 +74,9 @@ func written(before, after map[string]string) string {
 	return cmp.Diff(before, after)
 }
 
-// lend makes a foreign cluster that lends a virtual node in a region, with its
-// Node, and returns the name of the node. It goes with the test.
-func lend(t *testing.T, env *framework.Environment, name, id, region string) string {
+// addProvider creates a ForeignCluster with a virtual node in a region and its Node until the test
+// ends, and returns the name of the node.
+func addProvider(t *testing.T, env *framework.Environment, name, id, region string) string {
 	t.Helper()
 	ctx := context.WithoutCancel(t.Context())
 	client := admin(t).FederationV1alpha1()
@@ -124,8 +124,8 @@ func lend(t *testing.T, env *framework.Environment, name, id, region string) str
 func TestDryRunsAreAnsweredWithAPlanAndWriteNothing(t *testing.T) {
 	env := framework.Get(t)
 	namespace := env.MakeNamespace(t)
-	north := lend(t, env, "trento", "6a1b2c3d-4e5f-4a6b-8c7d-9e0f1a2b3c4d", "north")
-	lend(t, env, "lecce", "7a1b2c3d-4e5f-4a6b-8c7d-9e0f1a2b3c4d", "south")
+	north := addProvider(t, env, "trento", "6a1b2c3d-4e5f-4a6b-8c7d-9e0f1a2b3c4d", "north")
+	addProvider(t, env, "lecce", "7a1b2c3d-4e5f-4a6b-8c7d-9e0f1a2b3c4d", "south")
 	before := revisions(t, env, namespace)
 
 	plan := func(path, body string) string {
@@ -142,7 +142,7 @@ func TestDryRunsAreAnsweredWithAPlanAndWriteNothing(t *testing.T) {
 	decode(t, plan(path, string(encode(fields{"apiVersion": v1alpha1.SchemeGroupVersion.String(), "kind": "Offload",
 		"spec": fields{"clusterSelector": fields{"nodeSelectorTerms": []any{fields{"matchExpressions": []any{fields{"key": "region", "operator": "In", "values": []string{"north"}}}}}}}}))), &offload)
 	if offload.Status.Plan == nil {
-		t.Fatal("there is no plan")
+		t.Fatal("the answer has no plan")
 	}
 	chosen := map[string]string{}
 	for _, cluster := range offload.Status.Plan.Clusters {
@@ -154,7 +154,7 @@ func TestDryRunsAreAnsweredWithAPlanAndWriteNothing(t *testing.T) {
 		}
 	}
 	if diff := cmp.Diff(map[string]string{"trento": "Create", "lecce": "None"}, chosen); diff != "" {
-		t.Errorf("what happens at the clusters differs (-want +got):\n%s", diff)
+		t.Errorf("planned changes of the clusters (-want +got):\n%s", diff)
 	}
 	if diff := written(before, revisions(t, env, namespace)); diff != "" {
 		t.Errorf("a dry run wrote something (-before +after):\n%s", diff)

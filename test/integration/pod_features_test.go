@@ -17,7 +17,7 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
 
-// richPod asks for what a pod can ask for beside a container and an image.
+// richPod sets every feature of a pod in addition to container and image.
 func richPod(pod *corev1.Pod) {
 	app := &pod.Spec.Containers[0]
 	app.Resources.Requests = amounts("cpu", "100m")
@@ -43,46 +43,46 @@ func richPod(pod *corev1.Pod) {
 	}
 }
 
-// TestAPodWithEverythingRunsOnTheProvider sends a pod through the API servers and
-// controllers of both sides: what one admits the other has to admit as well.
+// TestAPodWithEverythingRunsOnTheProvider checks that each side admits what the other one does,
+// through the API servers and controllers of both.
 func TestAPodWithEverythingRunsOnTheProvider(t *testing.T) {
 	o := newOffload(t)
 	o.start(t)
-	grant(t, o.Environment, o.federation, o.twin, amounts("pods", "10", "cpu", "1", "memory", "1Gi", "example.com/gpu", "1", "hugepages-2Mi", "4Mi"))
-	labels := `{"metadata":{"labels":{"` + v1alpha1.LabelRole + `":"twin","` + v1alpha1.LabelForeignCluster + `":"` + o.twin + `","` +
+	grant(t, o.Environment, o.federation, o.remote, amounts("pods", "10", "cpu", "1", "memory", "1Gi", "example.com/gpu", "1", "hugepages-2Mi", "4Mi"))
+	labels := `{"metadata":{"labels":{"` + v1alpha1.LabelRole + `":"twin","` + v1alpha1.LabelForeignCluster + `":"` + o.remote + `","` +
 		v1alpha1.LabelOrigin + `":"` + consumerID + `","` + v1alpha1.LabelDestination + `":"` + providerID + `"}}}`
-	must(t)(o.Kube.CoreV1().Namespaces().Patch(t.Context(), o.twin, types.MergePatchType, []byte(labels), metav1.PatchOptions{}))
+	must(t)(o.Kube.CoreV1().Namespaces().Patch(t.Context(), o.remote, types.MergePatchType, []byte(labels), metav1.PatchOptions{}))
 	runShadows(t, o.Environment.Admin)
 	local := o.bind(t, o.local, "web", richPod)
-	stage := stage{kube: o.Kube, federation: o.federation, namespace: o.twin}
-	there := stage.pod(t, "web")
+	stage := stage{kube: o.Kube, federation: o.federation, namespace: o.remote}
+	remote := stage.pod(t, "web")
 
-	if diff := cmp.Diff(local.Spec.Resources, there.Spec.Resources); diff != "" {
-		t.Errorf("resources of the pod (-local +there):\n%s", diff)
+	if diff := cmp.Diff(local.Spec.Resources, remote.Spec.Resources); diff != "" {
+		t.Errorf("resources of the pod (-local +remote):\n%s", diff)
 	}
-	if diff := cmp.Diff(local.Spec.TopologySpreadConstraints, there.Spec.TopologySpreadConstraints); diff != "" {
-		t.Errorf("spread (-local +there):\n%s", diff)
+	if diff := cmp.Diff(local.Spec.TopologySpreadConstraints, remote.Spec.TopologySpreadConstraints); diff != "" {
+		t.Errorf("spread (-local +remote):\n%s", diff)
 	}
-	if there.Spec.Hostname != "first" || there.Spec.Subdomain != "web" || !ptr.Deref(there.Spec.SetHostnameAsFQDN, false) || there.Spec.ReadinessGates != nil {
-		t.Errorf("it is %s.%s there, with the gates %v", there.Spec.Hostname, there.Spec.Subdomain, there.Spec.ReadinessGates)
+	if remote.Spec.Hostname != "first" || remote.Spec.Subdomain != "web" || !ptr.Deref(remote.Spec.SetHostnameAsFQDN, false) || remote.Spec.ReadinessGates != nil {
+		t.Errorf("the remote pod is %s.%s, with the gates %v", remote.Spec.Hostname, remote.Spec.Subdomain, remote.Spec.ReadinessGates)
 	}
-	if limits := there.Spec.Containers[0].Resources.Limits; !cmp.Equal(limits, local.Spec.Containers[0].Resources.Limits) {
+	if limits := remote.Spec.Containers[0].Resources.Limits; !cmp.Equal(limits, local.Spec.Containers[0].Resources.Limits) {
 		t.Errorf("the container is limited to %v", limits)
 	}
-	if init := there.Spec.InitContainers; len(init) != 2 || ptr.Deref(init[1].RestartPolicy, "") != corev1.ContainerRestartPolicyAlways {
+	if init := remote.Spec.InitContainers; len(init) != 2 || ptr.Deref(init[1].RestartPolicy, "") != corev1.ContainerRestartPolicyAlways {
 		t.Errorf("the init containers are %+v", init)
 	}
-	if diff := cmp.Diff(local.Spec.Volumes[:2], there.Spec.Volumes); diff != "" {
-		t.Errorf("volumes (-local +there):\n%s", diff)
+	if diff := cmp.Diff(local.Spec.Volumes[:2], remote.Spec.Volumes); diff != "" {
+		t.Errorf("volumes (-local +remote):\n%s", diff)
 	}
-	if there.Status.QOSClass != local.Status.QOSClass {
-		t.Errorf("its QoS class is %s there, and %s here", there.Status.QOSClass, local.Status.QOSClass)
+	if remote.Status.QOSClass != local.Status.QOSClass {
+		t.Errorf("its QoS class is %s on the provider, and %s locally", remote.Status.QOSClass, local.Status.QOSClass)
 	}
 
-	// The sidecar was started again; the gate is opened here.
+	// The sidecar was restarted. The gate is removed in the remote pod.
 	since := metav1.Now()
-	there.Status = corev1.PodStatus{
-		Phase: corev1.PodRunning, StartTime: &since, QOSClass: there.Status.QOSClass,
+	remote.Status = corev1.PodStatus{
+		Phase: corev1.PodRunning, StartTime: &since, QOSClass: remote.Status.QOSClass,
 		Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue, LastTransitionTime: since}},
 		InitContainerStatuses: []corev1.ContainerStatus{
 			{Name: "prepare", ContainerID: "containerd://prepare", Ready: true, State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Reason: "Completed"}}},
@@ -92,22 +92,22 @@ func TestAPodWithEverythingRunsOnTheProvider(t *testing.T) {
 			{Name: "app", ContainerID: "containerd://app", Ready: true, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: since}}},
 		},
 	}
-	must(t)(o.Kube.CoreV1().Pods(o.twin).UpdateStatus(t.Context(), there, metav1.UpdateOptions{}))
+	must(t)(o.Kube.CoreV1().Pods(o.remote).UpdateStatus(t.Context(), remote, metav1.UpdateOptions{}))
 	pod := o.awaitPod(t, o.local, "web", "its containers run", func(pod *corev1.Pod) bool { return pod.Status.Phase == corev1.PodRunning })
 	if init := pod.Status.InitContainerStatuses; len(init) != 2 || init[0].State.Terminated == nil || init[1].State.Running == nil || init[1].RestartCount != 1 {
 		t.Errorf("the init containers are %+v", init)
 	}
 	if isReady(pod) {
-		t.Error("the pod is ready before its gate is open")
+		t.Error("the pod is ready before its readiness gate")
 	}
 	o.change(t, "web", `{"status":{"conditions":[{"type":"example.com/reached","status":"True"}]}}`, "status")
 	o.awaitPod(t, o.local, "web", "the pod is ready", isReady)
 
-	// All of it counts.
+	// All resources count.
 	spec := shadowPodSpec()
 	spec.Containers[0].Resources.Limits = amounts("example.com/gpu", "1", "hugepages-2Mi", "2Mi")
 	spec.Containers[0].Resources.Requests = amounts("memory", "1Gi")
-	_, err := o.federation.FederationV1alpha1().ShadowPods(o.twin).Create(t.Context(), &v1alpha1.ShadowPod{
+	_, err := o.federation.FederationV1alpha1().ShadowPods(o.remote).Create(t.Context(), &v1alpha1.ShadowPod{
 		ObjectMeta: metav1.ObjectMeta{Name: "next"}, Spec: v1alpha1.ShadowPodSpec{Pod: spec},
 	}, metav1.CreateOptions{})
 	var status apierrors.APIStatus
@@ -124,6 +124,6 @@ func TestAPodWithEverythingRunsOnTheProvider(t *testing.T) {
 		"memory: 1Gi requested, 64Mi of 1Gi granted used, 960Mi left",
 	}
 	if diff := cmp.Diff(want, short); diff != "" {
-		t.Errorf("what is short beside it (-want +got):\n%s", diff)
+		t.Errorf("other missing resources (-want +got):\n%s", diff)
 	}
 }

@@ -28,19 +28,18 @@ import (
 
 const controllerManager = "federation-controller-manager"
 
-// NoEscalateBind: what a role lets our own controllers bind, they bind only
-// where it is meant for, and only for whom.
+// NoEscalateBind: what a role lets the controllers bind is limited to its namespaces and subjects.
 func TestNoEscalateBind(t *testing.T) {
 	env := framework.Get(t)
 	installPolicies(t, env)
 	tenant := makeNamespaceOf(t, env, tenantOf("lucca"), v1alpha1.RoleTenant, "lucca")
 	peer := makeNamespaceOf(t, env, peerOf("lucca"), v1alpha1.RolePeer, "lucca")
-	twin := makeNamespaceOf(t, env, "twin-of-lucca", v1alpha1.RoleRemoteNamespace, "lucca")
+	remote := makeNamespaceOf(t, env, "remote-of-lucca", v1alpha1.RoleRemoteNamespace, "lucca")
 	plain, offloaded := env.MakeNamespace(t), env.MakeNamespace(t)
 	must(t)(env.Kube.CoreV1().Namespaces().Patch(t.Context(), offloaded, types.MergePatchType,
 		[]byte(`{"metadata":{"labels":{"liqo.io/scheduling-enabled":"true"}}}`), metav1.PatchOptions{}))
 	rbac := kubeOf(t, env.ServiceAccount(t, framework.Namespace, controllerManager)).RbacV1()
-	for namespace, role := range map[string]string{plain: "federation-remote-namespace", twin: "federation-remote-namespace", offloaded: "federation-remote-namespace"} {
+	for namespace, role := range map[string]string{plain: "federation-remote-namespace", remote: "federation-remote-namespace", offloaded: "federation-remote-namespace"} {
 		must(t)(env.Kube.RbacV1().RoleBindings(namespace).Create(t.Context(), bindingOf(role, userSubject("someone")), metav1.CreateOptions{}))
 	}
 	for _, role := range []string{"federation-reflection", "federation-export-manager"} {
@@ -75,56 +74,56 @@ func TestNoEscalateBind(t *testing.T) {
 		{"a tenant's role for its user", "", bind(tenant, "federation-tenant", userSubject("milan"))},
 		{"a tenant's role for its account", "", bind(tenant, "federation-tenant", rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Name: "identity", Namespace: tenant})},
 		{"a tenant's role for the bearer of an invitation", "identities of peers", bind(tenant, "federation-tenant", bearerSubject)},
-		{"a tenant's role for everybody", "identities of peers", bind(tenant, "federation-tenant", rbacv1.Subject{Kind: rbacv1.GroupKind, APIGroup: rbacv1.GroupName, Name: "system:authenticated"})},
+		{"a tenant's role for all authenticated users", "identities of peers", bind(tenant, "federation-tenant", rbacv1.Subject{Kind: rbacv1.GroupKind, APIGroup: rbacv1.GroupName, Name: "system:authenticated"})},
 		{"a tenant's role for a user of the system", "identities of peers", bind(tenant, "federation-tenant", userSubject("system:kube-scheduler"))},
 		{"the tokens of a tenant for the bearer of its invitation", "", bind(tenant, "federation-tenant-token", rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Name: "invitation-milan", Namespace: framework.InvitationNamespace})},
-		{"the tokens of a tenant for another account there", "identities of peers", bind(tenant, "federation-tenant-token", rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Name: "default", Namespace: framework.InvitationNamespace})},
+		{"the tokens of a tenant for another account of the namespace", "identities of peers", bind(tenant, "federation-tenant-token", rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Name: "default", Namespace: framework.InvitationNamespace})},
 		{"a tenant's role for the bearer of an invitation", "identities of peers", bind(tenant, "federation-tenant", rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Name: "invitation-milan", Namespace: framework.InvitationNamespace})},
 		{"its own role in a tenant's namespace", "", bind(tenant, "federation-tenant-manager", own)},
-		{"a tenant's role where nothing is ours", "only in tenant, peer, remote and offloaded", bind(plain, "federation-tenant", userSubject("milan"))},
+		{"a tenant's role in a namespace of a user", "only in tenant, peer, twin and offloaded", bind(plain, "federation-tenant", userSubject("milan"))},
 		{"its own role in a peer namespace", "", bind(peer, "federation-peer-manager", own)},
-		{"its own role where nothing is ours", "only in tenant, peer, remote and offloaded", bind(metav1.NamespaceSystem, "federation-peer-manager", own)},
-		{"its own role of peers in a twin", "in a namespace of this kind", bind(twin, "federation-peer-manager", own)},
+		{"its own role in a namespace of a user", "only in tenant, peer, twin and offloaded", bind(metav1.NamespaceSystem, "federation-peer-manager", own)},
+		{"its own role of peers in a remote namespace", "not for a namespace of this kind", bind(remote, "federation-peer-manager", own)},
 		{"its own role for a peer", "for its own account", bind(peer, "federation-peer-manager", userSubject("milan"))},
-		{"its own role in a twin", "", bind(twin, "federation-remote-namespace-manager", own)},
-		{"no binding where nothing is ours", "only in tenant, peer, remote and offloaded", func(ctx context.Context) error {
+		{"its own role in a remote namespace", "", bind(remote, "federation-remote-namespace-manager", own)},
+		{"no binding in a namespace of a user", "only in tenant, peer, twin and offloaded", func(ctx context.Context) error {
 			return rbac.RoleBindings(plain).Delete(ctx, "federation-remote-namespace", dryDelete)
 		}},
-		{"no binding in a twin", "", func(ctx context.Context) error {
-			return rbac.RoleBindings(twin).Delete(ctx, "federation-remote-namespace", dryDelete)
+		{"no binding in a remote namespace", "", func(ctx context.Context) error {
+			return rbac.RoleBindings(remote).Delete(ctx, "federation-remote-namespace", dryDelete)
 		}},
-		{"what virtual kubelets read in an offloaded namespace", "", bind(offloaded, "federation-reflection", kubelet)},
-		{"what virtual kubelets read elsewhere", "only in tenant, peer, remote and offloaded", bind(plain, "federation-reflection", kubelet)},
-		{"what virtual kubelets read in kube-system", "only in tenant, peer, remote and offloaded", bind(metav1.NamespaceSystem, "federation-reflection", kubelet)},
-		{"what virtual kubelets read for somebody", "accounts of virtual kubelets", bind(offloaded, "federation-reflection", userSubject("someone"))},
-		{"what virtual kubelets read for itself", "accounts of virtual kubelets", bind(offloaded, "federation-reflection", own)},
-		{"what virtual kubelets read of addresses", "", bindAddresses(kubelet)},
-		{"addresses for somebody", "accounts of virtual kubelets", bindAddresses(userSubject("someone"))},
-		{"what virtual kubelets read where it is installed", "in a namespace of this kind", bind(framework.Namespace, "federation-reflection", kubelet)},
-		{"what it exports of an offloaded namespace", "", bind(offloaded, "federation-export-manager", own)},
-		{"what it exports elsewhere", "only in tenant, peer, remote and offloaded", bind(plain, "federation-export-manager", own)},
-		{"what it exports of a twin", "in a namespace of this kind", bind(twin, "federation-export-manager", own)},
-		{"what it exports for somebody", "for its own account", bind(offloaded, "federation-export-manager", userSubject("someone"))},
-		{"a tenant's role in an offloaded namespace", "in a namespace of this kind", bind(offloaded, "federation-tenant", userSubject("milan"))},
-		{"what virtual kubelets read in a twin", "in a namespace of this kind", bind(twin, "federation-reflection", kubelet)},
-		{"what it exports no more", "", func(ctx context.Context) error {
+		{"reflection in an offloaded namespace", "", bind(offloaded, "federation-reflection", kubelet)},
+		{"reflection in other namespaces", "only in tenant, peer, twin and offloaded", bind(plain, "federation-reflection", kubelet)},
+		{"reflection in kube-system", "only in tenant, peer, twin and offloaded", bind(metav1.NamespaceSystem, "federation-reflection", kubelet)},
+		{"reflection for a user", "virtual kubelets reflect", bind(offloaded, "federation-reflection", userSubject("someone"))},
+		{"reflection for itself", "virtual kubelets reflect", bind(offloaded, "federation-reflection", own)},
+		{"addresses for a virtual kubelet", "", bindAddresses(kubelet)},
+		{"addresses for a user", "virtual kubelets reflect", bindAddresses(userSubject("someone"))},
+		{"reflection in the installation namespace", "not for a namespace of this kind", bind(framework.Namespace, "federation-reflection", kubelet)},
+		{"exports of an offloaded namespace", "", bind(offloaded, "federation-export-manager", own)},
+		{"exports of other namespaces", "only in tenant, peer, twin and offloaded", bind(plain, "federation-export-manager", own)},
+		{"exports of a remote namespace", "not for a namespace of this kind", bind(remote, "federation-export-manager", own)},
+		{"exports for a user", "for its own account", bind(offloaded, "federation-export-manager", userSubject("someone"))},
+		{"a tenant's role in an offloaded namespace", "not for a namespace of this kind", bind(offloaded, "federation-tenant", userSubject("milan"))},
+		{"reflection in a remote namespace", "not for a namespace of this kind", bind(remote, "federation-reflection", kubelet)},
+		{"the deletion of its role for exports", "", func(ctx context.Context) error {
 			return rbac.RoleBindings(plain).Delete(ctx, "federation-export-manager", dryDelete)
 		}},
-		{"what virtual kubelets read no more", "", func(ctx context.Context) error {
+		{"the deletion of a binding for reflection", "", func(ctx context.Context) error {
 			return rbac.RoleBindings(plain).Delete(ctx, "federation-reflection", dryDelete)
 		}},
 		{"no other binding of an offloaded namespace", "in a namespace of this kind", func(ctx context.Context) error {
 			return rbac.RoleBindings(offloaded).Delete(ctx, "federation-remote-namespace", dryDelete)
 		}},
 		{"a virtual kubelet", "", bindAll("federation-virtual-kubelet", kubelet)},
-		{"a virtual kubelet that is somebody", "accounts of virtual kubelets", bindAll("federation-virtual-kubelet", userSubject("someone"))},
-		{"a tenant's role everywhere", "of federation-virtual-kubelet only", bindAll("federation-tenant", userSubject("milan"))},
-		{"its own role everywhere", "of federation-virtual-kubelet only", bindAll("federation-peer-manager", own)},
-		{"another's binding away", "of federation-virtual-kubelet only", func(ctx context.Context) error {
+		{"the role of a virtual kubelet for a user", "accounts in peer namespaces", bindAll("federation-virtual-kubelet", userSubject("someone"))},
+		{"a tenant's role everywhere", "nothing else, in the whole cluster", bindAll("federation-tenant", userSubject("milan"))},
+		{"its own role everywhere", "nothing else, in the whole cluster", bindAll("federation-peer-manager", own)},
+		{"the deletion of another binding", "nothing else, in the whole cluster", func(ctx context.Context) error {
 			return rbac.ClusterRoleBindings().Delete(ctx, "innocent", dryDelete)
 		}},
 	})
-	// Any other role needs the verb bind.
+	// Other roles require the verb bind.
 	if err := bindAll("cluster-admin", own)(t.Context()); err == nil {
 		t.Error("the controller manager made itself an administrator")
 	}
@@ -148,10 +147,10 @@ func clusterBindingOf(name, role string, subjects ...rbacv1.Subject) *rbacv1.Clu
 	}
 }
 
-func TestPoliciesKeepTheControllerManagerToWhatIsOurs(t *testing.T) {
+func TestPoliciesKeepTheControllerManagerToObjectsOfTheFederation(t *testing.T) {
 	env := framework.Get(t)
 	installPolicies(t, env)
-	twin := makeNamespaceOf(t, env, "twin-of-pisa", v1alpha1.RoleRemoteNamespace, "pisa")
+	remote := makeNamespaceOf(t, env, "remote-of-pisa", v1alpha1.RoleRemoteNamespace, "pisa")
 	plain := env.MakeNamespace(t)
 	env.ServiceAccount(t, plain, "default")
 	makeNode(t, env, "liqo-pisa", v1alpha1.TypeVirtualNode)
@@ -159,11 +158,11 @@ func TestPoliciesKeepTheControllerManagerToWhatIsOurs(t *testing.T) {
 	ordinary := onNode(t, env, plain, "ordinary", "worker-of-pisa")
 	daemon := onNode(t, env, plain, "daemon", "worker-of-pisa", corev1.Toleration{Operator: corev1.TolerationOpExists})
 	offloaded := onNode(t, env, plain, "offloaded", "liqo-pisa")
-	shadowed := onNode(t, env, twin, "shadowed", "worker-of-pisa")
+	shadowed := onNode(t, env, remote, "shadowed", "worker-of-pisa")
 	shop := env.MakeNamespace(t)
 	env.ServiceAccount(t, shop, "default")
 	misplaced := onNode(t, env, shop, "misplaced", "worker-of-pisa")
-	// Afterwards: pods of an offloaded namespace would be placed first.
+	// Later: pods of an offloaded namespace would be placed before.
 	must(t)(env.Kube.CoreV1().Namespaces().Patch(t.Context(), shop, types.MergePatchType,
 		[]byte(`{"metadata":{"labels":{"liqo.io/scheduling-enabled":"true"}}}`), metav1.PatchOptions{}))
 	core := kubeOf(t, env.ServiceAccount(t, framework.Namespace, controllerManager)).CoreV1()
@@ -194,44 +193,44 @@ func TestPoliciesKeepTheControllerManagerToWhatIsOurs(t *testing.T) {
 			return err
 		}
 	}
-	const ours, virtual, evicted = "only pods on virtual nodes", "only virtual nodes", "only pods of offloaded namespaces"
+	const onVirtualNodes, virtual, evicted = "only pods on virtual nodes", "only virtual nodes", "only pods of offloaded namespaces"
 	expect(t, []attempt{
-		{"deletes a pod of nobody's", ours, deletePod(plain, ordinary)},
-		{"deletes a pod that tolerates everything", ours, deletePod(plain, daemon)},
+		{"deletes a pod of a user", onVirtualNodes, deletePod(plain, ordinary)},
+		{"deletes a pod that tolerates everything", onVirtualNodes, deletePod(plain, daemon)},
 		{"deletes a pod on a virtual node", "", deletePod(plain, offloaded)},
-		{"deletes a pod in a twin", "", deletePod(twin, shadowed)},
+		{"deletes a pod in a remote namespace", "", deletePod(remote, shadowed)},
 		{"evicts a pod of an offloaded namespace", "", evict(shop, misplaced)},
 		{"evicts a pod of a namespace that is not", evicted, evict(plain, ordinary)},
 		{"evicts a pod of such a namespace on a virtual node", evicted, evict(plain, offloaded)},
-		{"evicts a pod in a twin", evicted, evict(twin, shadowed)},
+		{"evicts a pod in a remote namespace", evicted, evict(remote, shadowed)},
 		{"evicts a pod of the system", evicted, evict(metav1.NamespaceSystem, "coredns")},
 		{"cordons a node", virtual, patchNode("worker-of-pisa", `{"spec":{"unschedulable":true}}`)},
 		{"makes a node virtual", virtual, patchNode("worker-of-pisa", `{"metadata":{"labels":{"liqo.io/type":"virtual-node"}}}`)},
-		{"makes a virtual node real", virtual, patchNode("liqo-pisa", `{"metadata":{"labels":{"liqo.io/type":null}}}`)},
+		{"removes the type of a virtual node", virtual, patchNode("liqo-pisa", `{"metadata":{"labels":{"liqo.io/type":null}}}`)},
 		{"deletes a node", virtual, func(ctx context.Context) error { return core.Nodes().Delete(ctx, "worker-of-pisa", dryDelete) }},
 		{"cordons a virtual node", "", patchNode("liqo-pisa", `{"spec":{"unschedulable":true}}`)},
 		{"deletes a virtual node", "", func(ctx context.Context) error { return core.Nodes().Delete(ctx, "liqo-pisa", dryDelete) }},
 		{"offloads a namespace", "", patchNamespace(plain, `{"metadata":{"labels":{"liqo.io/scheduling-enabled":"true"}}}`)},
 		{"offloads the system's namespace", "only namespaces of users", patchNamespace(metav1.NamespaceSystem, `{"metadata":{"labels":{"liqo.io/scheduling-enabled":"true"}}}`)},
-		{"offloads a twin", "only namespaces of users", patchNamespace(twin, `{"metadata":{"labels":{"liqo.io/scheduling-enabled":"true"}}}`)},
-		{"writes down whose tokens leave", "", patchNamespace(shop, `{"metadata":{"annotations":{"offloading.liqo.io/accounts":"a"}}}`)},
-		{"writes down which classes count in a twin", "", patchNamespace(twin, `{"metadata":{"annotations":{"federation.liqo.io/ingress-classes":"a,b"}}}`)},
-		{"writes down whose tokens leave a twin", "only annotation offloading.liqo.io/accounts", patchNamespace(twin, `{"metadata":{"annotations":{"offloading.liqo.io/accounts":"a"}}}`)},
-		{"writes down classes elsewhere", "only annotation offloading.liqo.io/accounts", patchNamespace(shop, `{"metadata":{"annotations":{"federation.liqo.io/load-balancer-classes":"a"}}}`)},
-		{"annotates a namespace otherwise", "only annotation offloading.liqo.io/accounts", patchNamespace(shop, `{"metadata":{"annotations":{"scheduler.alpha.kubernetes.io/node-selector":"a=b"}}}`)},
-		{"gives a namespace an owner that is not there", "owners and finalizers",
+		{"offloads a remote namespace", "only namespaces of users", patchNamespace(remote, `{"metadata":{"labels":{"liqo.io/scheduling-enabled":"true"}}}`)},
+		{"annotates an offloaded namespace with accounts", "", patchNamespace(shop, `{"metadata":{"annotations":{"offloading.liqo.io/accounts":"a"}}}`)},
+		{"annotates a remote namespace with classes", "", patchNamespace(remote, `{"metadata":{"annotations":{"federation.liqo.io/ingress-classes":"a,b"}}}`)},
+		{"annotates a remote namespace with accounts", "of the annotations", patchNamespace(remote, `{"metadata":{"annotations":{"offloading.liqo.io/accounts":"a"}}}`)},
+		{"annotates another namespace with classes", "of the annotations", patchNamespace(shop, `{"metadata":{"annotations":{"federation.liqo.io/load-balancer-classes":"a"}}}`)},
+		{"sets other annotations of a namespace", "of the annotations", patchNamespace(shop, `{"metadata":{"annotations":{"scheduler.alpha.kubernetes.io/node-selector":"a=b"}}}`)},
+		{"sets an owner of a namespace that does not exist", "who owns a namespace",
 			patchNamespace(plain, `{"metadata":{"ownerReferences":[{"apiVersion":"v1","kind":"Namespace","name":"gone","uid":"gone"}]}}`)},
-		{"holds a namespace back", "owners and finalizers", patchNamespace(plain, `{"metadata":{"finalizers":["example.org/never"]}}`)},
-		{"makes a twin of the system's namespace", "only label liqo.io/scheduling-enabled", patchNamespace(metav1.NamespaceSystem, `{"metadata":{"labels":{"federation.liqo.io/role":"twin"}}}`)},
-		{"lets everything run in a namespace", "only label liqo.io/scheduling-enabled", patchNamespace(plain, `{"metadata":{"labels":{"pod-security.kubernetes.io/enforce":"privileged"}}}`)},
-		{"lets everything run in a twin", "only label liqo.io/scheduling-enabled", patchNamespace(twin, `{"metadata":{"labels":{"federation.liqo.io/role":null}}}`)},
-		{"makes a namespace of no role", "only tenant, peer and remote namespaces", makeNamespace("new", "")},
-		{"makes a twin of a tenant's name", "must not have this role", makeNamespace("liqo-tenant-new", v1alpha1.RoleRemoteNamespace)},
-		{"makes a tenant namespace of any name", "must not have this role", makeNamespace("new", v1alpha1.RoleTenant)},
-		{"makes a twin", "", makeNamespace("new", v1alpha1.RoleRemoteNamespace)},
+		{"sets a finalizer of a namespace", "who owns a namespace", patchNamespace(plain, `{"metadata":{"finalizers":["example.org/never"]}}`)},
+		{"makes the system's namespace a remote namespace", "of the labels", patchNamespace(metav1.NamespaceSystem, `{"metadata":{"labels":{"federation.liqo.io/role":"twin"}}}`)},
+		{"relaxes Pod Security in a namespace", "of the labels", patchNamespace(plain, `{"metadata":{"labels":{"pod-security.kubernetes.io/enforce":"privileged"}}}`)},
+		{"removes the role of a remote namespace", "of the labels", patchNamespace(remote, `{"metadata":{"labels":{"federation.liqo.io/role":null}}}`)},
+		{"makes a namespace of no role", "only tenant, peer and twin namespaces", makeNamespace("new", "")},
+		{"makes a remote namespace with the name of a tenant's", "another role", makeNamespace("liqo-tenant-new", v1alpha1.RoleRemoteNamespace)},
+		{"makes a tenant namespace of any name", "another role", makeNamespace("new", v1alpha1.RoleTenant)},
+		{"makes a remote namespace", "", makeNamespace("new", v1alpha1.RoleRemoteNamespace)},
 		{"makes a tenant namespace", "", makeNamespace("liqo-tenant-new", v1alpha1.RoleTenant)},
-		{"deletes a namespace of nobody's", "only tenant, peer and remote namespaces", func(ctx context.Context) error { return core.Namespaces().Delete(ctx, plain, dryDelete) }},
-		{"deletes a twin", "", func(ctx context.Context) error { return core.Namespaces().Delete(ctx, twin, dryDelete) }},
+		{"deletes a namespace of a user", "only tenant, peer and twin namespaces", func(ctx context.Context) error { return core.Namespaces().Delete(ctx, plain, dryDelete) }},
+		{"deletes a remote namespace", "", func(ctx context.Context) error { return core.Namespaces().Delete(ctx, remote, dryDelete) }},
 	})
 }
 
@@ -290,21 +289,21 @@ func TestPoliciesKeepAVirtualKubeletToItsKindOfNode(t *testing.T) {
 	leases := env.Kube.CoordinationV1().Leases(metav1.NamespaceSystem)
 	must(t)(leases.Create(t.Context(), &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: "kube-scheduler"}}, metav1.CreateOptions{}))
 	undo(t, func(ctx context.Context) error { return leases.Delete(ctx, "kube-scheduler", metav1.DeleteOptions{}) })
-	const virtual, ours = "only virtual nodes", "only pods on virtual nodes"
+	const virtual, onVirtualNodes = "only virtual nodes", "only pods on virtual nodes"
 	expect(t, []attempt{
 		{"makes a virtual node", "", node(map[string]string{v1alpha1.LabelType: v1alpha1.TypeVirtualNode})},
 		{"makes another node", virtual, node(nil)},
-		{"writes how a virtual node does", "", status("liqo-prato")},
-		{"writes how another node does", virtual, status("worker-of-prato")},
-		{"writes how a pod of a virtual node does", "", podStatus(offloaded)},
-		{"writes how another pod does", ours, podStatus(ordinary)},
+		{"updates the status of a virtual node", "", status("liqo-prato")},
+		{"updates the status of another node", virtual, status("worker-of-prato")},
+		{"updates the status of a pod of a virtual node", "", podStatus(offloaded)},
+		{"updates the status of another pod", onVirtualNodes, podStatus(ordinary)},
 		{"deletes a pod of a virtual node", "", func(ctx context.Context) error { return core.Pods(plain).Delete(ctx, offloaded, dryDelete) }},
-		{"deletes another pod", ours, func(ctx context.Context) error { return core.Pods(plain).Delete(ctx, ordinary, dryDelete) }},
+		{"deletes another pod", onVirtualNodes, func(ctx context.Context) error { return core.Pods(plain).Delete(ctx, ordinary, dryDelete) }},
 		{"renews the lease of a node", "", lease(corev1.NamespaceNodeLease)},
-		{"renews its own", "", lease(peer)},
-		{"takes that of another one", "Lease of its node", lease(other)},
-		{"takes a lease elsewhere", "Lease of its node", lease(metav1.NamespaceSystem)},
-		{"takes the scheduler's lease", "Lease of its node", func(ctx context.Context) error {
+		{"renews its own lease", "", lease(peer)},
+		{"takes the lease of another virtual kubelet", "lease of its node", lease(other)},
+		{"takes a lease of another namespace", "lease of its node", lease(metav1.NamespaceSystem)},
+		{"takes the scheduler's lease", "lease of its node", func(ctx context.Context) error {
 			held, err := kube.CoordinationV1().Leases(metav1.NamespaceSystem).Get(ctx, "kube-scheduler", metav1.GetOptions{})
 			if err == nil {
 				held.Spec.HolderIdentity = &held.Name
@@ -359,11 +358,11 @@ func TestPoliciesKeepTheIdentitySignerToItsOwnRequests(t *testing.T) {
 	server := request("server")
 	server.Spec.SignerName = certificatesv1.KubeletServingSignerName
 	expect(t, []attempt{
-		{"approves its own", "", approve(own)},
-		{"approves another's", "its own requests only", approve(others)},
-		{"removes another's", "its own requests only", func(ctx context.Context) error { return signer.Delete(ctx, "others", dryDelete) }},
-		{"removes its own", "", func(ctx context.Context) error { return signer.Delete(ctx, "own", dryDelete) }},
-		{"asks for a server's certificate", "client certificates only", func(ctx context.Context) error {
+		{"approves its own request", "", approve(own)},
+		{"approves a request of others", "its own requests only", approve(others)},
+		{"deletes a request of others", "its own requests only", func(ctx context.Context) error { return signer.Delete(ctx, "others", dryDelete) }},
+		{"deletes its own request", "", func(ctx context.Context) error { return signer.Delete(ctx, "own", dryDelete) }},
+		{"requests a serving certificate", "client certificates only", func(ctx context.Context) error {
 			_, err := signer.Create(ctx, server, dryCreate)
 			return err
 		}},
@@ -396,9 +395,9 @@ func TestPoliciesKeepTheQueuesOfPeersForPeers(t *testing.T) {
 	}
 	expect(t, []attempt{
 		{"an account of a tenant", "", change(names(flowcontrolv1.Subject{Kind: "ServiceAccount", ServiceAccount: &flowcontrolv1.ServiceAccountSubject{Namespace: "liqo-tenant-rome", Name: "federation-peer"}}))},
-		{"another account", "accounts of tenant namespaces only", change(names(flowcontrolv1.Subject{Kind: "ServiceAccount", ServiceAccount: &flowcontrolv1.ServiceAccountSubject{Namespace: "kube-system", Name: "*"}}))},
-		{"everybody", "accounts of tenant namespaces only", change(names(flowcontrolv1.Subject{Kind: "Group", Group: &flowcontrolv1.GroupSubject{Name: "system:authenticated"}}))},
-		{"no queue at all", "priority level and precedence", change(func(spec *flowcontrolv1.FlowSchemaSpec) { spec.PriorityLevelConfiguration.Name = "exempt" })},
-		{"before everybody else", "priority level and precedence", change(func(spec *flowcontrolv1.FlowSchemaSpec) { spec.MatchingPrecedence = 2 })},
+		{"another account", "only accounts of tenant namespaces", change(names(flowcontrolv1.Subject{Kind: "ServiceAccount", ServiceAccount: &flowcontrolv1.ServiceAccountSubject{Namespace: "kube-system", Name: "*"}}))},
+		{"all authenticated users", "only accounts of tenant namespaces", change(names(flowcontrolv1.Subject{Kind: "Group", Group: &flowcontrolv1.GroupSubject{Name: "system:authenticated"}}))},
+		{"the exempt priority level", "stay those of peers", change(func(spec *flowcontrolv1.FlowSchemaSpec) { spec.PriorityLevelConfiguration.Name = "exempt" })},
+		{"before all other requests", "stay those of peers", change(func(spec *flowcontrolv1.FlowSchemaSpec) { spec.MatchingPrecedence = 2 })},
 	})
 }

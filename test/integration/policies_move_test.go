@@ -17,8 +17,7 @@ import (
 	"liqo.io/federation/test/integration/framework"
 )
 
-// TestPoliciesKeepTheControllerManagerToTheMoversOfAMove: its role alone lets it create
-// any pod in a namespace where data is moved.
+// The role of the controller manager alone lets it create any pod in a namespace where data is moved.
 func TestPoliciesKeepTheControllerManagerToTheMoversOfAMove(t *testing.T) {
 	env := framework.Get(t)
 	installPolicies(t, env)

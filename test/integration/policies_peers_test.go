@@ -23,21 +23,21 @@ import (
 	"liqo.io/federation/test/integration/framework"
 )
 
-// A provider's administrator who gives a peer more than the chart does still
-// gives it no road out of its twin namespace.
+// A peer with more permissions than those of the chart still cannot reach anything outside of its
+// remote namespace.
 func TestPoliciesKeepPeersWithinTheirRemoteNamespaces(t *testing.T) {
 	env := framework.Get(t)
 	installPolicies(t, env)
 	define(t, env, widgetsDefinition, "widgets.example.com")
 	env.Kubectl(t, env.ChartWith(t, []string{`policy.reflectedKinds=[{"group":"example.com","version":"v1","resource":"widgets"}]`}, "policies-peers.yaml"), "apply", "-f", "-")
-	twin := makeNamespaceOf(t, env, "twin-of-policies", v1alpha1.RoleRemoteNamespace, "siena")
+	remote := makeNamespaceOf(t, env, "remote-of-policies", v1alpha1.RoleRemoteNamespace, "siena")
 	tenant := makeNamespaceOf(t, env, tenantOf("siena"), v1alpha1.RoleTenant, "siena")
-	must(t)(env.Kube.CoreV1().Services(twin).Create(t.Context(), service("there", func(s *corev1.ServiceSpec) {
+	must(t)(env.Kube.CoreV1().Services(remote).Create(t.Context(), service("existing", func(s *corev1.ServiceSpec) {
 		s.Type, s.LoadBalancerIP = corev1.ServiceTypeLoadBalancer, "192.0.2.8"
 	}), metav1.CreateOptions{}))
-	must(t)(env.Kube.NetworkingV1().Ingresses(twin).Create(t.Context(), ingressTo("there"), metav1.CreateOptions{}))
-	must(t)(env.Kube.CoreV1().ConfigMaps(twin).Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "there", Finalizers: []string{"example.org/cleans-up"}}}, metav1.CreateOptions{}))
-	onNode(t, env, twin, "there", "somewhere")
+	must(t)(env.Kube.NetworkingV1().Ingresses(remote).Create(t.Context(), ingressTo("existing"), metav1.CreateOptions{}))
+	must(t)(env.Kube.CoreV1().ConfigMaps(remote).Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "existing", Finalizers: []string{"example.org/cleans-up"}}}, metav1.CreateOptions{}))
+	onNode(t, env, remote, "existing", "somewhere")
 
 	const name = "peer-of-policies"
 	everything := rbacv1.PolicyRule{APIGroups: []string{"", "discovery.k8s.io", "networking.k8s.io", "example.com"}, Verbs: []string{"get", "create", "update", "patch"}, Resources: []string{
@@ -48,8 +48,8 @@ func TestPoliciesKeepPeersWithinTheirRemoteNamespaces(t *testing.T) {
 		name:                        env.User(t, name, v1alpha1.PeerGroup),
 		account(tenant, "identity"): env.ServiceAccount(t, tenant, "identity"),
 	} {
-		env.Grant(t, user, twin, everything)
-		t.Run(user, func(t *testing.T) { peerAttempts(t, config, twin) })
+		env.Grant(t, user, remote, everything)
+		t.Run(user, func(t *testing.T) { peerAttempts(t, config, remote) })
 	}
 	t.Run("an account renews its own token", func(t *testing.T) {
 		const name = "federation-peer"
@@ -63,25 +63,24 @@ func TestPoliciesKeepPeersWithinTheirRemoteNamespaces(t *testing.T) {
 		}
 		expect(t, []attempt{{"its own", "", token(name)}, {"another's", "must not write ServiceAccounts", token("default")}})
 	})
-	t.Run("others may", func(t *testing.T) {
+	t.Run("other users may", func(t *testing.T) {
 		const user = "editor-of-policies"
-		env.Grant(t, user, twin, everything)
+		env.Grant(t, user, remote, everything)
 		client := kubeOf(t, env.User(t, user)).CoreV1()
 		expect(t, []attempt{{"write external addresses", "", func(ctx context.Context) error {
-			_, err := client.Services(twin).Create(ctx, service("new", func(s *corev1.ServiceSpec) { s.ExternalIPs = []string{"192.0.2.9"} }), dryCreate)
+			_, err := client.Services(remote).Create(ctx, service("new", func(s *corev1.ServiceSpec) { s.ExternalIPs = []string{"192.0.2.9"} }), dryCreate)
 			return err
 		}}})
 	})
 }
 
-// A class that was not offered may be that of what only this cluster's own
-// people are to reach.
+// Classes that are not offered may be those of the provider's internal services.
 func TestPoliciesKeepPeersToTheClassesThatAreOffered(t *testing.T) {
 	env := framework.Get(t)
 	installPolicies(t, env)
-	twin := makeNamespaceOf(t, env, "twin-of-classes", v1alpha1.RoleRemoteNamespace, "siena")
+	remote := makeNamespaceOf(t, env, "remote-of-classes", v1alpha1.RoleRemoteNamespace, "siena")
 	const name = "peer-of-classes"
-	env.Grant(t, name, twin, rbacv1.PolicyRule{APIGroups: []string{"", "networking.k8s.io"}, Verbs: []string{"get", "create", "patch"}, Resources: []string{"services", "ingresses"}})
+	env.Grant(t, name, remote, rbacv1.PolicyRule{APIGroups: []string{"", "networking.k8s.io"}, Verbs: []string{"get", "create", "patch"}, Resources: []string{"services", "ingresses"}})
 	kube := kubeOf(t, env.User(t, name, v1alpha1.PeerGroup))
 	balanced := func(class *string) *corev1.Service {
 		return service("new", func(s *corev1.ServiceSpec) { s.Type, s.LoadBalancerClass = corev1.ServiceTypeLoadBalancer, class })
@@ -93,8 +92,8 @@ func TestPoliciesKeepPeersToTheClassesThatAreOffered(t *testing.T) {
 	}
 	before, beforeBalanced := classed(ptr.To("before")), balanced(nil)
 	before.Name, beforeBalanced.Name = "before", "before"
-	must(t)(env.Kube.NetworkingV1().Ingresses(twin).Create(t.Context(), before, metav1.CreateOptions{}))
-	must(t)(env.Kube.CoreV1().Services(twin).Create(t.Context(), beforeBalanced, metav1.CreateOptions{}))
+	must(t)(env.Kube.NetworkingV1().Ingresses(remote).Create(t.Context(), before, metav1.CreateOptions{}))
+	must(t)(env.Kube.CoreV1().Services(remote).Create(t.Context(), beforeBalanced, metav1.CreateOptions{}))
 
 	ingressIn := func(namespace string, made *networkingv1.Ingress) func(context.Context) error {
 		return func(ctx context.Context) error {
@@ -102,10 +101,10 @@ func TestPoliciesKeepPeersToTheClassesThatAreOffered(t *testing.T) {
 			return err
 		}
 	}
-	ingress := func(made *networkingv1.Ingress) func(context.Context) error { return ingressIn(twin, made) }
+	ingress := func(made *networkingv1.Ingress) func(context.Context) error { return ingressIn(remote, made) }
 	patchIngress := func(patch string) func(context.Context) error {
 		return func(ctx context.Context) error {
-			_, err := kube.NetworkingV1().Ingresses(twin).Patch(ctx, "before", types.MergePatchType, []byte(patch), dryPatch)
+			_, err := kube.NetworkingV1().Ingresses(remote).Patch(ctx, "before", types.MergePatchType, []byte(patch), dryPatch)
 			return err
 		}
 	}
@@ -115,9 +114,9 @@ func TestPoliciesKeepPeersToTheClassesThatAreOffered(t *testing.T) {
 			return err
 		}
 	}
-	load := func(made *corev1.Service) func(context.Context) error { return loadIn(twin, made) }
-	// One that has classes of its own, and every right in it.
-	own := makeNamespaceOf(t, env, "twin-of-own-classes", v1alpha1.RoleRemoteNamespace, "siena")
+	load := func(made *corev1.Service) func(context.Context) error { return loadIn(remote, made) }
+	// A remote namespace that offers classes of its own, with all permissions in it.
+	own := makeNamespaceOf(t, env, "remote-of-own-classes", v1alpha1.RoleRemoteNamespace, "siena")
 	env.Kubectl(t, "", "annotate", "namespace", own, v1alpha1.AnnotationIngressClasses+"=other,private", v1alpha1.AnnotationLoadBalancerClasses+"=example.com/private")
 	env.Grant(t, name, own, rbacv1.PolicyRule{APIGroups: []string{"*"}, Verbs: []string{"*"}, Resources: []string{"*"}})
 	annotate := func(subresources ...string) func(context.Context) error {
@@ -132,32 +131,32 @@ func TestPoliciesKeepPeersToTheClassesThatAreOffered(t *testing.T) {
 
 	expect(t, []attempt{
 		{"any class, where none is offered", "", ingress(classed(ptr.To("internal")))},
-		{"any but its own, where others are offered none", "other, private", ingressIn(own, classed(ptr.To("internal")))},
-		{"what it may name itself", "must not write namespaces", annotate()},
-		{"what it may name itself, by the status", "must not write namespaces", annotate("status")},
+		{"another class, where others are offered none", "other, private", ingressIn(own, classed(ptr.To("internal")))},
+		{"its own classes", "namespaces are the provider's", annotate()},
+		{"its own classes, through the status", "namespaces are the provider's", annotate("status")},
 		{"any load balancer, where none is offered", "", load(balanced(ptr.To("example.com/internal")))},
 	})
-	env.Kubectl(t, env.ChartWith(t, []string{`policy.ingressClasses=["lent","second"]`, `policy.loadBalancerClasses=["example.com/lent"]`}, "policies-peers.yaml"), "apply", "-f", "-")
-	// Before the test's context ends.
+	env.Kubectl(t, env.ChartWith(t, []string{`policy.ingressClasses=["offered","second"]`, `policy.loadBalancerClasses=["example.com/offered"]`}, "policies-peers.yaml"), "apply", "-f", "-")
+	// Before the context of the test ends.
 	defer func() { env.Kubectl(t, env.Chart(t, "policies-peers.yaml"), "apply", "-f", "-") }()
 	expect(t, []attempt{
-		{"an ingress of another class", "lent, second", ingress(classed(ptr.To("internal")))},
-		{"an ingress of another class by annotation", "lent, second", ingress(annotated)},
+		{"an ingress of another class", "offered, second", ingress(classed(ptr.To("internal")))},
+		{"an ingress of another class by annotation", "offered, second", ingress(annotated)},
 		{"an ingress of a class", "", ingress(classed(ptr.To("second")))},
-		{"an ingress of none", "lent, second", ingress(classed(nil))},
-		{"an ingress that keeps what it had", "", patchIngress(`{"metadata":{"labels":{"a":"b"}}}`)},
-		{"an ingress that gets another class", "lent, second", patchIngress(`{"spec":{"ingressClassName":"internal"}}`)},
-		{"an ingress that gets the class", "", patchIngress(`{"spec":{"ingressClassName":"lent"}}`)},
-		{"a load balancer of another class", "example.com/lent", load(balanced(ptr.To("example.com/internal")))},
-		{"a load balancer of none, which is the default one", "example.com/lent", load(balanced(nil))},
-		{"a load balancer of the class", "", load(balanced(ptr.To("example.com/lent")))},
+		{"an ingress without a class", "offered, second", ingress(classed(nil))},
+		{"an unchanged class of an ingress", "", patchIngress(`{"metadata":{"labels":{"a":"b"}}}`)},
+		{"an ingress that gets another class", "offered, second", patchIngress(`{"spec":{"ingressClassName":"internal"}}`)},
+		{"an ingress that gets the class", "", patchIngress(`{"spec":{"ingressClassName":"offered"}}`)},
+		{"a load balancer of another class", "example.com/offered", load(balanced(ptr.To("example.com/internal")))},
+		{"a load balancer without a class, which is the default", "example.com/offered", load(balanced(nil))},
+		{"a load balancer of the class", "", load(balanced(ptr.To("example.com/offered")))},
 		{"a service of another type", "", load(service("new", nil))},
-		{"an ingress in a twin of a consumer that has classes of its own", "", ingressIn(own, classed(ptr.To("private")))},
-		{"one of the class that others have there", "private", ingressIn(own, classed(ptr.To("lent")))},
-		{"a load balancer in such a twin", "", loadIn(own, balanced(ptr.To("example.com/private")))},
-		{"one of the class that others have, in such a twin", "example.com/private", loadIn(own, balanced(ptr.To("example.com/lent")))},
-		{"a load balancer that keeps what it had", "", func(ctx context.Context) error {
-			_, err := kube.CoreV1().Services(twin).Patch(ctx, "before", types.MergePatchType, []byte(`{"metadata":{"labels":{"a":"b"}}}`), dryPatch)
+		{"an ingress in a remote namespace of a consumer that has classes of its own", "", ingressIn(own, classed(ptr.To("private")))},
+		{"one of the class that others have in that namespace", "private", ingressIn(own, classed(ptr.To("offered")))},
+		{"a load balancer in such a namespace", "", loadIn(own, balanced(ptr.To("example.com/private")))},
+		{"one of the class that others have, in such a namespace", "example.com/private", loadIn(own, balanced(ptr.To("example.com/offered")))},
+		{"an unchanged class of a load balancer", "", func(ctx context.Context) error {
+			_, err := kube.CoreV1().Services(remote).Patch(ctx, "before", types.MergePatchType, []byte(`{"metadata":{"labels":{"a":"b"}}}`), dryPatch)
 			return err
 		}},
 	})
@@ -177,13 +176,13 @@ func ingressTo(service string) *networkingv1.Ingress {
 	}}}
 }
 
-func peerAttempts(t *testing.T, config *rest.Config, twin string) {
-	t.Run("finalizers", func(t *testing.T) { finalizerAttempts(t, config, twin) })
+func peerAttempts(t *testing.T, config *rest.Config, remote string) {
+	t.Run("finalizers", func(t *testing.T) { finalizerAttempts(t, config, remote) })
 	kube := kubeOf(t, config)
 	core := kube.CoreV1()
 	makeService := func(change func(*corev1.ServiceSpec)) func(context.Context) error {
 		return func(ctx context.Context) error {
-			_, err := core.Services(twin).Create(ctx, service("new", change), dryCreate)
+			_, err := core.Services(remote).Create(ctx, service("new", change), dryCreate)
 			return err
 		}
 	}
@@ -194,7 +193,7 @@ func peerAttempts(t *testing.T, config *rest.Config, twin string) {
 	}
 	makeSecret := func(kind corev1.SecretType) func(context.Context) error {
 		return func(ctx context.Context) error {
-			_, err := core.Secrets(twin).Create(ctx, &corev1.Secret{
+			_, err := core.Secrets(remote).Create(ctx, &corev1.Secret{
 				ObjectMeta: metav1.ObjectMeta{Name: "new", Annotations: map[string]string{corev1.ServiceAccountNameKey: "default"}}, Type: kind,
 			}, dryCreate)
 			return err
@@ -203,84 +202,84 @@ func peerAttempts(t *testing.T, config *rest.Config, twin string) {
 	expect(t, []attempt{
 		{"a service", "", makeService(nil)},
 		{"a service with external addresses", "externalIPs", makeService(func(s *corev1.ServiceSpec) { s.ExternalIPs = []string{"192.0.2.9"} })},
-		{"external addresses for a service that is there", "externalIPs", func(ctx context.Context) error {
-			_, err := core.Services(twin).Patch(ctx, "there", types.MergePatchType, []byte(`{"spec":{"externalIPs":["192.0.2.9"]}}`), dryPatch)
+		{"external addresses for an existing service", "externalIPs", func(ctx context.Context) error {
+			_, err := core.Services(remote).Patch(ctx, "existing", types.MergePatchType, []byte(`{"spec":{"externalIPs":["192.0.2.9"]}}`), dryPatch)
 			return err
 		}},
 		{"a load balancer's address", "loadBalancerIP", makeService(func(s *corev1.ServiceSpec) {
 			s.Type, s.LoadBalancerIP = corev1.ServiceTypeLoadBalancer, "192.0.2.9"
 		})},
-		{"a load balancer's address for one that has another", "loadBalancerIP", func(ctx context.Context) error {
-			_, err := core.Services(twin).Patch(ctx, "there", types.MergePatchType, []byte(`{"spec":{"loadBalancerIP":"192.0.2.9"}}`), dryPatch)
+		{"another address of a load balancer", "loadBalancerIP", func(ctx context.Context) error {
+			_, err := core.Services(remote).Patch(ctx, "existing", types.MergePatchType, []byte(`{"spec":{"loadBalancerIP":"192.0.2.9"}}`), dryPatch)
 			return err
 		}},
-		{"a change of a service to which a load balancer has given its address", "", func(ctx context.Context) error {
-			_, err := core.Services(twin).Patch(ctx, "there", types.MergePatchType, []byte(`{"spec":{"loadBalancerIP":"192.0.2.8","sessionAffinity":"ClientIP"}}`), dryPatch)
+		{"a change of a service with the address of a load balancer", "", func(ctx context.Context) error {
+			_, err := core.Services(remote).Patch(ctx, "existing", types.MergePatchType, []byte(`{"spec":{"loadBalancerIP":"192.0.2.8","sessionAffinity":"ClientIP"}}`), dryPatch)
 			return err
 		}},
 		{"an alias", "", alias("example.com")},
 		{"an alias of the node itself", "externalName", alias("localhost")},
 		{"an alias of the node itself below a name", "externalName", alias("a.localhost")},
 		{"an alias that is an address", "externalName", alias("127.0.0.1")},
-		{"where a service's traffic arrives", "must not write the status", func(ctx context.Context) error {
-			_, err := core.Services(twin).Patch(ctx, "there", types.MergePatchType, []byte(`{"status":{"loadBalancer":{"ingress":[{"ip":"192.0.2.9"}]}}}`), dryPatch, "status")
+		{"the load balancer status of a service", "where traffic arrives", func(ctx context.Context) error {
+			_, err := core.Services(remote).Patch(ctx, "existing", types.MergePatchType, []byte(`{"status":{"loadBalancer":{"ingress":[{"ip":"192.0.2.9"}]}}}`), dryPatch, "status")
 			return err
 		}},
 		{"an ingress", "", func(ctx context.Context) error {
-			_, err := kube.NetworkingV1().Ingresses(twin).Create(ctx, ingressTo("new"), dryCreate)
+			_, err := kube.NetworkingV1().Ingresses(remote).Create(ctx, ingressTo("new"), dryCreate)
 			return err
 		}},
-		{"where an ingress's traffic arrives", "must not write the status", func(ctx context.Context) error {
-			_, err := kube.NetworkingV1().Ingresses(twin).Patch(ctx, "there", types.MergePatchType, []byte(`{"status":{"loadBalancer":{"ingress":[{"ip":"192.0.2.9"}]}}}`), dryPatch, "status")
+		{"the load balancer status of an ingress", "where traffic arrives", func(ctx context.Context) error {
+			_, err := kube.NetworkingV1().Ingresses(remote).Patch(ctx, "existing", types.MergePatchType, []byte(`{"status":{"loadBalancer":{"ingress":[{"ip":"192.0.2.9"}]}}}`), dryPatch, "status")
 			return err
 		}},
 		{"a secret", "", makeSecret(corev1.SecretTypeOpaque)},
 		{"a secret that becomes a token", "kubernetes.io/service-account-token", makeSecret(corev1.SecretTypeServiceAccountToken)},
 		{"endpoints", "must not write endpoints", func(ctx context.Context) error {
 			//lint:ignore SA1019 Old kinds are a road in like new ones.
-			_, err := core.Endpoints(twin).Create(ctx, &corev1.Endpoints{ObjectMeta: metav1.ObjectMeta{Name: "there"}, Subsets: []corev1.EndpointSubset{{
+			_, err := core.Endpoints(remote).Create(ctx, &corev1.Endpoints{ObjectMeta: metav1.ObjectMeta{Name: "existing"}, Subsets: []corev1.EndpointSubset{{
 				Addresses: []corev1.EndpointAddress{{IP: "192.0.2.9"}}, Ports: []corev1.EndpointPort{{Port: 10250}},
 			}}}, dryCreate)
 			return err
 		}},
-		{"an endpoint slice", "must not write endpoints", func(ctx context.Context) error {
-			_, err := kube.DiscoveryV1().EndpointSlices(twin).Create(ctx, &discoveryv1.EndpointSlice{
-				ObjectMeta: metav1.ObjectMeta{Name: "there"}, AddressType: discoveryv1.AddressTypeIPv4, Endpoints: []discoveryv1.Endpoint{{Addresses: []string{"192.0.2.9"}}},
+		{"an endpoint slice", "endpoints are the provider's", func(ctx context.Context) error {
+			_, err := kube.DiscoveryV1().EndpointSlices(remote).Create(ctx, &discoveryv1.EndpointSlice{
+				ObjectMeta: metav1.ObjectMeta{Name: "existing"}, AddressType: discoveryv1.AddressTypeIPv4, Endpoints: []discoveryv1.Endpoint{{Addresses: []string{"192.0.2.9"}}},
 			}, dryCreate)
 			return err
 		}},
 		{"a pod", "shadow pods", func(ctx context.Context) error {
-			_, err := core.Pods(twin).Create(ctx, pod(nil), dryCreate)
+			_, err := core.Pods(remote).Create(ctx, pod(nil), dryCreate)
 			return err
 		}},
 		{"a container in a running pod", "shadow pods", func(ctx context.Context) error {
-			_, err := core.Pods(twin).Patch(ctx, "there", types.StrategicMergePatchType,
+			_, err := core.Pods(remote).Patch(ctx, "existing", types.StrategicMergePatchType,
 				[]byte(`{"spec":{"ephemeralContainers":[{"name":"in","image":"example.com/in"}]}}`), dryPatch, "ephemeralcontainers")
 			return err
 		}},
 		// Kubernetes refuses another size before, since there is no such node.
-		{"how large a pod is", "shadow pods", func(ctx context.Context) error {
-			_, err := core.Pods(twin).Patch(ctx, "there", types.MergePatchType, []byte(`{}`), dryPatch, "resize")
+		{"a resize of a pod", "shadow pods", func(ctx context.Context) error {
+			_, err := core.Pods(remote).Patch(ctx, "existing", types.MergePatchType, []byte(`{}`), dryPatch, "resize")
 			return err
 		}},
-		{"how a pod does", "shadow pods", func(ctx context.Context) error {
-			_, err := core.Pods(twin).Patch(ctx, "there", types.MergePatchType, []byte(`{"status":{"phase":"Failed"}}`), dryPatch, "status")
+		{"the status of a pod", "shadow pods", func(ctx context.Context) error {
+			_, err := core.Pods(remote).Patch(ctx, "existing", types.MergePatchType, []byte(`{"status":{"phase":"Failed"}}`), dryPatch, "status")
 			return err
 		}},
-		{"a service account", "must not write ServiceAccounts", func(ctx context.Context) error {
-			_, err := core.ServiceAccounts(twin).Create(ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "new"}}, dryCreate)
+		{"a service account", "service accounts", func(ctx context.Context) error {
+			_, err := core.ServiceAccounts(remote).Create(ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "new"}}, dryCreate)
 			return err
 		}},
-		{"a token of a service account", "must not write ServiceAccounts", func(ctx context.Context) error {
-			_, err := core.ServiceAccounts(twin).CreateToken(ctx, "default", &authenticationv1.TokenRequest{}, dryCreate)
+		{"a token of a service account", "service accounts", func(ctx context.Context) error {
+			_, err := core.ServiceAccounts(remote).CreateToken(ctx, "default", &authenticationv1.TokenRequest{}, dryCreate)
 			return err
 		}},
 	})
 }
 
-// finalizerAttempts hold back whatever a peer may write, or let go what
-// controllers of the provider hold back.
-func finalizerAttempts(t *testing.T, config *rest.Config, twin string) {
+// finalizerAttempts sets finalizers on all kinds that a peer may write, and removes those of the
+// provider's controllers.
+func finalizerAttempts(t *testing.T, config *rest.Config, remote string) {
 	kube := kubeOf(t, config)
 	core := kube.CoreV1()
 	client, err := dynamic.NewForConfig(config)
@@ -293,46 +292,46 @@ func finalizerAttempts(t *testing.T, config *rest.Config, twin string) {
 			made := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "example.com/v1", "kind": "Widget"}}
 			made.SetName("new")
 			made.SetFinalizers(finalizers)
-			_, err := client.Resource(widgetsResource).Namespace(twin).Create(ctx, made, dryCreate)
+			_, err := client.Resource(widgetsResource).Namespace(remote).Create(ctx, made, dryCreate)
 			return err
 		}
 	}
 	patch := func(patch string) func(context.Context) error {
 		return func(ctx context.Context) error {
-			_, err := core.ConfigMaps(twin).Patch(ctx, "there", types.MergePatchType, []byte(patch), dryPatch)
+			_, err := core.ConfigMaps(remote).Patch(ctx, "existing", types.MergePatchType, []byte(patch), dryPatch)
 			return err
 		}
 	}
 	const refusal = "must not change finalizers"
 	expect(t, []attempt{
 		{"a config map", "", func(ctx context.Context) error {
-			_, err := core.ConfigMaps(twin).Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "new"}}, dryCreate)
+			_, err := core.ConfigMaps(remote).Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "new"}}, dryCreate)
 			return err
 		}},
-		{"a config map that stays", refusal, func(ctx context.Context) error {
-			_, err := core.ConfigMaps(twin).Create(ctx, &corev1.ConfigMap{ObjectMeta: stays}, dryCreate)
+		{"a config map with a finalizer", refusal, func(ctx context.Context) error {
+			_, err := core.ConfigMaps(remote).Create(ctx, &corev1.ConfigMap{ObjectMeta: stays}, dryCreate)
 			return err
 		}},
-		{"a secret that stays", refusal, func(ctx context.Context) error {
-			_, err := core.Secrets(twin).Create(ctx, &corev1.Secret{ObjectMeta: stays}, dryCreate)
+		{"a secret with a finalizer", refusal, func(ctx context.Context) error {
+			_, err := core.Secrets(remote).Create(ctx, &corev1.Secret{ObjectMeta: stays}, dryCreate)
 			return err
 		}},
-		{"a service that stays", refusal, func(ctx context.Context) error {
+		{"a service with a finalizer", refusal, func(ctx context.Context) error {
 			made := service("new", nil)
 			made.Finalizers = stays.Finalizers
-			_, err := core.Services(twin).Create(ctx, made, dryCreate)
+			_, err := core.Services(remote).Create(ctx, made, dryCreate)
 			return err
 		}},
-		{"an ingress that stays", refusal, func(ctx context.Context) error {
+		{"an ingress with a finalizer", refusal, func(ctx context.Context) error {
 			made := ingressTo("new")
 			made.Finalizers = stays.Finalizers
-			_, err := kube.NetworkingV1().Ingresses(twin).Create(ctx, made, dryCreate)
+			_, err := kube.NetworkingV1().Ingresses(remote).Create(ctx, made, dryCreate)
 			return err
 		}},
 		{"one of another kind", "", widget()},
-		{"one of another kind that stays", refusal, widget("example.org/stays")},
-		{"a change of what the provider holds back", "", patch(`{"data":{"a":"b"}}`)},
+		{"one of another kind with a finalizer", refusal, widget("example.org/stays")},
+		{"a change of an object with a finalizer of the provider", "", patch(`{"data":{"a":"b"}}`)},
 		{"one more finalizer", refusal, patch(`{"metadata":{"finalizers":["example.org/cleans-up","example.org/stays"]}}`)},
-		{"the provider's finalizer taken away", refusal, patch(`{"metadata":{"finalizers":null}}`)},
+		{"the deletion of the provider's finalizer", refusal, patch(`{"metadata":{"finalizers":null}}`)},
 	})
 }

@@ -18,12 +18,11 @@ import (
 	"liqo.io/federation/test/integration/framework"
 )
 
-// TestPolicyKeepsTheControllerManagerToVolumesOfTheFederation: its role alone lets it
-// patch every PersistentVolume.
+// The role of the controller manager alone lets it patch every PersistentVolume.
 func TestPolicyKeepsTheControllerManagerToVolumesOfTheFederation(t *testing.T) {
 	env := framework.Get(t)
 	installPolicies(t, env)
-	// The rights of both sides of storage, so that only the policy refuses.
+	// All permissions of both sides of storage, so that only the policy refuses.
 	bindEverywhere(t, env, "volumes-of-the-federation", "cluster-admin", rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Name: controllerManager, Namespace: framework.Namespace})
 	volumes := kubeOf(t, env.ServiceAccount(t, framework.Namespace, controllerManager)).CoreV1().PersistentVolumes()
 
@@ -82,15 +81,15 @@ func TestPolicyKeepsTheControllerManagerToVolumesOfTheFederation(t *testing.T) {
 	)
 	expect(t, []attempt{
 		{"retains a volume", "", patch(ordinary, retain)},
-		{"gives a volume its policy back", "", patch(retained, deletes)},
-		{"has a volume deleted that its class retains", "gets its former policy back", patch(kept, deletes)},
-		{"invents the former policy of a volume", policy, patch(kept, retain)},
+		{"restores the policy of a volume", "", patch(retained, deletes)},
+		{"deletes a volume that its class retains", "gets its former policy back", patch(kept, deletes)},
+		{"sets a wrong former policy of a volume", policy, patch(kept, retain)},
 		{"changes the former policy of a volume", policy, patch(retained, `{"metadata":{"annotations":{"storage.liqo.io/reclaim-policy":"Recycle"}}}`)},
 		{"binds a volume to another claim", claim, patch(ordinary, `{"spec":{"claimRef":{"namespace":"shop","name":"data","uid":"u"}}}`)},
-		{"frees a volume", claim, patch(retained, `{"spec":{"claimRef":null}}`)},
+		{"unbinds a volume", claim, patch(retained, `{"spec":{"claimRef":null}}`)},
 		{"takes a volume into the virtual class", claim, patch(ordinary, rebind)},
 		{"marks a volume as one of the virtual class", marks, patch(ordinary, `{"metadata":{"annotations":{"storage.liqo.io/storage-class":"fast"}}}`)},
-		{"labels a volume otherwise", marks, patch(ordinary, `{"metadata":{"labels":{"app":"db"}}}`)},
+		{"sets other labels of a volume", marks, patch(ordinary, `{"metadata":{"labels":{"app":"db"}}}`)},
 		{"changes how a volume is mounted", "mount options", patch(virtual, `{"spec":{"mountOptions":["suid"]}}`)},
 		{"rebinds the volume of an intermediate claim", "", patch(intermediate, rebind)},
 		{"moves a volume of the virtual class", "", patch(virtual, `{"spec":{"claimRef":{"namespace":"db","name":"mover","uid":"u"}}}`)},

@@ -23,7 +23,7 @@ import (
 	"liqo.io/federation/test/integration/framework"
 )
 
-// Options of requests that are judged and change nothing.
+// Options of dry runs.
 var (
 	dryCreate = metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}
 	dryUpdate = metav1.UpdateOptions{DryRun: []string{metav1.DryRunAll}}
@@ -32,22 +32,22 @@ var (
 )
 
 const (
-	// policyTimeout bounds how long new policies take to be in force: they are
-	// compiled within half a minute.
+	// policyTimeout bounds how long new policies take to be in force. They are compiled within half a
+	// minute.
 	policyTimeout = time.Minute
-	// attemptTimeout is what each attempt has after that.
+	// attemptTimeout bounds each attempt after that.
 	attemptTimeout = 5 * time.Second
 )
 
-// attempt is a request that changes nothing. refusal is part of what the
-// chart's admission policies answer, and empty for what they let pass.
+// attempt is a dry run. refusal is part of the answer of the chart's admission policies, and empty if
+// they admit it.
 type attempt struct {
 	name    string
 	refusal string
 	try     func(context.Context) error
 }
 
-// expect makes the attempts until they are answered as they should be.
+// expect repeats the attempts until they have the expected answers.
 func expect(t *testing.T, attempts []attempt) {
 	t.Helper()
 	inForce := time.Now().Add(policyTimeout)
@@ -62,7 +62,7 @@ func expect(t *testing.T, attempts []attempt) {
 				return err != nil && strings.Contains(err.Error(), "ValidatingAdmissionPolicy") && strings.Contains(err.Error(), a.refusal), nil
 			})
 			if waitErr != nil {
-				t.Errorf("got %v, want a refusal that says %q", err, a.refusal)
+				t.Errorf("got %v, want a refusal with %q", err, a.refusal)
 			}
 		})
 	}
@@ -76,9 +76,9 @@ func installPolicies(t *testing.T, env *framework.Environment) {
 		"apply", "-f", "-")
 }
 
-// makeNamespaceOf makes a namespace of the federation, with a default account.
-// It stays, since there is no controller that would finish its deletion: where
-// one of that name is left of an earlier run, it has a number more.
+// makeNamespaceOf creates a namespace of the federation with a default ServiceAccount. It stays, since
+// no controller finishes its deletion. A number is appended to the name of one that is left of an
+// earlier run.
 func makeNamespaceOf(t *testing.T, env *framework.Environment, name, role, cluster string) string {
 	t.Helper()
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
@@ -98,7 +98,7 @@ func makeNamespaceOf(t *testing.T, env *framework.Environment, name, role, clust
 	return namespace.Name
 }
 
-// bindEverywhere makes a ClusterRoleBinding until the test is over.
+// bindEverywhere creates a ClusterRoleBinding until the test ends.
 func bindEverywhere(t *testing.T, env *framework.Environment, name, role string, subject rbacv1.Subject) {
 	t.Helper()
 	bindings := env.Kube.RbacV1().ClusterRoleBindings()
@@ -106,7 +106,7 @@ func bindEverywhere(t *testing.T, env *framework.Environment, name, role string,
 	undo(t, func(ctx context.Context) error { return bindings.Delete(ctx, name, metav1.DeleteOptions{}) })
 }
 
-// undo is called when the test is over.
+// undo calls a function when the test ends.
 func undo(t *testing.T, undo func(context.Context) error) {
 	t.Cleanup(func() {
 		if err := undo(context.WithoutCancel(t.Context())); err != nil {
@@ -124,7 +124,7 @@ func kubeOf(t *testing.T, config *rest.Config) kubernetes.Interface {
 	return client
 }
 
-// onNode is a pod on a node, with tolerations.
+// onNode creates a pod on a node, with tolerations.
 func onNode(t *testing.T, env *framework.Environment, namespace, name, node string, tolerations ...corev1.Toleration) string {
 	t.Helper()
 	one := pod(nil)

@@ -19,8 +19,8 @@ import (
 	"liqo.io/federation/test/integration/framework"
 )
 
-// A virtual kubelet that may ask for every token of the cluster still gets
-// those of the pods on its node only.
+// A virtual kubelet that may request every token of the cluster only gets those of the pods on its
+// node.
 func TestPoliciesKeepAVirtualKubeletToTheTokensOfItsPods(t *testing.T) {
 	env := framework.Get(t)
 	installPolicies(t, env)
@@ -43,7 +43,7 @@ func TestPoliciesKeepAVirtualKubeletToTheTokensOfItsPods(t *testing.T) {
 		})
 		bound[p.namespace+"/"+p.account] = &authenticationv1.BoundObjectReference{Kind: "Pod", APIVersion: "v1", Name: made.Name, UID: made.UID}
 	}
-	// Afterwards: pods of an offloaded namespace would be placed first.
+	// Later: pods of an offloaded namespace would be placed before.
 	accounts := naming.AccountOnNode(peer, "siena", "robot") + " " + naming.AccountOnNode(peer, "other", "operator") +
 		" " + naming.AccountOnNode(peerOf("pistoia"), "siena", "operator")
 	must(t)(env.Kube.CoreV1().Namespaces().Patch(t.Context(), offloaded, types.MergePatchType,
@@ -74,24 +74,24 @@ func TestPoliciesKeepAVirtualKubeletToTheTokensOfItsPods(t *testing.T) {
 	own := bound[offloaded+"/robot"]
 	nameless := *own
 	nameless.UID = ""
-	const endless, elsewhere, others, audiences = "bound to a pod only", "offloaded namespaces only", "have pods on its virtual node", "at most 4 audiences"
+	const endless, notOffloaded, others, audiences = "end with their pod only", "offloaded namespaces only", "whose pods it has", "4 audiences at most"
 	expect(t, []attempt{
 		{"one of a pod on its node", "", token(offloaded, "robot", own)},
-		{"one for somebody else than the API server", "", token(offloaded, "robot", own, strings.Repeat("x", 256))},
-		{"one for more than a few", audiences, token(offloaded, "robot", own, "a", "b", "c", "d", "e")},
-		{"one for an endless name", audiences, token(offloaded, "robot", own, strings.Repeat("x", 257))},
-		{"one of a pod at home", others, token(offloaded, "operator", bound[offloaded+"/operator"])},
-		{"one whose name begins like that of its pod's", others, token(offloaded, "rob", bound[offloaded+"/rob"])},
+		{"one for another audience than the API server", "", token(offloaded, "robot", own, strings.Repeat("x", 256))},
+		{"one for too many audiences", audiences, token(offloaded, "robot", own, "a", "b", "c", "d", "e")},
+		{"one for a long audience", audiences, token(offloaded, "robot", own, strings.Repeat("x", 257))},
+		{"one of a local pod", others, token(offloaded, "operator", bound[offloaded+"/operator"])},
+		{"one of an account with a prefix of the pod's", others, token(offloaded, "rob", bound[offloaded+"/rob"])},
 		{"one of another account for its own pod", others, token(offloaded, "operator", own)},
-		{"one that ends with nothing", endless, token(offloaded, "robot", nil)},
-		{"one that ends with any pod of that name", endless, token(offloaded, "robot", &nameless)},
-		{"one that ends with a Secret", endless, token(offloaded, "robot",
+		{"one that is bound to nothing", endless, token(offloaded, "robot", nil)},
+		{"one that is bound to any pod of that name", endless, token(offloaded, "robot", &nameless)},
+		{"one that is bound to a Secret", endless, token(offloaded, "robot",
 			&authenticationv1.BoundObjectReference{Kind: "Secret", APIVersion: "v1", Name: secret.Name, UID: secret.UID})},
-		{"one of a namespace that is not offloaded", elsewhere, token(plain, "robot", bound[plain+"/robot"])},
-		{"one of the system", elsewhere, token(metav1.NamespaceSystem, "siena-controller", bound[metav1.NamespaceSystem+"/siena-controller"])},
-		{"its own for ever", elsewhere, token(peer, name, nil)},
+		{"one of a namespace that is not offloaded", notOffloaded, token(plain, "robot", bound[plain+"/robot"])},
+		{"one of the system", notOffloaded, token(metav1.NamespaceSystem, "siena-controller", bound[metav1.NamespaceSystem+"/siena-controller"])},
+		{"its own without a bound", notOffloaded, token(peer, name, nil)},
 	})
-	// That a token is bound to a pod of its account is for the API server to see.
+	// The API server checks that a token is bound to a pod of its account.
 	if err := token(offloaded, "robot", bound[offloaded+"/operator"])(t.Context()); err == nil {
 		t.Error("a token was bound to a pod of another account")
 	}

@@ -27,8 +27,7 @@ const testProvisioner = "test.example.com"
 // maxTestVolume is the size beyond which the provisioner cannot expand a volume.
 var maxTestVolume = resource.MustParse("4Gi")
 
-// provisioner creates, expands and deletes volumes as an external provisioner and
-// resizer do. They hold nothing.
+// provisioner creates, expands and deletes empty volumes as an external provisioner and resizer do.
 type provisioner struct {
 	kube kubernetes.Interface
 }

@@ -16,25 +16,25 @@ import (
 	"liqo.io/federation/test/integration/framework"
 )
 
-func TestAConsumerPeersThroughAProxyAndSaysWhatIsWrongWithIt(t *testing.T) {
-	b := newBorrower(t, "proxied")
-	for status, says := range map[int]string{
+func TestConsumerPeersThroughAProxyAndReportsItsErrors(t *testing.T) {
+	b := newPeeringConsumer(t, "proxied")
+	for status, fragment := range map[int]string{
 		http.StatusProxyAuthRequired: "the proxy proxy.example.com:3128: it requires a password for rome.example.com:6443 (407 Proxy Authentication Required)",
 		http.StatusBadGateway:        "the proxy proxy.example.com:3128: it does not connect to rome.example.com:6443 (502 Bad Gateway)",
 	} {
 		b.proxy.Refuse(status)
-		b.await(t, "the consumer to say "+says, func(c *metav1.Condition) bool {
-			return c.Reason == foreigncluster.ReasonProviderUnreachable && strings.Contains(c.Message, says)
+		b.await(t, "the consumer to report "+fragment, func(c *metav1.Condition) bool {
+			return c.Reason == foreigncluster.ReasonProviderUnreachable && strings.Contains(c.Message, fragment)
 		})
 	}
 	b.proxy.Refuse(0)
-	// From now on it answers before it connects.
+	// From now on it accepts a connection before it is established.
 	b.proxy.Hasty()
 	b.account(t)
 	b.await(t, "the consumer to have its identity", established)
-	until(t, "the provider to answer the consumer", func(ctx context.Context) (bool, error) { return b.ask(ctx) == nil, nil })
+	until(t, "the provider to answer the consumer", func(ctx context.Context) (bool, error) { return b.listRequests(ctx) == nil, nil })
 	if others := slices.DeleteFunc(b.proxy.Asked(), func(asked string) bool { return "https://"+asked == framework.AdvertisedServer }); len(others) > 0 {
-		t.Errorf("the proxy was asked for %v", others)
+		t.Errorf("the proxy has other requests: %v", others)
 	}
 }
 
@@ -47,7 +47,7 @@ func TestPodsAreReachedThroughAProxy(t *testing.T) {
 			o.identify(t, kind, map[string]string{"server": framework.AdvertisedServer, "proxy": framework.ProxyURL})
 			o.start(t)
 			o.runsOnAKubelet(t, "proxied")
-			if got := o.exec(t, "proxied", "says", "hello"); got != "[says hello]" {
+			if got := o.exec(t, "proxied", "print", "hello"); got != "[print hello]" {
 				t.Errorf("exec is answered with %q", got)
 			}
 			if got := o.log(t, "proxied"); got != "a line\n" {

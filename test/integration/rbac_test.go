@@ -23,7 +23,7 @@ import (
 	"liqo.io/federation/test/integration/framework"
 )
 
-// role is what a Role and a ClusterRole have in common.
+// role is what Role and ClusterRole have in common.
 type role struct {
 	Kind     string `json:"kind"`
 	Metadata struct {
@@ -32,7 +32,7 @@ type role struct {
 	Rules []rbacv1.PolicyRule `json:"rules"`
 }
 
-// roles are those of the chart.
+// roles returns those of the manifests.
 func roles(t *testing.T, manifests string) []role {
 	t.Helper()
 	var all []role
@@ -62,7 +62,7 @@ func TestRBACNoWildcards(t *testing.T) {
 				}
 			}
 			if slices.ContainsFunc(rule.Verbs, func(verb string) bool { return verb == "escalate" || verb == "impersonate" }) {
-				t.Errorf("%s %s, rule %d lets its holder be more than itself: %+v", role.Kind, role.Metadata.Name, i, rule)
+				t.Errorf("%s %s, rule %d allows escalation: %+v", role.Kind, role.Metadata.Name, i, rule)
 			}
 			if slices.Contains(rule.Verbs, "bind") && len(rule.ResourceNames) == 0 {
 				t.Errorf("%s %s, rule %d binds any role: %+v", role.Kind, role.Metadata.Name, i, rule)
@@ -71,8 +71,7 @@ func TestRBACNoWildcards(t *testing.T) {
 	}
 }
 
-// What a peer may do in a twin namespace, line by line: a change here is a
-// change of what strangers may do.
+// The permissions of a peer in a remote namespace, line by line.
 func TestPeerRightsInARemoteNamespace(t *testing.T) {
 	env := framework.Get(t)
 	var lines []string
@@ -111,14 +110,14 @@ func TestPeerRightsInARemoteNamespace(t *testing.T) {
 func TestPeerCannotWriteUnofferedNamespace(t *testing.T) {
 	env := framework.Get(t)
 	env.Kubectl(t, env.Chart(t, "rbac-remote-namespace.yaml"), "apply", "-f", "-")
-	twin, other := env.MakeNamespace(t), env.MakeNamespace(t)
+	remote, other := env.MakeNamespace(t), env.MakeNamespace(t)
 	const name = "peer-of-rbac-test"
 	binding := &rbacv1.RoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: "federation-remote-namespace"},
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "federation-remote-namespace"},
 		Subjects:   []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: name}},
 	}
-	if _, err := env.Kube.RbacV1().RoleBindings(twin).Create(t.Context(), binding, metav1.CreateOptions{}); err != nil {
+	if _, err := env.Kube.RbacV1().RoleBindings(remote).Create(t.Context(), binding, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	config := env.User(t, name, v1alpha1.PeerGroup)
@@ -134,41 +133,41 @@ func TestPeerCannotWriteUnofferedNamespace(t *testing.T) {
 	shadow := &v1alpha1.ShadowPod{ObjectMeta: metav1.ObjectMeta{Name: "web"}, Spec: v1alpha1.ShadowPodSpec{Pod: corev1.PodSpec{
 		Containers: []corev1.Container{{Name: "web", Image: "example.com/web"}}, AutomountServiceAccountToken: ptr.To(false),
 	}}}
-	if _, err := federation.FederationV1alpha1().ShadowPods(twin).Create(t.Context(), shadow, metav1.CreateOptions{}); err != nil {
-		t.Errorf("the peer cannot write a shadow pod into its twin: %v", err)
+	if _, err := federation.FederationV1alpha1().ShadowPods(remote).Create(t.Context(), shadow, metav1.CreateOptions{}); err != nil {
+		t.Errorf("creating a shadow pod in the remote namespace: %v", err)
 	}
 	ordinary := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "web"}, Spec: corev1.PodSpec{Containers: shadow.Spec.Pod.Containers}}
 	configMap := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "web"}}
 	for what, try := range map[string]func() error{
-		"a shadow pod elsewhere": func() error {
+		"a shadow pod in another namespace": func() error {
 			_, err := federation.FederationV1alpha1().ShadowPods(other).Create(t.Context(), shadow, metav1.CreateOptions{})
 			return err
 		},
 		"the status of its shadow pod": func() error {
-			_, err := federation.FederationV1alpha1().ShadowPods(twin).Patch(t.Context(), "web", "application/merge-patch+json", []byte(`{"status":{"phase":"Failed"}}`), metav1.PatchOptions{}, "status")
+			_, err := federation.FederationV1alpha1().ShadowPods(remote).Patch(t.Context(), "web", "application/merge-patch+json", []byte(`{"status":{"phase":"Failed"}}`), metav1.PatchOptions{}, "status")
 			return err
 		},
 		"a namespace map": func() error {
-			_, err := federation.FederationV1alpha1().NamespaceMaps(twin).Create(t.Context(), &v1alpha1.NamespaceMap{ObjectMeta: metav1.ObjectMeta{Name: "rome"}}, metav1.CreateOptions{})
+			_, err := federation.FederationV1alpha1().NamespaceMaps(remote).Create(t.Context(), &v1alpha1.NamespaceMap{ObjectMeta: metav1.ObjectMeta{Name: "rome"}}, metav1.CreateOptions{})
 			return err
 		},
-		"a pod in its twin": func() error {
-			_, err := kube.CoreV1().Pods(twin).Create(t.Context(), ordinary, metav1.CreateOptions{})
+		"a pod in its remote namespace": func() error {
+			_, err := kube.CoreV1().Pods(remote).Create(t.Context(), ordinary, metav1.CreateOptions{})
 			return err
 		},
-		"a pod elsewhere": func() error {
+		"a pod in another namespace": func() error {
 			_, err := kube.CoreV1().Pods(other).Create(t.Context(), ordinary, metav1.CreateOptions{})
 			return err
 		},
-		"a config map elsewhere": func() error {
+		"a config map in another namespace": func() error {
 			_, err := kube.CoreV1().ConfigMaps(other).Create(t.Context(), configMap, metav1.CreateOptions{})
 			return err
 		},
-		"the Secrets elsewhere": func() error {
+		"the Secrets of another namespace": func() error {
 			_, err := kube.CoreV1().Secrets(other).List(t.Context(), metav1.ListOptions{})
 			return err
 		},
-		"the pods elsewhere": func() error {
+		"the pods of another namespace": func() error {
 			_, err := kube.CoreV1().Pods(other).List(t.Context(), metav1.ListOptions{})
 			return err
 		},
@@ -181,7 +180,7 @@ func TestPeerCannotWriteUnofferedNamespace(t *testing.T) {
 			return err
 		},
 		"its own role binding": func() error {
-			return kube.RbacV1().RoleBindings(twin).Delete(t.Context(), "federation-remote-namespace", metav1.DeleteOptions{})
+			return kube.RbacV1().RoleBindings(remote).Delete(t.Context(), "federation-remote-namespace", metav1.DeleteOptions{})
 		},
 	} {
 		if err := try(); !apierrors.IsForbidden(err) {

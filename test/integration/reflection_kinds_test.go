@@ -19,8 +19,8 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
 
-// widgetsDefinition is of a kind that only these tests know. Its field color is
-// defaulted, so copies have more than what was sent.
+// widgetsDefinition is a custom resource. Its field color has a default, so reflected objects have
+// more than what was sent.
 const widgetsDefinition = `
 apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
@@ -54,14 +54,14 @@ spec:
 
 var widgetsResource = apischema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "widgets"}
 
-// widgets are those of both sides.
+// widgets are those of both namespaces.
 type widgets struct {
 	*offload
-	here, there dynamic.ResourceInterface
+	localWidgets, remoteWidgets dynamic.ResourceInterface
 }
 
-// A kind of somebody's own that is configured on both sides is copied, and its
-// status comes back, by nothing but the rights of the chart.
+// With the permissions of the chart, a kind that is configured on both sides is reflected, and so is
+// its status.
 func TestVirtualKubeletReflectsKindsByConfiguration(t *testing.T) {
 	o := newOffload(t)
 	define(t, o.Environment, widgetsDefinition, "widgets.example.com")
@@ -71,21 +71,20 @@ func TestVirtualKubeletReflectsKindsByConfiguration(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &widgets{offload: o, here: client.Resource(widgetsResource).Namespace(o.local), there: client.Resource(widgetsResource).Namespace(o.twin)}
+	w := &widgets{offload: o, localWidgets: client.Resource(widgetsResource).Namespace(o.local), remoteWidgets: client.Resource(widgetsResource).Namespace(o.remote)}
 	w.name(t, `[{"group":"example.com","version":"v1","resource":"widgets","excludedLabels":["team"]}]`)
 	w.start(t)
-	t.Run("one follows its namespace, and its status comes back", w.testRoundTrip)
-	t.Run("what is not ours is left alone", w.testForeign)
-	t.Run("what the provider refuses is told", w.testRefused)
-	t.Run("what is too large is told", w.testTooLarge)
-	t.Run("a restart changes nothing but what went wrong meanwhile", w.testRestart)
+	t.Run("one is reflected, and so is its status", w.testRoundTrip)
+	t.Run("an unmanaged object is not changed", w.testForeign)
+	t.Run("a refusal of the provider is reported", w.testRefused)
+	t.Run("an object that is too large is reported", w.testTooLarge)
+	t.Run("a restart only repairs drift", w.testRestart)
 	w.start(t)
-	t.Run("policies count at once", w.testPolicies)
-	t.Run("a kind that is not named any more leaves nothing", w.testEnd)
+	t.Run("policies apply at once", w.testPolicies)
+	t.Run("objects of a kind that is removed from the spec are deleted", w.testEnd)
 }
 
-// name has the virtual node name kinds, and its status tell that those of the
-// test can be copied, as the controller manager does.
+// name adds kinds to the spec of the virtual node, and to its status, as the controller manager does.
 func (w *widgets) name(t *testing.T, kinds string) {
 	t.Helper()
 	nodes := w.federation.FederationV1alpha1().VirtualNodes(w.peer)
@@ -101,7 +100,7 @@ func (w *widgets) name(t *testing.T, kinds string) {
 
 func (w *widgets) make(t *testing.T, name, spec string) *unstructured.Unstructured {
 	t.Helper()
-	return w.makeIn(t, w.here, name, spec)
+	return w.makeIn(t, w.localWidgets, name, spec)
 }
 
 func (w *widgets) makeIn(t *testing.T, client dynamic.ResourceInterface, name, spec string) *unstructured.Unstructured {
@@ -126,7 +125,7 @@ func (w *widgets) patch(t *testing.T, client dynamic.ResourceInterface, name, pa
 	return patched
 }
 
-// await waits until a widget is as wanted.
+// await waits until a widget meets a condition.
 func (w *widgets) await(t *testing.T, client dynamic.ResourceInterface, name, what string, is func(*unstructured.Unstructured) bool) (widget *unstructured.Unstructured) {
 	t.Helper()
 	defer func() {
@@ -145,16 +144,16 @@ func (w *widgets) await(t *testing.T, client dynamic.ResourceInterface, name, wh
 func (w *widgets) awaitNone(t *testing.T, name string) {
 	t.Helper()
 	w.awaitGone(t, name+" is gone on the provider", func(ctx context.Context) error {
-		_, err := w.there.Get(ctx, name, metav1.GetOptions{})
+		_, err := w.remoteWidgets.Get(ctx, name, metav1.GetOptions{})
 		return err
 	})
 }
 
-func (w *widgets) awaitEvent(t *testing.T, object *unstructured.Unstructured, reason, says string) {
+func (w *widgets) awaitEvent(t *testing.T, object *unstructured.Unstructured, reason, fragment string) {
 	t.Helper()
 	until(t, "an event "+reason, func(ctx context.Context) (bool, error) {
 		events, err := w.Kube.CoreV1().Events(w.local).List(ctx, metav1.ListOptions{FieldSelector: "reason=" + reason + ",involvedObject.uid=" + string(object.GetUID())})
-		return err == nil && len(events.Items) > 0 && strings.Contains(events.Items[0].Message, says) && events.Items[0].Type == corev1.EventTypeWarning, err
+		return err == nil && len(events.Items) > 0 && strings.Contains(events.Items[0].Message, fragment) && events.Items[0].Type == corev1.EventTypeWarning, err
 	})
 }
 
@@ -167,46 +166,46 @@ func size(want int64) func(*unstructured.Unstructured) bool {
 
 func (w *widgets) testRoundTrip(t *testing.T) {
 	w.make(t, "round", `{"size":3,"note":"first"}`)
-	first := w.await(t, w.there, "round", "it is on the provider", size(3))
+	first := w.await(t, w.remoteWidgets, "round", "it is on the provider", size(3))
 	labels := first.GetLabels()
 	if labels["app"] != "web" || labels["team"] != "" || labels[v1alpha1.LabelOrigin] != consumerID || labels[v1alpha1.LabelDestination] != providerID {
 		t.Errorf("labels %v", labels)
 	}
-	// The provider's controller answers.
-	w.patch(t, w.there, "round", fmt.Sprintf(`{"status":{"phase":"Ready\u001b","observedGeneration":%d}}`, first.GetGeneration()), "status")
-	back := w.await(t, w.here, "round", "the status is back", func(widget *unstructured.Unstructured) bool {
+	// The provider's controller sets the status.
+	w.patch(t, w.remoteWidgets, "round", fmt.Sprintf(`{"status":{"phase":"Ready\u001b","observedGeneration":%d}}`, first.GetGeneration()), "status")
+	updated := w.await(t, w.localWidgets, "round", "the status is reflected", func(widget *unstructured.Unstructured) bool {
 		phase, _, _ := unstructured.NestedString(widget.Object, "status", "phase")
 		return phase == "Ready"
 	})
-	if observed, _, _ := unstructured.NestedInt64(back.Object, "status", "observedGeneration"); observed != back.GetGeneration() {
-		t.Errorf("generation %d was observed, of %d", observed, back.GetGeneration())
+	if observed, _, _ := unstructured.NestedInt64(updated.Object, "status", "observedGeneration"); observed != updated.GetGeneration() {
+		t.Errorf("generation %d was observed, of %d", observed, updated.GetGeneration())
 	}
-	// Changes travel, also those that take something away; drift is repaired.
-	w.patch(t, w.here, "round", `{"spec":{"size":4,"note":null}}`)
-	second := w.await(t, w.there, "round", "the change is on the provider", size(4))
+	// Changes and removals are reflected, and drift is repaired.
+	w.patch(t, w.localWidgets, "round", `{"spec":{"size":4,"note":null}}`)
+	second := w.await(t, w.remoteWidgets, "round", "the change is on the provider", size(4))
 	if _, noted, _ := unstructured.NestedString(second.Object, "spec", "note"); noted || second.GetUID() != first.GetUID() {
-		t.Errorf("the copy is %v", second)
+		t.Errorf("the reflected object is %v", second)
 	}
-	w.patch(t, w.there, "round", `{"spec":{"size":9}}`)
-	w.await(t, w.there, "round", "the drift is repaired", size(4))
-	if err := w.there.Delete(t.Context(), "round", metav1.DeleteOptions{}); err != nil {
+	w.patch(t, w.remoteWidgets, "round", `{"spec":{"size":9}}`)
+	w.await(t, w.remoteWidgets, "round", "the drift is repaired", size(4))
+	if err := w.remoteWidgets.Delete(t.Context(), "round", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	w.await(t, w.there, "round", "it is there again", func(widget *unstructured.Unstructured) bool { return widget.GetUID() != first.GetUID() })
-	// Deletion travels.
-	if err := w.here.Delete(t.Context(), "round", metav1.DeleteOptions{}); err != nil {
+	w.await(t, w.remoteWidgets, "round", "it is reflected again", func(widget *unstructured.Unstructured) bool { return widget.GetUID() != first.GetUID() })
+	// Deletions are reflected.
+	if err := w.localWidgets.Delete(t.Context(), "round", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	w.awaitNone(t, "round")
 }
 
 func (w *widgets) testForeign(t *testing.T) {
-	theirs := w.makeIn(t, w.there, "taken", `{"size":1}`)
-	ours := w.make(t, "taken", `{"size":2}`)
-	w.awaitEvent(t, ours, "ReflectionConflict", "not a reflected object of this cluster")
-	now, err := w.there.Get(t.Context(), "taken", metav1.GetOptions{})
-	if err != nil || now.GetResourceVersion() != theirs.GetResourceVersion() {
-		t.Errorf("it was touched: %v, %v", now, err)
+	remote := w.makeIn(t, w.remoteWidgets, "taken", `{"size":1}`)
+	local := w.make(t, "taken", `{"size":2}`)
+	w.awaitEvent(t, local, "ReflectionConflict", "not a reflected object of this cluster")
+	now, err := w.remoteWidgets.Get(t.Context(), "taken", metav1.GetOptions{})
+	if err != nil || now.GetResourceVersion() != remote.GetResourceVersion() {
+		t.Errorf("it was changed: %v, %v", now, err)
 	}
 }
 
@@ -215,57 +214,56 @@ func (w *widgets) testRefused(t *testing.T) {
 apiVersion: v1
 kind: ResourceQuota
 metadata: {name: widgets, namespace: %s}
-spec: {hard: {count/widgets.example.com: "0"}}`, w.twin), "apply", "-f", "-")
-	// It comes into force as its controller would have it, which does not run
-	// here.
+spec: {hard: {count/widgets.example.com: "0"}}`, w.remote), "apply", "-f", "-")
+	// The quota is enforced as its controller would, which does not run.
 	inForce := `{"status":{"hard":{"count/widgets.example.com":"0"},"used":{"count/widgets.example.com":"0"}}}`
-	if _, err := w.Kube.CoreV1().ResourceQuotas(w.twin).Patch(t.Context(), "widgets", types.MergePatchType, []byte(inForce), metav1.PatchOptions{}, "status"); err != nil {
+	if _, err := w.Kube.CoreV1().ResourceQuotas(w.remote).Patch(t.Context(), "widgets", types.MergePatchType, []byte(inForce), metav1.PatchOptions{}, "status"); err != nil {
 		t.Fatal(err)
 	}
 	refused := w.make(t, "refused", `{"size":1}`)
 	w.awaitEvent(t, refused, "ReflectionRefused", "exceeded quota")
-	if err := w.Kube.CoreV1().ResourceQuotas(w.twin).Delete(t.Context(), "widgets", metav1.DeleteOptions{}); err != nil {
+	if err := w.Kube.CoreV1().ResourceQuotas(w.remote).Delete(t.Context(), "widgets", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	w.await(t, w.there, "refused", "it is copied when the provider lets it be", size(1))
+	w.await(t, w.remoteWidgets, "refused", "it is reflected once the provider admits it", size(1))
 }
 
 func (w *widgets) testTooLarge(t *testing.T) {
 	large := w.make(t, "large", fmt.Sprintf(`{"note":%q}`, strings.Repeat("x", 600<<10)))
 	w.awaitEvent(t, large, "ReflectionRefused", "at most 524288")
-	w.patch(t, w.here, "large", `{"spec":{"size":5,"note":"short"}}`)
-	w.await(t, w.there, "large", "it is copied when it is smaller", size(5))
+	w.patch(t, w.localWidgets, "large", `{"spec":{"size":5,"note":"short"}}`)
+	w.await(t, w.remoteWidgets, "large", "it is reflected once it is smaller", size(5))
 }
 
 func (w *widgets) testRestart(t *testing.T) {
 	w.make(t, "kept", `{"size":1}`)
 	w.make(t, "left", `{"size":1}`)
-	kept := w.await(t, w.there, "kept", "one is copied", size(1))
-	w.await(t, w.there, "left", "and another", size(1))
+	kept := w.await(t, w.remoteWidgets, "kept", "one is reflected", size(1))
+	w.await(t, w.remoteWidgets, "left", "and another", size(1))
 	w.stop()
-	if err := w.here.Delete(t.Context(), "left", metav1.DeleteOptions{}); err != nil {
+	if err := w.localWidgets.Delete(t.Context(), "left", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	w.start(t)
 	w.awaitNone(t, "left")
-	if now, err := w.there.Get(t.Context(), "kept", metav1.GetOptions{}); err != nil || now.GetResourceVersion() != kept.GetResourceVersion() {
-		t.Errorf("the other was touched: %v, %v", now, err)
+	if now, err := w.remoteWidgets.Get(t.Context(), "kept", metav1.GetOptions{}); err != nil || now.GetResourceVersion() != kept.GetResourceVersion() {
+		t.Errorf("the other was changed: %v, %v", now, err)
 	}
 }
 
 func (w *widgets) testPolicies(t *testing.T) {
 	w.make(t, "quiet", `{"size":1}`)
-	w.await(t, w.there, "quiet", "it is copied", size(1))
+	w.await(t, w.remoteWidgets, "quiet", "it is reflected", size(1))
 	w.name(t, `[{"group":"example.com","version":"v1","resource":"widgets","policy":"AllowList"}]`)
 	w.awaitNone(t, "quiet")
-	w.patch(t, w.here, "quiet", `{"metadata":{"annotations":{"liqo.io/allow-reflection":""}}}`)
-	w.await(t, w.there, "quiet", "it is copied when it is sent, with its labels", func(widget *unstructured.Unstructured) bool { return widget.GetLabels()["team"] == "a" })
+	w.patch(t, w.localWidgets, "quiet", `{"metadata":{"annotations":{"liqo.io/allow-reflection":""}}}`)
+	w.await(t, w.remoteWidgets, "quiet", "it is reflected once it is included, with its labels", func(widget *unstructured.Unstructured) bool { return widget.GetLabels()["team"] == "a" })
 }
 
 func (w *widgets) testEnd(t *testing.T) {
 	w.name(t, `[]`)
 	w.awaitNone(t, "quiet")
-	list, err := w.there.List(t.Context(), metav1.ListOptions{})
+	list, err := w.remoteWidgets.List(t.Context(), metav1.ListOptions{})
 	if err != nil || len(list.Items) != 1 || list.Items[0].GetName() != "taken" {
 		t.Errorf("%d are left, %v", len(list.Items), err)
 	}

@@ -30,8 +30,7 @@ import (
 	"liqo.io/federation/test/integration/framework"
 )
 
-// certified is a certificate for the key of a request that began then and
-// lives for a day.
+// certified returns a certificate for the key of a request, valid for a day from began.
 func certified(t *testing.T, request []byte, began time.Time) []byte {
 	t.Helper()
 	block, _ := pem.Decode(request)
@@ -52,15 +51,15 @@ func certified(t *testing.T, request []byte, began time.Time) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
 }
 
-// renewerOf gives a user the rights of a consumer in a namespace, and makes its
-// request for resources there.
+// renewerOf grants a user the permissions of a consumer in a namespace, and creates its resource
+// request.
 func renewerOf(t *testing.T, env *framework.Environment, name, namespace string) renewer {
 	t.Helper()
 	subject := rbacv1.Subject{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: name}
 	return renewerBy(t, env, subject, env.User(t, name, v1alpha1.PeerGroup), namespace)
 }
 
-// renewerBy does the same for whoever has that configuration.
+// renewerBy does the same for any subject.
 func renewerBy(t *testing.T, env *framework.Environment, subject rbacv1.Subject, config *rest.Config, namespace string) renewer {
 	t.Helper()
 	_, err := env.Kube.RbacV1().RoleBindings(namespace).Create(t.Context(), &rbacv1.RoleBinding{
@@ -83,13 +82,13 @@ func renewerBy(t *testing.T, env *framework.Environment, subject rbacv1.Subject,
 	return renewer{all, namespace}
 }
 
-// renewer asks for other certificates in a namespace.
+// renewer requests certificates in a namespace.
 type renewer struct {
 	client    federation.FederationV1alpha1Interface
 	namespace string
 }
 
-// renew does not wait when it is told to come again later, as clients do.
+// renew does not retry when the answer has a Retry-After.
 func (r renewer) renew(t *testing.T, request *v1alpha1.IdentityRequest, dryRun ...string) (*v1alpha1.IdentityRequest, error) {
 	answer := &v1alpha1.IdentityRequest{}
 	err := r.client.RESTClient().Post().Namespace(r.namespace).Resource("resourcerequests").Name("genoa").SubResource("identity").
@@ -104,7 +103,7 @@ func TestAConsumerRenewsItsIdentityInItsTenantNamespaceAlone(t *testing.T) {
 	bearer, token := bearerOf(t, env, "renewal")
 	uid, name := string(token.UID), "invitation-"+string(token.UID)
 	first := identityFor(t, uid, v1alpha1.PeerGroup)
-	until(t, "the bearer to ask for an identity", func(ctx context.Context) (bool, error) {
+	until(t, "the bearer to request an identity", func(ctx context.Context) (bool, error) {
 		_, err := bearer.Create(ctx, first, metav1.CreateOptions{})
 		return err == nil, nil
 	})
@@ -144,7 +143,7 @@ func TestAConsumerRenewsItsIdentityInItsTenantNamespaceAlone(t *testing.T) {
 	_, err = renew(renewer{versioned.NewForConfigOrDie(env.Admin).FederationV1alpha1(), own}, second)
 	subresourcetest.ExpectStatus(t, err, http.StatusForbidden, "only the consumer")
 	if stored, err := admins.Get(t.Context(), name, metav1.GetOptions{}); err != nil || string(stored.Spec.Request) != string(first.Spec.Request) {
-		t.Fatalf("what was refused, or only planned, was stored: %v", err)
+		t.Fatalf("a refused request, or a dry run, was stored: %v", err)
 	}
 
 	renewed, err := renew(consumer, second)
@@ -164,19 +163,19 @@ func TestAConsumerRenewsItsIdentityInItsTenantNamespaceAlone(t *testing.T) {
 	subresourcetest.ExpectStatus(t, err, http.StatusForbidden, "only the consumer")
 }
 
-func TestAnAccountRenewsTheIdentityThatItIsAndNoOther(t *testing.T) {
+func TestAccountRenewsItsOwnIdentityOnly(t *testing.T) {
 	env := framework.Get(t)
 	env.Kubectl(t, env.Chart(t, "rbac-user-roles.yaml", "rbac-tenant.yaml"), "apply", "-f", "-")
 	admins := versioned.NewForConfigOrDie(env.Admin).FederationV1alpha1().IdentityRequests()
 	own, other := env.MakeNamespace(t), env.MakeNamespace(t)
-	// Each namespace is that of a consumer that is an account there.
+	// Each namespace is that of a consumer that uses a ServiceAccount.
 	uids := map[string]string{}
 	for _, tenant := range []string{own, other} {
 		bearer, token := bearerOf(t, env, "account-"+tenant)
 		uid := string(token.UID)
 		uids[tenant] = uid
 		first := identityFor(t, uid, v1alpha1.PeerGroup)
-		until(t, "the bearer to ask for an identity", func(ctx context.Context) (bool, error) {
+		until(t, "the bearer to request an identity", func(ctx context.Context) (bool, error) {
 			_, err := bearer.Create(ctx, first, metav1.CreateOptions{})
 			return err == nil, nil
 		})
@@ -191,18 +190,18 @@ func TestAnAccountRenewsTheIdentityThatItIsAndNoOther(t *testing.T) {
 		return renewerBy(t, env, subject, env.ServiceAccount(t, namespace, name), tenant)
 	}
 	second := identityFor(t, uids[own], v1alpha1.PeerGroup)
-	for who, refused := range map[string]struct {
+	for name, refused := range map[string]struct {
 		renewer renewer
 		request *v1alpha1.IdentityRequest
 	}{
-		"another account there":          {accountOf(own, "another", own), second},
-		"the account of another":         {accountOf(other, "federation-peer", own), second},
-		"an account for another":         {accountOf(own, "federation-peer", own), identityFor(t, uids[other], v1alpha1.PeerGroup)},
-		"an account, for nobody":         {accountOf(own, "federation-peer", own), identityFor(t, "", v1alpha1.PeerGroup)},
-		"an account, for another's path": {accountOf(own, "federation-peer", own), identityFor(t, "../"+uids[other], v1alpha1.PeerGroup)},
+		"another account of the namespace":    {accountOf(own, "another", own), second},
+		"the account of another":              {accountOf(other, "federation-peer", own), second},
+		"an account for another":              {accountOf(own, "federation-peer", own), identityFor(t, uids[other], v1alpha1.PeerGroup)},
+		"an account without a name":           {accountOf(own, "federation-peer", own), identityFor(t, "", v1alpha1.PeerGroup)},
+		"an account, for the path of another": {accountOf(own, "federation-peer", own), identityFor(t, "../"+uids[other], v1alpha1.PeerGroup)},
 	} {
 		if answer, err := refused.renewer.renew(t, refused.request); err == nil {
-			t.Errorf("%s is answered with %+v", who, answer)
+			t.Errorf("%s is answered with %+v", name, answer)
 		}
 	}
 	consumer := accountOf(own, "federation-peer", own)
@@ -212,7 +211,7 @@ func TestAnAccountRenewsTheIdentityThatItIsAndNoOther(t *testing.T) {
 	if err != nil || string(renewed.Spec.Request) != string(second.Spec.Request) || renewed.Generation != 2 {
 		t.Fatalf("the renewal is answered with %+v, %v", renewed, err)
 	}
-	// Nothing is decided for it yet.
+	// The request has no decision yet.
 	_, err = consumer.renew(t, identityFor(t, uids[own], v1alpha1.PeerGroup))
 	subresourcetest.ExpectStatus(t, err, http.StatusTooManyRequests, "is being issued")
 }

@@ -29,7 +29,7 @@ import (
 	"liqo.io/federation/test/integration/framework"
 )
 
-// credential is what kube-apiserver calls a certificate.
+// credential returns the credential ID of a certificate in audit events.
 func credential(t *testing.T, certificate []byte) string {
 	t.Helper()
 	block, _ := pem.Decode(certificate)
@@ -40,8 +40,7 @@ func credential(t *testing.T, certificate []byte) string {
 	return "X509SHA256=" + hex.EncodeToString(sum[:])
 }
 
-// open are the requests of a user that are not over yet, as watches, by what
-// the user was known by.
+// open counts the requests of a user that are not complete, such as watches, by credential.
 func open(events []auditv1.Event) map[string]int {
 	began := map[types.UID]string{}
 	for _, event := range events {
@@ -58,7 +57,7 @@ func open(events []auditv1.Event) map[string]int {
 	return count
 }
 
-func TestAVirtualKubeletTakesUpARenewedIdentityAndKeepsWhatRuns(t *testing.T) {
+func TestVirtualKubeletUsesARenewedIdentityAndKeepsStreams(t *testing.T) {
 	refresh := transport.CertCallbackRefreshDuration
 	transport.CertCallbackRefreshDuration = time.Second
 	t.Cleanup(func() { transport.CertCallbackRefreshDuration = refresh })
@@ -78,7 +77,7 @@ func TestAVirtualKubeletTakesUpARenewedIdentityAndKeepsWhatRuns(t *testing.T) {
 		t.Fatalf("nothing is watched with the first certificate: %v", open(o.Audited(t, user)))
 	}
 
-	// A shell that is open stays open.
+	// An open shell stays open.
 	typed, typing := io.Pipe()
 	shown, showing := io.Pipe()
 	shell := make(chan error, 1)
@@ -94,8 +93,8 @@ func TestAVirtualKubeletTakesUpARenewedIdentityAndKeepsWhatRuns(t *testing.T) {
 	renewed := o.User(t, user, v1alpha1.PeerGroup)
 	o.write(t, "tls.key", renewed.KeyData)
 	o.write(t, "tls.crt", renewed.CertData)
-	until(t, "all that is open to be open with the renewed certificate", func(context.Context) (bool, error) {
-		// The shell was let in by the first one.
+	until(t, "all open requests to use the renewed certificate", func(context.Context) (bool, error) {
+		// The shell was authorized with the first certificate.
 		now := open(o.Audited(t, user))
 		return now[credential(t, old.CertData)] <= 1 && now[credential(t, renewed.CertData)] > 0, nil
 	})
@@ -108,17 +107,17 @@ func TestAVirtualKubeletTakesUpARenewedIdentityAndKeepsWhatRuns(t *testing.T) {
 		if event.RequestReceivedTimestamp.After(changed) {
 			after++
 			if got := framework.Credential(event.User); got != credential(t, renewed.CertData) {
-				t.Errorf("%s %s was asked with %s", event.Verb, event.RequestURI, got)
+				t.Errorf("%s %s was sent with %s", event.Verb, event.RequestURI, got)
 			}
 		}
 	}
 	if after == 0 {
-		t.Error("nothing was asked after the renewal")
+		t.Error("nothing was sent after the renewal")
 	}
-	if _, err := io.WriteString(typing, "still here\n"); err != nil {
+	if _, err := io.WriteString(typing, "still open\n"); err != nil {
 		t.Error(err)
 	}
-	if got, err := screen.ReadString('\n'); err != nil || got != "still here\n" {
+	if got, err := screen.ReadString('\n'); err != nil || got != "still open\n" {
 		t.Errorf("the shell shows %q, %v", got, err)
 	}
 	typing.Close()
@@ -127,21 +126,21 @@ func TestAVirtualKubeletTakesUpARenewedIdentityAndKeepsWhatRuns(t *testing.T) {
 	}
 	pod, err := o.Kube.CoreV1().Pods(o.local).Get(t.Context(), "kept", metav1.GetOptions{})
 	if err != nil || pod.UID != before.UID || !isReady(pod) {
-		t.Errorf("the pod is not what it was: %v", err)
+		t.Errorf("the pod was changed: %v", err)
 	}
 	if o.shadow(t, "kept").UID != shadow.UID {
-		t.Error("the shadow pod was made again")
+		t.Error("the shadow pod was recreated")
 	}
 }
 
 func TestAConsumerRenewsItsIdentityAndUsesTheNewOne(t *testing.T) {
-	b := newBorrower(t, "renewing")
-	// Two thirds of it are over in a moment.
+	b := newPeeringConsumer(t, "renewing")
+	// Two thirds of its lifetime are over in a moment.
 	b.certificate(t, 40*time.Minute-5*time.Second, time.Hour)
 	b.await(t, "the consumer to have its identity", established)
-	// The one that is there lets it ask.
+	// The consumer can send requests with its identity.
 	requests := b.federation.FederationV1alpha1().ResourceRequests(b.tenant())
-	if _, err := requests.Create(t.Context(), &v1alpha1.ResourceRequest{ObjectMeta: metav1.ObjectMeta{Name: "borrower"}}, metav1.CreateOptions{}); err != nil {
+	if _, err := requests.Create(t.Context(), &v1alpha1.ResourceRequest{ObjectMeta: metav1.ObjectMeta{Name: "consumer"}}, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	uid, _ := naming.InvitationOfAccount(b.request)
@@ -154,7 +153,7 @@ func TestAConsumerRenewsItsIdentityAndUsesTheNewOne(t *testing.T) {
 	}
 	old := credential(t, secret(t.Context()).Data[remote.KeyCertificate])
 	identities := b.federation.FederationV1alpha1().IdentityRequests()
-	until(t, "the consumer to ask for another certificate, which is signed", func(ctx context.Context) (bool, error) {
+	until(t, "the consumer to request another certificate, which is signed", func(ctx context.Context) (bool, error) {
 		request, err := identities.Get(ctx, b.request, metav1.GetOptions{})
 		if err != nil || request.Generation == 1 {
 			return false, err
@@ -169,23 +168,23 @@ func TestAConsumerRenewsItsIdentityAndUsesTheNewOne(t *testing.T) {
 		if renewed == old {
 			return false, nil
 		}
-		if err := b.ask(ctx); err != nil {
+		if err := b.listRequests(ctx); err != nil {
 			return false, nil
 		}
 		events := b.Audited(t, string(uid))
 		last := events[len(events)-1]
 		return open(events)[old] == 0 && framework.Credential(last.User) == renewed, nil
 	})
-	b.await(t, "the consumer to say so", established)
+	b.await(t, "the consumer to report it", established)
 }
 
 func TestClientsFollowAnAuthorityThatRotates(t *testing.T) {
-	b := newBorrower(t, "rotating")
+	b := newPeeringConsumer(t, "rotating")
 	b.certificate(t, time.Minute, time.Hour)
 	b.await(t, "the consumer to have its identity", established)
 	follows := func(what string) {
 		t.Helper()
-		until(t, what, func(ctx context.Context) (bool, error) { return b.ask(ctx) == nil, nil })
+		until(t, what, func(ctx context.Context) (bool, error) { return b.listRequests(ctx) == nil, nil })
 	}
 	patch := func(bundle []byte) {
 		t.Helper()
@@ -205,23 +204,23 @@ func TestClientsFollowAnAuthorityThatRotates(t *testing.T) {
 		t.Fatal(err)
 	}
 	patch(append(append([]byte{}, old...), next.Bundle...))
-	follows("the provider to answer those who know both")
+	follows("the provider to answer clients with both authorities")
 	b.RotateAdvertised(t, next)
 	b.proxy.Cut()
-	follows("the provider to answer those who know both, with the next one")
+	follows("the provider to answer clients with both authorities, by the next one")
 	patch(next.Bundle)
 	b.proxy.Cut()
-	follows("the provider to answer those who know the next one")
+	follows("the provider to answer clients with the next authority")
 
-	// A consumer that was told too late says so, and follows when it is told.
+	// A consumer with an outdated bundle reports it, and works once it has the new one.
 	late, err := certificates.NewAuthority("too late")
 	if err != nil {
 		t.Fatal(err)
 	}
 	b.RotateAdvertised(t, late)
 	b.proxy.Cut()
-	until(t, "the provider not to be trusted", func(ctx context.Context) (bool, error) {
-		return strings.Contains(remote.Describe(b.ask(ctx)), "its certificate is not trusted"), nil
+	until(t, "the provider to be untrusted", func(ctx context.Context) (bool, error) {
+		return strings.Contains(remote.Describe(b.listRequests(ctx)), "its certificate is not trusted"), nil
 	})
 	patch(late.Bundle)
 	follows("the provider to answer again")
@@ -239,15 +238,15 @@ func TestAVirtualKubeletFollowsAnAuthorityThatRotates(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	nodeIs := func(status corev1.ConditionStatus, says string) {
+	nodeIs := func(status corev1.ConditionStatus, fragment string) {
 		t.Helper()
-		until(t, "the node is "+string(status)+" ("+says+")", func(ctx context.Context) (bool, error) {
+		until(t, "the node is "+string(status)+" ("+fragment+")", func(ctx context.Context) (bool, error) {
 			node, err := o.Kube.CoreV1().Nodes().Get(ctx, nodeName, metav1.GetOptions{})
 			if err != nil {
 				return false, err
 			}
 			ready := node.Status.Conditions[0]
-			return ready.Status == status && strings.Contains(ready.Message, says), nil
+			return ready.Status == status && strings.Contains(ready.Message, fragment), nil
 		})
 	}
 	old := o.AdvertisedAuthority()
@@ -261,7 +260,7 @@ func TestAVirtualKubeletFollowsAnAuthorityThatRotates(t *testing.T) {
 	o.shadow(t, "after")
 	nodeIs(corev1.ConditionTrue, "is reachable")
 
-	// A consumer that was told too late says so, and follows when it is told.
+	// A consumer with an outdated bundle reports it, and works once it has the new one.
 	late, err := certificates.NewAuthority("too late")
 	if err != nil {
 		t.Fatal(err)
@@ -274,9 +273,9 @@ func TestAVirtualKubeletFollowsAnAuthorityThatRotates(t *testing.T) {
 	o.bind(t, o.local, "again", nil)
 	o.shadow(t, "again")
 	if o.shadow(t, "kept").UID != shadow.UID {
-		t.Error("the shadow pod was made again")
+		t.Error("the shadow pod was recreated")
 	}
 	if pod, err := o.Kube.CoreV1().Pods(o.local).Get(t.Context(), "kept", metav1.GetOptions{}); err != nil || !isReady(pod) {
-		t.Errorf("the pod is not what it was: %v", err)
+		t.Errorf("the pod was changed: %v", err)
 	}
 }

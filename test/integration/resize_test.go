@@ -21,18 +21,18 @@ import (
 	"liqo.io/federation/test/integration/framework"
 )
 
-// regrant grants a consumer another amount of CPUs.
+// regrant changes the CPUs of a consumer's quota.
 func regrant(t *testing.T, federation versioned.Interface, consumer, cpus string) {
 	t.Helper()
 	patch := `{"spec":{"resources":{"pods":"100","cpu":"` + cpus + `"}}}`
 	must(t)(federation.FederationV1alpha1().ResourceOffers(naming.TenantNamespace(consumer)).Patch(t.Context(), framework.ClusterName, types.MergePatchType, []byte(patch), metav1.PatchOptions{}))
 }
 
-// cpusOf is how many CPUs the first container asks for.
+// cpusOf returns the CPU request of the first container.
 func cpusOf(spec *corev1.PodSpec) string { return spec.Containers[0].Resources.Requests.Cpu().String() }
 
-// allocates has a pod run with so many CPUs, as its kubelet says. What it says of a resize
-// comes in addition.
+// allocates sets the status of a running pod with these CPUs, as its kubelet does, with conditions of
+// a resize.
 func allocates(t *testing.T, env *framework.Environment, namespace, name, cpus string, resizing ...corev1.PodCondition) {
 	t.Helper()
 	pod, err := env.Kube.CoreV1().Pods(namespace).Get(t.Context(), name, metav1.GetOptions{})
@@ -81,12 +81,12 @@ func TestAPodIsResizedWithinTheGrant(t *testing.T) {
 	}
 	resized := func(cpus string) {
 		t.Helper()
-		until(t, "the pod asks for "+cpus+" CPUs", func(ctx context.Context) (bool, error) {
+		until(t, "the pod requests "+cpus+" CPUs", func(ctx context.Context) (bool, error) {
 			pod, err := s.kube.CoreV1().Pods(s.namespace).Get(ctx, "web", metav1.GetOptions{})
 			return err == nil && cpusOf(&pod.Spec) == cpus, err
 		})
 	}
-	until(t, "nothing more is created than is granted", func(context.Context) (bool, error) {
+	until(t, "nothing beyond the quota is created", func(context.Context) (bool, error) {
 		err := post("probe", "100", metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 		return apierrors.HasStatusCause(err, v1alpha1.CauseGrantExceeded), nil
 	})
@@ -96,16 +96,16 @@ func TestAPodIsResizedWithinTheGrant(t *testing.T) {
 	resized("1")
 	if err := resize("4"); !apierrors.HasStatusCause(err, v1alpha1.CauseGrantExceeded) ||
 		!strings.Contains(err.Error(), "is exceeded: cpu: 3 requested, 1 of 3 granted used, 2 left") {
-		t.Errorf("more than is granted is answered with: %v", err)
+		t.Errorf("more than the quota is answered with: %v", err)
 	}
 
-	// What the provider itself refuses is told, and tried again.
+	// A refusal of the provider is reported, and retried.
 	node := "resizing-" + s.namespace
 	must(s.kube.CoreV1().Pods(s.namespace).Bind(t.Context(), &corev1.Binding{
 		ObjectMeta: metav1.ObjectMeta{Name: "web"}, Target: corev1.ObjectReference{Kind: "Node", Name: node},
 	}, metav1.CreateOptions{}))
 	must(resize("2"))
-	until(t, "the shadow pod says why its pod is not resized", func(context.Context) (bool, error) {
+	until(t, "the shadow pod reports why its pod is not resized", func(context.Context) (bool, error) {
 		condition := meta.FindStatusCondition(s.shadow(t, "web").Status.Conditions, v1alpha1.ConditionPodResized)
 		return condition != nil && condition.Status == metav1.ConditionFalse && strings.Contains(condition.Message, node), nil
 	})
@@ -116,44 +116,44 @@ func TestAPodIsResizedWithinTheGrant(t *testing.T) {
 	}, metav1.CreateOptions{})
 	must(err)
 	resized("2")
-	until(t, "the shadow pod says that it was", func(context.Context) (bool, error) {
+	until(t, "the shadow pod reports the resize", func(context.Context) (bool, error) {
 		return meta.IsStatusConditionTrue(s.shadow(t, "web").Status.Conditions, v1alpha1.ConditionPodResized), nil
 	})
 
-	// What the kubelet has not taken back is nobody else's.
+	// Quota is held until the kubelet has released it.
 	allocates(t, env, s.namespace, "web", "2")
 	must(resize("500m"))
 	resized("500m")
 	if got := s.shadow(t, "web").Status.AllocatedResources; got.Cpu().String() != "2" {
-		t.Errorf("it has still to give back %v", got)
+		t.Errorf("it still holds %v", got)
 	}
 	if err := post("next", "1500m", metav1.CreateOptions{}); !apierrors.HasStatusCause(err, v1alpha1.CauseGrantExceeded) {
-		t.Errorf("what one has still is another's: %v", err)
+		t.Errorf("quota that is held was granted to another pod: %v", err)
 	}
 	allocates(t, env, s.namespace, "web", "500m")
-	until(t, "it has given that back", func(context.Context) (bool, error) {
+	until(t, "it has released that", func(context.Context) (bool, error) {
 		return s.shadow(t, "web").Status.AllocatedResources == nil, nil
 	})
 	must(post("next", "1500m", metav1.CreateOptions{}))
 	if pod := s.pod(t, "web"); pod.UID != first.UID {
-		t.Error("the pod was made anew")
+		t.Error("the pod was replaced")
 	}
 }
 
-func TestAResizeOfALocalPodTravels(t *testing.T) {
+func TestResizeOfALocalPodIsReflected(t *testing.T) {
 	o := newOffload(t)
 	o.start(t)
-	grant(t, o.Environment, o.federation, o.twin, amounts("pods", "100", "cpu", "1"))
-	label := `{"metadata":{"labels":{"` + v1alpha1.LabelRole + `":"twin","` + v1alpha1.LabelForeignCluster + `":"` + o.twin + `"}}}`
-	must(t)(o.Kube.CoreV1().Namespaces().Patch(t.Context(), o.twin, types.MergePatchType, []byte(label), metav1.PatchOptions{}))
+	grant(t, o.Environment, o.federation, o.remote, amounts("pods", "100", "cpu", "1"))
+	label := `{"metadata":{"labels":{"` + v1alpha1.LabelRole + `":"twin","` + v1alpha1.LabelForeignCluster + `":"` + o.remote + `"}}}`
+	must(t)(o.Kube.CoreV1().Namespaces().Patch(t.Context(), o.remote, types.MergePatchType, []byte(label), metav1.PatchOptions{}))
 	isHeldToItsGrant(t, o)
 	resize := func(cpus string) {
 		t.Helper()
 		o.change(t, "web", `{"spec":{"containers":[{"name":"app","resources":{"requests":{"cpu":"`+cpus+`"}}}]}}`, "resize")
 	}
-	asks := func(cpus string) {
+	requests := func(cpus string) {
 		t.Helper()
-		o.awaitShadow(t, "web", "the shadow pod asks for "+cpus, func(shadow *v1alpha1.ShadowPod) bool { return cpusOf(&shadow.Spec.Pod) == cpus })
+		o.awaitShadow(t, "web", "the shadow pod requests "+cpus, func(shadow *v1alpha1.ShadowPod) bool { return cpusOf(&shadow.Spec.Pod) == cpus })
 	}
 	pending := func(pod *corev1.Pod, kind corev1.PodConditionType) corev1.PodCondition {
 		for _, c := range pod.Status.Conditions {
@@ -170,35 +170,35 @@ func TestAResizeOfALocalPodTravels(t *testing.T) {
 	if policy := o.make(t, "web").Spec.Containers[0].ResizePolicy; len(policy) == 0 || policy[0].RestartPolicy != corev1.RestartContainer {
 		t.Errorf("the resize policy is %v", policy)
 	}
-	allocates(t, o.Environment, o.twin, "web", "500m")
+	allocates(t, o.Environment, o.remote, "web", "500m")
 	o.awaitPod(t, o.local, "web", "the pod is ready", isReady)
 
 	resize("1")
-	asks("1")
+	requests("1")
 	resize("2")
-	o.awaitPod(t, o.local, "web", "the pod says what it waits for", func(pod *corev1.Pod) bool {
+	o.awaitPod(t, o.local, "web", "the pod reports what it waits for", func(pod *corev1.Pod) bool {
 		c := pending(pod, corev1.PodResizePending)
 		return c.Status == corev1.ConditionTrue && c.Reason == corev1.PodReasonDeferred && strings.Contains(c.Message, "cpu: 1 requested, 1 of 1 granted used, 0 left")
 	})
-	until(t, "an event says so, too", func(ctx context.Context) (bool, error) {
+	until(t, "an event reports it, too", func(ctx context.Context) (bool, error) {
 		events, err := o.Kube.CoreV1().Events(o.local).List(ctx, metav1.ListOptions{FieldSelector: "reason=GrantExceeded,involvedObject.name=web"})
 		return err == nil && len(events.Items) > 0, err
 	})
 	o.change(t, "web", `{"metadata":{"labels":{"tier":"front"}}}`)
-	o.awaitShadow(t, "web", "other changes get through", func(shadow *v1alpha1.ShadowPod) bool { return shadow.Labels["tier"] == "front" })
-	regrant(t, o.federation, o.twin, "3")
-	asks("2")
+	o.awaitShadow(t, "web", "other changes are reflected", func(shadow *v1alpha1.ShadowPod) bool { return shadow.Labels["tier"] == "front" })
+	regrant(t, o.federation, o.remote, "3")
+	requests("2")
 
-	// The kubelet over there takes its time.
-	allocates(t, o.Environment, o.twin, "web", "2", corev1.PodCondition{Type: corev1.PodResizeInProgress, Status: corev1.ConditionTrue})
+	// The kubelet of the provider is slow.
+	allocates(t, o.Environment, o.remote, "web", "2", corev1.PodCondition{Type: corev1.PodResizeInProgress, Status: corev1.ConditionTrue})
 	o.awaitPod(t, o.local, "web", "the resize is under way", func(pod *corev1.Pod) bool {
 		return pending(pod, corev1.PodResizeInProgress).Status == corev1.ConditionTrue && pending(pod, corev1.PodResizePending).Status == ""
 	})
-	allocates(t, o.Environment, o.twin, "web", "2")
+	allocates(t, o.Environment, o.remote, "web", "2")
 	o.awaitPod(t, o.local, "web", "the pod is resized", func(pod *corev1.Pod) bool {
 		app := pod.Status.ContainerStatuses[0]
 		return pending(pod, corev1.PodResizeInProgress).Status == "" && app.AllocatedResources.Cpu().String() == "2" && app.Resources.Requests.Cpu().String() == "2"
 	})
 	resize("100m")
-	asks("100m")
+	requests("100m")
 }

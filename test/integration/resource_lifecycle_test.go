@@ -27,28 +27,25 @@ import (
 	"liqo.io/federation/test/integration/framework"
 )
 
-// fields are part of an object, as JSON has it.
+// fields is part of an object in JSON.
 type fields = map[string]any
 
-// lifecycle is what every resource is put through, over the aggregator.
+// lifecycle is a test of a resource through the aggregator.
 type lifecycle struct {
 	kind, resource, short string
-	// namespace is a function, since it may have to be made; nil means that
-	// the resource is the cluster's.
+	// namespace returns the namespace of the object. It is nil for cluster-scoped resources.
 	namespace func(t *testing.T, env *framework.Environment) string
 	name      string
-	// creator makes the object, and is Admin by default.
+	// creator creates the object. The default is Admin.
 	creator *rest.Config
-	// spec is a good one, change a merge patch of it that may be made, and
-	// status a good one too. immutable means that there is no change.
+	// spec and status are valid. change is a valid merge patch of the spec, and nil if the spec is
+	// immutable.
 	spec, change, status fields
-	// held tells whether the object waits for a controller when it goes.
+	// held is set if a finalizer holds the deleted object.
 	held bool
-	// header and row are what kubectl prints of the object with -o wide, but
-	// for the age: the last header that is not wide is AGE.
+	// header and row are the output of kubectl with -o wide without the age.
 	header, row []string
-	// badSpecs and badStatuses are merge patches that are refused for the
-	// field that they are listed under.
+	// badSpecs and badStatuses are merge patches that are refused for the field of the key.
 	badSpecs, badStatuses map[string]fields
 }
 
@@ -77,14 +74,14 @@ func (l lifecycle) run(t *testing.T) {
 		name string
 		run  func(*testing.T)
 	}{
-		{"refuses bad objects and leaves nothing behind", r.refusesBadObjects},
+		{"refuses invalid objects and stores nothing", r.refusesBadObjects},
 		{"writes nothing in a dry run", r.dryRuns},
 		{"creates without the status", r.creates},
 		{"gets, lists and watches", r.reads},
 		{"updates with the latest resourceVersion only", r.updates},
-		{"refuses bad updates", r.refusesBadUpdates},
-		{"takes a status and nothing else through status", r.updatesStatus},
-		{"refuses bad statuses", r.refusesBadStatuses},
+		{"refuses invalid updates", r.refusesBadUpdates},
+		{"updates only the status through the subresource status", r.updatesStatus},
+		{"refuses invalid statuses", r.refusesBadStatuses},
 		{"prints tables and explains fields", r.prints},
 		{"applies", r.applies},
 		{"deletes", r.deletes},
@@ -113,7 +110,7 @@ func (r resourceRun) object(more ...fields) *unstructured.Unstructured {
 	return &unstructured.Unstructured{Object: deepCopy(object)}
 }
 
-// deepCopy makes of object what a decoder would.
+// deepCopy returns object as a decoder would.
 func deepCopy(object fields) fields {
 	copied := fields{}
 	if err := utiljson.Unmarshal(encode(object), &copied); err != nil {
@@ -122,7 +119,7 @@ func deepCopy(object fields) fields {
 	return copied
 }
 
-// merge is object with a merge patch on it.
+// merge returns object with a merge patch applied.
 func merge(object, patch fields) fields {
 	merged := maps.Clone(object)
 	if merged == nil {
@@ -155,17 +152,17 @@ func (r resourceRun) refusesBadObjects(t *testing.T) {
 	t.Run("an unknown field", func(t *testing.T) {
 		_, err := r.creator.Create(t.Context(), r.object(fields{"spec": fields{"surprise": true}}), metav1.CreateOptions{FieldValidation: metav1.FieldValidationStrict})
 		if !apierrors.IsBadRequest(err) || !strings.Contains(err.Error(), "spec.surprise") {
-			t.Errorf("a bad request that names the field is expected, not %v", err)
+			t.Errorf("got %v, want a bad request that names the field", err)
 		}
 	})
 }
 
-// expectCause expects a refusal that names the field and a reason.
+// expectCause checks for a refusal that names the field and a reason.
 func expectCause(t *testing.T, err error, field string) {
 	t.Helper()
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) || status.Status().Code != http.StatusUnprocessableEntity {
-		t.Errorf("422 is expected, not %v", err)
+		t.Errorf("got %v, want 422", err)
 		return
 	}
 	for _, cause := range status.Status().Details.Causes {
@@ -191,7 +188,7 @@ func (r resourceRun) creates(t *testing.T) {
 		t.Fatal(err)
 	}
 	if status, _, _ := unstructured.NestedMap(created.Object, "status"); len(status) > 0 {
-		t.Errorf("a status came along: %v", status)
+		t.Errorf("the status was stored with the spec: %v", status)
 	}
 	if created.GetGeneration() != 1 || created.GetUID() == "" {
 		t.Errorf("the metadata is %v", created.Object["metadata"])
@@ -202,7 +199,7 @@ func (r resourceRun) creates(t *testing.T) {
 	contains(t, created.Object["spec"], r.spec)
 }
 
-// contains expects all of want in got, which may have more.
+// contains checks that got has all of want.
 func contains(t *testing.T, got any, want fields) {
 	t.Helper()
 	if diff := cmp.Diff(any(deepCopy(want)), common(got, deepCopy(want))); diff != "" {
@@ -210,7 +207,7 @@ func contains(t *testing.T, got any, want fields) {
 	}
 }
 
-// common is got without what want does not speak of.
+// common returns the part of got that want has.
 func common(got, want any) any {
 	switch wanted := want.(type) {
 	case fields:
@@ -261,7 +258,7 @@ func (r resourceRun) reads(t *testing.T) {
 			t.Errorf("the event is %s", event.Type)
 		}
 	case <-t.Context().Done():
-		t.Error("no event comes")
+		t.Error("no event arrives")
 	}
 }
 
@@ -290,7 +287,7 @@ func (r resourceRun) updates(t *testing.T) {
 	unread := changed.DeepCopy()
 	unread.SetResourceVersion("")
 	if _, err := r.admin.Update(t.Context(), unread, metav1.UpdateOptions{}); !apierrors.IsInvalid(err) {
-		t.Errorf("an update that read nothing is answered with %v", err)
+		t.Errorf("an update without a resource version is answered with %v", err)
 	}
 	updated, err := r.admin.Update(t.Context(), changed, metav1.UpdateOptions{})
 	if err != nil {
@@ -300,7 +297,7 @@ func (r resourceRun) updates(t *testing.T) {
 		t.Errorf("the generation is %d after %d", updated.GetGeneration(), before.GetGeneration())
 	}
 	if status, _, _ := unstructured.NestedMap(updated.Object, "status"); len(status) > 0 {
-		t.Errorf("a status came along: %v", status)
+		t.Errorf("the status was stored with the spec: %v", status)
 	}
 	contains(t, updated.Object["spec"], r.change)
 	again, err := r.admin.Patch(t.Context(), r.name, types.MergePatchType, encode(fields{"spec": r.change}), metav1.PatchOptions{})
@@ -392,7 +389,7 @@ func (r resourceRun) prints(t *testing.T) {
 		if age := slices.Index(r.header, "AGE") + 1; age > 0 && age < len(cells) {
 			cells = slices.Delete(cells, age, age+1)
 		}
-		// These count.
+		// These are durations.
 		for _, name := range []string{"EXPIRES", "SINCE"} {
 			if at := slices.Index(r.header, name) + 1; at > 0 && at < len(cells) {
 				cells[at] = r.row[at-1]
@@ -405,13 +402,12 @@ func (r resourceRun) prints(t *testing.T) {
 	for _, part := range []string{"spec", "status"} {
 		explained := r.env.Kubectl(t, "", "explain", r.resource+"."+part)
 		if strings.Contains(explained, "<no description>") || !strings.Contains(explained, "DESCRIPTION") {
-			t.Errorf("kubectl explains %s.%s badly:\n%s", r.resource, part, explained)
+			t.Errorf("kubectl explain %s.%s:\n%s", r.resource, part, explained)
 		}
 	}
 }
 
-// columns takes a line of kubectl's apart, whose columns are three spaces
-// apart at least.
+// columns splits a line of kubectl, whose columns are at least three spaces apart.
 func columns(line string) []string {
 	var cells []string
 	for cell := range strings.SplitSeq(line, "  ") {
@@ -443,7 +439,7 @@ func (r resourceRun) applies(t *testing.T) {
 		return entry.Manager == "gitops" && strings.Contains(entry.FieldsV1.GetRawString(), `"f:status"`)
 	}
 	if slices.ContainsFunc(first.GetManagedFields(), owns) {
-		t.Error("who applies a spec owns the status")
+		t.Error("the manager of an applied spec owns the status")
 	}
 }
 
@@ -457,13 +453,13 @@ func (r resourceRun) deletes(t *testing.T) {
 	}
 	if r.held {
 		if r.get(t).GetDeletionTimestamp() == nil {
-			t.Error("the object is not going")
+			t.Error("the object is not terminating")
 		}
 		if _, err := r.admin.Patch(t.Context(), r.name, types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if _, err := r.admin.Get(t.Context(), r.name, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
-		t.Errorf("the object is still there: %v", err)
+		t.Errorf("the object still exists: %v", err)
 	}
 }

@@ -12,8 +12,8 @@ import (
 	"liqo.io/federation/test/integration/framework"
 )
 
-// What is shown to others is taken as it is.
-func TestSamplesOfOurKindsAreTaken(t *testing.T) {
+// Samples are accepted without changes.
+func TestSamplesAreAccepted(t *testing.T) {
 	env := framework.Get(t)
 	namespace := env.MakeNamespace(t)
 	named := regexp.MustCompile(`(?m)^  namespace: .*$`)
@@ -23,7 +23,7 @@ func TestSamplesOfOurKindsAreTaken(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			// Those in namespaces go to one that is there.
+			// Those in namespaces are created in an existing one.
 			text := named.ReplaceAllString(string(manifest), "  namespace: "+namespace)
 			env.Kubectl(t, text, "apply", "--server-side", "--validate=strict", "--dry-run=server", "-f", "-")
 		})

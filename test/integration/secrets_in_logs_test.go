@@ -18,21 +18,20 @@ import (
 	"liqo.io/federation/test/integration/framework"
 )
 
-// secretive is what no log may hold: tokens, whoever's they are, and keys.
+// secretive matches what no log may contain: tokens and keys.
 var secretive = regexp.MustCompile(`eyJ[\w-]{8,}\.[\w-]{8,}|PRIVATE KEY|Bearer [^<\s]`)
 
-// NoSecretsInLogs: a peering is made and a pod entered, with all programs
-// telling what they do in more words than anybody wants.
+// NoSecretsInLogs: peers and uses streams while all programs log at the highest verbosity.
 func TestNoSecretsInLogs(t *testing.T) {
 	const verbose = "6"
 	logs := map[string]func() string{}
 
-	b := makeBorrower(t, "talkative")
+	b := makePeeringConsumer(t, "talkative")
 	verbosity(t, b.Environment, verbose)
 	t.Cleanup(func() { verbosity(t, b.Environment, "0") })
 	logs["the API server"] = func() string { return b.Server.Log(t) }
 
-	// The controller of ForeignClusters reads the volumes that a provider stores.
+	// The controller of ForeignClusters lists the volumes that a provider stores.
 	for _, template := range []string{"storage.yaml", "rbac-storage-consumer.yaml"} {
 		b.Kubectl(t, b.Chart(t, template), "apply", "-f", "-")
 	}
@@ -44,7 +43,7 @@ func TestNoSecretsInLogs(t *testing.T) {
 	b.await(t, "the consumer to have its identity", established)
 
 	for _, kind := range []string{byCertificate, byToken} {
-		t.Run("a virtual kubelet known "+kind, func(t *testing.T) {
+		t.Run("a virtual kubelet identified "+kind, func(t *testing.T) {
 			o := newOffload(t)
 			o.identify(t, kind, map[string]string{"server": framework.AdvertisedServer, "proxy": proxy})
 			port := int(o.options.Port)
@@ -53,18 +52,18 @@ func TestNoSecretsInLogs(t *testing.T) {
 			if got := o.exec(t, "entered", "true"); got != "[true]" {
 				t.Errorf("exec is answered with %q", got)
 			}
-			silent(t, "the virtual kubelet", o.ProgramLog(t, framework.VirtualKubelet, port))
+			hasNoSecrets(t, "the virtual kubelet", o.ProgramLog(t, framework.VirtualKubelet, port))
 		})
 	}
-	for who, log := range logs {
-		silent(t, who, log())
+	for program, log := range logs {
+		hasNoSecrets(t, program, log())
 	}
 	if log := manager.Log(t); !strings.Contains(log, v1alpha1.SchemeGroupVersion.Version+"/identityrequests") {
-		t.Error("the controller manager's log does not tell what it asked the provider")
+		t.Error("the controller manager does not log its requests to the provider")
 	}
 }
 
-// flags are the options as the command has them.
+// flags returns the options as command line arguments.
 func (o *offload) flags() []string {
 	return []string{
 		"--node-name=" + o.options.NodeName, "--node-ip=" + o.options.NodeIP, fmt.Sprintf("--port=%d", o.options.Port),
@@ -74,20 +73,20 @@ func (o *offload) flags() []string {
 	}
 }
 
-func silent(t *testing.T, who, log string) {
+func hasNoSecrets(t *testing.T, program, log string) {
 	t.Helper()
 	if strings.Count(log, "\n") < 100 {
-		t.Errorf("%s said too little to tell:\n%s", who, log)
+		t.Errorf("%s logged too little for this test:\n%s", program, log)
 	}
 	for line := range strings.Lines(log) {
 		if found := secretive.FindString(line); found != "" {
-			t.Errorf("%s shows a secret (%.12s…): %.300s", who, found, line)
+			t.Errorf("%s shows a secret (%.12s…): %.300s", program, found, line)
 			return
 		}
 	}
 }
 
-// verbosity has the shared API server tell more, or less again.
+// verbosity sets the log level of the shared API server.
 func verbosity(t *testing.T, env *framework.Environment, level string) {
 	t.Helper()
 	config := env.Server.Client(env.Admin)
@@ -104,6 +103,6 @@ func verbosity(t *testing.T, env *framework.Environment, level string) {
 		t.Fatal(err)
 	}
 	if response.Body.Close(); response.StatusCode != http.StatusOK {
-		t.Fatalf("the verbosity cannot be set: %s", response.Status)
+		t.Fatalf("setting the verbosity: %s", response.Status)
 	}
 }

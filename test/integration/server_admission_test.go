@@ -19,7 +19,7 @@ import (
 	"liqo.io/federation/test/integration/framework"
 )
 
-// rules match the creation and change of peering tokens.
+// peeringTokenRules matches the creation and change of peering tokens.
 func peeringTokenRules() *admissionregistrationv1.MatchResources {
 	return &admissionregistrationv1.MatchResources{ResourceRules: []admissionregistrationv1.NamedRuleWithOperations{{
 		RuleWithOperations: admissionregistrationv1.RuleWithOperations{
@@ -31,7 +31,7 @@ func peeringTokenRules() *admissionregistrationv1.MatchResources {
 	}}}
 }
 
-func TestTheClustersValidatingPoliciesHoldForOurObjects(t *testing.T) {
+func TestValidatingPoliciesOfTheClusterApply(t *testing.T) {
 	env := framework.Get(t)
 	policies := env.Kube.AdmissionregistrationV1()
 	const name = "no-long-invitations"
@@ -39,7 +39,7 @@ func TestTheClustersValidatingPoliciesHoldForOurObjects(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec: admissionregistrationv1.ValidatingAdmissionPolicySpec{
 			MatchConstraints: peeringTokenRules(),
-			Validations:      []admissionregistrationv1.Validation{{Expression: "!object.metadata.name.startsWith('policed-') || object.spec.expirationSeconds <= 1000", Message: "invitations are short here"}},
+			Validations:      []admissionregistrationv1.Validation{{Expression: "!object.metadata.name.startsWith('policed-') || object.spec.expirationSeconds <= 1000", Message: "invitations are limited to 1000 seconds"}},
 		},
 	}, metav1.CreateOptions{})
 	if err != nil {
@@ -68,7 +68,7 @@ func TestTheClustersValidatingPoliciesHoldForOurObjects(t *testing.T) {
 	dryRun := metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}
 	retry(t, func() (any, error) {
 		_, err := tokens.Create(t.Context(), newToken("policed-long"), dryRun)
-		if err == nil || !strings.Contains(err.Error(), "invitations are short here") {
+		if err == nil || !strings.Contains(err.Error(), "invitations are limited to 1000 seconds") {
 			return nil, fmt.Errorf("an invitation of an hour: got %v", err)
 		}
 		return nil, nil
@@ -80,7 +80,7 @@ func TestTheClustersValidatingPoliciesHoldForOurObjects(t *testing.T) {
 	}
 }
 
-func TestTheClustersMutatingPoliciesHoldForOurObjects(t *testing.T) {
+func TestMutatingPoliciesOfTheClusterApply(t *testing.T) {
 	env := framework.Get(t)
 	policies := env.Kube.AdmissionregistrationV1()
 	const name = "mark-tokens"
@@ -125,11 +125,11 @@ func TestTheClustersMutatingPoliciesHoldForOurObjects(t *testing.T) {
 	})
 }
 
-func TestNothingIsMadeInANamespaceThatIsNotThere(t *testing.T) {
+func TestNothingIsCreatedInAMissingNamespace(t *testing.T) {
 	env := framework.Get(t)
 	body := &v1alpha1.NamespaceMap{ObjectMeta: metav1.ObjectMeta{Name: "rome"}}
 	if _, err := admin(t).FederationV1alpha1().NamespaceMaps("nowhere").Create(t.Context(), body, metav1.CreateOptions{}); !apierrors.IsNotFound(err) {
-		t.Errorf("in a namespace that never was: got %v", err)
+		t.Errorf("in a missing namespace: got %v", err)
 	}
 	// A finalizer keeps the namespace terminating.
 	namespace, err := env.Kube.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "going-"}}, metav1.CreateOptions{})
@@ -142,7 +142,7 @@ func TestNothingIsMadeInANamespaceThatIsNotThere(t *testing.T) {
 	retry(t, func() (any, error) {
 		_, err := admin(t).FederationV1alpha1().NamespaceMaps(namespace.Name).Create(t.Context(), body, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 		if !apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
-			return nil, fmt.Errorf("in a namespace that is going: got %v", err)
+			return nil, fmt.Errorf("in a terminating namespace: got %v", err)
 		}
 		return nil, nil
 	})

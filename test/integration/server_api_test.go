@@ -19,7 +19,7 @@ import (
 	"liqo.io/federation/test/integration/framework"
 )
 
-func TestDiscoveryTellsEveryResourceWithItsShortNameAndTheCategory(t *testing.T) {
+func TestDiscoveryHasEveryResourceWithShortNameAndCategory(t *testing.T) {
 	env := framework.Get(t)
 	client, err := discovery.NewDiscoveryClientForConfig(env.Admin)
 	if err != nil {
@@ -87,8 +87,8 @@ func TestTheGroupIsInTheClustersAggregatedDiscovery(t *testing.T) {
 	}
 }
 
-// openAPIPatience is how long kube-apiserver may take to merge our OpenAPI v2
-// document into its own: after an outage it asks again once a minute.
+// openAPIPatience bounds how long kube-apiserver takes to merge the OpenAPI v2 document: after an
+// outage it retries once a minute.
 const openAPIPatience = 3 * time.Minute
 
 // document is an OpenAPI document of either version.
@@ -105,7 +105,7 @@ type schema struct {
 	Properties  map[string]schema `json:"properties"`
 }
 
-func TestOpenAPIHasEveryReferenceAndTheWordsOfTheDocComments(t *testing.T) {
+func TestOpenAPIHasEveryReferenceAndTheDocComments(t *testing.T) {
 	env := framework.Get(t)
 	tests := map[string]struct {
 		path    string
@@ -142,12 +142,12 @@ func TestOpenAPIHasEveryReferenceAndTheWordsOfTheDocComments(t *testing.T) {
 			if references == 0 {
 				t.Error("no references at all")
 			}
-			ours := 0
+			found := 0
 			for name, schema := range schemas {
 				if !strings.HasPrefix(name, "io.liqo.federation.v1alpha1.") {
 					continue
 				}
-				ours++
+				found++
 				if schema.Description == "" {
 					t.Errorf("%s has no description", name)
 				}
@@ -157,8 +157,8 @@ func TestOpenAPIHasEveryReferenceAndTheWordsOfTheDocComments(t *testing.T) {
 					}
 				}
 			}
-			if ours == 0 {
-				t.Error("no schema of ours")
+			if found == 0 {
+				t.Error("no schema of the federation")
 			}
 			if got := schemas["io.liqo.federation.v1alpha1.ForeignCluster"].Description; !strings.HasPrefix(got, "ForeignCluster represents a peer") {
 				t.Errorf("ForeignCluster is described as %q", got)
@@ -170,7 +170,7 @@ func TestOpenAPIHasEveryReferenceAndTheWordsOfTheDocComments(t *testing.T) {
 	}
 }
 
-// resolves tells whether a reference like #/definitions/x leads somewhere.
+// resolves reports whether a reference like #/definitions/x exists.
 func resolves(document any, reference string) bool {
 	unescape := strings.NewReplacer("~1", "/", "~0", "~")
 	parts := strings.Split(reference, "/")

@@ -15,7 +15,7 @@ import (
 	"liqo.io/federation/test/integration/framework"
 )
 
-// exchange makes one request and follows nothing.
+// exchange sends one request and follows no redirect.
 func exchange(t *testing.T, config *rest.Config, method, path, contentType string, body []byte) (int, []byte) {
 	t.Helper()
 	transport, err := rest.TransportFor(config)
@@ -43,8 +43,7 @@ func exchange(t *testing.T, config *rest.Config, method, path, contentType strin
 	return response.StatusCode, answer
 }
 
-// Whoever says to be somebody else in headers is still who the connection
-// proves.
+// Identity headers do not change the identity of the connection.
 func TestProxyStripsIdentityHeaders(t *testing.T) {
 	env := framework.Get(t)
 	mallory := env.User(t, "mallory")

@@ -16,7 +16,7 @@ import (
 	"liqo.io/federation/test/integration/framework"
 )
 
-// A watch goes on meanwhile, so the server did not start again.
+// A watch continues meanwhile, so the server did not restart.
 func TestAServingCertificateIsReplacedWhileServing(t *testing.T) {
 	env := framework.Get(t)
 	certificate, key := env.ServingCertificate(t, t.TempDir())
@@ -33,7 +33,7 @@ func TestAServingCertificateIsReplacedWhileServing(t *testing.T) {
 
 	before := shown(t, server.URL)
 	env.RotateServingCertificate(t, certificate, key)
-	// The files are watched, and read every minute if nobody tells.
+	// The files are watched, and read every minute otherwise.
 	retryFor(t, 2*time.Minute, func() (any, error) {
 		if now := shown(t, server.URL); now == before {
 			return nil, fmt.Errorf("the server still shows certificate %s", now)
@@ -48,14 +48,14 @@ func TestAServingCertificateIsReplacedWhileServing(t *testing.T) {
 	}
 }
 
-// shown is the serial number of the certificate that a server shows.
+// shown returns the serial number of a server's certificate.
 func shown(t *testing.T, server string) string {
 	t.Helper()
 	target, err := url.Parse(server)
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Whose certificate it is matters to the test of the start.
+	// The start of the server is tested with verification.
 	connection, err := tls.Dial("tcp", target.Host, &tls.Config{InsecureSkipVerify: true})
 	if err != nil {
 		t.Fatal(err)

@@ -31,7 +31,7 @@ func newToken(name string) *v1alpha1.PeeringToken {
 	return &v1alpha1.PeeringToken{ObjectMeta: metav1.ObjectMeta{Name: name}}
 }
 
-func TestAWatchTellsEveryChangeInOrder(t *testing.T) {
+func TestWatchReturnsEveryChangeInOrder(t *testing.T) {
 	tokens := admin(t).FederationV1alpha1().PeeringTokens()
 	const name = "watched"
 	watcher, err := tokens.Watch(t.Context(), metav1.ListOptions{FieldSelector: "metadata.name=" + name})
@@ -173,9 +173,9 @@ func TestAnOldResourceVersionDoesNotOverwrite(t *testing.T) {
 	}
 }
 
-// Controllers and virtual kubelets write and read protobuf, and the garbage
-// collector and the namespace controller prefer it.
-func TestAClientThatTakesProtobufGetsIt(t *testing.T) {
+// Controllers and virtual kubelets use protobuf, and the garbage collector and the namespace
+// controller prefer it.
+func TestClientThatAcceptsProtobufGetsIt(t *testing.T) {
 	env := framework.Get(t)
 	config := rest.CopyConfig(env.Admin)
 	config.ContentType, config.AcceptContentTypes = runtime.ContentTypeProtobuf, runtime.ContentTypeProtobuf
@@ -214,7 +214,7 @@ func TestAClientThatTakesProtobufGetsIt(t *testing.T) {
 	}
 }
 
-func TestAClientThatTakesOnlyCBORIsToldSo(t *testing.T) {
+func TestClientThatAcceptsOnlyCBORIsRefused(t *testing.T) {
 	env := framework.Get(t)
 	path := groupPath + "/peeringtokens"
 	if got, _ := send(t, env.Admin, http.MethodGet, path, map[string]string{"Accept": runtime.ContentTypeCBOR}, ""); got != http.StatusNotAcceptable {
@@ -225,15 +225,14 @@ func TestAClientThatTakesOnlyCBORIsToldSo(t *testing.T) {
 	}
 }
 
-// send makes a request as it is given, with its path as it is written, and
-// follows no redirect.
+// send sends a request with an unmodified path, and follows no redirect.
 func send(t *testing.T, config *rest.Config, method, path string, headers map[string]string, body string) (int, string) {
 	t.Helper()
 	request := rawRequest(t, config, method, path, body)
 	for name, value := range headers {
 		request.Header.Set(name, value)
 	}
-	// A path that is not one breaks the whole connection in HTTP/2.
+	// An invalid path breaks the whole connection in HTTP/2.
 	config = rest.CopyConfig(config)
 	config.NextProtos = []string{"http/1.1"}
 	transport, err := rest.TransportFor(config)

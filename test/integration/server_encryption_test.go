@@ -75,7 +75,7 @@ func TestObjectsAreStoredEncrypted(t *testing.T) {
 		}
 	}
 	isEncrypted("newer")
-	// What is written again is encrypted, too.
+	// A rewritten object is encrypted, too.
 	older.Annotations = map[string]string{"example.com/touched": "yes"}
 	if _, err := tokens.Update(t.Context(), older, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)

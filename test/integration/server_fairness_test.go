@@ -26,7 +26,7 @@ import (
 // peersLevels are the UIDs of the levels of peers.
 type peersLevels struct{ lists, others string }
 
-// installFairness installs what the chart shares requests out with.
+// installFairness installs the flow schemas and priority levels of the chart.
 func installFairness(t *testing.T, env *framework.Environment) peersLevels {
 	t.Helper()
 	env.Kubectl(t, env.Chart(t, "fairness.yaml"), "apply", "-f", "-")
@@ -40,19 +40,19 @@ func installFairness(t *testing.T, env *framework.Environment) peersLevels {
 	return peersLevels{lists: uid("federation-peers-lists"), others: uid("federation-peers")}
 }
 
-// awaitLevel waits until the requests of somebody are put into a level.
-func awaitLevel(t *testing.T, who string, config *rest.Config, path, want string) {
+// awaitLevel waits until the requests of a user are in a level.
+func awaitLevel(t *testing.T, user string, config *rest.Config, path, want string) {
 	t.Helper()
 	retry(t, func() (any, error) {
 		got, err := levelOf(t.Context(), config, path)
 		if err == nil && got != want {
-			err = fmt.Errorf("%s asks for %s in level %q, want %q", who, path, got, want)
+			err = fmt.Errorf("%s requests %s in level %q, want %q", user, path, got, want)
 		}
 		return nil, err
 	})
 }
 
-// levelOf is the priority level that a request is put into.
+// levelOf returns the UID of the priority level of a request.
 func levelOf(ctx context.Context, config *rest.Config, path string) (string, error) {
 	response, err := get(ctx, config, path)
 	if err != nil {
@@ -61,7 +61,7 @@ func levelOf(ctx context.Context, config *rest.Config, path string) (string, err
 	return response.Header.Get("X-Kubernetes-Pf-Prioritylevel-Uid"), nil
 }
 
-// get reads an answer to its end, in one of the media types that are named.
+// get reads an answer to its end, in one of the media types.
 func get(ctx context.Context, config *rest.Config, path string, accept ...string) (*http.Response, error) {
 	client, err := rest.HTTPClientFor(config)
 	if err != nil {
@@ -88,42 +88,42 @@ func TestPeersShareAPartOfBothServers(t *testing.T) {
 	levels := installFairness(t, env)
 	peer := env.User(t, "fair-peer", v1alpha1.PeerGroup)
 	bearer := env.ServiceAccount(t, framework.InvitationNamespace, "fair-bearer")
-	// A consumer without a certificate is an account of its tenant namespace.
+	// A consumer without a certificate is a ServiceAccount of its tenant namespace.
 	tenant := makeNamespaceOf(t, env, tenantOf("fairtown"), v1alpha1.RoleTenant, "fairtown")
 	account := env.ServiceAccount(t, tenant, "federation-peer")
 	env.StartControllers(t, "fair-manager", "federation-controller-manager", "--controllers=peer-fairness")
 	binding := bindingOf("federation-tenant", rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: tenant, Name: "federation-peer"})
 	binding.Labels = map[string]string{v1alpha1.LabelManagedBy: v1alpha1.ManagedBy}
 	must(t)(env.Kube.RbacV1().RoleBindings(tenant).Create(t.Context(), binding, metav1.CreateOptions{}))
-	somebody := env.User(t, "fair-somebody")
+	other := env.User(t, "fair-other")
 	for hop, to := range map[string]func(*rest.Config) *rest.Config{
-		// Which it answers by itself.
+		// kube-apiserver answers this itself.
 		"kube-apiserver": func(config *rest.Config) *rest.Config { return config },
 		"our API server": env.Server.Client,
 	} {
 		one, list := "/version", groupPath+"/shadowpods"
-		for who, config := range map[string]*rest.Config{"a peer": peer, "a peer that is an account": account, "who holds an invitation": bearer} {
-			who += " at " + hop
-			awaitLevel(t, who, to(config), one, levels.others)
-			awaitLevel(t, who, to(config), list, levels.lists)
+		for user, config := range map[string]*rest.Config{"a peer": peer, "a peer that is an account": account, "the bearer of an invitation": bearer} {
+			user += " at " + hop
+			awaitLevel(t, user, to(config), one, levels.others)
+			awaitLevel(t, user, to(config), list, levels.lists)
 		}
 		for _, path := range []string{one, list} {
-			if got, err := levelOf(t.Context(), to(somebody), path); err != nil || got == levels.others || got == levels.lists {
-				t.Errorf("somebody at %s asks for %s in a level of peers (%v)", hop, path, err)
+			if got, err := levelOf(t.Context(), to(other), path); err != nil || got == levels.others || got == levels.lists {
+				t.Errorf("a user at %s requests %s in a level of peers (%v)", hop, path, err)
 			}
 		}
 	}
 	if err := env.Kube.RbacV1().RoleBindings(tenant).Delete(t.Context(), binding.Name, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	until(t, "the account of a consumer that is gone to be forgotten", func(ctx context.Context) (bool, error) {
+	until(t, "the account of a deleted consumer to be removed", func(ctx context.Context) (bool, error) {
 		schemas, err := env.Kube.FlowcontrolV1().FlowSchemas().List(ctx, metav1.ListOptions{})
 		return err == nil && !slices.ContainsFunc(schemas.Items, func(schema flowcontrolv1.FlowSchema) bool { return namesAccountOf(&schema, tenant) }), err
 	})
 }
 
-// namesAccountOf tells whether a schema is for an account of this namespace.
-// Other tests may have left consumers that are accounts.
+// namesAccountOf reports whether a schema is for an account of this namespace. Other tests may have
+// left others.
 func namesAccountOf(schema *flowcontrolv1.FlowSchema, namespace string) bool {
 	return slices.ContainsFunc(schema.Spec.Rules, func(rule flowcontrolv1.PolicyRulesWithSubjects) bool {
 		return slices.ContainsFunc(rule.Subjects, func(subject flowcontrolv1.Subject) bool {
@@ -132,7 +132,7 @@ func namesAccountOf(schema *flowcontrolv1.FlowSchema, namespace string) bool {
 	})
 }
 
-func TestANoisyPeerStarvesNobody(t *testing.T) {
+func TestNoisyPeerDoesNotStarveOthers(t *testing.T) {
 	env := framework.Get(t)
 	levels := installFairness(t, env)
 	server := env.StartServer(t, env.MakeDataDir(t), "--max-requests-inflight=20", "--max-mutating-requests-inflight=10")
@@ -151,15 +151,15 @@ func TestANoisyPeerStarvesNobody(t *testing.T) {
 		"a quiet peer":   env.User(t, "quiet-peer", v1alpha1.PeerGroup),
 		"an operator":    env.User(t, "quiet-operator"),
 	}
-	for who, config := range users {
-		users[who] = server.Client(config)
+	for user, config := range users {
+		users[user] = server.Client(config)
 	}
 	for _, user := range []string{"noisy-peer", "quiet-peer", "quiet-operator"} {
 		env.Grant(t, user, "", rbacv1.PolicyRule{APIGroups: []string{v1alpha1.GroupName}, Resources: []string{"peeringtokens"}, Verbs: []string{"get", "list"}})
 	}
 	awaitLevel(t, "the noisy peer", users["the noisy peer"], list, levels.lists)
 
-	// The noisy peer asks for everything, as often as it can.
+	// The noisy peer sends expensive requests in a loop.
 	ctx, stop := context.WithCancel(t.Context())
 	var flood sync.WaitGroup
 	var mu sync.Mutex
@@ -194,13 +194,13 @@ func TestANoisyPeerStarvesNobody(t *testing.T) {
 	enough(100)
 	calm := map[string][]time.Duration{}
 	for range 40 {
-		for _, who := range []string{"an operator", "a quiet peer"} {
+		for _, user := range []string{"an operator", "a quiet peer"} {
 			started := time.Now()
-			response, err := get(t.Context(), users[who], one)
+			response, err := get(t.Context(), users[user], one)
 			if err != nil || response.StatusCode != http.StatusOK {
-				t.Fatalf("%s: got %v, %v", who, response, err)
+				t.Fatalf("%s: got %v, %v", user, response, err)
 			}
-			calm[who] = append(calm[who], time.Since(started))
+			calm[user] = append(calm[user], time.Since(started))
 		}
 	}
 	enough(200)
@@ -209,12 +209,12 @@ func TestANoisyPeerStarvesNobody(t *testing.T) {
 
 	slices.Sort(noisy)
 	slow := noisy[len(noisy)/2]
-	for who, times := range calm {
+	for user, times := range calm {
 		slices.Sort(times)
 		usual := times[len(times)/2]
-		t.Logf("%s waits %s, the noisy peer %s (medians of %d and %d)", who, usual, slow, len(times), len(noisy))
+		t.Logf("%s waits %s, the noisy peer %s (medians of %d and %d)", user, usual, slow, len(times), len(noisy))
 		if usual > slow {
-			t.Errorf("%s waits longer than who makes the noise", who)
+			t.Errorf("%s waits longer than the noisy peer", user)
 		}
 	}
 }

@@ -14,7 +14,7 @@ import (
 	"liqo.io/federation/test/integration/framework"
 )
 
-func TestAServerIsReadyWhenItCanDoItsWork(t *testing.T) {
+func TestReadinessChecksTheDependenciesOfAServer(t *testing.T) {
 	env := framework.Get(t)
 	direct := env.Server.Client(env.Admin)
 	_, ready := send(t, direct, http.MethodGet, "/readyz?verbose", nil, "")
@@ -24,10 +24,10 @@ func TestAServerIsReadyWhenItCanDoItsWork(t *testing.T) {
 		"poststarthook/federation-ledgers", "poststarthook/federation-informers",
 	} {
 		if !strings.Contains(ready, "[+]"+check+" ok") {
-			t.Errorf("readiness does not look at %s:\n%s", check, ready)
+			t.Errorf("readiness does not check %s:\n%s", check, ready)
 		}
 	}
-	// A server that lives must not be killed because others are late.
+	// Liveness must not depend on other servers.
 	_, live := send(t, direct, http.MethodGet, "/livez?verbose", nil, "")
 	if !strings.Contains(live, "[+]etcd ok") || strings.Contains(live, "informer-sync") || strings.Contains(live, "authorities") {
 		t.Errorf("liveness:\n%s", live)
@@ -48,6 +48,6 @@ func TestRequestsGoThroughPriorityAndFairness(t *testing.T) {
 	}
 	defer response.Body.Close()
 	if response.Header.Get("X-Kubernetes-Pf-Flowschema-Uid") == "" {
-		t.Errorf("no flow schema took the request: %v", response.Header)
+		t.Errorf("no flow schema matched the request: %v", response.Header)
 	}
 }

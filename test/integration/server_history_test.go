@@ -24,21 +24,19 @@ import (
 )
 
 const (
-	// step is the annotation that tells one state of an object from the next.
+	// step is the annotation that identifies one state of an object.
 	step = "example.com/step"
-	// comeback bounds how long a server may be away.
+	// comeback bounds how long a server may be unavailable.
 	comeback = time.Minute
 )
 
-// history is what several writers do to a server, each to an object of its
-// own, and what they are told. Whatever happens to the server: what was
-// acknowledged is there, what failed either happened or not, and resource
-// versions grow.
+// history is a record of several writers, each with an object of its own. Whatever happens to the
+// server: acknowledged writes exist, failed ones happened or not, and resource versions grow.
 type history struct {
 	t            *testing.T
 	tokens       typed.PeeringTokenInterface
 	acknowledged atomic.Int64
-	// newest is the highest resource version that anybody was told.
+	// newest is the highest resource version of all answers.
 	newest  atomic.Uint64
 	writers []*writer
 	stop    context.CancelFunc
@@ -49,15 +47,14 @@ type history struct {
 type writer struct {
 	*history
 	name string
-	// now is the object as it was acknowledged last; nil if there is none.
+	// now is the object as last acknowledged, and nil if it does not exist.
 	now *v1alpha1.PeeringToken
 	n   int
-	// late is the state that the last write would have led to, which had not
-	// happened when it was looked for.
+	// late is the state of the last failed write, which was not observed yet.
 	late string
 }
 
-// startHistory starts writers that go on until finish.
+// startHistory starts writers, which finish stops.
 func startHistory(t *testing.T, config *rest.Config, writers int) *history {
 	t.Helper()
 	client, err := versioned.NewForConfig(config)
@@ -82,7 +79,7 @@ func startHistory(t *testing.T, config *rest.Config, writers int) *history {
 	return h
 }
 
-// reach waits until the server has acknowledged so many more writes.
+// reach waits until the server has acknowledged more writes.
 func (h *history) reach(more int64) {
 	h.t.Helper()
 	goal := h.acknowledged.Load() + more
@@ -94,7 +91,7 @@ func (h *history) reach(more int64) {
 	}
 }
 
-// finish ends the writing and compares everything with what the server has.
+// finish stops the writers and compares all objects with those of the server.
 func (h *history) finish() {
 	h.t.Helper()
 	h.stop()
@@ -104,21 +101,21 @@ func (h *history) finish() {
 		h.t.Fatal(err)
 	}
 	if version := parse(h.t, list.ResourceVersion); version < h.newest.Load() {
-		h.t.Errorf("the list is as of %d, after %d was acknowledged", version, h.newest.Load())
+		h.t.Errorf("the list has the resource version %d, after %d was acknowledged", version, h.newest.Load())
 	}
-	there := map[string]*v1alpha1.PeeringToken{}
+	found := map[string]*v1alpha1.PeeringToken{}
 	for i := range list.Items {
-		there[list.Items[i].Name] = &list.Items[i]
+		found[list.Items[i].Name] = &list.Items[i]
 	}
 	for _, w := range h.writers {
-		if !same(there[w.name], w.now) {
-			h.t.Errorf("%s is %s, and was acknowledged as %s", w.name, state(there[w.name]), state(w.now))
+		if !same(found[w.name], w.now) {
+			h.t.Errorf("%s is %s, and was acknowledged as %s", w.name, state(found[w.name]), state(w.now))
 		}
 	}
 	h.t.Logf("%d writes were acknowledged, the last one as %d", h.acknowledged.Load(), h.newest.Load())
 }
 
-// write does the next thing to the object: it comes, changes a few times, goes.
+// write creates, changes or deletes the object.
 func (w *writer) write(ctx context.Context) {
 	w.n++
 	before := w.now
@@ -140,17 +137,17 @@ func (w *writer) write(ctx context.Context) {
 		w.acknowledge(answer)
 		return
 	}
-	// It happened, or it did not; nothing else may be there.
+	// The write happened or not. No other state is valid.
 	found, err := w.observe(ctx)
 	if err != nil {
-		w.t.Errorf("%s does not come back: %v", w.name, err)
+		w.t.Errorf("%s does not restart: %v", w.name, err)
 		w.stop()
 		return
 	}
 	if !same(found, before) && state(found) != w.late && (state(found) != state(attempt) || found != nil && before != nil && found.UID != before.UID) {
-		w.t.Errorf("%s is %s; it was %s, and was to be %s", w.name, state(found), state(before), state(attempt))
+		w.t.Errorf("%s is %s, want %s or %s", w.name, state(found), state(before), state(attempt))
 	}
-	// What did not happen may be on its way from one member of etcd to another.
+	// It may be on its way from one member of etcd to another.
 	if w.late = ""; same(found, before) {
 		w.late = state(attempt)
 	}
@@ -167,7 +164,7 @@ func (w *writer) acknowledge(answer *v1alpha1.PeeringToken) {
 	w.acknowledged.Add(1)
 }
 
-// note remembers the highest resource version.
+// note records the highest resource version.
 func (w *writer) note(object *v1alpha1.PeeringToken) {
 	if object == nil {
 		return
@@ -177,7 +174,7 @@ func (w *writer) note(object *v1alpha1.PeeringToken) {
 	}
 }
 
-// observe reads the object as soon as somebody answers.
+// observe reads the object until it is answered.
 func (w *writer) observe(ctx context.Context) (found *v1alpha1.PeeringToken, err error) {
 	waitErr := wait.PollUntilContextTimeout(ctx, 20*time.Millisecond, comeback, true, func(ctx context.Context) (bool, error) {
 		found, err = w.tokens.Get(ctx, w.name, metav1.GetOptions{})
@@ -201,7 +198,7 @@ func same(a, b *v1alpha1.PeeringToken) bool {
 
 func state(object *v1alpha1.PeeringToken) string {
 	if object == nil {
-		return "not there"
+		return "missing"
 	}
 	return "at step " + object.Annotations[step]
 }
@@ -215,11 +212,11 @@ func parse(t *testing.T, resourceVersion string) uint64 {
 	return version
 }
 
-// storages are the ways that a server stores: args of a server with each.
+// storages are the arguments of a server for each kind of store.
 func storages(t *testing.T, env *framework.Environment) map[string]func(t *testing.T) []string {
 	t.Helper()
 	return map[string]func(t *testing.T) []string{
-		"in an embedded etcd":           func(*testing.T) []string { return nil },
-		"in three members of another's": func(t *testing.T) []string { return env.StartEtcd(t, 3).ServerArgs() },
+		"in an embedded etcd":                  func(*testing.T) []string { return nil },
+		"in an external etcd of three members": func(t *testing.T) []string { return env.StartEtcd(t, 3).ServerArgs() },
 	}
 }

@@ -19,7 +19,7 @@ spec:
   podOffloadingStrategy: Remote
 `
 
-func TestKubectlExplainsFieldsInTheWordsOfTheDocComments(t *testing.T) {
+func TestKubectlExplainPrintsTheDocComments(t *testing.T) {
 	env := framework.Get(t)
 	for path, want := range map[string]string{
 		"fc":                                    "how it stands. Its name is how this cluster calls",
@@ -43,7 +43,7 @@ func TestKubectlExplainsFieldsInTheWordsOfTheDocComments(t *testing.T) {
 	} {
 		output := strings.Join(strings.Fields(env.Kubectl(t, "", "explain", path)), " ")
 		if !strings.Contains(output, want) {
-			t.Errorf("explain %s does not say %q:\n%s", path, want, output)
+			t.Errorf("explain %s lacks %q:\n%s", path, want, output)
 		}
 	}
 }
@@ -61,7 +61,7 @@ func TestServerSideApplyKeepsEveryManagersFields(t *testing.T) {
 
 	output, err := env.TryKubectl(t, strings.ReplaceAll(offloadingManifest, "Remote", "Local"), "apply", "--server-side", "--field-manager=other", "-n", namespace, "-f", "-")
 	if err == nil || !strings.Contains(output, `conflict with "gitops": .spec.podOffloadingStrategy`) {
-		t.Errorf("another manager's field was taken: %s", output)
+		t.Errorf("the field of another manager was changed: %s", output)
 	}
 	before := env.Kubectl(t, "", "get", "nsof", "offloading", "-n", namespace, "-o", "jsonpath={.metadata.resourceVersion}")
 	env.Kubectl(t, offloadingManifest, "apply", "--server-side", "--field-manager=gitops", "-n", namespace, "-f", "-")
@@ -86,13 +86,13 @@ func TestKubectlDiffShowsWhatWouldChangeAndChangesNothing(t *testing.T) {
 	}
 }
 
-func TestFieldsThatAreUnknownOrThereTwiceAreRefused(t *testing.T) {
+func TestUnknownAndDuplicateFieldsAreRefused(t *testing.T) {
 	env := framework.Get(t)
 	namespace := env.MakeNamespace(t)
 	client := admin(t).FederationV1alpha1().RESTClient()
 	for name, test := range map[string]struct{ spec, want string }{
 		"unknown":        {`{"podOffloadingStratgy":"Local"}`, `unknown field "spec.podOffloadingStratgy"`},
-		"there twice":    {`{"podOffloadingStrategy":"Local","podOffloadingStrategy":"Remote"}`, `duplicate field "spec.podOffloadingStrategy"`},
+		"duplicate":      {`{"podOffloadingStrategy":"Local","podOffloadingStrategy":"Remote"}`, `duplicate field "spec.podOffloadingStrategy"`},
 		"of other type":  {`{"podOffloadingStrategy":[1]}`, "podOffloadingStrategy"},
 		"of other value": {`{"podOffloadingStrategy":"Moon"}`, `spec.podOffloadingStrategy: Unsupported value: "Moon"`},
 	} {
@@ -105,7 +105,7 @@ func TestFieldsThatAreUnknownOrThereTwiceAreRefused(t *testing.T) {
 	}
 }
 
-func TestTablesAnswerWhatPeopleAsk(t *testing.T) {
+func TestTablesHaveTheColumnsOfTheResource(t *testing.T) {
 	env := framework.Get(t)
 	namespace := env.MakeNamespace(t)
 	env.Kubectl(t, offloadingManifest, "apply", "-n", namespace, "-f", "-")

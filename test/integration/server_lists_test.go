@@ -27,7 +27,7 @@ import (
 	"liqo.io/federation/test/integration/framework"
 )
 
-// memory is what the chart lets the API server have.
+// memory returns the memory limits of the API server in the chart.
 func memory(t *testing.T) (soft string, limit resource.Quantity) {
 	t.Helper()
 	content, err := os.ReadFile("../../artifacts/chart/values.yaml")
@@ -50,7 +50,7 @@ func memory(t *testing.T) (soft string, limit resource.Quantity) {
 	return values.Server.GoMemoryLimit, limit
 }
 
-// peak is the most memory that a process ever had.
+// peak returns the largest resident set of a process.
 func peak(t *testing.T, pid int) resource.Quantity {
 	t.Helper()
 	file, err := os.Open(fmt.Sprintf("/proc/%d/status", pid))
@@ -64,11 +64,11 @@ func peak(t *testing.T, pid int) resource.Quantity {
 			return resource.MustParse(strings.TrimSuffix(strings.TrimSpace(rest), " kB") + "Ki")
 		}
 	}
-	t.Fatalf("the kernel does not say what process %d has: %v", pid, lines.Err())
+	t.Fatalf("no memory statistics of process %d: %v", pid, lines.Err())
 	return resource.Quantity{}
 }
 
-// fill makes many shadow pods, as many as a large offer allows.
+// fill creates many shadow pods, as many as a large offer allows.
 func fill(t *testing.T, config *rest.Config, namespace string, many int) {
 	t.Helper()
 	config = rest.CopyConfig(config)
@@ -96,10 +96,9 @@ func fill(t *testing.T, config *rest.Config, namespace string, many int) {
 	}
 }
 
-// A peer that lists all it has without a limit, as often as it can and in every
-// way, does not make the API server grow beyond what the chart gives it, and
-// another peer is served meanwhile.
-func TestListsWithoutLimitAreBoundedAndStarveNobody(t *testing.T) {
+// A peer that lists everything without a limit in a loop and in every format does not make the API
+// server exceed its memory limit, and another peer is served meanwhile.
+func TestListsWithoutLimitAreBoundedAndDoNotStarveOthers(t *testing.T) {
 	env := framework.Get(t)
 	levels := installFairness(t, env)
 	installRoles(t, env)
@@ -107,22 +106,22 @@ func TestListsWithoutLimitAreBoundedAndStarveNobody(t *testing.T) {
 	soft, limit := memory(t)
 	t.Setenv("GOMEMLIMIT", soft)
 	server := env.StartServer(t, env.MakeDataDir(t))
-	lender, err := versioned.NewForConfig(server.Client(env.Admin))
+	provider, err := versioned.NewForConfig(server.Client(env.Admin))
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, consumer := range []string{"savona", "imperia"} {
-		offerTo(t, lender, consumer, amounts("pods", "5k"))
+		offerTo(t, provider, consumer, amounts("pods", "5k"))
 	}
-	fill(t, server.Client(env.Admin), noisy.twin, 5_000)
-	fill(t, server.Client(env.Admin), quiet.twin, 1)
+	fill(t, server.Client(env.Admin), noisy.remote, 5_000)
+	fill(t, server.Client(env.Admin), quiet.remote, 1)
 	full := peak(t, server.PID())
 
 	users := map[string]*rest.Config{}
 	for _, c := range []tenancy{noisy, quiet} {
 		users[c.user] = server.Client(env.User(t, c.user, v1alpha1.PeerGroup))
 	}
-	pods := func(c tenancy) string { return groupPath + "/namespaces/" + c.twin + "/shadowpods" }
+	pods := func(c tenancy) string { return groupPath + "/namespaces/" + c.remote + "/shadowpods" }
 	for _, c := range []tenancy{noisy, quiet} {
 		awaitLevel(t, c.user, users[c.user], pods(c), levels.lists)
 		awaitLevel(t, c.user, users[c.user], pods(c)+"/pod-0", levels.others)
@@ -138,7 +137,7 @@ func TestListsWithoutLimitAreBoundedAndStarveNobody(t *testing.T) {
 		{"?resourceVersion=0", "application/json"},
 		{"?resourceVersion=1&resourceVersionMatch=NotOlderThan", "application/json"},
 		{"?limit=1000000", "application/json"},
-		{"?labelSelector=nobody", "application/json"},
+		{"?labelSelector=unknown", "application/json"},
 		{"?fieldSelector=metadata.name%3Dnobody", "application/json"},
 		{"?pretty=true", "application/json"},
 		{"", "application/yaml"},
@@ -179,7 +178,7 @@ func TestListsWithoutLimitAreBoundedAndStarveNobody(t *testing.T) {
 		})
 	}
 	enough(10)
-	// What costs one seat goes past what waits for many.
+	// A request that costs one seat overtakes those that wait for many.
 	var calm []time.Duration
 	for range 40 {
 		started := time.Now()
@@ -188,7 +187,7 @@ func TestListsWithoutLimitAreBoundedAndStarveNobody(t *testing.T) {
 		}
 		calm = append(calm, time.Since(started))
 	}
-	// A list costs what the longest does, and has its turn.
+	// A list costs as much as the largest one, and is served in its turn.
 	started := time.Now()
 	retryFor(t, time.Minute, func() (any, error) {
 		response, err := get(t.Context(), users[quiet.user], pods(quiet))

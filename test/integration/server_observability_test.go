@@ -25,7 +25,7 @@ import (
 	"liqo.io/federation/test/integration/framework"
 )
 
-func TestMetricsAndProfilesAreForThoseWhoMayReadThem(t *testing.T) {
+func TestMetricsAndProfilesRequireAuthorization(t *testing.T) {
 	env := framework.Get(t)
 	for name, server := range map[string]string{
 		"the API server":         env.Server.URL,
@@ -41,16 +41,16 @@ func TestMetricsAndProfilesAreForThoseWhoMayReadThem(t *testing.T) {
 				return config
 			}
 			if got := status(t, direct(env.Anonymous()), path, nil); got != http.StatusUnauthorized {
-				t.Errorf("%s of %s for nobody: got %d", path, name, got)
+				t.Errorf("%s of %s without credentials: got %d", path, name, got)
 			}
 			user := "observer of " + path
 			if got := status(t, direct(env.User(t, user)), path, nil); got != http.StatusForbidden {
-				t.Errorf("%s of %s for somebody: got %d", path, name, got)
+				t.Errorf("%s of %s without permission: got %d", path, name, got)
 			}
 			other := "authorized " + user
 			env.Grant(t, other, "", rbacv1.PolicyRule{NonResourceURLs: []string{path}, Verbs: []string{"get"}})
 			if got := status(t, direct(env.User(t, other)), path, nil); got != http.StatusOK {
-				t.Errorf("%s of %s for who may read it: got %d", path, name, got)
+				t.Errorf("%s of %s with permission: got %d", path, name, got)
 			}
 		}
 	}
@@ -75,7 +75,7 @@ func TestTheLogCanBeJSON(t *testing.T) {
 	}
 }
 
-// spans collects the names of the spans that are sent to it.
+// spans collects the names of exported spans.
 type spans struct {
 	collector.UnimplementedTraceServiceServer
 	mu    sync.Mutex
@@ -95,7 +95,7 @@ func (s *spans) Export(_ context.Context, request *collector.ExportTraceServiceR
 	return &collector.ExportTraceServiceResponse{}, nil
 }
 
-func TestSpansOfRequestsGoWhereTheConfigurationSays(t *testing.T) {
+func TestSpansAreExportedToTheConfiguredEndpoint(t *testing.T) {
 	env := framework.Get(t)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -117,7 +117,7 @@ func TestSpansOfRequestsGoWhereTheConfigurationSays(t *testing.T) {
 	if got := status(t, server.Client(env.Admin), path, nil); got != http.StatusOK {
 		t.Fatalf("got %d", got)
 	}
-	// Of the request, and of what it asked of etcd.
+	// Of the request, and of those that it sent to etcd.
 	retryFor(t, time.Minute, func() (any, error) {
 		received.mu.Lock()
 		defer received.mu.Unlock()

@@ -20,7 +20,7 @@ import (
 
 var reviewsMetric = regexp.MustCompile(`(?m)^apiserver_delegated_authz_request_total\{code="201"\} (\d+)$`)
 
-// reviews is how often a server asked kube-apiserver what somebody may do.
+// reviews returns how many authorization reviews a server sent to kube-apiserver.
 func reviews(t *testing.T, env *framework.Environment, server *framework.Server) int {
 	t.Helper()
 	code, body := send(t, server.Client(env.Admin), http.MethodGet, "/metrics", nil, "")
@@ -48,7 +48,7 @@ func TestOneReviewCoversEveryObjectOfANamespace(t *testing.T) {
 		t.Fatal(err)
 	}
 	maps := client.FederationV1alpha1().NamespaceMaps(namespace)
-	// The roles that were granted a moment ago have to be known.
+	// The new roles take a moment.
 	retry(t, func() (any, error) {
 		return maps.Create(t.Context(), &v1alpha1.NamespaceMap{ObjectMeta: metav1.ObjectMeta{Name: "map-0"}}, metav1.CreateOptions{})
 	})
@@ -65,6 +65,6 @@ func TestOneReviewCoversEveryObjectOfANamespace(t *testing.T) {
 		}
 	}
 	if got := reviews(t, env, server) - before; got != 1 {
-		t.Errorf("asked %d times about %d objects, want once, for the first get", got, objects)
+		t.Errorf("sent %d reviews for %d objects, want 1, for the first get", got, objects)
 	}
 }

@@ -25,7 +25,7 @@ import (
 
 const groupPath = "/apis/federation.liqo.io/v1alpha1"
 
-// status is how a server answers a GET.
+// status returns the status code of a GET.
 func status(t *testing.T, config *rest.Config, path string, headers map[string]string) int {
 	t.Helper()
 	transport, err := rest.TransportFor(config)
@@ -47,7 +47,7 @@ func status(t *testing.T, config *rest.Config, path string, headers map[string]s
 	return response.StatusCode
 }
 
-func TestWhoHasNoNameIsRefusedAnywhereButOnHealthPaths(t *testing.T) {
+func TestAnonymousRequestsAreRefusedExceptOnHealthPaths(t *testing.T) {
 	env := framework.Get(t)
 	direct := env.Server.Client(env.Anonymous())
 	for path, want := range map[string]int{
@@ -75,7 +75,7 @@ func TestWhoHasNoNameIsRefusedAnywhereButOnHealthPaths(t *testing.T) {
 	}
 }
 
-// The tests of these names are about attacks that worked elsewhere.
+// The names of the cases are those of known attacks.
 func TestRequestHeaderNeedsFrontProxyCert(t *testing.T) {
 	env := framework.Get(t)
 	path := groupPath + "/foreignclusters"
@@ -84,11 +84,11 @@ func TestRequestHeaderNeedsFrontProxyCert(t *testing.T) {
 		config *rest.Config
 		want   int
 	}{
-		"without a certificate":              {env.Anonymous(), http.StatusUnauthorized},
-		"with a user's certificate":          {env.User(t, "mallory"), http.StatusForbidden},
-		"with the front proxy's":             {env.FrontProxy(t, "front-proxy"), http.StatusOK},
-		"RequestHeaderWrongCNRejected":       {env.FrontProxy(t, "somebody-else"), http.StatusUnauthorized},
-		"with the front proxy's and no user": {env.FrontProxy(t, "front-proxy"), http.StatusUnauthorized},
+		"without a certificate":                          {env.Anonymous(), http.StatusUnauthorized},
+		"with a user's certificate":                      {env.User(t, "mallory"), http.StatusForbidden},
+		"with the front proxy's certificate":             {env.FrontProxy(t, "front-proxy"), http.StatusOK},
+		"RequestHeaderWrongCNRejected":                   {env.FrontProxy(t, "other"), http.StatusUnauthorized},
+		"with the front proxy's certificate and no user": {env.FrontProxy(t, "front-proxy"), http.StatusUnauthorized},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -109,7 +109,7 @@ func TestRequestHeaderNeedsFrontProxyCert(t *testing.T) {
 	})
 }
 
-func TestAUserMayDoWhatTheRolesSayAndNoMore(t *testing.T) {
+func TestUserHasThePermissionsOfTheRolesOnly(t *testing.T) {
 	env := framework.Get(t)
 	mine, other := env.MakeNamespace(t), env.MakeNamespace(t)
 	for _, namespace := range []string{mine, other} {
@@ -137,7 +137,7 @@ func TestAUserMayDoWhatTheRolesSayAndNoMore(t *testing.T) {
 		{"scoped", item(other, "/offloading"), http.StatusForbidden},
 		{"status", item(mine, "/offloading/status"), http.StatusOK},
 		{"status", item(mine, "/offloading"), http.StatusForbidden},
-		{"nobody", item(mine, "/offloading"), http.StatusForbidden},
+		{"unbound", item(mine, "/offloading"), http.StatusForbidden},
 	} {
 		user := env.User(t, test.user)
 		for road, config := range map[string]*rest.Config{"aggregator": user, "server": env.Server.Client(user)} {
@@ -148,7 +148,7 @@ func TestAUserMayDoWhatTheRolesSayAndNoMore(t *testing.T) {
 	}
 }
 
-func TestServiceAccountsAreKnownByTheirTokens(t *testing.T) {
+func TestServiceAccountsAuthenticateByTokens(t *testing.T) {
 	env := framework.Get(t)
 	namespace := env.MakeNamespace(t)
 	account := env.ServiceAccount(t, namespace, "robot")
@@ -157,7 +157,7 @@ func TestServiceAccountsAreKnownByTheirTokens(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := client.FederationV1alpha1().ForeignClusters().List(t.Context(), metav1.ListOptions{}); !apierrors.IsForbidden(err) {
-		t.Errorf("before it was granted anything: got %v", err)
+		t.Errorf("without a quota: got %v", err)
 	}
 	env.Grant(t, "system:serviceaccount:"+namespace+":robot", "", rbacv1.PolicyRule{APIGroups: []string{v1alpha1.GroupName}, Resources: []string{"foreignclusters"}, Verbs: []string{"list"}})
 	retry(t, func() (any, error) {
@@ -169,10 +169,10 @@ func TestServiceAccountsAreKnownByTheirTokens(t *testing.T) {
 	}
 }
 
-func TestMetricsAreForThoseWhoMayGetThem(t *testing.T) {
+func TestMetricsPathRequiresAuthorization(t *testing.T) {
 	env := framework.Get(t)
 	env.Grant(t, "scraper", "", rbacv1.PolicyRule{NonResourceURLs: []string{"/metrics"}, Verbs: []string{"get"}})
-	for user, want := range map[string]int{"scraper": http.StatusOK, "somebody": http.StatusForbidden} {
+	for user, want := range map[string]int{"scraper": http.StatusOK, "unbound": http.StatusForbidden} {
 		if got := status(t, env.Server.Client(env.User(t, user)), "/metrics", nil); got != want {
 			t.Errorf("%s: got %d, want %d", user, got, want)
 		}
@@ -185,8 +185,7 @@ func TestEveryListenerRequiresAuthn(t *testing.T) {
 		env := framework.Get(t)
 		installRoles(t, env)
 		port := int(freePort(t))
-		// One controller that has nothing to do: the others would look after what
-		// other tests make.
+		// One controller that has nothing to do: others would reconcile objects of other tests.
 		account := env.ServiceAccount(t, framework.Namespace, "federation-identity-signer")
 		pid := env.StartProgram(t, framework.ControllerManager, port,
 			"--kubeconfig="+env.AccountKubeconfig(t, env.Admin.Host, env.Admin.CAData, account.BearerToken),
@@ -203,8 +202,8 @@ func TestEveryListenerRequiresAuthn(t *testing.T) {
 	})
 }
 
-// listensOnly fails the test when a process listens anywhere but on the port,
-// or answers there without credentials.
+// listensOnly fails the test when a process listens on another port, or answers on it without
+// credentials.
 func listensOnly(t *testing.T, env *framework.Environment, pid, port int, paths ...string) {
 	t.Helper()
 	if found := listeners(t, pid); len(found) != 1 || !strings.HasSuffix(found[0], fmt.Sprintf(":%d", port)) {
@@ -247,7 +246,7 @@ func apiserverListenersRequireAuthn(t *testing.T) {
 	}
 }
 
-// listeners are the TCP and UDP addresses that a process listens on.
+// listeners returns the TCP and UDP addresses that a process listens on.
 func listeners(t *testing.T, pid int) []string {
 	t.Helper()
 	sockets := map[string]bool{}
@@ -260,8 +259,7 @@ func listeners(t *testing.T, pid int) []string {
 			sockets[strings.Trim(target, "socket:[]")] = true
 		}
 	}
-	// The states of a TCP socket that listens, and of a UDP socket that is open
-	// to everybody.
+	// The states of a listening TCP socket and of an unconnected UDP socket.
 	const listening, unconnected = "0A", "07"
 	var found []string
 	for table, state := range map[string]string{"tcp": listening, "tcp6": listening, "udp": unconnected, "udp6": unconnected} {

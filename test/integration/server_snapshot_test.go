@@ -61,7 +61,7 @@ func TestASnapshotTakenWhileOthersWriteIsRestoredAfterTheVolumeIsLost(t *testing
 	}
 	server.Stop(t, syscall.SIGTERM)
 	if err := restore(snapshot); err == nil || !strings.Contains(err.Error(), "nothing is overwritten") {
-		t.Errorf("over the data that is there: got %v", err)
+		t.Errorf("over existing data: got %v", err)
 	}
 	if err := os.RemoveAll(server.DataDir); err != nil {
 		t.Fatal(err)
@@ -70,7 +70,7 @@ func TestASnapshotTakenWhileOthersWriteIsRestoredAfterTheVolumeIsLost(t *testing
 		t.Fatal(err)
 	}
 	if err := restore(snapshot[:len(snapshot)/2]); err == nil || !strings.Contains(err.Error(), "damaged") {
-		t.Errorf("half of it: got %v", err)
+		t.Errorf("half of the data: got %v", err)
 	}
 	if err := restore(snapshot); err != nil {
 		t.Fatal(err)
@@ -86,7 +86,7 @@ func TestASnapshotTakenWhileOthersWriteIsRestoredAfterTheVolumeIsLost(t *testing
 			delete(before, token.Name)
 		}
 		if token.Name == "after" {
-			t.Errorf("%s was made after the snapshot", token.Name)
+			t.Errorf("%s was created after the snapshot", token.Name)
 		}
 	}
 	if len(before) > 0 {
@@ -95,7 +95,7 @@ func TestASnapshotTakenWhileOthersWriteIsRestoredAfterTheVolumeIsLost(t *testing
 	if parse(t, list.ResourceVersion) <= parse(t, last.ResourceVersion) {
 		t.Errorf("resource versions went back from %s to %s", last.ResourceVersion, list.ResourceVersion)
 	}
-	// Who watched before cannot miss anything unknowingly.
+	// Older watches end, so that clients do not miss changes.
 	watcher, err := tokens.Watch(t.Context(), metav1.ListOptions{ResourceVersion: last.ResourceVersion})
 	if err == nil {
 		event := <-watcher.ResultChan()
@@ -103,7 +103,7 @@ func TestASnapshotTakenWhileOthersWriteIsRestoredAfterTheVolumeIsLost(t *testing
 		err = apierrors.FromObject(event.Object)
 	}
 	if !apierrors.IsResourceExpired(err) && !apierrors.IsGone(err) {
-		t.Errorf("a watch that began before goes on: %v", err)
+		t.Errorf("a watch that began before continues: %v", err)
 	}
 	if _, err := tokens.Create(t.Context(), newToken("after"), metav1.CreateOptions{}); err != nil {
 		t.Errorf("the restored server stores nothing: %v", err)
@@ -125,7 +125,7 @@ func TestSnapshotsAreTakenBySchedule(t *testing.T) {
 	first := paths(1)[0]
 	retry(t, func() (any, error) {
 		if _, err := os.Stat(first); err == nil {
-			return nil, fmt.Errorf("the first snapshot %s is still there", first)
+			return nil, fmt.Errorf("the first snapshot %s still exists", first)
 		}
 		return nil, nil
 	})

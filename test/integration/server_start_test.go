@@ -24,7 +24,7 @@ import (
 	"liqo.io/federation/test/integration/framework"
 )
 
-func TestABadStartEndsWithOneLineThatSaysWhatToDo(t *testing.T) {
+func TestFailedStartEndsWithOneInstructiveLine(t *testing.T) {
 	env := framework.Get(t)
 	port, err := url.Parse(env.Server.URL)
 	if err != nil {
@@ -69,7 +69,7 @@ func TestABadStartEndsWithOneLineThatSaysWhatToDo(t *testing.T) {
 			want: "refuses the credentials of this server: renew",
 		},
 		"neither in a pod nor a kubeconfig":     {run: with("--kubeconfig="), want: "set --kubeconfig to a kubeconfig file"},
-		"a certificate that is none":            {run: with("--tls-cert-file=" + junk), want: "use a PEM encoded certificate and its private key"},
+		"an invalid certificate":                {run: with("--tls-cert-file=" + junk), want: "use a PEM encoded certificate and its private key"},
 		"the certificate of another key":        {run: with("--tls-private-key-file=" + otherKey(t, env)), want: "private key does not match public key"},
 		"a data directory on a read-only mount": {run: onVolume("ro"), want: "it is on a read-only file system: mount a writable volume"},
 		"a data directory on a full volume":     {run: onVolume("size=1m"), want: "its volume is full, 1 MiB are free and 160 MiB are needed: enlarge the volume"},
@@ -81,10 +81,10 @@ func TestABadStartEndsWithOneLineThatSaysWhatToDo(t *testing.T) {
 		"an empty store in a cluster that is peered": {
 			run: with("--allow-empty-store=false"), want: "the store is empty, but ",
 		},
-		"a port in use":              {run: with("--secure-port=" + port.Port()), want: "address already in use: stop the process that listens on it, or use another port"},
-		"an etcd that is not there":  {run: with("--etcd-servers=http://" + closed), want: "--etcd-servers: cannot reach etcd: http://" + closed + ": dial tcp"},
-		"an option that is unknown":  {run: with("--magic"), want: "unknown flag: --magic"},
-		"an argument that is no use": {run: with("please"), want: `unknown command "please"`},
+		"a port in use":             {run: with("--secure-port=" + port.Port()), want: "address already in use: stop the process that listens on it, or use another port"},
+		"an unreachable etcd":       {run: with("--etcd-servers=http://" + closed), want: "--etcd-servers: cannot reach etcd: http://" + closed + ": dial tcp"},
+		"an option that is unknown": {run: with("--magic"), want: "unknown flag: --magic"},
+		"an unknown argument":       {run: with("please"), want: `unknown command "please"`},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -100,19 +100,19 @@ func TestABadStartEndsWithOneLineThatSaysWhatToDo(t *testing.T) {
 	}
 }
 
-func TestEverythingWrongOnTheCommandLineIsToldAtOnce(t *testing.T) {
+func TestAllInvalidFlagsAreReportedAtOnce(t *testing.T) {
 	output, code := framework.Get(t).RunServer(t, "--cluster-name=", "--namespace=A", "--tls-cert-file=")
 	if code == 0 || strings.Count(output, "\n") != 3 {
 		t.Errorf("got exit code %d and\n%s\nwant three lines", code, output)
 	}
 	for _, want := range []string{"--cluster-name is required", `--namespace "A"`, "--tls-cert-file and --tls-private-key-file are required"} {
 		if !strings.Contains(output, want) {
-			t.Errorf("does not say %q:\n%s", want, output)
+			t.Errorf("lacks %q:\n%s", want, output)
 		}
 	}
 }
 
-// closedPort is an address that nobody listens on.
+// closedPort returns an address without a listener.
 func closedPort(t *testing.T) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -125,8 +125,8 @@ func closedPort(t *testing.T) string {
 	return listener.Addr().String()
 }
 
-// apiserverWithoutAggregation is the real one, but for the ConfigMap that it
-// makes only when aggregation is configured.
+// apiserverWithoutAggregation proxies the real kube-apiserver without the ConfigMap that exists only
+// when aggregation is configured.
 func apiserverWithoutAggregation(t *testing.T, admin *rest.Config) (address string, bundle []byte) {
 	t.Helper()
 	target, err := url.Parse(admin.Host)
@@ -157,13 +157,13 @@ func apiserverWithoutAggregation(t *testing.T, admin *rest.Config) (address stri
 func otherKey(t *testing.T, env *framework.Environment) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "other.key")
-	if err := os.WriteFile(path, env.User(t, "somebody").KeyData, 0o600); err != nil {
+	if err := os.WriteFile(path, env.User(t, "other").KeyData, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	return path
 }
 
-// brokenData is a data directory with a database that is none.
+// brokenData creates a data directory with an invalid database.
 func brokenData(t *testing.T, env *framework.Environment) string {
 	t.Helper()
 	dir := env.MakeDataDir(t)

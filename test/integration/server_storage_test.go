@@ -43,7 +43,7 @@ import (
 	"liqo.io/federation/test/integration/framework"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
+var update = flag.Bool("update", false, "update the golden files")
 
 // stored returns everything in the embedded etcd of a server.
 func stored(t *testing.T, server *framework.Server) map[string][]byte {
@@ -64,8 +64,8 @@ func stored(t *testing.T, server *framework.Server) map[string][]byte {
 	return all
 }
 
-// An object that was stored by one version of the server must be found and
-// read by the next. That its fields keep their numbers is tested with the types.
+// Stored objects of one version of the server must be found and decoded by the next. The field numbers
+// are tested with the types.
 func TestKeysAndFieldsInStorageNeverChange(t *testing.T) {
 	env := framework.Get(t)
 	server := env.StartServer(t, env.MakeDataDir(t))
@@ -84,7 +84,7 @@ func TestKeysAndFieldsInStorageNeverChange(t *testing.T) {
 	all := stored(t, server)
 	for _, key := range sortedKeys(all) {
 		if strings.Contains(key, "/addressledgers/") {
-			// What is under way, for a moment; its form has a test of its own.
+			// Pending reservations, whose format has a test of its own.
 			continue
 		}
 		value := all[key]
@@ -107,12 +107,12 @@ func TestKeysAndFieldsInStorageNeverChange(t *testing.T) {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(string(want), got.String()); diff != "" {
-		t.Errorf("what is stored (-want +got); if it was meant, say how old data is read, then run with -update:\n%s", diff)
+		t.Errorf("what is stored (-want +got); if it is intended, document how old data is read, then run with -update:\n%s", diff)
 	}
 }
 
-// createOneOfEach creates one object of every kind and returns the strings in
-// them that are new each time, with names for them.
+// createOneOfEach creates one object of every kind and returns the strings in them that change, with
+// names for them.
 func createOneOfEach(t *testing.T, env *framework.Environment, server *framework.Server, client versioned.Interface, namespace string) map[string]string {
 	t.Helper()
 	ctx, options := t.Context(), metav1.CreateOptions{}
@@ -204,7 +204,7 @@ func shadowPodSpec() corev1.PodSpec {
 	}
 }
 
-// signingRequest is what a consumer sends for a certificate.
+// signingRequest returns a consumer's request for a certificate.
 func signingRequest(t *testing.T, commonName string) []byte {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -220,7 +220,7 @@ func signingRequest(t *testing.T, commonName string) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der})
 }
 
-// withoutWhatChanges is a stored object as JSON, without what is new each time.
+// withoutWhatChanges returns a stored object as JSON without values that change.
 func withoutWhatChanges(t *testing.T, value []byte) []byte {
 	t.Helper()
 	typed, err := runtime.Decode(scheme.Codecs.UniversalDeserializer(), value)
@@ -249,17 +249,17 @@ func sortedKeys(m map[string][]byte) []string {
 	return slices.Sorted(maps.Keys(m))
 }
 
-// StorageKeyNoTraversal: whatever a name looks like, its object lies beneath
-// the key of its resource, and no name reaches into another's keys.
+// StorageKeyNoTraversal: an object with any name is stored below the key of its resource, and names do
+// not lead to other keys.
 func TestStorageKeyNoTraversal(t *testing.T) {
 	env := framework.Get(t)
 	namespace := env.MakeNamespace(t)
-	// What must not be found under another name.
+	// This must not be found under another name.
 	env.Kubectl(t, offloadingManifest, "apply", "-n", namespace, "-f", "-")
 	if _, err := admin(t).FederationV1alpha1().PeeringTokens().Create(t.Context(), newToken("treasure"), metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	// But for where compaction, every five minutes, keeps its place.
+	// Except for the record of compactions, every five minutes.
 	keys := func() []string {
 		return slices.DeleteFunc(sortedKeys(stored(t, env.Server)), func(key string) bool { return key == "compact_rev_key" })
 	}
@@ -327,7 +327,7 @@ func contentType(method string) string {
 	return "application/json"
 }
 
-// object is the body of an object of the kind that the path is about.
+// object returns a body for the kind of the path.
 func object(path, name string) string {
 	kind := "ShadowPod"
 	switch {
@@ -345,7 +345,7 @@ func object(path, name string) string {
 	return `{"apiVersion":"federation.liqo.io/v1alpha1","kind":"` + kind + `","metadata":{"name":` + string(encoded) + `},"spec":{}}`
 }
 
-// rawRequest makes a request whose path goes over the wire as it is written.
+// rawRequest returns a request with an unmodified path.
 func rawRequest(t *testing.T, config *rest.Config, method, path, body string) *http.Request {
 	t.Helper()
 	target, err := url.Parse(config.Host)
@@ -385,7 +385,7 @@ func TestNothingAcknowledgedIsLostWhenAMemberOfEtcdIsKilled(t *testing.T) {
 	for i := range 3 {
 		history.reach(100)
 		etcd.Kill(t, i)
-		// The two others go on, whoever of them led.
+		// The two others serve, whichever was the leader.
 		history.reach(100)
 		etcd.Start(t, i)
 	}
@@ -393,7 +393,7 @@ func TestNothingAcknowledgedIsLostWhenAMemberOfEtcdIsKilled(t *testing.T) {
 	history.finish()
 }
 
-func TestAServerThatIsToldToStopStopsSoonAndKeepsWhatItHas(t *testing.T) {
+func TestServerStopsOnSIGTERMAndKeepsItsData(t *testing.T) {
 	env := framework.Get(t)
 	server := env.StartServer(t, env.MakeDataDir(t))
 	client, err := versioned.NewForConfig(server.Client(env.Admin))

@@ -23,7 +23,7 @@ import (
 	"liqo.io/federation/test/integration/framework"
 )
 
-// stage is a twin namespace in which the controllers run.
+// stage is a remote namespace in which the controllers run.
 type stage struct {
 	kube       kubernetes.Interface
 	federation versioned.Interface
@@ -41,7 +41,7 @@ func newStage(t *testing.T) stage {
 		t.Fatal(err)
 	}
 	env.ServiceAccount(t, s.namespace, "default")
-	// They may do what the chart lets them.
+	// The controllers have the permissions of the chart.
 	controllers := "controllers-of-" + s.namespace
 	for _, role := range roles(t, env.Chart(t, "rbac-remote-namespace.yaml")) {
 		switch role.Metadata.Name {
@@ -55,7 +55,7 @@ func newStage(t *testing.T) stage {
 	return s
 }
 
-// now deletes one object without grace.
+// now returns options for a deletion without grace period.
 func now(object metav1.Object) metav1.DeleteOptions {
 	return metav1.DeleteOptions{GracePeriodSeconds: ptr.To[int64](0), Preconditions: metav1.NewUIDPreconditions(string(object.GetUID()))}
 }
@@ -65,7 +65,7 @@ func (s stage) post(t *testing.T, name string, policy corev1.RestartPolicy) *v1a
 	shadow, err := s.federation.FederationV1alpha1().ShadowPods(s.namespace).Create(t.Context(), &v1alpha1.ShadowPod{
 		ObjectMeta: metav1.ObjectMeta{
 			Name:        name,
-			Labels:      map[string]string{"app": name, v1alpha1.LabelOrigin: "somewhere-else"},
+			Labels:      map[string]string{"app": name, v1alpha1.LabelOrigin: "other-origin"},
 			Annotations: map[string]string{v1alpha1.AnnotationOriginUID: "uid-of-" + name},
 		},
 		Spec: v1alpha1.ShadowPodSpec{Pod: corev1.PodSpec{
@@ -89,11 +89,11 @@ func (s stage) shadow(t *testing.T, name string) *v1alpha1.ShadowPod {
 	return shadow
 }
 
-// pod waits for a pod that is none of the others.
+// pod waits for a pod other than others.
 func (s stage) pod(t *testing.T, name string, others ...types.UID) *corev1.Pod {
 	t.Helper()
 	var pod *corev1.Pod
-	until(t, "there is a pod "+name, func(ctx context.Context) (bool, error) {
+	until(t, "pod "+name+" exists", func(ctx context.Context) (bool, error) {
 		var err error
 		pod, err = s.kube.CoreV1().Pods(s.namespace).Get(ctx, name, metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
@@ -104,7 +104,7 @@ func (s stage) pod(t *testing.T, name string, others ...types.UID) *corev1.Pod {
 	return pod
 }
 
-// end has a pod's kubelet say that it stopped.
+// end sets the status of a pod that ended.
 func (s stage) end(t *testing.T, pod *corev1.Pod, phase corev1.PodPhase, reason string) {
 	t.Helper()
 	pod.Status.Phase, pod.Status.Reason = phase, reason
@@ -131,7 +131,7 @@ func (s stage) ended(t *testing.T, name string, phase corev1.PodPhase) {
 	})
 }
 
-func TestShadowPodBecomesAPodWithNoIdentityOfThisCluster(t *testing.T) {
+func TestRemotePodHasNoIdentityOfTheProvider(t *testing.T) {
 	s := newStage(t)
 	shadow := s.post(t, "web", corev1.RestartPolicyAlways)
 	pod := s.pod(t, "web")
@@ -142,7 +142,7 @@ func TestShadowPodBecomesAPodWithNoIdentityOfThisCluster(t *testing.T) {
 		t.Errorf("labels %v, annotations %v", pod.Labels, pod.Annotations)
 	}
 	if pod.Labels[v1alpha1.LabelOrigin] != thatID || pod.Labels[v1alpha1.LabelDestination] != thisID {
-		t.Errorf("the pod says that it comes from %q and goes to %q", pod.Labels[v1alpha1.LabelOrigin], pod.Labels[v1alpha1.LabelDestination])
+		t.Errorf("the pod has the origin %q and the destination %q", pod.Labels[v1alpha1.LabelOrigin], pod.Labels[v1alpha1.LabelDestination])
 	}
 	if ptr.Deref(pod.Spec.AutomountServiceAccountToken, true) || ptr.Deref(pod.Spec.EnableServiceLinks, true) || pod.Spec.ServiceAccountName != "default" {
 		t.Errorf("the pod has an identity: %+v", pod.Spec)
@@ -151,11 +151,11 @@ func TestShadowPodBecomesAPodWithNoIdentityOfThisCluster(t *testing.T) {
 		t.Errorf("volumes were added: %+v", pod.Spec.Volumes)
 	}
 	if len(s.shadow(t, "web").Status.Conditions) > 0 {
-		t.Error("the status was written though nothing went wrong")
+		t.Error("the status was written without an error")
 	}
 }
 
-func TestAPodRunsRatherOnTheNodeThatWasOffered(t *testing.T) {
+func TestPodPrefersTheOfferedNode(t *testing.T) {
 	s := newStage(t)
 	must(t)(s.federation.FederationV1alpha1().ShadowPods(s.namespace).Create(t.Context(), &v1alpha1.ShadowPod{
 		ObjectMeta: metav1.ObjectMeta{Name: "web"},
@@ -167,10 +167,10 @@ func TestAPodRunsRatherOnTheNodeThatWasOffered(t *testing.T) {
 	required := affinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms[0].MatchExpressions
 	preferred := affinity.PreferredDuringSchedulingIgnoredDuringExecution[0].Preference.MatchFields
 	if len(required) != 1 || required[0].Key != corev1.LabelTopologyZone || required[0].Values[0] != "north" {
-		t.Errorf("the pod has to be where %v", required)
+		t.Errorf("the required affinity is %v", required)
 	}
 	if len(preferred) != 1 || preferred[0].Values[0] != "worker" {
-		t.Errorf("the pod is rather where %v", preferred)
+		t.Errorf("the preferred affinity is %v", preferred)
 	}
 }
 
@@ -200,7 +200,7 @@ func TestFinishedPodNeverRunsAgain(t *testing.T) {
 			s.post(t, name, corev1.RestartPolicyNever)
 			pod := s.pod(t, name)
 			s.end(t, pod, phase, "")
-			// Deleted at once, before anybody may have noticed how it ended.
+			// Deleted before its end can be observed.
 			if err := s.kube.CoreV1().Pods(s.namespace).Delete(t.Context(), name, now(pod)); err != nil {
 				t.Fatal(err)
 			}
@@ -209,7 +209,7 @@ func TestFinishedPodNeverRunsAgain(t *testing.T) {
 				_, err := s.kube.CoreV1().Pods(s.namespace).Get(ctx, name, metav1.GetOptions{})
 				return apierrors.IsNotFound(err), nil
 			})
-			// A later shadow pod is handled after this one, and has a pod.
+			// A later shadow pod proves that this one was reconciled.
 			later := name + "-later"
 			s.post(t, later, corev1.RestartPolicyNever)
 			s.pod(t, later)
@@ -220,15 +220,15 @@ func TestFinishedPodNeverRunsAgain(t *testing.T) {
 	}
 }
 
-func TestShadowPodGoesAfterItsPod(t *testing.T) {
+func TestShadowPodIsDeletedAfterItsPod(t *testing.T) {
 	s := newStage(t)
 	for _, test := range []struct {
 		name   string
 		policy corev1.RestartPolicy
 		bound  bool
 		grace  *int64
-		// seconds are what the pod has to end, and kept tells whether its shadow
-		// pod stays to tell how it ended.
+		// seconds is the grace period of the pod, and kept whether its shadow pod stays to report its
+		// end.
 		seconds int64
 		kept    bool
 	}{
@@ -256,7 +256,7 @@ func TestShadowPodGoesAfterItsPod(t *testing.T) {
 				until(t, "the shadow pod of a pod that never ran is gone", gone)
 				return
 			}
-			until(t, "the pod is asked to stop", func(ctx context.Context) (bool, error) {
+			until(t, "the pod is deleted", func(ctx context.Context) (bool, error) {
 				current, err := s.kube.CoreV1().Pods(s.namespace).Get(ctx, test.name, metav1.GetOptions{})
 				if err != nil || current.DeletionTimestamp.IsZero() {
 					return false, err
@@ -269,7 +269,7 @@ func TestShadowPodGoesAfterItsPod(t *testing.T) {
 			if s.shadow(t, test.name).DeletionTimestamp.IsZero() {
 				t.Error("the shadow pod is not being deleted")
 			}
-			// As a kubelet does: it tells, and then it lets go.
+			// The kubelet reports the end before it deletes the pod.
 			s.end(t, s.pod(t, test.name), corev1.PodSucceeded, "")
 			if err := killed(t.Context(), s.kube, pod); err != nil {
 				t.Fatal(err)
@@ -280,7 +280,7 @@ func TestShadowPodGoesAfterItsPod(t *testing.T) {
 					_, err := s.kube.CoreV1().Pods(s.namespace).Get(ctx, test.name, metav1.GetOptions{})
 					return apierrors.IsNotFound(err), nil
 				})
-				until(t, "little is left to read how it ended", func(context.Context) (bool, error) {
+				until(t, "the time to observe its end is short", func(context.Context) (bool, error) {
 					return ptr.Deref(s.shadow(t, test.name).DeletionGracePeriodSeconds, 0) == 1, nil
 				})
 				if err := shadows.Delete(t.Context(), test.name, metav1.DeleteOptions{GracePeriodSeconds: ptr.To[int64](0)}); err != nil {
@@ -311,12 +311,12 @@ func TestAPodEndsSoonerWhenItsShadowPodIsDeletedAgain(t *testing.T) {
 	}
 }
 
-func TestRefusedPodTellsWhyAndIsTriedAgain(t *testing.T) {
+func TestRefusedPodReportsTheReasonAndIsRetried(t *testing.T) {
 	s := newStage(t)
 	quotas := s.kube.CoreV1().ResourceQuotas(s.namespace)
 	zero := corev1.ResourceList{corev1.ResourcePods: resource.MustParse("0")}
 	quota := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Name: "none"}, Spec: corev1.ResourceQuotaSpec{Hard: zero}}
-	// Nobody computes what is used in this cluster.
+	// No controller computes the usage of quotas.
 	quota, err := quotas.Create(t.Context(), quota, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -325,13 +325,13 @@ func TestRefusedPodTellsWhyAndIsTriedAgain(t *testing.T) {
 	if _, err := quotas.UpdateStatus(t.Context(), quota, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	until(t, "the quota holds", func(ctx context.Context) (bool, error) {
+	until(t, "the quota is enforced", func(ctx context.Context) (bool, error) {
 		probe := pod(nil)
 		_, err := s.kube.CoreV1().Pods(s.namespace).Create(ctx, probe, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 		return apierrors.IsForbidden(err), nil
 	})
 	s.post(t, "web", corev1.RestartPolicyAlways)
-	until(t, "the refusal is told", func(context.Context) (bool, error) {
+	until(t, "the refusal is reported", func(context.Context) (bool, error) {
 		condition := meta.FindStatusCondition(s.shadow(t, "web").Status.Conditions, v1alpha1.ConditionPodCreated)
 		return condition != nil && condition.Status == metav1.ConditionFalse && condition.Reason == v1alpha1.ReasonProviderRefused, nil
 	})
@@ -339,20 +339,20 @@ func TestRefusedPodTellsWhyAndIsTriedAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.pod(t, "web")
-	until(t, "the refusal is over", func(context.Context) (bool, error) {
+	until(t, "the pod is admitted", func(context.Context) (bool, error) {
 		return meta.IsStatusConditionTrue(s.shadow(t, "web").Status.Conditions, v1alpha1.ConditionPodCreated), nil
 	})
 }
 
-func TestPodOfSomebodyElseIsLeftAlone(t *testing.T) {
+func TestUnmanagedPodIsNotChanged(t *testing.T) {
 	s := newStage(t)
-	theirs := pod(nil)
-	theirs, err := s.kube.CoreV1().Pods(s.namespace).Create(t.Context(), theirs, metav1.CreateOptions{})
+	unmanaged := pod(nil)
+	unmanaged, err := s.kube.CoreV1().Pods(s.namespace).Create(t.Context(), unmanaged, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	s.post(t, "web", corev1.RestartPolicyAlways)
-	until(t, "the conflict is told", func(context.Context) (bool, error) {
+	until(t, "the conflict is reported", func(context.Context) (bool, error) {
 		condition := meta.FindStatusCondition(s.shadow(t, "web").Status.Conditions, v1alpha1.ConditionPodCreated)
 		return condition != nil && condition.Reason == "NameConflict", nil
 	})
@@ -363,8 +363,8 @@ func TestPodOfSomebodyElseIsLeftAlone(t *testing.T) {
 		_, err := s.federation.FederationV1alpha1().ShadowPods(s.namespace).Get(ctx, "web", metav1.GetOptions{})
 		return apierrors.IsNotFound(err), nil
 	})
-	if pod := s.pod(t, "web"); pod.UID != theirs.UID || pod.ResourceVersion != theirs.ResourceVersion {
-		t.Errorf("somebody else's pod was touched")
+	if pod := s.pod(t, "web"); pod.UID != unmanaged.UID || pod.ResourceVersion != unmanaged.ResourceVersion {
+		t.Errorf("the unmanaged pod was changed")
 	}
 }
 
@@ -372,8 +372,8 @@ func TestChangesOfAShadowPodReachItsPod(t *testing.T) {
 	s := newStage(t)
 	s.post(t, "web", corev1.RestartPolicyAlways)
 	first := s.pod(t, "web")
-	// The provider's own annotations stay.
-	if _, err := s.kube.CoreV1().Pods(s.namespace).Patch(t.Context(), "web", types.MergePatchType, []byte(`{"metadata":{"annotations":{"cni":"here"}}}`), metav1.PatchOptions{}); err != nil {
+	// Annotations of the provider are kept.
+	if _, err := s.kube.CoreV1().Pods(s.namespace).Patch(t.Context(), "web", types.MergePatchType, []byte(`{"metadata":{"annotations":{"cni":"local"}}}`), metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	patch := `{"metadata":{"labels":{"app":null,"tier":"front"}},"spec":{"pod":{"containers":[{"name":"main","image":"example.com/two"}],"tolerations":[{"key":"dedicated","operator":"Exists"}]}}}`
@@ -386,12 +386,12 @@ func TestChangesOfAShadowPodReachItsPod(t *testing.T) {
 		return !old && pod.Labels["tier"] == "front" && pod.Spec.Containers[0].Image == "example.com/two" &&
 			slices.ContainsFunc(pod.Spec.Tolerations, func(toleration corev1.Toleration) bool { return toleration.Key == "dedicated" }), nil
 	})
-	if pod := s.pod(t, "web"); pod.UID != first.UID || pod.Annotations["cni"] != "here" || pod.Labels[v1alpha1.LabelOrigin] != thatID {
-		t.Errorf("the pod lost what is not the shadow pod's: %+v", pod.ObjectMeta)
+	if pod := s.pod(t, "web"); pod.UID != first.UID || pod.Annotations["cni"] != "local" || pod.Labels[v1alpha1.LabelOrigin] != thatID {
+		t.Errorf("the pod lost fields of the provider: %+v", pod.ObjectMeta)
 	}
 }
 
-func TestAContainerToDebugWithReachesThePod(t *testing.T) {
+func TestEphemeralContainerReachesThePod(t *testing.T) {
 	s := newStage(t)
 	s.post(t, "web", corev1.RestartPolicyAlways)
 	first := s.pod(t, "web")
@@ -412,18 +412,18 @@ func TestAContainerToDebugWithReachesThePod(t *testing.T) {
 		t.Errorf("a privileged container is added: %v", err)
 	}
 
-	// A pod that is made again can still be looked into.
+	// An ephemeral container can be added to a recreated pod.
 	if err := s.kube.CoreV1().Pods(s.namespace).Delete(t.Context(), "web", now(first)); err != nil {
 		t.Fatal(err)
 	}
 	second := s.pod(t, "web", first.UID)
 	until(t, "the new pod has the container", func(context.Context) (bool, error) { return has(s.pod(t, "web")), nil })
 	if last := s.pod(t, "web"); last.UID != second.UID {
-		t.Error("the pod was made once more")
+		t.Error("the pod was recreated")
 	}
 }
 
-func TestAContainerToDebugWithThatTheTwinRefusesHoldsUpNothingElse(t *testing.T) {
+func TestRefusedEphemeralContainerDoesNotBlockOtherUpdates(t *testing.T) {
 	s := newStage(t)
 	s.post(t, "web", corev1.RestartPolicyAlways)
 	s.pod(t, "web")
@@ -431,7 +431,7 @@ func TestAContainerToDebugWithThatTheTwinRefusesHoldsUpNothingElse(t *testing.T)
 	if _, err := s.kube.CoreV1().Namespaces().Patch(t.Context(), s.namespace, types.MergePatchType, []byte(level), metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	until(t, "the level holds", func(ctx context.Context) (bool, error) {
+	until(t, "the priority level is in force", func(ctx context.Context) (bool, error) {
 		_, err := s.kube.CoreV1().Pods(s.namespace).Create(ctx, pod(nil), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 		return apierrors.IsForbidden(err), nil
 	})
@@ -445,11 +445,11 @@ func TestAContainerToDebugWithThatTheTwinRefusesHoldsUpNothingElse(t *testing.T)
 	}
 }
 
-func TestNothingRunsOutsideOfTwins(t *testing.T) {
+func TestNothingRunsOutsideOfRemoteNamespaces(t *testing.T) {
 	s := newStage(t)
 	s.namespace = framework.Get(t).MakeNamespace(t)
 	s.post(t, "web", corev1.RestartPolicyAlways)
-	until(t, "it is told why nothing runs", func(context.Context) (bool, error) {
+	until(t, "the shadow pod reports why nothing runs", func(context.Context) (bool, error) {
 		condition := meta.FindStatusCondition(s.shadow(t, "web").Status.Conditions, v1alpha1.ConditionPodCreated)
 		return condition != nil && condition.Reason == "NotARemoteNamespace", nil
 	})

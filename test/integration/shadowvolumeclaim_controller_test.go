@@ -28,8 +28,8 @@ import (
 	"liqo.io/federation/test/integration/framework"
 )
 
-// runShadowVolumeClaims runs the controller of ShadowVolumeClaims, with the account and
-// rights that it has in the chart, until the test ends.
+// runShadowVolumeClaims runs the controller of ShadowVolumeClaims with the account and permissions of
+// the chart until the test ends.
 func runShadowVolumeClaims(t *testing.T, env *framework.Environment) {
 	t.Helper()
 	account := env.ServiceAccount(t, framework.Namespace, controllerManager)
@@ -60,7 +60,7 @@ func runShadowVolumeClaims(t *testing.T, env *framework.Environment) {
 	})
 }
 
-// volumeTest is a consumer with a remote namespace and granted storage.
+// volumeTest is a consumer with a remote namespace and a storage quota.
 type volumeTest struct {
 	*testing.T
 	env        *framework.Environment
@@ -74,7 +74,7 @@ func newVolumeTest(t *testing.T, consumer string) *volumeTest {
 	installPolicies(t, env)
 	installRoles(t, env)
 	tenancy := makeTenancy(t, env, consumer)
-	v := &volumeTest{T: t, env: env, federation: versioned.NewForConfigOrDie(env.Admin), namespace: tenancy.twin}
+	v := &volumeTest{T: t, env: env, federation: versioned.NewForConfigOrDie(env.Admin), namespace: tenancy.remote}
 	immediate, first := consumer+"-immediate", consumer+"-first"
 	makeClass(t, env, immediate, storagev1.VolumeBindingImmediate)
 	makeClass(t, env, first, storagev1.VolumeBindingWaitForFirstConsumer)
@@ -147,9 +147,8 @@ func (v *volumeTest) volume(name string) (*corev1.PersistentVolume, bool) {
 	return pv, err == nil
 }
 
-// TestClaimsOfAConsumerLiveAndEndAsItRequests runs with the PersistentVolume controllers
-// and the scheduler of Kubernetes.
-func TestClaimsOfAConsumerLiveAndEndAsItRequests(t *testing.T) {
+// The PersistentVolume controllers and the scheduler of Kubernetes run.
+func TestClaimsOfAConsumerFollowItsRequests(t *testing.T) {
 	v := newVolumeTest(t, "lecco")
 	claims := v.env.Kube.CoreV1().PersistentVolumeClaims(v.namespace)
 	bound := func(name string) *v1alpha1.ShadowVolumeClaim {

@@ -74,7 +74,7 @@ func TestPeerStoresWithinItsStorageQuota(t *testing.T) {
 		return err
 	}
 	patch := func(name, body string, subresource ...string) error {
-		_, err := peer.ShadowVolumeClaims(biella.twin).Patch(t.Context(), name, types.MergePatchType, []byte(body),
+		_, err := peer.ShadowVolumeClaims(biella.remote).Patch(t.Context(), name, types.MergePatchType, []byte(body),
 			metav1.PatchOptions{}, subresource...)
 		return err
 	}
@@ -85,29 +85,29 @@ func TestPeerStoresWithinItsStorageQuota(t *testing.T) {
 		}
 	}
 
-	exceeded("before the offer is accepted", create(biella.twin, "a", "fast", "1Gi"))
+	exceeded("before the offer is accepted", create(biella.remote, "a", "fast", "1Gi"))
 	accept(t, versioned.NewForConfigOrDie(env.Admin), tenant, "storage")
-	if err := create(biella.twin, "a", "fast", "6Gi"); err != nil {
+	if err := create(biella.remote, "a", "fast", "6Gi"); err != nil {
 		t.Fatal(err)
 	}
-	exceeded("a claim beyond the quota", create(biella.twin, "b", "slow", "5Gi"))
+	exceeded("a claim beyond the quota", create(biella.remote, "b", "slow", "5Gi"))
 	exceeded("growth beyond the quota", patch("a", `{"spec":{"storage":"11Gi"}}`))
 	if err := patch("a", `{"spec":{"storage":"7Gi"}}`); err != nil {
 		t.Errorf("growth within the quota: %v", err)
 	}
 
 	var status apierrors.APIStatus
-	if err := create(biella.twin, "b", "secret", "1Gi"); !errors.As(err, &status) || !apierrors.IsInvalid(err) ||
+	if err := create(biella.remote, "b", "secret", "1Gi"); !errors.As(err, &status) || !apierrors.IsInvalid(err) ||
 		!slices.ContainsFunc(status.Status().Details.Causes,
 			func(cause metav1.StatusCause) bool { return cause.Field == "spec.storageClassName" }) {
 		t.Errorf("a class that is not offered: %v", err)
 	}
 
 	for what, err := range map[string]error{
-		"a claim of another consumer":       create(novara.twin, "a", "fast", "1Gi"),
+		"a claim of another consumer":       create(novara.remote, "a", "fast", "1Gi"),
 		"a claim outside remote namespaces": create(env.MakeNamespace(t), "a", "fast", "1Gi"),
 		"the status of a claim":             patch("a", `{"status":{"phase":"Lost"}}`, "status"),
-		"all its claims in one request": peer.ShadowVolumeClaims(biella.twin).DeleteCollection(t.Context(),
+		"all its claims in one request": peer.ShadowVolumeClaims(biella.remote).DeleteCollection(t.Context(),
 			metav1.DeleteOptions{}, metav1.ListOptions{}),
 		"PersistentVolumeClaims": claimOf(t, env, biella),
 	} {
@@ -119,10 +119,10 @@ func TestPeerStoresWithinItsStorageQuota(t *testing.T) {
 	if err := patch("a", `{"metadata":{"finalizers":[]}}`); err != nil {
 		t.Fatal(err)
 	}
-	if err := peer.ShadowVolumeClaims(biella.twin).Delete(t.Context(), "a", metav1.DeleteOptions{}); err != nil {
+	if err := peer.ShadowVolumeClaims(biella.remote).Delete(t.Context(), "a", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	left, err := peer.ShadowVolumeClaims(biella.twin).Get(t.Context(), "a", metav1.GetOptions{})
+	left, err := peer.ShadowVolumeClaims(biella.remote).Get(t.Context(), "a", metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -130,10 +130,10 @@ func TestPeerStoresWithinItsStorageQuota(t *testing.T) {
 		left.Status.ForeignCluster != "biella" {
 		t.Errorf("the claim counts against %q; finalizers (-want +got):\n%s", left.Status.ForeignCluster, diff)
 	}
-	exceeded("while the volume is not released", create(biella.twin, "b", "slow", "5Gi"))
-	must(t)(admin.ShadowVolumeClaims(biella.twin).Patch(t.Context(), "a", types.MergePatchType,
+	exceeded("while the volume is not released", create(biella.remote, "b", "slow", "5Gi"))
+	must(t)(admin.ShadowVolumeClaims(biella.remote).Patch(t.Context(), "a", types.MergePatchType,
 		[]byte(`{"metadata":{"finalizers":[]}}`), metav1.PatchOptions{}))
-	if err := create(biella.twin, "b", "slow", "10Gi"); err != nil {
+	if err := create(biella.remote, "b", "slow", "10Gi"); err != nil {
 		t.Errorf("after the volume is released: %v", err)
 	}
 }
@@ -146,6 +146,6 @@ func claimOf(t *testing.T, env *framework.Environment, consumer tenancy) error {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = kube.CoreV1().PersistentVolumeClaims(consumer.twin).List(t.Context(), metav1.ListOptions{})
+	_, err = kube.CoreV1().PersistentVolumeClaims(consumer.remote).List(t.Context(), metav1.ListOptions{})
 	return err
 }

@@ -18,8 +18,8 @@ import (
 	"liqo.io/federation/test/integration/framework"
 )
 
-// TestPeerReachesNoStorageThatIsNotItsOwn has a consumer request the claims of another
-// consumer, and what the provider itself has, also in the consumer's remote namespace.
+// TestPeerReachesNoStorageThatIsNotItsOwn requests claims of another consumer and of the provider,
+// also in the consumer's remote namespace.
 func TestPeerReachesNoStorageThatIsNotItsOwn(t *testing.T) {
 	env := framework.Get(t)
 	installRoles(t, env)
@@ -39,14 +39,14 @@ func TestPeerReachesNoStorageThatIsNotItsOwn(t *testing.T) {
 			Resources:   corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}},
 		},
 	}
-	must(t)(env.Kube.CoreV1().PersistentVolumeClaims(pavia.twin).Create(t.Context(), claim, metav1.CreateOptions{}))
+	must(t)(env.Kube.CoreV1().PersistentVolumeClaims(pavia.remote).Create(t.Context(), claim, metav1.CreateOptions{}))
 	config := env.User(t, pavia.user, v1alpha1.PeerGroup)
 	peer, kube := versioned.NewForConfigOrDie(config).FederationV1alpha1(), kubeOf(t, config)
-	// Its own rights have arrived.
+	// The consumer's own permissions are in force.
 	retry(t, func() (any, error) {
-		return peer.ShadowVolumeClaims(pavia.twin).List(t.Context(), metav1.ListOptions{})
+		return peer.ShadowVolumeClaims(pavia.remote).List(t.Context(), metav1.ListOptions{})
 	})
-	_, err := peer.ShadowVolumeClaims(pavia.twin).Create(t.Context(), newShadowVolumeClaim("own", "fast", "1Gi"), metav1.CreateOptions{})
+	_, err := peer.ShadowVolumeClaims(pavia.remote).Create(t.Context(), newShadowVolumeClaim("own", "fast", "1Gi"), metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,7 +58,7 @@ func TestPeerReachesNoStorageThatIsNotItsOwn(t *testing.T) {
 		request func(context.Context) error
 	}{
 		{"reads a claim of another consumer", apierrors.IsForbidden, func(ctx context.Context) error {
-			_, err := peer.ShadowVolumeClaims(lodi.twin).Get(ctx, "data", metav1.GetOptions{})
+			_, err := peer.ShadowVolumeClaims(lodi.remote).Get(ctx, "data", metav1.GetOptions{})
 			return err
 		}},
 		{"lists the claims of all consumers", apierrors.IsForbidden, func(ctx context.Context) error {
@@ -66,42 +66,42 @@ func TestPeerReachesNoStorageThatIsNotItsOwn(t *testing.T) {
 			return err
 		}},
 		{"creates a claim of another consumer", apierrors.IsForbidden, func(ctx context.Context) error {
-			_, err := peer.ShadowVolumeClaims(lodi.twin).Create(ctx, newShadowVolumeClaim("data", "fast", "1Gi"), metav1.CreateOptions{})
+			_, err := peer.ShadowVolumeClaims(lodi.remote).Create(ctx, newShadowVolumeClaim("data", "fast", "1Gi"), metav1.CreateOptions{})
 			return err
 		}},
 		{"expands a claim of another consumer", apierrors.IsForbidden, func(ctx context.Context) error {
-			_, err := peer.ShadowVolumeClaims(lodi.twin).Patch(ctx, "data", types.MergePatchType, []byte(`{"spec":{"storage":"2Gi"}}`), metav1.PatchOptions{})
+			_, err := peer.ShadowVolumeClaims(lodi.remote).Patch(ctx, "data", types.MergePatchType, []byte(`{"spec":{"storage":"2Gi"}}`), metav1.PatchOptions{})
 			return err
 		}},
 		{"deletes a claim of another consumer", apierrors.IsForbidden, func(ctx context.Context) error {
-			return peer.ShadowVolumeClaims(lodi.twin).Delete(ctx, "data", metav1.DeleteOptions{})
+			return peer.ShadowVolumeClaims(lodi.remote).Delete(ctx, "data", metav1.DeleteOptions{})
 		}},
 		{"uses a class that is not offered", apierrors.IsInvalid, func(ctx context.Context) error {
-			_, err := peer.ShadowVolumeClaims(pavia.twin).Create(ctx, newShadowVolumeClaim("other", "slow", "1Gi"), metav1.CreateOptions{})
+			_, err := peer.ShadowVolumeClaims(pavia.remote).Create(ctx, newShadowVolumeClaim("other", "slow", "1Gi"), metav1.CreateOptions{})
 			return err
 		}},
-		{"takes another class", apierrors.IsInvalid, func(ctx context.Context) error {
-			_, err := peer.ShadowVolumeClaims(pavia.twin).Patch(ctx, "own", types.MergePatchType, []byte(`{"spec":{"storageClassName":"slow"}}`), metav1.PatchOptions{})
+		{"sets another class", apierrors.IsInvalid, func(ctx context.Context) error {
+			_, err := peer.ShadowVolumeClaims(pavia.remote).Patch(ctx, "own", types.MergePatchType, []byte(`{"spec":{"storageClassName":"slow"}}`), metav1.PatchOptions{})
 			return err
 		}},
 		{"reports that its claim has another volume", apierrors.IsForbidden, func(ctx context.Context) error {
-			_, err := peer.ShadowVolumeClaims(pavia.twin).Patch(ctx, "own", types.MergePatchType, []byte(`{"status":{"volumeName":"other"}}`), metav1.PatchOptions{}, "status")
+			_, err := peer.ShadowVolumeClaims(pavia.remote).Patch(ctx, "own", types.MergePatchType, []byte(`{"status":{"volumeName":"other"}}`), metav1.PatchOptions{}, "status")
 			return err
 		}},
 		{"reads a claim of the provider in its remote namespace", apierrors.IsForbidden, func(ctx context.Context) error {
-			_, err := kube.CoreV1().PersistentVolumeClaims(pavia.twin).Get(ctx, claim.Name, metav1.GetOptions{})
+			_, err := kube.CoreV1().PersistentVolumeClaims(pavia.remote).Get(ctx, claim.Name, metav1.GetOptions{})
 			return err
 		}},
 		{"creates a claim of the provider", apierrors.IsForbidden, func(ctx context.Context) error {
-			_, err := kube.CoreV1().PersistentVolumeClaims(pavia.twin).Create(ctx, claim, metav1.CreateOptions{})
+			_, err := kube.CoreV1().PersistentVolumeClaims(pavia.remote).Create(ctx, claim, metav1.CreateOptions{})
 			return err
 		}},
 		{"changes a claim of the provider", apierrors.IsForbidden, func(ctx context.Context) error {
-			_, err := kube.CoreV1().PersistentVolumeClaims(pavia.twin).Patch(ctx, claim.Name, types.MergePatchType, patch, metav1.PatchOptions{})
+			_, err := kube.CoreV1().PersistentVolumeClaims(pavia.remote).Patch(ctx, claim.Name, types.MergePatchType, patch, metav1.PatchOptions{})
 			return err
 		}},
 		{"deletes a claim of the provider", apierrors.IsForbidden, func(ctx context.Context) error {
-			return kube.CoreV1().PersistentVolumeClaims(pavia.twin).Delete(ctx, claim.Name, metav1.DeleteOptions{})
+			return kube.CoreV1().PersistentVolumeClaims(pavia.remote).Delete(ctx, claim.Name, metav1.DeleteOptions{})
 		}},
 		{"lists volumes", apierrors.IsForbidden, func(ctx context.Context) error {
 			_, err := kube.CoreV1().PersistentVolumes().List(ctx, metav1.ListOptions{})
@@ -115,8 +115,8 @@ func TestPeerReachesNoStorageThatIsNotItsOwn(t *testing.T) {
 			_, err := kube.StorageV1().StorageClasses().List(ctx, metav1.ListOptions{})
 			return err
 		}},
-		{"mounts a claim of another consumer", apierrors.IsInvalid, mounts(peer.ShadowPods(pavia.twin), "../"+lodi.twin+"/data")},
-		{"runs a pod where another consumer's claims are", apierrors.IsForbidden, mounts(peer.ShadowPods(lodi.twin), "data")},
+		{"mounts a claim of another consumer", apierrors.IsInvalid, mounts(peer.ShadowPods(pavia.remote), "../"+lodi.remote+"/data")},
+		{"runs a pod in the namespace of another consumer's claims", apierrors.IsForbidden, mounts(peer.ShadowPods(lodi.remote), "data")},
 	} {
 		if err := attempt.request(t.Context()); !attempt.refused(err) {
 			t.Errorf("a peer %s: %v", attempt.name, err)

@@ -17,8 +17,7 @@ import (
 	"liqo.io/federation/test/integration/framework"
 )
 
-// What helm uninstall runs first sees, with the rights that the chart gives it,
-// with whom the cluster is peered, and fails.
+// The hook of helm uninstall fails while the cluster is peered, with the permissions of the chart.
 func TestTheChartIsNotUninstalledWhilePeered(t *testing.T) {
 	env := framework.Get(t)
 	installRoles(t, env)
@@ -32,7 +31,7 @@ func TestTheChartIsNotUninstalledWhilePeered(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() {
-			// Nobody is here to take a peering apart.
+			// No controller ends a peering.
 			ctx := context.WithoutCancel(t.Context())
 			if err := clusters.Delete(ctx, name, metav1.DeleteOptions{}); err != nil {
 				t.Error(err)
@@ -46,18 +45,18 @@ func TestTheChartIsNotUninstalledWhilePeered(t *testing.T) {
 	account := env.ServiceAccount(t, framework.Namespace, "federation-uninstall")
 	kubeconfig := env.AccountKubeconfig(t, env.Admin.Host, env.Admin.CAData, account.BearerToken)
 	output, code := env.RunProgram(t, framework.ControllerManager, "uninstall", "--kubeconfig="+kubeconfig)
-	for _, says := range []string{
+	for _, fragment := range []string{
 		"ForeignCluster adria: it is a provider of this cluster",
 		"ForeignCluster agordo: it is a consumer of this cluster", "kubectl delete foreignclusters",
 	} {
-		if code == 0 || !strings.Contains(output, says) {
-			t.Errorf("exit code %d, and it does not say %q:\n%s", code, says, output)
+		if code == 0 || !strings.Contains(output, fragment) {
+			t.Errorf("exit code %d, and the output lacks %q:\n%s", code, fragment, output)
 		}
 	}
 	if strings.Contains(output, "airola") {
-		t.Errorf("nothing is wanted of airola:\n%s", output)
+		t.Errorf("the request to airola is empty:\n%s", output)
 	}
-	// Without uninstall.force it may look, and nothing else.
+	// Without uninstall.force it may only read.
 	if output, code := env.RunProgram(t, framework.ControllerManager, "uninstall", "--force", "--kubeconfig="+kubeconfig); code == 0 || !strings.Contains(output, "forbidden") {
 		t.Errorf("exit code %d: %s", code, output)
 	}

@@ -24,8 +24,8 @@ import (
 
 const publicKey = "xTIBA5rboUvnH4htodjb6e697QjLERt1NAB4mZqp8Dg="
 
-// parents are good specs of the resources that have subresources. An identity
-// request is missing: only the bearer of an invitation makes one.
+// parents are valid specs of the resources that have subresources. Identity requests are created by
+// the bearer of an invitation only.
 var parents = map[string]fields{
 	"addresspools":         {"cidrs": []any{"10.0.0.0/8"}},
 	"clusterinfos":         {},
@@ -47,29 +47,26 @@ var parents = map[string]fields{
 	"virtualvolumes":       {},
 }
 
-// parentNames are those of resources whose objects are called one way only.
+// parentNames are those of resources whose objects have a fixed name.
 var parentNames = map[string]string{
 	"clusterinfos":         v1alpha1.ClusterInfoName,
 	"namespaceoffloadings": v1alpha1.NamespaceOffloadingName,
 	"networkconfigs":       v1alpha1.NetworkConfigOfConsumer,
 }
 
-// subresource is what is known of one that is served.
+// subresource has the test data of one subresource.
 type subresource struct {
-	// post is a good body of a POST, beside its metadata.
+	// post is a valid body of a POST, without its metadata.
 	post fields
-	// wrong are merge patches of a body that are refused for the field that they
-	// are listed under.
+	// wrong are merge patches of a body that are refused for the field of the key.
 	wrong map[string]fields
-	// bodiless tells that all there is to say is in the metadata.
+	// bodiless is set if the body has metadata only.
 	bodiless bool
-	// forbidden tells that not even an administrator may send anything: what can
-	// be read is refused with 403.
+	// forbidden is set if no user may write: valid requests are refused with 403.
 	forbidden bool
 }
 
-// subresources has a line for each of the route table. One that is missing
-// here fails the test, so that none is served that was not tried.
+// subresources has a line for each subresource of the route table. The test fails if one is missing.
 var subresources = map[string]subresource{
 	"foreignclusters/peer": {
 		post: fields{"spec": fields{"clusterID": genoaID, "server": "https://asti.example.org", "token": peerToken}},
@@ -96,7 +93,7 @@ var subresources = map[string]subresource{
 			"spec.verify":                 {"spec": fields{"verify": "Maybe"}},
 			"spec.bandwidth":              {"spec": fields{"bandwidth": "1"}},
 			"spec.evictionTimeoutSeconds": {"spec": fields{"evictionTimeoutSeconds": 0}},
-			// Nothing is wrong but that there is no such claim.
+			// The request is valid, but the claim does not exist.
 			"metadata.name": {},
 		},
 	},
@@ -117,7 +114,7 @@ var subresources = map[string]subresource{
 	"clusterinfos/status":         {wrong: map[string]fields{"status.clusterID": {"status": fields{"clusterID": "asti"}}, "status.ranges[0].cidr": {"status": fields{"ranges": []any{fields{"use": "Pods", "cidr": "10.0.0.0/4", "source": "Value"}}}}}},
 	"networkconfigs/status":       {wrong: map[string]fields{"status.cidrs[0].mapped": {"status": fields{"cidrs": []any{fields{"cidr": "10.244.0.0/16", "mapped": "10.0.0.0/17"}}}}}},
 	"tunnelendpoints/status":      {wrong: map[string]fields{"status.phase": {"status": fields{"phase": "Great"}}, "status.latencyMicroseconds": {"status": fields{"latencyMicroseconds": -1}}}},
-	// It is only read.
+	// It is read-only.
 	"shadowpods/stats":            {},
 	"shadowpods/status":           {wrong: map[string]fields{"status.phase": {"status": fields{"phase": "Running"}}}},
 	"shadowvolumeclaims/status":   {wrong: map[string]fields{"status.phase": {"status": fields{"phase": "Great"}}, "status.capacity": {"status": fields{"capacity": "-1"}}}},
@@ -125,8 +122,8 @@ var subresources = map[string]subresource{
 	"virtualnodes/status":         {wrong: map[string]fields{"status.pods": {"status": fields{"pods": -1}}}},
 }
 
-// TestValidationOnEverySubresource sends everything that is wrong to every
-// method of every subresource that the server says it serves.
+// TestValidationOnEverySubresource sends all invalid requests to every method of every subresource in
+// discovery.
 func TestValidationOnEverySubresource(t *testing.T) {
 	env := framework.Get(t)
 	served, err := env.Kube.Discovery().ServerResourcesForGroupVersion(v1alpha1.SchemeGroupVersion.String())
@@ -144,7 +141,7 @@ func TestValidationOnEverySubresource(t *testing.T) {
 		t.Run(route.Name, func(t *testing.T) {
 			known, ok := subresources[route.Name]
 			if !ok {
-				t.Fatal("nothing wrong is known to this test: add a line to its table")
+				t.Fatal("this test has no invalid requests: add a line to its table")
 			}
 			s := wrongRequests{subresource: known, env: env, resource: resource, name: name, route: route}
 			s.client = versioned.NewForConfigOrDie(env.Admin).FederationV1alpha1().RESTClient()
@@ -190,12 +187,12 @@ func (s *wrongRequests) run(t *testing.T) {
 				s.deletes(t)
 			case "get":
 			default:
-				t.Errorf("nothing wrong is known of the method %s", method)
+				t.Errorf("this test has no invalid requests of the method %s", method)
 			}
 		})
 	}
 	if diff := written(before, revisions(t, s.env, scope)); diff != "" {
-		t.Errorf("something was written (-before +after):\n%s", diff)
+		t.Errorf("objects were written (-before +after):\n%s", diff)
 	}
 }
 
@@ -219,7 +216,7 @@ func (s *wrongRequests) makeParent(t *testing.T) {
 		s.parent = cmp.Or(parentNames[s.resource], s.parent)
 		spec, ok := parents[s.resource]
 		if !ok {
-			t.Fatalf("no good spec of %s is known to this test", s.resource)
+			t.Fatalf("this test has no valid spec of %s", s.resource)
 		}
 		kind := s.parentKind(t)
 		body := fields{"apiVersion": v1alpha1.SchemeGroupVersion.String(), "kind": kind, "metadata": fields{"name": s.parent}, "spec": spec}
@@ -228,7 +225,7 @@ func (s *wrongRequests) makeParent(t *testing.T) {
 			t.Fatal(err)
 		}
 		if s.resource == "addresspools" {
-			// Its status is written by the server itself, and not by the requests.
+			// The server writes its status, and not the requests.
 			awaitPool(t, versioned.NewForConfigOrDie(s.env.Admin), s.parent, func(status v1alpha1.AddressPoolStatus) bool { return status.ObservedGeneration == 1 })
 		}
 	}
@@ -255,7 +252,7 @@ func (s *wrongRequests) parentKind(t *testing.T) string {
 	return served.APIResources[at].Kind
 }
 
-// meta is what every good body begins with.
+// meta is the beginning of every valid body.
 func (s *wrongRequests) meta() fields {
 	metadata := fields{"name": s.parent}
 	if s.namespace != "" {
@@ -264,7 +261,7 @@ func (s *wrongRequests) meta() fields {
 	return fields{"apiVersion": v1alpha1.SchemeGroupVersion.String(), "kind": s.route.Kind, "metadata": metadata}
 }
 
-// current is the subresource as it is.
+// current returns the subresource.
 func (s *wrongRequests) current(t *testing.T) fields {
 	t.Helper()
 	body, err := s.at(s.client.Get()).DoRaw(t.Context())
@@ -285,25 +282,25 @@ func (s *wrongRequests) send(t *testing.T, method, contentType string, body []by
 	return s.at(s.client.Verb(method)).Param("fieldValidation", "Strict").SetHeader("Content-Type", contentType).Body(body).Do(t.Context()).Error()
 }
 
-// bodies sends whole objects, which good would be if nothing was wrong.
+// bodies sends whole objects, which are variants of good.
 func (s *wrongRequests) bodies(t *testing.T, method string, good fields) {
 	const contentType = "application/json"
 	for name, test := range map[string]struct {
 		body []byte
 		code int32
 	}{
-		"no JSON":              {[]byte(`{`), http.StatusBadRequest},
-		"a list":               {[]byte(`[]`), http.StatusBadRequest},
-		"an object of another": {encode(merge(good, fields{"metadata": fields{"name": "other"}})), http.StatusBadRequest},
-		"another namespace":    {encode(merge(good, fields{"metadata": fields{"namespace": "other"}})), http.StatusBadRequest},
-		"a kind of others":     {encode(fields{"apiVersion": "v1", "kind": "ConfigMap", "metadata": fields{"name": s.parent}}), http.StatusBadRequest},
-		"another kind of ours": {encode(fields{"apiVersion": v1alpha1.SchemeGroupVersion.String(), "kind": "ShadowPodList"}), http.StatusBadRequest},
-		"a field of no kind":   {encode(merge(good, fields{"surprise": true})), http.StatusBadRequest},
-		"a type of no kind":    {encode(merge(good, fields{"spec": 7})), http.StatusBadRequest},
-		"the uid of another":   {encode(merge(good, fields{"metadata": fields{"uid": "other"}})), http.StatusConflict},
+		"no JSON":                    {[]byte(`{`), http.StatusBadRequest},
+		"a list":                     {[]byte(`[]`), http.StatusBadRequest},
+		"an object of another":       {encode(merge(good, fields{"metadata": fields{"name": "other"}})), http.StatusBadRequest},
+		"another namespace":          {encode(merge(good, fields{"metadata": fields{"namespace": "other"}})), http.StatusBadRequest},
+		"a kind of others":           {encode(fields{"apiVersion": "v1", "kind": "ConfigMap", "metadata": fields{"name": s.parent}}), http.StatusBadRequest},
+		"another kind of the group":  {encode(fields{"apiVersion": v1alpha1.SchemeGroupVersion.String(), "kind": "ShadowPodList"}), http.StatusBadRequest},
+		"an unknown field of a kind": {encode(merge(good, fields{"surprise": true})), http.StatusBadRequest},
+		"an unknown type":            {encode(merge(good, fields{"spec": 7})), http.StatusBadRequest},
+		"the uid of another":         {encode(merge(good, fields{"metadata": fields{"uid": "other"}})), http.StatusConflict},
 	} {
 		if name == "another namespace" && s.namespace == "" {
-			// Those who have none are not asked for it.
+			// Subresources without fields are skipped.
 			continue
 		}
 		if s.forbidden && (name == "an object of another" || name == "the uid of another") {
@@ -311,7 +308,7 @@ func (s *wrongRequests) bodies(t *testing.T, method string, good fields) {
 		}
 		t.Run(name, func(t *testing.T) { refused(t, s.send(t, method, contentType, test.body), test.code) })
 	}
-	t.Run("no media type of ours", func(t *testing.T) {
+	t.Run("no supported media type", func(t *testing.T) {
 		refused(t, s.send(t, method, "text/plain", encode(good)), http.StatusUnsupportedMediaType)
 	})
 	if s.forbidden {
@@ -321,7 +318,7 @@ func (s *wrongRequests) bodies(t *testing.T, method string, good fields) {
 		return
 	}
 	if len(s.wrong) == 0 {
-		t.Fatal("no wrong value is known to this test: add some to its table")
+		t.Fatal("this test has no invalid values: add some to its table")
 	}
 	for field, patch := range s.wrong {
 		t.Run(field, func(t *testing.T) { expectCause(t, s.send(t, method, contentType, encode(merge(good, patch))), field) })
@@ -334,13 +331,13 @@ func (s *wrongRequests) patches(t *testing.T) {
 		body string
 		code int32
 	}{
-		"no JSON":                    {types.MergePatchType, `{`, http.StatusBadRequest},
-		"a name":                     {types.MergePatchType, `{"metadata":{"name":"other"}}`, http.StatusBadRequest},
-		"a field of no kind":         {types.MergePatchType, `{"surprise":true}`, http.StatusUnprocessableEntity},
-		"an old resourceVersion":     {types.MergePatchType, `{"metadata":{"resourceVersion":"1"}}`, http.StatusConflict},
-		"a test that fails":          {types.JSONPatchType, `[{"op":"test","path":"/metadata/name","value":"other"}]`, http.StatusUnprocessableEntity},
-		"an operation of no patch":   {types.JSONPatchType, `[{"op":"surprise","path":"/spec"}]`, http.StatusUnprocessableEntity},
-		"no media type of a patch's": {"text/plain", `{}`, http.StatusUnsupportedMediaType},
+		"no JSON":                              {types.MergePatchType, `{`, http.StatusBadRequest},
+		"a name":                               {types.MergePatchType, `{"metadata":{"name":"other"}}`, http.StatusBadRequest},
+		"an unknown field of a kind":           {types.MergePatchType, `{"surprise":true}`, http.StatusUnprocessableEntity},
+		"an old resourceVersion":               {types.MergePatchType, `{"metadata":{"resourceVersion":"1"}}`, http.StatusConflict},
+		"a test that fails":                    {types.JSONPatchType, `[{"op":"test","path":"/metadata/name","value":"other"}]`, http.StatusUnprocessableEntity},
+		"an unknown patch operation":           {types.JSONPatchType, `[{"op":"surprise","path":"/spec"}]`, http.StatusUnprocessableEntity},
+		"an unsupported media type of a patch": {"text/plain", `{}`, http.StatusUnsupportedMediaType},
 	} {
 		t.Run(name, func(t *testing.T) {
 			refused(t, s.send(t, http.MethodPatch, string(test.kind), []byte(test.body)), test.code)
@@ -365,10 +362,10 @@ func (s *wrongRequests) deletes(t *testing.T) {
 		body string
 		code int32
 	}{
-		"no JSON":                   {`{`, http.StatusBadRequest},
-		"the uid of another":        {`{"preconditions":{"uid":"other"}}`, http.StatusConflict},
-		"an old resourceVersion":    {`{"preconditions":{"resourceVersion":"1"}}`, http.StatusConflict},
-		"an unknown way of dry run": {`{"dryRun":["Some"]}`, http.StatusUnprocessableEntity},
+		"no JSON":                {`{`, http.StatusBadRequest},
+		"the uid of another":     {`{"preconditions":{"uid":"other"}}`, http.StatusConflict},
+		"an old resourceVersion": {`{"preconditions":{"resourceVersion":"1"}}`, http.StatusConflict},
+		"an unknown dryRun":      {`{"dryRun":["Some"]}`, http.StatusUnprocessableEntity},
 	} {
 		t.Run(name, func(t *testing.T) {
 			refused(t, s.send(t, http.MethodDelete, "application/json", []byte(test.body)), test.code)
@@ -376,7 +373,7 @@ func (s *wrongRequests) deletes(t *testing.T) {
 	}
 }
 
-// refused expects that code.
+// refused checks for a code.
 func refused(t *testing.T, err error, code int32) {
 	t.Helper()
 	subresourcetest.ExpectStatus(t, err, code, "")

@@ -21,7 +21,7 @@ import (
 	"liqo.io/federation/test/integration/framework"
 )
 
-func TestAVerbAndWhoAppliesTheParentDoNotTakeTurns(t *testing.T) {
+func TestVerbDoesNotOverwriteAppliedFields(t *testing.T) {
 	env := framework.Get(t)
 	namespace := env.MakeNamespace(t)
 	client := admin(t).FederationV1alpha1()
@@ -32,16 +32,16 @@ func TestAVerbAndWhoAppliesTheParentDoNotTakeTurns(t *testing.T) {
 			encode(fields{"spec": fields{"podOffloadingStrategy": strategy}}), metav1.PatchOptions{FieldManager: manager})
 		return err
 	}
-	err := patch("Local", "somebody")
+	err := patch("Local", "other")
 	subresourcetest.ExpectStatus(t, err, http.StatusConflict, `spec.podOffloadingStrategy is applied by "gitops"`)
 	if cause, ok := apierrors.StatusCause(err, metav1.CauseTypeFieldManagerConflict); !ok || cause.Field != "spec.podOffloadingStrategy" {
 		t.Errorf("the cause is %+v", cause)
 	}
-	if err := patch("Remote", "somebody"); err != nil {
+	if err := patch("Remote", "other"); err != nil {
 		t.Errorf("the same value is a conflict: %v", err)
 	}
 	if err := patch("Local", "gitops"); err != nil {
-		t.Errorf("who applies may not change: %v", err)
+		t.Errorf("the manager of the field cannot change it: %v", err)
 	}
 	going, err := client.NamespaceOffloadings(namespace).DeleteOffload(t.Context(), "offloading", metav1.DeleteOptions{})
 	if err != nil || going.Namespace != namespace || going.DeletionTimestamp == nil {
@@ -68,7 +68,7 @@ func TestAVerbAndWhoAppliesTheParentDoNotTakeTurns(t *testing.T) {
 	}
 }
 
-func TestOneOfManyEqualInvitationsIsTaken(t *testing.T) {
+func TestOneOfManyEqualInvitationsIsAccepted(t *testing.T) {
 	env := framework.Get(t)
 	config := rest.CopyConfig(env.Admin)
 	config.QPS = -1
@@ -113,7 +113,7 @@ func TestOneOfManyEqualInvitationsIsTaken(t *testing.T) {
 	}
 }
 
-func TestOneOfManyEqualOffloadsIsTaken(t *testing.T) {
+func TestOneOfManyEqualOffloadsIsAccepted(t *testing.T) {
 	env := framework.Get(t)
 	config := rest.CopyConfig(env.Admin)
 	config.QPS = -1
@@ -146,7 +146,7 @@ func TestOneOfManyEqualOffloadsIsTaken(t *testing.T) {
 	}
 }
 
-func TestWhoAsksWhileTheParentGoesIsAskedToComeAgain(t *testing.T) {
+func TestVerbOnATerminatingParentIsRetried(t *testing.T) {
 	env := framework.Get(t)
 	client := admin(t).FederationV1alpha1()
 	clusters := client.ForeignClusters()
@@ -166,7 +166,7 @@ func TestWhoAsksWhileTheParentGoesIsAskedToComeAgain(t *testing.T) {
 		t.Errorf("a client waits %d s: %v", seconds, err)
 	}
 
-	// client-go does as it is asked.
+	// client-go retries.
 	refused := make(chan struct{})
 	waiting := rest.CopyConfig(env.Admin)
 	waiting.Wrap(func(next http.RoundTripper) http.RoundTripper {
@@ -184,7 +184,7 @@ func TestWhoAsksWhileTheParentGoesIsAskedToComeAgain(t *testing.T) {
 		finish(t, env, "lodi")
 	}
 	if err := <-again; err != nil {
-		t.Errorf("once it is gone: %v", err)
+		t.Errorf("after its deletion: %v", err)
 	}
 	if err := clusters.Delete(t.Context(), "lodi", metav1.DeleteOptions{}); err != nil {
 		t.Error(err)
@@ -192,7 +192,7 @@ func TestWhoAsksWhileTheParentGoesIsAskedToComeAgain(t *testing.T) {
 	finish(t, env, "lodi")
 }
 
-// noticing tells when a request is answered with 429.
+// noticing calls a function when a request is answered with 429.
 type noticing struct {
 	next    http.RoundTripper
 	noticed func()

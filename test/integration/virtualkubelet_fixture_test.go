@@ -33,15 +33,14 @@ const (
 	nodeName               = "liqo-milan"
 )
 
-// offload is a consumer and a provider in one cluster: the namespaces of both
-// sides are there, and the test does what the provider's controllers and
-// kubelets do.
+// offload is a consumer and a provider in one cluster, with the namespaces of both. The test replaces
+// the provider's controllers and kubelets.
 type offload struct {
 	*framework.Environment
-	federation                versioned.Interface
-	peer, tenant, local, twin string
-	options                   *virtualkubelet.Options
-	stop                      func()
+	federation                  versioned.Interface
+	peer, tenant, local, remote string
+	options                     *virtualkubelet.Options
+	stop                        func()
 }
 
 func newOffload(t *testing.T) *offload {
@@ -53,9 +52,9 @@ func newOffload(t *testing.T) *offload {
 	}
 	o := &offload{
 		Environment: env, federation: federation,
-		peer: env.MakeNamespace(t), tenant: env.MakeNamespace(t), local: env.MakeNamespace(t), twin: env.MakeNamespace(t),
+		peer: env.MakeNamespace(t), tenant: env.MakeNamespace(t), local: env.MakeNamespace(t), remote: env.MakeNamespace(t),
 	}
-	for _, namespace := range []string{o.local, o.twin} {
+	for _, namespace := range []string{o.local, o.remote} {
 		if _, err := env.Kube.CoreV1().ServiceAccounts(namespace).Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "default"}}, metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
@@ -73,7 +72,7 @@ func newOffload(t *testing.T) *offload {
 	return o
 }
 
-// grant gives the virtual kubelet, on each side, the role of the chart.
+// grant binds the virtual kubelet to its roles of the chart on both clusters.
 func (o *offload) grant(t *testing.T) {
 	o.Kubectl(t, o.Chart(t, "rbac-virtual-kubelet.yaml", "rbac-remote-namespace.yaml"), "apply", "-f", "-")
 	bindings := o.Kube.RbacV1()
@@ -84,7 +83,7 @@ func (o *offload) grant(t *testing.T) {
 	}, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := bindings.RoleBindings(o.twin).Create(t.Context(), &rbacv1.RoleBinding{
+	if _, err := bindings.RoleBindings(o.remote).Create(t.Context(), &rbacv1.RoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: "federation-remote-namespace"},
 		Subjects:   []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: o.peer}},
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "federation-remote-namespace"},
@@ -98,7 +97,7 @@ func (o *offload) grant(t *testing.T) {
 	o.Grant(t, o.peer, o.tenant, rbacv1.PolicyRule{APIGroups: []string{v1alpha1.SchemeGroupVersion.Group}, Resources: []string{"resourceoffers"}, Verbs: []string{"get"}})
 }
 
-// negotiate makes what a peering leads to.
+// negotiate creates the objects of a peering.
 func (o *offload) negotiate(t *testing.T) {
 	quantities := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("4"), corev1.ResourceMemory: resource.MustParse("8Gi"), corev1.ResourcePods: resource.MustParse("110")}
 	api := o.federation.FederationV1alpha1()
@@ -121,18 +120,18 @@ func (o *offload) negotiate(t *testing.T) {
 	}
 	nm, err := api.NamespaceMaps(o.peer).Create(t.Context(), &v1alpha1.NamespaceMap{
 		ObjectMeta: metav1.ObjectMeta{Name: "rome"},
-		Spec:       v1alpha1.NamespaceMapSpec{Namespaces: []v1alpha1.NamespaceMapping{{Name: o.local, RemoteName: o.twin}}},
+		Spec:       v1alpha1.NamespaceMapSpec{Namespaces: []v1alpha1.NamespaceMapping{{Name: o.local, RemoteName: o.remote}}},
 	}, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	nm.Status.Namespaces = []v1alpha1.NamespaceMappingStatus{{Name: o.local, RemoteName: o.twin, Phase: v1alpha1.NamespaceMappingReady}}
+	nm.Status.Namespaces = []v1alpha1.NamespaceMappingStatus{{Name: o.local, RemoteName: o.remote, Phase: v1alpha1.NamespaceMappingReady}}
 	if _, err := api.NamespaceMaps(o.peer).UpdateStatus(t.Context(), nm, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// identity is what the peering controller leaves in the peer namespace.
+// identity writes the identity of the peering controller.
 func (o *offload) identity(t *testing.T) string {
 	t.Helper()
 	dir, config := t.TempDir(), o.User(t, o.peer, v1alpha1.PeerGroup)
@@ -184,14 +183,14 @@ func (o *offload) start(t *testing.T) {
 	t.Cleanup(o.stop)
 }
 
-// clean removes what is not in a namespace.
+// clean deletes what is not in a namespace.
 func (o *offload) clean() {
 	ctx := context.Background()
 	_ = o.Kube.CoreV1().Nodes().Delete(ctx, nodeName, metav1.DeleteOptions{})
 	_ = o.Kube.RbacV1().ClusterRoleBindings().Delete(ctx, "federation-virtual-kubelet-"+o.peer, metav1.DeleteOptions{})
 }
 
-// bind makes a local pod that is bound to the virtual node.
+// bind creates a local pod that is bound to the virtual node.
 func (o *offload) bind(t *testing.T, namespace, name string, change func(*corev1.Pod)) *corev1.Pod {
 	t.Helper()
 	pod := &corev1.Pod{
@@ -208,22 +207,22 @@ func (o *offload) bind(t *testing.T, namespace, name string, change func(*corev1
 	return pod
 }
 
-// make makes the provider's pod of a shadow pod, as its controller does.
+// make creates the remote pod of a shadow pod, as its controller does.
 func (o *offload) make(t *testing.T, name string) *corev1.Pod {
 	t.Helper()
 	shadow := o.shadow(t, name)
 	pod := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: o.twin, Name: name, Labels: shadow.Labels, Annotations: shadow.Annotations},
+		ObjectMeta: metav1.ObjectMeta{Namespace: o.remote, Name: name, Labels: shadow.Labels, Annotations: shadow.Annotations},
 		Spec:       shadow.Spec.Pod,
 	}
-	pod, err := o.Kube.CoreV1().Pods(o.twin).Create(t.Context(), pod, metav1.CreateOptions{})
+	pod, err := o.Kube.CoreV1().Pods(o.remote).Create(t.Context(), pod, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return pod
 }
 
-// runs has the provider's pod running, as a kubelet does.
+// runs sets the status of a running pod, as a kubelet does.
 func (o *offload) runs(t *testing.T, pod *corev1.Pod, restarts int32) {
 	t.Helper()
 	now := metav1.Now()
@@ -237,7 +236,7 @@ func (o *offload) runs(t *testing.T, pod *corev1.Pod, restarts int32) {
 		}},
 	}
 	pod.ResourceVersion = ""
-	if _, err := o.Kube.CoreV1().Pods(o.twin).UpdateStatus(t.Context(), pod, metav1.UpdateOptions{}); err != nil {
+	if _, err := o.Kube.CoreV1().Pods(o.remote).UpdateStatus(t.Context(), pod, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -245,15 +244,15 @@ func (o *offload) runs(t *testing.T, pod *corev1.Pod, restarts int32) {
 // shadow waits for the shadow pod of a name.
 func (o *offload) shadow(t *testing.T, name string) (shadow *v1alpha1.ShadowPod) {
 	t.Helper()
-	until(t, "the shadow pod is there", func(ctx context.Context) (bool, error) {
+	until(t, "the shadow pod is created", func(ctx context.Context) (bool, error) {
 		var err error
-		shadow, err = o.federation.FederationV1alpha1().ShadowPods(o.twin).Get(ctx, name, metav1.GetOptions{})
+		shadow, err = o.federation.FederationV1alpha1().ShadowPods(o.remote).Get(ctx, name, metav1.GetOptions{})
 		return err == nil && shadow.DeletionTimestamp == nil, ignoreNotFound(err)
 	})
 	return shadow
 }
 
-// awaitPod waits until a local pod is as wanted.
+// awaitPod waits until a local pod meets a condition.
 func (o *offload) awaitPod(t *testing.T, namespace, name, what string, is func(*corev1.Pod) bool) (pod *corev1.Pod) {
 	t.Helper()
 	defer func() {
@@ -296,20 +295,20 @@ func freePort(t *testing.T) int32 {
 	return int32(listener.Addr().(*net.TCPAddr).Port)
 }
 
-// awaitLeaving waits until somebody has deleted a shadow pod.
+// awaitLeaving waits until a shadow pod has a deletion timestamp.
 func (o *offload) awaitLeaving(t *testing.T, name string) {
 	t.Helper()
 	until(t, "shadow pod "+name+" is deleted", func(ctx context.Context) (bool, error) {
-		shadow, err := o.federation.FederationV1alpha1().ShadowPods(o.twin).Get(ctx, name, metav1.GetOptions{})
+		shadow, err := o.federation.FederationV1alpha1().ShadowPods(o.remote).Get(ctx, name, metav1.GetOptions{})
 		return err == nil && shadow.DeletionTimestamp != nil, err
 	})
 }
 
-// release plays the provider, which lets a deleted shadow pod go.
+// release removes the finalizer of a deleted shadow pod, as the provider does.
 func (o *offload) release(t *testing.T, name string) {
 	t.Helper()
 	o.awaitLeaving(t, name)
-	_, err := o.federation.FederationV1alpha1().ShadowPods(o.twin).Patch(t.Context(), name, types.MergePatchType,
+	_, err := o.federation.FederationV1alpha1().ShadowPods(o.remote).Patch(t.Context(), name, types.MergePatchType,
 		[]byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
 	if err != nil {
 		t.Fatal(err)

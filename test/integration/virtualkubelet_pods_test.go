@@ -18,17 +18,17 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
 
-func TestWhatTravelsWithPods(t *testing.T) {
+func TestPodsAreReflected(t *testing.T) {
 	o := newOffload(t)
 	o.start(t)
 	t.Run("later changes", o.testChanged)
-	t.Run("containers to debug with, which are policed", o.testDebugged)
-	t.Run("warnings, on the way back", o.testWarned)
-	t.Run("what the virtual node adds, and not what it keeps home", o.testPatched)
-	t.Run("a pod that ran fails once its namespace is not offloaded any more", o.testAborted)
+	t.Run("ephemeral containers, to which policies apply", o.testDebugged)
+	t.Run("warnings of the provider", o.testWarned)
+	t.Run("the offloading patch and its exclusions", o.testPatched)
+	t.Run("a running pod fails when its namespace is unoffloaded", o.testAborted)
 }
 
-// awaitShadow waits until a shadow pod is as wanted.
+// awaitShadow waits until a shadow pod meets a condition.
 func (o *offload) awaitShadow(t *testing.T, name, what string, is func(*v1alpha1.ShadowPod) bool) (shadow *v1alpha1.ShadowPod) {
 	t.Helper()
 	defer func() {
@@ -38,7 +38,7 @@ func (o *offload) awaitShadow(t *testing.T, name, what string, is func(*v1alpha1
 	}()
 	until(t, what, func(ctx context.Context) (bool, error) {
 		var err error
-		shadow, err = o.federation.FederationV1alpha1().ShadowPods(o.twin).Get(ctx, name, metav1.GetOptions{})
+		shadow, err = o.federation.FederationV1alpha1().ShadowPods(o.remote).Get(ctx, name, metav1.GetOptions{})
 		return err == nil && is(shadow), ignoreNotFound(err)
 	})
 	return shadow
@@ -67,7 +67,7 @@ func (o *offload) testChanged(t *testing.T) {
 	if _, err := o.Kube.CoreV1().Pods(o.local).Update(t.Context(), pod, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	after := o.awaitShadow(t, "changed", "the changes are there", func(shadow *v1alpha1.ShadowPod) bool {
+	after := o.awaitShadow(t, "changed", "the changes are reflected", func(shadow *v1alpha1.ShadowPod) bool {
 		spec := &shadow.Spec.Pod
 		return shadow.Labels["tier"] == "front" && shadow.Annotations["note"] == "new" && spec.Containers[0].Image == "app:2" &&
 			ptr.Deref(spec.ActiveDeadlineSeconds, 0) == 3600 &&
@@ -87,12 +87,12 @@ func (o *offload) testDebugged(t *testing.T) {
 	o.awaitPod(t, o.local, "debugged", "the pod is ready", isReady)
 
 	o.change(t, "debugged", `{"spec":{"ephemeralContainers":[{"name":"debug","image":"debug:1","targetContainerName":"app"}]}}`, "ephemeralcontainers")
-	o.awaitShadow(t, "debugged", "the container is there", func(shadow *v1alpha1.ShadowPod) bool {
+	o.awaitShadow(t, "debugged", "the container is reflected", func(shadow *v1alpha1.ShadowPod) bool {
 		all := shadow.Spec.Pod.EphemeralContainers
 		return len(all) == 1 && all[0].Name == "debug" && all[0].TargetContainerName == "app"
 	})
 	o.change(t, "debugged", `{"spec":{"ephemeralContainers":[{"name":"root","image":"debug:1","securityContext":{"capabilities":{"add":["SYS_PTRACE"]}}}]}}`, "ephemeralcontainers")
-	pod := o.awaitPod(t, o.local, "debugged", "the one that asks for too much is refused", func(pod *corev1.Pod) bool {
+	pod := o.awaitPod(t, o.local, "debugged", "the privileged one is refused", func(pod *corev1.Pod) bool {
 		return slices.ContainsFunc(pod.Status.EphemeralContainerStatuses, func(s corev1.ContainerStatus) bool {
 			return s.Name == "root" && s.State.Waiting != nil && s.State.Waiting.Reason == "ProviderRefused" &&
 				strings.Contains(s.State.Waiting.Message, "SYS_PTRACE")
@@ -102,7 +102,7 @@ func (o *offload) testDebugged(t *testing.T) {
 		t.Error("the pod is not ready any more")
 	}
 	o.change(t, "debugged", `{"metadata":{"labels":{"tier":"front"}}}`)
-	shadow := o.awaitShadow(t, "debugged", "other changes still get through", func(shadow *v1alpha1.ShadowPod) bool { return shadow.Labels["tier"] == "front" })
+	shadow := o.awaitShadow(t, "debugged", "other changes are reflected", func(shadow *v1alpha1.ShadowPod) bool { return shadow.Labels["tier"] == "front" })
 	if all := shadow.Spec.Pod.EphemeralContainers; len(all) != 1 {
 		t.Errorf("the shadow pod has %+v", all)
 	}
@@ -115,9 +115,9 @@ func (o *offload) testWarned(t *testing.T) {
 	o.awaitPod(t, o.local, "warned", "the pod is ready", isReady)
 	say := func(name, kind string, uid types.UID) {
 		t.Helper()
-		_, err := o.Kube.CoreV1().Events(o.twin).Create(t.Context(), &corev1.Event{
+		_, err := o.Kube.CoreV1().Events(o.remote).Create(t.Context(), &corev1.Event{
 			ObjectMeta:     metav1.ObjectMeta{Name: name},
-			InvolvedObject: corev1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: o.twin, Name: "warned", UID: uid},
+			InvolvedObject: corev1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: o.remote, Name: "warned", UID: uid},
 			Type:           kind, Reason: "Unhealthy", Message: name + "\x1b[2J", Count: 1,
 		}, metav1.CreateOptions{})
 		if err != nil {
@@ -127,20 +127,20 @@ func (o *offload) testWarned(t *testing.T) {
 	say("all-is-well", corev1.EventTypeNormal, remote.UID)
 	say("of-an-earlier-pod", corev1.EventTypeWarning, "earlier")
 	say("probe-failed", corev1.EventTypeWarning, remote.UID)
-	var told []string
-	until(t, "the warning is told", func(ctx context.Context) (bool, error) {
+	var warnings []string
+	until(t, "the warning is reflected", func(ctx context.Context) (bool, error) {
 		events, err := o.Kube.CoreV1().Events(o.local).List(ctx, metav1.ListOptions{FieldSelector: "involvedObject.name=warned"})
 		if err != nil {
 			return false, err
 		}
-		told = nil
+		warnings = nil
 		for _, event := range events.Items {
-			told = append(told, fmt.Sprintf("%s %s %s", event.Type, event.Reason, event.Message))
+			warnings = append(warnings, fmt.Sprintf("%s %s %s", event.Type, event.Reason, event.Message))
 		}
-		return slices.Contains(told, "Warning Unhealthy milan: probe-failed[2J"), nil
+		return slices.Contains(warnings, "Warning Unhealthy milan: probe-failed[2J"), nil
 	})
-	if len(told) != 1 {
-		t.Errorf("the pod is told %q", told)
+	if len(warnings) != 1 {
+		t.Errorf("the pod has the events %q", warnings)
 	}
 }
 
@@ -150,16 +150,16 @@ func (o *offload) testPatched(t *testing.T) {
 		t.Fatalf("labels %v", shadow.Labels)
 	}
 	patch := `{"spec":{"offloadingPatch":{"nodeSelector":{"disk":"ssd"},"runtimeClassName":"gvisor","excludedLabels":["secret"],
-		"tolerations":[{"key":"borrowed","operator":"Exists"}],
+		"tolerations":[{"key":"dedicated","operator":"Exists"}],
 		"affinity":{"nodeAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":{"nodeSelectorTerms":[{"matchExpressions":[{"key":"pool","operator":"Exists"}]}]}}}}}}`
 	nodes := o.federation.FederationV1alpha1().VirtualNodes(o.peer)
 	if _, err := nodes.Patch(t.Context(), virtualNode, types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	borrowed := func(t corev1.Toleration) bool { return t.Key == "borrowed" }
+	dedicated := func(t corev1.Toleration) bool { return t.Key == "dedicated" }
 	running := o.awaitShadow(t, "runs", "what can change in a running pod has changed", func(shadow *v1alpha1.ShadowPod) bool {
 		_, has := shadow.Labels["secret"]
-		return !has && slices.ContainsFunc(shadow.Spec.Pod.Tolerations, borrowed)
+		return !has && slices.ContainsFunc(shadow.Spec.Pod.Tolerations, dedicated)
 	})
 	if running.Spec.Pod.NodeSelector != nil || running.Spec.Pod.RuntimeClassName != nil {
 		t.Errorf("the running pod became %+v", running.Spec.Pod)
@@ -168,18 +168,18 @@ func (o *offload) testPatched(t *testing.T) {
 	shadow := o.shadow(t, "new")
 	spec := &shadow.Spec.Pod
 	if _, has := shadow.Labels["secret"]; has || spec.NodeSelector["disk"] != "ssd" || ptr.Deref(spec.RuntimeClassName, "") != "gvisor" ||
-		!slices.ContainsFunc(spec.Tolerations, borrowed) || spec.Affinity == nil || spec.Affinity.NodeAffinity == nil {
+		!slices.ContainsFunc(spec.Tolerations, dedicated) || spec.Affinity == nil || spec.Affinity.NodeAffinity == nil {
 		t.Errorf("the new pod is %+v, labels %v", spec, shadow.Labels)
 	}
 	without := `{"spec":{"offloadingPatch":null}}`
 	if _, err := nodes.Patch(t.Context(), virtualNode, types.MergePatchType, []byte(without), metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	o.awaitShadow(t, "runs", "the label travels again", func(shadow *v1alpha1.ShadowPod) bool { return shadow.Labels["secret"] == "x" })
+	o.awaitShadow(t, "runs", "the label is reflected again", func(shadow *v1alpha1.ShadowPod) bool { return shadow.Labels["secret"] == "x" })
 	refused := `{"spec":{"offloadingPatch":{"affinity":{"podAntiAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":[{"topologyKey":"kubernetes.io/hostname","namespaceSelector":{}}]}}}}}`
 	_, err := nodes.Patch(t.Context(), virtualNode, types.MergePatchType, []byte(refused), metav1.PatchOptions{})
 	if err == nil || !strings.Contains(err.Error(), "spec.offloadingPatch.affinity.podAntiAffinity.requiredDuringSchedulingIgnoredDuringExecution[0].namespaceSelector") {
-		t.Errorf("a patch that reaches over others' namespaces: %v", err)
+		t.Errorf("a patch that selects other namespaces: %v", err)
 	}
 }
 
@@ -194,7 +194,7 @@ func (o *offload) testAborted(t *testing.T) {
 	o.awaitPod(t, o.local, "aborted", "the pod is not ready", func(pod *corev1.Pod) bool {
 		return pod.Status.Phase == corev1.PodRunning && pod.Status.Reason == v1alpha1.ReasonOffloadingAborted && !isReady(pod)
 	})
-	o.awaitPod(t, o.local, "aborted", "the pod that nobody evicts has failed", func(pod *corev1.Pod) bool {
+	o.awaitPod(t, o.local, "aborted", "the pod has failed without an eviction", func(pod *corev1.Pod) bool {
 		return pod.Status.Phase == corev1.PodFailed && pod.Status.Reason == v1alpha1.ReasonOffloadingAborted
 	})
 }

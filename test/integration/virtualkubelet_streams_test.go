@@ -32,15 +32,14 @@ const (
 	byToken       = "by a token"
 )
 
-// identify gives the virtual kubelet another kind of identity, or another way
-// to the provider.
+// identify changes the kind of identity of the virtual kubelet, or the path to the provider.
 func (o *offload) identify(t *testing.T, kind string, more map[string]string) {
 	t.Helper()
 	files := map[string]string{"namespace": o.tenant}
 	if kind == byToken {
 		account := rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: o.tenant, Name: "federation-peer"}
 		files["token"], files["account"] = o.ServiceAccount(t, o.tenant, account.Name).BearerToken, account.Name
-		if _, err := o.Kube.RbacV1().RoleBindings(o.twin).Create(t.Context(), &rbacv1.RoleBinding{
+		if _, err := o.Kube.RbacV1().RoleBindings(o.remote).Create(t.Context(), &rbacv1.RoleBinding{
 			ObjectMeta: metav1.ObjectMeta{Name: "federation-remote-namespace-account"}, Subjects: []rbacv1.Subject{account},
 			RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "federation-remote-namespace"},
 		}, metav1.CreateOptions{}); err != nil {
@@ -62,7 +61,7 @@ func (o *offload) identify(t *testing.T, kind string, more map[string]string) {
 	}
 }
 
-// write replaces a file of the identity at once.
+// write replaces a file of the identity atomically.
 func (o *offload) write(t *testing.T, name string, content []byte) {
 	t.Helper()
 	path := filepath.Join(o.options.IdentityDir, name)
@@ -74,8 +73,8 @@ func (o *offload) write(t *testing.T, name string, content []byte) {
 	}
 }
 
-// runsOnAKubelet has a pod run on a node of the provider, whose kubelet says
-// what it is told to execute, and then what it reads.
+// runsOnAKubelet has a pod run on a node of the provider with a fake kubelet, which prints the command
+// and then its input.
 func (o *offload) runsOnAKubelet(t *testing.T, name string) {
 	t.Helper()
 	kubelet := http.NewServeMux()
@@ -109,29 +108,29 @@ func (o *offload) runsOnAKubelet(t *testing.T, name string) {
 	}
 	o.bind(t, o.local, name, nil)
 	pod := o.make(t, name)
-	if err := o.Kube.CoreV1().Pods(o.twin).Bind(t.Context(), &corev1.Binding{
+	if err := o.Kube.CoreV1().Pods(o.remote).Bind(t.Context(), &corev1.Binding{
 		ObjectMeta: metav1.ObjectMeta{Name: name}, Target: corev1.ObjectReference{Kind: "Node", Name: node.Name},
 	}, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	o.runs(t, pod, 0)
 	o.awaitPod(t, o.local, name, "the pod is ready", isReady)
-	until(t, "the virtual kubelet to know whom to let in", func(ctx context.Context) (bool, error) {
+	until(t, "the virtual kubelet to authorize the client", func(ctx context.Context) (bool, error) {
 		response, err := get(ctx, o.kubeletAPI(), "/pods")
 		return err == nil && response.StatusCode == http.StatusOK, nil
 	})
 }
 
-// kubeletAPI is what kube-apiserver reaches a virtual kubelet with.
+// kubeletAPI returns the configuration of a client of the virtual kubelet.
 func (o *offload) kubeletAPI() *rest.Config {
-	// The certificate is its own, as a kubelet's is by default.
+	// The certificate is self-signed, as a kubelet's is by default.
 	return &rest.Config{
 		Host:            fmt.Sprintf("https://127.0.0.1:%d", o.options.Port),
 		TLSClientConfig: rest.TLSClientConfig{Insecure: true, CertData: o.Admin.CertData, KeyData: o.Admin.KeyData},
 	}
 }
 
-// stream executes something in a container of a local pod.
+// stream executes a command in a container of a local pod.
 func (o *offload) stream(ctx context.Context, t *testing.T, name string, command []string, streams remotecommand.StreamOptions) error {
 	t.Helper()
 	query := url.Values{"command": command, "output": {"1"}}

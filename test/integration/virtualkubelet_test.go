@@ -32,17 +32,17 @@ func TestVirtualKubelet(t *testing.T) {
 	o := newOffload(t)
 	o.start(t)
 	t.Run("its node is ready, and follows the VirtualNode", o.testNode)
-	t.Run("a pod that runs there is ready here, with one status write", o.testRunning)
-	t.Run("what is lost on the provider is made again", o.testRecreated)
-	t.Run("a deleted pod goes when nothing is left of it", o.testDeleted)
+	t.Run("a running remote pod makes the local pod ready with one write", o.testRunning)
+	t.Run("a lost remote pod is recreated", o.testRecreated)
+	t.Run("a deleted pod is removed after its remote pod", o.testDeleted)
 	t.Run("a finished pod stays finished", o.testFinished)
 	t.Run("a pod of a namespace that is not offloaded waits", o.testNotOffloaded)
-	t.Run("what the provider refuses is told", o.testRefused)
-	t.Run("a restart changes nothing but what went wrong meanwhile", o.testRestart)
-	t.Run("what the provider has no room for is told, and tried again", o.testGranted)
-	t.Run("of two for one node one works, and the other one takes over", o.testTwo)
+	t.Run("a refusal of the provider is reported", o.testRefused)
+	t.Run("a restart only repairs drift", o.testRestart)
+	t.Run("a pod beyond the quota is reported, and retried", o.testGranted)
+	t.Run("of two for one node one is active, and the other one takes over", o.testTwo)
 	o.stop()
-	t.Run("it stands by while this cluster's API is away, and works again afterwards", o.testOutage)
+	t.Run("it is standby during an outage of the local API, and active afterwards", o.testOutage)
 }
 
 func (o *offload) testTwo(t *testing.T) {
@@ -66,21 +66,21 @@ func (o *offload) testTwo(t *testing.T) {
 	portOfFirst := freePort(t)
 	o.options.Port = portOfFirst
 	o.start(t)
-	until(t, "the first one works", func(ctx context.Context) (bool, error) { return port(ctx) == portOfFirst, nil })
+	until(t, "the first is active", func(ctx context.Context) (bool, error) { return port(ctx) == portOfFirst, nil })
 	first, stopFirst := holder(), o.stop
 	second := *o.options
 	second.Port = freePort(t)
 	o.options = &second
 	o.start(t)
-	// It answers as soon as it knows as much as the first one does, and waits.
+	// It is ready once its caches are synced, and is standby.
 	until(t, "the second one is ready", func(ctx context.Context) (bool, error) {
 		return o.ready(ctx, second.Port)
 	})
 	if got := port(t.Context()); got != portOfFirst || holder() != first {
 		t.Errorf("the node is at port %d and not at %d, and its lease is %s's and not %s's", got, portOfFirst, holder(), first)
 	}
-	o.bind(t, o.local, "beside", nil)
-	o.shadow(t, "beside")
+	o.bind(t, o.local, "standby", nil)
+	o.shadow(t, "standby")
 
 	stopFirst()
 	until(t, "the second one has taken over", func(ctx context.Context) (bool, error) { return port(ctx) == second.Port, nil })
@@ -89,7 +89,7 @@ func (o *offload) testTwo(t *testing.T) {
 	}
 }
 
-// testOutage has a virtual kubelet lose its lease because nobody answers.
+// testOutage has a virtual kubelet lose its Lease during an outage of the API.
 func (o *offload) testOutage(t *testing.T) {
 	proxy := o.StartProxy(t)
 	config, err := clientcmd.LoadFromFile(o.options.Kubeconfig)
@@ -126,12 +126,12 @@ func (o *offload) testOutage(t *testing.T) {
 	o.shadow(t, "during-outage")
 }
 
-// ready tells whether the virtual kubelet at a port says that it is.
+// ready reports whether the virtual kubelet at a port is ready.
 func (o *offload) ready(ctx context.Context, port int32) (bool, error) {
 	return o.answers(ctx, port, "readyz")
 }
 
-// answers tells whether the virtual kubelet at a port says yes to a probe.
+// answers reports whether the virtual kubelet at a port passes a probe.
 func (o *offload) answers(ctx context.Context, port int32, probe string) (bool, error) {
 	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true}}
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("https://127.0.0.1:%d/%s", port, probe), nil)
@@ -179,7 +179,7 @@ func (o *offload) testNode(t *testing.T) {
 	if err := o.Kube.CoreV1().Nodes().Delete(t.Context(), nodeName, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	until(t, "a deleted node is back", func(ctx context.Context) (bool, error) {
+	until(t, "a deleted node is recreated", func(ctx context.Context) (bool, error) {
 		_, err := o.Kube.CoreV1().Nodes().Get(ctx, nodeName, metav1.GetOptions{})
 		return err == nil, ignoreNotFound(err)
 	})
@@ -220,7 +220,7 @@ func (o *offload) testRecreated(t *testing.T) {
 	o.awaitPod(t, o.local, "lost", "the pod is ready", isReady)
 
 	zero := metav1.NewDeleteOptions(0)
-	if err := o.Kube.CoreV1().Pods(o.twin).Delete(t.Context(), "lost", *zero); err != nil {
+	if err := o.Kube.CoreV1().Pods(o.remote).Delete(t.Context(), "lost", *zero); err != nil {
 		t.Fatal(err)
 	}
 	o.awaitPod(t, o.local, "lost", "the pod is not ready while it is gone", func(pod *corev1.Pod) bool {
@@ -232,12 +232,12 @@ func (o *offload) testRecreated(t *testing.T) {
 	})
 
 	shadow := o.shadow(t, "lost")
-	if err := o.federation.FederationV1alpha1().ShadowPods(o.twin).Delete(t.Context(), "lost", metav1.DeleteOptions{}); err != nil {
+	if err := o.federation.FederationV1alpha1().ShadowPods(o.remote).Delete(t.Context(), "lost", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	o.release(t, "lost")
-	until(t, "another shadow pod is there", func(ctx context.Context) (bool, error) {
-		now, err := o.federation.FederationV1alpha1().ShadowPods(o.twin).Get(ctx, "lost", metav1.GetOptions{})
+	until(t, "another shadow pod is created", func(ctx context.Context) (bool, error) {
+		now, err := o.federation.FederationV1alpha1().ShadowPods(o.remote).Get(ctx, "lost", metav1.GetOptions{})
 		return err == nil && now.UID != shadow.UID, ignoreNotFound(err)
 	})
 }
@@ -254,7 +254,7 @@ func (o *offload) testDeleted(t *testing.T) {
 	if err != nil || pod.DeletionTimestamp == nil {
 		t.Fatalf("the local pod was removed before the provider's: %v", err)
 	}
-	if err := o.Kube.CoreV1().Pods(o.twin).Delete(t.Context(), "deleted", *metav1.NewDeleteOptions(0)); err != nil {
+	if err := o.Kube.CoreV1().Pods(o.remote).Delete(t.Context(), "deleted", *metav1.NewDeleteOptions(0)); err != nil {
 		t.Fatal(err)
 	}
 	o.release(t, "deleted")
@@ -271,21 +271,21 @@ func (o *offload) testFinished(t *testing.T) {
 	o.awaitPod(t, o.local, "finished", "the pod is ready", isReady)
 	shadow := o.shadow(t, "finished")
 	shadow.Status.Phase = corev1.PodSucceeded
-	if _, err := o.federation.FederationV1alpha1().ShadowPods(o.twin).UpdateStatus(t.Context(), shadow, metav1.UpdateOptions{}); err != nil {
+	if _, err := o.federation.FederationV1alpha1().ShadowPods(o.remote).UpdateStatus(t.Context(), shadow, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	pod := o.awaitPod(t, o.local, "finished", "the pod has succeeded", func(pod *corev1.Pod) bool {
 		return pod.Status.Phase == corev1.PodSucceeded && !isReady(pod)
 	})
-	if err := o.federation.FederationV1alpha1().ShadowPods(o.twin).Delete(t.Context(), "finished", metav1.DeleteOptions{}); err != nil {
+	if err := o.federation.FederationV1alpha1().ShadowPods(o.remote).Delete(t.Context(), "finished", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	o.release(t, "finished")
-	// A pod that is made later shows that the finished one was looked at.
+	// A later pod proves that the finished one was reconciled.
 	o.bind(t, o.local, "after", nil)
 	o.shadow(t, "after")
-	if _, err := o.federation.FederationV1alpha1().ShadowPods(o.twin).Get(t.Context(), "finished", metav1.GetOptions{}); ignoreNotFound(err) != nil || err == nil {
-		t.Errorf("the shadow pod of a finished pod is back: %v", err)
+	if _, err := o.federation.FederationV1alpha1().ShadowPods(o.remote).Get(t.Context(), "finished", metav1.GetOptions{}); ignoreNotFound(err) != nil || err == nil {
+		t.Errorf("the shadow pod of a finished pod was recreated: %v", err)
 	}
 	now, err := o.Kube.CoreV1().Pods(o.local).Get(t.Context(), "finished", metav1.GetOptions{})
 	if err != nil || now.ResourceVersion != pod.ResourceVersion {
@@ -294,22 +294,22 @@ func (o *offload) testFinished(t *testing.T) {
 }
 
 func (o *offload) testNotOffloaded(t *testing.T) {
-	elsewhere := o.MakeNamespace(t)
-	if _, err := o.Kube.CoreV1().ServiceAccounts(elsewhere).Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "default"}}, metav1.CreateOptions{}); err != nil {
+	otherNamespace := o.MakeNamespace(t)
+	if _, err := o.Kube.CoreV1().ServiceAccounts(otherNamespace).Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "default"}}, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	o.bind(t, elsewhere, "waits", nil)
-	pod := o.awaitPod(t, elsewhere, "waits", "the pod says why it waits", func(pod *corev1.Pod) bool {
+	o.bind(t, otherNamespace, "waits", nil)
+	pod := o.awaitPod(t, otherNamespace, "waits", "the pod reports why it waits", func(pod *corev1.Pod) bool {
 		return pod.Status.Reason == v1alpha1.ReasonOffloadingBackOff
 	})
 	if pod.Status.Phase != corev1.PodPending {
 		t.Errorf("phase %s, want Pending", pod.Status.Phase)
 	}
-	if err := o.Kube.CoreV1().Pods(elsewhere).Delete(t.Context(), "waits", metav1.DeleteOptions{}); err != nil {
+	if err := o.Kube.CoreV1().Pods(otherNamespace).Delete(t.Context(), "waits", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	o.awaitGone(t, "it can be deleted", func(ctx context.Context) error {
-		_, err := o.Kube.CoreV1().Pods(elsewhere).Get(ctx, "waits", metav1.GetOptions{})
+		_, err := o.Kube.CoreV1().Pods(otherNamespace).Get(ctx, "waits", metav1.GetOptions{})
 		return err
 	})
 }
@@ -318,7 +318,7 @@ func (o *offload) testRefused(t *testing.T) {
 	o.bind(t, o.local, "refused", func(pod *corev1.Pod) {
 		pod.Spec.Volumes = []corev1.Volume{{Name: "root", VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/"}}}}
 	})
-	pod := o.awaitPod(t, o.local, "refused", "the pod says why it is refused", func(pod *corev1.Pod) bool {
+	pod := o.awaitPod(t, o.local, "refused", "the pod reports why it is refused", func(pod *corev1.Pod) bool {
 		return pod.Status.Reason == "ProviderRefused"
 	})
 	if pod.Status.Phase != corev1.PodPending || pod.Status.Message == "" {
@@ -326,35 +326,35 @@ func (o *offload) testRefused(t *testing.T) {
 	}
 }
 
-// testGranted lends the twin to the consumer, which is granted one GPU.
+// testGranted makes the namespace a remote namespace of the consumer, whose quota is one GPU.
 func (o *offload) testGranted(t *testing.T) {
 	o.start(t)
 	label := func(role string) {
 		t.Helper()
-		patch := fmt.Sprintf(`{"metadata":{"labels":{%q:%s,%q:%q}}}`, v1alpha1.LabelRole, role, v1alpha1.LabelForeignCluster, o.twin)
-		must(t)(o.Kube.CoreV1().Namespaces().Patch(t.Context(), o.twin, types.MergePatchType, []byte(patch), metav1.PatchOptions{}))
+		patch := fmt.Sprintf(`{"metadata":{"labels":{%q:%s,%q:%q}}}`, v1alpha1.LabelRole, role, v1alpha1.LabelForeignCluster, o.remote)
+		must(t)(o.Kube.CoreV1().Namespaces().Patch(t.Context(), o.remote, types.MergePatchType, []byte(patch), metav1.PatchOptions{}))
 	}
 	label(`"twin"`)
 	defer label("null")
-	grant(t, o.Environment, o.federation, o.twin, amounts("pods", "100", "example.com/gpu", "1"))
+	grant(t, o.Environment, o.federation, o.remote, amounts("pods", "100", "example.com/gpu", "1"))
 	isHeldToItsGrant(t, o)
 
 	gpu := func(pod *corev1.Pod) { pod.Spec.Containers[0].Resources.Limits = amounts("example.com/gpu", "1") }
 	o.bind(t, o.local, "first", gpu)
 	o.shadow(t, "first")
 	o.bind(t, o.local, "second", gpu)
-	pod := o.awaitPod(t, o.local, "second", "the pod says why it waits", func(pod *corev1.Pod) bool {
+	pod := o.awaitPod(t, o.local, "second", "the pod reports why it waits", func(pod *corev1.Pod) bool {
 		return pod.Status.Reason == "GrantExceeded"
 	})
 	if pod.Status.Phase != corev1.PodPending || !strings.Contains(pod.Status.Message, "example.com/gpu: 1 requested, 1 of 1 granted used, 0 left") {
 		t.Errorf("phase %s, message %q", pod.Status.Phase, pod.Status.Message)
 	}
-	until(t, "an event says so, too", func(ctx context.Context) (bool, error) {
+	until(t, "an event reports it, too", func(ctx context.Context) (bool, error) {
 		events, err := o.Kube.CoreV1().Events(o.local).List(ctx, metav1.ListOptions{FieldSelector: "reason=GrantExceeded,involvedObject.name=second"})
 		return err == nil && len(events.Items) > 0, err
 	})
 
-	// It is tried again, and finds the room of the one that goes.
+	// It is retried, and fits when the other one is deleted.
 	if err := o.Kube.CoreV1().Pods(o.local).Delete(t.Context(), "first", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -371,7 +371,7 @@ func (o *offload) testRestart(t *testing.T) {
 	o.shadow(t, "forced")
 
 	o.stop()
-	shadows := o.federation.FederationV1alpha1().ShadowPods(o.twin)
+	shadows := o.federation.FederationV1alpha1().ShadowPods(o.remote)
 	foreign := before.DeepCopy()
 	foreign.ObjectMeta = metav1.ObjectMeta{Name: "foreign", Labels: map[string]string{}, Annotations: before.Annotations}
 	for key, value := range before.Labels {
@@ -388,31 +388,31 @@ func (o *offload) testRestart(t *testing.T) {
 	o.start(t)
 
 	if got := o.shadow(t, "meanwhile").Annotations[v1alpha1.AnnotationOriginUID]; got != string(meanwhile.UID) {
-		t.Errorf("the shadow pod stands for %s, want %s", got, meanwhile.UID)
+		t.Errorf("the shadow pod has the origin %s, want %s", got, meanwhile.UID)
 	}
-	// The shadow pod without a local pod goes.
+	// The shadow pod without a local pod is deleted.
 	o.release(t, "forced")
 	if _, err := shadows.Get(t.Context(), "foreign", metav1.GetOptions{}); err != nil {
-		t.Errorf("the shadow pod of another virtual node was touched: %v", err)
+		t.Errorf("the shadow pod of another virtual node was changed: %v", err)
 	}
 	if after := o.shadow(t, "kept"); after.UID != before.UID {
-		t.Error("the shadow pod was made again")
+		t.Error("the shadow pod was recreated")
 	}
 	now, err := o.Kube.CoreV1().Pods(o.local).Get(t.Context(), "kept", metav1.GetOptions{})
 	if err != nil || now.UID != kept.UID || !isReady(now) {
-		t.Errorf("the pod is not what it was: %v", err)
+		t.Errorf("the pod was changed: %v", err)
 	}
 }
 
-// isHeldToItsGrant waits until the API server refuses what goes beyond the grant:
-// it learns of the twin's label a moment later.
+// isHeldToItsGrant waits until the API server refuses what exceeds the quota: it observes the label of
+// the namespace with a delay.
 func isHeldToItsGrant(t *testing.T, o *offload) {
 	t.Helper()
 	var last error
 	err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
 		spec := shadowPodSpec()
 		spec.Containers[0].Resources.Requests = amounts("cpu", "2")
-		_, err := o.federation.FederationV1alpha1().ShadowPods(o.twin).Create(ctx, &v1alpha1.ShadowPod{
+		_, err := o.federation.FederationV1alpha1().ShadowPods(o.remote).Create(ctx, &v1alpha1.ShadowPod{
 			ObjectMeta: metav1.ObjectMeta{Name: "probe"}, Spec: v1alpha1.ShadowPodSpec{Pod: spec},
 		}, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 		if ctx.Err() == nil {
@@ -421,6 +421,6 @@ func isHeldToItsGrant(t *testing.T, o *offload) {
 		return apierrors.IsForbidden(err), nil
 	})
 	if err != nil {
-		t.Fatalf("more is created than is granted: %v; the last answer was: %v", err, last)
+		t.Fatalf("more is created than the quota allows: %v; the last answer was: %v", err, last)
 	}
 }

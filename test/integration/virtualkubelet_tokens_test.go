@@ -25,14 +25,14 @@ func TestVirtualKubeletDeliversTokens(t *testing.T) {
 	o.options.ConsumerAPIServer = "https://192.0.2.7:6443"
 	o.ServiceAccount(t, o.local, "robot")
 	o.start(t)
-	t.Run("a pod takes its tokens along, and no others", o.testTokens)
+	t.Run("a pod gets its tokens only", o.testTokens)
 	t.Run("a pod that mounts none gets none", o.testNoTokens)
-	t.Run("tokens end with their pod", o.testTokensEnd)
+	t.Run("tokens are invalid after their pod", o.testTokensEnd)
 	t.Run("a restart renews those that are due, and only these", o.testTokenRestart)
-	t.Run("a node that keeps tokens home does", o.testTokensDisabled)
+	t.Run("a node with tokens disabled delivers none", o.testTokensDisabled)
 }
 
-// client makes a local pod that talks to its API server, and to a vault.
+// client creates a local pod with tokens for its API server and for a vault.
 func (o *offload) client(t *testing.T, name string) *corev1.Pod {
 	t.Helper()
 	return o.bind(t, o.local, name, func(pod *corev1.Pod) {
@@ -46,14 +46,13 @@ func (o *offload) client(t *testing.T, name string) *corev1.Pod {
 	})
 }
 
-// tokens waits for the Secret that the volumes of a shadow pod name, and
-// returns it with the tokens at their paths.
+// tokens waits for the Secret in the volumes of a shadow pod, and returns it with the tokens by path.
 func (o *offload) tokens(t *testing.T, shadow *v1alpha1.ShadowPod) (*corev1.Secret, map[string]string) {
 	t.Helper()
 	var secret *corev1.Secret
-	until(t, "its tokens are there", func(ctx context.Context) (bool, error) {
+	until(t, "its tokens are delivered", func(ctx context.Context) (bool, error) {
 		var err error
-		secret, err = o.Kube.CoreV1().Secrets(o.twin).Get(ctx, shadow.Annotations[v1alpha1.AnnotationTokenSecret], metav1.GetOptions{})
+		secret, err = o.Kube.CoreV1().Secrets(o.remote).Get(ctx, shadow.Annotations[v1alpha1.AnnotationTokenSecret], metav1.GetOptions{})
 		return err == nil, ignoreNotFound(err)
 	})
 	paths := map[string]string{}
@@ -72,7 +71,7 @@ func (o *offload) tokens(t *testing.T, shadow *v1alpha1.ShadowPod) (*corev1.Secr
 	return secret, paths
 }
 
-// whoami asks home who the bearer of a token is.
+// whoami reviews a token at the consumer's API server.
 func (o *offload) whoami(t *testing.T, token string) (authenticationv1.UserInfo, error) {
 	t.Helper()
 	config := o.Anonymous()
@@ -103,19 +102,19 @@ func (o *offload) testTokens(t *testing.T) {
 		}
 	}
 	if _, err := o.whoami(t, tokens["vault"]); !apierrors.IsUnauthorized(err) {
-		t.Errorf("home takes the token for the vault: %v", err)
+		t.Errorf("the consumer's API server accepts the token for the vault: %v", err)
 	}
 
-	// What is asked for is a pod that the provider makes.
-	there := o.make(t, "client")
-	if env := there.Spec.Containers[0].Env[0]; env.Name != "KUBERNETES_SERVICE_HOST" || env.Value != "kubernetes.default.svc" {
+	// The pod is what the provider creates of it.
+	remote := o.make(t, "client")
+	if env := remote.Spec.Containers[0].Env[0]; env.Name != "KUBERNETES_SERVICE_HOST" || env.Value != "kubernetes.default.svc" {
 		t.Errorf("the first variable is %v", env)
 	}
-	if aliases := there.Spec.HostAliases; len(aliases) != 1 || aliases[0].IP != "192.0.2.7" {
+	if aliases := remote.Spec.HostAliases; len(aliases) != 1 || aliases[0].IP != "192.0.2.7" {
 		t.Errorf("aliases %v", aliases)
 	}
 	mounts := map[string]string{}
-	for _, mount := range there.Spec.Containers[0].VolumeMounts {
+	for _, mount := range remote.Spec.Containers[0].VolumeMounts {
 		mounts[mount.MountPath] = mount.Name
 	}
 	if len(mounts) != 2 || mounts["/vault"] != vaultVolume || mounts["/var/run/secrets/kubernetes.io/serviceaccount"] == "" {
@@ -124,21 +123,21 @@ func (o *offload) testTokens(t *testing.T) {
 }
 
 func (o *offload) testNoTokens(t *testing.T) {
-	before, err := o.Kube.CoreV1().Secrets(o.twin).List(t.Context(), metav1.ListOptions{})
+	before, err := o.Kube.CoreV1().Secrets(o.remote).List(t.Context(), metav1.ListOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	o.bind(t, o.local, "alone", func(pod *corev1.Pod) { pod.Spec.AutomountServiceAccountToken = ptr.To(false) })
 	shadow := o.shadow(t, "alone")
 	if shadow.Annotations[v1alpha1.AnnotationTokenSecret] != "" || len(shadow.Spec.Pod.Volumes) != 0 {
-		t.Errorf("it expects tokens: %+v", shadow)
+		t.Errorf("it has tokens: %+v", shadow)
 	}
-	// Ready here shows that it was looked at to the end.
+	// A ready pod proves that it was reconciled.
 	o.runs(t, o.make(t, "alone"), 0)
 	o.awaitPod(t, o.local, "alone", "the pod is ready", isReady)
-	after, err := o.Kube.CoreV1().Secrets(o.twin).List(t.Context(), metav1.ListOptions{})
+	after, err := o.Kube.CoreV1().Secrets(o.remote).List(t.Context(), metav1.ListOptions{})
 	if err != nil || len(after.Items) != len(before.Items) {
-		t.Errorf("there are %d Secrets, and were %d; %v", len(after.Items), len(before.Items), err)
+		t.Errorf("found %d Secrets, and %d before; %v", len(after.Items), len(before.Items), err)
 	}
 }
 
@@ -149,7 +148,7 @@ func (o *offload) testTokenRestart(t *testing.T) {
 	young, _ := o.tokens(t, o.shadow(t, "young"))
 
 	o.stop()
-	secrets := o.Kube.CoreV1().Secrets(o.twin)
+	secrets := o.Kube.CoreV1().Secrets(o.remote)
 	if _, err := secrets.Patch(t.Context(), due.Name, types.MergePatchType,
 		[]byte(`{"metadata":{"annotations":{"offloading.liqo.io/renew-after":"2026-01-01T00:00:00Z"}}}`), metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
@@ -167,7 +166,7 @@ func (o *offload) testTokenRestart(t *testing.T) {
 		}
 		return now.UID == due.UID, nil
 	})
-	// Whoever has the old one may go on with it.
+	// The old token stays valid.
 	if _, err := o.whoami(t, dueTokens["token"]); err != nil {
 		t.Error(err)
 	}
@@ -187,7 +186,7 @@ func (o *offload) testTokensEnd(t *testing.T) {
 		t.Fatal(err)
 	}
 	o.awaitLeaving(t, "short")
-	until(t, "its token is good for nothing", func(context.Context) (bool, error) {
+	until(t, "its token is invalid", func(context.Context) (bool, error) {
 		_, err := o.whoami(t, tokens["token"])
 		if err == nil || apierrors.IsUnauthorized(err) {
 			return err != nil, nil
@@ -198,14 +197,14 @@ func (o *offload) testTokensEnd(t *testing.T) {
 }
 
 func (o *offload) testTokensDisabled(t *testing.T) {
-	// The one before ended with its test.
+	// The previous one ended with its test.
 	o.start(t)
 	if _, err := o.federation.FederationV1alpha1().VirtualNodes(o.peer).Patch(t.Context(), virtualNode, types.MergePatchType,
 		[]byte(`{"spec":{"apiAccess":"Disabled"}}`), metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	attempt := 0
-	until(t, "pods leave without tokens", func(context.Context) (bool, error) {
+	until(t, "pods are offloaded without tokens", func(context.Context) (bool, error) {
 		attempt++
 		name := "kept-" + strings.Repeat("x", attempt)
 		o.client(t, name)

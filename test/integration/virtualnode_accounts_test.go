@@ -20,9 +20,9 @@ import (
 	"liqo.io/federation/test/integration/framework"
 )
 
-// With the roles and policies of the chart alone, a pod that comes to a virtual
-// node is what lets its virtual kubelet have tokens of the pod's account.
-func TestAVirtualKubeletMayHaveTokensOfAnAccountWhoseFirstPodHasCome(t *testing.T) {
+// With the roles and policies of the chart, a pod on a virtual node lets its virtual kubelet request
+// tokens of the pod's account.
+func TestVirtualKubeletMayRequestTokensOfAccountsOfItsPods(t *testing.T) {
 	env := framework.Get(t)
 	installPolicies(t, env)
 	peer := makeNamespaceOf(t, env, peerOf("pontedera"), v1alpha1.RolePeer, "pontedera")
@@ -54,11 +54,11 @@ func TestAVirtualKubeletMayHaveTokensOfAnAccountWhoseFirstPodHasCome(t *testing.
 		}},
 	}, metav1.CreateOptions{}))
 
-	for account, node := range map[string]string{"robot": "liqo-pontedera", "silent": "liqo-pontedera", "operator": "worker-of-pontedera"} {
+	for account, node := range map[string]string{"robot": "liqo-pontedera", "tokenless": "liqo-pontedera", "operator": "worker-of-pontedera"} {
 		env.ServiceAccount(t, shop, account)
 		one := pod(nil)
 		one.Name, one.Spec.NodeName, one.Spec.ServiceAccountName = account, node, account
-		one.Spec.AutomountServiceAccountToken = ptr.To(account != "silent")
+		one.Spec.AutomountServiceAccountToken = ptr.To(account != "tokenless")
 		must(t)(env.Kube.CoreV1().Pods(shop).Create(t.Context(), one, metav1.CreateOptions{}))
 	}
 	accounts := func(ctx context.Context) (string, error) {
@@ -68,7 +68,7 @@ func TestAVirtualKubeletMayHaveTokensOfAnAccountWhoseFirstPodHasCome(t *testing.
 		}
 		return namespace.Annotations[v1alpha1.AnnotationAccounts], nil
 	}
-	until(t, "the account is written down, and no other", func(ctx context.Context) (bool, error) {
+	until(t, "the annotation has the account, and no other", func(ctx context.Context) (bool, error) {
 		written, err := accounts(ctx)
 		return written == naming.AccountOnNode(peer, "pontedera", "robot"), err
 	})
@@ -86,11 +86,11 @@ func TestAVirtualKubeletMayHaveTokensOfAnAccountWhoseFirstPodHasCome(t *testing.
 	}
 	expect(t, []attempt{
 		{"a token of the pod on the node", "", token("robot")},
-		{"a token of the pod at home", "have pods on its virtual node", token("operator")},
-		{"a token of a pod on the node that mounts none", "have pods on its virtual node", token("silent")},
+		{"a token of the local pod", "whose pods it has", token("operator")},
+		{"a token of a pod on the node that mounts none", "whose pods it has", token("tokenless")},
 	})
 	mark(`{"metadata":{"labels":{"liqo.io/scheduling-enabled":null}}}`)
-	until(t, "nothing is written down where nothing is offloaded", func(ctx context.Context) (bool, error) {
+	until(t, "a namespace that is not offloaded has no annotation", func(ctx context.Context) (bool, error) {
 		written, err := accounts(ctx)
 		return written == "", err
 	})

@@ -36,15 +36,14 @@ func amounts(pairs ...string) corev1.ResourceList {
 	return list
 }
 
-// grant makes a consumer's tenant namespace and grants it so much.
+// grant creates a consumer's tenant namespace with an accepted offer.
 func grant(t *testing.T, env *framework.Environment, federation versioned.Interface, consumer string, granted corev1.ResourceList) {
 	t.Helper()
 	makeNamespaceOf(t, env, naming.TenantNamespace(consumer), v1alpha1.RoleTenant, consumer)
 	offerTo(t, federation, consumer, granted)
 }
 
-// offerTo grants a consumer so much: an offer in its tenant namespace, that it
-// accepts.
+// offerTo creates an offer in the tenant namespace of a consumer, and accepts it.
 func offerTo(t *testing.T, federation versioned.Interface, consumer string, granted corev1.ResourceList) {
 	t.Helper()
 	tenant := naming.TenantNamespace(consumer)
@@ -55,18 +54,18 @@ func offerTo(t *testing.T, federation versioned.Interface, consumer string, gran
 	accept(t, federation, tenant, framework.ClusterName)
 }
 
-// accept does what a consumer does with an offer.
+// accept accepts an offer as its consumer.
 func accept(t *testing.T, federation versioned.Interface, tenant, offer string) {
 	t.Helper()
 	must(t)(federation.FederationV1alpha1().ResourceOffers(tenant).Patch(t.Context(), offer, types.MergePatchType, []byte(`{"status":{"phase":"Accepted"}}`), metav1.PatchOptions{}, "status"))
 }
 
-// grantee is a consumer with a grant and two twins on a server of its own.
+// grantee is a consumer with a quota and two remote namespaces on a server of its own.
 type grantee struct {
 	server     *framework.Server
 	federation versioned.Interface
 	consumer   string
-	twins      []string
+	namespaces []string
 }
 
 func newGrantee(t *testing.T, consumer string, granted corev1.ResourceList) *grantee {
@@ -75,7 +74,7 @@ func newGrantee(t *testing.T, consumer string, granted corev1.ResourceList) *gra
 	b := &grantee{server: env.StartServer(t, env.MakeDataDir(t)), consumer: consumer}
 	b.federation = b.client(t, b.server.Client(env.Admin))
 	for i := range 2 {
-		b.twins = append(b.twins, makeNamespaceOf(t, env, fmt.Sprintf("%s-twin-%d", consumer, i), v1alpha1.RoleRemoteNamespace, consumer))
+		b.namespaces = append(b.namespaces, makeNamespaceOf(t, env, fmt.Sprintf("%s-remote-%d", consumer, i), v1alpha1.RoleRemoteNamespace, consumer))
 	}
 	grant(t, env, b.federation, consumer, granted)
 	return b
@@ -92,16 +91,16 @@ func (b *grantee) client(t *testing.T, config *rest.Config) versioned.Interface 
 	return client
 }
 
-func (b *grantee) post(ctx context.Context, twin int, name, cpu string) error {
+func (b *grantee) post(ctx context.Context, namespace int, name, cpu string) error {
 	spec := shadowPodSpec()
 	spec.Containers[0].Resources.Requests = amounts("cpu", cpu)
-	_, err := b.federation.FederationV1alpha1().ShadowPods(b.twins[twin]).Create(ctx, &v1alpha1.ShadowPod{
+	_, err := b.federation.FederationV1alpha1().ShadowPods(b.namespaces[namespace]).Create(ctx, &v1alpha1.ShadowPod{
 		ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.ShadowPodSpec{Pod: spec},
 	}, metav1.CreateOptions{})
 	return err
 }
 
-// uses is what the consumer's shadow pods take.
+// uses returns the quota usage of the consumer's shadow pods.
 func (b *grantee) uses(t *testing.T) corev1.ResourceList {
 	t.Helper()
 	list, err := b.federation.FederationV1alpha1().ShadowPods(metav1.NamespaceAll).List(t.Context(), metav1.ListOptions{})
@@ -139,14 +138,14 @@ func TestAConsumerGetsNoMoreThanItWasGranted(t *testing.T) {
 	}
 	writers.Wait()
 	if created.Load() != 20 || refused.Load() != 140 {
-		t.Errorf("%d are created and %d refused, of which 2 CPUs hold 20", created.Load(), refused.Load())
+		t.Errorf("%d are created and %d refused, want 20 created", created.Load(), refused.Load())
 	}
 
 	err := b.post(t.Context(), 0, "too-many", "500m")
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) || status.Status().Code != http.StatusForbidden ||
 		!strings.Contains(err.Error(), "the quota of consumer asti is exceeded: cpu: 500m requested, 2 of 2 granted used, 0 left") {
-		t.Fatalf("one too many is answered with: %v", err)
+		t.Fatalf("one beyond the quota is answered with: %v", err)
 	}
 	if causes := status.Status().Details.Causes; len(causes) != 1 || causes[0].Type != v1alpha1.CauseGrantExceeded || causes[0].Field != "cpu" {
 		t.Errorf("causes: %+v", causes)
@@ -174,25 +173,25 @@ func TestGrantsAreKeptWhenTheServerIsKilled(t *testing.T) {
 	}
 	for range 3 {
 		before := turns.Load()
-		until(t, "writers are at work", func(context.Context) (bool, error) { return turns.Load() > before+10, nil })
+		until(t, "the writers run", func(context.Context) (bool, error) { return turns.Load() > before+10, nil })
 		b.server.Stop(t, syscall.SIGKILL)
 		b.server.Start(t)
 	}
 	cancel()
 	writers.Wait()
 	if over := quota.Exceeded(granted, b.uses(t)); len(over) > 0 {
-		t.Errorf("more is used than granted: %s", quota.Sentence(over))
+		t.Errorf("the usage exceeds the quota: %s", quota.Sentence(over))
 	}
-	acknowledged.Range(func(name, twin any) bool {
-		if _, err := b.federation.FederationV1alpha1().ShadowPods(b.twins[twin.(int)]).Get(t.Context(), name.(string), metav1.GetOptions{}); err != nil {
+	acknowledged.Range(func(name, namespace any) bool {
+		if _, err := b.federation.FederationV1alpha1().ShadowPods(b.namespaces[namespace.(int)]).Get(t.Context(), name.(string), metav1.GetOptions{}); err != nil {
 			t.Errorf("it was acknowledged: %v", err)
 		}
 		return true
 	})
 
-	// What was reserved in vain is given back: everything granted can be used.
+	// Failed reservations are released, so that the whole quota can be used.
 	rest := 0
-	until(t, "everything granted is used", func(ctx context.Context) (bool, error) {
+	until(t, "the whole quota is used", func(ctx context.Context) (bool, error) {
 		err := b.post(ctx, 0, fmt.Sprintf("rest-%d", rest), "10m")
 		rest++
 		if err != nil && !apierrors.IsForbidden(err) {
@@ -203,9 +202,9 @@ func TestGrantsAreKeptWhenTheServerIsKilled(t *testing.T) {
 	})
 }
 
-func TestWhatIsOverGivesItsRoomBack(t *testing.T) {
+func TestEndedPodsReleaseQuota(t *testing.T) {
 	b := newGrantee(t, "novara", amounts("cpu", "1", "pods", "2"))
-	shadows := b.federation.FederationV1alpha1().ShadowPods(b.twins[0])
+	shadows := b.federation.FederationV1alpha1().ShadowPods(b.namespaces[0])
 	full := func(name string) {
 		t.Helper()
 		if err := b.post(t.Context(), 1, name, "1m"); !apierrors.IsForbidden(err) {
