@@ -21,10 +21,9 @@ import (
 
 var secrets = schema.GroupVersionResource{Version: "v1", Resource: "secrets"}
 
-// Collect writes what a reader of a failure wants to see into dir: every
-// object but the content of Secrets, a file a kind, and the logs of every
-// container, also of the one before. It collects what it can and returns what
-// it could not.
+// Collect writes every object, one file per kind and without the content of Secrets, and the logs of
+// every container and its predecessor into dir. It collects what it can and returns the errors of the
+// rest.
 func (c *Cluster) Collect(ctx context.Context, dir string) error {
 	dir = filepath.Join(dir, c.Name)
 	if err := os.MkdirAll(filepath.Join(dir, "logs"), 0o755); err != nil {
@@ -34,7 +33,7 @@ func (c *Cluster) Collect(ctx context.Context, dir string) error {
 }
 
 func (c *Cluster) collectObjects(ctx context.Context, dir string) error {
-	// Without the federation's API the rest of discovery still answers.
+	// Without the federation's API discovery returns the other resources.
 	resources, failed := c.Listable()
 	client, err := dynamic.NewForConfig(c.Config)
 	if err != nil {
@@ -44,7 +43,7 @@ func (c *Cluster) collectObjects(ctx context.Context, dir string) error {
 	for _, resource := range resources {
 		list, err := client.Resource(resource).List(ctx, metav1.ListOptions{})
 		if err != nil {
-			failures = append(failures, fmt.Errorf("list %s: %w", resource.GroupResource(), err))
+			failures = append(failures, fmt.Errorf("listing %s: %w", resource.GroupResource(), err))
 			continue
 		}
 		if len(list.Items) == 0 {
@@ -77,10 +76,8 @@ func (c *Cluster) collectLogs(ctx context.Context, dir string) error {
 	})
 }
 
-// EachLog calls read with the log of every container of the cluster's own
-// EachLog calls read with the log of every container in the cluster, and with
-// that of the one before it where there was one. The name is
-// "namespace/pod/container" and, of the one before, ends in "/previous".
+// EachLog calls read with the log of every container in the cluster, and with that of its predecessor,
+// if any. The name is "namespace/pod/container", with the suffix "/previous" for a predecessor.
 func (c *Cluster) EachLog(ctx context.Context, read func(name string, log io.Reader) error) error {
 	pods, err := c.Kube.CoreV1().Pods("").List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -104,11 +101,11 @@ func (c *Cluster) EachLog(ctx context.Context, read func(name string, log io.Rea
 func (c *Cluster) readLog(ctx context.Context, pod *corev1.Pod, name string, options *corev1.PodLogOptions, read func(string, io.Reader) error) error {
 	log, err := c.Kube.CoreV1().Pods(pod.Namespace).GetLogs(pod.Name, options).Stream(ctx)
 	if err != nil {
-		return fmt.Errorf("log of %s: %w", name, err)
+		return fmt.Errorf("reading the log of %s: %w", name, err)
 	}
 	defer log.Close()
 	if err := read(name, log); err != nil {
-		return fmt.Errorf("log of %s: %w", name, err)
+		return fmt.Errorf("reading the log of %s: %w", name, err)
 	}
 	return nil
 }

@@ -20,24 +20,22 @@ import (
 	"k8s.io/apimachinery/pkg/util/uuid"
 )
 
-// Request is what the audit log of a kube-apiserver tells of a request.
+// Request is a request in the audit log of a kube-apiserver.
 type Request struct {
-	// Cluster is the name of the cluster that was asked.
+	// Cluster is the name of the kube-apiserver's cluster.
 	Cluster string
-	// Received is when the request came in.
+	// Received is the time of the request.
 	Received time.Time
-	// User is who asked, and Groups are theirs.
+	// User and Groups are those of the client.
 	User   string
 	Groups []string
-	// Verb and Resource are what was asked, the latter as "resource" or
-	// "resource/subresource".
+	// Verb and Resource are those of the request, the latter as "resource" or "resource/subresource".
 	Verb, Resource string
 }
 
-// Requests reads what the cluster was asked from its audit log, which an
-// instance keeps that was brought up with --audit: every request for a
-// resource, also those that the aggregator passes on, but for watches and for
-// what this program asks itself.
+// Requests returns the requests in the cluster's audit log, which exists if the instance was started
+// with --audit: every request for a resource, also through the aggregator, except watches and requests
+// of this program.
 func (c *Cluster) Requests(ctx context.Context) ([]Request, error) {
 	path, err := c.auditLog(ctx)
 	if err != nil {
@@ -60,8 +58,8 @@ func (c *Cluster) auditLog(ctx context.Context) (string, error) {
 	return filepath.Join(c.playground.Dir(), "logs", nodes.Items[0].Name, "audit.log"), nil
 }
 
-// flushed waits until a request that was just sent is in the audit log: then
-// all before it are.
+// flushed waits until a request that was just sent is in the audit log, which then has all earlier
+// ones.
 func (c *Cluster) flushed(ctx context.Context, path string) error {
 	mark := string(uuid.NewUUID())
 	if err := c.Kube.Discovery().RESTClient().Get().AbsPath("/version").Param("mark", mark).Do(ctx).Error(); err != nil {
@@ -73,7 +71,7 @@ func (c *Cluster) flushed(ctx context.Context, path string) error {
 	})
 }
 
-// endsWith looks for mark near the end of a file that grows.
+// endsWith reports whether mark is near the end of a growing file.
 func endsWith(path, mark string) (bool, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -103,7 +101,7 @@ func readAudit(path, cluster string) ([]Request, error) {
 	for {
 		line, err := lines.ReadBytes('\n')
 		if errors.Is(err, io.EOF) {
-			// What follows the last line end is still being written.
+			// The rest after the last line end is incomplete.
 			return requests, nil
 		}
 		if err != nil {
@@ -120,7 +118,7 @@ func readAudit(path, cluster string) ([]Request, error) {
 	}
 }
 
-// auditEvent is the part of an audit.k8s.io/v1 Event that is read.
+// auditEvent has the relevant fields of an audit.k8s.io/v1 Event.
 type auditEvent struct {
 	Stage     string
 	Verb      string
@@ -136,7 +134,7 @@ type auditEvent struct {
 func parseAudit(line []byte) (Request, bool, error) {
 	var event auditEvent
 	if err := json.Unmarshal(line, &event); err != nil {
-		return Request{}, false, fmt.Errorf("audit event: %w", err)
+		return Request{}, false, fmt.Errorf("decoding audit event: %w", err)
 	}
 	driver := filepath.Base(os.Args[0]) + "/"
 	if event.Stage != "ResponseComplete" || event.Verb == "watch" || event.ObjectRef == nil || strings.HasPrefix(event.UserAgent, driver) {

@@ -18,12 +18,11 @@ import (
 	"liqo.io/federation/generated/clientset/versioned"
 )
 
-// Cluster is one cluster as its administrator reaches it.
+// Cluster is one cluster with the credentials of its administrator.
 type Cluster struct {
 	Name       string
 	Kubeconfig string
-	// Config is not limited in requests a second: tests wait for clusters, not
-	// for themselves.
+	// Config has no rate limit.
 	Config     *rest.Config
 	Kube       kubernetes.Interface
 	Federation versioned.Interface
@@ -31,26 +30,26 @@ type Cluster struct {
 	playground *Playground
 }
 
-// Connect makes the clients of a cluster that is up.
+// Connect creates the clients of a cluster.
 func (p *Playground) Connect(name string) (*Cluster, error) {
 	path := p.Kubeconfig(name)
 	config, err := clientcmd.BuildConfigFromFlags("", path)
 	if err != nil {
-		return nil, fmt.Errorf("cluster %s: %w", name, err)
+		return nil, fmt.Errorf("connecting to cluster %s: %w", name, err)
 	}
 	config.QPS = -1
 	config.WarningHandler = rest.NoWarnings{}
 	c := &Cluster{Name: name, Kubeconfig: path, Config: config, playground: p}
 	if c.Kube, err = kubernetes.NewForConfig(config); err != nil {
-		return nil, fmt.Errorf("cluster %s: %w", name, err)
+		return nil, fmt.Errorf("connecting to cluster %s: %w", name, err)
 	}
 	if c.Federation, err = versioned.NewForConfig(config); err != nil {
-		return nil, fmt.Errorf("cluster %s: %w", name, err)
+		return nil, fmt.Errorf("connecting to cluster %s: %w", name, err)
 	}
 	return c, nil
 }
 
-// ID is the cluster's id: the UID of its namespace kube-system.
+// ID returns the UID of the cluster's namespace kube-system.
 func (c *Cluster) ID(ctx context.Context) (string, error) {
 	namespace, err := c.Kube.CoreV1().Namespaces().Get(ctx, metav1.NamespaceSystem, metav1.GetOptions{})
 	if err != nil {
@@ -59,7 +58,7 @@ func (c *Cluster) ID(ctx context.Context) (string, error) {
 	return string(namespace.UID), nil
 }
 
-// Kubectl runs the real kubectl against the cluster.
+// Kubectl runs kubectl against the cluster.
 func (c *Cluster) Kubectl(ctx context.Context, args ...string) Result {
 	return Run(c.KubectlCommand(ctx, args...))
 }
@@ -76,9 +75,8 @@ func (c *Cluster) KubectlInput(ctx context.Context, stdin string, args ...string
 	return Run(cmd)
 }
 
-// KubectlCommand makes a kubectl command that was not started yet. What it
-// remembers of the API ends with the cluster, and is not helm's, which looks
-// before the product is there.
+// KubectlCommand returns a kubectl command. Its discovery cache is deleted with the cluster, and is
+// not that of Helm, which runs before the API is served.
 func (c *Cluster) KubectlCommand(ctx context.Context, args ...string) *exec.Cmd {
 	cache := filepath.Join(c.playground.Dir(), "kubectl", c.Name)
 	return Command(ctx, c.playground.Bin("kubectl"), append([]string{"--kubeconfig", c.Kubeconfig, "--cache-dir", cache}, args...)...)

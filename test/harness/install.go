@@ -22,7 +22,7 @@ const (
 	Namespace = "liqo"
 )
 
-// LoadImages puts the built images of the product on every node.
+// LoadImages loads the built images of the product on every node.
 func (p *Playground) LoadImages(ctx context.Context) error {
 	pattern := p.images("*.tar")
 	tars, err := filepath.Glob(pattern)
@@ -39,7 +39,7 @@ func (p *Playground) images(name string) string {
 	return filepath.Join(p.Root, "_output", "images", name)
 }
 
-// ImageVersion is the tag of the built images.
+// ImageVersion returns the tag of the built images.
 func (p *Playground) ImageVersion() (string, error) {
 	version, err := os.ReadFile(p.images("version"))
 	if err != nil {
@@ -48,8 +48,8 @@ func (p *Playground) ImageVersion() (string, error) {
 	return strings.TrimSpace(string(version)), nil
 }
 
-// Install installs the chart, or upgrades what is installed, and waits until
-// it is ready. Further values are "key=value", as of "helm --set".
+// Install installs or upgrades the release, and waits until it is ready. values are "key=value", as
+// for "helm --set".
 func (c *Cluster) Install(ctx context.Context, values ...string) error {
 	version, err := c.playground.ImageVersion()
 	if err != nil {
@@ -68,13 +68,12 @@ func (c *Cluster) Install(ctx context.Context, values ...string) error {
 	return c.Helm(ctx, args...).Err
 }
 
-// Uninstall removes the release and waits until its objects are gone.
+// Uninstall deletes the release and waits until its objects are deleted.
 func (c *Cluster) Uninstall(ctx context.Context) error {
 	return c.Helm(ctx, "uninstall", Release, "--namespace", Namespace, "--wait", "--timeout", "2m").Err
 }
 
-// Peer makes consumer borrow from provider, with an invitation that has the
-// provider's name.
+// Peer peers consumer with provider, with an invitation and the provider's name.
 func Peer(ctx context.Context, consumer, provider *Cluster) error {
 	token := &v1alpha1.PeeringToken{ObjectMeta: metav1.ObjectMeta{GenerateName: consumer.Name + "-"}}
 	token, err := provider.Federation.FederationV1alpha1().PeeringTokens().Create(ctx, token, metav1.CreateOptions{})

@@ -10,10 +10,10 @@ import (
 	"strings"
 )
 
-// Link is what went over a network interface since it is there, in bytes.
+// Link has the bytes that a network interface received and sent since its creation.
 type Link struct{ Received, Sent int64 }
 
-// Links returns the network interfaces of a node, or of the router, by name.
+// Links returns the network interfaces of a node or the router by name.
 func (p *Playground) Links(ctx context.Context, node string) (map[string]Link, error) {
 	output, err := p.Exec(ctx, node, "cat", "/proc/net/dev")
 	if err != nil {
@@ -21,14 +21,13 @@ func (p *Playground) Links(ctx context.Context, node string) (map[string]Link, e
 	}
 	links, err := parseLinks(output)
 	if err != nil {
-		return nil, fmt.Errorf("network interfaces of %s: %w", node, err)
+		return nil, fmt.Errorf("reading network interfaces of %s: %w", node, err)
 	}
 	return links, nil
 }
 
-// parseLinks reads /proc/net/dev, see proc_pid_net(5): two lines of headings,
-// then a line of 16 numbers for each interface, of which the first eight are
-// about what was received.
+// parseLinks parses /proc/net/dev, see proc_pid_net(5): two header lines, then a line of 16 numbers
+// for each interface, the first eight of which are those of received packets.
 func parseLinks(output string) (map[string]Link, error) {
 	const fields, received, sent = 16, 0, 8
 	links := map[string]Link{}

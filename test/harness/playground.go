@@ -1,9 +1,8 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package harness is how the end-to-end tests and the benchmarks reach real
-// clusters: it drives the playground, kubectl and helm as a user would, and
-// knows nothing of the product beyond its API types and clients.
+// Package harness controls real clusters for the end-to-end tests and the benchmarks, with the
+// playground, kubectl and Helm. It only uses the API types and clients of the product.
 package harness
 
 import (
@@ -23,9 +22,9 @@ import (
 type Playground struct {
 	// Root is the directory of the repository.
 	Root string
-	// Instance names the instance; "demo" is the user's own.
+	// Instance is the name of the instance. "demo" is that of the demo.
 	Instance string
-	// Log takes what the playground and other programs print; nil discards it.
+	// Log is the output of the playground and other programs. nil discards it.
 	Log io.Writer
 }
 
@@ -45,17 +44,17 @@ func Root() (string, error) {
 	}
 }
 
-// Bin is the path of a program that the playground built.
+// Bin returns the path of a program of the playground.
 func (p *Playground) Bin(name string) string {
 	return filepath.Join(p.Root, ".playground", "bin", name)
 }
 
-// Dir is where files about this instance may be written.
+// Dir returns the directory for files of this instance.
 func (p *Playground) Dir() string {
 	return filepath.Join(p.Root, ".playground", p.Instance)
 }
 
-// Kubeconfig is the path of the administrator's kubeconfig of a cluster.
+// Kubeconfig returns the path of the administrator's kubeconfig of a cluster.
 func (p *Playground) Kubeconfig(cluster string) string {
 	if p.Instance == "demo" {
 		return filepath.Join(p.Root, ".playground", cluster+".kubeconfig")
@@ -63,15 +62,15 @@ func (p *Playground) Kubeconfig(cluster string) string {
 	return filepath.Join(p.Dir(), cluster+".kubeconfig")
 }
 
-// Up brings the named clusters up; options are further flags of "playground up".
+// Up starts the named clusters. options are flags of "playground up".
 func (p *Playground) Up(ctx context.Context, clusters []string, options ...string) error {
 	return p.run(ctx, append(append([]string{"up"}, clusters...), options...)...)
 }
 
-// Down takes the instance down.
+// Down deletes the instance.
 func (p *Playground) Down(ctx context.Context) error { return p.run(ctx, "down") }
 
-// Load puts image tars on every node.
+// Load loads image tars on every node.
 func (p *Playground) Load(ctx context.Context, tars ...string) error {
 	return p.run(ctx, append([]string{"load"}, tars...)...)
 }
@@ -86,22 +85,22 @@ func (p *Playground) Image(ctx context.Context, program, tag, tar string) error 
 	return p.run(ctx, "image", "--tag", tag, "--output", tar, program)
 }
 
-// Partition cuts the two clusters off from each other.
+// Partition drops the packets between two clusters.
 func (p *Playground) Partition(ctx context.Context, a, b string) error {
 	return p.run(ctx, "partition", a, b)
 }
 
-// Restart kills a node of a cluster and brings it up again.
+// Restart kills a node of a cluster and starts it again.
 func (p *Playground) Restart(ctx context.Context, cluster, node string) error {
 	return p.run(ctx, "restart", cluster, node)
 }
 
-// Heal undoes Partition.
+// Heal reverts Partition.
 func (p *Playground) Heal(ctx context.Context, a, b string) error {
 	return p.run(ctx, "heal", a, b)
 }
 
-// Exec runs a command among the processes of a node, and returns what it printed.
+// Exec runs a command on a node, and returns its output.
 func (p *Playground) Exec(ctx context.Context, node string, command ...string) (string, error) {
 	args := append([]string{"exec", node, "--"}, command...)
 	result := Run(p.command(ctx, args...))
@@ -122,9 +121,9 @@ func (p *Playground) command(ctx context.Context, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// Command makes a command that gets SIGTERM when ctx ends, and a moment to
-// clean up. It is in a process group of its own, so that Ctrl-C reaches only
-// the test, which then ends what it began in order.
+// Command returns a command that receives SIGTERM when ctx ends, and is killed if it does not end. It
+// has a process group of its own, so that Ctrl-C reaches only the test, which ends its commands in
+// order.
 func Command(ctx context.Context, program string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, program, args...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
@@ -133,17 +132,17 @@ func Command(ctx context.Context, program string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// Result is how a program ended.
+// Result is the result of a program.
 type Result struct {
 	Stdout, Stderr string
-	// Code is the exit code, -1 when the program was killed or never ran.
+	// Code is the exit code, and -1 if the program was killed or did not start.
 	Code int
-	// Err is nil when the program ended with 0; else it tells the command, how
-	// it ended and what it wrote to stderr.
+	// Err is nil if the program ended with 0. Otherwise it has the command, the error and the output
+	// to stderr.
 	Err error
 }
 
-// Run runs cmd to its end. What cmd does not send elsewhere is in the result.
+// Run runs cmd to its end. The result has the output that cmd does not redirect.
 func Run(cmd *exec.Cmd) Result {
 	var stdout, stderr bytes.Buffer
 	if cmd.Stdout == nil {

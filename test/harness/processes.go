@@ -14,32 +14,31 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Process is a process on a node, as the node's own /proc shows it.
+// Process is a process on a node.
 type Process struct {
-	// PID is the number within the node.
+	// PID is the number in the namespace of the node.
 	PID int
 	// Args is the command line.
 	Args []string
-	// CPU is what the process and the children it has waited for have used.
+	// CPU is the processor time of the process and of its children that ended.
 	CPU time.Duration
 	// RSS and PeakRSS are in bytes.
 	RSS, PeakRSS int64
-	// Start tells two processes of the same number apart, in clock ticks since
-	// the machine was booted.
+	// Start distinguishes processes with the same PID, in clock ticks since the machine was booted.
 	Start int64
 }
 
-// Started is when the process was started, by this machine's clock: at most a
-// clock tick too early.
+// Started returns the start of the process by this machine's clock. It is at most a clock tick too
+// early.
 func (p Process) Started() (time.Time, error) {
 	var now unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &now); err != nil {
-		return time.Time{}, fmt.Errorf("time since the boot: %w", err)
+		return time.Time{}, fmt.Errorf("reading the time since the boot: %w", err)
 	}
 	return time.Now().Add(time.Duration(p.Start)*clockTick - time.Duration(now.Nano())), nil
 }
 
-// Program is the base name of what the process runs.
+// Program is the base name of the program.
 func (p Process) Program() string {
 	if len(p.Args) == 0 {
 		return ""
@@ -47,12 +46,11 @@ func (p Process) Program() string {
 	return path.Base(p.Args[0])
 }
 
-// The tick of /proc/PID/stat is a hundredth of a second on every Linux
-// architecture that Kubernetes runs on.
+// The unit of /proc/PID/stat is a hundredth of a second on every Linux architecture of Kubernetes.
 const clockTick = 10 * time.Millisecond
 
-// A file of a process that ended meanwhile is missing, which is no error. Each
-// process becomes one line of the fields stat, cmdline, VmRSS and VmHWM.
+// Files of processes that ended meanwhile are missing, which is no error. Each process is a line with
+// the fields stat, cmdline, VmRSS and VmHWM.
 const listProcesses = `cd /proc && for p in [0-9]*; do
 	{ read -r stat <$p/stat; } 2>/dev/null || continue
 	cmdline=$(tr '\000\n\t' '\001  ' <$p/cmdline) || continue
@@ -63,8 +61,7 @@ const listProcesses = `cd /proc && for p in [0-9]*; do
 	printf '%s\t%s\t%s\t%s\n' "$stat" "$cmdline" "$rss" "$peak"
 done 2>/dev/null`
 
-// Processes returns all processes of a node: those of Kubernetes and those in
-// its containers.
+// Processes returns all processes of a node, including those of its containers.
 func (p *Playground) Processes(ctx context.Context, node string) ([]Process, error) {
 	output, err := p.Exec(ctx, node, "sh", "-c", listProcesses)
 	if err != nil {
@@ -72,12 +69,12 @@ func (p *Playground) Processes(ctx context.Context, node string) ([]Process, err
 	}
 	processes, err := parseProcesses(output)
 	if err != nil {
-		return nil, fmt.Errorf("processes of node %s: %w", node, err)
+		return nil, fmt.Errorf("listing processes of node %s: %w", node, err)
 	}
 	return processes, nil
 }
 
-// Kill ends exactly that process of the node with SIGKILL.
+// Kill kills this process of the node.
 func (p *Playground) Kill(ctx context.Context, node string, process Process) error {
 	_, err := p.Exec(ctx, node, "kill", "-KILL", strconv.Itoa(process.PID))
 	return err
@@ -100,7 +97,7 @@ func parseProcesses(output string) ([]Process, error) {
 		for i, target := range []*int64{&process.RSS, &process.PeakRSS} {
 			kilobytes, err := strconv.ParseInt(fields[2+i], 10, 64)
 			if err != nil {
-				return nil, fmt.Errorf("memory of process %d: %w", process.PID, err)
+				return nil, fmt.Errorf("parsing memory of process %d: %w", process.PID, err)
 			}
 			*target = kilobytes << 10
 		}
@@ -109,14 +106,14 @@ func parseProcesses(output string) ([]Process, error) {
 	return processes, nil
 }
 
-// parseStat reads /proc/PID/stat, see proc_pid_stat(5).
+// parseStat parses /proc/PID/stat, see proc_pid_stat(5).
 func parseStat(stat string) (Process, error) {
 	number, _, _ := strings.Cut(stat, " ")
 	pid, err := strconv.Atoi(number)
 	if err != nil {
 		return Process{}, fmt.Errorf("stat %q: %w", stat, err)
 	}
-	// The name in parentheses may hold anything; the third field follows it.
+	// The name in parentheses may have any characters. The third field follows it.
 	fields := strings.Fields(stat[strings.LastIndexByte(stat, ')')+1:])
 	const third, utime, cstime, starttime = 3, 14, 17, 22
 	if len(fields) <= starttime-third {

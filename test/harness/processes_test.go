@@ -57,7 +57,7 @@ func TestDamagedProcessLinesAreErrors(t *testing.T) {
 	}
 }
 
-func TestTheListOfProcessesHoldsThisOne(t *testing.T) {
+func TestProcessesIncludeThisOne(t *testing.T) {
 	output, err := exec.CommandContext(t.Context(), "sh", "-c", listProcesses).Output()
 	if err != nil {
 		t.Fatal(err)
@@ -78,7 +78,7 @@ func TestTheListOfProcessesHoldsThisOne(t *testing.T) {
 	}
 }
 
-func TestProcessesTellWhenTheyWereStarted(t *testing.T) {
+func TestStartOfAProcess(t *testing.T) {
 	before := time.Now()
 	child := exec.CommandContext(t.Context(), "cat")
 	input, err := child.StdinPipe()

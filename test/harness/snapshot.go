@@ -17,7 +17,7 @@ import (
 	"k8s.io/client-go/metadata"
 )
 
-// Snapshot is what exists in a cluster at one moment, whatever its kind.
+// Snapshot has all objects in a cluster at one moment.
 type Snapshot map[Key]metav1.ObjectMeta
 
 // Key names an object of any kind.
@@ -33,8 +33,8 @@ func (k Key) String() string {
 	return k.GroupResource.String() + " " + k.Namespace + "/" + k.Name
 }
 
-// passing are the kinds whose objects Kubernetes makes and removes by itself
-// while nothing changes: reports, heartbeats and caches of other objects.
+// passing are the kinds whose objects Kubernetes creates and deletes by itself: reports, heartbeats
+// and caches of other objects.
 var passing = sets.New(
 	schema.GroupResource{Resource: "events"},
 	schema.GroupResource{Group: "events.k8s.io", Resource: "events"},
@@ -42,13 +42,12 @@ var passing = sets.New(
 	schema.GroupResource{Resource: "componentstatuses"},
 )
 
-// Listable returns every resource of the cluster that can be listed, each in
-// its preferred version. When a part of the API does not answer, the error
-// names it, and the others are returned.
+// Listable returns every resource of the cluster that can be listed, in its preferred version. If
+// discovery fails for a part of the API, it returns the rest and an error.
 func (c *Cluster) Listable() ([]schema.GroupVersionResource, error) {
 	lists, failed := c.Kube.Discovery().ServerPreferredResources()
 	if failed != nil {
-		failed = fmt.Errorf("discovery of cluster %s: %w", c.Name, failed)
+		failed = fmt.Errorf("discovering the API of cluster %s: %w", c.Name, failed)
 	}
 	resources, err := discovery.GroupVersionResources(discovery.FilteredBy(discovery.SupportsAllVerbs{Verbs: []string{"list"}}, lists))
 	if err != nil {
@@ -59,7 +58,7 @@ func (c *Cluster) Listable() ([]schema.GroupVersionResource, error) {
 	}), failed
 }
 
-// Snapshot lists everything in the cluster beside what passes by itself.
+// Snapshot lists all objects in the cluster except those of passing kinds.
 func (c *Cluster) Snapshot(ctx context.Context) (Snapshot, error) {
 	resources, err := c.Listable()
 	if err != nil {
@@ -76,7 +75,7 @@ func (c *Cluster) Snapshot(ctx context.Context) (Snapshot, error) {
 		}
 		list, err := client.Resource(resource).List(ctx, metav1.ListOptions{})
 		if err != nil {
-			return nil, fmt.Errorf("list %s in cluster %s: %w", resource.GroupResource(), c.Name, err)
+			return nil, fmt.Errorf("listing %s in cluster %s: %w", resource.GroupResource(), c.Name, err)
 		}
 		for _, item := range list.Items {
 			snapshot[Key{resource.GroupResource(), item.Namespace, item.Name}] = item.ObjectMeta
@@ -85,9 +84,8 @@ func (c *Cluster) Snapshot(ctx context.Context) (Snapshot, error) {
 	return snapshot, nil
 }
 
-// Added returns what is in after and was not in before, sorted. What an owner
-// of before made meanwhile, as a Deployment makes a ReplicaSet and that a pod in
-// place of another, is the owner's matter.
+// Added returns the objects that are in after and not in before, sorted. Objects with an owner in
+// before are excluded, such as the ReplicaSets of a Deployment and their pods.
 func Added(before, after Snapshot) []string {
 	owners := sets.New[types.UID]()
 	for _, object := range before {

@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-func TestAddedTellsWhatWasLeftBehind(t *testing.T) {
+func TestAddedReturnsWhatWasLeftBehind(t *testing.T) {
 	key := func(resource, namespace, name string) Key {
 		return Key{schema.GroupResource{Resource: resource}, namespace, name}
 	}

@@ -10,12 +10,11 @@ import (
 	"path/filepath"
 )
 
-// tail is how much of a log is kept, in bytes.
+// tail is how many bytes of a log are kept.
 const tail = 1 << 20
 
-// CollectDaemons writes the ends of the logs of the nodes' daemons, those of the
-// control planes among them, into dir: they are no containers, so Collect does
-// not see them. It collects what it can and returns what it could not.
+// CollectDaemons writes the ends of the logs of the nodes' daemons into dir. Daemons are no
+// containers, so Collect omits them. It collects what it can and returns the errors of the rest.
 func (p *Playground) CollectDaemons(dir string) error {
 	return tails(filepath.Join(p.Dir(), "logs"), dir)
 }

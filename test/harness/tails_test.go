@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-func TestTheEndsOfTheLogsOfAllDaemonsAreKept(t *testing.T) {
+func TestEndsOfTheLogsOfAllDaemonsAreKept(t *testing.T) {
 	from, to := t.TempDir(), filepath.Join(t.TempDir(), "nodes")
 	long := strings.Repeat("x", tail) + "the end"
 	for path, text := range map[string]string{
@@ -35,6 +35,6 @@ func TestTheEndsOfTheLogsOfAllDaemonsAreKept(t *testing.T) {
 		}
 	}
 	if _, err := os.Stat(filepath.Join(to, "milan-worker-1", "audit.json")); !os.IsNotExist(err) {
-		t.Errorf("what is no log is kept: %v", err)
+		t.Errorf("a file that is no log was kept: %v", err)
 	}
 }

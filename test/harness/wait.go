@@ -12,20 +12,18 @@ import (
 
 const pollInterval = 100 * time.Millisecond
 
-// Condition looks once. It returns whether what is waited for has come, and
-// what it saw, for the reader of a failure. An error is seen as well: it is
-// looked at again, unless it is Permanent.
+// Condition checks once. It reports whether the condition holds, and what it observed, for messages.
+// Errors are retried unless they are Permanent.
 type Condition func(ctx context.Context) (done bool, saw string, err error)
 
-// Permanent marks an error of a Condition that waiting cannot heal.
+// Permanent marks an error of a Condition that is not retried.
 func Permanent(err error) error { return permanentError{err} }
 
 type permanentError struct{ error }
 
 func (e permanentError) Unwrap() error { return e.error }
 
-// Eventually looks until the condition is true, and fails after timeout with
-// what was waited for and what was seen last.
+// Eventually polls until the condition holds. After timeout it fails with the last observation.
 func Eventually(ctx context.Context, timeout time.Duration, what string, condition Condition) error {
 	start := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, timeout)
@@ -41,7 +39,7 @@ func Eventually(ctx context.Context, timeout time.Duration, what string, conditi
 		case err == nil && done:
 			return nil
 		case ctx.Err() != nil:
-			// What was seen before the deadline cut the look short says more.
+			// The observation before the deadline is more informative.
 		case err != nil:
 			last = "error: " + err.Error()
 		default:
@@ -55,11 +53,11 @@ func Eventually(ctx context.Context, timeout time.Duration, what string, conditi
 	}
 }
 
-// blind is how long Consistently goes on when it cannot look.
+// blind is how long Consistently retries errors.
 const blind = 10 * time.Second
 
-// Consistently looks for as long as period, and fails as soon as the condition
-// is not true. Errors are no answer: it fails when they last, or one is Permanent.
+// Consistently polls for a period, and fails as soon as the condition does not hold. It also fails on
+// errors that last, or are Permanent.
 func Consistently(ctx context.Context, period time.Duration, what string, condition Condition) error {
 	deadline := time.NewTimer(period)
 	defer deadline.Stop()

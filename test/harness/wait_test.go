@@ -12,20 +12,20 @@ import (
 	"time"
 )
 
-func TestEventuallyLooksUntilItIsTrue(t *testing.T) {
+func TestEventuallyPollsUntilItIsTrue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		looks := 0
+		polls := 0
 		err := Eventually(t.Context(), time.Minute, "three looks", func(context.Context) (bool, string, error) {
-			looks++
-			return looks == 3, "", nil
+			polls++
+			return polls == 3, "", nil
 		})
-		if err != nil || looks != 3 {
-			t.Errorf("got error %v after %d looks, want none after 3", err, looks)
+		if err != nil || polls != 3 {
+			t.Errorf("got error %v after %d polls, want none after 3", err, polls)
 		}
 	})
 }
 
-func TestEventuallyTellsWhatItWaitedForAndSawLast(t *testing.T) {
+func TestEventuallyReportsTheLastObservation(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		first := true
 		err := Eventually(t.Context(), time.Minute, "the node to be Ready", func(context.Context) (bool, string, error) {
