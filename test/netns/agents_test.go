@@ -244,7 +244,7 @@ func TestRoutesFollowNodeChanges(t *testing.T) {
 	if err := nodes.Delete(t.Context(), "rome-3", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the node is gone from the kernel", hasNodes("172.16.1.2"))
+	eventually(t, "the node is deleted from the kernel", hasNodes("172.16.1.2"))
 	route.stop(t)
 	if _, err := agent.CleanRoute(at); err != nil {
 		t.Fatal(err)
@@ -311,7 +311,7 @@ func TestAgentsCreateAndRepairTheFabric(t *testing.T) {
 	w.nodesReachPods(t)
 	w.mappedAddressesAreReached(t)
 
-	t.Run("large packets vanish on the way", func(t *testing.T) {
+	t.Run("large packets are lost on the path", func(t *testing.T) {
 		// The bridge drops packets that exceed a port's MTU, without ICMP errors.
 		ip(t, w.Wire, "link set rome-1 mtu 1440")
 		expect := func(of api, peer string, mtu int32, want string) {
@@ -341,7 +341,7 @@ func TestAgentsCreateAndRepairTheFabric(t *testing.T) {
 		expect(milan, "rome", 1398, tooLarge)
 		// Packets from every node respect it.
 		if _, err := datagram(w.Rome.Nodes[1].Pod, world.Addr("10.1.2.2"), 8000, agentTimeout); err != nil {
-			t.Errorf("large datagrams do not come back: %v", err)
+			t.Errorf("large datagrams are not answered: %v", err)
 		}
 		expect(rome, "milan", 1376, "True PacketsPass: Packets of 1376")
 		ip(t, w.Wire, "link set rome-1 mtu 1500")
@@ -351,7 +351,7 @@ func TestAgentsCreateAndRepairTheFabric(t *testing.T) {
 		}
 	})
 
-	t.Run("what is broken by hand is mended", func(t *testing.T) {
+	t.Run("manual changes are repaired", func(t *testing.T) {
 		for _, breakage := range []struct {
 			ns   *kernel.Namespace
 			what string
@@ -380,11 +380,11 @@ func TestAgentsCreateAndRepairTheFabric(t *testing.T) {
 		}
 	})
 
-	t.Run("another gateway takes over when the active one is silent", func(t *testing.T) {
+	t.Run("another gateway takes over when the active one fails", func(t *testing.T) {
 		rome.pod(t, "rome-2")
 		second := w.startGateway(t, w.Rome, w.Rome.Nodes[1], rome, keyOfRome)
 		// The standby gateway's kernel has no peers.
-		eventually(t, "the second gateway stands by", func() bool {
+		eventually(t, "the second gateway is standby", func() bool {
 			tunnel, err := w.Rome.Nodes[1].Inner.Tunnel(model.TunnelLink)
 			return err == nil && tunnel.Port == 51820 && len(tunnel.Peers) == 0
 		})
@@ -406,7 +406,7 @@ func TestAgentsCreateAndRepairTheFabric(t *testing.T) {
 		}
 		// It is reconnected, and removes its peers.
 		ip(t, w.Wire, "link set rome-1 up")
-		eventually(t, "the first gateway stands by", func() bool {
+		eventually(t, "the first gateway is standby", func() bool {
 			tunnel, err := w.Rome.Nodes[0].Inner.Tunnel(model.TunnelLink)
 			return err == nil && len(tunnel.Peers) == 0
 		})
@@ -440,8 +440,8 @@ func TestAgentsCreateAndRepairTheFabric(t *testing.T) {
 		}
 	})
 
-	t.Run("a peer has the range that another one's gateway is in", func(t *testing.T) {
-		// Two that both have what is private to somebody, by chance or not.
+	t.Run("a peer announces the range of another gateway", func(t *testing.T) {
+		// Both clusters use the same private range, as may happen by chance.
 		around := netip.PrefixFrom(w.Milan.Nodes[0].V4, 24).Masked()
 		turin := world.EndpointOf(
 			"turin",
@@ -462,7 +462,7 @@ func TestAgentsCreateAndRepairTheFabric(t *testing.T) {
 			})
 		}
 		w.podsReachPods(t)
-		// A new handshake, and so the answer to it, finds its way as well.
+		// A new handshake, and so its reply, passes as well.
 		ip(t, w.Rome.Nodes[0].Inner, "link del liqo.wg")
 		if _, err := datagram(w.Rome.Nodes[1].Pod, world.Addr("10.1.2.2"), 1, agentTimeout); err != nil {
 			t.Error(err)
@@ -483,7 +483,7 @@ func TestAgentsCreateAndRepairTheFabric(t *testing.T) {
 		var key model.PublicKey
 		copy(key[:], next.PublicKey().Bytes())
 		public := base64.StdEncoding.EncodeToString(key[:])
-		eventually(t, "there is another handshake", func() bool {
+		eventually(t, "another handshake completes", func() bool {
 			te := rome.tunnel(t, "milan")
 			if te.Spec.PublicKey != public {
 				// The tracker has statuses written with the spec that was read before.
@@ -500,12 +500,12 @@ func TestAgentsCreateAndRepairTheFabric(t *testing.T) {
 		w.podsReachPods(t)
 	})
 
-	t.Run("a peer is behind a NAT that forgets what it has translated", func(t *testing.T) {
+	t.Run("a peer is behind a NAT that loses its state", func(t *testing.T) {
 		node := w.Rome.Nodes[0].NS
 		nat := func(do, ports string) {
 			t.Helper()
-			// What milan sends meanwhile is not to be what is remembered: answers to it
-			// would have the port that it was sent to.
+			// Packets from milan must not create the entry of conntrack: replies to them would have
+			// the port that they were sent to.
 			run(t, node, "iptables-nft -t raw -I PREROUTING -p udp --dport 51820 -j DROP")
 			run(t, node, "iptables-nft -t nat "+do+" POSTROUTING -p udp --sport 51820 -j MASQUERADE --to-ports "+ports)
 			run(t, node, "conntrack -F")
@@ -546,7 +546,7 @@ func TestAgentsCreateAndRepairTheFabric(t *testing.T) {
 		w.podsReachPods(t)
 	})
 
-	t.Run("connections outlast a gateway that is alone and is killed", func(t *testing.T) {
+	t.Run("connections survive the restart of the only gateway", func(t *testing.T) {
 		running := transfer(t, w.Rome.Nodes[1].Pod, world.Addr("10.1.2.2"))
 		w.kill(t, milanGateway, w.Milan.Nodes[0])
 		milanGateway = w.startGateway(t, w.Milan, w.Milan.Nodes[0], milan, keyOfMilan)
@@ -617,7 +617,7 @@ func TestRemovedRouteAgentDeletesGatewayLeftovers(t *testing.T) {
 	}
 	route.stop(t)
 	if _, err := os.Stat(w.Path("rome-1-gateway")); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("the gateway's namespace is still there: %v", err)
+		t.Errorf("the gateway's namespace still exists: %v", err)
 	}
 	if diff := cmp.Diff(before, w.snapshot(t)); diff != "" {
 		t.Errorf("(-before +after):\n%s", diff)
@@ -625,7 +625,7 @@ func TestRemovedRouteAgentDeletesGatewayLeftovers(t *testing.T) {
 }
 
 // apiOutage fails every request until it is ended, and counts the requests for a resource.
-func (a api) away(resource string) (failed *atomic.Int64, end func()) {
+func (a api) apiOutage(resource string) (failed *atomic.Int64, end func()) {
 	var over atomic.Bool
 	failed = &atomic.Int64{}
 	fail := func(action clienttesting.Action) (bool, error) {
@@ -635,7 +635,7 @@ func (a api) away(resource string) (failed *atomic.Int64, end func()) {
 		if action.GetResource().Resource == resource {
 			failed.Add(1)
 		}
-		return true, apierrors.NewServiceUnavailable("the API server is away")
+		return true, apierrors.NewServiceUnavailable("the API server is unavailable")
 	}
 	for _, client := range []*clienttesting.Fake{&a.Kube.Fake, &a.Federation.Fake} {
 		client.PrependReactor("*", "*", func(action clienttesting.Action) (bool, runtime.Object, error) {
@@ -670,7 +670,7 @@ func TestActiveGatewayStaysDuringAnAPIServerOutage(t *testing.T) {
 		w.startRoute(t, w.Milan, n, milan)
 	}
 	eventually(t, "rome is connected to milan", connected(t, rome, "milan", "rome-1"))
-	eventually(t, "rome-2 stands by", func() bool {
+	eventually(t, "rome-2 is standby", func() bool {
 		done, err := second.Passes()
 		return err == nil && done > 0
 	})
@@ -686,14 +686,14 @@ func TestActiveGatewayStaysDuringAnAPIServerOutage(t *testing.T) {
 	}
 	before := lease()
 	running := transfer(t, w.Rome.Nodes[1].Pod, world.Addr("10.1.2.2"))
-	failed, back := rome.away("leases")
-	eventually(t, "the Lease has run out", func() bool {
+	failed, end := rome.apiOutage("leases")
+	eventually(t, "the Lease has expired", func() bool {
 		held := lease()
 		return failed.Load() > 0 && time.Since(held.RenewTime.Time) > time.Duration(*held.LeaseDurationSeconds)*time.Second
 	})
 	tried := failed.Load()
 	eventually(t, "rome-1 has tried once more to renew it", func() bool { return failed.Load() > tried })
-	goesOn := func(when string) {
+	continues := func(when string) {
 		t.Helper()
 		held := lease()
 		if *held.HolderIdentity != "rome-1" || *held.LeaseTransitions != *before.LeaseTransitions {
@@ -707,10 +707,10 @@ func TestActiveGatewayStaysDuringAnAPIServerOutage(t *testing.T) {
 			t.Errorf("%s: %v", when, err)
 		}
 	}
-	goesOn("while the API server is away")
-	back()
+	continues("while the API server is unavailable")
+	end()
 	eventually(t, "the Lease is renewed", func() bool { return lease().RenewTime.After(before.RenewTime.Time) })
-	goesOn("once the API server is back")
+	continues("once the API server is available")
 	t.Logf("the longest wait of a connection was %s", running.end(t))
 }
 
@@ -804,7 +804,7 @@ func TestAnHourOfPassesWritesNothing(t *testing.T) {
 	eventually(t, "milan is connected to rome", connected(t, milan, "rome", "milan-1"))
 	// Rome initiates the handshake: milan learns rome's endpoint up to a second after both have reported the
 	// connection, and writes it once.
-	eventually(t, "milan keeps the way to rome open", func() bool {
+	eventually(t, "milan uses a keepalive", func() bool {
 		return slices.ContainsFunc(w.peers(t, w.Milan.Nodes[0]), func(p model.TunnelPeer) bool { return p.Keepalive > 0 })
 	})
 	count := func(of func(*world.Process) (float64, error)) (all []float64) {

@@ -43,10 +43,10 @@ func TestClustersWithTheSameAddressesReachEachOther(t *testing.T) {
 			w.podsReachPods(t)
 			w.nodesReachPods(t)
 			w.mappedAddressesAreReached(t)
-			w.whatWasNotToldIsNotReached(t)
-			w.onlyTheGatewayAsksTheOtherOne(t)
+			w.unannouncedAddressesAreUnreachable(t)
+			w.onlyGatewaysReachEachOther(t)
 			w.unchanged(t)
-			w.whatIsBrokenByHandIsMended(t)
+			w.manualChangesAreRepaired(t)
 			w.anotherGatewayTakesOver(t)
 
 			w.teardown(t)
@@ -127,12 +127,12 @@ func TestConnectionsPassWithoutICMP(t *testing.T) {
 		}
 	})
 	if w.apply(t) == 0 {
-		t.Error("the rule is gone, and nothing was written")
+		t.Error("the rule is missing, and nothing was written")
 	}
 	transfers(exchangeTimeout, func(what string, err error) {
 		t.Helper()
 		if err != nil {
-			t.Errorf("%s, once the rule is back: %v", what, err)
+			t.Errorf("%s, once the rule is restored: %v", what, err)
 		}
 	})
 }
@@ -152,23 +152,23 @@ func TestConnectionsWithoutAPeerSurviveChanges(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer conn.Close()
-			goesOn := func(what string) {
+			continues := func(what string) {
 				t.Helper()
 				if _, err := exchangeDatagram(conn, 1, exchangeTimeout/5); err != nil {
 					t.Errorf("%s: %v", what, err)
 				}
 			}
-			goesOn("at first")
+			continues("at first")
 			// From now on only conntrack translates.
 			run(t, n.NS, "iptables-"+iptables+" -t nat -D "+service)
-			goesOn("without the Service")
+			continues("without the Service")
 			w.apply(t)
-			goesOn("after the tunnel came")
+			continues("after the tunnel was created")
 			w.flush(t, n.NS, n.NS)
 			w.apply(t)
-			goesOn("after the chains were emptied")
+			continues("after the chains were flushed")
 			w.teardown(t)
-			goesOn("after everything was removed")
+			continues("after everything was deleted")
 			if _, err := datagram(n.Pod, world.Addr("10.96.0.9"), 1, time.Second); err == nil {
 				t.Error("the Service still exists")
 			}
@@ -334,7 +334,7 @@ func (w *fabric) mappedAddressesAreReached(t *testing.T) {
 }
 
 // Rome filters, whatever milan sends.
-func (w *fabric) whatWasNotToldIsNotReached(t *testing.T) {
+func (w *fabric) unannouncedAddressesAreUnreachable(t *testing.T) {
 	t.Helper()
 	ip(t, w.Rome.Nodes[0].NS, "addr add 10.66.0.1/32 dev lo")
 	defer ip(t, w.Rome.Nodes[0].NS, "addr del 10.66.0.1/32 dev lo")
@@ -363,7 +363,7 @@ func (w *fabric) whatWasNotToldIsNotReached(t *testing.T) {
 
 // Packets from a node to milan's gateway have the address of rome's gateway there. All ports but that of probes
 // respond.
-func (w *fabric) onlyTheGatewayAsksTheOtherOne(t *testing.T) {
+func (w *fabric) onlyGatewaysReachEachOther(t *testing.T) {
 	t.Helper()
 	gateway := w.Milan.Nodes[0].Inner
 	serve(t, gateway)
@@ -415,7 +415,7 @@ func (w *fabric) onlyTheGatewayAsksTheOtherOne(t *testing.T) {
 	}
 }
 
-func (w *fabric) whatIsBrokenByHandIsMended(t *testing.T) {
+func (w *fabric) manualChangesAreRepaired(t *testing.T) {
 	t.Helper()
 	gateway, worker := w.Rome.Nodes[0], w.Rome.Nodes[1]
 	for _, breakage := range []struct {
@@ -431,16 +431,16 @@ func (w *fabric) whatIsBrokenByHandIsMended(t *testing.T) {
 				t.Error(err)
 			}
 		}},
-		{"the rules are gone", func() { ip(t, worker.NS, "rule del priority 480 protocol 58") }},
-		{"the routes are gone", func() { ip(t, worker.NS, "route flush table 5872 proto 58") }},
-		{"the chains are gone", func() { w.flush(t, gateway.Inner, gateway.NS) }},
+		{"the rules are deleted", func() { ip(t, worker.NS, "rule del priority 480 protocol 58") }},
+		{"the routes are deleted", func() { ip(t, worker.NS, "route flush table 5872 proto 58") }},
+		{"the chains are flushed", func() { w.flush(t, gateway.Inner, gateway.NS) }},
 	} {
 		breakage.do()
 		if w.apply(t) == 0 {
 			t.Errorf("%s, and nothing was written", breakage.what)
 		}
 		if writes := w.apply(t); writes != 0 {
-			t.Errorf("%s, and the pass after the one that mended it wrote %d times", breakage.what, writes)
+			t.Errorf("%s, and the pass after the repair wrote %d times", breakage.what, writes)
 		}
 		if _, err := datagram(worker.Pod, world.Addr("10.1.2.2"), 8000, exchangeTimeout); err != nil {
 			t.Errorf("after %s: %v", breakage.what, err)

@@ -102,7 +102,7 @@ func exchangeDatagram(conn net.Conn, size int, timeout time.Duration) (string, e
 	datagram := bytes.Repeat([]byte("x"), size)
 	sent := make(map[string]bool)
 	buffer := make([]byte, 65535)
-	came := "nothing came back"
+	observed := "no reply"
 	for deadline := time.Now().Add(timeout); time.Now().Before(deadline); {
 		copy(datagram, binary.LittleEndian.AppendUint64(nil, datagrams.Add(1)))
 		sent[string(datagram)] = true
@@ -122,10 +122,10 @@ func exchangeDatagram(conn net.Conn, size int, timeout time.Duration) (string, e
 			if sent[string(echo)] {
 				return string(saw), nil
 			}
-			came = fmt.Sprintf("%d others came back", len(echo))
+			observed = fmt.Sprintf("%d bytes of another datagram", len(echo))
 		}
 	}
-	return "", fmt.Errorf("no answer to %d bytes sent to %s: %s", size, conn.RemoteAddr(), came)
+	return "", fmt.Errorf("no answer to %d bytes sent to %s: %s", size, conn.RemoteAddr(), observed)
 }
 
 // call sends bytes over a connection and reads them back.
@@ -144,7 +144,7 @@ func call(ns *kernel.Namespace, to netip.Addr, size int, timeout time.Duration) 
 	all, err := io.ReadAll(conn)
 	saw, echo, _ := bytes.Cut(all, []byte("\n"))
 	if err == nil && !bytes.Equal(echo, sent) {
-		err = fmt.Errorf("of %d bytes, %d came back", len(sent), len(echo))
+		err = fmt.Errorf("%d bytes sent, %d returned", len(sent), len(echo))
 	}
 	return string(saw), err
 }
