@@ -31,7 +31,7 @@ import (
 var (
 	scheme  = kit.NewScheme()
 	decoder = serializer.NewCodecFactory(scheme).UniversalDeserializer()
-	// served are the kinds that controllers with caches read and write.
+	// served are the kinds of the controllers with caches.
 	served = map[schema.GroupVersion]map[string]metav1.APIResource{
 		corev1.SchemeGroupVersion: kindsOf(
 			"Namespace", false, "Node", false, "Pod", true, "PersistentVolume", false, "PersistentVolumeClaim", true, "Event", true,
@@ -52,7 +52,7 @@ var (
 	}
 )
 
-// kindsOf returns the resources of kinds, each followed by whether it has namespaces.
+// kindsOf returns the resources of kinds, each followed by whether it is namespaced.
 func kindsOf(kinds ...any) map[string]metav1.APIResource {
 	all := map[string]metav1.APIResource{}
 	for i := 0; i < len(kinds); i += 2 {
@@ -63,15 +63,14 @@ func kindsOf(kinds ...any) map[string]metav1.APIResource {
 	return all
 }
 
-// apiServer serves a store by HTTP, as far as controllers on controller-runtime and their
-// caches need it.
+// apiServer serves a store by HTTP with the features that controllers on controller-runtime use.
 type apiServer struct {
 	store *store
-	// allows reports whether a request for a resource, with its subresource, is allowed.
+	// allows reports whether a request for a resource and its subresource is authorized.
 	allows func(key, string) bool
 }
 
-// apiRequest is what a path names.
+// apiRequest is a parsed path.
 type apiRequest struct {
 	key
 	kind        schema.GroupVersionKind
@@ -118,7 +117,7 @@ func write(w http.ResponseWriter, code int, answer any) {
 	}
 	w.Header().Set("Content-Type", runtime.ContentTypeJSON)
 	w.WriteHeader(code)
-	// A client that went away needs no answer.
+	// A client that disconnected needs no answer.
 	_, _ = w.Write(encoded)
 }
 
@@ -175,7 +174,7 @@ func parse(path string) (apiRequest, error) {
 	return r, nil
 }
 
-// answer reads or writes one object, or lists some.
+// answer reads or writes one object, or lists several.
 func (s *apiServer) answer(r *http.Request, named apiRequest) (runtime.Object, error) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
@@ -232,8 +231,8 @@ func (s *apiServer) answer(r *http.Request, named apiRequest) (runtime.Object, e
 	return found, nil
 }
 
-// watch streams events until the client ends the request. Initial events are not served:
-// clients list first then.
+// watch streams events until the client ends the request. Initial events are not supported, so that
+// clients list first.
 func (s *apiServer) watch(w http.ResponseWriter, r *http.Request, named apiRequest) error {
 	query := r.URL.Query()
 	if query.Get("sendInitialEvents") != "" {

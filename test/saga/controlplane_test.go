@@ -26,11 +26,11 @@ var (
 	classes = storagev1.SchemeGroupVersion.WithResource("storageclasses")
 )
 
-// controlPlane is what a cluster does with claims and volumes: its controllers of volumes, a
-// provisioner of its real classes, and a scheduler that selects nodes for claims.
+// controlPlane implements the claims and volumes of a cluster: its volume controllers, a provisioner
+// of its real classes, and a scheduler that selects nodes for claims.
 type controlPlane struct {
 	store *store
-	// prefers are the nodes that the scheduler selects, the first that exists.
+	// prefers are the nodes that the scheduler selects: the first that exists.
 	prefers []string
 	// provisioned and deleted are the volumes that the driver created and deleted.
 	provisioned, deleted int
@@ -70,7 +70,7 @@ func keyOf(resource key, o object) key {
 	return resource
 }
 
-// save writes an object and its status, and reports that it did.
+// save writes an object and its status, and returns true.
 func (k *controlPlane) save(resource key, o object) bool {
 	at := keyOf(resource, o)
 	status := o.DeepCopyObject().(object)
@@ -85,7 +85,7 @@ func (k *controlPlane) save(resource key, o object) bool {
 	return true
 }
 
-// act does the next thing that is due, and reports whether there was one.
+// act performs the next pending action, and reports whether there was one.
 func (k *controlPlane) act() bool {
 	claimKind, volumeKind := key{resource: claims}, key{resource: volumes}
 	all := of[*corev1.PersistentVolume](k.store, volumeKind)
@@ -182,7 +182,7 @@ func (k *controlPlane) provision(claim *corev1.PersistentVolumeClaim, class *sto
 	return true
 }
 
-// expand has the driver expand a volume to what its claim requests.
+// expand expands a volume to the request of its claim.
 func (k *controlPlane) expand(claim *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolume) bool {
 	requested := claim.Spec.Resources.Requests[corev1.ResourceStorage]
 	switch {
@@ -217,8 +217,8 @@ func (k *controlPlane) actOnVolume(pv *corev1.PersistentVolume) bool {
 	return false
 }
 
-// admitClaim does what API servers do with new claims: Kubernetes protects a claim, and
-// the federation's holds a ShadowVolumeClaim and has it count against its consumer.
+// admitClaim implements the admission of new claims: Kubernetes protects a claim, and the federation's
+// API server sets the finalizer of a ShadowVolumeClaim and counts it.
 func admitClaim(_ key, changed object) {
 	if changed.GetResourceVersion() != "" {
 		return

@@ -62,8 +62,8 @@ import (
 
 var errGone = errors.New("connection reset by peer")
 
-// fault says at which write a process dies: before it is done, or after it and
-// before the answer has come.
+// fault is the write at which a process is killed: before it is done, or after it and before the
+// answer.
 type fault struct {
 	write int
 	lost  bool
@@ -76,19 +76,17 @@ func (f fault) String() string {
 	return fmt.Sprintf("before write %d", f.write)
 }
 
-// side is one cluster with the process that runs its controllers, which is
-// started again whenever it dies.
+// side is one cluster with the process of its controllers, which is restarted whenever it is killed.
 type side struct {
 	name, id string
 	store    *store
 	mode     identity.Mode
 	world    *world
 
-	// server is where the API of the cluster is served to its own controllers.
+	// server is the URL of the cluster's API for its own controllers.
 	server string
 
-	// life ends the process that lives, and tells when it has. Who holds it
-	// keeps the next one from starting.
+	// life ends the running process and waits for its end. Holding the lock prevents a restart.
 	life struct {
 		sync.Mutex
 		end   context.CancelFunc
@@ -98,17 +96,16 @@ type side struct {
 	journal
 }
 
-// process is one life of the controllers of a side.
+// process is one run of the controllers of a side.
 type process struct {
 	side *side
 	ctx  context.Context
 	die  context.CancelFunc
-	// started is closed once the manager runs: one that is stopped before that never
-	// returns.
+	// started is closed once the manager runs. A manager that is stopped before that never returns.
 	started chan struct{}
 }
 
-// user is who asks a cluster: nobody in particular is its own administrator.
+// user is the user of a request. The empty one is an administrator of the cluster.
 type user string
 
 const (
@@ -117,7 +114,7 @@ const (
 	bearerPrefix        = "system:serviceaccount:" + invitationNamespace + ":"
 )
 
-// run lives again and again until the context ends.
+// run restarts the process until the context ends.
 func (s *side) run(ctx context.Context) {
 	for ctx.Err() == nil {
 		life, die := context.WithCancel(context.WithoutCancel(ctx))
@@ -141,7 +138,7 @@ func (s *side) run(ctx context.Context) {
 	}
 }
 
-// clients are those of a process at a cluster, as some user there.
+// clients are those of a process for a cluster, as a user.
 func (p *process) clients(at *store, as user) (kubernetes.Interface, versioned.Interface) {
 	kube, federation := &kubefake.Clientset{}, &federationfake.Clientset{}
 	for fake, scheme := range map[*clienttesting.Fake]*runtime.Scheme{&kube.Fake: kubescheme.Scheme, &federation.Fake: federationscheme.Scheme} {
@@ -173,7 +170,7 @@ func selectorOf(selector labels.Selector) labels.Selector {
 	return selector
 }
 
-// ask does what a process asks for, unless it dies of it.
+// ask performs a request of a process, unless the process is killed at it.
 func (p *process) ask(at *store, as user, scheme *runtime.Scheme, action clienttesting.Action) (runtime.Object, error) {
 	at.mu.Lock()
 	defer at.mu.Unlock()
@@ -194,8 +191,8 @@ func (p *process) ask(at *store, as user, scheme *runtime.Scheme, action clientt
 	return result, err
 }
 
-// RoundTrip sends a request of the manager to the API server of the side, unless the process
-// dies of it.
+// RoundTrip sends a request of the manager to the API server of the side, unless the process is killed
+// at it.
 func (p *process) RoundTrip(r *http.Request) (*http.Response, error) {
 	if p.ctx.Err() != nil {
 		return nil, errGone
@@ -215,7 +212,7 @@ func describe(action clienttesting.Action) string {
 	return text
 }
 
-// answer is what an API server does.
+// answer implements the API server.
 func answer(at *store, as user, scheme *runtime.Scheme, action clienttesting.Action) (runtime.Object, error) {
 	k := key{resource: action.GetResource(), namespace: action.GetNamespace()}
 	if err := authorize(at, as, action.GetVerb(), k, action.GetSubresource()); err != nil {
@@ -255,10 +252,10 @@ func answer(at *store, as user, scheme *runtime.Scheme, action clienttesting.Act
 		k.name = a.Name
 		return nil, at.delete(k, a.DeleteOptions.Preconditions)
 	}
-	return nil, fmt.Errorf("nobody answers a %T", action)
+	return nil, fmt.Errorf("no implementation of a %T", action)
 }
 
-// createIdentity is what our registry does for the bearer of an invitation.
+// createIdentity implements the registry for the bearer of an invitation.
 func createIdentity(at *store, as user, k key, wanted object) (object, error) {
 	k.name = strings.TrimPrefix(string(as), bearerPrefix)
 	created, err := at.create(k, wanted)
@@ -272,7 +269,7 @@ func createIdentity(at *store, as user, k key, wanted object) (object, error) {
 	return found, err
 }
 
-// tokenOf is a token of a service account that is there.
+// tokenOf returns a token of an existing ServiceAccount.
 func tokenOf(at *store, k key, account string) (runtime.Object, error) {
 	k.resource.Resource = "serviceaccounts"
 	k.name = account
@@ -289,7 +286,7 @@ func tokenFor(subject string, life time.Duration) string {
 	return "e30." + base64.RawURLEncoding.EncodeToString([]byte(claims)) + ".c2ln"
 }
 
-// authorize is RBAC for those who are not of the cluster itself.
+// authorize implements RBAC for users of other clusters.
 func authorize(at *store, as user, verb string, k key, subresource string) error {
 	if as == "" {
 		return nil
@@ -297,7 +294,7 @@ func authorize(at *store, as user, verb string, k key, subresource string) error
 	namespace, name, isAccount := accountOf(as)
 	if isAccount {
 		if _, ok := at.objects[key{accounts, namespace, name}]; !ok {
-			return apierrors.NewUnauthorized("the account is gone")
+			return apierrors.NewUnauthorized("the account does not exist")
 		}
 	}
 	if strings.HasPrefix(string(as), bearerPrefix) && k.resource.Resource == "identityrequests" {
@@ -324,11 +321,11 @@ func accountOf(as user) (namespace, name string, ok bool) {
 	return parts[2], parts[3], true
 }
 
-// connect is how a process reaches another cluster.
+// connect returns clients of another cluster.
 func (p *process) connect(identity *remote.Identity) (*remote.Clients, error) {
 	other, ok := p.side.world.servers[identity.Server]
 	if !ok {
-		return nil, fmt.Errorf("nobody is at %s", identity.Server)
+		return nil, fmt.Errorf("no server at %s", identity.Server)
 	}
 	var as user
 	if identity.Token != "" {
@@ -349,7 +346,7 @@ func (p *process) connect(identity *remote.Identity) (*remote.Clients, error) {
 	return &remote.Clients{Kube: kube, Federation: federation}, nil
 }
 
-// live runs every controller that has to do with peerings, until it dies.
+// live runs every controller of peerings until the process is killed.
 func (p *process) live() {
 	s := p.side
 	kube, _ := p.clients(s.store, "")
@@ -408,7 +405,7 @@ func (p *process) live() {
 	running.Wait()
 }
 
-// dump shows what became of a world in which something went wrong.
+// dump logs the state of a world after a failure.
 func (w *world) dump(t *testing.T) {
 	t.Helper()
 	for _, s := range []*side{w.rome, w.milan} {

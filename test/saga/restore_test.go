@@ -22,7 +22,7 @@ import (
 
 var resourceOffers = v1alpha1.SchemeGroupVersion.WithResource("resourceoffers")
 
-// backup is what a store holds, to be restored.
+// backup returns the objects of a store.
 func (s *side) backup() map[key]object {
 	s.store.mu.Lock()
 	defer s.store.mu.Unlock()
@@ -33,9 +33,8 @@ func (s *side) backup() map[key]object {
 	return kept
 }
 
-// restore makes a store what it was, while its own process is away. Every watch
-// ends; whoever may watch still learns what is gone, what is back and what is
-// as it was.
+// restore restores a store while its process is stopped. All watches end, and later ones have events
+// for the differences.
 func (s *side) restore(kept map[key]object) {
 	s.life.Lock()
 	defer s.life.Unlock()
@@ -61,14 +60,14 @@ func (s *side) restore(kept map[key]object) {
 	}
 }
 
-// look has the controllers look at a foreign cluster now.
-func (s *side) look(name string, times int) {
+// trigger triggers the controllers of a ForeignCluster.
+func (s *side) trigger(name string, times int) {
 	s.change(name, func(fc *v1alpha1.ForeignCluster) {
 		metav1.SetMetaDataAnnotation(&fc.ObjectMeta, "test/looks", fmt.Sprint(times))
 	})
 }
 
-// identities are the names of the requests for an identity that a side has.
+// identities returns the names of a side's identity requests.
 func (s *side) identities() []string {
 	s.store.mu.Lock()
 	defer s.store.mu.Unlock()
@@ -79,21 +78,21 @@ func (s *side) identities() []string {
 	return names
 }
 
-func TestAConsumerThatWasRestoredPeersAgainByItsID(t *testing.T) {
+func TestRestoredConsumerPeersAgainByItsID(t *testing.T) {
 	w := newWorld(t, identity.ModeCertificate)
 	before := map[*side][]string{w.rome: w.rome.left(), w.milan: w.milan.left()}
 	kept := w.rome.backup()
 	w.invite(t, w.milan, w.rome, "a")
 	w.start(t)
-	w.until(t, "rome borrows from milan", peered(w.rome, w.milan))
+	w.until(t, "rome is peered with milan", peered(w.rome, w.milan))
 
-	// Times of creation are in seconds: nobody is restored in the same one.
+	// Creation timestamps have a precision of seconds: the restore must be in a later one.
 	then := time.Now().Unix()
 	w.until(t, "time passes", func() bool { return time.Now().Unix() > then })
 	w.rome.restore(kept)
 	w.invite(t, w.milan, w.rome, "b", w.rome.id)
-	w.until(t, "rome borrows from milan again", peered(w.rome, w.milan))
-	w.until(t, "milan knows rome by its new identity", func() bool {
+	w.until(t, "rome is peered with milan again", peered(w.rome, w.milan))
+	w.until(t, "milan has rome's new identity", func() bool {
 		return slices.Equal(w.milan.identities(), []string{naming.InvitationAccount(uid("b"))})
 	})
 	w.rome.unpeer(t, "milan")
@@ -102,7 +101,7 @@ func TestAConsumerThatWasRestoredPeersAgainByItsID(t *testing.T) {
 	}
 }
 
-func TestAProviderThatWasRestoredIsPeeredWithAgain(t *testing.T) {
+func TestRestoredProviderIsPeeredAgain(t *testing.T) {
 	for _, unpeers := range []bool{true, false} {
 		t.Run(fmt.Sprintf("unpeers before is %t", unpeers), func(t *testing.T) {
 			t.Parallel()
@@ -111,22 +110,22 @@ func TestAProviderThatWasRestoredIsPeeredWithAgain(t *testing.T) {
 			kept := w.milan.backup()
 			w.invite(t, w.milan, w.rome, "a")
 			w.start(t)
-			w.until(t, "rome borrows from milan", peered(w.rome, w.milan))
+			w.until(t, "rome is peered with milan", peered(w.rome, w.milan))
 
 			w.milan.restore(kept)
-			looks := 0
-			w.until(t, "rome sees that milan does not know it", func() bool {
-				looks++
-				w.rome.look("milan", looks)
+			polls := 0
+			w.until(t, "rome reports the revoked identity", func() bool {
+				polls++
+				w.rome.trigger("milan", polls)
 				_, revoked := identity.RevokedSince(w.rome.foreignCluster("milan"))
 				return revoked
 			})
 			if unpeers {
 				w.rome.unpeer(t, "milan")
-				w.until(t, "rome forgets milan", func() bool { return w.rome.foreignCluster("milan") == nil })
+				w.until(t, "rome deletes milan", func() bool { return w.rome.foreignCluster("milan") == nil })
 			}
 			w.invite(t, w.milan, w.rome, "b", w.rome.id)
-			w.until(t, "rome borrows from milan again", peered(w.rome, w.milan))
+			w.until(t, "rome is peered with milan again", peered(w.rome, w.milan))
 			w.rome.unpeer(t, "milan")
 			for _, s := range []*side{w.rome, w.milan} {
 				w.returns(t, s, before[s])
@@ -135,9 +134,8 @@ func TestAProviderThatWasRestoredIsPeeredWithAgain(t *testing.T) {
 	}
 }
 
-// A provider may have had another name when it made its last offer, of which
-// the consumer has a copy still.
-func TestAnOfferThatTheProviderDoesNotKnowIsForgotten(t *testing.T) {
+// A provider may have changed its name since its last offer, of which the consumer has a mirror.
+func TestMirrorOfAMissingOfferIsDeleted(t *testing.T) {
 	w := newWorld(t, identity.ModeCertificate)
 	namespace := naming.PeerNamespace("milan")
 	of := map[string]string{v1alpha1.LabelManagedBy: v1alpha1.ManagedBy, v1alpha1.LabelForeignCluster: "milan"}
@@ -147,17 +145,17 @@ func TestAnOfferThatTheProviderDoesNotKnowIsForgotten(t *testing.T) {
 	old := key{resourceOffers, namespace, "an-older-name"}
 	w.rome.add(t, old, &v1alpha1.ResourceOffer{
 		ObjectMeta: metav1.ObjectMeta{Labels: of}, Spec: v1alpha1.ResourceOfferSpec{ClusterID: w.milan.id},
-		// As rome answered it: to answer it again is no event.
+		// As accepted by rome, so that nothing triggers another answer.
 		Status: v1alpha1.ResourceOfferStatus{Phase: v1alpha1.NegotiationAccepted, ObservedGeneration: 1, Conditions: []metav1.Condition{{
 			Type: v1alpha1.ConditionAccepted, Status: metav1.ConditionTrue, Reason: string(v1alpha1.NegotiationAccepted),
 			Message: "The offer is accepted.", ObservedGeneration: 1, LastTransitionTime: metav1.Unix(1, 0),
 		}}},
 	})
 	w.start(t)
-	// What is only here is looked at before there is anybody to compare it with.
+	// The mirror is reconciled before the peering exists.
 	w.invite(t, w.milan, w.rome, "a")
-	w.until(t, "rome borrows from milan", peered(w.rome, w.milan))
-	w.until(t, "the old offer is forgotten", func() bool {
+	w.until(t, "rome is peered with milan", peered(w.rome, w.milan))
+	w.until(t, "the old offer is deleted", func() bool {
 		w.rome.store.mu.Lock()
 		defer w.rome.store.mu.Unlock()
 		_, ok := w.rome.store.objects[old]

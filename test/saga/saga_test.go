@@ -51,11 +51,11 @@ var (
 	peeringTokens   = v1alpha1.SchemeGroupVersion.WithResource("peeringtokens")
 )
 
-// patience bounds how long two clusters may take to come to rest. It is shorter
-// than the deadline of unpeering: that must not be what ends it.
+// patience bounds the convergence of two clusters. It is shorter than the deadline of unpeering, which
+// must not be reached.
 const patience = 2 * time.Minute
 
-// world is two clusters that can reach each other, unless they are cut off.
+// world is two clusters that are connected, unless they are partitioned.
 type world struct {
 	rome, milan *side
 	servers     map[string]*side
@@ -97,8 +97,8 @@ func (s *side) add(t *testing.T, k key, o object) {
 	}
 }
 
-// play does what the rest of a cluster does: it signs what was approved, and
-// runs virtual kubelets, which make their nodes.
+// play implements the rest of a cluster: it signs approved requests, and creates the Nodes of virtual
+// kubelets.
 func (w *world) play(t *testing.T, s *side, k key, changed object) {
 	switch o := changed.(type) {
 	case *certificatesv1.CertificateSigningRequest:
@@ -140,8 +140,8 @@ func (w *world) sign(t *testing.T, request []byte) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
 }
 
-// invite makes an invitation of one side, which the other takes. It may be
-// bound to the id of a consumer that was known before.
+// invite creates an invitation on the provider, which the consumer accepts. It may be bound to the ID
+// of a consumer.
 func (w *world) invite(t *testing.T, provider, consumer *side, token string, bound ...string) {
 	t.Helper()
 	id := uid(token)
@@ -170,7 +170,7 @@ func (w *world) invite(t *testing.T, provider, consumer *side, token string, bou
 	consumer.add(t, key{foreignClusters, "", provider.name}, fc)
 }
 
-// change writes the spec of a foreign cluster, if there is one.
+// change updates the spec of a ForeignCluster, if it exists.
 func (s *side) change(name string, change func(*v1alpha1.ForeignCluster)) bool {
 	s.store.mu.Lock()
 	defer s.store.mu.Unlock()
@@ -218,12 +218,12 @@ func (w *world) until(t *testing.T, what string, check func() bool) {
 	}
 }
 
-// peered tells whether one side borrows from the other, and both know.
+// peered reports whether one side is a consumer of the other, by the status on both.
 func peered(consumer, provider *side) func() bool {
 	return func() bool {
-		here, there := consumer.foreignCluster(provider.name), provider.foreignCluster(consumer.name)
-		return here != nil && there != nil && meta.IsStatusConditionTrue(here.Status.Conditions, v1alpha1.ConditionReady) &&
-			here.Status.OutgoingPeering == v1alpha1.PeeringEstablished && there.Status.IncomingPeering == v1alpha1.PeeringEstablished
+		local, remote := consumer.foreignCluster(provider.name), provider.foreignCluster(consumer.name)
+		return local != nil && remote != nil && meta.IsStatusConditionTrue(local.Status.Conditions, v1alpha1.ConditionReady) &&
+			local.Status.OutgoingPeering == v1alpha1.PeeringEstablished && remote.Status.IncomingPeering == v1alpha1.PeeringEstablished
 	}
 }
 
@@ -237,7 +237,7 @@ func (s *side) foreignCluster(name string) *v1alpha1.ForeignCluster {
 	return found.(*v1alpha1.ForeignCluster)
 }
 
-// left is what a side has, without the administrators' own objects.
+// left returns what a side has, without objects of administrators.
 func (s *side) left() []string {
 	s.store.mu.Lock()
 	defer s.store.mu.Unlock()
@@ -248,7 +248,7 @@ func (s *side) left() []string {
 	return left
 }
 
-// returns waits until a side has what it had before, and nothing else.
+// returns waits until a side has exactly what it had before.
 func (w *world) returns(t *testing.T, s *side, before []string) {
 	t.Helper()
 	defer func() {
@@ -259,7 +259,7 @@ func (w *world) returns(t *testing.T, s *side, before []string) {
 	w.until(t, s.name+" is as it was before", func() bool { return cmp.Equal(before, s.left()) })
 }
 
-// peersAndUnpeers is the whole saga, and tells how many writes each side did.
+// peersAndUnpeers peers and unpeers, and returns the number of writes of each side.
 func peersAndUnpeers(t *testing.T, mode identity.Mode, faulty string, f fault) map[string]int {
 	w := newWorld(t, mode)
 	if s, ok := w.servers["https://"+faulty+".example.com:6443"]; ok {
@@ -268,7 +268,7 @@ func peersAndUnpeers(t *testing.T, mode identity.Mode, faulty string, f fault) m
 	before := map[*side][]string{w.rome: w.rome.left(), w.milan: w.milan.left()}
 	w.invite(t, w.milan, w.rome, "a")
 	w.start(t)
-	w.until(t, "rome borrows from milan", peered(w.rome, w.milan))
+	w.until(t, "rome is peered with milan", peered(w.rome, w.milan))
 	w.rome.unpeer(t, "milan")
 	for _, s := range []*side{w.rome, w.milan} {
 		w.returns(t, s, before[s])
@@ -276,7 +276,7 @@ func peersAndUnpeers(t *testing.T, mode identity.Mode, faulty string, f fault) m
 	return map[string]int{"rome": int(w.rome.writes.Load()), "milan": int(w.milan.writes.Load())}
 }
 
-// crowd is how many worlds there are at a time: most of what they do is wait.
+// crowd is the number of concurrent worlds, which mostly wait.
 const crowd = "16"
 
 func TestMain(m *testing.M) {
@@ -289,8 +289,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// every is how many writes lie between two that a process dies at; with the
-// environment variable SAGA=all it dies at each of them, which takes minutes.
+// every is the distance of the writes at which a process is killed. With SAGA=all it is killed at each
+// of them, which takes minutes.
 func every() int {
 	if os.Getenv("SAGA") == "all" {
 		return 1
@@ -298,7 +298,7 @@ func every() int {
 	return 11
 }
 
-func TestKilledBetweenAnyTwoWritesItConvergesAndNothingIsLeft(t *testing.T) {
+func TestPeeringConvergesWhereverItsProcessesAreKilled(t *testing.T) {
 	for _, mode := range []identity.Mode{identity.ModeCertificate, identity.ModeToken} {
 		writes := peersAndUnpeers(t, mode, "", fault{})
 		t.Logf("with identities by %s: %v writes", mode, writes)
@@ -316,16 +316,16 @@ func TestKilledBetweenAnyTwoWritesItConvergesAndNothingIsLeft(t *testing.T) {
 	}
 }
 
-func TestEachDirectionIsMadeAndUnmadeAlone(t *testing.T) {
+func TestDirectionsOfAPeeringAreIndependent(t *testing.T) {
 	w := newWorld(t, identity.ModeCertificate)
 	before := map[*side][]string{w.rome: w.rome.left(), w.milan: w.milan.left()}
 	w.invite(t, w.milan, w.rome, "a")
 	w.start(t)
-	w.until(t, "rome borrows from milan", peered(w.rome, w.milan))
+	w.until(t, "rome is peered with milan", peered(w.rome, w.milan))
 	w.invite(t, w.rome, w.milan, "b")
-	w.until(t, "milan borrows from rome", peered(w.milan, w.rome))
+	w.until(t, "milan is peered with rome", peered(w.milan, w.rome))
 	if !peered(w.rome, w.milan)() {
-		t.Error("the second direction disturbs the first")
+		t.Error("the second direction disturbed the first")
 	}
 	for s, other := range map[*side]string{w.rome: "milan", w.milan: "rome"} {
 		s.store.mu.Lock()
@@ -344,43 +344,43 @@ func TestEachDirectionIsMadeAndUnmadeAlone(t *testing.T) {
 		s.store.mu.Unlock()
 	}
 	w.rome.change("milan", func(fc *v1alpha1.ForeignCluster) { fc.Spec.Outgoing = v1alpha1.PeeringDisabled })
-	w.until(t, "rome does not borrow any more", func() bool {
-		here, there := w.rome.foreignCluster("milan"), w.milan.foreignCluster("rome")
-		return here.Status.OutgoingPeering == v1alpha1.PeeringNone && there.Status.IncomingPeering == v1alpha1.PeeringNone
+	w.until(t, "rome is unpeered from milan", func() bool {
+		local, remote := w.rome.foreignCluster("milan"), w.milan.foreignCluster("rome")
+		return local.Status.OutgoingPeering == v1alpha1.PeeringNone && remote.Status.IncomingPeering == v1alpha1.PeeringNone
 	})
-	w.until(t, "milan borrows still", peered(w.milan, w.rome))
+	w.until(t, "milan is still peered with rome", peered(w.milan, w.rome))
 	w.invite(t, w.milan, w.rome, "c")
-	w.until(t, "rome borrows again", peered(w.rome, w.milan))
+	w.until(t, "rome is peered with milan again", peered(w.rome, w.milan))
 	w.milan.unpeer(t, "rome")
-	w.until(t, "milan neither lends nor borrows", func() bool { return w.milan.foreignCluster("rome") == nil })
+	w.until(t, "milan deletes rome", func() bool { return w.milan.foreignCluster("rome") == nil })
 	w.rome.unpeer(t, "milan")
 	for _, s := range []*side{w.rome, w.milan} {
 		w.returns(t, s, before[s])
 	}
 }
 
-func TestAProviderEndsAPeeringAndTheConsumerIsTold(t *testing.T) {
+func TestProviderEndsAPeeringAndTheConsumerReportsIt(t *testing.T) {
 	w := newWorld(t, identity.ModeCertificate)
 	w.invite(t, w.milan, w.rome, "a")
 	w.start(t)
-	w.until(t, "rome borrows from milan", peered(w.rome, w.milan))
+	w.until(t, "rome is peered with milan", peered(w.rome, w.milan))
 	w.milan.change("rome", func(fc *v1alpha1.ForeignCluster) { fc.Spec.Incoming = v1alpha1.PeeringDisabled })
 	w.until(t, "milan has ended it", func() bool {
 		return w.milan.foreignCluster("rome").Status.IncomingPeering == v1alpha1.PeeringNone
 	})
-	w.until(t, "rome is told", func() bool {
+	w.until(t, "rome reports it", func() bool {
 		return w.rome.foreignCluster("milan").Status.OutgoingPeering == v1alpha1.PeeringDenied
 	})
 	w.rome.store.mu.Lock()
 	if _, ok := w.rome.store.objects[key{nodes, "", "liqo-milan"}]; ok {
-		t.Error("the virtual node is there still")
+		t.Error("the virtual node still exists")
 	}
 	w.rome.store.mu.Unlock()
 	w.rome.unpeer(t, "milan")
-	w.until(t, "rome forgets milan", func() bool { return w.rome.foreignCluster("milan") == nil })
+	w.until(t, "rome deletes milan", func() bool { return w.rome.foreignCluster("milan") == nil })
 }
 
-func TestWithTheOtherSideDeadEachSideGetsCleanByItsDeadline(t *testing.T) {
+func TestUnpeeringAnUnreachableClusterEndsByItsDeadline(t *testing.T) {
 	for _, leaving := range []string{"rome", "milan"} {
 		t.Run(leaving, func(t *testing.T) {
 			t.Parallel()
@@ -388,7 +388,7 @@ func TestWithTheOtherSideDeadEachSideGetsCleanByItsDeadline(t *testing.T) {
 			before := map[*side][]string{w.rome: w.rome.left(), w.milan: w.milan.left()}
 			w.invite(t, w.milan, w.rome, "a")
 			w.start(t)
-			w.until(t, "rome borrows from milan", peered(w.rome, w.milan))
+			w.until(t, "rome is peered with milan", peered(w.rome, w.milan))
 			w.cut.Store(true)
 			s, other := w.rome, "milan"
 			if leaving == "milan" {
@@ -401,12 +401,12 @@ func TestWithTheOtherSideDeadEachSideGetsCleanByItsDeadline(t *testing.T) {
 	}
 }
 
-func TestTwoInvitationsOfOneClusterAtOnceLetItInOnce(t *testing.T) {
+func TestConcurrentInvitationsOfOneClusterAreAcceptedOnce(t *testing.T) {
 	w := newWorld(t, identity.ModeCertificate)
 	for _, token := range []string{"a", "b", "c"} {
 		id := uid(token)
 		w.milan.add(t, key{peeringTokens, "", "token-" + token}, &v1alpha1.PeeringToken{ObjectMeta: metav1.ObjectMeta{UID: id}})
-		// Other names, so that a second ForeignCluster would not be in the way.
+		// Other names, so that a second ForeignCluster would not conflict.
 		w.milan.add(t, key{identityRequests, "", naming.InvitationAccount(id)}, &v1alpha1.IdentityRequest{
 			Spec: v1alpha1.IdentityRequestSpec{ClusterID: w.rome.id, ClusterName: "rome-" + token, Request: []byte("x")},
 		})
@@ -434,22 +434,22 @@ func TestTwoInvitationsOfOneClusterAtOnceLetItInOnce(t *testing.T) {
 	w.milan.store.mu.Lock()
 	defer w.milan.store.mu.Unlock()
 	if clusters := w.milan.store.keys(func(k key) bool { return k.resource == foreignClusters }); len(clusters) != 1 {
-		t.Errorf("one cluster is known as %v", clusters)
+		t.Errorf("one cluster has the ForeignClusters %v", clusters)
 	}
 }
 
-func TestAnIdentityRequestThatIsDeletedTakesTheRightsAlong(t *testing.T) {
+func TestDeletedIdentityRequestRevokesItsRoleBindings(t *testing.T) {
 	w := newWorld(t, identity.ModeCertificate)
 	w.invite(t, w.milan, w.rome, "a")
 	w.start(t)
-	w.until(t, "rome borrows from milan", peered(w.rome, w.milan))
+	w.until(t, "rome is peered with milan", peered(w.rome, w.milan))
 	w.milan.store.mu.Lock()
 	err := w.milan.store.delete(key{identityRequests, "", naming.InvitationAccount(uid("a"))}, nil)
 	w.milan.store.mu.Unlock()
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.until(t, "nobody has rights in the tenant namespace", func() bool {
+	w.until(t, "the tenant namespace has no role binding", func() bool {
 		w.milan.store.mu.Lock()
 		defer w.milan.store.mu.Unlock()
 		_, ok := w.milan.store.objects[key{roleBindings, "liqo-tenant-rome", "federation-tenant"}]

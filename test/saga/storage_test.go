@@ -54,8 +54,7 @@ func (w *storageWorld) until(what string, check func() bool) {
 	}
 }
 
-// left returns the names of what both clusters hold, without what is published for the
-// scheduler.
+// left returns the names of all objects of both clusters, without those published for the scheduler.
 func (w *storageWorld) left() []string {
 	var left []string
 	for _, c := range []*cluster{w.rome, w.milan} {
@@ -84,7 +83,7 @@ func (w *storageWorld) delete(c *cluster, k key) {
 	}
 }
 
-// change changes an object as its user does.
+// change updates an object as its user does.
 func change[T object](w *storageWorld, c *cluster, k key, change func(T)) {
 	w.Helper()
 	c.store.mu.Lock()
@@ -99,8 +98,8 @@ func change[T object](w *storageWorld, c *cluster, k key, change func(T)) {
 	}
 }
 
-// stores reports whether the claim, its volume, what describes it, and the one claim and
-// volume on milan have a size, and the ledger of milan counts nothing else.
+// stores reports whether the claim, its volume, the VirtualVolume and the claim and volume on milan
+// have a size, and the ledger of milan counts nothing else.
 func (w *storageWorld) stores(size string) func() bool {
 	wanted := resource.MustParse(size)
 	same := func(quantity *resource.Quantity) bool { return quantity != nil && quantity.Cmp(wanted) == 0 }
@@ -122,7 +121,7 @@ func (w *storageWorld) stores(size string) func() bool {
 	}
 }
 
-// taken returns what the ledger counts for a claim.
+// taken returns the quota usage of a claim.
 func taken(shadow *v1alpha1.ShadowVolumeClaim) *resource.Quantity {
 	var internal federation.ShadowVolumeClaim
 	if err := v1alpha1.Convert_v1alpha1_ShadowVolumeClaim_To_federation_ShadowVolumeClaim(shadow, &internal, nil); err != nil {
@@ -153,8 +152,8 @@ func (w *storageWorld) mount() {
 	})
 }
 
-// lives runs a claim from its creation to its deletion, with a process that is killed
-// once, and returns how many writes each process did.
+// lives creates and deletes a claim, with a process that is killed once, and returns the number of
+// writes of each process.
 func lives(t *testing.T, mode storagev1.VolumeBindingMode, policy corev1.PersistentVolumeReclaimPolicy, faulty string, f fault) map[string]int {
 	t.Helper()
 	w := newStorageWorld(t, mode, policy)
@@ -181,13 +180,13 @@ func lives(t *testing.T, mode storagev1.VolumeBindingMode, policy corev1.Persist
 			return ok && pv.Status.Phase == corev1.VolumeReleased && !described && w.milan.deleted == 0
 		})
 		var name string
-		w.until("there is one", func() bool {
+		w.until("the volume exists", func() bool {
 			pv, ok := one[*corev1.PersistentVolume](w.rome.store, key{resource: volumes})
 			name = pv.GetName()
 			return ok
 		})
 		w.delete(w.rome, key{volumes, "", name})
-		w.until("milan keeps the data of a claim that is gone", func() bool {
+		w.until("milan keeps the data of a deleted claim", func() bool {
 			pv, ok := one[*corev1.PersistentVolume](w.milan.store, key{resource: volumes})
 			return ok && pv.Status.Phase == corev1.VolumeReleased && len(of[*v1alpha1.ShadowVolumeClaim](w.milan.store, key{resource: shadowClaims})) == 0 &&
 				len(w.left()) == len(before)+1 && w.milan.deleted == 0
@@ -214,7 +213,7 @@ func (w *storageWorld) once() {
 	}
 }
 
-// returns waits until both clusters hold what they held before.
+// returns waits until both clusters have what they had before.
 func (w *storageWorld) returns(before []string) {
 	w.Helper()
 	defer func() {
@@ -250,7 +249,7 @@ func TestClaimIsStoredOnceAndLeavesNothingWhereverItsProcessesAreKilled(t *testi
 	}
 }
 
-// provisioningWrites is at least how many writes rome does until a claim is bound.
+// provisioningWrites is the minimum of rome's writes until a claim is bound.
 const provisioningWrites = 8
 
 func TestClaimThatIsDeletedWhileItsControllersAreDownLeavesNothing(t *testing.T) {
@@ -294,8 +293,8 @@ func TestClaimOfAVirtualNodeThatIsRemovedIsProvisionedElsewhere(t *testing.T) {
 					claim, ok := w.rome.store.objects[userClaim].(*corev1.PersistentVolumeClaim)
 					pv, single := one[*corev1.PersistentVolume](w.rome.store, key{resource: volumes})
 					isRemote = single && pv.Spec.CSI != nil
-					_, there := w.rome.store.objects[key{nodes, "", virtualNode}]
-					return ok && single && !there && claim.Status.Phase == corev1.ClaimBound && claim.Spec.VolumeName == pv.Name
+					_, exists := w.rome.store.objects[key{nodes, "", virtualNode}]
+					return ok && single && !exists && claim.Status.Phase == corev1.ClaimBound && claim.Spec.VolumeName == pv.Name
 				})
 				w.cut.Store(false)
 				w.until("milan keeps a claim only for a volume", func() bool {

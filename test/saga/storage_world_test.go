@@ -35,7 +35,7 @@ const (
 	storageNamespace = "liqo-storage"
 	remoteNamespace  = "shop-rome"
 	virtualNode      = "liqo-milan"
-	// localPart is what the controllers publish for the scheduler, which stays.
+	// localPart is the driver of what the controllers publish for the scheduler, which is kept.
 	localPart = "csi"
 )
 
@@ -47,14 +47,14 @@ var (
 	romeID, milanID = string(uid("1")), string(uid("2"))
 )
 
-// cluster is one cluster with the process of its storage controllers, which is started
-// again whenever it ends.
+// cluster is one cluster with the process of its storage controllers, which is restarted whenever it
+// ends.
 type cluster struct {
 	controlPlane
 	name string
-	// local and remote are where its API is served, to itself and to its consumer.
+	// local and remote are the URLs of its API for itself and for its consumer.
 	local, remote string
-	// ended is called between a process that was killed and the next, if it is set.
+	// ended is called between a killed process and the next one, if it is set.
 	ended func()
 	journal
 }
@@ -63,11 +63,11 @@ type cluster struct {
 type storageWorld struct {
 	*testing.T
 	rome, milan *cluster
-	// cut is whether rome does not reach milan.
+	// cut is set while rome cannot reach milan.
 	cut atomic.Bool
 }
 
-// life is one process of a cluster: its transport kills it at a write.
+// life is one process of a cluster. Its transport kills it at a write.
 type life struct {
 	cluster *cluster
 	// test is the context of the test, and ctx that of the process.
@@ -76,8 +76,8 @@ type life struct {
 	cut       *atomic.Bool
 }
 
-// serve runs a manager until its process ends. One that is stopped before it has started
-// never returns, so the end of the test waits until then.
+// serve runs a manager until its process ends. A manager that is stopped before it has started never
+// returns, so the end of the test waits for the start.
 func (l *life) serve(manager ctrl.Manager) error {
 	go func() {
 		select {
@@ -90,7 +90,7 @@ func (l *life) serve(manager ctrl.Manager) error {
 	return manager.Start(l.ctx)
 }
 
-// RoundTrip sends a request, unless the process dies of it.
+// RoundTrip sends a request, unless the process is killed at it.
 func (l *life) RoundTrip(r *http.Request) (*http.Response, error) {
 	if l.ctx.Err() != nil || l.cut != nil && l.cut.Load() {
 		return nil, errGone
@@ -98,7 +98,7 @@ func (l *life) RoundTrip(r *http.Request) (*http.Response, error) {
 	return l.cluster.roundTrip(l.die, r)
 }
 
-// connection is a client's configuration for a server, as this process.
+// connection returns the configuration of a client of this process.
 func (l *life) connection(server string, cut *atomic.Bool) *rest.Config {
 	transport := *l
 	transport.cut = cut
@@ -114,7 +114,7 @@ func (l *life) manager(c *cluster) (ctrl.Manager, error) {
 	return manager, kit.IndexVolumes(l.ctx, manager)
 }
 
-// run starts a process again and again until the context ends.
+// run restarts a process until the context ends.
 func (c *cluster) run(ctx context.Context, start func(*life) error) {
 	for ctx.Err() == nil {
 		lifetime, die := context.WithCancel(context.WithoutCancel(ctx))
@@ -162,7 +162,7 @@ func (w *storageWorld) runConsumer(l *life) error {
 	var connecting sync.WaitGroup
 	defer connecting.Wait()
 	connecting.Go(func() {
-		// A connection that fails is made by the next process.
+		// The next process retries a connection that failed.
 		_ = peers.Set(l.ctx, "milan", &remote.Identity{Namespace: "liqo-tenant-rome"})
 	})
 	return l.serve(manager)
@@ -183,8 +183,8 @@ func (w *storageWorld) runProvider(l *life) error {
 	return l.serve(manager)
 }
 
-// newStorageWorld returns both clusters, with a class of milan that binds as mode says and
-// volumes of rome's virtual class that end as policy says.
+// newStorageWorld returns both clusters, with a class of milan with this binding mode and volumes of
+// rome's virtual class with this policy.
 func newStorageWorld(t *testing.T, mode storagev1.VolumeBindingMode, policy corev1.PersistentVolumeReclaimPolicy) *storageWorld {
 	t.Helper()
 	w := &storageWorld{T: t}
@@ -264,7 +264,7 @@ func (w *storageWorld) start() {
 	})
 }
 
-// dump logs what became of a world in which something went wrong.
+// dump logs the state of a world after a failure.
 func (w *storageWorld) dump() {
 	for _, c := range []*cluster{w.rome, w.milan} {
 		c.store.mu.Lock()

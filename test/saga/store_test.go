@@ -1,9 +1,8 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package saga kills the controllers of two clusters between any two writes of
-// a peering and of its end. Both clusters are in memory: what an API server
-// does that the controllers count on is done here, and nothing else.
+// Package saga kills the controllers of two clusters between any two writes of a peering and of its
+// end. Both clusters are in memory, with the features of an API server that the controllers use.
 package saga
 
 import (
@@ -30,7 +29,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// key names an object.
+// key identifies an object.
 type key struct {
 	resource        schema.GroupVersionResource
 	namespace, name string
@@ -49,18 +48,17 @@ type event struct {
 	watch.Event
 }
 
-// store is what one cluster's API servers keep.
+// store is the store of one cluster's API servers.
 type store struct {
 	mu      sync.Mutex
 	news    *sync.Cond
 	version int
 	objects map[key]object
 	events  []event
-	// restored counts how often the store became another one: whoever watched
-	// the last one has to begin anew.
+	// restored counts how often the store was restored. Older watches end.
 	restored int
-	// admit may change a new object, or one that was updated; it plays the
-	// parts of a cluster that are not ours: its signer and its nodes.
+	// admit may change an object that was created or updated. It implements the signer and the nodes
+	// of a cluster.
 	admit func(k key, changed object)
 }
 
@@ -120,7 +118,7 @@ func (s *store) get(k key) (object, error) {
 	return found.DeepCopyObject().(object), nil
 }
 
-// update writes an object, or its status, over the one that is there.
+// update updates an object or its status.
 func (s *store) update(k key, wanted object, subresource string) (object, error) {
 	found, ok := s.objects[k]
 	if !ok {
@@ -208,7 +206,7 @@ func (s *store) delete(k key, preconditions *metav1.Preconditions) error {
 	return nil
 }
 
-// remove takes an object away with what it owns, and finishes its namespace.
+// remove deletes an object with its dependents, and finalizes its namespace.
 func (s *store) remove(k key, gone object) object {
 	gone = s.put(watch.Deleted, k, gone.DeepCopyObject().(object))
 	owned := s.keys(func(other key) bool {
@@ -219,11 +217,11 @@ func (s *store) remove(k key, gone object) object {
 			_ = s.delete(other, nil)
 		}
 	}
-	home := key{namespaces, "", k.namespace}
-	namespace, ok := s.objects[home]
+	namespaceKey := key{namespaces, "", k.namespace}
+	namespace, ok := s.objects[namespaceKey]
 	left := s.keys(func(other key) bool { return other.namespace == k.namespace })
 	if ok && namespace.GetDeletionTimestamp() != nil && len(left) == 0 {
-		s.remove(home, namespace)
+		s.remove(namespaceKey, namespace)
 	}
 	return gone
 }
@@ -239,7 +237,7 @@ func (s *store) keys(matches func(key) bool) []key {
 	return found
 }
 
-// list makes a list of the type that goes with a kind.
+// list returns a list of the type of a kind.
 func (s *store) list(scheme *runtime.Scheme, kind schema.GroupVersionKind, in key, selector labels.Selector) (runtime.Object, error) {
 	list, err := scheme.New(kind.GroupVersion().WithKind(kind.Kind + "List"))
 	if err != nil {
@@ -263,7 +261,7 @@ func (s *store) list(scheme *runtime.Scheme, kind schema.GroupVersionKind, in ke
 	return list, err
 }
 
-// watcher tells what happened since a version.
+// watcher returns the events since a version.
 type watcher struct {
 	store    *store
 	restored int
@@ -332,7 +330,7 @@ func (w *watcher) Stop() {
 	})
 }
 
-// ResultChan is where the events come.
+// ResultChan returns the channel of events.
 func (w *watcher) ResultChan() <-chan watch.Event { return w.events }
 
 func content(o object) map[string]any {
