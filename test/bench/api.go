@@ -24,21 +24,20 @@ import (
 )
 
 const (
-	// apiNamespace is no namespace of a peering, so no controller looks at the
-	// offers in it.
+	// apiNamespace is not a namespace of a peering, so no controller reconciles the offers in it.
 	apiNamespace = "bench-api"
 	apiUser      = "bench"
 	apiClusterID = "0c9e8d7f-1a2b-4c3d-8e4f-5a6b7c8d9e0f"
-	// objects is how many are made, read and changed by one client in one run.
+	// objects is how many objects one client creates, reads and changes in one run.
 	objects = 1000
-	// objectsOfMany is how many 16 clients make, read and change: enough for
-	// half a dozen seconds, in which the collection of garbage evens out.
+	// objectsOfMany is how many 16 clients create, read and change: about six seconds of requests, in
+	// which garbage collection evens out.
 	objectsOfMany = 3000
 	// lists is how often one client lists all of them.
 	lists = 20
 )
 
-// A kind of ourResource, and a custom resource of the same schema.
+// A resource of the federation, and a custom resource of the same schema.
 var (
 	ourResource    = schema.GroupVersionResource{Group: v1alpha1.GroupName, Version: v1alpha1.SchemeGroupVersion.Version, Resource: "resourceoffers"}
 	customResource = schema.GroupVersionResource{Group: "bench.example.com", Version: "v1", Resource: ourResource.Resource}
@@ -46,7 +45,7 @@ var (
 
 const ourKind = "ResourceOffer"
 
-// apiSample is one kind of request, sent many times by so many clients at once.
+// apiSample is one kind of request with this number of concurrent clients.
 type apiSample struct {
 	operation string
 	clients   int
@@ -54,13 +53,12 @@ type apiSample struct {
 	latencies []time.Duration
 }
 
-// p99 is the latency in milliseconds that one request in a hundred exceeds.
+// p99 returns the 99th percentile of the latencies, in milliseconds.
 func (s apiSample) p99() float64 {
 	return milliseconds(percentile(s.latencies, 99))
 }
 
-// rate is in requests a second: no client ever waits for anything but its
-// answer.
+// rate returns requests per second. Clients send the next request after each answer.
 func (s apiSample) rate() float64 {
 	var waited time.Duration
 	for _, latency := range s.latencies {
@@ -69,11 +67,9 @@ func (s apiSample) rate() float64 {
 	return float64(s.clients) * float64(len(s.latencies)) / waited.Seconds()
 }
 
-// measureAPI asks rome's API server, as a user with the rights for one
-// namespace, for objects of ourResource and for the same as custom resources.
-// One client asks for one of these and one of those in turn, so that both
-// latencies meet the same disk and the same neighbours. What 16 clients get
-// through is measured one after the other, or each would wait for the other.
+// measureAPI sends requests for a resource of the federation and for the same custom resource to
+// rome's API server, as a user with a Role. One client alternates between both, so that the latencies
+// are measured under the same conditions. The rates of 16 clients are measured one after the other.
 func (b *bench) measureAPI(ctx context.Context) ([]apiSample, error) {
 	client, err := b.apiClient(ctx)
 	if err != nil {
@@ -92,7 +88,7 @@ func (b *bench) measureAPI(ctx context.Context) ([]apiSample, error) {
 			if err := b.quiet(ctx); err != nil {
 				return nil, err
 			}
-			more, err := ask(ctx, client, part.clients, part.resources...)
+			more, err := sendAll(ctx, client, part.clients, part.resources...)
 			if err != nil {
 				return nil, err
 			}
@@ -105,9 +101,8 @@ func (b *bench) measureAPI(ctx context.Context) ([]apiSample, error) {
 	return samples, nil
 }
 
-// ask makes objects of each resource, reads them one by one and all at once,
-// changes them, and removes them.
-func ask(ctx context.Context, client dynamic.Interface, clients int, resources ...schema.GroupVersionResource) ([]apiSample, error) {
+// sendAll creates, gets, lists, updates and deletes objects of each resource.
+func sendAll(ctx context.Context, client dynamic.Interface, clients int, resources ...schema.GroupVersionResource) ([]apiSample, error) {
 	objects, lists := objects, lists
 	if clients > 1 {
 		objects, lists = objectsOfMany, 0
@@ -142,17 +137,17 @@ func ask(ctx context.Context, client dynamic.Interface, clients int, resources .
 	return samples, nil
 }
 
-// request sends one request, the i-th of its kind.
+// request sends the i-th request of its kind.
 type request func(ctx context.Context, i int) error
 
-// operation is one kind of request, to be sent so many times.
+// operation is one kind of request, and how often it is sent.
 type operation struct {
 	name  string
 	count int
 	send  request
 }
 
-// operations are what one resource is asked for, in this order.
+// operations returns the operations on one resource, in this order.
 func operations(client dynamic.ResourceInterface, resource schema.GroupVersionResource, objects, lists int) []operation {
 	made := make([]*unstructured.Unstructured, objects)
 	return []operation{
@@ -179,8 +174,8 @@ func operations(client dynamic.ResourceInterface, resource schema.GroupVersionRe
 	}
 }
 
-// send sends each request count times, divided among the clients, of which each
-// sends one request after the other, and returns the latencies of each.
+// send sends each request count times, divided among the clients, which send one request after the
+// other, and returns the latencies of each.
 func send(ctx context.Context, count, clients int, requests ...request) ([][]time.Duration, error) {
 	latencies := make([][]time.Duration, len(requests))
 	for which := range requests {
@@ -213,11 +208,11 @@ func offer(resource schema.GroupVersionResource, i int) *unstructured.Unstructur
 	}}
 }
 
-// apiClient makes the custom resource, the namespace, and a user who may do
-// everything with both kinds in it.
+// apiClient creates the custom resource, the namespace, and a user with all permissions for both
+// resources in it.
 func (b *bench) apiClient(ctx context.Context) (dynamic.Interface, error) {
 	if err := b.makeCRD(ctx); err != nil {
-		return nil, fmt.Errorf("make a custom resource of the schema of %s: %w", ourResource.GroupResource(), err)
+		return nil, fmt.Errorf("creating a custom resource with the schema of %s: %w", ourResource.GroupResource(), err)
 	}
 	meta := metav1.ObjectMeta{Name: apiUser, Namespace: apiNamespace}
 	_, err := b.rome.Kube.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: apiNamespace}}, metav1.CreateOptions{})
@@ -252,7 +247,7 @@ func (b *bench) apiClient(ctx context.Context) (dynamic.Interface, error) {
 	return dynamic.NewForConfig(config)
 }
 
-// unless returns the error, but for one that does not matter.
+// unless returns the error unless it is harmless.
 func unless(harmless func(error) bool, err error) error {
 	if harmless(err) {
 		return nil

@@ -12,8 +12,8 @@ import (
 	"liqo.io/federation/test/bench/figures"
 )
 
-// What design decided our API may cost beside a custom resource on the same
-// API server: milliseconds more, or this part of its rate.
+// The budget of the federation's API compared with a custom resource on the same API server:
+// additional milliseconds, or a part of its rate.
 const (
 	latencyBudget    = 5.0
 	createRateBudget = 0.7
@@ -33,9 +33,9 @@ func reportAPI(out io.Writer, runs int, samples []apiSample) {
 		{"create", "create", 1},
 		{"update", "update", 1},
 	} {
-		theirs, own := both(samples, line.operation, line.clients, apiSample.p99)
-		more := own.Median() - theirs.Median()
-		figures.Line(out, line.name+", one client, p99", theirs.Format(" ms"), own.Format(" ms"), fmt.Sprintf("%+.1f ms", more), figures.AtMost(more, latencyBudget, " ms"))
+		custom, own := both(samples, line.operation, line.clients, apiSample.p99)
+		more := own.Median() - custom.Median()
+		figures.Line(out, line.name+", one client, p99", custom.Format(" ms"), own.Format(" ms"), fmt.Sprintf("%+.1f ms", more), figures.AtMost(more, latencyBudget, " ms"))
 	}
 	for _, line := range []struct {
 		name, operation string
@@ -45,14 +45,14 @@ func reportAPI(out io.Writer, runs int, samples []apiSample) {
 		{"create", "create", createRateBudget},
 		{"update", "update", 0},
 	} {
-		theirs, own := both(samples, line.operation, 16, apiSample.rate)
-		ratio := own.Median() / theirs.Median()
-		figures.Line(out, line.name+", 16 clients", theirs.Format("/s"), own.Format("/s"), fmt.Sprintf("%.2f×", ratio), figures.AtLeast(ratio, line.budget, "×"))
+		custom, own := both(samples, line.operation, 16, apiSample.rate)
+		ratio := own.Median() / custom.Median()
+		figures.Line(out, line.name+", 16 clients", custom.Format("/s"), own.Format("/s"), fmt.Sprintf("%.2f×", ratio), figures.AtLeast(ratio, line.budget, "×"))
 	}
 }
 
-// both are the values of one operation, of the custom resource and of ours.
-func both(samples []apiSample, operation string, clients int, of func(apiSample) float64) (theirs, own figures.Series) {
+// both returns the values of one operation, of the custom resource and of the federation's.
+func both(samples []apiSample, operation string, clients int, of func(apiSample) float64) (custom, own figures.Series) {
 	values := map[schema.GroupVersionResource]figures.Series{}
 	for _, s := range samples {
 		if s.operation == operation && s.clients == clients {

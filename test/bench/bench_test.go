@@ -28,11 +28,11 @@ apiserver_request_duration_seconds_count{resource="pods",verb="POST"} 7
 	}
 }
 
-func TestRequestsBelongToTheCreationTheyFallInto(t *testing.T) {
+func TestRequestsBelongToTheirCreation(t *testing.T) {
 	at := func(seconds int) time.Time { return time.Unix(int64(seconds), 0) }
 	samples := []sample{
-		{size: 2, where: atHome, created: time.Second, deleted: time.Second, cpu: 10 * time.Millisecond, creation: window{at(10), at(20)}, deletion: window{at(20), at(30)}},
-		{size: 2, where: away, created: 2 * time.Second, deleted: 4 * time.Second, cpu: 20 * time.Millisecond, creation: window{at(30), at(40)}, deletion: window{at(40), at(50)}},
+		{size: 2, where: onLocal, created: time.Second, deleted: time.Second, cpu: 10 * time.Millisecond, creation: window{at(10), at(20)}, deletion: window{at(20), at(30)}},
+		{size: 2, where: onVirtual, created: 2 * time.Second, deleted: 4 * time.Second, cpu: 20 * time.Millisecond, creation: window{at(30), at(40)}, deletion: window{at(40), at(50)}},
 		{size: 2, where: inBoth, created: 3 * time.Second, deleted: 3 * time.Second, cpu: 15 * time.Millisecond, creation: window{at(50), at(60)}, deletion: window{at(60), at(70)}},
 	}
 	requests := []harness.Request{
@@ -64,7 +64,7 @@ func TestOptionsAreChecked(t *testing.T) {
 	}
 }
 
-func TestProgramsAreChargedBeyondWhatTheyUseWhenIdle(t *testing.T) {
+func TestUsageExcludesIdleUsage(t *testing.T) {
 	before := usage{"rome etcd": time.Second}
 	after := usage{"rome etcd": 4 * time.Second, "milan federation-virtual-kubelet": time.Second}
 	got := after.since(before, map[string]float64{"rome etcd": 0.25}, 4*time.Second)

@@ -15,8 +15,8 @@ import (
 	"liqo.io/federation/test/harness"
 )
 
-// What design decided our processes may take while so many pods are offloaded:
-// cores of both clusters, MB of each, and Mbit/s between them.
+// The budget of the processes of the product while pods are offloaded: cores of both clusters, MB of
+// each, and Mbit/s between them.
 const (
 	footprintPods          = 100
 	footprintCPUBudget     = 0.5
@@ -24,7 +24,7 @@ const (
 	footprintTrafficBudget = 5.0
 )
 
-// crossed is how many bytes have gone between the clusters so far.
+// crossed returns the number of bytes sent between the clusters.
 func (b *bench) crossed(ctx context.Context) (int64, error) {
 	links, err := b.playground.Links(ctx, "router")
 	if err != nil {
@@ -33,9 +33,8 @@ func (b *bench) crossed(ctx context.Context) (int64, error) {
 	return between(links)
 }
 
-// between tells what has gone between the two clusters from the router's
-// interfaces: one to each cluster, and one to this program. Each byte passes two
-// of them. Without those of this program, each was counted twice.
+// between returns the bytes sent between the clusters, by the router's interfaces: one to each cluster and
+// one to this program. Each byte passes two, so the sum without those of this program is halved.
 func between(links map[string]harness.Link) (int64, error) {
 	const host, rome, milan = "host", "br0", "br1"
 	var sum int64
@@ -49,7 +48,7 @@ func between(links map[string]harness.Link) (int64, error) {
 	return sum / 2, nil
 }
 
-// own is what our programs used.
+// own returns the usage of the programs of the product.
 func (u usage) own() (sum time.Duration) {
 	for key, used := range u {
 		if _, program, _ := strings.Cut(key, " "); ownPrograms[program] {
@@ -59,13 +58,12 @@ func (u usage) own() (sum time.Duration) {
 	return sum
 }
 
-// footprintRows are what our processes take while pods are offloaded. All that
-// they do until the clusters are quiet counts as done by the time the pods are
-// Ready: the shorter the time, the harder the budget.
+// footprintRows are the usage of the product's processes while pods are offloaded. Everything until
+// the clusters are quiet counts for the time until the pods are Ready, which is the worst case.
 func footprintRows(samples []sample, held []memory) []row {
 	var cpu, traffic figures.Series
 	for _, s := range samples {
-		if s.size == footprintPods && s.where == away {
+		if s.size == footprintPods && s.where == onVirtual {
 			cpu = append(cpu, s.creating.own().Seconds()/s.created.Seconds())
 			traffic = append(traffic, float64(s.crossed)*8/1e6/s.created.Seconds())
 		}

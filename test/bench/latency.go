@@ -19,32 +19,32 @@ import (
 	"liqo.io/federation/test/bench/figures"
 )
 
-// What design decided offloading may add to the start of a pod, in milliseconds,
-// at budgetPace pods a second.
+// The budget of the additional latency of a pod's start, in milliseconds, at budgetPace pods per
+// second.
 const (
 	budgetPace     = 100
 	addedP50Budget = 50.0
 	addedP99Budget = 500.0
 )
 
-// paces are how many pods a second come one by one, and how many of them. The
-// slower one tells what a machine adds that has no time for the faster.
+// paces are the numbers of pods per second, and of pods. The slower one is for machines that cannot
+// sustain the faster.
 var paces = []struct{ rate, pods int }{{20, 100}, {budgetPace, 300}}
 
-// podStart is when one pod was first seen in the states on its way. The watches
-// of both clusters are this program's, so one clock tells them all.
-type podStart struct{ bound, made, readyThere, readyHere time.Time }
+// podStart has the times of the states of one pod. Both watches are of this program, so all times are
+// by one clock.
+type podStart struct{ bound, made, readyRemote, readyLocal time.Time }
 
-// making is how long a pod that was bound here waited to be there.
+// making is the time from the binding of the local pod to the creation of the remote pod.
 func (s podStart) making() time.Duration { return s.made.Sub(s.bound) }
 
-// telling is how long a pod that was Ready there was not yet here.
-func (s podStart) telling() time.Duration { return s.readyHere.Sub(s.readyThere) }
+// reporting is the time from the readiness of the remote pod to that of the local pod.
+func (s podStart) reporting() time.Duration { return s.readyLocal.Sub(s.readyRemote) }
 
-// added is what offloading added to the start.
-func (s podStart) added() time.Duration { return s.making() + s.telling() }
+// added is the latency that offloading adds.
+func (s podStart) added() time.Duration { return s.making() + s.reporting() }
 
-// startSample are the starts of pods that came at one pace.
+// startSample are the starts of pods at one pace.
 type startSample struct {
 	rate   int
 	starts []podStart
@@ -59,26 +59,25 @@ func (s startSample) percentile(percent int, of func(podStart) time.Duration) fl
 	return milliseconds(percentile(all, percent))
 }
 
-// startLog notes the starts of pods by their names, which are the same on both
-// sides.
+// startLog records the starts of pods by name, which is the same on both clusters.
 type startLog struct {
 	mutex sync.Mutex
 	pods  map[string]podStart
 }
 
-// here is called with what rome's watch tells.
-func (l *startLog) here(pod *corev1.Pod) {
+// local records an event of rome's watch.
+func (l *startLog) local(pod *corev1.Pod) {
 	l.note(pod.Name, func(s *podStart, now time.Time) {
 		first(&s.bound, now, pod.Spec.NodeName != "")
-		first(&s.readyHere, now, isReady(pod))
+		first(&s.readyLocal, now, isReady(pod))
 	})
 }
 
-// there is called with what milan's watch tells.
-func (l *startLog) there(pod *corev1.Pod) {
+// remote records an event of milan's watch.
+func (l *startLog) remote(pod *corev1.Pod) {
 	l.note(pod.Name, func(s *podStart, now time.Time) {
 		first(&s.made, now, true)
-		first(&s.readyThere, now, isReady(pod))
+		first(&s.readyRemote, now, isReady(pod))
 	})
 }
 
@@ -97,8 +96,7 @@ func first(moment *time.Time, now time.Time, is bool) {
 	}
 }
 
-// measureStarts finds what offloading adds to the starts of pods that come one
-// by one.
+// measureStarts measures the additional latency of pods that are created one by one.
 func (b *bench) measureStarts(ctx context.Context) ([]row, error) {
 	var samples []startSample
 	for _, pace := range paces {
@@ -108,7 +106,7 @@ func (b *bench) measureStarts(ctx context.Context) ([]row, error) {
 				return nil, err
 			}
 			fmt.Fprintf(os.Stderr, "%d pods/s, run %d: bound here → there p50 %.0f ms, p99 %.0f ms; Ready there → here p50 %.0f ms, p99 %.0f ms\n", pace.rate, run+1,
-				s.percentile(50, podStart.making), s.percentile(99, podStart.making), s.percentile(50, podStart.telling), s.percentile(99, podStart.telling))
+				s.percentile(50, podStart.making), s.percentile(99, podStart.making), s.percentile(50, podStart.reporting), s.percentile(99, podStart.reporting))
 			samples = append(samples, s)
 		}
 	}
@@ -141,28 +139,27 @@ func startRows(samples []startSample) []row {
 	return rows
 }
 
-// startPods creates pods at an even pace, and waits until they are Ready here,
-// and then until they are gone.
+// startPods creates pods at a constant rate, waits until the local pods are Ready, and deletes them.
 func (b *bench) startPods(ctx context.Context, rate, count int) (startSample, error) {
 	s := startSample{rate: rate}
 	log := &startLog{pods: map[string]podStart{}}
-	here, err := watchPods(ctx, b.rome, offloaded, log.here)
+	local, err := watchPods(ctx, b.rome, offloaded, log.local)
 	if err != nil {
 		return s, err
 	}
-	defer here.stop()
-	there, err := watchPods(ctx, b.milan, b.twin, log.there)
+	defer local.stop()
+	remote, err := watchPods(ctx, b.milan, b.remote, log.remote)
 	if err != nil {
 		return s, err
 	}
-	defer there.stop()
+	defer remote.stop()
 	if err := b.quiet(ctx); err != nil {
 		return s, err
 	}
 	if err := b.createPods(ctx, rate, count); err != nil {
 		return s, err
 	}
-	for _, side := range []*podWatch{here, there} {
+	for _, side := range []*podWatch{local, remote} {
 		if _, err := side.until(ctx, fmt.Sprintf("%d Ready pods in %s", count, side.namespace), func(_, ready int) bool { return ready == count }); err != nil {
 			return s, err
 		}
@@ -170,7 +167,7 @@ func (b *bench) startPods(ctx context.Context, rate, count int) (startSample, er
 	if err := b.rome.Kube.CoreV1().Pods(offloaded).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil {
 		return s, err
 	}
-	for _, side := range []*podWatch{here, there} {
+	for _, side := range []*podWatch{local, remote} {
 		if _, err := side.until(ctx, "no pods in "+side.namespace, func(all, _ int) bool { return all == 0 }); err != nil {
 			return s, err
 		}
@@ -183,8 +180,8 @@ func (b *bench) startPods(ctx context.Context, rate, count int) (startSample, er
 	return s, nil
 }
 
-// createPods sends one pod a tick. Some may be under way at once, or the answers
-// of a busy API server would set the pace.
+// createPods creates one pod per tick, concurrently, so that the latency of the API server does not
+// limit the rate.
 func (b *bench) createPods(ctx context.Context, rate, count int) error {
 	const underWay = 32
 	ticker := time.NewTicker(time.Second / time.Duration(rate))
@@ -205,12 +202,12 @@ func (b *bench) createPods(ctx context.Context, rate, count int) error {
 	return group.Wait()
 }
 
-// singlePod is a pod as the offloaded Deployments have them.
+// singlePod returns a pod like those of the offloaded Deployments.
 func singlePod(name string) *corev1.Pod {
-	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: deployment(1, away).Spec.Template.Spec}
+	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: deployment(1, onVirtual).Spec.Template.Spec}
 }
 
-// percentile is what so many in a hundred do not exceed.
+// percentile returns the latency that percent of all do not exceed.
 func percentile(latencies []time.Duration, percent int) time.Duration {
 	if len(latencies) == 0 {
 		return 0

@@ -1,8 +1,8 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command bench measures what offloading costs, against the same work done by
-// one plain cluster in the same run. It prints one table in Markdown.
+// Command bench measures the overhead of offloading, compared with the same work on one plain cluster
+// in the same run. It prints one table in Markdown.
 package main
 
 import (
@@ -32,7 +32,7 @@ type options struct {
 	instance  string
 	keep      bool
 	breakdown bool
-	// storage are the parts of storage to measure; empty is all.
+	// storage are the parts of storage to measure. Empty is all.
 	storage []string
 }
 
@@ -51,12 +51,12 @@ func parse(args []string) (options, error) {
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	pods := flags.String("pods", "100,500,1000", "sizes of the Deployments to measure, smallest first")
 	flags.IntVar(&o.runs, "runs", 3, "measurements of each size; the table shows their median and spread")
-	flags.IntVar(&o.many, "many", 0, "fill the virtual node with so many pods as well, as 10000, and tell the memory that takes; 0 leaves it out")
+	flags.IntVar(&o.many, "many", 0, "fill the virtual node with this number of pods, for example 10000, and print the memory; 0 skips it")
 	flags.StringVar(&o.only, "only", "", "measure only one part: pods, api or storage")
 	storage := flags.String("storage", "", "measure only these parts of storage, separated by commas: provisioning, requests, moves")
-	flags.StringVar(&o.instance, "instance", "bench", "instance of the playground to bring up")
-	flags.BoolVar(&o.keep, "keep", false, "take an instance that is up as it is, and leave it up")
-	flags.BoolVar(&o.breakdown, "breakdown", false, "print also which programs use the processors and who sends which requests at the largest size")
+	flags.StringVar(&o.instance, "instance", "bench", "name of the playground's instance")
+	flags.BoolVar(&o.keep, "keep", false, "use an instance that exists, and keep it")
+	flags.BoolVar(&o.breakdown, "breakdown", false, "also print which programs use the processors and who sends which requests at the largest size")
 	if err := flags.Parse(args); err != nil {
 		return o, err
 	}
@@ -105,7 +105,7 @@ func run(ctx context.Context, args []string) (err error) {
 	}
 	if !o.keep {
 		defer func() {
-			// The run's own context may be over.
+			// The context of the run may be cancelled.
 			ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 			defer cancel()
 			err = errors.Join(err, b.playground.Down(ctx))
@@ -114,12 +114,12 @@ func run(ctx context.Context, args []string) (err error) {
 	if err := b.setUp(ctx); err != nil {
 		return fmt.Errorf("set up: %w", err)
 	}
-	// Before anything is asked: what was freed stays with a process for a while.
+	// First, since processes return freed memory late.
 	if err := b.measureIdle(ctx); err != nil {
 		return fmt.Errorf("measure the idle clusters: %w", err)
 	}
-	// The API after pods: its many requests leave more behind in the API servers. Storage
-	// last: it changes how both clusters are installed.
+	// The API after pods, since its requests leave garbage in the API servers. Storage last, since it
+	// changes the installation of both clusters.
 	for _, part := range []struct {
 		name    string
 		measure func(context.Context) error
@@ -143,7 +143,7 @@ func (b *bench) measureAndReportAPI(ctx context.Context) error {
 	return nil
 }
 
-// measurePods measures what it is to offload pods, and reports it.
+// measurePods measures offloaded pods, and reports them.
 func (b *bench) measurePods(ctx context.Context) error {
 	results, err := b.measure(ctx)
 	if err != nil {

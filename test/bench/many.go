@@ -13,36 +13,35 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// manyStep is how many pods come or go at once on the way to many.
+// manyStep is how many pods are added or deleted at once.
 const manyStep = 1000
 
-// measureMany fills the virtual node, looks at the memory of our processes then,
-// and empties it again.
+// measureMany fills the virtual node, measures the memory of the product's processes, and empties it.
 func (b *bench) measureMany(ctx context.Context) ([]row, error) {
 	many := b.options.many
 	if many == 0 {
 		return nil, nil
 	}
-	here, err := watchPods(ctx, b.rome, offloaded, nil)
+	local, err := watchPods(ctx, b.rome, offloaded, nil)
 	if err != nil {
 		return nil, err
 	}
-	defer here.stop()
-	there, err := watchPods(ctx, b.milan, b.twin, nil)
+	defer local.stop()
+	remote, err := watchPods(ctx, b.milan, b.remote, nil)
 	if err != nil {
 		return nil, err
 	}
-	defer there.stop()
+	defer remote.stop()
 	if err := b.quiet(ctx); err != nil {
 		return nil, err
 	}
 	client := b.rome.Kube.AppsV1().Deployments(offloaded)
 	filled := time.Now()
-	if _, err := client.Create(ctx, deployment(0, away), metav1.CreateOptions{}); err != nil {
+	if _, err := client.Create(ctx, deployment(0, onVirtual), metav1.CreateOptions{}); err != nil {
 		return nil, err
 	}
 	for _, size := range stepsTo(many) {
-		if err := b.scale(ctx, size, here, there); err != nil {
+		if err := b.scale(ctx, size, local, remote); err != nil {
 			return nil, err
 		}
 		fmt.Fprintf(os.Stderr, "%5d pods are Ready after %s\n", size, time.Since(filled).Round(time.Second))
@@ -51,24 +50,24 @@ func (b *bench) measureMany(ctx context.Context) ([]row, error) {
 	if err := b.quiet(ctx); err != nil {
 		return nil, err
 	}
-	processes, err := b.ours(ctx)
+	processes, err := b.ownProcesses(ctx)
 	if err != nil {
 		return nil, err
 	}
 	for left := many; left > 0; {
 		left = max(0, left-manyStep)
-		if err := b.scale(ctx, left, here, there); err != nil {
+		if err := b.scale(ctx, left, local, remote); err != nil {
 			return nil, err
 		}
 	}
-	if err := client.Delete(ctx, deployment(0, away).Name, metav1.DeleteOptions{}); err != nil {
+	if err := client.Delete(ctx, deployment(0, onVirtual).Name, metav1.DeleteOptions{}); err != nil {
 		return nil, err
 	}
 	rows := []row{{fmt.Sprintf("create, %d at a time → all Ready seen here", manyStep), fmt.Sprint(many), "–", fmt.Sprintf("%.0f s", took.Seconds()), "–", "–"}}
 	return append(rows, memoryRows(memory{many, processes})...), nil
 }
 
-// stepsTo are the sizes on the way to the last one.
+// stepsTo returns the sizes up to the last one.
 func stepsTo(last int) []int {
 	var steps []int
 	for size := 0; size < last; {
@@ -78,15 +77,14 @@ func stepsTo(last int) []int {
 	return steps
 }
 
-// scale returns when the Deployment has so many pods, here and there, and all of
-// them are Ready.
-func (b *bench) scale(ctx context.Context, size int, here, there *podWatch) error {
-	name := deployment(size, away).Name
+// scale returns when the Deployment has this number of pods on both clusters, all Ready.
+func (b *bench) scale(ctx context.Context, size int, local, remote *podWatch) error {
+	name := deployment(size, onVirtual).Name
 	patch := fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, size)
 	if _, err := b.rome.Kube.AppsV1().Deployments(offloaded).Patch(ctx, name, types.MergePatchType, patch, metav1.PatchOptions{}, "scale"); err != nil {
 		return err
 	}
-	for _, side := range []*podWatch{here, there} {
+	for _, side := range []*podWatch{local, remote} {
 		if _, err := side.until(ctx, fmt.Sprintf("%d Ready pods in %s", size, side.namespace), func(all, ready int) bool { return all == size && ready == size }); err != nil {
 			return err
 		}

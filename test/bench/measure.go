@@ -22,50 +22,46 @@ import (
 type placement string
 
 const (
-	// atHome is on nodes of rome.
-	atHome placement = "at home"
-	// inBoth is a Deployment for rome's own nodes and one for milan's, at a time
-	// and without us: what the pods alone take that offloading makes, of which
-	// there are two.
+	// onLocal is on nodes of rome.
+	onLocal placement = "local"
+	// inBoth is a Deployment on rome and one on milan at the same time, without the product:
+	// offloading creates two pods as well.
 	inBoth placement = "in both"
 	// away is on the virtual node.
-	away placement = "offloaded"
+	onVirtual placement = "offloaded"
 )
 
-// sample is one Deployment that came and went.
+// sample is the creation and deletion of one Deployment.
 type sample struct {
 	size  int
 	where placement
-	// created is from the creation until all pods are seen Ready on rome, inBoth
-	// on milan as well, and deleted from the deletion until no pod is left on
-	// either side.
+	// created is the time until all pods are Ready on rome, for inBoth on milan as well, and deleted
+	// the time until no pod is left on either cluster.
 	created, deleted time.Duration
-	// cpu is what all processes of both clusters used from the creation until
-	// quiet, beyond what they use when idle.
+	// cpu is the processor time of all processes of both clusters from the creation until they are
+	// quiet, without their idle usage.
 	cpu time.Duration
-	// creating and deleting are the same by program, and from the deletion until
+	// creating and deleting are the same by program, the latter from the deletion until they are
 	// quiet.
 	creating, deleting usage
-	// crossed are the bytes that went between the clusters from the creation
-	// until quiet.
+	// crossed are the bytes between the clusters from the creation until they are quiet.
 	crossed int64
-	// creation and deletion are when requests belong to either.
+	// creation and deletion are the windows of their requests.
 	creation, deletion window
 }
 
-// window is from one moment to another.
+// window is a period.
 type window struct{ from, to time.Time }
 
 func (w window) holds(t time.Time) bool { return !t.Before(w.from) && t.Before(w.to) }
 
-// memory is what our processes hold after the runs of one size, or with size 0
-// before the first.
+// memory is that of the product's processes after the runs of one size. Size 0 is before the first.
 type memory struct {
 	size      int
-	processes []ours
+	processes []ownProcess
 }
 
-// ownPrograms are ours.
+// ownPrograms are those of the product.
 var ownPrograms = map[string]bool{apiServer: true, "federation-controller-manager": true, virtualKubelet: true}
 
 const (
@@ -73,8 +69,8 @@ const (
 	virtualKubelet = "federation-virtual-kubelet"
 )
 
-// ours is one of our own processes.
-type ours struct {
+// ownProcess is one process of the product.
+type ownProcess struct {
 	cluster, program string
 	rss, peak        int64
 }
@@ -82,7 +78,7 @@ type ours struct {
 type results struct {
 	samples []sample
 	memory  []memory
-	// further are the rows of what is measured in other ways.
+	// further are the rows of other measurements.
 	further []row
 }
 
@@ -90,7 +86,7 @@ func (b *bench) measure(ctx context.Context) (results, error) {
 	r := results{memory: []memory{{0, b.resting}}}
 	for _, size := range b.options.pods {
 		for run := range b.options.runs {
-			for _, where := range []placement{atHome, inBoth, away} {
+			for _, where := range []placement{onLocal, inBoth, onVirtual} {
 				s, err := b.once(ctx, size, where)
 				if err != nil {
 					return r, err
@@ -100,7 +96,7 @@ func (b *bench) measure(ctx context.Context) (results, error) {
 				r.samples = append(r.samples, s)
 			}
 		}
-		processes, err := b.ours(ctx)
+		processes, err := b.ownProcesses(ctx)
 		if err != nil {
 			return r, err
 		}
@@ -115,11 +111,10 @@ func (b *bench) once(ctx context.Context, size int, where placement) (sample, er
 	switch where {
 	case inBoth:
 		clusters = append(clusters, b.milan)
-	case away:
+	case onVirtual:
 		namespace = offloaded
 	}
-	// Pods are waited for where they are asked for, and until they are gone also
-	// where they run.
+	// Pods are awaited in the clusters where they are created, and their deletion also where they run.
 	var origins []*podWatch
 	for _, cluster := range clusters {
 		w, err := watchPods(ctx, cluster, namespace, nil)
@@ -130,13 +125,13 @@ func (b *bench) once(ctx context.Context, size int, where placement) (sample, er
 		origins = append(origins, w)
 	}
 	sides := origins
-	if where == away {
-		there, err := watchPods(ctx, b.milan, b.twin, nil)
+	if where == onVirtual {
+		remote, err := watchPods(ctx, b.milan, b.remote, nil)
 		if err != nil {
 			return s, err
 		}
-		defer there.stop()
-		sides = append(sides, there)
+		defer remote.stop()
+		sides = append(sides, remote)
 	}
 	if err := b.quiet(ctx); err != nil {
 		return s, err
@@ -201,13 +196,13 @@ func (b *bench) once(ctx context.Context, size int, where placement) (sample, er
 	return s, err
 }
 
-// deployment makes pods for fake nodes, or for the virtual node.
+// deployment returns a Deployment for fake nodes, or for the virtual node.
 func deployment(size int, where placement) *appsv1.Deployment {
 	labels := map[string]string{"app": "bench"}
 	spec := corev1.PodSpec{
 		Containers: []corev1.Container{{Name: "main", Image: "example.com/never-pulled", ImagePullPolicy: corev1.PullNever}},
 	}
-	if where != away {
+	if where != onVirtual {
 		spec.NodeSelector = map[string]string{fakeLabel: fakeValue}
 		spec.Tolerations = []corev1.Toleration{{Key: fakeTaint, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoSchedule}}
 	}
@@ -221,7 +216,7 @@ func deployment(size int, where placement) *appsv1.Deployment {
 	}
 }
 
-// quiet waits until the API servers are asked hardly anything.
+// quiet waits until the API servers receive hardly any requests.
 func (b *bench) quiet(ctx context.Context) error {
 	const calm = 10
 	last, since := int64(-1), time.Now()
@@ -266,8 +261,7 @@ func (u usage) sum() (sum time.Duration) {
 	return sum
 }
 
-// since is what was used after an earlier usage, beyond what these programs use
-// of a core when idle.
+// since returns the usage since an earlier one, without the idle usage of these programs.
 func (u usage) since(before usage, idle map[string]float64, elapsed time.Duration) usage {
 	result := usage{}
 	for program, used := range u {
@@ -276,7 +270,7 @@ func (u usage) since(before usage, idle map[string]float64, elapsed time.Duratio
 	return result
 }
 
-// cpu is what all processes on all nodes have used so far.
+// cpu returns the processor time of all processes on all nodes.
 func (b *bench) cpu(ctx context.Context) (usage, error) {
 	all := usage{}
 	for _, node := range b.nodes {
@@ -292,8 +286,7 @@ func (b *bench) cpu(ctx context.Context) (usage, error) {
 	return all, nil
 }
 
-// measureIdle finds how many cores both clusters use when nothing is asked of
-// them, and what our processes hold.
+// measureIdle measures the idle usage of both clusters, and the memory of the product's processes.
 func (b *bench) measureIdle(ctx context.Context) error {
 	if err := b.quiet(ctx); err != nil {
 		return err
@@ -319,13 +312,13 @@ func (b *bench) measureIdle(ctx context.Context) error {
 	for program, used := range after.since(before, nil, elapsed) {
 		b.idle[program] = float64(used) / float64(elapsed)
 	}
-	b.resting, err = b.ours(ctx)
+	b.resting, err = b.ownProcesses(ctx)
 	return err
 }
 
-// ours finds our own processes on all nodes.
-func (b *bench) ours(ctx context.Context) ([]ours, error) {
-	var found []ours
+// ownProcesses returns the product's processes on all nodes.
+func (b *bench) ownProcesses(ctx context.Context) ([]ownProcess, error) {
+	var found []ownProcess
 	for _, node := range b.nodes {
 		processes, err := b.playground.Processes(ctx, node)
 		if err != nil {
@@ -342,7 +335,7 @@ func (b *bench) ours(ctx context.Context) ([]ours, error) {
 					program = "identity signer"
 				}
 			}
-			found = append(found, ours{cluster, program, p.RSS, p.PeakRSS})
+			found = append(found, ownProcess{cluster, program, p.RSS, p.PeakRSS})
 		}
 	}
 	return found, nil

@@ -34,7 +34,7 @@ func TestPercentiles(t *testing.T) {
 	}
 }
 
-func TestWhatIsAddedToAStartIsOnTheWayThereAndBack(t *testing.T) {
+func TestAddedLatencyIsThatOfBothDirections(t *testing.T) {
 	log := &startLog{pods: map[string]podStart{}}
 	pod := func(node string, ready bool) *corev1.Pod {
 		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "one"}, Spec: corev1.PodSpec{NodeName: node}}
@@ -43,32 +43,32 @@ func TestWhatIsAddedToAStartIsOnTheWayThereAndBack(t *testing.T) {
 		}
 		return pod
 	}
-	log.here(pod("", false))
+	log.local(pod("", false))
 	if s := log.pods["one"]; s != (podStart{}) {
 		t.Errorf("a pod that waits for its node is on its way: %+v", s)
 	}
-	log.here(pod(virtual, false))
-	log.there(pod("", false))
-	log.there(pod("milan-fake-1", true))
-	log.here(pod(virtual, true))
+	log.local(pod(virtual, false))
+	log.remote(pod("", false))
+	log.remote(pod("milan-fake-1", true))
+	log.local(pod(virtual, true))
 	seen := log.pods["one"]
-	for i, moment := range []time.Time{seen.made, seen.readyThere, seen.readyHere} {
-		if before := []time.Time{seen.bound, seen.made, seen.readyThere}[i]; before.IsZero() || moment.Before(before) {
+	for i, moment := range []time.Time{seen.made, seen.readyRemote, seen.readyLocal} {
+		if before := []time.Time{seen.bound, seen.made, seen.readyRemote}[i]; before.IsZero() || moment.Before(before) {
 			t.Errorf("moment %d is out of order: %+v", i, seen)
 		}
 	}
-	log.here(pod(virtual, true))
-	log.there(pod("milan-fake-1", true))
+	log.local(pod(virtual, true))
+	log.remote(pod("milan-fake-1", true))
 	if log.pods["one"] != seen {
 		t.Errorf("what was seen again counts: %+v, before %+v", log.pods["one"], seen)
 	}
 
 	at := func(milliseconds int) time.Time { return time.UnixMilli(int64(milliseconds)) }
-	start := podStart{bound: at(100), made: at(130), readyThere: at(900), readyHere: at(910)}
+	start := podStart{bound: at(100), made: at(130), readyRemote: at(900), readyLocal: at(910)}
 	if start.added() != 40*time.Millisecond {
 		t.Errorf("%s were added, want 40ms", start.added())
 	}
-	late := podStart{bound: at(100), made: at(700), readyThere: at(900), readyHere: at(910)}
+	late := podStart{bound: at(100), made: at(700), readyRemote: at(900), readyLocal: at(910)}
 	want := []row{
 		{"added to the start of a pod at 20 pods/s, p50", "100", "–", "40.0 ms (40.0–40.0)", "–", "–"},
 		{"added to the start of a pod at 20 pods/s, p99", "100", "–", "40.0 ms (40.0–40.0)", "–", "–"},
@@ -92,8 +92,8 @@ func TestRestartsAreJudgedFromTheStartOfTheProcess(t *testing.T) {
 	}
 }
 
-func TestServicesAreJudgedByTheEndpointsThere(t *testing.T) {
-	sample := serviceSample{here: []time.Duration{20 * time.Millisecond}, there: []time.Duration{2 * time.Second}}
+func TestServicesAreJudgedByTheRemoteEndpoints(t *testing.T) {
+	sample := serviceSample{local: []time.Duration{20 * time.Millisecond}, remote: []time.Duration{2 * time.Second}}
 	want := []row{
 		{"Service of 100 endpoints created → all in EndpointSlices, here and there, p50", "100", "20.0 ms (20.0–20.0)", "2000 ms (2000–2000)", "100.00×", "–"},
 		{"Service of 100 endpoints created → all in EndpointSlices, here and there, p99", "100", "20.0 ms (20.0–20.0)", "2000 ms (2000–2000)", "100.00×", "≤ 1000 ms ✗"},
@@ -135,7 +135,7 @@ func TestEndpointsOfAServiceAreCountedOverItsSlices(t *testing.T) {
 	}
 }
 
-func TestManyPodsComeInSteps(t *testing.T) {
+func TestManyPodsAreCreatedInSteps(t *testing.T) {
 	for last, want := range map[int][]int{1: {1}, 1000: {1000}, 2500: {1000, 2000, 2500}} {
 		if diff := cmp.Diff(want, stepsTo(last)); diff != "" {
 			t.Errorf("steps to %d (-want +got):\n%s", last, diff)
@@ -143,9 +143,9 @@ func TestManyPodsComeInSteps(t *testing.T) {
 	}
 }
 
-func TestWhatGoesBetweenTheClustersIsNotWhatGoesToThisProgram(t *testing.T) {
-	// rome sends 100 to milan and 10 here, milan 20 to rome and 3 here, and both
-	// are sent 1.
+func TestBytesBetweenClustersExcludeThisProgram(t *testing.T) {
+	// Rome sends 100 to milan and 10 to this program, milan 20 to rome and 3 to this program, and both
+	// receive 1 from it.
 	links := map[string]harness.Link{
 		"br0":  {Received: 100 + 10, Sent: 20 + 1},
 		"br1":  {Received: 20 + 3, Sent: 100 + 1},
@@ -161,15 +161,15 @@ func TestWhatGoesBetweenTheClustersIsNotWhatGoesToThisProgram(t *testing.T) {
 	}
 }
 
-func TestFootprintIsOfOurOwnProgramsWhilePodsCome(t *testing.T) {
+func TestFootprintIsThatOfTheProductWhilePodsAreCreated(t *testing.T) {
 	samples := []sample{
 		{size: 100, created: time.Second, creating: usage{"rome federation-virtual-kubelet": time.Second}},
-		{size: 1000, where: away, created: time.Second, creating: usage{"rome federation-virtual-kubelet": time.Second}},
-		{size: 100, where: away, created: 2 * time.Second, crossed: 1_000_000, creating: usage{
+		{size: 1000, where: onVirtual, created: time.Second, creating: usage{"rome federation-virtual-kubelet": time.Second}},
+		{size: 100, where: onVirtual, created: 2 * time.Second, crossed: 1_000_000, creating: usage{
 			"rome federation-virtual-kubelet": 300 * time.Millisecond, "milan federation-apiserver": 100 * time.Millisecond, "milan kube-apiserver": time.Second,
 		}},
 	}
-	held := []memory{{0, nil}, {100, []ours{{"rome", virtualKubelet, 40 << 20, 50 << 20}, {"rome", apiServer, 100 << 20, 150 << 20}, {"milan", apiServer, 500 << 20, 500 << 20}}}, {1000, []ours{{"rome", virtualKubelet, 1 << 30, 1 << 30}}}}
+	held := []memory{{0, nil}, {100, []ownProcess{{"rome", virtualKubelet, 40 << 20, 50 << 20}, {"rome", apiServer, 100 << 20, 150 << 20}, {"milan", apiServer, 500 << 20, 500 << 20}}}, {1000, []ownProcess{{"rome", virtualKubelet, 1 << 30, 1 << 30}}}}
 	want := []row{
 		{"all our processes while pods come, CPU", "100", "–", "0.20 cores (0.20–0.20)", "–", "≤ 0.5 cores ✓"},
 		{"our processes of milan, memory", "100", "–", "500 MB", "–", "≤ 400 MB ✗"},

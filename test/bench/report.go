@@ -17,15 +17,15 @@ import (
 	"liqo.io/federation/test/harness"
 )
 
-// What design decided is fast enough: times the vanilla value, or a number.
+// Budgets: a multiple of the vanilla value, or a number.
 const (
 	createBudget   = 3.0
 	deleteBudget   = 3.0
 	cpuBudget      = 3.0
 	requestsBudget = 15.0
 	peerBudget     = 5.0
-	// Of memory, in MB: at the peak for up to 1000 pods and for more, of a server
-	// that has nothing to do, and of one that keeps thousands of ShadowPods.
+	// Of memory, in MB: at the peak with up to 1000 pods and with more, of an idle server, and of one
+	// with thousands of ShadowPods.
 	kubeletBudget       = 60.0
 	manyKubeletBudget   = 250.0
 	idleAPIServerBudget = 150.0
@@ -78,10 +78,10 @@ func sizeRows(size int, samples []sample, requests []harness.Request) []row {
 		return values
 	}
 	compare := func(name, unit string, budget float64, of func(sample) float64) []row {
-		plain, both, far := measure(atHome, of), measure(inBoth, of), measure(away, of)
-		ratio := far.Median() / plain.Median()
+		plain, both, virtual := measure(onLocal, of), measure(inBoth, of), measure(onVirtual, of)
+		ratio := virtual.Median() / plain.Median()
 		return []row{
-			{name, pods, plain.Format(unit), far.Format(unit), fmt.Sprintf("%.2f×", ratio), figures.AtMost(ratio, budget, "×")},
+			{name, pods, plain.Format(unit), virtual.Format(unit), fmt.Sprintf("%.2f×", ratio), figures.AtMost(ratio, budget, "×")},
 			{"the same without us, as many pods in each cluster at a time", pods, plain.Format(unit), both.Format(unit), fmt.Sprintf("%.2f×", both.Median()/plain.Median()), "–"},
 		}
 	}
@@ -104,13 +104,13 @@ func sizeRows(size int, samples []sample, requests []harness.Request) []row {
 		}),
 	)
 	for _, cluster := range []string{"rome", "milan"} {
-		plain, far := measure(atHome, count(cluster, creation)), measure(away, count(cluster, creation))
-		rows = append(rows, row{"requests a pod at the API server of " + cluster, pods, plain.Format(""), far.Format(""), "–", "–"})
+		plain, virtual := measure(onLocal, count(cluster, creation)), measure(onVirtual, count(cluster, creation))
+		rows = append(rows, row{"requests a pod at the API server of " + cluster, pods, plain.Format(""), virtual.Format(""), "–", "–"})
 	}
-	plain, far := measure(atHome, count("", creation)), measure(away, count("", creation))
-	rows = append(rows, row{"requests a pod, both, no watches", pods, plain.Format(""), far.Format(""), fmt.Sprintf("%.2f×", far.Median()/plain.Median()), figures.AtMost(far.Median(), requestsBudget, "")})
-	plain, far = measure(atHome, count("", deletion)), measure(away, count("", deletion))
-	return append(rows, row{"requests a pod to delete it, both", pods, plain.Format(""), far.Format(""), fmt.Sprintf("%.2f×", far.Median()/plain.Median()), "–"})
+	plain, virtual := measure(onLocal, count("", creation)), measure(onVirtual, count("", creation))
+	rows = append(rows, row{"requests a pod, both, no watches", pods, plain.Format(""), virtual.Format(""), fmt.Sprintf("%.2f×", virtual.Median()/plain.Median()), figures.AtMost(virtual.Median(), requestsBudget, "")})
+	plain, virtual = measure(onLocal, count("", deletion)), measure(onVirtual, count("", deletion))
+	return append(rows, row{"requests a pod to delete it, both", pods, plain.Format(""), virtual.Format(""), fmt.Sprintf("%.2f×", virtual.Median()/plain.Median()), "–"})
 }
 
 func creation(s sample) window { return s.creation }
@@ -118,7 +118,7 @@ func creation(s sample) window { return s.creation }
 func deletion(s sample) window { return s.deletion }
 
 func memoryRows(m memory) []row {
-	slices.SortFunc(m.processes, func(a, b ours) int {
+	slices.SortFunc(m.processes, func(a, b ownProcess) int {
 		return cmp.Or(cmp.Compare(a.program, b.program), -cmp.Compare(a.cluster, b.cluster))
 	})
 	var rows []row
@@ -151,10 +151,9 @@ func cores(idle map[string]float64) (sum float64) {
 	return sum
 }
 
-// printPrograms shows which programs need the processors while pods are created
-// or deleted.
+// printPrograms prints the processor time by program while pods are created or deleted.
 func printPrograms(out io.Writer, what string, size int, samples []sample, of func(sample) usage) {
-	used := map[placement]map[string]figures.Series{atHome: {}, inBoth: {}, away: {}}
+	used := map[placement]map[string]figures.Series{onLocal: {}, inBoth: {}, onVirtual: {}}
 	for _, s := range samples {
 		if s.size != size {
 			continue
@@ -164,19 +163,18 @@ func printPrograms(out io.Writer, what string, size int, samples []sample, of fu
 			by[program] = append(by[program], float64(took)/float64(time.Millisecond)/float64(size))
 		}
 	}
-	plain, both, far := used[atHome], used[inBoth], used[away]
+	plain, both, virtual := used[onLocal], used[inBoth], used[onVirtual]
 	fmt.Fprintf(out, "\nCPU to %s one of %d pods, where it is more than 0.1 ms:\n\n| program | vanilla | in each cluster | offloaded |\n| --- | ---: | ---: | ---: |\n", what, size)
-	for _, program := range slices.SortedFunc(maps.Keys(far), func(a, b string) int {
-		return cmp.Or(-cmp.Compare(far[a].Median(), far[b].Median()), strings.Compare(a, b))
+	for _, program := range slices.SortedFunc(maps.Keys(virtual), func(a, b string) int {
+		return cmp.Or(-cmp.Compare(virtual[a].Median(), virtual[b].Median()), strings.Compare(a, b))
 	}) {
-		if plain[program].Median() > 0.1 || far[program].Median() > 0.1 {
-			fmt.Fprintf(out, "| %s | %.1f ms | %.1f ms | %.1f ms |\n", program, plain[program].Median(), both[program].Median(), far[program].Median())
+		if plain[program].Median() > 0.1 || virtual[program].Median() > 0.1 {
+			fmt.Fprintf(out, "| %s | %.1f ms | %.1f ms | %.1f ms |\n", program, plain[program].Median(), both[program].Median(), virtual[program].Median())
 		}
 	}
 }
 
-// printBreakdown shows who asks for what while pods are created or deleted, by
-// what is asked most.
+// printBreakdown prints the requests by client while pods are created or deleted, most frequent first.
 func printBreakdown(out io.Writer, what string, size int, samples []sample, requests []harness.Request, during func(sample) window) {
 	type key struct{ cluster, what, user string }
 	counts := map[key][2]float64{}
@@ -185,7 +183,7 @@ func printBreakdown(out io.Writer, what string, size int, samples []sample, requ
 			continue
 		}
 		column := 0
-		if s.where == away {
+		if s.where == onVirtual {
 			column = 1
 		}
 		for _, r := range requests {
@@ -199,7 +197,7 @@ func printBreakdown(out io.Writer, what string, size int, samples []sample, requ
 	}
 	runs := 0
 	for _, s := range samples {
-		if s.size == size && s.where == away {
+		if s.size == size && s.where == onVirtual {
 			runs++
 		}
 	}

@@ -12,8 +12,8 @@ import (
 	"liqo.io/federation/test/harness"
 )
 
-// countRequests sums what a kube-apiserver's metrics say of requests for
-// resources, without watches.
+// countRequests returns the number of requests for resources in a kube-apiserver's metrics, without
+// watches.
 func countRequests(metrics string) (int64, error) {
 	var sum int64
 	for line := range strings.Lines(metrics) {
@@ -34,7 +34,7 @@ func countRequests(metrics string) (int64, error) {
 	return sum, nil
 }
 
-// audited reads what both clusters were asked.
+// audited returns the requests to both clusters.
 func (b *bench) audited(ctx context.Context) ([]harness.Request, error) {
 	var all []harness.Request
 	for _, cluster := range []*harness.Cluster{b.rome, b.milan} {

@@ -19,43 +19,41 @@ import (
 	"liqo.io/federation/test/harness"
 )
 
-// restartBudget is what design decided a virtual kubelet may take from its start
-// until it works, in seconds.
+// restartBudget is the budget of a virtual kubelet from its start until it is active, in seconds.
 const restartBudget = 3.0
 
-// restart is one virtual kubelet that came after another.
+// restart is the replacement of one virtual kubelet.
 type restart struct {
-	// fromDeletion is from the deletion of the first one's pod until a pod is Ready
-	// that was created after its end, and fromStart is from the start of the second
-	// one's process. What lies between is Kubernetes' own: a pod is made, bound, and
-	// its container started.
+	// fromDeletion is the time from the deletion of the first one's pod until a pod that was created
+	// after its end is Ready. fromStart begins with the second one's process. The difference is that
+	// of Kubernetes: creating, binding and starting a pod.
 	fromDeletion, fromStart time.Duration
 }
 
-// measureRestarts deletes the virtual kubelet of a node that is full of pods.
+// measureRestarts restarts the virtual kubelet of a node that is full of pods.
 func (b *bench) measureRestarts(ctx context.Context) ([]row, error) {
 	size := b.options.pods[len(b.options.pods)-1]
-	here, err := watchPods(ctx, b.rome, offloaded, nil)
+	local, err := watchPods(ctx, b.rome, offloaded, nil)
 	if err != nil {
 		return nil, err
 	}
-	defer here.stop()
-	there, err := watchPods(ctx, b.milan, b.twin, nil)
+	defer local.stop()
+	remote, err := watchPods(ctx, b.milan, b.remote, nil)
 	if err != nil {
 		return nil, err
 	}
-	defer there.stop()
+	defer remote.stop()
 	client := b.rome.Kube.AppsV1().Deployments(offloaded)
-	deployment := deployment(size, away)
+	deployment := deployment(size, onVirtual)
 	if _, err := client.Create(ctx, deployment, metav1.CreateOptions{}); err != nil {
 		return nil, err
 	}
 	var restarts []restart
 	for run := range b.options.runs {
-		if _, err := here.until(ctx, fmt.Sprintf("%d Ready pods in %s", size, offloaded), func(all, ready int) bool { return all == size && ready == size }); err != nil {
+		if _, err := local.until(ctx, fmt.Sprintf("%d Ready pods in %s", size, offloaded), func(all, ready int) bool { return all == size && ready == size }); err != nil {
 			return nil, err
 		}
-		r, err := b.restart(ctx, here, size)
+		r, err := b.restart(ctx, local, size)
 		if err != nil {
 			return nil, err
 		}
@@ -66,7 +64,7 @@ func (b *bench) measureRestarts(ctx context.Context) ([]row, error) {
 	if err := client.Delete(ctx, deployment.Name, metav1.DeleteOptions{PropagationPolicy: ptr.To(metav1.DeletePropagationBackground)}); err != nil {
 		return nil, err
 	}
-	for _, side := range []*podWatch{here, there} {
+	for _, side := range []*podWatch{local, remote} {
 		if _, err := side.until(ctx, "no pods in "+side.namespace, func(all, _ int) bool { return all == 0 }); err != nil {
 			return nil, err
 		}
@@ -87,11 +85,10 @@ func restartRows(size int, restarts []restart) []row {
 	}
 }
 
-// restart deletes the pod of the virtual kubelet, as every upgrade does, and takes
-// the time until a pod is Ready that only the next virtual kubelet can have seen.
-// One that is killed, and its pod removed, has not given its Lease back, and is
-// replaced when that is over.
-func (b *bench) restart(ctx context.Context, here *podWatch, size int) (restart, error) {
+// restart deletes the pod of the virtual kubelet, as every upgrade does, and measures the time until a
+// pod is Ready that was created after its end. A virtual kubelet that is killed does not release its
+// Lease, and is replaced when that expires.
+func (b *bench) restart(ctx context.Context, local *podWatch, size int) (restart, error) {
 	if err := b.quiet(ctx); err != nil {
 		return restart{}, err
 	}
@@ -118,7 +115,7 @@ func (b *bench) restart(ctx context.Context, here *podWatch, size int) (restart,
 	if err != nil {
 		return restart{}, err
 	}
-	ready, err := here.until(ctx, fmt.Sprintf("%d Ready pods in %s after a restart", size+1, offloaded), func(_, ready int) bool { return ready == size+1 })
+	ready, err := local.until(ctx, fmt.Sprintf("%d Ready pods in %s after a restart", size+1, offloaded), func(_, ready int) bool { return ready == size+1 })
 	if err != nil {
 		return restart{}, err
 	}
@@ -129,7 +126,7 @@ func (b *bench) restart(ctx context.Context, here *podWatch, size int) (restart,
 	return restart{ready.Sub(deleted), ready.Sub(started)}, pods.Delete(ctx, probe.Name, metav1.DeleteOptions{})
 }
 
-// ended waits until a process of a node is there no more.
+// ended waits until a process of a node has ended.
 func (b *bench) ended(ctx context.Context, node string, process harness.Process) error {
 	return wait.PollUntilContextTimeout(ctx, 20*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
 		left, err := b.kubeletProcesses(ctx, node)
@@ -137,7 +134,7 @@ func (b *bench) ended(ctx context.Context, node string, process harness.Process)
 	})
 }
 
-// virtualKubelet finds the pod of the virtual kubelet.
+// virtualKubelet returns the pod of the virtual kubelet.
 func (b *bench) virtualKubelet(ctx context.Context) (*corev1.Pod, error) {
 	const selector = "app.kubernetes.io/name=" + virtualKubelet
 	pods, err := b.rome.Kube.CoreV1().Pods(metav1.NamespaceAll).List(ctx, metav1.ListOptions{LabelSelector: selector})
@@ -164,7 +161,7 @@ func (b *bench) kubeletProcesses(ctx context.Context, node string) ([]harness.Pr
 	return found, nil
 }
 
-// kubeletStarted is when the virtual kubelet was started that came after another.
+// kubeletStarted returns the start of the virtual kubelet that replaced another.
 func (b *bench) kubeletStarted(ctx context.Context, before harness.Process) (time.Time, error) {
 	for _, node := range b.nodes {
 		processes, err := b.kubeletProcesses(ctx, node)

@@ -22,10 +22,10 @@ import (
 
 var definitions = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
 
-// quantity is the name of the schema that structural schemas write differently.
+// quantity is the name of a schema that structural schemas represent differently.
 const quantity = "io.k8s.apimachinery.pkg.api.resource.Quantity"
 
-// makeCRD defines a custom resource with the schema that our API publishes.
+// makeCRD creates a custom resource with the published schema of the federation's API.
 func (b *bench) makeCRD(ctx context.Context) error {
 	published, err := b.rome.Kube.Discovery().RESTClient().Get().AbsPath("/openapi/v3/apis", ourResource.Group, ourResource.Version).DoRaw(ctx)
 	if err != nil {
@@ -63,8 +63,8 @@ func (b *bench) makeCRD(ctx context.Context) error {
 	})
 }
 
-// structuralSchema finds a kind of v1alpha1 in an OpenAPI v3 document, and
-// writes its schema as a custom resource needs it: without references.
+// structuralSchema returns the schema of a kind of v1alpha1 in an OpenAPI v3 document without
+// references, as custom resources require.
 func structuralSchema(document []byte, kind string) (map[string]any, error) {
 	var parsed struct {
 		Components struct{ Schemas map[string]map[string]any }
@@ -74,7 +74,7 @@ func structuralSchema(document []byte, kind string) (map[string]any, error) {
 	}
 	for name, found := range parsed.Components.Schemas {
 		if strings.HasSuffix(name, "."+v1alpha1.SchemeGroupVersion.Version+"."+kind) {
-			// What a custom resource says of its metadata is Kubernetes' own.
+			// The schema of metadata is that of Kubernetes.
 			if properties, ok := found["properties"].(map[string]any); ok {
 				properties["metadata"] = map[string]any{"type": "object"}
 			}
@@ -84,7 +84,7 @@ func structuralSchema(document []byte, kind string) (map[string]any, error) {
 	return nil, fmt.Errorf("the OpenAPI document has no schema of %s", kind)
 }
 
-// inline replaces references by what they stand for.
+// inline replaces references by their targets.
 func inline(schema map[string]any, all map[string]map[string]any) map[string]any {
 	result := map[string]any{}
 	if parts, ok := schema["allOf"].([]any); ok {

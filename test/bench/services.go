@@ -25,25 +25,23 @@ import (
 )
 
 const (
-	// endpoints is how many pods at home each Service has.
+	// endpoints is how many local pods each Service has.
 	endpoints = 100
-	// services is how many come in one run, one after the other.
+	// services is how many are created in one run, one after the other.
 	services = 30
-	// endpointsBudget is what design decided all endpoints may take to be on the
-	// provider, in milliseconds.
+	// endpointsBudget is the budget until all endpoints are on the provider, in milliseconds.
 	endpointsBudget = 1000.0
 )
 
-// serviceSample is how long after the creation of each Service its endpoints
-// were all in EndpointSlices, here and there.
-type serviceSample struct{ here, there []time.Duration }
+// serviceSample has the times from the creation of each Service until its endpoints were in the
+// EndpointSlices of both clusters.
+type serviceSample struct{ local, remote []time.Duration }
 
-// measureServices creates Services of pods at home, whose endpoints follow them.
-// That takes a network between the clusters, which both are told of meanwhile:
-// nobody connects to these endpoints.
+// measureServices creates Services of local pods, whose endpoints are reflected. It sets a network on
+// both clusters meanwhile, although the endpoints are not connected to.
 func (b *bench) measureServices(ctx context.Context) (rows []row, err error) {
 	defer func() {
-		// The run's own context may be over.
+		// The context of the run may be cancelled.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
 		defer cancel()
 		err = errors.Join(err, b.networking(ctx, "null"))
@@ -57,25 +55,25 @@ func (b *bench) measureServices(ctx context.Context) (rows []row, err error) {
 	}
 	defer pods.stop()
 	client := b.rome.Kube.AppsV1().Deployments(serving)
-	deployment := deployment(endpoints, atHome)
+	deployment := deployment(endpoints, onLocal)
 	if _, err := client.Create(ctx, deployment, metav1.CreateOptions{}); unless(apierrors.IsAlreadyExists, err) != nil {
 		return nil, err
 	}
 	if _, err := pods.until(ctx, fmt.Sprintf("%d Ready pods in %s", endpoints, serving), func(_, ready int) bool { return ready == endpoints }); err != nil {
 		return nil, err
 	}
-	here, err := watchSlices(ctx, b.rome, serving)
+	local, err := watchSlices(ctx, b.rome, serving)
 	if err != nil {
 		return nil, err
 	}
-	defer here.stop()
-	there, err := watchSlices(ctx, b.milan, b.servingTwin)
+	defer local.stop()
+	remote, err := watchSlices(ctx, b.milan, b.servingRemote)
 	if err != nil {
 		return nil, err
 	}
-	defer there.stop()
-	// The first one waits until both clusters have taken the network in.
-	if err := b.serve(ctx, "first", here, there, &serviceSample{}); err != nil {
+	defer remote.stop()
+	// The first one waits until both clusters have observed the network.
+	if err := b.serve(ctx, "first", local, remote, &serviceSample{}); err != nil {
 		return nil, err
 	}
 	var samples []serviceSample
@@ -85,12 +83,12 @@ func (b *bench) measureServices(ctx context.Context) (rows []row, err error) {
 		}
 		var s serviceSample
 		for i := range services {
-			if err := b.serve(ctx, fmt.Sprintf("service-%d-%d", run, i), here, there, &s); err != nil {
+			if err := b.serve(ctx, fmt.Sprintf("service-%d-%d", run, i), local, remote, &s); err != nil {
 				return nil, err
 			}
 		}
 		fmt.Fprintf(os.Stderr, "%d Services of %d endpoints, run %d: p50 %.0f ms here and %.0f ms there\n", services, endpoints, run+1,
-			milliseconds(percentile(s.here, 50)), milliseconds(percentile(s.there, 50)))
+			milliseconds(percentile(s.local, 50)), milliseconds(percentile(s.remote, 50)))
 		samples = append(samples, s)
 	}
 	if err := client.Delete(ctx, deployment.Name, metav1.DeleteOptions{PropagationPolicy: ptr.To(metav1.DeletePropagationBackground)}); err != nil {
@@ -103,28 +101,28 @@ func (b *bench) measureServices(ctx context.Context) (rows []row, err error) {
 func serviceRows(samples []serviceSample) []row {
 	var rows []row
 	for _, percent := range []int{50, 99} {
-		var here, there figures.Series
+		var local, remote figures.Series
 		for _, s := range samples {
-			here = append(here, milliseconds(percentile(s.here, percent)))
-			there = append(there, milliseconds(percentile(s.there, percent)))
+			local = append(local, milliseconds(percentile(s.local, percent)))
+			remote = append(remote, milliseconds(percentile(s.remote, percent)))
 		}
 		budget := "–"
 		if percent == 99 {
-			budget = figures.AtMost(there.Median(), endpointsBudget, " ms")
+			budget = figures.AtMost(remote.Median(), endpointsBudget, " ms")
 		}
 		rows = append(rows, row{
 			fmt.Sprintf("Service of %d endpoints created → all in EndpointSlices, here and there, p%d", endpoints, percent),
-			fmt.Sprint(endpoints), here.Format(" ms"), there.Format(" ms"), fmt.Sprintf("%.2f×", there.Median()/here.Median()), budget,
+			fmt.Sprint(endpoints), local.Format(" ms"), remote.Format(" ms"), fmt.Sprintf("%.2f×", remote.Median()/local.Median()), budget,
 		})
 	}
 	return rows
 }
 
-// serve creates a Service, takes the times, and removes it.
-func (b *bench) serve(ctx context.Context, name string, here, there *sliceWatch, s *serviceSample) error {
+// serve creates a Service, measures the times, and deletes it.
+func (b *bench) serve(ctx context.Context, name string, local, remote *sliceWatch, s *serviceSample) error {
 	client := b.rome.Kube.CoreV1().Services(serving)
 	service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.ServiceSpec{
-		Selector: deployment(endpoints, atHome).Spec.Selector.MatchLabels, Ports: []corev1.ServicePort{{Port: 80}},
+		Selector: deployment(endpoints, onLocal).Spec.Selector.MatchLabels, Ports: []corev1.ServicePort{{Port: 80}},
 	}}
 	created := time.Now()
 	if _, err := client.Create(ctx, service, metav1.CreateOptions{}); err != nil {
@@ -133,7 +131,7 @@ func (b *bench) serve(ctx context.Context, name string, here, there *sliceWatch,
 	for _, side := range []struct {
 		watch  *sliceWatch
 		result *[]time.Duration
-	}{{here, &s.here}, {there, &s.there}} {
+	}{{local, &s.local}, {remote, &s.remote}} {
 		complete, err := side.watch.until(ctx, name, endpoints)
 		if err != nil {
 			return err
@@ -143,11 +141,11 @@ func (b *bench) serve(ctx context.Context, name string, here, there *sliceWatch,
 	if err := client.Delete(ctx, name, metav1.DeleteOptions{}); err != nil {
 		return err
 	}
-	_, err := there.until(ctx, name, 0)
+	_, err := remote.until(ctx, name, 0)
 	return err
 }
 
-// networking has both clusters say how their pods reach each other.
+// networking sets spec.networking on both clusters.
 func (b *bench) networking(ctx context.Context, mode string) error {
 	patch := []byte(`{"spec":{"networking":` + mode + `}}`)
 	for _, side := range []struct{ of, about *harness.Cluster }{{b.rome, b.milan}, {b.milan, b.rome}} {
@@ -158,7 +156,7 @@ func (b *bench) networking(ctx context.Context, mode string) error {
 	return nil
 }
 
-// sliceWatch follows the EndpointSlices of a namespace.
+// sliceWatch watches the EndpointSlices of a namespace.
 type sliceWatch struct {
 	namespace string
 	stop      func()
@@ -189,7 +187,7 @@ func watchSlices(ctx context.Context, c *harness.Cluster, namespace string) (*sl
 	return w, nil
 }
 
-// until returns when a Service has so many endpoints that are ready.
+// until returns when a Service has this number of ready endpoints.
 func (w *sliceWatch) until(ctx context.Context, service string, wanted int) (time.Time, error) {
 	timer := time.NewTimer(patience)
 	defer timer.Stop()

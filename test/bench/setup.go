@@ -32,21 +32,20 @@ const (
 	idlePeriod = 10 * time.Second
 )
 
-// bench is two clusters, peered, and what was learned of them on the way.
+// bench is two peered clusters, and what was measured on the way.
 type bench struct {
 	playground  *harness.Playground
 	options     options
 	rome, milan *harness.Cluster
 	nodes       []string
-	// twin, servingTwin and storingRemote are the namespaces on milan of offloaded,
-	// serving and storing.
-	twin, servingTwin, storingRemote string
-	// peered is how long peering took, 0 when it was not measured.
+	// remote, servingRemote and storingRemote are the namespaces on milan of offloaded, serving and
+	// storing.
+	remote, servingRemote, storingRemote string
+	// peered is the duration of peering, and 0 if it was not measured.
 	peered time.Duration
-	// idle is how many cores each program uses when nothing is asked of the
-	// clusters, and resting what our processes are then.
+	// idle are the cores of each program in idle clusters, and resting the product's processes then.
 	idle    map[string]float64
-	resting []ours
+	resting []ownProcess
 }
 
 func (b *bench) setUp(ctx context.Context) error {
@@ -55,7 +54,7 @@ func (b *bench) setUp(ctx context.Context) error {
 			return err
 		}
 	}
-	// Our API server's etcd waits for the disk, so the clusters' do as well.
+	// The etcd of the product syncs to disk, so those of the clusters do as well.
 	err := b.playground.Up(ctx, []string{"rome", "milan"}, "--workers", "1", "--fake-nodes", fakeNodes, "--audit", "--durable")
 	if err != nil {
 		return err
@@ -73,7 +72,7 @@ func (b *bench) setUp(ctx context.Context) error {
 		return err
 	}
 	for _, cluster := range []*harness.Cluster{b.rome, b.milan} {
-		// Pods mount their tokens, which then have to follow them.
+		// Pods mount tokens, which are then reflected.
 		if err := cluster.Install(ctx, "consumerAPIServer="+cluster.Config.Host); err != nil {
 			return err
 		}
@@ -90,8 +89,8 @@ func (b *bench) setUp(ctx context.Context) error {
 	return b.namespaces(ctx)
 }
 
-// peer peers and takes the time until the virtual node is Ready; an instance
-// that was kept is peered already.
+// peer peers the clusters and measures the time until the virtual node is Ready. A kept instance is
+// peered already.
 func (b *bench) peer(ctx context.Context) error {
 	start := time.Now()
 	_, err := b.rome.Federation.FederationV1alpha1().ForeignClusters().Get(ctx, b.milan.Name, metav1.GetOptions{})
@@ -118,7 +117,7 @@ func (b *bench) peer(ctx context.Context) error {
 	return err
 }
 
-// findNodes notes the real nodes of both clusters.
+// findNodes records the real nodes of both clusters.
 func (b *bench) findNodes(ctx context.Context) error {
 	for _, cluster := range []*harness.Cluster{b.rome, b.milan} {
 		nodes, err := cluster.Kube.CoreV1().Nodes().List(ctx, metav1.ListOptions{LabelSelector: fakeLabel + "!=" + fakeValue})
@@ -134,9 +133,8 @@ func (b *bench) findNodes(ctx context.Context) error {
 	return nil
 }
 
-// reserve makes milan offer its fake nodes alone: on the real ones, containers
-// would have to be started. On rome the measured pods ask for fake nodes. Until
-// milan is reserved, its real nodes alone take pods: ours.
+// reserve makes milan offer its fake nodes only, since the real ones would start containers. On rome
+// the measured pods select fake nodes. Until then milan's real nodes take the pods of the product.
 func (b *bench) reserve(ctx context.Context, reserved bool) error {
 	nodes, err := b.milan.Kube.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -164,22 +162,22 @@ func (b *bench) namespaces(ctx context.Context) error {
 		}
 	}
 	var err error
-	if b.twin, err = b.offload(ctx, offloaded, v1alpha1.Remote); err != nil {
+	if b.remote, err = b.offload(ctx, offloaded, v1alpha1.Remote); err != nil {
 		return err
 	}
-	b.servingTwin, err = b.offload(ctx, serving, v1alpha1.LocalAndRemote)
+	b.servingRemote, err = b.offload(ctx, serving, v1alpha1.LocalAndRemote)
 	return err
 }
 
-// createNamespace creates a namespace that need not exist yet.
+// createNamespace creates a namespace unless it exists.
 func createNamespace(ctx context.Context, cluster *harness.Cluster, name string) error {
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	_, err := cluster.Kube.CoreV1().Namespaces().Create(ctx, namespace, metav1.CreateOptions{})
 	return unless(apierrors.IsAlreadyExists, err)
 }
 
-// offload returns the twin of a namespace once there is one.
-func (b *bench) offload(ctx context.Context, namespace string, strategy v1alpha1.PodOffloadingStrategy) (twin string, err error) {
+// offload offloads a namespace and returns the remote namespace.
+func (b *bench) offload(ctx context.Context, namespace string, strategy v1alpha1.PodOffloadingStrategy) (remote string, err error) {
 	client := b.rome.Federation.FederationV1alpha1().NamespaceOffloadings(namespace)
 	verb := &v1alpha1.Offload{Spec: v1alpha1.NamespaceOffloadingSpec{PodOffloadingStrategy: strategy}}
 	if _, err := client.CreateOffload(ctx, v1alpha1.NamespaceOffloadingName, verb, metav1.CreateOptions{}); err != nil {
@@ -190,8 +188,8 @@ func (b *bench) offload(ctx context.Context, namespace string, strategy v1alpha1
 		if err != nil {
 			return false, "", err
 		}
-		twin = nsof.Status.RemoteNamespaceName
+		remote = nsof.Status.RemoteNamespaceName
 		return nsof.Status.Phase == v1alpha1.OffloadingReady, fmt.Sprint(nsof.Status), nil
 	})
-	return twin, err
+	return remote, err
 }

@@ -35,13 +35,13 @@ const (
 // storageRow is one line of the table of storage.
 type storageRow struct{ measure, plain, federation, ratio, budget string }
 
-// storagePart is what can be measured of storage on its own.
+// storagePart is a part of storage that can be measured alone.
 type storagePart struct {
 	name    string
 	measure func(*bench, context.Context) ([]storageRow, error)
 }
 
-// storageParts are all of them, in order.
+// storageParts are all parts, in order.
 var storageParts = []storagePart{
 	{"provisioning", (*bench).measureProvisioning},
 	{"requests", (*bench).measureClaimRequests},

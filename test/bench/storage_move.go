@@ -37,10 +37,10 @@ const (
 // content is what a volume is filled with.
 type content struct {
 	name string
-	// bytes and files are how much it is.
+	// bytes and files are its size.
 	bytes, files int64
-	// fill creates it in /data, and change writes one hundredth of it again. Both are
-	// scripts; the environment of change has RUN, another number in each run.
+	// fill creates it in /data, and change writes one hundredth of it again. Both are scripts. The
+	// environment of change has RUN, a different number in each run.
 	fill, change string
 }
 
@@ -60,7 +60,7 @@ var contents = []content{
 	},
 }
 
-// moveSample is one move, and what it is compared with.
+// moveSample is one move with its comparison.
 type moveSample struct {
 	content  string
 	toRemote bool
@@ -87,8 +87,8 @@ func (s moveSample) whole() time.Duration {
 // restarts are how the pod stops and starts in each cluster without a move.
 type restarts struct{ local, remote []podRestart }
 
-// measureMoves moves volumes to and fro, each after a copy by hand of the same data in
-// the same direction.
+// measureMoves moves volumes in both directions, each after a copy by hand of the same data in the
+// same direction.
 func (b *bench) measureMoves(ctx context.Context) ([]storageRow, error) {
 	var samples []moveSample
 	var baseline restarts
@@ -104,7 +104,7 @@ func (b *bench) measureMoves(ctx context.Context) ([]storageRow, error) {
 
 func (b *bench) movesOf(ctx context.Context, content content, baseline *restarts) (samples []moveSample, err error) {
 	defer func() {
-		// The run's own context may be over.
+		// The context of the run may be cancelled.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
 		defer cancel()
 		err = errors.Join(err, b.deleteHands(ctx),

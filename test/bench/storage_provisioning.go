@@ -42,8 +42,7 @@ type provisioningKind struct {
 // seconds, for several claims of one kind.
 type provisioned struct{ bound, ready figures.Series }
 
-// measureProvisioning creates claims with pods, by turns locally on the provider and on
-// the virtual node.
+// measureProvisioning creates claims with pods alternately on the provider and on the virtual node.
 func (b *bench) measureProvisioning(ctx context.Context) ([]storageRow, error) {
 	kinds := []provisioningKind{
 		{"class local on milan", b.milan, vanilla, waitingClass, "", nil},
@@ -145,8 +144,7 @@ func named(name string) metav1.ListOptions {
 	return metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector(metav1.ObjectNameField, name).String()}
 }
 
-// since watches one object, and returns how long after a moment it was first seen to be
-// as wanted.
+// since watches one object, and returns the time from a moment until it first met a condition.
 func since(ctx context.Context, moment time.Time, name string, follow func(context.Context, metav1.ListOptions) (watch.Interface, error),
 	wanted func(runtime.Object) bool,
 ) (time.Duration, error) {

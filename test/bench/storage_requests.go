@@ -61,9 +61,9 @@ func (b *bench) measureClaimRequests(ctx context.Context) ([]storageRow, error) 
 		for _, w := range windows {
 			switch w.kind {
 			case kinds[2].name:
-				samples = append(samples, sample{size: claimPods, where: atHome, creation: w.creation})
+				samples = append(samples, sample{size: claimPods, where: onLocal, creation: w.creation})
 			case kinds[3].name:
-				samples = append(samples, sample{size: claimPods, where: away, creation: w.creation})
+				samples = append(samples, sample{size: claimPods, where: onVirtual, creation: w.creation})
 			}
 		}
 		printBreakdown(os.Stdout, "create, with a claim each,", claimPods, samples, requests, creation)
@@ -79,7 +79,7 @@ func claimRows(kinds []claimKind, windows []claimWindows, requests []harness.Req
 			}
 			n := 0
 			for _, r := range requests {
-				// How many Leases are renewed depends on the time, and not on the pods.
+				// The number of Lease renewals depends on the time, not on the pods.
 				if r.Resource != "leases" && during(w).holds(r.Received) {
 					n++
 				}

@@ -15,8 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// podRestart is when a pod was first seen to be terminating, and when the pod in its place
-// was first seen and first seen Ready.
+// podRestart has the times at which a pod was first observed terminating, and its replacement first
+// observed, and observed Ready.
 type podRestart struct{ terminating, replaced, ready time.Time }
 
 func (r podRestart) stop() time.Duration { return r.replaced.Sub(r.terminating) }

@@ -17,8 +17,7 @@ import (
 	"liqo.io/federation/test/harness"
 )
 
-// podWatch follows the pods of a namespace, also when the API server closes a
-// watch that could not keep up.
+// podWatch watches the pods of a namespace, also when the API server ends a slow watch.
 type podWatch struct {
 	namespace string
 	stop      func()
@@ -28,7 +27,7 @@ type podWatch struct {
 	all, ready int
 }
 
-// watchPods calls seen, unless it is nil, with each pod that comes or changes.
+// watchPods calls seen, unless it is nil, with each pod that is created or changes.
 func watchPods(ctx context.Context, c *harness.Cluster, namespace string, seen func(*corev1.Pod)) (*podWatch, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	informer := informers.NewSharedInformerFactoryWithOptions(c.Kube, 0, informers.WithNamespace(namespace)).Core().V1().Pods().Informer()
@@ -55,9 +54,8 @@ func watchPods(ctx context.Context, c *harness.Cluster, namespace string, seen f
 	return w, nil
 }
 
-// take takes in that a pod has changed; nil stands for none. The pods are
-// counted as they change: to count thousands at every change would cost what is
-// measured its processors.
+// take counts the change of a pod. nil is no pod. Counting thousands of pods at every change would use
+// the processors that are measured.
 func (w *podWatch) take(old, changed any, seen func(*corev1.Pod)) {
 	pod, isPod := changed.(*corev1.Pod)
 	if isPod && seen != nil {
@@ -84,8 +82,8 @@ func (w *podWatch) count(pod *corev1.Pod, by int) {
 	}
 }
 
-// until returns when the numbers of all and of Ready pods are as wanted. It gives
-// up when they have not changed for a while.
+// until returns when the numbers of all and of Ready pods meet a condition. It fails when they have
+// not changed for a while.
 func (w *podWatch) until(ctx context.Context, what string, wanted func(all, ready int) bool) (time.Time, error) {
 	timer := time.NewTimer(patience)
 	defer timer.Stop()

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Machine describes where this was measured.
+// Machine describes the machine of the measurement.
 func Machine() string {
 	var name unix.Utsname
 	kernel := "unknown kernel"

@@ -1,8 +1,8 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package figures is what benchmarks have in common: values of several runs, what
-// they are compared with, and the machine that they were measured on.
+// Package figures has the common parts of benchmarks: values of several runs, budgets, and the
+// machine.
 package figures
 
 import (
@@ -13,7 +13,7 @@ import (
 // Series are the values of one measure in all runs.
 type Series []float64
 
-// Median is the middle value; 0 of none.
+// Median returns the middle value, and 0 of an empty series.
 func (s Series) Median() float64 {
 	if len(s) == 0 {
 		return 0
@@ -26,7 +26,7 @@ func (s Series) Median() float64 {
 	return (sorted[middle-1] + sorted[middle]) / 2
 }
 
-// Format shows the median, and from where to where the values spread.
+// Format returns the median and the range of the values.
 func (s Series) Format(unit string) string {
 	if len(s) == 0 {
 		return "–"
@@ -34,7 +34,7 @@ func (s Series) Format(unit string) string {
 	return fmt.Sprintf("%s%s (%s–%s)", Number(s.Median()), unit, Number(slices.Min(s)), Number(slices.Max(s)))
 }
 
-// Number shows three digits that matter.
+// Number returns three significant digits.
 func Number(v float64) string {
 	switch {
 	case v >= 100:

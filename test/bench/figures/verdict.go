@@ -5,13 +5,12 @@ package figures
 
 import "fmt"
 
-// AtMost tells a budget that a value must not exceed, and whether it does.
+// AtMost returns an upper budget, and whether the value meets it.
 func AtMost(value, budget float64, unit string) string {
 	return fmt.Sprintf("≤ %g%s %s", budget, unit, mark(value <= budget))
 }
 
-// AtLeast tells a budget that a value must reach, and whether it does; 0: there
-// is none.
+// AtLeast returns a lower budget, and whether the value meets it. 0 is no budget.
 func AtLeast(value, budget float64, unit string) string {
 	if budget == 0 {
 		return "–"

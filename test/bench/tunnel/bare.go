@@ -14,12 +14,11 @@ import (
 
 const bareLink = "wg0"
 
-// bare is a world with nothing but WireGuard between the first nodes, of the
-// same implementation as the fabric's, and routes to it on the other ones: the
-// same hops without an overlay, a gateway's namespace or rules.
+// bare is a world with only WireGuard between the first nodes, in the implementation of the fabric,
+// and routes to it on the other nodes: the same hops without overlay, gateway namespace or rules.
 type bare struct {
 	*world.World
-	// peers are how many more there are at each end, of which nobody hears.
+	// peers is the number of further unreachable peers at each end.
 	peers int
 	ends  []*kernel.Namespace
 }
@@ -40,18 +39,18 @@ func (b *bare) start() (err error) {
 			}
 		}
 	}
-	for _, end := range []struct{ here, there *world.Cluster }{{b.Rome, b.Milan}, {b.Milan, b.Rome}} {
-		if err := b.end(end.here, end.there); err != nil {
+	for _, end := range []struct{ local, remote *world.Cluster }{{b.Rome, b.Milan}, {b.Milan, b.Rome}} {
+		if err := b.end(end.local, end.remote); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// end makes one end of the tunnel.
-func (b *bare) end(here, there *world.Cluster) error {
-	first, second := here.Nodes[0], here.Nodes[1]
-	// Its socket is where its link is.
+// end creates one end of the tunnel.
+func (b *bare) end(local, remote *world.Cluster) error {
+	first, second := local.Nodes[0], local.Nodes[1]
+	// Its socket is in the namespace of its link.
 	ns, err := first.NS.Enter(b.Path(first.Name))
 	if err != nil {
 		return err
@@ -61,16 +60,16 @@ func (b *bare) end(here, there *world.Cluster) error {
 	if err := errors.Join(ns.AddLink(link), ns.SetLink(link)); err != nil {
 		return err
 	}
-	port, pods := world.Port, there.Input.PodCIDRs[0]
+	port, pods := world.Port, remote.Input.PodCIDRs[0]
 	var crowd []model.TunnelPeer
 	for i := range b.peers {
 		crowd = append(crowd, model.TunnelPeer{PublicKey: nthKey(i), AllowedIPs: []netip.Prefix{nthRange(i)}})
 	}
 	if err := ns.ChangeTunnel(bareLink, kernel.TunnelChange{
-		PrivateKey: &here.Input.PrivateKey, Port: &port,
+		PrivateKey: &local.Input.PrivateKey, Port: &port,
 		Set: append(crowd, model.TunnelPeer{
-			PublicKey: here.Input.Peers[0].PublicKey, AllowedIPs: []netip.Prefix{pods},
-			Endpoint: netip.AddrPortFrom(there.Nodes[0].V4, world.Port),
+			PublicKey: local.Input.Peers[0].PublicKey, AllowedIPs: []netip.Prefix{pods},
+			Endpoint: netip.AddrPortFrom(remote.Nodes[0].V4, world.Port),
 		}),
 	}); err != nil {
 		return err

@@ -25,17 +25,17 @@ import (
 )
 
 const (
-	// soon bounds what agents do by themselves.
+	// soon bounds what agents do without a trigger.
 	soon = time.Minute
-	// written is how long a write of a status takes at least, as it does with an
-	// API server: the agents' watches hold a hundred events and no more.
+	// written is the minimal time of a status update, as with an API server: the agents' watches
+	// buffer a hundred events.
 	written = time.Millisecond
 )
 
-// implementation is who does WireGuard's work.
+// implementation is that of WireGuard.
 var implementation kernel.Implementation
 
-// fabric is a world with the agents of both clusters at work.
+// fabric is a world with the agents of both clusters.
 type fabric struct {
 	*world.World
 	rome, milan             *world.API
@@ -46,8 +46,7 @@ type fabric struct {
 	moreOfRome, moreOfMilan []runtime.Object
 }
 
-// start makes a world, and has its agents work until both clusters say that
-// they are connected.
+// start creates a world and runs its agents until both clusters are connected.
 func (f *fabric) start(ctx context.Context, o world.Options) (err error) {
 	if f.World, err = world.New(o); err != nil {
 		return err
@@ -64,7 +63,7 @@ func (f *fabric) start(ctx context.Context, o world.Options) (err error) {
 	if f.keyOfMilan, err = writeKey(f.World, f.Milan); err != nil {
 		return err
 	}
-	// Rome calls: milan answers to whichever gateway it hears.
+	// Rome initiates handshakes, and milan replies to any gateway of rome.
 	calls := []string{f.Rome.Input.Peers[0].Endpoint.String()}
 	f.rome = newAPI(f.Rome, append(f.moreOfRome, tunnelTo("milan", f.Rome.Input.Peers[0], calls))...)
 	f.milan = newAPI(f.Milan, append(f.moreOfMilan, tunnelTo("rome", f.Milan.Input.Peers[0], nil))...)
@@ -92,7 +91,7 @@ func (f *fabric) start(ctx context.Context, o world.Options) (err error) {
 	return err
 }
 
-// stop ends the agents and the world.
+// stop stops the agents and the world.
 func (f *fabric) stop() error {
 	var errs []error
 	for _, p := range f.agents() {
@@ -101,15 +100,15 @@ func (f *fabric) stop() error {
 	return errors.Join(append(errs, f.Close())...)
 }
 
-// agents are those of both clusters.
+// agents returns those of both clusters.
 func (f *fabric) agents() []*world.Process {
 	return slices.Concat(f.routes, slices.Collect(maps.Values(f.gateways)))
 }
 
-// quiet waits until every tunnel has been told of, and no agent has anything to do.
+// quiet waits until every tunnel is configured, and all agents are idle.
 func (f *fabric) quiet(ctx context.Context) error {
 	for _, api := range []*world.API{f.rome, f.milan} {
-		err := eventually(ctx, "every tunnel is told of", func() (bool, error) {
+		err := eventually(ctx, "every tunnel is configured", func() (bool, error) {
 			tunnels, err := api.Federation.FederationV1alpha1().TunnelEndpoints(world.Installation).List(ctx, metav1.ListOptions{})
 			if err != nil {
 				return false, err
@@ -124,11 +123,10 @@ func (f *fabric) quiet(ctx context.Context) error {
 	return crowded{World: f.World, processes: f.agents()}.quiet(ctx)
 }
 
-// bothCall waits until either gateway calls the other one: the one that is told of
-// no endpoint does when it has reported where it hears the other from, which is the
-// last thing that it writes because of its start.
-func (f *fabric) bothCall(ctx context.Context) error {
-	return eventually(ctx, "either gateway calls the other one", func() (bool, error) {
+// bothInitiate waits until either gateway has an endpoint of the other. The one without a configured
+// endpoint has one after reporting the observed endpoint, which is the last write of its start.
+func (f *fabric) bothInitiate(ctx context.Context) error {
+	return eventually(ctx, "either gateway has an endpoint of the other", func() (bool, error) {
 		for _, c := range []*world.Cluster{f.Rome, f.Milan} {
 			tunnel, err := c.Nodes[0].Inner.Tunnel(model.TunnelLink)
 			calls := func(p model.TunnelPeer) bool { return p.PublicKey == c.Input.Peers[0].PublicKey && p.Keepalive > 0 }
@@ -173,7 +171,7 @@ func (f *fabric) startGateway(ctx context.Context, c *world.Cluster, n *world.No
 	return err
 }
 
-// connected waits until a cluster says that its tunnel stands, by a gateway.
+// connected waits until a cluster reports that its tunnel is connected by a gateway.
 func (f *fabric) connected(ctx context.Context, a *world.API, tunnel, gateway string) error {
 	return eventually(ctx, fmt.Sprintf("the tunnel to %s stands by %s", tunnel, gateway), func() (bool, error) {
 		te, err := a.Tunnel(ctx, tunnel)
@@ -190,7 +188,7 @@ func newAPI(c *world.Cluster, objects ...runtime.Object) *world.API {
 	return a
 }
 
-// tunnelTo is what the controllers would write of a peer.
+// tunnelTo returns the TunnelEndpoint of a peer, as the controllers write it.
 func tunnelTo(name string, p model.Peer, endpoints []string) *v1alpha1.TunnelEndpoint {
 	var local, remote [][2]string
 	for _, r := range p.Local {
@@ -207,15 +205,15 @@ func writeKey(w *world.World, c *world.Cluster) (string, error) {
 	return file, os.WriteFile(file, []byte(base64.StdEncoding.EncodeToString(c.Input.PrivateKey[:])), 0o600)
 }
 
-// looks is how often is looked at what is waited for: agents gather thousands of
-// metrics to tell how far they are, by the processors that they work with.
-const looks = 20 * time.Millisecond
+// pollInterval is the interval of polls. Agents gather thousands of metrics for each, with the
+// processors that are measured.
+const pollInterval = 20 * time.Millisecond
 
-// eventually waits until something holds.
+// eventually waits until a condition holds.
 func eventually(ctx context.Context, what string, holds func() (bool, error)) error {
 	ctx, cancel := context.WithTimeout(ctx, soon)
 	defer cancel()
-	tick := time.NewTicker(looks)
+	tick := time.NewTicker(pollInterval)
 	defer tick.Stop()
 	for {
 		if ok, err := holds(); ok || err != nil {
@@ -229,6 +227,6 @@ func eventually(ctx context.Context, what string, holds func() (bool, error)) er
 	}
 }
 
-// milanPod is the second pod of milan, as rome's pods call it. Either way it is
-// on a node without a gateway.
+// milanPod is the second pod of milan with its address on rome. It is on a node without an active
+// gateway.
 var milanPod = netip.MustParseAddr("10.1.2.2")

@@ -22,19 +22,19 @@ import (
 )
 
 const (
-	// failoverBudget is how long packets may be lost, in seconds.
+	// failoverBudget is the budget of packet loss, in seconds.
 	failoverBudget = 3.0
 	// beat is the time between two packets.
 	beat = 10 * time.Millisecond
-	// steady is how long packets have to be answered again.
+	// steady is how long packets must be answered again.
 	steady = time.Second
 )
 
-// misfortunes are what happens to rome's active gateway.
-var misfortunes = []struct {
+// failures are the failures of rome's active gateway.
+var failures = []struct {
 	name   string
 	happen func(context.Context, *fabric) error
-	// undo is for those that another gateway takes over after; nil: it is alone.
+	// undo reverts a failover. nil is for the only gateway.
 	undo func(context.Context, *fabric) error
 }{
 	{
@@ -50,15 +50,14 @@ var misfortunes = []struct {
 	{"gateway restarted, alone", func(ctx context.Context, f *fabric) error { return f.restart(ctx) }, nil},
 }
 
-// measureFailover measures how long packets from a pod on the other node to milan
-// and back are lost.
+// measureFailover measures how long packets from a pod on the other node to milan and back are lost.
 func measureFailover(ctx context.Context, o options) (rows []row, err error) {
 	f := &fabric{}
 	if err := f.start(ctx, world.Options{Iptables: "nft"}); err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, f.stop()) }()
-	for _, m := range misfortunes {
+	for _, m := range failures {
 		var gaps figures.Series
 		for run := range o.runs {
 			if m.undo != nil {
@@ -78,11 +77,11 @@ func measureFailover(ctx context.Context, o options) (rows []row, err error) {
 			if err := f.connected(ctx, f.rome, "milan", "rome-2"); err != nil {
 				return nil, err
 			}
-			// Back to where it began.
+			// The first gateway becomes active again.
 			if err := m.undo(ctx, f); err != nil {
 				return nil, err
 			}
-			if err := f.standsBy(ctx, f.Rome.Nodes[0]); err != nil {
+			if err := f.isStandby(ctx, f.Rome.Nodes[0]); err != nil {
 				return nil, err
 			}
 			if err := f.gateways["rome-2"].Stop(); err != nil {
@@ -97,8 +96,8 @@ func measureFailover(ctx context.Context, o options) (rows []row, err error) {
 	return rows, nil
 }
 
-// kill ends the active gateway as its process would end without a warning: it
-// hands nothing over, and with it goes the tunnel that it carries.
+// kill terminates the active gateway like a crash: it does not release its Lease, and its tunnel is
+// deleted.
 func (f *fabric) kill() error {
 	n := f.Rome.Nodes[0]
 	var dead atomic.Bool
@@ -111,13 +110,12 @@ func (f *fabric) kill() error {
 		return false, nil, nil
 	})
 	defer dead.Store(false)
-	// Its last pass would make the tunnel anew, so that comes first.
+	// Its last pass would create the tunnel again, so it is stopped first.
 	_ = f.gateways[n.Name].Stop() // it could not hand over
 	return n.Inner.DeleteLink(model.TunnelLink)
 }
 
-// restart ends a gateway that is alone, and with it the tunnel that it carries, and
-// starts it again.
+// restart terminates the only gateway with its tunnel, and starts it again.
 func (f *fabric) restart(ctx context.Context) error {
 	n := f.Rome.Nodes[0]
 	if err := f.gateways[n.Name].Stop(); err != nil {
@@ -129,18 +127,18 @@ func (f *fabric) restart(ctx context.Context) error {
 	return f.startGateway(ctx, f.Rome, n)
 }
 
-// another starts another gateway, and waits until it stands by.
+// another starts another gateway, and waits until it is standby.
 func (f *fabric) another(ctx context.Context) error {
 	n := f.Rome.Nodes[1]
 	if err := f.startGateway(ctx, f.Rome, n); err != nil {
 		return err
 	}
-	return f.standsBy(ctx, n)
+	return f.isStandby(ctx, n)
 }
 
-// standsBy waits until a gateway is at work, and not the active one.
-func (f *fabric) standsBy(ctx context.Context, n *world.Node) error {
-	return eventually(ctx, "the gateway on "+n.Name+" stands by", func() (bool, error) {
+// isStandby waits until a gateway runs and is not active.
+func (f *fabric) isStandby(ctx context.Context, n *world.Node) error {
+	return eventually(ctx, "the gateway on "+n.Name+" is standby", func() (bool, error) {
 		done, err := f.gateways[n.Name].Passes()
 		if err != nil || done == 0 {
 			return false, err
@@ -150,7 +148,7 @@ func (f *fabric) standsBy(ctx context.Context, n *world.Node) error {
 	})
 }
 
-// gap is the longest time without an answer around a misfortune.
+// gap returns the longest time without an answer around a failure.
 func (f *fabric) gap(ctx context.Context, happen func(context.Context, *fabric) error) (time.Duration, error) {
 	traffic := flow{from: f.Rome.Nodes[1].Pod, to: f.Milan.Nodes[1].Pod, address: milanPod}
 	var server net.PacketConn
@@ -181,7 +179,7 @@ func (f *fabric) gap(ctx context.Context, happen func(context.Context, *fabric) 
 	if err := happen(ctx, f); err != nil {
 		return 0, err
 	}
-	// What is about to fail may go on for a moment.
+	// The failure may take effect with a delay.
 	if err := wait(ctx, 500*time.Millisecond, nil); err != nil {
 		return 0, err
 	}
@@ -189,7 +187,7 @@ func (f *fabric) gap(ctx context.Context, happen func(context.Context, *fabric) 
 	return b.longest(), err
 }
 
-// beats are packets one after the other, and when they were answered.
+// beats are periodic packets, and the times of their answers.
 type beats struct {
 	mu           sync.Mutex
 	last, steady time.Time
@@ -201,7 +199,7 @@ func (b *beats) send(ctx context.Context, conn net.Conn) {
 	defer ticker.Stop()
 	message := make([]byte, small)
 	for {
-		_, _ = conn.Write(message) // what is not sent is not answered
+		_, _ = conn.Write(message) // counts as not answered
 		select {
 		case <-ctx.Done():
 			return
@@ -218,7 +216,7 @@ func (b *beats) listen(conn net.Conn) {
 			return
 		}
 		if err != nil {
-			continue // somebody on the way says that there is none
+			continue // an ICMP error
 		}
 		b.answered(time.Now())
 	}

@@ -21,24 +21,23 @@ import (
 
 const (
 	streamPort, packetPort, requestPort = 7001, 7002, 7003
-	// warmUp is how long traffic flows before it counts.
+	// warmUp is the time before traffic counts.
 	warmUp = 300 * time.Millisecond
 	// patience bounds one connection or answer.
 	patience = 10 * time.Second
-	// So many ask at once.
+	// The numbers of concurrent clients.
 	askers, requesters = 32, 8
 	// small is the payload of a small packet, in bytes.
 	small = 64
 )
 
-// flow is traffic from a pod to another one, which has an address there.
+// flow is traffic between two pods, the second of which has an address on the first one's cluster.
 type flow struct {
 	from, to *kernel.Namespace
 	address  netip.Addr
 }
 
-// stream sends over one connection for some time, and returns the bits a second
-// that arrive.
+// stream sends over one connection for a period, and returns the received bits per second.
 func (f flow) stream(ctx context.Context, period time.Duration) (float64, error) {
 	listener, err := f.listen(streamPort)
 	if err != nil {
@@ -82,8 +81,8 @@ func (f flow) stream(ctx context.Context, period time.Duration) (float64, error)
 	return rate(ctx, period, failed, func() float64 { return 8 * float64(arrived.Load()) })
 }
 
-// packets sends small packets to and fro, and returns how many arrive a second,
-// both ways.
+// packets exchanges small packets, and returns the number of received packets per second in both
+// directions.
 func (f flow) packets(ctx context.Context, period time.Duration) (float64, error) {
 	var server net.PacketConn
 	if err := f.to.Do(func() (err error) {
@@ -126,7 +125,7 @@ func (f flow) packets(ctx context.Context, period time.Duration) (float64, error
 	return rate(ctx, period, failed, func() float64 { return float64(arrived.Load()) })
 }
 
-// answer sends back what comes, until the socket is closed.
+// answer returns packets to their sender until the socket is closed.
 func answer(server net.PacketConn) {
 	buffer := make([]byte, small)
 	for {
@@ -140,8 +139,8 @@ func answer(server net.PacketConn) {
 	}
 }
 
-// requests asks for something small, over a connection of its own each time, and
-// returns the answers a second.
+// requests sends small requests, each over a new connection, and returns the number of answers per
+// second.
 func (f flow) requests(ctx context.Context, period time.Duration) (float64, error) {
 	listener, err := f.listen(requestPort)
 	if err != nil {
@@ -204,7 +203,7 @@ func (f flow) dial(ctx context.Context, network string, port uint16) (conn net.C
 	return conn, err
 }
 
-// rate is how much a count grows a second, once traffic has warmed up.
+// rate returns the growth of a count per second after the warm-up.
 func rate(ctx context.Context, period time.Duration, failed <-chan error, count func() float64) (float64, error) {
 	if err := wait(ctx, warmUp, failed); err != nil {
 		return 0, err
@@ -220,7 +219,7 @@ func rate(ctx context.Context, period time.Duration, failed <-chan error, count 
 	return grown / took.Seconds(), nil
 }
 
-// wait lets some time pass, unless something fails.
+// wait waits for a period, unless something fails.
 func wait(ctx context.Context, period time.Duration, failed <-chan error) error {
 	timer := time.NewTimer(period)
 	defer timer.Stop()

@@ -17,15 +17,15 @@ import (
 )
 
 const (
-	// idleBudget is what agents may use of a core, in percent.
+	// idleBudget is the budget of the agents, in percent of a core.
 	idleBudget = 1.0
-	// idlePeriod is how long nothing happens, but that each agent compares
-	// everything once, which is three times as often as by default.
+	// idlePeriod is the duration of the measurement, in which each agent makes one pass, three times
+	// as often as by default.
 	idlePeriod = 10 * time.Second
 )
 
-// measureIdle measures what the agents of two connected clusters use, a gateway
-// and two route agents in each, while nothing happens.
+// measureIdle measures the usage of the idle agents of two connected clusters, a gateway and two route
+// agents in each.
 func measureIdle(ctx context.Context, o options) (rows []row, err error) {
 	f := &fabric{resync: idlePeriod}
 	if err := f.start(ctx, world.Options{Iptables: "nft"}); err != nil {
@@ -33,7 +33,7 @@ func measureIdle(ctx context.Context, o options) (rows []row, err error) {
 	}
 	defer func() { err = errors.Join(err, f.stop()) }()
 	agents := f.agents()
-	if err := f.bothCall(ctx); err != nil {
+	if err := f.bothInitiate(ctx); err != nil {
 		return nil, err
 	}
 	if err := f.quiet(ctx); err != nil {
@@ -68,8 +68,7 @@ func measureIdle(ctx context.Context, o options) (rows []row, err error) {
 	}, nil
 }
 
-// spent is the time of the processors that this process and those that it ran
-// have used, and how often agents wrote to the kernel.
+// spent returns the processor time of this process and its children, and the number of kernel writes.
 func spent(agents []*world.Process) (cpu time.Duration, wrote float64, err error) {
 	for _, who := range []int{unix.RUSAGE_SELF, unix.RUSAGE_CHILDREN} {
 		var usage unix.Rusage

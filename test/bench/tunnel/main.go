@@ -1,11 +1,10 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command bench-tunnel measures the network between clusters in a world of
-// network namespaces: what the fabric costs beside bare WireGuard, how long
-// thousands of objects take to the kernel, how long packets are lost when a
-// gateway dies, and what the agents use when nothing happens. It prints one
-// table in Markdown, and has to run by unshare --net --mount.
+// Command bench-tunnel measures the network between clusters in network namespaces: the throughput
+// compared with bare WireGuard, the time to write thousands of objects to the kernel, the packet loss
+// of a failover, and the idle usage of the agents. It prints one table in Markdown, and has to be run
+// by unshare --net --mount.
 package main
 
 import (
@@ -36,8 +35,7 @@ type options struct {
 	profile string
 }
 
-// parts are what is measured, in this order: what is idle comes before others
-// have left something to do for the garbage collector.
+// parts are the measurements, in this order: idle comes before others have left garbage to collect.
 var parts = []struct {
 	name    string
 	measure func(context.Context, options) ([]row, error)
@@ -131,5 +129,5 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 // row is one line of the table.
 type row struct{ measure, bare, fabric, ratio, budget string }
 
-// progress tells what is measured now.
+// progress prints the current measurement.
 func progress(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) }

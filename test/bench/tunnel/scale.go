@@ -22,18 +22,18 @@ import (
 	"liqo.io/federation/test/netns/world"
 )
 
-// scaleBudget is how long objects may take to the kernel, in seconds.
+// scaleBudget is the budget until objects are in the kernel, in seconds.
 const scaleBudget = 2.0
 
-// crowded is a gateway's node that is told of many objects: the first of rome,
-// with a gateway and a route agent and nobody to talk to.
+// crowded is a node of rome with a gateway and a route agent and many objects, without connected
+// peers.
 type crowded struct {
 	*world.World
 	api       *world.API
 	processes []*world.Process
 }
 
-// sizes are what it is told of, and what its kernel holds then.
+// sizes are the objects, and the expected content of the kernel.
 var sizes = []struct {
 	name    string
 	objects func() []runtime.Object
@@ -65,8 +65,8 @@ func measureScale(ctx context.Context, o options) ([]row, error) {
 	return rows, nil
 }
 
-// hold has agents begin while objects are there, and then gives them one more.
-// It returns how long either took until the kernel held it.
+// hold starts the agents with objects, and then adds one more. It returns the time of each until the
+// kernel has them.
 func hold(ctx context.Context, objects []runtime.Object, one runtime.Object, holds func(crowded) (int, error), want int) (took, more time.Duration, err error) {
 	c := crowded{}
 	if c.World, err = world.New(world.Options{Iptables: "nft"}); err != nil {
@@ -129,10 +129,9 @@ func hold(ctx context.Context, objects []runtime.Object, one runtime.Object, hol
 	return took, done.Sub(began), nil
 }
 
-// until waits until the kernel holds so many, every agent has succeeded, and one
-// of them more often than before: not all of them look at every object. The kernel
-// is only asked after passes: reading thousands of rules takes the processors from
-// those who write them, and a pass may have begun before the objects came.
+// until waits until the kernel has the wanted number, and every agent has succeeded, one of them
+// again. The kernel is read after passes only: reading thousands of rules uses the processors of the
+// agents, and a pass may have started before the objects were added.
 func (c crowded) until(ctx context.Context, before []float64, want int, holds func(crowded) (int, error)) (done time.Time, err error) {
 	var last []float64
 	err = eventually(ctx, fmt.Sprintf("the kernel holds %d", want), func() (bool, error) {
@@ -150,7 +149,7 @@ func (c crowded) until(ctx context.Context, before []float64, want int, holds fu
 	return done, err
 }
 
-// passed is how many passes of each agent have succeeded.
+// passed returns the number of successful passes of each agent.
 func (c crowded) passed() ([]float64, error) {
 	var all []float64
 	for _, p := range c.processes {
@@ -181,7 +180,7 @@ func (c crowded) peers() (int, error) {
 	return len(tunnel.Peers), err
 }
 
-// routed are the routes to peers, on the node and in the gateway's namespace.
+// routed counts the routes to peers on the node and in the gateway's namespace.
 func (c crowded) routed() (int, error) {
 	node, err := c.Rome.Nodes[0].NS.Routes()
 	if err != nil {
@@ -202,7 +201,7 @@ func (c crowded) routed() (int, error) {
 	return min(onNode, within), err
 }
 
-// translated are the addresses that a peer's packets are given back.
+// translated counts the addresses that a peer's packets are translated to.
 func (c crowded) translated() (int, error) {
 	chains, _, err := c.Rome.Nodes[0].Inner.Chains(model.IPv4)
 	n := 0
@@ -216,7 +215,7 @@ func (c crowded) translated() (int, error) {
 	return n, err
 }
 
-// manyTunnels are TunnelEndpoints of peers that call us, as nobody does.
+// manyTunnels returns TunnelEndpoints of peers without endpoints.
 func manyTunnels(peers, cidrs int) []runtime.Object {
 	var all []runtime.Object
 	next := 0
@@ -243,7 +242,7 @@ func nthRange(n int) netip.Prefix {
 	return netip.PrefixFrom(v4(10<<24|128<<16+uint32(n)<<8), 24)
 }
 
-// manyMappings are addresses that the first of many peers may call, 10,000 each.
+// manyMappings returns addresses for many peers, 10,000 for each.
 func manyMappings(count int) []runtime.Object {
 	var all []runtime.Object
 	for i := range count {

@@ -14,15 +14,14 @@ import (
 )
 
 const (
-	// streamBudget is what part of bare WireGuard's throughput there has to be.
+	// streamBudget is the minimal throughput as a part of bare WireGuard's.
 	streamBudget = 0.85
-	// crowd is how many more peers there are at most.
+	// crowd is the maximal number of further peers.
 	crowd = 1000
 )
 
-// contests are what traffic goes through beside bare WireGuard that has as many
-// peers. Both are there at the same time and have turns, since a machine is not
-// as fast in one minute as in the next.
+// contests are compared with bare WireGuard with as many peers. Both exist at the same time and
+// alternate, since the speed of a machine varies.
 var contests = []struct {
 	name     string
 	disjoint bool
@@ -33,7 +32,7 @@ var contests = []struct {
 	{fmt.Sprintf("the same CIDRs, %d more peers", crowd), false, crowd},
 }
 
-// kinds are the kinds of traffic. What has a budget has more turns in a run.
+// kinds are the kinds of traffic. Those with a budget have more turns in a run.
 var kinds = []struct {
 	name, unit string
 	scale      float64
@@ -46,11 +45,11 @@ var kinds = []struct {
 	{"HTTP, a connection a request", "/s", 1, flow.requests, 2, 0},
 }
 
-// contest is what was measured of one, of one kind of traffic: a value for each turn.
-type contest struct{ plain, ours, ratios figures.Series }
+// contest is the result of one kind of traffic: a value for each turn.
+type contest struct{ plain, fabric, ratios figures.Series }
 
-// measureTraffic measures every kind of traffic in every contest, from a pod on a
-// node without a gateway to another one.
+// measureTraffic measures every kind of traffic in every contest, between pods on nodes without an
+// active gateway.
 func measureTraffic(ctx context.Context, o options) ([]row, error) {
 	all := make([][]contest, len(contests))
 	for i := range contests {
@@ -62,8 +61,8 @@ func measureTraffic(ctx context.Context, o options) ([]row, error) {
 				return nil, fmt.Errorf("%s: %w", c.name, err)
 			}
 			for j, kind := range kinds {
-				progress("run %d, %s, %s: %s beside %s, %s", run+1, c.name, kind.name,
-					all[i][j].ours.Format(kind.unit), all[i][j].plain.Format(kind.unit), all[i][j].ratios.Format("×"))
+				progress("run %d, %s, %s: %s compared with %s, %s", run+1, c.name, kind.name,
+					all[i][j].fabric.Format(kind.unit), all[i][j].plain.Format(kind.unit), all[i][j].ratios.Format("×"))
 			}
 		}
 	}
@@ -72,7 +71,7 @@ func measureTraffic(ctx context.Context, o options) ([]row, error) {
 		for i, c := range contests {
 			one := all[i][j]
 			rows = append(rows, row{
-				kind.name + "; " + c.name, one.plain.Format(kind.unit), one.ours.Format(kind.unit),
+				kind.name + "; " + c.name, one.plain.Format(kind.unit), one.fabric.Format(kind.unit),
 				one.ratios.Format("×"), figures.AtLeast(one.ratios.Median(), kind.budget, "×"),
 			})
 		}
@@ -80,7 +79,7 @@ func measureTraffic(ctx context.Context, o options) ([]row, error) {
 	return rows, nil
 }
 
-// compare has the fabric and bare WireGuard take turns at every kind of traffic.
+// compare alternates between the fabric and bare WireGuard for every kind of traffic.
 func compare(ctx context.Context, o options, disjoint bool, peers int, results []contest) (err error) {
 	b := &bare{peers: peers}
 	if err := b.start(); err != nil {
@@ -92,7 +91,7 @@ func compare(ctx context.Context, o options, disjoint bool, peers int, results [
 		return err
 	}
 	defer func() { err = errors.Join(err, f.stop()) }()
-	// What the agents do at their start is not what traffic costs.
+	// The start of the agents is not part of the traffic.
 	if err := f.quiet(ctx); err != nil {
 		return err
 	}
@@ -105,13 +104,13 @@ func compare(ctx context.Context, o options, disjoint bool, peers int, results [
 			if err != nil {
 				return fmt.Errorf("%s, bare: %w", kind.name, err)
 			}
-			ours, err := kind.measure(flowOf(f.World), ctx, o.period)
+			value, err := kind.measure(flowOf(f.World), ctx, o.period)
 			if err != nil {
 				return fmt.Errorf("%s: %w", kind.name, err)
 			}
 			r := &results[i]
-			r.plain, r.ours = append(r.plain, plain*kind.scale), append(r.ours, ours*kind.scale)
-			r.ratios = append(r.ratios, ours/plain)
+			r.plain, r.fabric = append(r.plain, plain*kind.scale), append(r.fabric, value*kind.scale)
+			r.ratios = append(r.ratios, value/plain)
 		}
 	}
 	return nil
