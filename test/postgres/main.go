@@ -21,7 +21,7 @@ import (
 )
 
 const (
-	// programs is where Debian installs the programs of PostgreSQL 15.
+	// programs is the directory of the programs of PostgreSQL 15 in Debian.
 	programs = "/usr/lib/postgresql/15/bin"
 	// defaultData is used without $PGDATA. A volume is mounted above it, since
 	// the server requires a directory that its own user owns.

@@ -18,7 +18,7 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 )
 
-// What the parts of the shop are called, by their Services.
+// The addresses of the shop's parts, by their Services.
 var (
 	catalogTarget = env("CATALOG", "catalog:9090")
 	pricesTarget  = env("PRICES", "prices:9090")
@@ -27,7 +27,7 @@ var (
 	cartURL       = env("CART", "http://cart")
 	ordersURL     = env("ORDERS", "http://orders")
 	shippingURL   = env("SHIPPING", "http://shipping")
-	// The first pod of the StatefulSet, by the name its headless Service gives it.
+	// The first pod of the StatefulSet, by its headless Service.
 	stockURL = env("STOCK", "http://stock-0.stock:8080")
 )
 
@@ -48,7 +48,7 @@ type product struct {
 	Stock       int
 }
 
-// front is the page, and the way to the cart and the orders.
+// front serves the page, the cart and the orders.
 func front(ctx context.Context) error {
 	return serve(ctx, map[string]http.Handler{
 		"GET /{$}": http.HandlerFunc(showPage),
@@ -89,11 +89,11 @@ func showPage(w http.ResponseWriter, r *http.Request) {
 	}
 	slog.Info("showed the page")
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	// A client that has gone is none of ours.
+	// A client that disconnected needs no answer.
 	_ = page.Execute(w, view)
 }
 
-// browse asks what there is, for how much, and how many are left.
+// browse returns the products with their prices and stock.
 func browse(ctx context.Context) ([]product, error) {
 	listed, err := call(ctx, catalogTarget, "/shop.Catalog/List", nil)
 	if err != nil {
@@ -115,8 +115,8 @@ func browse(ctx context.Context) ([]product, error) {
 	return products, nil
 }
 
-// catalog lists what the file PRODUCTS, from a ConfigMap, names: a JSON object
-// of products and their net prices in cents.
+// catalog lists the products of the file PRODUCTS, from a ConfigMap: a JSON object of products and
+// their net prices in cents.
 func catalog(ctx context.Context) error {
 	return serveRPC(ctx, "shop.Catalog", map[string]method{
 		"List": func(context.Context, *structpb.Struct) (map[string]any, error) {
@@ -175,7 +175,7 @@ func products() ([]priced, error) {
 	return products, nil
 }
 
-// recommend names one product: each of its pods has a taste of its own.
+// recommend names one product. Each of its pods has its own.
 func recommend(ctx context.Context) error {
 	host, err := os.Hostname()
 	if err != nil {

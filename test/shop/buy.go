@@ -18,7 +18,7 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 )
 
-// cart holds what was chosen, in memory, for one customer.
+// cart holds the chosen products in memory, for one customer.
 func cart(ctx context.Context) error {
 	var mutex sync.Mutex
 	chosen := []string{}
@@ -48,7 +48,7 @@ func cart(ctx context.Context) error {
 	})
 }
 
-// order is something that was bought.
+// order is a bought product.
 type order struct {
 	Product  string `json:"product"`
 	Paid     string `json:"paid"`
@@ -56,7 +56,7 @@ type order struct {
 	Tracking string `json:"tracking"`
 }
 
-// orders buys what is in the cart.
+// orders buys the products of the cart.
 func orders(ctx context.Context) error {
 	return serve(ctx, map[string]http.Handler{
 		"POST /{$}": handler(func(r *http.Request) (any, error) {
@@ -96,11 +96,11 @@ func buy(ctx context.Context, product string) (order, error) {
 	return one, err
 }
 
-// payment signs receipts with the key that a Secret gives it.
+// payment signs receipts with the key of a Secret.
 func payment(ctx context.Context) error {
 	key := os.Getenv("PAYMENT_KEY")
 	if key == "" {
-		return errors.New("PAYMENT_KEY is not set; it comes from the Secret payment")
+		return errors.New("PAYMENT_KEY is not set; it is in the Secret payment")
 	}
 	return serveRPC(ctx, "shop.Payment", map[string]method{
 		"Charge": func(_ context.Context, in *structpb.Struct) (map[string]any, error) {
@@ -117,7 +117,7 @@ func sign(key string, parts ...string) string {
 	return hex.EncodeToString(mac.Sum(nil)[:8])
 }
 
-// shipping gives every receipt a number to follow the parcel by.
+// shipping assigns a parcel number to every receipt.
 func shipping(ctx context.Context) error {
 	return serve(ctx, map[string]http.Handler{
 		"POST /{$}": handler(func(r *http.Request) (any, error) {

@@ -17,16 +17,16 @@ import (
 )
 
 const (
-	// patience is how long one service waits for another.
+	// patience bounds a request to another service.
 	patience = 5 * time.Second
-	// maxBody is what any of them reads of a body.
+	// maxBody bounds the size of bodies.
 	maxBody = 64 << 10
 )
 
-// handler answers with a value, as JSON, or with an error.
+// handler returns a value that is sent as JSON, or an error.
 type handler func(*http.Request) (any, error)
 
-// status is an error with an HTTP status of its own.
+// status is an error with an HTTP status.
 type status struct {
 	code    int
 	message string
@@ -34,7 +34,7 @@ type status struct {
 
 func (s status) Error() string { return s.message }
 
-// serve answers HTTP on ADDRESS, or port 8080, until the context ends.
+// serve serves HTTP on ADDRESS, or port 8080, until the context ends.
 func serve(ctx context.Context, routes map[string]http.Handler) error {
 	mux := http.NewServeMux()
 	for pattern, route := range routes {
@@ -70,14 +70,14 @@ func (h handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	slog.Info("answered", "method", r.Method, "path", r.URL.Path, "status", code)
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(code)
-	// A client that has gone is none of ours.
+	// A client that disconnected needs no answer.
 	_ = json.NewEncoder(w).Encode(answer)
 }
 
 var client = &http.Client{Timeout: patience}
 
-// ask sends a request to another service and reads its JSON. Answers other
-// than 2xx are errors of the same status.
+// ask sends a request to another service and decodes its JSON. Answers other than 2xx are errors of
+// the same status.
 func ask[T any](ctx context.Context, method, url string) (T, error) {
 	var got T
 	request, err := http.NewRequestWithContext(ctx, method, url, nil)
@@ -102,7 +102,7 @@ func ask[T any](ctx context.Context, method, url string) (T, error) {
 	return got, nil
 }
 
-// query is the part of a URL behind its question mark, of names and values.
+// query returns the query of a URL, of names and values.
 func query(pairs ...string) string {
 	values := url.Values{}
 	for i := 0; i < len(pairs); i += 2 {

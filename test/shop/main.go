@@ -1,10 +1,9 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command shop is a small shop of many services, for the demo and the
-// end-to-end tests: an application as people have them, that knows nothing of
-// federations. Each service is a role of this program. They talk HTTP and gRPC,
-// find each other by their Services' names, and read ConfigMaps and Secrets.
+// Command shop is a small shop of many services, for the demo and the end-to-end tests: a typical
+// application, which does not depend on federations. Each service is a role of this program. They use
+// HTTP and gRPC, find each other by their Services' names, and read ConfigMaps and Secrets.
 package main
 
 import (
@@ -21,7 +20,7 @@ import (
 	"syscall"
 )
 
-// roles are what one process can be.
+// roles are the services of the shop.
 var roles = map[string]func(context.Context) error{
 	"front":     front,
 	"catalog":   catalog,
@@ -55,7 +54,7 @@ func run(ctx context.Context, args []string, stderr io.Writer) int {
 	return 0
 }
 
-// env is a variable of the environment, or what goes without saying.
+// env returns a variable of the environment, or a default.
 func env(name, fallback string) string {
 	if value := os.Getenv(name); value != "" {
 		return value

@@ -23,7 +23,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestMain is a role of the shop in the processes that the tests start.
+// TestMain runs a role of the shop in the processes that the tests start.
 func TestMain(m *testing.M) {
 	if os.Getenv("SHOP_TEST_ROLE") != "" {
 		main()
@@ -31,8 +31,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// town is where the services of one test are: each has a loopback address of
-// its own.
+// town has the services of one test, each with a loopback address of its own.
 type town struct {
 	t           *testing.T
 	environment []string
@@ -69,7 +68,7 @@ func (s *town) command(role string) *exec.Cmd {
 	return command
 }
 
-// open starts a service, waits until it listens, and returns how to end it.
+// open starts a service, waits until it listens, and returns a function that ends it.
 func (s *town) open(role string) (end func(os.Signal) error) {
 	s.t.Helper()
 	command := s.command(role)
@@ -79,7 +78,7 @@ func (s *town) open(role string) (end func(os.Signal) error) {
 	ended := make(chan error, 1)
 	go func() { ended <- command.Wait() }()
 	end = func(signal os.Signal) error {
-		// One that has ended already says so by what it returns.
+		// The result has the error of a process that has ended already.
 		_ = command.Process.Signal(signal)
 		return <-ended
 	}
@@ -153,7 +152,7 @@ func TestTheWholeShopSells(t *testing.T) {
 		t.Errorf("the orders: %d (-want +got)\n%s", code, diff)
 	}
 
-	// What was sold stays sold when the stock is killed.
+	// Sold products stay sold when the stock is killed.
 	if err := endStock(os.Kill); err == nil {
 		t.Error("a killed process ended well")
 	}
@@ -164,7 +163,7 @@ func TestTheWholeShopSells(t *testing.T) {
 	}
 }
 
-func TestServicesEndWhenTheyAreAsked(t *testing.T) {
+func TestServicesEndOnSIGTERM(t *testing.T) {
 	s := newTown(t)
 	for _, role := range []string{"cart", "catalog"} {
 		if err := s.open(role)(syscall.SIGTERM); err != nil {

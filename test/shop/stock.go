@@ -17,14 +17,13 @@ import (
 	"sync"
 )
 
-// shelves count what is left, in a file: what was taken stays taken when the
-// process starts again.
+// shelves store the stock in a file, which survives restarts of the process.
 type shelves struct {
 	mutex sync.Mutex
 	file  string
 }
 
-// stock keeps the shelves in the directory DATA.
+// stock stores the shelves in the directory DATA.
 func stock(ctx context.Context) error {
 	s := &shelves{file: filepath.Join(env("DATA", "/data"), "stock.json")}
 	return serve(ctx, map[string]http.Handler{
@@ -55,7 +54,7 @@ func stock(ctx context.Context) error {
 	})
 }
 
-// change reads the file, and writes it again unless nothing may change.
+// change updates the file, unless change returns an error.
 func (s *shelves) change(change func(map[string]int) error) (map[string]int, error) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
@@ -73,14 +72,14 @@ func (s *shelves) change(change func(map[string]int) error) (map[string]int, err
 	if text, err = json.Marshal(left); err != nil {
 		return nil, err
 	}
-	// Renamed, so that whoever is killed in between leaves the old one.
+	// The file is renamed, so that it is complete after a crash.
 	if err := os.WriteFile(s.file+".new", text, 0o600); err != nil {
 		return nil, err
 	}
 	return left, os.Rename(s.file+".new", s.file)
 }
 
-// seed fills the shelves, once: the work of a Job.
+// seed fills the shelves once. It is the program of a Job.
 func seed(ctx context.Context) error {
 	listed, err := call(ctx, catalogTarget, "/shop.Catalog/List", nil)
 	if err != nil {
@@ -96,7 +95,7 @@ func seed(ctx context.Context) error {
 	return nil
 }
 
-// report tells what is left: the work of a CronJob.
+// report prints the stock. It is the program of a CronJob.
 func report(ctx context.Context) error {
 	left, err := ask[map[string]int](ctx, http.MethodGet, stockURL+"/")
 	if err != nil {
@@ -106,8 +105,8 @@ func report(ctx context.Context) error {
 	return nil
 }
 
-// meter tells the load of the node it is on. It belongs on every node of the
-// cluster that owns it, and on no other.
+// meter prints the load of its node. It is the program of a DaemonSet on the real nodes of its
+// cluster.
 func meter(ctx context.Context) error {
 	return serve(ctx, map[string]http.Handler{
 		"GET /{$}": handler(func(*http.Request) (any, error) {
