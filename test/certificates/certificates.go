@@ -1,7 +1,7 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package certificates makes the certificates that tests start servers with.
+// Package certificates creates certificates for the servers and clients of tests.
 package certificates
 
 import (
@@ -23,19 +23,19 @@ import (
 	"k8s.io/client-go/util/keyutil"
 )
 
-// Validity is that of every certificate; it outlasts every run of tests.
+// Validity is that of every certificate. It exceeds every run of tests.
 const Validity = 6 * time.Hour
 
 // Authority signs certificates for one purpose.
 type Authority struct {
-	// Certificate is its own, and Bundle the same, PEM encoded.
+	// Certificate is the authority's own, and Bundle the same, PEM encoded.
 	Certificate *x509.Certificate
 	Bundle      []byte
 
 	key crypto.Signer
 }
 
-// NewAuthority makes an authority.
+// NewAuthority creates an authority.
 func NewAuthority(name string) (*Authority, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -48,8 +48,8 @@ func NewAuthority(name string) (*Authority, error) {
 	return &Authority{Certificate: certificate, Bundle: encode(certificate.Raw), key: key}, nil
 }
 
-// Issue returns a certificate and its key, PEM encoded, for a client, and for a
-// server when there are names or addresses it may show it under.
+// Issue returns a certificate and its key, PEM encoded, for a client, and for a server with these
+// names or addresses, if any.
 func (a *Authority) Issue(subject pkix.Name, names []string, addresses []net.IP) (certificate, key []byte, err error) {
 	signer, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -81,7 +81,7 @@ func (a *Authority) Issue(subject pkix.Name, names []string, addresses []net.IP)
 	return encode(der), key, err
 }
 
-// Certify signs a PEM encoded request of a client, for some time from then on.
+// Certify signs a PEM encoded request of a client, valid for life from began.
 func (a *Authority) Certify(request []byte, began time.Time, life time.Duration) ([]byte, error) {
 	block, _ := pem.Decode(request)
 	if block == nil {

@@ -1,7 +1,7 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package etcd runs an etcd inside a test, for what is stored in one.
+// Package etcd runs an etcd inside a test.
 package etcd
 
 import (
@@ -24,11 +24,10 @@ import (
 	"liqo.io/federation/apiserver/storage"
 )
 
-// Start runs an etcd of the test's own until it ends, and returns where it
-// listens.
+// Start runs an etcd until the test ends, and returns its endpoint.
 func Start(t testing.TB) string {
 	t.Helper()
-	// The directory of a test may be too long for the socket in it.
+	// The directory of a test may be too long for a unix socket.
 	dir, err := os.MkdirTemp("", "etcd-")
 	if err != nil {
 		t.Fatal(err)
@@ -50,21 +49,19 @@ func Start(t testing.TB) string {
 	return etcd.Endpoint()
 }
 
-// Options say how a server stores what it serves: with its caches, as in
-// production. Each server has its own.
+// Options are the storage options of a server with its caches, as in production.
 type Options struct {
 	config *storagebackend.Config
 }
 
-// NewOptions are those of a server that stores in the etcd at endpoint, in the
-// form that codec writes.
+// NewOptions returns options for the etcd at endpoint with the encoding of codec.
 func NewOptions(endpoint string, codec runtime.Codec) Options {
 	config := storagebackend.NewDefaultConfig("/registry", codec)
 	config.Transport.ServerList = []string{endpoint}
 	return Options{config}
 }
 
-// GetRESTOptions are those of one resource.
+// GetRESTOptions returns the options of one resource.
 func (o Options) GetRESTOptions(resource schema.GroupResource, _ runtime.Object) (generic.RESTOptions, error) {
 	return generic.RESTOptions{
 		StorageConfig:  o.config.ForResource(resource),
@@ -73,8 +70,8 @@ func (o Options) GetRESTOptions(resource schema.GroupResource, _ runtime.Object)
 	}, nil
 }
 
-// filled stores with a cache, and returns when the cache has its first list.
-// A server is not ready before that either: its cache refuses lists with 429.
+// filled stores with a cache, and returns when the cache is initialized. A server is not ready before
+// that either: its cache refuses lists with 429.
 func filled(config *storagebackend.ConfigForResource, prefix string, key func(runtime.Object) (string, error),
 	newFunc, newListFunc func() runtime.Object, attrs apistorage.AttrFunc, triggers apistorage.IndexerFuncs, indexers *cache.Indexers,
 ) (apistorage.Interface, factory.DestroyFunc, error) {

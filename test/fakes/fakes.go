@@ -1,8 +1,8 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package fakes has the fake clients of client-go tell informers of everything,
-// as an API server does, and stands in for what a test is not about.
+// Package fakes corrects the watches of the fake clients of client-go, and replaces what a test is not
+// about.
 package fakes
 
 import (
@@ -25,11 +25,10 @@ type place struct {
 	namespace string
 }
 
-// Followed has a watch go on where the first list of an informer ended. By
-// itself a fake tells nothing of what is deleted in between, and of what changes
-// it hands out its own objects, which the informer trims while others read them.
+// Followed makes watches continue from the first list of an informer. Otherwise fakes omit deletions
+// in between, and send their own objects, which informers modify while others read them.
 func Followed[C Cluster](cluster C) C {
-	// The lock of the fake is held by whoever reacts.
+	// The fake holds its lock while it calls reactors.
 	begun := map[place][]watch.Interface{}
 	at := func(action testing.Action) place { return place{action.GetResource(), action.GetNamespace()} }
 	cluster.PrependReactor("list", "*", func(action testing.Action) (bool, runtime.Object, error) {
@@ -37,7 +36,7 @@ func Followed[C Cluster](cluster C) C {
 		if !ok || list.ListOptions.ResourceVersion != "0" {
 			return false, nil, nil
 		}
-		// Without options it begins with nothing.
+		// Without options it sends no initial events.
 		watching, err := cluster.Tracker().Watch(action.GetResource(), action.GetNamespace())
 		if err != nil {
 			return true, nil, err

@@ -12,19 +12,19 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 )
 
-func TestAWatchTellsWhatHappensAfterTheList(t *testing.T) {
+func TestWatchesContinueFromTheList(t *testing.T) {
 	named := func(name string) *corev1.ConfigMap {
 		return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name}}
 	}
-	maps := Followed(fake.NewClientset(named("goes"), named("stays"))).CoreV1().ConfigMaps("shop")
+	maps := Followed(fake.NewClientset(named("deleted"), named("kept"))).CoreV1().ConfigMaps("shop")
 	list, err := maps.List(t.Context(), metav1.ListOptions{ResourceVersion: "0"})
 	if err != nil || len(list.Items) != 2 {
 		t.Fatal(list, err)
 	}
-	if err := maps.Delete(t.Context(), "goes", metav1.DeleteOptions{}); err != nil {
+	if err := maps.Delete(t.Context(), "deleted", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := maps.Create(t.Context(), named("comes"), metav1.CreateOptions{}); err != nil {
+	if _, err := maps.Create(t.Context(), named("created"), metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	watching, err := maps.Watch(t.Context(), metav1.ListOptions{ResourceVersion: list.ResourceVersion})
@@ -34,13 +34,13 @@ func TestAWatchTellsWhatHappensAfterTheList(t *testing.T) {
 	for _, want := range []struct {
 		kind watch.EventType
 		name string
-	}{{watch.Deleted, "goes"}, {watch.Added, "comes"}} {
+	}{{watch.Deleted, "deleted"}, {watch.Added, "created"}} {
 		if got := <-watching.ResultChan(); got.Type != want.kind || got.Object.(*corev1.ConfigMap).Name != want.name {
 			t.Errorf("%s %v, want %s %s", got.Type, got.Object, want.kind, want.name)
 		}
 	}
 
-	// Another one that has listed nothing begins with what is there.
+	// A watch without a list begins with the existing objects.
 	watching, err = maps.Watch(t.Context(), metav1.ListOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -48,9 +48,9 @@ func TestAWatchTellsWhatHappensAfterTheList(t *testing.T) {
 	for range 2 {
 		got := (<-watching.ResultChan()).Object.(*corev1.ConfigMap)
 		got.Labels = map[string]string{"is": "mine"}
-		theirs, err := maps.Get(t.Context(), got.Name, metav1.GetOptions{})
-		if err != nil || len(theirs.Labels) > 0 {
-			t.Errorf("what a watch gives away is the fake's: %v, %v", theirs, err)
+		stored, err := maps.Get(t.Context(), got.Name, metav1.GetOptions{})
+		if err != nil || len(stored.Labels) > 0 {
+			t.Errorf("the object of a watch is that of the fake: %v, %v", stored, err)
 		}
 	}
 }

@@ -1,9 +1,9 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package placements has the one table of where the pods of offloaded namespaces may run.
-// The admission policy federation-placement, the placement reviews and the function that
-// both agree with are tested against it.
+// Package placements has the table of the nodes on which pods of offloaded namespaces may run. The
+// admission policy federation-placement, the placement reviews and the function that decides are
+// tested with it.
 package placements
 
 import (
@@ -18,15 +18,14 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
 
-// Cluster ids of the providers.
+// The cluster IDs of the providers.
 const (
 	Milan = "33333333-3333-4333-8333-333333333331"
 	Paris = "33333333-3333-4333-8333-333333333332"
 	Turin = "33333333-3333-4333-8333-333333333333"
 )
 
-// Nodes are those of the cluster: two of its own, and a virtual node for each of three
-// providers.
+// Nodes are those of the cluster: two real ones, and a virtual node for each of three providers.
 var Nodes = []*corev1.Node{
 	node("worker", map[string]string{}),
 	node("worker-it", map[string]string{"region": "it", "disk": "fast"}),
@@ -35,7 +34,7 @@ var Nodes = []*corev1.Node{
 	virtualNode("paris", Paris, map[string]string{"region": "fr", "disk": "fast"}),
 }
 
-// Strategies are all of them; the empty one is the default.
+// Strategies are all strategies. The empty one is the default.
 var Strategies = []v1alpha1.PodOffloadingStrategy{v1alpha1.Local, v1alpha1.Remote, v1alpha1.LocalAndRemote, ""}
 
 // Selectors are cluster selectors by name.
@@ -46,7 +45,7 @@ var Selectors = map[string][]corev1.NodeSelectorTerm{
 	"a node's name": {Named("liqo-milan")},
 }
 
-// Affinities are required node affinities of pods by name; nil is none.
+// Affinities are required node affinities of pods by name. nil is none.
 var Affinities = map[string][]corev1.NodeSelectorTerm{
 	"anywhere":              nil,
 	"one term":              {Expressions(In("disk", "fast"))},
@@ -60,8 +59,8 @@ var Affinities = map[string][]corev1.NodeSelectorTerm{
 	})},
 }
 
-// Allows reports whether a pod without claims and with a required node affinity may run on
-// a node, if its namespace has a strategy and a selector.
+// Allows reports whether a pod without claims and with a required node affinity may run on a node, if
+// its namespace has this strategy and selector.
 func Allows(t *testing.T, strategy v1alpha1.PodOffloadingStrategy, selector, own []corev1.NodeSelectorTerm,
 	node *corev1.Node,
 ) bool {
@@ -77,8 +76,7 @@ func Allows(t *testing.T, strategy v1alpha1.PodOffloadingStrategy, selector, own
 	return true
 }
 
-// Fits reports whether the scheduler lets a pod run on a node, as far as required node
-// affinity and taints decide.
+// Fits reports whether the scheduler lets a pod run on a node, by required node affinity and taints.
 func Fits(t *testing.T, pod *corev1.Pod, node *corev1.Node) bool {
 	t.Helper()
 	matches, err := nodeaffinity.GetRequiredNodeAffinity(pod).Match(node)
@@ -131,7 +129,7 @@ func Expressions(requirements ...corev1.NodeSelectorRequirement) corev1.NodeSele
 	return corev1.NodeSelectorTerm{MatchExpressions: requirements}
 }
 
-// Named returns a term for the node of a name.
+// Named returns a term for a node.
 func Named(node string) corev1.NodeSelectorTerm {
 	return corev1.NodeSelectorTerm{MatchFields: []corev1.NodeSelectorRequirement{In(metav1.ObjectNameField, node)}}
 }

@@ -18,8 +18,8 @@ import (
 	"testing"
 )
 
-// TestEveryReasonIsExplained holds the pages against the code: whoever reads a
-// reason in a condition, a status or an event finds it in docs/.
+// TestEveryReasonIsExplained checks that docs/ explains every reason of conditions, statuses and
+// events.
 func TestEveryReasonIsExplained(t *testing.T) {
 	root := filepath.Join("..", "..")
 	reasons := map[string]string{}
@@ -42,9 +42,8 @@ func TestEveryReasonIsExplained(t *testing.T) {
 	}
 }
 
-// collectReasons finds the reasons below a directory, and where each is: texts
-// that something is given whose name has the word reason in it, and those that
-// events are recorded with.
+// collectReasons finds the reasons below a directory with their positions: strings that are assigned
+// to names with the word reason, and those of recorded events.
 func collectReasons(directory string, reasons map[string]string) error {
 	files := token.NewFileSet()
 	return filepath.WalkDir(directory, func(path string, entry fs.DirEntry, err error) error {
@@ -93,7 +92,7 @@ func collectReasons(directory string, reasons map[string]string) error {
 	})
 }
 
-// isReason matches the form that the Kubernetes API conventions give reasons.
+// isReason matches the format of reasons in the Kubernetes API conventions.
 var isReason = regexp.MustCompile(`^[A-Z][A-Za-z]+$`)
 
 func namesReason(name ast.Expr) bool {
@@ -106,7 +105,7 @@ func namesReason(name ast.Expr) bool {
 	return false
 }
 
-// wordsOfPages are the words of all pages that are written by hand.
+// wordsOfPages returns the words of all handwritten pages.
 func wordsOfPages(directory string) (map[string]bool, error) {
 	pages, err := filepath.Glob(filepath.Join(directory, "*.md"))
 	if err != nil {

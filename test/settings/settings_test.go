@@ -1,8 +1,8 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package settings keeps docs/ true: every flag, chart value and metric is on
-// settings.md, and every reason is explained somewhere.
+// Package settings checks that docs/ is complete: every flag, chart value and metric is on
+// settings.md, and every reason is explained.
 package settings
 
 import (
@@ -153,7 +153,7 @@ func kubernetesFlags() *pflag.FlagSet {
 	return all
 }
 
-// cell is a text that fits into a table.
+// cell returns a text that fits into a table.
 func cell(text string) string {
 	text = strings.Join(strings.Fields(text), " ")
 	return strings.NewReplacer("|", `\|`, "<", "&lt;", "*", `\*`).Replace(text)

@@ -57,7 +57,7 @@ func TestSecurityPageIsComplete(t *testing.T) {
 	}
 }
 
-// Each test that the page relies on is there.
+// Each test that the page names exists.
 func TestSecurityPageNamesTestsThatExist(t *testing.T) {
 	var tests strings.Builder
 	err := filepath.WalkDir("../..", func(path string, entry os.DirEntry, err error) error {

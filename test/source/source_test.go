@@ -1,8 +1,8 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package source holds tests of what must not be in the sources: mistakes that
-// no behaviour shows until somebody makes use of them.
+// Package source tests that the sources lack mistakes which no behaviour shows until they are
+// exploited.
 package source
 
 import (
@@ -16,11 +16,11 @@ import (
 	"testing"
 )
 
-// programs are where what runs in a cluster is written.
+// programs are the folders of the programs that run in a cluster.
 var programs = []string{"apiserver", "registry", "controllers", "netagent"}
 
-// inspect walks every file of the programs that is neither a test nor
-// generated, and fails when it finds suspiciously few.
+// inspect visits every file of the programs that is neither a test nor generated, and fails if it
+// finds suspiciously few.
 func inspect(t *testing.T, visit func(position string, node ast.Node)) {
 	t.Helper()
 	const root = "../.."
@@ -53,10 +53,10 @@ func inspect(t *testing.T, visit func(position string, node ast.Node)) {
 	}
 }
 
-// secret is the name of what must not be compared byte by byte.
+// secret matches names of values that must not be compared byte by byte.
 var secret = regexp.MustCompile(`(?i)(token|password|secret)s?$`)
 
-// name is the last name of an expression.
+// name returns the last name of an expression.
 func name(expression ast.Expr) string {
 	switch e := expression.(type) {
 	case *ast.Ident:
@@ -73,8 +73,8 @@ func name(expression ast.Expr) string {
 	return ""
 }
 
-// harmless reports whether a side of a comparison reveals nothing of a secret: no value, and
-// the names of objects.
+// harmless reports whether a side of a comparison reveals nothing of a secret: no value, and the names
+// of objects.
 func harmless(expression ast.Expr) bool {
 	if literal, ok := expression.(*ast.BasicLit); ok {
 		return literal.Value == `""` || literal.Kind == token.INT
@@ -83,8 +83,7 @@ func harmless(expression ast.Expr) bool {
 	return name(expression) == "nil" || name(expression) == "Name" || name(expression) == "ModeToken"
 }
 
-// Tokens are judged by the cluster that issued them. Where one is compared here
-// after all, how long that takes must not tell how much of it was right.
+// Tokens are validated by the cluster that issued them. A comparison must take constant time.
 func TestTokenConstantTime(t *testing.T) {
 	found := 0
 	inspect(t, func(position string, node ast.Node) {
@@ -112,7 +111,7 @@ func TestTokenConstantTime(t *testing.T) {
 	}
 }
 
-// No connection is made to somebody who was not verified.
+// All connections verify the server.
 func TestTLSVerifiedByDefault(t *testing.T) {
 	inspect(t, func(position string, node ast.Node) {
 		pair, ok := node.(*ast.KeyValueExpr)
