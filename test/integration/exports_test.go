@@ -378,21 +378,21 @@ func TestPoliciesKeepImportsToTheProvider(t *testing.T) {
 	}
 	labels := map[string]string{discoveryv1.LabelManagedBy: v1alpha1.ManagedBy, mcsv1alpha1.LabelServiceName: "web"}
 	expect(t, []attempt{
-		{"a peer imports", "exported and imported here", func(ctx context.Context) error {
+		{"a peer imports", "must not write ServiceExports", func(ctx context.Context) error {
 			_, err := client.MulticlusterV1alpha1().ServiceImports(remote).Create(ctx, &mcsv1alpha1.ServiceImport{
 				ObjectMeta: metav1.ObjectMeta{Name: "web"}, Spec: mcsv1alpha1.ServiceImportSpec{Type: mcsv1alpha1.ClusterSetIP, IPs: []string{"10.96.0.1"}, Ports: []mcsv1alpha1.ServicePort{}},
 			}, dryCreate)
 			return err
 		}},
-		{"a peer exports", "exported and imported here", func(ctx context.Context) error {
+		{"a peer exports", "must not write ServiceExports", func(ctx context.Context) error {
 			_, err := client.MulticlusterV1alpha1().ServiceExports(remote).Create(ctx, &mcsv1alpha1.ServiceExport{ObjectMeta: metav1.ObjectMeta{Name: "web"}}, dryCreate)
 			return err
 		}},
 		{"the controller manager imports", "", slice(labels)},
-		{"it creates a slice of a Service", "only what is imported", slice(map[string]string{mcsv1alpha1.LabelServiceName: "web"})},
-		{"it creates endpoints of a Service", "no Service is given endpoints", slice(map[string]string{
+		{"it creates a slice of a Service", "only EndpointSlices of ServiceImports", slice(map[string]string{mcsv1alpha1.LabelServiceName: "web"})},
+		{"it creates endpoints of a Service", "no Service gets endpoints", slice(map[string]string{
 			discoveryv1.LabelManagedBy: v1alpha1.ManagedBy, mcsv1alpha1.LabelServiceName: "web", discoveryv1.LabelServiceName: "web",
 		})},
-		{"it deletes endpoints of a Service", "only what is imported", func(ctx context.Context) error { return slices.Delete(ctx, "existing", dryDelete) }},
+		{"it deletes endpoints of a Service", "only EndpointSlices of ServiceImports", func(ctx context.Context) error { return slices.Delete(ctx, "existing", dryDelete) }},
 	})
 }

@@ -109,9 +109,9 @@ func TestPoliciesKeepEndpointsToTheGateway(t *testing.T) {
 	const name, controllers = v1alpha1.GatewayName, v1alpha1.ManagedBy
 	expect(t, []attempt{
 		{"the endpoints of the gateway", "", slice(framework.Namespace, name, name, controllers)},
-		{"endpoints of the gateway with another name", "what leads to the gateway", slice(framework.Namespace, "other", name, controllers)},
-		{"endpoints of the gateway with another manager", "what leads to the gateway", slice(framework.Namespace, name, name, "other")},
-		{"those of the API server", "what leads to the gateway", slice(framework.Namespace, name, "federation-apiserver", controllers)},
-		{"those of that name in another namespace", "what leads to the gateway", slice(otherNamespace, name, name, controllers)},
+		{"endpoints of the gateway with another name", "and of the gateway may be written", slice(framework.Namespace, "other", name, controllers)},
+		{"endpoints of the gateway with another manager", "and of the gateway may be written", slice(framework.Namespace, name, name, "other")},
+		{"those of the API server", "and of the gateway may be written", slice(framework.Namespace, name, "federation-apiserver", controllers)},
+		{"those of that name in another namespace", "and of the gateway may be written", slice(otherNamespace, name, name, controllers)},
 	})
 }

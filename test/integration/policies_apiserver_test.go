@@ -29,11 +29,11 @@ func TestPoliciesKeepTheAPIServerToTheLabelOfOffloadedNamespaces(t *testing.T) {
 	const accounts = "only the controller manager changes"
 	expect(t, []attempt{
 		{"offloads a namespace", "", patch(`{"metadata":{"labels":{"liqo.io/scheduling-enabled":"true"}}}`)},
-		{"sets other labels", "of the labels", patch(`{"metadata":{"labels":{"pod-security.kubernetes.io/enforce":"privileged"}}}`)},
+		{"sets other labels", "only label liqo.io/scheduling-enabled", patch(`{"metadata":{"labels":{"pod-security.kubernetes.io/enforce":"privileged"}}}`)},
 		{"adds accounts to the annotation", accounts, patch(`{"metadata":{"annotations":{"offloading.liqo.io/accounts":"a b c"}}}`)},
 		{"removes accounts from the annotation", accounts, patch(`{"metadata":{"annotations":{"offloading.liqo.io/accounts":null}}}`)},
-		{"sets other annotations", "of the annotations", patch(`{"metadata":{"annotations":{"example.org/a":"b"}}}`)},
-		{"sets an owner that does not exist", "who owns a namespace",
+		{"sets other annotations", "only annotation offloading.liqo.io/accounts", patch(`{"metadata":{"annotations":{"example.org/a":"b"}}}`)},
+		{"sets an owner that does not exist", "owners and finalizers",
 			patch(`{"metadata":{"ownerReferences":[{"apiVersion":"v1","kind":"Namespace","name":"gone","uid":"gone"}]}}`)},
 	})
 }

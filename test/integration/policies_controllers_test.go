@@ -80,32 +80,32 @@ func TestNoEscalateBind(t *testing.T) {
 		{"the tokens of a tenant for another account of the namespace", "identities of peers", bind(tenant, "federation-tenant-token", rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Name: "default", Namespace: framework.InvitationNamespace})},
 		{"a tenant's role for the bearer of an invitation", "identities of peers", bind(tenant, "federation-tenant", rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Name: "invitation-milan", Namespace: framework.InvitationNamespace})},
 		{"its own role in a tenant's namespace", "", bind(tenant, "federation-tenant-manager", own)},
-		{"a tenant's role in a namespace of a user", "only in tenant, peer, twin and offloaded", bind(plain, "federation-tenant", userSubject("milan"))},
+		{"a tenant's role in a namespace of a user", "only in tenant, peer, remote and offloaded", bind(plain, "federation-tenant", userSubject("milan"))},
 		{"its own role in a peer namespace", "", bind(peer, "federation-peer-manager", own)},
-		{"its own role in a namespace of a user", "only in tenant, peer, twin and offloaded", bind(metav1.NamespaceSystem, "federation-peer-manager", own)},
-		{"its own role of peers in a remote namespace", "not for a namespace of this kind", bind(remote, "federation-peer-manager", own)},
+		{"its own role in a namespace of a user", "only in tenant, peer, remote and offloaded", bind(metav1.NamespaceSystem, "federation-peer-manager", own)},
+		{"its own role of peers in a remote namespace", "in a namespace of this kind", bind(remote, "federation-peer-manager", own)},
 		{"its own role for a peer", "for its own account", bind(peer, "federation-peer-manager", userSubject("milan"))},
 		{"its own role in a remote namespace", "", bind(remote, "federation-remote-namespace-manager", own)},
-		{"no binding in a namespace of a user", "only in tenant, peer, twin and offloaded", func(ctx context.Context) error {
+		{"no binding in a namespace of a user", "only in tenant, peer, remote and offloaded", func(ctx context.Context) error {
 			return rbac.RoleBindings(plain).Delete(ctx, "federation-remote-namespace", dryDelete)
 		}},
 		{"no binding in a remote namespace", "", func(ctx context.Context) error {
 			return rbac.RoleBindings(remote).Delete(ctx, "federation-remote-namespace", dryDelete)
 		}},
 		{"reflection in an offloaded namespace", "", bind(offloaded, "federation-reflection", kubelet)},
-		{"reflection in other namespaces", "only in tenant, peer, twin and offloaded", bind(plain, "federation-reflection", kubelet)},
-		{"reflection in kube-system", "only in tenant, peer, twin and offloaded", bind(metav1.NamespaceSystem, "federation-reflection", kubelet)},
-		{"reflection for a user", "virtual kubelets reflect", bind(offloaded, "federation-reflection", userSubject("someone"))},
-		{"reflection for itself", "virtual kubelets reflect", bind(offloaded, "federation-reflection", own)},
+		{"reflection in other namespaces", "only in tenant, peer, remote and offloaded", bind(plain, "federation-reflection", kubelet)},
+		{"reflection in kube-system", "only in tenant, peer, remote and offloaded", bind(metav1.NamespaceSystem, "federation-reflection", kubelet)},
+		{"reflection for a user", "accounts of virtual kubelets", bind(offloaded, "federation-reflection", userSubject("someone"))},
+		{"reflection for itself", "accounts of virtual kubelets", bind(offloaded, "federation-reflection", own)},
 		{"addresses for a virtual kubelet", "", bindAddresses(kubelet)},
-		{"addresses for a user", "virtual kubelets reflect", bindAddresses(userSubject("someone"))},
-		{"reflection in the installation namespace", "not for a namespace of this kind", bind(framework.Namespace, "federation-reflection", kubelet)},
+		{"addresses for a user", "accounts of virtual kubelets", bindAddresses(userSubject("someone"))},
+		{"reflection in the installation namespace", "in a namespace of this kind", bind(framework.Namespace, "federation-reflection", kubelet)},
 		{"exports of an offloaded namespace", "", bind(offloaded, "federation-export-manager", own)},
-		{"exports of other namespaces", "only in tenant, peer, twin and offloaded", bind(plain, "federation-export-manager", own)},
-		{"exports of a remote namespace", "not for a namespace of this kind", bind(remote, "federation-export-manager", own)},
+		{"exports of other namespaces", "only in tenant, peer, remote and offloaded", bind(plain, "federation-export-manager", own)},
+		{"exports of a remote namespace", "in a namespace of this kind", bind(remote, "federation-export-manager", own)},
 		{"exports for a user", "for its own account", bind(offloaded, "federation-export-manager", userSubject("someone"))},
-		{"a tenant's role in an offloaded namespace", "not for a namespace of this kind", bind(offloaded, "federation-tenant", userSubject("milan"))},
-		{"reflection in a remote namespace", "not for a namespace of this kind", bind(remote, "federation-reflection", kubelet)},
+		{"a tenant's role in an offloaded namespace", "in a namespace of this kind", bind(offloaded, "federation-tenant", userSubject("milan"))},
+		{"reflection in a remote namespace", "in a namespace of this kind", bind(remote, "federation-reflection", kubelet)},
 		{"the deletion of its role for exports", "", func(ctx context.Context) error {
 			return rbac.RoleBindings(plain).Delete(ctx, "federation-export-manager", dryDelete)
 		}},
@@ -116,10 +116,10 @@ func TestNoEscalateBind(t *testing.T) {
 			return rbac.RoleBindings(offloaded).Delete(ctx, "federation-remote-namespace", dryDelete)
 		}},
 		{"a virtual kubelet", "", bindAll("federation-virtual-kubelet", kubelet)},
-		{"the role of a virtual kubelet for a user", "accounts in peer namespaces", bindAll("federation-virtual-kubelet", userSubject("someone"))},
-		{"a tenant's role everywhere", "nothing else, in the whole cluster", bindAll("federation-tenant", userSubject("milan"))},
-		{"its own role everywhere", "nothing else, in the whole cluster", bindAll("federation-peer-manager", own)},
-		{"the deletion of another binding", "nothing else, in the whole cluster", func(ctx context.Context) error {
+		{"the role of a virtual kubelet for a user", "accounts of virtual kubelets", bindAll("federation-virtual-kubelet", userSubject("someone"))},
+		{"a tenant's role everywhere", "of federation-virtual-kubelet only", bindAll("federation-tenant", userSubject("milan"))},
+		{"its own role everywhere", "of federation-virtual-kubelet only", bindAll("federation-peer-manager", own)},
+		{"the deletion of another binding", "of federation-virtual-kubelet only", func(ctx context.Context) error {
 			return rbac.ClusterRoleBindings().Delete(ctx, "innocent", dryDelete)
 		}},
 	})
@@ -215,21 +215,21 @@ func TestPoliciesKeepTheControllerManagerToObjectsOfTheFederation(t *testing.T) 
 		{"offloads a remote namespace", "only namespaces of users", patchNamespace(remote, `{"metadata":{"labels":{"liqo.io/scheduling-enabled":"true"}}}`)},
 		{"annotates an offloaded namespace with accounts", "", patchNamespace(shop, `{"metadata":{"annotations":{"offloading.liqo.io/accounts":"a"}}}`)},
 		{"annotates a remote namespace with classes", "", patchNamespace(remote, `{"metadata":{"annotations":{"federation.liqo.io/ingress-classes":"a,b"}}}`)},
-		{"annotates a remote namespace with accounts", "of the annotations", patchNamespace(remote, `{"metadata":{"annotations":{"offloading.liqo.io/accounts":"a"}}}`)},
-		{"annotates another namespace with classes", "of the annotations", patchNamespace(shop, `{"metadata":{"annotations":{"federation.liqo.io/load-balancer-classes":"a"}}}`)},
-		{"sets other annotations of a namespace", "of the annotations", patchNamespace(shop, `{"metadata":{"annotations":{"scheduler.alpha.kubernetes.io/node-selector":"a=b"}}}`)},
-		{"sets an owner of a namespace that does not exist", "who owns a namespace",
+		{"annotates a remote namespace with accounts", "only annotation offloading.liqo.io/accounts", patchNamespace(remote, `{"metadata":{"annotations":{"offloading.liqo.io/accounts":"a"}}}`)},
+		{"annotates another namespace with classes", "only annotation offloading.liqo.io/accounts", patchNamespace(shop, `{"metadata":{"annotations":{"federation.liqo.io/load-balancer-classes":"a"}}}`)},
+		{"sets other annotations of a namespace", "only annotation offloading.liqo.io/accounts", patchNamespace(shop, `{"metadata":{"annotations":{"scheduler.alpha.kubernetes.io/node-selector":"a=b"}}}`)},
+		{"sets an owner of a namespace that does not exist", "owners and finalizers",
 			patchNamespace(plain, `{"metadata":{"ownerReferences":[{"apiVersion":"v1","kind":"Namespace","name":"gone","uid":"gone"}]}}`)},
-		{"sets a finalizer of a namespace", "who owns a namespace", patchNamespace(plain, `{"metadata":{"finalizers":["example.org/never"]}}`)},
-		{"makes the system's namespace a remote namespace", "of the labels", patchNamespace(metav1.NamespaceSystem, `{"metadata":{"labels":{"federation.liqo.io/role":"twin"}}}`)},
-		{"relaxes Pod Security in a namespace", "of the labels", patchNamespace(plain, `{"metadata":{"labels":{"pod-security.kubernetes.io/enforce":"privileged"}}}`)},
-		{"removes the role of a remote namespace", "of the labels", patchNamespace(remote, `{"metadata":{"labels":{"federation.liqo.io/role":null}}}`)},
-		{"makes a namespace of no role", "only tenant, peer and twin namespaces", makeNamespace("new", "")},
-		{"makes a remote namespace with the name of a tenant's", "another role", makeNamespace("liqo-tenant-new", v1alpha1.RoleRemoteNamespace)},
-		{"makes a tenant namespace of any name", "another role", makeNamespace("new", v1alpha1.RoleTenant)},
+		{"sets a finalizer of a namespace", "owners and finalizers", patchNamespace(plain, `{"metadata":{"finalizers":["example.org/never"]}}`)},
+		{"makes the system's namespace a remote namespace", "only label liqo.io/scheduling-enabled", patchNamespace(metav1.NamespaceSystem, `{"metadata":{"labels":{"federation.liqo.io/role":"twin"}}}`)},
+		{"relaxes Pod Security in a namespace", "only label liqo.io/scheduling-enabled", patchNamespace(plain, `{"metadata":{"labels":{"pod-security.kubernetes.io/enforce":"privileged"}}}`)},
+		{"removes the role of a remote namespace", "only label liqo.io/scheduling-enabled", patchNamespace(remote, `{"metadata":{"labels":{"federation.liqo.io/role":null}}}`)},
+		{"makes a namespace of no role", "only tenant, peer and remote namespaces", makeNamespace("new", "")},
+		{"makes a remote namespace with the name of a tenant's", "must not have this role", makeNamespace("liqo-tenant-new", v1alpha1.RoleRemoteNamespace)},
+		{"makes a tenant namespace of any name", "must not have this role", makeNamespace("new", v1alpha1.RoleTenant)},
 		{"makes a remote namespace", "", makeNamespace("new", v1alpha1.RoleRemoteNamespace)},
 		{"makes a tenant namespace", "", makeNamespace("liqo-tenant-new", v1alpha1.RoleTenant)},
-		{"deletes a namespace of a user", "only tenant, peer and twin namespaces", func(ctx context.Context) error { return core.Namespaces().Delete(ctx, plain, dryDelete) }},
+		{"deletes a namespace of a user", "only tenant, peer and remote namespaces", func(ctx context.Context) error { return core.Namespaces().Delete(ctx, plain, dryDelete) }},
 		{"deletes a remote namespace", "", func(ctx context.Context) error { return core.Namespaces().Delete(ctx, remote, dryDelete) }},
 	})
 }
@@ -301,9 +301,9 @@ func TestPoliciesKeepAVirtualKubeletToItsKindOfNode(t *testing.T) {
 		{"deletes another pod", onVirtualNodes, func(ctx context.Context) error { return core.Pods(plain).Delete(ctx, ordinary, dryDelete) }},
 		{"renews the lease of a node", "", lease(corev1.NamespaceNodeLease)},
 		{"renews its own lease", "", lease(peer)},
-		{"takes the lease of another virtual kubelet", "lease of its node", lease(other)},
-		{"takes a lease of another namespace", "lease of its node", lease(metav1.NamespaceSystem)},
-		{"takes the scheduler's lease", "lease of its node", func(ctx context.Context) error {
+		{"takes the lease of another virtual kubelet", "Lease of its node", lease(other)},
+		{"takes a lease of another namespace", "Lease of its node", lease(metav1.NamespaceSystem)},
+		{"takes the scheduler's lease", "Lease of its node", func(ctx context.Context) error {
 			held, err := kube.CoordinationV1().Leases(metav1.NamespaceSystem).Get(ctx, "kube-scheduler", metav1.GetOptions{})
 			if err == nil {
 				held.Spec.HolderIdentity = &held.Name
@@ -395,9 +395,9 @@ func TestPoliciesKeepTheQueuesOfPeersForPeers(t *testing.T) {
 	}
 	expect(t, []attempt{
 		{"an account of a tenant", "", change(names(flowcontrolv1.Subject{Kind: "ServiceAccount", ServiceAccount: &flowcontrolv1.ServiceAccountSubject{Namespace: "liqo-tenant-rome", Name: "federation-peer"}}))},
-		{"another account", "only accounts of tenant namespaces", change(names(flowcontrolv1.Subject{Kind: "ServiceAccount", ServiceAccount: &flowcontrolv1.ServiceAccountSubject{Namespace: "kube-system", Name: "*"}}))},
-		{"all authenticated users", "only accounts of tenant namespaces", change(names(flowcontrolv1.Subject{Kind: "Group", Group: &flowcontrolv1.GroupSubject{Name: "system:authenticated"}}))},
-		{"the exempt priority level", "stay those of peers", change(func(spec *flowcontrolv1.FlowSchemaSpec) { spec.PriorityLevelConfiguration.Name = "exempt" })},
-		{"before all other requests", "stay those of peers", change(func(spec *flowcontrolv1.FlowSchemaSpec) { spec.MatchingPrecedence = 2 })},
+		{"another account", "accounts of tenant namespaces only", change(names(flowcontrolv1.Subject{Kind: "ServiceAccount", ServiceAccount: &flowcontrolv1.ServiceAccountSubject{Namespace: "kube-system", Name: "*"}}))},
+		{"all authenticated users", "accounts of tenant namespaces only", change(names(flowcontrolv1.Subject{Kind: "Group", Group: &flowcontrolv1.GroupSubject{Name: "system:authenticated"}}))},
+		{"the exempt priority level", "priority level and precedence", change(func(spec *flowcontrolv1.FlowSchemaSpec) { spec.PriorityLevelConfiguration.Name = "exempt" })},
+		{"before all other requests", "priority level and precedence", change(func(spec *flowcontrolv1.FlowSchemaSpec) { spec.MatchingPrecedence = 2 })},
 	})
 }

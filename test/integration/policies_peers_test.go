@@ -132,8 +132,8 @@ func TestPoliciesKeepPeersToTheClassesThatAreOffered(t *testing.T) {
 	expect(t, []attempt{
 		{"any class, where none is offered", "", ingress(classed(ptr.To("internal")))},
 		{"another class, where others are offered none", "other, private", ingressIn(own, classed(ptr.To("internal")))},
-		{"its own classes", "namespaces are the provider's", annotate()},
-		{"its own classes, through the status", "namespaces are the provider's", annotate("status")},
+		{"its own classes", "must not write namespaces", annotate()},
+		{"its own classes, through the status", "must not write namespaces", annotate("status")},
 		{"any load balancer, where none is offered", "", load(balanced(ptr.To("example.com/internal")))},
 	})
 	env.Kubectl(t, env.ChartWith(t, []string{`policy.ingressClasses=["offered","second"]`, `policy.loadBalancerClasses=["example.com/offered"]`}, "policies-peers.yaml"), "apply", "-f", "-")
@@ -221,7 +221,7 @@ func peerAttempts(t *testing.T, config *rest.Config, remote string) {
 		{"an alias of the node itself", "externalName", alias("localhost")},
 		{"an alias of the node itself below a name", "externalName", alias("a.localhost")},
 		{"an alias that is an address", "externalName", alias("127.0.0.1")},
-		{"the load balancer status of a service", "where traffic arrives", func(ctx context.Context) error {
+		{"the load balancer status of a service", "must not write the status", func(ctx context.Context) error {
 			_, err := core.Services(remote).Patch(ctx, "existing", types.MergePatchType, []byte(`{"status":{"loadBalancer":{"ingress":[{"ip":"192.0.2.9"}]}}}`), dryPatch, "status")
 			return err
 		}},
@@ -229,7 +229,7 @@ func peerAttempts(t *testing.T, config *rest.Config, remote string) {
 			_, err := kube.NetworkingV1().Ingresses(remote).Create(ctx, ingressTo("new"), dryCreate)
 			return err
 		}},
-		{"the load balancer status of an ingress", "where traffic arrives", func(ctx context.Context) error {
+		{"the load balancer status of an ingress", "must not write the status", func(ctx context.Context) error {
 			_, err := kube.NetworkingV1().Ingresses(remote).Patch(ctx, "existing", types.MergePatchType, []byte(`{"status":{"loadBalancer":{"ingress":[{"ip":"192.0.2.9"}]}}}`), dryPatch, "status")
 			return err
 		}},
@@ -242,7 +242,7 @@ func peerAttempts(t *testing.T, config *rest.Config, remote string) {
 			}}}, dryCreate)
 			return err
 		}},
-		{"an endpoint slice", "endpoints are the provider's", func(ctx context.Context) error {
+		{"an endpoint slice", "must not write endpoints", func(ctx context.Context) error {
 			_, err := kube.DiscoveryV1().EndpointSlices(remote).Create(ctx, &discoveryv1.EndpointSlice{
 				ObjectMeta: metav1.ObjectMeta{Name: "existing"}, AddressType: discoveryv1.AddressTypeIPv4, Endpoints: []discoveryv1.Endpoint{{Addresses: []string{"192.0.2.9"}}},
 			}, dryCreate)
@@ -266,11 +266,11 @@ func peerAttempts(t *testing.T, config *rest.Config, remote string) {
 			_, err := core.Pods(remote).Patch(ctx, "existing", types.MergePatchType, []byte(`{"status":{"phase":"Failed"}}`), dryPatch, "status")
 			return err
 		}},
-		{"a service account", "service accounts", func(ctx context.Context) error {
+		{"a service account", "must not write ServiceAccounts", func(ctx context.Context) error {
 			_, err := core.ServiceAccounts(remote).Create(ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "new"}}, dryCreate)
 			return err
 		}},
-		{"a token of a service account", "service accounts", func(ctx context.Context) error {
+		{"a token of a service account", "must not write ServiceAccounts", func(ctx context.Context) error {
 			_, err := core.ServiceAccounts(remote).CreateToken(ctx, "default", &authenticationv1.TokenRequest{}, dryCreate)
 			return err
 		}},

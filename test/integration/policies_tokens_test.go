@@ -74,7 +74,7 @@ func TestPoliciesKeepAVirtualKubeletToTheTokensOfItsPods(t *testing.T) {
 	own := bound[offloaded+"/robot"]
 	nameless := *own
 	nameless.UID = ""
-	const endless, notOffloaded, others, audiences = "end with their pod only", "offloaded namespaces only", "whose pods it has", "4 audiences at most"
+	const endless, notOffloaded, others, audiences = "bound to a pod only", "offloaded namespaces only", "have pods on its virtual node", "at most 4 audiences"
 	expect(t, []attempt{
 		{"one of a pod on its node", "", token(offloaded, "robot", own)},
 		{"one for another audience than the API server", "", token(offloaded, "robot", own, strings.Repeat("x", 256))},

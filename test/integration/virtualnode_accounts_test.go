@@ -86,8 +86,8 @@ func TestVirtualKubeletMayRequestTokensOfAccountsOfItsPods(t *testing.T) {
 	}
 	expect(t, []attempt{
 		{"a token of the pod on the node", "", token("robot")},
-		{"a token of the local pod", "whose pods it has", token("operator")},
-		{"a token of a pod on the node that mounts none", "whose pods it has", token("tokenless")},
+		{"a token of the local pod", "have pods on its virtual node", token("operator")},
+		{"a token of a pod on the node that mounts none", "have pods on its virtual node", token("tokenless")},
 	})
 	mark(`{"metadata":{"labels":{"liqo.io/scheduling-enabled":null}}}`)
 	until(t, "a namespace that is not offloaded has no annotation", func(ctx context.Context) (bool, error) {
