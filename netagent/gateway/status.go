@@ -30,12 +30,12 @@ const lossStep = 10
 
 // Reasons of the conditions Connected and PathMTU.
 const (
-	reasonAnswers    = "GatewayAnswers"
+	reasonReplies    = "GatewayReplies"
 	reasonRefused    = "Refused"
 	reasonNotApplied = "NotApplied"
 	reasonNoEndpoint = "NoEndpoint"
 	reasonHandshake  = "NoHandshake"
-	reasonNoAnswer   = "NoAnswer"
+	reasonNoReply   = "NoReply"
 	reasonControl    = "ControlPlaneOnly"
 
 	reasonPass     = "PacketsPass"
@@ -107,7 +107,7 @@ func statusOf(te *v1alpha1.TunnelEndpoint, f observation, now time.Time) v1alpha
 		condition.Reason, condition.Message = reasonRefused, "The peer is not served: "+f.refused
 	case f.probes.Connected:
 		s.Phase = v1alpha1.TunnelConnected
-		condition.Status, condition.Reason = metav1.ConditionTrue, reasonAnswers
+		condition.Status, condition.Reason = metav1.ConditionTrue, reasonReplies
 		condition.Message = "The remote gateway replies through the tunnel."
 	case f.failed == "" && f.controlPlaneUp:
 		s.Phase = v1alpha1.TunnelConnected
@@ -124,7 +124,7 @@ func statusOf(te *v1alpha1.TunnelEndpoint, f observation, now time.Time) v1alpha
 		condition.Message = "No handshake has succeeded yet: one of the gateways must reach the other one by UDP, " +
 			"and both must have the other's public key."
 	default:
-		condition.Reason = reasonNoAnswer
+		condition.Reason = reasonNoReply
 		condition.Message = "The handshake succeeded, but the remote gateway does not reply through the tunnel."
 	}
 	if len(f.leftOut) > 0 && f.refused == "" {

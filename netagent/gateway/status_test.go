@@ -28,12 +28,12 @@ func TestStatusReportsTheTunnel(t *testing.T) {
 		reason, endpoint, words string
 	}{
 		"connected": {
-			observation{traffic: traffic, probes: answers}, v1alpha1.TunnelConnected, reasonAnswers, "172.16.2.1:51820",
+			observation{traffic: traffic, probes: answers}, v1alpha1.TunnelConnected, reasonReplies, "172.16.2.1:51820",
 			"replies",
 		},
 		"connected, with a mapping left out": {
 			observation{traffic: traffic, probes: answers, leftOut: []string{"AddressMapping x: y"}}, v1alpha1.TunnelConnected,
-			reasonAnswers, "172.16.2.1:51820", "Left out: AddressMapping x: y",
+			reasonReplies, "172.16.2.1:51820", "Left out: AddressMapping x: y",
 		},
 		"refused": {
 			observation{refused: "its 10.0.0.0/16 is local", traffic: traffic}, v1alpha1.TunnelError, reasonRefused, "",
@@ -48,7 +48,7 @@ func TestStatusReportsTheTunnel(t *testing.T) {
 			"control plane",
 		},
 		"no reply": {
-			observation{traffic: traffic}, v1alpha1.TunnelConnecting, reasonNoAnswer, "172.16.2.1:51820", "does not reply",
+			observation{traffic: traffic}, v1alpha1.TunnelConnecting, reasonNoReply, "172.16.2.1:51820", "does not reply",
 		},
 		"no endpoint resolves": {
 			observation{unresolved: true}, v1alpha1.TunnelConnecting, reasonNoEndpoint, "", "endpoints",
@@ -58,12 +58,12 @@ func TestStatusReportsTheTunnel(t *testing.T) {
 			"no such device",
 		},
 		"failed pass, still connected": {
-			observation{failed: "no such device", traffic: traffic, probes: answers}, v1alpha1.TunnelConnected, reasonAnswers,
+			observation{failed: "no such device", traffic: traffic, probes: answers}, v1alpha1.TunnelConnected, reasonReplies,
 			"172.16.2.1:51820", "replies",
 		},
 		"port in use": {
 			observation{traffic: traffic, probes: answers, listenError: "UDP port 5873"}, v1alpha1.TunnelConnected,
-			reasonAnswers, "172.16.2.1:51820", "not running: UDP port 5873",
+			reasonReplies, "172.16.2.1:51820", "not running: UDP port 5873",
 		},
 		"port in use, control plane only": {
 			observation{traffic: traffic, controlPlaneUp: true, listenError: "UDP port 5873"}, v1alpha1.TunnelConnected,

@@ -52,7 +52,7 @@ func refusesPodsBeyondTheQuota(t *testing.T) {
 			t.Errorf("pod %s is %s, with the message: %s", name, pod.Status.Phase, pod.Status.Message)
 		}
 		eventually(t, soon, "an event about pod "+name, func(ctx context.Context) (bool, string, error) {
-			result := rome.Kubectl(ctx, "get", "events", "-n", o.namespace, "--field-selector=reason=GrantExceeded,involvedObject.name="+name, "-o", "name")
+			result := rome.Kubectl(ctx, "get", "events", "-n", o.namespace, "--field-selector=reason=QuotaExceeded,involvedObject.name="+name, "-o", "name")
 			return result.Stdout != "", "", result.Err
 		})
 	}
@@ -85,7 +85,7 @@ func acceptedPods(t *testing.T, o offload, fit int) (taken []string) {
 		}
 		refused := 0
 		for _, pod := range pods.Items {
-			if !slices.Contains(taken, pod.Name) && pod.Status.Reason == "GrantExceeded" {
+			if !slices.Contains(taken, pod.Name) && pod.Status.Reason == "QuotaExceeded" {
 				refused++
 			}
 		}

@@ -147,7 +147,7 @@ func TestAConsumerGetsNoMoreThanItWasGranted(t *testing.T) {
 		!strings.Contains(err.Error(), "the quota of consumer asti is exceeded: cpu: 500m requested, 2 of 2 granted used, 0 left") {
 		t.Fatalf("one beyond the quota is answered with: %v", err)
 	}
-	if causes := status.Status().Details.Causes; len(causes) != 1 || causes[0].Type != v1alpha1.CauseGrantExceeded || causes[0].Field != "cpu" {
+	if causes := status.Status().Details.Causes; len(causes) != 1 || causes[0].Type != v1alpha1.CauseQuotaExceeded || causes[0].Field != "cpu" {
 		t.Errorf("causes: %+v", causes)
 	}
 }

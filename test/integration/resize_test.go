@@ -88,13 +88,13 @@ func TestAPodIsResizedWithinTheGrant(t *testing.T) {
 	}
 	until(t, "nothing beyond the quota is created", func(context.Context) (bool, error) {
 		err := post("probe", "100", metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
-		return apierrors.HasStatusCause(err, v1alpha1.CauseGrantExceeded), nil
+		return apierrors.HasStatusCause(err, v1alpha1.CauseQuotaExceeded), nil
 	})
 	must(post("web", "500m", metav1.CreateOptions{}))
 	first := s.pod(t, "web")
 	must(resize("1"))
 	resized("1")
-	if err := resize("4"); !apierrors.HasStatusCause(err, v1alpha1.CauseGrantExceeded) ||
+	if err := resize("4"); !apierrors.HasStatusCause(err, v1alpha1.CauseQuotaExceeded) ||
 		!strings.Contains(err.Error(), "is exceeded: cpu: 3 requested, 1 of 3 granted used, 2 left") {
 		t.Errorf("more than the quota is answered with: %v", err)
 	}
@@ -127,7 +127,7 @@ func TestAPodIsResizedWithinTheGrant(t *testing.T) {
 	if got := s.shadow(t, "web").Status.AllocatedResources; got.Cpu().String() != "2" {
 		t.Errorf("it still holds %v", got)
 	}
-	if err := post("next", "1500m", metav1.CreateOptions{}); !apierrors.HasStatusCause(err, v1alpha1.CauseGrantExceeded) {
+	if err := post("next", "1500m", metav1.CreateOptions{}); !apierrors.HasStatusCause(err, v1alpha1.CauseQuotaExceeded) {
 		t.Errorf("quota that is held was granted to another pod: %v", err)
 	}
 	allocates(t, env, s.namespace, "web", "500m")
@@ -181,7 +181,7 @@ func TestResizeOfALocalPodIsReflected(t *testing.T) {
 		return c.Status == corev1.ConditionTrue && c.Reason == corev1.PodReasonDeferred && strings.Contains(c.Message, "cpu: 1 requested, 1 of 1 granted used, 0 left")
 	})
 	until(t, "an event reports it, too", func(ctx context.Context) (bool, error) {
-		events, err := o.Kube.CoreV1().Events(o.local).List(ctx, metav1.ListOptions{FieldSelector: "reason=GrantExceeded,involvedObject.name=web"})
+		events, err := o.Kube.CoreV1().Events(o.local).List(ctx, metav1.ListOptions{FieldSelector: "reason=QuotaExceeded,involvedObject.name=web"})
 		return err == nil && len(events.Items) > 0, err
 	})
 	o.change(t, "web", `{"metadata":{"labels":{"tier":"front"}}}`)

@@ -344,13 +344,13 @@ func (o *offload) testGranted(t *testing.T) {
 	o.shadow(t, "first")
 	o.bind(t, o.local, "second", gpu)
 	pod := o.awaitPod(t, o.local, "second", "the pod reports why it waits", func(pod *corev1.Pod) bool {
-		return pod.Status.Reason == "GrantExceeded"
+		return pod.Status.Reason == "QuotaExceeded"
 	})
 	if pod.Status.Phase != corev1.PodPending || !strings.Contains(pod.Status.Message, "example.com/gpu: 1 requested, 1 of 1 granted used, 0 left") {
 		t.Errorf("phase %s, message %q", pod.Status.Phase, pod.Status.Message)
 	}
 	until(t, "an event reports it, too", func(ctx context.Context) (bool, error) {
-		events, err := o.Kube.CoreV1().Events(o.local).List(ctx, metav1.ListOptions{FieldSelector: "reason=GrantExceeded,involvedObject.name=second"})
+		events, err := o.Kube.CoreV1().Events(o.local).List(ctx, metav1.ListOptions{FieldSelector: "reason=QuotaExceeded,involvedObject.name=second"})
 		return err == nil && len(events.Items) > 0, err
 	})
 

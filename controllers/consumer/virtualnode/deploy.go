@@ -50,7 +50,7 @@ func (r *Reconciler) deploy(
 	case err != nil:
 		return nil, nil, err
 	case !equality.Semantic.DeepEqual(binding.Subjects, desired.Subjects):
-		return nil, &problem{ReasonBindingOfAnother, fmt.Sprintf(
+		return nil, &problem{ReasonClusterRoleBindingConflict, fmt.Sprintf(
 			"ClusterRoleBinding %s belongs to another virtual node: use another name for this one.", binding.Name)}, nil
 	}
 	return r.ensureDeployment(ctx, virtual, fc, found)

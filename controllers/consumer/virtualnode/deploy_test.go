@@ -216,7 +216,7 @@ func TestConditionNamesWhyNoKubeletIsDeployed(t *testing.T) {
 		change       func(*world)
 	}{
 		{"no image", ReasonNoImage, func(w *world) { w.VirtualKubelet.Image = "" }},
-		{"the name is taken", ReasonBindingOfAnother, func(w *world) {
+		{"the name is taken", ReasonClusterRoleBindingConflict, func(w *world) {
 			w.Add(&rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: role}, Subjects: []rbacv1.Subject{
 				{Kind: rbacv1.ServiceAccountKind, Namespace: "liqo-peer-other", Name: kubelet},
 			}})

@@ -27,7 +27,7 @@ const (
 	ReasonKindNotAllowed     = "NotAllowed"
 	ReasonKindNotServed      = "NotServed"
 	ReasonKindNotNamespaced  = "NotNamespaced"
-	ReasonAnotherNodeDecides = "AnotherVirtualNodeDecides"
+	ReasonOverriddenByOlderVirtualNode = "OverriddenByOlderVirtualNode"
 )
 
 // observeKinds sets the condition KindsReflected, and the kinds in spec.reflection that are reflected to the provider
@@ -74,7 +74,7 @@ func (r *Reconciler) observeKinds(
 	deciding := reflection.DecidingVirtualNode(kit.Pointers(siblings.Items), node.Spec.ClusterID)
 	if deciding != nil && deciding.Name != node.Name {
 		node.Status.ReflectedKinds = nil
-		condition.Status, condition.Reason = metav1.ConditionFalse, ReasonAnotherNodeDecides
+		condition.Status, condition.Reason = metav1.ConditionFalse, ReasonOverriddenByOlderVirtualNode
 		problems = []string{
 			fmt.Sprintf("virtual node %s of the same cluster is older, so its spec.reflection is used", deciding.Name),
 		}

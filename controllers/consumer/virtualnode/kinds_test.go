@@ -87,7 +87,7 @@ func TestVirtualNodeReportsTheReflectedKinds(t *testing.T) {
 					CreationTimestamp: metav1.NewTime(kittest.Epoch.Add(-time.Hour))},
 				Spec: v1alpha1.VirtualNodeSpec{ClusterID: milanID},
 			})
-		}, reason: ReasonAnotherNodeDecides, contains: "virtual node older of the same cluster"},
+		}, reason: ReasonOverriddenByOlderVirtualNode, contains: "virtual node older of the same cluster"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			w := newKindsWorld(t)

@@ -27,7 +27,7 @@ const (
 	ReasonNodeMissing      = "NodeMissing"
 	ReasonNodeReady        = "NodeReady"
 	ReasonNodeNotReady     = "NodeNotReady"
-	ReasonBindingOfAnother = "BindingOfAnother"
+	ReasonClusterRoleBindingConflict = "ClusterRoleBindingConflict"
 	ReasonCordoned         = "Cordoned"
 	ReasonNetworkReady     = "NetworkReady"
 	ReasonNoNetwork        = "NoNetwork"

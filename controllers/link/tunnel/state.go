@@ -24,7 +24,7 @@ const (
 	ReasonConnecting            = "Connecting"
 	ReasonTunnelFailing         = "TunnelFailing"
 	ReasonAwaitingPeering       = "AwaitingPeering"
-	ReasonPeerTooOld            = "PeerTooOld"
+	ReasonVersionUnsupported            = "VersionUnsupported"
 	ReasonAwaitingNetworkConfig = "AwaitingNetworkConfig"
 	ReasonAwaitingAnswer        = "AwaitingAnswer"
 	ReasonNotConfigured         = "NotConfigured"
@@ -74,7 +74,7 @@ func absent(fc *v1alpha1.ForeignCluster, intended bool, directions []direction) 
 	}
 	for _, d := range directions {
 		if d.phase == v1alpha1.PeeringEstablished && !d.capable {
-			return pending(ReasonPeerTooOld, "The version of the peer has no tunnels: upgrade it.")
+			return pending(ReasonVersionUnsupported, "The version of the peer has no tunnels: upgrade it.")
 		}
 	}
 	return pending(ReasonAwaitingPeering, "No direction of the peering is established yet.")

@@ -149,7 +149,7 @@ func TestNothingIsAnnouncedWithoutATunnel(t *testing.T) {
 	rome.r.Networking = v1alpha1.NetworkingTunnel
 	rome.peered(v1alpha1.PeeringEstablished, v1alpha1.PeeringNone)
 	rome.pass()
-	expectStatus(t, rome, v1alpha1.PeeringPending, ReasonPeerTooOld, "upgrade")
+	expectStatus(t, rome, v1alpha1.PeeringPending, ReasonVersionUnsupported, "upgrade")
 	rome.peered(v1alpha1.PeeringPending, v1alpha1.PeeringNone, compatibility.FeatureTunnel)
 	rome.pass()
 	expectStatus(t, rome, v1alpha1.PeeringPending, ReasonAwaitingPeering, "")

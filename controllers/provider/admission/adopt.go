@@ -27,7 +27,7 @@ func (r *Reconciler) adopt(ctx context.Context, request *v1alpha1.IdentityReques
 	case token == nil:
 		return r.refuse(ctx, request, ReasonInvitationWithdrawn, "The invitation was withdrawn.")
 	case token.Spec.ConsumerClusterID != "" && token.Spec.ConsumerClusterID != request.Spec.ClusterID:
-		return r.refuse(ctx, request, ReasonInvitationOfAnother,
+		return r.refuse(ctx, request, ReasonInvitationForAnotherCluster,
 			"The invitation is for another cluster than "+request.Spec.ClusterID+".")
 	}
 	fc, reason, message := all.choose(request)

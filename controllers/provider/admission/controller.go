@@ -40,8 +40,8 @@ const (
 	ReasonNameTaken = "NameTaken"
 	// ReasonInvitationWithdrawn means that the PeeringToken of the request was deleted.
 	ReasonInvitationWithdrawn = "InvitationWithdrawn"
-	// ReasonInvitationOfAnother means that the invitation is of another cluster.
-	ReasonInvitationOfAnother = "InvitationOfAnother"
+	// ReasonInvitationForAnotherCluster means that the invitation is of another cluster.
+	ReasonInvitationForAnotherCluster = "InvitationForAnotherCluster"
 )
 
 // Reconciler creates a ForeignCluster for each invited consumer, and reports that its tenant

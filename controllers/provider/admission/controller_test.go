@@ -189,7 +189,7 @@ func TestRequestsAreAdmittedOrRefused(t *testing.T) {
 			[]client.Object{peered, owned(peered)},
 			[]string{"delete IdentityRequest " + otherName, request}, ""},
 		{"another consumer than was invited", aRequest(romeID, "rome"), tokenUID, nil, []string{status},
-			ReasonInvitationOfAnother},
+			ReasonInvitationForAnotherCluster},
 		{"consumer whose last peering is being torn down", aRequest(romeID, "rome"), "", []client.Object{known, owned(known)},
 			nil, ""},
 		{"known consumer", aRequest(romeID, "rome"), "", []client.Object{known}, []string{"patch ForeignCluster rome"}, ""},

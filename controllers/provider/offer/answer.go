@@ -21,10 +21,10 @@ import (
 	"liqo.io/federation/controllers/kit"
 )
 
-// Reasons of the condition WithinGrant.
+// Reasons of the condition WithinQuota.
 const (
-	reasonEnough       = "Enough"
-	reasonGrantLowered = "GrantLowered"
+	reasonWithinQuota       = "WithinQuota"
+	reasonQuotaReduced = "QuotaReduced"
 )
 
 // answer writes the status of a request.
@@ -46,7 +46,7 @@ func (r *Reconciler) answer(
 	return nil
 }
 
-// withinGrant sets the condition WithinGrant while the consumer uses more than it is
+// withinGrant sets the condition WithinQuota while the consumer uses more than it is
 // granted, for example after the offer was lowered, and once it did.
 func (r *Reconciler) withinGrant(ctx context.Context, request *v1alpha1.ResourceRequest) error {
 	offers, err := r.offers(ctx, request.Namespace)
@@ -58,8 +58,8 @@ func (r *Reconciler) withinGrant(ctx context.Context, request *v1alpha1.Resource
 		return err
 	}
 	condition := metav1.Condition{
-		Type: v1alpha1.ConditionWithinGrant, Status: metav1.ConditionTrue, ObservedGeneration: request.Generation,
-		Reason: reasonEnough, Message: "What is used is within what is granted.",
+		Type: v1alpha1.ConditionWithinQuota, Status: metav1.ConditionTrue, ObservedGeneration: request.Generation,
+		Reason: reasonWithinQuota, Message: "What is used is within what is granted.",
 	}
 	storage, _ := quota.StorageGranted(offers)
 	over := append(quota.Exceeded(quota.Granted(offers), used), quota.StorageExceeded(storage, stored)...)
@@ -68,7 +68,7 @@ func (r *Reconciler) withinGrant(ctx context.Context, request *v1alpha1.Resource
 		for i, short := range over {
 			names[i] = string(short.Resource)
 		}
-		condition.Status, condition.Reason = metav1.ConditionFalse, reasonGrantLowered
+		condition.Status, condition.Reason = metav1.ConditionFalse, reasonQuotaReduced
 		condition.Message = "More is used than is granted of " + strings.Join(names, ", ") +
 			". Nothing is ended or deleted, and nothing more of it is admitted."
 	} else if meta.FindStatusCondition(request.Status.Conditions, condition.Type) == nil {

@@ -97,7 +97,7 @@ func (r *Reconciler) exceeding(ctx context.Context, consumer string) []reconcile
 		return nil
 	}
 	if !slices.ContainsFunc(requests.Items, func(request v1alpha1.ResourceRequest) bool {
-		return meta.IsStatusConditionFalse(request.Status.Conditions, v1alpha1.ConditionWithinGrant)
+		return meta.IsStatusConditionFalse(request.Status.Conditions, v1alpha1.ConditionWithinQuota)
 	}) {
 		return nil
 	}

@@ -48,7 +48,7 @@ func TestReleasesConcernOnlyConsumersBeyondTheirGrant(t *testing.T) {
 			status, want = metav1.ConditionFalse, []reconcile.Request{kit.Request("", "rome")}
 		}
 		w.changeRequest(func(request *v1alpha1.ResourceRequest) {
-			request.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionWithinGrant, Status: status}}
+			request.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionWithinQuota, Status: status}}
 		})
 		for _, got := range [][]reconcile.Request{w.consumerOfPod(t.Context(), pod), w.consumerOfClaim(t.Context(), claim)} {
 			if diff := cmp.Diff(want, got); diff != "" {

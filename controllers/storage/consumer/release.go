@@ -23,7 +23,7 @@ import (
 
 // Reasons of events on volumes that are released.
 const (
-	ReasonVolumeHandedBack   = "VolumeHandedBack"
+	ReasonVolumeReleased   = "VolumeReleased"
 	ReasonVolumeDeleted      = "VolumeDeleted"
 	ReasonVolumeFailedDelete = "VolumeFailedDelete"
 	ReasonVolumeLeftBehind   = "VolumeLeftBehind"
@@ -112,7 +112,7 @@ func (r *Releaser) handBack(ctx context.Context, pv *corev1.PersistentVolume) er
 	if _, err := kit.Commit(ctx, r.Client, pv, handedBack(pv)); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("handing volume %s back to its class: %w", pv.Name, err)
 	}
-	r.notices.record(pv, corev1.EventTypeNormal, ReasonVolumeHandedBack, "The volume belongs to StorageClass %s again, with reclaim policy %s.",
+	r.notices.record(pv, corev1.EventTypeNormal, ReasonVolumeReleased, "The volume belongs to StorageClass %s again, with reclaim policy %s.",
 		pv.Annotations[volume.AnnotationStorageClass], wantedPolicy(pv))
 	return nil
 }

@@ -22,8 +22,8 @@ import (
 
 // Reasons of pods that the provider does not accept, in addition to ReasonProviderRefused.
 const (
-	// ReasonGrantExceeded means that the quota at the provider does not suffice for the pod.
-	ReasonGrantExceeded = "GrantExceeded"
+	// ReasonQuotaExceeded means that the quota at the provider does not suffice for the pod.
+	ReasonQuotaExceeded = "QuotaExceeded"
 	// ReasonProviderConflict means that a shadow pod with the name of the pod exists that does not belong to the
 	// virtual node. It is not changed.
 	ReasonProviderConflict = "ProviderConflict"
@@ -111,10 +111,10 @@ func (c *Controller) owns(shadow *v1alpha1.ShadowPod) bool {
 func (c *Controller) refused(ctx context.Context, pod *corev1.Pod, err error) error {
 	var statusErr error
 	switch key := cache.MetaObjectToName(pod); {
-	case apierrors.HasStatusCause(err, v1alpha1.CauseGrantExceeded):
+	case apierrors.HasStatusCause(err, v1alpha1.CauseQuotaExceeded):
 		c.states.block(key, overQuota)
 		message := fmt.Sprintf("%s has no room for the pod: %v", c.Provider, err)
-		statusErr = c.refuse(ctx, pod, ReasonGrantExceeded, message)
+		statusErr = c.refuse(ctx, pod, ReasonQuotaExceeded, message)
 	case apierrors.HasStatusCause(err, v1alpha1.CauseTooManyFinished) && c.tidy(ctx):
 		// The user need not act, so the status does not report it.
 		c.states.block(key, tooManyFinished)

@@ -189,7 +189,7 @@ func TestFinishedPodDoesNotWaitForQuota(t *testing.T) {
 	key := cache.MetaObjectToName(pod)
 	if err := k.create(
 		t.Context(), key, pod, k.sender.remoteNamespace,
-	); !apierrors.HasStatusCause(err, v1alpha1.CauseGrantExceeded) {
+	); !apierrors.HasStatusCause(err, v1alpha1.CauseQuotaExceeded) {
 		t.Fatal(err)
 	}
 	if left := k.states.someBlocked(overQuota, 1); len(left) != 1 {

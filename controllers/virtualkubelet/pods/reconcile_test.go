@@ -181,7 +181,7 @@ func TestForbiddenEphemeralContainerDelaysNoOtherChange(t *testing.T) {
 // full returns the error of a provider without quota.
 func full() error {
 	answer := apierrors.NewForbidden(shadowPods, "", errors.New("the grant is exceeded"))
-	answer.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: v1alpha1.CauseGrantExceeded, Field: "cpu"}}
+	answer.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: v1alpha1.CauseQuotaExceeded, Field: "cpu"}}
 	return answer
 }
 
@@ -196,7 +196,7 @@ func TestRefusedResizeIsReportedAndDelaysNoOtherChange(t *testing.T) {
 		event, reason, words string
 	}{
 		{
-			"no quota", full(), true, ReasonGrantExceeded, corev1.PodReasonDeferred,
+			"no quota", full(), true, ReasonQuotaExceeded, corev1.PodReasonDeferred,
 			"milan has no room to resize the pod",
 		},
 		{
@@ -294,7 +294,7 @@ func TestFreedQuotaIsUsedAtOnce(t *testing.T) {
 	for i := range pods {
 		if err := send(
 			localPod(fmt.Sprintf("web-%d", i)),
-		); !apierrors.HasStatusCause(err, v1alpha1.CauseGrantExceeded) {
+		); !apierrors.HasStatusCause(err, v1alpha1.CauseQuotaExceeded) {
 			t.Fatalf("pod %d: %v", i, err)
 		}
 	}
@@ -308,7 +308,7 @@ func TestFreedQuotaIsUsedAtOnce(t *testing.T) {
 			tried++
 			if err := send(localPod(key.Name)); err == nil {
 				fit++
-			} else if !apierrors.HasStatusCause(err, v1alpha1.CauseGrantExceeded) {
+			} else if !apierrors.HasStatusCause(err, v1alpha1.CauseQuotaExceeded) {
 				t.Fatal(err)
 			}
 			s.queue.Done(key)

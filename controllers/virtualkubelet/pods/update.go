@@ -41,7 +41,7 @@ func (c *Controller) update(ctx context.Context, pod *corev1.Pod, seen *v1alpha1
 		tooMuch := err
 		translate.KeepResources(desired)
 		if added, err = c.sendUpdate(ctx, seen, desired); err == nil {
-			if apierrors.HasStatusCause(tooMuch, v1alpha1.CauseGrantExceeded) {
+			if apierrors.HasStatusCause(tooMuch, v1alpha1.CauseQuotaExceeded) {
 				c.states.block(key, overQuota)
 			}
 			return refusedParts{resize: tooMuch}, fmt.Errorf("resizing the shadow pod on %s: %w", c.Provider, tooMuch)
@@ -97,8 +97,8 @@ func (c *Controller) deferResize(pod *corev1.Pod, status *corev1.PodStatus, err 
 		c.Provider,
 		err,
 	)
-	if apierrors.HasStatusCause(err, v1alpha1.CauseGrantExceeded) {
-		event, why, message = ReasonGrantExceeded, corev1.PodReasonDeferred, fmt.Sprintf(
+	if apierrors.HasStatusCause(err, v1alpha1.CauseQuotaExceeded) {
+		event, why, message = ReasonQuotaExceeded, corev1.PodReasonDeferred, fmt.Sprintf(
 			"%s has no room to resize the pod: %v",
 			c.Provider,
 			err,

@@ -245,12 +245,12 @@ func TestPodStatusBeforeAKubeletReports(t *testing.T) {
 		},
 		{
 			name:  "refused by quota",
-			local: func(s *corev1.PodStatus) { s.Reason, s.Message = "GrantExceeded", "0 left" },
-			want:  func(s *corev1.PodStatus) { s.Reason, s.Message = "GrantExceeded", "0 left" },
+			local: func(s *corev1.PodStatus) { s.Reason, s.Message = "QuotaExceeded", "0 left" },
+			want:  func(s *corev1.PodStatus) { s.Reason, s.Message = "QuotaExceeded", "0 left" },
 		},
 		{
 			name:   "the reason no longer applies",
-			local:  func(s *corev1.PodStatus) { s.Reason, s.Message = "GrantExceeded", "0 left" },
+			local:  func(s *corev1.PodStatus) { s.Reason, s.Message = "QuotaExceeded", "0 left" },
 			shadow: &v1alpha1.ShadowPod{},
 			want:   func(*corev1.PodStatus) {},
 		},

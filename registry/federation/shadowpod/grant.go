@@ -50,5 +50,5 @@ func refusal(name string, err error) error {
 			Message: finished.Error()}}
 		return answer
 	}
-	return reservation.Exceeded("shadowpods", name, err, v1alpha1.CauseGrantExceeded, exceeded.Short)
+	return reservation.Exceeded("shadowpods", name, err, v1alpha1.CauseQuotaExceeded, exceeded.Short)
 }

@@ -65,8 +65,8 @@ func TestRefusalsAreForbiddenAndNameEachResource(t *testing.T) {
 		t.Errorf("got %d %s", status.Status().Code, status.Status().Reason)
 	}
 	want := []metav1.StatusCause{
-		{Type: v1alpha1.CauseGrantExceeded, Field: "cpu", Message: "cpu: 3 requested, 0 of 2 granted used, 2 left"},
-		{Type: v1alpha1.CauseGrantExceeded, Field: "memory", Message: "memory: 1Gi requested, 0 of 0 granted used, 0 left"},
+		{Type: v1alpha1.CauseQuotaExceeded, Field: "cpu", Message: "cpu: 3 requested, 0 of 2 granted used, 2 left"},
+		{Type: v1alpha1.CauseQuotaExceeded, Field: "memory", Message: "memory: 1Gi requested, 0 of 0 granted used, 0 left"},
 	}
 	if diff := cmp.Diff(want, status.Status().Details.Causes); diff != "" {
 		t.Errorf("causes (-want +got):\n%s", diff)
@@ -195,7 +195,7 @@ func TestResizedShadowPodStaysWithinTheQuota(t *testing.T) {
 		t.Helper()
 		for _, options := range []*metav1.UpdateOptions{dry, now} {
 			err := s.resize(t.Context(), namespace, name, requests, options)
-			if !apierrors.IsForbidden(err) || !apierrors.HasStatusCause(err, v1alpha1.CauseGrantExceeded) ||
+			if !apierrors.IsForbidden(err) || !apierrors.HasStatusCause(err, v1alpha1.CauseQuotaExceeded) ||
 				!strings.Contains(err.Error(), message) {
 				t.Fatalf("%s/%s: got %v, want %q", namespace, name, err, message)
 			}

@@ -73,10 +73,10 @@ const (
 // reports a phase that the version of the consumer does not have.
 const ConditionAccepted = "Accepted"
 
-// ConditionWithinGrant is False while the consumer of a resource request uses more of a resource
+// ConditionWithinQuota is False while the consumer of a resource request uses more of a resource
 // than its accepted offers have, for example after an offer was reduced: nothing is removed, and
 // nothing more of it is admitted. Afterwards it is True. It does not exist before the first time.
-const ConditionWithinGrant = "WithinGrant"
+const ConditionWithinQuota = "WithinQuota"
 
 // ResourceRequestStatus is the answer of the provider to a resource request.
 type ResourceRequestStatus struct {
@@ -100,7 +100,7 @@ type ResourceRequestStatus struct {
 	// +listType=atomic
 	Features []string `json:"features,omitempty" protobuf:"bytes,5,rep,name=features"`
 	// conditions are Accepted, which is True while the provider accepts the request, and
-	// WithinGrant, which is False while the consumer uses more than its accepted offers have.
+	// WithinQuota, which is False while the consumer uses more than its accepted offers have.
 	// +optional
 	// +listType=map
 	// +listMapKey=type

@@ -52,9 +52,9 @@ const ConditionPodCreated = "PodCreated"
 // True afterwards. It does not exist before the first refusal.
 const ConditionPodResized = "PodResized"
 
-// CauseGrantExceeded is the type of the causes of a response 403 to a ShadowPod that exceeds the
+// CauseQuotaExceeded is the type of the causes of a response 403 to a ShadowPod that exceeds the
 // quota of its consumer. Their fields are the exhausted resources.
-const CauseGrantExceeded metav1.CauseType = "GrantExceeded"
+const CauseQuotaExceeded metav1.CauseType = "QuotaExceeded"
 
 // CauseTooManyFinished is the type of the cause of a response 403 to a ShadowPod whose consumer has
 // too many finished ones.

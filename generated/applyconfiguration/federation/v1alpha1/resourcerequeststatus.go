@@ -26,7 +26,7 @@ type ResourceRequestStatusApplyConfiguration struct {
 	APIVersions []string `json:"apiVersions,omitempty"`
 	// features are what the provider can do beyond the first version.
 	Features []string `json:"features,omitempty"`
-	// conditions say why: Accepted; and WithinGrant, once more ran than was
+	// conditions say why: Accepted; and WithinQuota, once more ran than was
 	// granted.
 	Conditions []v1.ConditionApplyConfiguration `json:"conditions,omitempty"`
 }
