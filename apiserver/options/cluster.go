@@ -140,7 +140,7 @@ func bundleOf(file string, config *rest.Config) ([]byte, error) {
 	}
 	bundle, err := os.ReadFile(file)
 	if err != nil {
-		return nil, fmt.Errorf("reading the certificate authorities of --advertised-server: %w", err)
+		return nil, fmt.Errorf("reading the certificate authorities of --server: %w", err)
 	}
 	return bundle, nil
 }

@@ -144,11 +144,11 @@ func (o *Options) Flags() cliflag.NamedFlagSets {
 	fs.StringVar(&o.Namespace, "namespace", o.Namespace, "The namespace that the product is installed in.")
 	fs.StringVar(&o.InvitationNamespace, "invitation-namespace", o.InvitationNamespace,
 		"Namespace of the service accounts of invitations. It must have no other service accounts.")
-	fs.StringVar(&o.AdvertisedServer, "advertised-server", o.AdvertisedServer,
+	fs.StringVar(&o.AdvertisedServer, "server", o.AdvertisedServer,
 		"The https URL in invitations at which consumers reach this cluster's Kubernetes API, for example "+
 			"https://api.example.com:6443. Empty permits only in-band invitations.")
-	fs.StringVar(&o.AdvertisedCAFile, "advertised-server-ca-file", o.AdvertisedCAFile,
-		"PEM file with the certificate authorities of --advertised-server. Empty uses those of this cluster.")
+	fs.StringVar(&o.AdvertisedCAFile, "server-ca-file", o.AdvertisedCAFile,
+		"PEM file with the certificate authorities of --server. Empty uses those of this cluster.")
 	fs.StringVar(&o.Kubeconfig, "kubeconfig", o.Kubeconfig,
 		"Kubeconfig file of this cluster. Empty uses the service account of the pod.")
 

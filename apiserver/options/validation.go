@@ -61,15 +61,15 @@ func (o *Options) validateCluster() []error {
 	}
 	if o.AdvertisedServer != "" {
 		if err := serverURL(o.AdvertisedServer); err != nil {
-			errs = append(errs, fmt.Errorf("--advertised-server %q: %w", o.AdvertisedServer, err))
+			errs = append(errs, fmt.Errorf("--server %q: %w", o.AdvertisedServer, err))
 		}
 	}
 	if o.AdvertisedCAFile != "" {
 		if o.AdvertisedServer == "" {
-			errs = append(errs, errors.New("--advertised-server-ca-file: requires --advertised-server"))
+			errs = append(errs, errors.New("--server-ca-file: requires --server"))
 		}
 		if _, err := cert.NewPool(o.AdvertisedCAFile); err != nil {
-			errs = append(errs, fmt.Errorf("--advertised-server-ca-file: %w", err))
+			errs = append(errs, fmt.Errorf("--server-ca-file: %w", err))
 		}
 	}
 	return errs

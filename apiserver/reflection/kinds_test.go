@@ -25,15 +25,15 @@ func TestKindsAreNamedByResourceVersionAndGroup(t *testing.T) {
 		{"two", []string{"widgets.v1.example.com", "gadgets.v1.example.com"},
 			[]metav1.GroupVersionResource{kind("widgets"), kind("gadgets")}, ""},
 		{"without a version", []string{"widgets.example"}, nil,
-			`--offer-kinds "widgets.example": must be the resource, the version and the group`},
-		{"the core group", []string{"pods.v1."}, nil, "--offer-kinds[0].group"},
-		{"roles", []string{"roles.v1.rbac.authorization.k8s.io"}, nil, "--offer-kinds[0].group: Forbidden"},
-		{"everything", []string{"*.v1.example.com"}, nil, "--offer-kinds[0].resource"},
-		{"a subresource", []string{"widgets/scale.v1.example.com"}, nil, "--offer-kinds[0].resource"},
+			`--policy-reflected-kinds "widgets.example": must be the resource, the version and the group`},
+		{"the core group", []string{"pods.v1."}, nil, "--policy-reflected-kinds[0].group"},
+		{"roles", []string{"roles.v1.rbac.authorization.k8s.io"}, nil, "--policy-reflected-kinds[0].group: Forbidden"},
+		{"everything", []string{"*.v1.example.com"}, nil, "--policy-reflected-kinds[0].resource"},
+		{"a subresource", []string{"widgets/scale.v1.example.com"}, nil, "--policy-reflected-kinds[0].resource"},
 		{"twice", []string{"widgets.v1.example.com", "widgets.v2.example.com"}, nil, "Duplicate"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			kinds, errs := ParseKinds("offer-kinds", test.names)
+			kinds, errs := ParseKinds("policy-reflected-kinds", test.names)
 			if len(errs) == 0 != (test.wrong == "") || len(errs) > 0 && !strings.Contains(errs[0].Error(), test.wrong) {
 				t.Errorf("errors %v, want %q", errs, test.wrong)
 			}

@@ -22,7 +22,7 @@ var widgets = metav1.GroupVersionResource{Group: "example.com", Version: "v1", R
 
 func TestReflectedKindsAreValidated(t *testing.T) {
 	options := VirtualKubelet{PullPolicy: "Always", ReflectedKinds: []string{"pods"}}
-	if errs := options.Validate(); len(errs) != 1 || !strings.Contains(errs[0].Error(), "--reflected-kinds") {
+	if errs := options.Validate(); len(errs) != 1 || !strings.Contains(errs[0].Error(), "--reflection-kinds") {
 		t.Errorf("errors %v", errs)
 	}
 }

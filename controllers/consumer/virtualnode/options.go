@@ -36,7 +36,7 @@ type VirtualKubelet struct {
 }
 
 // flagReflectedKinds is the flag of VirtualKubelet.ReflectedKinds.
-const flagReflectedKinds = "reflected-kinds"
+const flagReflectedKinds = "reflection-kinds"
 
 // kinds returns the parsed ReflectedKinds. It fails if one is invalid.
 func (v *VirtualKubelet) kinds() []metav1.GroupVersionResource {

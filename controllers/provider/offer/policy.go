@@ -55,13 +55,13 @@ var alwaysOffered = []string{corev1.LabelArchStable, corev1.LabelOSStable, corev
 const maxNodeLabels = 8
 
 // flagOfferKinds is the flag of Policy.ReflectedKinds.
-const flagOfferKinds = "offer-kinds"
+const flagOfferKinds = "policy-reflected-kinds"
 
 // flagExternalVolumeTypes and flagExternalCSIDrivers are the flags of
 // Policy.ExternalVolumeTypes and Policy.ExternalCSIDrivers.
 const (
-	flagExternalVolumeTypes = "offer-external-volume-types"
-	flagExternalCSIDrivers  = "offer-external-csi-drivers"
+	flagExternalVolumeTypes = "policy-external-volumes-types"
+	flagExternalCSIDrivers  = "policy-external-volumes-csi-drivers"
 )
 
 // kinds returns ReflectedKinds of a valid policy.
@@ -77,42 +77,42 @@ func DefaultPolicy() Policy {
 
 // AddFlags binds the policy to flags.
 func (p *Policy) AddFlags(fs *pflag.FlagSet) {
-	fs.IntVar(&p.SharePercent, "share-percent", p.SharePercent,
+	fs.IntVar(&p.SharePercent, "policy-share-percent", p.SharePercent,
 		"Percentage of the allocatable resources of this cluster's nodes that each consumer is offered, 1 to 100.")
-	fs.StringToStringVar(&p.Limits, "offer-limits", p.Limits,
+	fs.StringToStringVar(&p.Limits, "policy-limits", p.Limits,
 		"Limits of what each consumer is offered of a resource, also of extended ones, for example "+
 			"cpu=16,memory=64Gi,nvidia.com/gpu=0; 0 offers none. requests.storage in bytes, persistentvolumeclaims and "+
 			"<class>.storageclass.storage.k8s.io/requests.storage bound its claims; without requests.storage no storage is "+
 			"offered. spec.incomingPolicy.limits of a ForeignCluster has precedence.")
-	fs.StringToStringVar(&p.NodeSelector, "share-node-selector", p.NodeSelector,
+	fs.StringToStringVar(&p.NodeSelector, "policy-node-selector", p.NodeSelector,
 		"Labels of the nodes that are shared, for example pool=shared: offers are a part of these nodes, and consumers' "+
 			"pods run only on them. Empty shares all nodes. spec.incomingPolicy.nodeSelector of a ForeignCluster overrides it.")
-	fs.StringVar(&p.Shape, "offer-shape", p.Shape,
+	fs.StringVar(&p.Shape, "policy-shape", p.Shape,
 		"Aggregate offers the shared nodes as a whole, PerNode one by one: the consumer has a virtual node for each, with "+
 			"its architecture, operating system, region and zone. spec.incomingPolicy.shape of a ForeignCluster overrides it.")
-	fs.StringSliceVar(&p.NodeLabels, "offer-node-labels", p.NodeLabels,
+	fs.StringSliceVar(&p.NodeLabels, "policy-node-labels", p.NodeLabels,
 		"Keys of further labels, at most 8, that nodes which are offered one by one have in offers, for example "+
 			"nvidia.com/gpu.product. Their pods run on nodes with the same values.")
-	fs.IntVar(&p.ChangePercent, "offer-change-percent", p.ChangePercent,
+	fs.IntVar(&p.ChangePercent, "policy-change-percent", p.ChangePercent,
 		"Difference in percent between what can be offered and what is offered, 0 to 100, from which on an offer is "+
 			"changed: allocatable resources change a little all the time.")
-	fs.BoolVar(&p.AutoAccept, "auto-accept", p.AutoAccept,
+	fs.BoolVar(&p.AutoAccept, "policy-auto-accept", p.AutoAccept,
 		"Accept requests of invited consumers and offers of providers automatically. False waits for the decision of an "+
 			"administrator in spec.incomingPolicy and spec.outgoingPolicy of the ForeignCluster.")
 	fs.StringToStringVar(&p.Labels, "cluster-labels", p.Labels,
 		"Labels of this cluster, which consumers set on their virtual nodes, for example topology.liqo.io/region=north.")
-	fs.StringSliceVar(&p.StorageClasses, "offer-storage-classes", p.StorageClasses,
+	fs.StringSliceVar(&p.StorageClasses, "policy-storage-classes", p.StorageClasses,
 		"Storage classes that consumers' claims may use, the default first. They are offered only with requests.storage in "+
-			"--offer-limits.")
+			"--policy-limits.")
 	fs.StringSliceVar(&p.ExternalVolumeTypes, flagExternalVolumeTypes, p.ExternalVolumeTypes,
 		"Volume types that consumers' pods may mount without a claim: fc, iscsi or nfs. Empty offers none. "+
-			"spec.incomingPolicy.externalVolumes of a ForeignCluster overrides this and --offer-external-csi-drivers.")
+			"spec.incomingPolicy.externalVolumes of a ForeignCluster overrides this and --policy-external-volumes-csi-drivers.")
 	fs.StringSliceVar(&p.ExternalCSIDrivers, flagExternalCSIDrivers, p.ExternalCSIDrivers,
 		"CSI drivers that inline volumes of consumers' pods may use, for example secrets-store.csi.k8s.io. "+
 			"Empty offers none.")
-	fs.StringSliceVar(&p.IngressClasses, "offer-ingress-classes", p.IngressClasses,
+	fs.StringSliceVar(&p.IngressClasses, "policy-ingress-classes", p.IngressClasses,
 		"Ingress classes that consumers may name, the default first.")
-	fs.StringSliceVar(&p.LoadBalancerClasses, "offer-load-balancer-classes", p.LoadBalancerClasses,
+	fs.StringSliceVar(&p.LoadBalancerClasses, "policy-load-balancer-classes", p.LoadBalancerClasses,
 		"Load balancer classes that consumers may name, the default first.")
 	fs.StringSliceVar(&p.ReflectedKinds, flagOfferKinds, p.ReflectedKinds,
 		"Kinds, in addition to the built-in ones, that consumers may reflect into their namespaces on this cluster, for "+

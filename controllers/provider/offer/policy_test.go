@@ -252,8 +252,8 @@ func TestInvalidPoliciesAreRefused(t *testing.T) {
 		all = append(all, err.Error())
 	}
 	for _, want := range []string{
-		"--share-percent 0", "--offer-change-percent 101", "--offer-limits a b=1", "--offer-limits cpu=-1",
-		"--share-node-selector a b=c", "--offer-kinds",
+		"--policy-share-percent 0", "--policy-change-percent 101", "--policy-limits a b=1", "--policy-limits cpu=-1",
+		"--policy-node-selector a b=c", "--policy-reflected-kinds",
 	} {
 		if !strings.Contains(strings.Join(all, "\n"), want) {
 			t.Errorf("%s is not in %q", want, all)

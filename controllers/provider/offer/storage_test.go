@@ -144,13 +144,13 @@ func TestStorageFlagsAreValidated(t *testing.T) {
 		want   string
 	}{
 		"a path of the node": {func(p *Policy) { p.ExternalVolumeTypes = []string{"hostPath"} },
-			"--offer-external-volume-types"},
+			"--policy-external-volumes-types"},
 		"a type twice": {func(p *Policy) { p.ExternalVolumeTypes = []string{"nfs", "nfs"} },
-			"--offer-external-volume-types"},
-		"a driver of no name": {func(p *Policy) { p.ExternalCSIDrivers = []string{"a/b"} }, "--offer-external-csi-drivers"},
+			"--policy-external-volumes-types"},
+		"a driver of no name": {func(p *Policy) { p.ExternalCSIDrivers = []string{"a/b"} }, "--policy-external-volumes-csi-drivers"},
 		"this driver": {func(p *Policy) { p.ExternalCSIDrivers = []string{"storage.liqo.io"} },
-			"--offer-external-csi-drivers"},
-		"a class of no name": {func(p *Policy) { p.Limits = map[string]string{"A." + fastStorage: "1"} }, "--offer-limits"},
+			"--policy-external-volumes-csi-drivers"},
+		"a class of no name": {func(p *Policy) { p.Limits = map[string]string{"A." + fastStorage: "1"} }, "--policy-limits"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			policy := DefaultPolicy()

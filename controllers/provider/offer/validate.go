@@ -22,10 +22,10 @@ import (
 func (p *Policy) Validate() []error {
 	var errs []error
 	if p.SharePercent < 1 || p.SharePercent > 100 {
-		errs = append(errs, fmt.Errorf("--share-percent %d: must be between 1 and 100", p.SharePercent))
+		errs = append(errs, fmt.Errorf("--policy-share-percent %d: must be between 1 and 100", p.SharePercent))
 	}
 	if p.ChangePercent < 0 || p.ChangePercent > 100 {
-		errs = append(errs, fmt.Errorf("--offer-change-percent %d: must be between 0 and 100", p.ChangePercent))
+		errs = append(errs, fmt.Errorf("--policy-change-percent %d: must be between 0 and 100", p.ChangePercent))
 	}
 	for name, value := range p.Limits {
 		problems := validation.IsQualifiedName(name)
@@ -36,11 +36,11 @@ func (p *Policy) Validate() []error {
 			problems = append(problems, "must be a quantity of at least 0, for example 16 or 64Gi")
 		}
 		if len(problems) > 0 {
-			errs = append(errs, fmt.Errorf("--offer-limits %s=%s: %s", name, value, strings.Join(problems, "; ")))
+			errs = append(errs, fmt.Errorf("--policy-limits %s=%s: %s", name, value, strings.Join(problems, "; ")))
 		}
 	}
 	for flag, labels := range map[string]map[string]string{
-		"--cluster-labels": p.Labels, "--share-node-selector": p.NodeSelector,
+		"--cluster-labels": p.Labels, "--policy-node-selector": p.NodeSelector,
 	} {
 		for key, value := range labels {
 			problems := append(validation.IsQualifiedName(key), validation.IsValidLabelValue(value)...)
@@ -51,10 +51,10 @@ func (p *Policy) Validate() []error {
 	}
 	shapes := []v1alpha1.OfferShape{v1alpha1.OfferAggregate, v1alpha1.OfferPerNode}
 	if !slices.Contains(shapes, v1alpha1.OfferShape(p.Shape)) {
-		errs = append(errs, fmt.Errorf("--offer-shape %q: must be one of %v", p.Shape, shapes))
+		errs = append(errs, fmt.Errorf("--policy-shape %q: must be one of %v", p.Shape, shapes))
 	}
 	if len(p.NodeLabels) > maxNodeLabels {
-		errs = append(errs, fmt.Errorf("--offer-node-labels: %d keys are more than %d", len(p.NodeLabels), maxNodeLabels))
+		errs = append(errs, fmt.Errorf("--policy-node-labels: %d keys are more than %d", len(p.NodeLabels), maxNodeLabels))
 	}
 	for _, key := range p.NodeLabels {
 		problems := validation.IsQualifiedName(key)
@@ -62,11 +62,11 @@ func (p *Policy) Validate() []error {
 			problems = []string{"nodes are not offered with this label"}
 		}
 		if len(problems) > 0 {
-			errs = append(errs, fmt.Errorf("--offer-node-labels %s: %s", key, strings.Join(problems, "; ")))
+			errs = append(errs, fmt.Errorf("--policy-node-labels %s: %s", key, strings.Join(problems, "; ")))
 		}
 	}
 	for flag, classes := range map[string][]string{
-		"--offer-storage-classes": p.StorageClasses, "--offer-ingress-classes": p.IngressClasses,
+		"--policy-storage-classes": p.StorageClasses, "--policy-ingress-classes": p.IngressClasses,
 	} {
 		for _, class := range classes {
 			if problems := validation.IsDNS1123Subdomain(class); len(problems) > 0 {
@@ -76,7 +76,7 @@ func (p *Policy) Validate() []error {
 	}
 	for _, class := range p.LoadBalancerClasses {
 		if problems := validation.IsQualifiedName(class); len(problems) > 0 {
-			errs = append(errs, fmt.Errorf("--offer-load-balancer-classes %q: %s", class, strings.Join(problems, "; ")))
+			errs = append(errs, fmt.Errorf("--policy-load-balancer-classes %q: %s", class, strings.Join(problems, "; ")))
 		}
 	}
 	errs = append(errs, p.validateExternalVolumes()...)

@@ -146,14 +146,14 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	fs.DurationVar(&o.IdentityLifetime, "identity-lifetime", o.IdentityLifetime,
 		"Lifetime of the certificates that this cluster signs and of its tokens at providers. "+
 			"They are renewed after two thirds of it. At least 10m.")
-	fs.DurationVar(&o.OrphanTTL, "orphan-ttl", o.OrphanTTL,
+	fs.DurationVar(&o.OrphanTTL, "policy-orphan-ttl", o.OrphanTTL,
 		"Time after the last heartbeat of a consumer at which its quota is released and its objects in this cluster are "+
 			"deleted, unless its ForeignCluster sets spec.incomingPolicy.orphanTTL. At least 1m; 0s never does.")
 	fs.StringVar(&o.Networking, "networking", o.Networking,
 		"Pod connectivity with peers, unless spec.networking of a ForeignCluster is set: None, Flat (pod networks are "+
 			"already routed and disjoint) or Tunnel (WireGuard between gateways; overlapping CIDRs are remapped). "+
 			"Endpoints of Services are reflected only with Flat or Tunnel.")
-	fs.StringSliceVar(&o.RefusedEndpoints, "refused-endpoint-cidrs", o.RefusedEndpoints,
+	fs.StringSliceVar(&o.RefusedEndpoints, "policy-refused-endpoint-cidrs", o.RefusedEndpoints,
 		"CIDRs in which endpoints of consumers' Services are refused, in addition to the addresses and pod CIDRs of the "+
 			"nodes and the ServiceCIDRs: pod CIDRs that are not in the specs of the nodes, and other ranges that "+
 			"the nodes reach and consumers must not.")
@@ -192,7 +192,7 @@ func (o *Options) Validate() []error {
 		errs = append(errs, fmt.Errorf("--identity-lifetime %v: must be at least %v", o.IdentityLifetime, identity.MinLifetime))
 	}
 	if o.OrphanTTL != 0 && o.OrphanTTL < v1alpha1.MinOrphanTTL {
-		errs = append(errs, fmt.Errorf("--orphan-ttl %v: must be 0s, which never expires, or at least %v",
+		errs = append(errs, fmt.Errorf("--policy-orphan-ttl %v: must be 0s, which never expires, or at least %v",
 			o.OrphanTTL, v1alpha1.MinOrphanTTL))
 	}
 	modes := []v1alpha1.NetworkingMode{v1alpha1.NetworkingNone, v1alpha1.NetworkingFlat, v1alpha1.NetworkingTunnel}
@@ -204,7 +204,7 @@ func (o *Options) Validate() []error {
 	errs = append(errs, o.ControlProxy.Validate()...)
 	for _, cidr := range o.RefusedEndpoints {
 		if _, err := netip.ParsePrefix(cidr); err != nil {
-			errs = append(errs, fmt.Errorf("--refused-endpoint-cidrs %q: must be a CIDR, for example 10.96.0.0/12", cidr))
+			errs = append(errs, fmt.Errorf("--policy-refused-endpoint-cidrs %q: must be a CIDR, for example 10.96.0.0/12", cidr))
 		}
 	}
 	errs = append(errs, validateSelection(o.Controllers)...)
