@@ -17861,7 +17861,7 @@ func schema_apiserver_apis_federation_v1alpha1_AddressMapping(ref common.Referen
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "AddressMapping is an address or a CIDR as the other side sees it. It is allocated when the object is created, as the ClusterIP of a Service is, and free again when the object is gone. No two mappings of a cluster overlap.",
+				Description: "AddressMapping is the allocation of a remapped CIDR or address from an AddressPool. The controllers create one for each CIDR of a peer and for each endpoint that they expose to one; administrators can create more. The API server allocates the CIDR or address when the object is created, and releases it when the object is gone. Allocations of a cluster never overlap.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"kind": {
@@ -17887,7 +17887,7 @@ func schema_apiserver_apis_federation_v1alpha1_AddressMapping(ref common.Referen
 					},
 					"spec": {
 						SchemaProps: spec.SchemaProps{
-							Description: "spec is what is mapped, and what it is mapped to. It cannot change, but for its ports.",
+							Description: "spec is the source and the target of the mapping. It cannot change, except for its ports.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(v1alpha1.AddressMappingSpec{}.OpenAPIModelName()),
 						},
@@ -17924,13 +17924,14 @@ func schema_apiserver_apis_federation_v1alpha1_AddressMappingList(ref common.Ref
 					},
 					"metadata": {
 						SchemaProps: spec.SchemaProps{
-							Default: map[string]interface{}{},
-							Ref:     ref(metav1.ListMeta{}.OpenAPIModelName()),
+							Description: "metadata is the standard list metadata.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(metav1.ListMeta{}.OpenAPIModelName()),
 						},
 					},
 					"items": {
 						SchemaProps: spec.SchemaProps{
-							Description: "items are the mappings.",
+							Description: "items are the AddressMappings.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -17954,12 +17955,12 @@ func schema_apiserver_apis_federation_v1alpha1_AddressMappingPort(ref common.Ref
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "AddressMappingPort is a port that the other cluster may call.",
+				Description: "AddressMappingPort is a port that a peer may connect to.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"protocol": {
 						SchemaProps: spec.SchemaProps{
-							Description: "protocol is TCP, UDP or SCTP; TCP when nothing is said.\n\nPossible enum values:\n - `\"SCTP\"` is the SCTP protocol.\n - `\"TCP\"` is the TCP protocol.\n - `\"UDP\"` is the UDP protocol.",
+							Description: "protocol is TCP, UDP or SCTP. The default is TCP.\n\nPossible enum values:\n - `\"SCTP\"` is the SCTP protocol.\n - `\"TCP\"` is the TCP protocol.\n - `\"UDP\"` is the UDP protocol.",
 							Type:        []string{"string"},
 							Format:      "",
 							Enum:        []interface{}{"SCTP", "TCP", "UDP"},
@@ -17967,7 +17968,7 @@ func schema_apiserver_apis_federation_v1alpha1_AddressMappingPort(ref common.Ref
 					},
 					"port": {
 						SchemaProps: spec.SchemaProps{
-							Description: "port is the number of the port.",
+							Description: "port is the port number, 1 to 65535.",
 							Default:     0,
 							Type:        []string{"integer"},
 							Format:      "int32",
@@ -17984,12 +17985,12 @@ func schema_apiserver_apis_federation_v1alpha1_AddressMappingSpec(ref common.Ref
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "AddressMappingSpec is what is mapped, and what it is mapped to.",
+				Description: "AddressMappingSpec is the source and the target of a mapping.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"clusterID": {
 						SchemaProps: spec.SchemaProps{
-							Description: "clusterID is the id of the cluster that the mapping is for.",
+							Description: "clusterID is the UID of the namespace kube-system of the peer that the mapping is for.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -17997,28 +17998,28 @@ func schema_apiserver_apis_federation_v1alpha1_AddressMappingSpec(ref common.Ref
 					},
 					"pool": {
 						SchemaProps: spec.SchemaProps{
-							Description: "pool is the AddressPool that the mapping is taken from; \"default\" when nothing is said.",
+							Description: "pool is the name of the AddressPool to allocate from. The default is default.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"cidr": {
 						SchemaProps: spec.SchemaProps{
-							Description: "cidr is a range of the other cluster, as it is called there. It is mapped to itself, unless that overlaps what is reserved in the pool or another mapping; then to a range of the pool that is as large. Either cidr or address is set.",
+							Description: "cidr is a CIDR of the peer. It is mapped to itself unless it overlaps a reserved CIDR of the pool or another mapping; otherwise to a CIDR of the pool of the same length. Exactly one of cidr and address is set.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"address": {
 						SchemaProps: spec.SchemaProps{
-							Description: "address is something that is no pod of this cluster, as the other cluster is to reach it. It is always mapped to an address of the pool.",
+							Description: "address is the address of an endpoint that the local cluster exposes to the peer. It is always mapped to an address of the pool. Exactly one of cidr and address is set.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"mapped": {
 						SchemaProps: spec.SchemaProps{
-							Description: "mapped is the CIDR or the address that it is mapped to. It is allocated when the mapping is created. Who sets it then gets this one, or none.",
+							Description: "mapped is the allocated CIDR or address. The API server sets it; a request with a value is refused if that is in use.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -18030,7 +18031,7 @@ func schema_apiserver_apis_federation_v1alpha1_AddressMappingSpec(ref common.Ref
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "ports are those of the address that the other cluster may call; where there are none, all. They may change, and what is connected by then stays connected. A mapping of a cidr has none.",
+							Description: "ports are the ports of address that the peer may connect to, at most 32. Empty permits all. A change does not affect established connections. It is forbidden with cidr.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -18054,7 +18055,7 @@ func schema_apiserver_apis_federation_v1alpha1_AddressPool(ref common.ReferenceC
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "AddressPool is the address space that AddressMappings are taken from. What is taken is taken in all pools, also where they overlap.",
+				Description: "AddressPool is the address space that AddressMappings are allocated from. The controllers keep the pools default and external as the values of the chart define, unless an administrator created them. An allocation is taken from all pools that contain it.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"kind": {
@@ -18080,14 +18081,14 @@ func schema_apiserver_apis_federation_v1alpha1_AddressPool(ref common.ReferenceC
 					},
 					"spec": {
 						SchemaProps: spec.SchemaProps{
-							Description: "spec is what may be given, and what may not.",
+							Description: "spec is the address space, written by the controllers or an administrator.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(v1alpha1.AddressPoolSpec{}.OpenAPIModelName()),
 						},
 					},
 					"status": {
 						SchemaProps: spec.SchemaProps{
-							Description: "status is how much of it is left.",
+							Description: "status is the usage of the pool, written by the API server.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(v1alpha1.AddressPoolStatus{}.OpenAPIModelName()),
 						},
@@ -18105,12 +18106,12 @@ func schema_apiserver_apis_federation_v1alpha1_AddressPoolCIDRStatus(ref common.
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "AddressPoolCIDRStatus is how much of one CIDR is left.",
+				Description: "AddressPoolCIDRStatus is the usage of one CIDR of a pool.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"cidr": {
 						SchemaProps: spec.SchemaProps{
-							Description: "cidr is one of the cidrs of the pool.",
+							Description: "cidr is one of the CIDRs in spec.cidrs.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -18118,7 +18119,7 @@ func schema_apiserver_apis_federation_v1alpha1_AddressPoolCIDRStatus(ref common.
 					},
 					"usedPercent": {
 						SchemaProps: spec.SchemaProps{
-							Description: "usedPercent is how much of it is reserved or taken, by mappings of any pool, rounded down; 100 means that nothing is left.",
+							Description: "usedPercent is the percentage that is reserved or allocated, by mappings of any pool, rounded down. 100 means that nothing is free.",
 							Default:     0,
 							Type:        []string{"integer"},
 							Format:      "int32",
@@ -18126,7 +18127,7 @@ func schema_apiserver_apis_federation_v1alpha1_AddressPoolCIDRStatus(ref common.
 					},
 					"largestFree": {
 						SchemaProps: spec.SchemaProps{
-							Description: "largestFree is the largest range of it that can still be given.",
+							Description: "largestFree is the largest CIDR that can still be allocated. Empty means that nothing is free.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -18161,13 +18162,14 @@ func schema_apiserver_apis_federation_v1alpha1_AddressPoolList(ref common.Refere
 					},
 					"metadata": {
 						SchemaProps: spec.SchemaProps{
-							Default: map[string]interface{}{},
-							Ref:     ref(metav1.ListMeta{}.OpenAPIModelName()),
+							Description: "metadata is the standard list metadata.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(metav1.ListMeta{}.OpenAPIModelName()),
 						},
 					},
 					"items": {
 						SchemaProps: spec.SchemaProps{
-							Description: "items are the pools.",
+							Description: "items are the AddressPools.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -18191,7 +18193,7 @@ func schema_apiserver_apis_federation_v1alpha1_AddressPoolSpec(ref common.Refere
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "AddressPoolSpec is what may be given, and what may not. Changes hold for mappings that are created afterwards; those that are there keep what they have.",
+				Description: "AddressPoolSpec is the address space of a pool. A change applies to mappings that are created afterwards; existing ones keep their allocations.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"cidrs": {
@@ -18201,7 +18203,7 @@ func schema_apiserver_apis_federation_v1alpha1_AddressPoolSpec(ref common.Refere
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "cidrs are the IPv4 and IPv6 CIDRs that are given from, in the order in which they are used. At least 1 and at most 64, which do not overlap.",
+							Description: "cidrs are the IPv4 and IPv6 CIDRs to allocate from, in the order in which they are used. 1 to 64, disjoint.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -18220,7 +18222,7 @@ func schema_apiserver_apis_federation_v1alpha1_AddressPoolSpec(ref common.Refere
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "reserved are ranges that are never given, and that no other cluster may keep: those of this cluster's own pods, Services and nodes, and of what else its pods have to reach. They may lie outside the cidrs. At most 256.",
+							Description: "reserved are CIDRs that are never allocated, and that no CIDR of a peer may keep: the CIDRs of local pods, Services and nodes, and other destinations of local pods. They need not be in cidrs. At most 256.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -18243,19 +18245,19 @@ func schema_apiserver_apis_federation_v1alpha1_AddressPoolStatus(ref common.Refe
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "AddressPoolStatus is how much of a pool is left.",
+				Description: "AddressPoolStatus is the usage of a pool.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"observedGeneration": {
 						SchemaProps: spec.SchemaProps{
-							Description: "observedGeneration is the generation of the spec that this status answers to.",
+							Description: "observedGeneration is the generation of the spec that the status describes.",
 							Type:        []string{"integer"},
 							Format:      "int64",
 						},
 					},
 					"mappings": {
 						SchemaProps: spec.SchemaProps{
-							Description: "mappings counts the AddressMappings that name the pool.",
+							Description: "mappings is the number of AddressMappings that name the pool.",
 							Type:        []string{"integer"},
 							Format:      "int64",
 						},
@@ -18270,7 +18272,7 @@ func schema_apiserver_apis_federation_v1alpha1_AddressPoolStatus(ref common.Refe
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "cidrs tell how much of each of the cidrs is left.",
+							Description: "cidrs are the CIDRs of the pool with their usage.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -18293,12 +18295,12 @@ func schema_apiserver_apis_federation_v1alpha1_CIDRMapping(ref common.ReferenceC
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "CIDRMapping is a range and the one of equal length that stands for it elsewhere. Addresses keep their place in it.",
+				Description: "CIDRMapping is a CIDR of a cluster, and the CIDR that replaces it in another one. The offset of an address in the CIDR does not change.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"cidr": {
 						SchemaProps: spec.SchemaProps{
-							Description: "cidr is the range as its own cluster calls it.",
+							Description: "cidr is the CIDR in its own cluster.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -18306,7 +18308,7 @@ func schema_apiserver_apis_federation_v1alpha1_CIDRMapping(ref common.ReferenceC
 					},
 					"mapped": {
 						SchemaProps: spec.SchemaProps{
-							Description: "mapped is the range as the other cluster calls it. It is the same one where there is no conflict.",
+							Description: "mapped is the CIDR of the same family and length in the other cluster. It equals cidr unless cidr is in use in that cluster.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -18323,7 +18325,7 @@ func schema_apiserver_apis_federation_v1alpha1_ClusterInfo(ref common.ReferenceC
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "ClusterInfo describes the local cluster. There is one, named local, which the controllers write; it has no spec.",
+				Description: "ClusterInfo describes the local cluster. There is one, named local. The controllers write it; the gateway, the route agents and administrators read it. It has no spec.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"kind": {
@@ -18342,14 +18344,14 @@ func schema_apiserver_apis_federation_v1alpha1_ClusterInfo(ref common.ReferenceC
 					},
 					"metadata": {
 						SchemaProps: spec.SchemaProps{
-							Description: "metadata is the standard object metadata.",
+							Description: "metadata is the standard object metadata. The name is local.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(metav1.ObjectMeta{}.OpenAPIModelName()),
 						},
 					},
 					"status": {
 						SchemaProps: spec.SchemaProps{
-							Description: "status is the description.",
+							Description: "status is the description of the cluster, written by the controllers.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(v1alpha1.ClusterInfoStatus{}.OpenAPIModelName()),
 						},
@@ -18385,8 +18387,9 @@ func schema_apiserver_apis_federation_v1alpha1_ClusterInfoList(ref common.Refere
 					},
 					"metadata": {
 						SchemaProps: spec.SchemaProps{
-							Default: map[string]interface{}{},
-							Ref:     ref(metav1.ListMeta{}.OpenAPIModelName()),
+							Description: "metadata is the standard list metadata.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(metav1.ListMeta{}.OpenAPIModelName()),
 						},
 					},
 					"items": {
@@ -18427,14 +18430,14 @@ func schema_apiserver_apis_federation_v1alpha1_ClusterInfoStatus(ref common.Refe
 					},
 					"clusterName": {
 						SchemaProps: spec.SchemaProps{
-							Description: "clusterName is the name that the cluster has for its peers.",
+							Description: "clusterName is the name that the cluster presents to peers, from the value clusterName.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"labels": {
 						SchemaProps: spec.SchemaProps{
-							Description: "labels are those that consumers receive with offers, unless spec.incomingPolicy of their ForeignCluster names others.",
+							Description: "labels are the value clusterLabels, which the virtual nodes of consumers get. A ForeignCluster can add and override labels in spec.incomingPolicy.labels.",
 							Type:        []string{"object"},
 							AdditionalProperties: &spec.SchemaOrBool{
 								Allows: true,
@@ -18449,7 +18452,7 @@ func schema_apiserver_apis_federation_v1alpha1_ClusterInfoStatus(ref common.Refe
 					},
 					"version": {
 						SchemaProps: spec.SchemaProps{
-							Description: "version is that of the product.",
+							Description: "version is the version of the software.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -18461,7 +18464,7 @@ func schema_apiserver_apis_federation_v1alpha1_ClusterInfoStatus(ref common.Refe
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "features are those that the product offers to peers.",
+							Description: "features are the optional features that the cluster supports in negotiations with peers.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -18475,7 +18478,7 @@ func schema_apiserver_apis_federation_v1alpha1_ClusterInfoStatus(ref common.Refe
 					},
 					"gateway": {
 						SchemaProps: spec.SchemaProps{
-							Description: "gateway is what a peer needs for a tunnel to this cluster; empty while it has no key.",
+							Description: "gateway is what a peer needs for a tunnel to this cluster. Empty while the gateway has no key.",
 							Ref:         ref(v1alpha1.PeeringGateway{}.OpenAPIModelName()),
 						},
 					},
@@ -18486,7 +18489,7 @@ func schema_apiserver_apis_federation_v1alpha1_ClusterInfoStatus(ref common.Refe
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "ranges are the CIDRs that the cluster uses itself, with the source of each: those of pods first, then those of Services, nodes, external and reserved ones. At most 2048.",
+							Description: "ranges are the CIDRs in use in the cluster, each with its source: first the CIDRs of pods, then of Services and nodes, external and reserved ones. At most 2048.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -18507,7 +18510,7 @@ func schema_apiserver_apis_federation_v1alpha1_ClusterInfoStatus(ref common.Refe
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "conditions are RangesKnown, which names the ranges in use and their sources, and RangesConsistent, which is False while two sources disagree, a value contradicts what is detected, or a tunnel needs ranges that are no longer detected.",
+							Description: "conditions are RangesKnown, which is True while the CIDRs of the pods are known, and RangesConsistent, which is False while two sources disagree, a value of the chart contradicts what is detected, or a tunnel uses ranges that are no longer detected.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -18530,12 +18533,12 @@ func schema_apiserver_apis_federation_v1alpha1_ClusterRange(ref common.Reference
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "ClusterRange is a CIDR that the cluster uses itself.",
+				Description: "ClusterRange is a CIDR in use in the cluster.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"use": {
 						SchemaProps: spec.SchemaProps{
-							Description: "use is what has addresses in the CIDR.\n\nPossible enum values:\n - `\"External\"` is a CIDR that exposes non-pod endpoints to peers.\n - `\"Nodes\"` is a CIDR of nodes.\n - `\"Pods\"` is a CIDR of pods.\n - `\"Reserved\"` is a CIDR that no peer may have, and that none of the others names.\n - `\"Services\"` is a CIDR of Services.",
+							Description: "use is the kind of endpoints with addresses in the CIDR.\n\nPossible enum values:\n - `\"External\"` is an external CIDR, which exposes non-pod endpoints to peers.\n - `\"Nodes\"` is a CIDR of nodes.\n - `\"Pods\"` is a CIDR of pods.\n - `\"Reserved\"` is any other CIDR that must not be the range of a peer.\n - `\"Services\"` is a CIDR of Services.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -18544,7 +18547,7 @@ func schema_apiserver_apis_federation_v1alpha1_ClusterRange(ref common.Reference
 					},
 					"cidr": {
 						SchemaProps: spec.SchemaProps{
-							Description: "cidr is the CIDR.",
+							Description: "cidr is the IPv4 or IPv6 CIDR, for example 10.244.0.0/16.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -18552,7 +18555,7 @@ func schema_apiserver_apis_federation_v1alpha1_ClusterRange(ref common.Reference
 					},
 					"source": {
 						SchemaProps: spec.SchemaProps{
-							Description: "source is where the CIDR was read.\n\nPossible enum values:\n - `\"APIServer\"` is the endpoints of Service kubernetes.\n - `\"AddressPool\"` is AddressPool external.\n - `\"Calico\"` is an IPPool of Calico.\n - `\"Cilium\"` is ConfigMap cilium-config, or a CiliumNode.\n - `\"Flannel\"` is ConfigMap kube-flannel-cfg.\n - `\"K3s\"` is the arguments of k3s or RKE2 in an annotation of a Node.\n - `\"Kubeadm\"` is ConfigMap kubeadm-config.\n - `\"Node\"` is a Node: its podCIDRs, or its addresses.\n - `\"Pod\"` is the addresses of running pods, where nothing names their ranges.\n - `\"ServiceCIDR\"` is a ServiceCIDR.\n - `\"Value\"` is a value of the chart, which overrides what is detected.",
+							Description: "source is the object that the CIDR was read from.\n\nPossible enum values:\n - `\"APIServer\"` is derived from the endpoints of Service kubernetes.\n - `\"AddressPool\"` is AddressPool external.\n - `\"Calico\"` is an IPPool of Calico.\n - `\"Cilium\"` is ConfigMap cilium-config, or a CiliumNode.\n - `\"Flannel\"` is ConfigMap kube-flannel-cfg.\n - `\"K3s\"` is the annotation of a Node with the arguments of k3s or RKE2.\n - `\"Kubeadm\"` is ConfigMap kubeadm-config.\n - `\"Node\"` is a Node: its spec.podCIDRs, or its addresses.\n - `\"Pod\"` is derived from the addresses of running pods, if no other source names a range.\n - `\"ServiceCIDR\"` is a ServiceCIDR.\n - `\"Value\"` is a value of the chart, which overrides what is detected.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -18570,7 +18573,7 @@ func schema_apiserver_apis_federation_v1alpha1_ExternalVolumes(ref common.Refere
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "ExternalVolumes are volumes in the spec of a pod that no claim of the federation manages. They are passed to the provider as they are.",
+				Description: "ExternalVolumes are kinds of volumes that pods of consumers may use without a claim. Their source is not changed on the provider.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"types": {
@@ -18580,7 +18583,7 @@ func schema_apiserver_apis_federation_v1alpha1_ExternalVolumes(ref common.Refere
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "types are volume types as they are named in a pod's volumes, for example nfs or iscsi. hostPath and local are never allowed.",
+							Description: "types are volume types, by their names in the volumes of a pod: fc, iscsi and nfs. Empty permits none.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -18599,7 +18602,7 @@ func schema_apiserver_apis_federation_v1alpha1_ExternalVolumes(ref common.Refere
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "csiDrivers are the names of CSI drivers that inline volumes may use.",
+							Description: "csiDrivers are the names of CSI drivers for inline volumes. At most 32. Empty permits none.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -18621,7 +18624,7 @@ func schema_apiserver_apis_federation_v1alpha1_ForeignCluster(ref common.Referen
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "ForeignCluster is another cluster: its identity, how to reach it, what peering is wanted, and how it stands. Its name is how this cluster calls the other one.",
+				Description: "ForeignCluster represents a peer, a cluster that is a provider or a consumer of the local cluster, or both. Administrators write the spec, directly or by the verb peer, and the controllers write the status. On a provider, the controllers create the ForeignCluster of a consumer that uses an invitation. Its name is the local name of the peer.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"kind": {
@@ -18640,21 +18643,21 @@ func schema_apiserver_apis_federation_v1alpha1_ForeignCluster(ref common.Referen
 					},
 					"metadata": {
 						SchemaProps: spec.SchemaProps{
-							Description: "metadata is the standard object metadata. The name has at most 40 characters and is a DNS label, because namespaces and nodes are named after it.",
+							Description: "metadata is the standard object metadata. The name is a DNS label of at most 40 characters, because namespaces and nodes are named after it.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(metav1.ObjectMeta{}.OpenAPIModelName()),
 						},
 					},
 					"spec": {
 						SchemaProps: spec.SchemaProps{
-							Description: "spec is what the administrators of this cluster want.",
+							Description: "spec is the desired state of the peering, written by administrators of the local cluster.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(v1alpha1.ForeignClusterSpec{}.OpenAPIModelName()),
 						},
 					},
 					"status": {
 						SchemaProps: spec.SchemaProps{
-							Description: "status is how the peering stands; only the system writes it.",
+							Description: "status is the observed state of the peering, written by the controllers.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(v1alpha1.ForeignClusterStatus{}.OpenAPIModelName()),
 						},
@@ -18691,13 +18694,14 @@ func schema_apiserver_apis_federation_v1alpha1_ForeignClusterList(ref common.Ref
 					},
 					"metadata": {
 						SchemaProps: spec.SchemaProps{
-							Default: map[string]interface{}{},
-							Ref:     ref(metav1.ListMeta{}.OpenAPIModelName()),
+							Description: "metadata is the standard list metadata.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(metav1.ListMeta{}.OpenAPIModelName()),
 						},
 					},
 					"items": {
 						SchemaProps: spec.SchemaProps{
-							Description: "items are the foreign clusters.",
+							Description: "items are the ForeignClusters.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -18721,19 +18725,19 @@ func schema_apiserver_apis_federation_v1alpha1_ForeignClusterSpec(ref common.Ref
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "ForeignClusterSpec is what the administrators of this cluster want of another one.",
+				Description: "ForeignClusterSpec is the desired state of the peering with one cluster.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"clusterID": {
 						SchemaProps: spec.SchemaProps{
-							Description: "clusterID identifies the other cluster: the UID of its kube-system namespace. It cannot change once it is set.",
+							Description: "clusterID is the UID of the namespace kube-system of the peer. Empty takes the ID of the cluster that answers at server. Mode InBand requires it. It cannot change once it is set.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"outgoing": {
 						SchemaProps: spec.SchemaProps{
-							Description: "outgoing says whether this cluster borrows from the other one: Enabled or Disabled (the default). Setting it back to Disabled unpeers.\n\nPossible enum values:\n - `\"Disabled\"` refuses or ends the peering.\n - `\"Enabled\"` asks for the peering.",
+							Description: "outgoing enables the peering in which the local cluster is the consumer; it requires server. The default is Disabled. Setting it back to Disabled ends the peering: pods on the virtual nodes are evicted, and spec.volumes.onUnoffload of each NamespaceOffloading decides what happens to data on the peer.\n\nPossible enum values:\n - `\"Disabled\"` refuses the peering, or ends it.\n - `\"Enabled\"` establishes the peering.",
 							Type:        []string{"string"},
 							Format:      "",
 							Enum:        []interface{}{"Disabled", "Enabled"},
@@ -18741,7 +18745,7 @@ func schema_apiserver_apis_federation_v1alpha1_ForeignClusterSpec(ref common.Ref
 					},
 					"incoming": {
 						SchemaProps: spec.SchemaProps{
-							Description: "incoming says whether this cluster lends to the other one: Enabled or Disabled (the default). An accepted invitation enables it; setting it back to Disabled withdraws what was lent and revokes the identity.\n\nPossible enum values:\n - `\"Disabled\"` refuses or ends the peering.\n - `\"Enabled\"` asks for the peering.",
+							Description: "incoming enables the peering in which the local cluster is the provider. The default is Disabled. The controllers set it to Enabled when the peer uses an invitation. Setting it back to Disabled withdraws the offers and revokes the identity of the peer.\n\nPossible enum values:\n - `\"Disabled\"` refuses the peering, or ends it.\n - `\"Enabled\"` establishes the peering.",
 							Type:        []string{"string"},
 							Format:      "",
 							Enum:        []interface{}{"Disabled", "Enabled"},
@@ -18749,35 +18753,35 @@ func schema_apiserver_apis_federation_v1alpha1_ForeignClusterSpec(ref common.Ref
 					},
 					"server": {
 						SchemaProps: spec.SchemaProps{
-							Description: "server is the https URL of the other cluster's Kubernetes API. Only a provider needs one: consumers are never dialled.",
+							Description: "server is the https URL of the Kubernetes API of the peer, for example https://milan.example.org:6443. It is required if outgoing is Enabled; no connection is ever opened to a cluster that is only a consumer.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"caBundle": {
 						SchemaProps: spec.SchemaProps{
-							Description: "caBundle is the PEM encoded bundle of certificate authorities that the server's certificate is verified with. Empty means the system's.",
+							Description: "caBundle holds the PEM encoded certificate authorities that the certificate of server is verified with, at most 256 certificates and 256 KiB. Empty uses the authorities of the system.",
 							Type:        []string{"string"},
 							Format:      "byte",
 						},
 					},
 					"proxyURL": {
 						SchemaProps: spec.SchemaProps{
-							Description: "proxyURL is the http or https URL of a proxy between the clusters, as http://proxy.example.org:3128; it is asked by CONNECT for the server. Empty means that the server is dialled directly.",
+							Description: "proxyURL is the URL of an http or https proxy on the path to server, for example http://proxy.example.org:3128, without credentials. Connections are opened with the method CONNECT. Empty connects directly. It is forbidden with mode InBand.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"invitationSecretName": {
 						SchemaProps: spec.SchemaProps{
-							Description: "invitationSecretName names a Secret of type federation.liqo.io/invitation in the installation namespace, whose key \"token\" holds the provider's invitation. It is needed until the provider has accepted our identity.",
+							Description: "invitationSecretName is the name of a Secret of type federation.liqo.io/invitation in the installation namespace, whose key token holds the token of the invitation. It is required until the provider has issued an identity. The verb peer creates the Secret and sets the name.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"resources": {
 						SchemaProps: spec.SchemaProps{
-							Description: "resources is what this cluster asks for; empty asks for whatever the provider is willing to lend.",
+							Description: "resources is the amount of each resource that the local cluster requests of the peer. Empty requests all that the policy of the provider allows. It is used if outgoing is Enabled.",
 							Type:        []string{"object"},
 							AdditionalProperties: &spec.SchemaOrBool{
 								Allows: true,
@@ -18791,28 +18795,28 @@ func schema_apiserver_apis_federation_v1alpha1_ForeignClusterSpec(ref common.Ref
 					},
 					"outgoingPolicy": {
 						SchemaProps: spec.SchemaProps{
-							Description: "borrowing is what an administrator answers the other cluster's offers.",
+							Description: "outgoingPolicy is the decision about resource offers of the peer.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(v1alpha1.PeeringAnswer{}.OpenAPIModelName()),
 						},
 					},
 					"incomingPolicy": {
 						SchemaProps: spec.SchemaProps{
-							Description: "lending is what an administrator answers the other cluster's requests, and how long this cluster keeps what the other one runs here.",
+							Description: "incomingPolicy is the decision about resource requests of the peer, what the peer is offered, and how long its workloads are kept without a heartbeat.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(v1alpha1.IncomingPolicy{}.OpenAPIModelName()),
 						},
 					},
 					"disconnectTimeoutSeconds": {
 						SchemaProps: spec.SchemaProps{
-							Description: "disconnectTimeoutSeconds bounds how long unpeering waits for the other side; after that this side gets clean by itself. Defaults to 300; with 0 data stays at the provider.",
+							Description: "disconnectTimeoutSeconds is the time, in seconds, that the end of a peering waits for the peer, 0 to 86400. Afterwards the local cluster removes its own part. The default is 300. With 0 the peering ends at once, and the data that the peer stores is not deleted.",
 							Type:        []string{"integer"},
 							Format:      "int32",
 						},
 					},
 					"networking": {
 						SchemaProps: spec.SchemaProps{
-							Description: "networking says how the pods of the two clusters reach each other: None, where they do not, Flat, where both are in one network already, without any address in common, or Tunnel, where the gateways of both make a tunnel and may have the same addresses. Empty leaves it to the setting of this installation.\n\nPossible enum values:\n - `\"Flat\"` means that they are in one network already, and have no address in common.\n - `\"None\"` means that they do not.\n - `\"Tunnel\"` means that they do by a tunnel between two gateways, which the clusters agree upon.",
+							Description: "networking selects pod connectivity between the clusters. Both clusters have to select the same value. Empty uses the value networking of the installation.\n\nPossible enum values:\n - `\"Flat\"` relies on a network in which the pods of both clusters reach each other already, with disjoint addresses.\n - `\"None\"` provides no pod connectivity.\n - `\"Tunnel\"` connects the gateways of both clusters with WireGuard; overlapping CIDRs are remapped.",
 							Type:        []string{"string"},
 							Format:      "",
 							Enum:        []interface{}{"Flat", "None", "Tunnel"},
@@ -18820,14 +18824,14 @@ func schema_apiserver_apis_federation_v1alpha1_ForeignClusterSpec(ref common.Ref
 					},
 					"cordoned": {
 						SchemaProps: spec.SchemaProps{
-							Description: "cordoned keeps new pods from going to the other cluster, and from coming from there, as kubectl cordon does for a node: the virtual nodes of the other cluster are cordoned, and what it is offered stays with nothing in it. What runs goes on; kubectl drain evicts it from the virtual nodes.",
+							Description: "cordoned stops new pods in both directions, like kubectl cordon does for a node: the virtual nodes of the peer are cordoned, and the offers to the peer are emptied. Running pods are not affected. The default is false.",
 							Type:        []string{"boolean"},
 							Format:      "",
 						},
 					},
 					"mode": {
 						SchemaProps: spec.SchemaProps{
-							Description: "mode says which way the control planes of the two clusters talk: OutOfBand (the default), where the provider's API server is reached from outside, or InBand, where all of it goes through the tunnel between the gateways, and nothing but that is reached.\n\nPossible enum values:\n - `\"InBand\"` means that everything goes through the tunnel between the gateways.\n - `\"OutOfBand\"` means that the provider's API server is reached from outside.",
+							Description: "mode is the path of control plane traffic between the clusters. The default is OutOfBand.\n\nPossible enum values:\n - `\"InBand\"` sends all control plane traffic through the tunnel between the gateways; only the gateways have to be reachable.\n - `\"OutOfBand\"` connects the consumer to the API server of the provider at its public URL.",
 							Type:        []string{"string"},
 							Format:      "",
 							Enum:        []interface{}{"InBand", "OutOfBand"},
@@ -18835,7 +18839,7 @@ func schema_apiserver_apis_federation_v1alpha1_ForeignClusterSpec(ref common.Ref
 					},
 					"gateway": {
 						SchemaProps: spec.SchemaProps{
-							Description: "gateway is the other cluster's, which a tunnel is made to before anything else is agreed upon. InBand needs it, and nothing else looks at it.",
+							Description: "gateway is the gateway of the peer, to which a tunnel is established before anything else. It is required with mode InBand, and ignored otherwise.",
 							Ref:         ref(v1alpha1.PeeringGateway{}.OpenAPIModelName()),
 						},
 					},
@@ -18851,19 +18855,19 @@ func schema_apiserver_apis_federation_v1alpha1_ForeignClusterStatus(ref common.R
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "ForeignClusterStatus is how a peering stands.",
+				Description: "ForeignClusterStatus is the observed state of a peering.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"observedGeneration": {
 						SchemaProps: spec.SchemaProps{
-							Description: "observedGeneration is the generation of the spec that this status answers to.",
+							Description: "observedGeneration is the generation of the spec that the status describes.",
 							Type:        []string{"integer"},
 							Format:      "int64",
 						},
 					},
 					"outgoingPeering": {
 						SchemaProps: spec.SchemaProps{
-							Description: "outgoingPeering is how the borrowing stands: None, Pending, Established, Disconnecting, Denied or Error.\n\nPossible enum values:\n - `\"Denied\"` means that the other side, or our policy, said no.\n - `\"Disconnecting\"` means that it is being undone.\n - `\"Error\"` means that it cannot go on as it is; the condition of the same name tells what to do.\n - `\"Established\"` means that it works.\n - `\"None\"` means that nothing is wanted and nothing is there.\n - `\"Pending\"` means that the sides are still talking.",
+							Description: "outgoingPeering is the state of the peering in which the local cluster is the consumer.\n\nPossible enum values:\n - `\"Denied\"` means that one of the clusters refused it.\n - `\"Disconnecting\"` means that it is being removed.\n - `\"Error\"` means that it cannot be established without a change by an administrator, which the message of its condition describes.\n - `\"Established\"` means that it is established.\n - `\"None\"` means that the aspect is disabled, and nothing of it remains.\n - `\"Pending\"` means that it is being established.",
 							Type:        []string{"string"},
 							Format:      "",
 							Enum:        []interface{}{"Denied", "Disconnecting", "Error", "Established", "None", "Pending"},
@@ -18871,7 +18875,7 @@ func schema_apiserver_apis_federation_v1alpha1_ForeignClusterStatus(ref common.R
 					},
 					"incomingPeering": {
 						SchemaProps: spec.SchemaProps{
-							Description: "incomingPeering is how the lending stands.\n\nPossible enum values:\n - `\"Denied\"` means that the other side, or our policy, said no.\n - `\"Disconnecting\"` means that it is being undone.\n - `\"Error\"` means that it cannot go on as it is; the condition of the same name tells what to do.\n - `\"Established\"` means that it works.\n - `\"None\"` means that nothing is wanted and nothing is there.\n - `\"Pending\"` means that the sides are still talking.",
+							Description: "incomingPeering is the state of the peering in which the local cluster is the provider.\n\nPossible enum values:\n - `\"Denied\"` means that one of the clusters refused it.\n - `\"Disconnecting\"` means that it is being removed.\n - `\"Error\"` means that it cannot be established without a change by an administrator, which the message of its condition describes.\n - `\"Established\"` means that it is established.\n - `\"None\"` means that the aspect is disabled, and nothing of it remains.\n - `\"Pending\"` means that it is being established.",
 							Type:        []string{"string"},
 							Format:      "",
 							Enum:        []interface{}{"Denied", "Disconnecting", "Error", "Established", "None", "Pending"},
@@ -18879,7 +18883,7 @@ func schema_apiserver_apis_federation_v1alpha1_ForeignClusterStatus(ref common.R
 					},
 					"networking": {
 						SchemaProps: spec.SchemaProps{
-							Description: "networking is whether the pods of the two clusters reach each other.\n\nPossible enum values:\n - `\"Denied\"` means that the other side, or our policy, said no.\n - `\"Disconnecting\"` means that it is being undone.\n - `\"Error\"` means that it cannot go on as it is; the condition of the same name tells what to do.\n - `\"Established\"` means that it works.\n - `\"None\"` means that nothing is wanted and nothing is there.\n - `\"Pending\"` means that the sides are still talking.",
+							Description: "networking is the state of pod connectivity between the clusters.\n\nPossible enum values:\n - `\"Denied\"` means that one of the clusters refused it.\n - `\"Disconnecting\"` means that it is being removed.\n - `\"Error\"` means that it cannot be established without a change by an administrator, which the message of its condition describes.\n - `\"Established\"` means that it is established.\n - `\"None\"` means that the aspect is disabled, and nothing of it remains.\n - `\"Pending\"` means that it is being established.",
 							Type:        []string{"string"},
 							Format:      "",
 							Enum:        []interface{}{"Denied", "Disconnecting", "Error", "Established", "None", "Pending"},
@@ -18887,14 +18891,14 @@ func schema_apiserver_apis_federation_v1alpha1_ForeignClusterStatus(ref common.R
 					},
 					"latencyMicroseconds": {
 						SchemaProps: spec.SchemaProps{
-							Description: "latencyMicroseconds is how long a word to the other cluster's gateway and its answer take through the tunnel, while it is connected.",
+							Description: "latencyMicroseconds is the round-trip time to the gateway of the peer through the tunnel, in microseconds. It is 0 while the tunnel is not connected.",
 							Type:        []string{"integer"},
 							Format:      "int64",
 						},
 					},
 					"authentication": {
 						SchemaProps: spec.SchemaProps{
-							Description: "authentication is how the identities of the clusters stand.\n\nPossible enum values:\n - `\"Denied\"` means that the other side, or our policy, said no.\n - `\"Disconnecting\"` means that it is being undone.\n - `\"Error\"` means that it cannot go on as it is; the condition of the same name tells what to do.\n - `\"Established\"` means that it works.\n - `\"None\"` means that nothing is wanted and nothing is there.\n - `\"Pending\"` means that the sides are still talking.",
+							Description: "authentication is the state of the identities of the enabled directions; with two of them, of the one that is not established.\n\nPossible enum values:\n - `\"Denied\"` means that one of the clusters refused it.\n - `\"Disconnecting\"` means that it is being removed.\n - `\"Error\"` means that it cannot be established without a change by an administrator, which the message of its condition describes.\n - `\"Established\"` means that it is established.\n - `\"None\"` means that the aspect is disabled, and nothing of it remains.\n - `\"Pending\"` means that it is being established.",
 							Type:        []string{"string"},
 							Format:      "",
 							Enum:        []interface{}{"Denied", "Disconnecting", "Error", "Established", "None", "Pending"},
@@ -18902,41 +18906,41 @@ func schema_apiserver_apis_federation_v1alpha1_ForeignClusterStatus(ref common.R
 					},
 					"peerNamespace": {
 						SchemaProps: spec.SchemaProps{
-							Description: "peerNamespace is where this cluster keeps its intent, mirrors and Secrets about the other one while it borrows from it.",
+							Description: "peerNamespace is the local namespace liqo-peer-<name> with the objects and Secrets for the provider. Empty without an outgoing peering.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"tenantNamespace": {
 						SchemaProps: spec.SchemaProps{
-							Description: "tenantNamespace is what the other cluster may see here while this one lends to it.",
+							Description: "tenantNamespace is the local namespace liqo-tenant-<name> in which the consumer writes its requests. Empty without an incoming peering.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"remoteTenantNamespace": {
 						SchemaProps: spec.SchemaProps{
-							Description: "remoteTenantNamespace is what this cluster may see on the other one while it borrows from it.",
+							Description: "remoteTenantNamespace is the namespace on the provider in which the local cluster writes its requests. Empty without an outgoing peering.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"identityExpirationTime": {
 						SchemaProps: spec.SchemaProps{
-							Description: "identityExpirationTime is when this cluster's certificate at the provider ends.",
+							Description: "identityExpirationTime is the time at which the identity of the local cluster at the provider expires. It is renewed at two thirds of its lifetime.",
 							Ref:         ref(metav1.Time{}.OpenAPIModelName()),
 						},
 					},
 					"virtualNodes": {
 						SchemaProps: spec.SchemaProps{
-							Description: "virtualNodes counts the virtual nodes made of what the other cluster lends.",
+							Description: "virtualNodes is the number of virtual nodes of the provider.",
 							Type:        []string{"integer"},
 							Format:      "int32",
 						},
 					},
 					"gateway": {
 						SchemaProps: spec.SchemaProps{
-							Description: "gateway is this cluster's own, as the other cluster has to know it, where mode is InBand.",
+							Description: "gateway is the gateway of the local cluster, to be set as spec.gateway of the ForeignCluster on the peer. It is set if mode is InBand.",
 							Ref:         ref(v1alpha1.PeeringGateway{}.OpenAPIModelName()),
 						},
 					},
@@ -18950,7 +18954,7 @@ func schema_apiserver_apis_federation_v1alpha1_ForeignClusterStatus(ref common.R
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "conditions say why each aspect is as it is: OutgoingPeering, IncomingPeering, Authenticated and Ready; ConsumerAlive, since when a cluster that is lent to is silent; and Networking, how far the tunnel has come.",
+							Description: "conditions are OutgoingPeering, IncomingPeering and Authenticated, which explain the fields of these names; Ready, which is True while every enabled direction is established; ConsumerAlive, which is False since the heartbeat of the consumer expired; Networking, which is True while the tunnel is connected; and VolumesReleased, which is False while the end of an outgoing peering waits for data on the provider. Their messages describe what to do.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -18973,7 +18977,7 @@ func schema_apiserver_apis_federation_v1alpha1_IdentityRequest(ref common.Refere
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "IdentityRequest is a consumer's request for a certificate at a provider, paid for with an invitation. Its name is that of the invitation's service account, so each invitation buys one; the same request again gets the same answer.",
+				Description: "IdentityRequest is the request of a consumer for an identity at a provider. The consumer creates it on the provider with the token of an invitation, and the controllers of the provider answer in the status. Its name is the name of the ServiceAccount of the invitation, so an invitation gives one identity; repeating the request has the same result. Deleting it revokes the identity.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"kind": {
@@ -18992,21 +18996,21 @@ func schema_apiserver_apis_federation_v1alpha1_IdentityRequest(ref common.Refere
 					},
 					"metadata": {
 						SchemaProps: spec.SchemaProps{
-							Description: "metadata is the standard object metadata.",
+							Description: "metadata is the standard object metadata. The name is the name of the ServiceAccount of the invitation.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(metav1.ObjectMeta{}.OpenAPIModelName()),
 						},
 					},
 					"spec": {
 						SchemaProps: spec.SchemaProps{
-							Description: "spec is who asks, and for which key. Nothing but the key can change: a consumer renews its identity by a POST to the subresource identity of its ResourceRequest.",
+							Description: "spec is the request, written by the consumer. Only request can change. An identity is renewed with a POST to the subresource identity of the ResourceRequest.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(v1alpha1.IdentityRequestSpec{}.OpenAPIModelName()),
 						},
 					},
 					"status": {
 						SchemaProps: spec.SchemaProps{
-							Description: "status is the answer; only the provider's system writes it.",
+							Description: "status is the answer, written by the controllers of the provider.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(v1alpha1.IdentityRequestStatus{}.OpenAPIModelName()),
 						},
@@ -19043,13 +19047,14 @@ func schema_apiserver_apis_federation_v1alpha1_IdentityRequestList(ref common.Re
 					},
 					"metadata": {
 						SchemaProps: spec.SchemaProps{
-							Default: map[string]interface{}{},
-							Ref:     ref(metav1.ListMeta{}.OpenAPIModelName()),
+							Description: "metadata is the standard list metadata.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(metav1.ListMeta{}.OpenAPIModelName()),
 						},
 					},
 					"items": {
 						SchemaProps: spec.SchemaProps{
-							Description: "items are the requests.",
+							Description: "items are the IdentityRequests.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -19073,12 +19078,12 @@ func schema_apiserver_apis_federation_v1alpha1_IdentityRequestSpec(ref common.Re
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "IdentityRequestSpec is who asks for an identity, and for which key.",
+				Description: "IdentityRequestSpec is the request of a consumer for an identity.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"clusterID": {
 						SchemaProps: spec.SchemaProps{
-							Description: "clusterID is the consumer's cluster id: the UID of its kube-system namespace.",
+							Description: "clusterID is the UID of the namespace kube-system of the consumer. It cannot change.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -19086,7 +19091,7 @@ func schema_apiserver_apis_federation_v1alpha1_IdentityRequestSpec(ref common.Re
 					},
 					"clusterName": {
 						SchemaProps: spec.SchemaProps{
-							Description: "clusterName is how the consumer calls itself. The provider calls it the same, with a suffix if the name is taken.",
+							Description: "clusterName is the name that the consumer presents, a DNS label of at most 40 characters. The provider names the ForeignCluster after it, with a suffix if the name is in use. It cannot change.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -19094,7 +19099,7 @@ func schema_apiserver_apis_federation_v1alpha1_IdentityRequestSpec(ref common.Re
 					},
 					"request": {
 						SchemaProps: spec.SchemaProps{
-							Description: "request is a PEM encoded PKCS #10 certificate signing request of at most 8 KiB. Its common name is the uid of the invitation's PeeringToken, its only organisation liqo:peers, and it asks for no names or addresses.",
+							Description: "request is a PEM encoded PKCS #10 certificate signing request of at most 8 KiB, with an ECDSA key on P-256 or P-384, or an Ed25519 key. Its common name is the uid of the PeeringToken, its only organization is liqo:peers, and it has no extensions.",
 							Type:        []string{"string"},
 							Format:      "byte",
 						},
@@ -19110,33 +19115,33 @@ func schema_apiserver_apis_federation_v1alpha1_IdentityRequestStatus(ref common.
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "IdentityRequestStatus is the provider's answer to an IdentityRequest.",
+				Description: "IdentityRequestStatus is the answer to an IdentityRequest.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"certificate": {
 						SchemaProps: spec.SchemaProps{
-							Description: "certificate is the PEM encoded certificate chain.",
+							Description: "certificate is the PEM encoded certificate chain. Empty if the identity is a ServiceAccount.",
 							Type:        []string{"string"},
 							Format:      "byte",
 						},
 					},
 					"serviceAccountName": {
 						SchemaProps: spec.SchemaProps{
-							Description: "serviceAccountName is the ServiceAccount in the tenant namespace that the consumer is here, where the provider signs no certificates. Its first token is asked for by the bearer of the invitation, or with the certificate that the account takes the place of; every later one by the account itself.",
+							Description: "serviceAccountName is the name of the ServiceAccount in the tenant namespace that is the identity of the consumer, if the provider signs no certificates. The consumer requests its tokens by the TokenRequest API, the first one with its former credentials.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"clusterID": {
 						SchemaProps: spec.SchemaProps{
-							Description: "clusterID is the provider's cluster id.",
+							Description: "clusterID is the UID of the namespace kube-system of the provider.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"tenantNamespace": {
 						SchemaProps: spec.SchemaProps{
-							Description: "tenantNamespace is the namespace on the provider that is the consumer's.",
+							Description: "tenantNamespace is the namespace on the provider in which the consumer writes its requests.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -19151,7 +19156,7 @@ func schema_apiserver_apis_federation_v1alpha1_IdentityRequestStatus(ref common.
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "conditions say how the request stands: Issued.",
+							Description: "conditions are Accepted, which is True if the provider admits the consumer, and Issued, which is True once the certificate is issued.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -19174,12 +19179,12 @@ func schema_apiserver_apis_federation_v1alpha1_IncomingPolicy(ref common.Referen
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "IncomingPolicy is what an administrator answers a consumer, how much it is offered, and how long what it runs here is kept without it.",
+				Description: "IncomingPolicy is the policy of a provider for one consumer.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"decision": {
 						SchemaProps: spec.SchemaProps{
-							Description: "decision is Accept, Refuse or Manual. Empty leaves the answer to the policy of this installation: yes, or, where the policy wants an administrator to decide, not yet. Refuse also takes back what was accepted before. Manual is not yet: what was accepted before stays as it is.\n\nPossible enum values:\n - `\"Accept\"` says yes, whatever the policy of the installation says.\n - `\"Manual\"` says that it is not decided yet, whatever the policy of the installation says.\n - `\"Refuse\"` says no.",
+							Description: "decision accepts, refuses or postpones. Empty applies the value policy.autoAccept of the installation: true accepts, and false waits for an administrator.\n\nPossible enum values:\n - `\"Accept\"` accepts, whatever the policy of the installation is.\n - `\"Manual\"` waits for an administrator, whatever the policy of the installation is; what was accepted before is kept.\n - `\"Refuse\"` refuses, and withdraws what was accepted before.",
 							Type:        []string{"string"},
 							Format:      "",
 							Enum:        []interface{}{"Accept", "Manual", "Refuse"},
@@ -19187,21 +19192,21 @@ func schema_apiserver_apis_federation_v1alpha1_IncomingPolicy(ref common.Referen
 					},
 					"reason": {
 						SchemaProps: spec.SchemaProps{
-							Description: "reason tells the other cluster's administrators why, in at most 256 characters.",
+							Description: "reason is shown to the administrators of the peer: one line of at most 256 characters. It requires decision Accept or Refuse.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"sharePercent": {
 						SchemaProps: spec.SchemaProps{
-							Description: "sharePercent is how much of what the shared nodes can run the other cluster is offered, 1 to 100. Without it the setting of this installation counts.",
+							Description: "sharePercent is the percentage of the allocatable resources of the shared nodes that the consumer is offered, 1 to 100. Empty uses the value policy.sharePercent of the installation.",
 							Type:        []string{"integer"},
 							Format:      "int32",
 						},
 					},
 					"limits": {
 						SchemaProps: spec.SchemaProps{
-							Description: "limits are the most that the other cluster is offered of a resource, extended ones too; 0 offers none of it. For a resource that is not named the setting of this installation counts. requests.storage, persistentvolumeclaims and <class>.storageclass.storage.k8s.io/requests.storage bound the claims of the other cluster; without requests.storage it is offered no storage.",
+							Description: "limits is the largest amount of each resource that the consumer is offered, also of extended resources; 0 offers none. requests.storage, persistentvolumeclaims and <class>.storageclass.storage.k8s.io/requests.storage limit its claims; without requests.storage no storage is offered. A resource that is not listed uses the value policy.limits of the installation.",
 							Type:        []string{"object"},
 							AdditionalProperties: &spec.SchemaOrBool{
 								Allows: true,
@@ -19215,7 +19220,7 @@ func schema_apiserver_apis_federation_v1alpha1_IncomingPolicy(ref common.Referen
 					},
 					"nodeSelector": {
 						SchemaProps: spec.SchemaProps{
-							Description: "nodeSelector are the labels that nodes must have to be shared with the other cluster: what it is offered is a part of these nodes, and its pods run on them alone. Without it the setting of this installation counts. Pods that run already stay where they are.",
+							Description: "nodeSelector selects the nodes that are shared with the consumer by their labels: offers are a part of their resources, and new pods of the consumer run on them only. Running pods are not affected by a change. Empty uses the value policy.nodeSelector of the installation.",
 							Type:        []string{"object"},
 							AdditionalProperties: &spec.SchemaOrBool{
 								Allows: true,
@@ -19230,7 +19235,7 @@ func schema_apiserver_apis_federation_v1alpha1_IncomingPolicy(ref common.Referen
 					},
 					"shape": {
 						SchemaProps: spec.SchemaProps{
-							Description: "shape is Aggregate, where the shared nodes are offered as a whole, or PerNode, where they are offered one by one. Without it the setting of this installation counts.\n\nPossible enum values:\n - `\"Aggregate\"` offers the shared nodes as a whole: the consumer has one virtual node, which may be larger than any real one.\n - `\"PerNode\"` offers each shared node by itself: the consumer has a virtual node for each.",
+							Description: "shape selects how the shared nodes are offered. Empty uses the value policy.shape of the installation.\n\nPossible enum values:\n - `\"Aggregate\"` offers the shared nodes as a whole: the consumer has one virtual node, which can be larger than any node of the provider.\n - `\"PerNode\"` offers each shared node separately, at most 32: the consumer has one virtual node for each.",
 							Type:        []string{"string"},
 							Format:      "",
 							Enum:        []interface{}{"Aggregate", "PerNode"},
@@ -19238,7 +19243,7 @@ func schema_apiserver_apis_federation_v1alpha1_IncomingPolicy(ref common.Referen
 					},
 					"labels": {
 						SchemaProps: spec.SchemaProps{
-							Description: "labels are told to the other cluster, for its virtual nodes, beside those in the setting of this installation, and instead of those with the same key.",
+							Description: "labels are added to the virtual nodes of the consumer. They are merged with the value clusterLabels of the installation, and have precedence.",
 							Type:        []string{"object"},
 							AdditionalProperties: &spec.SchemaOrBool{
 								Allows: true,
@@ -19258,7 +19263,7 @@ func schema_apiserver_apis_federation_v1alpha1_IncomingPolicy(ref common.Referen
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "storageClasses are those that objects of the other cluster may name here, the default first. Without any the setting of this installation counts.",
+							Description: "storageClasses are the names of the StorageClasses that claims of the consumer may use, the default first. At most 64. Empty uses the value policy.storageClasses of the installation.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -19277,7 +19282,7 @@ func schema_apiserver_apis_federation_v1alpha1_IncomingPolicy(ref common.Referen
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "ingressClasses are those that Ingresses of the other cluster may name here, the default first: one with another class is refused. Without any the setting of this installation counts.",
+							Description: "ingressClasses are the names of the IngressClasses that Ingresses of the consumer may use, the default first; an Ingress with another class is refused. At most 64. Empty uses the value policy.ingressClasses of the installation.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -19296,7 +19301,7 @@ func schema_apiserver_apis_federation_v1alpha1_IncomingPolicy(ref common.Referen
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "loadBalancerClasses are the same for Services of type LoadBalancer.",
+							Description: "loadBalancerClasses are the load balancer classes that Services of the consumer may use, the default first; a Service with another class is refused. At most 64. Empty uses the value policy.loadBalancerClasses of the installation.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -19310,13 +19315,13 @@ func schema_apiserver_apis_federation_v1alpha1_IncomingPolicy(ref common.Referen
 					},
 					"orphanTTL": {
 						SchemaProps: spec.SchemaProps{
-							Description: "orphanTTL is how long the other cluster may give no sign of life before this one ends the lending by itself, and removes what runs here for it: at least 1m, as 72h, and 0s is for ever. Without it the setting of this installation counts, which is for ever unless somebody changed it. A cluster that never gave a sign of life, as older versions do not, is kept.",
+							Description: "orphanTTL is the time after the last heartbeat of the consumer after which the incoming peering ends and its workloads are removed, for example 72h: at least 1m, or 0s for never. Empty uses the value policy.orphanTTL of the installation, which is 0s by default. A consumer that never sent a heartbeat is kept.",
 							Ref:         ref(metav1.Duration{}.OpenAPIModelName()),
 						},
 					},
 					"externalVolumes": {
 						SchemaProps: spec.SchemaProps{
-							Description: "externalVolumes are the volume types and CSI drivers that pods of the other cluster may mount in this one without a claim. Without any the setting of this installation counts, which is none by default.",
+							Description: "externalVolumes are the volume types and CSI drivers that pods of the consumer may use without a claim. Empty uses the value policy.externalVolumes of the installation, which is empty by default.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(v1alpha1.ExternalVolumes{}.OpenAPIModelName()),
 						},
@@ -19333,7 +19338,7 @@ func schema_apiserver_apis_federation_v1alpha1_Invitation(ref common.ReferenceCa
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "Invitation is the answer to a POST on the invitation of a PeeringToken. It is shown to the one who asks and stored nowhere.",
+				Description: "Invitation is the body of requests to the subresource invitation of a PeeringToken, and of their responses. Each POST returns the same invitation with a new token. It is not stored.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"kind": {
@@ -19352,14 +19357,14 @@ func schema_apiserver_apis_federation_v1alpha1_Invitation(ref common.ReferenceCa
 					},
 					"metadata": {
 						SchemaProps: spec.SchemaProps{
-							Description: "metadata carries the name of the PeeringToken.",
+							Description: "metadata has the name, uid and resourceVersion of the PeeringToken. In a request, uid and resourceVersion are preconditions.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(metav1.ObjectMeta{}.OpenAPIModelName()),
 						},
 					},
 					"status": {
 						SchemaProps: spec.SchemaProps{
-							Description: "status is the invitation; a request leaves it empty.",
+							Description: "status is the invitation, set in responses only.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(v1alpha1.InvitationStatus{}.OpenAPIModelName()),
 						},
@@ -19376,37 +19381,37 @@ func schema_apiserver_apis_federation_v1alpha1_InvitationStatus(ref common.Refer
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "InvitationStatus is everything that the consumer's administrator needs.",
+				Description: "InvitationStatus is what an administrator of the consumer needs. It contains a credential: store and transmit it like a password.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"clusterName": {
 						SchemaProps: spec.SchemaProps{
-							Description: "clusterName is how the provider calls itself; use it as the name of the ForeignCluster unless you have a better one.",
+							Description: "clusterName is the name that the provider presents, the suggested name of the ForeignCluster.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"expirationTime": {
 						SchemaProps: spec.SchemaProps{
-							Description: "expirationTime is when the invitation ends.",
+							Description: "expirationTime is the time at which the token expires.",
 							Ref:         ref(metav1.Time{}.OpenAPIModelName()),
 						},
 					},
 					"peering": {
 						SchemaProps: spec.SchemaProps{
-							Description: "peering is what to POST to the verb peer of that ForeignCluster. It holds the token: keep it as you keep a password.",
+							Description: "peering is the body of the POST to the verb peer of the ForeignCluster. It contains the token.",
 							Ref:         ref(v1alpha1.Peering{}.OpenAPIModelName()),
 						},
 					},
 					"foreignCluster": {
 						SchemaProps: spec.SchemaProps{
-							Description: "foreignCluster is the declarative twin: apply it beside a Secret of the name in its invitationSecretName that holds the token.",
+							Description: "foreignCluster is the same in declarative form: apply it together with a Secret of the name in its spec.invitationSecretName, which contains the token.",
 							Ref:         ref(v1alpha1.ForeignCluster{}.OpenAPIModelName()),
 						},
 					},
 					"command": {
 						SchemaProps: spec.SchemaProps{
-							Description: "command is the one line that peers, to be run against the consumer.",
+							Description: "command is a kubectl command that peers, to be run with the credentials of the consumer. It contains the token.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -19423,7 +19428,7 @@ func schema_apiserver_apis_federation_v1alpha1_MisplacedPod(ref common.Reference
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "MisplacedPod is a pod that would run where the request no longer lets it.",
+				Description: "MisplacedPod is a pod on a node that the request does not permit.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"name": {
@@ -19436,7 +19441,7 @@ func schema_apiserver_apis_federation_v1alpha1_MisplacedPod(ref common.Reference
 					},
 					"nodeName": {
 						SchemaProps: spec.SchemaProps{
-							Description: "nodeName is the name of the node that it runs on.",
+							Description: "nodeName is the name of its node. Empty if it is not scheduled.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -19444,7 +19449,7 @@ func schema_apiserver_apis_federation_v1alpha1_MisplacedPod(ref common.Reference
 					},
 					"message": {
 						SchemaProps: spec.SchemaProps{
-							Description: "message says why it may not run there.",
+							Description: "message is the reason for which the request does not permit the node.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -19452,7 +19457,7 @@ func schema_apiserver_apis_federation_v1alpha1_MisplacedPod(ref common.Reference
 					},
 					"action": {
 						SchemaProps: spec.SchemaProps{
-							Description: "action is what would happen to the pod: Delete, by eviction, or None.\n\nPossible enum values:\n - `\"Change\"` means that something that is there would change.\n - `\"Create\"` means that something would be made that is not there.\n - `\"Delete\"` means that something that is there would go.\n - `\"None\"` means that everything would stay as it is.",
+							Description: "action is what would happen to the pod: Delete for an eviction, or None.\n\nPossible enum values:\n - `\"Change\"` means that the object would be changed.\n - `\"Create\"` means that the object would be created.\n - `\"Delete\"` means that the object would be deleted.\n - `\"None\"` means that the object would not be changed.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -19470,7 +19475,7 @@ func schema_apiserver_apis_federation_v1alpha1_Move(ref common.ReferenceCallback
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "Move is the view of a VirtualVolume that the verb move works on: POST moves the data, DELETE cancels a move. It carries the name, namespace, uid and resourceVersion of its VirtualVolume.",
+				Description: "Move is the body of requests to the verb move of a VirtualVolume, and of their responses. POST requests a move, GET returns its progress, and DELETE cancels it. It is not stored.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"kind": {
@@ -19489,7 +19494,7 @@ func schema_apiserver_apis_federation_v1alpha1_Move(ref common.ReferenceCallback
 					},
 					"metadata": {
 						SchemaProps: spec.SchemaProps{
-							Description: "metadata is that of the VirtualVolume.",
+							Description: "metadata has the name, namespace, uid and resourceVersion of the VirtualVolume. In a request, uid and resourceVersion are preconditions.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(metav1.ObjectMeta{}.OpenAPIModelName()),
 						},
@@ -19503,7 +19508,7 @@ func schema_apiserver_apis_federation_v1alpha1_Move(ref common.ReferenceCallback
 					},
 					"status": {
 						SchemaProps: spec.SchemaProps{
-							Description: "status is how the move stands.",
+							Description: "status is the progress of the move, and the plan of a dry run.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(v1alpha1.MoveStatus{}.OpenAPIModelName()),
 						},
@@ -19520,12 +19525,12 @@ func schema_apiserver_apis_federation_v1alpha1_MovePlan(ref common.ReferenceCall
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "MovePlan is what a request to the verb move would lead to, as far as this cluster knows. It is in answers to dryRun=All only, and stored nowhere.",
+				Description: "MovePlan is the effect of a request to the verb move, by what the local cluster can determine. It is returned for dryRun=All only, and not stored.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"action": {
 						SchemaProps: spec.SchemaProps{
-							Description: "action is Change where data would be moved, and None where it is at the target already.\n\nPossible enum values:\n - `\"Change\"` means that something that is there would change.\n - `\"Create\"` means that something would be made that is not there.\n - `\"Delete\"` means that something that is there would go.\n - `\"None\"` means that everything would stay as it is.",
+							Description: "action is Change if data would be moved, or None if it is at the target already.\n\nPossible enum values:\n - `\"Change\"` means that the object would be changed.\n - `\"Create\"` means that the object would be created.\n - `\"Delete\"` means that the object would be deleted.\n - `\"None\"` means that the object would not be changed.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -19534,41 +19539,41 @@ func schema_apiserver_apis_federation_v1alpha1_MovePlan(ref common.ReferenceCall
 					},
 					"source": {
 						SchemaProps: spec.SchemaProps{
-							Description: "source is where the data is.",
+							Description: "source is the current location of the data.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(v1alpha1.VolumeLocation{}.OpenAPIModelName()),
 						},
 					},
 					"target": {
 						SchemaProps: spec.SchemaProps{
-							Description: "target is where the data would be.",
+							Description: "target is the new location of the data.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(v1alpha1.VolumeLocation{}.OpenAPIModelName()),
 						},
 					},
 					"capacity": {
 						SchemaProps: spec.SchemaProps{
-							Description: "capacity is the size of the target volume in bytes.",
+							Description: "capacity is the capacity of the target volume in bytes.",
 							Ref:         ref(resource.Quantity{}.OpenAPIModelName()),
 						},
 					},
 					"bytesUsed": {
 						SchemaProps: spec.SchemaProps{
-							Description: "bytesUsed is the size of the data, where it is known.",
+							Description: "bytesUsed is the size of the data in bytes. Empty if it is unknown.",
 							Type:        []string{"integer"},
 							Format:      "int64",
 						},
 					},
 					"files": {
 						SchemaProps: spec.SchemaProps{
-							Description: "files is the number of files, where it is known.",
+							Description: "files is the number of files. Empty if it is unknown.",
 							Type:        []string{"integer"},
 							Format:      "int64",
 						},
 					},
 					"path": {
 						SchemaProps: spec.SchemaProps{
-							Description: "path is the way that the data would take between the two ends, in words.",
+							Description: "path describes the network path of the data between both ends.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -19596,14 +19601,14 @@ func schema_apiserver_apis_federation_v1alpha1_MovePlan(ref common.ReferenceCall
 					},
 					"evictedPodCount": {
 						SchemaProps: spec.SchemaProps{
-							Description: "evictedPodCount is how many pods would be evicted.",
+							Description: "evictedPodCount is the number of pods that would be evicted.",
 							Type:        []string{"integer"},
 							Format:      "int32",
 						},
 					},
 					"downtime": {
 						SchemaProps: spec.SchemaProps{
-							Description: "downtime is what the time without the data consists of, in words.",
+							Description: "downtime describes what the downtime consists of.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -19615,7 +19620,7 @@ func schema_apiserver_apis_federation_v1alpha1_MovePlan(ref common.ReferenceCall
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "warnings are what can make the move fail or take long.",
+							Description: "warnings are facts that can make the move fail or last long.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -19634,7 +19639,7 @@ func schema_apiserver_apis_federation_v1alpha1_MovePlan(ref common.ReferenceCall
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "unknown are the things that this cluster does not know.",
+							Description: "unknown are the effects that the local cluster cannot determine.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -19664,7 +19669,7 @@ func schema_apiserver_apis_federation_v1alpha1_MoveProgress(ref common.Reference
 				Properties: map[string]spec.Schema{
 					"id": {
 						SchemaProps: spec.SchemaProps{
-							Description: "id is that of the move, as in spec.move.",
+							Description: "id is spec.move.id of the move.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -19672,7 +19677,7 @@ func schema_apiserver_apis_federation_v1alpha1_MoveProgress(ref common.Reference
 					},
 					"phase": {
 						SchemaProps: spec.SchemaProps{
-							Description: "phase is the step that the move is at.\n\nPossible enum values:\n - `\"Cancelled\"` means that the move was cancelled; the source is unchanged.\n - `\"Cleaning\"` deletes the source volume, unless it is kept, and the movers.\n - `\"Copying\"` copies while the pods run.\n - `\"Failed\"` means that the move was rolled back; the source is unchanged.\n - `\"FinalCopy\"` copies what changed since the last pass, and verifies.\n - `\"Locking\"` binds the source volume to the move, so that nothing else mounts it.\n - `\"Preparing\"` creates and binds the target volume and checks its free space.\n - `\"Quiescing\"` holds new pods back and evicts those that mount the claim.\n - `\"Releasing\"` lets the pods that were held back start.\n - `\"RollingBack\"` undoes a move that failed or was cancelled.\n - `\"Succeeded\"` means that the claim uses the target volume.\n - `\"Switching\"` binds the claim to the target volume.",
+							Description: "phase is the step of the move.\n\nPossible enum values:\n - `\"Cancelled\"` means that the move was rolled back on request; the source is unchanged.\n - `\"Cleaning\"` deletes the movers, and the source volume unless it is kept.\n - `\"Copying\"` copies while the pods run.\n - `\"Failed\"` means that the move was rolled back after a failure; the source is unchanged.\n - `\"FinalCopy\"` copies what changed since the last pass, and verifies.\n - `\"Locking\"` binds the source volume to a claim of the move, so that no other pod can mount it.\n - `\"Preparing\"` creates and binds the target volume, and checks its free space.\n - `\"Quiescing\"` gates new pods, and evicts those that mount the claim.\n - `\"Releasing\"` removes the scheduling gates of pods.\n - `\"RollingBack\"` undoes a move that failed or was cancelled.\n - `\"Succeeded\"` means that the claim uses the target volume.\n - `\"Switching\"` binds the claim to the target volume.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -19681,67 +19686,67 @@ func schema_apiserver_apis_federation_v1alpha1_MoveProgress(ref common.Reference
 					},
 					"message": {
 						SchemaProps: spec.SchemaProps{
-							Description: "message says what the move waits for, or why it ended.",
+							Description: "message is what the move waits for, or why it ended.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"source": {
 						SchemaProps: spec.SchemaProps{
-							Description: "source is where the data is copied from.",
+							Description: "source is the location that the data is copied from.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(v1alpha1.VolumeLocation{}.OpenAPIModelName()),
 						},
 					},
 					"target": {
 						SchemaProps: spec.SchemaProps{
-							Description: "target is where the data is copied to.",
+							Description: "target is the location that the data is copied to.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(v1alpha1.VolumeLocation{}.OpenAPIModelName()),
 						},
 					},
 					"claimUID": {
 						SchemaProps: spec.SchemaProps{
-							Description: "claimUID is the UID of the claim that the move began with.",
+							Description: "claimUID is the UID of the claim when the move began. The switch to the target creates the claim again.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"startTime": {
 						SchemaProps: spec.SchemaProps{
-							Description: "startTime is when the move began.",
+							Description: "startTime is the time at which the move began.",
 							Ref:         ref(metav1.Time{}.OpenAPIModelName()),
 						},
 					},
 					"phaseTime": {
 						SchemaProps: spec.SchemaProps{
-							Description: "phaseTime is when the phase began.",
+							Description: "phaseTime is the time at which the phase began.",
 							Ref:         ref(metav1.Time{}.OpenAPIModelName()),
 						},
 					},
 					"completionTime": {
 						SchemaProps: spec.SchemaProps{
-							Description: "completionTime is when the move ended.",
+							Description: "completionTime is the time at which the move ended.",
 							Ref:         ref(metav1.Time{}.OpenAPIModelName()),
 						},
 					},
 					"passes": {
 						SchemaProps: spec.SchemaProps{
-							Description: "passes is how many times the volume was copied.",
+							Description: "passes is the number of complete passes over the volume.",
 							Type:        []string{"integer"},
 							Format:      "int32",
 						},
 					},
 					"bytesTotal": {
 						SchemaProps: spec.SchemaProps{
-							Description: "bytesTotal is the size of all files of the source.",
+							Description: "bytesTotal is the total size of the files of the source in bytes.",
 							Type:        []string{"integer"},
 							Format:      "int64",
 						},
 					},
 					"bytesCopied": {
 						SchemaProps: spec.SchemaProps{
-							Description: "bytesCopied is how many bytes of them the target has.",
+							Description: "bytesCopied is the part of bytesTotal that the target has.",
 							Type:        []string{"integer"},
 							Format:      "int64",
 						},
@@ -19755,35 +19760,35 @@ func schema_apiserver_apis_federation_v1alpha1_MoveProgress(ref common.Reference
 					},
 					"filesCopied": {
 						SchemaProps: spec.SchemaProps{
-							Description: "filesCopied is how many of them the target has.",
+							Description: "filesCopied is the part of filesTotal that the target has.",
 							Type:        []string{"integer"},
 							Format:      "int64",
 						},
 					},
 					"bytesPerSecond": {
 						SchemaProps: spec.SchemaProps{
-							Description: "bytesPerSecond is the rate of the current pass.",
+							Description: "bytesPerSecond is the transfer rate of the current pass.",
 							Type:        []string{"integer"},
 							Format:      "int64",
 						},
 					},
 					"remainingSeconds": {
 						SchemaProps: spec.SchemaProps{
-							Description: "remainingSeconds is the expected rest of the current pass.",
+							Description: "remainingSeconds is the estimated rest of the current pass in seconds. Empty if it is unknown.",
 							Type:        []string{"integer"},
 							Format:      "int64",
 						},
 					},
 					"downtimeMilliseconds": {
 						SchemaProps: spec.SchemaProps{
-							Description: "downtimeMilliseconds is how long no pod could use the data: from the end of the last pod that mounted it until the claim was bound to the target.",
+							Description: "downtimeMilliseconds is the downtime of the move: from the end of the last pod that mounted the claim until the claim was bound to the target. Empty before.",
 							Type:        []string{"integer"},
 							Format:      "int64",
 						},
 					},
 					"cancelled": {
 						SchemaProps: spec.SchemaProps{
-							Description: "cancelled reports whether the move is being rolled back on request.",
+							Description: "cancelled is true if the move is rolled back on request.",
 							Type:        []string{"boolean"},
 							Format:      "",
 						},
@@ -19801,19 +19806,19 @@ func schema_apiserver_apis_federation_v1alpha1_MoveSpec(ref common.ReferenceCall
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "MoveSpec is what a move requests. It cannot change while the move runs.",
+				Description: "MoveSpec is a requested move. It cannot change before the move has ended.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"target": {
 						SchemaProps: spec.SchemaProps{
-							Description: "target is where the data is moved to.",
+							Description: "target is the new location of the data.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(v1alpha1.MoveTarget{}.OpenAPIModelName()),
 						},
 					},
 					"strategy": {
 						SchemaProps: spec.SchemaProps{
-							Description: "strategy is Online (the default) or Offline.\n\nPossible enum values:\n - `\"Offline\"` stops the pods first, and copies once.\n - `\"Online\"` copies while the pods run, and stops them for the last pass only.",
+							Description: "strategy determines when the pods that mount the claim are evicted. The default is Online.\n\nPossible enum values:\n - `\"Offline\"` evicts the pods first, and copies once. Claims with access mode ReadWriteOncePod require it.\n - `\"Online\"` copies while the pods run, and evicts them for the last pass.",
 							Type:        []string{"string"},
 							Format:      "",
 							Enum:        []interface{}{"Offline", "Online"},
@@ -19821,7 +19826,7 @@ func schema_apiserver_apis_federation_v1alpha1_MoveSpec(ref common.ReferenceCall
 					},
 					"verify": {
 						SchemaProps: spec.SchemaProps{
-							Description: "verify is Changed (the default with strategy Online) or Full (the default with strategy Offline).\n\nPossible enum values:\n - `\"Changed\"` compares checksums of the files that changed since the last pass began, and size and time of all others.\n - `\"Full\"` compares checksums of all files.",
+							Description: "verify selects what is compared before the target is used. The default is Changed with strategy Online, and Full with strategy Offline.\n\nPossible enum values:\n - `\"Changed\"` compares checksums of the files that changed since the last pass began, and the size and time of all others.\n - `\"Full\"` compares checksums of all files.",
 							Type:        []string{"string"},
 							Format:      "",
 							Enum:        []interface{}{"Changed", "Full"},
@@ -19829,20 +19834,20 @@ func schema_apiserver_apis_federation_v1alpha1_MoveSpec(ref common.ReferenceCall
 					},
 					"keepSource": {
 						SchemaProps: spec.SchemaProps{
-							Description: "keepSource keeps the source volume, released, when the move has ended.",
+							Description: "keepSource keeps the source volume, with phase Released, after the move. The default is false, which deletes it.",
 							Type:        []string{"boolean"},
 							Format:      "",
 						},
 					},
 					"bandwidth": {
 						SchemaProps: spec.SchemaProps{
-							Description: "bandwidth is the most that copying may transfer, in bytes per second, for example 50Mi. Empty is no limit.",
+							Description: "bandwidth is the maximum rate of copying in bytes per second, for example 50Mi, 64Ki to 100Gi. Empty is unlimited.",
 							Ref:         ref(resource.Quantity{}.OpenAPIModelName()),
 						},
 					},
 					"evictionTimeoutSeconds": {
 						SchemaProps: spec.SchemaProps{
-							Description: "evictionTimeoutSeconds bounds how long the move waits for the pods that mount the claim to be evicted within their PodDisruptionBudgets; after it the move is rolled back. Defaults to 300.",
+							Description: "evictionTimeoutSeconds is the time, in seconds, that the move waits for the eviction of the pods that mount the claim, which respects PodDisruptionBudgets, 1 to 86400. Afterwards the move is rolled back. The default is 300.",
 							Type:        []string{"integer"},
 							Format:      "int32",
 						},
@@ -19860,18 +19865,18 @@ func schema_apiserver_apis_federation_v1alpha1_MoveStatus(ref common.ReferenceCa
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "MoveStatus is how a move stands.",
+				Description: "MoveStatus is the observed state of a move.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"progress": {
 						SchemaProps: spec.SchemaProps{
-							Description: "progress is that of the current or the last move.",
+							Description: "progress is the progress of the current move, or the result of the last one.",
 							Ref:         ref(v1alpha1.MoveProgress{}.OpenAPIModelName()),
 						},
 					},
 					"plan": {
 						SchemaProps: spec.SchemaProps{
-							Description: "plan is what the request would lead to, in answers to dryRun=All only.",
+							Description: "plan is the effect of the request. It is set in responses to dryRun=All only.",
 							Ref:         ref(v1alpha1.MovePlan{}.OpenAPIModelName()),
 						},
 					},
@@ -19887,33 +19892,33 @@ func schema_apiserver_apis_federation_v1alpha1_MoveTarget(ref common.ReferenceCa
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "MoveTarget is where data is moved to. With neither local nor clusterName the data stays in its cluster, and moves to another node or storage class.",
+				Description: "MoveTarget is the new location of data. At least one field is required. With neither local nor clusterName the data stays in its cluster, and moves to another node or StorageClass.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"local": {
 						SchemaProps: spec.SchemaProps{
-							Description: "local moves the data to this cluster. It excludes clusterName.",
+							Description: "local moves the data to the local cluster. It excludes clusterName. The default is false.",
 							Type:        []string{"boolean"},
 							Format:      "",
 						},
 					},
 					"clusterName": {
 						SchemaProps: spec.SchemaProps{
-							Description: "clusterName is the ForeignCluster that the data is moved to.",
+							Description: "clusterName is the name of the ForeignCluster of the provider that the data is moved to.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"nodeName": {
 						SchemaProps: spec.SchemaProps{
-							Description: "nodeName is the node that the data is moved to: a node of this cluster, or a virtual node of clusterName. Empty leaves the choice to the scheduler of the target cluster.",
+							Description: "nodeName is the name of a node of the local cluster, or of a virtual node of the provider. Empty leaves the choice to the scheduler of the target cluster.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"storageClassName": {
 						SchemaProps: spec.SchemaProps{
-							Description: "storageClassName is the StorageClass of the target cluster: a real class of this cluster, or one that the provider offers. Empty is the default of the target cluster.",
+							Description: "storageClassName is a StorageClass of the local cluster other than the virtual one, or one that the provider offers. Empty uses the default of the target cluster.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -19928,7 +19933,7 @@ func schema_apiserver_apis_federation_v1alpha1_NamespaceMap(ref common.Reference
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "NamespaceMap lists the namespaces that a consumer wants on one provider, and what the provider made of it. The consumer writes it into its peer namespace; its copy in the tenant namespace is answered there.",
+				Description: "NamespaceMap lists the remote namespaces that a consumer requests on a provider. The controllers of the consumer create it in the peer namespace and replicate it to the tenant namespace on the provider, whose controllers create the namespaces and report them in the status.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"kind": {
@@ -19954,14 +19959,14 @@ func schema_apiserver_apis_federation_v1alpha1_NamespaceMap(ref common.Reference
 					},
 					"spec": {
 						SchemaProps: spec.SchemaProps{
-							Description: "spec is what is wanted.",
+							Description: "spec is the list of requested namespaces, written by the controllers of the consumer.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(v1alpha1.NamespaceMapSpec{}.OpenAPIModelName()),
 						},
 					},
 					"status": {
 						SchemaProps: spec.SchemaProps{
-							Description: "status is what is there.",
+							Description: "status is the state of the namespaces, written by the controllers of the provider.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(v1alpha1.NamespaceMapStatus{}.OpenAPIModelName()),
 						},
@@ -19997,13 +20002,14 @@ func schema_apiserver_apis_federation_v1alpha1_NamespaceMapList(ref common.Refer
 					},
 					"metadata": {
 						SchemaProps: spec.SchemaProps{
-							Default: map[string]interface{}{},
-							Ref:     ref(metav1.ListMeta{}.OpenAPIModelName()),
+							Description: "metadata is the standard list metadata.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(metav1.ListMeta{}.OpenAPIModelName()),
 						},
 					},
 					"items": {
 						SchemaProps: spec.SchemaProps{
-							Description: "items are the maps.",
+							Description: "items are the NamespaceMaps.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -20027,7 +20033,7 @@ func schema_apiserver_apis_federation_v1alpha1_NamespaceMapSpec(ref common.Refer
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "NamespaceMapSpec is what a consumer wants.",
+				Description: "NamespaceMapSpec is the list of requested namespaces.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"namespaces": {
@@ -20040,7 +20046,7 @@ func schema_apiserver_apis_federation_v1alpha1_NamespaceMapSpec(ref common.Refer
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "namespaces are the wanted twins, at most 1000.",
+							Description: "namespaces are the requested remote namespaces, at most 1000. Removing an entry deletes the remote namespace.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -20063,12 +20069,12 @@ func schema_apiserver_apis_federation_v1alpha1_NamespaceMapStatus(ref common.Ref
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "NamespaceMapStatus is what the provider made of a NamespaceMap.",
+				Description: "NamespaceMapStatus is the state of the remote namespaces.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"observedGeneration": {
 						SchemaProps: spec.SchemaProps{
-							Description: "observedGeneration is the generation of the spec that was answered.",
+							Description: "observedGeneration is the generation of the spec that the status describes.",
 							Type:        []string{"integer"},
 							Format:      "int64",
 						},
@@ -20083,7 +20089,7 @@ func schema_apiserver_apis_federation_v1alpha1_NamespaceMapStatus(ref common.Ref
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "namespaces tells for each twin how it stands.",
+							Description: "namespaces are the remote namespaces with their states.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -20106,12 +20112,12 @@ func schema_apiserver_apis_federation_v1alpha1_NamespaceMapping(ref common.Refer
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "NamespaceMapping is one wanted twin namespace.",
+				Description: "NamespaceMapping is one requested remote namespace.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"name": {
 						SchemaProps: spec.SchemaProps{
-							Description: "name is the namespace on the consumer.",
+							Description: "name is the name of the namespace on the consumer.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -20119,7 +20125,7 @@ func schema_apiserver_apis_federation_v1alpha1_NamespaceMapping(ref common.Refer
 					},
 					"remoteName": {
 						SchemaProps: spec.SchemaProps{
-							Description: "remoteName is the name of its twin on the provider.",
+							Description: "remoteName is the name of the remote namespace.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -20136,12 +20142,12 @@ func schema_apiserver_apis_federation_v1alpha1_NamespaceMappingStatus(ref common
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "NamespaceMappingStatus is how one twin namespace stands.",
+				Description: "NamespaceMappingStatus is the state of one remote namespace.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"name": {
 						SchemaProps: spec.SchemaProps{
-							Description: "name is the namespace on the consumer.",
+							Description: "name is the name of the namespace on the consumer.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -20149,7 +20155,7 @@ func schema_apiserver_apis_federation_v1alpha1_NamespaceMappingStatus(ref common
 					},
 					"remoteName": {
 						SchemaProps: spec.SchemaProps{
-							Description: "remoteName is the name of its twin on the provider.",
+							Description: "remoteName is the name of the remote namespace.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -20157,7 +20163,7 @@ func schema_apiserver_apis_federation_v1alpha1_NamespaceMappingStatus(ref common
 					},
 					"phase": {
 						SchemaProps: spec.SchemaProps{
-							Description: "phase is Ready, Terminating, Conflict, Refused or Failed.\n\nPossible enum values:\n - `\"Conflict\"` means that the provider has a namespace of that name that is not this consumer's twin; it is left alone.\n - `\"Failed\"` means that the twin could not be made; it is tried again.\n - `\"Ready\"` means that the twin is there, with its roles.\n - `\"Refused\"` means that the provider's policy does not allow the name.\n - `\"Terminating\"` means that the twin is going.",
+							Description: "phase is the state of the remote namespace.\n\nPossible enum values:\n - `\"Conflict\"` means that the provider has another namespace of that name, which is left alone.\n - `\"Failed\"` means that creating it failed, and is retried.\n - `\"Ready\"` means that it exists, with the roles of the consumer.\n - `\"Refused\"` means that the provider does not permit the name.\n - `\"Terminating\"` means that it is being deleted.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -20166,7 +20172,7 @@ func schema_apiserver_apis_federation_v1alpha1_NamespaceMappingStatus(ref common
 					},
 					"message": {
 						SchemaProps: spec.SchemaProps{
-							Description: "message says why, and what to do.",
+							Description: "message is the reason for the phase, and what to do.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -20182,7 +20188,7 @@ func schema_apiserver_apis_federation_v1alpha1_NamespaceOffloading(ref common.Re
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "NamespaceOffloading says which clusters its namespace extends to, under which name, and where the namespace's pods may run. It is always named \"offloading\".",
+				Description: "NamespaceOffloading offloads its namespace: it selects the providers with a remote namespace, and where the pods of the namespace run. A user with the role edit or admin in the namespace writes the spec, directly or by the verb offload, and the controllers write the status. A namespace has at most one. Deleting it unoffloads the namespace.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"kind": {
@@ -20201,21 +20207,21 @@ func schema_apiserver_apis_federation_v1alpha1_NamespaceOffloading(ref common.Re
 					},
 					"metadata": {
 						SchemaProps: spec.SchemaProps{
-							Description: "metadata is the standard object metadata.",
+							Description: "metadata is the standard object metadata. The name is offloading.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(metav1.ObjectMeta{}.OpenAPIModelName()),
 						},
 					},
 					"spec": {
 						SchemaProps: spec.SchemaProps{
-							Description: "spec is what the owner of the namespace wants.",
+							Description: "spec is the desired state, written by the owner of the namespace.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(v1alpha1.NamespaceOffloadingSpec{}.OpenAPIModelName()),
 						},
 					},
 					"status": {
 						SchemaProps: spec.SchemaProps{
-							Description: "status is how the extension stands; only the system writes it.",
+							Description: "status is the observed state, written by the controllers.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(v1alpha1.NamespaceOffloadingStatus{}.OpenAPIModelName()),
 						},
@@ -20251,13 +20257,14 @@ func schema_apiserver_apis_federation_v1alpha1_NamespaceOffloadingList(ref commo
 					},
 					"metadata": {
 						SchemaProps: spec.SchemaProps{
-							Default: map[string]interface{}{},
-							Ref:     ref(metav1.ListMeta{}.OpenAPIModelName()),
+							Description: "metadata is the standard list metadata.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(metav1.ListMeta{}.OpenAPIModelName()),
 						},
 					},
 					"items": {
 						SchemaProps: spec.SchemaProps{
-							Description: "items are the offloadings.",
+							Description: "items are the NamespaceOffloadings.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -20281,12 +20288,12 @@ func schema_apiserver_apis_federation_v1alpha1_NamespaceOffloadingSpec(ref commo
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "NamespaceOffloadingSpec is what the owner of a namespace wants.",
+				Description: "NamespaceOffloadingSpec is the desired state of an offloaded namespace.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"namespaceMappingStrategy": {
 						SchemaProps: spec.SchemaProps{
-							Description: "namespaceMappingStrategy says how the twin namespaces are named: DefaultName (the default), EnforceSameName or SelectedName. It cannot change.\n\nPossible enum values:\n - `\"DefaultName\"` names the twin after the namespace, this cluster's name and a short form of its id, so that it is unique.\n - `\"EnforceSameName\"` gives the twin the name of the namespace.\n - `\"SelectedName\"` gives the twin the name in remoteNamespaceName.",
+							Description: "namespaceMappingStrategy selects the names of the remote namespaces. The default is DefaultName. It cannot change.\n\nPossible enum values:\n - `\"DefaultName\"` combines the names of the namespace and of the local cluster with a short form of its ID, which is unique.\n - `\"EnforceSameName\"` uses the name of the namespace.\n - `\"SelectedName\"` uses remoteNamespaceName.",
 							Type:        []string{"string"},
 							Format:      "",
 							Enum:        []interface{}{"DefaultName", "EnforceSameName", "SelectedName"},
@@ -20294,14 +20301,14 @@ func schema_apiserver_apis_federation_v1alpha1_NamespaceOffloadingSpec(ref commo
 					},
 					"remoteNamespaceName": {
 						SchemaProps: spec.SchemaProps{
-							Description: "remoteNamespaceName is the name of the twin namespaces when namespaceMappingStrategy is SelectedName, and empty otherwise. It cannot change.",
+							Description: "remoteNamespaceName is the name of the remote namespaces, a DNS label. It is required with namespaceMappingStrategy SelectedName, and forbidden otherwise. It cannot change.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"podOffloadingStrategy": {
 						SchemaProps: spec.SchemaProps{
-							Description: "podOffloadingStrategy says where pods may run: LocalAndRemote (the default), Local or Remote.\n\nPossible enum values:\n - `\"Local\"` keeps pods in this cluster.\n - `\"LocalAndRemote\"` lets pods run here and on the selected clusters.\n - `\"Remote\"` lets pods run on the selected clusters only.",
+							Description: "podOffloadingStrategy selects the nodes that new pods may run on. The default is LocalAndRemote. Pods of DaemonSets and static pods are not affected.\n\nPossible enum values:\n - `\"Local\"` permits nodes of the local cluster only.\n - `\"LocalAndRemote\"` permits nodes of the local cluster and the selected virtual nodes. Pods with claims run where their data is stored.\n - `\"Remote\"` permits the selected virtual nodes only.",
 							Type:        []string{"string"},
 							Format:      "",
 							Enum:        []interface{}{"Local", "LocalAndRemote", "Remote"},
@@ -20309,14 +20316,14 @@ func schema_apiserver_apis_federation_v1alpha1_NamespaceOffloadingSpec(ref commo
 					},
 					"clusterSelector": {
 						SchemaProps: spec.SchemaProps{
-							Description: "clusterSelector chooses clusters by the labels of their virtual nodes. A cluster is chosen when any term matches; without terms, all are.",
+							Description: "clusterSelector selects virtual nodes by their labels, and with them providers: a node is selected if one of the terms matches. At most 32 terms. Empty selects all.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(v1.NodeSelector{}.OpenAPIModelName()),
 						},
 					},
 					"enforcement": {
 						SchemaProps: spec.SchemaProps{
-							Description: "enforcement says what happens to pods that run where podOffloadingStrategy or clusterSelector no longer lets them: Warn (the default) leaves them there, and the condition PodsInPlace counts them; Evict evicts them as their PodDisruptionBudgets allow. Pods of DaemonSets and static pods stay in either case.\n\nPossible enum values:\n - `\"Evict\"` evicts such pods as their PodDisruptionBudgets allow, so that whoever owns them makes new ones where they may run.\n - `\"Warn\"` leaves such pods where they are, and tells that they are there.",
+							Description: "enforcement determines what happens to running pods on nodes that podOffloadingStrategy or clusterSelector do not permit. The default is Warn. Pods of DaemonSets and static pods are not affected.\n\nPossible enum values:\n - `\"Evict\"` evicts them, within their PodDisruptionBudgets, so that their controllers create new ones.\n - `\"Warn\"` leaves them running, and reports their number in the condition PodsInPlace.",
 							Type:        []string{"string"},
 							Format:      "",
 							Enum:        []interface{}{"Evict", "Warn"},
@@ -20324,7 +20331,7 @@ func schema_apiserver_apis_federation_v1alpha1_NamespaceOffloadingSpec(ref commo
 					},
 					"volumes": {
 						SchemaProps: spec.SchemaProps{
-							Description: "volumes selects what happens to data that is stored on providers.",
+							Description: "volumes determines what happens to data that providers store.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(v1alpha1.NamespaceVolumes{}.OpenAPIModelName()),
 						},
@@ -20341,19 +20348,19 @@ func schema_apiserver_apis_federation_v1alpha1_NamespaceOffloadingStatus(ref com
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "NamespaceOffloadingStatus is how the extension of a namespace stands.",
+				Description: "NamespaceOffloadingStatus is the observed state of an offloaded namespace.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"observedGeneration": {
 						SchemaProps: spec.SchemaProps{
-							Description: "observedGeneration is the generation of the spec that this status answers to.",
+							Description: "observedGeneration is the generation of the spec that the status describes.",
 							Type:        []string{"integer"},
 							Format:      "int64",
 						},
 					},
 					"phase": {
 						SchemaProps: spec.SchemaProps{
-							Description: "phase is Ready, InProgress, NoClusterSelected, SomeFailed, AllFailed or Terminating.\n\nPossible enum values:\n - `\"AllFailed\"` means that no twin could be made.\n - `\"InProgress\"` means that twins are being made.\n - `\"NoClusterSelected\"` means that no cluster matches the selector.\n - `\"Ready\"` means that every selected cluster has its twin.\n - `\"SomeFailed\"` means that some twins could not be made.\n - `\"Terminating\"` means that the extension is being undone.",
+							Description: "phase is the state of the namespace on all selected providers together.\n\nPossible enum values:\n - `\"AllFailed\"` means that none of the selected providers can create the remote namespace.\n - `\"InProgress\"` means that remote namespaces are being created.\n - `\"NoClusterSelected\"` means that no provider is selected.\n - `\"Ready\"` means that all selected providers have a remote namespace.\n - `\"SomeFailed\"` means that some of the selected providers cannot create the remote namespace.\n - `\"Terminating\"` means that the namespace is being unoffloaded.",
 							Type:        []string{"string"},
 							Format:      "",
 							Enum:        []interface{}{"AllFailed", "InProgress", "NoClusterSelected", "Ready", "SomeFailed", "Terminating"},
@@ -20361,7 +20368,7 @@ func schema_apiserver_apis_federation_v1alpha1_NamespaceOffloadingStatus(ref com
 					},
 					"remoteNamespaceName": {
 						SchemaProps: spec.SchemaProps{
-							Description: "remoteNamespaceName is the name of the twins.",
+							Description: "remoteNamespaceName is the name of the remote namespaces.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -20376,7 +20383,7 @@ func schema_apiserver_apis_federation_v1alpha1_NamespaceOffloadingStatus(ref com
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "clusters tells for each foreign cluster how the namespace stands there.",
+							Description: "clusters are the ForeignClusters, each with the state of the namespace in that cluster.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -20397,7 +20404,7 @@ func schema_apiserver_apis_federation_v1alpha1_NamespaceOffloadingStatus(ref com
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "conditions are PodsInPlace, once the pods of the namespace are known, and VolumesReleased, once a cluster was given up that stores data of its claims.",
+							Description: "conditions are PodsInPlace, which is False while pods run on nodes that the spec does not permit, and VolumesReleased, which is False while a provider that is being left stores data of the namespace.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -20420,12 +20427,12 @@ func schema_apiserver_apis_federation_v1alpha1_NamespaceVolumes(ref common.Refer
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "NamespaceVolumes selects what happens to data that is stored on providers.",
+				Description: "NamespaceVolumes determines what happens to data that providers store.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"onUnoffload": {
 						SchemaProps: spec.SchemaProps{
-							Description: "onUnoffload is what happens to data on a provider that the namespace is no longer offloaded to, or whose peering ends: Refuse (the default), Move, Retain or Delete.\n\nPossible enum values:\n - `\"Delete\"` deletes the data.\n - `\"Move\"` moves the data to this cluster first.\n - `\"Refuse\"` keeps the remote namespace, empty of pods, until its volumes are moved, deleted or released.\n - `\"Retain\"` gives the volumes up and leaves them, with their data, to the provider.",
+							Description: "onUnoffload determines what happens to data on a provider when the namespace is unoffloaded, the provider is no longer selected, or the peering ends. The default is Refuse. It can change while data is waited for.\n\nPossible enum values:\n - `\"Delete\"` deletes the data.\n - `\"Move\"` moves the data to the local cluster.\n - `\"Refuse\"` keeps the remote namespace without pods, or the peering, until the data is moved or deleted.\n - `\"Retain\"` leaves the data to the provider. Claims are Lost, or stay bound if the peering ends.",
 							Type:        []string{"string"},
 							Format:      "",
 							Enum:        []interface{}{"Delete", "Move", "Refuse", "Retain"},
@@ -20441,7 +20448,7 @@ func schema_apiserver_apis_federation_v1alpha1_NetworkConfig(ref common.Referenc
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "NetworkConfig is what one side of a peering says of its network, and what the other side calls the addresses in it. A consumer writes its own, named \"consumer\", into its peer namespace, and its copy in the tenant namespace on the provider is answered there. A provider writes its own, named \"provider\", into the tenant namespace, and its mirror in the peer namespace of the consumer is answered there. Of a cluster that is both there are two, with equal specs.",
+				Description: "NetworkConfig describes the network of one cluster of a peering to the other one. The controllers of the cluster write the spec, and the controllers of the other cluster answer in the status. The NetworkConfig of the consumer is replicated from its peer namespace to the tenant namespace on the provider, and the one of the provider in the opposite direction.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"kind": {
@@ -20460,21 +20467,21 @@ func schema_apiserver_apis_federation_v1alpha1_NetworkConfig(ref common.Referenc
 					},
 					"metadata": {
 						SchemaProps: spec.SchemaProps{
-							Description: "metadata is the standard object metadata. The name is consumer or provider.",
+							Description: "metadata is the standard object metadata. The name is consumer or provider, the role of the cluster that is described.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(metav1.ObjectMeta{}.OpenAPIModelName()),
 						},
 					},
 					"spec": {
 						SchemaProps: spec.SchemaProps{
-							Description: "spec is what the cluster says of its network.",
+							Description: "spec is the description of the network, written by the controllers of the cluster.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(v1alpha1.NetworkConfigSpec{}.OpenAPIModelName()),
 						},
 					},
 					"status": {
 						SchemaProps: spec.SchemaProps{
-							Description: "status is the other side's answer.",
+							Description: "status is the answer, written by the controllers of the other cluster.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(v1alpha1.NetworkConfigStatus{}.OpenAPIModelName()),
 						},
@@ -20511,13 +20518,14 @@ func schema_apiserver_apis_federation_v1alpha1_NetworkConfigList(ref common.Refe
 					},
 					"metadata": {
 						SchemaProps: spec.SchemaProps{
-							Default: map[string]interface{}{},
-							Ref:     ref(metav1.ListMeta{}.OpenAPIModelName()),
+							Description: "metadata is the standard list metadata.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(metav1.ListMeta{}.OpenAPIModelName()),
 						},
 					},
 					"items": {
 						SchemaProps: spec.SchemaProps{
-							Description: "items are the network configurations.",
+							Description: "items are the NetworkConfigs.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -20541,12 +20549,12 @@ func schema_apiserver_apis_federation_v1alpha1_NetworkConfigSpec(ref common.Refe
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "NetworkConfigSpec is what a cluster says of its network.",
+				Description: "NetworkConfigSpec is the description of the network of a cluster.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"clusterID": {
 						SchemaProps: spec.SchemaProps{
-							Description: "clusterID is the id of the cluster whose network it is. It cannot change.",
+							Description: "clusterID is the UID of the namespace kube-system of the cluster that is described. It cannot change.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -20559,7 +20567,7 @@ func schema_apiserver_apis_federation_v1alpha1_NetworkConfigSpec(ref common.Refe
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "podCIDRs are the ranges of its pods, IPv4 or IPv6. At least one, which do not overlap, and with externalCIDRs at most 64.",
+							Description: "podCIDRs are the IPv4 and IPv6 CIDRs of the pods of the cluster. At least one, disjoint, and at most 64 together with externalCIDRs.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -20578,7 +20586,7 @@ func schema_apiserver_apis_federation_v1alpha1_NetworkConfigSpec(ref common.Refe
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "externalCIDRs are where addresses live that stand for what is no pod there; at most one of a family.",
+							Description: "externalCIDRs are the CIDRs with the addresses that expose non-pod endpoints of the cluster, at most one per address family. Empty means that it exposes none.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -20592,7 +20600,7 @@ func schema_apiserver_apis_federation_v1alpha1_NetworkConfigSpec(ref common.Refe
 					},
 					"publicKey": {
 						SchemaProps: spec.SchemaProps{
-							Description: "publicKey is the WireGuard key of its gateway, in base64.",
+							Description: "publicKey is the WireGuard public key of the gateway of the cluster, 32 bytes in base64.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -20605,7 +20613,7 @@ func schema_apiserver_apis_federation_v1alpha1_NetworkConfigSpec(ref common.Refe
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "endpoints are where its gateway is called, host:port over UDP, the best first. At most 8; without any it cannot be called, and calls the other one.",
+							Description: "endpoints are the addresses of the gateway of the cluster, each a host and UDP port, in order of preference. At most 8. Empty means that it cannot be reached, and opens the connection itself.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -20619,14 +20627,14 @@ func schema_apiserver_apis_federation_v1alpha1_NetworkConfigSpec(ref common.Refe
 					},
 					"mtu": {
 						SchemaProps: spec.SchemaProps{
-							Description: "mtu is the most that a packet may measure inside of the tunnel, in bytes, 1280 to 65535: what the network of the gateway's node takes, or what an administrator says, if that is less. 0 leaves it to the other side.",
+							Description: "mtu is the MTU inside the tunnel that the cluster supports, in bytes, 1280 to 65535. 0 means that it is not known; the MTU of the other cluster is used then.",
 							Type:        []string{"integer"},
 							Format:      "int32",
 						},
 					},
 					"backend": {
 						SchemaProps: spec.SchemaProps{
-							Description: "backend is what its gateway makes tunnels with. A cluster that makes them with something else refuses the configuration by name. Default is WireGuard, which is all there is so far.",
+							Description: "backend is the tunnel technology of the cluster. A cluster refuses a NetworkConfig with another backend than its own. The default is WireGuard, which is the only one.",
 							Default:     "WireGuard",
 							Type:        []string{"string"},
 							Format:      "",
@@ -20643,7 +20651,7 @@ func schema_apiserver_apis_federation_v1alpha1_NetworkConfigStatus(ref common.Re
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "NetworkConfigStatus is the other side's answer.",
+				Description: "NetworkConfigStatus is the answer of the other cluster.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"observedGeneration": {
@@ -20660,7 +20668,7 @@ func schema_apiserver_apis_federation_v1alpha1_NetworkConfigStatus(ref common.Re
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "cidrs tell of each of podCIDRs and externalCIDRs what the other side calls it.",
+							Description: "cidrs are the podCIDRs and externalCIDRs, and what the other cluster remaps them to. CIDRs of an address family that its pods do not have are left out.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -20681,7 +20689,7 @@ func schema_apiserver_apis_federation_v1alpha1_NetworkConfigStatus(ref common.Re
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "conditions say why: Accepted.",
+							Description: "conditions are Accepted, which is True if the other cluster accepts the spec, and False if it refuses it.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -20704,12 +20712,12 @@ func schema_apiserver_apis_federation_v1alpha1_OfferedNode(ref common.ReferenceC
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "OfferedNode is what one node of the provider lends to one consumer.",
+				Description: "OfferedNode is the part of one node of the provider that is offered to one consumer.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"name": {
 						SchemaProps: spec.SchemaProps{
-							Description: "name is the same for as long as the provider has the node, tells nothing about it, and differs from consumer to consumer. It is a DNS label.",
+							Description: "name is a DNS label that identifies the node. It does not change, does not contain the name of the node, and differs between consumers.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -20717,7 +20725,7 @@ func schema_apiserver_apis_federation_v1alpha1_OfferedNode(ref common.ReferenceC
 					},
 					"resources": {
 						SchemaProps: spec.SchemaProps{
-							Description: "resources are what pods may request of the node. They are 0 while it takes no work.",
+							Description: "resources is the amount of each resource that pods may request of the node. 0 while the node accepts no pods.",
 							Type:        []string{"object"},
 							AdditionalProperties: &spec.SchemaOrBool{
 								Allows: true,
@@ -20731,7 +20739,7 @@ func schema_apiserver_apis_federation_v1alpha1_OfferedNode(ref common.ReferenceC
 					},
 					"labels": {
 						SchemaProps: spec.SchemaProps{
-							Description: "labels are those of the node that the provider tells, beside the labels of the offer and before these. Pods of the virtual node run on nodes that have them.",
+							Description: "labels are labels of the node. They are added to the virtual node, with precedence over the labels of the offer, and its pods run on nodes with the same labels.",
 							Type:        []string{"object"},
 							AdditionalProperties: &spec.SchemaOrBool{
 								Allows: true,
@@ -20757,7 +20765,7 @@ func schema_apiserver_apis_federation_v1alpha1_Offload(ref common.ReferenceCallb
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "Offload is the view of a NamespaceOffloading that the verb offload works on: POST extends the namespace, DELETE brings it home. It carries the name, namespace, uid and resourceVersion of its NamespaceOffloading.",
+				Description: "Offload is the body of requests to the verb offload of a NamespaceOffloading, and of their responses. POST offloads the namespace, PUT and PATCH change how it is offloaded, and DELETE unoffloads it. It is not stored.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"kind": {
@@ -20776,21 +20784,21 @@ func schema_apiserver_apis_federation_v1alpha1_Offload(ref common.ReferenceCallb
 					},
 					"metadata": {
 						SchemaProps: spec.SchemaProps{
-							Description: "metadata is that of the NamespaceOffloading.",
+							Description: "metadata has the name, namespace, uid and resourceVersion of the NamespaceOffloading. In a request, uid and resourceVersion are preconditions.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(metav1.ObjectMeta{}.OpenAPIModelName()),
 						},
 					},
 					"spec": {
 						SchemaProps: spec.SchemaProps{
-							Description: "spec is what is wanted, as in the NamespaceOffloading.",
+							Description: "spec is the spec of the NamespaceOffloading.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(v1alpha1.NamespaceOffloadingSpec{}.OpenAPIModelName()),
 						},
 					},
 					"status": {
 						SchemaProps: spec.SchemaProps{
-							Description: "status is how it stands, as in the NamespaceOffloading.",
+							Description: "status is the status of the NamespaceOffloading, and the plan of a dry run.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(v1alpha1.OffloadStatus{}.OpenAPIModelName()),
 						},
@@ -20807,12 +20815,12 @@ func schema_apiserver_apis_federation_v1alpha1_OffloadPlan(ref common.ReferenceC
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "OffloadPlan is what a request to the verb offload would lead to, as far as this cluster knows. It is in answers to dryRun=All only, and stored nowhere.",
+				Description: "OffloadPlan is the effect of a request to the verb offload, by what the local cluster can determine. It is returned for dryRun=All only, and not stored.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"action": {
 						SchemaProps: spec.SchemaProps{
-							Description: "action is what would happen to the NamespaceOffloading: Create, Change, Delete or None.\n\nPossible enum values:\n - `\"Change\"` means that something that is there would change.\n - `\"Create\"` means that something would be made that is not there.\n - `\"Delete\"` means that something that is there would go.\n - `\"None\"` means that everything would stay as it is.",
+							Description: "action is what would happen to the NamespaceOffloading.\n\nPossible enum values:\n - `\"Change\"` means that the object would be changed.\n - `\"Create\"` means that the object would be created.\n - `\"Delete\"` means that the object would be deleted.\n - `\"None\"` means that the object would not be changed.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -20829,7 +20837,7 @@ func schema_apiserver_apis_federation_v1alpha1_OffloadPlan(ref common.ReferenceC
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "clusters tells for each foreign cluster what would happen there.",
+							Description: "clusters are the ForeignClusters, each with what would happen in that cluster.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -20847,7 +20855,7 @@ func schema_apiserver_apis_federation_v1alpha1_OffloadPlan(ref common.ReferenceC
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "conflicts are what is in the way, and what to do about it.",
+							Description: "conflicts are obstacles, each with what to do.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -20861,14 +20869,14 @@ func schema_apiserver_apis_federation_v1alpha1_OffloadPlan(ref common.ReferenceC
 					},
 					"evictedPods": {
 						SchemaProps: spec.SchemaProps{
-							Description: "evictedPods counts the pods of the namespace that would have to leave their nodes.",
+							Description: "evictedPods is the number of pods of the namespace that would be evicted.",
 							Type:        []string{"integer"},
 							Format:      "int32",
 						},
 					},
 					"misplacedPodCount": {
 						SchemaProps: spec.SchemaProps{
-							Description: "misplacedPodCount counts the pods that would run where the request no longer lets them.",
+							Description: "misplacedPodCount is the number of pods on nodes that the request does not permit, and of pods that wait for such nodes.",
 							Type:        []string{"integer"},
 							Format:      "int32",
 						},
@@ -20901,7 +20909,7 @@ func schema_apiserver_apis_federation_v1alpha1_OffloadPlan(ref common.ReferenceC
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "unknown are the things that nobody in this cluster can tell.",
+							Description: "unknown are the effects that the local cluster cannot determine.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -20920,7 +20928,7 @@ func schema_apiserver_apis_federation_v1alpha1_OffloadPlan(ref common.ReferenceC
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "volumes are those of the namespace whose data a cluster stores that the request gives up, the first 100, with what would happen to each.",
+							Description: "volumes are the first 100 volumes of the namespace whose data is stored by a provider that would no longer be selected, each with what would happen to it.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -20944,19 +20952,19 @@ func schema_apiserver_apis_federation_v1alpha1_OffloadStatus(ref common.Referenc
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "OffloadStatus is how an offloaded namespace stands, as in the status of its NamespaceOffloading.",
+				Description: "OffloadStatus is the observed state of an offloaded namespace.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"observedGeneration": {
 						SchemaProps: spec.SchemaProps{
-							Description: "observedGeneration is the generation of the spec that this status answers to.",
+							Description: "observedGeneration is the generation of the spec that the status describes.",
 							Type:        []string{"integer"},
 							Format:      "int64",
 						},
 					},
 					"phase": {
 						SchemaProps: spec.SchemaProps{
-							Description: "phase is Ready, InProgress, NoClusterSelected, SomeFailed, AllFailed or Terminating.\n\nPossible enum values:\n - `\"AllFailed\"` means that no twin could be made.\n - `\"InProgress\"` means that twins are being made.\n - `\"NoClusterSelected\"` means that no cluster matches the selector.\n - `\"Ready\"` means that every selected cluster has its twin.\n - `\"SomeFailed\"` means that some twins could not be made.\n - `\"Terminating\"` means that the extension is being undone.",
+							Description: "phase is the state of the namespace on all selected providers together.\n\nPossible enum values:\n - `\"AllFailed\"` means that none of the selected providers can create the remote namespace.\n - `\"InProgress\"` means that remote namespaces are being created.\n - `\"NoClusterSelected\"` means that no provider is selected.\n - `\"Ready\"` means that all selected providers have a remote namespace.\n - `\"SomeFailed\"` means that some of the selected providers cannot create the remote namespace.\n - `\"Terminating\"` means that the namespace is being unoffloaded.",
 							Type:        []string{"string"},
 							Format:      "",
 							Enum:        []interface{}{"AllFailed", "InProgress", "NoClusterSelected", "Ready", "SomeFailed", "Terminating"},
@@ -20964,7 +20972,7 @@ func schema_apiserver_apis_federation_v1alpha1_OffloadStatus(ref common.Referenc
 					},
 					"remoteNamespaceName": {
 						SchemaProps: spec.SchemaProps{
-							Description: "remoteNamespaceName is the name of the twins.",
+							Description: "remoteNamespaceName is the name of the remote namespaces.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -20979,7 +20987,7 @@ func schema_apiserver_apis_federation_v1alpha1_OffloadStatus(ref common.Referenc
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "clusters tells for each foreign cluster how the namespace stands there.",
+							Description: "clusters are the ForeignClusters, each with the state of the namespace in that cluster.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -21000,7 +21008,7 @@ func schema_apiserver_apis_federation_v1alpha1_OffloadStatus(ref common.Referenc
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "conditions are PodsInPlace, once the pods of the namespace are known, and VolumesReleased, once a cluster was given up that stores data of its claims.",
+							Description: "conditions are PodsInPlace, which is False while pods run on nodes that the spec does not permit, and VolumesReleased, which is False while a provider that is being left stores data of the namespace.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -21013,7 +21021,7 @@ func schema_apiserver_apis_federation_v1alpha1_OffloadStatus(ref common.Referenc
 					},
 					"plan": {
 						SchemaProps: spec.SchemaProps{
-							Description: "plan is what the request would lead to, in answers to dryRun=All only.",
+							Description: "plan is the effect of the request. It is set in responses to dryRun=All only.",
 							Ref:         ref(v1alpha1.OffloadPlan{}.OpenAPIModelName()),
 						},
 					},
@@ -21029,7 +21037,7 @@ func schema_apiserver_apis_federation_v1alpha1_OffloadedCluster(ref common.Refer
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "OffloadedCluster is how an offloaded namespace stands at one cluster.",
+				Description: "OffloadedCluster is the state of an offloaded namespace on one provider.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"name": {
@@ -21050,7 +21058,7 @@ func schema_apiserver_apis_federation_v1alpha1_OffloadedCluster(ref common.Refer
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "conditions are OffloadingRequired and Ready.",
+							Description: "conditions are OffloadingRequired, which is True while the provider is selected, and Ready, which is True while its remote namespace exists. Ready is missing if the provider is not selected and has no remote namespace.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -21074,12 +21082,12 @@ func schema_apiserver_apis_federation_v1alpha1_OffloadingPatch(ref common.Refere
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "OffloadingPatch is what the pods of a virtual node get on the provider, and what of them stays home.",
+				Description: "OffloadingPatch changes the pods of a virtual node on the provider.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"nodeSelector": {
 						SchemaProps: spec.SchemaProps{
-							Description: "nodeSelector is that of the pods on the provider, in the labels of its nodes. The pods' own, which chose the virtual node, is not taken along. It cannot name a node, nor nodes with a role.",
+							Description: "nodeSelector selects the nodes of the provider for the pods, and replaces their own node selector, which selected the virtual node. It cannot select single nodes, or nodes with a role.",
 							Type:        []string{"object"},
 							AdditionalProperties: &spec.SchemaOrBool{
 								Allows: true,
@@ -21094,7 +21102,7 @@ func schema_apiserver_apis_federation_v1alpha1_OffloadingPatch(ref common.Refere
 					},
 					"affinity": {
 						SchemaProps: spec.SchemaProps{
-							Description: "affinity is that of the pods on the provider: to its nodes, and to pods of their own namespace, in addition to the terms that the pods bring along themselves. It cannot name a node, nor other namespaces.",
+							Description: "affinity is the affinity of the pods on the provider. Its node affinity selects nodes of the provider; its pod affinity and anti-affinity are added to the terms of the pods, and apply to the remote namespace only. It cannot select single nodes, nodes with a role, or other namespaces.",
 							Ref:         ref(v1.Affinity{}.OpenAPIModelName()),
 						},
 					},
@@ -21105,7 +21113,7 @@ func schema_apiserver_apis_federation_v1alpha1_OffloadingPatch(ref common.Refere
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "tolerations are added to those that the pods bring along. They cannot tolerate every taint, nor those of nodes with a role, nor those with which a cluster says how its nodes are, as that they are cordoned.",
+							Description: "tolerations are added to the tolerations of the pods, at most 100. Not permitted are tolerations without a key, of nodes with a role, of virtual nodes, and of node.kubernetes.io and node.cloudprovider.kubernetes.io except not-ready and unreachable.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -21118,7 +21126,7 @@ func schema_apiserver_apis_federation_v1alpha1_OffloadingPatch(ref common.Refere
 					},
 					"runtimeClassName": {
 						SchemaProps: spec.SchemaProps{
-							Description: "runtimeClassName is that of the pods on the provider, in place of their own; empty is the provider's default.",
+							Description: "runtimeClassName is the RuntimeClass of the pods on the provider. Not set keeps the RuntimeClass of the pods; empty uses the default of the provider.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -21130,7 +21138,7 @@ func schema_apiserver_apis_federation_v1alpha1_OffloadingPatch(ref common.Refere
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "excludedLabels are the keys of labels of pods that stay home, and with them what selects pods by these. Keys of liqo.io cannot stay. At most 128.",
+							Description: "excludedLabels are the keys of labels that the pods do not have on the provider. Selectors that use them are left out as well. Keys of liqo.io are not permitted. At most 128.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -21149,7 +21157,7 @@ func schema_apiserver_apis_federation_v1alpha1_OffloadingPatch(ref common.Refere
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "excludedAnnotations are the keys of annotations of pods that stay home. Keys of liqo.io cannot. At most 128.",
+							Description: "excludedAnnotations are the keys of annotations that the pods do not have on the provider. Keys of liqo.io are not permitted. At most 128.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -21173,7 +21181,7 @@ func schema_apiserver_apis_federation_v1alpha1_Peering(ref common.ReferenceCallb
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "Peering is the view of a ForeignCluster that the verb peer works on: POST takes a provider's invitation, DELETE unpeers. It carries the name, uid and resourceVersion of its ForeignCluster.",
+				Description: "Peering is the body of requests to the verb peer of a ForeignCluster, and of their responses. POST uses an invitation, and creates the ForeignCluster if there is none; PUT and PATCH change the peering; DELETE ends the outgoing peering. It is not stored.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"kind": {
@@ -21192,21 +21200,21 @@ func schema_apiserver_apis_federation_v1alpha1_Peering(ref common.ReferenceCallb
 					},
 					"metadata": {
 						SchemaProps: spec.SchemaProps{
-							Description: "metadata is that of the ForeignCluster.",
+							Description: "metadata has the name, uid and resourceVersion of the ForeignCluster. In a request, uid and resourceVersion are preconditions.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(metav1.ObjectMeta{}.OpenAPIModelName()),
 						},
 					},
 					"spec": {
 						SchemaProps: spec.SchemaProps{
-							Description: "spec is what peering is wanted.",
+							Description: "spec is the invitation, and the desired state of the peering.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(v1alpha1.PeeringSpec{}.OpenAPIModelName()),
 						},
 					},
 					"status": {
 						SchemaProps: spec.SchemaProps{
-							Description: "status is how the peering stands.",
+							Description: "status is the observed state of the ForeignCluster, and the plan of a dry run.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(v1alpha1.PeeringStatus{}.OpenAPIModelName()),
 						},
@@ -21224,12 +21232,12 @@ func schema_apiserver_apis_federation_v1alpha1_PeeringAnswer(ref common.Referenc
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "PeeringAnswer is what an administrator answers the other cluster in one direction, and why.",
+				Description: "PeeringAnswer is the decision of an administrator in one direction of a peering, and its reason.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"decision": {
 						SchemaProps: spec.SchemaProps{
-							Description: "decision is Accept, Refuse or Manual. Empty leaves the answer to the policy of this installation: yes, or, where the policy wants an administrator to decide, not yet. Refuse also takes back what was accepted before. Manual is not yet: what was accepted before stays as it is.\n\nPossible enum values:\n - `\"Accept\"` says yes, whatever the policy of the installation says.\n - `\"Manual\"` says that it is not decided yet, whatever the policy of the installation says.\n - `\"Refuse\"` says no.",
+							Description: "decision accepts, refuses or postpones. Empty applies the value policy.autoAccept of the installation: true accepts, and false waits for an administrator.\n\nPossible enum values:\n - `\"Accept\"` accepts, whatever the policy of the installation is.\n - `\"Manual\"` waits for an administrator, whatever the policy of the installation is; what was accepted before is kept.\n - `\"Refuse\"` refuses, and withdraws what was accepted before.",
 							Type:        []string{"string"},
 							Format:      "",
 							Enum:        []interface{}{"Accept", "Manual", "Refuse"},
@@ -21237,7 +21245,7 @@ func schema_apiserver_apis_federation_v1alpha1_PeeringAnswer(ref common.Referenc
 					},
 					"reason": {
 						SchemaProps: spec.SchemaProps{
-							Description: "reason tells the other cluster's administrators why, in at most 256 characters.",
+							Description: "reason is shown to the administrators of the peer: one line of at most 256 characters. It requires decision Accept or Refuse.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -21252,12 +21260,12 @@ func schema_apiserver_apis_federation_v1alpha1_PeeringGateway(ref common.Referen
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "PeeringGateway is what a cluster has to know of the gateway of another one to make a tunnel to it.",
+				Description: "PeeringGateway is what a cluster needs for a tunnel to the gateway of another cluster.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"publicKey": {
 						SchemaProps: spec.SchemaProps{
-							Description: "publicKey is its WireGuard key, in base64.",
+							Description: "publicKey is the WireGuard public key of the gateway, 32 bytes in base64.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -21270,7 +21278,7 @@ func schema_apiserver_apis_federation_v1alpha1_PeeringGateway(ref common.Referen
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "endpoints are where it is called, host:port over UDP, the best first. At most 8; without any it calls the other one.",
+							Description: "endpoints are the addresses of the gateway, each a host and UDP port, for example rome.example.org:51820, in order of preference. At most 8. Empty means that the gateway cannot be reached and opens the connection itself.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -21293,12 +21301,12 @@ func schema_apiserver_apis_federation_v1alpha1_PeeringPlan(ref common.ReferenceC
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "PeeringPlan is what a request to the verb peer would lead to, as far as this cluster knows. It is in answers to dryRun=All only, and stored nowhere.",
+				Description: "PeeringPlan is the effect of a request to the verb peer, by what the local cluster can determine. It is returned for dryRun=All only, and not stored.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"action": {
 						SchemaProps: spec.SchemaProps{
-							Description: "action is what would happen to the ForeignCluster: Create, Change, Delete or None.\n\nPossible enum values:\n - `\"Change\"` means that something that is there would change.\n - `\"Create\"` means that something would be made that is not there.\n - `\"Delete\"` means that something that is there would go.\n - `\"None\"` means that everything would stay as it is.",
+							Description: "action is what would happen to the ForeignCluster.\n\nPossible enum values:\n - `\"Change\"` means that the object would be changed.\n - `\"Create\"` means that the object would be created.\n - `\"Delete\"` means that the object would be deleted.\n - `\"None\"` means that the object would not be changed.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -21315,21 +21323,21 @@ func schema_apiserver_apis_federation_v1alpha1_PeeringPlan(ref common.ReferenceC
 					},
 					"clusterID": {
 						SchemaProps: spec.SchemaProps{
-							Description: "clusterID is the provider's cluster id. Empty means that it becomes known when the provider answers.",
+							Description: "clusterID is the UID of the namespace kube-system of the provider. Empty if it is not known before the provider answers.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"server": {
 						SchemaProps: spec.SchemaProps{
-							Description: "server is where the provider would be dialled.",
+							Description: "server is the URL of the Kubernetes API of the provider.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"peerNamespace": {
 						SchemaProps: spec.SchemaProps{
-							Description: "peerNamespace is the namespace in this cluster for what is known of the provider.",
+							Description: "peerNamespace is the name of the local namespace with the objects and Secrets for the provider.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -21350,7 +21358,7 @@ func schema_apiserver_apis_federation_v1alpha1_PeeringPlan(ref common.ReferenceC
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "conflicts are what is in the way in this cluster, and what to do about it.",
+							Description: "conflicts are obstacles in the local cluster, each with what to do.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -21364,7 +21372,7 @@ func schema_apiserver_apis_federation_v1alpha1_PeeringPlan(ref common.ReferenceC
 					},
 					"evictedPods": {
 						SchemaProps: spec.SchemaProps{
-							Description: "evictedPods counts the pods of this cluster that run at the provider and would have to leave it.",
+							Description: "evictedPods is the number of pods on the virtual nodes of the provider that would be evicted.",
 							Type:        []string{"integer"},
 							Format:      "int32",
 						},
@@ -21376,7 +21384,7 @@ func schema_apiserver_apis_federation_v1alpha1_PeeringPlan(ref common.ReferenceC
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "unknown are the things that nobody in this cluster can tell.",
+							Description: "unknown are the effects that the local cluster cannot determine.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -21395,7 +21403,7 @@ func schema_apiserver_apis_federation_v1alpha1_PeeringPlan(ref common.ReferenceC
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "volumes are those of this cluster's claims whose data the provider stores, the first 100, with what would happen to each.",
+							Description: "volumes are the first 100 volumes whose data the provider stores, if the peering would end, each with what would happen to it.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -21419,12 +21427,12 @@ func schema_apiserver_apis_federation_v1alpha1_PeeringSpec(ref common.ReferenceC
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "PeeringSpec is what a provider's invitation carries, and what this cluster wants of it.",
+				Description: "PeeringSpec is an invitation, and the desired state of the peering. Its fields are written to the spec of the ForeignCluster; in a POST, empty fields leave it unchanged.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"outgoing": {
 						SchemaProps: spec.SchemaProps{
-							Description: "outgoing says whether this cluster borrows from the other one: Enabled (the default of a POST) or Disabled, which unpeers.\n\nPossible enum values:\n - `\"Disabled\"` refuses or ends the peering.\n - `\"Enabled\"` asks for the peering.",
+							Description: "outgoing enables the peering in which the local cluster is the consumer. The default of a POST is Enabled; Disabled is permitted in a POST with incoming Enabled only. PUT and PATCH with Disabled end the outgoing peering.\n\nPossible enum values:\n - `\"Disabled\"` refuses the peering, or ends it.\n - `\"Enabled\"` establishes the peering.",
 							Type:        []string{"string"},
 							Format:      "",
 							Enum:        []interface{}{"Disabled", "Enabled"},
@@ -21432,42 +21440,42 @@ func schema_apiserver_apis_federation_v1alpha1_PeeringSpec(ref common.ReferenceC
 					},
 					"clusterID": {
 						SchemaProps: spec.SchemaProps{
-							Description: "clusterID is the provider's cluster id: the UID of its kube-system namespace.",
+							Description: "clusterID is the UID of the namespace kube-system of the peer. Empty takes the ID of the cluster that answers at server. Mode InBand requires it. It cannot change once it is set.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"server": {
 						SchemaProps: spec.SchemaProps{
-							Description: "server is the https URL of the provider's Kubernetes API.",
+							Description: "server is the https URL of the Kubernetes API of the provider. It is required if outgoing is Enabled.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"caBundle": {
 						SchemaProps: spec.SchemaProps{
-							Description: "caBundle is the PEM encoded bundle of certificate authorities that the server's certificate is verified with. Empty means the system's.",
+							Description: "caBundle holds the PEM encoded certificate authorities that the certificate of server is verified with. Empty uses the authorities of the system.",
 							Type:        []string{"string"},
 							Format:      "byte",
 						},
 					},
 					"proxyURL": {
 						SchemaProps: spec.SchemaProps{
-							Description: "proxyURL is the http or https URL of a proxy on the way to that server. Empty means that there is none.",
+							Description: "proxyURL is the URL of an http or https proxy on the path to server. Empty connects directly.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"token": {
 						SchemaProps: spec.SchemaProps{
-							Description: "token is the invitation itself. It is write-only: it is kept in a Secret and never shown again.",
+							Description: "token is the token of the invitation, at most 16 KiB. The first POST with outgoing Enabled requires it; in a PUT or PATCH it replaces the stored one. It is stored in a Secret, and is never part of a response.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"resources": {
 						SchemaProps: spec.SchemaProps{
-							Description: "resources is what this cluster asks for; empty asks for whatever the provider is willing to lend.",
+							Description: "resources is the amount of each resource that the local cluster requests of the provider. Empty requests all that the policy of the provider allows.",
 							Type:        []string{"object"},
 							AdditionalProperties: &spec.SchemaOrBool{
 								Allows: true,
@@ -21481,14 +21489,14 @@ func schema_apiserver_apis_federation_v1alpha1_PeeringSpec(ref common.ReferenceC
 					},
 					"disconnectTimeoutSeconds": {
 						SchemaProps: spec.SchemaProps{
-							Description: "disconnectTimeoutSeconds bounds how long unpeering waits for the other side; after that this side gets clean by itself. Without it that of the ForeignCluster stays as it is, 300 at first.",
+							Description: "disconnectTimeoutSeconds is the time, in seconds, that the end of the peering waits for the peer, 0 to 86400. Empty in a POST keeps the value in the ForeignCluster, which is 300 by default.",
 							Type:        []string{"integer"},
 							Format:      "int32",
 						},
 					},
 					"incoming": {
 						SchemaProps: spec.SchemaProps{
-							Description: "incoming says whether this cluster lends to the other one. A POST may say Enabled where mode is InBand: then the other cluster is let in by the tunnel, and needs an invitation all the same.\n\nPossible enum values:\n - `\"Disabled\"` refuses or ends the peering.\n - `\"Enabled\"` asks for the peering.",
+							Description: "incoming enables the peering in which the local cluster is the provider. It can be set to Enabled with mode InBand only, which admits the gateway of the peer; the peer needs an invitation in addition. Empty leaves it unchanged.\n\nPossible enum values:\n - `\"Disabled\"` refuses the peering, or ends it.\n - `\"Enabled\"` establishes the peering.",
 							Type:        []string{"string"},
 							Format:      "",
 							Enum:        []interface{}{"Disabled", "Enabled"},
@@ -21496,7 +21504,7 @@ func schema_apiserver_apis_federation_v1alpha1_PeeringSpec(ref common.ReferenceC
 					},
 					"mode": {
 						SchemaProps: spec.SchemaProps{
-							Description: "mode is OutOfBand (the default), or InBand, where the control plane goes through the tunnel between the gateways.\n\nPossible enum values:\n - `\"InBand\"` means that everything goes through the tunnel between the gateways.\n - `\"OutOfBand\"` means that the provider's API server is reached from outside.",
+							Description: "mode is the path of control plane traffic between the clusters. Empty leaves it unchanged; the default of a ForeignCluster is OutOfBand.\n\nPossible enum values:\n - `\"InBand\"` sends all control plane traffic through the tunnel between the gateways; only the gateways have to be reachable.\n - `\"OutOfBand\"` connects the consumer to the API server of the provider at its public URL.",
 							Type:        []string{"string"},
 							Format:      "",
 							Enum:        []interface{}{"InBand", "OutOfBand"},
@@ -21504,7 +21512,7 @@ func schema_apiserver_apis_federation_v1alpha1_PeeringSpec(ref common.ReferenceC
 					},
 					"gateway": {
 						SchemaProps: spec.SchemaProps{
-							Description: "gateway is the other cluster's; InBand needs it.",
+							Description: "gateway is the gateway of the peer. It is required with mode InBand.",
 							Ref:         ref(v1alpha1.PeeringGateway{}.OpenAPIModelName()),
 						},
 					},
@@ -21520,12 +21528,12 @@ func schema_apiserver_apis_federation_v1alpha1_PeeringStatus(ref common.Referenc
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "PeeringStatus is how a peering stands, as in the status of its ForeignCluster.",
+				Description: "PeeringStatus is the observed state of a peering.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"outgoingPeering": {
 						SchemaProps: spec.SchemaProps{
-							Description: "outgoingPeering is how the borrowing stands.\n\nPossible enum values:\n - `\"Denied\"` means that the other side, or our policy, said no.\n - `\"Disconnecting\"` means that it is being undone.\n - `\"Error\"` means that it cannot go on as it is; the condition of the same name tells what to do.\n - `\"Established\"` means that it works.\n - `\"None\"` means that nothing is wanted and nothing is there.\n - `\"Pending\"` means that the sides are still talking.",
+							Description: "outgoingPeering is the state of the peering in which the local cluster is the consumer.\n\nPossible enum values:\n - `\"Denied\"` means that one of the clusters refused it.\n - `\"Disconnecting\"` means that it is being removed.\n - `\"Error\"` means that it cannot be established without a change by an administrator, which the message of its condition describes.\n - `\"Established\"` means that it is established.\n - `\"None\"` means that the aspect is disabled, and nothing of it remains.\n - `\"Pending\"` means that it is being established.",
 							Type:        []string{"string"},
 							Format:      "",
 							Enum:        []interface{}{"Denied", "Disconnecting", "Error", "Established", "None", "Pending"},
@@ -21533,7 +21541,7 @@ func schema_apiserver_apis_federation_v1alpha1_PeeringStatus(ref common.Referenc
 					},
 					"incomingPeering": {
 						SchemaProps: spec.SchemaProps{
-							Description: "incomingPeering is how the lending stands.\n\nPossible enum values:\n - `\"Denied\"` means that the other side, or our policy, said no.\n - `\"Disconnecting\"` means that it is being undone.\n - `\"Error\"` means that it cannot go on as it is; the condition of the same name tells what to do.\n - `\"Established\"` means that it works.\n - `\"None\"` means that nothing is wanted and nothing is there.\n - `\"Pending\"` means that the sides are still talking.",
+							Description: "incomingPeering is the state of the peering in which the local cluster is the provider.\n\nPossible enum values:\n - `\"Denied\"` means that one of the clusters refused it.\n - `\"Disconnecting\"` means that it is being removed.\n - `\"Error\"` means that it cannot be established without a change by an administrator, which the message of its condition describes.\n - `\"Established\"` means that it is established.\n - `\"None\"` means that the aspect is disabled, and nothing of it remains.\n - `\"Pending\"` means that it is being established.",
 							Type:        []string{"string"},
 							Format:      "",
 							Enum:        []interface{}{"Denied", "Disconnecting", "Error", "Established", "None", "Pending"},
@@ -21541,7 +21549,7 @@ func schema_apiserver_apis_federation_v1alpha1_PeeringStatus(ref common.Referenc
 					},
 					"authentication": {
 						SchemaProps: spec.SchemaProps{
-							Description: "authentication is how the identities of the clusters stand.\n\nPossible enum values:\n - `\"Denied\"` means that the other side, or our policy, said no.\n - `\"Disconnecting\"` means that it is being undone.\n - `\"Error\"` means that it cannot go on as it is; the condition of the same name tells what to do.\n - `\"Established\"` means that it works.\n - `\"None\"` means that nothing is wanted and nothing is there.\n - `\"Pending\"` means that the sides are still talking.",
+							Description: "authentication is the state of the identities of the enabled directions.\n\nPossible enum values:\n - `\"Denied\"` means that one of the clusters refused it.\n - `\"Disconnecting\"` means that it is being removed.\n - `\"Error\"` means that it cannot be established without a change by an administrator, which the message of its condition describes.\n - `\"Established\"` means that it is established.\n - `\"None\"` means that the aspect is disabled, and nothing of it remains.\n - `\"Pending\"` means that it is being established.",
 							Type:        []string{"string"},
 							Format:      "",
 							Enum:        []interface{}{"Denied", "Disconnecting", "Error", "Established", "None", "Pending"},
@@ -21557,7 +21565,7 @@ func schema_apiserver_apis_federation_v1alpha1_PeeringStatus(ref common.Referenc
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "conditions are those of the ForeignCluster.",
+							Description: "conditions are status.conditions of the ForeignCluster.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -21570,20 +21578,20 @@ func schema_apiserver_apis_federation_v1alpha1_PeeringStatus(ref common.Referenc
 					},
 					"gateway": {
 						SchemaProps: spec.SchemaProps{
-							Description: "gateway is this cluster's own, as the other cluster has to know it, where mode is InBand.",
+							Description: "gateway is the gateway of the local cluster, which the peer needs. It is set if mode is InBand.",
 							Ref:         ref(v1alpha1.PeeringGateway{}.OpenAPIModelName()),
 						},
 					},
 					"command": {
 						SchemaProps: spec.SchemaProps{
-							Description: "command is the one line that lets this cluster in by the tunnel, to be run against the other one, where mode is InBand.",
+							Description: "command is the kubectl command that an administrator of the provider runs to admit the local cluster. It is set with mode InBand and outgoing Enabled.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"plan": {
 						SchemaProps: spec.SchemaProps{
-							Description: "plan is what the request would lead to, in answers to dryRun=All only.",
+							Description: "plan is the effect of the request. It is set in responses to dryRun=All only.",
 							Ref:         ref(v1alpha1.PeeringPlan{}.OpenAPIModelName()),
 						},
 					},
@@ -21599,7 +21607,7 @@ func schema_apiserver_apis_federation_v1alpha1_PeeringToken(ref common.Reference
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "PeeringToken is a provider's standing offer to be peered with: once, by one consumer, before it expires. POST to its subresource invitation returns what the consumer's administrator needs. Deleting it takes an unused invitation back.",
+				Description: "PeeringToken is an invitation of a provider: one consumer can use it once, before it expires. An administrator of the provider creates it, and requests its secret part with a POST to the subresource invitation. Deleting it invalidates an unused invitation.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"kind": {
@@ -21618,21 +21626,21 @@ func schema_apiserver_apis_federation_v1alpha1_PeeringToken(ref common.Reference
 					},
 					"metadata": {
 						SchemaProps: spec.SchemaProps{
-							Description: "metadata is the standard object metadata. The uid becomes the identity of the peering that the token leads to.",
+							Description: "metadata is the standard object metadata. The uid identifies the peering that results from the invitation.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(metav1.ObjectMeta{}.OpenAPIModelName()),
 						},
 					},
 					"spec": {
 						SchemaProps: spec.SchemaProps{
-							Description: "spec is what is offered to whom.",
+							Description: "spec limits the use of the invitation. It cannot change.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(v1alpha1.PeeringTokenSpec{}.OpenAPIModelName()),
 						},
 					},
 					"status": {
 						SchemaProps: spec.SchemaProps{
-							Description: "status is what became of it; only the system writes it.",
+							Description: "status reports the use of the invitation, written by the controllers.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(v1alpha1.PeeringTokenStatus{}.OpenAPIModelName()),
 						},
@@ -21668,13 +21676,14 @@ func schema_apiserver_apis_federation_v1alpha1_PeeringTokenList(ref common.Refer
 					},
 					"metadata": {
 						SchemaProps: spec.SchemaProps{
-							Default: map[string]interface{}{},
-							Ref:     ref(metav1.ListMeta{}.OpenAPIModelName()),
+							Description: "metadata is the standard list metadata.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(metav1.ListMeta{}.OpenAPIModelName()),
 						},
 					},
 					"items": {
 						SchemaProps: spec.SchemaProps{
-							Description: "items are the tokens.",
+							Description: "items are the PeeringTokens.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -21698,26 +21707,26 @@ func schema_apiserver_apis_federation_v1alpha1_PeeringTokenSpec(ref common.Refer
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "PeeringTokenSpec says for whom and for how long an invitation is good. It cannot change once the token exists.",
+				Description: "PeeringTokenSpec limits the use of an invitation. It cannot change.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"consumerClusterID": {
 						SchemaProps: spec.SchemaProps{
-							Description: "consumerClusterID binds the invitation to one consumer. Empty lets whoever holds it first use it.",
+							Description: "consumerClusterID is the UID of the namespace kube-system of the only cluster that may use the invitation. Empty permits any cluster. A peer that lost its identity can only use an invitation with its own ID.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"expirationSeconds": {
 						SchemaProps: spec.SchemaProps{
-							Description: "expirationSeconds is how long the invitation is good for, counted from the creation of the token: 600 (ten minutes) to 604800 (a week), 3600 by default.",
+							Description: "expirationSeconds is the time, in seconds, from the creation of the object until the invitation expires, 600 to 604800 (a week). The default is 3600.",
 							Type:        []string{"integer"},
 							Format:      "int64",
 						},
 					},
 					"mode": {
 						SchemaProps: spec.SchemaProps{
-							Description: "mode is OutOfBand (the default), where the consumer reaches this cluster's API server from outside, or InBand, where it does by the tunnel between the gateways.\n\nPossible enum values:\n - `\"InBand\"` means that everything goes through the tunnel between the gateways.\n - `\"OutOfBand\"` means that the provider's API server is reached from outside.",
+							Description: "mode is the path of control plane traffic that the invitation sets up. The default is OutOfBand.\n\nPossible enum values:\n - `\"InBand\"` sends all control plane traffic through the tunnel between the gateways; only the gateways have to be reachable.\n - `\"OutOfBand\"` connects the consumer to the API server of the provider at its public URL.",
 							Type:        []string{"string"},
 							Format:      "",
 							Enum:        []interface{}{"InBand", "OutOfBand"},
@@ -21733,26 +21742,26 @@ func schema_apiserver_apis_federation_v1alpha1_PeeringTokenStatus(ref common.Ref
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "PeeringTokenStatus is what became of an invitation.",
+				Description: "PeeringTokenStatus reports the use of an invitation.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"used": {
 						SchemaProps: spec.SchemaProps{
-							Description: "used is true once a consumer's identity was accepted for it.",
+							Description: "used is true once the request of a consumer for an identity was accepted with the invitation.",
 							Type:        []string{"boolean"},
 							Format:      "",
 						},
 					},
 					"usedBy": {
 						SchemaProps: spec.SchemaProps{
-							Description: "usedBy is the cluster id of that consumer.",
+							Description: "usedBy is the UID of the namespace kube-system of that consumer.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"gateway": {
 						SchemaProps: spec.SchemaProps{
-							Description: "gateway is this cluster's own, as the consumer has to know it, where mode is InBand: without it there is no invitation yet.",
+							Description: "gateway is the gateway of the provider, which the consumer needs. It is set if mode is InBand; requests for the invitation are answered with 429 before.",
 							Ref:         ref(v1alpha1.PeeringGateway{}.OpenAPIModelName()),
 						},
 					},
@@ -21768,7 +21777,7 @@ func schema_apiserver_apis_federation_v1alpha1_PlannedCluster(ref common.Referen
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "PlannedCluster is what would happen at one foreign cluster.",
+				Description: "PlannedCluster is the effect of a request on one provider.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"name": {
@@ -21781,7 +21790,7 @@ func schema_apiserver_apis_federation_v1alpha1_PlannedCluster(ref common.Referen
 					},
 					"selected": {
 						SchemaProps: spec.SchemaProps{
-							Description: "selected tells whether the namespace would extend to the cluster.",
+							Description: "selected is true if the namespace would be offloaded to the provider.",
 							Default:     false,
 							Type:        []string{"boolean"},
 							Format:      "",
@@ -21789,21 +21798,21 @@ func schema_apiserver_apis_federation_v1alpha1_PlannedCluster(ref common.Referen
 					},
 					"message": {
 						SchemaProps: spec.SchemaProps{
-							Description: "message says why it would not.",
+							Description: "message is the reason for which the provider would not be selected.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"namespaceName": {
 						SchemaProps: spec.SchemaProps{
-							Description: "namespaceName is the name of the twin namespace there.",
+							Description: "namespaceName is the name of the remote namespace.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"action": {
 						SchemaProps: spec.SchemaProps{
-							Description: "action is what would happen to the twin namespace: Create, Delete or None.\n\nPossible enum values:\n - `\"Change\"` means that something that is there would change.\n - `\"Create\"` means that something would be made that is not there.\n - `\"Delete\"` means that something that is there would go.\n - `\"None\"` means that everything would stay as it is.",
+							Description: "action is what would happen to the remote namespace.\n\nPossible enum values:\n - `\"Change\"` means that the object would be changed.\n - `\"Create\"` means that the object would be created.\n - `\"Delete\"` means that the object would be deleted.\n - `\"None\"` means that the object would not be changed.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -21834,21 +21843,21 @@ func schema_apiserver_apis_federation_v1alpha1_PlannedEviction(ref common.Refere
 					},
 					"nodeName": {
 						SchemaProps: spec.SchemaProps{
-							Description: "nodeName is the node that it runs on.",
+							Description: "nodeName is the name of its node. Empty if it is not scheduled.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"disruptionBudget": {
 						SchemaProps: spec.SchemaProps{
-							Description: "disruptionBudget is the PodDisruptionBudget that covers the pod, if any.",
+							Description: "disruptionBudget is the name of the PodDisruptionBudget of the pod. Empty if there is none.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"disruptionsAllowed": {
 						SchemaProps: spec.SchemaProps{
-							Description: "disruptionsAllowed is how many pods that budget lets go at the moment.",
+							Description: "disruptionsAllowed is status.disruptionsAllowed of that budget.",
 							Type:        []string{"integer"},
 							Format:      "int32",
 						},
@@ -21864,7 +21873,7 @@ func schema_apiserver_apis_federation_v1alpha1_PlannedVolume(ref common.Referenc
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "PlannedVolume is a volume whose data is stored at a cluster that a request gives up.",
+				Description: "PlannedVolume is a volume whose data is stored by a provider that would no longer be used.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"name": {
@@ -21885,7 +21894,7 @@ func schema_apiserver_apis_federation_v1alpha1_PlannedVolume(ref common.Referenc
 					},
 					"clusterName": {
 						SchemaProps: spec.SchemaProps{
-							Description: "clusterName is the ForeignCluster that stores the data.",
+							Description: "clusterName is the name of the ForeignCluster that stores the data.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -21893,13 +21902,13 @@ func schema_apiserver_apis_federation_v1alpha1_PlannedVolume(ref common.Referenc
 					},
 					"capacity": {
 						SchemaProps: spec.SchemaProps{
-							Description: "capacity is the size of the volume in bytes.",
+							Description: "capacity is the capacity of the volume in bytes.",
 							Ref:         ref(resource.Quantity{}.OpenAPIModelName()),
 						},
 					},
 					"onUnoffload": {
 						SchemaProps: spec.SchemaProps{
-							Description: "onUnoffload is what would happen to it: Refuse, Move, Retain or Delete.\n\nPossible enum values:\n - `\"Delete\"` deletes the data.\n - `\"Move\"` moves the data to this cluster first.\n - `\"Refuse\"` keeps the remote namespace, empty of pods, until its volumes are moved, deleted or released.\n - `\"Retain\"` gives the volumes up and leaves them, with their data, to the provider.",
+							Description: "onUnoffload is what would happen to the data.\n\nPossible enum values:\n - `\"Delete\"` deletes the data.\n - `\"Move\"` moves the data to the local cluster.\n - `\"Refuse\"` keeps the remote namespace without pods, or the peering, until the data is moved or deleted.\n - `\"Retain\"` leaves the data to the provider. Claims are Lost, or stay bound if the peering ends.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -21919,19 +21928,19 @@ func schema_apiserver_apis_federation_v1alpha1_ReflectedKind(ref common.Referenc
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "ReflectedKind says how the objects of one kind are copied to the provider.",
+				Description: "ReflectedKind selects the objects of one kind that are reflected, and their metadata.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"group": {
 						SchemaProps: spec.SchemaProps{
-							Description: "group is the API group of the kind; empty is the core group.",
+							Description: "group is the API group of the kind. Empty is the core group.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"version": {
 						SchemaProps: spec.SchemaProps{
-							Description: "version is the API version that both clusters serve it in.",
+							Description: "version is the API version, which both clusters serve.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -21939,7 +21948,7 @@ func schema_apiserver_apis_federation_v1alpha1_ReflectedKind(ref common.Referenc
 					},
 					"resource": {
 						SchemaProps: spec.SchemaProps{
-							Description: "resource is its plural name, as in configmaps.",
+							Description: "resource is the plural name of the kind, for example configmaps.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -21947,7 +21956,7 @@ func schema_apiserver_apis_federation_v1alpha1_ReflectedKind(ref common.Referenc
 					},
 					"policy": {
 						SchemaProps: spec.SchemaProps{
-							Description: "policy is DenyList, where all objects are copied but those that are kept home by liqo.io/skip-reflection, or AllowList, where only those are that are sent by liqo.io/allow-reflection. Empty is DenyList.\n\nPossible enum values:\n - `\"AllowList\"` copies only objects that are sent by the annotation liqo.io/allow-reflection, and not kept home by the other one.\n - `\"DenyList\"` copies all objects but those that are kept home by the annotation liqo.io/skip-reflection.",
+							Description: "policy is the reflection policy of the kind. Empty is DenyList.\n\nPossible enum values:\n - `\"AllowList\"` reflects only objects with the annotation liqo.io/allow-reflection and without liqo.io/skip-reflection.\n - `\"DenyList\"` reflects all objects except those with the annotation liqo.io/skip-reflection.",
 							Type:        []string{"string"},
 							Format:      "",
 							Enum:        []interface{}{"AllowList", "DenyList"},
@@ -21960,7 +21969,7 @@ func schema_apiserver_apis_federation_v1alpha1_ReflectedKind(ref common.Referenc
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "excludedLabels are keys of labels that copies of this kind do not have.",
+							Description: "excludedLabels are the keys of labels that reflected objects of this kind do not have, in addition to the keys for all kinds. Keys of liqo.io are not permitted. At most 128.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -21979,7 +21988,7 @@ func schema_apiserver_apis_federation_v1alpha1_ReflectedKind(ref common.Referenc
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "excludedAnnotations are keys of annotations that copies of this kind do not have.",
+							Description: "excludedAnnotations are the keys of annotations that reflected objects of this kind do not have, in addition to the keys for all kinds. Keys of liqo.io are not permitted. At most 128.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -22002,12 +22011,12 @@ func schema_apiserver_apis_federation_v1alpha1_RequestedMove(ref common.Referenc
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "RequestedMove is a move with its identity.",
+				Description: "RequestedMove is a move with its ID.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"id": {
 						SchemaProps: spec.SchemaProps{
-							Description: "id identifies the move; the server generates it.",
+							Description: "id identifies the move. The API server generates it if it is empty.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -22015,14 +22024,14 @@ func schema_apiserver_apis_federation_v1alpha1_RequestedMove(ref common.Referenc
 					},
 					"target": {
 						SchemaProps: spec.SchemaProps{
-							Description: "target is where the data is moved to.",
+							Description: "target is the new location of the data.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(v1alpha1.MoveTarget{}.OpenAPIModelName()),
 						},
 					},
 					"strategy": {
 						SchemaProps: spec.SchemaProps{
-							Description: "strategy is Online (the default) or Offline.\n\nPossible enum values:\n - `\"Offline\"` stops the pods first, and copies once.\n - `\"Online\"` copies while the pods run, and stops them for the last pass only.",
+							Description: "strategy determines when the pods that mount the claim are evicted. The default is Online.\n\nPossible enum values:\n - `\"Offline\"` evicts the pods first, and copies once. Claims with access mode ReadWriteOncePod require it.\n - `\"Online\"` copies while the pods run, and evicts them for the last pass.",
 							Type:        []string{"string"},
 							Format:      "",
 							Enum:        []interface{}{"Offline", "Online"},
@@ -22030,7 +22039,7 @@ func schema_apiserver_apis_federation_v1alpha1_RequestedMove(ref common.Referenc
 					},
 					"verify": {
 						SchemaProps: spec.SchemaProps{
-							Description: "verify is Changed (the default with strategy Online) or Full (the default with strategy Offline).\n\nPossible enum values:\n - `\"Changed\"` compares checksums of the files that changed since the last pass began, and size and time of all others.\n - `\"Full\"` compares checksums of all files.",
+							Description: "verify selects what is compared before the target is used. The default is Changed with strategy Online, and Full with strategy Offline.\n\nPossible enum values:\n - `\"Changed\"` compares checksums of the files that changed since the last pass began, and the size and time of all others.\n - `\"Full\"` compares checksums of all files.",
 							Type:        []string{"string"},
 							Format:      "",
 							Enum:        []interface{}{"Changed", "Full"},
@@ -22038,20 +22047,20 @@ func schema_apiserver_apis_federation_v1alpha1_RequestedMove(ref common.Referenc
 					},
 					"keepSource": {
 						SchemaProps: spec.SchemaProps{
-							Description: "keepSource keeps the source volume, released, when the move has ended.",
+							Description: "keepSource keeps the source volume, with phase Released, after the move. The default is false, which deletes it.",
 							Type:        []string{"boolean"},
 							Format:      "",
 						},
 					},
 					"bandwidth": {
 						SchemaProps: spec.SchemaProps{
-							Description: "bandwidth is the most that copying may transfer, in bytes per second, for example 50Mi. Empty is no limit.",
+							Description: "bandwidth is the maximum rate of copying in bytes per second, for example 50Mi, 64Ki to 100Gi. Empty is unlimited.",
 							Ref:         ref(resource.Quantity{}.OpenAPIModelName()),
 						},
 					},
 					"evictionTimeoutSeconds": {
 						SchemaProps: spec.SchemaProps{
-							Description: "evictionTimeoutSeconds bounds how long the move waits for the pods that mount the claim to be evicted within their PodDisruptionBudgets; after it the move is rolled back. Defaults to 300.",
+							Description: "evictionTimeoutSeconds is the time, in seconds, that the move waits for the eviction of the pods that mount the claim, which respects PodDisruptionBudgets, 1 to 86400. Afterwards the move is rolled back. The default is 300.",
 							Type:        []string{"integer"},
 							Format:      "int32",
 						},
@@ -22069,7 +22078,7 @@ func schema_apiserver_apis_federation_v1alpha1_ResourceOffer(ref common.Referenc
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "ResourceOffer is what a provider grants. The provider writes it into the tenant namespace; its mirror in the consumer's peer namespace is accepted or refused there.",
+				Description: "ResourceOffer is the offer of resources of a provider to a consumer. The controllers of the provider, or an administrator, create it in the tenant namespace; it is replicated to the peer namespace on the consumer, whose controllers answer in the status. The sum of the accepted offers is the quota of the consumer.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"kind": {
@@ -22088,21 +22097,21 @@ func schema_apiserver_apis_federation_v1alpha1_ResourceOffer(ref common.Referenc
 					},
 					"metadata": {
 						SchemaProps: spec.SchemaProps{
-							Description: "metadata is the standard object metadata.",
+							Description: "metadata is the standard object metadata. The name is a DNS label of at most 40 characters; the controllers use the name of the provider.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(metav1.ObjectMeta{}.OpenAPIModelName()),
 						},
 					},
 					"spec": {
 						SchemaProps: spec.SchemaProps{
-							Description: "spec is what is granted.",
+							Description: "spec is the offer, written by the controllers or an administrator of the provider.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(v1alpha1.ResourceOfferSpec{}.OpenAPIModelName()),
 						},
 					},
 					"status": {
 						SchemaProps: spec.SchemaProps{
-							Description: "status is the consumer's answer.",
+							Description: "status is the answer, written by the controllers of the consumer.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(v1alpha1.ResourceOfferStatus{}.OpenAPIModelName()),
 						},
@@ -22139,13 +22148,14 @@ func schema_apiserver_apis_federation_v1alpha1_ResourceOfferList(ref common.Refe
 					},
 					"metadata": {
 						SchemaProps: spec.SchemaProps{
-							Default: map[string]interface{}{},
-							Ref:     ref(metav1.ListMeta{}.OpenAPIModelName()),
+							Description: "metadata is the standard list metadata.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(metav1.ListMeta{}.OpenAPIModelName()),
 						},
 					},
 					"items": {
 						SchemaProps: spec.SchemaProps{
-							Description: "items are the offers.",
+							Description: "items are the ResourceOffers.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -22169,12 +22179,12 @@ func schema_apiserver_apis_federation_v1alpha1_ResourceOfferSpec(ref common.Refe
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "ResourceOfferSpec is what a provider grants.",
+				Description: "ResourceOfferSpec is the offer of a provider.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"clusterID": {
 						SchemaProps: spec.SchemaProps{
-							Description: "clusterID is the provider's cluster id.",
+							Description: "clusterID is the UID of the namespace kube-system of the provider. It cannot change.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -22182,7 +22192,7 @@ func schema_apiserver_apis_federation_v1alpha1_ResourceOfferSpec(ref common.Refe
 					},
 					"resources": {
 						SchemaProps: spec.SchemaProps{
-							Description: "resources bound what the consumer's pods may request here in all.",
+							Description: "resources is the amount of each resource that the pods of the consumer may request in total, at least one resource. A resource that no accepted offer names is not granted.",
 							Type:        []string{"object"},
 							AdditionalProperties: &spec.SchemaOrBool{
 								Allows: true,
@@ -22204,7 +22214,7 @@ func schema_apiserver_apis_federation_v1alpha1_ResourceOfferSpec(ref common.Refe
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "nodes are the resources by the nodes that have them, where the provider offers its nodes one by one: the consumer makes a virtual node of each. Together they have no more than resources. Empty offers the resources as a whole. At most 32.",
+							Description: "nodes are the offered nodes of the provider, with shape PerNode: the consumer has a virtual node for each. Their sum does not exceed resources. At most 32. Empty offers resources as a whole.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -22217,7 +22227,7 @@ func schema_apiserver_apis_federation_v1alpha1_ResourceOfferSpec(ref common.Refe
 					},
 					"labels": {
 						SchemaProps: spec.SchemaProps{
-							Description: "labels are the provider's own, for the consumer's virtual nodes: where it is, what it is made of.",
+							Description: "labels are added to the virtual nodes of the consumer.",
 							Type:        []string{"object"},
 							AdditionalProperties: &spec.SchemaOrBool{
 								Allows: true,
@@ -22237,7 +22247,7 @@ func schema_apiserver_apis_federation_v1alpha1_ResourceOfferSpec(ref common.Refe
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "storageClasses, ingressClasses and loadBalancerClasses are what the consumer's objects may name here; the first of each is the default.",
+							Description: "storageClasses are the names of the StorageClasses that claims of the consumer may use, the default first. At most 64.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -22256,7 +22266,7 @@ func schema_apiserver_apis_federation_v1alpha1_ResourceOfferSpec(ref common.Refe
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "ingressClasses are the ingress classes that may be named here.",
+							Description: "ingressClasses are the names of the IngressClasses that Ingresses of the consumer may use, the default first. At most 64. Empty leaves the class to the provider.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -22275,7 +22285,7 @@ func schema_apiserver_apis_federation_v1alpha1_ResourceOfferSpec(ref common.Refe
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "loadBalancerClasses are the load balancer classes that may be named here.",
+							Description: "loadBalancerClasses are the load balancer classes that Services of the consumer may use, the default first. At most 64. Empty leaves the class to the provider.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -22294,7 +22304,7 @@ func schema_apiserver_apis_federation_v1alpha1_ResourceOfferSpec(ref common.Refe
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "reflectedKinds are the kinds that the consumer may copy into its namespaces here, beside ConfigMaps, Secrets, Services and Ingresses. At most 32.",
+							Description: "reflectedKinds are the kinds that the consumer may reflect to the provider, in addition to ConfigMaps, Secrets, Services and Ingresses. At most 32.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -22307,14 +22317,14 @@ func schema_apiserver_apis_federation_v1alpha1_ResourceOfferSpec(ref common.Refe
 					},
 					"withdrawn": {
 						SchemaProps: spec.SchemaProps{
-							Description: "withdrawn takes the offer back: the consumer's pods go home.",
+							Description: "withdrawn ends the offer: the consumer drains and deletes the virtual nodes of it.",
 							Type:        []string{"boolean"},
 							Format:      "",
 						},
 					},
 					"storage": {
 						SchemaProps: spec.SchemaProps{
-							Description: "storage bounds the claims of the consumer in all: requests.storage in bytes, persistentvolumeclaims, and <class>.storageclass.storage.k8s.io/requests.storage for one storage class. Without requests.storage no storage is offered.",
+							Description: "storage limits the claims of the consumer in total: requests.storage in bytes, persistentvolumeclaims, and <class>.storageclass.storage.k8s.io/requests.storage for one StorageClass. Without requests.storage no storage is offered.",
 							Type:        []string{"object"},
 							AdditionalProperties: &spec.SchemaOrBool{
 								Allows: true,
@@ -22328,7 +22338,7 @@ func schema_apiserver_apis_federation_v1alpha1_ResourceOfferSpec(ref common.Refe
 					},
 					"externalVolumes": {
 						SchemaProps: spec.SchemaProps{
-							Description: "externalVolumes are the volumes that the consumer's pods may mount without a claim, which the provider's storage systems serve.",
+							Description: "externalVolumes are the volume types and CSI drivers that pods of the consumer may use without a claim.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(v1alpha1.ExternalVolumes{}.OpenAPIModelName()),
 						},
@@ -22346,12 +22356,12 @@ func schema_apiserver_apis_federation_v1alpha1_ResourceOfferStatus(ref common.Re
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "ResourceOfferStatus is the consumer's answer to an offer.",
+				Description: "ResourceOfferStatus is the answer of the consumer to an offer.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"phase": {
 						SchemaProps: spec.SchemaProps{
-							Description: "phase is Pending, Accepted, Refused, ManualActionRequired or Withdrawn.\n\nPossible enum values:\n - `\"Accepted\"` means that it was accepted.\n - `\"ManualActionRequired\"` means that an administrator has to decide.\n - `\"Pending\"` means that it has not been answered yet.\n - `\"Refused\"` means that it was refused.\n - `\"Withdrawn\"` means that the one who made it takes it back.",
+							Description: "phase is the state of the offer.\n\nPossible enum values:\n - `\"Accepted\"` means that it was accepted.\n - `\"ManualActionRequired\"` means that an administrator has to decide.\n - `\"Pending\"` means that it was not answered yet.\n - `\"Refused\"` means that it was refused.\n - `\"Withdrawn\"` means that the cluster that created it withdrew it, and the other one has finished.",
 							Type:        []string{"string"},
 							Format:      "",
 							Enum:        []interface{}{"Accepted", "ManualActionRequired", "Pending", "Refused", "Withdrawn"},
@@ -22374,7 +22384,7 @@ func schema_apiserver_apis_federation_v1alpha1_ResourceOfferStatus(ref common.Re
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "conditions say why: Accepted.",
+							Description: "conditions are Accepted, which is True while the consumer accepts the offer.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -22397,7 +22407,7 @@ func schema_apiserver_apis_federation_v1alpha1_ResourceRequest(ref common.Refere
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "ResourceRequest is what a consumer asks a provider for. The consumer writes it into its peer namespace; its copy in the tenant namespace on the provider is answered there.",
+				Description: "ResourceRequest is the request of a consumer for resources of a provider. The controllers of the consumer create it in the peer namespace and replicate it to the tenant namespace on the provider, and the controllers of the provider answer in the status.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"kind": {
@@ -22416,21 +22426,21 @@ func schema_apiserver_apis_federation_v1alpha1_ResourceRequest(ref common.Refere
 					},
 					"metadata": {
 						SchemaProps: spec.SchemaProps{
-							Description: "metadata is the standard object metadata.",
+							Description: "metadata is the standard object metadata. The name is the name of the consumer.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(metav1.ObjectMeta{}.OpenAPIModelName()),
 						},
 					},
 					"spec": {
 						SchemaProps: spec.SchemaProps{
-							Description: "spec is what is asked for.",
+							Description: "spec is the request, written by the controllers of the consumer.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(v1alpha1.ResourceRequestSpec{}.OpenAPIModelName()),
 						},
 					},
 					"status": {
 						SchemaProps: spec.SchemaProps{
-							Description: "status is the provider's answer.",
+							Description: "status is the answer, written by the controllers of the provider.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(v1alpha1.ResourceRequestStatus{}.OpenAPIModelName()),
 						},
@@ -22466,13 +22476,14 @@ func schema_apiserver_apis_federation_v1alpha1_ResourceRequestList(ref common.Re
 					},
 					"metadata": {
 						SchemaProps: spec.SchemaProps{
-							Default: map[string]interface{}{},
-							Ref:     ref(metav1.ListMeta{}.OpenAPIModelName()),
+							Description: "metadata is the standard list metadata.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(metav1.ListMeta{}.OpenAPIModelName()),
 						},
 					},
 					"items": {
 						SchemaProps: spec.SchemaProps{
-							Description: "items are the requests.",
+							Description: "items are the ResourceRequests.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -22496,12 +22507,12 @@ func schema_apiserver_apis_federation_v1alpha1_ResourceRequestSpec(ref common.Re
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "ResourceRequestSpec is what a consumer asks for.",
+				Description: "ResourceRequestSpec is the request of a consumer.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"resources": {
 						SchemaProps: spec.SchemaProps{
-							Description: "resources is how much is wanted; empty asks for whatever the provider is willing to lend.",
+							Description: "resources is the requested amount of each resource, from spec.resources of the ForeignCluster. Empty requests all that the policy of the provider allows.",
 							Type:        []string{"object"},
 							AdditionalProperties: &spec.SchemaOrBool{
 								Allows: true,
@@ -22515,7 +22526,7 @@ func schema_apiserver_apis_federation_v1alpha1_ResourceRequestSpec(ref common.Re
 					},
 					"withdrawn": {
 						SchemaProps: spec.SchemaProps{
-							Description: "withdrawn takes the request back and ends the peering: the provider removes everything of this consumer's, its access last.",
+							Description: "withdrawn ends the peering: the provider removes all workloads of the consumer, and finally its identity.",
 							Type:        []string{"boolean"},
 							Format:      "",
 						},
@@ -22527,7 +22538,7 @@ func schema_apiserver_apis_federation_v1alpha1_ResourceRequestSpec(ref common.Re
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "apiVersions are the versions of this API that the consumer speaks, the best first. Empty means v1alpha1 alone.",
+							Description: "apiVersions are the versions of this API that the consumer supports, in order of preference, at most 32. Empty is v1alpha1.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -22546,7 +22557,7 @@ func schema_apiserver_apis_federation_v1alpha1_ResourceRequestSpec(ref common.Re
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "features are what the consumer can do beyond the first version.",
+							Description: "features are the optional features that the consumer supports, at most 32.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -22570,12 +22581,12 @@ func schema_apiserver_apis_federation_v1alpha1_ResourceRequestStatus(ref common.
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "ResourceRequestStatus is the provider's answer to a request.",
+				Description: "ResourceRequestStatus is the answer of the provider to a resource request.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"phase": {
 						SchemaProps: spec.SchemaProps{
-							Description: "phase is Pending, Accepted, Refused, ManualActionRequired or Withdrawn.\n\nPossible enum values:\n - `\"Accepted\"` means that it was accepted.\n - `\"ManualActionRequired\"` means that an administrator has to decide.\n - `\"Pending\"` means that it has not been answered yet.\n - `\"Refused\"` means that it was refused.\n - `\"Withdrawn\"` means that the one who made it takes it back.",
+							Description: "phase is the state of the request.\n\nPossible enum values:\n - `\"Accepted\"` means that it was accepted.\n - `\"ManualActionRequired\"` means that an administrator has to decide.\n - `\"Pending\"` means that it was not answered yet.\n - `\"Refused\"` means that it was refused.\n - `\"Withdrawn\"` means that the cluster that created it withdrew it, and the other one has finished.",
 							Type:        []string{"string"},
 							Format:      "",
 							Enum:        []interface{}{"Accepted", "ManualActionRequired", "Pending", "Refused", "Withdrawn"},
@@ -22590,7 +22601,7 @@ func schema_apiserver_apis_federation_v1alpha1_ResourceRequestStatus(ref common.
 					},
 					"offerName": {
 						SchemaProps: spec.SchemaProps{
-							Description: "offerName is the ResourceOffer in the same namespace that answers it.",
+							Description: "offerName is the name of the ResourceOffer in the same namespace that answers the request. The controllers of the consumer create virtual nodes for it.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -22602,7 +22613,7 @@ func schema_apiserver_apis_federation_v1alpha1_ResourceRequestStatus(ref common.
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "apiVersions are the versions of this API that the provider speaks, the best first. Empty means v1alpha1 alone.",
+							Description: "apiVersions are the versions of this API that the provider supports, in order of preference, at most 32. Empty is v1alpha1.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -22621,7 +22632,7 @@ func schema_apiserver_apis_federation_v1alpha1_ResourceRequestStatus(ref common.
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "features are what the provider can do beyond the first version.",
+							Description: "features are the optional features that the provider supports, at most 32.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -22643,7 +22654,7 @@ func schema_apiserver_apis_federation_v1alpha1_ResourceRequestStatus(ref common.
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "conditions say why: Accepted; and WithinGrant, once more ran than was granted.",
+							Description: "conditions are Accepted, which is True while the provider accepts the request, and WithinQuota, which is False while the consumer uses more than its accepted offers have.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -22666,7 +22677,7 @@ func schema_apiserver_apis_federation_v1alpha1_ShadowEndpoint(ref common.Referen
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "ShadowEndpoint is one endpoint that lives elsewhere. Which node and zone it is in means nothing on the provider.",
+				Description: "ShadowEndpoint is an endpoint that is not on the provider.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"addresses": {
@@ -22676,7 +22687,7 @@ func schema_apiserver_apis_federation_v1alpha1_ShadowEndpoint(ref common.Referen
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "addresses are those that the endpoint is reached at from the provider, at least one. They cannot be of loopback, link-local or multicast, nor unspecified; those of the provider's own nodes and pods are left out.",
+							Description: "addresses are the addresses of the endpoint, as the provider reaches them. At least one. Unspecified, loopback, link-local and multicast addresses are refused; addresses of nodes, pods and Services of the provider are left out of the EndpointSlice.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -22690,14 +22701,14 @@ func schema_apiserver_apis_federation_v1alpha1_ShadowEndpoint(ref common.Referen
 					},
 					"conditions": {
 						SchemaProps: spec.SchemaProps{
-							Description: "conditions are those that the endpoint has where it lives. It is ready on the provider only if it can be reached, too.",
+							Description: "conditions are the conditions of the endpoint in its own cluster. On the provider it is ready only if it can be reached as well.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(discoveryv1.EndpointConditions{}.OpenAPIModelName()),
 						},
 					},
 					"hostname": {
 						SchemaProps: spec.SchemaProps{
-							Description: "hostname is the name of the endpoint in the Service's domain.",
+							Description: "hostname is the DNS label of the endpoint in the domain of the Service.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -22715,7 +22726,7 @@ func schema_apiserver_apis_federation_v1alpha1_ShadowEndpointSlice(ref common.Re
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "ShadowEndpointSlice are endpoints of a Service that live elsewhere than on the provider. The provider keeps an EndpointSlice of its name, whose endpoints are ready only while they can be reached.",
+				Description: "ShadowEndpointSlice has endpoints of a Service that are not on the provider. A virtual kubelet of the consumer creates it in a remote namespace, and the controllers of the provider create an EndpointSlice of the same name from it, whose endpoints are ready only while they can be reached.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"kind": {
@@ -22734,21 +22745,21 @@ func schema_apiserver_apis_federation_v1alpha1_ShadowEndpointSlice(ref common.Re
 					},
 					"metadata": {
 						SchemaProps: spec.SchemaProps{
-							Description: "metadata is the standard object metadata. The label kubernetes.io/service-name names the Service in the same namespace; the EndpointSlice gets all labels.",
+							Description: "metadata is the standard object metadata. The label kubernetes.io/service-name is the name of the Service in the same namespace. All labels are copied to the EndpointSlice. At most 64 KiB.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(metav1.ObjectMeta{}.OpenAPIModelName()),
 						},
 					},
 					"spec": {
 						SchemaProps: spec.SchemaProps{
-							Description: "spec are the endpoints as the consumer knows them.",
+							Description: "spec is the list of endpoints, written by the virtual kubelet.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(v1alpha1.ShadowEndpointSliceSpec{}.OpenAPIModelName()),
 						},
 					},
 					"status": {
 						SchemaProps: spec.SchemaProps{
-							Description: "status is whether they can be reached.",
+							Description: "status reports whether the endpoints can be reached, written by the controllers of the provider.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(v1alpha1.ShadowEndpointSliceStatus{}.OpenAPIModelName()),
 						},
@@ -22785,13 +22796,14 @@ func schema_apiserver_apis_federation_v1alpha1_ShadowEndpointSliceList(ref commo
 					},
 					"metadata": {
 						SchemaProps: spec.SchemaProps{
-							Default: map[string]interface{}{},
-							Ref:     ref(metav1.ListMeta{}.OpenAPIModelName()),
+							Description: "metadata is the standard list metadata.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(metav1.ListMeta{}.OpenAPIModelName()),
 						},
 					},
 					"items": {
 						SchemaProps: spec.SchemaProps{
-							Description: "items are the slices.",
+							Description: "items are the ShadowEndpointSlices.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -22815,12 +22827,12 @@ func schema_apiserver_apis_federation_v1alpha1_ShadowEndpointSliceSpec(ref commo
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "ShadowEndpointSliceSpec are the endpoints as the consumer knows them.",
+				Description: "ShadowEndpointSliceSpec is a list of endpoints.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"addressType": {
 						SchemaProps: spec.SchemaProps{
-							Description: "addressType is the family of all addresses, IPv4 or IPv6. It cannot change. Names are not for endpoints of others.\n\nPossible enum values:\n - `\"FQDN\"` represents a FQDN.\n - `\"IPv4\"` represents an IPv4 Address.\n - `\"IPv6\"` represents an IPv6 Address.",
+							Description: "addressType is the address family of all endpoints, IPv4 or IPv6. It cannot change.\n\nPossible enum values:\n - `\"FQDN\"` represents a FQDN.\n - `\"IPv4\"` represents an IPv4 Address.\n - `\"IPv6\"` represents an IPv6 Address.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -22834,7 +22846,7 @@ func schema_apiserver_apis_federation_v1alpha1_ShadowEndpointSliceSpec(ref commo
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "ports are those of every endpoint, as in an EndpointSlice; at most 100.",
+							Description: "ports are the ports of all endpoints, with the defaults of an EndpointSlice. At most 100.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -22852,7 +22864,7 @@ func schema_apiserver_apis_federation_v1alpha1_ShadowEndpointSliceSpec(ref commo
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "endpoints are those that do not live on the provider; at most 1000, with at most 1000 addresses together.",
+							Description: "endpoints are the endpoints that are not on the provider. At most 1000, with at most 1000 addresses in total.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -22876,7 +22888,7 @@ func schema_apiserver_apis_federation_v1alpha1_ShadowEndpointSliceStatus(ref com
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "ShadowEndpointSliceStatus is whether the endpoints can be reached.",
+				Description: "ShadowEndpointSliceStatus reports whether the endpoints can be reached.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"conditions": {
@@ -22889,7 +22901,7 @@ func schema_apiserver_apis_federation_v1alpha1_ShadowEndpointSliceStatus(ref com
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "conditions are Ready: whether there is an EndpointSlice whose endpoints count. Its reason says what is in the way.",
+							Description: "conditions are Ready, which is True while the EndpointSlice exists and its endpoints can be reached, and False otherwise.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -22912,7 +22924,7 @@ func schema_apiserver_apis_federation_v1alpha1_ShadowPod(ref common.ReferenceCal
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "ShadowPod is a pod that the provider keeps alive by itself, also while the consumer is away. The pod has its name, and the labels and annotations of its metadata. It is deleted as a pod is, with a grace period, and goes when its pod is gone. If that tells how it ended, it is kept for a minute longer, or until it is deleted with a grace period of 0.",
+				Description: "ShadowPod is a pod of a consumer on a provider. A virtual kubelet of the consumer creates it in a remote namespace, and the controllers of the provider create the remote pod of the same name from it, also again while the consumer is unreachable. It is deleted with a grace period, like a pod, and is gone when the remote pod is. One with the final status of its pod remains for a minute, or until it is deleted with a grace period of 0.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"kind": {
@@ -22931,21 +22943,21 @@ func schema_apiserver_apis_federation_v1alpha1_ShadowPod(ref common.ReferenceCal
 					},
 					"metadata": {
 						SchemaProps: spec.SchemaProps{
-							Description: "metadata is the standard object metadata.",
+							Description: "metadata is the standard object metadata. Labels and annotations are copied to the remote pod. At most 256 KiB together with the spec.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(metav1.ObjectMeta{}.OpenAPIModelName()),
 						},
 					},
 					"spec": {
 						SchemaProps: spec.SchemaProps{
-							Description: "spec is the pod that is wanted.",
+							Description: "spec is the desired pod, written by the virtual kubelet.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(v1alpha1.ShadowPodSpec{}.OpenAPIModelName()),
 						},
 					},
 					"status": {
 						SchemaProps: spec.SchemaProps{
-							Description: "status is how it ended, and what keeps it from running; while the pod is there, the pod itself tells the rest.",
+							Description: "status is the final status of the pod, and why it is not running, written by the controllers of the provider. While the remote pod exists, its own status has the rest.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(v1alpha1.ShadowPodStatus{}.OpenAPIModelName()),
 						},
@@ -22982,13 +22994,14 @@ func schema_apiserver_apis_federation_v1alpha1_ShadowPodList(ref common.Referenc
 					},
 					"metadata": {
 						SchemaProps: spec.SchemaProps{
-							Default: map[string]interface{}{},
-							Ref:     ref(metav1.ListMeta{}.OpenAPIModelName()),
+							Description: "metadata is the standard list metadata.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(metav1.ListMeta{}.OpenAPIModelName()),
 						},
 					},
 					"items": {
 						SchemaProps: spec.SchemaProps{
-							Description: "items are the shadow pods.",
+							Description: "items are the ShadowPods.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -23012,19 +23025,19 @@ func schema_apiserver_apis_federation_v1alpha1_ShadowPodSpec(ref common.Referenc
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "ShadowPodSpec is the pod that is wanted.",
+				Description: "ShadowPodSpec is the desired pod.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"pod": {
 						SchemaProps: spec.SchemaProps{
-							Description: "pod is the specification of the pod. It cannot ask for what the Pod Security level baseline refuses, nor name a node. Only the fields that Kubernetes lets change in a running pod can change.",
+							Description: "pod is the specification of the remote pod. It is refused if it violates the Pod Security Standard baseline, selects single nodes or nodes with a role, uses tokens of the provider, or exceeds the quota. Only the fields can change that Kubernetes lets change in a running pod.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(v1.PodSpec{}.OpenAPIModelName()),
 						},
 					},
 					"offeredNode": {
 						SchemaProps: spec.SchemaProps{
-							Description: "offeredNode is the node of the provider's offer that the pod was bound to, see spec.nodes of the ResourceOffer: the pod runs on a node with its labels, and on that node itself while there is room. Empty, or no node of an offer, leaves the choice to the provider. A change counts when the pod is made anew.",
+							Description: "offeredNode is the name in spec.nodes of the ResourceOffer of the node that the local pod is bound to: the pod runs on a node with its labels, and preferably on that node. Empty, or a name of no offer, leaves the choice to the scheduler. A change applies when the pod is created again.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -23042,12 +23055,12 @@ func schema_apiserver_apis_federation_v1alpha1_ShadowPodStatus(ref common.Refere
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "ShadowPodStatus is how a shadow pod ended, and whose it is.",
+				Description: "ShadowPodStatus is the observed state of a shadow pod.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"phase": {
 						SchemaProps: spec.SchemaProps{
-							Description: "phase is empty until the pod is finished; then Succeeded or Failed, for good: a finished pod never runs again.\n\nPossible enum values:\n - `\"Failed\"` means that all containers in the pod have terminated, and at least one container has terminated in a failure (exited with a non-zero exit code or was stopped by the system).\n - `\"Pending\"` means the pod has been accepted by the system, but one or more of the containers has not been started. This includes time before being bound to a node, as well as time spent pulling images onto the host.\n - `\"Running\"` means the pod has been bound to a node and all of the containers have been started. At least one container is still running or is in the process of being restarted.\n - `\"Succeeded\"` means that all containers in the pod have voluntarily terminated with a container exit code of 0, and the system is not going to restart any of these containers.\n - `\"Unknown\"` means that for some reason the state of the pod could not be obtained, typically due to an error in communicating with the host of the pod. Deprecated: It isn't being set since 2015 (74da3b14b0c0f658b3bb8d2def5094686d0e9095)",
+							Description: "phase is Succeeded or Failed once the pod is finished, and empty before. It cannot change afterwards: a finished pod never runs again.\n\nPossible enum values:\n - `\"Failed\"` means that all containers in the pod have terminated, and at least one container has terminated in a failure (exited with a non-zero exit code or was stopped by the system).\n - `\"Pending\"` means the pod has been accepted by the system, but one or more of the containers has not been started. This includes time before being bound to a node, as well as time spent pulling images onto the host.\n - `\"Running\"` means the pod has been bound to a node and all of the containers have been started. At least one container is still running or is in the process of being restarted.\n - `\"Succeeded\"` means that all containers in the pod have voluntarily terminated with a container exit code of 0, and the system is not going to restart any of these containers.\n - `\"Unknown\"` means that for some reason the state of the pod could not be obtained, typically due to an error in communicating with the host of the pod. Deprecated: It isn't being set since 2015 (74da3b14b0c0f658b3bb8d2def5094686d0e9095)",
 							Type:        []string{"string"},
 							Format:      "",
 							Enum:        []interface{}{"Failed", "Pending", "Running", "Succeeded", "Unknown"},
@@ -23055,20 +23068,20 @@ func schema_apiserver_apis_federation_v1alpha1_ShadowPodStatus(ref common.Refere
 					},
 					"pod": {
 						SchemaProps: spec.SchemaProps{
-							Description: "pod is the last status of the finished pod.",
+							Description: "pod is the final status of the remote pod, set together with phase.",
 							Ref:         ref(v1.PodStatus{}.OpenAPIModelName()),
 						},
 					},
 					"foreignCluster": {
 						SchemaProps: spec.SchemaProps{
-							Description: "foreignCluster is the consumer whose grant the pod counts against until it is finished. It is set when the shadow pod is created, and empty where the namespace is no consumer's.",
+							Description: "foreignCluster is the name of the ForeignCluster of the consumer whose quota the pod counts against until it is finished. It is set at creation. Empty in a namespace of no consumer.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"allocatedResources": {
 						SchemaProps: spec.SchemaProps{
-							Description: "allocatedResources is what the pod took before it was asked to take less, until it does: of that and of what spec asks for the larger counts.",
+							Description: "allocatedResources is the amount of each resource that the pod still has after its spec requested less, until the kubelet has resized it. Of this and the request, the larger amount counts against the quota.",
 							Type:        []string{"object"},
 							AdditionalProperties: &spec.SchemaOrBool{
 								Allows: true,
@@ -23090,7 +23103,7 @@ func schema_apiserver_apis_federation_v1alpha1_ShadowPodStatus(ref common.Refere
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "conditions say what keeps the pod from running, PodCreated, or from having the resources that it is to have, PodResized.",
+							Description: "conditions are PodCreated, which is False while the provider refuses to create the pod, and PodResized, which is False while it refuses the requested resources.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -23113,7 +23126,7 @@ func schema_apiserver_apis_federation_v1alpha1_ShadowVolumeClaim(ref common.Refe
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "ShadowVolumeClaim is a claim that the provider keeps for a consumer, also while the consumer is unreachable. The provider creates a PersistentVolumeClaim of the same name in the same namespace. Deleting a ShadowVolumeClaim keeps the data, unless spec.deletionPolicy is Delete.",
+				Description: "ShadowVolumeClaim is a claim of a consumer on a provider. The controllers of the consumer create it in a remote namespace, and the controllers of the provider create a PersistentVolumeClaim of the same name from it, which exists also while the consumer is unreachable.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"kind": {
@@ -23132,21 +23145,21 @@ func schema_apiserver_apis_federation_v1alpha1_ShadowVolumeClaim(ref common.Refe
 					},
 					"metadata": {
 						SchemaProps: spec.SchemaProps{
-							Description: "metadata is the standard object metadata.",
+							Description: "metadata is the standard object metadata. At most 64 KiB.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(metav1.ObjectMeta{}.OpenAPIModelName()),
 						},
 					},
 					"spec": {
 						SchemaProps: spec.SchemaProps{
-							Description: "spec is the claim that the consumer requests.",
+							Description: "spec is the desired claim, written by the controllers of the consumer.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(v1alpha1.ShadowVolumeClaimSpec{}.OpenAPIModelName()),
 						},
 					},
 					"status": {
 						SchemaProps: spec.SchemaProps{
-							Description: "status is the observed state of the claim; only the provider writes it.",
+							Description: "status is the observed state of the claim, written by the controllers of the provider.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(v1alpha1.ShadowVolumeClaimStatus{}.OpenAPIModelName()),
 						},
@@ -23183,13 +23196,14 @@ func schema_apiserver_apis_federation_v1alpha1_ShadowVolumeClaimList(ref common.
 					},
 					"metadata": {
 						SchemaProps: spec.SchemaProps{
-							Default: map[string]interface{}{},
-							Ref:     ref(metav1.ListMeta{}.OpenAPIModelName()),
+							Description: "metadata is the standard list metadata.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(metav1.ListMeta{}.OpenAPIModelName()),
 						},
 					},
 					"items": {
 						SchemaProps: spec.SchemaProps{
-							Description: "items are the shadow volume claims.",
+							Description: "items are the ShadowVolumeClaims.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -23213,12 +23227,12 @@ func schema_apiserver_apis_federation_v1alpha1_ShadowVolumeClaimSpec(ref common.
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "ShadowVolumeClaimSpec is the claim that the consumer requests.",
+				Description: "ShadowVolumeClaimSpec is the desired claim.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"storageClassName": {
 						SchemaProps: spec.SchemaProps{
-							Description: "storageClassName is the provider's StorageClass, one of those that its ResourceOffer lists. It cannot change.",
+							Description: "storageClassName is the StorageClass of the provider, one of spec.storageClasses of its ResourceOffer. It cannot change.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -23231,7 +23245,7 @@ func schema_apiserver_apis_federation_v1alpha1_ShadowVolumeClaimSpec(ref common.
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "accessModes are those of the claim, at least one. They cannot change.",
+							Description: "accessModes are the access modes of the claim, at least one. They cannot change.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -23246,13 +23260,13 @@ func schema_apiserver_apis_federation_v1alpha1_ShadowVolumeClaimSpec(ref common.
 					},
 					"storage": {
 						SchemaProps: spec.SchemaProps{
-							Description: "storage is the requested capacity in bytes, for example 10Gi. It can grow where the StorageClass allows expansion, and shrink down to the size before an expansion that failed.",
+							Description: "storage is the requested capacity in bytes, for example 10Gi, at most 1Ei. It can grow if the StorageClass permits expansion, and shrink to more than status.capacity if an expansion failed.",
 							Ref:         ref(resource.Quantity{}.OpenAPIModelName()),
 						},
 					},
 					"deletionPolicy": {
 						SchemaProps: spec.SchemaProps{
-							Description: "deletionPolicy is what happens to the data when this object is deleted: Retain (the default) or Delete.\n\nPossible enum values:\n - `\"Delete\"` deletes the volume and its data once no pod uses it.\n - `\"Retain\"` keeps the volume with its data on the provider.",
+							Description: "deletionPolicy determines what happens to the data when this object is deleted. The default is Retain.\n\nPossible enum values:\n - `\"Delete\"` deletes the volume with its data once no pod uses it.\n - `\"Retain\"` keeps the volume with its data on the provider.",
 							Type:        []string{"string"},
 							Format:      "",
 							Enum:        []interface{}{"Delete", "Retain"},
@@ -23260,14 +23274,14 @@ func schema_apiserver_apis_federation_v1alpha1_ShadowVolumeClaimSpec(ref common.
 					},
 					"fence": {
 						SchemaProps: spec.SchemaProps{
-							Description: "fence is the id of a move. While it is set the provider reports in status.fence which pods other than the move's own still use the volume.",
+							Description: "fence is the ID of a move, written while the move locks the volume. The provider then reports in status.fence which other pods than the movers still use the volume. Empty reports none.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"existing": {
 						SchemaProps: spec.SchemaProps{
-							Description: "existing means that the claim had a volume before. The provider then uses its claim of this name, or the volume that its administrator prepared for it, and never creates an empty one. It cannot change.",
+							Description: "existing is true if the claim had a volume before. The provider then uses its existing claim of this name, or the volume that its administrator prepared for it, and never creates an empty one. The default is false. It cannot change.",
 							Type:        []string{"boolean"},
 							Format:      "",
 						},
@@ -23290,14 +23304,14 @@ func schema_apiserver_apis_federation_v1alpha1_ShadowVolumeClaimStatus(ref commo
 				Properties: map[string]spec.Schema{
 					"foreignCluster": {
 						SchemaProps: spec.SchemaProps{
-							Description: "foreignCluster is the consumer whose quota the claim counts against until its volume is gone. It is set when the object is created, and empty in a namespace that belongs to no consumer.",
+							Description: "foreignCluster is the name of the ForeignCluster of the consumer whose storage quota the claim counts against until its volume is gone. It is set at creation. Empty in a namespace of no consumer.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"phase": {
 						SchemaProps: spec.SchemaProps{
-							Description: "phase is Pending, Bound or Lost; empty before the provider's controllers observed the object.\n\nPossible enum values:\n - `\"Bound\"` means that the claim is bound to a volume.\n - `\"Lost\"` means that the claim was bound once, and the claim or its volume is gone. It is never created again.\n - `\"Pending\"` means that the claim was accepted and has no volume yet: it was not created yet, or waits for its first pod or its provisioner.",
+							Description: "phase is the state of the claim. Empty before it was created, or if the provider refuses it.\n\nPossible enum values:\n - `\"Bound\"` means that the claim is bound to a volume.\n - `\"Lost\"` means that the claim was bound, and it or its volume is gone. It is never created again.\n - `\"Pending\"` means that the claim has no volume yet: it waits for its first pod or for the provisioner.",
 							Type:        []string{"string"},
 							Format:      "",
 							Enum:        []interface{}{"Bound", "Lost", "Pending"},
@@ -23305,27 +23319,27 @@ func schema_apiserver_apis_federation_v1alpha1_ShadowVolumeClaimStatus(ref commo
 					},
 					"observedGeneration": {
 						SchemaProps: spec.SchemaProps{
-							Description: "observedGeneration is the generation of the spec that this status describes.",
+							Description: "observedGeneration is the generation of the spec that the status describes.",
 							Type:        []string{"integer"},
 							Format:      "int64",
 						},
 					},
 					"volumeName": {
 						SchemaProps: spec.SchemaProps{
-							Description: "volumeName is the provider's PersistentVolume, once the claim was bound.",
+							Description: "volumeName is the name of the PersistentVolume on the provider. Empty before the claim was bound.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"capacity": {
 						SchemaProps: spec.SchemaProps{
-							Description: "capacity is the actual size of the volume in bytes, once the claim is bound.",
+							Description: "capacity is the actual capacity of the volume in bytes. Empty before the claim was bound.",
 							Ref:         ref(resource.Quantity{}.OpenAPIModelName()),
 						},
 					},
 					"allocated": {
 						SchemaProps: spec.SchemaProps{
-							Description: "allocated is the size that the provider reserved for an expansion which is not complete. The largest of spec.storage, capacity and allocated counts against the quota.",
+							Description: "allocated is the capacity in bytes that the provider has reserved for an expansion that is not complete. The largest of spec.storage, capacity and allocated counts against the quota. Empty without an expansion.",
 							Ref:         ref(resource.Quantity{}.OpenAPIModelName()),
 						},
 					},
@@ -23336,7 +23350,7 @@ func schema_apiserver_apis_federation_v1alpha1_ShadowVolumeClaimStatus(ref commo
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "pods are the names of the first 16 pods of this namespace that mount the claim and have not ended.",
+							Description: "pods are the names of the first 16 pods of the namespace that mount the claim and have not ended.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -23350,7 +23364,7 @@ func schema_apiserver_apis_federation_v1alpha1_ShadowVolumeClaimStatus(ref commo
 					},
 					"fence": {
 						SchemaProps: spec.SchemaProps{
-							Description: "fence is the answer to spec.fence.",
+							Description: "fence is the answer to spec.fence. Empty without it.",
 							Ref:         ref(v1alpha1.VolumeFenceStatus{}.OpenAPIModelName()),
 						},
 					},
@@ -23364,7 +23378,7 @@ func schema_apiserver_apis_federation_v1alpha1_ShadowVolumeClaimStatus(ref commo
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "conditions are VolumeBound and VolumeResized.",
+							Description: "conditions are VolumeBound, which is True while the claim is bound, and VolumeResized, which is False while the volume is smaller than spec.storage.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -23387,7 +23401,7 @@ func schema_apiserver_apis_federation_v1alpha1_TunnelEndpoint(ref common.Referen
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "TunnelEndpoint is the tunnel to another cluster, as it was agreed, and how it stands. There is one for each ForeignCluster whose networking is Tunnel and with which everything is agreed, of the same name, in the installation namespace. The controllers write the spec and the gateway writes the status; no peer sees it.",
+				Description: "TunnelEndpoint is the tunnel to one peer: what both clusters agreed upon, and its state. The controllers create it in the installation namespace while networking is Tunnel or mode is InBand; the gateway and the route agents configure nodes by it, and the active gateway writes the status. Peers cannot read it.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"kind": {
@@ -23406,21 +23420,21 @@ func schema_apiserver_apis_federation_v1alpha1_TunnelEndpoint(ref common.Referen
 					},
 					"metadata": {
 						SchemaProps: spec.SchemaProps{
-							Description: "metadata is the standard object metadata. The name is that of the ForeignCluster.",
+							Description: "metadata is the standard object metadata. The name is the name of the ForeignCluster.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(metav1.ObjectMeta{}.OpenAPIModelName()),
 						},
 					},
 					"spec": {
 						SchemaProps: spec.SchemaProps{
-							Description: "spec is what was agreed.",
+							Description: "spec is the agreed configuration, written by the controllers.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(v1alpha1.TunnelEndpointSpec{}.OpenAPIModelName()),
 						},
 					},
 					"status": {
 						SchemaProps: spec.SchemaProps{
-							Description: "status is how the tunnel stands.",
+							Description: "status is the observed state of the tunnel, written by the active gateway.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(v1alpha1.TunnelEndpointStatus{}.OpenAPIModelName()),
 						},
@@ -23457,13 +23471,14 @@ func schema_apiserver_apis_federation_v1alpha1_TunnelEndpointList(ref common.Ref
 					},
 					"metadata": {
 						SchemaProps: spec.SchemaProps{
-							Default: map[string]interface{}{},
-							Ref:     ref(metav1.ListMeta{}.OpenAPIModelName()),
+							Description: "metadata is the standard list metadata.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(metav1.ListMeta{}.OpenAPIModelName()),
 						},
 					},
 					"items": {
 						SchemaProps: spec.SchemaProps{
-							Description: "items are the tunnels.",
+							Description: "items are the TunnelEndpoints.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -23487,12 +23502,12 @@ func schema_apiserver_apis_federation_v1alpha1_TunnelEndpointSpec(ref common.Ref
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "TunnelEndpointSpec is what was agreed about a tunnel.",
+				Description: "TunnelEndpointSpec is the agreed configuration of a tunnel.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"clusterID": {
 						SchemaProps: spec.SchemaProps{
-							Description: "clusterID is the id of the other cluster. It cannot change.",
+							Description: "clusterID is the UID of the namespace kube-system of the peer. It cannot change.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -23500,7 +23515,7 @@ func schema_apiserver_apis_federation_v1alpha1_TunnelEndpointSpec(ref common.Ref
 					},
 					"publicKey": {
 						SchemaProps: spec.SchemaProps{
-							Description: "publicKey is the WireGuard key of the other gateway, in base64.",
+							Description: "publicKey is the WireGuard public key of the remote gateway, 32 bytes in base64.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -23513,7 +23528,7 @@ func schema_apiserver_apis_federation_v1alpha1_TunnelEndpointSpec(ref common.Ref
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "endpoints are where the other gateway is called, host:port over UDP, the best first. At most 8; without any it calls us.",
+							Description: "endpoints are the addresses of the remote gateway, each a host and UDP port, in order of preference. At most 8. Empty means that the remote gateway connects to the local one.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -23527,7 +23542,7 @@ func schema_apiserver_apis_federation_v1alpha1_TunnelEndpointSpec(ref common.Ref
 					},
 					"mtu": {
 						SchemaProps: spec.SchemaProps{
-							Description: "mtu is the most that a packet may measure inside of the tunnel, in bytes: the lower one of what both sides said. 0 leaves it to what follows from the network of the nodes, as long as no gateway has told of that.",
+							Description: "mtu is the MTU inside the tunnel in bytes, the lower one of both clusters. 0 means that neither has reported one yet; each gateway then uses the MTU of its own network.",
 							Type:        []string{"integer"},
 							Format:      "int32",
 						},
@@ -23539,7 +23554,7 @@ func schema_apiserver_apis_federation_v1alpha1_TunnelEndpointSpec(ref common.Ref
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "local are our ranges, those of pods before external ones, and what the other cluster calls them.",
+							Description: "local are the local CIDRs, first pod CIDRs, then external ones, and what the peer remaps them to. Empty while the tunnel carries only the control plane.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -23557,7 +23572,7 @@ func schema_apiserver_apis_federation_v1alpha1_TunnelEndpointSpec(ref common.Ref
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "remote are the ranges of the other cluster as it calls them, those of pods before external ones, and what we call them. Both lists are empty as long as the tunnel carries the control plane alone.",
+							Description: "remote are the CIDRs of the peer, first pod CIDRs, then external ones, and what the local cluster remaps them to. Empty while the tunnel carries only the control plane.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -23575,7 +23590,7 @@ func schema_apiserver_apis_federation_v1alpha1_TunnelEndpointSpec(ref common.Ref
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "control says what of the control plane goes through the tunnel: Serve, where the other cluster may reach our API server by it, and Call, where we reach the other one's.",
+							Description: "control are the directions in which the tunnel carries control plane traffic. Empty with mode OutOfBand.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -23601,19 +23616,19 @@ func schema_apiserver_apis_federation_v1alpha1_TunnelEndpointStatus(ref common.R
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "TunnelEndpointStatus is how a tunnel stands. The gateway that holds it writes it.",
+				Description: "TunnelEndpointStatus is the observed state of a tunnel.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"observedGeneration": {
 						SchemaProps: spec.SchemaProps{
-							Description: "observedGeneration is the generation of the spec that the tunnel was made of.",
+							Description: "observedGeneration is the generation of the spec that the gateway has applied.",
 							Type:        []string{"integer"},
 							Format:      "int64",
 						},
 					},
 					"phase": {
 						SchemaProps: spec.SchemaProps{
-							Description: "phase is Connecting, Connected or Error.\n\nPossible enum values:\n - `\"Connected\"` means that the other gateway answers through the tunnel.\n - `\"Connecting\"` means that the other gateway does not answer, or not yet.\n - `\"Error\"` means that the tunnel cannot be as it was agreed; the condition Connected says why.",
+							Description: "phase is the state of the tunnel.\n\nPossible enum values:\n - `\"Connected\"` means that the remote gateway replies through the tunnel.\n - `\"Connecting\"` means that the remote gateway does not reply through the tunnel.\n - `\"Error\"` means that the tunnel cannot be configured as agreed; the condition Connected has the reason.",
 							Type:        []string{"string"},
 							Format:      "",
 							Enum:        []interface{}{"Connected", "Connecting", "Error"},
@@ -23621,56 +23636,56 @@ func schema_apiserver_apis_federation_v1alpha1_TunnelEndpointStatus(ref common.R
 					},
 					"endpoint": {
 						SchemaProps: spec.SchemaProps{
-							Description: "endpoint is the address and port that the other gateway is heard from.",
+							Description: "endpoint is the address and port that packets of the remote gateway come from. Empty before the first handshake.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"gateway": {
 						SchemaProps: spec.SchemaProps{
-							Description: "gateway is our node that holds the tunnel.",
+							Description: "gateway is the name of the local node with the active gateway.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"publicKey": {
 						SchemaProps: spec.SchemaProps{
-							Description: "publicKey is the WireGuard key that our gateway uses, in base64. Other clusters are told of a new one once it is here.",
+							Description: "publicKey is the WireGuard public key that the local gateway uses, in base64. Peers receive a new key once it is in use.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"mtu": {
 						SchemaProps: spec.SchemaProps{
-							Description: "mtu is the most that a packet may measure inside of the tunnel by the network of our gateway's node, in bytes, whatever was agreed upon and passes. Other clusters are told of it. 0 is where that is not known, or less than 1280.",
+							Description: "mtu is the MTU inside the tunnel that the network of the active gateway's node permits, in bytes, independently of the peer. Peers receive it in their NetworkConfig. 0 means unknown, or less than 1280.",
 							Type:        []string{"integer"},
 							Format:      "int32",
 						},
 					},
 					"implementation": {
 						SchemaProps: spec.SchemaProps{
-							Description: "implementation is the WireGuard that it uses: kernel or wireguard-go.",
+							Description: "implementation is the WireGuard implementation of the gateway: kernel or wireguard-go.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"latencyMicroseconds": {
 						SchemaProps: spec.SchemaProps{
-							Description: "latencyMicroseconds is how long a word to the other gateway and its answer take. It is written again when it has moved by 20 %.",
+							Description: "latencyMicroseconds is the round-trip time to the remote gateway in microseconds, the median of the last 15 probes. It is updated when it changes by 20 % and at least 250 microseconds. It is 0 while the tunnel is not connected.",
 							Type:        []string{"integer"},
 							Format:      "int64",
 						},
 					},
 					"lossPercent": {
 						SchemaProps: spec.SchemaProps{
-							Description: "lossPercent is how many of the last fifty words to the other gateway had no answer. It is written again when it has moved by 10, or when none was lost. It is 0 while the tunnel is not connected.",
+							Description: "lossPercent is the percentage of the last 50 probes without a reply. It is updated when it changes by 10 or reaches 0. It is 0 while the tunnel is not connected.",
 							Type:        []string{"integer"},
 							Format:      "int32",
 						},
 					},
 					"pathMTU": {
 						SchemaProps: spec.SchemaProps{
-							Description: "pathMTU is what a packet measures at most, in bytes, that reaches the other gateway and comes back, where those of the size that was agreed upon do not. This cluster sends no larger ones then. 0 is as large as was agreed upon. It stays while nothing else is known.",
+							Description: "pathMTU is the size in bytes of the largest packets that reach the remote gateway and back, if that is less than the agreed MTU; larger packets are not sent then. 0 means that packets of the agreed MTU pass. It keeps its last value while the tunnel is not connected.",
 							Type:        []string{"integer"},
 							Format:      "int32",
 						},
@@ -23685,7 +23700,7 @@ func schema_apiserver_apis_federation_v1alpha1_TunnelEndpointStatus(ref common.R
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "conditions say why: Connected; and whether large packets pass: PathMTU.",
+							Description: "conditions are Connected, which is True while the remote gateway replies through the tunnel, and PathMTU, which is True if packets of the agreed MTU pass.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -23708,7 +23723,7 @@ func schema_apiserver_apis_federation_v1alpha1_VirtualNode(ref common.ReferenceC
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "VirtualNode is a node to make from an accepted offer, or from a share of it. It lives in the peer namespace of its provider; several for one provider are fine.",
+				Description: "VirtualNode is a virtual node of the local cluster, which represents an accepted ResourceOffer or a part of it. The controllers create one for an offer, or one for each of its nodes, in the peer namespace of the provider, and run a virtual kubelet for each; administrators can create more, and set apiAccess, reflection and offloadingPatch of all of them.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"kind": {
@@ -23727,21 +23742,21 @@ func schema_apiserver_apis_federation_v1alpha1_VirtualNode(ref common.ReferenceC
 					},
 					"metadata": {
 						SchemaProps: spec.SchemaProps{
-							Description: "metadata is the standard object metadata.",
+							Description: "metadata is the standard object metadata. The name is a DNS label of at most 40 characters.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(metav1.ObjectMeta{}.OpenAPIModelName()),
 						},
 					},
 					"spec": {
 						SchemaProps: spec.SchemaProps{
-							Description: "spec is what the node is made of.",
+							Description: "spec is the desired state of the node, written by the controllers and administrators.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(v1alpha1.VirtualNodeSpec{}.OpenAPIModelName()),
 						},
 					},
 					"status": {
 						SchemaProps: spec.SchemaProps{
-							Description: "status is how the node stands.",
+							Description: "status is the observed state of the node, written by the controllers.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(v1alpha1.VirtualNodeStatus{}.OpenAPIModelName()),
 						},
@@ -23778,13 +23793,14 @@ func schema_apiserver_apis_federation_v1alpha1_VirtualNodeList(ref common.Refere
 					},
 					"metadata": {
 						SchemaProps: spec.SchemaProps{
-							Default: map[string]interface{}{},
-							Ref:     ref(metav1.ListMeta{}.OpenAPIModelName()),
+							Description: "metadata is the standard list metadata.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(metav1.ListMeta{}.OpenAPIModelName()),
 						},
 					},
 					"items": {
 						SchemaProps: spec.SchemaProps{
-							Description: "items are the virtual nodes.",
+							Description: "items are the VirtualNodes.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -23808,7 +23824,7 @@ func schema_apiserver_apis_federation_v1alpha1_VirtualNodeNetwork(ref common.Ref
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "VirtualNodeNetwork says what addresses are called on both sides of a tunnel. One that is in none of the ranges is not reached from the other side; until the tunnel is agreed upon there are no ranges.",
+				Description: "VirtualNodeNetwork describes how addresses are remapped between the local cluster and the provider. An address in none of the CIDRs cannot be reached. Both lists are empty until the tunnel is agreed upon.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"local": {
@@ -23818,7 +23834,7 @@ func schema_apiserver_apis_federation_v1alpha1_VirtualNodeNetwork(ref common.Ref
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "local are our ranges and what the provider calls them.",
+							Description: "local are the local CIDRs, and what the provider remaps them to.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -23836,7 +23852,7 @@ func schema_apiserver_apis_federation_v1alpha1_VirtualNodeNetwork(ref common.Ref
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "remote are the provider's ranges as it calls them and what we call them.",
+							Description: "remote are the CIDRs of the provider, and what the local cluster remaps them to.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -23859,7 +23875,7 @@ func schema_apiserver_apis_federation_v1alpha1_VirtualNodeReflection(ref common.
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "VirtualNodeReflection says which objects of offloaded namespaces are copied to the provider, and with which metadata. ConfigMaps, Secrets, Services with their EndpointSlices, and Ingresses are copied without being named.",
+				Description: "VirtualNodeReflection selects the objects of offloaded namespaces that are reflected to a provider, and their metadata. ConfigMaps, Secrets, Services with their EndpointSlices, and Ingresses are reflected by default.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"kinds": {
@@ -23869,7 +23885,7 @@ func schema_apiserver_apis_federation_v1alpha1_VirtualNodeReflection(ref common.
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "kinds are those of which something else is said than that they are copied, and those that would not be. A kind beside these has to be offered by the provider, see spec.reflectedKinds of the ResourceOffer, and to be served by both clusters; the condition KindsReflected tells whether it is. At most 32.",
+							Description: "kinds are additional kinds to reflect, and kinds that are reflected in another way than by default. An additional kind has to be in spec.reflectedKinds of the ResourceOffer, and served by both clusters; the condition KindsReflected reports whether it is reflected. At most 32.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -23887,7 +23903,7 @@ func schema_apiserver_apis_federation_v1alpha1_VirtualNodeReflection(ref common.
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "excludedLabels are keys of labels that no copy of any kind has.",
+							Description: "excludedLabels are the keys of labels that reflected objects of all kinds do not have. Keys of liqo.io are not permitted. At most 128.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -23906,7 +23922,7 @@ func schema_apiserver_apis_federation_v1alpha1_VirtualNodeReflection(ref common.
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "excludedAnnotations are keys of annotations that no copy of any kind has.",
+							Description: "excludedAnnotations are the keys of annotations that reflected objects of all kinds do not have. Keys of liqo.io are not permitted. At most 128.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -23930,12 +23946,12 @@ func schema_apiserver_apis_federation_v1alpha1_VirtualNodeSpec(ref common.Refere
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "VirtualNodeSpec is what a virtual node is made of.",
+				Description: "VirtualNodeSpec is the desired state of a virtual node.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"clusterID": {
 						SchemaProps: spec.SchemaProps{
-							Description: "clusterID is the id of the cluster behind the node. It cannot change.",
+							Description: "clusterID is the UID of the namespace kube-system of the provider. It cannot change.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -23943,7 +23959,7 @@ func schema_apiserver_apis_federation_v1alpha1_VirtualNodeSpec(ref common.Refere
 					},
 					"nodeName": {
 						SchemaProps: spec.SchemaProps{
-							Description: "nodeName is the name of the Node, which begins with liqo-. It cannot change.",
+							Description: "nodeName is the name of the Node, which begins with liqo- and has at most 63 characters. It cannot change.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -23951,21 +23967,21 @@ func schema_apiserver_apis_federation_v1alpha1_VirtualNodeSpec(ref common.Refere
 					},
 					"offerName": {
 						SchemaProps: spec.SchemaProps{
-							Description: "offerName is the ResourceOffer in the same namespace that the node is made from.",
+							Description: "offerName is the name of the ResourceOffer in the same namespace that the node represents. The node is deleted when the offer is withdrawn or refused.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"offeredNode": {
 						SchemaProps: spec.SchemaProps{
-							Description: "offeredNode is the node of that offer that this one stands for, see spec.nodes of the ResourceOffer; empty stands for the provider as a whole. It cannot change.",
+							Description: "offeredNode is the name in spec.nodes of the ResourceOffer of the node that this one represents. Empty represents the offer as a whole. It requires offerName. It cannot change.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"resources": {
 						SchemaProps: spec.SchemaProps{
-							Description: "resources become the node's capacity.",
+							Description: "resources is the capacity of the Node, at least one resource.",
 							Type:        []string{"object"},
 							AdditionalProperties: &spec.SchemaOrBool{
 								Allows: true,
@@ -23979,7 +23995,7 @@ func schema_apiserver_apis_federation_v1alpha1_VirtualNodeSpec(ref common.Refere
 					},
 					"labels": {
 						SchemaProps: spec.SchemaProps{
-							Description: "labels are added to the node.",
+							Description: "labels are added to the Node.",
 							Type:        []string{"object"},
 							AdditionalProperties: &spec.SchemaOrBool{
 								Allows: true,
@@ -23994,7 +24010,7 @@ func schema_apiserver_apis_federation_v1alpha1_VirtualNodeSpec(ref common.Refere
 					},
 					"apiAccess": {
 						SchemaProps: spec.SchemaProps{
-							Description: "apiAccess says whether the pods of the node reach the API server of this cluster with tokens of their own service accounts: Home or Disabled. Empty is Home where this cluster knows under which address they reach it, and Disabled elsewhere.\n\nPossible enum values:\n - `\"Consumer\"` is the API server of the pod's own cluster: its tokens follow it, and its clients are led home.\n - `\"Disabled\"` is none: tokens stay home.",
+							Description: "apiAccess determines whether pods on the node have access to the API server of the local cluster with tokens of their ServiceAccounts. Empty is Consumer. Without the value consumerAPIServer of the installation pods have no access in either case.\n\nPossible enum values:\n - `\"Consumer\"` gives access to the API server of the consumer: the tokens of pods are reflected, and host names and environment variables refer to that server.\n - `\"Disabled\"` gives access to none: the tokens of pods are not reflected.",
 							Type:        []string{"string"},
 							Format:      "",
 							Enum:        []interface{}{"Consumer", "Disabled"},
@@ -24002,14 +24018,14 @@ func schema_apiserver_apis_federation_v1alpha1_VirtualNodeSpec(ref common.Refere
 					},
 					"reflection": {
 						SchemaProps: spec.SchemaProps{
-							Description: "reflection says which objects of offloaded namespaces follow their pods to the provider. Where several virtual nodes stand for one cluster, that of the oldest counts: they share the namespaces there.",
+							Description: "reflection selects the objects of offloaded namespaces that are reflected to the provider. If a provider has several virtual nodes, the reflection of the oldest applies.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(v1alpha1.VirtualNodeReflection{}.OpenAPIModelName()),
 						},
 					},
 					"offloadingPatch": {
 						SchemaProps: spec.SchemaProps{
-							Description: "offloadingPatch is what the pods of the node get on the provider, and what of them stays home. When it changes, labels, annotations and additional tolerations reach the pods that run; the rest is for new ones.",
+							Description: "offloadingPatch changes the pods of the node on the provider. A change of labels, annotations or additional tolerations applies to running pods, any other change to new pods only.",
 							Ref:         ref(v1alpha1.OffloadingPatch{}.OpenAPIModelName()),
 						},
 					},
@@ -24026,19 +24042,19 @@ func schema_apiserver_apis_federation_v1alpha1_VirtualNodeStatus(ref common.Refe
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "VirtualNodeStatus is how a virtual node stands.",
+				Description: "VirtualNodeStatus is the observed state of a virtual node.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"observedGeneration": {
 						SchemaProps: spec.SchemaProps{
-							Description: "observedGeneration is the generation of the spec that this status answers to.",
+							Description: "observedGeneration is the generation of the spec that the status describes.",
 							Type:        []string{"integer"},
 							Format:      "int64",
 						},
 					},
 					"pods": {
 						SchemaProps: spec.SchemaProps{
-							Description: "pods counts the pods that are bound to the node and not finished.",
+							Description: "pods is the number of unfinished pods that are bound to the node.",
 							Type:        []string{"integer"},
 							Format:      "int32",
 						},
@@ -24050,7 +24066,7 @@ func schema_apiserver_apis_federation_v1alpha1_VirtualNodeStatus(ref common.Refe
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "reflectedKinds are those of spec.reflection.kinds beside ConfigMaps, Secrets, Services, EndpointSlices and Ingresses that the virtual kubelet copies: what the provider offers, this cluster serves and its virtual kubelets may read.",
+							Description: "reflectedKinds are the additional kinds of spec.reflection.kinds that are reflected: the provider offers them, the local cluster serves them, and its virtual kubelets may read them.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -24068,7 +24084,7 @@ func schema_apiserver_apis_federation_v1alpha1_VirtualNodeStatus(ref common.Refe
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "ingressClasses are those of the offer: what copies of Ingresses may name on the provider. One that names another class here gets the first of them, and where there are none the provider's own default.",
+							Description: "ingressClasses are the classes of the offer that reflected Ingresses may use. An Ingress with another class gets the first one. Empty leaves the class to the provider.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -24087,7 +24103,7 @@ func schema_apiserver_apis_federation_v1alpha1_VirtualNodeStatus(ref common.Refe
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "loadBalancerClasses are the same for Services of type LoadBalancer.",
+							Description: "loadBalancerClasses are the classes of the offer that reflected Services of type LoadBalancer may use. A Service with another class gets the first one. Empty leaves the class to the provider.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -24101,7 +24117,7 @@ func schema_apiserver_apis_federation_v1alpha1_VirtualNodeStatus(ref common.Refe
 					},
 					"network": {
 						SchemaProps: spec.SchemaProps{
-							Description: "network says what addresses are called on both sides, where networking is Tunnel. Without it each address is the same on both sides.",
+							Description: "network describes how addresses are remapped. It is set if networking is Tunnel; otherwise addresses are the same in both clusters.",
 							Ref:         ref(v1alpha1.VirtualNodeNetwork{}.OpenAPIModelName()),
 						},
 					},
@@ -24115,7 +24131,7 @@ func schema_apiserver_apis_federation_v1alpha1_VirtualNodeStatus(ref common.Refe
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "conditions are Ready, VirtualKubeletAvailable, NetworkReady and KindsReflected.",
+							Description: "conditions are Ready, the condition of the Node; VirtualKubeletAvailable, which is True while the virtual kubelet runs; NetworkReady, which is True while the pods of both clusters reach each other; and KindsReflected, which is False while a kind of spec.reflection is not reflected.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -24133,7 +24149,7 @@ func schema_apiserver_apis_federation_v1alpha1_VirtualNodeStatus(ref common.Refe
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "storageClasses are those of the offer that claims may use on the provider; the first is the default. Empty where the provider offers no storage.",
+							Description: "storageClasses are the StorageClasses of the offer that claims may use on the provider, the default first. Empty if the provider offers no storage.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -24147,7 +24163,7 @@ func schema_apiserver_apis_federation_v1alpha1_VirtualNodeStatus(ref common.Refe
 					},
 					"storage": {
 						SchemaProps: spec.SchemaProps{
-							Description: "storage is the storage quota of the offer, as in its spec.storage. It is no capacity of the Node.",
+							Description: "storage is spec.storage of the offer, the storage quota. It is not part of the capacity of the Node.",
 							Type:        []string{"object"},
 							AdditionalProperties: &spec.SchemaOrBool{
 								Allows: true,
@@ -24171,7 +24187,7 @@ func schema_apiserver_apis_federation_v1alpha1_VirtualVolume(ref common.Referenc
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "VirtualVolume describes the data of one PersistentVolumeClaim of the virtual storage class: which cluster stores it, which pods mount it, and how a move of the data progresses. It has the name of the claim. The system creates and deletes it; the verb move writes its spec.",
+				Description: "VirtualVolume represents the data of one PersistentVolumeClaim of the virtual StorageClass: the cluster that stores it, the pods that mount it, and the progress of a move. It has the name of the claim. The controllers create and delete it with the claim, and the verb move writes its spec.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"kind": {
@@ -24190,21 +24206,21 @@ func schema_apiserver_apis_federation_v1alpha1_VirtualVolume(ref common.Referenc
 					},
 					"metadata": {
 						SchemaProps: spec.SchemaProps{
-							Description: "metadata is the standard object metadata.",
+							Description: "metadata is the standard object metadata. The name is the name of the claim.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(metav1.ObjectMeta{}.OpenAPIModelName()),
 						},
 					},
 					"spec": {
 						SchemaProps: spec.SchemaProps{
-							Description: "spec is the requested move.",
+							Description: "spec is the requested move, written by the verb move.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(v1alpha1.VirtualVolumeSpec{}.OpenAPIModelName()),
 						},
 					},
 					"status": {
 						SchemaProps: spec.SchemaProps{
-							Description: "status is the observed state; only the system writes it.",
+							Description: "status is the observed state of the data, written by the controllers.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(v1alpha1.VirtualVolumeStatus{}.OpenAPIModelName()),
 						},
@@ -24240,13 +24256,14 @@ func schema_apiserver_apis_federation_v1alpha1_VirtualVolumeList(ref common.Refe
 					},
 					"metadata": {
 						SchemaProps: spec.SchemaProps{
-							Default: map[string]interface{}{},
-							Ref:     ref(metav1.ListMeta{}.OpenAPIModelName()),
+							Description: "metadata is the standard list metadata.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(metav1.ListMeta{}.OpenAPIModelName()),
 						},
 					},
 					"items": {
 						SchemaProps: spec.SchemaProps{
-							Description: "items are the virtual volumes.",
+							Description: "items are the VirtualVolumes.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -24270,12 +24287,12 @@ func schema_apiserver_apis_federation_v1alpha1_VirtualVolumeSpec(ref common.Refe
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "VirtualVolumeSpec is what is requested of the data.",
+				Description: "VirtualVolumeSpec is the desired state of the data.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"move": {
 						SchemaProps: spec.SchemaProps{
-							Description: "move is the requested move, written by the verb move. Removing it cancels a move that has not switched to its target yet. The last move stays here after it ended.",
+							Description: "move is the requested move. Removing it cancels a move that has not switched to its target yet. It remains when the move has ended.",
 							Ref:         ref(v1alpha1.RequestedMove{}.OpenAPIModelName()),
 						},
 					},
@@ -24296,7 +24313,7 @@ func schema_apiserver_apis_federation_v1alpha1_VirtualVolumeStatus(ref common.Re
 				Properties: map[string]spec.Schema{
 					"phase": {
 						SchemaProps: spec.SchemaProps{
-							Description: "phase is WaitingForFirstConsumer, Provisioning, Bound, Moving or Lost.\n\nPossible enum values:\n - `\"Bound\"` means that the claim is bound to its volume.\n - `\"Lost\"` means that the claim was bound and its volume is gone, in this cluster or on the provider.\n - `\"Moving\"` means that the data is being moved.\n - `\"Provisioning\"` means that the volume is being provisioned.\n - `\"WaitingForFirstConsumer\"` means that no cluster was chosen yet: the claim waits for its first pod.",
+							Description: "phase is the state of the data.\n\nPossible enum values:\n - `\"Bound\"` means that the claim is bound to its volume.\n - `\"Lost\"` means that the claim was bound, and its volume is gone, in the local cluster or on the provider.\n - `\"Moving\"` means that the data is being moved.\n - `\"Provisioning\"` means that the volume is being provisioned.\n - `\"WaitingForFirstConsumer\"` means that no cluster is selected yet: the claim waits for its first pod.",
 							Type:        []string{"string"},
 							Format:      "",
 							Enum:        []interface{}{"Bound", "Lost", "Moving", "Provisioning", "WaitingForFirstConsumer"},
@@ -24304,13 +24321,13 @@ func schema_apiserver_apis_federation_v1alpha1_VirtualVolumeStatus(ref common.Re
 					},
 					"location": {
 						SchemaProps: spec.SchemaProps{
-							Description: "location is where the data is stored; nil before a cluster was chosen.",
+							Description: "location is the current location of the data. Empty before the volume exists.",
 							Ref:         ref(v1alpha1.VolumeLocation{}.OpenAPIModelName()),
 						},
 					},
 					"capacity": {
 						SchemaProps: spec.SchemaProps{
-							Description: "capacity is the size of the volume in bytes.",
+							Description: "capacity is the capacity of the volume in bytes.",
 							Ref:         ref(resource.Quantity{}.OpenAPIModelName()),
 						},
 					},
@@ -24335,7 +24352,7 @@ func schema_apiserver_apis_federation_v1alpha1_VirtualVolumeStatus(ref common.Re
 					},
 					"move": {
 						SchemaProps: spec.SchemaProps{
-							Description: "move is the current move, or the last one.",
+							Description: "move is the progress of the current move, or the result of the last one.",
 							Ref:         ref(v1alpha1.MoveProgress{}.OpenAPIModelName()),
 						},
 					},
@@ -24349,7 +24366,7 @@ func schema_apiserver_apis_federation_v1alpha1_VirtualVolumeStatus(ref common.Re
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "conditions are Ready and, once a move was requested, Moved.",
+							Description: "conditions are Ready, which is True while the claim is bound and the cluster that stores the data is reachable, and Moved, which is True if the last move succeeded.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -24372,12 +24389,12 @@ func schema_apiserver_apis_federation_v1alpha1_VolumeFenceStatus(ref common.Refe
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "VolumeFenceStatus lists what still uses a volume that is being moved. A pod that was deleted by force counts as running until its node reported that it ended.",
+				Description: "VolumeFenceStatus lists the pods that use a volume that is being moved. A pod that was deleted by force counts until its node reported its end.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"id": {
 						SchemaProps: spec.SchemaProps{
-							Description: "id is the fence that this answers, as in spec.fence.",
+							Description: "id is the value of spec.fence that this answers.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -24390,7 +24407,7 @@ func schema_apiserver_apis_federation_v1alpha1_VolumeFenceStatus(ref common.Refe
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "users are the names of the first 16 pods, other than those of the move, that still use the volume. Empty means that none does.",
+							Description: "users are the names of the first 16 pods, except the movers, that use the volume. Empty means that none does.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -24413,19 +24430,19 @@ func schema_apiserver_apis_federation_v1alpha1_VolumeLocation(ref common.Referen
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "VolumeLocation is where the data of a volume is stored.",
+				Description: "VolumeLocation is the location of the data of a volume.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"clusterName": {
 						SchemaProps: spec.SchemaProps{
-							Description: "clusterName is the ForeignCluster that stores the data; empty is this cluster.",
+							Description: "clusterName is the name of the ForeignCluster that stores the data. Empty is the local cluster, or a provider that is no longer a peer.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"clusterID": {
 						SchemaProps: spec.SchemaProps{
-							Description: "clusterID is the id of the cluster that stores the data.",
+							Description: "clusterID is the UID of the namespace kube-system of the cluster that stores the data.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -24439,21 +24456,21 @@ func schema_apiserver_apis_federation_v1alpha1_VolumeLocation(ref common.Referen
 					},
 					"volumeName": {
 						SchemaProps: spec.SchemaProps{
-							Description: "volumeName is the PersistentVolume in this cluster.",
+							Description: "volumeName is the name of the PersistentVolume in the local cluster.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"namespace": {
 						SchemaProps: spec.SchemaProps{
-							Description: "namespace and claimName are those of the provider's claim; empty where the data is stored in this cluster.",
+							Description: "namespace is the namespace of the claim on the provider. Empty if the local cluster stores the data.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"claimName": {
 						SchemaProps: spec.SchemaProps{
-							Description: "claimName is the name of the provider's claim and of its ShadowVolumeClaim.",
+							Description: "claimName is the name of the ShadowVolumeClaim and of the claim on the provider. Empty if the local cluster stores the data.",
 							Type:        []string{"string"},
 							Format:      "",
 						},

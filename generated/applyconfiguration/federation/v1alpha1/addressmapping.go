@@ -14,15 +14,15 @@ import (
 // AddressMappingApplyConfiguration represents a declarative configuration of the AddressMapping type for use
 // with apply.
 //
-// AddressMapping is an address or a CIDR as the other side sees it. It is
-// allocated when the object is created, as the ClusterIP of a Service is, and
-// free again when the object is gone. No two mappings of a cluster overlap.
+// AddressMapping is the allocation of a remapped CIDR or address from an AddressPool. The
+// controllers create one for each CIDR of a peer and for each endpoint that they expose to one;
+// administrators can create more. The API server allocates the CIDR or address when the object is
+// created, and releases it when the object is gone. Allocations of a cluster never overlap.
 type AddressMappingApplyConfiguration struct {
 	v1.TypeMetaApplyConfiguration `json:""`
 	// metadata is the standard object metadata.
 	*v1.ObjectMetaApplyConfiguration `json:"metadata,omitempty"`
-	// spec is what is mapped, and what it is mapped to. It cannot change, but for
-	// its ports.
+	// spec is the source and the target of the mapping. It cannot change, except for its ports.
 	Spec *AddressMappingSpecApplyConfiguration `json:"spec,omitempty"`
 }
 

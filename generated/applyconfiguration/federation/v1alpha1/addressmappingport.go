@@ -12,11 +12,11 @@ import (
 // AddressMappingPortApplyConfiguration represents a declarative configuration of the AddressMappingPort type for use
 // with apply.
 //
-// AddressMappingPort is a port that the other cluster may call.
+// AddressMappingPort is a port that a peer may connect to.
 type AddressMappingPortApplyConfiguration struct {
-	// protocol is TCP, UDP or SCTP; TCP when nothing is said.
+	// protocol is TCP, UDP or SCTP. The default is TCP.
 	Protocol *v1.Protocol `json:"protocol,omitempty"`
-	// port is the number of the port.
+	// port is the port number, 1 to 65535.
 	Port *int32 `json:"port,omitempty"`
 }
 

@@ -8,27 +8,24 @@ package v1alpha1
 // AddressMappingSpecApplyConfiguration represents a declarative configuration of the AddressMappingSpec type for use
 // with apply.
 //
-// AddressMappingSpec is what is mapped, and what it is mapped to.
+// AddressMappingSpec is the source and the target of a mapping.
 type AddressMappingSpecApplyConfiguration struct {
-	// clusterID is the id of the cluster that the mapping is for.
+	// clusterID is the UID of the namespace kube-system of the peer that the mapping is for.
 	ClusterID *string `json:"clusterID,omitempty"`
-	// pool is the AddressPool that the mapping is taken from; "default" when
-	// nothing is said.
+	// pool is the name of the AddressPool to allocate from. The default is default.
 	Pool *string `json:"pool,omitempty"`
-	// cidr is a range of the other cluster, as it is called there. It is mapped
-	// to itself, unless that overlaps what is reserved in the pool or another
-	// mapping; then to a range of the pool that is as large. Either cidr or
-	// address is set.
+	// cidr is a CIDR of the peer. It is mapped to itself unless it overlaps a reserved CIDR of the
+	// pool or another mapping; otherwise to a CIDR of the pool of the same length. Exactly one of
+	// cidr and address is set.
 	CIDR *string `json:"cidr,omitempty"`
-	// address is something that is no pod of this cluster, as the other cluster
-	// is to reach it. It is always mapped to an address of the pool.
+	// address is the address of an endpoint that the local cluster exposes to the peer. It is
+	// always mapped to an address of the pool. Exactly one of cidr and address is set.
 	Address *string `json:"address,omitempty"`
-	// mapped is the CIDR or the address that it is mapped to. It is allocated
-	// when the mapping is created. Who sets it then gets this one, or none.
+	// mapped is the allocated CIDR or address. The API server sets it; a request with a value is
+	// refused if that is in use.
 	Mapped *string `json:"mapped,omitempty"`
-	// ports are those of the address that the other cluster may call; where there
-	// are none, all. They may change, and what is connected by then stays
-	// connected. A mapping of a cidr has none.
+	// ports are the ports of address that the peer may connect to, at most 32. Empty permits all. A
+	// change does not affect established connections. It is forbidden with cidr.
 	Ports []AddressMappingPortApplyConfiguration `json:"ports,omitempty"`
 }
 

@@ -14,15 +14,16 @@ import (
 // AddressPoolApplyConfiguration represents a declarative configuration of the AddressPool type for use
 // with apply.
 //
-// AddressPool is the address space that AddressMappings are taken from. What
-// is taken is taken in all pools, also where they overlap.
+// AddressPool is the address space that AddressMappings are allocated from. The controllers keep
+// the pools default and external as the values of the chart define, unless an administrator created
+// them. An allocation is taken from all pools that contain it.
 type AddressPoolApplyConfiguration struct {
 	v1.TypeMetaApplyConfiguration `json:""`
 	// metadata is the standard object metadata.
 	*v1.ObjectMetaApplyConfiguration `json:"metadata,omitempty"`
-	// spec is what may be given, and what may not.
+	// spec is the address space, written by the controllers or an administrator.
 	Spec *AddressPoolSpecApplyConfiguration `json:"spec,omitempty"`
-	// status is how much of it is left.
+	// status is the usage of the pool, written by the API server.
 	Status *AddressPoolStatusApplyConfiguration `json:"status,omitempty"`
 }
 

@@ -8,14 +8,15 @@ package v1alpha1
 // AddressPoolCIDRStatusApplyConfiguration represents a declarative configuration of the AddressPoolCIDRStatus type for use
 // with apply.
 //
-// AddressPoolCIDRStatus is how much of one CIDR is left.
+// AddressPoolCIDRStatus is the usage of one CIDR of a pool.
 type AddressPoolCIDRStatusApplyConfiguration struct {
-	// cidr is one of the cidrs of the pool.
+	// cidr is one of the CIDRs in spec.cidrs.
 	CIDR *string `json:"cidr,omitempty"`
-	// usedPercent is how much of it is reserved or taken, by mappings of any
-	// pool, rounded down; 100 means that nothing is left.
+	// usedPercent is the percentage that is reserved or allocated, by mappings of any pool, rounded
+	// down. 100 means that nothing is free.
 	UsedPercent *int32 `json:"usedPercent,omitempty"`
-	// largestFree is the largest range of it that can still be given.
+	// largestFree is the largest CIDR that can still be allocated. Empty means that nothing is
+	// free.
 	LargestFree *string `json:"largestFree,omitempty"`
 }
 

@@ -8,16 +8,15 @@ package v1alpha1
 // AddressPoolSpecApplyConfiguration represents a declarative configuration of the AddressPoolSpec type for use
 // with apply.
 //
-// AddressPoolSpec is what may be given, and what may not. Changes hold for
-// mappings that are created afterwards; those that are there keep what they
-// have.
+// AddressPoolSpec is the address space of a pool. A change applies to mappings that are created
+// afterwards; existing ones keep their allocations.
 type AddressPoolSpecApplyConfiguration struct {
-	// cidrs are the IPv4 and IPv6 CIDRs that are given from, in the order in
-	// which they are used. At least 1 and at most 64, which do not overlap.
+	// cidrs are the IPv4 and IPv6 CIDRs to allocate from, in the order in which they are used. 1 to
+	// 64, disjoint.
 	CIDRs []string `json:"cidrs,omitempty"`
-	// reserved are ranges that are never given, and that no other cluster may
-	// keep: those of this cluster's own pods, Services and nodes, and of what
-	// else its pods have to reach. They may lie outside the cidrs. At most 256.
+	// reserved are CIDRs that are never allocated, and that no CIDR of a peer may keep: the CIDRs
+	// of local pods, Services and nodes, and other destinations of local pods. They need not be in
+	// cidrs. At most 256.
 	Reserved []string `json:"reserved,omitempty"`
 }
 

@@ -8,14 +8,13 @@ package v1alpha1
 // AddressPoolStatusApplyConfiguration represents a declarative configuration of the AddressPoolStatus type for use
 // with apply.
 //
-// AddressPoolStatus is how much of a pool is left.
+// AddressPoolStatus is the usage of a pool.
 type AddressPoolStatusApplyConfiguration struct {
-	// observedGeneration is the generation of the spec that this status answers
-	// to.
+	// observedGeneration is the generation of the spec that the status describes.
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
-	// mappings counts the AddressMappings that name the pool.
+	// mappings is the number of AddressMappings that name the pool.
 	Mappings *int64 `json:"mappings,omitempty"`
-	// cidrs tell how much of each of the cidrs is left.
+	// cidrs are the CIDRs of the pool with their usage.
 	CIDRs []AddressPoolCIDRStatusApplyConfiguration `json:"cidrs,omitempty"`
 }
 

@@ -8,13 +8,13 @@ package v1alpha1
 // CIDRMappingApplyConfiguration represents a declarative configuration of the CIDRMapping type for use
 // with apply.
 //
-// CIDRMapping is a range and the one of equal length that stands for it
-// elsewhere. Addresses keep their place in it.
+// CIDRMapping is a CIDR of a cluster, and the CIDR that replaces it in another one. The offset of
+// an address in the CIDR does not change.
 type CIDRMappingApplyConfiguration struct {
-	// cidr is the range as its own cluster calls it.
+	// cidr is the CIDR in its own cluster.
 	CIDR *string `json:"cidr,omitempty"`
-	// mapped is the range as the other cluster calls it. It is the same one
-	// where there is no conflict.
+	// mapped is the CIDR of the same family and length in the other cluster. It equals cidr unless
+	// cidr is in use in that cluster.
 	Mapped *string `json:"mapped,omitempty"`
 }
 

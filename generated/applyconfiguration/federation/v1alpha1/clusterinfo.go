@@ -14,13 +14,13 @@ import (
 // ClusterInfoApplyConfiguration represents a declarative configuration of the ClusterInfo type for use
 // with apply.
 //
-// ClusterInfo describes the local cluster. There is one, named local, which the controllers
-// write; it has no spec.
+// ClusterInfo describes the local cluster. There is one, named local. The controllers write it; the
+// gateway, the route agents and administrators read it. It has no spec.
 type ClusterInfoApplyConfiguration struct {
 	v1.TypeMetaApplyConfiguration `json:""`
-	// metadata is the standard object metadata.
+	// metadata is the standard object metadata. The name is local.
 	*v1.ObjectMetaApplyConfiguration `json:"metadata,omitempty"`
-	// status is the description.
+	// status is the description of the cluster, written by the controllers.
 	Status *ClusterInfoStatusApplyConfiguration `json:"status,omitempty"`
 }
 

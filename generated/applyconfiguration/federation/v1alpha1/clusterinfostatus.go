@@ -16,23 +16,24 @@ import (
 type ClusterInfoStatusApplyConfiguration struct {
 	// clusterID is the UID of the namespace kube-system.
 	ClusterID *string `json:"clusterID,omitempty"`
-	// clusterName is the name that the cluster has for its peers.
+	// clusterName is the name that the cluster presents to peers, from the value clusterName.
 	ClusterName *string `json:"clusterName,omitempty"`
-	// labels are those that consumers receive with offers, unless spec.incomingPolicy of their
-	// ForeignCluster names others.
+	// labels are the value clusterLabels, which the virtual nodes of consumers get. A
+	// ForeignCluster can add and override labels in spec.incomingPolicy.labels.
 	Labels map[string]string `json:"labels,omitempty"`
-	// version is that of the product.
+	// version is the version of the software.
 	Version *string `json:"version,omitempty"`
-	// features are those that the product offers to peers.
+	// features are the optional features that the cluster supports in negotiations with peers.
 	Features []string `json:"features,omitempty"`
-	// gateway is what a peer needs for a tunnel to this cluster; empty while it has no key.
+	// gateway is what a peer needs for a tunnel to this cluster. Empty while the gateway has no
+	// key.
 	Gateway *PeeringGatewayApplyConfiguration `json:"gateway,omitempty"`
-	// ranges are the CIDRs that the cluster uses itself, with the source of each: those of
-	// pods first, then those of Services, nodes, external and reserved ones. At most 2048.
+	// ranges are the CIDRs in use in the cluster, each with its source: first the CIDRs of pods,
+	// then of Services and nodes, external and reserved ones. At most 2048.
 	Ranges []ClusterRangeApplyConfiguration `json:"ranges,omitempty"`
-	// conditions are RangesKnown, which names the ranges in use and their sources, and
-	// RangesConsistent, which is False while two sources disagree, a value contradicts what
-	// is detected, or a tunnel needs ranges that are no longer detected.
+	// conditions are RangesKnown, which is True while the CIDRs of the pods are known, and
+	// RangesConsistent, which is False while two sources disagree, a value of the chart contradicts
+	// what is detected, or a tunnel uses ranges that are no longer detected.
 	Conditions []v1.ConditionApplyConfiguration `json:"conditions,omitempty"`
 }
 

@@ -12,13 +12,13 @@ import (
 // ClusterRangeApplyConfiguration represents a declarative configuration of the ClusterRange type for use
 // with apply.
 //
-// ClusterRange is a CIDR that the cluster uses itself.
+// ClusterRange is a CIDR in use in the cluster.
 type ClusterRangeApplyConfiguration struct {
-	// use is what has addresses in the CIDR.
+	// use is the kind of endpoints with addresses in the CIDR.
 	Use *federationv1alpha1.ClusterRangeUse `json:"use,omitempty"`
-	// cidr is the CIDR.
+	// cidr is the IPv4 or IPv6 CIDR, for example 10.244.0.0/16.
 	CIDR *string `json:"cidr,omitempty"`
-	// source is where the CIDR was read.
+	// source is the object that the CIDR was read from.
 	Source *federationv1alpha1.ClusterRangeSource `json:"source,omitempty"`
 }
 

@@ -8,13 +8,13 @@ package v1alpha1
 // ExternalVolumesApplyConfiguration represents a declarative configuration of the ExternalVolumes type for use
 // with apply.
 //
-// ExternalVolumes are volumes in the spec of a pod that no claim of the federation
-// manages. They are passed to the provider as they are.
+// ExternalVolumes are kinds of volumes that pods of consumers may use without a claim. Their source
+// is not changed on the provider.
 type ExternalVolumesApplyConfiguration struct {
-	// types are volume types as they are named in a pod's volumes, for example nfs or
-	// iscsi. hostPath and local are never allowed.
+	// types are volume types, by their names in the volumes of a pod: fc, iscsi and nfs. Empty
+	// permits none.
 	Types []string `json:"types,omitempty"`
-	// csiDrivers are the names of CSI drivers that inline volumes may use.
+	// csiDrivers are the names of CSI drivers for inline volumes. At most 32. Empty permits none.
 	CSIDrivers []string `json:"csiDrivers,omitempty"`
 }
 

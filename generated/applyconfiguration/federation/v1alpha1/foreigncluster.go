@@ -14,18 +14,18 @@ import (
 // ForeignClusterApplyConfiguration represents a declarative configuration of the ForeignCluster type for use
 // with apply.
 //
-// ForeignCluster is another cluster: its identity, how to reach it, what
-// peering is wanted, and how it stands. Its name is how this cluster calls
-// the other one.
+// ForeignCluster represents a peer, a cluster that is a provider or a consumer of the local
+// cluster, or both. Administrators write the spec, directly or by the verb peer, and the
+// controllers write the status. On a provider, the controllers create the ForeignCluster of a
+// consumer that uses an invitation. Its name is the local name of the peer.
 type ForeignClusterApplyConfiguration struct {
 	v1.TypeMetaApplyConfiguration `json:""`
-	// metadata is the standard object metadata. The name has at most 40
-	// characters and is a DNS label, because namespaces and nodes are named
-	// after it.
+	// metadata is the standard object metadata. The name is a DNS label of at most 40 characters,
+	// because namespaces and nodes are named after it.
 	*v1.ObjectMetaApplyConfiguration `json:"metadata,omitempty"`
-	// spec is what the administrators of this cluster want.
+	// spec is the desired state of the peering, written by administrators of the local cluster.
 	Spec *ForeignClusterSpecApplyConfiguration `json:"spec,omitempty"`
-	// status is how the peering stands; only the system writes it.
+	// status is the observed state of the peering, written by the controllers.
 	Status *ForeignClusterStatusApplyConfiguration `json:"status,omitempty"`
 }
 

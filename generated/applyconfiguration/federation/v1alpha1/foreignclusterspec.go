@@ -13,62 +13,60 @@ import (
 // ForeignClusterSpecApplyConfiguration represents a declarative configuration of the ForeignClusterSpec type for use
 // with apply.
 //
-// ForeignClusterSpec is what the administrators of this cluster want of
-// another one.
+// ForeignClusterSpec is the desired state of the peering with one cluster.
 type ForeignClusterSpecApplyConfiguration struct {
-	// clusterID identifies the other cluster: the UID of its kube-system
-	// namespace. It cannot change once it is set.
+	// clusterID is the UID of the namespace kube-system of the peer. Empty takes the ID of the
+	// cluster that answers at server. Mode InBand requires it. It cannot change once it is set.
 	ClusterID *string `json:"clusterID,omitempty"`
-	// outgoing says whether this cluster borrows from the other one: Enabled
-	// or Disabled (the default). Setting it back to Disabled unpeers.
+	// outgoing enables the peering in which the local cluster is the consumer; it requires server.
+	// The default is Disabled. Setting it back to Disabled ends the peering: pods on the virtual
+	// nodes are evicted, and spec.volumes.onUnoffload of each NamespaceOffloading decides what
+	// happens to data on the peer.
 	Outgoing *federationv1alpha1.PeeringIntent `json:"outgoing,omitempty"`
-	// incoming says whether this cluster lends to the other one: Enabled or
-	// Disabled (the default). An accepted invitation enables it; setting it
-	// back to Disabled withdraws what was lent and revokes the identity.
+	// incoming enables the peering in which the local cluster is the provider. The default is
+	// Disabled. The controllers set it to Enabled when the peer uses an invitation. Setting it back
+	// to Disabled withdraws the offers and revokes the identity of the peer.
 	Incoming *federationv1alpha1.PeeringIntent `json:"incoming,omitempty"`
-	// server is the https URL of the other cluster's Kubernetes API. Only a
-	// provider needs one: consumers are never dialled.
+	// server is the https URL of the Kubernetes API of the peer, for example
+	// https://milan.example.org:6443. It is required if outgoing is Enabled; no connection is ever
+	// opened to a cluster that is only a consumer.
 	Server *string `json:"server,omitempty"`
-	// caBundle is the PEM encoded bundle of certificate authorities that the
-	// server's certificate is verified with. Empty means the system's.
+	// caBundle holds the PEM encoded certificate authorities that the certificate of server is
+	// verified with, at most 256 certificates and 256 KiB. Empty uses the authorities of the
+	// system.
 	CABundle []byte `json:"caBundle,omitempty"`
-	// proxyURL is the http or https URL of a proxy between the clusters, as
-	// http://proxy.example.org:3128; it is asked by CONNECT for the server.
-	// Empty means that the server is dialled directly.
+	// proxyURL is the URL of an http or https proxy on the path to server, for example
+	// http://proxy.example.org:3128, without credentials. Connections are opened with the method
+	// CONNECT. Empty connects directly. It is forbidden with mode InBand.
 	ProxyURL *string `json:"proxyURL,omitempty"`
-	// invitationSecretName names a Secret of type federation.liqo.io/invitation
-	// in the installation namespace, whose key "token" holds the provider's
-	// invitation. It is needed until the provider has accepted our identity.
+	// invitationSecretName is the name of a Secret of type federation.liqo.io/invitation in the
+	// installation namespace, whose key token holds the token of the invitation. It is required
+	// until the provider has issued an identity. The verb peer creates the Secret and sets the
+	// name.
 	InvitationSecretName *string `json:"invitationSecretName,omitempty"`
-	// resources is what this cluster asks for; empty asks for whatever the
-	// provider is willing to lend.
+	// resources is the amount of each resource that the local cluster requests of the peer. Empty
+	// requests all that the policy of the provider allows. It is used if outgoing is Enabled.
 	Resources *v1.ResourceList `json:"resources,omitempty"`
-	// borrowing is what an administrator answers the other cluster's offers.
+	// outgoingPolicy is the decision about resource offers of the peer.
 	OutgoingPolicy *PeeringAnswerApplyConfiguration `json:"outgoingPolicy,omitempty"`
-	// lending is what an administrator answers the other cluster's requests,
-	// and how long this cluster keeps what the other one runs here.
+	// incomingPolicy is the decision about resource requests of the peer, what the peer is offered,
+	// and how long its workloads are kept without a heartbeat.
 	IncomingPolicy *IncomingPolicyApplyConfiguration `json:"incomingPolicy,omitempty"`
-	// disconnectTimeoutSeconds bounds how long unpeering waits for the other
-	// side; after that this side gets clean by itself. Defaults to 300; with 0 data stays at the provider.
+	// disconnectTimeoutSeconds is the time, in seconds, that the end of a peering waits for the
+	// peer, 0 to 86400. Afterwards the local cluster removes its own part. The default is 300. With
+	// 0 the peering ends at once, and the data that the peer stores is not deleted.
 	DisconnectTimeoutSeconds *int32 `json:"disconnectTimeoutSeconds,omitempty"`
-	// networking says how the pods of the two clusters reach each other: None,
-	// where they do not, Flat, where both are in one network already, without any
-	// address in common, or Tunnel, where the gateways of both make a tunnel and
-	// may have the same addresses. Empty leaves it to the setting of this
-	// installation.
+	// networking selects pod connectivity between the clusters. Both clusters have to select the
+	// same value. Empty uses the value networking of the installation.
 	Networking *federationv1alpha1.NetworkingMode `json:"networking,omitempty"`
-	// cordoned keeps new pods from going to the other cluster, and from coming from
-	// there, as kubectl cordon does for a node: the virtual nodes of the other
-	// cluster are cordoned, and what it is offered stays with nothing in it. What
-	// runs goes on; kubectl drain evicts it from the virtual nodes.
+	// cordoned stops new pods in both directions, like kubectl cordon does for a node: the virtual
+	// nodes of the peer are cordoned, and the offers to the peer are emptied. Running pods are not
+	// affected. The default is false.
 	Cordoned *bool `json:"cordoned,omitempty"`
-	// mode says which way the control planes of the two clusters talk: OutOfBand
-	// (the default), where the provider's API server is reached from outside, or
-	// InBand, where all of it goes through the tunnel between the gateways, and
-	// nothing but that is reached.
+	// mode is the path of control plane traffic between the clusters. The default is OutOfBand.
 	Mode *federationv1alpha1.PeeringMode `json:"mode,omitempty"`
-	// gateway is the other cluster's, which a tunnel is made to before anything
-	// else is agreed upon. InBand needs it, and nothing else looks at it.
+	// gateway is the gateway of the peer, to which a tunnel is established before anything else. It
+	// is required with mode InBand, and ignored otherwise.
 	Gateway *PeeringGatewayApplyConfiguration `json:"gateway,omitempty"`
 }
 

@@ -14,45 +14,44 @@ import (
 // ForeignClusterStatusApplyConfiguration represents a declarative configuration of the ForeignClusterStatus type for use
 // with apply.
 //
-// ForeignClusterStatus is how a peering stands.
+// ForeignClusterStatus is the observed state of a peering.
 type ForeignClusterStatusApplyConfiguration struct {
-	// observedGeneration is the generation of the spec that this status
-	// answers to.
+	// observedGeneration is the generation of the spec that the status describes.
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
-	// outgoingPeering is how the borrowing stands: None, Pending, Established,
-	// Disconnecting, Denied or Error.
+	// outgoingPeering is the state of the peering in which the local cluster is the consumer.
 	OutgoingPeering *federationv1alpha1.PeeringPhase `json:"outgoingPeering,omitempty"`
-	// incomingPeering is how the lending stands.
+	// incomingPeering is the state of the peering in which the local cluster is the provider.
 	IncomingPeering *federationv1alpha1.PeeringPhase `json:"incomingPeering,omitempty"`
-	// networking is whether the pods of the two clusters reach each other.
+	// networking is the state of pod connectivity between the clusters.
 	Networking *federationv1alpha1.PeeringPhase `json:"networking,omitempty"`
-	// latencyMicroseconds is how long a word to the other cluster's gateway and its
-	// answer take through the tunnel, while it is connected.
+	// latencyMicroseconds is the round-trip time to the gateway of the peer through the tunnel, in
+	// microseconds. It is 0 while the tunnel is not connected.
 	LatencyMicroseconds *int64 `json:"latencyMicroseconds,omitempty"`
-	// authentication is how the identities of the clusters stand.
+	// authentication is the state of the identities of the enabled directions; with two of them, of
+	// the one that is not established.
 	Authentication *federationv1alpha1.PeeringPhase `json:"authentication,omitempty"`
-	// peerNamespace is where this cluster keeps its intent, mirrors and
-	// Secrets about the other one while it borrows from it.
+	// peerNamespace is the local namespace liqo-peer-<name> with the objects and Secrets for the
+	// provider. Empty without an outgoing peering.
 	PeerNamespace *string `json:"peerNamespace,omitempty"`
-	// tenantNamespace is what the other cluster may see here while this one
-	// lends to it.
+	// tenantNamespace is the local namespace liqo-tenant-<name> in which the consumer writes its
+	// requests. Empty without an incoming peering.
 	TenantNamespace *string `json:"tenantNamespace,omitempty"`
-	// remoteTenantNamespace is what this cluster may see on the other one
-	// while it borrows from it.
+	// remoteTenantNamespace is the namespace on the provider in which the local cluster writes its
+	// requests. Empty without an outgoing peering.
 	RemoteTenantNamespace *string `json:"remoteTenantNamespace,omitempty"`
-	// identityExpirationTime is when this cluster's certificate at the
-	// provider ends.
+	// identityExpirationTime is the time at which the identity of the local cluster at the provider
+	// expires. It is renewed at two thirds of its lifetime.
 	IdentityExpirationTime *v1.Time `json:"identityExpirationTime,omitempty"`
-	// virtualNodes counts the virtual nodes made of what the other cluster
-	// lends.
+	// virtualNodes is the number of virtual nodes of the provider.
 	VirtualNodes *int32 `json:"virtualNodes,omitempty"`
-	// gateway is this cluster's own, as the other cluster has to know it, where
-	// mode is InBand.
+	// gateway is the gateway of the local cluster, to be set as spec.gateway of the ForeignCluster
+	// on the peer. It is set if mode is InBand.
 	Gateway *PeeringGatewayApplyConfiguration `json:"gateway,omitempty"`
-	// conditions say why each aspect is as it is: OutgoingPeering,
-	// IncomingPeering, Authenticated and Ready; ConsumerAlive, since when a
-	// cluster that is lent to is silent; and Networking, how far the tunnel has
-	// come.
+	// conditions are OutgoingPeering, IncomingPeering and Authenticated, which explain the fields
+	// of these names; Ready, which is True while every enabled direction is established;
+	// ConsumerAlive, which is False since the heartbeat of the consumer expired; Networking, which
+	// is True while the tunnel is connected; and VolumesReleased, which is False while the end of
+	// an outgoing peering waits for data on the provider. Their messages describe what to do.
 	Conditions []metav1.ConditionApplyConfiguration `json:"conditions,omitempty"`
 }
 

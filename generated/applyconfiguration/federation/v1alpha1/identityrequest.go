@@ -14,19 +14,19 @@ import (
 // IdentityRequestApplyConfiguration represents a declarative configuration of the IdentityRequest type for use
 // with apply.
 //
-// IdentityRequest is a consumer's request for a certificate at a provider,
-// paid for with an invitation. Its name is that of the invitation's service
-// account, so each invitation buys one; the same request again gets the same
-// answer.
+// IdentityRequest is the request of a consumer for an identity at a provider. The consumer creates
+// it on the provider with the token of an invitation, and the controllers of the provider answer in
+// the status. Its name is the name of the ServiceAccount of the invitation, so an invitation gives
+// one identity; repeating the request has the same result. Deleting it revokes the identity.
 type IdentityRequestApplyConfiguration struct {
 	v1.TypeMetaApplyConfiguration `json:""`
-	// metadata is the standard object metadata.
+	// metadata is the standard object metadata. The name is the name of the ServiceAccount of the
+	// invitation.
 	*v1.ObjectMetaApplyConfiguration `json:"metadata,omitempty"`
-	// spec is who asks, and for which key. Nothing but the key can change: a
-	// consumer renews its identity by a POST to the subresource identity of
-	// its ResourceRequest.
+	// spec is the request, written by the consumer. Only request can change. An identity is renewed
+	// with a POST to the subresource identity of the ResourceRequest.
 	Spec *IdentityRequestSpecApplyConfiguration `json:"spec,omitempty"`
-	// status is the answer; only the provider's system writes it.
+	// status is the answer, written by the controllers of the provider.
 	Status *IdentityRequestStatusApplyConfiguration `json:"status,omitempty"`
 }
 

@@ -8,17 +8,17 @@ package v1alpha1
 // IdentityRequestSpecApplyConfiguration represents a declarative configuration of the IdentityRequestSpec type for use
 // with apply.
 //
-// IdentityRequestSpec is who asks for an identity, and for which key.
+// IdentityRequestSpec is the request of a consumer for an identity.
 type IdentityRequestSpecApplyConfiguration struct {
-	// clusterID is the consumer's cluster id: the UID of its kube-system
-	// namespace.
+	// clusterID is the UID of the namespace kube-system of the consumer. It cannot change.
 	ClusterID *string `json:"clusterID,omitempty"`
-	// clusterName is how the consumer calls itself. The provider calls it the
-	// same, with a suffix if the name is taken.
+	// clusterName is the name that the consumer presents, a DNS label of at most 40 characters. The
+	// provider names the ForeignCluster after it, with a suffix if the name is in use. It cannot
+	// change.
 	ClusterName *string `json:"clusterName,omitempty"`
-	// request is a PEM encoded PKCS #10 certificate signing request of at most
-	// 8 KiB. Its common name is the uid of the invitation's PeeringToken, its
-	// only organisation liqo:peers, and it asks for no names or addresses.
+	// request is a PEM encoded PKCS #10 certificate signing request of at most 8 KiB, with an ECDSA
+	// key on P-256 or P-384, or an Ed25519 key. Its common name is the uid of the PeeringToken, its
+	// only organization is liqo:peers, and it has no extensions.
 	Request []byte `json:"request,omitempty"`
 }
 

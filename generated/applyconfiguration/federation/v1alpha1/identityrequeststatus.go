@@ -12,20 +12,20 @@ import (
 // IdentityRequestStatusApplyConfiguration represents a declarative configuration of the IdentityRequestStatus type for use
 // with apply.
 //
-// IdentityRequestStatus is the provider's answer to an IdentityRequest.
+// IdentityRequestStatus is the answer to an IdentityRequest.
 type IdentityRequestStatusApplyConfiguration struct {
-	// certificate is the PEM encoded certificate chain.
+	// certificate is the PEM encoded certificate chain. Empty if the identity is a ServiceAccount.
 	Certificate []byte `json:"certificate,omitempty"`
-	// serviceAccountName is the ServiceAccount in the tenant namespace that
-	// the consumer is here, where the provider signs no certificates. Its first
-	// token is asked for by the bearer of the invitation, or with the certificate
-	// that the account takes the place of; every later one by the account itself.
+	// serviceAccountName is the name of the ServiceAccount in the tenant namespace that is the
+	// identity of the consumer, if the provider signs no certificates. The consumer requests its
+	// tokens by the TokenRequest API, the first one with its former credentials.
 	ServiceAccountName *string `json:"serviceAccountName,omitempty"`
-	// clusterID is the provider's cluster id.
+	// clusterID is the UID of the namespace kube-system of the provider.
 	ClusterID *string `json:"clusterID,omitempty"`
-	// tenantNamespace is the namespace on the provider that is the consumer's.
+	// tenantNamespace is the namespace on the provider in which the consumer writes its requests.
 	TenantNamespace *string `json:"tenantNamespace,omitempty"`
-	// conditions say how the request stands: Issued.
+	// conditions are Accepted, which is True if the provider admits the consumer, and Issued, which
+	// is True once the certificate is issued.
 	Conditions []v1.ConditionApplyConfiguration `json:"conditions,omitempty"`
 }
 

@@ -14,52 +14,47 @@ import (
 // IncomingPolicyApplyConfiguration represents a declarative configuration of the IncomingPolicy type for use
 // with apply.
 //
-// IncomingPolicy is what an administrator answers a consumer, how much it is
-// offered, and how long what it runs here is kept without it.
+// IncomingPolicy is the policy of a provider for one consumer.
 type IncomingPolicyApplyConfiguration struct {
 	PeeringAnswerApplyConfiguration `json:""`
-	// sharePercent is how much of what the shared nodes can run the other
-	// cluster is offered, 1 to 100. Without it the setting of this installation
-	// counts.
+	// sharePercent is the percentage of the allocatable resources of the shared nodes that the
+	// consumer is offered, 1 to 100. Empty uses the value policy.sharePercent of the installation.
 	SharePercent *int32 `json:"sharePercent,omitempty"`
-	// limits are the most that the other cluster is offered of a resource,
-	// extended ones too; 0 offers none of it. For a resource that is not named
-	// the setting of this installation counts. requests.storage,
-	// persistentvolumeclaims and
-	// <class>.storageclass.storage.k8s.io/requests.storage bound the claims of the
-	// other cluster; without requests.storage it is offered no storage.
+	// limits is the largest amount of each resource that the consumer is offered, also of extended
+	// resources; 0 offers none. requests.storage, persistentvolumeclaims and
+	// <class>.storageclass.storage.k8s.io/requests.storage limit its claims; without
+	// requests.storage no storage is offered. A resource that is not listed uses the value
+	// policy.limits of the installation.
 	Limits *v1.ResourceList `json:"limits,omitempty"`
-	// nodeSelector are the labels that nodes must have to be shared with the
-	// other cluster: what it is offered is a part of these nodes, and its pods
-	// run on them alone. Without it the setting of this installation counts.
-	// Pods that run already stay where they are.
+	// nodeSelector selects the nodes that are shared with the consumer by their labels: offers are
+	// a part of their resources, and new pods of the consumer run on them only. Running pods are
+	// not affected by a change. Empty uses the value policy.nodeSelector of the installation.
 	NodeSelector map[string]string `json:"nodeSelector,omitempty"`
-	// shape is Aggregate, where the shared nodes are offered as a whole, or
-	// PerNode, where they are offered one by one. Without it the setting of this
-	// installation counts.
+	// shape selects how the shared nodes are offered. Empty uses the value policy.shape of the
+	// installation.
 	Shape *federationv1alpha1.OfferShape `json:"shape,omitempty"`
-	// labels are told to the other cluster, for its virtual nodes, beside those in
-	// the setting of this installation, and instead of those with the same key.
+	// labels are added to the virtual nodes of the consumer. They are merged with the value
+	// clusterLabels of the installation, and have precedence.
 	Labels map[string]string `json:"labels,omitempty"`
-	// storageClasses are those that objects of the other cluster may name here, the
-	// default first. Without any the setting of this installation counts.
+	// storageClasses are the names of the StorageClasses that claims of the consumer may use, the
+	// default first. At most 64. Empty uses the value policy.storageClasses of the installation.
 	StorageClasses []string `json:"storageClasses,omitempty"`
-	// ingressClasses are those that Ingresses of the other cluster may name here,
-	// the default first: one with another class is refused. Without any the
-	// setting of this installation counts.
+	// ingressClasses are the names of the IngressClasses that Ingresses of the consumer may use,
+	// the default first; an Ingress with another class is refused. At most 64. Empty uses the value
+	// policy.ingressClasses of the installation.
 	IngressClasses []string `json:"ingressClasses,omitempty"`
-	// loadBalancerClasses are the same for Services of type LoadBalancer.
+	// loadBalancerClasses are the load balancer classes that Services of the consumer may use, the
+	// default first; a Service with another class is refused. At most 64. Empty uses the value
+	// policy.loadBalancerClasses of the installation.
 	LoadBalancerClasses []string `json:"loadBalancerClasses,omitempty"`
-	// orphanTTL is how long the other cluster may give no sign of life before
-	// this one ends the lending by itself, and removes what runs here for it:
-	// at least 1m, as 72h, and 0s is for ever. Without it the setting of this
-	// installation counts, which is for ever unless somebody changed it. A
-	// cluster that never gave a sign of life, as older versions do not, is
-	// kept.
+	// orphanTTL is the time after the last heartbeat of the consumer after which the incoming
+	// peering ends and its workloads are removed, for example 72h: at least 1m, or 0s for never.
+	// Empty uses the value policy.orphanTTL of the installation, which is 0s by default. A consumer
+	// that never sent a heartbeat is kept.
 	OrphanTTL *metav1.Duration `json:"orphanTTL,omitempty"`
-	// externalVolumes are the volume types and CSI drivers that pods of the other
-	// cluster may mount in this one without a claim. Without any the setting of this
-	// installation counts, which is none by default.
+	// externalVolumes are the volume types and CSI drivers that pods of the consumer may use
+	// without a claim. Empty uses the value policy.externalVolumes of the installation, which is
+	// empty by default.
 	ExternalVolumes *ExternalVolumesApplyConfiguration `json:"externalVolumes,omitempty"`
 }
 

@@ -16,42 +16,44 @@ import (
 //
 // MoveProgress is the observed state of a move.
 type MoveProgressApplyConfiguration struct {
-	// id is that of the move, as in spec.move.
+	// id is spec.move.id of the move.
 	ID *string `json:"id,omitempty"`
-	// phase is the step that the move is at.
+	// phase is the step of the move.
 	Phase *federationv1alpha1.MovePhase `json:"phase,omitempty"`
-	// message says what the move waits for, or why it ended.
+	// message is what the move waits for, or why it ended.
 	Message *string `json:"message,omitempty"`
-	// source is where the data is copied from.
+	// source is the location that the data is copied from.
 	Source *VolumeLocationApplyConfiguration `json:"source,omitempty"`
-	// target is where the data is copied to.
+	// target is the location that the data is copied to.
 	Target *VolumeLocationApplyConfiguration `json:"target,omitempty"`
-	// claimUID is the UID of the claim that the move began with.
+	// claimUID is the UID of the claim when the move began. The switch to the target creates the
+	// claim again.
 	ClaimUID *types.UID `json:"claimUID,omitempty"`
-	// startTime is when the move began.
+	// startTime is the time at which the move began.
 	StartTime *v1.Time `json:"startTime,omitempty"`
-	// phaseTime is when the phase began.
+	// phaseTime is the time at which the phase began.
 	PhaseTime *v1.Time `json:"phaseTime,omitempty"`
-	// completionTime is when the move ended.
+	// completionTime is the time at which the move ended.
 	CompletionTime *v1.Time `json:"completionTime,omitempty"`
-	// passes is how many times the volume was copied.
+	// passes is the number of complete passes over the volume.
 	Passes *int32 `json:"passes,omitempty"`
-	// bytesTotal is the size of all files of the source.
+	// bytesTotal is the total size of the files of the source in bytes.
 	BytesTotal *int64 `json:"bytesTotal,omitempty"`
-	// bytesCopied is how many bytes of them the target has.
+	// bytesCopied is the part of bytesTotal that the target has.
 	BytesCopied *int64 `json:"bytesCopied,omitempty"`
 	// filesTotal is the number of files of the source.
 	FilesTotal *int64 `json:"filesTotal,omitempty"`
-	// filesCopied is how many of them the target has.
+	// filesCopied is the part of filesTotal that the target has.
 	FilesCopied *int64 `json:"filesCopied,omitempty"`
-	// bytesPerSecond is the rate of the current pass.
+	// bytesPerSecond is the transfer rate of the current pass.
 	BytesPerSecond *int64 `json:"bytesPerSecond,omitempty"`
-	// remainingSeconds is the expected rest of the current pass.
+	// remainingSeconds is the estimated rest of the current pass in seconds. Empty if it is
+	// unknown.
 	RemainingSeconds *int64 `json:"remainingSeconds,omitempty"`
-	// downtimeMilliseconds is how long no pod could use the data: from the end of
-	// the last pod that mounted it until the claim was bound to the target.
+	// downtimeMilliseconds is the downtime of the move: from the end of the last pod that mounted
+	// the claim until the claim was bound to the target. Empty before.
 	DowntimeMilliseconds *int64 `json:"downtimeMilliseconds,omitempty"`
-	// cancelled reports whether the move is being rolled back on request.
+	// cancelled is true if the move is rolled back on request.
 	Cancelled *bool `json:"cancelled,omitempty"`
 }
 

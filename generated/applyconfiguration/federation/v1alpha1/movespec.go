@@ -13,23 +13,24 @@ import (
 // MoveSpecApplyConfiguration represents a declarative configuration of the MoveSpec type for use
 // with apply.
 //
-// MoveSpec is what a move requests. It cannot change while the move runs.
+// MoveSpec is a requested move. It cannot change before the move has ended.
 type MoveSpecApplyConfiguration struct {
-	// target is where the data is moved to.
+	// target is the new location of the data.
 	Target *MoveTargetApplyConfiguration `json:"target,omitempty"`
-	// strategy is Online (the default) or Offline.
+	// strategy determines when the pods that mount the claim are evicted. The default is Online.
 	Strategy *federationv1alpha1.MoveStrategy `json:"strategy,omitempty"`
-	// verify is Changed (the default with strategy Online) or Full (the default
-	// with strategy Offline).
+	// verify selects what is compared before the target is used. The default is Changed with
+	// strategy Online, and Full with strategy Offline.
 	Verify *federationv1alpha1.MoveVerification `json:"verify,omitempty"`
-	// keepSource keeps the source volume, released, when the move has ended.
+	// keepSource keeps the source volume, with phase Released, after the move. The default is
+	// false, which deletes it.
 	KeepSource *bool `json:"keepSource,omitempty"`
-	// bandwidth is the most that copying may transfer, in bytes per second, for
-	// example 50Mi. Empty is no limit.
+	// bandwidth is the maximum rate of copying in bytes per second, for example 50Mi, 64Ki to
+	// 100Gi. Empty is unlimited.
 	Bandwidth *resource.Quantity `json:"bandwidth,omitempty"`
-	// evictionTimeoutSeconds bounds how long the move waits for the pods that mount
-	// the claim to be evicted within their PodDisruptionBudgets; after it the move is
-	// rolled back. Defaults to 300.
+	// evictionTimeoutSeconds is the time, in seconds, that the move waits for the eviction of the
+	// pods that mount the claim, which respects PodDisruptionBudgets, 1 to 86400. Afterwards the
+	// move is rolled back. The default is 300.
 	EvictionTimeoutSeconds *int32 `json:"evictionTimeoutSeconds,omitempty"`
 }
 

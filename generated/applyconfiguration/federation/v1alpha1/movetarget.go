@@ -8,20 +8,18 @@ package v1alpha1
 // MoveTargetApplyConfiguration represents a declarative configuration of the MoveTarget type for use
 // with apply.
 //
-// MoveTarget is where data is moved to. With neither local nor clusterName the data
-// stays in its cluster, and moves to another node or storage class.
+// MoveTarget is the new location of data. At least one field is required. With neither local nor
+// clusterName the data stays in its cluster, and moves to another node or StorageClass.
 type MoveTargetApplyConfiguration struct {
-	// local moves the data to this cluster. It excludes clusterName.
+	// local moves the data to the local cluster. It excludes clusterName. The default is false.
 	Local *bool `json:"local,omitempty"`
-	// clusterName is the ForeignCluster that the data is moved to.
+	// clusterName is the name of the ForeignCluster of the provider that the data is moved to.
 	ClusterName *string `json:"clusterName,omitempty"`
-	// nodeName is the node that the data is moved to: a node of this cluster, or a
-	// virtual node of clusterName. Empty leaves the choice to the scheduler of the
-	// target cluster.
+	// nodeName is the name of a node of the local cluster, or of a virtual node of the provider.
+	// Empty leaves the choice to the scheduler of the target cluster.
 	NodeName *string `json:"nodeName,omitempty"`
-	// storageClassName is the StorageClass of the target cluster: a real class of
-	// this cluster, or one that the provider offers. Empty is the default of the
-	// target cluster.
+	// storageClassName is a StorageClass of the local cluster other than the virtual one, or one
+	// that the provider offers. Empty uses the default of the target cluster.
 	StorageClassName *string `json:"storageClassName,omitempty"`
 }
 

@@ -14,16 +14,16 @@ import (
 // NamespaceMapApplyConfiguration represents a declarative configuration of the NamespaceMap type for use
 // with apply.
 //
-// NamespaceMap lists the namespaces that a consumer wants on one provider, and
-// what the provider made of it. The consumer writes it into its peer
-// namespace; its copy in the tenant namespace is answered there.
+// NamespaceMap lists the remote namespaces that a consumer requests on a provider. The controllers
+// of the consumer create it in the peer namespace and replicate it to the tenant namespace on the
+// provider, whose controllers create the namespaces and report them in the status.
 type NamespaceMapApplyConfiguration struct {
 	v1.TypeMetaApplyConfiguration `json:""`
 	// metadata is the standard object metadata.
 	*v1.ObjectMetaApplyConfiguration `json:"metadata,omitempty"`
-	// spec is what is wanted.
+	// spec is the list of requested namespaces, written by the controllers of the consumer.
 	Spec *NamespaceMapSpecApplyConfiguration `json:"spec,omitempty"`
-	// status is what is there.
+	// status is the state of the namespaces, written by the controllers of the provider.
 	Status *NamespaceMapStatusApplyConfiguration `json:"status,omitempty"`
 }
 

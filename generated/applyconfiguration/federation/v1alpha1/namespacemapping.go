@@ -8,11 +8,11 @@ package v1alpha1
 // NamespaceMappingApplyConfiguration represents a declarative configuration of the NamespaceMapping type for use
 // with apply.
 //
-// NamespaceMapping is one wanted twin namespace.
+// NamespaceMapping is one requested remote namespace.
 type NamespaceMappingApplyConfiguration struct {
-	// name is the namespace on the consumer.
+	// name is the name of the namespace on the consumer.
 	Name *string `json:"name,omitempty"`
-	// remoteName is the name of its twin on the provider.
+	// remoteName is the name of the remote namespace.
 	RemoteName *string `json:"remoteName,omitempty"`
 }
 

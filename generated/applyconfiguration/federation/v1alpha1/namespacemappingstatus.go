@@ -12,15 +12,15 @@ import (
 // NamespaceMappingStatusApplyConfiguration represents a declarative configuration of the NamespaceMappingStatus type for use
 // with apply.
 //
-// NamespaceMappingStatus is how one twin namespace stands.
+// NamespaceMappingStatus is the state of one remote namespace.
 type NamespaceMappingStatusApplyConfiguration struct {
-	// name is the namespace on the consumer.
+	// name is the name of the namespace on the consumer.
 	Name *string `json:"name,omitempty"`
-	// remoteName is the name of its twin on the provider.
+	// remoteName is the name of the remote namespace.
 	RemoteName *string `json:"remoteName,omitempty"`
-	// phase is Ready, Terminating, Conflict, Refused or Failed.
+	// phase is the state of the remote namespace.
 	Phase *federationv1alpha1.NamespaceMappingPhase `json:"phase,omitempty"`
-	// message says why, and what to do.
+	// message is the reason for the phase, and what to do.
 	Message *string `json:"message,omitempty"`
 }
 

@@ -8,9 +8,10 @@ package v1alpha1
 // NamespaceMapSpecApplyConfiguration represents a declarative configuration of the NamespaceMapSpec type for use
 // with apply.
 //
-// NamespaceMapSpec is what a consumer wants.
+// NamespaceMapSpec is the list of requested namespaces.
 type NamespaceMapSpecApplyConfiguration struct {
-	// namespaces are the wanted twins, at most 1000.
+	// namespaces are the requested remote namespaces, at most 1000. Removing an entry deletes the
+	// remote namespace.
 	Namespaces []NamespaceMappingApplyConfiguration `json:"namespaces,omitempty"`
 }
 

@@ -8,11 +8,11 @@ package v1alpha1
 // NamespaceMapStatusApplyConfiguration represents a declarative configuration of the NamespaceMapStatus type for use
 // with apply.
 //
-// NamespaceMapStatus is what the provider made of a NamespaceMap.
+// NamespaceMapStatus is the state of the remote namespaces.
 type NamespaceMapStatusApplyConfiguration struct {
-	// observedGeneration is the generation of the spec that was answered.
+	// observedGeneration is the generation of the spec that the status describes.
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
-	// namespaces tells for each twin how it stands.
+	// namespaces are the remote namespaces with their states.
 	Namespaces []NamespaceMappingStatusApplyConfiguration `json:"namespaces,omitempty"`
 }
 

@@ -14,16 +14,17 @@ import (
 // NamespaceOffloadingApplyConfiguration represents a declarative configuration of the NamespaceOffloading type for use
 // with apply.
 //
-// NamespaceOffloading says which clusters its namespace extends to, under
-// which name, and where the namespace's pods may run. It is always named
-// "offloading".
+// NamespaceOffloading offloads its namespace: it selects the providers with a remote namespace, and
+// where the pods of the namespace run. A user with the role edit or admin in the namespace writes
+// the spec, directly or by the verb offload, and the controllers write the status. A namespace has
+// at most one. Deleting it unoffloads the namespace.
 type NamespaceOffloadingApplyConfiguration struct {
 	v1.TypeMetaApplyConfiguration `json:""`
-	// metadata is the standard object metadata.
+	// metadata is the standard object metadata. The name is offloading.
 	*v1.ObjectMetaApplyConfiguration `json:"metadata,omitempty"`
-	// spec is what the owner of the namespace wants.
+	// spec is the desired state, written by the owner of the namespace.
 	Spec *NamespaceOffloadingSpecApplyConfiguration `json:"spec,omitempty"`
-	// status is how the extension stands; only the system writes it.
+	// status is the observed state, written by the controllers.
 	Status *NamespaceOffloadingStatusApplyConfiguration `json:"status,omitempty"`
 }
 

@@ -13,29 +13,25 @@ import (
 // NamespaceOffloadingSpecApplyConfiguration represents a declarative configuration of the NamespaceOffloadingSpec type for use
 // with apply.
 //
-// NamespaceOffloadingSpec is what the owner of a namespace wants.
+// NamespaceOffloadingSpec is the desired state of an offloaded namespace.
 type NamespaceOffloadingSpecApplyConfiguration struct {
-	// namespaceMappingStrategy says how the twin namespaces are named:
-	// DefaultName (the default), EnforceSameName or SelectedName. It cannot
-	// change.
+	// namespaceMappingStrategy selects the names of the remote namespaces. The default is
+	// DefaultName. It cannot change.
 	NamespaceMappingStrategy *federationv1alpha1.NamespaceMappingStrategy `json:"namespaceMappingStrategy,omitempty"`
-	// remoteNamespaceName is the name of the twin namespaces when
-	// namespaceMappingStrategy is SelectedName, and empty otherwise. It cannot
-	// change.
+	// remoteNamespaceName is the name of the remote namespaces, a DNS label. It is required with
+	// namespaceMappingStrategy SelectedName, and forbidden otherwise. It cannot change.
 	RemoteNamespaceName *string `json:"remoteNamespaceName,omitempty"`
-	// podOffloadingStrategy says where pods may run: LocalAndRemote (the
-	// default), Local or Remote.
+	// podOffloadingStrategy selects the nodes that new pods may run on. The default is
+	// LocalAndRemote. Pods of DaemonSets and static pods are not affected.
 	PodOffloadingStrategy *federationv1alpha1.PodOffloadingStrategy `json:"podOffloadingStrategy,omitempty"`
-	// clusterSelector chooses clusters by the labels of their virtual nodes.
-	// A cluster is chosen when any term matches; without terms, all are.
+	// clusterSelector selects virtual nodes by their labels, and with them providers: a node is
+	// selected if one of the terms matches. At most 32 terms. Empty selects all.
 	ClusterSelector *v1.NodeSelector `json:"clusterSelector,omitempty"`
-	// enforcement says what happens to pods that run where podOffloadingStrategy
-	// or clusterSelector no longer lets them: Warn (the default) leaves them
-	// there, and the condition PodsInPlace counts them; Evict evicts them as
-	// their PodDisruptionBudgets allow. Pods of DaemonSets and static pods stay
-	// in either case.
+	// enforcement determines what happens to running pods on nodes that podOffloadingStrategy or
+	// clusterSelector do not permit. The default is Warn. Pods of DaemonSets and static pods are
+	// not affected.
 	Enforcement *federationv1alpha1.PlacementEnforcement `json:"enforcement,omitempty"`
-	// volumes selects what happens to data that is stored on providers.
+	// volumes determines what happens to data that providers store.
 	Volumes *NamespaceVolumesApplyConfiguration `json:"volumes,omitempty"`
 }
 

@@ -13,20 +13,19 @@ import (
 // NamespaceOffloadingStatusApplyConfiguration represents a declarative configuration of the NamespaceOffloadingStatus type for use
 // with apply.
 //
-// NamespaceOffloadingStatus is how the extension of a namespace stands.
+// NamespaceOffloadingStatus is the observed state of an offloaded namespace.
 type NamespaceOffloadingStatusApplyConfiguration struct {
-	// observedGeneration is the generation of the spec that this status
-	// answers to.
+	// observedGeneration is the generation of the spec that the status describes.
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
-	// phase is Ready, InProgress, NoClusterSelected, SomeFailed, AllFailed or
-	// Terminating.
+	// phase is the state of the namespace on all selected providers together.
 	Phase *federationv1alpha1.OffloadingPhase `json:"phase,omitempty"`
-	// remoteNamespaceName is the name of the twins.
+	// remoteNamespaceName is the name of the remote namespaces.
 	RemoteNamespaceName *string `json:"remoteNamespaceName,omitempty"`
-	// clusters tells for each foreign cluster how the namespace stands there.
+	// clusters are the ForeignClusters, each with the state of the namespace in that cluster.
 	Clusters []OffloadedClusterApplyConfiguration `json:"clusters,omitempty"`
-	// conditions are PodsInPlace, once the pods of the namespace are known, and
-	// VolumesReleased, once a cluster was given up that stores data of its claims.
+	// conditions are PodsInPlace, which is False while pods run on nodes that the spec does not
+	// permit, and VolumesReleased, which is False while a provider that is being left stores data
+	// of the namespace.
 	Conditions []v1.ConditionApplyConfiguration `json:"conditions,omitempty"`
 }
 

@@ -12,10 +12,11 @@ import (
 // NamespaceVolumesApplyConfiguration represents a declarative configuration of the NamespaceVolumes type for use
 // with apply.
 //
-// NamespaceVolumes selects what happens to data that is stored on providers.
+// NamespaceVolumes determines what happens to data that providers store.
 type NamespaceVolumesApplyConfiguration struct {
-	// onUnoffload is what happens to data on a provider that the namespace is no longer
-	// offloaded to, or whose peering ends: Refuse (the default), Move, Retain or Delete.
+	// onUnoffload determines what happens to data on a provider when the namespace is unoffloaded,
+	// the provider is no longer selected, or the peering ends. The default is Refuse. It can change
+	// while data is waited for.
 	OnUnoffload *federationv1alpha1.UnoffloadPolicy `json:"onUnoffload,omitempty"`
 }
 

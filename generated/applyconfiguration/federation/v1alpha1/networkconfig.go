@@ -14,21 +14,18 @@ import (
 // NetworkConfigApplyConfiguration represents a declarative configuration of the NetworkConfig type for use
 // with apply.
 //
-// NetworkConfig is what one side of a peering says of its network, and what
-// the other side calls the addresses in it. A consumer writes its own, named
-// "consumer", into its peer namespace, and its copy in the tenant namespace on
-// the provider is answered there. A provider writes its own, named "provider",
-// into the tenant namespace, and its mirror in the peer namespace of the
-// consumer is answered there. Of a cluster that is both there are two, with
-// equal specs.
+// NetworkConfig describes the network of one cluster of a peering to the other one. The controllers
+// of the cluster write the spec, and the controllers of the other cluster answer in the status. The
+// NetworkConfig of the consumer is replicated from its peer namespace to the tenant namespace on
+// the provider, and the one of the provider in the opposite direction.
 type NetworkConfigApplyConfiguration struct {
 	v1.TypeMetaApplyConfiguration `json:""`
-	// metadata is the standard object metadata. The name is consumer or
-	// provider.
+	// metadata is the standard object metadata. The name is consumer or provider, the role of the
+	// cluster that is described.
 	*v1.ObjectMetaApplyConfiguration `json:"metadata,omitempty"`
-	// spec is what the cluster says of its network.
+	// spec is the description of the network, written by the controllers of the cluster.
 	Spec *NetworkConfigSpecApplyConfiguration `json:"spec,omitempty"`
-	// status is the other side's answer.
+	// status is the answer, written by the controllers of the other cluster.
 	Status *NetworkConfigStatusApplyConfiguration `json:"status,omitempty"`
 }
 

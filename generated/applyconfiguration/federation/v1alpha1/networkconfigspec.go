@@ -12,28 +12,28 @@ import (
 // NetworkConfigSpecApplyConfiguration represents a declarative configuration of the NetworkConfigSpec type for use
 // with apply.
 //
-// NetworkConfigSpec is what a cluster says of its network.
+// NetworkConfigSpec is the description of the network of a cluster.
 type NetworkConfigSpecApplyConfiguration struct {
-	// clusterID is the id of the cluster whose network it is. It cannot change.
+	// clusterID is the UID of the namespace kube-system of the cluster that is described. It cannot
+	// change.
 	ClusterID *string `json:"clusterID,omitempty"`
-	// podCIDRs are the ranges of its pods, IPv4 or IPv6. At least one, which do
-	// not overlap, and with externalCIDRs at most 64.
+	// podCIDRs are the IPv4 and IPv6 CIDRs of the pods of the cluster. At least one, disjoint, and
+	// at most 64 together with externalCIDRs.
 	PodCIDRs []string `json:"podCIDRs,omitempty"`
-	// externalCIDRs are where addresses live that stand for what is no pod
-	// there; at most one of a family.
+	// externalCIDRs are the CIDRs with the addresses that expose non-pod endpoints of the cluster,
+	// at most one per address family. Empty means that it exposes none.
 	ExternalCIDRs []string `json:"externalCIDRs,omitempty"`
-	// publicKey is the WireGuard key of its gateway, in base64.
+	// publicKey is the WireGuard public key of the gateway of the cluster, 32 bytes in base64.
 	PublicKey *string `json:"publicKey,omitempty"`
-	// endpoints are where its gateway is called, host:port over UDP, the best
-	// first. At most 8; without any it cannot be called, and calls the other one.
+	// endpoints are the addresses of the gateway of the cluster, each a host and UDP port, in order
+	// of preference. At most 8. Empty means that it cannot be reached, and opens the connection
+	// itself.
 	Endpoints []string `json:"endpoints,omitempty"`
-	// mtu is the most that a packet may measure inside of the tunnel, in bytes,
-	// 1280 to 65535: what the network of the gateway's node takes, or what an
-	// administrator says, if that is less. 0 leaves it to the other side.
+	// mtu is the MTU inside the tunnel that the cluster supports, in bytes, 1280 to 65535. 0 means
+	// that it is not known; the MTU of the other cluster is used then.
 	MTU *int32 `json:"mtu,omitempty"`
-	// backend is what its gateway makes tunnels with. A cluster that makes them
-	// with something else refuses the configuration by name. Default is WireGuard,
-	// which is all there is so far.
+	// backend is the tunnel technology of the cluster. A cluster refuses a NetworkConfig with
+	// another backend than its own. The default is WireGuard, which is the only one.
 	Backend *federationv1alpha1.NetworkBackend `json:"backend,omitempty"`
 }
 

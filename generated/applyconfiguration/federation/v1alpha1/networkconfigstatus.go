@@ -12,14 +12,15 @@ import (
 // NetworkConfigStatusApplyConfiguration represents a declarative configuration of the NetworkConfigStatus type for use
 // with apply.
 //
-// NetworkConfigStatus is the other side's answer.
+// NetworkConfigStatus is the answer of the other cluster.
 type NetworkConfigStatusApplyConfiguration struct {
 	// observedGeneration is the generation of the spec that was answered.
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
-	// cidrs tell of each of podCIDRs and externalCIDRs what the other side calls
-	// it.
+	// cidrs are the podCIDRs and externalCIDRs, and what the other cluster remaps them to. CIDRs of
+	// an address family that its pods do not have are left out.
 	CIDRs []CIDRMappingApplyConfiguration `json:"cidrs,omitempty"`
-	// conditions say why: Accepted.
+	// conditions are Accepted, which is True if the other cluster accepts the spec, and False if it
+	// refuses it.
 	Conditions []v1.ConditionApplyConfiguration `json:"conditions,omitempty"`
 }
 

@@ -12,17 +12,16 @@ import (
 // OfferedNodeApplyConfiguration represents a declarative configuration of the OfferedNode type for use
 // with apply.
 //
-// OfferedNode is what one node of the provider lends to one consumer.
+// OfferedNode is the part of one node of the provider that is offered to one consumer.
 type OfferedNodeApplyConfiguration struct {
-	// name is the same for as long as the provider has the node, tells nothing
-	// about it, and differs from consumer to consumer. It is a DNS label.
+	// name is a DNS label that identifies the node. It does not change, does not contain the name
+	// of the node, and differs between consumers.
 	Name *string `json:"name,omitempty"`
-	// resources are what pods may request of the node. They are 0 while it takes
-	// no work.
+	// resources is the amount of each resource that pods may request of the node. 0 while the node
+	// accepts no pods.
 	Resources *v1.ResourceList `json:"resources,omitempty"`
-	// labels are those of the node that the provider tells, beside the labels of
-	// the offer and before these. Pods of the virtual node run on nodes that have
-	// them.
+	// labels are labels of the node. They are added to the virtual node, with precedence over the
+	// labels of the offer, and its pods run on nodes with the same labels.
 	Labels map[string]string `json:"labels,omitempty"`
 }
 

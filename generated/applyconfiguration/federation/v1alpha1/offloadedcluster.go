@@ -12,11 +12,13 @@ import (
 // OffloadedClusterApplyConfiguration represents a declarative configuration of the OffloadedCluster type for use
 // with apply.
 //
-// OffloadedCluster is how an offloaded namespace stands at one cluster.
+// OffloadedCluster is the state of an offloaded namespace on one provider.
 type OffloadedClusterApplyConfiguration struct {
 	// name is the name of the ForeignCluster.
 	Name *string `json:"name,omitempty"`
-	// conditions are OffloadingRequired and Ready.
+	// conditions are OffloadingRequired, which is True while the provider is selected, and Ready,
+	// which is True while its remote namespace exists. Ready is missing if the provider is not
+	// selected and has no remote namespace.
 	Conditions []v1.ConditionApplyConfiguration `json:"conditions,omitempty"`
 }
 

@@ -12,29 +12,29 @@ import (
 // OffloadingPatchApplyConfiguration represents a declarative configuration of the OffloadingPatch type for use
 // with apply.
 //
-// OffloadingPatch is what the pods of a virtual node get on the provider, and
-// what of them stays home.
+// OffloadingPatch changes the pods of a virtual node on the provider.
 type OffloadingPatchApplyConfiguration struct {
-	// nodeSelector is that of the pods on the provider, in the labels of its
-	// nodes. The pods' own, which chose the virtual node, is not taken along. It
-	// cannot name a node, nor nodes with a role.
+	// nodeSelector selects the nodes of the provider for the pods, and replaces their own node
+	// selector, which selected the virtual node. It cannot select single nodes, or nodes with a
+	// role.
 	NodeSelector map[string]string `json:"nodeSelector,omitempty"`
-	// affinity is that of the pods on the provider: to its nodes, and to pods
-	// of their own namespace, in addition to the terms that the pods bring along
-	// themselves. It cannot name a node, nor other namespaces.
+	// affinity is the affinity of the pods on the provider. Its node affinity selects nodes of the
+	// provider; its pod affinity and anti-affinity are added to the terms of the pods, and apply to
+	// the remote namespace only. It cannot select single nodes, nodes with a role, or other
+	// namespaces.
 	Affinity *v1.Affinity `json:"affinity,omitempty"`
-	// tolerations are added to those that the pods bring along. They cannot
-	// tolerate every taint, nor those of nodes with a role, nor those with which
-	// a cluster says how its nodes are, as that they are cordoned.
+	// tolerations are added to the tolerations of the pods, at most 100. Not permitted are
+	// tolerations without a key, of nodes with a role, of virtual nodes, and of node.kubernetes.io
+	// and node.cloudprovider.kubernetes.io except not-ready and unreachable.
 	Tolerations []v1.Toleration `json:"tolerations,omitempty"`
-	// runtimeClassName is that of the pods on the provider, in place of their
-	// own; empty is the provider's default.
+	// runtimeClassName is the RuntimeClass of the pods on the provider. Not set keeps the
+	// RuntimeClass of the pods; empty uses the default of the provider.
 	RuntimeClassName *string `json:"runtimeClassName,omitempty"`
-	// excludedLabels are the keys of labels of pods that stay home, and with them
-	// what selects pods by these. Keys of liqo.io cannot stay. At most 128.
+	// excludedLabels are the keys of labels that the pods do not have on the provider. Selectors
+	// that use them are left out as well. Keys of liqo.io are not permitted. At most 128.
 	ExcludedLabels []string `json:"excludedLabels,omitempty"`
-	// excludedAnnotations are the keys of annotations of pods that stay home.
-	// Keys of liqo.io cannot. At most 128.
+	// excludedAnnotations are the keys of annotations that the pods do not have on the provider.
+	// Keys of liqo.io are not permitted. At most 128.
 	ExcludedAnnotations []string `json:"excludedAnnotations,omitempty"`
 }
 

@@ -12,16 +12,13 @@ import (
 // PeeringAnswerApplyConfiguration represents a declarative configuration of the PeeringAnswer type for use
 // with apply.
 //
-// PeeringAnswer is what an administrator answers the other cluster in one
-// direction, and why.
+// PeeringAnswer is the decision of an administrator in one direction of a peering, and its reason.
 type PeeringAnswerApplyConfiguration struct {
-	// decision is Accept, Refuse or Manual. Empty leaves the answer to the policy
-	// of this installation: yes, or, where the policy wants an administrator to
-	// decide, not yet. Refuse also takes back what was accepted before. Manual is
-	// not yet: what was accepted before stays as it is.
+	// decision accepts, refuses or postpones. Empty applies the value policy.autoAccept of the
+	// installation: true accepts, and false waits for an administrator.
 	Decision *federationv1alpha1.PeeringDecision `json:"decision,omitempty"`
-	// reason tells the other cluster's administrators why, in at most 256
-	// characters.
+	// reason is shown to the administrators of the peer: one line of at most 256 characters. It
+	// requires decision Accept or Refuse.
 	Reason *string `json:"reason,omitempty"`
 }
 

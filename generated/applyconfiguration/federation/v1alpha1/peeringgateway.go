@@ -8,13 +8,13 @@ package v1alpha1
 // PeeringGatewayApplyConfiguration represents a declarative configuration of the PeeringGateway type for use
 // with apply.
 //
-// PeeringGateway is what a cluster has to know of the gateway of another one to
-// make a tunnel to it.
+// PeeringGateway is what a cluster needs for a tunnel to the gateway of another cluster.
 type PeeringGatewayApplyConfiguration struct {
-	// publicKey is its WireGuard key, in base64.
+	// publicKey is the WireGuard public key of the gateway, 32 bytes in base64.
 	PublicKey *string `json:"publicKey,omitempty"`
-	// endpoints are where it is called, host:port over UDP, the best first. At
-	// most 8; without any it calls the other one.
+	// endpoints are the addresses of the gateway, each a host and UDP port, for example
+	// rome.example.org:51820, in order of preference. At most 8. Empty means that the gateway
+	// cannot be reached and opens the connection itself.
 	Endpoints []string `json:"endpoints,omitempty"`
 }
 

@@ -14,18 +14,17 @@ import (
 // PeeringTokenApplyConfiguration represents a declarative configuration of the PeeringToken type for use
 // with apply.
 //
-// PeeringToken is a provider's standing offer to be peered with: once, by one
-// consumer, before it expires. POST to its subresource invitation returns
-// what the consumer's administrator needs. Deleting it takes an unused
-// invitation back.
+// PeeringToken is an invitation of a provider: one consumer can use it once, before it expires. An
+// administrator of the provider creates it, and requests its secret part with a POST to the
+// subresource invitation. Deleting it invalidates an unused invitation.
 type PeeringTokenApplyConfiguration struct {
 	v1.TypeMetaApplyConfiguration `json:""`
-	// metadata is the standard object metadata. The uid becomes the identity
-	// of the peering that the token leads to.
+	// metadata is the standard object metadata. The uid identifies the peering that results from
+	// the invitation.
 	*v1.ObjectMetaApplyConfiguration `json:"metadata,omitempty"`
-	// spec is what is offered to whom.
+	// spec limits the use of the invitation. It cannot change.
 	Spec *PeeringTokenSpecApplyConfiguration `json:"spec,omitempty"`
-	// status is what became of it; only the system writes it.
+	// status reports the use of the invitation, written by the controllers.
 	Status *PeeringTokenStatusApplyConfiguration `json:"status,omitempty"`
 }
 

@@ -12,19 +12,17 @@ import (
 // PeeringTokenSpecApplyConfiguration represents a declarative configuration of the PeeringTokenSpec type for use
 // with apply.
 //
-// PeeringTokenSpec says for whom and for how long an invitation is good. It
-// cannot change once the token exists.
+// PeeringTokenSpec limits the use of an invitation. It cannot change.
 type PeeringTokenSpecApplyConfiguration struct {
-	// consumerClusterID binds the invitation to one consumer. Empty lets
-	// whoever holds it first use it.
+	// consumerClusterID is the UID of the namespace kube-system of the only cluster that may use
+	// the invitation. Empty permits any cluster. A peer that lost its identity can only use an
+	// invitation with its own ID.
 	ConsumerClusterID *string `json:"consumerClusterID,omitempty"`
-	// expirationSeconds is how long the invitation is good for, counted from
-	// the creation of the token: 600 (ten minutes) to 604800 (a week),
-	// 3600 by default.
+	// expirationSeconds is the time, in seconds, from the creation of the object until the
+	// invitation expires, 600 to 604800 (a week). The default is 3600.
 	ExpirationSeconds *int64 `json:"expirationSeconds,omitempty"`
-	// mode is OutOfBand (the default), where the consumer reaches this cluster's
-	// API server from outside, or InBand, where it does by the tunnel between the
-	// gateways.
+	// mode is the path of control plane traffic that the invitation sets up. The default is
+	// OutOfBand.
 	Mode *federationv1alpha1.PeeringMode `json:"mode,omitempty"`
 }
 

@@ -8,14 +8,14 @@ package v1alpha1
 // PeeringTokenStatusApplyConfiguration represents a declarative configuration of the PeeringTokenStatus type for use
 // with apply.
 //
-// PeeringTokenStatus is what became of an invitation.
+// PeeringTokenStatus reports the use of an invitation.
 type PeeringTokenStatusApplyConfiguration struct {
-	// used is true once a consumer's identity was accepted for it.
+	// used is true once the request of a consumer for an identity was accepted with the invitation.
 	Used *bool `json:"used,omitempty"`
-	// usedBy is the cluster id of that consumer.
+	// usedBy is the UID of the namespace kube-system of that consumer.
 	UsedBy *string `json:"usedBy,omitempty"`
-	// gateway is this cluster's own, as the consumer has to know it, where mode is
-	// InBand: without it there is no invitation yet.
+	// gateway is the gateway of the provider, which the consumer needs. It is set if mode is
+	// InBand; requests for the invitation are answered with 429 before.
 	Gateway *PeeringGatewayApplyConfiguration `json:"gateway,omitempty"`
 }
 

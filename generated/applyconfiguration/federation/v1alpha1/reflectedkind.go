@@ -12,22 +12,21 @@ import (
 // ReflectedKindApplyConfiguration represents a declarative configuration of the ReflectedKind type for use
 // with apply.
 //
-// ReflectedKind says how the objects of one kind are copied to the provider.
+// ReflectedKind selects the objects of one kind that are reflected, and their metadata.
 type ReflectedKindApplyConfiguration struct {
-	// group is the API group of the kind; empty is the core group.
+	// group is the API group of the kind. Empty is the core group.
 	Group *string `json:"group,omitempty"`
-	// version is the API version that both clusters serve it in.
+	// version is the API version, which both clusters serve.
 	Version *string `json:"version,omitempty"`
-	// resource is its plural name, as in configmaps.
+	// resource is the plural name of the kind, for example configmaps.
 	Resource *string `json:"resource,omitempty"`
-	// policy is DenyList, where all objects are copied but those that are kept
-	// home by liqo.io/skip-reflection, or AllowList, where only those are that
-	// are sent by liqo.io/allow-reflection. Empty is DenyList.
+	// policy is the reflection policy of the kind. Empty is DenyList.
 	Policy *federationv1alpha1.ReflectionPolicy `json:"policy,omitempty"`
-	// excludedLabels are keys of labels that copies of this kind do not have.
+	// excludedLabels are the keys of labels that reflected objects of this kind do not have, in
+	// addition to the keys for all kinds. Keys of liqo.io are not permitted. At most 128.
 	ExcludedLabels []string `json:"excludedLabels,omitempty"`
-	// excludedAnnotations are keys of annotations that copies of this kind do
-	// not have.
+	// excludedAnnotations are the keys of annotations that reflected objects of this kind do not
+	// have, in addition to the keys for all kinds. Keys of liqo.io are not permitted. At most 128.
 	ExcludedAnnotations []string `json:"excludedAnnotations,omitempty"`
 }
 

@@ -13,11 +13,11 @@ import (
 // RequestedMoveApplyConfiguration represents a declarative configuration of the RequestedMove type for use
 // with apply.
 //
-// RequestedMove is a move with its identity.
+// RequestedMove is a move with its ID.
 type RequestedMoveApplyConfiguration struct {
-	// id identifies the move; the server generates it.
+	// id identifies the move. The API server generates it if it is empty.
 	ID *string `json:"id,omitempty"`
-	// MoveSpec is what was requested.
+	// MoveSpec is the request.
 	MoveSpecApplyConfiguration `json:""`
 }
 

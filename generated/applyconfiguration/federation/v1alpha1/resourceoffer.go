@@ -14,16 +14,18 @@ import (
 // ResourceOfferApplyConfiguration represents a declarative configuration of the ResourceOffer type for use
 // with apply.
 //
-// ResourceOffer is what a provider grants. The provider writes it into the
-// tenant namespace; its mirror in the consumer's peer namespace is accepted or
-// refused there.
+// ResourceOffer is the offer of resources of a provider to a consumer. The controllers of the
+// provider, or an administrator, create it in the tenant namespace; it is replicated to the peer
+// namespace on the consumer, whose controllers answer in the status. The sum of the accepted offers
+// is the quota of the consumer.
 type ResourceOfferApplyConfiguration struct {
 	v1.TypeMetaApplyConfiguration `json:""`
-	// metadata is the standard object metadata.
+	// metadata is the standard object metadata. The name is a DNS label of at most 40 characters;
+	// the controllers use the name of the provider.
 	*v1.ObjectMetaApplyConfiguration `json:"metadata,omitempty"`
-	// spec is what is granted.
+	// spec is the offer, written by the controllers or an administrator of the provider.
 	Spec *ResourceOfferSpecApplyConfiguration `json:"spec,omitempty"`
-	// status is the consumer's answer.
+	// status is the answer, written by the controllers of the consumer.
 	Status *ResourceOfferStatusApplyConfiguration `json:"status,omitempty"`
 }
 

@@ -13,39 +13,39 @@ import (
 // ResourceOfferSpecApplyConfiguration represents a declarative configuration of the ResourceOfferSpec type for use
 // with apply.
 //
-// ResourceOfferSpec is what a provider grants.
+// ResourceOfferSpec is the offer of a provider.
 type ResourceOfferSpecApplyConfiguration struct {
-	// clusterID is the provider's cluster id.
+	// clusterID is the UID of the namespace kube-system of the provider. It cannot change.
 	ClusterID *string `json:"clusterID,omitempty"`
-	// resources bound what the consumer's pods may request here in all.
+	// resources is the amount of each resource that the pods of the consumer may request in total,
+	// at least one resource. A resource that no accepted offer names is not granted.
 	Resources *v1.ResourceList `json:"resources,omitempty"`
-	// nodes are the resources by the nodes that have them, where the provider
-	// offers its nodes one by one: the consumer makes a virtual node of each.
-	// Together they have no more than resources. Empty offers the resources as a
-	// whole. At most 32.
+	// nodes are the offered nodes of the provider, with shape PerNode: the consumer has a virtual
+	// node for each. Their sum does not exceed resources. At most 32. Empty offers resources as a
+	// whole.
 	Nodes []OfferedNodeApplyConfiguration `json:"nodes,omitempty"`
-	// labels are the provider's own, for the consumer's virtual nodes: where
-	// it is, what it is made of.
+	// labels are added to the virtual nodes of the consumer.
 	Labels map[string]string `json:"labels,omitempty"`
-	// storageClasses, ingressClasses and loadBalancerClasses are what the
-	// consumer's objects may name here; the first of each is the default.
+	// storageClasses are the names of the StorageClasses that claims of the consumer may use, the
+	// default first. At most 64.
 	StorageClasses []string `json:"storageClasses,omitempty"`
-	// ingressClasses are the ingress classes that may be named here.
+	// ingressClasses are the names of the IngressClasses that Ingresses of the consumer may use,
+	// the default first. At most 64. Empty leaves the class to the provider.
 	IngressClasses []string `json:"ingressClasses,omitempty"`
-	// loadBalancerClasses are the load balancer classes that may be named here.
+	// loadBalancerClasses are the load balancer classes that Services of the consumer may use, the
+	// default first. At most 64. Empty leaves the class to the provider.
 	LoadBalancerClasses []string `json:"loadBalancerClasses,omitempty"`
-	// reflectedKinds are the kinds that the consumer may copy into its
-	// namespaces here, beside ConfigMaps, Secrets, Services and Ingresses. At
-	// most 32.
+	// reflectedKinds are the kinds that the consumer may reflect to the provider, in addition to
+	// ConfigMaps, Secrets, Services and Ingresses. At most 32.
 	ReflectedKinds []metav1.GroupVersionResource `json:"reflectedKinds,omitempty"`
-	// withdrawn takes the offer back: the consumer's pods go home.
+	// withdrawn ends the offer: the consumer drains and deletes the virtual nodes of it.
 	Withdrawn *bool `json:"withdrawn,omitempty"`
-	// storage bounds the claims of the consumer in all: requests.storage in bytes,
-	// persistentvolumeclaims, and <class>.storageclass.storage.k8s.io/requests.storage
-	// for one storage class. Without requests.storage no storage is offered.
+	// storage limits the claims of the consumer in total: requests.storage in bytes,
+	// persistentvolumeclaims, and <class>.storageclass.storage.k8s.io/requests.storage for one
+	// StorageClass. Without requests.storage no storage is offered.
 	Storage *v1.ResourceList `json:"storage,omitempty"`
-	// externalVolumes are the volumes that the consumer's pods may mount without a
-	// claim, which the provider's storage systems serve.
+	// externalVolumes are the volume types and CSI drivers that pods of the consumer may use
+	// without a claim.
 	ExternalVolumes *ExternalVolumesApplyConfiguration `json:"externalVolumes,omitempty"`
 }
 

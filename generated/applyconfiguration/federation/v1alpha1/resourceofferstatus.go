@@ -13,13 +13,13 @@ import (
 // ResourceOfferStatusApplyConfiguration represents a declarative configuration of the ResourceOfferStatus type for use
 // with apply.
 //
-// ResourceOfferStatus is the consumer's answer to an offer.
+// ResourceOfferStatus is the answer of the consumer to an offer.
 type ResourceOfferStatusApplyConfiguration struct {
-	// phase is Pending, Accepted, Refused, ManualActionRequired or Withdrawn.
+	// phase is the state of the offer.
 	Phase *federationv1alpha1.NegotiationPhase `json:"phase,omitempty"`
 	// observedGeneration is the generation of the spec that was answered.
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
-	// conditions say why: Accepted.
+	// conditions are Accepted, which is True while the consumer accepts the offer.
 	Conditions []v1.ConditionApplyConfiguration `json:"conditions,omitempty"`
 }
 

@@ -14,16 +14,16 @@ import (
 // ResourceRequestApplyConfiguration represents a declarative configuration of the ResourceRequest type for use
 // with apply.
 //
-// ResourceRequest is what a consumer asks a provider for. The consumer writes
-// it into its peer namespace; its copy in the tenant namespace on the provider
-// is answered there.
+// ResourceRequest is the request of a consumer for resources of a provider. The controllers of the
+// consumer create it in the peer namespace and replicate it to the tenant namespace on the
+// provider, and the controllers of the provider answer in the status.
 type ResourceRequestApplyConfiguration struct {
 	v1.TypeMetaApplyConfiguration `json:""`
-	// metadata is the standard object metadata.
+	// metadata is the standard object metadata. The name is the name of the consumer.
 	*v1.ObjectMetaApplyConfiguration `json:"metadata,omitempty"`
-	// spec is what is asked for.
+	// spec is the request, written by the controllers of the consumer.
 	Spec *ResourceRequestSpecApplyConfiguration `json:"spec,omitempty"`
-	// status is the provider's answer.
+	// status is the answer, written by the controllers of the provider.
 	Status *ResourceRequestStatusApplyConfiguration `json:"status,omitempty"`
 }
 

@@ -12,18 +12,18 @@ import (
 // ResourceRequestSpecApplyConfiguration represents a declarative configuration of the ResourceRequestSpec type for use
 // with apply.
 //
-// ResourceRequestSpec is what a consumer asks for.
+// ResourceRequestSpec is the request of a consumer.
 type ResourceRequestSpecApplyConfiguration struct {
-	// resources is how much is wanted; empty asks for whatever the provider is
-	// willing to lend.
+	// resources is the requested amount of each resource, from spec.resources of the
+	// ForeignCluster. Empty requests all that the policy of the provider allows.
 	Resources *v1.ResourceList `json:"resources,omitempty"`
-	// withdrawn takes the request back and ends the peering: the provider
-	// removes everything of this consumer's, its access last.
+	// withdrawn ends the peering: the provider removes all workloads of the consumer, and finally
+	// its identity.
 	Withdrawn *bool `json:"withdrawn,omitempty"`
-	// apiVersions are the versions of this API that the consumer speaks, the
-	// best first. Empty means v1alpha1 alone.
+	// apiVersions are the versions of this API that the consumer supports, in order of preference,
+	// at most 32. Empty is v1alpha1.
 	APIVersions []string `json:"apiVersions,omitempty"`
-	// features are what the consumer can do beyond the first version.
+	// features are the optional features that the consumer supports, at most 32.
 	Features []string `json:"features,omitempty"`
 }
 

@@ -13,21 +13,22 @@ import (
 // ResourceRequestStatusApplyConfiguration represents a declarative configuration of the ResourceRequestStatus type for use
 // with apply.
 //
-// ResourceRequestStatus is the provider's answer to a request.
+// ResourceRequestStatus is the answer of the provider to a resource request.
 type ResourceRequestStatusApplyConfiguration struct {
-	// phase is Pending, Accepted, Refused, ManualActionRequired or Withdrawn.
+	// phase is the state of the request.
 	Phase *federationv1alpha1.NegotiationPhase `json:"phase,omitempty"`
 	// observedGeneration is the generation of the spec that was answered.
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
-	// offerName is the ResourceOffer in the same namespace that answers it.
+	// offerName is the name of the ResourceOffer in the same namespace that answers the request.
+	// The controllers of the consumer create virtual nodes for it.
 	OfferName *string `json:"offerName,omitempty"`
-	// apiVersions are the versions of this API that the provider speaks, the
-	// best first. Empty means v1alpha1 alone.
+	// apiVersions are the versions of this API that the provider supports, in order of preference,
+	// at most 32. Empty is v1alpha1.
 	APIVersions []string `json:"apiVersions,omitempty"`
-	// features are what the provider can do beyond the first version.
+	// features are the optional features that the provider supports, at most 32.
 	Features []string `json:"features,omitempty"`
-	// conditions say why: Accepted; and WithinQuota, once more ran than was
-	// granted.
+	// conditions are Accepted, which is True while the provider accepts the request, and
+	// WithinQuota, which is False while the consumer uses more than its accepted offers have.
 	Conditions []v1.ConditionApplyConfiguration `json:"conditions,omitempty"`
 }
 

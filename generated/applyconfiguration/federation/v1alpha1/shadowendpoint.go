@@ -12,17 +12,16 @@ import (
 // ShadowEndpointApplyConfiguration represents a declarative configuration of the ShadowEndpoint type for use
 // with apply.
 //
-// ShadowEndpoint is one endpoint that lives elsewhere. Which node and zone it
-// is in means nothing on the provider.
+// ShadowEndpoint is an endpoint that is not on the provider.
 type ShadowEndpointApplyConfiguration struct {
-	// addresses are those that the endpoint is reached at from the provider,
-	// at least one. They cannot be of loopback, link-local or multicast, nor
-	// unspecified; those of the provider's own nodes and pods are left out.
+	// addresses are the addresses of the endpoint, as the provider reaches them. At least one.
+	// Unspecified, loopback, link-local and multicast addresses are refused; addresses of nodes,
+	// pods and Services of the provider are left out of the EndpointSlice.
 	Addresses []string `json:"addresses,omitempty"`
-	// conditions are those that the endpoint has where it lives. It is ready on
-	// the provider only if it can be reached, too.
+	// conditions are the conditions of the endpoint in its own cluster. On the provider it is ready
+	// only if it can be reached as well.
 	Conditions *v1.EndpointConditions `json:"conditions,omitempty"`
-	// hostname is the name of the endpoint in the Service's domain.
+	// hostname is the DNS label of the endpoint in the domain of the Service.
 	Hostname *string `json:"hostname,omitempty"`
 }
 

@@ -14,18 +14,19 @@ import (
 // ShadowEndpointSliceApplyConfiguration represents a declarative configuration of the ShadowEndpointSlice type for use
 // with apply.
 //
-// ShadowEndpointSlice are endpoints of a Service that live elsewhere than on
-// the provider. The provider keeps an EndpointSlice of its name, whose
-// endpoints are ready only while they can be reached.
+// ShadowEndpointSlice has endpoints of a Service that are not on the provider. A virtual kubelet of
+// the consumer creates it in a remote namespace, and the controllers of the provider create an
+// EndpointSlice of the same name from it, whose endpoints are ready only while they can be reached.
 type ShadowEndpointSliceApplyConfiguration struct {
 	v1.TypeMetaApplyConfiguration `json:""`
-	// metadata is the standard object metadata. The label
-	// kubernetes.io/service-name names the Service in the same namespace; the
-	// EndpointSlice gets all labels.
+	// metadata is the standard object metadata. The label kubernetes.io/service-name is the name of
+	// the Service in the same namespace. All labels are copied to the EndpointSlice. At most 64
+	// KiB.
 	*v1.ObjectMetaApplyConfiguration `json:"metadata,omitempty"`
-	// spec are the endpoints as the consumer knows them.
+	// spec is the list of endpoints, written by the virtual kubelet.
 	Spec *ShadowEndpointSliceSpecApplyConfiguration `json:"spec,omitempty"`
-	// status is whether they can be reached.
+	// status reports whether the endpoints can be reached, written by the controllers of the
+	// provider.
 	Status *ShadowEndpointSliceStatusApplyConfiguration `json:"status,omitempty"`
 }
 

@@ -12,15 +12,14 @@ import (
 // ShadowEndpointSliceSpecApplyConfiguration represents a declarative configuration of the ShadowEndpointSliceSpec type for use
 // with apply.
 //
-// ShadowEndpointSliceSpec are the endpoints as the consumer knows them.
+// ShadowEndpointSliceSpec is a list of endpoints.
 type ShadowEndpointSliceSpecApplyConfiguration struct {
-	// addressType is the family of all addresses, IPv4 or IPv6. It cannot
-	// change. Names are not for endpoints of others.
+	// addressType is the address family of all endpoints, IPv4 or IPv6. It cannot change.
 	AddressType *v1.AddressType `json:"addressType,omitempty"`
-	// ports are those of every endpoint, as in an EndpointSlice; at most 100.
+	// ports are the ports of all endpoints, with the defaults of an EndpointSlice. At most 100.
 	Ports []v1.EndpointPort `json:"ports,omitempty"`
-	// endpoints are those that do not live on the provider; at most 1000, with
-	// at most 1000 addresses together.
+	// endpoints are the endpoints that are not on the provider. At most 1000, with at most 1000
+	// addresses in total.
 	Endpoints []ShadowEndpointApplyConfiguration `json:"endpoints,omitempty"`
 }
 

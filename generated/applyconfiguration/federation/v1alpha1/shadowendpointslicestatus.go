@@ -12,10 +12,10 @@ import (
 // ShadowEndpointSliceStatusApplyConfiguration represents a declarative configuration of the ShadowEndpointSliceStatus type for use
 // with apply.
 //
-// ShadowEndpointSliceStatus is whether the endpoints can be reached.
+// ShadowEndpointSliceStatus reports whether the endpoints can be reached.
 type ShadowEndpointSliceStatusApplyConfiguration struct {
-	// conditions are Ready: whether there is an EndpointSlice whose endpoints
-	// count. Its reason says what is in the way.
+	// conditions are Ready, which is True while the EndpointSlice exists and its endpoints can be
+	// reached, and False otherwise.
 	Conditions []v1.ConditionApplyConfiguration `json:"conditions,omitempty"`
 }
 

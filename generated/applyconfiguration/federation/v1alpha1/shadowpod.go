@@ -14,19 +14,20 @@ import (
 // ShadowPodApplyConfiguration represents a declarative configuration of the ShadowPod type for use
 // with apply.
 //
-// ShadowPod is a pod that the provider keeps alive by itself, also while the
-// consumer is away. The pod has its name, and the labels and annotations of
-// its metadata. It is deleted as a pod is, with a grace period, and goes when
-// its pod is gone. If that tells how it ended, it is kept for a minute longer,
-// or until it is deleted with a grace period of 0.
+// ShadowPod is a pod of a consumer on a provider. A virtual kubelet of the consumer creates it in a
+// remote namespace, and the controllers of the provider create the remote pod of the same name from
+// it, also again while the consumer is unreachable. It is deleted with a grace period, like a pod,
+// and is gone when the remote pod is. One with the final status of its pod remains for a minute, or
+// until it is deleted with a grace period of 0.
 type ShadowPodApplyConfiguration struct {
 	v1.TypeMetaApplyConfiguration `json:""`
-	// metadata is the standard object metadata.
+	// metadata is the standard object metadata. Labels and annotations are copied to the remote
+	// pod. At most 256 KiB together with the spec.
 	*v1.ObjectMetaApplyConfiguration `json:"metadata,omitempty"`
-	// spec is the pod that is wanted.
+	// spec is the desired pod, written by the virtual kubelet.
 	Spec *ShadowPodSpecApplyConfiguration `json:"spec,omitempty"`
-	// status is how it ended, and what keeps it from running; while the pod is
-	// there, the pod itself tells the rest.
+	// status is the final status of the pod, and why it is not running, written by the controllers
+	// of the provider. While the remote pod exists, its own status has the rest.
 	Status *ShadowPodStatusApplyConfiguration `json:"status,omitempty"`
 }
 

@@ -12,16 +12,16 @@ import (
 // ShadowPodSpecApplyConfiguration represents a declarative configuration of the ShadowPodSpec type for use
 // with apply.
 //
-// ShadowPodSpec is the pod that is wanted.
+// ShadowPodSpec is the desired pod.
 type ShadowPodSpecApplyConfiguration struct {
-	// pod is the specification of the pod. It cannot ask for what the Pod
-	// Security level baseline refuses, nor name a node. Only the fields that
-	// Kubernetes lets change in a running pod can change.
+	// pod is the specification of the remote pod. It is refused if it violates the Pod Security
+	// Standard baseline, selects single nodes or nodes with a role, uses tokens of the provider, or
+	// exceeds the quota. Only the fields can change that Kubernetes lets change in a running pod.
 	Pod *v1.PodSpec `json:"pod,omitempty"`
-	// offeredNode is the node of the provider's offer that the pod was bound to,
-	// see spec.nodes of the ResourceOffer: the pod runs on a node with its labels,
-	// and on that node itself while there is room. Empty, or no node of an offer,
-	// leaves the choice to the provider. A change counts when the pod is made anew.
+	// offeredNode is the name in spec.nodes of the ResourceOffer of the node that the local pod is
+	// bound to: the pod runs on a node with its labels, and preferably on that node. Empty, or a
+	// name of no offer, leaves the choice to the scheduler. A change applies when the pod is
+	// created again.
 	OfferedNode *string `json:"offeredNode,omitempty"`
 }
 

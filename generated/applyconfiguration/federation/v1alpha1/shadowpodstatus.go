@@ -13,22 +13,22 @@ import (
 // ShadowPodStatusApplyConfiguration represents a declarative configuration of the ShadowPodStatus type for use
 // with apply.
 //
-// ShadowPodStatus is how a shadow pod ended, and whose it is.
+// ShadowPodStatus is the observed state of a shadow pod.
 type ShadowPodStatusApplyConfiguration struct {
-	// phase is empty until the pod is finished; then Succeeded or Failed, for
-	// good: a finished pod never runs again.
+	// phase is Succeeded or Failed once the pod is finished, and empty before. It cannot change
+	// afterwards: a finished pod never runs again.
 	Phase *v1.PodPhase `json:"phase,omitempty"`
-	// pod is the last status of the finished pod.
+	// pod is the final status of the remote pod, set together with phase.
 	Pod *v1.PodStatus `json:"pod,omitempty"`
-	// foreignCluster is the consumer whose grant the pod counts against until
-	// it is finished. It is set when the shadow pod is created, and empty where
-	// the namespace is no consumer's.
+	// foreignCluster is the name of the ForeignCluster of the consumer whose quota the pod counts
+	// against until it is finished. It is set at creation. Empty in a namespace of no consumer.
 	ForeignCluster *string `json:"foreignCluster,omitempty"`
-	// allocatedResources is what the pod took before it was asked to take less,
-	// until it does: of that and of what spec asks for the larger counts.
+	// allocatedResources is the amount of each resource that the pod still has after its spec
+	// requested less, until the kubelet has resized it. Of this and the request, the larger amount
+	// counts against the quota.
 	AllocatedResources *v1.ResourceList `json:"allocatedResources,omitempty"`
-	// conditions say what keeps the pod from running, PodCreated, or from having
-	// the resources that it is to have, PodResized.
+	// conditions are PodCreated, which is False while the provider refuses to create the pod, and
+	// PodResized, which is False while it refuses the requested resources.
 	Conditions []metav1.ConditionApplyConfiguration `json:"conditions,omitempty"`
 }
 

@@ -14,17 +14,16 @@ import (
 // ShadowVolumeClaimApplyConfiguration represents a declarative configuration of the ShadowVolumeClaim type for use
 // with apply.
 //
-// ShadowVolumeClaim is a claim that the provider keeps for a consumer, also while
-// the consumer is unreachable. The provider creates a PersistentVolumeClaim of the
-// same name in the same namespace. Deleting a ShadowVolumeClaim keeps the data,
-// unless spec.deletionPolicy is Delete.
+// ShadowVolumeClaim is a claim of a consumer on a provider. The controllers of the consumer create
+// it in a remote namespace, and the controllers of the provider create a PersistentVolumeClaim of
+// the same name from it, which exists also while the consumer is unreachable.
 type ShadowVolumeClaimApplyConfiguration struct {
 	v1.TypeMetaApplyConfiguration `json:""`
-	// metadata is the standard object metadata.
+	// metadata is the standard object metadata. At most 64 KiB.
 	*v1.ObjectMetaApplyConfiguration `json:"metadata,omitempty"`
-	// spec is the claim that the consumer requests.
+	// spec is the desired claim, written by the controllers of the consumer.
 	Spec *ShadowVolumeClaimSpecApplyConfiguration `json:"spec,omitempty"`
-	// status is the observed state of the claim; only the provider writes it.
+	// status is the observed state of the claim, written by the controllers of the provider.
 	Status *ShadowVolumeClaimStatusApplyConfiguration `json:"status,omitempty"`
 }
 

@@ -14,26 +14,26 @@ import (
 // ShadowVolumeClaimSpecApplyConfiguration represents a declarative configuration of the ShadowVolumeClaimSpec type for use
 // with apply.
 //
-// ShadowVolumeClaimSpec is the claim that the consumer requests.
+// ShadowVolumeClaimSpec is the desired claim.
 type ShadowVolumeClaimSpecApplyConfiguration struct {
-	// storageClassName is the provider's StorageClass, one of those that its
-	// ResourceOffer lists. It cannot change.
+	// storageClassName is the StorageClass of the provider, one of spec.storageClasses of its
+	// ResourceOffer. It cannot change.
 	StorageClassName *string `json:"storageClassName,omitempty"`
-	// accessModes are those of the claim, at least one. They cannot change.
+	// accessModes are the access modes of the claim, at least one. They cannot change.
 	AccessModes []v1.PersistentVolumeAccessMode `json:"accessModes,omitempty"`
-	// storage is the requested capacity in bytes, for example 10Gi. It can grow where
-	// the StorageClass allows expansion, and shrink down to the size before an
-	// expansion that failed.
+	// storage is the requested capacity in bytes, for example 10Gi, at most 1Ei. It can grow if the
+	// StorageClass permits expansion, and shrink to more than status.capacity if an expansion
+	// failed.
 	Storage *resource.Quantity `json:"storage,omitempty"`
-	// deletionPolicy is what happens to the data when this object is deleted:
-	// Retain (the default) or Delete.
+	// deletionPolicy determines what happens to the data when this object is deleted. The default
+	// is Retain.
 	DeletionPolicy *federationv1alpha1.VolumeDeletionPolicy `json:"deletionPolicy,omitempty"`
-	// fence is the id of a move. While it is set the provider reports in
-	// status.fence which pods other than the move's own still use the volume.
+	// fence is the ID of a move, written while the move locks the volume. The provider then reports
+	// in status.fence which other pods than the movers still use the volume. Empty reports none.
 	Fence *string `json:"fence,omitempty"`
-	// existing means that the claim had a volume before. The provider then uses its
-	// claim of this name, or the volume that its administrator prepared for it, and
-	// never creates an empty one. It cannot change.
+	// existing is true if the claim had a volume before. The provider then uses its existing claim
+	// of this name, or the volume that its administrator prepared for it, and never creates an
+	// empty one. The default is false. It cannot change.
 	Existing *bool `json:"existing,omitempty"`
 }
 

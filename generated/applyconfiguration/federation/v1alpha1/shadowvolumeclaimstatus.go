@@ -16,29 +16,30 @@ import (
 //
 // ShadowVolumeClaimStatus is the observed state of a ShadowVolumeClaim.
 type ShadowVolumeClaimStatusApplyConfiguration struct {
-	// foreignCluster is the consumer whose quota the claim counts against until
-	// its volume is gone. It is set when the object is created, and empty in a
-	// namespace that belongs to no consumer.
+	// foreignCluster is the name of the ForeignCluster of the consumer whose storage quota the
+	// claim counts against until its volume is gone. It is set at creation. Empty in a namespace of
+	// no consumer.
 	ForeignCluster *string `json:"foreignCluster,omitempty"`
-	// phase is Pending, Bound or Lost; empty before the provider's controllers
-	// observed the object.
+	// phase is the state of the claim. Empty before it was created, or if the provider refuses it.
 	Phase *federationv1alpha1.ShadowVolumeClaimPhase `json:"phase,omitempty"`
-	// observedGeneration is the generation of the spec that this status describes.
+	// observedGeneration is the generation of the spec that the status describes.
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
-	// volumeName is the provider's PersistentVolume, once the claim was bound.
+	// volumeName is the name of the PersistentVolume on the provider. Empty before the claim was
+	// bound.
 	VolumeName *string `json:"volumeName,omitempty"`
-	// capacity is the actual size of the volume in bytes, once the claim is bound.
+	// capacity is the actual capacity of the volume in bytes. Empty before the claim was bound.
 	Capacity *resource.Quantity `json:"capacity,omitempty"`
-	// allocated is the size that the provider reserved for an expansion which is
-	// not complete. The largest of spec.storage, capacity and allocated counts against
-	// the quota.
+	// allocated is the capacity in bytes that the provider has reserved for an expansion that is
+	// not complete. The largest of spec.storage, capacity and allocated counts against the quota.
+	// Empty without an expansion.
 	Allocated *resource.Quantity `json:"allocated,omitempty"`
-	// pods are the names of the first 16 pods of this namespace that mount the
-	// claim and have not ended.
+	// pods are the names of the first 16 pods of the namespace that mount the claim and have not
+	// ended.
 	Pods []string `json:"pods,omitempty"`
-	// fence is the answer to spec.fence.
+	// fence is the answer to spec.fence. Empty without it.
 	Fence *VolumeFenceStatusApplyConfiguration `json:"fence,omitempty"`
-	// conditions are VolumeBound and VolumeResized.
+	// conditions are VolumeBound, which is True while the claim is bound, and VolumeResized, which
+	// is False while the volume is smaller than spec.storage.
 	Conditions []v1.ConditionApplyConfiguration `json:"conditions,omitempty"`
 }
 

@@ -14,19 +14,17 @@ import (
 // TunnelEndpointApplyConfiguration represents a declarative configuration of the TunnelEndpoint type for use
 // with apply.
 //
-// TunnelEndpoint is the tunnel to another cluster, as it was agreed, and how it
-// stands. There is one for each ForeignCluster whose networking is Tunnel and
-// with which everything is agreed, of the same name, in the installation
-// namespace. The controllers write the spec and the gateway writes the status;
-// no peer sees it.
+// TunnelEndpoint is the tunnel to one peer: what both clusters agreed upon, and its state. The
+// controllers create it in the installation namespace while networking is Tunnel or mode is InBand;
+// the gateway and the route agents configure nodes by it, and the active gateway writes the status.
+// Peers cannot read it.
 type TunnelEndpointApplyConfiguration struct {
 	v1.TypeMetaApplyConfiguration `json:""`
-	// metadata is the standard object metadata. The name is that of the
-	// ForeignCluster.
+	// metadata is the standard object metadata. The name is the name of the ForeignCluster.
 	*v1.ObjectMetaApplyConfiguration `json:"metadata,omitempty"`
-	// spec is what was agreed.
+	// spec is the agreed configuration, written by the controllers.
 	Spec *TunnelEndpointSpecApplyConfiguration `json:"spec,omitempty"`
-	// status is how the tunnel stands.
+	// status is the observed state of the tunnel, written by the active gateway.
 	Status *TunnelEndpointStatusApplyConfiguration `json:"status,omitempty"`
 }
 

@@ -12,29 +12,26 @@ import (
 // TunnelEndpointSpecApplyConfiguration represents a declarative configuration of the TunnelEndpointSpec type for use
 // with apply.
 //
-// TunnelEndpointSpec is what was agreed about a tunnel.
+// TunnelEndpointSpec is the agreed configuration of a tunnel.
 type TunnelEndpointSpecApplyConfiguration struct {
-	// clusterID is the id of the other cluster. It cannot change.
+	// clusterID is the UID of the namespace kube-system of the peer. It cannot change.
 	ClusterID *string `json:"clusterID,omitempty"`
-	// publicKey is the WireGuard key of the other gateway, in base64.
+	// publicKey is the WireGuard public key of the remote gateway, 32 bytes in base64.
 	PublicKey *string `json:"publicKey,omitempty"`
-	// endpoints are where the other gateway is called, host:port over UDP, the
-	// best first. At most 8; without any it calls us.
+	// endpoints are the addresses of the remote gateway, each a host and UDP port, in order of
+	// preference. At most 8. Empty means that the remote gateway connects to the local one.
 	Endpoints []string `json:"endpoints,omitempty"`
-	// mtu is the most that a packet may measure inside of the tunnel, in bytes:
-	// the lower one of what both sides said. 0 leaves it to what follows from
-	// the network of the nodes, as long as no gateway has told of that.
+	// mtu is the MTU inside the tunnel in bytes, the lower one of both clusters. 0 means that
+	// neither has reported one yet; each gateway then uses the MTU of its own network.
 	MTU *int32 `json:"mtu,omitempty"`
-	// local are our ranges, those of pods before external ones, and what the
-	// other cluster calls them.
+	// local are the local CIDRs, first pod CIDRs, then external ones, and what the peer remaps them
+	// to. Empty while the tunnel carries only the control plane.
 	Local []CIDRMappingApplyConfiguration `json:"local,omitempty"`
-	// remote are the ranges of the other cluster as it calls them, those of pods
-	// before external ones, and what we call them. Both lists are empty as long
-	// as the tunnel carries the control plane alone.
+	// remote are the CIDRs of the peer, first pod CIDRs, then external ones, and what the local
+	// cluster remaps them to. Empty while the tunnel carries only the control plane.
 	Remote []CIDRMappingApplyConfiguration `json:"remote,omitempty"`
-	// control says what of the control plane goes through the tunnel: Serve, where
-	// the other cluster may reach our API server by it, and Call, where we reach
-	// the other one's.
+	// control are the directions in which the tunnel carries control plane traffic. Empty with mode
+	// OutOfBand.
 	Control []federationv1alpha1.TunnelControl `json:"control,omitempty"`
 }
 

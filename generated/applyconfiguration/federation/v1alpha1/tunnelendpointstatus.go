@@ -13,40 +13,39 @@ import (
 // TunnelEndpointStatusApplyConfiguration represents a declarative configuration of the TunnelEndpointStatus type for use
 // with apply.
 //
-// TunnelEndpointStatus is how a tunnel stands. The gateway that holds it
-// writes it.
+// TunnelEndpointStatus is the observed state of a tunnel.
 type TunnelEndpointStatusApplyConfiguration struct {
-	// observedGeneration is the generation of the spec that the tunnel was made
-	// of.
+	// observedGeneration is the generation of the spec that the gateway has applied.
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
-	// phase is Connecting, Connected or Error.
+	// phase is the state of the tunnel.
 	Phase *federationv1alpha1.TunnelPhase `json:"phase,omitempty"`
-	// endpoint is the address and port that the other gateway is heard from.
+	// endpoint is the address and port that packets of the remote gateway come from. Empty before
+	// the first handshake.
 	Endpoint *string `json:"endpoint,omitempty"`
-	// gateway is our node that holds the tunnel.
+	// gateway is the name of the local node with the active gateway.
 	Gateway *string `json:"gateway,omitempty"`
-	// publicKey is the WireGuard key that our gateway uses, in base64. Other
-	// clusters are told of a new one once it is here.
+	// publicKey is the WireGuard public key that the local gateway uses, in base64. Peers receive a
+	// new key once it is in use.
 	PublicKey *string `json:"publicKey,omitempty"`
-	// mtu is the most that a packet may measure inside of the tunnel by the network
-	// of our gateway's node, in bytes, whatever was agreed upon and passes. Other
-	// clusters are told of it. 0 is where that is not known, or less than 1280.
+	// mtu is the MTU inside the tunnel that the network of the active gateway's node permits, in
+	// bytes, independently of the peer. Peers receive it in their NetworkConfig. 0 means unknown,
+	// or less than 1280.
 	MTU *int32 `json:"mtu,omitempty"`
-	// implementation is the WireGuard that it uses: kernel or wireguard-go.
+	// implementation is the WireGuard implementation of the gateway: kernel or wireguard-go.
 	Implementation *string `json:"implementation,omitempty"`
-	// latencyMicroseconds is how long a word to the other gateway and its answer
-	// take. It is written again when it has moved by 20 %.
-	LatencyMicroseconds *int64 `json:"latencyMicroseconds,omitempty"`
-	// lossPercent is how many of the last fifty words to the other gateway had no
-	// answer. It is written again when it has moved by 10, or when none was lost.
+	// latencyMicroseconds is the round-trip time to the remote gateway in microseconds, the median
+	// of the last 15 probes. It is updated when it changes by 20 % and at least 250 microseconds.
 	// It is 0 while the tunnel is not connected.
+	LatencyMicroseconds *int64 `json:"latencyMicroseconds,omitempty"`
+	// lossPercent is the percentage of the last 50 probes without a reply. It is updated when it
+	// changes by 10 or reaches 0. It is 0 while the tunnel is not connected.
 	LossPercent *int32 `json:"lossPercent,omitempty"`
-	// pathMTU is what a packet measures at most, in bytes, that reaches the other
-	// gateway and comes back, where those of the size that was agreed upon do not.
-	// This cluster sends no larger ones then. 0 is as large as was agreed upon. It
-	// stays while nothing else is known.
+	// pathMTU is the size in bytes of the largest packets that reach the remote gateway and back,
+	// if that is less than the agreed MTU; larger packets are not sent then. 0 means that packets
+	// of the agreed MTU pass. It keeps its last value while the tunnel is not connected.
 	PathMTU *int32 `json:"pathMTU,omitempty"`
-	// conditions say why: Connected; and whether large packets pass: PathMTU.
+	// conditions are Connected, which is True while the remote gateway replies through the tunnel,
+	// and PathMTU, which is True if packets of the agreed MTU pass.
 	Conditions []v1.ConditionApplyConfiguration `json:"conditions,omitempty"`
 }
 

@@ -14,16 +14,17 @@ import (
 // VirtualNodeApplyConfiguration represents a declarative configuration of the VirtualNode type for use
 // with apply.
 //
-// VirtualNode is a node to make from an accepted offer, or from a share of
-// it. It lives in the peer namespace of its provider; several for one
-// provider are fine.
+// VirtualNode is a virtual node of the local cluster, which represents an accepted ResourceOffer or
+// a part of it. The controllers create one for an offer, or one for each of its nodes, in the peer
+// namespace of the provider, and run a virtual kubelet for each; administrators can create more,
+// and set apiAccess, reflection and offloadingPatch of all of them.
 type VirtualNodeApplyConfiguration struct {
 	v1.TypeMetaApplyConfiguration `json:""`
-	// metadata is the standard object metadata.
+	// metadata is the standard object metadata. The name is a DNS label of at most 40 characters.
 	*v1.ObjectMetaApplyConfiguration `json:"metadata,omitempty"`
-	// spec is what the node is made of.
+	// spec is the desired state of the node, written by the controllers and administrators.
 	Spec *VirtualNodeSpecApplyConfiguration `json:"spec,omitempty"`
-	// status is how the node stands.
+	// status is the observed state of the node, written by the controllers.
 	Status *VirtualNodeStatusApplyConfiguration `json:"status,omitempty"`
 }
 

@@ -8,13 +8,13 @@ package v1alpha1
 // VirtualNodeNetworkApplyConfiguration represents a declarative configuration of the VirtualNodeNetwork type for use
 // with apply.
 //
-// VirtualNodeNetwork says what addresses are called on both sides of a tunnel.
-// One that is in none of the ranges is not reached from the other side; until
-// the tunnel is agreed upon there are no ranges.
+// VirtualNodeNetwork describes how addresses are remapped between the local cluster and the
+// provider. An address in none of the CIDRs cannot be reached. Both lists are empty until the
+// tunnel is agreed upon.
 type VirtualNodeNetworkApplyConfiguration struct {
-	// local are our ranges and what the provider calls them.
+	// local are the local CIDRs, and what the provider remaps them to.
 	Local []CIDRMappingApplyConfiguration `json:"local,omitempty"`
-	// remote are the provider's ranges as it calls them and what we call them.
+	// remote are the CIDRs of the provider, and what the local cluster remaps them to.
 	Remote []CIDRMappingApplyConfiguration `json:"remote,omitempty"`
 }
 

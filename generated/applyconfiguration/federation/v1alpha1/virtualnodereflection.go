@@ -8,19 +8,19 @@ package v1alpha1
 // VirtualNodeReflectionApplyConfiguration represents a declarative configuration of the VirtualNodeReflection type for use
 // with apply.
 //
-// VirtualNodeReflection says which objects of offloaded namespaces are copied
-// to the provider, and with which metadata. ConfigMaps, Secrets, Services with
-// their EndpointSlices, and Ingresses are copied without being named.
+// VirtualNodeReflection selects the objects of offloaded namespaces that are reflected to a
+// provider, and their metadata. ConfigMaps, Secrets, Services with their EndpointSlices, and
+// Ingresses are reflected by default.
 type VirtualNodeReflectionApplyConfiguration struct {
-	// kinds are those of which something else is said than that they are
-	// copied, and those that would not be. A kind beside these has to be
-	// offered by the provider, see spec.reflectedKinds of the ResourceOffer, and
-	// to be served by both clusters; the condition KindsReflected tells whether
-	// it is. At most 32.
+	// kinds are additional kinds to reflect, and kinds that are reflected in another way than by
+	// default. An additional kind has to be in spec.reflectedKinds of the ResourceOffer, and served
+	// by both clusters; the condition KindsReflected reports whether it is reflected. At most 32.
 	Kinds []ReflectedKindApplyConfiguration `json:"kinds,omitempty"`
-	// excludedLabels are keys of labels that no copy of any kind has.
+	// excludedLabels are the keys of labels that reflected objects of all kinds do not have. Keys
+	// of liqo.io are not permitted. At most 128.
 	ExcludedLabels []string `json:"excludedLabels,omitempty"`
-	// excludedAnnotations are keys of annotations that no copy of any kind has.
+	// excludedAnnotations are the keys of annotations that reflected objects of all kinds do not
+	// have. Keys of liqo.io are not permitted. At most 128.
 	ExcludedAnnotations []string `json:"excludedAnnotations,omitempty"`
 }
 

@@ -13,35 +13,32 @@ import (
 // VirtualNodeSpecApplyConfiguration represents a declarative configuration of the VirtualNodeSpec type for use
 // with apply.
 //
-// VirtualNodeSpec is what a virtual node is made of.
+// VirtualNodeSpec is the desired state of a virtual node.
 type VirtualNodeSpecApplyConfiguration struct {
-	// clusterID is the id of the cluster behind the node. It cannot change.
+	// clusterID is the UID of the namespace kube-system of the provider. It cannot change.
 	ClusterID *string `json:"clusterID,omitempty"`
-	// nodeName is the name of the Node, which begins with liqo-. It cannot change.
-	NodeName *string `json:"nodeName,omitempty"`
-	// offerName is the ResourceOffer in the same namespace that the node is
-	// made from.
-	OfferName *string `json:"offerName,omitempty"`
-	// offeredNode is the node of that offer that this one stands for, see
-	// spec.nodes of the ResourceOffer; empty stands for the provider as a whole. It
+	// nodeName is the name of the Node, which begins with liqo- and has at most 63 characters. It
 	// cannot change.
+	NodeName *string `json:"nodeName,omitempty"`
+	// offerName is the name of the ResourceOffer in the same namespace that the node represents.
+	// The node is deleted when the offer is withdrawn or refused.
+	OfferName *string `json:"offerName,omitempty"`
+	// offeredNode is the name in spec.nodes of the ResourceOffer of the node that this one
+	// represents. Empty represents the offer as a whole. It requires offerName. It cannot change.
 	OfferedNode *string `json:"offeredNode,omitempty"`
-	// resources become the node's capacity.
+	// resources is the capacity of the Node, at least one resource.
 	Resources *v1.ResourceList `json:"resources,omitempty"`
-	// labels are added to the node.
+	// labels are added to the Node.
 	Labels map[string]string `json:"labels,omitempty"`
-	// apiAccess says whether the pods of the node reach the API server of this
-	// cluster with tokens of their own service accounts: Home or Disabled. Empty
-	// is Home where this cluster knows under which address they reach it, and
-	// Disabled elsewhere.
+	// apiAccess determines whether pods on the node have access to the API server of the local
+	// cluster with tokens of their ServiceAccounts. Empty is Consumer. Without the value
+	// consumerAPIServer of the installation pods have no access in either case.
 	APIAccess *federationv1alpha1.APIAccess `json:"apiAccess,omitempty"`
-	// reflection says which objects of offloaded namespaces follow their pods to
-	// the provider. Where several virtual nodes stand for one cluster, that of
-	// the oldest counts: they share the namespaces there.
+	// reflection selects the objects of offloaded namespaces that are reflected to the provider. If
+	// a provider has several virtual nodes, the reflection of the oldest applies.
 	Reflection *VirtualNodeReflectionApplyConfiguration `json:"reflection,omitempty"`
-	// offloadingPatch is what the pods of the node get on the provider, and
-	// what of them stays home. When it changes, labels, annotations and
-	// additional tolerations reach the pods that run; the rest is for new ones.
+	// offloadingPatch changes the pods of the node on the provider. A change of labels, annotations
+	// or additional tolerations applies to running pods, any other change to new pods only.
 	OffloadingPatch *OffloadingPatchApplyConfiguration `json:"offloadingPatch,omitempty"`
 }
 

@@ -14,35 +14,35 @@ import (
 // VirtualNodeStatusApplyConfiguration represents a declarative configuration of the VirtualNodeStatus type for use
 // with apply.
 //
-// VirtualNodeStatus is how a virtual node stands.
+// VirtualNodeStatus is the observed state of a virtual node.
 type VirtualNodeStatusApplyConfiguration struct {
-	// observedGeneration is the generation of the spec that this status
-	// answers to.
+	// observedGeneration is the generation of the spec that the status describes.
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
-	// pods counts the pods that are bound to the node and not finished.
+	// pods is the number of unfinished pods that are bound to the node.
 	Pods *int32 `json:"pods,omitempty"`
-	// reflectedKinds are those of spec.reflection.kinds beside ConfigMaps,
-	// Secrets, Services, EndpointSlices and Ingresses that the virtual kubelet
-	// copies: what the provider offers, this cluster serves and its virtual
-	// kubelets may read.
+	// reflectedKinds are the additional kinds of spec.reflection.kinds that are reflected: the
+	// provider offers them, the local cluster serves them, and its virtual kubelets may read them.
 	ReflectedKinds []v1.GroupVersionResource `json:"reflectedKinds,omitempty"`
-	// ingressClasses are those of the offer: what copies of Ingresses may name on
-	// the provider. One that names another class here gets the first of them, and
-	// where there are none the provider's own default.
+	// ingressClasses are the classes of the offer that reflected Ingresses may use. An Ingress with
+	// another class gets the first one. Empty leaves the class to the provider.
 	IngressClasses []string `json:"ingressClasses,omitempty"`
-	// loadBalancerClasses are the same for Services of type LoadBalancer.
+	// loadBalancerClasses are the classes of the offer that reflected Services of type LoadBalancer
+	// may use. A Service with another class gets the first one. Empty leaves the class to the
+	// provider.
 	LoadBalancerClasses []string `json:"loadBalancerClasses,omitempty"`
-	// network says what addresses are called on both sides, where networking is
-	// Tunnel. Without it each address is the same on both sides.
+	// network describes how addresses are remapped. It is set if networking is Tunnel; otherwise
+	// addresses are the same in both clusters.
 	Network *VirtualNodeNetworkApplyConfiguration `json:"network,omitempty"`
-	// conditions are Ready, VirtualKubeletAvailable, NetworkReady and
-	// KindsReflected.
+	// conditions are Ready, the condition of the Node; VirtualKubeletAvailable, which is True while
+	// the virtual kubelet runs; NetworkReady, which is True while the pods of both clusters reach
+	// each other; and KindsReflected, which is False while a kind of spec.reflection is not
+	// reflected.
 	Conditions []metav1.ConditionApplyConfiguration `json:"conditions,omitempty"`
-	// storageClasses are those of the offer that claims may use on the provider; the
-	// first is the default. Empty where the provider offers no storage.
+	// storageClasses are the StorageClasses of the offer that claims may use on the provider, the
+	// default first. Empty if the provider offers no storage.
 	StorageClasses []string `json:"storageClasses,omitempty"`
-	// storage is the storage quota of the offer, as in its spec.storage. It is no
-	// capacity of the Node.
+	// storage is spec.storage of the offer, the storage quota. It is not part of the capacity of
+	// the Node.
 	Storage *corev1.ResourceList `json:"storage,omitempty"`
 }
 

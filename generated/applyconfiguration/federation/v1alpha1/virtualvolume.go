@@ -14,17 +14,17 @@ import (
 // VirtualVolumeApplyConfiguration represents a declarative configuration of the VirtualVolume type for use
 // with apply.
 //
-// VirtualVolume describes the data of one PersistentVolumeClaim of the virtual
-// storage class: which cluster stores it, which pods mount it, and how a move of
-// the data progresses. It has the name of the claim. The system creates and deletes
-// it; the verb move writes its spec.
+// VirtualVolume represents the data of one PersistentVolumeClaim of the virtual StorageClass: the
+// cluster that stores it, the pods that mount it, and the progress of a move. It has the name of
+// the claim. The controllers create and delete it with the claim, and the verb move writes its
+// spec.
 type VirtualVolumeApplyConfiguration struct {
 	v1.TypeMetaApplyConfiguration `json:""`
-	// metadata is the standard object metadata.
+	// metadata is the standard object metadata. The name is the name of the claim.
 	*v1.ObjectMetaApplyConfiguration `json:"metadata,omitempty"`
-	// spec is the requested move.
+	// spec is the requested move, written by the verb move.
 	Spec *VirtualVolumeSpecApplyConfiguration `json:"spec,omitempty"`
-	// status is the observed state; only the system writes it.
+	// status is the observed state of the data, written by the controllers.
 	Status *VirtualVolumeStatusApplyConfiguration `json:"status,omitempty"`
 }
 

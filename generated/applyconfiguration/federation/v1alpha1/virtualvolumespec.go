@@ -8,11 +8,10 @@ package v1alpha1
 // VirtualVolumeSpecApplyConfiguration represents a declarative configuration of the VirtualVolumeSpec type for use
 // with apply.
 //
-// VirtualVolumeSpec is what is requested of the data.
+// VirtualVolumeSpec is the desired state of the data.
 type VirtualVolumeSpecApplyConfiguration struct {
-	// move is the requested move, written by the verb move. Removing it cancels a
-	// move that has not switched to its target yet. The last move stays here after
-	// it ended.
+	// move is the requested move. Removing it cancels a move that has not switched to its target
+	// yet. It remains when the move has ended.
 	Move *RequestedMoveApplyConfiguration `json:"move,omitempty"`
 }
 

@@ -16,18 +16,18 @@ import (
 //
 // VirtualVolumeStatus is the observed state of the data.
 type VirtualVolumeStatusApplyConfiguration struct {
-	// phase is WaitingForFirstConsumer, Provisioning, Bound, Moving or Lost.
+	// phase is the state of the data.
 	Phase *federationv1alpha1.VirtualVolumePhase `json:"phase,omitempty"`
-	// location is where the data is stored; nil before a cluster was chosen.
+	// location is the current location of the data. Empty before the volume exists.
 	Location *VolumeLocationApplyConfiguration `json:"location,omitempty"`
-	// capacity is the size of the volume in bytes.
+	// capacity is the capacity of the volume in bytes.
 	Capacity *resource.Quantity `json:"capacity,omitempty"`
-	// mountedBy are the names of the first 16 pods that mount the claim and have not
-	// ended.
+	// mountedBy are the names of the first 16 pods that mount the claim and have not ended.
 	MountedBy []string `json:"mountedBy,omitempty"`
-	// move is the current move, or the last one.
+	// move is the progress of the current move, or the result of the last one.
 	Move *MoveProgressApplyConfiguration `json:"move,omitempty"`
-	// conditions are Ready and, once a move was requested, Moved.
+	// conditions are Ready, which is True while the claim is bound and the cluster that stores the
+	// data is reachable, and Moved, which is True if the last move succeeded.
 	Conditions []v1.ConditionApplyConfiguration `json:"conditions,omitempty"`
 }
 

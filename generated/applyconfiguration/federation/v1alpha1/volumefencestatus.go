@@ -8,13 +8,13 @@ package v1alpha1
 // VolumeFenceStatusApplyConfiguration represents a declarative configuration of the VolumeFenceStatus type for use
 // with apply.
 //
-// VolumeFenceStatus lists what still uses a volume that is being moved. A pod that
-// was deleted by force counts as running until its node reported that it ended.
+// VolumeFenceStatus lists the pods that use a volume that is being moved. A pod that was deleted by
+// force counts until its node reported its end.
 type VolumeFenceStatusApplyConfiguration struct {
-	// id is the fence that this answers, as in spec.fence.
+	// id is the value of spec.fence that this answers.
 	ID *string `json:"id,omitempty"`
-	// users are the names of the first 16 pods, other than those of the move, that
-	// still use the volume. Empty means that none does.
+	// users are the names of the first 16 pods, except the movers, that use the volume. Empty means
+	// that none does.
 	Users []string `json:"users,omitempty"`
 }
 

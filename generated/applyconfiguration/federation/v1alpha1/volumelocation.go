@@ -8,20 +8,22 @@ package v1alpha1
 // VolumeLocationApplyConfiguration represents a declarative configuration of the VolumeLocation type for use
 // with apply.
 //
-// VolumeLocation is where the data of a volume is stored.
+// VolumeLocation is the location of the data of a volume.
 type VolumeLocationApplyConfiguration struct {
-	// clusterName is the ForeignCluster that stores the data; empty is this cluster.
+	// clusterName is the name of the ForeignCluster that stores the data. Empty is the local
+	// cluster, or a provider that is no longer a peer.
 	ClusterName *string `json:"clusterName,omitempty"`
-	// clusterID is the id of the cluster that stores the data.
+	// clusterID is the UID of the namespace kube-system of the cluster that stores the data.
 	ClusterID *string `json:"clusterID,omitempty"`
 	// storageClassName is the StorageClass of the volume in that cluster.
 	StorageClassName *string `json:"storageClassName,omitempty"`
-	// volumeName is the PersistentVolume in this cluster.
+	// volumeName is the name of the PersistentVolume in the local cluster.
 	VolumeName *string `json:"volumeName,omitempty"`
-	// namespace and claimName are those of the provider's claim; empty where the
-	// data is stored in this cluster.
+	// namespace is the namespace of the claim on the provider. Empty if the local cluster stores
+	// the data.
 	Namespace *string `json:"namespace,omitempty"`
-	// claimName is the name of the provider's claim and of its ShadowVolumeClaim.
+	// claimName is the name of the ShadowVolumeClaim and of the claim on the provider. Empty if the
+	// local cluster stores the data.
 	ClaimName *string `json:"claimName,omitempty"`
 }
 
