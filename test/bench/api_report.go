@@ -21,9 +21,13 @@ const (
 )
 
 func reportAPI(out io.Writer, runs int, samples []apiSample) {
-	fmt.Fprintf(out, "\n%s\nThe API of %s beside a custom resource of the same schema, through the same kube-apiserver, as a user with a Role; the etcd of either waits for the disk.\nMedians of %d runs of %d objects for one client and %d for 16, in parentheses from the least to the most.\n\n",
+	fmt.Fprintf(out, "\n%s\n"+
+		"The API of %s against a custom resource of the same schema, through the same kube-apiserver, as a user with a "+
+		"Role; the etcd of each waits for the disk.\n"+
+		"Medians of %d runs of %d objects for one client and %d for 16, in parentheses from the least to the most.\n\n",
 		figures.Machine(), ourResource.GroupResource(), runs, objects, objectsOfMany)
-	fmt.Fprintln(out, "| request | custom resource | ours | ours beside it | budget |\n| --- | --- | --- | ---: | --- |")
+	fmt.Fprintln(out,
+		"| request | custom resource | federation API | ratio or difference | budget |\n| --- | --- | --- | ---: | --- |")
 	for _, line := range []struct {
 		name, operation string
 		clients         int

@@ -1,0 +1,26 @@
+#!/usr/bin/env bash
+# Copyright The Liqo Federation Authors.
+# SPDX-License-Identifier: Apache-2.0
+
+# Lists words that the glossary replaces, in code, pages, manifests and scripts, and lines of pages
+# with more than 120 columns. Tables, links and code blocks of pages may be longer.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+mkdir -p bin
+# Vale parses languages with a library in C.
+CGO_ENABLED=1 go build -C hack/tools/vale -o ../../../bin/vale github.com/vale-cli/vale/v3/cmd/vale 2>/dev/null ||
+  CGO_ENABLED=1 go build -C hack/tools/vale -o ../../../bin/vale github.com/vale-cli/vale/v3/cmd/vale
+
+mapfile -t files < <(git ls-files '*.go' '*.md' '*.yaml' '*.tpl' '*.txt' '*.sh' Makefile |
+  grep -v -e '^generated/' -e '/testdata/' -e '/zz_generated' -e '/generated\.' -e '^hack/prose/')
+bin/vale --config hack/prose/vale.ini --output line "${files[@]}"
+
+status=0
+while read -r page; do
+  awk -v page="${page}" '
+    /^```/ { code = !code }
+    !code && !/^\|/ && !/\]\([^)]*\)[.,]?$/ && length > 120 { print page ":" FNR ": " length " columns"; wrong = 1 }
+    END { exit wrong }' "${page}" || status=1
+done < <(git ls-files '*.md')
+exit "${status}"
