@@ -17,9 +17,10 @@ import (
 
 const (
 	// ConfigMap is the name of the ConfigMap in namespace kube-system with the authority of
-	// client certificates, and Key its key.
+	// client certificates.
 	ConfigMap = "extension-apiserver-authentication"
-	Key       = "client-ca-file"
+	// Key is the key of the authority in that ConfigMap.
+	Key = "client-ca-file"
 )
 
 // Authority is the authority of client certificates; nil for a cluster without client certificates.

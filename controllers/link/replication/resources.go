@@ -78,7 +78,7 @@ func (requestPairs) clean(s *v1alpha1.ResourceRequestStatus) {
 	if len(validation.IsDNS1123Subdomain(s.OfferName)) > 0 {
 		s.OfferName = ""
 	}
-	s.APIVersions = cleanNames(s.APIVersions, func(name string) []string { return validation.IsDNS1123Label(name) })
+	s.APIVersions = cleanNames(s.APIVersions, validation.IsDNS1123Label)
 	s.Features = cleanNames(s.Features, func(name string) []string { return validation.IsQualifiedName(name) })
 	if !supportedPhase(s.Phase) {
 		meta.RemoveStatusCondition(&s.Conditions, v1alpha1.ConditionAccepted)

@@ -33,7 +33,7 @@ func (p *Provisioner) provisionLocally(ctx context.Context, claim *corev1.Persis
 	if err := p.Client.List(ctx, &classes); err != nil {
 		return ctrl.Result{}, fmt.Errorf("listing storage classes: %w", err)
 	}
-	real, err := localClass(claim, class, classes.Items)
+	localStorageClass, err := localClass(claim, class, classes.Items)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
@@ -44,8 +44,8 @@ func (p *Provisioner) provisionLocally(ctx context.Context, claim *corev1.Persis
 			return ctrl.Result{}, err
 		}
 		p.notices.record(claim, corev1.EventTypeNormal, ReasonProvisioning,
-			"Provisioning a volume of StorageClass %s.", real.Name)
-		err := p.Client.Create(ctx, intermediateClaim(claim, real.Name, p.Namespace))
+			"Provisioning a volume of StorageClass %s.", localStorageClass.Name)
+		err := p.Client.Create(ctx, intermediateClaim(claim, localStorageClass.Name, p.Namespace))
 		if err != nil && !apierrors.IsAlreadyExists(err) {
 			return ctrl.Result{}, fmt.Errorf("creating the intermediate claim: %w", err)
 		}
@@ -65,7 +65,7 @@ func (p *Provisioner) provisionLocally(ctx context.Context, claim *corev1.Persis
 			return ctrl.Result{}, err
 		}
 		return p.giveUp(ctx, claim, refuse("The provisioner of StorageClass %s has no room on node %s.",
-			real.Name, claim.Annotations[volume.AnnotationSelectedNode]))
+			localStorageClass.Name, claim.Annotations[volume.AnnotationSelectedNode]))
 	case selected != claim.Annotations[volume.AnnotationSelectedNode]:
 		wanted := intermediate.DeepCopy()
 		wanted.Annotations[volume.AnnotationSelectedNode] = claim.Annotations[volume.AnnotationSelectedNode]

@@ -44,7 +44,7 @@ func walk(directory string) (*tree, error) { return walkSince(directory, time.Ti
 func walkSince(directory string, since time.Time, list bool) (*tree, error) {
 	t := &tree{}
 	seen := map[uint64]bool{}
-	err := filepath.WalkDir(directory, func(path string, entry fs.DirEntry, err error) error {
+	err := filepath.WalkDir(directory, func(path string, _ fs.DirEntry, err error) error {
 		if errors.Is(err, fs.ErrNotExist) && path != directory {
 			return nil
 		}

@@ -6,7 +6,6 @@ package provider
 import (
 	"context"
 	"fmt"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -30,45 +29,45 @@ const (
 
 // delete deletes the claim once no pod uses it, and the volume if the deletion policy is Delete.
 // The claim is deleted first, so that no volume is deleted while pods keep its claim.
-func (r *Reconciler) delete(ctx context.Context, o *observed) (time.Duration, error) {
+func (r *Reconciler) delete(ctx context.Context, o *observed) error {
 	if !controllerutil.ContainsFinalizer(o.shadow, v1alpha1.Finalizer) {
-		return 0, nil
+		return nil
 	}
 	if o.own() {
-		return 0, r.deleteClaim(ctx, o)
+		return r.deleteClaim(ctx, o)
 	}
 	if o.pv != nil && !o.marked() {
 		// The cache may lack the mark, which was set before the claim was deleted.
 		if err := r.Live.Get(ctx, client.ObjectKeyFromObject(o.pv), o.pv); client.IgnoreNotFound(err) != nil {
-			return 0, fmt.Errorf("reading the volume of claim %s: %w", client.ObjectKeyFromObject(o.shadow), err)
+			return fmt.Errorf("reading the volume of claim %s: %w", client.ObjectKeyFromObject(o.shadow), err)
 		}
 	}
 	if o.pv == nil || !o.marked() {
-		return 0, r.release(ctx, o)
+		return r.release(ctx, o)
 	}
 	if o.shadow.Status.VolumeName != o.pv.Name {
 		// An earlier ShadowVolumeClaim of this name released it to the provider.
-		return 0, r.release(ctx, o)
+		return r.release(ctx, o)
 	}
 	if o.shadow.Spec.DeletionPolicy != v1alpha1.VolumeDeletionDelete {
 		r.Events.Eventf(o.shadow, corev1.EventTypeNormal, reasonRetained,
 			"PersistentVolume %s of the provider keeps the data. It does not count against the consumer's quota any more.",
 			o.pv.Name)
-		return 0, r.release(ctx, o)
+		return r.release(ctx, o)
 	}
 	if !deletesData(o.pv) {
 		r.Events.Eventf(o.shadow, corev1.EventTypeWarning, reasonRetained,
 			"The provider's StorageClass retains volumes: PersistentVolume %s keeps the data.", o.pv.Name)
-		return 0, r.release(ctx, o)
+		return r.release(ctx, o)
 	}
 	// A volume that was deleted already causes the next pass with its event.
 	if _, err := kit.Commit(ctx, r.Client, o.pv, handedBack(o.pv)); client.IgnoreNotFound(err) != nil {
-		return 0, fmt.Errorf("handing back the volume of claim %s: %w", client.ObjectKeyFromObject(o.shadow), err)
+		return fmt.Errorf("handing back the volume of claim %s: %w", client.ObjectKeyFromObject(o.shadow), err)
 	}
 	if o.pv.Status.Phase == corev1.VolumeFailed {
-		return 0, r.reportDeletion(ctx, o, reasonDeletionFailed, "The provider cannot delete the volume: "+remote.Text(o.pv.Status.Message))
+		return r.reportDeletion(ctx, o, reasonDeletionFailed, "The provider cannot delete the volume: "+remote.Text(o.pv.Status.Message))
 	}
-	return 0, r.reportDeletion(ctx, o, reasonDeleting, fmt.Sprintf("The provider deletes PersistentVolume %s.", o.pv.Name))
+	return r.reportDeletion(ctx, o, reasonDeleting, fmt.Sprintf("The provider deletes PersistentVolume %s.", o.pv.Name))
 }
 
 // marked reports whether the volume was retained for this consumer.

@@ -45,7 +45,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 		return ctrl.Result{}, err
 	}
 	if !shadow.DeletionTimestamp.IsZero() {
-		return kit.Result(r.delete(ctx, o))
+		return kit.Result(0, r.delete(ctx, o))
 	}
 	return kit.Result(r.keep(ctx, o))
 }

@@ -5,6 +5,7 @@ package node
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -130,7 +131,7 @@ func (n *Node) probe(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
 	version, err := n.Check(ctx)
-	if err != nil && context.Cause(ctx) == context.Canceled {
+	if err != nil && errors.Is(context.Cause(ctx), context.Canceled) {
 		return false
 	}
 	if n.observe(ctx, version, err) {

@@ -142,7 +142,7 @@ func TestPodWaitsForVolumesThatItCannotUse(t *testing.T) {
 		volumeOf = *corev1.PersistentVolume
 	)
 	deleted := metav1.Now()
-	remote := func(handle volume.Handle) corev1.PersistentVolumeSource { return volume.RemoteSource(handle) }
+	remote := volume.RemoteSource
 	for _, test := range []struct {
 		name            string
 		ephemeral       bool

@@ -20,10 +20,10 @@ import (
 // namespace, which is one of them.
 type Together func(ctx context.Context, namespace string) ([]string, error)
 
-// limit returns 403 for more than max objects of a kind: in the cluster, in one namespace of
+// limit returns 403 for more than most objects of a kind: in the cluster, in one namespace of
 // a namespaced kind, or in the namespaces that together returns. It counts objects in the
 // cache, so concurrent requests may exceed it: it protects etcd and is no quota.
-func limit(store *genericregistry.Store, max int, together Together) genericregistry.BeginCreateFunc {
+func limit(store *genericregistry.Store, most int, together Together) genericregistry.BeginCreateFunc {
 	return func(ctx context.Context, obj runtime.Object, _ *metav1.CreateOptions) (genericregistry.FinishFunc, error) {
 		namespaces, scope := []string{genericapirequest.NamespaceValue(ctx)}, "the namespace"
 		if namespaces[0] == "" {
@@ -47,7 +47,7 @@ func limit(store *genericregistry.Store, max int, together Together) genericregi
 			}
 			count += meta.LenList(list)
 		}
-		if count >= max {
+		if count >= most {
 			name, err := store.ObjectNameFunc(obj)
 			if err != nil {
 				return nil, err
@@ -55,7 +55,7 @@ func limit(store *genericregistry.Store, max int, together Together) genericregi
 			// 403, as for a ResourceQuota: clients retry 429 and do not report the reason.
 			return nil, apierrors.NewForbidden(store.DefaultQualifiedResource, name,
 				fmt.Errorf("%s: %d objects exist in %s, the limit is %d: delete objects that are not needed",
-					store.DefaultQualifiedResource.Resource, count, scope, max))
+					store.DefaultQualifiedResource.Resource, count, scope, most))
 		}
 		return func(context.Context, bool) {}, nil
 	}

@@ -4,6 +4,8 @@
 package validation
 
 import (
+	"errors"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
@@ -140,8 +142,11 @@ func boundedRequirements(requirements []corev1.NodeSelectorRequirement, path *fi
 
 // fieldErrors returns the field errors of an aggregate.
 func fieldErrors(err error, path *field.Path) field.ErrorList {
-	aggregate, ok := err.(interface{ Errors() []error })
-	if !ok {
+	var aggregate interface {
+		error
+		Errors() []error
+	}
+	if !errors.As(err, &aggregate) {
 		return field.ErrorList{field.Invalid(path, "", err.Error())}
 	}
 	var errs field.ErrorList
