@@ -35,7 +35,7 @@ const (
 	reasonNotApplied = "NotApplied"
 	reasonNoEndpoint = "NoEndpoint"
 	reasonHandshake  = "NoHandshake"
-	reasonNoReply   = "NoReply"
+	reasonNoReply    = "NoReply"
 	reasonControl    = "ControlPlaneOnly"
 
 	reasonPass     = "PacketsPass"

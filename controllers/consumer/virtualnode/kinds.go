@@ -22,11 +22,11 @@ import (
 
 // Reasons of the condition KindsReflected.
 const (
-	ReasonKindsReflected     = "Reflected"
-	ReasonKindNotOffered     = "NotOffered"
-	ReasonKindNotAllowed     = "NotAllowed"
-	ReasonKindNotServed      = "NotServed"
-	ReasonKindNotNamespaced  = "NotNamespaced"
+	ReasonKindsReflected               = "Reflected"
+	ReasonKindNotOffered               = "NotOffered"
+	ReasonKindNotAllowed               = "NotAllowed"
+	ReasonKindNotServed                = "NotServed"
+	ReasonKindNotNamespaced            = "NotNamespaced"
 	ReasonOverriddenByOlderVirtualNode = "OverriddenByOlderVirtualNode"
 )
 

@@ -21,16 +21,16 @@ import (
 
 // Reasons of the conditions of a VirtualNode.
 const (
-	ReasonNoImage          = "NoImage"
-	ReasonDeploying        = "Deploying"
-	ReasonKubeletAvailable = "Available"
-	ReasonNodeMissing      = "NodeMissing"
-	ReasonNodeReady        = "NodeReady"
-	ReasonNodeNotReady     = "NodeNotReady"
+	ReasonNoImage                    = "NoImage"
+	ReasonDeploying                  = "Deploying"
+	ReasonKubeletAvailable           = "Available"
+	ReasonNodeMissing                = "NodeMissing"
+	ReasonNodeReady                  = "NodeReady"
+	ReasonNodeNotReady               = "NodeNotReady"
 	ReasonClusterRoleBindingConflict = "ClusterRoleBindingConflict"
-	ReasonCordoned         = "Cordoned"
-	ReasonNetworkReady     = "NetworkReady"
-	ReasonNoNetwork        = "NoNetwork"
+	ReasonCordoned                   = "Cordoned"
+	ReasonNetworkReady               = "NetworkReady"
+	ReasonNoNetwork                  = "NoNetwork"
 )
 
 // observeNetwork sets the condition NetworkReady and the remapped ranges of both clusters. fc is nil if there is no

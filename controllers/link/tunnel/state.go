@@ -24,7 +24,7 @@ const (
 	ReasonConnecting            = "Connecting"
 	ReasonTunnelFailing         = "TunnelFailing"
 	ReasonAwaitingPeering       = "AwaitingPeering"
-	ReasonVersionUnsupported            = "VersionUnsupported"
+	ReasonVersionUnsupported    = "VersionUnsupported"
 	ReasonAwaitingNetworkConfig = "AwaitingNetworkConfig"
 	ReasonAwaitingAnswer        = "AwaitingAnswer"
 	ReasonNotConfigured         = "NotConfigured"

@@ -23,7 +23,7 @@ import (
 
 // Reasons of the condition WithinQuota.
 const (
-	reasonWithinQuota       = "WithinQuota"
+	reasonWithinQuota  = "WithinQuota"
 	reasonQuotaReduced = "QuotaReduced"
 )
 

@@ -23,7 +23,7 @@ import (
 
 // Reasons of events on volumes that are released.
 const (
-	ReasonVolumeReleased   = "VolumeReleased"
+	ReasonVolumeReleased     = "VolumeReleased"
 	ReasonVolumeDeleted      = "VolumeDeleted"
 	ReasonVolumeFailedDelete = "VolumeFailedDelete"
 	ReasonVolumeLeftBehind   = "VolumeLeftBehind"
