@@ -70,7 +70,9 @@ func (o *AuthorizationOptions) authorizer(config *rest.Config) (authorizer.Autho
 		return nil, fmt.Errorf("creating the authorizer for health paths: %w", err)
 	}
 	return union.New(
-		union.NamedAuthorizer{AuthorizerName: "masters", Authorizer: authorizerfactory.NewPrivilegedGroups(user.SystemPrivilegedGroup)},
+		union.NamedAuthorizer{
+			AuthorizerName: "masters", Authorizer: authorizerfactory.NewPrivilegedGroups(user.SystemPrivilegedGroup),
+		},
 		union.NamedAuthorizer{AuthorizerName: "health-paths", Authorizer: health},
 		union.NamedAuthorizer{AuthorizerName: "access-reviews", Authorizer: server.AllNamesFirst(reviews)},
 	)

@@ -65,7 +65,8 @@ func (o *Options) clientConfig() (*rest.Config, error) {
 			return nil, errors.New("not running in a pod: set --kubeconfig to a kubeconfig file of this cluster")
 		}
 		if err != nil {
-			return nil, fmt.Errorf("reading the pod's service account: %w: set automountServiceAccountToken, or use --kubeconfig", err)
+			return nil, fmt.Errorf("reading the pod's service account: %w: set automountServiceAccountToken, "+
+				"or use --kubeconfig", err)
 		}
 	} else {
 		config, err = clientcmd.BuildConfigFromFlags("", o.Kubeconfig)
@@ -108,7 +109,8 @@ func (c *cluster) checkAuthentication(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
 	const where = "ConfigMap " + metav1.NamespaceSystem + "/" + authenticationConfigMap
-	configMap, err := c.client.CoreV1().ConfigMaps(metav1.NamespaceSystem).Get(ctx, authenticationConfigMap, metav1.GetOptions{})
+	configMaps := c.client.CoreV1().ConfigMaps(metav1.NamespaceSystem)
+	configMap, err := configMaps.Get(ctx, authenticationConfigMap, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
 		return fmt.Errorf("%s is missing: kube-apiserver creates it with --requestheader-client-ca-file: "+

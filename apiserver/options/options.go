@@ -105,7 +105,8 @@ func New() *Options {
 	serving.HTTP2MaxStreamsPerConnection = maxStreams
 
 	backend := storagebackend.NewDefaultConfig(storagePrefix, server.StorageCodec)
-	backend.EncodeVersioner = runtime.NewMultiGroupVersioner(v1alpha1.SchemeGroupVersion, schema.GroupKind{Group: v1alpha1.GroupName})
+	backend.EncodeVersioner = runtime.NewMultiGroupVersioner(v1alpha1.SchemeGroupVersion,
+		schema.GroupKind{Group: v1alpha1.GroupName})
 	etcd := genericoptions.NewEtcdOptions(backend)
 	etcd.StorageConfig.CountMetricPollPeriod = countPeriod
 
@@ -197,10 +198,10 @@ func (o *Options) Flags() cliflag.NamedFlagSets {
 	fs = sets.FlagSet("authorization")
 	fs.DurationVar(&o.Authentication.CacheTTL, "authentication-token-webhook-cache-ttl", o.Authentication.CacheTTL,
 		"Duration to cache the user of a token.")
-	fs.DurationVar(&o.Authorization.AllowCacheTTL, "authorization-webhook-cache-authorized-ttl", o.Authorization.AllowCacheTTL,
-		"Duration to cache allowed requests.")
-	fs.DurationVar(&o.Authorization.DenyCacheTTL, "authorization-webhook-cache-unauthorized-ttl", o.Authorization.DenyCacheTTL,
-		"Duration to cache denied requests.")
+	fs.DurationVar(&o.Authorization.AllowCacheTTL, "authorization-webhook-cache-authorized-ttl",
+		o.Authorization.AllowCacheTTL, "Duration to cache allowed requests.")
+	fs.DurationVar(&o.Authorization.DenyCacheTTL, "authorization-webhook-cache-unauthorized-ttl",
+		o.Authorization.DenyCacheTTL, "Duration to cache denied requests.")
 
 	o.Admission.AddFlags(sets.FlagSet("admission"))
 	o.Audit.AddFlags(sets.FlagSet("auditing"))

@@ -125,7 +125,8 @@ func (o *Options) validateStorage() []error {
 		errs = append(errs, errors.New("--etcd-certfile and --etcd-keyfile: must be set together"))
 	} else if transport.CertFile != "" {
 		if _, err := tls.LoadX509KeyPair(transport.CertFile, transport.KeyFile); err != nil {
-			errs = append(errs, fmt.Errorf("--etcd-certfile %s with --etcd-keyfile %s: %w", transport.CertFile, transport.KeyFile, err))
+			errs = append(errs, fmt.Errorf("--etcd-certfile %s with --etcd-keyfile %s: %w",
+				transport.CertFile, transport.KeyFile, err))
 		}
 	}
 	if transport.TrustedCAFile != "" {

@@ -38,7 +38,8 @@ func (p Placement) Choose(provider Provider) string { return provider.Choose(p.s
 // PlacesAnywhere reports whether pods may run on every node and every virtual node, so that none is
 // ever misplaced.
 func PlacesAnywhere(spec *v1alpha1.NamespaceOffloadingSpec) bool {
-	return spec.PodOffloadingStrategy != v1alpha1.Local && spec.PodOffloadingStrategy != v1alpha1.Remote && len(spec.ClusterSelector.NodeSelectorTerms) == 0
+	return spec.PodOffloadingStrategy != v1alpha1.Local && spec.PodOffloadingStrategy != v1alpha1.Remote &&
+		len(spec.ClusterSelector.NodeSelectorTerms) == 0
 }
 
 // virtualNodes returns virtual nodes by the names of their Nodes.
@@ -56,7 +57,8 @@ func virtualNodes(providers []Provider) map[string]*v1alpha1.VirtualNode {
 // that is exempt: a pod without a node, a finished or terminating pod, a static pod, or a pod of a
 // DaemonSet or of a move.
 func (p Placement) Misplaced(pod *corev1.Pod) string {
-	if pod.Spec.NodeName == "" || podspec.Finished(pod) || !pod.DeletionTimestamp.IsZero() || podspec.BelongsToItsNode(pod) {
+	if pod.Spec.NodeName == "" || podspec.Finished(pod) || !pod.DeletionTimestamp.IsZero() ||
+		podspec.BelongsToItsNode(pod) {
 		return ""
 	}
 	if _, moves := pod.Labels[volume.LabelMove]; moves {

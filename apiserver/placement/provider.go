@@ -23,7 +23,8 @@ type Provider struct {
 // peering stays while the provider stores volumes that hold it.
 func Ending(cluster *v1alpha1.ForeignCluster) bool {
 	phase := cluster.Status.OutgoingPeering
-	return Provider{Cluster: cluster}.Unwanted() && (phase == v1alpha1.PeeringDisconnecting || phase == v1alpha1.PeeringNone)
+	return Provider{Cluster: cluster}.Unwanted() &&
+		(phase == v1alpha1.PeeringDisconnecting || phase == v1alpha1.PeeringNone)
 }
 
 // Unwanted reports whether the outgoing peering is disabled or its ForeignCluster is deleted.
@@ -71,7 +72,8 @@ func NamespaceBelongs(namespace *corev1.Namespace, foreignCluster, role string) 
 
 // NodeBelongs reports whether a Node is a virtual node of the cluster with that ID, by its labels.
 func NodeBelongs(node *corev1.Node, clusterID string) bool {
-	return node.Labels[v1alpha1.LabelType] == v1alpha1.TypeVirtualNode && node.Labels[v1alpha1.LabelRemoteClusterID] == clusterID
+	return node.Labels[v1alpha1.LabelType] == v1alpha1.TypeVirtualNode &&
+		node.Labels[v1alpha1.LabelRemoteClusterID] == clusterID
 }
 
 // OffersPods reports whether the Node of a virtual node can have pods. It cannot while the

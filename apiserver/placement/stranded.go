@@ -56,7 +56,9 @@ func waits(pod *corev1.Pod) bool {
 }
 
 func virtual(operator corev1.NodeSelectorOperator) corev1.NodeSelectorRequirement {
-	return corev1.NodeSelectorRequirement{Key: v1alpha1.LabelType, Operator: operator, Values: []string{v1alpha1.TypeVirtualNode}}
+	return corev1.NodeSelectorRequirement{
+		Key: v1alpha1.LabelType, Operator: operator, Values: []string{v1alpha1.TypeVirtualNode},
+	}
 }
 
 // alternatives returns the terms of which the policy federation-placement adds one to each term of
@@ -95,7 +97,8 @@ func confinedTo(pod *corev1.Pod, alternatives []corev1.NodeSelectorTerm) bool {
 		return true
 	}
 	affinity := pod.Spec.Affinity
-	if affinity == nil || affinity.NodeAffinity == nil || affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution == nil {
+	if affinity == nil || affinity.NodeAffinity == nil ||
+		affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution == nil {
 		return false
 	}
 	for _, term := range affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms {
@@ -114,7 +117,9 @@ func confinedTo(pod *corev1.Pod, alternatives []corev1.NodeSelectorTerm) bool {
 
 func containsAll(all, some []corev1.NodeSelectorRequirement) bool {
 	return !slices.ContainsFunc(some, func(one corev1.NodeSelectorRequirement) bool {
-		return !slices.ContainsFunc(all, func(other corev1.NodeSelectorRequirement) bool { return equality.Semantic.DeepEqual(one, other) })
+		return !slices.ContainsFunc(all, func(other corev1.NodeSelectorRequirement) bool {
+			return equality.Semantic.DeepEqual(one, other)
+		})
 	})
 }
 

@@ -86,14 +86,16 @@ func (o Offload) Plan() (*v1alpha1.OffloadPlan, error) {
 			"Use LocalAndRemote, or claims of the virtual storage class.", count))
 	}
 	if count := o.outOfReach(); count > 0 {
-		plan.Conflicts = append(plan.Conflicts, fmt.Sprintf("%d volume(s) are stored on providers, where no pod may run with "+
-			"podOffloadingStrategy Local. Move them to this cluster first, or use another strategy.", count))
+		plan.Conflicts = append(plan.Conflicts, fmt.Sprintf("%d volume(s) are stored on providers, where no pod may run "+
+			"with podOffloadingStrategy Local. Move them to this cluster first, or use another strategy.", count))
 	}
 	if count := o.mounting(o.Claims.Lack); count > 0 {
 		plan.Unknown = append(plan.Unknown, fmt.Sprintf("whether the remote namespaces have the claims "+
 			"that %d pod(s) mount and this cluster does not have", count))
 	}
-	if slices.ContainsFunc(plan.Clusters, func(cluster v1alpha1.PlannedCluster) bool { return cluster.Action == v1alpha1.PlanCreate }) {
+	if slices.ContainsFunc(plan.Clusters, func(cluster v1alpha1.PlannedCluster) bool {
+		return cluster.Action == v1alpha1.PlanCreate
+	}) {
 		plan.Unknown = append(plan.Unknown,
 			fmt.Sprintf("whether the clusters accept a namespace named %s", o.remoteName(o.Requested)))
 	}

@@ -21,9 +21,10 @@ func UsesConsumerAPI(pod *corev1.Pod) bool {
 // MountsToken reports whether a pod mounts a token of its service account.
 func MountsToken(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(pod.Spec.Volumes, func(volume corev1.Volume) bool {
-		return volume.Projected != nil && slices.ContainsFunc(volume.Projected.Sources, func(source corev1.VolumeProjection) bool {
-			return source.ServiceAccountToken != nil
-		})
+		return volume.Projected != nil &&
+			slices.ContainsFunc(volume.Projected.Sources, func(source corev1.VolumeProjection) bool {
+				return source.ServiceAccountToken != nil
+			})
 	})
 }
 

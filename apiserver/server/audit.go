@@ -49,9 +49,12 @@ func (b withoutRefusals) ProcessEvents(events ...*auditinternal.Event) bool {
 	cleaned := make([]*auditinternal.Event, len(events))
 	for i, event := range events {
 		cleaned[i] = event
-		if ref := event.ObjectRef; event.ResponseStatus != nil && ref != nil && carriesToken(ref.APIGroup, ref.Resource, ref.Subresource) {
+		if ref := event.ObjectRef; event.ResponseStatus != nil && ref != nil &&
+			carriesToken(ref.APIGroup, ref.Resource, ref.Subresource) {
 			kept := *event
-			kept.ResponseStatus = &metav1.Status{Status: event.ResponseStatus.Status, Code: event.ResponseStatus.Code, Reason: event.ResponseStatus.Reason}
+			kept.ResponseStatus = &metav1.Status{
+				Status: event.ResponseStatus.Status, Code: event.ResponseStatus.Code, Reason: event.ResponseStatus.Reason,
+			}
 			cleaned[i] = &kept
 		}
 	}

@@ -70,7 +70,8 @@ func start(ctx context.Context, dir string, quota int64) (started *Embedded, err
 	}()
 
 	e.quiet.Store(true)
-	e.etcd, err = embed.StartEtcd(config(data, quota, zapLogger(klog.FromContext(ctx).WithName("etcd"), &e.quiet, data.path)))
+	logger := zapLogger(klog.FromContext(ctx).WithName("etcd"), &e.quiet, data.path)
+	e.etcd, err = embed.StartEtcd(config(data, quota, logger))
 	if err != nil {
 		return nil, fmt.Errorf("data directory %s: starting etcd: %w", data.path, err)
 	}

@@ -23,7 +23,8 @@ var (
 	}, []string{"result"})
 	lastSnapshot = metrics.NewGauge(&metrics.GaugeOpts{
 		Namespace: namespace, Subsystem: subsystem, Name: "last_snapshot_timestamp_seconds",
-		Help:           "Time of the newest snapshot of the embedded etcd by this process, in seconds since 1970; 0 before the first.",
+		Help: "Time of the newest snapshot of the embedded etcd by this process, in seconds since 1970; " +
+			"0 before the first.",
 		StabilityLevel: metrics.ALPHA,
 	})
 	lastSnapshotSize = metrics.NewGauge(&metrics.GaugeOpts{

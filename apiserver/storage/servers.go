@@ -31,7 +31,9 @@ func Empty(ctx context.Context, config storagebackend.TransportConfig, prefix st
 			return false, err
 		}
 	}
-	client, err := clientv3.New(clientv3.Config{Endpoints: config.ServerList, TLS: tlsConfig, DialTimeout: dialTimeout, Logger: zap.NewNop()})
+	client, err := clientv3.New(clientv3.Config{
+		Endpoints: config.ServerList, TLS: tlsConfig, DialTimeout: dialTimeout, Logger: zap.NewNop(),
+	})
 	if err != nil {
 		return false, fmt.Errorf("creating a client of etcd: %w", err)
 	}

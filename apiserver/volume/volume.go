@@ -44,7 +44,9 @@ const (
 
 // MoverRequests returns the CPU and memory that each pod of a move requests.
 func MoverRequests() corev1.ResourceList {
-	return corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("50m"), corev1.ResourceMemory: resource.MustParse("64Mi")}
+	return corev1.ResourceList{
+		corev1.ResourceCPU: resource.MustParse("50m"), corev1.ResourceMemory: resource.MustParse("64Mi"),
+	}
 }
 
 // Marks on claims, pods and Services that a move creates or holds.

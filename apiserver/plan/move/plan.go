@@ -121,13 +121,14 @@ func (r Request) atLimit() string {
 func (r Request) warnings(source, target end) []string {
 	found := []string{"While the volume is locked, Kubernetes reports ClaimMisbound or Lost on the claim; " +
 		"both end with the move, and the data is not affected."}
+	offers := func(virtualNode *v1alpha1.VirtualNode) bool {
+		return placement.OffersPods(r.nodeOf(virtualNode))
+	}
 	for _, one := range []end{source, target} {
 		if one.provider != nil && !slices.ContainsFunc(one.provider.VirtualNodes, ready) {
 			found = append(found, fmt.Sprintf("No virtual node of cluster %s is ready; the move waits until one is.",
 				one.name()))
-		} else if one.provider != nil && !slices.ContainsFunc(one.provider.VirtualNodes, func(virtualNode *v1alpha1.VirtualNode) bool {
-			return placement.OffersPods(r.nodeOf(virtualNode))
-		}) {
+		} else if one.provider != nil && !slices.ContainsFunc(one.provider.VirtualNodes, offers) {
 			found = append(found, fmt.Sprintf("The administrator of cluster %s currently offers no pods, and both ends of a "+
 				"copy are pods; the move waits until some are offered.", one.name()))
 		}
@@ -140,8 +141,8 @@ func (r Request) warnings(source, target end) []string {
 	pods := r.mounting()
 	for _, pod := range pods[:min(len(pods), maxEvictions)] {
 		if other := r.apartFrom(pod, target); other != "" {
-			found = append(found, fmt.Sprintf("Pod %s requires by its podAntiAffinity to run apart from pod %s, which runs at the "+
-				"target: it stays Pending until that pod runs elsewhere.", pod.Name, other))
+			found = append(found, fmt.Sprintf("Pod %s requires by its podAntiAffinity to run apart from pod %s, which runs "+
+				"at the target: it stays Pending until that pod runs elsewhere.", pod.Name, other))
 		}
 		budgets := r.budgetsOf(pod)
 		if len(budgets) > 1 {

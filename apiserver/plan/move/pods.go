@@ -61,7 +61,8 @@ func (r Request) mountedBy(target end) field.ErrorList {
 // accepts reports whether a pod's own requirements match a node, and its tolerations the
 // taints that an administrator gave the node.
 func (r Request) accepts(pod *corev1.Pod, node *corev1.Node) bool {
-	_, repelled := scheduling.FindMatchingUntoleratedTaint(klog.Background(), node.Spec.Taints, pod.Spec.Tolerations, lasting, false)
+	_, repelled := scheduling.FindMatchingUntoleratedTaint(klog.Background(), node.Spec.Taints, pod.Spec.Tolerations,
+		lasting, false)
 	return !repelled && r.selects(pod, node)
 }
 
@@ -118,10 +119,11 @@ func (r Request) apartFrom(pod *corev1.Pod, target end) string {
 		return ""
 	}
 	evicted, blocking := r.mounting(), ""
+	terms := affinity.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution
 	for _, node := range target.nodes {
 		i := slices.IndexFunc(r.Pods, func(other *corev1.Pod) bool {
 			return !slices.Contains(evicted, other) && !podspec.Finished(other) &&
-				slices.ContainsFunc(affinity.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution, func(term corev1.PodAffinityTerm) bool {
+				slices.ContainsFunc(terms, func(term corev1.PodAffinityTerm) bool {
 					return r.repels(term, other, node)
 				})
 		})

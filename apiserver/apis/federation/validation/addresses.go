@@ -148,7 +148,8 @@ func mappingPorts(spec *federation.AddressMappingSpec) field.ErrorList {
 	seen := map[federation.AddressMappingPort]bool{}
 	for i, port := range spec.Ports {
 		at := path.Index(i)
-		errs = append(errs, oneOf(port.Protocol, at.Child("protocol"), corev1.ProtocolTCP, corev1.ProtocolUDP, corev1.ProtocolSCTP)...)
+		errs = append(errs, oneOf(port.Protocol, at.Child("protocol"),
+			corev1.ProtocolTCP, corev1.ProtocolUDP, corev1.ProtocolSCTP)...)
 		for _, message := range utilvalidation.IsValidPortNum(int(port.Port)) {
 			errs = append(errs, field.Invalid(at.Child("port"), port.Port, message))
 		}

@@ -26,7 +26,9 @@ const (
 // ValidateCertificateRequest validates a PEM encoded PKCS #10 certificate signing request for
 // the identity of a peering, whose common name has to be commonName. It returns the parsed
 // request, or nil and all errors.
-func ValidateCertificateRequest(encoded []byte, commonName string, path *field.Path) (*x509.CertificateRequest, field.ErrorList) {
+func ValidateCertificateRequest(
+	encoded []byte, commonName string, path *field.Path,
+) (*x509.CertificateRequest, field.ErrorList) {
 	if len(encoded) == 0 {
 		return nil, field.ErrorList{field.Required(path, "must be a PEM encoded PKCS #10 certificate signing request")}
 	}
@@ -83,16 +85,19 @@ func certificateSubject(request *x509.CertificateRequest, commonName string, pat
 	var errs field.ErrorList
 	subject := request.Subject
 	if subject.CommonName != commonName || commonName == "" {
-		errs = append(errs, field.Invalid(path, truncate(subject.CommonName), "must have the uid of the invitation's PeeringToken as its common name"))
+		errs = append(errs, field.Invalid(path, truncate(subject.CommonName),
+			"must have the uid of the invitation's PeeringToken as its common name"))
 	}
 	if len(subject.Organization) != 1 || subject.Organization[0] != v1alpha1.PeerGroup {
-		errs = append(errs, field.Invalid(path, truncate(fmt.Sprint(subject.Organization)), fmt.Sprintf("must have %q as its only organisation", v1alpha1.PeerGroup)))
+		errs = append(errs, field.Invalid(path, truncate(fmt.Sprint(subject.Organization)),
+			fmt.Sprintf("must have %q as its only organisation", v1alpha1.PeerGroup)))
 	}
 	if len(subject.Names) != 2 {
 		errs = append(errs, field.Invalid(path, fmt.Sprintf("%d attributes", len(subject.Names)),
 			"must have only a common name and an organisation in its subject"))
 	}
-	if len(request.Extensions) > 0 || len(request.DNSNames)+len(request.EmailAddresses)+len(request.IPAddresses)+len(request.URIs) > 0 {
+	if len(request.Extensions) > 0 ||
+		len(request.DNSNames)+len(request.EmailAddresses)+len(request.IPAddresses)+len(request.URIs) > 0 {
 		errs = append(errs, field.Invalid(path, fmt.Sprintf("%d extensions", len(request.Extensions)),
 			"must not request names, addresses or other extensions"))
 	}

@@ -98,7 +98,8 @@ func ValidatePeering(peering *federation.Peering) field.ErrorList {
 		Mode:                     spec.Mode,
 		Gateway:                  spec.Gateway,
 	})
-	errs = append(errs, oneOf(spec.Incoming, specPath.Child("incoming"), "", federation.PeeringEnabled, federation.PeeringDisabled)...)
+	errs = append(errs, oneOf(spec.Incoming, specPath.Child("incoming"), "",
+		federation.PeeringEnabled, federation.PeeringDisabled)...)
 	return append(errs, token(spec.Token, specPath.Child("token"))...)
 }
 
@@ -171,11 +172,13 @@ func incomingPolicy(incoming *federation.IncomingPolicy, path *field.Path) field
 	errs := limits(incoming.Limits, path.Child("limits"))
 	errs = append(errs, externalVolumes(&incoming.ExternalVolumes, path.Child("externalVolumes"))...)
 	errs = append(errs, labels(incoming.NodeSelector, path.Child("nodeSelector"))...)
-	errs = append(errs, oneOf(incoming.Shape, path.Child("shape"), "", federation.OfferAggregate, federation.OfferPerNode)...)
+	errs = append(errs, oneOf(incoming.Shape, path.Child("shape"), "",
+		federation.OfferAggregate, federation.OfferPerNode)...)
 	errs = append(errs, offeredLabels(incoming.Labels, path.Child("labels"))...)
 	errs = append(errs, uniqueNames(incoming.StorageClasses, maxClasses, path.Child("storageClasses"), subdomain)...)
 	errs = append(errs, uniqueNames(incoming.IngressClasses, maxClasses, path.Child("ingressClasses"), subdomain)...)
-	errs = append(errs, uniqueNames(incoming.LoadBalancerClasses, maxClasses, path.Child("loadBalancerClasses"), qualifiedName)...)
+	errs = append(errs, uniqueNames(incoming.LoadBalancerClasses, maxClasses,
+		path.Child("loadBalancerClasses"), qualifiedName)...)
 	if share := incoming.SharePercent; share != nil && (*share < 1 || *share > 100) {
 		errs = append(errs, field.Invalid(path.Child("sharePercent"), *share, "must be 1 to 100"))
 	}
@@ -197,7 +200,8 @@ func limits(list corev1.ResourceList, path *field.Path) field.ErrorList {
 }
 
 func peeringAnswer(answer *federation.PeeringAnswer, path *field.Path) field.ErrorList {
-	errs := oneOf(answer.Decision, path.Child("decision"), "", federation.PeeringAccept, federation.PeeringRefuse, federation.PeeringManual)
+	errs := oneOf(answer.Decision, path.Child("decision"), "",
+		federation.PeeringAccept, federation.PeeringRefuse, federation.PeeringManual)
 	if utf8.RuneCountInString(answer.Reason) > maxAnswer {
 		errs = append(errs, field.TooLong(path.Child("reason"), "", maxAnswer))
 	}

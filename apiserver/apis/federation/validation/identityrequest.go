@@ -17,7 +17,8 @@ import (
 func ValidateIdentityRequest(request *federation.IdentityRequest, invitation types.UID) field.ErrorList {
 	errs := metadata(request, false)
 	if !uuid.MatchString(string(invitation)) {
-		errs = append(errs, field.Invalid(metadataPath.Child("name"), truncate(request.Name), "must be the name of the invitation's service account"))
+		errs = append(errs, field.Invalid(metadataPath.Child("name"), truncate(request.Name),
+			"must be the name of the invitation's service account"))
 	}
 	errs = append(errs, requiredClusterID(request.Spec.ClusterID, specPath.Child("clusterID"))...)
 	errs = append(errs, clusterName(request.Spec.ClusterName, specPath.Child("clusterName"))...)

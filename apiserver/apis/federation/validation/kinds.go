@@ -140,7 +140,8 @@ func reflection(spec *federation.VirtualNodeReflection, path *field.Path) field.
 		} else {
 			errs = append(errs, mayBeConfigured(kind.Group, at.Child("group"))...)
 		}
-		errs = append(errs, oneOf(kind.Policy, at.Child("policy"), "", federation.ReflectionDenyList, federation.ReflectionAllowList)...)
+		errs = append(errs, oneOf(kind.Policy, at.Child("policy"), "",
+			federation.ReflectionDenyList, federation.ReflectionAllowList)...)
 		errs = append(errs, excluded(kind.ExcludedLabels, at.Child("excludedLabels"))...)
 		errs = append(errs, excluded(kind.ExcludedAnnotations, at.Child("excludedAnnotations"))...)
 	}

@@ -79,7 +79,8 @@ func clusterName(name string, path *field.Path) field.ErrorList {
 // clusterID validates the ID of a cluster.
 func clusterID(id string, path *field.Path) field.ErrorList {
 	if !uuid.MatchString(id) {
-		return field.ErrorList{field.Invalid(path, truncate(id), "must be the UID of the cluster's namespace kube-system, a lower-case UUID")}
+		return field.ErrorList{field.Invalid(path, truncate(id),
+			"must be the UID of the cluster's namespace kube-system, a lower-case UUID")}
 	}
 	return nil
 }

@@ -45,8 +45,9 @@ func ValidateNamespaceMapStatusUpdate(m, old *federation.NamespaceMap) field.Err
 		seen[mapping.Name] = true
 		errs = append(errs, dnsLabel(mapping.Name, at.Child("name"))...)
 		errs = append(errs, dnsLabel(mapping.RemoteName, at.Child("remoteName"))...)
-		errs = append(errs, oneOf(mapping.Phase, at.Child("phase"), federation.NamespaceMappingReady, federation.NamespaceMappingTerminating,
-			federation.NamespaceMappingConflict, federation.NamespaceMappingRefused, federation.NamespaceMappingFailed)...)
+		errs = append(errs, oneOf(mapping.Phase, at.Child("phase"),
+			federation.NamespaceMappingReady, federation.NamespaceMappingTerminating, federation.NamespaceMappingConflict,
+			federation.NamespaceMappingRefused, federation.NamespaceMappingFailed)...)
 		if len(mapping.Message) > maxMappingMessage {
 			errs = append(errs, field.TooLong(at.Child("message"), "", maxMappingMessage))
 		}

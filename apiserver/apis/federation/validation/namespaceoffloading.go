@@ -34,8 +34,10 @@ func ValidateNamespaceOffloading(offloading *federation.NamespaceOffloading) fie
 func ValidateNamespaceOffloadingUpdate(offloading, old *federation.NamespaceOffloading) field.ErrorList {
 	errs := metadataUpdate(offloading, old)
 	errs = append(errs, namespaceOffloadingSpec(&offloading.Spec)...)
-	errs = append(errs, immutable(offloading.Spec.NamespaceMappingStrategy, old.Spec.NamespaceMappingStrategy, specPath.Child("namespaceMappingStrategy"))...)
-	return append(errs, immutable(offloading.Spec.RemoteNamespaceName, old.Spec.RemoteNamespaceName, specPath.Child("remoteNamespaceName"))...)
+	errs = append(errs, immutable(offloading.Spec.NamespaceMappingStrategy, old.Spec.NamespaceMappingStrategy,
+		specPath.Child("namespaceMappingStrategy"))...)
+	return append(errs, immutable(offloading.Spec.RemoteNamespaceName, old.Spec.RemoteNamespaceName,
+		specPath.Child("remoteNamespaceName"))...)
 }
 
 // ValidateNamespaceOffloadingStatusUpdate validates a new
@@ -44,8 +46,9 @@ func ValidateNamespaceOffloadingStatusUpdate(offloading, old *federation.Namespa
 	status := &offloading.Status
 	errs := metadataUpdate(offloading, old)
 	errs = append(errs, notNegative(status.ObservedGeneration, statusPath.Child("observedGeneration"))...)
-	errs = append(errs, oneOf(status.Phase, statusPath.Child("phase"), "", federation.OffloadingReady, federation.OffloadingInProgress,
-		federation.OffloadingNoClusterSelected, federation.OffloadingSomeFailed, federation.OffloadingAllFailed, federation.OffloadingTerminating)...)
+	errs = append(errs, oneOf(status.Phase, statusPath.Child("phase"), "",
+		federation.OffloadingReady, federation.OffloadingInProgress, federation.OffloadingNoClusterSelected,
+		federation.OffloadingSomeFailed, federation.OffloadingAllFailed, federation.OffloadingTerminating)...)
 	errs = append(errs, optional(status.RemoteNamespaceName, statusPath.Child("remoteNamespaceName"), dnsLabel)...)
 	errs = append(errs, conditions(status.Conditions, statusPath.Child("conditions"))...)
 
@@ -76,16 +79,19 @@ func ValidateOffloadingName(name string) field.ErrorList {
 	if name == v1alpha1.NamespaceOffloadingName {
 		return nil
 	}
-	return field.ErrorList{field.NotSupported(metadataPath.Child("name"), truncate(name), []string{v1alpha1.NamespaceOffloadingName})}
+	return field.ErrorList{field.NotSupported(metadataPath.Child("name"), truncate(name),
+		[]string{v1alpha1.NamespaceOffloadingName})}
 }
 
 func namespaceOffloadingSpec(spec *federation.NamespaceOffloadingSpec) field.ErrorList {
-	errs := oneOf(spec.NamespaceMappingStrategy, specPath.Child("namespaceMappingStrategy"), federation.DefaultName, federation.EnforceSameName, federation.SelectedName)
+	errs := oneOf(spec.NamespaceMappingStrategy, specPath.Child("namespaceMappingStrategy"),
+		federation.DefaultName, federation.EnforceSameName, federation.SelectedName)
 	errs = append(errs, remoteNamespaceName(spec)...)
-	errs = append(errs, oneOf(spec.PodOffloadingStrategy, specPath.Child("podOffloadingStrategy"), federation.LocalAndRemote, federation.Local, federation.Remote)...)
+	errs = append(errs, oneOf(spec.PodOffloadingStrategy, specPath.Child("podOffloadingStrategy"),
+		federation.LocalAndRemote, federation.Local, federation.Remote)...)
 	errs = append(errs, oneOf(spec.Enforcement, specPath.Child("enforcement"), federation.Warn, federation.Evict)...)
-	errs = append(errs, oneOf(spec.Volumes.OnUnoffload, specPath.Child("volumes", "onUnoffload"), "", federation.UnoffloadRefuse,
-		federation.UnoffloadMove, federation.UnoffloadRetain, federation.UnoffloadDelete)...)
+	errs = append(errs, oneOf(spec.Volumes.OnUnoffload, specPath.Child("volumes", "onUnoffload"), "",
+		federation.UnoffloadRefuse, federation.UnoffloadMove, federation.UnoffloadRetain, federation.UnoffloadDelete)...)
 	return append(errs, nodeSelector(&spec.ClusterSelector, specPath.Child("clusterSelector"))...)
 }
 

@@ -90,7 +90,8 @@ func resourceOfferSpec(spec *federation.ResourceOfferSpec) field.ErrorList {
 	errs = append(errs, offeredLabels(spec.Labels, specPath.Child("labels"))...)
 	errs = append(errs, uniqueNames(spec.StorageClasses, maxClasses, specPath.Child("storageClasses"), subdomain)...)
 	errs = append(errs, uniqueNames(spec.IngressClasses, maxClasses, specPath.Child("ingressClasses"), subdomain)...)
-	errs = append(errs, uniqueNames(spec.LoadBalancerClasses, maxClasses, specPath.Child("loadBalancerClasses"), qualifiedName)...)
+	errs = append(errs, uniqueNames(spec.LoadBalancerClasses, maxClasses,
+		specPath.Child("loadBalancerClasses"), qualifiedName)...)
 	return append(errs, ReflectedKinds(spec.ReflectedKinds, specPath.Child("reflectedKinds"))...)
 }
 
@@ -157,7 +158,8 @@ func offeredLabels(set map[string]string, path *field.Path) field.ErrorList {
 // OfferedLabel reports whether a provider may set a label on virtual nodes of the consumer.
 func OfferedLabel(key string) bool {
 	domain, _, _ := strings.Cut(key, "/")
-	reserved := key == v1alpha1.LabelType || key == v1alpha1.LabelRemoteClusterID || inDomain(domain, "kubernetes.io") || inDomain(domain, "k8s.io")
+	reserved := key == v1alpha1.LabelType || key == v1alpha1.LabelRemoteClusterID ||
+		inDomain(domain, "kubernetes.io") || inDomain(domain, "k8s.io")
 	return !reserved || describing[key]
 }
 
@@ -166,6 +168,7 @@ func inDomain(name, domain string) bool {
 }
 
 func negotiationPhase(phase federation.NegotiationPhase, path *field.Path) field.ErrorList {
-	return oneOf(phase, path, "", federation.NegotiationPending, federation.NegotiationAccepted, federation.NegotiationRefused,
+	return oneOf(phase, path, "",
+		federation.NegotiationPending, federation.NegotiationAccepted, federation.NegotiationRefused,
 		federation.NegotiationManualActionRequired, federation.NegotiationWithdrawn)
 }

@@ -32,7 +32,8 @@ const (
 // ValidateNetworkConfig validates a new network configuration.
 func ValidateNetworkConfig(config *federation.NetworkConfig) field.ErrorList {
 	errs := metadata(config, true)
-	errs = append(errs, oneOf(config.Name, metadataPath.Child("name"), v1alpha1.NetworkConfigOfConsumer, v1alpha1.NetworkConfigOfProvider)...)
+	errs = append(errs, oneOf(config.Name, metadataPath.Child("name"),
+		v1alpha1.NetworkConfigOfConsumer, v1alpha1.NetworkConfigOfProvider)...)
 	errs = append(errs, peersMetadata(config.ObjectMeta)...)
 	return append(errs, ValidateNetworkConfigSpec(&config.Spec)...)
 }
@@ -225,12 +226,14 @@ func ValidateTunnelEndpointStatusUpdate(endpoint, old *federation.TunnelEndpoint
 	status := &endpoint.Status
 	errs := metadataUpdate(endpoint, old)
 	errs = append(errs, notNegative(status.ObservedGeneration, statusPath.Child("observedGeneration"))...)
-	errs = append(errs, oneOf(status.Phase, statusPath.Child("phase"), "", federation.TunnelConnecting, federation.TunnelConnected, federation.TunnelError)...)
+	errs = append(errs, oneOf(status.Phase, statusPath.Child("phase"), "",
+		federation.TunnelConnecting, federation.TunnelConnected, federation.TunnelError)...)
 	errs = append(errs, optional(status.Endpoint, statusPath.Child("endpoint"), sourceAddress)...)
 	errs = append(errs, optional(status.Gateway, statusPath.Child("gateway"), subdomain)...)
 	errs = append(errs, optional(status.PublicKey, statusPath.Child("publicKey"), publicKey)...)
 	errs = append(errs, tunnelMTU(status.MTU, statusPath.Child("mtu"))...)
-	errs = append(errs, oneOf(status.Implementation, statusPath.Child("implementation"), "", v1alpha1.WireGuardKernel, v1alpha1.WireGuardGo)...)
+	errs = append(errs, oneOf(status.Implementation, statusPath.Child("implementation"), "",
+		v1alpha1.WireGuardKernel, v1alpha1.WireGuardGo)...)
 	errs = append(errs, notNegative(status.LatencyMicroseconds, statusPath.Child("latencyMicroseconds"))...)
 	if loss := status.LossPercent; loss < 0 || loss > 100 {
 		errs = append(errs, field.Invalid(statusPath.Child("lossPercent"), loss, "must be 0 to 100"))

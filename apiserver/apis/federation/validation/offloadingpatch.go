@@ -20,8 +20,10 @@ func offloadingPatch(patch *federation.OffloadingPatch, path *field.Path) field.
 	errs = append(errs, tolerations(patch.Tolerations, path.Child("tolerations"))...)
 	for i, toleration := range patch.Tolerations {
 		at := path.Child("tolerations").Index(i)
-		errs = append(errs, oneOf(toleration.Operator, at.Child("operator"), "", corev1.TolerationOpEqual, corev1.TolerationOpExists)...)
-		errs = append(errs, oneOf(toleration.Effect, at.Child("effect"), "", corev1.TaintEffectNoSchedule, corev1.TaintEffectPreferNoSchedule, corev1.TaintEffectNoExecute)...)
+		errs = append(errs, oneOf(toleration.Operator, at.Child("operator"), "",
+			corev1.TolerationOpEqual, corev1.TolerationOpExists)...)
+		errs = append(errs, oneOf(toleration.Effect, at.Child("effect"), "",
+			corev1.TaintEffectNoSchedule, corev1.TaintEffectPreferNoSchedule, corev1.TaintEffectNoExecute)...)
 		errs = append(errs, metav1validation.ValidateLabelName(toleration.Key, at.Child("key"))...)
 	}
 	if patch.RuntimeClassName != nil {
@@ -53,19 +55,24 @@ func patchedAffinity(wanted *corev1.Affinity, path *field.Path) field.ErrorList 
 		}
 		for i, term := range a.PreferredDuringSchedulingIgnoredDuringExecution {
 			errs = append(errs, weight(term.Weight, at.Index(i))...)
-			errs = append(errs, nodeSelector(&corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{term.Preference}}, at.Index(i).Child("preference"))...)
+			preference := &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{term.Preference}}
+			errs = append(errs, nodeSelector(preference, at.Index(i).Child("preference"))...)
 		}
 	}
 	if a := wanted.PodAffinity; a != nil {
-		errs = append(errs, patchedTerms(a.RequiredDuringSchedulingIgnoredDuringExecution, a.PreferredDuringSchedulingIgnoredDuringExecution, path.Child("podAffinity"))...)
+		errs = append(errs, patchedTerms(a.RequiredDuringSchedulingIgnoredDuringExecution,
+			a.PreferredDuringSchedulingIgnoredDuringExecution, path.Child("podAffinity"))...)
 	}
 	if a := wanted.PodAntiAffinity; a != nil {
-		errs = append(errs, patchedTerms(a.RequiredDuringSchedulingIgnoredDuringExecution, a.PreferredDuringSchedulingIgnoredDuringExecution, path.Child("podAntiAffinity"))...)
+		errs = append(errs, patchedTerms(a.RequiredDuringSchedulingIgnoredDuringExecution,
+			a.PreferredDuringSchedulingIgnoredDuringExecution, path.Child("podAntiAffinity"))...)
 	}
 	return errs
 }
 
-func patchedTerms(required []corev1.PodAffinityTerm, preferred []corev1.WeightedPodAffinityTerm, path *field.Path) field.ErrorList {
+func patchedTerms(
+	required []corev1.PodAffinityTerm, preferred []corev1.WeightedPodAffinityTerm, path *field.Path,
+) field.ErrorList {
 	if len(required) > maxTerms || len(preferred) > maxTerms {
 		// affinity has reported it.
 		return nil
@@ -73,7 +80,8 @@ func patchedTerms(required []corev1.PodAffinityTerm, preferred []corev1.Weighted
 	var errs field.ErrorList
 	check := func(term *corev1.PodAffinityTerm, at *field.Path) {
 		errs = append(errs, metav1validation.ValidateLabelName(term.TopologyKey, at.Child("topologyKey"))...)
-		errs = append(errs, metav1validation.ValidateLabelSelector(term.LabelSelector, metav1validation.LabelSelectorValidationOptions{}, at.Child("labelSelector"))...)
+		errs = append(errs, metav1validation.ValidateLabelSelector(term.LabelSelector,
+			metav1validation.LabelSelectorValidationOptions{}, at.Child("labelSelector"))...)
 		if len(term.MatchLabelKeys)+len(term.MismatchLabelKeys) > 0 {
 			errs = append(errs, field.Forbidden(at.Child("matchLabelKeys"), "must be empty in a patch: use labelSelector"))
 		}

@@ -20,8 +20,10 @@ const (
 func ValidatePeeringToken(token *federation.PeeringToken) field.ErrorList {
 	errs := metadata(token, false)
 	errs = append(errs, optional(token.Spec.ConsumerClusterID, specPath.Child("consumerClusterID"), clusterID)...)
-	errs = append(errs, oneOf(token.Spec.Mode, specPath.Child("mode"), "", federation.PeeringOutOfBand, federation.PeeringInBand)...)
-	return append(errs, seconds(token.Spec.ExpirationSeconds, minTokenSeconds, maxTokenSeconds, specPath.Child("expirationSeconds"))...)
+	errs = append(errs, oneOf(token.Spec.Mode, specPath.Child("mode"), "",
+		federation.PeeringOutOfBand, federation.PeeringInBand)...)
+	return append(errs, seconds(token.Spec.ExpirationSeconds, minTokenSeconds, maxTokenSeconds,
+		specPath.Child("expirationSeconds"))...)
 }
 
 // ValidatePeeringTokenUpdate validates a new version of a

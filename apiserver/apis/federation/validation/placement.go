@@ -33,7 +33,8 @@ func podPlacement(spec *corev1.PodSpec, namespace string) field.ErrorList {
 	errs = append(errs, nodeLabels(spec.NodeSelector, podPath.Child("nodeSelector"))...)
 	errs = append(errs, affinity(spec.Affinity, namespace, podPath.Child("affinity"))...)
 	if len(spec.TopologySpreadConstraints) > maxTerms {
-		errs = append(errs, field.TooMany(podPath.Child("topologySpreadConstraints"), len(spec.TopologySpreadConstraints), maxTerms))
+		errs = append(errs, field.TooMany(podPath.Child("topologySpreadConstraints"),
+			len(spec.TopologySpreadConstraints), maxTerms))
 	}
 	return append(errs, tolerations(spec.Tolerations, podPath.Child("tolerations"))...)
 }
@@ -77,12 +78,12 @@ func affinity(wanted *corev1.Affinity, namespace string, path *field.Path) field
 	}
 	errs := nodeTerms(wanted.NodeAffinity, path.Child("nodeAffinity"))
 	if a := wanted.PodAffinity; a != nil {
-		errs = append(errs, podTerms(a.RequiredDuringSchedulingIgnoredDuringExecution, a.PreferredDuringSchedulingIgnoredDuringExecution,
-			namespace, path.Child("podAffinity"))...)
+		errs = append(errs, podTerms(a.RequiredDuringSchedulingIgnoredDuringExecution,
+			a.PreferredDuringSchedulingIgnoredDuringExecution, namespace, path.Child("podAffinity"))...)
 	}
 	if a := wanted.PodAntiAffinity; a != nil {
-		errs = append(errs, podTerms(a.RequiredDuringSchedulingIgnoredDuringExecution, a.PreferredDuringSchedulingIgnoredDuringExecution,
-			namespace, path.Child("podAntiAffinity"))...)
+		errs = append(errs, podTerms(a.RequiredDuringSchedulingIgnoredDuringExecution,
+			a.PreferredDuringSchedulingIgnoredDuringExecution, namespace, path.Child("podAntiAffinity"))...)
 	}
 	return errs
 }
@@ -108,12 +109,15 @@ func nodeTerms(wanted *corev1.NodeAffinity, path *field.Path) field.ErrorList {
 		}
 	}
 	for i, preferred := range wanted.PreferredDuringSchedulingIgnoredDuringExecution {
-		check(preferred.Preference, path.Child("preferredDuringSchedulingIgnoredDuringExecution").Index(i).Child("preference"))
+		at := path.Child("preferredDuringSchedulingIgnoredDuringExecution").Index(i)
+		check(preferred.Preference, at.Child("preference"))
 	}
 	return errs
 }
 
-func podTerms(required []corev1.PodAffinityTerm, preferred []corev1.WeightedPodAffinityTerm, namespace string, path *field.Path) field.ErrorList {
+func podTerms(
+	required []corev1.PodAffinityTerm, preferred []corev1.WeightedPodAffinityTerm, namespace string, path *field.Path,
+) field.ErrorList {
 	at := path.Child("requiredDuringSchedulingIgnoredDuringExecution")
 	if len(required) > maxTerms {
 		return field.ErrorList{field.TooMany(at, len(required), maxTerms)}

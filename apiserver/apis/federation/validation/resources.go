@@ -51,7 +51,9 @@ func requiredResources(list corev1.ResourceList, path *field.Path) field.ErrorLi
 }
 
 // uniqueNames validates a bounded list of names without duplicates.
-func uniqueNames(list []string, most int, path *field.Path, check func(string, *field.Path) field.ErrorList) field.ErrorList {
+func uniqueNames(
+	list []string, most int, path *field.Path, check func(string, *field.Path) field.ErrorList,
+) field.ErrorList {
 	if len(list) > most {
 		return field.ErrorList{field.TooMany(path, len(list), most)}
 	}

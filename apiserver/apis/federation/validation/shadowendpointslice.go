@@ -49,7 +49,8 @@ func shadowEndpointSlice(slice *federation.ShadowEndpointSlice) field.ErrorList 
 	}
 	errs := labels(slice.Labels, metadataPath.Child("labels"))
 	spec := &slice.Spec
-	errs = append(errs, oneOf(spec.AddressType, specPath.Child("addressType"), discoveryv1.AddressTypeIPv4, discoveryv1.AddressTypeIPv6)...)
+	errs = append(errs, oneOf(spec.AddressType, specPath.Child("addressType"),
+		discoveryv1.AddressTypeIPv4, discoveryv1.AddressTypeIPv6)...)
 	errs = append(errs, endpointPorts(spec.Ports, specPath.Child("ports"))...)
 	return append(errs, endpoints(spec, specPath.Child("endpoints"))...)
 }
@@ -67,7 +68,8 @@ func endpointPorts(ports []discoveryv1.EndpointPort, path *field.Path) field.Err
 		}
 		seen[name] = true
 		errs = append(errs, optional(name, at.Child("name"), dnsLabel)...)
-		errs = append(errs, oneOf(ptr.Deref(port.Protocol, ""), at.Child("protocol"), corev1.ProtocolTCP, corev1.ProtocolUDP, corev1.ProtocolSCTP)...)
+		errs = append(errs, oneOf(ptr.Deref(port.Protocol, ""), at.Child("protocol"),
+			corev1.ProtocolTCP, corev1.ProtocolUDP, corev1.ProtocolSCTP)...)
 		if number := port.Port; number != nil && (*number < 1 || *number > 65535) {
 			errs = append(errs, field.Invalid(at.Child("port"), *number, "must be 1 to 65535"))
 		}

@@ -62,13 +62,15 @@ func ValidateShadowPodUpdate(pod, old *federation.ShadowPod) field.ErrorList {
 	if size(pod) > max(maxShadowPod, size(old)) {
 		return append(errs, tooLarge())
 	}
-	errs = append(errs, immutable(pod.Annotations[v1alpha1.AnnotationOriginUID], old.Annotations[v1alpha1.AnnotationOriginUID],
+	errs = append(errs, immutable(pod.Annotations[v1alpha1.AnnotationOriginUID],
+		old.Annotations[v1alpha1.AnnotationOriginUID],
 		metadataPath.Child("annotations").Key(v1alpha1.AnnotationOriginUID))...)
 	errs = append(errs, immutable(pod.Labels[v1alpha1.LabelOrigin], old.Labels[v1alpha1.LabelOrigin],
 		metadataPath.Child("labels").Key(v1alpha1.LabelOrigin))...)
 	errs = append(errs, optional(pod.Spec.OfferedNode, specPath.Child("offeredNode"), dnsLabel)...)
 	errs = append(errs, podUpdate(&pod.Spec.Pod, &old.Spec.Pod)...)
-	if !apiequality.Semantic.DeepEqual(pod.Spec, old.Spec) || !apiequality.Semantic.DeepEqual(pod.Annotations, old.Annotations) {
+	if !apiequality.Semantic.DeepEqual(pod.Spec, old.Spec) ||
+		!apiequality.Semantic.DeepEqual(pod.Annotations, old.Annotations) {
 		errs = append(errs, refusals(&pod.Spec.Pod)...)
 		errs = append(errs, podPlacement(&pod.Spec.Pod, pod.Namespace)...)
 		errs = append(errs, podSecurity(pod)...)
@@ -82,7 +84,8 @@ func ValidateShadowPodStatusUpdate(pod, old *federation.ShadowPod) field.ErrorLi
 	errs = append(errs, oneOf(pod.Status.Phase, statusPath.Child("phase"), "", corev1.PodSucceeded, corev1.PodFailed)...)
 	errs = append(errs, onceSet(string(pod.Status.Phase), string(old.Status.Phase), statusPath.Child("phase"))...)
 	errs = append(errs, optional(pod.Status.ForeignCluster, statusPath.Child("foreignCluster"), subdomain)...)
-	errs = append(errs, onceSet(pod.Status.ForeignCluster, old.Status.ForeignCluster, statusPath.Child("foreignCluster"))...)
+	errs = append(errs, onceSet(pod.Status.ForeignCluster, old.Status.ForeignCluster,
+		statusPath.Child("foreignCluster"))...)
 	errs = append(errs, resources(pod.Status.AllocatedResources, statusPath.Child("allocatedResources"))...)
 	if pod.Status.Pod != nil {
 		if pod.Status.Pod.Size() > maxPodStatus {
@@ -190,7 +193,8 @@ func podSecurity(pod *federation.ShadowPod) field.ErrorList {
 	if result.Allowed {
 		return nil
 	}
-	return field.ErrorList{field.Forbidden(podPath, fmt.Sprintf("violates Pod Security %s: %s", level.Level, result.ForbiddenDetail()))}
+	return field.ErrorList{field.Forbidden(podPath,
+		fmt.Sprintf("violates Pod Security %s: %s", level.Level, result.ForbiddenDetail()))}
 }
 
 // podUpdate validates that only these fields change: images, CPU and memory of containers, the
@@ -203,7 +207,8 @@ func podUpdate(spec, old *corev1.PodSpec) field.ErrorList {
 	keepImages(rest.InitContainers, old.InitContainers)
 	every := func(*corev1.Container) bool { return true }
 	errs = append(errs, keepResources(rest.Containers, old.Containers, every, podPath.Child("containers"))...)
-	errs = append(errs, keepResources(rest.InitContainers, old.InitContainers, isSidecar, podPath.Child("initContainers"))...)
+	errs = append(errs, keepResources(rest.InitContainers, old.InitContainers, isSidecar,
+		podPath.Child("initContainers"))...)
 
 	deadline, before := spec.ActiveDeadlineSeconds, old.ActiveDeadlineSeconds
 	if before != nil && (deadline == nil || *deadline > *before) {
@@ -223,7 +228,8 @@ func podUpdate(spec, old *corev1.PodSpec) field.ErrorList {
 		podPath.Child("ephemeralContainers"))...)
 	rest.EphemeralContainers = old.EphemeralContainers
 
-	if before := old.TerminationGracePeriodSeconds; before != nil && *before < 0 && spec.TerminationGracePeriodSeconds != nil && *spec.TerminationGracePeriodSeconds == 1 {
+	if before := old.TerminationGracePeriodSeconds; before != nil && *before < 0 &&
+		spec.TerminationGracePeriodSeconds != nil && *spec.TerminationGracePeriodSeconds == 1 {
 		rest.TerminationGracePeriodSeconds = before
 	}
 	if !apiequality.Semantic.DeepEqual(rest, old) {
@@ -265,7 +271,9 @@ func keepImages(containers, old []corev1.Container) {
 
 // keepResources restores the earlier CPU and memory of containers that can be resized. Like
 // Kubernetes, it refuses the removal of a request or a limit.
-func keepResources(containers, old []corev1.Container, resizes func(*corev1.Container) bool, path *field.Path) field.ErrorList {
+func keepResources(
+	containers, old []corev1.Container, resizes func(*corev1.Container) bool, path *field.Path,
+) field.ErrorList {
 	var errs field.ErrorList
 	for i := range containers {
 		if i >= len(old) || !resizes(&old[i]) {

@@ -47,10 +47,13 @@ func ValidateVirtualNodeStatusUpdate(node, old *federation.VirtualNode) field.Er
 	errs = append(errs, notNegative(node.Status.ObservedGeneration, statusPath.Child("observedGeneration"))...)
 	errs = append(errs, notNegative(node.Status.Pods, statusPath.Child("pods"))...)
 	errs = append(errs, ReflectedKinds(node.Status.ReflectedKinds, statusPath.Child("reflectedKinds"))...)
-	errs = append(errs, uniqueNames(node.Status.StorageClasses, maxClasses, statusPath.Child("storageClasses"), subdomain)...)
+	errs = append(errs, uniqueNames(node.Status.StorageClasses, maxClasses,
+		statusPath.Child("storageClasses"), subdomain)...)
 	errs = append(errs, storageQuota(node.Status.Storage, statusPath.Child("storage"))...)
-	errs = append(errs, uniqueNames(node.Status.IngressClasses, maxClasses, statusPath.Child("ingressClasses"), subdomain)...)
-	errs = append(errs, uniqueNames(node.Status.LoadBalancerClasses, maxClasses, statusPath.Child("loadBalancerClasses"), qualifiedName)...)
+	errs = append(errs, uniqueNames(node.Status.IngressClasses, maxClasses,
+		statusPath.Child("ingressClasses"), subdomain)...)
+	errs = append(errs, uniqueNames(node.Status.LoadBalancerClasses, maxClasses,
+		statusPath.Child("loadBalancerClasses"), qualifiedName)...)
 	if network := node.Status.Network; network != nil {
 		errs = append(errs, cidrMappings(network.Local, statusPath.Child("network", "local"))...)
 		errs = append(errs, cidrMappings(network.Remote, statusPath.Child("network", "remote"))...)
@@ -70,7 +73,8 @@ func virtualNodeSpec(spec *federation.VirtualNodeSpec) field.ErrorList {
 		errs = append(errs, field.Required(specPath.Child("offerName"), "must be set if offeredNode is set"))
 	}
 	errs = append(errs, requiredResources(spec.Resources, specPath.Child("resources"))...)
-	errs = append(errs, oneOf(spec.APIAccess, specPath.Child("apiAccess"), "", federation.APIAccessConsumer, federation.APIAccessDisabled)...)
+	errs = append(errs, oneOf(spec.APIAccess, specPath.Child("apiAccess"), "",
+		federation.APIAccessConsumer, federation.APIAccessDisabled)...)
 	errs = append(errs, labels(spec.Labels, specPath.Child("labels"))...)
 	errs = append(errs, reflection(&spec.Reflection, specPath.Child("reflection"))...)
 	if spec.OffloadingPatch != nil {
