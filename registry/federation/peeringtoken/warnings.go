@@ -23,6 +23,6 @@ func warnings(token *federation.PeeringToken) []string {
 	if lifetime <= longInvitation {
 		return nil
 	}
-	return []string{fmt.Sprintf("spec.consumerClusterID: is empty, so any cluster that obtains the invitation within %s may "+
-		"use it; set the ID of the consumer, or a shorter spec.expirationSeconds", lifetime)}
+	return []string{fmt.Sprintf("spec.consumerClusterID: is empty, so any cluster that obtains the invitation within %s "+
+		"may use it; set the ID of the consumer, or a shorter spec.expirationSeconds", lifetime)}
 }

@@ -85,7 +85,8 @@ func (r *REST[P, Q, T, S]) Tend(ctx context.Context) {
 	r.ledgers.Regularly(ctx, func(ctx context.Context) {
 		for _, obj := range r.ledgers.Unassigned() {
 			if err := r.attribute(ctx, obj); err != nil && ctx.Err() == nil {
-				klog.FromContext(ctx).Error(err, "Unable to count an object, will retry", "resource", r.kind.Resource, "object", obj)
+				klog.FromContext(ctx).Error(err, "Unable to count an object, will retry",
+					"resource", r.kind.Resource, "object", obj)
 			}
 		}
 	})

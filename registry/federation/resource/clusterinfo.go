@@ -39,8 +39,10 @@ var ClusterInfos = Kind[*federation.ClusterInfo, noSpec, federation.ClusterInfoS
 			return store.OrNone(c.Status.ClusterName)
 		}},
 		{Name: "Pods", Description: "the ranges of pods, with their source", Cell: ranges(federation.RangeOfPods)},
-		{Name: "Services", Description: "the ranges of Services, with their source", Cell: ranges(federation.RangeOfServices)},
-		{Name: "External", Description: "the ranges that expose non-pod endpoints, with their source", Cell: ranges(federation.RangeExternal)},
+		{Name: "Services", Description: "the ranges of Services, with their source",
+			Cell: ranges(federation.RangeOfServices)},
+		{Name: "External", Description: "the ranges that expose non-pod endpoints, with their source",
+			Cell: ranges(federation.RangeExternal)},
 		{Name: "Consistent", Description: "whether all sources, values and tunnels agree with the ranges",
 			Cell: func(c *federation.ClusterInfo) any {
 				condition := meta.FindStatusCondition(c.Status.Conditions, v1alpha1.ConditionRangesConsistent)
@@ -49,7 +51,8 @@ var ClusterInfos = Kind[*federation.ClusterInfo, noSpec, federation.ClusterInfoS
 				}
 				return string(condition.Status)
 			}},
-		{Name: "Nodes", Wide: true, Description: "the ranges of nodes, with their source", Cell: ranges(federation.RangeOfNodes)},
+		{Name: "Nodes", Wide: true, Description: "the ranges of nodes, with their source",
+			Cell: ranges(federation.RangeOfNodes)},
 		{Name: "Reserved", Wide: true, Description: "other ranges that no peer may use, with their source",
 			Cell: ranges(federation.RangeReserved)},
 		{Name: "Version", Wide: true, Description: "the version of the product", Cell: func(c *federation.ClusterInfo) any {

@@ -229,7 +229,8 @@ func (p StorageProvider) remoteNamespaceOf(ctx context.Context, name string) (st
 	if err != nil {
 		return "", false, err
 	}
-	return namespace.Labels[v1alpha1.LabelForeignCluster], namespace.Labels[v1alpha1.LabelRole] == v1alpha1.RoleRemoteNamespace, nil
+	return namespace.Labels[v1alpha1.LabelForeignCluster],
+		namespace.Labels[v1alpha1.LabelRole] == v1alpha1.RoleRemoteNamespace, nil
 }
 
 // remoteNamespacesWith returns the remote namespaces of the consumer of a namespace,
