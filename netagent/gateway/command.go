@@ -119,8 +119,8 @@ func (o *Options) Validate() []error {
 // NewCommand returns the federation-gateway command, which runs until the context ends.
 func NewCommand(ctx context.Context) *cobra.Command {
 	options := NewOptions()
-	return agent.NewCommand("federation-gateway", "Terminates the tunnels to the pods of remote clusters", options, options.Logs,
-		func() error { return run(ctx, options) })
+	return agent.NewCommand("federation-gateway", "Terminates the tunnels to the pods of remote clusters", options,
+		options.Logs, func() error { return run(ctx, options) })
 }
 
 func run(ctx context.Context, options *Options) (err error) {
