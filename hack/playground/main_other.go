@@ -13,6 +13,7 @@ import (
 )
 
 func main() {
-	fmt.Fprintf(os.Stderr, "playground: nodes consist of Linux namespaces, which %s does not have; run it on Linux, for example in a virtual machine\n", runtime.GOOS)
+	fmt.Fprintf(os.Stderr, "playground: nodes consist of Linux namespaces, which %s does not have; run it on Linux, "+
+		"for example in a virtual machine\n", runtime.GOOS)
 	os.Exit(1)
 }

@@ -236,7 +236,8 @@ func moduleHash(dir string) (string, error) {
 			return filepath.SkipDir
 		}
 		name := d.Name()
-		if d.IsDir() || !(strings.HasSuffix(name, ".go") || name == "go.mod" || name == "go.sum") || strings.HasSuffix(name, "_test.go") {
+		if d.IsDir() || !(strings.HasSuffix(name, ".go") || name == "go.mod" || name == "go.sum") ||
+			strings.HasSuffix(name, "_test.go") {
 			return nil
 		}
 		f, err := os.Open(path)

@@ -31,7 +31,9 @@ type progress struct {
 }
 
 func newProgress(out *os.File, title string) *progress {
-	p := &progress{out: out, title: title, terminal: term.IsTerminal(int(out.Fd())), started: time.Now(), done: make(chan struct{})}
+	p := &progress{
+		out: out, title: title, terminal: term.IsTerminal(int(out.Fd())), started: time.Now(), done: make(chan struct{}),
+	}
 	if p.terminal {
 		p.drawing.Go(p.redraw)
 	} else {

@@ -128,7 +128,8 @@ func (c *Cluster) controllerManager() sandbox.Command {
 		// The playground allocates the pod CIDRs of nodes, because it adds their routes.
 		"--allocate-node-cidrs=false",
 	}
-	return c.daemon(c.ControlPlane(), "kube-controller-manager", []string{kubeconfig}, append(args, c.clientLimits()...)...)
+	return c.daemon(c.ControlPlane(), "kube-controller-manager", []string{kubeconfig},
+		append(args, c.clientLimits()...)...)
 }
 
 func (c *Cluster) scheduler() sandbox.Command {

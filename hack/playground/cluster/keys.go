@@ -36,7 +36,8 @@ func (c *Cluster) WriteKeys() error {
 		{"apiserver", "ca", pki.Request{CommonName: "kube-apiserver", Hosts: []string{
 			"kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local",
 			"localhost", "127.0.0.1", kubernetes, c.ControlPlane().Address.String()}}},
-		{"apiserver-kubelet-client", "ca", pki.Request{CommonName: "kube-apiserver-kubelet-client", Organization: []string{masters}}},
+		{"apiserver-kubelet-client", "ca", pki.Request{
+			CommonName: "kube-apiserver-kubelet-client", Organization: []string{masters}}},
 		{"front-proxy-client", "front-proxy-ca", pki.Request{CommonName: "front-proxy-client"}},
 		{"etcd-server", "etcd-ca", pki.Request{CommonName: "etcd", Hosts: []string{"localhost", "127.0.0.1"}, Client: true}},
 		{"etcd-client", "etcd-ca", pki.Request{CommonName: "kube-apiserver"}},

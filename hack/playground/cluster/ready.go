@@ -148,7 +148,8 @@ func (c *Cluster) Apply(ctx context.Context) error {
 		return err
 	}
 	return poll(ctx, serverDeadline, func() error {
-		return c.kubectl(ctx, manifests, "apply", "--server-side", "--force-conflicts", "--field-manager=playground", "-f", "-")
+		return c.kubectl(ctx, manifests, "apply", "--server-side", "--force-conflicts",
+			"--field-manager=playground", "-f", "-")
 	}, func() error {
 		return c.checkDaemons(c.ControlPlane(), "kube-apiserver")
 	})
@@ -199,7 +200,8 @@ func (c *Cluster) kubectl(ctx context.Context, stdin []byte, args ...string) err
 
 // Kubectl runs kubectl as the administrator of the cluster, and returns its output.
 func (c *Cluster) Kubectl(ctx context.Context, stdin []byte, args ...string) (string, error) {
-	cmd := exec.CommandContext(ctx, c.Tools.Path("kubectl"), append([]string{"--kubeconfig=" + c.Instance.Kubeconfig(c.Name)}, args...)...)
+	cmd := exec.CommandContext(ctx, c.Tools.Path("kubectl"),
+		append([]string{"--kubeconfig=" + c.Instance.Kubeconfig(c.Name)}, args...)...)
 	cmd.Stdin = bytes.NewReader(stdin)
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr

@@ -24,7 +24,8 @@ func newImage() *cobra.Command {
 		Long: `image writes a docker archive with an image whose entry point is the program. The
 image contains the program as /NAME, /tmp, /etc/passwd, and the files, links and
 packages of the flags. The same input results in the same bytes.`,
-		Example: `  playground image --tag liqo.io/federation-virtual-kubelet:dev --output _output/federation-virtual-kubelet.tar \
+		Example: "  playground image --tag liqo.io/federation-virtual-kubelet:dev " +
+			`--output _output/federation-virtual-kubelet.tar \
       bin/federation-virtual-kubelet
   playground image --tag liqo.io/federation-gateway:dev --output _output/federation-gateway.tar --deb iptables \
       --link /usr/sbin/iptables=xtables-nft-multi bin/federation-gateway`,

@@ -62,7 +62,9 @@ network between the clusters.`,
 			if command[0] == "--" {
 				command = command[1:]
 			}
-			nsenter := append([]string{"--target", strconv.Itoa(holder.PID), "--net", "--mount", "--pid", "--uts", "--ipc", "--"}, command...)
+			nsenter := append([]string{
+				"--target", strconv.Itoa(holder.PID), "--net", "--mount", "--pid", "--uts", "--ipc", "--",
+			}, command...)
 			return attached(exec.CommandContext(cmd.Context(), "nsenter", nsenter...))
 		},
 	}

@@ -64,8 +64,8 @@ func owned(i *state.Instance, dir string) error {
 	if i.Dir == dir {
 		return nil
 	}
-	return fmt.Errorf("instance %s has the state directory %s; choose another --instance, or use this one with: --state %s",
-		i.Name, i.Dir, i.Dir)
+	return fmt.Errorf("instance %s has the state directory %s; choose another --instance, or use this one with: "+
+		"--state %s", i.Name, i.Dir, i.Dir)
 }
 
 // Lock locks an instance against changes by other processes. It waits until ctx ends.

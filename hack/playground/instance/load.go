@@ -14,7 +14,9 @@ import (
 )
 
 // LoadImages loads image archives into all nodes of the named clusters; without names, of all clusters.
-func LoadImages(ctx context.Context, i *state.Instance, tools *build.Set, clusters, archives []string, steps *Steps) error {
+func LoadImages(
+	ctx context.Context, i *state.Instance, tools *build.Set, clusters, archives []string, steps *Steps,
+) error {
 	for _, name := range clusters {
 		if _, err := i.Cluster(name); err != nil {
 			return err
@@ -38,7 +40,8 @@ func LoadImages(ctx context.Context, i *state.Instance, tools *build.Set, cluste
 		if err := parallel(ctx, loads...); err != nil {
 			return err
 		}
-		steps.Done(filepath.Base(archive), "loaded into %d nodes, present in %d", loaded.Load(), len(loads)-int(loaded.Load()))
+		steps.Done(filepath.Base(archive), "loaded into %d nodes, present in %d",
+			loaded.Load(), len(loads)-int(loaded.Load()))
 	}
 	return nil
 }

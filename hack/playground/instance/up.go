@@ -189,7 +189,8 @@ func (u *up) cluster(ctx context.Context, index int) error {
 	if err := c.WaitReady(ctx); err != nil {
 		return err
 	}
-	u.steps.Done(c.Name, "ready: %d nodes, DNS and storage; kubeconfig %s", len(c.Nodes)+c.FakeNodes, u.instance.Kubeconfig(c.Name))
+	u.steps.Done(c.Name, "ready: %d nodes, DNS and storage; kubeconfig %s",
+		len(c.Nodes)+c.FakeNodes, u.instance.Kubeconfig(c.Name))
 	return nil
 }
 

@@ -42,7 +42,8 @@ func routerRules(i *state.Instance) string {
 // unless iptables of the node translated it before.
 func masquerade(ctx context.Context, n *state.Node, pods netip.Prefix) error {
 	return apply(ctx, n.Holder, fmt.Sprintf(
-		"chain postrouting {\ntype nat hook postrouting priority srcnat + 1;\nip saddr %s ip daddr != %s masquerade\n}\n", pods, pods))
+		"chain postrouting {\ntype nat hook postrouting priority srcnat + 1;\nip saddr %s ip daddr != %s masquerade\n}\n",
+		pods, pods))
 }
 
 // apply replaces the table of the playground in the network namespace of holder atomically.

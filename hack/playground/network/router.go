@@ -96,7 +96,9 @@ func hostLink(i *state.Instance) error {
 	if err := bringUp(i.HostLink.Name, i.HostLink.Host); err != nil {
 		return err
 	}
-	if err := sandbox.Enter(i.Router, false, func() error { return bringUp(hostLinkPeer, i.HostLink.Router) }); err != nil {
+	if err := sandbox.Enter(i.Router, false, func() error {
+		return bringUp(hostLinkPeer, i.HostLink.Router)
+	}); err != nil {
 		return err
 	}
 	for _, c := range i.Clusters {

@@ -69,11 +69,13 @@ func CheckCIDRs(cluster string, pods, services, pool netip.Prefix) error {
 	case !pods.IsValid() || !pods.Addr().Is4() || pods.Bits() > 22 || pods != pods.Masked():
 		return fmt.Errorf("cluster %s: pod CIDR %s: must be an IPv4 network of /22 or larger; each node gets a /24",
 			cluster, pods)
-	case !services.IsValid() || !services.Addr().Is4() || services.Bits() > 24 || services.Bits() < 12 || services != services.Masked():
+	case !services.IsValid() || !services.Addr().Is4() || services.Bits() > 24 || services.Bits() < 12 ||
+		services != services.Masked():
 		return fmt.Errorf("cluster %s: service CIDR %s: must be an IPv4 network between /12 and /24", cluster, services)
 	case pods.Overlaps(services):
 		return fmt.Errorf("cluster %s: pod CIDR %s and service CIDR %s overlap", cluster, pods, services)
-	case pool.Bits() >= pods.Bits() && pods.Contains(pool.Addr()), pool.Bits() >= services.Bits() && services.Contains(pool.Addr()):
+	case pool.Bits() >= pods.Bits() && pods.Contains(pool.Addr()),
+		pool.Bits() >= services.Bits() && services.Contains(pool.Addr()):
 		return fmt.Errorf("cluster %s: node address pool %s is part of its pod or service CIDR", cluster, pool)
 	}
 	return nil

@@ -43,7 +43,9 @@ func main() {
 
 func run(out io.Writer) error {
 	buffered := bufio.NewWriter(out)
-	definitions := openapi.GetOpenAPIDefinitions(func(name string) spec.Ref { return spec.MustCreateRef(references + name) })
+	definitions := openapi.GetOpenAPIDefinitions(func(name string) spec.Ref {
+		return spec.MustCreateRef(references + name)
+	})
 	write(buffered, definitions)
 	return buffered.Flush()
 }

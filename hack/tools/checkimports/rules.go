@@ -47,7 +47,9 @@ var layers = []struct {
 	{"apiserver/negotiation", []string{"apiserver/apis"}},
 	{"apiserver/netmap", []string{"apiserver/apis"}},
 	{"apiserver/placement", []string{"apiserver/apis", "apiserver/podspec", "apiserver/volume"}},
-	{"apiserver/plan", []string{"apiserver/apis", "apiserver/naming", "apiserver/placement", "apiserver/podspec", "apiserver/volume"}},
+	{"apiserver/plan", []string{
+		"apiserver/apis", "apiserver/naming", "apiserver/placement", "apiserver/podspec", "apiserver/volume",
+	}},
 	{"apiserver/podspec", []string{"apiserver/apis"}},
 	{"apiserver/quota", []string{"apiserver/apis"}},
 	{"apiserver/reflection", []string{"apiserver/apis"}},
@@ -57,10 +59,14 @@ var layers = []struct {
 	{"apiserver/admission", append([]string{"generated"}, pure...)},
 	{"apiserver/storage", nil},
 	{"apiserver/server", append([]string{"apiserver/admission", "apiserver/storage", "generated", "registry"}, pure...)},
-	{"apiserver/options", append([]string{"apiserver/admission", "apiserver/storage", "apiserver/server", "generated", "registry"}, pure...)},
+	{"apiserver/options", append([]string{
+		"apiserver/admission", "apiserver/storage", "apiserver/server", "generated", "registry",
+	}, pure...)},
 	{"apiserver/cmd", []string{"apiserver/options", "apiserver/server", "apiserver/storage"}},
 	{"controllers/virtualkubelet/translate", pure},
-	{"controllers/virtualkubelet/remotens", append([]string{"controllers/virtualkubelet/translate", "generated"}, pure...)},
+	{"controllers/virtualkubelet/remotens", append([]string{
+		"controllers/virtualkubelet/translate", "generated",
+	}, pure...)},
 	{"controllers/virtualkubelet/node", append([]string{
 		"controllers/leader", "controllers/remote", "controllers/virtualkubelet/translate",
 	}, pure...)},
