@@ -38,7 +38,8 @@ func New(ctx context.Context, client kubernetes.Interface) (*Authority, error) {
 	if configMap.Data[Key] == "" {
 		return nil, nil
 	}
-	return dynamiccertificates.NewDynamicCAFromConfigMapController("client-ca", metav1.NamespaceSystem, ConfigMap, Key, client)
+	return dynamiccertificates.NewDynamicCAFromConfigMapController("client-ca", metav1.NamespaceSystem,
+		ConfigMap, Key, client)
 }
 
 // Loaded returns an error until an authority is loaded. The process serves before that, and does not

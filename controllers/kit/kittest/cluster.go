@@ -108,7 +108,8 @@ func New(t T, objects ...client.Object) *Cluster {
 		WithIndex(&corev1.Pod{}, "spec.nodeName", nodeOf).
 		WithIndex(&corev1.Pod{}, "status.phase", phaseOf).
 		WithIndex(&corev1.PersistentVolume{}, kit.IndexClaimRef, kit.VolumeClaim).
-		WithIndex(&corev1.Event{}, "involvedObject.uid", ofEvent(func(e *corev1.Event) string { return string(e.InvolvedObject.UID) })).
+		WithIndex(&corev1.Event{}, "involvedObject.uid",
+			ofEvent(func(e *corev1.Event) string { return string(e.InvolvedObject.UID) })).
 		WithIndex(&corev1.Event{}, "type", ofEvent(func(e *corev1.Event) string { return e.Type })).
 		Build()
 	c.Controller = interceptor.NewClient(c.WithWatch, c.recorded())
@@ -152,13 +153,17 @@ func (c *Cluster) recorded() interceptor.Funcs {
 		Update: func(ctx context.Context, w client.WithWatch, o client.Object, options ...client.UpdateOption) error {
 			return c.write("update", o, func() error { return w.Update(ctx, o, options...) })
 		},
-		Patch: func(ctx context.Context, w client.WithWatch, o client.Object, p client.Patch, options ...client.PatchOption) error {
+		Patch: func(ctx context.Context, w client.WithWatch, o client.Object, p client.Patch,
+			options ...client.PatchOption,
+		) error {
 			return c.write("patch", o, func() error { return w.Patch(ctx, o, p, options...) })
 		},
 		Delete: func(ctx context.Context, w client.WithWatch, o client.Object, options ...client.DeleteOption) error {
 			return c.write("delete", o, func() error { return w.Delete(ctx, o, options...) })
 		},
-		DeleteAllOf: func(ctx context.Context, w client.WithWatch, o client.Object, options ...client.DeleteAllOfOption) error {
+		DeleteAllOf: func(ctx context.Context, w client.WithWatch, o client.Object,
+			options ...client.DeleteAllOfOption,
+		) error {
 			return c.write("deletecollection", o, func() error { return w.DeleteAllOf(ctx, o, options...) })
 		},
 		SubResourceCreate: func(ctx context.Context, w client.Client, sub string, o, request client.Object,

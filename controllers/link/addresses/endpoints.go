@@ -242,7 +242,9 @@ type outsideSlice struct {
 
 // outsideEndpoints returns the EndpointSlices of a namespace that have a Service and endpoints
 // that are no pods.
-func (r *EndpointReconciler) outsideEndpoints(ctx context.Context, watch *watches.NamespaceServices) ([]outsideSlice, error) {
+func (r *EndpointReconciler) outsideEndpoints(
+	ctx context.Context, watch *watches.NamespaceServices,
+) ([]outsideSlice, error) {
 	all, err := watch.Slices.List(labels.Everything())
 	if err != nil {
 		return nil, err

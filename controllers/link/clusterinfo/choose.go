@@ -58,7 +58,9 @@ var podSources = []v1alpha1.ClusterRangeSource{
 }
 
 // serviceSources are those of Services.
-var serviceSources = []v1alpha1.ClusterRangeSource{v1alpha1.SourceServiceCIDR, v1alpha1.SourceKubeadm, v1alpha1.SourceK3s}
+var serviceSources = []v1alpha1.ClusterRangeSource{
+	v1alpha1.SourceServiceCIDR, v1alpha1.SourceKubeadm, v1alpha1.SourceK3s,
+}
 
 // input is everything that the ranges of the cluster follow from.
 type input struct {
@@ -103,9 +105,12 @@ func choose(in input) ([]v1alpha1.ClusterRange, []metav1.Condition) {
 		c.take(v1alpha1.RangeReserved, v1alpha1.SourceAPIServer, c.without(v1alpha1.RangeOfNodes, servers))
 	}
 	for _, invalid := range in.detected.invalid {
-		c.find(ReasonInvalidRange, "%q of %s is no range that a cluster can have, and is ignored.", remote.Text(invalid.text), invalid.source)
+		c.find(ReasonInvalidRange, "%q of %s is no range that a cluster can have, and is ignored.",
+			remote.Text(invalid.text), invalid.source)
 	}
-	slices.SortStableFunc(c.ranges, func(a, b v1alpha1.ClusterRange) int { return slices.Index(uses, a.Use) - slices.Index(uses, b.Use) })
+	slices.SortStableFunc(c.ranges, func(a, b v1alpha1.ClusterRange) int {
+		return slices.Index(uses, a.Use) - slices.Index(uses, b.Use)
+	})
 	return c.ranges, []metav1.Condition{c.known(), c.consistent()}
 }
 
@@ -144,8 +149,8 @@ func (c *choice) use(use v1alpha1.ClusterRangeUse, is4 bool, sources []v1alpha1.
 			c.find(ReasonSourcesDisagree, "%s has %s for %s, and %s has %s; the former are in use, the latter only reserved.",
 				by, list(chosen), use, source, list(others))
 		case len(chosen) > 0:
-			c.find(ReasonValueContradicted, "The value names %s for %s, and %s has %s; the former are in use, the latter only reserved.",
-				list(chosen), use, source, list(others))
+			c.find(ReasonValueContradicted, "The value names %s for %s, and %s has %s; the former are in use, "+
+				"the latter only reserved.", list(chosen), use, source, list(others))
 		}
 	}
 }
@@ -159,12 +164,13 @@ func (c *choice) retain(is4 bool) {
 	for _, before := range c.input.previous {
 		cidr, ok := parse(before.CIDR)
 		if !ok || before.Use != v1alpha1.RangeOfPods || before.Source == v1alpha1.SourceValue || cidr.Addr().Is4() != is4 ||
-			netmap.Covers(c.taken[v1alpha1.RangeOfPods], cidr) || !c.retains(cidr) || slices.ContainsFunc(c.taken[v1alpha1.RangeOfPods], cidr.Overlaps) {
+			netmap.Covers(c.taken[v1alpha1.RangeOfPods], cidr) || !c.retains(cidr) ||
+			slices.ContainsFunc(c.taken[v1alpha1.RangeOfPods], cidr.Overlaps) {
 			continue
 		}
 		c.take(v1alpha1.RangeOfPods, before.Source, []netip.Prefix{cidr})
-		c.find(ReasonRangesRetained, "Pods have other ranges than %s of %s now; it stays in use for the tunnels that are agreed upon with it. "+
-			"Name the ranges of pods in network.podCIDRs to end that.", cidr, before.Source)
+		c.find(ReasonRangesRetained, "Pods have other ranges than %s of %s now; it stays in use for the tunnels that are "+
+			"agreed upon with it. Name the ranges of pods in network.podCIDRs to end that.", cidr, before.Source)
 	}
 }
 
@@ -194,8 +200,8 @@ func (c *choice) external(is4 bool) {
 func (c *choice) take(use v1alpha1.ClusterRangeUse, source v1alpha1.ClusterRangeSource, cidrs []netip.Prefix) {
 	for _, cidr := range cidrs {
 		if peer := c.takenBy(cidr); peer != "" {
-			c.find(ReasonRangeTakenByPeer, "%s, which %s has for %s, overlaps a range of peer %s; it is not in use until the tunnel to it is removed.",
-				cidr, source, use, peer)
+			c.find(ReasonRangeTakenByPeer, "%s, which %s has for %s, overlaps a range of peer %s; it is not in use until "+
+				"the tunnel to it is removed.", cidr, source, use, peer)
 			continue
 		}
 		if !slices.Contains(c.taken[use], cidr) {
@@ -232,7 +238,9 @@ func (c *choice) find(reason, format string, args ...any) {
 
 // known returns the condition RangesKnown.
 func (c *choice) known() metav1.Condition {
-	condition := metav1.Condition{Type: v1alpha1.ConditionRangesKnown, Status: metav1.ConditionTrue, Reason: ReasonDetected}
+	condition := metav1.Condition{
+		Type: v1alpha1.ConditionRangesKnown, Status: metav1.ConditionTrue, Reason: ReasonDetected,
+	}
 	if len(c.input.values.PodCIDRs) > 0 {
 		condition.Reason = ReasonConfigured
 	}
@@ -244,7 +252,8 @@ func (c *choice) known() metav1.Condition {
 	var sentences []string
 	for _, use := range uses[:2] {
 		var parts []string
-		for _, source := range append([]v1alpha1.ClusterRangeSource{v1alpha1.SourceValue}, append(slices.Clone(podSources), serviceSources[0])...) {
+		sources := slices.Concat([]v1alpha1.ClusterRangeSource{v1alpha1.SourceValue}, podSources, serviceSources[:1])
+		for _, source := range sources {
 			var cidrs []netip.Prefix
 			for _, r := range c.ranges {
 				if r.Use == use && r.Source == source {
@@ -265,8 +274,8 @@ func (c *choice) known() metav1.Condition {
 
 // consistent returns the condition RangesConsistent.
 func (c *choice) consistent() metav1.Condition {
-	condition := metav1.Condition{Type: v1alpha1.ConditionRangesConsistent, Status: metav1.ConditionTrue, Reason: ReasonSourcesAgree,
-		Message: "All sources, values and tunnels agree with the ranges in use."}
+	condition := metav1.Condition{Type: v1alpha1.ConditionRangesConsistent, Status: metav1.ConditionTrue,
+		Reason: ReasonSourcesAgree, Message: "All sources, values and tunnels agree with the ranges in use."}
 	if len(c.findings) == 0 {
 		return condition
 	}

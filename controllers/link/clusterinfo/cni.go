@@ -58,7 +58,8 @@ func (d *detected) addCilium(config *corev1.ConfigMap) (inNodes bool) {
 	case "", "kubernetes":
 		return false
 	case "cluster-pool", "cluster-pool-v2beta":
-		for enabled, cidrs := range map[string]string{"enable-ipv4": "cluster-pool-ipv4-cidr", "enable-ipv6": "cluster-pool-ipv6-cidr"} {
+		pools := map[string]string{"enable-ipv4": "cluster-pool-ipv4-cidr", "enable-ipv6": "cluster-pool-ipv6-cidr"}
+		for enabled, cidrs := range pools {
 			if config.Data[enabled] != "false" {
 				d.add(v1alpha1.RangeOfPods, v1alpha1.SourceCilium, config.Data[cidrs])
 			}

@@ -87,13 +87,16 @@ func (r *Reconciler) detect(ctx context.Context, previous []v1alpha1.ClusterRang
 		}
 	}
 	pool := &v1alpha1.AddressPool{}
-	if err := r.Client.Get(ctx, client.ObjectKey{Name: v1alpha1.ExternalAddressPool}, pool); client.IgnoreNotFound(err) != nil {
+	key := client.ObjectKey{Name: v1alpha1.ExternalAddressPool}
+	if err := r.Client.Get(ctx, key, pool); client.IgnoreNotFound(err) != nil {
 		return d, err
 	}
 	if pool.Labels[v1alpha1.LabelManagedBy] == v1alpha1.ManagedBy {
 		d.add(v1alpha1.RangeExternal, v1alpha1.SourceAddressPool, pool.Spec.CIDRs...)
 	}
-	if err := errors.Join(r.detectKubeadm(ctx, &d), r.detectFlannel(ctx, &d), r.detectCilium(ctx, &d), r.detectCalico(ctx, &d)); err != nil {
+	if err := errors.Join(
+		r.detectKubeadm(ctx, &d), r.detectFlannel(ctx, &d), r.detectCilium(ctx, &d), r.detectCalico(ctx, &d),
+	); err != nil {
 		return d, err
 	}
 	if d.namesPods() || len(r.Values.PodCIDRs) > 0 {
@@ -157,9 +160,12 @@ func (r *Reconciler) detectCalico(ctx context.Context, d *detected) error {
 
 // detectPods adds the surroundings of the addresses of running pods, and what was derived
 // from pods before: those that ended may start again.
-func (r *Reconciler) detectPods(ctx context.Context, d *detected, own map[string]bool, previous []v1alpha1.ClusterRange) error {
+func (r *Reconciler) detectPods(
+	ctx context.Context, d *detected, own map[string]bool, previous []v1alpha1.ClusterRange,
+) error {
 	var pods corev1.PodList
-	if err := r.Live.List(ctx, &pods, client.Limit(maxPods), client.MatchingFields{"status.phase": string(corev1.PodRunning)}); err != nil {
+	running := client.MatchingFields{"status.phase": string(corev1.PodRunning)}
+	if err := r.Live.List(ctx, &pods, client.Limit(maxPods), running); err != nil {
 		return fmt.Errorf("listing running pods for their addresses: %w", err)
 	}
 	for i := range pods.Items {

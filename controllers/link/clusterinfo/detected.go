@@ -39,7 +39,8 @@ func (d *detected) add(use v1alpha1.ClusterRangeUse, source v1alpha1.ClusterRang
 		d.ranges[use] = map[v1alpha1.ClusterRangeSource][]netip.Prefix{}
 	}
 	for _, list := range texts {
-		for _, text := range strings.FieldsFunc(list, func(r rune) bool { return r == ',' || r == ' ' || r == '\n' || r == '\t' }) {
+		separates := func(r rune) bool { return r == ',' || r == ' ' || r == '\n' || r == '\t' }
+		for _, text := range strings.FieldsFunc(list, separates) {
 			prefix, ok := parse(text)
 			switch {
 			case !ok:
@@ -60,7 +61,9 @@ func (d *detected) addAddress(use v1alpha1.ClusterRangeUse, source v1alpha1.Clus
 
 // of returns the CIDRs of a source that are of an address family.
 func (d *detected) of(use v1alpha1.ClusterRangeUse, source v1alpha1.ClusterRangeSource, is4 bool) []netip.Prefix {
-	return slices.DeleteFunc(slices.Clone(d.ranges[use][source]), func(p netip.Prefix) bool { return p.Addr().Is4() != is4 })
+	return slices.DeleteFunc(slices.Clone(d.ranges[use][source]), func(p netip.Prefix) bool {
+		return p.Addr().Is4() != is4
+	})
 }
 
 // parse returns a CIDR, or an address as a CIDR; false if no cluster can have it.

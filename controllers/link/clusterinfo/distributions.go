@@ -87,7 +87,8 @@ func valuesOf(args []string, flag string) []string {
 // usesDefault reports whether a node has a podCIDR, and none outside of k3s' default range.
 func usesDefault(node *corev1.Node) bool {
 	for _, text := range node.Spec.PodCIDRs {
-		if cidr, err := netip.ParsePrefix(text); err != nil || cidr.Addr().Is4() && !netmap.Covers([]netip.Prefix{k3sPods}, cidr) {
+		cidr, err := netip.ParsePrefix(text)
+		if err != nil || cidr.Addr().Is4() && !netmap.Covers([]netip.Prefix{k3sPods}, cidr) {
 			return false
 		}
 	}

@@ -90,9 +90,12 @@ func (r *Reconciler) gateway(ctx context.Context) (*v1alpha1.PeeringGateway, err
 	} else if err != nil {
 		return nil, fmt.Errorf("reading the public key of the gateway: %w", err)
 	}
-	gateway := &v1alpha1.PeeringGateway{PublicKey: string(secret.Data[v1alpha1.WireGuardPublicKey]), Endpoints: r.Cluster.Endpoints}
+	gateway := &v1alpha1.PeeringGateway{
+		PublicKey: string(secret.Data[v1alpha1.WireGuardPublicKey]), Endpoints: r.Cluster.Endpoints,
+	}
 	// What is no public key may be the private one by mistake.
-	if decoded, err := base64.StdEncoding.Strict().DecodeString(gateway.PublicKey); err != nil || len(decoded) != publicKeySize {
+	if decoded, err := base64.StdEncoding.Strict().DecodeString(gateway.PublicKey); err != nil ||
+		len(decoded) != publicKeySize {
 		return nil, nil
 	}
 	if r.Gateway == nil || len(gateway.Endpoints) > 0 {

@@ -36,10 +36,13 @@ func (v *Values) flags() []struct {
 		name  string
 		usage string
 	}{
-		{&v.PodCIDRs, "network-pod-cidrs", "CIDRs of this cluster's pods, for example 10.244.0.0/16. They override those that are detected; empty detects them."},
-		{&v.ServiceCIDRs, "network-service-cidrs", "CIDRs of this cluster's Services. They override its ServiceCIDRs; empty detects them."},
+		{&v.PodCIDRs, "network-pod-cidrs", "CIDRs of this cluster's pods, for example 10.244.0.0/16. " +
+			"They override those that are detected; empty detects them."},
+		{&v.ServiceCIDRs, "network-service-cidrs",
+			"CIDRs of this cluster's Services. They override its ServiceCIDRs; empty detects them."},
 		{&v.NodeCIDRs, "network-node-cidrs", "CIDRs of this cluster's nodes, in addition to the addresses that nodes have."},
-		{&v.ReservedCIDRs, "network-reserved-cidrs", "CIDRs of anything else that pods of this cluster reach; no peer may have them."},
+		{&v.ReservedCIDRs, "network-reserved-cidrs",
+			"CIDRs of anything else that pods of this cluster reach; no peer may have them."},
 	}
 }
 

@@ -96,7 +96,8 @@ func (r *Reconciler) SetupWithManager(manager ctrl.Manager) error {
 		Watches(&v1alpha1.ForeignCluster{}, ofConsumer, builder.WithPredicates(kit.Changed(reachabilityChanged))).
 		Watches(&v1alpha1.ClusterInfo{}, r.all(), builder.WithPredicates(kit.Changed(rangesChanged))).
 		WatchesRawSource(source.Kind[client.Object](owned, &discoveryv1.EndpointSlice{}, ofSlice)).
-		WatchesRawSource(source.Kind[client.Object](owned, &v1alpha1.TunnelEndpoint{}, ofConsumer, kit.Changed(tunnelChanged))).
+		WatchesRawSource(source.Kind[client.Object](owned, &v1alpha1.TunnelEndpoint{}, ofConsumer,
+			kit.Changed(tunnelChanged))).
 		WithOptions(kit.Options(workers)).
 		Complete(r)
 }
@@ -149,7 +150,9 @@ func (r *Reconciler) requests(ctx context.Context, options ...client.ListOption)
 func (r *Reconciler) requestsOfConsumer(ctx context.Context, object client.Object) []reconcile.Request {
 	var namespaces corev1.NamespaceList
 	_ = r.Client.List(ctx, &namespaces, client.UnsafeDisableDeepCopy,
-		client.MatchingLabels{v1alpha1.LabelRole: v1alpha1.RoleRemoteNamespace, v1alpha1.LabelForeignCluster: object.GetName()})
+		client.MatchingLabels{
+			v1alpha1.LabelRole: v1alpha1.RoleRemoteNamespace, v1alpha1.LabelForeignCluster: object.GetName(),
+		})
 	var all []reconcile.Request
 	for i := range namespaces.Items {
 		all = append(all, r.requests(ctx, client.InNamespace(namespaces.Items[i].Name))...)

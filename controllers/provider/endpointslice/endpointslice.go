@@ -47,8 +47,8 @@ var (
 		message: "The provider has an EndpointSlice of this name that belongs to no shadow endpoint slice; it is " +
 			"not changed."}
 	servicesUnknown = readiness{reason: reasonServicesUnknown,
-		message: "The addresses of the provider's Services are unknown: its ClusterInfo has none, and its administrators refuse " +
-			"no CIDR; there is no EndpointSlice."}
+		message: "The addresses of the provider's Services are unknown: its ClusterInfo has none, and its administrators " +
+			"refuse no CIDR; there is no EndpointSlice."}
 	noTunnel = readiness{reason: reasonNoNetwork,
 		message: "There is no tunnel between the clusters, and no EndpointSlice."}
 )
@@ -75,8 +75,8 @@ func (s readiness) without(left, remain int) readiness {
 		return s
 	}
 	return readiness{ready: remain > 0, reason: reasonAddressesRefused, message: fmt.Sprintf(
-		"%d of %d endpoints are left out: their addresses are those of the provider's nodes, pods or Services, refused by its "+
-			"administrators, or outside of the ranges of the tunnel.", left, left+remain)}
+		"%d of %d endpoints are left out: their addresses are those of the provider's nodes, pods or Services, refused by "+
+			"its administrators, or outside of the ranges of the tunnel.", left, left+remain)}
 }
 
 // addressFilter refuses addresses that endpoints of another cluster cannot have.

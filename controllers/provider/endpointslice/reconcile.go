@@ -107,7 +107,8 @@ func (r *Reconciler) check(
 	ctx context.Context, cluster *v1alpha1.ForeignCluster,
 ) (addressFilter, readiness, error) {
 	info := &v1alpha1.ClusterInfo{}
-	if err := r.Client.Get(ctx, client.ObjectKey{Name: v1alpha1.ClusterInfoName}, info); client.IgnoreNotFound(err) != nil {
+	key := client.ObjectKey{Name: v1alpha1.ClusterInfoName}
+	if err := r.Client.Get(ctx, key, info); client.IgnoreNotFound(err) != nil {
 		return addressFilter{}, readiness{}, fmt.Errorf("reading ClusterInfo %s: %w", v1alpha1.ClusterInfoName, err)
 	}
 	own := filterOf(info, r.Network.Refused)

@@ -61,7 +61,8 @@ func (h *heartbeat) report(fc *v1alpha1.ForeignCluster, now time.Time, ttl time.
 		if wasExpired {
 			since = before.LastTransitionTime
 		}
-		condition.Status, condition.Reason, condition.LastTransitionTime = metav1.ConditionFalse, ReasonHeartbeatExpired, since
+		condition.Status, condition.Reason, condition.LastTransitionTime =
+			metav1.ConditionFalse, ReasonHeartbeatExpired, since
 		condition.Message = fmt.Sprintf("The consumer has sent no heartbeat since %s. %s",
 			since.UTC().Format(time.RFC3339), h.prospect(ttl))
 	default:

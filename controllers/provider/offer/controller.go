@@ -60,7 +60,8 @@ func (r *Reconciler) SetupWithManager(manager ctrl.Manager) error {
 		Watches(&v1alpha1.ResourceOffer{}, tenant).
 		Watches(&v1alpha1.ShadowPod{}, kit.EnqueueAfter(settle, r.consumerOfPod), builder.WithPredicates(podFinished)).
 		Watches(&v1alpha1.ShadowVolumeClaim{}, kit.EnqueueAfter(settle, r.consumerOfClaim), builder.WithPredicates(deleted)).
-		Watches(&storagev1.StorageClass{}, kit.EnqueueAfter(settle, r.consumers), builder.WithPredicates(kit.Changed(neverChanged))).
+		Watches(&storagev1.StorageClass{}, kit.EnqueueAfter(settle, r.consumers),
+			builder.WithPredicates(kit.Changed(neverChanged))).
 		Watches(&corev1.Node{}, kit.EnqueueAfter(settle, r.consumers), builder.WithPredicates(kit.Changed(shareChanged))).
 		WithOptions(kit.Options(workers)).
 		Complete(r)

@@ -206,8 +206,8 @@ func (r *Reconciler) wait(
 	}
 	if len(others) == 0 {
 		return r.answer(ctx, request, v1alpha1.NegotiationManualActionRequired, "", fmt.Sprintf(
-			"An administrator of the provider has to decide: set spec.incomingPolicy.decision of ForeignCluster %s to Accept or "+
-				"Refuse, or create a ResourceOffer in namespace %s.", fc.Name, request.Namespace))
+			"An administrator of the provider has to decide: set spec.incomingPolicy.decision of ForeignCluster %s to Accept "+
+				"or Refuse, or create a ResourceOffer in namespace %s.", fc.Name, request.Namespace))
 	}
 	standing := slices.IndexFunc(others, func(offer *v1alpha1.ResourceOffer) bool { return !offer.Spec.Withdrawn })
 	if standing < 0 {

@@ -56,9 +56,11 @@ func answered(claim *v1alpha1.ShadowVolumeClaim) *v1alpha1.ShadowVolumeClaim {
 	}
 	for _, condition := range claim.Status.Conditions {
 		known := condition.Type == v1alpha1.ConditionVolumeBound || condition.Type == v1alpha1.ConditionVolumeResized
-		if known && !slices.ContainsFunc(kept.Status.Conditions, func(c metav1.Condition) bool { return c.Type == condition.Type }) {
+		sameType := func(c metav1.Condition) bool { return c.Type == condition.Type }
+		if known && !slices.ContainsFunc(kept.Status.Conditions, sameType) {
 			kept.Status.Conditions = append(kept.Status.Conditions, metav1.Condition{
-				Type: condition.Type, Status: condition.Status, Reason: remote.Text(condition.Reason), Message: remote.Text(condition.Message),
+				Type: condition.Type, Status: condition.Status,
+				Reason: remote.Text(condition.Reason), Message: remote.Text(condition.Message),
 			})
 		}
 	}

@@ -152,7 +152,8 @@ func quotaText(quota corev1.ResourceList) string {
 // publish creates, changes and deletes capacity objects until they equal the desired ones.
 func (c *Capacity) publish(ctx context.Context, wanted []*storagev1.CSIStorageCapacity) error {
 	var published storagev1.CSIStorageCapacityList
-	err := c.published.List(ctx, &published, client.InNamespace(c.Namespace), client.MatchingLabels{v1alpha1.LabelManagedBy: v1alpha1.ManagedBy})
+	err := c.published.List(ctx, &published, client.InNamespace(c.Namespace),
+		client.MatchingLabels{v1alpha1.LabelManagedBy: v1alpha1.ManagedBy})
 	if err != nil {
 		return fmt.Errorf("listing storage capacities: %w", err)
 	}

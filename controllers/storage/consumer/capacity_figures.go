@@ -110,7 +110,8 @@ func grants(virtualNodes []v1alpha1.VirtualNode, used map[string]usage, refused 
 			at = len(all)
 			index[id] = at
 			all = append(all, grant{
-				clusterID: id, classes: node.Status.StorageClasses, quota: node.Status.Storage.DeepCopy(), used: used[id], refused: refused[id],
+				clusterID: id, classes: node.Status.StorageClasses, quota: node.Status.Storage.DeepCopy(),
+				used: used[id], refused: refused[id],
 			})
 		} else if !offers[id+"/"+node.Spec.OfferName] {
 			for name, quantity := range node.Status.Storage {
@@ -135,7 +136,8 @@ func capacities(classes []storagev1.StorageClass, all []grant, namespace string)
 		}
 		wanted = append(wanted, capacity(class.Name, "", localFigure, namespace))
 		for _, grant := range all {
-			used, err := volume.RemoteClass(&corev1.PersistentVolumeClaim{}, class.Parameters[v1alpha1.ParameterLocalStorageClass], grant.classes)
+			used, err := volume.RemoteClass(&corev1.PersistentVolumeClaim{},
+				class.Parameters[v1alpha1.ParameterLocalStorageClass], grant.classes)
 			if err != nil {
 				continue
 			}

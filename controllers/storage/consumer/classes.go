@@ -46,7 +46,8 @@ func unsupported(claim *corev1.PersistentVolumeClaim, class *storagev1.StorageCl
 		return refuse("spec.dataSourceRef is not supported by StorageClass %s: use another StorageClass.", class.Name)
 	case claim.Spec.Selector != nil:
 		return refuse("spec.selector is not supported by StorageClass %s: use another StorageClass.", class.Name)
-	case ptr.Deref(class.VolumeBindingMode, storagev1.VolumeBindingImmediate) != storagev1.VolumeBindingWaitForFirstConsumer:
+	case ptr.Deref(class.VolumeBindingMode, storagev1.VolumeBindingImmediate) !=
+		storagev1.VolumeBindingWaitForFirstConsumer:
 		return refuse("StorageClass %s has volumeBindingMode Immediate: create it with WaitForFirstConsumer.", class.Name)
 	}
 	return nil
@@ -55,8 +56,11 @@ func unsupported(claim *corev1.PersistentVolumeClaim, class *storagev1.StorageCl
 // localClass returns the StorageClass that a claim uses in this cluster: the one of its
 // annotation, otherwise of its class's parameter, otherwise the default class of the
 // cluster that is not virtual. It fails with a refusal that names the class and the remedy.
-func localClass(claim *corev1.PersistentVolumeClaim, class *storagev1.StorageClass, all []storagev1.StorageClass) (*storagev1.StorageClass, error) {
-	wanted := cmp.Or(claim.Annotations[volume.AnnotationLocalStorageClass], class.Parameters[v1alpha1.ParameterLocalStorageClass])
+func localClass(
+	claim *corev1.PersistentVolumeClaim, class *storagev1.StorageClass, all []storagev1.StorageClass,
+) (*storagev1.StorageClass, error) {
+	wanted := cmp.Or(claim.Annotations[volume.AnnotationLocalStorageClass],
+		class.Parameters[v1alpha1.ParameterLocalStorageClass])
 	if wanted == "" {
 		found := defaultClass(all)
 		if found == nil {
@@ -71,7 +75,8 @@ func localClass(claim *corev1.PersistentVolumeClaim, class *storagev1.StorageCla
 		if claim.Annotations[volume.AnnotationLocalStorageClass] != "" {
 			where = "annotation " + volume.AnnotationLocalStorageClass + " of the claim"
 		}
-		return nil, refuse("StorageClass %s does not exist in this cluster: create it, or name another one in %s.", wanted, where)
+		return nil, refuse("StorageClass %s does not exist in this cluster: create it, or name another one in %s.",
+			wanted, where)
 	}
 	return &all[index], usable(&all[index])
 }
@@ -82,7 +87,8 @@ func defaultClass(all []storagev1.StorageClass) *storagev1.StorageClass {
 	var found *storagev1.StorageClass
 	for i := range all {
 		class := &all[i]
-		if isVirtual(class) || class.Annotations[annotationDefaultClass] != "true" && class.Annotations[annotationBetaDefaultClass] != "true" {
+		if isVirtual(class) ||
+			class.Annotations[annotationDefaultClass] != "true" && class.Annotations[annotationBetaDefaultClass] != "true" {
 			continue
 		}
 		if found == nil || newer(class, found) {
@@ -104,13 +110,16 @@ func newer(a, b *storagev1.StorageClass) bool {
 func usable(class *storagev1.StorageClass) error {
 	switch {
 	case isVirtual(class):
-		return refuse("StorageClass %s is virtual itself: name a StorageClass with the driver of a storage system.", class.Name)
+		return refuse("StorageClass %s is virtual itself: name a StorageClass with the driver of a storage system.",
+			class.Name)
 	case class.Provisioner == noProvisioner:
-		return refuse("StorageClass %s has provisioner %s: name a StorageClass that provisions volumes.", class.Name, noProvisioner)
+		return refuse("StorageClass %s has provisioner %s: name a StorageClass that provisions volumes.",
+			class.Name, noProvisioner)
 	}
 	for _, key := range slices.Sorted(maps.Keys(class.Parameters)) {
 		if strings.Contains(key, "secret") && strings.Contains(class.Parameters[key], "${pvc.") {
-			return refuse("Parameter %s of StorageClass %s names a Secret by the claim (${pvc.…}): name a StorageClass without.", key, class.Name)
+			return refuse("Parameter %s of StorageClass %s names a Secret by the claim (${pvc.…}): "+
+				"name a StorageClass without.", key, class.Name)
 		}
 	}
 	return nil

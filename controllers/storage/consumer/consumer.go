@@ -45,7 +45,9 @@ func isVirtual(class *storagev1.StorageClass) bool {
 
 // virtualClass returns the virtual StorageClass of a claim, or nil for a claim of
 // another class or none.
-func (c *Config) virtualClass(ctx context.Context, claim *corev1.PersistentVolumeClaim) (*storagev1.StorageClass, error) {
+func (c *Config) virtualClass(
+	ctx context.Context, claim *corev1.PersistentVolumeClaim,
+) (*storagev1.StorageClass, error) {
 	if claim.Spec.StorageClassName == nil || *claim.Spec.StorageClassName == "" {
 		return nil, nil
 	}

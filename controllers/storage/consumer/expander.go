@@ -87,7 +87,9 @@ func (e *Expander) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Re
 
 // explainLocal warns that the driver of a local volume does not expand it, which the virtual
 // class cannot exclude at admission.
-func (e *Expander) explainLocal(ctx context.Context, claim *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolume) error {
+func (e *Expander) explainLocal(
+	ctx context.Context, claim *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolume,
+) error {
 	name, virtual := pv.Annotations[volume.AnnotationStorageClass]
 	if !virtual || requested(claim).Cmp(*pv.Spec.Capacity.Storage()) <= 0 {
 		return nil
@@ -109,7 +111,9 @@ func requested(claim *corev1.PersistentVolumeClaim) *resource.Quantity {
 }
 
 // expandRemote sets a claim, its volume and the claim on the provider to one size.
-func (e *Expander) expandRemote(ctx context.Context, claim *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolume, handle volume.Handle) (ctrl.Result, error) {
+func (e *Expander) expandRemote(
+	ctx context.Context, claim *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolume, handle volume.Handle,
+) (ctrl.Result, error) {
 	cluster, err := e.foreignCluster(ctx, handle.ClusterID)
 	if err != nil || cluster == nil {
 		return ctrl.Result{}, err
@@ -142,9 +146,12 @@ type problem struct{ reason, message string }
 
 // request requests another size of the claim on the provider, if it changed. A refusal is a
 // problem; an unreachable provider is retried.
-func (e *Expander) request(ctx context.Context, claim *corev1.PersistentVolumeClaim, kept *v1alpha1.ShadowVolumeClaim, at place) (*problem, ctrl.Result, error) {
+func (e *Expander) request(
+	ctx context.Context, claim *corev1.PersistentVolumeClaim, kept *v1alpha1.ShadowVolumeClaim, at place,
+) (*problem, ctrl.Result, error) {
 	size := requested(claim)
-	if kept.Spec.Storage.Cmp(*size) == 0 || kept.Status.Capacity != nil && kept.Spec.Storage.Cmp(*size) > 0 && kept.Status.Capacity.Cmp(kept.Spec.Storage) >= 0 {
+	if kept.Spec.Storage.Cmp(*size) == 0 ||
+		kept.Status.Capacity != nil && kept.Spec.Storage.Cmp(*size) > 0 && kept.Status.Capacity.Cmp(kept.Spec.Storage) >= 0 {
 		return nil, ctrl.Result{}, nil
 	}
 	_, err := e.Shadows.change(ctx, at, kept.Name, func(spec *v1alpha1.ShadowVolumeClaimSpec) { spec.Storage = *size })
@@ -174,7 +181,9 @@ func resizeProblem(kept *v1alpha1.ShadowVolumeClaim, cluster string) *problem {
 
 // report writes the capacity of the volume, and whether it is being expanded, into the
 // status of the claim.
-func (e *Expander) report(ctx context.Context, claim *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolume, failed *problem) error {
+func (e *Expander) report(
+	ctx context.Context, claim *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolume, failed *problem,
+) error {
 	wanted := claim.DeepCopy()
 	size := *pv.Spec.Capacity.Storage()
 	grown := claim.Status.Capacity.Storage().Cmp(size) < 0
@@ -185,11 +194,13 @@ func (e *Expander) report(ctx context.Context, claim *corev1.PersistentVolumeCla
 		wanted.Status.Capacity[corev1.ResourceStorage] = size
 	}
 	pending := requested(claim).Cmp(size) > 0
-	e.setCondition(&wanted.Status, corev1.PersistentVolumeClaimResizing, pending && failed == nil, "Resizing", "The provider expands the volume.")
+	e.setCondition(&wanted.Status, corev1.PersistentVolumeClaimResizing, pending && failed == nil,
+		"Resizing", "The provider expands the volume.")
 	if failed == nil {
 		failed = &problem{}
 	}
-	e.setCondition(&wanted.Status, corev1.PersistentVolumeClaimControllerResizeError, pending && failed.reason != "", failed.reason, failed.message)
+	e.setCondition(&wanted.Status, corev1.PersistentVolumeClaimControllerResizeError,
+		pending && failed.reason != "", failed.reason, failed.message)
 	if pending && failed.reason != "" {
 		e.notices.warn(claim, ReasonVolumeResizeFailed, "%s", failed.message)
 	}
@@ -203,15 +214,21 @@ func (e *Expander) report(ctx context.Context, claim *corev1.PersistentVolumeCla
 }
 
 // setCondition sets a condition of a claim to True, or removes it.
-func (e *Expander) setCondition(status *corev1.PersistentVolumeClaimStatus, kind corev1.PersistentVolumeClaimConditionType, isTrue bool, reason, message string) {
-	index := slices.IndexFunc(status.Conditions, func(condition corev1.PersistentVolumeClaimCondition) bool { return condition.Type == kind })
+func (e *Expander) setCondition(
+	status *corev1.PersistentVolumeClaimStatus, kind corev1.PersistentVolumeClaimConditionType, isTrue bool,
+	reason, message string,
+) {
+	index := slices.IndexFunc(status.Conditions, func(condition corev1.PersistentVolumeClaimCondition) bool {
+		return condition.Type == kind
+	})
 	switch {
 	case !isTrue && index >= 0:
 		status.Conditions = slices.Delete(status.Conditions, index, index+1)
 	case !isTrue:
 	case index < 0:
 		status.Conditions = append(status.Conditions, corev1.PersistentVolumeClaimCondition{
-			Type: kind, Status: corev1.ConditionTrue, Reason: reason, Message: message, LastTransitionTime: metav1.NewTime(e.clock.Now()),
+			Type: kind, Status: corev1.ConditionTrue, Reason: reason, Message: message,
+			LastTransitionTime: metav1.NewTime(e.clock.Now()),
 		})
 	default:
 		status.Conditions[index].Reason, status.Conditions[index].Message = reason, message

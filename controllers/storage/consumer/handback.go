@@ -50,7 +50,8 @@ func HandBack(ctx context.Context, cluster client.Client, class, namespace strin
 		return fmt.Errorf("deleting the CSIDriver: %w", err)
 	}
 	var published storagev1.CSIStorageCapacityList
-	err = cluster.List(ctx, &published, client.InNamespace(namespace), client.MatchingLabels{v1alpha1.LabelManagedBy: v1alpha1.ManagedBy})
+	err = cluster.List(ctx, &published, client.InNamespace(namespace),
+		client.MatchingLabels{v1alpha1.LabelManagedBy: v1alpha1.ManagedBy})
 	if err != nil {
 		return fmt.Errorf("listing storage capacities: %w", err)
 	}

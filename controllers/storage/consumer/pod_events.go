@@ -66,7 +66,8 @@ func (v *VirtualVolumes) held(ctx context.Context, seen *observation) (reason, m
 		}
 		return ReasonVolumeClusterCordoned, text, nil
 	}
-	return ReasonVolumeClusterExcluded, fmt.Sprintf("The data of claim %s is stored on %s, where pods of the namespace may not run: %s "+
+	return ReasonVolumeClusterExcluded, fmt.Sprintf("The data of claim %s is stored on %s, "+
+		"where pods of the namespace may not run: %s "+
 		"Select the cluster in the NamespaceOffloading, or move the data.", seen.claim.Name, seen.cluster.Name, refusal), nil
 }
 
@@ -89,7 +90,8 @@ func (v *VirtualVolumes) cordoned(ctx context.Context, seen *observation) (strin
 		return "", nil
 	case !slices.ContainsFunc(nodes, open):
 		return fmt.Sprintf("The data of claim %s is stored on %s, whose virtual nodes are cordoned. "+
-			"Uncordon them, or move the data by a POST to the subresource move of VirtualVolume %s.", seen.claim.Name, seen.cluster.Name, seen.claim.Name), nil
+			"Uncordon them, or move the data by a POST to the subresource move of VirtualVolume %s.",
+			seen.claim.Name, seen.cluster.Name, seen.claim.Name), nil
 	case !slices.ContainsFunc(nodes, func(node *corev1.Node) bool { return open(node) && placement.OffersPods(node) }):
 		return fmt.Sprintf("The data of claim %s is stored on %s, "+
 			"whose administrator offers no pods to this cluster at the moment. "+
@@ -109,9 +111,12 @@ func (v *VirtualVolumes) node(ctx context.Context, name string) *corev1.Node {
 }
 
 // excluded returns the reason why pods of a namespace may not run on a provider; empty if they may.
-func (v *VirtualVolumes) excluded(ctx context.Context, namespace string, cluster *v1alpha1.ForeignCluster) (string, error) {
+func (v *VirtualVolumes) excluded(
+	ctx context.Context, namespace string, cluster *v1alpha1.ForeignCluster,
+) (string, error) {
 	var offloading v1alpha1.NamespaceOffloading
-	err := v.Client.Get(ctx, types.NamespacedName{Namespace: namespace, Name: v1alpha1.NamespaceOffloadingName}, &offloading)
+	key := types.NamespacedName{Namespace: namespace, Name: v1alpha1.NamespaceOffloadingName}
+	err := v.Client.Get(ctx, key, &offloading)
 	if apierrors.IsNotFound(err) {
 		return "The namespace is not offloaded.", nil
 	}

@@ -50,7 +50,8 @@ func (c *Config) remoteNamespace(ctx context.Context, cluster, namespace string)
 			}
 		}
 	}
-	return "", refuse("Namespace %s is not offloaded to %s: select the cluster in its NamespaceOffloading, or wait until it is ready.", namespace, cluster)
+	return "", refuse("Namespace %s is not offloaded to %s: select the cluster in its NamespaceOffloading, "+
+		"or wait until it is ready.", namespace, cluster)
 }
 
 // namespaceMap returns the NamespaceMap of this cluster for a provider, or nil.

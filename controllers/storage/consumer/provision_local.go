@@ -28,7 +28,9 @@ const annotationBoundByController = "pv.kubernetes.io/bound-by-controller"
 
 // provisionLocally lets the driver of a local class provision a volume for an intermediate
 // claim, and then binds the volume to the user's claim.
-func (p *Provisioner) provisionLocally(ctx context.Context, claim *corev1.PersistentVolumeClaim, class *storagev1.StorageClass) (ctrl.Result, error) {
+func (p *Provisioner) provisionLocally(
+	ctx context.Context, claim *corev1.PersistentVolumeClaim, class *storagev1.StorageClass,
+) (ctrl.Result, error) {
 	var classes storagev1.StorageClassList
 	if err := p.Client.List(ctx, &classes); err != nil {
 		return ctrl.Result{}, fmt.Errorf("listing storage classes: %w", err)
@@ -38,7 +40,8 @@ func (p *Provisioner) provisionLocally(ctx context.Context, claim *corev1.Persis
 		return ctrl.Result{}, err
 	}
 	var intermediate corev1.PersistentVolumeClaim
-	err = p.Client.Get(ctx, types.NamespacedName{Namespace: p.Namespace, Name: volume.VolumeName(claim.UID)}, &intermediate)
+	key := types.NamespacedName{Namespace: p.Namespace, Name: volume.VolumeName(claim.UID)}
+	err = p.Client.Get(ctx, key, &intermediate)
 	if apierrors.IsNotFound(err) {
 		if reserved, err := p.reserved(ctx, claim); err != nil || reserved {
 			return ctrl.Result{}, err
@@ -77,7 +80,9 @@ func (p *Provisioner) provisionLocally(ctx context.Context, claim *corev1.Persis
 
 // relayWarning records the last warning of the provisioner about an intermediate claim on the
 // user's claim, whose owner may not read that namespace.
-func (p *Provisioner) relayWarning(ctx context.Context, claim, intermediate *corev1.PersistentVolumeClaim) (ctrl.Result, error) {
+func (p *Provisioner) relayWarning(
+	ctx context.Context, claim, intermediate *corev1.PersistentVolumeClaim,
+) (ctrl.Result, error) {
 	age := time.Since(intermediate.CreationTimestamp.Time)
 	warning, again, err := kit.ProvisioningWarning(ctx, p.Client, intermediate, age, "")
 	if warning != "" {
@@ -111,7 +116,8 @@ func intermediateClaim(claim *corev1.PersistentVolumeClaim, class, namespace str
 // instead.
 func (p *Provisioner) discardIntermediate(ctx context.Context, claim *corev1.PersistentVolumeClaim) error {
 	var intermediate corev1.PersistentVolumeClaim
-	err := p.Client.Get(ctx, types.NamespacedName{Namespace: p.Namespace, Name: volume.VolumeName(claim.UID)}, &intermediate)
+	key := types.NamespacedName{Namespace: p.Namespace, Name: volume.VolumeName(claim.UID)}
+	err := p.Client.Get(ctx, key, &intermediate)
 	if apierrors.IsNotFound(err) {
 		return nil
 	}
@@ -124,7 +130,8 @@ func (p *Provisioner) discardIntermediate(ctx context.Context, claim *corev1.Per
 // originOf returns the user's claim that an intermediate claim was created for.
 func originOf(intermediate *corev1.PersistentVolumeClaim) types.NamespacedName {
 	return types.NamespacedName{
-		Namespace: intermediate.Annotations[v1alpha1.AnnotationOriginNamespace], Name: intermediate.Annotations[volume.AnnotationOriginClaim],
+		Namespace: intermediate.Annotations[v1alpha1.AnnotationOriginNamespace],
+		Name:      intermediate.Annotations[volume.AnnotationOriginClaim],
 	}
 }
 
@@ -149,14 +156,16 @@ func (p *Provisioner) rebind(ctx context.Context, claim *corev1.PersistentVolume
 	if _, err := kit.Commit(ctx, p.Client, &pv, wanted); err != nil {
 		return fmt.Errorf("binding volume %s to the claim: %w", pv.Name, err)
 	}
-	p.notices.record(claim, corev1.EventTypeNormal, ReasonProvisioningSucceeded, "Provisioned volume %s of StorageClass %s.",
-		pv.Name, pv.Spec.StorageClassName)
+	p.notices.record(claim, corev1.EventTypeNormal, ReasonProvisioningSucceeded,
+		"Provisioned volume %s of StorageClass %s.", pv.Name, pv.Spec.StorageClassName)
 	return nil
 }
 
 // rebound returns a volume as it is when it is bound to a claim of the virtual storage
 // class. Its own class and the wanted policy are kept in annotations.
-func rebound(pv *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim, policy corev1.PersistentVolumeReclaimPolicy) *corev1.PersistentVolume {
+func rebound(
+	pv *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim, policy corev1.PersistentVolumeReclaimPolicy,
+) *corev1.PersistentVolume {
 	wanted := pv.DeepCopy()
 	metav1.SetMetaDataAnnotation(&wanted.ObjectMeta, volume.AnnotationStorageClass, pv.Spec.StorageClassName)
 	metav1.SetMetaDataAnnotation(&wanted.ObjectMeta, volume.AnnotationReclaimPolicy, string(policy))

@@ -35,8 +35,8 @@ const (
 
 // provisionRemotely creates the ShadowVolumeClaim of a claim on a provider, and the local
 // PersistentVolume once the provider accepted it.
-func (p *Provisioner) provisionRemotely(ctx context.Context, claim *corev1.PersistentVolumeClaim, class *storagev1.StorageClass,
-	node *corev1.Node,
+func (p *Provisioner) provisionRemotely(
+	ctx context.Context, claim *corev1.PersistentVolumeClaim, class *storagev1.StorageClass, node *corev1.Node,
 ) (ctrl.Result, error) {
 	virtualNode, err := p.virtualNode(ctx, node.Name)
 	if err != nil {
@@ -57,7 +57,8 @@ func (p *Provisioner) provisionRemotely(ctx context.Context, claim *corev1.Persi
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	remoteClass, err := volume.RemoteClass(claim, class.Parameters[v1alpha1.ParameterLocalStorageClass], virtualNode.Status.StorageClasses)
+	remoteClass, err := volume.RemoteClass(claim, class.Parameters[v1alpha1.ParameterLocalStorageClass],
+		virtualNode.Status.StorageClasses)
 	if err != nil {
 		return p.giveUp(ctx, claim, refuse("%s: %s.", cluster, err))
 	}
@@ -70,7 +71,8 @@ func (p *Provisioner) provisionRemotely(ctx context.Context, claim *corev1.Persi
 	}
 	wanted := p.shadowClaim(claim, remoteClass, virtualNode.Spec.ClusterID)
 	accepted, _ := p.Shadows.cached(at, wanted.Name)
-	if accepted != nil && accepted.Spec.StorageClassName != remoteClass && accepted.Status.Phase != v1alpha1.ShadowVolumeClaimBound {
+	if accepted != nil && accepted.Spec.StorageClassName != remoteClass &&
+		accepted.Status.Phase != v1alpha1.ShadowVolumeClaimBound {
 		return p.replaceClass(ctx, claim, at, accepted)
 	}
 	if accepted != nil && p.waitsFor(claim, accepted, cluster) {
@@ -80,7 +82,8 @@ func (p *Provisioner) provisionRemotely(ctx context.Context, claim *corev1.Persi
 		return ctrl.Result{}, err
 	}
 	if accepted == nil {
-		p.notices.record(claim, corev1.EventTypeNormal, ReasonProvisioning, "Provisioning a volume of StorageClass %s on %s.", remoteClass, cluster)
+		p.notices.record(claim, corev1.EventTypeNormal, ReasonProvisioning,
+			"Provisioning a volume of StorageClass %s on %s.", remoteClass, cluster)
 		accepted, err = p.Shadows.create(ctx, at, wanted)
 		if err != nil {
 			return p.notAccepted(ctx, claim, cluster, err)
@@ -102,7 +105,9 @@ func (p *Provisioner) provisionRemotely(ctx context.Context, claim *corev1.Persi
 
 // replaceClass deletes an accepted claim without a volume whose class has changed, because the
 // offer or the claim did. The event of the deletion causes the next one.
-func (p *Provisioner) replaceClass(ctx context.Context, claim *corev1.PersistentVolumeClaim, at place, accepted *v1alpha1.ShadowVolumeClaim) (ctrl.Result, error) {
+func (p *Provisioner) replaceClass(
+	ctx context.Context, claim *corev1.PersistentVolumeClaim, at place, accepted *v1alpha1.ShadowVolumeClaim,
+) (ctrl.Result, error) {
 	if reserved, err := p.reserved(ctx, claim); err != nil || reserved {
 		return ctrl.Result{}, err
 	}
@@ -114,7 +119,9 @@ func (p *Provisioner) replaceClass(ctx context.Context, claim *corev1.Persistent
 }
 
 // shadowClaim returns the ShadowVolumeClaim of a claim.
-func (p *Provisioner) shadowClaim(claim *corev1.PersistentVolumeClaim, class, destination string) *v1alpha1.ShadowVolumeClaim {
+func (p *Provisioner) shadowClaim(
+	claim *corev1.PersistentVolumeClaim, class, destination string,
+) *v1alpha1.ShadowVolumeClaim {
 	return &v1alpha1.ShadowVolumeClaim{
 		ObjectMeta: metav1.ObjectMeta{
 			Name:   volume.RemoteClaimName(claim.Name, volume.VolumeName(claim.UID)),
@@ -132,7 +139,9 @@ func (p *Provisioner) shadowClaim(claim *corev1.PersistentVolumeClaim, class, de
 
 // notAccepted handles the error of a request for a claim. If the provider has no room, its
 // published capacity is lowered first, so that the scheduler selects another node.
-func (p *Provisioner) notAccepted(ctx context.Context, claim *corev1.PersistentVolumeClaim, cluster string, err error) (ctrl.Result, error) {
+func (p *Provisioner) notAccepted(
+	ctx context.Context, claim *corev1.PersistentVolumeClaim, cluster string, err error,
+) (ctrl.Result, error) {
 	answer := strings.TrimSuffix(remote.Describe(err), ".")
 	switch {
 	case apierrors.HasStatusCause(err, v1alpha1.CauseStorageExceeded):
@@ -153,7 +162,9 @@ func (p *Provisioner) notAccepted(ctx context.Context, claim *corev1.PersistentV
 // waitsFor reports whether the volume of an accepted claim cannot be used yet: the provider has
 // not observed it, is deleting an earlier one, or provisions a class that does not wait for the
 // first pod.
-func (p *Provisioner) waitsFor(claim *corev1.PersistentVolumeClaim, accepted *v1alpha1.ShadowVolumeClaim, cluster string) bool {
+func (p *Provisioner) waitsFor(
+	claim *corev1.PersistentVolumeClaim, accepted *v1alpha1.ShadowVolumeClaim, cluster string,
+) bool {
 	if !accepted.DeletionTimestamp.IsZero() {
 		return true
 	}
@@ -175,7 +186,8 @@ func (p *Provisioner) waitsFor(claim *corev1.PersistentVolumeClaim, accepted *v1
 }
 
 // createVolume creates the volume of an accepted claim, bound to the user's claim.
-func (p *Provisioner) createVolume(ctx context.Context, claim *corev1.PersistentVolumeClaim, class *storagev1.StorageClass,
+func (p *Provisioner) createVolume(
+	ctx context.Context, claim *corev1.PersistentVolumeClaim, class *storagev1.StorageClass,
 	accepted *v1alpha1.ShadowVolumeClaim, virtualNode *v1alpha1.VirtualNode, node *corev1.Node,
 ) error {
 	pv := remoteVolume(claim, class, accepted, virtualNode, node)
@@ -186,14 +198,16 @@ func (p *Provisioner) createVolume(ctx context.Context, claim *corev1.Persistent
 	if err != nil {
 		return fmt.Errorf("creating volume %s: %w", pv.Name, err)
 	}
-	p.notices.record(claim, corev1.EventTypeNormal, ReasonProvisioningSucceeded, "Provisioned volume %s of StorageClass %s on %s.",
-		pv.Name, accepted.Spec.StorageClassName, naming.ForeignClusterOf(virtualNode.Namespace))
+	p.notices.record(claim, corev1.EventTypeNormal, ReasonProvisioningSucceeded,
+		"Provisioned volume %s of StorageClass %s on %s.", pv.Name, accepted.Spec.StorageClassName,
+		naming.ForeignClusterOf(virtualNode.Namespace))
 	return nil
 }
 
 // remoteVolume returns the local PersistentVolume of a claim on a provider. Its annotation names
 // the provider's class.
-func remoteVolume(claim *corev1.PersistentVolumeClaim, class *storagev1.StorageClass, accepted *v1alpha1.ShadowVolumeClaim,
+func remoteVolume(
+	claim *corev1.PersistentVolumeClaim, class *storagev1.StorageClass, accepted *v1alpha1.ShadowVolumeClaim,
 	virtualNode *v1alpha1.VirtualNode, node *corev1.Node,
 ) *corev1.PersistentVolume {
 	var topology map[string]string

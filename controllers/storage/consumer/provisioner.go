@@ -95,7 +95,9 @@ func waits(claim *corev1.PersistentVolumeClaim) bool {
 }
 
 // provision provisions a claim that waits for a volume.
-func (p *Provisioner) provision(ctx context.Context, claim *corev1.PersistentVolumeClaim, class *storagev1.StorageClass) (ctrl.Result, error) {
+func (p *Provisioner) provision(
+	ctx context.Context, claim *corev1.PersistentVolumeClaim, class *storagev1.StorageClass,
+) (ctrl.Result, error) {
 	if err := unsupported(claim, class); err != nil {
 		p.notices.warn(claim, ReasonProvisioningFailed, "%s", err)
 		return ctrl.Result{}, nil
@@ -133,7 +135,8 @@ func (p *Provisioner) provision(ctx context.Context, claim *corev1.PersistentVol
 // must be called before a volume is created or bound.
 func (p *Provisioner) reserved(ctx context.Context, claim *corev1.PersistentVolumeClaim) (bool, error) {
 	var volumes corev1.PersistentVolumeList
-	if err := p.Client.List(ctx, &volumes, client.MatchingFields{kit.IndexClaimRef: claim.Namespace + "/" + claim.Name}); err != nil {
+	ofClaim := client.MatchingFields{kit.IndexClaimRef: claim.Namespace + "/" + claim.Name}
+	if err := p.Client.List(ctx, &volumes, ofClaim); err != nil {
 		return false, fmt.Errorf("listing volumes: %w", err)
 	}
 	for i := range volumes.Items {
@@ -195,7 +198,9 @@ func (p *Provisioner) unselect(ctx context.Context, claim *corev1.PersistentVolu
 
 // giveUp reports why the volume is not provisioned on the selected node, and removes the node
 // with a growing delay.
-func (p *Provisioner) giveUp(ctx context.Context, claim *corev1.PersistentVolumeClaim, reason error) (ctrl.Result, error) {
+func (p *Provisioner) giveUp(
+	ctx context.Context, claim *corev1.PersistentVolumeClaim, reason error,
+) (ctrl.Result, error) {
 	p.notices.warn(claim, ReasonProvisioningFailed, "%s", reason)
 	id, now := string(claim.UID), p.refusals.Clock.Now()
 	if wait := p.refusals.Get(id); wait > 0 && p.refusals.IsInBackOffSinceUpdate(id, now) {

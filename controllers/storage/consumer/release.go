@@ -92,7 +92,8 @@ func (r *Releaser) ended(ctx context.Context, pv *corev1.PersistentVolume) (bool
 	}
 	for i := range described.Items {
 		progress := described.Items[i].Status.Move
-		if progress != nil && running(progress) && progress.Phase != v1alpha1.MoveCleaning && progress.Phase != v1alpha1.MoveRollingBack &&
+		if progress != nil && running(progress) &&
+			progress.Phase != v1alpha1.MoveCleaning && progress.Phase != v1alpha1.MoveRollingBack &&
 			(progress.Source.VolumeName == pv.Name || progress.Target.VolumeName == pv.Name) {
 			return false, nil
 		}
@@ -112,7 +113,8 @@ func (r *Releaser) handBack(ctx context.Context, pv *corev1.PersistentVolume) er
 	if _, err := kit.Commit(ctx, r.Client, pv, handedBack(pv)); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("handing volume %s back to its class: %w", pv.Name, err)
 	}
-	r.notices.record(pv, corev1.EventTypeNormal, ReasonVolumeReleased, "The volume belongs to StorageClass %s again, with reclaim policy %s.",
+	r.notices.record(pv, corev1.EventTypeNormal, ReasonVolumeReleased,
+		"The volume belongs to StorageClass %s again, with reclaim policy %s.",
 		pv.Annotations[volume.AnnotationStorageClass], wantedPolicy(pv))
 	return nil
 }
@@ -134,7 +136,9 @@ func handedBack(pv *corev1.PersistentVolume) *corev1.PersistentVolume {
 // then the volume. A retained volume stays Released until an administrator or the deletion of
 // its namespace deletes it, which would otherwise wait for the remote namespace; the provider
 // then keeps the data.
-func (r *Releaser) releaseRemote(ctx context.Context, pv *corev1.PersistentVolume, handle volume.Handle) (ctrl.Result, error) {
+func (r *Releaser) releaseRemote(
+	ctx context.Context, pv *corev1.PersistentVolume, handle volume.Handle,
+) (ctrl.Result, error) {
 	policy := v1alpha1.VolumeDeletionRetain
 	if wantedPolicy(pv) == corev1.PersistentVolumeReclaimDelete {
 		policy = v1alpha1.VolumeDeletionDelete
@@ -148,7 +152,8 @@ func (r *Releaser) releaseRemote(ctx context.Context, pv *corev1.PersistentVolum
 		return ctrl.Result{}, err
 	}
 	if cluster == nil {
-		r.notices.warn(pv, ReasonVolumeLeftBehind, "There is no peering with cluster %s any more: claim %s is left in its namespace %s.",
+		r.notices.warn(pv, ReasonVolumeLeftBehind,
+			"There is no peering with cluster %s any more: claim %s is left in its namespace %s.",
 			handle.ClusterID, handle.Claim, handle.Namespace)
 		return ctrl.Result{}, r.deleteVolume(ctx, pv)
 	}
@@ -174,7 +179,8 @@ func (r *Releaser) releaseRemote(ctx context.Context, pv *corev1.PersistentVolum
 			handle.Claim, handle.Namespace, cluster.Name, remote.Describe(err))
 		return ctrl.Result{RequeueAfter: retryDelay}, nil
 	case err != nil:
-		return ctrl.Result{}, fmt.Errorf("deleting claim %s in namespace %s of %s: %w", handle.Claim, handle.Namespace, cluster.Name, err)
+		return ctrl.Result{}, fmt.Errorf("deleting claim %s in namespace %s of %s: %w",
+			handle.Claim, handle.Namespace, cluster.Name, err)
 	}
 	if !deleted {
 		return ctrl.Result{}, nil

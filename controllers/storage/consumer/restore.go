@@ -90,13 +90,16 @@ func (p *Provisioner) restore(ctx context.Context, claim *corev1.PersistentVolum
 
 // stillBound reports whether the API server has a claim and its volume as they were
 // cached, and no move of the data.
-func (p *Provisioner) stillBound(ctx context.Context, claim *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolume) (bool, error) {
+func (p *Provisioner) stillBound(
+	ctx context.Context, claim *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolume,
+) (bool, error) {
 	var current corev1.PersistentVolumeClaim
 	var described v1alpha1.VirtualVolume
 	var currentVolume corev1.PersistentVolume
 	key := client.ObjectKeyFromObject(claim)
 	for _, err := range []error{
-		p.Live.Get(ctx, key, &current), p.Live.Get(ctx, key, &described), p.Live.Get(ctx, client.ObjectKeyFromObject(pv), &currentVolume),
+		p.Live.Get(ctx, key, &current), p.Live.Get(ctx, key, &described),
+		p.Live.Get(ctx, client.ObjectKeyFromObject(pv), &currentVolume),
 	} {
 		switch {
 		case apierrors.IsNotFound(err):
@@ -105,12 +108,14 @@ func (p *Provisioner) stillBound(ctx context.Context, claim *corev1.PersistentVo
 			return false, fmt.Errorf("reading claim %s and its volume: %w", key, err)
 		}
 	}
-	return current.UID == claim.UID && current.DeletionTimestamp.IsZero() && current.Spec.VolumeName == pv.Name && !moving(&described) &&
-		currentVolume.DeletionTimestamp.IsZero() && names(currentVolume.Spec.ClaimRef, &current), nil
+	return current.UID == claim.UID && current.DeletionTimestamp.IsZero() && current.Spec.VolumeName == pv.Name &&
+		!moving(&described) && currentVolume.DeletionTimestamp.IsZero() && names(currentVolume.Spec.ClaimRef, &current), nil
 }
 
 // existingClaim returns the ShadowVolumeClaim of a volume that exists.
-func (p *Provisioner) existingClaim(claim *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolume, handle volume.Handle) *v1alpha1.ShadowVolumeClaim {
+func (p *Provisioner) existingClaim(
+	claim *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolume, handle volume.Handle,
+) *v1alpha1.ShadowVolumeClaim {
 	existing := p.shadowClaim(claim, pv.Annotations[volume.AnnotationStorageClass], handle.ClusterID)
 	existing.Name = handle.Claim
 	existing.Spec.AccessModes = pv.Spec.AccessModes

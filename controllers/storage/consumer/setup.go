@@ -45,7 +45,8 @@ const workers = 4
 func Prepare(ctx context.Context, manager ctrl.Manager) error {
 	for _, object := range []client.Object{
 		&corev1.PersistentVolumeClaim{}, &corev1.PersistentVolume{}, &corev1.Node{}, &corev1.Pod{}, &storagev1.StorageClass{},
-		&v1alpha1.VirtualVolume{}, &v1alpha1.VirtualNode{}, &v1alpha1.ForeignCluster{}, &v1alpha1.NamespaceMap{}, &v1alpha1.NamespaceOffloading{},
+		&v1alpha1.VirtualVolume{}, &v1alpha1.VirtualNode{}, &v1alpha1.ForeignCluster{}, &v1alpha1.NamespaceMap{},
+		&v1alpha1.NamespaceOffloading{},
 	} {
 		if _, err := manager.GetCache().GetInformer(ctx, object, cache.BlockUntilSynced(false)); err != nil {
 			return fmt.Errorf("caching %T: %w", object, err)
@@ -56,7 +57,9 @@ func Prepare(ctx context.Context, manager ctrl.Manager) error {
 
 // SetUp adds the provisioner to a manager.
 func (p *Provisioner) SetUp(manager ctrl.Manager) error {
-	waiting := handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, _ client.Object) []reconcile.Request { return p.waiting(ctx) })
+	waiting := handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, _ client.Object) []reconcile.Request {
+		return p.waiting(ctx)
+	})
 	return ctrl.NewControllerManagedBy(manager).Named(ProvisionerName).
 		WithOptions(kit.Options(workers)).
 		Watches(&corev1.PersistentVolumeClaim{}, handler.EnqueueRequestsFromMapFunc(p.originRequest)).
@@ -128,7 +131,8 @@ func (p *Provisioner) mapRequests(ctx context.Context, object client.Object) []r
 			continue
 		}
 		if err := p.Shadows.Watch(place{cluster, answer.RemoteName}); err != nil {
-			ctrl.LoggerFrom(ctx).Error(err, "Watching a remote namespace failed", "foreignCluster", cluster, "remoteNamespace", answer.RemoteName)
+			ctrl.LoggerFrom(ctx).Error(err, "Watching a remote namespace failed",
+				"foreignCluster", cluster, "remoteNamespace", answer.RemoteName)
 		}
 	}
 	p.Shadows.Keep(cluster, present)
@@ -206,10 +210,11 @@ func (c *Capacity) SetUp(manager ctrl.Manager, published cache.Cache) error {
 	return ctrl.NewControllerManagedBy(manager).Named(CapacityName).WithOptions(kit.Options(1)).
 		Watches(&storagev1.StorageClass{}, all).
 		Watches(&v1alpha1.VirtualNode{}, all, builder.WithPredicates(storageChanged())).
-		Watches(&corev1.PersistentVolume{}, all, builder.WithPredicates(predicate.NewPredicateFuncs(func(object client.Object) bool {
-			_, isRemote, err := volume.HandleOf(object.(*corev1.PersistentVolume))
-			return isRemote && err == nil
-		}))).
+		Watches(&corev1.PersistentVolume{}, all,
+			builder.WithPredicates(predicate.NewPredicateFuncs(func(object client.Object) bool {
+				_, isRemote, err := volume.HandleOf(object.(*corev1.PersistentVolume))
+				return isRemote && err == nil
+			}))).
 		WatchesRawSource(source.Kind[client.Object](published, &storagev1.CSIStorageCapacity{}, all)).
 		WatchesRawSource(source.Kind[client.Object](published, &storagev1.CSIDriver{}, all)).
 		Complete(c)
@@ -224,7 +229,8 @@ func (v *VirtualVolumes) SetUp(manager ctrl.Manager) error {
 		Watches(&corev1.PersistentVolume{}, handler.EnqueueRequestsFromMapFunc(claimOf)).
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(claimsOfPod)).
 		Watches(&storagev1.StorageClass{}, handler.EnqueueRequestsFromMapFunc(v.claimsOfClass)).
-		Watches(&v1alpha1.ForeignCluster{}, handler.EnqueueRequestsFromMapFunc(v.volumesOfCluster), builder.WithPredicates(conditionsChanged())).
+		Watches(&v1alpha1.ForeignCluster{}, handler.EnqueueRequestsFromMapFunc(v.volumesOfCluster),
+			builder.WithPredicates(conditionsChanged())).
 		Watches(&v1alpha1.NamespaceOffloading{}, handler.EnqueueRequestsFromMapFunc(v.volumesOfNamespace),
 			builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		WatchesRawSource(v.Shadows.source(v.shadowRequests)).
@@ -235,7 +241,9 @@ func (v *VirtualVolumes) SetUp(manager ctrl.Manager) error {
 func claimsOfPod(_ context.Context, object client.Object) []reconcile.Request {
 	var requests []reconcile.Request
 	for _, name := range kit.PodClaims(object) {
-		requests = append(requests, reconcile.Request{NamespacedName: types.NamespacedName{Namespace: object.GetNamespace(), Name: name}})
+		requests = append(requests, reconcile.Request{
+			NamespacedName: types.NamespacedName{Namespace: object.GetNamespace(), Name: name},
+		})
 	}
 	return requests
 }
@@ -246,7 +254,9 @@ func claimOf(_ context.Context, object client.Object) []reconcile.Request {
 	if reference == nil {
 		return nil
 	}
-	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: reference.Namespace, Name: reference.Name}}}
+	return []reconcile.Request{{
+		NamespacedName: types.NamespacedName{Namespace: reference.Namespace, Name: reference.Name},
+	}}
 }
 
 // claimsOfClass returns the claims of a new class, which may be older.
@@ -271,7 +281,8 @@ func (v *VirtualVolumes) claimsOfClass(ctx context.Context, object client.Object
 func (v *VirtualVolumes) volumesOfCluster(ctx context.Context, object client.Object) []reconcile.Request {
 	return v.volumes(ctx, func(described *v1alpha1.VirtualVolume) bool {
 		location := described.Status.Location
-		return location != nil && (location.ClusterName == object.GetName() || location.ClusterID == object.(*v1alpha1.ForeignCluster).Spec.ClusterID)
+		return location != nil && (location.ClusterName == object.GetName() ||
+			location.ClusterID == object.(*v1alpha1.ForeignCluster).Spec.ClusterID)
 	})
 }
 
@@ -280,7 +291,9 @@ func (v *VirtualVolumes) volumesOfNamespace(ctx context.Context, object client.O
 	return v.volumes(ctx, func(*v1alpha1.VirtualVolume) bool { return true }, client.InNamespace(object.GetNamespace()))
 }
 
-func (v *VirtualVolumes) volumes(ctx context.Context, keep func(*v1alpha1.VirtualVolume) bool, options ...client.ListOption) []reconcile.Request {
+func (v *VirtualVolumes) volumes(
+	ctx context.Context, keep func(*v1alpha1.VirtualVolume) bool, options ...client.ListOption,
+) []reconcile.Request {
 	var all v1alpha1.VirtualVolumeList
 	if v.Client.List(ctx, &all, options...) != nil {
 		return nil
@@ -303,7 +316,9 @@ func conditionsChanged() predicate.Predicate {
 		}
 		return text
 	}
-	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool { return reasons(e.ObjectOld) != reasons(e.ObjectNew) }}
+	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		return reasons(e.ObjectOld) != reasons(e.ObjectNew)
+	}}
 }
 
 // SetUp adds the controller of expansions to a manager.

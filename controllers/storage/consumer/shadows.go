@@ -72,7 +72,9 @@ type shadowWatch struct {
 // NewShadows returns a reader and writer of ShadowVolumeClaims. It must be called before the
 // first connection to a provider.
 func NewShadows(peers *remote.Peers) *Shadows {
-	s := &Shadows{peers: peers, connections: map[string]connection{}, wanted: map[place]bool{}, watches: map[place]*shadowWatch{}}
+	s := &Shadows{
+		peers: peers, connections: map[string]connection{}, wanted: map[place]bool{}, watches: map[place]*shadowWatch{},
+	}
 	peers.Subscribe(s.connected)
 	return s
 }
@@ -155,7 +157,8 @@ func (s *Shadows) begin(at place) error {
 	}
 	factory.StartWithContext(ctx)
 	watch := &shadowWatch{
-		peer: connection.peer, lister: claims.Lister().ShadowVolumeClaims(at.namespace), synced: registration.HasSynced, stop: stop, missed: missed,
+		peer: connection.peer, lister: claims.Lister().ShadowVolumeClaims(at.namespace),
+		synced: registration.HasSynced, stop: stop, missed: missed,
 	}
 	s.watches[at] = watch
 	if len(missed) > 0 {
@@ -254,7 +257,9 @@ func (s *Shadows) client(at place) (typed.ShadowVolumeClaimInterface, error) {
 
 // create creates a ShadowVolumeClaim, or returns the existing one of the same name. The result
 // has the requested name, whatever the response of the provider has.
-func (s *Shadows) create(ctx context.Context, at place, claim *v1alpha1.ShadowVolumeClaim) (*v1alpha1.ShadowVolumeClaim, error) {
+func (s *Shadows) create(
+	ctx context.Context, at place, claim *v1alpha1.ShadowVolumeClaim,
+) (*v1alpha1.ShadowVolumeClaim, error) {
 	client, err := s.client(at)
 	if err != nil {
 		return nil, err
@@ -273,7 +278,9 @@ func (s *Shadows) create(ctx context.Context, at place, claim *v1alpha1.ShadowVo
 
 // change changes a ShadowVolumeClaim as the provider has it, and returns it as it was read. It
 // fails with NotFound if it does not exist.
-func (s *Shadows) change(ctx context.Context, at place, name string, change func(*v1alpha1.ShadowVolumeClaimSpec)) (*v1alpha1.ShadowVolumeClaim, error) {
+func (s *Shadows) change(
+	ctx context.Context, at place, name string, change func(*v1alpha1.ShadowVolumeClaimSpec),
+) (*v1alpha1.ShadowVolumeClaim, error) {
 	client, err := s.client(at)
 	if err != nil {
 		return nil, err
@@ -290,7 +297,9 @@ func (s *Shadows) change(ctx context.Context, at place, name string, change func
 
 // remove deletes a ShadowVolumeClaim with a policy for its data, and reports whether it does not
 // exist any more. The event of its deletion causes the next call.
-func (s *Shadows) remove(ctx context.Context, at place, name string, policy v1alpha1.VolumeDeletionPolicy) (bool, error) {
+func (s *Shadows) remove(
+	ctx context.Context, at place, name string, policy v1alpha1.VolumeDeletionPolicy,
+) (bool, error) {
 	current, err := s.change(ctx, at, name, func(spec *v1alpha1.ShadowVolumeClaimSpec) { spec.DeletionPolicy = policy })
 	if apierrors.IsNotFound(err) {
 		return true, nil

@@ -23,7 +23,9 @@ import (
 // sweep deletes leftovers of earlier attempts to provision a claim: intermediate claims, and
 // ShadowVolumeClaims without a volume. claim is nil if it was deleted. It returns the time after
 // which to retry with an unreachable provider, which delays nothing else; zero is never.
-func (p *Provisioner) sweep(ctx context.Context, name types.NamespacedName, claim *corev1.PersistentVolumeClaim) (time.Duration, error) {
+func (p *Provisioner) sweep(
+	ctx context.Context, name types.NamespacedName, claim *corev1.PersistentVolumeClaim,
+) (time.Duration, error) {
 	var intermediates corev1.PersistentVolumeClaimList
 	if err := p.Client.List(ctx, &intermediates, client.InNamespace(p.Namespace)); err != nil {
 		return 0, fmt.Errorf("listing intermediate claims: %w", err)
@@ -39,8 +41,10 @@ func (p *Provisioner) sweep(ctx context.Context, name types.NamespacedName, clai
 	}
 	orphans := p.Shadows.all(func(kept *v1alpha1.ShadowVolumeClaim) bool {
 		return kept.Labels[v1alpha1.LabelOrigin] == p.ClusterID && kept.DeletionTimestamp.IsZero() &&
-			kept.Annotations[v1alpha1.AnnotationOriginNamespace] == name.Namespace && kept.Annotations[volume.AnnotationOriginClaim] == name.Name &&
-			(claim == nil || claim.Spec.VolumeName == "" || volume.RemoteClaimName(claim.Name, claim.Spec.VolumeName) != kept.Name)
+			kept.Annotations[v1alpha1.AnnotationOriginNamespace] == name.Namespace &&
+			kept.Annotations[volume.AnnotationOriginClaim] == name.Name &&
+			(claim == nil || claim.Spec.VolumeName == "" ||
+				volume.RemoteClaimName(claim.Name, claim.Spec.VolumeName) != kept.Name)
 	})
 	var after time.Duration
 	for _, orphan := range orphans {
@@ -73,7 +77,8 @@ func (p *Provisioner) sweepShadow(ctx context.Context, kept shadow, name types.N
 	if client.IgnoreNotFound(err) != nil {
 		return 0, fmt.Errorf("reading the claim: %w", err)
 	}
-	own := err == nil && waits(&current) && volume.RemoteClaimName(current.Name, volume.VolumeName(current.UID)) == kept.Name
+	own := err == nil && waits(&current) &&
+		volume.RemoteClaimName(current.Name, volume.VolumeName(current.UID)) == kept.Name
 	if own {
 		selected, err := p.selects(ctx, &current, kept.cluster)
 		if err != nil || selected {

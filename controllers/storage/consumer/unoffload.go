@@ -58,7 +58,9 @@ func (u *Unoffloader) stored(ctx context.Context, namespace, cluster string) ([]
 		return nil, fmt.Errorf("reading foreign cluster %s: %w", cluster, err)
 	}
 	volumes, err := u.storedAt(ctx, &provider)
-	return slices.DeleteFunc(volumes, func(pv corev1.PersistentVolume) bool { return pv.Spec.ClaimRef.Namespace != namespace }), err
+	return slices.DeleteFunc(volumes, func(pv corev1.PersistentVolume) bool {
+		return pv.Spec.ClaimRef.Namespace != namespace
+	}), err
 }
 
 // Release begins to move the data to this cluster, to release it, or leaves it, as
@@ -114,9 +116,10 @@ func (u *Unoffloader) request(ctx context.Context, described *v1alpha1.VirtualVo
 	switch {
 	case moving(described):
 		return "", nil
-	case requested != nil && requested.Target.Local && progress != nil && progress.ID == requested.ID && progress.Phase != v1alpha1.MoveSucceeded:
-		return fmt.Sprintf("move %s ended with %s: %s Remove the cause, and request it again by a POST to the subresource move.",
-			progress.ID, progress.Phase, progress.Message), nil
+	case requested != nil && requested.Target.Local && progress != nil &&
+		progress.ID == requested.ID && progress.Phase != v1alpha1.MoveSucceeded:
+		return fmt.Sprintf("move %s ended with %s: %s Remove the cause, and request it again by "+
+			"a POST to the subresource move.", progress.ID, progress.Phase, progress.Message), nil
 	}
 	wanted := &v1alpha1.Move{Spec: v1alpha1.MoveSpec{Target: v1alpha1.MoveTarget{Local: true}}}
 	err := u.Client.SubResource("move").Create(ctx, described, wanted)
@@ -135,7 +138,9 @@ func (u *Unoffloader) request(ctx context.Context, described *v1alpha1.VirtualVo
 // giveUp detaches a volume from its claim, which becomes Lost, with a policy for the data; the
 // storage-release controller does the rest. The volume names a claim that does not exist, so
 // that no other claim is bound to it.
-func (u *Unoffloader) giveUp(ctx context.Context, pv *corev1.PersistentVolume, policy corev1.PersistentVolumeReclaimPolicy, cluster string) error {
+func (u *Unoffloader) giveUp(
+	ctx context.Context, pv *corev1.PersistentVolume, policy corev1.PersistentVolumeReclaimPolicy, cluster string,
+) error {
 	if pv.Spec.ClaimRef.UID != pv.UID {
 		u.explain(ctx, pv, policy, cluster)
 		wanted := pv.DeepCopy()
@@ -153,7 +158,9 @@ func (u *Unoffloader) giveUp(ctx context.Context, pv *corev1.PersistentVolume, p
 }
 
 // explain records on the claim what happens to its data.
-func (u *Unoffloader) explain(ctx context.Context, pv *corev1.PersistentVolume, policy corev1.PersistentVolumeReclaimPolicy, cluster string) {
+func (u *Unoffloader) explain(
+	ctx context.Context, pv *corev1.PersistentVolume, policy corev1.PersistentVolumeReclaimPolicy, cluster string,
+) {
 	var claim corev1.PersistentVolumeClaim
 	reference := pv.Spec.ClaimRef
 	if u.Client.Get(ctx, types.NamespacedName{Namespace: reference.Namespace, Name: reference.Name}, &claim) != nil {

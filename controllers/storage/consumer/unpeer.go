@@ -19,7 +19,9 @@ import (
 // StoredBy returns the volumes whose data a provider stores, by namespace and name, each with its
 // policy at the end of the peering: the one of the NamespaceOffloading of its namespace, Refuse
 // without one. A volume without a claim whose reclaim policy is Delete is deleted.
-func (u *Unoffloader) StoredBy(ctx context.Context, provider *v1alpha1.ForeignCluster) ([]v1alpha1.PlannedVolume, error) {
+func (u *Unoffloader) StoredBy(
+	ctx context.Context, provider *v1alpha1.ForeignCluster,
+) ([]v1alpha1.PlannedVolume, error) {
 	volumes, err := u.storedAt(ctx, provider)
 	if err != nil || len(volumes) == 0 {
 		return nil, err
@@ -47,7 +49,9 @@ func (u *Unoffloader) StoredBy(ctx context.Context, provider *v1alpha1.ForeignCl
 
 // ReleaseAll begins to move or to delete the data on a provider, of the volumes with this policy.
 // Data to be retained, and other data, is not changed.
-func (u *Unoffloader) ReleaseAll(ctx context.Context, provider *v1alpha1.ForeignCluster, policy v1alpha1.UnoffloadPolicy) error {
+func (u *Unoffloader) ReleaseAll(
+	ctx context.Context, provider *v1alpha1.ForeignCluster, policy v1alpha1.UnoffloadPolicy,
+) error {
 	volumes, err := u.storedAt(ctx, provider)
 	if err != nil {
 		return err
@@ -107,7 +111,9 @@ func kept(pv *corev1.PersistentVolume) bool {
 }
 
 // storedAt returns the volumes whose data a provider stores.
-func (u *Unoffloader) storedAt(ctx context.Context, provider *v1alpha1.ForeignCluster) ([]corev1.PersistentVolume, error) {
+func (u *Unoffloader) storedAt(
+	ctx context.Context, provider *v1alpha1.ForeignCluster,
+) ([]corev1.PersistentVolume, error) {
 	var volumes corev1.PersistentVolumeList
 	if err := u.Client.List(ctx, &volumes); err != nil {
 		return nil, fmt.Errorf("listing volumes: %w", err)

@@ -53,7 +53,8 @@ func (v *VirtualVolumes) Reconcile(ctx context.Context, request ctrl.Request) (c
 	case err != nil:
 		return ctrl.Result{}, fmt.Errorf("reading the virtual volume: %w", err)
 	}
-	if held := described.Status.Move != nil && running(described.Status.Move); held != controllerutil.ContainsFinalizer(&described, v1alpha1.Finalizer) {
+	held := described.Status.Move != nil && running(described.Status.Move)
+	if held != controllerutil.ContainsFinalizer(&described, v1alpha1.Finalizer) {
 		return settled(ctrl.Result{}, v.hold(ctx, &described, held))
 	} else if claim == nil {
 		if held || !described.DeletionTimestamp.IsZero() {
@@ -82,7 +83,9 @@ func (v *VirtualVolumes) create(ctx context.Context, claim *corev1.PersistentVol
 	if err != nil || class == nil || !claim.DeletionTimestamp.IsZero() {
 		return err
 	}
-	err = v.Client.Create(ctx, &v1alpha1.VirtualVolume{ObjectMeta: metav1.ObjectMeta{Namespace: claim.Namespace, Name: claim.Name}})
+	err = v.Client.Create(ctx, &v1alpha1.VirtualVolume{
+		ObjectMeta: metav1.ObjectMeta{Namespace: claim.Namespace, Name: claim.Name},
+	})
 	if err != nil && !apierrors.IsAlreadyExists(err) {
 		return fmt.Errorf("creating the virtual volume: %w", err)
 	}
@@ -103,7 +106,9 @@ func (v *VirtualVolumes) hold(ctx context.Context, described *v1alpha1.VirtualVo
 
 // describe writes the observation of a claim into the status, except the fields of moves, and
 // warns the pods that wait for its data.
-func (v *VirtualVolumes) describe(ctx context.Context, claim *corev1.PersistentVolumeClaim, described *v1alpha1.VirtualVolume) (ctrl.Result, error) {
+func (v *VirtualVolumes) describe(
+	ctx context.Context, claim *corev1.PersistentVolumeClaim, described *v1alpha1.VirtualVolume,
+) (ctrl.Result, error) {
 	seen, err := v.observe(ctx, claim)
 	if err != nil {
 		return ctrl.Result{}, err
@@ -120,7 +125,8 @@ func (v *VirtualVolumes) describe(ctx context.Context, claim *corev1.PersistentV
 func (v *VirtualVolumes) observe(ctx context.Context, claim *corev1.PersistentVolumeClaim) (*observation, error) {
 	seen := &observation{claim: claim, ownID: v.ClusterID}
 	var pods corev1.PodList
-	err := v.Client.List(ctx, &pods, client.InNamespace(claim.Namespace), client.MatchingFields{kit.IndexClaims: claim.Name})
+	err := v.Client.List(ctx, &pods, client.InNamespace(claim.Namespace),
+		client.MatchingFields{kit.IndexClaims: claim.Name})
 	if err != nil {
 		return nil, fmt.Errorf("listing the pods that mount the claim: %w", err)
 	}

@@ -155,7 +155,8 @@ func (o *observation) ready(phase v1alpha1.VirtualVolumePhase) metav1.Condition 
 		condition.Reason, condition.Message = ReasonVolumeLost, o.lost()
 	case phase == v1alpha1.VirtualVolumeMoving && o.claim.Status.Phase != corev1.ClaimBound:
 		condition.Reason = ReasonVolumeMoving
-		condition.Message = "The data is being moved: until that ends no pod mounts it, and the event ClaimMisbound of the claim is expected."
+		condition.Message = "The data is being moved: until that ends no pod mounts it, " +
+			"and the event ClaimMisbound of the claim is expected."
 	case o.refusal != nil:
 		condition.Reason, condition.Message = ReasonProvisioningFailed, o.refusal.Error()
 	case phase == v1alpha1.VirtualVolumePending:
@@ -169,8 +170,8 @@ func (o *observation) ready(phase v1alpha1.VirtualVolumePhase) metav1.Condition 
 		condition.Reason, condition.Message = reason, message
 	case o.vanished:
 		condition.Reason = v1alpha1.ReasonShadowVolumeClaimMissing
-		condition.Message = fmt.Sprintf("%s has no ShadowVolumeClaim %s in namespace %s any more: it is created again, see the events of the claim.",
-			o.cluster.Name, o.handle.Claim, o.handle.Namespace)
+		condition.Message = fmt.Sprintf("%s has no ShadowVolumeClaim %s in namespace %s any more: "+
+			"it is created again, see the events of the claim.", o.cluster.Name, o.handle.Claim, o.handle.Namespace)
 	default:
 		condition.Status, condition.Reason = metav1.ConditionTrue, ReasonVolumeBound
 	}
@@ -180,7 +181,8 @@ func (o *observation) ready(phase v1alpha1.VirtualVolumePhase) metav1.Condition 
 // lost returns the message about a volume that was deleted, from its provider if there is one.
 func (o *observation) lost() string {
 	if o.kept != nil && o.kept.Status.Phase == v1alpha1.ShadowVolumeClaimLost {
-		if bound := meta.FindStatusCondition(o.kept.Status.Conditions, v1alpha1.ConditionVolumeBound); bound != nil && bound.Message != "" {
+		bound := meta.FindStatusCondition(o.kept.Status.Conditions, v1alpha1.ConditionVolumeBound)
+		if bound != nil && bound.Message != "" {
 			return fmt.Sprintf("%s: %s", o.cluster.Name, bound.Message)
 		}
 	}

@@ -51,7 +51,8 @@ func (m *move) clean(ctx context.Context) (outcome, error) {
 	if err := m.finishTarget(ctx); err != nil {
 		return outcome{}, err
 	}
-	return outcome{next: v1alpha1.MoveSucceeded, message: "The claim uses volume " + m.progress.Target.VolumeName + "."}, m.revoke(ctx)
+	return outcome{next: v1alpha1.MoveSucceeded, message: "The claim uses volume " + m.progress.Target.VolumeName + "."},
+		m.revoke(ctx)
 }
 
 // finishTarget removes the mark of the target: it is the claim's own volume from now on.

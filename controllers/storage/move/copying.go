@@ -98,7 +98,8 @@ func (m *move) sourcePlace(ctx context.Context) (place, error) {
 // keepReceiver returns the receiver; nil while it is created again.
 func (m *move) keepReceiver(ctx context.Context, mark *Mark) (*corev1.Pod, error) {
 	return m.ensure(ctx, moverSpec{
-		role: roleReceiver, claim: m.target, mark: mark, at: place{clusterID: m.progress.Target.ClusterID, node: m.spec.Target.NodeName},
+		role: roleReceiver, claim: m.target, mark: mark,
+		at: place{clusterID: m.progress.Target.ClusterID, node: m.spec.Target.NodeName},
 	})
 }
 

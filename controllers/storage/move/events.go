@@ -34,7 +34,8 @@ func (m *move) condition() metav1.Condition {
 		ObservedGeneration: m.observedGeneration(), Message: phaseMessages[m.progress.Phase],
 	}
 	if lockedPhases[m.progress.Phase] {
-		condition.Message += " The claim is Lost and has the event ClaimMisbound until the move has switched to the target or was rolled back."
+		condition.Message += " The claim is Lost and has the event ClaimMisbound until the move " +
+			"has switched to the target or was rolled back."
 	}
 	switch m.progress.Phase {
 	case v1alpha1.MoveSucceeded:

@@ -32,7 +32,9 @@ func (r *Reconciler) location(ctx context.Context, pv *corev1.PersistentVolume) 
 	if err := r.Live.List(ctx, &clusters); err != nil {
 		return at, fmt.Errorf("listing foreign clusters: %w", err)
 	}
-	index := slices.IndexFunc(clusters.Items, func(fc v1alpha1.ForeignCluster) bool { return fc.Spec.ClusterID == handle.ClusterID })
+	index := slices.IndexFunc(clusters.Items, func(fc v1alpha1.ForeignCluster) bool {
+		return fc.Spec.ClusterID == handle.ClusterID
+	})
 	if index < 0 {
 		return at, fmt.Errorf("finding the peering with cluster %s, which stores volume %s: no ForeignCluster has its ID",
 			handle.ClusterID, pv.Name)
@@ -51,7 +53,8 @@ func (m *move) fence(ctx context.Context) (string, error) {
 	claim, err := m.setFence(ctx, m.progress.ID)
 	switch {
 	case apierrors.IsNotFound(err):
-		return fmt.Sprintf("%s has no ShadowVolumeClaim %s/%s any more.", source.ClusterName, source.Namespace, source.ClaimName), nil
+		return fmt.Sprintf("%s has no ShadowVolumeClaim %s/%s any more.",
+			source.ClusterName, source.Namespace, source.ClaimName), nil
 	case apierrors.IsConflict(err):
 		return "", err
 	case err != nil:
@@ -59,7 +62,8 @@ func (m *move) fence(ctx context.Context) (string, error) {
 	case claim.Status.Fence == nil || claim.Status.Fence.ID != m.progress.ID:
 		return fmt.Sprintf("Waiting for %s to report which pods use the volume.", source.ClusterName), nil
 	case len(claim.Status.Fence.Users) > 0:
-		return fmt.Sprintf("Waiting for pods on %s to end: %s.", source.ClusterName, remote.Text(strings.Join(claim.Status.Fence.Users, ", "))), nil
+		return fmt.Sprintf("Waiting for pods on %s to end: %s.",
+			source.ClusterName, remote.Text(strings.Join(claim.Status.Fence.Users, ", "))), nil
 	}
 	return "", nil
 }

@@ -103,5 +103,8 @@ type names struct{ source, target, sender, receiver, shared string }
 
 func namesOf(id string) names {
 	base := "move-" + id
-	return names{source: base + "-source", target: base + "-target", sender: base + "-sender", receiver: base + "-receiver", shared: base}
+	return names{
+		source: base + "-source", target: base + "-target", sender: base + "-sender", receiver: base + "-receiver",
+		shared: base,
+	}
 }

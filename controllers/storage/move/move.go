@@ -91,7 +91,8 @@ func (r *Reconciler) SetupWithManager(manager ctrl.Manager) error {
 		Watches(&corev1.PersistentVolume{}, handler.EnqueueRequestsFromMapFunc(marked)).
 		WithOptions(controller.Options{
 			MaxConcurrentReconciles: maxConcurrentMoves,
-			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](conflictDelay, maxErrorDelay),
+			RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](
+				conflictDelay, maxErrorDelay),
 		}).
 		Complete(r)
 }
@@ -141,7 +142,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 // idle reports whether a virtual volume has no requested or running move.
 func idle(volume *v1alpha1.VirtualVolume) bool {
 	requested, progress := volume.Spec.Move, volume.Status.Move
-	return (progress == nil || ended(progress.Phase)) && (requested == nil || progress != nil && progress.ID == requested.ID)
+	return (progress == nil || ended(progress.Phase)) &&
+		(requested == nil || progress != nil && progress.ID == requested.ID)
 }
 
 // settled turns a conflict into a retry.

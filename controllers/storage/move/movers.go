@@ -187,7 +187,9 @@ func (m *move) moverPod(spec moverSpec) *corev1.Pod {
 func startsLastPass(pod *corev1.Pod) {
 	metav1.SetMetaDataAnnotation(&pod.ObjectMeta, AnnotationPass, "")
 	container := &pod.Spec.Containers[0]
-	container.VolumeMounts = append(container.VolumeMounts, corev1.VolumeMount{Name: "pass", MountPath: path.Dir(mover.PassPath), ReadOnly: true})
+	container.VolumeMounts = append(container.VolumeMounts, corev1.VolumeMount{
+		Name: "pass", MountPath: path.Dir(mover.PassPath), ReadOnly: true,
+	})
 	pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{Name: "pass", VolumeSource: corev1.VolumeSource{
 		DownwardAPI: &corev1.DownwardAPIVolumeSource{Items: []corev1.DownwardAPIVolumeFile{{
 			Path: path.Base(mover.PassPath), FieldRef: &corev1.ObjectFieldSelector{
@@ -220,7 +222,10 @@ func (m *move) senderArguments() []string {
 // securityContexts returns those of a mover: root with capabilities to copy files of several
 // users, or the owner of the files in a restricted namespace.
 func securityContexts(mark *Mark, role string) (*corev1.PodSecurityContext, *corev1.SecurityContext) {
-	pod := &corev1.PodSecurityContext{SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}, SELinuxOptions: mark.SELinux}
+	pod := &corev1.PodSecurityContext{
+		SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
+		SELinuxOptions: mark.SELinux,
+	}
 	container := &corev1.SecurityContext{
 		AllowPrivilegeEscalation: ptr.To(false), ReadOnlyRootFilesystem: ptr.To(true),
 		Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
@@ -256,15 +261,18 @@ func (p place) affinity() *corev1.Affinity {
 			{Key: metav1.ObjectNameField, Operator: corev1.NodeSelectorOpIn, Values: []string{p.node}},
 		}
 	}
-	affinity := &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{
-		NodeSelectorTerms: []corev1.NodeSelectorTerm{term},
-	}}}
+	required := &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{term}}
+	affinity := &corev1.Affinity{
+		NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: required},
+	}
 	if p.clusterID != "" && len(p.near) > 0 {
-		affinity.PodAffinity = &corev1.PodAffinity{PreferredDuringSchedulingIgnoredDuringExecution: []corev1.WeightedPodAffinityTerm{{
-			Weight: 100, PodAffinityTerm: corev1.PodAffinityTerm{
-				LabelSelector: &metav1.LabelSelector{MatchLabels: p.near}, TopologyKey: corev1.LabelHostname,
-			},
-		}}}
+		affinity.PodAffinity = &corev1.PodAffinity{
+			PreferredDuringSchedulingIgnoredDuringExecution: []corev1.WeightedPodAffinityTerm{{
+				Weight: 100, PodAffinityTerm: corev1.PodAffinityTerm{
+					LabelSelector: &metav1.LabelSelector{MatchLabels: p.near}, TopologyKey: corev1.LabelHostname,
+				},
+			}},
+		}
 	}
 	return affinity
 }
@@ -273,10 +281,14 @@ func (p place) affinity() *corev1.Affinity {
 // that has the volume, also while the node is cordoned or being drained.
 func (p place) tolerations(role string) []corev1.Toleration {
 	if p.clusterID != "" {
-		tolerations := []corev1.Toleration{{Key: v1alpha1.TaintVirtualNode, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute}}
+		tolerations := []corev1.Toleration{{
+			Key: v1alpha1.TaintVirtualNode, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute,
+		}}
 		if role == roleSender {
-			tolerations = append(tolerations,
-				corev1.Toleration{Key: corev1.TaintNodeUnschedulable, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoSchedule})
+			tolerations = append(tolerations, corev1.Toleration{
+				Key: corev1.TaintNodeUnschedulable, Operator: corev1.TolerationOpExists,
+				Effect: corev1.TaintEffectNoSchedule,
+			})
 		}
 		return tolerations
 	}

@@ -23,7 +23,8 @@ import (
 // bindTo sets the claim of a volume, by compare-and-swap. An empty UID binds any claim of that
 // name. It replaces the whole reference, because the resourceVersion of the old one would stay.
 // class is the new class of the volume; empty does not change it.
-func (r *Reconciler) bindTo(ctx context.Context, pv *corev1.PersistentVolume, claim types.NamespacedName, uid types.UID, class string,
+func (r *Reconciler) bindTo(
+	ctx context.Context, pv *corev1.PersistentVolume, claim types.NamespacedName, uid types.UID, class string,
 	change func(*corev1.PersistentVolume) error,
 ) error {
 	wanted := pv.DeepCopy()
@@ -54,7 +55,8 @@ func refersTo(pv *corev1.PersistentVolume, name types.NamespacedName, uid types.
 // an event of that claim, or every 15 seconds.
 func (r *Reconciler) touch(ctx context.Context, claim *corev1.PersistentVolumeClaim) error {
 	wanted := claim.DeepCopy()
-	metav1.SetMetaDataAnnotation(&wanted.ObjectMeta, annotationTouched, r.Clock.Now().UTC().Format("2006-01-02T15:04:05.000000Z"))
+	metav1.SetMetaDataAnnotation(&wanted.ObjectMeta, annotationTouched,
+		r.Clock.Now().UTC().Format("2006-01-02T15:04:05.000000Z"))
 	_, err := kit.Commit(ctx, r.Client, claim, wanted)
 	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
 		// The change of another client causes the event, too.
@@ -95,7 +97,9 @@ func (m *move) create(ctx context.Context, object client.Object) error {
 }
 
 // createClaim creates a claim of the move and returns it as the API server has it.
-func (m *move) createClaim(ctx context.Context, claim *corev1.PersistentVolumeClaim) (*corev1.PersistentVolumeClaim, error) {
+func (m *move) createClaim(
+	ctx context.Context, claim *corev1.PersistentVolumeClaim,
+) (*corev1.PersistentVolumeClaim, error) {
 	existing, err := m.claimNamed(ctx, claim.Name)
 	if err != nil || existing != nil {
 		return existing, err
@@ -111,7 +115,9 @@ func kindOf(object client.Object) string { return reflect.TypeOf(object).Elem().
 
 // remove deletes an object of the move by name, and reports whether it is deleted. An object of
 // that name that does not belong to the move is left alone and counts as deleted.
-func (m *move) remove(ctx context.Context, object client.Object, name string, options ...client.DeleteOption) (bool, error) {
+func (m *move) remove(
+	ctx context.Context, object client.Object, name string, options ...client.DeleteOption,
+) (bool, error) {
 	err := m.Live.Get(ctx, m.key(name), object)
 	if apierrors.IsNotFound(err) {
 		return true, nil
@@ -150,7 +156,9 @@ func (m *move) removeClaim(ctx context.Context, name string) (string, error) {
 
 // objectMeta returns the metadata of objects that a move creates.
 func (m *move) objectMeta(name string) metav1.ObjectMeta {
-	return metav1.ObjectMeta{Name: name, Namespace: m.volume.Namespace, Labels: map[string]string{volume.LabelMove: m.progress.ID}}
+	return metav1.ObjectMeta{
+		Name: name, Namespace: m.volume.Namespace, Labels: map[string]string{volume.LabelMove: m.progress.ID},
+	}
 }
 
 // keptOwners returns the owner references that a new claim of the name gets, too. A StatefulSet

@@ -85,7 +85,8 @@ func ended(phase v1alpha1.MovePhase) bool {
 // cancellable reports whether a move at a phase can be rolled back on request.
 func cancellable(phase v1alpha1.MovePhase) bool {
 	switch phase {
-	case v1alpha1.MovePreparing, v1alpha1.MoveCopying, v1alpha1.MoveQuiescing, v1alpha1.MoveLocking, v1alpha1.MoveFinalCopy:
+	case v1alpha1.MovePreparing, v1alpha1.MoveCopying, v1alpha1.MoveQuiescing, v1alpha1.MoveLocking,
+		v1alpha1.MoveFinalCopy:
 		return true
 	}
 	return false
@@ -192,7 +193,8 @@ func (m *move) step(ctx context.Context) (outcome, error) {
 		case err != nil:
 			return outcome{}, err
 		case leaving:
-			return giveUp("The namespace is being unoffloaded, and the target is a provider: move the data to this cluster."), nil
+			return giveUp("The namespace is being unoffloaded, and the target is a provider: " +
+				"move the data to this cluster."), nil
 		}
 	}
 	return steps[m.progress.Phase](m, ctx)

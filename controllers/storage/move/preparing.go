@@ -91,7 +91,9 @@ func (m *move) createTarget(ctx context.Context, claim *corev1.PersistentVolumeC
 
 // markSource retains and marks the source. Without a mark, which is nil if the owner of the files
 // is unknown, the move is impossible.
-func (m *move) markSource(ctx context.Context, claim *corev1.PersistentVolumeClaim) (*corev1.PersistentVolume, *Mark, error) {
+func (m *move) markSource(
+	ctx context.Context, claim *corev1.PersistentVolumeClaim,
+) (*corev1.PersistentVolume, *Mark, error) {
 	source := &corev1.PersistentVolume{}
 	if err := m.Live.Get(ctx, types.NamespacedName{Name: claim.Spec.VolumeName}, source); err != nil {
 		return nil, nil, fmt.Errorf("reading the source volume: %w", err)
@@ -209,7 +211,9 @@ func (m *move) targetPlace(ctx context.Context) (place, error) {
 
 // targetClaim returns the claim that the receiver mounts. It requests the size of the claim, or of
 // the source if that is larger.
-func (m *move) targetClaim(claim *corev1.PersistentVolumeClaim, source *corev1.PersistentVolume) *corev1.PersistentVolumeClaim {
+func (m *move) targetClaim(
+	claim *corev1.PersistentVolumeClaim, source *corev1.PersistentVolume,
+) *corev1.PersistentVolumeClaim {
 	created := m.moverClaim(m.target, claim, source)
 	if class := m.spec.Target.StorageClassName; class != "" {
 		key := volume.AnnotationLocalStorageClass
@@ -223,7 +227,9 @@ func (m *move) targetClaim(claim *corev1.PersistentVolumeClaim, source *corev1.P
 
 // moverClaim returns a claim of a mover for a volume like that of the claim. It names no volume,
 // which is bound to it later.
-func (m *move) moverClaim(name string, claim *corev1.PersistentVolumeClaim, source *corev1.PersistentVolume) *corev1.PersistentVolumeClaim {
+func (m *move) moverClaim(
+	name string, claim *corev1.PersistentVolumeClaim, source *corev1.PersistentVolume,
+) *corev1.PersistentVolumeClaim {
 	size := claim.Spec.Resources.Requests[corev1.ResourceStorage]
 	if capacity, ok := source.Spec.Capacity[corev1.ResourceStorage]; ok && capacity.Cmp(size) > 0 {
 		size = capacity
@@ -231,8 +237,11 @@ func (m *move) moverClaim(name string, claim *corev1.PersistentVolumeClaim, sour
 	return &corev1.PersistentVolumeClaim{
 		ObjectMeta: m.objectMeta(name),
 		Spec: corev1.PersistentVolumeClaimSpec{
-			AccessModes: claim.Spec.AccessModes, StorageClassName: claim.Spec.StorageClassName, VolumeMode: claim.Spec.VolumeMode,
-			Resources: corev1.VolumeResourceRequirements{Requests: map[corev1.ResourceName]resource.Quantity{corev1.ResourceStorage: size}},
+			AccessModes: claim.Spec.AccessModes, StorageClassName: claim.Spec.StorageClassName,
+			VolumeMode: claim.Spec.VolumeMode,
+			Resources: corev1.VolumeResourceRequirements{
+				Requests: map[corev1.ResourceName]resource.Quantity{corev1.ResourceStorage: size},
+			},
 		},
 	}
 }

@@ -43,7 +43,8 @@ func (r *Reconciler) recovered(ctx context.Context, vv *v1alpha1.VirtualVolume) 
 	}
 	switch targetMark := markOrNil(target); {
 	case targetMark == nil || targetMark.Manifest == nil:
-	case claim != nil && claim.UID != mark.ClaimUID && claim.Spec.VolumeName == target.Name && claim.Status.Phase == corev1.ClaimBound:
+	case claim != nil && claim.UID != mark.ClaimUID && claim.Spec.VolumeName == target.Name &&
+		claim.Status.Phase == corev1.ClaimBound:
 		progress.Phase = v1alpha1.MoveReleasing
 	case claim == nil || claim.UID != mark.ClaimUID || !claim.DeletionTimestamp.IsZero():
 		progress.Phase = v1alpha1.MoveSwitching
@@ -53,7 +54,9 @@ func (r *Reconciler) recovered(ctx context.Context, vv *v1alpha1.VirtualVolume) 
 
 // markedVolumes returns the source and the target of a move of a claim, by the marks in the cache;
 // nil if there is none.
-func (r *Reconciler) markedVolumes(ctx context.Context, key types.NamespacedName) (source, target *corev1.PersistentVolume, err error) {
+func (r *Reconciler) markedVolumes(
+	ctx context.Context, key types.NamespacedName,
+) (source, target *corev1.PersistentVolume, err error) {
 	var volumes corev1.PersistentVolumeList
 	if err := r.Client.List(ctx, &volumes); err != nil {
 		return nil, nil, fmt.Errorf("listing volumes: %w", err)
@@ -88,7 +91,8 @@ func (r *Reconciler) markedVolumes(ctx context.Context, key types.NamespacedName
 func (r *Reconciler) endWithNamespace(ctx context.Context, vv *v1alpha1.VirtualVolume) (ctrl.Result, error) {
 	if progress := vv.Status.Move; progress != nil && !ended(progress.Phase) {
 		m := &move{Reconciler: r, volume: vv, progress: progress.DeepCopy(), names: namesOf(progress.ID)}
-		if err := m.enter(ctx, v1alpha1.MoveFailed, "The namespace is being deleted: both volumes are retained."); err != nil {
+		const message = "The namespace is being deleted: both volumes are retained."
+		if err := m.enter(ctx, v1alpha1.MoveFailed, message); err != nil {
 			return ctrl.Result{}, err
 		}
 	}
@@ -143,7 +147,8 @@ func (r *Reconciler) abandon(ctx context.Context, key types.NamespacedName) (ctr
 			return ctrl.Result{}, fmt.Errorf("releasing volume %s: %w", pv.Name, err)
 		}
 		r.Events.Eventf(pv, corev1.EventTypeWarning, ReasonAbandoned,
-			"Namespace %s was deleted while the data of claim %s was being moved: the volume is retained.", key.Namespace, key.Name)
+			"Namespace %s was deleted while the data of claim %s was being moved: the volume is retained.",
+			key.Namespace, key.Name)
 	}
 	if waiting {
 		return ctrl.Result{RequeueAfter: pollInterval}, nil

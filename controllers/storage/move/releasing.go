@@ -55,9 +55,10 @@ func (m *move) removeGates(ctx context.Context) error {
 			continue
 		}
 		wanted := pod.DeepCopy()
-		wanted.Spec.SchedulingGates = slices.DeleteFunc(wanted.Spec.SchedulingGates, func(gate corev1.PodSchedulingGate) bool {
-			return gate.Name == v1alpha1.SchedulingGateMoving
-		})
+		wanted.Spec.SchedulingGates = slices.DeleteFunc(wanted.Spec.SchedulingGates,
+			func(gate corev1.PodSchedulingGate) bool {
+				return gate.Name == v1alpha1.SchedulingGateMoving
+			})
 		if _, err := kit.Commit(ctx, m.Client, pod, wanted); client.IgnoreNotFound(err) != nil {
 			return fmt.Errorf("releasing pod %s: %w", pod.Name, err)
 		}

@@ -57,7 +57,9 @@ func (m *move) switchOver(ctx context.Context) (outcome, error) {
 
 // reserveTarget binds the target to the name of the claim, and records the claim to be created
 // again. Until then the move can be rolled back.
-func (m *move) reserveTarget(ctx context.Context, target *corev1.PersistentVolume, mark *Mark, claim *corev1.PersistentVolumeClaim) (outcome, error) {
+func (m *move) reserveTarget(
+	ctx context.Context, target *corev1.PersistentVolume, mark *Mark, claim *corev1.PersistentVolumeClaim,
+) (outcome, error) {
 	if sender, receiver, err := m.removeMovers(ctx); err != nil || !sender || !receiver {
 		if m.progress.PhaseTime != nil && m.Clock.Since(m.progress.PhaseTime.Time) > moverTimeout {
 			return giveUp("The movers did not end within %s.", moverTimeout), err
@@ -78,8 +80,8 @@ func (m *move) reserveTarget(ctx context.Context, target *corev1.PersistentVolum
 	if waiting != "" {
 		return waitFor(fastInterval, "%s", waiting), nil
 	}
-	return waitFor(conflictDelay, "Switching to the target."), m.bindTo(ctx, target, m.key(claim.Name), "", ptr.Deref(claim.Spec.StorageClassName, ""),
-		func(pv *corev1.PersistentVolume) error {
+	return waitFor(conflictDelay, "Switching to the target."), m.bindTo(ctx, target, m.key(claim.Name), "",
+		ptr.Deref(claim.Spec.StorageClassName, ""), func(pv *corev1.PersistentVolume) error {
 			mark.Manifest = again(claim, target.Name)
 			return mark.set(pv)
 		})
@@ -119,7 +121,9 @@ func (m *move) deleteClaim(ctx context.Context, claim *corev1.PersistentVolumeCl
 
 // bindAgain creates the claim, unless its StatefulSet did, and waits until it is bound to the
 // target.
-func (m *move) bindAgain(ctx context.Context, target *corev1.PersistentVolume, mark *Mark, claim *corev1.PersistentVolumeClaim) (outcome, error) {
+func (m *move) bindAgain(
+	ctx context.Context, target *corev1.PersistentVolume, mark *Mark, claim *corev1.PersistentVolumeClaim,
+) (outcome, error) {
 	if claim == nil {
 		err := m.Client.Create(ctx, mark.Manifest.DeepCopy())
 		switch {
@@ -139,7 +143,8 @@ func (m *move) bindAgain(ctx context.Context, target *corev1.PersistentVolume, m
 	}
 	if claim.Status.Phase != corev1.ClaimBound || claim.Spec.VolumeName != target.Name {
 		if claim.Spec.VolumeName != "" && claim.Spec.VolumeName != target.Name {
-			return waitFor(pollInterval, "A claim of this name is bound to volume %s: the data is in volume %s.", claim.Spec.VolumeName, target.Name), nil
+			return waitFor(pollInterval, "A claim of this name is bound to volume %s: the data is in volume %s.",
+				claim.Spec.VolumeName, target.Name), nil
 		}
 		return m.touchBoth(ctx, claim)
 	}

@@ -208,7 +208,8 @@ func (m *move) deletedPodEnded(ctx context.Context, uid types.UID, user User) (b
 	if err != nil {
 		return false, err
 	}
-	if node == nil || slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == corev1.TaintNodeOutOfService }) {
+	outOfService := func(t corev1.Taint) bool { return t.Key == corev1.TaintNodeOutOfService }
+	if node == nil || slices.ContainsFunc(node.Spec.Taints, outOfService) {
 		return true, nil
 	}
 	// It was evicted before this process was replaced, and the kubelet of a ready node has ended it

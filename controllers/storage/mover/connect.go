@@ -33,7 +33,8 @@ func (o *Options) client() (*http.Client, error) {
 		return nil, err
 	}
 	return &http.Client{Transport: &http.Transport{
-		TLSClientConfig: config, TLSHandshakeTimeout: handshakeTimeout, DisableKeepAlives: true, MaxResponseHeaderBytes: maxRequest,
+		TLSClientConfig: config, TLSHandshakeTimeout: handshakeTimeout,
+		DisableKeepAlives: true, MaxResponseHeaderBytes: maxRequest,
 	}}, nil
 }
 
@@ -42,7 +43,8 @@ func (o *Options) client() (*http.Client, error) {
 func (s *sender) request(ctx context.Context, method, path string, timeout time.Duration) (answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	sent, err := http.NewRequestWithContext(ctx, method, (&url.URL{Scheme: "https", Host: s.Address, Path: path}).String(), nil)
+	sent, err := http.NewRequestWithContext(ctx, method,
+		(&url.URL{Scheme: "https", Host: s.Address, Path: path}).String(), nil)
 	if err != nil {
 		return answer{}, fmt.Errorf("connecting to the receiver: %w", err)
 	}

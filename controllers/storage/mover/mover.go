@@ -85,7 +85,8 @@ func (o *Options) addFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.Data, "data", DataPath, "Directory of the volume.")
 	fs.StringVar(&o.Certificate, "tls-cert-file", IdentityPath+"/tls.crt", "File with the certificate of the move.")
 	fs.StringVar(&o.PrivateKey, "tls-private-key-file", IdentityPath+"/tls.key", "File with its private key.")
-	fs.StringVar(&o.Pass, "pass", PassPath, "File of the receiver that starts the last pass once it holds the word "+PassFinal+".")
+	fs.StringVar(&o.Pass, "pass", PassPath,
+		"File of the receiver that starts the last pass once it holds the word "+PassFinal+".")
 	fs.StringVar(&o.State, "state", StatePath, "Writable directory.")
 	fs.StringVar(&o.Termination, "termination", TerminationPath, "File that the last report is written to.")
 	fs.StringVar(&o.Address, "address", fmt.Sprintf(":%d", Port), "host:port to accept connections on, or to connect to.")

@@ -21,7 +21,8 @@ type progress struct {
 
 // progressLine is, for example,
 // "    1048576  50%    1.00MB/s    0:00:02 (xfr#1, to-chk=1/3)".
-var progressLine = regexp.MustCompile(`^\s*([0-9,]{1,24})\s+[0-9]{1,3}%\s+([0-9]{1,12}(?:\.[0-9]{1,3})?)([kMGT]?)B/s\s+` +
+var progressLine = regexp.MustCompile(`^\s*([0-9,]{1,24})\s+[0-9]{1,3}%\s+` +
+	`([0-9]{1,12}(?:\.[0-9]{1,3})?)([kMGT]?)B/s\s+` +
 	`([0-9]{1,9}):([0-9]{2}):([0-9]{2})(?:\s+\(xfr#[0-9]+, (?:to|ir)-chk=([0-9]{1,15})/([0-9]{1,15})\))?\s*$`)
 
 // units are those that rsync counts in.

@@ -155,7 +155,8 @@ func (o *Options) last() (bool, error) {
 
 var (
 	shortOptions = regexp.MustCompile(`^-([A-Za-z.0-9]+|@-1)$`)
-	longOptions  = regexp.MustCompile(`^--(server|delete|delete-before|checksum|numeric-ids|inplace|partial|sparse|specials|from0|relative|` +
+	longOptions  = regexp.MustCompile(`^--(server|delete|delete-before|checksum|numeric-ids|inplace|partial|sparse|` +
+		`specials|from0|relative|` +
 		`no-[a-z-]+|ignore-errors|timeout=[0-9]+|bwlimit=[0-9]+|log-format=[%A-Za-z]*|out-format=[%A-Za-z]*)$`)
 )
 

@@ -69,7 +69,9 @@ func ParseReport(log string) (Report, bool) {
 		}
 		r.Message = sanitize(r.Message)
 		r.Passes = max(r.Passes, 0)
-		for _, n := range []*int64{&r.BytesTotal, &r.BytesCopied, &r.FilesTotal, &r.FilesCopied, &r.BytesPerSecond, &r.RemainingSeconds} {
+		for _, n := range []*int64{
+			&r.BytesTotal, &r.BytesCopied, &r.FilesTotal, &r.FilesCopied, &r.BytesPerSecond, &r.RemainingSeconds,
+		} {
 			*n = max(*n, 0)
 		}
 		return r, true

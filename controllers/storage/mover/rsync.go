@@ -89,7 +89,8 @@ func (o *Options) rsync(ctx context.Context, report func(progress), flags ...str
 // connectCommand is the remote shell of rsync, which appends its own arguments.
 func (o *Options) connectCommand() []string {
 	return []string{
-		o.program, modeConnect, "--address=" + o.Address, "--tls-cert-file=" + o.Certificate, "--tls-private-key-file=" + o.PrivateKey,
+		o.program, modeConnect, "--address=" + o.Address,
+		"--tls-cert-file=" + o.Certificate, "--tls-private-key-file=" + o.PrivateKey,
 	}
 }
 

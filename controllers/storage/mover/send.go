@@ -149,8 +149,8 @@ func (s *sender) walk() (*tree, error) {
 		return nil, err
 	}
 	if os.Geteuid() != 0 && tree.foreign != "" {
-		return nil, fmt.Errorf("reading the files of the volume: %s does not belong to user %d, whose rights the mover has in this namespace",
-			tree.foreign, os.Geteuid())
+		return nil, fmt.Errorf("reading the files of the volume: %s does not belong to user %d, "+
+			"whose rights the mover has in this namespace", tree.foreign, os.Geteuid())
 	}
 	if s.root == [2]uint64{} {
 		s.root = tree.root

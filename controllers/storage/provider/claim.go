@@ -63,8 +63,8 @@ func (o *observed) own() bool {
 // wasBound reports whether the claim was bound once, also if only its consumer recorded that, or
 // none did: a volume that names a UID was bound to a claim of this name.
 func (o *observed) wasBound() bool {
-	return o.shadow.Spec.Existing || o.shadow.Status.VolumeName != "" || o.shadow.Status.Phase == v1alpha1.ShadowVolumeClaimLost ||
-		o.claim == nil && o.pv != nil
+	return o.shadow.Spec.Existing || o.shadow.Status.VolumeName != "" ||
+		o.shadow.Status.Phase == v1alpha1.ShadowVolumeClaimLost || o.claim == nil && o.pv != nil
 }
 
 // creatable reports whether the claim is to be created. A claim that was bound before would get
@@ -108,7 +108,8 @@ func retained(pv *corev1.PersistentVolume, foreignCluster string) *corev1.Persis
 		metav1.SetMetaDataLabel(&wanted.ObjectMeta, v1alpha1.LabelForeignCluster, foreignCluster)
 	}
 	if pv.Annotations[volume.AnnotationReclaimPolicy] == "" {
-		metav1.SetMetaDataAnnotation(&wanted.ObjectMeta, volume.AnnotationReclaimPolicy, string(pv.Spec.PersistentVolumeReclaimPolicy))
+		metav1.SetMetaDataAnnotation(&wanted.ObjectMeta, volume.AnnotationReclaimPolicy,
+			string(pv.Spec.PersistentVolumeReclaimPolicy))
 	}
 	wanted.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimRetain
 	return wanted
@@ -117,7 +118,8 @@ func retained(pv *corev1.PersistentVolume, foreignCluster string) *corev1.Persis
 // handedBack returns a volume with its former reclaim policy.
 func handedBack(pv *corev1.PersistentVolume) *corev1.PersistentVolume {
 	wanted := pv.DeepCopy()
-	wanted.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimPolicy(pv.Annotations[volume.AnnotationReclaimPolicy])
+	policy := pv.Annotations[volume.AnnotationReclaimPolicy]
+	wanted.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimPolicy(policy)
 	return wanted
 }
 
@@ -136,6 +138,7 @@ func (o *observed) provisioning() bool {
 }
 
 func (o *observed) waitsForPod() bool {
-	return ptr.Deref(o.class.VolumeBindingMode, storagev1.VolumeBindingImmediate) == storagev1.VolumeBindingWaitForFirstConsumer &&
+	mode := ptr.Deref(o.class.VolumeBindingMode, storagev1.VolumeBindingImmediate)
+	return mode == storagev1.VolumeBindingWaitForFirstConsumer &&
 		o.claim.Annotations[volume.AnnotationSelectedNode] == ""
 }

@@ -140,5 +140,6 @@ func (r *Reconciler) inRemoteNamespace(ctx context.Context, name string) bool {
 }
 
 func isRemote(namespace *corev1.Namespace) bool {
-	return namespace.Labels[v1alpha1.LabelRole] == v1alpha1.RoleRemoteNamespace && namespace.Labels[v1alpha1.LabelForeignCluster] != ""
+	return namespace.Labels[v1alpha1.LabelRole] == v1alpha1.RoleRemoteNamespace &&
+		namespace.Labels[v1alpha1.LabelForeignCluster] != ""
 }

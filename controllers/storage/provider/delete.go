@@ -65,7 +65,8 @@ func (r *Reconciler) delete(ctx context.Context, o *observed) error {
 		return fmt.Errorf("handing back the volume of claim %s: %w", client.ObjectKeyFromObject(o.shadow), err)
 	}
 	if o.pv.Status.Phase == corev1.VolumeFailed {
-		return r.reportDeletion(ctx, o, reasonDeletionFailed, "The provider cannot delete the volume: "+remote.Text(o.pv.Status.Message))
+		return r.reportDeletion(ctx, o, reasonDeletionFailed,
+			"The provider cannot delete the volume: "+remote.Text(o.pv.Status.Message))
 	}
 	return r.reportDeletion(ctx, o, reasonDeleting, fmt.Sprintf("The provider deletes PersistentVolume %s.", o.pv.Name))
 }
@@ -81,7 +82,8 @@ func (r *Reconciler) deleteClaim(ctx context.Context, o *observed) error {
 		return err
 	}
 	if len(o.pods) > 0 {
-		return r.reportDeletion(ctx, o, reasonInUse, fmt.Sprintf("The claim is deleted once pod %s has ended.", o.pods[0].Name))
+		return r.reportDeletion(ctx, o, reasonInUse,
+			fmt.Sprintf("The claim is deleted once pod %s has ended.", o.pods[0].Name))
 	}
 	if o.claim.Spec.VolumeName != "" && o.pv == nil && o.claim.Status.Phase != corev1.ClaimLost {
 		// The volume is not in the cache yet. Deleting the claim now could delete its data.

@@ -144,7 +144,8 @@ func (r *Reconciler) bootOf(ctx context.Context, name string) string {
 // podsOf returns the pods that mount a claim and have not ended, sorted by name.
 func podsOf(ctx context.Context, reader client.Reader, claim types.NamespacedName) ([]corev1.Pod, error) {
 	var pods corev1.PodList
-	if err := reader.List(ctx, &pods, client.InNamespace(claim.Namespace), client.MatchingFields{kit.IndexClaims: claim.Name}); err != nil {
+	mounting := client.MatchingFields{kit.IndexClaims: claim.Name}
+	if err := reader.List(ctx, &pods, client.InNamespace(claim.Namespace), mounting); err != nil {
 		return nil, fmt.Errorf("listing the pods of claim %s: %w", claim, err)
 	}
 	return using(pods.Items, claim.Name), nil

@@ -128,7 +128,8 @@ func (o *observed) bound() verdict {
 	case o.claim.Status.Phase == corev1.ClaimBound:
 		return verdict{v1alpha1.ShadowVolumeClaimBound, metav1.ConditionTrue, reasonBound, "The claim is bound to a volume."}
 	case o.class == nil:
-		return pending(reasonProvisioningFailed, fmt.Sprintf("The provider has no StorageClass %s.", o.shadow.Spec.StorageClassName))
+		return pending(reasonProvisioningFailed,
+			fmt.Sprintf("The provider has no StorageClass %s.", o.shadow.Spec.StorageClassName))
 	case o.claim.Spec.VolumeName == "" && o.waitsForPod():
 		return pending(reasonWaitForFirstConsumer, "The volume is created with the first pod that mounts the claim.")
 	case o.warning != "":

@@ -161,13 +161,10 @@ func (o *Options) Validate() []error {
 	if err != nil {
 		errs = append(errs, fmt.Errorf("--consumer-api-server: %w", err))
 	}
-	if _, err := netip.ParseAddr(api.Host); o.ConsumerAPIServerThroughTunnel && (err != nil || o.InstallationNamespace == "") {
-		errs = append(
-			errs,
-			errors.New(
-				"--consumer-api-server-through-tunnel requires --consumer-api-server with an IP address, and --installation-namespace",
-			),
-		)
+	_, err = netip.ParseAddr(api.Host)
+	if o.ConsumerAPIServerThroughTunnel && (err != nil || o.InstallationNamespace == "") {
+		errs = append(errs, errors.New("--consumer-api-server-through-tunnel requires --consumer-api-server with an IP "+
+			"address, and --installation-namespace"))
 	}
 	return errs
 }

@@ -46,13 +46,15 @@ func validateLeaderElection(c *componentconfig.LeaderElectionConfiguration) []er
 		errs = append(errs, fmt.Errorf("--leader-elect-renew-deadline %s: must be less than --leader-elect-lease-duration %s",
 			c.RenewDeadline.Duration, c.LeaseDuration.Duration))
 	}
-	if c.RetryPeriod.Duration <= 0 || float64(c.RenewDeadline.Duration) <= leaderelection.JitterFactor*float64(c.RetryPeriod.Duration) {
+	if c.RetryPeriod.Duration <= 0 ||
+		float64(c.RenewDeadline.Duration) <= leaderelection.JitterFactor*float64(c.RetryPeriod.Duration) {
 		errs = append(errs, fmt.Errorf(
 			"--leader-elect-retry-period %s: must be more than 0 and, times %.1f, less than --leader-elect-renew-deadline %s",
 			c.RetryPeriod.Duration, leaderelection.JitterFactor, c.RenewDeadline.Duration))
 	}
 	if c.ResourceLock != resourcelock.LeasesResourceLock {
-		errs = append(errs, fmt.Errorf("--leader-elect-resource-lock %q: must be %s", c.ResourceLock, resourcelock.LeasesResourceLock))
+		errs = append(errs, fmt.Errorf("--leader-elect-resource-lock %q: must be %s",
+			c.ResourceLock, resourcelock.LeasesResourceLock))
 	}
 	return errs
 }

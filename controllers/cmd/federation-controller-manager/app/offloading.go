@@ -109,7 +109,8 @@ func initServiceExport(ctx context.Context, config *Config) error {
 		return err
 	}
 	reconciler := &serviceexport.Reconciler{
-		Client: manager.GetClient(), Live: manager.GetAPIReader(), Kube: config.Kube, Events: config.Recorder(serviceexport.Name),
+		Client: manager.GetClient(), Live: manager.GetAPIReader(), Kube: config.Kube,
+		Events: config.Recorder(serviceexport.Name),
 		Served: mcs.NewServed(config.Kube.Discovery(), clock.RealClock{},
 			mcsv1alpha1.ServiceExportPluralName, mcsv1alpha1.ServiceImportPluralName),
 		ClusterName: config.Options.ClusterName,

@@ -176,10 +176,12 @@ func (o *Options) Validate() []error {
 	if o.ClusterName == "" {
 		errs = append(errs, errors.New("--cluster-name is required: choose a name that none of the peers has"))
 	} else if len(o.ClusterName) > maxClusterName || len(validation.IsDNS1123Label(o.ClusterName)) > 0 {
-		errs = append(errs, fmt.Errorf("--cluster-name %q: must be a DNS label of at most %d characters", o.ClusterName, maxClusterName))
+		errs = append(errs, fmt.Errorf("--cluster-name %q: must be a DNS label of at most %d characters",
+			o.ClusterName, maxClusterName))
 	}
 	for flag, value := range map[string]string{
-		"--namespace": o.Namespace, "--invitation-namespace": o.InvitationNamespace, "--storage-namespace": o.StorageNamespace, "--service-account": o.ServiceAccount,
+		"--namespace": o.Namespace, "--invitation-namespace": o.InvitationNamespace,
+		"--storage-namespace": o.StorageNamespace, "--service-account": o.ServiceAccount,
 	} {
 		if len(validation.IsDNS1123Label(value)) > 0 {
 			errs = append(errs, fmt.Errorf("%s %q: must be a DNS label", flag, value))
@@ -189,7 +191,8 @@ func (o *Options) Validate() []error {
 		errs = append(errs, fmt.Errorf("--identity-mode: %w", err))
 	}
 	if o.IdentityLifetime < identity.MinLifetime {
-		errs = append(errs, fmt.Errorf("--identity-lifetime %v: must be at least %v", o.IdentityLifetime, identity.MinLifetime))
+		errs = append(errs, fmt.Errorf("--identity-lifetime %v: must be at least %v",
+			o.IdentityLifetime, identity.MinLifetime))
 	}
 	if o.OrphanTTL != 0 && o.OrphanTTL < v1alpha1.MinOrphanTTL {
 		errs = append(errs, fmt.Errorf("--policy-orphan-ttl %v: must be 0s, which never expires, or at least %v",

@@ -71,7 +71,8 @@ func initPeeringToken(ctx context.Context, config *Config) error {
 		return err
 	}
 	reconciler := &invitation.Reconciler{
-		Client: manager.GetClient(), Live: manager.GetAPIReader(), Clock: clock.RealClock{}, Namespace: config.Options.InvitationNamespace,
+		Client: manager.GetClient(), Live: manager.GetAPIReader(), Clock: clock.RealClock{},
+		Namespace: config.Options.InvitationNamespace,
 	}
 	return reconciler.SetupWithManager(manager)
 }
@@ -82,7 +83,8 @@ func initIdentitySigner(ctx context.Context, config *Config) error {
 		return err
 	}
 	reconciler := &identitysigner.Reconciler{
-		Client: manager.GetClient(), Live: manager.GetAPIReader(), Clock: clock.RealClock{}, Lifetime: config.Options.IdentityLifetime,
+		Client: manager.GetClient(), Live: manager.GetAPIReader(), Clock: clock.RealClock{},
+		Lifetime: config.Options.IdentityLifetime,
 	}
 	return reconciler.SetupWithManager(manager)
 }

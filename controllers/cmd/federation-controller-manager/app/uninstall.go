@@ -182,7 +182,8 @@ func (u *uninstaller) list(ctx context.Context) (*use, error) {
 			used.clusters = append(used.clusters, fc)
 		}
 	}
-	offloadings, err := u.federation.FederationV1alpha1().NamespaceOffloadings(metav1.NamespaceAll).List(ctx, metav1.ListOptions{})
+	offloadings, err := u.federation.FederationV1alpha1().NamespaceOffloadings(metav1.NamespaceAll).
+		List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return nil, err
 	}
