@@ -115,9 +115,7 @@ func kindOf(object client.Object) string { return reflect.TypeOf(object).Elem().
 
 // remove deletes an object of the move by name, and reports whether it is deleted. An object of
 // that name that does not belong to the move is left alone and counts as deleted.
-func (m *move) remove(
-	ctx context.Context, object client.Object, name string, options ...client.DeleteOption,
-) (bool, error) {
+func (m *move) remove(ctx context.Context, object client.Object, name string) (bool, error) {
 	err := m.Live.Get(ctx, m.key(name), object)
 	if apierrors.IsNotFound(err) {
 		return true, nil
@@ -129,7 +127,7 @@ func (m *move) remove(
 		return true, nil
 	}
 	if object.GetDeletionTimestamp().IsZero() {
-		if err := kit.Delete(ctx, m.Client, object, options...); err != nil {
+		if err := kit.Delete(ctx, m.Client, object); err != nil {
 			return false, err
 		}
 	}

@@ -157,7 +157,8 @@ func fieldErrors(err error, path *field.Path) field.ErrorList {
 	}
 	var errs field.ErrorList
 	for _, one := range aggregate.Errors() {
-		if typed, ok := one.(*field.Error); ok {
+		var typed *field.Error
+		if errors.As(one, &typed) {
 			errs = append(errs, typed)
 			continue
 		}
