@@ -163,14 +163,14 @@ func TestInvalidTunnelEndpointIsRefusedWithoutAffectingOthers(t *testing.T) {
 			func(s *v1alpha1.TunnelEndpointSpec) { s.PublicKey = strings.Repeat("?", 44) }, "32 bytes in base64",
 		},
 		"an invalid local CIDR": {
-			func(s *v1alpha1.TunnelEndpointSpec) { s.Local[0].CIDR = "10.0.0.0" }, `"10.0.0.0" is no CIDR`,
+			func(s *v1alpha1.TunnelEndpointSpec) { s.Local[0].CIDR = "10.0.0.0" }, `"10.0.0.0" must be a CIDR`,
 		},
-		"an invalid remote CIDR": {func(s *v1alpha1.TunnelEndpointSpec) { s.Remote[0].Mapped = "all" }, `"all" is no CIDR`},
+		"an invalid remote CIDR": {func(s *v1alpha1.TunnelEndpointSpec) { s.Remote[0].Mapped = "all" }, `"all" must be a CIDR`},
 		"another length": {
-			func(s *v1alpha1.TunnelEndpointSpec) { s.Remote[0].Mapped = "10.1.0.0/17" }, "another length",
+			func(s *v1alpha1.TunnelEndpointSpec) { s.Remote[0].Mapped = "10.1.0.0/17" }, "same family and length",
 		},
 		"another family": {
-			func(s *v1alpha1.TunnelEndpointSpec) { s.Local[0].Mapped = "fd12::/16" }, "another length",
+			func(s *v1alpha1.TunnelEndpointSpec) { s.Local[0].Mapped = "fd12::/16" }, "same family and length",
 		},
 		"a local pod range": {
 			func(s *v1alpha1.TunnelEndpointSpec) { s.Remote[0].Mapped = "10.0.0.0/16" }, "of the local cluster",

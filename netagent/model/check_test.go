@@ -92,8 +92,8 @@ func TestInvalidPeerIsRefusedWithoutAffectingOthers(t *testing.T) {
 			"198.51.100.2/32 of local node rome-2",
 		},
 		{"a tiny MTU", func(p *Peer) { p.MTU = 576 }, "MTU 576"},
-		{"lengths that differ", func(p *Peer) { p.Local[0].Mapped = prefix("10.4.0.0/17") }, "another length"},
-		{"families that differ", func(p *Peer) { p.Local[0].Mapped = prefix("fd00::/16") }, "another length"},
+		{"lengths that differ", func(p *Peer) { p.Local[0].Mapped = prefix("10.4.0.0/17") }, "same family and length"},
+		{"families that differ", func(p *Peer) { p.Local[0].Mapped = prefix("fd00::/16") }, "same family and length"},
 		{"two local CIDRs with overlapping remapped CIDRs", func(p *Peer) {
 			p.Local = append(p.Local, netmap.CIDRMapping{CIDR: prefix("10.9.0.0/16"), Mapped: prefix("10.4.0.0/16")})
 		}, "overlaps"},
