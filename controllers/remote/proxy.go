@@ -161,7 +161,8 @@ func requestTunnel(connection net.Conn, address string, header http.Header) (net
 	case errors.As(err, &operation):
 		return nil, err
 	case err != nil:
-		return nil, fmt.Errorf("reading its response: %w", err)
+		//nolint:errorlint // Describe returns the innermost error, which does not name what was read.
+		return nil, fmt.Errorf("reading its response: %v", err)
 	}
 	// The body is not closed: it is the tunnel, or the caller closes the connection. The text of the response is not
 	// repeated, because it may contain secrets.

@@ -19,31 +19,32 @@ spec:
   podOffloadingStrategy: Remote
 `
 
+// A description begins with the name of what it describes.
 func TestKubectlExplainPrintsTheDocComments(t *testing.T) {
 	env := framework.Get(t)
 	for path, want := range map[string]string{
-		"fc":                                    "how it stands. Its name is how this cluster calls",
-		"foreignclusters.spec.server":           "Only a provider needs one",
-		"virtualnodes.status.conditions.reason": "programmatic identifier",
-		"virtualnodes.spec.reflection.kinds.policy":     "where only those are that are sent by liqo.io/allow-reflection",
-		"namespaceoffloadings.spec.clusterSelector":     "A cluster is chosen when any term matches",
+		"fc":                          "ForeignCluster ",
+		"foreignclusters.spec.server": "server ",
+		"foreignclusters.status.remoteTenantNamespace":  "remoteTenantNamespace ",
+		"virtualnodes.status.conditions.reason":         "reason ",
+		"virtualnodes.spec.reflection.kinds.policy":     "policy ",
+		"namespaceoffloadings.spec.clusterSelector":     "clusterSelector ",
 		"shadowpods.spec.pod.containers.image":          "Container image name",
-		"shadowvolumeclaims.spec.storage":               "It can grow where the StorageClass allows expansion",
-		"shadowendpointslices.spec.endpoints.addresses": "reached at from the provider",
-		"resourceoffers.spec.resources":                 "bound what the consumer's pods may request",
-		"peeringtokens.spec.expirationSeconds":          "how long the invitation is good for",
-		"namespacemaps.spec.namespaces.remoteName":      "the name of its twin on the provider",
-		"resourcerequests.spec.withdrawn":               "takes the request back",
-		"identityrequests.status.certificate":           "PEM encoded certificate chain",
-		"addresspools.spec.reserved":                    "ranges that are never given",
-		"networkconfigs.spec.podCIDRs":                  "ranges of its pods",
-		"tunnelendpoints.spec.remote":                   "what we call them",
-		"addressmappings.spec.mapped":                   "It is allocated when the mapping is created",
-		"foreignclusters.status.remoteTenantNamespace":  "what this cluster may see on the other one",
+		"shadowvolumeclaims.spec.storage":               "storage ",
+		"shadowendpointslices.spec.endpoints.addresses": "addresses ",
+		"resourceoffers.spec.resources":                 "resources ",
+		"peeringtokens.spec.expirationSeconds":          "expirationSeconds ",
+		"namespacemaps.spec.namespaces.remoteName":      "remoteName ",
+		"resourcerequests.spec.withdrawn":               "withdrawn ",
+		"identityrequests.status.certificate":           "certificate ",
+		"addresspools.spec.reserved":                    "reserved ",
+		"networkconfigs.spec.podCIDRs":                  "podCIDRs ",
+		"tunnelendpoints.spec.remote":                   "remote ",
+		"addressmappings.spec.mapped":                   "mapped ",
 	} {
 		output := strings.Join(strings.Fields(env.Kubectl(t, "", "explain", path)), " ")
-		if !strings.Contains(output, want) {
-			t.Errorf("explain %s lacks %q:\n%s", path, want, output)
+		if !strings.Contains(output, "DESCRIPTION: "+want) {
+			t.Errorf("the description of %s does not begin with %q:\n%s", path, want, output)
 		}
 	}
 }
