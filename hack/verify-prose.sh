@@ -22,5 +22,5 @@ while read -r page; do
     /^```/ { code = !code }
     !code && !/^\|/ && !/\]\([^)]*\)[.,]?$/ && length > 120 { print page ":" FNR ": " length " columns"; wrong = 1 }
     END { exit wrong }' "${page}" || status=1
-done < <(git ls-files '*.md')
+done < <(git ls-files '*.md' | grep -v -x docs/api-reference.md)
 exit "${status}"

@@ -160,7 +160,7 @@ func (m *move) moverPod(spec moverSpec) *corev1.Pod {
 			Ports:     ports(spec.role),
 			Resources: corev1.ResourceRequirements{Requests: volume.MoverRequests()},
 			ReadinessProbe: &corev1.Probe{
-				ProbeHandler:  corev1.ProbeHandler{Exec: &corev1.ExecAction{Command: []string{"/mover", mover.ModeReady}}},
+				ProbeHandler:  corev1.ProbeHandler{Exec: &corev1.ExecAction{Command: []string{mover.Program, mover.ModeReady}}},
 				PeriodSeconds: 1, TimeoutSeconds: 5,
 			},
 			VolumeMounts: []corev1.VolumeMount{
