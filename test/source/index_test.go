@@ -17,6 +17,8 @@ import (
 var (
 	linkedPage = regexp.MustCompile(`\]\(([^)#]+\.md)\)`)
 	section    = regexp.MustCompile(`(?m)^## (.+)$`)
+	// evidence is a link of the table of features: names of functions, and the file of tests.
+	evidence = regexp.MustCompile(`\[(\w+(?:, \w+)*)\]\((test/\S+\.go)\)`)
 	// opening is how a page states what its reader can do afterwards.
 	opening = regexp.MustCompile(`^# .+\n\n(After|With) this (page|tutorial) (you|an administrator) `)
 )
@@ -55,6 +57,24 @@ func TestPagesOpenWithTheirPurpose(t *testing.T) {
 		if !opening.MatchString(text) && !strings.Contains(text, "This page is written by") {
 			t.Errorf("docs/%s does not open with \"After this page you …\"", page)
 		}
+	}
+}
+
+// The tests that README.md names as evidence of a feature are in the files that it links.
+func TestFeaturesNameTestsThatExist(t *testing.T) {
+	found := 0
+	for _, match := range evidence.FindAllStringSubmatch(read(t, "README.md"), -1) {
+		file := read(t, match[2])
+		for name := range strings.SplitSeq(match[1], ", ") {
+			found++
+			declared := regexp.MustCompile(`(?m)^func (\(\w+ \*?\w+\) )?` + name + `\(`)
+			if !declared.MatchString(file) {
+				t.Errorf("%s has no func %s", match[2], name)
+			}
+		}
+	}
+	if found < 15 {
+		t.Errorf("only %d tests were found", found)
 	}
 }
 

@@ -20,10 +20,11 @@ import (
 	"github.com/spf13/pflag"
 )
 
+// Program is the path of this program in its image.
+const Program = "/federation-mover"
+
 // Modes are the first argument of the program.
 const (
-	// Program is the path of this program in its image.
-	Program = "/federation-mover"
 	// ModeReceive accepts connections and writes to the volume.
 	ModeReceive = "receive"
 	// ModeSend copies the volume to a receiver.

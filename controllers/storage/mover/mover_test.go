@@ -204,6 +204,13 @@ func (p *pair) assertSame(t *testing.T) {
 	}
 }
 
+// The image of a program has it as /NAME.
+func TestProgramHasTheNameOfItsFolder(t *testing.T) {
+	if _, err := os.Stat(filepath.Join("..", "..", "cmd", Program, "main.go")); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestMovedFilesKeepEverything(t *testing.T) {
 	p := newPair(t)
 	p.write(t, "a/first", "one")
