@@ -67,7 +67,7 @@ func (n *Namespace) AddLink(l model.Link) error {
 	switch l.Kind {
 	case model.Veth:
 		if n.inner == nil {
-			return fmt.Errorf("creating link %s: the namespace of its other end is not open", l.Name)
+			return fmt.Errorf("creating link %s: the network namespace of its peer link is not open", l.Name)
 		}
 		veth := netlink.NewVeth(attrs)
 		veth.PeerName, veth.PeerHardwareAddr = l.Peer, net.HardwareAddr(l.PeerMAC[:])
@@ -175,12 +175,12 @@ func (n *Namespace) Addresses(link string) ([]model.Address, error) {
 	return addresses, nil
 }
 
-// AddAddress adds an address.
+// AddAddress adds an address to its link. It succeeds if the link has the address already.
 func (n *Namespace) AddAddress(a model.Address) error {
 	return n.address("adding", a, n.handle.AddrReplace)
 }
 
-// DeleteAddress deletes an address.
+// DeleteAddress deletes an address from its link. It succeeds if the link or the address does not exist.
 func (n *Namespace) DeleteAddress(a model.Address) error {
 	return ignoreGone(n.address("deleting", a, n.handle.AddrDel))
 }

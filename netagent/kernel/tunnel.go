@@ -28,7 +28,7 @@ import (
 // cases its UDP socket is in the outer namespace.
 func (n *Namespace) addTunnel(l model.Link) error {
 	if n.outer == nil {
-		return fmt.Errorf("creating link %s: the namespace of its socket is not open", l.Name)
+		return fmt.Errorf("creating link %s: the network namespace of its UDP socket is not open", l.Name)
 	}
 	attrs := netlink.NewLinkAttrs()
 	attrs.Name, attrs.MTU, attrs.Namespace = l.Name, l.MTU, netlink.NsFd(n.file.Fd())

@@ -103,7 +103,7 @@ func checkPrefix(p netip.Prefix) error {
 	case !p.IsValid():
 		return errors.New("a CIDR is malformed")
 	case p != p.Masked():
-		return fmt.Errorf("%s has bits set beyond its length, unlike %s", p, p.Masked())
+		return fmt.Errorf("%s has bits set beyond its prefix length: use %s", p, p.Masked())
 	case p.Bits() == 0:
 		return fmt.Errorf("%s is the default route", p)
 	}
@@ -233,7 +233,8 @@ func checkLocal(p Peer) error {
 	for i, a := range p.Local {
 		for _, b := range p.Local[:i] {
 			if a.Mapped.Overlaps(b.Mapped) || a.CIDR.Overlaps(b.CIDR) {
-				return fmt.Errorf("local %s, remapped to %s, overlaps %s, remapped to %s", a.CIDR, a.Mapped, b.CIDR, b.Mapped)
+				return fmt.Errorf("the local CIDR %s (remapped to %s) overlaps the local CIDR %s (remapped to %s)",
+					a.CIDR, a.Mapped, b.CIDR, b.Mapped)
 			}
 		}
 	}

@@ -38,14 +38,14 @@ const (
 
 // Result is the result of probing a peer.
 type Result struct {
-	// Connected reports whether the peer replies; Known is unset until that is determined.
+	// Connected reports whether the peer replies; it is valid if Known is set.
 	Connected, Known bool
 	// Latency is the median latency of the last replies; 0 before the first one.
 	Latency time.Duration
 	// Loss is the share of the last probes that were lost, in percent; 0 while the peer is not connected.
 	Loss int
-	// MTU is the limit of the path MTU, in bytes. PathMTU is the size of the largest packet that reaches the peer
-	// and back, 0 if no probed size does; it is valid if PathMTUKnown is set.
+	// MTU is the largest packet size that is probed, in bytes. PathMTU is the size of the largest probe that was
+	// replied to, 0 if none was; it is valid if PathMTUKnown is set.
 	MTU, PathMTU int
 	PathMTUKnown bool
 }
@@ -61,12 +61,12 @@ type Prober struct {
 	names map[netip.AddrPort]string
 }
 
-// Target is the address at which a peer's gateway is probed, and the local address from which.
+// Target is the address of a peer's gateway that is probed, and the local address that probes are sent from.
 type Target struct {
 	Peer, Self netip.Addr
-	// MTU is the limit of the path MTU, in bytes; 0: it is not measured.
+	// MTU is the largest packet size to probe, in bytes; 0 does not measure the path MTU.
 	MTU int
-	// Key and Endpoint are those of the peer. A change triggers a probe: WireGuard starts no handshake unless
+	// Key and Endpoint belong to the peer. A change triggers a probe: WireGuard starts no handshake unless
 	// packets are sent.
 	Key      [32]byte
 	Endpoint netip.AddrPort
@@ -134,8 +134,8 @@ func (p *Prober) Result(name string) Result {
 	}
 }
 
-// MarkReachable makes the prober probe a peer at the next interval, as there is another sign that it is
-// reachable.
+// MarkReachable makes the prober probe a peer at the next interval. Callers use it when something other than a
+// probe shows that the peer is reachable.
 func (p *Prober) MarkReachable(name string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
