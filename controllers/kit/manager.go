@@ -44,14 +44,15 @@ func NewScheme() *runtime.Scheme {
 	return scheme
 }
 
-// useProtobuf lets the clients of controller-runtime use protobuf for the kinds of the federation
-// API, like for those of Kubernetes. The setting is global in controller-runtime.
+// useProtobuf makes the clients of controller-runtime use protobuf for the kinds of the federation
+// API, too, and not only for the kinds of Kubernetes. The setting is global in controller-runtime.
 var useProtobuf = sync.OnceFunc(func() { utilruntime.Must(apiutil.AddToProtobufScheme(v1alpha1.AddToScheme)) })
 
 var loggerIsSet sync.Once
 
-// setLogger sets the global logger of controller-runtime, which warns without one, to the logger
-// of the first manager. It is set once, because setting it is not safe for concurrent use.
+// setLogger sets the global logger of controller-runtime to the logger of the first manager. Without
+// one, controller-runtime logs a warning. It is set once, because setting it is not safe for concurrent
+// use.
 func setLogger(logger logr.Logger) {
 	loggerIsSet.Do(func() { ctrl.SetLogger(logger) })
 }

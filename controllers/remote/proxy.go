@@ -82,7 +82,8 @@ func newControl(identity *Identity, dial DialFunc) (*tunnel, error) {
 	}
 	roots := x509.NewCertPool()
 	if t.proxy.Scheme != "https" || !roots.AppendCertsFromPEM(identity.ProxyCA) {
-		return nil, fmt.Errorf("the gateway's proxy %q requires an https URL and CAs", identity.ProxyURL)
+		return nil, fmt.Errorf("the local gateway's proxy %q must have an https URL and PEM certificate authorities: "+
+			"correct --control-proxy and --control-proxy-ca-file", identity.ProxyURL)
 	}
 	t.roots, t.tokenFile = roots, identity.ProxyTokenFile
 	t.to = net.JoinHostPort(identity.Control+"."+v1alpha1.ControlDomain, "443")

@@ -85,7 +85,7 @@ func (r *Reconciler) reconcile(ctx context.Context, key client.ObjectKey) (time.
 		r.recordFailures(offloading, states)
 	}
 	if !complete {
-		// No event reports that the list of pods is complete.
+		// No event reports when the pods of all virtual nodes are cached.
 		return pollInterval, nil
 	}
 	for _, s := range states {

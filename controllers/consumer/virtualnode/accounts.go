@@ -34,7 +34,7 @@ const (
 	accountsRetry = time.Second
 )
 
-// accounts publishes, in an annotation of each offloaded namespace, the service accounts whose tokens the pods of each
+// accounts writes, to an annotation of each offloaded namespace, the ServiceAccounts whose tokens the pods of each
 // virtual node need. The admission policy federation-virtual-kubelets-tokens limits virtual kubelets to these.
 type accounts struct {
 	// client reads the cache of the manager.
@@ -76,7 +76,7 @@ func (a *accounts) allNamespaces(ctx context.Context, _ client.Object) []reconci
 	return requests
 }
 
-// Reconcile publishes the accounts of one namespace.
+// Reconcile writes the annotation of one namespace.
 func (a *accounts) Reconcile(ctx context.Context, request reconcile.Request) (ctrl.Result, error) {
 	return kit.Result(a.reconcile(ctx, request.Name))
 }
@@ -108,7 +108,7 @@ func (a *accounts) reconcile(ctx context.Context, name string) (time.Duration, e
 		delete(desired.Annotations, v1alpha1.AnnotationAccounts)
 	}
 	if _, err := kit.Commit(ctx, a.client, namespace, desired); client.IgnoreNotFound(err) != nil {
-		return 0, fmt.Errorf("publishing the accounts of namespace %s on virtual nodes: %w", name, err)
+		return 0, fmt.Errorf("writing the ServiceAccounts in use on virtual nodes to namespace %s: %w", name, err)
 	}
 	return retryAfter, nil
 }

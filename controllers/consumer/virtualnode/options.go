@@ -52,8 +52,8 @@ func (v *VirtualKubelet) AddFlags(fs *pflag.FlagSet) {
 		"URL, for example https://192.0.2.7:6443, at which pods on providers reach the API server of this cluster. "+
 			"Empty sends no tokens to providers.")
 	fs.BoolVar(&v.ConsumerAPIServerThroughTunnels, "consumer-api-server-through-tunnels",
-		v.ConsumerAPIServerThroughTunnels, "Pods on a provider with a tunnel reach the address of --consumer-api-server "+
-			"through the tunnel, by an address of AddressPool external for each provider.")
+		v.ConsumerAPIServerThroughTunnels, "Let pods on providers that have a tunnel reach --consumer-api-server "+
+			"through the tunnel. For each of these providers, an address is allocated from AddressPool external.")
 	fs.StringVar(&v.PullPolicy, "virtual-kubelet-image-pull-policy", v.PullPolicy,
 		"imagePullPolicy of the virtual kubelets: Always, IfNotPresent or Never.")
 	fs.StringSliceVar(&v.ReflectedKinds, flagReflectedKinds, v.ReflectedKinds,

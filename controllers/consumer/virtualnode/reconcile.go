@@ -25,8 +25,8 @@ import (
 	"liqo.io/federation/controllers/kit"
 )
 
-// podsRetry is the time between two reads of the pods of a node whose watch is not complete: no event reports that it
-// is, if there are none.
+// podsRetry is the time between two reads of the pods of a node while they are not all cached. The watch of a node
+// without pods causes no event when its list is complete.
 const podsRetry = time.Second
 
 // Reconcile deploys or removes the virtual kubelet of one virtual node.

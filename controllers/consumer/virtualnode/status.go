@@ -41,8 +41,8 @@ func (r *Reconciler) observeNetwork(
 	condition := metav1.Condition{
 		Type: v1alpha1.ConditionNetworkReady, Status: metav1.ConditionFalse, ObservedGeneration: virtual.Generation,
 		Reason: ReasonNoNetwork,
-		Message: "The pods of both clusters do not reach each other, see spec.networking of the ForeignCluster: " +
-			"endpoints of Services are not reflected.",
+		Message: "The pods of the two clusters cannot reach each other, so endpoints of Services are not reflected. " +
+			"See spec.networking of the ForeignCluster.",
 	}
 	virtual.Status.Network = nil
 	if fc != nil && cmp.Or(fc.Spec.Networking, r.Networking) == v1alpha1.NetworkingTunnel {

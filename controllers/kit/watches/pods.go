@@ -71,7 +71,7 @@ func (p *Pods) List(ctx context.Context, of string) (pods []*corev1.Pod, complet
 	return pods, complete, nil
 }
 
-// Seen is like List, and begins no watch: pods that are not watched are not complete.
+// Seen is List without starting a watch: for a node or namespace that is not watched it returns no pods.
 func (p *Pods) Seen(of string) (pods []*corev1.Pod, complete bool) {
 	watch := p.find(of)
 	if !watch.synced() {

@@ -47,8 +47,8 @@ func newSet(client kubernetes.Interface) set {
 	return set{client: client, all: map[string]*watch{}}
 }
 
-// begin returns the watch of a node or namespace. The first call begins it, until the context
-// ends, which began reports.
+// begin returns the watch of a node or namespace. The first call starts the watch, which runs until
+// ctx ends. began reports whether this call started it. It fails if a handler cannot be added.
 func (s *set) begin(ctx context.Context, of string, content content) (found *watch, began bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -86,7 +86,7 @@ func (s *set) Forget(of string) {
 	}
 }
 
-// synced reports whether all objects are cached; a nil watch has none.
+// synced reports whether all objects are cached; false for a nil watch.
 func (w *watch) synced() bool {
 	return w != nil && !slices.ContainsFunc(w.informers, func(informer cache.SharedIndexInformer) bool {
 		return !informer.HasSynced()

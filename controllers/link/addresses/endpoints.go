@@ -192,14 +192,14 @@ func (r *EndpointReconciler) wanted(
 	return wanted, true, nil
 }
 
-// provider is a provider that a namespace is offloaded to, with a tunnel.
+// provider is a provider that has a tunnel and that a namespace is offloaded to.
 type provider struct {
 	peer
-	// services and slices are its reflection policies of both.
+	// services and slices are its reflection policies for Services and EndpointSlices.
 	services, slices translate.Policy
 }
 
-// providers returns the providers that a namespace is offloaded to.
+// providers returns the providers with a tunnel that a namespace is offloaded to.
 func (r *EndpointReconciler) providers(ctx context.Context, namespace string) ([]provider, error) {
 	all, err := r.maps(ctx)
 	if err != nil {

@@ -41,23 +41,23 @@ const (
 
 // Pods are watches of the pods of nodes.
 type Pods interface {
-	// List returns the pods of a node, and whether they are complete. The first call begins to
-	// watch them, until the context ends.
+	// List returns the cached pods of a node, and reports whether all are cached. The first call
+	// starts the watch, which ends with the context.
 	List(ctx context.Context, node string) (pods []*corev1.Pod, complete bool, err error)
-	// Seen is List for a node that is watched already; of any other one nothing is known.
+	// Seen is List without starting a watch: for a node that is not watched it returns no pods.
 	Seen(node string) (pods []*corev1.Pod, complete bool)
-	// Get returns a pod of a node that is watched already; nil if it is not known.
+	// Get returns a pod of a node that is watched already; nil if it is not cached.
 	Get(node, namespace, name string) *corev1.Pod
-	// Synced reports whether all pods of a node are known.
+	// Synced reports whether all pods of a node are cached.
 	Synced(node string) bool
-	// Listen has a function called with each change of a pod.
+	// Listen adds a function that is called with each changed pod.
 	Listen(changed func(node string, pod *corev1.Pod))
 }
 
-// PodReconciler allocates addresses at which other providers reach a pod that runs on one.
+// PodReconciler allocates addresses at which providers reach pods that run on another provider.
 type PodReconciler struct {
 	*Addresses
-	// Pods are those of the virtual nodes.
+	// Pods are the watches of the pods of virtual nodes.
 	Pods Pods
 	// Events receives events of NamespaceOffloadings.
 	Events record.EventRecorder
@@ -87,13 +87,13 @@ var deleted = predicate.Funcs{
 	UpdateFunc: func(event.UpdateEvent) bool { return false },
 }
 
-// allMapped returns the requests of all pods with a mapping. The pods of a virtual node that is
-// deleted disappear without an event.
+// allMapped returns a request for each pod with a mapping. When a virtual node is deleted, its pods
+// disappear without an event.
 func (r *PodReconciler) allMapped(ctx context.Context, _ client.Object) []reconcile.Request {
 	return r.mapped(ctx, ofPod)
 }
 
-// all returns the requests of all known pods, and of those with a mapping.
+// all returns a request for each cached pod of a virtual node, and for each pod with a mapping.
 func (r *PodReconciler) all(ctx context.Context, _ client.Object) []reconcile.Request {
 	// Listing a cache fails only before it is filled; then each pod has an event anyway.
 	nodes, _ := r.virtualNodes(ctx)
@@ -104,8 +104,8 @@ func (r *PodReconciler) all(ctx context.Context, _ client.Object) []reconcile.Re
 	return requests
 }
 
-// behindTunnel returns the requests of the pods that a tunnel concerns: those on the provider,
-// those that it has an address of, and those in a namespace that is offloaded to it.
+// behindTunnel returns a request for each pod that a tunnel affects: the pods on its provider, the
+// pods with a mapping for the provider, and the pods in namespaces that are offloaded to it.
 func (r *PodReconciler) behindTunnel(ctx context.Context, tunnel client.Object) []reconcile.Request {
 	inPeer := client.InNamespace(naming.PeerNamespace(tunnel.GetName()))
 	requests := r.mapped(ctx, ofPod, client.MatchingFields{indexPeer: tunnel.GetName()})
@@ -117,7 +117,7 @@ func (r *PodReconciler) behindTunnel(ctx context.Context, tunnel client.Object) 
 	return append(requests, r.inNamespaces(ctx, r.offloaded(ctx, inPeer))...)
 }
 
-// inNamespaces returns the requests of the known pods of namespaces.
+// inNamespaces returns a request for each cached pod of a virtual node in one of the namespaces.
 func (r *PodReconciler) inNamespaces(ctx context.Context, names sets.Set[string]) []reconcile.Request {
 	if len(names) == 0 {
 		return nil
@@ -133,7 +133,7 @@ func (r *PodReconciler) inNamespaces(ctx context.Context, names sets.Set[string]
 	return requests
 }
 
-// seen returns the known pods of virtual nodes.
+// seen returns the cached pods of virtual nodes.
 func (r *PodReconciler) seen(nodes []v1alpha1.VirtualNode) []*corev1.Pod {
 	var all []*corev1.Pod
 	for i := range nodes {
@@ -143,8 +143,8 @@ func (r *PodReconciler) seen(nodes []v1alpha1.VirtualNode) []*corev1.Pod {
 	return all
 }
 
-// Reconcile creates the mappings of a pod that other providers reach it by, and deletes any
-// other one of it.
+// Reconcile creates the mappings by which other providers reach a pod, and deletes all other
+// mappings of the pod.
 func (r *PodReconciler) Reconcile(ctx context.Context, request reconcile.Request) (ctrl.Result, error) {
 	return kit.Result(r.reconcile(ctx, request.NamespacedName))
 }

@@ -122,8 +122,9 @@ func sameSpec[T client.Object, S, U any](k kind[T, S, U], a, b S) bool {
 	return equality.Semantic.DeepEqual(a, b)
 }
 
-// answerOf returns the status of a copy for the source. Its generations are those of the copy;
-// the source has its own.
+// answerOf returns the status of a copy as it is written to the source. Source and copy count generations
+// separately: if the status of the copy is about the latest spec, its observed generations become
+// generation, the present one of the source. Otherwise the observed generation in status is kept.
 func answerOf[T client.Object, S, U any](k kind[T, S, U], copied T, status *U, generation int64) U {
 	_, answer := k.parts(copied.DeepCopyObject().(T))
 	k.clean(answer)

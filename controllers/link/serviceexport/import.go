@@ -86,6 +86,7 @@ func updateStatus(existing *mcsv1alpha1.ServiceImport, clusters []string, presen
 		Type: string(
 			mcsv1alpha1.ServiceImportConditionReady,
 		), Status: metav1.ConditionTrue, Reason: string(mcsv1alpha1.ServiceImportReasonReady),
-		Message: "The Service of this name has the endpoints of all these clusters.", ObservedGeneration: existing.Generation,
+		Message:            "The Service of the same name has the endpoints of all clusters in status.clusters.",
+		ObservedGeneration: existing.Generation,
 	})
 }

@@ -34,7 +34,7 @@ type Config struct {
 	Shadows *Shadows
 	// ClusterID and ClusterName are the ID and the name of this cluster.
 	ClusterID, ClusterName string
-	// Namespace is the namespace of intermediate claims and of capacity objects.
+	// Namespace is the namespace of intermediate claims and of CSIStorageCapacities.
 	Namespace string
 }
 

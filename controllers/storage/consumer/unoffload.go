@@ -19,8 +19,8 @@ import (
 	"liqo.io/federation/controllers/kit"
 )
 
-// Unoffloader releases the data of a namespace on a provider when its offloading to the provider
-// or the peering ends, as its owner selected.
+// Unoffloader releases the data of a namespace that a provider stores, as spec.volumes.onUnoffload
+// selects, when the namespace is no longer offloaded to the provider or the peering ends.
 type Unoffloader struct {
 	*Config
 	notices   notices
@@ -51,7 +51,8 @@ func (u *Unoffloader) Held(ctx context.Context, namespace, cluster string) ([]st
 	return names, nil
 }
 
-// stored returns the volumes of a namespace's claims on a provider.
+// stored returns the PersistentVolumes of this cluster that name a claim in a namespace, and whose
+// data a provider stores.
 func (u *Unoffloader) stored(ctx context.Context, namespace, cluster string) ([]corev1.PersistentVolume, error) {
 	var provider v1alpha1.ForeignCluster
 	if err := u.Client.Get(ctx, types.NamespacedName{Name: cluster}, &provider); err != nil {
@@ -63,8 +64,8 @@ func (u *Unoffloader) stored(ctx context.Context, namespace, cluster string) ([]
 	}), err
 }
 
-// Release begins to move the data to this cluster, to release it, or leaves it, as
-// spec.volumes.onUnoffload selects.
+// Release starts to move the data to this cluster, retains it on the provider, deletes it or does
+// nothing, as spec.volumes.onUnoffload selects.
 func (u *Unoffloader) Release(ctx context.Context, offloading *v1alpha1.NamespaceOffloading, cluster string) error {
 	volumes, err := u.stored(ctx, offloading.Namespace, cluster)
 	if err != nil {
@@ -96,8 +97,8 @@ func (u *Unoffloader) Release(ctx context.Context, offloading *v1alpha1.Namespac
 }
 
 // move requests a move of the data to this cluster by the verb, which validates it as for any
-// user. A refused request is an obstacle, and is repeated; a failed move is an obstacle, too,
-// which its owner repeats.
+// user. A refused request is an obstacle, and is repeated. A failed move is an obstacle, too, until
+// the user requests another one.
 func (u *Unoffloader) move(ctx context.Context, pv *corev1.PersistentVolume, provider string) error {
 	claim := types.NamespacedName{Namespace: pv.Spec.ClaimRef.Namespace, Name: pv.Spec.ClaimRef.Name}
 	var described v1alpha1.VirtualVolume

@@ -48,9 +48,10 @@ type Mark struct {
 	Policy corev1.PersistentVolumeReclaimPolicy `json:"policy"`
 	// KeepSource keeps the source after the move.
 	KeepSource bool `json:"keepSource,omitempty"`
-	// TargetClaimUID is the UID of the receiver's claim, on the target.
+	// TargetClaimUID is the UID of the receiver's claim, which is bound to the target.
 	TargetClaimUID types.UID `json:"targetClaimUID,omitempty"`
-	// Manifest is the user's claim to be created again, on the target.
+	// Manifest is the user's claim as it is created again, with the target as its volume. The target
+	// has it from the start of the switch on.
 	Manifest *corev1.PersistentVolumeClaim `json:"manifest,omitempty"`
 	// Owner is the user whose files the movers may read and write in a restricted
 	// namespace; nil if they run as root. On the source only, like the following fields.
@@ -59,7 +60,7 @@ type Mark struct {
 	SELinux *corev1.SELinuxOptions `json:"seLinux,omitempty"`
 	// Users are the pods, by UID, that may still write to the source.
 	Users map[types.UID]User `json:"users,omitempty"`
-	// Quiesced is when the last of them ended.
+	// Quiesced is the time at which the last pod in Users ended.
 	Quiesced *metav1.MicroTime `json:"quiesced,omitempty"`
 }
 

@@ -74,10 +74,10 @@ type Options struct {
 	// Address is host:port that a receiver accepts connections on, or that a sender
 	// connects to.
 	Address string
-	// Bandwidth is the most that the sender transfers, in bytes per second; 0 is no limit.
+	// Bandwidth is the maximum bandwidth of the sender, in bytes per second; 0 sets no limit.
 	Bandwidth int64
-	// Full compares the checksums of all files at the end, not only of those that
-	// changed since the pass before the last began.
+	// Full compares the checksums of all files at the end; otherwise only files are compared that
+	// changed since the start of the last pass but one.
 	Full bool
 	// program is the path of this program, which rsync runs again.
 	program string
@@ -93,7 +93,8 @@ func (o *Options) addFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.State, "state", StatePath, "Writable directory.")
 	fs.StringVar(&o.Termination, "termination", TerminationPath, "File that the last report is written to.")
 	fs.StringVar(&o.Address, "address", fmt.Sprintf(":%d", Port), "host:port to accept connections on, or to connect to.")
-	fs.Int64Var(&o.Bandwidth, "bandwidth", 0, "Most bytes per second that the sender transfers. 0 is no limit.")
+	fs.Int64Var(&o.Bandwidth, "bandwidth", 0,
+		"Maximum number of bytes that the sender transfers per second. 0 sets no limit.")
 	fs.BoolVar(&o.Full, "full", false, "Compare the checksums of all files at the end.")
 }
 

@@ -23,7 +23,7 @@ const (
 	maxPasses = 5
 	// pollInterval is the time between two requests whether the last pass is to start.
 	pollInterval = 500 * time.Millisecond
-	// reportInterval is the least time between two reports of a pass.
+	// reportInterval is the minimum time between two reports of a pass.
 	reportInterval = time.Second
 )
 
@@ -34,11 +34,11 @@ type sender struct {
 	report Report
 	// reported is when the last report was written.
 	reported time.Time
-	// since is no later than the changes after the last complete pass began, by the clock of
-	// the file system; zero before the first pass.
+	// since is a time of the file system's clock: all changes since the last complete pass began are not
+	// earlier. It is zero before the first pass.
 	since time.Time
-	// newest is the latest change that the last walk found, and changed the paths that changed at since
-	// or later.
+	// newest is the time of the latest change that the last walk found, and changed are the paths that
+	// changed at since or later.
 	newest  time.Time
 	changed []string
 	// root identifies the volume.
@@ -167,7 +167,7 @@ func (s *sender) walk() (*tree, error) {
 func (s *sender) pass(ctx context.Context, last bool) error {
 	var began time.Time
 	err := s.retry(ctx, func() error {
-		// Later changes have no earlier time than the newest one of the last walk.
+		// A change after the last walk has no earlier time than the newest change that it found.
 		began = s.newest
 		tree, err := s.walk()
 		if err != nil {
@@ -241,7 +241,8 @@ func (s *sender) verify(ctx context.Context) error {
 	s.write(StateVerifying, "")
 	selection := []string{deleteFirst}
 	if !s.Full && !s.since.IsZero() {
-		// The source has not changed since the walk before the last pass: nothing else mounts it.
+		// No other pod mounts the source, so it has not changed since the walk at the start of the last pass:
+		// the list of that walk is complete.
 		list := filepath.Join(s.State, "changed")
 		if err := os.WriteFile(list, []byte(strings.Join(s.changed, "\x00")), 0o600); err != nil {
 			return fmt.Errorf("writing the list of changed files: %w", err)

@@ -45,9 +45,9 @@ func isShadowClaim(claim *corev1.PersistentVolumeClaim) bool {
 	return claim.Labels[v1alpha1.LabelManagedBy] == v1alpha1.ManagedBy && claim.Labels[v1alpha1.LabelForeignCluster] != ""
 }
 
-// own reports whether the claim was created for this ShadowVolumeClaim, or for an earlier one of
-// the same name, consumer and claim, for example before a restore of the store. The claim of an
-// existing one may have been created for a move.
+// own reports whether the claim was created for this ShadowVolumeClaim, or for a former one with the
+// same name, consumer and claim of the consumer, for example before a restore of the store. With
+// spec.existing the claim of the consumer may differ: the claim may have been created for a move.
 func (o *observed) own() bool {
 	if o.claim == nil {
 		return false
@@ -60,15 +60,15 @@ func (o *observed) own() bool {
 			o.claim.Annotations[volume.AnnotationOriginClaim] == wanted.Annotations[volume.AnnotationOriginClaim])
 }
 
-// wasBound reports whether the claim was bound once, also if only its consumer recorded that, or
-// none did: a volume that names a UID was bound to a claim of this name.
+// wasBound reports whether the claim was bound before: according to spec.existing, to the status, or,
+// if the claim is missing, to a volume that was bound to a claim of this name.
 func (o *observed) wasBound() bool {
 	return o.shadow.Spec.Existing || o.shadow.Status.VolumeName != "" ||
 		o.shadow.Status.Phase == v1alpha1.ShadowVolumeClaimLost || o.claim == nil && o.pv != nil
 }
 
-// creatable reports whether the claim is to be created. A claim that was bound before would get
-// an empty volume, unless one is prepared for it.
+// creatable reports whether the claim is to be created. A claim that was bound before is created again
+// only if an administrator prepared a volume for it: otherwise it would get an empty one.
 func (o *observed) creatable() bool { return o.claim == nil && (!o.wasBound() || o.prepared != "") }
 
 // preparedVolume returns the name of the volume, among those that name a claim, that an

@@ -159,7 +159,8 @@ func using(pods []corev1.Pod, claim string) []corev1.Pod {
 	return pods
 }
 
-// fence returns the status of the fence of a move; nil without one.
+// fence returns the status for the move in spec.fence, with the pods other than the movers that still
+// use the volume; nil if spec.fence is empty.
 func (o *observed) fence() *v1alpha1.VolumeFenceStatus {
 	id := o.shadow.Spec.Fence
 	if id == "" {

@@ -14,8 +14,9 @@ import (
 // annotationIngressClass is the deprecated annotation that names the class.
 const annotationIngressClass = "kubernetes.io/ingress.class"
 
-// Ingress returns the reflected object of a local Ingress; nil if it is not reflected. Its class
-// is one that the provider offers, otherwise the provider's default.
+// Ingress returns the reflected object of a local Ingress; nil if it is not reflected. It has the class
+// of the local Ingress if the provider offers that class, and otherwise the first offered class. If
+// none is offered, it has no class.
 func Ingress(local *networkingv1.Ingress, namespace string, to Destination) *networkingv1.Ingress {
 	if reflection.SkipsReflection(local) {
 		return nil
@@ -32,8 +33,8 @@ func Ingress(local *networkingv1.Ingress, namespace string, to Destination) *net
 	}
 }
 
-// UpdateIngress changes an existing reflected Ingress into the desired one. Where no class is
-// desired, the one that the provider has set stays.
+// UpdateIngress changes an existing reflected Ingress into the desired one. If no class is desired, the
+// class that the provider has set stays.
 func UpdateIngress(existing, desired *networkingv1.Ingress) Change {
 	spec := desired.DeepCopy().Spec
 	if spec.IngressClassName == nil {

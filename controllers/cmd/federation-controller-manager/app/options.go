@@ -53,10 +53,10 @@ type Options struct {
 	Namespace string
 	// InvitationNamespace is the namespace of the ServiceAccounts of invitations.
 	InvitationNamespace string
-	// StorageNamespace is the namespace of the claims and capacity objects by which volumes of
-	// the virtual StorageClass are provisioned.
+	// StorageNamespace is the namespace of the CSIStorageCapacities of the virtual StorageClass, and of
+	// the intermediate claims for which its local volumes are provisioned.
 	StorageNamespace string
-	// ServiceAccount is the account of this process, in Namespace.
+	// ServiceAccount is the name of the ServiceAccount of this process, in Namespace.
 	ServiceAccount string
 	// IdentityMode selects the credentials of consumers: certificates or tokens of ServiceAccounts.
 	IdentityMode string
@@ -135,8 +135,8 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.InvitationNamespace, "invitation-namespace", o.InvitationNamespace,
 		"Namespace of the ServiceAccounts of invitations.")
 	fs.StringVar(&o.StorageNamespace, "storage-namespace", o.StorageNamespace,
-		"Namespace of the intermediate claims and capacity objects of the virtual StorageClass. "+
-			"Only the controllers may create claims in it.")
+		"Namespace of the CSIStorageCapacities of the virtual StorageClass, and of the intermediate claims for which "+
+			"its local volumes are provisioned. Only the controllers may create claims in it.")
 	fs.StringVar(&o.ServiceAccount, "service-account", o.ServiceAccount,
 		"ServiceAccount of this process, in the installation namespace. "+
 			"Its role is bound to it in the namespaces of providers.")

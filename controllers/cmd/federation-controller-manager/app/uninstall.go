@@ -97,7 +97,7 @@ func newUninstallCommand() *cobra.Command {
 	flags.StringVar(&u.namespace, "namespace", u.namespace, "Namespace of the installation, with the keys of the gateway.")
 	flags.StringVar(&u.storageClass, "storage-class", u.storageClass, "Name of the virtual StorageClass.")
 	flags.StringVar(&u.storageNamespace, "storage-namespace", u.storageNamespace,
-		"Namespace of the capacity objects of the virtual StorageClass.")
+		"Namespace of the CSIStorageCapacities of the virtual StorageClass.")
 	flags.BoolVar(&u.force, "force", u.force,
 		"Unoffload all namespaces and end all peerings, instead of failing if there are any.")
 	flags.DurationVar(&u.deadline, "deadline", u.deadline,
