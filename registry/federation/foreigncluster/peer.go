@@ -357,7 +357,9 @@ func (r *PeerREST) get(
 	return obj.(*federation.ForeignCluster), nil
 }
 
-// disconnectTimeout returns a grace period in the type of the spec.
+// disconnectTimeout converts the gracePeriodSeconds of a DELETE to the type of
+// spec.disconnectTimeoutSeconds. It fails with Invalid, for the ForeignCluster name, if the value does
+// not fit.
 func disconnectTimeout(name string, seconds int64) (int32, error) {
 	if timeout := int32(seconds); int64(timeout) == seconds {
 		return timeout, nil

@@ -27,7 +27,7 @@ var (
 	peeringKind  = federation.Kind("Peering")
 )
 
-// peeringOf returns the view of a foreign cluster that the verb peer serves. It never has a
+// peeringOf returns the Peering of a foreign cluster, which the verb peer serves. It never has a
 // token.
 func peeringOf(cluster *federation.ForeignCluster) *federation.Peering {
 	spec := cluster.Spec.DeepCopy()
@@ -56,7 +56,7 @@ func peeringOf(cluster *federation.ForeignCluster) *federation.Peering {
 	}
 }
 
-// replace writes a PUT or PATCH of the view into the cluster.
+// replace writes the Peering of a PUT or PATCH into the cluster.
 func replace(cluster *federation.ForeignCluster, peering *federation.Peering) {
 	spec := peering.Spec.DeepCopy()
 	cluster.Spec.Outgoing = spec.Outgoing
@@ -109,8 +109,9 @@ func apply(cluster *federation.ForeignCluster, peering *federation.Peering) {
 	}
 }
 
-// differences returns the contradictions of an invitation to the cluster. Without an
-// outgoing peering only its id is final.
+// differences returns the fields of an invitation that contradict the cluster. Fields other than
+// clusterID, mode and gateway are compared only if the cluster has an outgoing peering and the
+// invitation requests one.
 func differences(cluster *federation.ForeignCluster, peering *federation.Peering) []subresource.Difference {
 	var found []subresource.Difference
 	differ := func(field, format string, args ...any) {
@@ -151,14 +152,14 @@ func differences(cluster *federation.ForeignCluster, peering *federation.Peering
 	return found
 }
 
-// peeringUpdate turns an update of the view into one of the foreign cluster.
+// peeringUpdate translates an update of a Peering to an update of its foreign cluster.
 type peeringUpdate struct {
 	rest.UpdatedObjectInfo
 	// manager sends the request.
 	manager string
 }
 
-// UpdatedObject applies the request to the view of old, and the view to old.
+// UpdatedObject applies the request to the Peering of old, and returns old with this Peering.
 func (u peeringUpdate) UpdatedObject(ctx context.Context, old runtime.Object) (runtime.Object, error) {
 	cluster := old.DeepCopyObject().(*federation.ForeignCluster)
 	peering, err := u.peering(ctx, cluster)
@@ -169,7 +170,7 @@ func (u peeringUpdate) UpdatedObject(ctx context.Context, old runtime.Object) (r
 	return cluster, checkManagers(u.manager, old.(*federation.ForeignCluster), cluster)
 }
 
-// checkManagers returns 409 for a change of a field that another manager applies.
+// checkManagers returns a Conflict if the request changes a field that another manager applied.
 func checkManagers(manager string, current, requested *federation.ForeignCluster) error {
 	before, after := &v1alpha1.ForeignCluster{}, &v1alpha1.ForeignCluster{}
 	if err := v1alpha1.Convert_federation_ForeignCluster_To_v1alpha1_ForeignCluster(current, before, nil); err != nil {
@@ -181,7 +182,8 @@ func checkManagers(manager string, current, requested *federation.ForeignCluster
 	return subresource.CheckManagers(peerResource, manager, before, after)
 }
 
-// peering returns the requested view of the cluster.
+// peering returns the Peering of the cluster with the changes of the request. It fails if a
+// precondition of the request is not met, or if the result is invalid.
 func (u peeringUpdate) peering(ctx context.Context, cluster *federation.ForeignCluster) (*federation.Peering, error) {
 	obj, err := u.UpdatedObjectInfo.UpdatedObject(ctx, peeringOf(cluster))
 	if err != nil {
@@ -209,7 +211,7 @@ func (u peeringUpdate) peering(ctx context.Context, cluster *federation.ForeignC
 	return peering, nil
 }
 
-// peeringTable has the columns of the view.
+// peeringTable has the columns of Peerings.
 var peeringTable = store.Table[*federation.Peering]{
 	{Name: "Outgoing", Description: "phase of the outgoing peering, in which the peer is the provider",
 		Cell: func(p *federation.Peering) any {

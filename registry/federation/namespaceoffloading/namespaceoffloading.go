@@ -22,7 +22,8 @@ import (
 type kind = resource.Kind[*federation.NamespaceOffloading, federation.NamespaceOffloadingSpec,
 	federation.NamespaceOffloadingStatus]
 
-// Kind returns the kind of namespace offloadings, whose warnings read the facts of plans.
+// Kind returns the kind NamespaceOffloading. plans reads the objects of the cluster that warnings
+// depend on.
 func Kind(plans plan.Reader) kind {
 	return kind{
 		Resource: "namespaceoffloadings", Singular: "namespaceoffloading", ShortNames: []string{"nsof"},

@@ -25,10 +25,10 @@ import (
 )
 
 const (
-	// signingTime is about the time until a certificate is issued.
+	// signingTime is roughly the time from a request until its certificate is issued.
 	signingTime = time.Second
-	// freshPart is the divisor of a certificate's lifetime for the part of it in which it
-	// is not replaced, so that a peer cannot renew it in a loop.
+	// freshPart limits renewals: a certificate is not replaced in the first 1/freshPart of its
+	// lifetime, so that a peer cannot renew it in a loop.
 	freshPart = 4
 )
 
@@ -100,8 +100,9 @@ func (r *IdentityREST) Create(
 	return updated, err
 }
 
-// held returns the identity of the user of a request, if it belongs to this tenant
-// namespace. A certificate names it; for a service account the request does.
+// held returns the identity that the user of a request has. It fails with Forbidden if that identity does
+// not belong to this tenant namespace. A certificate names the identity; for a service account the
+// request names it.
 func (r *IdentityREST) held(
 	ctx context.Context, name string, request *federation.IdentityRequest,
 ) (*federation.IdentityRequest, error) {

@@ -19,8 +19,8 @@ import (
 	"liqo.io/federation/registry/federation/strategy"
 )
 
-// maxClaims bounds what one consumer can store, in all its remote namespaces together,
-// whatever its quota.
+// maxClaims is the maximum number of shadow volume claims of one consumer, in all its remote
+// namespaces together and independently of its quota.
 const maxClaims = 10000
 
 var kind = resource.Kind[*federation.ShadowVolumeClaim, federation.ShadowVolumeClaimSpec,
@@ -69,8 +69,8 @@ var kind = resource.Kind[*federation.ShadowVolumeClaim, federation.ShadowVolumeC
 }
 
 // New returns a constructor of the storages of shadow volume claims and of their status.
-// Claims count against quotas in the namespaces that consumerOf reports as remote; together
-// returns the namespaces whose claims share maxClaims.
+// Claims count against quotas if consumerOf returns a consumer for their namespace. The function
+// together returns the namespaces whose claims count against the same maxClaims.
 func New(
 	quotas *storagequota.Quotas, consumerOf reservation.ConsumerOf, together store.Together,
 ) func(*runtime.Scheme, generic.RESTOptionsGetter) (*REST, *store.StatusREST, error) {

@@ -51,15 +51,15 @@ type Kind[P Object, S, U any] struct {
 	Surroundings func(ctx context.Context, obj, old P) []string
 }
 
-// Strategy creates objects and updates their spec. It keeps their status, and
-// counts a generation whenever the spec changes.
+// Strategy implements the creation of objects and the update of their spec. An update leaves the
+// status unchanged, and increments metadata.generation if the spec changes.
 type Strategy[P Object, S, U any] struct {
 	runtime.ObjectTyper
 	names.NameGenerator
 	kind Kind[P, S, U]
 }
 
-// StatusStrategy updates the status of objects and keeps everything else.
+// StatusStrategy implements the update of the status of objects, which leaves everything else unchanged.
 type StatusStrategy[P Object, S, U any] struct {
 	Strategy[P, S, U]
 }
@@ -116,8 +116,8 @@ func (s Strategy[P, S, U]) warnings(ctx context.Context, obj, old P) []string {
 // Canonicalize does nothing: each object has one form.
 func (s Strategy[P, S, U]) Canonicalize(runtime.Object) {}
 
-// AllowCreateOnUpdate returns false, as for most kinds of Kubernetes: a PUT must not recreate
-// an object that was just deleted.
+// AllowCreateOnUpdate returns false, like most kinds of Kubernetes: a PUT must not recreate an object
+// that was just deleted.
 func (s Strategy[P, S, U]) AllowCreateOnUpdate(context.Context) bool { return false }
 
 // AllowUnconditionalUpdate returns false: a PUT without a resourceVersion would overwrite

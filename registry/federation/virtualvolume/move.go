@@ -174,8 +174,9 @@ func cancelled(volume *federation.VirtualVolume, options *metav1.DeleteOptions) 
 	case !volume.Moving():
 		return nil, notFound(volume.Name, "no move is running")
 	case !phase.Cancellable():
-		return nil, apierrors.NewConflict(moveResource, volume.Name, fmt.Errorf("the move is %s and can only end; "+
-			"wait until it has succeeded, and move the data back by a POST of this subresource", phase))
+		return nil, apierrors.NewConflict(moveResource, volume.Name, fmt.Errorf("the move is %s and cannot be "+
+			"cancelled any more; wait until it has succeeded, and move the data back by a POST of this subresource",
+			phase))
 	}
 	requested.Spec.Move = nil
 	// The options of a DELETE name no manager.

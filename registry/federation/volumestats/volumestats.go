@@ -120,19 +120,20 @@ func (r *Reader) summary(ctx context.Context, name string) (map[string][]stats.V
 	}
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+address+"/stats/summary", nil)
 	if err != nil {
-		return nil, fmt.Errorf("reading the kubelet of node %s: %w", name, err)
+		return nil, fmt.Errorf("reading volume statistics from the kubelet of node %s: %w", name, err)
 	}
 	response, err := r.kubelets.Do(request)
 	if err != nil {
-		return nil, fmt.Errorf("reading the kubelet of node %s: %w", name, err)
+		return nil, fmt.Errorf("reading volume statistics from the kubelet of node %s: %w", name, err)
 	}
 	defer response.Body.Close()
 	if response.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("reading the kubelet of node %s: got status %s", name, response.Status)
+		return nil, fmt.Errorf("reading volume statistics from the kubelet of node %s: got status %s",
+			name, response.Status)
 	}
 	var summary stats.Summary
 	if err := json.NewDecoder(io.LimitReader(response.Body, maxSummary)).Decode(&summary); err != nil {
-		return nil, fmt.Errorf("reading the answer of the kubelet of node %s: %w", name, err)
+		return nil, fmt.Errorf("decoding volume statistics of the kubelet of node %s: %w", name, err)
 	}
 	return claimsOf(&summary), nil
 }

@@ -51,7 +51,8 @@ func moveUpdate(volume, old *federation.VirtualVolume) field.ErrorList {
 		case move != nil:
 			return forbidden(path, "move %s has not ended and cannot change; remove it to cancel it", before.ID)
 		case !phase.Cancellable():
-			return forbidden(path, "move %s is %s and can only end; move the data back afterwards", before.ID, phase)
+			return forbidden(path, "move %s is %s and cannot be cancelled any more; move the data back afterwards",
+				before.ID, phase)
 		}
 		return nil
 	}

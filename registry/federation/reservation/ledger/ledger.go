@@ -69,8 +69,8 @@ type account[Q, T any] struct {
 	// start one.
 	busy, tidying bool
 	requests      []*request[Q, T]
-	// created are reservations whose objects were written, with the revision of that, and
-	// dropped those whose objects never will be.
+	// created are reservations whose objects were written, with the revision of the write, and
+	// dropped are reservations whose objects will never be written.
 	created map[types.UID]uint64
 	dropped sets.Set[types.UID]
 	// open are the reservations whose requests are under way.
@@ -85,7 +85,7 @@ type request[Q, T any] struct {
 	of     types.UID
 	since  uint64
 	amount Q
-	// dry requests reserve nothing.
+	// dry is true for a dry run, which reserves nothing.
 	dry    bool
 	answer chan answer[T]
 }

@@ -281,7 +281,7 @@ func (v *view[T, S]) change(obj strategy.Object, removed bool) {
 	}
 }
 
-// await returns when the view has reached a revision.
+// await returns when the view has reached a revision. It fails if ctx ends before.
 func (v *view[T, S]) await(ctx context.Context, revision uint64) error {
 	for {
 		v.mutex.Lock()
@@ -298,8 +298,8 @@ func (v *view[T, S]) await(ctx context.Context, revision uint64) error {
 	}
 }
 
-// usedWith returns what an account uses, with the reservations whose objects the view does
-// not have yet, or has from before they grew.
+// usedWith returns what an account uses, including reservations for objects that the view does not
+// have yet, or has in a version from before the reservation.
 func (v *view[T, S]) usedWith(account string, reservations []Reservation[T]) Used[S] {
 	v.mutex.Lock()
 	defer v.mutex.Unlock()
@@ -325,7 +325,8 @@ func (l *Ledgers[Q, T, S]) Unassigned() []types.NamespacedName {
 	return slices.Collect(maps.Values(l.view.unassigned))
 }
 
-// Used returns what the objects of an account use, and the revision as of which they do.
+// Used returns the sum of what the cached objects of an account use, and the revision of the store that
+// the cache has reached.
 func (l *Ledgers[Q, T, S]) Used(account string) (sum S, revision uint64) {
 	l.view.mutex.Lock()
 	defer l.view.mutex.Unlock()
