@@ -68,12 +68,12 @@ func (m Mode) ByToken(request *v1alpha1.IdentityRequest) bool {
 		(issued.Reason == ReasonAwaitingSigner || issued.Reason == ReasonSigningFailed)
 }
 
-// HasCertificate reports whether a consumer has a certificate, or may get one.
+// HasCertificate reports whether the consumer of an identity request has a certificate, or may get one in mode m.
 func (m Mode) HasCertificate(request *v1alpha1.IdentityRequest) bool {
 	return m != ModeToken || len(request.Status.Certificate) > 0
 }
 
-// HasAccount reports whether a consumer has an account, or gets one.
+// HasAccount reports whether the consumer of an identity request has a ServiceAccount, or gets one in mode m.
 func (m Mode) HasAccount(request *v1alpha1.IdentityRequest) bool {
 	return request.Status.ServiceAccountName != "" || m.ByToken(request)
 }

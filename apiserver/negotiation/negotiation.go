@@ -11,8 +11,8 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
 
-// Undecided reports whether an administrator has to decide: without a decision, unless
-// the policy of the cluster accepts automatically, and always if the decision is Manual.
+// Undecided reports whether an answer waits for an administrator: its decision is Manual, or it has
+// no decision and the policy of the cluster does not accept automatically.
 func Undecided(answer *v1alpha1.PeeringAnswer, autoAccept bool) bool {
 	return answer.Decision == v1alpha1.PeeringManual || answer.Decision == "" && !autoAccept
 }

@@ -32,7 +32,7 @@ func NewPlacement(spec *v1alpha1.NamespaceOffloadingSpec, providers []Provider, 
 		terms: spec.ClusterSelector.NodeSelectorTerms, virtualNodes: virtualNodes(providers), nodes: nodes}, nil
 }
 
-// Choose returns why the namespace is not offloaded to a provider; empty means that it is.
+// Choose returns the reason for which the namespace is not offloaded to a provider; empty if it is offloaded.
 func (p Placement) Choose(provider Provider) string { return provider.Choose(p.selector, p.nodes) }
 
 // PlacesAnywhere reports whether pods may run on every node and every virtual node, so that none is
@@ -53,16 +53,16 @@ func virtualNodes(providers []Provider) map[string]*v1alpha1.VirtualNode {
 	return byNode
 }
 
-// Misplaced returns why a pod may not run on its node. It is empty for a pod that may, and for one
-// that is exempt: a pod without a node, a finished or terminating pod, a static pod, or a pod of a
-// DaemonSet or of a move.
+// Misplaced returns the reason for which a pod may not run on its node; empty if it may, or if it is
+// exempt: a pod without a node, a finished or terminating pod, a static pod, or a pod of a DaemonSet
+// or of a move.
 func (p Placement) Misplaced(pod *corev1.Pod) string {
 	if pod.Spec.NodeName == "" || podspec.Finished(pod) || !pod.DeletionTimestamp.IsZero() ||
 		podspec.BelongsToItsNode(pod) {
 		return ""
 	}
 	if _, moves := pod.Labels[volume.LabelMove]; moves {
-		// It runs where the volume is that it copies.
+		// A pod of a move has to run in the cluster of the volume that it copies, whatever the spec.
 		return ""
 	}
 	virtualNode, node := p.virtualNodes[pod.Spec.NodeName], p.nodes(pod.Spec.NodeName)

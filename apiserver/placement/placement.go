@@ -22,14 +22,14 @@ import (
 type Input struct {
 	// Offloading is the NamespaceOffloading of the pod's namespace; nil if there is none.
 	Offloading *v1alpha1.NamespaceOffloading
-	// Namespace is the namespace of the pod, which the pod itself may not name yet.
+	// Namespace is the namespace of the pod. metadata.namespace of Pod may be empty.
 	Namespace string
 	// Pod is the pod that is being created.
 	Pod *corev1.Pod
 	// Claims are the claims that the pod mounts.
 	Claims []Claim
-	// CreatedByControllers is true for the pods of the controller manager, of which those
-	// of a move are placed by that move alone.
+	// CreatedByControllers is true for a pod that federation-controller-manager creates. Among these,
+	// Decide does not restrict the pods of a move, which selects their nodes.
 	CreatedByControllers bool
 	// Offering returns the ids of the clusters that offer a storage class, sorted.
 	Offering func(storageClass string) []string
@@ -50,8 +50,8 @@ type Decision struct {
 	Warnings []string
 }
 
-// Decide returns where a pod may run. Without claims that is what the admission policy
-// federation-placement computes.
+// Decide returns where a pod may run. For pods without claims, the admission policy
+// federation-placement computes the same.
 func Decide(in Input) Decision {
 	gated, denied := hold(in)
 	decision := Decision{Gated: gated, Denied: denied}

@@ -101,7 +101,7 @@ func (c completedConfig) New() (*genericapiserver.GenericAPIServer, error) {
 	}
 	client, err := versioned.NewForConfig(c.generic.LoopbackClientConfig)
 	if err != nil {
-		return nil, fmt.Errorf("creating the client of the server itself: %w", err)
+		return nil, fmt.Errorf("creating the loopback client of the API server: %w", err)
 	}
 	c.resources.Federation, c.resources.FederationInformers = client, externalversions.NewSharedInformerFactory(client, 0)
 	group, background, err := c.resources.APIGroupInfo()

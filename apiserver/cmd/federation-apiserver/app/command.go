@@ -39,9 +39,9 @@ federation-apiserver. /livez and /readyz report its health, /metrics its metrics
 to permitted users. The commands snapshot and restore save and restore the data
 of the embedded etcd.`
 
-// NewCommand returns the command, which serves until its context is done, with the commands that take and
-// restore snapshots. It writes its usage, and snapshots, to out. Its error has one line for each invalid
-// flag.
+// NewCommand returns the command federation-apiserver, which serves until its context is done. Its
+// subcommands take and restore snapshots. Usage and snapshots are written to out. The error of the command
+// has one line for each invalid flag.
 func NewCommand(out io.Writer) *cobra.Command {
 	o := options.New()
 	cmd := &cobra.Command{
