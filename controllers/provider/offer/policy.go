@@ -86,7 +86,8 @@ func (p *Policy) AddFlags(fs *pflag.FlagSet) {
 			"offered. spec.incomingPolicy.limits of a ForeignCluster has precedence.")
 	fs.StringToStringVar(&p.NodeSelector, "policy-node-selector", p.NodeSelector,
 		"Labels of the nodes that are shared, for example pool=shared: only their resources are offered, and "+
-			"consumers' pods run only on them. Empty shares all nodes. spec.incomingPolicy.nodeSelector of a ForeignCluster overrides it.")
+			"consumers' pods run only on them. Empty shares all nodes. spec.incomingPolicy.nodeSelector of a "+
+			"ForeignCluster overrides it.")
 	fs.StringVar(&p.Shape, "policy-shape", p.Shape,
 		"Aggregate offers the shared nodes as a whole, PerNode one by one: the consumer has a virtual node for each, with "+
 			"its architecture, operating system, region and zone. spec.incomingPolicy.shape of a ForeignCluster overrides it.")

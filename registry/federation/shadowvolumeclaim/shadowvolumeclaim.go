@@ -69,8 +69,8 @@ var kind = resource.Kind[*federation.ShadowVolumeClaim, federation.ShadowVolumeC
 }
 
 // New returns a constructor of the storages of shadow volume claims and of their status.
-// Claims count against quotas if consumerOf returns a consumer for their namespace. The function
-// together returns the namespaces whose claims count against the same maxClaims.
+// Claims count against the quota of a consumer if consumerOf reports their namespace as remote. The
+// function together returns the namespaces whose claims count against the same maxClaims.
 func New(
 	quotas *storagequota.Quotas, consumerOf reservation.ConsumerOf, together store.Together,
 ) func(*runtime.Scheme, generic.RESTOptionsGetter) (*REST, *store.StatusREST, error) {
