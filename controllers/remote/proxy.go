@@ -50,14 +50,14 @@ type tunnel struct {
 	// roots are the CAs of an https proxy.
 	roots *x509.CertPool
 	dial  DialFunc
-	// to is the address that is requested from the proxy. Empty means the dialled one.
+	// to is the address that is requested from the proxy. Empty requests the dialled address.
 	to string
 	// tokenFile is the file with the token for the proxy. Empty means none.
 	tokenFile string
 }
 
-// newTunnel returns a tunnel through a proxy, which is dialled with dial. An https proxy is verified with the system's
-// CAs and those of the bundle. It fails if the URL of the proxy is invalid.
+// newTunnel returns a tunnel through a proxy, which is dialled with dial. An https proxy is verified with the CAs of
+// the system and of the bundle. It fails if the URL of the proxy is invalid.
 func newTunnel(proxy string, bundle []byte, dial DialFunc) (*tunnel, error) {
 	parsed, err := url.Parse(proxy)
 	if err != nil || (parsed.Scheme != "http" && parsed.Scheme != "https") || parsed.Host == "" || parsed.User != nil {

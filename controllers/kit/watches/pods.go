@@ -33,8 +33,8 @@ type Pods struct {
 type PodCounter interface {
 	// Counts reports whether a pod is counted.
 	Counts(pod *corev1.Pod) bool
-	// Count is called with 1 for each pod that begins to be counted, and with -1 for each
-	// that is no longer counted or was deleted, in order.
+	// Count is called with 1 when a pod becomes one that is counted, and with -1 when it is deleted or
+	// no longer counted. Calls have the order of the events.
 	Count(of string, pod *corev1.Pod, by int)
 }
 
@@ -50,19 +50,19 @@ func PodsOfNamespaces(client kubernetes.Interface) *Pods {
 
 // Listen adds a function that is called with a node or namespace and a pod of it that was created or
 // deleted, or whose node, addresses, phase or deletion changed. It must be called before any watch
-// begins.
+// is started.
 func (p *Pods) Listen(changed func(of string, pod *corev1.Pod)) {
 	p.listeners = append(p.listeners, changed)
 }
 
-// Count sets the counter. It must be called before any watch begins.
+// Count sets the counter. It must be called before any watch is started.
 func (p *Pods) Count(counter PodCounter) { p.counter = counter }
 
 // Synced reports whether all pods of a node or namespace are cached.
 func (p *Pods) Synced(of string) bool { return p.find(of).synced() }
 
-// List returns the pods of a node or namespace, and whether they are complete. The first call
-// begins to watch them, until the context ends.
+// List returns the cached pods of a node or namespace, and reports whether all are cached. The first
+// call starts the watch, which ends with the context.
 func (p *Pods) List(ctx context.Context, of string) (pods []*corev1.Pod, complete bool, err error) {
 	if _, _, err := p.begin(ctx, of, podContent{p}); err != nil {
 		return nil, false, err

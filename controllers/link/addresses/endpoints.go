@@ -52,19 +52,18 @@ const (
 
 // Services are watches of the Services and EndpointSlices of namespaces.
 type Services interface {
-	// Of returns the Services and EndpointSlices of a namespace; nil while they are not complete.
-	// The first call begins to watch them, until the context ends.
+	// Of returns the Services and EndpointSlices of a namespace; nil while not all are cached. The
+	// first call starts the watch, which ends with the context.
 	Of(ctx context.Context, namespace string) (*watches.NamespaceServices, error)
 	// Forget ends the watch of a namespace.
 	Forget(namespace string)
 }
 
-// EndpointReconciler allocates addresses at which the providers that a namespace is offloaded to
-// reach those endpoints of its Services that are no pods.
+// EndpointReconciler allocates addresses for endpoints of Services that are no pods. The providers that
+// the namespace is offloaded to reach the endpoints at these addresses.
 type EndpointReconciler struct {
 	*Addresses
-	// Services are those of the offloaded namespaces, which send their changes to Changes and
-	// Complete.
+	// Services are the watches of the offloaded namespaces. They call Changes and Complete.
 	Services Services
 	// Events receives events of NamespaceOffloadings.
 	Events record.EventRecorder
@@ -134,8 +133,8 @@ func (r *EndpointReconciler) inNamespaces(_ context.Context, names sets.Set[stri
 	return requestsTo(names)
 }
 
-// Reconcile creates the mappings of the endpoints of a namespace that are no pods, and deletes
-// any other one of the namespace.
+// Reconcile creates the mappings of the endpoints of a namespace that are no pods, and deletes all
+// other mappings of endpoints of the namespace.
 func (r *EndpointReconciler) Reconcile(ctx context.Context, request reconcile.Request) (ctrl.Result, error) {
 	return kit.Result(r.reconcile(ctx, origin{kind: ofEndpoints, key: request.NamespacedName}))
 }
@@ -154,8 +153,8 @@ func (r *EndpointReconciler) reconcile(ctx context.Context, of origin) (time.Dur
 }
 
 // wanted returns the mappings of a namespace by their names: one for each endpoint that is no
-// pod and each provider, with the ports of the Services that are reflected there. complete is
-// false while the Services are not known.
+// pod and each provider, with the ports of the Services that are reflected to the provider. complete
+// is false while the Services are not cached.
 func (r *EndpointReconciler) wanted(
 	ctx context.Context, of origin,
 ) (wanted map[string]*v1alpha1.AddressMapping, complete bool, err error) {

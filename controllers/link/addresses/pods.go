@@ -34,8 +34,8 @@ const PodsName = "pod-addresses"
 const (
 	// podWorkers is how many pods are reconciled at a time.
 	podWorkers = 4
-	// unknownRetry is the time after which a pod is looked up again while not all pods of a node
-	// are known: that one does not exist is no event.
+	// unknownRetry is the time after which a pod is looked up again while not all pods of a node are
+	// cached. No event reports that a pod does not exist.
 	unknownRetry = time.Second
 )
 
@@ -172,8 +172,9 @@ func (r *PodReconciler) reconcile(ctx context.Context, key types.NamespacedName)
 	return r.ensure(ctx, r.Events, existing, wanted)
 }
 
-// find returns a pod of the virtual nodes and its virtual node, and reports whether all pods on
-// the clusters of its mappings are known. Of two pods of the name, it returns the younger one.
+// find returns the pod of a name on any virtual node, and that virtual node. complete reports whether
+// all pods on the clusters of its mappings are cached. If two pods have the name, it returns the
+// younger one.
 func (r *PodReconciler) find(
 	ctx context.Context, key types.NamespacedName, clusters sets.Set[string],
 ) (pod *corev1.Pod, on *v1alpha1.VirtualNode, complete bool, err error) {
@@ -199,9 +200,9 @@ func (r *PodReconciler) find(
 	return pod, on, complete, nil
 }
 
-// podOn returns a pod of a virtual node, or nil, and reports whether all of its pods are known.
-// The controller of virtual nodes ends the watch of one that is being deleted: it is not started
-// again, and the pods are unknown until the virtual node is deleted.
+// podOn returns a pod of a virtual node, or nil, and reports whether all pods of the virtual node are
+// cached. The controller of virtual nodes ends the watch of a virtual node that is being deleted: the
+// watch is not started again, and complete is false from then on.
 func (r *PodReconciler) podOn(
 	ctx context.Context, node *v1alpha1.VirtualNode, key types.NamespacedName,
 ) (pod *corev1.Pod, complete bool, err error) {
@@ -213,7 +214,7 @@ func (r *PodReconciler) podOn(
 }
 
 // wanted returns the mappings of a pod by their names: one for each of its addresses and each
-// other provider that its namespace is offloaded to, where tunnels lead to both providers.
+// other provider that its namespace is offloaded to, if both providers have a tunnel.
 func (r *PodReconciler) wanted(
 	ctx context.Context, pod *corev1.Pod, on *v1alpha1.VirtualNode,
 ) (map[string]*v1alpha1.AddressMapping, error) {

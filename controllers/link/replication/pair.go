@@ -21,13 +21,13 @@ type kind[T client.Object, S, U any] interface {
 	title() string
 	// empty returns an object without content.
 	empty() T
-	// parts returns the spec and the status of an object, to be changed there.
+	// parts returns pointers to the spec and the status of an object, through which it is changed.
 	parts(object T) (*S, *U)
-	// observed returns the generation that a status is about, to be changed there.
+	// observed returns a pointer to the observed generation in a status.
 	observed(status *U) *int64
-	// conditions returns those of a status.
+	// conditions returns the conditions of a status.
 	conditions(status *U) []metav1.Condition
-	// validate returns why a spec, which the peer may have written, is not copied.
+	// validate returns an error if a spec, which the peer may have written, must not be copied.
 	validate(spec *S) error
 	// clean removes from a status, which the peer may have written, what this API server
 	// refuses.
@@ -43,7 +43,7 @@ type side[T client.Object] interface {
 	get(ctx context.Context, name string) (T, error)
 	// create creates an object.
 	create(ctx context.Context, wanted T) error
-	// commit sends the difference between an object as it was read and as it is wanted.
+	// commit sends the differences between an object as it was read and the wanted one.
 	commit(ctx context.Context, old, wanted T) error
 	// remove deletes an object by its UID. It succeeds if the object does not exist.
 	remove(ctx context.Context, found T) error

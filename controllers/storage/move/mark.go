@@ -64,7 +64,7 @@ type Mark struct {
 	Quiesced *metav1.MicroTime `json:"quiesced,omitempty"`
 }
 
-// Owner is the user and the group of files.
+// Owner is the user and the group that files belong to.
 type Owner struct {
 	User  int64  `json:"user"`
 	Group *int64 `json:"group,omitempty"`
