@@ -273,9 +273,9 @@ func (r *PeerREST) Update(
 	return answer, false, err
 }
 
-// Delete ends the outgoing peering: it disables it in a foreign cluster with an incoming
-// peering, and deletes any other one. The grace period becomes disconnectTimeoutSeconds.
-// Delete does not wait for the end of the peering.
+// Delete requests the end of the outgoing peering, and does not wait for it. If the foreign cluster has
+// an incoming peering, it disables the outgoing one, and otherwise deletes the foreign cluster. The
+// grace period becomes disconnectTimeoutSeconds.
 func (r *PeerREST) Delete(
 	ctx context.Context, name string, deleteValidation rest.ValidateObjectFunc, options *metav1.DeleteOptions,
 ) (runtime.Object, bool, error) {

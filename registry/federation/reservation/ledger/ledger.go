@@ -206,8 +206,8 @@ func (l *Ledgers[Q, T, S]) Forget(account string, uid types.UID) {
 	a.open.Delete(uid)
 }
 
-// Changed counts an object that this server has updated or removed before the watch
-// reports it. It may be called twice for one change.
+// Changed counts an object that this server has updated or removed, without waiting for the watch. It
+// may be called twice for one change.
 func (l *Ledgers[Q, T, S]) Changed(obj runtime.Object, removed bool) {
 	if object, ok := obj.(strategy.Object); ok {
 		l.view.change(object, removed)
@@ -331,8 +331,8 @@ func (l *Ledgers[Q, T, S]) write(ctx context.Context, account string, b batch[Q,
 		if len(b.requests) == 0 {
 			return nil
 		}
-		// An object that grows counts as of the revision that the request was decided from,
-		// or a later one.
+		// An object that grows counts with what it used at the revision that the request was decided
+		// from, or at a later one.
 		seen := max(ledger.Seen, 1)
 		for _, r := range b.requests {
 			seen = max(seen, r.since)

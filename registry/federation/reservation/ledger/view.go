@@ -30,21 +30,21 @@ type Source interface {
 	rest.Watcher
 }
 
-// view is what all accounts use, kept by watching the objects. It lags, and has the
-// revision that it has reached.
+// view is what all accounts use, computed from a watch of the objects. It may lag behind the store;
+// revision is what it has reached.
 type view[T any, S Sum[S, T]] struct {
 	objects string
 	entry   func(runtime.Object) (account string, uses T, counts bool)
 
 	mutex sync.Mutex
-	// revision is the one that the view has reached; it only increases.
+	// revision is the revision that the view has reached; it only increases.
 	revision uint64
 	// moved is closed, and replaced, when the revision increases.
 	moved chan struct{}
 	// counted are the objects of all accounts, and used the sum of each account.
 	counted map[types.UID]counted[T]
 	used    map[string]Used[S]
-	// gone are objects that were removed before the watch reports it.
+	// gone are objects that this server removed and whose deletion the watch has not reported yet.
 	gone map[types.UID]bool
 	// unassigned are objects that name no account.
 	unassigned map[types.UID]types.NamespacedName
@@ -185,9 +185,9 @@ func (v *view[T, S]) observe(event watch.Event) error {
 	return nil
 }
 
-// put counts an object as of a revision: what it uses until it is over, and then that it
-// exists. It ignores a revision older than the counted one: the watch lags behind the
-// writes of this server.
+// put counts an object at a revision: what it uses until it is over, and from then on only that it
+// exists. It ignores revisions that are not newer than the counted one, because the watch lags behind
+// the writes of this server.
 func (v *view[T, S]) put(obj strategy.Object, revision uint64) {
 	uid := obj.GetUID()
 	was, known := v.counted[uid]
@@ -252,8 +252,8 @@ func (v *view[T, S]) move(revision uint64) {
 	v.moved = make(chan struct{})
 }
 
-// add counts an object that this server has created or let grow before the watch reports
-// it. The watch may have reported already that it is over.
+// add counts an object that this server has created or let grow, without waiting for the watch, which
+// may have reported already that the object is over.
 func (v *view[T, S]) add(obj strategy.Object, revision uint64) {
 	v.mutex.Lock()
 	defer v.mutex.Unlock()
@@ -262,8 +262,7 @@ func (v *view[T, S]) add(obj strategy.Object, revision uint64) {
 	}
 }
 
-// change counts an object that this server has changed or removed before the watch reports
-// it.
+// change counts an object that this server has changed or removed, without waiting for the watch.
 func (v *view[T, S]) change(obj strategy.Object, removed bool) {
 	v.mutex.Lock()
 	defer v.mutex.Unlock()
