@@ -100,11 +100,10 @@ func hold(in Input) (gated bool, denied string) {
 // isMover reports whether the pod is one that copies data for a move.
 func isMover(in Input) bool { return in.CreatedByControllers && in.Pod.Labels[volume.LabelMove] != "" }
 
-// scope is the part of the clusters that a pod is confined to.
+// scope is the set of clusters that a pod may run on.
 type scope struct {
 	strategy v1alpha1.PodOffloadingStrategy
-	// clusters are the ids of the remote clusters that the pod may run on; nil stands for
-	// all.
+	// clusters are the ids of the remote clusters that the pod may run on; nil means all.
 	clusters []string
 	denied   string
 	warnings []string

@@ -75,7 +75,7 @@ type userDevice struct {
 	sockets *bindIn
 }
 
-// bindIn opens the sockets of a device in another network namespace than that of its link.
+// bindIn opens the sockets of a device in a network namespace other than the one that its link is in.
 type bindIn struct {
 	*conn.StdNetBind
 	namespace *Namespace

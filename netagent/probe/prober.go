@@ -1,8 +1,8 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package probe checks whether gateways are alive: those of peers, through the tunnel, and those of the local
-// cluster among each other. Replies are as long as requests, and only authenticated clients receive any.
+// Package probe checks whether gateways are alive: gateways probe the gateways of peers through the tunnel, and
+// each other in the local cluster. Replies are as long as requests, and only authenticated clients receive any.
 package probe
 
 import (
@@ -153,7 +153,7 @@ func (p *Prober) MarkAddressReachable(from netip.Addr) {
 }
 
 // Run probes each peer once per interval, with backoff if it does not reply, and measures path MTUs, until the
-// context ends. It uses one socket per family, of which one may be nil, and closes both. It fails if a socket
+// context ends. It uses one socket per family, and closes both; one of them may be nil. It fails if a socket
 // cannot be configured.
 func (p *Prober) Run(ctx context.Context, conn4, conn6 net.PacketConn, interval time.Duration) error {
 	var reading sync.WaitGroup
