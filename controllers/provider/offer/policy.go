@@ -24,14 +24,14 @@ type Policy struct {
 	Limits map[string]string
 	// NodeSelector are the labels of the nodes that are shared. Empty shares all.
 	NodeSelector map[string]string
-	// Shape is Aggregate or PerNode: whether the shared nodes are offered as a
-	// whole or one by one.
+	// Shape is Aggregate, which offers all shared nodes together, or PerNode, which offers each of
+	// them.
 	Shape string
-	// NodeLabels are the keys of labels that nodes which are offered one by one have in
-	// offers, in addition to architecture, operating system, region and zone.
+	// NodeLabels are the keys of labels of nodes that offers of shape PerNode include, in addition to
+	// architecture, operating system, region and zone.
 	NodeLabels []string
-	// ChangePercent is the difference, in percent, between what could be offered and what
-	// is offered from which on an offer is changed, 0 to 100.
+	// ChangePercent is the minimum change of a resource, in percent from 0 to 100, for which an
+	// existing offer is updated.
 	ChangePercent int
 	// Labels are set on the consumers' virtual nodes.
 	Labels map[string]string
@@ -80,7 +80,7 @@ func (p *Policy) AddFlags(fs *pflag.FlagSet) {
 	fs.IntVar(&p.SharePercent, "policy-share-percent", p.SharePercent,
 		"Percentage of the allocatable resources of this cluster's nodes that each consumer is offered, 1 to 100.")
 	fs.StringToStringVar(&p.Limits, "policy-limits", p.Limits,
-		"Limits of what each consumer is offered of a resource, also of extended ones, for example "+
+		"Maximum amount of each resource, also of extended resources, that each consumer is offered, for example "+
 			"cpu=16,memory=64Gi,nvidia.com/gpu=0; 0 offers none. requests.storage in bytes, persistentvolumeclaims and "+
 			"<class>.storageclass.storage.k8s.io/requests.storage bound its claims; without requests.storage no storage is "+
 			"offered. spec.incomingPolicy.limits of a ForeignCluster has precedence.")
@@ -89,14 +89,15 @@ func (p *Policy) AddFlags(fs *pflag.FlagSet) {
 			"consumers' pods run only on them. Empty shares all nodes. spec.incomingPolicy.nodeSelector of a "+
 			"ForeignCluster overrides it.")
 	fs.StringVar(&p.Shape, "policy-shape", p.Shape,
-		"Aggregate offers the shared nodes as a whole, PerNode one by one: the consumer has a virtual node for each, with "+
-			"its architecture, operating system, region and zone. spec.incomingPolicy.shape of a ForeignCluster overrides it.")
+		"Aggregate offers all shared nodes together. PerNode offers each shared node: the consumer has a virtual node for "+
+			"it, with its architecture, operating system, region and zone. spec.incomingPolicy.shape of a ForeignCluster "+
+			"overrides it.")
 	fs.StringSliceVar(&p.NodeLabels, "policy-node-labels", p.NodeLabels,
-		"Keys of further labels, at most 8, that nodes which are offered one by one have in offers, for example "+
-			"nvidia.com/gpu.product. Their pods run on nodes with the same values.")
+		"Keys of at most 8 more labels of nodes that offers of shape PerNode include, for example "+
+			"nvidia.com/gpu.product. Pods of a virtual node run on nodes with the same values.")
 	fs.IntVar(&p.ChangePercent, "policy-change-percent", p.ChangePercent,
-		"Difference in percent between what can be offered and what is offered, 0 to 100, from which on an offer is "+
-			"changed: allocatable resources change a little all the time.")
+		"Minimum change of a resource, in percent from 0 to 100, for which an existing offer is updated: allocatable "+
+			"resources change a little all the time.")
 	fs.BoolVar(&p.AutoAccept, "policy-auto-accept", p.AutoAccept,
 		"Accept requests of invited consumers and offers of providers automatically. False waits for the decision of an "+
 			"administrator in spec.incomingPolicy and spec.outgoingPolicy of the ForeignCluster.")

@@ -82,9 +82,10 @@ func preparedVolume(pvs []corev1.PersistentVolume) string {
 	return ""
 }
 
-// volumeOf returns the volume of the claim among those that name it: the reported one if the
-// claim does not exist, otherwise the one that names the UID of the claim. A volume without a UID
-// was prepared by an administrator and is not bound.
+// volumeOf returns the volume that is or was bound to the claim, among those that name it; nil if there
+// is none. For an own claim, it names the UID of the claim. Otherwise it is the volume in the status,
+// or any volume if neither a claim nor a status exists. A volume that names no UID was prepared by an
+// administrator and is not bound.
 func (o *observed) volumeOf(pvs []corev1.PersistentVolume) *corev1.PersistentVolume {
 	for i := range pvs {
 		pv := &pvs[i]
