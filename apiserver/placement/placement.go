@@ -140,10 +140,9 @@ func narrow(in Input) scope {
 	return s
 }
 
-// requireClasses leaves of the remote clusters those that offer the class that each
-// unbound claim requires by name. Without one, the pod runs in the local cluster if it
-// may, and is refused otherwise: its affinity cannot change when the class is offered
-// later.
+// requireClasses removes the remote clusters that do not offer all classes that unbound claims require
+// by name. If none is left, the pod runs in the local cluster if it may, and is refused otherwise: its
+// affinity cannot change when the class is offered later.
 func (s *scope) requireClasses(in Input) {
 	for _, claim := range in.Claims {
 		class := claim.remoteClass(in.Namespace)

@@ -141,8 +141,8 @@ func (in Input) accepted() ([]Peer, []Refusal) {
 	return served, refused
 }
 
-// reachableCIDRs returns a peer's CIDRs of the families in which the peer also has local CIDRs: only one of the
-// clusters may be dual-stack. It fails if there are none.
+// reachableCIDRs returns the remote CIDRs of a peer whose address family the local CIDRs of the peer have, too:
+// only one of the clusters may be dual-stack. It fails if no CIDR is left.
 func reachableCIDRs(p Peer) ([]netip.Prefix, error) {
 	var cidrs []netip.Prefix
 	for _, r := range p.Remote {
@@ -157,7 +157,7 @@ func reachableCIDRs(p Peer) ([]netip.Prefix, error) {
 	return cidrs, nil
 }
 
-// sorted returns a peer with sorted lists, except Local, in which the first CIDR of a family has a meaning.
+// sorted returns a peer with sorted lists, except Local: the order of its CIDRs is significant.
 func sorted(p Peer) Peer {
 	p.Remote = slices.Clone(p.Remote)
 	slices.SortFunc(p.Remote, ComparePrefix)

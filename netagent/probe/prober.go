@@ -192,7 +192,7 @@ func (p *Prober) Run(ctx context.Context, conn4, conn6 net.PacketConn, interval 
 }
 
 // hasEndpoint reports whether WireGuard has an endpoint for a peer: a configured one, or the source of received
-// packets. Without one, each packet would cause a handshake that cannot be sent.
+// packets. Without an endpoint, each packet would cause a handshake that cannot be sent.
 func (p *Prober) hasEndpoint(name string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

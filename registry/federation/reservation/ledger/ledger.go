@@ -38,8 +38,8 @@ const (
 	commitTimeout = 10 * time.Second
 	// maxBatch is how many reservations share a transaction.
 	maxBatch = 500
-	// tidyDelay is how long a reservation whose object exists waits for another
-	// transaction to be removed by, before it gets one of its own.
+	// tidyDelay is the time after which a reservation whose object exists is removed by a transaction
+	// of its own, unless another transaction removed it before.
 	tidyDelay = time.Second
 )
 
@@ -314,8 +314,8 @@ func (l *Ledgers[Q, T, S]) commit(a *account[Q, T]) {
 	}
 }
 
-// write runs one transaction: it succeeds if the ledger is still the one that the decision
-// was made from.
+// write runs one transaction, which succeeds only if the ledger has not changed since the decision
+// was made.
 func (l *Ledgers[Q, T, S]) write(ctx context.Context, account string, b batch[Q, T]) (answers []answer[T], err error) {
 	if len(b.requests) == 0 && len(b.out) == 0 {
 		return nil, nil
