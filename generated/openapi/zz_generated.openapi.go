@@ -17998,7 +17998,7 @@ func schema_apiserver_apis_federation_v1alpha1_AddressMappingSpec(ref common.Ref
 					},
 					"pool": {
 						SchemaProps: spec.SchemaProps{
-							Description: "pool is the name of the AddressPool to allocate from. Empty uses AddressPool default.",
+							Description: "pool is the name of the AddressPool to allocate from. The default is default.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -19441,7 +19441,7 @@ func schema_apiserver_apis_federation_v1alpha1_MisplacedPod(ref common.Reference
 					},
 					"nodeName": {
 						SchemaProps: spec.SchemaProps{
-							Description: "nodeName is the name of the node that the pod is scheduled to. Empty if it is not scheduled.",
+							Description: "nodeName is the name of its node. Empty if it is not scheduled.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -21843,7 +21843,7 @@ func schema_apiserver_apis_federation_v1alpha1_PlannedEviction(ref common.Refere
 					},
 					"nodeName": {
 						SchemaProps: spec.SchemaProps{
-							Description: "nodeName is the name of the node that the pod is scheduled to. Empty if it is not scheduled.",
+							Description: "nodeName is the name of its node. Empty if it is not scheduled.",
 							Type:        []string{"string"},
 							Format:      "",
 						},

@@ -28,7 +28,7 @@ type AddressMapping struct {
 type AddressMappingSpec struct {
 	// clusterID is the UID of the namespace kube-system of the peer that the mapping is for.
 	ClusterID string `json:"clusterID" protobuf:"bytes,1,opt,name=clusterID"`
-	// pool is the name of the AddressPool to allocate from. Empty uses AddressPool default.
+	// pool is the name of the AddressPool to allocate from. The default is default.
 	// +optional
 	Pool string `json:"pool,omitempty" protobuf:"bytes,2,opt,name=pool"`
 	// cidr is a CIDR of the peer. It is mapped to itself unless it overlaps a reserved CIDR of the

@@ -114,7 +114,7 @@ type PlannedCluster struct {
 type MisplacedPod struct {
 	// name is the name of the pod.
 	Name string `json:"name" protobuf:"bytes,1,opt,name=name"`
-	// nodeName is the name of the node that the pod is scheduled to. Empty if it is not scheduled.
+	// nodeName is the name of its node. Empty if it is not scheduled.
 	NodeName string `json:"nodeName" protobuf:"bytes,2,opt,name=nodeName"`
 	// message is the reason for which the request does not permit the node.
 	Message string `json:"message" protobuf:"bytes,3,opt,name=message"`
@@ -168,7 +168,7 @@ type MovePlan struct {
 type PlannedEviction struct {
 	// name is the name of the pod.
 	Name string `json:"name" protobuf:"bytes,1,opt,name=name"`
-	// nodeName is the name of the node that the pod is scheduled to. Empty if it is not scheduled.
+	// nodeName is the name of its node. Empty if it is not scheduled.
 	// +optional
 	NodeName string `json:"nodeName,omitempty" protobuf:"bytes,2,opt,name=nodeName"`
 	// disruptionBudget is the name of the PodDisruptionBudget of the pod. Empty if there is none.

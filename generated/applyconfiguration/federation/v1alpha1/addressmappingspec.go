@@ -12,7 +12,7 @@ package v1alpha1
 type AddressMappingSpecApplyConfiguration struct {
 	// clusterID is the UID of the namespace kube-system of the peer that the mapping is for.
 	ClusterID *string `json:"clusterID,omitempty"`
-	// pool is the name of the AddressPool to allocate from. Empty uses AddressPool default.
+	// pool is the name of the AddressPool to allocate from. The default is default.
 	Pool *string `json:"pool,omitempty"`
 	// cidr is a CIDR of the peer. It is mapped to itself unless it overlaps a reserved CIDR of the
 	// pool or another mapping; otherwise to a CIDR of the pool of the same length. Exactly one of
