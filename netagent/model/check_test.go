@@ -20,7 +20,7 @@ func TestInvalidPeerIsRefusedWithoutAffectingOthers(t *testing.T) {
 	}{
 		{"no CIDRs", func(p *Peer) { p.Remote = nil }, "no CIDRs"},
 		{"a malformed CIDR", func(p *Peer) { p.Remote[0] = netip.Prefix{} }, "malformed"},
-		{"bits beyond the length", func(p *Peer) { p.Remote[0] = prefix("10.3.0.1/16") }, "unlike 10.3.0.0/16"},
+		{"bits beyond the length", func(p *Peer) { p.Remote[0] = prefix("10.3.0.1/16") }, "use 10.3.0.0/16"},
 		{"the default route", func(p *Peer) { p.Remote[0] = prefix("0.0.0.0/0") }, "default route"},
 		{"half of everything", func(p *Peer) { p.Remote[0] = prefix("0.0.0.0/1") }, "no cluster may announce"},
 		{"loopback", func(p *Peer) { p.Remote[0] = prefix("127.0.1.0/24") }, "no cluster may announce"},
