@@ -161,7 +161,7 @@ func (m *moving) restoresStore(t *testing.T) {
 	id := m.starts(t, crawls())
 	m.reachesPhase(t, id, v1alpha1.MoveCopying)
 	losesStore(t, rome, snapshot)
-	m.endsAs(t, id, v1alpha1.MoveFailed, "not recorded")
+	m.endsAs(t, id, v1alpha1.MoveFailed, "no longer recorded")
 }
 
 // deletedWhileLocked deletes the namespace, and in another one the claim, while the source is locked.
