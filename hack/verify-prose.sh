@@ -9,8 +9,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 mkdir -p bin
 # Vale parses languages with a library in C.
-CGO_ENABLED=1 go build -C hack/tools/vale -o ../../../bin/vale github.com/vale-cli/vale/v3/cmd/vale 2>/dev/null ||
-  CGO_ENABLED=1 go build -C hack/tools/vale -o ../../../bin/vale github.com/vale-cli/vale/v3/cmd/vale
+CGO_ENABLED=1 go build -C hack/tools/vale -o ../../../bin/vale github.com/vale-cli/vale/v3/cmd/vale
 
 mapfile -t files < <(git ls-files '*.go' '*.md' '*.yaml' '*.tpl' '*.txt' '*.sh' Makefile |
   grep -v -e '^generated/' -e '/testdata/' -e '/zz_generated' -e '/generated\.' -e '^hack/prose/')

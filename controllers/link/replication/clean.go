@@ -97,8 +97,9 @@ func cleanConditions(conditions []metav1.Condition) []metav1.Condition {
 			condition.Reason = condition.Reason[:maxReason]
 		}
 		condition.ObservedGeneration = max(condition.ObservedGeneration, 0)
-		if all := append(clean[:len(clean):len(clean)], condition); len(metav1validation.ValidateConditions(all, nil)) == 0 {
-			clean = all
+		clean = append(clean, condition)
+		if len(metav1validation.ValidateConditions(clean, nil)) > 0 {
+			clean = clean[:len(clean)-1]
 		}
 	}
 	return clean
