@@ -27,11 +27,11 @@ demo: packages ## Peer two real clusters, and run pods of one on the other; CLUS
 
 .PHONY: test
 test: ## Run all checks and tests that a change must pass: verify, unit, netns, integration, e2e.
-	@$(MAKE) verify
-	@$(MAKE) test-unit
-	@$(MAKE) test-netns
-	@$(MAKE) test-integration
-	@$(MAKE) test-e2e
+	@for part in verify test-unit '--jobs=2 test-netns test-integration' test-e2e; do \
+	  start=$$SECONDS; \
+	  $(MAKE) $$part; \
+	  echo "make $$part: $$((SECONDS - start)) seconds"; \
+	done
 
 # The parts of the long tests, of at most an hour each on 2 cores.
 PART ?= test properties layouts three chaos storage moves bench

@@ -64,7 +64,7 @@ case ${part} in
     run hack/test-e2e.sh -layout=three -databases
     ;;
   chaos)
-    groups disjoint 'offloading network resilience' -chaos=15m
+    groups disjoint 'offloading network resilience chaos' -chaos=15m
     ;;
   storage)
     groups spread 'storage databases' -databases

@@ -32,7 +32,8 @@ import (
 )
 
 var (
-	chaosTime = flag.Duration("chaos", 30*time.Second, "how long processes are killed and the clusters partitioned while namespaces are in use")
+	chaosTime = flag.Duration("chaos", 0,
+		"how long the group chaos kills processes and partitions the clusters; 0 leaves out the group")
 	chaosSeed = flag.Uint64("chaos-seed", 0, "seed of an earlier run, to repeat its choices; 0 chooses and prints one")
 )
 

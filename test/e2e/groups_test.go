@@ -51,6 +51,9 @@ func groups() []stepGroup {
 		{"resilience", resilienceSteps},
 		{"uninstall", uninstallSteps},
 	}
+	if *chaosTime > 0 {
+		all = slices.Insert(all, len(all)-1, stepGroup{"chaos", chaosSteps})
+	}
 	if *databases {
 		at := slices.IndexFunc(all, func(g stepGroup) bool { return g.name == "network" })
 		all = slices.Insert(all, at, stepGroup{"databases", databaseSteps}, stepGroup{"moves", moveSteps})
@@ -196,10 +199,15 @@ var resilienceSteps = []step{
 	{name: "KilledVirtualKubelet", from: peered, run: killedVirtualKubelet},
 	{name: "KilledControllerManager", from: peered, run: killedControllerManager},
 	{name: "KilledAPIServer", from: peered, run: killedAPIServer},
-	{name: "SurvivesChaos", from: peered, run: survivesChaos},
 	{name: "WritesOnlyHeartbeatsWhenIdle", from: peered, run: writesOnlyHeartbeatsWhenIdle},
 	{name: "RestoresTheStore", from: peered, run: restoresTheStore},
 	{name: "NamespaceDeletionResumesAfterOutage", from: peered, run: namespaceDeletionResumesAfterOutage},
+	{name: "TokenNeverLogged", from: peered, since: installed, run: tokenNeverLogged},
+}
+
+var chaosSteps = []step{
+	{name: "SurvivesChaos", from: peered, run: survivesChaos},
+	{name: "WritesOnlyHeartbeatsWhenIdle", from: peered, run: writesOnlyHeartbeatsWhenIdle},
 	{name: "TokenNeverLogged", from: peered, since: installed, run: tokenNeverLogged},
 }
 

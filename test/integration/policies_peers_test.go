@@ -236,7 +236,7 @@ func peerAttempts(t *testing.T, config *rest.Config, remote string) {
 		{"a secret", "", makeSecret(corev1.SecretTypeOpaque)},
 		{"a secret that becomes a token", "kubernetes.io/service-account-token", makeSecret(corev1.SecretTypeServiceAccountToken)},
 		{"endpoints", "must not write endpoints", func(ctx context.Context) error {
-			//lint:ignore SA1019 Old kinds are a road in like new ones.
+			//nolint:staticcheck // Deprecated kinds can be created, too, so policies must cover them.
 			_, err := core.Endpoints(remote).Create(ctx, &corev1.Endpoints{ObjectMeta: metav1.ObjectMeta{Name: "existing"}, Subsets: []corev1.EndpointSubset{{
 				Addresses: []corev1.EndpointAddress{{IP: "192.0.2.9"}}, Ports: []corev1.EndpointPort{{Port: 10250}},
 			}}}, dryCreate)

@@ -181,7 +181,7 @@ func (r *REST) DeleteCollection(
 }
 
 func (r *REST) refuseOrphans(options *metav1.DeleteOptions) error {
-	//lint:ignore SA1019 Clients may send the old field as well.
+	//nolint:staticcheck // Clients may send the deprecated field, too.
 	if r.dependent != "" && options != nil && (ptr.Deref(options.OrphanDependents, false) ||
 		ptr.Deref(options.PropagationPolicy, "") == metav1.DeletePropagationOrphan) {
 		return apierrors.NewBadRequest(r.dependent +
