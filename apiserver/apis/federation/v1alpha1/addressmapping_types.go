@@ -11,41 +11,46 @@ import (
 // +genclient
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
-// AddressMapping is the allocation of a remapped CIDR or address from an AddressPool. The
-// controllers create one for each CIDR of a peer and for each endpoint that they expose to one;
-// administrators can create more. The API server allocates the CIDR or address when the object is
-// created, and releases it when the object is gone. Allocations of a cluster never overlap.
+// AddressMapping is the allocation of a CIDR or address from an AddressPool for one peer. The
+// controllers create an AddressMapping for each CIDR of the peer and for each non-pod endpoint that
+// they expose to the peer; administrators can create more. The API server allocates the CIDR or
+// address when the object is created, and releases it when the object is deleted. Allocations never
+// overlap, also those from different pools.
 type AddressMapping struct {
 	metav1.TypeMeta `json:",inline"`
 	// metadata is the standard object metadata.
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty" protobuf:"bytes,1,opt,name=metadata"`
-	// spec is the source and the target of the mapping. It cannot change, except for its ports.
+	// spec is what is mapped, and what it is mapped to. It is written by the creator of the object,
+	// and cannot change except for its ports.
 	Spec AddressMappingSpec `json:"spec" protobuf:"bytes,2,opt,name=spec"`
 }
 
-// AddressMappingSpec is the source and the target of a mapping.
+// AddressMappingSpec is the CIDR or address that is mapped, and its replacement.
 type AddressMappingSpec struct {
-	// clusterID is the UID of the namespace kube-system of the peer that the mapping is for.
+	// clusterID is the UID of the namespace kube-system of the peer.
 	ClusterID string `json:"clusterID" protobuf:"bytes,1,opt,name=clusterID"`
-	// pool is the name of the AddressPool to allocate from. The default is default.
+	// pool is the name of the AddressPool to allocate from. The default is the pool named
+	// "default".
 	// +optional
 	Pool string `json:"pool,omitempty" protobuf:"bytes,2,opt,name=pool"`
-	// cidr is a CIDR of the peer. It is mapped to itself unless it overlaps a reserved CIDR of the
-	// pool or another mapping; otherwise to a CIDR of the pool of the same length. Exactly one of
-	// cidr and address is set.
+	// cidr is a CIDR of the peer. If it overlaps a reserved CIDR of the pool or another mapping,
+	// the API server maps it to a free CIDR of the pool with the same prefix length, and otherwise
+	// to itself. Exactly one of cidr and address is required.
 	// +optional
 	CIDR string `json:"cidr,omitempty" protobuf:"bytes,3,opt,name=cidr"`
 	// address is the address of an endpoint that the local cluster exposes to the peer. It is
-	// always mapped to an address of the pool. Exactly one of cidr and address is set.
+	// always mapped to an address of the pool. Exactly one of cidr and address is required.
 	// +optional
 	Address string `json:"address,omitempty" protobuf:"bytes,4,opt,name=address"`
-	// mapped is the allocated CIDR or address. The API server sets it; a request with a value is
-	// refused if that is in use.
+	// mapped is the allocated CIDR or address. Empty at creation lets the API server choose a free
+	// one. A value requests exactly that CIDR or address; the creation is refused with 403 if it is
+	// in use, reserved or not in the pool.
 	// +optional
 	Mapped string `json:"mapped,omitempty" protobuf:"bytes,5,opt,name=mapped"`
-	// ports are the ports of address that the peer may connect to, at most 32. Empty permits all. A
-	// change does not affect established connections. It is forbidden with cidr.
+	// ports are the ports of address that the peer may connect to, at most 32. Empty permits all
+	// ports. Ports are forbidden together with cidr. A change does not affect established
+	// connections.
 	// +optional
 	// +listType=atomic
 	Ports []AddressMappingPort `json:"ports,omitempty" protobuf:"bytes,6,rep,name=ports"`
@@ -63,17 +68,18 @@ type AddressMappingPort struct {
 // MaxAddressMappingPorts is the maximum number of ports of a mapping.
 const MaxAddressMappingPorts = 32
 
-// DefaultAddressPool is the AddressPool of a mapping that names none. Its CIDRs are those that
-// CIDRs of peers are remapped to.
+// DefaultAddressPool is the name of the AddressPool that a mapping without spec.pool is allocated
+// from. CIDRs of peers are remapped to its CIDRs.
 const DefaultAddressPool = "default"
 
-// ExternalAddressPool is the AddressPool of the addresses that expose non-pod endpoints of the
-// local cluster to peers. Its CIDRs are the external CIDRs.
+// ExternalAddressPool is the name of the AddressPool whose CIDRs are the external CIDRs: peers
+// reach non-pod endpoints of the local cluster at addresses from this pool.
 const ExternalAddressPool = "external"
 
-// Types of the causes of a response 403 to the creation of an AddressMapping.
+// Types of the causes in the details of a 403 response to the creation of an AddressMapping.
 const (
-	// CauseAddressesExhausted means that the pool has no free CIDR or address of that size.
+	// CauseAddressesExhausted means that the pool has no free CIDR of the requested prefix length,
+	// or no free address.
 	CauseAddressesExhausted metav1.CauseType = "AddressesExhausted"
 	// CauseAddressTaken means that the requested spec.mapped is in use, reserved or not in the
 	// pool.

@@ -11,15 +11,16 @@ import (
 // +genclient:nonNamespaced
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
-// AddressPool is the address space that AddressMappings are allocated from. The controllers keep
-// the pools default and external as the values of the chart define, unless an administrator created
-// them. An allocation is taken from all pools that contain it.
+// AddressPool is the address space that AddressMappings are allocated from. The controllers create
+// the pools "default" and "external" from the values of the chart and keep them up to date; a pool
+// that an administrator created is not changed. If the CIDRs of two pools overlap, an allocation
+// from one pool is in use in the other pool too.
 type AddressPool struct {
 	metav1.TypeMeta `json:",inline"`
 	// metadata is the standard object metadata.
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty" protobuf:"bytes,1,opt,name=metadata"`
-	// spec is the address space, written by the controllers or an administrator.
+	// spec is the address space of the pool, written by the controllers or by an administrator.
 	Spec AddressPoolSpec `json:"spec" protobuf:"bytes,2,opt,name=spec"`
 	// status is the usage of the pool, written by the API server.
 	// +optional
@@ -29,13 +30,13 @@ type AddressPool struct {
 // AddressPoolSpec is the address space of a pool. A change applies to mappings that are created
 // afterwards; existing ones keep their allocations.
 type AddressPoolSpec struct {
-	// cidrs are the IPv4 and IPv6 CIDRs to allocate from, in the order in which they are used. 1 to
-	// 64, disjoint.
+	// cidrs are the IPv4 and IPv6 CIDRs to allocate from, in order of use: the next CIDR is used
+	// when the previous ones have no free range. 1 to 64 CIDRs, which must not overlap.
 	// +listType=atomic
 	CIDRs []string `json:"cidrs" protobuf:"bytes,1,rep,name=cidrs"`
-	// reserved are CIDRs that are never allocated, and that no CIDR of a peer may keep: the CIDRs
-	// of local pods, Services and nodes, and other destinations of local pods. They need not be in
-	// cidrs. At most 256.
+	// reserved are CIDRs that are never allocated; a CIDR of a peer that overlaps one of them is
+	// remapped. The controllers list the CIDRs of local pods, Services and nodes, and other
+	// destinations of local pods. They can lie outside cidrs. At most 256. Empty reserves none.
 	// +optional
 	// +listType=atomic
 	Reserved []string `json:"reserved,omitempty" protobuf:"bytes,2,rep,name=reserved"`
@@ -46,10 +47,10 @@ type AddressPoolStatus struct {
 	// observedGeneration is the generation of the spec that the status describes.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty" protobuf:"varint,1,opt,name=observedGeneration"`
-	// mappings is the number of AddressMappings that name the pool.
+	// mappings is the number of AddressMappings with this pool in spec.pool.
 	// +optional
 	Mappings int64 `json:"mappings,omitempty" protobuf:"varint,2,opt,name=mappings"`
-	// cidrs are the CIDRs of the pool with their usage.
+	// cidrs are the CIDRs of the pool, each with its usage.
 	// +optional
 	// +listType=map
 	// +listMapKey=cidr
@@ -60,11 +61,11 @@ type AddressPoolStatus struct {
 type AddressPoolCIDRStatus struct {
 	// cidr is one of the CIDRs in spec.cidrs.
 	CIDR string `json:"cidr" protobuf:"bytes,1,opt,name=cidr"`
-	// usedPercent is the percentage that is reserved or allocated, by mappings of any pool, rounded
-	// down. 100 means that nothing is free.
+	// usedPercent is the percentage of the addresses in cidr that are reserved, or allocated to
+	// mappings of this or another pool, rounded down. 100 means that no address is free.
 	UsedPercent int32 `json:"usedPercent" protobuf:"varint,2,opt,name=usedPercent"`
-	// largestFree is the largest CIDR that can still be allocated. Empty means that nothing is
-	// free.
+	// largestFree is the largest CIDR within cidr that can still be allocated. Empty means that no
+	// address is free.
 	// +optional
 	LargestFree string `json:"largestFree,omitempty" protobuf:"bytes,3,opt,name=largestFree"`
 }

@@ -16,10 +16,11 @@ const MaxClusterRanges = 2048
 // Condition types of a ClusterInfo.
 const (
 	// ConditionRangesKnown is True while the CIDRs of the pods are known; its message names the
-	// ranges in use and their sources. It is False while no source has any.
+	// ranges in use and their sources. It is False while no pod CIDR could be detected and the
+	// chart has no value for it.
 	ConditionRangesKnown = "RangesKnown"
-	// ConditionRangesConsistent is True while all sources, values of the chart and tunnels agree
-	// with the ranges in use, and False otherwise.
+	// ConditionRangesConsistent is True while the values of the chart, every detected range and
+	// every tunnel agree with the ranges in use, and False otherwise.
 	ConditionRangesConsistent = "RangesConsistent"
 )
 
@@ -27,8 +28,8 @@ const (
 // +genclient:nonNamespaced
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
-// ClusterInfo describes the local cluster. There is one, named local. The controllers write it; the
-// gateway, the route agents and administrators read it. It has no spec.
+// ClusterInfo describes the local cluster. A cluster has exactly one, named local. The controllers
+// write it; the gateway, the route agents and administrators read it. It has no spec.
 type ClusterInfo struct {
 	metav1.TypeMeta `json:",inline"`
 	// metadata is the standard object metadata. The name is local.
@@ -41,35 +42,39 @@ type ClusterInfo struct {
 
 // ClusterInfoStatus is the description of the local cluster.
 type ClusterInfoStatus struct {
-	// clusterID is the UID of the namespace kube-system.
+	// clusterID is the UID of the namespace kube-system of the local cluster. Empty before the
+	// controllers have read it.
 	// +optional
 	ClusterID string `json:"clusterID,omitempty" protobuf:"bytes,1,opt,name=clusterID"`
-	// clusterName is the name that the cluster presents to peers, from the value clusterName.
+	// clusterName is the name that the cluster presents to peers, from the value clusterName of the
+	// chart.
 	// +optional
 	ClusterName string `json:"clusterName,omitempty" protobuf:"bytes,2,opt,name=clusterName"`
-	// labels are the value clusterLabels, which the virtual nodes of consumers get. A
-	// ForeignCluster can add and override labels in spec.incomingPolicy.labels.
+	// labels are the labels that virtual nodes of this cluster get on its consumers, from the value
+	// clusterLabels of the chart. spec.incomingPolicy.labels of a ForeignCluster adds and overrides
+	// labels for one consumer.
 	// +optional
 	Labels map[string]string `json:"labels,omitempty" protobuf:"bytes,3,rep,name=labels"`
-	// version is the version of the software.
+	// version is the version of the controllers that wrote the status.
 	// +optional
 	Version string `json:"version,omitempty" protobuf:"bytes,4,opt,name=version"`
-	// features are the optional features that the cluster supports in negotiations with peers.
+	// features are the names of the optional features that the cluster supports and reports to its
+	// peers.
 	// +optional
 	// +listType=atomic
 	Features []string `json:"features,omitempty" protobuf:"bytes,5,rep,name=features"`
-	// gateway is what a peer needs for a tunnel to this cluster. Empty while the gateway has no
-	// key.
+	// gateway is the public key and the endpoints of the local gateway, which an administrator of a
+	// peer sets for mode InBand. Empty until the gateway has generated its key.
 	// +optional
 	Gateway *PeeringGateway `json:"gateway,omitempty" protobuf:"bytes,6,opt,name=gateway"`
-	// ranges are the CIDRs in use in the cluster, each with its source: first the CIDRs of pods,
-	// then of Services and nodes, external and reserved ones. At most 2048.
+	// ranges are the CIDRs in use in the cluster, each with its source, ordered by use: Pods,
+	// Services, Nodes, External, Reserved. At most 2048.
 	// +optional
 	// +listType=atomic
 	Ranges []ClusterRange `json:"ranges,omitempty" protobuf:"bytes,7,rep,name=ranges"`
 	// conditions are RangesKnown, which is True while the CIDRs of the pods are known, and
 	// RangesConsistent, which is False while two sources disagree, a value of the chart contradicts
-	// what is detected, or a tunnel uses ranges that are no longer detected.
+	// a detected range, or a tunnel uses ranges that are no longer detected.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -99,7 +104,8 @@ const (
 	RangeOfNodes ClusterRangeUse = "Nodes"
 	// RangeExternal is an external CIDR, which exposes non-pod endpoints to peers.
 	RangeExternal ClusterRangeUse = "External"
-	// RangeReserved is any other CIDR that must not be the range of a peer.
+	// RangeReserved is any other CIDR that must not be used for a peer; a CIDR of a peer that
+	// overlaps it is remapped.
 	RangeReserved ClusterRangeUse = "Reserved"
 )
 
@@ -108,27 +114,28 @@ const (
 type ClusterRangeSource string
 
 const (
-	// SourceValue is a value of the chart, which overrides what is detected.
+	// SourceValue is a value of the chart, which overrides detected ranges of the same use.
 	SourceValue ClusterRangeSource = "Value"
 	// SourceCalico is an IPPool of Calico.
 	SourceCalico ClusterRangeSource = "Calico"
-	// SourceCilium is ConfigMap cilium-config, or a CiliumNode.
+	// SourceCilium is the ConfigMap cilium-config or a CiliumNode.
 	SourceCilium ClusterRangeSource = "Cilium"
-	// SourceFlannel is ConfigMap kube-flannel-cfg.
+	// SourceFlannel is the ConfigMap kube-flannel-cfg.
 	SourceFlannel ClusterRangeSource = "Flannel"
-	// SourceKubeadm is ConfigMap kubeadm-config.
+	// SourceKubeadm is the ConfigMap kubeadm-config.
 	SourceKubeadm ClusterRangeSource = "Kubeadm"
 	// SourceK3s is the annotation of a Node with the arguments of k3s or RKE2.
 	SourceK3s ClusterRangeSource = "K3s"
-	// SourceNode is a Node: its spec.podCIDRs, or its addresses.
+	// SourceNode is a Node: spec.podCIDRs, or its addresses in status.
 	SourceNode ClusterRangeSource = "Node"
-	// SourcePod is derived from the addresses of running pods, if no other source names a range.
+	// SourcePod means that the CIDR was derived from the addresses of running pods, because no
+	// other source has a pod CIDR.
 	SourcePod ClusterRangeSource = "Pod"
 	// SourceServiceCIDR is a ServiceCIDR.
 	SourceServiceCIDR ClusterRangeSource = "ServiceCIDR"
-	// SourceAPIServer is derived from the endpoints of Service kubernetes.
+	// SourceAPIServer means that the CIDR was derived from the endpoints of the Service kubernetes.
 	SourceAPIServer ClusterRangeSource = "APIServer"
-	// SourceAddressPool is AddressPool external.
+	// SourceAddressPool is the AddressPool external.
 	SourceAddressPool ClusterRangeSource = "AddressPool"
 )
 

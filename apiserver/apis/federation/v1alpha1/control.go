@@ -3,13 +3,15 @@
 
 package v1alpha1
 
-// The interface of the gateway's proxy for in-band control plane traffic.
+// Names that clients of the gateway's proxy use in mode InBand. The proxy forwards requests to the
+// API server of the peer through the tunnel.
 const (
-	// ControlDomain is the domain of the host names that clients request from the proxy, <cluster
-	// ID>.control.liqo. DNS does not resolve it.
+	// ControlDomain is the domain of the host names <cluster ID>.control.liqo, by which clients
+	// select the API server of a peer at the proxy. DNS does not resolve them.
 	ControlDomain = "control.liqo"
 	// ControlAudience is the audience of the tokens that the proxy accepts.
 	ControlAudience = "federation-control"
-	// ControlPath is the non-resource path that the bearer of a token must be permitted to get.
+	// ControlPath is a non-resource URL: the proxy accepts a token if RBAC permits its bearer the
+	// verb get on this path.
 	ControlPath = "/liqo/control"
 )

@@ -18,18 +18,20 @@ const (
 	// DefaultDisconnectTimeoutSeconds is the default of spec.disconnectTimeoutSeconds of a
 	// ForeignCluster.
 	DefaultDisconnectTimeoutSeconds int32 = 300
-	// DefaultEvictionTimeoutSeconds is the default of spec.evictionTimeoutSeconds of a move.
+	// DefaultEvictionTimeoutSeconds is the default of spec.evictionTimeoutSeconds of a Move.
 	DefaultEvictionTimeoutSeconds int32 = 300
 )
 
-// MinOrphanTTL is the least orphanTTL other than 0, and the age at which a heartbeat expires.
+// MinOrphanTTL is the minimum of spec.incomingPolicy.orphanTTL of a ForeignCluster, apart from 0.
+// It equals the time after which a heartbeat that was not renewed is expired.
 const MinOrphanTTL = time.Minute
 
 func addDefaultingFuncs(scheme *runtime.Scheme) error {
 	return RegisterDefaults(scheme)
 }
 
-// SetDefaults_ForeignClusterSpec disables directions that are not set, and sets the timeout.
+// SetDefaults_ForeignClusterSpec disables directions that are not set, and sets
+// disconnectTimeoutSeconds to 300.
 func SetDefaults_ForeignClusterSpec(spec *ForeignClusterSpec) {
 	if spec.Outgoing == "" {
 		spec.Outgoing = PeeringDisabled
@@ -42,15 +44,15 @@ func SetDefaults_ForeignClusterSpec(spec *ForeignClusterSpec) {
 	}
 }
 
-// SetDefaults_PeeringTokenSpec sets the lifetime of an invitation.
+// SetDefaults_PeeringTokenSpec sets expirationSeconds to 3600.
 func SetDefaults_PeeringTokenSpec(spec *PeeringTokenSpec) {
 	if spec.ExpirationSeconds == nil {
 		spec.ExpirationSeconds = ptr.To(DefaultTokenExpirationSeconds)
 	}
 }
 
-// SetDefaults_ShadowEndpointSliceSpec sets the defaults of the ports of an EndpointSlice: an empty
-// name, and TCP.
+// SetDefaults_ShadowEndpointSliceSpec sets the same defaults of ports as an EndpointSlice has: an
+// empty name and protocol TCP.
 func SetDefaults_ShadowEndpointSliceSpec(spec *ShadowEndpointSliceSpec) {
 	for i := range spec.Ports {
 		if port := &spec.Ports[i]; port.Name == nil {
@@ -62,8 +64,8 @@ func SetDefaults_ShadowEndpointSliceSpec(spec *ShadowEndpointSliceSpec) {
 	}
 }
 
-// SetDefaults_NamespaceOffloadingSpec sets unique names of remote namespaces, and policies that
-// change no running pod and delete no data.
+// SetDefaults_NamespaceOffloadingSpec sets defaults that name remote namespaces uniquely, evict no
+// running pod and delete no data.
 func SetDefaults_NamespaceOffloadingSpec(spec *NamespaceOffloadingSpec) {
 	if spec.NamespaceMappingStrategy == "" {
 		spec.NamespaceMappingStrategy = DefaultName
@@ -79,15 +81,15 @@ func SetDefaults_NamespaceOffloadingSpec(spec *NamespaceOffloadingSpec) {
 	}
 }
 
-// SetDefaults_ShadowVolumeClaimSpec sets the policy that keeps the data.
+// SetDefaults_ShadowVolumeClaimSpec sets deletionPolicy Retain.
 func SetDefaults_ShadowVolumeClaimSpec(spec *ShadowVolumeClaimSpec) {
 	if spec.DeletionPolicy == "" {
 		spec.DeletionPolicy = VolumeDeletionRetain
 	}
 }
 
-// SetDefaults_MoveSpec sets an online move with verification of what changed, or full verification
-// of an offline move, and the timeout.
+// SetDefaults_MoveSpec sets strategy Online, verification Changed for an online and Full for an
+// offline move, and an eviction timeout of 300 seconds.
 func SetDefaults_MoveSpec(spec *MoveSpec) {
 	if spec.Strategy == "" {
 		spec.Strategy = MoveOnline
@@ -103,14 +105,16 @@ func SetDefaults_MoveSpec(spec *MoveSpec) {
 	}
 }
 
-// SetDefaults_NetworkConfigSpec sets WireGuard, the backend of versions that do not send one.
+// SetDefaults_NetworkConfigSpec sets backend WireGuard, which peers of versions without this field
+// use.
 func SetDefaults_NetworkConfigSpec(spec *NetworkConfigSpec) {
 	if spec.Backend == "" {
 		spec.Backend = BackendWireGuard
 	}
 }
 
-// SetDefaults_AddressMappingSpec sets the default pool, and protocol TCP of ports.
+// SetDefaults_AddressMappingSpec sets the pool default, and protocol TCP for ports without a
+// protocol.
 func SetDefaults_AddressMappingSpec(spec *AddressMappingSpec) {
 	if spec.Pool == "" {
 		spec.Pool = DefaultAddressPool

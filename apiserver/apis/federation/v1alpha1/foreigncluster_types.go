@@ -18,99 +18,106 @@ import (
 // ForeignCluster represents a peer, a cluster that is a provider or a consumer of the local
 // cluster, or both. Administrators write the spec, directly or by the verb peer, and the
 // controllers write the status. On a provider, the controllers create the ForeignCluster of a
-// consumer that uses an invitation. Its name is the local name of the peer.
+// consumer that uses an invitation. The name of the object is the name by which the local cluster
+// knows the peer.
 type ForeignCluster struct {
 	metav1.TypeMeta `json:",inline"`
 	// metadata is the standard object metadata. The name is a DNS label of at most 40 characters,
 	// because namespaces and nodes are named after it.
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty" protobuf:"bytes,1,opt,name=metadata"`
-	// spec is the desired state of the peering, written by administrators of the local cluster.
+	// spec is the desired state of both peerings with the peer, written by administrators of the
+	// local cluster.
 	Spec ForeignClusterSpec `json:"spec" protobuf:"bytes,2,opt,name=spec"`
-	// status is the observed state of the peering, written by the controllers.
+	// status is the observed state of both peerings with the peer, written by the controllers.
 	// +optional
 	Status ForeignClusterStatus `json:"status,omitempty" protobuf:"bytes,3,opt,name=status"`
 }
 
-// PeeringIntent is the desired state of one direction of a peering.
+// PeeringIntent is the desired state of the outgoing or the incoming peering.
 // +enum
 type PeeringIntent string
 
 const (
 	// PeeringEnabled establishes the peering.
 	PeeringEnabled PeeringIntent = "Enabled"
-	// PeeringDisabled refuses the peering, or ends it.
+	// PeeringDisabled refuses a new peering, and ends an established one.
 	PeeringDisabled PeeringIntent = "Disabled"
 )
 
-// ForeignClusterSpec is the desired state of the peering with one cluster.
+// ForeignClusterSpec is the desired state of the outgoing and the incoming peering with one peer.
 type ForeignClusterSpec struct {
-	// clusterID is the UID of the namespace kube-system of the peer. Empty takes the ID of the
-	// cluster that answers at server. Mode InBand requires it. It cannot change once it is set.
+	// clusterID is the UID of the namespace kube-system of the peer. If it is empty, the
+	// controllers set it to the ID of the cluster that answers at server. It is required with mode
+	// InBand, and cannot change once it is set.
 	// +optional
 	ClusterID string `json:"clusterID,omitempty" protobuf:"bytes,1,opt,name=clusterID"`
 	// outgoing enables the peering in which the local cluster is the consumer; it requires server.
-	// The default is Disabled. Setting it back to Disabled ends the peering: pods on the virtual
-	// nodes are evicted, and spec.volumes.onUnoffload of each NamespaceOffloading decides what
-	// happens to data on the peer.
+	// The default is Disabled. A change from Enabled to Disabled ends the peering: pods on the
+	// virtual nodes are evicted, and spec.volumes.onUnoffload of each NamespaceOffloading
+	// determines what happens to the data that the peer stores.
 	// +optional
 	Outgoing PeeringIntent `json:"outgoing,omitempty" protobuf:"bytes,2,opt,name=outgoing,casttype=PeeringIntent"`
 	// incoming enables the peering in which the local cluster is the provider. The default is
-	// Disabled. The controllers set it to Enabled when the peer uses an invitation. Setting it back
-	// to Disabled withdraws the offers and revokes the identity of the peer.
+	// Disabled. The controllers set it to Enabled when the peer uses an invitation. A change from
+	// Enabled to Disabled withdraws the offers to the peer and revokes its identity.
 	// +optional
 	Incoming PeeringIntent `json:"incoming,omitempty" protobuf:"bytes,3,opt,name=incoming,casttype=PeeringIntent"`
 	// server is the https URL of the Kubernetes API of the peer, for example
-	// https://milan.example.org:6443. It is required if outgoing is Enabled; no connection is ever
-	// opened to a cluster that is only a consumer.
+	// https://milan.example.org:6443. It is required if outgoing is Enabled, and not used
+	// otherwise: a provider opens no connection to its consumers.
 	// +optional
 	Server string `json:"server,omitempty" protobuf:"bytes,4,opt,name=server"`
 	// caBundle holds the PEM encoded certificate authorities that the certificate of server is
-	// verified with, at most 256 certificates and 256 KiB. Empty uses the authorities of the
-	// system.
+	// verified with, at most 256 certificates and 256 KiB. Empty uses the system's root
+	// certificates.
 	// +optional
 	CABundle []byte `json:"caBundle,omitempty" protobuf:"bytes,5,opt,name=caBundle"`
-	// proxyURL is the URL of an http or https proxy on the path to server, for example
-	// http://proxy.example.org:3128, without credentials. Connections are opened with the method
+	// proxyURL is the URL of an http or https proxy for connections to server, for example
+	// http://proxy.example.org:3128, without credentials. The proxy must support the method
 	// CONNECT. Empty connects directly. It is forbidden with mode InBand.
 	// +optional
 	ProxyURL string `json:"proxyURL,omitempty" protobuf:"bytes,6,opt,name=proxyURL"`
 	// invitationSecretName is the name of a Secret of type federation.liqo.io/invitation in the
 	// installation namespace, whose key token holds the token of the invitation. It is required
-	// until the provider has issued an identity. The verb peer creates the Secret and sets the
-	// name.
+	// until the provider has issued an identity. The verb peer creates the Secret and sets this
+	// field.
 	// +optional
 	InvitationSecretName string `json:"invitationSecretName,omitempty" protobuf:"bytes,7,opt,name=invitationSecretName"`
-	// resources is the amount of each resource that the local cluster requests of the peer. Empty
-	// requests all that the policy of the provider allows. It is used if outgoing is Enabled.
+	// resources is the amount of each resource that the local cluster requests from the peer. Empty
+	// requests as much as the policy of the peer allows. It has no effect unless outgoing is
+	// Enabled.
 	// +optional
 	Resources corev1.ResourceList `json:"resources,omitempty" protobuf:"bytes,8,rep,name=resources,casttype=k8s.io/api/core/v1.ResourceList,castkey=k8s.io/api/core/v1.ResourceName"`
-	// outgoingPolicy is the decision about resource offers of the peer.
+	// outgoingPolicy is the decision of a local administrator about the resource offers of the
+	// peer. Empty applies the value policy.autoAccept of the installation.
 	// +optional
 	OutgoingPolicy PeeringAnswer `json:"outgoingPolicy,omitzero" protobuf:"bytes,9,opt,name=outgoingPolicy"`
-	// incomingPolicy is the decision about resource requests of the peer, what the peer is offered,
-	// and how long its workloads are kept without a heartbeat.
+	// incomingPolicy determines whether resource requests of the peer are accepted, which resources
+	// the peer is offered, and how long its workloads are kept without a heartbeat. Empty fields
+	// use the values policy of the installation.
 	// +optional
 	IncomingPolicy IncomingPolicy `json:"incomingPolicy,omitzero" protobuf:"bytes,10,opt,name=incomingPolicy"`
-	// disconnectTimeoutSeconds is the time, in seconds, that the end of a peering waits for the
-	// peer, 0 to 86400. Afterwards the local cluster removes its own part. The default is 300. With
-	// 0 the peering ends at once, and the data that the peer stores is not deleted.
+	// disconnectTimeoutSeconds is the time, in seconds, to wait for the peer when a peering ends, 0
+	// to 86400. When it has passed, the local cluster deletes its own objects of the peering
+	// without the peer. The default is 300. With 0 the local cluster does not wait, and the data
+	// that the peer stores is not deleted.
 	// +optional
 	DisconnectTimeoutSeconds *int32 `json:"disconnectTimeoutSeconds,omitempty" protobuf:"varint,11,opt,name=disconnectTimeoutSeconds"`
-	// networking selects pod connectivity between the clusters. Both clusters have to select the
-	// same value. Empty uses the value networking of the installation.
+	// networking selects pod connectivity between the clusters. Both clusters must select the same
+	// value. Empty uses the value networking of the installation.
 	// +optional
 	Networking NetworkingMode `json:"networking,omitempty" protobuf:"bytes,12,opt,name=networking,casttype=NetworkingMode"`
 	// cordoned stops new pods in both directions, like kubectl cordon does for a node: the virtual
-	// nodes of the peer are cordoned, and the offers to the peer are emptied. Running pods are not
-	// affected. The default is false.
+	// nodes of the peer are cordoned, and offers to the peer contain no resources. Running pods are
+	// not affected. The default is false.
 	// +optional
 	Cordoned bool `json:"cordoned,omitempty" protobuf:"varint,13,opt,name=cordoned"`
 	// mode is the path of control plane traffic between the clusters. The default is OutOfBand.
 	// +optional
 	Mode PeeringMode `json:"mode,omitempty" protobuf:"bytes,14,opt,name=mode,casttype=PeeringMode"`
-	// gateway is the gateway of the peer, to which a tunnel is established before anything else. It
-	// is required with mode InBand, and ignored otherwise.
+	// gateway is the gateway of the peer. With mode InBand it is required, and the tunnel to it is
+	// established before any other step of the peering. It is ignored with mode OutOfBand.
 	// +optional
 	Gateway *PeeringGateway `json:"gateway,omitempty" protobuf:"bytes,15,opt,name=gateway"`
 }
@@ -122,18 +129,19 @@ type PeeringMode string
 const (
 	// PeeringOutOfBand connects the consumer to the API server of the provider at its public URL.
 	PeeringOutOfBand PeeringMode = "OutOfBand"
-	// PeeringInBand sends all control plane traffic through the tunnel between the gateways; only
-	// the gateways have to be reachable.
+	// PeeringInBand sends all control plane traffic through the tunnel between the gateways; the
+	// API server of the provider need not be reachable for the consumer.
 	PeeringInBand PeeringMode = "InBand"
 )
 
-// PeeringGateway is what a cluster needs for a tunnel to the gateway of another cluster.
+// PeeringGateway is the public key and the endpoints of a gateway, with which another cluster
+// establishes a tunnel to it.
 type PeeringGateway struct {
 	// publicKey is the WireGuard public key of the gateway, 32 bytes in base64.
 	PublicKey string `json:"publicKey" protobuf:"bytes,1,opt,name=publicKey"`
-	// endpoints are the addresses of the gateway, each a host and UDP port, for example
-	// rome.example.org:51820, in order of preference. At most 8. Empty means that the gateway
-	// cannot be reached and opens the connection itself.
+	// endpoints are the endpoints of the gateway, each a host and UDP port, for example
+	// rome.example.org:51820, in order of preference. At most 8. Empty means that no other gateway
+	// can reach this gateway, and that it opens the connection itself.
 	// +optional
 	// +listType=atomic
 	Endpoints []string `json:"endpoints,omitempty" protobuf:"bytes,2,rep,name=endpoints"`
@@ -146,36 +154,39 @@ type NetworkingMode string
 const (
 	// NetworkingNone provides no pod connectivity.
 	NetworkingNone NetworkingMode = "None"
-	// NetworkingFlat relies on a network in which the pods of both clusters reach each other
-	// already, with disjoint addresses.
+	// NetworkingFlat sets up nothing: the pod networks of both clusters are already routed and have
+	// disjoint addresses.
 	NetworkingFlat NetworkingMode = "Flat"
 	// NetworkingTunnel connects the gateways of both clusters with WireGuard; overlapping CIDRs are
 	// remapped.
 	NetworkingTunnel NetworkingMode = "Tunnel"
 )
 
-// PeeringDecision is a decision of an administrator in one direction of a peering.
+// PeeringDecision is the decision of an administrator about the resource offers or the resource
+// requests of a peer.
 // +enum
 type PeeringDecision string
 
 const (
-	// PeeringAccept accepts, whatever the policy of the installation is.
+	// PeeringAccept accepts the offers or requests, and overrides the value policy.autoAccept of
+	// the installation.
 	PeeringAccept PeeringDecision = "Accept"
-	// PeeringRefuse refuses, and withdraws what was accepted before.
+	// PeeringRefuse refuses the offers or requests, and withdraws an earlier acceptance.
 	PeeringRefuse PeeringDecision = "Refuse"
-	// PeeringManual waits for an administrator, whatever the policy of the installation is; what
-	// was accepted before is kept.
+	// PeeringManual waits until an administrator decides, and overrides the value policy.autoAccept
+	// of the installation. An earlier acceptance remains valid.
 	PeeringManual PeeringDecision = "Manual"
 )
 
-// PeeringAnswer is the decision of an administrator in one direction of a peering, and its reason.
+// PeeringAnswer is the decision of an administrator about the resource offers or the resource
+// requests of a peer, and its reason.
 type PeeringAnswer struct {
-	// decision accepts, refuses or postpones. Empty applies the value policy.autoAccept of the
-	// installation: true accepts, and false waits for an administrator.
+	// decision is Accept, Refuse, or Manual to wait for an administrator. Empty applies the value
+	// policy.autoAccept of the installation: true accepts, and false waits for an administrator.
 	// +optional
 	Decision PeeringDecision `json:"decision,omitempty" protobuf:"bytes,1,opt,name=decision,casttype=PeeringDecision"`
-	// reason is shown to the administrators of the peer: one line of at most 256 characters. It
-	// requires decision Accept or Refuse.
+	// reason is shown to the administrators of the peer: one line of at most 256 characters. It is
+	// permitted only with decision Accept or Refuse. Empty shows no reason.
 	// +optional
 	Reason string `json:"reason,omitempty" protobuf:"bytes,2,opt,name=reason"`
 }
@@ -189,7 +200,7 @@ const (
 	// can be larger than any node of the provider.
 	OfferAggregate OfferShape = "Aggregate"
 	// OfferPerNode offers each shared node separately, at most 32: the consumer has one virtual
-	// node for each.
+	// node for each shared node.
 	OfferPerNode OfferShape = "PerNode"
 )
 
@@ -200,16 +211,16 @@ type IncomingPolicy struct {
 	// consumer is offered, 1 to 100. Empty uses the value policy.sharePercent of the installation.
 	// +optional
 	SharePercent *int32 `json:"sharePercent,omitempty" protobuf:"varint,2,opt,name=sharePercent"`
-	// limits is the largest amount of each resource that the consumer is offered, also of extended
-	// resources; 0 offers none. requests.storage, persistentvolumeclaims and
-	// <class>.storageclass.storage.k8s.io/requests.storage limit its claims; without
-	// requests.storage no storage is offered. A resource that is not listed uses the value
+	// limits is the maximum amount of each resource, including extended resources, that the
+	// consumer is offered; 0 offers none of the resource. requests.storage, persistentvolumeclaims
+	// and <class>.storageclass.storage.k8s.io/requests.storage limit the claims of the consumer;
+	// without requests.storage no storage is offered. Resources that are not listed use the value
 	// policy.limits of the installation.
 	// +optional
 	Limits corev1.ResourceList `json:"limits,omitempty" protobuf:"bytes,3,rep,name=limits,casttype=k8s.io/api/core/v1.ResourceList,castkey=k8s.io/api/core/v1.ResourceName"`
-	// nodeSelector selects the nodes that are shared with the consumer by their labels: offers are
-	// a part of their resources, and new pods of the consumer run on them only. Running pods are
-	// not affected by a change. Empty uses the value policy.nodeSelector of the installation.
+	// nodeSelector selects, by labels, the nodes that are shared with the consumer: offers are
+	// computed from their resources, and new pods of the consumer run only on them. A change does
+	// not affect running pods. Empty uses the value policy.nodeSelector of the installation.
 	// +optional
 	NodeSelector map[string]string `json:"nodeSelector,omitempty" protobuf:"bytes,4,rep,name=nodeSelector"`
 	// shape selects how the shared nodes are offered. Empty uses the value policy.shape of the
@@ -217,30 +228,31 @@ type IncomingPolicy struct {
 	// +optional
 	Shape OfferShape `json:"shape,omitempty" protobuf:"bytes,5,opt,name=shape,casttype=OfferShape"`
 	// labels are added to the virtual nodes of the consumer. They are merged with the value
-	// clusterLabels of the installation, and have precedence.
+	// clusterLabels of the installation, and override its labels with the same keys.
 	// +optional
 	Labels map[string]string `json:"labels,omitempty" protobuf:"bytes,6,rep,name=labels"`
 	// storageClasses are the names of the StorageClasses that claims of the consumer may use, the
-	// default first. At most 64. Empty uses the value policy.storageClasses of the installation.
+	// default class first. At most 64. Empty uses the value policy.storageClasses of the
+	// installation.
 	// +optional
 	// +listType=atomic
 	StorageClasses []string `json:"storageClasses,omitempty" protobuf:"bytes,7,rep,name=storageClasses"`
 	// ingressClasses are the names of the IngressClasses that Ingresses of the consumer may use,
-	// the default first; an Ingress with another class is refused. At most 64. Empty uses the value
-	// policy.ingressClasses of the installation.
+	// the default class first; an Ingress with another class is refused. At most 64. Empty uses the
+	// value policy.ingressClasses of the installation.
 	// +optional
 	// +listType=atomic
 	IngressClasses []string `json:"ingressClasses,omitempty" protobuf:"bytes,8,rep,name=ingressClasses"`
 	// loadBalancerClasses are the load balancer classes that Services of the consumer may use, the
-	// default first; a Service with another class is refused. At most 64. Empty uses the value
-	// policy.loadBalancerClasses of the installation.
+	// default class first; a Service with another class is refused. At most 64. Empty uses the
+	// value policy.loadBalancerClasses of the installation.
 	// +optional
 	// +listType=atomic
 	LoadBalancerClasses []string `json:"loadBalancerClasses,omitempty" protobuf:"bytes,9,rep,name=loadBalancerClasses"`
-	// orphanTTL is the time after the last heartbeat of the consumer after which the incoming
-	// peering ends and its workloads are removed, for example 72h: at least 1m, or 0s for never.
-	// Empty uses the value policy.orphanTTL of the installation, which is 0s by default. A consumer
-	// that never sent a heartbeat is kept.
+	// orphanTTL is how long the workloads of the consumer are kept after its last heartbeat, for
+	// example 72h. Then the incoming peering ends, and the workloads are deleted. At least 1m; 0s
+	// keeps them without a limit. Empty uses the value policy.orphanTTL of the installation, which
+	// is 0s by default. It does not apply to a consumer that has never sent a heartbeat.
 	// +optional
 	OrphanTTL *metav1.Duration `json:"orphanTTL,omitempty" protobuf:"bytes,10,opt,name=orphanTTL"`
 	// externalVolumes are the volume types and CSI drivers that pods of the consumer may use
@@ -250,46 +262,47 @@ type IncomingPolicy struct {
 	ExternalVolumes ExternalVolumes `json:"externalVolumes,omitzero" protobuf:"bytes,11,opt,name=externalVolumes"`
 }
 
-// PeeringPhase is the state of one aspect of a peering.
+// PeeringPhase is the state of one aspect of a peering, for example its authentication or
+// networking.
 // +enum
 type PeeringPhase string
 
 const (
-	// PeeringNone means that the aspect is disabled, and nothing of it remains.
+	// PeeringNone means that the aspect is disabled and completely removed.
 	PeeringNone PeeringPhase = "None"
-	// PeeringPending means that it is being established.
+	// PeeringPending means that the aspect is being established.
 	PeeringPending PeeringPhase = "Pending"
-	// PeeringEstablished means that it is established.
+	// PeeringEstablished means that the aspect is established.
 	PeeringEstablished PeeringPhase = "Established"
-	// PeeringDisconnecting means that it is being removed.
+	// PeeringDisconnecting means that the aspect is being removed.
 	PeeringDisconnecting PeeringPhase = "Disconnecting"
-	// PeeringDenied means that one of the clusters refused it.
+	// PeeringDenied means that one of the clusters refused the peering.
 	PeeringDenied PeeringPhase = "Denied"
-	// PeeringError means that it cannot be established without a change by an administrator, which
-	// the message of its condition describes.
+	// PeeringError means that the aspect cannot be established before an administrator makes a
+	// change; the message of the condition for the aspect describes the change.
 	PeeringError PeeringPhase = "Error"
 )
 
 // Condition types of a ForeignCluster.
 const (
-	// ConditionOutgoingPeering is True while the local cluster has accepted an offer of the peer
-	// and has virtual nodes for it, and False otherwise.
+	// ConditionOutgoingPeering is True while the local cluster has accepted a resource offer of the
+	// peer and has virtual nodes for the offer, and False otherwise.
 	ConditionOutgoingPeering = "OutgoingPeering"
-	// ConditionIncomingPeering is True while the peer has accepted an offer of the local cluster,
-	// and False otherwise.
+	// ConditionIncomingPeering is True while the peer has accepted a resource offer of the local
+	// cluster, and False otherwise.
 	ConditionIncomingPeering = "IncomingPeering"
 	// ConditionAuthenticated is True while the identities of all enabled directions are accepted,
 	// and False otherwise.
 	ConditionAuthenticated = "Authenticated"
-	// ConditionReady is True while every enabled direction is established and every virtual node is
-	// ready, and False otherwise, with the reason of the first obstacle.
+	// ConditionReady is True while every enabled peering is established and every virtual node is
+	// ready. Otherwise it is False, with the reason of the first condition that is not True.
 	ConditionReady = "Ready"
-	// ConditionConsumerAlive is True while the consumer renews its heartbeat, False since the
-	// heartbeat expired, and Unknown before the first one. It exists while the local cluster is a
-	// provider.
+	// ConditionConsumerAlive is True while the consumer renews its heartbeat, False once the
+	// heartbeat is expired, and Unknown before the first heartbeat. It exists while the local
+	// cluster is a provider of the peer.
 	ConditionConsumerAlive = "ConsumerAlive"
 	// ConditionNetworking is True while the tunnel to the peer is connected, and False otherwise.
-	// It exists while a tunnel is requested.
+	// It exists while networking is Tunnel or mode is InBand.
 	ConditionNetworking = "Networking"
 )
 
@@ -307,12 +320,13 @@ type ForeignClusterStatus struct {
 	// networking is the state of pod connectivity between the clusters.
 	// +optional
 	Networking PeeringPhase `json:"networking,omitempty" protobuf:"bytes,4,opt,name=networking,casttype=PeeringPhase"`
-	// latencyMicroseconds is the round-trip time to the gateway of the peer through the tunnel, in
+	// latencyMicroseconds is the round-trip time through the tunnel to the gateway of the peer, in
 	// microseconds. It is 0 while the tunnel is not connected.
 	// +optional
 	LatencyMicroseconds int64 `json:"latencyMicroseconds,omitempty" protobuf:"varint,5,opt,name=latencyMicroseconds"`
-	// authentication is the state of the identities of the enabled directions; with two of them, of
-	// the one that is not established.
+	// authentication is the state of the identities in the enabled directions. If both directions
+	// are enabled, it is Established only if both identities are; otherwise it is the state of one
+	// that is not.
 	// +optional
 	Authentication PeeringPhase `json:"authentication,omitempty" protobuf:"bytes,6,opt,name=authentication,casttype=PeeringPhase"`
 	// peerNamespace is the local namespace liqo-peer-<name> with the objects and Secrets for the
@@ -327,22 +341,24 @@ type ForeignClusterStatus struct {
 	// requests. Empty without an outgoing peering.
 	// +optional
 	RemoteTenantNamespace string `json:"remoteTenantNamespace,omitempty" protobuf:"bytes,9,opt,name=remoteTenantNamespace"`
-	// identityExpirationTime is the time at which the identity of the local cluster at the provider
-	// expires. It is renewed at two thirds of its lifetime.
+	// identityExpirationTime is when the identity of the local cluster at the provider expires. The
+	// controllers renew the identity after two thirds of its lifetime. Empty without an identity.
 	// +optional
 	IdentityExpirationTime *metav1.Time `json:"identityExpirationTime,omitempty" protobuf:"bytes,10,opt,name=identityExpirationTime"`
-	// virtualNodes is the number of virtual nodes of the provider.
+	// virtualNodes is the number of virtual nodes that represent the peer in the local cluster.
 	// +optional
 	VirtualNodes int32 `json:"virtualNodes,omitempty" protobuf:"varint,11,opt,name=virtualNodes"`
-	// gateway is the gateway of the local cluster, to be set as spec.gateway of the ForeignCluster
-	// on the peer. It is set if mode is InBand.
+	// gateway is the gateway of the local cluster, which an administrator of the peer sets as
+	// spec.gateway of its ForeignCluster. Empty unless mode is InBand.
 	// +optional
 	Gateway *PeeringGateway `json:"gateway,omitempty" protobuf:"bytes,12,opt,name=gateway"`
-	// conditions are OutgoingPeering, IncomingPeering and Authenticated, which explain the fields
-	// of these names; Ready, which is True while every enabled direction is established;
-	// ConsumerAlive, which is False since the heartbeat of the consumer expired; Networking, which
-	// is True while the tunnel is connected; and VolumesReleased, which is False while the end of
-	// an outgoing peering waits for data on the provider. Their messages describe what to do.
+	// conditions are OutgoingPeering, IncomingPeering and Authenticated, which explain
+	// outgoingPeering, incomingPeering and authentication; Ready, which is True while every enabled
+	// peering is established and every virtual node is ready; ConsumerAlive, which is False once
+	// the heartbeat of the consumer is expired; Networking, which is True while the tunnel is
+	// connected; and VolumesReleased, which is False while the end of the outgoing peering waits
+	// until data on the provider is moved or deleted. The message of a condition that is not True
+	// states what to do.
 	// +optional
 	// +listType=map
 	// +listMapKey=type

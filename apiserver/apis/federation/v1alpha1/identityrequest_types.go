@@ -12,19 +12,21 @@ import (
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
 // IdentityRequest is the request of a consumer for an identity at a provider. The consumer creates
-// it on the provider with the token of an invitation, and the controllers of the provider answer in
-// the status. Its name is the name of the ServiceAccount of the invitation, so an invitation gives
-// one identity; repeating the request has the same result. Deleting it revokes the identity.
+// it on the provider with the token of an invitation, and the controllers of the provider write the
+// identity to the status. The name is the name of the ServiceAccount that the token belongs to, so
+// each invitation issues one identity; creating the request again returns the same result. Deleting
+// the object revokes the identity.
 type IdentityRequest struct {
 	metav1.TypeMeta `json:",inline"`
-	// metadata is the standard object metadata. The name is the name of the ServiceAccount of the
-	// invitation.
+	// metadata is the standard object metadata. The name is the name of the ServiceAccount that the
+	// token of the invitation belongs to.
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty" protobuf:"bytes,1,opt,name=metadata"`
-	// spec is the request, written by the consumer. Only request can change. An identity is renewed
-	// with a POST to the subresource identity of the ResourceRequest.
+	// spec is the request, written by the consumer. Only spec.request can change. An identity is
+	// renewed with a POST to the subresource identity of the ResourceRequest.
 	Spec IdentityRequestSpec `json:"spec" protobuf:"bytes,2,opt,name=spec"`
-	// status is the answer, written by the controllers of the provider.
+	// status is the issued identity or the reason for a refusal, written by the controllers of the
+	// provider.
 	// +optional
 	Status IdentityRequestStatus `json:"status,omitempty" protobuf:"bytes,3,opt,name=status"`
 }
@@ -34,8 +36,8 @@ type IdentityRequestSpec struct {
 	// clusterID is the UID of the namespace kube-system of the consumer. It cannot change.
 	ClusterID string `json:"clusterID" protobuf:"bytes,1,opt,name=clusterID"`
 	// clusterName is the name that the consumer presents, a DNS label of at most 40 characters. The
-	// provider names the ForeignCluster after it, with a suffix if the name is in use. It cannot
-	// change.
+	// provider gives the ForeignCluster of the consumer this name, with a suffix if the name is in
+	// use. It cannot change.
 	ClusterName string `json:"clusterName" protobuf:"bytes,2,opt,name=clusterName"`
 	// request is a PEM encoded PKCS #10 certificate signing request of at most 8 KiB, with an ECDSA
 	// key on P-256 or P-384, or an Ed25519 key. Its common name is the uid of the PeeringToken, its
@@ -43,21 +45,24 @@ type IdentityRequestSpec struct {
 	Request []byte `json:"request" protobuf:"bytes,3,opt,name=request"`
 }
 
-// Condition types of an IdentityRequest in addition to Accepted.
+// Condition types of an IdentityRequest, in addition to ConditionAccepted.
 const (
-	// ConditionIssued is True once the certificate is issued, False if it was denied or could not
-	// be signed, and Unknown while it waits for a signer.
+	// ConditionIssued is True once the certificate is issued, False if the
+	// CertificateSigningRequest was denied or could not be signed, and Unknown until it is signed.
 	ConditionIssued = "Issued"
 )
 
-// IdentityRequestStatus is the answer to an IdentityRequest.
+// IdentityRequestStatus is the response of the provider to an IdentityRequest.
 type IdentityRequestStatus struct {
-	// certificate is the PEM encoded certificate chain. Empty if the identity is a ServiceAccount.
+	// certificate is the PEM encoded certificate chain of the identity. Empty before it is issued,
+	// or if the identity is a ServiceAccount.
 	// +optional
 	Certificate []byte `json:"certificate,omitempty" protobuf:"bytes,1,opt,name=certificate"`
 	// serviceAccountName is the name of the ServiceAccount in the tenant namespace that is the
-	// identity of the consumer, if the provider signs no certificates. The consumer requests its
-	// tokens by the TokenRequest API, the first one with its former credentials.
+	// identity of the consumer, if the provider signs no certificates. Empty otherwise. The
+	// consumer requests tokens of the ServiceAccount with the TokenRequest API: the first one with
+	// the token of its invitation or with its previous identity, and each further one with the
+	// current token.
 	// +optional
 	ServiceAccountName string `json:"serviceAccountName,omitempty" protobuf:"bytes,2,opt,name=serviceAccountName"`
 	// clusterID is the UID of the namespace kube-system of the provider.

@@ -12,7 +12,7 @@ import (
 
 // NamespaceMap lists the remote namespaces that a consumer requests on a provider. The controllers
 // of the consumer create it in the peer namespace and replicate it to the tenant namespace on the
-// provider, whose controllers create the namespaces and report them in the status.
+// provider, whose controllers create the namespaces and report their state in the status.
 type NamespaceMap struct {
 	metav1.TypeMeta `json:",inline"`
 	// metadata is the standard object metadata.
@@ -49,16 +49,19 @@ type NamespaceMapping struct {
 type NamespaceMappingPhase string
 
 const (
-	// NamespaceMappingReady means that it exists, with the roles of the consumer.
+	// NamespaceMappingReady means that the namespace exists, and that the consumer and its virtual
+	// kubelets have access to it.
 	NamespaceMappingReady NamespaceMappingPhase = "Ready"
-	// NamespaceMappingTerminating means that it is being deleted.
+	// NamespaceMappingTerminating means that the namespace is being deleted.
 	NamespaceMappingTerminating NamespaceMappingPhase = "Terminating"
-	// NamespaceMappingConflict means that the provider has another namespace of that name, which is
-	// left alone.
+	// NamespaceMappingConflict means that the provider already has a namespace of this name that
+	// was not created for the consumer, and which is not changed.
 	NamespaceMappingConflict NamespaceMappingPhase = "Conflict"
-	// NamespaceMappingRefused means that the provider does not permit the name.
+	// NamespaceMappingRefused means that the provider does not permit a remote namespace of this
+	// name.
 	NamespaceMappingRefused NamespaceMappingPhase = "Refused"
-	// NamespaceMappingFailed means that creating it failed, and is retried.
+	// NamespaceMappingFailed means that the namespace could not be created; the creation is
+	// retried.
 	NamespaceMappingFailed NamespaceMappingPhase = "Failed"
 )
 
@@ -67,7 +70,7 @@ type NamespaceMapStatus struct {
 	// observedGeneration is the generation of the spec that the status describes.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty" protobuf:"varint,1,opt,name=observedGeneration"`
-	// namespaces are the remote namespaces with their states.
+	// namespaces are the remote namespaces, each with its state.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
@@ -82,7 +85,7 @@ type NamespaceMappingStatus struct {
 	RemoteName string `json:"remoteName" protobuf:"bytes,2,opt,name=remoteName"`
 	// phase is the state of the remote namespace.
 	Phase NamespaceMappingPhase `json:"phase" protobuf:"bytes,3,opt,name=phase,casttype=NamespaceMappingPhase"`
-	// message is the reason for the phase, and what to do.
+	// message is the reason for the phase, and what to do. Empty with phase Ready.
 	// +optional
 	Message string `json:"message,omitempty" protobuf:"bytes,4,opt,name=message"`
 }

@@ -17,10 +17,10 @@ const NamespaceOffloadingName = "offloading"
 // +genclient:method=UpdateOffload,verb=update,subresource=offload,input=Offload,result=Offload
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
-// NamespaceOffloading offloads its namespace: it selects the providers with a remote namespace, and
-// where the pods of the namespace run. A user with the role edit or admin in the namespace writes
-// the spec, directly or by the verb offload, and the controllers write the status. A namespace has
-// at most one. Deleting it unoffloads the namespace.
+// NamespaceOffloading offloads its namespace: it selects the providers that get a remote namespace,
+// and the nodes that pods of the namespace may run on. A user with the role edit or admin in the
+// namespace writes the spec, directly or by the verb offload, and the controllers write the status.
+// A namespace has at most one. Deleting it unoffloads the namespace.
 type NamespaceOffloading struct {
 	metav1.TypeMeta `json:",inline"`
 	// metadata is the standard object metadata. The name is offloading.
@@ -39,12 +39,12 @@ type NamespaceOffloading struct {
 type NamespaceMappingStrategy string
 
 const (
-	// DefaultName combines the names of the namespace and of the local cluster with a short form of
-	// its ID, which is unique.
+	// DefaultName combines the name of the namespace, the name of the local cluster and a short
+	// form of the local cluster's ID, so that the namespaces of two consumers do not conflict.
 	DefaultName NamespaceMappingStrategy = "DefaultName"
 	// EnforceSameName uses the name of the namespace.
 	EnforceSameName NamespaceMappingStrategy = "EnforceSameName"
-	// SelectedName uses remoteNamespaceName.
+	// SelectedName uses the name in remoteNamespaceName.
 	SelectedName NamespaceMappingStrategy = "SelectedName"
 )
 
@@ -62,16 +62,16 @@ const (
 	Remote PodOffloadingStrategy = "Remote"
 )
 
-// PlacementEnforcement determines what happens to pods on nodes that their NamespaceOffloading does
-// not permit.
+// PlacementEnforcement determines what happens to pods that run on a node which their
+// NamespaceOffloading does not permit.
 // +enum
 type PlacementEnforcement string
 
 const (
-	// Warn leaves them running, and reports their number in the condition PodsInPlace.
+	// Warn does not stop the pods, and reports their number in the condition PodsInPlace.
 	Warn PlacementEnforcement = "Warn"
-	// Evict evicts them, within their PodDisruptionBudgets, so that their controllers create new
-	// ones.
+	// Evict evicts the pods, within their PodDisruptionBudgets, so that their controllers create
+	// new pods on permitted nodes.
 	Evict PlacementEnforcement = "Evict"
 )
 
@@ -89,8 +89,9 @@ type NamespaceOffloadingSpec struct {
 	// LocalAndRemote. Pods of DaemonSets and static pods are not affected.
 	// +optional
 	PodOffloadingStrategy PodOffloadingStrategy `json:"podOffloadingStrategy,omitempty" protobuf:"bytes,3,opt,name=podOffloadingStrategy,casttype=PodOffloadingStrategy"`
-	// clusterSelector selects virtual nodes by their labels, and with them providers: a node is
-	// selected if one of the terms matches. At most 32 terms. Empty selects all.
+	// clusterSelector selects virtual nodes by their labels, and thereby the providers of these
+	// nodes: a virtual node is selected if at least one of the terms matches. At most 32 terms.
+	// Empty selects all virtual nodes.
 	// +optional
 	ClusterSelector corev1.NodeSelector `json:"clusterSelector,omitzero" protobuf:"bytes,4,opt,name=clusterSelector"`
 	// enforcement determines what happens to running pods on nodes that podOffloadingStrategy or
@@ -98,7 +99,7 @@ type NamespaceOffloadingSpec struct {
 	// not affected.
 	// +optional
 	Enforcement PlacementEnforcement `json:"enforcement,omitempty" protobuf:"bytes,5,opt,name=enforcement,casttype=PlacementEnforcement"`
-	// volumes determines what happens to data that providers store.
+	// volumes determines what happens to data of the namespace that providers store.
 	// +optional
 	Volumes NamespaceVolumes `json:"volumes,omitzero" protobuf:"bytes,6,opt,name=volumes"`
 }
@@ -109,23 +110,23 @@ type NamespaceOffloadingSpec struct {
 type UnoffloadPolicy string
 
 const (
-	// UnoffloadRefuse keeps the remote namespace without pods, or the peering, until the data is
-	// moved or deleted.
+	// UnoffloadRefuse keeps the remote namespace without its pods, or does not end the peering,
+	// until a user has moved or deleted the data.
 	UnoffloadRefuse UnoffloadPolicy = "Refuse"
 	// UnoffloadMove moves the data to the local cluster.
 	UnoffloadMove UnoffloadPolicy = "Move"
-	// UnoffloadRetain leaves the data to the provider. Claims are Lost, or stay bound if the
-	// peering ends.
+	// UnoffloadRetain keeps the data on the provider, where the local cluster no longer has access
+	// to it. Local claims become Lost; if the peering ends, they stay bound.
 	UnoffloadRetain UnoffloadPolicy = "Retain"
 	// UnoffloadDelete deletes the data.
 	UnoffloadDelete UnoffloadPolicy = "Delete"
 )
 
-// NamespaceVolumes determines what happens to data that providers store.
+// NamespaceVolumes determines what happens to data of a namespace that providers store.
 type NamespaceVolumes struct {
 	// onUnoffload determines what happens to data on a provider when the namespace is unoffloaded,
 	// the provider is no longer selected, or the peering ends. The default is Refuse. It can change
-	// while data is waited for.
+	// while the operation waits for the data.
 	// +optional
 	OnUnoffload UnoffloadPolicy `json:"onUnoffload,omitempty" protobuf:"bytes,1,opt,name=onUnoffload,casttype=UnoffloadPolicy"`
 }
@@ -153,20 +154,22 @@ const (
 
 // Condition types of a NamespaceOffloading.
 const (
-	// ConditionPodsInPlace is True while all pods run on permitted nodes, False while some do not,
-	// or are still on virtual nodes of a namespace that is being unoffloaded, and Unknown while
-	// clusterSelector is invalid.
+	// ConditionPodsInPlace is True while all pods run on permitted nodes, False while some do not
+	// or while a namespace that is being unoffloaded still has pods on virtual nodes, and Unknown
+	// while clusterSelector is invalid.
 	ConditionPodsInPlace = "PodsInPlace"
-	// ConditionVolumesReleased is False while a provider that is being left stores data; the
-	// message names the claims or volumes. Afterwards it is True. It does not exist before the
-	// first time. ForeignClusters have it as well.
+	// ConditionVolumesReleased is False while the removal of a remote namespace or the end of an
+	// outgoing peering waits because the provider stores data; the message names the claims or
+	// volumes. It is True afterwards, and does not exist before the first wait. ForeignClusters
+	// have this condition as well.
 	ConditionVolumesReleased = "VolumesReleased"
 )
 
-// Condition types of an offloaded namespace on one provider, in addition to Ready.
+// Condition types of an OffloadedCluster, in addition to ConditionReady.
 const (
-	// ConditionOffloadingRequired is True with reason ClusterSelected while the provider is
-	// selected, and False with reason ClusterNotSelected or InvalidSelector otherwise.
+	// ConditionOffloadingRequired is True while the provider is selected, with reason
+	// ClusterSelected. Otherwise it is False, with reason ClusterNotSelected, or InvalidSelector if
+	// clusterSelector is invalid.
 	ConditionOffloadingRequired = "OffloadingRequired"
 )
 
@@ -175,20 +178,21 @@ type NamespaceOffloadingStatus struct {
 	// observedGeneration is the generation of the spec that the status describes.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty" protobuf:"varint,1,opt,name=observedGeneration"`
-	// phase is the state of the namespace on all selected providers together.
+	// phase summarizes the state of the namespace on all selected providers.
 	// +optional
 	Phase OffloadingPhase `json:"phase,omitempty" protobuf:"bytes,2,opt,name=phase,casttype=OffloadingPhase"`
-	// remoteNamespaceName is the name of the remote namespaces.
+	// remoteNamespaceName is the name of the remote namespaces, which is the same on each provider.
 	// +optional
 	RemoteNamespaceName string `json:"remoteNamespaceName,omitempty" protobuf:"bytes,3,opt,name=remoteNamespaceName"`
-	// clusters are the ForeignClusters, each with the state of the namespace in that cluster.
+	// clusters are the providers that are peers of the local cluster, each with the state of the
+	// namespace there.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
 	Clusters []OffloadedCluster `json:"clusters,omitempty" protobuf:"bytes,4,rep,name=clusters"`
 	// conditions are PodsInPlace, which is False while pods run on nodes that the spec does not
-	// permit, and VolumesReleased, which is False while a provider that is being left stores data
-	// of the namespace.
+	// permit, and VolumesReleased, which is False while the removal of a remote namespace waits
+	// because the provider stores data of the namespace.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -200,7 +204,7 @@ type OffloadedCluster struct {
 	// name is the name of the ForeignCluster.
 	Name string `json:"name" protobuf:"bytes,1,opt,name=name"`
 	// conditions are OffloadingRequired, which is True while the provider is selected, and Ready,
-	// which is True while its remote namespace exists. Ready is missing if the provider is not
+	// which is True while its remote namespace exists. Ready does not exist if the provider is not
 	// selected and has no remote namespace.
 	// +optional
 	// +listType=map
@@ -231,7 +235,8 @@ type Offload struct {
 	// request, uid and resourceVersion are preconditions.
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty" protobuf:"bytes,1,opt,name=metadata"`
-	// spec is the spec of the NamespaceOffloading.
+	// spec is the spec of the NamespaceOffloading. In a POST, empty fields get the defaults of the
+	// NamespaceOffloading.
 	// +optional
 	Spec NamespaceOffloadingSpec `json:"spec,omitempty" protobuf:"bytes,2,opt,name=spec"`
 	// status is the status of the NamespaceOffloading, and the plan of a dry run.
@@ -239,10 +244,11 @@ type Offload struct {
 	Status OffloadStatus `json:"status,omitempty" protobuf:"bytes,3,opt,name=status"`
 }
 
-// OffloadStatus is the observed state of an offloaded namespace.
+// OffloadStatus is the observed state of an offloaded namespace, and the plan of a dry run.
 type OffloadStatus struct {
 	NamespaceOffloadingStatus `json:",inline" protobuf:"bytes,1,opt,name=namespaceOffloadingStatus"`
-	// plan is the effect of the request. It is set in responses to dryRun=All only.
+	// plan describes what the request would do. It is set only in responses to requests with
+	// dryRun=All.
 	// +optional
 	Plan *OffloadPlan `json:"plan,omitempty" protobuf:"bytes,2,opt,name=plan"`
 }

@@ -12,9 +12,9 @@ import (
 // +genclient:method=RenewIdentity,verb=create,subresource=identity,input=IdentityRequest,result=IdentityRequest
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
-// ResourceRequest is the request of a consumer for resources of a provider. The controllers of the
-// consumer create it in the peer namespace and replicate it to the tenant namespace on the
-// provider, and the controllers of the provider answer in the status.
+// ResourceRequest states which resources a consumer requests from a provider. The controllers of
+// the consumer create it in the peer namespace and replicate it to the tenant namespace on the
+// provider, and the controllers of the provider write their decision to the status.
 type ResourceRequest struct {
 	metav1.TypeMeta `json:",inline"`
 	// metadata is the standard object metadata. The name is the name of the consumer.
@@ -23,7 +23,7 @@ type ResourceRequest struct {
 	// spec is the request, written by the controllers of the consumer.
 	// +optional
 	Spec ResourceRequestSpec `json:"spec,omitempty" protobuf:"bytes,2,opt,name=spec"`
-	// status is the answer, written by the controllers of the provider.
+	// status is the decision about the request, written by the controllers of the provider.
 	// +optional
 	Status ResourceRequestStatus `json:"status,omitempty" protobuf:"bytes,3,opt,name=status"`
 }
@@ -31,11 +31,11 @@ type ResourceRequest struct {
 // ResourceRequestSpec is the request of a consumer.
 type ResourceRequestSpec struct {
 	// resources is the requested amount of each resource, from spec.resources of the
-	// ForeignCluster. Empty requests all that the policy of the provider allows.
+	// ForeignCluster. Empty requests as much as the policy of the provider allows.
 	// +optional
 	Resources corev1.ResourceList `json:"resources,omitempty" protobuf:"bytes,1,rep,name=resources,casttype=k8s.io/api/core/v1.ResourceList,castkey=k8s.io/api/core/v1.ResourceName"`
-	// withdrawn ends the peering: the provider removes all workloads of the consumer, and finally
-	// its identity.
+	// withdrawn ends the peering: the provider deletes all workloads of the consumer, and then its
+	// identity. The default is false.
 	// +optional
 	Withdrawn bool `json:"withdrawn,omitempty" protobuf:"varint,2,opt,name=withdrawn"`
 	// apiVersions are the versions of this API that the consumer supports, in order of preference,
@@ -43,7 +43,8 @@ type ResourceRequestSpec struct {
 	// +optional
 	// +listType=atomic
 	APIVersions []string `json:"apiVersions,omitempty" protobuf:"bytes,3,rep,name=apiVersions"`
-	// features are the optional features that the consumer supports, at most 32.
+	// features are the names of the optional features that the consumer supports, at most 32. Empty
+	// means none.
 	// +optional
 	// +listType=atomic
 	Features []string `json:"features,omitempty" protobuf:"bytes,4,rep,name=features"`
@@ -54,31 +55,34 @@ type ResourceRequestSpec struct {
 type NegotiationPhase string
 
 const (
-	// NegotiationPending means that it was not answered yet.
+	// NegotiationPending means that the other cluster has not decided about the request or offer
+	// yet.
 	NegotiationPending NegotiationPhase = "Pending"
-	// NegotiationAccepted means that it was accepted.
+	// NegotiationAccepted means that the other cluster accepts the request or offer.
 	NegotiationAccepted NegotiationPhase = "Accepted"
-	// NegotiationRefused means that it was refused.
+	// NegotiationRefused means that the other cluster refuses the request or offer.
 	NegotiationRefused NegotiationPhase = "Refused"
-	// NegotiationManualActionRequired means that an administrator has to decide.
+	// NegotiationManualActionRequired means that an administrator of the other cluster has to
+	// decide about the request or offer.
 	NegotiationManualActionRequired NegotiationPhase = "ManualActionRequired"
-	// NegotiationWithdrawn means that the cluster that created it withdrew it, and the other one
-	// has finished.
+	// NegotiationWithdrawn means that the request or offer was withdrawn, and that the other
+	// cluster has deleted everything that it had created for it.
 	NegotiationWithdrawn NegotiationPhase = "Withdrawn"
 )
 
 // ConditionAccepted is True while a resource request, resource offer, NetworkConfig or
-// IdentityRequest is accepted, and False while it is refused or waits for a decision. For requests
-// and offers of resources the reason is the phase; on the consumer it is Unknown while the provider
-// reports a phase that the version of the consumer does not have.
+// IdentityRequest is accepted, and False while it is refused or waits for a decision. For a
+// resource request or offer the reason is the phase. On a consumer the status is Unknown while the
+// provider reports a phase that the version of the consumer does not define.
 const ConditionAccepted = "Accepted"
 
-// ConditionWithinQuota is False while the consumer of a resource request uses more of a resource
-// than its accepted offers have, for example after an offer was reduced: nothing is removed, and
-// nothing more of it is admitted. Afterwards it is True. It does not exist before the first time.
+// ConditionWithinQuota of a ResourceRequest is False while the quota usage of the consumer exceeds
+// its quota, for example after an offer was reduced: existing pods and claims are kept, and new
+// ones that need an exceeded resource are refused. It is True afterwards, and does not exist before
+// the quota was exceeded for the first time.
 const ConditionWithinQuota = "WithinQuota"
 
-// ResourceRequestStatus is the answer of the provider to a resource request.
+// ResourceRequestStatus is the decision of the provider about a resource request.
 type ResourceRequestStatus struct {
 	// phase is the state of the request.
 	// +optional
@@ -95,12 +99,13 @@ type ResourceRequestStatus struct {
 	// +optional
 	// +listType=atomic
 	APIVersions []string `json:"apiVersions,omitempty" protobuf:"bytes,4,rep,name=apiVersions"`
-	// features are the optional features that the provider supports, at most 32.
+	// features are the names of the optional features that the provider supports, at most 32. Empty
+	// means none.
 	// +optional
 	// +listType=atomic
 	Features []string `json:"features,omitempty" protobuf:"bytes,5,rep,name=features"`
 	// conditions are Accepted, which is True while the provider accepts the request, and
-	// WithinQuota, which is False while the consumer uses more than its accepted offers have.
+	// WithinQuota, which is False while the quota usage of the consumer exceeds its quota.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -122,10 +127,10 @@ type ResourceRequestList struct {
 // +genclient
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
-// ResourceOffer is the offer of resources of a provider to a consumer. The controllers of the
-// provider, or an administrator, create it in the tenant namespace; it is replicated to the peer
-// namespace on the consumer, whose controllers answer in the status. The sum of the accepted offers
-// is the quota of the consumer.
+// ResourceOffer states which resources a provider offers to a consumer. The controllers or an
+// administrator of the provider create it in the tenant namespace. The controllers of the consumer
+// replicate it to the peer namespace and write their decision to the status. The sum of the
+// accepted offers is the quota of the consumer.
 type ResourceOffer struct {
 	metav1.TypeMeta `json:",inline"`
 	// metadata is the standard object metadata. The name is a DNS label of at most 40 characters;
@@ -134,49 +139,53 @@ type ResourceOffer struct {
 	metav1.ObjectMeta `json:"metadata,omitempty" protobuf:"bytes,1,opt,name=metadata"`
 	// spec is the offer, written by the controllers or an administrator of the provider.
 	Spec ResourceOfferSpec `json:"spec" protobuf:"bytes,2,opt,name=spec"`
-	// status is the answer, written by the controllers of the consumer.
+	// status is the decision about the offer, written by the controllers of the consumer.
 	// +optional
 	Status ResourceOfferStatus `json:"status,omitempty" protobuf:"bytes,3,opt,name=status"`
 }
 
-// ResourceOfferSpec is the offer of a provider.
+// ResourceOfferSpec is the content of an offer.
 type ResourceOfferSpec struct {
 	// clusterID is the UID of the namespace kube-system of the provider. It cannot change.
 	ClusterID string `json:"clusterID" protobuf:"bytes,1,opt,name=clusterID"`
 	// resources is the amount of each resource that the pods of the consumer may request in total,
-	// at least one resource. A resource that no accepted offer names is not granted.
+	// at least one resource. Pods cannot request a resource that no accepted offer contains.
 	Resources corev1.ResourceList `json:"resources" protobuf:"bytes,2,rep,name=resources,casttype=k8s.io/api/core/v1.ResourceList,castkey=k8s.io/api/core/v1.ResourceName"`
-	// nodes are the offered nodes of the provider, with shape PerNode: the consumer has a virtual
-	// node for each. Their sum does not exceed resources. At most 32. Empty offers resources as a
-	// whole.
+	// nodes are the offered nodes of the provider, if the offer has the shape PerNode: the consumer
+	// creates a virtual node for each. The sum of their resources does not exceed spec.resources.
+	// At most 32. Empty means the shape Aggregate, with one virtual node.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
 	Nodes []OfferedNode `json:"nodes,omitempty" protobuf:"bytes,3,rep,name=nodes"`
-	// labels are added to the virtual nodes of the consumer.
+	// labels are added to the virtual nodes that the consumer creates for the offer.
 	// +optional
 	Labels map[string]string `json:"labels,omitempty" protobuf:"bytes,4,rep,name=labels"`
 	// storageClasses are the names of the StorageClasses that claims of the consumer may use, the
-	// default first. At most 64.
+	// default class first. At most 64. Empty offers no storage.
 	// +optional
 	// +listType=atomic
 	StorageClasses []string `json:"storageClasses,omitempty" protobuf:"bytes,5,rep,name=storageClasses"`
 	// ingressClasses are the names of the IngressClasses that Ingresses of the consumer may use,
-	// the default first. At most 64. Empty leaves the class to the provider.
+	// the default class first. At most 64. Empty means that reflected Ingresses have no class, and
+	// that the provider selects it.
 	// +optional
 	// +listType=atomic
 	IngressClasses []string `json:"ingressClasses,omitempty" protobuf:"bytes,6,rep,name=ingressClasses"`
 	// loadBalancerClasses are the load balancer classes that Services of the consumer may use, the
-	// default first. At most 64. Empty leaves the class to the provider.
+	// default class first. At most 64. Empty means that reflected Services have no class, and that
+	// the provider selects it.
 	// +optional
 	// +listType=atomic
 	LoadBalancerClasses []string `json:"loadBalancerClasses,omitempty" protobuf:"bytes,7,rep,name=loadBalancerClasses"`
-	// reflectedKinds are the kinds that the consumer may reflect to the provider, in addition to
-	// ConfigMaps, Secrets, Services and Ingresses. At most 32.
+	// reflectedKinds are the additional kinds that the consumer may reflect to the provider, apart
+	// from ConfigMaps, Secrets, Services and Ingresses. At most 32. Empty permits no additional
+	// kind.
 	// +optional
 	// +listType=atomic
 	ReflectedKinds []metav1.GroupVersionResource `json:"reflectedKinds,omitempty" protobuf:"bytes,8,rep,name=reflectedKinds"`
-	// withdrawn ends the offer: the consumer drains and deletes the virtual nodes of it.
+	// withdrawn ends the offer: the consumer drains and deletes the virtual nodes that it created
+	// for the offer. The default is false.
 	// +optional
 	Withdrawn bool `json:"withdrawn,omitempty" protobuf:"varint,9,opt,name=withdrawn"`
 	// storage limits the claims of the consumer in total: requests.storage in bytes,
@@ -185,13 +194,13 @@ type ResourceOfferSpec struct {
 	// +optional
 	Storage corev1.ResourceList `json:"storage,omitempty" protobuf:"bytes,10,rep,name=storage,casttype=k8s.io/api/core/v1.ResourceList,castkey=k8s.io/api/core/v1.ResourceName"`
 	// externalVolumes are the volume types and CSI drivers that pods of the consumer may use
-	// without a claim.
+	// without a claim. Empty permits none.
 	// +optional
 	ExternalVolumes ExternalVolumes `json:"externalVolumes,omitzero" protobuf:"bytes,11,opt,name=externalVolumes"`
 }
 
-// ExternalVolumes are kinds of volumes that pods of consumers may use without a claim. Their source
-// is not changed on the provider.
+// ExternalVolumes are volume types and CSI drivers that pods of a consumer may use without a claim.
+// The volume source in a remote pod is the same as in the local pod.
 type ExternalVolumes struct {
 	// types are volume types, by their names in the volumes of a pod: fc, iscsi and nfs. Empty
 	// permits none.
@@ -205,24 +214,24 @@ type ExternalVolumes struct {
 }
 
 // MaxOfferedNodes is the maximum number of nodes of an offer. The consumer runs a virtual kubelet
-// for each.
+// for each node.
 const MaxOfferedNodes = 32
 
-// OfferedNode is the part of one node of the provider that is offered to one consumer.
+// OfferedNode is the part of a node's resources that a provider offers to one consumer.
 type OfferedNode struct {
-	// name is a DNS label that identifies the node. It does not change, does not contain the name
-	// of the node, and differs between consumers.
+	// name is a DNS label that identifies the node to the consumer. It is stable, does not reveal
+	// the name of the node, and is different for each consumer.
 	Name string `json:"name" protobuf:"bytes,1,opt,name=name"`
-	// resources is the amount of each resource that pods may request of the node. 0 while the node
-	// accepts no pods.
+	// resources is the amount of each resource that pods on the virtual node may request in total.
+	// All amounts are 0 while the node accepts no pods.
 	Resources corev1.ResourceList `json:"resources" protobuf:"bytes,2,rep,name=resources,casttype=k8s.io/api/core/v1.ResourceList,castkey=k8s.io/api/core/v1.ResourceName"`
-	// labels are labels of the node. They are added to the virtual node, with precedence over the
-	// labels of the offer, and its pods run on nodes with the same labels.
+	// labels are labels of the node. They are added to the virtual node and override spec.labels of
+	// the offer. Pods of the virtual node run only on nodes with all of these labels.
 	// +optional
 	Labels map[string]string `json:"labels,omitempty" protobuf:"bytes,3,rep,name=labels"`
 }
 
-// ResourceOfferStatus is the answer of the consumer to an offer.
+// ResourceOfferStatus is the decision of the consumer about an offer.
 type ResourceOfferStatus struct {
 	// phase is the state of the offer.
 	// +optional

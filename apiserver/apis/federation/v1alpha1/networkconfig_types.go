@@ -7,7 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Names of NetworkConfigs, after the role of the cluster that they describe.
+// Names of NetworkConfigs: the role of the described cluster in the peering.
 const (
 	// NetworkConfigOfConsumer is the name of the NetworkConfig that describes the consumer.
 	NetworkConfigOfConsumer = "consumer"
@@ -18,51 +18,51 @@ const (
 // +genclient
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
-// NetworkConfig describes the network of one cluster of a peering to the other one. The controllers
-// of the cluster write the spec, and the controllers of the other cluster answer in the status. The
-// NetworkConfig of the consumer is replicated from its peer namespace to the tenant namespace on
-// the provider, and the one of the provider in the opposite direction.
+// NetworkConfig describes the network of one cluster of a peering to its peer. The controllers of
+// the described cluster write the spec, and the controllers of the peer write the status. The
+// NetworkConfig named consumer is replicated from the peer namespace on the consumer to the tenant
+// namespace on the provider, and the NetworkConfig named provider in the opposite direction.
 type NetworkConfig struct {
 	metav1.TypeMeta `json:",inline"`
 	// metadata is the standard object metadata. The name is consumer or provider, the role of the
-	// cluster that is described.
+	// described cluster.
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty" protobuf:"bytes,1,opt,name=metadata"`
-	// spec is the description of the network, written by the controllers of the cluster.
+	// spec is the description of the network, written by the controllers of the described cluster.
 	Spec NetworkConfigSpec `json:"spec" protobuf:"bytes,2,opt,name=spec"`
-	// status is the answer, written by the controllers of the other cluster.
+	// status states whether the peer accepts the spec, and how it remaps CIDRs, written by the
+	// controllers of the peer.
 	// +optional
 	Status NetworkConfigStatus `json:"status,omitempty" protobuf:"bytes,3,opt,name=status"`
 }
 
 // NetworkConfigSpec is the description of the network of a cluster.
 type NetworkConfigSpec struct {
-	// clusterID is the UID of the namespace kube-system of the cluster that is described. It cannot
-	// change.
+	// clusterID is the UID of the namespace kube-system of the described cluster. It cannot change.
 	ClusterID string `json:"clusterID" protobuf:"bytes,1,opt,name=clusterID"`
-	// podCIDRs are the IPv4 and IPv6 CIDRs of the pods of the cluster. At least one, disjoint, and
-	// at most 64 together with externalCIDRs.
+	// podCIDRs are the IPv4 and IPv6 CIDRs of the pods of the described cluster. They must not
+	// overlap. At least one, and at most 64 together with externalCIDRs.
 	// +listType=atomic
 	PodCIDRs []string `json:"podCIDRs" protobuf:"bytes,2,rep,name=podCIDRs"`
-	// externalCIDRs are the CIDRs with the addresses that expose non-pod endpoints of the cluster,
-	// at most one per address family. Empty means that it exposes none.
+	// externalCIDRs are the external CIDRs of the described cluster, at most one per address
+	// family. Empty means that the cluster exposes no non-pod endpoints.
 	// +optional
 	// +listType=atomic
 	ExternalCIDRs []string `json:"externalCIDRs,omitempty" protobuf:"bytes,3,rep,name=externalCIDRs"`
-	// publicKey is the WireGuard public key of the gateway of the cluster, 32 bytes in base64.
+	// publicKey is the WireGuard public key of the described cluster's gateway, 32 bytes in base64.
 	PublicKey string `json:"publicKey" protobuf:"bytes,4,opt,name=publicKey"`
-	// endpoints are the addresses of the gateway of the cluster, each a host and UDP port, in order
-	// of preference. At most 8. Empty means that it cannot be reached, and opens the connection
-	// itself.
+	// endpoints are the endpoints of the described cluster's gateway, each a host and UDP port, in
+	// order of preference. At most 8. Empty means that the peer cannot reach the gateway, and that
+	// the gateway opens the connection itself.
 	// +optional
 	// +listType=atomic
 	Endpoints []string `json:"endpoints,omitempty" protobuf:"bytes,5,rep,name=endpoints"`
-	// mtu is the MTU inside the tunnel that the cluster supports, in bytes, 1280 to 65535. 0 means
-	// that it is not known; the MTU of the other cluster is used then.
+	// mtu is the largest MTU inside the tunnel that the described cluster supports, in bytes, 1280
+	// to 65535. 0 means unknown; the tunnel then has the MTU of the peer.
 	// +optional
 	MTU int32 `json:"mtu,omitempty" protobuf:"varint,6,opt,name=mtu"`
-	// backend is the tunnel technology of the cluster. A cluster refuses a NetworkConfig with
-	// another backend than its own. The default is WireGuard, which is the only one.
+	// backend is the tunnel technology of the described cluster. The peer refuses a backend that it
+	// does not support. The default and only supported value is WireGuard.
 	// +optional
 	// +default="WireGuard"
 	Backend NetworkBackend `json:"backend,omitempty" protobuf:"bytes,7,opt,name=backend,casttype=NetworkBackend"`
@@ -74,17 +74,17 @@ type NetworkBackend string
 // BackendWireGuard is WireGuard.
 const BackendWireGuard NetworkBackend = "WireGuard"
 
-// NetworkConfigStatus is the answer of the other cluster.
+// NetworkConfigStatus is the decision of the peer about a NetworkConfig.
 type NetworkConfigStatus struct {
 	// observedGeneration is the generation of the spec that was answered.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty" protobuf:"varint,1,opt,name=observedGeneration"`
-	// cidrs are the podCIDRs and externalCIDRs, and what the other cluster remaps them to. CIDRs of
-	// an address family that its pods do not have are left out.
+	// cidrs are podCIDRs and externalCIDRs, each with the CIDR that the peer remaps it to. CIDRs of
+	// an address family that pods of the peer do not use are left out.
 	// +optional
 	// +listType=atomic
 	CIDRs []CIDRMapping `json:"cidrs,omitempty" protobuf:"bytes,2,rep,name=cidrs"`
-	// conditions are Accepted, which is True if the other cluster accepts the spec, and False if it
+	// conditions are Accepted, which is True if the peer accepts the spec, and False if the peer
 	// refuses it.
 	// +optional
 	// +listType=map
@@ -92,13 +92,13 @@ type NetworkConfigStatus struct {
 	Conditions []metav1.Condition `json:"conditions,omitempty" protobuf:"bytes,3,rep,name=conditions"`
 }
 
-// CIDRMapping is a CIDR of a cluster, and the CIDR that replaces it in another one. The offset of
-// an address in the CIDR does not change.
+// CIDRMapping is a CIDR of one cluster and the remapped CIDR that replaces it in another cluster.
+// Remapping changes only the prefix of an address.
 type CIDRMapping struct {
 	// cidr is the CIDR in its own cluster.
 	CIDR string `json:"cidr" protobuf:"bytes,1,opt,name=cidr"`
-	// mapped is the CIDR of the same family and length in the other cluster. It equals cidr unless
-	// cidr is in use in that cluster.
+	// mapped is the CIDR by which the other cluster reaches cidr, of the same address family and
+	// prefix length. It equals cidr unless cidr is in use in the other cluster.
 	Mapped string `json:"mapped" protobuf:"bytes,2,opt,name=mapped"`
 }
 

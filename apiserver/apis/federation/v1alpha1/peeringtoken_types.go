@@ -13,12 +13,12 @@ import (
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
 // PeeringToken is an invitation of a provider: one consumer can use it once, before it expires. An
-// administrator of the provider creates it, and requests its secret part with a POST to the
-// subresource invitation. Deleting it invalidates an unused invitation.
+// administrator of the provider creates it, and gets the token with a POST to the subresource
+// invitation. Deleting a PeeringToken invalidates its token if no consumer has used it.
 type PeeringToken struct {
 	metav1.TypeMeta `json:",inline"`
-	// metadata is the standard object metadata. The uid identifies the peering that results from
-	// the invitation.
+	// metadata is the standard object metadata. The common name in certificate requests of the
+	// consumer is the uid.
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty" protobuf:"bytes,1,opt,name=metadata"`
 	// spec limits the use of the invitation. It cannot change.
@@ -32,30 +32,33 @@ type PeeringToken struct {
 // PeeringTokenSpec limits the use of an invitation. It cannot change.
 type PeeringTokenSpec struct {
 	// consumerClusterID is the UID of the namespace kube-system of the only cluster that may use
-	// the invitation. Empty permits any cluster. A peer that lost its identity can only use an
-	// invitation with its own ID.
+	// the invitation. Empty permits any cluster. A consumer that is already a peer, and has lost
+	// its identity, needs an invitation with its own ID.
 	// +optional
 	ConsumerClusterID string `json:"consumerClusterID,omitempty" protobuf:"bytes,1,opt,name=consumerClusterID"`
 	// expirationSeconds is the time, in seconds, from the creation of the object until the
 	// invitation expires, 600 to 604800 (a week). The default is 3600.
 	// +optional
 	ExpirationSeconds *int64 `json:"expirationSeconds,omitempty" protobuf:"varint,2,opt,name=expirationSeconds"`
-	// mode is the path of control plane traffic that the invitation sets up. The default is
-	// OutOfBand.
+	// mode is the path of control plane traffic in the peering that the invitation establishes. The
+	// default is OutOfBand.
 	// +optional
 	Mode PeeringMode `json:"mode,omitempty" protobuf:"bytes,3,opt,name=mode,casttype=PeeringMode"`
 }
 
 // PeeringTokenStatus reports the use of an invitation.
 type PeeringTokenStatus struct {
-	// used is true once the request of a consumer for an identity was accepted with the invitation.
+	// used is true once the provider has accepted an IdentityRequest that a consumer created with
+	// the invitation.
 	// +optional
 	Used bool `json:"used,omitempty" protobuf:"varint,1,opt,name=used"`
-	// usedBy is the UID of the namespace kube-system of that consumer.
+	// usedBy is the UID of the namespace kube-system of the consumer that used the invitation.
+	// Empty while it is unused.
 	// +optional
 	UsedBy string `json:"usedBy,omitempty" protobuf:"bytes,2,opt,name=usedBy"`
-	// gateway is the gateway of the provider, which the consumer needs. It is set if mode is
-	// InBand; requests for the invitation are answered with 429 before.
+	// gateway is the gateway of the provider, which the consumer needs for mode InBand. Until the
+	// controllers have set it, a POST to the subresource invitation returns 429. Empty with mode
+	// OutOfBand.
 	// +optional
 	Gateway *PeeringGateway `json:"gateway,omitempty" protobuf:"bytes,3,opt,name=gateway"`
 }
@@ -75,7 +78,7 @@ type PeeringTokenList struct {
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
 // Invitation is the body of requests to the subresource invitation of a PeeringToken, and of their
-// responses. Each POST returns the same invitation with a new token. It is not stored.
+// responses. Each POST returns the same invitation with a new token. An Invitation is not stored.
 type Invitation struct {
 	metav1.TypeMeta `json:",inline"`
 	// metadata has the name, uid and resourceVersion of the PeeringToken. In a request, uid and
@@ -87,10 +90,11 @@ type Invitation struct {
 	Status InvitationStatus `json:"status,omitempty" protobuf:"bytes,2,opt,name=status"`
 }
 
-// InvitationStatus is what an administrator of the consumer needs. It contains a credential: store
-// and transmit it like a password.
+// InvitationStatus is the content of an invitation, with which an administrator of the consumer
+// establishes the peering. It contains a credential: store and transmit it like a password.
 type InvitationStatus struct {
-	// clusterName is the name that the provider presents, the suggested name of the ForeignCluster.
+	// clusterName is the name that the provider presents, and the suggested name of its
+	// ForeignCluster on the consumer.
 	// +optional
 	ClusterName string `json:"clusterName,omitempty" protobuf:"bytes,1,opt,name=clusterName"`
 	// expirationTime is the time at which the token expires.
@@ -100,12 +104,13 @@ type InvitationStatus struct {
 	// token.
 	// +optional
 	Peering *Peering `json:"peering,omitempty" protobuf:"bytes,3,opt,name=peering"`
-	// foreignCluster is the same in declarative form: apply it together with a Secret of the name
-	// in its spec.invitationSecretName, which contains the token.
+	// foreignCluster has the same effect as peering in declarative form: apply it together with a
+	// Secret of type federation.liqo.io/invitation that contains the token and has the name in
+	// spec.invitationSecretName.
 	// +optional
 	ForeignCluster *ForeignCluster `json:"foreignCluster,omitempty" protobuf:"bytes,4,opt,name=foreignCluster"`
-	// command is a kubectl command that peers, to be run with the credentials of the consumer. It
-	// contains the token.
+	// command is a kubectl command that establishes the peering. An administrator runs it against
+	// the consumer. It contains the token.
 	// +optional
 	Command string `json:"command,omitempty" protobuf:"bytes,5,opt,name=command"`
 }

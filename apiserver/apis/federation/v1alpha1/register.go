@@ -16,8 +16,8 @@ const GroupName = "federation.liqo.io"
 var SchemeGroupVersion = schema.GroupVersion{Group: GroupName, Version: "v1alpha1"}
 
 var (
-	// SchemeBuilder has the functions that register the types, defaults and conversions of this
-	// version.
+	// SchemeBuilder registers the types, defaults and conversions of this version. Generated code
+	// adds to it.
 	SchemeBuilder      runtime.SchemeBuilder
 	localSchemeBuilder = &SchemeBuilder
 	// AddToScheme adds this version to a scheme.

@@ -27,7 +27,8 @@ var SelectableFields = map[string][]string{
 	"VirtualVolume":       {"status.location.clusterName", "status.phase"},
 }
 
-// addFieldLabels registers SelectableFields.
+// addFieldLabels permits SelectableFields, metadata.name and metadata.namespace in field selectors.
+// The API server refuses other fields with 400.
 func addFieldLabels(scheme *runtime.Scheme) error {
 	for kind, selectable := range SelectableFields {
 		convert := func(label, value string) (string, string, error) {

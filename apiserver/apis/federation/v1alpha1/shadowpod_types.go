@@ -12,33 +12,37 @@ import (
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
 // ShadowPod is a pod of a consumer on a provider. A virtual kubelet of the consumer creates it in a
-// remote namespace, and the controllers of the provider create the remote pod of the same name from
-// it, also again while the consumer is unreachable. It is deleted with a grace period, like a pod,
-// and is gone when the remote pod is. One with the final status of its pod remains for a minute, or
-// until it is deleted with a grace period of 0.
+// remote namespace, and the controllers of the provider create a remote pod of the same name from
+// it. They create the remote pod again if it is lost, also while the consumer is unreachable. A
+// ShadowPod is deleted with a grace period, like a Pod, and is removed after its remote pod. If its
+// status then contains the final status of the remote pod, it is removed a minute later, or when it
+// is deleted with a grace period of 0.
 type ShadowPod struct {
 	metav1.TypeMeta `json:",inline"`
 	// metadata is the standard object metadata. Labels and annotations are copied to the remote
-	// pod. At most 256 KiB together with the spec.
+	// pod. Metadata and spec are limited to 256 KiB in total.
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty" protobuf:"bytes,1,opt,name=metadata"`
-	// spec is the desired pod, written by the virtual kubelet.
+	// spec is the desired remote pod, written by a virtual kubelet of the consumer.
 	Spec ShadowPodSpec `json:"spec" protobuf:"bytes,2,opt,name=spec"`
-	// status is the final status of the pod, and why it is not running, written by the controllers
-	// of the provider. While the remote pod exists, its own status has the rest.
+	// status is the final status of the remote pod, or the reason for which the provider refuses to
+	// create it, written by the controllers of the provider. The status of a running pod is in the
+	// status of the remote pod only.
 	// +optional
 	Status ShadowPodStatus `json:"status,omitempty" protobuf:"bytes,3,opt,name=status"`
 }
 
-// ShadowPodSpec is the desired pod.
+// ShadowPodSpec is the desired remote pod.
 type ShadowPodSpec struct {
-	// pod is the specification of the remote pod. It is refused if it violates the Pod Security
-	// Standard baseline, selects single nodes or nodes with a role, uses tokens of the provider, or
-	// exceeds the quota. Only the fields can change that Kubernetes lets change in a running pod.
+	// pod is the specification of the remote pod. The API server refuses it if it violates the Pod
+	// Security Standard baseline, selects single nodes or nodes with a role, uses tokens of the
+	// provider, or exceeds the quota. Only fields that can change in a running Kubernetes pod can
+	// change.
 	Pod corev1.PodSpec `json:"pod" protobuf:"bytes,1,opt,name=pod"`
-	// offeredNode is the name in spec.nodes of the ResourceOffer of the node that the local pod is
-	// bound to: the pod runs on a node with its labels, and preferably on that node. Empty, or a
-	// name of no offer, leaves the choice to the scheduler. A change applies when the pod is
+	// offeredNode is the name, in spec.nodes of a ResourceOffer, of the offered node that the local
+	// pod is bound to. The remote pod runs on a node with the labels of the offered node, and
+	// preferably on the offered node itself. If it is empty or no offer contains the name, the
+	// scheduler of the provider selects any shared node. A change applies when the remote pod is
 	// created again.
 	// +optional
 	OfferedNode string `json:"offeredNode,omitempty" protobuf:"bytes,2,opt,name=offeredNode"`
@@ -48,38 +52,40 @@ type ShadowPodSpec struct {
 // afterwards. It does not exist before the first refusal.
 const ConditionPodCreated = "PodCreated"
 
-// ConditionPodResized is False while the provider refuses the resources that the spec requests, and
-// True afterwards. It does not exist before the first refusal.
+// ConditionPodResized is False while the provider refuses to resize the remote pod to the resources
+// in the spec, and True afterwards. It does not exist before the first refusal.
 const ConditionPodResized = "PodResized"
 
-// CauseQuotaExceeded is the type of the causes of a response 403 to a ShadowPod that exceeds the
-// quota of its consumer. Their fields are the exhausted resources.
+// CauseQuotaExceeded is the type of the causes in a 403 response to the creation or change of a
+// ShadowPod that exceeds the quota of its consumer. The response has one cause per exhausted
+// resource, with the resource as its field.
 const CauseQuotaExceeded metav1.CauseType = "QuotaExceeded"
 
-// CauseTooManyFinished is the type of the cause of a response 403 to a ShadowPod whose consumer has
-// too many finished ones.
+// CauseTooManyFinished is the type of the cause in a 403 response to the creation of a ShadowPod
+// whose consumer already has too many finished ShadowPods.
 const CauseTooManyFinished metav1.CauseType = "TooManyFinished"
 
 // ShadowPodStatus is the observed state of a shadow pod.
 type ShadowPodStatus struct {
-	// phase is Succeeded or Failed once the pod is finished, and empty before. It cannot change
-	// afterwards: a finished pod never runs again.
+	// phase is Succeeded or Failed once the remote pod is finished, and empty before. A set phase
+	// cannot change: a finished pod never runs again.
 	// +optional
 	Phase corev1.PodPhase `json:"phase,omitempty" protobuf:"bytes,1,opt,name=phase,casttype=k8s.io/api/core/v1.PodPhase"`
-	// pod is the final status of the remote pod, set together with phase.
+	// pod is the final status of the remote pod, set together with phase. Empty before.
 	// +optional
 	Pod *corev1.PodStatus `json:"pod,omitempty" protobuf:"bytes,2,opt,name=pod"`
-	// foreignCluster is the name of the ForeignCluster of the consumer whose quota the pod counts
-	// against until it is finished. It is set at creation. Empty in a namespace of no consumer.
+	// foreignCluster is the name of the ForeignCluster of the consumer whose quota the pod uses
+	// until it is finished. The API server sets it at creation. Empty in a namespace that belongs
+	// to no consumer.
 	// +optional
 	ForeignCluster string `json:"foreignCluster,omitempty" protobuf:"bytes,3,opt,name=foreignCluster"`
-	// allocatedResources is the amount of each resource that the pod still has after its spec
-	// requested less, until the kubelet has resized it. Of this and the request, the larger amount
-	// counts against the quota.
+	// allocatedResources is the amount of each resource that the remote pod still has after spec
+	// was changed to request less, until the kubelet has resized the pod. The quota usage is the
+	// larger of the allocated and the requested amount. Empty when no such resize is pending.
 	// +optional
 	AllocatedResources corev1.ResourceList `json:"allocatedResources,omitempty" protobuf:"bytes,4,rep,name=allocatedResources,casttype=k8s.io/api/core/v1.ResourceList,castkey=k8s.io/api/core/v1.ResourceName"`
-	// conditions are PodCreated, which is False while the provider refuses to create the pod, and
-	// PodResized, which is False while it refuses the requested resources.
+	// conditions are PodCreated, which is False while the provider refuses to create the remote
+	// pod, and PodResized, which is False while the provider refuses to resize it.
 	// +optional
 	// +listType=map
 	// +listMapKey=type

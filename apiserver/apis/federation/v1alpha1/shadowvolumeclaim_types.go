@@ -12,12 +12,13 @@ import (
 // +genclient
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
-// ShadowVolumeClaim is a claim of a consumer on a provider. The controllers of the consumer create
-// it in a remote namespace, and the controllers of the provider create a PersistentVolumeClaim of
-// the same name from it, which exists also while the consumer is unreachable.
+// ShadowVolumeClaim requests a PersistentVolumeClaim of a consumer on a provider. The controllers
+// of the consumer create it in a remote namespace, and the controllers of the provider create a
+// PersistentVolumeClaim of the same name from it. The claim and its data are kept while the
+// consumer is unreachable.
 type ShadowVolumeClaim struct {
 	metav1.TypeMeta `json:",inline"`
-	// metadata is the standard object metadata. At most 64 KiB.
+	// metadata is the standard object metadata, limited to 64 KiB.
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty" protobuf:"bytes,1,opt,name=metadata"`
 	// spec is the desired claim, written by the controllers of the consumer.
@@ -27,7 +28,7 @@ type ShadowVolumeClaim struct {
 	Status ShadowVolumeClaimStatus `json:"status,omitempty" protobuf:"bytes,3,opt,name=status"`
 }
 
-// VolumeDeletionPolicy determines what happens to the data of a ShadowVolumeClaim that is deleted.
+// VolumeDeletionPolicy determines what happens to the data when a ShadowVolumeClaim is deleted.
 // +enum
 type VolumeDeletionPolicy string
 
@@ -38,29 +39,30 @@ const (
 	VolumeDeletionDelete VolumeDeletionPolicy = "Delete"
 )
 
-// ShadowVolumeClaimSpec is the desired claim.
+// ShadowVolumeClaimSpec is the desired PersistentVolumeClaim on the provider.
 type ShadowVolumeClaimSpec struct {
-	// storageClassName is the StorageClass of the provider, one of spec.storageClasses of its
-	// ResourceOffer. It cannot change.
+	// storageClassName is a StorageClass of the provider, one of spec.storageClasses of a
+	// ResourceOffer that the consumer accepted. It cannot change.
 	StorageClassName string `json:"storageClassName" protobuf:"bytes,1,opt,name=storageClassName"`
 	// accessModes are the access modes of the claim, at least one. They cannot change.
 	// +listType=set
 	AccessModes []corev1.PersistentVolumeAccessMode `json:"accessModes" protobuf:"bytes,2,rep,name=accessModes,casttype=k8s.io/api/core/v1.PersistentVolumeAccessMode"`
 	// storage is the requested capacity in bytes, for example 10Gi, at most 1Ei. It can grow if the
-	// StorageClass permits expansion, and shrink to more than status.capacity if an expansion
-	// failed.
+	// StorageClass permits expansion. After a failed expansion it can shrink to a value above
+	// status.capacity.
 	Storage resource.Quantity `json:"storage" protobuf:"bytes,3,opt,name=storage"`
 	// deletionPolicy determines what happens to the data when this object is deleted. The default
 	// is Retain.
 	// +optional
 	DeletionPolicy VolumeDeletionPolicy `json:"deletionPolicy,omitempty" protobuf:"bytes,4,opt,name=deletionPolicy,casttype=VolumeDeletionPolicy"`
-	// fence is the ID of a move, written while the move locks the volume. The provider then reports
-	// in status.fence which other pods than the movers still use the volume. Empty reports none.
+	// fence is the ID of the move that is locking the volume. While it is set, the provider reports
+	// in status.fence which pods, apart from the movers, still use the volume. Empty means that no
+	// move locks the volume.
 	// +optional
 	Fence string `json:"fence,omitempty" protobuf:"bytes,5,opt,name=fence"`
 	// existing is true if the claim had a volume before. The provider then uses its existing claim
-	// of this name, or the volume that its administrator prepared for it, and never creates an
-	// empty one. The default is false. It cannot change.
+	// of this name, or the volume that its administrator prepared for the claim, and never
+	// provisions an empty volume. The default is false. It cannot change.
 	// +optional
 	Existing bool `json:"existing,omitempty" protobuf:"varint,6,opt,name=existing"`
 }
@@ -75,8 +77,8 @@ const (
 	ShadowVolumeClaimPending ShadowVolumeClaimPhase = "Pending"
 	// ShadowVolumeClaimBound means that the claim is bound to a volume.
 	ShadowVolumeClaimBound ShadowVolumeClaimPhase = "Bound"
-	// ShadowVolumeClaimLost means that the claim was bound, and it or its volume is gone. It is
-	// never created again.
+	// ShadowVolumeClaimLost means that the claim was bound, and that the claim or its volume was
+	// deleted since. The provider does not create the claim again.
 	ShadowVolumeClaimLost ShadowVolumeClaimPhase = "Lost"
 )
 
@@ -89,18 +91,20 @@ const (
 	ConditionVolumeResized = "VolumeResized"
 )
 
-// CauseStorageExceeded is the type of the causes of a response 403 to a ShadowVolumeClaim that
-// exceeds the storage quota of its consumer. Their fields are the exhausted resources.
+// CauseStorageExceeded is the type of the causes in a 403 response to the creation or change of a
+// ShadowVolumeClaim that exceeds the storage quota of its consumer. The response has one cause per
+// exhausted resource, with the resource as its field.
 const CauseStorageExceeded metav1.CauseType = "StorageExceeded"
 
 // ShadowVolumeClaimStatus is the observed state of a ShadowVolumeClaim.
 type ShadowVolumeClaimStatus struct {
 	// foreignCluster is the name of the ForeignCluster of the consumer whose storage quota the
-	// claim counts against until its volume is gone. It is set at creation. Empty in a namespace of
-	// no consumer.
+	// claim uses until its volume is deleted. The API server sets it at creation. Empty in a
+	// namespace that belongs to no consumer.
 	// +optional
 	ForeignCluster string `json:"foreignCluster,omitempty" protobuf:"bytes,1,opt,name=foreignCluster"`
-	// phase is the state of the claim. Empty before it was created, or if the provider refuses it.
+	// phase is the state of the PersistentVolumeClaim. Empty before the claim is created, or if the
+	// provider refuses to create it.
 	// +optional
 	Phase ShadowVolumeClaimPhase `json:"phase,omitempty" protobuf:"bytes,2,opt,name=phase,casttype=ShadowVolumeClaimPhase"`
 	// observedGeneration is the generation of the spec that the status describes.
@@ -113,9 +117,9 @@ type ShadowVolumeClaimStatus struct {
 	// capacity is the actual capacity of the volume in bytes. Empty before the claim was bound.
 	// +optional
 	Capacity *resource.Quantity `json:"capacity,omitempty" protobuf:"bytes,5,opt,name=capacity"`
-	// allocated is the capacity in bytes that the provider has reserved for an expansion that is
-	// not complete. The largest of spec.storage, capacity and allocated counts against the quota.
-	// Empty without an expansion.
+	// allocated is the capacity in bytes that the provider has reserved for an incomplete
+	// expansion. The largest of spec.storage, capacity and allocated is the quota usage. Empty when
+	// no expansion is in progress.
 	// +optional
 	Allocated *resource.Quantity `json:"allocated,omitempty" protobuf:"bytes,6,opt,name=allocated"`
 	// pods are the names of the first 16 pods of the namespace that mount the claim and have not
@@ -123,7 +127,8 @@ type ShadowVolumeClaimStatus struct {
 	// +optional
 	// +listType=atomic
 	Pods []string `json:"pods,omitempty" protobuf:"bytes,7,rep,name=pods"`
-	// fence is the answer to spec.fence. Empty without it.
+	// fence lists the pods that still use the volume while spec.fence is set. Empty while
+	// spec.fence is empty.
 	// +optional
 	Fence *VolumeFenceStatus `json:"fence,omitempty" protobuf:"bytes,8,opt,name=fence"`
 	// conditions are VolumeBound, which is True while the claim is bound, and VolumeResized, which
@@ -134,13 +139,13 @@ type ShadowVolumeClaimStatus struct {
 	Conditions []metav1.Condition `json:"conditions,omitempty" protobuf:"bytes,9,rep,name=conditions"`
 }
 
-// VolumeFenceStatus lists the pods that use a volume that is being moved. A pod that was deleted by
-// force counts until its node reported its end.
+// VolumeFenceStatus lists the pods that use a volume that a move is locking. A pod that was force
+// deleted is listed until its node has reported that it ended.
 type VolumeFenceStatus struct {
-	// id is the value of spec.fence that this answers.
+	// id is the value of spec.fence for which users were determined.
 	ID string `json:"id" protobuf:"bytes,1,opt,name=id"`
-	// users are the names of the first 16 pods, except the movers, that use the volume. Empty means
-	// that none does.
+	// users are the names of the first 16 pods, apart from the movers, that use the volume. Empty
+	// means that no pod uses it.
 	// +optional
 	// +listType=atomic
 	Users []string `json:"users,omitempty" protobuf:"bytes,2,rep,name=users"`

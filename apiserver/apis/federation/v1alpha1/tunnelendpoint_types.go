@@ -10,49 +10,52 @@ import (
 // +genclient
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
-// TunnelEndpoint is the tunnel to one peer: what both clusters agreed upon, and its state. The
-// controllers create it in the installation namespace while networking is Tunnel or mode is InBand;
-// the gateway and the route agents configure nodes by it, and the active gateway writes the status.
-// Peers cannot read it.
+// TunnelEndpoint is the configuration and the state of the tunnel to one peer. The controllers
+// create it in the installation namespace while networking of the ForeignCluster is Tunnel or its
+// mode is InBand. The gateway and the route agents configure their nodes from the spec, and the
+// active gateway writes the status. Peers cannot read it.
 type TunnelEndpoint struct {
 	metav1.TypeMeta `json:",inline"`
 	// metadata is the standard object metadata. The name is the name of the ForeignCluster.
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty" protobuf:"bytes,1,opt,name=metadata"`
-	// spec is the agreed configuration, written by the controllers.
+	// spec is the configuration that both clusters agreed on, written by the controllers.
 	Spec TunnelEndpointSpec `json:"spec" protobuf:"bytes,2,opt,name=spec"`
 	// status is the observed state of the tunnel, written by the active gateway.
 	// +optional
 	Status TunnelEndpointStatus `json:"status,omitempty" protobuf:"bytes,3,opt,name=status"`
 }
 
-// TunnelEndpointSpec is the agreed configuration of a tunnel.
+// TunnelEndpointSpec is the configuration of a tunnel that both clusters agreed on.
 type TunnelEndpointSpec struct {
 	// clusterID is the UID of the namespace kube-system of the peer. It cannot change.
 	ClusterID string `json:"clusterID" protobuf:"bytes,1,opt,name=clusterID"`
 	// publicKey is the WireGuard public key of the remote gateway, 32 bytes in base64.
 	PublicKey string `json:"publicKey" protobuf:"bytes,2,opt,name=publicKey"`
-	// endpoints are the addresses of the remote gateway, each a host and UDP port, in order of
-	// preference. At most 8. Empty means that the remote gateway connects to the local one.
+	// endpoints are the endpoints of the remote gateway, each a host and UDP port, in order of
+	// preference. At most 8. Empty means that the local gateway waits for the remote gateway to
+	// connect.
 	// +optional
 	// +listType=atomic
 	Endpoints []string `json:"endpoints,omitempty" protobuf:"bytes,3,rep,name=endpoints"`
-	// mtu is the MTU inside the tunnel in bytes, the lower one of both clusters. 0 means that
-	// neither has reported one yet; each gateway then uses the MTU of its own network.
+	// mtu is the MTU inside the tunnel in bytes: the lower of the MTUs that both clusters support.
+	// 0 means that neither cluster has reported an MTU yet; each gateway then uses the MTU of its
+	// own network.
 	// +optional
 	MTU int32 `json:"mtu,omitempty" protobuf:"varint,4,opt,name=mtu"`
-	// local are the local CIDRs, first pod CIDRs, then external ones, and what the peer remaps them
-	// to. Empty while the tunnel carries only the control plane.
+	// local are the CIDRs of the local cluster, first pod CIDRs, then external CIDRs, each with the
+	// CIDR that the peer remaps it to. Empty while the tunnel carries only control plane traffic.
 	// +optional
 	// +listType=atomic
 	Local []CIDRMapping `json:"local,omitempty" protobuf:"bytes,5,rep,name=local"`
-	// remote are the CIDRs of the peer, first pod CIDRs, then external ones, and what the local
-	// cluster remaps them to. Empty while the tunnel carries only the control plane.
+	// remote are the CIDRs of the peer, first pod CIDRs, then external CIDRs, each with the CIDR
+	// that the local cluster remaps it to. Empty while the tunnel carries only control plane
+	// traffic.
 	// +optional
 	// +listType=atomic
 	Remote []CIDRMapping `json:"remote,omitempty" protobuf:"bytes,6,rep,name=remote"`
-	// control are the directions in which the tunnel carries control plane traffic. Empty with mode
-	// OutOfBand.
+	// control are the directions of control plane traffic through the tunnel, Serve, Call or both.
+	// Empty with mode OutOfBand.
 	// +optional
 	// +listType=set
 	Control []TunnelControl `json:"control,omitempty" protobuf:"bytes,7,rep,name=control,casttype=TunnelControl"`
@@ -78,8 +81,8 @@ const (
 	TunnelConnecting TunnelPhase = "Connecting"
 	// TunnelConnected means that the remote gateway replies through the tunnel.
 	TunnelConnected TunnelPhase = "Connected"
-	// TunnelError means that the tunnel cannot be configured as agreed; the condition Connected has
-	// the reason.
+	// TunnelError means that the gateway cannot configure the tunnel as spec requires; the
+	// condition Connected has the reason.
 	TunnelError TunnelPhase = "Error"
 )
 
@@ -87,14 +90,14 @@ const (
 // otherwise.
 const ConditionConnected = "Connected"
 
-// ConditionPathMTU is True if packets of the agreed MTU reach the remote gateway and back, False if
-// only smaller ones do, and Unknown if none of at least 1280 bytes does. It keeps its last status
-// while the tunnel is not connected.
+// ConditionPathMTU is True if packets of the size spec.mtu pass through the tunnel in both
+// directions, False if only smaller packets pass, and Unknown if no packet of at least 1280 bytes
+// passes. It keeps its last status while the tunnel is not connected.
 const ConditionPathMTU = "PathMTU"
 
-// WireGuard implementations of a gateway.
+// WireGuard implementations, values of status.implementation.
 const (
-	// WireGuardKernel is the implementation of the kernel.
+	// WireGuardKernel is the implementation in the Linux kernel.
 	WireGuardKernel = "kernel"
 	// WireGuardGo is the userspace implementation, which runs in the process of the gateway.
 	WireGuardGo = "wireguard-go"
@@ -102,47 +105,49 @@ const (
 
 // TunnelEndpointStatus is the observed state of a tunnel.
 type TunnelEndpointStatus struct {
-	// observedGeneration is the generation of the spec that the gateway has applied.
+	// observedGeneration is the generation of the spec that the active gateway has applied.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty" protobuf:"varint,1,opt,name=observedGeneration"`
 	// phase is the state of the tunnel.
 	// +optional
 	Phase TunnelPhase `json:"phase,omitempty" protobuf:"bytes,2,opt,name=phase,casttype=TunnelPhase"`
-	// endpoint is the address and port that packets of the remote gateway come from. Empty before
-	// the first handshake.
+	// endpoint is the address and UDP port from which the local gateway last received packets of
+	// the remote gateway. Empty before the first handshake.
 	// +optional
 	Endpoint string `json:"endpoint,omitempty" protobuf:"bytes,3,opt,name=endpoint"`
-	// gateway is the name of the local node with the active gateway.
+	// gateway is the name of the local node on which the active gateway runs.
 	// +optional
 	Gateway string `json:"gateway,omitempty" protobuf:"bytes,4,opt,name=gateway"`
-	// publicKey is the WireGuard public key that the local gateway uses, in base64. Peers receive a
-	// new key once it is in use.
+	// publicKey is the WireGuard public key that the local gateway uses, 32 bytes in base64. The
+	// controllers send a new key to the peer after the gateway has started to use it.
 	// +optional
 	PublicKey string `json:"publicKey,omitempty" protobuf:"bytes,5,opt,name=publicKey"`
-	// mtu is the MTU inside the tunnel that the network of the active gateway's node permits, in
-	// bytes, independently of the peer. Peers receive it in their NetworkConfig. 0 means unknown,
-	// or less than 1280.
+	// mtu is the MTU inside the tunnel, in bytes, that the network of the active gateway's node
+	// permits. The peer receives it in the NetworkConfig of the local cluster. 0 means that it is
+	// unknown or less than 1280.
 	// +optional
 	MTU int32 `json:"mtu,omitempty" protobuf:"varint,6,opt,name=mtu"`
 	// implementation is the WireGuard implementation of the gateway: kernel or wireguard-go.
 	// +optional
 	Implementation string `json:"implementation,omitempty" protobuf:"bytes,7,opt,name=implementation"`
 	// latencyMicroseconds is the round-trip time to the remote gateway in microseconds, the median
-	// of the last 15 probes. It is updated when it changes by 20 % and at least 250 microseconds.
-	// It is 0 while the tunnel is not connected.
+	// of the last 15 probes. It is updated when it changes by at least 20 % and at least 250
+	// microseconds. It is 0 while the tunnel is not connected.
 	// +optional
 	LatencyMicroseconds int64 `json:"latencyMicroseconds,omitempty" protobuf:"varint,8,opt,name=latencyMicroseconds"`
 	// lossPercent is the percentage of the last 50 probes without a reply. It is updated when it
-	// changes by 10 or reaches 0. It is 0 while the tunnel is not connected.
+	// changes by at least 10 percentage points or reaches 0. It is 0 while the tunnel is not
+	// connected.
 	// +optional
 	LossPercent int32 `json:"lossPercent,omitempty" protobuf:"varint,9,opt,name=lossPercent"`
-	// pathMTU is the size in bytes of the largest packets that reach the remote gateway and back,
-	// if that is less than the agreed MTU; larger packets are not sent then. 0 means that packets
-	// of the agreed MTU pass. It keeps its last value while the tunnel is not connected.
+	// pathMTU is the size in bytes of the largest packets that pass through the tunnel in both
+	// directions, if it is less than spec.mtu; the gateway then sends no larger packets. 0 means
+	// that packets of the size spec.mtu pass. It keeps its last value while the tunnel is not
+	// connected.
 	// +optional
 	PathMTU int32 `json:"pathMTU,omitempty" protobuf:"varint,10,opt,name=pathMTU"`
 	// conditions are Connected, which is True while the remote gateway replies through the tunnel,
-	// and PathMTU, which is True if packets of the agreed MTU pass.
+	// and PathMTU, which is True if packets of the size spec.mtu pass in both directions.
 	// +optional
 	// +listType=map
 	// +listMapKey=type

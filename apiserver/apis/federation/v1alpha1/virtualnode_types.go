@@ -11,18 +11,20 @@ import (
 // +genclient
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
-// VirtualNode is a virtual node of the local cluster, which represents an accepted ResourceOffer or
-// a part of it. The controllers create one for an offer, or one for each of its nodes, in the peer
-// namespace of the provider, and run a virtual kubelet for each; administrators can create more,
-// and set apiAccess, reflection and offloadingPatch of all of them.
+// VirtualNode configures one virtual node of the local cluster, which represents an accepted
+// ResourceOffer or one node in it. The controllers create the VirtualNodes of an offer in the peer
+// namespace of the provider, and run a virtual kubelet for each VirtualNode. Administrators can
+// create more VirtualNodes, and can set apiAccess, reflection and offloadingPatch of each.
 type VirtualNode struct {
 	metav1.TypeMeta `json:",inline"`
 	// metadata is the standard object metadata. The name is a DNS label of at most 40 characters.
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty" protobuf:"bytes,1,opt,name=metadata"`
-	// spec is the desired state of the node, written by the controllers and administrators.
+	// spec is the desired state of the virtual node. The controllers write the fields that an offer
+	// determines; administrators write apiAccess, reflection and offloadingPatch, and the whole
+	// spec of VirtualNodes that they create.
 	Spec VirtualNodeSpec `json:"spec" protobuf:"bytes,2,opt,name=spec"`
-	// status is the observed state of the node, written by the controllers.
+	// status is the observed state of the virtual node, written by the controllers.
 	// +optional
 	Status VirtualNodeStatus `json:"status,omitempty" protobuf:"bytes,3,opt,name=status"`
 }
@@ -35,77 +37,82 @@ type VirtualNodeSpec struct {
 	// cannot change.
 	NodeName string `json:"nodeName" protobuf:"bytes,2,opt,name=nodeName"`
 	// offerName is the name of the ResourceOffer in the same namespace that the node represents.
-	// The node is deleted when the offer is withdrawn or refused.
+	// The VirtualNode is deleted when the offer is withdrawn or refused. Empty means that it does
+	// not depend on an offer.
 	// +optional
 	OfferName string `json:"offerName,omitempty" protobuf:"bytes,3,opt,name=offerName"`
-	// offeredNode is the name in spec.nodes of the ResourceOffer of the node that this one
-	// represents. Empty represents the offer as a whole. It requires offerName. It cannot change.
+	// offeredNode is the name, in spec.nodes of the ResourceOffer, of the node that the virtual
+	// node represents. Empty means that it represents the offer as a whole. It requires offerName,
+	// and cannot change.
 	// +optional
 	OfferedNode string `json:"offeredNode,omitempty" protobuf:"bytes,4,opt,name=offeredNode"`
-	// resources is the capacity of the Node, at least one resource.
+	// resources is the capacity of the Node, with at least one resource.
 	Resources corev1.ResourceList `json:"resources" protobuf:"bytes,5,rep,name=resources,casttype=k8s.io/api/core/v1.ResourceList,castkey=k8s.io/api/core/v1.ResourceName"`
 	// labels are added to the Node.
 	// +optional
 	Labels map[string]string `json:"labels,omitempty" protobuf:"bytes,6,rep,name=labels"`
 	// apiAccess determines whether pods on the node have access to the API server of the local
-	// cluster with tokens of their ServiceAccounts. Empty is Consumer. Without the value
-	// consumerAPIServer of the installation pods have no access in either case.
+	// cluster with tokens of their ServiceAccounts. The default is Consumer. Pods have no access if
+	// the value consumerAPIServer of the installation is empty.
 	// +optional
 	APIAccess APIAccess `json:"apiAccess,omitempty" protobuf:"bytes,7,opt,name=apiAccess,casttype=APIAccess"`
 	// reflection selects the objects of offloaded namespaces that are reflected to the provider. If
-	// a provider has several virtual nodes, the reflection of the oldest applies.
+	// a provider has several virtual nodes, only the reflection of the oldest VirtualNode applies.
+	// Empty uses the defaults.
 	// +optional
 	Reflection VirtualNodeReflection `json:"reflection,omitzero" protobuf:"bytes,8,opt,name=reflection"`
-	// offloadingPatch changes the pods of the node on the provider. A change of labels, annotations
-	// or additional tolerations applies to running pods, any other change to new pods only.
+	// offloadingPatch changes the remote pods of the virtual node. A change of excludedLabels,
+	// excludedAnnotations, or additional tolerations applies to running pods; any other change
+	// applies only to new pods.
 	// +optional
 	OffloadingPatch *OffloadingPatch `json:"offloadingPatch,omitempty" protobuf:"bytes,9,opt,name=offloadingPatch"`
 }
 
-// OffloadingPatch changes the pods of a virtual node on the provider.
+// OffloadingPatch changes the remote pods of a virtual node.
 type OffloadingPatch struct {
-	// nodeSelector selects the nodes of the provider for the pods, and replaces their own node
-	// selector, which selected the virtual node. It cannot select single nodes, or nodes with a
-	// role.
+	// nodeSelector selects, by labels, the nodes of the provider that remote pods run on. It
+	// replaces the node selector of the local pod, which selects among virtual nodes. It cannot
+	// select single nodes or nodes with a role. Empty selects all shared nodes.
 	// +optional
 	NodeSelector map[string]string `json:"nodeSelector,omitempty" protobuf:"bytes,1,rep,name=nodeSelector"`
-	// affinity is the affinity of the pods on the provider. Its node affinity selects nodes of the
-	// provider; its pod affinity and anti-affinity are added to the terms of the pods, and apply to
-	// the remote namespace only. It cannot select single nodes, nodes with a role, or other
-	// namespaces.
+	// affinity is the affinity of remote pods. Its node affinity selects nodes of the provider. Its
+	// pod affinity and anti-affinity are added to those of the local pod, and apply within the
+	// remote namespace only. It cannot select single nodes, nodes with a role, or other namespaces.
 	// +optional
 	Affinity *corev1.Affinity `json:"affinity,omitempty" protobuf:"bytes,2,opt,name=affinity"`
-	// tolerations are added to the tolerations of the pods, at most 100. Not permitted are
-	// tolerations without a key, of nodes with a role, of virtual nodes, and of node.kubernetes.io
-	// and node.cloudprovider.kubernetes.io except not-ready and unreachable.
+	// tolerations are added to the tolerations of remote pods, at most 100. A key is required.
+	// Taints of nodes with a role, of virtual nodes, and taints of node.kubernetes.io and
+	// node.cloudprovider.kubernetes.io except not-ready and unreachable cannot be tolerated.
 	// +optional
 	// +listType=atomic
 	Tolerations []corev1.Toleration `json:"tolerations,omitempty" protobuf:"bytes,3,rep,name=tolerations"`
-	// runtimeClassName is the RuntimeClass of the pods on the provider. Not set keeps the
-	// RuntimeClass of the pods; empty uses the default of the provider.
+	// runtimeClassName is the RuntimeClass of remote pods. If it is not set, remote pods have the
+	// RuntimeClass of the local pod; the empty string selects the default runtime of the provider.
 	// +optional
 	RuntimeClassName *string `json:"runtimeClassName,omitempty" protobuf:"bytes,4,opt,name=runtimeClassName"`
-	// excludedLabels are the keys of labels that the pods do not have on the provider. Selectors
-	// that use them are left out as well. Keys of liqo.io are not permitted. At most 128.
+	// excludedLabels are the keys of labels that are not copied to remote pods. Label selectors in
+	// the pod that use such a key are left out as well. Keys of liqo.io are not permitted. At most
+	// 128.
 	// +optional
 	// +listType=set
 	ExcludedLabels []string `json:"excludedLabels,omitempty" protobuf:"bytes,5,rep,name=excludedLabels"`
-	// excludedAnnotations are the keys of annotations that the pods do not have on the provider.
-	// Keys of liqo.io are not permitted. At most 128.
+	// excludedAnnotations are the keys of annotations that are not copied to remote pods. Keys of
+	// liqo.io are not permitted. At most 128.
 	// +optional
 	// +listType=set
 	ExcludedAnnotations []string `json:"excludedAnnotations,omitempty" protobuf:"bytes,6,rep,name=excludedAnnotations"`
 }
 
-// APIAccess selects the API server that pods on a provider have access to.
+// APIAccess determines whether pods on a virtual node have access to the consumer's API server.
 // +enum
 type APIAccess string
 
 const (
-	// APIAccessConsumer gives access to the API server of the consumer: the tokens of pods are
-	// reflected, and host names and environment variables refer to that server.
+	// APIAccessConsumer gives access: the ServiceAccount tokens of pods are reflected, and the host
+	// name kubernetes.default.svc and the variables KUBERNETES_SERVICE_* refer to the consumer's
+	// API server.
 	APIAccessConsumer APIAccess = "Consumer"
-	// APIAccessDisabled gives access to none: the tokens of pods are not reflected.
+	// APIAccessDisabled gives no access: the ServiceAccount tokens of pods are not reflected.
 	APIAccessDisabled APIAccess = "Disabled"
 )
 
@@ -113,19 +120,20 @@ const (
 // provider, and their metadata. ConfigMaps, Secrets, Services with their EndpointSlices, and
 // Ingresses are reflected by default.
 type VirtualNodeReflection struct {
-	// kinds are additional kinds to reflect, and kinds that are reflected in another way than by
-	// default. An additional kind has to be in spec.reflectedKinds of the ResourceOffer, and served
-	// by both clusters; the condition KindsReflected reports whether it is reflected. At most 32.
+	// kinds are additional kinds to reflect, and settings for kinds that are reflected by default.
+	// An additional kind must be in spec.reflectedKinds of the ResourceOffer and be served by both
+	// clusters; the condition KindsReflected reports whether it is reflected. At most 32. Empty
+	// reflects the default kinds only.
 	// +optional
 	// +listType=atomic
 	Kinds []ReflectedKind `json:"kinds,omitempty" protobuf:"bytes,1,rep,name=kinds"`
-	// excludedLabels are the keys of labels that reflected objects of all kinds do not have. Keys
-	// of liqo.io are not permitted. At most 128.
+	// excludedLabels are the keys of labels that are not copied to reflected objects of any kind.
+	// Keys of liqo.io are not permitted. At most 128.
 	// +optional
 	// +listType=set
 	ExcludedLabels []string `json:"excludedLabels,omitempty" protobuf:"bytes,2,rep,name=excludedLabels"`
-	// excludedAnnotations are the keys of annotations that reflected objects of all kinds do not
-	// have. Keys of liqo.io are not permitted. At most 128.
+	// excludedAnnotations are the keys of annotations that are not copied to reflected objects of
+	// any kind. Keys of liqo.io are not permitted. At most 128.
 	// +optional
 	// +listType=set
 	ExcludedAnnotations []string `json:"excludedAnnotations,omitempty" protobuf:"bytes,3,rep,name=excludedAnnotations"`
@@ -136,20 +144,21 @@ type ReflectedKind struct {
 	// group is the API group of the kind. Empty is the core group.
 	// +optional
 	Group string `json:"group,omitempty" protobuf:"bytes,1,opt,name=group"`
-	// version is the API version, which both clusters serve.
+	// version is the version of the API group, for example v1. Both clusters must serve it.
 	Version string `json:"version" protobuf:"bytes,2,opt,name=version"`
 	// resource is the plural name of the kind, for example configmaps.
 	Resource string `json:"resource" protobuf:"bytes,3,opt,name=resource"`
-	// policy is the reflection policy of the kind. Empty is DenyList.
+	// policy is the reflection policy of the kind. The default is DenyList.
 	// +optional
 	Policy ReflectionPolicy `json:"policy,omitempty" protobuf:"bytes,4,opt,name=policy,casttype=ReflectionPolicy"`
-	// excludedLabels are the keys of labels that reflected objects of this kind do not have, in
-	// addition to the keys for all kinds. Keys of liqo.io are not permitted. At most 128.
+	// excludedLabels are the keys of labels that are not copied to reflected objects of this kind,
+	// in addition to the keys for all kinds. Keys of liqo.io are not permitted. At most 128.
 	// +optional
 	// +listType=set
 	ExcludedLabels []string `json:"excludedLabels,omitempty" protobuf:"bytes,5,rep,name=excludedLabels"`
-	// excludedAnnotations are the keys of annotations that reflected objects of this kind do not
-	// have, in addition to the keys for all kinds. Keys of liqo.io are not permitted. At most 128.
+	// excludedAnnotations are the keys of annotations that are not copied to reflected objects of
+	// this kind, in addition to the keys for all kinds. Keys of liqo.io are not permitted. At most
+	// 128.
 	// +optional
 	// +listType=set
 	ExcludedAnnotations []string `json:"excludedAnnotations,omitempty" protobuf:"bytes,6,rep,name=excludedAnnotations"`
@@ -168,14 +177,14 @@ const (
 	ReflectionAllowList ReflectionPolicy = "AllowList"
 )
 
-// Condition types of a VirtualNode in addition to Ready.
+// Condition types of a VirtualNode, in addition to ConditionReady.
 const (
 	// ConditionVirtualKubeletAvailable is True while the Deployment of the virtual kubelet is
 	// available, and False otherwise.
 	ConditionVirtualKubeletAvailable = "VirtualKubeletAvailable"
-	// ConditionKindsReflected is True while all kinds of spec.reflection are reflected, and False
-	// otherwise, with a message about each kind that is not. It exists while spec.reflection has
-	// kinds.
+	// ConditionKindsReflected is True while all kinds in spec.reflection.kinds are reflected.
+	// Otherwise it is False, with a message that names each kind that is not reflected and the
+	// reason. It exists while spec.reflection.kinds is not empty.
 	ConditionKindsReflected = "KindsReflected"
 	// ConditionNetworkReady is True while the pods of both clusters reach each other, and False
 	// otherwise. Endpoints of Services are reflected only while it is True.
@@ -183,14 +192,14 @@ const (
 )
 
 // VirtualNodeNetwork describes how addresses are remapped between the local cluster and the
-// provider. An address in none of the CIDRs cannot be reached. Both lists are empty until the
-// tunnel is agreed upon.
+// provider. An address that is in none of the CIDRs cannot be reached from the other cluster. Both
+// lists are empty until the clusters have agreed on the configuration of the tunnel.
 type VirtualNodeNetwork struct {
-	// local are the local CIDRs, and what the provider remaps them to.
+	// local are the CIDRs of the local cluster, each with the CIDR that the provider remaps it to.
 	// +optional
 	// +listType=atomic
 	Local []CIDRMapping `json:"local,omitempty" protobuf:"bytes,1,rep,name=local"`
-	// remote are the CIDRs of the provider, and what the local cluster remaps them to.
+	// remote are the CIDRs of the provider, each with the CIDR that the local cluster remaps it to.
 	// +optional
 	// +listType=atomic
 	Remote []CIDRMapping `json:"remote,omitempty" protobuf:"bytes,2,rep,name=remote"`
@@ -209,36 +218,38 @@ type VirtualNodeStatus struct {
 	// +optional
 	// +listType=atomic
 	ReflectedKinds []metav1.GroupVersionResource `json:"reflectedKinds,omitempty" protobuf:"bytes,3,rep,name=reflectedKinds"`
-	// ingressClasses are the classes of the offer that reflected Ingresses may use. An Ingress with
-	// another class gets the first one. Empty leaves the class to the provider.
+	// ingressClasses are the IngressClasses of the offer, which reflected Ingresses may use. A
+	// reflected Ingress has the first class if its own class is not in the list. Empty means that
+	// reflected Ingresses have no class, and that the provider selects it.
 	// +optional
 	// +listType=atomic
 	IngressClasses []string `json:"ingressClasses,omitempty" protobuf:"bytes,4,rep,name=ingressClasses"`
-	// loadBalancerClasses are the classes of the offer that reflected Services of type LoadBalancer
-	// may use. A Service with another class gets the first one. Empty leaves the class to the
-	// provider.
+	// loadBalancerClasses are the load balancer classes of the offer, which reflected Services of
+	// type LoadBalancer may use. A reflected Service has the first class if its own class is not in
+	// the list. Empty means that reflected Services have no class, and that the provider selects
+	// it.
 	// +optional
 	// +listType=atomic
 	LoadBalancerClasses []string `json:"loadBalancerClasses,omitempty" protobuf:"bytes,5,rep,name=loadBalancerClasses"`
-	// network describes how addresses are remapped. It is set if networking is Tunnel; otherwise
-	// addresses are the same in both clusters.
+	// network describes how addresses are remapped. Empty unless networking of the ForeignCluster
+	// is Tunnel; addresses are then the same in both clusters.
 	// +optional
 	Network *VirtualNodeNetwork `json:"network,omitempty" protobuf:"bytes,6,opt,name=network"`
-	// conditions are Ready, the condition of the Node; VirtualKubeletAvailable, which is True while
-	// the virtual kubelet runs; NetworkReady, which is True while the pods of both clusters reach
-	// each other; and KindsReflected, which is False while a kind of spec.reflection is not
-	// reflected.
+	// conditions are Ready, a copy of the condition Ready of the Node; VirtualKubeletAvailable,
+	// which is True while the virtual kubelet runs; NetworkReady, which is True while the pods of
+	// both clusters reach each other; and KindsReflected, which is False while a kind in
+	// spec.reflection.kinds is not reflected.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty" protobuf:"bytes,7,rep,name=conditions"`
-	// storageClasses are the StorageClasses of the offer that claims may use on the provider, the
-	// default first. Empty if the provider offers no storage.
+	// storageClasses are the StorageClasses of the offer, which claims may use on the provider, the
+	// default class first. Empty if the provider offers no storage.
 	// +optional
 	// +listType=atomic
 	StorageClasses []string `json:"storageClasses,omitempty" protobuf:"bytes,8,rep,name=storageClasses"`
-	// storage is spec.storage of the offer, the storage quota. It is not part of the capacity of
-	// the Node.
+	// storage is spec.storage of the offer, the limits of claims on the provider. It is not part of
+	// the capacity of the Node. Empty if the provider offers no storage.
 	// +optional
 	Storage corev1.ResourceList `json:"storage,omitempty" protobuf:"bytes,9,rep,name=storage,casttype=k8s.io/api/core/v1.ResourceList,castkey=k8s.io/api/core/v1.ResourceName"`
 }
