@@ -10,14 +10,14 @@ import (
 
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
-// AddressMapping is the allocation of a remapped CIDR or address from an AddressPool.
+// AddressMapping is the allocation of a CIDR or address from an AddressPool for one peer.
 type AddressMapping struct {
 	metav1.TypeMeta
 	metav1.ObjectMeta
 	Spec AddressMappingSpec
 }
 
-// AddressMappingSpec is the source and the target of a mapping.
+// AddressMappingSpec is the CIDR or address that is mapped, and its replacement.
 type AddressMappingSpec struct {
 	ClusterID string
 	Pool      string

@@ -19,7 +19,7 @@ type ForeignCluster struct {
 	Status ForeignClusterStatus
 }
 
-// PeeringIntent is the desired state of one direction of a peering.
+// PeeringIntent is the desired state of the outgoing or the incoming peering.
 type PeeringIntent string
 
 // Values of PeeringIntent, documented in v1alpha1.
@@ -28,7 +28,7 @@ const (
 	PeeringDisabled PeeringIntent = "Disabled"
 )
 
-// ForeignClusterSpec is the desired state of the peering with one cluster.
+// ForeignClusterSpec is the desired state of the outgoing and the incoming peering with one peer.
 type ForeignClusterSpec struct {
 	ClusterID                string
 	Outgoing                 PeeringIntent
@@ -56,7 +56,8 @@ const (
 	PeeringInBand    PeeringMode = "InBand"
 )
 
-// PeeringGateway is what a cluster needs for a tunnel to the gateway of another cluster.
+// PeeringGateway is the public key and the endpoints of a gateway, with which another cluster
+// establishes a tunnel to it.
 type PeeringGateway struct {
 	PublicKey string
 	Endpoints []string
@@ -72,7 +73,8 @@ const (
 	NetworkingTunnel NetworkingMode = "Tunnel"
 )
 
-// PeeringDecision is a decision of an administrator in one direction of a peering.
+// PeeringDecision is the decision of an administrator about the resource offers or the resource
+// requests of a peer.
 type PeeringDecision string
 
 // Values of PeeringDecision, documented in v1alpha1.
@@ -82,7 +84,8 @@ const (
 	PeeringManual PeeringDecision = "Manual"
 )
 
-// PeeringAnswer is the decision of an administrator in one direction of a peering, and its reason.
+// PeeringAnswer is the decision of an administrator about the resource offers or the resource
+// requests of a peer, and its reason.
 type PeeringAnswer struct {
 	Decision PeeringDecision
 	Reason   string
@@ -112,7 +115,8 @@ type IncomingPolicy struct {
 	ExternalVolumes     ExternalVolumes
 }
 
-// PeeringPhase is the state of one aspect of a peering.
+// PeeringPhase is the state of one aspect of a peering, for example its authentication or
+// networking.
 type PeeringPhase string
 
 // Values of PeeringPhase, documented in v1alpha1.

@@ -24,12 +24,12 @@ type IdentityRequestSpec struct {
 	Request     []byte
 }
 
-// Condition types of an IdentityRequest in addition to Accepted, documented in v1alpha1.
+// Condition types of an IdentityRequest, in addition to ConditionAccepted; documented in v1alpha1.
 const (
 	ConditionIssued = "Issued"
 )
 
-// IdentityRequestStatus is the answer to an IdentityRequest.
+// IdentityRequestStatus is the response of the provider to an IdentityRequest.
 type IdentityRequestStatus struct {
 	Certificate        []byte
 	ServiceAccountName string

@@ -3,13 +3,13 @@
 
 package federation
 
-// Ended reports whether a move at this phase has ended.
+// Ended reports whether a move in this phase has ended.
 func (p MovePhase) Ended() bool {
 	return p == MoveSucceeded || p == MoveFailed || p == MoveCancelled
 }
 
-// Cancellable reports whether a move at this phase can be rolled back on request: its claim is not
-// bound to the target yet.
+// Cancellable reports whether a user can still cancel a move in this phase: the claim is not bound
+// to the target volume yet.
 func (p MovePhase) Cancellable() bool {
 	switch p {
 	case "", MovePreparing, MoveCopying, MoveQuiescing, MoveLocking, MoveFinalCopy, MoveRollingBack:
@@ -18,8 +18,8 @@ func (p MovePhase) Cancellable() bool {
 	return false
 }
 
-// MovePhase returns the phase of the requested move; empty if none is requested or it has not
-// begun.
+// MovePhase returns the phase of the requested move. It is empty if no move is requested, or if the
+// requested move has not begun.
 func (v *VirtualVolume) MovePhase() MovePhase {
 	if v.Spec.Move == nil || v.Status.Move == nil || v.Status.Move.ID != v.Spec.Move.ID {
 		return ""
@@ -27,13 +27,13 @@ func (v *VirtualVolume) MovePhase() MovePhase {
 	return v.Status.Move.Phase
 }
 
-// Moving reports whether a requested move has not ended.
+// Moving reports whether a move is requested that has not ended yet; it may not have begun.
 func (v *VirtualVolume) Moving() bool {
 	return v.Spec.Move != nil && !v.MovePhase().Ended()
 }
 
-// RollingBack returns the ID of a move that is rolled back and no longer requested, and reports
-// whether there is one.
+// RollingBack returns the ID of a move that is being rolled back and is no longer requested, and
+// reports whether such a move exists.
 func (v *VirtualVolume) RollingBack() (string, bool) {
 	move := v.Status.Move
 	if move == nil || move.Phase.Ended() || v.Spec.Move != nil && v.Spec.Move.ID == move.ID {

@@ -13,8 +13,8 @@ const NamespaceOffloadingName = "offloading"
 
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
-// NamespaceOffloading offloads its namespace: it selects the providers with a remote namespace, and
-// where the pods of the namespace run.
+// NamespaceOffloading offloads its namespace: it selects the providers that get a remote namespace,
+// and the nodes that pods of the namespace may run on.
 type NamespaceOffloading struct {
 	metav1.TypeMeta
 	metav1.ObjectMeta
@@ -42,8 +42,8 @@ const (
 	Remote         PodOffloadingStrategy = "Remote"
 )
 
-// PlacementEnforcement determines what happens to pods on nodes that their NamespaceOffloading does
-// not permit.
+// PlacementEnforcement determines what happens to pods that run on a node which their
+// NamespaceOffloading does not permit.
 type PlacementEnforcement string
 
 // Values of PlacementEnforcement, documented in v1alpha1.
@@ -74,7 +74,7 @@ const (
 	UnoffloadDelete UnoffloadPolicy = "Delete"
 )
 
-// NamespaceVolumes determines what happens to data that providers store.
+// NamespaceVolumes determines what happens to data of a namespace that providers store.
 type NamespaceVolumes struct {
 	OnUnoffload UnoffloadPolicy
 }
@@ -98,8 +98,7 @@ const (
 	ConditionVolumesReleased = "VolumesReleased"
 )
 
-// Condition types of an offloaded namespace on one provider, in addition to Ready, documented in
-// v1alpha1.
+// Condition types of an OffloadedCluster, in addition to ConditionReady; documented in v1alpha1.
 const (
 	ConditionOffloadingRequired = "OffloadingRequired"
 )
@@ -139,7 +138,7 @@ type Offload struct {
 	Status OffloadStatus
 }
 
-// OffloadStatus is the observed state of an offloaded namespace.
+// OffloadStatus is the observed state of an offloaded namespace, and the plan of a dry run.
 type OffloadStatus struct {
 	NamespaceOffloadingStatus
 	Plan *OffloadPlan

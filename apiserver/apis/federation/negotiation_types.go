@@ -10,7 +10,7 @@ import (
 
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
-// ResourceRequest is the request of a consumer for resources of a provider.
+// ResourceRequest states which resources a consumer requests from a provider.
 type ResourceRequest struct {
 	metav1.TypeMeta
 	metav1.ObjectMeta
@@ -42,7 +42,7 @@ const (
 // IdentityRequest is accepted, and False while it is refused or waits for a decision.
 const ConditionAccepted = "Accepted"
 
-// ResourceRequestStatus is the answer of the provider to a resource request.
+// ResourceRequestStatus is the decision of the provider about a resource request.
 type ResourceRequestStatus struct {
 	Phase              NegotiationPhase
 	ObservedGeneration int64
@@ -63,7 +63,7 @@ type ResourceRequestList struct {
 
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
-// ResourceOffer is the offer of resources of a provider to a consumer.
+// ResourceOffer states which resources a provider offers to a consumer.
 type ResourceOffer struct {
 	metav1.TypeMeta
 	metav1.ObjectMeta
@@ -71,7 +71,7 @@ type ResourceOffer struct {
 	Status ResourceOfferStatus
 }
 
-// ResourceOfferSpec is the offer of a provider.
+// ResourceOfferSpec is the content of an offer.
 type ResourceOfferSpec struct {
 	ClusterID           string
 	Resources           corev1.ResourceList
@@ -86,20 +86,20 @@ type ResourceOfferSpec struct {
 	ExternalVolumes     ExternalVolumes
 }
 
-// ExternalVolumes are kinds of volumes that pods of consumers may use without a claim.
+// ExternalVolumes are volume types and CSI drivers that pods of a consumer may use without a claim.
 type ExternalVolumes struct {
 	Types      []string
 	CSIDrivers []string
 }
 
-// OfferedNode is the part of one node of the provider that is offered to one consumer.
+// OfferedNode is the part of a node's resources that a provider offers to one consumer.
 type OfferedNode struct {
 	Name      string
 	Resources corev1.ResourceList
 	Labels    map[string]string
 }
 
-// ResourceOfferStatus is the answer of the consumer to an offer.
+// ResourceOfferStatus is the decision of the consumer about an offer.
 type ResourceOfferStatus struct {
 	Phase              NegotiationPhase
 	ObservedGeneration int64

@@ -9,7 +9,7 @@ import (
 
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
-// NetworkConfig describes the network of one cluster of a peering to the other one.
+// NetworkConfig describes the network of one cluster of a peering to its peer.
 type NetworkConfig struct {
 	metav1.TypeMeta
 	metav1.ObjectMeta
@@ -31,14 +31,14 @@ type NetworkConfigSpec struct {
 // NetworkBackend is a tunnel technology.
 type NetworkBackend string
 
-// NetworkConfigStatus is the answer of the other cluster.
+// NetworkConfigStatus is the decision of the peer about a NetworkConfig.
 type NetworkConfigStatus struct {
 	ObservedGeneration int64
 	CIDRs              []CIDRMapping
 	Conditions         []metav1.Condition
 }
 
-// CIDRMapping is a CIDR of a cluster, and the CIDR that replaces it in another one.
+// CIDRMapping is a CIDR of one cluster and the remapped CIDR that replaces it in another cluster.
 type CIDRMapping struct {
 	CIDR   string
 	Mapped string

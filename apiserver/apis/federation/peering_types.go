@@ -18,7 +18,7 @@ type Peering struct {
 	Status PeeringStatus
 }
 
-// PeeringSpec is an invitation, and the desired state of the peering.
+// PeeringSpec is the invitation and the desired state of the peering.
 type PeeringSpec struct {
 	Outgoing                 PeeringIntent
 	ClusterID                string
@@ -33,7 +33,7 @@ type PeeringSpec struct {
 	Gateway                  *PeeringGateway
 }
 
-// PeeringStatus is the observed state of a peering.
+// PeeringStatus is the observed state of both peerings with the peer, and the plan of a dry run.
 type PeeringStatus struct {
 	OutgoingPeering PeeringPhase
 	IncomingPeering PeeringPhase

@@ -50,7 +50,8 @@ type Invitation struct {
 	Status InvitationStatus
 }
 
-// InvitationStatus is what an administrator of the consumer needs.
+// InvitationStatus is the content of an invitation, with which an administrator of the consumer
+// establishes the peering.
 type InvitationStatus struct {
 	ClusterName    string
 	ExpirationTime metav1.Time

@@ -5,7 +5,7 @@ package federation
 
 import "k8s.io/apimachinery/pkg/api/resource"
 
-// PlanAction is what a request would do to an object.
+// PlanAction is the effect that a request would have on an object.
 type PlanAction string
 
 // Values of PlanAction, documented in v1alpha1.
@@ -16,7 +16,8 @@ const (
 	PlanNone   PlanAction = "None"
 )
 
-// PeeringPlan is the effect of a request to the verb peer, by what the local cluster can determine.
+// PeeringPlan describes what a request to the verb peer would do, as far as the local cluster can
+// determine it.
 type PeeringPlan struct {
 	Action         PlanAction
 	ForeignCluster string
@@ -30,8 +31,8 @@ type PeeringPlan struct {
 	Volumes        []PlannedVolume
 }
 
-// OffloadPlan is the effect of a request to the verb offload, by what the local cluster can
-// determine.
+// OffloadPlan describes what a request to the verb offload would do, as far as the local cluster
+// can determine it.
 type OffloadPlan struct {
 	Action            PlanAction
 	Clusters          []PlannedCluster
@@ -52,7 +53,8 @@ type PlannedCluster struct {
 	Action        PlanAction
 }
 
-// MisplacedPod is a pod on a node that the request does not permit.
+// MisplacedPod is a pod that runs on, or can only be scheduled to, a node that the request does not
+// permit.
 type MisplacedPod struct {
 	Name     string
 	NodeName string
@@ -60,7 +62,8 @@ type MisplacedPod struct {
 	Action   PlanAction
 }
 
-// MovePlan is the effect of a request to the verb move, by what the local cluster can determine.
+// MovePlan describes what a request to the verb move would do, as far as the local cluster can
+// determine it.
 type MovePlan struct {
 	Action          PlanAction
 	Source          VolumeLocation
@@ -84,7 +87,8 @@ type PlannedEviction struct {
 	DisruptionsAllowed int32
 }
 
-// PlannedVolume is a volume whose data is stored by a provider that would no longer be used.
+// PlannedVolume is a volume whose data is stored by a provider that the request would no longer
+// use.
 type PlannedVolume struct {
 	Name        string
 	Namespace   string

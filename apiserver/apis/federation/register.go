@@ -15,7 +15,7 @@ const GroupName = "federation.liqo.io"
 var SchemeGroupVersion = schema.GroupVersion{Group: GroupName, Version: runtime.APIVersionInternal}
 
 var (
-	// SchemeBuilder has the functions that register the internal types.
+	// SchemeBuilder registers the internal types.
 	SchemeBuilder = runtime.NewSchemeBuilder(addKnownTypes)
 	// AddToScheme adds the internal types to a scheme.
 	AddToScheme = SchemeBuilder.AddToScheme

@@ -10,7 +10,7 @@ import (
 
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
-// ShadowEndpointSlice has endpoints of a Service that are not on the provider.
+// ShadowEndpointSlice contains endpoints of a reflected Service that are not on the provider.
 type ShadowEndpointSlice struct {
 	metav1.TypeMeta
 	metav1.ObjectMeta
@@ -18,21 +18,21 @@ type ShadowEndpointSlice struct {
 	Status ShadowEndpointSliceStatus
 }
 
-// ShadowEndpointSliceSpec is a list of endpoints.
+// ShadowEndpointSliceSpec is a list of endpoints of one Service.
 type ShadowEndpointSliceSpec struct {
 	AddressType discoveryv1.AddressType
 	Ports       []discoveryv1.EndpointPort
 	Endpoints   []ShadowEndpoint
 }
 
-// ShadowEndpoint is an endpoint that is not on the provider.
+// ShadowEndpoint is an endpoint of a Service that is not on the provider.
 type ShadowEndpoint struct {
 	Addresses  []string
 	Conditions discoveryv1.EndpointConditions
 	Hostname   *string
 }
 
-// ShadowEndpointSliceStatus reports whether the endpoints can be reached.
+// ShadowEndpointSliceStatus reports whether the provider can reach the endpoints.
 type ShadowEndpointSliceStatus struct {
 	Conditions []metav1.Condition
 }

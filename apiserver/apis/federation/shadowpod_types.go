@@ -18,7 +18,7 @@ type ShadowPod struct {
 	Status ShadowPodStatus
 }
 
-// ShadowPodSpec is the desired pod.
+// ShadowPodSpec is the desired remote pod.
 type ShadowPodSpec struct {
 	Pod         corev1.PodSpec
 	OfferedNode string
@@ -28,8 +28,8 @@ type ShadowPodSpec struct {
 // afterwards.
 const ConditionPodCreated = "PodCreated"
 
-// ConditionPodResized is False while the provider refuses the resources that the spec requests, and
-// True afterwards.
+// ConditionPodResized is False while the provider refuses to resize the remote pod to the resources
+// in the spec, and True afterwards.
 const ConditionPodResized = "PodResized"
 
 // ShadowPodStatus is the observed state of a shadow pod.

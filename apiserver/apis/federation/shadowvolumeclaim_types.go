@@ -11,7 +11,7 @@ import (
 
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
-// ShadowVolumeClaim is a claim of a consumer on a provider.
+// ShadowVolumeClaim requests a PersistentVolumeClaim of a consumer on a provider.
 type ShadowVolumeClaim struct {
 	metav1.TypeMeta
 	metav1.ObjectMeta
@@ -19,7 +19,7 @@ type ShadowVolumeClaim struct {
 	Status ShadowVolumeClaimStatus
 }
 
-// VolumeDeletionPolicy determines what happens to the data of a ShadowVolumeClaim that is deleted.
+// VolumeDeletionPolicy determines what happens to the data when a ShadowVolumeClaim is deleted.
 type VolumeDeletionPolicy string
 
 // Values of VolumeDeletionPolicy, documented in v1alpha1.
@@ -28,7 +28,7 @@ const (
 	VolumeDeletionDelete VolumeDeletionPolicy = "Delete"
 )
 
-// ShadowVolumeClaimSpec is the desired claim.
+// ShadowVolumeClaimSpec is the desired PersistentVolumeClaim on the provider.
 type ShadowVolumeClaimSpec struct {
 	StorageClassName string
 	AccessModes      []corev1.PersistentVolumeAccessMode
@@ -54,8 +54,8 @@ const (
 	ConditionVolumeResized = "VolumeResized"
 )
 
-// CauseStorageExceeded is the type of the causes of a response 403 to a ShadowVolumeClaim that
-// exceeds the storage quota of its consumer.
+// CauseStorageExceeded is the type of the causes in a 403 response to the creation or change of a
+// ShadowVolumeClaim that exceeds the storage quota of its consumer.
 const CauseStorageExceeded metav1.CauseType = "StorageExceeded"
 
 // ShadowVolumeClaimStatus is the observed state of a ShadowVolumeClaim.
@@ -71,7 +71,7 @@ type ShadowVolumeClaimStatus struct {
 	Conditions         []metav1.Condition
 }
 
-// VolumeFenceStatus lists the pods that use a volume that is being moved.
+// VolumeFenceStatus lists the pods that use a volume that a move is locking.
 type VolumeFenceStatus struct {
 	ID    string
 	Users []string

@@ -9,7 +9,7 @@ import (
 
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
-// TunnelEndpoint is the tunnel to one peer: what both clusters agreed upon, and its state.
+// TunnelEndpoint is the configuration and the state of the tunnel to one peer.
 type TunnelEndpoint struct {
 	metav1.TypeMeta
 	metav1.ObjectMeta
@@ -17,7 +17,7 @@ type TunnelEndpoint struct {
 	Status TunnelEndpointStatus
 }
 
-// TunnelEndpointSpec is the agreed configuration of a tunnel.
+// TunnelEndpointSpec is the configuration of a tunnel that both clusters agreed on.
 type TunnelEndpointSpec struct {
 	ClusterID string
 	PublicKey string

@@ -10,8 +10,8 @@ import (
 
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
-// VirtualNode is a virtual node of the local cluster, which represents an accepted ResourceOffer or
-// a part of it.
+// VirtualNode configures one virtual node of the local cluster, which represents an accepted
+// ResourceOffer or one node in it.
 type VirtualNode struct {
 	metav1.TypeMeta
 	metav1.ObjectMeta
@@ -24,7 +24,7 @@ type VirtualNodeSpec struct {
 	ClusterID string
 	NodeName  string
 	OfferName string
-	// OfferedNode is empty if the node represents the offer as a whole.
+	// OfferedNode is empty if the virtual node represents the offer as a whole.
 	OfferedNode string
 	Resources   corev1.ResourceList
 	Labels      map[string]string
@@ -34,7 +34,7 @@ type VirtualNodeSpec struct {
 	OffloadingPatch *OffloadingPatch
 }
 
-// OffloadingPatch changes the pods of a virtual node on the provider.
+// OffloadingPatch changes the remote pods of a virtual node.
 type OffloadingPatch struct {
 	NodeSelector     map[string]string
 	Affinity         *corev1.Affinity
@@ -45,7 +45,7 @@ type OffloadingPatch struct {
 	ExcludedAnnotations []string
 }
 
-// APIAccess selects the API server that pods on a provider have access to.
+// APIAccess determines whether pods on a virtual node have access to the consumer's API server.
 type APIAccess string
 
 // Values of APIAccess, documented in v1alpha1.
@@ -81,7 +81,7 @@ const (
 	ReflectionAllowList ReflectionPolicy = "AllowList"
 )
 
-// Condition types of a VirtualNode in addition to Ready, documented in v1alpha1.
+// Condition types of a VirtualNode, in addition to ConditionReady; documented in v1alpha1.
 const (
 	ConditionVirtualKubeletAvailable = "VirtualKubeletAvailable"
 	ConditionKindsReflected          = "KindsReflected"

@@ -20,12 +20,12 @@ type VirtualVolume struct {
 	Status VirtualVolumeStatus
 }
 
-// VirtualVolumeSpec is the desired state of the data.
+// VirtualVolumeSpec is the desired location of the data.
 type VirtualVolumeSpec struct {
 	Move *RequestedMove
 }
 
-// RequestedMove is a move with its ID.
+// RequestedMove is a requested move and its ID.
 type RequestedMove struct {
 	ID string
 	MoveSpec
@@ -40,7 +40,8 @@ const (
 	MoveOffline MoveStrategy = "Offline"
 )
 
-// MoveVerification selects what is compared before the target is used.
+// MoveVerification selects the files that are compared between source and target before the claim
+// is bound to the target.
 type MoveVerification string
 
 // Values of MoveVerification, documented in v1alpha1.
@@ -59,7 +60,7 @@ type MoveSpec struct {
 	EvictionTimeoutSeconds *int32
 }
 
-// MoveTarget is the new location of data.
+// MoveTarget is the new location of the data.
 type MoveTarget struct {
 	Local            bool
 	ClusterName      string
@@ -95,7 +96,7 @@ type VolumeLocation struct {
 	ClaimName        string
 }
 
-// VirtualVolumeStatus is the observed state of the data.
+// VirtualVolumeStatus is the observed location and state of the data.
 type VirtualVolumeStatus struct {
 	Phase      VirtualVolumePhase
 	Location   *VolumeLocation
@@ -105,7 +106,7 @@ type VirtualVolumeStatus struct {
 	Conditions []metav1.Condition
 }
 
-// MovePhase is the step of a move.
+// MovePhase is the current step of a move.
 type MovePhase string
 
 // Values of MovePhase, documented in v1alpha1.
@@ -165,7 +166,7 @@ type Move struct {
 	Status MoveStatus
 }
 
-// MoveStatus is the observed state of a move.
+// MoveStatus is the observed state of a move, and the plan of a dry run.
 type MoveStatus struct {
 	Progress *MoveProgress
 	Plan     *MovePlan
