@@ -15,19 +15,19 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
 
-// MaxReservedCIDRs bounds the reserved ranges of a pool.
+// MaxReservedCIDRs is the maximum number of entries in spec.reserved of an AddressPool.
 const MaxReservedCIDRs = 256
 
 const (
 	maxCIDRs = 64
 	// maxCIDR is the length of the longest address or CIDR, in characters.
 	maxCIDR = 43
-	// shortestPrefix is the prefix length of the largest range. A larger one would come close
-	// to a default route.
+	// shortestPrefix is the minimum prefix length of a CIDR. Routes for a larger CIDR would
+	// redirect a large part of all traffic.
 	shortestPrefix = 8
 )
 
-// unroutable are ranges that packets between clusters cannot have as source or destination.
+// unroutable are ranges that cannot be the source or destination of packets between clusters.
 var unroutable = []struct {
 	prefix netip.Prefix
 	name   string
@@ -50,14 +50,13 @@ func ValidateAddressPool(pool *federation.AddressPool) field.ErrorList {
 	return append(errs, addressPoolSpec(&pool.Spec)...)
 }
 
-// ValidateAddressPoolUpdate validates a new version of an address
-// pool.
+// ValidateAddressPoolUpdate validates an update of an address pool.
 func ValidateAddressPoolUpdate(pool, old *federation.AddressPool) field.ErrorList {
 	errs := metadataUpdate(pool, old)
 	return append(errs, addressPoolSpec(&pool.Spec)...)
 }
 
-// ValidateAddressPoolStatusUpdate validates a new status.
+// ValidateAddressPoolStatusUpdate validates an update of the status of an address pool.
 func ValidateAddressPoolStatusUpdate(pool, old *federation.AddressPool) field.ErrorList {
 	errs := metadataUpdate(pool, old)
 	errs = append(errs, notNegative(pool.Status.ObservedGeneration, statusPath.Child("observedGeneration"))...)
@@ -93,7 +92,7 @@ func addressPoolSpec(spec *federation.AddressPoolSpec) field.ErrorList {
 	return append(errs, cidrs(spec.Reserved, MaxReservedCIDRs, true, specPath.Child("reserved"))...)
 }
 
-// ValidateAddressMapping validates a new address mapping, which may have an allocated range.
+// ValidateAddressMapping validates a new address mapping. Its spec.mapped may be set or empty.
 func ValidateAddressMapping(mapping *federation.AddressMapping) field.ErrorList {
 	errs := metadata(mapping, true)
 	spec := &mapping.Spec
@@ -125,8 +124,8 @@ func ValidateAddressMapping(mapping *federation.AddressMapping) field.ErrorList 
 	return errs
 }
 
-// ValidateAddressMappingUpdate validates a new version of an address mapping, of which only
-// metadata and ports can change.
+// ValidateAddressMappingUpdate validates an update of an address mapping. Only metadata and
+// spec.ports can change.
 func ValidateAddressMappingUpdate(mapping, old *federation.AddressMapping) field.ErrorList {
 	errs := metadataUpdate(mapping, old)
 	errs = append(errs, mappingPorts(&mapping.Spec)...)
@@ -135,7 +134,7 @@ func ValidateAddressMappingUpdate(mapping, old *federation.AddressMapping) field
 	return append(errs, immutable(spec, before, specPath)...)
 }
 
-// mappingPorts validates the ports of a mapping.
+// mappingPorts validates spec.ports of a mapping.
 func mappingPorts(spec *federation.AddressMappingSpec) field.ErrorList {
 	path := specPath.Child("ports")
 	switch {
@@ -161,7 +160,8 @@ func mappingPorts(spec *federation.AddressMappingSpec) field.ErrorList {
 	return errs
 }
 
-// cidrs validates a list of at most most CIDRs, which may overlap if overlap is set.
+// cidrs validates a list of CIDRs. most is the maximum length of the list; overlap permits CIDRs
+// that overlap.
 func cidrs(list []string, most int, overlap bool, path *field.Path) field.ErrorList {
 	if len(list) > most {
 		return field.ErrorList{field.TooMany(path, len(list), most)}
@@ -189,15 +189,15 @@ func cidrs(list []string, most int, overlap bool, path *field.Path) field.ErrorL
 	return errs
 }
 
-// ValidateCIDR validates a range that packets between clusters can have as source or
-// destination.
+// ValidateCIDR validates that text is a CIDR in canonical form, of at least prefix length 8, whose
+// addresses can be routed between clusters.
 func ValidateCIDR(text string, path *field.Path) field.ErrorList {
 	_, errs := cidr(text, path)
 	return errs
 }
 
-// cidr validates and parses a range that packets between clusters can have as source or
-// destination. It must be in canonical form.
+// cidr validates text like ValidateCIDR, and returns the parsed CIDR. The CIDR is the zero value if
+// errors are returned.
 func cidr(text string, path *field.Path) (netip.Prefix, field.ErrorList) {
 	invalid := func(message string) (netip.Prefix, field.ErrorList) {
 		return netip.Prefix{}, field.ErrorList{field.Invalid(path, truncate(text), message)}
@@ -214,14 +214,14 @@ func cidr(text string, path *field.Path) (netip.Prefix, field.ErrorList) {
 	return routable(prefix, prefix.String(), text, path)
 }
 
-// cidrForm is cidr without the parsed range.
+// cidrForm is cidr without the parsed CIDR, as optional requires it.
 func cidrForm(text string, path *field.Path) field.ErrorList {
 	_, errs := cidr(text, path)
 	return errs
 }
 
-// address validates an address that packets between clusters can have as source or
-// destination, and returns it as a range.
+// address validates that text is an IP address in canonical form that can be routed between
+// clusters, and returns it as a prefix of full length.
 func address(text string, path *field.Path) (netip.Prefix, field.ErrorList) {
 	addr, err := netip.ParseAddr(text)
 	if len(text) > maxCIDR || err != nil || addr.Zone() != "" {

@@ -184,7 +184,7 @@ func mappingPort(protocol corev1.Protocol, port int32) []federation.AddressMappi
 	return []federation.AddressMappingPort{{Protocol: protocol, Port: port}}
 }
 
-// toPorts sets the ports of a mapping, which it makes one of an address.
+// toPorts returns a function that replaces the CIDR of a mapping by an address, and sets its ports.
 func toPorts(ports []federation.AddressMappingPort) func(*federation.AddressMapping) {
 	return func(m *federation.AddressMapping) {
 		m.Spec.CIDR, m.Spec.Address, m.Spec.Mapped, m.Spec.Ports = "", "192.0.2.1", "", ports
@@ -210,8 +210,8 @@ func TestPortsOfAnAddressMappingMayChange(t *testing.T) {
 	}
 }
 
-// expectRoutable fails the test if a range was accepted that packets between clusters cannot
-// have as source or destination.
+// expectRoutable fails the test if text, which validation accepted, is a CIDR that cannot be routed
+// between clusters.
 func expectRoutable(t *testing.T, text string) netip.Prefix {
 	t.Helper()
 	prefix, err := netip.ParsePrefix(text)

@@ -23,9 +23,9 @@ const (
 	certificateRequestType = "CERTIFICATE REQUEST"
 )
 
-// ValidateCertificateRequest validates a PEM encoded PKCS #10 certificate signing request for
-// the identity of a peering, whose common name has to be commonName. It returns the parsed
-// request, or nil and all errors.
+// ValidateCertificateRequest validates a PEM encoded PKCS #10 certificate signing request of a
+// consumer. Its common name must be commonName, the uid of a PeeringToken. It returns the parsed
+// request, or nil and the errors.
 func ValidateCertificateRequest(
 	encoded []byte, commonName string, path *field.Path,
 ) (*x509.CertificateRequest, field.ErrorList) {
@@ -38,7 +38,7 @@ func ValidateCertificateRequest(
 	refuse := func(format string, args ...any) (*x509.CertificateRequest, field.ErrorList) {
 		return nil, field.ErrorList{field.Invalid(path, fmt.Sprintf("%d bytes", len(encoded)), fmt.Sprintf(format, args...))}
 	}
-	// pem.Decode skips text before a block.
+	// pem.Decode would skip text before the block.
 	trimmed := bytes.TrimSpace(encoded)
 	if !bytes.HasPrefix(trimmed, []byte("-----BEGIN "+certificateRequestType+"-----")) {
 		return refuse("must begin with a PEM block of type %q", certificateRequestType)
@@ -66,8 +66,9 @@ func ValidateCertificateRequest(
 	return request, nil
 }
 
-// unsuitableKey returns an error for a key of another type than accepted, and otherwise an
-// empty string. It bounds the cost of verifying signatures of unauthenticated requests.
+// unsuitableKey returns the reason for which the type of a request's key is refused, or an empty
+// string. Requests with other keys are refused before their signature is verified, since that can
+// be expensive and the sender is not authenticated.
 func unsuitableKey(request *x509.CertificateRequest) string {
 	switch key := request.PublicKey.(type) {
 	case ed25519.PublicKey:
@@ -80,7 +81,8 @@ func unsuitableKey(request *x509.CertificateRequest) string {
 	return "must be for an ECDSA key on P-256 or P-384, or for an Ed25519 key"
 }
 
-// certificateSubject validates that a certificate would be only for the peering.
+// certificateSubject validates that a request has only commonName and the organization of peers as
+// its subject, and no extensions.
 func certificateSubject(request *x509.CertificateRequest, commonName string, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	subject := request.Subject

@@ -24,7 +24,7 @@ import (
 
 const invitationUID = "0d9a7f3e-2b1c-4d5e-8f60-718293a4b5c6"
 
-// goodRequest returns a valid request.
+// goodRequest returns the template of a valid signing request.
 func goodRequest() *x509.CertificateRequest {
 	return &x509.CertificateRequest{Subject: pkix.Name{CommonName: invitationUID, Organization: []string{v1alpha1.PeerGroup}}}
 }

@@ -11,18 +11,18 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
 
-// ValidateClusterInfo validates a new ClusterInfo.
+// ValidateClusterInfo validates a new ClusterInfo, whose name must be local.
 func ValidateClusterInfo(info *federation.ClusterInfo) field.ErrorList {
 	errs := metadata(info, false)
 	return append(errs, oneOf(info.Name, metadataPath.Child("name"), v1alpha1.ClusterInfoName)...)
 }
 
-// ValidateClusterInfoUpdate validates a new version of a ClusterInfo.
+// ValidateClusterInfoUpdate validates an update of a ClusterInfo.
 func ValidateClusterInfoUpdate(info, old *federation.ClusterInfo) field.ErrorList {
 	return metadataUpdate(info, old)
 }
 
-// ValidateClusterInfoStatusUpdate validates a new status.
+// ValidateClusterInfoStatusUpdate validates an update of the status of a ClusterInfo.
 func ValidateClusterInfoStatusUpdate(info, old *federation.ClusterInfo) field.ErrorList {
 	status := &info.Status
 	errs := metadataUpdate(info, old)
@@ -40,7 +40,7 @@ func ValidateClusterInfoStatusUpdate(info, old *federation.ClusterInfo) field.Er
 	return append(errs, conditions(status.Conditions, statusPath.Child("conditions"))...)
 }
 
-// clusterRanges validates ranges, which are unique for each use.
+// clusterRanges validates status.ranges. A CIDR must not occur twice with the same use.
 func clusterRanges(list []federation.ClusterRange, path *field.Path) field.ErrorList {
 	if len(list) > v1alpha1.MaxClusterRanges {
 		return field.ErrorList{field.TooMany(path, len(list), v1alpha1.MaxClusterRanges)}

@@ -24,14 +24,14 @@ const (
 	maxCertificates = 256
 )
 
-// serverURL validates the URL of a peer's Kubernetes API: https with a host, a port and a path,
-// and no loopback or link-local address.
+// serverURL validates the https URL of a peer's Kubernetes API. Port and path are optional;
+// loopback and link-local addresses are refused, since the local cluster would connect to itself.
 func serverURL(raw string, path *field.Path) field.ErrorList {
 	return remoteURL(raw, path, "https://milan.example.org:6443", "https")
 }
 
-// proxyURL validates the URL of a proxy to a peer: http or https with a host and a port. It must
-// not contain a credential, which every reader of the object could read.
+// proxyURL validates the http or https URL of a proxy. It must not contain credentials, because
+// every reader of the object could read them.
 func proxyURL(raw string, path *field.Path) field.ErrorList {
 	errs := remoteURL(raw, path, "http://proxy.example.org:3128", "http", "https")
 	if parsed, err := url.Parse(raw); err == nil && parsed.Path != "" && parsed.Path != "/" {
@@ -46,7 +46,7 @@ func remoteURL(raw string, path *field.Path, example string, schemes ...string) 
 	}
 	parsed, err := url.Parse(raw)
 	if err != nil {
-		// A malformed URL may contain a credential.
+		// The error does not contain the URL: a malformed URL may contain credentials.
 		return field.ErrorList{field.Forbidden(path, "must be a URL, for example "+example)}
 	}
 	if parsed.User != nil {
@@ -73,7 +73,8 @@ func remoteURL(raw string, path *field.Path, example string, schemes ...string) 
 	return append(errs, remoteHost(parsed.Hostname(), path)...)
 }
 
-// remoteHost validates the host name or address of an endpoint of a peer.
+// remoteHost validates a host name or IP address that a peer chose. It refuses loopback, link-local
+// and multicast addresses, localhost, and ambiguous forms of addresses.
 func remoteHost(host string, path *field.Path) field.ErrorList {
 	invalid := func(message string) field.ErrorList {
 		return field.ErrorList{field.Invalid(path, truncate(host), message)}
@@ -91,7 +92,7 @@ func remoteHost(host string, path *field.Path) field.ErrorList {
 	if name == "localhost" || strings.HasSuffix(name, ".localhost") {
 		return invalid("must not be localhost")
 	}
-	// Some resolvers read 127.1 or 0x7f000001 as addresses.
+	// Some resolvers interpret names like 127.1 or 0x7f000001 as IP addresses.
 	last := name[strings.LastIndex(name, ".")+1:]
 	if _, err := strconv.ParseUint(last, 0, 64); err == nil {
 		return invalid("must have an IP address in canonical form, or a DNS name that does not end in a number")
@@ -111,7 +112,7 @@ func remoteAddress(address netip.Addr, invalid func(message string) field.ErrorL
 	return nil
 }
 
-// caBundle validates a PEM encoded bundle of certificates, which may be empty.
+// caBundle validates a PEM encoded bundle of certificates. An empty bundle is valid.
 func caBundle(bundle []byte, path *field.Path) field.ErrorList {
 	if len(bundle) == 0 {
 		return nil

@@ -19,12 +19,13 @@ import (
 )
 
 const (
-	// MaxDisconnectSeconds is the longest disconnectTimeoutSeconds of a foreign cluster, one day.
+	// MaxDisconnectSeconds is the maximum of spec.disconnectTimeoutSeconds of a ForeignCluster, one
+	// day.
 	MaxDisconnectSeconds int32 = 86400
 
 	maxToken = 16 << 10
 
-	// maxAnswer is the length of the longest reason of a decision, in characters.
+	// maxAnswer is the maximum length of the reason of a decision, in characters.
 	maxAnswer = 256
 )
 
@@ -34,15 +35,14 @@ func ValidateForeignCluster(cluster *federation.ForeignCluster) field.ErrorList 
 	return append(errs, foreignClusterSpec(&cluster.Spec)...)
 }
 
-// ValidateForeignClusterUpdate validates a new version of a
-// foreign cluster.
+// ValidateForeignClusterUpdate validates an update of a foreign cluster.
 func ValidateForeignClusterUpdate(cluster, old *federation.ForeignCluster) field.ErrorList {
 	errs := metadataUpdate(cluster, old)
 	errs = append(errs, foreignClusterSpec(&cluster.Spec)...)
 	return append(errs, onceSet(cluster.Spec.ClusterID, old.Spec.ClusterID, specPath.Child("clusterID"))...)
 }
 
-// ValidateForeignClusterStatusUpdate validates a new status.
+// ValidateForeignClusterStatusUpdate validates an update of the status of a foreign cluster.
 func ValidateForeignClusterStatusUpdate(cluster, old *federation.ForeignCluster) field.ErrorList {
 	status := &cluster.Status
 	errs := metadataUpdate(cluster, old)
@@ -83,7 +83,7 @@ func foreignClusterSpec(spec *federation.ForeignClusterSpec) field.ErrorList {
 		specPath.Child("disconnectTimeoutSeconds"))...)
 }
 
-// ValidatePeering validates the view of a foreign cluster that the verb peer serves.
+// ValidatePeering validates the body of a PUT or PATCH request to the verb peer.
 func ValidatePeering(peering *federation.Peering) field.ErrorList {
 	spec := &peering.Spec
 	errs := foreignClusterSpec(&federation.ForeignClusterSpec{
@@ -103,8 +103,8 @@ func ValidatePeering(peering *federation.Peering) field.ErrorList {
 	return append(errs, token(spec.Token, specPath.Child("token"))...)
 }
 
-// ValidateNewPeering validates an invitation that the verb peer receives for the foreign cluster
-// of that name.
+// ValidateNewPeering validates the body of a POST request to the verb peer of the foreign cluster
+// with the given name.
 func ValidateNewPeering(peering *federation.Peering, name string) field.ErrorList {
 	errs := ValidatePeering(peering)
 	errs = append(errs, clusterName(name, metadataPath.Child("name"))...)
@@ -125,7 +125,7 @@ func ValidateNewPeering(peering *federation.Peering, name string) field.ErrorLis
 	return errs
 }
 
-// inBand validates the fields that mode InBand requires.
+// inBand validates the mode, and that mode InBand has a gateway and a cluster ID, and no proxy.
 func inBand(spec *federation.ForeignClusterSpec) field.ErrorList {
 	errs := oneOf(spec.Mode, specPath.Child("mode"), "", federation.PeeringOutOfBand, federation.PeeringInBand)
 	if spec.Gateway != nil {
@@ -149,13 +149,13 @@ func inBand(spec *federation.ForeignClusterSpec) field.ErrorList {
 	return errs
 }
 
-// peeringGateway validates the gateway of a cluster.
+// peeringGateway validates the public key and the endpoints of a gateway.
 func peeringGateway(gateway *federation.PeeringGateway, path *field.Path) field.ErrorList {
 	errs := publicKey(gateway.PublicKey, path.Child("publicKey"))
 	return append(errs, uniqueNames(gateway.Endpoints, MaxTunnelEndpoints, path.Child("endpoints"), hostPort)...)
 }
 
-// ownGateway validates the gateway of this cluster, which may be nil.
+// ownGateway validates the gateway of the local cluster in a status. Nil is valid.
 func ownGateway(gateway *federation.PeeringGateway) field.ErrorList {
 	if gateway == nil {
 		return nil
@@ -167,7 +167,7 @@ func peeringIntent(intent federation.PeeringIntent, path *field.Path) field.Erro
 	return oneOf(intent, path, federation.PeeringEnabled, federation.PeeringDisabled)
 }
 
-// incomingPolicy validates the policy for offers to a consumer.
+// incomingPolicy validates spec.incomingPolicy.
 func incomingPolicy(incoming *federation.IncomingPolicy, path *field.Path) field.ErrorList {
 	errs := limits(incoming.Limits, path.Child("limits"))
 	errs = append(errs, externalVolumes(&incoming.ExternalVolumes, path.Child("externalVolumes"))...)
@@ -185,7 +185,7 @@ func incomingPolicy(incoming *federation.IncomingPolicy, path *field.Path) field
 	return errs
 }
 
-// limits validates the limits of resources and of storage that a consumer is offered.
+// limits validates spec.incomingPolicy.limits, which has resources of pods and of claims.
 func limits(list corev1.ResourceList, path *field.Path) field.ErrorList {
 	errs := resources(list, path)
 	if len(list) > maxResources {
@@ -227,7 +227,7 @@ func peeringPhase(phase federation.PeeringPhase, path *field.Path) field.ErrorLi
 		federation.PeeringDisconnecting, federation.PeeringDenied, federation.PeeringError)
 }
 
-// token validates the token of an invitation. Errors do not contain it.
+// token validates the token of an invitation. Errors do not contain the token.
 func token(token string, path *field.Path) field.ErrorList {
 	if len(token) > maxToken {
 		return field.ErrorList{field.TooLong(path, "", maxToken)}

@@ -13,7 +13,8 @@ import (
 )
 
 // ValidateIdentityRequest validates a new identity request. invitation is the UID of the
-// PeeringToken that its name refers to; empty means that it refers to none.
+// PeeringToken whose ServiceAccount has the name of the request; empty means that the name is not
+// the name of such a ServiceAccount, and the request is invalid.
 func ValidateIdentityRequest(request *federation.IdentityRequest, invitation types.UID) field.ErrorList {
 	errs := metadata(request, false)
 	if !uuid.MatchString(string(invitation)) {
@@ -26,8 +27,8 @@ func ValidateIdentityRequest(request *federation.IdentityRequest, invitation typ
 	return append(errs, wrong...)
 }
 
-// ValidateIdentityRequestUpdate validates a new version of an identity request. The cluster
-// cannot change; the signing request can be for another key.
+// ValidateIdentityRequestUpdate validates an update of an identity request. spec.clusterID and
+// spec.clusterName cannot change; spec.request can change to a request for another key.
 func ValidateIdentityRequestUpdate(request, old *federation.IdentityRequest, invitation types.UID) field.ErrorList {
 	errs := metadataUpdate(request, old)
 	errs = append(errs, immutable(request.Spec.ClusterID, old.Spec.ClusterID, specPath.Child("clusterID"))...)
@@ -39,7 +40,7 @@ func ValidateIdentityRequestUpdate(request, old *federation.IdentityRequest, inv
 	return append(errs, wrong...)
 }
 
-// ValidateIdentityRequestStatusUpdate validates a new status.
+// ValidateIdentityRequestStatusUpdate validates an update of the status of an identity request.
 func ValidateIdentityRequestStatusUpdate(request, old *federation.IdentityRequest) field.ErrorList {
 	errs := metadataUpdate(request, old)
 	errs = append(errs, caBundle(request.Status.Certificate, statusPath.Child("certificate"))...)

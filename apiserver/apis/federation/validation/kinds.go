@@ -15,13 +15,14 @@ import (
 )
 
 const (
-	// maxKinds bounds the kinds of one list: each costs watches in each offloaded namespace.
+	// maxKinds is the maximum number of kinds in one list. The virtual kubelets watch each kind in
+	// each offloaded namespace.
 	maxKinds = 32
-	// maxExcluded bounds the excluded keys of labels or annotations.
+	// maxExcluded is the maximum number of excluded keys of labels, and of annotations.
 	maxExcluded = 128
 )
 
-// Reasons why the kinds of a group cannot be configured for reflection.
+// Reasons for which the kinds of a group cannot be configured for reflection, for error messages.
 const (
 	builtIn     = "the kinds of this group that can be reflected are always reflected"
 	exports     = "ServiceExports are always supported, and the provider creates its ServiceImports"
@@ -31,8 +32,9 @@ const (
 	federated   = "objects of the federation are not reflected"
 )
 
-// reservedGroups are the groups whose kinds cannot be configured for reflection: writing objects
-// of these kinds has effects beyond the remote namespace.
+// reservedGroups are the API groups whose kinds cannot be configured for reflection, each with the
+// reason: objects of these kinds affect more than the remote namespace, or are reflected without
+// configuration.
 var reservedGroups = map[string]string{
 	"":                             builtIn,
 	"networking.k8s.io":            builtIn,
@@ -75,8 +77,8 @@ func IsBuiltInKind(group, resource string) bool {
 	return false
 }
 
-// ReflectedKinds validates a list of kinds that are configured for reflection in addition to the
-// built-in ones. It does not validate that they exist and are namespaced.
+// ReflectedKinds validates a list of additional kinds for reflection. It does not verify that the
+// kinds exist and are namespaced.
 func ReflectedKinds(kinds []metav1.GroupVersionResource, path *field.Path) field.ErrorList {
 	if len(kinds) > maxKinds {
 		return field.ErrorList{field.TooMany(path, len(kinds), maxKinds)}
@@ -95,7 +97,7 @@ func ReflectedKinds(kinds []metav1.GroupVersionResource, path *field.Path) field
 	return errs
 }
 
-// kindNames validates group, version and name of a resource.
+// kindNames validates the group, the version and the name of a resource.
 func kindNames(group, version, resource string, path *field.Path) field.ErrorList {
 	errs := optional(group, path.Child("group"), subdomain)
 	errs = append(errs, dnsLabel(version, path.Child("version"))...)
@@ -118,7 +120,7 @@ func mayBeConfigured(group string, path *field.Path) field.ErrorList {
 	return nil
 }
 
-// reflection validates the reflection policies of a virtual node.
+// reflection validates spec.reflection of a virtual node.
 func reflection(spec *federation.VirtualNodeReflection, path *field.Path) field.ErrorList {
 	errs := excluded(spec.ExcludedLabels, path.Child("excludedLabels"))
 	errs = append(errs, excluded(spec.ExcludedAnnotations, path.Child("excludedAnnotations"))...)
@@ -148,8 +150,8 @@ func reflection(spec *federation.VirtualNodeReflection, path *field.Path) field.
 	return errs
 }
 
-// excluded validates excluded keys of labels or annotations. Keys of liqo.io control the
-// reflection of an object, and cannot be excluded.
+// excluded validates excluded keys of labels or annotations. Keys of liqo.io cannot be excluded,
+// because reflection itself depends on them.
 func excluded(keys []string, path *field.Path) field.ErrorList {
 	errs := uniqueNames(keys, maxExcluded, path, qualifiedName)
 	for i, key := range keys[:min(len(keys), maxExcluded)] {

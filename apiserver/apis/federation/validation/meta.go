@@ -23,7 +23,8 @@ import (
 )
 
 const (
-	// maxClusterName keeps names that contain the name of a cluster within a DNS label.
+	// maxClusterName is the maximum length of the name of a cluster. Names that are derived from it
+	// must fit into a DNS label.
 	maxClusterName = 40
 
 	maxLabels     = 128
@@ -36,7 +37,7 @@ var (
 	statusPath   = field.NewPath("status")
 )
 
-// uuid matches UIDs of Kubernetes.
+// uuid matches the UIDs that Kubernetes generates.
 var uuid = regexp.MustCompile("^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")
 
 // metadata validates the metadata of a new object whose name is a DNS subdomain.
@@ -44,8 +45,8 @@ func metadata(meta metav1.Object, namespaced bool) field.ErrorList {
 	return apivalidation.ValidateObjectMetaAccessor(meta, namespaced, apivalidation.NameIsDNSSubdomain, metadataPath)
 }
 
-// clusterMetadata validates the metadata of a new object that is named after a
-// cluster.
+// clusterMetadata validates the metadata of a new object whose name is the name of a cluster: a DNS
+// label of at most 40 characters.
 func clusterMetadata(meta metav1.Object, namespaced bool) field.ErrorList {
 	return apivalidation.ValidateObjectMetaAccessor(meta, namespaced, func(name string, prefix bool) []string {
 		errs := apivalidation.NameIsDNSLabel(name, prefix)
@@ -56,12 +57,12 @@ func clusterMetadata(meta metav1.Object, namespaced bool) field.ErrorList {
 	}, metadataPath)
 }
 
-// metadataUpdate validates the metadata of a new version of an object.
+// metadataUpdate validates an update of the metadata of an object.
 func metadataUpdate(meta, old metav1.Object) field.ErrorList {
 	return apivalidation.ValidateObjectMetaAccessorUpdate(meta, old, metadataPath)
 }
 
-// clusterName validates the name of a cluster.
+// clusterName validates the name of a cluster, which must not be empty.
 func clusterName(name string, path *field.Path) field.ErrorList {
 	if name == "" {
 		return field.ErrorList{field.Required(path, "must be the name of the cluster")}
@@ -76,7 +77,7 @@ func clusterName(name string, path *field.Path) field.ErrorList {
 	return errs
 }
 
-// clusterID validates the ID of a cluster.
+// clusterID validates the ID of a cluster, a UUID in lower case.
 func clusterID(id string, path *field.Path) field.ErrorList {
 	if !uuid.MatchString(id) {
 		return field.ErrorList{field.Invalid(path, truncate(id),
@@ -93,7 +94,7 @@ func requiredClusterID(id string, path *field.Path) field.ErrorList {
 	return clusterID(id, path)
 }
 
-// dnsLabel validates the name of a namespace.
+// dnsLabel validates a DNS label, for example the name of a namespace.
 func dnsLabel(name string, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	for _, message := range validation.IsDNS1123Label(name) {
@@ -102,7 +103,7 @@ func dnsLabel(name string, path *field.Path) field.ErrorList {
 	return errs
 }
 
-// subdomain validates the name of most objects.
+// subdomain validates a DNS subdomain, for example the name of an object.
 func subdomain(name string, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	for _, message := range validation.IsDNS1123Subdomain(name) {
@@ -111,7 +112,7 @@ func subdomain(name string, path *field.Path) field.ErrorList {
 	return errs
 }
 
-// labels validates the syntax and number of labels.
+// labels validates the syntax of labels, and that they are at most 128.
 func labels(set map[string]string, path *field.Path) field.ErrorList {
 	errs := metav1validation.ValidateLabels(set, path)
 	if len(set) > maxLabels {
@@ -120,7 +121,7 @@ func labels(set map[string]string, path *field.Path) field.ErrorList {
 	return errs
 }
 
-// conditions validates the form and number of conditions, and their messages.
+// conditions validates conditions: at most 16, with printable messages.
 func conditions(list []metav1.Condition, path *field.Path) field.ErrorList {
 	if len(list) > maxConditions {
 		return field.ErrorList{field.TooMany(path, len(list), maxConditions)}
@@ -132,8 +133,8 @@ func conditions(list []metav1.Condition, path *field.Path) field.ErrorList {
 	return errs
 }
 
-// printable validates a text that users read. It must not contain control characters, which a
-// terminal would interpret.
+// printable validates a text that is displayed to users. It must not contain control characters,
+// since a terminal would interpret them.
 func printable(text string, path *field.Path) field.ErrorList {
 	control := func(r rune) bool { return !unicode.IsPrint(r) && r != '\n' && r != '\t' }
 	if !utf8.ValidString(text) || strings.ContainsFunc(text, control) {
@@ -142,7 +143,7 @@ func printable(text string, path *field.Path) field.ErrorList {
 	return nil
 }
 
-// optional validates a value with check unless it is empty.
+// optional calls check for a value that is not empty.
 func optional(value string, path *field.Path, check func(string, *field.Path) field.ErrorList) field.ErrorList {
 	if value == "" {
 		return nil
@@ -150,17 +151,17 @@ func optional(value string, path *field.Path, check func(string, *field.Path) fi
 	return check(value, path)
 }
 
-// notNegative validates a count, a generation or a duration.
+// notNegative validates that a number is at least 0.
 func notNegative[T ~int32 | ~int64](value T, path *field.Path) field.ErrorList {
 	return apivalidation.ValidateNonnegativeField(int64(value), path)
 }
 
-// immutable validates a field that cannot change.
+// immutable returns an error if a value differs from the old value.
 func immutable(value, old any, path *field.Path) field.ErrorList {
 	return apivalidation.ValidateImmutableField(value, old, path)
 }
 
-// onceSet validates a field that cannot change once it has a value.
+// onceSet returns an error if a value differs from an old value that is not empty.
 func onceSet(value, old string, path *field.Path) field.ErrorList {
 	if old == "" || value == old {
 		return nil
@@ -168,7 +169,7 @@ func onceSet(value, old string, path *field.Path) field.ErrorList {
 	return field.ErrorList{field.Invalid(path, truncate(value), "must not change once it is set")}
 }
 
-// oneOf validates a field that has only these values.
+// oneOf returns an error if a value is not one of the given values.
 func oneOf[T ~string](value T, path *field.Path, values ...T) field.ErrorList {
 	for _, allowed := range values {
 		if value == allowed {
@@ -178,7 +179,7 @@ func oneOf[T ~string](value T, path *field.Path, values ...T) field.ErrorList {
 	return field.ErrorList{field.NotSupported(path, T(truncate(string(value))), values)}
 }
 
-// truncate bounds a value in an error.
+// truncate shortens a value of a peer for an error to 64 bytes.
 func truncate(s string) string {
 	const most = 64
 	if len(s) <= most {
@@ -187,13 +188,14 @@ func truncate(s string) string {
 	return s[:most] + "…"
 }
 
-// maxPeersMetadata bounds the metadata that a peer writes, in bytes: Kubernetes
-// bounds neither finalizers nor owners.
+// maxPeersMetadata is the maximum size, in bytes, of the metadata of an object that a peer writes.
+// Kubernetes does not limit finalizers and owner references.
 const maxPeersMetadata = 64 << 10
 
-// peersMetadata validates the size of the metadata of an object that a peer writes.
+// peersMetadata validates that the metadata of an object which a peer writes is not larger than
+// maxPeersMetadata.
 func peersMetadata(meta metav1.ObjectMeta) field.ErrorList {
-	// The server writes the managed fields.
+	// Managed fields do not count: the API server writes them.
 	meta.ManagedFields = nil
 	if meta.Size() > maxPeersMetadata {
 		return field.ErrorList{field.TooLong(metadataPath, "", maxPeersMetadata)}

@@ -20,14 +20,13 @@ func ValidateNamespaceMap(m *federation.NamespaceMap) field.ErrorList {
 	return append(errs, namespaceMapSpec(&m.Spec)...)
 }
 
-// ValidateNamespaceMapUpdate validates a new version of a
-// namespace map.
+// ValidateNamespaceMapUpdate validates an update of a namespace map.
 func ValidateNamespaceMapUpdate(m, old *federation.NamespaceMap) field.ErrorList {
 	errs := metadataUpdate(m, old)
 	return append(errs, namespaceMapSpec(&m.Spec)...)
 }
 
-// ValidateNamespaceMapStatusUpdate validates a new status.
+// ValidateNamespaceMapStatusUpdate validates an update of the status of a namespace map.
 func ValidateNamespaceMapStatusUpdate(m, old *federation.NamespaceMap) field.ErrorList {
 	errs := metadataUpdate(m, old)
 	errs = append(errs, notNegative(m.Status.ObservedGeneration, statusPath.Child("observedGeneration"))...)

@@ -29,8 +29,8 @@ func ValidateNamespaceOffloading(offloading *federation.NamespaceOffloading) fie
 	return append(errs, namespaceOffloadingSpec(&offloading.Spec)...)
 }
 
-// ValidateNamespaceOffloadingUpdate validates a new version of
-// a namespace offloading.
+// ValidateNamespaceOffloadingUpdate validates an update of a namespace offloading. The names of
+// remote namespaces cannot change.
 func ValidateNamespaceOffloadingUpdate(offloading, old *federation.NamespaceOffloading) field.ErrorList {
 	errs := metadataUpdate(offloading, old)
 	errs = append(errs, namespaceOffloadingSpec(&offloading.Spec)...)
@@ -40,8 +40,8 @@ func ValidateNamespaceOffloadingUpdate(offloading, old *federation.NamespaceOffl
 		specPath.Child("remoteNamespaceName"))...)
 }
 
-// ValidateNamespaceOffloadingStatusUpdate validates a new
-// status.
+// ValidateNamespaceOffloadingStatusUpdate validates an update of the status of a namespace
+// offloading.
 func ValidateNamespaceOffloadingStatusUpdate(offloading, old *federation.NamespaceOffloading) field.ErrorList {
 	status := &offloading.Status
 	errs := metadataUpdate(offloading, old)
@@ -68,13 +68,13 @@ func ValidateNamespaceOffloadingStatusUpdate(offloading, old *federation.Namespa
 	return errs
 }
 
-// ValidateOffload validates a request to the verb offload.
+// ValidateOffload validates the body of a request to the verb offload.
 func ValidateOffload(offload *federation.Offload) field.ErrorList {
 	return namespaceOffloadingSpec(&offload.Spec)
 }
 
-// ValidateOffloadingName validates the name of a namespace offloading; there is one in each
-// namespace.
+// ValidateOffloadingName validates that a namespace offloading is named offloading: a namespace has
+// at most one.
 func ValidateOffloadingName(name string) field.ErrorList {
 	if name == v1alpha1.NamespaceOffloadingName {
 		return nil
@@ -95,8 +95,8 @@ func namespaceOffloadingSpec(spec *federation.NamespaceOffloadingSpec) field.Err
 	return append(errs, nodeSelector(&spec.ClusterSelector, specPath.Child("clusterSelector"))...)
 }
 
-// remoteNamespaceName validates the name of the remote namespaces, which SelectedName requires
-// and other strategies generate.
+// remoteNamespaceName validates spec.remoteNamespaceName: it is required with strategy
+// SelectedName, and forbidden with the other strategies.
 func remoteNamespaceName(spec *federation.NamespaceOffloadingSpec) field.ErrorList {
 	path := specPath.Child("remoteNamespaceName")
 	switch selected := spec.NamespaceMappingStrategy == federation.SelectedName; {
@@ -108,8 +108,8 @@ func remoteNamespaceName(spec *federation.NamespaceOffloadingSpec) field.ErrorLi
 	return optional(spec.RemoteNamespaceName, path, dnsLabel)
 }
 
-// nodeSelector validates a selector by the rules for the affinity of a pod, and bounds it. It
-// may have no terms.
+// nodeSelector validates a selector by the rules for the node affinity of a pod, and limits its
+// size. A selector without terms is valid.
 func nodeSelector(selector *corev1.NodeSelector, path *field.Path) field.ErrorList {
 	terms := path.Child("nodeSelectorTerms")
 	if len(selector.NodeSelectorTerms) > maxSelectorTerms {
@@ -146,7 +146,8 @@ func boundedRequirements(requirements []corev1.NodeSelectorRequirement, path *fi
 	return errs
 }
 
-// fieldErrors returns the field errors of an aggregate.
+// fieldErrors returns the errors of an aggregate. An error that is not a field error becomes one
+// for path.
 func fieldErrors(err error, path *field.Path) field.ErrorList {
 	var aggregate interface {
 		error

@@ -18,7 +18,7 @@ import (
 
 const (
 	maxClasses = 64
-	// maxCapabilities bounds the versions and the features of a peer.
+	// maxCapabilities is the maximum number of API versions, and of features, that a peer reports.
 	maxCapabilities = 32
 )
 
@@ -28,8 +28,7 @@ func ValidateResourceRequest(request *federation.ResourceRequest) field.ErrorLis
 	return append(errs, resourceRequestSpec(&request.Spec)...)
 }
 
-// ValidateResourceRequestUpdate validates a new version of a
-// resource request.
+// ValidateResourceRequestUpdate validates an update of a resource request.
 func ValidateResourceRequestUpdate(request, old *federation.ResourceRequest) field.ErrorList {
 	errs := metadataUpdate(request, old)
 	return append(errs, resourceRequestSpec(&request.Spec)...)
@@ -40,14 +39,14 @@ func resourceRequestSpec(spec *federation.ResourceRequestSpec) field.ErrorList {
 	return append(errs, capabilities(spec.APIVersions, spec.Features, specPath)...)
 }
 
-// capabilities validates the API versions and features of a peer. Unknown names are accepted,
-// since the peer may be newer.
+// capabilities validates the API versions and features that a peer reports. Unknown names are
+// valid, since the peer may have a newer version.
 func capabilities(versions, features []string, path *field.Path) field.ErrorList {
 	errs := uniqueNames(versions, maxCapabilities, path.Child("apiVersions"), dnsLabel)
 	return append(errs, uniqueNames(features, maxCapabilities, path.Child("features"), qualifiedName)...)
 }
 
-// ValidateResourceRequestStatusUpdate validates a new status.
+// ValidateResourceRequestStatusUpdate validates an update of the status of a resource request.
 func ValidateResourceRequestStatusUpdate(request, old *federation.ResourceRequest) field.ErrorList {
 	status := &request.Status
 	errs := metadataUpdate(request, old)
@@ -64,15 +63,15 @@ func ValidateResourceOffer(offer *federation.ResourceOffer) field.ErrorList {
 	return append(errs, resourceOfferSpec(&offer.Spec)...)
 }
 
-// ValidateResourceOfferUpdate validates a new version of a
-// resource offer.
+// ValidateResourceOfferUpdate validates an update of a resource offer. spec.clusterID cannot
+// change.
 func ValidateResourceOfferUpdate(offer, old *federation.ResourceOffer) field.ErrorList {
 	errs := metadataUpdate(offer, old)
 	errs = append(errs, resourceOfferSpec(&offer.Spec)...)
 	return append(errs, immutable(offer.Spec.ClusterID, old.Spec.ClusterID, specPath.Child("clusterID"))...)
 }
 
-// ValidateResourceOfferStatusUpdate validates a new status.
+// ValidateResourceOfferStatusUpdate validates an update of the status of a resource offer.
 func ValidateResourceOfferStatusUpdate(offer, old *federation.ResourceOffer) field.ErrorList {
 	errs := metadataUpdate(offer, old)
 	errs = append(errs, negotiationPhase(offer.Status.Phase, statusPath.Child("phase"))...)
@@ -95,8 +94,8 @@ func resourceOfferSpec(spec *federation.ResourceOfferSpec) field.ErrorList {
 	return append(errs, ReflectedKinds(spec.ReflectedKinds, specPath.Child("reflectedKinds"))...)
 }
 
-// offeredNodes validates the nodes of an offer, for each of which the consumer creates a virtual
-// node. Their resources must not exceed those of the offer.
+// offeredNodes validates spec.nodes of an offer. The sum of the resources of the nodes must not
+// exceed offered, the resources of the offer.
 func offeredNodes(nodes []federation.OfferedNode, offered corev1.ResourceList, path *field.Path) field.ErrorList {
 	if len(nodes) > v1alpha1.MaxOfferedNodes {
 		return field.ErrorList{field.TooMany(path, len(nodes), v1alpha1.MaxOfferedNodes)}
@@ -131,7 +130,8 @@ func offeredNodes(nodes []federation.OfferedNode, offered corev1.ResourceList, p
 	return errs
 }
 
-// describing are the labels of Kubernetes that a provider may set.
+// describing are the labels of Kubernetes that a provider may set on virtual nodes of its
+// consumers.
 var describing = map[string]bool{
 	corev1.LabelTopologyRegion:     true,
 	corev1.LabelTopologyZone:       true,
@@ -140,8 +140,9 @@ var describing = map[string]bool{
 	corev1.LabelInstanceTypeStable: true,
 }
 
-// offeredLabels validates the labels that a provider sets on virtual nodes of the consumer. They
-// must not let a node appear to be a control plane, another node or a node of another cluster.
+// offeredLabels validates the labels that a provider sets on virtual nodes of the consumer. With
+// other labels a provider could make a virtual node appear as a control plane node, as another node
+// or as a node of another cluster.
 func offeredLabels(set map[string]string, path *field.Path) field.ErrorList {
 	errs := labels(set, path)
 	for _, key := range slices.Sorted(maps.Keys(set)) {
@@ -155,7 +156,8 @@ func offeredLabels(set map[string]string, path *field.Path) field.ErrorList {
 	return errs
 }
 
-// OfferedLabel reports whether a provider may set a label on virtual nodes of the consumer.
+// OfferedLabel reports whether a provider may set a label with this key on virtual nodes of its
+// consumers.
 func OfferedLabel(key string) bool {
 	domain, _, _ := strings.Cut(key, "/")
 	reserved := key == v1alpha1.LabelType || key == v1alpha1.LabelRemoteClusterID ||

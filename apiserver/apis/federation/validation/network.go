@@ -18,13 +18,14 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
 
-// MaxTunnelEndpoints bounds the endpoints of a gateway.
+// MaxTunnelEndpoints is the maximum number of endpoints of a gateway.
 const MaxTunnelEndpoints = 8
 
 const (
 	// publicKeySize is the size of a Curve25519 key, in bytes.
 	publicKeySize = 32
-	// minTunnelMTU is the smallest MTU of IPv6, and maxTunnelMTU the largest IP packet.
+	// minTunnelMTU is the minimum MTU of IPv6 links, and maxTunnelMTU the maximum size of an IP
+	// packet, in bytes.
 	minTunnelMTU = 1280
 	maxTunnelMTU = 65535
 )
@@ -38,8 +39,7 @@ func ValidateNetworkConfig(config *federation.NetworkConfig) field.ErrorList {
 	return append(errs, ValidateNetworkConfigSpec(&config.Spec)...)
 }
 
-// ValidateNetworkConfigUpdate validates a new version of a
-// network configuration.
+// ValidateNetworkConfigUpdate validates an update of a network configuration.
 func ValidateNetworkConfigUpdate(config, old *federation.NetworkConfig) field.ErrorList {
 	errs := metadataUpdate(config, old)
 	errs = append(errs, peersMetadata(config.ObjectMeta)...)
@@ -47,7 +47,7 @@ func ValidateNetworkConfigUpdate(config, old *federation.NetworkConfig) field.Er
 	return append(errs, immutable(config.Spec.ClusterID, old.Spec.ClusterID, specPath.Child("clusterID"))...)
 }
 
-// ValidateNetworkConfigStatusUpdate validates a new status.
+// ValidateNetworkConfigStatusUpdate validates an update of the status of a network configuration.
 func ValidateNetworkConfigStatusUpdate(config, old *federation.NetworkConfig) field.ErrorList {
 	status := &config.Status
 	errs := metadataUpdate(config, old)
@@ -56,7 +56,8 @@ func ValidateNetworkConfigStatusUpdate(config, old *federation.NetworkConfig) fi
 	return append(errs, conditions(status.Conditions, statusPath.Child("conditions"))...)
 }
 
-// ValidateNetworkConfigSpec validates the network configuration of a cluster.
+// ValidateNetworkConfigSpec validates the spec of a network configuration. The controllers also
+// call it for the spec of the local cluster before they write it.
 func ValidateNetworkConfigSpec(spec *federation.NetworkConfigSpec) field.ErrorList {
 	errs := requiredClusterID(spec.ClusterID, specPath.Child("clusterID"))
 	errs = append(errs, ownCIDRs(spec)...)
@@ -64,11 +65,11 @@ func ValidateNetworkConfigSpec(spec *federation.NetworkConfigSpec) field.ErrorLi
 	return append(errs, tunnel(spec.PublicKey, spec.Endpoints, spec.MTU)...)
 }
 
-// maxBackend bounds the name of a backend, in bytes.
+// maxBackend is the maximum length of the name of a backend, in bytes.
 const maxBackend = 63
 
-// backend validates the name of a network backend. Unknown names are accepted: controllers
-// report an unsupported one in the object's conditions.
+// backend validates the syntax of spec.backend. Unknown names are valid: the controllers refuse an
+// unsupported backend in the condition Accepted.
 func backend(name string, path *field.Path) field.ErrorList {
 	others := func(r rune) bool { return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') }
 	if len(name) > maxBackend || strings.ContainsFunc(name, others) {
@@ -78,7 +79,7 @@ func backend(name string, path *field.Path) field.ErrorList {
 	return nil
 }
 
-// ownCIDRs validates the ranges of a cluster, which must not overlap.
+// ownCIDRs validates podCIDRs and externalCIDRs, which must not overlap.
 func ownCIDRs(spec *federation.NetworkConfigSpec) field.ErrorList {
 	pods, external := specPath.Child("podCIDRs"), specPath.Child("externalCIDRs")
 	if len(spec.PodCIDRs) == 0 {
@@ -109,7 +110,7 @@ func ownCIDRs(spec *federation.NetworkConfigSpec) field.ErrorList {
 	return errs
 }
 
-// tunnel validates the parameters of a gateway that its peers use.
+// tunnel validates the public key, the endpoints and the MTU of a gateway.
 func tunnel(key string, endpoints []string, mtu int32) field.ErrorList {
 	errs := publicKey(key, specPath.Child("publicKey"))
 	errs = append(errs, uniqueNames(endpoints, MaxTunnelEndpoints, specPath.Child("endpoints"), hostPort)...)
@@ -117,13 +118,13 @@ func tunnel(key string, endpoints []string, mtu int32) field.ErrorList {
 	return errs
 }
 
-// publicKey validates a public key of WireGuard. Errors do not contain the value, which may be a
+// publicKey validates a WireGuard public key. Errors do not contain the value, since it may be a
 // private key by mistake.
 func publicKey(text string, path *field.Path) field.ErrorList {
 	if text == "" {
 		return field.ErrorList{field.Required(path, "must be the public key of the gateway")}
 	}
-	// Strict, so that each key has one form.
+	// Strict decoding ensures that each key has only one encoded form.
 	key, err := base64.StdEncoding.Strict().DecodeString(text)
 	if err != nil || len(key) != publicKeySize || base64.StdEncoding.EncodeToString(key) != text {
 		return field.ErrorList{field.Forbidden(path,
@@ -135,7 +136,7 @@ func publicKey(text string, path *field.Path) field.ErrorList {
 	return nil
 }
 
-// ValidateEndpoint validates one endpoint of a gateway.
+// ValidateEndpoint validates one endpoint of a gateway, host:port.
 func ValidateEndpoint(text string) field.ErrorList {
 	return hostPort(text, specPath.Child("endpoints"))
 }
@@ -161,13 +162,13 @@ func hostPort(text string, path *field.Path) field.ErrorList {
 	return remoteHost(host, path)
 }
 
-// ValidateCIDRMappings validates ranges and their remapped CIDRs.
+// ValidateCIDRMappings validates status.cidrs of a network configuration.
 func ValidateCIDRMappings(list []federation.CIDRMapping) field.ErrorList {
 	return cidrMappings(list, statusPath.Child("cidrs"))
 }
 
-// cidrMappings validates ranges and their remapped CIDRs. Ranges must not overlap each other, nor
-// remapped CIDRs each other.
+// cidrMappings validates a list of CIDRs and their remapped CIDRs. No two CIDRs in the list may
+// overlap, and no two remapped CIDRs.
 func cidrMappings(list []federation.CIDRMapping, path *field.Path) field.ErrorList {
 	if len(list) > maxCIDRs {
 		return field.ErrorList{field.TooMany(path, len(list), maxCIDRs)}
@@ -193,7 +194,7 @@ func cidrMappings(list []federation.CIDRMapping, path *field.Path) field.ErrorLi
 	return errs
 }
 
-// disjoint validates a range that must not overlap others.
+// disjoint validates a CIDR that must not overlap any of the others, and returns the parsed CIDR.
 func disjoint(text string, others []netip.Prefix, path *field.Path) (netip.Prefix, field.ErrorList) {
 	prefix, errs := cidr(text, path)
 	if len(errs) > 0 {
@@ -213,15 +214,15 @@ func ValidateTunnelEndpoint(endpoint *federation.TunnelEndpoint) field.ErrorList
 	return append(errs, tunnelEndpointSpec(&endpoint.Spec)...)
 }
 
-// ValidateTunnelEndpointUpdate validates a new version of a
-// tunnel endpoint.
+// ValidateTunnelEndpointUpdate validates an update of a tunnel endpoint. spec.clusterID cannot
+// change.
 func ValidateTunnelEndpointUpdate(endpoint, old *federation.TunnelEndpoint) field.ErrorList {
 	errs := metadataUpdate(endpoint, old)
 	errs = append(errs, tunnelEndpointSpec(&endpoint.Spec)...)
 	return append(errs, immutable(endpoint.Spec.ClusterID, old.Spec.ClusterID, specPath.Child("clusterID"))...)
 }
 
-// ValidateTunnelEndpointStatusUpdate validates a new status.
+// ValidateTunnelEndpointStatusUpdate validates an update of the status of a tunnel endpoint.
 func ValidateTunnelEndpointStatusUpdate(endpoint, old *federation.TunnelEndpoint) field.ErrorList {
 	status := &endpoint.Status
 	errs := metadataUpdate(endpoint, old)
@@ -242,7 +243,7 @@ func ValidateTunnelEndpointStatusUpdate(endpoint, old *federation.TunnelEndpoint
 	return append(errs, conditions(status.Conditions, statusPath.Child("conditions"))...)
 }
 
-// tunnelMTU validates the MTU of a tunnel; 0 means that it is not set.
+// tunnelMTU validates the MTU inside a tunnel: 1280 to 65535, or 0 for unknown.
 func tunnelMTU(mtu int32, path *field.Path) field.ErrorList {
 	if mtu != 0 && (mtu < minTunnelMTU || mtu > maxTunnelMTU) {
 		return field.ErrorList{field.Invalid(path, mtu, fmt.Sprintf("must be %d to %d, or 0", minTunnelMTU, maxTunnelMTU))}
@@ -273,7 +274,8 @@ func tunnelEndpointSpec(spec *federation.TunnelEndpointSpec) field.ErrorList {
 	return errs
 }
 
-// sourceAddress validates the source of a packet: any address and port.
+// sourceAddress validates address:port, from which packets of a gateway were received. Any address
+// is valid.
 func sourceAddress(text string, path *field.Path) field.ErrorList {
 	if from, err := netip.ParseAddrPort(text); err != nil || from.Addr().Zone() != "" || from.String() != text {
 		return field.ErrorList{field.Invalid(path, truncate(text),

@@ -38,7 +38,7 @@ func networkConfig(change func(*federation.NetworkConfig)) *federation.NetworkCo
 	return config
 }
 
-// fieldsOf returns the fields of errors.
+// fieldsOf returns the paths of the fields that errors name, without duplicates.
 func fieldsOf(errs field.ErrorList) []string {
 	named := map[string]bool{}
 	for _, err := range errs {
@@ -113,7 +113,8 @@ func TestValidateNetworkConfig(t *testing.T) {
 }
 
 func TestErrorsDoNotContainAnInvalidKey(t *testing.T) {
-	// It may be the private one, or a token.
+	// A user may set the private key or a token by mistake, so the error must not contain the
+	// value.
 	const secret = "not-for-everybodys-eyes"
 	errs := ValidateNetworkConfig(networkConfig(func(c *federation.NetworkConfig) { c.Spec.PublicKey = secret }))
 	if len(errs) == 0 || strings.Contains(errs.ToAggregate().Error(), secret) {

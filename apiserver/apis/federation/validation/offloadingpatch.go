@@ -11,8 +11,8 @@ import (
 	"liqo.io/federation/apiserver/apis/federation"
 )
 
-// offloadingPatch validates the fields that are added to every pod of a virtual node, by the
-// rules that the provider applies to each of them.
+// offloadingPatch validates spec.offloadingPatch of a virtual node, by the rules that the provider
+// applies to shadow pods. Otherwise the provider would refuse every pod of the virtual node.
 func offloadingPatch(patch *federation.OffloadingPatch, path *field.Path) field.ErrorList {
 	errs := labels(patch.NodeSelector, path.Child("nodeSelector"))
 	errs = append(errs, nodeLabels(patch.NodeSelector, path.Child("nodeSelector"))...)
@@ -33,7 +33,7 @@ func offloadingPatch(patch *federation.OffloadingPatch, path *field.Path) field.
 	return append(errs, excluded(patch.ExcludedAnnotations, path.Child("excludedAnnotations"))...)
 }
 
-// patchedAffinity validates the affinity of a patch.
+// patchedAffinity validates the affinity of an offloading patch.
 func patchedAffinity(wanted *corev1.Affinity, path *field.Path) field.ErrorList {
 	if wanted == nil {
 		return nil
@@ -74,7 +74,7 @@ func patchedTerms(
 	required []corev1.PodAffinityTerm, preferred []corev1.WeightedPodAffinityTerm, path *field.Path,
 ) field.ErrorList {
 	if len(required) > maxTerms || len(preferred) > maxTerms {
-		// affinity has reported it.
+		// The function affinity has already returned an error for it.
 		return nil
 	}
 	var errs field.ErrorList

@@ -52,10 +52,11 @@ func TestCLISanitisesPeerStrings(t *testing.T) {
 	}
 }
 
-// maxRefusal bounds the error for an invalid object of a few kilobytes, in bytes.
+// maxRefusal is the maximum size, in bytes, of the error for an invalid object of a few kilobytes.
 const maxRefusal = 1 << 20
 
-// fuzzObject decodes objects as the API server does, and passes them to a validation.
+// fuzzObject fuzzes check with objects that it decodes from JSON and protobuf as the API server
+// does. It fails the test if an error is very large or not UTF-8.
 func fuzzObject[P runtime.Object](f *testing.F, check func(*testing.T, P) field.ErrorList, seeds ...runtime.Object) {
 	scheme := runtime.NewScheme()
 	install.Install(scheme)
@@ -108,7 +109,7 @@ func FuzzResourceRequest(f *testing.F) {
 				t.Errorf("%s of %s is accepted", quantity.String(), name)
 			}
 		}
-		// An accepted object is accepted as an update of itself.
+		// An object that is valid at its creation must be valid as an update of itself.
 		r.ResourceVersion = "1"
 		if again := ValidateResourceRequestUpdate(r, r.DeepCopy()); len(again) > 0 {
 			t.Errorf("accepted, then refused: %v", again)
@@ -160,15 +161,16 @@ func FuzzShadowPod(f *testing.F) {
 	}}})
 }
 
-// expectNoEscape fails the test when an accepted pod reaches beyond its namespace. It
-// reads the pod as JSON, so that no road is missed that has a field.
+// expectNoEscape fails the test if an accepted pod has a field that gives access beyond its
+// namespace. It searches the JSON form of the pod, and so finds fields at any depth.
 func expectNoEscape(t *testing.T, pod *federation.ShadowPod) {
 	t.Helper()
 	encoded, err := json.Marshal(pod.Spec.Pod)
 	if err != nil {
 		t.Fatal(err)
 	}
-	// What stands within strings has its quotes escaped.
+	// Quotes within strings are escaped in JSON; they are removed, so that only names of fields
+	// match.
 	fields := strings.ReplaceAll(string(encoded), `\"`, ``)
 	for _, forbidden := range []string{
 		`"hostPath":`, `"hostNetwork":true`, `"hostPID":true`, `"hostIPC":true`, `"privileged":true`, `"nodeName":`, `"hostPort":`,

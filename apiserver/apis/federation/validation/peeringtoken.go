@@ -10,9 +10,9 @@ import (
 )
 
 const (
-	// minTokenSeconds is the shortest lifetime that the TokenRequest API accepts.
+	// minTokenSeconds is the minimum lifetime of a token in the TokenRequest API.
 	minTokenSeconds int64 = 600
-	// maxTokenSeconds is a week.
+	// maxTokenSeconds is the maximum lifetime of an invitation, a week.
 	maxTokenSeconds int64 = 604800
 )
 
@@ -26,15 +26,14 @@ func ValidatePeeringToken(token *federation.PeeringToken) field.ErrorList {
 		specPath.Child("expirationSeconds"))...)
 }
 
-// ValidatePeeringTokenUpdate validates a new version of a
-// peering token, whose spec cannot change.
+// ValidatePeeringTokenUpdate validates an update of a peering token. The spec cannot change.
 func ValidatePeeringTokenUpdate(token, old *federation.PeeringToken) field.ErrorList {
 	errs := metadataUpdate(token, old)
 	return append(errs, immutable(token.Spec, old.Spec, specPath)...)
 }
 
-// ValidatePeeringTokenStatusUpdate validates a new status. A
-// token that was used stays used, by the same consumer.
+// ValidatePeeringTokenStatusUpdate validates an update of the status of a peering token. used
+// cannot change from true to false, and usedBy cannot change once it is set.
 func ValidatePeeringTokenStatusUpdate(token, old *federation.PeeringToken) field.ErrorList {
 	errs := metadataUpdate(token, old)
 	if old.Status.Used && !token.Status.Used {

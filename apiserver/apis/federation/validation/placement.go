@@ -16,7 +16,7 @@ import (
 
 const (
 	maxTolerations = 100
-	// maxTerms bounds each list of terms that the scheduler evaluates.
+	// maxTerms is the maximum length of each list of terms that the scheduler evaluates for a pod.
 	maxTerms        = 100
 	roleTaintPrefix = "node-role.kubernetes.io/"
 	// nodeTaintPrefix and cloudTaintPrefix are prefixes of taints that Kubernetes sets.
@@ -25,9 +25,9 @@ const (
 	schedulerChoice  = "must not select a node or a role of nodes: the scheduler of the provider selects the node"
 )
 
-// podPlacement validates that a pod does not select a node or nodes with a role, and that its
-// affinities are limited to pods of its own namespace: the scheduler applies anti-affinity to
-// the pods of other namespaces, too.
+// podPlacement validates that a pod does not select single nodes or nodes with a role, and that its
+// pod affinity and anti-affinity select only pods of its own namespace. An anti-affinity to other
+// pods would keep these pods away from the node.
 func podPlacement(spec *corev1.PodSpec, namespace string) field.ErrorList {
 	var errs field.ErrorList
 	errs = append(errs, nodeLabels(spec.NodeSelector, podPath.Child("nodeSelector"))...)
@@ -60,7 +60,8 @@ func tolerations(list []corev1.Toleration, path *field.Path) field.ErrorList {
 		case toleration.Key == "":
 			errs = append(errs, field.Forbidden(at, "must be set: a toleration of all taints is not allowed"))
 		case toleration.Key == corev1.TaintNodeNotReady, toleration.Key == corev1.TaintNodeUnreachable:
-			// Every pod has these, to set how long it stays on a node that is not ready.
+			// Kubernetes adds these tolerations to every pod, to limit the time that it stays on a
+			// node that is not ready.
 		case strings.HasPrefix(toleration.Key, nodeTaintPrefix), strings.HasPrefix(toleration.Key, cloudTaintPrefix):
 			errs = append(errs, field.Forbidden(at, "must not be a taint of Kubernetes, except not-ready and unreachable"))
 		case strings.HasPrefix(toleration.Key, roleTaintPrefix), toleration.Key == v1alpha1.TaintVirtualNode:
@@ -70,8 +71,8 @@ func tolerations(list []corev1.Toleration, path *field.Path) field.ErrorList {
 	return errs
 }
 
-// affinity validates the affinities of a pod in a namespace. An empty namespace means that it is
-// unknown: no term may name one.
+// affinity validates the affinity of a pod in a namespace. If namespace is empty, the namespace is
+// unknown, and no term may name a namespace.
 func affinity(wanted *corev1.Affinity, namespace string, path *field.Path) field.ErrorList {
 	if wanted == nil {
 		return nil
@@ -136,7 +137,7 @@ func podTerms(
 	return errs
 }
 
-// podTerm validates that a term selects only pods of the namespace.
+// podTerm validates that an affinity term selects only pods of the namespace.
 func podTerm(term *corev1.PodAffinityTerm, namespace string, path *field.Path) field.ErrorList {
 	const own = "must be empty: only pods of the same namespace can be selected"
 	var errs field.ErrorList
@@ -152,7 +153,7 @@ func podTerm(term *corev1.PodAffinityTerm, namespace string, path *field.Path) f
 	return errs
 }
 
-// namesNode reports whether a label identifies a node, or nodes with a role.
+// namesNode reports whether a label identifies a single node or the nodes with a role.
 func namesNode(label string) bool {
 	return label == corev1.LabelHostname || strings.HasPrefix(label, roleTaintPrefix)
 }

@@ -15,7 +15,8 @@ import (
 
 const maxResources = 64
 
-// resources validates the names of resources, and that no quantity is negative.
+// resources validates the names of resources, and that no quantity is negative. Counts of objects
+// must be whole numbers.
 func resources(list corev1.ResourceList, path *field.Path) field.ErrorList {
 	if len(list) > maxResources {
 		return field.ErrorList{field.TooMany(path, len(list), maxResources)}
@@ -42,7 +43,7 @@ func countable(name corev1.ResourceName) bool {
 	return name == corev1.ResourcePods || name == corev1.ResourcePersistentVolumeClaims
 }
 
-// requiredResources validates a list that must not be empty.
+// requiredResources validates a list of resources that must not be empty.
 func requiredResources(list corev1.ResourceList, path *field.Path) field.ErrorList {
 	if len(list) == 0 {
 		return field.ErrorList{field.Required(path, "must contain at least one resource")}
@@ -50,7 +51,8 @@ func requiredResources(list corev1.ResourceList, path *field.Path) field.ErrorLi
 	return resources(list, path)
 }
 
-// uniqueNames validates a bounded list of names without duplicates.
+// uniqueNames validates a list of at most most names without duplicates, and calls check for each
+// name.
 func uniqueNames(
 	list []string, most int, path *field.Path, check func(string, *field.Path) field.ErrorList,
 ) field.ErrorList {
@@ -70,7 +72,7 @@ func uniqueNames(
 	return errs
 }
 
-// qualifiedName validates a name with an optional domain as prefix.
+// qualifiedName validates a name with an optional domain as prefix, for example the key of a label.
 func qualifiedName(name string, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	for _, message := range validation.IsQualifiedName(name) {
@@ -79,7 +81,7 @@ func qualifiedName(name string, path *field.Path) field.ErrorList {
 	return errs
 }
 
-// seconds validates a duration from least to most.
+// seconds validates that a number of seconds is from least to most. Nil is valid.
 func seconds[T ~int32 | ~int64](value *T, least, most T, path *field.Path) field.ErrorList {
 	if value == nil {
 		return nil

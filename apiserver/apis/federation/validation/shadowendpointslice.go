@@ -16,29 +16,29 @@ import (
 )
 
 const (
-	// maxEndpoints and maxEndpointPorts are the limits of an EndpointSlice.
+	// maxEndpoints and maxEndpointPorts are the limits of Kubernetes for an EndpointSlice.
 	maxEndpoints     = 1000
 	maxEndpointPorts = 100
-	// maxEndpointAddresses bounds the addresses of all endpoints of a slice; kube-proxy uses
-	// one of each endpoint.
+	// maxEndpointAddresses is the maximum number of addresses in a slice. One address per endpoint
+	// is sufficient, since kube-proxy uses only one.
 	maxEndpointAddresses = 1000
 )
 
-// ValidateShadowEndpointSlice validates a new shadow endpoint slice. A peer writes it, and this
-// cluster sends traffic to it: loopback and link-local addresses are refused.
+// ValidateShadowEndpointSlice validates a new shadow endpoint slice. A peer writes it, and pods of
+// the local cluster connect to its addresses; so loopback and link-local addresses are refused.
 func ValidateShadowEndpointSlice(slice *federation.ShadowEndpointSlice) field.ErrorList {
 	return append(metadata(slice, true), shadowEndpointSlice(slice)...)
 }
 
-// ValidateShadowEndpointSliceUpdate validates a new version of
-// a shadow endpoint slice.
+// ValidateShadowEndpointSliceUpdate validates an update of a shadow endpoint slice.
+// spec.addressType cannot change.
 func ValidateShadowEndpointSliceUpdate(slice, old *federation.ShadowEndpointSlice) field.ErrorList {
 	errs := append(metadataUpdate(slice, old), shadowEndpointSlice(slice)...)
 	return append(errs, immutable(slice.Spec.AddressType, old.Spec.AddressType, specPath.Child("addressType"))...)
 }
 
-// ValidateShadowEndpointSliceStatusUpdate validates a new
-// status.
+// ValidateShadowEndpointSliceStatusUpdate validates an update of the status of a shadow endpoint
+// slice.
 func ValidateShadowEndpointSliceStatusUpdate(slice, old *federation.ShadowEndpointSlice) field.ErrorList {
 	return append(metadataUpdate(slice, old), conditions(slice.Status.Conditions, statusPath.Child("conditions"))...)
 }
@@ -104,8 +104,8 @@ func endpoints(spec *federation.ShadowEndpointSliceSpec, path *field.Path) field
 	return errs
 }
 
-// EndpointAddress validates an address that traffic is sent to: a unicast address of that family
-// in canonical form, and neither loopback nor link-local.
+// EndpointAddress validates the address of an endpoint: a unicast address of the given family in
+// canonical form, which is neither loopback nor link-local.
 func EndpointAddress(raw string, family discoveryv1.AddressType, path *field.Path) field.ErrorList {
 	invalid := func(message string) field.ErrorList {
 		return field.ErrorList{field.Invalid(path, truncate(raw), message)}

@@ -18,7 +18,8 @@ import (
 )
 
 const (
-	// maxShadowPod bounds the metadata and the spec of a shadow pod, in bytes.
+	// maxShadowPod is the maximum size of the metadata and the spec of a shadow pod together, in
+	// bytes.
 	maxShadowPod  = 256 << 10
 	maxPodStatus  = 256 << 10
 	maxContainers = 100
@@ -29,7 +30,7 @@ var podPath = specPath.Child("pod")
 
 const noToken = "pods of consumers get no tokens or certificates of this cluster"
 
-// baseline evaluates the Pod Security Standards.
+// baseline evaluates pods by the Pod Security Standards.
 var baseline = func() policy.Evaluator {
 	evaluator, err := policy.NewEvaluator(policy.DefaultChecks(), nil)
 	if err != nil {
@@ -38,9 +39,9 @@ var baseline = func() policy.Evaluator {
 	return evaluator
 }()
 
-// ValidateShadowPod validates a new shadow pod. A peer writes it, and a pod of this cluster is
-// created from it: it must not reach beyond its namespace, select a node, or use an identity of
-// this cluster.
+// ValidateShadowPod validates a new shadow pod. A peer writes it, and the controllers create a pod
+// of the local cluster from it. The pod must not have access beyond its namespace, select single
+// nodes or nodes with a role, or use an identity of the local cluster.
 func ValidateShadowPod(pod *federation.ShadowPod) field.ErrorList {
 	errs := metadata(pod, true)
 	if size(pod) > maxShadowPod {
@@ -55,8 +56,8 @@ func ValidateShadowPod(pod *federation.ShadowPod) field.ErrorList {
 	return append(errs, podSecurity(pod)...)
 }
 
-// ValidateShadowPodUpdate validates a new version of a shadow pod, of whose pod only fields can
-// change that are mutable in a running pod.
+// ValidateShadowPodUpdate validates an update of a shadow pod. In spec.pod only fields can change
+// that are mutable in a running pod.
 func ValidateShadowPodUpdate(pod, old *federation.ShadowPod) field.ErrorList {
 	errs := metadataUpdate(pod, old)
 	if size(pod) > max(maxShadowPod, size(old)) {
@@ -78,7 +79,8 @@ func ValidateShadowPodUpdate(pod, old *federation.ShadowPod) field.ErrorList {
 	return errs
 }
 
-// ValidateShadowPodStatusUpdate validates a new status. A final phase is immutable.
+// ValidateShadowPodStatusUpdate validates an update of the status of a shadow pod. A phase that is
+// set cannot change.
 func ValidateShadowPodStatusUpdate(pod, old *federation.ShadowPod) field.ErrorList {
 	errs := metadataUpdate(pod, old)
 	errs = append(errs, oneOf(pod.Status.Phase, statusPath.Child("phase"), "", corev1.PodSucceeded, corev1.PodFailed)...)
@@ -112,8 +114,8 @@ func tooLarge() *field.Error {
 	return err
 }
 
-// podSize bounds a pod, and validates fields that every pod requires. The API server validates
-// the others when the pod is created.
+// podSize validates that a pod is not too large, and has the fields that every pod requires.
+// kube-apiserver validates the other fields when the controllers create the pod.
 func podSize(spec *corev1.PodSpec) field.ErrorList {
 	var errs field.ErrorList
 	if len(spec.Containers) == 0 {
@@ -145,8 +147,8 @@ func containers(list []corev1.Container, path *field.Path) field.ErrorList {
 	return errs
 }
 
-// requirements validates requests and limits: a negative request would increase the quota that is
-// left.
+// requirements validates requests and limits. A negative request would reduce the quota usage of
+// the consumer.
 func requirements(wanted *corev1.ResourceRequirements, path *field.Path) field.ErrorList {
 	if wanted == nil {
 		return nil
@@ -155,7 +157,7 @@ func requirements(wanted *corev1.ResourceRequirements, path *field.Path) field.E
 	return append(errs, resources(wanted.Limits, path.Child("limits"))...)
 }
 
-// refusals returns an error for each field that podspec.PodFields refuses.
+// refusals returns an error for each set field that podspec.PodFields does not permit.
 func refusals(spec *corev1.PodSpec) field.ErrorList {
 	var errs field.ErrorList
 	for _, refusal := range podspec.Refusals(spec) {
@@ -164,7 +166,7 @@ func refusals(spec *corev1.PodSpec) field.ErrorList {
 	return errs
 }
 
-// podIdentity validates that a pod gets no token or certificate of this cluster.
+// podIdentity validates that a pod mounts no token or certificate of the local cluster.
 func podIdentity(spec *corev1.PodSpec) field.ErrorList {
 	var errs field.ErrorList
 	if spec.AutomountServiceAccountToken == nil || *spec.AutomountServiceAccountToken {
@@ -197,9 +199,9 @@ func podSecurity(pod *federation.ShadowPod) field.ErrorList {
 		fmt.Sprintf("violates Pod Security %s: %s", level.Level, result.ForbiddenDetail()))}
 }
 
-// podUpdate validates that only these fields change: images, CPU and memory of containers, the
-// deadline, which may only decrease, tolerations and ephemeral containers, which may only be
-// added, and a negative grace period, which may become 1 second.
+// podUpdate validates that only mutable fields of a running pod change: images, CPU and memory of
+// containers; activeDeadlineSeconds, which may only decrease; tolerations and ephemeral containers,
+// which may only be added; and a negative terminationGracePeriodSeconds, which may become 1.
 func podUpdate(spec, old *corev1.PodSpec) field.ErrorList {
 	var errs field.ErrorList
 	rest := spec.DeepCopy()
@@ -239,8 +241,8 @@ func podUpdate(spec, old *corev1.PodSpec) field.ErrorList {
 	return errs
 }
 
-// moreEphemeralContainers validates that existing ephemeral containers are unchanged, and
-// validates additional ones. podSecurity evaluates them together with other containers.
+// moreEphemeralContainers validates that existing ephemeral containers do not change, and validates
+// the added ephemeral containers. podSecurity evaluates them as it does other containers.
 func moreEphemeralContainers(list, old []corev1.EphemeralContainer, path *field.Path) field.ErrorList {
 	if len(list) > maxContainers {
 		return field.ErrorList{field.TooMany(path, len(list), maxContainers)}
@@ -269,8 +271,9 @@ func keepImages(containers, old []corev1.Container) {
 	}
 }
 
-// keepResources restores the earlier CPU and memory of containers that can be resized. Like
-// Kubernetes, it refuses the removal of a request or a limit.
+// keepResources sets CPU and memory of containers to the values in old if resizes permits to resize
+// them, so that a comparison with old ignores a resize. Like Kubernetes, it returns an error if a
+// request or a limit was removed.
 func keepResources(
 	containers, old []corev1.Container, resizes func(*corev1.Container) bool, path *field.Path,
 ) field.ErrorList {
@@ -310,7 +313,7 @@ func keepAmounts(wanted *corev1.ResourceList, old corev1.ResourceList, path *fie
 	return errs
 }
 
-// tolerates reports whether a toleration is in the list, with any tolerationSeconds.
+// tolerates reports whether a toleration is in the list; tolerationSeconds may differ.
 func tolerates(list []corev1.Toleration, wanted corev1.Toleration) bool {
 	for _, toleration := range list {
 		toleration.TolerationSeconds = wanted.TolerationSeconds

@@ -47,8 +47,9 @@ func TestEveryFieldOfAPodHasAnAdmission(t *testing.T) {
 	}
 }
 
-// TestEveryVolumeTypeIsAcceptedOrRefused validates a shadow pod with one volume of each type of
-// Kubernetes. Whether an external type is offered is decided when the shadow pod is stored.
+// TestEveryVolumeTypeIsAcceptedOrRefused validates shadow pods with one volume of each type that
+// Kubernetes has. Validation accepts all external types; the creation of a shadow pod refuses the
+// types that the provider does not offer.
 func TestEveryVolumeTypeIsAcceptedOrRefused(t *testing.T) {
 	const own, external, never = "own", "external", "never"
 	decided := map[string]string{
@@ -123,7 +124,7 @@ func TestVolumeHasExactlyOneType(t *testing.T) {
 	}
 }
 
-// set sets all fields of a value.
+// set sets every field of a value to a value other than its zero value.
 func set(v reflect.Value) {
 	if v.Type() == reflect.TypeFor[resource.Quantity]() {
 		v.Set(reflect.ValueOf(resource.MustParse("1")))

@@ -79,7 +79,7 @@ func debugger(changes ...func(*corev1.EphemeralContainer)) func(*corev1.PodSpec)
 	}
 }
 
-// Negative requests would increase the quota that is left.
+// Negative requests would reduce the quota usage of the consumer.
 func TestNegativeRequestsAreRefused(t *testing.T) {
 	negative := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("-1")}
 	for path, change := range map[string]func(*corev1.PodSpec){
@@ -97,8 +97,8 @@ func TestNegativeRequestsAreRefused(t *testing.T) {
 	}
 }
 
-// escapes are ways for a pod to reach or select a node, or to use an identity or a priority of
-// this cluster.
+// escapes are changes of a pod by which it would access or select a node, or use an identity or a
+// priority of the provider.
 var escapes = map[string]func(*corev1.PodSpec){
 	"by its name":     func(p *corev1.PodSpec) { p.NodeName = "milan-cp" },
 	"by its hostname": func(p *corev1.PodSpec) { p.NodeSelector = map[string]string{corev1.LabelHostname: "milan-cp"} },
@@ -382,7 +382,8 @@ func TestMutableFieldsOfAShadowPodAreThoseOfAPod(t *testing.T) {
 	})
 }
 
-// Pod Security applies to ephemeral containers, too, and adding them changes no other field.
+// Pod Security also applies to ephemeral containers, and an update that adds one cannot change
+// other fields.
 func TestOffloadedEphemeralContainersPoliced(t *testing.T) {
 	debugged := goodPod()
 	debugged.ResourceVersion = "1"

@@ -14,7 +14,7 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
 
-// maxVolumePods bounds the pods that a status names.
+// maxVolumePods is the maximum number of pods in status.pods and in status.fence.users.
 const maxVolumePods = 16
 
 var (
@@ -24,21 +24,21 @@ var (
 	fencePath   = statusPath.Child("fence")
 )
 
-// accessModes are those of a PersistentVolumeClaim.
+// accessModes are the access modes that Kubernetes defines.
 var accessModes = []corev1.PersistentVolumeAccessMode{
 	corev1.ReadOnlyMany, corev1.ReadWriteMany, corev1.ReadWriteOnce, corev1.ReadWriteOncePod,
 }
 
-// ValidateShadowVolumeClaim validates a new shadow volume claim. A peer sends it, and a
-// claim of this cluster is created for it.
+// ValidateShadowVolumeClaim validates a new shadow volume claim. A peer writes it, and the
+// controllers create a PersistentVolumeClaim of the local cluster from it.
 func ValidateShadowVolumeClaim(claim *federation.ShadowVolumeClaim) field.ErrorList {
 	errs := metadata(claim, true)
 	errs = append(errs, peersMetadata(claim.ObjectMeta)...)
 	return append(errs, shadowVolumeClaimSpec(&claim.Spec)...)
 }
 
-// ValidateShadowVolumeClaimUpdate validates a new version of a shadow volume claim. What
-// Kubernetes does not let change in a claim cannot change.
+// ValidateShadowVolumeClaimUpdate validates an update of a shadow volume claim. Fields that are
+// immutable in a PersistentVolumeClaim cannot change.
 func ValidateShadowVolumeClaimUpdate(claim, old *federation.ShadowVolumeClaim) field.ErrorList {
 	errs := metadataUpdate(claim, old)
 	errs = append(errs, peersMetadata(claim.ObjectMeta)...)
@@ -51,7 +51,7 @@ func ValidateShadowVolumeClaimUpdate(claim, old *federation.ShadowVolumeClaim) f
 	return append(errs, shrinks(claim, old)...)
 }
 
-// ValidateShadowVolumeClaimStatusUpdate validates a new status.
+// ValidateShadowVolumeClaimStatusUpdate validates an update of the status of a shadow volume claim.
 func ValidateShadowVolumeClaimStatusUpdate(claim, old *federation.ShadowVolumeClaim) field.ErrorList {
 	status := &claim.Status
 	errs := metadataUpdate(claim, old)
@@ -89,7 +89,8 @@ func shadowVolumeClaimSpec(spec *federation.ShadowVolumeClaimSpec) field.ErrorLi
 	return append(errs, optional(spec.Fence, specPath.Child("fence"), dnsLabel)...)
 }
 
-// claimAccessModes validates the access modes of a claim.
+// claimAccessModes validates the access modes of a claim: at least one, and ReadWriteOncePod only
+// alone.
 func claimAccessModes(modes []corev1.PersistentVolumeAccessMode, path *field.Path) field.ErrorList {
 	if len(modes) == 0 {
 		return field.ErrorList{field.Required(path, "must have at least one access mode")}
@@ -110,8 +111,8 @@ func claimAccessModes(modes []corev1.PersistentVolumeAccessMode, path *field.Pat
 	return errs
 }
 
-// shrinks validates that a claim which requests less than before requests more than its
-// volume has, as Kubernetes does for an expansion that failed.
+// shrinks validates a reduction of spec.storage. Like Kubernetes, which permits it after a failed
+// expansion, it requires that the new value is above the capacity of the volume.
 func shrinks(claim, old *federation.ShadowVolumeClaim) field.ErrorList {
 	if claim.Spec.Storage.Cmp(old.Spec.Storage) >= 0 {
 		return nil

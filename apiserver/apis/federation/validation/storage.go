@@ -17,21 +17,21 @@ import (
 )
 
 const (
-	// MaxExternalVolumes bounds the volume types and the CSI drivers of an offer.
+	// MaxExternalVolumes is the maximum number of volume types, and of CSI drivers, in an offer.
 	MaxExternalVolumes = 32
-	// maxDriverName is the longest name of a CSI driver in Kubernetes.
+	// maxDriverName is the maximum length of the name of a CSI driver in Kubernetes.
 	maxDriverName = 63
 )
 
 // ExternalVolumeTypes are the volume types that a provider can offer, by their names in a pod:
-// storage systems that a kubelet mounts over the network. Types on the node, for example
-// hostPath, and removed types of Kubernetes are not among them.
+// storage systems that a kubelet mounts over the network. They do not include types with data on
+// the node, for example hostPath, and types that Kubernetes removed.
 var ExternalVolumeTypes = []string{"fc", "iscsi", "nfs"}
 
-// maxVolumeSize is the largest size of a volume: 1 Ei.
+// maxVolumeSize is the maximum size of a volume.
 var maxVolumeSize = resource.MustParse("1Ei")
 
-// volumeSize validates the size of a volume.
+// volumeSize validates that the size of a volume is above 0 and at most maxVolumeSize.
 func volumeSize(size resource.Quantity, path *field.Path) field.ErrorList {
 	switch {
 	case size.Sign() <= 0:
@@ -42,8 +42,8 @@ func volumeSize(size resource.Quantity, path *field.Path) field.ErrorList {
 	return nil
 }
 
-// storageQuota validates a list of resources that bounds claims: requests.storage,
-// persistentvolumeclaims, and requests.storage of single classes.
+// storageQuota validates a list of limits for claims. It may contain requests.storage,
+// persistentvolumeclaims, and requests.storage of single StorageClasses.
 func storageQuota(list corev1.ResourceList, path *field.Path) field.ErrorList {
 	errs := resources(list, path)
 	if len(list) > maxResources {
@@ -65,8 +65,8 @@ func storageQuota(list corev1.ResourceList, path *field.Path) field.ErrorList {
 	return errs
 }
 
-// notStorage validates that a list of resources names none that bounds claims: it would
-// become a capacity of a Node.
+// notStorage validates that a list of resources contains no limit for claims: such a resource would
+// become part of the capacity of a Node.
 func notStorage(list corev1.ResourceList, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	for _, name := range slices.Sorted(maps.Keys(list)) {
@@ -77,18 +77,19 @@ func notStorage(list corev1.ResourceList, path *field.Path) field.ErrorList {
 	return errs
 }
 
-// externalVolumes validates the volumes that pods may mount without a claim.
+// externalVolumes validates the volume types and CSI drivers that pods may use without a claim.
 func externalVolumes(volumes *federation.ExternalVolumes, path *field.Path) field.ErrorList {
 	errs := uniqueNames(volumes.Types, MaxExternalVolumes, path.Child("types"), ExternalVolumeType)
 	return append(errs, uniqueNames(volumes.CSIDrivers, MaxExternalVolumes, path.Child("csiDrivers"), CSIDriver)...)
 }
 
-// ExternalVolumeType validates a volume type that pods may mount without a claim.
+// ExternalVolumeType validates that a volume type is one of ExternalVolumeTypes.
 func ExternalVolumeType(name string, path *field.Path) field.ErrorList {
 	return oneOf(name, path, ExternalVolumeTypes...)
 }
 
-// CSIDriver validates the name of a CSI driver that inline volumes may use.
+// CSIDriver validates the name of a CSI driver for inline volumes. The driver of the federation is
+// refused.
 func CSIDriver(name string, path *field.Path) field.ErrorList {
 	if len(name) > maxDriverName {
 		return field.ErrorList{field.TooLong(path, "", maxDriverName)}

@@ -22,27 +22,27 @@ const (
 	romeID  = "9a4b0a8e-5a3e-4a53-8f2e-6b1f1f1f2c22"
 )
 
-// wrong is one way to spoil a good object, and the paths that are complained
-// about then.
+// wrong is a change that makes a valid object invalid, and the paths of the fields that validation
+// must report.
 type wrong[P any] struct {
 	spoil func(P)
 	paths []string
 }
 
-// object is a pointer to a kind.
+// object is an API object, a pointer to one of the types of the federation.
 type object interface {
 	runtime.Object
 	metav1.Object
 }
 
-// runCreate expects nothing to be wrong with good, and each spoiled copy of it
-// to be refused for its paths and no others.
+// runCreate fails the test unless validate returns no error for good, and for each test exactly the
+// errors at its paths for a copy of good that the test spoiled.
 func runCreate[P object](t *testing.T, good P, validate func(P) field.ErrorList, tests map[string]wrong[P]) {
 	t.Helper()
 	runUpdate(t, good, func(obj, _ P) field.ErrorList { return validate(obj) }, tests)
 }
 
-// runUpdate does the same for updates of good.
+// runUpdate is runCreate for updates: validate gets good as the old object.
 func runUpdate[P object](t *testing.T, good P, validate func(obj, old P) field.ErrorList, tests map[string]wrong[P]) {
 	t.Helper()
 	good.SetResourceVersion("1")
@@ -92,7 +92,7 @@ func condition(change ...func(*metav1.Condition)) metav1.Condition {
 	return c
 }
 
-// many returns a list of most+1 elements.
+// many returns a list of most+1 elements, one more than permitted; nth returns element i.
 func many[T any](most int, nth func(i int) T) []T {
 	list := make([]T, most+1)
 	for i := range list {

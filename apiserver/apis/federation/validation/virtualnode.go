@@ -14,13 +14,14 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
 
-// maxNodeName is the length of the longest value of the label kubernetes.io/hostname.
+// maxNodeName is the maximum length of a label value: the name of the Node is the value of
+// kubernetes.io/hostname.
 const maxNodeName = 63
 
 // ValidateVirtualNode validates a new virtual node.
 func ValidateVirtualNode(node *federation.VirtualNode) field.ErrorList {
 	errs := clusterMetadata(node, true)
-	// Objects of older versions may have other names, so updates do not validate this.
+	// Only creations are validated: VirtualNodes that an older version stored may have other names.
 	if name := node.Spec.NodeName; name != "" && !strings.HasPrefix(name, v1alpha1.VirtualNodePrefix) {
 		errs = append(errs, field.Invalid(specPath.Child("nodeName"), name,
 			fmt.Sprintf("must begin with %s: virtual kubelets may update pods only on such nodes",
@@ -29,8 +30,9 @@ func ValidateVirtualNode(node *federation.VirtualNode) field.ErrorList {
 	return append(errs, virtualNodeSpec(&node.Spec)...)
 }
 
-// ValidateVirtualNodeUpdate validates a new version of a virtual node. It accepts an unchanged
-// spec, which may have been stored by older rules, so that metadata can change.
+// ValidateVirtualNodeUpdate validates an update of a virtual node. An unchanged spec is not
+// validated again: an older version may have stored it by other rules, and its metadata must remain
+// changeable.
 func ValidateVirtualNodeUpdate(node, old *federation.VirtualNode) field.ErrorList {
 	errs := metadataUpdate(node, old)
 	if !apiequality.Semantic.DeepEqual(node.Spec, old.Spec) {
@@ -41,7 +43,7 @@ func ValidateVirtualNodeUpdate(node, old *federation.VirtualNode) field.ErrorLis
 	return append(errs, immutable(node.Spec.NodeName, old.Spec.NodeName, specPath.Child("nodeName"))...)
 }
 
-// ValidateVirtualNodeStatusUpdate validates a new status.
+// ValidateVirtualNodeStatusUpdate validates an update of the status of a virtual node.
 func ValidateVirtualNodeStatusUpdate(node, old *federation.VirtualNode) field.ErrorList {
 	errs := metadataUpdate(node, old)
 	errs = append(errs, notNegative(node.Status.ObservedGeneration, statusPath.Child("observedGeneration"))...)

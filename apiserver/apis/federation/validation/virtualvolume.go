@@ -14,18 +14,19 @@ import (
 )
 
 const (
-	// maxMoveID bounds the id of a move, which is part of names and the value of a
-	// label. A UUID fits.
+	// maxMoveID is the maximum length of the ID of a move, the length of a UUID. The ID is part of
+	// names and the value of a label.
 	maxMoveID = 36
-	// maxMountedBy bounds the pods in the status of a VirtualVolume.
+	// maxMountedBy is the maximum number of pods in status.mountedBy.
 	maxMountedBy = 16
-	// maxMoveMessage bounds the message of a move, in bytes.
+	// maxMoveMessage is the maximum length of the message of a move, in bytes.
 	maxMoveMessage = 4 << 10
 	// maxEvictionTimeout is one day, in seconds.
 	maxEvictionTimeout = 24 * 60 * 60
 )
 
-// A move would not end below minBandwidth, and a limit above maxBandwidth has no effect.
+// minBandwidth and maxBandwidth are the limits of spec.bandwidth, in bytes per second. A slower
+// move would hardly end, and no network is faster than maxBandwidth.
 var minBandwidth, maxBandwidth = resource.MustParse("64Ki"), resource.MustParse("100Gi")
 
 // ValidateVirtualVolume validates a new virtual volume.
@@ -33,9 +34,9 @@ func ValidateVirtualVolume(volume *federation.VirtualVolume) field.ErrorList {
 	return append(metadata(volume, true), requestedMove(volume.Spec.Move)...)
 }
 
-// ValidateVirtualVolumeUpdate validates a new version of a virtual
-// volume. A move that has not ended cannot change; removing it cancels it, as long as
-// its claim is not bound to the target.
+// ValidateVirtualVolumeUpdate validates an update of a virtual volume. spec.move cannot change
+// before the move has ended. It can be removed, which cancels the move, until the claim is bound to
+// the target volume.
 func ValidateVirtualVolumeUpdate(volume, old *federation.VirtualVolume) field.ErrorList {
 	errs := append(metadataUpdate(volume, old), requestedMove(volume.Spec.Move)...)
 	return append(errs, moveUpdate(volume, old)...)
@@ -89,7 +90,8 @@ func moveID(id string, path *field.Path) field.ErrorList {
 	return errs
 }
 
-// ValidateMove validates a request to the verb move without reading other objects.
+// ValidateMove validates the body of a request to the verb move. It does not verify that the target
+// exists.
 func ValidateMove(move *federation.Move) field.ErrorList {
 	return moveSpec(&move.Spec, specPath)
 }
@@ -127,7 +129,7 @@ func bandwidth(quantity *resource.Quantity, path *field.Path) field.ErrorList {
 			&minBandwidth, &maxBandwidth))}
 }
 
-// ValidateVirtualVolumeStatusUpdate validates a new status.
+// ValidateVirtualVolumeStatusUpdate validates an update of the status of a virtual volume.
 func ValidateVirtualVolumeStatusUpdate(volume, old *federation.VirtualVolume) field.ErrorList {
 	status := &volume.Status
 	errs := metadataUpdate(volume, old)

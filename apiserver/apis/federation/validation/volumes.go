@@ -12,21 +12,21 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// Names of volume types, as in a pod.
+// Names of volume types, as in spec.volumes of a pod.
 const (
 	volumeTypeCSI       = "csi"
 	volumeTypeEphemeral = "ephemeral"
 	volumeTypeHostPath  = "hostPath"
 )
 
-// podVolumeTypes are the types that every pod of a consumer may mount: they contain objects of
-// its namespace, or are empty.
+// podVolumeTypes are the volume types that every pod of a consumer may use: their data comes from
+// an image or from objects in the namespace of the pod, or they are empty at first.
 var podVolumeTypes = []string{
 	"configMap", "downwardAPI", "emptyDir", "image", "persistentVolumeClaim", "projected", "secret",
 }
 
-// ExternalVolume returns the type of a volume on a storage system of the provider, for example
-// nfs, and the driver if the type is csi. The type is empty for other volumes.
+// ExternalVolume returns the type of a volume, for example nfs, if it is one that a provider has to
+// offer, and the driver if the type is csi. It returns empty strings for other volumes.
 func ExternalVolume(volume *corev1.Volume) (volumeType, driver string) {
 	for _, name := range volumeTypes(volume) {
 		switch {
@@ -39,8 +39,8 @@ func ExternalVolume(volume *corev1.Volume) (volumeType, driver string) {
 	return "", ""
 }
 
-// volumeTypes returns the types of a volume by their names in a pod. A valid volume has
-// exactly one.
+// volumeTypes returns the names of the types that are set in a volume. A valid volume has exactly
+// one type.
 func volumeTypes(volume *corev1.Volume) []string {
 	var names []string
 	sources := reflect.ValueOf(&volume.VolumeSource).Elem()
@@ -53,8 +53,8 @@ func volumeTypes(volume *corev1.Volume) []string {
 	return names
 }
 
-// volumes validates the volumes of a new shadow pod. Whether the provider offers an
-// external volume is checked where the shadow pod is created.
+// volumes validates the volumes of a new shadow pod. It does not verify that the provider offers
+// external volumes; that is verified when the shadow pod is stored.
 func volumes(list []corev1.Volume, path *field.Path) field.ErrorList {
 	if len(list) > maxVolumes {
 		return field.ErrorList{field.TooMany(path, len(list), maxVolumes)}
@@ -74,12 +74,12 @@ func volumes(list []corev1.Volume, path *field.Path) field.ErrorList {
 func volumeOfType(volume *corev1.Volume, name string, path *field.Path) field.ErrorList {
 	switch {
 	case volume.PersistentVolumeClaim != nil:
-		// A claim of the remote namespace, by any name.
+		// The pod may use any claim of the remote namespace.
 		return subdomain(volume.PersistentVolumeClaim.ClaimName, path.Child("claimName"))
 	case slices.Contains(podVolumeTypes, name), slices.Contains(ExternalVolumeTypes, name):
 		return nil
 	case name == volumeTypeHostPath:
-		// Pod Security refuses it.
+		// podSecurity returns the error for it.
 		return nil
 	case name == volumeTypeCSI:
 		return CSIDriver(volume.CSI.Driver, path.Child("driver"))
