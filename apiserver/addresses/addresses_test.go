@@ -120,7 +120,7 @@ func TestShareAndLargestFreePrefix(t *testing.T) {
 	}
 }
 
-// anyPrefix draws a prefix beneath a small one, so that prefixes often meet.
+// anyPrefix draws a prefix within a small range, so that drawn prefixes often overlap.
 func anyPrefix(t *rapid.T, label string) netip.Prefix {
 	if rapid.Bool().Draw(t, label+" is IPv6") {
 		low := rapid.Byte().Draw(t, label)
@@ -130,7 +130,7 @@ func anyPrefix(t *rapid.T, label string) netip.Prefix {
 	return netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 0, 0, low}), rapid.IntRange(24, 32).Draw(t, label+" bits")).Masked()
 }
 
-// model is a set of addresses, one by one.
+// model is the set as a plain map of single addresses, which Set is compared with.
 type model map[netip.Addr]bool
 
 func (m model) put(prefix netip.Prefix, in bool) {
@@ -206,8 +206,8 @@ func TestSetDoesNotDependOnTheOrderOfAdditions(t *testing.T) {
 	})
 }
 
-// Ranges that are allocated and released in any order never overlap others, have the requested size,
-// and are all free in the end.
+// The test allocates and releases ranges in random order. Allocated ranges must not overlap, must have
+// the requested size, and all addresses must be free at the end.
 func TestAllocationsNeverOverlapAndNothingLeaks(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		draw := rapid.Custom(func(t *rapid.T) netip.Prefix { return anyPrefix(t, "prefix") })

@@ -8,15 +8,16 @@ import (
 	"net/netip"
 )
 
-// Pool is the address space that ranges are allocated from.
+// Pool is the address space from which CIDRs are allocated: its CIDRs without the reserved ranges.
+// Create it with NewPool.
 type Pool struct {
 	cidrs    []netip.Prefix
 	reserved Set
-	// blocks are the parts of the CIDRs that are not reserved, in the order of allocation.
+	// blocks are the prefixes in cidrs that are not reserved, in the order of allocation.
 	blocks []netip.Prefix
 }
 
-// NewPool returns a pool of CIDRs, which are used in their order, without reserved ranges.
+// NewPool returns a pool of cidrs without the reserved ranges. The CIDRs are used in their order.
 func NewPool(cidrs, reserved []netip.Prefix) Pool {
 	p := Pool{cidrs: cidrs}
 	for _, prefix := range reserved {
@@ -39,7 +40,7 @@ func NewPool(cidrs, reserved []netip.Prefix) Pool {
 // Reserved returns the ranges that are never allocated.
 func (p Pool) Reserved() Set { return p.reserved }
 
-// holds reports whether a range lies within a CIDR of the pool.
+// holds reports whether a range is within one of the pool's CIDRs, reserved or not.
 func (p Pool) holds(prefix netip.Prefix) bool {
 	for _, cidr := range p.cidrs {
 		if cidr.Bits() <= prefix.Bits() && cidr.Contains(prefix.Addr()) {
@@ -49,40 +50,42 @@ func (p Pool) holds(prefix netip.Prefix) bool {
 	return false
 }
 
-// Request is a request for a range to map Range to.
+// Request is a request to allocate a range that Range is mapped to.
 type Request struct {
-	// Range is the range that is mapped; the allocated one has its size and family.
+	// Range is the range to map. The allocated range has the same prefix length and address family.
 	Range netip.Prefix
-	// Keep is true if Range may be mapped to itself, if it is free.
+	// Keep permits to map Range to itself, also outside the pool, if it is neither allocated nor
+	// reserved.
 	Keep bool
-	// Exact is the only acceptable range. The zero value means any.
+	// Exact is the only range that may be allocated. The zero value permits any.
 	Exact netip.Prefix
-	// Chance is a random number that selects one of the free addresses.
+	// Chance is a random number, by which Allocate selects one of several free addresses. It is an
+	// argument so that Allocate is deterministic.
 	Chance uint32
 }
 
-// ErrTaken means that the exact range of a request is not available.
+// ErrTaken is the error for a request whose Exact range is not available.
 type ErrTaken struct {
-	// Range is the requested range.
+	// Range is the Exact range of the request.
 	Range netip.Prefix
-	// Reason is why it is not available.
+	// Reason completes a sentence that begins with the range, for example "is in use".
 	Reason string
 }
 
-// Error has the range and the reason.
+// Error returns the range and the reason, for example "10.1.0.0/16 is in use".
 func (e *ErrTaken) Error() string { return fmt.Sprintf("%s %s", e.Range, e.Reason) }
 
-// ErrExhausted means that a pool has no free range of a size.
+// ErrExhausted is the error for a request that no free range of the pool satisfies.
 type ErrExhausted struct {
 	// Bits is the requested prefix length.
 	Bits int
 	// Family is IPv4 or IPv6.
 	Family string
-	// NoCIDR is true if the pool has no CIDR of that family.
+	// NoCIDR is true if the pool has no CIDR of this address family.
 	NoCIDR bool
 }
 
-// Error has the family and the size.
+// Error returns a sentence with the family and the prefix length, whose subject "it" is the pool.
 func (e *ErrExhausted) Error() string {
 	if e.NoCIDR {
 		return fmt.Sprintf("it has no %s CIDR", e.Family)
@@ -90,11 +93,11 @@ func (e *ErrExhausted) Error() string {
 	return fmt.Sprintf("it has no free %s range of the size /%d left", e.Family, e.Bits)
 }
 
-// Allocate returns a range that overlaps neither allocated nor reserved ranges: the exact one, the same
-// range if it may be kept, or one of the pool. Ranges of the pool are allocated from its upper end,
-// since clusters are usually numbered from the lower end and would conflict. A single address is a
-// random one of those nearby, so that a released address is not the next one to be allocated. It fails
-// with an ErrTaken or an ErrExhausted.
+// Allocate returns a range that overlaps neither allocated nor reserved ranges: r.Exact if it is set,
+// otherwise r.Range if r.Keep is true and it is free, otherwise a range of the pool. It allocates from
+// the upper end of the pool, because clusters usually number their networks from the lower end. A
+// single address is selected at random near the upper end, so that a released address is rarely
+// allocated again soon. Allocate fails with an ErrTaken or an ErrExhausted.
 func (p Pool) Allocate(allocated Set, r Request) (netip.Prefix, error) {
 	switch {
 	case !r.Exact.IsValid():
@@ -128,13 +131,14 @@ func (p Pool) Allocate(allocated Set, r Request) (netip.Prefix, error) {
 		NoCIDR: !family && !p.has(r.Range)}
 }
 
-// nearbyBits is the number of host bits of the addresses among which a random one is selected. There
-// are 4096, so that a client with a stale address rarely reaches another endpoint, and no larger range
-// of the pool is fragmented.
+// nearbyBits is the number of bits by which the addresses differ among which nearby selects: 4096
+// addresses. With fewer, a client with a stale address could reach another endpoint; with more, single
+// addresses would fragment larger ranges of the pool.
 const nearbyBits = 12
 
-// nearby returns a random free address of a block: one near the highest free address, or the next ones
-// below, of which half are free.
+// nearby returns a random free address of a block. It selects it in the prefix of 4096 addresses around
+// highest, the highest free address, or in the next lower prefix, until it finds one that is at least
+// half free. If no prefix is, it selects it around highest.
 func nearby(allocated Set, block, highest netip.Prefix, random uint32) netip.Prefix {
 	bits := max(block.Bits(), highest.Bits()-nearbyBits)
 	around := netip.PrefixFrom(highest.Addr(), bits).Masked()
@@ -149,7 +153,7 @@ func nearby(allocated Set, block, highest netip.Prefix, random uint32) netip.Pre
 	return free
 }
 
-// has reports whether the pool has a CIDR of a range's family.
+// has reports whether the pool has a CIDR of the same address family as prefix.
 func (p Pool) has(prefix netip.Prefix) bool {
 	for _, cidr := range p.cidrs {
 		if cidr.Addr().Is4() == prefix.Addr().Is4() {

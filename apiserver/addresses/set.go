@@ -1,8 +1,8 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package addresses allocates ranges of addresses that other ranges are mapped to. Functions are pure:
-// the allocated ranges are an argument, and the range to allocate is the result.
+// Package addresses allocates the ranges that CIDRs and addresses of peers are mapped to. Its functions
+// are pure: the allocated ranges are an argument, and the result is the range to allocate.
 package addresses
 
 import (
@@ -10,27 +10,29 @@ import (
 	"net/netip"
 )
 
-// Set is an immutable set of IP addresses of both families. With and Without return another set, which
-// shares most of its memory. All operations on one prefix are linear in the number of bits of an address,
-// independent of the number of prefixes. The zero value is empty.
+// Set is an immutable set of IPv4 and IPv6 addresses, a binary tree of prefixes. With and Without
+// return a changed copy, which shares most of its memory with the original. Each operation on a prefix
+// visits at most one node for each bit of an address. The zero value is empty.
 type Set struct {
 	v4, v6 *node
 }
 
-// node is the part of a prefix that is in a set: nil is empty and full is all of it, so that equal sets
-// have equal trees.
+// node represents which addresses of a prefix are in a set. Nil represents none of them, and full all
+// of them; no other node does, so that equal sets have equal trees.
 type node struct {
 	lower, upper *node
-	// room is the number of bits by which the largest free prefix below is longer.
+	// room is the length of the largest free prefix within the node's prefix, minus the length of that
+	// prefix.
 	room int
-	// share is the part of the prefix that is in the set, from 0 to 1.
+	// share is the fraction of the prefix that is in the set, from 0 to 1.
 	share float64
 }
 
-// full is the node of a prefix that is completely in the set.
+// full is the node of every prefix that is completely in the set.
 var full = &node{room: noRoom, share: 1}
 
-// noRoom is more than an address has bits.
+// noRoom is the room of a prefix without a free address. It is larger than the number of bits of an
+// address.
 const noRoom = 1 << 10
 
 func (n *node) freeBits() int {
@@ -47,7 +49,7 @@ func (n *node) used() float64 {
 	return n.share
 }
 
-// halves returns the nodes of the two prefixes that are one bit longer.
+// halves returns the nodes of the lower and the upper half of the prefix.
 func (n *node) halves() (lower, upper *node) {
 	switch n {
 	case nil, full:
@@ -68,10 +70,10 @@ func join(lower, upper *node) *node {
 	}
 }
 
-// With returns the set with a prefix.
+// With returns the set with all addresses of a prefix added.
 func (s Set) With(prefix netip.Prefix) Set { return s.put(prefix, full) }
 
-// Without returns the set without a prefix.
+// Without returns the set with all addresses of a prefix removed.
 func (s Set) Without(prefix netip.Prefix) Set { return s.put(prefix, nil) }
 
 func (s Set) put(prefix netip.Prefix, what *node) Set {
@@ -97,7 +99,8 @@ func (n *node) put(address []byte, depth, bits int, what *node) *node {
 	return join(lower, upper)
 }
 
-// at returns the node of a prefix.
+// at returns the node of a prefix, or of the shorter prefix that contains it and is completely in or
+// out of the set.
 func (s Set) at(prefix netip.Prefix) *node {
 	n := s.v6
 	if prefix.Addr().Is4() {
@@ -117,17 +120,18 @@ func (s Set) at(prefix netip.Prefix) *node {
 // Overlaps reports whether any address of a prefix is in the set.
 func (s Set) Overlaps(prefix netip.Prefix) bool { return s.at(prefix) != nil }
 
-// Share returns the part of a prefix that is in the set, from 0 to 1.
+// Share returns the fraction of a prefix that is in the set, from 0 to 1.
 func (s Set) Share(prefix netip.Prefix) float64 { return s.at(prefix).used() }
 
-// Free returns the free prefix of that many bits with the highest addresses in within; ok is false if
-// there is none.
+// Free returns a prefix of length bits in within that has no address in the set, the one with the
+// highest addresses. ok is false if no such prefix exists.
 func (s Set) Free(within netip.Prefix, bits int) (free netip.Prefix, ok bool) {
 	return s.choose(within, bits, func(int) bool { return true })
 }
 
-// choose returns a free prefix of that many bits in within. If both halves of a prefix of some
-// bits have one, upper selects the half.
+// choose returns a prefix of length bits in within that has no address in the set. Where both halves of
+// a prefix contain such a prefix, it calls upper with the length of the prefix, and takes the upper
+// half if the result is true.
 func (s Set) choose(within netip.Prefix, bits int, upper func(bits int) bool) (free netip.Prefix, ok bool) {
 	n := s.at(within)
 	if bits < within.Bits() || bits > within.Addr().BitLen() || within.Bits()+n.freeBits() > bits {
@@ -145,13 +149,14 @@ func (s Set) choose(within netip.Prefix, bits int, upper func(bits int) bool) (f
 	return prefixOf(address, bits), true
 }
 
-// LargestFree returns the largest free prefix within another one; ok is false if there is none.
+// LargestFree returns the largest prefix in within that has no address in the set. ok is false if all
+// addresses are in the set.
 func (s Set) LargestFree(within netip.Prefix) (free netip.Prefix, ok bool) {
 	return s.Free(within, within.Bits()+s.at(within).freeBits())
 }
 
-// Prefixes returns the smallest list of prefixes that are the set, from the highest addresses to the
-// lowest, IPv4 before IPv6.
+// Prefixes returns the shortest list of prefixes that contain exactly the addresses of the set, from
+// the highest to the lowest address, IPv4 before IPv6.
 func (s Set) Prefixes() iter.Seq[netip.Prefix] {
 	return func(yield func(netip.Prefix) bool) {
 		_ = s.v4.walk(make([]byte, 4), 0, yield) && s.v6.walk(make([]byte, 16), 0, yield)
