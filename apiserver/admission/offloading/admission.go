@@ -1,8 +1,9 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package offloading implements the admission plugin that refuses to offload namespaces of Kubernetes and
-// of the federation, by the verb offload or by a NamespaceOffloading.
+// Package offloading implements the admission plugin that refuses to offload namespaces of Kubernetes
+// and of the federation. It admits or refuses the creation of NamespaceOffloadings, directly or by the
+// verb offload.
 package offloading
 
 import (
@@ -23,30 +24,31 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
 
-// Name is the name of the plugin in flags.
+// Name is the name of the plugin in --enable-admission-plugins and --disable-admission-plugins.
 const Name = "NamespaceOffloading"
 
 // system are the namespaces of Kubernetes.
 var system = []string{metav1.NamespaceSystem, metav1.NamespacePublic, corev1.NamespaceNodeLease}
 
-// Register registers the plugin, which also protects the namespaces that own returns once flags are parsed.
+// Register registers the plugin. It also protects the namespaces that own returns; own is called after
+// the flags are parsed.
 func Register(plugins *admission.Plugins, own func() []string) {
 	plugins.Register(Name, func(io.Reader) (admission.Interface, error) { return New(own()), nil })
 }
 
-// Plugin refuses to offload a namespace of Kubernetes or of the federation.
+// Plugin refuses to offload a namespace of Kubernetes or of the federation. Create it with New.
 type Plugin struct {
 	*admission.Handler
 	client kubernetes.Interface
 	own    []string
 }
 
-// New returns the plugin, which also protects the namespaces in own.
+// New returns the plugin. own are the namespaces of the installation, which it protects as well.
 func New(own []string) *Plugin {
 	return &Plugin{Handler: admission.NewHandler(admission.Create), own: own}
 }
 
-// SetExternalKubeClientSet sets the client that reads namespaces.
+// SetExternalKubeClientSet sets the client with which Validate reads namespaces.
 func (p *Plugin) SetExternalKubeClientSet(client kubernetes.Interface) { p.client = client }
 
 // ValidateInitialization returns an error if the plugin has no client.
@@ -57,8 +59,9 @@ func (p *Plugin) ValidateInitialization() error {
 	return nil
 }
 
-// Validate returns 403 for a protected namespace, 409 for a terminating one, and 404 for one that does not
-// exist. It reads the namespace from the API server, since offloading is rare and a cache may be stale.
+// Validate returns 403 for a protected namespace, 409 for a terminating namespace, and 404 for a
+// namespace that does not exist. It reads the namespace from kube-apiserver: requests are rare, and a
+// cache could be stale.
 func (p *Plugin) Validate(ctx context.Context, attributes admission.Attributes, _ admission.ObjectInterfaces) error {
 	if attributes.GetResource().GroupResource() != federation.Resource("namespaceoffloadings") {
 		return nil
