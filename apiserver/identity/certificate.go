@@ -1,8 +1,8 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package identity validates the identities that consumers have at their providers:
-// certificates, accounts, and whether they were revoked.
+// Package identity has the rules for identities of consumers at their providers that several components
+// share: certificates, tokens of ServiceAccounts, and their revocation.
 package identity
 
 import (
@@ -17,19 +17,20 @@ import (
 )
 
 // ReasonKnownByAccount is the reason of the condition Accepted of an IdentityRequest whose identity is
-// a service account, and no certificate.
+// a ServiceAccount instead of a certificate.
 const ReasonKnownByAccount = "KnownByAccount"
 
-// KnownByAccount reports whether the identity of an IdentityRequest of that generation is a service
-// account, by its conditions. A renewal is another generation, which is decided again.
+// KnownByAccount reports whether conditions of an IdentityRequest state that its identity is a
+// ServiceAccount, for the given generation of the request. A renewal increases the generation, and the
+// provider decides again.
 func KnownByAccount(conditions []metav1.Condition, generation int64) bool {
 	accepted := meta.FindStatusCondition(conditions, v1alpha1.ConditionAccepted)
 	return accepted != nil && accepted.Status == metav1.ConditionTrue &&
 		accepted.Reason == ReasonKnownByAccount && accepted.ObservedGeneration == generation
 }
 
-// RequestedName returns the common name of a PEM encoded signing request, and an empty string if it is
-// malformed.
+// RequestedName returns the common name in a PEM encoded certificate signing request, or an empty
+// string if the request is malformed.
 func RequestedName(request []byte) string {
 	block, _ := pem.Decode(request)
 	if block == nil {
@@ -42,8 +43,8 @@ func RequestedName(request []byte) string {
 	return parsed.Subject.CommonName
 }
 
-// Certifies returns the first certificate of a PEM encoded chain if it is for the key of a PEM encoded
-// signing request, and nil otherwise.
+// Certifies returns the first certificate of a PEM encoded chain if it has the public key of a PEM
+// encoded certificate signing request. Otherwise it returns nil.
 func Certifies(chain, request []byte) *x509.Certificate {
 	certified, _ := pem.Decode(chain)
 	requested, _ := pem.Decode(request)

@@ -21,29 +21,30 @@ const (
 	MinLifetime = 10 * time.Minute
 )
 
-// Reasons of the condition Issued of an IdentityRequest for which a consumer may get an
-// account in place of a certificate.
+// Reasons of the condition Issued of an IdentityRequest. With one of these reasons, ModeAuto issues a
+// ServiceAccount instead of a certificate.
 const (
-	// ReasonAwaitingSigner means that no signer has issued the certificate yet.
+	// ReasonAwaitingSigner means that no signer issued the certificate within the time that the
+	// provider waits.
 	ReasonAwaitingSigner = "AwaitingSigner"
 	// ReasonSigningFailed means that the signer refused the certificate.
 	ReasonSigningFailed = "SigningFailed"
 )
 
-// Mode is how a provider identifies its consumers.
+// Mode is the kind of identity that a provider issues to its consumers.
 type Mode string
 
 const (
-	// ModeCertificate has certificates signed by certificates.k8s.io.
+	// ModeCertificate issues client certificates, which a signer of certificates.k8s.io signs.
 	ModeCertificate Mode = "Certificate"
-	// ModeToken issues tokens of a service account in the tenant namespace.
+	// ModeToken issues tokens of a ServiceAccount in the tenant namespace.
 	ModeToken Mode = "Token"
-	// ModeAuto has certificates signed, and issues tokens in a cluster without a signer.
-	// Each renewal is decided again.
+	// ModeAuto issues certificates, and tokens instead if the cluster has no signer. It decides again
+	// at each renewal.
 	ModeAuto Mode = "Auto"
 )
 
-// ParseMode returns the mode of a flag's value. Any other value is an error.
+// ParseMode returns the mode that the value of a flag names. It fails for an unknown value.
 func ParseMode(value string) (Mode, error) {
 	modes := []Mode{ModeCertificate, ModeToken, ModeAuto}
 	if mode := Mode(value); slices.Contains(modes, mode) {
@@ -52,8 +53,8 @@ func ParseMode(value string) (Mode, error) {
 	return "", fmt.Errorf("%q must be one of %v", value, modes)
 }
 
-// ByToken reports whether the identity of a request is a service account. The decision holds until the
-// identity is renewed, which increases the generation of the request.
+// ByToken reports whether the identity of a request is a ServiceAccount. The result does not change
+// until the consumer renews the identity, which increases the generation of the request.
 func (m Mode) ByToken(request *v1alpha1.IdentityRequest) bool {
 	switch {
 	case KnownByAccount(request.Status.Conditions, request.Generation):
@@ -68,17 +69,19 @@ func (m Mode) ByToken(request *v1alpha1.IdentityRequest) bool {
 		(issued.Reason == ReasonAwaitingSigner || issued.Reason == ReasonSigningFailed)
 }
 
-// HasCertificate reports whether the consumer of an identity request has a certificate, or may get one in mode m.
+// HasCertificate reports whether the consumer of an identity request has a certificate, or can get a
+// certificate in mode m.
 func (m Mode) HasCertificate(request *v1alpha1.IdentityRequest) bool {
 	return m != ModeToken || len(request.Status.Certificate) > 0
 }
 
-// HasAccount reports whether the consumer of an identity request has a ServiceAccount, or gets one in mode m.
+// HasAccount reports whether the consumer of an identity request has a ServiceAccount as its identity,
+// or will get it in mode m.
 func (m Mode) HasAccount(request *v1alpha1.IdentityRequest) bool {
 	return request.Status.ServiceAccountName != "" || m.ByToken(request)
 }
 
-// SetCondition sets a condition of an IdentityRequest.
+// SetCondition sets a condition of an IdentityRequest for its current generation.
 func SetCondition(
 	request *v1alpha1.IdentityRequest, kind string, status metav1.ConditionStatus, reason, message string,
 ) {

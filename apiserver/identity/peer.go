@@ -11,11 +11,12 @@ import (
 	"liqo.io/federation/apiserver/naming"
 )
 
-// accountPrefix is the prefix of user names of service accounts, followed by namespace, colon and name.
+// accountPrefix is the prefix of the user name of a ServiceAccount. Its namespace, a colon and its name
+// follow.
 const accountPrefix = "system:serviceaccount:"
 
-// IsPeer reports whether a user is a peer: by the group of its certificate, or by a service account of
-// its tenant namespace.
+// IsPeer reports whether a user is a peer: it has the group of peers, from its certificate, or is a
+// ServiceAccount in a tenant namespace.
 func IsPeer(name string, groups []string) bool {
 	account, isAccount := strings.CutPrefix(name, accountPrefix)
 	return slices.Contains(groups, v1alpha1.PeerGroup) || isAccount && naming.IsTenantNamespace(account)

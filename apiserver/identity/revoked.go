@@ -11,11 +11,12 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
 
-// ReasonIdentityRevoked is the reason of the condition Authenticated of a ForeignCluster that has
-// revoked this cluster's identity.
+// ReasonIdentityRevoked is the reason of the condition Authenticated of a ForeignCluster whose provider
+// has revoked the identity of the local cluster.
 const ReasonIdentityRevoked = "IdentityRevoked"
 
-// RevokedSince returns when a provider revoked this cluster's identity; ok is false if it did not.
+// RevokedSince returns the time since which the identity of the local cluster at a provider is revoked;
+// ok is false if it is not revoked.
 func RevokedSince(fc *v1alpha1.ForeignCluster) (since time.Time, ok bool) {
 	condition := meta.FindStatusCondition(fc.Status.Conditions, v1alpha1.ConditionAuthenticated)
 	if condition == nil || condition.Reason != ReasonIdentityRevoked {

@@ -12,10 +12,10 @@ import (
 	"fmt"
 )
 
-// SelfSigned returns a certificate with the subject, names, usages and times of a template,
-// signed by its own new key. The key is ECDSA P-256: each probe of a server begins a
-// connection, and signing with RSA costs many times as much. A template without a serial
-// number gets a random one.
+// SelfSigned returns a self-signed certificate with a new key and the subject, names, usages and times
+// of a template. The key is ECDSA P-256, because each probe of a server opens a TLS connection, and
+// signatures with RSA need much more CPU time. A template without a serial number gets a random serial
+// number. It fails if no key can be generated or the template is invalid.
 func SelfSigned(template x509.Certificate) (tls.Certificate, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
