@@ -14,23 +14,23 @@ import (
 
 const invitationPrefix = "invitation-"
 
-// InvitationSecret returns the name of the Secret with the invitation of a foreign cluster, in the
-// installation namespace of the consumer.
+// InvitationSecret returns the name of the Secret with the token of an invitation, in the installation
+// namespace of the consumer.
 func InvitationSecret(foreignCluster string) string { return invitationPrefix + foreignCluster }
 
-// InvitationAccount returns the name of the service account of an invitation, and of its
-// IdentityRequest. token is the UID of the PeeringToken.
+// InvitationAccount returns the name of the ServiceAccount whose tokens an invitation contains, which
+// is also the name of the IdentityRequest. token is the UID of the PeeringToken.
 func InvitationAccount(token types.UID) string { return invitationPrefix + string(token) }
 
-// InvitationOfAccount returns the UID of the PeeringToken of a service account of an invitation, and
-// false for other service accounts.
+// InvitationOfAccount returns the UID of the PeeringToken for which InvitationAccount returned this
+// name of a ServiceAccount, and false for other ServiceAccounts.
 func InvitationOfAccount(account string) (types.UID, bool) {
 	uid, ok := strings.CutPrefix(account, invitationPrefix)
 	return types.UID(uid), ok && uid != ""
 }
 
-// InvitationExpiry returns when an invitation expires. seconds is its lifetime; nil means
-// DefaultTokenExpirationSeconds.
+// InvitationExpiry returns the time at which an invitation expires. created is the creation time of the
+// PeeringToken, and seconds its spec.expirationSeconds; nil means DefaultTokenExpirationSeconds.
 func InvitationExpiry(created time.Time, seconds *int64) time.Time {
 	lifetime := v1alpha1.DefaultTokenExpirationSeconds
 	if seconds != nil {

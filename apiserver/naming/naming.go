@@ -1,9 +1,9 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package naming computes the names of objects of a peering or an offloaded namespace: namespaces,
-// nodes, service accounts and Secrets. Both clusters, and all components of one, compute the same
-// names.
+// Package naming computes the names of namespaces, nodes, ServiceAccounts and Secrets of a peering or
+// of an offloaded namespace. All components of both clusters compute the same names, so they must not
+// change.
 package naming
 
 import (
@@ -20,17 +20,17 @@ const (
 
 	kubeletPrefix = "federation-virtual-kubelet-"
 
-	// maxNamespaceName is the length of a DNS label, RFC 1123.
+	// maxNamespaceName is the maximum length of a DNS label (RFC 1123).
 	maxNamespaceName = 63
 	shortIDLength    = 6
 )
 
-// TenantNamespace returns the name of the namespace on a provider for the objects that the foreign
-// cluster, its consumer, may read and write.
+// TenantNamespace returns the name of the tenant namespace, on a provider, of the consumer that a
+// ForeignCluster represents.
 func TenantNamespace(foreignCluster string) string { return tenantPrefix + foreignCluster }
 
-// PeerNamespace returns the name of the namespace on a consumer for its objects, mirrors and Secrets
-// of the foreign cluster, its provider.
+// PeerNamespace returns the name of the peer namespace, on a consumer, of the provider that a
+// ForeignCluster represents.
 func PeerNamespace(foreignCluster string) string { return peerPrefix + foreignCluster }
 
 // IsTenantNamespace reports whether a namespace is a tenant namespace, by its name.
@@ -39,8 +39,8 @@ func IsTenantNamespace(namespace string) bool { return strings.HasPrefix(namespa
 // IsPeerNamespace reports whether a namespace is a peer namespace, by its name.
 func IsPeerNamespace(namespace string) bool { return strings.HasPrefix(namespace, peerPrefix) }
 
-// ForeignClusterOf returns the name of the foreign cluster of a tenant or peer namespace, and an
-// empty string for other namespaces.
+// ForeignClusterOf returns the name of the ForeignCluster that a tenant or peer namespace was created
+// for, and an empty string for other namespaces.
 func ForeignClusterOf(namespace string) string {
 	for _, prefix := range []string{tenantPrefix, peerPrefix} {
 		if name, ok := strings.CutPrefix(namespace, prefix); ok {
@@ -50,23 +50,24 @@ func ForeignClusterOf(namespace string) string {
 	return ""
 }
 
-// NodeName returns the name of the first virtual node of the foreign cluster.
+// NodeName returns the name of the Node of a provider's first virtual node.
 func NodeName(foreignCluster string) string { return v1alpha1.VirtualNodePrefix + foreignCluster }
 
-// VirtualKubelet returns the name of the Deployment and of the service account of the virtual kubelet
-// of a virtual node.
+// VirtualKubelet returns the name of the Deployment and of the ServiceAccount of the virtual kubelet
+// that serves a VirtualNode.
 func VirtualKubelet(virtualNode string) string { return kubeletPrefix + virtualNode }
 
-// AccountOnNode returns a key for a service account that has pods on a virtual node of a provider.
-// None of its parts contains a colon.
+// AccountOnNode returns an element of the annotation AnnotationAccounts: a ServiceAccount that has pods
+// on a virtual node. Its parts are separated by colons, which they never contain.
 func AccountOnNode(peerNamespace, virtualNode, account string) string {
 	return peerNamespace + ":" + VirtualKubelet(virtualNode) + ":" + account
 }
 
-// ShortID returns a short form of a cluster ID, for names.
+// ShortID returns the first hexadecimal digits of the hash of a cluster ID, for use in names.
 func ShortID(clusterID string) string { return hash(clusterID)[:shortIDLength] }
 
-// RemoteNamespace returns the name of the remote namespaces of a namespace, by its mapping strategy.
+// RemoteNamespace returns the name of the remote namespaces of an offloaded namespace, as
+// spec.namespaceMappingStrategy requires. clusterName and clusterID identify the consumer.
 func RemoteNamespace(namespace string, spec *v1alpha1.NamespaceOffloadingSpec, clusterName, clusterID string) string {
 	switch spec.NamespaceMappingStrategy {
 	case v1alpha1.EnforceSameName:
@@ -77,9 +78,10 @@ func RemoteNamespace(namespace string, spec *v1alpha1.NamespaceOffloadingSpec, c
 	return UniqueRemoteNamespace(namespace, clusterName, clusterID)
 }
 
-// UniqueRemoteNamespace returns a name for a remote namespace that contains the consumer's name and ID,
-// so that the remote namespaces of different consumers never conflict. A name that is longer than a DNS label is
-// truncated, with a hash of the whole name as suffix.
+// UniqueRemoteNamespace returns a name for a remote namespace from the name of the namespace, the name
+// of the consumer and a short form of its ID, so that remote namespaces of different consumers do not
+// conflict. A name that is too long for a DNS label is truncated, and ends with a hash of the whole
+// name.
 func UniqueRemoteNamespace(namespace, clusterName, clusterID string) string {
 	name := namespace + "-" + clusterName + "-" + ShortID(clusterID)
 	if len(name) <= maxNamespaceName {

@@ -12,23 +12,26 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// reservedPrefixes are prefixes of namespaces of Kubernetes, its distributions and this product. A
-// remote namespace with the name of a tenant namespace would prevent a later peering.
+// reservedPrefixes are the prefixes of names that no remote namespace may have: namespaces of
+// Kubernetes, of its distributions and of the federation. A remote namespace with the name of a tenant
+// namespace would prevent a later peering.
 var reservedPrefixes = []string{"kube-", "openshift-", tenantPrefix, peerPrefix}
 
 var reservedNames = []string{"default", "liqo", "openshift"}
 
-// domains are top-level domains that are not delegated on the internet: names of cluster DNS, special
-// names (RFC 6761, RFC 6762, RFC 7686, RFC 9476), and names that are used inside of organisations
-// (RFC 6762 appendix G; ICANN's name collision reports on corp, home and mail; internal).
+// domains are names that no remote namespace may have because hosts use them as top-level domains,
+// although they are not delegated on the internet: names of cluster DNS, special-use names (RFC 6761,
+// RFC 6762, RFC 7686, RFC 9476), and names of private networks (RFC 6762 appendix G; ICANN's name
+// collision reports on corp, home and mail; internal).
 var domains = []string{
 	"cluster", "pod", "svc",
 	"alt", "example", "invalid", "local", "localdomain", "localhost", "onion", "test",
 	"corp", "home", "internal", "intranet", "lan", "mail", "private",
 }
 
-// RefuseRemoteNamespace returns an error if no remote namespace of a provider may have a
-// name, which a consumer chose. own are the namespaces that the product is installed in.
+// RefuseRemoteNamespace returns an error if a provider does not permit a remote namespace with this
+// name, which a consumer chose. own are the namespaces of the provider's installation, whose names are
+// refused too.
 func RefuseRemoteNamespace(name string, own ...string) error {
 	if problems := validation.IsDNS1123Label(name); len(problems) > 0 {
 		return fmt.Errorf("the name of the namespace is invalid: %s", strings.Join(problems, ", "))
@@ -44,13 +47,14 @@ func RefuseRemoteNamespace(name string, own ...string) error {
 	return nil
 }
 
-// isDomain reports whether a name is a domain of hosts. The DNS search list of pods has
-// svc.cluster.local, so github.com would be resolved to the Service github of a namespace com.
+// isDomain reports whether a name is a top-level domain or another public suffix. A namespace must not
+// have such a name: with svc.cluster.local in the DNS search list of pods, github.com would be resolved
+// to the Service github in the namespace com.
 func isDomain(name string) bool {
 	if slices.Contains(domains, name) {
 		return true
 	}
-	// The list has only the subdomains of some countries.
+	// For some countries the list contains only second-level suffixes, so a subdomain is looked up.
 	_, managed := publicsuffix.PublicSuffix("x." + name)
 	return managed
 }
