@@ -1,8 +1,8 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package negotiation has the rules that both sides of a negotiation follow: when an
-// administrator decides, and how an answer is reported.
+// Package negotiation has the rules that consumer and provider share in the negotiation of resources:
+// when an administrator has to decide, and how a decision is reported.
 package negotiation
 
 import (
@@ -11,13 +11,14 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
 
-// Undecided reports whether an answer waits for an administrator: its decision is Manual, or it has
-// no decision and the policy of the cluster does not accept automatically.
+// Undecided reports whether a request or an offer waits for an administrator: the decision is Manual,
+// or it is empty and autoAccept, the policy of the installation, is false.
 func Undecided(answer *v1alpha1.PeeringAnswer, autoAccept bool) bool {
 	return answer.Decision == v1alpha1.PeeringManual || answer.Decision == "" && !autoAccept
 }
 
-// WithReason returns a sentence that ends with an administrator's reason, which may be empty.
+// WithReason appends an administrator's reason to a sentence without its full stop. With an empty
+// reason it appends only the full stop.
 func WithReason(sentence, reason string) string {
 	if reason == "" {
 		return sentence + "."
@@ -25,7 +26,8 @@ func WithReason(sentence, reason string) string {
 	return sentence + ": " + reason
 }
 
-// Accepted returns the condition Accepted of a request or an offer in a phase.
+// Accepted returns the condition Accepted of a resource request or offer in a phase. It is True in
+// phase Accepted, and its reason is the phase.
 func Accepted(phase v1alpha1.NegotiationPhase, message string, generation int64) metav1.Condition {
 	status := metav1.ConditionFalse
 	if phase == v1alpha1.NegotiationAccepted {
