@@ -13,14 +13,14 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
 
-// CIDRMapping is a CIDR of one cluster, and the CIDR of equal length that the other
-// cluster reaches it at.
+// CIDRMapping is a CIDR of one cluster, and the CIDR of the same length by which the other cluster
+// reaches it.
 type CIDRMapping struct {
 	CIDR, Mapped netip.Prefix
 }
 
-// Parse returns the mapping that an object describes. It fails if a CIDR is malformed, or
-// if their lengths or families differ.
+// Parse returns the parsed form of a mapping in an API object. It fails if a CIDR is malformed, or if
+// the prefix lengths or address families of the two CIDRs differ.
 func Parse(mapping v1alpha1.CIDRMapping) (CIDRMapping, error) {
 	cidr, err := netip.ParsePrefix(mapping.CIDR)
 	if err != nil {
@@ -34,7 +34,7 @@ func Parse(mapping v1alpha1.CIDRMapping) (CIDRMapping, error) {
 	return parsed, parsed.Validate()
 }
 
-// Validate returns an error if the lengths or the families of both CIDRs differ.
+// Validate returns an error if the prefix lengths or the address families of the two CIDRs differ.
 func (m CIDRMapping) Validate() error {
 	if m.CIDR.Bits() != m.Mapped.Bits() || m.CIDR.Addr().Is4() != m.Mapped.Addr().Is4() {
 		return fmt.Errorf("remapping %s to %s: both must have the same family and length", m.CIDR, m.Mapped)
@@ -42,7 +42,7 @@ func (m CIDRMapping) Validate() error {
 	return nil
 }
 
-// Translate returns the address that has the host bits of an address of CIDR, in Mapped;
+// Translate returns the address in Mapped with the same host bits as an address in CIDR. It returns
 // false if the address is not in CIDR.
 func (m CIDRMapping) Translate(address netip.Addr) (netip.Addr, bool) {
 	if !m.CIDR.Contains(address) {
@@ -57,10 +57,11 @@ func (m CIDRMapping) Translate(address netip.Addr) (netip.Addr, bool) {
 	return netip.AddrFromSlice(network)
 }
 
-// CIDRMappings are the mappings of one cluster.
+// CIDRMappings are the mappings of all CIDRs of one cluster.
 type CIDRMappings []CIDRMapping
 
-// ParseAll returns the mappings that an object describes. It fails as Parse does.
+// ParseAll returns the parsed form of a list of mappings in an API object. It fails if Parse fails for
+// one of them.
 func ParseAll(list []v1alpha1.CIDRMapping) (CIDRMappings, error) {
 	var all CIDRMappings
 	for _, mapping := range list {
@@ -73,7 +74,8 @@ func ParseAll(list []v1alpha1.CIDRMapping) (CIDRMappings, error) {
 	return all, nil
 }
 
-// Translate returns what an address is mapped to; false if it is in none of the CIDRs.
+// Translate returns the address that an address is mapped to. It returns false if the address is in
+// none of the CIDRs.
 func (l CIDRMappings) Translate(address netip.Addr) (netip.Addr, bool) {
 	for _, mapping := range l {
 		if translated, ok := mapping.Translate(address); ok {
@@ -83,15 +85,15 @@ func (l CIDRMappings) Translate(address netip.Addr) (netip.Addr, bool) {
 	return netip.Addr{}, false
 }
 
-// Translation holds the mappings of both sides of a tunnel. The zero value translates no
-// address.
+// Translation is the mappings of both clusters of a tunnel. The zero value translates no address.
 type Translation struct {
-	// Local maps the CIDRs of the local cluster to those of the remote one, and Remote
-	// those of the remote cluster to those of the local one.
+	// Local maps CIDRs of the local cluster to the CIDRs by which the remote cluster reaches them.
+	// Remote maps CIDRs of the remote cluster to the CIDRs by which the local cluster reaches them.
 	Local, Remote CIDRMappings
 }
 
-// ParseTranslation returns the translation of a tunnel. It fails as Parse does.
+// ParseTranslation returns the translation of a tunnel from the mappings in its TunnelEndpoint. It
+// fails if Parse fails for one of them.
 func ParseTranslation(local, remote []v1alpha1.CIDRMapping) (Translation, error) {
 	var t Translation
 	var err error
@@ -104,7 +106,7 @@ func ParseTranslation(local, remote []v1alpha1.CIDRMapping) (Translation, error)
 	return t, nil
 }
 
-// Covers reports whether one of the CIDRs contains the other CIDR.
+// Covers reports whether at least one of the CIDRs contains other completely.
 func Covers(cidrs []netip.Prefix, other netip.Prefix) bool {
 	return slices.ContainsFunc(cidrs, func(cidr netip.Prefix) bool {
 		return cidr.Bits() <= other.Bits() && cidr.Overlaps(other)

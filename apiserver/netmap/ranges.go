@@ -9,17 +9,18 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
 
-// Ranges are the CIDRs that the local cluster uses itself, by their use.
+// Ranges are the CIDRs in use in the local cluster, by their use.
 type Ranges struct {
-	// Pods, Services and Nodes are the CIDRs of these objects.
+	// Pods, Services and Nodes are the CIDRs with the addresses of pods, Services and nodes.
 	Pods, Services, Nodes []netip.Prefix
-	// External expose non-pod endpoints to peers.
+	// External are the external CIDRs, which expose non-pod endpoints to peers.
 	External []netip.Prefix
-	// Reserved are other CIDRs that no peer may use.
+	// Reserved are other CIDRs that must not be used for a peer.
 	Reserved []netip.Prefix
 }
 
-// RangesOf returns the ranges of a ClusterInfo; none if it is nil. It omits malformed ranges.
+// RangesOf returns the ranges in the status of a ClusterInfo. It returns no ranges for nil, and omits
+// malformed ranges.
 func RangesOf(info *v1alpha1.ClusterInfo) Ranges {
 	var ranges Ranges
 	if info == nil {
