@@ -15,8 +15,9 @@ import (
 	"liqo.io/federation/apiserver/server"
 )
 
-// authenticate sets up delegated authentication: by headers of the front proxy, by client certificates,
-// and by reviews of tokens.
+// authenticate configures delegated authentication: by the request headers of the front proxy, by
+// client certificates, and by TokenReviews. It fails if the certificate authorities in ConfigMap
+// extension-apiserver-authentication cannot be read.
 func (o *Options) authenticate(generic *genericapiserver.RecommendedConfig, in *cluster) error {
 	o.Authentication.RemoteKubeConfigFile = o.Kubeconfig
 	certificates := map[string]dynamiccertificates.CAContentProvider{}
@@ -39,8 +40,8 @@ func (o *Options) authenticate(generic *genericapiserver.RecommendedConfig, in *
 	return nil
 }
 
-// loaded returns an error if a certificate authority is not loaded yet. An informer that starts with the
-// server loads them; until then the server would refuse all users.
+// loaded returns an error for the readiness check until all certificate authorities are loaded. An
+// informer loads them after the server has started; before, the server would refuse all users.
 func loaded(authorities map[string]dynamiccertificates.CAContentProvider) error {
 	for key, authority := range authorities {
 		if _, ok := authority.VerifyOptions(); !ok {

@@ -21,17 +21,18 @@ import (
 )
 
 const (
-	// defaultCacheTTL is the duration for which decisions of kube-apiserver are cached, and for
-	// which a revoked permission is still valid.
+	// defaultCacheTTL is the time for which decisions of kube-apiserver are cached. A revoked
+	// permission remains valid for this time.
 	defaultCacheTTL = 10 * time.Second
 	reviewTimeout   = 10 * time.Second
 )
 
-// AuthorizationOptions configures delegated authorization.
+// AuthorizationOptions configures delegated authorization, by SubjectAccessReviews.
 type AuthorizationOptions struct {
-	// AllowCacheTTL is the duration for which allowed requests are cached.
+	// AllowCacheTTL is the time for which a decision to allow a request is cached. 0 disables the
+	// cache.
 	AllowCacheTTL time.Duration
-	// DenyCacheTTL is the duration for which denied requests are cached.
+	// DenyCacheTTL is the time for which a decision to deny a request is cached. 0 disables the cache.
 	DenyCacheTTL time.Duration
 }
 
@@ -47,8 +48,9 @@ func (o *AuthorizationOptions) validate() []error {
 	return nil
 }
 
-// authorizer returns an authorizer that delegates to the cluster of config. Health paths are permitted to
-// all users, and all requests to system:masters, as in kube-apiserver.
+// authorizer returns an authorizer that delegates to the kube-apiserver of config. As in
+// kube-apiserver, all users may get the health paths, and the group system:masters is permitted
+// everything.
 func (o *AuthorizationOptions) authorizer(config *rest.Config) (authorizer.Authorizer, error) {
 	config = rest.CopyConfig(config)
 	config.Timeout = reviewTimeout

@@ -10,7 +10,8 @@ import (
 	"time"
 )
 
-// servingPair validates the serving certificate and its key.
+// servingPair returns an error unless the files contain a certificate that is not expired and its
+// private key.
 func servingPair(certFile, keyFile string) error {
 	if certFile == "" || keyFile == "" {
 		return errors.New("--tls-cert-file and --tls-private-key-file are required: the certificate must be signed by an " +

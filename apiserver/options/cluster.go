@@ -20,7 +20,7 @@ import (
 )
 
 const (
-	// connectTimeout bounds each request before the server starts.
+	// connectTimeout is the timeout of each request that is sent before the server starts.
 	connectTimeout = 10 * time.Second
 
 	authenticationConfigMap = "extension-apiserver-authentication"
@@ -28,18 +28,18 @@ const (
 	clientCAKey             = "client-ca-file"
 )
 
-// cluster is the cluster of this server.
+// cluster is the Kubernetes cluster that this API server extends.
 type cluster struct {
 	config *rest.Config
 	client kubernetes.Interface
 	// id is the UID of the namespace kube-system.
 	id string
-	// clientCertificates is true if the cluster authenticates client certificates.
+	// clientCertificates is true if kube-apiserver authenticates users by client certificates.
 	clientCertificates bool
 }
 
-// connect returns the cluster. It fails if the cluster cannot be reached, or does not permit what the
-// server requires; errors have one line, with the remedy.
+// connect connects to the cluster and returns it. It fails if kube-apiserver cannot be reached or does
+// not grant the permissions that the server requires. Errors are one line and end with the remedy.
 func (o *Options) connect(ctx context.Context) (*cluster, error) {
 	config, err := o.clientConfig()
 	if err != nil {
@@ -74,8 +74,8 @@ func (o *Options) clientConfig() (*rest.Config, error) {
 			return nil, fmt.Errorf("--kubeconfig %s: %w", o.Kubeconfig, err)
 		}
 	}
-	// No client-side limit: requests of all users would wait for reviews. Priority and Fairness of
-	// kube-apiserver limits them.
+	// A negative QPS disables the client-side rate limit, which would delay the requests of all users
+	// by delaying their access reviews. Priority and Fairness of kube-apiserver limits the reviews.
 	config.QPS = -1
 	config.ContentType = runtime.ContentTypeProtobuf
 	config.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
@@ -103,8 +103,8 @@ func (c *cluster) identify(ctx context.Context) error {
 	}
 }
 
-// checkAuthentication ensures that the cluster has the certificate authority of the front proxy, without
-// which no user of the aggregator could be authenticated.
+// checkAuthentication returns an error unless the cluster has the certificate authority of the front
+// proxy. Without it, the server could not authenticate any request that kube-apiserver forwards.
 func (c *cluster) checkAuthentication(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
@@ -128,8 +128,8 @@ func (c *cluster) checkAuthentication(ctx context.Context) error {
 	return nil
 }
 
-// bundleOf returns the certificate authorities in invitations: the contents of a file, or those of config
-// if file is empty.
+// bundleOf returns the certificate authorities for invitations: the contents of a file, or the
+// certificate authorities of config if file is empty.
 func bundleOf(file string, config *rest.Config) ([]byte, error) {
 	if file == "" {
 		if len(config.CAData) > 0 {
@@ -147,7 +147,7 @@ func bundleOf(file string, config *rest.Config) ([]byte, error) {
 	return bundle, nil
 }
 
-// oneLine returns an error without line breaks.
+// oneLine returns an error whose text has no line breaks.
 func oneLine(err error) error {
 	if s := err.Error(); strings.ContainsAny(s, "\r\n") {
 		return errors.New(strings.Join(strings.Fields(s), " "))

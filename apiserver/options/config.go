@@ -20,8 +20,8 @@ import (
 // resync is the resync period of informers.
 const resync = 10 * time.Minute
 
-// config returns the configuration of a server in a cluster. The port must be open and the servers of Etcd
-// set; alone means that no other server uses them.
+// config returns the configuration of the server. listen must have opened the port, and o.Etcd must
+// have servers. alone means that no other API server uses the same etcd.
 func (o *Options) config(in *cluster, alone bool) (*server.Config, error) {
 	config := server.NewConfig()
 	generic := config.Generic
@@ -31,7 +31,7 @@ func (o *Options) config(in *cluster, alone bool) (*server.Config, error) {
 
 	generic.MaxRequestsInFlight = o.MaxRequests
 	generic.MaxMutatingRequestsInFlight = o.MaxMutatingRequests
-	// Tracing comes first, since storage uses its provider.
+	// Tracing is configured first, because the storage uses its tracer provider.
 	if err := o.Tracing.ApplyTo(nil, &generic.Config); err != nil {
 		return nil, fmt.Errorf("tracing: %w", err)
 	}
@@ -93,7 +93,8 @@ func (o *Options) config(in *cluster, alone bool) (*server.Config, error) {
 	return config, nil
 }
 
-// withoutManagedFields removes managed fields, which no admission plugin reads, to save memory.
+// withoutManagedFields removes managed fields from cached objects to save memory. No admission plugin
+// reads them.
 func withoutManagedFields(object any) (any, error) {
 	if accessor, err := meta.Accessor(object); err == nil {
 		accessor.SetManagedFields(nil)

@@ -15,12 +15,12 @@ import (
 	"liqo.io/federation/apiserver/storage"
 )
 
-// named is the number of namespaces in an error.
+// named is the maximum number of namespaces that an error names.
 const named = 3
 
-// checkEmpty fails if the store is empty although the cluster has peerings. Objects that are missing in the
-// store count as deleted: controllers would end the peerings, and the garbage collector would delete the
-// pods of consumers.
+// checkEmpty returns an error if the store is empty although the cluster has namespaces of peerings,
+// unless AllowEmptyStore is set. With an empty store all objects would appear as deleted: the
+// controllers would end the peerings, and the garbage collector would delete the pods of consumers.
 func (o *Options) checkEmpty(ctx context.Context, in *cluster) error {
 	if o.AllowEmptyStore {
 		return nil

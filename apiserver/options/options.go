@@ -30,67 +30,68 @@ const (
 	defaultNamespace           = "liqo"
 	defaultInvitationNamespace = "liqo-invitations"
 
-	// storagePrefix is the prefix of the key of every object. A change of it, or of the
-	// version that objects are stored in, loses the stored objects.
+	// storagePrefix is the prefix of the etcd key of every object. If it or the API version of stored
+	// objects changed, the stored objects would be lost.
 	storagePrefix = "/registry"
 
-	// The defaults of kube-apiserver, which sends the requests.
+	// These are the defaults of kube-apiserver, which forwards the requests.
 	defaultMaxRequests         = 400
 	defaultMaxMutatingRequests = 200
 
-	// countPeriod is the time between two counts of the objects of a resource, from which
-	// Priority and Fairness estimates the cost of lists. The count is of a cache.
+	// countPeriod is the time between two counts of the objects of each resource, from which Priority
+	// and Fairness estimates the cost of lists. Counting is cheap, because it reads a cache.
 	countPeriod = 10 * time.Second
 
-	// maxStreams is high because kube-apiserver sends the requests of all users over few
-	// connections.
+	// maxStreams is the maximum number of concurrent HTTP/2 streams on a connection. It is high because
+	// kube-apiserver forwards the requests of all users over few connections.
 	maxStreams = 1000
 )
 
 // Options are the values of the flags. Use New to create them.
 type Options struct {
-	// Kubeconfig is the kubeconfig file of this cluster. Empty means the service account of
-	// the pod.
+	// Kubeconfig is the path of a kubeconfig file for the local cluster. Empty uses the ServiceAccount
+	// of the pod.
 	Kubeconfig string
-	// DataDir is the directory for the data of the embedded etcd. It is used if Etcd has no
-	// servers.
+	// DataDir is the directory for the data of the embedded etcd, which runs if Etcd has no servers.
 	DataDir string
-	// AllowEmptyStore permits a start with an empty store in a cluster with peerings.
+	// AllowEmptyStore permits a start with an empty store in a cluster that has namespaces of peerings,
+	// which are then deleted.
 	AllowEmptyStore bool
-	// Maintenance configures snapshots of the embedded etcd.
+	// Maintenance is the interval and the number of snapshots of the embedded etcd.
 	Maintenance storage.Maintenance
 
 	// Namespace is the installation namespace.
 	Namespace string
-	// InvitationNamespace is the namespace of the service accounts of invitations.
+	// InvitationNamespace is the namespace of the ServiceAccounts whose tokens invitations contain. It
+	// must not be Namespace.
 	InvitationNamespace string
-	// ClusterName is the name of this cluster among its peers.
+	// ClusterName is the name that the local cluster presents to its peers.
 	ClusterName string
-	// AdvertisedServer is the URL of this cluster's Kubernetes API in invitations. Empty
-	// permits only in-band invitations.
+	// AdvertisedServer is the https URL in invitations at which consumers reach the local Kubernetes
+	// API. Empty permits only invitations with mode InBand.
 	AdvertisedServer string
-	// AdvertisedCAFile has the certificate authorities of AdvertisedServer, PEM encoded. Empty
-	// means the certificate authorities of this cluster.
+	// AdvertisedCAFile is the path of a PEM file with the certificate authorities of AdvertisedServer.
+	// Empty uses the certificate authorities of the local cluster.
 	AdvertisedCAFile string
 
-	// Serving is the address to listen on, and the certificate.
+	// Serving is the address, the port and the certificate for HTTPS.
 	Serving *genericoptions.SecureServingOptionsWithLoopback
-	// Etcd is the storage of objects.
+	// Etcd are the etcd servers, empty for the embedded etcd, and the encryption of stored objects.
 	Etcd *genericoptions.EtcdOptions
-	// Authentication delegates to kube-apiserver.
+	// Authentication configures authentication, which is delegated to kube-apiserver.
 	Authentication *genericoptions.DelegatingAuthenticationOptions
-	// Authorization delegates to kube-apiserver.
+	// Authorization configures authorization, which is delegated to kube-apiserver.
 	Authorization *AuthorizationOptions
-	// Admission is the chain of admission plugins.
+	// Admission selects the admission plugins.
 	Admission *genericoptions.AdmissionOptions
 	// Audit is the audit policy and log.
 	Audit *genericoptions.AuditOptions
-	// Features are profiling, and Priority and Fairness, which is always enabled.
+	// Features enables profiling. Priority and Fairness is always enabled.
 	Features *genericoptions.FeatureOptions
-	// Tracing is the destination of spans.
+	// Tracing configures where OpenTelemetry spans are sent.
 	Tracing *genericoptions.TracingOptions
-	// MaxRequests and MaxMutatingRequests bound concurrent read and mutating requests; Priority
-	// and Fairness distributes their sum.
+	// MaxRequests and MaxMutatingRequests are the maximum numbers of concurrent read and mutating
+	// requests. Priority and Fairness distributes their sum among its priority levels.
 	MaxRequests, MaxMutatingRequests int
 	// Logging is the format and verbosity of the log.
 	Logging *logsapi.LoggingConfiguration
@@ -214,5 +215,5 @@ func (o *Options) Flags() cliflag.NamedFlagSets {
 	return sets
 }
 
-// embedsEtcd reports whether the embedded etcd is used.
+// embedsEtcd reports whether the server runs the embedded etcd, because Etcd has no servers.
 func (o *Options) embedsEtcd() bool { return len(o.Etcd.StorageConfig.Transport.ServerList) == 0 }

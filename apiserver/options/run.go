@@ -20,15 +20,15 @@ import (
 
 var errEtcdStopped = errors.New("the embedded etcd stopped")
 
-// Run serves the federation API until ctx is done or the embedded etcd stops. The options must be valid.
-// Errors have one line, with the remedy.
+// Run serves the federation API until ctx is done or the embedded etcd stops. Validate must have
+// returned no errors. Errors are one line and end with the remedy.
 func (o *Options) Run(ctx context.Context) (err error) {
 	placementreview.RegisterMetrics(legacyregistry.MustRegister)
 	in, err := o.connect(ctx)
 	if err != nil {
 		return err
 	}
-	// The port is opened first, so that its error comes before those of the storage.
+	// The port is opened first, so that its error is reported before errors of the storage.
 	if err := o.listen(); err != nil {
 		return err
 	}
@@ -62,7 +62,8 @@ func (o *Options) Run(ctx context.Context) (err error) {
 	return errors.Join(o.serve(ctx, in, true), died(ctx))
 }
 
-// listen opens the port. Connections are accepted once the server runs.
+// listen opens the port. It fails if the port is in use. The server accepts connections later, in
+// serve.
 func (o *Options) listen() (err error) {
 	address := net.JoinHostPort(o.Serving.BindAddress.String(), strconv.Itoa(o.Serving.BindPort))
 	o.Serving.Listener, _, err = genericoptions.CreateListener("", address, net.ListenConfig{})
@@ -72,7 +73,7 @@ func (o *Options) listen() (err error) {
 	return nil
 }
 
-// serve runs the server. alone means that no other server uses the storage.
+// serve runs the server until ctx is done. alone means that no other API server uses the same etcd.
 func (o *Options) serve(ctx context.Context, in *cluster, alone bool) error {
 	if err := o.checkEmpty(ctx, in); err != nil {
 		return err
@@ -88,7 +89,7 @@ func (o *Options) serve(ctx context.Context, in *cluster, alone bool) error {
 	return server.PrepareRun().RunWithContext(ctx)
 }
 
-// died returns the error of the embedded etcd if it ended ctx.
+// died returns the error of the embedded etcd if this error canceled ctx, and nil otherwise.
 func died(ctx context.Context) error {
 	if cause := context.Cause(ctx); errors.Is(cause, errEtcdStopped) {
 		return cause

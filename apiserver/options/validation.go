@@ -16,14 +16,15 @@ import (
 	logsapi "k8s.io/component-base/logs/api/v1"
 )
 
-// maxClusterName is the length of the longest name of a cluster, which is part of names of namespaces and
+// maxClusterName is the maximum length of --cluster-name, which becomes part of names of namespaces and
 // nodes.
 const maxClusterName = 40
 
-// minSnapshotInterval is the shortest time between two snapshots.
+// minSnapshotInterval is the minimum of --etcd-snapshot-interval other than 0.
 const minSnapshotInterval = time.Second
 
-// Validate returns all errors of the options. It reads the files that they name, and sends no requests.
+// Validate returns all errors of the options. It reads the files that the options name, and sends no
+// requests.
 func (o *Options) Validate() []error {
 	var errs []error
 	errs = append(errs, o.validateCluster()...)

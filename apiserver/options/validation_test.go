@@ -20,7 +20,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// writePair writes a serving certificate that ends at notAfter.
+// writePair writes a serving certificate that expires at notAfter, and its key, and returns the paths
+// of both files.
 func writePair(t *testing.T, notAfter time.Time) (certFile, keyFile string) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
