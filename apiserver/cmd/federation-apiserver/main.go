@@ -1,7 +1,7 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// The federation API server.
+// Command federation-apiserver serves the API group federation.liqo.io as an aggregated API server.
 package main
 
 import (

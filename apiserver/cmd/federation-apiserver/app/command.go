@@ -1,7 +1,7 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package app is the command line of the federation API server.
+// Package app implements the commands of the federation API server.
 package app
 
 import (
@@ -18,7 +18,7 @@ import (
 	"liqo.io/federation/apiserver/options"
 )
 
-// helpColumns is the width of the help.
+// helpColumns is the maximum width of lines in the help text, in characters.
 const helpColumns = 110
 
 const long = `Serves the API group federation.liqo.io to the clients of a Kubernetes cluster.
@@ -39,9 +39,9 @@ federation-apiserver. /livez and /readyz report its health, /metrics its metrics
 to permitted users. The commands snapshot and restore save and restore the data
 of the embedded etcd.`
 
-// NewCommand returns the command federation-apiserver, which serves until its context is done. Its
-// subcommands take and restore snapshots. Usage and snapshots are written to out. The error of the command
-// has one line for each invalid flag.
+// NewCommand returns the command federation-apiserver, which serves the API until its context is done.
+// Its subcommands take and restore snapshots of the embedded etcd. Help and snapshots are written to
+// out. If flags are invalid, its error has one line for each.
 func NewCommand(out io.Writer) *cobra.Command {
 	o := options.New()
 	cmd := &cobra.Command{
@@ -69,7 +69,7 @@ func NewCommand(out io.Writer) *cobra.Command {
 	}
 	cliflag.SetUsageAndHelpFunc(cmd, sets, helpColumns)
 	for _, sub := range []*cobra.Command{newSnapshotCommand(out), newRestoreCommand(out)} {
-		// The inherited help has the flags of the server.
+		// Without its own usage function, the help of a subcommand would list the flags of the server.
 		plain := &cobra.Command{}
 		sub.SetUsageFunc(plain.UsageFunc())
 		sub.SetHelpFunc(plain.HelpFunc())

@@ -16,7 +16,7 @@ import (
 	"liqo.io/federation/apiserver/storage"
 )
 
-// standardInput is the name of a snapshot that is read from the standard input.
+// standardInput is the value of --snapshot that selects the standard input.
 const standardInput = "-"
 
 const snapshotLong = `Writes a snapshot of the embedded etcd of a running API server to the standard
@@ -68,7 +68,8 @@ func restore(ctx context.Context, o storage.RestoreOptions, in io.Reader, out io
 		return errors.New("--snapshot is required: it must be a file, - for the standard input, or newest")
 	}
 	if o.Snapshot == standardInput {
-		// Other file systems of the pod are read-only or small.
+		// The file is in the data directory because other file systems of the pod are read-only or
+		// small.
 		file, err := os.CreateTemp(o.DataDir, "snapshot-")
 		if err != nil {
 			return fmt.Errorf("creating a file for the snapshot: %w", err)
@@ -93,8 +94,8 @@ func restore(ctx context.Context, o storage.RestoreOptions, in io.Reader, out io
 	return nil
 }
 
-// receive copies until the end of in, or until ctx is done: a read of the standard input cannot be
-// interrupted.
+// receive copies in to out until the end of in. If ctx is done before, it returns at once with an
+// error, although a read from the standard input cannot be interrupted.
 func receive(ctx context.Context, out io.Writer, in io.Reader) error {
 	received := make(chan error, 1)
 	go func() {
