@@ -1,8 +1,8 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package compatibility compares the versions and features of this cluster's federation API
-// with those that a peer reports.
+// Package compatibility compares the API versions and features that the local cluster supports with
+// those that a peer reports.
 package compatibility
 
 import (
@@ -12,27 +12,30 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
 
-// Features that later versions have added. A peer that does not report a feature does not
-// support it.
+// Names of optional features, which were added after the first version. A peer supports only the
+// features that it reports.
 const (
-	// FeatureIdentityRenewal is the subresource identity of resource requests.
+	// FeatureIdentityRenewal is the renewal of an identity with the subresource identity of a
+	// ResourceRequest.
 	FeatureIdentityRenewal = "IdentityRenewal"
-	// FeatureTokenIdentity is the identity by tokens of a service account.
+	// FeatureTokenIdentity is an identity that consists of tokens of a ServiceAccount.
 	FeatureTokenIdentity = "TokenIdentity"
 	// FeatureTunnel is the exchange of NetworkConfigs for a tunnel.
 	FeatureTunnel = "Tunnel"
 )
 
-// APIVersions returns the supported versions of the federation API, the preferred one first.
+// APIVersions returns the versions of the federation API that the local cluster supports, in order of
+// preference.
 func APIVersions() []string { return []string{v1alpha1.SchemeGroupVersion.Version} }
 
-// Features returns the supported features.
+// Features returns the optional features that the local cluster supports.
 func Features() []string {
 	return []string{FeatureIdentityRenewal, FeatureTokenIdentity, FeatureTunnel}
 }
 
-// CommonVersion returns the preferred version of the federation API that both this cluster and a peer
-// support, and false if there is none. A peer that reports no versions supports v1alpha1.
+// CommonVersion returns the version of the federation API that the local cluster prefers among those
+// that the peer also supports, and false if they have no version in common. A peer that reports no
+// versions supports v1alpha1.
 func CommonVersion(peers []string) (string, bool) {
 	if len(peers) == 0 {
 		peers = []string{"v1alpha1"}
@@ -45,8 +48,8 @@ func CommonVersion(peers []string) (string, bool) {
 	return "", false
 }
 
-// VersionsDiffer returns the message for a peer without a common version. The versions of the peer
-// have been validated.
+// VersionsDiffer returns the message of a condition for a peer without a common version. The caller has
+// validated peers, which becomes part of the message.
 func VersionsDiffer(peers []string) string {
 	return "The clusters have no common version of the federation API: this cluster supports " +
 		strings.Join(APIVersions(), ", ") + ", the peer supports " + strings.Join(peers, ", ") + ". Upgrade the older one."
