@@ -10,33 +10,36 @@ import (
 	"liqo.io/federation/apiserver/volume"
 )
 
-// Claim is a claim that a pod mounts, as the API server stores it at that moment.
+// Claim is a PersistentVolumeClaim or an ephemeral volume of a pod, with its stored objects at the time
+// of the decision.
 type Claim struct {
-	// Name is the name of the claim, or of an ephemeral volume.
+	// Name is the name of the claim. For an ephemeral volume it is the name of the volume in the pod.
 	Name string
-	// Object is the claim; nil if it does not exist. For an ephemeral volume it has the
-	// metadata and spec of the template.
+	// Object is the claim, or nil if it does not exist. For an ephemeral volume it has metadata and
+	// spec of the claim template.
 	Object *corev1.PersistentVolumeClaim
-	// Provisioner is the provisioner of the claim's StorageClass; empty if the class is unknown.
+	// Provisioner is the provisioner of the claim's StorageClass, or empty if the StorageClass is
+	// unknown.
 	Provisioner string
-	// Volume is the PersistentVolume that the claim names; nil if there is none.
+	// Volume is the PersistentVolume in spec.volumeName of the claim, or nil if it does not exist.
 	Volume *corev1.PersistentVolume
 }
 
-// site is where a claim lets its pod run.
+// site is the set of clusters in which a claim permits its pods to run.
 type site int
 
 const (
-	// anySite leaves the choice to the first pod, or to the claim's move.
+	// anySite permits every cluster: the claim has no volume yet, or its data is being moved and its
+	// pods wait for the move.
 	anySite site = iota
-	// localSite is the local cluster.
+	// localSite permits only the local cluster.
 	localSite
-	// remoteSite is the provider that stores the data. The affinity of the volume
-	// confines the pod to it.
+	// remoteSite permits only the provider that stores the data. The scheduler ensures it by the node
+	// affinity of the PersistentVolume.
 	remoteSite
 )
 
-// site returns where the claim lets a pod of a namespace run.
+// site returns where the claim permits pods of its namespace to run.
 func (c Claim) site(namespace string) site {
 	switch {
 	case c.moving() != "":
@@ -49,8 +52,7 @@ func (c Claim) site(namespace string) site {
 	return localSite
 }
 
-// moving returns the id of the move that holds back pods of the claim; empty if there is
-// none.
+// moving returns the ID of the move for which new pods of the claim wait, or an empty string.
 func (c Claim) moving() string {
 	if c.Object == nil {
 		return ""
@@ -58,7 +60,8 @@ func (c Claim) moving() string {
 	return c.Object.Annotations[volume.AnnotationMoving]
 }
 
-// createdBy returns the id of the move that created the claim; empty for a user's claim.
+// createdBy returns the ID of the move that created the claim, or an empty string for a claim of a
+// user.
 func (c Claim) createdBy() string {
 	if c.Object == nil {
 		return ""
@@ -66,7 +69,7 @@ func (c Claim) createdBy() string {
 	return c.Object.Labels[volume.LabelMove]
 }
 
-// bound reports whether the volume is the claim's.
+// bound reports whether the PersistentVolume is bound to the claim, by spec.claimRef.
 func (c Claim) bound(namespace string) bool {
 	if c.Volume == nil || c.Volume.Spec.ClaimRef == nil {
 		return false
@@ -75,15 +78,14 @@ func (c Claim) bound(namespace string) bool {
 	return reference.Namespace == namespace && reference.Name == c.Name
 }
 
-// onProvider reports whether a provider stores the data of the volume, also where its
-// handle is malformed.
+// onProvider reports whether a provider stores the data of the volume. It also returns true for a
+// volume with the driver of the federation and a malformed handle.
 func (c Claim) onProvider() bool {
 	_, remote, err := volume.HandleOf(c.Volume)
 	return remote || err != nil
 }
 
-// isVirtual reports whether the claim is of a virtual storage class, whose data can be
-// moved.
+// isVirtual reports whether the claim has a virtual StorageClass, so that its data can be moved.
 func (c Claim) isVirtual() bool {
 	if c.Volume != nil && c.Volume.Annotations[volume.AnnotationStorageClass] != "" {
 		return true
@@ -91,8 +93,9 @@ func (c Claim) isVirtual() bool {
 	return c.Provisioner == v1alpha1.StorageProvisioner
 }
 
-// remoteClass returns the storage class that a provider has to offer for the claim, which
-// is not provisioned yet; empty if the claim requires none by name.
+// remoteClass returns the StorageClass that a provider must offer to run pods of the claim, from its
+// annotation liqo.io/remote-storage-class. It returns an empty string without the annotation, or if the
+// claim has a volume or is being moved.
 func (c Claim) remoteClass(namespace string) string {
 	if c.site(namespace) != anySite || c.moving() != "" {
 		return ""

@@ -11,8 +11,8 @@ import (
 	"liqo.io/federation/apiserver/volume"
 )
 
-// Placement determines where the pods of an offloaded namespace may run. The admission policy
-// federation-placement applies it to new pods; Placement evaluates existing ones.
+// Placement determines on which nodes existing pods of an offloaded namespace may run. For new pods,
+// the admission policy federation-placement applies the same rules.
 type Placement struct {
 	strategy     v1alpha1.PodOffloadingStrategy
 	selector     ClusterSelector
@@ -21,8 +21,9 @@ type Placement struct {
 	nodes        Nodes
 }
 
-// NewPlacement returns the placement of a namespace with that spec, in a cluster with these
-// providers and Nodes. It fails if the selector is malformed.
+// NewPlacement returns the Placement of a namespace from the spec of its NamespaceOffloading. providers
+// are all ForeignClusters, and nodes returns Nodes of virtual nodes. It fails if spec.clusterSelector
+// is malformed.
 func NewPlacement(spec *v1alpha1.NamespaceOffloadingSpec, providers []Provider, nodes Nodes) (Placement, error) {
 	selector, err := NewClusterSelector(spec.ClusterSelector)
 	if err != nil {
@@ -32,17 +33,18 @@ func NewPlacement(spec *v1alpha1.NamespaceOffloadingSpec, providers []Provider, 
 		terms: spec.ClusterSelector.NodeSelectorTerms, virtualNodes: virtualNodes(providers), nodes: nodes}, nil
 }
 
-// Choose returns the reason for which the namespace is not offloaded to a provider; empty if it is offloaded.
+// Choose returns the reason for which the namespace is not offloaded to a provider, or an empty string
+// if it is.
 func (p Placement) Choose(provider Provider) string { return provider.Choose(p.selector, p.nodes) }
 
-// PlacesAnywhere reports whether pods may run on every node and every virtual node, so that none is
-// ever misplaced.
+// PlacesAnywhere reports whether pods may run on all local and all virtual nodes, so that no pod can be
+// misplaced.
 func PlacesAnywhere(spec *v1alpha1.NamespaceOffloadingSpec) bool {
 	return spec.PodOffloadingStrategy != v1alpha1.Local && spec.PodOffloadingStrategy != v1alpha1.Remote &&
 		len(spec.ClusterSelector.NodeSelectorTerms) == 0
 }
 
-// virtualNodes returns virtual nodes by the names of their Nodes.
+// virtualNodes returns the virtual nodes of providers by the names of their Nodes.
 func virtualNodes(providers []Provider) map[string]*v1alpha1.VirtualNode {
 	byNode := map[string]*v1alpha1.VirtualNode{}
 	for _, provider := range providers {
@@ -53,16 +55,17 @@ func virtualNodes(providers []Provider) map[string]*v1alpha1.VirtualNode {
 	return byNode
 }
 
-// Misplaced returns the reason for which a pod may not run on its node; empty if it may, or if it is
-// exempt: a pod without a node, a finished or terminating pod, a static pod, or a pod of a DaemonSet
-// or of a move.
+// Misplaced returns the reason for which a pod may not run on its node, or an empty string if it may.
+// Exempt are pods without a node, finished and terminating pods, static pods, and pods of DaemonSets
+// and of moves.
 func (p Placement) Misplaced(pod *corev1.Pod) string {
 	if pod.Spec.NodeName == "" || podspec.Finished(pod) || !pod.DeletionTimestamp.IsZero() ||
 		podspec.BelongsToItsNode(pod) {
 		return ""
 	}
 	if _, moves := pod.Labels[volume.LabelMove]; moves {
-		// A pod of a move has to run in the cluster of the volume that it copies, whatever the spec.
+		// A pod of a move must run in the cluster that stores the volume, even if the spec does not
+		// permit that cluster.
 		return ""
 	}
 	virtualNode, node := p.virtualNodes[pod.Spec.NodeName], p.nodes(pod.Spec.NodeName)
@@ -81,8 +84,8 @@ func (p Placement) Misplaced(pod *corev1.Pod) string {
 	return ""
 }
 
-// PodsAt returns the number of unfinished pods on the virtual nodes of the provider, which keep
-// their namespace offloaded to it.
+// PodsAt returns how many of the pods are unfinished and on virtual nodes of the provider. While it is
+// above 0, the remote namespace on the provider is kept.
 func (p Provider) PodsAt(pods []*corev1.Pod) int {
 	byNode, count := virtualNodes([]Provider{p}), 0
 	for _, pod := range pods {

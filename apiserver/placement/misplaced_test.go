@@ -19,16 +19,17 @@ import (
 func TestPodsAreMisplacedWhereTheyMayNoLongerRun(t *testing.T) {
 	providers := []placement.Provider{
 		placements.Provider("milan", "north"), placements.Provider("bari", "south"),
-		// One cluster with two virtual nodes, of which each counts for itself.
+		// The provider has two virtual nodes with different labels; each is matched by its own labels.
 		placements.Provider("turin", "north", func(l *placement.Provider) {
 			l.VirtualNodes = append(l.VirtualNodes, &v1alpha1.VirtualNode{Spec: v1alpha1.VirtualNodeSpec{NodeName: "liqo-turin-2", Labels: map[string]string{"region": "south"}}})
 		}),
-		// Unpeering drains the nodes of a provider.
+		// This provider is being unpeered.
 		placements.Provider("leaving", "north", func(l *placement.Provider) { l.Cluster.DeletionTimestamp = &metav1.Time{Time: time.Unix(0, 0)} }),
 	}
 	nodes := map[string]*corev1.Node{
 		"worker": {ObjectMeta: metav1.ObjectMeta{Name: "worker", Labels: map[string]string{"region": "north"}}},
-		// The labels of an existing Node count, not those of its VirtualNode.
+		// The labels of this Node differ from those of its VirtualNode. If the Node exists, only its
+		// labels count.
 		"liqo-bari": {ObjectMeta: metav1.ObjectMeta{Name: "liqo-bari", Labels: map[string]string{v1alpha1.LabelType: v1alpha1.TypeVirtualNode, "region": "islands"}}},
 	}
 	find := func(name string) *corev1.Node { return nodes[name] }

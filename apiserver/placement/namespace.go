@@ -15,9 +15,9 @@ import (
 // systemNamespaces are the namespaces of Kubernetes.
 var systemNamespaces = []string{metav1.NamespaceSystem, metav1.NamespacePublic, corev1.NamespaceNodeLease}
 
-// Offloaded reports whether the pods of a namespace may run on providers, by its labels. Pods of
-// namespaces of Kubernetes, and of own, where the product is installed, may not. It must agree
-// with the admission policies of the chart.
+// Offloaded reports whether a namespace has the labels of an offloaded namespace and is not protected.
+// Namespaces of Kubernetes and own, the namespaces of the installation, are protected. The admission
+// policies in the chart apply the same rule; change both together.
 func Offloaded(namespace *corev1.Namespace, own ...string) bool {
 	return namespace.Labels[v1alpha1.LabelSchedulingEnabled] == "true" && namespace.Labels[v1alpha1.LabelRole] == "" &&
 		!slices.Contains(systemNamespaces, namespace.Name) && !slices.Contains(own, namespace.Name)

@@ -18,8 +18,8 @@ type Operation struct {
 	Value any    `json:"value"`
 }
 
-// Patch returns the JSON patch that applies a decision to a pod. It names the fields that
-// change and no others, since the pod may have fields that this version does not define.
+// Patch returns the JSON patch that applies a decision to a pod. The patch contains only the changed
+// fields, because the pod may have fields that this version of the API does not define.
 func (d Decision) Patch(pod *corev1.Pod) []Operation {
 	var patch []Operation
 	add := func(path string, value any) { patch = append(patch, Operation{Op: "add", Path: path, Value: value}) }

@@ -1,10 +1,10 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package placement decides to which clusters a namespace is offloaded, where its pods may
-// run and which of them wait for a move of their data, as pure functions. Pods without claims are
-// placed by the admission policy federation-placement, which computes the same terms in
-// CEL; pods with claims are placed by placementreviews, which call Decide.
+// Package placement decides to which providers a namespace is offloaded, on which nodes its pods may
+// run, and which pods wait for a move of their data. Its functions are pure. At the admission of pods
+// with claims, the resource placementreviews calls Decide. For pods without claims, the admission
+// policy federation-placement computes the same result in CEL; change both together.
 package placement
 
 import (
@@ -18,9 +18,9 @@ import (
 	"liqo.io/federation/apiserver/volume"
 )
 
-// Input is what the placement of a pod depends on.
+// Input are all facts that the placement of a new pod depends on.
 type Input struct {
-	// Offloading is the NamespaceOffloading of the pod's namespace; nil if there is none.
+	// Offloading is the NamespaceOffloading of the pod's namespace, or nil if it does not exist.
 	Offloading *v1alpha1.NamespaceOffloading
 	// Namespace is the namespace of the pod. metadata.namespace of Pod may be empty.
 	Namespace string
@@ -28,30 +28,30 @@ type Input struct {
 	Pod *corev1.Pod
 	// Claims are the claims that the pod mounts.
 	Claims []Claim
-	// CreatedByControllers is true for a pod that federation-controller-manager creates. Among these,
-	// Decide does not restrict the pods of a move, which selects their nodes.
+	// CreatedByControllers is true if federation-controller-manager creates the pod. Only such a pod
+	// can be a pod of a move, whose nodes Decide does not restrict.
 	CreatedByControllers bool
-	// Offering returns the ids of the clusters that offer a storage class, sorted.
+	// Offering returns the IDs of the providers that offer a StorageClass, sorted.
 	Offering func(storageClass string) []string
 }
 
-// Decision is where a pod may run.
+// Decision is the result of the placement of a new pod: a refusal, or changes of the pod.
 type Decision struct {
-	// Denied is the reason for refusing the pod; empty admits it.
+	// Denied is the reason for which the pod is refused. Empty admits the pod.
 	Denied string
 	// Gated adds the scheduling gate of a move to the pod.
 	Gated bool
 	// Tolerate adds the toleration of virtual nodes to the pod.
 	Tolerate bool
-	// Terms replace the required node affinity of the pod, whose own requirements they
-	// contain; nil leaves it as it is.
+	// Terms replace the terms of the pod's required node affinity, and contain their requirements. Nil
+	// does not change the affinity.
 	Terms []corev1.NodeSelectorTerm
-	// Warnings are for the user, a sentence each.
+	// Warnings are returned to the user who creates the pod, each a sentence.
 	Warnings []string
 }
 
-// Decide returns where a pod may run. For pods without claims, the admission policy
-// federation-placement computes the same.
+// Decide returns the placement of a new pod. For pods without claims, the admission policy
+// federation-placement computes the same result.
 func Decide(in Input) Decision {
 	gated, denied := hold(in)
 	decision := Decision{Gated: gated, Denied: denied}
@@ -76,8 +76,9 @@ func Decide(in Input) Decision {
 	return decision
 }
 
-// hold reports whether the pod waits for a move, or returns why it is refused: it cannot
-// wait, or mounts what a move copies.
+// hold reports whether the pod must wait until a move has ended. denied is not empty if the pod is
+// refused, because it has a node already and cannot wait, or because it mounts a claim that a move
+// created for itself.
 func hold(in Input) (gated bool, denied string) {
 	for _, claim := range in.Claims {
 		if id := claim.createdBy(); id != "" && !(isMover(in) && in.Pod.Labels[volume.LabelMove] == id) {
@@ -97,19 +98,19 @@ func hold(in Input) (gated bool, denied string) {
 	return gated, ""
 }
 
-// isMover reports whether the pod is one that copies data for a move.
+// isMover reports whether the pod is a mover, which copies the data of a move.
 func isMover(in Input) bool { return in.CreatedByControllers && in.Pod.Labels[volume.LabelMove] != "" }
 
-// scope is the set of clusters that a pod may run on.
+// scope is the set of clusters in which a pod may run.
 type scope struct {
 	strategy v1alpha1.PodOffloadingStrategy
-	// clusters are the ids of the remote clusters that the pod may run on; nil means all.
+	// clusters are the IDs of the providers that the pod may run on. Nil means all providers.
 	clusters []string
 	denied   string
 	warnings []string
 }
 
-// narrow returns the strategy of the namespace, narrowed by the claims of the pod.
+// narrow returns the clusters that both the strategy of the namespace and the claims of the pod permit.
 func narrow(in Input) scope {
 	s := scope{strategy: strategyOf(in.Offloading)}
 	if s.strategy == v1alpha1.LocalAndRemote {
@@ -140,9 +141,10 @@ func narrow(in Input) scope {
 	return s
 }
 
-// requireClasses removes the remote clusters that do not offer all classes that unbound claims require
-// by name. If none is left, the pod runs in the local cluster if it may, and is refused otherwise: its
-// affinity cannot change when the class is offered later.
+// requireClasses removes the providers that do not offer all StorageClasses that unbound claims name in
+// an annotation. If no provider remains, the pod is placed in the local cluster if the strategy permits
+// that, and is refused otherwise. It could not wait for a provider to offer the class, because its
+// affinity cannot change later.
 func (s *scope) requireClasses(in Input) {
 	for _, claim := range in.Claims {
 		class := claim.remoteClass(in.Namespace)
@@ -175,8 +177,8 @@ func (s *scope) warn(format string, args ...any) {
 	s.warnings = append(s.warnings, fmt.Sprintf(format, args...))
 }
 
-// strategyOf returns where the pods of a namespace may run: in the local cluster while
-// the namespace is being unoffloaded.
+// strategyOf returns the strategy for new pods of a namespace. It is Local while the namespace is being
+// unoffloaded.
 func strategyOf(offloading *v1alpha1.NamespaceOffloading) v1alpha1.PodOffloadingStrategy {
 	switch {
 	case !offloading.DeletionTimestamp.IsZero():

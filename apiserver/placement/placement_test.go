@@ -26,7 +26,7 @@ import (
 
 const namespace = "shop"
 
-// apply returns a pod with a decision's patch.
+// apply returns a copy of a pod to which the patch of a decision was applied.
 func apply(t *testing.T, decision placement.Decision, pod *corev1.Pod) *corev1.Pod {
 	t.Helper()
 	operations, err := json.Marshal(decision.Patch(pod))
@@ -243,7 +243,8 @@ func genTerms(allowEmpty bool) *rapid.Generator[[]corev1.NodeSelectorTerm] {
 	return rapid.SliceOfN(term, least, 3)
 }
 
-// Whatever the namespace requires is required in addition to what the pod requires.
+// Placement adds requirements to the pod's own node affinity. A node that the pod's affinity excludes
+// must remain excluded.
 func TestPlacedPodFitsNoNodeThatItsOwnAffinityExcludes(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		own := genTerms(false).Draw(r, "own")
@@ -263,7 +264,7 @@ func TestPlacedPodFitsNoNodeThatItsOwnAffinityExcludes(t *testing.T) {
 	})
 }
 
-// A class that a claim requires narrows the remote clusters, and nothing else.
+// A StorageClass that a claim names may only remove providers from those that the pod may run on.
 func TestRequiredClassesOnlyNarrow(t *testing.T) {
 	classes := []string{"", "slow", "fast", "tape"}
 	selectors := slices.Sorted(maps.Keys(placements.Selectors))

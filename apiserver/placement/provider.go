@@ -11,31 +11,32 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
 
-// Provider is a foreign cluster with the virtual nodes of its offers.
+// Provider is a ForeignCluster together with its virtual nodes.
 type Provider struct {
 	// Cluster is the foreign cluster.
 	Cluster *v1alpha1.ForeignCluster
-	// VirtualNodes are the virtual nodes of its peer namespace.
+	// VirtualNodes are the VirtualNodes in the peer namespace of Cluster.
 	VirtualNodes []*v1alpha1.VirtualNode
 }
 
-// Ending reports whether the peering with a provider is disconnecting, or has ended. A disabled
-// peering stays while the provider stores volumes that hold it.
+// Ending reports whether the outgoing peering with a provider is disconnecting or has ended. It returns
+// false for a disabled peering that is kept because the provider stores data of volumes.
 func Ending(cluster *v1alpha1.ForeignCluster) bool {
 	phase := cluster.Status.OutgoingPeering
 	return Provider{Cluster: cluster}.Unwanted() &&
 		(phase == v1alpha1.PeeringDisconnecting || phase == v1alpha1.PeeringNone)
 }
 
-// Unwanted reports whether the outgoing peering is disabled or its ForeignCluster is deleted.
+// Unwanted reports whether the outgoing peering is disabled or the ForeignCluster is being deleted.
 func (p Provider) Unwanted() bool {
 	return !p.Cluster.DeletionTimestamp.IsZero() || p.Cluster.Spec.Outgoing != v1alpha1.PeeringEnabled
 }
 
-// Nodes returns a Node by its name; nil if it does not exist.
+// Nodes returns the Node with a name, or nil if it does not exist.
 type Nodes func(name string) *corev1.Node
 
-// Refuses returns why no namespace can be offloaded to the provider; empty means that one can.
+// Refuses returns the reason for which no namespace can be offloaded to the provider, or an empty
+// string if namespaces can be offloaded.
 func (p Provider) Refuses() string {
 	switch {
 	case !p.Cluster.DeletionTimestamp.IsZero():
@@ -48,8 +49,8 @@ func (p Provider) Refuses() string {
 	return ""
 }
 
-// Choose returns why a namespace with this selector is not offloaded to the provider; empty means
-// that it is.
+// Choose returns the reason for which a namespace with this selector is not offloaded to the provider,
+// or an empty string if it is offloaded.
 func (p Provider) Choose(selector ClusterSelector, nodes Nodes) string {
 	if refusal := p.Refuses(); refusal != "" {
 		return refusal
@@ -64,20 +65,20 @@ func (p Provider) Choose(selector ClusterSelector, nodes Nodes) string {
 
 func isUsable(virtualNode *v1alpha1.VirtualNode) bool { return virtualNode.DeletionTimestamp.IsZero() }
 
-// NamespaceBelongs reports whether a namespace belongs to the peering with a foreign cluster in a
-// role, by its labels.
+// NamespaceBelongs reports whether the labels of a namespace name this ForeignCluster and this role.
 func NamespaceBelongs(namespace *corev1.Namespace, foreignCluster, role string) bool {
 	return namespace.Labels[v1alpha1.LabelForeignCluster] == foreignCluster && namespace.Labels[v1alpha1.LabelRole] == role
 }
 
-// NodeBelongs reports whether a Node is a virtual node of the cluster with that ID, by its labels.
+// NodeBelongs reports whether the labels of a Node identify it as a virtual node of the provider with
+// this cluster ID.
 func NodeBelongs(node *corev1.Node, clusterID string) bool {
 	return node.Labels[v1alpha1.LabelType] == v1alpha1.TypeVirtualNode &&
 		node.Labels[v1alpha1.LabelRemoteClusterID] == clusterID
 }
 
-// OffersPods reports whether the Node of a virtual node can have pods. It cannot while the
-// provider's administrator cordons this cluster.
+// OffersPods reports whether the Node of a virtual node has allocatable pods. It has none while an
+// administrator of the provider has cordoned the local cluster.
 func OffersPods(node *corev1.Node) bool {
 	pods, known := node.Status.Allocatable[corev1.ResourcePods]
 	return !known || pods.Sign() > 0

@@ -13,13 +13,15 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
 
-// ClusterSelector selects clusters by their virtual nodes, by the rules of the scheduler.
+// ClusterSelector selects providers by the labels of their virtual nodes, with the same rules as the
+// scheduler. The zero value selects all.
 type ClusterSelector struct {
-	// terms is nil if every cluster is selected.
+	// terms is nil if all providers are selected.
 	terms *nodeaffinity.NodeSelector
 }
 
-// NewClusterSelector parses the selector of a NamespaceOffloading. It fails if a term is malformed.
+// NewClusterSelector parses spec.clusterSelector of a NamespaceOffloading. It fails if a term is
+// malformed.
 func NewClusterSelector(selector corev1.NodeSelector) (ClusterSelector, error) {
 	if len(selector.NodeSelectorTerms) == 0 {
 		return ClusterSelector{}, nil
@@ -31,8 +33,8 @@ func NewClusterSelector(selector corev1.NodeSelector) (ClusterSelector, error) {
 	return ClusterSelector{terms: terms}, nil
 }
 
-// Selects reports whether the cluster of a virtual node is selected. It matches the labels of the
-// Node, as the scheduler does; without a Node, those that it will have.
+// Selects reports whether the selector matches a virtual node, and so selects its provider. Like the
+// scheduler it uses the labels of the Node. If node is nil, it uses the labels that the Node will have.
 func (s ClusterSelector) Selects(virtualNode *v1alpha1.VirtualNode, node *corev1.Node) bool {
 	if s.terms == nil {
 		return true
@@ -46,8 +48,8 @@ func (s ClusterSelector) Selects(virtualNode *v1alpha1.VirtualNode, node *corev1
 	return s.terms.Match(node)
 }
 
-// VirtualNodeLabels returns the labels that the Node of a VirtualNode has in addition to those that
-// every kubelet sets.
+// VirtualNodeLabels returns the labels that the virtual kubelet sets on the Node of a VirtualNode,
+// apart from the labels that every kubelet sets.
 func VirtualNodeLabels(virtualNode *v1alpha1.VirtualNode) map[string]string {
 	labels := make(map[string]string, len(virtualNode.Spec.Labels)+2)
 	for key, value := range virtualNode.Spec.Labels {

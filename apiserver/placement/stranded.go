@@ -16,24 +16,26 @@ import (
 	"liqo.io/federation/apiserver/podspec"
 )
 
-// The affinity that a pod gets at its admission does not change with its namespace: it may wait for
-// nodes that the namespace is no longer offloaded to. A replacement gets the current affinity.
+// Admission adds a node affinity to each new pod, which does not change when the NamespaceOffloading
+// changes. A pending pod can thus wait for nodes that are no longer permitted. Its replacement gets the
+// current affinity.
 
-// Stranded returns why a pod waits for nodes of an earlier spec of its NamespaceOffloading; empty
-// means that it does not, or that no controller would replace it.
+// Stranded returns the reason for which a pending pod can only be scheduled by an earlier spec of its
+// NamespaceOffloading. It returns an empty string for other pods, and for pods that no controller would
+// replace.
 func (p Placement) Stranded(pod *corev1.Pod) string {
 	if !waits(pod) {
 		return ""
 	}
 	strategy := p.strategy
 	if strategy != v1alpha1.Remote && strategy != v1alpha1.Local && podspec.MountsClaims(pod) {
-		// Its claims determine where it may run, and the placement does not have them.
+		// The claims of the pod determine where it may run, and a Placement does not know the claims.
 		return ""
 	}
 	tolerates := toleratesVirtualNodes(pod)
 	switch {
 	case strategy == v1alpha1.Local && !tolerates:
-		// It cannot run on virtual nodes, whatever its affinity.
+		// Without the toleration, the pod cannot run on virtual nodes, whatever its affinity is.
 		return ""
 	case strategy != v1alpha1.Local && !tolerates:
 		return "it was created for local nodes only."
@@ -43,13 +45,13 @@ func (p Placement) Stranded(pod *corev1.Pod) string {
 	return ""
 }
 
-// StrandedOnProviders reports whether a pod without a node may be bound to a virtual node although
-// its namespace is unoffloaded, and a controller would replace it.
+// StrandedOnProviders reports whether a pending pod, whose namespace is unoffloaded, could still be
+// bound to a virtual node and would be replaced by a controller.
 func StrandedOnProviders(pod *corev1.Pod) bool {
 	return waits(pod) && toleratesVirtualNodes(pod) && !confinedTo(pod, Placement{}.alternatives(v1alpha1.Local))
 }
 
-// waits reports whether a pod has no node yet, and a controller would replace it.
+// waits reports whether a pod is pending without a node, and a controller would replace it.
 func waits(pod *corev1.Pod) bool {
 	return pod.Spec.NodeName == "" && !podspec.Finished(pod) && pod.DeletionTimestamp.IsZero() &&
 		!podspec.BelongsToItsNode(pod) && metav1.GetControllerOfNoCopy(pod) != nil
@@ -61,8 +63,9 @@ func virtual(operator corev1.NodeSelectorOperator) corev1.NodeSelectorRequiremen
 	}
 }
 
-// alternatives returns the terms of which the policy federation-placement adds one to each term of
-// a new pod; nil means that the pod may run anywhere.
+// alternatives returns the node selector terms that a strategy permits. The admission policy
+// federation-placement combines each term of a new pod with one of them. Nil means that pods may run on
+// all nodes.
 func (p Placement) alternatives(strategy v1alpha1.PodOffloadingStrategy) []corev1.NodeSelectorTerm {
 	local := corev1.NodeSelectorTerm{
 		MatchExpressions: []corev1.NodeSelectorRequirement{virtual(corev1.NodeSelectorOpNotIn)},
@@ -91,7 +94,8 @@ func (p Placement) alternatives(strategy v1alpha1.PodOffloadingStrategy) []corev
 	return append([]corev1.NodeSelectorTerm{local}, selected...)
 }
 
-// confinedTo reports whether each required term of a pod contains one of the alternatives.
+// confinedTo reports whether each required node affinity term of a pod contains all requirements of at
+// least one alternative.
 func confinedTo(pod *corev1.Pod, alternatives []corev1.NodeSelectorTerm) bool {
 	if len(alternatives) == 0 {
 		return true
@@ -103,7 +107,7 @@ func confinedTo(pod *corev1.Pod, alternatives []corev1.NodeSelectorTerm) bool {
 	}
 	for _, term := range affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms {
 		if len(term.MatchExpressions)+len(term.MatchFields) == 0 {
-			// It matches nothing.
+			// An empty term matches no node.
 			continue
 		}
 		if !slices.ContainsFunc(alternatives, func(of corev1.NodeSelectorTerm) bool {

@@ -15,7 +15,8 @@ import (
 	"liqo.io/federation/test/placements"
 )
 
-// requiring has a pod require nodes, by one term for each list of requirements.
+// requiring returns a function that sets the required node affinity of a pod, with one term for each
+// list of requirements.
 func requiring(terms ...[]corev1.NodeSelectorRequirement) func(*corev1.Pod) {
 	return func(p *corev1.Pod) {
 		selector := &corev1.NodeSelector{}

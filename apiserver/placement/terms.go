@@ -11,12 +11,12 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
 
-// Toleration tolerates the taint of virtual nodes.
+// Toleration is the toleration of virtual nodes, which pods of offloaded namespaces get.
 var Toleration = corev1.Toleration{
 	Key: v1alpha1.TaintVirtualNode, Operator: corev1.TolerationOpEqual, Value: "true", Effect: corev1.TaintEffectNoExecute,
 }
 
-// tolerated reports whether the pod tolerates virtual nodes without limit.
+// tolerated reports whether the pod tolerates virtual nodes without tolerationSeconds.
 func tolerated(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(pod.Spec.Tolerations, func(t corev1.Toleration) bool {
 		if t.Operator == "" {
@@ -26,8 +26,8 @@ func tolerated(pod *corev1.Pod) bool {
 	})
 }
 
-// allowedTerms returns the alternatives of which a node of the pod has to match one; nil
-// means that each node does.
+// allowedTerms returns the node selector terms for a scope. A node is permitted if it matches at least
+// one of them. Nil permits all nodes.
 func allowedTerms(s scope, selector []corev1.NodeSelectorTerm) []corev1.NodeSelectorTerm {
 	local := corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{
 		{Key: v1alpha1.LabelType, Operator: corev1.NodeSelectorOpNotIn, Values: []string{v1alpha1.TypeVirtualNode}},
@@ -43,8 +43,9 @@ func allowedTerms(s scope, selector []corev1.NodeSelectorTerm) []corev1.NodeSele
 	return append([]corev1.NodeSelectorTerm{local}, remoteTerms(s.clusters, selector)...)
 }
 
-// remoteTerms returns the terms for the virtual nodes of clusters, of which nil stands for
-// all, that a selector matches. It is not nil, also where no term is left.
+// remoteTerms returns the terms for virtual nodes that belong to one of the clusters and match the
+// selector. Nil clusters mean all clusters. The result is not nil, so that an empty result permits no
+// node.
 func remoteTerms(clusters []string, selector []corev1.NodeSelectorTerm) []corev1.NodeSelectorTerm {
 	virtual := []corev1.NodeSelectorRequirement{
 		{Key: v1alpha1.LabelType, Operator: corev1.NodeSelectorOpIn, Values: []string{v1alpha1.TypeVirtualNode}},
@@ -61,9 +62,8 @@ func remoteTerms(clusters []string, selector []corev1.NodeSelectorTerm) []corev1
 	return product([]corev1.NodeSelectorTerm{remote}, selector)
 }
 
-// and returns the required terms of the pod's node affinity with the allowed ones in
-// addition: a node matches one of them if it matches one of each. Without a match a term
-// is left that matches nothing.
+// and returns terms that a node matches if it matches both a required term of the pod's node affinity
+// and one of the allowed terms. If no node can, the result is one empty term, which matches no node.
 func and(pod *corev1.Pod, allowed []corev1.NodeSelectorTerm) []corev1.NodeSelectorTerm {
 	terms := allowed
 	if affinity := pod.Spec.Affinity; affinity != nil && affinity.NodeAffinity != nil {
@@ -77,8 +77,8 @@ func and(pod *corev1.Pod, allowed []corev1.NodeSelectorTerm) []corev1.NodeSelect
 	return terms
 }
 
-// product returns a term for each pair of terms of both lists, with the requirements of both. A
-// term without requirements matches nothing, and is omitted.
+// product returns one term for each pair of a left and a right term, with the requirements of both.
+// Pairs with an empty term are omitted, because an empty term matches no node.
 func product(left, right []corev1.NodeSelectorTerm) []corev1.NodeSelectorTerm {
 	terms := []corev1.NodeSelectorTerm{}
 	for _, l := range left {
