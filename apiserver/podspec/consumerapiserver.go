@@ -12,9 +12,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// ConsumerAPIServer returns host and port of the URL at which pods on providers reach their
-// consumer's API server. It fails for a URL with a path, since clients in pods use only a host and a
-// port, and for an address that is not global unicast.
+// ConsumerAPIServer returns the host and the port of the URL at which pods on providers reach their
+// consumer's API server. It fails for a URL with a path, since clients in pods use only host and port,
+// and for an IP address that is not global unicast.
 func ConsumerAPIServer(server string) (host, port string, err error) {
 	parsed, err := url.Parse(server)
 	if err != nil {

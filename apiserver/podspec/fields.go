@@ -10,7 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Translation is how the consumer translates a field of a pod into its shadow pod.
+// Translation determines how the virtual kubelet sets a field of a shadow pod from the local pod.
 type Translation int
 
 const (
@@ -18,41 +18,43 @@ const (
 	Dropped Translation = iota
 	// Forwarded fields have the value of the local pod.
 	Forwarded
-	// Translated fields have a value that functions compute from the value of the local pod.
+	// Translated fields have a value that a function of package translate computes from the local pod.
 	Translated
-	// Disabled fields are false.
+	// Disabled fields are false in the shadow pod, whatever the local pod has.
 	Disabled
 )
 
-// Admission is how the provider treats a field of a new shadow pod, which is untrusted input.
+// Admission determines which values of a field the provider accepts in a new shadow pod, which is
+// untrusted input.
 type Admission int
 
 const (
-	// Accepted fields may have any value that a pod may have.
+	// Accepted fields may have every value that Kubernetes permits.
 	Accepted Admission = iota
-	// Checked fields are validated by functions of their values, and by Pod Security.
+	// Checked fields are validated by functions of package validation and by Pod Security.
 	Checked
-	// Refused fields must not be set. Those with a Refusal are refused by Refusals, the others by functions
-	// and by Pod Security.
+	// Refused fields must not be set. Refusals returns an error for a set field whose rule has a
+	// Refusal. Package validation and Pod Security refuse other fields.
 	Refused
-	// Overwritten fields have a value that the provider sets.
+	// Overwritten fields may have any value, which the provider replaces in the remote pod.
 	Overwritten
 )
 
-// Field is the rule for one field of a PodSpec or of a container, which translation, validation and the page
-// about pods follow. Values of Translated and Checked fields are computed and validated by functions.
+// Field is the rule for one field of a PodSpec or of a container. The translation by virtual kubelets,
+// the validation of shadow pods and the table in docs/pods.md are derived from it.
 type Field struct {
 	// Name is the name of the field in Go.
 	Name        string
 	Translation Translation
 	Admission   Admission
-	// Refusal is the error for a Refused field that is set, and Except a value that is accepted.
+	// Refusal is the error message for a Refused field that is set. Except is a value that is accepted
+	// nevertheless.
 	Refusal, Except string
-	// Page describes the field on the page about pods.
+	// Page is the text about the field in docs/pods.md.
 	Page string
 }
 
-// Texts of the page for several fields.
+// Values of Field.Page that several fields have.
 const (
 	pageUnchanged  = "unchanged"
 	pageScheduling = "dropped: they have selected the virtual node. Where the provider offers " +
@@ -63,15 +65,15 @@ const (
 	pageName     = "unchanged; the domain has the remote namespace"
 )
 
-// Messages about fields that a shadow pod must not have.
+// Values of Field.Refusal that several fields have.
 const (
 	refusedNode     = "must be empty: the scheduler of the provider selects the node"
 	refusedAccount  = "must be empty or default: pods of consumers use no service accounts of the provider"
 	refusedPriority = "must be empty: pods of consumers have no priorities of the provider"
 )
 
-// PodFields are the rules for all fields of a PodSpec. A field of a newer version of Kubernetes is neither
-// forwarded nor accepted before it is added.
+// PodFields are the rules for all fields of a PodSpec. A field without a rule, for example of a newer
+// version of Kubernetes, is neither forwarded nor accepted.
 var PodFields = []Field{
 	{Name: "Containers", Translation: Translated, Admission: Checked, Page: "[below](#fields-of-containers)"},
 	{Name: "InitContainers", Translation: Translated, Admission: Checked, Page: "[below](#fields-of-containers)"},
@@ -133,7 +135,8 @@ var PodFields = []Field{
 
 	{Name: "Priority", Translation: Dropped, Admission: Refused, Refusal: refusedPriority, Page: pagePriority},
 	{Name: "PriorityClassName", Translation: Dropped, Admission: Refused, Refusal: refusedPriority, Page: pagePriority},
-	// Preemption is for pods of a higher priority, which no shadow pod has.
+	// The policy has no effect: only a pod with a higher priority preempts others, and shadow pods have
+	// no priority.
 	{Name: "PreemptionPolicy", Translation: Dropped, Admission: Accepted, Page: pagePriority},
 	{Name: "EvictionResponders", Translation: Dropped, Admission: Refused,
 		Refusal: "must be empty: evictions on the provider do not wait for responders of consumers", Page: pagePriority},
@@ -154,8 +157,8 @@ var PodFields = []Field{
 	},
 }
 
-// ContainerFields are the rules for all fields of a container, of any type. Pod Security of the provider
-// validates containers as a whole.
+// ContainerFields are the rules for all fields of containers, init containers and ephemeral containers.
+// In addition, Pod Security of the provider validates each container.
 var ContainerFields = []Field{
 	{
 		Name:        "Ports",
@@ -196,8 +199,9 @@ var ContainerFields = []Field{
 	{Name: "TTY", Translation: Forwarded, Admission: Checked, Page: pageUnchanged},
 }
 
-// Forward returns the spec of a shadow pod with the forwarded and the disabled fields of a local pod.
-// Translated fields have the values of the local pod. It shares nothing with the argument.
+// Forward returns the spec of a shadow pod in which dropped fields are empty and disabled fields are
+// false. Translated fields still have the values of the local pod; the caller translates them. The
+// result is a deep copy.
 func Forward(local *corev1.PodSpec) corev1.PodSpec {
 	spec := forward(podTranslations, *local.DeepCopy())
 	for i := range spec.Containers {
@@ -207,14 +211,15 @@ func Forward(local *corev1.PodSpec) corev1.PodSpec {
 		spec.InitContainers[i] = forward(containerTranslations, spec.InitContainers[i])
 	}
 	for i := range spec.EphemeralContainers {
-		// The two types have the same fields.
+		// Container and EphemeralContainerCommon have the same fields.
 		common := &spec.EphemeralContainers[i].EphemeralContainerCommon
 		*common = corev1.EphemeralContainerCommon(forward(containerTranslations, corev1.Container(*common)))
 	}
 	return spec
 }
 
-// Translations by the index of the field, since pods are translated often.
+// The translations are indexed by the position of the field in the struct, because pods are translated
+// often.
 var (
 	podTranslations       = translations[corev1.PodSpec](PodFields)
 	containerTranslations = translations[corev1.Container](ContainerFields)
@@ -243,15 +248,15 @@ func forward[T any](translations []Translation, from T) (result T) {
 	return result
 }
 
-// Refusal is a set field of a shadow pod that the provider refuses.
+// Refusal is an error about a field of a shadow pod that must not be set.
 type Refusal struct {
 	// Field is the name of the field in JSON.
 	Field string
-	// Message is the reason.
+	// Message is the Refusal of the field's rule.
 	Message string
 }
 
-// Refusals returns the set fields of a shadow pod that have a Refusal.
+// Refusals returns an error for each set field of a shadow pod whose rule has a Refusal.
 func Refusals(spec *corev1.PodSpec) []Refusal {
 	value := reflect.ValueOf(spec).Elem()
 	var refused []Refusal
@@ -272,7 +277,7 @@ func empty(field reflect.Value) bool {
 	return field.IsZero() || field.Kind() == reflect.Slice && field.Len() == 0
 }
 
-// JSONName returns the name of the field in JSON, given the type that has it.
+// JSONName returns the JSON name of the field in the struct type of.
 func (f Field) JSONName(of reflect.Type) string {
 	field, _ := of.FieldByName(f.Name)
 	name, _, _ := strings.Cut(field.Tag.Get("json"), ",")

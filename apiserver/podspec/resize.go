@@ -9,12 +9,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Resizable are the resources that can be resized in a running container.
+// Resizable are the resources whose requests and limits Kubernetes can change in a running container.
 var Resizable = []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory}
 
-// Resize sets CPU and memory of containers to the values of the requested containers of the same name,
-// and reports whether they changed. It keeps amounts that are not requested: they cannot be removed, and
-// another client may have set them. It replaces resource lists, and does not modify them.
+// Resize sets CPU and memory of containers to the values of the requested containers with the same
+// names, and reports whether a value changed. It keeps values that requested does not contain, because
+// Kubernetes does not permit to remove them. It replaces resource lists instead of modifying them, so
+// that callers can pass shallow copies.
 func Resize(containers, requested []corev1.Container) bool {
 	changed := false
 	for i := range containers {
@@ -34,7 +35,7 @@ func Resize(containers, requested []corev1.Container) bool {
 	return changed
 }
 
-// resize returns a list of amounts with the requested ones; nil if nothing changes.
+// resize returns a copy of amounts with the requested CPU and memory, or nil if nothing changes.
 func resize(amounts, requested corev1.ResourceList) corev1.ResourceList {
 	var resized corev1.ResourceList
 	for _, name := range Resizable {

@@ -11,14 +11,15 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
 
-// UsesConsumerAPI reports whether a pod on a provider uses its consumer's API server, if its virtual node
-// permits it. It does unless its annotation disables it.
+// UsesConsumerAPI reports whether the annotation liqo.io/api-access of a pod permits access to the
+// consumer's API server. Without the annotation, access is permitted. The caller checks apiAccess of
+// the virtual node.
 func UsesConsumerAPI(pod *corev1.Pod) bool {
 	mode, annotated := pod.Annotations[v1alpha1.AnnotationAPIAccess]
 	return !annotated || mode == string(v1alpha1.APIAccessConsumer)
 }
 
-// MountsToken reports whether a pod mounts a token of its service account.
+// MountsToken reports whether a pod mounts a token of its ServiceAccount.
 func MountsToken(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(pod.Spec.Volumes, func(volume corev1.Volume) bool {
 		return volume.Projected != nil &&
@@ -28,8 +29,9 @@ func MountsToken(pod *corev1.Pod) bool {
 	})
 }
 
-// NeedsTokens reports whether a pod on a provider needs tokens of its service account, if its virtual
-// node permits the use of the consumer's API server.
+// NeedsTokens reports whether a pod on a provider needs tokens of its ServiceAccount: it mounts a
+// token, its annotation permits access, and it is not finished. The caller checks apiAccess of the
+// virtual node.
 func NeedsTokens(pod *corev1.Pod) bool {
 	return UsesConsumerAPI(pod) && MountsToken(pod) && !Finished(pod)
 }
