@@ -1,8 +1,8 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package quota computes quota usage: the quota of a consumer, the usage of its pods and claims,
-// and the resources that are exhausted. It is exact for any amounts.
+// Package quota computes the quota of a consumer, the quota usage of its pods and claims, and the
+// resources that are exhausted. Amounts have arbitrary precision and do not overflow.
 package quota
 
 import (
@@ -18,7 +18,8 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
 
-// Granted returns the sum of the offers that a consumer has accepted and that are valid.
+// Granted returns the quota of a consumer: the sum of its valid offers. An offer is valid if the
+// consumer accepted it and it is neither withdrawn nor being deleted.
 func Granted(offers []*v1alpha1.ResourceOffer) corev1.ResourceList {
 	granted := corev1.ResourceList{}
 	for _, offer := range offers {
@@ -34,9 +35,10 @@ func valid(offer *v1alpha1.ResourceOffer) bool {
 	return offer.Status.Phase == v1alpha1.NegotiationAccepted && !offer.Spec.Withdrawn && offer.DeletionTimestamp.IsZero()
 }
 
-// Requests returns the quota usage of a pod: one pod, and the requests that the scheduler reserves
-// for it, with init containers, sidecars, pod-level resources and overhead. As in Kubernetes a
-// limit without a request counts as the request. It has only amounts above 0.
+// Requests returns the quota usage of a pod: 1 of the resource pods, and the requests that the
+// scheduler reserves for the pod, including init containers, sidecars, pod-level resources and
+// overhead. As in Kubernetes, a limit without a request counts as a request. The result contains only
+// amounts above 0.
 func Requests(spec *corev1.PodSpec) corev1.ResourceList {
 	pod := &corev1.Pod{Spec: *spec}
 	pod.Spec.InitContainers = withRequests(spec.InitContainers)
@@ -54,15 +56,15 @@ func Requests(spec *corev1.PodSpec) corev1.ResourceList {
 	return requests
 }
 
-// Takes returns the quota usage of a shadow pod: its requests, or larger amounts that are still
-// allocated after a resize.
+// Takes returns the quota usage of a shadow pod: for each resource the larger of the request and the
+// amount in allocated, its status.allocatedResources.
 func Takes(spec *corev1.PodSpec, allocated corev1.ResourceList) corev1.ResourceList {
 	takes := Requests(spec)
 	Add(takes, More(takes, allocated))
 	return takes
 }
 
-// Used returns the quota usage of the shadow pods of a consumer that are not finished.
+// Used returns the quota usage of all unfinished shadow pods of the consumer with this ForeignCluster.
 func Used(shadows []*v1alpha1.ShadowPod, foreignCluster string) corev1.ResourceList {
 	used := corev1.ResourceList{}
 	for _, shadow := range shadows {
@@ -73,7 +75,7 @@ func Used(shadows []*v1alpha1.ShadowPod, foreignCluster string) corev1.ResourceL
 	return used
 }
 
-// More returns by how much requested exceeds current, for each resource of which it does.
+// More returns, for each resource of which requested is larger than current, the difference.
 func More(current, requested corev1.ResourceList) corev1.ResourceList {
 	more := corev1.ResourceList{}
 	for name, quantity := range requested {
@@ -86,7 +88,7 @@ func More(current, requested corev1.ResourceList) corev1.ResourceList {
 	return more
 }
 
-// withRequests returns containers with the requests that follow from their limits.
+// withRequests returns a copy of containers in which each limit without a request is also the request.
 func withRequests(containers []corev1.Container) []corev1.Container {
 	completed := slices.Clone(containers)
 	for i := range completed {
@@ -110,7 +112,7 @@ func Add(sum, more corev1.ResourceList) {
 	}
 }
 
-// Subtract subtracts less from sum, in place. It removes resources of which 0 is left.
+// Subtract subtracts less from sum, in place. It removes resources whose amount becomes 0.
 func Subtract(sum, less corev1.ResourceList) {
 	for name, quantity := range less {
 		total := sum[name].DeepCopy()
@@ -123,14 +125,15 @@ func Subtract(sum, less corev1.ResourceList) {
 	}
 }
 
-// Shortage is a resource of which less is left than requested.
+// Shortage is a resource of which less quota is available than requested.
 type Shortage struct {
 	Resource corev1.ResourceName
-	// Granted is the quota, Used its usage, and Requested the amount in addition.
+	// Granted is the quota, Used the quota usage without the request, and Requested the requested
+	// amount.
 	Granted, Used, Requested resource.Quantity
 }
 
-// Left returns the amount that is left; 0 if more is used than granted.
+// Left returns the amount of quota that is available, or 0 if the usage exceeds the quota.
 func (s Shortage) Left() resource.Quantity {
 	left := s.Granted.DeepCopy()
 	left.Sub(s.Used)
@@ -140,16 +143,16 @@ func (s Shortage) Left() resource.Quantity {
 	return left
 }
 
-// String returns the amounts as text.
+// String returns the resource and its amounts for messages to users.
 func (s Shortage) String() string {
 	left := s.Left()
 	return fmt.Sprintf("%s: %s requested, %s of %s granted used, %s left", s.Resource, s.Requested.String(),
 		s.Used.String(), s.Granted.String(), left.String())
 }
 
-// Short returns the resources of which less is left than requested, by name. Of a resource that
-// is not granted, nothing is left. Resources that are not requested are ignored, also if a lowered
-// quota is exceeded.
+// Short returns the resources of which less quota is available than requested, sorted by name. A
+// resource that is not in granted has no quota. Resources that are not requested are ignored, even if
+// their usage exceeds the quota.
 func Short(granted, used, requested corev1.ResourceList) []Shortage {
 	var short []Shortage
 	for _, name := range slices.Sorted(maps.Keys(requested)) {
@@ -166,7 +169,7 @@ func Short(granted, used, requested corev1.ResourceList) []Shortage {
 	return short
 }
 
-// Exceeded returns the resources of which more is used than granted, by name.
+// Exceeded returns the resources of which the usage exceeds the quota, sorted by name.
 func Exceeded(granted, used corev1.ResourceList) []Shortage {
 	var over []Shortage
 	for _, name := range slices.Sorted(maps.Keys(used)) {
@@ -178,7 +181,7 @@ func Exceeded(granted, used corev1.ResourceList) []Shortage {
 	return over
 }
 
-// Sentence returns shortages as one text.
+// Sentence returns the texts of shortages, joined by semicolons.
 func Sentence(short []Shortage) string {
 	words := make([]string, len(short))
 	for i, s := range short {

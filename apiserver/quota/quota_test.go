@@ -176,7 +176,8 @@ func TestExceeded(t *testing.T) {
 	}
 }
 
-// Amounts of any size are reserved and released in any order.
+// The test reserves and releases random amounts in random order. The usage must never exceed the quota,
+// and must be empty at the end.
 func TestGrantsAreNeverExceededAndReleasesAreExact(t *testing.T) {
 	names := []corev1.ResourceName{"cpu", "memory", "pods", "example.com/gpu"}
 	amounts := rapid.Custom(func(t *rapid.T) corev1.ResourceList {

@@ -13,8 +13,8 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
 
-// StorageOf returns the resources of a list that bound claims. It returns nil if requests.storage
-// is missing or 0: then no storage is offered.
+// StorageOf returns the part of a list that limits claims, as defined by v1alpha1.IsStorage. It returns
+// nil if requests.storage is missing or 0, which means that no storage is offered.
 func StorageOf(list corev1.ResourceList) corev1.ResourceList {
 	if offered := list[corev1.ResourceRequestsStorage]; offered.Sign() <= 0 {
 		return nil
@@ -24,9 +24,9 @@ func StorageOf(list corev1.ResourceList) corev1.ResourceList {
 	return storage
 }
 
-// StorageGranted returns the sum of the storage quotas that a consumer has accepted and
-// that were not withdrawn, and the storage classes of these offers. An offer without
-// requests.storage offers no storage.
+// StorageGranted returns the storage quota of a consumer, which is the sum of spec.storage of its valid
+// offers as defined by Granted, and the StorageClasses of these offers. It ignores offers without
+// requests.storage.
 func StorageGranted(offers []*v1alpha1.ResourceOffer) (granted corev1.ResourceList, classes []string) {
 	granted = corev1.ResourceList{}
 	for _, offer := range offers {
@@ -44,31 +44,32 @@ func StorageGranted(offers []*v1alpha1.ResourceOffer) (granted corev1.ResourceLi
 	return granted, classes
 }
 
-// StorageShort returns the resources of which a storage quota has no room for what is
-// requested in addition to what is used, by name. requests.storage has to be granted, and
-// every other resource is limited only where the quota names it.
+// StorageShort returns the resources of which less storage quota is available than requested, sorted by
+// name. A storage quota without requests.storage permits no storage; any other resource that it does
+// not contain is not limited.
 func StorageShort(granted, used, requested corev1.ResourceList) []Shortage {
 	bounded := maps.Clone(requested)
 	maps.DeleteFunc(bounded, func(name corev1.ResourceName, _ resource.Quantity) bool { return !bounds(granted, name) })
 	return Short(granted, used, bounded)
 }
 
-// StorageExceeded returns the resources of which more storage is used than a quota grants,
-// by name, as StorageShort bounds them.
+// StorageExceeded returns the resources of which the usage exceeds the storage quota, sorted by name.
+// Resources are limited as in StorageShort.
 func StorageExceeded(granted, used corev1.ResourceList) []Shortage {
 	bounded := maps.Clone(used)
 	maps.DeleteFunc(bounded, func(name corev1.ResourceName, _ resource.Quantity) bool { return !bounds(granted, name) })
 	return Exceeded(granted, bounded)
 }
 
-// bounds reports whether a storage quota limits a resource: requests.storage has to be
-// granted, and every other one is limited only where the quota names it.
+// bounds reports whether a storage quota limits a resource. It always limits requests.storage, and
+// other resources only if it contains them.
 func bounds(granted corev1.ResourceList, name corev1.ResourceName) bool {
 	_, named := granted[name]
 	return named || name == corev1.ResourceRequestsStorage
 }
 
-// StorageUsed returns the usage of the storage quota of a consumer by its ShadowVolumeClaims.
+// StorageUsed returns the storage quota usage of all ShadowVolumeClaims of the consumer with this
+// ForeignCluster.
 func StorageUsed(claims []*v1alpha1.ShadowVolumeClaim, foreignCluster string) corev1.ResourceList {
 	used := corev1.ResourceList{}
 	for _, claim := range claims {
@@ -80,8 +81,8 @@ func StorageUsed(claims []*v1alpha1.ShadowVolumeClaim, foreignCluster string) co
 	return used
 }
 
-// ClaimStorage returns the storage quota usage of a claim of a storage class: one claim, and the
-// largest of its sizes, which may be nil.
+// ClaimStorage returns the storage quota usage of one claim with a StorageClass: 1 of
+// persistentvolumeclaims, and the largest of sizes. Nil sizes are ignored.
 func ClaimStorage(class string, sizes ...*resource.Quantity) corev1.ResourceList {
 	largest := resource.Quantity{Format: resource.BinarySI}
 	for _, size := range sizes {

@@ -5,16 +5,17 @@ package quota
 
 import corev1 "k8s.io/api/core/v1"
 
-// Sum is the sum of the requests of several objects. It is immutable; the zero value is empty.
+// Sum is the sum of the quota usage of several objects. It is immutable. The zero value is the sum of
+// no objects.
 type Sum struct {
-	// Resources are the amounts, by the name of the resource.
+	// Resources are the amounts by resource. Callers must not modify them.
 	Resources corev1.ResourceList
 }
 
-// Plus returns the sum with the requests of one more object.
+// Plus returns the sum with the quota usage of one more object.
 func (s Sum) Plus(requests corev1.ResourceList) Sum { return s.change(requests, Add) }
 
-// Minus returns the sum without the requests of one of its objects.
+// Minus returns the sum without the quota usage of one of its objects.
 func (s Sum) Minus(requests corev1.ResourceList) Sum { return s.change(requests, Subtract) }
 
 func (s Sum) change(by corev1.ResourceList, how func(sum, by corev1.ResourceList)) Sum {
