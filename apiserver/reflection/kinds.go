@@ -14,8 +14,9 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/validation"
 )
 
-// ParseKinds returns the kinds that a flag names, each by resource, version and group, for
-// example certificates.v1.cert-manager.io. It returns every error, with the name of the flag.
+// ParseKinds returns the kinds in the values of a flag. Each value is resource, version and group, for
+// example certificates.v1.cert-manager.io. It returns an error for each invalid value, with the name of
+// the flag.
 func ParseKinds(flag string, names []string) ([]metav1.GroupVersionResource, []error) {
 	var kinds []metav1.GroupVersionResource
 	var errs []error
@@ -37,7 +38,7 @@ func ParseKinds(flag string, names []string) ([]metav1.GroupVersionResource, []e
 	return kinds, errs
 }
 
-// KindName returns the name that ParseKinds parses.
+// KindName returns the name of a kind in the form that ParseKinds parses.
 func KindName(kind metav1.GroupVersionResource) string {
 	return strings.Join([]string{kind.Resource, kind.Version, kind.Group}, ".")
 }

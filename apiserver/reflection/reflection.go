@@ -1,8 +1,8 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package reflection decides which objects are reflected to the clusters that their namespace
-// is offloaded to, and by which virtual node.
+// Package reflection has the rules that determine which objects of an offloaded namespace are reflected
+// to providers.
 package reflection
 
 import (
@@ -14,15 +14,17 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
 
-// SkipsReflection reports whether the annotation liqo.io/skip-reflection excludes an object from reflection.
+// SkipsReflection reports whether the annotation liqo.io/skip-reflection excludes an object from
+// reflection. Any value except "false" excludes it.
 func SkipsReflection(object metav1.Object) bool {
 	skip, annotated := object.GetAnnotations()[v1alpha1.AnnotationSkipReflection]
 	return annotated && skip != "false"
 }
 
-// DecidingVirtualNode returns the virtual node whose spec.reflection applies to a cluster; nil if it
-// has none. Virtual nodes of one cluster share remote namespaces, so one of them decides: the oldest
-// that is not being deleted.
+// DecidingVirtualNode returns the virtual node whose spec.reflection applies to the provider with this
+// cluster ID, or nil if the provider has no virtual node. All virtual nodes of a provider share its
+// remote namespaces, so only one can apply: the oldest that is not being deleted, or the oldest if all
+// are.
 func DecidingVirtualNode(nodes []*v1alpha1.VirtualNode, clusterID string) *v1alpha1.VirtualNode {
 	var candidates []*v1alpha1.VirtualNode
 	for _, node := range nodes {
