@@ -1,8 +1,8 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package plan computes the results of requests to peer or to offload. Functions are pure: the
-// request has all facts that they depend on.
+// Package plan computes the plans of requests to the verbs peer and offload. Its functions are pure:
+// Peer and Offload contain all facts.
 package plan
 
 import (
@@ -19,21 +19,21 @@ import (
 	"liqo.io/federation/apiserver/podspec"
 )
 
-// Offload is a request to offload a namespace, to change its offloading, or to unoffload it, with
-// the facts of this cluster that it depends on.
+// Offload is a request to the verb offload of a namespace, together with the state of the local cluster
+// that the result depends on.
 type Offload struct {
 	// Namespace is the name of the namespace.
 	Namespace string
-	// Current and Requested are its offloading before and after the request; nil means that it
-	// is not offloaded.
+	// Current and Requested are the spec of the NamespaceOffloading before and after the request. Nil
+	// means that it does not exist.
 	Current, Requested *v1alpha1.NamespaceOffloadingSpec
-	// ClusterName and ClusterID identify this cluster.
+	// ClusterName and ClusterID identify the local cluster.
 	ClusterName, ClusterID string
-	// Providers are all foreign clusters.
+	// Providers are all ForeignClusters, each with its virtual nodes.
 	Providers []placement.Provider
-	// Nodes returns the Nodes of virtual nodes.
+	// Nodes returns the Node with a given name.
 	Nodes placement.Nodes
-	// Pods are the unfinished pods of the namespace, by name.
+	// Pods are the unfinished pods of the namespace, sorted by name.
 	Pods []*corev1.Pod
 	// Claims are the claims of the namespace.
 	Claims Claims
@@ -41,10 +41,10 @@ type Offload struct {
 	Volumes []*v1alpha1.VirtualVolume
 }
 
-// maxMisplacedPods bounds the pods in a plan.
+// maxMisplacedPods is the maximum length of misplacedPods in a plan.
 const maxMisplacedPods = 100
 
-// Plan returns the result of the request. It fails if a selector is malformed.
+// Plan returns the plan of the request. It fails if clusterSelector is malformed.
 func (o Offload) Plan() (*v1alpha1.OffloadPlan, error) {
 	plan := &v1alpha1.OffloadPlan{Action: o.action()}
 	var placed *placement.Placement
@@ -102,7 +102,8 @@ func (o Offload) Plan() (*v1alpha1.OffloadPlan, error) {
 	return plan, nil
 }
 
-// outOfReach returns the number of volumes on providers if pods may run only in this cluster.
+// outOfReach returns the number of volumes that providers store if the requested strategy is Local, and
+// 0 otherwise.
 func (o Offload) outOfReach() (count int) {
 	if o.Requested.PodOffloadingStrategy != v1alpha1.Local {
 		return 0
@@ -115,8 +116,8 @@ func (o Offload) outOfReach() (count int) {
 	return count
 }
 
-// mounting returns the number of pods that mount claims of a kind and would run on providers once
-// their controllers create them again.
+// mounting returns, if the requested strategy is Remote, the number of pods for which kind returns true
+// and which would run on providers after they are recreated. It returns 0 for other strategies.
 func (o Offload) mounting(kind func(*corev1.Pod) bool) (count int) {
 	if o.Requested.PodOffloadingStrategy != v1alpha1.Remote {
 		return 0
@@ -145,8 +146,8 @@ func (o Offload) remoteName(spec *v1alpha1.NamespaceOffloadingSpec) string {
 	return naming.RemoteNamespace(o.Namespace, spec, o.ClusterName, o.ClusterID)
 }
 
-// misplaced adds the pods that would be misplaced, or would wait for nodes of the earlier spec, and
-// the action for them, to the plan.
+// misplaced adds to the plan the pods that would be misplaced and the pods that could only be scheduled
+// by the earlier spec, each with the action of the requested enforcement.
 func (o Offload) misplaced(placed placement.Placement, plan *v1alpha1.OffloadPlan) {
 	action := v1alpha1.PlanNone
 	if o.Requested.Enforcement == v1alpha1.Evict {
@@ -168,15 +169,16 @@ func (o Offload) misplaced(placed placement.Placement, plan *v1alpha1.OffloadPla
 	}
 }
 
-// remain reports whether pods would stay on a provider that is no longer selected, so that its
-// remote namespace stays, too. Terminating pods do not count.
+// remain reports whether pods would continue to run on a provider that is no longer selected, so that
+// its remote namespace is kept. Terminating pods and pods that would be evicted do not count.
 func (o Offload) remain(provider placement.Provider, placed placement.Placement) bool {
 	return provider.PodsAt(slices.DeleteFunc(slices.Clone(o.Pods), func(pod *corev1.Pod) bool {
 		return !pod.DeletionTimestamp.IsZero() || o.Requested.Enforcement == v1alpha1.Evict && placed.Misplaced(pod) != ""
 	})) > 0
 }
 
-// cluster returns the result for one provider; placed is nil if the namespace is unoffloaded.
+// cluster returns the effect of the request on one provider. placed is nil if the request unoffloads
+// the namespace.
 func (o Offload) cluster(provider placement.Provider, placed *placement.Placement) (v1alpha1.PlannedCluster, error) {
 	cluster := v1alpha1.PlannedCluster{Name: provider.Cluster.Name, Action: v1alpha1.PlanNone,
 		Message: "The namespace is unoffloaded."}
@@ -208,8 +210,9 @@ func (o Offload) cluster(provider placement.Provider, placed *placement.Placemen
 	return cluster, nil
 }
 
-// affectedVolumes returns the volumes of the namespace on a provider that the request no longer
-// selects. The remote namespace stays until they are moved, retained or deleted by the policy.
+// affectedVolumes returns the volumes of the namespace that a provider stores, if the request would no
+// longer select the provider. With policy Refuse it also changes the effect on the remote namespace in
+// cluster, which is kept while the provider stores volumes.
 func (o Offload) affectedVolumes(
 	provider placement.Provider, cluster *v1alpha1.PlannedCluster,
 ) ([]v1alpha1.PlannedVolume, error) {
@@ -232,7 +235,8 @@ func (o Offload) affectedVolumes(
 	return volumes, nil
 }
 
-// choose calls Provider.Choose with the selector of spec; nil selects every provider.
+// choose returns the result of Provider.Choose for the clusterSelector of spec. If spec is nil, it
+// returns an empty string, as for a selected provider.
 func (o Offload) choose(provider placement.Provider, spec *v1alpha1.NamespaceOffloadingSpec) (string, error) {
 	if spec == nil {
 		return "", nil

@@ -14,33 +14,33 @@ import (
 	"liqo.io/federation/apiserver/placement"
 )
 
-// Peer is a request to peer with a foreign cluster, to change the peering, or to end it, with the
-// facts of this cluster that it depends on.
+// Peer is a request to the verb peer, together with the state of the local cluster that the result
+// depends on.
 type Peer struct {
-	// Current is the foreign cluster before the request; nil if it does not exist.
+	// Current is the ForeignCluster before the request, or nil if it does not exist.
 	Current *v1alpha1.ForeignCluster
-	// Requested is the foreign cluster after the request. It is never nil; one that is deleted
-	// has a deletion timestamp.
+	// Requested is the ForeignCluster after the request. It is never nil: if the request deletes it, it
+	// has a deletionTimestamp.
 	Requested *v1alpha1.ForeignCluster
-	// NewToken is true if the request stores another invitation.
+	// NewToken is true if the request replaces the stored token of the invitation.
 	NewToken bool
-	// ClusterID is the ID of this cluster.
+	// ClusterID is the ID of the local cluster.
 	ClusterID string
-	// Others are all foreign clusters.
+	// Others are all ForeignClusters of the local cluster. They may include Current.
 	Others []*v1alpha1.ForeignCluster
-	// Namespace has the name of the peer namespace, and Node the name of the virtual node; nil
-	// if they do not exist.
+	// Namespace is the existing namespace with the name of the peer namespace, and Node the existing
+	// Node with the name of the first virtual node. Each is nil if it does not exist.
 	Namespace *corev1.Namespace
 	Node      *corev1.Node
-	// VirtualNodes are the virtual nodes of the peer namespace.
+	// VirtualNodes are the VirtualNodes in the peer namespace.
 	VirtualNodes []*v1alpha1.VirtualNode
-	// Volumes are the virtual volumes of this cluster.
+	// Volumes are all VirtualVolumes of the local cluster.
 	Volumes []*v1alpha1.VirtualVolume
 	// Policies are the values of spec.volumes.onUnoffload, by namespace. The default is Refuse.
 	Policies map[string]v1alpha1.UnoffloadPolicy
 }
 
-// Plan returns the result of the request.
+// Plan returns the plan of the request.
 func (r Peer) Plan() *v1alpha1.PeeringPlan {
 	plan := &v1alpha1.PeeringPlan{
 		Action:         r.action(),
@@ -91,7 +91,7 @@ func (r Peer) action() v1alpha1.PlanAction {
 	return v1alpha1.PlanNone
 }
 
-// conflicts returns the reasons why this cluster would refuse the peering.
+// conflicts returns the reasons for which the local cluster would refuse the peering.
 func (r Peer) conflicts() []string {
 	var found []string
 	id := r.Requested.Spec.ClusterID

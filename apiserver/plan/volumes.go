@@ -14,11 +14,11 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
 
-// maxVolumes bounds the volumes in a plan.
+// maxVolumes is the maximum length of volumes in a plan.
 const maxVolumes = 100
 
-// storedBy returns the volumes on a foreign cluster, with the policy for them when their namespace
-// is no longer offloaded to it.
+// storedBy returns the volumes that the provider with this ForeignCluster stores, each with the policy
+// for its namespace.
 func storedBy(
 	cluster string, volumes []*v1alpha1.VirtualVolume, policy func(namespace string) v1alpha1.UnoffloadPolicy,
 ) []v1alpha1.PlannedVolume {
@@ -35,7 +35,7 @@ func storedBy(
 	return found
 }
 
-// firstVolumes returns the first maxVolumes volumes by cluster, namespace and name.
+// firstVolumes sorts volumes by cluster, namespace and name, and returns the first maxVolumes of them.
 func firstVolumes(volumes []v1alpha1.PlannedVolume) []v1alpha1.PlannedVolume {
 	slices.SortFunc(volumes, func(a, b v1alpha1.PlannedVolume) int {
 		return cmp.Or(cmp.Compare(a.ClusterName, b.ClusterName), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name,
@@ -44,16 +44,16 @@ func firstVolumes(volumes []v1alpha1.PlannedVolume) []v1alpha1.PlannedVolume {
 	return volumes[:min(len(volumes), maxVolumes)]
 }
 
-// Claims are the claims of a namespace, with the storage classes of this cluster.
+// Claims are the claims of a namespace and the StorageClasses by which they are classified.
 type Claims struct {
 	// Claims are the PersistentVolumeClaims of the namespace.
 	Claims []*corev1.PersistentVolumeClaim
-	// Classes are all storage classes of this cluster.
+	// Classes are all StorageClasses of the local cluster.
 	Classes []*storagev1.StorageClass
 }
 
-// BindLocally reports whether a pod mounts a claim of another class than the virtual one, whose
-// data can be used only in this cluster.
+// BindLocally reports whether a pod mounts a claim without a virtual StorageClass, whose data can be
+// used only in the local cluster.
 func (c Claims) BindLocally(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(pod.Spec.Volumes, func(volume corev1.Volume) bool {
 		switch {
@@ -67,8 +67,8 @@ func (c Claims) BindLocally(pod *corev1.Pod) bool {
 	})
 }
 
-// Lack reports whether a pod mounts a claim that this cluster does not have. It may be a claim of
-// a provider.
+// Lack reports whether a pod mounts a claim that does not exist in the local cluster. The claim may
+// exist in the remote namespace.
 func (c Claims) Lack(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(pod.Spec.Volumes, func(volume corev1.Volume) bool {
 		return volume.PersistentVolumeClaim != nil && c.find(volume.PersistentVolumeClaim.ClaimName) == nil
@@ -84,8 +84,8 @@ func (c Claims) find(name string) *corev1.PersistentVolumeClaim {
 	return nil
 }
 
-// virtual reports whether a class is provisioned by the federation; without a name, the
-// default class, of several the latest.
+// virtual reports whether a StorageClass is virtual. If name is nil, it reports it for the default
+// StorageClass, the newest if there are several.
 func (c Claims) virtual(name *string) bool {
 	var chosen *storagev1.StorageClass
 	for _, class := range c.Classes {
@@ -100,5 +100,5 @@ func (c Claims) virtual(name *string) bool {
 	return ptr.Deref(chosen, storagev1.StorageClass{}).Provisioner == v1alpha1.StorageProvisioner
 }
 
-// defaultClassAnnotation marks the default storage class of a cluster.
+// defaultClassAnnotation is the annotation of a default StorageClass, with value "true".
 const defaultClassAnnotation = "storageclass.kubernetes.io/is-default-class"

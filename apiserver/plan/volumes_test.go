@@ -48,7 +48,7 @@ func TestOffloadPlanListsVolumesOfClustersThatAreNoLongerSelected(t *testing.T) 
 		name          string
 		is, requested *v1alpha1.NamespaceOffloadingSpec
 		want          []string
-		// stays reports whether milan keeps the remote namespace.
+		// stays is true if the plan keeps the remote namespace on provider milan.
 		stays bool
 	}{
 		{"a first request", nil, placements.InRegion("south"), nil, false},

@@ -21,14 +21,15 @@ import (
 	"liqo.io/federation/apiserver/volume"
 )
 
-// additionalClaims is the number of claims that a move has in the namespace at a time, in
-// addition to the user's: one holds the source volume, one the target volume.
+// additionalClaims is the number of claims that a move creates in the namespace: one is bound to the
+// source volume, the other to the target volume.
 const additionalClaims = 2
 
-// movers is the number of pods that a move has in the namespace at a time.
+// movers is the number of pods of a move that run at the same time, one at each end.
 const movers = 2
 
-// networking refuses to copy between clusters whose pods do not reach each other.
+// networking returns an error if the data would be copied between clusters whose pods cannot connect to
+// each other.
 func (r Request) networking(source, target end) field.ErrorList {
 	if source.name() == target.name() {
 		return nil
@@ -50,7 +51,7 @@ func (r Request) networking(source, target end) field.ErrorList {
 	return errs
 }
 
-// placement refuses a target where the namespace may not have pods.
+// placement returns errors if pods of the namespace may not run in the target cluster.
 func (r Request) placement(target end) field.ErrorList {
 	offloading := r.Offloading
 	if offloading == nil {
@@ -87,7 +88,8 @@ func (r Request) placement(target end) field.ErrorList {
 	return r.offloaded(name)
 }
 
-// offloaded refuses a cluster where the remote namespace is not ready.
+// offloaded returns an error unless the remote namespace in a cluster is ready, by status.clusters of
+// the NamespaceOffloading.
 func (r Request) offloaded(cluster string) field.ErrorList {
 	for _, one := range r.Offloading.Status.Clusters {
 		if one.Name != cluster || !meta.IsStatusConditionTrue(one.Conditions, v1alpha1.ConditionOffloadingRequired) {
@@ -107,8 +109,9 @@ func (r Request) offloaded(cluster string) field.ErrorList {
 		"kubectl get namespaceoffloading offloading -o yaml reports why")}
 }
 
-// room refuses a provider whose storage quota is smaller than the volume and the virtual
-// volumes that it stores. The provider may store other claims of this cluster in addition.
+// room returns errors if the storage quota at the target provider is smaller than the volume together
+// with the virtual volumes that the provider already stores. The actual usage can be higher, because
+// the provider may store other claims of the local cluster.
 func (r Request) room(target end) field.ErrorList {
 	if target.provider == nil {
 		return nil
@@ -146,11 +149,12 @@ func (r Request) roomAt(virtualNode *v1alpha1.VirtualNode, target end, size reso
 	return nil
 }
 
-// classSuffix separates a storage class from the resource that is counted for it.
+// classSuffix is the part between the name of a StorageClass and the resource in the resources of a
+// ResourceQuota.
 const classSuffix = ".storageclass.storage.k8s.io/"
 
-// quotas refuses a move whose additional claims and pods a ResourceQuota of the
-// namespace has no room for.
+// quotas returns an error for each ResourceQuota of the namespace that does not permit the additional
+// claims and pods of the move.
 func (r Request) quotas() field.ErrorList {
 	storage := resource.Quantity{}
 	for range additionalClaims {

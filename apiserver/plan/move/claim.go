@@ -20,13 +20,13 @@ import (
 	"liqo.io/federation/apiserver/volume"
 )
 
-// protection is the finalizer that Kubernetes adds to each claim.
+// protection is the finalizer with which Kubernetes protects claims in use.
 const protection = "kubernetes.io/pvc-protection"
 
-// federationFinalizers are the prefixes of the finalizers of the federation.
+// federationFinalizers are the prefixes of finalizers that the federation sets.
 var federationFinalizers = []string{"storage.liqo.io/", "federation.liqo.io/"}
 
-// claim returns the errors of the claim that prevent a move to any target.
+// claim returns the reasons in the claim and its volume that prevent a move to any target.
 func (r Request) claim() field.ErrorList {
 	claim := r.Claim
 	ready := meta.FindStatusCondition(r.Volume.Status.Conditions, v1alpha1.ConditionVolumeReady)
@@ -76,7 +76,7 @@ func (r Request) claim() field.ErrorList {
 	return errs
 }
 
-// class refuses claims that the federation does not provision.
+// class returns an error unless the claim has a virtual StorageClass.
 func (r Request) class() field.ErrorList {
 	name := ptr.Deref(r.Claim.Spec.StorageClassName, "")
 	class := r.findClass(name)
@@ -100,7 +100,8 @@ func (r Request) findClass(name string) *storagev1.StorageClass {
 	return nil
 }
 
-// tolerated reports whether a claim with a finalizer can be moved.
+// tolerated reports whether a finalizer does not prevent a move, which deletes the claim and creates it
+// again.
 func tolerated(finalizer string) bool {
 	return finalizer == protection || finalizer == volume.Finalizer ||
 		slices.ContainsFunc(federationFinalizers, func(prefix string) bool { return strings.HasPrefix(finalizer, prefix) })

@@ -1,8 +1,8 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package move decides whether the data of a claim can be moved as requested, and plans the
-// move. It reads nothing: every fact is in the request.
+// Package move validates requests to the verb move against the state of the cluster, and computes the
+// plan of a move. Its functions are pure: Request contains all facts.
 package move
 
 import (
@@ -27,43 +27,43 @@ var (
 	targetPath    = field.NewPath("spec", "target")
 )
 
-// Request is a request to move the data of a claim, with the facts that the decision depends
-// on.
+// Request is a request to move the data of a claim, together with the state of the cluster that the
+// result depends on.
 type Request struct {
 	// Spec is the requested move.
 	Spec v1alpha1.MoveSpec
 	// Volume is the VirtualVolume of the claim. It is never nil.
 	Volume *v1alpha1.VirtualVolume
-	// Claim has the name of the VirtualVolume, and is bound to PersistentVolume; nil if they do
-	// not exist.
+	// Claim is the claim with the name of the VirtualVolume, and PersistentVolume the volume in its
+	// spec.volumeName. Each is nil if it does not exist.
 	Claim            *corev1.PersistentVolumeClaim
 	PersistentVolume *corev1.PersistentVolume
-	// Classes are all storage classes of this cluster.
+	// Classes are all StorageClasses of the local cluster.
 	Classes []*storagev1.StorageClass
-	// Pods are the pods of the namespace that have not ended; Budgets, Quotas and Policies are
-	// the objects of these kinds in the namespace.
+	// Pods are the unfinished pods of the namespace. Budgets, Quotas and Policies are its
+	// PodDisruptionBudgets, ResourceQuotas and NetworkPolicies.
 	Pods     []*corev1.Pod
 	Budgets  []*policyv1.PodDisruptionBudget
 	Quotas   []*corev1.ResourceQuota
 	Policies []*networkingv1.NetworkPolicy
-	// Offloading is the NamespaceOffloading of the namespace; nil if there is none.
+	// Offloading is the NamespaceOffloading of the namespace, or nil if it does not exist.
 	Offloading *v1alpha1.NamespaceOffloading
-	// Providers are all foreign clusters with their virtual nodes.
+	// Providers are all ForeignClusters, each with its virtual nodes.
 	Providers []placement.Provider
-	// Nodes are all nodes of this cluster, virtual nodes among them.
+	// Nodes are all Nodes of the local cluster, including virtual nodes.
 	Nodes []*corev1.Node
-	// Stored is the total capacity of the virtual volumes whose data a ForeignCluster stores, by
-	// its name.
+	// Stored is the total capacity of the virtual volumes that a provider stores, by the name of its
+	// ForeignCluster.
 	Stored map[string]resource.Quantity
 }
 
-// end is one end of a move: a cluster with the storage class and the nodes of the volume.
+// end is the source or the target of a move.
 type end struct {
-	// provider is the foreign cluster; nil is this cluster.
+	// provider is the provider at this end. Nil means the local cluster.
 	provider *placement.Provider
-	// class is empty for a source that does not record it.
+	// class is the StorageClass of the volume. It is empty if it is not recorded in a source volume.
 	class string
-	// nodes are the nodes that may use the volume; of a provider, its virtual nodes.
+	// nodes are the Nodes on which the volume can be used. For a provider they are its virtual nodes.
 	nodes []*corev1.Node
 }
 
@@ -82,7 +82,7 @@ func (e end) location() v1alpha1.VolumeLocation {
 	return at
 }
 
-// Plan returns the plan of the request, or every error that prevents it, each with the
+// Plan returns the plan of the move, or the errors that prevent the move. Each error ends with the
 // remedy.
 func (r Request) Plan() (*v1alpha1.MovePlan, field.ErrorList) {
 	if errs := r.claim(); len(errs) > 0 {
@@ -124,7 +124,8 @@ func (r Request) size() resource.Quantity {
 	return size
 }
 
-// source returns the source of the move.
+// source returns the current location of the data. It fails if the volume is malformed, or if the
+// cluster that stores the data is not a peer.
 func (r Request) source() (end, field.ErrorList) {
 	handle, remote, err := volume.HandleOf(r.PersistentVolume)
 	if err != nil {
@@ -147,7 +148,7 @@ func (r Request) source() (end, field.ErrorList) {
 		handle.ClusterID)
 }
 
-// samePlace refuses a target that already stores the data.
+// samePlace returns an error if the data is already at the requested target.
 func (r Request) samePlace(source, target end) field.ErrorList {
 	requested := r.Spec.Target
 	if source.name() != target.name() || requested.StorageClassName != "" && requested.StorageClassName != source.class {
@@ -164,12 +165,12 @@ func (r Request) samePlace(source, target end) field.ErrorList {
 		"the data is already stored in "+where+"; request another cluster, node or storage class")}
 }
 
-// refuse returns an error of the claim.
+// refuse returns an error about the claim, for the name of the VirtualVolume.
 func (r Request) refuse(format string, args ...any) field.ErrorList {
 	return field.ErrorList{invalid(namePath, r.Volume.Name, format, args...)}
 }
 
-// targetPath returns the field that selects the target cluster.
+// targetPath returns the path of the field in spec.target that selects the target cluster.
 func (r Request) targetPath() *field.Path {
 	switch {
 	case r.Spec.Target.Local:
@@ -180,7 +181,7 @@ func (r Request) targetPath() *field.Path {
 	return targetPath
 }
 
-// targetValue returns the value of the field that selects the target.
+// targetValue returns the value of the field that targetPath returns.
 func (r Request) targetValue() any {
 	if r.Spec.Target.Local {
 		return true

@@ -28,7 +28,7 @@ const (
 	turinID = "9a4b0a8e-5a3e-4a53-8f2e-6b1f1f1f2c22"
 )
 
-// provider is a foreign cluster with one virtual node that offers storage.
+// provider returns a provider that offers storage, with one virtual node.
 func provider(name, id string, classes ...string) placement.Provider {
 	return placement.Provider{
 		Cluster: &v1alpha1.ForeignCluster{
@@ -61,8 +61,8 @@ func offloadedTo(names ...string) []v1alpha1.OffloadedCluster {
 	return clusters
 }
 
-// movable is a request to move a claim of 4Gi from node worker-1 of this cluster to
-// milan, while one pod of a StatefulSet mounts it.
+// movable returns a valid request to move a claim of 4Gi from node worker-1 of the local cluster to
+// provider milan. One pod of a StatefulSet mounts the claim.
 func movable() *Request {
 	owner := metav1.OwnerReference{APIVersion: appsv1.SchemeGroupVersion.String(), Kind: "StatefulSet", Name: "db",
 		Controller: ptr.To(true)}
@@ -127,7 +127,7 @@ func movable() *Request {
 	}
 }
 
-// stored moves the data of the request to milan.
+// stored changes a request so that provider milan stores the data.
 func stored(r *Request) {
 	r.PersistentVolume.Annotations = nil
 	r.PersistentVolume.Spec.PersistentVolumeSource = volume.RemoteSource(volume.Handle{ClusterID: milanID,
@@ -176,7 +176,8 @@ func TestMovesAreRefusedWithTheFieldAndTheRemedy(t *testing.T) {
 	for _, test := range []struct {
 		name   string
 		change func(*Request)
-		// field and message are empty if the move is accepted.
+		// field and message are the path of the expected error and a part of its message. They are
+		// empty if the move is accepted.
 		field, message string
 	}{
 		{"accepted", func(*Request) {}, "", ""},

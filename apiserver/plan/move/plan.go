@@ -21,7 +21,7 @@ import (
 	"liqo.io/federation/apiserver/volume"
 )
 
-// maxEvictions is the number of pods that a plan names.
+// maxEvictions is the maximum length of evictedPods in a plan.
 const maxEvictions = 100
 
 func (r Request) plan(source, target end) *v1alpha1.MovePlan {
@@ -58,7 +58,7 @@ func (r Request) plan(source, target end) *v1alpha1.MovePlan {
 	return plan
 }
 
-// path describes the path of the data.
+// path returns a sentence about the network path of the data, for the field path of a plan.
 func path(source, target end) string {
 	describe := func(e end) string {
 		if e.provider == nil {
@@ -85,7 +85,7 @@ func path(source, target end) string {
 	return fmt.Sprintf("From %s to %s, %s.", describe(source), describe(target), way)
 }
 
-// downtime describes what the downtime consists of.
+// downtime returns a sentence with the steps of the downtime, for the field downtime of a plan.
 func (r Request) downtime() string {
 	var parts []string
 	if pods := r.mounting(); len(pods) > 0 {
@@ -107,7 +107,8 @@ func (r Request) downtime() string {
 	return "In this order: " + strings.Join(parts, ", ") + "."
 }
 
-// atLimit returns the time that a full volume takes at the requested bandwidth.
+// atLimit returns how long the copy of a full volume takes at the requested bandwidth, in parentheses.
+// It is empty without a bandwidth.
 func (r Request) atLimit() string {
 	if r.Spec.Bandwidth == nil || r.Spec.Bandwidth.Value() <= 0 {
 		return ""
@@ -117,7 +118,7 @@ func (r Request) atLimit() string {
 	return fmt.Sprintf(" (%s for a full volume at %s/s)", time.Duration(seconds)*time.Second, r.Spec.Bandwidth)
 }
 
-// warnings returns the reasons that can make the move fail or take long.
+// warnings returns the reasons for which the move can fail or take long.
 func (r Request) warnings(source, target end) []string {
 	found := []string{"While the volume is locked, Kubernetes reports ClaimMisbound or Lost on the claim; " +
 		"both end with the move, and the data is not affected."}
@@ -162,7 +163,8 @@ func ready(virtualNode *v1alpha1.VirtualNode) bool {
 	return meta.IsStatusConditionTrue(virtualNode.Status.Conditions, v1alpha1.ConditionReady)
 }
 
-// isolation returns a warning about NetworkPolicies that select the copying pods.
+// isolation returns a warning if NetworkPolicies of the namespace apply to the movers and can block
+// their connection.
 func (r Request) isolation() []string {
 	var names []string
 	for _, policy := range r.Policies {
@@ -179,8 +181,8 @@ func (r Request) isolation() []string {
 		"connections between them, also across clusters.", strings.Join(names, ", "), volume.LabelMove)}
 }
 
-// limits returns warnings about ResourceQuotas that admit only pods with limits, which the
-// copying pods do not set.
+// limits returns a warning for each ResourceQuota that admits only pods with limits, since movers have
+// no limits.
 func (r Request) limits() []string {
 	var found []string
 	for _, quota := range r.Quotas {
@@ -194,8 +196,8 @@ func (r Request) limits() []string {
 	return found
 }
 
-// allowsAll reports whether a policy restricts nothing: it has an empty rule for each of its
-// directions.
+// allowsAll reports whether a policy permits all connections, because it has an empty rule for each of
+// its policyTypes.
 func allowsAll(policy *networkingv1.NetworkPolicy) bool {
 	types := policy.Spec.PolicyTypes
 	if len(types) == 0 {

@@ -23,7 +23,7 @@ import (
 	"liqo.io/federation/apiserver/volume"
 )
 
-// mounting returns the pods that mount the claim and would be evicted, by name.
+// mounting returns the pods that mount the claim and would be evicted, sorted by name.
 func (r Request) mounting() []*corev1.Pod {
 	var found []*corev1.Pod
 	for _, pod := range r.Pods {
@@ -40,8 +40,9 @@ func (r Request) mounting() []*corev1.Pod {
 	return found
 }
 
-// mountedBy refuses to move the data of pods that have no controller, or whose own
-// requirements match no node of the target. Requirements that the namespace adds are ignored.
+// mountedBy returns an error for each pod that mounts the claim and either has no controller, which
+// would recreate it, or could not run on any node of the target. It ignores requirements that the
+// admission of the federation added to the pod.
 func (r Request) mountedBy(target end) field.ErrorList {
 	var errs field.ErrorList
 	for _, pod := range r.mounting() {
@@ -58,23 +59,24 @@ func (r Request) mountedBy(target end) field.ErrorList {
 	return errs
 }
 
-// accepts reports whether a pod's own requirements match a node, and its tolerations the
-// taints that an administrator gave the node.
+// accepts reports whether a node matches a pod's own requirements, and the pod tolerates the taints of
+// the node for which lasting returns true.
 func (r Request) accepts(pod *corev1.Pod, node *corev1.Node) bool {
 	_, repelled := scheduling.FindMatchingUntoleratedTaint(klog.Background(), node.Spec.Taints, pod.Spec.Tolerations,
 		lasting, false)
 	return !repelled && r.selects(pod, node)
 }
 
-// lasting reports whether an administrator set a taint that keeps pods off a node. Taints for
-// the state of the node are temporary, and pods get the toleration for the taint of the
-// federation when they are created.
+// lasting reports whether a taint of a node permanently excludes pods without a toleration. Taints of
+// Kubernetes for the state of the node are temporary, and admission adds the toleration of virtual
+// nodes to pods.
 func lasting(taint *corev1.Taint) bool {
 	return taint.Effect != corev1.TaintEffectPreferNoSchedule && taint.Key != v1alpha1.TaintVirtualNode &&
 		!strings.HasPrefix(taint.Key, "node.kubernetes.io/")
 }
 
-// selects reports whether a pod's nodeSelector and required node affinity match a node.
+// selects reports whether a pod's nodeSelector and required node affinity match a node, without the
+// requirements that the admission of the federation added.
 func (r Request) selects(pod *corev1.Pod, node *corev1.Node) bool {
 	own := &corev1.Pod{Spec: corev1.PodSpec{NodeSelector: pod.Spec.NodeSelector, Affinity: pod.Spec.Affinity.DeepCopy()}}
 	if own.Spec.Affinity != nil && own.Spec.Affinity.NodeAffinity != nil {
@@ -83,7 +85,7 @@ func (r Request) selects(pod *corev1.Pod, node *corev1.Node) bool {
 				term := &required.NodeSelectorTerms[i]
 				term.MatchExpressions = slices.DeleteFunc(term.MatchExpressions, r.added)
 				if len(term.MatchExpressions)+len(term.MatchFields) == 0 {
-					// The pod itself requires nothing.
+					// Without the added requirements, this term matches every node.
 					own.Spec.Affinity = nil
 					break
 				}
@@ -94,8 +96,8 @@ func (r Request) selects(pod *corev1.Pod, node *corev1.Node) bool {
 	return err == nil && matches
 }
 
-// added reports whether a requirement was added to the pod at its admission, for the
-// strategy and the selector of its namespace.
+// added reports whether the admission of the federation added a requirement to a pod, because of
+// podOffloadingStrategy or clusterSelector of the namespace.
 func (r Request) added(requirement corev1.NodeSelectorRequirement) bool {
 	if requirement.Key == v1alpha1.LabelType {
 		return true
@@ -111,8 +113,9 @@ func (r Request) added(requirement corev1.NodeSelectorRequirement) bool {
 		})
 }
 
-// apartFrom returns the name of a pod that keeps the given one from every node of the target,
-// by its required podAntiAffinity; empty if there is none. Pods of other namespaces are ignored.
+// apartFrom returns the name of another pod because of which the required podAntiAffinity of pod
+// excludes every node of the target. It returns an empty string if a node remains. Pods of other
+// namespaces are ignored.
 func (r Request) apartFrom(pod *corev1.Pod, target end) string {
 	affinity := pod.Spec.Affinity
 	if affinity == nil || affinity.PodAntiAffinity == nil {
@@ -135,8 +138,8 @@ func (r Request) apartFrom(pod *corev1.Pod, target end) string {
 	return blocking
 }
 
-// repels reports whether a term of a podAntiAffinity keeps a pod from a node, because another
-// pod of the namespace runs in the same topology domain.
+// repels reports whether a term of a podAntiAffinity excludes a node, because it selects another pod of
+// the namespace that runs in the same topology domain as the node.
 func (r Request) repels(term corev1.PodAffinityTerm, other *corev1.Pod, node *corev1.Node) bool {
 	selector, err := metav1.LabelSelectorAsSelector(term.LabelSelector)
 	if err != nil || !selector.Matches(labels.Set(other.Labels)) {
@@ -147,7 +150,7 @@ func (r Request) repels(term corev1.PodAffinityTerm, other *corev1.Pod, node *co
 	return ok && len(at) > 0 && at[0].Labels[term.TopologyKey] == domain
 }
 
-// budgetsOf returns the PodDisruptionBudgets that cover a pod, by name.
+// budgetsOf returns the PodDisruptionBudgets that select a pod, sorted by name.
 func (r Request) budgetsOf(pod *corev1.Pod) []*policyv1.PodDisruptionBudget {
 	var found []*policyv1.PodDisruptionBudget
 	for _, budget := range r.Budgets {

@@ -20,15 +20,17 @@ import (
 )
 
 const (
-	// noProvisioner is the provisioner of classes whose volumes are created manually.
+	// noProvisioner is the provisioner of StorageClasses whose volumes administrators create.
 	noProvisioner = "kubernetes.io/no-provisioner"
-	// defaultClass marks the default storage class of a cluster.
+	// defaultClass is the annotation of a default StorageClass, with value "true".
 	defaultClass = "storageclass.kubernetes.io/is-default-class"
-	// ofClaim is the prefix of variables that only the provisioner of the claim can replace.
+	// ofClaim is the prefix of variables in parameters of a StorageClass that stand for properties of a
+	// claim. Only the external provisioner can replace them.
 	ofClaim = "${pvc."
 )
 
-// target returns the target of the move.
+// target returns the requested target of the move, with defaults for the StorageClass and the nodes. It
+// returns errors if a requested object does not exist or cannot be used.
 func (r Request) target(source end) (end, field.ErrorList) {
 	requested := r.Spec.Target
 	switch {
@@ -86,8 +88,9 @@ func (r Request) localTarget() (end, field.ErrorList) {
 	return target, errs
 }
 
-// localClass returns the requested class of this cluster, otherwise the class that the virtual
-// class names, otherwise the newest default class; nil if there is none.
+// localClass returns the StorageClass for a target in the local cluster: the requested StorageClass,
+// otherwise the one that the parameter of the virtual StorageClass names, otherwise the newest default
+// StorageClass. It returns nil if it does not exist.
 func (r Request) localClass() *storagev1.StorageClass {
 	if name := r.Spec.Target.StorageClassName; name != "" {
 		return r.findClass(name)
@@ -141,8 +144,8 @@ func (r Request) remoteTarget(provider *placement.Provider) (end, field.ErrorLis
 	return target, nil
 }
 
-// usable returns the virtual nodes of a provider that may store the data: the requested
-// one, otherwise all.
+// usable returns the virtual nodes of a provider on which the volume may be used: the requested virtual
+// node, or all if none is requested.
 func (r Request) usable(provider *placement.Provider) []*v1alpha1.VirtualNode {
 	return slices.DeleteFunc(slices.Clone(provider.VirtualNodes), func(virtualNode *v1alpha1.VirtualNode) bool {
 		requested := r.Spec.Target.NodeName
@@ -150,7 +153,8 @@ func (r Request) usable(provider *placement.Provider) []*v1alpha1.VirtualNode {
 	})
 }
 
-// nodeOf returns the Node of a virtual node, or the Node that will be created for it.
+// nodeOf returns the Node of a virtual node. If it does not exist yet, it returns a Node with the
+// labels that it will have.
 func (r Request) nodeOf(virtualNode *v1alpha1.VirtualNode) *corev1.Node {
 	if found := named(r.Nodes, virtualNode.Spec.NodeName); len(found) > 0 {
 		return found[0]
@@ -168,7 +172,7 @@ func named(nodes []*corev1.Node, name string) []*corev1.Node {
 	return nodes[i : i+1]
 }
 
-// reaches reports whether a volume can be used on a node.
+// reaches reports whether the node affinity of a volume matches a node.
 func reaches(volume *corev1.PersistentVolume, node *corev1.Node) bool {
 	if volume.Spec.NodeAffinity == nil || volume.Spec.NodeAffinity.Required == nil {
 		return true
