@@ -11,12 +11,12 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 )
 
-// HealthPaths are permitted to unauthenticated users, so that a kubelet can probe them. Paths below them
-// are not.
+// HealthPaths are the paths that unauthenticated users may get, so that a kubelet can probe them.
+// Subpaths, for example /readyz/etcd, are not included.
 var HealthPaths = []string{"/healthz", "/livez", "/readyz"}
 
-// AnonymousOnlyOnHealthPaths returns an authenticator that refuses anonymous users except on HealthPaths,
-// also if a front proxy forwards their request.
+// AnonymousOnlyOnHealthPaths returns an authenticator that refuses anonymous users except on
+// HealthPaths. It also refuses anonymous users whose requests a front proxy forwards.
 func AnonymousOnlyOnHealthPaths(delegate authenticator.Request) authenticator.Request {
 	return authenticator.RequestFunc(func(request *http.Request) (*authenticator.Response, bool, error) {
 		response, ok, err := delegate.AuthenticateRequest(request)

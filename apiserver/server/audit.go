@@ -12,23 +12,25 @@ import (
 	"liqo.io/federation/apiserver/apis/federation"
 )
 
-// secretSubresources are the subresources whose bodies contain tokens, by resource.
+// secretSubresources are the subresources whose requests or responses contain tokens, by resource.
 var secretSubresources = map[string]string{
 	"foreignclusters": "peer",
 	"peeringtokens":   "invitation",
 }
 
-// withoutSecrets keeps bodies that contain tokens out of the audit log, whatever the audit policy.
+// withoutSecrets prevents that the bodies of requests and responses with tokens are written to the
+// audit log, whatever the audit policy is.
 type withoutSecrets struct {
 	audit.PolicyRuleEvaluator
 }
 
-// carriesToken reports whether the bodies of a subresource contain tokens.
+// carriesToken reports whether requests or responses of a subresource contain tokens.
 func carriesToken(group, resource, subresource string) bool {
 	return group == federation.GroupName && subresource != "" && secretSubresources[resource] == subresource
 }
 
-// EvaluatePolicyRule limits the level of requests that contain tokens to Metadata.
+// EvaluatePolicyRule returns the audit level of the policy, but at most Metadata for requests for which
+// carriesToken returns true.
 func (e withoutSecrets) EvaluatePolicyRule(attributes authorizer.Attributes) audit.RequestAuditConfig {
 	config := e.PolicyRuleEvaluator.EvaluatePolicyRule(attributes)
 	if carriesToken(attributes.GetAPIGroup(), attributes.GetResource(), attributes.GetSubresource()) &&
@@ -38,13 +40,13 @@ func (e withoutSecrets) EvaluatePolicyRule(attributes authorizer.Attributes) aud
 	return config
 }
 
-// withoutRefusals removes the errors of requests that contain tokens from the audit log, since some errors
-// repeat the request. It keeps the code and the reason.
+// withoutRefusals removes error messages from audit events of requests for which carriesToken returns
+// true, because some errors quote the request. It keeps the status code and the reason.
 type withoutRefusals struct {
 	audit.Backend
 }
 
-// ProcessEvents passes the events to the backend.
+// ProcessEvents passes the events to the backend, as changed copies where messages were removed.
 func (b withoutRefusals) ProcessEvents(events ...*auditinternal.Event) bool {
 	cleaned := make([]*auditinternal.Event, len(events))
 	for i, event := range events {

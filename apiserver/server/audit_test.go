@@ -47,7 +47,7 @@ func TestAuditLogHasNoBodiesWithTokens(t *testing.T) {
 	}
 }
 
-// written records the events of the log.
+// written is an audit backend that records the events that it receives.
 type written struct {
 	audit.Backend
 	events []*auditinternal.Event

@@ -10,19 +10,19 @@ import (
 )
 
 // AllNamesFirst returns an authorizer that, for a request with the name of an object, first requests a
-// decision for all names from delegate, and by name only if that is refused. With a delegate that caches
-// decisions, one decision covers all objects of a namespace.
+// decision of delegate for all names, and a decision for the name only if the first one is not to
+// allow. If delegate caches decisions, one cached decision thus covers all objects of a namespace.
 //
-// It grants no additional permission: a user that is permitted all objects is permitted each of them. An
-// authorizer that allows all names but denies some is effective in kube-apiserver, which authorizes every
-// request by name before it forwards it.
+// It grants no additional permission: a user who may access all objects may access each object. If an
+// authorizer of kube-apiserver allows all names but denies some, its denial remains effective, because
+// kube-apiserver authorizes each request by name before it forwards the request.
 func AllNamesFirst(delegate authorizer.Authorizer) authorizer.Authorizer {
 	return authorizer.AuthorizerFunc(func(
 		ctx context.Context, attributes authorizer.Attributes,
 	) (authorizer.Decision, string, error) {
 		if attributes.IsResourceRequest() && attributes.GetName() != "" {
 			decision, reason, err := delegate.Authorize(ctx, allNames{attributes})
-			// After an error, a second request would fail, too.
+			// After an error, the request by name would fail as well.
 			if decision == authorizer.DecisionAllow || err != nil {
 				return decision, reason, err
 			}
@@ -31,10 +31,10 @@ func AllNamesFirst(delegate authorizer.Authorizer) authorizer.Authorizer {
 	})
 }
 
-// allNames are the attributes of a request for all objects.
+// allNames are the attributes of a request without the name of the object.
 type allNames struct {
 	authorizer.Attributes
 }
 
-// GetName returns an empty name, which means all names.
+// GetName returns an empty string, which authorizers interpret as all names.
 func (allNames) GetName() string { return "" }

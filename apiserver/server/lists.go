@@ -13,9 +13,10 @@ import (
 	"liqo.io/federation/apiserver/identity"
 )
 
-// withPlainLists returns a handler that serves lists of peers as protobuf, if they accept it, or as JSON
-// without indentation: the encoders of these write item by item. Others, for example of tables or YAML,
-// buffer a long list several times before they send it. Programs of a peer accept either.
+// withPlainLists returns a handler that answers list and watch requests of peers with protobuf if they
+// accept it, and otherwise with JSON without indentation. These encoders send a list item by item.
+// Encoders for tables or YAML would buffer the list several times, by which a peer could exhaust the
+// memory of the server. The federation's own clients accept both formats.
 func withPlainLists(handler http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		info, _ := request.RequestInfoFrom(r.Context())
@@ -31,7 +32,7 @@ func withPlainLists(handler http.Handler) http.Handler {
 func plain(r *http.Request) *http.Request {
 	changed := r.Clone(r.Context())
 	query := changed.URL.Query()
-	// Browsers and curl get indentation by default.
+	// By default, responses to browsers and curl are indented.
 	query.Set("pretty", "false")
 	changed.URL.RawQuery = query.Encode()
 	mediaType := runtime.ContentTypeJSON
@@ -42,8 +43,8 @@ func plain(r *http.Request) *http.Request {
 	return changed
 }
 
-// takesProtobuf reports whether a request accepts objects in protobuf. A media type with parameters requests
-// another form, for example a table.
+// takesProtobuf reports whether a request accepts protobuf. A media type with parameters does not
+// count, because it requests another representation, for example a table.
 func takesProtobuf(r *http.Request) bool {
 	for _, accepted := range strings.Split(r.Header.Get("Accept"), ",") {
 		if strings.TrimSpace(accepted) == runtime.ContentTypeProtobuf {

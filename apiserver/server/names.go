@@ -17,8 +17,9 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
 
-// withNamespaceNames returns a handler that refuses requests in a namespace with an invalid name, for example
-// "..". Stores validate the names of objects, but return an internal error for such a namespace.
+// withNamespaceNames returns a handler that responds with 400 to requests in a namespace with an
+// invalid name, for example "..". Otherwise the storage, which validates only the names of objects,
+// would return an internal error.
 func withNamespaceNames(handler http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		info, ok := request.RequestInfoFrom(r.Context())
@@ -33,7 +34,8 @@ func withNamespaceNames(handler http.Handler) http.Handler {
 	})
 }
 
-// handlerChain returns the default chain around two additional handlers.
+// handlerChain returns the default handler chain of Kubernetes around withNamespaceNames and
+// withPlainLists, which thus run after authorization.
 func handlerChain(handler http.Handler, config *genericapiserver.Config) http.Handler {
 	return genericapiserver.DefaultBuildHandlerChain(withNamespaceNames(withPlainLists(handler)), config)
 }

@@ -17,7 +17,7 @@ import (
 )
 
 var (
-	// Scheme has every version of the federation API.
+	// Scheme contains the types of all versions of the federation API.
 	Scheme = runtime.NewScheme()
 	// Codecs encode and decode the types of Scheme.
 	Codecs = serializer.NewCodecFactory(Scheme)
@@ -30,13 +30,13 @@ var (
 func init() {
 	install.Install(Scheme)
 
-	// placementreviews have the kind that webhooks are called with. It has no internal
-	// version of its own.
+	// The resource placementreviews has the kind AdmissionReview, which has no internal version; v1 is
+	// registered as one.
 	utilruntime.Must(admissionv1.AddToScheme(Scheme))
 	Scheme.AddKnownTypes(schema.GroupVersion{Group: admissionv1.GroupName, Version: runtime.APIVersionInternal},
 		&admissionv1.AdmissionReview{})
 
-	// Options of requests, and responses that belong to no group.
+	// Options of requests, and responses without an API group, for example Status.
 	v1 := schema.GroupVersion{Version: "v1"}
 	metav1.AddToGroupVersion(Scheme, v1)
 	Scheme.AddUnversionedTypes(v1,

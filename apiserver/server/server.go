@@ -1,8 +1,8 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package server creates the federation API server: the generic API server of Kubernetes with the resources
-// of the federation.
+// Package server creates the federation API server: a generic Kubernetes API server that serves the
+// resources of the federation.
 package server
 
 import (
@@ -23,22 +23,25 @@ import (
 const (
 	name  = "federation-apiserver"
 	title = "Liqo Federation"
-	// ledgersHook is the name of the start of the ledgers in health checks.
+	// ledgersHook is the name of the post-start hook, and of its health check, that waits until the
+	// ledgers are ready.
 	ledgersHook = "federation-ledgers"
 
-	// cacheHook is the name of the start of the informers in health checks.
+	// cacheHook is the name of the post-start hook, and of its health check, that waits until the
+	// informers have synced.
 	cacheHook = "federation-informers"
 
-	// reviewsPath is not in the OpenAPI documents: only kube-apiserver calls it, and they
-	// lack the kind of reviews in every other API server, too.
+	// reviewsPath is the path of placementreviews. It is excluded from the OpenAPI documents: only
+	// kube-apiserver calls it, and other API servers do not publish AdmissionReview either.
 	reviewsPath = "/apis/" + federation.GroupName + "/v1alpha1/placementreviews"
 
-	// watchTermination is the time over which a stopping server ends its watches, so that their
-	// clients do not all reconnect at once.
+	// watchTermination is the time over which a server that stops distributes the end of its watches,
+	// so that not all clients reconnect at the same moment.
 	watchTermination = 2 * time.Second
 
-	// maxBody is the largest body of a request, in bytes. Stored objects are smaller (ADR 7), and
-	// a decoded body of empty elements uses hundreds of times as much memory.
+	// maxBody is the maximum size of the body of a request, in bytes. Stored objects are smaller (ADR
+	// 7). The limit is low because a decoded body of empty list elements uses hundreds of times as much
+	// memory.
 	maxBody = 1 << 20
 )
 
@@ -46,12 +49,13 @@ const (
 type Config struct {
 	// Generic is the configuration of the generic server.
 	Generic *genericapiserver.RecommendedConfig
-	// Resources has the dependencies of the resources of the federation. Complete sets Scheme,
-	// Codecs and RESTOptionsGetter.
+	// Resources contains the dependencies of the federation's resources. Complete sets its fields
+	// Scheme, Codecs and RESTOptionsGetter.
 	Resources federationrest.StorageProvider
 }
 
-// NewConfig returns a configuration of the federation API without storage and listener.
+// NewConfig returns a configuration of the federation API server. The caller must set the listener and
+// the storage.
 func NewConfig() *Config {
 	generic := genericapiserver.NewRecommendedConfig(Codecs)
 	generic.BuildHandlerChainFunc = handlerChain
@@ -79,7 +83,7 @@ type CompletedConfig struct {
 	*completedConfig
 }
 
-// Complete sets the fields that depend on others.
+// Complete sets the fields of the configuration that depend on other fields.
 func (c *Config) Complete() CompletedConfig {
 	if evaluator := c.Generic.AuditPolicyRuleEvaluator; evaluator != nil {
 		c.Generic.AuditPolicyRuleEvaluator = withoutSecrets{evaluator}
@@ -93,7 +97,7 @@ func (c *Config) Complete() CompletedConfig {
 	return CompletedConfig{&completedConfig{generic: c.Generic.Complete(), resources: c.Resources}}
 }
 
-// New returns a server of the federation API. It fails if the storage cannot be reached.
+// New returns the federation API server. It fails if the storage cannot be reached.
 func (c completedConfig) New() (*genericapiserver.GenericAPIServer, error) {
 	server, err := c.generic.New(name, genericapiserver.NewEmptyDelegate())
 	if err != nil {
@@ -114,7 +118,7 @@ func (c completedConfig) New() (*genericapiserver.GenericAPIServer, error) {
 	}
 	if err := server.AddPostStartHook(cacheHook, func(ctx genericapiserver.PostStartHookContext) error {
 		c.resources.FederationInformers.StartWithContext(ctx)
-		// Only the end of the server ends the wait, as below.
+		// ctx is done only when the server stops, so an incomplete sync is not an error.
 		c.resources.FederationInformers.WaitForCacheSync(ctx.Done())
 		return nil
 	}); err != nil {
@@ -122,7 +126,8 @@ func (c completedConfig) New() (*genericapiserver.GenericAPIServer, error) {
 	}
 	if err := server.AddPostStartHook(ledgersHook, func(ctx genericapiserver.PostStartHookContext) error {
 		go background.Run(ctx)
-		// Only the end of the server ends the wait, and an error would be a crash.
+		// ctx is done only when the server stops, and an error of a hook would end the process as a
+		// crash.
 		_ = background.Ready(ctx)
 		return nil
 	}); err != nil {
