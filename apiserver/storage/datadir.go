@@ -14,11 +14,11 @@ import (
 )
 
 const (
-	// minFreeBytes is the space that etcd preallocates for its log, twice 64 MB, with a margin.
-	// With less it stops at the first write.
+	// minFreeBytes is the free space that a start requires: etcd preallocates two files of 64 MB for
+	// its log, and stops at its first write if it cannot.
 	minFreeBytes = 160 << 20
-	// maxDataDir is the length of the longest path, so that the path of the unix socket fits
-	// into the 108 bytes of Linux.
+	// maxDataDir is the maximum length of the path of the directory. Linux limits the path of the unix
+	// socket in it to 108 bytes with a terminating zero.
 	maxDataDir = 108 - len("/"+socketName) - 1
 
 	lockName   = "lock"
@@ -26,14 +26,14 @@ const (
 	etcdName   = "etcd"
 )
 
-// dataDir is a directory that only this process writes to.
+// dataDir is the data directory, which is locked so that only this process writes to it.
 type dataDir struct {
 	path string
 	lock *os.File
 }
 
-// openDataDir creates the directory if it does not exist, and locks it until close. Errors name the
-// directory and the remedy.
+// openDataDir creates the directory if it does not exist, and locks it until close. It fails if another
+// process has locked it, or if it cannot be written. Errors name the directory and the remedy.
 func openDataDir(path string) (*dataDir, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
@@ -46,8 +46,8 @@ func openDataDir(path string) (*dataDir, error) {
 	if err := os.MkdirAll(path, 0o700); err != nil {
 		return nil, explain(path, err)
 	}
-	// Opening the lock for writing also verifies that the directory is writable: permission bits do
-	// not show a read-only mount.
+	// The lock is opened for writing, which also verifies that the directory is writable. Permission
+	// bits alone would not reveal a read-only mount.
 	lock, err := os.OpenFile(filepath.Join(path, lockName), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, explain(path, err)
@@ -68,7 +68,7 @@ func openDataDir(path string) (*dataDir, error) {
 	return dir, nil
 }
 
-// checkSpace returns an error if fewer bytes are free than needed.
+// checkSpace returns an error if the volume of the directory has fewer than needed bytes free.
 func (d *dataDir) checkSpace(needed uint64) error {
 	var stat unix.Statfs_t
 	if err := unix.Statfs(d.path, &stat); err != nil {
@@ -84,14 +84,14 @@ func (d *dataDir) checkSpace(needed uint64) error {
 
 func (d *dataDir) socket() string { return filepath.Join(d.path, socketName) }
 
-// endpoint returns the endpoint of the etcd of the directory.
+// endpoint returns the client endpoint of the etcd that runs in the directory, a unix socket.
 func (d *dataDir) endpoint() string { return "unix://" + d.socket() }
 
 func (d *dataDir) snapshots() string { return filepath.Join(d.path, snapshotsName) }
 
 func (d *dataDir) etcd() string { return filepath.Join(d.path, etcdName) }
 
-// close unlocks the directory.
+// close unlocks the directory. Its data is kept.
 func (d *dataDir) close() error { return d.lock.Close() }
 
 func explain(path string, err error) error {

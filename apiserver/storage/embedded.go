@@ -1,8 +1,8 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package storage runs the embedded etcd of the federation API server. It serves only this process, on a
-// unix socket in its data directory, and does not listen on a network.
+// Package storage runs the embedded etcd of the federation API server, and takes and restores its
+// snapshots. The etcd listens only on a unix socket in its data directory.
 package storage
 
 import (
@@ -20,39 +20,41 @@ import (
 )
 
 const (
-	// memberName must not change: it is stored in the data directory.
+	// memberName is the name of the only etcd member. It must not change, because the data directory
+	// contains it.
 	memberName = "federation"
 
-	// startTimeout bounds the start of etcd.
+	// startTimeout is the maximum time that a start of etcd may take.
 	startTimeout = 2 * time.Minute
 
-	// backendQuota bounds the database. 10,000 shadow pods with five minutes of history use a
-	// tenth of it.
+	// backendQuota is the maximum size of the database, in bytes. 10,000 shadow pods with five minutes
+	// of history use a tenth of it.
 	backendQuota = 2 << 30
-	// snapshotCount and catchUpEntries bound the log in memory for followers, of which there are
-	// none.
+	// snapshotCount and catchUpEntries limit the number of log entries in memory. They are below the
+	// defaults of etcd because no follower needs the entries.
 	snapshotCount  = 2000
 	catchUpEntries = 100
-	// walFiles bounds the log on disk, at 64 MB a file.
+	// walFiles is the maximum number of log files on disk, of 64 MB each.
 	walFiles = 2
-	// defragThresholdMiB is the free space of the database, in MiB, from which etcd defragments
-	// it at its start.
+	// defragThresholdMiB is the free space within the database, in MiB, above which it is defragmented,
+	// by etcd at its start and by Maintain.
 	defragThresholdMiB = 64
 )
 
-// Embedded is an etcd inside this process.
+// Embedded is an etcd that runs in this process. Start returns it, and Close stops it.
 type Embedded struct {
 	etcd   *embed.Etcd
 	client *clientv3.Client
 	dir    *dataDir
-	// quota is the largest size of the database, in bytes.
+	// quota is the maximum size of the database, in bytes.
 	quota int64
-	// quiet suppresses the log of etcd while it starts and stops.
+	// quiet suppresses log messages of etcd. It is true while etcd starts and stops.
 	quiet atomic.Bool
 }
 
-// Start starts an etcd with its data in dir, and returns once it serves. Errors have one line, with the
-// remedy. The API server compacts the history, as of any etcd.
+// Start starts an etcd with its data in dir, and returns when it serves requests. Errors are one line
+// and end with the remedy. Start does not configure compaction, because the API server compacts its
+// etcd itself.
 func Start(ctx context.Context, dir string) (*Embedded, error) {
 	return start(ctx, dir, backendQuota)
 }
@@ -91,13 +93,13 @@ func start(ctx context.Context, dir string, quota int64) (started *Embedded, err
 	}
 }
 
-// Endpoint returns the endpoint for clients in this process.
+// Endpoint returns the endpoint for clients in this process, a unix socket.
 func (e *Embedded) Endpoint() string { return e.dir.endpoint() }
 
-// Err returns a channel with the error that stops etcd.
+// Err returns a channel that receives the error because of which etcd stopped.
 func (e *Embedded) Err() <-chan error { return e.etcd.Err() }
 
-// Close stops etcd after all writes are on disk, and unlocks its directory.
+// Close stops etcd when all writes are on disk, and unlocks the data directory.
 func (e *Embedded) Close() error {
 	e.quiet.Store(true)
 	var errs []error
@@ -119,11 +121,11 @@ func config(dir *dataDir, quota int64, logger *zap.Logger) *embed.Config {
 	socket := url.URL{Scheme: "unix", Path: dir.socket()}
 	cfg.ListenClientUrls = []url.URL{socket}
 	cfg.AdvertiseClientUrls = []url.URL{socket}
-	// A single member does not listen for peers. Its advertised peer address must stay the default,
-	// which identifies the cluster.
+	// The only member needs no listener for other members. Its advertised peer URL keeps the default
+	// value, because etcd derives the ID of the cluster from it.
 	cfg.ListenPeerUrls = nil
 	cfg.EnableGRPCGateway = false
-	// There is no authentication: access to the socket permits everything.
+	// etcd does not authenticate clients. Every process that can open the socket has full access.
 	cfg.AuthToken = ""
 
 	cfg.QuotaBackendBytes = quota

@@ -14,7 +14,8 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// shortTempDir returns a directory with a path that is short enough for a socket.
+// shortTempDir returns a temporary directory whose path is short enough for a unix socket in it.
+// t.TempDir can be too long.
 func shortTempDir(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "etcd-")

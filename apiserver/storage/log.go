@@ -17,32 +17,33 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// chatter is the verbosity at which all messages of etcd are logged.
+// chatter is the log verbosity from which informational messages of etcd are logged as well.
 const chatter = 4
 
-// zapLogger returns a logger that passes warnings and errors of etcd to logger, unless quiet is true. It is
-// while etcd starts and stops, when warnings are expected and Start returns errors. If etcd panics, the
-// process ends with one line about the directory.
+// zapLogger returns a zap logger for etcd that writes to logger. It drops messages while quiet is true.
+// If etcd logs a panic or a fatal error, it ends the process with one line that names the directory.
 func zapLogger(logger klog.Logger, quiet *atomic.Bool, directory string) *zap.Logger {
 	end := giveUp{directory: directory, output: os.Stderr, exit: os.Exit}
 	return zap.New(&core{logger: logger, quiet: quiet}, zap.WithPanicHook(end), zap.WithFatalHook(end))
 }
 
-// alwaysQuiet is for a logger of a function that returns its errors.
+// alwaysQuiet returns a quiet argument for zapLogger that drops all messages, for functions of etcd
+// that return their errors.
 func alwaysQuiet() *atomic.Bool {
 	quiet := &atomic.Bool{}
 	quiet.Store(true)
 	return quiet
 }
 
-// giveUp ends the process. etcd panics in its own goroutines, where no caller could recover.
+// giveUp ends the process after a panic of etcd. etcd panics in its own goroutines, where no caller can
+// recover.
 type giveUp struct {
 	directory string
 	output    io.Writer
 	exit      func(code int)
 }
 
-// OnWrite writes the reason in one line, and ends the process.
+// OnWrite writes the reason as one line to output, and ends the process with exit code 1.
 func (g giveUp) OnWrite(entry *zapcore.CheckedEntry, fields []zapcore.Field) {
 	reason := entry.Message
 	encoder := zapcore.NewMapObjectEncoder()
@@ -57,7 +58,7 @@ func (g giveUp) OnWrite(entry *zapcore.CheckedEntry, fields []zapcore.Field) {
 	g.exit(1)
 }
 
-// core is a zapcore.Core on top of a klog.Logger.
+// core is a zapcore.Core that writes to a klog.Logger.
 type core struct {
 	logger klog.Logger
 	quiet  *atomic.Bool

@@ -49,7 +49,7 @@ func TestPanicOfEtcdWritesOneLine(t *testing.T) {
 			code := 0
 			end := giveUp{directory: "/data", output: &output, exit: func(c int) {
 				code = c
-				// As os.Exit, it never returns to the caller.
+				// The function must not return, like os.Exit.
 				panic("exit")
 			}}
 			logger := zap.New(zapcore.NewNopCore(), hook(end))

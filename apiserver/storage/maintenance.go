@@ -18,25 +18,27 @@ import (
 )
 
 const (
-	// defragmentInterval is the time between two checks of the database. It is defragmented, which
-	// blocks all requests, only if more than half of it is free, and more than
-	// defragThresholdMiB.
+	// defragmentInterval is the time between two checks whether to defragment the database. A
+	// defragmentation blocks all requests, so it takes place only if more than half of the database and
+	// more than defragThresholdMiB are free.
 	defragmentInterval = 10 * time.Minute
-	// retryInterval is the time until a failed snapshot is retried.
+	// retryInterval is the time after which a failed snapshot is retried.
 	retryInterval = 10 * time.Minute
-	// firstSnapshot delays the first snapshot, so that it does not slow down the start.
+	// firstSnapshot is the minimum time from the start to the first snapshot, which would slow down the
+	// start.
 	firstSnapshot = time.Minute
 )
 
-// Maintenance configures snapshots of the embedded etcd.
+// Maintenance is the configuration of Maintain.
 type Maintenance struct {
-	// SnapshotInterval is the time between two snapshots; zero means none.
+	// SnapshotInterval is the time between two snapshots. 0 takes no snapshots.
 	SnapshotInterval time.Duration
-	// SnapshotRetain is the number of snapshots that are kept.
+	// SnapshotRetain is the number of snapshots to keep. Older snapshots are deleted.
 	SnapshotRetain int
 }
 
-// Maintain takes snapshots and defragments the database until ctx is done.
+// Maintain periodically takes snapshots and defragments the database, until ctx is done. It logs errors
+// and retries.
 func (e *Embedded) Maintain(ctx context.Context, m Maintenance) {
 	logger := klog.FromContext(ctx).WithName("maintenance")
 	defragment := time.NewTicker(defragmentInterval)
@@ -73,7 +75,8 @@ func (e *Embedded) Maintain(ctx context.Context, m Maintenance) {
 	}
 }
 
-// untilSnapshot returns the time until the next snapshot is due.
+// untilSnapshot returns the time until the next snapshot is due, by the age of the newest snapshot. It
+// is at most interval, and otherwise at least firstSnapshot.
 func (e *Embedded) untilSnapshot(interval time.Duration, now time.Time) time.Duration {
 	paths, err := e.dir.allSnapshots()
 	if err != nil || len(paths) == 0 {
@@ -88,7 +91,7 @@ func (e *Embedded) untilSnapshot(interval time.Duration, now time.Time) time.Dur
 
 func (e *Embedded) snapshotAndPrune(ctx context.Context, retain int, now time.Time) (path string, err error) {
 	defer func() { countSnapshot(path, now, err) }()
-	// Unfinished snapshots may be the reason for a full volume.
+	// Unfinished snapshots are deleted first, since they can be the reason for a full volume.
 	if err := e.prune(retain); err != nil {
 		return "", err
 	}
@@ -98,7 +101,7 @@ func (e *Embedded) snapshotAndPrune(ctx context.Context, retain int, now time.Ti
 	return path, e.prune(retain)
 }
 
-// makeRoom removes all snapshots except the newest if less of the volume is free than needed.
+// makeRoom deletes all snapshots except the newest if the volume has fewer than needed bytes free.
 func (e *Embedded) makeRoom(needed uint64) error {
 	if e.dir.checkSpace(needed) == nil {
 		return nil
@@ -106,8 +109,9 @@ func (e *Embedded) makeRoom(needed uint64) error {
 	return e.prune(1)
 }
 
-// defragment defragments the database if that frees enough. If etcd refuses writes because the database is
-// full, it first compacts the history. It returns the number of bytes that it freed.
+// defragment defragments the database if enough of it is free, and returns the number of bytes by which
+// the file became smaller. If etcd refuses writes because the database is full, it first compacts the
+// history, and then disarms the alarm.
 func (e *Embedded) defragment(ctx context.Context) (freed int64, err error) {
 	before, err := e.client.Status(ctx, e.Endpoint())
 	if err != nil {
@@ -123,8 +127,8 @@ func (e *Embedded) defragment(ctx context.Context) (freed int64, err error) {
 	}
 	defer func() { countDefragmentation(err) }()
 	if len(alarms) > 0 {
-		// The API server stores the revision that it compacts, so it cannot compact while writes are
-		// refused.
+		// The API server cannot compact a full database: its compaction begins with a write, which etcd
+		// refuses.
 		_, err := e.client.Compact(ctx, before.Header.Revision, clientv3.WithCompactPhysical())
 		if err != nil && !errors.Is(err, rpctypes.ErrCompacted) {
 			return 0, fmt.Errorf("compacting the full database: %w", err)
@@ -143,8 +147,8 @@ func (e *Embedded) defragment(ctx context.Context) (freed int64, err error) {
 	return before.DbSize - after.DbSize, nil
 }
 
-// full returns the alarms by which etcd refuses writes to a full database. They persist, also over a restart,
-// until they are disarmed.
+// full returns the NOSPACE alarms of etcd. While one exists, etcd refuses writes because the database
+// is or was full. Alarms persist, also after a restart, until they are disarmed.
 func (e *Embedded) full(ctx context.Context) ([]*etcdserverpb.AlarmMember, error) {
 	response, err := e.client.AlarmList(ctx)
 	if err != nil {
@@ -155,7 +159,8 @@ func (e *Embedded) full(ctx context.Context) ([]*etcdserverpb.AlarmMember, error
 	}), nil
 }
 
-// reopen disarms alarms if the database has become small enough, so that etcd accepts writes.
+// reopen disarms alarms, so that etcd accepts writes again. It returns an error if the database is
+// still larger than 90 % of the quota.
 func (e *Embedded) reopen(ctx context.Context, alarms []*etcdserverpb.AlarmMember, size int64) error {
 	if most := e.quota / 10 * 9; len(alarms) > 0 && size > most {
 		return fmt.Errorf("the database is full: it has %d bytes, and must have at most %d to accept writes: "+

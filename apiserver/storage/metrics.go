@@ -39,7 +39,7 @@ var (
 	}, []string{"result"})
 )
 
-// RegisterMetrics registers the metrics of the embedded etcd.
+// RegisterMetrics registers the metrics about maintenance of the embedded etcd.
 func RegisterMetrics(register func(...metrics.Registerable)) {
 	register(snapshots, lastSnapshot, lastSnapshotSize, defragmentations)
 }

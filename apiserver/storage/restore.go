@@ -20,35 +20,40 @@ const (
 	restoringName = "etcd.restoring"
 	asideName     = "etcd.aside-"
 
-	// revisionBump is added to the revision of a snapshot. It is more than a server adds after the
-	// snapshot, so that no resourceVersion is used for two states.
+	// revisionBump is added to the revision of a restored snapshot. It must be larger than the number
+	// of writes after the snapshot was taken; otherwise one resourceVersion would stand for two
+	// different states, and clients would not notice the restore.
 	revisionBump = 1_000_000_000
 )
 
-// Newest is the name of the newest snapshot in the data directory.
+// Newest is the value of RestoreOptions.Snapshot that selects the newest snapshot in the data
+// directory.
 const Newest = "newest"
 
-// RestoreOptions are the options of a restore.
+// RestoreOptions are the options of Restore.
 type RestoreOptions struct {
 	// Snapshot is the path of a snapshot, or Newest.
 	Snapshot string
 	// DataDir is the data directory to restore into.
 	DataDir string
-	// SetAside renames existing data; otherwise the restore fails.
+	// SetAside renames existing data in the data directory. If it is false and the directory contains
+	// data, Restore fails.
 	SetAside bool
 }
 
-// Restored is the result of a restore.
+// Restored is the result of Restore.
 type Restored struct {
-	// Keys is the number of keys, and Revision the revision of the snapshot.
+	// Keys is the number of keys in the snapshot, and Revision its etcd revision.
 	Keys     int
 	Revision int64
-	// Aside is the path of the earlier data; empty if there was none.
+	// Aside is the path to which existing data was renamed. It is empty if the data directory was
+	// empty.
 	Aside string
 }
 
-// Restore restores a snapshot into a data directory. It increases the revision, so that clients list again.
-// If it fails, the data directory is unchanged. Errors have one line, with the remedy.
+// Restore restores a snapshot into a data directory. It increases the revision by revisionBump, so that
+// clients list all objects again. If it fails, the data in the directory is unchanged. Errors are one
+// line and end with the remedy.
 func Restore(ctx context.Context, o RestoreOptions) (*Restored, error) {
 	dir, err := openDataDir(o.DataDir)
 	if err != nil {

@@ -18,14 +18,15 @@ import (
 	"k8s.io/apiserver/pkg/storage/storagebackend"
 )
 
-// reachTimeout bounds a connection to one etcd server.
+// reachTimeout is the timeout of a connection to one etcd server.
 const reachTimeout = 5 * time.Second
 
-// Empty reports whether there is no key with the prefix.
+// Empty reports whether etcd has no key with the prefix. It fails if etcd does not respond.
 func Empty(ctx context.Context, config storagebackend.TransportConfig, prefix string) (bool, error) {
 	var tlsConfig *tls.Config
 	if config.TrustedCAFile != "" || config.CertFile != "" {
-		// With a configuration, a unix socket would use TLS, too.
+		// The client would use a TLS configuration for the unix socket of the embedded etcd too, which
+		// does not support TLS.
 		var err error
 		if tlsConfig, err = clientTLS(config); err != nil {
 			return false, err
@@ -45,7 +46,8 @@ func Empty(ctx context.Context, config storagebackend.TransportConfig, prefix st
 	return len(found.Kvs) == 0, nil
 }
 
-// clientTLS returns the TLS configuration for etcd servers with https URLs.
+// clientTLS returns the TLS configuration for etcd servers with https URLs. It fails if a file of
+// config cannot be read.
 func clientTLS(config storagebackend.TransportConfig) (*tls.Config, error) {
 	info := transport.TLSInfo{CertFile: config.CertFile, KeyFile: config.KeyFile, TrustedCAFile: config.TrustedCAFile}
 	tlsConfig, err := info.ClientConfig()
@@ -55,8 +57,8 @@ func clientTLS(config storagebackend.TransportConfig) (*tls.Config, error) {
 	return tlsConfig, nil
 }
 
-// Reach returns an error unless at least one etcd server accepts a connection and has a trusted certificate.
-// The error names each server.
+// Reach returns an error unless at least one etcd server accepts a connection and has a trusted
+// certificate. The error contains the reason for each server.
 func Reach(ctx context.Context, config storagebackend.TransportConfig) error {
 	tlsConfig, err := clientTLS(config)
 	if err != nil {

@@ -21,7 +21,7 @@ import (
 )
 
 const (
-	// dialTimeout bounds a connection to the embedded etcd.
+	// dialTimeout is the timeout of a connection to the embedded etcd.
 	dialTimeout = 5 * time.Second
 
 	snapshotsName   = "snapshots"
@@ -30,11 +30,12 @@ const (
 	unfinishedMarks = ".new"
 )
 
-// errDamaged means that a snapshot was truncated or changed.
+// errDamaged is the error for a snapshot that was truncated or changed.
 var errDamaged = errors.New("it is damaged: its checksum is wrong or missing")
 
-// WriteSnapshot writes a snapshot of the server with this data directory to out: a database, followed by its
-// checksum. The server continues to run.
+// WriteSnapshot requests a snapshot from the API server that runs with data directory dir, and writes
+// it to out. The snapshot is an etcd database followed by its checksum. It fails if no server runs, or
+// if the checksum is wrong.
 func WriteSnapshot(ctx context.Context, dir string, out io.Writer) error {
 	path, err := filepath.Abs(dir)
 	if err != nil {
@@ -65,7 +66,8 @@ func WriteSnapshot(ctx context.Context, dir string, out io.Writer) error {
 	return nil
 }
 
-// snapshot writes a snapshot into the data directory, verifies it, and returns its path once it is on disk.
+// snapshot writes a snapshot to the data directory, verifies its checksum, and returns its path when it
+// is on disk. It fails if the volume would have too little free space for etcd afterwards.
 func (e *Embedded) snapshot(ctx context.Context, now time.Time) (path string, err error) {
 	if err := os.MkdirAll(e.dir.snapshots(), 0o700); err != nil {
 		return "", explain(e.dir.snapshots(), err)
@@ -74,7 +76,7 @@ func (e *Embedded) snapshot(ctx context.Context, now time.Time) (path string, er
 	if err != nil {
 		return "", fmt.Errorf("reading the size of the database: %w", err)
 	}
-	// The snapshot must leave enough space for etcd.
+	// After the snapshot is written, etcd must still have minFreeBytes.
 	if err := e.dir.checkSpace(uint64(status.DbSize) + minFreeBytes); err != nil {
 		return "", err
 	}
@@ -93,14 +95,15 @@ func (e *Embedded) snapshot(ctx context.Context, now time.Time) (path string, er
 	return path, syncDir(e.dir.snapshots())
 }
 
-// allSnapshots returns the paths of the snapshots in the data directory, the oldest first.
+// allSnapshots returns the paths of the complete snapshots in the data directory, the oldest first.
 func (d *dataDir) allSnapshots() ([]string, error) {
 	paths, err := filepath.Glob(filepath.Join(d.snapshots(), "*"+snapshotSuffix))
 	slices.Sort(paths)
 	return paths, err
 }
 
-// prune removes unfinished snapshots, and all others except the newest retain ones.
+// prune deletes unfinished snapshots, and all complete snapshots except the newest ones, of which it
+// keeps as many as retain.
 func (e *Embedded) prune(retain int) error {
 	paths, err := e.dir.allSnapshots()
 	if err != nil {
@@ -117,7 +120,7 @@ func (e *Embedded) prune(retain int) error {
 	return errors.Join(errs...)
 }
 
-// verify returns an error if the checksum of a snapshot is wrong.
+// verify returns errDamaged if the checksum at the end of a snapshot is wrong or missing.
 func verify(path string) error {
 	file, err := os.Open(path)
 	if err != nil {
@@ -134,8 +137,8 @@ func verify(path string) error {
 	return nil
 }
 
-// trailer computes the checksum of the bytes that are written to it, except the last ones, which must be that
-// checksum.
+// trailer verifies a snapshot that is written to it: its last bytes must be the checksum of all bytes
+// before them.
 type trailer struct {
 	hash interface {
 		io.Writer
@@ -146,7 +149,7 @@ type trailer struct {
 
 func newTrailer() *trailer { return &trailer{hash: sha256.New()} }
 
-// Write never fails.
+// Write implements io.Writer. It never fails.
 func (t *trailer) Write(p []byte) (int, error) {
 	t.last = append(t.last, p...)
 	if behind := len(t.last) - sha256.Size; behind > 0 {
@@ -177,7 +180,8 @@ func removeIfThere(path string) error {
 	return nil
 }
 
-// syncDir makes renames in a directory durable.
+// syncDir writes the entries of a directory to disk, so that renames in it survive a crash of the
+// machine.
 func syncDir(path string) error {
 	dir, err := os.Open(path)
 	if err != nil {

@@ -23,7 +23,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// filled returns an etcd with that many keys, its revision, and a function that stops it.
+// filled starts an etcd and writes keys keys to it. It returns the etcd, its revision, and a function
+// that stops it.
 func filled(t *testing.T, keys int) (etcd *Embedded, revision int64, stop func()) {
 	t.Helper()
 	etcd, err := Start(t.Context(), shortTempDir(t))
@@ -89,7 +90,7 @@ func TestRestoredDataIsTheSavedDataAtALaterRevision(t *testing.T) {
 	if got.Header.Revision < revision+revisionBump {
 		t.Errorf("the revision is %d, after %d before", got.Header.Revision, revision)
 	}
-	// Earlier watches end, so that clients list again.
+	// A watch that began before the restore must fail, so that its client lists all objects again.
 	watched := <-again.client.Watch(t.Context(), "/registry/", clientv3.WithPrefix(), clientv3.WithRev(revision+1))
 	if watched.CompactRevision == 0 {
 		t.Errorf("a watch from revision %d goes on: %v", revision+1, watched)
@@ -254,8 +255,7 @@ func TestDatabaseWithMuchFreeSpaceIsDefragmented(t *testing.T) {
 	if _, err := etcd.client.Compact(t.Context(), revision, clientv3.WithCompactPhysical()); err != nil {
 		t.Fatal(err)
 	}
-	// etcd counts a page as free when the write after the one that freed it has
-	// reached the disk.
+	// etcd reports the freed space only after the next write has reached the disk, so the test polls.
 	var freed int64
 	err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, 30*time.Second, true, func(ctx context.Context) (bool, error) {
 		if _, err := etcd.client.Put(ctx, "/registry/small", "x"); err != nil {
@@ -297,8 +297,8 @@ func TestFullDatabaseAcceptsWritesOnceItHasFreeSpace(t *testing.T) {
 			}
 		}
 	}
-	// Not all of a database that has grown is objects: it is full of them only
-	// when a defragmentation leaves no room.
+	// A database that reached the quota also contains free pages. It is full of objects only when
+	// defragmentation does not make room for another write.
 	for range 8 {
 		if written := fill(); written == 0 {
 			t.Fatal("nothing was written")
@@ -311,7 +311,7 @@ func TestFullDatabaseAcceptsWritesOnceItHasFreeSpace(t *testing.T) {
 		t.Fatalf("a database that is full of objects: %v", err)
 	}
 
-	// The alarm outlives a restart.
+	// The alarm persists over a restart.
 	if err := etcd.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -322,7 +322,7 @@ func TestFullDatabaseAcceptsWritesOnceItHasFreeSpace(t *testing.T) {
 	if _, err := etcd.client.Delete(t.Context(), "/registry/large/", clientv3.WithPrefix()); err != nil {
 		t.Fatal(err)
 	}
-	// What the API server does every five minutes needs a write.
+	// The API server compacts every five minutes, which needs a write and thus fails.
 	if _, _, _, err := etcd3.Compact(t.Context(), etcd.client, 0, 1); !errors.Is(err, rpctypes.ErrNoSpace) {
 		t.Errorf("the API server compacts a full database: %v", err)
 	}
@@ -335,7 +335,7 @@ func TestFullDatabaseAcceptsWritesOnceItHasFreeSpace(t *testing.T) {
 	if _, err := etcd.client.Put(t.Context(), "/registry/small", "x"); err != nil {
 		t.Errorf("with room again: %v", err)
 	}
-	// It accepts as many writes as before.
+	// etcd must accept as many writes as before it was full.
 	if written := fill(); written < 2 {
 		t.Errorf("only %d were written", written)
 	}
