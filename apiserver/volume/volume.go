@@ -1,9 +1,9 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package volume has the rules for claims of the virtual storage class that plans, admission,
-// controllers and virtual kubelets share: the names of claims on providers, their PersistentVolumes,
-// and their storage classes. Functions are pure.
+// Package volume has the rules for claims of virtual StorageClasses that several components share: the
+// names of their claims on providers, their PersistentVolumes and the selection of StorageClasses. Its
+// functions are pure.
 package volume
 
 import (
@@ -22,69 +22,72 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
 
-// Annotations of PersistentVolumes that the controllers bind to claims of the virtual
-// storage class.
+// Annotations of PersistentVolumes that are bound to claims of virtual StorageClasses, and of these
+// claims.
 const (
-	// AnnotationStorageClass is the real StorageClass of a volume in this cluster, which
-	// is restored before the volume is released.
+	// AnnotationStorageClass is the StorageClass with which a local volume was provisioned. While a
+	// claim uses the volume, its spec.storageClassName is the virtual StorageClass; the controllers
+	// restore the original before they release the volume.
 	AnnotationStorageClass = "storage.liqo.io/storage-class"
-	// AnnotationReclaimPolicy is the reclaim policy that the user's class or an
-	// administrator chose for a volume which is kept while it is in use.
+	// AnnotationReclaimPolicy is the reclaim policy of a volume that its StorageClass or an
+	// administrator selected. The controllers set the actual policy to Retain while the volume is in
+	// use, and restore this policy afterwards.
 	AnnotationReclaimPolicy = "storage.liqo.io/reclaim-policy"
-	// AnnotationProvisionedBy is set on every PersistentVolume by its provisioner; the
-	// key belongs to Kubernetes.
+	// AnnotationProvisionedBy is the annotation of Kubernetes with the provisioner of a
+	// PersistentVolume.
 	AnnotationProvisionedBy = "pv.kubernetes.io/provisioned-by"
-	// AnnotationSelectedNode is the node that the scheduler chose for the first pod of
-	// a claim; the key belongs to Kubernetes.
+	// AnnotationSelectedNode is the annotation of Kubernetes with the node that the scheduler selected
+	// for the first pod of a claim.
 	AnnotationSelectedNode = "volume.kubernetes.io/selected-node"
-	// AnnotationStorageProvisioner names the provisioner that a claim waits for; the
-	// key belongs to Kubernetes.
+	// AnnotationStorageProvisioner is the annotation of Kubernetes with the provisioner that a claim
+	// waits for.
 	AnnotationStorageProvisioner = "volume.kubernetes.io/storage-provisioner"
 )
 
-// MoverRequests returns the CPU and memory that each pod of a move requests.
+// MoverRequests returns the CPU and memory requests of a mover.
 func MoverRequests() corev1.ResourceList {
 	return corev1.ResourceList{
 		corev1.ResourceCPU: resource.MustParse("50m"), corev1.ResourceMemory: resource.MustParse("64Mi"),
 	}
 }
 
-// Marks on claims, pods and Services that a move creates or holds.
+// Labels and annotations that moves and provisioning set on claims, pods and Services.
 const (
-	// LabelMove is the id of the move that created a claim, a pod or a Service. Such a
-	// claim has no VirtualVolume, and such a pod is not held back by its move.
+	// LabelMove is the ID of the move that created a claim, a pod or a Service. A claim with this label
+	// has no VirtualVolume, and a pod with it does not get the scheduling gate of its move.
 	LabelMove = "storage.liqo.io/move"
-	// AnnotationMoving is, on the user's claim, the id of the move that holds new pods
-	// back which mount it.
+	// AnnotationMoving, on a claim whose data is being moved, is the ID of the move. New pods that
+	// mount the claim get a scheduling gate until the move has ended.
 	AnnotationMoving = "storage.liqo.io/moving"
-	// AnnotationLocalStorageClass, on a claim, is the real StorageClass in this cluster
-	// in place of the one that the virtual class names.
+	// AnnotationLocalStorageClass, on a claim of a virtual StorageClass, is the StorageClass for a
+	// volume in the local cluster. It overrides the parameter localStorageClassName of the virtual
+	// StorageClass.
 	AnnotationLocalStorageClass = "storage.liqo.io/local-storage-class"
-	// AnnotationOriginClaim is, on a ShadowVolumeClaim and its claim, the name of the
-	// consumer's claim.
+	// AnnotationOriginClaim, on a ShadowVolumeClaim and its PersistentVolumeClaim, is the name of the
+	// claim on the consumer.
 	AnnotationOriginClaim = "storage.liqo.io/origin-claim"
 )
 
-// Finalizer holds a PersistentVolume until its data on the provider is released, or its real class
-// and reclaim policy in this cluster are restored.
+// Finalizer prevents the deletion of a PersistentVolume until its data on the provider is released or,
+// for a local volume, its StorageClass and reclaim policy are restored.
 const Finalizer = "storage.liqo.io/volume"
 
 const (
 	volumePrefix = "pvc-"
-	// hashLength is the number of hexadecimal digits of the hash in names of claims on a
-	// provider.
+	// hashLength is the number of hexadecimal digits of the hash in RemoteClaimName.
 	hashLength = 8
-	// maxName is the longest name of a claim, a DNS subdomain.
+	// maxName is the maximum length of the name of a claim, a DNS subdomain.
 	maxName = validation.DNS1123SubdomainMaxLength
 )
 
-// VolumeName returns the name of the PersistentVolume that is provisioned for a claim,
-// in the form that provisioners of Kubernetes use.
+// VolumeName returns the name of the PersistentVolume that is provisioned for the claim with this UID.
+// It has the same form as the names by other provisioners, pvc-<UID>.
 func VolumeName(claim types.UID) string { return volumePrefix + string(claim) }
 
-// RemoteClaimName returns the name of the claim on a provider for a claim and its
-// PersistentVolume in this cluster: the name of the claim, truncated if it is too long, with a hash of
-// the volume's name, so that another claim of the same name never gets a retained volume.
+// RemoteClaimName returns the name of the claim on a provider, from the names of the local claim and
+// its PersistentVolume. It is the name of the local claim, truncated if necessary, and a hash of the
+// name of the volume. Because of the hash, a later claim of the same name does not get a volume that
+// the provider retained.
 func RemoteClaimName(claim, volume string) string {
 	sum := sha256.Sum256([]byte(volume))
 	suffix := "-" + hex.EncodeToString(sum[:])[:hashLength]
@@ -94,9 +97,9 @@ func RemoteClaimName(claim, volume string) string {
 	return claim + suffix
 }
 
-// Handle identifies the claim on a provider of a PersistentVolume in this cluster.
+// Handle identifies the claim on a provider that stores the data of a local PersistentVolume.
 type Handle struct {
-	// ClusterID is the provider's cluster id.
+	// ClusterID is the cluster ID of the provider.
 	ClusterID string
 	// Namespace is the remote namespace on the provider.
 	Namespace string
@@ -104,11 +107,11 @@ type Handle struct {
 	Claim string
 }
 
-// String returns the volume handle of the PersistentVolume: cluster/namespace/claim.
+// String returns spec.csi.volumeHandle of the PersistentVolume: <cluster ID>/<namespace>/<claim>.
 func (h Handle) String() string { return h.ClusterID + "/" + h.Namespace + "/" + h.Claim }
 
-// ParseHandle returns the handle that a volume handle encodes. An error names the
-// malformed part.
+// ParseHandle parses a volume handle that String returned. It fails if a part is malformed, with an
+// error that names the part.
 func ParseHandle(handle string) (Handle, error) {
 	parts := strings.Split(handle, "/")
 	if len(parts) != 3 {
@@ -126,9 +129,8 @@ func ParseHandle(handle string) (Handle, error) {
 	return Handle{ClusterID: parts[0], Namespace: parts[1], Claim: parts[2]}, nil
 }
 
-// HandleOf returns the handle of a PersistentVolume whose data a provider stores, and
-// reports whether it is one. An error means that the volume has the driver of the
-// federation and a malformed handle.
+// HandleOf returns the handle of a PersistentVolume, and reports whether a provider stores its data. It
+// fails if the volume has the CSI driver of the federation and a malformed handle.
 func HandleOf(volume *corev1.PersistentVolume) (Handle, bool, error) {
 	if volume.Spec.CSI == nil || volume.Spec.CSI.Driver != v1alpha1.StorageProvisioner {
 		return Handle{}, false, nil
@@ -137,17 +139,17 @@ func HandleOf(volume *corev1.PersistentVolume) (Handle, bool, error) {
 	return handle, err == nil, err
 }
 
-// RemoteSource returns the source of the PersistentVolume for a claim on a provider.
-// Its driver runs on no node, so that no kubelet of this cluster can mount it.
+// RemoteSource returns the source of the local PersistentVolume for a claim on a provider. No node has
+// its CSI driver, so no local kubelet can mount the volume.
 func RemoteSource(handle Handle) corev1.PersistentVolumeSource {
 	return corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{
 		Driver: v1alpha1.StorageProvisioner, VolumeHandle: handle.String(),
 	}}
 }
 
-// RemoteAffinity returns the affinity of a PersistentVolume whose data a provider
-// stores: virtual nodes of that provider, and of these the ones with the labels of
-// topology, which may be nil.
+// RemoteAffinity returns the node affinity of a PersistentVolume whose data a provider stores. It
+// selects the virtual nodes of the provider that have all labels in topology. Nil selects all virtual
+// nodes of the provider.
 func RemoteAffinity(clusterID string, topology map[string]string) *corev1.VolumeNodeAffinity {
 	in := func(key, value string) corev1.NodeSelectorRequirement {
 		return corev1.NodeSelectorRequirement{Key: key, Operator: corev1.NodeSelectorOpIn, Values: []string{value}}
@@ -164,10 +166,11 @@ func RemoteAffinity(clusterID string, topology map[string]string) *corev1.Volume
 	}}
 }
 
-// RemoteClass returns the storage class of a claim on a provider that offers the classes offered, the
-// default first: the class in its annotation liqo.io/remote-storage-class, otherwise the one with the
-// name local, if it is offered, otherwise the default. It fails if the class of the annotation, or any
-// class, is not offered.
+// RemoteClass returns the StorageClass for the volume of a claim on a provider. offered are the
+// StorageClasses that the provider offers, the default first. It returns the class in the annotation
+// liqo.io/remote-storage-class of the claim, otherwise the class named local if it is offered,
+// otherwise the default. It fails if the class in the annotation is not offered, or if offered is
+// empty.
 func RemoteClass(claim *corev1.PersistentVolumeClaim, local string, offered []string) (string, error) {
 	if len(offered) == 0 {
 		return "", fmt.Errorf("the provider offers no storage class")
