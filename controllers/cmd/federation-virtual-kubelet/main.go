@@ -1,7 +1,7 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// The federation-virtual-kubelet represents one virtual node, and creates its pods on the provider.
+// The federation-virtual-kubelet implements the kubelet of one virtual node, and creates its pods on the provider.
 package main
 
 import (

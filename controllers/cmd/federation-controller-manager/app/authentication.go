@@ -18,11 +18,12 @@ import (
 	"liqo.io/federation/controllers/clientca"
 )
 
-// healthPaths are the only paths that anonymous requests may read; paths below them are not.
+// healthPaths are the only paths that anonymous requests may read. Their subpaths require authentication.
 var healthPaths = []string{"/healthz", "/livez", "/readyz"}
 
-// authenticate sets up the authentication of requests, by the options. The check that it returns fails until the
-// certificate authorities of clients are loaded, which happens while the process serves already.
+// authenticate configures the authentication of requests to the health and metrics endpoints. It returns a health check
+// that fails until the CA bundle of client certificates is loaded, which may be later than the start of the server. It
+// fails if the CA bundle cannot be read, unless the options tolerate that.
 func authenticate(
 	ctx context.Context, options genericoptions.DelegatingAuthenticationOptions, client kubernetes.Interface,
 	serving *genericapiserver.SecureServingInfo,
@@ -47,8 +48,8 @@ func authenticate(
 	return info, healthz.NamedCheck("authorities", loaded), nil
 }
 
-// anonymousOnlyOnHealthPaths rejects anonymous requests on all paths but healthPaths. The options alone accept them on
-// every path and leave the decision to the cluster's RBAC.
+// anonymousOnlyOnHealthPaths returns an authenticator that rejects anonymous requests to all paths except healthPaths.
+// delegate accepts anonymous requests to every path and leaves them to RBAC.
 func anonymousOnlyOnHealthPaths(delegate authenticator.Request) authenticator.Request {
 	return authenticator.RequestFunc(func(request *http.Request) (*authenticator.Response, bool, error) {
 		response, ok, err := delegate.AuthenticateRequest(request)

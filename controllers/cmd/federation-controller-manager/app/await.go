@@ -14,13 +14,12 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
 
-// apiRetry is the time between two attempts to reach the federation API.
+// apiRetry is the interval at which awaitAPI requests the discovery of the federation API.
 const apiRetry = 500 * time.Millisecond
 
-// awaitAPI returns when the federation API is served, or with the error of the context. The
-// manager of controllers discovers the kinds that it caches once, when they are prepared: a
-// process that starts together with the API server, for example in an upgrade, waits for it
-// and does not end with an error.
+// awaitAPI waits until the federation API is served. It fails only if ctx is done. Controllers cannot be set up before,
+// because the manager's REST mapper finds no federation kinds. A process that starts together with the API server, for
+// example in an upgrade, thus waits instead of exiting with an error.
 func awaitAPI(ctx context.Context, client discovery.ServerResourcesInterface) error {
 	logger := klog.FromContext(ctx)
 	waiting := false

@@ -17,10 +17,10 @@ import (
 	"liqo.io/federation/generated/clientset/versioned"
 )
 
-// checkInterval is the time between two requests to the API until it is served.
+// checkInterval is the interval at which check requests the discovery of the federation API.
 const checkInterval = time.Second
 
-// newCheckCommand returns the command that `helm test` runs.
+// newCheckCommand returns the command check, which `helm test` runs.
 func newCheckCommand() *cobra.Command {
 	var kubeconfig string
 	timeout := time.Minute
@@ -50,7 +50,8 @@ func newCheckCommand() *cobra.Command {
 	return cmd
 }
 
-// check waits until the federation API is served, and returns the number of its resources. It fails after the timeout.
+// check waits until the federation API serves at least one resource, and returns the number of its resources. It fails
+// after the timeout.
 func check(ctx context.Context, client versioned.Interface, timeout time.Duration) (int, error) {
 	kinds := 0
 	var err error

@@ -25,13 +25,13 @@ import (
 	"liqo.io/federation/controllers/logging"
 )
 
-// shutdownTimeout bounds requests that are being served when the process ends.
+// shutdownTimeout is the time in which requests in flight may complete when the process stops.
 const shutdownTimeout = 5 * time.Second
 
-// leaseTolerance is how long after its Lease expired a leader counts as live that still works.
+// leaseTolerance is the time after the expiry of its Lease from which the liveness check of a leader fails.
 const leaseTolerance = 20 * time.Second
 
-// NewCommand returns the command of the program. It runs until the context ends.
+// NewCommand returns the root command, which runs until ctx is done.
 func NewCommand(ctx context.Context) *cobra.Command {
 	options := NewOptions()
 	cmd := &cobra.Command{
@@ -61,8 +61,8 @@ func NewCommand(ctx context.Context) *cobra.Command {
 	return cmd
 }
 
-// Run starts the selected controllers, and serves health and metrics until the context ends. It fails if a controller
-// cannot be prepared, or if the manager of controllers ends with an error.
+// Run starts the selected controllers, and serves health and metrics until ctx is done. It fails if a controller cannot
+// be initialized, or if the manager of the controllers fails.
 func Run(ctx context.Context, options *Options) error {
 	ctx = logging.WithoutBodies(ctx)
 	config, err := options.Config(ctx)
@@ -73,7 +73,8 @@ func Run(ctx context.Context, options *Options) error {
 	cancel := func() { fail(nil) }
 	defer cancel()
 
-	// Health is served at once: the API may take longer than a probe allows.
+	// Health checks are served before the federation API is reached, which may take longer than a liveness probe
+	// allows.
 	var ready readiness
 	watchdog := leaderelection.NewLeaderHealthzAdaptor(leaseTolerance)
 	stopped, err := serve(ctx, config, watchdog, &ready)
@@ -88,7 +89,7 @@ func Run(ctx context.Context, options *Options) error {
 	if err := initControllers(ctx, config, options.Controllers); err != nil {
 		return err
 	}
-	// Runnables start when all caches are filled.
+	// The manager starts this runnable after its caches have synced.
 	err = config.manager.Add(manager.RunnableFunc(func(context.Context) error {
 		ready.set()
 		return nil
@@ -102,8 +103,8 @@ func Run(ctx context.Context, options *Options) error {
 	defer config.Events.Shutdown()
 
 	err = config.workAsLeader(ctx, watchdog, ready.set, func(ctx context.Context) {
-		// A manager that failed, for example because a kind that it watches is not served, ends the process: its
-		// controllers do not start a second time.
+		// A manager cannot be started twice: its failure, for example because a watched kind is not served, ends the
+		// process.
 		if err := config.manager.Start(ctx); err != nil && ctx.Err() == nil {
 			fail(fmt.Errorf("running the manager of controllers: %w", err))
 		}
@@ -117,8 +118,8 @@ func Run(ctx context.Context, options *Options) error {
 	return err
 }
 
-// workAsLeader calls work at once, or with leader election once this process leads. Until then it calls standby
-// whenever another process leads.
+// workAsLeader calls work: immediately if leader election is disabled, and otherwise once this process holds the Lease.
+// It calls standby whenever another process becomes the leader.
 func (c *Config) workAsLeader(
 	ctx context.Context, watchdog *leaderelection.HealthzAdaptor, standby func(), work func(context.Context),
 ) error {

@@ -26,48 +26,47 @@ import (
 	"liqo.io/federation/controllers/storage/consumer"
 )
 
-// Config is shared by the controllers.
+// Config has the clients, caches and options that the controllers of this process share.
 type Config struct {
-	// Kube is the client of the local cluster for what the manager's client does not serve: discovery, logs, reviews and
-	// watches of single nodes and namespaces.
+	// Kube is the client of the local cluster for requests that the manager's client does not support: discovery, logs,
+	// access reviews, and watches of single nodes and namespaces.
 	Kube kubernetes.Interface
 	// Events records events in the local cluster.
 	Events record.EventBroadcaster
-	// Peers are the connections to the providers of this cluster.
+	// Peers has the connections to the providers of the local cluster.
 	Peers *remote.Peers
-	// ClusterID is the UID of this cluster's kube-system namespace.
+	// ClusterID is the UID of the Namespace kube-system in the local cluster.
 	ClusterID string
-	// Options are the flags: names, namespaces and policy.
+	// Options are the parsed flags.
 	Options *Options
 
 	client *rest.Config
 	scheme *runtime.Scheme
-	// kinds are the kinds that this cluster serves; nil until a controller needs them.
+	// kinds caches which kinds the local cluster serves; nil until a controller needs it.
 	kinds *kit.ServedKinds
-	// nodePods are the pods of the virtual nodes.
+	// nodePods watches the pods that are bound to virtual nodes.
 	nodePods *watches.Pods
-	// manager runs the controllers on controller-runtime; nil until one needs it.
+	// manager is the controller-runtime manager of all controllers; nil until a controller needs it.
 	manager ctrl.Manager
-	// volumesIndexed is whether the manager caches pods and volumes by their claims.
+	// volumesIndexed is true once VolumeManager has added the indexes of pods and PersistentVolumes.
 	volumesIndexed bool
-	// shadows are the volume claims on providers, capacity publishes the storage of providers,
-	// and published is the cache of that; nil until a controller of storage needs them.
+	// shadows reads and writes the ShadowVolumeClaims of providers, capacity publishes the storage capacity of
+	// providers, and published caches the CSIStorageCapacities that capacity writes; each is nil until a storage
+	// controller needs it.
 	shadows   *consumer.Shadows
 	capacity  *consumer.Capacity
 	published cache.Cache
 	// installed is the cache of the installation namespace; nil until a controller needs it.
 	installed cache.Cache
-	// singles is shared by the controllers of single addresses; nil until one needs it.
+	// singles is shared by the controllers that map single addresses; nil until a controller needs it.
 	singles *addresses.Addresses
-	// local is the gateway of this cluster; nil until a controller needs it.
+	// local is the gateway of the local cluster; nil until a controller needs it.
 	local *tunnel.Local
-	// offloading is shared by the controllers of offloading on a consumer; nil until one needs
-	// it.
+	// offloading is shared by the consumer's controllers of offloaded namespaces; nil until a controller needs it.
 	offloading *offloading.Config
 }
 
-// protobufThenJSON spares both sides of a connection the encoding of JSON for the kinds that have
-// a protobuf form.
+// protobufThenJSON accepts protobuf, which is cheaper to encode than JSON, and JSON for kinds without a protobuf form.
 const protobufThenJSON = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
 
 func newConfig(client *rest.Config, options *Options) (*Config, error) {
@@ -89,7 +88,7 @@ func newConfig(client *rest.Config, options *Options) (*Config, error) {
 	}, nil
 }
 
-// Recorder records events in the name of a controller.
+// Recorder returns an event recorder whose events have the controller as their source.
 func (c *Config) Recorder(controller string) record.EventRecorderLogger {
 	return c.Events.NewRecorder(c.scheme, corev1.EventSource{Component: controller})
 }
@@ -99,7 +98,7 @@ func (c *Config) startEventSink(ctx context.Context) {
 	context.AfterFunc(ctx, c.Events.Shutdown)
 }
 
-// statusCodec encodes the errors of the endpoints for health and metrics.
+// statusCodec returns the codec for error responses of the health and metrics endpoints.
 func statusCodec() serializer.CodecFactory {
 	return serializer.NewCodecFactory(runtime.NewScheme())
 }

@@ -35,7 +35,7 @@ import (
 	"liqo.io/federation/controllers/storage/provider"
 )
 
-// Controller is one entry of the list of controllers.
+// Controller is a controller that the process can run.
 type Controller struct {
 	// Name selects the controller in --controllers.
 	Name string
@@ -45,7 +45,7 @@ type Controller struct {
 	Init func(ctx context.Context, config *Config) error
 }
 
-// controllers lists everything that the manager can run.
+// controllers returns all controllers, in the order of their initialization.
 func controllers() []Controller {
 	return []Controller{
 		{Name: foreigncluster.Name, Init: initForeignCluster},
@@ -103,8 +103,8 @@ func offByDefault() []string {
 	return names
 }
 
-// selected reports whether a selection includes a controller. Its name, with or without a minus, takes precedence over
-// *, and a later word over an earlier one.
+// selected reports whether the values of --controllers include a controller. The values name and -name take precedence
+// over *, and the last of them applies.
 func selected(selection []string, controller Controller) bool {
 	included, named := false, false
 	for _, word := range selection {
@@ -133,7 +133,8 @@ func validateSelection(selection []string) []error {
 	return errs
 }
 
-// initControllers adds the selected controllers to the manager. It fails if there is none.
+// initControllers adds the selected controllers to the manager, in the order of the list. It fails if no controller is
+// selected, or if one cannot be initialized.
 func initControllers(ctx context.Context, config *Config, selection []string) error {
 	for _, controller := range controllers() {
 		if !selected(selection, controller) {

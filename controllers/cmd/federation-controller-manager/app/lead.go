@@ -18,11 +18,11 @@ import (
 )
 
 const (
-	// A leader that cannot renew its Lease stops after renewDeadline, before
-	// another process takes the Lease over after leaseDuration.
+	// A leader that cannot renew its Lease stops after renewDeadline, before another process acquires the Lease, after
+	// leaseDuration.
 	leaseDuration = 15 * time.Second
 	renewDeadline = 10 * time.Second
-	// retryPeriod bounds the time until another process takes over a released Lease.
+	// retryPeriod is the time between two attempts to acquire or renew the Lease.
 	retryPeriod = time.Second
 )
 
@@ -59,8 +59,9 @@ func validateLeaderElection(c *componentconfig.LeaderElectionConfiguration) []er
 	return errs
 }
 
-// newLock returns the Lease of the processes of one Deployment. It is named after their ServiceAccount, because
-// Deployments with different accounts run different controllers.
+// newLock returns the lock on the Lease for which the replicas of one Deployment compete. The Lease is named after the
+// ServiceAccount, unless a flag names it: Deployments with different ServiceAccounts run different controllers, and
+// each elects its own leader.
 func newLock(client *rest.Config, o *Options) (resourcelock.Interface, error) {
 	c := o.LeaderElection
 	identity, err := leader.Identity()

@@ -12,9 +12,8 @@ import (
 	"liqo.io/federation/controllers/kit"
 )
 
-// Manager returns the manager of the controllers on controller-runtime, which Init
-// functions add their reconcilers to. The first call creates it; it starts once this process
-// leads.
+// Manager returns the manager to which all Init functions add their reconcilers. The first call creates it. Run starts
+// it once this process leads.
 func (c *Config) Manager(ctx context.Context) (ctrl.Manager, error) {
 	if c.manager == nil {
 		manager, err := kit.NewManager(c.client, klog.FromContext(ctx))
@@ -26,8 +25,8 @@ func (c *Config) Manager(ctx context.Context) (ctrl.Manager, error) {
 	return c.manager, nil
 }
 
-// VolumeManager returns the manager, which caches pods and PersistentVolumes by their
-// claims: for controllers of volumes.
+// VolumeManager returns the manager after adding the indexes of kit.IndexVolumes to its cache, which controllers of
+// volumes require.
 func (c *Config) VolumeManager(ctx context.Context) (ctrl.Manager, error) {
 	manager, err := c.Manager(ctx)
 	if err != nil || c.volumesIndexed {

@@ -29,7 +29,7 @@ const (
 
 // Mover selects the image of the pods that copy the data of a move.
 type Mover struct {
-	// Image is the image of the movers. Empty fails moves of volumes.
+	// Image is the image of the movers. If it is empty, moves of volumes fail.
 	Image string
 	// PullPolicy is the imagePullPolicy of the movers.
 	PullPolicy string
@@ -38,9 +38,9 @@ type Mover struct {
 // AddFlags binds the options to flags.
 func (m *Mover) AddFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&m.Image, "mover-image", m.Image,
-		"Image of the pods that copy the data of a volume that is moved. Empty moves no data.")
+		"Image of the pods that copy the data when a volume is moved. If empty, moves fail.")
 	fs.StringVar(&m.PullPolicy, "mover-image-pull-policy", m.PullPolicy,
-		"imagePullPolicy of these pods: Always, IfNotPresent or Never.")
+		"imagePullPolicy of the pods that copy the data of a volume: Always, IfNotPresent or Never.")
 }
 
 // Validate returns an error for each invalid option.

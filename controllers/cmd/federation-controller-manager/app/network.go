@@ -17,8 +17,8 @@ import (
 	"liqo.io/federation/controllers/link/tunnel"
 )
 
-// installationCache returns the cache of the installation namespace that the controllers of
-// links share; the first call creates it.
+// installationCache returns the cache of the installation namespace, which the controllers share. The first call
+// creates it.
 func (c *Config) installationCache(ctx context.Context) (cache.Cache, error) {
 	if c.installed == nil {
 		manager, err := c.Manager(ctx)
@@ -32,7 +32,7 @@ func (c *Config) installationCache(ctx context.Context) (cache.Cache, error) {
 	return c.installed, nil
 }
 
-// gatewayFinder returns the finder of the gateway's endpoints; nil if the gateway has no Service.
+// gatewayFinder returns a Finder of the endpoints that the gateway's Service has; nil if the gateway has no Service.
 func (c *Config) gatewayFinder(ctx context.Context) (*gateway.Finder, error) {
 	if !c.Options.Network.GatewayService {
 		return nil, nil
@@ -44,8 +44,8 @@ func (c *Config) gatewayFinder(ctx context.Context) (*gateway.Finder, error) {
 	return gateway.NewFinder(ctx, c.manager, installed, c.Options.Namespace)
 }
 
-// localGateway returns the gateway of this cluster, which the controllers of tunnels share; the
-// first call creates it.
+// localGateway returns the gateway of the local cluster, which the controllers of tunnels share. The first call creates
+// it.
 func (c *Config) localGateway(ctx context.Context) (*tunnel.Local, error) {
 	if c.local == nil {
 		manager, err := c.Manager(ctx)
@@ -105,7 +105,7 @@ func initGatewayService(ctx context.Context, config *Config) error {
 	return reconciler.SetupWithManager(config.manager, config.installed)
 }
 
-// addresses returns the state shared by the controllers of single addresses. The first call creates it.
+// addresses returns the state that the controllers of single addresses share. The first call creates it.
 func (c *Config) addresses(ctx context.Context) (*addresses.Addresses, error) {
 	if c.singles != nil {
 		return c.singles, nil

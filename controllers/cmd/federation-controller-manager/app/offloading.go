@@ -21,8 +21,8 @@ import (
 	storage "liqo.io/federation/controllers/storage/consumer"
 )
 
-// offloadingConfig returns the shared configuration of the controllers of offloading on a
-// consumer. The first call creates it.
+// offloadingConfig returns the configuration that the consumer's controllers of offloaded namespaces share. The first
+// call creates it.
 func (c *Config) offloadingConfig(ctx context.Context) (*offloading.Config, error) {
 	if c.offloading != nil {
 		return c.offloading, nil

@@ -33,21 +33,21 @@ import (
 	"liqo.io/federation/controllers/remote"
 )
 
-// maxClusterName is the greatest length of a ForeignCluster's name, and so of a cluster's name.
+// maxClusterName is the maximum length of a cluster's name in characters: peers name its ForeignCluster after it.
 const maxClusterName = 40
 
-// kubeconfigHelp is the help of --kubeconfig, which all commands have.
+// kubeconfigHelp is the help text of --kubeconfig in all commands.
 const kubeconfigHelp = "Kubeconfig file of the local cluster. Empty uses the ServiceAccount of the pod."
 
 // Options are the flags of the federation-controller-manager.
 type Options struct {
-	// Kubeconfig is a file; empty uses the ServiceAccount of the pod.
+	// Kubeconfig is the path of the kubeconfig file of the local cluster; empty uses the ServiceAccount of the pod.
 	Kubeconfig string
-	// Controllers selects controllers: "*" selects all that are on by default, a name selects
-	// one of them, and "-name" excludes it.
+	// Controllers selects controllers: "*" selects all that are not off by default, a name selects a controller, and
+	// "-name" excludes it.
 	Controllers []string
 
-	// ClusterName is the name of this cluster that peers use for it.
+	// ClusterName is the name of the local cluster in objects of its peers. Required.
 	ClusterName string
 	// Namespace is the namespace of the installation.
 	Namespace string
@@ -56,24 +56,25 @@ type Options struct {
 	// StorageNamespace is the namespace of the CSIStorageCapacities of the virtual StorageClass, and of
 	// the intermediate claims for which its local volumes are provisioned.
 	StorageNamespace string
-	// ServiceAccount is the name of the ServiceAccount of this process, in Namespace.
+	// ServiceAccount is the name of the ServiceAccount of this process, in Namespace. Controllers bind roles to it in
+	// the namespaces of peerings.
 	ServiceAccount string
-	// IdentityMode selects the credentials of consumers: certificates or tokens of ServiceAccounts.
+	// IdentityMode selects the credentials that consumers get: certificates, or tokens of ServiceAccounts.
 	IdentityMode string
-	// IdentityLifetime is the lifetime of certificates and tokens.
+	// IdentityLifetime is the lifetime of the certificates that this cluster signs, and of its tokens at providers.
 	IdentityLifetime time.Duration
-	// OrphanTTL is the time after a consumer's last heartbeat at which its quota is released and
-	// its objects are deleted; zero never does.
+	// OrphanTTL is the time after the last heartbeat of a consumer at which its quota is released and its objects are
+	// deleted, unless its ForeignCluster sets one; zero never does.
 	OrphanTTL time.Duration
-	// Networking is the pod connectivity with peers whose ForeignCluster sets none.
+	// Networking is the mode of pod connectivity with peers whose ForeignCluster sets none.
 	Networking string
-	// RefusedEndpoints are CIDRs in which endpoints of consumers are refused.
+	// RefusedEndpoints are CIDRs in which no consumer may have endpoints of its Services.
 	RefusedEndpoints []string
-	// Ranges are the ranges of this cluster that an administrator configures.
+	// Ranges are the CIDRs of the local cluster that an administrator configures; an empty one is detected.
 	Ranges clusterinfo.Values
-	// Network is announced to peers, in addition to the ranges that their own are remapped to.
+	// Network configures the external CIDRs, the pool of remapped CIDRs, and the gateway of the local cluster.
 	Network tunnel.Settings
-	// ControlProxy connects to providers through the tunnel.
+	// ControlProxy is the gateway's proxy, through which in-band peerings reach the provider's API server.
 	ControlProxy peering.ControlProxy
 	// Policy limits what is offered to consumers.
 	Policy offer.Policy
@@ -82,7 +83,7 @@ type Options struct {
 	// Mover selects the image of the pods that copy the data of a move.
 	Mover Mover
 
-	// LeaderElection configures the election of the active process.
+	// LeaderElection configures the election of the replica that runs the controllers.
 	LeaderElection componentconfig.LeaderElectionConfiguration
 	// Logs configures logging.
 	Logs *logsapi.LoggingConfiguration
@@ -116,7 +117,7 @@ func NewOptions() *Options {
 		authorization:  genericoptions.NewDelegatingAuthorizationOptions(),
 	}
 	o.serving.BindPort = 8443
-	// Without a directory the generated certificate stays in memory.
+	// With an empty directory the self-signed certificate is kept in memory only.
 	o.serving.ServerCert.CertDirectory = ""
 	o.serving.ServerCert.PairName = ""
 	return o
@@ -130,7 +131,7 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 			"All: %v. Off by default: %v.",
 		controllerNames(true), offByDefault()))
 	fs.StringVar(&o.ClusterName, "cluster-name", o.ClusterName,
-		"Name of this cluster, a DNS label of at most 40 characters that none of its peers has. Required.")
+		"Name of this cluster, a DNS label of at most 40 characters. It must differ from the names of all peers. Required.")
 	fs.StringVar(&o.Namespace, "namespace", o.Namespace, "Namespace of the installation.")
 	fs.StringVar(&o.InvitationNamespace, "invitation-namespace", o.InvitationNamespace,
 		"Namespace of the ServiceAccounts of invitations.")
@@ -139,7 +140,7 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 			"its local volumes are provisioned. Only the controllers may create claims in it.")
 	fs.StringVar(&o.ServiceAccount, "service-account", o.ServiceAccount,
 		"ServiceAccount of this process, in the installation namespace. "+
-			"Its role is bound to it in the namespaces of providers.")
+			"Controllers bind roles to it in the namespaces of peerings.")
 	fs.StringVar(&o.IdentityMode, "identity-mode", o.IdentityMode,
 		"Credentials of consumers: Certificate, signed through certificates.k8s.io, Token, of a ServiceAccount, "+
 			"or Auto, which uses tokens where no signer issues the certificate.")
@@ -170,11 +171,11 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	logsapi.AddFlags(o.Logs, fs)
 }
 
-// Validate returns an error for each invalid option.
+// Validate returns one error for each invalid option.
 func (o *Options) Validate() []error {
 	var errs []error
 	if o.ClusterName == "" {
-		errs = append(errs, errors.New("--cluster-name is required: choose a name that none of the peers has"))
+		errs = append(errs, errors.New("--cluster-name is required: choose a name that differs from the names of all peers"))
 	} else if len(o.ClusterName) > maxClusterName || len(validation.IsDNS1123Label(o.ClusterName)) > 0 {
 		errs = append(errs, fmt.Errorf("--cluster-name %q: must be a DNS label of at most %d characters",
 			o.ClusterName, maxClusterName))
@@ -221,7 +222,7 @@ func (o *Options) Validate() []error {
 	return errs
 }
 
-// refusedEndpoints returns the valid ones of RefusedEndpoints.
+// refusedEndpoints returns the parsed RefusedEndpoints. It omits invalid ones, which Validate reports.
 func (o *Options) refusedEndpoints() []netip.Prefix {
 	var prefixes []netip.Prefix
 	for _, cidr := range o.RefusedEndpoints {
@@ -232,7 +233,8 @@ func (o *Options) refusedEndpoints() []netip.Prefix {
 	return prefixes
 }
 
-// Config creates the clients of the local cluster and reads its ID. It fails if the cluster cannot be reached.
+// Config returns the Config of the controllers, with clients of the local cluster. It fails if the API server cannot be
+// reached or no serving certificate can be created.
 func (o *Options) Config(ctx context.Context) (*Config, error) {
 	client, err := remote.Local(o.Kubeconfig, "federation-controller-manager")
 	if err != nil {
@@ -241,7 +243,7 @@ func (o *Options) Config(ctx context.Context) (*Config, error) {
 	if err := o.serving.MaybeDefaultWithSelfSignedCerts("localhost", nil, []net.IP{net.IPv4(127, 0, 0, 1)}); err != nil {
 		return nil, fmt.Errorf("creating a serving certificate: %w", err)
 	}
-	// Reviews are created with the same kubeconfig.
+	// TokenReviews and SubjectAccessReviews are created with the same kubeconfig.
 	o.authentication.RemoteKubeConfigFile = o.Kubeconfig
 	o.authorization.RemoteKubeConfigFile = o.Kubeconfig
 	config, err := newConfig(client, o)
@@ -252,7 +254,7 @@ func (o *Options) Config(ctx context.Context) (*Config, error) {
 	return config, err
 }
 
-// clusterID returns the UID of Namespace kube-system, which exists as long as the cluster.
+// clusterID returns the UID of the Namespace kube-system, which is never deleted.
 func clusterID(ctx context.Context, client kubernetes.Interface) (string, error) {
 	namespace, err := client.CoreV1().Namespaces().Get(ctx, metav1.NamespaceSystem, metav1.GetOptions{})
 	if err != nil {

@@ -15,8 +15,8 @@ import (
 	"liqo.io/federation/controllers/provider/offer"
 )
 
-// servedKinds returns the kinds that this cluster serves, which controllers share; the
-// first call creates it.
+// servedKinds returns the cache of the kinds that the local cluster serves, which the controllers share. The first call
+// creates it.
 func (c *Config) servedKinds() *kit.ServedKinds {
 	if c.kinds == nil {
 		c.kinds = kit.NewServedKinds(c.Kube.Discovery(), clock.RealClock{})

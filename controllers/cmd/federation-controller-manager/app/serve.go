@@ -24,12 +24,13 @@ import (
 	"liqo.io/federation/controllers/storage/move"
 )
 
-// readiness turns true when the caches of the controllers are filled, or when another process leads.
+// readiness is a health check that succeeds once the caches of the controllers have synced, or once another replica
+// leads.
 type readiness struct{ ready atomic.Bool }
 
 func (r *readiness) set() { r.ready.Store(true) }
 
-// Name returns the name of the check in the answer of /readyz?verbose.
+// Name returns the name of the check in responses of /readyz?verbose.
 func (r *readiness) Name() string { return "caches" }
 
 // Check fails until the process is ready.
@@ -40,8 +41,9 @@ func (r *readiness) Check(*http.Request) error {
 	return nil
 }
 
-// serve serves health checks without authentication, and metrics to authorized users. The channel that it returns is
-// closed when serving has ended.
+// serve serves health checks without authentication, and metrics to authorized users, until ctx is done. The returned
+// channel is closed when the server has stopped. It fails if it cannot listen, or if authentication or authorization
+// cannot be configured.
 func serve(ctx context.Context, config *Config, live, ready healthz.HealthChecker) (<-chan struct{}, error) {
 	options := config.Options
 	var serving *genericapiserver.SecureServingInfo

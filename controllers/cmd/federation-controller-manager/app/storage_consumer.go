@@ -9,8 +9,8 @@ import (
 	"liqo.io/federation/controllers/storage/consumer"
 )
 
-// storageConsumer returns the shared configuration of the controllers of volumes on a consumer.
-// The first call creates it.
+// storageConsumer returns the configuration of one storage controller on the consumer, whose events have controller as
+// their source. All of them share the cache of ShadowVolumeClaims.
 func (c *Config) storageConsumer(ctx context.Context, controller string) (*consumer.Config, error) {
 	manager, err := c.VolumeManager(ctx)
 	if err != nil {
@@ -28,8 +28,8 @@ func (c *Config) storageConsumer(ctx context.Context, controller string) (*consu
 	}, nil
 }
 
-// storageCapacity returns the controller that publishes capacities, which the provisioner
-// reports refusals to.
+// storageCapacity returns the controller that publishes the storage capacity of providers. The provisioner reports
+// volumes that a provider refuses to it. The first call creates it.
 func (c *Config) storageCapacity(ctx context.Context) (*consumer.Capacity, error) {
 	if c.capacity != nil {
 		return c.capacity, nil

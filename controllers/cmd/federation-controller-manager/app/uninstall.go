@@ -29,11 +29,11 @@ import (
 )
 
 const (
-	// apiTimeout is how long uninstall waits for the federation API, for example during its restart.
+	// apiTimeout is the maximum time to wait for the federation API, which may be restarting.
 	apiTimeout = 30 * time.Second
-	// cleanUpTimeout is how long namespaces and nodes may take to be deleted, in addition to the deadline.
+	// cleanUpTimeout is the time that namespaces and nodes may take to be deleted, in addition to --deadline.
 	cleanUpTimeout = time.Minute
-	// uninstallInterval is the time between two checks of the objects that are left.
+	// uninstallInterval is the time between two lists of the objects that still exist.
 	uninstallInterval = time.Second
 	// maxDeadline is the greatest spec.disconnectTimeoutSeconds.
 	maxDeadline = 24 * time.Hour
@@ -41,26 +41,26 @@ const (
 
 var errInUse = errors.New("the federation is in use, so it is not uninstalled")
 
-// uninstaller reports the use of the federation, and ends it with force. When nothing is in use, it deletes the objects
-// of the federation that the chart did not create.
+// uninstaller checks that no object uses the federation. With force, it ends all peerings and offloadings first. It
+// then deletes the objects that controllers created outside of the chart's release.
 type uninstaller struct {
 	kube       kubernetes.Interface
 	federation versioned.Interface
-	// volumes reads the volumes and claims of the federation, and returns them to their owners.
+	// volumes is the client for PersistentVolumes, claims and storage objects of the local cluster.
 	volumes client.Client
 	out     io.Writer
 	// namespace is the namespace of the installation.
 	namespace string
-	// storageClass and storageNamespace are the virtual StorageClass and the namespace of its capacity objects.
+	// storageClass is the name of the virtual StorageClass, and storageNamespace has its CSIStorageCapacities.
 	storageClass, storageNamespace string
-	// force ends peerings, and waits for other clusters until the deadline.
+	// force ends all peerings and offloadings. deadline is the maximum time to wait for peers.
 	force    bool
 	deadline time.Duration
 
 	apiTimeout, cleanUpTimeout, interval time.Duration
 }
 
-// newUninstallCommand returns the command that `helm uninstall` runs first.
+// newUninstallCommand returns the command uninstall, which the chart runs before it deletes its objects.
 func newUninstallCommand() *cobra.Command {
 	var kubeconfig string
 	u := &uninstaller{
@@ -69,7 +69,7 @@ func newUninstallCommand() *cobra.Command {
 	}
 	cmd := &cobra.Command{
 		Use:   "uninstall",
-		Short: "Check whether the federation is in use, and with --force end that",
+		Short: "Fail if the federation is in use; with --force, end all peerings first",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if u.deadline < 0 || u.deadline > maxDeadline {
@@ -99,13 +99,13 @@ func newUninstallCommand() *cobra.Command {
 	flags.StringVar(&u.storageNamespace, "storage-namespace", u.storageNamespace,
 		"Namespace of the CSIStorageCapacities of the virtual StorageClass.")
 	flags.BoolVar(&u.force, "force", u.force,
-		"Unoffload all namespaces and end all peerings, instead of failing if there are any.")
+		"Unoffload all namespaces and end all peerings, instead of failing if any exist.")
 	flags.DurationVar(&u.deadline, "deadline", u.deadline,
-		"How long --force waits for other clusters, unless spec.disconnectTimeoutSeconds of their ForeignClusters is less.")
+		"How long --force waits for peers, unless spec.disconnectTimeoutSeconds of their ForeignClusters is less.")
 	return cmd
 }
 
-// run fails with errInUse and prints the reasons, as long as something is in use.
+// run prints the objects that use the federation, and fails with errInUse, unless none exist or force ends them.
 func (u *uninstaller) run(ctx context.Context) error {
 	used, err := u.inUse(ctx)
 	if err != nil {
@@ -122,8 +122,8 @@ func (u *uninstaller) run(ctx context.Context) error {
 		return errInUse
 	case !u.force:
 		fmt.Fprintf(u.out, "The federation is in use:\n%s"+
-			"End that and uninstall again:\n%s"+
-			"Ending a peering waits for the other cluster for spec.disconnectTimeoutSeconds of its ForeignCluster.\n",
+			"Run these commands and uninstall again:\n%s"+
+			"The end of a peering waits for the peer for at most spec.disconnectTimeoutSeconds of its ForeignCluster.\n",
 			used.describe(), used.commands())
 		return errInUse
 	}
@@ -134,7 +134,7 @@ func (u *uninstaller) run(ctx context.Context) error {
 	return u.removeRest(ctx)
 }
 
-// removeRest returns the volumes to their owners and deletes the keys of the gateway.
+// removeRest makes the volumes of the federation usable without it, and deletes the keys of the gateway.
 func (u *uninstaller) removeRest(ctx context.Context) error {
 	if err := consumer.HandBack(ctx, u.volumes, u.storageClass, u.storageNamespace); err != nil {
 		return fmt.Errorf("%w: uninstall again, or leave the volumes with `helm uninstall --no-hooks`", err)
@@ -142,7 +142,7 @@ func (u *uninstaller) removeRest(ctx context.Context) error {
 	return u.removeKeys(ctx)
 }
 
-// removeKeys deletes the keys of the gateway, which the controllers created. It does not read them.
+// removeKeys deletes the Secret with the keys of the gateway, which the controllers created, without reading it.
 func (u *uninstaller) removeKeys(ctx context.Context) error {
 	err := u.kube.CoreV1().Secrets(u.namespace).Delete(ctx, v1alpha1.WireGuardSecret, metav1.DeleteOptions{})
 	if err != nil && !apierrors.IsNotFound(err) {
@@ -152,12 +152,13 @@ func (u *uninstaller) removeKeys(ctx context.Context) error {
 	return nil
 }
 
-// inUse returns what is in use. If the federation API is not available, it returns the namespaces of peerings only.
+// inUse returns the objects that use the federation. If the federation API is not available within apiTimeout, it
+// returns only the namespaces of peerings.
 func (u *uninstaller) inUse(ctx context.Context) (used *use, err error) {
 	var listErr error
 	listed := func(ctx context.Context) (bool, error) {
 		used, listErr = u.list(ctx)
-		// NotFound means that there is no APIService, which does not change by waiting.
+		// NotFound means that the APIService does not exist: waiting does not help.
 		return listErr == nil || apierrors.IsNotFound(listErr), nil
 	}
 	waitErr := apiwait.PollUntilContextTimeout(ctx, u.interval, u.apiTimeout, true, listed)
@@ -170,7 +171,7 @@ func (u *uninstaller) inUse(ctx context.Context) (used *use, err error) {
 	return used, err
 }
 
-// list returns what is in use. It fails if the federation API is not available.
+// list returns the objects that use the federation. It fails if the federation API is not available.
 func (u *uninstaller) list(ctx context.Context) (*use, error) {
 	used := &use{complete: true}
 	clusters, err := u.federation.FederationV1alpha1().ForeignClusters().List(ctx, metav1.ListOptions{})
@@ -195,7 +196,8 @@ func (u *uninstaller) list(ctx context.Context) (*use, error) {
 	return used, err
 }
 
-// namespaces returns the names of the namespaces of peerings, which stay once the controllers are uninstalled.
+// namespaces returns the names of all tenant, peer and remote namespaces, which no controller deletes after the
+// uninstallation.
 func (u *uninstaller) namespaces(ctx context.Context) ([]string, error) {
 	roles := strings.Join([]string{v1alpha1.RoleTenant, v1alpha1.RolePeer, v1alpha1.RoleRemoteNamespace}, ",")
 	list, err := u.kube.CoreV1().Namespaces().List(ctx, metav1.ListOptions{
@@ -211,7 +213,8 @@ func (u *uninstaller) namespaces(ctx context.Context) ([]string, error) {
 	return names, nil
 }
 
-// end unoffloads namespaces and ends peerings, and waits until nothing is in use. It fails after the deadline.
+// end unoffloads all namespaces, deletes the ForeignClusters in used, and waits until no object uses the federation. It
+// fails after deadline and cleanUpTimeout.
 func (u *uninstaller) end(ctx context.Context, used *use) error {
 	federation := u.federation.FederationV1alpha1()
 	for _, offloading := range used.offloadings {
@@ -238,9 +241,9 @@ func (u *uninstaller) end(ctx context.Context, used *use) error {
 		return left.empty(), nil
 	})
 	if err != nil {
-		fmt.Fprintf(u.out, "This did not end in time:\n%s"+
+		fmt.Fprintf(u.out, "These objects still exist after the deadline:\n%s"+
 			"See the logs of Deployment federation-controller-manager and uninstall again,\n"+
-			"or leave it: `helm uninstall --no-hooks`.\n",
+			"or leave them: `helm uninstall --no-hooks`.\n",
 			left.describe())
 		return fmt.Errorf("waiting for the end of all peerings: %w", cmp.Or(failure, err))
 	}
@@ -248,7 +251,8 @@ func (u *uninstaller) end(ctx context.Context, used *use) error {
 	return nil
 }
 
-// unpeer deletes a ForeignCluster, and lowers its disconnect timeout to the deadline.
+// unpeer deletes a ForeignCluster. Before that, it lowers spec.disconnectTimeoutSeconds to deadline if the former is
+// greater.
 func (u *uninstaller) unpeer(ctx context.Context, fc *v1alpha1.ForeignCluster) error {
 	clusters := u.federation.FederationV1alpha1().ForeignClusters()
 	seconds := int32(u.deadline / time.Second)

@@ -196,7 +196,7 @@ func TestUninstallListsWhatDoesNotEndInTime(t *testing.T) {
 	if err := u.run(t.Context()); err == nil || errors.Is(err, errInUse) {
 		t.Errorf("got %v", err)
 	}
-	if !strings.Contains(out.String(), "did not end in time:\n  ForeignCluster milan") || !strings.Contains(out.String(), "--no-hooks") {
+	if !strings.Contains(out.String(), "still exist after the deadline:\n  ForeignCluster milan") || !strings.Contains(out.String(), "--no-hooks") {
 		t.Errorf("output:\n%s", out)
 	}
 }

@@ -13,16 +13,17 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
 
-// maxNamed bounds the objects of a kind that are named, because a termination message has at most 2048 bytes.
+// maxNamed is the maximum number of objects of one kind that a message names, because a termination message has at most
+// 2048 bytes.
 const maxNamed = 8
 
-// use lists the objects that show the use of the federation.
+// use lists the objects that use the federation.
 type use struct {
-	// complete is false if the federation API is not available: then only namespaces are listed.
+	// complete is false if the federation API is not available; then use lists only namespaces.
 	complete    bool
 	clusters    []v1alpha1.ForeignCluster
 	offloadings []v1alpha1.NamespaceOffloading
-	// volumes are bound to a claim and have their data on a provider.
+	// volumes are PersistentVolumes that are bound to a claim and whose data a provider stores.
 	volumes []corev1.PersistentVolume
 	// namespaces are the names of the namespaces of peerings.
 	namespaces []string
@@ -32,17 +33,17 @@ func (u *use) empty() bool {
 	return len(u.clusters) == 0 && len(u.offloadings) == 0 && len(u.volumes) == 0 && len(u.namespaces) == 0
 }
 
-// peered reports whether a ForeignCluster has a peering, or is being deleted.
+// peered reports whether a ForeignCluster has a peering or is being deleted.
 func peered(fc *v1alpha1.ForeignCluster) bool {
 	return fc.DeletionTimestamp != nil || isProvider(fc) || isConsumer(fc)
 }
 
-// isProvider reports whether there is an outgoing peering.
+// isProvider reports whether the peer is a provider of the local cluster.
 func isProvider(fc *v1alpha1.ForeignCluster) bool {
 	return active(fc.Spec.Outgoing, fc.Status.OutgoingPeering)
 }
 
-// isConsumer reports whether there is an incoming peering.
+// isConsumer reports whether the peer is a consumer of the local cluster.
 func isConsumer(fc *v1alpha1.ForeignCluster) bool {
 	return active(fc.Spec.Incoming, fc.Status.IncomingPeering)
 }
@@ -51,7 +52,7 @@ func active(intent v1alpha1.PeeringIntent, phase v1alpha1.PeeringPhase) bool {
 	return intent == v1alpha1.PeeringEnabled || (phase != v1alpha1.PeeringNone && phase != "")
 }
 
-// describe returns one line for each object of the use.
+// describe returns a line for each listed object, and for at most maxNamed of each kind.
 func (u *use) describe() string {
 	var clusters, offloaded, stored []string
 	for i := range u.clusters {
@@ -78,7 +79,7 @@ func (u *use) describe() string {
 	}
 	lines := slices.Concat(some(clusters), some(offloaded), some(stored))
 	if len(clusters) == 0 {
-		// With ForeignClusters, their namespaces add nothing.
+		// Namespaces are named only if no ForeignCluster explains them.
 		var left []string
 		for _, namespace := range u.namespaces {
 			left = append(left, fmt.Sprintf("Namespace %s of a peering exists", namespace))
@@ -95,7 +96,7 @@ func phase(p v1alpha1.PeeringPhase) v1alpha1.PeeringPhase {
 	return p
 }
 
-// commands returns the commands that end the use.
+// commands returns the kubectl commands that delete the listed objects.
 func (u *use) commands() string {
 	var lines []string
 	if len(u.offloadings) > 0 {
@@ -116,7 +117,7 @@ func (u *use) commands() string {
 	return "  " + strings.Join(lines, "\n  ") + "\n"
 }
 
-// some returns the first lines, and the number of the others.
+// some returns the first maxNamed lines, and a line with the number of omitted ones.
 func some(lines []string) []string {
 	if len(lines) <= maxNamed {
 		return lines
