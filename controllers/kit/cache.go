@@ -15,10 +15,10 @@ import (
 	"liqo.io/federation/controllers/remote"
 )
 
-// NewCache returns a cache of the given kinds, each restricted by its options, and adds it to a
-// manager, which starts it. It is for kinds of which a controller may read, or needs, only a part,
-// because the manager's cache has one selector for a kind. A controller watches it with
-// source.Kind.
+// NewCache returns a cache of the given kinds, each filtered by its options, and adds it to the manager, which starts
+// it. The manager's own cache has only one selector for each kind, so this cache is for kinds of which a controller may
+// read, or needs, only some objects. A controller watches it with source.Kind. Reading any other kind from it is an
+// error.
 func NewCache(manager ctrl.Manager, kinds map[client.Object]cache.ByObject) (cache.Cache, error) {
 	narrow, err := NewUnmanagedCache(manager, kinds)
 	if err != nil {
@@ -27,8 +27,8 @@ func NewCache(manager ctrl.Manager, kinds map[client.Object]cache.ByObject) (cac
 	return narrow, manager.Add(narrow)
 }
 
-// NewUnmanagedCache returns a cache like NewCache, which its caller starts, for kinds that the
-// cluster may not serve.
+// NewUnmanagedCache is NewCache for kinds that the cluster may not serve: it does not add the cache to the manager, and
+// the caller starts it.
 func NewUnmanagedCache(manager ctrl.Manager, kinds map[client.Object]cache.ByObject) (cache.Cache, error) {
 	narrow, err := cache.New(manager.GetConfig(), cache.Options{
 		Scheme: manager.GetScheme(), Mapper: manager.GetRESTMapper(), HTTPClient: manager.GetHTTPClient(),
@@ -42,7 +42,7 @@ func NewUnmanagedCache(manager ctrl.Manager, kinds map[client.Object]cache.ByObj
 	return narrow, nil
 }
 
-// Named returns the options of a cache that has only the objects of one name, in all namespaces.
+// Named returns cache options that select the objects with a name, in all namespaces.
 func Named(name string) cache.ByObject {
 	return cache.ByObject{Field: fields.OneTermEqualSelector(metav1.ObjectNameField, name)}
 }

@@ -1,6 +1,6 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package kit is shared by the controllers on controller-runtime: their manager, their metrics, one
-// patch a pass, and deletion by UID.
+// Package kit has what all controllers share: the controller-runtime manager and its metrics, restricted caches,
+// sources of reconcile requests, one patch for each reconcile, and deletion by UID.
 package kit

@@ -13,13 +13,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// EvictionTimeout bounds one eviction. If a PodDisruptionBudget was not processed yet, the API server
-// refuses it with a time to wait, for which the client waits.
+// EvictionTimeout bounds one eviction. While a PodDisruptionBudget has not been processed, the API server refuses
+// evictions with a Retry-After, for which the client would wait.
 const EvictionTimeout = 5 * time.Second
 
-// Evict evicts a pod by its UID: a new pod of the same name is left alone. A
-// PodDisruptionBudget that does not allow the eviction is an error for which
-// apierrors.IsTooManyRequests is true.
+// Evict evicts a pod by its UID, so that a new pod of the same name is not affected. It fails with TooManyRequests if a
+// PodDisruptionBudget does not allow the eviction.
 func Evict(ctx context.Context, writer client.Client, pod *corev1.Pod) error {
 	ctx, cancel := context.WithTimeout(ctx, EvictionTimeout)
 	defer cancel()

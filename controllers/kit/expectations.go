@@ -12,26 +12,25 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// cacheLag bounds the time until a cache receives a created object. An object that was deleted
-// before it was observed is expected no longer than that.
+// cacheLag is the time after which an expected object is no longer Pending, even if the cache did not receive it, for
+// example because it was deleted at once.
 const cacheLag = 10 * time.Second
 
-// Expectations are the objects that a controller created and that its cache has not
-// received yet: a pass in the meantime does not create them again. They are for one kind,
-// and safe for concurrent use.
+// Expectations records the objects of one kind that a controller created and that its cache has not received, so that
+// the next reconcile does not create them again. It is safe for concurrent use.
 type Expectations struct {
 	clock   clock.PassiveClock
 	mu      sync.Mutex
 	created map[types.NamespacedName]creation
 }
 
-// creation is an object that was created and not observed yet.
+// creation is an object that Expect recorded and Observe has not received.
 type creation struct {
 	uid types.UID
 	at  time.Time
 }
 
-// NewExpectations returns an empty set.
+// NewExpectations returns Expectations without objects.
 func NewExpectations(clock clock.PassiveClock) *Expectations {
 	return &Expectations{clock: clock, created: map[types.NamespacedName]creation{}}
 }
@@ -52,7 +51,7 @@ func (e *Expectations) Observe(object client.Object) {
 	}
 }
 
-// Pending reports whether an object of that name was created and not observed yet.
+// Pending reports whether an object with this key was created less than cacheLag ago and not observed yet.
 func (e *Expectations) Pending(key types.NamespacedName) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()

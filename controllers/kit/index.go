@@ -13,14 +13,14 @@ import (
 )
 
 const (
-	// IndexClaims lists the pods of a namespace that mount a claim, by its name.
+	// IndexClaims is the index of pods by the names of the claims that they mount.
 	IndexClaims = "spec.volumes.persistentVolumeClaim.claimName"
-	// IndexClaimRef lists the PersistentVolumes that name a claim, by namespace/name.
+	// IndexClaimRef is the index of PersistentVolumes by spec.claimRef, as namespace/name.
 	IndexClaimRef = "spec.claimRef"
 )
 
-// IndexVolumes adds all pods and PersistentVolumes to the cache of a manager, with the indexes
-// IndexClaims and IndexClaimRef. It must be called only once for a manager.
+// IndexVolumes adds all pods and PersistentVolumes to the cache of a manager, with the indexes IndexClaims and
+// IndexClaimRef. It fails if it is called twice for one manager.
 func IndexVolumes(ctx context.Context, manager ctrl.Manager) error {
 	indexer := manager.GetFieldIndexer()
 	if err := indexer.IndexField(ctx, &corev1.Pod{}, IndexClaims, PodClaims); err != nil {
@@ -32,7 +32,7 @@ func IndexVolumes(ctx context.Context, manager ctrl.Manager) error {
 	return nil
 }
 
-// PodClaims returns the values of IndexClaims of a pod.
+// PodClaims returns the values of the index IndexClaims for a pod.
 func PodClaims(object client.Object) []string {
 	pod, ok := object.(*corev1.Pod)
 	if !ok {
@@ -41,8 +41,7 @@ func PodClaims(object client.Object) []string {
 	return ClaimsOf(pod)
 }
 
-// VolumeClaim returns the value of IndexClaimRef of a PersistentVolume; none if it names
-// no claim.
+// VolumeClaim returns the value of the index IndexClaimRef for a PersistentVolume; none if spec.claimRef is empty.
 func VolumeClaim(object client.Object) []string {
 	pv, ok := object.(*corev1.PersistentVolume)
 	if !ok || pv.Spec.ClaimRef == nil {
@@ -51,8 +50,8 @@ func VolumeClaim(object client.Object) []string {
 	return []string{pv.Spec.ClaimRef.Namespace + "/" + pv.Spec.ClaimRef.Name}
 }
 
-// ClaimsOf returns the names of the claims that a pod mounts. A generic ephemeral
-// volume has a claim that is named after the pod and the volume.
+// ClaimsOf returns the names of the claims that a pod mounts, in the order of its volumes. The claim of a generic
+// ephemeral volume is named after the pod and the volume.
 func ClaimsOf(pod *corev1.Pod) []string {
 	var names []string
 	for _, volume := range claimVolumes(pod) {

@@ -28,14 +28,13 @@ import (
 	"liqo.io/federation/controllers/remote"
 )
 
-// protobufThenJSON avoids JSON for the kinds that have a protobuf form. Custom resources have none.
+// protobufThenJSON prefers protobuf to JSON in responses. Custom resources have no protobuf form.
 const protobufThenJSON = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
 
-// off is the address of a listener that is not opened.
+// off is the bind address with which controller-runtime opens no listener.
 const off = "0"
 
-// NewScheme returns the kinds of Kubernetes, of the federation API and of the Multi-Cluster
-// Services API.
+// NewScheme returns a scheme with the kinds of Kubernetes, of the federation API and of the Multi-Cluster Services API.
 func NewScheme() *runtime.Scheme {
 	scheme := runtime.NewScheme()
 	utilruntime.Must(kubescheme.AddToScheme(scheme))
@@ -44,30 +43,27 @@ func NewScheme() *runtime.Scheme {
 	return scheme
 }
 
-// useProtobuf makes the clients of controller-runtime use protobuf for the kinds of the federation
-// API, too, and not only for the kinds of Kubernetes. The setting is global in controller-runtime.
+// useProtobuf makes all clients of controller-runtime use protobuf for the kinds of the federation API. By default they
+// do so only for kinds of Kubernetes. The setting is global in controller-runtime.
 var useProtobuf = sync.OnceFunc(func() { utilruntime.Must(apiutil.AddToProtobufScheme(v1alpha1.AddToScheme)) })
 
 var loggerIsSet sync.Once
 
-// setLogger sets the global logger of controller-runtime to the logger of the first manager. Without
-// one, controller-runtime logs a warning. It is set once, because setting it is not safe for concurrent
-// use.
+// setLogger sets the global logger of controller-runtime, which warns if there is none. Only the first call has an
+// effect, because ctrl.SetLogger is not safe for concurrent use.
 func setLogger(logger logr.Logger) {
 	loggerIsSet.Do(func() { ctrl.SetLogger(logger) })
 }
 
-// NewManager returns the manager of the controllers on controller-runtime. It opens no
-// port and elects no leader: the process serves health and metrics, and starts the
-// manager once it leads.
+// NewManager returns the controller-runtime manager of all controllers. It opens no port and elects no leader: the
+// process serves health and metrics, and starts the manager once it leads.
 //
-// The manager caches the kinds that its controllers watch, without managed fields, pods
-// as TrimPod leaves them, and of RoleBindings only those that controllers created. Reading
-// any other kind through its client is an error, except Secrets, ConfigMaps and Events,
-// which are read from the API server.
+// The manager caches the kinds that its controllers watch, without managed fields. TrimPod reduces cached pods, and
+// only RoleBindings with the label v1alpha1.LabelManagedBy are cached. The manager's client reads Secrets, ConfigMaps
+// and Events from the API server; reading any other kind that is not cached is an error.
 func NewManager(connection *rest.Config, logger logr.Logger) (ctrl.Manager, error) {
 	connection = rest.CopyConfig(connection)
-	// Clients send a kind as protobuf if it has such a form.
+	// With an empty ContentType, clients send protobuf for the kinds that have a protobuf form.
 	connection.ContentType = ""
 	connection.AcceptContentTypes = protobufThenJSON
 	useProtobuf()
@@ -91,8 +87,7 @@ func NewManager(connection *rest.Config, logger logr.Logger) (ctrl.Manager, erro
 		PprofBindAddress:       off,
 		LeaderElection:         false,
 		Controller: config.Controller{
-			// The names are those of --controllers, which are unique in a process. Tests run
-			// several processes' controllers in one.
+			// The names come from --controllers and are unique in a process. Only tests run several processes in one.
 			SkipNameValidation: ptr.To(true),
 		},
 	})

@@ -17,9 +17,9 @@ const (
 	queuePrefix   = "workqueue_"
 )
 
-// Metrics gathers the metrics of controller-runtime for the endpoint of the process. It omits the
-// metrics of Go, of the process and of clients, which the process registers itself. The metrics of
-// queues have other labels than those of client-go, so they are named controller_runtime_workqueue_….
+// Metrics gathers the metrics of controller-runtime for the metrics endpoint of the process. It omits the metrics of
+// Go, of the process and of clients, which the process registers itself. Its queue metrics have other labels than the
+// workqueue metrics of client-go, so they are renamed to controller_runtime_workqueue_….
 func Metrics() prometheus.Gatherer { return withoutDuplicates(metrics.Registry) }
 
 func withoutDuplicates(all prometheus.Gatherer) prometheus.Gatherer {

@@ -10,8 +10,8 @@ import (
 	"liqo.io/federation/apiserver/naming"
 )
 
-// Managed returns the metadata of an object that a controller creates in a peer or tenant
-// namespace.
+// Managed returns the metadata of an object that a controller creates in a peer or tenant namespace: namespace, name,
+// and the labels that select objects of the controllers and of one peer.
 func Managed(namespace, name string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{
 		Namespace: namespace, Name: name,

@@ -14,15 +14,15 @@ import (
 )
 
 const (
-	// The delay between two passes over one key that failed doubles from minDelay to
-	// maxDelay, as with package queue.
+	// A failed reconcile is retried after minDelay. The delay doubles with each failure, up to maxDelay.
 	minDelay = 50 * time.Millisecond
 	maxDelay = 30 * time.Second
-	// conflictDelay is the usual time until a cache receives the change of another client.
+	// conflictDelay is the delay of a retry after a conflict. Caches usually receive the other client's change within
+	// it.
 	conflictDelay = 100 * time.Millisecond
 )
 
-// Options returns the options of a controller with a number of workers.
+// Options returns controller options with this number of workers and the delays above.
 func Options(workers int) controller.Options {
 	return controller.Options{
 		MaxConcurrentReconciles: workers,
@@ -30,8 +30,8 @@ func Options(workers int) controller.Options {
 	}
 }
 
-// Result returns the result of a pass: requeued after a time unless it is zero, and soon after a
-// conflict with another client, which is no error.
+// Result returns the result of a reconcile. Without an error, the request is requeued after the given time, and not at
+// all if that is zero. A conflict is no error: it is retried after conflictDelay.
 func Result(after time.Duration, err error) (ctrl.Result, error) {
 	if apierrors.IsConflict(err) {
 		return ctrl.Result{RequeueAfter: conflictDelay}, nil

@@ -9,24 +9,23 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 )
 
-// Changed returns a predicate that selects each creation and deletion, and those updates
-// for which a function reports a change. The replacement of an object by another one of its name
-// between two events always is a change.
+// Changed returns a predicate that selects all creations and deletions, updates for which changed returns true, and
+// updates in which the UID differs: then the object was deleted and created again between two events.
 func Changed[T client.Object](changed func(old, current T) bool) predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(update event.UpdateEvent) bool {
 		return update.ObjectOld.GetUID() != update.ObjectNew.GetUID() || changed(update.ObjectOld.(T), update.ObjectNew.(T))
 	}}
 }
 
-// SpecChanged selects each creation and deletion, and updates of the spec or that begin
-// the deletion. It is for kinds whose generation counts the changes of their spec.
+// SpecChanged returns a predicate that selects all creations and deletions, changes of metadata.generation, and the
+// beginning of a deletion. It is for kinds whose generation counts only changes of the spec.
 func SpecChanged() predicate.Predicate {
 	return Changed(func(old, current client.Object) bool {
 		return old.GetGeneration() != current.GetGeneration() || DeletionBegan(old, current)
 	})
 }
 
-// DeletionBegan reports whether the deletion of an object began between two of its states.
+// DeletionBegan reports whether metadata.deletionTimestamp was set between two states of an object.
 func DeletionBegan(old, current client.Object) bool {
 	return old.GetDeletionTimestamp().IsZero() != current.GetDeletionTimestamp().IsZero()
 }

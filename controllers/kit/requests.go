@@ -18,20 +18,19 @@ import (
 	"liqo.io/federation/apiserver/naming"
 )
 
-// Request returns the request to reconcile an object of a namespace, which is empty for
-// kinds that have none.
+// Request returns the reconcile request of an object. namespace is empty for cluster-scoped kinds.
 func Request(namespace, name string) reconcile.Request {
 	return reconcile.Request{NamespacedName: types.NamespacedName{Namespace: namespace, Name: name}}
 }
 
-// OfPeerNamespace maps an object in a peer namespace, or the namespace itself, to the
-// ForeignCluster of the namespace.
+// OfPeerNamespace returns a request for the ForeignCluster of a peer namespace, given the namespace or an object in it.
+// It returns none for other objects.
 func OfPeerNamespace(_ context.Context, object client.Object) []reconcile.Request {
 	return ofNamespace(object, naming.IsPeerNamespace)
 }
 
-// OfTenantNamespace maps an object in a tenant namespace, or the namespace itself, to the
-// ForeignCluster of the namespace.
+// OfTenantNamespace returns a request for the ForeignCluster of a tenant namespace, given the namespace or an object in
+// it. It returns none for other objects.
 func OfTenantNamespace(_ context.Context, object client.Object) []reconcile.Request {
 	return ofNamespace(object, naming.IsTenantNamespace)
 }
@@ -47,8 +46,8 @@ func ofNamespace(object client.Object, belongs func(namespace string) bool) []re
 	return []reconcile.Request{Request("", naming.ForeignClusterOf(namespace))}
 }
 
-// EnqueueAfter returns a handler of the requests that a function maps an object to, after a delay in
-// which requests for one key are merged.
+// EnqueueAfter returns an event handler that enqueues the requests which a function returns for an object. They are
+// delayed, so that equal requests within the delay are merged.
 func EnqueueAfter(delay time.Duration, requests handler.MapFunc) handler.EventHandler {
 	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 	add := func(ctx context.Context, object client.Object, queue queue) {
@@ -63,16 +62,16 @@ func EnqueueAfter(delay time.Duration, requests handler.MapFunc) handler.EventHa
 	}
 }
 
-// Trigger is a source of requests that do not come from a cache of the manager, for example
-// from a watch of another cluster. It belongs to one controller: see WatchesRawSource. Requests
-// before the start of the controller are kept for it. The zero value is ready.
+// Trigger is a source of requests that no cache of the manager causes, for example from a watch of another cluster. It
+// belongs to one controller, which watches it with WatchesRawSource. Requests that are added before the controller
+// starts are enqueued when it starts. The zero value is ready to use.
 type Trigger struct {
 	mu      sync.Mutex
 	queue   workqueue.TypedRateLimitingInterface[reconcile.Request]
 	waiting []reconcile.Request
 }
 
-// Start adds the requests to the queue of the controller. It implements source.Source.
+// Start enqueues the requests that were added before the controller started. It implements source.Source.
 func (t *Trigger) Start(_ context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -84,11 +83,11 @@ func (t *Trigger) Start(_ context.Context, queue workqueue.TypedRateLimitingInte
 	return nil
 }
 
-// Add requests a pass over a key.
+// Add requests a reconcile.
 func (t *Trigger) Add(request reconcile.Request) { t.AddAfter(request, 0) }
 
-// AddAfter requests a pass over a key after a delay, in which requests for the key are merged. There
-// is no delay before the start of the controller.
+// AddAfter requests a reconcile after a delay, in which equal requests are merged. Before the controller starts, the
+// delay is ignored.
 func (t *Trigger) AddAfter(request reconcile.Request, delay time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

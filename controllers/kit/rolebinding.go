@@ -13,9 +13,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// EnsureRoleBinding creates or updates a RoleBinding. The role of a binding cannot be
-// changed, so a binding of another role is deleted first. The reader caches RoleBindings of
-// that name.
+// EnsureRoleBinding creates or updates a RoleBinding. If the existing one binds another role, it is deleted and created
+// again, because roleRef is immutable. A RoleBinding that exists but that reader does not return is left unchanged:
+// reader should cache all RoleBindings of this name.
 func EnsureRoleBinding(ctx context.Context, reader client.Reader, writer client.Client,
 	wanted *rbacv1.RoleBinding,
 ) error {
@@ -33,7 +33,7 @@ func EnsureRoleBinding(ctx context.Context, reader client.Reader, writer client.
 	case equality.Semantic.DeepEqual(current.Subjects, wanted.Subjects):
 		return nil
 	default:
-		// Roles permit the update of bindings by their names, and no patch.
+		// The controllers' roles allow the update of RoleBindings by name, and no patch.
 		changed := current.DeepCopy()
 		changed.Subjects = wanted.Subjects
 		if err := writer.Update(ctx, changed); err != nil {

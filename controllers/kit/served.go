@@ -16,17 +16,17 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// ServedKindsInterval is the time after which a controller that depends on the kinds that
-// its cluster serves reads them again: their definitions are not watched.
+// ServedKindsInterval is the interval at which a controller that depends on served kinds reads them again, because
+// CustomResourceDefinitions and APIServices are not watched.
 const ServedKindsInterval = time.Minute
 
-// Discovery is the part of a discovery client that ServedKinds needs.
+// Discovery is the method of a discovery client that ServedKinds needs.
 type Discovery interface {
 	ServerResourcesForGroupVersionWithContext(ctx context.Context, groupVersion string) (*metav1.APIResourceList, error)
 }
 
-// ServedKinds finds the kinds that this cluster serves, as discovery returned them within
-// the last half of ServedKindsInterval. Controllers of a process share one.
+// ServedKinds reports which kinds the local cluster serves. It caches discovery responses for half of
+// ServedKindsInterval. The controllers of a process share one; it is safe for concurrent use.
 type ServedKinds struct {
 	discovery Discovery
 	clock     clock.PassiveClock
@@ -35,13 +35,13 @@ type ServedKinds struct {
 	versions map[string]servedVersion
 }
 
-// servedVersion is the response of discovery for a version of a group.
+// servedVersion is a cached discovery response for one group version. Without resources, the version is not served.
 type servedVersion struct {
 	at        time.Time
 	resources []metav1.APIResource
 }
 
-// NewServedKinds returns the kinds of a cluster.
+// NewServedKinds returns ServedKinds with an empty cache.
 func NewServedKinds(discovery Discovery, clock clock.PassiveClock) *ServedKinds {
 	return &ServedKinds{discovery: discovery, clock: clock, versions: map[string]servedVersion{}}
 }

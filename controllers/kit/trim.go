@@ -10,10 +10,10 @@ import (
 	"liqo.io/federation/controllers/remote"
 )
 
-// TrimPod returns the fields of a pod that are cached: for a pod that mounts a claim its metadata,
-// claims, node, account, scheduling gates and tolerations, and its phase, reason and conditions; for
-// any other pod only its name and labels. Controllers read other fields from the API server. The
-// managed fields of other objects are removed.
+// TrimPod is a cache transform that keeps only some fields of pods. A pod that mounts a claim keeps its metadata,
+// claims, node, ServiceAccount, scheduling gates, tolerations, phase, reason and conditions. Any other pod keeps only
+// its name, UID and labels. Controllers read other fields from the API server. From objects of other kinds it removes
+// the managed fields.
 func TrimPod(object any) (any, error) {
 	pod, ok := object.(*corev1.Pod)
 	if !ok {

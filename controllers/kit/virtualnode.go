@@ -9,8 +9,8 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
 
-// VirtualNodeChanged reports whether a VirtualNode changed, except for its number of pods, on which no
-// controller depends. It is a function for Changed.
+// VirtualNodeChanged reports whether a VirtualNode changed in any field except status.pods, on which no controller
+// depends. It also returns true for a resync, in which both versions are equal. It is an argument of Changed.
 func VirtualNodeChanged(old, current *v1alpha1.VirtualNode) bool {
 	same := *current
 	same.ResourceVersion, same.ManagedFields, same.Status.Pods = old.ResourceVersion, old.ManagedFields, old.Status.Pods

@@ -16,17 +16,17 @@ import (
 )
 
 const (
-	// The events of a claim are read at the age of firstWarning, and then whenever its age has
-	// doubled, at the latest after lastWarning.
+	// The time between two reads of the events of a claim is the age of the claim, at least firstWarning and at most
+	// lastWarning.
 	firstWarning = 5 * time.Second
 	lastWarning  = 2 * time.Minute
-	// maxWarnings bounds the events that are read of one claim.
+	// maxWarnings is the maximum number of events that are read for one claim.
 	maxWarnings = 16
 )
 
-// ProvisioningWarning returns the last Warning about a claim that waits for its provisioner,
-// except those of one component if it is named, and the time after which to read them again.
-// Provisioners report failures only by events. Events of a young claim are not read.
+// ProvisioningWarning returns the message of the newest Warning event about a claim that waits for its provisioner, and
+// the time after which to call it again. It ignores events of the component except, unless that is empty. Provisioners
+// report failures only by events. The message is empty if there is no event, or if age is less than firstWarning.
 func ProvisioningWarning(
 	ctx context.Context, reader client.Reader, claim *corev1.PersistentVolumeClaim, age time.Duration, except string,
 ) (string, time.Duration, error) {

@@ -16,14 +16,14 @@ import (
 	"liqo.io/federation/controllers/commit"
 )
 
-// Commit patches an object, or its status, from old to wanted, and reports whether they differ. The
-// patch contains the UID and the version of old: it fails with a conflict if another client changed
-// the object, and with commit.ErrBothChanged if the object and its status differ.
+// Commit patches an object, or its status, from old to wanted, and reports whether they differ. The patch contains the
+// UID and the resourceVersion of old. It fails with Conflict if another client changed the object, and with
+// commit.ErrBothChanged if both the object and its status differ.
 func Commit[T client.Object](ctx context.Context, writer client.Client, old, wanted T) (bool, error) {
 	return commit.Commit(ctx, patcher[T]{client: writer, old: old}, old, wanted)
 }
 
-// patcher sends the patches of package commit with a client of controller-runtime.
+// patcher sends patches of package commit through a controller-runtime client.
 type patcher[T client.Object] struct {
 	client client.Client
 	old    T
@@ -32,7 +32,7 @@ type patcher[T client.Object] struct {
 func (p patcher[T]) Patch(ctx context.Context, _ string, kind types.PatchType, data []byte, _ metav1.PatchOptions,
 	subresources ...string,
 ) (T, error) {
-	// The client writes the response into its argument.
+	// The client decodes the response into its argument.
 	answer := p.old.DeepCopyObject().(T)
 	patch := client.RawPatch(kind, data)
 	if len(subresources) == 0 {
@@ -41,8 +41,8 @@ func (p patcher[T]) Patch(ctx context.Context, _ string, kind types.PatchType, d
 	return answer, p.client.SubResource(subresources[0]).Patch(ctx, answer, patch)
 }
 
-// Delete deletes an object by its UID: a new object of the same name is left alone. It succeeds if
-// the object does not exist, or was replaced.
+// Delete deletes an object by its UID, so that a new object of the same name is not affected. It succeeds if the object
+// does not exist or was replaced.
 func Delete(ctx context.Context, writer client.Client, object client.Object, options ...client.DeleteOption) error {
 	options = append(options, client.Preconditions{UID: ptr.To(object.GetUID())})
 	err := writer.Delete(ctx, object, options...)

@@ -1,7 +1,7 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package mcs reports whether a cluster serves the Multi-Cluster Services API, KEP-1645, and which
+// Package mcs observes whether the local cluster serves the Multi-Cluster Services API, KEP-1645, and determines which
 // ServiceExports are effective.
 package mcs
 
@@ -21,10 +21,9 @@ import (
 )
 
 const (
-	// servedInterval is the time after which discovery is read again: definitions are not
-	// watched.
+	// servedInterval is the time between two successful reads of discovery. CustomResourceDefinitions are not watched.
 	servedInterval = time.Minute
-	// servedRetry is the time after which it is read again if it failed.
+	// servedRetry is the time from a failed read of discovery to the next one.
 	servedRetry = 5 * time.Second
 )
 
@@ -34,31 +33,31 @@ func Exported(export metav1.Object) bool {
 	return export.GetDeletionTimestamp().IsZero() && !reflection.SkipsReflection(export)
 }
 
-// Discovery is the part of a discovery client that Served needs.
+// Discovery is the method of a discovery client that Served needs.
 type Discovery interface {
 	ServerResourcesForGroupVersionWithContext(ctx context.Context, groupVersion string) (*metav1.APIResourceList, error)
 }
 
-// Served observes whether this cluster serves kinds of the Multi-Cluster Services API, whose
-// definitions may be created and deleted at any time.
+// Served observes whether the local cluster serves resources of the Multi-Cluster Services API. Their
+// CustomResourceDefinitions may be created and deleted at any time. It is safe for concurrent use.
 type Served struct {
 	discovery Discovery
 	resources []string
 	clock     clock.Clock
 
 	mu sync.Mutex
-	// read is whether discovery was read, and served its last result.
+	// read is true once a read of discovery succeeded, and served is its last result.
 	read, served bool
-	// changed is closed when either changes.
+	// changed is closed and replaced when read or served changes.
 	changed chan struct{}
 }
 
-// NewServed returns a Served of resources, which are reported as served only if all of them are.
+// NewServed returns a Served that reports true only while all these resources are served.
 func NewServed(discovery Discovery, clock clock.Clock, resources ...string) *Served {
 	return &Served{discovery: discovery, resources: resources, clock: clock, changed: make(chan struct{})}
 }
 
-// Run reads discovery at intervals until the context ends.
+// Run reads discovery regularly until ctx is done.
 func (s *Served) Run(ctx context.Context) {
 	for {
 		wait := servedInterval
@@ -103,9 +102,8 @@ func (s *Served) update(ctx context.Context) error {
 	return nil
 }
 
-// Follow calls a function with whether the resources are served, once discovery was read and
-// after each change. Before each call, the context of the last one has ended and that call has
-// returned. It returns when its own context ends.
+// Follow calls do in a new goroutine, once discovery was read and after each change of the result. Before each call, it
+// cancels the context of the previous call and waits for its return. It returns when ctx is done.
 func (s *Served) Follow(ctx context.Context, do func(ctx context.Context, served bool)) {
 	for ctx.Err() == nil {
 		s.mu.Lock()

@@ -15,8 +15,8 @@ import (
 	"time"
 )
 
-// SigningRequest returns a PEM encoded request of a new key for a certificate of a subject,
-// after changes.
+// SigningRequest returns a PEM-encoded certificate request for subject, signed with a new key. changes modify the
+// request before it is signed.
 func SigningRequest(t testing.TB, subject pkix.Name, changes ...func(*x509.CertificateRequest)) []byte {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -34,8 +34,8 @@ func SigningRequest(t testing.TB, subject pkix.Name, changes ...func(*x509.Certi
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der})
 }
 
-// Certificate returns the PEM encoded certificate that a cluster issues for the key of a
-// request, to a subject, from an hour before Epoch until a day after.
+// Certificate returns a PEM-encoded client certificate for subject and for the public key of a certificate request. It
+// is valid from an hour before Epoch until a day after Epoch. authority is its field isCA.
 func Certificate(t testing.TB, request []byte, subject pkix.Name, authority bool) []byte {
 	t.Helper()
 	block, _ := pem.Decode(request)

@@ -1,10 +1,9 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package kittest is the fixture of tests of controllers: a cluster with a fake API server
-// that has the kinds, indexes and status subresources of a manager of package kit, a clock
-// and recorded events. Writes of the controller are recorded, and any of them can be the last one
-// of its process.
+// Package kittest provides a Cluster for tests of controllers: a fake API server with the kinds, indexes and status
+// subresources of a manager of package kit, a fake clock, and recorded events and writes. A test can fail any write, as
+// if the process had crashed there.
 package kittest
 
 import (
@@ -39,68 +38,65 @@ import (
 	"liqo.io/federation/controllers/kit"
 )
 
-// maxEvents bounds the events that a controller may record between two calls of Recorded.
+// maxEvents is the maximum number of events between two calls of Recorded.
 const maxEvents = 1000
 
-// ErrKilled is the error of the write at which Kill ends a process.
+// ErrKilled is the error of the write that Kill selects.
 var ErrKilled = errors.New("the process was killed")
 
-// Epoch is the time at which the clock of a cluster begins.
+// Epoch is the time of a new Cluster's clock.
 var Epoch = time.Date(2026, time.November, 26, 12, 0, 0, 0, time.UTC)
 
-// Write is one write of the controller.
+// Write is a write of the controller under test.
 type Write struct {
-	// Verb is create, update, patch, delete or deletecollection, for a subresource followed
-	// by its name.
+	// Verb is create, update, patch, delete or deletecollection. For a subresource, a space and its name follow.
 	Verb string
-	// Kind, Namespace and Name are those of the object. A collection has neither a name nor a
-	// namespace.
+	// Kind, Namespace and Name identify the object. Name is empty for deletecollection.
 	Kind, Namespace, Name string
 }
 
-// String returns the write as tests compare it: verb, kind and name.
+// String returns verb, kind and name, separated by spaces.
 func (w Write) String() string {
 	return strings.TrimSpace(fmt.Sprintf("%s %s %s", w.Verb, w.Kind, w.Name))
 }
 
-// Cluster is a cluster in a test. Its embedded client is the client of users and of other
-// controllers.
+// Cluster is a fake cluster. Its embedded client stands for users and other controllers: those writes are not recorded.
 type Cluster struct {
 	client.WithWatch
-	// Controller is the client of the controller under test.
+	// Controller is the client for the controller under test.
 	Controller client.WithWatch
-	// Writes are the writes with Controller, also those that failed.
+	// Writes are all writes through Controller in their order, including failed ones.
 	Writes []Write
-	// Fault is called with each write before it is sent, and again when it is done; an
-	// error is the answer to the controller. Nil fails none.
+	// Fault is called for each write through Controller: with done=false before it is sent, and with done=true after it
+	// succeeded. Its error is returned to the controller. Nil injects no errors.
 	Fault func(write Write, done bool) error
-	// Clock begins at Epoch.
+	// Clock starts at Epoch.
 	Clock *clocktesting.FakeClock
-	// Events receives the events of the controller.
+	// Events receives the events that the controller records.
 	Events *record.FakeRecorder
 
 	t       T
 	created int
 }
 
-// scheme is shared by all clusters, since creating it takes longer than all else in New. Clusters of parallel tests
-// must not have unstructured objects of kinds that are not in it: the fake client adds them.
+// scheme is shared by all clusters, because creating it is the slowest part of New. The fake client adds unknown kinds
+// of unstructured objects to it: in parallel tests that is a data race.
 var scheme = sync.OnceValue(kit.NewScheme)
 
-// T is the part of testing.T and of rapid.T that a cluster needs.
+// T is the subset of testing.T and rapid.T that a Cluster needs.
 type T interface {
 	Helper()
 	Fatal(args ...any)
 	Context() context.Context
 }
 
-// New returns a cluster with objects.
+// New returns a Cluster that contains objects.
 func New(t T, objects ...client.Object) *Cluster {
 	t.Helper()
 	c := &Cluster{t: t, Clock: clocktesting.NewFakeClock(Epoch), Events: record.NewFakeRecorder(maxEvents)}
 	scheme := scheme()
-	// The default tracker keeps managed fields, for which it builds a table of all kinds at each
-	// write; no controller applies.
+	// The default tracker maintains managed fields, which converts all kinds at each write. No controller uses
+	// server-side apply.
 	tracker := clienttesting.NewObjectTracker(scheme, serializer.NewCodecFactory(scheme).UniversalDecoder())
 	c.WithWatch = fake.NewClientBuilder().WithScheme(scheme).WithObjectTracker(tracker).WithObjects(objects...).
 		WithStatusSubresource(withStatus()...).
@@ -124,7 +120,7 @@ func nodeOf(pod client.Object) []string { return []string{pod.(*corev1.Pod).Spec
 
 func phaseOf(pod client.Object) []string { return []string{string(pod.(*corev1.Pod).Status.Phase)} }
 
-// withStatus returns an object of each kind whose status is a subresource.
+// withStatus returns an object of each kind that has the subresource status.
 var withStatus = sync.OnceValue(func() []client.Object {
 	objects := []client.Object{
 		&corev1.Namespace{}, &corev1.Node{}, &corev1.Pod{}, &corev1.Service{}, &corev1.ResourceQuota{},
@@ -140,7 +136,7 @@ var withStatus = sync.OnceValue(func() []client.Object {
 	return objects
 })
 
-// recorded returns the functions that record the writes of the controller.
+// recorded returns interceptors that record each write and call Fault.
 func (c *Cluster) recorded() interceptor.Funcs {
 	return interceptor.Funcs{
 		Create: func(ctx context.Context, w client.WithWatch, o client.Object, options ...client.CreateOption) error {
@@ -176,7 +172,8 @@ func (c *Cluster) recorded() interceptor.Funcs {
 		) error {
 			return c.write("update "+sub, o, func() error {
 				if sub == "resize" || sub == "ephemeralcontainers" {
-					// These change the spec; the fake API server would write the status alone.
+					// The subresources resize and ephemeralcontainers change the spec, but the fake client would write
+					// only the status.
 					return w.Update(ctx, o)
 				}
 				return w.SubResource(sub).Update(ctx, o, options...)
@@ -208,8 +205,8 @@ func (c *Cluster) write(verb string, object client.Object, send func() error) er
 	return fault(write, true)
 }
 
-// Kill fails one write of the controller with ErrKilled, before it is sent or after it is done. Writes are
-// numbered from 0. A Fault that is set already still applies to the others.
+// Kill fails the write with this number, counted from 0, with ErrKilled: after it succeeded if done is true, and
+// otherwise before it is sent. A Fault that was set before still applies to all other writes.
 func (c *Cluster) Kill(number int, done bool) {
 	fault := c.Fault
 	c.Fault = func(write Write, isDone bool) error {
@@ -223,7 +220,7 @@ func (c *Cluster) Kill(number int, done bool) {
 	}
 }
 
-// WritesSince returns the writes after the first ones of a number, as text.
+// WritesSince returns all writes from this number on, counted from 0, each as Write.String.
 func (c *Cluster) WritesSince(number int) []string {
 	var texts []string
 	for _, write := range c.Writes[number:] {
@@ -232,7 +229,7 @@ func (c *Cluster) WritesSince(number int) []string {
 	return texts
 }
 
-// Recorded returns the events since the last call.
+// Recorded returns the events since the previous call.
 func (c *Cluster) Recorded() []string {
 	var all []string
 	for {
@@ -245,7 +242,7 @@ func (c *Cluster) Recorded() []string {
 	}
 }
 
-// Pass reconciles a request once. It returns the time after which the request is reconciled again, and the writes.
+// Pass calls Reconcile once, and returns RequeueAfter and the writes of this call. The test fails if Reconcile fails.
 func (c *Cluster) Pass(reconciler reconcile.Reconciler, request reconcile.Request) (time.Duration, []string) {
 	c.t.Helper()
 	before := len(c.Writes)
@@ -256,7 +253,7 @@ func (c *Cluster) Pass(reconciler reconcile.Reconciler, request reconcile.Reques
 	return result.RequeueAfter, c.WritesSince(before)
 }
 
-// Add creates objects with their status, like another client.
+// Add creates objects with their status. The writes are not recorded.
 func (c *Cluster) Add(objects ...client.Object) {
 	c.t.Helper()
 	for _, object := range objects {
@@ -267,7 +264,7 @@ func (c *Cluster) Add(objects ...client.Object) {
 	}
 }
 
-// Remove deletes an object with its finalizers, if it exists.
+// Remove deletes an object after removing its finalizers. It does nothing if the object does not exist.
 func (c *Cluster) Remove(object client.Object) {
 	c.t.Helper()
 	object = object.DeepCopyObject().(client.Object)
@@ -283,7 +280,8 @@ func (c *Cluster) Remove(object client.Object) {
 	}
 }
 
-// Cache returns a client of the controller that reads only the objects that a cache has.
+// Cache returns a copy of the client Controller that reads only objects for which has returns true, like a cache that
+// lags.
 func (c *Cluster) Cache(has func(client.Object) bool) client.WithWatch {
 	return interceptor.NewClient(c.Controller, interceptor.Funcs{
 		Get: func(
@@ -310,7 +308,7 @@ func (c *Cluster) Cache(has func(client.Object) bool) client.WithWatch {
 	})
 }
 
-// Has reads an object and reports whether there is one.
+// Has reads an object into its argument, and reports whether it exists.
 func (c *Cluster) Has(object client.Object) bool {
 	c.t.Helper()
 	err := c.Get(c.t.Context(), client.ObjectKeyFromObject(object), object)
@@ -320,7 +318,7 @@ func (c *Cluster) Has(object client.Object) bool {
 	return err == nil
 }
 
-// Read reads an object that has to exist.
+// Read returns an object. The test fails if it does not exist.
 func Read[T client.Object](c *Cluster, namespace, name string, object T) T {
 	c.t.Helper()
 	if err := c.Get(c.t.Context(), types.NamespacedName{Namespace: namespace, Name: name}, object); err != nil {
@@ -329,7 +327,7 @@ func Read[T client.Object](c *Cluster, namespace, name string, object T) T {
 	return object
 }
 
-// List reads the objects of a list's kind.
+// List fills a list and returns it. The test fails if the request fails.
 func List[L client.ObjectList](c *Cluster, list L, options ...client.ListOption) L {
 	c.t.Helper()
 	if err := c.List(c.t.Context(), list, options...); err != nil {
@@ -338,7 +336,7 @@ func List[L client.ObjectList](c *Cluster, list L, options ...client.ListOption)
 	return list
 }
 
-// Change changes an object, and then its status, like another client.
+// Change applies change to an object, and updates the object and then its status. The writes are not recorded.
 func Change[T client.Object](c *Cluster, namespace, name string, object T, change func(T)) {
 	c.t.Helper()
 	object = Read(c, namespace, name, object)

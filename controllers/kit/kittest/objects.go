@@ -15,19 +15,19 @@ import (
 	"liqo.io/federation/apiserver/naming"
 )
 
-// Indexer returns the store of an informer that has received objects. It has an index by namespace.
+// Indexer returns an informer's store with objects, indexed by namespace.
 func Indexer(objects ...client.Object) cache.Indexer {
 	indexer := cache.NewIndexer(
 		cache.MetaNamespaceKeyFunc, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc},
 	)
 	for _, object := range objects {
-		// It fails only for what has no metadata.
+		// Add fails only for an object without metadata.
 		_ = indexer.Add(object)
 	}
 	return indexer
 }
 
-// Resources returns a resource list from pairs of a name and a quantity.
+// Resources returns a resource list from alternating names and quantities.
 func Resources(pairs ...string) corev1.ResourceList {
 	list := corev1.ResourceList{}
 	for i := 0; i < len(pairs); i += 2 {
@@ -47,7 +47,7 @@ func ForeignCluster(name, clusterID string, outgoing, incoming v1alpha1.PeeringI
 	}
 }
 
-// VirtualNode returns the virtual node of a ForeignCluster, which has its name.
+// VirtualNode returns the VirtualNode of a ForeignCluster, with the same name.
 func VirtualNode(foreignCluster, clusterID string) *v1alpha1.VirtualNode {
 	return &v1alpha1.VirtualNode{
 		ObjectMeta: metav1.ObjectMeta{Namespace: naming.PeerNamespace(foreignCluster), Name: foreignCluster},
@@ -55,8 +55,8 @@ func VirtualNode(foreignCluster, clusterID string) *v1alpha1.VirtualNode {
 	}
 }
 
-// PeeringNamespace returns a namespace with a role in the peering with a ForeignCluster. With a finalizer, its
-// deletion takes time like that of a namespace with objects.
+// PeeringNamespace returns a namespace with a role in the peering with a ForeignCluster. With a finalizer it remains
+// after its deletion, as it would while it contains objects.
 func PeeringNamespace(name, role, foreignCluster string, finalizers ...string) *corev1.Namespace {
 	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
 		Name: name, Finalizers: finalizers,

@@ -19,9 +19,7 @@ import (
 	"liqo.io/federation/apiserver/podspec"
 )
 
-// Pods are watches of pods, each of one node or of one namespace. They cache the identity of
-// each pod, its node, addresses and phase, and whether it mounts a token that the virtual
-// kubelet may forward.
+// Pods watches the pods of single nodes, or of single namespaces. Cached pods have only the fields that trimPod keeps.
 type Pods struct {
 	set
 	ofNodes   bool
@@ -29,40 +27,40 @@ type Pods struct {
 	counter   PodCounter
 }
 
-// PodCounter counts pods of watched nodes or namespaces.
+// PodCounter counts the pods of each watched node or namespace.
 type PodCounter interface {
-	// Counts reports whether a pod is counted.
+	// Counts reports whether a pod is to be counted.
 	Counts(pod *corev1.Pod) bool
-	// Count is called with 1 when a pod becomes one that is counted, and with -1 when it is deleted or
-	// no longer counted. Calls have the order of the events.
+	// Count adds by to the number of counted pods of a node or namespace: 1 when Counts becomes true for a pod, and -1
+	// when it becomes false or the pod is deleted. Calls have the order of the events.
 	Count(of string, pod *corev1.Pod, by int)
 }
 
-// PodsOfNodes returns watches of the pods of nodes.
+// PodsOfNodes returns a Pods whose watches are of single nodes.
 func PodsOfNodes(client kubernetes.Interface) *Pods {
 	return &Pods{set: newSet(client), ofNodes: true}
 }
 
-// PodsOfNamespaces returns watches of the pods of namespaces that have a node.
+// PodsOfNamespaces returns a Pods whose watches are of single namespaces. They omit pods that are not bound to a node.
 func PodsOfNamespaces(client kubernetes.Interface) *Pods {
 	return &Pods{set: newSet(client)}
 }
 
-// Listen adds a function that is called with a node or namespace and a pod of it that was created or
-// deleted, or whose node, addresses, phase or deletion changed. It must be called before any watch
-// is started.
+// Listen adds a function that is called when a pod is created or deleted, or when its node, addresses, phase or
+// deletionTimestamp changes. of is the watched node or namespace. Listen must be called before any watch starts.
 func (p *Pods) Listen(changed func(of string, pod *corev1.Pod)) {
 	p.listeners = append(p.listeners, changed)
 }
 
-// Count sets the counter. It must be called before any watch is started.
+// Count sets the counter. It must be called before any watch starts.
 func (p *Pods) Count(counter PodCounter) { p.counter = counter }
 
-// Synced reports whether all pods of a node or namespace are cached.
+// Synced reports whether all pods of a node or namespace are cached. It is false if the node or namespace is not
+// watched.
 func (p *Pods) Synced(of string) bool { return p.find(of).synced() }
 
-// List returns the cached pods of a node or namespace, and reports whether all are cached. The first
-// call starts the watch, which ends with the context.
+// List returns the cached pods of a node or namespace, and whether all are cached. The first call for it starts its
+// watch, which ends with ctx.
 func (p *Pods) List(ctx context.Context, of string) (pods []*corev1.Pod, complete bool, err error) {
 	if _, _, err := p.begin(ctx, of, podContent{p}); err != nil {
 		return nil, false, err
@@ -71,29 +69,29 @@ func (p *Pods) List(ctx context.Context, of string) (pods []*corev1.Pod, complet
 	return pods, complete, nil
 }
 
-// Seen is List without starting a watch: for a node or namespace that is not watched it returns no pods.
+// Seen is List without starting a watch: if the node or namespace is not watched, it returns no pods and false.
 func (p *Pods) Seen(of string) (pods []*corev1.Pod, complete bool) {
 	watch := p.find(of)
 	if !watch.synced() {
 		return nil, false
 	}
-	// Listing a cache fails only with an invalid selector.
+	// List of a cache fails only for an invalid selector.
 	pods, err := watch.factory.Core().V1().Pods().Lister().List(labels.Everything())
 	return pods, err == nil
 }
 
-// Get returns a pod of a node or namespace that is watched; nil if none is cached.
+// Get returns a cached pod of a node or namespace; nil if it is not cached, or if the node or namespace is not watched.
 func (p *Pods) Get(of, namespace, name string) *corev1.Pod {
 	watch := p.find(of)
 	if watch == nil {
 		return nil
 	}
-	// A cache fails only with NotFound.
+	// Get of a cache fails only with NotFound.
 	pod, _ := watch.factory.Core().V1().Pods().Lister().Pods(namespace).Get(name)
 	return pod
 }
 
-// podContent has the options, informers and handler of Pods.
+// podContent implements content for Pods.
 type podContent struct {
 	*Pods
 }
@@ -122,7 +120,7 @@ func (c podContent) handler(of string) cache.ResourceEventHandler {
 	return podChanges{pods: c.Pods, of: of}
 }
 
-// podChanges handles the changes of the pods of a node or namespace.
+// podChanges handles the events of the pods of one node or namespace.
 type podChanges struct {
 	pods *Pods
 	of   string
@@ -137,7 +135,7 @@ func (c podChanges) OnAdd(object any, _ bool) {
 // OnUpdate implements cache.ResourceEventHandler.
 func (c podChanges) OnUpdate(old, current any) {
 	before, now := old.(*corev1.Pod), current.(*corev1.Pod)
-	// With another UID, the events in between were missed.
+	// If the UIDs differ, the pod was deleted and created again, and the watch missed these events.
 	if counter := c.pods.counter; counter != nil &&
 		(before.UID != now.UID || counter.Counts(before) != counter.Counts(now)) {
 		c.count(before, -1)
@@ -168,7 +166,7 @@ func (c podChanges) count(object any, by int) {
 	}
 }
 
-// podOf returns the pod of an event, or of a missed deletion.
+// podOf returns the pod of an event, or the last known state of a pod whose deletion the watch missed.
 func podOf(object any) *corev1.Pod {
 	if missed, ok := object.(cache.DeletedFinalStateUnknown); ok {
 		object = missed.Obj
@@ -184,7 +182,8 @@ func podChanged(old, current *corev1.Pod) bool {
 		!slices.Equal(old.Status.PodIPs, current.Status.PodIPs)
 }
 
-// trimPod returns the fields of a pod that are cached.
+// trimPod is a cache transform. Of a pod it keeps identity, owners, node, ServiceAccount, addresses, phase and the
+// annotations that controllers read, and tokenVolumes if the pod mounts a token.
 func trimPod(object any) (any, error) {
 	pod, ok := object.(*corev1.Pod)
 	if !ok {
@@ -210,7 +209,7 @@ func trimPod(object any) (any, error) {
 	return trimmed, nil
 }
 
-// tokenVolumes replaces the volumes of all pods that mount a token.
+// tokenVolumes replaces the volumes of every cached pod that mounts a token, so that podspec.MountsToken returns true.
 var tokenVolumes = []corev1.Volume{{VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
 	Sources: []corev1.VolumeProjection{{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{}}},
 }}}}

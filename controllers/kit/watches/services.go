@@ -15,29 +15,29 @@ import (
 	"liqo.io/federation/controllers/remote"
 )
 
-// Services are watches of the Services and EndpointSlices of single namespaces.
+// Services watches the Services and EndpointSlices of single namespaces.
 type Services struct {
 	set
 	changed  cache.ResourceEventHandler
 	complete func(namespace string)
 }
 
-// NamespaceServices are the Services and EndpointSlices of a namespace.
+// NamespaceServices lists the Services and EndpointSlices of one namespace from a cache.
 type NamespaceServices struct {
 	Services corelisters.ServiceNamespaceLister
 	Slices   discoverylisters.EndpointSliceNamespaceLister
 }
 
-// NewServices returns watches that handle each change with changed, and call complete with a
-// namespace once all of its objects are cached.
+// NewServices returns a Services. changed handles all events of watched namespaces. complete is called once for each
+// namespace, when all its Services and EndpointSlices are cached.
 func NewServices(
 	client kubernetes.Interface, changed cache.ResourceEventHandler, complete func(namespace string),
 ) *Services {
 	return &Services{set: newSet(client), changed: changed, complete: complete}
 }
 
-// Of returns the Services and EndpointSlices of a namespace; nil while they are not complete.
-// The first call begins to watch them, until the context ends.
+// Of returns the Services and EndpointSlices of a namespace; nil until all are cached. The first call for a namespace
+// starts its watch, which ends with ctx.
 func (s *Services) Of(ctx context.Context, namespace string) (*NamespaceServices, error) {
 	watch, began, err := s.begin(ctx, namespace, serviceContent{changed: s.changed})
 	if err != nil {
@@ -59,7 +59,7 @@ func (s *Services) Of(ctx context.Context, namespace string) (*NamespaceServices
 	}, nil
 }
 
-// serviceContent has the options, informers and handler of Services.
+// serviceContent implements content for Services.
 type serviceContent struct {
 	changed cache.ResourceEventHandler
 }

@@ -1,8 +1,8 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package watches watches the pods of single nodes and namespaces, and the Services and
-// EndpointSlices of single namespaces. A cluster has many of them, and few concern its peers.
+// Package watches watches the pods of single nodes and namespaces, and the Services and EndpointSlices of single
+// namespaces. Few of these objects in a cluster concern peers, so watching all of them would waste memory.
 package watches
 
 import (
@@ -16,7 +16,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// set holds watches, each of one node or one namespace. It is safe for concurrent use.
+// set has the watches of single nodes or namespaces, by name. It is safe for concurrent use.
 type set struct {
 	client kubernetes.Interface
 
@@ -26,20 +26,20 @@ type set struct {
 
 // watch is the watch of one node or namespace.
 type watch struct {
-	// ctx ends with the watch.
+	// ctx is done when the watch ends.
 	ctx       context.Context
 	stop      context.CancelFunc
 	factory   kubeinformers.SharedInformerFactory
 	informers []cache.SharedIndexInformer
 }
 
-// content determines the watched objects of a node or namespace.
+// content defines the informers for a node or namespace, whose name is of.
 type content interface {
-	// options select the objects, and the cached fields.
+	// options returns the filters and the transform of the informers.
 	options(of string) []kubeinformers.SharedInformerOption
-	// informers returns the informers of all kinds.
+	// informers returns an informer for each watched kind.
 	informers(factory kubeinformers.SharedInformerFactory) []cache.SharedIndexInformer
-	// handler returns the handler of all changes.
+	// handler returns the handler of the events of all informers.
 	handler(of string) cache.ResourceEventHandler
 }
 
@@ -47,8 +47,8 @@ func newSet(client kubernetes.Interface) set {
 	return set{client: client, all: map[string]*watch{}}
 }
 
-// begin returns the watch of a node or namespace. The first call starts the watch, which runs until
-// ctx ends. began reports whether this call started it. It fails if a handler cannot be added.
+// begin returns the watch of a node or namespace. The first call for it starts the watch, which ends with ctx; began is
+// true for that call. It fails if a handler cannot be added.
 func (s *set) begin(ctx context.Context, of string, content content) (found *watch, began bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -69,7 +69,7 @@ func (s *set) begin(ctx context.Context, of string, content content) (found *wat
 	return begun, true, nil
 }
 
-// find returns the watch of a node or namespace; nil if there is none.
+// find returns the watch of a node or namespace; nil if it is not watched.
 func (s *set) find(of string) *watch {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -86,7 +86,7 @@ func (s *set) Forget(of string) {
 	}
 }
 
-// synced reports whether all objects are cached; false for a nil watch.
+// synced reports whether all informers have synced; false for a nil watch.
 func (w *watch) synced() bool {
 	return w != nil && !slices.ContainsFunc(w.informers, func(informer cache.SharedIndexInformer) bool {
 		return !informer.HasSynced()
