@@ -39,9 +39,10 @@ var kind = resource.Kind[*federation.AddressMapping, federation.AddressMappingSp
 		{Name: "Maps", Description: "mapped CIDR or address", Cell: func(m *federation.AddressMapping) any {
 			return m.Spec.CIDR + m.Spec.Address
 		}},
-		{Name: "To", Description: "range or address that it is mapped to", Cell: func(m *federation.AddressMapping) any {
-			return store.OrNone(m.Spec.Mapped)
-		}},
+		{Name: "To", Description: "range or address that replaces the mapped one",
+			Cell: func(m *federation.AddressMapping) any {
+				return store.OrNone(m.Spec.Mapped)
+			}},
 		{Name: "Ports", Wide: true, Description: "allowed ports",
 			Cell: func(m *federation.AddressMapping) any {
 				var ports []string
@@ -50,18 +51,19 @@ var kind = resource.Kind[*federation.AddressMapping, federation.AddressMappingSp
 				}
 				return cmp.Or(strings.Join(ports, ","), "<all>")
 			}},
-		{Name: "Pool", Description: "AddressPool of the range", Cell: func(m *federation.AddressMapping) any {
-			return m.Spec.Pool
-		}},
-		{Name: "Cluster ID", Wide: true, Description: "ID of the peer of the mapping",
+		{Name: "Pool", Description: "AddressPool from which the range is allocated",
+			Cell: func(m *federation.AddressMapping) any {
+				return m.Spec.Pool
+			}},
+		{Name: "Cluster ID", Wide: true, Description: "ID of the peer for which the mapping exists",
 			Cell: func(m *federation.AddressMapping) any {
 				return m.Spec.ClusterID
 			}},
 	},
 }
 
-// New returns the storage of address mappings, whose ranges addresses allocates. They have
-// no status.
+// New returns the storage of AddressMappings, which have no status. addresses allocates their ranges. It fails if the
+// etcd storage cannot be configured.
 func New(
 	scheme *runtime.Scheme, getter generic.RESTOptionsGetter, addresses *addressrange.Addresses,
 ) (*REST, error) {
@@ -76,14 +78,13 @@ func New(
 	return &REST{REST: stored, addresses: addresses}, nil
 }
 
-// Strategy creates address mappings, of whose spec only the ports can change. They have no
-// status.
+// Strategy is the strategy of AddressMappings. Only the ports in their spec can be updated, and they have no status.
 type Strategy struct {
 	strategy.Strategy[*federation.AddressMapping, federation.AddressMappingSpec, struct{}]
 }
 
-// PrepareForUpdate keeps the allocated range of an update without one, for example from the
-// manifest that a mapping was created from.
+// PrepareForUpdate keeps the allocated range if the update has none. This allows a client to apply again the manifest
+// from which it created the mapping.
 func (s Strategy) PrepareForUpdate(ctx context.Context, obj, old runtime.Object) {
 	mapping, before := obj.(*federation.AddressMapping), old.(*federation.AddressMapping)
 	if mapping.Spec.Mapped == "" {

@@ -26,14 +26,15 @@ import (
 	"liqo.io/federation/registry/federation/store"
 )
 
-// REST serves address mappings. It reserves the range of a mapping before admission and before it is
-// stored.
+// REST serves AddressMappings. It reserves a range for a new mapping before validating admission, and keeps the
+// reservation until the mapping is stored or refused.
 type REST struct {
 	*store.REST
 	addresses *addressrange.Addresses
 }
 
-// Create stores a mapping with the range that is allocated for it.
+// Create stores a mapping and sets spec.mapped to the allocated range. It fails with Forbidden if no range can be
+// allocated, and with Invalid if the pool does not exist.
 func (r *REST) Create(
 	ctx context.Context, obj runtime.Object, createValidation rest.ValidateObjectFunc, options *metav1.CreateOptions,
 ) (runtime.Object, error) {
@@ -45,7 +46,7 @@ func (r *REST) Create(
 	return created, err
 }
 
-// Update changes the metadata of a mapping; apply may create one.
+// Update changes ports or metadata of a mapping. Server-side apply may create one, like Create.
 func (r *REST) Update(
 	ctx context.Context, name string, objInfo rest.UpdatedObjectInfo, createValidation rest.ValidateObjectFunc,
 	updateValidation rest.ValidateObjectUpdateFunc, forceAllowCreate bool, options *metav1.UpdateOptions,
@@ -59,11 +60,11 @@ func (r *REST) Update(
 	return updated, created, err
 }
 
-// creationKey is the key of the creation in the context of a request.
+// creationKey is the context key of the *addressrange.Creation of a request.
 type creationKey struct{}
 
-// begin allocates the range of a mapping. Errors of the mapping itself are returned by the
-// validation that follows.
+// begin reserves a range for a new mapping and sets spec.mapped to it. For an invalid mapping it does nothing, because
+// the validation that follows returns the errors.
 func begin(ctx context.Context, obj runtime.Object, _ *metav1.CreateOptions) (genericregistry.FinishFunc, error) {
 	finish := func(context.Context, bool) {}
 	mapping, ok := obj.(*federation.AddressMapping)
@@ -91,8 +92,8 @@ func begin(ctx context.Context, obj runtime.Object, _ *metav1.CreateOptions) (ge
 	return finish, nil
 }
 
-// requestOf returns the request of a mapping: a CIDR may be mapped to itself, but an address never,
-// since it is not in the ranges of this cluster.
+// requestOf returns the allocation request for a mapping. A CIDR may keep its own range. An address may not, because it
+// does not belong to a range of this cluster.
 func requestOf(spec *federation.AddressMappingSpec) (addressrange.Request, error) {
 	request := addressrange.Request{Pool: spec.Pool}
 	request.Chance = rand.Uint32()
@@ -107,8 +108,9 @@ func requestOf(spec *federation.AddressMappingSpec) (addressrange.Request, error
 	return request, err
 }
 
-// refusal returns 403 with a cause for a request without a range, as for a ResourceQuota: clients retry
-// 429 and do not report the reason. It returns 422 if the pool does not exist.
+// refusal returns the API error of a failed allocation. It is Invalid if the pool does not exist. If the pool is
+// exhausted or the requested range is in use, it is Forbidden with a cause, like an exceeded ResourceQuota: clients
+// would retry TooManyRequests without reporting the reason. Any other error is returned unchanged.
 func refusal(mapping *federation.AddressMapping, err error) error {
 	var cause metav1.StatusCause
 	var exhausted *addresses.ErrExhausted

@@ -13,9 +13,10 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
 
-// admissionCommand returns the command that admits this cluster through the tunnel, to be run
-// against the provider. It is empty for another mode, and until status has the gateway of this
-// cluster. It contains no secret, and nothing that a shell would interpret.
+// admissionCommand returns the shell command with which an administrator of the provider admits this cluster in-band.
+// name and id are the name and the ID of this cluster. The command is empty unless cluster has mode InBand, an outgoing
+// peering, and the gateway of this cluster in its status. It contains no secret, and no single quote that would end its
+// quoted argument.
 func admissionCommand(cluster *federation.ForeignCluster, name, id string) string {
 	gateway := cluster.Status.Gateway
 	if cluster.Spec.Mode != federation.PeeringInBand || cluster.Spec.Outgoing != federation.PeeringEnabled ||

@@ -1,7 +1,7 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package foreigncluster serves foreign clusters, and the verb peer on them.
+// Package foreigncluster serves ForeignClusters and their subresource peer.
 package foreigncluster
 
 import (
@@ -18,8 +18,8 @@ import (
 
 type kind = resource.Kind[*federation.ForeignCluster, federation.ForeignClusterSpec, federation.ForeignClusterStatus]
 
-// Kind returns the kind of foreign clusters, whose warnings read the virtual volumes of
-// plans.
+// Kind returns the definition of ForeignClusters. plans reads the VirtualVolumes about which deletions and updates
+// warn.
 func Kind(plans plan.Reader) kind {
 	return kind{
 		Resource: "foreignclusters", Singular: "foreigncluster", ShortNames: []string{"fc"},
@@ -79,8 +79,8 @@ func Kind(plans plan.Reader) kind {
 	}
 }
 
-// phase returns the observed phase of one aspect. Until one is observed, an enabled aspect
-// is pending.
+// phase returns an observed phase. If none was observed yet, it returns Pending for a requested peering and None
+// otherwise.
 func phase(observed federation.PeeringPhase, requested federation.PeeringIntent) string {
 	switch {
 	case observed != "":

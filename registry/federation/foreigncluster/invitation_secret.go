@@ -23,17 +23,17 @@ import (
 	"liqo.io/federation/registry/federation/subresource"
 )
 
-// undoTimeout bounds the cleanup of a failed request.
+// undoTimeout is the maximum time to undo the change of a Secret after a failed request.
 const undoTimeout = 10 * time.Second
 
-// invitations stores the tokens of invitations in Secrets of the installation namespace. A
-// Secret is created before its foreign cluster, so it has no owner; the controller of
-// peerings deletes it.
+// invitations stores the tokens of accepted invitations in Secrets of the installation namespace. A Secret is created
+// before its ForeignCluster, so it has no owner reference. The foreigncluster controller deletes it.
 type invitations struct {
 	secrets corev1client.SecretInterface
 }
 
-// comparison is the result of comparing a token with the stored one.
+// comparison is the result of comparing a token with the stored token of a cluster. absent means that no token is
+// stored.
 type comparison int
 
 const (
@@ -47,12 +47,12 @@ type undoFunc func(ctx context.Context) error
 
 func nothingToUndo(context.Context) error { return nil }
 
-// withoutLogger returns a context in which client-go logs no bodies, since these hold tokens.
+// withoutLogger returns a context in which client-go does not log request bodies, because they contain tokens.
 func withoutLogger(ctx context.Context) context.Context {
 	return klog.NewContext(ctx, klog.Logger{})
 }
 
-// compare compares a token with the one that is stored for the cluster.
+// compare compares a token with the stored token of a cluster. It fails if the Secret cannot be read.
 func (i invitations) compare(ctx context.Context, cluster, token string) (comparison, error) {
 	secret, err := i.get(ctx, cluster)
 	switch {
@@ -67,8 +67,9 @@ func (i invitations) compare(ctx context.Context, cluster, token string) (compar
 	}
 }
 
-// store ensures that the token is stored for the cluster. It replaces another token only if
-// replace is set, since that may belong to a running request.
+// store stores the token of a cluster, and returns a function that undoes this. If another token is stored, it replaces
+// that token only if replace is true. Otherwise it fails with Conflict, because the stored token may belong to a
+// concurrent request.
 func (i invitations) store(
 	ctx context.Context, cluster, token string, replace bool, dryRun []string,
 ) (undoFunc, error) {
@@ -88,8 +89,8 @@ func (i invitations) store(
 			"try again", secret.Namespace))
 }
 
-// get returns the Secret of the cluster, and nil if there is none. It fails if a Secret of
-// another type has that name.
+// get returns the Secret of a cluster; nil if it does not exist. It fails with Conflict if a Secret of another type has
+// the same name.
 func (i invitations) get(ctx context.Context, cluster string) (*corev1.Secret, error) {
 	secret, err := i.secrets.Get(withoutLogger(ctx), naming.InvitationSecret(cluster), metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
@@ -149,8 +150,8 @@ func (i invitations) update(ctx context.Context, old *corev1.Secret, token strin
 	}, nil
 }
 
-// rollBack undoes a change after a failure, even if the context of the request is done. It
-// returns the failure, joined with the error of undo.
+// rollBack undoes the change of a Secret after a failed request, even if the request's context is done. It returns
+// failure, joined with the error of undo.
 func rollBack(ctx context.Context, undo undoFunc, failure error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTimeout)
 	defer cancel()
@@ -160,7 +161,7 @@ func rollBack(ctx context.Context, undo undoFunc, failure error) error {
 	return failure
 }
 
-// equal compares in constant time.
+// equal reports in constant time whether a Secret contains this token.
 func equal(secret *corev1.Secret, token string) bool {
 	current, requested := sha256.Sum256(secret.Data[v1alpha1.InvitationTokenKey]), sha256.Sum256([]byte(token))
 	return subtle.ConstantTimeCompare(current[:], requested[:]) == 1

@@ -21,21 +21,21 @@ import (
 	"liqo.io/federation/registry/federation/subresource/plan"
 )
 
-// PeerREST is the verb peer: POST accepts a provider's invitation, DELETE unpeers. It
-// commits to the foreign cluster of its name and returns; the controllers do the rest.
+// PeerREST serves the subresource peer: POST accepts a provider's invitation, DELETE ends the outgoing peering. A
+// request only writes the ForeignCluster of the same name. Controllers establish and end the peering later.
 type PeerREST struct {
 	clusters    subresource.Parent
 	invitations invitations
 	plans       plan.Reader
 }
 
-// NewPeerREST returns the verb over the store of foreign clusters, the Secrets of the
-// installation namespace, and the facts of its plans.
+// NewPeerREST returns the subresource peer. clusters is the store of ForeignClusters, secrets are the Secrets of the
+// installation namespace, and plans computes the plans of dry runs.
 func NewPeerREST(clusters subresource.Parent, secrets corev1client.SecretInterface, plans plan.Reader) *PeerREST {
 	return &PeerREST{clusters: clusters, invitations: invitations{secrets: secrets}, plans: plans}
 }
 
-// New returns an empty peering.
+// New returns an empty Peering.
 func (r *PeerREST) New() runtime.Object { return &federation.Peering{} }
 
 // Destroy does nothing: the store belongs to the parent resource.
@@ -45,7 +45,7 @@ func (r *PeerREST) Destroy() {}
 // resourceVersion of a POST, which are its preconditions.
 func (r *PeerREST) PreserveRequestObjectMetaSystemFieldsOnSubresourceCreate() bool { return true }
 
-// Get returns the peering with the foreign cluster.
+// Get returns the Peering of a ForeignCluster.
 func (r *PeerREST) Get(ctx context.Context, name string, options *metav1.GetOptions) (runtime.Object, error) {
 	cluster, err := r.get(ctx, name, options)
 	if err != nil {
@@ -54,15 +54,15 @@ func (r *PeerREST) Get(ctx context.Context, name string, options *metav1.GetOpti
 	return r.show(cluster), nil
 }
 
-// show returns the peering, with the command by which the provider admits this cluster.
+// show returns the Peering of a ForeignCluster. Its status has the command with which the provider admits this cluster.
 func (r *PeerREST) show(cluster *federation.ForeignCluster) *federation.Peering {
 	peering := peeringOf(cluster)
 	peering.Status.Command = admissionCommand(cluster, r.plans.ClusterName, r.plans.ClusterID)
 	return peering
 }
 
-// Create accepts an invitation, and creates the foreign cluster if there is none. Accepting
-// the same invitation again changes nothing; a different one is a conflict.
+// Create accepts an invitation, and creates the ForeignCluster if it does not exist. A repeated request changes
+// nothing. If another invitation was accepted before, it fails with Conflict.
 func (r *PeerREST) Create(
 	ctx context.Context, name string, obj runtime.Object, createValidation rest.ValidateObjectFunc,
 	options *metav1.CreateOptions,
@@ -97,15 +97,15 @@ func (r *PeerREST) Create(
 	return r.answer(ctx, change, options.DryRun)
 }
 
-// change is the change of a foreign cluster by a request.
+// change is the effect of a request on a ForeignCluster.
 type change struct {
-	// current and requested are the cluster before and after; nil means none.
+	// current is the ForeignCluster before the request, and requested after it; nil if it does not exist.
 	current, requested *federation.ForeignCluster
-	// token is whether the request stores another invitation.
+	// token is true if the request stores a new invitation token.
 	token bool
 }
 
-// answer returns the peering, in a dry run with the plan.
+// answer returns the Peering. In a dry run, its status has the plan.
 func (r *PeerREST) answer(ctx context.Context, change change, dryRun []string) (*federation.Peering, error) {
 	shown := change.requested
 	if shown == nil {
@@ -120,7 +120,8 @@ func (r *PeerREST) answer(ctx context.Context, change change, dryRun []string) (
 	return peering, err
 }
 
-// accept accepts an invitation: it stores its token, and then the foreign cluster.
+// accept stores the token of an invitation, and then creates or updates the ForeignCluster. It fails if the
+// preconditions of the request are not met.
 func (r *PeerREST) accept(
 	ctx context.Context, name string, peering *federation.Peering, options *metav1.CreateOptions,
 ) (change, error) {
@@ -140,7 +141,8 @@ func (r *PeerREST) accept(
 	return r.acceptExisting(ctx, cluster, peering, options)
 }
 
-// acceptNew creates the foreign cluster of an invitation.
+// acceptNew stores the token of an invitation and creates the ForeignCluster. It fails with Invalid if an outgoing
+// peering is requested without a token.
 func (r *PeerREST) acceptNew(
 	ctx context.Context, name string, peering *federation.Peering, options *metav1.CreateOptions,
 ) (change, error) {
@@ -167,7 +169,7 @@ func (r *PeerREST) acceptNew(
 	}
 	created, err := r.clusters.Create(ctx, cluster, rest.ValidateAllObjectFunc, options)
 	if apierrors.IsAlreadyExists(err) {
-		// The request that created it may depend on this Secret.
+		// The token stays: the concurrent request that created the ForeignCluster may depend on it.
 		return change{}, subresource.LostRace(err)
 	}
 	if err != nil {
@@ -176,8 +178,8 @@ func (r *PeerREST) acceptNew(
 	return change{requested: created.(*federation.ForeignCluster), token: true}, nil
 }
 
-// acceptExisting accepts an invitation for an existing foreign cluster. Accepting it again
-// changes nothing; another invitation is a conflict.
+// acceptExisting accepts an invitation for an existing ForeignCluster. A repeated request changes nothing. It fails
+// with Conflict if another invitation was accepted before.
 func (r *PeerREST) acceptExisting(
 	ctx context.Context, cluster *federation.ForeignCluster, peering *federation.Peering, options *metav1.CreateOptions,
 ) (change, error) {
@@ -201,7 +203,7 @@ func (r *PeerREST) acceptExisting(
 			found = append(found, subresource.Difference{Field: "spec.token",
 				Message: "is not the token of the accepted invitation"})
 		}
-		// The Secret is deleted once the provider has accepted the identity.
+		// A controller deletes the Secret once the provider accepted the identity.
 		accepted := outgoing && cluster.Status.Authentication == federation.PeeringEstablished
 		keep = kept != same && !(kept == absent && accepted)
 	}
@@ -224,7 +226,7 @@ func (r *PeerREST) acceptExisting(
 			return change{}, err
 		}
 	}
-	// The decision holds for this state only, whose resourceVersion the object has.
+	// requested has the resourceVersion that this decision was based on: the update fails if the object changed.
 	updated, _, err := r.clusters.Update(ctx, cluster.Name, rest.DefaultUpdatedObjectInfo(requested),
 		rest.ValidateAllObjectFunc, rest.ValidateAllObjectUpdateFunc, false, &metav1.UpdateOptions{DryRun: options.DryRun,
 			FieldManager: options.FieldManager})
@@ -234,7 +236,7 @@ func (r *PeerREST) acceptExisting(
 	return change{current: cluster, requested: updated.(*federation.ForeignCluster), token: keep}, nil
 }
 
-// Update changes the spec of the foreign cluster. A token replaces the stored one.
+// Update changes the spec of the ForeignCluster. A token in the request replaces the stored token.
 func (r *PeerREST) Update(
 	ctx context.Context, name string, objInfo rest.UpdatedObjectInfo, _ rest.ValidateObjectFunc,
 	updateValidation rest.ValidateObjectUpdateFunc, forceAllowCreate bool, options *metav1.UpdateOptions,
@@ -273,9 +275,9 @@ func (r *PeerREST) Update(
 	return answer, false, err
 }
 
-// Delete requests the end of the outgoing peering, and does not wait for it. If the foreign cluster has
-// an incoming peering, it disables the outgoing one, and otherwise deletes the foreign cluster. The
-// grace period becomes disconnectTimeoutSeconds.
+// Delete requests the end of the outgoing peering and does not wait for it. If an incoming peering is enabled, it
+// disables only the outgoing one; otherwise it deletes the ForeignCluster. The gracePeriodSeconds of the request become
+// spec.disconnectTimeoutSeconds.
 func (r *PeerREST) Delete(
 	ctx context.Context, name string, deleteValidation rest.ValidateObjectFunc, options *metav1.DeleteOptions,
 ) (runtime.Object, bool, error) {
@@ -313,8 +315,8 @@ func (r *PeerREST) Delete(
 	return answer, gone, err
 }
 
-// leave disables the outgoing peering of a cluster with an incoming one, and writes the grace
-// period into the spec.
+// leave disables the outgoing peering if incoming is true, and sets spec.disconnectTimeoutSeconds to the grace period
+// of the request, if any. It returns the changed ForeignCluster.
 func (r *PeerREST) leave(
 	ctx context.Context, cluster *federation.ForeignCluster, incoming bool, options *metav1.DeleteOptions,
 ) (*federation.ForeignCluster, error) {
@@ -337,7 +339,7 @@ func (r *PeerREST) leave(
 				}
 				requested.Spec.DisconnectTimeoutSeconds = &timeout
 			}
-			// The options of a DELETE name no manager.
+			// DeleteOptions have no field manager.
 			return requested, checkManagers("", old.(*federation.ForeignCluster), requested)
 		}), rest.ValidateAllObjectFunc, rest.ValidateAllObjectUpdateFunc, false,
 		&metav1.UpdateOptions{DryRun: options.DryRun})
@@ -357,9 +359,8 @@ func (r *PeerREST) get(
 	return obj.(*federation.ForeignCluster), nil
 }
 
-// disconnectTimeout converts the gracePeriodSeconds of a DELETE to the type of
-// spec.disconnectTimeoutSeconds. It fails with Invalid, for the ForeignCluster name, if the value does
-// not fit.
+// disconnectTimeout returns the gracePeriodSeconds of a DELETE as a value for spec.disconnectTimeoutSeconds. It fails
+// with Invalid if the value does not fit into 32 bits. name is the ForeignCluster in the error.
 func disconnectTimeout(name string, seconds int64) (int32, error) {
 	if timeout := int32(seconds); int64(timeout) == seconds {
 		return timeout, nil
@@ -375,7 +376,7 @@ func tokenRequired(name string) error {
 				"invitation of a PeeringToken")})
 }
 
-// ConvertToTable returns the table of the peering.
+// ConvertToTable returns the table of a Peering.
 func (r *PeerREST) ConvertToTable(ctx context.Context, object, options runtime.Object) (*metav1.Table, error) {
 	return peeringTable.ConvertToTable(ctx, object, options)
 }

@@ -27,8 +27,7 @@ var (
 	peeringKind  = federation.Kind("Peering")
 )
 
-// peeringOf returns the Peering of a foreign cluster, which the verb peer serves. It never has a
-// token.
+// peeringOf returns the Peering of a ForeignCluster, the object of the subresource peer. It never has a token.
 func peeringOf(cluster *federation.ForeignCluster) *federation.Peering {
 	spec := cluster.Spec.DeepCopy()
 	status := cluster.Status.DeepCopy()
@@ -56,7 +55,7 @@ func peeringOf(cluster *federation.ForeignCluster) *federation.Peering {
 	}
 }
 
-// replace writes the Peering of a PUT or PATCH into the cluster.
+// replace sets the spec of a ForeignCluster from the Peering of a PUT or PATCH.
 func replace(cluster *federation.ForeignCluster, peering *federation.Peering) {
 	spec := peering.Spec.DeepCopy()
 	cluster.Spec.Outgoing = spec.Outgoing
@@ -66,7 +65,7 @@ func replace(cluster *federation.ForeignCluster, peering *federation.Peering) {
 	cluster.Spec.ProxyURL = spec.ProxyURL
 	cluster.Spec.Resources = spec.Resources
 	cluster.Spec.DisconnectTimeoutSeconds = spec.DisconnectTimeoutSeconds
-	// Older clients do not send these fields.
+	// Clients of older versions send neither incoming nor mode.
 	if spec.Incoming != "" {
 		cluster.Spec.Incoming = spec.Incoming
 	}
@@ -78,7 +77,8 @@ func replace(cluster *federation.ForeignCluster, peering *federation.Peering) {
 	}
 }
 
-// apply writes an invitation into the cluster. It keeps fields that the invitation does not set.
+// apply sets the spec of a ForeignCluster from an accepted invitation, and keeps fields that the invitation does not
+// set.
 func apply(cluster *federation.ForeignCluster, peering *federation.Peering) {
 	spec := peering.Spec.DeepCopy()
 	if spec.Incoming == federation.PeeringEnabled {
@@ -109,9 +109,8 @@ func apply(cluster *federation.ForeignCluster, peering *federation.Peering) {
 	}
 }
 
-// differences returns the fields of an invitation that contradict the cluster. Fields other than
-// clusterID, mode and gateway are compared only if the cluster has an outgoing peering and the
-// invitation requests one.
+// differences returns the fields of an invitation that contradict the ForeignCluster. Fields other than clusterID, mode
+// and gateway are compared only if the ForeignCluster has an outgoing peering and the invitation requests one.
 func differences(cluster *federation.ForeignCluster, peering *federation.Peering) []subresource.Difference {
 	var found []subresource.Difference
 	differ := func(field, format string, args ...any) {
@@ -125,7 +124,7 @@ func differences(cluster *federation.ForeignCluster, peering *federation.Peering
 		(current.Mode != requested.Mode || !apiequality.Semantic.DeepEqual(current.Gateway, requested.Gateway)) {
 		differ("spec.gateway", "is another gateway")
 	}
-	// A request for only an incoming peering would change the mode of the outgoing one, too.
+	// Both directions share one mode, so a request for an incoming peering alone must not change the outgoing one's.
 	if current.Outgoing == federation.PeeringEnabled && current.Mode != federation.PeeringInBand &&
 		requested.Mode == federation.PeeringInBand {
 		found = append(found, subresource.Differs("spec.mode", federation.PeeringOutOfBand, requested.Mode))
@@ -152,14 +151,14 @@ func differences(cluster *federation.ForeignCluster, peering *federation.Peering
 	return found
 }
 
-// peeringUpdate translates an update of a Peering to an update of its foreign cluster.
+// peeringUpdate translates the update of a Peering into an update of its ForeignCluster.
 type peeringUpdate struct {
 	rest.UpdatedObjectInfo
-	// manager sends the request.
+	// manager is the field manager of the request.
 	manager string
 }
 
-// UpdatedObject applies the request to the Peering of old, and returns old with this Peering.
+// UpdatedObject returns a copy of old, a ForeignCluster, with the requested changes of its Peering.
 func (u peeringUpdate) UpdatedObject(ctx context.Context, old runtime.Object) (runtime.Object, error) {
 	cluster := old.DeepCopyObject().(*federation.ForeignCluster)
 	peering, err := u.peering(ctx, cluster)
@@ -170,7 +169,7 @@ func (u peeringUpdate) UpdatedObject(ctx context.Context, old runtime.Object) (r
 	return cluster, checkManagers(u.manager, old.(*federation.ForeignCluster), cluster)
 }
 
-// checkManagers returns a Conflict if the request changes a field that another manager applied.
+// checkManagers fails with Conflict if the request changes a field that another field manager applied.
 func checkManagers(manager string, current, requested *federation.ForeignCluster) error {
 	before, after := &v1alpha1.ForeignCluster{}, &v1alpha1.ForeignCluster{}
 	if err := v1alpha1.Convert_federation_ForeignCluster_To_v1alpha1_ForeignCluster(current, before, nil); err != nil {
@@ -182,8 +181,8 @@ func checkManagers(manager string, current, requested *federation.ForeignCluster
 	return subresource.CheckManagers(peerResource, manager, before, after)
 }
 
-// peering returns the Peering of the cluster with the changes of the request. It fails if a
-// precondition of the request is not met, or if the result is invalid.
+// peering returns the Peering of a ForeignCluster after the requested changes. It fails with Conflict if a precondition
+// of the request is not met, and with Invalid if the result is invalid.
 func (u peeringUpdate) peering(ctx context.Context, cluster *federation.ForeignCluster) (*federation.Peering, error) {
 	obj, err := u.UpdatedObjectInfo.UpdatedObject(ctx, peeringOf(cluster))
 	if err != nil {
@@ -211,7 +210,7 @@ func (u peeringUpdate) peering(ctx context.Context, cluster *federation.ForeignC
 	return peering, nil
 }
 
-// peeringTable has the columns of Peerings.
+// peeringTable has the columns that kubectl prints for a Peering.
 var peeringTable = store.Table[*federation.Peering]{
 	{Name: "Outgoing", Description: "phase of the outgoing peering, in which the peer is the provider",
 		Cell: func(p *federation.Peering) any {

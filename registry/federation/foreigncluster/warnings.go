@@ -17,15 +17,15 @@ import (
 )
 
 const (
-	// longDisconnect is the longest timeout of unpeering without a warning.
+	// longDisconnect is the longest spec.disconnectTimeoutSeconds without a warning.
 	longDisconnect = time.Hour
-	// shortOrphanTTL is the duration of a long upgrade; shorter values are warned about.
+	// shortOrphanTTL is the shortest orphanTTL without a warning: an upgrade of a consumer may take as long.
 	shortOrphanTTL = 10 * time.Minute
-	// readTimeout bounds the time that warnings add to a request.
+	// readTimeout is the maximum time that reads for warnings add to a request.
 	readTimeout = 2 * time.Second
 )
 
-// warnings returns warnings about valid but unusual values.
+// warnings returns warnings about valid but unusual values in the spec.
 func warnings(cluster *federation.ForeignCluster) []string {
 	spec := &cluster.Spec
 	var found []string
@@ -65,8 +65,8 @@ func hasAddress(server string) bool {
 	return err == nil
 }
 
-// surroundings returns warnings about volumes whose data is stored by a provider whose
-// peering ends.
+// surroundings returns a function that warns about the volumes stored by the peer if an update disables its outgoing
+// peering.
 func surroundings(plans plan.Reader) func(ctx context.Context, cluster, old *federation.ForeignCluster) []string {
 	return func(ctx context.Context, cluster, old *federation.ForeignCluster) []string {
 		if old == nil || old.Spec.Outgoing != federation.PeeringEnabled ||
@@ -77,7 +77,7 @@ func surroundings(plans plan.Reader) func(ctx context.Context, cluster, old *fed
 	}
 }
 
-// deletion returns the warnings about the deletion of a foreign cluster that stores volumes.
+// deletion returns a function that warns about the volumes stored by the peer when its ForeignCluster is deleted.
 func deletion(plans plan.Reader) func(ctx context.Context, obj runtime.Object) []string {
 	return func(ctx context.Context, obj runtime.Object) []string {
 		return stored(ctx, plans, obj.(*federation.ForeignCluster).Name)
@@ -91,7 +91,7 @@ func stored(ctx context.Context, plans plan.Reader, cluster string) []string {
 	if err != nil || len(names) == 0 {
 		return nil
 	}
-	return []string{fmt.Sprintf("the cluster stores the volumes %s: each is treated by "+
+	return []string{fmt.Sprintf("the cluster stores the volumes %s: what happens to each is set by "+
 		"spec.volumes.onUnoffload of the NamespaceOffloading in its namespace, "+
 		"Refuse by default; a dry run of the subresource peer lists the results", plan.Listed(names))}
 }
