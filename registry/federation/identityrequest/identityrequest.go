@@ -1,7 +1,7 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package identityrequest serves identity requests, of which each invitation admits one.
+// Package identityrequest serves IdentityRequests. Each invitation allows the creation of one.
 package identityrequest
 
 import (
@@ -17,7 +17,7 @@ import (
 	"liqo.io/federation/registry/federation/store"
 )
 
-// Kind is the kind of identity requests.
+// Kind is the definition of IdentityRequests.
 var Kind = resource.Kind[*federation.IdentityRequest, federation.IdentityRequestSpec, federation.IdentityRequestStatus]{
 	Resource: "identityrequests", Singular: "identityrequest",
 	New:     func() runtime.Object { return &federation.IdentityRequest{} },
@@ -49,13 +49,13 @@ var Kind = resource.Kind[*federation.IdentityRequest, federation.IdentityRequest
 	},
 }
 
-// validate validates a request against the invitation in its name.
+// validate validates a new IdentityRequest. Its name identifies its invitation.
 func validate(request *federation.IdentityRequest) field.ErrorList {
 	invitation, _ := naming.InvitationOfAccount(request.Name)
 	return validation.ValidateIdentityRequest(request, invitation)
 }
 
-// validateUpdate validates a new version of a request in the same way.
+// validateUpdate validates an update of an IdentityRequest. Its name identifies its invitation.
 func validateUpdate(request, old *federation.IdentityRequest) field.ErrorList {
 	invitation, _ := naming.InvitationOfAccount(request.Name)
 	return validation.ValidateIdentityRequestUpdate(request, old, invitation)

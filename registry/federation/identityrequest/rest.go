@@ -24,15 +24,15 @@ import (
 
 var identityRequests = federation.Resource("identityrequests")
 
-// REST serves identity requests. Only the service account of an invitation creates one,
-// under its own name, and it can read only its own.
+// REST serves IdentityRequests. Only the ServiceAccount of an invitation may create one. The object gets the name of
+// this ServiceAccount, which may read no other IdentityRequest.
 type REST struct {
 	*store.REST
 	invitationNamespace string
 }
 
-// New returns a constructor of the storages of identity requests and of their status. The
-// service accounts of invitations are in invitationNamespace.
+// New returns a constructor for the storage of IdentityRequests and of their status. invitationNamespace has the
+// ServiceAccounts of invitations.
 func New(
 	invitationNamespace string,
 ) func(*runtime.Scheme, generic.RESTOptionsGetter) (*REST, *store.StatusREST, error) {
@@ -42,9 +42,9 @@ func New(
 	}
 }
 
-// Create stores the request of an invitation's service account under its name, without
-// finalizers. Repeating a request returns the stored one, so that a client can retry after a
-// lost response; a request with another spec is a conflict.
+// Create stores an IdentityRequest under the name of the user's ServiceAccount, without finalizers. It fails with
+// Forbidden if the user is not the ServiceAccount of an invitation. A repeated request with the same spec returns the
+// stored object, so that a client can retry after a lost response; one with another spec fails with Conflict.
 func (r *REST) Create(
 	ctx context.Context, obj runtime.Object, createValidation rest.ValidateObjectFunc, options *metav1.CreateOptions,
 ) (runtime.Object, error) {
@@ -74,7 +74,7 @@ func (r *REST) Create(
 	return stored, nil
 }
 
-// Get returns a request; the bearer of an invitation can read only its own.
+// Get returns an IdentityRequest. It fails with Forbidden if the user is the ServiceAccount of another invitation.
 func (r *REST) Get(ctx context.Context, name string, options *metav1.GetOptions) (runtime.Object, error) {
 	if account, bearer := r.bearer(ctx); bearer && account != name {
 		return nil, apierrors.NewForbidden(identityRequests, name,
@@ -83,8 +83,7 @@ func (r *REST) Get(ctx context.Context, name string, options *metav1.GetOptions)
 	return r.REST.Get(ctx, name, options)
 }
 
-// Update changes an existing request. Server-side apply cannot create one, since only
-// Create determines its name.
+// Update updates an existing IdentityRequest. Server-side apply cannot create one, because only Create sets the name.
 func (r *REST) Update(
 	ctx context.Context, name string, objInfo rest.UpdatedObjectInfo, createValidation rest.ValidateObjectFunc,
 	updateValidation rest.ValidateObjectUpdateFunc, _ bool, options *metav1.UpdateOptions,
@@ -92,8 +91,7 @@ func (r *REST) Update(
 	return r.REST.Update(ctx, name, objInfo, createValidation, updateValidation, false, options)
 }
 
-// bearer returns the name of the user if that is the service account of an invitation, and
-// false otherwise.
+// bearer returns the name of the user's ServiceAccount, and whether it is the ServiceAccount of an invitation.
 func (r *REST) bearer(ctx context.Context) (string, bool) {
 	user, ok := genericapirequest.UserFrom(ctx)
 	if !ok {

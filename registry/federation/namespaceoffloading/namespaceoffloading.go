@@ -1,7 +1,7 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package namespaceoffloading serves namespace offloadings, and the verb offload on them.
+// Package namespaceoffloading serves NamespaceOffloadings and their subresource offload.
 package namespaceoffloading
 
 import (
@@ -22,8 +22,7 @@ import (
 type kind = resource.Kind[*federation.NamespaceOffloading, federation.NamespaceOffloadingSpec,
 	federation.NamespaceOffloadingStatus]
 
-// Kind returns the kind NamespaceOffloading. plans reads the objects of the cluster that warnings
-// depend on.
+// Kind returns the definition of NamespaceOffloadings. plans reads the objects on which warnings depend.
 func Kind(plans plan.Reader) kind {
 	return kind{
 		Resource: "namespaceoffloadings", Singular: "namespaceoffloading", ShortNames: []string{"nsof"},
@@ -45,13 +44,14 @@ func Kind(plans plan.Reader) kind {
 		Surroundings:     surroundings(plans),
 		DeletionWarnings: deletion(plans),
 		Columns: store.Table[*federation.NamespaceOffloading]{
-			{Name: "Mapping", Description: "how the remote namespaces are named",
+			{Name: "Mapping", Description: "strategy that determines the names of the remote namespaces",
 				Cell: func(o *federation.NamespaceOffloading) any {
 					return string(o.Spec.NamespaceMappingStrategy)
 				}},
-			{Name: "Pods", Description: "where pods may run", Cell: func(o *federation.NamespaceOffloading) any {
-				return string(o.Spec.PodOffloadingStrategy)
-			}},
+			{Name: "Pods", Description: "whether pods may run locally, on providers, or both",
+				Cell: func(o *federation.NamespaceOffloading) any {
+					return string(o.Spec.PodOffloadingStrategy)
+				}},
 			{Name: "Phase", Description: "phase of the offloading",
 				Cell: func(o *federation.NamespaceOffloading) any {
 					return offloadingPhase(o.DeletionTimestamp != nil, o.Status.Phase)
@@ -78,8 +78,8 @@ func Kind(plans plan.Reader) kind {
 	}
 }
 
-// offloadingPhase returns the observed phase. Until one is observed, the offloading is in
-// progress.
+// offloadingPhase returns Terminating during the deletion, and otherwise the observed phase. If none was observed yet,
+// it returns InProgress.
 func offloadingPhase(deleting bool, observed federation.OffloadingPhase) string {
 	switch {
 	case deleting:

@@ -24,24 +24,23 @@ import (
 	"liqo.io/federation/registry/federation/subresource/plan"
 )
 
-// OffloadREST is the verb offload: POST offloads a namespace to the selected clusters,
-// DELETE unoffloads it. It commits to the NamespaceOffloading and returns; the controllers
-// do the rest.
+// OffloadREST serves the subresource offload: POST offloads a namespace to the selected clusters, DELETE unoffloads it.
+// A request writes the NamespaceOffloading and returns. Controllers create and delete the remote namespaces later.
 type OffloadREST struct {
 	offloadings subresource.Parent
 	namespaces  corev1client.NamespaceInterface
 	plans       plan.Reader
 }
 
-// NewOffloadREST returns the verb over the store of namespace offloadings, the namespaces
-// that it labels, and the facts of its plans.
+// NewOffloadREST returns the subresource offload. offloadings is the store of NamespaceOffloadings, namespaces is the
+// client that labels an offloaded namespace, and plans computes the plans of dry runs.
 func NewOffloadREST(
 	offloadings subresource.Parent, namespaces corev1client.NamespaceInterface, plans plan.Reader,
 ) *OffloadREST {
 	return &OffloadREST{offloadings: offloadings, namespaces: namespaces, plans: plans}
 }
 
-// New returns an empty offload.
+// New returns an empty Offload.
 func (r *OffloadREST) New() runtime.Object { return &federation.Offload{} }
 
 // Destroy does nothing: the store belongs to the parent resource.
@@ -51,7 +50,7 @@ func (r *OffloadREST) Destroy() {}
 // resourceVersion of a POST, which are its preconditions.
 func (r *OffloadREST) PreserveRequestObjectMetaSystemFieldsOnSubresourceCreate() bool { return true }
 
-// Get returns how the namespace is offloaded.
+// Get returns the Offload of a NamespaceOffloading.
 func (r *OffloadREST) Get(ctx context.Context, name string, options *metav1.GetOptions) (runtime.Object, error) {
 	offloading, err := r.get(ctx, name, options)
 	if err != nil {
@@ -60,8 +59,8 @@ func (r *OffloadREST) Get(ctx context.Context, name string, options *metav1.GetO
 	return offloadOf(offloading), nil
 }
 
-// Create offloads the namespace. Repeating the request changes nothing; a request with another
-// spec is a conflict.
+// Create offloads the namespace of the request. A repeated request changes nothing. If the NamespaceOffloading exists
+// with another spec, it fails with Conflict.
 func (r *OffloadREST) Create(
 	ctx context.Context, name string, obj runtime.Object, createValidation rest.ValidateObjectFunc,
 	options *metav1.CreateOptions,
@@ -86,22 +85,22 @@ func (r *OffloadREST) Create(
 	if err != nil {
 		return nil, err
 	}
-	// Pods are placed by this label. The controller sets it, too, but too late for pods that
-	// are created right after this request.
+	// New pods are placed by this label. A controller sets it, too, but possibly after pods that are created right
+	// after this request.
 	if err := r.label(ctx, change.offloading.Namespace, options); err != nil {
 		return nil, err
 	}
 	return r.answer(ctx, change, options.DryRun)
 }
 
-// change is an offloading after a request.
+// change is the effect of a request on a NamespaceOffloading.
 type change struct {
 	offloading *federation.NamespaceOffloading
-	// current and requested are its spec before and after; nil means none.
+	// current is the spec before the request, and requested after it; nil if the namespace is not offloaded.
 	current, requested *federation.NamespaceOffloadingSpec
 }
 
-// answer returns the offloading, in a dry run with the plan.
+// answer returns the Offload. In a dry run, its status has the plan.
 func (r *OffloadREST) answer(ctx context.Context, change change, dryRun []string) (*federation.Offload, error) {
 	offload := offloadOf(change.offloading)
 	if !dryrun.IsDryRun(dryRun) {
@@ -112,7 +111,8 @@ func (r *OffloadREST) answer(ctx context.Context, change change, dryRun []string
 	return offload, err
 }
 
-// ensure creates the offloading, unless it exists with the same spec.
+// ensure creates the NamespaceOffloading, unless it exists with the same spec. It fails with Conflict if it exists with
+// another spec, and with TooManyRequests while it is being deleted.
 func (r *OffloadREST) ensure(
 	ctx context.Context, name string, offload *federation.Offload, options *metav1.CreateOptions,
 ) (change, error) {
@@ -147,7 +147,7 @@ func (r *OffloadREST) ensure(
 	return change{offloading: offloading, current: &offloading.Spec, requested: &offloading.Spec}, nil
 }
 
-// label marks the namespace as offloaded.
+// label sets the label of an offloaded namespace.
 func (r *OffloadREST) label(ctx context.Context, namespace string, options *metav1.CreateOptions) error {
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
 		"labels": map[string]string{v1alpha1.LabelSchedulingEnabled: "true"},
@@ -162,7 +162,7 @@ func (r *OffloadREST) label(ctx context.Context, namespace string, options *meta
 	return nil
 }
 
-// Update changes how the namespace is offloaded.
+// Update changes the spec of the NamespaceOffloading.
 func (r *OffloadREST) Update(
 	ctx context.Context, name string, objInfo rest.UpdatedObjectInfo, _ rest.ValidateObjectFunc,
 	updateValidation rest.ValidateObjectUpdateFunc, forceAllowCreate bool, options *metav1.UpdateOptions,
@@ -188,8 +188,8 @@ func (r *OffloadREST) Update(
 	return answer, false, err
 }
 
-// Delete unoffloads the namespace: the offloading is deleted once its pods have left the
-// providers and its remote namespaces are gone. Delete returns before that.
+// Delete deletes the NamespaceOffloading, and does not wait: controllers remove its finalizer once no pod of the
+// namespace runs on a provider and the remote namespaces are deleted.
 func (r *OffloadREST) Delete(
 	ctx context.Context, name string, deleteValidation rest.ValidateObjectFunc, options *metav1.DeleteOptions,
 ) (runtime.Object, bool, error) {
@@ -221,7 +221,7 @@ func (r *OffloadREST) get(
 	return obj.(*federation.NamespaceOffloading), nil
 }
 
-// ConvertToTable returns the table of the offload.
+// ConvertToTable returns the table of an Offload.
 func (r *OffloadREST) ConvertToTable(ctx context.Context, object, options runtime.Object) (*metav1.Table, error) {
 	return offloadTable.ConvertToTable(ctx, object, options)
 }

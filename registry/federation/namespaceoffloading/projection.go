@@ -24,7 +24,7 @@ var (
 	offloadKind     = federation.Kind("Offload")
 )
 
-// offloadOf returns the view of a namespace offloading that the verb offload serves.
+// offloadOf returns the Offload of a NamespaceOffloading, the object of the subresource offload.
 func offloadOf(offloading *federation.NamespaceOffloading) *federation.Offload {
 	return &federation.Offload{
 		ObjectMeta: subresource.Metadata(offloading),
@@ -33,7 +33,7 @@ func offloadOf(offloading *federation.NamespaceOffloading) *federation.Offload {
 	}
 }
 
-// differences returns the contradictions of a request to the offloading.
+// differences returns the fields in which a requested spec contradicts the current one.
 func differences(current, requested *federation.NamespaceOffloadingSpec) []subresource.Difference {
 	var found []subresource.Difference
 	if current.NamespaceMappingStrategy != requested.NamespaceMappingStrategy {
@@ -61,16 +61,18 @@ func differences(current, requested *federation.NamespaceOffloadingSpec) []subre
 	return found
 }
 
-// offloadUpdate turns an update of the view into one of the offloading.
+// offloadUpdate translates the update of an Offload into an update of its NamespaceOffloading.
 type offloadUpdate struct {
 	rest.UpdatedObjectInfo
-	// manager sends the request.
+	// manager is the field manager of the request.
 	manager string
 	// current is the spec before the update; UpdatedObject sets it.
 	current *federation.NamespaceOffloadingSpec
 }
 
-// UpdatedObject applies the request to the view of old, and the view to old.
+// UpdatedObject returns a copy of old, a NamespaceOffloading, with the requested changes of its Offload. It fails with
+// Conflict if a precondition of the request is not met or another field manager applied a changed field, and with
+// Invalid if the result is invalid.
 func (u *offloadUpdate) UpdatedObject(ctx context.Context, old runtime.Object) (runtime.Object, error) {
 	offloading := old.DeepCopyObject().(*federation.NamespaceOffloading)
 	obj, err := u.UpdatedObjectInfo.UpdatedObject(ctx, offloadOf(offloading))
@@ -95,7 +97,7 @@ func (u *offloadUpdate) UpdatedObject(ctx context.Context, old runtime.Object) (
 	return offloading, checkManagers(u.manager, old.(*federation.NamespaceOffloading), offloading)
 }
 
-// checkManagers returns 409 for a change of a field that another manager applies.
+// checkManagers fails with Conflict if the request changes a field that another field manager applied.
 func checkManagers(manager string, current, requested *federation.NamespaceOffloading) error {
 	before, after := &v1alpha1.NamespaceOffloading{}, &v1alpha1.NamespaceOffloading{}
 	if err := v1alpha1.Convert_federation_NamespaceOffloading_To_v1alpha1_NamespaceOffloading(current, before,
@@ -109,14 +111,16 @@ func checkManagers(manager string, current, requested *federation.NamespaceOfflo
 	return subresource.CheckManagers(offloadResource, manager, before, after)
 }
 
-// offloadTable has the columns of the view, which are columns of its parent, too.
+// offloadTable has the columns that kubectl prints for an Offload. NamespaceOffloadings have the same columns and more.
 var offloadTable = store.Table[*federation.Offload]{
-	{Name: "Mapping", Description: "how the remote namespaces are named", Cell: func(o *federation.Offload) any {
-		return string(o.Spec.NamespaceMappingStrategy)
-	}},
-	{Name: "Pods", Description: "where pods may run", Cell: func(o *federation.Offload) any {
-		return string(o.Spec.PodOffloadingStrategy)
-	}},
+	{Name: "Mapping", Description: "strategy that determines the names of the remote namespaces",
+		Cell: func(o *federation.Offload) any {
+			return string(o.Spec.NamespaceMappingStrategy)
+		}},
+	{Name: "Pods", Description: "whether pods may run locally, on providers, or both",
+		Cell: func(o *federation.Offload) any {
+			return string(o.Spec.PodOffloadingStrategy)
+		}},
 	{Name: "Phase", Description: "phase of the offloading", Cell: func(o *federation.Offload) any {
 		return offloadingPhase(o.DeletionTimestamp != nil, o.Status.Phase)
 	}},

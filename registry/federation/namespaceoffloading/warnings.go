@@ -16,10 +16,10 @@ import (
 	"liqo.io/federation/registry/federation/subresource/plan"
 )
 
-// readTimeout bounds the time that warnings add to a request.
+// readTimeout is the maximum time that reads for warnings add to a request.
 const readTimeout = 2 * time.Second
 
-// warnings returns warnings about namespaces that no provider accepts.
+// warnings returns a warning if no provider accepts the name of the remote namespace.
 func warnings(offloading *federation.NamespaceOffloading) []string {
 	field, name := "spec.namespaceMappingStrategy", offloading.Namespace
 	switch offloading.Spec.NamespaceMappingStrategy {
@@ -36,9 +36,9 @@ func warnings(offloading *federation.NamespaceOffloading) []string {
 	return nil
 }
 
-// surroundings returns warnings about a new selector that matches no cluster, pods whose
-// claims are local, volumes on providers which the spec no longer selects, and pods that run
-// on nodes which the spec does not allow. It omits warnings whose facts cannot be read.
+// surroundings returns a function that warns about a changed selector that matches no cluster, about pods that stay
+// pending because their claims are bound in this cluster, about volumes on providers that the spec no longer selects,
+// and about pods on nodes that the spec does not allow. It omits a warning if the objects for it cannot be read.
 func surroundings(
 	plans plan.Reader,
 ) func(ctx context.Context, offloading, old *federation.NamespaceOffloading) []string {
@@ -84,8 +84,7 @@ func surroundings(
 	}
 }
 
-// deletion returns the warnings about the deletion of a namespace offloading: the volumes
-// that providers store.
+// deletion returns a function that warns about the volumes stored by providers when a NamespaceOffloading is deleted.
 func deletion(plans plan.Reader) func(ctx context.Context, obj runtime.Object) []string {
 	return func(ctx context.Context, obj runtime.Object) []string {
 		ctx, cancel := context.WithTimeout(ctx, readTimeout)
@@ -95,7 +94,7 @@ func deletion(plans plan.Reader) func(ctx context.Context, obj runtime.Object) [
 	}
 }
 
-// outcomes describes what happens to volumes, by policy.
+// outcomes describes the effect of each UnoffloadPolicy on volumes.
 var outcomes = map[federation.UnoffloadPolicy]string{
 	federation.UnoffloadRefuse: "the remote namespace stays until they are moved, deleted or released",
 	federation.UnoffloadMove:   "their data is moved to this cluster first",
@@ -103,7 +102,8 @@ var outcomes = map[federation.UnoffloadPolicy]string{
 	federation.UnoffloadDelete: "their data is deleted",
 }
 
-// volumeWarnings returns a warning for each provider that stores volumes and is no longer selected.
+// volumeWarnings returns a warning for each provider that stores volumes of the namespace and that requested no longer
+// selects. A nil requested selects none.
 func volumeWarnings(
 	ctx context.Context, plans plan.Reader, namespace string, current, requested *federation.NamespaceOffloadingSpec,
 ) []string {

@@ -16,17 +16,17 @@ import (
 	"liqo.io/federation/apiserver/naming"
 )
 
-// inClusterServer is the URL that the certificate of every API server has for its own
-// cluster.
+// inClusterServer is the URL of the API server within its own cluster. Every API server has a certificate for this host
+// name.
 const inClusterServer = "https://kubernetes.default.svc"
 
-// fill sets the status of an invitation: the body of the POST, the equivalent manifests, and
-// the command that POSTs it. Without a token, for example in a dry run, there is no command.
+// fill sets the status of an invitation: the body of the POST that accepts it, the equivalent manifests, and the
+// command that sends the POST. With an empty token, as in a dry run, it sets no command.
 func fill(
 	invitation *federation.Invitation, provider Provider, parent *federation.PeeringToken, token string, expiry time.Time,
 ) error {
 	if parent.Spec.Mode == federation.PeeringInBand {
-		// Through the tunnel this is the name of the API server.
+		// Through the tunnel, consumers reach the API server by its in-cluster name.
 		provider.Server, provider.CA = inClusterServer, provider.OwnCA
 	}
 	invitation.Status = federation.InvitationStatus{
@@ -69,13 +69,13 @@ func fill(
 	return err
 }
 
-// typeMeta returns apiVersion and kind, so that the parts of an invitation can be applied.
+// typeMeta returns apiVersion and kind of an object in an invitation. Without them the object could not be applied.
 func typeMeta(kind string) metav1.TypeMeta {
 	return metav1.TypeMeta{APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: kind}
 }
 
-// command returns the line that POSTs a peering, for any POSIX shell. A builtin prints the
-// body, so that the token is not among the arguments of a process.
+// command returns a POSIX shell command that POSTs a Peering. It prints the body with the shell builtin printf, so that
+// the token does not appear in the arguments of a process.
 func command(peering *federation.Peering) (string, error) {
 	versioned := &v1alpha1.Peering{}
 	if err := v1alpha1.Convert_federation_Peering_To_v1alpha1_Peering(peering, versioned, nil); err != nil {
@@ -95,7 +95,7 @@ func command(peering *federation.Peering) (string, error) {
 	return fmt.Sprintf("printf %%s %s | kubectl create --raw %s -f -", quote(string(encoded)), quote(path)), nil
 }
 
-// quote returns s as a single word of a POSIX shell.
+// quote returns s quoted as one word of a POSIX shell.
 func quote(s string) string {
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }

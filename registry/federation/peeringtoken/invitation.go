@@ -27,31 +27,28 @@ import (
 	"liqo.io/federation/registry/federation/subresource"
 )
 
-// minTokenLifetime is the shortest lifetime that the TokenRequest API accepts.
+// minTokenLifetime is the shortest token lifetime that the TokenRequest API accepts.
 const minTokenLifetime = 10 * time.Minute
 
 var invitationResource = federation.Resource("peeringtokens/invitation")
 
 // Provider describes this cluster in an invitation.
 type Provider struct {
-	// ClusterName is the name of this cluster among its peers.
+	// ClusterName is the name of this cluster in objects of its peers.
 	ClusterName string
-	// ClusterID is the UID of its namespace kube-system.
+	// ClusterID is the UID of this cluster's namespace kube-system.
 	ClusterID string
-	// Server is the https URL of its Kubernetes API. Empty means that there are no
-	// out-of-band invitations.
+	// Server is the https URL of this cluster's Kubernetes API. If empty, only in-band invitations can be issued.
 	Server string
-	// CA is the PEM encoded bundle that the server's certificate is verified
-	// with. Empty means the consumer's system bundle.
+	// CA is the PEM-encoded CA bundle for the certificate of Server. Empty means the CA bundle of the consumer's
+	// system.
 	CA []byte
-	// OwnCA is the PEM encoded bundle that the certificate for the in-cluster name of the API
-	// server is verified with.
+	// OwnCA is the PEM-encoded CA bundle for the API server's certificate with its in-cluster name.
 	OwnCA []byte
 }
 
-// InvitationREST is the verb invitation: POST returns the invitation for a consumer's
-// administrator. Its token belongs to a service account of only this invitation, and is not
-// stored.
+// InvitationREST serves the subresource invitation: POST returns an invitation for a consumer's administrator. Each
+// PeeringToken has a ServiceAccount of its own, whose token is in the invitation. The token is not stored.
 type InvitationREST struct {
 	tokens   rest.Getter
 	accounts corev1client.ServiceAccountInterface
@@ -59,15 +56,15 @@ type InvitationREST struct {
 	clock    clock.PassiveClock
 }
 
-// NewInvitationREST returns the verb over the store of peering tokens and the service
-// accounts of the invitation namespace.
+// NewInvitationREST returns the subresource invitation. tokens is the store of PeeringTokens, accounts are the
+// ServiceAccounts of the invitation namespace, and provider describes this cluster.
 func NewInvitationREST(
 	tokens rest.Getter, accounts corev1client.ServiceAccountInterface, provider Provider,
 ) *InvitationREST {
 	return &InvitationREST{tokens: tokens, accounts: accounts, provider: provider, clock: clock.RealClock{}}
 }
 
-// New returns an empty invitation.
+// New returns an empty Invitation.
 func (r *InvitationREST) New() runtime.Object { return &federation.Invitation{} }
 
 // Destroy does nothing: the store belongs to the parent resource.
@@ -79,9 +76,9 @@ func (r *InvitationREST) PreserveRequestObjectMetaSystemFieldsOnSubresourceCreat
 	return true
 }
 
-// Create returns the invitation. It can be requested again until it is used or expires; each
-// response has a token of the same service account. A dry run creates no account, and returns
-// no token.
+// Create returns the invitation of a PeeringToken. It can be requested repeatedly until the invitation is used or
+// expires; each response has a new token of the same ServiceAccount. A dry run creates no ServiceAccount and returns no
+// token.
 func (r *InvitationREST) Create(
 	ctx context.Context, name string, obj runtime.Object, createValidation rest.ValidateObjectFunc,
 	options *metav1.CreateOptions,
@@ -124,7 +121,9 @@ func (r *InvitationREST) Create(
 	return invitation, fill(invitation, r.provider, token, secret, expiry)
 }
 
-// refuse returns an error if the token is no valid invitation.
+// refuse returns the error of a request for which no invitation can be issued. It is Conflict if the PeeringToken was
+// used or is being deleted or this cluster has no Server, ResourceExpired after expiry, and TooManyRequests until the
+// gateway is published.
 func (r *InvitationREST) refuse(token *federation.PeeringToken, expiry time.Time) error {
 	conflict := func(why string) error {
 		return apierrors.NewConflict(invitationResource, token.Name, errors.New(why))
@@ -133,23 +132,23 @@ func (r *InvitationREST) refuse(token *federation.PeeringToken, expiry time.Time
 	switch {
 	case !inBand && r.provider.Server == "":
 		return conflict("the address at which consumers reach the API server of this cluster is not configured; " +
-			"set the value server of its chart")
+			"set the chart's value server")
 	case token.DeletionTimestamp != nil:
-		return conflict("it is being deleted; create another PeeringToken")
+		return conflict("the PeeringToken is being deleted; create another one")
 	case token.Status.Used:
-		return conflict("a consumer has used it; create another PeeringToken")
+		return conflict("a consumer used the invitation already; create another PeeringToken")
 	case !r.clock.Now().Before(expiry):
 		return apierrors.NewResourceExpired(fmt.Sprintf("the invitation %q expired at %s; create another PeeringToken",
 			token.Name, expiry.UTC().Format(time.RFC3339)))
 	case inBand && token.Status.Gateway == nil:
 		return apierrors.NewTooManyRequests("the gateway of this cluster is not published yet: this requires the value "+
-			"network.enabled of its chart, and ranges of pods in ClusterInfo local", 1)
+			"network.enabled of the chart, and pod CIDRs in ClusterInfo local", 1)
 	}
 	return nil
 }
 
-// ensureAccount ensures the service account of the invitation, which is deleted together
-// with the token.
+// ensureAccount creates the ServiceAccount of the invitation if it does not exist. Its owner is the PeeringToken, with
+// which it is garbage-collected.
 func (r *InvitationREST) ensureAccount(ctx context.Context, token *federation.PeeringToken) error {
 	account := &corev1.ServiceAccount{
 		ObjectMeta: metav1.ObjectMeta{
@@ -170,11 +169,12 @@ func (r *InvitationREST) ensureAccount(ctx context.Context, token *federation.Pe
 	return nil
 }
 
-// requestToken returns a token of the invitation's service account, and its expiry.
+// requestToken returns a new token of the invitation's ServiceAccount, and the time at which the invitation expires, at
+// the latest when the token does.
 func (r *InvitationREST) requestToken(
 	ctx context.Context, token *federation.PeeringToken, expiry time.Time,
 ) (string, time.Time, error) {
-	// client-go logs bodies, and this answer has the token.
+	// client-go logs response bodies, and this response contains the token.
 	ctx = klog.NewContext(ctx, klog.Logger{})
 	lifetime := max(expiry.Sub(r.clock.Now()), minTokenLifetime)
 	answer, err := r.accounts.CreateToken(ctx, naming.InvitationAccount(token.UID), &authenticationv1.TokenRequest{

@@ -1,7 +1,7 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package peeringtoken serves peering tokens and their invitations.
+// Package peeringtoken serves PeeringTokens and their subresource invitation.
 package peeringtoken
 
 import (
@@ -17,10 +17,10 @@ import (
 	"liqo.io/federation/registry/federation/store"
 )
 
-// maxTokens bounds the invitations of a cluster; expired ones are deleted.
+// maxTokens is the maximum number of PeeringTokens in a cluster. A controller deletes expired ones.
 const maxTokens = 1000
 
-// Kind is the kind of peering tokens.
+// Kind is the definition of PeeringTokens.
 var Kind = resource.Kind[*federation.PeeringToken, federation.PeeringTokenSpec, federation.PeeringTokenStatus]{
 	Resource: "peeringtokens", Singular: "peeringtoken", ShortNames: []string{"pt"},
 	New:     func() runtime.Object { return &federation.PeeringToken{} },

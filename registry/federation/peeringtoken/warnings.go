@@ -10,11 +10,11 @@ import (
 	"liqo.io/federation/apiserver/apis/federation"
 )
 
-// longInvitation is the longest lifetime, without a warning, of an invitation that names no
-// consumer.
+// longInvitation is the longest lifetime of an invitation without a consumer's cluster ID for which there is no
+// warning.
 const longInvitation = 24 * time.Hour
 
-// warnings returns a warning about an invitation that any cluster can use for a long time.
+// warnings returns a warning if any cluster can use the invitation, and for longer than longInvitation.
 func warnings(token *federation.PeeringToken) []string {
 	if token.Spec.ConsumerClusterID != "" || token.Spec.ExpirationSeconds == nil {
 		return nil
