@@ -9,19 +9,19 @@ import (
 	"k8s.io/component-base/metrics"
 )
 
-// outcome is the outcome of a review, the label of the metric.
+// outcome is the outcome of a review, and the value of the metric's label outcome.
 type outcome string
 
 const (
-	// unchanged is a pod that is admitted as it is.
+	// unchanged means that the pod is admitted without a patch.
 	unchanged outcome = "unchanged"
-	// placed is a pod that gets affinity or tolerations.
+	// placed means that the pod gets node affinity or tolerations.
 	placed outcome = "placed"
-	// gated is a pod that waits for a move.
+	// gated means that the pod gets a scheduling gate until a move of its volume ends.
 	gated outcome = "gated"
-	// denied is a pod that is refused.
+	// denied means that the pod is refused.
 	denied outcome = "denied"
-	// failed is a review without a response.
+	// failed means that the review fails with an error instead of a response.
 	failed outcome = "failed"
 )
 

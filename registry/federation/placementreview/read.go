@@ -26,16 +26,16 @@ import (
 )
 
 const (
-	// controllerAccount is the service account of the controller manager, which creates
-	// the pods of moves.
+	// controllerAccount is the ServiceAccount of the federation-controller-manager, which creates the pods of moves.
 	controllerAccount = "federation-controller-manager"
-	// maxClaims bounds the claims that are read for one pod. No node mounts as many.
+	// maxClaims is the maximum number of claims of a reviewed pod. It exceeds the number of volumes that a node can
+	// mount.
 	maxClaims = 256
 )
 
-// Reader reads what the placement of a pod depends on: objects of the federation from a
-// cache, which works while etcd is down, and claims, volumes and storage classes from
-// kube-apiserver, since a claim may be milliseconds older than its pod.
+// Reader reads the objects that determine the placement of a pod. NamespaceOffloadings and VirtualNodes come from a
+// cache, which works while etcd is down. Claims, volumes and StorageClasses are read from kube-apiserver, because a
+// claim may have been created only milliseconds before its pod.
 type Reader struct {
 	client       kubernetes.Interface
 	federation   versioned.Interface
@@ -45,9 +45,8 @@ type Reader struct {
 	controllers  string
 }
 
-// NewReader returns a reader. client is a client of kube-apiserver, federation a client of this
-// server, and informers its informers, which the caller starts. namespace is the installation
-// namespace.
+// NewReader returns a Reader. client is a client of kube-apiserver, federation is a client of this server, and
+// informers are its informers, which the caller starts. namespace is the installation namespace.
 func NewReader(
 	client kubernetes.Interface, federation versioned.Interface, informers externalversions.SharedInformerFactory,
 	namespace string,
@@ -64,9 +63,9 @@ func NewReader(
 	}
 }
 
-// read returns what the placement of a pod depends on. It fails with ServiceUnavailable until
-// the caches are synced, with BadRequest for more than maxClaims claims, and with InternalError
-// if an object cannot be read.
+// read returns the objects that determine the placement of a pod. It fails with ServiceUnavailable until the caches are
+// synced, with BadRequest if the pod mounts more than maxClaims claims, and with InternalError if an object cannot be
+// read.
 func (r Reader) read(
 	ctx context.Context, request *admissionv1.AdmissionRequest, pod *corev1.Pod,
 ) (placement.Input, error) {
@@ -89,8 +88,8 @@ func (r Reader) read(
 	return input, err
 }
 
-// offloading returns the NamespaceOffloading of a namespace; nil if there is none. A
-// NamespaceOffloading that is not cached may be new, and is read from the store.
+// offloading returns the NamespaceOffloading of a namespace; nil if it does not exist. If it is not cached, it may be
+// new, and is read from the API server.
 func (r Reader) offloading(ctx context.Context, namespace string) (*v1alpha1.NamespaceOffloading, error) {
 	const name = v1alpha1.NamespaceOffloadingName
 	offloading, err := r.offloadings.NamespaceOffloadings(namespace).Get(name)
@@ -107,7 +106,7 @@ func (r Reader) offloading(ctx context.Context, namespace string) (*v1alpha1.Nam
 	return offloading, nil
 }
 
-// offering returns the ids of the clusters that offer a storage class, sorted.
+// offering returns the sorted IDs of the clusters that offer a StorageClass.
 func offering(virtualNodes []*v1alpha1.VirtualNode, class string) []string {
 	ids := []string{}
 	for _, virtualNode := range virtualNodes {
@@ -119,7 +118,8 @@ func offering(virtualNodes []*v1alpha1.VirtualNode, class string) []string {
 	return slices.Compact(ids)
 }
 
-// claimsOf returns the claims that a pod mounts, in the order of its volumes.
+// claimsOf returns the claims that a pod mounts, in the order of its volumes. It fails with BadRequest if there are
+// more than maxClaims, and with InternalError if an object cannot be read.
 func (r Reader) claimsOf(ctx context.Context, namespace string, pod *corev1.Pod) ([]placement.Claim, error) {
 	read := claimReader{Reader: r, namespace: namespace, provisioners: map[string]string{}}
 	names := sets.New[string]()
@@ -150,17 +150,17 @@ func (r Reader) claimsOf(ctx context.Context, namespace string, pod *corev1.Pod)
 	return claims, nil
 }
 
-// claimReader reads the claims of one pod.
+// claimReader reads the claims of one pod, and each StorageClass only once.
 type claimReader struct {
 	Reader
 	namespace string
-	// provisioners has the provisioner of each storage class that was read; empty for a class
+	// provisioners has the provisioners of the StorageClasses that were read, by class name. It is empty for a class
 	// that does not exist.
 	provisioners map[string]string
 }
 
-// complete reads a claim, unless it belongs to an ephemeral volume, with its volume and the
-// provisioner of its class.
+// complete sets the claim's object, PersistentVolume and provisioner. Fields of objects that do not exist stay empty.
+// The claim of an ephemeral volume has its object already and no PersistentVolume yet.
 func (r claimReader) complete(ctx context.Context, claim *placement.Claim) error {
 	if claim.Object == nil {
 		object, err := r.client.CoreV1().PersistentVolumeClaims(r.namespace).Get(ctx, claim.Name, metav1.GetOptions{})
@@ -194,7 +194,7 @@ func (r claimReader) complete(ctx context.Context, claim *placement.Claim) error
 	return nil
 }
 
-// volume returns a PersistentVolume; nil if the name is empty or it does not exist.
+// volume returns a PersistentVolume; nil if name is empty or the object does not exist.
 func (r claimReader) volume(ctx context.Context, name string) (*corev1.PersistentVolume, error) {
 	if name == "" {
 		return nil, nil

@@ -1,9 +1,9 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package placementreview serves the admission webhook that places pods with claims in
-// offloaded namespaces, as a resource that is not stored. kube-apiserver calls it through
-// the aggregator with its own credentials, as it calls any resource of the group.
+// Package placementreview serves the admission webhook that places pods with claims in offloaded namespaces. The
+// webhook is a resource of the federation API that is not stored: kube-apiserver calls it through the aggregation layer
+// and authenticates as it does for all resources of the API group.
 package placementreview
 
 import (
@@ -25,14 +25,13 @@ import (
 	"liqo.io/federation/apiserver/placement"
 )
 
-// timeout bounds a review. It is below the timeoutSeconds of the webhook, so that the user gets
-// the error of the failed read.
+// timeout is the maximum duration of a review. It is less than timeoutSeconds of the webhook, so that users get the
+// error of the failed read and not of the webhook call.
 const timeout = 4 * time.Second
 
 var pods = metav1.GroupVersionResource{Version: "v1", Resource: "pods"}
 
-// REST answers AdmissionReviews of pods that are created. It stores nothing and needs no
-// store.
+// REST responds to AdmissionReviews of pods that are created. It stores nothing.
 type REST struct {
 	reader Reader
 }
@@ -44,30 +43,29 @@ var (
 	_ rest.GroupVersionKindProvider = &REST{}
 )
 
-// New returns the resource. reader reads what a placement depends on.
+// New returns the resource placementreviews. reader reads the objects that determine the placement of a pod.
 func New(reader Reader) *REST { return &REST{reader: reader} }
 
-// New returns an empty review.
+// New returns an empty AdmissionReview.
 func (r *REST) New() runtime.Object { return &admissionv1.AdmissionReview{} }
 
-// Destroy does nothing: there is no store.
+// Destroy does nothing, because there is no store.
 func (r *REST) Destroy() {}
 
-// NamespaceScoped returns false: a webhook has one path for all namespaces.
+// NamespaceScoped returns false, because a webhook has one path for all namespaces.
 func (r *REST) NamespaceScoped() bool { return false }
 
-// GetSingularName returns the name of one review.
+// GetSingularName returns the singular name of the resource.
 func (r *REST) GetSingularName() string { return "placementreview" }
 
-// GroupVersionKind returns the kind that webhooks are called with, of another group than
-// the resource.
+// GroupVersionKind returns AdmissionReview of admission.k8s.io, the kind that kube-apiserver sends to webhooks. Its
+// group differs from the group of the resource.
 func (r *REST) GroupVersionKind(schema.GroupVersion) schema.GroupVersionKind {
 	return admissionv1.SchemeGroupVersion.WithKind("AdmissionReview")
 }
 
-// Create returns the review with its response and without its request. It fails if the
-// review is malformed or if something that the placement depends on cannot be read: the
-// webhook then refuses the pod.
+// Create returns the AdmissionReview with a response and without its request. It fails if the review is malformed or if
+// an object cannot be read; kube-apiserver then refuses the pod.
 func (r *REST) Create(
 	ctx context.Context, obj runtime.Object, createValidation rest.ValidateObjectFunc, _ *metav1.CreateOptions,
 ) (runtime.Object, error) {
@@ -127,8 +125,8 @@ func (r *REST) respond(
 	return response, placed, nil
 }
 
-// podOf returns the pod that a request creates. It fails with BadRequest if the request is
-// malformed or not for the creation of a pod.
+// podOf returns the pod that a request creates. It fails with BadRequest if the request is malformed or does not create
+// a pod.
 func podOf(request *admissionv1.AdmissionRequest) (*corev1.Pod, error) {
 	switch {
 	case request == nil:
@@ -141,7 +139,7 @@ func podOf(request *admissionv1.AdmissionRequest) (*corev1.Pod, error) {
 	}
 	pod := &corev1.Pod{}
 	if err := json.Unmarshal(request.Object.Raw, pod); err != nil {
-		// The error of the decoder may repeat values of the pod.
+		// The decoder's error is omitted, because it may contain values of the pod.
 		return nil, apierrors.NewBadRequest("the request has no valid pod")
 	}
 	return pod, nil
