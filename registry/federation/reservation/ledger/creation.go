@@ -16,24 +16,25 @@ import (
 	"liqo.io/federation/registry/federation/strategy"
 )
 
-// Creation is one API request that may create an object or let one grow. It may try
-// several times, each with a reservation of its own, of which the last one counts.
+// Creation is an API request that may create an object or increase what an object requests. The store may validate the
+// object several times for one request. Each validation replaces the reservation of the previous one.
 type Creation[Q, T any, S Sum[S, T]] struct {
 	ledgers *Ledgers[Q, T, S]
-	// dry requests reserve nothing.
+	// dry is true for a dry run, which reserves nothing.
 	dry bool
-	// reserved is the current reservation, of an object in an account.
+	// reserved is the UID of the current reservation, empty if there is none. object is the UID of the object for which
+	// it was made, and account is the name of its ledger.
 	reserved, object types.UID
 	account          string
 }
 
-// Begin begins a request, which may be a dry run.
+// Begin returns the Creation of an API request. dry is true for a dry run. The caller must call End.
 func (l *Ledgers[Q, T, S]) Begin(dry bool) *Creation[Q, T, S] {
 	return &Creation[Q, T, S]{ledgers: l, dry: dry}
 }
 
-// Reserve reserves an amount for a new object, and returns what it reserved. It drops an
-// earlier reservation of the same request.
+// Reserve reserves quota for a new object in the ledger of an account, and returns the reserved amount. It replaces an
+// earlier reservation of the same request. It fails with the error of the policy if the policy refuses the amount.
 func (c *Creation[Q, T, S]) Reserve(ctx context.Context, account string, uid types.UID, amount Q) (T, error) {
 	if c.dry {
 		return c.ledgers.Check(ctx, account, amount)
@@ -46,8 +47,8 @@ func (c *Creation[Q, T, S]) Reserve(ctx context.Context, account string, uid typ
 	return reserved, err
 }
 
-// Grow reserves what an object, as it was read, requests in addition, and returns what it
-// reserved. It drops an earlier reservation of the same request.
+// Grow reserves the amount that an existing object requests in addition. obj is the object before the update. It
+// returns the reserved amount and fails like Reserve.
 func (c *Creation[Q, T, S]) Grow(ctx context.Context, account string, obj strategy.Object, amount Q) (T, error) {
 	if c.dry {
 		return c.ledgers.Check(ctx, account, amount)
@@ -66,7 +67,8 @@ func (c *Creation[Q, T, S]) Grow(ctx context.Context, account string, obj strate
 	return reserved, err
 }
 
-// End ends the reservation by the answer to the request.
+// End releases or confirms the reservation, depending on the response to the API request. It must be called once the
+// response is known.
 func (c *Creation[Q, T, S]) End(answer runtime.Object, err error) {
 	if c.reserved == "" {
 		return
@@ -79,11 +81,11 @@ func (c *Creation[Q, T, S]) End(answer runtime.Object, err error) {
 		c.Drop()
 		return
 	}
-	// It may have been stored, or may still be.
+	// After any other error the object may have been stored, or may still be.
 	c.ledgers.Forget(c.account, c.reserved)
 }
 
-// Drop drops the reservation.
+// Drop releases the reservation, if there is one. It must not be called if the object may have been stored.
 func (c *Creation[Q, T, S]) Drop() {
 	if c.reserved != "" {
 		c.ledgers.Dropped(c.account, c.reserved)
@@ -91,7 +93,7 @@ func (c *Creation[Q, T, S]) Drop() {
 	}
 }
 
-// refused reports whether an answer means that nothing was stored.
+// refused reports whether an error means that no object was stored.
 func refused(err error) bool {
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) {

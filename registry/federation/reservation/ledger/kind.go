@@ -9,37 +9,36 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// Sum is the sum of what several objects use. It is immutable: Plus and Minus return
-// another one. The zero value is nothing.
+// Sum is the total amount that several objects use. It is immutable: Plus and Minus return a new Sum. The zero value is
+// an empty sum.
 type Sum[S, T any] interface {
 	Plus(T) S
 	Minus(T) S
 }
 
-// Used is what the objects of one account use.
+// Used is the usage of one account.
 type Used[S any] struct {
-	// Objects is the number of objects that use something, and Sum is what they use.
+	// Objects is the number of objects that count, and Sum is the total amount that they use.
 	Objects int
 	Sum     S
-	// Over is the number of objects that still exist but no longer use anything.
+	// Over is the number of objects that exist but no longer count, for example finished pods.
 	Over int
 }
 
-// Policy returns the amount that may be reserved for a request at the current usage, or the
-// reason for refusing it.
+// Policy returns the amount to reserve for a request at the current usage, or the error with which the request is
+// refused.
 type Policy[Q, T, S any] func(used Used[S], requested Q) (T, error)
 
-// Kind describes the objects that a reservation is made for: Q is what one requests, T what
-// is reserved for it, and S the sum of several T.
+// Kind describes the objects for which ledgers reserve amounts. Q is the request of an object, T is the amount that is
+// reserved for it, and S is the sum of such amounts.
 type Kind[Q, T any, S Sum[S, T]] struct {
-	// Objects and Ledgers are the resources that objects and ledgers are stored as.
+	// Objects and Ledgers are the resource names under which objects and ledgers are stored in etcd.
 	Objects, Ledgers string
-	// Entry returns what an object uses and in which account, which is empty where the
-	// object does not name one. It reports whether the object counts: one that is over
-	// only exists.
+	// Entry returns the account of an object and the amount that the object uses. account is empty if the object names
+	// none. counts is false for an object that exists but uses nothing any more.
 	Entry func(obj runtime.Object) (account string, uses T, counts bool)
-	// Policy returns the policy of an account. It is called in each transaction.
+	// Policy returns the current policy of an account. It is called in each transaction.
 	Policy func(ctx context.Context, account string) (Policy[Q, T, S], error)
-	// Keep reports whether the ledger of an account stays while nothing is used.
+	// Keep reports whether the ledger of an account is kept while it has no usage.
 	Keep func(ctx context.Context, account string) (bool, error)
 }

@@ -1,19 +1,18 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package ledger reserves quota and addresses for objects that are about to be created or
-// to grow, and never twice, whatever the number of requests, servers and crashes.
+// Package ledger reserves quota and addresses for objects before they are created or grow. No amount is reserved twice,
+// with any number of concurrent requests, servers and crashes.
 //
-// There is one ledger for each account, for example for each consumer. An amount is
-// reserved in it before an object is written, and the reservation is removed after that.
-// Used is the sum over the objects that exist and are not over, and over the reservations.
-// A ledger is changed by compare-and-swap, and names the minimum revision of the objects in
-// that sum: so no two servers reserve the same. Nothing is written when an object is over or
-// deleted: it is no longer in the sum.
+// Each account, for example each consumer, has one ledger. An amount is reserved in it before an object is written, and
+// the reservation is removed afterwards. Usage is the sum over all objects that count and over all reservations. A
+// ledger is changed by compare-and-swap. It has a minimum revision: a server computes the sum only from objects at this
+// or a later revision, so that two servers cannot reserve the same amount. Nothing is written when an object is deleted
+// or stops counting, because the next sum does not contain it.
 //
-// A server that is alone keeps its ledgers in memory, several share them in etcd; see
-// stores.go. A server that crashes leaves reservations without an object. Any server releases
-// them when no request can be that old; see repair.go.
+// A server that is alone on its etcd keeps its ledgers in memory; several servers share them in etcd (see stores.go). A
+// server that crashes leaves reservations without objects. Any server releases them once no request can still use them
+// (see repair.go).
 package ledger
 
 import (
@@ -34,54 +33,53 @@ import (
 )
 
 const (
-	// commitTimeout bounds one transaction.
+	// commitTimeout is the maximum duration of a transaction.
 	commitTimeout = 10 * time.Second
-	// maxBatch is how many reservations share a transaction.
+	// maxBatch is the maximum number of reservations in a transaction.
 	maxBatch = 500
-	// tidyDelay is the time after which a reservation whose object exists is removed by a transaction
-	// of its own, unless another transaction removed it before.
+	// tidyDelay is the time after which ended reservations are removed by a transaction of their own, unless another
+	// transaction removed them before.
 	tidyDelay = time.Second
 )
 
-// Ledgers reserve amounts for the objects of one kind.
+// Ledgers has the ledgers of one Kind. It is safe for concurrent use.
 type Ledgers[Q, T any, S Sum[S, T]] struct {
 	kind    Kind[Q, T, S]
 	ledgers store[T]
 	view    *view[T, S]
-	// writer names this server among others on the same etcd.
+	// writer is a unique ID of this server among all servers on the same etcd.
 	writer string
 
 	mutex    sync.Mutex
 	accounts map[string]*account[Q, T]
-	// suspects has, for reservations that this server is not responsible for, the time
-	// when it first saw them.
+	// suspects has, by UID, the time when this server first listed a reservation for which none of its own requests is
+	// responsible.
 	suspects map[types.UID]time.Time
 	clock    clock.PassiveClock
 	close    func()
 }
 
-// account is the pending work of this server on the ledger of one account.
+// account has the pending work of this server for the ledger of one account.
 type account[Q, T any] struct {
 	name string
 
 	mutex sync.Mutex
-	// busy is true while a goroutine writes the ledger, and tidying while a timer will
-	// start one.
+	// busy is true while a goroutine writes the ledger, and tidying while a timer is set that will start one.
 	busy, tidying bool
 	requests      []*request[Q, T]
-	// created are reservations whose objects were written, with the revision of the write, and
-	// dropped are reservations whose objects will never be written.
+	// created has, by UID, the revisions at which the objects of reservations were written. dropped has reservations
+	// whose objects will never be written.
 	created map[types.UID]uint64
 	dropped sets.Set[types.UID]
-	// open are the reservations whose requests are under way.
+	// open has the reservations whose requests have not ended.
 	open sets.Set[types.UID]
 }
 
-// request is one request for a reservation.
+// request is a request for one reservation, or for a dry run.
 type request[Q, T any] struct {
 	uid types.UID
-	// of is the object that grows, and since the revision that it was read at; both are
-	// empty for a new object.
+	// of is the UID of the object that grows, and since is the revision of the object before the update. Both are empty
+	// for a new object.
 	of     types.UID
 	since  uint64
 	amount Q
@@ -90,8 +88,8 @@ type request[Q, T any] struct {
 	answer chan answer[T]
 }
 
-// answer is the answer to one request. refused is true if the policy refuses it, and false
-// if another error occurred.
+// answer is the result of one request. If err is set, refused is true for an error of the policy, and false for any
+// other error.
 type answer[T any] struct {
 	reserved T
 	err      error
@@ -119,15 +117,15 @@ func (l *Ledgers[Q, T, S]) account(name string) *account[Q, T] {
 	return a
 }
 
-// Reserve reserves an amount for a new object, and returns what it reserved, or the error
-// of the policy that refuses it. The caller passes the reservation on to Created or
-// Dropped, or to Forget when it cannot find out whether the object was written.
+// Reserve reserves an amount for a new object in the ledger of an account, and returns the reserved amount. It fails
+// with the error of the policy if the policy refuses the amount. The caller must end the reservation with Created or
+// Dropped, or with Forget if it cannot know whether the object was written.
 func (l *Ledgers[Q, T, S]) Reserve(ctx context.Context, account string, uid types.UID, amount Q) (T, error) {
 	return l.reserve(ctx, account, &request[Q, T]{uid: uid, amount: amount})
 }
 
-// Grow is Reserve for what an existing object, as it was read at revision since, requests
-// in addition. uid is the UID of the reservation, of is the UID of the object.
+// Grow is Reserve for the amount that an existing object requests in addition. uid is the UID of the reservation, of
+// the UID of the object, and since the revision of the object before the update.
 func (l *Ledgers[Q, T, S]) Grow(
 	ctx context.Context, account string, uid, of types.UID, since uint64, amount Q,
 ) (T, error) {
@@ -138,13 +136,13 @@ func (l *Ledgers[Q, T, S]) reserve(ctx context.Context, account string, r *reque
 	r.answer = make(chan answer[T], 1)
 	got := l.submit(ctx, l.account(account), r)
 	if got.err != nil && !got.refused {
-		// It may have been reserved nevertheless.
+		// The amount may have been reserved in spite of the error.
 		l.Dropped(account, r.uid)
 	}
 	return got.reserved, got.err
 }
 
-// Check returns what Reserve would return, and reserves nothing.
+// Check returns the result of Reserve without reserving anything.
 func (l *Ledgers[Q, T, S]) Check(ctx context.Context, account string, amount Q) (T, error) {
 	got := l.submit(ctx, l.account(account),
 		&request[Q, T]{amount: amount, dry: true, answer: make(chan answer[T], 1)})
@@ -170,8 +168,7 @@ func (l *Ledgers[Q, T, S]) submit(ctx context.Context, a *account[Q, T], r *requ
 	}
 }
 
-// Created ends a reservation whose object was created or has grown: obj is the object as
-// it was written.
+// Created ends a reservation whose object was written. obj is the object as it was written.
 func (l *Ledgers[Q, T, S]) Created(reservation types.UID, obj strategy.Object) {
 	account, _, _ := l.kind.Entry(obj)
 	revision, err := revisionOf(obj.GetResourceVersion())
@@ -198,7 +195,7 @@ func (l *Ledgers[Q, T, S]) Dropped(account string, uid types.UID) {
 	l.tidyLater(a)
 }
 
-// Forget leaves a reservation to the repair: its object may have been written.
+// Forget leaves a reservation to Repair, because its object may have been written.
 func (l *Ledgers[Q, T, S]) Forget(account string, uid types.UID) {
 	a := l.account(account)
 	a.mutex.Lock()
@@ -206,16 +203,16 @@ func (l *Ledgers[Q, T, S]) Forget(account string, uid types.UID) {
 	a.open.Delete(uid)
 }
 
-// Changed counts an object that this server has updated or removed, without waiting for the watch. It
-// may be called twice for one change.
+// Changed updates the usage after this server updated or removed an object, before the watch reports it. It may be
+// called twice for the same change.
 func (l *Ledgers[Q, T, S]) Changed(obj runtime.Object, removed bool) {
 	if object, ok := obj.(strategy.Object); ok {
 		l.view.change(object, removed)
 	}
 }
 
-// tidyLater removes ended reservations after tidyDelay, unless another transaction does.
-// The account is locked.
+// tidyLater starts a timer that removes ended reservations after tidyDelay, if no other transaction has removed them by
+// then. The caller holds a.mutex.
 func (l *Ledgers[Q, T, S]) tidyLater(a *account[Q, T]) {
 	if a.tidying {
 		return
@@ -231,9 +228,8 @@ func (l *Ledgers[Q, T, S]) tidyLater(a *account[Q, T]) {
 	})
 }
 
-// work starts a goroutine, if none runs, which writes the ledger until there is nothing
-// more to write: requests that arrive during a transaction share the next one. The account
-// is locked.
+// work starts a goroutine that writes the ledger until no request is pending, unless one runs. Requests that arrive
+// during a transaction share the next one. The caller holds a.mutex.
 func (l *Ledgers[Q, T, S]) work(a *account[Q, T]) {
 	if a.busy {
 		return
@@ -253,24 +249,25 @@ func (l *Ledgers[Q, T, S]) work(a *account[Q, T]) {
 	}()
 }
 
-// batch is the work of one transaction.
+// batch has the changes of one transaction.
 type batch[Q, T any] struct {
 	requests []*request[Q, T]
-	// out are the reservations to remove; seen is the revision by which their objects, if they
-	// exist, were written.
+	// out are the reservations to remove. seen is the latest revision at which one of their objects was written, 0 if
+	// none was.
 	out  sets.Set[types.UID]
 	seen uint64
 }
 
-// next returns the next batch. A reservation stays until the view has its object, so that
-// no request waits for the view.
+// next removes up to maxBatch requests from the pending work and returns them with the reservations to remove. A
+// reservation is removed only once the view has reached the revision of its object, so that no transaction has to wait
+// for the view.
 func (a *account[Q, T]) next(known uint64) batch[Q, T] {
 	a.mutex.Lock()
 	defer a.mutex.Unlock()
 	n := min(len(a.requests), maxBatch)
 	b := batch[Q, T]{out: a.dropped.Clone()}
 	for _, r := range a.requests[:n] {
-		// A dropped request has timed out: its caller has returned.
+		// The caller of a dropped request has timed out.
 		if r.dry || !a.dropped.Has(r.uid) {
 			b.requests = append(b.requests, r)
 		}
@@ -285,7 +282,7 @@ func (a *account[Q, T]) next(known uint64) batch[Q, T] {
 	return b
 }
 
-// written removes what a batch has written from the pending work.
+// written removes the reservations of a written batch from the pending work.
 func (a *account[Q, T]) written(b batch[Q, T]) {
 	a.mutex.Lock()
 	defer a.mutex.Unlock()
@@ -295,7 +292,7 @@ func (a *account[Q, T]) written(b batch[Q, T]) {
 	}
 }
 
-// commit writes one batch and answers its requests.
+// commit writes the next batch and sends the results of its requests.
 func (l *Ledgers[Q, T, S]) commit(a *account[Q, T]) {
 	ctx, cancel := context.WithTimeout(context.Background(), commitTimeout)
 	defer cancel()
@@ -314,8 +311,8 @@ func (l *Ledgers[Q, T, S]) commit(a *account[Q, T]) {
 	}
 }
 
-// write runs one transaction, which succeeds only if the ledger has not changed since the decision
-// was made.
+// write runs the transaction of a batch and returns the results of its requests. It decides again if another server
+// changed the ledger in the meantime.
 func (l *Ledgers[Q, T, S]) write(ctx context.Context, account string, b batch[Q, T]) (answers []answer[T], err error) {
 	if len(b.requests) == 0 && len(b.out) == 0 {
 		return nil, nil
@@ -331,8 +328,7 @@ func (l *Ledgers[Q, T, S]) write(ctx context.Context, account string, b batch[Q,
 		if len(b.requests) == 0 {
 			return nil
 		}
-		// An object that grows counts with what it used at the revision that the request was decided
-		// from, or at a later one.
+		// For an object that grows, the view must have reached the revision that the request was based on.
 		seen := max(ledger.Seen, 1)
 		for _, r := range b.requests {
 			seen = max(seen, r.since)
@@ -346,14 +342,14 @@ func (l *Ledgers[Q, T, S]) write(ctx context.Context, account string, b batch[Q,
 	return answers, err
 }
 
-// remove removes reservations.
+// remove removes reservations, and raises the ledger's minimum revision to seen.
 func (l *Ledger[T]) remove(out sets.Set[types.UID], seen uint64) {
 	l.Reservations = slices.DeleteFunc(l.Reservations, func(r Reservation[T]) bool { return out.Has(r.UID) })
 	l.Seen = max(l.Seen, seen)
 }
 
-// admit adds a reservation for each request that the policy admits, in their order, and
-// returns the answers.
+// admit adds a reservation to the ledger for each request that the policy admits, in the order of the requests, and
+// returns the results.
 func (l *Ledgers[Q, T, S]) admit(
 	ledger *Ledger[T], policy Policy[Q, T, S], used Used[S], requests []*request[Q, T],
 ) []answer[T] {

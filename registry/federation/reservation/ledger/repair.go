@@ -21,19 +21,19 @@ import (
 )
 
 const (
-	// rewatchDelay is the time between a watch that ended and the next one.
+	// rewatchDelay is the time from the end of a watch to the start of the next one.
 	rewatchDelay = time.Second
 	// repairInterval is the time between two repairs.
 	repairInterval = 15 * time.Second
-	// CreateTimeout is how long a request with a reservation may take.
+	// CreateTimeout is the maximum duration of an API request that reserves an amount. The caller of Begin must enforce
+	// it.
 	CreateTimeout = 30 * time.Second
-	// abandoned is how long a server that is not responsible for a reservation has to see
-	// it before its object can no longer be written: the request and its transactions
-	// have timed out by then.
+	// abandoned is the time after which a server releases a reservation that none of its own requests is responsible
+	// for. The request of any other server, and its transactions, have timed out by then.
 	abandoned = 2 * CreateTimeout
 )
 
-// Run watches the objects and repairs the ledgers until the context ends.
+// Run watches the objects and repairs the ledgers until ctx is done.
 func (l *Ledgers[Q, T, S]) Run(ctx context.Context, objects Source) {
 	var group wait.Group
 	group.StartWithContext(ctx, func(ctx context.Context) {
@@ -49,19 +49,19 @@ func (l *Ledgers[Q, T, S]) Run(ctx context.Context, objects Source) {
 	group.Wait()
 }
 
-// Regularly calls a function every repairInterval, after the objects were listed and until the
-// context ends.
+// Regularly calls a function every repairInterval until ctx is done. The first call is made once all objects were
+// listed.
 func (l *Ledgers[Q, T, S]) Regularly(ctx context.Context, do func(context.Context)) {
 	if l.view.await(ctx, 1) == nil {
 		wait.UntilWithContext(ctx, do, repairInterval)
 	}
 }
 
-// WaitForObjects returns when all objects were listed, so that amounts can be reserved.
+// WaitForObjects waits until all objects were listed: earlier reservations would block. It fails if ctx is done before.
 func (l *Ledgers[Q, T, S]) WaitForObjects(ctx context.Context) error { return l.view.await(ctx, 1) }
 
-// Repair removes reservations whose objects will not be written any more, and ledgers
-// without content. Two servers may do so at the same time.
+// Repair removes reservations whose objects can no longer be written, and ledgers without usage. Several servers may
+// repair the same ledgers concurrently.
 func (l *Ledgers[Q, T, S]) Repair(ctx context.Context, objects rest.Lister) error {
 	ledgers, err := l.ledgers.list(ctx)
 	if err != nil {
@@ -70,8 +70,8 @@ func (l *Ledgers[Q, T, S]) Repair(ctx context.Context, objects rest.Lister) erro
 	left := l.abandoned(ledgers)
 	var revisions map[types.UID]uint64
 	if len(left) > 0 {
-		// This list is later than the reservations and as new as etcd: it has every object
-		// that was written for them.
+		// The list is read from etcd after the reservations were: it contains every object that was written for an
+		// abandoned reservation.
 		if revisions, err = l.written(ctx, objects); err != nil {
 			return err
 		}
@@ -128,8 +128,8 @@ func (l *Ledgers[Q, T, S]) abandoned(ledgers []*Ledger[T]) sets.Set[types.UID] {
 	return left
 }
 
-// suspectedFor returns how long ago this server first saw a reservation that it is not
-// responsible for. The clocks of servers need not agree for that.
+// suspectedFor returns how long ago this server first listed a reservation that none of its requests is responsible
+// for. It does not depend on the clocks of other servers.
 func (l *Ledgers[Q, T, S]) suspectedFor(uid types.UID) time.Duration {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
@@ -141,7 +141,8 @@ func (l *Ledgers[Q, T, S]) suspectedFor(uid types.UID) time.Duration {
 	return l.clock.Since(since)
 }
 
-// responsible reports whether a request of this server ends a reservation.
+// responsible reports whether this server is going to remove a reservation: its request has not ended, or its removal
+// is pending.
 func (a *account[Q, T]) responsible(uid types.UID) bool {
 	a.mutex.Lock()
 	defer a.mutex.Unlock()
@@ -149,7 +150,7 @@ func (a *account[Q, T]) responsible(uid types.UID) bool {
 	return created || a.open.Has(uid) || a.dropped.Has(uid)
 }
 
-// written returns the objects that exist, with the revisions of their last writes.
+// written returns the revisions of all existing objects, by UID.
 func (l *Ledgers[Q, T, S]) written(ctx context.Context, objects rest.Lister) (map[types.UID]uint64, error) {
 	listed, err := objects.List(genericapirequest.WithNamespace(ctx, metav1.NamespaceAll), &internalversion.ListOptions{})
 	if err != nil {
@@ -163,8 +164,8 @@ func (l *Ledgers[Q, T, S]) written(ctx context.Context, objects rest.Lister) (ma
 	})
 }
 
-// remove deletes the ledger of an account that has no content and is not kept, unless it
-// changes at the same time.
+// remove deletes a ledger if it has no reservations, its account has no objects that count, and Kind.Keep allows it. A
+// ledger that changed since it was listed is not deleted.
 func (l *Ledgers[Q, T, S]) remove(ctx context.Context, ledger *Ledger[T]) error {
 	if len(ledger.Reservations) > 0 {
 		return nil

@@ -15,8 +15,8 @@ import (
 	"liqo.io/federation/apiserver/apis/federation"
 )
 
-// Open opens the ledgers of a kind in the storage of the federation API. alone means that
-// no other server writes there. An error means that the storage cannot be reached.
+// Open opens the ledgers of a kind. With alone they are in memory, because no other server writes to this etcd;
+// otherwise they are in the etcd of the federation API. It fails if the storage cannot be configured.
 func Open[Q, T any, S Sum[S, T]](
 	kind Kind[Q, T, S], getter generic.RESTOptionsGetter, alone bool,
 ) (*Ledgers[Q, T, S], error) {
@@ -33,27 +33,26 @@ func Open[Q, T any, S Sum[S, T]](
 	return l, nil
 }
 
-// Close closes what Open has opened.
+// Close closes the connections that Open opened.
 func (l *Ledgers[Q, T, S]) Close() { l.close() }
 
-// Objects lists the objects of one resource from etcd, not from a cache: a policy that
-// changes holds for the next request.
+// Objects lists the objects of one resource from etcd and not from a cache, so that a changed policy applies to the
+// next request.
 type Objects struct {
 	storage storage.Interface
 	prefix  string
-	// Close closes what OpenObjects has opened.
+	// Close closes the connections that OpenObjects opened.
 	Close func()
 }
 
-// OpenObjects opens the storage of a resource of the federation API. An error
-// means that it cannot be reached.
+// OpenObjects opens the storage of a resource of the federation API. It fails if the storage cannot be configured.
 func OpenObjects(
 	getter generic.RESTOptionsGetter, resource string, newObject, newList func() runtime.Object,
 ) (*Objects, error) {
 	return open(getter, resource, nil, newObject, newList)
 }
 
-// List lists the objects of one namespace, or all where it is empty.
+// List lists the objects of a namespace into list, or of all namespaces if namespace is empty.
 func (o *Objects) List(ctx context.Context, namespace string, list runtime.Object) error {
 	prefix := o.prefix + "/"
 	if namespace != "" {
@@ -62,7 +61,7 @@ func (o *Objects) List(ctx context.Context, namespace string, list runtime.Objec
 	return o.storage.GetList(ctx, prefix, storage.ListOptions{Recursive: true, Predicate: storage.Everything}, list)
 }
 
-// open opens an uncached storage. codec is nil for a resource of the API.
+// open opens a storage without a cache. A nil codec uses the codec of the federation API.
 func open(
 	getter generic.RESTOptionsGetter, resource string, codec runtime.Codec, newObject, newList func() runtime.Object,
 ) (*Objects, error) {

@@ -16,20 +16,18 @@ import (
 	"k8s.io/apiserver/pkg/storage"
 )
 
-// store holds ledgers. Callers do not change what it returns.
+// store stores ledgers. Callers must not modify a returned ledger.
 type store[T any] interface {
-	// update changes the ledger of an account, or creates it. It does not write a new
-	// ledger without reservations. It repeats the change if another writer was faster; an
-	// error of the change ends the update.
+	// update applies change to the ledger of an account, and creates the ledger if it does not exist and the changed
+	// one has reservations. It calls change again if another writer was faster. It fails with the error of change.
 	update(ctx context.Context, account string, change func(*Ledger[T]) error) error
 	list(ctx context.Context) ([]*Ledger[T], error)
-	// remove deletes a ledger that was listed, unless it has changed since then.
+	// remove deletes a listed ledger, unless the ledger changed since it was listed.
 	remove(ctx context.Context, ledger *Ledger[T]) error
 }
 
-// memory holds the ledgers of a server that is alone: its pending writes end with it, and
-// so do their reservations. What it has written is in etcd when the next server starts,
-// which lists the objects before it reserves anything.
+// memory has the ledgers of a server that is alone on its etcd. Reservations end with the server, as do the requests
+// that hold them. The next server lists all written objects before it reserves anything.
 type memory[T any] struct {
 	mutex   sync.Mutex
 	ledgers map[string]*Ledger[T] // immutable
@@ -56,7 +54,7 @@ func (m *memory[T]) update(ctx context.Context, account string, change func(*Led
 	}
 }
 
-// replace replaces a ledger by another one, unless it has changed.
+// replace replaces the ledger of an account, and reports whether it did. It does not if the current ledger is not was.
 func (m *memory[T]) replace(account string, was, now *Ledger[T]) bool {
 	m.mutex.Lock()
 	defer m.mutex.Unlock()
@@ -84,13 +82,13 @@ func (m *memory[T]) remove(_ context.Context, ledger *Ledger[T]) error {
 	return nil
 }
 
-// shared holds the ledgers of several servers in the etcd that they share.
+// shared has the ledgers of several servers, in the etcd that they share.
 type shared[T any] struct {
 	storage storage.Interface
 	prefix  string
 }
 
-// errNothing ends a transaction that would write an empty ledger.
+// errNothing ends a transaction that would create a ledger without reservations.
 var errNothing = errors.New("there is nothing to write")
 
 func (s *shared[T]) key(account string) string { return s.prefix + "/" + account }

@@ -14,35 +14,35 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Ledger is the stored ledger of one account, whose name it has. It is not part of the
-// API: only this package reads and writes it.
+// Ledger is the stored ledger of the account with the same name. It is not part of the API: only this package reads and
+// writes it.
 type Ledger[T any] struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// Seen is the minimum revision of the objects to sum up: those whose reservations were
-	// removed because they exist were written by then.
+	// Seen is the minimum revision of the objects from which usage may be computed. A reservation is removed once its
+	// object exists, so a server that has not read this object would miss its usage.
 	Seen uint64 `json:"seen,omitempty"`
-	// Reservations are the reservations of objects that are about to be created or to grow, or
-	// that just were.
+	// Reservations are the reservations for objects that are being created or are growing. A reservation may remain
+	// shortly after its object was written.
 	Reservations []Reservation[T] `json:"reservations,omitempty"`
 }
 
-// Reservation is what is reserved for one object.
+// Reservation is an amount that is reserved for one object.
 type Reservation[T any] struct {
-	// UID is the UID of the new object, or a unique one if the object exists.
+	// UID is the UID of the new object, or a random UID if the object existed before.
 	UID types.UID `json:"uid"`
-	// Writer is the server that is about to write the object.
+	// Writer is the ID of the server that writes the object.
 	Writer string `json:"writer"`
-	// Requests is what a new object uses, or what an existing one uses in addition.
+	// Requests is the amount that a new object uses, or that an existing object uses in addition.
 	Requests T `json:"requests"`
-	// Of is an existing object that is about to grow, and Since the revision that it was
-	// read at: the store accepts no write that was decided from another revision.
+	// Of is the UID of an existing object that grows, and Since is the revision of the object before the update. The
+	// update fails if the object has changed since that revision. Both are empty for a new object.
 	Of    types.UID `json:"of,omitempty"`
 	Since uint64    `json:"since,omitempty"`
 }
 
-// object returns the UID of the object that a reservation is for.
+// object returns the UID of the object for which the reservation was made.
 func (r *Reservation[T]) object() types.UID {
 	if r.Of != "" {
 		return r.Of
@@ -57,16 +57,16 @@ type List[T any] struct {
 	Items           []Ledger[T] `json:"items"`
 }
 
-// DeepCopyObject copies the ledger.
+// DeepCopyObject implements runtime.Object.
 func (l *Ledger[T]) DeepCopyObject() runtime.Object { return l.copy() }
 
-// copy returns a copy that shares what was reserved, which is immutable.
+// copy returns a copy of the ledger. It shares the reserved amounts, which are immutable.
 func (l *Ledger[T]) copy() *Ledger[T] {
 	return &Ledger[T]{TypeMeta: l.TypeMeta, ObjectMeta: *l.ObjectMeta.DeepCopy(), Seen: l.Seen,
 		Reservations: slices.Clone(l.Reservations)}
 }
 
-// DeepCopyObject copies the list.
+// DeepCopyObject implements runtime.Object.
 func (l *List[T]) DeepCopyObject() runtime.Object {
 	copied := &List[T]{TypeMeta: l.TypeMeta, ListMeta: *l.ListMeta.DeepCopy(), Items: make([]Ledger[T], len(l.Items))}
 	for i := range l.Items {
@@ -75,7 +75,7 @@ func (l *List[T]) DeepCopyObject() runtime.Object {
 	return copied
 }
 
-// version is the version that ledgers are stored as. It is not served.
+// version is the group version of stored ledgers. It is not served.
 var version = schema.GroupVersion{Group: "ledger.federation.liqo.io", Version: "v1"}
 
 // newCodec returns the codec of stored ledgers.

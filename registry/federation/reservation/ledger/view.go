@@ -24,38 +24,38 @@ import (
 	"liqo.io/federation/registry/federation/strategy"
 )
 
-// Source lists and watches objects.
+// Source lists and watches the objects of one resource.
 type Source interface {
 	rest.Lister
 	rest.Watcher
 }
 
-// view is what all accounts use, computed from a watch of the objects. It may lag behind the store;
-// revision is what it has reached.
+// view has the usage of all accounts, computed from a watch of the objects. It may lag behind etcd: it contains all
+// writes up to revision.
 type view[T any, S Sum[S, T]] struct {
 	objects string
 	entry   func(runtime.Object) (account string, uses T, counts bool)
 
 	mutex sync.Mutex
-	// revision is the revision that the view has reached; it only increases.
+	// revision is the revision up to which the view is complete. It never decreases.
 	revision uint64
-	// moved is closed, and replaced, when the revision increases.
+	// moved is closed and replaced when revision increases.
 	moved chan struct{}
-	// counted are the objects of all accounts, and used the sum of each account.
+	// counted has the last version of each object of any account, by UID. used has the sums of each account, by name.
 	counted map[types.UID]counted[T]
 	used    map[string]Used[S]
-	// gone are objects that this server removed and whose deletion the watch has not reported yet.
+	// gone has objects that this server removed and whose deletion the watch has not reported yet.
 	gone map[types.UID]bool
-	// unassigned are objects that name no account.
+	// unassigned has objects that count but name no account.
 	unassigned map[types.UID]types.NamespacedName
 }
 
 type counted[T any] struct {
 	account string
-	// uses is the zero value once the object is over.
+	// uses is the zero value if over is true.
 	uses T
 	over bool
-	// revision is the revision of the object.
+	// revision is the resourceVersion of the object.
 	revision uint64
 }
 
@@ -67,7 +67,7 @@ func newView[Q, T any, S Sum[S, T]](kind Kind[Q, T, S]) *view[T, S] {
 	}
 }
 
-// eachObject calls a function with each object of a list.
+// eachObject calls a function with each object of a list. It fails with the first error of the function.
 func eachObject(list runtime.Object, do func(strategy.Object) error) error {
 	return meta.EachListItem(list, func(item runtime.Object) error {
 		obj, ok := item.(strategy.Object)
@@ -78,11 +78,11 @@ func eachObject(list runtime.Object, do func(strategy.Object) error) error {
 	})
 }
 
-// follow updates the view until the watch ends, and returns the reason. Changes that the
-// watch missed are in the list of the next call.
+// follow lists and watches the objects to update the view, and returns the reason why the watch ended. The list of the
+// next call contains all changes that were missed in between.
 func (v *view[T, S]) follow(ctx context.Context, source Source) error {
 	ctx = genericapirequest.WithNamespace(ctx, metav1.NamespaceAll)
-	// Without a version the list is as new as etcd.
+	// A list without a resourceVersion is read from etcd.
 	listed, err := source.List(ctx, &internalversion.ListOptions{})
 	if err != nil {
 		return fmt.Errorf("listing the %s: %w", v.objects, err)
@@ -159,7 +159,7 @@ func (v *view[T, S]) observe(event watch.Event) error {
 		return fmt.Errorf("watching the %s: %v", v.objects, event.Object)
 	}
 	object := event.Object
-	// The cache wraps an object that several watches share, to encode it once.
+	// The watch cache wraps an object that it sends to several watches, to encode it only once.
 	if shared, ok := object.(runtime.CacheableObject); ok {
 		object = shared.GetObject()
 	}
@@ -185,9 +185,9 @@ func (v *view[T, S]) observe(event watch.Event) error {
 	return nil
 }
 
-// put counts an object at a revision: what it uses until it is over, and from then on only that it
-// exists. It ignores revisions that are not newer than the counted one, because the watch lags behind
-// the writes of this server.
+// put updates the usage with a version of an object. While the object counts, it adds the used amount; afterwards it
+// only counts that the object exists. It ignores a version that is not newer than the counted one, because the watch
+// lags behind writes of this server.
 func (v *view[T, S]) put(obj strategy.Object, revision uint64) {
 	uid := obj.GetUID()
 	was, known := v.counted[uid]
@@ -202,8 +202,8 @@ func (v *view[T, S]) put(obj strategy.Object, revision uint64) {
 	if account == "" && counts {
 		v.unassigned[uid] = types.NamespacedName{Namespace: obj.GetNamespace(), Name: obj.GetName()}
 	}
-	// An object stays in its account until it names one again: a server of an older
-	// version drops the unknown field when it writes the object.
+	// A known object stays in its account even if it names none: a server of an older version drops the unknown field
+	// when it writes the object.
 	switch {
 	case known && was.over:
 		return
@@ -252,8 +252,8 @@ func (v *view[T, S]) move(revision uint64) {
 	v.moved = make(chan struct{})
 }
 
-// add counts an object that this server has created or let grow, without waiting for the watch, which
-// may have reported already that the object is over.
+// add updates the usage with an object that this server created or let grow, without waiting for the watch. If the view
+// has passed this revision, the watch may have reported a later state already.
 func (v *view[T, S]) add(obj strategy.Object, revision uint64) {
 	v.mutex.Lock()
 	defer v.mutex.Unlock()
@@ -262,7 +262,7 @@ func (v *view[T, S]) add(obj strategy.Object, revision uint64) {
 	}
 }
 
-// change counts an object that this server has changed or removed, without waiting for the watch.
+// change updates the usage with an object that this server updated or removed, without waiting for the watch.
 func (v *view[T, S]) change(obj strategy.Object, removed bool) {
 	v.mutex.Lock()
 	defer v.mutex.Unlock()
@@ -274,13 +274,13 @@ func (v *view[T, S]) change(obj strategy.Object, removed bool) {
 		v.gone[obj.GetUID()] = true
 		return
 	}
-	// The watch reports an object without a revision.
+	// An object without a revision is left to the watch.
 	if revision, err := revisionOf(obj.GetResourceVersion()); err == nil {
 		v.put(obj, revision)
 	}
 }
 
-// await returns when the view has reached a revision. It fails if ctx ends before.
+// await waits until the view has reached a revision. It fails if ctx is done before.
 func (v *view[T, S]) await(ctx context.Context, revision uint64) error {
 	for {
 		v.mutex.Lock()
@@ -297,8 +297,8 @@ func (v *view[T, S]) await(ctx context.Context, revision uint64) error {
 	}
 }
 
-// usedWith returns what an account uses, including reservations for objects that the view does not
-// have yet, or has in a version from before the reservation.
+// usedWith returns the usage of an account. It includes a reservation unless the view has the written object: a new
+// object in any version, or a growing object in a version after reservation.Since.
 func (v *view[T, S]) usedWith(account string, reservations []Reservation[T]) Used[S] {
 	v.mutex.Lock()
 	defer v.mutex.Unlock()
@@ -317,15 +317,15 @@ func (v *view[T, S]) usedWith(account string, reservations []Reservation[T]) Use
 	return all
 }
 
-// Unassigned returns the objects that name no account.
+// Unassigned returns the objects that count but name no account.
 func (l *Ledgers[Q, T, S]) Unassigned() []types.NamespacedName {
 	l.view.mutex.Lock()
 	defer l.view.mutex.Unlock()
 	return slices.Collect(maps.Values(l.view.unassigned))
 }
 
-// Used returns the sum of what the cached objects of an account use, and the revision of the store that
-// the cache has reached.
+// Used returns the amount that the cached objects of an account use, and the revision that the cache has reached. It
+// does not include reservations.
 func (l *Ledgers[Q, T, S]) Used(account string) (sum S, revision uint64) {
 	l.view.mutex.Lock()
 	defer l.view.mutex.Unlock()
@@ -339,7 +339,7 @@ func (v *view[T, S]) at() uint64 {
 	return v.revision
 }
 
-// keep follows the objects until the watch or the context ends.
+// keep updates the view until the watch ends, and logs the reason unless ctx is done.
 func (v *view[T, S]) keep(ctx context.Context, source Source) {
 	if err := v.follow(ctx, source); err != nil && ctx.Err() == nil {
 		klog.FromContext(ctx).V(2).Info("Watch ended, listing again", "resource", v.objects, "reason", err.Error())
