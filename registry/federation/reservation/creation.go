@@ -18,7 +18,7 @@ import (
 	"liqo.io/federation/registry/federation/strategy"
 )
 
-// creation is one request that may create an object, or let one grow.
+// creation is an API request that may create an object or increase what an object requests.
 type creation[P strategy.Object, Q, T any, S ledger.Sum[S, T]] struct {
 	*ledger.Creation[Q, T, S]
 	kind       *Kind[P, Q]
@@ -37,7 +37,9 @@ func (r *REST[P, Q, T, S]) begin(ctx context.Context, dry bool,
 		validation: validation}, nil
 }
 
-// reserve is the last validation before an object is stored.
+// reserve calls the admission of a new object, and then reserves quota for the object: it must be the last validation
+// before the object is stored. It fails with the error of Kind.Refusal if the quota is exceeded, and with Forbidden if
+// the namespace does not name its consumer.
 func (c *creation[P, Q, T, S]) reserve(ctx context.Context, obj runtime.Object) error {
 	if c.validation != nil {
 		if err := c.validation(ctx, obj); err != nil {
@@ -59,10 +61,10 @@ func (c *creation[P, Q, T, S]) reserve(ctx context.Context, obj runtime.Object) 
 	return c.kind.Refusal(created.GetName(), err)
 }
 
-// consumerKey is the key of the consumer in the context of a request.
+// consumerKey is the context key of the consumer of a request.
 type consumerKey struct{}
 
-// context returns a context in which the strategy finds the consumer.
+// context returns a context from which a strategy can read the consumer with Consumer.
 func (c *creation[P, Q, T, S]) context(ctx context.Context) context.Context {
 	if !c.remote {
 		return ctx
@@ -70,9 +72,9 @@ func (c *creation[P, Q, T, S]) context(ctx context.Context) context.Context {
 	return context.WithValue(ctx, consumerKey{}, c.consumer)
 }
 
-// Consumer returns the consumer that a new object counts against, and reports whether
-// it counts. A strategy writes it into the status of the object: labels of namespaces
-// can change, and a reservation must be released where it was made.
+// Consumer returns the consumer whose quota a new object uses; false if it uses none. A strategy writes the consumer
+// into the status of the object, because the labels of the namespace can change, but a reservation must be released in
+// the same ledger.
 func Consumer(ctx context.Context) (string, bool) {
 	consumer, ok := ctx.Value(consumerKey{}).(string)
 	return consumer, ok

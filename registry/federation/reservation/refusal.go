@@ -11,9 +11,8 @@ import (
 	"liqo.io/federation/apiserver/quota"
 )
 
-// Exceeded returns the answer to a request for which a quota has no room: 403, as for a
-// ResourceQuota, with a cause for each exhausted resource. Clients retry 429 by themselves,
-// so no user would see the reason.
+// Exceeded returns Forbidden with a cause for each exceeded resource, like an exceeded ResourceQuota. Clients would
+// retry TooManyRequests without reporting the reason. resource and name identify the refused object.
 func Exceeded(resource, name string, err error, cause metav1.CauseType, short []quota.Shortage) error {
 	answer := apierrors.NewForbidden(federation.Resource(resource), name, err)
 	for _, shortage := range short {

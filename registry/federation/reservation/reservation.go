@@ -1,22 +1,19 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package reservation serves objects that count against the quota of a consumer: what an
-// object requests is reserved in a ledger before the object is stored.
+// Package reservation serves objects that use the quota of a consumer. It reserves the requested amount in a ledger
+// before an object is stored.
 //
-// A quota must hold whatever the number of requests, API servers and crashes, but a
-// transaction of etcd covers one key, and each object is a key of its own. So there is one
-// ledger for each consumer, which is changed by compare-and-swap. It holds reservations for
-// objects that are about to be stored, and the minimum revision of the stored objects to
-// sum up; each server keeps that sum by watching them. A decision
-// holds only for the ledger and the revision it was made from, so no two servers reserve
-// the same twice. Nothing is ever subtracted: an object that is gone is no longer in the
-// sum, and a crash leaves a reservation behind, which is released later, never a quota that
-// is exceeded. ADR 11 has the argument in full.
+// A quota must hold with any number of concurrent requests, API servers and crashes. But a transaction of etcd covers
+// one key, and each object has its own. So each consumer has one ledger, which is changed by compare-and-swap. It
+// contains reservations for objects that are about to be stored, and the minimum revision of the stored objects from
+// which usage is computed. Each server computes usage from a watch of these objects. A decision is valid only for the
+// ledger and the revision that it was based on, so two servers cannot reserve the same amount. Usage is never decreased
+// explicitly: a deleted object is no longer in the sum. A crash leaves a reservation, which is released later; it never
+// causes an exceeded quota. ADR 11 explains the design.
 //
-// The packages below are the ledgers themselves (ledger), the quota of shadow pods
-// (podquota) and of shadow volume claims (storagequota), the offers that both are granted
-// by (offers), and the ranges of address pools (addressrange).
+// Its subpackages are the ledgers (ledger), the quota of shadow pods (podquota), the quota of shadow volume claims
+// (storagequota), the ResourceOffers that define both quotas (offers), and the ranges of AddressPools (addressrange).
 package reservation
 
 import (
@@ -38,40 +35,37 @@ import (
 	"liqo.io/federation/registry/federation/strategy"
 )
 
-// ConsumerOf reports whether a namespace is a remote namespace, and returns the consumer
-// that it belongs to, the name of its ForeignCluster. Objects in other namespaces do
-// not count.
+// ConsumerOf returns the consumer of a remote namespace, which is the name of its ForeignCluster. remote is false for
+// any other namespace, in which objects use no quota.
 type ConsumerOf func(ctx context.Context, namespace string) (consumer string, remote bool, err error)
 
-// Kind describes the objects P of one kind, which request a Q.
+// Kind describes the objects P of one kind. Q is the request of such an object.
 type Kind[P strategy.Object, Q any] struct {
-	// Resource is the plural name in the API.
+	// Resource is the plural name of the kind in the API.
 	Resource string
-	// Consumer returns the field that names the consumer which an object counts against.
+	// Consumer returns a pointer to the status field with the consumer whose quota an object uses.
 	Consumer func(obj P) *string
-	// Requests returns what a new object requests.
+	// Requests returns the request of a new object.
 	Requests func(obj P) Q
-	// Grows returns what a new version of an object requests in addition, and reports
-	// whether it requests anything.
+	// Grows returns what an updated object requests in addition to old, and whether it requests anything.
 	Grows func(obj, old P) (Q, bool)
-	// Refusal returns the answer to a request that the ledger refused with an error, and
-	// any other error unchanged.
+	// Refusal returns the API error for an error of the ledger's policy. It returns any other error, and nil,
+	// unchanged.
 	Refusal func(name string, err error) error
 }
 
-// REST serves objects of one kind. What an object requests is reserved after all other
-// checks have admitted it, and before it is stored.
+// REST serves objects of one kind. It reserves quota for an object after all other checks have admitted the object, and
+// before it is stored.
 type REST[P strategy.Object, Q, T any, S ledger.Sum[S, T]] struct {
 	*store.REST
-	// ConsumerOf decides whether an object counts, and against which consumer.
+	// ConsumerOf returns the consumer whose quota the objects of a namespace use.
 	ConsumerOf ConsumerOf
 	kind       Kind[P, Q]
 	status     *store.StatusREST
 	ledgers    *ledger.Ledgers[Q, T, S]
 }
 
-// New returns the storage of a kind whose objects are stored in objects, their status
-// in status, and what they request in ledgers.
+// New returns a REST that stores objects in objects and their status in status, and reserves quota in ledgers.
 func New[P strategy.Object, Q, T any, S ledger.Sum[S, T]](kind Kind[P, Q], objects *store.REST,
 	status *store.StatusREST,
 	ledgers *ledger.Ledgers[Q, T, S], consumerOf ConsumerOf,
@@ -79,8 +73,8 @@ func New[P strategy.Object, Q, T any, S ledger.Sum[S, T]](kind Kind[P, Q], objec
 	return &REST[P, Q, T, S]{REST: objects, ConsumerOf: consumerOf, kind: kind, status: status, ledgers: ledgers}
 }
 
-// Tend counts objects that were created before their namespace became a remote
-// namespace, until the context ends.
+// Tend assigns objects without a consumer to the consumer of their namespace, until ctx is done. Such objects were
+// created before their namespace became a remote namespace.
 func (r *REST[P, Q, T, S]) Tend(ctx context.Context) {
 	r.ledgers.Regularly(ctx, func(ctx context.Context) {
 		for _, obj := range r.ledgers.Unassigned() {
@@ -92,8 +86,8 @@ func (r *REST[P, Q, T, S]) Tend(ctx context.Context) {
 	})
 }
 
-// attribute writes the consumer into the status of an object in a remote namespace. It
-// counts from then on, also beyond the quota.
+// attribute writes the consumer into the status of an object in a remote namespace. The object uses quota from then on,
+// even if the quota is exceeded.
 func (r *REST[P, Q, T, S]) attribute(ctx context.Context, obj types.NamespacedName) error {
 	consumer, remote, err := r.ConsumerOf(ctx, obj.Namespace)
 	if apierrors.IsNotFound(err) || err == nil && (!remote || consumer == "") {
@@ -118,7 +112,8 @@ func (r *REST[P, Q, T, S]) attribute(ctx context.Context, obj types.NamespacedNa
 	return err
 }
 
-// Create stores an object if the quota of its consumer has room for it.
+// Create stores an object if it does not exceed the quota of its consumer. It fails with the error of Kind.Refusal
+// otherwise.
 func (r *REST[P, Q, T, S]) Create(ctx context.Context, obj runtime.Object, createValidation rest.ValidateObjectFunc,
 	options *metav1.CreateOptions,
 ) (runtime.Object, error) {
@@ -133,8 +128,8 @@ func (r *REST[P, Q, T, S]) Create(ctx context.Context, obj runtime.Object, creat
 	return created, err
 }
 
-// Update changes an object if the quota of its consumer has room for what it requests
-// in addition. Server-side apply may create one.
+// Update updates an object if its additional request does not exceed the quota of its consumer. It fails with the error
+// of Kind.Refusal otherwise. Server-side apply may create an object.
 func (r *REST[P, Q, T, S]) Update(ctx context.Context, name string, objInfo rest.UpdatedObjectInfo,
 	createValidation rest.ValidateObjectFunc,
 	updateValidation rest.ValidateObjectUpdateFunc, forceAllowCreate bool, options *metav1.UpdateOptions,
@@ -155,8 +150,8 @@ func (r *REST[P, Q, T, S]) Update(ctx context.Context, name string, objInfo rest
 	return updated, created, err
 }
 
-// grow returns a validation that reserves what an object requests in addition, as the
-// last one before the object is stored.
+// grow returns an update validation that reserves what the object requests in addition. It must be the last validation
+// before the object is stored.
 func (r *REST[P, Q, T, S]) grow(c *creation[P, Q, T, S],
 	validation rest.ValidateObjectUpdateFunc) rest.ValidateObjectUpdateFunc {
 	return func(ctx context.Context, obj, old runtime.Object) error {
@@ -183,8 +178,8 @@ func (r *REST[P, Q, T, S]) grow(c *creation[P, Q, T, S],
 	}
 }
 
-// uncounted returns an error for an object in a remote namespace that grows before it was
-// counted, see attribute. In other namespaces it may grow.
+// uncounted returns Forbidden for an object in a remote namespace whose status does not name the consumer yet (see
+// attribute), and nil for objects in other namespaces.
 func (r *REST[P, Q, T, S]) uncounted(ctx context.Context, obj P) error {
 	_, remote, err := r.ConsumerOf(ctx, obj.GetNamespace())
 	if err != nil || !remote {

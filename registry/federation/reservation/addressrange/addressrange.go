@@ -1,8 +1,8 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package addressrange reserves a unique range of an address pool for each address mapping, and reports
-// the usage of each pool.
+// Package addressrange reserves a unique range of an AddressPool for each AddressMapping, and reports the usage of each
+// pool.
 package addressrange
 
 import (
@@ -19,44 +19,44 @@ import (
 	"liqo.io/federation/registry/federation/reservation/ledger"
 )
 
-// Account is the only account of mappings: pools may overlap, and a mapping may keep a range that is
-// in no pool.
+// Account is the name of the only ledger. One ledger has the mappings of all pools, because pools may overlap and a
+// mapping may keep a range that is in no pool.
 const Account = "addresses"
 
-// Request is a request for a range of a pool.
+// Request is the request of a mapping for a range of an AddressPool.
 type Request struct {
 	addresses.Request
-	// Pool is the AddressPool.
+	// Pool is the name of the AddressPool.
 	Pool string
 }
 
-// ErrNoPool means that the requested pool does not exist.
+// ErrNoPool means that a requested AddressPool does not exist.
 type ErrNoPool struct {
 	// Pool is the name of the AddressPool.
 	Pool string
 }
 
-// Error names the pool.
+// Error implements error.
 func (e *ErrNoPool) Error() string { return fmt.Sprintf("AddressPool %s does not exist", e.Pool) }
 
-// Allocation is a range, and the pool that its mapping names.
+// Allocation is the range of a mapping, and the name of its AddressPool.
 type Allocation struct {
 	Prefix netip.Prefix `json:"prefix"`
 	Pool   string       `json:"pool"`
 }
 
-// sum is the ranges of several mappings, and the number of mappings of each pool.
+// sum has the ranges of several mappings, and the number of mappings of each pool, by name.
 type sum struct {
 	set      addresses.Set
 	mappings map[string]int64
 }
 
-// Plus adds the range of one mapping.
+// Plus returns the sum with the range of one more mapping.
 func (s sum) Plus(allocated Allocation) sum {
 	return sum{s.set.With(allocated.Prefix), counted(s.mappings, allocated.Pool, 1)}
 }
 
-// Minus removes the range of one mapping.
+// Minus returns the sum without the range of one mapping.
 func (s sum) Minus(allocated Allocation) sum {
 	return sum{s.set.Without(allocated.Prefix), counted(s.mappings, allocated.Pool, -1)}
 }
@@ -70,18 +70,18 @@ func counted(mappings map[string]int64, pool string, more int64) map[string]int6
 	return changed
 }
 
-// Creation is one request that may create an address mapping.
+// Creation is an API request that may create an AddressMapping.
 type Creation = ledger.Creation[Request, Allocation, sum]
 
-// Addresses allocates the ranges of all mappings.
+// Addresses allocates the ranges of all AddressMappings.
 type Addresses struct {
 	*ledger.Ledgers[Request, Allocation, sum]
 	pools *ledger.Objects
 }
 
-// Open opens the addresses in the storage of the federation API; alone means that no other
-// server writes there. Pools are read from etcd, not from a cache: a range that was just
-// reserved in a pool is not allocated. An error means that the storage cannot be reached.
+// Open opens the ledger of addresses in the etcd of the federation API. alone means that no other server writes to this
+// etcd. AddressPools are read from etcd and not from a cache, so that no range is allocated that was just added to
+// spec.reserved. It fails if the storage cannot be configured.
 func Open(getter generic.RESTOptionsGetter, alone bool) (*Addresses, error) {
 	pools, err := ledger.OpenObjects(getter, "addresspools",
 		func() runtime.Object { return &federation.AddressPool{} },
@@ -101,13 +101,13 @@ func Open(getter generic.RESTOptionsGetter, alone bool) (*Addresses, error) {
 	return a, nil
 }
 
-// Close closes what Open has opened.
+// Close closes the connections that Open opened.
 func (a *Addresses) Close() {
 	a.Ledgers.Close()
 	a.pools.Close()
 }
 
-// entry returns the range of a mapping, as long as it exists.
+// entry returns the range of a mapping. Every mapping counts until it is deleted.
 func entry(obj runtime.Object) (account string, allocated Allocation, counts bool) {
 	mapping, ok := obj.(*federation.AddressMapping)
 	if !ok {
@@ -120,7 +120,8 @@ func entry(obj runtime.Object) (account string, allocated Allocation, counts boo
 	return Account, Allocation{Prefix: prefix, Pool: mapping.Spec.Pool}, true
 }
 
-// policy returns the policy that allocates a free range.
+// policy returns a policy that allocates a free range of the requested pool. The policy fails with ErrNoPool if the
+// pool does not exist, and with the errors of addresses.Pool if no range is available.
 func (a *Addresses) policy(ctx context.Context, _ string) (ledger.Policy[Request, Allocation, sum], error) {
 	list := &federation.AddressPoolList{}
 	if err := a.pools.List(ctx, "", list); err != nil {
@@ -144,7 +145,7 @@ func (a *Addresses) policy(ctx context.Context, _ string) (ledger.Policy[Request
 	}, nil
 }
 
-// poolOf returns the ranges of a pool, which were validated when it was stored.
+// poolOf returns the ranges of an AddressPool. They were validated when the pool was stored.
 func poolOf(pool *federation.AddressPool) (addresses.Pool, error) {
 	cidrs, err := prefixes(pool.Spec.CIDRs)
 	if err != nil {
@@ -169,7 +170,7 @@ func prefixes(list []string) ([]netip.Prefix, error) {
 	return all, nil
 }
 
-// Prefix parses a CIDR, or an address as a range of one address.
+// Prefix parses a CIDR or an address. An address becomes a range of one address.
 func Prefix(text string) (netip.Prefix, error) {
 	if prefix, err := netip.ParsePrefix(text); err == nil {
 		return prefix, nil

@@ -24,11 +24,11 @@ import (
 	"liqo.io/federation/registry/federation/store"
 )
 
-// reportInterval is the time between two updates of the status of pools.
+// reportInterval is the time between two updates of the status of all AddressPools.
 const reportInterval = time.Second
 
-// Report updates the status of the pools until the context ends. Several servers may do so:
-// they compute the same, and do not write an unchanged status.
+// Report updates the status of the AddressPools until ctx is done. Several servers may do so concurrently: they compute
+// the same status, and do not write an unchanged one.
 func (a *Addresses) Report(ctx context.Context, pools rest.Lister, status *store.StatusREST) {
 	if a.WaitForObjects(ctx) != nil {
 		return
@@ -36,7 +36,7 @@ func (a *Addresses) Report(ctx context.Context, pools rest.Lister, status *store
 	ctx = genericapirequest.WithNamespace(ctx, metav1.NamespaceNone)
 	var seen string
 	wait.UntilWithContext(ctx, func(ctx context.Context) {
-		// The list is from the cache: no request reaches etcd while nothing changes.
+		// The list comes from the watch cache: no request reaches etcd while nothing changes.
 		listed, err := pools.List(ctx, &internalversion.ListOptions{ResourceVersion: "0"})
 		if err == nil {
 			err = a.report(ctx, listed, status, &seen)
@@ -87,7 +87,7 @@ func write(ctx context.Context, pool *federation.AddressPool, used sum, status *
 	return err
 }
 
-// statusOf returns the status of a pool.
+// statusOf returns the status of a pool. used has the ranges of all mappings, also in other pools.
 func statusOf(pool *federation.AddressPool, used sum) (federation.AddressPoolStatus, error) {
 	status := federation.AddressPoolStatus{ObservedGeneration: pool.Generation, Mappings: used.mappings[pool.Name]}
 	reserved, err := prefixes(pool.Spec.Reserved)

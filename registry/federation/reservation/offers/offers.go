@@ -1,7 +1,7 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package offers reads the offers of consumers from etcd.
+// Package offers reads the ResourceOffers of consumers from etcd.
 package offers
 
 import (
@@ -16,14 +16,12 @@ import (
 	"liqo.io/federation/registry/federation/reservation/ledger"
 )
 
-// Reader reads offers from etcd, not from a cache: an offer that was lowered bounds the
-// next request.
+// Reader reads ResourceOffers from etcd and not from a cache, so that a reduced offer limits the next request.
 type Reader struct {
 	objects *ledger.Objects
 }
 
-// Open returns a reader of the storage of the federation API. An error means that the
-// storage cannot be reached.
+// Open returns a Reader of the federation API's etcd. It fails if the storage cannot be configured.
 func Open(getter generic.RESTOptionsGetter) (*Reader, error) {
 	objects, err := ledger.OpenObjects(getter, "resourceoffers",
 		func() runtime.Object { return &federation.ResourceOffer{} },
@@ -34,11 +32,11 @@ func Open(getter generic.RESTOptionsGetter) (*Reader, error) {
 	return &Reader{objects: objects}, nil
 }
 
-// Close closes what Open has opened.
+// Close closes the connections that Open opened.
 func (r *Reader) Close() { r.objects.Close() }
 
-// Of returns all offers to a consumer, the name of its ForeignCluster, also those that
-// it has not accepted.
+// Of returns all ResourceOffers to a consumer, including those that it has not accepted. consumer is the name of its
+// ForeignCluster.
 func (r *Reader) Of(ctx context.Context, consumer string) ([]*v1alpha1.ResourceOffer, error) {
 	stored := &federation.ResourceOfferList{}
 	if err := r.objects.List(ctx, naming.TenantNamespace(consumer), stored); err != nil {

@@ -1,9 +1,9 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package podquota keeps each consumer within the quota of its offers: a ledger for each
-// consumer holds what its shadow pods use. Finished shadow pods use nothing of the quota,
-// but space in etcd: a consumer that keeps too many of them gets no new ones.
+// Package podquota limits the shadow pods of each consumer to the quota of its accepted offers, with one ledger for
+// each consumer. Finished shadow pods use no quota, but space in etcd: a consumer with too many of them may not create
+// new ones.
 package podquota
 
 import (
@@ -21,15 +21,15 @@ import (
 	"liqo.io/federation/registry/federation/reservation/offers"
 )
 
-// ErrExceeded means that the quota of a consumer has no room for a request.
+// ErrExceeded means that a request would exceed the quota of a consumer.
 type ErrExceeded struct {
-	// Consumer is the name of its ForeignCluster.
+	// Consumer is the name of the consumer's ForeignCluster.
 	Consumer string
-	// Short are the exhausted resources, by name.
+	// Short are the exceeded resources, sorted by name.
 	Short []quota.Shortage
 }
 
-// Error names the exhausted resources, with what is requested, used, granted and left.
+// Error implements error. The text has the requested, used and remaining amounts of each exceeded resource.
 func (e *ErrExceeded) Error() string {
 	return fmt.Sprintf("the quota of consumer %s is exceeded: %s", e.Consumer, quota.Sentence(e.Short))
 }
@@ -39,14 +39,14 @@ type (
 	policy = ledger.Policy[corev1.ResourceList, corev1.ResourceList, quota.Sum]
 )
 
-// Quotas are the quotas of all consumers.
+// Quotas has the quotas and ledgers of all consumers.
 type Quotas struct {
 	*ledger.Ledgers[corev1.ResourceList, corev1.ResourceList, quota.Sum]
 	offers *offers.Reader
 }
 
-// Open opens the quotas in the storage of the federation API; alone means that no other
-// server writes there. An error means that the storage cannot be reached.
+// Open opens the ledgers of pod quotas in the etcd of the federation API. alone means that no other server writes to
+// this etcd. It fails if the storage cannot be configured.
 func Open(getter generic.RESTOptionsGetter, alone bool) (*Quotas, error) {
 	reader, err := offers.Open(getter)
 	if err != nil {
@@ -57,8 +57,8 @@ func Open(getter generic.RESTOptionsGetter, alone bool) (*Quotas, error) {
 		Objects: "shadowpods", Ledgers: "ledgers",
 		Entry: entry, Policy: q.policy,
 		Keep: func(ctx context.Context, consumer string) (bool, error) {
-			granted, err := q.granted(ctx, consumer)
-			return len(granted) > 0, err
+			limits, err := q.limits(ctx, consumer)
+			return len(limits) > 0, err
 		},
 	}, getter, alone); err != nil {
 		reader.Close()
@@ -67,13 +67,13 @@ func Open(getter generic.RESTOptionsGetter, alone bool) (*Quotas, error) {
 	return q, nil
 }
 
-// Close closes what Open has opened.
+// Close closes the connections that Open opened.
 func (q *Quotas) Close() {
 	q.Ledgers.Close()
 	q.offers.Close()
 }
 
-// entry returns what a shadow pod uses of the quota of its consumer, until it is finished.
+// entry returns the quota usage of a shadow pod. A finished shadow pod does not count.
 func entry(obj runtime.Object) (consumer string, requests corev1.ResourceList, counts bool) {
 	pod, ok := obj.(*federation.ShadowPod)
 	if !ok {
@@ -85,37 +85,36 @@ func entry(obj runtime.Object) (consumer string, requests corev1.ResourceList, c
 	return pod.Status.ForeignCluster, Uses(pod), true
 }
 
-// Uses returns what a shadow pod uses of the quota of its consumer, while it is not
-// finished.
+// Uses returns the quota usage of a shadow pod that is not finished.
 func Uses(pod *federation.ShadowPod) corev1.ResourceList {
 	return quota.Takes(&pod.Spec.Pod, pod.Status.AllocatedResources)
 }
 
-// policy returns the policy of a consumer, from its offers as they are stored now.
+// policy returns the policy of a consumer, computed from its stored offers.
 func (q *Quotas) policy(ctx context.Context, consumer string) (policy, error) {
-	granted, err := q.granted(ctx, consumer)
+	limits, err := q.limits(ctx, consumer)
 	if err != nil {
 		return nil, err
 	}
-	return within(consumer, granted), nil
+	return within(consumer, limits), nil
 }
 
-// within returns a policy that admits requests while the quota has room, and new shadow
-// pods while the consumer does not keep too many finished ones.
-func within(consumer string, granted corev1.ResourceList) policy {
+// within returns a policy that admits a request within limits, the quota of the consumer. It refuses new shadow pods
+// while the consumer keeps too many finished ones.
+func within(consumer string, limits corev1.ResourceList) policy {
 	return func(used ledger.Used[quota.Sum], requested corev1.ResourceList) (corev1.ResourceList, error) {
-		if most := mayFinish(granted); used.Over >= most && !requested.Pods().IsZero() {
+		if most := mayFinish(limits); used.Over >= most && !requested.Pods().IsZero() {
 			return nil, &ErrTooManyFinished{Consumer: consumer, Finished: used.Over, Most: most}
 		}
-		if short := quota.Short(granted, used.Sum.Resources, requested); len(short) > 0 {
+		if short := quota.Short(limits, used.Sum.Resources, requested); len(short) > 0 {
 			return nil, &ErrExceeded{Consumer: consumer, Short: short}
 		}
 		return requested, nil
 	}
 }
 
-// granted returns the sum of the offers that a consumer has accepted and that are valid.
-func (q *Quotas) granted(ctx context.Context, consumer string) (corev1.ResourceList, error) {
+// limits returns the quota of a consumer: the sum of its accepted offers that are not withdrawn.
+func (q *Quotas) limits(ctx context.Context, consumer string) (corev1.ResourceList, error) {
 	found, err := q.offers.Of(ctx, consumer)
 	if err != nil {
 		return nil, err
@@ -123,8 +122,8 @@ func (q *Quotas) granted(ctx context.Context, consumer string) (corev1.ResourceL
 	return quota.Granted(found), nil
 }
 
-// ExternalVolumes returns the volumes that the pods of a consumer may mount without a
-// claim. An error means that the offers cannot be read.
+// ExternalVolumes returns the types of volumes and the CSI drivers that pods of a consumer may use without a claim. It
+// fails if the offers cannot be read.
 func (q *Quotas) ExternalVolumes(ctx context.Context, consumer string) (v1alpha1.ExternalVolumes, error) {
 	found, err := q.offers.Of(ctx, consumer)
 	return quota.ExternalVolumes(found), err

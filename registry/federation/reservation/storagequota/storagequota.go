@@ -1,9 +1,8 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package storagequota keeps each consumer within the storage quota of its offers: a
-// ledger for each consumer holds what its shadow volume claims reserve, until they are
-// gone.
+// Package storagequota limits the shadow volume claims of each consumer to the storage quota of its accepted offers,
+// with one ledger for each consumer. A claim counts until it is deleted.
 package storagequota
 
 import (
@@ -21,40 +20,39 @@ import (
 	"liqo.io/federation/registry/federation/reservation/offers"
 )
 
-// Request is what a claim requests: to be created, or to grow.
+// Request is the request of a ShadowVolumeClaim, either a new one or one that grows.
 type Request struct {
-	// Class is the provider's storage class.
+	// Class is the name of the provider's StorageClass.
 	Class string
-	// Amounts are what the claim uses of the quota, or uses in addition.
+	// Amounts are the quota usage of a new claim, or the additional usage of a growing one.
 	Amounts corev1.ResourceList
 }
 
-// ErrExceeded means that the storage quota of a consumer has no room for a request.
+// ErrExceeded means that a request would exceed the storage quota of a consumer.
 type ErrExceeded struct {
-	// Consumer is the name of its ForeignCluster.
+	// Consumer is the name of the consumer's ForeignCluster.
 	Consumer string
-	// Short are the exhausted resources, by name.
+	// Short are the exceeded resources, sorted by name.
 	Short []quota.Shortage
 }
 
-// Error names the exhausted resources.
+// Error implements error.
 func (e *ErrExceeded) Error() string {
 	return fmt.Sprintf("the storage quota of consumer %s is exceeded: %s", e.Consumer, quota.Sentence(e.Short))
 }
 
-// ErrClassNotOffered means that a consumer requests a storage class that none of its
-// offers names.
+// ErrClassNotOffered means that a claim requests a StorageClass that no offer to the consumer contains.
 type ErrClassNotOffered struct {
-	// Consumer is the name of its ForeignCluster.
+	// Consumer is the name of the consumer's ForeignCluster.
 	Consumer string
-	// Class is the requested class, and Offered are those that the offers name.
+	// Class is the requested StorageClass, and Offered are the classes in the accepted offers.
 	Class   string
 	Offered []string
 }
 
-// Error names the class and those that are offered.
+// Error implements error.
 func (e *ErrClassNotOffered) Error() string {
-	return fmt.Sprintf("storage class %q is not offered to consumer %s: offered are %q", e.Class, e.Consumer, e.Offered)
+	return fmt.Sprintf("storage class %q is not offered to consumer %s: use one of %q", e.Class, e.Consumer, e.Offered)
 }
 
 type (
@@ -63,14 +61,14 @@ type (
 	used   = ledger.Used[quota.Sum]
 )
 
-// Quotas are the storage quotas of all consumers.
+// Quotas has the storage quotas and ledgers of all consumers.
 type Quotas struct {
 	*ledger.Ledgers[Request, corev1.ResourceList, quota.Sum]
 	offers *offers.Reader
 }
 
-// Open opens the quotas in the storage of the federation API; alone means that no other
-// server writes there. An error means that the storage cannot be reached.
+// Open opens the ledgers of storage quotas in the etcd of the federation API. alone means that no other server writes
+// to this etcd. It fails if the storage cannot be configured.
 func Open(getter generic.RESTOptionsGetter, alone bool) (*Quotas, error) {
 	reader, err := offers.Open(getter)
 	if err != nil {
@@ -87,21 +85,20 @@ func Open(getter generic.RESTOptionsGetter, alone bool) (*Quotas, error) {
 	return q, nil
 }
 
-// Close closes what Open has opened.
+// Close closes the connections that Open opened.
 func (q *Quotas) Close() {
 	q.Ledgers.Close()
 	q.offers.Close()
 }
 
-// Uses returns what a claim uses of the storage quota of its consumer: the largest of
-// the requested, the allocated and the actual size, since each may be the one that the
-// provider has to store.
+// Uses returns the quota usage of a claim: the largest of its requested, allocated and actual size, because the
+// provider may have to store any of them.
 func Uses(claim *federation.ShadowVolumeClaim) corev1.ResourceList {
 	return quota.ClaimStorage(claim.Spec.StorageClassName, &claim.Spec.Storage, claim.Status.Allocated,
 		claim.Status.Capacity)
 }
 
-// entry returns what a claim uses, until it is gone.
+// entry returns the quota usage of a claim. Every claim counts until it is deleted.
 func entry(obj runtime.Object) (consumer string, uses corev1.ResourceList, counts bool) {
 	claim, ok := obj.(*federation.ShadowVolumeClaim)
 	if !ok {
@@ -110,31 +107,32 @@ func entry(obj runtime.Object) (consumer string, uses corev1.ResourceList, count
 	return claim.Status.ForeignCluster, Uses(claim), true
 }
 
-// policy returns the policy of a consumer, from the offers as they are stored now.
+// policy returns the policy of a consumer, computed from its stored offers.
 func (q *Quotas) policy(ctx context.Context, consumer string) (policy, error) {
 	found, err := q.offers.Of(ctx, consumer)
 	if err != nil {
 		return nil, err
 	}
-	granted, classes := quota.StorageGranted(found)
-	return within(consumer, granted, classes), nil
+	limits, classes := quota.StorageGranted(found)
+	return within(consumer, limits, classes), nil
 }
 
-// keep reports whether the ledger of a consumer stays while it uses nothing.
+// keep reports whether a consumer has a storage quota: its ledger is then kept while it has no usage.
 func (q *Quotas) keep(ctx context.Context, consumer string) (bool, error) {
 	found, err := q.offers.Of(ctx, consumer)
 	if err != nil {
 		return false, err
 	}
-	granted, _ := quota.StorageGranted(found)
-	return len(granted) > 0, nil
+	limits, _ := quota.StorageGranted(found)
+	return len(limits) > 0, nil
 }
 
-// within returns a policy that admits requests for offered classes while the quota has room.
-func within(consumer string, granted corev1.ResourceList, classes []string) policy {
+// within returns a policy that admits a request for one of the classes within limits, the storage quota of the
+// consumer.
+func within(consumer string, limits corev1.ResourceList, classes []string) policy {
 	return func(used used, request Request) (corev1.ResourceList, error) {
-		short := quota.StorageShort(granted, used.Sum.Resources, request.Amounts)
-		if _, offered := granted[corev1.ResourceRequestsStorage]; offered && !slices.Contains(classes, request.Class) {
+		short := quota.StorageShort(limits, used.Sum.Resources, request.Amounts)
+		if _, offered := limits[corev1.ResourceRequestsStorage]; offered && !slices.Contains(classes, request.Class) {
 			return nil, &ErrClassNotOffered{Consumer: consumer, Class: request.Class, Offered: classes}
 		}
 		if len(short) > 0 {
