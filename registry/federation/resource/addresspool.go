@@ -14,10 +14,10 @@ import (
 	"liqo.io/federation/registry/federation/store"
 )
 
-// maxPools bounds what each allocation reads; a cluster uses two.
+// maxPools is the maximum number of AddressPools, because each allocation reads all of them. A cluster uses two.
 const maxPools = 64
 
-// AddressPools are the ranges that address mappings are allocated from.
+// AddressPools is the definition of AddressPools, from which the ranges of AddressMappings are allocated.
 var AddressPools = Kind[*federation.AddressPool, federation.AddressPoolSpec, federation.AddressPoolStatus]{
 	Resource: "addresspools", Singular: "addresspool", ShortNames: []string{"apool"},
 	New:     func() runtime.Object { return &federation.AddressPool{} },

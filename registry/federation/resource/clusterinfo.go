@@ -17,13 +17,13 @@ import (
 	"liqo.io/federation/registry/federation/store"
 )
 
-// maxCells bounds the ranges that one cell shows.
+// maxCells is the maximum number of ranges of one source in a cell.
 const maxCells = 4
 
-// noSpec is the spec of a kind that has none.
+// noSpec is the spec of a kind without spec.
 type noSpec struct{}
 
-// ClusterInfos describe the local cluster; there is one.
+// ClusterInfos is the definition of ClusterInfos. The only object describes the local cluster.
 var ClusterInfos = Kind[*federation.ClusterInfo, noSpec, federation.ClusterInfoStatus]{
 	Resource: "clusterinfos", Singular: "clusterinfo", ShortNames: []string{"ci"},
 	New:     func() runtime.Object { return &federation.ClusterInfo{} },
@@ -43,7 +43,7 @@ var ClusterInfos = Kind[*federation.ClusterInfo, noSpec, federation.ClusterInfoS
 			Cell: ranges(federation.RangeOfServices)},
 		{Name: "External", Description: "the ranges that expose non-pod endpoints, with their source",
 			Cell: ranges(federation.RangeExternal)},
-		{Name: "Consistent", Description: "whether all sources, values and tunnels agree with the ranges",
+		{Name: "Consistent", Description: "whether detected ranges, configured values and tunnels agree",
 			Cell: func(c *federation.ClusterInfo) any {
 				condition := meta.FindStatusCondition(c.Status.Conditions, v1alpha1.ConditionRangesConsistent)
 				if condition == nil {
@@ -55,13 +55,13 @@ var ClusterInfos = Kind[*federation.ClusterInfo, noSpec, federation.ClusterInfoS
 			Cell: ranges(federation.RangeOfNodes)},
 		{Name: "Reserved", Wide: true, Description: "other ranges that no peer may use, with their source",
 			Cell: ranges(federation.RangeReserved)},
-		{Name: "Version", Wide: true, Description: "the version of the product", Cell: func(c *federation.ClusterInfo) any {
+		{Name: "Version", Wide: true, Description: "version of Liqo Federation", Cell: func(c *federation.ClusterInfo) any {
 			return store.OrNone(c.Status.Version)
 		}},
 	},
 }
 
-// ranges returns the cell of the ranges of one use, grouped by source.
+// ranges returns a function for the cell with all ranges of one use, grouped by their source.
 func ranges(use federation.ClusterRangeUse) func(*federation.ClusterInfo) any {
 	return func(c *federation.ClusterInfo) any {
 		var sources []federation.ClusterRangeSource

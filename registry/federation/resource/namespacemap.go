@@ -14,10 +14,11 @@ import (
 	"liqo.io/federation/registry/federation/store"
 )
 
-// maxMaps bounds what one consumer can store in its tenant namespace; it uses one map.
+// maxMaps is the maximum number of NamespaceMaps in a namespace, so that a consumer cannot fill etcd. A consumer uses
+// one.
 const maxMaps = 16
 
-// NamespaceMaps are the remote namespaces that a consumer requests of a provider.
+// NamespaceMaps is the definition of NamespaceMaps, with which a consumer requests remote namespaces from a provider.
 var NamespaceMaps = Kind[*federation.NamespaceMap, federation.NamespaceMapSpec, federation.NamespaceMapStatus]{
 	Resource: "namespacemaps", Singular: "namespacemap", ShortNames: []string{"nm"},
 	New:        func() runtime.Object { return &federation.NamespaceMap{} },

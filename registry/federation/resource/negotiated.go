@@ -11,15 +11,15 @@ import (
 	"liqo.io/federation/registry/federation/store"
 )
 
-// Negotiated returns the columns that requests and offers share: whether this cluster wrote
-// the object, its phase and its resources.
+// Negotiated returns the columns that ResourceRequests and ResourceOffers share. local reports whether this cluster
+// wrote the object, status returns its phase and whether it was withdrawn, and resources returns its amounts.
 func Negotiated[P runtime.Object](
 	local func(P) bool, status func(P) (phase federation.NegotiationPhase, withdrawn bool),
 	resources func(P) corev1.ResourceList,
 ) store.Table[P] {
 	table := store.Table[P]{
 		{Name: "Local", Type: "boolean",
-			Description: "whether this cluster wrote it; otherwise it is a mirror", Cell: func(obj P) any {
+			Description: "whether this cluster wrote the object; otherwise the peer did", Cell: func(obj P) any {
 				return local(obj)
 			}},
 		{Name: "Status", Description: "phase of the negotiation", Cell: func(obj P) any {

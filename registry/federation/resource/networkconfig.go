@@ -18,8 +18,9 @@ import (
 	"liqo.io/federation/registry/federation/store"
 )
 
-// NetworkConfigs are the ranges and the gateway of one cluster of a peering. One is local in
-// the cluster that wrote it: the provider writes it into the tenant namespace of the consumer.
+// NetworkConfigs is the definition of NetworkConfigs, with the ranges and the gateway of one cluster of a peering. A
+// NetworkConfig is local in the cluster that wrote it: in a tenant namespace only the provider's NetworkConfig is
+// local, and in a peer namespace all others are.
 var NetworkConfigs = Kind[*federation.NetworkConfig, federation.NetworkConfigSpec, federation.NetworkConfigStatus]{
 	Resource: "networkconfigs", Singular: "networkconfig", ShortNames: []string{"netcfg"},
 	New:        func() runtime.Object { return &federation.NetworkConfig{} },
@@ -35,7 +36,7 @@ var NetworkConfigs = Kind[*federation.NetworkConfig, federation.NetworkConfigSpe
 		return fields.Set{"spec.clusterID": obj.Spec.ClusterID}
 	},
 	Columns: store.Table[*federation.NetworkConfig]{
-		{Name: "Local", Type: "boolean", Description: "whether this cluster wrote it",
+		{Name: "Local", Type: "boolean", Description: "whether this cluster wrote the object",
 			Cell: func(c *federation.NetworkConfig) any {
 				return naming.IsTenantNamespace(c.Namespace) == (c.Name == v1alpha1.NetworkConfigOfProvider)
 			}},
@@ -50,7 +51,7 @@ var NetworkConfigs = Kind[*federation.NetworkConfig, federation.NetworkConfigSpe
 			}
 			return store.OrNone(strings.Join(mapped, ","))
 		}},
-		{Name: "Accepted", Description: "whether the peer accepted it", Cell: func(c *federation.NetworkConfig) any {
+		{Name: "Accepted", Description: "whether the peer accepted the ranges", Cell: func(c *federation.NetworkConfig) any {
 			if accepted := meta.FindStatusCondition(c.Status.Conditions, v1alpha1.ConditionAccepted); accepted != nil {
 				return string(accepted.Status)
 			}

@@ -1,10 +1,8 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package resource defines a kind of the API in one literal: its names, scope, validation,
-// columns, field selectors and limits. A kind without behaviour of its own is a literal in
-// this package, in the file of its name. A kind with behaviour has a package next to this
-// one, with its literal in the file of its name.
+// Package resource defines kinds of the API: names, scope, validation, columns, field selectors and limits. Kinds
+// without special behaviour are defined in this package. Any other kind has its own package in the parent directory.
 package resource
 
 import (
@@ -20,55 +18,51 @@ import (
 	"liqo.io/federation/registry/federation/strategy"
 )
 
-// Kind defines the objects P of one kind, whose spec is an S and whose status a U.
+// Kind defines one kind of the API. P is a pointer to the object type, S is its spec and U its status.
 type Kind[P strategy.Object, S, U any] struct {
-	// Resource is the plural and Singular the singular name in the API; ShortNames are
-	// the names that kubectl accepts in addition.
+	// Resource is the plural name and Singular the singular name in the API. ShortNames are further names that kubectl
+	// accepts.
 	Resource, Singular string
 	ShortNames         []string
-	// New and NewList return an empty object and an empty list of them.
+	// New returns an empty object, and NewList an empty list of objects.
 	New, NewList func() runtime.Object
 
-	// Namespaced is true if the objects are in namespaces.
+	// Namespaced is true if the kind is namespaced.
 	Namespaced bool
-	// Parts returns the spec and the status of an object.
+	// Parts returns pointers to the spec and the status of an object.
 	Parts func(obj P) (*S, *U)
-	// Prepare completes a new object before it is validated. It may be nil.
+	// Prepare sets defaults of a new object before its validation. Nil sets none.
 	Prepare func(obj P)
-	// Validate, ValidateUpdate and ValidateStatusUpdate return all errors of a new object,
-	// of a new version of one and of a new status. The last one is nil for a kind without
-	// status.
+	// Validate returns the errors of a new object, ValidateUpdate of an updated object, and ValidateStatusUpdate of an
+	// updated status. ValidateStatusUpdate is nil for a kind without status.
 	Validate                             func(obj P) field.ErrorList
 	ValidateUpdate, ValidateStatusUpdate func(obj, old P) field.ErrorList
-	// Warnings returns warnings about an object by itself. It may be nil.
+	// Warnings returns warnings that depend only on the object. Nil returns none.
 	Warnings func(obj P) []string
-	// Surroundings returns warnings about a new spec in this cluster; old is nil for a new
-	// object. It may be nil.
+	// Surroundings returns warnings about a new spec that depend on other objects of this cluster; old is nil for a new
+	// object. Nil returns none.
 	Surroundings func(ctx context.Context, obj, old P) []string
-	// DeletionWarnings returns warnings about the deletion of an object. It may be nil.
+	// DeletionWarnings returns warnings about the deletion of an object. Nil returns none.
 	DeletionWarnings func(ctx context.Context, obj runtime.Object) []string
 
 	// Columns are the columns that kubectl prints.
 	Columns store.Table[P]
-	// Fields returns the fields that select an object in addition to its name and
-	// namespace; v1alpha1 declares them. It may be nil.
+	// Fields returns the selectable fields in addition to name and namespace. Package v1alpha1 registers the same
+	// fields. Nil means that there are none.
 	Fields func(obj P) fields.Set
 
-	// Max is the largest number of objects in one namespace, or in the cluster for a kind
-	// without namespaces. 0 means any number.
+	// Max is the maximum number of objects: in each namespace for a namespaced kind, and in the cluster otherwise. 0
+	// means no limit.
 	Max int
-	// Together returns the namespaces that share Max with a namespace; nil means that each
-	// has its own.
+	// Together returns the namespaces whose objects count together towards Max. Nil counts each namespace separately.
 	Together store.Together
-	// Changed is called with each object that was updated or removed; of a removal it may
-	// be called twice. It may be nil.
+	// Changed is called after an object was updated or removed, possibly twice for the same removal. It may be nil.
 	Changed func(obj runtime.Object, removed bool)
-	// Dependent names the dependent of an object that a deletion may not orphan. Empty means
-	// that dependents may be orphaned.
+	// Dependent describes the dependent of an object that a deletion must not orphan. Empty allows orphans.
 	Dependent string
 }
 
-// Strategy returns the strategy of the kind, which typer has.
+// Strategy returns the strategy of the kind. The types of the kind must be registered with typer.
 func (k Kind[P, S, U]) Strategy(typer runtime.ObjectTyper) strategy.Strategy[P, S, U] {
 	return strategy.New(typer, strategy.Kind[P, S, U]{
 		Namespaced:           k.Namespaced,
@@ -82,8 +76,7 @@ func (k Kind[P, S, U]) Strategy(typer runtime.ObjectTyper) strategy.Strategy[P, 
 	})
 }
 
-// Storage returns the storages of the kind and of its status. An error means that the
-// storage could not be set up.
+// Storage returns the storage of the kind and of its status. It fails if the etcd storage cannot be configured.
 func (k Kind[P, S, U]) Storage(
 	scheme *runtime.Scheme, getter generic.RESTOptionsGetter,
 ) (*store.REST, *store.StatusREST, error) {
@@ -91,7 +84,7 @@ func (k Kind[P, S, U]) Storage(
 	return k.StorageWith(strategy, strategy.Status(), getter)
 }
 
-// StorageWith is Storage with a strategy of the kind's own.
+// StorageWith is Storage with strategies other than those of Strategy.
 func (k Kind[P, S, U]) StorageWith(
 	strategy store.Strategy, status rest.UpdateResetFieldsStrategy, getter generic.RESTOptionsGetter,
 ) (*store.REST, *store.StatusREST, error) {

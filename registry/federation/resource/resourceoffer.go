@@ -14,8 +14,8 @@ import (
 	"liqo.io/federation/registry/federation/store"
 )
 
-// ResourceOffers are the offers of providers. One is local in the provider, which writes it
-// into the tenant namespace of the consumer.
+// ResourceOffers is the definition of ResourceOffers. On the provider, which writes it, a ResourceOffer is in a tenant
+// namespace: such an object is local.
 var ResourceOffers = Kind[*federation.ResourceOffer, federation.ResourceOfferSpec, federation.ResourceOfferStatus]{
 	Resource: "resourceoffers", Singular: "resourceoffer", ShortNames: []string{"ro"},
 	New:        func() runtime.Object { return &federation.ResourceOffer{} },
@@ -37,7 +37,7 @@ var ResourceOffers = Kind[*federation.ResourceOffer, federation.ResourceOfferSpe
 		},
 		func(o *federation.ResourceOffer) corev1.ResourceList { return o.Spec.Resources },
 	), store.Column[*federation.ResourceOffer]{
-		Name: "Shape", Wide: true, Description: "whether nodes are offered as a whole or one by one",
+		Name: "Shape", Wide: true, Description: "whether the offer is Aggregate, or PerNode with single nodes",
 		Cell: func(o *federation.ResourceOffer) any {
 			if len(o.Spec.Nodes) > 0 {
 				return string(federation.OfferPerNode)
@@ -45,7 +45,7 @@ var ResourceOffers = Kind[*federation.ResourceOffer, federation.ResourceOfferSpe
 			return string(federation.OfferAggregate)
 		},
 	}, store.Column[*federation.ResourceOffer]{
-		Name: "Nodes", Type: "integer", Wide: true, Description: "number of nodes that are offered one by one",
+		Name: "Nodes", Type: "integer", Wide: true, Description: "number of nodes in an offer of shape PerNode",
 		Cell: func(o *federation.ResourceOffer) any {
 			return int64(len(o.Spec.Nodes))
 		},

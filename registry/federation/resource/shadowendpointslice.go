@@ -14,14 +14,14 @@ import (
 	"liqo.io/federation/registry/federation/store"
 )
 
-// maxSlices bounds what one consumer can store, in all its remote namespaces together.
+// maxSlices is the maximum number of ShadowEndpointSlices of one consumer, in all its remote namespaces together.
 const maxSlices = 1000
 
 type shadowEndpointSlices = Kind[*federation.ShadowEndpointSlice, federation.ShadowEndpointSliceSpec,
 	federation.ShadowEndpointSliceStatus]
 
-// ShadowEndpointSlices returns the kind of the endpoints of consumers in remote namespaces.
-// together returns the remote namespaces whose slices share maxSlices.
+// ShadowEndpointSlices returns the definition of ShadowEndpointSlices. together returns the namespaces whose objects
+// count together towards maxSlices.
 func ShadowEndpointSlices(together store.Together) shadowEndpointSlices {
 	return shadowEndpointSlices{
 		Resource: "shadowendpointslices", Singular: "shadowendpointslice", ShortNames: []string{"seps"},
@@ -37,7 +37,7 @@ func ShadowEndpointSlices(together store.Together) shadowEndpointSlices {
 		ValidateStatusUpdate: validation.ValidateShadowEndpointSliceStatusUpdate,
 		Max:                  maxSlices,
 		Together:             together,
-		// No controller would delete an orphan.
+		// No controller deletes an orphaned EndpointSlice.
 		Dependent: "the EndpointSlice of a shadow endpoint slice",
 		Columns: store.Table[*federation.ShadowEndpointSlice]{
 			{Name: "Service", Description: "Service of the endpoints",

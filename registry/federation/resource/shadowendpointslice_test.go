@@ -41,7 +41,7 @@ func TestConsumerStoresAtMostMaxSlicesInAllItsRemoteNamespaces(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(stored.Destroy)
-	// create retries while the cache is being opened.
+	// create retries while the watch cache is not initialized, for which the store returns TooManyRequests.
 	create := func(namespace, name string) error {
 		var err error
 		waitErr := wait.PollUntilContextTimeout(t.Context(), 10*time.Millisecond, 10*time.Second, true,
@@ -70,7 +70,7 @@ func TestConsumerStoresAtMostMaxSlicesInAllItsRemoteNamespaces(t *testing.T) {
 		})
 	}
 	group.Wait()
-	// The cache may lag.
+	// The limit counts objects in the watch cache, which may lag behind etcd.
 	if err := wait.PollUntilContextTimeout(t.Context(), 10*time.Millisecond, 10*time.Second, true,
 		func(context.Context) (bool, error) {
 			return apierrors.IsForbidden(create("web-rome", fmt.Sprintf("more-%d", time.Now().UnixNano()))), nil

@@ -18,7 +18,8 @@ import (
 	"liqo.io/federation/registry/federation/store"
 )
 
-// VirtualNodes are the Nodes that represent offers of providers.
+// VirtualNodes is the definition of VirtualNodes, each of which represents an offer of a provider, or one of its nodes,
+// as a Node.
 var VirtualNodes = Kind[*federation.VirtualNode, federation.VirtualNodeSpec, federation.VirtualNodeStatus]{
 	Resource: "virtualnodes", Singular: "virtualnode", ShortNames: []string{"vn"},
 	New:        func() runtime.Object { return &federation.VirtualNode{} },
@@ -65,11 +66,11 @@ var VirtualNodes = Kind[*federation.VirtualNode, federation.VirtualNodeSpec, fed
 		{Name: "Memory", Description: "the node's memory capacity", Cell: func(n *federation.VirtualNode) any {
 			return store.Quantity(n.Spec.Resources, corev1.ResourceMemory)
 		}},
-		{Name: "Offer", Wide: true, Description: "offer of the node",
+		{Name: "Offer", Wide: true, Description: "ResourceOffer that the node represents",
 			Cell: func(n *federation.VirtualNode) any {
 				return store.OrNone(n.Spec.OfferName)
 			}},
-		{Name: "Offered Node", Wide: true, Description: "node of the offer that it represents",
+		{Name: "Offered Node", Wide: true, Description: "node in the ResourceOffer that the node represents",
 			Cell: func(n *federation.VirtualNode) any {
 				return store.OrNone(n.Spec.OfferedNode)
 			}},

@@ -25,43 +25,44 @@ import (
 )
 
 const (
-	// signingTime is roughly the time from a request until its certificate is issued.
+	// signingTime is the approximate time between a request and the issue of its certificate. Clients retry after it.
 	signingTime = time.Second
-	// freshPart limits renewals: a certificate is not replaced in the first 1/freshPart of its
-	// lifetime, so that a peer cannot renew it in a loop.
+	// freshPart limits renewals, so that a peer cannot renew its certificate in a loop: no certificate is replaced in
+	// the first 1/freshPart of its lifetime.
 	freshPart = 4
 )
 
 var identityResource = federation.Resource("resourcerequests/identity")
 
-// Identities is the part of the store of identity requests that a renewal uses.
+// Identities is the part of the store of IdentityRequests that a renewal needs.
 type Identities interface {
 	rest.Getter
 	rest.Updater
 }
 
-// IdentityREST renews the identity of the consumer of a resource request: a POST of an
-// IdentityRequest with a signing request for another key. Only that identity may do so, and
-// only in its tenant namespace. Repeating a request returns its current state.
+// IdentityREST serves the subresource identity, with which a consumer renews its identity: it POSTs an IdentityRequest
+// with a certificate request for a new key. Only the current identity of a tenant namespace may do so, on a
+// ResourceRequest in that namespace. A repeated request returns the current state of the IdentityRequest.
 type IdentityREST struct {
 	requests   rest.Getter
 	identities Identities
 	clock      clock.PassiveClock
 }
 
-// NewIdentityREST returns the subresource over the stores of resource requests and of
-// identity requests.
+// NewIdentityREST returns the subresource identity. requests is the store of ResourceRequests and identities of
+// IdentityRequests.
 func NewIdentityREST(requests rest.Getter, identities Identities) *IdentityREST {
 	return &IdentityREST{requests: requests, identities: identities, clock: clock.RealClock{}}
 }
 
-// New returns an empty identity request.
+// New returns an empty IdentityRequest.
 func (r *IdentityREST) New() runtime.Object { return &federation.IdentityRequest{} }
 
 // Destroy does nothing: the stores belong to their resources.
 func (r *IdentityREST) Destroy() {}
 
-// Create requests a certificate for another key.
+// Create requests a certificate for a new key. It fails with Forbidden if the user does not hold the identity of the
+// namespace, and with TooManyRequests while a certificate is being issued or if the last one is too new.
 func (r *IdentityREST) Create(
 	ctx context.Context, name string, obj runtime.Object, createValidation rest.ValidateObjectFunc,
 	options *metav1.CreateOptions,
@@ -91,7 +92,7 @@ func (r *IdentityREST) Create(
 	updated, _, err := r.identities.Update(ctx, held.Name,
 		rest.DefaultUpdatedObjectInfo(nil, func(_ context.Context, _, old runtime.Object) (runtime.Object, error) {
 			renewed := old.DeepCopyObject().(*federation.IdentityRequest)
-			// The decision holds for this state only.
+			// The update fails if the IdentityRequest changed since the check.
 			renewed.ResourceVersion = held.ResourceVersion
 			renewed.Spec.Request = request.Spec.Request
 			return renewed, nil
@@ -100,9 +101,9 @@ func (r *IdentityREST) Create(
 	return updated, err
 }
 
-// held returns the identity that the user of a request has. It fails with Forbidden if that identity does
-// not belong to this tenant namespace. A certificate names the identity; for a service account the
-// request names it.
+// held returns the IdentityRequest of the user's current identity. The user name of a certificate identifies it; a user
+// with a ServiceAccount token names it in the certificate request. It fails with Forbidden if the identity does not
+// belong to the namespace of the request.
 func (r *IdentityREST) held(
 	ctx context.Context, name string, request *federation.IdentityRequest,
 ) (*federation.IdentityRequest, error) {
@@ -137,7 +138,8 @@ func (r *IdentityREST) held(
 	return held, nil
 }
 
-// mayReplace returns 429 for a peer that renews its certificate in a loop.
+// mayReplace returns TooManyRequests if the current certificate is being issued, or is in the first 1/freshPart of its
+// lifetime.
 func (r *IdentityREST) mayReplace(held *federation.IdentityRequest) error {
 	certificate := identity.Certifies(held.Status.Certificate, held.Spec.Request)
 	if certificate == nil {
@@ -148,12 +150,12 @@ func (r *IdentityREST) mayReplace(held *federation.IdentityRequest) error {
 		if issued != nil && issued.Status == metav1.ConditionFalse && issued.ObservedGeneration == held.Generation {
 			return nil
 		}
-		return apierrors.NewTooManyRequests("the certificate for the last request is being issued: repeat that request",
+		return apierrors.NewTooManyRequests("the previously requested certificate is being issued: repeat that request",
 			int(signingTime.Seconds()))
 	}
 	fresh := certificate.NotAfter.Sub(certificate.NotBefore) / freshPart
 	if left := certificate.NotBefore.Add(fresh).Sub(r.clock.Now()); left > 0 {
-		// With a Retry-After clients would retry without reporting the reason.
+		// With a Retry-After, clients would retry without reporting the reason.
 		return apierrors.NewTooManyRequests(fmt.Sprintf("the identity was renewed recently: it can be renewed again in %s",
 			left.Round(time.Second)), 0)
 	}

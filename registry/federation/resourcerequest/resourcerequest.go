@@ -1,8 +1,7 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package resourcerequest serves resource requests, and the renewal of the identity of the
-// consumer that wrote one.
+// Package resourcerequest serves ResourceRequests and their subresource identity.
 package resourcerequest
 
 import (
@@ -16,12 +15,12 @@ import (
 	"liqo.io/federation/registry/federation/resource"
 )
 
-// maxRequests bounds what one consumer can store in its tenant namespace; one request is
-// answered.
+// maxRequests is the maximum number of ResourceRequests in a namespace, so that a consumer cannot fill etcd. A provider
+// answers one.
 const maxRequests = 16
 
-// Kind is the kind of resource requests. One is local in the consumer, which writes it into
-// the peer namespace of the provider.
+// Kind is the definition of ResourceRequests. On the consumer, which writes it, a ResourceRequest is in a peer
+// namespace: such an object is local.
 var Kind = resource.Kind[*federation.ResourceRequest, federation.ResourceRequestSpec, federation.ResourceRequestStatus]{
 	Resource: "resourcerequests", Singular: "resourcerequest", ShortNames: []string{"rr"},
 	New:        func() runtime.Object { return &federation.ResourceRequest{} },

@@ -15,20 +15,20 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// onlyJSON decodes requests, and refuses values that JSON cannot represent: in protobuf a
-// string may have any bytes, and an IntOrString any type. Such an object could not be listed
-// as JSON, and a patch of another field, for example of finalizers, would change it.
+// onlyJSON is a serializer that refuses objects with values that JSON cannot represent. In protobuf, a string may have
+// any bytes and an IntOrString any type. Such an object could not be listed as JSON, and a JSON patch of another field,
+// for example of finalizers, would change the value.
 type onlyJSON struct{ runtime.NegotiatedSerializer }
 
-// DecoderToVersion returns a decoder that refuses these objects. It checks them before the
-// conversion, in the version that names their fields.
+// DecoderToVersion returns a decoder that fails for such objects. It checks an object before its conversion, because
+// the error names the field in the version of the request.
 func (s onlyJSON) DecoderToVersion(decoder runtime.Decoder, version runtime.GroupVersioner) runtime.Decoder {
 	return s.NegotiatedSerializer.DecoderToVersion(jsonDecoder{decoder}, version)
 }
 
 type jsonDecoder struct{ runtime.Decoder }
 
-// Decode returns an error that names the field which JSON cannot represent.
+// Decode decodes an object. It fails with the path of a field that JSON cannot represent.
 func (d jsonDecoder) Decode(
 	data []byte, defaults *schema.GroupVersionKind, into runtime.Object,
 ) (runtime.Object, *schema.GroupVersionKind, error) {
@@ -41,8 +41,8 @@ func (d jsonDecoder) Decode(
 	return object, kind, err
 }
 
-// notJSON returns the path of the first field of a value that JSON cannot represent, and the
-// accepted values; both are empty if there is none.
+// notJSON returns the path of the first field that JSON cannot represent, and the values that are accepted there. If
+// every field can be represented, problem is empty.
 func notJSON(value reflect.Value) (path, problem string) {
 	switch value.Kind() {
 	case reflect.String:
@@ -85,7 +85,7 @@ func notJSON(value reflect.Value) (path, problem string) {
 				continue
 			}
 			if path, problem := notJSON(value.Field(i)); problem != "" {
-				// The fields of an embedded struct are fields of the object around it.
+				// In JSON, the fields of an embedded struct are fields of the outer object.
 				if name, _, _ := strings.Cut(field.Tag.Get("json"), ","); name != "" {
 					path = "." + name + path
 				}

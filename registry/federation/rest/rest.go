@@ -1,7 +1,7 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package rest defines all routes of the federation API.
+// Package rest defines the resources and subresources that the federation API serves.
 package rest
 
 import (
@@ -48,48 +48,46 @@ import (
 	"liqo.io/federation/registry/federation/volumestats"
 )
 
-// StorageProvider has the dependencies of the resources.
+// StorageProvider has the dependencies of the storage of all resources.
 type StorageProvider struct {
-	// Scheme has every version of the federation API.
+	// Scheme has the types of all versions of the federation API.
 	Scheme *runtime.Scheme
 	// Codecs encode and decode the objects of Scheme.
 	Codecs serializer.CodecFactory
-	// RESTOptionsGetter has the storage of each resource.
+	// RESTOptionsGetter configures the etcd storage of each resource.
 	RESTOptionsGetter generic.RESTOptionsGetter
-	// Client is a client of this cluster's Kubernetes API, with the identity of the server.
+	// Client is a client of the local cluster's Kubernetes API with the identity of this server.
 	Client kubernetes.Interface
-	// Kubelets is the client for the kubelets of this cluster; see volumestats.Client.
+	// Kubelets is the HTTP client for kubelets of the local cluster; see volumestats.Client.
 	Kubelets *http.Client
-	// Namespaces lists the namespaces of this cluster from a cache.
+	// Namespaces lists the namespaces of the local cluster from a cache.
 	Namespaces corelisters.NamespaceLister
-	// Federation is a client of this server, and FederationInformers has the informers of
-	// its objects. The caller starts them.
+	// Federation is a client of this server, and FederationInformers are informers with this client. The caller starts
+	// them.
 	Federation          versioned.Interface
 	FederationInformers externalversions.SharedInformerFactory
-	// Alone means that no other server writes to the same etcd.
+	// Alone is true if no other server writes to the same etcd.
 	Alone bool
 
-	// Namespace is the installation namespace, which has the Secrets of invitations.
+	// Namespace is the installation namespace, which contains the Secrets of invitations.
 	Namespace string
-	// InvitationNamespace is the namespace of the service accounts of invitations.
+	// InvitationNamespace is the namespace with the ServiceAccounts of invitations.
 	InvitationNamespace string
-	// ClusterName is the name of this cluster for its peers.
+	// ClusterName is the name of the local cluster in objects of its peers.
 	ClusterName string
-	// ClusterID is the UID of this cluster's namespace kube-system.
+	// ClusterID is the UID of the local cluster's namespace kube-system.
 	ClusterID string
-	// AdvertisedServer is the https URL of this cluster's Kubernetes API that
-	// invitations carry. Empty means that this cluster is no provider.
+	// AdvertisedServer is the https URL of the local cluster's Kubernetes API in invitations. If empty, only in-band
+	// invitations can be issued.
 	AdvertisedServer string
-	// AdvertisedCA is the PEM encoded bundle that invitations carry, which
-	// the certificate of AdvertisedServer is verified with. Empty means the
-	// consumer's system bundle.
+	// AdvertisedCA is the PEM-encoded CA bundle for the certificate of AdvertisedServer in invitations. Empty means the
+	// CA bundle of the consumer's system.
 	AdvertisedCA []byte
-	// OwnCA is the PEM encoded bundle that the certificate of the API server is
-	// verified with within this cluster.
+	// OwnCA is the PEM-encoded CA bundle for the API server's certificate with its in-cluster name.
 	OwnCA []byte
 }
 
-// Background runs while the group is served.
+// Background has the tasks that run while the API is served.
 type Background struct {
 	quotas    *podquota.Quotas
 	pods      *shadowpod.REST
@@ -98,11 +96,11 @@ type Background struct {
 	addresses *addressrange.Addresses
 	mappings  ledger.Source
 	pools     rest.Lister
-	// poolStatus is the store of the status of pools.
+	// poolStatus is the storage of the status of AddressPools.
 	poolStatus *store.StatusREST
 }
 
-// Run runs the ledgers until the context ends.
+// Run keeps the ledgers and the status of AddressPools up to date until ctx is done.
 func (b *Background) Run(ctx context.Context) {
 	var group wait.Group
 	group.StartWithContext(ctx, func(ctx context.Context) { b.quotas.Run(ctx, b.pods) })
@@ -114,20 +112,20 @@ func (b *Background) Run(ctx context.Context) {
 	group.Wait()
 }
 
-// Ready returns when quota and addresses can be reserved.
+// Ready waits until quota and addresses can be reserved. It fails if ctx is done before.
 func (b *Background) Ready(ctx context.Context) error {
 	return errors.Join(b.quotas.WaitForObjects(ctx), b.storage.WaitForObjects(ctx), b.addresses.WaitForObjects(ctx))
 }
 
-// Close closes the ledgers.
+// Close closes the etcd connections of the ledgers.
 func (b *Background) Close() {
 	b.quotas.Close()
 	b.storage.Close()
 	b.addresses.Close()
 }
 
-// APIGroupInfo returns every resource and subresource of the group. An error names the store
-// that could not be created.
+// APIGroupInfo returns all resources and subresources of the API group, and the tasks to run while they are served. It
+// fails if an etcd storage cannot be configured.
 func (p StorageProvider) APIGroupInfo() (genericapiserver.APIGroupInfo, *Background, error) {
 	quotas, err := podquota.Open(p.RESTOptionsGetter, p.Alone)
 	if err != nil {
@@ -163,8 +161,8 @@ func (p StorageProvider) APIGroupInfo() (genericapiserver.APIGroupInfo, *Backgro
 	}, nil
 }
 
-// v1alpha1 returns the routes: one line for each resource with its status, and one for each
-// subresource.
+// v1alpha1 returns the storage of each resource and subresource, by path. It fails if an etcd storage cannot be
+// configured.
 func (p StorageProvider) v1alpha1(
 	quotas *podquota.Quotas, storage *storagequota.Quotas, addresses *addressrange.Addresses,
 ) (map[string]rest.Storage, error) {
@@ -219,8 +217,8 @@ func (p StorageProvider) v1alpha1(
 	return table.storages, nil
 }
 
-// remoteNamespaceOf returns the consumer of a namespace, and reports whether it is a remote
-// namespace. A namespace that is not cached may be new, and is read from the API server.
+// remoteNamespaceOf returns the consumer of a namespace, and whether it is a remote namespace. A namespace that is not
+// cached may be new, and is read from the API server. It fails with NotFound if the namespace does not exist.
 func (p StorageProvider) remoteNamespaceOf(ctx context.Context, name string) (string, bool, error) {
 	namespace, err := p.Namespaces.Get(name)
 	if apierrors.IsNotFound(err) {
@@ -233,8 +231,8 @@ func (p StorageProvider) remoteNamespaceOf(ctx context.Context, name string) (st
 		namespace.Labels[v1alpha1.LabelRole] == v1alpha1.RoleRemoteNamespace, nil
 }
 
-// remoteNamespacesWith returns the remote namespaces of the consumer of a namespace,
-// including that one, or only the namespace itself if it is no remote one.
+// remoteNamespacesWith returns the sorted names of all remote namespaces that have the same consumer as the given one,
+// including it. For a namespace that is not remote, it returns only its name.
 func (p StorageProvider) remoteNamespacesWith(ctx context.Context, name string) ([]string, error) {
 	consumer, remote, err := p.remoteNamespaceOf(ctx, name)
 	if err != nil || !remote {
@@ -245,7 +243,7 @@ func (p StorageProvider) remoteNamespacesWith(ctx context.Context, name string) 
 	if err != nil {
 		return nil, err
 	}
-	// The cache may not hold it yet.
+	// The cache may not contain the namespace yet.
 	names := sets.New(name)
 	for _, namespace := range all {
 		names.Insert(namespace.Name)
@@ -253,14 +251,15 @@ func (p StorageProvider) remoteNamespacesWith(ctx context.Context, name string) 
 	return sets.List(names), nil
 }
 
-// routes is the table that is being built, with the first error.
+// routes collects the storage of each resource, by path, and the first error.
 type routes struct {
 	provider StorageProvider
 	storages map[string]rest.Storage
 	err      error
 }
 
-// stored adds a resource and its status to the table.
+// stored adds the storage of a resource and of its status to table. The returned storage is invalid if table.err is
+// set.
 func stored[S rest.Storage](
 	table *routes, resource string,
 	newStorage func(*runtime.Scheme, generic.RESTOptionsGetter) (S, *store.StatusREST, error),

@@ -47,7 +47,7 @@ import (
 	"liqo.io/federation/registry/federation/store"
 )
 
-// options are the options of a storage that no test reaches: requests are refused before.
+// options are RESTOptions without an etcd: no test sends a request that reaches the storage.
 type options struct {
 	config *storagebackend.ConfigForResource
 }
@@ -108,7 +108,7 @@ func TestRoutes(t *testing.T) {
 	}
 }
 
-func TestResourcesHaveTheirNames(t *testing.T) {
+func TestResourcesHaveSingularShortAndCategoryNames(t *testing.T) {
 	type names struct {
 		Singular string
 		Short    []string
@@ -194,7 +194,7 @@ func TestRemoteNamespacesOfAConsumerCountTogether(t *testing.T) {
 		Client: fake.NewClientset(namespace("new-milan", v1alpha1.RoleRemoteNamespace, "milan"))}
 	for name, want := range map[string][]string{
 		"web-milan": {"shop-milan", "web-milan"},
-		// new-milan is not cached yet.
+		// new-milan is not cached, but the API server returns it.
 		"new-milan":         {"new-milan", "shop-milan", "web-milan"},
 		"web-rome":          {"web-rome"},
 		"liqo-tenant-milan": {"liqo-tenant-milan"},
@@ -210,7 +210,7 @@ func TestRemoteNamespacesOfAConsumerCountTogether(t *testing.T) {
 	}
 }
 
-// invalid has, by kind, an object that every route must refuse.
+// invalid has, by kind, an object that every route of this kind must refuse.
 var invalid = map[string]runtime.Object{
 	"ForeignCluster": &federation.ForeignCluster{Spec: federation.ForeignClusterSpec{Server: "ftp://x"},
 		Status: federation.ForeignClusterStatus{OutgoingPeering: "Wrong"}},
@@ -257,7 +257,7 @@ func TestEveryRouteRefusesInvalidObjects(t *testing.T) {
 			if !ok {
 				t.Fatalf("this test has no invalid %s", kinds[0].Kind)
 			}
-			// A route that is only read accepts no object.
+			// A route that serves only GET receives no objects.
 			connected, tried := resource.(rest.Connecter)
 			tried = tried && slices.Equal(connected.ConnectMethods(), []string{http.MethodGet})
 			if named, ok := resource.(rest.NamedCreater); ok {
