@@ -17,19 +17,19 @@ import (
 	"liqo.io/federation/registry/federation/reservation/podquota"
 )
 
-// attributed writes into the status of a new shadow pod the consumer that it counts against:
-// labels of namespaces can change, and a reservation must be released where it was made. When
-// a shadow pod shrinks it writes the previous usage, which remains until the pod is resized.
+// attributed is Strategy for shadow pods that use quota. It writes the consumer into the status of a new shadow pod,
+// because the labels of the namespace can change, but a reservation must be released in the same ledger. When the
+// request of a shadow pod is reduced, it writes the previous usage into status.allocatedResources, which counts until
+// the pod is resized.
 //
-// It drops managed fields unless the shadow pod was created by server-side apply: they are as
-// long as the shadow pod itself and cost storage, watch traffic and CPU, while the fields have
-// one writer, the virtual kubelet.
+// It drops the managed fields of a new shadow pod unless server-side apply created it. They would be as large as the
+// shadow pod itself and cost storage, watch traffic and CPU, although all fields have one writer, the virtual kubelet.
 type attributed struct {
 	Strategy
 	quotas *podquota.Quotas
 }
 
-// PrepareForCreate completes a new shadow pod.
+// PrepareForCreate drops managed fields and sets the consumer of a new shadow pod.
 func (s attributed) PrepareForCreate(ctx context.Context, obj runtime.Object) {
 	pod := obj.(*federation.ShadowPod)
 	if !slices.ContainsFunc(pod.ManagedFields, applied) {
@@ -41,7 +41,8 @@ func (s attributed) PrepareForCreate(ctx context.Context, obj runtime.Object) {
 	}
 }
 
-// PrepareForUpdate completes a new version of a shadow pod.
+// PrepareForUpdate sets status.allocatedResources if the spec changes: for each resource whose request is less than the
+// current usage, it keeps the usage.
 func (s attributed) PrepareForUpdate(ctx context.Context, obj, old runtime.Object) {
 	s.Strategy.PrepareForUpdate(ctx, obj, old)
 	pod, before := obj.(*federation.ShadowPod), old.(*federation.ShadowPod)
@@ -58,7 +59,7 @@ func (s attributed) PrepareForUpdate(ctx context.Context, obj, old runtime.Objec
 	}
 }
 
-// applied reports whether fields are owned by server-side apply.
+// applied reports whether managed fields come from server-side apply.
 func applied(entry metav1.ManagedFieldsEntry) bool {
 	return entry.Operation == metav1.ManagedFieldsOperationApply
 }

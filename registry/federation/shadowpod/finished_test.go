@@ -19,10 +19,10 @@ import (
 
 func TestRefusalForFinishedShadowPodsIsForbiddenAndNamesTheRemedy(t *testing.T) {
 	s := start(t, etcd.Start(t), true)
-	s.grant(t, "milan", "rome", amounts("pods", "1"))
+	s.offer(t, "milan", "rome", amounts("pods", "1"))
 	for i := range 1000 {
 		pod := shadowPod("web", "finished", nil)
-		// The watch has not reached this revision.
+		// Such a high revision keeps the watch from reporting the pod as deleted during the test.
 		pod.UID, pod.ResourceVersion = types.UID(fmt.Sprint(i)), "1000000000"
 		pod.Status.ForeignCluster, pod.Status.Phase = "milan", corev1.PodSucceeded
 		s.quotas.Created(pod.UID, pod)

@@ -29,8 +29,7 @@ import (
 	"liqo.io/federation/test/etcd"
 )
 
-// remotes are the remote namespaces of the tests with their consumers. Namespace unlabelled
-// lacks the label that names its consumer.
+// remotes has the consumer of each remote namespace. Namespace unlabelled has no label that names its consumer.
 var remotes = map[string]string{"web": "milan", "shop": "milan", "lab": "turin", "unlabelled": ""}
 
 func consumerOf(_ context.Context, namespace string) (string, bool, error) {
@@ -38,7 +37,7 @@ func consumerOf(_ context.Context, namespace string) (string, bool, error) {
 	return consumer, remote, nil
 }
 
-// server is one of several API servers that may store in the same etcd.
+// server is an API server in a test. Several may use the same etcd.
 type server struct {
 	pods         *REST
 	status       *store.StatusREST
@@ -104,13 +103,13 @@ func amounts(pairs ...string) corev1.ResourceList {
 	return list
 }
 
-// grant creates an accepted offer to a consumer.
-func (s *server) grant(t testing.TB, consumer, name string, granted corev1.ResourceList) {
+// offer creates a ResourceOffer that the consumer has accepted.
+func (s *server) offer(t testing.TB, consumer, name string, resources corev1.ResourceList) {
 	t.Helper()
 	ctx := in(t.Context(), naming.TenantNamespace(consumer))
 	created, err := s.offers.Create(ctx, &federation.ResourceOffer{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: naming.TenantNamespace(consumer)},
-		Spec:       federation.ResourceOfferSpec{ClusterID: "6c2a3f0e-1b7d-4f57-9a52-0a9f4f1f0c11", Resources: granted},
+		Spec:       federation.ResourceOfferSpec{ClusterID: "6c2a3f0e-1b7d-4f57-9a52-0a9f4f1f0c11", Resources: resources},
 	}, rest.ValidateAllObjectFunc, &metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -123,8 +122,8 @@ func (s *server) grant(t testing.TB, consumer, name string, granted corev1.Resou
 	}
 }
 
-// regrant changes an offer.
-func (s *server) regrant(t testing.TB, consumer, name string, change func(*federation.ResourceOffer)) {
+// changeOffer updates the spec of a ResourceOffer.
+func (s *server) changeOffer(t testing.TB, consumer, name string, change func(*federation.ResourceOffer)) {
 	t.Helper()
 	_, _, err := s.offers.Update(in(t.Context(), naming.TenantNamespace(consumer)), name,
 		rest.DefaultUpdatedObjectInfo(nil, func(_ context.Context, _, old runtime.Object) (runtime.Object, error) {
@@ -154,7 +153,7 @@ func (s *server) create(ctx context.Context, namespace, name string, requests co
 	return err
 }
 
-// resize changes the requests of a shadow pod.
+// resize updates the requests of a shadow pod.
 func (s *server) resize(
 	ctx context.Context, namespace, name string, requests corev1.ResourceList, options *metav1.UpdateOptions,
 ) error {
@@ -167,7 +166,7 @@ func (s *server) resize(
 	return err
 }
 
-// settle reports that the pod of a shadow pod has the requested size.
+// settle clears status.allocatedResources of a shadow pod, like the provider's controller after it has resized the pod.
 func (s *server) settle(ctx context.Context, namespace, name string) error {
 	_, _, err := s.status.Update(in(ctx, namespace), name,
 		rest.DefaultUpdatedObjectInfo(nil, func(_ context.Context, _, old runtime.Object) (runtime.Object, error) {

@@ -22,28 +22,28 @@ import (
 
 func TestDeletionHasTheGracePeriodOfAPod(t *testing.T) {
 	s := start(t, etcd.Start(t), true)
-	s.grant(t, "milan", "offer", amounts("cpu", "100", "pods", "100"))
+	s.offer(t, "milan", "offer", amounts("cpu", "100", "pods", "100"))
 	for _, test := range []struct {
 		name  string
 		own   *int64
 		ended bool
-		// requested are the grace periods of consecutive deletions, and want the resulting
-		// grace periods of the shadow pod.
+		// requested has the grace periods of consecutive deletions, and want the grace periods of the shadow pod after
+		// each of them.
 		requested []*int64
 		want      []int64
 	}{
 		{"default", nil, false, []*int64{nil}, []int64{30}},
-		{"of the pod", ptr.To[int64](7), false, []*int64{nil}, []int64{7}},
-		{"zero of the pod becomes one second", new(int64), false, []*int64{nil}, []int64{1}},
-		{"of the deletion", ptr.To[int64](7), false, []*int64{ptr.To[int64](300)}, []int64{300}},
-		{"another deletion shortens it", nil, false, []*int64{nil, ptr.To[int64](5), ptr.To[int64](0)},
+		{"the pod's grace period", ptr.To[int64](7), false, []*int64{nil}, []int64{7}},
+		{"zero in the pod becomes one second", new(int64), false, []*int64{nil}, []int64{1}},
+		{"the deletion's grace period", ptr.To[int64](7), false, []*int64{ptr.To[int64](300)}, []int64{300}},
+		{"second deletion shortens the grace period", nil, false, []*int64{nil, ptr.To[int64](5), ptr.To[int64](0)},
 			[]int64{30, 5, 0}},
-		{"no deletion extends it", nil, false, []*int64{ptr.To[int64](5), ptr.To[int64](60), nil}, []int64{5, 5, 5}},
+		{"second deletion does not extend the grace period", nil, false, []*int64{ptr.To[int64](5), ptr.To[int64](60), nil}, []int64{5, 5, 5}},
 		{"zero", nil, false, []*int64{ptr.To[int64](0)}, []int64{0}},
-		{"a pod that has ended keeps one second", ptr.To[int64](7), true, []*int64{nil, ptr.To[int64](0)},
+		{"default for a finished pod is one second", ptr.To[int64](7), true, []*int64{nil, ptr.To[int64](0)},
 			[]int64{1, 0}},
-		{"a pod that has ended gets no longer one", nil, true, []*int64{ptr.To[int64](300)}, []int64{1}},
-		{"zero for a pod that has ended", nil, true, []*int64{ptr.To[int64](0)}, []int64{0}},
+		{"longer than one second for a finished pod", nil, true, []*int64{ptr.To[int64](300)}, []int64{1}},
+		{"zero for a finished pod", nil, true, []*int64{ptr.To[int64](0)}, []int64{0}},
 		{"too long in the pod", ptr.To[int64](math.MaxInt64), false, []*int64{nil}, []int64{math.MaxInt32}},
 		{"too long in the deletion", nil, false, []*int64{ptr.To[int64](math.MaxInt64)}, []int64{math.MaxInt32}},
 	} {
@@ -88,11 +88,11 @@ func TestDeletionHasTheGracePeriodOfAPod(t *testing.T) {
 	}
 }
 
-// The store reports the second of two concurrent deletions as if the shadow pod were
-// gone. It still runs, so it must count.
+// Of two concurrent deletions, the store calls AfterDelete for the second one as if the shadow pod had been removed.
+// Its pod still runs, so it must still count.
 func TestShadowPodCountsDuringConcurrentDeletions(t *testing.T) {
 	s := start(t, etcd.Start(t), true)
-	s.grant(t, "milan", "offer", amounts("cpu", "1", "pods", "10"))
+	s.offer(t, "milan", "offer", amounts("cpu", "1", "pods", "10"))
 	s.mustCreate(t, "web", "one", amounts("cpu", "1"))
 	ctx := in(t.Context(), "web")
 	remove := func(validation rest.ValidateObjectFunc) error {
@@ -101,7 +101,7 @@ func TestShadowPodCountsDuringConcurrentDeletions(t *testing.T) {
 	}
 	var first sync.Once
 	err := remove(func(context.Context, runtime.Object) (err error) {
-		// The other deletion runs between the read and the write of this one.
+		// The other deletion is complete before the outer one writes.
 		first.Do(func() { err = remove(rest.ValidateAllObjectFunc) })
 		return err
 	})
@@ -117,7 +117,7 @@ func TestShadowPodCountsDuringConcurrentDeletions(t *testing.T) {
 
 func TestShadowPodWithoutFinalizersIsDeletedAtOnce(t *testing.T) {
 	s := start(t, etcd.Start(t), true)
-	s.grant(t, "milan", "offer", amounts("cpu", "100", "pods", "100"))
+	s.offer(t, "milan", "offer", amounts("cpu", "100", "pods", "100"))
 	ctx := in(t.Context(), "web")
 	s.mustCreate(t, "web", "one", amounts("cpu", "1"))
 	if err := s.release(ctx, "web", "one"); err != nil {

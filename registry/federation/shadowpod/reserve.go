@@ -17,10 +17,10 @@ import (
 	"liqo.io/federation/registry/federation/reservation/podquota"
 )
 
-// REST serves shadow pods. What each requests is reserved before it is stored.
+// REST serves ShadowPods. It reserves quota for the requests of a shadow pod before it stores the pod.
 type REST = reservation.REST[*federation.ShadowPod, corev1.ResourceList, corev1.ResourceList, quota.Sum]
 
-// counted defines how shadow pods count against the quota of their consumer.
+// counted defines how ShadowPods use the quota of their consumer.
 var counted = reservation.Kind[*federation.ShadowPod, corev1.ResourceList]{
 	Resource: "shadowpods",
 	Consumer: func(pod *federation.ShadowPod) *string { return &pod.Status.ForeignCluster },
@@ -35,9 +35,9 @@ var counted = reservation.Kind[*federation.ShadowPod, corev1.ResourceList]{
 	Refusal: refusal,
 }
 
-// refusal returns the answer to a request that the quota refuses: 403, as for a
-// ResourceQuota, with a cause for each exhausted resource, or one for finished shadow pods.
-// Clients retry 429 by themselves, so no user would see the reason.
+// refusal returns Forbidden for an exceeded quota, like for an exceeded ResourceQuota, with a cause for each exceeded
+// resource, or one cause for too many finished shadow pods. Clients would retry TooManyRequests without reporting the
+// reason. Any other error is returned unchanged.
 func refusal(name string, err error) error {
 	var exceeded *podquota.ErrExceeded
 	var finished *podquota.ErrTooManyFinished

@@ -37,7 +37,7 @@ func TestShadowPodsStayWithinTheQuota(t *testing.T) {
 	s := start(t, etcd.Start(t), true)
 	s.mustRefuse(t, "web", "early", nil, "the quota of consumer milan is exceeded",
 		"pods: 1 requested, 0 of 0 granted used, 0 left")
-	s.grant(t, "milan", "rome", amounts("cpu", "2", "pods", "10"))
+	s.offer(t, "milan", "rome", amounts("cpu", "2", "pods", "10"))
 	s.mustCreate(t, "web", "a", amounts("cpu", "1500m"))
 	s.mustRefuse(t, "shop", "b", amounts("cpu", "1"), "cpu: 1 requested, 1500m of 2 granted used, 500m left")
 	s.mustRefuse(t, "shop", "b", amounts("example.com/gpu", "1"),
@@ -45,7 +45,7 @@ func TestShadowPodsStayWithinTheQuota(t *testing.T) {
 	s.mustCreate(t, "shop", "b", amounts("cpu", "500m"))
 	s.mustCreate(t, "shop", "without-requests", nil)
 
-	s.grant(t, "milan", "rome-gpus", amounts("example.com/gpu", "2"))
+	s.offer(t, "milan", "rome-gpus", amounts("example.com/gpu", "2"))
 	s.mustCreate(t, "shop", "gpu", amounts("example.com/gpu", "2"))
 	s.mustRefuse(t, "shop", "gpu-2", amounts("example.com/gpu", "1"), "2 of 2 granted used, 0 left")
 
@@ -56,7 +56,7 @@ func TestShadowPodsStayWithinTheQuota(t *testing.T) {
 
 func TestRefusalsAreForbiddenAndNameEachResource(t *testing.T) {
 	s := start(t, etcd.Start(t), true)
-	s.grant(t, "milan", "rome", amounts("cpu", "2", "pods", "10"))
+	s.offer(t, "milan", "rome", amounts("cpu", "2", "pods", "10"))
 	var status apierrors.APIStatus
 	if err := s.create(t.Context(), "web", "a", amounts("cpu", "3", "memory", "1Gi")); !errors.As(err, &status) {
 		t.Fatalf("got %v", err)
@@ -71,7 +71,7 @@ func TestRefusalsAreForbiddenAndNameEachResource(t *testing.T) {
 	if diff := cmp.Diff(want, status.Status().Details.Causes); diff != "" {
 		t.Errorf("causes (-want +got):\n%s", diff)
 	}
-	// Errors of the object itself come first.
+	// An invalid object is refused as invalid before its quota is checked.
 	err := s.create(t.Context(), "web", "a", amounts("cpu", "-3"))
 	if !apierrors.IsInvalid(err) {
 		t.Errorf("a negative request: got %v, want Invalid", err)
@@ -80,7 +80,7 @@ func TestRefusalsAreForbiddenAndNameEachResource(t *testing.T) {
 
 func TestFinishedShadowPodReleasesItsQuota(t *testing.T) {
 	s := start(t, etcd.Start(t), true)
-	s.grant(t, "milan", "rome", amounts("pods", "1"))
+	s.offer(t, "milan", "rome", amounts("pods", "1"))
 	for i := range 20 {
 		s.mustCreate(t, "web", named("finished", i), nil)
 		s.mustRefuse(t, "shop", "a", nil)
@@ -102,7 +102,7 @@ func TestFinishedShadowPodReleasesItsQuota(t *testing.T) {
 
 func TestFailedCreationReservesNothing(t *testing.T) {
 	s := start(t, etcd.Start(t), true)
-	s.grant(t, "milan", "rome", amounts("pods", "2"))
+	s.offer(t, "milan", "rome", amounts("pods", "2"))
 	s.mustCreate(t, "web", "a", nil)
 	dry := &metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}
 	for range 3 {
@@ -134,7 +134,7 @@ func TestFailedCreationReservesNothing(t *testing.T) {
 
 func TestAppliedShadowPodsCount(t *testing.T) {
 	s := start(t, etcd.Start(t), true)
-	s.grant(t, "milan", "rome", amounts("pods", "1"))
+	s.offer(t, "milan", "rome", amounts("pods", "1"))
 	apply := func(name string) error {
 		_, _, err := s.pods.Update(in(t.Context(), "web"), name,
 			rest.DefaultUpdatedObjectInfo(nil, func(_ context.Context, _, old runtime.Object) (runtime.Object, error) {
@@ -157,11 +157,11 @@ func TestAppliedShadowPodsCount(t *testing.T) {
 
 func TestLoweredQuotaDeletesNothingAndAdmitsNothing(t *testing.T) {
 	s := start(t, etcd.Start(t), true)
-	s.grant(t, "milan", "rome", amounts("pods", "5", "cpu", "4"))
+	s.offer(t, "milan", "rome", amounts("pods", "5", "cpu", "4"))
 	for i := range 4 {
 		s.mustCreate(t, "web", named("a", i), amounts("cpu", "1"))
 	}
-	s.regrant(t, "milan", "rome", func(o *federation.ResourceOffer) {
+	s.changeOffer(t, "milan", "rome", func(o *federation.ResourceOffer) {
 		o.Spec.Resources = amounts("pods", "5", "cpu", "2")
 	})
 	s.mustRefuse(t, "web", "b", amounts("cpu", "100m"), "100m requested, 4 of 2 granted used, 0 left")
@@ -172,7 +172,7 @@ func TestLoweredQuotaDeletesNothingAndAdmitsNothing(t *testing.T) {
 		}
 	}
 	s.mustCreate(t, "web", "b", amounts("cpu", "1"))
-	s.regrant(t, "milan", "rome", func(o *federation.ResourceOffer) { o.Spec.Withdrawn = true })
+	s.changeOffer(t, "milan", "rome", func(o *federation.ResourceOffer) { o.Spec.Withdrawn = true })
 	s.mustRefuse(t, "web", "c", nil, "0 granted used")
 	if n := len(s.live(t)); n != 3 {
 		t.Errorf("got %d shadow pods, want 3", n)
@@ -181,7 +181,7 @@ func TestLoweredQuotaDeletesNothingAndAdmitsNothing(t *testing.T) {
 
 func TestResizedShadowPodStaysWithinTheQuota(t *testing.T) {
 	s := start(t, etcd.Start(t), true)
-	s.grant(t, "milan", "rome", amounts("cpu", "2", "memory", "1Gi", "pods", "10"))
+	s.offer(t, "milan", "rome", amounts("cpu", "2", "memory", "1Gi", "pods", "10"))
 	s.mustCreate(t, "web", "a", amounts("cpu", "500m"))
 	s.mustCreate(t, "shop", "b", amounts("cpu", "1", "memory", "512Mi"))
 	now, dry := &metav1.UpdateOptions{}, &metav1.UpdateOptions{DryRun: []string{metav1.DryRunAll}}
@@ -217,7 +217,7 @@ func TestResizedShadowPodStaysWithinTheQuota(t *testing.T) {
 		"memory: 1536Mi requested, 512Mi of 1Gi granted used, 512Mi left")
 	s.mustRefuse(t, "web", "c", amounts("cpu", "1m"))
 
-	// What the pod uses until it is resized is not available to other pods.
+	// The usage of a pod until its resize is not available to other pods.
 	must("shop", "b", amounts("cpu", "400m", "memory", "1Gi"))
 	allocated(amounts("cpu", "1"))
 	refused("web", "a", amounts("cpu", "1100m"), "cpu: 100m requested, 2 of 2 granted used, 0 left")
@@ -237,11 +237,10 @@ func TestResizedShadowPodStaysWithinTheQuota(t *testing.T) {
 	must("local", "d", amounts("cpu", "1000"))
 }
 
-// A shadow pod that was deleted before its pod would release its quota too early, or orphan
-// the pod.
-func TestAPeerCannotHaveAPodRunThatDoesNotCount(t *testing.T) {
+// If a peer could delete a shadow pod before its pod, the quota would be released too early, or the pod orphaned.
+func TestPeerCannotReleaseTheQuotaOfARunningPod(t *testing.T) {
 	s := start(t, etcd.Start(t), true)
-	s.grant(t, "milan", "rome", amounts("pods", "1"))
+	s.offer(t, "milan", "rome", amounts("pods", "1"))
 	peer := genericapirequest.WithUser(in(t.Context(), "web"),
 		&user.DefaultInfo{Name: "the-peering", Groups: []string{v1alpha1.PeerGroup}})
 	pod := shadowPod("web", "a", nil)
@@ -298,7 +297,7 @@ func TestShadowPodsCreatedBeforeThePeeringCount(t *testing.T) {
 	before.stop()
 
 	s := start(t, endpoint, true)
-	s.grant(t, "milan", "rome", amounts("cpu", "1", "pods", "10"))
+	s.offer(t, "milan", "rome", amounts("cpu", "1", "pods", "10"))
 	watcher, err := s.pods.Watch(in(t.Context(), "web"), &internalversion.ListOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -320,7 +319,7 @@ func TestShadowPodsCreatedBeforeThePeeringCount(t *testing.T) {
 	deadline, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	for s.create(deadline, "web", "c", amounts("cpu", "1")) == nil {
-		// The ledger counts it with a delay.
+		// The ledger counts pod a only after the watch reported its consumer.
 		if err := s.remove(deadline, "web", "c"); err != nil {
 			t.Fatal(err)
 		}
@@ -328,7 +327,7 @@ func TestShadowPodsCreatedBeforeThePeeringCount(t *testing.T) {
 	s.mustRefuse(t, "web", "c", amounts("cpu", "1"), "1 of 1 granted used")
 }
 
-// live returns the stored shadow pods of consumers that are not finished.
+// live returns all stored shadow pods that use quota and are not finished.
 func (s *server) live(t testing.TB) map[types.UID]*federation.ShadowPod {
 	t.Helper()
 	list, err := s.pods.List(in(context.Background(), metav1.NamespaceAll), &internalversion.ListOptions{})
@@ -344,7 +343,7 @@ func (s *server) live(t testing.TB) map[types.UID]*federation.ShadowPod {
 	return live
 }
 
-// uses returns the sum of what the shadow pods of a consumer use.
+// uses returns the total usage of a consumer's stored shadow pods.
 func (s *server) uses(t testing.TB, consumer string) corev1.ResourceList {
 	used := corev1.ResourceList{}
 	for _, pod := range s.live(t) {
@@ -358,7 +357,7 @@ func (s *server) uses(t testing.TB, consumer string) corev1.ResourceList {
 func TestConcurrentWritersCreateExactlyTheQuota(t *testing.T) {
 	endpoint := etcd.Start(t)
 	servers := []*server{start(t, endpoint, false), start(t, endpoint, false)}
-	servers[0].grant(t, "milan", "rome", amounts("cpu", "2", "pods", "1000"))
+	servers[0].offer(t, "milan", "rome", amounts("cpu", "2", "pods", "1000"))
 	var created, refused atomic.Int64
 	var writers sync.WaitGroup
 	for w := range 32 {
@@ -383,13 +382,13 @@ func TestConcurrentWritersCreateExactlyTheQuota(t *testing.T) {
 	}
 }
 
-// TestQuotaHoldsWhileServersAreReplaced has writers at two servers, one of which is
-// replaced again and again without notice, while the quota is exhausted.
+// TestQuotaHoldsWhileServersAreReplaced sends concurrent requests to two servers while the quota is exhausted. One of
+// the servers is repeatedly replaced by a new one, as after a crash.
 func TestQuotaHoldsWhileServersAreReplaced(t *testing.T) {
 	endpoint := etcd.Start(t)
-	granted := amounts("cpu", "1", "pods", "15")
+	limits := amounts("cpu", "1", "pods", "15")
 	steady := start(t, endpoint, false)
-	steady.grant(t, "milan", "rome", granted)
+	steady.offer(t, "milan", "rome", limits)
 	var current atomic.Pointer[server]
 	current.Store(start(t, endpoint, false))
 
@@ -404,7 +403,7 @@ func TestQuotaHoldsWhileServersAreReplaced(t *testing.T) {
 					s = current.Load()
 				}
 				name := named(named("a", w), i)
-				// A cancelled request may have been served or not.
+				// The server may or may not have processed a cancelled request.
 				ctx, cancel := context.WithCancel(t.Context())
 				if random.IntN(4) == 0 {
 					go cancel()
@@ -419,7 +418,7 @@ func TestQuotaHoldsWhileServersAreReplaced(t *testing.T) {
 					if random.IntN(4) == 0 {
 						go cancel()
 					}
-					// It may be refused, or conflict with a cancelled request.
+					// A resize may be refused, or conflict with a cancelled request.
 					if s.resize(ctx, "web", name, amounts("cpu", []string{"20m", "100m", "300m"}[random.IntN(3)]),
 						&metav1.UpdateOptions{}) == nil {
 						resized.Add(1)
@@ -451,16 +450,16 @@ func TestQuotaHoldsWhileServersAreReplaced(t *testing.T) {
 		case <-done:
 			running = false
 		default:
-			if over := quota.Exceeded(granted, steady.uses(t, "milan")); len(over) > 0 {
-				t.Fatalf("more is used than granted: %s", quota.Sentence(over))
+			if over := quota.Exceeded(limits, steady.uses(t, "milan")); len(over) > 0 {
+				t.Fatalf("usage exceeds the quota: %s", quota.Sentence(over))
 			}
 			if len(replaced) < 5 {
 				replaced = append(replaced, current.Swap(start(t, endpoint, false)))
 			}
 		}
 	}
-	if over := quota.Exceeded(granted, steady.uses(t, "milan")); len(over) > 0 {
-		t.Errorf("more is used than granted: %s", quota.Sentence(over))
+	if over := quota.Exceeded(limits, steady.uses(t, "milan")); len(over) > 0 {
+		t.Errorf("usage exceeds the quota: %s", quota.Sentence(over))
 	}
 	if resized.Load() == 0 {
 		t.Error("nothing was ever resized")
@@ -469,7 +468,7 @@ func TestQuotaHoldsWhileServersAreReplaced(t *testing.T) {
 
 func BenchmarkCreate(b *testing.B) {
 	s := start(b, etcd.Start(b), true)
-	s.grant(b, "milan", "rome", amounts("cpu", "1000000", "pods", "1000000"))
+	s.offer(b, "milan", "rome", amounts("cpu", "1000000", "pods", "1000000"))
 	for _, bench := range []struct{ name, namespace string }{{"Remote", "web"}, {"Local", "local"}} {
 		b.Run(bench.name, func(b *testing.B) {
 			var n atomic.Int64

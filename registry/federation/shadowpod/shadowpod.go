@@ -1,7 +1,7 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package shadowpod serves shadow pods, and keeps each consumer within its quota.
+// Package shadowpod serves ShadowPods, and limits each consumer to its quota.
 package shadowpod
 
 import (
@@ -35,10 +35,10 @@ var kind = resource.Kind[*federation.ShadowPod, federation.ShadowPodSpec, federa
 	Fields: func(obj *federation.ShadowPod) fields.Set {
 		return fields.Set{"status.phase": string(obj.Status.Phase)}
 	},
-	// An orphan would run and not count.
+	// An orphaned pod would run without using quota.
 	Dependent: "the pod of a shadow pod",
 	Columns: store.Table[*federation.ShadowPod]{
-		{Name: "Status", Description: "phase of a finished pod, or why there is no pod; Active while there is one",
+		{Name: "Status", Description: "phase of a finished pod, reason why no pod was created, or Active",
 			Cell: func(p *federation.ShadowPod) any {
 				created := meta.FindStatusCondition(p.Status.Conditions, federation.ConditionPodCreated)
 				switch {
@@ -55,8 +55,8 @@ var kind = resource.Kind[*federation.ShadowPod, federation.ShadowPodSpec, federa
 	},
 }
 
-// New returns a constructor of the storages of shadow pods and of their status. Shadow pods
-// count against quotas in the namespaces that consumerOf reports as remote.
+// New returns a constructor for the storage of ShadowPods and of their status. A shadow pod uses quota if consumerOf
+// reports that its namespace is a remote namespace.
 func New(
 	quotas *podquota.Quotas, consumerOf reservation.ConsumerOf,
 ) func(*runtime.Scheme, generic.RESTOptionsGetter) (*REST, *store.StatusREST, error) {

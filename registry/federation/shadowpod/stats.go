@@ -21,37 +21,37 @@ import (
 	"liqo.io/federation/apiserver/apis/federation"
 )
 
-// Volumes returns the usage of the volumes of a pod that have claims.
+// Volumes returns the usage of those volumes of a pod that have a claim.
 type Volumes func(ctx context.Context, pod *corev1.Pod) ([]stats.VolumeStats, error)
 
-// StatsREST serves the usage of the volumes of the pod of a shadow pod as a kubelet does: a
-// PodStats of group stats, version v1alpha1. The usage is read for each request.
+// StatsREST serves the subresource stats: the volume usage of the pod of a ShadowPod. The response is a PodStats of
+// stats/v1alpha1, the kubelet's summary API. Each request reads the usage from the kubelet.
 type StatsREST struct {
 	shadowPods rest.Getter
 	pods       corev1client.PodsGetter
 	volumes    Volumes
 }
 
-// NewStatsREST returns the subresource stats of the shadow pods in shadowPods.
+// NewStatsREST returns the subresource stats. shadowPods is the store of ShadowPods, pods is a client of the local
+// cluster, and volumes reads the usage from the kubelet.
 func NewStatsREST(shadowPods rest.Getter, pods corev1client.PodsGetter, volumes Volumes) *StatsREST {
 	return &StatsREST{shadowPods: shadowPods, pods: pods, volumes: volumes}
 }
 
-// New returns an empty shadow pod.
+// New returns an empty ShadowPod.
 func (r *StatsREST) New() runtime.Object { return &federation.ShadowPod{} }
 
-// Destroy does nothing: the store belongs to the shadow pods.
+// Destroy does nothing: the store belongs to the resource shadowpods.
 func (r *StatsREST) Destroy() {}
 
-// ConnectMethods returns GET.
+// ConnectMethods returns the only HTTP method of the subresource, GET.
 func (r *StatsREST) ConnectMethods() []string { return []string{http.MethodGet} }
 
-// NewConnectOptions returns that there are none.
+// NewConnectOptions returns nil, because requests have no options.
 func (r *StatsREST) NewConnectOptions() (runtime.Object, bool, string) { return nil, false, "" }
 
-// Connect returns a handler that writes the usage of the volumes of one pod. It fails with
-// NotFound if the shadow pod or its pod does not exist, and with ServiceUnavailable if the
-// kubelet of the node cannot be read.
+// Connect returns a handler that writes the volume usage of the pod. It fails with NotFound if the ShadowPod or its pod
+// does not exist, and with ServiceUnavailable if the kubelet cannot be read.
 func (r *StatsREST) Connect(
 	ctx context.Context, name string, _ runtime.Object, _ rest.Responder,
 ) (http.Handler, error) {
@@ -69,7 +69,7 @@ func (r *StatsREST) Connect(
 	}
 	volumes, err := r.volumes(ctx, pod)
 	if err != nil {
-		// The error may name nodes, which the consumer must not see.
+		// The error may contain names of nodes, which the consumer must not receive.
 		klog.FromContext(ctx).Error(err, "Unable to read the usage of volumes", "pod", klog.KObj(pod))
 		return nil, apierrors.NewServiceUnavailable("the usage of the volumes cannot be read from the node of the pod: " +
 			"see the log of the provider's API server")

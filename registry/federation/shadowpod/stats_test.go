@@ -24,7 +24,7 @@ import (
 	"liqo.io/federation/apiserver/apis/federation"
 )
 
-// oneShadowPod is a store with the shadow pod web.
+// oneShadowPod is a read-only store with the ShadowPod web.
 type oneShadowPod struct{}
 
 func (oneShadowPod) Get(_ context.Context, name string, _ *metav1.GetOptions) (runtime.Object, error) {
@@ -34,7 +34,7 @@ func (oneShadowPod) Get(_ context.Context, name string, _ *metav1.GetOptions) (r
 	return &federation.ShadowPod{ObjectMeta: metav1.ObjectMeta{Namespace: "demo-rome", Name: "web", UID: "shadow"}}, nil
 }
 
-func TestStatsAreThoseOfThePodOfTheShadowPod(t *testing.T) {
+func TestStatsDescribeThePodThatTheShadowPodControls(t *testing.T) {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
 		Namespace: "demo-rome", Name: "web", UID: "pod",
 		OwnerReferences: []metav1.OwnerReference{{UID: "shadow", Controller: ptr.To(true)}},

@@ -17,24 +17,24 @@ import (
 	"liqo.io/federation/registry/federation/strategy"
 )
 
-// longestGrace is the longest grace period of a deletion, in seconds: the end of a longer one
-// may not be a valid date.
+// longestGrace is the maximum grace period of a deletion, in seconds. With a longer one, deletionTimestamp might not be
+// a valid date.
 const longestGrace = math.MaxInt32
 
 type base = strategy.Strategy[*federation.ShadowPod, federation.ShadowPodSpec, federation.ShadowPodStatus]
 
-// Strategy creates shadow pods, updates their spec, and deletes them as pods are deleted:
-// with a grace period, which becomes the grace period of the pod.
+// Strategy is the strategy of ShadowPods. Their deletion has a grace period like the deletion of a pod, with which the
+// controllers delete the remote pod.
 type Strategy struct {
 	base
 }
 
-// NewStrategy returns the strategy of shadow pods, whose types are registered with typer.
+// NewStrategy returns the strategy of ShadowPods. Their types must be registered with typer.
 func NewStrategy(typer runtime.ObjectTyper) Strategy { return Strategy{kind.Strategy(typer)} }
 
-// CheckGracefulDelete defaults the grace period of a deletion to the grace period of the pod.
-// A pod that has ended gets one second, in which its final status can be read. A shadow pod
-// without finalizers is deleted at once.
+// CheckGracefulDelete sets the grace period of a deletion; the default is the pod's terminationGracePeriodSeconds. A
+// finished pod gets one second, in which its final status can be read. A ShadowPod without finalizers is deleted
+// immediately.
 func (Strategy) CheckGracefulDelete(_ context.Context, obj runtime.Object, options *metav1.DeleteOptions) bool {
 	pod := obj.(*federation.ShadowPod)
 	if len(pod.Finalizers) == 0 {
@@ -44,16 +44,15 @@ func (Strategy) CheckGracefulDelete(_ context.Context, obj runtime.Object, optio
 	own := max(ptr.Deref(pod.Spec.Pod.TerminationGracePeriodSeconds, corev1.DefaultTerminationGracePeriodSeconds), 1)
 	seconds := ptr.Deref(options.GracePeriodSeconds, own)
 	if seconds < 0 || seconds > 0 && pod.Status.Phase != "" {
-		// A negative grace period is one second, as it is for pods.
+		// As for pods, a negative grace period means one second.
 		seconds = 1
 	}
 	options.GracePeriodSeconds = ptr.To(min(seconds, longestGrace))
 	return true
 }
 
-// PrepareForUpdate completes a new version of a shadow pod. One that is being deleted is
-// removed with its last finalizer: its pod is gone by then, and the store would wait for the
-// rest of the grace period.
+// PrepareForUpdate sets the grace period to 0 when the last finalizer is removed during the deletion. The remote pod
+// does not exist any more, but the store would wait for the end of the grace period.
 func (s Strategy) PrepareForUpdate(ctx context.Context, obj, old runtime.Object) {
 	s.base.PrepareForUpdate(ctx, obj, old)
 	pod, before := obj.(*federation.ShadowPod), old.(*federation.ShadowPod)

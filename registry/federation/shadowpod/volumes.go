@@ -21,9 +21,8 @@ import (
 
 var volumesPath = field.NewPath("spec", "pod", "volumes")
 
-// Validate returns the errors in a new shadow pod, and one for each external volume that
-// is not offered to its consumer. Offers are read only if there is such a volume. Volumes
-// are immutable.
+// Validate returns the errors of a new ShadowPod, including one for each external volume that is not offered to its
+// consumer. Offers are read only if the pod has external volumes. Updates cannot change volumes.
 func (s attributed) Validate(ctx context.Context, obj runtime.Object) field.ErrorList {
 	errs := s.Strategy.Validate(ctx, obj)
 	volumes := obj.(*federation.ShadowPod).Spec.Pod.Volumes

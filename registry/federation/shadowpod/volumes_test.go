@@ -19,17 +19,17 @@ import (
 
 func TestConsumerMountsOnlyOfferedExternalVolumes(t *testing.T) {
 	s := start(t, etcd.Start(t), true)
-	s.grant(t, "milan", "rome", amounts("pods", "10"))
-	s.grant(t, "milan", "rome-nfs", amounts("pods", "1"))
-	s.grant(t, "milan", "rome-withdrawn", amounts("pods", "1"))
-	s.grant(t, "turin", "rome", amounts("pods", "10"))
-	s.regrant(t, "milan", "rome", func(offer *federation.ResourceOffer) {
+	s.offer(t, "milan", "rome", amounts("pods", "10"))
+	s.offer(t, "milan", "rome-nfs", amounts("pods", "1"))
+	s.offer(t, "milan", "rome-withdrawn", amounts("pods", "1"))
+	s.offer(t, "turin", "rome", amounts("pods", "10"))
+	s.changeOffer(t, "milan", "rome", func(offer *federation.ResourceOffer) {
 		offer.Spec.ExternalVolumes.CSIDrivers = []string{"secrets-store.csi.k8s.io"}
 	})
-	s.regrant(t, "milan", "rome-nfs", func(offer *federation.ResourceOffer) {
+	s.changeOffer(t, "milan", "rome-nfs", func(offer *federation.ResourceOffer) {
 		offer.Spec.ExternalVolumes.Types = []string{"nfs"}
 	})
-	s.regrant(t, "milan", "rome-withdrawn", func(offer *federation.ResourceOffer) {
+	s.changeOffer(t, "milan", "rome-withdrawn", func(offer *federation.ResourceOffer) {
 		offer.Spec.ExternalVolumes.Types, offer.Spec.Withdrawn = []string{"iscsi"}, true
 	})
 
@@ -43,7 +43,7 @@ func TestConsumerMountsOnlyOfferedExternalVolumes(t *testing.T) {
 	for _, test := range []struct {
 		name, namespace string
 		source          corev1.VolumeSource
-		// field and message are in the answer; without them the shadow pod is created.
+		// field and message are in the error. If field is empty, the shadow pod is created.
 		field, message string
 	}{
 		{name: "no-external-volume", namespace: "lab", source: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}},

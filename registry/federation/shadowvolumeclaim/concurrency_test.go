@@ -49,24 +49,25 @@ func TestConcurrentWritersStoreExactlyTheQuota(t *testing.T) {
 	}
 }
 
-// TestStorageQuotaHoldsWhileServersAreReplaced has 32 writers at two servers, one of which is
-// replaced without notice.
+// TestStorageQuotaHoldsWhileServersAreReplaced sends requests of 32 writers to two servers. One of the servers is
+// replaced by a new one while they run, as after a crash.
 func TestStorageQuotaHoldsWhileServersAreReplaced(t *testing.T) {
 	endpoint := etcd.Start(t)
-	granted := amounts("requests.storage", "20Gi", "persistentvolumeclaims", "9",
+	limits := amounts("requests.storage", "20Gi", "persistentvolumeclaims", "9",
 		"fast.storageclass.storage.k8s.io/requests.storage", "12Gi", "slow.storageclass.storage.k8s.io/requests.storage", "14Gi")
 	steady := start(t, endpoint, false)
-	steady.offer(t, "milan", "rome", granted, "fast", "slow")
+	steady.offer(t, "milan", "rome", limits, "fast", "slow")
 	var current atomic.Pointer[server]
 	current.Store(start(t, endpoint, false))
 	var grown atomic.Int64
-	// refused are the resources that a request was refused for.
+	// refused has the names of the exceeded resources of all refused requests.
 	var refused sync.Map
 	var writers sync.WaitGroup
 	for w := range 32 {
 		writers.Go(func() {
 			random := rand.New(rand.NewPCG(uint64(w), 1))
-			// interrupted cancels a request that the server may have served or not.
+			// interrupted sends a request, and cancels some at random. The server may or may not have processed a
+			// cancelled request.
 			interrupted := func(request func(context.Context) error) error {
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
@@ -122,34 +123,34 @@ func TestStorageQuotaHoldsWhileServersAreReplaced(t *testing.T) {
 				current.Store(start(t, endpoint, false))
 			}
 		}
-		if over := quota.Exceeded(granted, steady.uses(t, "milan")); len(over) > 0 {
-			t.Fatalf("more is stored than granted: %s", quota.Sentence(over))
+		if over := quota.Exceeded(limits, steady.uses(t, "milan")); len(over) > 0 {
+			t.Fatalf("usage exceeds the quota: %s", quota.Sentence(over))
 		}
 	}
 	if grown.Load() == 0 {
 		t.Error("no claim ever grew")
 	}
-	for resource := range granted {
+	for resource := range limits {
 		if _, ok := refused.Load(string(resource)); !ok {
 			t.Errorf("no claim was ever refused for %s", resource)
 		}
 	}
 }
 
-// step is one request of a random writer.
+// step is one request of a writer.
 type step struct {
 	verb string
 	name string
 	size int
 }
 
-// TestConsumerNeverHoldsMoreThanGranted runs random requests of concurrent writers on
-// the same claims, among them reports of the provider that confirm or drop sizes.
-func TestConsumerNeverHoldsMoreThanGranted(t *testing.T) {
+// TestConcurrentRequestsNeverExceedTheStorageQuota sends random requests of concurrent writers for the same claims.
+// Some are status updates of the provider, which confirm the requested sizes.
+func TestConcurrentRequestsNeverExceedTheStorageQuota(t *testing.T) {
 	s := start(t, etcd.Start(t), true)
-	granted := amounts("requests.storage", "10Gi", "persistentvolumeclaims", "4",
+	limits := amounts("requests.storage", "10Gi", "persistentvolumeclaims", "4",
 		"fast.storageclass.storage.k8s.io/requests.storage", "10Gi")
-	s.offer(t, "milan", "rome", granted, "fast")
+	s.offer(t, "milan", "rome", limits, "fast")
 	steps := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) step {
 		return step{
 			rapid.SampledFrom([]string{"create", "resize", "settle", "remove"}).Draw(t, "verb"),
@@ -167,13 +168,13 @@ func TestConsumerNeverHoldsMoreThanGranted(t *testing.T) {
 			})
 		}
 		writers.Wait()
-		if over := quota.Exceeded(granted, s.uses(t, "milan")); len(over) > 0 {
-			rt.Fatalf("more is stored than granted: %s", quota.Sentence(over))
+		if over := quota.Exceeded(limits, s.uses(t, "milan")); len(over) > 0 {
+			rt.Fatalf("usage exceeds the quota: %s", quota.Sentence(over))
 		}
 		for _, name := range []string{"a", "b", "c", "d", "e"} {
 			s.run(t, step{verb: "remove", name: name})
 		}
-		// Everything is released: the whole quota can be reserved again.
+		// After the removal of all claims, the whole quota can be reserved.
 		if err := s.create(t.Context(), "web", "a", "fast", "10Gi"); err != nil {
 			rt.Fatal(err)
 		}
@@ -181,8 +182,8 @@ func TestConsumerNeverHoldsMoreThanGranted(t *testing.T) {
 	})
 }
 
-// run sends the request of a step. It fails the test on an error that no race between
-// writers and no exhausted quota explains.
+// run sends the request of a step. It reports a test error if the request fails for another reason than a race or an
+// exceeded quota.
 func (s *server) run(t *testing.T, step step) {
 	var err error
 	switch size := fmt.Sprintf("%dGi", step.size); step.verb {
@@ -191,7 +192,7 @@ func (s *server) run(t *testing.T, step step) {
 	case "resize":
 		err = s.resize(t.Context(), "web", step.name, size, &metav1.UpdateOptions{})
 	case "settle":
-		// The provider's volume has the requested size.
+		// The provider reports that the volume has the requested size.
 		_, _, err = s.status.Update(in(t.Context(), "web"), step.name, changed(func(c *federation.ShadowVolumeClaim) {
 			c.Status.Capacity, c.Status.Allocated = ptr.To(c.Spec.Storage.DeepCopy()), nil
 		}), nil, nil, false, &metav1.UpdateOptions{})

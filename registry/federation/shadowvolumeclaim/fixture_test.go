@@ -29,8 +29,8 @@ import (
 	"liqo.io/federation/test/etcd"
 )
 
-// consumers are the remote namespaces of the tests: two of one consumer, one of
-// another, and one without a consumer. Namespace local is none.
+// consumers has the consumer of each remote namespace. Namespace unlabelled has no label that names its consumer.
+// Namespace local, which is not in the map, is not a remote namespace.
 var consumers = map[string]string{"web": "milan", "shop": "milan", "lab": "turin", "unlabelled": ""}
 
 func consumerOf(_ context.Context, namespace string) (string, bool, error) {
@@ -40,7 +40,7 @@ func consumerOf(_ context.Context, namespace string) (string, bool, error) {
 
 func alone(_ context.Context, namespace string) ([]string, error) { return []string{namespace}, nil }
 
-// server is one of several API servers that may store in the same etcd.
+// server is an API server in a test. Several may use the same etcd.
 type server struct {
 	claims       *REST
 	status       *store.StatusREST
@@ -49,7 +49,7 @@ type server struct {
 	stop         func()
 }
 
-// start starts a server; single means that it is the only one.
+// start starts a server. single is true if no other server uses the etcd.
 func start(t testing.TB, endpoint string, single bool) *server {
 	t.Helper()
 	scheme := runtime.NewScheme()
@@ -96,7 +96,7 @@ func amounts(pairs ...string) corev1.ResourceList {
 	return list
 }
 
-// offer creates an accepted offer to a consumer.
+// offer creates a ResourceOffer that the consumer has accepted.
 func (s *server) offer(t testing.TB, consumer, name string, storage corev1.ResourceList, classes ...string) {
 	t.Helper()
 	namespace := naming.TenantNamespace(consumer)
@@ -118,7 +118,7 @@ func (s *server) offer(t testing.TB, consumer, name string, storage corev1.Resou
 	}
 }
 
-// changeOffer changes the spec of an offer.
+// changeOffer updates the spec of a ResourceOffer.
 func (s *server) changeOffer(t testing.TB, consumer, name string, change func(*federation.ResourceOffer)) {
 	t.Helper()
 	if _, _, err := s.offers.Update(in(t.Context(), naming.TenantNamespace(consumer)), name, changed(change),
@@ -127,7 +127,7 @@ func (s *server) changeOffer(t testing.TB, consumer, name string, change func(*f
 	}
 }
 
-// changed applies a change to an object as it is stored.
+// changed returns an update that applies change to the stored object.
 func changed[P interface {
 	runtime.Object
 	DeepCopy() P
@@ -155,7 +155,7 @@ func (s *server) create(ctx context.Context, namespace, name, class, size string
 	return err
 }
 
-// resize changes the requested size of a claim.
+// resize updates the requested size of a claim.
 func (s *server) resize(ctx context.Context, namespace, name, size string, options *metav1.UpdateOptions) error {
 	_, _, err := s.claims.Update(in(ctx, namespace), name,
 		changed(func(c *federation.ShadowVolumeClaim) { c.Spec.Storage = resource.MustParse(size) }),
@@ -163,7 +163,7 @@ func (s *server) resize(ctx context.Context, namespace, name, size string, optio
 	return err
 }
 
-// report changes the status of a claim, as the provider's controller does.
+// report updates the status of a claim, like the provider's controller.
 func (s *server) report(ctx context.Context, namespace, name string,
 	change func(*federation.ShadowVolumeClaimStatus)) error {
 	_, _, err := s.status.Update(in(ctx, namespace), name,
@@ -178,7 +178,7 @@ func (s *server) remove(ctx context.Context, namespace, name string) error {
 	return err
 }
 
-// release removes the finalizers of a claim, as the provider's controller does.
+// release removes the finalizers of a claim, like the provider's controller.
 func (s *server) release(ctx context.Context, namespace, name string) error {
 	_, _, err := s.claims.Update(in(ctx, namespace), name,
 		changed(func(c *federation.ShadowVolumeClaim) { c.Finalizers = nil }),
@@ -195,7 +195,7 @@ func (s *server) get(t testing.TB, namespace, name string) *federation.ShadowVol
 	return stored.(*federation.ShadowVolumeClaim)
 }
 
-// uses returns what the stored claims of a consumer use.
+// uses returns the total usage of a consumer's stored claims.
 func (s *server) uses(t testing.TB, consumer string) corev1.ResourceList {
 	t.Helper()
 	list, err := s.claims.List(in(context.Background(), metav1.NamespaceAll), &internalversion.ListOptions{})

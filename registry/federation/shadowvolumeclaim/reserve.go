@@ -17,10 +17,10 @@ import (
 	"liqo.io/federation/registry/federation/reservation/storagequota"
 )
 
-// REST serves shadow volume claims. What each requests is reserved before it is stored.
+// REST serves ShadowVolumeClaims. It reserves storage quota for a claim before it stores the claim.
 type REST = reservation.REST[*federation.ShadowVolumeClaim, storagequota.Request, corev1.ResourceList, quota.Sum]
 
-// counted defines how shadow volume claims count against the storage quota of their consumer.
+// counted defines how ShadowVolumeClaims use the storage quota of their consumer.
 var counted = reservation.Kind[*federation.ShadowVolumeClaim, storagequota.Request]{
 	Resource: "shadowvolumeclaims",
 	Consumer: func(claim *federation.ShadowVolumeClaim) *string { return &claim.Status.ForeignCluster },
@@ -34,8 +34,8 @@ var counted = reservation.Kind[*federation.ShadowVolumeClaim, storagequota.Reque
 	Refusal: refusal,
 }
 
-// refusal returns 403 with a cause for each exhausted resource, 422 with the field for a
-// class that is not offered, and any other error unchanged.
+// refusal returns Forbidden with a cause for each exceeded resource, Invalid for a StorageClass that is not offered,
+// and any other error unchanged.
 func refusal(name string, err error) error {
 	var exceeded *storagequota.ErrExceeded
 	if errors.As(err, &exceeded) {

@@ -37,7 +37,7 @@ func (s *server) mustCreate(t *testing.T, namespace, name, class, size string) {
 	}
 }
 
-// mustReport changes the status of a claim in namespace web.
+// mustReport updates the status of a claim in namespace web. The test fails if the update fails.
 func (s *server) mustReport(t *testing.T, name string, change func(*federation.ShadowVolumeClaimStatus)) {
 	t.Helper()
 	if err := s.report(t.Context(), "web", name, change); err != nil {
@@ -45,7 +45,7 @@ func (s *server) mustReport(t *testing.T, name string, change func(*federation.S
 	}
 }
 
-// mustExceed fails the test unless an error is 403 with a cause that names a resource.
+// mustExceed fails the test unless err is Forbidden with a cause for this resource, whose message contains message.
 func mustExceed(t *testing.T, err error, resource, message string) {
 	t.Helper()
 	var status apierrors.APIStatus
@@ -89,10 +89,10 @@ func TestConsumerStoresWithinItsStorageQuota(t *testing.T) {
 	}
 	s.mustCreate(t, "local", "a", "any", "1Ti")
 	if got := s.get(t, "local", "a").Status.ForeignCluster; got != "" {
-		t.Errorf("a claim outside of remote namespaces counts against %q", got)
+		t.Errorf("a claim outside of remote namespaces has the consumer %q", got)
 	}
 	if got := s.get(t, "web", "a").Status.ForeignCluster; got != "milan" {
-		t.Errorf("a claim of milan counts against %q", got)
+		t.Errorf("a claim of milan has the consumer %q", got)
 	}
 
 	s.changeOffer(t, "milan", "rome", func(o *federation.ResourceOffer) { o.Spec.Withdrawn = true })
@@ -163,14 +163,14 @@ func TestActualSizeCounts(t *testing.T) {
 	s.mustCreate(t, "web", "a", "fast", "1Gi")
 	s.mustReport(t, "a", func(s *federation.ShadowVolumeClaimStatus) { s.Capacity = ptr.To(resource.MustParse("8Gi")) })
 	mustExceed(t, s.create(t.Context(), "web", "b", "fast", "3Gi"), "requests.storage", "8Gi of 10Gi granted used")
-	// The volume already has this size.
+	// The volume already has this size, so the resize needs no quota.
 	if err := s.resize(t.Context(), "web", "a", "8Gi", now); err != nil {
 		t.Fatal(err)
 	}
 	s.mustCreate(t, "web", "b", "fast", "2Gi")
 }
 
-func TestClaimCountsUntilItIsGone(t *testing.T) {
+func TestClaimCountsUntilItIsDeleted(t *testing.T) {
 	s := start(t, etcd.Start(t), true)
 	s.offer(t, "milan", "rome", amounts("requests.storage", "1Gi"), "fast")
 	for range 10 {

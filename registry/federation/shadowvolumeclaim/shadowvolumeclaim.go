@@ -1,8 +1,7 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package shadowvolumeclaim serves shadow volume claims, and keeps each consumer within its
-// storage quota.
+// Package shadowvolumeclaim serves ShadowVolumeClaims, and limits each consumer to its storage quota.
 package shadowvolumeclaim
 
 import (
@@ -41,7 +40,7 @@ var kind = resource.Kind[*federation.ShadowVolumeClaim, federation.ShadowVolumeC
 		return fields.Set{"status.phase": string(obj.Status.Phase)}
 	},
 	Max: maxClaims,
-	// An orphaned volume would not count.
+	// An orphaned volume would exist without using quota.
 	Dependent: "the claim of a shadow volume claim",
 	Columns: store.Table[*federation.ShadowVolumeClaim]{
 		{Name: "Status", Description: "phase of the claim; Terminating while its volume is being released",
@@ -59,18 +58,18 @@ var kind = resource.Kind[*federation.ShadowVolumeClaim, federation.ShadowVolumeC
 			}
 			return c.Status.Capacity.String()
 		}},
-		{Name: "Policy", Description: "what happens to the data when the object is deleted",
+		{Name: "Policy", Description: "whether the data is deleted or retained when the object is deleted",
 			Cell: func(c *federation.ShadowVolumeClaim) any { return string(c.Spec.DeletionPolicy) }},
-		{Name: "Consumer", Description: "ForeignCluster that the claim counts against", Wide: true,
+		{Name: "Consumer", Description: "ForeignCluster of the consumer whose quota the claim uses", Wide: true,
 			Cell: func(c *federation.ShadowVolumeClaim) any { return store.OrNone(c.Status.ForeignCluster) }},
 		{Name: "Volume", Description: "PersistentVolume of the provider", Wide: true,
 			Cell: func(c *federation.ShadowVolumeClaim) any { return store.OrNone(c.Status.VolumeName) }},
 	},
 }
 
-// New returns a constructor of the storages of shadow volume claims and of their status.
-// Claims count against the quota of a consumer if consumerOf reports their namespace as remote. The
-// function together returns the namespaces whose claims count against the same maxClaims.
+// New returns a constructor for the storage of ShadowVolumeClaims and of their status. A claim uses quota if consumerOf
+// reports that its namespace is a remote namespace. together returns the namespaces whose claims count together towards
+// maxClaims.
 func New(
 	quotas *storagequota.Quotas, consumerOf reservation.ConsumerOf, together store.Together,
 ) func(*runtime.Scheme, generic.RESTOptionsGetter) (*REST, *store.StatusREST, error) {

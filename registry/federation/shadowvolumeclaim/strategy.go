@@ -19,15 +19,15 @@ import (
 type base = strategy.Strategy[*federation.ShadowVolumeClaim, federation.ShadowVolumeClaimSpec,
 	federation.ShadowVolumeClaimStatus]
 
-// Strategy creates shadow volume claims and updates their spec. A new claim is held until
-// its volume is released, and its status names the consumer that it counts against.
+// Strategy is the strategy of ShadowVolumeClaims. A new claim gets the finalizer of the controllers, which is removed
+// after the deletion or release of its volume, and a status with its consumer.
 type Strategy struct {
 	base
 }
 
 func newStrategy(typer runtime.ObjectTyper) Strategy { return Strategy{kind.Strategy(typer)} }
 
-// PrepareForCreate completes a new claim.
+// PrepareForCreate sets the consumer in the status of a new claim.
 func (s Strategy) PrepareForCreate(ctx context.Context, obj runtime.Object) {
 	s.base.PrepareForCreate(ctx, obj)
 	if consumer, counts := reservation.Consumer(ctx); counts {
@@ -35,8 +35,8 @@ func (s Strategy) PrepareForCreate(ctx context.Context, obj runtime.Object) {
 	}
 }
 
-// PrepareForUpdate completes a new version of a claim. When the request shrinks, the previous
-// size stays allocated until the provider has dropped it: the volume may be expanding to it.
+// PrepareForUpdate keeps the previous size in status.allocated when the requested size decreases: the volume may be
+// expanding to the previous size. A controller of the provider clears it later.
 func (s Strategy) PrepareForUpdate(ctx context.Context, obj, old runtime.Object) {
 	s.base.PrepareForUpdate(ctx, obj, old)
 	updated, before := obj.(*federation.ShadowVolumeClaim), old.(*federation.ShadowVolumeClaim)
