@@ -16,13 +16,13 @@ import (
 	genericregistry "k8s.io/apiserver/pkg/registry/generic/registry"
 )
 
-// Together returns the namespaces whose objects are counted together with the objects of a
-// namespace, which is one of them.
+// Together returns the namespaces whose objects are counted together with the objects of the given namespace, including
+// it.
 type Together func(ctx context.Context, namespace string) ([]string, error)
 
-// limit returns 403 for more than most objects of a kind: in the cluster, in one namespace of
-// a namespaced kind, or in the namespaces that together returns. It counts objects in the
-// cache, so concurrent requests may exceed it: it protects etcd and is no quota.
+// limit returns a function that fails with Forbidden if most objects exist: in the cluster, in the object's namespace
+// if the kind is namespaced, or in all namespaces that together returns. It counts objects in the watch cache, so
+// concurrent requests may exceed the limit. It protects etcd and is no quota.
 func limit(store *genericregistry.Store, most int, together Together) genericregistry.BeginCreateFunc {
 	return func(ctx context.Context, obj runtime.Object, _ *metav1.CreateOptions) (genericregistry.FinishFunc, error) {
 		namespaces, scope := []string{genericapirequest.NamespaceValue(ctx)}, "the namespace"
@@ -52,7 +52,8 @@ func limit(store *genericregistry.Store, most int, together Together) genericreg
 			if err != nil {
 				return nil, err
 			}
-			// 403, as for a ResourceQuota: clients retry 429 and do not report the reason.
+			// Forbidden, like an exceeded ResourceQuota: clients would retry TooManyRequests without reporting the
+			// reason.
 			return nil, apierrors.NewForbidden(store.DefaultQualifiedResource, name,
 				fmt.Errorf("%s: %d objects exist in %s, the limit is %d: delete objects that are not needed",
 					store.DefaultQualifiedResource.Resource, count, scope, most))

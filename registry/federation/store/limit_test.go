@@ -30,7 +30,7 @@ import (
 	"liqo.io/federation/test/etcd"
 )
 
-// slices returns a store of shadow endpoint slices, whose kind change modifies.
+// slices returns a store of ShadowEndpointSlices. change modifies its Kind first.
 func slices(t *testing.T, change func(*store.Kind)) *store.REST {
 	t.Helper()
 	scheme := runtime.NewScheme()
@@ -60,7 +60,7 @@ func create(ctx context.Context, stored *store.REST, namespace, name string) err
 	return err
 }
 
-// awaitCached waits until the cache has count objects in all namespaces.
+// awaitCached waits until the watch cache contains count objects, in all namespaces together.
 func awaitCached(t *testing.T, stored *store.REST, count int) {
 	t.Helper()
 	cached := 0
@@ -83,8 +83,8 @@ func TestLimitHoldsOverNamespacesThatShareIt(t *testing.T) {
 	for _, test := range []struct {
 		name     string
 		together store.Together
-		// fill are the namespaces of the objects that are created first. Then a creation in
-		// full is refused with the message, and one in free succeeds.
+		// fill has the namespaces of the objects to create first. Afterwards, a creation in each namespace of full is
+		// refused with the message, and one in each namespace of free succeeds.
 		fill, full, free []string
 		message          string
 	}{

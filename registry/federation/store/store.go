@@ -1,8 +1,8 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package store creates the storages of the federation API: each kind is one etcd3 store,
-// and its subresource status the same store with another strategy.
+// Package store creates the storage of the kinds of the federation API. The subresource status uses the same etcd
+// storage as its parent with another strategy.
 package store
 
 import (
@@ -27,47 +27,46 @@ import (
 	"liqo.io/federation/apiserver/apis/federation"
 )
 
-// Category is the category of kubectl for every kind of the federation.
+// Category is the category for kubectl, as in `kubectl get liqo`, of every kind of the federation API.
 const Category = "liqo"
 
-// Strategy creates, updates and deletes objects.
+// Strategy is the strategy for the creation, update and deletion of objects.
 type Strategy interface {
 	rest.CreateUpdateResetFieldsStrategy
 	rest.RESTDeleteStrategy
 }
 
-// Kind defines how objects of one kind are stored and shown.
+// Kind defines the storage and the table of one kind.
 type Kind struct {
-	// Resource is the plural and Singular the singular name in the API.
+	// Resource is the plural name and Singular the singular name in the API.
 	Resource, Singular string
-	// ShortNames are the names that kubectl accepts in addition.
+	// ShortNames are further names that kubectl accepts.
 	ShortNames []string
-	// New and NewList return an empty object and an empty list of them.
+	// New returns an empty object, and NewList an empty list of objects.
 	New, NewList func() runtime.Object
-	// Strategy creates and updates objects, StatusStrategy their status.
+	// Strategy is the strategy of objects, and StatusStrategy of their status.
 	Strategy       Strategy
 	StatusStrategy rest.UpdateResetFieldsStrategy
-	// Table prints objects.
+	// Table defines the columns that kubectl prints.
 	Table rest.TableConvertor
-	// Fields returns the fields that select an object in addition to its name and
-	// namespace; v1alpha1 declares them. It may be nil.
+	// Fields returns the selectable fields in addition to name and namespace. Package v1alpha1 registers the same
+	// fields. Nil means that there are none.
 	Fields func(obj runtime.Object) fields.Set
-	// Max is the largest number of objects, in one namespace if the kind is namespaced.
-	// 0 means any number.
+	// Max is the maximum number of objects: in each namespace for a namespaced kind, and in the cluster otherwise. 0
+	// means no limit.
 	Max int
-	// Together returns the namespaces that share Max; nil means that each has its own.
+	// Together returns the namespaces whose objects count together towards Max. Nil counts each namespace separately.
 	Together Together
-	// Changed is called with each object that was updated, also in its status, or removed;
-	// of a removal it may be called twice. It may be nil.
+	// Changed is called after an object or its status was updated, and after an object was removed, possibly twice for
+	// the same removal. It may be nil.
 	Changed func(obj runtime.Object, removed bool)
-	// Dependent names the dependent of an object that a deletion may not orphan. Empty means
-	// that dependents may be orphaned.
+	// Dependent describes the dependent of an object that a deletion must not orphan. Empty allows orphans.
 	Dependent string
-	// DeletionWarnings returns warnings about the deletion of an object. It may be nil.
+	// DeletionWarnings returns warnings about the deletion of an object. Nil returns none.
 	DeletionWarnings func(ctx context.Context, obj runtime.Object) []string
 }
 
-// attributes returns the labels and fields that selectors match.
+// attributes returns the labels and fields of an object that selectors can match.
 func (k Kind) attributes(obj runtime.Object) (labels.Set, fields.Set, error) {
 	accessor, err := meta.Accessor(obj)
 	if err != nil {
@@ -92,8 +91,7 @@ type REST struct {
 	warnings   func(ctx context.Context, obj runtime.Object) []string
 }
 
-// New returns the storages of a kind and of its status. An error means that the storage
-// could not be set up, and names the resource.
+// New returns the storage of a kind and of its status. It fails if the etcd storage cannot be configured.
 func New(kind Kind, getter generic.RESTOptionsGetter) (*REST, *StatusREST, error) {
 	store := &genericregistry.Store{
 		NewFunc:                   kind.New,
@@ -121,8 +119,8 @@ func New(kind Kind, getter generic.RESTOptionsGetter) (*REST, *StatusREST, error
 		}
 		_, graceful := kind.Strategy.(rest.RESTGracefulDeleteStrategy)
 		store.AfterDelete = func(obj runtime.Object, options *metav1.DeleteOptions) {
-			// Of two concurrent deletions the store calls this for the second one, with the
-			// remaining grace period of the object.
+			// Of two concurrent deletions, the store calls AfterDelete for the second one, with the remaining grace
+			// period of the object.
 			terminating := graceful && ptr.Deref(options.GracePeriodSeconds, 0) > 0
 			if !terminating && !dryrun.IsDryRun(options.DryRun) {
 				changed(obj, true)
@@ -136,7 +134,7 @@ func New(kind Kind, getter generic.RESTOptionsGetter) (*REST, *StatusREST, error
 		&StatusREST{store: &status}, nil
 }
 
-// Delete deletes an object together with its dependents.
+// Delete deletes an object. It fails with BadRequest if the options would orphan Kind.Dependent.
 func (r *REST) Delete(
 	ctx context.Context, name string, deleteValidation rest.ValidateObjectFunc, options *metav1.DeleteOptions,
 ) (runtime.Object, bool, error) {
@@ -146,8 +144,8 @@ func (r *REST) Delete(
 	return r.Store.Delete(ctx, name, r.warn(deleteValidation), options)
 }
 
-// warn returns a validation that adds the warnings of a deletion to the response once it was
-// admitted. There are none for an object that is being deleted already.
+// warn returns a deletion validation that calls validate, and then adds Kind.DeletionWarnings to the response, unless
+// the object is being deleted already.
 func (r *REST) warn(validate rest.ValidateObjectFunc) rest.ValidateObjectFunc {
 	if r.warnings == nil {
 		return validate
@@ -169,7 +167,7 @@ func (r *REST) warn(validate rest.ValidateObjectFunc) rest.ValidateObjectFunc {
 	}
 }
 
-// DeleteCollection deletes objects together with their dependents.
+// DeleteCollection deletes the selected objects. It fails with BadRequest if the options would orphan Kind.Dependent.
 func (r *REST) DeleteCollection(
 	ctx context.Context, deleteValidation rest.ValidateObjectFunc, options *metav1.DeleteOptions,
 	listOptions *internalversion.ListOptions,
@@ -190,10 +188,10 @@ func (r *REST) refuseOrphans(options *metav1.DeleteOptions) error {
 	return nil
 }
 
-// ShortNames returns the names that kubectl accepts in addition.
+// ShortNames returns further names that kubectl accepts.
 func (r *REST) ShortNames() []string { return r.shortNames }
 
-// Categories returns the categories of kubectl.
+// Categories returns the categories for kubectl.
 func (r *REST) Categories() []string { return []string{Category} }
 
 var (
@@ -203,23 +201,23 @@ var (
 	_ rest.SingularNameProvider = &REST{}
 )
 
-// StatusREST serves the status of the objects of one kind.
+// StatusREST serves the subresource status of one kind.
 type StatusREST struct {
 	store *genericregistry.Store
 }
 
-// New returns an empty object.
+// New returns an empty object of the parent resource.
 func (r *StatusREST) New() runtime.Object { return r.store.New() }
 
 // Destroy does nothing: the store belongs to the parent resource.
 func (r *StatusREST) Destroy() {}
 
-// Get returns the object.
+// Get returns the whole object.
 func (r *StatusREST) Get(ctx context.Context, name string, options *metav1.GetOptions) (runtime.Object, error) {
 	return r.store.Get(ctx, name, options)
 }
 
-// Update writes the status of an existing object; server-side apply cannot create one.
+// Update updates the status of an existing object. Server-side apply cannot create one.
 func (r *StatusREST) Update(
 	ctx context.Context, name string, objInfo rest.UpdatedObjectInfo, createValidation rest.ValidateObjectFunc,
 	updateValidation rest.ValidateObjectUpdateFunc, _ bool, options *metav1.UpdateOptions,
@@ -230,7 +228,8 @@ func (r *StatusREST) Update(
 // GetUpdateStrategy returns the strategy of the status.
 func (r *StatusREST) GetUpdateStrategy() rest.RESTUpdateStrategy { return r.store.UpdateStrategy }
 
-// GetResetFields returns the fields that server-side apply ignores.
+// GetResetFields returns the fields that updates of the status do not change, so that server-side apply does not own
+// them.
 func (r *StatusREST) GetResetFields() map[fieldpath.APIVersion]*fieldpath.Set {
 	return r.store.GetResetFields()
 }

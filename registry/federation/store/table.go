@@ -21,24 +21,24 @@ import (
 // None is the content of an empty cell.
 const None = "<none>"
 
-// Column is one column of a table, after the name and before the age.
+// Column is a column in addition to Name and Age, which every table has.
 type Column[P runtime.Object] struct {
-	// Name is printed in capitals.
+	// Name is the title, which kubectl prints in capitals.
 	Name string
-	// Type is an OpenAPI type; empty means string.
+	// Type is the OpenAPI type of the cells; empty means string.
 	Type string
-	// Description describes the column.
+	// Description is shown by API documentation, not by kubectl get.
 	Description string
-	// Wide columns follow the age and are shown only with -o wide.
+	// Wide is true for a column that kubectl prints only with -o wide, after the age.
 	Wide bool
-	// Cell returns the cell of an object.
+	// Cell returns the value of the column for an object.
 	Cell func(obj P) any
 }
 
-// Table prints objects of one kind: their name, columns and age.
+// Table has the columns of one kind in their order.
 type Table[P runtime.Object] []Column[P]
 
-// ConvertToTable returns the table of an object, or of a list of them.
+// ConvertToTable returns a table with one row for an object, or one for each item of a list.
 func (t Table[P]) ConvertToTable(_ context.Context, object, options runtime.Object) (*metav1.Table, error) {
 	table := &metav1.Table{}
 	if opts, ok := options.(*metav1.TableOptions); !ok || !opts.NoHeaders {
@@ -115,7 +115,7 @@ func (t Table[P]) cells(obj runtime.Object) ([]any, error) {
 	return append(append(narrow, Age(accessor.GetCreationTimestamp())), wide...), nil
 }
 
-// printable returns a cell without control characters, since peers write parts of some cells.
+// printable returns a cell without control characters, because peers write parts of some cells.
 func printable(s string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsPrint(r) {
@@ -127,7 +127,7 @@ func printable(s string) string {
 
 var _ rest.TableConvertor = Table[runtime.Object]{}
 
-// Age returns the time since then, in the short form of kubectl.
+// Age returns the time since a timestamp in the short form of kubectl, or <unknown> if the timestamp is not set.
 func Age(since metav1.Time) string {
 	if since.IsZero() {
 		return "<unknown>"
@@ -143,7 +143,7 @@ func OrNone[T ~string](s T) string {
 	return string(s)
 }
 
-// Latency returns a duration with three digits at most, or None for 0.
+// Latency returns a duration with at most three significant digits, or None for 0.
 func Latency(microseconds int64) string {
 	d := time.Duration(microseconds) * time.Microsecond
 	switch {
@@ -160,7 +160,7 @@ func Latency(microseconds int64) string {
 	}
 }
 
-// Quantity returns the quantity of a resource in the list, or None if it has none.
+// Quantity returns the quantity of a resource, or None if the list does not have the resource.
 func Quantity(resources corev1.ResourceList, name corev1.ResourceName) string {
 	if quantity, ok := resources[name]; ok {
 		return quantity.String()

@@ -9,7 +9,7 @@ import (
 	"liqo.io/federation/apiserver/apis/federation"
 )
 
-func TestCLISanitisesPeerStrings(t *testing.T) {
+func TestTableCellsContainNoControlCharacters(t *testing.T) {
 	const hostile = "\x1b[2J\x1b]0;pwned\x07fine\u202e\r\nNAME\x00"
 	table := Table[*federation.ResourceOffer]{
 		{Name: "Narrow", Cell: func(*federation.ResourceOffer) any { return hostile }},

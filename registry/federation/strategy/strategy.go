@@ -1,8 +1,8 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package strategy defines how objects of every kind of the federation API are created and
-// updated: a request for the object changes its spec, a request for the status its status.
+// Package strategy implements the creation and update of objects for all kinds of the federation API. A request for an
+// object cannot change its status, and a request for the status changes nothing else.
 package strategy
 
 import (
@@ -28,56 +28,57 @@ type Object interface {
 	metav1.Object
 }
 
-// Kind defines what is particular to the objects P of one kind, whose spec is an S and whose
-// status a U.
+// Kind defines how the objects of one kind are created and updated. P is a pointer to the object type, S is its spec
+// and U its status.
 type Kind[P Object, S, U any] struct {
-	// Namespaced is true if the objects are in namespaces.
+	// Namespaced is true if the kind is namespaced.
 	Namespaced bool
-	// Parts returns the spec and the status of an object.
+	// Parts returns pointers to the spec and the status of an object.
 	Parts func(obj P) (*S, *U)
-	// Prepare completes a new object before it is validated. It may be nil.
+	// Prepare sets defaults of a new object before its validation. Nil sets none.
 	Prepare func(obj P)
-	// Validate returns all errors of a new object.
+	// Validate returns the errors of a new object.
 	Validate func(obj P) field.ErrorList
-	// ValidateUpdate returns all errors of a new version of an object, in itself and
-	// compared with the old one.
+	// ValidateUpdate returns the errors of an updated object, including forbidden changes.
 	ValidateUpdate func(obj, old P) field.ErrorList
-	// ValidateStatusUpdate returns all errors of a new status.
+	// ValidateStatusUpdate returns the errors of an updated status.
 	ValidateStatusUpdate func(obj, old P) field.ErrorList
-	// Warnings returns warnings about valid but unusual values. It may be nil.
+	// Warnings returns warnings about valid but unusual values. Nil returns none.
 	Warnings func(obj P) []string
-	// Surroundings returns warnings that depend on other objects of this cluster; old is nil
-	// for a new object. It never fails the request. It may be nil.
+	// Surroundings returns warnings that depend on other objects of this cluster; old is nil for a new object. If these
+	// cannot be read, it returns no warning, because it must not fail the request. Nil returns none.
 	Surroundings func(ctx context.Context, obj, old P) []string
 }
 
-// Strategy implements the creation of objects and the update of their spec. An update leaves the
-// status unchanged, and increments metadata.generation if the spec changes.
+// Strategy implements the creation of objects and the update of their spec. An update leaves the status unchanged, and
+// increments metadata.generation if it changes the spec.
 type Strategy[P Object, S, U any] struct {
 	runtime.ObjectTyper
 	names.NameGenerator
 	kind Kind[P, S, U]
 }
 
-// StatusStrategy implements the update of the status of objects, which leaves everything else unchanged.
+// StatusStrategy implements the update of the status of objects. It leaves all other fields unchanged, except managed
+// fields.
 type StatusStrategy[P Object, S, U any] struct {
 	Strategy[P, S, U]
 }
 
-// New returns the strategy of a kind, whose types are registered with typer.
+// New returns the strategy of a kind. The types of the kind must be registered with typer.
 func New[P Object, S, U any](typer runtime.ObjectTyper, kind Kind[P, S, U]) Strategy[P, S, U] {
 	return Strategy[P, S, U]{ObjectTyper: typer, NameGenerator: names.SimpleNameGenerator, kind: kind}
 }
 
-// Status returns the strategy of the subresource status of the same kind.
+// Status returns the strategy of the kind's subresource status.
 func (s Strategy[P, S, U]) Status() StatusStrategy[P, S, U] {
 	return StatusStrategy[P, S, U]{Strategy: s}
 }
 
-// NamespaceScoped reports whether the objects are in namespaces.
+// NamespaceScoped reports whether the kind is namespaced.
 func (s Strategy[P, S, U]) NamespaceScoped() bool { return s.kind.Namespaced }
 
-// PrepareForCreate drops the status, and finalizers of a peer, and completes the object.
+// PrepareForCreate drops the status of a new object, drops its finalizers if a peer sends the request, and calls
+// Kind.Prepare.
 func (s Strategy[P, S, U]) PrepareForCreate(ctx context.Context, obj runtime.Object) {
 	created := obj.(P)
 	if byPeer(ctx) {
@@ -91,7 +92,7 @@ func (s Strategy[P, S, U]) PrepareForCreate(ctx context.Context, obj runtime.Obj
 	}
 }
 
-// Validate returns all errors of a new object.
+// Validate returns the errors of a new object.
 func (s Strategy[P, S, U]) Validate(_ context.Context, obj runtime.Object) field.ErrorList {
 	return s.kind.Validate(obj.(P))
 }
@@ -113,19 +114,19 @@ func (s Strategy[P, S, U]) warnings(ctx context.Context, obj, old P) []string {
 	return all
 }
 
-// Canonicalize does nothing: each object has one form.
+// Canonicalize does nothing, because no kind has alternative representations.
 func (s Strategy[P, S, U]) Canonicalize(runtime.Object) {}
 
-// AllowCreateOnUpdate returns false, like most kinds of Kubernetes: a PUT must not recreate an object
-// that was just deleted.
+// AllowCreateOnUpdate returns false, as for most kinds of Kubernetes: a PUT must not recreate an object that was just
+// deleted.
 func (s Strategy[P, S, U]) AllowCreateOnUpdate(context.Context) bool { return false }
 
 // AllowUnconditionalUpdate returns false: a PUT without a resourceVersion would overwrite
 // concurrent changes.
 func (s Strategy[P, S, U]) AllowUnconditionalUpdate(context.Context) bool { return false }
 
-// PrepareForUpdate keeps the status, and the finalizers if a peer sends the request. It
-// increases the generation if the spec changes.
+// PrepareForUpdate keeps the status, and also the finalizers if a peer sends the request. It increments
+// metadata.generation if the spec changes.
 func (s Strategy[P, S, U]) PrepareForUpdate(ctx context.Context, obj, old runtime.Object) {
 	updated, before := obj.(P), old.(P)
 	if byPeer(ctx) {
@@ -139,13 +140,13 @@ func (s Strategy[P, S, U]) PrepareForUpdate(ctx context.Context, obj, old runtim
 	}
 }
 
-// ValidateUpdate returns all errors of a new version.
+// ValidateUpdate returns the errors of an updated object.
 func (s Strategy[P, S, U]) ValidateUpdate(_ context.Context, obj, old runtime.Object) field.ErrorList {
 	return s.kind.ValidateUpdate(obj.(P), old.(P))
 }
 
-// WarningsOnUpdate returns the warnings about a spec that changes, and none about other
-// changes, for example of a finalizer.
+// WarningsOnUpdate returns warnings about a changed spec, and none if only other fields change, for example a
+// finalizer.
 func (s Strategy[P, S, U]) WarningsOnUpdate(ctx context.Context, obj, old runtime.Object) []string {
 	spec, _ := s.kind.Parts(obj.(P))
 	oldSpec, _ := s.kind.Parts(old.(P))
@@ -155,13 +156,12 @@ func (s Strategy[P, S, U]) WarningsOnUpdate(ctx context.Context, obj, old runtim
 	return s.warnings(ctx, obj.(P), old.(P))
 }
 
-// GetResetFields returns the status, which no manager of the object owns.
+// GetResetFields returns the status: server-side apply of the object neither changes nor owns it.
 func (s Strategy[P, S, U]) GetResetFields() map[fieldpath.APIVersion]*fieldpath.Set {
 	return resetFields("status")
 }
 
-// PrepareForUpdate keeps everything but the status. Of the metadata only the managed fields
-// change, which name the writers of the status.
+// PrepareForUpdate keeps all fields except the status and the managed fields, which name the writers of the status.
 func (s StatusStrategy[P, S, U]) PrepareForUpdate(_ context.Context, obj, old runtime.Object) {
 	updated, before := obj.(P), old.(P)
 	spec, _ := s.kind.Parts(updated)
@@ -175,12 +175,12 @@ func (s StatusStrategy[P, S, U]) PrepareForUpdate(_ context.Context, obj, old ru
 	updated.SetGenerateName(before.GetGenerateName())
 }
 
-// ValidateUpdate returns all errors of a new status.
+// ValidateUpdate returns the errors of an updated status.
 func (s StatusStrategy[P, S, U]) ValidateUpdate(_ context.Context, obj, old runtime.Object) field.ErrorList {
 	return s.kind.ValidateStatusUpdate(obj.(P), old.(P))
 }
 
-// GetResetFields returns metadata and spec, which no manager of the status owns.
+// GetResetFields returns metadata and spec: server-side apply of the status neither changes nor owns them.
 func (s StatusStrategy[P, S, U]) GetResetFields() map[fieldpath.APIVersion]*fieldpath.Set {
 	return resetFields("metadata", "spec")
 }
@@ -195,15 +195,15 @@ func resetFields(names ...string) map[fieldpath.APIVersion]*fieldpath.Set {
 	}
 }
 
-// byPeer reports whether a peer sends the request. A peer may not add finalizers, which would
-// block the deletion of its tenant namespace, nor remove finalizers of the local controllers.
+// byPeer reports whether a peer sends the request. A peer may neither add finalizers, which would block the deletion of
+// its tenant namespace, nor remove finalizers of the local controllers.
 func byPeer(ctx context.Context) bool {
 	user, ok := genericapirequest.UserFrom(ctx)
 	return ok && identity.IsPeer(user.GetName(), user.GetGroups())
 }
 
-// Hold adds the finalizer of the controllers to a new object, which may be deleted before a
-// controller could add it.
+// Hold adds the finalizer of the controllers to a new object. A controller might add it too late, after a request to
+// delete the object.
 func Hold[P Object](obj P) {
 	if !slices.Contains(obj.GetFinalizers(), v1alpha1.Finalizer) {
 		obj.SetFinalizers(append(obj.GetFinalizers(), v1alpha1.Finalizer))

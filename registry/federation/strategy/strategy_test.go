@@ -36,13 +36,13 @@ import (
 	"liqo.io/federation/registry/federation/subresource/plan"
 )
 
-// object is an object of any kind.
+// object is an object of any kind of the API.
 type object interface {
 	runtime.Object
 	metav1.Object
 }
 
-// kind is one kind under test.
+// kind has the strategies of one kind. held is true if a new object gets the finalizer of the controllers.
 type kind struct {
 	empty      func() object
 	main       rest.CreateUpdateResetFieldsStrategy
@@ -52,7 +52,7 @@ type kind struct {
 	held       bool
 }
 
-// strategies are the strategies of a kind and of its status.
+// strategies is implemented by the strategy of each kind.
 type strategies[P strategy.Object, S, U any] interface {
 	rest.CreateUpdateResetFieldsStrategy
 	Status() strategy.StatusStrategy[P, S, U]
@@ -199,8 +199,8 @@ func TestEachRequestChangesOnlySpecOrStatus(t *testing.T) {
 	}
 }
 
-// A finalizer of a peer would block the deletion of its tenant namespace after it is unpeered,
-// and a peer that removed the finalizers of local controllers would prevent their cleanup.
+// A peer's finalizer would block the deletion of its tenant namespace after unpeering. Without the finalizers of local
+// controllers, their cleanup would be skipped.
 func TestPeersCannotChangeFinalizers(t *testing.T) {
 	scheme := runtime.NewScheme()
 	install.Install(scheme)
