@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Difference is one field in which a request contradicts its parent.
+// Difference is a field in which a request contradicts the existing parent.
 type Difference struct {
 	// Field is the path of the field.
 	Field string
@@ -20,12 +20,12 @@ type Difference struct {
 	Message string
 }
 
-// Differs returns the difference of a field whose requested value is not the current one.
+// Differs returns the Difference of a field whose requested value differs from the current one.
 func Differs(field string, current, requested any) Difference {
 	return Difference{Field: field, Message: fmt.Sprintf("is %s, not %s", printed(current), printed(requested))}
 }
 
-// printed returns a value as text, and "empty" for an empty one.
+// printed returns a value as text, or "empty" if that is the empty string.
 func printed(value any) string {
 	if text := fmt.Sprint(value); text != "" {
 		return text
@@ -33,11 +33,11 @@ func printed(value any) string {
 	return "empty"
 }
 
-// ByUpdate is the remedy for a difference in fields that can be changed.
-const ByUpdate = "change it by PUT or PATCH of this subresource"
+// ByUpdate is the remedy of a Contradiction in fields that an update can change.
+const ByUpdate = "change it with a PUT or PATCH of this subresource"
 
-// Contradiction returns 409 for a POST that contradicts an earlier one, with a cause for each
-// difference, and the remedy in its message.
+// Contradiction returns Conflict for a POST whose spec contradicts the existing parent, with a cause for each
+// difference. The message ends with remedy, which says what the user can do.
 func Contradiction(resource schema.GroupResource, name string, differences []Difference, remedy string) error {
 	messages := make([]string, 0, len(differences))
 	causes := make([]metav1.StatusCause, 0, len(differences))

@@ -15,10 +15,9 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 )
 
-// CheckManagers returns 409 for a request that would change a field of the parent which
-// another manager applies, and would revert. before and after are the parent before and after
-// the request, in the version in which it is applied. manager sends the request, and may
-// change the fields that it applies itself.
+// CheckManagers fails with Conflict if a request changes a field of the parent that another field manager applied and
+// would revert. before and after are the versioned parent before and after the request. manager is the field manager of
+// the request, which may change fields that it applied itself.
 func CheckManagers(resource schema.GroupResource, manager string, before, after metav1.Object) error {
 	current, err := runtime.DefaultUnstructuredConverter.ToUnstructured(before)
 	if err != nil {
@@ -60,8 +59,8 @@ func CheckManagers(resource schema.GroupResource, manager string, before, after 
 	return conflict
 }
 
-// at returns the value of an object at a path, and nil where it has none. A list is one
-// value.
+// at returns the value of an object at a path, or nil if the path does not exist. For a path into a list it returns the
+// whole list.
 func at(object any, path fieldpath.Path) any {
 	for _, element := range path {
 		if element.FieldName == nil {

@@ -19,7 +19,7 @@ import (
 
 var peer = schema.GroupResource{Group: "federation.liqo.io", Resource: "foreignclusters/peer"}
 
-func TestVerbsDoNotChangeFieldsOfOtherManagers(t *testing.T) {
+func TestFieldsAppliedByOtherManagersConflict(t *testing.T) {
 	cluster := func(manager string, operation metav1.ManagedFieldsOperationType, subresource,
 		applied string) *v1alpha1.ForeignCluster {
 		return &v1alpha1.ForeignCluster{

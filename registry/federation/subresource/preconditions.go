@@ -12,23 +12,22 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// CheckName returns 400 for a body with another name than the path.
+// CheckName fails with BadRequest if the body of a request has another name than its path.
 func CheckName(name string, body metav1.Object) error {
 	if body.GetName() != "" && body.GetName() != name {
-		return apierrors.NewBadRequest(fmt.Sprintf("the name in the body, %q, is not the one in the path, %q", body.GetName(),
+		return apierrors.NewBadRequest(fmt.Sprintf("the name in the body is %q, but in the path %q", body.GetName(),
 			name))
 	}
 	return nil
 }
 
-// CheckPreconditions returns 409 for a body that was written for another object of that
-// name, or for an older state of it. A parent that does not exist is nil and meets no
-// precondition.
+// CheckPreconditions fails with Conflict if uid or resourceVersion of the body is set and differs from parent. A nil
+// parent does not exist, and meets no precondition.
 func CheckPreconditions(resource schema.GroupResource, name string, body, parent metav1.Object) error {
 	return check(resource, name, body.GetUID(), body.GetResourceVersion(), parent)
 }
 
-// CheckDeletePreconditions is CheckPreconditions for the options of a DELETE.
+// CheckDeletePreconditions is CheckPreconditions for the preconditions in the options of a DELETE.
 func CheckDeletePreconditions(
 	resource schema.GroupResource, options *metav1.DeleteOptions, parent metav1.Object,
 ) error {
@@ -55,7 +54,7 @@ func check(
 	switch {
 	case parent == nil:
 		return apierrors.NewConflict(resource, name,
-			fmt.Errorf("it does not exist, so it has no uid and no resourceVersion; leave them out to create it"))
+			fmt.Errorf("it does not exist, so uid and resourceVersion cannot match; omit both to create it"))
 	case uid != "" && uid != parent.GetUID():
 		return apierrors.NewConflict(resource, name, fmt.Errorf("its uid is %s, not %s: it was deleted and created again",
 			parent.GetUID(), uid))

@@ -11,25 +11,23 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Temporary refusals are 429 with these seconds as Retry-After, as for evictions: client-go
-// retries up to ten times.
+// TooManyRequests is returned with one of these Retry-After values, in seconds. client-go retries up to ten times.
 const (
 	deletingSeconds = 5
 	raceSeconds     = 1
 )
 
-// raceAttempts is how often a POST reads the parent after a lost race, before its client
-// has to retry.
+// raceAttempts is the number of attempts of a POST that loses races, before it fails with TooManyRequests.
 const raceAttempts = 5
 
-// lostRace is the failure of a write to an object that changed after it was read.
+// lostRace is the error of a write to an object that changed after it was read.
 type lostRace struct{ error }
 
-// Unwrap returns the wrapped failure.
+// Unwrap returns the error of the write.
 func (l lostRace) Unwrap() error { return l.error }
 
-// LostRace marks the failure of a write to an object that changed after it was read, so
-// that Settle retries. It returns other failures unchanged.
+// LostRace wraps Conflict and AlreadyExists, the errors of a write to an object that changed after it was read, so that
+// Settle retries. It returns any other error unchanged.
 func LostRace(err error) error {
 	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
 		return lostRace{err}
@@ -37,8 +35,7 @@ func LostRace(err error) error {
 	return err
 }
 
-// Settle runs a POST, and retries it when it lost a race. After too many lost races it
-// returns 429.
+// Settle calls post, and again if its error is from LostRace. It fails with TooManyRequests after raceAttempts calls.
 func Settle[R any](resource schema.GroupResource, name string, post func() (R, error)) (R, error) {
 	var lost lostRace
 	for range raceAttempts {
@@ -51,13 +48,13 @@ func Settle[R any](resource schema.GroupResource, name string, post func() (R, e
 	return none, again(resource, name, raceSeconds, "it is being changed concurrently: retry")
 }
 
-// Deleting returns 429 for a request whose parent is being deleted.
+// Deleting returns TooManyRequests for a request whose parent is being deleted.
 func Deleting(resource schema.GroupResource, name string) error {
 	return again(resource, name, deletingSeconds, "it is being deleted: retry after its deletion")
 }
 
-// Busy returns 429 for a request that is refused until another operation has ended. reason
-// names the operation, and what to do.
+// Busy returns TooManyRequests for a request that must wait for the end of another operation. reason names the
+// operation and what the user can do.
 func Busy(resource schema.GroupResource, name, reason string) error {
 	return again(resource, name, deletingSeconds, reason)
 }

@@ -1,20 +1,20 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package subresource implements the contract of verbs. A verb is a subresource that is a
-// view of its parent: it has the parent's name, namespace, uid and resourceVersion, and
-// writes to it are writes to the parent.
+// Package subresource implements what the subresources peer, offload and move have in common. Such a subresource is a
+// view of its parent: it has the parent's name, namespace, uid and resourceVersion, and its writes are writes to the
+// parent.
 //
-// A verb
+// Such a subresource
 //   - checks uid and resourceVersion of its body as preconditions on the parent
 //     (CheckName, CheckPreconditions, CheckDeletePreconditions);
-//   - answers a repeated POST with the same result, and a POST that contradicts the parent
-//     with 409 and a cause for each field (Contradiction);
-//   - changes no field that another manager applies (CheckManagers), and is no target of
-//     server-side apply itself (RefuseApply);
-//   - retries a write that lost a race, and returns 429 with Retry-After for a temporary
+//   - returns the same result for a repeated POST, and for a POST that contradicts the parent
+//     Conflict with a cause for each field (Contradiction);
+//   - changes no field that another field manager applied (CheckManagers), and refuses
+//     server-side apply (RefuseApply);
+//   - retries a write that lost a race, and returns TooManyRequests with Retry-After for a temporary
 //     refusal (Settle, Deleting, Busy);
-//   - passes dryRun=All on to every write, and returns a plan for it (package plan).
+//   - passes dryRun on to every write, and returns a plan for a dry run (package plan).
 package subresource
 
 import (
@@ -29,14 +29,14 @@ import (
 	"liqo.io/federation/apiserver/apis/federation"
 )
 
-// Parent is the part of the store of a parent that its verbs use.
+// Parent is the part of the store of a parent that its subresources need.
 type Parent interface {
 	rest.Getter
 	rest.CreaterUpdater
 	rest.GracefulDeleter
 }
 
-// Metadata returns the metadata of a parent as a verb shows it.
+// Metadata returns the metadata of a parent that its subresource shows.
 func Metadata(parent metav1.Object) metav1.ObjectMeta {
 	return metav1.ObjectMeta{
 		Name:              parent.GetName(),
@@ -49,8 +49,8 @@ func Metadata(parent metav1.Object) metav1.ObjectMeta {
 	}
 }
 
-// RefuseApply returns the answer to a server-side apply on a verb, which would own fields
-// that the parent's appliers own: 405.
+// RefuseApply returns MethodNotAllowed for server-side apply of a subresource: it would own fields that server-side
+// apply of the parent owns.
 func RefuseApply(resource schema.GroupResource, name, parent string) error {
 	return &apierrors.StatusError{ErrStatus: metav1.Status{
 		Status: metav1.StatusFailure,

@@ -19,8 +19,8 @@ import (
 	"liqo.io/federation/apiserver/plan/move"
 )
 
-// Move returns the plan of a request to move the data of a virtual volume, or all reasons why
-// it cannot be moved. It fails if a fact cannot be read.
+// Move returns the plan for moving the data of a VirtualVolume, or all errors because of which it cannot be moved. It
+// fails with InternalError if an object cannot be read.
 func (r Reader) Move(
 	ctx context.Context, volume *federation.VirtualVolume, spec *federation.MoveSpec,
 ) (*federation.MovePlan, field.ErrorList, error) {
@@ -63,7 +63,7 @@ func (r Reader) Move(
 	return internal, nil, v1alpha1.Convert_v1alpha1_MovePlan_To_federation_MovePlan(plan, internal, nil)
 }
 
-// claim reads the claim, its volume and the storage classes of this cluster.
+// claim sets the claim of a request, its PersistentVolume and the StorageClasses of this cluster.
 func (r Reader) claim(ctx context.Context, request *move.Request) error {
 	core, volume := r.Kube.CoreV1(), request.Volume
 	var err error
@@ -86,8 +86,7 @@ func (r Reader) claim(ctx context.Context, request *move.Request) error {
 	return nil
 }
 
-// surroundings reads the other objects of the namespace and of the cluster that a move depends
-// on.
+// surroundings sets the PodDisruptionBudgets, ResourceQuotas, NetworkPolicies and Nodes of a request.
 func (r Reader) surroundings(ctx context.Context, request *move.Request) error {
 	namespace := request.Volume.Namespace
 	budgets, err := r.Kube.PolicyV1().PodDisruptionBudgets(namespace).List(ctx, metav1.ListOptions{})
@@ -111,7 +110,7 @@ func (r Reader) surroundings(ctx context.Context, request *move.Request) error {
 	return nil
 }
 
-// offloading returns the NamespaceOffloading of a namespace, and nil without one.
+// offloading returns the NamespaceOffloading of a namespace; nil if it does not exist.
 func (r Reader) offloading(ctx context.Context, namespace string) (*v1alpha1.NamespaceOffloading, error) {
 	obj, err := r.Offloadings.List(genericapirequest.WithNamespace(ctx, namespace), &metainternalversion.ListOptions{})
 	if err != nil {
@@ -129,8 +128,7 @@ func (r Reader) offloading(ctx context.Context, namespace string) (*v1alpha1.Nam
 	return nil, nil
 }
 
-// stored returns the capacity of the virtual volumes whose data each foreign cluster
-// stores.
+// stored returns the total capacity of the VirtualVolumes that each provider stores, by the name of its ForeignCluster.
 func (r Reader) stored(ctx context.Context) (map[string]resource.Quantity, error) {
 	volumes, err := r.volumes(ctx, metav1.NamespaceAll)
 	if err != nil {
@@ -149,7 +147,7 @@ func (r Reader) stored(ctx context.Context) (map[string]resource.Quantity, error
 	return stored, nil
 }
 
-// fromCache lists from the cache of the API server.
+// fromCache returns options for a list from the watch cache of the API server.
 func fromCache() metav1.ListOptions { return metav1.ListOptions{ResourceVersion: "0"} }
 
 func unread(what string, err error) error {

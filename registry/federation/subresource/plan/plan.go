@@ -1,9 +1,9 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package plan computes the plan that a dry run of a verb returns: it reads the facts from the
-// stores and from this cluster, and passes them to the rules of apiserver/plan, which the
-// controllers share. It writes nothing. Warnings of strategies read the same facts.
+// Package plan computes the plan that the dry run of a subresource returns. It reads objects from the stores of the
+// federation API and from the local cluster, and applies the rules of apiserver/plan, which the controllers use, too.
+// Warnings of strategies read the same objects. It writes nothing.
 package plan
 
 import (
@@ -25,31 +25,30 @@ import (
 	"liqo.io/federation/apiserver/plan"
 )
 
-// maxPods is the number of pods of a namespace that are read.
+// maxPods is the maximum number of pods of a namespace that a plan considers.
 const maxPods = 1000
 
-// Lister is the part of the store of a kind that plans use.
+// Lister is the part of a kind's store that plans need.
 type Lister interface {
 	List(ctx context.Context, options *metainternalversion.ListOptions) (runtime.Object, error)
 }
 
-// Reader reads from the stores of the federation API and from the Kubernetes
-// API of this cluster. It writes nothing.
+// Reader reads the objects of plans and warnings from the stores of the federation API and from the local cluster. It
+// writes nothing.
 type Reader struct {
-	// Clusters and VirtualNodes are the stores of these kinds.
+	// Clusters is the store of ForeignClusters, and VirtualNodes of VirtualNodes.
 	Clusters, VirtualNodes Lister
-	// Volumes and Offloadings are the stores of virtual volumes and of namespace
-	// offloadings. Plans of moves read both; plans that remove a provider read Volumes
-	// and, where they concern several namespaces, Offloadings.
+	// Volumes is the store of VirtualVolumes, and Offloadings of NamespaceOffloadings. All plans read Volumes. Move and
+	// Peer read Offloadings, too.
 	Volumes, Offloadings Lister
-	// Kube reads the objects of Kubernetes in this cluster.
+	// Kube is the client of the local cluster's Kubernetes API.
 	Kube kubernetes.Interface
-	// ClusterName and ClusterID identify this cluster.
+	// ClusterName and ClusterID identify the local cluster.
 	ClusterName, ClusterID string
 }
 
-// Offload returns the plan of a request that changes the offloading of a namespace from before
-// to after; nil means that it is not offloaded. It fails if a fact cannot be read.
+// Offload returns the plan of a request that changes the offloading of a namespace from before to after. A nil spec
+// means that the namespace is not offloaded. It fails with InternalError if an object cannot be read.
 func (r Reader) Offload(
 	ctx context.Context, namespace string, before, after *federation.NamespaceOffloadingSpec,
 ) (*federation.OffloadPlan, error) {
@@ -89,9 +88,9 @@ func (r Reader) Offload(
 	return internal, v1alpha1.Convert_v1alpha1_OffloadPlan_To_federation_OffloadPlan(plan, internal, nil)
 }
 
-// Misplaced returns the number of pods of a namespace that run on nodes which spec does not
-// allow, or that wait for nodes of an earlier spec. It reports whether there are more pods
-// than it has read.
+// Misplaced returns the number of pods of a namespace that run on nodes which spec does not allow, or that wait for
+// nodes which only an earlier spec allowed. more is true if the namespace has more pods than maxPods, which are not
+// counted.
 func (r Reader) Misplaced(
 	ctx context.Context, namespace string, spec *federation.NamespaceOffloadingSpec,
 ) (count int, more bool, err error) {
@@ -123,8 +122,7 @@ func (r Reader) Misplaced(
 	return count, more, nil
 }
 
-// pods returns the first unfinished pods of a namespace, and reports whether there are
-// more.
+// pods returns the first maxPods pods of a namespace that are not finished. more is true if there are others.
 func (r Reader) pods(ctx context.Context, namespace string) ([]*corev1.Pod, bool, error) {
 	list, err := r.Kube.CoreV1().Pods(namespace).List(ctx,
 		metav1.ListOptions{Limit: maxPods, FieldSelector: "status.phase!=Succeeded,status.phase!=Failed"})
@@ -135,7 +133,7 @@ func (r Reader) pods(ctx context.Context, namespace string) ([]*corev1.Pod, bool
 	return pointers(list.Items), list.Continue != "", nil
 }
 
-// Chosen returns the number of providers that spec selects.
+// Chosen returns the number of providers that the selector of spec matches.
 func (r Reader) Chosen(ctx context.Context, spec *federation.NamespaceOffloadingSpec) (int, error) {
 	selector, err := placement.NewClusterSelector(spec.ClusterSelector)
 	if err != nil {
@@ -158,9 +156,9 @@ func (r Reader) Chosen(ctx context.Context, spec *federation.NamespaceOffloading
 	return chosen, nil
 }
 
-// Peer returns the plan of a request that changes a foreign cluster from before to after; nil
-// means that it does not exist. newToken is whether the request stores another invitation. It
-// fails if a fact cannot be read.
+// Peer returns the plan of a request that changes a ForeignCluster from before to after. A nil object means that it
+// does not exist. newToken is true if the request stores a new invitation token. It fails with InternalError if an
+// object cannot be read.
 func (r Reader) Peer(
 	ctx context.Context, before, after *federation.ForeignCluster, newToken bool,
 ) (*federation.PeeringPlan, error) {
@@ -202,7 +200,7 @@ func (r Reader) Peer(
 	return internal, v1alpha1.Convert_v1alpha1_PeeringPlan_To_federation_PeeringPlan(request.Plan(), internal, nil)
 }
 
-// found returns an object that was read, and nil if it does not exist.
+// found returns the result of a read, and nil instead of an error if the object does not exist.
 func found[P any](obj *P, err error) (*P, error) {
 	if apierrors.IsNotFound(err) {
 		return nil, nil
@@ -213,7 +211,7 @@ func found[P any](obj *P, err error) (*P, error) {
 	return obj, nil
 }
 
-// providers returns all foreign clusters with their virtual nodes.
+// providers returns all ForeignClusters with their VirtualNodes.
 func (r Reader) providers(ctx context.Context) ([]placement.Provider, error) {
 	clusters, err := r.clusters(ctx)
 	if err != nil {
@@ -263,7 +261,7 @@ func (r Reader) virtualNodes(ctx context.Context, namespace string) ([]*v1alpha1
 	return pointers(list.Items), nil
 }
 
-// nodes returns a function that finds the Nodes of virtual nodes.
+// nodes returns a function that returns the Node with a name if it is a virtual node, and nil otherwise.
 func (r Reader) nodes(ctx context.Context) (placement.Nodes, error) {
 	list, err := r.Kube.CoreV1().Nodes().List(ctx,
 		metav1.ListOptions{LabelSelector: v1alpha1.LabelType + "=" + v1alpha1.TypeVirtualNode})

@@ -20,8 +20,8 @@ import (
 	"liqo.io/federation/apiserver/podspec"
 )
 
-// BoundLocally counts the pods of a namespace that mount claims of other classes than the
-// virtual one.
+// BoundLocally returns the number of pods in a namespace that mount a claim whose StorageClass is not the virtual one.
+// Such a claim is bound in the local cluster.
 func (r Reader) BoundLocally(ctx context.Context, namespace string) (int, error) {
 	pods, _, err := r.pods(ctx, namespace)
 	if err != nil {
@@ -37,8 +37,8 @@ func (r Reader) BoundLocally(ctx context.Context, namespace string) (int, error)
 	return count, err
 }
 
-// AffectedVolumes returns the volumes of a namespace on providers that the change from before
-// to after removes, with the result for each.
+// AffectedVolumes returns the volumes of a namespace whose provider the change from before to after no longer selects,
+// and what happens to each of them.
 func (r Reader) AffectedVolumes(
 	ctx context.Context, namespace string, before, after *federation.NamespaceOffloadingSpec,
 ) ([]federation.PlannedVolume, error) {
@@ -53,7 +53,7 @@ func (r Reader) AffectedVolumes(
 	return plan.Volumes, nil
 }
 
-// StoredBy returns namespace and name of the volumes whose data a foreign cluster stores.
+// StoredBy returns the sorted namespace/name of all VirtualVolumes whose data a ForeignCluster stores.
 func (r Reader) StoredBy(ctx context.Context, cluster string) ([]string, error) {
 	volumes, err := r.volumes(ctx, metav1.NamespaceAll)
 	if err != nil {
@@ -73,7 +73,7 @@ func isRemote(volume federation.VirtualVolume) bool {
 	return volume.Status.Location != nil && volume.Status.Location.ClusterName != ""
 }
 
-// claims reads the claims of a namespace and the storage classes, where pods mount claims.
+// claims returns the claims of a namespace and all StorageClasses. It reads nothing if no pod mounts a claim.
 func (r Reader) claims(ctx context.Context, namespace string, pods []*corev1.Pod) (plan.Claims, error) {
 	if !slices.ContainsFunc(pods, podspec.MountsClaims) {
 		return plan.Claims{}, nil
@@ -113,7 +113,7 @@ func (r Reader) externalVolumes(ctx context.Context, namespace string) ([]*v1alp
 	return external, nil
 }
 
-// policies returns the policy for volumes of each offloaded namespace.
+// policies returns spec.volumes.onUnoffload of each offloaded namespace, by the name of the namespace.
 func (r Reader) policies(ctx context.Context) (map[string]v1alpha1.UnoffloadPolicy, error) {
 	ctx = genericapirequest.WithNamespace(ctx, metav1.NamespaceAll)
 	obj, err := r.Offloadings.List(ctx, &metainternalversion.ListOptions{})
@@ -127,10 +127,10 @@ func (r Reader) policies(ctx context.Context) (map[string]v1alpha1.UnoffloadPoli
 	return policies, nil
 }
 
-// maxListed is the number of names in a warning.
+// maxListed is the maximum number of names in a warning.
 const maxListed = 10
 
-// Listed returns the first names as text, and the number of the others.
+// Listed returns the first maxListed names as text, and the number of omitted ones.
 func Listed(names []string) string {
 	if len(names) <= maxListed {
 		return strings.Join(names, ", ")

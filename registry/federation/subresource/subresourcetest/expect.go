@@ -11,8 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// ExpectStatus fails the test unless err is a status with that code and its message
-// contains message.
+// ExpectStatus reports a test error unless err is an API status with this code whose message contains message.
 func ExpectStatus(t testing.TB, err error, code int32, message string) {
 	t.Helper()
 	var status apierrors.APIStatus

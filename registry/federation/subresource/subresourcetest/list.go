@@ -10,10 +10,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// List is a store that can only be listed.
+// List is a read-only store of a kind.
 type List func() runtime.Object
 
-// List returns the result of the function for any options.
+// List returns the result of the function, whatever the options.
 func (l List) List(context.Context, *metainternalversion.ListOptions) (runtime.Object, error) {
 	return l(), nil
 }

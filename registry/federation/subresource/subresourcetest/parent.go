@@ -1,8 +1,8 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package subresourcetest has the fixtures of tests of verbs: a parent in memory that runs
-// the real strategies, counts resource versions and can fail on request.
+// Package subresourcetest has fixtures for tests of subresources: a store of the parent in memory that runs the real
+// strategies, sets resource versions and can fail on request.
 package subresourcetest
 
 import (
@@ -24,17 +24,16 @@ import (
 	"liqo.io/federation/registry/federation/subresource"
 )
 
-// Parent holds objects of one kind in memory, by name.
+// Parent is an in-memory store of objects of one kind, by name. It is safe for concurrent use.
 type Parent[P strategy.Object] struct {
-	// Strategy creates and updates the objects.
+	// Strategy is the strategy of the kind.
 	Strategy rest.RESTCreateUpdateStrategy
-	// Resource is named in errors.
+	// Resource is the resource in errors.
 	Resource schema.GroupResource
 	// Empty returns an empty object.
 	Empty func() P
 
-	// BeforeCreate and BeforeUpdate run before a write, where they are set; their error
-	// fails it.
+	// BeforeCreate and BeforeUpdate are called before a write, unless they are nil. Their error fails the write.
 	BeforeCreate, BeforeUpdate func() error
 
 	mu      sync.Mutex
@@ -42,14 +41,14 @@ type Parent[P strategy.Object] struct {
 	version int
 }
 
-// Put stores an object without a strategy, for example with a status.
+// Put stores an object without calling the strategy, for example to set its status.
 func (p *Parent[P]) Put(obj P) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.store(obj)
 }
 
-// Stored returns the object of that name, and false where there is none.
+// Stored returns the object with a name; false if it does not exist.
 func (p *Parent[P]) Stored(name string) (P, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -57,7 +56,7 @@ func (p *Parent[P]) Stored(name string) (P, bool) {
 	return obj, ok
 }
 
-// Writes returns the number of writes.
+// Writes returns the number of writes, including calls of Put.
 func (p *Parent[P]) Writes() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -78,7 +77,7 @@ func (p *Parent[P]) store(obj P) P {
 // New returns an empty object.
 func (p *Parent[P]) New() runtime.Object { return p.Empty() }
 
-// Get returns a copy of the object.
+// Get returns a copy of an object.
 func (p *Parent[P]) Get(_ context.Context, name string, _ *metav1.GetOptions) (runtime.Object, error) {
 	obj, ok := p.Stored(name)
 	if !ok {
@@ -115,7 +114,7 @@ func (p *Parent[P]) Create(
 	return p.store(created), nil
 }
 
-// Update changes an object. An update that changes nothing writes nothing.
+// Update updates an object. It writes nothing if the update changes nothing.
 func (p *Parent[P]) Update(
 	ctx context.Context, name string, info rest.UpdatedObjectInfo, _ rest.ValidateObjectFunc,
 	validate rest.ValidateObjectUpdateFunc, _ bool, options *metav1.UpdateOptions,
@@ -151,7 +150,7 @@ func (p *Parent[P]) Update(
 	return p.store(updated), false, nil
 }
 
-// Delete removes an object, or marks it as deleted while it has finalizers.
+// Delete deletes an object. If the object has finalizers, it only sets deletionTimestamp.
 func (p *Parent[P]) Delete(
 	ctx context.Context, name string, validate rest.ValidateObjectFunc, options *metav1.DeleteOptions,
 ) (runtime.Object, bool, error) {
