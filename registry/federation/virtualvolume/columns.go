@@ -18,11 +18,12 @@ import (
 )
 
 const (
-	// local is shown for this cluster; no ForeignCluster has a name with capitals.
+	// local is the name of this cluster in cells. It cannot be the name of a ForeignCluster, because those have no
+	// capitals.
 	local = "Local"
-	// requested is shown for a move that has not begun.
+	// requested is the phase of a move that has not begun.
 	requested = "Requested"
-	// maxPods is the number of pods that a row names.
+	// maxPods is the maximum number of pods that a cell names.
 	maxPods = 3
 )
 
@@ -82,7 +83,7 @@ var columns = store.Table[*federation.VirtualVolume]{
 		}},
 }
 
-// ready returns the status of the condition Ready, and its reason where it is False.
+// ready returns the status of the condition Ready; if it is False, the reason.
 func ready(conditions []metav1.Condition) string {
 	condition := meta.FindStatusCondition(conditions, federation.ConditionVolumeReady)
 	switch {
@@ -134,8 +135,8 @@ func target(to *federation.MoveTarget) string {
 	return strings.TrimPrefix(where, "/")
 }
 
-// progress returns the state of a move: the phase, with percent, rate and remaining time
-// while it copies, and with the downtime after it succeeded.
+// progress returns the state of a move for a cell: its phase, while it copies with percentage, rate and remaining time,
+// and after its success with the downtime.
 func progress(request *federation.RequestedMove, move *federation.MoveProgress) string {
 	if request != nil && (move == nil || move.ID != request.ID && move.Phase.Ended()) {
 		return requested
@@ -164,7 +165,7 @@ func progress(request *federation.RequestedMove, move *federation.MoveProgress) 
 	return strings.Join(words, " ")
 }
 
-// size returns a number of bytes in the largest unit in which it is one or more.
+// size returns a number of bytes, rounded down to the largest binary unit that is not greater.
 func size(bytes int64) string {
 	for unit := int64(1 << 60); unit > 1; unit >>= 10 {
 		if bytes >= unit {

@@ -19,21 +19,21 @@ import (
 	"liqo.io/federation/registry/federation/subresource/plan"
 )
 
-// MoveREST is the verb move: POST moves the data of a virtual volume, DELETE cancels the
-// move. It commits to the virtual volume and returns; the controllers do the rest. There
-// is no PUT and no PATCH: a running move cannot change.
+// MoveREST serves the subresource move: POST requests a move of the data of a VirtualVolume, DELETE cancels the move. A
+// request writes the VirtualVolume and returns. Controllers run the move. PUT and PATCH are not supported, because a
+// running move cannot be changed.
 type MoveREST struct {
 	volumes subresource.Parent
 	plans   plan.Reader
 }
 
-// NewMoveREST returns the verb for the virtual volumes of a store; plans reads the facts of
-// its plans.
+// NewMoveREST returns the subresource move. volumes is the store of VirtualVolumes, and plans checks requests and
+// computes the plans of dry runs.
 func NewMoveREST(volumes subresource.Parent, plans plan.Reader) *MoveREST {
 	return &MoveREST{volumes: volumes, plans: plans}
 }
 
-// New returns an empty move.
+// New returns an empty Move.
 func (r *MoveREST) New() runtime.Object { return &federation.Move{} }
 
 // Destroy does nothing: the store belongs to the parent resource.
@@ -43,7 +43,8 @@ func (r *MoveREST) Destroy() {}
 // resourceVersion of a POST, which are its preconditions.
 func (r *MoveREST) PreserveRequestObjectMetaSystemFieldsOnSubresourceCreate() bool { return true }
 
-// Get returns the requested move and its progress.
+// Get returns the requested move of a VirtualVolume and its progress. It fails with NotFound if the claim has no
+// VirtualVolume.
 func (r *MoveREST) Get(ctx context.Context, name string, options *metav1.GetOptions) (runtime.Object, error) {
 	volume, err := r.get(ctx, name, options)
 	if err != nil {
@@ -52,8 +53,9 @@ func (r *MoveREST) Get(ctx context.Context, name string, options *metav1.GetOpti
 	return moveOf(volume), nil
 }
 
-// Create requests a move. A repeated request changes nothing while the move runs and after it
-// succeeded; a different one while it runs is a conflict.
+// Create requests a move. A repeated request changes nothing while the move runs and after it succeeded. It fails with
+// Conflict if another move runs, with TooManyRequests while a move is rolled back, and with Invalid if the volume
+// cannot be moved.
 func (r *MoveREST) Create(
 	ctx context.Context, name string, obj runtime.Object, createValidation rest.ValidateObjectFunc,
 	options *metav1.CreateOptions,
@@ -78,7 +80,7 @@ func (r *MoveREST) Create(
 	})
 }
 
-// request writes the move to the virtual volume, unless it has the same one.
+// request sets spec.move of the VirtualVolume, unless the same move runs or was the last to succeed.
 func (r *MoveREST) request(
 	ctx context.Context, name string, move *federation.Move, options *metav1.CreateOptions,
 ) (*federation.Move, error) {
@@ -118,7 +120,7 @@ func (r *MoveREST) request(
 	if err := checkManagers(options.FieldManager, volume, requested); err != nil {
 		return nil, err
 	}
-	// The resourceVersion of the object binds the decision to the state that it was made from.
+	// requested has the resourceVersion that this decision was based on: the update fails if the object changed.
 	updated, _, err := r.volumes.Update(ctx, name, rest.DefaultUpdatedObjectInfo(requested),
 		rest.ValidateAllObjectFunc, rest.ValidateAllObjectUpdateFunc, false,
 		&metav1.UpdateOptions{DryRun: options.DryRun, FieldManager: options.FieldManager})
@@ -132,8 +134,8 @@ func (r *MoveREST) request(
 	return answer, nil
 }
 
-// Delete cancels the move: the controllers roll it back, and the source stays unchanged. It
-// does not wait for that.
+// Delete cancels the move and does not wait: controllers roll it back and leave the source unchanged. It fails with
+// NotFound if no move runs, and with Conflict if the move can no longer be cancelled.
 func (r *MoveREST) Delete(
 	ctx context.Context, name string, deleteValidation rest.ValidateObjectFunc, options *metav1.DeleteOptions,
 ) (runtime.Object, bool, error) {
@@ -157,8 +159,8 @@ func (r *MoveREST) Delete(
 	return moveOf(updated.(*federation.VirtualVolume)), false, nil
 }
 
-// cancelled returns the virtual volume without its requested move, or unchanged if its move is
-// already being rolled back. It fails if there is no move that can be cancelled.
+// cancelled returns the VirtualVolume without its requested move, or unchanged if the move is being rolled back
+// already. It fails if no move can be cancelled.
 func cancelled(volume *federation.VirtualVolume, options *metav1.DeleteOptions) (*federation.VirtualVolume, error) {
 	if err := subresource.CheckDeletePreconditions(moveResource, options, volume); err != nil {
 		return nil, err
@@ -179,7 +181,7 @@ func cancelled(volume *federation.VirtualVolume, options *metav1.DeleteOptions) 
 			phase))
 	}
 	requested.Spec.Move = nil
-	// The options of a DELETE name no manager.
+	// DeleteOptions have no field manager.
 	return requested, checkManagers("", volume, requested)
 }
 
@@ -196,7 +198,7 @@ func (r *MoveREST) get(ctx context.Context, name string, options *metav1.GetOpti
 	return obj.(*federation.VirtualVolume), nil
 }
 
-// ConvertToTable returns the table of the move.
+// ConvertToTable returns the table of a Move.
 func (r *MoveREST) ConvertToTable(ctx context.Context, object, options runtime.Object) (*metav1.Table, error) {
 	return moveTable.ConvertToTable(ctx, object, options)
 }

@@ -30,8 +30,8 @@ import (
 	"liqo.io/federation/registry/federation/subresource/subresourcetest"
 )
 
-// testCluster is the verb in a cluster with the bound claim data-db-0 in namespace shop, which
-// is offloaded to milan.
+// testCluster is the subresource move in a cluster with the bound claim data-db-0 in namespace shop, which is offloaded
+// to milan.
 type testCluster struct {
 	*MoveREST
 	volumes *subresourcetest.Parent[*federation.VirtualVolume]
@@ -135,12 +135,12 @@ func (c *testCluster) stored(t *testing.T) *federation.VirtualVolume {
 	t.Helper()
 	volume, ok := c.volumes.Stored("data-db-0")
 	if !ok {
-		t.Fatal("the virtual volume is gone")
+		t.Fatal("the VirtualVolume does not exist")
 	}
 	return volume.DeepCopy()
 }
 
-// reach sets the phase of the requested move.
+// reach sets the phase of the requested move, or of an earlier move if none is requested.
 func (c *testCluster) reach(t *testing.T, phase federation.MovePhase) {
 	t.Helper()
 	volume := c.stored(t)
@@ -241,7 +241,7 @@ func TestRefusedMovesWriteNothing(t *testing.T) {
 	}{
 		{"no virtual volume", nil, "other", toMilan(), http.StatusNotFound, "only claims of the virtual storage class"},
 		{"another name", nil, "", toMilan(func(m *federation.Move) { m.Name = "other" }), http.StatusBadRequest,
-			"the one in the path"},
+			"in the path"},
 		{"another uid", nil, "", toMilan(func(m *federation.Move) { m.UID = "x" }), http.StatusConflict, "uid"},
 		{"an old version", nil, "", toMilan(func(m *federation.Move) { m.ResourceVersion = "x" }), http.StatusConflict,
 			"resourceVersion"},
@@ -252,7 +252,7 @@ func TestRefusedMovesWriteNothing(t *testing.T) {
 		{"a claim that is gone", func(c *testCluster) {
 			_ = c.kube.Tracker().Delete(corev1.SchemeGroupVersion.WithResource("persistentvolumeclaims"), "shop", "data-db-0")
 		}, "", toMilan(), http.StatusUnprocessableEntity, "no PersistentVolumeClaim"},
-		{"facts that cannot be read", func(c *testCluster) {
+		{"objects that cannot be read", func(c *testCluster) {
 			c.kube.PrependReactor("list", "resourcequotas", func(clienttesting.Action) (bool, runtime.Object, error) {
 				return true, nil, errors.New("the API server is busy")
 			})

@@ -20,8 +20,8 @@ var (
 	moveKind     = federation.Kind("Move")
 )
 
-// moveOf returns the Move of a virtual volume. It omits the progress of an earlier move than
-// the requested one.
+// moveOf returns the Move of a VirtualVolume. If another move was requested since, it omits the progress of the
+// previous one.
 func moveOf(volume *federation.VirtualVolume) *federation.Move {
 	move := &federation.Move{ObjectMeta: subresource.Metadata(volume)}
 	if volume.Spec.Move == nil || volume.MovePhase() != "" {
@@ -33,8 +33,8 @@ func moveOf(volume *federation.VirtualVolume) *federation.Move {
 	return move
 }
 
-// unchanged returns the Move of a volume whose move is the requested one; in a dry run with a
-// plan whose action is None.
+// unchanged returns the Move of a VirtualVolume that has the requested move already. In a dry run, the plan has action
+// None.
 func unchanged(volume *federation.VirtualVolume, dryRun []string) *federation.Move {
 	move := moveOf(volume)
 	if !dryrun.IsDryRun(dryRun) {
@@ -50,7 +50,7 @@ func unchanged(volume *federation.VirtualVolume, dryRun []string) *federation.Mo
 	return move
 }
 
-// differences returns the fields in which a request differs from the current move.
+// differences returns the fields in which a requested move differs from the current one.
 func differences(current, requested *federation.MoveSpec) []subresource.Difference {
 	var found []subresource.Difference
 	differ := func(field string, a, b any) {
@@ -84,14 +84,14 @@ func timeout(seconds *int32) int32 {
 	return *seconds
 }
 
-// notFound returns a 404 with the reason in its message.
+// notFound returns NotFound with a reason in its message.
 func notFound(name, reason string) error {
 	err := apierrors.NewNotFound(moveResource, name)
 	err.ErrStatus.Message += ": " + reason
 	return err
 }
 
-// checkManagers returns an error if the request changes fields that another manager applies.
+// checkManagers fails with Conflict if the request changes a field that another field manager applied.
 func checkManagers(manager string, current, requested *federation.VirtualVolume) error {
 	before, after := &v1alpha1.VirtualVolume{}, &v1alpha1.VirtualVolume{}
 	if err := v1alpha1.Convert_federation_VirtualVolume_To_v1alpha1_VirtualVolume(current, before, nil); err != nil {
@@ -108,10 +108,10 @@ var moveTable = store.Table[*federation.Move]{
 		Cell: func(m *federation.Move) any {
 			return store.OrNone(target(&m.Spec.Target))
 		}},
-	{Name: "Strategy", Description: "when pods are stopped", Cell: func(m *federation.Move) any {
+	{Name: "Strategy", Description: "when the move stops pods that use the volume", Cell: func(m *federation.Move) any {
 		return store.OrNone(string(m.Spec.Strategy))
 	}},
-	{Name: "Verify", Description: "what is compared at the end", Cell: func(m *federation.Move) any {
+	{Name: "Verify", Description: "how the move compares source and target", Cell: func(m *federation.Move) any {
 		return store.OrNone(string(m.Spec.Verify))
 	}},
 	{Name: "Move", Description: "the current or the last move", Cell: func(m *federation.Move) any {

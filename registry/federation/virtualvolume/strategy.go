@@ -15,23 +15,21 @@ import (
 	"liqo.io/federation/registry/federation/strategy"
 )
 
-// idLength is the length of generated ids of moves. An id is part of the names of what
-// a move creates.
+// idLength is the length of the generated ID of a move, which is part of the names of the objects that the move
+// creates.
 const idLength = 10
 
 type base = strategy.Strategy[*federation.VirtualVolume, federation.VirtualVolumeSpec, federation.VirtualVolumeStatus]
 
-// Strategy creates virtual volumes and updates their spec. It generates the id of a move
-// that is written without one.
+// Strategy is the strategy of VirtualVolumes. It generates the ID of a requested move that has none.
 type Strategy struct {
 	base
 }
 
 func newStrategy(typer runtime.ObjectTyper) Strategy { return Strategy{kind.Strategy(typer)} }
 
-// PrepareForUpdate completes a new version of a virtual volume: a move without an id keeps the
-// id of the same move, or gets a new one. A different move with the id of one that has ended,
-// which server-side apply retains, gets a new one.
+// PrepareForUpdate sets the ID of the requested move. An unchanged move keeps its ID. Another move gets a new ID if it
+// has none, or if it has the ID of a move that ended, as with server-side apply of a manifest without ID.
 func (s Strategy) PrepareForUpdate(ctx context.Context, obj, old runtime.Object) {
 	before := old.(*federation.VirtualVolume)
 	identify(obj.(*federation.VirtualVolume).Spec.Move, before.Spec.Move, before.Moving())
@@ -54,7 +52,7 @@ func identify(move, before *federation.RequestedMove, running bool) {
 	}
 }
 
-// newMoveID returns a new id of a move.
+// newMoveID returns a random ID for a move.
 func newMoveID() string { return rand.String(idLength) }
 
 var _ rest.CreateUpdateResetFieldsStrategy = Strategy{}

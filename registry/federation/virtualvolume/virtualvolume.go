@@ -1,7 +1,7 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package virtualvolume serves virtual volumes, and the verb move on them.
+// Package virtualvolume serves VirtualVolumes and their subresource move.
 package virtualvolume
 
 import (
@@ -37,7 +37,7 @@ var kind = resource.Kind[*federation.VirtualVolume, federation.VirtualVolumeSpec
 	Columns: columns,
 }
 
-// New returns the storages of virtual volumes and of their status.
+// New returns the storage of VirtualVolumes and of their status. It fails if the etcd storage cannot be configured.
 func New(scheme *runtime.Scheme, getter generic.RESTOptionsGetter) (*store.REST, *store.StatusREST, error) {
 	strategy := newStrategy(scheme)
 	return kind.StorageWith(strategy, strategy.Status(), getter)

@@ -1,7 +1,7 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package volumestats reads the usage of volumes from the kubelets of this cluster, on demand.
+// Package volumestats reads the usage of volumes from the kubelets of the local cluster, on demand.
 package volumestats
 
 import (
@@ -25,16 +25,15 @@ import (
 )
 
 const (
-	// maxAge is how long the answer of a kubelet is reused. Kubelets measure volumes once
-	// a minute.
+	// maxAge is the time for which the response of a kubelet is cached. Kubelets measure volumes once a minute.
 	maxAge = 30 * time.Second
-	// timeout bounds a request to a kubelet.
+	// timeout is the maximum duration of a request to a kubelet.
 	timeout = 5 * time.Second
-	// maxSummary bounds the answer of a kubelet, in bytes.
+	// maxSummary is the maximum size of a kubelet's response in bytes.
 	maxSummary = 32 << 20
 )
 
-// Reader reads the usage of volumes, at most once in 30 seconds from each node.
+// Reader reads the usage of volumes and caches the response of each kubelet for maxAge. It is safe for concurrent use.
 type Reader struct {
 	client   kubernetes.Interface
 	kubelets *http.Client
@@ -44,8 +43,8 @@ type Reader struct {
 	nodes map[string]*node
 }
 
-// node is the last answer of one kubelet. Its mutex is held while the kubelet is read,
-// so that requests at the same time share one answer.
+// node is the last response of a kubelet. Its mutex is held while the kubelet is read, so that concurrent requests
+// share one response.
 type node struct {
 	mu      sync.Mutex
 	read    time.Time
@@ -53,14 +52,13 @@ type node struct {
 	volumes map[string][]stats.VolumeStats // by the UID of the pod
 }
 
-// New returns a reader that reads nodes by client, and their kubelets by kubelets.
+// New returns a Reader. client reads Nodes, and kubelets is the HTTP client for their kubelets.
 func New(client kubernetes.Interface, kubelets *http.Client, clock clock.PassiveClock) *Reader {
 	return &Reader{client: client, kubelets: kubelets, clock: clock, nodes: map[string]*node{}}
 }
 
-// Client returns a client for kubelets, with the credentials and the certificate
-// authority for this cluster's API server. It always verifies the certificates of
-// kubelets, and follows no redirect. An error means that config is malformed.
+// Client returns an HTTP client for kubelets. It uses the credentials and the CA bundle of config, always verifies the
+// certificates of kubelets, and follows no redirects. It fails if config is malformed.
 func Client(config *rest.Config) (*http.Client, error) {
 	config = rest.CopyConfig(config)
 	config.Insecure, config.ServerName, config.Timeout = false, "", timeout
@@ -72,8 +70,8 @@ func Client(config *rest.Config) (*http.Client, error) {
 	return client, nil
 }
 
-// Volumes returns the usage of the volumes of a pod that have claims. It is empty while
-// the kubelet has not measured them. An error means that the kubelet cannot be read.
+// Volumes returns the usage of those volumes of a pod that have a claim; none until the kubelet has measured them. It
+// fails if the kubelet cannot be read.
 func (r *Reader) Volumes(ctx context.Context, pod *corev1.Pod) ([]stats.VolumeStats, error) {
 	if pod.Spec.NodeName == "" {
 		return nil, nil
@@ -88,7 +86,7 @@ func (r *Reader) Volumes(ctx context.Context, pod *corev1.Pod) ([]stats.VolumeSt
 	return n.volumes[string(pod.UID)], n.err
 }
 
-// node returns the entry of a node, and deletes the entries of nodes that are no longer read.
+// node returns the cached response of a node, empty if there is none, and deletes expired responses of other nodes.
 func (r *Reader) node(name string) *node {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -107,7 +105,7 @@ func (r *Reader) node(name string) *node {
 }
 
 func (r *Reader) summary(ctx context.Context, name string) (map[string][]stats.VolumeStats, error) {
-	// The answer is shared: the end of the first request must not cancel it.
+	// Other requests may wait for the response, so the end of the first request must not cancel it.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeout)
 	defer cancel()
 	found, err := r.client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
@@ -138,7 +136,7 @@ func (r *Reader) summary(ctx context.Context, name string) (map[string][]stats.V
 	return claimsOf(&summary), nil
 }
 
-// kubeletOf returns the host:port of the kubelet of a node.
+// kubeletOf returns host:port of a node's kubelet. It fails if the node has no internal address or no kubelet port.
 func kubeletOf(node *corev1.Node) (string, error) {
 	port := node.Status.DaemonEndpoints.KubeletEndpoint.Port
 	for _, address := range node.Status.Addresses {
@@ -149,7 +147,7 @@ func kubeletOf(node *corev1.Node) (string, error) {
 	return "", fmt.Errorf("node %s has no internal address or no port of a kubelet", node.Name)
 }
 
-// claimsOf returns the usage of the volumes that have claims, by the UID of their pod.
+// claimsOf returns the usage of volumes that have a claim, by the UID of their pod.
 func claimsOf(summary *stats.Summary) map[string][]stats.VolumeStats {
 	volumes := map[string][]stats.VolumeStats{}
 	for _, pod := range summary.Pods {

@@ -26,7 +26,7 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// kubelet is the kubelet of node milan-1, with its reader.
+// kubelet is a fake kubelet of node milan-1, with a Reader that requests its statistics.
 type kubelet struct {
 	*Reader
 	clock    *clocktesting.FakePassiveClock
