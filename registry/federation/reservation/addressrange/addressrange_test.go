@@ -12,7 +12,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// The next version of the server reads the form that this one stores.
+// Ledgers are stored in etcd: another version of the server must read them after an upgrade.
 func TestStoredFormOfAnAllocationNeverChanges(t *testing.T) {
 	for want, allocated := range map[string]Allocation{
 		`{"prefix":"10.1.0.0/16","pool":"default"}`:    {netip.MustParsePrefix("10.1.0.0/16"), "default"},
@@ -32,7 +32,7 @@ func TestStoredFormOfAnAllocationNeverChanges(t *testing.T) {
 	}
 }
 
-// Adding and removing allocations, in any order, leaves nothing behind.
+// The sum must be empty after all allocations were removed, in whatever order.
 func TestSumWithoutMappingsIsEmpty(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var all []Allocation

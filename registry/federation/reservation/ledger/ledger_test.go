@@ -26,7 +26,7 @@ import (
 	"liqo.io/federation/test/etcd"
 )
 
-// pods lists the shadow pods that a test sets.
+// pods is a Lister that returns list.
 type pods struct {
 	rest.Lister
 	list federation.ShadowPodList
@@ -59,18 +59,18 @@ type (
 )
 
 var (
-	// errExceeded refuses more pods than are granted.
+	// errExceeded is the error of the policy for a request that exceeds the limit.
 	errExceeded = errors.New("there are too many pods")
-	// errOver refuses more pods while mayBeOver pods are over.
+	// errOver is the error of the policy if at least mayBeOver pods are over.
 	errOver = errors.New("too many pods are over")
 )
 
-// mayBeOver is the number of pods of an account that may be over.
+// mayBeOver is the number of pods that are over from which an account gets no new ones.
 const mayBeOver = 3
 
-// kindOf returns a kind whose shadow pods count as their generation, at least as one, within
-// granted.
-func kindOf(granted corev1.ResourceList) Kind[corev1.ResourceList, corev1.ResourceList, sum] {
+// kindOf returns a kind of shadow pods whose policy limits their total size. The size of a shadow pod is its
+// generation, at least 1.
+func kindOf(limits corev1.ResourceList) Kind[corev1.ResourceList, corev1.ResourceList, sum] {
 	return Kind[corev1.ResourceList, corev1.ResourceList, sum]{
 		Objects: "shadowpods", Ledgers: "ledgers",
 		Entry: func(obj runtime.Object) (string, corev1.ResourceList, bool) {
@@ -82,27 +82,27 @@ func kindOf(granted corev1.ResourceList) Kind[corev1.ResourceList, corev1.Resour
 				if used.Over >= mayBeOver {
 					return nil, errOver
 				}
-				if used.Sum.Plus(requested) > sum(granted.Pods().Value()) {
+				if used.Sum.Plus(requested) > sum(limits.Pods().Value()) {
 					return nil, errExceeded
 				}
 				return requested, nil
 			}, nil
 		},
-		Keep: func(context.Context, string) (bool, error) { return len(granted) > 0, nil },
+		Keep: func(context.Context, string) (bool, error) { return len(limits) > 0, nil },
 	}
 }
 
 func listMeta(revision string) metav1.ListMeta { return metav1.ListMeta{ResourceVersion: revision} }
 
-// codec is the codec of the stored objects of tests.
+// codec encodes and decodes stored ledgers.
 var codec = newCodec[corev1.ResourceList]()
 
-// ledgersOf returns the ledgers of one server, with a quota of granted and no shadow pods.
+// ledgersOf returns the ledgers of a server whose view contains no shadow pods, and its clock.
 func ledgersOf(
-	t *testing.T, endpoint string, alone bool, granted corev1.ResourceList,
+	t *testing.T, endpoint string, alone bool, limits corev1.ResourceList,
 ) (*ledgers, *clocktesting.FakePassiveClock) {
 	t.Helper()
-	l, err := Open(kindOf(granted), etcd.NewOptions(endpoint, codec), alone)
+	l, err := Open(kindOf(limits), etcd.NewOptions(endpoint, codec), alone)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -115,7 +115,7 @@ func ledgersOf(
 	return l, clock
 }
 
-// storedBy returns the ledger of milan, or nil.
+// storedBy returns the ledger of account milan; nil if it does not exist.
 func storedBy(t *testing.T, l *ledgers) *stored {
 	t.Helper()
 	all, err := l.ledgers.list(t.Context())
@@ -142,7 +142,7 @@ func reserved(t *testing.T, l *ledgers, uids ...types.UID) {
 	}
 }
 
-// abandon makes reservations for milan that are never ended.
+// abandon reserves amounts for milan, and never ends the reservations.
 func abandon(t *testing.T, l *ledgers) {
 	t.Helper()
 	for _, uid := range []types.UID{"lost", "stored"} {
@@ -155,7 +155,7 @@ func abandon(t *testing.T, l *ledgers) {
 	}
 }
 
-func TestReservationsOfACrashedServerAreReleasedWhenNoRequestCanBeThatOld(t *testing.T) {
+func TestReservationsOfACrashedServerAreReleasedAfterAbandoned(t *testing.T) {
 	endpoint := etcd.Start(t)
 	crashed, _ := ledgersOf(t, endpoint, false, count(3))
 	abandon(t, crashed)
@@ -181,7 +181,8 @@ func TestReservationsOfACrashedServerAreReleasedWhenNoRequestCanBeThatOld(t *tes
 	}
 }
 
-// No other server runs, and the next one lists what was written before it reserves.
+// The objects of reservations that a server held in memory are in etcd when the next server starts. It lists them
+// before it reserves anything.
 func TestReservationsEndWithAServerThatIsAlone(t *testing.T) {
 	endpoint := etcd.Start(t)
 	crashed, _ := ledgersOf(t, endpoint, true, count(3))
@@ -202,8 +203,8 @@ func TestReservationsEndWithAServerThatIsAlone(t *testing.T) {
 	}
 }
 
-// Both changes are written in the end, in any order.
-func TestTwoWritersOfOneLedgerSeeEachOther(t *testing.T) {
+// The slower writer's first attempt is interrupted by a complete update of the quicker one.
+func TestConcurrentUpdatesOfALedgerAreBothStored(t *testing.T) {
 	m := &memory[corev1.ResourceList]{ledgers: map[string]*stored{}}
 	reserve := func(uid types.UID) func(*stored) error {
 		return func(l *stored) error {
@@ -233,7 +234,7 @@ func TestTwoWritersOfOneLedgerSeeEachOther(t *testing.T) {
 	if diff := cmp.Diff([]types.UID{"quicker", "slower"}, got); diff != "" {
 		t.Errorf("reservations (-want +got):\n%s", diff)
 	}
-	// A ledger that has changed since it was listed stays.
+	// A ledger that changed since it was listed is not removed.
 	if err := m.update(t.Context(), "milan", reserve("third")); err != nil {
 		t.Fatal(err)
 	}
@@ -247,13 +248,13 @@ func TestTwoWritersOfOneLedgerSeeEachOther(t *testing.T) {
 	}
 }
 
-// inMemory holds the ledger of one consumer, so that a test sees when no request waits for
-// etcd.
+// inMemory returns a store with one ledger. A store in memory allows synctest to detect that a request is blocked,
+// which etcd does not.
 func inMemory(ledger *stored) store[corev1.ResourceList] {
 	return &memory[corev1.ResourceList]{ledgers: map[string]*stored{ledger.Name: ledger}}
 }
 
-func TestReservingWaitsForTheShadowPodsWithoutReservation(t *testing.T) {
+func TestReservingWaitsForTheMinimumRevision(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLedgers(kindOf(count(1)), inMemory(&stored{ObjectMeta: metav1.ObjectMeta{Name: "milan"}, Seen: 9}))
 		if _, err := l.view.replace(&federation.ShadowPodList{ListMeta: listMeta("8")}); err != nil {
@@ -280,7 +281,7 @@ func TestReservingWaitsForTheShadowPodsWithoutReservation(t *testing.T) {
 	})
 }
 
-func TestGrowingWaitsForTheObjectAsItWasRead(t *testing.T) {
+func TestGrowingWaitsForTheRevisionThatWasRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLedgers(kindOf(count(4)), inMemory(&stored{ObjectMeta: metav1.ObjectMeta{Name: "milan"}}))
 		if _, err := l.view.replace(&federation.ShadowPodList{ListMeta: listMeta("8"),
@@ -328,12 +329,12 @@ func TestGrowingObjectCountsOnceAtAnyLag(t *testing.T) {
 		gone   bool
 		want   sum
 	}{
-		{"it is about to be written", []*federation.ShadowPod{of("5", 1)}, false, 3},
-		{"the last reported version is larger", []*federation.ShadowPod{of("4", 4)}, false, 6},
-		{"it was written", []*federation.ShadowPod{of("5", 1), of("6", 3)}, false, 3},
-		{"another write came first", []*federation.ShadowPod{of("5", 1), of("6", 1)}, false, 1},
-		{"an old event comes late", []*federation.ShadowPod{of("6", 3), of("5", 1)}, false, 3},
-		{"it is gone", []*federation.ShadowPod{of("5", 1)}, true, 0},
+		{"update is not stored yet", []*federation.ShadowPod{of("5", 1)}, false, 3},
+		{"reported version is old and larger", []*federation.ShadowPod{of("4", 4)}, false, 6},
+		{"update is stored", []*federation.ShadowPod{of("5", 1), of("6", 3)}, false, 3},
+		{"another update is stored first", []*federation.ShadowPod{of("5", 1), of("6", 1)}, false, 1},
+		{"old event arrives late", []*federation.ShadowPod{of("6", 3), of("5", 1)}, false, 3},
+		{"object is removed", []*federation.ShadowPod{of("5", 1)}, true, 0},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			v := newView(kindOf(nil))
@@ -356,7 +357,7 @@ func TestGrowingObjectCountsOnceAtAnyLag(t *testing.T) {
 	}
 }
 
-// cacheable is a shadow pod as the watch cache passes it to several watches.
+// cacheable wraps a shadow pod like the watch cache does for an object that it sends to several watches.
 type cacheable struct {
 	runtime.Object
 	runtime.CacheableObject
@@ -390,7 +391,7 @@ func TestPodCountsAfterAnOlderServerDroppedItsConsumer(t *testing.T) {
 		if _, err := l.Reserve(t.Context(), "milan", "b", count(1)); !errors.Is(err, errExceeded) {
 			t.Errorf("the pod of %q did not count: %v", pod.Status.ForeignCluster, err)
 		}
-		// A server that has only the stored object cannot find its consumer.
+		// Another server that reads only the stored object cannot determine the account.
 		if unassigned := len(l.Unassigned()) == 1; unassigned != (pod.Status.ForeignCluster == "") {
 			t.Errorf("the pod of %q is unassigned: %t", pod.Status.ForeignCluster, unassigned)
 		}
@@ -421,8 +422,8 @@ func TestLedgersWithoutQuotaAreRemoved(t *testing.T) {
 }
 
 func testLedgersWithoutQuota(t *testing.T, alone bool) {
-	granted := count(1)
-	l, clock := ledgersOf(t, etcd.Start(t), alone, granted)
+	limits := count(1)
+	l, clock := ledgersOf(t, etcd.Start(t), alone, limits)
 	if err := l.ledgers.update(t.Context(), "milan", func(ledger *stored) error {
 		ledger.Reservations = []Reservation[corev1.ResourceList]{{UID: "lost", Writer: "crashed"}}
 		return nil
@@ -433,7 +434,7 @@ func testLedgersWithoutQuota(t *testing.T, alone bool) {
 	if err := l.view.observe(watch.Event{Type: watch.Added, Object: &pod}); err != nil {
 		t.Fatal(err)
 	}
-	// The first repair sees the reservation; after the second no request can end it.
+	// The first repair lists the reservation. When the second one runs, no request can end it any more.
 	if err := l.Repair(t.Context(), &pods{}); err != nil {
 		t.Fatal(err)
 	}
@@ -444,10 +445,10 @@ func testLedgersWithoutQuota(t *testing.T, alone bool) {
 		stays  bool
 	}{
 		{"the abandoned reservation is released", func() {}, true},
-		{"a quota is granted", func() {}, true},
-		{"a pod runs", func() { clear(granted) }, true},
-		{"nothing is left", func() { l.view.change(&pod, true) }, false},
-		{"there is no ledger", func() {}, false},
+		{"the account has a quota", func() {}, true},
+		{"a pod runs", func() { clear(limits) }, true},
+		{"the account has neither quota nor pods", func() { l.view.change(&pod, true) }, false},
+		{"the ledger does not exist", func() {}, false},
 	} {
 		stage.change()
 		if err := l.Repair(t.Context(), &pods{}); err != nil {
@@ -459,7 +460,7 @@ func testLedgersWithoutQuota(t *testing.T, alone bool) {
 	}
 }
 
-// The next version of the server reads what this one stores.
+// Ledgers are stored in etcd: another version of the server must read them after an upgrade.
 func TestStoredFormOfALedgerNeverChanges(t *testing.T) {
 	ledger := &stored{
 		ObjectMeta: metav1.ObjectMeta{Name: "milan"}, Seen: 1234,

@@ -49,8 +49,8 @@ func TestPolicyReceivesTheNumberOfObjectsThatAreOver(t *testing.T) {
 	}
 }
 
-// TestViewIsExactAtAnyLagOfTheWatch creates, resizes, finishes and removes shadow pods,
-// which the view gets at once, and again from a watch that lags.
+// TestViewIsExactAtAnyLagOfTheWatch creates, resizes, finishes and removes shadow pods. The view receives each change
+// once directly, like a write of its own server, and once from a watch that lags.
 func TestViewIsExactAtAnyLagOfTheWatch(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		v, revision := newView(kindOf(nil)), 1
@@ -65,7 +65,7 @@ func TestViewIsExactAtAnyLagOfTheWatch(t *testing.T) {
 			behind = append(behind, watch.Event{Type: kind, Object: pod.DeepCopy()})
 			return pod
 		}
-		// one changes a stored shadow pod that a predicate selects, if there is any.
+		// one calls change with a random stored shadow pod for which selects returns true, if there is any.
 		one := func(t *rapid.T, selects func(federation.ShadowPod) bool, change func(federation.ShadowPod)) {
 			var uids []types.UID
 			for i := range revision + 1 {

@@ -21,17 +21,17 @@ func count(n int64) corev1.ResourceList {
 
 func TestConsumerMayKeepAsManyFinishedShadowPodsAsItMayRun(t *testing.T) {
 	for _, test := range []struct {
-		name    string
-		granted corev1.ResourceList
-		want    int
+		name   string
+		limits corev1.ResourceList
+		want   int
 	}{
-		{"nothing is granted", nil, 1000},
-		{"few are granted", count(1), 1000},
-		{"many are granted", count(5000), 5000},
-		{"more are granted than the upper bound", count(1_000_000), 12500},
+		{"no quota", nil, 1000},
+		{"quota below the lower bound", count(1), 1000},
+		{"quota within the bounds", count(5000), 5000},
+		{"quota above the upper bound", count(1_000_000), 12500},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			if got := mayFinish(test.granted); got != test.want {
+			if got := mayFinish(test.limits); got != test.want {
 				t.Errorf("got %d, want %d", got, test.want)
 			}
 		})
