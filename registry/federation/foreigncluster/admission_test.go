@@ -16,7 +16,7 @@ func someGateway(letter string) *federation.PeeringGateway {
 	return &federation.PeeringGateway{PublicKey: strings.Repeat(letter, 42) + "A=", Endpoints: []string{"192.0.2.1:51820"}}
 }
 
-// admission returns the Peering that the provider's administrator POSTs.
+// admission returns the Peering that an administrator of the provider POSTs to admit the consumer in-band.
 func admission() *federation.Peering {
 	return &federation.Peering{Spec: federation.PeeringSpec{
 		Outgoing: federation.PeeringDisabled, Incoming: federation.PeeringEnabled, ClusterID: milanID,
@@ -45,7 +45,7 @@ func TestConsumerIsAdmittedThroughTheTunnelWithoutAnInvitation(t *testing.T) {
 	}
 }
 
-func TestAdmissionThroughTheTunnelIsComplete(t *testing.T) {
+func TestIncompleteInBandAdmissionIsInvalid(t *testing.T) {
 	for name, change := range map[string]func(*federation.PeeringSpec){
 		"out of band":                 func(s *federation.PeeringSpec) { s.Mode = federation.PeeringOutOfBand },
 		"without a gateway":           func(s *federation.PeeringSpec) { s.Gateway = nil },
@@ -130,6 +130,6 @@ func TestOlderClientsDoNotEndTheTunnel(t *testing.T) {
 	}
 	if _, err := w.patch(t,
 		func(p *federation.Peering) { p.Spec.Incoming = federation.PeeringDisabled }); !apierrors.IsInvalid(err) {
-		t.Errorf("the verb disables the incoming peering: %v", err)
+		t.Errorf("the subresource disables the incoming peering: %v", err)
 	}
 }

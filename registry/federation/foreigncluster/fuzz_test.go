@@ -18,8 +18,8 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
 
-// FuzzInvitation decodes any input and sends it to the verb. The verb accepts or refuses it,
-// and never panics or returns the token.
+// FuzzInvitation decodes any input and POSTs it to the subresource peer, which accepts or refuses it. The subresource
+// must not panic, return the token, or store anything for a refused request.
 func FuzzInvitation(f *testing.F) {
 	good, err := json.Marshal(v1alpha1.Peering{
 		TypeMeta: metav1.TypeMeta{APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: "Peering"},

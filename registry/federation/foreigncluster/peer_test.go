@@ -38,14 +38,14 @@ const (
 	secretToken = "eyJhbGciOiJFUzI1NiJ9.secret.signature"
 )
 
-// world is the verb with the stores that it uses.
+// world is the subresource peer with the stores that it uses.
 type world struct {
 	*PeerREST
 	clusters *subresourcetest.Parent[*federation.ForeignCluster]
 	kube     *fake.Clientset
 }
 
-// volumes are two volumes on milan and a local one; offloadings have the policy of one of them.
+// volumes has two volumes on milan and a local one. offloadings has the policy for the volume in namespace web.
 var (
 	volumes = subresourcetest.List(func() runtime.Object {
 		at := federation.VirtualVolumeStatus{Location: &federation.VolumeLocation{ClusterName: "milan"}}
@@ -92,7 +92,7 @@ func newWorld(secrets ...runtime.Object) *world {
 	return &world{PeerREST: NewPeerREST(clusters, kube.CoreV1().Secrets(namespace), plans), clusters: clusters, kube: kube}
 }
 
-// token returns the token in the Secret of the invitation; empty if there is none.
+// token returns the stored token of the invitation; empty if its Secret does not exist.
 func (w *world) token(t *testing.T) string {
 	t.Helper()
 	secret, err := w.kube.CoreV1().Secrets(namespace).Get(t.Context(), "invitation-milan", metav1.GetOptions{})
@@ -168,7 +168,7 @@ func TestPeerAcceptsAnInvitation(t *testing.T) {
 	}
 	stored, ok := w.clusters.Stored("milan")
 	if !ok {
-		t.Fatal("there is no foreign cluster")
+		t.Fatal("the ForeignCluster was not created")
 	}
 	want := federation.ForeignClusterSpec{
 		ClusterID: milanID, Outgoing: federation.PeeringEnabled, Incoming: federation.PeeringDisabled,
@@ -277,7 +277,7 @@ func TestRefusedPeerStoresNothing(t *testing.T) {
 		code    int32
 		message string
 	}{
-		"a name that is not the path's": {peering: invitation(func(p *federation.Peering) { p.Name = "rome" }),
+		"another name than in the path": {peering: invitation(func(p *federation.Peering) { p.Name = "rome" }),
 			code: http.StatusBadRequest, message: `"rome"`},
 		"a name that is too long": {name: strings.Repeat("m", 41), peering: invitation(),
 			code: http.StatusUnprocessableEntity, message: "metadata.name"},
@@ -289,15 +289,15 @@ func TestRefusedPeerStoresNothing(t *testing.T) {
 		"a token with a line break": {peering: invitation(func(p *federation.Peering) { p.Spec.Token += "\n" }),
 			code: http.StatusUnprocessableEntity, message: "spec.token"},
 		"a POST that unpeers": {peering: invitation(func(p *federation.Peering) { p.Spec.Outgoing = federation.PeeringDisabled }), code: http.StatusUnprocessableEntity, message: "spec.outgoing"},
-		"a uid of a cluster that does not exist": {peering: invitation(func(p *federation.Peering) { p.UID = "uid" }),
+		"a uid for a new ForeignCluster": {peering: invitation(func(p *federation.Peering) { p.UID = "uid" }),
 			code: http.StatusConflict, message: "does not exist"},
-		"a cluster that is being deleted": {cluster: existing, peering: invitation(), code: http.StatusTooManyRequests,
+		"a ForeignCluster that is being deleted": {cluster: existing, peering: invitation(), code: http.StatusTooManyRequests,
 			message: "being deleted"},
-		"the uid of another cluster": {cluster: existing,
+		"another uid": {cluster: existing,
 			peering: invitation(func(p *federation.Peering) { p.UID = types.UID("other") }), code: http.StatusConflict, message: "uid-of-milan"},
 		"an old resourceVersion": {cluster: existing,
 			peering: invitation(func(p *federation.Peering) { p.ResourceVersion = "0" }), code: http.StatusConflict, message: "resourceVersion"},
-		"a store that fails": {peering: invitation(), fail: apierrors.NewTooManyRequests("etcd is busy", 1),
+		"a failing store": {peering: invitation(), fail: apierrors.NewTooManyRequests("etcd is busy", 1),
 			code: http.StatusTooManyRequests, message: "etcd is busy"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -346,8 +346,8 @@ func TestPeerNeverOverwritesAnotherSecret(t *testing.T) {
 		kind   corev1.SecretType
 		change func(w *world)
 	}{
-		"of another type":                    {kind: corev1.SecretTypeOpaque},
-		"with another invitation, unclaimed": {kind: v1alpha1.SecretTypeInvitation},
+		"of another type": {kind: corev1.SecretTypeOpaque},
+		"with another invitation, without a ForeignCluster": {kind: v1alpha1.SecretTypeInvitation},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(secret("other", test.kind))

@@ -21,7 +21,7 @@ import (
 
 var dryRun = []string{metav1.DryRunAll}
 
-// planned patches the view in a dry run.
+// planned updates the Peering in a dry run.
 func (w *world) planned(t *testing.T, change func(*federation.Peering)) (*federation.Peering, error) {
 	t.Helper()
 	info := rest.DefaultUpdatedObjectInfo(nil, func(_ context.Context, _, old runtime.Object) (runtime.Object, error) {
@@ -68,7 +68,7 @@ func TestPeerDryRunsReturnThePlan(t *testing.T) {
 			},
 			action: federation.PlanNone,
 		},
-		"a PATCH with another deadline": {
+		"a PATCH with another disconnect timeout": {
 			peered: true,
 			request: func(w *world, t *testing.T) (*federation.Peering, error) {
 				return w.planned(t, func(p *federation.Peering) { p.Spec.DisconnectTimeoutSeconds = ptr.To[int32](7) })
@@ -129,7 +129,7 @@ func TestPeerDryRunsReturnThePlan(t *testing.T) {
 			}
 			plan := answer.Status.Plan
 			if plan == nil {
-				t.Fatal("there is no plan")
+				t.Fatal("the response has no plan")
 			}
 			if plan.Action != test.action || plan.EvictedPods != test.evicted {
 				t.Errorf("the plan is to %s, and to evict %d pods", plan.Action, plan.EvictedPods)

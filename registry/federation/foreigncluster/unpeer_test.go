@@ -37,7 +37,7 @@ func TestPeerUpdateChangesTheSpec(t *testing.T) {
 		t.Errorf("the outgoing peering is still %s", stored.Spec.Outgoing)
 	}
 	if stored.Status.OutgoingPeering != "" {
-		t.Errorf("the verb wrote the status %s", stored.Status.OutgoingPeering)
+		t.Errorf("the subresource wrote the status %s", stored.Status.OutgoingPeering)
 	}
 }
 
@@ -117,7 +117,7 @@ func TestUnpeer(t *testing.T) {
 		timeout  *int32
 	}{
 		"a cluster that is only a provider": {incoming: federation.PeeringDisabled, deleting: true},
-		"within half a minute": {incoming: federation.PeeringDisabled,
+		"a grace period of 30 s": {incoming: federation.PeeringDisabled,
 			options: metav1.DeleteOptions{GracePeriodSeconds: ptr.To[int64](30)}, deleting: true, timeout: ptr.To[int32](30)},
 		"a cluster that is a consumer as well": {incoming: federation.PeeringEnabled,
 			options: metav1.DeleteOptions{GracePeriodSeconds: ptr.To[int64](0)}, timeout: ptr.To[int32](0)},
@@ -172,7 +172,7 @@ func TestUnpeerRefuses(t *testing.T) {
 		validate rest.ValidateObjectFunc
 		code     int32
 	}{
-		"the uid of another":     {options: metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: ptr.To(types.UID("other"))}}, code: http.StatusConflict},
+		"another uid":            {options: metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: ptr.To(types.UID("other"))}}, code: http.StatusConflict},
 		"an old resourceVersion": {options: metav1.DeleteOptions{Preconditions: &metav1.Preconditions{ResourceVersion: ptr.To("0")}}, code: http.StatusConflict},
 		"a negative period": {options: metav1.DeleteOptions{GracePeriodSeconds: ptr.To[int64](-1)},
 			code: http.StatusUnprocessableEntity},

@@ -57,7 +57,7 @@ func TestWarningsNameTheUnusualField(t *testing.T) {
 	}
 }
 
-// orphanTTL returns a change that sets orphanTTL.
+// orphanTTL returns a function that sets spec.incomingPolicy.orphanTTL.
 func orphanTTL(d time.Duration) func(*federation.ForeignClusterSpec) {
 	return func(s *federation.ForeignClusterSpec) { s.IncomingPolicy.OrphanTTL = &metav1.Duration{Duration: d} }
 }

@@ -27,7 +27,7 @@ import (
 	"liqo.io/federation/registry/federation/subresource/subresourcetest"
 )
 
-// world is the verb with the stores that it uses, and one namespace, "web".
+// world is the subresource offload with the stores that it uses, in a cluster with the namespace web.
 type world struct {
 	*OffloadREST
 	offloadings *subresourcetest.Parent[*federation.NamespaceOffloading]
@@ -137,7 +137,7 @@ func TestRefusedOffloadStoresNothing(t *testing.T) {
 		"a broken selector": {change: func(o *federation.Offload) {
 			o.Spec.ClusterSelector.NodeSelectorTerms = []corev1.NodeSelectorTerm{{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: "a", Operator: "Near"}}}}
 		}, code: http.StatusUnprocessableEntity, message: "spec.clusterSelector.nodeSelectorTerms[0].matchExpressions[0].operator"},
-		"a uid of an offloading that does not exist": {change: func(o *federation.Offload) { o.UID = types.UID("uid") },
+		"a uid for a new NamespaceOffloading": {change: func(o *federation.Offload) { o.UID = types.UID("uid") },
 			code: http.StatusConflict, message: "does not exist"},
 	} {
 		t.Run(name, func(t *testing.T) {

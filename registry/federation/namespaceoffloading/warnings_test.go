@@ -23,8 +23,8 @@ import (
 	"liqo.io/federation/registry/federation/subresource/subresourcetest"
 )
 
-// aCluster returns a cluster with the virtual node liqo-milan in Italy. Namespace web has one
-// pod on it and two on a worker.
+// aCluster returns a cluster with the virtual node liqo-milan, which has the label region=it. Namespace web has one pod
+// on this node, and two on the node worker.
 func aCluster(t *testing.T) (*fake.Clientset, plan.Reader) {
 	t.Helper()
 	on := func(name, node string) *corev1.Pod {
@@ -53,7 +53,7 @@ func aCluster(t *testing.T) (*fake.Clientset, plan.Reader) {
 	}
 }
 
-func TestWarningsCountThePodsThatAreNotMoved(t *testing.T) {
+func TestWarningsCountMisplacedPods(t *testing.T) {
 	offloading := func(strategy federation.PodOffloadingStrategy, enforcement federation.PlacementEnforcement,
 		region string) *federation.NamespaceOffloading {
 		o := &federation.NamespaceOffloading{ObjectMeta: metav1.ObjectMeta{Name: "offloading", Namespace: "web"},
@@ -141,9 +141,9 @@ func TestWarningsCountThePodsWithLocalClaims(t *testing.T) {
 		old, new federation.PodOffloadingStrategy
 		warns    bool
 	}{
-		{"a new one", local, "", remote, true},
-		{"a change", local, both, remote, true},
-		{"no change", local, remote, remote, false},
+		{"new NamespaceOffloading", local, "", remote, true},
+		{"changed strategy", local, both, remote, true},
+		{"unchanged strategy", local, remote, remote, false},
 		{"pods with claims stay local", local, "", both, false},
 		{"claims of the virtual class follow their pods", virtual, both, remote, false},
 	} {

@@ -24,9 +24,9 @@ func TestInBandInvitationHasTheGatewayAndNoServer(t *testing.T) {
 		change func(*federation.PeeringToken)
 		wrong  func(error) bool
 	}{
-		"whose gateway is published":     {func(token *federation.PeeringToken) { token.Status.Gateway = gateway }, nil},
-		"whose gateway is not published": {func(*federation.PeeringToken) {}, apierrors.IsTooManyRequests},
-		"that was used": {func(token *federation.PeeringToken) { token.Status.Used = true },
+		"gateway is published":     {func(token *federation.PeeringToken) { token.Status.Gateway = gateway }, nil},
+		"gateway is not published": {func(*federation.PeeringToken) {}, apierrors.IsTooManyRequests},
+		"invitation was used": {func(token *federation.PeeringToken) { token.Status.Used = true },
 			apierrors.IsConflict},
 		"out of band": {func(token *federation.PeeringToken) { token.Spec.Mode = "" }, apierrors.IsConflict},
 	} {

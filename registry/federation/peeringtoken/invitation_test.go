@@ -45,7 +45,7 @@ var (
 		Server: "https://milan.example.org:6443"}
 )
 
-// tokens is a getter of one peering token.
+// tokens is a read-only store with one PeeringToken, or none if token is nil.
 type tokens struct{ token *federation.PeeringToken }
 
 func (g tokens) Get(_ context.Context, name string, _ *metav1.GetOptions) (runtime.Object, error) {
@@ -67,7 +67,8 @@ func peeringToken(change ...func(*federation.PeeringToken)) *federation.PeeringT
 	return token
 }
 
-// newVerb returns the verb at a time, in a cluster that issues tokens.
+// newVerb returns the subresource invitation in a cluster that issues tokens, with a clock that is stopped at now. It
+// also returns the client, and the last TokenRequest.
 func newVerb(
 	t *testing.T, token *federation.PeeringToken, now time.Time, provider Provider,
 ) (*InvitationREST, *fake.Clientset, *authenticationv1.TokenRequest) {
@@ -155,19 +156,19 @@ func TestInvitationIsRefused(t *testing.T) {
 		code     int32
 		message  string
 	}{
-		"without a token": {code: http.StatusNotFound, message: "for-rome"},
-		"for another name": {token: peeringToken(),
+		"PeeringToken does not exist": {code: http.StatusNotFound, message: "for-rome"},
+		"another name": {token: peeringToken(),
 			request: federation.Invitation{ObjectMeta: metav1.ObjectMeta{Name: "other"}}, code: http.StatusBadRequest, message: `"other"`},
-		"for another uid": {token: peeringToken(),
+		"another uid": {token: peeringToken(),
 			request: federation.Invitation{ObjectMeta: metav1.ObjectMeta{UID: "other"}}, code: http.StatusConflict, message: "uid"},
-		"for an old resourceVersion": {token: peeringToken(),
+		"an old resourceVersion": {token: peeringToken(),
 			request: federation.Invitation{ObjectMeta: metav1.ObjectMeta{ResourceVersion: "1"}}, code: http.StatusConflict, message: "resourceVersion"},
-		"once it was used": {token: peeringToken(func(p *federation.PeeringToken) { p.Status.Used = true }),
+		"used invitation": {token: peeringToken(func(p *federation.PeeringToken) { p.Status.Used = true }),
 			code: http.StatusConflict, message: "used"},
-		"once it has expired": {token: peeringToken(), now: created.Add(time.Hour), code: http.StatusGone,
+		"expired invitation": {token: peeringToken(), now: created.Add(time.Hour), code: http.StatusGone,
 			message: "expired"},
-		"while it is being deleted": {token: peeringToken(func(p *federation.PeeringToken) { p.DeletionTimestamp = &p.CreationTimestamp }), code: http.StatusConflict, message: "being deleted"},
-		"by a provider without an address": {token: peeringToken(), provider: &Provider{ClusterName: "milan"},
+		"PeeringToken is being deleted": {token: peeringToken(func(p *federation.PeeringToken) { p.DeletionTimestamp = &p.CreationTimestamp }), code: http.StatusConflict, message: "being deleted"},
+		"no server is configured": {token: peeringToken(), provider: &Provider{ClusterName: "milan"},
 			code: http.StatusConflict, message: "server"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -181,7 +182,7 @@ func TestInvitationIsRefused(t *testing.T) {
 			_, err := r.Create(t.Context(), "for-rome", &test.request, rest.ValidateAllObjectFunc, &metav1.CreateOptions{})
 			subresourcetest.ExpectStatus(t, err, test.code, test.message)
 			if actions := kube.Actions(); len(actions) > 0 {
-				t.Errorf("a refused POST did %v", actions)
+				t.Errorf("requests of a refused POST: %v", actions)
 			}
 		})
 	}
@@ -199,7 +200,7 @@ func TestInvitationDryRunCreatesNoAccount(t *testing.T) {
 		t.Errorf("the answer is %+v", status)
 	}
 	if actions := kube.Actions(); len(actions) > 0 {
-		t.Errorf("a dry run did %v", actions)
+		t.Errorf("requests of a dry run: %v", actions)
 	}
 }
 
@@ -224,7 +225,8 @@ func TestTokenLivesAsLongAsItsInvitationAndTenMinutesAtLeast(t *testing.T) {
 	})
 }
 
-// printingKubectl is a shell function that prints its arguments and its input.
+// printingKubectl is a shell function that replaces kubectl: it writes its arguments to stderr and copies its input to
+// stdout.
 const printingKubectl = `kubectl() { printf '%s\n' "$@" >&2; cat; }; `
 
 func TestCommandSurvivesTheShell(t *testing.T) {
