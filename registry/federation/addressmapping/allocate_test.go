@@ -50,7 +50,7 @@ func TestOnlyConflictingRangesAreRemapped(t *testing.T) {
 	if got, err := s.create(t.Context(), external); err != nil || !strings.HasPrefix(got, "10.1.0.") {
 		t.Errorf("got %s, %v", got, err)
 	}
-	// Pools overlap, and their allocated ranges do not.
+	// Pools may overlap, but no allocated ranges do.
 	s.mustMap(t, "around", "10.1.0.0/16", "10.252.0.0/16")
 
 	requested := mapping("requested", "192.0.2.7")
@@ -72,7 +72,7 @@ func TestOnlyConflictingRangesAreRemapped(t *testing.T) {
 	}
 }
 
-func TestExhaustedPoolIsReportedAndReservesNothing(t *testing.T) {
+func TestExhaustedPoolFailsCreationAndReservesNothing(t *testing.T) {
 	s := start(t, etcd.Start(t), true)
 	s.pool(t, "default", []string{"10.0.0.0/30"}, "10.0.0.0/32")
 	for i := range 3 {
@@ -176,7 +176,7 @@ func TestReleasedAddressIsNotAllocatedNext(t *testing.T) {
 			allocated[got] = true
 			s.delete(t, "a")
 		}
-		// Of 4096 random addresses, half of them are hardly ever the same.
+		// Twenty random addresses of 4096 are very unlikely to include fewer than ten different ones.
 		if len(allocated) < 10 {
 			t.Errorf("%s: only %v were allocated", what, allocated)
 		}
@@ -193,7 +193,7 @@ func TestTwoServersNeverAllocateAnAddressTwice(t *testing.T) {
 			s := servers[w%2]
 			for i := range 12 {
 				name := fmt.Sprintf("w%d-%d", w, i)
-				// All of them request the same range, which one of them may keep.
+				// The first of these CIDRs may keep its range; all others must get another one.
 				m := mapping(name, []string{"172.16.0.0/28", "192.0.2.1"}[i%2])
 				switch _, err := s.create(t.Context(), m); {
 				case apierrors.IsForbidden(err):
@@ -245,7 +245,7 @@ func TestPoolReportsItsUsage(t *testing.T) {
 	s := start(t, etcd.Start(t), true)
 	s.pool(t, "default", []string{"10.0.0.0/8", "192.168.0.0/30"}, "10.0.0.0/9")
 	s.mustMap(t, "a", "10.128.0.0/9", "10.128.0.0/9")
-	// The largest that is free is the half that it is not in.
+	// The largest free range is the half of 192.168.0.0/30 without the allocated address.
 	other := "192.168.0.0/31"
 	if got := s.mustMap(t, "b", "192.0.2.1",
 		"192.168.0.0/30"); netip.MustParsePrefix(other).Contains(netip.MustParseAddr(got)) {

@@ -33,7 +33,7 @@ const (
 	milanID   = "3f1ad3a5-3c5c-4b8e-9a6e-0b9d6c1f7a11"
 )
 
-// server is one of several API servers that may store in the same etcd.
+// server is an API server in a test. Several may use the same etcd.
 type server struct {
 	mappings  *REST
 	pools     *store.REST
@@ -109,7 +109,8 @@ func (s *server) create(ctx context.Context, m *federation.AddressMapping, dryRu
 	return created.(*federation.AddressMapping).Spec.Mapped, nil
 }
 
-// mustMap creates a mapping, whose range must be within requested.
+// mustMap creates a mapping of what, a CIDR or an address, and returns the range that replaces it. The test fails if
+// this range is not within requested.
 func (s *server) mustMap(t testing.TB, name, what, requested string) string {
 	t.Helper()
 	mapped, err := s.create(t.Context(), mapping(name, what))
@@ -152,7 +153,8 @@ func expectRefusal(t testing.TB, err error, code int32, cause metav1.CauseType, 
 	}
 }
 
-// all returns the mappings by the ranges that they are mapped to.
+// all returns the names of all mappings by the ranges that replace the mapped ones. It reports a test error if two of
+// these ranges overlap.
 func (s *server) all(t testing.TB) map[netip.Prefix]string {
 	t.Helper()
 	list, err := s.mappings.List(in(t.Context()), &internalversion.ListOptions{})

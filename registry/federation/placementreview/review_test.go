@@ -34,14 +34,15 @@ const (
 	controller = "system:serviceaccount:liqo:federation-controller-manager"
 )
 
-// fixture is a resource with the objects of one cluster.
+// fixture is the resource placementreviews, with fake clients that it reads from.
 type fixture struct {
 	*REST
 	kube       *fake.Clientset
 	federation *federationfake.Clientset
 }
 
-// newFixture returns the resource for a namespace with a strategy, in a cluster with claims.
+// newFixture returns the resource in a cluster with these claims and the VirtualNodes of placements.Offers. Namespace
+// shop is offloaded with the strategy.
 func newFixture(t *testing.T, strategy v1alpha1.PodOffloadingStrategy, claims ...placements.Claim) fixture {
 	t.Helper()
 	var objects []runtime.Object
@@ -99,7 +100,7 @@ func (f fixture) review(t *testing.T, request *admissionv1.AdmissionRequest) (*a
 	return answer.(*admissionv1.AdmissionReview), nil
 }
 
-func TestReviewReadsWhatPlacesAPod(t *testing.T) {
+func TestPodIsPlacedByItsClaims(t *testing.T) {
 	data := placements.Claim{Name: "data", Class: placements.VirtualClass}
 	with := func(change func(*placements.Claim)) placements.Claim {
 		claim := data
