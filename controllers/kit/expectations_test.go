@@ -25,7 +25,7 @@ func TestCreatedObjectsArePendingUntilTheyAreObserved(t *testing.T) {
 	}{
 		{"not observed", func(*Expectations, *clocktesting.FakePassiveClock) {}, true},
 		{"observed", func(e *Expectations, _ *clocktesting.FakePassiveClock) { e.Observe(pod("new")) }, false},
-		{"its predecessor observed", func(e *Expectations, _ *clocktesting.FakePassiveClock) { e.Observe(pod("old")) }, true},
+		{"object of the same name with another UID observed", func(e *Expectations, _ *clocktesting.FakePassiveClock) { e.Observe(pod("old")) }, true},
 		{"never observed", func(_ *Expectations, c *clocktesting.FakePassiveClock) { c.SetTime(c.Now().Add(cacheLag)) }, false},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -21,7 +21,7 @@ import (
 	"liqo.io/federation/controllers/commit"
 )
 
-func TestMetricsOfControllerRuntimeCollideWithNoneOfTheProcess(t *testing.T) {
+func TestControllerRuntimeMetricsDoNotCollideWithProcessMetrics(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	for _, name := range []string{"controller_runtime_reconcile_total", "workqueue_adds_total", "go_goroutines"} {
 		registry.MustRegister(prometheus.NewCounter(prometheus.CounterOpts{Name: name}))
@@ -117,7 +117,7 @@ func TestCommitPatchesOnlyChangedFields(t *testing.T) {
 	}
 }
 
-func TestDeleteKeepsAnotherObjectOfTheName(t *testing.T) {
+func TestDeleteIgnoresAReplacedObject(t *testing.T) {
 	for name, answer := range map[string]error{
 		"missing":  apierrors.NewNotFound(corev1.Resource("pods"), "db"),
 		"replaced": apierrors.NewConflict(corev1.Resource("pods"), "db", errors.New("uid differs")),
@@ -140,7 +140,7 @@ func TestDeleteKeepsAnotherObjectOfTheName(t *testing.T) {
 	}
 }
 
-// deletions answers each deletion alike.
+// deletions is a client whose Delete returns an error and records its options.
 type deletions struct {
 	client.Client
 	answer  error

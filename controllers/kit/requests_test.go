@@ -34,7 +34,7 @@ func TestTriggerKeepsRequestsForAControllerThatStartsLater(t *testing.T) {
 	}
 }
 
-func TestObjectsLeadToTheForeignClusterOfTheirNamespace(t *testing.T) {
+func TestObjectsAreMappedToTheForeignClusterOfTheirNamespace(t *testing.T) {
 	for _, test := range []struct {
 		object       client.Object
 		peer, tenant []reconcile.Request
@@ -53,7 +53,7 @@ func TestObjectsLeadToTheForeignClusterOfTheirNamespace(t *testing.T) {
 	}
 }
 
-func TestSpecChangedSelectsChangesOfTheIntent(t *testing.T) {
+func TestSpecChangedSelectsSpecChangesDeletionsAndReplacements(t *testing.T) {
 	object := func(change func(*v1alpha1.VirtualNode)) *v1alpha1.VirtualNode {
 		node := &v1alpha1.VirtualNode{ObjectMeta: metav1.ObjectMeta{Name: "milan", UID: "1", Generation: 1}}
 		change(node)

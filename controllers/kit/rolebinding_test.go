@@ -31,10 +31,10 @@ func TestRoleBindingIsCreatedUpdatedOrReplaced(t *testing.T) {
 		before []client.Object
 		want   []string
 	}{
-		{"there is none", nil, []string{"create RoleBinding reflection"}},
-		{"it is the same", []client.Object{binding("reader", "milan")}, nil},
-		{"it has other subjects", []client.Object{binding("reader", "naples")}, []string{"update RoleBinding reflection"}},
-		{"it has another role", []client.Object{binding("admin", "milan")},
+		{"RoleBinding does not exist", nil, []string{"create RoleBinding reflection"}},
+		{"RoleBinding is equal", []client.Object{binding("reader", "milan")}, nil},
+		{"RoleBinding has other subjects", []client.Object{binding("reader", "naples")}, []string{"update RoleBinding reflection"}},
+		{"RoleBinding has another role", []client.Object{binding("admin", "milan")},
 			[]string{"delete RoleBinding reflection", "create RoleBinding reflection"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {

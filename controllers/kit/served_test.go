@@ -16,7 +16,7 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
 
-// discovery serves resources of example.com/v1, unless it fails.
+// discovery is a discovery client that returns resources for example.com/v1, or failure.
 type discovery struct {
 	requests  int
 	resources []metav1.APIResource

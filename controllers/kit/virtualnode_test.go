@@ -11,7 +11,7 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
 
-func TestNumberOfPodsIsNoChangeOfAVirtualNode(t *testing.T) {
+func TestVirtualNodeChangedIgnoresTheNumberOfPods(t *testing.T) {
 	before := &v1alpha1.VirtualNode{
 		ObjectMeta: metav1.ObjectMeta{ResourceVersion: "7"}, Status: v1alpha1.VirtualNodeStatus{Pods: 3},
 	}
@@ -20,18 +20,18 @@ func TestNumberOfPodsIsNoChangeOfAVirtualNode(t *testing.T) {
 		want   bool
 	}{
 		"nothing, as in a resync": {func(*v1alpha1.VirtualNode) {}, true},
-		"the number of pods":      {func(n *v1alpha1.VirtualNode) { n.ResourceVersion, n.Status.Pods = "8", 4 }, false},
-		"its managed fields": {func(n *v1alpha1.VirtualNode) {
+		"only the number of pods": {func(n *v1alpha1.VirtualNode) { n.ResourceVersion, n.Status.Pods = "8", 4 }, false},
+		"only managed fields": {func(n *v1alpha1.VirtualNode) {
 			n.ResourceVersion, n.ManagedFields = "8", []metav1.ManagedFieldsEntry{{Manager: "kubectl"}}
 		}, false},
-		"the spec, too": {func(n *v1alpha1.VirtualNode) {
+		"spec and number of pods": {func(n *v1alpha1.VirtualNode) {
 			n.ResourceVersion, n.Status.Pods, n.Spec.NodeName = "8", 4, "liqo-milan"
 		}, true},
-		"a condition, too": {func(n *v1alpha1.VirtualNode) {
+		"condition and number of pods": {func(n *v1alpha1.VirtualNode) {
 			n.ResourceVersion, n.Status.Pods = "8", 4
 			n.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionReady}}
 		}, true},
-		"its deletion": {func(n *v1alpha1.VirtualNode) {
+		"deletion": {func(n *v1alpha1.VirtualNode) {
 			n.ResourceVersion, n.DeletionTimestamp = "8", &metav1.Time{}
 		}, true},
 	} {

@@ -18,7 +18,8 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
 
-// discovery returns resources, or an error. Without resources there is no such group.
+// discovery is a discovery client that returns resources, or failure. Without resources it returns NotFound, as for an
+// API group that is not served.
 type discovery struct {
 	resources []string
 	failure   error

@@ -16,7 +16,7 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
 
-func TestWritesOfTheControllerAreRecordedAndCanBeItsLast(t *testing.T) {
+func TestControllerWritesAreRecordedAndCanBeKilled(t *testing.T) {
 	c := New(t, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "old"}})
 	named := func(name string) *corev1.ConfigMap {
 		return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name}}
@@ -58,7 +58,7 @@ func TestChangeWritesSpecAndStatus(t *testing.T) {
 	}
 }
 
-func TestCacheReadsOnlyItsObjects(t *testing.T) {
+func TestCacheReadsOnlyCachedObjects(t *testing.T) {
 	named := func(name string) *corev1.ConfigMap {
 		return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name}}
 	}

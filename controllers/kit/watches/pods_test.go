@@ -29,8 +29,8 @@ func aPod(namespace, name string) *corev1.Pod {
 	}
 }
 
-// awaitSynced waits until all pods are cached, which is a moment after the first listener is
-// called.
+// awaitSynced waits until all pods of a node or namespace are cached, which is shortly after the first call of a
+// listener.
 func awaitSynced(t *testing.T, watches *Pods, of string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
@@ -77,8 +77,8 @@ func TestPodsOfOtherNamespacesAreNotWatched(t *testing.T) {
 		t.Fatal(err)
 	}
 	next()
-	// Only now the watch has certainly begun: one that begins late receives the changes of a
-	// fake cluster, and not its deletions.
+	// By now the watch has started. A watch that starts later would miss the deletion, because the fake client does not
+	// replay it.
 	if err := client.CoreV1().Pods("web").Delete(t.Context(), "a", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -89,7 +89,7 @@ func TestPodsOfOtherNamespacesAreNotWatched(t *testing.T) {
 	}
 }
 
-// tokens counts the pods that need tokens, as lines of text.
+// tokens is a PodCounter for pods that need tokens. It sends each call of Count as a line of text.
 type tokens chan string
 
 func (tokens) Counts(pod *corev1.Pod) bool { return podspec.NeedsTokens(pod) }
@@ -199,7 +199,7 @@ func TestEveryListenerIsCalledAndFindsThePod(t *testing.T) {
 	}
 }
 
-func TestOnlyChangesOfWhatIsReadAreReported(t *testing.T) {
+func TestListenersAreCalledOnlyForFieldsThatControllersRead(t *testing.T) {
 	for _, test := range []struct {
 		name   string
 		change func(*corev1.Pod)
@@ -211,7 +211,7 @@ func TestOnlyChangesOfWhatIsReadAreReported(t *testing.T) {
 		{"the phase", func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed }, true},
 		{"an address", func(p *corev1.Pod) { p.Status.PodIPs = []corev1.PodIP{{IP: "10.0.0.1"}} }, true},
 		{"a deletion", func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)} }, true},
-		{"another pod of that name", func(p *corev1.Pod) { p.UID = "2" }, true},
+		{"another pod of the same name", func(p *corev1.Pod) { p.UID = "2" }, true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			old := aPod("web", "a")

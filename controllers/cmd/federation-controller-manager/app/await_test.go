@@ -13,11 +13,11 @@ import (
 	"k8s.io/client-go/discovery"
 )
 
-// unserved is the discovery of an API that is not served for a number of requests.
+// unserved is a discovery client that fails for a number of requests, as if the API were not served yet.
 type unserved struct {
 	discovery.ServerResourcesInterface
 	left int
-	// last is called with the last request that fails.
+	// last is called with the last request that fails. It may be nil.
 	last func()
 }
 

@@ -46,7 +46,8 @@ func namespaceOf(name, role string) *corev1.Namespace {
 	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{v1alpha1.LabelRole: role}}}
 }
 
-// uninstallable returns an uninstaller of a cluster with objects of the federation and namespaces.
+// uninstallable returns an uninstaller for fake clusters with these objects and namespaces, with the fake federation
+// client and the output.
 func uninstallable(objects []runtime.Object, namespaces ...runtime.Object) (*uninstaller, *fake.Clientset, *bytes.Buffer) {
 	client, out := fake.NewSimpleClientset(objects...), &bytes.Buffer{}
 	return &uninstaller{
@@ -56,7 +57,7 @@ func uninstallable(objects []runtime.Object, namespaces ...runtime.Object) (*uni
 	}, client, out
 }
 
-func TestUninstallFailsAndListsWhatIsInUse(t *testing.T) {
+func TestUninstallFailsAndListsObjectsInUse(t *testing.T) {
 	offloading := &v1alpha1.NamespaceOffloading{ObjectMeta: metav1.ObjectMeta{Namespace: "web", Name: v1alpha1.NamespaceOffloadingName}}
 	var many []runtime.Object
 	for i := range 20 {
@@ -189,7 +190,7 @@ func TestGatewayKeysAreDeletedWithoutPeerings(t *testing.T) {
 	}
 }
 
-func TestUninstallListsWhatDoesNotEndInTime(t *testing.T) {
+func TestUninstallListsObjectsThatExistAfterTheDeadline(t *testing.T) {
 	u, client, out := uninstallable([]runtime.Object{cluster("milan", withProvider)}, namespaceOf("liqo-peer-milan", v1alpha1.RolePeer))
 	u.force, u.deadline = true, 10*time.Millisecond
 	client.PrependReactor("delete", "*", func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, nil })
