@@ -21,8 +21,8 @@ import (
 // healthPaths are the only paths that anonymous requests may read. Their subpaths require authentication.
 var healthPaths = []string{"/healthz", "/livez", "/readyz"}
 
-// authenticate configures the authentication of requests to the health and metrics endpoints. It returns a health check
-// that fails until the CA bundle of client certificates is loaded, which may be later than the start of the server. It
+// authenticate configures the authentication of requests to the health and metrics endpoints, and returns a health
+// check that fails until the CA bundle of client certificates is loaded. The server may start before that. authenticate
 // fails if the CA bundle cannot be read, unless the options tolerate that.
 func authenticate(
 	ctx context.Context, options genericoptions.DelegatingAuthenticationOptions, client kubernetes.Interface,

@@ -28,7 +28,7 @@ import (
 // shutdownTimeout is the time in which requests in flight may complete when the process stops.
 const shutdownTimeout = 5 * time.Second
 
-// leaseTolerance is the time after the expiry of its Lease from which the liveness check of a leader fails.
+// leaseTolerance is the time for which the Lease of a leader may have expired before its liveness check fails.
 const leaseTolerance = 20 * time.Second
 
 // NewCommand returns the root command, which runs until ctx is done.

@@ -58,7 +58,8 @@ type Config struct {
 	published cache.Cache
 	// installed is the cache of the installation namespace; nil until a controller needs it.
 	installed cache.Cache
-	// singles is shared by the controllers that map single addresses; nil until a controller needs it.
+	// singles is shared by the controllers that create AddressMappings for single addresses; nil until a controller
+	// needs it.
 	singles *addresses.Addresses
 	// local is the gateway of the local cluster; nil until a controller needs it.
 	local *tunnel.Local

@@ -59,9 +59,9 @@ func validateLeaderElection(c *componentconfig.LeaderElectionConfiguration) []er
 	return errs
 }
 
-// newLock returns the lock on the Lease for which the replicas of one Deployment compete. The Lease is named after the
-// ServiceAccount, unless a flag names it: Deployments with different ServiceAccounts run different controllers, and
-// each elects its own leader.
+// newLock returns the lock on the Lease for which the replicas of one Deployment compete. Unless a flag names the
+// Lease, it has the name of the ServiceAccount: Deployments with different ServiceAccounts run different controllers,
+// and each elects its own leader.
 func newLock(client *rest.Config, o *Options) (resourcelock.Interface, error) {
 	c := o.LeaderElection
 	identity, err := leader.Identity()

@@ -32,7 +32,8 @@ func (c *Config) installationCache(ctx context.Context) (cache.Cache, error) {
 	return c.installed, nil
 }
 
-// gatewayFinder returns a Finder of the endpoints that the gateway's Service has; nil if the gateway has no Service.
+// gatewayFinder returns a Finder that reads the gateway's endpoints from its Service; nil if the gateway has no
+// Service.
 func (c *Config) gatewayFinder(ctx context.Context) (*gateway.Finder, error) {
 	if !c.Options.Network.GatewayService {
 		return nil, nil
@@ -105,7 +106,8 @@ func initGatewayService(ctx context.Context, config *Config) error {
 	return reconciler.SetupWithManager(config.manager, config.installed)
 }
 
-// addresses returns the state that the controllers of single addresses share. The first call creates it.
+// addresses returns the state that the controllers of AddressMappings for single addresses share. The first call
+// creates it.
 func (c *Config) addresses(ctx context.Context) (*addresses.Addresses, error) {
 	if c.singles != nil {
 		return c.singles, nil

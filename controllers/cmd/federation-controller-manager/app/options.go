@@ -47,7 +47,7 @@ type Options struct {
 	// "-name" excludes it.
 	Controllers []string
 
-	// ClusterName is the name of the local cluster in objects of its peers. Required.
+	// ClusterName is the name of the local cluster, after which peers name its ForeignCluster. Required.
 	ClusterName string
 	// Namespace is the namespace of the installation.
 	Namespace string
@@ -66,11 +66,12 @@ type Options struct {
 	// OrphanTTL is the time after the last heartbeat of a consumer at which its quota is released and its objects are
 	// deleted, unless its ForeignCluster sets one; zero never does.
 	OrphanTTL time.Duration
-	// Networking is the mode of pod connectivity with peers whose ForeignCluster sets none.
+	// Networking is the mode of pod connectivity with peers whose ForeignCluster sets no mode.
 	Networking string
 	// RefusedEndpoints are CIDRs in which no consumer may have endpoints of its Services.
 	RefusedEndpoints []string
-	// Ranges are the CIDRs of the local cluster that an administrator configures; an empty one is detected.
+	// Ranges are the CIDRs of the local cluster that an administrator configures. CIDRs that are not configured are
+	// detected.
 	Ranges clusterinfo.Values
 	// Network configures the external CIDRs, the pool of remapped CIDRs, and the gateway of the local cluster.
 	Network tunnel.Settings

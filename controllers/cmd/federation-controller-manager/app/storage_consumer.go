@@ -10,7 +10,7 @@ import (
 )
 
 // storageConsumer returns the configuration of one storage controller on the consumer, whose events have controller as
-// their source. All of them share the cache of ShadowVolumeClaims.
+// their source. All storage controllers share the cache of ShadowVolumeClaims.
 func (c *Config) storageConsumer(ctx context.Context, controller string) (*consumer.Config, error) {
 	manager, err := c.VolumeManager(ctx)
 	if err != nil {
@@ -28,8 +28,8 @@ func (c *Config) storageConsumer(ctx context.Context, controller string) (*consu
 	}, nil
 }
 
-// storageCapacity returns the controller that publishes the storage capacity of providers. The provisioner reports
-// volumes that a provider refuses to it. The first call creates it.
+// storageCapacity returns the controller that publishes the storage capacity of providers. The provisioner notifies it
+// of each volume that a provider refuses. The first call creates it.
 func (c *Config) storageCapacity(ctx context.Context) (*consumer.Capacity, error) {
 	if c.capacity != nil {
 		return c.capacity, nil

@@ -35,7 +35,7 @@ const (
 	cleanUpTimeout = time.Minute
 	// uninstallInterval is the time between two lists of the objects that still exist.
 	uninstallInterval = time.Second
-	// maxDeadline is the greatest spec.disconnectTimeoutSeconds.
+	// maxDeadline is the maximum of --deadline, and of spec.disconnectTimeoutSeconds.
 	maxDeadline = 24 * time.Hour
 )
 
@@ -214,7 +214,7 @@ func (u *uninstaller) namespaces(ctx context.Context) ([]string, error) {
 }
 
 // end unoffloads all namespaces, deletes the ForeignClusters in used, and waits until no object uses the federation. It
-// fails after deadline and cleanUpTimeout.
+// fails if objects remain after deadline plus cleanUpTimeout.
 func (u *uninstaller) end(ctx context.Context, used *use) error {
 	federation := u.federation.FederationV1alpha1()
 	for _, offloading := range used.offloadings {
@@ -251,8 +251,8 @@ func (u *uninstaller) end(ctx context.Context, used *use) error {
 	return nil
 }
 
-// unpeer deletes a ForeignCluster. Before that, it lowers spec.disconnectTimeoutSeconds to deadline if the former is
-// greater.
+// unpeer deletes a ForeignCluster. If its spec.disconnectTimeoutSeconds exceeds deadline, it is lowered to deadline
+// first.
 func (u *uninstaller) unpeer(ctx context.Context, fc *v1alpha1.ForeignCluster) error {
 	clusters := u.federation.FederationV1alpha1().ForeignClusters()
 	seconds := int32(u.deadline / time.Second)

@@ -52,7 +52,7 @@ func active(intent v1alpha1.PeeringIntent, phase v1alpha1.PeeringPhase) bool {
 	return intent == v1alpha1.PeeringEnabled || (phase != v1alpha1.PeeringNone && phase != "")
 }
 
-// describe returns a line for each listed object, and for at most maxNamed of each kind.
+// describe returns a line for each listed object, at most maxNamed of each kind.
 func (u *use) describe() string {
 	var clusters, offloaded, stored []string
 	for i := range u.clusters {
@@ -79,7 +79,7 @@ func (u *use) describe() string {
 	}
 	lines := slices.Concat(some(clusters), some(offloaded), some(stored))
 	if len(clusters) == 0 {
-		// Namespaces are named only if no ForeignCluster explains them.
+		// Namespaces of peerings are described only if no ForeignCluster is listed, which would imply them.
 		var left []string
 		for _, namespace := range u.namespaces {
 			left = append(left, fmt.Sprintf("Namespace %s of a peering exists", namespace))
