@@ -16,9 +16,9 @@ import (
 )
 
 // NewCache returns a cache of the given kinds, each filtered by its options, and adds it to the manager, which starts
-// it. The manager's own cache has only one selector for each kind, so this cache is for kinds of which a controller may
-// read, or needs, only some objects. A controller watches it with source.Kind. Reading any other kind from it is an
-// error.
+// it. The manager's own cache has only one selector for each kind: use NewCache if a controller may read, or needs,
+// only some objects of a kind. A controller watches the cache with source.Kind. Reading any other kind from the cache
+// is an error.
 func NewCache(manager ctrl.Manager, kinds map[client.Object]cache.ByObject) (cache.Cache, error) {
 	narrow, err := NewUnmanagedCache(manager, kinds)
 	if err != nil {

@@ -46,8 +46,8 @@ func ofNamespace(object client.Object, belongs func(namespace string) bool) []re
 	return []reconcile.Request{Request("", naming.ForeignClusterOf(namespace))}
 }
 
-// EnqueueAfter returns an event handler that enqueues the requests which a function returns for an object. They are
-// delayed, so that equal requests within the delay are merged.
+// EnqueueAfter returns an event handler that enqueues the requests for an object after a delay. Equal requests within
+// the delay are merged.
 func EnqueueAfter(delay time.Duration, requests handler.MapFunc) handler.EventHandler {
 	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 	add := func(ctx context.Context, object client.Object, queue queue) {

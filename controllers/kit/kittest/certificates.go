@@ -35,7 +35,7 @@ func SigningRequest(t testing.TB, subject pkix.Name, changes ...func(*x509.Certi
 }
 
 // Certificate returns a PEM-encoded client certificate for subject and for the public key of a certificate request. It
-// is valid from an hour before Epoch until a day after Epoch. authority is its field isCA.
+// is valid from an hour before Epoch until a day after Epoch. authority sets its field isCA.
 func Certificate(t testing.TB, request []byte, subject pkix.Name, authority bool) []byte {
 	t.Helper()
 	block, _ := pem.Decode(request)

@@ -51,7 +51,7 @@ var Epoch = time.Date(2026, time.November, 26, 12, 0, 0, 0, time.UTC)
 type Write struct {
 	// Verb is create, update, patch, delete or deletecollection. For a subresource, a space and its name follow.
 	Verb string
-	// Kind, Namespace and Name identify the object. Name is empty for deletecollection.
+	// Kind, Namespace and Name identify the object. Namespace and Name are empty for deletecollection.
 	Kind, Namespace, Name string
 }
 

@@ -36,12 +36,12 @@ type PodCounter interface {
 	Count(of string, pod *corev1.Pod, by int)
 }
 
-// PodsOfNodes returns a Pods whose watches are of single nodes.
+// PodsOfNodes returns a Pods that watches pods by their node.
 func PodsOfNodes(client kubernetes.Interface) *Pods {
 	return &Pods{set: newSet(client), ofNodes: true}
 }
 
-// PodsOfNamespaces returns a Pods whose watches are of single namespaces. They omit pods that are not bound to a node.
+// PodsOfNamespaces returns a Pods that watches pods by their namespace, except pods that are not bound to a node.
 func PodsOfNamespaces(client kubernetes.Interface) *Pods {
 	return &Pods{set: newSet(client)}
 }

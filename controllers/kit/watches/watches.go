@@ -33,7 +33,7 @@ type watch struct {
 	informers []cache.SharedIndexInformer
 }
 
-// content defines the informers for a node or namespace, whose name is of.
+// content defines the informers for a node or namespace. of is its name.
 type content interface {
 	// options returns the filters and the transform of the informers.
 	options(of string) []kubeinformers.SharedInformerOption
