@@ -124,7 +124,8 @@ func differences(cluster *federation.ForeignCluster, peering *federation.Peering
 		(current.Mode != requested.Mode || !apiequality.Semantic.DeepEqual(current.Gateway, requested.Gateway)) {
 		differ("spec.gateway", "is another gateway")
 	}
-	// Both directions share one mode, so a request for an incoming peering alone must not change the outgoing one's.
+	// Both directions share one mode: a request for an incoming peering must not change the mode of the outgoing
+	// peering.
 	if current.Outgoing == federation.PeeringEnabled && current.Mode != federation.PeeringInBand &&
 		requested.Mode == federation.PeeringInBand {
 		found = append(found, subresource.Differs("spec.mode", federation.PeeringOutOfBand, requested.Mode))

@@ -157,7 +157,7 @@ func (r *OffloadREST) label(ctx context.Context, namespace string, options *meta
 	}
 	if _, err := r.namespaces.Patch(ctx, namespace, types.MergePatchType, patch,
 		metav1.PatchOptions{DryRun: options.DryRun}); err != nil {
-		return fmt.Errorf("setting the label of the namespace, whose NamespaceOffloading is stored: %w", err)
+		return fmt.Errorf("labeling the namespace after storing its NamespaceOffloading: %w", err)
 	}
 	return nil
 }

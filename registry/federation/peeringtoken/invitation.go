@@ -34,7 +34,7 @@ var invitationResource = federation.Resource("peeringtokens/invitation")
 
 // Provider describes this cluster in an invitation.
 type Provider struct {
-	// ClusterName is the name of this cluster in objects of its peers.
+	// ClusterName is the name of this cluster, after which the consumer names its ForeignCluster.
 	ClusterName string
 	// ClusterID is the UID of this cluster's namespace kube-system.
 	ClusterID string
@@ -169,8 +169,8 @@ func (r *InvitationREST) ensureAccount(ctx context.Context, token *federation.Pe
 	return nil
 }
 
-// requestToken returns a new token of the invitation's ServiceAccount, and the time at which the invitation expires, at
-// the latest when the token does.
+// requestToken returns a new token of the invitation's ServiceAccount, and the time at which the invitation expires.
+// That is the expiry of the token if the API server shortened it.
 func (r *InvitationREST) requestToken(
 	ctx context.Context, token *federation.PeeringToken, expiry time.Time,
 ) (string, time.Time, error) {

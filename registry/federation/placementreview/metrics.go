@@ -38,7 +38,7 @@ var (
 	}, []string{"outcome"})
 	duration = metrics.NewHistogram(&metrics.HistogramOpts{
 		Namespace: namespace, Subsystem: subsystem, Name: "duration_seconds",
-		Help:           "Duration of a placement review, with its reads of claims, volumes and storage classes.",
+		Help:           "Duration of a placement review, including its reads of claims, volumes and storage classes.",
 		Buckets:        metrics.ExponentialBuckets(0.001, 2, 13),
 		StabilityLevel: metrics.ALPHA,
 	})

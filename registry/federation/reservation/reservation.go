@@ -186,5 +186,5 @@ func (r *REST[P, Q, T, S]) uncounted(ctx context.Context, obj P) error {
 		return err
 	}
 	return apierrors.NewForbidden(federation.Resource(r.kind.Resource), obj.GetName(),
-		errors.New("status.foreignCluster is not set yet, which names the consumer to charge: retry in a minute"))
+		errors.New("status.foreignCluster, which names the consumer, is not set yet: retry in a minute"))
 }

@@ -25,7 +25,7 @@ import (
 )
 
 const (
-	// signingTime is the approximate time between a request and the issue of its certificate. Clients retry after it.
+	// signingTime is the Retry-After while a certificate is being issued, which takes about as long.
 	signingTime = time.Second
 	// freshPart limits renewals, so that a peer cannot renew its certificate in a loop: no certificate is replaced in
 	// the first 1/freshPart of its lifetime.

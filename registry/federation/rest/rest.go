@@ -73,7 +73,7 @@ type StorageProvider struct {
 	Namespace string
 	// InvitationNamespace is the namespace with the ServiceAccounts of invitations.
 	InvitationNamespace string
-	// ClusterName is the name of the local cluster in objects of its peers.
+	// ClusterName is the name of the local cluster, after which peers name its ForeignCluster.
 	ClusterName string
 	// ClusterID is the UID of the local cluster's namespace kube-system.
 	ClusterID string

@@ -22,7 +22,7 @@ func TestRefusalForFinishedShadowPodsIsForbiddenAndNamesTheRemedy(t *testing.T) 
 	s.offer(t, "milan", "rome", amounts("pods", "1"))
 	for i := range 1000 {
 		pod := shadowPod("web", "finished", nil)
-		// Such a high revision keeps the watch from reporting the pod as deleted during the test.
+		// Created ignores an object whose revision the watch has passed, so the revision must be very high.
 		pod.UID, pod.ResourceVersion = types.UID(fmt.Sprint(i)), "1000000000"
 		pod.Status.ForeignCluster, pod.Status.Phase = "milan", corev1.PodSucceeded
 		s.quotas.Created(pod.UID, pod)

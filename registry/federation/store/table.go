@@ -27,7 +27,7 @@ type Column[P runtime.Object] struct {
 	Name string
 	// Type is the OpenAPI type of the cells; empty means string.
 	Type string
-	// Description is shown by API documentation, not by kubectl get.
+	// Description describes the column in the response; kubectl get does not print it.
 	Description string
 	// Wide is true for a column that kubectl prints only with -o wide, after the age.
 	Wide bool

@@ -144,7 +144,7 @@ func kubeletOf(node *corev1.Node) (string, error) {
 			return net.JoinHostPort(address.Address, strconv.Itoa(int(port))), nil
 		}
 	}
-	return "", fmt.Errorf("node %s has no internal address or no port of a kubelet", node.Name)
+	return "", fmt.Errorf("finding the kubelet of node %s: no internal address or no kubelet port", node.Name)
 }
 
 // claimsOf returns the usage of volumes that have a claim, by the UID of their pod.

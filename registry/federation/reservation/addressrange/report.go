@@ -50,7 +50,7 @@ func (a *Addresses) Report(ctx context.Context, pools rest.Lister, status *store
 func (a *Addresses) report(ctx context.Context, listed runtime.Object, status *store.StatusREST, seen *string) error {
 	pools, ok := listed.(*federation.AddressPoolList)
 	if !ok {
-		return fmt.Errorf("address pools were listed as a %T", listed)
+		return fmt.Errorf("listing address pools: expected an AddressPoolList, got a %T", listed)
 	}
 	used, revision := a.Used(Account)
 	now := fmt.Sprint(revision)

@@ -81,7 +81,7 @@ func (c *Creation[Q, T, S]) End(answer runtime.Object, err error) {
 		c.Drop()
 		return
 	}
-	// After any other error the object may have been stored, or may still be.
+	// After any other error, the object may have been stored, or may be stored later.
 	c.ledgers.Forget(c.account, c.reserved)
 }
 

@@ -124,8 +124,8 @@ func (l *Ledgers[Q, T, S]) Reserve(ctx context.Context, account string, uid type
 	return l.reserve(ctx, account, &request[Q, T]{uid: uid, amount: amount})
 }
 
-// Grow is Reserve for the amount that an existing object requests in addition. uid is the UID of the reservation, of
-// the UID of the object, and since the revision of the object before the update.
+// Grow is Reserve for the amount that an existing object requests in addition. uid is the UID of the reservation, of is
+// the UID of the object, and since is the revision of the object before the update.
 func (l *Ledgers[Q, T, S]) Grow(
 	ctx context.Context, account string, uid, of types.UID, since uint64, amount Q,
 ) (T, error) {

@@ -65,7 +65,7 @@ var (
 	errOver = errors.New("too many pods are over")
 )
 
-// mayBeOver is the number of pods that are over from which an account gets no new ones.
+// mayBeOver is the number of pods that are over at which the policy refuses new ones.
 const mayBeOver = 3
 
 // kindOf returns a kind of shadow pods whose policy limits their total size. The size of a shadow pod is its

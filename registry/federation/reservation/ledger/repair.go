@@ -57,7 +57,8 @@ func (l *Ledgers[Q, T, S]) Regularly(ctx context.Context, do func(context.Contex
 	}
 }
 
-// WaitForObjects waits until all objects were listed: earlier reservations would block. It fails if ctx is done before.
+// WaitForObjects waits until all objects were listed. Before that, Reserve and Grow block. It fails if ctx is done
+// before.
 func (l *Ledgers[Q, T, S]) WaitForObjects(ctx context.Context) error { return l.view.await(ctx, 1) }
 
 // Repair removes reservations whose objects can no longer be written, and ledgers without usage. Several servers may

@@ -54,7 +54,8 @@ func (m *memory[T]) update(ctx context.Context, account string, change func(*Led
 	}
 }
 
-// replace replaces the ledger of an account, and reports whether it did. It does not if the current ledger is not was.
+// replace sets the ledger of an account to now, and reports true. If the current ledger is not was, it changes nothing
+// and reports false.
 func (m *memory[T]) replace(account string, was, now *Ledger[T]) bool {
 	m.mutex.Lock()
 	defer m.mutex.Unlock()

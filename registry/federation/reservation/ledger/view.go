@@ -72,7 +72,7 @@ func eachObject(list runtime.Object, do func(strategy.Object) error) error {
 	return meta.EachListItem(list, func(item runtime.Object) error {
 		obj, ok := item.(strategy.Object)
 		if !ok {
-			return fmt.Errorf("a %T has no metadata", item)
+			return fmt.Errorf("expected an object with metadata, got a %T", item)
 		}
 		return do(obj)
 	})
@@ -165,7 +165,7 @@ func (v *view[T, S]) observe(event watch.Event) error {
 	}
 	obj, ok := object.(strategy.Object)
 	if !ok {
-		return fmt.Errorf("%s are watched as a %T", v.objects, object)
+		return fmt.Errorf("watching the %s: got a %T", v.objects, object)
 	}
 	revision, err := revisionOf(obj.GetResourceVersion())
 	if err != nil {

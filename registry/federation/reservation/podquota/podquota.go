@@ -113,7 +113,8 @@ func within(consumer string, limits corev1.ResourceList) policy {
 	}
 }
 
-// limits returns the quota of a consumer: the sum of its accepted offers that are not withdrawn.
+// limits returns the quota of a consumer: the sum of its accepted offers, without those that are withdrawn or being
+// deleted.
 func (q *Quotas) limits(ctx context.Context, consumer string) (corev1.ResourceList, error) {
 	found, err := q.offers.Of(ctx, consumer)
 	if err != nil {
