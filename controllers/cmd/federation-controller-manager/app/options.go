@@ -143,11 +143,11 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 		"ServiceAccount of this process, in the installation namespace. "+
 			"Controllers bind roles to it in the namespaces of peerings.")
 	fs.StringVar(&o.IdentityMode, "identity-mode", o.IdentityMode,
-		"Credentials of consumers: Certificate, signed through certificates.k8s.io, Token, of a ServiceAccount, "+
-			"or Auto, which uses tokens where no signer issues the certificate.")
+		"Credentials of consumers: Certificate (signed through certificates.k8s.io), Token (of a ServiceAccount) or Auto "+
+			"(certificates, and tokens if no signer issues certificates).")
 	fs.DurationVar(&o.IdentityLifetime, "identity-lifetime", o.IdentityLifetime,
 		"Lifetime of the certificates that this cluster signs and of its tokens at providers. "+
-			"They are renewed after two thirds of it. At least 10m.")
+			"Both are renewed after two thirds of their lifetime. At least 10m.")
 	fs.DurationVar(&o.OrphanTTL, "policy-orphan-ttl", o.OrphanTTL,
 		"Time after the last heartbeat of a consumer at which its quota is released and its objects in this cluster are "+
 			"deleted, unless its ForeignCluster sets spec.incomingPolicy.orphanTTL. At least 1m; 0s never does.")
@@ -156,9 +156,9 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 			"already routed and disjoint) or Tunnel (WireGuard between gateways; overlapping CIDRs are remapped). "+
 			"Endpoints of Services are reflected only with Flat or Tunnel.")
 	fs.StringSliceVar(&o.RefusedEndpoints, "policy-refused-endpoint-cidrs", o.RefusedEndpoints,
-		"CIDRs in which endpoints of consumers' Services are refused, in addition to the addresses and pod CIDRs of the "+
-			"nodes and the ServiceCIDRs: pod CIDRs that are not in the specs of the nodes, and other ranges that "+
-			"the nodes reach and consumers must not.")
+		"CIDRs in which endpoints of consumers' Services are refused, in addition to the addresses of nodes, the pod "+
+			"CIDRs in specs of nodes, and the ServiceCIDRs. Set all other pod CIDRs, and ranges that nodes can reach but "+
+			"consumers must not reach.")
 	o.Ranges.AddFlags(fs)
 	o.Network.AddFlags(fs)
 	o.ControlProxy.AddFlags(fs)

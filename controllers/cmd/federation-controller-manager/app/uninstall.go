@@ -127,7 +127,7 @@ func (u *uninstaller) run(ctx context.Context) error {
 			used.describe(), used.commands())
 		return errInUse
 	}
-	fmt.Fprintf(u.out, "Ending within %s:\n%s", u.deadline, used.describe())
+	fmt.Fprintf(u.out, "Ending all peerings and offloadings within %s:\n%s", u.deadline, used.describe())
 	if err := u.end(ctx, used); err != nil {
 		return err
 	}
