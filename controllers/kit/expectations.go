@@ -16,7 +16,7 @@ import (
 // example because it was deleted at once.
 const cacheLag = 10 * time.Second
 
-// Expectations records the objects of one kind that a controller created and that its cache has not received, so that
+// Expectations records the objects of one kind that a controller created and its cache has not received yet, so that
 // the next reconcile does not create them again. It is safe for concurrent use.
 type Expectations struct {
 	clock   clock.PassiveClock

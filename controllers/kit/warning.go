@@ -24,9 +24,10 @@ const (
 	maxWarnings = 16
 )
 
-// ProvisioningWarning returns the message of the newest Warning event about a claim that waits for its provisioner, and
-// the time after which to call it again. It ignores events of the component except, unless that is empty. Provisioners
-// report failures only by events. The message is empty if there is no event, or if age is less than firstWarning.
+// ProvisioningWarning returns the message of the newest Warning event about a claim that waits for its provisioner,
+// because provisioners report failures only by events. It also returns the time after which to call it again. Events
+// whose source is the component except are ignored. The message is empty if there are no such events, or if age is less
+// than firstWarning.
 func ProvisioningWarning(
 	ctx context.Context, reader client.Reader, claim *corev1.PersistentVolumeClaim, age time.Duration, except string,
 ) (string, time.Duration, error) {

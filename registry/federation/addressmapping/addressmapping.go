@@ -1,7 +1,7 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package addressmapping serves address mappings, and allocates the ranges that they map to.
+// Package addressmapping serves AddressMappings, and allocates the ranges that replace the mapped ones.
 package addressmapping
 
 import (

@@ -15,8 +15,8 @@ import (
 
 // admissionCommand returns the shell command with which an administrator of the provider admits this cluster in-band.
 // name and id are the name and the ID of this cluster. The command is empty unless cluster has mode InBand, an outgoing
-// peering, and the gateway of this cluster in its status. It contains no secret, and no single quote that would end its
-// quoted argument.
+// peering, and the gateway of this cluster in its status. It contains no secret. Its quoted argument contains no single
+// quote.
 func admissionCommand(cluster *federation.ForeignCluster, name, id string) string {
 	gateway := cluster.Status.Gateway
 	if cluster.Spec.Mode != federation.PeeringInBand || cluster.Spec.Outgoing != federation.PeeringEnabled ||

@@ -121,9 +121,9 @@ func (r *InvitationREST) Create(
 	return invitation, fill(invitation, r.provider, token, secret, expiry)
 }
 
-// refuse returns the error of a request for which no invitation can be issued. It is Conflict if the PeeringToken was
-// used or is being deleted or this cluster has no Server, ResourceExpired after expiry, and TooManyRequests until the
-// gateway is published.
+// refuse returns the reason why no invitation can be issued, nil if it can. The error is Conflict if the PeeringToken
+// was used or is being deleted or this cluster has no Server, ResourceExpired after expiry, and TooManyRequests until
+// the gateway is published.
 func (r *InvitationREST) refuse(token *federation.PeeringToken, expiry time.Time) error {
 	conflict := func(why string) error {
 		return apierrors.NewConflict(invitationResource, token.Name, errors.New(why))

@@ -10,8 +10,7 @@ import (
 	"liqo.io/federation/apiserver/apis/federation"
 )
 
-// longInvitation is the longest lifetime of an invitation without a consumer's cluster ID for which there is no
-// warning.
+// longInvitation is the longest lifetime without a warning of an invitation that any cluster can use.
 const longInvitation = 24 * time.Hour
 
 // warnings returns a warning if any cluster can use the invitation, and for longer than longInvitation.

@@ -84,7 +84,7 @@ func (k Kind[P, S, U]) Storage(
 	return k.StorageWith(strategy, strategy.Status(), getter)
 }
 
-// StorageWith is Storage with strategies other than those of Strategy.
+// StorageWith is Storage with the given strategies instead of the default ones.
 func (k Kind[P, S, U]) StorageWith(
 	strategy store.Strategy, status rest.UpdateResetFieldsStrategy, getter generic.RESTOptionsGetter,
 ) (*store.REST, *store.StatusREST, error) {

@@ -15,7 +15,7 @@ import (
 	"liqo.io/federation/registry/federation/store"
 )
 
-// TunnelEndpoints is the definition of TunnelEndpoints, each of which configures the tunnel to one peer.
+// TunnelEndpoints is the definition of TunnelEndpoints. Each configures the tunnel to one peer.
 var TunnelEndpoints = Kind[*federation.TunnelEndpoint, federation.TunnelEndpointSpec, federation.TunnelEndpointStatus]{
 	Resource: "tunnelendpoints", Singular: "tunnelendpoint", ShortNames: []string{"te"},
 	New:        func() runtime.Object { return &federation.TunnelEndpoint{} },

@@ -18,8 +18,8 @@ import (
 	"liqo.io/federation/registry/federation/store"
 )
 
-// VirtualNodes is the definition of VirtualNodes, each of which represents a ResourceOffer, or one node in a
-// ResourceOffer, as a Node.
+// VirtualNodes is the definition of VirtualNodes. Each represents a ResourceOffer, or one node in a ResourceOffer, as a
+// Node.
 var VirtualNodes = Kind[*federation.VirtualNode, federation.VirtualNodeSpec, federation.VirtualNodeStatus]{
 	Resource: "virtualnodes", Singular: "virtualnode", ShortNames: []string{"vn"},
 	New:        func() runtime.Object { return &federation.VirtualNode{} },

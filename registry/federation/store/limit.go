@@ -22,7 +22,7 @@ type Together func(ctx context.Context, namespace string) ([]string, error)
 
 // limit returns a function that fails with Forbidden if most objects exist: in the cluster, in the object's namespace
 // if the kind is namespaced, or in all namespaces that together returns. It counts objects in the watch cache, so
-// concurrent requests may exceed the limit. It protects etcd and is no quota.
+// concurrent requests may exceed the limit. It protects etcd; it is not a quota.
 func limit(store *genericregistry.Store, most int, together Together) genericregistry.BeginCreateFunc {
 	return func(ctx context.Context, obj runtime.Object, _ *metav1.CreateOptions) (genericregistry.FinishFunc, error) {
 		namespaces, scope := []string{genericapirequest.NamespaceValue(ctx)}, "the namespace"

@@ -45,8 +45,8 @@ type Kind[P Object, S, U any] struct {
 	ValidateStatusUpdate func(obj, old P) field.ErrorList
 	// Warnings returns warnings about valid but unusual values. Nil returns none.
 	Warnings func(obj P) []string
-	// Surroundings returns warnings that depend on other objects of this cluster; old is nil for a new object. If these
-	// cannot be read, it returns no warning, because it must not fail the request. Nil returns none.
+	// Surroundings returns warnings that depend on other objects of this cluster. old is nil for a new object. If
+	// another object cannot be read, the warning is omitted, because the request must not fail. Nil returns none.
 	Surroundings func(ctx context.Context, obj, old P) []string
 }
 
@@ -195,8 +195,9 @@ func resetFields(names ...string) map[fieldpath.APIVersion]*fieldpath.Set {
 	}
 }
 
-// byPeer reports whether a peer sends the request. A peer may neither add finalizers, which would block the deletion of
-// its tenant namespace, nor remove finalizers of the local controllers.
+// byPeer reports whether a peer sends the request. Finalizers of a peer would block the deletion of its tenant
+// namespace, and without the finalizers of the local controllers their cleanup would be skipped. So a peer may change
+// neither.
 func byPeer(ctx context.Context) bool {
 	user, ok := genericapirequest.UserFrom(ctx)
 	return ok && identity.IsPeer(user.GetName(), user.GetGroups())

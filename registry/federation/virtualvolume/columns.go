@@ -135,8 +135,8 @@ func target(to *federation.MoveTarget) string {
 	return strings.TrimPrefix(where, "/")
 }
 
-// progress returns the state of a move for a cell: its phase, while it copies with percentage, rate and remaining time,
-// and after its success with the downtime.
+// progress returns the state of a move for a cell. It starts with the phase. A copying move also has percentage, rate
+// and remaining time, and a successful one its downtime.
 func progress(request *federation.RequestedMove, move *federation.MoveProgress) string {
 	if request != nil && (move == nil || move.ID != request.ID && move.Phase.Ended()) {
 		return requested

@@ -33,8 +33,8 @@ func moveOf(volume *federation.VirtualVolume) *federation.Move {
 	return move
 }
 
-// unchanged returns the Move of a VirtualVolume that has the requested move already. In a dry run, the plan has action
-// None.
+// unchanged returns the Move of a VirtualVolume whose current move equals the requested one. In a dry run, the plan has
+// action None.
 func unchanged(volume *federation.VirtualVolume, dryRun []string) *federation.Move {
 	move := moveOf(volume)
 	if !dryrun.IsDryRun(dryRun) {

@@ -28,8 +28,9 @@ type Strategy struct {
 
 func newStrategy(typer runtime.ObjectTyper) Strategy { return Strategy{kind.Strategy(typer)} }
 
-// PrepareForUpdate sets the ID of the requested move. An unchanged move keeps its ID. Another move gets a new ID if it
-// has none, or if it has the ID of a move that ended, as with server-side apply of a manifest without ID.
+// PrepareForUpdate sets the ID of the requested move. The same move, and a move that changes while it runs, keeps its
+// ID. A different move gets a new ID if it has none, or if it has the ID of a move that ended: server-side apply keeps
+// the ID if the manifest has none.
 func (s Strategy) PrepareForUpdate(ctx context.Context, obj, old runtime.Object) {
 	before := old.(*federation.VirtualVolume)
 	identify(obj.(*federation.VirtualVolume).Spec.Move, before.Spec.Move, before.Moving())

@@ -86,7 +86,8 @@ func (r *Reader) Volumes(ctx context.Context, pod *corev1.Pod) ([]stats.VolumeSt
 	return n.volumes[string(pod.UID)], n.err
 }
 
-// node returns the cached response of a node, empty if there is none, and deletes expired responses of other nodes.
+// node returns the entry of a node, which is empty if the kubelet was not read yet, and deletes expired entries of
+// other nodes.
 func (r *Reader) node(name string) *node {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -20,8 +20,8 @@ type Ledger[T any] struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// Seen is the minimum revision of the objects from which usage may be computed. A reservation is removed once its
-	// object exists, so a server that has not read this object would miss its usage.
+	// Seen is the minimum revision of the objects from which a server may compute usage. Reservations are removed once
+	// their objects are stored, so a server that has not read these objects would compute too little usage.
 	Seen uint64 `json:"seen,omitempty"`
 	// Reservations are the reservations for objects that are being created or are growing. A reservation may remain
 	// shortly after its object was written.

@@ -19,8 +19,8 @@ import (
 	"liqo.io/federation/apiserver/plan/move"
 )
 
-// Move returns the plan for moving the data of a VirtualVolume, or all errors because of which it cannot be moved. It
-// fails with InternalError if an object cannot be read.
+// Move returns the plan for moving the data of a VirtualVolume. If the data cannot be moved, it returns all reasons as
+// field errors instead. It fails with InternalError if an object cannot be read.
 func (r Reader) Move(
 	ctx context.Context, volume *federation.VirtualVolume, spec *federation.MoveSpec,
 ) (*federation.MovePlan, field.ErrorList, error) {
