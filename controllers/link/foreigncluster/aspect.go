@@ -13,8 +13,8 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
 
-// Aspect is a part of a peering that has a phase and a condition: its value is the type of
-// the condition.
+// Aspect is a part of the state of a peering for which the status of a ForeignCluster has a phase
+// and a condition. Its value is the type of the condition.
 type Aspect string
 
 const (
@@ -26,10 +26,10 @@ const (
 	Authentication Aspect = v1alpha1.ConditionAuthenticated
 )
 
-// aspects are all that a pass summarizes.
+// aspects are all aspects; summarize ensures that each has a phase and a condition.
 var aspects = []Aspect{Outgoing, Incoming, Authentication}
 
-// phase returns the field of a status with the phase of the aspect.
+// phase returns a pointer to the phase of the aspect in the status.
 func (a Aspect) phase(status *v1alpha1.ForeignClusterStatus) *v1alpha1.PeeringPhase {
 	switch a {
 	case Outgoing:
@@ -41,7 +41,8 @@ func (a Aspect) phase(status *v1alpha1.ForeignClusterStatus) *v1alpha1.PeeringPh
 	}
 }
 
-// Set sets phase and condition. The condition is true if the phase is Established.
+// Set sets the phase and the condition of the aspect. The condition is True if the phase is
+// Established, otherwise False.
 func (a Aspect) Set(fc *v1alpha1.ForeignCluster, phase v1alpha1.PeeringPhase, reason, format string, args ...any) {
 	*a.phase(&fc.Status) = phase
 	status := metav1.ConditionFalse
@@ -51,8 +52,8 @@ func (a Aspect) Set(fc *v1alpha1.ForeignCluster, phase v1alpha1.PeeringPhase, re
 	setCondition(fc, string(a), status, reason, fmt.Sprintf(format, args...))
 }
 
-// Disconnect sets the phase Disconnecting, unless it is set. The time of the condition is
-// that at which the disconnection began.
+// Disconnect sets the phase Disconnecting, and now as the time when the disconnection began, which
+// is the lastTransitionTime of the condition. Later calls change neither.
 func (a Aspect) Disconnect(fc *v1alpha1.ForeignCluster, now time.Time) {
 	if a.Disconnecting(fc) {
 		return
@@ -69,7 +70,7 @@ func (a Aspect) Disconnect(fc *v1alpha1.ForeignCluster, now time.Time) {
 	})
 }
 
-// Disconnecting reports whether the disconnection has begun, and is in the status.
+// Disconnecting reports whether the status has the phase Disconnecting.
 func (a Aspect) Disconnecting(fc *v1alpha1.ForeignCluster) bool {
 	_, ok := a.disconnectingSince(fc)
 	return ok
@@ -83,8 +84,9 @@ func (a Aspect) disconnectingSince(fc *v1alpha1.ForeignCluster) (time.Time, bool
 	return condition.LastTransitionTime.Time, true
 }
 
-// TimeLeft returns how long the disconnection may still wait for the other cluster. The
-// deletion of a ForeignCluster counts as its beginning, unless volumes held the peering.
+// TimeLeft returns how long the disconnection may still wait for the other cluster. It counts from
+// the start of the disconnection or, if that is earlier, from the deletion of the ForeignCluster;
+// only from the start if volumes on the provider delayed the disconnection.
 func (a Aspect) TimeLeft(p *Pass) time.Duration {
 	fc := p.ForeignCluster
 	since := p.Now
@@ -98,7 +100,8 @@ func (a Aspect) TimeLeft(p *Pass) time.Duration {
 	return since.Add(DisconnectTimeout(fc)).Sub(p.Now)
 }
 
-// DisconnectTimeout returns how long a disconnection waits for the other cluster.
+// DisconnectTimeout returns how long a disconnection waits for the other cluster:
+// spec.disconnectTimeoutSeconds, or its default.
 func DisconnectTimeout(fc *v1alpha1.ForeignCluster) time.Duration {
 	seconds := v1alpha1.DefaultDisconnectTimeoutSeconds
 	if fc.Spec.DisconnectTimeoutSeconds != nil {

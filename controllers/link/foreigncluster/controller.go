@@ -25,31 +25,31 @@ import (
 // Name is the name of the controller in --controllers, logs, metrics and events.
 const Name = "foreign-cluster"
 
-// workers reconcile ForeignClusters in parallel.
+// workers is the number of ForeignClusters that are reconciled in parallel.
 const workers = 4
 
-// Peers are the connections to the providers of this cluster.
+// Peers holds the connections of this cluster to its providers.
 type Peers interface {
-	// Remove ends the connection to a foreign cluster, if there is one.
+	// Remove closes the connection to a foreign cluster, if there is one.
 	Remove(foreignCluster string)
 }
 
-// Reconciler takes the steps of both directions of a peering.
+// Reconciler reconciles ForeignClusters with the steps of both directions of a peering.
 type Reconciler struct {
 	// Client reads the cache of the manager.
 	Client client.Client
-	// Invitations caches the Secrets of invitations. A Secret may be created after the
-	// ForeignCluster that names it.
+	// Invitations caches the Secrets with invitations. They are watched because a Secret may be
+	// created after the ForeignCluster that names it.
 	Invitations cache.Cache
 	// Events receives events of ForeignClusters.
 	Events record.EventRecorder
 	Clock  clock.PassiveClock
-	// Peers lose the connection to a ForeignCluster that was deleted.
+	// Peers closes the connection to a cluster whose ForeignCluster was deleted.
 	Peers Peers
-	// Networking applies to ForeignClusters that do not set it.
+	// Networking applies to ForeignClusters that do not set spec.networking.
 	Networking v1alpha1.NetworkingMode
-	// Incoming and Outgoing are the steps of the two directions. A direction that waits or
-	// fails does not keep the other one from its steps.
+	// Incoming and Outgoing are the steps of the two directions, in their order. Both lists run in
+	// each reconcile, even if a step of the other direction stops or fails.
 	Incoming, Outgoing []Step
 }
 
@@ -77,7 +77,7 @@ func ofPeering(ctx context.Context, object client.Object) []reconcile.Request {
 	return append(kit.OfPeerNamespace(ctx, object), kit.OfTenantNamespace(ctx, object)...)
 }
 
-// ofLabel maps an object to the ForeignCluster that its label names.
+// ofLabel maps an object to the ForeignCluster that its label LabelForeignCluster names.
 func ofLabel(_ context.Context, object client.Object) []reconcile.Request {
 	name := object.GetLabels()[v1alpha1.LabelForeignCluster]
 	if name == "" {
@@ -86,10 +86,12 @@ func ofLabel(_ context.Context, object client.Object) []reconcile.Request {
 	return []reconcile.Request{kit.Request("", name)}
 }
 
-// invitedBy maps the Secret of an invitation to the ForeignClusters that name it.
+// invitedBy maps the Secret of an invitation to the ForeignClusters whose spec.invitationSecretName
+// is its name.
 func (r *Reconciler) invitedBy(ctx context.Context, secret client.Object) []reconcile.Request {
 	var all v1alpha1.ForeignClusterList
-	// Listing a cache fails only before it is filled; then every ForeignCluster is enqueued anyway.
+	// Listing from a cache fails only before the cache is synced, which enqueues every ForeignCluster
+	// anyway.
 	_ = r.Client.List(ctx, &all, client.UnsafeDisableDeepCopy)
 	var requests []reconcile.Request
 	for i := range all.Items {

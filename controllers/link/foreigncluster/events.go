@@ -12,18 +12,20 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
 
-// normal are the reasons of events that require no action; all others are warnings.
+// normal are the reasons whose events have the type Normal; events with any other reason are
+// Warnings.
 var normal = []string{
 	ReasonDisabled, ReasonDisconnecting, ReasonIdentityPending, ReasonIdentityIssued, ReasonAwaitingConsumer,
 	ReasonAwaitingProvider, ReasonAwaitingDecision, ReasonOfferAccepted, ReasonReady, ReasonNamespaceTerminating,
 	ReasonVirtualNodeNotReady, ReasonVolumesMoving, ReasonVolumesReleasing, ReasonVolumesReleased,
 }
 
-// ownReasons are the reasons of the condition Ready that no other condition has: only they
-// are events.
+// ownReasons are the reasons that only the condition Ready has. Ready gets events for these alone,
+// because it copies its other reasons from conditions that get events themselves.
 var ownReasons = []string{ReasonReady, ReasonProviderUnreachable, ReasonVirtualNodeNotReady}
 
-// recordEvents emits an event for every condition whose reason changed.
+// recordEvents emits an event for every condition whose reason changed. A direction that was never
+// enabled gets none.
 func (r *Reconciler) recordEvents(old, current *v1alpha1.ForeignCluster) {
 	for _, condition := range current.Status.Conditions {
 		if condition.Type == v1alpha1.ConditionReady && !slices.Contains(ownReasons, condition.Reason) {

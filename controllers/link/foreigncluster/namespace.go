@@ -20,13 +20,15 @@ import (
 	"liqo.io/federation/controllers/kit"
 )
 
-// takenRetry is the time between two reads of a namespace that is not of the peering.
+// takenRetry is the time between two reads of a namespace that has the name of a peer or tenant
+// namespace, but does not belong to the peering.
 const takenRetry = time.Minute
 
-// podSecurityEnforce is the label with the pod security standard of a namespace.
+// podSecurityEnforce is the label of a namespace that enforces a Pod Security Standard.
 const podSecurityEnforce = "pod-security.kubernetes.io/enforce"
 
-// namespaceOf returns the name and the role of the namespace of a direction.
+// namespaceOf returns the name, and the value of the role label, of the peer namespace (outgoing) or
+// the tenant namespace (incoming) of a foreign cluster.
 func namespaceOf(direction Aspect, foreignCluster string) (name, role string) {
 	if direction == Outgoing {
 		return naming.PeerNamespace(foreignCluster), v1alpha1.RolePeer
@@ -34,8 +36,8 @@ func namespaceOf(direction Aspect, foreignCluster string) (name, role string) {
 	return naming.TenantNamespace(foreignCluster), v1alpha1.RoleTenant
 }
 
-// FindNamespace returns the peer namespace (outgoing) or the tenant namespace (incoming) of
-// a foreign cluster; nil if there is none, or one that is not of the peering.
+// FindNamespace returns the peer namespace (outgoing) or the tenant namespace (incoming) of a
+// foreign cluster. It returns nil if the namespace does not exist or lacks the labels of the peering.
 func FindNamespace(
 	ctx context.Context, reader client.Reader, foreignCluster string, direction Aspect,
 ) (*corev1.Namespace, error) {
@@ -51,9 +53,9 @@ func FindNamespace(
 	return namespace, nil
 }
 
-// EnsureNamespace creates the peer namespace (outgoing) or the tenant namespace (incoming)
-// of a foreign cluster, unless there is one. It waits while a namespace of that name is not
-// of the peering, or is being deleted.
+// EnsureNamespace ensures the peer namespace (outgoing) or the tenant namespace (incoming) of a
+// foreign cluster. While a namespace of that name lacks the labels of the peering or is being
+// deleted, it sets the condition of the direction, and its outcome stops the steps.
 func EnsureNamespace(ctx context.Context, c client.Client, p *Pass, direction Aspect) (Outcome, error) {
 	fc := p.ForeignCluster
 	name, role := namespaceOf(direction, fc.Name)
@@ -68,11 +70,12 @@ func EnsureNamespace(ctx context.Context, c client.Client, p *Pass, direction As
 		return Continue, fmt.Errorf("reading namespace %s: %w", name, err)
 	case !placement.NamespaceBelongs(namespace, fc.Name, role):
 		direction.Set(fc, v1alpha1.PeeringError, ReasonNamespaceTaken,
-			"Namespace %s exists and is not of this peering: delete it, or name the ForeignCluster differently.", name)
+			"Namespace %s exists, but does not belong to this peering: delete it, or create the ForeignCluster with "+
+				"another name.", name)
 		return WaitAtMost(takenRetry), nil
 	case namespace.DeletionTimestamp != nil:
 		direction.Set(fc, v1alpha1.PeeringPending, ReasonNamespaceTerminating,
-			"Namespace %s of an earlier peering is still being deleted.", name)
+			"Namespace %s of a previous peering is still being deleted.", name)
 		return Wait, nil
 	}
 	return Continue, nil
@@ -85,14 +88,14 @@ func newNamespace(name, foreignCluster, role string) *corev1.Namespace {
 			v1alpha1.LabelForeignCluster: foreignCluster,
 			v1alpha1.LabelRole:           role,
 			v1alpha1.LabelManagedBy:      v1alpha1.ManagedBy,
-			// Pods in it, also those of an intruder, have no privileges on their node.
+			// A pod in this namespace has no privileges on its node, even if an intruder created it.
 			podSecurityEnforce: "restricted",
 		},
 	}}
 }
 
-// RoleBinding returns the binding, in a peer or tenant namespace, of the ClusterRole of the
-// same name.
+// RoleBinding returns a RoleBinding in a peer or tenant namespace. It has the name of the ClusterRole
+// that it binds.
 func RoleBinding(namespace, role string, subjects ...rbacv1.Subject) *rbacv1.RoleBinding {
 	return &rbacv1.RoleBinding{
 		ObjectMeta: kit.Managed(namespace, role),
@@ -101,7 +104,7 @@ func RoleBinding(namespace, role string, subjects ...rbacv1.Subject) *rbacv1.Rol
 	}
 }
 
-// EnsureRoleBindings creates or updates RoleBindings, and deletes those without subjects.
+// EnsureRoleBindings creates or updates each RoleBinding, or deletes it if it has no subjects.
 func EnsureRoleBindings(ctx context.Context, c client.Client, bindings ...*rbacv1.RoleBinding) error {
 	for _, binding := range bindings {
 		if err := ensureRoleBinding(ctx, c, binding); err != nil {

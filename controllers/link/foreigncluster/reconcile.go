@@ -17,8 +17,8 @@ import (
 	"liqo.io/federation/controllers/kit"
 )
 
-// Reconcile takes one pass over a ForeignCluster, or drops the connection to one that was
-// deleted.
+// Reconcile runs the steps of both directions for one ForeignCluster, and writes its status. If the
+// ForeignCluster was deleted, it closes the connection to that cluster.
 func (r *Reconciler) Reconcile(ctx context.Context, key ctrl.Request) (ctrl.Result, error) {
 	fc := &v1alpha1.ForeignCluster{}
 	err := r.Client.Get(ctx, key.NamespacedName, fc)
@@ -62,14 +62,15 @@ func (r *Reconciler) reconcile(ctx context.Context, fc *v1alpha1.ForeignCluster)
 	return after, errors.Join(failure, err)
 }
 
-// finish summarizes the status after the steps of a pass, and removes the finalizer once
-// both directions are torn down. A pass changes either the object or its status.
+// finish completes the status after the steps, and removes the finalizer once both directions are
+// torn down. One reconcile writes either the object or its status, so finish reverts the status if
+// a step changed the spec or the metadata. failure is the error of the steps.
 func finish(before *v1alpha1.ForeignCluster, p *Pass, failure error) {
 	fc := p.ForeignCluster
 	if equality.Semantic.DeepEqual(before.Spec, fc.Spec) && equality.Semantic.DeepEqual(before.ObjectMeta, fc.ObjectMeta) {
 		summarize(p)
 	} else {
-		// The next pass, which reads the new spec, writes the status.
+		// The write of the new spec triggers the reconcile that writes the status.
 		fc.Status = *before.Status.DeepCopy()
 	}
 	if failure == nil && tornDown(fc) && equality.Semantic.DeepEqual(before.Status, fc.Status) {
@@ -77,7 +78,7 @@ func finish(before *v1alpha1.ForeignCluster, p *Pass, failure error) {
 	}
 }
 
-// tornDown reports whether both directions of a ForeignCluster that is being deleted ended.
+// tornDown reports whether a ForeignCluster is being deleted and both its directions have ended.
 func tornDown(fc *v1alpha1.ForeignCluster) bool {
 	return fc.DeletionTimestamp != nil &&
 		fc.Status.OutgoingPeering == v1alpha1.PeeringNone && fc.Status.IncomingPeering == v1alpha1.PeeringNone

@@ -21,8 +21,8 @@ func setCondition(
 	})
 }
 
-// summarize sets what follows from the steps of a pass: the state of the identities of both
-// directions, and the condition Ready.
+// summarize sets the fields of the status that depend on the results of all steps: the state of the
+// identities of both directions, the state of the network, and the condition Ready.
 func summarize(p *Pass) {
 	fc := p.ForeignCluster
 	summarizeIdentities(fc, p.Identity, p.Tenant)
@@ -37,8 +37,9 @@ func summarize(p *Pass) {
 	setCondition(fc, v1alpha1.ConditionReady, status, reason, message)
 }
 
-// ready returns the condition Ready: the first obstacle of an enabled direction, and true
-// without one.
+// ready returns the condition Ready: False with the reason and message of the first enabled
+// direction that is not established, of volumes that delay the teardown, or of p.Unready; True
+// otherwise. It is False, too, if no direction is enabled.
 func ready(p *Pass) (status metav1.ConditionStatus, reason, message string) {
 	fc := p.ForeignCluster
 	for _, direction := range []struct {
@@ -59,12 +60,13 @@ func ready(p *Pass) (status metav1.ConditionStatus, reason, message string) {
 	case p.Unready != nil:
 		return metav1.ConditionFalse, p.Unready.Reason, p.Unready.Message
 	default:
-		return metav1.ConditionTrue, ReasonReady, "Every enabled direction is established."
+		return metav1.ConditionTrue, ReasonReady, "Every enabled direction of the peering is established."
 	}
 }
 
-// networking returns whether the pods of both clusters are connected. A flat network needs
-// no more than an enabled peering. The state of a tunnel is written by its controller.
+// networking returns the state of the connection between the pods of both clusters. A flat network
+// is established once a direction is enabled. The state of a tunnel is kept, because the controller
+// in package link/tunnel writes it.
 func networking(p *Pass) v1alpha1.PeeringPhase {
 	fc := p.ForeignCluster
 	switch cmp.Or(fc.Spec.Networking, p.Networking) {
@@ -78,8 +80,8 @@ func networking(p *Pass) v1alpha1.PeeringPhase {
 	return v1alpha1.PeeringNone
 }
 
-// summarizeIdentities sets the worse one of the verdicts of both directions: one that is
-// established does not hide another one that is not.
+// summarizeIdentities sets the aspect Authentication to the first verdict that is not Established,
+// or to an established one if all are. A verdict is nil if its direction is disabled.
 func summarizeIdentities(fc *v1alpha1.ForeignCluster, verdicts ...*Verdict) {
 	var worst *Verdict
 	for _, v := range verdicts {
@@ -94,7 +96,8 @@ func summarizeIdentities(fc *v1alpha1.ForeignCluster, verdicts ...*Verdict) {
 	Authentication.Set(fc, worst.Phase, worst.Reason, "%s", worst.Message)
 }
 
-// AnswerOf returns the message of the condition Accepted of a resource request or offer.
+// AnswerOf returns the message of the condition Accepted among the conditions of a resource request
+// or offer, or a sentence for the message if the condition is missing.
 func AnswerOf(conditions []metav1.Condition) string {
 	if condition := meta.FindStatusCondition(conditions, v1alpha1.ConditionAccepted); condition != nil {
 		return condition.Message

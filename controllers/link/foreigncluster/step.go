@@ -10,54 +10,58 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
 
-// Pass is one pass over a ForeignCluster, which its steps share.
+// Pass is the state of one reconcile of a ForeignCluster. All steps read and change it.
 type Pass struct {
-	// ForeignCluster is what steps change: its status or, after which they stop the pass,
-	// its metadata or spec.
+	// ForeignCluster is a copy that steps change, and that is written after the last step. A step
+	// that changes its metadata or spec, instead of the status, returns Wait.
 	ForeignCluster *v1alpha1.ForeignCluster
-	// Now is the time of the pass.
+	// Now is the time when the reconcile began.
 	Now time.Time
-	// Networking applies to a ForeignCluster that does not set it.
+	// Networking applies if the ForeignCluster does not set spec.networking.
 	Networking v1alpha1.NetworkingMode
-	// Identity is the state of this cluster's identity at the provider, Tenant the state of the
-	// consumer's identity at this cluster. Nil means that the direction is disabled.
+	// Identity is the state of this cluster's identity at the provider, and Tenant the state of the
+	// consumer's identity at this cluster. Steps set them; nil means that the outgoing or incoming
+	// direction, respectively, is disabled.
 	Identity, Tenant *Verdict
-	// Unready is why an established peering cannot be used at present; its phase is empty.
+	// Unready is the reason why an established peering cannot be used at present. Its Phase is
+	// unused. Nil means that the peering can be used.
 	Unready *Verdict
 }
 
-// Verdict is a state and the reason for it.
+// Verdict is a phase, with the reason and message for the condition.
 type Verdict struct {
 	Phase           v1alpha1.PeeringPhase
 	Reason, Message string
 }
 
-// Outcome is what a step returns to the pass.
+// Outcome is the result of a step that did not fail.
 type Outcome struct {
-	// Stop keeps the following steps from this pass: something has to happen first.
+	// Stop is true if the remaining steps of the direction are skipped in this reconcile.
 	Stop bool
-	// After is when the next pass begins even if nothing changes; zero means never.
+	// After is the time until the next reconcile if no event triggers one before; zero means that
+	// only events trigger one.
 	After time.Duration
 }
 
 var (
 	// Continue is the outcome of a step that is followed by the next one.
 	Continue = Outcome{}
-	// Wait is the outcome of a step that waits for a change.
+	// Wait is the outcome of a step that waits for an event.
 	Wait = Outcome{Stop: true}
 )
 
-// WaitAtMost returns the outcome of a step that waits for a change, or for a time.
+// WaitAtMost returns the outcome of a step that waits for an event, but no longer than a duration.
 func WaitAtMost(after time.Duration) Outcome { return Outcome{Stop: true, After: after} }
 
 // Step is one part of a direction of a peering.
 type Step interface {
-	// Reconcile establishes the part, or removes it where the direction is disabled. An
-	// error ends the steps of the direction in this pass.
+	// Reconcile establishes this part of the direction, or removes it if the direction is disabled.
+	// After an error, the remaining steps of the direction are skipped in this reconcile.
 	Reconcile(ctx context.Context, p *Pass) (Outcome, error)
 }
 
-// run takes steps in order until one stops or fails.
+// run runs the steps in order until one stops or fails. It returns the shortest time until the next
+// reconcile that a step set; zero if none did.
 func run(ctx context.Context, p *Pass, steps []Step) (time.Duration, error) {
 	var after time.Duration
 	for _, step := range steps {
@@ -73,7 +77,7 @@ func run(ctx context.Context, p *Pass, steps []Step) (time.Duration, error) {
 	return after, nil
 }
 
-// sooner returns the shorter of two durations of which zero is never.
+// sooner returns the shorter of two durations, where zero means never.
 func sooner(a, b time.Duration) time.Duration {
 	if a == 0 || (b != 0 && b < a) {
 		return b

@@ -11,7 +11,7 @@ import (
 // maxNamed bounds how many volumes or namespaces a condition names.
 const maxNamed = 8
 
-// FirstOf returns the first maxNamed of the names, and how many more there are.
+// FirstOf returns the first maxNamed names, separated by commas, and the number of further names.
 func FirstOf(names []string) string {
 	list := strings.Join(names[:min(len(names), maxNamed)], ", ")
 	if more := len(names) - maxNamed; more > 0 {
