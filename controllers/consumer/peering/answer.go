@@ -24,8 +24,9 @@ import (
 	"liqo.io/federation/controllers/remote"
 )
 
-// deny reports that the outgoing peering cannot begin or continue, and waits for an
-// administrator.
+// deny sets the phase, reason and message of the outgoing direction and of the consumer's identity,
+// for an obstacle that an administrator has to remove. Its outcome stops the steps and retries after
+// deniedRetry.
 func deny(
 	p *foreigncluster.Pass, phase v1alpha1.PeeringPhase, reason, format string, args ...any,
 ) foreigncluster.Outcome {
@@ -35,13 +36,14 @@ func deny(
 	return foreigncluster.WaitAtMost(deniedRetry)
 }
 
-// pend reports that the outgoing peering is not established yet.
+// pend sets the phase Pending, with reason and message, for the outgoing direction and for the
+// consumer's identity.
 func pend(p *foreigncluster.Pass, reason, format string, args ...any) {
 	deny(p, v1alpha1.PeeringPending, reason, format, args...)
 }
 
-// refused reports an error of a provider to the request for an identity. It returns the
-// error if the request is retried with back-off.
+// refused reports a failed request for an identity in the conditions. It returns the error if the
+// request is to be retried with back-off, and nil if it is retried after deniedRetry.
 func refused(p *foreigncluster.Pass, err error) (foreigncluster.Outcome, error) {
 	server := p.ForeignCluster.Spec.Server
 	switch why := remote.Describe(err); {
@@ -50,25 +52,26 @@ func refused(p *foreigncluster.Pass, err error) (foreigncluster.Outcome, error) 
 			"The provider at %s cannot be reached: %s. The request is retried.", server, why)
 	case apierrors.IsNotFound(err):
 		return deny(p, v1alpha1.PeeringDenied, foreigncluster.ReasonVersionsDiffer,
-			"The cluster at %s does not serve %s: the federation is not installed on it, or in a version that is not "+
-				"compatible with this one. Install or upgrade it. Response of the cluster: %s",
+			"The cluster at %s does not serve %s: Liqo Federation is not installed on it, or its version is not "+
+				"compatible with the version of this cluster. Install or upgrade it there. Response of the cluster: %s",
 			server, v1alpha1.SchemeGroupVersion, why), nil
 	case remote.Rejected(err), apierrors.IsConflict(err), apierrors.IsAlreadyExists(err), apierrors.IsGone(err):
 		return deny(p, v1alpha1.PeeringDenied, foreigncluster.ReasonInvitationRejected,
 			"The provider does not accept the invitation: it has expired, was used or was withdrawn. Request a new one from "+
-				"the provider's administrator, and POST it to the verb peer. Response of the provider: %s", why), nil
+				"the provider's administrator, and POST it to the subresource peer of this ForeignCluster. "+
+				"Response of the provider: %s", why), nil
 	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err):
 		return deny(p, v1alpha1.PeeringDenied, foreigncluster.ReasonIdentityRefused,
 			"The provider refuses the request for an identity: %s", why), nil
 	default:
 		pend(p, foreigncluster.ReasonProviderFailing,
-			"The provider at %s cannot answer at the moment: %s. The request is retried.", server, why)
+			"The provider at %s responded with an error: %s. The request is retried.", server, why)
 	}
 	return foreigncluster.Continue, fmt.Errorf("requesting an identity at %s: %w", server, err)
 }
 
-// unanswered reports whether the provider's answer has no identity, because it is refused or not
-// issued yet.
+// unanswered reports whether the provider's answer has no identity, because the provider refused it
+// or has not issued it yet. It then sets the conditions, and returns when to request it again.
 func unanswered(p *foreigncluster.Pass, answer *v1alpha1.IdentityRequest) (foreigncluster.Outcome, bool) {
 	issued := len(answer.Status.Certificate) > 0 || answer.Status.ServiceAccountName != ""
 	for _, refusal := range []struct {
@@ -76,7 +79,7 @@ func unanswered(p *foreigncluster.Pass, answer *v1alpha1.IdentityRequest) (forei
 		retry time.Duration
 	}{
 		{v1alpha1.ConditionAccepted, deniedRetry},
-		// A request that cannot be signed may soon be answered with an account.
+		// If signing fails, the provider may soon issue a ServiceAccount instead of a certificate.
 		{v1alpha1.ConditionIssued, renewalRetry},
 	} {
 		condition := meta.FindStatusCondition(answer.Status.Conditions, refusal.kind)
@@ -85,7 +88,8 @@ func unanswered(p *foreigncluster.Pass, answer *v1alpha1.IdentityRequest) (forei
 			continue
 		}
 		deny(p, v1alpha1.PeeringDenied, foreigncluster.ReasonIdentityRefused,
-			"The provider refuses an identity (%s): %s", remote.Text(condition.Reason), remote.Text(condition.Message))
+			"The provider refuses to issue an identity (%s): %s",
+			remote.Text(condition.Reason), remote.Text(condition.Message))
 		return foreigncluster.WaitAtMost(refusal.retry), true
 	}
 	if !issued {
@@ -97,7 +101,8 @@ func unanswered(p *foreigncluster.Pass, answer *v1alpha1.IdentityRequest) (forei
 
 var uuid = regexp.MustCompile("^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")
 
-// issuedAccount returns the account of an answer; empty if it has a certificate.
+// issuedAccount returns the name of the ServiceAccount that the provider issued in its answer; empty
+// if the answer has a certificate for the key of request.
 func issuedAccount(answer *v1alpha1.IdentityRequest, request []byte) string {
 	if identity.Certifies(answer.Status.Certificate, request) != nil {
 		return ""
@@ -105,22 +110,23 @@ func issuedAccount(answer *v1alpha1.IdentityRequest, request []byte) string {
 	return answer.Status.ServiceAccountName
 }
 
-// validate returns an error if the identity that a provider issued for a key is invalid. Answers
-// of providers are not trusted.
+// validate returns an error if the provider's answer has no valid certificate for the key and the
+// peering, and no valid ServiceAccount, or if its tenant namespace or cluster ID is invalid. A
+// provider is not trusted to send valid answers.
 func (c *Config) validate(answer *v1alpha1.IdentityRequest, peering types.UID, key, request []byte) error {
 	if account := issuedAccount(answer, request); account == "" {
 		if err := validateCertificate(answer.Status.Certificate, peering, key); err != nil {
 			return err
 		}
 	} else if len(validation.IsDNS1123Subdomain(account)) > 0 {
-		return fmt.Errorf("%q is not the name of a service account", account)
+		return fmt.Errorf("%q is not a valid name of a ServiceAccount", account)
 	}
 	namespace := answer.Status.TenantNamespace
 	if !naming.IsTenantNamespace(namespace) || len(validation.IsDNS1123Label(namespace)) > 0 {
-		return fmt.Errorf("%q is not a tenant namespace", namespace)
+		return fmt.Errorf("%q is not a valid name of a tenant namespace", namespace)
 	}
 	if !uuid.MatchString(answer.Status.ClusterID) {
-		return fmt.Errorf("%q is not a cluster id", answer.Status.ClusterID)
+		return fmt.Errorf("the cluster ID %q is not a UUID", answer.Status.ClusterID)
 	}
 	if answer.Status.ClusterID == c.ClusterID {
 		return errors.New("the provider has the ID of this cluster")
@@ -137,7 +143,7 @@ func validateCertificate(chain []byte, peering types.UID, key []byte) error {
 		return fmt.Errorf("the certificate is for %q, not for %q", certificate.Subject.CommonName, peering)
 	}
 	if !slices.Contains(certificate.ExtKeyUsage, x509.ExtKeyUsageClientAuth) {
-		return errors.New("the certificate is not one of a client")
+		return errors.New("the certificate does not permit client authentication")
 	}
 	return nil
 }

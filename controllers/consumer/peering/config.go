@@ -21,43 +21,44 @@ import (
 	"liqo.io/federation/controllers/remote"
 )
 
-// Peers are the connections to the providers of this cluster. It is implemented by
-// remote.Peers.
+// Peers holds the connections of this cluster to its providers. remote.Peers implements it.
 type Peers interface {
-	// Set connects to a foreign cluster with an identity, until the context ends or Remove
-	// is called.
+	// Set opens a connection to a foreign cluster with an identity, which replaces an earlier
+	// connection. It stays open until ctx ends or Remove is called.
 	Set(ctx context.Context, foreignCluster string, identity *remote.Identity) error
-	// Connect returns clients that use an identity, or the token of an invitation.
+	// Connect returns clients that authenticate with an identity or with the token of an
+	// invitation. They belong to no connection.
 	Connect(identity *remote.Identity) (*remote.Clients, error)
-	// Get returns the connection to a foreign cluster, if there is one.
+	// Get returns the connection to a foreign cluster, and whether there is one.
 	Get(foreignCluster string) (*remote.Peer, bool)
-	// Remove ends the connection to a foreign cluster.
+	// Remove closes the connection to a foreign cluster, if there is one.
 	Remove(foreignCluster string)
 }
 
-// Config is shared by the steps.
+// Config is the configuration that all steps of an outgoing peering share.
 type Config struct {
-	// Client reads the cache of the manager, Live the API server: Secrets with identities
-	// are not cached.
+	// Client reads the cache of the manager. Live reads the API server, because Secrets with
+	// identities are not cached.
 	Client client.Client
 	Live   client.Reader
-	// Invitations reads a cache of the Secrets of invitations.
+	// Invitations reads a cache of the Secrets with invitations.
 	Invitations client.Reader
 	// Events receives events of ForeignClusters.
 	Events record.EventRecorder
 	Peers  Peers
-	// Volumes lists and releases the data of this cluster on providers.
+	// Volumes lists the volumes whose data providers store for this cluster, and releases them.
 	Volumes Volumes
 	// ClusterID and ClusterName are the ID and the name of this cluster.
 	ClusterID, ClusterName string
-	// IdentityLifetime is the lifetime of the tokens that this cluster requests at providers.
+	// IdentityLifetime is the lifetime of the ServiceAccount tokens that this cluster requests from
+	// providers.
 	IdentityLifetime time.Duration
 	// ControlProxy connects to providers whose spec.mode is InBand.
 	ControlProxy ControlProxy
-	// Namespace is the namespace of the installation, with the Secrets of invitations.
+	// Namespace is the installation namespace, which has the Secrets with invitations.
 	Namespace string
-	// Account is the service account of the controllers. In peer namespaces it may read and
-	// write Secrets and workloads.
+	// Account is the ServiceAccount of the controllers. The steps grant it access to Secrets and
+	// workloads in peer namespaces.
 	Account types.NamespacedName
 }
 
@@ -68,8 +69,8 @@ func (c *Config) Steps() []foreigncluster.Step {
 	}
 }
 
-// InvitationCache adds a cache to a manager that has the Secrets of invitations in the
-// namespace of the installation, and no other Secret.
+// InvitationCache adds a cache to the manager that contains the Secrets with invitations in the
+// installation namespace, and no other Secrets.
 func InvitationCache(manager ctrl.Manager, namespace string) (cache.Cache, error) {
 	return kit.NewCache(manager, map[client.Object]cache.ByObject{
 		&corev1.Secret{}: {
@@ -79,13 +80,13 @@ func InvitationCache(manager ctrl.Manager, namespace string) (cache.Cache, error
 	})
 }
 
-// warn emits a Warning about a ForeignCluster.
+// warn emits an event of type Warning for a ForeignCluster.
 func (c *Config) warn(fc *v1alpha1.ForeignCluster, reason, message string) {
 	c.Events.Event(fc, corev1.EventTypeWarning, reason, message)
 }
 
-// invitationSecret returns the invitation that a ForeignCluster names. It fails with NotFound if
-// there is no such Secret of the type of invitations.
+// invitationSecret returns the Secret that spec.invitationSecretName names. It fails with NotFound if
+// the Secret does not exist or is not of type federation.liqo.io/invitation.
 func (c *Config) invitationSecret(ctx context.Context, fc *v1alpha1.ForeignCluster) (*corev1.Secret, error) {
 	secret := &corev1.Secret{}
 	key := types.NamespacedName{Namespace: c.Namespace, Name: fc.Spec.InvitationSecretName}

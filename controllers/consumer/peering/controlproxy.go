@@ -15,24 +15,26 @@ import (
 	"liqo.io/federation/controllers/remote"
 )
 
-// ControlProxy is the proxy of this cluster's gateway, through which providers are reached by
-// their tunnels.
+// ControlProxy is the HTTPS proxy of this cluster's gateway. Requests to the API servers of in-band
+// providers go through this proxy and the tunnel to the provider.
 type ControlProxy struct {
-	// URL is the https URL of the proxy. Empty means that there is none.
+	// URL is the https URL of the proxy. If it is empty, in-band providers cannot be reached.
 	URL string
-	// CAFile has the PEM certificate authorities of the proxy, TokenFile the token of this
-	// process for it.
+	// CAFile is the PEM file with the certificate authorities of the proxy, and TokenFile the file
+	// with the token with which this process authenticates to the proxy.
 	CAFile, TokenFile string
 }
 
-// AddFlags adds the flags of the proxy.
+// AddFlags adds the flags that set p.
 func (p *ControlProxy) AddFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&p.URL, "control-proxy", p.URL,
-		"https URL of the gateway's proxy to providers whose spec.mode is InBand. Empty connects to none of them.")
+		"https URL of the gateway's proxy to providers whose ForeignCluster has spec.mode InBand. "+
+			"If empty, these providers cannot be reached.")
 	fs.StringVar(&p.CAFile, "control-proxy-ca-file", p.CAFile,
-		"PEM file with the certificate authorities of --control-proxy. Required with it.")
+		"PEM file with the certificate authorities of --control-proxy. Required if --control-proxy is set.")
 	fs.StringVar(&p.TokenFile, "control-proxy-token-file", p.TokenFile,
-		"File with the token of this process for --control-proxy. Required with it.")
+		"File with the token with which this process authenticates to --control-proxy. "+
+			"Required if --control-proxy is set.")
 }
 
 // Validate returns an error for each invalid flag.
@@ -45,16 +47,16 @@ func (p *ControlProxy) Validate() []error {
 		errs = append(errs, fmt.Errorf("--control-proxy %q: must be an https URL", p.URL))
 	}
 	if p.CAFile == "" || p.TokenFile == "" {
-		errs = append(errs, errors.New("--control-proxy needs --control-proxy-ca-file and --control-proxy-token-file"))
+		errs = append(errs, errors.New("--control-proxy requires --control-proxy-ca-file and --control-proxy-token-file"))
 	}
 	return errs
 }
 
-var errNoControlProxy = errors.New("this installation has no gateway through which providers are reached: " +
-	"set network.enabled in the values of the chart")
+var errNoControlProxy = errors.New("this installation has no gateway: set network.enabled in the values of the chart")
 
-// route returns how a provider is reached, as an identity without credentials. It fails for
-// a provider that is reached through its tunnel if there is no proxy.
+// route returns the address, CA and proxy with which a provider is reached, as an identity without
+// credentials. For an in-band provider it fails with errNoControlProxy if p.URL is empty, and with
+// another error if p.CAFile cannot be read.
 func (p ControlProxy) route(fc *v1alpha1.ForeignCluster) (*remote.Identity, error) {
 	route := &remote.Identity{Server: fc.Spec.Server, CA: fc.Spec.CABundle, ProxyURL: fc.Spec.ProxyURL}
 	if fc.Spec.Mode != v1alpha1.PeeringInBand {
@@ -65,13 +67,14 @@ func (p ControlProxy) route(fc *v1alpha1.ForeignCluster) (*remote.Identity, erro
 	}
 	authorities, err := os.ReadFile(p.CAFile)
 	if err != nil {
-		return nil, fmt.Errorf("reading the certificate authorities of the gateway's proxy: %w", err)
+		return nil, fmt.Errorf("reading --control-proxy-ca-file: %w", err)
 	}
 	route.ProxyURL, route.ProxyCA, route.Control = p.URL, authorities, fc.Spec.ClusterID
 	return route, nil
 }
 
-// invitedIdentity returns the identity of the holder of an invitation.
+// invitedIdentity returns an identity that authenticates with the token of an invitation. It fails
+// in the same cases as route.
 func (p ControlProxy) invitedIdentity(fc *v1alpha1.ForeignCluster, token string) (*remote.Identity, error) {
 	identity, err := p.route(fc)
 	if err != nil {
@@ -81,13 +84,13 @@ func (p ControlProxy) invitedIdentity(fc *v1alpha1.ForeignCluster, token string)
 	return identity, nil
 }
 
-// sameRoute reports whether two identities reach a provider in the same way.
+// sameRoute reports whether two identities have the same address, CA and proxy.
 func sameRoute(a, b *remote.Identity) bool {
 	return a.Server == b.Server && string(a.CA) == string(b.CA) && a.ProxyURL == b.ProxyURL &&
 		string(a.ProxyCA) == string(b.ProxyCA) && a.Control == b.Control
 }
 
-// setRoute changes the way in which an identity reaches a provider.
+// setRoute copies address, CA and proxy from route to identity.
 func setRoute(identity, route *remote.Identity) {
 	identity.Server, identity.CA, identity.ProxyURL = route.Server, route.CA, route.ProxyURL
 	identity.ProxyCA, identity.Control = route.ProxyCA, route.Control

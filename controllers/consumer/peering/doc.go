@@ -1,8 +1,8 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package peering has the steps of an outgoing peering, which a consumer takes: it obtains
-// an identity at its provider with an invitation, renews it, probes the provider, reports
-// the negotiation of resources, and removes all of that when the peering is disabled. The
-// controller link/foreigncluster takes them.
+// Package peering has the steps of an outgoing peering, which package link/foreigncluster runs on the
+// consumer. They obtain an identity at the provider with an invitation, renew the identity, probe the
+// provider, and report the state of the negotiation of resources. When the peering is disabled, they
+// delete everything that was created for it.
 package peering

@@ -24,16 +24,16 @@ import (
 )
 
 const (
-	// answerPoll is the time between two requests for a certificate that is being issued,
-	// which takes about a second.
+	// answerPoll is the time between two reads of the answer while the provider issues a
+	// certificate, which takes about a second.
 	answerPoll = 500 * time.Millisecond
-	// deniedRetry is the time between two requests after a refusal that only an
-	// administrator can change.
+	// deniedRetry is the time between two attempts while an obstacle prevents the peering that only
+	// an administrator can remove.
 	deniedRetry = 5 * time.Minute
 )
 
-// identityStep obtains an identity of this cluster at its provider, renews it, and connects
-// with it.
+// identityStep obtains an identity for this cluster at the provider, renews it before it expires, and
+// opens the connection to the provider with it.
 type identityStep struct{ *Config }
 
 // Reconcile implements foreigncluster.Step.
@@ -42,10 +42,11 @@ func (s *identityStep) Reconcile(ctx context.Context, p *foreigncluster.Pass) (f
 	switch {
 	case fc.Spec.Server == "":
 		return deny(p, v1alpha1.PeeringError, foreigncluster.ReasonInvitationInvalid,
-			"spec.server is empty: set the https URL of the provider's Kubernetes API."), nil
+			"spec.server is empty: set it to the https URL of the provider's Kubernetes API server."), nil
 	case fc.Spec.ClusterID == s.ClusterID:
 		return deny(p, v1alpha1.PeeringError, foreigncluster.ReasonOwnCluster,
-			"The invitation is one of this cluster, which cannot peer with itself."), nil
+			"spec.clusterID is the ID of this cluster, which cannot peer with itself: "+
+				"use an invitation of another cluster."), nil
 	}
 	secret := &corev1.Secret{}
 	err := s.Live.Get(ctx, identityKey(fc), secret)
@@ -61,17 +62,18 @@ func (s *identityStep) Reconcile(ctx context.Context, p *foreigncluster.Pass) (f
 		return s.use(ctx, p, secret, identity)
 	case err != nil && !errors.Is(err, remote.ErrIncomplete):
 		return deny(p, v1alpha1.PeeringError, foreigncluster.ReasonIdentityInvalid,
-			"%v: delete that Secret, and peer again with a new invitation.", err), nil
+			"The identity at the provider is invalid: %v. Delete that Secret, and peer again with a new invitation.", err), nil
 	}
 	return s.obtain(ctx, p, secret)
 }
 
-// identityKey returns the name of the Secret with the identity at a provider.
+// identityKey returns namespace and name of the Secret with the identity of this cluster at a provider.
 func identityKey(fc *v1alpha1.ForeignCluster) types.NamespacedName {
 	return types.NamespacedName{Namespace: naming.PeerNamespace(fc.Name), Name: remote.SecretName}
 }
 
-// use connects with a valid identity, and renews it when that is due.
+// use opens the connection to the provider with a valid identity, and renews the identity once its
+// renewal time has come. It deletes the invitation with which the identity was obtained.
 func (s *identityStep) use(
 	ctx context.Context, p *foreigncluster.Pass, secret *corev1.Secret, identity *remote.Identity,
 ) (foreigncluster.Outcome, error) {
@@ -89,7 +91,7 @@ func (s *identityStep) use(
 	}
 	if err := s.Peers.Set(ctx, fc.Name, identity); err != nil {
 		return deny(p, v1alpha1.PeeringError, foreigncluster.ReasonIdentityInvalid,
-			"The identity cannot be used: %s.", remote.Describe(err)), nil
+			"The identity at the provider cannot be used: %s.", remote.Describe(err)), nil
 	}
 	if err := s.deleteUsedInvitation(ctx, p, secret); err != nil {
 		return foreigncluster.Continue, err
@@ -98,7 +100,7 @@ func (s *identityStep) use(
 	fc.Status.IdentityExpirationTime = &metav1.Time{Time: identity.ExpirationTime}
 	p.Identity = &foreigncluster.Verdict{
 		Phase: v1alpha1.PeeringEstablished, Reason: foreigncluster.ReasonIdentityIssued,
-		Message: "The provider accepts this cluster's identity.",
+		Message: "The provider has issued an identity to this cluster.",
 	}
 	if left := identity.RenewalTime().Sub(p.Now); left > 0 {
 		return foreigncluster.Outcome{After: left}, nil
@@ -108,18 +110,19 @@ func (s *identityStep) use(
 
 func unroutable(p *foreigncluster.Pass, err error) foreigncluster.Outcome {
 	return deny(p, v1alpha1.PeeringError, foreigncluster.ReasonNoControlProxy,
-		"The provider cannot be reached by the tunnel: %v.", err)
+		"The provider cannot be reached through the tunnel: %v.", err)
 }
 
-// superseded reports whether an identity was revoked before it expired, and another one can be
-// obtained with an invitation.
+// superseded reports whether the provider revoked the identity in the Secret, and spec names a valid
+// invitation with which another identity can be obtained.
 func (s *identityStep) superseded(ctx context.Context, p *foreigncluster.Pass, secret *corev1.Secret) bool {
 	outgoing := meta.FindStatusCondition(p.ForeignCluster.Status.Conditions, v1alpha1.ConditionOutgoingPeering)
 	return outgoing != nil && outgoing.Reason == foreigncluster.ReasonIdentityRevoked &&
 		s.hasOtherInvitation(ctx, p, secret)
 }
 
-// hasOtherInvitation reports whether there is a valid invitation to another identity.
+// hasOtherInvitation reports whether the ForeignCluster names a valid invitation that the identity in
+// the Secret was not obtained with.
 func (s *identityStep) hasOtherInvitation(
 	ctx context.Context, p *foreigncluster.Pass, identity *corev1.Secret,
 ) bool {
@@ -134,7 +137,7 @@ func (s *identityStep) hasOtherInvitation(
 	return err == nil && p.Now.Before(invited.expires) && !isFor(identity.Data[remote.KeyRequest], invited.uid)
 }
 
-// withIdentity returns a Secret with another identity.
+// withIdentity returns a copy of a Secret with another identity. The keys for a renewal are kept.
 func withIdentity(secret *corev1.Secret, identity *remote.Identity) *corev1.Secret {
 	changed := secret.DeepCopy()
 	for _, key := range []string{
@@ -147,8 +150,8 @@ func withIdentity(secret *corev1.Secret, identity *remote.Identity) *corev1.Secr
 	return changed
 }
 
-// deleteUsedInvitation deletes the invitation with which an identity was obtained. It keeps an
-// invitation to another identity, for the case that this one was revoked in the meantime.
+// deleteUsedInvitation deletes the Secret with the invitation with which the identity was obtained.
+// It keeps an unused invitation, which replaces the identity if the provider has revoked it.
 func (s *identityStep) deleteUsedInvitation(
 	ctx context.Context, p *foreigncluster.Pass, identity *corev1.Secret,
 ) error {

@@ -129,7 +129,7 @@ func TestObstaclesToAnIdentityAreReported(t *testing.T) {
 		},
 		{
 			"no invitation", func(_ *consumer, fc *v1alpha1.ForeignCluster) { fc.Spec.InvitationSecretName = "" },
-			failed, foreigncluster.ReasonInvitationMissing, "verb peer",
+			failed, foreigncluster.ReasonInvitationMissing, "subresource peer",
 		},
 		{
 			"no Secret", func(j *consumer, _ *v1alpha1.ForeignCluster) { j.invite(nil) },

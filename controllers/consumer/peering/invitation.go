@@ -17,22 +17,23 @@ import (
 	"liqo.io/federation/controllers/remote"
 )
 
-// errNoInvitation reports a token of another kind.
-var errNoInvitation = errors.New("the token is not one of an invitation")
+// errNoInvitation means that a token is malformed or was issued for another purpose.
+var errNoInvitation = errors.New("the token was not issued for an invitation")
 
-// invitation has the fields that a consumer can read in the token of an invitation. Only the
-// provider can verify the token.
+// invitation has the claims in the token of an invitation. The consumer reads them without
+// verification, because only the provider can verify the token.
 type invitation struct {
 	token string
-	// account is the service account of the token, and the name of the IdentityRequest.
+	// account is the name of the provider's ServiceAccount that the token is for. The IdentityRequest
+	// has the same name.
 	account string
-	// uid identifies the peering.
+	// uid is the UID of the peering. It is the user name in the certificate of the identity.
 	uid     types.UID
 	expires time.Time
 }
 
-// readInvitation returns the invitation in a Secret. It fails if the Secret or its token is
-// of another type.
+// readInvitation returns the invitation in a Secret. It fails if the Secret has another type than
+// federation.liqo.io/invitation, and with errNoInvitation if its token is not an invitation's token.
 func readInvitation(secret *corev1.Secret) (*invitation, error) {
 	if secret.Type != v1alpha1.SecretTypeInvitation {
 		return nil, fmt.Errorf("secret %s/%s has type %q: only Secrets of type %s are sent to providers",

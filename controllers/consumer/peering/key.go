@@ -18,8 +18,8 @@ import (
 	"liqo.io/federation/apiserver/identity"
 )
 
-// newKey returns a new private key and the request for a certificate of it as the identity
-// of a peering, both PEM encoded.
+// newKey generates a private key, and a certificate signing request for it whose common name is the
+// UID of the peering. Both are PEM encoded.
 func newKey(peering types.UID) (key, request []byte, err error) {
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -40,7 +40,8 @@ func newKey(peering types.UID) (key, request []byte, err error) {
 		pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: signed}), nil
 }
 
-// isFor reports whether a PEM encoded request is for the identity of a peering.
+// isFor reports whether the common name of a PEM encoded certificate signing request is the UID of a
+// peering.
 func isFor(request []byte, peering types.UID) bool {
 	return identity.RequestedName(request) == string(peering)
 }

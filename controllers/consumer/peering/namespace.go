@@ -12,11 +12,11 @@ import (
 	"liqo.io/federation/controllers/link/foreigncluster"
 )
 
-// managerRole is the ClusterRole that the controllers have in each peer namespace, and the name
-// of its RoleBinding. It permits to read Secrets and to run workloads, only in peer namespaces.
+// managerRole is the name of the ClusterRole that is bound to the controllers in each peer namespace,
+// and of the RoleBinding. It permits them to read Secrets and to run workloads in that namespace.
 const managerRole = "federation-peer-manager"
 
-// namespaceStep ensures the peer namespace, with the rights of the controllers in it.
+// namespaceStep ensures the peer namespace, and the RoleBinding of the controllers in it.
 type namespaceStep struct{ *Config }
 
 // Reconcile implements foreigncluster.Step.

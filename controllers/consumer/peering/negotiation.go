@@ -17,8 +17,8 @@ import (
 	"liqo.io/federation/controllers/link/foreigncluster"
 )
 
-// negotiationStep reports the state of the negotiation of resources, which other controllers
-// conduct.
+// negotiationStep reports the state of the negotiation of resources in the status. The controllers in
+// the packages consumer/request and link/replication negotiate.
 type negotiationStep struct{ *Config }
 
 // Reconcile implements foreigncluster.Step.
@@ -39,7 +39,7 @@ func (s *negotiationStep) Reconcile(ctx context.Context, p *foreigncluster.Pass)
 	p.ForeignCluster.Status.VirtualNodes = int32(len(nodes))
 	if hasAcceptedOffer(offers.Items) && len(nodes) > 0 {
 		foreigncluster.Outgoing.Set(p.ForeignCluster, v1alpha1.PeeringEstablished, foreigncluster.ReasonOfferAccepted,
-			"The provider's offer is accepted and has a virtual node.")
+			"The provider's offer is accepted, and its virtual nodes are created.")
 		if p.Unready == nil {
 			p.Unready = unreadyNode(nodes)
 		}
@@ -59,8 +59,9 @@ func hasAcceptedOffer(offers []v1alpha1.ResourceOffer) bool {
 	return false
 }
 
-// progress returns the state of a negotiation without an accepted offer that has a virtual node:
-// the provider's answer to the request if there is one, otherwise the state of the offers.
+// progress returns the state of the negotiation while no offer is accepted or no virtual node exists:
+// the provider's answer to the resource request if it prevents an offer, otherwise the state of the
+// offers.
 func progress(
 	requests []v1alpha1.ResourceRequest, offers []v1alpha1.ResourceOffer,
 ) (phase v1alpha1.PeeringPhase, reason, message string) {
@@ -72,7 +73,7 @@ func progress(
 	for i := range offers {
 		if offers[i].Spec.Withdrawn {
 			return v1alpha1.PeeringDenied, foreigncluster.ReasonOfferWithdrawn,
-				"The provider withdrew its offer. Set outgoing to Disabled or delete the ForeignCluster to clean up."
+				"The provider withdrew its offer. To end the peering, set spec.outgoing to Disabled or delete the ForeignCluster."
 		}
 	}
 	for i := range offers {
@@ -93,29 +94,30 @@ func progress(
 	return v1alpha1.PeeringPending, foreigncluster.ReasonAwaitingProvider, "The provider has not made an offer yet."
 }
 
-// answerTo returns the provider's answer to a request that prevents an offer; the phase is empty
-// without such an answer.
+// answerTo returns the phase, reason and message for a provider's answer to a resource request that
+// prevents an offer: different API versions, a refusal, or a decision that its administrator has not
+// made yet. The phase is empty if there is no such answer.
 func answerTo(request *v1alpha1.ResourceRequest) (phase v1alpha1.PeeringPhase, reason, message string) {
 	if _, ok := compatibility.CommonVersion(request.Status.APIVersions); !ok {
 		return v1alpha1.PeeringDenied, foreigncluster.ReasonVersionsDiffer,
 			compatibility.VersionsDiffer(request.Status.APIVersions)
 	}
 	if condition := meta.FindStatusCondition(request.Status.Conditions, v1alpha1.ConditionAccepted); condition != nil {
-		message = ": " + condition.Message
+		message = " " + condition.Message
 	}
 	switch request.Status.Phase {
 	case v1alpha1.NegotiationRefused:
 		return v1alpha1.PeeringDenied, foreigncluster.ReasonRequestRefused,
-			"The provider refuses the request for resources" + message
+			"The provider refuses the resource request." + message
 	case v1alpha1.NegotiationManualActionRequired:
 		return v1alpha1.PeeringPending, foreigncluster.ReasonAwaitingProvider,
-			"The provider's administrator has to decide" + message
+			"The provider's administrator has not accepted or refused the resource request yet." + message
 	}
 	return "", "", ""
 }
 
-// unreadyNode returns a verdict about the first virtual node that is not ready; nil if all
-// are.
+// unreadyNode returns the reason and message for the first virtual node that is not ready; nil if all
+// are ready.
 func unreadyNode(nodes []v1alpha1.VirtualNode) *foreigncluster.Verdict {
 	for i := range nodes {
 		message := ""

@@ -18,8 +18,9 @@ import (
 	"liqo.io/federation/controllers/remote"
 )
 
-// obtain requests an identity with an invitation, and connects with it. secret has an earlier
-// identity; nil if there is none.
+// obtain requests an identity from the provider with an invitation, stores it, and opens the
+// connection with it. secret is the Secret with an earlier, unusable or incomplete identity; nil if
+// there is none.
 func (s *identityStep) obtain(
 	ctx context.Context, p *foreigncluster.Pass, secret *corev1.Secret,
 ) (foreigncluster.Outcome, error) {
@@ -52,11 +53,11 @@ func (s *identityStep) obtain(
 	key, request := secret.Data[remote.KeyPrivateKey], secret.Data[remote.KeyRequest]
 	if err := s.validate(answer, invited.uid, key, request); err != nil {
 		return deny(p, v1alpha1.PeeringError, foreigncluster.ReasonIdentityInvalid,
-			"The provider's answer cannot be used: %s.", remote.Text(err.Error())), nil
+			"The identity that the provider issued is invalid: %s.", remote.Text(err.Error())), nil
 	}
 	switch fc.Spec.ClusterID {
 	case "":
-		// Trust on first use: the ID must not change from now on.
+		// Trust on first use: from now on, an answer with another cluster ID is rejected.
 		fc.Spec.ClusterID = answer.Status.ClusterID
 		return foreigncluster.Wait, nil
 	case answer.Status.ClusterID:
@@ -68,7 +69,8 @@ func (s *identityStep) obtain(
 	return s.store(ctx, p, secret, invited, answer)
 }
 
-// store stores the identity of an answer, and connects with it.
+// store writes the identity in the provider's answer to the Secret, and opens the connection with it.
+// If the provider issued a ServiceAccount, it requests the first token with the invitation.
 func (s *identityStep) store(
 	ctx context.Context, p *foreigncluster.Pass, secret *corev1.Secret, invited *invitation,
 	answer *v1alpha1.IdentityRequest,
@@ -101,43 +103,47 @@ func (s *identityStep) store(
 	return s.use(ctx, p, secret, identity)
 }
 
-// invitation returns the invitation that a ForeignCluster names; nil, and the outcome of the
-// step, if there is none that is valid.
+// invitation returns the invitation that spec.invitationSecretName names. If the invitation is
+// missing, invalid or expired, it sets the conditions, and returns nil and the outcome of the step.
+// identity is the Secret with an earlier identity, or nil.
 func (s *identityStep) invitation(
 	ctx context.Context, p *foreigncluster.Pass, identity *corev1.Secret,
 ) (*invitation, foreigncluster.Outcome) {
 	fc := p.ForeignCluster
-	missing := foreigncluster.ReasonInvitationMissing
+	missing, expired := foreigncluster.ReasonInvitationMissing, ""
 	if identity != nil && len(identity.Data[remote.KeyCertificate])+len(identity.Data[remote.KeyToken]) > 0 {
-		missing = foreigncluster.ReasonIdentityExpired
+		missing, expired = foreigncluster.ReasonIdentityExpired, "The identity at the provider expired. "
 	}
 	if fc.Spec.InvitationSecretName == "" {
 		return nil, deny(p, v1alpha1.PeeringError, missing,
-			"There is no invitation: request one from the provider's administrator, and POST it to the verb peer of this "+
-				"ForeignCluster.")
+			"%sspec.invitationSecretName names no invitation: request one from the provider's administrator, "+
+				"and POST it to the subresource peer of this ForeignCluster.", expired)
 	}
 	secret, err := s.invitationSecret(ctx, fc)
 	if err != nil {
 		return nil, deny(p, v1alpha1.PeeringError, missing,
-			"The Secret %s with the invitation is not in the installation namespace, or not of type %s: "+
-				"request an invitation from the provider's administrator, and POST it to the verb peer.",
-			fc.Spec.InvitationSecretName, v1alpha1.SecretTypeInvitation)
+			"%sSecret %s with the invitation was not found in the installation namespace, or is not of type %s: request "+
+				"an invitation from the provider's administrator, and POST it to the subresource peer of this ForeignCluster.",
+			expired, fc.Spec.InvitationSecretName, v1alpha1.SecretTypeInvitation)
 	}
 	invited, err := readInvitation(secret)
 	if err != nil {
 		return nil, deny(p, v1alpha1.PeeringError, foreigncluster.ReasonInvitationInvalid,
-			"The Secret %s has no invitation (%v): request one from the provider's administrator.", secret.Name, err)
+			"Secret %s has no invitation (%v): request one from the provider's administrator, "+
+				"and POST it to the subresource peer of this ForeignCluster.", secret.Name, err)
 	}
 	if !p.Now.Before(invited.expires) {
 		return nil, deny(p, v1alpha1.PeeringDenied, foreigncluster.ReasonInvitationExpired,
-			"The invitation expired at %s: request a new one from the provider's administrator, and POST it to the verb peer.",
+			"The invitation expired at %s: request a new one from the provider's administrator, "+
+				"and POST it to the subresource peer of this ForeignCluster.",
 			invited.expires.UTC().Format(time.RFC3339))
 	}
 	return invited, foreigncluster.Continue
 }
 
-// ensureKey stores a key and the request for its certificate before the request is sent, so
-// that a retry after a crash sends the same one.
+// ensureKey ensures that the Secret of the identity has a private key and a certificate signing
+// request for the peering, and returns the Secret. It is stored before the IdentityRequest is sent,
+// so that a retry after a crash sends the same signing request.
 func (s *identityStep) ensureKey(
 	ctx context.Context, fc *v1alpha1.ForeignCluster, secret *corev1.Secret, invited *invitation,
 ) (*corev1.Secret, error) {

@@ -17,15 +17,16 @@ import (
 )
 
 const (
-	// probePeriod is the time between two probes of a reachable provider, unreachableRetry
-	// the time between two probes of another one.
+	// probePeriod is the time between two probes of a provider that responds, unreachableRetry the
+	// time between two probes of a provider that does not.
 	probePeriod      = time.Minute
 	unreachableRetry = 10 * time.Second
-	// grantDelay bounds the time in which a new identity has no rights yet.
+	// grantDelay is the time between two probes while the provider has not bound a role to a new
+	// identity yet.
 	grantDelay = time.Second
 )
 
-// probeStep reports whether the provider is reachable, and accepts the identity of this cluster.
+// probeStep reports whether the provider responds, and whether it accepts this cluster's identity.
 type probeStep struct{ *Config }
 
 // Reconcile implements foreigncluster.Step.
@@ -35,12 +36,12 @@ func (s *probeStep) Reconcile(ctx context.Context, p *foreigncluster.Pass) (fore
 	case err == nil:
 		return foreigncluster.Outcome{After: probePeriod}, nil
 	case remote.Rejected(err) && p.ForeignCluster.Status.OutgoingPeering == v1alpha1.PeeringPending:
-		pend(p, foreigncluster.ReasonIdentityPending, "The provider has not granted the rights of the new identity yet.")
+		pend(p, foreigncluster.ReasonIdentityPending, "The provider has not granted permissions to the new identity yet.")
 		return foreigncluster.WaitAtMost(grantDelay), nil
 	case remote.Rejected(err):
 		out := deny(p, v1alpha1.PeeringDenied, foreigncluster.ReasonIdentityRevoked,
-			"The provider no longer accepts this cluster's identity: it ended the peering. Set outgoing to Disabled or "+
-				"delete the ForeignCluster. To peer again, request a new invitation.")
+			"The provider no longer accepts this cluster's identity, because it ended the peering. "+
+				"Set spec.outgoing to Disabled or delete the ForeignCluster. To peer again, request a new invitation.")
 		out.After = probePeriod
 		return out, nil
 	default:
@@ -53,7 +54,8 @@ func (s *probeStep) Reconcile(ctx context.Context, p *foreigncluster.Pass) (fore
 	}
 }
 
-// probe reads the resource request of this cluster at the provider. NotFound is a success.
+// probe reads this cluster's ResourceRequest from the provider. It succeeds also if the provider
+// responds that the object does not exist.
 func (s *probeStep) probe(ctx context.Context, foreignCluster string) error {
 	peer, ok := s.Peers.Get(foreignCluster)
 	if !ok {

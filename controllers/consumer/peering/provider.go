@@ -22,13 +22,14 @@ import (
 // remoteTimeout bounds one request to a provider.
 const remoteTimeout = 10 * time.Second
 
-var errNotConnected = errors.New("the provider is not connected yet")
+var errNotConnected = errors.New("this cluster has not connected to the provider yet")
 
-// quiet returns a context with which client-go logs no bodies of requests, which have tokens.
+// quiet returns a context without a logger, so that client-go does not log response bodies, which
+// contain tokens.
 func quiet(ctx context.Context) context.Context { return klog.NewContext(ctx, klog.Logger{}) }
 
-// requestIdentity creates an IdentityRequest at the provider with the token of an
-// invitation. The provider answers the same request with the existing object.
+// requestIdentity creates an IdentityRequest at the provider with the token of an invitation. If the
+// provider has an IdentityRequest with the same spec already, it returns that, with its status.
 func (c *Config) requestIdentity(
 	ctx context.Context, fc *v1alpha1.ForeignCluster, token string, request *v1alpha1.IdentityRequest,
 ) (*v1alpha1.IdentityRequest, error) {
@@ -45,8 +46,9 @@ func (c *Config) requestIdentity(
 	return clients.Federation.FederationV1alpha1().IdentityRequests().Create(ctx, request, metav1.CreateOptions{})
 }
 
-// requestToken requests a token of a service account in the tenant namespace at the
-// provider, with an identity or with the token of an invitation.
+// requestToken requests a token for a ServiceAccount in the tenant namespace on the provider. It
+// authenticates with an identity or with the token of an invitation. It fails, too, if the lifetime
+// of the token cannot be read.
 func (c *Config) requestToken(
 	ctx context.Context, with *remote.Identity, namespace, account string,
 ) (string, error) {
@@ -65,12 +67,13 @@ func (c *Config) requestToken(
 		return "", err
 	}
 	if _, _, err := remote.TokenTimes(answer.Status.Token); err != nil {
-		return "", fmt.Errorf("the provider's token cannot be used: %w", err)
+		return "", fmt.Errorf("reading the lifetime of the provider's token: %w", err)
 	}
 	return answer.Status.Token, nil
 }
 
-// requestRenewal requests a certificate for another key with the current identity.
+// requestRenewal requests a certificate for another key, and authenticates with the current identity.
+// It fails with errNotConnected if no connection to the provider is open.
 func (c *Config) requestRenewal(
 	ctx context.Context, foreignCluster string, request *v1alpha1.IdentityRequest,
 ) (*v1alpha1.IdentityRequest, error) {
@@ -84,8 +87,8 @@ func (c *Config) requestRenewal(
 		RenewIdentity(ctx, c.ClusterName, request, metav1.CreateOptions{})
 }
 
-// withdraw withdraws the resource request of this cluster at a provider, and reports whether
-// the provider has finished: also one that rejects the identity has.
+// withdraw sets spec.withdrawn of this cluster's ResourceRequest on the provider, and reports whether
+// the provider has finished its teardown. A provider that rejects the identity has finished, too.
 func withdraw(ctx context.Context, peer *remote.Peer, consumer string) (bool, error) {
 	client := peer.Federation.FederationV1alpha1().ResourceRequests(peer.Namespace)
 	request, err := client.Get(ctx, consumer, metav1.GetOptions{})

@@ -19,12 +19,13 @@ import (
 	"liqo.io/federation/controllers/remote"
 )
 
-// renewalRetry is the time between two attempts of a renewal that fails. A third of the
-// identity's lifetime is left then.
+// renewalRetry is the time between two attempts after a renewal failed. The first attempt is made
+// when a third of the identity's lifetime is left.
 const renewalRetry = 30 * time.Second
 
-// renew replaces an identity, which is used until then. A failure does not end the peering: it
-// is reported and retried.
+// renew requests the next identity, stores it, and opens the connection with it. The current identity
+// is used until then. If the request fails, the peering stays established: the failure is reported in
+// the condition Authenticated, and the request is retried.
 func (s *identityStep) renew(
 	ctx context.Context, p *foreigncluster.Pass, secret *corev1.Secret, current *remote.Identity,
 ) (foreigncluster.Outcome, error) {
@@ -32,7 +33,7 @@ func (s *identityStep) renew(
 	if err != nil {
 		p.Identity = &foreigncluster.Verdict{
 			Phase: v1alpha1.PeeringEstablished, Reason: foreigncluster.ReasonRenewalFailing,
-			Message: fmt.Sprintf("The identity at the provider, which expires at %s, cannot be renewed: %s. It is retried.",
+			Message: fmt.Sprintf("The identity at the provider expires at %s and cannot be renewed: %s. The renewal is retried.",
 				current.ExpirationTime.UTC().Format(time.RFC3339), remote.Describe(err)),
 		}
 		return foreigncluster.Outcome{After: min(renewalRetry, current.ExpirationTime.Sub(p.Now))}, nil
@@ -57,8 +58,8 @@ func (s *identityStep) renew(
 	return foreigncluster.Outcome{After: max(renewed.RenewalTime().Sub(p.Now), answerPoll)}, nil
 }
 
-// renewed requests the next identity, and returns nil while it is being issued. With each renewal
-// the provider decides whether it is a certificate or a token.
+// renewed requests the next identity, and returns nil while the provider issues it. The provider
+// decides at each renewal whether the identity is a certificate or a token.
 func (s *identityStep) renewed(
 	ctx context.Context, p *foreigncluster.Pass, secret **corev1.Secret, current *remote.Identity,
 ) (*remote.Identity, error) {
@@ -80,21 +81,22 @@ func (s *identityStep) renewed(
 	case err == nil && p.Now.Before(tokenTime(current)):
 		return nil, nil
 	}
-	// A consumer with an account requests a token also from a provider that does not answer in
-	// time, or cannot answer, whether it issues a certificate.
+	// If the current identity is a token, the next token is requested even if the provider failed to
+	// answer the request for a certificate, or did not answer it before tokenTime.
 	next.Certificate = nil
 	next.Token, err = s.requestToken(ctx, current, current.Namespace, next.Account)
 	return &next, err
 }
 
-// tokenTime returns the time from which on a consumer with an account requests a token instead of
-// waiting for a certificate: the middle between the renewal of its identity and its end.
+// tokenTime returns the time at which a consumer whose identity is a token stops waiting for a
+// certificate, and requests another token: halfway between the renewal time and the expiration time.
 func tokenTime(current *remote.Identity) time.Time {
 	return current.ExpirationTime.Add(-current.ExpirationTime.Sub(current.RenewalTime()) / 2)
 }
 
-// requestCertificate requests a certificate for another key. The key is stored before the
-// request is sent, so that a retry after a crash sends the same one.
+// requestCertificate requests a certificate for another key, and returns the provider's answer. The
+// key is stored in the Secret before the request is sent, so that a retry after a crash sends the
+// same signing request. It fails if the answer has an invalid identity.
 func (s *identityStep) requestCertificate(
 	ctx context.Context, p *foreigncluster.Pass, secret **corev1.Secret, current *remote.Identity,
 ) (*v1alpha1.IdentityRequest, error) {
@@ -127,14 +129,15 @@ func (s *identityStep) requestCertificate(
 		return nil, err
 	}
 	if answer.Status.TenantNamespace != current.Namespace {
-		return nil, fmt.Errorf("the provider renews it for namespace %s, not %s",
+		return nil, fmt.Errorf("the provider issued the next identity for namespace %s instead of %s",
 			remote.Text(answer.Status.TenantNamespace), current.Namespace)
 	}
 	return answer, nil
 }
 
-// unsigned returns the reason why a renewal is not signed, if the provider reports it. A refused
-// request is not sent again: the next one is for another key.
+// unsigned returns an error with the reason why the provider has not signed a renewal, or nil if the
+// provider reports none. If the provider refused the signing request, unsigned deletes its key, so
+// that the next request is for another key.
 func (s *identityStep) unsigned(ctx context.Context, secret **corev1.Secret, answer *v1alpha1.IdentityRequest) error {
 	issued := meta.FindStatusCondition(answer.Status.Conditions, v1alpha1.ConditionIssued)
 	if issued == nil || issued.ObservedGeneration != answer.Generation || issued.Status == metav1.ConditionTrue {
@@ -143,14 +146,14 @@ func (s *identityStep) unsigned(ctx context.Context, secret **corev1.Secret, ans
 	if issued.Status == metav1.ConditionFalse {
 		changed := withoutNext(*secret)
 		if err := s.Client.Update(ctx, changed); err != nil {
-			return fmt.Errorf("deleting the key that is not certified: %w", err)
+			return fmt.Errorf("deleting the key of the refused signing request: %w", err)
 		}
 		*secret = changed
 	}
 	return fmt.Errorf("response of the provider (%s): %s", remote.Text(issued.Reason), remote.Text(issued.Message))
 }
 
-// withoutNext returns the Secret of an identity without the key of the next one.
+// withoutNext returns a copy of the Secret of an identity without the key of the next identity.
 func withoutNext(secret *corev1.Secret) *corev1.Secret {
 	changed := secret.DeepCopy()
 	delete(changed.Data, remote.KeyNextPrivateKey)

@@ -21,17 +21,18 @@ import (
 	"liqo.io/federation/controllers/remote"
 )
 
-// withdrawPoll is the time between two requests to a provider that has not finished.
+// withdrawPoll is the time between two requests that ask whether the provider has finished its teardown.
 const withdrawPoll = time.Second
 
-// teardownStep removes a disabled peering from the consumer, once no data on the provider holds
-// it: first the virtual nodes with their pods, then, by a request, the provider's objects, until
-// the deadline, and then the remaining objects.
+// teardownStep tears down a disabled peering on the consumer, once no data on the provider delays it.
+// It waits until the virtual nodes and their pods are deleted, withdraws the resource request at the
+// provider, and waits until the provider has deleted its objects. After that, or when
+// spec.disconnectTimeoutSeconds have passed, it deletes the peer namespace.
 type teardownStep struct {
 	*Config
 
-	// deleted has, by the name of a ForeignCluster, the resource version with which its
-	// unused invitation was deleted.
+	// deleted maps the name of a ForeignCluster to its resourceVersion when its unused invitation
+	// was deleted.
 	deleted sync.Map
 }
 
@@ -52,7 +53,7 @@ func (s *teardownStep) Reconcile(ctx context.Context, p *foreigncluster.Pass) (f
 	began := foreigncluster.Outgoing.Disconnecting(fc)
 	if !began {
 		if holds, err := s.hold(ctx, p); err != nil || holds {
-			// The following steps maintain the peering until then.
+			// The following steps keep the identity valid until the data is released.
 			return foreigncluster.Outcome{After: volumesPoll}, err
 		}
 	}
@@ -70,28 +71,30 @@ func (s *teardownStep) Reconcile(ctx context.Context, p *foreigncluster.Pass) (f
 		}
 	} else {
 		s.warn(fc, foreigncluster.ReasonDisconnectTimedOut,
-			"The provider did not finish in time: the peering ends without it. "+
-				"The provider's administrator may have to delete its ForeignCluster.")
+			"The provider did not finish the teardown within spec.disconnectTimeoutSeconds: this cluster ends the peering. "+
+				"The provider's administrator may have to delete the ForeignCluster of this cluster there.")
 	}
 	s.Peers.Remove(fc.Name)
 	return foreigncluster.Wait, kit.Delete(ctx, s.Client, namespace)
 }
 
-// leavingIdentity returns the state of the identity at a provider that the consumer leaves.
+// leavingIdentity returns the state of the identity at the provider during the teardown.
 func leavingIdentity(fc *v1alpha1.ForeignCluster) *foreigncluster.Verdict {
 	if _, revoked := identity.RevokedSince(fc); revoked {
 		return &foreigncluster.Verdict{
 			Phase: v1alpha1.PeeringDenied, Reason: foreigncluster.ReasonIdentityRevoked,
-			Message: "The provider no longer accepts this cluster's identity: the end of remote pods is not awaited.",
+			Message: "The provider no longer accepts this cluster's identity: the teardown does not wait for " +
+				"remote pods to end.",
 		}
 	}
 	return &foreigncluster.Verdict{
 		Phase: v1alpha1.PeeringDisconnecting, Reason: foreigncluster.ReasonDisconnecting,
-		Message: "The identity at the provider is being released.",
+		Message: "The identity at the provider is used until the teardown has ended, and then deleted.",
 	}
 }
 
-// leave waits until the virtual nodes are deleted and the provider has finished.
+// leave waits until the virtual nodes are deleted and the provider has finished its teardown. left is
+// the time until the teardown stops waiting.
 func (s *teardownStep) leave(
 	ctx context.Context, p *foreigncluster.Pass, namespace *corev1.Namespace, left time.Duration,
 ) (foreigncluster.Outcome, error) {
@@ -111,7 +114,8 @@ func (s *teardownStep) leave(
 		return foreigncluster.Continue, err
 	}
 	for i := range requests {
-		// Otherwise the replicator would revert the withdrawal.
+		// The local request has to be withdrawn first, because the controller in link/replication
+		// copies it to the provider.
 		if !requests[i].Spec.Withdrawn {
 			return foreigncluster.WaitAtMost(left), nil
 		}
@@ -126,8 +130,8 @@ func (s *teardownStep) leave(
 	return foreigncluster.Continue, nil
 }
 
-// withdraw withdraws the resource request at the provider, and reports whether the provider
-// has finished. Without an identity there is nothing to withdraw.
+// withdraw withdraws the resource request at the provider, and reports whether the provider has
+// finished its teardown. It reports true if this cluster has no identity at the provider.
 func (s *teardownStep) withdraw(ctx context.Context, fc *v1alpha1.ForeignCluster) (bool, error) {
 	secret := &corev1.Secret{}
 	err := s.Live.Get(ctx, identityKey(fc), secret)
@@ -156,7 +160,8 @@ func (s *teardownStep) withdraw(ctx context.Context, fc *v1alpha1.ForeignCluster
 	return withdraw(ctx, peer, s.ClusterName)
 }
 
-// finish reports that nothing is left of an outgoing peering.
+// finish closes the connection, deletes an unused invitation, and reports in the status that the
+// outgoing direction is disabled. It is called once the peer namespace does not exist.
 func (s *teardownStep) finish(ctx context.Context, fc *v1alpha1.ForeignCluster) error {
 	s.Peers.Remove(fc.Name)
 	if err := s.deleteInvitation(ctx, fc); err != nil {

@@ -14,9 +14,10 @@ import (
 	"liqo.io/federation/controllers/kit"
 )
 
-// deleteInvitation deletes an unused invitation, once: after the status reports the end of the
-// peering, or the ForeignCluster is deleted, a Secret of that name may be the invitation to the
-// next peering. A cached ForeignCluster from before the end of the peering does not delete it.
+// deleteInvitation deletes the Secret with an unused invitation once per teardown. It is not deleted
+// again after the status has reported the end of the peering, because a Secret of the same name may
+// then be the invitation to the next peering. An outdated cache is recognized by the resourceVersion
+// of the ForeignCluster, and in isOver.
 func (s *teardownStep) deleteInvitation(ctx context.Context, fc *v1alpha1.ForeignCluster) error {
 	ended := fc.DeletionTimestamp == nil &&
 		(fc.Status.OutgoingPeering == "" || fc.Status.OutgoingPeering == v1alpha1.PeeringNone)
@@ -45,8 +46,9 @@ func (s *teardownStep) deleteUnused(ctx context.Context, fc *v1alpha1.ForeignClu
 	return kit.Delete(ctx, s.Client, secret)
 }
 
-// isOver reads from the API server whether this ForeignCluster still exists and its peering
-// is disabled: the cache may lack a new ForeignCluster of that name.
+// isOver reports whether this ForeignCluster still exists and its outgoing direction is disabled. It
+// reads the API server, because another ForeignCluster of the same name may have been created that
+// the cache does not have yet.
 func (s *teardownStep) isOver(ctx context.Context, fc *v1alpha1.ForeignCluster) (bool, error) {
 	current := &v1alpha1.ForeignCluster{}
 	err := s.Live.Get(ctx, types.NamespacedName{Name: fc.Name}, current)

@@ -17,24 +17,24 @@ import (
 	"liqo.io/federation/controllers/link/foreigncluster"
 )
 
-// volumesPoll is the time between two reads of the data that a peering waits for.
+// volumesPoll is the time between two reads of the volumes that delay a teardown.
 const volumesPoll = 5 * time.Second
 
-// Volumes lists and releases the data that providers store for this cluster.
+// Volumes lists the volumes whose data providers store for this cluster, and releases them.
 type Volumes interface {
-	// StoredBy returns the volumes whose data a provider stores, by namespace and name,
-	// each with what happens to it when the peering ends.
+	// StoredBy returns the volumes whose data a provider stores, sorted by namespace and name. The
+	// field OnUnoffload states what happens to the data when the peering ends.
 	StoredBy(ctx context.Context, provider *v1alpha1.ForeignCluster) ([]v1alpha1.PlannedVolume, error)
-	// ReleaseAll begins to move or to delete the data of those with this policy, and returns
-	// at once. StoredBy does not return them any more once that is done.
+	// ReleaseAll starts to move or to delete the data of the volumes with this policy, and does not
+	// wait for the end. StoredBy no longer returns volumes whose data was moved or deleted.
 	ReleaseAll(ctx context.Context, provider *v1alpha1.ForeignCluster, policy v1alpha1.UnoffloadPolicy) error
-	// Obstacles returns, as sentences, the reasons why data of a namespace on a provider cannot
-	// be moved; of all namespaces if it is empty.
+	// Obstacles returns the reasons why the data of a namespace cannot be moved from a provider, each
+	// as a sentence. An empty namespace selects all namespaces.
 	Obstacles(namespace, provider string) []string
 }
 
-// hold reports whether the data that a provider stores holds the peering, and writes the
-// condition VolumesReleased. Data to be moved is being moved then.
+// hold reports whether data that the provider stores delays the teardown, and sets the condition
+// VolumesReleased. If it does, hold starts the move of the volumes with policy Move.
 func (s *teardownStep) hold(ctx context.Context, p *foreigncluster.Pass) (bool, error) {
 	stored, err := s.Volumes.StoredBy(ctx, p.ForeignCluster)
 	if err != nil {
@@ -50,8 +50,8 @@ func (s *teardownStep) hold(ctx context.Context, p *foreigncluster.Pass) (bool, 
 	return true, s.Volumes.ReleaseAll(ctx, p.ForeignCluster, v1alpha1.UnoffloadMove)
 }
 
-// deleteVolumes reports whether the provider has deleted the data that is to be deleted. Data is
-// not deleted if the peering ends by force.
+// deleteVolumes starts the deletion of the volumes with policy Delete, and reports whether the
+// provider has deleted their data. If forced returns true, it deletes nothing and reports true.
 func (s *teardownStep) deleteVolumes(ctx context.Context, p *foreigncluster.Pass) (bool, error) {
 	if forced(p.ForeignCluster) {
 		return true, nil
@@ -63,16 +63,17 @@ func (s *teardownStep) deleteVolumes(ctx context.Context, p *foreigncluster.Pass
 	return false, s.Volumes.ReleaseAll(ctx, p.ForeignCluster, v1alpha1.UnoffloadDelete)
 }
 
-// forced reports whether a peering ends without its provider: its disconnect timeout is zero, or
-// the provider no longer accepts this cluster's identity. Then all data stays on the provider.
+// forced reports whether the peering ends without requests to the provider, because
+// spec.disconnectTimeoutSeconds is zero or the provider no longer accepts this cluster's identity. All
+// data then stays on the provider.
 func forced(fc *v1alpha1.ForeignCluster) bool {
 	_, revoked := identity.RevokedSince(fc)
 	return revoked || foreigncluster.DisconnectTimeout(fc) == 0
 }
 
-// volumesReleased reports whether data on a provider holds a peering that was disabled, and
-// returns the condition VolumesReleased; nil if there never was any data. Data that is deleted or
-// retained does not hold it.
+// volumesReleased reports whether data on the provider delays the teardown of a disabled peering, and
+// returns the condition VolumesReleased, or nil if the provider never stored any data. Volumes with
+// the policy Delete or Retain do not delay the teardown.
 func volumesReleased(
 	fc *v1alpha1.ForeignCluster, stored []v1alpha1.PlannedVolume, obstacles []string,
 ) (bool, *metav1.Condition) {
@@ -92,6 +93,7 @@ func volumesReleased(
 		return false, nil
 	case len(stored) == 0:
 		condition.Status, condition.Reason = metav1.ConditionTrue, foreigncluster.ReasonVolumesReleased
+		texts = append(texts, "The provider stores no data of this cluster's volumes any more.")
 	case forced(fc):
 		condition.Reason = foreigncluster.ReasonVolumesLeftBehind
 		text("The data of %s stays on the provider: it is available again once the clusters are peered again.", stored)
@@ -100,10 +102,10 @@ func volumesReleased(
 		if len(refused) > 0 {
 			condition.Reason = foreigncluster.ReasonVolumesRemain
 		}
-		text("The provider stores the data of %s, and the peering stays until it is released: "+
+		text("The provider stores the data of %s, and the peering is kept until that data is moved or deleted: "+
 			"move or delete the claims, or set spec.volumes.onUnoffload of the NamespaceOffloadings to Move, Retain or Delete. "+
 			"To leave the data on the provider, set spec.disconnectTimeoutSeconds to 0.", refused)
-		text("The data of %s is being moved to this cluster: see the virtual volumes.", moved)
+		text("The data of %s is being moved to this cluster: see the status of their VirtualVolumes.", moved)
 		texts = append(texts, obstacles...)
 	default:
 		deleted := of(stored, v1alpha1.UnoffloadDelete)
@@ -111,7 +113,7 @@ func volumesReleased(
 		if len(deleted) == 0 {
 			condition.Reason = foreigncluster.ReasonVolumesLeftBehind
 		}
-		text("The data of %s is deleted on the provider when its pods have ended.", deleted)
+		text("The data of %s is deleted on the provider once the pods that use it have ended.", deleted)
 		text("The data of %s stays on the provider: it is available again once the clusters are peered again.",
 			of(stored, v1alpha1.UnoffloadRetain))
 	}
@@ -119,7 +121,7 @@ func volumesReleased(
 	return holds, condition
 }
 
-// of returns those of the volumes that have a policy.
+// of returns the volumes that have a policy.
 func of(volumes []v1alpha1.PlannedVolume, policy v1alpha1.UnoffloadPolicy) []v1alpha1.PlannedVolume {
 	var found []v1alpha1.PlannedVolume
 	for _, volume := range volumes {
@@ -130,7 +132,7 @@ func of(volumes []v1alpha1.PlannedVolume, policy v1alpha1.UnoffloadPolicy) []v1a
 	return found
 }
 
-// named returns namespace and name of the first volumes, with how many more there are.
+// named returns namespace and name of the first volumes, and the number of further volumes.
 func named(volumes []v1alpha1.PlannedVolume) string {
 	var names []string
 	for _, volume := range volumes {
