@@ -18,19 +18,20 @@ import (
 	"liqo.io/federation/controllers/link/foreigncluster"
 )
 
-// Config is shared by the steps.
+// Config is the configuration that all steps of an incoming peering share.
 type Config struct {
-	// Client reads the cache of the manager, Live the API server: pods and volumes of
-	// consumers are not cached.
+	// Client reads the cache of the manager. Live reads the API server, because pods and volumes in
+	// remote namespaces are not cached.
 	Client client.Client
 	Live   client.Reader
 	// Events receives events of ForeignClusters.
 	Events record.EventRecorder
-	// Mode is how this cluster identifies its consumers.
+	// Mode selects whether this cluster issues certificates or tokens to its consumers.
 	Mode identity.Mode
-	// Account is the service account of the controllers, which manage tenant namespaces.
+	// Account is the ServiceAccount of the controllers. The steps grant it access to tenant namespaces.
 	Account types.NamespacedName
-	// InvitationNamespace is the namespace of the ServiceAccounts of invitations.
+	// InvitationNamespace is the namespace with the ServiceAccounts that the tokens of invitations
+	// are issued for.
 	InvitationNamespace string
 }
 
@@ -39,12 +40,12 @@ func (c *Config) Steps() []foreigncluster.Step {
 	return []foreigncluster.Step{&withdrawalStep{c}, &teardownStep{c}, &tenantStep{c}, &negotiationStep{c}}
 }
 
-// warn emits a Warning about a ForeignCluster.
+// warn emits an event of type Warning for a ForeignCluster.
 func (c *Config) warn(fc *v1alpha1.ForeignCluster, reason, message string) {
 	c.Events.Event(fc, corev1.EventTypeWarning, reason, message)
 }
 
-// identities returns the identity requests of a foreign cluster.
+// identities returns the IdentityRequests that a ForeignCluster owns.
 func (c *Config) identities(ctx context.Context, fc *v1alpha1.ForeignCluster) ([]*v1alpha1.IdentityRequest, error) {
 	var all v1alpha1.IdentityRequestList
 	if err := c.Client.List(ctx, &all); err != nil {
@@ -59,7 +60,8 @@ func (c *Config) identities(ctx context.Context, fc *v1alpha1.ForeignCluster) ([
 	return owned, nil
 }
 
-// negotiation returns the requests and offers in the tenant namespace of a foreign cluster.
+// negotiation returns the resource requests and resource offers in the tenant namespace of a foreign
+// cluster.
 func (c *Config) negotiation(
 	ctx context.Context, foreignCluster string,
 ) ([]v1alpha1.ResourceRequest, []v1alpha1.ResourceOffer, error) {

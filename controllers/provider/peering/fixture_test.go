@@ -28,12 +28,12 @@ const (
 
 var now = kittest.Epoch
 
-// provider is a cluster that is the provider milan, with its consumer rome.
+// provider is the fake cluster milan, which is the provider of the consumer rome.
 type provider struct {
 	*kittest.Cluster
 	*Config
 	t *testing.T
-	// done are, in their order, writes and Warnings.
+	// done are the writes to the API server and the reasons of emitted Warnings, in their order.
 	done []string
 }
 
@@ -58,7 +58,7 @@ func newProvider(t *testing.T, objects ...client.Object) *provider {
 	return p
 }
 
-// recorder records the reasons of events.
+// recorder appends the reasons of emitted events to done.
 type recorder struct {
 	record.EventRecorder
 	done *[]string
@@ -80,7 +80,7 @@ func peerName() pkix.Name {
 	return pkix.Name{CommonName: peeringUID, Organization: []string{v1alpha1.PeerGroup}}
 }
 
-// acceptedRequest is the identity request of rome, which is admitted.
+// acceptedRequest returns the accepted IdentityRequest of rome.
 func acceptedRequest(csr []byte) *v1alpha1.IdentityRequest {
 	request := &v1alpha1.IdentityRequest{
 		ObjectMeta: metav1.ObjectMeta{

@@ -14,8 +14,9 @@ import (
 	"liqo.io/federation/controllers/link/foreigncluster"
 )
 
-// negotiationStep reports the state of the consumer's identity, and of the negotiation of
-// resources, which other controllers make.
+// negotiationStep reports the states of the consumer's identity and of the negotiation of resources in
+// the status. The controllers in the packages provider/admission, provider/identitysigner and
+// provider/offer issue the identity and negotiate.
 type negotiationStep struct{ *Config }
 
 // Reconcile implements foreigncluster.Step.
@@ -39,7 +40,7 @@ func identityOf(requests []*v1alpha1.IdentityRequest) *foreigncluster.Verdict {
 	if len(requests) == 0 {
 		return &foreigncluster.Verdict{
 			Phase: v1alpha1.PeeringPending, Reason: foreigncluster.ReasonAwaitingConsumer,
-			Message: "The consumer has not requested an identity: pass an invitation to its administrator.",
+			Message: "The consumer has not requested an identity yet: send an invitation to its administrator.",
 		}
 	}
 	for _, request := range requests {
@@ -50,7 +51,7 @@ func identityOf(requests []*v1alpha1.IdentityRequest) *foreigncluster.Verdict {
 			issued != nil && issued.Status == metav1.ConditionTrue:
 			return &foreigncluster.Verdict{
 				Phase: v1alpha1.PeeringEstablished, Reason: foreigncluster.ReasonIdentityIssued,
-				Message: "The consumer has its identity.",
+				Message: "The identity of the consumer is issued.",
 			}
 		case issued != nil && issued.Status == metav1.ConditionFalse:
 			return &foreigncluster.Verdict{
@@ -64,7 +65,8 @@ func identityOf(requests []*v1alpha1.IdentityRequest) *foreigncluster.Verdict {
 	}
 }
 
-// progress returns the state of the negotiation of resources.
+// progress returns the state of the negotiation of resources: Established once the consumer accepted an
+// offer, otherwise the answer to its resource request.
 func progress(
 	requests []v1alpha1.ResourceRequest, offers []v1alpha1.ResourceOffer,
 ) (phase v1alpha1.PeeringPhase, reason, message string) {
@@ -77,7 +79,8 @@ func progress(
 		answer := foreigncluster.AnswerOf(requests[i].Status.Conditions)
 		switch requests[i].Status.Phase {
 		case v1alpha1.NegotiationRefused:
-			return v1alpha1.PeeringDenied, foreigncluster.ReasonRequestRefused, "The consumer's request is refused: " + answer
+			return v1alpha1.PeeringDenied, foreigncluster.ReasonRequestRefused,
+				"The resource request of the consumer is refused: " + answer
 		case v1alpha1.NegotiationManualActionRequired:
 			return v1alpha1.PeeringPending, foreigncluster.ReasonAwaitingDecision, answer
 		}

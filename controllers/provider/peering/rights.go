@@ -14,9 +14,9 @@ import (
 	"liqo.io/federation/controllers/link/foreigncluster"
 )
 
-// tenantBinding returns the RoleBinding of a consumer's identities as a tenant, which is the
-// only place where they are stored. A consumer that changes from a certificate to an account,
-// or back, has both meanwhile.
+// tenantBinding returns the RoleBinding that grants the tenant role to all identities of a consumer.
+// While the consumer changes from a certificate to a ServiceAccount token, or back, both identities
+// are subjects. Other controllers read the identities of the consumer from this RoleBinding.
 func (c *Config) tenantBinding(namespace string, requests []*v1alpha1.IdentityRequest) *rbacv1.RoleBinding {
 	binding := foreigncluster.RoleBinding(namespace, naming.TenantRole, c.certified(requests)...)
 	if slices.ContainsFunc(requests, c.Mode.HasAccount) {
@@ -25,7 +25,7 @@ func (c *Config) tenantBinding(namespace string, requests []*v1alpha1.IdentityRe
 	return binding
 }
 
-// certified returns the users of the certificates of consumers.
+// certified returns the user of each IdentityRequest that has or may get a certificate.
 func (c *Config) certified(requests []*v1alpha1.IdentityRequest) []rbacv1.Subject {
 	var users []rbacv1.Subject
 	for _, request := range requests {
@@ -37,13 +37,14 @@ func (c *Config) certified(requests []*v1alpha1.IdentityRequest) []rbacv1.Subjec
 	return users
 }
 
-// accountIn returns the account of the consumer in its tenant namespace.
+// accountIn returns the ServiceAccount of the consumer in its tenant namespace.
 func accountIn(namespace string) rbacv1.Subject {
 	return rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: namespace, Name: naming.TenantAccount}
 }
 
-// tenantBindings returns the RoleBindings in a tenant namespace. One without subjects must
-// not exist.
+// tenantBindings returns the desired RoleBindings in a tenant namespace: the consumer's, the
+// controllers' and, if the consumer uses a ServiceAccount, the RoleBinding that permits to request its
+// tokens. A returned RoleBinding without subjects is to be deleted.
 func (c *Config) tenantBindings(namespace string, requests []*v1alpha1.IdentityRequest) []*rbacv1.RoleBinding {
 	manager := foreigncluster.RoleBinding(namespace, naming.TenantManagerRole,
 		rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: c.Account.Namespace, Name: c.Account.Name})
@@ -53,8 +54,8 @@ func (c *Config) tenantBindings(namespace string, requests []*v1alpha1.IdentityR
 	if len(withAccount) == 0 {
 		return bindings
 	}
-	// The first token is requested with the invitation, or with a certificate that is not
-	// renewed, and all others by the account itself.
+	// The consumer requests the first token with the invitation, or with its certificate if the renewal
+	// is not signed, and each further token with the previous one.
 	tokens := foreigncluster.RoleBinding(namespace, naming.TenantTokenRole, accountIn(namespace))
 	for _, request := range withAccount {
 		tokens.Subjects = append(tokens.Subjects,

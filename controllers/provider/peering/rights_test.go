@@ -37,7 +37,8 @@ func TestKindOfIdentityIsDecidedOnceForEachRequest(t *testing.T) {
 	held := func(r *v1alpha1.IdentityRequest) { r.Status.Certificate = earlier }
 	renewed := func(r *v1alpha1.IdentityRequest) { r.Generation++ }
 	const user, account = peeringUID, naming.TenantAccount
-	// both identify the tenant, and all may request tokens, while it changes its identity.
+	// While the consumer changes from a certificate to a token, or back, the identities in both have
+	// the tenant role, and those in all may request tokens.
 	both, all := []string{user, account}, []string{account, "invitation-" + user, user}
 	for _, test := range []struct {
 		name    string

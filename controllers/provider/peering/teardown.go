@@ -22,17 +22,18 @@ import (
 )
 
 const (
-	// consumerRole is the ClusterRole that a consumer has in a remote namespace, and the
-	// name of its RoleBinding.
+	// consumerRole is the name of the ClusterRole that is bound to the consumer in each remote
+	// namespace, and of the RoleBinding.
 	consumerRole = "federation-remote-namespace"
-	// volumesPoll is the time between two reads of the remote namespaces that a peering
-	// waits for.
+	// volumesPoll is the time between two reads of the pods and volumes in remote namespaces during a
+	// teardown.
 	volumesPoll = 5 * time.Second
 )
 
-// teardownStep removes a disabled peering from the provider: the consumer releases the
-// offer, its remote namespaces are deleted with their contents, and its access is revoked
-// last. It waits for the consumer until the deadline.
+// teardownStep tears down a disabled peering on the provider. It waits until the consumer has released
+// the offer, and until its remote namespaces are deleted or contain only volumes. After that, or when
+// spec.disconnectTimeoutSeconds have passed, it revokes the consumer's access and deletes the tenant
+// namespace.
 type teardownStep struct{ *Config }
 
 // Reconcile implements foreigncluster.Step.
@@ -65,13 +66,15 @@ func (s *teardownStep) Reconcile(ctx context.Context, p *foreigncluster.Pass) (f
 		}
 	} else {
 		s.warn(fc, foreigncluster.ReasonDisconnectTimedOut,
-			"The consumer or its objects in this cluster did not end in time: its access is revoked.")
+			"The consumer did not release the offer, or its remote namespaces were not deleted, within "+
+				"spec.disconnectTimeoutSeconds: its access is revoked.")
 	}
 	return foreigncluster.Wait, s.revoke(ctx, fc.Name, namespace)
 }
 
-// evict waits until the consumer has released the offer and its remote namespaces are deleted,
-// and then answers its withdrawal.
+// evict waits until the consumer has released the offer, and until its remote namespaces are deleted or
+// contain only volumes. It then answers the withdrawn resource request. left is the time until the
+// teardown stops waiting.
 func (s *teardownStep) evict(
 	ctx context.Context, fc *v1alpha1.ForeignCluster, left time.Duration,
 ) (foreigncluster.Outcome, error) {
@@ -82,7 +85,8 @@ func (s *teardownStep) evict(
 	leaving := len(requests) == 0 ||
 		slices.ContainsFunc(requests, func(r v1alpha1.ResourceRequest) bool { return r.Spec.Withdrawn })
 	for i := range offers {
-		// A consumer that answers moves its pods away from a withdrawn offer.
+		// The consumer evicts its pods once it observes that the offer is withdrawn, and then no longer
+		// accepts the offer.
 		accepted := offers[i].Status.Phase == v1alpha1.NegotiationAccepted
 		if !leaving && (accepted || !offers[i].Spec.Withdrawn) {
 			return foreigncluster.WaitAtMost(left), nil
@@ -132,8 +136,8 @@ func (s *teardownStep) remoteNamespaces(ctx context.Context, foreignCluster stri
 	return namespaces.Items, err
 }
 
-// keepsVolumesOnly reports whether a remote namespace has ShadowVolumeClaims and no pods: no
-// timeout deletes it, so that the teardown does not wait for it.
+// keepsVolumesOnly reports whether a remote namespace has ShadowVolumeClaims and no pods. The teardown
+// does not wait for it, because volumes are never deleted by a timeout.
 func (s *teardownStep) keepsVolumesOnly(ctx context.Context, namespace string) (bool, error) {
 	inside, one := client.InNamespace(namespace), client.Limit(1)
 	var claims v1alpha1.ShadowVolumeClaimList
@@ -149,8 +153,8 @@ func (s *teardownStep) keepsVolumesOnly(ctx context.Context, namespace string) (
 	return err == nil && len(pods.Items) == 0, err
 }
 
-// revoke revokes the consumer's access, also to remote namespaces that remain, and deletes
-// its tenant namespace.
+// revoke deletes the RoleBindings of the consumer in remaining remote namespaces and in its tenant
+// namespace, and then the tenant namespace.
 func (s *teardownStep) revoke(ctx context.Context, foreignCluster string, tenant *corev1.Namespace) error {
 	namespaces, err := s.remoteNamespaces(ctx, foreignCluster)
 	if err != nil {
@@ -173,18 +177,20 @@ func (s *teardownStep) revoke(ctx context.Context, foreignCluster string, tenant
 	return kit.Delete(ctx, s.Client, tenant)
 }
 
-// finish deletes the identity requests and invitation accounts of the consumer, and reports that
-// at most volumes are left of an incoming peering.
+// finish deletes the consumer's IdentityRequests and the ServiceAccounts of its invitations, and
+// reports in the status that the incoming direction is disabled, and which remote namespaces keep
+// volumes. It is called once the tenant namespace does not exist.
 func (s *teardownStep) finish(ctx context.Context, fc *v1alpha1.ForeignCluster) error {
 	identities, err := s.identities(ctx, fc)
 	if err != nil {
 		return err
 	}
 	for _, request := range identities {
-		// Without its request the invitation could be used again.
+		// The ServiceAccount is deleted first: once the IdentityRequest is deleted, the invitation could
+		// be used again.
 		account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: s.InvitationNamespace, Name: request.Name}}
 		if err := client.IgnoreNotFound(s.Client.Delete(ctx, account)); err != nil {
-			return fmt.Errorf("deleting the service account of the consumer's invitation: %w", err)
+			return fmt.Errorf("deleting the ServiceAccount of the consumer's invitation: %w", err)
 		}
 		if err := kit.Delete(ctx, s.Client, request); err != nil {
 			return err
@@ -194,7 +200,7 @@ func (s *teardownStep) finish(ctx context.Context, fc *v1alpha1.ForeignCluster) 
 	if err != nil {
 		return err
 	}
-	message := "The incoming peering is disabled: this cluster provides nothing to the consumer."
+	message := "The incoming peering is disabled: this cluster offers no resources to the consumer."
 	if len(remaining) > 0 {
 		message += " " + kept(remaining)
 	}
@@ -203,14 +209,14 @@ func (s *teardownStep) finish(ctx context.Context, fc *v1alpha1.ForeignCluster) 
 	return nil
 }
 
-// kept returns a sentence about the remote namespaces of a consumer whose peering has ended.
+// kept returns the message for remote namespaces with volumes that remain after the peering ended.
 func kept(remoteNamespaces []corev1.Namespace) string {
 	var names []string
 	for i := range remoteNamespaces {
 		names = append(names, remoteNamespaces[i].Name)
 	}
 	slices.Sort(names)
-	return fmt.Sprintf("Remote namespaces keep volumes of the consumer: %s. "+
+	return fmt.Sprintf("Remote namespaces with volumes of the consumer remain: %s. "+
 		"The data is available again once the clusters are peered again; "+
 		"to delete a namespace, delete its ShadowVolumeClaims.", foreigncluster.FirstOf(names))
 }

@@ -19,8 +19,8 @@ import (
 	"liqo.io/federation/controllers/link/foreigncluster"
 )
 
-// stage is one pass over a peering that is being torn down: what it does, and the phase
-// afterwards.
+// stage is one reconcile of a peering that is being torn down: the change of the cluster before it, the
+// expected writes and events, and the expected phase afterwards.
 type stage struct {
 	name   string
 	before func()
@@ -43,7 +43,7 @@ func (s stage) run(t *testing.T, p *provider, fc *v1alpha1.ForeignCluster) {
 	})
 }
 
-// withdrawn has the consumer withdraw its resource request.
+// withdrawn sets spec.withdrawn of the consumer's resource request.
 func (p *provider) withdrawn() {
 	kittest.Change(p.Cluster, "liqo-tenant-rome", "rome", &v1alpha1.ResourceRequest{},
 		func(r *v1alpha1.ResourceRequest) { r.Spec.Withdrawn = true })
@@ -96,7 +96,7 @@ func TestUnreachableConsumerLosesItsAccessAtTheDeadline(t *testing.T) {
 		&v1alpha1.ResourceOffer{
 			ObjectMeta: inTenant("milan"), Status: v1alpha1.ResourceOfferStatus{Phase: v1alpha1.NegotiationAccepted},
 		},
-		// A pod on a lost node keeps it.
+		// This remote namespace is never deleted, as if it had a pod on a lost node.
 		namespace("web-rome", v1alpha1.RoleRemoteNamespace), foreigncluster.RoleBinding("web-rome", consumerRole),
 		foreigncluster.RoleBinding("liqo-tenant-rome", naming.TenantRole))
 	late := &foreigncluster.Pass{ForeignCluster: fc, Now: now.Add(301 * time.Second)}

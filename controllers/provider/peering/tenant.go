@@ -10,7 +10,7 @@ import (
 	"liqo.io/federation/controllers/link/foreigncluster"
 )
 
-// tenantStep ensures the tenant namespace, with the rights of the consumer in it.
+// tenantStep ensures the tenant namespace, and the RoleBindings of the consumer in it.
 type tenantStep struct{ *Config }
 
 // Reconcile implements foreigncluster.Step.

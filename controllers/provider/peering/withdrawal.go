@@ -12,8 +12,8 @@ import (
 	"liqo.io/federation/controllers/link/foreigncluster"
 )
 
-// withdrawalStep ends the incoming peering when the consumer withdraws its resource request:
-// it deletes the ForeignCluster, or disables the direction if there is an outgoing peering.
+// withdrawalStep ends the incoming peering when the consumer withdraws its resource request. It
+// deletes the ForeignCluster or, if the outgoing direction is enabled, disables the incoming one.
 type withdrawalStep struct{ *Config }
 
 // Reconcile implements foreigncluster.Step.
