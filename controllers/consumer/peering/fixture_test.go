@@ -44,38 +44,38 @@ func milan() *v1alpha1.ForeignCluster {
 	return fc
 }
 
-// passAt is a pass over a ForeignCluster at a time.
+// passAt returns the state of a reconcile of fc that began at a time.
 func passAt(fc *v1alpha1.ForeignCluster, at time.Time) *foreigncluster.Pass {
 	return &foreigncluster.Pass{ForeignCluster: fc, Now: at}
 }
 
-// answerFunc is the answer of a provider to the request for an identity.
+// answerFunc returns the provider's response to an IdentityRequest.
 type answerFunc func(*v1alpha1.IdentityRequest) (*v1alpha1.IdentityRequest, error)
 
-// issueFunc issues a token of an account at a provider.
+// issueFunc returns the provider's response to a request for a token of a ServiceAccount.
 type issueFunc func(with *remote.Identity, namespace, account string) (string, error)
 
-// consumer is a cluster that is the consumer rome, with its provider milan.
+// consumer is the fake cluster rome, which is the consumer of the provider milan.
 type consumer struct {
 	*kittest.Cluster
 	*Config
 	t *testing.T
 
-	// answer and issue are how the provider answers.
+	// answer and issue return the responses of the provider.
 	answer answerFunc
 	issue  issueFunc
-	// remote is the federation API of the provider; fails is its answer to everything, unless
-	// it is nil.
+	// remote is the federation API of the provider. If fails is not nil, every request to the
+	// provider fails with it.
 	remote *federationfake.Clientset
 	fails  error
-	// requests are the requests for an identity that the provider received.
+	// requests are the IdentityRequests that the provider received.
 	requests []*v1alpha1.IdentityRequest
-	// connected is the identity of the last connection that was set.
+	// connected is the identity of the last call of Set; nil before the first one.
 	connected *remote.Identity
-	// stored are the volumes at the provider.
+	// stored are the volumes that StoredBy returns.
 	stored []v1alpha1.PlannedVolume
-	// done are, in their order, writes, requests to the provider to withdraw, connections
-	// that were ended, and Warnings.
+	// done lists, in their order, writes to the API server, withdrawals at the provider, calls of
+	// Remove, and the reasons of emitted Warnings.
 	done []string
 }
 
@@ -106,7 +106,7 @@ func newConsumer(t *testing.T, objects ...client.Object) *consumer {
 	return c
 }
 
-// recorder records the reasons of events.
+// recorder appends the reasons of emitted events to done.
 type recorder struct {
 	record.EventRecorder
 	done *[]string
@@ -114,7 +114,7 @@ type recorder struct {
 
 func (r recorder) Event(_ runtime.Object, _, reason, _ string) { *r.done = append(*r.done, reason) }
 
-// connections are those to the fake provider.
+// connections implements Peers with connections to the fake provider.
 type connections struct {
 	*remote.Peers
 	of *consumer
@@ -130,7 +130,7 @@ func (c *connections) Remove(foreignCluster string) {
 	c.Peers.Remove(foreignCluster)
 }
 
-// connect returns clients of the provider that use an identity.
+// connect returns fake clients of the provider that authenticate with an identity.
 func (c *consumer) connect(identity *remote.Identity) (*remote.Clients, error) {
 	kube := &kubefake.Clientset{}
 	kube.AddReactor("create", "*", func(action clienttesting.Action) (bool, runtime.Object, error) {
@@ -141,7 +141,8 @@ func (c *consumer) connect(identity *remote.Identity) (*remote.Clients, error) {
 	return &remote.Clients{Kube: kube, Federation: c.remote}, nil
 }
 
-// react answers requests for an identity. Resource requests are read and written.
+// react handles requests to the fake provider. It passes requests for ResourceRequests to the tracker
+// of the fake clientset, and answers IdentityRequests with c.answer.
 func (c *consumer) react(action clienttesting.Action) (bool, runtime.Object, error) {
 	if c.fails != nil {
 		return true, nil, c.fails
@@ -159,21 +160,21 @@ func (c *consumer) react(action clienttesting.Action) (bool, runtime.Object, err
 	return false, nil, nil
 }
 
-// StoredBy returns the volumes at the provider.
+// StoredBy implements Volumes.
 func (c *consumer) StoredBy(context.Context, *v1alpha1.ForeignCluster) ([]v1alpha1.PlannedVolume, error) {
 	return c.stored, nil
 }
 
-// ReleaseAll records its policy.
+// ReleaseAll implements Volumes, and appends the policy to c.done.
 func (c *consumer) ReleaseAll(_ context.Context, _ *v1alpha1.ForeignCluster, policy v1alpha1.UnoffloadPolicy) error {
 	c.done = append(c.done, "release "+string(policy))
 	return nil
 }
 
-// Obstacles returns none.
+// Obstacles implements Volumes, and returns none.
 func (c *consumer) Obstacles(string, string) []string { return nil }
 
-// identify takes the step of the identity in a pass.
+// identify runs identityStep.
 func (c *consumer) identify(p *foreigncluster.Pass) (foreigncluster.Outcome, error) {
 	return (&identityStep{c.Config}).Reconcile(c.t.Context(), p)
 }
@@ -198,7 +199,7 @@ func (c *consumer) invitation() *corev1.Secret {
 	return secret
 }
 
-// invite replaces the invitation with another one, or with none.
+// invite replaces the Secret of the invitation, or deletes it if secret is nil.
 func (c *consumer) invite(secret *corev1.Secret) {
 	c.t.Helper()
 	if old := c.invitation(); old != nil {

@@ -36,7 +36,7 @@ func invitationSecret(content string) *corev1.Secret {
 	}
 }
 
-// joining returns a consumer with an invitation.
+// joining returns a consumer that has an invitation and no identity.
 func joining(t *testing.T) *consumer {
 	t.Helper()
 	subject := "system:serviceaccount:liqo-invitations:invitation-" + peeringUID

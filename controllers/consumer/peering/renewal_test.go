@@ -33,7 +33,7 @@ func peered(t *testing.T) *consumer {
 	return j
 }
 
-// The test certificates begin an hour ago and live for 25 hours.
+// due is the renewal time of the test certificates, which are valid for 25 hours since an hour ago.
 var due = now.Add(-time.Hour).Add(25 * time.Hour * 2 / 3)
 
 func TestIdentityIsRenewedAtTwoThirdsOfItsLifetime(t *testing.T) {
@@ -69,7 +69,7 @@ func TestRetryOfARenewalSendsTheSameRequest(t *testing.T) {
 		func(*v1alpha1.IdentityRequest) (*v1alpha1.IdentityRequest, error) {
 			return nil, errors.New("connection reset")
 		},
-		// The next one is being issued: the answer has the old certificate.
+		// While the provider issues the next certificate, its answer has the old one.
 		func(r *v1alpha1.IdentityRequest) (*v1alpha1.IdentityRequest, error) {
 			r.Status.Certificate = old.Certificate
 			return r, nil
@@ -161,7 +161,7 @@ func TestTokenIsTheIdentityWhereNoCertificatesAreSigned(t *testing.T) {
 	}
 }
 
-// knownByAccount is the answer of a provider without a signer.
+// knownByAccount returns the answer of a provider that has no signer and issues a ServiceAccount.
 func knownByAccount(r *v1alpha1.IdentityRequest) *v1alpha1.IdentityRequest {
 	r.Status = v1alpha1.IdentityRequestStatus{
 		ServiceAccountName: "federation-peer", ClusterID: milanID, TenantNamespace: "liqo-tenant-rome",
@@ -194,11 +194,11 @@ func TestUnsignedRenewalIsMadeByToken(t *testing.T) {
 		j.connected.Account != "federation-peer" || j.connected.Certificate != nil {
 		t.Fatalf("connected with %+v, verdict %+v", j.connected, p.Identity)
 	}
-	// The key and its request stay.
+	// The key and its certificate signing request stay in the Secret.
 	after := j.secret().Data
 	if string(after[remote.KeyPrivateKey]) != string(before[remote.KeyPrivateKey]) ||
 		string(after[remote.KeyRequest]) != string(before[remote.KeyRequest]) || after[remote.KeyNextPrivateKey] != nil {
-		t.Error("the keys are not those of before")
+		t.Error("the key or its signing request changed")
 	}
 }
 

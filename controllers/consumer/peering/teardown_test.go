@@ -40,7 +40,7 @@ func resourceRequest(withdrawn bool) *v1alpha1.ResourceRequest {
 	}
 }
 
-// identitySecret is the Secret of an identity at the provider.
+// identitySecret returns the Secret with a valid identity at the provider.
 func identitySecret(t *testing.T) *corev1.Secret {
 	t.Helper()
 	key, request, err := newKey(peeringUID)
@@ -58,7 +58,7 @@ func identitySecret(t *testing.T) *corev1.Secret {
 	})
 }
 
-// finished sets that the provider has finished with the peering.
+// finished sets the phase Withdrawn of the resource request on the provider.
 func (c *consumer) finished() {
 	c.t.Helper()
 	request := resourceRequest(true)
@@ -80,7 +80,7 @@ func TestNextInvitationIsNotDeletedInsteadOfTheUnusedOne(t *testing.T) {
 	fc.Status.OutgoingPeering = v1alpha1.PeeringDisconnecting
 	c := newConsumer(t, fc.DeepCopy(), invitationSecret("unused"))
 	teardown := &teardownStep{Config: c.Config}
-	// The second pass does not read what the first one wrote.
+	// The second reconcile reads a cache without the writes of the first one.
 	for range 2 {
 		if _, err := teardown.Reconcile(t.Context(), passAt(fc.DeepCopy(), now)); err != nil {
 			t.Fatal(err)
@@ -92,8 +92,8 @@ func TestNextInvitationIsNotDeletedInsteadOfTheUnusedOne(t *testing.T) {
 	}
 }
 
-// A ForeignCluster is deleted and created again with another invitation, and the cache
-// still has the first one.
+// A ForeignCluster is deleted and created again with another invitation, while the cache still has the
+// deleted ForeignCluster.
 func TestInvitationOfTheNextForeignClusterStays(t *testing.T) {
 	for _, replaced := range []bool{false, true} {
 		cached := milan()

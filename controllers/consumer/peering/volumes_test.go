@@ -22,7 +22,7 @@ func storedVolume(name string, policy v1alpha1.UnoffloadPolicy) v1alpha1.Planned
 	return v1alpha1.PlannedVolume{Namespace: "shop", Name: name, ClusterName: "milan", OnUnoffload: policy}
 }
 
-// volumesRemain is the condition of a peering that volumes held.
+// volumesRemain returns the condition VolumesReleased of a peering whose teardown volumes delay.
 func volumesRemain() metav1.Condition {
 	return metav1.Condition{
 		Type: v1alpha1.ConditionVolumesReleased, Status: metav1.ConditionFalse, Reason: foreigncluster.ReasonVolumesRemain,
@@ -102,7 +102,8 @@ func TestPolicyOfAVolumeDecidesHowItsPeeringEnds(t *testing.T) {
 	}
 }
 
-// The following steps renew the identity for as long as data holds the peering.
+// The teardown step does not stop the following steps, which renew the identity, while data delays the
+// teardown.
 func TestDataAtTheProviderHoldsThePeering(t *testing.T) {
 	c := newConsumer(t, peerNamespace(), resourceRequest(true), identitySecret(t))
 	c.finished()

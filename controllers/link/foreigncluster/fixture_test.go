@@ -19,17 +19,17 @@ const milanID = "b7f1c9d2-8a31-4c5e-b3f6-2d9e8c7a6f22"
 
 var now = kittest.Epoch
 
-// stepFunc is a step that is a function.
+// stepFunc is a function that implements Step.
 type stepFunc func(p *Pass) (Outcome, error)
 
 func (f stepFunc) Reconcile(_ context.Context, p *Pass) (Outcome, error) { return f(p) }
 
-// connections records the ForeignClusters that were disconnected.
+// connections implements Peers, and records the removed ForeignClusters.
 type connections struct{ removed []string }
 
 func (c *connections) Remove(foreignCluster string) { c.removed = append(c.removed, foreignCluster) }
 
-// fixture is a cluster, and the controller with its connections.
+// fixture has a fake cluster, and a Reconciler with fake connections.
 type fixture struct {
 	*kittest.Cluster
 	connections connections
@@ -40,7 +40,7 @@ func newFixture(t *testing.T, objects ...client.Object) *fixture {
 	return &fixture{Cluster: kittest.New(t, objects...), t: t}
 }
 
-// pass reconciles milan once, with steps that may be incoming and outgoing ones.
+// pass reconciles ForeignCluster milan once with these steps; nil means no steps.
 func (f *fixture) pass(incoming, outgoing []Step) (time.Duration, error) {
 	f.t.Helper()
 	r := &Reconciler{
@@ -50,7 +50,7 @@ func (f *fixture) pass(incoming, outgoing []Step) (time.Duration, error) {
 	return result.RequeueAfter, err
 }
 
-// stored returns milan as it is stored.
+// stored reads ForeignCluster milan from the fake API server.
 func (f *fixture) stored() *v1alpha1.ForeignCluster {
 	f.t.Helper()
 	return kittest.Read(f.Cluster, "", "milan", &v1alpha1.ForeignCluster{})

@@ -144,7 +144,7 @@ func TestFinalizerIsRemovedWhenBothDirectionsEnded(t *testing.T) {
 		if _, err := f.pass(undo(Incoming), undo(Outgoing)); err != nil {
 			t.Fatal(err)
 		}
-		// The API server deletes it with its last finalizer.
+		// The API server deletes the object together with its last finalizer.
 		stored := &v1alpha1.ForeignCluster{ObjectMeta: metav1.ObjectMeta{Name: "milan"}}
 		if holds := f.Has(stored) && slices.Contains(stored.Finalizers, v1alpha1.Finalizer); holds != stage.holds {
 			t.Errorf("pass %d: the finalizer holds the object: %t", i, holds)

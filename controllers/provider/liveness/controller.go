@@ -37,21 +37,22 @@ const (
 	ReasonNoHeartbeat = "NoHeartbeat"
 	// ReasonHeartbeatReceived means that the consumer sends heartbeats.
 	ReasonHeartbeatReceived = "HeartbeatReceived"
-	// ReasonHeartbeatExpired means that the last heartbeat of the consumer expired.
+	// ReasonHeartbeatExpired means that the consumer has sent no heartbeat for heartbeatLifetime.
 	ReasonHeartbeatExpired = "HeartbeatExpired"
-	// ReasonOrphanTTLExpired means that the orphanTTL ended the peering.
+	// ReasonOrphanTTLExpired means that the provider ended the peering, because the consumer sent no
+	// heartbeat during its orphanTTL.
 	ReasonOrphanTTLExpired = "OrphanTTLExpired"
 )
 
 const (
-	// workers observe consumers in parallel.
+	// workers is the number of consumers whose heartbeats are observed in parallel.
 	workers = 2
 	// heartbeatLifetime is the time after which a heartbeat expires.
 	heartbeatLifetime = v1alpha1.MinOrphanTTL
 )
 
-// Reconciler reports since when the heartbeat of a consumer is missing, and ends the incoming
-// peering after its orphanTTL.
+// Reconciler sets the condition ConsumerAlive of ForeignClusters, and ends the incoming peering of a
+// consumer that sends no heartbeat during its orphanTTL.
 type Reconciler struct {
 	// Client reads the cache of the manager, Live the API server.
 	Client client.Client
@@ -59,7 +60,8 @@ type Reconciler struct {
 	// Events receives events of ForeignClusters.
 	Events record.EventRecorder
 	Clock  clock.PassiveClock
-	// OrphanTTL applies to consumers whose ForeignCluster has none. Zero is unlimited.
+	// OrphanTTL applies to consumers whose ForeignCluster does not set spec.incomingPolicy.orphanTTL.
+	// Zero means that their peerings are never ended.
 	OrphanTTL time.Duration
 
 	mu         sync.Mutex
@@ -117,8 +119,9 @@ func (r *Reconciler) reconcile(ctx context.Context, fc *v1alpha1.ForeignCluster)
 	return naming.HeartbeatInterval, err
 }
 
-// observe returns the heartbeat of a consumer. The Lease is read from the API server: in a
-// cache that is behind, the heartbeat would expire.
+// observe reads the Lease of a consumer, at most once per HeartbeatInterval, and returns the heartbeat.
+// It creates the Lease if it does not exist. It reads the API server, because a heartbeat would seem to
+// expire while a cache is outdated.
 func (r *Reconciler) observe(ctx context.Context, fc *v1alpha1.ForeignCluster) (*heartbeat, error) {
 	r.mu.Lock()
 	last := r.heartbeats[fc.Name]
@@ -166,7 +169,7 @@ func (r *Reconciler) forget(name string) {
 	delete(r.heartbeats, name)
 }
 
-// ttl returns the orphanTTL of a consumer; zero is unlimited.
+// ttl returns the orphanTTL of a consumer; zero means that its peering is never ended.
 func (r *Reconciler) ttl(fc *v1alpha1.ForeignCluster) time.Duration {
 	if ttl := fc.Spec.IncomingPolicy.OrphanTTL; ttl != nil {
 		return ttl.Duration
@@ -174,7 +177,8 @@ func (r *Reconciler) ttl(fc *v1alpha1.ForeignCluster) time.Duration {
 	return r.OrphanTTL
 }
 
-// end ends the incoming peering, in the same way as the consumer does.
+// end ends the incoming peering as if the consumer had withdrawn its resource request: it deletes the
+// ForeignCluster or, if the outgoing direction is enabled, disables the incoming one.
 func (r *Reconciler) end(ctx context.Context, fc *v1alpha1.ForeignCluster, ttl time.Duration) error {
 	var err error
 	if kit.OutgoingEnabled(fc) {
@@ -182,7 +186,7 @@ func (r *Reconciler) end(ctx context.Context, fc *v1alpha1.ForeignCluster, ttl t
 		wanted.Spec.Incoming = v1alpha1.PeeringDisabled
 		_, err = kit.Commit(ctx, r.Client, fc, wanted)
 	} else {
-		// An administrator may have changed the orphanTTL meanwhile.
+		// The resourceVersion prevents the deletion if an administrator changed the orphanTTL meanwhile.
 		err = r.Client.Delete(ctx, fc, client.Preconditions{UID: &fc.UID, ResourceVersion: &fc.ResourceVersion})
 	}
 	if err != nil {
@@ -194,7 +198,8 @@ func (r *Reconciler) end(ctx context.Context, fc *v1alpha1.ForeignCluster, ttl t
 	return nil
 }
 
-// publish sets the metric, and records an event if the reason of the condition changed.
+// publish sets the metric of an expired heartbeat, and emits an event if the reason of the condition
+// ConsumerAlive changed.
 func (r *Reconciler) publish(old, now *v1alpha1.ForeignCluster, changed bool) {
 	before := meta.FindStatusCondition(old.Status.Conditions, v1alpha1.ConditionConsumerAlive)
 	after := meta.FindStatusCondition(now.Status.Conditions, v1alpha1.ConditionConsumerAlive)

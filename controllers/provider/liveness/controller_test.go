@@ -24,16 +24,16 @@ import (
 
 var now = kittest.Epoch
 
-// provider is a cluster with one consumer, rome, whose heartbeats it observes.
+// provider is a fake cluster that observes the heartbeats of its consumer rome.
 type provider struct {
 	*kittest.Cluster
 	t *testing.T
-	// err is the answer of the API server to reads, if it is set, and reads counts them.
+	// If err is not nil, all reads from the API server fail with it. reads counts the reads.
 	err   error
 	reads int
 }
 
-// live reads from the API server of a provider.
+// live implements client.Reader, and reads from the API server of the fake provider.
 type live struct{ *provider }
 
 func (l live) Get(ctx context.Context, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
@@ -53,12 +53,12 @@ func newProvider(t *testing.T, changes ...func(*v1alpha1.ForeignCluster)) *provi
 	return &provider{Cluster: kittest.New(t, fc), t: t}
 }
 
-// process returns a controller that has observed nothing yet.
+// process returns a controller that has read no Lease yet, as after a restart.
 func (p *provider) process(orphanTTL time.Duration) *Reconciler {
 	return &Reconciler{Client: p.Controller, Live: live{p}, Events: p.Events, Clock: p.Clock, OrphanTTL: orphanTTL}
 }
 
-// after lets time pass, in the steps in which the controller requeues.
+// after advances the clock by d, and reconciles as often as the controller requests.
 func (p *provider) after(r *Reconciler, d time.Duration) {
 	p.t.Helper()
 	for end := p.Clock.Now().Add(d); ; {
@@ -85,7 +85,7 @@ func (p *provider) ended() bool {
 	return p.fc().DeletionTimestamp != nil
 }
 
-// renew is a heartbeat that claims to be of a time.
+// renew renews the Lease with a renewTime, which may differ from the clock of the provider.
 func (p *provider) renew(at time.Time) {
 	p.t.Helper()
 	kittest.Change(p.Cluster, "liqo-tenant-rome", naming.HeartbeatLease, &coordinationv1.Lease{},
