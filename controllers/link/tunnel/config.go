@@ -17,8 +17,9 @@ import (
 	"liqo.io/federation/controllers/kit"
 )
 
-// findMTU reads how large packets inside of the tunnel may be. All tunnels have one gateway:
-// until it measured this one, what it measured of others holds.
+// findMTU sets p.mtu to the lower one of the MTU in the settings and the MTU that the gateway measured
+// for this tunnel. Until it has measured it, the lowest MTU of the other tunnels counts, because all
+// tunnels have the same gateway.
 func (r *Reconciler) findMTU(ctx context.Context, p *pass) (*state, error) {
 	var measured int32
 	if p.tunnel != nil {
@@ -37,7 +38,7 @@ func (r *Reconciler) findMTU(ctx context.Context, p *pass) (*state, error) {
 	return nil, nil
 }
 
-// lower returns the lower one of two MTUs, of which 0 is none.
+// lower returns the lower one of two MTUs, where 0 means that an MTU is unknown.
 func lower(a, b int32) int32 {
 	if a == 0 || b != 0 && b < a {
 		return b
@@ -45,7 +46,8 @@ func lower(a, b int32) int32 {
 	return a
 }
 
-// ensureConfigs describes the local network to the peer, once in each direction.
+// ensureConfigs ensures the local NetworkConfig, which describes the local network to the peer, in the
+// namespace of each direction.
 func (r *Reconciler) ensureConfigs(ctx context.Context, p *pass) (*state, error) {
 	spec := v1alpha1.NetworkConfigSpec{
 		ClusterID: r.ClusterID, PodCIDRs: texts(p.ranges.Pods), ExternalCIDRs: p.external, PublicKey: p.usedKey,
@@ -73,7 +75,7 @@ func (r *Reconciler) ensureConfigs(ctx context.Context, p *pass) (*state, error)
 				return nil, err
 			}
 			return pending(ReasonAwaitingAnswer,
-				"NetworkConfig %s/%s describes another cluster, and is being replaced.",
+				"NetworkConfig %s/%s has an outdated cluster ID, and is being replaced.",
 				d.namespace, d.local), nil
 		case !isManaged(config) || !equality.Semantic.DeepEqual(config.Spec, spec):
 			changed := config.DeepCopy()
@@ -81,7 +83,7 @@ func (r *Reconciler) ensureConfigs(ctx context.Context, p *pass) (*state, error)
 			if _, err := kit.Commit(ctx, r.Client, config, changed); err != nil {
 				return nil, err
 			}
-			// The answer to it is outdated.
+			// The peer has not answered the new spec.
 			config = nil
 		}
 		if config != nil {
@@ -91,8 +93,8 @@ func (r *Reconciler) ensureConfigs(ctx context.Context, p *pass) (*state, error)
 	return nil, nil
 }
 
-// answered returns what the peer remaps the local ranges to, if it answered the current
-// NetworkConfig, or that it refused it.
+// answered returns the CIDRs to which the peer remaps the local ranges, or a state if the peer refused
+// the NetworkConfig. Both are nil until the peer has answered the current NetworkConfig.
 func (p *pass) answered() ([]v1alpha1.CIDRMapping, *state) {
 	for _, config := range p.local {
 		accepted := accepted(config)
@@ -109,8 +111,9 @@ func (p *pass) answered() ([]v1alpha1.CIDRMapping, *state) {
 	return nil, nil
 }
 
-// complete returns what each range of a NetworkConfig is remapped to, in their order; nil if the
-// answer lacks one. It has none of a family that the peer does not use.
+// complete returns the mappings in the peer's answer in the order of the ranges in spec; nil if the
+// answer lacks one. Ranges of an IP family that the answer does not contain at all are skipped,
+// because the peer's pods do not have that family.
 func complete(spec v1alpha1.NetworkConfigSpec, answer []v1alpha1.CIDRMapping) []v1alpha1.CIDRMapping {
 	var list []v1alpha1.CIDRMapping
 	for _, cidr := range slices.Concat(spec.PodCIDRs, spec.ExternalCIDRs) {

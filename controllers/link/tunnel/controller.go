@@ -28,27 +28,28 @@ import (
 // Name is the name of the controller in --controllers, logs, metrics and events.
 const Name = "network"
 
-// workers is how many foreign clusters are reconciled at a time.
+// workers is the number of ForeignClusters that are reconciled in parallel.
 const workers = 4
 
-// Reconciler agrees with one peer in each pass.
+// Reconciler negotiates the tunnel with the peer of each ForeignCluster.
 type Reconciler struct {
 	*Local
 	// Live reads the API server.
 	Live client.Reader
 	// Events receives events of ForeignClusters and AddressPools.
 	Events record.EventRecorder
-	// Networking applies to ForeignClusters that do not set it.
+	// Networking applies to ForeignClusters that do not set spec.networking.
 	Networking v1alpha1.NetworkingMode
 
-	// life is whether a gateway renews its Lease, and lifeChanged requests a pass over every
-	// tunnel when that changes.
+	// life is the observed state of the gateways' Lease. lifeChanged enqueues every ForeignCluster
+	// with a tunnel when the Lease expires or is renewed again.
 	life        gatewayLife
 	lifeChanged kit.Trigger
-	// remapAttempts has the failed attempt of each ForeignCluster for whose ranges no addresses
-	// were left, externalAttempts the one of each family without an external CIDR.
+	// remapAttempts maps the name of a ForeignCluster to the last attempt to remap its ranges, if it
+	// failed because the pool was exhausted. externalAttempts maps an IP family to the last failed
+	// attempt to allocate an external CIDR.
 	remapAttempts, externalAttempts sync.Map
-	// pooling is held while the AddressPools are written.
+	// pooling is locked while a reconcile writes the AddressPools.
 	pooling sync.Mutex
 }
 
@@ -64,7 +65,7 @@ func (r *Reconciler) SetupWithManager(manager ctrl.Manager, installation cache.C
 		For(&v1alpha1.ForeignCluster{}).
 		Watches(&v1alpha1.ResourceRequest{}, handler.EnqueueRequestsFromMapFunc(ofNamespace)).
 		Watches(&v1alpha1.NetworkConfig{}, handler.EnqueueRequestsFromMapFunc(ofNamespace)).
-		// The status of a pool changes with each mapping.
+		// The status of an AddressPool changes with each AddressMapping, and is not needed here.
 		Watches(&v1alpha1.AddressPool{}, handler.EnqueueRequestsFromMapFunc(r.afterPool),
 			builder.WithPredicates(kit.SpecChanged())).
 		Watches(&v1alpha1.ClusterInfo{}, all, builder.WithPredicates(clusterinfo.RangesChanged())).
@@ -83,20 +84,20 @@ func (r *Reconciler) SetupWithManager(manager ctrl.Manager, installation cache.C
 }
 
 var (
-	// keysRequest is the request for the keys of the gateway. They are created once the ranges
-	// of pods are detected, before any tunnel is requested.
+	// keysRequest reconciles the key pair of the gateway, which is created once the pod CIDRs are
+	// known, even if no tunnel is needed yet.
 	keysRequest reconcile.Request
-	// leaseRequest is the request to verify that a gateway renews its Lease.
+	// leaseRequest reconciles the state of the gateways' Lease.
 	leaseRequest = kit.Request("leases", v1alpha1.GatewayName)
 )
 
-// ofNamespace maps an object in a peer or tenant namespace to the ForeignCluster.
+// ofNamespace maps an object in a peer or tenant namespace to the ForeignCluster of the namespace.
 func ofNamespace(_ context.Context, object client.Object) []reconcile.Request {
 	return named(naming.ForeignClusterOf(object.GetNamespace()))
 }
 
-// ofRange maps the AddressMapping of a range to the ForeignCluster. Those of single addresses,
-// of which there are many, are no part of an agreement.
+// ofRange maps the AddressMapping of a peer's range to the ForeignCluster. It ignores the many
+// AddressMappings of single addresses, which package link/addresses manages.
 func ofRange(_ context.Context, object client.Object) []reconcile.Request {
 	if object.GetLabels()[v1alpha1.LabelOrigin] != "" {
 		return nil
@@ -113,7 +114,7 @@ func ofLease(context.Context, client.Object) []reconcile.Request {
 	return []reconcile.Request{leaseRequest}
 }
 
-// named returns the request of a ForeignCluster; none without a name.
+// named returns the request of the ForeignCluster with a name; none if the name is empty.
 func named(foreignCluster string) []reconcile.Request {
 	if foreignCluster == "" {
 		return nil
@@ -121,19 +122,18 @@ func named(foreignCluster string) []reconcile.Request {
 	return []reconcile.Request{kit.Request("", foreignCluster)}
 }
 
-// afterPool returns all requests after an AddressPool changed: addresses that were exhausted
-// may be free.
+// afterPool maps a changed AddressPool to all requests, and clears the failed attempts, because the
+// pool may have free ranges now.
 func (r *Reconciler) afterPool(ctx context.Context, pool client.Object) []reconcile.Request {
 	r.remapAttempts.Clear()
 	r.externalAttempts.Clear()
 	return r.all(ctx, pool)
 }
 
-// all returns the requests of the ForeignClusters that are to have a tunnel, and the request of
-// the keys.
+// all returns the requests of all ForeignClusters whose spec requires a tunnel, and keysRequest.
 func (r *Reconciler) all(ctx context.Context, _ client.Object) []reconcile.Request {
 	var requests []reconcile.Request
-	// Reading a cache fails only before it is filled; then every object requests a pass.
+	// Reading from a cache fails only before the cache is synced, which enqueues every object anyway.
 	if ranges, err := clusterinfo.Ranges(ctx, r.Client); err == nil && len(ranges.Pods) > 0 {
 		requests = append(requests, keysRequest)
 	}

@@ -16,19 +16,20 @@ import (
 	"liqo.io/federation/controllers/kit"
 )
 
-// direction is one of the two peerings that there may be with a cluster. The NetworkConfigs of
-// both clusters are in its namespace.
+// direction is the outgoing or the incoming peering with a cluster.
 type direction struct {
+	// namespace is the peer or tenant namespace, which has the NetworkConfigs of both clusters.
 	namespace string
 	// local and remote are the names of the NetworkConfigs of the local cluster and of the peer.
 	local, remote string
-	phase         v1alpha1.PeeringPhase
-	// capable is whether the peer's version has tunnels.
+	// phase is the phase of the peering in the status of the ForeignCluster.
+	phase v1alpha1.PeeringPhase
+	// capable is true if the peer announced the feature tunnel.
 	capable bool
 }
 
-// directions returns both peerings with a cluster, also those that ended: what is left of
-// them is deleted. fc may be nil.
+// directions returns both peerings with a cluster, even if they ended, so that their objects are
+// deleted. fc is nil if the ForeignCluster does not exist.
 func (r *Reconciler) directions(ctx context.Context, name string, fc *v1alpha1.ForeignCluster) ([]direction, error) {
 	outgoing := direction{
 		namespace: naming.PeerNamespace(name),
@@ -64,8 +65,8 @@ func (r *Reconciler) resourceRequests(ctx context.Context, namespace string) ([]
 	return kit.Pointers(requests.Items), err
 }
 
-// needsTunnel reports whether a tunnel is for a peering: from when it is established until it
-// ended. Pods that are drained still communicate.
+// needsTunnel reports whether a peering needs a tunnel. It does from the time when it is established
+// until it has ended, because pods communicate until they are drained.
 func (r *Reconciler) needsTunnel(ctx context.Context, d direction) (bool, error) {
 	switch d.phase {
 	case v1alpha1.PeeringEstablished:

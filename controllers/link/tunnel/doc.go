@@ -1,12 +1,12 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package tunnel agrees with peers upon tunnels. For each ForeignCluster whose networking is
-// Tunnel and that a peering is established with, it describes the local network to the peer in
-// a NetworkConfig, takes AddressMappings for the ranges of the peer, answers the peer's
-// NetworkConfig with what they are remapped to, and, once both clusters have answered, writes
-// the agreement into a TunnelEndpoint, from which the gateway makes the tunnel.
+// Package tunnel negotiates tunnels with peers. For each ForeignCluster whose networking is Tunnel and
+// whose peering is established, it describes the local network to the peer in a NetworkConfig,
+// allocates a range for each range of the peer by an AddressMapping, and answers the peer's
+// NetworkConfig with the allocated ranges. Once both clusters have answered, it writes the result to a
+// TunnelEndpoint, from which the gateway creates the tunnel.
 //
-// The registry validates what a peer writes. This package decides what of it the local cluster
-// accepts: which ranges, how many addresses, and whose key.
+// The registry validates the NetworkConfigs that peers write. This package decides which of their
+// ranges, how many addresses, and which public keys the local cluster accepts.
 package tunnel

@@ -15,18 +15,18 @@ import (
 	"liqo.io/federation/controllers/kit"
 )
 
-// ensureTunnel writes what both clusters agree upon. Of the NetworkConfigs that the peer has for
-// the two directions the first one counts.
+// ensureTunnel ensures the TunnelEndpoint of the peer once both clusters have answered. If the peer has
+// a NetworkConfig for each direction, the first one counts.
 func (r *Reconciler) ensureTunnel(ctx context.Context, p *pass) (*state, error) {
 	local, refusal := p.answered()
 	if refusal != nil && p.tunnel == nil {
 		return refusal, nil
 	}
 	if local == nil && p.tunnel == nil {
-		return pending(ReasonAwaitingAnswer, "The peer has not answered the NetworkConfig of this cluster."), nil
+		return pending(ReasonAwaitingAnswer, "The peer has not answered the NetworkConfig of this cluster yet."), nil
 	}
 	if local == nil {
-		// The tunnel stays as it is until the peer answers.
+		// The local part of an existing tunnel is kept until the peer answers.
 		local = p.tunnel.Spec.Local
 	}
 	remote := p.remote[0].Spec
@@ -38,7 +38,7 @@ func (r *Reconciler) ensureTunnel(ctx context.Context, p *pass) (*state, error) 
 		if refusal, err := r.refuseGateway(ctx, p); refusal != nil || err != nil {
 			return refusal, err
 		}
-		// The NetworkConfig may be as old as the last contact with the peer.
+		// The NetworkConfig may be outdated, because it is replicated through this tunnel.
 		spec.PublicKey, spec.Endpoints = invited.PublicKey, invited.Endpoints
 	}
 	for _, cidr := range p.commonRanges(&remote) {
@@ -47,14 +47,14 @@ func (r *Reconciler) ensureTunnel(ctx context.Context, p *pass) (*state, error) 
 	if current, err := r.write(ctx, p, spec); current != nil || err != nil {
 		return current, err
 	}
-	// A range is free for others once no tunnel uses it.
+	// An AddressMapping is deleted only once the TunnelEndpoint no longer uses its range.
 	if err := r.deleteMappings(ctx, p.fc.Name, p.remapped); err != nil {
 		return nil, err
 	}
 	return refusal, nil
 }
 
-// write creates or changes the TunnelEndpoint of a peer.
+// write creates or updates the TunnelEndpoint of a peer. The tunnel to another cluster is deleted first.
 func (r *Reconciler) write(ctx context.Context, p *pass, spec v1alpha1.TunnelEndpointSpec) (*state, error) {
 	switch {
 	case p.tunnel == nil:
@@ -67,14 +67,14 @@ func (r *Reconciler) write(ctx context.Context, p *pass, spec v1alpha1.TunnelEnd
 		if err := r.deleteTunnel(ctx, p.fc.Name); err != nil {
 			return nil, err
 		}
-		return pending(ReasonConnecting, "The tunnel to another cluster of that name is being removed."), nil
+		return pending(ReasonConnecting, "The tunnel to a cluster with the former spec.clusterID is being deleted."), nil
 	case !equality.Semantic.DeepEqual(p.tunnel.Spec, spec):
 		changed := p.tunnel.DeepCopy()
 		changed.Spec = spec
 		if _, err := kit.Commit(ctx, r.Client, p.tunnel, changed); err != nil {
 			return nil, err
 		}
-		// The gateway wrote the status for the older generation.
+		// The status that the gateway wrote must count as outdated.
 		changed.Generation++
 		p.tunnel = changed
 	}

@@ -20,23 +20,24 @@ import (
 	"liqo.io/federation/controllers/remote"
 )
 
-// NoExternalCIDRs is the value of Settings.ExternalCIDRs with which the local cluster has none.
+// NoExternalCIDRs is the value of Settings.ExternalCIDRs for a cluster without external CIDRs.
 const NoExternalCIDRs = "None"
 
-// family is what a cluster takes for its external CIDR of one family.
+// family has the sizes with which an external CIDR of one IP family is allocated.
 type family struct {
 	name string
 	is4  bool
-	// bits is the length of the external CIDR, and poolBits the greatest length of a CIDR of the
-	// pool that it is taken from.
+	// bits is the prefix length of the external CIDR. poolBits is the greatest prefix length of a CIDR
+	// of the pool from which it may be allocated.
 	bits, poolBits int
 }
 
-// families are both. 16384 addresses are more than one tunnel takes, and a /8 has a thousand such
-// ranges. A smaller CIDR of the pool is left to peers, whose ranges may be as large as it.
+// families are the two IP families. An IPv4 external CIDR has 16384 addresses, which is more than one
+// tunnel needs, and a /8 contains a thousand of them. CIDRs of the pool that are smaller than poolBits
+// are left for remapping, because the range of one peer may need all of such a CIDR.
 var families = []family{{"IPv4", true, 18, 12}, {"IPv6", false, 112, 40}}
 
-// of returns those CIDRs that are of a family.
+// of returns the valid CIDRs of the family.
 func (f family) of(cidrs []string) []netip.Prefix {
 	var found []netip.Prefix
 	for _, text := range cidrs {
@@ -47,8 +48,8 @@ func (f family) of(cidrs []string) []netip.Prefix {
 	return found
 }
 
-// preferred returns the upper end of the first CIDR of the pool that is large enough, where
-// ranges that people choose rarely are; false if none is.
+// preferred returns a range at the upper end of the first CIDR of the pool that is large enough, because
+// administrators rarely choose ranges there. It returns false if no CIDR is large enough.
 func (f family) preferred(pool []string) (netip.Prefix, bool) {
 	for _, cidr := range f.of(pool) {
 		if cidr.Bits() <= f.poolBits {
@@ -68,14 +69,14 @@ func last(prefix netip.Prefix) netip.Addr {
 	return address
 }
 
-// externalCIDRs returns the external CIDRs of the local cluster: those of the settings, otherwise
-// those of the pool external, if this controller created it. missing are the families that are to
-// have one and do not.
+// externalCIDRs returns the external CIDRs of the local cluster: the CIDRs in the settings or, if the
+// settings name none, the CIDRs of AddressPool external. It returns none if an administrator created
+// that pool. missing are the IP families of pods for which an external CIDR has to be allocated.
 func (r *Reconciler) externalCIDRs(
 	ctx context.Context, pods []netip.Prefix,
 ) (cidrs []string, missing []family, err error) {
 	if !r.Settings.takesExternal() {
-		// ClusterInfo local reports those that overlap ranges of pods.
+		// CIDRs that overlap pod CIDRs are left out; ClusterInfo local reports them.
 		return slices.DeleteFunc(slices.Clone(r.Settings.External()), func(text string) bool {
 			prefix, err := netip.ParsePrefix(text)
 			return err == nil && slices.ContainsFunc(pods, prefix.Overlaps)
@@ -83,7 +84,7 @@ func (r *Reconciler) externalCIDRs(
 	}
 	pool, err := r.pool(ctx, r.Client, v1alpha1.ExternalAddressPool)
 	if err == nil && pool == nil {
-		// It may have been created a moment ago.
+		// The pool may have been created a moment ago, and not be in the cache yet.
 		pool, err = r.pool(ctx, r.Live, v1alpha1.ExternalAddressPool)
 	}
 	if err != nil || pool != nil && !isManaged(pool) {
@@ -91,7 +92,7 @@ func (r *Reconciler) externalCIDRs(
 	}
 	defaults, err := r.pool(ctx, r.Client, v1alpha1.DefaultAddressPool)
 	if err != nil || defaults != nil && !isManaged(defaults) {
-		// An administrator decides what the pool reserves.
+		// Only the administrator of AddressPool default decides which ranges the pool reserves.
 		return nil, nil, err
 	}
 	for _, f := range families {
@@ -103,7 +104,7 @@ func (r *Reconciler) externalCIDRs(
 		if pool != nil {
 			found = f.of(pool.Spec.CIDRs)
 		}
-		// Ranges of pods may have changed since.
+		// The pod CIDRs may have changed after the external CIDR was allocated.
 		if len(found) == 1 && !slices.ContainsFunc(pods, found[0].Overlaps) {
 			cidrs = append(cidrs, found[0].String())
 		} else {
@@ -113,9 +114,10 @@ func (r *Reconciler) externalCIDRs(
 	return cidrs, missing, nil
 }
 
-// takeExternal takes a range for each family without one, and returns all external CIDRs. The
-// range is allocated by an AddressMapping, like those of peers, so that no peer has it. The pool
-// default reserves it before the AddressMapping is deleted and before it is announced.
+// takeExternal allocates a range for each missing family, and returns all external CIDRs. An
+// AddressMapping allocates the range, so that it overlaps no remapped range. The AddressMapping is
+// deleted only after AddressPool default reserves the range, and the range is announced to peers after
+// that.
 func (r *Reconciler) takeExternal(
 	ctx context.Context, own netmap.Ranges, external []string, missing []family,
 ) ([]string, error) {
@@ -143,15 +145,15 @@ func (r *Reconciler) takeExternal(
 	return external, nil
 }
 
-// allocateExternal allocates a range of a family; nil if there is none, which an event reports
-// once.
+// allocateExternal allocates a range of a family, and returns its AddressMapping. If no range is free,
+// it returns nil, emits an event once, and does not try again before exhaustedRetry.
 func (r *Reconciler) allocateExternal(ctx context.Context, f family) (*v1alpha1.AddressMapping, error) {
 	now := r.Clock.Now()
 	if before, ok := r.externalAttempts.Load(f); ok && now.Before(before.(attempt).until) {
 		return nil, nil
 	}
 	preferred, ok := f.preferred(r.Settings.PoolCIDRs)
-	why := fmt.Sprintf("network.poolCIDRs have no CIDR of it that is a /%d or larger", f.poolBits)
+	why := fmt.Sprintf("network.poolCIDRs have no CIDR of this family that is a /%d or larger", f.poolBits)
 	if ok {
 		mapping, err := r.mapExternal(ctx, f, preferred)
 		if !apierrors.HasStatusCause(err, v1alpha1.CauseAddressesExhausted) {
@@ -166,14 +168,14 @@ func (r *Reconciler) allocateExternal(ctx context.Context, f family) (*v1alpha1.
 	}
 	if _, reported := r.externalAttempts.Swap(f, attempt{until: now.Add(exhaustedRetry)}); !reported {
 		r.Events.Eventf(pool, corev1.EventTypeWarning, ReasonNoExternalAddresses,
-			"There is no range of %s for an external CIDR: name one in network.externalCIDRs, or %s to have none: %s",
-			f.name, NoExternalCIDRs, why)
+			"No %s range is free for an external CIDR: %s. Set network.externalCIDRs in the values of the chart to a CIDR, "+
+				"or to %s for a cluster without external CIDRs.", f.name, why, NoExternalCIDRs)
 	}
 	return nil, nil
 }
 
-// mapExternal returns the AddressMapping that allocates a range. One of an earlier pass that did
-// not end is used.
+// mapExternal creates the AddressMapping that allocates a range, and returns it. If a reconcile that
+// did not end has created it already, that one is returned.
 func (r *Reconciler) mapExternal(
 	ctx context.Context, f family, preferred netip.Prefix,
 ) (*v1alpha1.AddressMapping, error) {
@@ -190,7 +192,7 @@ func (r *Reconciler) mapExternal(
 		}
 	}
 	if err != nil {
-		return nil, fmt.Errorf("taking an external CIDR: %w", err)
+		return nil, fmt.Errorf("allocating an external CIDR: %w", err)
 	}
 	return mapping, nil
 }

@@ -53,7 +53,7 @@ func TestAClusterTakesExternalCIDRsOfThePool(t *testing.T) {
 		"another one where Services have that":   {settings: func(s *settings) { s.ServiceCIDRs = []string{"10.255.255.0/24"} }, want: []string{"10.255.128.0/18"}},
 		"of the first CIDR that is large enough": {settings: func(s *settings) { s.PoolCIDRs = []string{"192.168.0.0/16", "172.16.0.0/12"} }, want: []string{"172.31.192.0/18"}},
 		"none of a small pool": {settings: func(s *settings) { s.PoolCIDRs = []string{"192.168.0.0/16"} },
-			message: "network.poolCIDRs have no CIDR of it that is a /12 or larger"},
+			message: "network.poolCIDRs have no CIDR of this family that is a /12 or larger"},
 		"none of a pool without free ranges": {settings: func(s *settings) {
 			s.PodCIDRs = []string{"10.1.0.0/16"}
 			s.PoolCIDRs, s.ReservedCIDRs = []string{"172.16.0.0/12"}, []string{"172.16.0.0/12"}

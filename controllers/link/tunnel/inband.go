@@ -9,13 +9,14 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
 
-// inBand reports whether the control plane of a peering goes through the tunnel. fc may be nil.
+// inBand reports whether the requests between the API servers of both clusters go through the tunnel.
+// fc may be nil.
 func inBand(fc *v1alpha1.ForeignCluster) bool {
 	return fc != nil && fc.Spec.Mode == v1alpha1.PeeringInBand && fc.Spec.Gateway != nil && fc.Spec.ClusterID != ""
 }
 
-// control returns the parts of the control plane that go through the tunnel to a peer: a
-// provider serves, a consumer calls, both until the peering ended.
+// control returns the directions in which requests to an API server go through the tunnel: Serve on a
+// provider, Call on a consumer, both from when the direction is enabled until its peering has ended.
 func control(fc *v1alpha1.ForeignCluster) []v1alpha1.TunnelControl {
 	if !inBand(fc) {
 		return nil
@@ -30,10 +31,11 @@ func control(fc *v1alpha1.ForeignCluster) []v1alpha1.TunnelControl {
 	return parts
 }
 
-// exists reports whether a peering of a phase began and has not ended.
+// exists reports whether a peering with this phase has begun and has not ended.
 func exists(phase v1alpha1.PeeringPhase) bool { return phase != "" && phase != v1alpha1.PeeringNone }
 
-// controlOnly keeps a tunnel without ranges, by the gateways alone.
+// controlOnly ensures the TunnelEndpoint of an in-band peer without ranges, which only connects the
+// gateways. It takes the peer's gateway from the spec of the ForeignCluster.
 func (r *Reconciler) controlOnly(ctx context.Context, p *pass) (*state, error) {
 	if err := r.readTunnel(ctx, p); err != nil {
 		return nil, err
@@ -54,34 +56,36 @@ func (r *Reconciler) controlOnly(ctx context.Context, p *pass) (*state, error) {
 	}
 	expired := r.life.isExpired()
 	if p.tunnel.Status.Phase == v1alpha1.TunnelConnected && !expired {
-		return pending(ReasonAwaitingPeering, "The tunnel carries the control plane, and no ranges are agreed upon."), nil
+		return pending(ReasonAwaitingPeering,
+			"The tunnel carries the control plane only: the clusters have not agreed on pod CIDRs yet."), nil
 	}
 	return p.state(r.Clock.Now(), expired), nil
 }
 
-// refuseGateway returns what is wrong with the gateway in the spec of a ForeignCluster; nil if
-// nothing is.
+// refuseGateway returns a failed state if the public key in spec.gateway of the ForeignCluster is the
+// key of the local gateway or is used for another peer; otherwise nil.
 func (r *Reconciler) refuseGateway(ctx context.Context, p *pass) (*state, error) {
 	key := p.fc.Spec.Gateway.PublicKey
 	if key == p.newKey || key == p.usedKey {
 		return failing(ReasonGatewayRefused,
-			"spec.gateway has the public key of this cluster's own gateway: set it to that of the peer's."), nil
+			"spec.gateway has the public key of this cluster's own gateway: set it to the key of the peer's gateway."), nil
 	}
 	if used, err := r.usesKey(ctx, p.fc, key); err != nil || !used {
 		return nil, err
 	}
-	return failing(ReasonGatewayRefused, "spec.gateway has the public key of another cluster's gateway."), nil
+	return failing(ReasonGatewayRefused,
+		"spec.gateway has the public key of another cluster's gateway: set it to the key of the peer's gateway."), nil
 }
 
-// withoutRanges ends the agreement with a peer, except for the tunnel that carries the control
-// plane.
+// withoutRanges deletes the TunnelEndpoint of a peer or, if the peer is in-band, replaces it by one
+// without ranges and returns its state.
 func (r *Reconciler) withoutRanges(ctx context.Context, p *pass) (*state, error) {
 	if len(control(p.fc)) == 0 {
 		return nil, r.deleteTunnel(ctx, p.fc.Name)
 	}
 	current, err := r.controlOnly(ctx, p)
 	if err == nil && p.tunnel != nil && len(p.tunnel.Spec.Remote) > 0 {
-		// Its ranges are free for other peers from now on.
+		// The next reconcile creates it again without ranges, which may be allocated to other peers then.
 		err = r.deleteTunnel(ctx, p.fc.Name)
 	}
 	return current, err

@@ -21,12 +21,11 @@ import (
 	"liqo.io/federation/controllers/link/gateway"
 )
 
-// InvitationName is the name of the controller of in-band invitations in --controllers, logs and
-// metrics.
+// InvitationName is the name of the controller InvitationReconciler in --controllers, logs and metrics.
 const InvitationName = "invitation-gateway"
 
-// InvitationReconciler writes what a consumer needs of the gateway into the status of each
-// in-band PeeringToken.
+// InvitationReconciler writes the public key and the endpoints of the local gateway to the status of
+// each in-band PeeringToken. A consumer needs them to create the tunnel before it peers.
 type InvitationReconciler struct {
 	*Local
 }
@@ -52,7 +51,7 @@ func (r *InvitationReconciler) SetupWithManager(manager ctrl.Manager, installati
 // all returns the requests of all PeeringTokens.
 func (r *InvitationReconciler) all(ctx context.Context, _ client.Object) []reconcile.Request {
 	var tokens v1alpha1.PeeringTokenList
-	// Listing a cache fails only before it is filled; then every object requests a pass.
+	// Listing from a cache fails only before the cache is synced, which enqueues every object anyway.
 	_ = r.Client.List(ctx, &tokens, client.UnsafeDisableDeepCopy)
 	var requests []reconcile.Request
 	for i := range tokens.Items {
@@ -61,7 +60,7 @@ func (r *InvitationReconciler) all(ctx context.Context, _ client.Object) []recon
 	return requests
 }
 
-// Reconcile writes the gateway into one PeeringToken that was not used yet.
+// Reconcile writes the gateway to the status of a PeeringToken, unless the token was used.
 func (r *InvitationReconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	token := &v1alpha1.PeeringToken{}
 	if err := r.Client.Get(ctx, request.NamespacedName, token); err != nil {

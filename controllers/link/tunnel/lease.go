@@ -16,29 +16,32 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
 
-// leaseTimeout is how long the gateways' Lease may stay unchanged before the statuses of the
-// TunnelEndpoints count as outdated: as long as the pods of a node that stopped count as ready.
+// leaseTimeout is the time without a renewal of the gateways' Lease after which the statuses of
+// TunnelEndpoints count as outdated. It equals the time after which Kubernetes marks the pods of a
+// stopped node as not ready.
 const leaseTimeout = 40 * time.Second
 
-// gatewayLife is what was observed of the gateways' Lease.
+// gatewayLife is the observed state of the Lease that the active gateway renews.
 type gatewayLife struct {
 	mu sync.Mutex
-	// version is the resourceVersion of the last observed change of the Lease, and observed its
-	// time.
+	// version is the newest observed resourceVersion of the Lease, and observed the time when it was
+	// first observed, by the clock of this process.
 	version  string
 	observed time.Time
-	// expired is whether the Lease was not renewed within leaseTimeout.
+	// expired is true if the Lease was not renewed within leaseTimeout.
 	expired bool
 }
 
-// isExpired reports whether no gateway of this cluster is active, so that the statuses of tunnels are outdated.
+// isExpired reports whether no gateway of this cluster renewed the Lease within leaseTimeout, so that
+// the statuses of TunnelEndpoints are outdated.
 func (l *gatewayLife) isExpired() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.expired
 }
 
-// left returns the time until the Lease expires. Before one was observed, it does not expire.
+// left records the resourceVersion of the Lease that was read at time now, and returns the time until
+// the Lease expires. A Lease that was never observed does not expire.
 func (l *gatewayLife) left(version string, now time.Time) time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -51,8 +54,8 @@ func (l *gatewayLife) left(version string, now time.Time) time.Duration {
 	return l.observed.Add(leaseTimeout).Sub(now)
 }
 
-// newer reports whether a version comes after another one. Both the cache and the API server are
-// read, neither of which always has the newest.
+// newer reports whether a resourceVersion is newer than another one. The Lease is read from the cache
+// and from the API server, and a later read may return an older Lease.
 func newer(version, than string) bool {
 	if version == "" || than == "" {
 		return version != ""
@@ -61,7 +64,7 @@ func newer(version, than string) bool {
 	return err == nil && order > 0
 }
 
-// set sets whether the Lease is expired, and reports whether that changed.
+// set sets l.expired, and reports whether it changed.
 func (l *gatewayLife) set(expired bool) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -70,8 +73,8 @@ func (l *gatewayLife) set(expired bool) bool {
 	return changed
 }
 
-// followLease verifies that the Lease is renewed, and requests a pass over every tunnel when that
-// changes.
+// followLease reads the gateways' Lease, and enqueues all ForeignClusters with a tunnel if it expired
+// or was renewed again. It returns the time until the Lease expires.
 func (r *Reconciler) followLease(ctx context.Context) (time.Duration, error) {
 	lease, key := &coordinationv1.Lease{}, client.ObjectKey{Namespace: r.Namespace, Name: v1alpha1.GatewayName}
 	if err := r.installation.Get(ctx, key, lease); client.IgnoreNotFound(err) != nil {
@@ -79,7 +82,7 @@ func (r *Reconciler) followLease(ctx context.Context) (time.Duration, error) {
 	}
 	left := r.life.left(lease.ResourceVersion, r.Clock.Now())
 	if left <= 0 && !r.life.isExpired() {
-		// Only the cache of this process may be outdated.
+		// The Lease may be renewed, and only the cache of this process outdated.
 		current := &coordinationv1.Lease{}
 		if err := r.Live.Get(ctx, key, current); client.IgnoreNotFound(err) != nil {
 			return 0, fmt.Errorf("reading the Lease of the gateways: %w", err)

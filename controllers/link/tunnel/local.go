@@ -26,7 +26,8 @@ import (
 	"liqo.io/federation/controllers/link/gateway"
 )
 
-// Local is the local cluster with its gateway. The controllers of a process share one.
+// Local reads the keys, ranges and endpoints of the local cluster. The controllers of this package
+// share one Local.
 type Local struct {
 	// Client reads the cache of the manager.
 	Client client.Client
@@ -34,8 +35,8 @@ type Local struct {
 	// ClusterID is the ID of the local cluster, Namespace its installation namespace.
 	ClusterID, Namespace string
 	Settings             Settings
-	// Finder finds the endpoints of the gateway; nil where no Service leads to it. It is not
-	// used where Settings name them.
+	// Finder finds the endpoints of the gateway by its Service. It is nil if the gateway has no
+	// Service, and unused if Settings.Endpoints is not empty.
 	Finder *gateway.Finder
 
 	// installation reads the installation namespace.
@@ -50,18 +51,18 @@ func (l *Local) setUp(installation client.Reader) {
 	}
 }
 
-// facts are what peers need of the local cluster, as one pass reads it.
+// facts is the data about the local cluster that is sent to peers, as read by one reconcile.
 type facts struct {
-	// ranges are those of the local cluster.
+	// ranges are the CIDRs of the local cluster in ClusterInfo local.
 	ranges netmap.Ranges
-	// newKey is the public key in the Secret, and usedKey the one that the gateway uses, which is
-	// what peers need.
+	// newKey is the public key in the Secret. usedKey is the public key that the gateway uses, and
+	// that is sent to peers; they differ after the Secret changed and before the gateway restarted.
 	newKey, usedKey string
-	// mtu is the largest packet inside of a tunnel, in bytes, by the settings and the gateway; 0
-	// if neither names it.
+	// mtu is the size of the largest packet inside of a tunnel in bytes, by the settings or the
+	// measurement of the gateway; 0 if it is unknown.
 	mtu int32
-	// endpoints are those of the gateway. Where they are those of a Service, service is that, and
-	// unreachable is why there are none.
+	// endpoints are the endpoints of the local gateway. If they come from its Service, service is
+	// that Service, and unreachable is a sentence about why it has no endpoints, or empty.
 	endpoints   []string
 	service     *corev1.Service
 	unreachable string
@@ -69,17 +70,18 @@ type facts struct {
 	external []string
 }
 
-// readKeys reads the public key of the gateway. It creates the pair once; the private key is
-// then read by the gateway alone. A new key is announced when the gateway uses it: until then
-// the older one reaches it. tunnel may be nil.
+// readKeys sets the ranges and the public keys in f. It creates the Secret with the key pair if it does
+// not exist; only the gateway reads the private key afterwards. A new public key is sent to peers only
+// once the status of the TunnelEndpoint shows that the gateway uses it. tunnel may be nil. The
+// returned state is not nil if the pod CIDRs are unknown or the key is invalid.
 func (l *Local) readKeys(ctx context.Context, f *facts, tunnel *v1alpha1.TunnelEndpoint) (*state, error) {
 	var err error
 	if f.ranges, err = clusterinfo.Ranges(ctx, l.Client); err != nil {
 		return nil, err
 	}
 	if len(f.ranges.Pods) == 0 {
-		return failing(ReasonNotConfigured, "The ranges of this cluster's pods are not known, as ClusterInfo %s states: "+
-			"name them in network.podCIDRs in the values of the chart.", v1alpha1.ClusterInfoName), nil
+		return failing(ReasonNotConfigured, "The pod CIDRs of this cluster are unknown, see ClusterInfo %s: "+
+			"set network.podCIDRs in the values of the chart.", v1alpha1.ClusterInfoName), nil
 	}
 	secret := &corev1.Secret{}
 	err = l.installation.Get(ctx, client.ObjectKey{Namespace: l.Namespace, Name: v1alpha1.WireGuardSecret}, secret)
@@ -88,7 +90,7 @@ func (l *Local) readKeys(ctx context.Context, f *facts, tunnel *v1alpha1.TunnelE
 			return nil, fmt.Errorf("generating the keys of the gateway: %w", err)
 		}
 		if err = l.Client.Create(ctx, secret); err != nil {
-			// The error of the API server does not repeat the body of the request.
+			// The error of the API server does not contain the private key.
 			return nil, fmt.Errorf("creating Secret %s/%s: %w", l.Namespace, v1alpha1.WireGuardSecret, err)
 		}
 	}
@@ -98,8 +100,8 @@ func (l *Local) readKeys(ctx context.Context, f *facts, tunnel *v1alpha1.TunnelE
 	f.newKey = string(secret.Data[v1alpha1.WireGuardPublicKey])
 	described := l.Settings.config(l.ClusterID, f.newKey, []string{examplePods})
 	if errs := validation.ValidateNetworkConfigSpec(described); len(errs) > 0 {
-		return failing(ReasonKeyInvalid, "Secret %s/%s holds no public key of WireGuard under %s: correct it, "+
-			"or delete it to have another pair created.",
+		return failing(ReasonKeyInvalid, "Secret %s/%s has no valid WireGuard public key under %s: correct the Secret, "+
+			"or delete it so that a new key pair is created.",
 			l.Namespace, v1alpha1.WireGuardSecret, v1alpha1.WireGuardPublicKey), nil
 	}
 	if f.usedKey = f.newKey; tunnel != nil && tunnel.Status.PublicKey != "" {
@@ -108,13 +110,13 @@ func (l *Local) readKeys(ctx context.Context, f *facts, tunnel *v1alpha1.TunnelE
 	return nil, nil
 }
 
-// newKeys generates a pair of keys as wg genkey and wg pubkey do.
+// newKeys returns a Secret with a new key pair, in the format of wg genkey and wg pubkey.
 func newKeys(namespace string) (*corev1.Secret, error) {
 	key, err := ecdh.X25519().GenerateKey(rand.Reader)
 	if err != nil {
 		return nil, err
 	}
-	// Curve25519 ignores these bits, and wg genkey writes them so.
+	// Curve25519 ignores these bits; wg genkey sets them in the same way.
 	private := key.Bytes()
 	private[0] &= 248
 	private[31] = private[31]&127 | 64
@@ -133,7 +135,7 @@ func newKeys(namespace string) (*corev1.Secret, error) {
 
 func encode(key []byte) []byte { return []byte(base64.StdEncoding.EncodeToString(key)) }
 
-// findEndpoints reads the endpoints of the gateway.
+// findEndpoints sets the endpoints of the local gateway in f.
 func (l *Local) findEndpoints(ctx context.Context, f *facts) error {
 	f.endpoints = l.Settings.Endpoints
 	if l.Finder == nil {
@@ -147,9 +149,9 @@ func (l *Local) findEndpoints(ctx context.Context, f *facts) error {
 	return err
 }
 
-// gateway returns what a peer needs of the gateway: nil until there is a key. previous is what
-// was announced before. Endpoints change no sooner than in a NetworkConfig; after is when they
-// are to be read again, if that is not zero.
+// gateway returns the public key and endpoints of the local gateway for a peer; nil if readKeys returns
+// a state. previous is the value that was written before, or nil: its endpoints are kept until settled
+// returns new ones. after is the time until they are to be read again; 0 means never.
 func (l *Local) gateway(
 	ctx context.Context, f *facts, tunnel *v1alpha1.TunnelEndpoint, previous *v1alpha1.PeeringGateway,
 ) (current *v1alpha1.PeeringGateway, after time.Duration, err error) {
@@ -166,16 +168,16 @@ func (l *Local) gateway(
 	return current, after, nil
 }
 
-// announcement is when the endpoints of the gateway changed.
+// announcement has the current endpoints of the local gateway, and the time since when it has them.
 type announcement struct {
 	mu        sync.Mutex
 	endpoints []string
 	since     time.Time
 }
 
-// settled returns the endpoints to announce to a peer that previous ones were announced to.
-// Pods of a gateway are replaced when they restart, so that other nodes are announced only
-// after the time settleTime, of which left is the rest.
+// settled returns the endpoints to send to a peer that has received the previous ones. If the Service of
+// the gateway has type NodePort, the previous ones are kept until the new ones are settleTime old,
+// because a restart of a gateway's pod changes them for a moment. left is the rest of that time.
 func (l *Local) settled(f *facts, previous []string) (endpoints []string, left time.Duration) {
 	if l.Finder == nil {
 		return f.endpoints, 0

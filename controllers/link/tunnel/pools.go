@@ -23,15 +23,15 @@ import (
 const (
 	// ReasonTooManyRanges means that an AddressPool cannot reserve all ranges of the local cluster.
 	ReasonTooManyRanges = "TooManyRanges"
-	// ReasonNoExternalAddresses means that an AddressPool has no external CIDR.
+	// ReasonNoExternalAddresses means that an AddressPool has no free range for an external CIDR.
 	ReasonNoExternalAddresses = "NoExternalAddresses"
 )
 
-// ensurePools creates the AddressPools, and keeps them as the settings and the ranges of the
-// local cluster demand. A pool of an administrator, without the label of controllers, is left
-// alone.
+// ensurePools ensures the AddressPools default and external, with the CIDRs of the settings and the
+// ranges of the local cluster. An AddressPool without the label of the controllers belongs to an
+// administrator, and is not changed.
 func (r *Reconciler) ensurePools(ctx context.Context, p *pass) (*state, error) {
-	// Of two passes that take an external CIDR at once, one would fail.
+	// If two reconciles allocated an external CIDR at the same time, one of them would fail.
 	r.pooling.Lock()
 	defer r.pooling.Unlock()
 	external, missing, err := r.externalCIDRs(ctx, p.ranges.Pods)
@@ -47,15 +47,16 @@ func (r *Reconciler) ensurePools(ctx context.Context, p *pass) (*state, error) {
 	return nil, r.ensurePool(ctx, v1alpha1.ExternalAddressPool, v1alpha1.AddressPoolSpec{CIDRs: p.external}, 0)
 }
 
-// ensureDefaultPool keeps the pool that ranges of peers are remapped to. It reserves the ranges
-// of the local cluster, and external CIDRs.
+// ensureDefaultPool ensures AddressPool default, from which ranges for peers are allocated. The pool
+// reserves the ranges of the local cluster and the external CIDRs, so that they are not allocated.
 func (r *Reconciler) ensureDefaultPool(ctx context.Context, own netmap.Ranges, external []string) error {
 	reserved, left := reserved(own, external)
 	spec := v1alpha1.AddressPoolSpec{CIDRs: r.Settings.PoolCIDRs, Reserved: reserved}
 	return r.ensurePool(ctx, v1alpha1.DefaultAddressPool, spec, left)
 }
 
-// ensurePool keeps one of the pools; left is how many ranges it has no room for.
+// ensurePool creates or updates an AddressPool, unless it belongs to an administrator. left is the
+// number of ranges that do not fit into spec.reserved, for the event.
 func (r *Reconciler) ensurePool(ctx context.Context, name string, spec v1alpha1.AddressPoolSpec, left int) error {
 	existing, err := r.pool(ctx, r.Client, name)
 	if err != nil {
@@ -72,7 +73,7 @@ func (r *Reconciler) ensurePool(ctx context.Context, name string, spec v1alpha1.
 		if !apierrors.IsAlreadyExists(err) {
 			return fmt.Errorf("creating AddressPool %s: %w", name, err)
 		}
-		// It was created a moment ago, possibly with another spec.
+		// The pool exists, but is not in the cache yet, and may have another spec.
 		if existing, err = r.pool(ctx, r.Live, name); err != nil {
 			return err
 		}
@@ -100,19 +101,18 @@ func (r *Reconciler) pool(ctx context.Context, reader client.Reader, name string
 	return pool, nil
 }
 
-// recordUnreserved emits an event about ranges that a pool has no room to reserve.
+// recordUnreserved emits an event if left ranges do not fit into spec.reserved of AddressPool default.
 func (r *Reconciler) recordUnreserved(pool *v1alpha1.AddressPool, left int) {
 	if left > 0 && pool.Name == v1alpha1.DefaultAddressPool {
 		r.Events.Eventf(pool, corev1.EventTypeWarning, ReasonTooManyRanges,
-			"%d more ranges and addresses of this cluster's nodes are not reserved, "+
-				"and ranges of peers may be remapped to them: "+
-				"set network.nodeCIDRs and network.podCIDRs to CIDRs that contain them.", left)
+			"%d more ranges and addresses of this cluster are not reserved, and ranges of peers may be remapped to them: "+
+				"set network.nodeCIDRs and network.podCIDRs in the values of the chart to CIDRs that contain them.", left)
 	}
 }
 
-// reserved returns the ranges that no peer may have: external CIDRs, and then the others of
-// the local cluster that none of these contains, the larger ones first. left is how many more
-// there are than a pool has room for.
+// reserved returns the ranges that must not be allocated for peers: the external CIDRs, and then the
+// other ranges of the local cluster, the larger ones first, without ranges that another one contains.
+// left is the number of ranges beyond the maximum length of spec.reserved.
 func reserved(own netmap.Ranges, external []string) (cidrs []string, left int) {
 	all := slices.Concat(own.Pods, own.Services, own.Nodes, own.External, own.Reserved)
 	slices.SortFunc(all, func(a, b netip.Prefix) int {
@@ -135,7 +135,7 @@ func reserved(own netmap.Ranges, external []string) (cidrs []string, left int) {
 	return texts(kept[:min(len(kept), validation.MaxReservedCIDRs)]), max(len(kept)-validation.MaxReservedCIDRs, 0)
 }
 
-// texts returns CIDRs as objects name them.
+// texts returns CIDRs in text form.
 func texts(cidrs []netip.Prefix) []string {
 	var all []string
 	for _, cidr := range cidrs {

@@ -18,27 +18,28 @@ import (
 	"liqo.io/federation/controllers/kit"
 )
 
-// cacheLag is the delay of a pass whose cache lacks what an earlier one created.
+// cacheLag is the delay of a reconcile after a create failed with AlreadyExists, because the cache did
+// not have the object yet.
 const cacheLag = time.Second
 
-// pass is one pass over a ForeignCluster.
+// pass is the state of one reconcile of a ForeignCluster.
 type pass struct {
 	facts
 	fc *v1alpha1.ForeignCluster
-	// directions are the peerings that a tunnel is for.
+	// directions are the peerings that need the tunnel.
 	directions []direction
-	// local are the NetworkConfigs of the local cluster, and remote those of the peer that are
-	// not refused.
+	// local are the local cluster's NetworkConfigs that did not change in this reconcile, and remote
+	// the peer's NetworkConfigs that were not refused.
 	local, remote []*v1alpha1.NetworkConfig
-	// remapped are what the ranges of the peer are remapped to.
+	// remapped maps each range of the peer to the range that was allocated for it.
 	remapped map[string]string
-	// tunnel is nil if there is none.
+	// tunnel is the TunnelEndpoint of the peer; nil if it does not exist.
 	tunnel *v1alpha1.TunnelEndpoint
-	// after is the time after which a pass is due without an event; zero means none.
+	// after is the time until the next reconcile; zero means that only an event triggers one.
 	after time.Duration
 }
 
-// Reconcile takes the agreement with one peer a pass further.
+// Reconcile reconciles the tunnel to one peer, or the subject of keysRequest or leaseRequest.
 func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	switch request {
 	case keysRequest:
@@ -50,7 +51,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	return result(r.reconcile(ctx, request.Name))
 }
 
-// result returns the end of a pass. What exists already and is not in the cache is there soon.
+// result returns the result of a reconcile. After AlreadyExists it requeues after cacheLag, instead of
+// with back-off.
 func result(after time.Duration, err error) (ctrl.Result, error) {
 	if apierrors.IsAlreadyExists(err) {
 		return ctrl.Result{RequeueAfter: cacheLag}, nil
@@ -116,12 +118,13 @@ func (r *Reconciler) reconcile(ctx context.Context, name string) (time.Duration,
 	return p.after, r.report(ctx, fc, own, *current)
 }
 
-// mode returns how the pods of both clusters communicate.
+// mode returns spec.networking of a ForeignCluster, or the default of the installation.
 func (r *Reconciler) mode(fc *v1alpha1.ForeignCluster) v1alpha1.NetworkingMode {
 	return cmp.Or(fc.Spec.Networking, r.Networking)
 }
 
-// agree takes the agreement with a peer a pass further, and returns its state.
+// agree runs the steps of the negotiation until one of them waits or fails, and returns the state of
+// the network to the peer. A step that is done returns neither a state nor an error.
 func (r *Reconciler) agree(ctx context.Context, p *pass) (*state, error) {
 	if err := r.readTunnel(ctx, p); err != nil {
 		return nil, err
@@ -152,8 +155,8 @@ func (r *Reconciler) readEndpoints(ctx context.Context, p *pass) (*state, error)
 	return nil, r.findEndpoints(ctx, &p.facts)
 }
 
-// withdraw deletes everything that was created for a peer, the tunnel first, unless it carries
-// the control plane: then it returns its state.
+// withdraw deletes the objects that were created for a peer, the TunnelEndpoint first. If the tunnel of
+// an in-band peer is kept for the control plane, it returns the state of that tunnel.
 func (r *Reconciler) withdraw(
 	ctx context.Context, name string, p *pass, directions []direction,
 ) (alone *state, err error) {
@@ -184,7 +187,7 @@ func managed(fc *v1alpha1.ForeignCluster, namespace, name string) metav1.ObjectM
 	}
 }
 
-// isManaged reports whether controllers created an object.
+// isManaged reports whether an object has the label of objects that the controllers created.
 func isManaged(object metav1.Object) bool {
 	return object.GetLabels()[v1alpha1.LabelManagedBy] == v1alpha1.ManagedBy
 }

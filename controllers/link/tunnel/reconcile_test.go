@@ -120,7 +120,7 @@ func TestTwoClustersAgreeUponATunnel(t *testing.T) {
 			if diff := cmp.Diff(test.want, rome.te().Spec); diff != "" {
 				t.Errorf("the tunnel differs (-want +got):\n%s", diff)
 			}
-			expectStatus(t, rome, v1alpha1.PeeringPending, ReasonConnecting, "has not reported it yet")
+			expectStatus(t, rome, v1alpha1.PeeringPending, ReasonConnecting, "has not reported its state yet")
 			rome.gatewayReports(v1alpha1.TunnelConnected, "")
 			if writes := rome.pass(); !slices.Equal(writes, []string{"patch status ForeignCluster milan"}) {
 				t.Errorf("writes %v", writes)

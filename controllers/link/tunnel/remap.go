@@ -19,21 +19,23 @@ import (
 	"liqo.io/federation/controllers/remote"
 )
 
-// exhaustedRetry is the time after which addresses are requested again of a pool that had none
-// left: not every release of addresses is an event.
+// exhaustedRetry is the time between two attempts to allocate a range from a pool without free ranges.
+// A retry is needed because not every release of a range triggers a reconcile.
 const exhaustedRetry = time.Minute
 
-// attempt is one to take ranges for a peer, which failed.
+// attempt is a failed attempt to allocate ranges for a peer, or an external CIDR.
 type attempt struct {
-	// of names the NetworkConfigs of the peer.
-	of     string
-	until  time.Time
+	// of is the UIDs and generations of the peer's NetworkConfigs; unused for an external CIDR.
+	of string
+	// until is the time before which the attempt is not repeated.
+	until time.Time
+	// failed is the state to report until then; unused for an external CIDR.
 	failed *state
 }
 
-// ensureMappings takes an AddressMapping for each range of the peer, or none. After a failure it
-// does not try again at once: the AddressMappings that come and go with an attempt request
-// passes.
+// ensureMappings ensures an AddressMapping for each range of the peer; if one cannot be allocated, it
+// deletes the new ones. It does not repeat a failed attempt before exhaustedRetry, because the creation
+// and deletion of AddressMappings would trigger the next reconcile at once.
 func (r *Reconciler) ensureMappings(ctx context.Context, p *pass) (*state, error) {
 	var of strings.Builder
 	for _, config := range p.remote {
@@ -75,7 +77,8 @@ func (r *Reconciler) remap(ctx context.Context, p *pass) (*state, error) {
 	return nil, nil
 }
 
-// ensureMapping returns the AddressMapping of a range of a peer, and creates it if there is none.
+// ensureMapping returns the AddressMapping of a range of a peer. It creates it if it does not exist,
+// which fails with the cause CauseAddressesExhausted if the pool has no free range.
 func (r *Reconciler) ensureMapping(
 	ctx context.Context, fc *v1alpha1.ForeignCluster, cidr string,
 ) (*v1alpha1.AddressMapping, error) {
@@ -98,8 +101,8 @@ func mappingName(fc *v1alpha1.ForeignCluster, cidr string) string {
 	return fc.Name + "-" + hex.EncodeToString(sum[:5])
 }
 
-// refuseExhausted releases what an attempt took that failed for lack of addresses, and answers
-// the peer's NetworkConfig with that.
+// refuseExhausted deletes the AddressMappings of a failed attempt, and refuses the peer's NetworkConfig
+// because the pool has no free range. cause is the error of the failed allocation.
 func (r *Reconciler) refuseExhausted(
 	ctx context.Context, p *pass, config *v1alpha1.NetworkConfig, cause error,
 ) (*state, error) {
@@ -107,16 +110,16 @@ func (r *Reconciler) refuseExhausted(
 	if err := r.releaseUnused(ctx, p); err != nil {
 		return nil, err
 	}
-	const why = "there are no addresses left for its ranges"
+	const why = "the cluster that reads it has no free range to remap its ranges to"
 	if err := r.answer(ctx, config, nil, ReasonAddressesExhausted, why); err != nil {
 		return nil, err
 	}
-	return failing(ReasonAddressesExhausted, "There are no addresses for the ranges of the peer: %s",
-		remote.Text(cause.Error())), nil
+	return failing(ReasonAddressesExhausted, "AddressPool %s has no free range to remap the ranges of the peer to: %s",
+		v1alpha1.DefaultAddressPool, remote.Text(cause.Error())), nil
 }
 
-// releaseUnused deletes the AddressMappings of a peer that its tunnel does not use, as far as the
-// cache has them.
+// releaseUnused deletes the AddressMappings of a peer whose ranges its tunnel does not use. It deletes
+// only AddressMappings that are in the cache already.
 func (r *Reconciler) releaseUnused(ctx context.Context, p *pass) error {
 	used := map[string]string{}
 	if p.tunnel != nil {
@@ -127,8 +130,9 @@ func (r *Reconciler) releaseUnused(ctx context.Context, p *pass) error {
 	return r.deleteMappings(ctx, p.fc.Name, used)
 }
 
-// deleteMappings deletes the AddressMappings of ranges of a peer, except some. Those of single
-// addresses are left alone.
+// deleteMappings deletes the AddressMappings of the ranges of a peer, except if the map except has the
+// same range and result. It keeps AddressMappings of single addresses, which package link/addresses
+// manages.
 func (r *Reconciler) deleteMappings(ctx context.Context, foreignCluster string, except map[string]string) error {
 	var list v1alpha1.AddressMappingList
 	ofPeer := client.MatchingLabels{

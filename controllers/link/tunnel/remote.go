@@ -20,16 +20,16 @@ import (
 	"liqo.io/federation/controllers/kit"
 )
 
-// A peer has at most as many addresses of a family as a range of this length: a quarter of what
-// AddressPool default has by default. A range that is not remapped occupies the pool like one
-// that is, and a peer with a /8 would occupy most of it.
+// A peer may have at most as many IPv4 or IPv6 addresses as a CIDR of this prefix length, which is a
+// quarter of the default size of AddressPool default. Otherwise a peer with a /8 would use most of the
+// pool, because a range uses the pool even if it is not remapped.
 const (
 	maxBits4 = 10
 	maxBits6 = 35
 )
 
-// readRemoteConfigs reads the NetworkConfigs of the peer, and refuses those that this cluster
-// does not accept.
+// readRemoteConfigs reads the NetworkConfigs of the peer. It answers each one that this cluster does
+// not accept with a refusal. If none is left, it removes the ranges from the tunnel.
 func (r *Reconciler) readRemoteConfigs(ctx context.Context, p *pass) (*state, error) {
 	var refusal *state
 	for _, d := range p.directions {
@@ -56,7 +56,7 @@ func (r *Reconciler) readRemoteConfigs(ctx context.Context, p *pass) (*state, er
 	if len(p.remote) > 0 {
 		return nil, nil
 	}
-	// The peer may have ended a tunnel.
+	// The tunnel may exist, if the peer deleted its NetworkConfig or changed it to a refused one.
 	if current, err := r.withoutRanges(ctx, p); err != nil || current != nil && current.phase == v1alpha1.PeeringError {
 		return current, err
 	}
@@ -67,37 +67,38 @@ func (r *Reconciler) readRemoteConfigs(ctx context.Context, p *pass) (*state, er
 		return refusal, nil
 	}
 	return pending(ReasonAwaitingNetworkConfig,
-		"There is no NetworkConfig of the peer: its networking has to be Tunnel, too."), nil
+		"The peer has not created a NetworkConfig yet: its ForeignCluster for this cluster must have networking "+
+			"Tunnel, too."), nil
 }
 
-// objection returns why this cluster does not accept the NetworkConfig of a peer; empty if it
-// does. The registry validated each field; this is what depends on this cluster and on other
-// peers.
+// objection returns the reason why this cluster does not accept the NetworkConfig of a peer; empty if
+// it does. The registry has validated each field, so this function checks only what depends on this
+// cluster and on other peers. Both clusters show the reason.
 func (r *Reconciler) objection(ctx context.Context, p *pass, spec *v1alpha1.NetworkConfigSpec) (string, error) {
 	switch {
 	case spec.ClusterID != p.fc.Spec.ClusterID:
-		return fmt.Sprintf("it describes the network of cluster %s, and the ForeignCluster is of another one",
-			spec.ClusterID), nil
+		return fmt.Sprintf("it describes the network of cluster %s instead of cluster %s",
+			spec.ClusterID, p.fc.Spec.ClusterID), nil
 	case spec.ClusterID == r.ClusterID:
 		return "it describes the network of the cluster that reads it", nil
 	case spec.Backend != "" && spec.Backend != v1alpha1.BackendWireGuard:
-		return fmt.Sprintf("its tunnels use %s, and those of cluster %s use %s",
+		return fmt.Sprintf("its tunnels use %s, and the tunnels of cluster %s use %s",
 			spec.Backend, r.ClusterID, v1alpha1.BackendWireGuard), nil
 	case spec.PublicKey == p.newKey || spec.PublicKey == p.usedKey:
-		return "its public key is that of the cluster that reads it", nil
+		return "its public key belongs to the cluster that reads it", nil
 	}
 	common := p.commonRanges(spec)
 	if len(common) == 0 {
-		return fmt.Sprintf("its pods have no addresses of a family that pods of cluster %s have: %s and %s",
+		return fmt.Sprintf("its pods have no IP family in common with the pods of cluster %s: %s and %s",
 			r.ClusterID, strings.Join(spec.PodCIDRs, ", "), strings.Join(texts(p.ranges.Pods), ", ")), nil
 	}
 	for _, text := range common {
 		if !r.Settings.permits(text) {
-			return fmt.Sprintf("%s is in none of the CIDRs that ranges of peers must lie in, which network.peerCIDRs lists",
-				text), nil
+			return fmt.Sprintf("%s is in none of the CIDRs that network.peerCIDRs of cluster %s permits",
+				text, r.ClusterID), nil
 		}
 	}
-	// Each of the two directions with a peer may name ranges.
+	// The limit counts the ranges of both directions together.
 	for _, other := range p.remote {
 		common = append(common, p.commonRanges(&other.Spec)...)
 	}
@@ -106,9 +107,9 @@ func (r *Reconciler) objection(ctx context.Context, p *pass, spec *v1alpha1.Netw
 		return why, nil
 	}
 	if used, err := r.usesKey(ctx, p.fc, spec.PublicKey); err != nil || used {
-		return "its public key is that of another cluster", err
+		return "its public key belongs to another cluster", err
 	}
-	// The key of an in-band peer is configured before there is a tunnel.
+	// An in-band peer without a tunnel has its public key in the spec of its ForeignCluster.
 	var clusters v1alpha1.ForeignClusterList
 	if err := r.Client.List(ctx, &clusters, client.UnsafeDisableDeepCopy); err != nil {
 		return "", err
@@ -116,14 +117,14 @@ func (r *Reconciler) objection(ctx context.Context, p *pass, spec *v1alpha1.Netw
 	for i := range clusters.Items {
 		if other := &clusters.Items[i]; other.Name != p.fc.Name && inBand(other) &&
 			other.Spec.Gateway.PublicKey == spec.PublicKey {
-			return "its public key is that of another cluster", nil
+			return "its public key belongs to another cluster", nil
 		}
 	}
 	return "", nil
 }
 
-// exceeded returns that distinct ranges have more addresses than one peer may have; empty if
-// they do not.
+// exceeded returns the reason for refusing ranges that together have more addresses than one peer may
+// have; empty if they do not. The ranges must be distinct.
 func exceeded(ranges []string) string {
 	shares := map[int]float64{}
 	for _, text := range ranges {
@@ -136,14 +137,14 @@ func exceeded(ranges []string) string {
 			most = maxBits6
 		}
 		if shares[most] += math.Ldexp(1, most-prefix.Bits()); shares[most] > 1 {
-			return fmt.Sprintf("with %s its ranges have more addresses than a /%d, which is the most that one peer may have",
+			return fmt.Sprintf("with %s, its ranges have more addresses than a /%d, which is the limit for one peer",
 				text, most)
 		}
 	}
 	return ""
 }
 
-// usesKey reports whether there is a tunnel to another peer with a public key.
+// usesKey reports whether the tunnel to another peer than fc uses a public key.
 func (r *Reconciler) usesKey(ctx context.Context, fc *v1alpha1.ForeignCluster, publicKey string) (bool, error) {
 	tunnels, err := r.tunnels(ctx)
 	return slices.ContainsFunc(tunnels, func(other *v1alpha1.TunnelEndpoint) bool {
@@ -151,8 +152,8 @@ func (r *Reconciler) usesKey(ctx context.Context, fc *v1alpha1.ForeignCluster, p
 	}), err
 }
 
-// commonRanges returns the ranges of a peer that are of a family which local pods have, those of
-// pods first. Others are not reached.
+// commonRanges returns the ranges in the NetworkConfig of a peer whose IP family the local pods have,
+// pod CIDRs first. Local pods cannot reach ranges of another family.
 func (p *pass) commonRanges(spec *v1alpha1.NetworkConfigSpec) []string {
 	families := map[bool]bool{}
 	for _, prefix := range p.ranges.Pods {
@@ -163,7 +164,8 @@ func (p *pass) commonRanges(spec *v1alpha1.NetworkConfigSpec) []string {
 	})
 }
 
-// answerConfigs answers the peer's NetworkConfigs with what its ranges are remapped to.
+// answerConfigs writes the ranges that were allocated for the peer's ranges to the status of the peer's
+// NetworkConfigs.
 func (r *Reconciler) answerConfigs(ctx context.Context, p *pass) (*state, error) {
 	for _, config := range p.remote {
 		var list []v1alpha1.CIDRMapping
@@ -177,7 +179,8 @@ func (r *Reconciler) answerConfigs(ctx context.Context, p *pass) (*state, error)
 	return nil, nil
 }
 
-// answer writes what the ranges of a peer's NetworkConfig are remapped to, or why it is refused.
+// answer writes the mappings of its ranges, or the reason why it is refused, to the status of a peer's
+// NetworkConfig.
 func (r *Reconciler) answer(
 	ctx context.Context, config *v1alpha1.NetworkConfig, list []v1alpha1.CIDRMapping, reason, why string,
 ) error {

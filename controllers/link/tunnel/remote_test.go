@@ -41,7 +41,7 @@ func TestReasonsForRefusalAreReported(t *testing.T) {
 		},
 		"half of the pool": {
 			spec:   func(s *v1alpha1.NetworkConfigSpec) { s.PodCIDRs = []string{"10.128.0.0/9"} },
-			reason: ReasonNetworkConfigRefused, message: "10.128.0.0/9 its ranges have more addresses than a /10",
+			reason: ReasonNetworkConfigRefused, message: "10.128.0.0/9, its ranges have more addresses than a /10",
 		},
 		"half of the pool in pieces": {
 			spec: func(s *v1alpha1.NetworkConfigSpec) {
@@ -56,7 +56,7 @@ func TestReasonsForRefusalAreReported(t *testing.T) {
 		},
 		"no common family": {
 			spec:   func(s *v1alpha1.NetworkConfigSpec) { s.PodCIDRs = []string{"fd00:2::/56"} },
-			reason: ReasonNetworkConfigRefused, message: "no addresses of a family",
+			reason: ReasonNetworkConfigRefused, message: "no IP family in common",
 		},
 		"another cluster": {
 			spec:   func(s *v1alpha1.NetworkConfigSpec) { s.ClusterID = other },
@@ -64,7 +64,7 @@ func TestReasonsForRefusalAreReported(t *testing.T) {
 		},
 		"another backend": {
 			spec:   func(s *v1alpha1.NetworkConfigSpec) { s.Backend = "IPsec" },
-			reason: ReasonNetworkConfigRefused, message: "use IPsec, and those of cluster " + romeID + " use WireGuard",
+			reason: ReasonNetworkConfigRefused, message: "use IPsec, and the tunnels of cluster " + romeID + " use WireGuard",
 		},
 		"a pool without room": {
 			settings: func(s *settings) { s.PoolCIDRs, s.ReservedCIDRs = []string{"10.9.0.0/24"}, []string{"10.2.0.0/24"} },

@@ -18,30 +18,32 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/validation"
 )
 
-// Settings are what an administrator configures of the local cluster's network.
+// Settings are the network settings of the local cluster, which an administrator sets by flags.
 type Settings struct {
-	// ExternalCIDRs expose non-pod endpoints to peers, at most one of each family. Empty takes some
-	// of PoolCIDRs; NoExternalCIDRs alone is none.
+	// ExternalCIDRs are the CIDRs from which non-pod endpoints get addresses that peers can reach, at
+	// most one of each IP family. If empty, they are allocated from PoolCIDRs. The single element
+	// NoExternalCIDRs means that there are none.
 	ExternalCIDRs []string
-	// PoolCIDRs are what ranges of peers are remapped to when they conflict.
+	// PoolCIDRs are the CIDRs to which ranges of peers are remapped on a conflict.
 	PoolCIDRs []string
-	// PeerCIDRs are the CIDRs that ranges of peers must lie in: a peer with any other range would
-	// receive traffic to the internet.
+	// PeerCIDRs are the CIDRs that must contain all ranges of peers. They prevent a peer from
+	// announcing public addresses, and so from receiving traffic to the internet.
 	PeerCIDRs []string
-	// Endpoints are those of the gateway, host:port, the best first. Empty takes those of its
-	// Service.
+	// Endpoints are the endpoints of the local gateway, host:port, the preferred one first. If empty,
+	// they are found by the Service of the gateway.
 	Endpoints []string
-	// GatewayService is whether a Service leads to the gateway.
+	// GatewayService is true if the gateway has a Service.
 	GatewayService bool
-	// MTU is the largest packet inside of a tunnel, in bytes; 0 leaves it to the gateway.
+	// MTU is the size of the largest packet inside of a tunnel in bytes; 0 means that the gateway
+	// measures it.
 	MTU int32
 }
 
-// poolIPv6 is what IPv6 ranges of peers are remapped to. It does not overlap
+// poolIPv6 is the CIDR to which IPv6 ranges of peers are remapped by default. It must not overlap
 // fd6c:6971:6f00::/48, which has the control addresses of gateways.
 const poolIPv6 = "fd6c:6971:8000::/33"
 
-// DefaultSettings returns the settings without flags.
+// DefaultSettings returns the defaults of the flags.
 func DefaultSettings() Settings {
 	return Settings{
 		PoolCIDRs: []string{"10.0.0.0/8", "192.168.0.0/16", "172.16.0.0/12", poolIPv6},
@@ -57,15 +59,15 @@ func (s *Settings) AddFlags(fs *pflag.FlagSet) {
 		usage string
 	}{
 		{&s.ExternalCIDRs, "network-external-cidrs", "CIDRs, at most one of IPv4 and one of IPv6, " +
-			"that expose non-pod endpoints to peers. Nothing else may have addresses in them. " +
-			"Empty takes one of each family that pods have from the pool; None is none."},
-		{&s.PoolCIDRs, "network-pool-cidrs", "CIDRs that ranges of peers are remapped to when they conflict: " +
-			"those of AddressPool default, unless an administrator created that."},
+			"from which non-pod endpoints get addresses that peers can reach. Nothing else may use them. " +
+			"If empty, one for each IP family of pods is allocated from --network-pool-cidrs. None means no external CIDRs."},
+		{&s.PoolCIDRs, "network-pool-cidrs", "CIDRs to which ranges of peers are remapped on a conflict. " +
+			"AddressPool default has them, unless an administrator created it."},
 		{&s.PeerCIDRs, "network-peer-cidrs", "CIDRs that ranges of peers must lie in: " +
 			"a peer with any other range would receive traffic to the internet."},
-		{&s.Endpoints, "network-endpoints", "Endpoints of this cluster's gateway, host:port over UDP, the best first, " +
-			"for example gateway.example.org:51820. Empty takes those of its Service; " +
-			"without one the gateway only connects to those of peers."},
+		{&s.Endpoints, "network-endpoints", "Endpoints of this cluster's gateway, host:port over UDP, the preferred one first, " +
+			"for example gateway.example.org:51820. If empty, they are found by the gateway's Service; " +
+			"without a Service, only this gateway can connect to the gateways of peers."},
 	} {
 		fs.StringSliceVar(flag.value, flag.name, *flag.value, flag.usage)
 	}
@@ -74,10 +76,10 @@ func (s *Settings) AddFlags(fs *pflag.FlagSet) {
 			"and take the endpoints of the gateway from that Service.")
 	fs.Int32Var(&s.MTU, "network-mtu", s.MTU,
 		"Largest packet inside of a tunnel in bytes, 1280 to 65535; "+
-			"0 leaves it to the gateway, which measures the network of its node.")
+			"0 means that the gateway measures the MTU of its node's network.")
 }
 
-// Validate returns everything that is wrong with the settings.
+// Validate returns an error for each invalid flag.
 func (s *Settings) Validate() []error {
 	var errs []error
 	add := func(flags string, invalid field.ErrorList) {
@@ -101,8 +103,8 @@ func (s *Settings) Validate() []error {
 	return errs
 }
 
-// exampleID, examplePods and examplePublicKey replace what is not known when settings are
-// validated.
+// exampleID, examplePods and examplePublicKey are valid values for the fields of a NetworkConfig that
+// are unknown when settings are validated.
 const (
 	exampleID   = "00000000-0000-4000-8000-000000000000"
 	examplePods = "192.0.2.0/24"
@@ -118,10 +120,10 @@ func (s *Settings) config(clusterID, publicKey string, pods []string) *federatio
 	}
 }
 
-// takesExternal reports whether the local cluster takes external CIDRs from the pool.
+// takesExternal reports whether external CIDRs are allocated from PoolCIDRs.
 func (s *Settings) takesExternal() bool { return len(s.ExternalCIDRs) == 0 }
 
-// External returns the external CIDRs that an administrator names.
+// External returns the external CIDRs that the administrator set; none if they are allocated.
 func (s *Settings) External() []string {
 	if slices.Equal(s.ExternalCIDRs, []string{NoExternalCIDRs}) {
 		return nil
@@ -129,7 +131,7 @@ func (s *Settings) External() []string {
 	return s.ExternalCIDRs
 }
 
-// permits reports whether a peer may have a range.
+// permits reports whether one of PeerCIDRs contains a range of a peer.
 func (s *Settings) permits(text string) bool {
 	prefix, err := netip.ParsePrefix(text)
 	if err != nil {

@@ -37,21 +37,21 @@ const (
 	ReasonGatewayLeaseExpired   = "GatewayLeaseExpired"
 )
 
-// controlPlaneOnly is the reason of the gateway's condition Connected for a tunnel without
-// ranges.
+// controlPlaneOnly is the reason that the gateway sets in the condition Connected of a TunnelEndpoint
+// without ranges.
 const controlPlaneOnly = "ControlPlaneOnly"
 
-// settleTime is how long a tunnel that was connected may be interrupted before the pods behind
-// it count as unreachable, and how long other endpoints of the gateway last before they are
-// announced. A standby gateway takes over within it.
+// settleTime is how long a connected tunnel may be interrupted before the peer's pods count as
+// unreachable, and how old new endpoints of the gateway must be before they are sent to peers. A
+// standby gateway becomes active within this time.
 const settleTime = 30 * time.Second
 
-// state is the state of the network to a peer, and its reason; no reason if there is to be no
-// tunnel.
+// state is the state of the network to a peer, for the condition Networking. The reason is empty if the
+// peer needs no tunnel; the condition is removed then.
 type state struct {
 	phase           v1alpha1.PeeringPhase
 	reason, message string
-	// latency is the latency of a connected tunnel, in microseconds.
+	// latency is the round-trip time of a connected tunnel in microseconds; 0 if it is unknown.
 	latency int64
 }
 
@@ -67,29 +67,31 @@ func refused(why string) *state {
 	return failing(ReasonPeerRefuses, "The peer refuses the NetworkConfig of this cluster: %s", remote.Text(why))
 }
 
-// absent returns the state of a peer without a tunnel.
+// absent returns the state of a peer without a tunnel. intended is true if the networking of fc is
+// Tunnel.
 func absent(fc *v1alpha1.ForeignCluster, intended bool, directions []direction) *state {
 	if !intended || !kit.OutgoingEnabled(fc) && !kit.IncomingEnabled(fc) {
 		return &state{phase: v1alpha1.PeeringNone}
 	}
 	for _, d := range directions {
 		if d.phase == v1alpha1.PeeringEstablished && !d.capable {
-			return pending(ReasonVersionUnsupported, "The version of the peer has no tunnels: upgrade it.")
+			return pending(ReasonVersionUnsupported,
+				"The peer's version of Liqo Federation does not support tunnels: upgrade it.")
 		}
 	}
 	return pending(ReasonAwaitingPeering, "No direction of the peering is established yet.")
 }
 
-// state returns the state of a tunnel that is agreed upon, by the status that the gateway wrote;
-// expired is whether no gateway of this cluster is active.
+// state returns the state of an existing tunnel from the status that the gateway wrote to its
+// TunnelEndpoint. expired is true if no gateway of this cluster renews the Lease.
 func (p *pass) state(now time.Time, expired bool) *state {
 	if expired {
 		return pending(ReasonGatewayLeaseExpired, "No gateway of this cluster renewed the Lease %s for %s, "+
-			"so the state of TunnelEndpoint %s is unknown: see the logs of its pods.",
+			"so the state of TunnelEndpoint %s is unknown: see the logs of the gateway's pods.",
 			v1alpha1.GatewayName, leaseTimeout, p.tunnel.Name)
 	}
 	status := &p.tunnel.Status
-	message, left, alone := "the gateway has not reported it yet", time.Duration(0), false
+	message, left, alone := "the gateway has not reported its state yet", time.Duration(0), false
 	if condition := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionConnected); condition != nil {
 		alone = condition.Reason == controlPlaneOnly
 		message, left = remote.Text(condition.Message), condition.LastTransitionTime.Add(settleTime).Sub(now)
@@ -97,10 +99,10 @@ func (p *pass) state(now time.Time, expired bool) *state {
 	switch status.Phase {
 	case v1alpha1.TunnelConnected:
 		if alone {
-			break // no pod is reached by it
+			break // a tunnel without ranges connects no pods
 		}
-		// Also when the agreement has changed: until the gateway observes that, the tunnel is as it
-		// was.
+		// The status may be for an older generation: the previous tunnel is connected until the gateway
+		// observes the new spec.
 		return &state{v1alpha1.PeeringEstablished, ReasonConnected, "The tunnel is connected.", status.LatencyMicroseconds}
 	case v1alpha1.TunnelError:
 		if status.ObservedGeneration >= p.tunnel.Generation {
@@ -118,7 +120,7 @@ func (p *pass) state(now time.Time, expired bool) *state {
 	return waiting
 }
 
-// sooner returns the shorter one of two durations, of which zero is none.
+// sooner returns the shorter one of two durations, where zero means never.
 func sooner(a, b time.Duration) time.Duration {
 	if a == 0 || b != 0 && b < a {
 		return b
@@ -126,8 +128,9 @@ func sooner(a, b time.Duration) time.Duration {
 	return a
 }
 
-// report writes the state of the network to a peer, and what the peer needs of the gateway.
-// status.networking is written only where the networking is Tunnel.
+// report writes the state of the network to a peer, and the local gateway own that an in-band peer
+// needs, to the status of the ForeignCluster, and emits an event if the reason changed. It sets
+// status.networking only if the networking is Tunnel. own may be nil.
 func (r *Reconciler) report(
 	ctx context.Context, fc *v1alpha1.ForeignCluster, own *v1alpha1.PeeringGateway, s state,
 ) error {
