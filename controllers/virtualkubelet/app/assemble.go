@@ -27,7 +27,7 @@ import (
 	"liqo.io/federation/controllers/virtualkubelet/translate"
 )
 
-// kubelet is an assembled virtual kubelet.
+// kubelet is a virtual kubelet with its clients, caches and controllers.
 type kubelet struct {
 	options    *Options
 	clients    *clients
@@ -40,17 +40,18 @@ type kubelet struct {
 	network    *pods.Network
 	leftovers  *pods.Leftovers
 	events     record.EventBroadcaster
-	// remapped has a value after the NamespaceMap or a VirtualNode changed.
+	// remapped receives a value when the NamespaceMap or a VirtualNode changes; syncOnRequest receives it.
 	remapped chan struct{}
 }
 
-// assemble returns a virtual kubelet and starts its caches.
+// assemble returns a virtual kubelet and starts to fill its caches. It fails if --consumer-api-server is invalid or an
+// event handler cannot be added.
 func assemble(ctx context.Context, options *Options, clients *clients, own *Metrics) (*kubelet, error) {
 	api, err := options.consumerAPI()
 	if err != nil {
 		return nil, fmt.Errorf("--consumer-api-server: %w", err)
 	}
-	// The new informers count the pods again.
+	// The events of the new informers count every pod again.
 	own.pods.Reset()
 	broadcaster := record.NewBroadcaster(record.WithContext(ctx))
 	broadcaster.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: clients.core.CoreV1().Events("")})
@@ -131,14 +132,14 @@ func assemble(ctx context.Context, options *Options, clients *clients, own *Metr
 	})
 }
 
-// namespaceEvents returns the functions that a remote namespace calls.
+// namespaceEvents returns the callbacks for changes in remote namespaces.
 func (k *kubelet) namespaceEvents() remotens.Events {
 	events := k.pods.Events()
 	synced, warn := events.Synced, events.Warning
 	events.Synced = func(namespace string) { synced(namespace); k.leftovers.Check(namespace) }
 	events.Warning = func(key cache.ObjectName, event *corev1.Event) {
 		warn(key, event)
-		// The virtual kubelets of a provider share the reflected objects, so only one records their warnings.
+		// Every virtual kubelet of the provider receives the warnings about reflected objects, and one of them records them.
 		if k.decides() {
 			k.mirror.Warn(key.Namespace, event)
 		}
@@ -146,13 +147,14 @@ func (k *kubelet) namespaceEvents() remotens.Events {
 	return events
 }
 
-// decides reports whether this virtual kubelet acts for all virtual nodes of the provider.
+// decides reports whether this node's VirtualNode is the one whose reflection policy applies to the provider.
 func (k *kubelet) decides() bool {
 	vn := k.informers.deciding(k.options.RemoteClusterID)
 	return vn != nil && vn.Name == k.options.VirtualNode
 }
 
-// liveNodes returns the names of the virtual nodes of the provider, read live.
+// liveNodes returns the names of the provider's virtual nodes. It lists VirtualNodes from the API server, not the
+// cache.
 func (k *kubelet) liveNodes(ctx context.Context) ([]string, error) {
 	list, err := k.clients.federation.FederationV1alpha1().
 		VirtualNodes(k.options.Namespace).
@@ -182,8 +184,9 @@ func (k *kubelet) enqueueAll() {
 	k.mirror.EnqueueAll()
 }
 
-// work runs the controllers after the caches are filled and while this virtual kubelet leads: two would overwrite each
-// other's changes.
+// work waits until the caches are filled and this virtual kubelet holds its node's Lease, and then runs the
+// controllers: two virtual kubelets of one node would overwrite each other's changes. It fails if the VirtualNode does
+// not exist, and with leader.ErrLost when the Lease is lost.
 func (k *kubelet) work(ctx context.Context) error {
 	if !cache.WaitForCacheSync(ctx.Done(), k.informers.synced) {
 		return ctx.Err()
@@ -203,9 +206,9 @@ func (k *kubelet) work(ctx context.Context) error {
 	return failed
 }
 
-// lead runs the controllers.
+// lead runs the controllers until the context ends or one of them fails.
 func (k *kubelet) lead(ctx context.Context) error {
-	// The remote namespaces are listed while the provider is being checked.
+	// sync comes first, so that the remote namespaces are listed while node.Start checks the provider.
 	if err := k.sync(ctx); err != nil {
 		return err
 	}
@@ -225,7 +228,8 @@ func (k *kubelet) lead(ctx context.Context) error {
 	return group.Wait()
 }
 
-// sync starts and stops the watches and the reflection of remote namespaces.
+// sync starts and stops the watches and the reflection of remote namespaces, as the NamespaceMap and the VirtualNodes
+// specify.
 func (k *kubelet) sync(ctx context.Context) error {
 	if err := k.namespaces.Sync(ctx); err != nil {
 		return err
@@ -233,7 +237,7 @@ func (k *kubelet) sync(ctx context.Context) error {
 	return k.mirror.Sync(ctx)
 }
 
-// remap requests a sync.
+// remap makes syncOnRequest call sync. Calls before that sync starts are merged.
 func (k *kubelet) remap() {
 	select {
 	case k.remapped <- struct{}{}:
@@ -241,7 +245,7 @@ func (k *kubelet) remap() {
 	}
 }
 
-// syncOnRequest syncs each time that remap requests it, until the context ends.
+// syncOnRequest calls sync when remap was called. It returns nil when the context ends, or the error of sync.
 func (k *kubelet) syncOnRequest(ctx context.Context) error {
 	for {
 		select {

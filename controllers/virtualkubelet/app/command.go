@@ -14,12 +14,12 @@ import (
 	"k8s.io/component-base/version"
 )
 
-// NewCommand returns the federation-virtual-kubelet command. It runs until the context ends.
+// NewCommand returns the federation-virtual-kubelet command, which runs until the context ends.
 func NewCommand(ctx context.Context) *cobra.Command {
 	options := NewOptions()
 	command := &cobra.Command{
 		Use:           "federation-virtual-kubelet",
-		Short:         "Runs a provider of the federation as a virtual node of this cluster",
+		Short:         "Maintains a virtual node of this cluster and runs its pods on a provider",
 		Args:          cobra.NoArgs,
 		Version:       version.Get().GitVersion,
 		SilenceUsage:  true,
@@ -32,7 +32,7 @@ func NewCommand(ctx context.Context) *cobra.Command {
 				return err
 			}
 			if !options.Profiling {
-				// The unused table of the heap profile would use more than a megabyte.
+				// Nobody can read the heap profile, and its table would use more than a megabyte.
 				runtime.MemProfileRate = 0
 			}
 			go adaptMemoryLimit(ctx)

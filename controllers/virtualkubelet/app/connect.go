@@ -26,22 +26,22 @@ import (
 	"liqo.io/federation/generated/clientset/versioned"
 )
 
-// clients are the clients of both clusters.
+// clients are the clients of the local cluster and of the provider, which is remote.
 type clients struct {
 	core       kubernetes.Interface
 	federation versioned.Interface
 	dynamic    dynamic.Interface
 	remote     remotens.Clients
 	provider   *server.Provider
-	// identity is the identity at the provider at the start.
+	// identity is the identity at the provider, as read from Options.IdentityDir by connect.
 	identity *remote.Identity
 	// tenantNamespace is the consumer's tenant namespace on the provider.
 	tenantNamespace string
-	// audience is requested for tokens of pods that name none. Empty means the API server's default.
+	// audience is the audience of tokens for projected volumes that specify none. Empty means the API server's default.
 	audience string
 }
 
-// local returns the configuration of clients of this cluster.
+// local returns the configuration of clients of the local cluster. It fails if the kubeconfig file cannot be read.
 func local(options *Options) (*rest.Config, error) {
 	return remote.Local(options.Kubeconfig, "federation-virtual-kubelet")
 }
@@ -90,8 +90,8 @@ func connect(options *Options) (*clients, error) {
 	return c, nil
 }
 
-// configOf returns the configuration of clients of the provider. Renewed credentials are read from
-// the files of the identity without a restart.
+// configOf returns the configuration of clients of the provider. The clients read renewed credentials from the files in
+// Options.IdentityDir without a restart. It fails if the identity is invalid.
 func configOf(identity *remote.Identity, options *Options) (*rest.Config, error) {
 	config, err := remote.Config(identity)
 	if options.Dial != nil {
@@ -110,11 +110,13 @@ func configOf(identity *remote.Identity, options *Options) (*rest.Config, error)
 	return config, nil
 }
 
-// errMoved is returned when the clients of the provider must be created again.
+// errMoved is returned when the clients of the provider must be created again, because its address, CAs or the kind of
+// identity changed.
 var errMoved = errors.New("the connection settings of the provider changed")
 
-// watchIdentity returns errMoved when the files of the identity have another address of the provider, another kind of
-// identity or other CAs. Renewed credentials alone need no new clients.
+// watchIdentity reads the files of the identity periodically. It returns errMoved when an address, a CA, the tenant
+// namespace or the kind of identity in them changed, and nil when the context ends. Clients read renewed credentials
+// themselves.
 func watchIdentity(ctx context.Context, identity *remote.Identity, dir string, clock clock.WithTicker) error {
 	ticker := clock.NewTicker(identityCheck)
 	defer ticker.Stop()
@@ -126,7 +128,7 @@ func watchIdentity(ctx context.Context, identity *remote.Identity, dir string, c
 		}
 		now, err := remote.FromDirectory(dir)
 		if err != nil {
-			// The kubelet may be writing the files. If they were deleted, the check of the provider fails.
+			// The kubelet may be writing the files of the volume. If the identity was deleted, check fails.
 			continue
 		}
 		if now.Server != identity.Server || now.ProxyURL != identity.ProxyURL || now.Namespace != identity.Namespace ||
@@ -137,11 +139,11 @@ func watchIdentity(ctx context.Context, identity *remote.Identity, dir string, c
 	}
 }
 
-// identityCheck is the time between two reads of the files of the identity.
+// identityCheck is the time between two reads of the identity's files.
 const identityCheck = 10 * time.Second
 
-// tuned returns a configuration without client-side rate limits, since the API servers have priority and fairness, with
-// protobuf.
+// tuned returns a copy of a configuration with protobuf and without client-side rate limits, since API servers limit
+// requests by priority and fairness.
 func tuned(config *rest.Config, options *Options) *rest.Config {
 	config = rest.CopyConfig(config)
 	config.QPS, config.RateLimiter = -1, nil
@@ -151,8 +153,8 @@ func tuned(config *rest.Config, options *Options) *rest.Config {
 	return config
 }
 
-// check reads the offer of the node from the provider, which requires its API server, the
-// consumer's rights and its federation API. It returns the version of the API server.
+// check reads the version of the provider's API server, and the ResourceOffer of the virtual node. It fails if the API
+// server or its federation API is unavailable, or if the consumer may not read the offer.
 func (c *clients) check(ctx context.Context, vn *v1alpha1.VirtualNode) (string, error) {
 	version, err := c.remote.Core.Discovery().ServerVersionWithContext(ctx)
 	if err != nil {

@@ -24,7 +24,7 @@ import (
 	federationlisters "liqo.io/federation/generated/listers/federation/v1alpha1"
 )
 
-// informers are the caches of the local cluster.
+// informers are the caches of objects in the local cluster.
 type informers struct {
 	node         cache.SharedIndexInformer
 	pods         corev1informers.PodInformer
@@ -33,20 +33,20 @@ type informers struct {
 	// mappings are the AddressMappings for the provider; nil without an installation namespace.
 	mappings cache.SharedIndexInformer
 
-	// virtualNodeLister is stored because an informer creates a new lister at each call.
+	// virtualNodeLister is kept because each call of Lister() allocates a new one.
 	virtualNodeLister federationlisters.VirtualNodeNamespaceLister
-	// lastPatch is the last observed patch of the VirtualNode.
+	// lastPatch is the offloading patch of the VirtualNode that patch last read.
 	lastPatch atomic.Pointer[v1alpha1.OffloadingPatch]
 
 	namespace, name string
 	factories       []interface{ StartWithContext(context.Context) }
 }
 
-// handlers are called when a cache changes.
+// handlers are the functions that informers call when an object changes.
 type handlers struct {
 	pods                        cache.ResourceEventHandler
 	virtualNode, maps, nodeGone func()
-	// mapped is called with an address whose mapping for the provider was created or deleted.
+	// mapped is called with the original address of an AddressMapping that was created or deleted.
 	mapped func(address string)
 }
 
@@ -65,7 +65,7 @@ func newInformers(clients *clients, options *Options) *informers {
 	nodes := kubeinformers.NewSharedInformerFactoryWithOptions(clients.core, 0,
 		kubeinformers.WithTweakListOptions(only("metadata.name", options.NodeName)),
 		kubeinformers.WithTransform(trimNode))
-	// The VirtualNodes of the provider are all cached: the oldest one has the reflection policy.
+	// All VirtualNodes in the peer namespace are cached, since the oldest one has the reflection policy.
 	virtualNodes := externalversions.NewSharedInformerFactoryWithOptions(
 		clients.federation,
 		0,
@@ -105,7 +105,7 @@ func newInformers(clients *clients, options *Options) *informers {
 	return i
 }
 
-// start adds the handlers and fills the caches.
+// start adds the event handlers and starts to fill the caches. It fails if a handler or an index cannot be added.
 func (i *informers) start(ctx context.Context, handlers handlers) error {
 	if _, err := i.pods.Informer().AddEventHandler(handlers.pods); err != nil {
 		return err
@@ -135,13 +135,13 @@ func (i *informers) start(ctx context.Context, handlers handlers) error {
 	return nil
 }
 
-// synced reports whether the caches are filled.
+// synced reports whether the caches are filled. The cache of the Node is not needed.
 func (i *informers) synced() bool {
 	return i.pods.Informer().HasSynced() && i.virtualNodes.Informer().HasSynced() && i.maps.Informer().HasSynced() &&
 		(i.mappings == nil || i.mappings.HasSynced())
 }
 
-// virtualNode returns the VirtualNode of the node; nil if it was deleted.
+// virtualNode returns the VirtualNode of this node, or nil if it does not exist.
 func (i *informers) virtualNode() *v1alpha1.VirtualNode {
 	vn, err := i.virtualNodeLister.Get(i.name)
 	if err != nil {
@@ -150,15 +150,15 @@ func (i *informers) virtualNode() *v1alpha1.VirtualNode {
 	return vn
 }
 
-// deciding returns the VirtualNode with the reflection policy for the provider; nil if there is
-// none.
+// deciding returns the cluster's VirtualNode whose reflection policy applies to all its virtual nodes, or nil if the
+// cluster has no VirtualNode.
 func (i *informers) deciding(clusterID string) *v1alpha1.VirtualNode {
 	// A lister of an informer returns no errors.
 	all, _ := i.virtualNodeLister.List(labels.Everything())
 	return reflection.DecidingVirtualNode(all, clusterID)
 }
 
-// isOf reports whether a node is a virtual node of a cluster.
+// isOf reports whether a Node is a virtual node of a cluster.
 func (i *informers) isOf(clusterID, node string) bool {
 	return slices.Contains(i.nodes(clusterID), node)
 }
@@ -180,8 +180,8 @@ func nodeNames(all []*v1alpha1.VirtualNode, clusterID string) []string {
 	return names
 }
 
-// patch returns the patch of the VirtualNode for shadow pods; nil if there is none. After the VirtualNode is deleted,
-// it returns the last one, so that excluded labels remain excluded until the pods are deleted.
+// patch returns the VirtualNode's offloading patch, or nil if it specifies none. After the VirtualNode is deleted,
+// patch returns the last one, so that excluded labels remain excluded until the pods are deleted.
 func (i *informers) patch() *v1alpha1.OffloadingPatch {
 	if vn := i.virtualNode(); vn != nil {
 		i.lastPatch.Store(vn.Spec.OffloadingPatch)
@@ -189,13 +189,14 @@ func (i *informers) patch() *v1alpha1.OffloadingPatch {
 	return i.lastPatch.Load()
 }
 
-// apiAccessAllowed reports whether the pods of the node may use the API server of this cluster.
+// apiAccessAllowed reports whether pods of this node may use the consumer's API server.
 func (i *informers) apiAccessAllowed() bool {
 	vn := i.virtualNode()
 	return vn != nil && vn.Spec.APIAccess != v1alpha1.APIAccessDisabled
 }
 
-// offeredNode returns the node of the provider's offer that the virtual node represents; empty if there is none.
+// offeredNode returns the name of the provider's node that this virtual node represents, or empty if the VirtualNode
+// names none.
 func (i *informers) offeredNode() string {
 	if vn := i.virtualNode(); vn != nil {
 		return vn.Spec.OfferedNode
@@ -203,7 +204,7 @@ func (i *informers) offeredNode() string {
 	return ""
 }
 
-// trimNode keeps the identity of a node: only its deletion is handled.
+// trimNode drops all fields but the identity of a Node, since informers handle only its deletion.
 func trimNode(obj any) (any, error) {
 	if node, ok := obj.(*corev1.Node); ok {
 		return &corev1.Node{

@@ -13,10 +13,10 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
 
-// byAddress is the index of AddressMappings by the mapped address.
+// byAddress is the name of the index of AddressMappings by spec.address.
 const byAddress = "address"
 
-// mapped returns the addresses to which an address is mapped for the provider, in a stable order.
+// mapped returns the addresses to which AddressMappings map an address for the provider, sorted.
 func (i *informers) mapped(address string) []string {
 	parsed, err := netip.ParseAddr(address)
 	if i.mappings == nil || err != nil {
@@ -39,8 +39,8 @@ func addressOf(object any) ([]string, error) {
 	return nil, nil
 }
 
-// onMapping returns a handler that calls a function with the address of each mapping that is created or deleted.
-// Mappings are immutable.
+// onMapping returns a handler that calls f with the spec.address of each AddressMapping that is created or deleted. It
+// ignores updates, because mappings are immutable.
 func onMapping(f func(address string)) cache.ResourceEventHandler {
 	notify := func(object any) {
 		if tombstone, ok := object.(cache.DeletedFinalStateUnknown); ok {
@@ -53,14 +53,14 @@ func onMapping(f func(address string)) cache.ResourceEventHandler {
 	return cache.ResourceEventHandlerFuncs{AddFunc: notify, DeleteFunc: notify}
 }
 
-// sameAddress reports whether two strings are the same IP address.
+// sameAddress reports whether both strings are valid and equal IP addresses.
 func sameAddress(one, other string) bool {
 	a, err1 := netip.ParseAddr(one)
 	b, err2 := netip.ParseAddr(other)
 	return err1 == nil && err2 == nil && a == b
 }
 
-// trimMapping keeps the fields of an AddressMapping that are read.
+// trimMapping drops the labels, annotations and managed fields of an AddressMapping.
 func trimMapping(object any) (any, error) {
 	mapping, ok := object.(*v1alpha1.AddressMapping)
 	if !ok {

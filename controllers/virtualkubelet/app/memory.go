@@ -13,19 +13,19 @@ import (
 )
 
 const (
-	// heapGrowthPercent is the allowed heap growth over live data, as in GOGC. It is low because most of the heap
-	// are caches, and a cluster may run many virtual kubelets.
+	// heapGrowthPercent is how much the heap may grow over the live objects before a garbage collection, as in GOGC. It is
+	// lower than the default because caches are most of the heap, and a cluster may run many virtual kubelets.
 	heapGrowthPercent = 30
-	// minMemory is the minimum of the limit, and reserve is added to the measured memory, in bytes.
+	// minMemory is the lower bound of the memory limit, and reserve is added to the measured memory, in bytes.
 	minMemory, reserve = 25 << 20, 1 << 20
-	// memoryInterval is the time between two measurements, and window the number of measurements over which the
-	// minimum of unused memory counts as fragmentation.
+	// memoryInterval is the time between two measurements. The minimum of the unused memory in the last window
+	// measurements is counted as fragmentation.
 	memoryInterval, window = 250 * time.Millisecond, 8
 )
 
-// adaptMemoryLimit sets the memory limit of the runtime from the size of live objects, until the context ends. Without
-// a limit, the memory of a burst of pods would not be released; with a constant one, a virtual kubelet with many pods
-// would collect garbage all the time. GOMEMLIMIT takes precedence.
+// adaptMemoryLimit sets the memory limit of the Go runtime from the size of live objects, until the context ends.
+// Without a limit, the memory used in a burst of pods would not be released; with a constant limit, a virtual kubelet
+// with many pods would collect garbage permanently. It does nothing if GOMEMLIMIT is set.
 func adaptMemoryLimit(ctx context.Context) {
 	if os.Getenv("GOMEMLIMIT") != "" {
 		return
@@ -41,8 +41,8 @@ func adaptMemoryLimit(ctx context.Context) {
 		{Name: heap + "free:bytes"},
 		{Name: heap + "released:bytes"},
 	}
-	// Most of the memory that is unused after a collection is used again before the next one. The minimum of several
-	// measurements is fragmentation.
+	// Most memory that is unused after a garbage collection is used again before the next one; the minimum of several
+	// measurements is the rest, fragmentation.
 	var unused [window]uint64
 	ticker := time.NewTicker(memoryInterval)
 	defer ticker.Stop()
@@ -62,8 +62,8 @@ func adaptMemoryLimit(ctx context.Context) {
 	}
 }
 
-// memoryLimit returns the memory limit for the live bytes of the heap and the bytes in use in addition, for example by
-// stacks and fragmentation.
+// memoryLimit returns the memory limit in bytes for the live bytes of the heap and the bytes in use outside it, for
+// example by stacks and fragmentation.
 func memoryLimit(live, inUse uint64) int64 {
 	return int64(max(minMemory, live+live*heapGrowthPercent/100+inUse+reserve))
 }

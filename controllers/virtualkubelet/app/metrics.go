@@ -11,14 +11,14 @@ import (
 	"liqo.io/federation/controllers/virtualkubelet/pods"
 )
 
-// Metrics are the metrics of a virtual kubelet, in addition to those of client-go.
+// Metrics are the metrics of a virtual kubelet's own packages; client-go registers others.
 type Metrics struct {
 	node   *node.Metrics
 	pods   *pods.Metrics
 	mirror *mirror.Metrics
 }
 
-// NewMetrics returns the metrics and registers each with the function.
+// NewMetrics creates the metrics and registers each of them. It fails if register fails.
 func NewMetrics(register func(metrics.Registerable) error) (own *Metrics, err error) {
 	own = &Metrics{}
 	if own.node, err = node.NewMetrics(register); err != nil {

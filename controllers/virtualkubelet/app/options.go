@@ -23,50 +23,51 @@ const defaultPort = 10250
 
 // Options are the flags of a virtual kubelet.
 type Options struct {
-	// NodeName is the name of the Node, and NodeIP the address at which the kubelet API is reached.
+	// NodeName is the name of the Node. NodeIP is the address at which the local cluster reaches the kubelet API.
 	NodeName, NodeIP string
-	// VirtualNode is the source of the node, in Namespace, the peer namespace.
+	// VirtualNode is the name of the node's VirtualNode, and Namespace the peer namespace that contains it.
 	VirtualNode, Namespace string
-	// InstallationNamespace has the AddressMappings. Empty means that endpoints on other providers
-	// are not reflected.
+	// InstallationNamespace is the namespace of the AddressMappings. Empty means that EndpointSlices with endpoints on
+	// other providers are reflected without these endpoints.
 	InstallationNamespace string
-	// ForeignCluster is the name of the provider in this cluster.
+	// ForeignCluster is the name of the provider's ForeignCluster in the local cluster.
 	ForeignCluster string
-	// ClusterID and RemoteClusterID are the ids of the consumer and the provider.
+	// ClusterID and RemoteClusterID are the cluster ids of the consumer and of the provider.
 	ClusterID, RemoteClusterID string
-	// ConsumerName is the name of the NamespaceMap in the peer namespace.
+	// ConsumerName is the name of the local cluster and of its NamespaceMap in the peer namespace.
 	ConsumerName string
-	// IdentityDir is the directory of the identity at the provider.
+	// IdentityDir is the directory with the files of the consumer's identity at the provider.
 	IdentityDir string
 	// Kubeconfig is the kubeconfig file of the local cluster; empty means the service account of the pod.
 	Kubeconfig string
-	// Port is the port of the kubelet's API.
+	// Port is the TCP port of the kubelet API. The default is 10250.
 	Port int32
-	// CertFile and KeyFile are the serving certificate; empty means a self-signed one.
+	// CertFile and KeyFile are the paths of the serving certificate and its key; empty means a self-signed certificate.
 	CertFile, KeyFile string
-	// ConsumerAPIServer is the URL at which remote pods reach the API server of this cluster; empty means
-	// that they do not.
+	// ConsumerAPIServer is the URL, https://host:port, at which remote pods reach the consumer's API server; empty means
+	// that they cannot reach it and receive no tokens.
 	ConsumerAPIServer string
-	// ConsumerAPIServerThroughTunnel means that the provider reaches the address of ConsumerAPIServer only by an
-	// AddressMapping, through the tunnel.
+	// ConsumerAPIServerThroughTunnel means that remote pods reach the IP address in ConsumerAPIServer only through the
+	// tunnel, at the address that an AddressMapping maps it to.
 	ConsumerAPIServerThroughTunnel bool
-	// Profiling enables /debug/pprof.
+	// Profiling enables /debug/pprof on the kubelet API.
 	Profiling bool
-	// Dial connects to the provider. Nil means the dialer of package remote, which rejects addresses of this machine.
+	// Dial opens connections to the provider. Nil means the dialer of package remote, which rejects addresses of this
+	// machine.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 	Logs *logs.Options
 }
 
-// NewOptions returns the defaults.
+// NewOptions returns the default options.
 func NewOptions() *Options {
 	return &Options{Port: defaultPort, IdentityDir: "/etc/federation/identity", Logs: logs.NewOptions()}
 }
 
-// AddFlags adds every flag.
+// AddFlags adds the flags of all options but Dial.
 func (o *Options) AddFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.NodeName, "node-name", o.NodeName, "Name of the Node to maintain.")
-	flags.StringVar(&o.NodeIP, "node-ip", o.NodeIP, "Address at which the kubelet API is reached: the pod IP.")
-	flags.StringVar(&o.VirtualNode, "virtual-node", o.VirtualNode, "Name of the VirtualNode of the Node.")
+	flags.StringVar(&o.NodeIP, "node-ip", o.NodeIP, "IP address at which this cluster reaches the kubelet API: the pod's.")
+	flags.StringVar(&o.VirtualNode, "virtual-node", o.VirtualNode, "Name of the VirtualNode that the Node is created from.")
 	flags.StringVar(&o.Namespace, "namespace", o.Namespace, "Peer namespace with the VirtualNode.")
 	flags.StringVar(
 		&o.InstallationNamespace,
@@ -76,10 +77,10 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 			"Empty means that endpoints on other providers are not reflected.",
 	)
 	flags.StringVar(
-		&o.ForeignCluster, "foreign-cluster", o.ForeignCluster, "Name of the ForeignCluster behind the Node.",
+		&o.ForeignCluster, "foreign-cluster", o.ForeignCluster, "Name of the provider's ForeignCluster.",
 	)
 	flags.StringVar(&o.ClusterID, "cluster-id", o.ClusterID, "Id of this cluster.")
-	flags.StringVar(&o.RemoteClusterID, "remote-cluster-id", o.RemoteClusterID, "Id of the cluster behind the Node.")
+	flags.StringVar(&o.RemoteClusterID, "remote-cluster-id", o.RemoteClusterID, "Id of the provider.")
 	flags.StringVar(
 		&o.ConsumerName,
 		"consumer-name",
@@ -105,7 +106,7 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 		"consumer-api-server",
 		o.ConsumerAPIServer,
 		"URL, https://host:port, at which pods on the provider reach the API server of this cluster. "+
-			"Empty means that they do not, and get no tokens.",
+			"Empty means that they cannot reach it and receive no tokens.",
 	)
 	flags.BoolVar(
 		&o.ConsumerAPIServerThroughTunnel,
@@ -122,7 +123,7 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 	logsapi.AddFlags(o.Logs, flags)
 }
 
-// Validate returns all errors of the options.
+// Validate returns an error for each invalid option.
 func (o *Options) Validate() []error {
 	var errs []error
 	for _, flag := range []struct{ name, value string }{
@@ -155,7 +156,7 @@ func (o *Options) Validate() []error {
 		errs = append(errs, errors.New("--identity-dir is missing"))
 	}
 	if (o.CertFile == "") != (o.KeyFile == "") {
-		errs = append(errs, errors.New("--tls-cert-file and --tls-private-key-file are needed together"))
+		errs = append(errs, errors.New("--tls-cert-file and --tls-private-key-file require each other"))
 	}
 	api, err := o.consumerAPI()
 	if err != nil {
@@ -169,7 +170,8 @@ func (o *Options) Validate() []error {
 	return errs
 }
 
-// consumerAPI returns the address at which remote pods reach the API server of this cluster.
+// consumerAPI returns the host and port in ConsumerAPIServer, or the zero value if it is empty. It fails if the URL is
+// invalid.
 func (o *Options) consumerAPI() (translate.ConsumerAPI, error) {
 	if o.ConsumerAPIServer == "" {
 		return translate.ConsumerAPI{}, nil

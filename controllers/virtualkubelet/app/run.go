@@ -24,9 +24,9 @@ import (
 	"liqo.io/federation/controllers/virtualkubelet/server"
 )
 
-// Run runs a virtual kubelet until the context ends. The node and its pods remain for the next one. It restarts when
-// the connection settings of the provider change, and stands by after it loses the lease. It registers its metrics
-// with the function, and fails if a cluster cannot be connected to.
+// Run runs a virtual kubelet until the context ends; the Node and its pods remain. It restarts the controllers when the
+// connection settings of the provider change, and waits for the Lease again after losing it. It passes every metric to
+// register. It fails if the options are invalid or a cluster cannot be connected to.
 func Run(ctx context.Context, options *Options, register func(metrics.Registerable) error) error {
 	ctx = logging.WithoutBodies(ctx)
 	node.LogQuietly()
@@ -36,8 +36,8 @@ func Run(ctx context.Context, options *Options, register func(metrics.Registerab
 	if err != nil {
 		return err
 	}
-	// Created once, so that probes are still served when the lease was lost because the local API server is
-	// unavailable: a restart must not need it.
+	// Created once, so that the kubelet API serves probes also after the Lease was lost because the local API server is
+	// unavailable: a restart must not require that API server.
 	auth, err := newAuth(ctx, options)
 	if err != nil {
 		return err
@@ -57,7 +57,8 @@ func Run(ctx context.Context, options *Options, register func(metrics.Registerab
 	}
 }
 
-// newAuth returns the authentication and authorization of the kubelet API.
+// newAuth returns the authentication and authorization of the kubelet API. It fails if the local API server does not
+// return the CAs of clients.
 func newAuth(ctx context.Context, options *Options) (*server.Auth, error) {
 	config, err := local(options)
 	if err != nil {
@@ -70,8 +71,8 @@ func newAuth(ctx context.Context, options *Options) (*server.Auth, error) {
 	return server.NewAuth(ctx, client, options.NodeName)
 }
 
-// runOnce runs until the context ends, the connection settings of the provider change (errMoved) or the lease is lost
-// (leader.ErrLost).
+// runOnce runs the controllers and the kubelet API. It returns nil when the context ends, errMoved when the connection
+// settings of the provider change, and leader.ErrLost when the Lease is lost.
 func runOnce(ctx context.Context, options *Options, own *Metrics, auth *server.Auth) error {
 	listener, err := net.Listen("tcp", net.JoinHostPort("", strconv.Itoa(int(options.Port))))
 	if err != nil {
@@ -97,7 +98,7 @@ func runOnce(ctx context.Context, options *Options, own *Metrics, auth *server.A
 	return nil
 }
 
-// serve serves the kubelet API until the context ends.
+// serve serves the kubelet API until the context ends. It fails if the serving certificate cannot be read or created.
 func (k *kubelet) serve(ctx context.Context, listener net.Listener, auth *server.Auth) error {
 	certificate, err := server.Certificate(
 		k.options.CertFile,
