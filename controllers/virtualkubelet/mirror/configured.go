@@ -26,7 +26,8 @@ import (
 	"liqo.io/federation/controllers/virtualkubelet/translate"
 )
 
-// configuredKinds returns the kinds that are in the status of a VirtualNode and still in its spec, which may be newer.
+// configuredKinds returns the kinds that the status of a VirtualNode has as served by both clusters, without those that
+// its newer spec no longer names.
 func configuredKinds(node *v1alpha1.VirtualNode) []kind {
 	var result []kind
 	for _, can := range node.Status.ReflectedKinds {
@@ -46,7 +47,7 @@ func configuredKind(resource schema.GroupVersionResource) kind {
 	}
 }
 
-// newConfigured returns the reflector of a configured kind.
+// newConfigured returns the reflector of a kind that the VirtualNode's reflection policy configures, for one namespace.
 func newConfigured(k kind, c *Controller, namespace, remote string) (reflector, error) {
 	resource := k.resource.WithVersion(k.version)
 	selector := labels.SelectorFromSet(c.To.ReflectedLabels()).String()
@@ -68,20 +69,21 @@ func newConfigured(k kind, c *Controller, namespace, remote string) (reflector, 
 	return o, o.watch()
 }
 
-// configured reflects the objects of a configured kind in one namespace, and writes the statuses of the reflected
-// objects to the local ones.
+// configured reflects the objects of a configured kind in one namespace, and copies the statuses of reflected objects
+// to the local objects.
 type configured struct {
 	*objects[*unstructured.Unstructured, *unstructured.Unstructured]
 	locals dynamic.ResourceInterface
-	// writtenStatuses has, by name, the resourceVersion of the reflected object whose status was last written. A
-	// status that another writer changes afterwards is not restored: if a namespace is offloaded to several
-	// clusters, the last writer wins.
+	// writtenStatuses maps the name of a reflected object to its resourceVersion when its status was last written to the
+	// local object. A status that another writer changes afterwards is not restored: if a namespace is offloaded to
+	// several clusters, the last writer wins.
 	writtenStatuses syncMap[string, string]
-	// ending reports whether the kind is no longer reflected.
+	// ending is true while the reflected objects are deleted because the kind is no longer configured.
 	ending atomic.Bool
 }
 
-// end requests the deletion of the reflected objects. It reports whether there are none.
+// end makes reconcile delete the reflected objects. It reports whether the reflector can be stopped: its cache has no
+// reflected object, or is not filled yet.
 func (o *configured) end() bool {
 	o.ending.Store(true)
 	return !o.synced() || len(o.reflected.GetStore().ListKeys()) == 0
@@ -108,8 +110,8 @@ func (o *configured) reconcile(ctx context.Context, key reflectionKey) (time.Dur
 	return 0, o.writeStatus(ctx, key)
 }
 
-// withdraw deletes the reflected object of a kind that is no longer reflected, and stops the reflector after the last
-// one. An object whose deletion the provider forbids remains until the remote namespace is deleted.
+// withdraw deletes the reflected object of a kind that is no longer configured, and stops the reflector when none
+// remains. An object that the provider forbids to delete remains until the remote namespace is deleted.
 func (o *configured) withdraw(ctx context.Context, key reflectionKey) error {
 	existing := remotens.Lookup[*unstructured.Unstructured](o.reflected.GetStore(), o.remote, key.Name)
 	if existing != nil && existing.GetDeletionTimestamp() == nil {
@@ -124,7 +126,8 @@ func (o *configured) withdraw(ctx context.Context, key reflectionKey) error {
 	return nil
 }
 
-// writeStatus writes the status of a reflected object to the local one, once per version of the reflected object.
+// writeStatus copies the status of a reflected object to the local object, once per resourceVersion of the reflected
+// object. It fails if the update fails.
 func (o *configured) writeStatus(ctx context.Context, key reflectionKey) error {
 	local := remotens.Lookup[*unstructured.Unstructured](o.local.GetStore(), o.namespace, key.Name)
 	existing := remotens.Lookup[*unstructured.Unstructured](o.reflected.GetStore(), o.remote, key.Name)
@@ -149,7 +152,7 @@ func (o *configured) writeStatus(ctx context.Context, key reflectionKey) error {
 		case err == nil:
 			klog.FromContext(ctx).V(2).Info("Wrote the status of a reflected object", "object", klog.KObj(changed))
 		case apierrors.IsNotFound(err):
-			// The object was deleted, or its kind has no status subresource.
+			// The local object was deleted, or its kind has no status subresource.
 		case remote.Refused(err):
 			o.recordOnce(
 				of,
@@ -167,7 +170,7 @@ func (o *configured) writeStatus(ctx context.Context, key reflectionKey) error {
 	return nil
 }
 
-// dynamicClient is a client of one kind with the methods of typed ones.
+// dynamicClient implements client: unlike those of a dynamic client, its methods take no subresources.
 type dynamicClient struct{ dynamic.ResourceInterface }
 
 func (c dynamicClient) Get(

@@ -32,101 +32,101 @@ import (
 // reflectionWorkers is the number of objects that are reconciled concurrently.
 const reflectionWorkers = 4
 
-// Namespaces are the remote namespaces of the node.
+// Namespaces returns the remote namespaces of the virtual node's pods and objects.
 type Namespaces interface {
-	// All returns the states of all local namespaces that have one.
+	// All returns, by local namespace, the state of every namespace that the NamespaceMap maps to a remote one.
 	All() map[string]remotens.State
 }
 
-// Config is what a Controller works with.
+// Config has the clients, caches and callbacks of a Controller.
 type Config struct {
-	// Provider is the name of the ForeignCluster.
+	// Provider is the name of the provider's ForeignCluster.
 	Provider string
-	// To is the destination of reflected objects.
+	// To has the names of the consumer, the provider and the node, which reflected objects are labeled with.
 	To translate.Destination
-	// Local is the client of this cluster, and Remote that of the provider.
+	// Local and Remote are the clients of the local cluster and of the provider.
 	Local, Remote kubernetes.Interface
-	// LocalDynamic and RemoteDynamic are for configured kinds, and the former for ServiceExports.
+	// LocalDynamic and RemoteDynamic read and write objects of configured kinds; LocalDynamic reads ServiceExports too.
 	LocalDynamic, RemoteDynamic dynamic.Interface
-	// RemoteFederation writes ShadowEndpointSlices, whose endpoints are translated by View.
+	// RemoteFederation writes ShadowEndpointSlices. View translates their endpoints.
 	RemoteFederation versioned.Interface
 	View             translate.View
-	// Served watches whether the local cluster serves ServiceExports; nil means that no Service is exported.
+	// Served watches whether the local cluster serves the ServiceExport API; nil means that no Service is exported.
 	Served     *mcs.Served
 	Namespaces Namespaces
-	// VirtualNode returns the VirtualNode with the reflection policy; nil while there is none.
+	// VirtualNode returns the VirtualNode whose reflection policy applies; nil if the provider has no VirtualNode.
 	VirtualNode func() *v1alpha1.VirtualNode
 	Recorder    record.EventRecorder
 	Metrics     *Metrics
-	// Reachable reports whether the provider is reachable. Otherwise nothing is reconciled.
+	// Reachable reports whether the provider is reachable. While it is not, no object is reconciled.
 	Reachable func() bool
-	// Warnings limits the recorded warnings of the provider, including those about pods.
+	// Warnings limits the rate of recorded warnings of the provider. It is shared with the warnings about pods.
 	Warnings flowcontrol.PassiveRateLimiter
 }
 
-// Controller reflects the local objects that the pods of offloaded namespaces use into the remote namespaces.
+// Controller reflects the objects in offloaded namespaces that pods use into the remote namespaces.
 type Controller struct {
 	Config
 	kinds []kind
 	queue *queue.Controller[reflectionKey]
 
 	mu sync.RWMutex
-	// namespaces are the namespaces that are reflected, by their local name.
+	// namespaces has the reflected namespaces, by local name.
 	namespaces map[string]reflectedNamespace
-	// policies are the last observed policies; nil before the first.
+	// policies are the reflection policies last read from the VirtualNode; nil before the first read.
 	policies *v1alpha1.VirtualNodeReflection
-	// networked reports whether the pods of both clusters reach each other.
+	// networked reports whether pods of the consumer and of the provider can reach each other.
 	networked bool
-	// classes are the classes that reflected objects may name.
+	// classes are the classes of the provider's offer, which reflected Ingresses and Services may name.
 	classes translate.Classes
-	// configured are the kinds in addition to the built-in ones.
+	// configured has the kinds that the reflection policy adds to the built-in ones.
 	configured []kind
-	// lastEvents has the last event about an object, by key.
+	// lastEvents has the message of the last event recorded about an object, to record it only once.
 	lastEvents syncMap[reflectionKey, string]
 }
 
-// reflectionKey identifies a local object.
+// reflectionKey identifies a local object by its kind's name, namespace and name.
 type reflectionKey struct {
 	resource string
 	cache.ObjectName
 }
 
-// String returns the key for logs.
+// String implements fmt.Stringer, for logs and errors.
 func (k reflectionKey) String() string { return k.resource + " " + k.ObjectName.String() }
 
-// reflectedNamespace is an offloaded namespace and its remote namespace.
+// reflectedNamespace has the reflectors of an offloaded namespace.
 type reflectedNamespace struct {
 	remote string
-	// kinds are the reflectors, by resource, and stops ends each.
+	// kinds has the reflectors and stops the functions that stop them, by the name of the kind.
 	kinds map[string]reflector
 	stops map[string]context.CancelFunc
 }
 
 // reflector reflects the objects of one kind in one namespace.
 type reflector interface {
-	// run fills the caches and keeps them until the context ends.
+	// run starts to fill the caches, and updates them until the context ends.
 	run(ctx context.Context)
 	// synced reports whether the caches are filled.
 	synced() bool
-	// keys returns the keys of all objects of either cluster.
+	// keys returns the keys of all local objects, and of all reflected objects by the name of the local object.
 	keys() []reflectionKey
-	// original returns the local object of the reflected one with this name and UID; nil if there
-	// is none.
+	// original returns the local object whose reflected object has this name and UID, or nil if the caches have none.
 	original(copied string, uid types.UID) runtime.Object
-	// reconcile creates, updates or deletes the reflected object of one object. It returns the time after which it
-	// should be called again; zero means that it should not.
+	// reconcile creates, updates or deletes the reflected object of one local object. It returns the time after which it
+	// must be called again, or zero if it need not.
 	reconcile(ctx context.Context, key reflectionKey) (time.Duration, error)
 }
 
-// New returns a controller. Run starts it.
+// New returns a controller, which starts with Run.
 func New(config Config) *Controller {
 	c := &Controller{Config: config, kinds: builtin(), namespaces: map[string]reflectedNamespace{}}
 	c.queue = queue.New("reflection", reflectionWorkers, c.reconcile)
 	return c
 }
 
-// Sync starts and stops reflectors, so that exactly the namespaces with a ready remote namespace are reflected. In a
-// remote namespace that is being deleted, nothing is changed. A change of the policy enqueues all objects.
+// Sync starts and stops reflectors, so that exactly the namespaces with a ready remote namespace are reflected. The
+// objects of a remote namespace that is being deleted are not changed. A change of the reflection policy enqueues all
+// objects. It fails if a reflector cannot be created.
 func (c *Controller) Sync(ctx context.Context) error {
 	states := c.Namespaces.All()
 	node := c.VirtualNode()
@@ -166,7 +166,8 @@ func (c *Controller) Sync(ctx context.Context) error {
 	return nil
 }
 
-// setPolicies reads the policies of a VirtualNode.
+// setPolicies stores the reflection policies, the classes and the network's condition of a VirtualNode, and enqueues
+// all objects if any of them changed.
 func (c *Controller) setPolicies(node *v1alpha1.VirtualNode) {
 	c.configured = configuredKinds(node)
 	networked := meta.IsStatusConditionTrue(node.Status.Conditions, v1alpha1.ConditionNetworkReady)
@@ -185,7 +186,8 @@ func (c *Controller) setPolicies(node *v1alpha1.VirtualNode) {
 	}
 }
 
-// syncKinds starts and stops the reflectors of a namespace.
+// syncKinds starts and stops the reflectors of a namespace, so that they are the built-in and the configured kinds. It
+// fails if a reflector cannot be created.
 func (c *Controller) syncKinds(ctx context.Context, namespace string, running reflectedNamespace) error {
 	desired := map[string]kind{}
 	for _, kind := range c.configured {
@@ -203,7 +205,7 @@ func (c *Controller) syncKinds(ctx context.Context, namespace string, running re
 				c.enqueue(one)
 			}
 		case stays || o.end():
-			// Another version of the kind has the same objects.
+			// start creates a reflector for the new version, whose objects are the same, so nothing is deleted.
 			running.stops[name]()
 			delete(running.kinds, name)
 		default:
@@ -224,7 +226,8 @@ func (c *Controller) syncKinds(ctx context.Context, namespace string, running re
 	return nil
 }
 
-// start starts the reflector of a kind in a namespace, if it does not run.
+// start creates and starts the reflector of a kind in a namespace, if it does not exist. It fails if it cannot be
+// created.
 func (c *Controller) start(ctx context.Context, kind kind, namespace string, running reflectedNamespace) error {
 	if running.kinds[kind.name] != nil {
 		return nil
@@ -237,7 +240,7 @@ func (c *Controller) start(ctx context.Context, kind kind, namespace string, run
 	running.kinds[kind.name] = one
 	one.run(ctx)
 	go func() {
-		// Events from before both caches were filled were ignored.
+		// reconcile ignored all keys that were added before both caches were filled.
 		if cache.WaitForCacheSync(ctx.Done(), one.synced) {
 			c.enqueue(one)
 		}
@@ -245,7 +248,7 @@ func (c *Controller) start(ctx context.Context, kind kind, namespace string, run
 	return nil
 }
 
-// ended stops the reflector of a kind that is no longer reflected and has no reflected objects.
+// ended stops the reflector of a kind that is no longer configured. It is called when no reflected object remains.
 func (c *Controller) ended(o *configured) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -256,8 +259,8 @@ func (c *Controller) ended(o *configured) {
 	}
 }
 
-// Warn records a warning of the provider about a reflected object on the local one, for example that there is no
-// address for a load balancer. Warnings limits it.
+// Warn records a warning that the provider emitted about a reflected object on the local object, for example that a
+// load balancer has no address. It drops warnings above the rate of Config.Warnings.
 func (c *Controller) Warn(namespace string, event *corev1.Event) {
 	reason, message, ok := translate.Warning(event, c.Provider)
 	if !ok || translate.AboutPod(event) {
@@ -279,7 +282,7 @@ func (c *Controller) Warn(namespace string, event *corev1.Event) {
 	}
 }
 
-// policy returns the policy of a kind.
+// policy returns the reflection policy of a kind; the zero value before the first VirtualNode was read.
 func (c *Controller) policy(of schema.GroupResource) translate.Policy {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -289,7 +292,7 @@ func (c *Controller) policy(of schema.GroupResource) translate.Policy {
 	return translate.PolicyOf(c.policies, of)
 }
 
-// destination returns the destination of reflected objects, with the classes that they may name.
+// destination returns Config.To with the classes that reflected objects may name.
 func (c *Controller) destination() translate.Destination {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -298,10 +301,10 @@ func (c *Controller) destination() translate.Destination {
 	return to
 }
 
-// Run reconciles objects until the context ends.
+// Run reconciles the enqueued objects until the context ends.
 func (c *Controller) Run(ctx context.Context) { c.queue.Run(ctx) }
 
-// EnqueueAll enqueues all objects, for example when the provider is reachable again.
+// EnqueueAll enqueues the objects of all reflected namespaces, for example when the provider is reachable again.
 func (c *Controller) EnqueueAll() {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -318,8 +321,8 @@ func (c *Controller) enqueue(one reflector) {
 	}
 }
 
-// reconcile reconciles one object, if its namespace is reflected and the provider is reachable. A change of these
-// enqueues all objects.
+// reconcile reconciles one object, unless its namespace is not reflected, its caches are not filled or the provider is
+// unreachable. When that changes, all objects are enqueued again.
 func (c *Controller) reconcile(ctx context.Context, key reflectionKey) (time.Duration, error) {
 	c.mu.RLock()
 	one := c.namespaces[key.Namespace].kinds[key.resource]

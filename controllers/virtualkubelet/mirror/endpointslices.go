@@ -26,22 +26,22 @@ import (
 	federationinformers "liqo.io/federation/generated/informers/externalversions/federation/v1alpha1"
 )
 
-// byService is the index of EndpointSlices by the name of their Service.
+// byService is the name of the index of EndpointSlices by their Service.
 const byService = "service"
 
-// byEndpoint is their index by the addresses of their endpoints.
+// byEndpoint is the name of the index of EndpointSlices by the addresses of their endpoints.
 const byEndpoint = "endpoint"
 
-// endpointsPause is the delay in which changes of mapped endpoints are collected: a slice has up to a thousand
-// endpoints.
+// endpointsPause is the delay before a slice is reconciled after an AddressMapping of one of its endpoints changed.
+// Changes in that time are merged, since a slice has up to a thousand endpoints.
 const endpointsPause = 250 * time.Millisecond
 
-// endingGrace is the time for which reflected slices are watched after the reflection has ended: a request may still be
-// in flight.
+// endingGrace is how long reflected slices are still watched after their reflection has ended, since a request to
+// create one may be in flight.
 const endingGrace = 10 * time.Second
 
-// newEndpointSlices returns the reflector of EndpointSlices, which are reflected with their Services, as
-// ShadowEndpointSlices, while the pods of both clusters reach each other.
+// newEndpointSlices returns the reflector of EndpointSlices in a namespace, which creates ShadowEndpointSlices while
+// pods of both clusters can reach each other. It fails without a reflector of the namespace's Services.
 func newEndpointSlices(k kind, c *Controller, namespace, remote string) (reflector, error) {
 	services, ok := c.namespaces[namespace].kinds[servicesName].(*services)
 	if !ok {
@@ -71,7 +71,7 @@ func newEndpointSlices(k kind, c *Controller, namespace, remote string) (reflect
 	}
 	o.reflects = o.isReflected
 	if !c.networked {
-		// An earlier virtual kubelet may have left reflected slices.
+		// Slices that an earlier virtual kubelet reflected are deleted.
 		o.ending.Store(&time.Time{})
 	}
 	if err := o.followServices(); err != nil {
@@ -80,18 +80,18 @@ func newEndpointSlices(k kind, c *Controller, namespace, remote string) (reflect
 	return o, o.watch()
 }
 
-// endpointSlices reflects the EndpointSlices of one namespace.
+// endpointSlices reflects the EndpointSlices of reflected Services in one namespace.
 type endpointSlices struct {
 	*objects[*discoveryv1.EndpointSlice, *v1alpha1.ShadowEndpointSlice]
 	services  *objects[*corev1.Service, *corev1.Service]
 	following cache.ResourceEventHandlerRegistration
-	// ending is the time from which there is no network between the pods; nil while there is one.
+	// ending is the time since which pods of both clusters cannot reach each other; nil while they can.
 	ending atomic.Pointer[time.Time]
 }
 
 func (o *endpointSlices) run(ctx context.Context) {
 	o.objects.run(ctx)
-	// It fails only if the handler was removed.
+	// RemoveEventHandler fails only if the handler was removed before.
 	context.AfterFunc(ctx, func() { _ = o.services.local.RemoveEventHandler(o.following) })
 }
 
@@ -99,7 +99,8 @@ func (o *endpointSlices) synced() bool {
 	return o.objects.synced() && o.services.local.HasSynced()
 }
 
-// keys returns the keys of all slices and an empty one, for which reconcile checks whether the reflection has ended.
+// keys returns the keys of all slices, and a key with an empty name, for which reconcile checks whether all reflected
+// slices are deleted.
 func (o *endpointSlices) keys() []reflectionKey { return append(o.objects.keys(), o.key("")) }
 
 func (o *endpointSlices) reconcile(ctx context.Context, key reflectionKey) (time.Duration, error) {
@@ -118,8 +119,8 @@ func (o *endpointSlices) reconcile(ctx context.Context, key reflectionKey) (time
 	return max(left, time.Second), nil
 }
 
-// isReflected reports whether a slice is reflected: its endpoints can be reached, and its Service is
-// reflected.
+// isReflected reports whether a slice is reflected, for which its Service must be reflected and pods of both clusters
+// must reach each other.
 func (o *endpointSlices) isReflected(slice *discoveryv1.EndpointSlice) bool {
 	r := o.controller
 	service := remotens.Lookup[*corev1.Service](
@@ -131,7 +132,7 @@ func (o *endpointSlices) isReflected(slice *discoveryv1.EndpointSlice) bool {
 		translate.ReflectsEndpoints(r.policy(o.services.resource), r.policy(o.resource), service, slice)
 }
 
-// turn sets whether there is a network, and reports whether that has changed.
+// turn sets whether pods of both clusters reach each other, and reports whether that changed.
 func (o *endpointSlices) turn(networked bool) bool {
 	if networked == (o.ending.Load() == nil) {
 		return false
@@ -144,8 +145,8 @@ func (o *endpointSlices) turn(networked bool) bool {
 	return true
 }
 
-// withdrawn is the reflector of endpoints without a network, after the last reflected slice was deleted. It watches
-// nothing.
+// withdrawn is the reflector of EndpointSlices while pods of both clusters cannot reach each other and no reflected
+// slice remains. It watches nothing.
 type withdrawn struct{}
 
 func (withdrawn) run(context.Context)                       {}
@@ -156,7 +157,7 @@ func (withdrawn) reconcile(context.Context, reflectionKey) (time.Duration, error
 	return 0, nil
 }
 
-// turn sets whether there is a network in a namespace.
+// turn applies Controller.networked to the reflector of a namespace's EndpointSlices.
 func (c *Controller) turn(running reflectedNamespace) {
 	name := endpointSlicesName
 	switch one := running.kinds[name].(type) {
@@ -171,7 +172,8 @@ func (c *Controller) turn(running reflectedNamespace) {
 	}
 }
 
-// rest stops the watches of endpoints that are no longer reflected.
+// rest replaces the reflector of a namespace's EndpointSlices by withdrawn, which stops its watches. It is called when
+// no reflected slice remains.
 func (c *Controller) rest(o *endpointSlices) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -182,7 +184,7 @@ func (c *Controller) rest(o *endpointSlices) {
 	}
 }
 
-// EnqueueEndpoints enqueues the slices with an endpoint of that address.
+// EnqueueEndpoints enqueues the slices that have an endpoint with this address.
 func (c *Controller) EnqueueEndpoints(address string) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -199,7 +201,8 @@ func (c *Controller) EnqueueEndpoints(address string) {
 	}
 }
 
-// followServices enqueues the slices of a Service that has changed.
+// followServices enqueues the slices of each Service that changes, because the Service decides whether they are
+// reflected.
 func (o *endpointSlices) followServices() error {
 	var err error
 	o.following, err = remotens.OnChange(o.services.local, func(obj any) {

@@ -5,12 +5,12 @@ package mirror
 
 import "k8s.io/component-base/metrics"
 
-// Metrics are the metrics of reflected objects, by resource.
+// Metrics are the counters of reconciles and of writes to the provider, by kind.
 type Metrics struct {
 	passes, errors, writes *metrics.CounterVec
 }
 
-// NewMetrics returns the metrics and registers each with the function.
+// NewMetrics creates the metrics and registers each of them. It fails if register fails.
 func NewMetrics(register func(metrics.Registerable) error) (*Metrics, error) {
 	counter := func(name, help string) *metrics.CounterVec {
 		return metrics.NewCounterVec(&metrics.CounterOpts{
@@ -28,7 +28,7 @@ func NewMetrics(register func(metrics.Registerable) error) (*Metrics, error) {
 		if err := register(vector); err != nil {
 			return nil, err
 		}
-		// Series start at zero instead of being absent.
+		// Creates every series, so that rates of the first errors are correct.
 		for _, kind := range builtin() {
 			vector.WithLabelValues(kind.name)
 		}

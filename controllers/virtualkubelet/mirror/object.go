@@ -21,27 +21,28 @@ import (
 	"liqo.io/federation/controllers/virtualkubelet/translate"
 )
 
-// Reasons of events on local objects that are not reflected, or whose reflected objects are outdated.
+// Reasons of events on local objects that are not reflected or whose reflected objects are outdated.
 const (
-	// ReasonReflectionConflict means that the remote namespace has an object with the name that is no reflected
-	// object of this cluster. It is not changed.
+	// ReasonReflectionConflict means that the remote namespace has an object of this name that is not a reflected object
+	// of this cluster. That object is not changed.
 	ReasonReflectionConflict = "ReflectionConflict"
-	// ReasonReflectionRefused means that the provider refuses the reflected object.
+	// ReasonReflectionRefused means that the object or its status is too large to be reflected, or that an API server
+	// refuses to write it.
 	ReasonReflectionRefused = "ReflectionRefused"
 )
 
-// conflictRetry is the time between two attempts to use a name that is taken on the provider: no event reports that the
-// name is free again.
+// conflictRetry is the time between two attempts to create a reflected object whose name is taken. Objects of others
+// are not watched, so no event reports that the name is free again.
 const conflictRetry = 30 * time.Second
 
-// object is an object that can be reflected.
+// object is the type of an object that can be reflected.
 type object interface {
 	comparable
 	metav1.Object
 	runtime.Object
 }
 
-// client reads and writes the objects of one kind in one namespace.
+// client reads and writes the objects of one kind in one remote namespace.
 type client[T object] interface {
 	Get(ctx context.Context, name string, options metav1.GetOptions) (T, error)
 	Create(ctx context.Context, obj T, options metav1.CreateOptions) (T, error)
@@ -49,24 +50,24 @@ type client[T object] interface {
 	Delete(ctx context.Context, name string, options metav1.DeleteOptions) error
 }
 
-// objects reflects the local objects L of one kind and namespace as objects C.
+// objects reflects the local objects, of type L, of one kind and namespace as remote objects, of type C.
 type objects[L, C object] struct {
 	kind
 	translation[L, C]
 	controller        *Controller
 	namespace, remote string
-	// local caches the local objects, and reflected the reflected ones.
+	// local is the cache of local objects, and reflected that of reflected objects in the remote namespace.
 	local, reflected cache.SharedIndexInformer
 	client           client[C]
-	// reflects reports whether a local object is reflected; nil leaves that to the policy.
+	// reflects reports whether a local object is reflected. If nil, the reflection policy decides.
 	reflects func(local L) bool
 }
 
-// copyDelay is the delay in which changes of a reflected object are collected. It bounds the cost of frequent changes
-// by a provider.
+// copyDelay is the delay before an object is reconciled after its reflected object changed. Changes in that time are
+// merged, which bounds the cost of frequent changes by a provider.
 const copyDelay = time.Second
 
-// watch enqueues the objects that change in either cluster.
+// watch enqueues every object that changes in either cluster. It fails if an informer was started before.
 func (o *objects[L, C]) watch() error {
 	if err := o.local.SetTransform(trimOriginal); err != nil {
 		return err
@@ -129,7 +130,7 @@ func (o *objects[L, C]) original(copied string, uid types.UID) runtime.Object {
 // reconcile implements reflector.
 func (o *objects[L, C]) reconcile(ctx context.Context, key reflectionKey) (time.Duration, error) {
 	if o.localName(o.remoteName(key.Name)) != key.Name {
-		// The name on the provider is reserved for another object.
+		// Another local object is reflected under this remote name.
 		return 0, nil
 	}
 	var nothing L
@@ -148,7 +149,7 @@ func (o *objects[L, C]) reconcile(ctx context.Context, key reflectionKey) (time.
 	case existing == none:
 		return o.create(ctx, key, local, desired)
 	case existing.GetDeletionTimestamp() != nil:
-		// The event of its deletion enqueues the object again.
+		// The deletion of the reflected object enqueues the local one again.
 		return 0, nil
 	case desired == none:
 		return 0, o.delete(ctx, key, existing)
@@ -156,7 +157,7 @@ func (o *objects[L, C]) reconcile(ctx context.Context, key reflectionKey) (time.
 	changed := existing.DeepCopyObject().(C)
 	switch o.update(changed, desired) {
 	case translate.Replace:
-		// The event of its deletion causes the creation.
+		// The deletion enqueues the local object again, which creates the new reflected object.
 		return 0, o.delete(ctx, key, existing)
 	case translate.Update:
 		o.controller.Metrics.writes.WithLabelValues(o.name).Inc()
@@ -193,7 +194,7 @@ func (o *objects[L, C]) create(ctx context.Context, key reflectionKey, local L, 
 			))
 			return conflictRetry, nil
 		}
-		// The cache has not observed the reflected object yet.
+		// The cache has not received the reflected object yet; its event enqueues the local one.
 		return 0, nil
 	}
 	if err != nil {
@@ -204,7 +205,7 @@ func (o *objects[L, C]) create(ctx context.Context, key reflectionKey, local L, 
 	return 0, nil
 }
 
-// isCopy reports whether an object is a reflected one of this cluster.
+// isCopy reports whether an object has the labels of objects that this cluster reflected.
 func isCopy(obj metav1.Object, to translate.Destination) bool {
 	for name, value := range to.ReflectedLabels() {
 		if obj.GetLabels()[name] != value {
@@ -214,7 +215,8 @@ func isCopy(obj metav1.Object, to translate.Destination) bool {
 	return true
 }
 
-// delete deletes a reflected object, unless it has changed since it was observed: it may no longer be a reflected one.
+// delete deletes a reflected object. It fails if the object changed since it was cached, because it may no longer be a
+// reflected one.
 func (o *objects[L, C]) delete(ctx context.Context, key reflectionKey, existing C) error {
 	o.controller.Metrics.writes.WithLabelValues(o.name).Inc()
 	uid, version := existing.GetUID(), existing.GetResourceVersion()
@@ -230,11 +232,12 @@ func (o *objects[L, C]) delete(ctx context.Context, key reflectionKey, existing 
 	return nil
 }
 
-// refused records an event about a refusal of the provider. It returns the error, so that the object is retried.
+// refused records an event if the provider refused a request, and returns an error with the object's key, so that it is
+// retried. It returns nil if the remote namespace is being deleted.
 func (o *objects[L, C]) refused(key reflectionKey, local L, doing string, err error) error {
 	switch {
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
-		// Sync stops the reflection when the remote namespace is deleted.
+		// Sync stops the reflectors of this namespace, so nothing is retried.
 		return nil
 	case remote.Refused(err):
 		o.recordOnce(
@@ -247,7 +250,7 @@ func (o *objects[L, C]) refused(key reflectionKey, local L, doing string, err er
 	return fmt.Errorf("%s the reflected object of %s on %s: %w", doing, key, o.controller.Provider, err)
 }
 
-// recordOnce records an event about an object that is not reflected, unless it was the last one about the object.
+// recordOnce records a warning on a local object, unless the last event about it has the same message.
 func (o *objects[L, C]) recordOnce(key reflectionKey, local L, reason, message string) {
 	message = translate.Message(message)
 	if last, ok := o.controller.lastEvents.Swap(key, message); !ok || last != message {
@@ -257,7 +260,7 @@ func (o *objects[L, C]) recordOnce(key reflectionKey, local L, reason, message s
 
 func same(name string) string { return name }
 
-// trimOriginal keeps the fields of a local object that are reflected.
+// trimOriginal drops the fields of a local object that are never reflected.
 func trimOriginal(obj any) (any, error) {
 	if o, ok := obj.(metav1.Object); ok {
 		o.SetManagedFields(nil)
@@ -266,7 +269,7 @@ func trimOriginal(obj any) (any, error) {
 	return obj, nil
 }
 
-// trimCopy keeps the fields of a reflected object that an update must send back.
+// trimCopy drops the managed fields of a reflected object. An update must send all other fields back.
 func trimCopy(obj any) (any, error) {
 	if o, ok := obj.(metav1.Object); ok {
 		o.SetManagedFields(nil)

@@ -23,7 +23,8 @@ import (
 
 var exportsResource = schema.GroupVersion(mcsv1alpha1.GroupVersion).WithResource(mcsv1alpha1.ServiceExportPluralName)
 
-// newServices returns the reflector of Services. Reflected Services of exported ones have a label.
+// newServices returns the reflector of Services in a namespace. It labels the reflected object of a Service that a
+// ServiceExport exports.
 func newServices(k kind, c *Controller, namespace, remote string) (reflector, error) {
 	o := &services{objects: newObjects(k, c, namespace, remote,
 		corev1informers.NewFilteredServiceInformer,
@@ -38,7 +39,7 @@ func newServices(k kind, c *Controller, namespace, remote string) (reflector, er
 	o.translate = func(local *corev1.Service, remote string, to translate.Destination) *corev1.Service {
 		exported, complete := o.exports.has(local.Name)
 		if !complete {
-			// The label remains unchanged until the cache of ServiceExports is filled.
+			// Until the cache of ServiceExports is filled, the label is kept as it is.
 			existing := remotens.Lookup[*corev1.Service](o.reflected.GetStore(), remote, local.Name)
 			exported = existing != nil && translate.Exported(existing)
 		}
@@ -47,7 +48,7 @@ func newServices(k kind, c *Controller, namespace, remote string) (reflector, er
 	return o, o.watch()
 }
 
-// services reflects the Services of one namespace.
+// services reflects the Services of one namespace and watches its ServiceExports.
 type services struct {
 	*objects[*corev1.Service, *corev1.Service]
 	exports *exportsOf
@@ -58,17 +59,17 @@ func (o *services) run(ctx context.Context) {
 	go o.exports.run(ctx)
 }
 
-// exportsOf watches the ServiceExports of a namespace.
+// exportsOf watches the ServiceExports of one namespace.
 type exportsOf struct {
 	controller *Controller
 	namespace  string
-	// changed is called when the exports of all Services may have changed.
+	// changed is called when the cache of ServiceExports was filled or the API is no longer served.
 	changed func()
 
 	mu sync.RWMutex
-	// informer has the ServiceExports; nil while they are not watched.
+	// informer is the cache of ServiceExports; nil while they are not watched.
 	informer cache.SharedIndexInformer
-	// none reports whether the local cluster serves no ServiceExports.
+	// none is true when the local cluster does not serve the ServiceExport API.
 	none bool
 }
 
@@ -93,7 +94,7 @@ func (e *exportsOf) run(ctx context.Context) {
 			err = informer.SetTransform(trimOriginal)
 		}
 		if err != nil {
-			// Neither fails before the informer is started.
+			// OnChange and SetTransform fail only after the informer is started.
 			panic(err)
 		}
 		e.set(informer, false)
@@ -113,7 +114,8 @@ func (e *exportsOf) set(informer cache.SharedIndexInformer, none bool) {
 	e.informer, e.none = informer, none
 }
 
-// has reports whether a Service is exported, and whether the cache of ServiceExports is filled.
+// has reports whether a Service is exported. complete is false until that is known, because the cache of ServiceExports
+// is not filled.
 func (e *exportsOf) has(service string) (exported, complete bool) {
 	e.mu.RLock()
 	defer e.mu.RUnlock()

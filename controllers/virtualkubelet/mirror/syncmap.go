@@ -5,14 +5,14 @@ package mirror
 
 import "sync"
 
-// syncMap is a typed map for concurrent use; its zero value is empty. It holds small values in less memory than
+// syncMap is a typed map for concurrent use; its zero value is empty. It uses less memory for small values than
 // sync.Map.
 type syncMap[K, V comparable] struct {
 	mu     sync.Mutex
 	values map[K]V
 }
 
-// Load returns the value of a key, and whether there is one.
+// Load returns the value of a key, and whether the map has the key.
 func (m *syncMap[K, V]) Load(key K) (V, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -20,7 +20,7 @@ func (m *syncMap[K, V]) Load(key K) (V, bool) {
 	return value, ok
 }
 
-// Swap sets the value of a key, and returns the one before, if there was one.
+// Swap sets the value of a key. It returns the previous value, and whether the map had the key.
 func (m *syncMap[K, V]) Swap(key K, value V) (V, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

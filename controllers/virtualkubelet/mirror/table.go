@@ -21,25 +21,25 @@ import (
 	"liqo.io/federation/controllers/virtualkubelet/translate"
 )
 
-// Names of kinds.
+// Names of the built-in kinds that other code refers to.
 const (
 	servicesName       = "services"
 	endpointSlicesName = "endpointslices"
 )
 
-// kind is a row of the table of reflected kinds.
+// kind describes how the objects of a resource are reflected.
 type kind struct {
-	// name is the name in keys and metrics, and resource that in policies.
+	// name identifies the kind in keys and metrics, and resource in reflection policies.
 	name     string
 	resource schema.GroupResource
-	// version is that of a configured kind; empty for a built-in one.
+	// version is the API version of a configured kind; empty for a built-in one.
 	version string
-	// reflector returns the reflector of the objects in one namespace.
+	// reflector creates the reflector of this kind in one namespace.
 	reflector func(k kind, c *Controller, namespace, remote string) (reflector, error)
 }
 
-// builtin returns the built-in kinds. Their reflectors are started in this order: that of endpoints uses that of
-// Services.
+// builtin returns the kinds that are always reflected. Sync starts their reflectors in this order: the reflector of
+// EndpointSlices needs the reflector of Services.
 func builtin() []kind {
 	return []kind{
 		{name: "configmaps", resource: corev1.Resource("configmaps"), reflector: reflect(
@@ -78,24 +78,24 @@ func builtin() []kind {
 	}
 }
 
-// translation describes how local objects L are reflected as objects C.
+// translation describes how a local object, of type L, is reflected as a remote object, of type C.
 type translation[L, C object] struct {
-	// selected is a field selector of local objects that may be reflected and of reflected ones; empty selects all.
+	// selected is a field selector for local and reflected objects to watch; empty means all.
 	selected string
-	// translate returns the desired reflected object; nil if the local one is not reflected.
+	// translate returns the desired reflected object, or nil if the local object is not reflected.
 	translate func(local L, remote string, to translate.Destination) C
-	// update changes an existing reflected object into the desired one.
+	// update changes an existing reflected object into the desired one, and returns the request that is necessary.
 	update func(existing, desired C) translate.Change
-	// remoteName returns the name of the reflected object of a local one, and localName the reverse.
+	// remoteName returns the name of the reflected object of a local one; localName returns the inverse.
 	remoteName, localName func(name string) string
 }
 
-// newInformer is the type of the constructors of typed informers.
+// newInformer is the type of the constructors of typed informers in client-go.
 type newInformer func(
 	kubernetes.Interface, string, time.Duration, cache.Indexers, internalinterfaces.TweakListOptionsFunc,
 ) cache.SharedIndexInformer
 
-// reflect returns the constructor of reflectors of a kind whose reflected objects are of the same kind.
+// reflect returns the constructor of reflectors for a kind whose reflected objects have the type of the local ones.
 func reflect[T object](
 	informer newInformer, newClient func(kubernetes.Interface, string) client[T], as translation[T, T],
 ) func(kind, *Controller, string, string) (reflector, error) {
