@@ -15,15 +15,16 @@ import (
 )
 
 const (
-	// leaseSeconds is the kubelet's default.
+	// leaseSeconds is the duration of a node's Lease in seconds, the kubelet's default.
 	leaseSeconds = 40
-	// heartbeatInterval is the time between two writes of an unchanged status: the lease is the
-	// heartbeat.
+	// heartbeatInterval is the time between two writes of an unchanged node status. It is long because the node's Lease is
+	// the heartbeat.
 	heartbeatInterval = 5 * time.Minute
 )
 
-// Controller returns the controller of virtual-kubelet that registers the node and updates its status and its lease. It
-// takes over the lease of an earlier virtual kubelet. It fails if the options are invalid.
+// Controller returns virtual-kubelet's controller, which creates the Node and updates its status and its Lease. It
+// takes over the Lease of an earlier virtual kubelet, and creates the Node again after it was deleted. It fails if the
+// options of virtual-kubelet are invalid.
 func (n *Node) Controller(initial *corev1.Node, client kubernetes.Interface) (*vknode.NodeController, error) {
 	nodes := client.CoreV1().Nodes()
 	return vknode.NewNodeController(n, initial, nodes,

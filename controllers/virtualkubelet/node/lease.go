@@ -20,8 +20,8 @@ import (
 	"liqo.io/federation/controllers/leader"
 )
 
-// Terms are the terms of the leader election of the virtual kubelets of a node. The Lease is renewed as often, and
-// lasts as long, as the Lease of a node.
+// Terms are the times of the leader election among the replicas of a node's virtual kubelet. The duration equals the
+// one of a node's Lease.
 var Terms = leader.Terms{
 	Name:  "federation-virtual-kubelet",
 	Lease: 40 * time.Second,
@@ -29,11 +29,11 @@ var Terms = leader.Terms{
 	Retry: 10 * time.Second,
 }
 
-// lockRetry is the time between two attempts to create the lease.
+// lockRetry is the time between two attempts to create the Lease of the leader election.
 const lockRetry = 2 * time.Second
 
-// NewLock creates the Lease of a virtual node, which is owned by the VirtualNode, and returns its lock. It retries
-// creating the Lease until the context ends.
+// NewLock creates the Lease of the leader election, owned by the VirtualNode, and returns its lock. It retries failed
+// requests until the context ends, and then fails.
 func NewLock(
 	ctx context.Context,
 	client kubernetes.Interface,

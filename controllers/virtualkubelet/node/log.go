@@ -9,10 +9,11 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// LogQuietly sets the logger of virtual-kubelet to klog, with its messages about every pod at verbosity 4.
+// LogQuietly sets the logger of the library virtual-kubelet to klog. Its informational messages, some for every pod,
+// are logged at verbosity 4.
 func LogQuietly() { log.L = quiet{klogv2.New(nil)} }
 
-// quiet logs informational messages of virtual-kubelet at verbosity 4: they are frequent.
+// quiet is a logger of virtual-kubelet that logs informational messages at verbosity 4.
 type quiet struct{ log.Logger }
 
 // Info logs at verbosity 4.

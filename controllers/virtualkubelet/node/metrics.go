@@ -5,12 +5,12 @@ package node
 
 import "k8s.io/component-base/metrics"
 
-// Metrics are the metrics of the virtual node.
+// Metrics are the metrics of the checks of the provider.
 type Metrics struct {
 	reachable *metrics.Gauge
 }
 
-// NewMetrics returns the metrics and registers each with the function.
+// NewMetrics creates the metrics and registers each of them. It fails if register fails.
 func NewMetrics(register func(metrics.Registerable) error) (*Metrics, error) {
 	m := &Metrics{
 		reachable: metrics.NewGauge(&metrics.GaugeOpts{

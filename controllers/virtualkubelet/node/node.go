@@ -23,42 +23,45 @@ import (
 )
 
 const (
-	// checkInterval is the time between two checks of the provider, and recheckInterval that after
-	// a failed one.
+	// checkInterval is the time between two checks of the provider, recheckInterval the time after a failed check, and
+	// checkTimeout the limit of one check.
 	checkInterval   = 10 * time.Second
 	recheckInterval = 2 * time.Second
 	checkTimeout    = 5 * time.Second
-	// checkFailures is the number of consecutive failed checks after which the node is not ready.
+	// checkFailures is the number of consecutive failed checks after which the Node is not ready.
 	checkFailures = 3
 )
 
-// Reasons of the Ready condition of a virtual node.
+// Reasons of the condition Ready of a virtual node. ProviderDenies means that the provider answered the check with
+// Unauthorized, Forbidden or NotFound.
 const (
 	ReasonProviderReady       = "ProviderReady"
 	ReasonProviderUnreachable = "ProviderUnreachable"
 	ReasonProviderDenies      = "ProviderDenies"
 )
 
-// Config is the configuration of a Node.
+// Config has the endpoint and the callbacks of a Node.
 type Config struct {
-	// Provider is the name of the ForeignCluster. Address and Port are the endpoint of the virtual kubelet.
+	// Provider is the name of the provider's ForeignCluster. Address and Port are the endpoint of the virtual kubelet's
+	// API.
 	Provider, Address string
 	Port              int32
-	// Check sends a request to the provider that its consumers may send, and returns the version of its API server.
+	// Check sends a request to the provider that every consumer may send. It returns the version of the provider's API
+	// server.
 	Check func(context.Context) (version string, err error)
-	// VirtualNode returns the current VirtualNode; nil if it was deleted.
+	// VirtualNode returns the cached VirtualNode; nil if it does not exist.
 	VirtualNode func() *v1alpha1.VirtualNode
-	// Back is called when the provider is reachable again.
+	// Back is called in a goroutine of its own when the provider becomes reachable.
 	Back    func()
 	Clock   clock.Clock
 	Metrics *Metrics
 }
 
-// Node computes the Node of one VirtualNode. Its resources and labels are those of the VirtualNode, and its condition
-// Ready is the result of checks of the provider.
+// Node computes the Node object of one VirtualNode, with the VirtualNode's resources and labels. The condition Ready
+// has the result of the checks of the provider.
 type Node struct {
 	Config
-	// changed has a value when the Node must be written.
+	// changed receives a value when the Node object must be written.
 	changed chan struct{}
 
 	mu       sync.Mutex
@@ -70,14 +73,15 @@ type Node struct {
 
 var _ vknode.NodeProvider = (*Node)(nil)
 
-// New returns a node. Start and Run check the provider.
+// New returns a Node. The caller calls Start and then Run to check the provider.
 func New(config Config) *Node { return &Node{Config: config, changed: make(chan struct{}, 1)} }
 
-// Ping implements vknode.NodeProvider. It fails only if the context ended: an unreachable provider is reported by the
-// condition Ready.
+// Ping implements vknode.NodeProvider. It fails only when the context ended, because the condition Ready reports an
+// unreachable provider.
 func (n *Node) Ping(ctx context.Context) error { return ctx.Err() }
 
-// NotifyNodeStatus calls a function with each changed node until the context ends.
+// NotifyNodeStatus implements vknode.NodeProvider. It calls notify with every changed Node object until the context
+// ends.
 func (n *Node) NotifyNodeStatus(ctx context.Context, notify func(*corev1.Node)) {
 	go func() {
 		for {
@@ -94,14 +98,14 @@ func (n *Node) NotifyNodeStatus(ctx context.Context, notify func(*corev1.Node)) 
 	}()
 }
 
-// Reachable reports whether the provider is reachable, which is the condition Ready.
+// Reachable reports whether the condition Ready is true, hence whether the provider is reachable.
 func (n *Node) Reachable() bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.ready.Status == corev1.ConditionTrue
 }
 
-// Run checks the provider periodically until the context ends. Start must be called first.
+// Run checks the provider periodically until the context ends. Start must have returned before.
 func (n *Node) Run(ctx context.Context) {
 	interval := checkInterval
 	for {
@@ -116,8 +120,8 @@ func (n *Node) Run(ctx context.Context) {
 	}
 }
 
-// Start checks the provider for the first time, and returns the Node to register. A single failure makes the node not
-// ready.
+// Start checks the provider once, and returns the Node object to register. Unlike in Run, one failed check suffices for
+// a Node that is not ready.
 func (n *Node) Start(ctx context.Context) *corev1.Node {
 	n.mu.Lock()
 	n.failures = checkFailures - 1
@@ -126,7 +130,7 @@ func (n *Node) Start(ctx context.Context) *corev1.Node {
 	return n.Sync()
 }
 
-// probe checks the provider once, and reports whether the check succeeded.
+// probe checks the provider once, updates the Node object and reports whether the check succeeded.
 func (n *Node) probe(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
@@ -140,7 +144,7 @@ func (n *Node) probe(ctx context.Context) bool {
 	return err == nil
 }
 
-// observe records the result of a check, and reports whether it changed the node.
+// observe updates the condition Ready from the result of a check. It reports whether the Node object must be written.
 func (n *Node) observe(ctx context.Context, version string, err error) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -191,7 +195,8 @@ func (n *Node) observe(ctx context.Context, version string, err error) bool {
 	return changed
 }
 
-// Sync computes and returns the Node, and requests a write if it changed.
+// Sync returns the Node object of the current VirtualNode, and requests a write if it changed. Without a VirtualNode,
+// it returns the last object.
 func (n *Node) Sync() *corev1.Node {
 	vn := n.VirtualNode()
 	n.mu.Lock()
@@ -211,7 +216,7 @@ func (n *Node) Sync() *corev1.Node {
 	return next
 }
 
-// Rewrite requests a write of the Node even if it has not changed.
+// Rewrite requests a write of the Node object even if it has not changed, for example after it was deleted.
 func (n *Node) Rewrite() {
 	select {
 	case n.changed <- struct{}{}:

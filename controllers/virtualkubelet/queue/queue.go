@@ -1,8 +1,8 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package queue runs the workers of a controller: they reconcile keys, and retry with growing delays
-// those that failed.
+// Package queue has a controller with a number of workers that reconcile keys, and retry failed keys with exponential
+// backoff.
 package queue
 
 import (
@@ -18,17 +18,17 @@ import (
 	"liqo.io/federation/controllers/metrics"
 )
 
-// The delay between retries of a key doubles from minDelay to maxDelay.
+// The delay before a failed key is retried starts at minDelay and doubles up to maxDelay.
 const (
 	minDelay = 50 * time.Millisecond
 	maxDelay = 30 * time.Second
 )
 
-// Reconcile reconciles the object of a key. It returns the time after which the key is reconciled again without an
-// event; zero waits for one. After an error, the duration is ignored and the key is retried with exponential backoff.
+// Reconcile reconciles the object with a key. It returns the time after which the key is reconciled again; zero means
+// that only an event enqueues it. If it fails, the time is ignored and the key is retried with exponential backoff.
 type Reconcile[K comparable] func(ctx context.Context, key K) (time.Duration, error)
 
-// Controller reconciles the keys that are added to it.
+// Controller reconciles the keys that Add and AddAfter enqueue.
 type Controller[K comparable] struct {
 	name      string
 	workers   int
@@ -36,7 +36,7 @@ type Controller[K comparable] struct {
 	queue     workqueue.TypedRateLimitingInterface[K]
 }
 
-// New returns a controller; the name appears in logs and metrics.
+// New returns a controller, which starts with Run. The name appears in logs and metrics.
 func New[K comparable](name string, workers int, reconcile Reconcile[K]) *Controller[K] {
 	return &Controller[K]{
 		name:      name,
@@ -48,13 +48,13 @@ func New[K comparable](name string, workers int, reconcile Reconcile[K]) *Contro
 	}
 }
 
-// Add reconciles a key as soon as a worker is free.
+// Add enqueues a key.
 func (c *Controller[K]) Add(key K) { c.queue.Add(key) }
 
-// AddAfter reconciles a key after a delay. A key that is added several times until then is reconciled once.
+// AddAfter enqueues a key after a delay. Calls with the same key before that are merged.
 func (c *Controller[K]) AddAfter(key K, after time.Duration) { c.queue.AddAfter(key, after) }
 
-// Run reconciles keys until the context ends, and returns after the last worker.
+// Run reconciles enqueued keys until the context ends, and returns after the last worker.
 func (c *Controller[K]) Run(ctx context.Context) {
 	logger := klog.LoggerWithName(klog.FromContext(ctx), c.name)
 	ctx = klog.NewContext(ctx, logger)
@@ -92,7 +92,7 @@ func (c *Controller[K]) next(ctx context.Context) bool {
 		}
 	case ctx.Err() != nil:
 	case apierrors.IsConflict(err):
-		// Another client wrote first; the cache receives its write in a moment.
+		// Another client updated the object first; its update reaches the cache soon.
 		logger.V(4).Info("Reconciling again after a conflict", "reason", err.Error())
 		c.queue.AddRateLimited(key)
 	default:
