@@ -33,40 +33,40 @@ type Clients struct {
 	Metrics    metricsclient.PodMetricsesGetter
 }
 
-// Namespace caches the objects of the virtual node in one remote namespace: its shadow pods and their
-// remote pods. It also watches the warnings in the namespace.
+// Namespace caches the objects of one virtual node in one remote namespace: shadow pods, remote pods and the Secrets
+// with their tokens. It also watches the warnings in the remote namespace.
 type Namespace struct {
-	// Local is the name of the offloaded namespace, and Remote that of the remote one.
+	// Local is the name of the offloaded namespace, and Remote the name of its remote namespace.
 	Local, Remote string
-	// Pods and Shadows have the trimmed objects of the virtual node alone.
+	// Pods and Shadows have the trimmed remote pods and shadow pods of this virtual node, not of others.
 	Pods, Shadows cache.SharedIndexInformer
-	// Warnings has the events of type Warning.
+	// Warnings has the events of type Warning in the remote namespace.
 	Warnings cache.SharedIndexInformer
-	// Tokens has the metadata of the Secrets with tokens of pods. It is nil if no pod gets tokens.
+	// Tokens has the metadata of the Secrets with tokens of pods. It is nil if remote pods receive no tokens.
 	Tokens cache.SharedIndexInformer
 
 	stop context.CancelFunc
 }
 
-// Events are the functions that a Namespace calls when something in it changes. A key is that of the
-// local pod.
+// Events are the callbacks of a Namespace. A key is the namespace and name of a local pod.
 type Events struct {
 	// Shadow is called when a shadow pod was created, changed or deleted.
 	Shadow func(key cache.ObjectName)
-	// Pod is called with the current remote pod; nil if it was deleted.
+	// Pod is called when a remote pod was created, changed or deleted, with the current one or nil.
 	Pod func(key cache.ObjectName, pod *translate.RemotePod)
-	// Warning is called with an event that is new or has happened again. The key is that of a
-	// local pod only if the event is about a pod or a shadow pod.
+	// Warning is called with an event that was created or occurred again. The key is only valid if the event is about a
+	// pod or a shadow pod.
 	Warning func(key cache.ObjectName, event *corev1.Event)
-	// Tokens is called when the Secret with the tokens of a pod has changed.
+	// Tokens is called when the Secret with the tokens of a pod was created, changed or deleted.
 	Tokens func(key cache.ObjectName)
-	// Freed is called when a shadow pod releases quota, and Tidied when one that used none is deleted.
+	// Freed is called when a shadow pod releases quota. Tidied is called when a shadow pod that used no quota is deleted.
 	Freed, Tidied func()
-	// Synced is called with the local namespace once the caches are filled.
+	// Synced is called once with the local namespace, when the caches are filled.
 	Synced func(namespace string)
 }
 
-// Start watches a remote namespace until the Set stops it or the context ends.
+// Start watches a remote namespace until the Set stops it or the context ends. It fails if an event handler cannot be
+// added.
 func Start(
 	ctx context.Context, clients Clients, mapping v1alpha1.NamespaceMapping, to translate.Destination, events Events,
 ) (*Namespace, error) {
@@ -102,7 +102,7 @@ func Start(
 	ctx, n.stop = context.WithCancel(ctx)
 	go n.Pods.RunWithContext(ctx)
 	go n.Shadows.RunWithContext(ctx)
-	// Nothing waits for warnings.
+	// Warnings is not part of Synced: no decision depends on it.
 	go n.Warnings.RunWithContext(ctx)
 	if n.Tokens != nil {
 		go n.Tokens.RunWithContext(ctx)
@@ -167,7 +167,7 @@ func (n *Namespace) observe(events Events) error {
 	return n.observeWarnings(events.Warning)
 }
 
-// usesQuota reports whether a shadow pod, as it was seen last, has not ended.
+// usesQuota reports whether a shadow pod uses quota, which it does until it has ended.
 func usesQuota(obj any) bool {
 	if unknown, ok := obj.(cache.DeletedFinalStateUnknown); ok {
 		obj = unknown.Obj
@@ -176,14 +176,14 @@ func usesQuota(obj any) bool {
 	return ok && shadow.Status.Phase == ""
 }
 
-// usesLess reports whether a shadow pod has released the resources that it had before it was resized.
+// usesLess reports whether a shadow pod has released the larger resources that it had before a resize.
 func usesLess(old, obj any) bool {
 	before, ok1 := old.(*v1alpha1.ShadowPod)
 	shadow, ok2 := obj.(*v1alpha1.ShadowPod)
 	return ok1 && ok2 && before.Status.AllocatedResources != nil && shadow.Status.AllocatedResources == nil
 }
 
-// observeWarnings calls warning with new warnings, and not with those of the initial list.
+// observeWarnings calls warning with warnings that occur after the initial list.
 func (n *Namespace) observeWarnings(warning func(cache.ObjectName, *corev1.Event)) error {
 	if err := n.Warnings.SetTransform(trimEvent); err != nil {
 		return err
@@ -217,30 +217,31 @@ func (n *Namespace) observeTokens(events Events) error {
 	return err
 }
 
-// Key returns the key of the local pod for a name in the remote namespace.
+// Key returns the key of the local pod whose shadow pod and remote pod have this name.
 func (n *Namespace) Key(name string) cache.ObjectName { return cache.NewObjectName(n.Local, name) }
 
-// Synced reports whether the caches are filled, except the one of warnings.
+// Synced reports whether the caches of pods, shadow pods and tokens are filled.
 func (n *Namespace) Synced() bool {
 	return n.Pods.HasSynced() && n.Shadows.HasSynced() && (n.Tokens == nil || n.Tokens.HasSynced())
 }
 
-// TokenSecret returns the cached part of the Secret of that name; nil if there is none.
+// TokenSecret returns the cached metadata of a Secret with tokens; nil if the cache does not have it.
 func (n *Namespace) TokenSecret(name string) *translate.RemoteTokens {
 	return Lookup[*translate.RemoteTokens](n.Tokens.GetStore(), n.Remote, name)
 }
 
-// Shadow returns the cached shadow pod of that name; nil if there is none.
+// Shadow returns the cached shadow pod with this name; nil if the cache does not have it.
 func (n *Namespace) Shadow(name string) *v1alpha1.ShadowPod {
 	return Lookup[*v1alpha1.ShadowPod](n.Shadows.GetStore(), n.Remote, name)
 }
 
-// Pod returns the cached remote pod of that name; nil if there is none.
+// Pod returns the cached remote pod with this name; nil if the cache does not have it.
 func (n *Namespace) Pod(name string) *translate.RemotePod {
 	return Lookup[*translate.RemotePod](n.Pods.GetStore(), n.Remote, name)
 }
 
-// RemotePod returns the remote pod of a local one; nil if there is none.
+// RemotePod returns the cached remote pod of a local pod; nil if the cache has none, or only one of an earlier local
+// pod of this name.
 func (n *Namespace) RemotePod(local *corev1.Pod) *translate.RemotePod {
 	if remote := n.Pod(local.Name); remote != nil && remote.OriginUID == local.UID {
 		return remote
@@ -248,7 +249,7 @@ func (n *Namespace) RemotePod(local *corev1.Pod) *translate.RemotePod {
 	return nil
 }
 
-// Lookup returns an object from the store of an informer; the zero value if there is none.
+// Lookup returns an object from the store of an informer; the zero value if the store does not have it.
 func Lookup[T any](store cache.Store, namespace, name string) (result T) {
 	// The store of an informer returns no errors.
 	if obj, exists, _ := store.GetByKey(cache.NewObjectName(namespace, name).String()); exists {

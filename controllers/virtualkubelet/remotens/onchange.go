@@ -5,9 +5,8 @@ package remotens
 
 import "k8s.io/client-go/tools/cache"
 
-// OnChange calls handle with each object of an informer that is added, changed or deleted. A
-// deletion that the watch missed has the last known state of the object. It fails if the informer
-// was stopped.
+// OnChange calls handle with each object of an informer that is added, changed or deleted. If the watch missed a
+// deletion, handle receives the last cached state of the object. It fails if the informer was stopped.
 func OnChange(informer cache.SharedInformer, handle func(obj any)) (cache.ResourceEventHandlerRegistration, error) {
 	return informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    handle,

@@ -15,39 +15,40 @@ import (
 	federationlisters "liqo.io/federation/generated/listers/federation/v1alpha1"
 )
 
-// State is the offloading state of a local namespace. The zero value is a namespace that is not offloaded.
+// State is the state of a local namespace at the provider. The zero value is a namespace that is not offloaded.
 type State struct {
-	// Offloaded reports whether the namespace is offloaded to the provider, by the spec of the NamespaceMap.
+	// Offloaded is true if the spec of the NamespaceMap has the namespace, so that it is offloaded to the provider.
 	Offloaded bool
-	// Ready reports whether pods can be created in the remote namespace.
+	// Ready is true if pods can be created in the remote namespace.
 	Ready bool
-	// Message is the reason for which the namespace is not ready.
+	// Message is the reason why the namespace is not ready, for statuses of pods.
 	Message string
-	// Namespace is the remote namespace; nil if there is none.
+	// Namespace has the caches of the remote namespace; nil if it does not exist.
 	Namespace *Namespace
-	// Former reports whether Namespace is an earlier remote namespace, while the requested one does not exist yet.
+	// Former is true if Namespace is a remote namespace that the spec no longer requests, and the requested one does not
+	// exist yet.
 	Former bool
 }
 
-// Leaving reports whether the remote namespace is obsolete.
+// Leaving reports whether the spec of the NamespaceMap no longer requests the remote namespace.
 func (s State) Leaving() bool { return !s.Offloaded || s.Former }
 
-// Set watches the remote namespaces in the status of the NamespaceMap.
+// Set watches the remote namespaces that the status of the NamespaceMap lists.
 type Set struct {
-	// Provider is the name of the provider, for messages.
+	// Provider is the name of the provider's ForeignCluster, for messages.
 	Provider string
-	// Maps lists the NamespaceMap.
+	// Maps lists the NamespaceMap of the consumer.
 	Maps federationlisters.NamespaceMapNamespaceLister
-	// Start watches a remote namespace.
+	// Start starts to watch a remote namespace. It fails if an event handler cannot be added.
 	Start func(v1alpha1.NamespaceMapping) (*Namespace, error)
-	// Changed is called with each local namespace whose state has changed.
+	// Changed is called with each local namespace whose state changed.
 	Changed func(namespace string)
 
 	mu     sync.RWMutex
 	states map[string]State
 }
 
-// State returns the state of a local namespace.
+// State returns the state of a local namespace. If the NamespaceMap does not have it, Message says so.
 func (s *Set) State(namespace string) State {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -58,7 +59,7 @@ func (s *Set) State(namespace string) State {
 	return state
 }
 
-// All returns the states of all local namespaces that have one.
+// All returns the states of all local namespaces in the NamespaceMap, by name.
 func (s *Set) All() map[string]State {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -69,7 +70,8 @@ func (s *Set) All() map[string]State {
 	return result
 }
 
-// Sync starts and stops watches as the NamespaceMap requires. It must not be called concurrently.
+// Sync starts and stops watches, so that they match the NamespaceMap, and calls Changed. It must not be called
+// concurrently. It fails if a watch cannot be started.
 func (s *Set) Sync(ctx context.Context) error {
 	maps, err := s.Maps.List(labels.Everything())
 	if err != nil {
@@ -102,7 +104,8 @@ func (s *Set) Sync(ctx context.Context) error {
 	return nil
 }
 
-// statesOf returns the states according to the maps. It starts watching new remote namespaces, and fails if that fails.
+// statesOf returns the states of the namespaces in the NamespaceMaps. It starts watches of new remote namespaces, and
+// fails if one cannot be started.
 func (s *Set) statesOf(ctx context.Context, maps []*v1alpha1.NamespaceMap) (map[string]State, error) {
 	result := map[string]State{}
 	for _, m := range maps {
@@ -116,7 +119,7 @@ func (s *Set) statesOf(ctx context.Context, maps []*v1alpha1.NamespaceMap) (map[
 		}
 		for _, status := range m.Status.Namespaces {
 			state := result[status.Name]
-			// A status with another remote name is older than the spec.
+			// If the status has another remote name than the spec, the provider has not processed the spec yet.
 			state.Former = state.Offloaded && status.RemoteName != requested[status.Name]
 			if !state.Former {
 				state.Ready = state.Offloaded && status.Phase == v1alpha1.NamespaceMappingReady

@@ -15,7 +15,8 @@ import (
 	"liqo.io/federation/controllers/virtualkubelet/translate"
 )
 
-// TrimLocalPod keeps the fields of a local pod that are translated to its shadow pod.
+// TrimLocalPod drops the fields of a local pod that are not translated to its shadow pod, and shares memory of equal
+// fields among pods.
 func TrimLocalPod(obj any) (any, error) {
 	pod, ok := obj.(*corev1.Pod)
 	if !ok {
@@ -33,7 +34,7 @@ func TrimLocalPod(obj any) (any, error) {
 	}
 	for _, containers := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
 		for i := range containers {
-			// Mounts contain names that differ from pod to pod.
+			// Volume mounts have names that differ from pod to pod, so containers with them would never be equal.
 			mounts := containers[i].VolumeMounts
 			containers[i].VolumeMounts = nil
 			containers[i] = shared(containers[i])
@@ -44,7 +45,7 @@ func TrimLocalPod(obj any) (any, error) {
 	return pod, nil
 }
 
-// TrimRemotePod keeps the fields of a remote pod that are translated to the local status.
+// TrimRemotePod returns a translate.RemotePod with the fields of a remote pod that the status of the local pod needs.
 func TrimRemotePod(obj any) (any, error) {
 	pod, ok := obj.(*corev1.Pod)
 	if !ok {
@@ -67,8 +68,8 @@ func TrimRemotePod(obj any) (any, error) {
 	return trimmed, nil
 }
 
-// conditions returns equal conditions with shared memory. Those of most pods differ only in their times, and not even
-// in these if the pods were created together.
+// conditions returns equal conditions in shared memory. Conditions of different pods usually differ only in their
+// times, and are equal if the pods were created together.
 func conditions(all []corev1.PodCondition) []corev1.PodCondition {
 	result := slices.Clone(all)
 	for i := range result {
@@ -80,7 +81,7 @@ func conditions(all []corev1.PodCondition) []corev1.PodCondition {
 	return shared(corev1.PodStatus{Conditions: result}).Conditions
 }
 
-// TrimShadowPod keeps the status of a shadow pod and the fields that may be updated.
+// TrimShadowPod returns a shadow pod with its status and the fields that an update may change.
 func TrimShadowPod(obj any) (any, error) {
 	shadow, ok := obj.(*v1alpha1.ShadowPod)
 	if !ok {
@@ -107,9 +108,9 @@ func TrimShadowPod(obj any) (any, error) {
 	}, nil
 }
 
-// shared returns an equal value that was passed recently, otherwise the value itself, so that the common parts of the
-// pods of a Deployment are held once. Shared values must not be changed. Large values are not shared: the table of
-// recent values would use more memory than the caches.
+// shared returns an equal value that was passed before, or the value itself, so that equal parts of the pods of a
+// Deployment use memory once. Shared values must not be modified. Values above largestShared are not shared, because
+// the table of recent values would use more memory than the caches.
 func shared[T any, P interface {
 	*T
 	Marshal() ([]byte, error)
@@ -126,16 +127,16 @@ func shared[T any, P interface {
 	return value
 }
 
-// sharedKey is a value encoded as protobuf.
+// sharedKey is a value of type T, encoded as protobuf.
 type sharedKey[T any] string
 
-// largestShared is the size up to which values are shared, in bytes of protobuf.
+// largestShared is the maximum size of a shared value, in bytes of protobuf.
 const largestShared = 4 << 10
 
-// sharedValues holds the most recent values.
+// sharedValues has the values that shared returned most recently.
 var sharedValues = lru.New(1024)
 
-// containers keeps the names of containers and the fields that may be updated.
+// containers returns containers with their names and the fields that an update may change.
 func containers(all []corev1.Container) []corev1.Container {
 	result := make([]corev1.Container, len(all))
 	for i := range all {
@@ -146,7 +147,7 @@ func containers(all []corev1.Container) []corev1.Container {
 	return result
 }
 
-// resizable keeps the amounts that may be updated.
+// resizable returns the amounts of resources that a resize may change; nil if there are none.
 func resizable(amounts corev1.ResourceList) corev1.ResourceList {
 	var kept corev1.ResourceList
 	for _, name := range podspec.Resizable {
@@ -171,7 +172,7 @@ func names(containers []corev1.EphemeralContainer) []corev1.EphemeralContainer {
 	return result
 }
 
-// trimEvent keeps the fields of an event of the provider that are recorded on the local object.
+// trimEvent drops the fields of a provider's event that translate.Warning does not read.
 func trimEvent(obj any) (any, error) {
 	event, ok := obj.(*corev1.Event)
 	if !ok {
@@ -195,8 +196,8 @@ func trimEvent(obj any) (any, error) {
 	}, nil
 }
 
-// TrimTokenSecret keeps the owner of a Secret with tokens, and the time after which they are
-// replaced.
+// TrimTokenSecret returns a translate.RemoteTokens with the owner of a Secret with tokens and the time of their
+// renewal.
 func TrimTokenSecret(obj any) (any, error) {
 	secret, ok := obj.(*metav1.PartialObjectMetadata)
 	if !ok {
