@@ -21,15 +21,15 @@ import (
 	"liqo.io/federation/controllers/clientca"
 )
 
-// Authorizer authorizes requests.
+// Authorizer decides whether a user may send a request.
 type Authorizer interface {
-	// Allowed reports whether the user may do what the attributes describe. It fails if that cannot be determined.
+	// Allowed reports whether the user is authorized for the attributes. It fails if the API server does not respond.
 	Allowed(ctx context.Context, requester user.Info, attributes authorizationv1.ResourceAttributes) (bool, error)
 }
 
-// Auth authenticates and authorizes requests to the node.
+// Auth authenticates and authorizes requests to the kubelet API.
 type Auth struct {
-	// NodeName is the node whose subresources are authorized.
+	// NodeName is the name of the node whose subresources requests are authorized for.
 	NodeName      string
 	Authenticator authenticator.Request
 	Authorizer    Authorizer
@@ -37,9 +37,9 @@ type Auth struct {
 	authority *clientca.Authority
 }
 
-// NewAuth returns an Auth that delegates to the local API server: TokenReviews, SubjectAccessReviews, and client
-// certificates of the cluster's CA, which it watches until the context ends. It fails if the ConfigMap of the CA cannot
-// be read.
+// NewAuth returns an Auth that uses the local API server: it authenticates tokens by TokenReviews and client
+// certificates by the cluster's CA, and authorizes by SubjectAccessReviews. It watches the ConfigMap of the CA until
+// the context ends, and fails if that cannot be read.
 func NewAuth(ctx context.Context, client kubernetes.Interface, nodeName string) (*Auth, error) {
 	authority, err := clientca.New(ctx, client)
 	if err != nil {
@@ -60,10 +60,10 @@ func NewAuth(ctx context.Context, client kubernetes.Interface, nodeName string) 
 	}, nil
 }
 
-// Ready returns the reason for which clients cannot be authenticated yet, or nil.
+// Ready returns nil, or the reason why clients cannot be authenticated yet.
 func (a *Auth) Ready() error { return clientca.Loaded(a.authority) }
 
-// Protect returns a handler that passes authorized requests to next and rejects the others.
+// Protect returns a handler that passes authorized requests to next and responds with an error to all other requests.
 func (a *Auth) Protect(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		logger := klog.FromContext(r.Context())
@@ -91,8 +91,8 @@ func (a *Auth) Protect(next http.Handler) http.Handler {
 	})
 }
 
-// attributes returns the attributes that a kubelet authorizes, with one difference: exec, attach and port-forward
-// always require the verb create, also for a WebSocket, which begins as a GET.
+// attributes returns the attributes by which a kubelet authorizes a request, with one difference: exec, attach and
+// port-forward always require the verb create, also over WebSocket, which starts with a GET request.
 func (a *Auth) attributes(r *http.Request) authorizationv1.ResourceAttributes {
 	verb := map[string]string{
 		http.MethodGet: "get", http.MethodPost: "create", http.MethodPut: "update",

@@ -24,15 +24,15 @@ const (
 	headerTimeout  = 30 * time.Second
 	idleTimeout    = 2 * time.Minute
 	maxHeaderBytes = 64 << 10
-	// stopTimeout is the time after which open streams are closed when the server stops.
+	// stopTimeout is the time after which a server that stops closes open streams.
 	stopTimeout = 2 * time.Second
-	// certificateLife is the lifetime of a self-signed certificate, and clockSkew the tolerated lag of clients' clocks.
+	// certificateLife is the lifetime of a self-signed certificate. clockSkew is how far clients' clocks may be behind.
 	certificateLife = 365 * 24 * time.Hour
 	clockSkew       = time.Hour
 )
 
-// Certificate returns the serving certificate: the one in the files or, if certFile is empty, a new self-signed one for
-// the host and the IP address, as a kubelet creates. It fails if the files cannot be read.
+// Certificate returns the serving certificate from the files. If certFile is empty, it creates a self-signed
+// certificate for the host and the IP address, as a kubelet does. It fails if the files cannot be read.
 func Certificate(certFile, keyFile, host string, ip net.IP) (tls.Certificate, error) {
 	if certFile != "" {
 		pair, err := tls.LoadX509KeyPair(certFile, keyFile)
@@ -56,7 +56,7 @@ func Certificate(certFile, keyFile, host string, ip net.IP) (tls.Certificate, er
 	return certificate, nil
 }
 
-// Serve serves the handler over TLS until the context ends. It fails if the listener does.
+// Serve serves the handler over TLS until the context ends. It fails if the listener fails.
 func Serve(ctx context.Context, listener net.Listener, certificate tls.Certificate, handler http.Handler) error {
 	server := &http.Server{
 		Handler:           handler,
@@ -66,10 +66,10 @@ func Serve(ctx context.Context, listener net.Listener, certificate tls.Certifica
 		MaxHeaderBytes:    maxHeaderBytes,
 		TLSConfig: &tls.Config{
 			Certificates: []tls.Certificate{certificate},
-			// The authenticator verifies client certificates.
+			// Auth verifies client certificates.
 			ClientAuth: tls.RequestClientCert,
 			MinVersion: tls.VersionTLS12,
-			// HTTP/2 has no upgraded connections.
+			// Streams upgrade their connections, which HTTP/2 does not support.
 			NextProtos: []string{"http/1.1"},
 		},
 	}

@@ -10,8 +10,9 @@ import (
 	"time"
 )
 
-// logQuery returns the known log options, which the kubelet and the API server name alike. It fails if a value is
-// malformed. An absent option stays absent: for example, tailLines=0 returns no lines and an absent tailLines all.
+// logQuery returns the log options in a query, which have the same names in the kubelet API and in the API server's,
+// and drops all other parameters. It fails if a value is malformed. It does not set absent options, since tailLines=0,
+// for example, returns no lines, but an absent tailLines all.
 func logQuery(query url.Values) (url.Values, error) {
 	isBool := func(s string) error { _, err := strconv.ParseBool(s); return err }
 	isCount := func(s string) error { _, err := strconv.ParseUint(s, 10, 63); return err }
@@ -44,8 +45,8 @@ func logQuery(query url.Values) (url.Values, error) {
 	return result, nil
 }
 
-// streamQuery translates the streams of exec and attach from the kubelet's parameters to those of the API server. It
-// fails if no stream is selected.
+// streamQuery translates the parameters of exec and attach that select streams from the kubelet API's names to the API
+// server's. It fails if no stream is selected.
 func streamQuery(query url.Values) (url.Values, error) {
 	result := url.Values{}
 	for kubelet, api := range map[string]string{"input": "stdin", "output": "stdout", "error": "stderr", "tty": "tty"} {

@@ -20,21 +20,21 @@ import (
 	authorizationclient "k8s.io/client-go/kubernetes/typed/authorization/v1"
 )
 
-// These replace the delegating authenticator and authorizer of k8s.io/apiserver, which link CEL, gRPC and tracing
-// exporters: more memory than a virtual kubelet may use.
+// tokenReviews and accessReviews replace the delegating authenticator and authorizer of k8s.io/apiserver, which link
+// CEL, gRPC and tracing exporters and use more memory than a virtual kubelet may.
 
 const (
 	reviewTimeout = 10 * time.Second
-	// The TTLs are the defaults of a kubelet.
+	// Responses are cached as long as a kubelet does by default.
 	tokenTTL   = 2 * time.Minute
 	allowedTTL = 5 * time.Minute
 	deniedTTL  = 30 * time.Second
-	// maxReviews is the size of each cache.
+	// maxReviews is the maximum number of cached responses, for tokens and for requests each.
 	maxReviews = 1024
 )
 
-// tokenReviews authenticates tokens with TokenReviews of the local cluster. Rejections are not cached, because a
-// rejected token may become valid.
+// tokenReviews authenticates tokens by TokenReviews of the local cluster. Rejections are not cached, since a rejected
+// token may become valid.
 type tokenReviews struct {
 	client authenticationclient.TokenReviewInterface
 	cached *cache.LRUExpireCache
@@ -44,10 +44,10 @@ func newTokenReviews(client authenticationclient.TokenReviewInterface) authentic
 	return &tokenReviews{client: client, cached: cache.NewLRUExpireCache(maxReviews)}
 }
 
-// AuthenticateToken returns the user of a token, and reports whether there is one. It fails if the review cannot be
-// created.
+// AuthenticateToken implements authenticator.Token. It returns false for a token that the API server rejects, and fails
+// if the TokenReview cannot be created.
 func (t *tokenReviews) AuthenticateToken(ctx context.Context, token string) (*authenticator.Response, bool, error) {
-	// Tokens must not be held in memory.
+	// The cache must not contain tokens, so it has their hashes.
 	key := sha256.Sum256([]byte(token))
 	if cached, ok := t.cached.Get(key); ok {
 		return &authenticator.Response{User: cached.(user.Info)}, true, nil
@@ -76,7 +76,7 @@ func (t *tokenReviews) AuthenticateToken(ctx context.Context, token string) (*au
 	return &authenticator.Response{User: requester}, true, nil
 }
 
-// accessReviews authorizes requests with SubjectAccessReviews of the local cluster.
+// accessReviews authorizes requests by SubjectAccessReviews of the local cluster.
 type accessReviews struct {
 	client authorizationclient.SubjectAccessReviewInterface
 	cached *cache.LRUExpireCache
@@ -86,7 +86,7 @@ func newAccessReviews(client authorizationclient.SubjectAccessReviewInterface) *
 	return &accessReviews{client: client, cached: cache.NewLRUExpireCache(maxReviews)}
 }
 
-// Allowed implements Authorizer. It fails if the review cannot be created.
+// Allowed implements Authorizer. It fails if the SubjectAccessReview cannot be created.
 func (a *accessReviews) Allowed(
 	ctx context.Context,
 	requester user.Info,

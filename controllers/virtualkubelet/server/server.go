@@ -1,9 +1,9 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package server serves the kubelet API of a virtual node. Logs, exec, attach and port-forward are proxied to the
-// provider's API server with the peering identity. As in a kubelet, every request except health probes is authenticated
-// and authorized by the local cluster.
+// Package server serves the kubelet API of a virtual node. It proxies logs, exec, attach and port-forward to the
+// provider's API server with the consumer's identity. The local cluster authenticates and authorizes every request but
+// health probes, as for a kubelet.
 package server
 
 import (
@@ -18,34 +18,34 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// Pods reads the pods of the virtual node.
+// Pods returns the pods of the virtual node.
 type Pods interface {
 	// List returns the local pods that are bound to the node.
 	List() []*corev1.Pod
-	// Find returns the local pod with the name, or nil, and its remote namespace, which is empty while the local
-	// namespace has none.
+	// Find returns a local pod and the remote namespace of its namespace, which is empty if it does not exist. The pod is
+	// nil if it does not exist.
 	Find(namespace, name string) (pod *corev1.Pod, remoteNamespace string)
-	// RemoteStatus returns the status of the remote pod, or nil if there is none.
+	// RemoteStatus returns the status of the remote pod of a local pod, or nil if there is no remote pod.
 	RemoteStatus(namespace, name string) *corev1.PodStatus
 }
 
-// Config is the configuration of New. All pointers, interfaces and functions are required, except Volumes and Provider
-// where their endpoints are not requested.
+// Config has the sources and handlers that New needs. All pointers, interfaces and functions are required; tests may
+// omit Volumes and Provider if they do not request the endpoints that use them.
 type Config struct {
 	NodeName string
 	Pods     Pods
 	// Provider is the API server that logs and streams are proxied to.
 	Provider *Provider
 	Auth     *Auth
-	// Metrics serves /metrics, including the usage of volumes.
+	// Metrics serves /metrics, with the usage of volumes.
 	Metrics http.Handler
-	// Volumes is the usage of volumes in /stats/summary.
+	// Volumes reads the usage of volumes for /stats/summary.
 	Volumes *Volumes
 	// Usage serves /metrics/resource.
 	Usage http.Handler
-	// Ready returns the reason for which the virtual kubelet is not ready, or nil.
+	// Ready returns nil, or the reason why the virtual kubelet is not ready.
 	Ready func() error
-	// Profiling enables /debug/pprof, which requires the right to get nodes/proxy.
+	// Profiling enables /debug/pprof, for clients that may get nodes/proxy.
 	Profiling bool
 }
 
@@ -65,7 +65,7 @@ func New(config Config) http.Handler {
 	api.Handle("GET /metrics/resource", config.Usage)
 	if config.Profiling {
 		api.HandleFunc("GET /debug/pprof", pprof.Index)
-		// pprof.Index also serves the profile that is named after the prefix.
+		// pprof.Index serves the named profiles too, for example heap.
 		api.HandleFunc("GET /debug/pprof/{profile}", pprof.Index)
 		api.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
 		api.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
@@ -85,7 +85,7 @@ func New(config Config) http.Handler {
 	return cleanPaths(all)
 }
 
-// cleanPaths returns 404 for a path that is not clean, for which http.ServeMux would send a redirect.
+// cleanPaths returns a handler that responds with 404 to paths that are not clean, which http.ServeMux would redirect.
 func cleanPaths(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if path.Clean(r.URL.Path) != r.URL.Path {

@@ -10,8 +10,8 @@ import (
 	stats "k8s.io/kubelet/pkg/apis/stats/v1alpha1"
 )
 
-// summary returns the handler of /stats/summary. It reports, for each pod that exists on the provider, the start times
-// and the usage of volumes. CPU and memory are reported by Usage only.
+// summary returns the handler of /stats/summary. For each pod with a remote pod, it reports the start times of
+// containers and the usage of volumes. Usage alone reports CPU and memory.
 func summary(nodeName string, pods Pods, volumes *Volumes) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		result := stats.Summary{Node: stats.NodeStats{NodeName: nodeName}, Pods: []stats.PodStats{}}

@@ -18,19 +18,19 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// flushInterval is negative, so that each line of a followed log is flushed immediately.
+// flushInterval is negative, which makes the proxy flush each line of a followed log immediately.
 const flushInterval = -1 * time.Millisecond
 
-// Provider is the API server of a provider.
+// Provider has the address of a provider's API server and the transports that connect to it.
 type Provider struct {
 	location  url.URL
 	transport http.RoundTripper
-	// upgrades has separate connections, because those of transport are closed when the identity is renewed, which
-	// would end open streams.
+	// upgrades has connections of its own: client-go closes the connections of transport when the identity is renewed,
+	// which would end open streams.
 	upgrades proxy.UpgradeRequestRoundTripper
 }
 
-// NewProvider returns the provider of a client configuration. It fails if the configuration is invalid.
+// NewProvider returns the Provider for a client configuration. It fails if the configuration is invalid.
 func NewProvider(config *rest.Config) (*Provider, error) {
 	location, _, err := rest.DefaultServerUrlFor(config)
 	if err != nil {
@@ -47,20 +47,20 @@ func NewProvider(config *rest.Config) (*Provider, error) {
 	return &Provider{location: *location, transport: transport, upgrades: upgrades}, nil
 }
 
-// forUpgrades returns a transport for upgrades with the dialer, the TLS settings and the credentials of the
-// configuration. An upgrade request is written directly to the connection, without the transport that adds a token.
+// forUpgrades returns a transport for upgrade requests with the dialer, the TLS settings and the credentials of the
+// configuration. The upgrade request does not pass through rest.TransportFor, so the wrappers that add the token are
+// applied to it here. It fails if the configuration is invalid.
 func forUpgrades(config *rest.Config) (proxy.UpgradeRequestRoundTripper, error) {
 	tlsConfig, err := rest.TLSConfigFor(config)
 	if err != nil {
 		return nil, err
 	}
 	if tlsConfig == nil {
-		// Without a configuration, the upgrade transport would not verify the certificate. An empty one uses the
-		// system's CAs.
+		// A nil configuration would disable the verification of the server's certificate; an empty one uses the system's CAs.
 		tlsConfig = &tls.Config{MinVersion: tls.VersionTLS12}
 	}
 	config = rest.CopyConfig(config)
-	// Wrappers that observe responses receive none: the request is only mirrored.
+	// Wrappers in WrapTransport would receive no responses, because wrappers are applied to a copy of the request only.
 	config.WrapTransport = nil
 	wrappers, err := rest.HTTPWrappersForConfig(config, proxy.MirrorRequest)
 	if err != nil {
@@ -70,9 +70,9 @@ func forUpgrades(config *rest.Config) (proxy.UpgradeRequestRoundTripper, error) 
 	return proxy.NewUpgradeRequestRoundTripper(connections, wrappers), nil
 }
 
-// streams proxies requests for containers. The path sent to the provider is built from the names of a pod of this
-// node, and the query from known options; nothing of the requested path is copied. Upgraded connections are passed
-// through unchanged, so that resizing, exit codes and half-closed streams work as the two API servers negotiate them.
+// streams proxies logs, exec, attach and port-forward. It builds the path for the provider from the names of a pod of
+// this node and the query from known options; it copies nothing else of the requested URL. Upgraded connections are
+// copied unchanged, so that resizing, exit codes and half-closed streams work as the two API servers negotiate them.
 type streams struct {
 	pods     Pods
 	provider *Provider
@@ -140,7 +140,7 @@ func (s *streams) container(
 	s.forward(w, r, remoteNamespace, pod.Name, subresource, query, upgrade)
 }
 
-// find returns the requested pod and its remote namespace. If there is no such pod, it writes the response and returns
+// find returns the requested pod and its remote namespace. If either does not exist, it responds with 404 and returns
 // nil.
 func (s *streams) find(w http.ResponseWriter, r *http.Request) (*corev1.Pod, string) {
 	namespace, name := r.PathValue("namespace"), r.PathValue("pod")
@@ -156,8 +156,8 @@ func (s *streams) find(w http.ResponseWriter, r *http.Request) (*corev1.Pod, str
 	return pod, remoteNamespace
 }
 
-// forward proxies the request to a subresource of a remote pod. It drops all headers except those of the protocol: the
-// client's identity has no meaning on the provider.
+// forward proxies a request to a subresource of a remote pod. It drops all headers but those of the streaming
+// protocols, because the client's identity has no meaning on the provider.
 func (s *streams) forward(
 	w http.ResponseWriter,
 	r *http.Request,
@@ -178,9 +178,10 @@ func (s *streams) forward(
 			request.Header[name] = values
 		}
 	}
-	// An empty address prevents X-Forwarded-For, which would reveal the address of the consumer's API server.
+	// Without a remote address, the proxy does not set X-Forwarded-For, which would disclose the address of the consumer's
+	// API server.
 	request.RemoteAddr = ""
-	// Unless it upgrades, the proxy replaces the query of the location with that of the request.
+	// For requests without an upgrade, the proxy uses the query of the request instead of the one of the location.
 	request.URL = &location
 
 	handler := proxy.NewUpgradeAwareHandler(&location, s.provider.transport, false, upgrade, responder{})
@@ -191,7 +192,7 @@ func (s *streams) forward(
 	handler.ServeHTTP(w, request)
 }
 
-// responder responds to requests that could not be proxied.
+// responder responds to requests that cannot be proxied.
 type responder struct{}
 
 // Error implements proxy.ErrorResponder.

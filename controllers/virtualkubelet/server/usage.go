@@ -23,22 +23,22 @@ import (
 )
 
 const (
-	// usageTimeout is the timeout for reading the usage of all pods from the provider.
+	// usageTimeout is the time limit for reading the usage of all pods from the provider.
 	usageTimeout = 5 * time.Second
-	// usageAge is the time for which a response of the provider is cached.
+	// usageAge is the time for which the provider's responses are cached.
 	usageAge = 5 * time.Second
-	// usageStale is the time after which metrics whose timestamp does not change are dropped.
+	// usageStale is the time after which a pod's metrics are dropped if their timestamp does not change.
 	usageStale = 2 * time.Minute
-	// initialSeconds is the first value of a CPU counter. Readers take 0 for a missing value.
+	// initialSeconds is the lowest value of a CPU counter, in seconds. Clients interpret 0 as a missing value.
 	initialSeconds = 0.001
-	// maxScrapes limits concurrent scrapes, and maxUsageReads concurrent requests to the provider.
+	// maxScrapes is the maximum number of concurrent scrapes, and maxUsageReads of concurrent requests to the provider.
 	maxScrapes, maxUsageReads = 4, 8
-	// maxCores and maxBytes bound the usage that a provider can report for a container.
+	// maxCores and maxBytes are upper bounds for the usage that a provider reports for a container.
 	maxCores = 1 << 16
 	maxBytes = 1 << 60
 )
 
-// Names, labels and units are those of a kubelet's /metrics/resource.
+// The metrics have the names, labels and units that a kubelet uses at /metrics/resource.
 var (
 	perContainer = []string{"container", "pod", "namespace"}
 
@@ -78,32 +78,32 @@ func usageDesc(name, help string, labels []string) *metrics.Desc {
 	return metrics.NewDesc(name, help, labels, nil, metrics.ALPHA, "")
 }
 
-// Usage collects the resource usage of the containers of the node's pods in the metrics of a kubelet, which
-// metrics-server scrapes. A kubelet exposes cumulative counters; the provider's metrics API, if it serves one, reports
-// rates. Usage integrates these rates over time.
+// Usage serves the CPU and memory usage of the node's pods as the metrics of a kubelet, for metrics-server. A kubelet
+// serves cumulative CPU counters, but the provider's metrics API returns rates, so Usage integrates the rates over
+// time. If the provider does not serve the metrics API, there are no metrics of pods.
 type Usage struct {
 	metrics.BaseStableCollector
 
 	pods     Pods
 	provider metricsclient.PodMetricsesGetter
-	// selector selects the pods of this node in a remote namespace.
+	// selector is the label selector for remote pods of this node.
 	selector string
 	clock    clock.PassiveClock
 	logger   klog.Logger
 
 	mu      sync.Mutex
-	readAt  time.Time // the last read from the provider
-	failed  bool      // whether that read failed, at least in part
+	readAt  time.Time // when the provider was last read
+	failed  bool      // whether a request of the last read failed
 	seconds float64   // CPU seconds of all pods, including deleted ones
 	cached  map[types.UID]*podUsage
 }
 
-// podUsage is the last reported usage of a pod.
+// podUsage is the usage of a pod that the provider reported last.
 type podUsage struct {
 	*corev1.Pod
-	timestamp metav1.Time // of the metrics, on the provider's clock
-	changedAt time.Time   // the first read with this timestamp, on the local clock
-	// containers are the reported containers by name.
+	timestamp metav1.Time // of the metrics, by the provider's clock
+	changedAt time.Time   // the first read with this timestamp, by the local clock
+	// containers has the usage of containers by name.
 	containers map[string]*containerUsage
 }
 
@@ -111,10 +111,10 @@ type containerUsage struct {
 	started      time.Time // zero if unknown
 	cores, bytes float64
 	seconds      float64
-	counted      time.Time // the time until which seconds are integrated
+	counted      time.Time // the end of the time that seconds includes
 }
 
-// NewUsage returns the usage of pods. The selector selects the remote pods of this node.
+// NewUsage returns a Usage of the local pods. The selector is the label selector for the remote pods of this node.
 func NewUsage(
 	pods Pods,
 	provider metricsclient.PodMetricsesGetter,
@@ -132,7 +132,7 @@ func NewUsage(
 	}
 }
 
-// Handler returns the handler of /metrics/resource. It must be called once.
+// Handler returns the handler of /metrics/resource. It registers the collector and must be called only once.
 func (u *Usage) Handler() http.Handler {
 	registry := metrics.NewKubeRegistry()
 	registry.CustomMustRegister(u)
@@ -151,7 +151,8 @@ func (u *Usage) DescribeWithStability(to chan<- *metrics.Desc) {
 	}
 }
 
-// CollectWithStability implements metrics.StableCollector. It reads the provider if the cached usage is too old.
+// CollectWithStability implements metrics.StableCollector. It reads the usage from the provider if the cached usage is
+// older than usageAge.
 func (u *Usage) CollectWithStability(to chan<- metrics.Metric) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -190,10 +191,10 @@ func (u *Usage) CollectWithStability(to chan<- metrics.Metric) {
 	}
 }
 
-// stale reports whether the provider has not updated the metrics of a pod for usageStale.
+// stale reports whether the timestamp of a pod's metrics has not changed for usageStale.
 func (p *podUsage) stale(now time.Time) bool { return now.Sub(p.changedAt) >= usageStale }
 
-// count integrates the usage up to now.
+// count adds the CPU usage since the last call to the counters.
 func (u *Usage) count(now time.Time) {
 	for _, pod := range u.cached {
 		for _, used := range pod.containers {
@@ -206,8 +207,8 @@ func (u *Usage) count(now time.Time) {
 	}
 }
 
-// read reads the usage of the node's pods from the provider and drops the usage of other pods. If a read fails, the
-// usage of its pods remains until it is stale.
+// read replaces the cached usage by the one that the provider returns for the node's pods. If a request fails, the
+// usage of pods in that namespace remains until it is stale.
 func (u *Usage) read(now time.Time) {
 	ctx, cancel := context.WithTimeout(context.Background(), usageTimeout)
 	defer cancel()
@@ -227,7 +228,7 @@ func (u *Usage) read(now time.Time) {
 		reads.Go(func() error {
 			list, err := u.provider.PodMetricses(namespace).List(ctx, metav1.ListOptions{LabelSelector: u.selector})
 			if apierrors.IsNotFound(err) {
-				// The provider serves no metrics API.
+				// The provider does not serve the metrics API.
 				list, err = &metricsv1beta1.PodMetricsList{}, nil
 			}
 			if err != nil {
@@ -259,9 +260,9 @@ func (u *Usage) read(now time.Time) {
 	u.cached, u.readAt = usage, u.clock.Now()
 }
 
-// update returns the usage of a pod according to the provider's report, limited to the containers of the pod and within
-// bounds. The counter of a container that started since the last report is its current usage times its age, because
-// readers relate the counter to the start time.
+// update returns the usage of a pod that the provider reported, for the containers of the local pod and within maxCores
+// and maxBytes. The counter of a container that started since the last report begins at its usage times its age,
+// because clients divide the counter by the time since the start.
 func (u *Usage) update(pod *corev1.Pod, reported *metricsv1beta1.PodMetrics, now time.Time) *podUsage {
 	result := &podUsage{
 		Pod: pod, timestamp: reported.Timestamp, changedAt: now, containers: map[string]*containerUsage{},
@@ -298,7 +299,7 @@ func (u *Usage) update(pod *corev1.Pod, reported *metricsv1beta1.PodMetrics, now
 
 func clamp(value, limit float64) float64 { return min(max(value, 0), limit) }
 
-// startOf returns the time at which a container was started, or zero while it does not run.
+// startOf returns the start time of a container, or the zero time if it does not run.
 func startOf(pod *corev1.Pod, name string) time.Time {
 	for _, status := range slices.Concat(pod.Status.ContainerStatuses, pod.Status.InitContainerStatuses) {
 		if status.Name == name && status.State.Running != nil {

@@ -27,17 +27,17 @@ import (
 )
 
 const (
-	// volumesTimeout is the timeout for reading the volumes of all pods from the provider.
+	// volumesTimeout is the time limit for reading the usage of all volumes from the provider.
 	volumesTimeout = 5 * time.Second
-	// volumesAge is the time for which the responses are cached.
+	// volumesAge is the time for which the provider's responses are cached.
 	volumesAge = 30 * time.Second
-	// maxVolumeReads limits concurrent requests to the provider.
+	// maxVolumeReads is the maximum number of concurrent requests to the provider.
 	maxVolumeReads = 8
-	// maxPodStats is the maximum length of a response, in bytes.
+	// maxPodStats is the maximum size of a response in bytes.
 	maxPodStats = 1 << 20
 )
 
-// Names, labels and units are those of a kubelet's /metrics.
+// The metrics have the names, labels and units that a kubelet uses at /metrics.
 var (
 	perClaim = []string{"namespace", "persistentvolumeclaim"}
 
@@ -76,12 +76,12 @@ func volumeDesc(name, help string) *metrics.Desc {
 	return metrics.NewDesc("kubelet_volume_stats_"+name, help, perClaim, nil, metrics.ALPHA, "")
 }
 
-// ReadVolumes returns the usage of the volumes of a remote pod. It fails if the request fails or the response is
-// malformed.
+// ReadVolumes returns the usage of the volumes of a remote pod. It fails if the request fails or the response is not
+// valid JSON.
 type ReadVolumes func(ctx context.Context, namespace, name string) (*stats.PodStats, error)
 
-// NewReadVolumes returns a ReadVolumes that uses a client of the provider's federation API and reads at most
-// maxPodStats of a response.
+// NewReadVolumes returns a ReadVolumes that reads the subresource stats of shadow pods from the provider, at most
+// maxPodStats bytes.
 func NewReadVolumes(client rest.Interface) ReadVolumes {
 	return func(ctx context.Context, namespace, name string) (*stats.PodStats, error) {
 		request := client.Get().Namespace(namespace).Resource("shadowpods").Name(name).SubResource("stats")
@@ -98,8 +98,8 @@ func NewReadVolumes(client rest.Interface) ReadVolumes {
 	}
 }
 
-// Volumes collects the usage of the volumes with claims of the node's pods in the metrics of a kubelet. It reads the
-// provider on collection only, at most once per 30 seconds, and sends no request for a pod without claims.
+// Volumes serves the usage of the node's pods' volumes with claims as the metrics of a kubelet. It reads from the
+// provider only when metrics are collected, at most once per volumesAge, and only for pods with claims.
 type Volumes struct {
 	metrics.BaseStableCollector
 
@@ -113,12 +113,13 @@ type Volumes struct {
 	cached map[types.UID][]stats.VolumeStats
 }
 
-// NewVolumes returns the volumes of pods, whose usage is read with read.
+// NewVolumes returns a Volumes of the local pods, which calls read for their usage.
 func NewVolumes(pods Pods, read ReadVolumes, clock clock.PassiveClock, logger klog.Logger) *Volumes {
 	return &Volumes{pods: pods, read: read, clock: clock, logger: logger}
 }
 
-// Handler returns a handler of the usage of volumes and the metrics of others. It must be called once.
+// Handler returns a handler that serves these metrics and the metrics of another gatherer. It registers the collector
+// and must be called only once.
 func (v *Volumes) Handler(others metrics.Gatherer) http.Handler {
 	registry := metrics.NewKubeRegistry()
 	registry.CustomMustRegister(v)
@@ -133,7 +134,8 @@ func (v *Volumes) DescribeWithStability(to chan<- *metrics.Desc) {
 	}
 }
 
-// CollectWithStability implements metrics.StableCollector. A claim that several pods mount is collected once.
+// CollectWithStability implements metrics.StableCollector. It reports the usage of a claim once, also if several pods
+// mount it.
 func (v *Volumes) CollectWithStability(to chan<- metrics.Metric) {
 	collected := map[stats.PVCReference]bool{}
 	for _, volumes := range v.all() {
@@ -155,7 +157,8 @@ func (v *Volumes) CollectWithStability(to chan<- metrics.Metric) {
 	}
 }
 
-// all returns the usage of volumes by the UID of their local pod, with references to local claims.
+// all returns the usage of volumes by the UID of the local pod, with references to local claims. It reads the provider
+// if the cached usage is older than volumesAge.
 func (v *Volumes) all() map[types.UID][]stats.VolumeStats {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -165,7 +168,7 @@ func (v *Volumes) all() map[types.UID][]stats.VolumeStats {
 	return v.cached
 }
 
-// readAll reads the usage from the provider. Pods whose read fails are omitted.
+// readAll reads the usage of volumes from the provider. Pods for which a request fails are omitted.
 func (v *Volumes) readAll() map[types.UID][]stats.VolumeStats {
 	ctx, cancel := context.WithTimeout(context.Background(), volumesTimeout)
 	defer cancel()
@@ -182,7 +185,7 @@ func (v *Volumes) readAll() map[types.UID][]stats.VolumeStats {
 		reads.Go(func() error {
 			reported, err := v.read(ctx, namespace, pod.Name)
 			if err != nil {
-				// Providers of an older version do not serve the subresource.
+				// Older providers do not serve the subresource.
 				if !apierrors.IsNotFound(err) {
 					v.logger.V(2).Info("Reading the usage of volumes failed", "pod", klog.KObj(pod), "err", err)
 				}
@@ -194,12 +197,12 @@ func (v *Volumes) readAll() map[types.UID][]stats.VolumeStats {
 			return nil
 		})
 	}
-	// The functions return no errors.
+	// The functions passed to Go return nil.
 	_ = reads.Wait()
 	return usage
 }
 
-// claimsOf returns the claims of a pod by the names of its volumes.
+// claimsOf returns the names of the local claims that a pod uses, by the name of the volume.
 func claimsOf(pod *corev1.Pod) map[string]string {
 	claims := map[string]string{}
 	for i := range pod.Spec.Volumes {
@@ -213,8 +216,9 @@ func claimsOf(pod *corev1.Pod) map[string]string {
 	return claims
 }
 
-// localVolumes returns the reported usage of the volumes of a pod that have claims, each once and within bounds. A
-// volume has the same name in both clusters; the remote claim is replaced by the local one.
+// localVolumes returns the reported usage of a pod's volumes with claims, within maxBytes. A volume has the same name
+// in both clusters; the reference to the remote claim is replaced by the local claim. A volume that is reported twice
+// is returned once.
 func localVolumes(pod *corev1.Pod, claims map[string]string, reported *stats.PodStats) []stats.VolumeStats {
 	var volumes []stats.VolumeStats
 	seen := map[string]bool{}
