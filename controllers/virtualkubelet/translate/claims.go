@@ -14,44 +14,41 @@ import (
 	"liqo.io/federation/apiserver/volume"
 )
 
-// Reasons of pods that wait for a volume.
+// Reasons of pods whose volumes the provider cannot mount yet.
 const (
-	// ReasonVolumeNotBound means that a claim is not bound to a volume, or not any more.
+	// ReasonVolumeNotBound means that a claim is not bound to a volume.
 	ReasonVolumeNotBound = "VolumeNotBound"
-	// ReasonVolumeOfAnotherCluster means that the data of a claim is not stored in the
-	// provider of the virtual node.
+	// ReasonVolumeOfAnotherCluster means that another cluster than the node's provider stores the data of a claim.
 	ReasonVolumeOfAnotherCluster = "VolumeOfAnotherCluster"
-	// ReasonVolumeOfAnotherNamespace means that the provider stores the data of a
-	// claim in another namespace than the one that the pod is offloaded to.
+	// ReasonVolumeOfAnotherNamespace means that the provider stores the data of a claim in another namespace than the
+	// pod's remote namespace.
 	ReasonVolumeOfAnotherNamespace = "VolumeOfAnotherNamespace"
-	// ReasonVolumeOfAnotherPod means that the claim of an ephemeral volume was not
-	// created for the pod.
+	// ReasonVolumeOfAnotherPod means that the claim of an ephemeral volume was not created for the pod.
 	ReasonVolumeOfAnotherPod = "VolumeOfAnotherPod"
 )
 
-// pvcProtection is the finalizer that keeps a claim while pods use it. A claim that
-// is being deleted can be mounted as long as it has this finalizer.
+// pvcProtection is the finalizer that keeps a claim while pods use it. Until it is removed, a claim that is being
+// deleted can be mounted.
 const pvcProtection = "kubernetes.io/pvc-protection"
 
-// VolumeError is returned for a claim that a pod cannot use on the provider.
+// VolumeError is the error for a claim that a pod cannot use on the provider.
 type VolumeError struct {
-	// Reason is one of the reasons above, and Message names the claim and what is
-	// wrong with it.
+	// Reason is one of the reasons ReasonVolume…. Message names the claim and states why it cannot be used.
 	Reason, Message string
 }
 
-// Error returns the message.
+// Error implements error.
 func (e *VolumeError) Error() string { return e.Message }
 
 func volumeError(reason, format string, args ...any) error {
 	return &VolumeError{Reason: reason, Message: fmt.Sprintf(format, args...)}
 }
 
-// UsedClaim is a claim that a volume of a pod uses, in the pod's namespace.
+// UsedClaim is a claim in the namespace of a pod that one of its volumes uses.
 type UsedClaim struct {
 	// Name is the name of the claim.
 	Name string
-	// Ephemeral is set if the claim is created for the pod, and deleted with it.
+	// Ephemeral is true if the claim belongs to an ephemeral volume, so that it is created and deleted with the pod.
 	Ephemeral bool
 }
 
@@ -76,9 +73,9 @@ func usedClaim(pod *corev1.Pod, of *corev1.Volume) UsedClaim {
 	return UsedClaim{}
 }
 
-// BoundVolume returns the name of the PersistentVolume of a claim that a pod uses. As
-// a kubelet does, it returns a VolumeError if the claim is not bound, is being
-// deleted, or belongs to another pod.
+// BoundVolume returns the name of the PersistentVolume that a pod's claim is bound to. It returns a VolumeError in the
+// cases in which a kubelet does not mount the volume: the claim is not bound, is being deleted or belongs to another
+// pod.
 func BoundVolume(pod *corev1.Pod, used UsedClaim, claim *corev1.PersistentVolumeClaim) (string, error) {
 	if used.Ephemeral {
 		if err := ephemeralvolume.VolumeIsForPod(pod, claim); err != nil {
@@ -98,9 +95,9 @@ func BoundVolume(pod *corev1.Pod, used UsedClaim, claim *corev1.PersistentVolume
 	return claim.Spec.VolumeName, nil
 }
 
-// RemoteClaim returns the name of the provider's claim that stores the data of a bound
-// claim. It returns a VolumeError if the volume is not the claim's, or if the data is
-// not stored in a namespace of the provider with the given cluster id.
+// RemoteClaim returns the name of the provider's claim that stores the data of a bound local claim. It returns a
+// VolumeError if the volume is bound to another claim, or if its data is not stored in this namespace of the cluster
+// with this id.
 func RemoteClaim(
 	claim *corev1.PersistentVolumeClaim, bound *corev1.PersistentVolume, clusterID, namespace string,
 ) (string, error) {
@@ -113,13 +110,13 @@ func RemoteClaim(
 	switch {
 	case err != nil:
 		return "", volumeError(ReasonVolumeOfAnotherCluster,
-			"the volume %s of claim %s stands for no data: %v", bound.Name, claim.Name, err)
+			"the volume %s of claim %s does not identify its data: %v", bound.Name, claim.Name, err)
 	case !remote:
 		return "", volumeError(ReasonVolumeOfAnotherCluster,
 			"the data of claim %s is stored in this cluster", claim.Name)
 	case handle.ClusterID != clusterID:
 		return "", volumeError(ReasonVolumeOfAnotherCluster,
-			"the data of claim %s is stored in cluster %s, not in this node's, %s",
+			"the data of claim %s is stored in cluster %s, not in the cluster of this node, %s",
 			claim.Name, handle.ClusterID, clusterID)
 	case handle.Namespace != namespace:
 		return "", volumeError(ReasonVolumeOfAnotherNamespace,
@@ -129,8 +126,9 @@ func RemoteClaim(
 	return handle.Claim, nil
 }
 
-// UseRemoteClaims replaces the claims in the volumes of a shadow pod with the provider's. remote maps local to remote
-// names; claims that it lacks are not replaced. The volumes of a shadow pod are immutable afterwards.
+// UseRemoteClaims replaces the local claims in the volumes of a shadow pod by the provider's claims. remote maps local
+// names to remote names; claims that it does not have are kept. Callers use it before the shadow pod is created,
+// because its volumes are immutable.
 func UseRemoteClaims(shadow *v1alpha1.ShadowPod, pod *corev1.Pod, remote map[string]string) {
 	for i := range shadow.Spec.Pod.Volumes {
 		of := &shadow.Spec.Pod.Volumes[i]

@@ -9,14 +9,14 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// Classes are the classes of the provider that reflected objects may name, the default first. An
-// empty list leaves the class to the provider.
+// Classes are the classes of the provider's offer that reflected objects may name, the default first. If a list is
+// empty, reflected objects name no class, and the provider's defaults apply.
 type Classes struct {
 	Ingress, LoadBalancer []string
 }
 
-// classOf returns the class of a reflected object: that of the original if the provider offers it
-// under this name, otherwise the provider's default. Nil leaves it to the provider.
+// classOf returns the class of a reflected object: the class of the local object if the provider offers it, otherwise
+// the first offered class. Nil means that it names no class.
 func classOf(original string, offered []string) *string {
 	switch {
 	case len(offered) == 0:

@@ -12,15 +12,14 @@ import (
 )
 
 const (
-	// rootCA is the ConfigMap with which each cluster publishes, in every namespace, the
-	// certificate authority of its API server.
+	// rootCA is the ConfigMap that every cluster creates in each namespace, with the CA certificate of its API server.
 	rootCA = "kube-root-ca.crt"
-	// consumerRootCA is the name of the consumer's root CA in a remote namespace, where rootCA is the provider's.
+	// consumerRootCA is the name under which the consumer's rootCA is reflected, since the remote namespace has the
+	// provider's.
 	consumerRootCA = rootCA + ".home"
 )
 
-// RemoteConfigMap returns the name, in the remote namespace, of the reflected object of a local
-// ConfigMap.
+// RemoteConfigMap returns the name of a local ConfigMap's reflected object.
 func RemoteConfigMap(name string) string {
 	if name == rootCA {
 		return consumerRootCA
@@ -28,7 +27,7 @@ func RemoteConfigMap(name string) string {
 	return name
 }
 
-// LocalConfigMap returns the name of the local ConfigMap that a reflected one was made from.
+// LocalConfigMap returns the name of the local ConfigMap with this reflected object.
 func LocalConfigMap(name string) string {
 	if name == consumerRootCA {
 		return rootCA
@@ -36,7 +35,7 @@ func LocalConfigMap(name string) string {
 	return name
 }
 
-// ConfigMap returns the reflected object of a local ConfigMap; nil if it is not reflected.
+// ConfigMap returns the desired reflected object of a local ConfigMap; nil if it is not reflected.
 func ConfigMap(local *corev1.ConfigMap, namespace string, to Destination) *corev1.ConfigMap {
 	if reflection.SkipsReflection(local) || local.Name == consumerRootCA {
 		return nil
@@ -50,8 +49,8 @@ func ConfigMap(local *corev1.ConfigMap, namespace string, to Destination) *corev
 	}
 }
 
-// UpdateConfigMap changes an existing reflected ConfigMap into the desired one, as far as an update
-// can.
+// UpdateConfigMap changes an existing reflected ConfigMap into the desired one. It returns Replace if that is
+// immutable.
 func UpdateConfigMap(existing, desired *corev1.ConfigMap) Change {
 	same := equality.Semantic.DeepEqual(existing.Data, desired.Data) &&
 		equality.Semantic.DeepEqual(existing.BinaryData, desired.BinaryData)
@@ -66,8 +65,8 @@ func UpdateConfigMap(existing, desired *corev1.ConfigMap) Change {
 	return changed(differs)
 }
 
-// renameConfigMaps sets the references of a pod to ConfigMaps that have another name in the remote
-// namespace.
+// renameConfigMaps replaces the names of ConfigMaps in a pod's volumes and variables by the names of their reflected
+// objects.
 func renameConfigMaps(spec *corev1.PodSpec) {
 	for i := range spec.Volumes {
 		if volume := spec.Volumes[i].ConfigMap; volume != nil {

@@ -17,14 +17,14 @@ import (
 	"liqo.io/federation/apiserver/reflection"
 )
 
-// MaxReflectedSize is the limit, in bytes of JSON and without metadata, of an object of a
-// configured kind, and of the status that is written back to it. It is a third of what etcd
-// accepts, which leaves room for labels and managed fields.
+// MaxReflectedSize is the maximum size of a reflected object of a configured kind, without metadata, and of a status
+// that is copied to the local object, in bytes of JSON. It is a third of etcd's limit, which leaves space for labels
+// and managed fields.
 const MaxReflectedSize = 512 << 10
 
-// Configured returns the reflected object of a local object of a configured kind; nil if it is not reflected. All
-// fields except status are reflected. A hash of them is stored in an annotation: it reveals removed fields, which a
-// comparison with the reflected object, to which the provider may add fields, does not.
+// Configured returns the desired reflected object of a local object of a configured kind; nil if it is not reflected.
+// It has all fields but the status, and a hash of them in an annotation. The hash makes the removal of a field visible,
+// which a comparison does not, because the provider may add fields to the reflected object.
 func Configured(local *unstructured.Unstructured, namespace string, to Destination) *unstructured.Unstructured {
 	if reflection.SkipsReflection(local) {
 		return nil
@@ -41,16 +41,15 @@ func Configured(local *unstructured.Unstructured, namespace string, to Destinati
 	return desired
 }
 
-// UpdateConfigured changes an existing reflected object into the desired one. Fields that the
-// provider has added stay as long as the local object does not change. If the local object was
-// deleted and created again, the reflected one is too, so that the old status is not taken for the
-// new object's.
+// UpdateConfigured changes an existing reflected object of a configured kind into the desired one. Fields that the
+// provider added remain until the local object changes. If the local object was deleted and created again, it returns
+// Replace, so that the status of the earlier object is not copied to the new one.
 func UpdateConfigured(existing, desired *unstructured.Unstructured) Change {
 	const originUID = v1alpha1.AnnotationOriginUID
 	if existing.GetAnnotations()[originUID] != desired.GetAnnotations()[originUID] {
 		return Replace
 	}
-	// The hash is an annotation, so this compares it too.
+	// The annotations include the hash of the local object.
 	differs := updateMeta(existing, desired)
 	if !differs && has(content(existing), content(desired)) {
 		return Keep
@@ -65,17 +64,17 @@ func UpdateConfigured(existing, desired *unstructured.Unstructured) Change {
 	return Update
 }
 
-// ReflectedSize returns the size of an object of a configured kind, as MaxReflectedSize counts it.
+// ReflectedSize returns the size of an object without metadata and status, to compare with MaxReflectedSize.
 func ReflectedSize(local *unstructured.Unstructured) int { return len(encode(content(local))) }
 
-// RemoteStatusSize returns the size of its status.
+// RemoteStatusSize returns the size of an object's status, to compare with MaxReflectedSize.
 func RemoteStatusSize(object *unstructured.Unstructured) int {
 	return len(encode(object.Object["status"]))
 }
 
-// WithRemoteStatus returns the local object with the status of its reflected object. It returns
-// nil if there is nothing to write: the reflected object was made from an older state of the local
-// one, it has no status, or the statuses are equal.
+// WithRemoteStatus returns a copy of the local object with the status of its reflected object. It returns nil if no
+// update is needed: the statuses are equal, the reflected object has no status, or it does not reflect the current
+// local object yet.
 func WithRemoteStatus(local, existing *unstructured.Unstructured) *unstructured.Unstructured {
 	annotations := existing.GetAnnotations()
 	status, ok := existing.Object["status"].(map[string]any)
@@ -93,8 +92,7 @@ func WithRemoteStatus(local, existing *unstructured.Unstructured) *unstructured.
 	return result
 }
 
-// content returns the fields that are reflected in addition to metadata. The result shares them with the
-// object.
+// content returns the fields of an object but its type, metadata and status. The result shares memory with the object.
 func content(object *unstructured.Unstructured) map[string]any {
 	result := maps.Clone(object.Object)
 	for _, field := range []string{"apiVersion", "kind", "metadata", "status"} {
@@ -108,14 +106,14 @@ func hash(object *unstructured.Unstructured) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// encode returns JSON with sorted keys.
+// encode returns a value as JSON with sorted keys.
 func encode(value any) []byte {
-	// A value that was decoded from JSON can be encoded again.
+	// Encoding cannot fail, because the value was decoded from JSON.
 	text, _ := json.Marshal(value)
 	return text
 }
 
-// has reports whether everything in desired is in existing: maps may have more.
+// has reports whether existing contains desired. Maps in existing may have further keys.
 func has(existing, desired any) bool {
 	switch desired := desired.(type) {
 	case map[string]any:
@@ -144,7 +142,7 @@ func has(existing, desired any) bool {
 	return equality.Semantic.DeepEqual(existing, desired)
 }
 
-// printable returns a provider's status without control characters.
+// printable returns a copy of a provider's status without control characters.
 func printable(value any) any {
 	switch value := value.(type) {
 	case map[string]any:
@@ -165,9 +163,9 @@ func printable(value any) any {
 	return value
 }
 
-// observed translates the observed generations in a status from those of the reflected object to
-// those of the local one. An observation of an earlier generation stays earlier than the current
-// one.
+// observed translates the observed generations in a status from generations of the reflected object to those of the
+// local object. If the provider observed an earlier generation of the reflected object, the result is earlier than the
+// local object's current generation.
 func observed(status map[string]any, remote, local int64) {
 	const field = "observedGeneration"
 	translate := func(of map[string]any) {

@@ -13,36 +13,36 @@ import (
 	"liqo.io/federation/apiserver/podspec"
 )
 
-// ConsumerAPI is the address of this cluster's API server as pods on the provider reach it. An
-// empty host means that they do not reach it.
+// ConsumerAPI is the endpoint at which remote pods reach the consumer's API server. An empty Host means that they
+// cannot reach it.
 type ConsumerAPI struct {
-	// Host is an address or a name, Port a number.
+	// Host is an IP address or a DNS name, and Port a decimal number.
 	Host, Port string
 }
 
-// apiServerName is in the certificate of every API server.
+// apiServerName is a DNS name that the certificate of every API server contains.
 const apiServerName = "kubernetes.default.svc"
 
-// apiServerNames are the names under which pods look up their API server.
+// apiServerNames are the DNS names by which clients in pods may connect to the API server.
 var apiServerNames = []string{apiServerName, "kubernetes.default.svc.cluster.local", "kubernetes.default", "kubernetes"}
 
-// Variables from which clients in pods read the address of their API server.
+// Environment variables from which clients in pods read the endpoint of the API server.
 const (
 	envServiceHost      = "KUBERNETES_SERVICE_HOST"
 	envServicePort      = "KUBERNETES_SERVICE_PORT"
 	envServicePortHTTPS = "KUBERNETES_SERVICE_PORT_HTTPS"
 )
 
-// ReachesConsumerAPI reports whether a pod on the provider uses the API server of this cluster: it
-// is reachable, and neither the node nor the pod disables it.
+// ReachesConsumerAPI reports whether a remote pod uses the consumer's API server, which requires that it can be reached
+// and that the pod does not disable it.
 func ReachesConsumerAPI(pod *corev1.Pod, to Destination) bool {
 	return to.ConsumerAPI.Host != "" && podspec.UsesConsumerAPI(pod)
 }
 
-// redirectToConsumerAPI returns the specification of a pod whose clients connect to the API server
-// of this cluster: the tokens in its volumes come from a Secret, and host names and variables
-// point to that server. It also returns the name of the Secret, or an empty string if the pod
-// mounts no token. It is applied before the rest of the translation.
+// redirectToConsumerAPI returns a copy of a pod's specification whose clients connect to the consumer's API server: its
+// token volumes use a Secret, and its host aliases and variables have the endpoint. It also returns the name of the
+// Secret, which is empty if the pod mounts no token. It must be applied before other translations, because the keys of
+// the Secret are derived from the positions of volumes.
 func redirectToConsumerAPI(pod *corev1.Pod, to Destination) (*corev1.PodSpec, string) {
 	if !ReachesConsumerAPI(pod, to) {
 		return &pod.Spec, ""
@@ -56,7 +56,7 @@ func redirectToConsumerAPI(pod *corev1.Pod, to Destination) (*corev1.PodSpec, st
 	host := to.ConsumerAPI.Host
 	if address, err := netip.ParseAddr(host); err == nil {
 		spec.HostAliases = aliases(spec.HostAliases, address.String())
-		// The certificate contains the name, but not always the address.
+		// The certificate has the name, but not always the address.
 		host = apiServerName
 	}
 	eachContainer(spec, func(container *corev1.Container) {
@@ -65,8 +65,7 @@ func redirectToConsumerAPI(pod *corev1.Pod, to Destination) (*corev1.PodSpec, st
 	return spec, secret
 }
 
-// useTokenSecret replaces the token sources of a volume by a Secret, and reports whether there
-// were any.
+// useTokenSecret replaces the token sources of a volume by the Secret, and reports whether the volume had any.
 func useTokenSecret(volume *corev1.Volume, index int, secret string) bool {
 	if volume.Projected == nil {
 		return false
@@ -87,8 +86,8 @@ func useTokenSecret(volume *corev1.Volume, index int, secret string) bool {
 
 func isToken(source corev1.VolumeProjection) bool { return source.ServiceAccountToken != nil }
 
-// keepTokenSecret sets the annotation about tokens of a desired shadow pod to that of the existing
-// one: volumes of a running pod do not change.
+// keepTokenSecret sets the annotation with the name of the token Secret on a desired shadow pod to the value on the
+// existing one, because the volumes of an existing pod cannot change.
 func keepTokenSecret(existing, desired *v1alpha1.ShadowPod) {
 	delete(desired.Annotations, v1alpha1.AnnotationTokenSecret)
 	if secret, ok := existing.Annotations[v1alpha1.AnnotationTokenSecret]; ok {
@@ -96,7 +95,7 @@ func keepTokenSecret(existing, desired *v1alpha1.ShadowPod) {
 	}
 }
 
-// aliases adds the names of the API server, except those that the pod has aliases for.
+// aliases adds a host alias for the names of the API server that the pod has no alias for.
 func aliases(own []corev1.HostAlias, address string) []corev1.HostAlias {
 	names := slices.DeleteFunc(slices.Clone(apiServerNames), func(name string) bool {
 		hasName := func(alias corev1.HostAlias) bool { return slices.Contains(alias.Hostnames, name) }
@@ -108,8 +107,8 @@ func aliases(own []corev1.HostAlias, address string) []corev1.HostAlias {
 	return append(own, corev1.HostAlias{IP: address, Hostnames: names})
 }
 
-// serviceEnv adds the variables with the address of the API server, unless the container sets
-// them. They come first, so that other variables can refer to them.
+// serviceEnv adds the variables with the endpoint of the API server, unless the container sets any of them. They are
+// first, so that later variables can refer to them.
 func serviceEnv(own []corev1.EnvVar, host, port string) []corev1.EnvVar {
 	if slices.ContainsFunc(
 		own,

@@ -16,21 +16,20 @@ import (
 	"liqo.io/federation/apiserver/reflection"
 )
 
-// View describes endpoints as the provider reaches them.
+// View has the functions that translate endpoints for the provider.
 type View struct {
-	// RunsOnProvider reports whether the pods of a node run on the provider.
+	// RunsOnProvider reports whether pods of a node run on the provider.
 	RunsOnProvider func(node string) bool
-	// Address returns the address at which the provider reaches an address of this cluster; false
-	// if it does not.
+	// Address returns the address at which the provider reaches a local address; false if the provider cannot reach it.
 	Address func(address string) (string, bool)
 }
 
-// SameAddress returns the address itself. It is the Address of a View in a flat network.
+// SameAddress returns the address and true. It is the Address of a View if addresses are the same in both clusters.
 func SameAddress(address string) (string, bool) { return address, true }
 
-// EndpointSlice returns the ShadowEndpointSlice with the endpoints of a local EndpointSlice that
-// do not run on the provider; nil if there are none. Nodes, zones and target references are
-// omitted: they have no meaning on the provider.
+// EndpointSlice returns the desired ShadowEndpointSlice of a local EndpointSlice, without the endpoints that run on the
+// provider; nil if no endpoint remains or the slice is not reflected. It omits nodes, zones and target references,
+// which have no meaning on the provider.
 func EndpointSlice(
 	local *discoveryv1.EndpointSlice,
 	namespace string,
@@ -42,7 +41,7 @@ func EndpointSlice(
 	case reflection.SkipsReflection(local), service == "", isKubernetes(local.Namespace, service):
 		return nil
 	case local.Labels[discoveryv1.LabelManagedBy] == v1alpha1.ManagedBy:
-		// The slice was created for a consumer of the local cluster.
+		// A ShadowEndpointSlice of a consumer of the local cluster is the origin of this slice.
 		return nil
 	case local.AddressType != discoveryv1.AddressTypeIPv4 && local.AddressType != discoveryv1.AddressTypeIPv6:
 		return nil
@@ -67,8 +66,8 @@ func EndpointSlice(
 	return &v1alpha1.ShadowEndpointSlice{ObjectMeta: reflectedMeta(from, local.Name, namespace, to), Spec: spec}
 }
 
-// reachableAddresses returns the addresses as the provider reaches them. It omits those that the provider does not
-// reach or that are not valid for endpoints, for example loopback addresses.
+// reachableAddresses returns the addresses at which the provider reaches an endpoint. It omits addresses that the
+// provider cannot reach, and results that are not valid in an EndpointSlice, for example loopback addresses.
 func reachableAddresses(addresses []string, family discoveryv1.AddressType, view View) []string {
 	var result []string
 	for _, address := range addresses {
@@ -79,7 +78,8 @@ func reachableAddresses(addresses []string, family discoveryv1.AddressType, view
 	return result
 }
 
-// UpdateEndpointSlice changes an existing ShadowEndpointSlice into the desired one.
+// UpdateEndpointSlice changes an existing ShadowEndpointSlice into the desired one. It returns Replace if the immutable
+// address type differs.
 func UpdateEndpointSlice(existing, desired *v1alpha1.ShadowEndpointSlice) Change {
 	if existing.Spec.AddressType != desired.Spec.AddressType {
 		return Replace
@@ -97,9 +97,9 @@ func withDefaults(spec v1alpha1.ShadowEndpointSliceSpec) v1alpha1.ShadowEndpoint
 	return spec
 }
 
-// ReflectsEndpoints reports whether an EndpointSlice is reflected: its Service is reflected and not the one of the API
-// server, and the policy of EndpointSlices selects the slice. A slice inherits the annotations of its Service, because
-// users do not create slices.
+// ReflectsEndpoints reports whether an EndpointSlice is reflected: its Service is reflected and is not the API
+// server's, and the policy for EndpointSlices selects the slice. A slice inherits the annotations of its Service,
+// because controllers create slices.
 func ReflectsEndpoints(services, slices Policy, service *corev1.Service, slice *discoveryv1.EndpointSlice) bool {
 	if service == nil || isKubernetes(service.Namespace, service.Name) || !services.Reflects(service) {
 		return false

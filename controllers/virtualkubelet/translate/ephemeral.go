@@ -9,8 +9,9 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
 
-// RefuseContainers sets the containers that the provider refused to waiting in a status, with the message. Ephemeral
-// containers cannot be removed from a pod: a refused one waits forever and is not sent again.
+// RefuseContainers sets the status of ephemeral containers that the provider refused to waiting, with the message.
+// Ephemeral containers cannot be removed from a pod, so they wait until it ends, and are not sent to the provider
+// again.
 func RefuseContainers(status *corev1.PodStatus, refused []corev1.EphemeralContainer, message string) {
 	for i := range refused {
 		reported := corev1.ContainerStatus{
@@ -33,7 +34,7 @@ func isRefused(status *corev1.ContainerStatus) bool {
 	return status != nil && status.State.Waiting != nil && status.State.Waiting.Reason == v1alpha1.ReasonProviderRefused
 }
 
-// ephemeral returns ephemeral containers as containers that never restart.
+// ephemeral converts ephemeral containers to containers that never restart.
 func ephemeral(containers []corev1.EphemeralContainer) []corev1.Container {
 	result := make([]corev1.Container, len(containers))
 	for i := range containers {

@@ -9,9 +9,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Kinds of involved objects.
+// Kinds of the involved objects of events about pods.
 const (
-	// KindShadowPod is the kind of shadow pods.
 	KindShadowPod = "ShadowPod"
 	kindPod       = "Pod"
 )
@@ -22,9 +21,9 @@ func AboutPod(event *corev1.Event) bool {
 	return kind == kindPod || kind == KindShadowPod
 }
 
-// Warning translates an event of the provider about a remote object for the local one: a reason
-// and a message of one line each, bounded and without control characters. It returns false for an
-// event that is no warning or has no reason.
+// Warning returns the reason and the message of an event that the provider emitted, to record on the local object. Each
+// is one line, of bounded length and without control characters. It returns false for an event that is not a warning or
+// has no valid reason.
 func Warning(event *corev1.Event, provider string) (warningReason, message string, ok bool) {
 	if event.Type != corev1.EventTypeWarning {
 		return "", "", false
@@ -33,5 +32,5 @@ func Warning(event *corev1.Event, provider string) (warningReason, message strin
 	return warningReason, text(line(provider + ": " + event.Message)), warningReason != ""
 }
 
-// line returns a text in one line.
+// line replaces all white space, also line breaks, by single spaces.
 func line(s string) string { return strings.Join(strings.Fields(s), " ") }

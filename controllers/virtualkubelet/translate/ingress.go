@@ -11,12 +11,11 @@ import (
 	"liqo.io/federation/apiserver/reflection"
 )
 
-// annotationIngressClass is the deprecated annotation that names the class.
+// annotationIngressClass is the deprecated annotation with the name of the IngressClass.
 const annotationIngressClass = "kubernetes.io/ingress.class"
 
-// Ingress returns the reflected object of a local Ingress; nil if it is not reflected. It has the class
-// of the local Ingress if the provider offers that class, and otherwise the first offered class. If
-// none is offered, it has no class.
+// Ingress returns the desired reflected object of a local Ingress; nil if it is not reflected. It has the class of the
+// local Ingress if the provider offers it, otherwise the first offered class, and no class if none is offered.
 func Ingress(local *networkingv1.Ingress, namespace string, to Destination) *networkingv1.Ingress {
 	if reflection.SkipsReflection(local) {
 		return nil
@@ -33,8 +32,8 @@ func Ingress(local *networkingv1.Ingress, namespace string, to Destination) *net
 	}
 }
 
-// UpdateIngress changes an existing reflected Ingress into the desired one. If no class is desired, the
-// class that the provider has set stays.
+// UpdateIngress changes an existing reflected Ingress into the desired one. If the desired one has no class, the class
+// that the provider set remains.
 func UpdateIngress(existing, desired *networkingv1.Ingress) Change {
 	spec := desired.DeepCopy().Spec
 	if spec.IngressClassName == nil {

@@ -14,20 +14,20 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
 
-// Change is what has to be done with an existing reflected object.
+// Change is the request that makes an existing reflected object equal to the desired one.
 type Change int
 
 const (
-	// Keep means that it is the desired one.
+	// Keep means that no request is needed.
 	Keep Change = iota
-	// Update means that it differs.
+	// Update means that an update is needed.
 	Update
-	// Replace means that it differs in fields that no update can change.
+	// Replace means that immutable fields differ, so that the object must be deleted and created again.
 	Replace
 )
 
-// reflectedMeta returns the metadata of a reflected object. Owners and finalizers are not
-// reflected: they belong to the local cluster.
+// reflectedMeta returns the metadata of a reflected object. It omits owner references and finalizers, which have a
+// meaning in the local cluster only.
 func reflectedMeta(local metav1.Object, name, namespace string, to Destination) metav1.ObjectMeta {
 	labels, annotations := maps.Clone(local.GetLabels()), maps.Clone(local.GetAnnotations())
 	delete(annotations, corev1.LastAppliedConfigAnnotation)
@@ -44,16 +44,15 @@ func reflectedMeta(local metav1.Object, name, namespace string, to Destination) 
 	return metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: labels, Annotations: annotations}
 }
 
-// reflectedKeys lists the keys of labels and annotations, neither of which can contain these
-// separators.
+// reflectedKeys returns the sorted keys of labels and annotations, for the annotation by which updateMeta recognizes
+// reflected keys. Keys can contain neither separator.
 func reflectedKeys(labels, annotations map[string]string) string {
 	join := func(values map[string]string) string { return strings.Join(slices.Sorted(maps.Keys(values)), ",") }
 	return join(labels) + ";" + join(annotations)
 }
 
-// updateMeta adds the reflected labels and annotations to an existing object, removes those that
-// were reflected and do not exist any more, and keeps the provider's own. It reports whether it changed
-// the object.
+// updateMeta sets the reflected labels and annotations on an existing object, removes earlier reflected ones that are
+// no longer desired, and keeps those of the provider. It reports whether it changed the object.
 func updateMeta(existing, desired metav1.Object) bool {
 	labelKeys, annotationKeys, _ := strings.Cut(existing.GetAnnotations()[v1alpha1.AnnotationReflectedKeys], ";")
 	labels := merge(existing.GetLabels(), labelKeys, desired.GetLabels())
@@ -78,7 +77,6 @@ func merge(existing map[string]string, reflected string, desired map[string]stri
 	return result
 }
 
-// changed returns Update or Keep.
 func changed(differs bool) Change {
 	if differs {
 		return Update

@@ -15,24 +15,24 @@ import (
 )
 
 const (
-	// labelNodeRoleAgent sets the role of virtual nodes.
+	// labelNodeRoleAgent makes kubectl show the role agent for virtual nodes.
 	labelNodeRoleAgent = "node-role.kubernetes.io/agent"
-	// labelExternalBalancers excludes the node from external load balancers, because it receives no traffic.
+	// labelExternalBalancers excludes a node from external load balancers: a virtual node cannot receive their traffic.
 	labelExternalBalancers = "node.kubernetes.io/exclude-from-external-load-balancers"
 )
 
-// NodeFacts are the facts about a node that are not in its VirtualNode.
+// NodeFacts has the parts of a Node that are not in its VirtualNode.
 type NodeFacts struct {
-	// Address and Port are the endpoint of the virtual kubelet.
+	// Address and Port are the endpoint of the virtual kubelet's API.
 	Address string
 	Port    int32
 	// KubeletVersion is the version of the provider's API server.
 	KubeletVersion string
-	// Ready is the node's Ready condition, with its times set by the caller.
+	// Ready is the condition Ready. Its times are set by the caller.
 	Ready corev1.NodeCondition
 }
 
-// Node returns the Node of a VirtualNode.
+// Node returns the Node of a VirtualNode, with the taint that keeps pods of namespaces that are not offloaded away.
 func Node(vn *v1alpha1.VirtualNode, facts NodeFacts) *corev1.Node {
 	labels := maps.Clone(vn.Spec.Labels)
 	if labels == nil {
@@ -45,7 +45,7 @@ func Node(vn *v1alpha1.VirtualNode, facts NodeFacts) *corev1.Node {
 		labelNodeRoleAgent:            "",
 		labelExternalBalancers:        "true",
 	})
-	// Labels of the VirtualNode take precedence over these defaults.
+	// Labels in the spec of the VirtualNode take precedence over these defaults.
 	for name, value := range map[string]string{
 		corev1.LabelOSStable: "linux", corev1.LabelArchStable: runtime.GOARCH,
 	} {
@@ -76,7 +76,7 @@ func Node(vn *v1alpha1.VirtualNode, facts NodeFacts) *corev1.Node {
 	}
 }
 
-// SameNode reports whether two nodes are equal except for heartbeat times.
+// SameNode reports whether two Nodes are equal except for heartbeat times.
 func SameNode(a, b *corev1.Node) bool {
 	a, b = a.DeepCopy(), b.DeepCopy()
 	for _, node := range []*corev1.Node{a, b} {

@@ -11,8 +11,8 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
 
-// applyPatch adds the patch of the virtual node to a pod. The pod shares parts of the patch
-// afterwards.
+// applyPatch applies the offloading patch of the virtual node to a pod's specification, which shares memory with the
+// patch afterwards.
 func applyPatch(spec *corev1.PodSpec, patch *v1alpha1.OffloadingPatch) {
 	spec.NodeSelector = patch.NodeSelector
 	if patch.RuntimeClassName != nil {
@@ -25,20 +25,20 @@ func applyPatch(spec *corev1.PodSpec, patch *v1alpha1.OffloadingPatch) {
 	if patch.Affinity == nil {
 		return
 	}
-	// The pod's own node affinity is not forwarded.
+	// The pod's node affinity refers to nodes of the consumer and is not used.
 	own := spec.Affinity
 	spec.Affinity = patch.Affinity
 	if own == nil {
 		return
 	}
 	spec.Affinity.PodAffinity = join(own.PodAffinity, spec.Affinity.PodAffinity)
-	// The two types have the same fields.
+	// PodAffinity and PodAntiAffinity have the same fields.
 	spec.Affinity.PodAntiAffinity = (*corev1.PodAntiAffinity)(
 		join((*corev1.PodAffinity)(own.PodAntiAffinity), (*corev1.PodAffinity)(spec.Affinity.PodAntiAffinity)),
 	)
 }
 
-// join merges two affinities, either of which may be nil.
+// join returns the terms of two pod affinities, either of which may be nil.
 func join(own, more *corev1.PodAffinity) *corev1.PodAffinity {
 	if own == nil {
 		return more
@@ -56,7 +56,7 @@ func join(own, more *corev1.PodAffinity) *corev1.PodAffinity {
 	}
 }
 
-// without returns labels or annotations except some keys; never nil.
+// without returns a copy of labels or annotations without the excluded keys; never nil.
 func without(all map[string]string, excluded []string) map[string]string {
 	result := maps.Clone(all)
 	if result == nil {

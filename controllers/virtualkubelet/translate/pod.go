@@ -16,27 +16,27 @@ import (
 	"liqo.io/federation/apiserver/podspec"
 )
 
-// apiAccessVolumePrefix is the prefix of the volumes that the ServiceAccount admission plugin adds
-// for access to the API.
+// apiAccessVolumePrefix is the name prefix of the volumes by which the ServiceAccount admission plugin gives pods
+// access to the API server.
 const apiAccessVolumePrefix = "kube-api-access-"
 
-// Destination identifies the consumer, the virtual node and the provider of translated objects.
+// Destination has what the translation of an object depends on, other than the object: the names of consumer, provider
+// and virtual node, and what the provider offers.
 type Destination struct {
-	// OriginID and DestinationID are the ids of the consumer and the provider.
+	// OriginID and DestinationID are the cluster ids of the consumer and of the provider.
 	OriginID, DestinationID string
-	// NodeName is the virtual node that the pods are bound to.
+	// NodeName is the name of the virtual node that pods are bound to.
 	NodeName string
-	// OfferedNode is the node of the provider's offer that the virtual node represents; empty
-	// means the whole provider.
+	// OfferedNode is the name of the provider's node that the virtual node represents; empty means the whole provider.
 	OfferedNode string
-	// ConsumerAPI is the address at which pods reach the API server of their own cluster.
+	// ConsumerAPI is the endpoint at which remote pods reach the consumer's API server.
 	ConsumerAPI ConsumerAPI
-	// Classes are the classes of the provider that reflected objects may name.
+	// Classes are the classes of the provider's offer that reflected objects may name.
 	Classes Classes
 }
 
-// Labels returns the labels of every shadow pod of the virtual node and of its remote pod. The
-// virtual kubelet selects its own pods by them.
+// Labels returns the labels of every shadow pod and remote pod of the virtual node, by which the virtual kubelet
+// selects them.
 func (d Destination) Labels() map[string]string {
 	return map[string]string{
 		v1alpha1.LabelOrigin:      d.OriginID,
@@ -45,8 +45,8 @@ func (d Destination) Labels() map[string]string {
 	}
 }
 
-// ReflectedLabels returns the labels of every reflected object of this cluster in a remote
-// namespace: all virtual nodes of a provider share the same reflected objects.
+// ReflectedLabels returns the labels of the consumer's reflected objects in remote namespaces. They do not name a
+// virtual node, because all virtual nodes of a provider share these objects.
 func (d Destination) ReflectedLabels() map[string]string {
 	return map[string]string{
 		v1alpha1.LabelOrigin:      d.OriginID,
@@ -54,8 +54,8 @@ func (d Destination) ReflectedLabels() map[string]string {
 	}
 }
 
-// ShadowPod returns the shadow pod of a local pod in the remote namespace, with the patch of the
-// virtual node, if there is one. It shares nothing with the pod, nor with the patch.
+// ShadowPod returns the desired shadow pod of a local pod in the remote namespace, with the virtual node's offloading
+// patch, which may be nil. It shares no memory with its arguments.
 func ShadowPod(
 	pod *corev1.Pod, namespace string, to Destination, patch *v1alpha1.OffloadingPatch,
 ) *v1alpha1.ShadowPod {
@@ -81,8 +81,7 @@ func ShadowPod(
 	return shadow
 }
 
-// OriginUID returns the UID of the local pod of a shadow pod or of its remote pod; empty if it
-// belongs to none.
+// OriginUID returns the UID of the local pod of a shadow pod or a remote pod; empty if the object has none.
 func OriginUID(obj metav1.Object) types.UID {
 	return types.UID(obj.GetAnnotations()[v1alpha1.AnnotationOriginUID])
 }
@@ -101,8 +100,8 @@ func podAnnotations(pod *corev1.Pod, excluded []string) map[string]string {
 	return annotations
 }
 
-// podSpec returns the forwarded part of the specification of a local pod: which fields these are is in
-// podspec.PodFields, and their values are translated here. Labels with the excluded keys are not forwarded.
+// podSpec returns the specification for a shadow pod. podspec.PodFields defines which fields are forwarded, and the
+// values of some are translated here. Selectors that need an excluded label are dropped.
 func podSpec(local *corev1.Pod, from *corev1.PodSpec, excluded []string) corev1.PodSpec {
 	spec := podspec.Forward(from)
 	spec.Affinity = affinity(spec.Affinity, local, excluded)
@@ -129,7 +128,7 @@ func eachContainer(spec *corev1.PodSpec, visit func(*corev1.Container)) {
 		}
 	}
 	for i := range spec.EphemeralContainers {
-		// The two types have the same fields.
+		// EphemeralContainerCommon and Container have the same fields.
 		visit((*corev1.Container)(&spec.EphemeralContainers[i].EphemeralContainerCommon))
 	}
 }
@@ -140,8 +139,8 @@ func clearHostPorts(container *corev1.Container) {
 	}
 }
 
-// dropIdentityVolumes removes everything that the provider's kubelet would fill with an identity
-// of the provider, and the mounts of removed volumes.
+// dropIdentityVolumes removes the sources of volumes from which the provider's kubelet would mount an identity of the
+// provider, for example tokens. It removes a volume without other sources, and its mounts.
 func dropIdentityVolumes(spec *corev1.PodSpec) {
 	removed := map[string]bool{}
 	spec.Volumes = slices.DeleteFunc(spec.Volumes, func(v corev1.Volume) bool {

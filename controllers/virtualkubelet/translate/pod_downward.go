@@ -11,16 +11,16 @@ import (
 
 const fieldServiceAccount = "spec.serviceAccountName"
 
-// localFields are the fields of a pod that differ on the provider, and the fields of the remote
-// pod with the values of the local one.
+// localFields maps fields of the downward API that differ on the provider to fields of the remote pod that have the
+// values of the local pod.
 var localFields = map[string]string{
 	"metadata.namespace": "metadata.annotations['" + v1alpha1.AnnotationOriginNamespace + "']",
 	"metadata.uid":       "metadata.annotations['" + v1alpha1.AnnotationOriginUID + "']",
 	"spec.nodeName":      "metadata.labels['" + v1alpha1.LabelVirtualNode + "']",
 }
 
-// useLocalFields replaces references of the downward API to fields that differ on the provider by
-// the values of the local pod. Addresses are not replaced: the pod uses them where it runs.
+// useLocalFields replaces references of the downward API to fields that differ on the provider, so that containers get
+// the values of the local pod. It does not replace addresses, since containers need the ones on the provider.
 func useLocalFields(spec, local *corev1.PodSpec) {
 	eachContainer(spec, func(container *corev1.Container) {
 		for i := range container.Env {

@@ -14,8 +14,8 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
 
-// tolerations returns the tolerations that are forwarded. It drops those of node conditions, node roles and virtual
-// nodes, which are specific to a cluster, and those of all taints, which the provider refuses.
+// tolerations returns the tolerations to forward. It drops tolerations of node conditions, node roles and virtual
+// nodes, which have a meaning in one cluster only, and tolerations of all taints, which the provider refuses.
 func tolerations(local []corev1.Toleration) []corev1.Toleration {
 	return slices.DeleteFunc(local, func(t corev1.Toleration) bool {
 		prefix, _, _ := strings.Cut(t.Key, "/")
@@ -24,16 +24,16 @@ func tolerations(local []corev1.Toleration) []corev1.Toleration {
 	})
 }
 
-// affinity returns the affinities that are forwarded: those to pods of the pod's own namespace.
-// The provider chooses nodes, and the pods of other namespaces are not on the provider. Terms
-// about labels with excluded keys are dropped.
+// affinity returns the pod affinities to forward, limited to the pod's own namespace, because pods of other namespaces
+// are not in the remote namespace. It drops the node affinity, because the provider chooses nodes, and terms that
+// select by an excluded label.
 func affinity(local *corev1.Affinity, pod *corev1.Pod, excluded []string) *corev1.Affinity {
 	if local == nil {
 		return nil
 	}
 	result := corev1.Affinity{
 		PodAffinity: affinityTerms(local.PodAffinity, pod, excluded, false),
-		// The two types have the same fields.
+		// PodAffinity and PodAntiAffinity have the same fields.
 		PodAntiAffinity: (*corev1.PodAntiAffinity)(
 			affinityTerms((*corev1.PodAffinity)(local.PodAntiAffinity), pod, excluded, true),
 		),
@@ -44,7 +44,7 @@ func affinity(local *corev1.Affinity, pod *corev1.Pod, excluded []string) *corev
 	return &result
 }
 
-// affinityTerms returns the terms that are forwarded, or nil.
+// affinityTerms returns the terms to forward, or nil if there are none. apart is true for anti-affinity.
 func affinityTerms(local *corev1.PodAffinity, pod *corev1.Pod, excluded []string, apart bool) *corev1.PodAffinity {
 	if local == nil {
 		return nil
@@ -76,9 +76,9 @@ func affinityTerms(local *corev1.PodAffinity, pod *corev1.Pod, excluded []string
 	return result
 }
 
-// isForwarded reports whether a term makes sense on the provider when it is limited to the pods of
-// its own namespace. A term that keeps pods apart still does so among fewer pods; a term that
-// brings pods together could wait forever for one that runs in another cluster.
+// isForwarded reports whether a term still has its purpose on the provider when it is limited to the pod's namespace.
+// An anti-affinity term then keeps the pod apart from fewer pods. An affinity term for pods of other namespaces could
+// never be satisfied.
 func isForwarded(term *corev1.PodAffinityTerm, pod *corev1.Pod, apart bool) bool {
 	if ofVirtualNodes(term.TopologyKey) {
 		return false
@@ -92,8 +92,8 @@ func isForwarded(term *corev1.PodAffinityTerm, pod *corev1.Pod, apart bool) bool
 	return apart && (everywhere || slices.Contains(term.Namespaces, pod.Namespace))
 }
 
-// limitToNamespace limits a term to the pods of its own namespace, and reports whether its meaning
-// is kept.
+// limitToNamespace limits a term to the pods of the pod's namespace. It returns false if the term needs an excluded
+// label.
 func limitToNamespace(term *corev1.PodAffinityTerm, pod *corev1.Pod, excluded []string) bool {
 	term.Namespaces, term.NamespaceSelector = nil, nil
 	selectByKeys(term.LabelSelector, term.MatchLabelKeys, metav1.LabelSelectorOpIn, pod.Labels, excluded)
@@ -102,8 +102,8 @@ func limitToNamespace(term *corev1.PodAffinityTerm, pod *corev1.Pod, excluded []
 	return !selectsBy(term.LabelSelector, excluded)
 }
 
-// spreadConstraints returns the constraints that are forwarded. The domains of virtual nodes do
-// not exist on the provider, nor do labels with excluded keys.
+// spreadConstraints returns the topology spread constraints to forward. It drops constraints with a topology key of
+// virtual nodes or with an excluded label, because no node or pod on the provider has them.
 func spreadConstraints(
 	local []corev1.TopologySpreadConstraint,
 	pod *corev1.Pod,
@@ -122,9 +122,9 @@ func spreadConstraints(
 	return kept
 }
 
-// selectByKeys merges label keys into the selector, as the API server does when a pod is created. Most local pods have
-// them merged already, and the provider refuses a shadow pod in which a key is in the selector and in the keys. A key
-// of an excluded label has no effect, nor has a key of a label that the pod lacks.
+// selectByKeys merges matchLabelKeys or mismatchLabelKeys into a selector, as the API server does when a pod is
+// created. Most local pods have the merged selector already, and the provider refuses a shadow pod with a key in both
+// fields. It ignores keys of labels that the pod does not have, and removes the requirement for an excluded label.
 func selectByKeys(
 	selector *metav1.LabelSelector,
 	keys []string,
@@ -148,8 +148,8 @@ func selectByKeys(
 	}
 }
 
-// selectsBy reports whether a selector uses one of these labels. Where no pod has them, it selects
-// other pods than intended, or none.
+// selectsBy reports whether a selector needs one of these labels. If no pod has the label, the selector matches no pods
+// or unintended ones.
 func selectsBy(selector *metav1.LabelSelector, keys []string) bool {
 	if selector == nil {
 		return false
@@ -161,7 +161,7 @@ func selectsBy(selector *metav1.LabelSelector, keys []string) bool {
 	})
 }
 
-// ofVirtualNodes reports whether a label is one of virtual nodes, which no node of a provider has.
+// ofVirtualNodes reports whether only virtual nodes have a label, by its prefix. No node of a provider has it.
 func ofVirtualNodes(label string) bool {
 	prefix, _, _ := strings.Cut(label, "/")
 	return prefix == "liqo.io" || strings.HasSuffix(prefix, ".liqo.io")

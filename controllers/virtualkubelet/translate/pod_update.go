@@ -14,10 +14,10 @@ import (
 	"liqo.io/federation/apiserver/podspec"
 )
 
-// UpdateShadowPod copies the fields that may change in a running pod from the desired to the
-// existing shadow pod: labels, annotations, images, CPU and memory, the deadline, additional
-// tolerations and additional ephemeral containers. It reports whether it changed the existing one. It reads no other
-// fields of it and only the names of its ephemeral containers, because the cached shadow pod is trimmed to these.
+// UpdateShadowPod copies the fields that may change in a running pod from the desired to the existing shadow pod:
+// labels, annotations, images, CPU and memory, the active deadline, new tolerations and new ephemeral containers. It
+// reports whether existing changed. The cached shadow pod has no other fields, and of ephemeral containers only the
+// names, so none may be read here.
 func UpdateShadowPod(existing, desired *v1alpha1.ShadowPod) bool {
 	keepTokenSecret(existing, desired)
 	changed := false
@@ -52,14 +52,13 @@ func UpdateShadowPod(existing, desired *v1alpha1.ShadowPod) bool {
 	return changed
 }
 
-// Resizes reports whether the desired shadow pod has other CPU or memory than the existing one.
+// Resizes reports whether the desired shadow pod has other amounts of CPU or memory than the existing one.
 func Resizes(existing, desired *v1alpha1.ShadowPod) bool {
 	old, spec := existing.Spec.Pod.DeepCopy(), &desired.Spec.Pod
 	return podspec.Resize(old.Containers, spec.Containers) || podspec.Resize(old.InitContainers, spec.InitContainers)
 }
 
-// KeepResources removes the resources from a desired shadow pod, so that an existing one keeps its
-// own.
+// KeepResources removes the resources from a desired shadow pod, so that UpdateShadowPod keeps the existing ones.
 func KeepResources(desired *v1alpha1.ShadowPod) {
 	for _, containers := range [][]corev1.Container{desired.Spec.Pod.Containers, desired.Spec.Pod.InitContainers} {
 		for i := range containers {
@@ -68,8 +67,8 @@ func KeepResources(desired *v1alpha1.ShadowPod) {
 	}
 }
 
-// MissingEphemeralContainers returns the ephemeral containers of the desired shadow pod that the
-// existing one does not have.
+// MissingEphemeralContainers returns the ephemeral containers of the desired shadow pod that the existing one does not
+// have.
 func MissingEphemeralContainers(existing, desired *v1alpha1.ShadowPod) []corev1.EphemeralContainer {
 	var missing []corev1.EphemeralContainer
 	for _, container := range desired.Spec.Pod.EphemeralContainers {
@@ -94,8 +93,8 @@ func updateImages(existing, desired []corev1.Container) bool {
 	return changed
 }
 
-// updateTolerations adds new tolerations and changes their seconds. None is removed: a running pod
-// keeps its tolerations.
+// updateTolerations adds new tolerations and changes tolerationSeconds of existing ones. It removes none, because the
+// tolerations of an existing pod cannot be removed. It reports whether existing changed.
 func updateTolerations(existing *corev1.PodSpec, desired []corev1.Toleration) bool {
 	changed := false
 	for _, toleration := range desired {

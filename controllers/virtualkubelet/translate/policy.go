@@ -14,16 +14,16 @@ import (
 	"liqo.io/federation/apiserver/reflection"
 )
 
-// Policy selects the objects of a kind that are reflected, and the labels and annotations that are
-// not. The zero value is DenyList without exclusions.
+// Policy is the reflection policy of one kind: which objects are reflected, and without which labels and annotations.
+// The zero value is the policy DenyList without exclusions.
 type Policy struct {
-	// AllowList reflects only objects with the annotation that allows it.
+	// AllowList means that only objects with the annotation that allows reflection are reflected.
 	AllowList bool
-	// ExcludedLabels and ExcludedAnnotations are keys that reflected objects do not have.
+	// ExcludedLabels and ExcludedAnnotations are the keys of labels and annotations that are not reflected.
 	ExcludedLabels, ExcludedAnnotations []string
 }
 
-// PolicyOf returns the policy of one kind: that of all kinds and its own.
+// PolicyOf returns the policy of a kind, with the exclusions for all kinds and for this one.
 func PolicyOf(spec *v1alpha1.VirtualNodeReflection, of schema.GroupResource) Policy {
 	policy := Policy{ExcludedLabels: spec.ExcludedLabels, ExcludedAnnotations: spec.ExcludedAnnotations}
 	for _, kind := range spec.Kinds {
@@ -36,7 +36,8 @@ func PolicyOf(spec *v1alpha1.VirtualNodeReflection, of schema.GroupResource) Pol
 	return policy
 }
 
-// Reflects reports whether an object is reflected. The annotation that excludes an object takes precedence.
+// Reflects reports whether an object is reflected. The annotation that excludes an object takes precedence over the one
+// that allows it.
 func (p Policy) Reflects(local metav1.Object) bool {
 	if reflection.SkipsReflection(local) {
 		return false
@@ -45,8 +46,8 @@ func (p Policy) Reflects(local metav1.Object) bool {
 	return !p.AllowList || annotated && allow != "false"
 }
 
-// Strip returns the object without the excluded labels and annotations. The object itself is not
-// changed.
+// Strip returns a copy of the object without the excluded labels and annotations, or the object itself if none are
+// excluded.
 func Strip[T interface {
 	metav1.Object
 	runtime.Object

@@ -8,9 +8,9 @@ import (
 	resourcehelper "k8s.io/component-helpers/resource"
 )
 
-// boundedAmounts returns the resources that a provider reports for a pod or a container, bounded because the consumer
-// counts them against quotas. A resource that was not requested is dropped. An amount is at most the larger of the
-// requested and the previously reported one, because a decrease takes effect later.
+// boundedAmounts returns the resources that a provider reports for a pod or a container, without resources that the pod
+// does not request. An amount is at most the requested or the previously reported one, whichever is larger, because a
+// decrease takes effect later. The consumer counts the result against quotas, which a provider must not exhaust.
 func boundedAmounts(reported, requested, before corev1.ResourceList) corev1.ResourceList {
 	var kept corev1.ResourceList
 	for name, limit := range requested {
@@ -32,8 +32,8 @@ func boundedAmounts(reported, requested, before corev1.ResourceList) corev1.Reso
 	return kept
 }
 
-// boundedRequirements returns the reported requests and limits, bounded. Claims name objects of the provider and are
-// dropped.
+// boundedRequirements returns the requests and limits that a provider reports, bounded by boundedAmounts. It drops
+// resource claims, which name objects of the provider.
 func boundedRequirements(
 	reported *corev1.ResourceRequirements,
 	requested corev1.ResourceRequirements,
@@ -51,7 +51,8 @@ func boundedRequirements(
 	}
 }
 
-// boundedPodAmounts sets the reported amounts of the pod as a whole.
+// boundedPodAmounts sets the resources of the pod as a whole in a status to the reported ones, bounded by
+// boundedAmounts.
 func boundedPodAmounts(status *corev1.PodStatus, local *corev1.Pod, reported *corev1.PodStatus) {
 	if reported.Resources == nil && reported.AllocatedResources == nil {
 		status.Resources, status.AllocatedResources = nil, nil

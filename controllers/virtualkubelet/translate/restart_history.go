@@ -11,23 +11,23 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// ConditionOffloaded is True on a local pod that runs on a provider. Its message contains, in
-// JSON, the UID of the remote pod and the restarts of the containers of earlier remote pods of it.
-// Stored there, the counters survive a restart of the virtual kubelet and are written with the
-// status they belong to.
+// ConditionOffloaded is True on a local pod that runs on a provider. Its message is JSON with the UID of the remote pod
+// and the restarts of containers in earlier remote pods of the local pod. In the status, the counters survive a restart
+// of the virtual kubelet and are written together with the counters that they add to.
 const ConditionOffloaded corev1.PodConditionType = "offloading.liqo.io/Offloaded"
 
-// maxRestarts bounds the counters of a provider, so that sums do not overflow.
+// maxRestarts is the upper bound of a restart counter that a provider reports, so that sums do not overflow.
 const maxRestarts = 1 << 29
 
-// restartHistory is the UID of the current remote pod and the restarts of earlier ones, by container.
+// restartHistory is the message of ConditionOffloaded: the UID of the current remote pod, and how often containers
+// restarted in earlier remote pods, by name.
 type restartHistory struct {
 	UID      types.UID        `json:"remotePodUID"`
 	Restarts map[string]int32 `json:"earlierRestarts,omitempty"`
 }
 
-// historyOf returns the restart history in a status. A message of another writer is ignored: the
-// counters then start from the current ones.
+// historyOf returns the restart history in a status. If the message is not valid, it returns an empty history, so that
+// counters start again at the provider's.
 func historyOf(status *corev1.PodStatus) *restartHistory {
 	result := &restartHistory{}
 	if c := condition(status, ConditionOffloaded); c != nil {
@@ -38,8 +38,8 @@ func historyOf(status *corev1.PodStatus) *restartHistory {
 	return result
 }
 
-// observe sets the current remote pod. One with another UID was created in place of the last: each
-// of its containers counts as restarted once.
+// observe sets the UID of the current remote pod. If it changed, the remote pod was created again, and each container
+// that ran counts as restarted once more.
 func (c *restartHistory) observe(uid types.UID, status *corev1.PodStatus) {
 	if c.UID == uid {
 		return
@@ -55,8 +55,8 @@ func (c *restartHistory) observe(uid types.UID, status *corev1.PodStatus) {
 	}
 }
 
-// restarts returns the restarts of a container in all remote pods together: never less than
-// reported before.
+// restarts returns how often a container restarted in all remote pods of the local pod. The result is never less than
+// the counter before.
 func (c *restartHistory) restarts(after, before *corev1.ContainerStatus) int32 {
 	count := c.Restarts[after.Name] + min(max(after.RestartCount, 0), maxRestarts)
 	if before != nil {
@@ -66,7 +66,7 @@ func (c *restartHistory) restarts(after, before *corev1.ContainerStatus) int32 {
 }
 
 func (c *restartHistory) store(status *corev1.PodStatus, now metav1.Time) {
-	// Marshalling two strings and a map of numbers cannot fail.
+	// Strings and numbers can always be encoded.
 	message, _ := json.Marshal(c)
 	setCondition(
 		status,

@@ -13,18 +13,17 @@ import (
 )
 
 const (
-	// maxText is the limit, in bytes, of a message of a provider.
+	// maxText is the maximum length of a provider's message, in bytes.
 	maxText = 1024
-	// maxReason is the limit, in bytes, of a reason of a provider.
+	// maxReason is the maximum length of a provider's reason, in bytes.
 	maxReason = 128
-	// maxAddresses is the number of address families.
+	// maxAddresses is the number of IP families.
 	maxAddresses = 2
 )
 
-// Message returns a text of a provider, bounded and without control characters.
+// Message returns a provider's message without control characters, cut to maxText.
 func Message(s string) string { return text(s) }
 
-// text returns a message of a provider, bounded and without control characters.
 func text(s string) string { return clean(s, maxText) }
 
 func reason(s string) string { return clean(s, maxReason) }
@@ -47,9 +46,8 @@ func clean(s string, limit int) string {
 	}, s)
 }
 
-// addresses returns the addresses of a remote pod that are accepted: unicast ones, at most one per
-// family. Endpoints are made from them, so loopback and link-local addresses would lead to the
-// consumer's own nodes.
+// addresses returns the valid addresses of a remote pod: unicast addresses, at most one per IP family. It omits
+// loopback and link-local addresses, because endpoints with them would send traffic to the consumer's own nodes.
 func addresses(from *corev1.PodStatus) []corev1.PodIP {
 	var result []corev1.PodIP
 	hasFamily := map[bool]bool{}
@@ -66,8 +64,8 @@ func addresses(from *corev1.PodStatus) []corev1.PodIP {
 	return result
 }
 
-// sanitise bounds the texts and amounts of a container's status, given its spec and its status
-// before, which may be nil.
+// sanitise bounds the texts and amounts in a container's status that a provider reported. spec is the container in the
+// local pod. before is its status in the local pod and may be nil.
 func sanitise(s *corev1.ContainerStatus, spec *corev1.Container, before *corev1.ContainerStatus) {
 	s.Image, s.ImageID, s.ContainerID = text(s.Image), text(s.ImageID), text(s.ContainerID)
 	for _, state := range []*corev1.ContainerState{&s.State, &s.LastTerminationState} {
@@ -75,11 +73,11 @@ func sanitise(s *corev1.ContainerStatus, spec *corev1.Container, before *corev1.
 			w.Reason, w.Message = reason(w.Reason), text(w.Message)
 		}
 		if t := state.Terminated; t != nil {
-			// Termination messages are written by the pod, up to 4096 bytes.
+			// The container writes the termination message, of up to 4096 bytes.
 			t.Reason, t.Message, t.ContainerID = reason(t.Reason), clean(t.Message, 4096), text(t.ContainerID)
 		}
 	}
-	// These fields name volumes, users and devices of the provider's node.
+	// VolumeMounts, User and AllocatedResourcesStatus refer to volumes, users and devices of the provider's node.
 	s.VolumeMounts, s.User, s.AllocatedResourcesStatus = nil, nil, nil
 	if before == nil {
 		before = &corev1.ContainerStatus{}
@@ -88,8 +86,8 @@ func sanitise(s *corev1.ContainerStatus, spec *corev1.Container, before *corev1.
 	s.AllocatedResources = boundedAmounts(s.AllocatedResources, spec.Resources.Requests, before.AllocatedResources)
 }
 
-// TranslateAddresses returns a pod status with its addresses translated by toLocal, without those for which it returns
-// false. It shares the rest with the argument.
+// TranslateAddresses returns a pod status with the addresses that toLocal returns. It omits addresses for which toLocal
+// returns false. The result shares memory with the argument.
 func TranslateAddresses(status *corev1.PodStatus, toLocal func(address string) (string, bool)) corev1.PodStatus {
 	translated := *status
 	translated.PodIP, translated.PodIPs = "", nil

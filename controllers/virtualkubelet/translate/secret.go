@@ -13,8 +13,8 @@ import (
 	"liqo.io/federation/apiserver/reflection"
 )
 
-// localSecretTypes are the types of Secrets that are never reflected: tokens of this cluster,
-// releases of Helm, and the Secrets of peerings and of their pods.
+// localSecretTypes are the types of Secrets that are never reflected: tokens of the local cluster, Helm releases, and
+// the Secrets that peerings and virtual kubelets create.
 var localSecretTypes = []corev1.SecretType{
 	corev1.SecretTypeServiceAccountToken,
 	corev1.SecretTypeBootstrapToken,
@@ -24,7 +24,8 @@ var localSecretTypes = []corev1.SecretType{
 	v1alpha1.SecretTypeTokens,
 }
 
-// ReflectableSecrets selects the Secrets that may be reflected, so that the others are never read.
+// ReflectableSecrets returns the field selector of Secrets that may be reflected, so that virtual kubelets never read
+// others.
 func ReflectableSecrets() fields.Selector {
 	var all []fields.Selector
 	for _, local := range localSecretTypes {
@@ -33,7 +34,7 @@ func ReflectableSecrets() fields.Selector {
 	return fields.AndSelectors(all...)
 }
 
-// Secret returns the reflected object of a local Secret; nil if it is not reflected.
+// Secret returns the desired reflected object of a local Secret; nil if it is not reflected.
 func Secret(local *corev1.Secret, namespace string, to Destination) *corev1.Secret {
 	reflectable := ReflectableSecrets().Matches(fields.Set{"type": string(local.Type)})
 	if reflection.SkipsReflection(local) || !reflectable {
@@ -48,7 +49,8 @@ func Secret(local *corev1.Secret, namespace string, to Destination) *corev1.Secr
 	}
 }
 
-// UpdateSecret changes an existing reflected Secret into the desired one, as far as an update can.
+// UpdateSecret changes an existing reflected Secret into the desired one. It returns Replace if the types differ or the
+// existing one is immutable.
 func UpdateSecret(existing, desired *corev1.Secret) Change {
 	same := equality.Semantic.DeepEqual(existing.Data, desired.Data)
 	if existing.Type != desired.Type ||

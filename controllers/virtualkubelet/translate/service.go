@@ -15,9 +15,9 @@ import (
 	"liqo.io/federation/apiserver/reflection"
 )
 
-// Service returns the reflected object of a local Service; nil if it is not reflected. It has the same selector, since
-// remote pods have the same labels. The provider allocates addresses, node ports and load balancers; the class of the
-// latter is one that the provider offers.
+// Service returns the desired reflected object of a local Service; nil if it is not reflected. Its selector is the
+// same, because remote pods have the labels of local pods. The provider allocates addresses, node ports and load
+// balancers. A load balancer has a class that the provider offers.
 func Service(local *corev1.Service, namespace string, to Destination) *corev1.Service {
 	if reflection.SkipsReflection(local) || isKubernetes(local.Namespace, local.Name) {
 		return nil
@@ -45,7 +45,7 @@ func Service(local *corev1.Service, namespace string, to Destination) *corev1.Se
 		spec.ClusterIP = corev1.ClusterIPNone
 	}
 	if ptr.Deref(spec.IPFamilyPolicy, "") == corev1.IPFamilyPolicyRequireDualStack {
-		// The provider may have a single address family.
+		// The provider may have one IP family only.
 		spec.IPFamilyPolicy = ptr.To(corev1.IPFamilyPolicyPreferDualStack)
 	}
 	if !keepsNodePorts(local) {
@@ -56,13 +56,13 @@ func Service(local *corev1.Service, namespace string, to Destination) *corev1.Se
 	return &corev1.Service{ObjectMeta: reflectedMeta(local, local.Name, namespace, to), Spec: spec}
 }
 
-// isKubernetes reports whether a Service is that of the API server.
+// isKubernetes reports whether a Service is the API server's, kubernetes in namespace default.
 func isKubernetes(namespace, name string) bool {
 	return namespace == metav1.NamespaceDefault && name == "kubernetes"
 }
 
-// UpdateService changes an existing reflected Service into the desired one. Fields that the
-// provider has set stay.
+// UpdateService changes an existing reflected Service into the desired one, and keeps the fields that the provider set.
+// It returns Replace if only one of them is headless.
 func UpdateService(existing, desired *corev1.Service) Change {
 	spec := desired.DeepCopy().Spec
 	if hasAddress(&existing.Spec) && hasAddress(&spec) {
@@ -79,7 +79,7 @@ func UpdateService(existing, desired *corev1.Service) Change {
 		keepNodePorts(spec.Ports, existing.Spec.Ports)
 	}
 	if spec.Type == corev1.ServiceTypeLoadBalancer && existing.Spec.Type == corev1.ServiceTypeLoadBalancer {
-		// The class cannot be changed, and some load balancers write their choice here.
+		// The class is immutable, and some load balancer controllers write the address that they chose to loadBalancerIP.
 		spec.LoadBalancerClass, spec.LoadBalancerIP = existing.Spec.LoadBalancerClass, existing.Spec.LoadBalancerIP
 	}
 	if spec.Type == corev1.ServiceTypeLoadBalancer &&
@@ -93,13 +93,13 @@ func UpdateService(existing, desired *corev1.Service) Change {
 	return changed(differs)
 }
 
-// keepsNodePorts reports whether a Service is to have the same node ports on the provider.
+// keepsNodePorts reports whether a Service has the annotation that requests the same node ports on the provider.
 func keepsNodePorts(local *corev1.Service) bool {
 	value, annotated := local.Annotations[v1alpha1.AnnotationForceRemoteNodePort]
 	return annotated && value != "false"
 }
 
-// keepNodePorts keeps the allocated node port of each port that requests none.
+// keepNodePorts sets the node port of each port that requests none to the one that the provider allocated.
 func keepNodePorts(desired, existing []corev1.ServicePort) {
 	for i := range desired {
 		allocated := slices.IndexFunc(existing, func(port corev1.ServicePort) bool {
@@ -113,5 +113,5 @@ func keepNodePorts(desired, existing []corev1.ServicePort) {
 
 func isHeadless(spec *corev1.ServiceSpec) bool { return spec.ClusterIP == corev1.ClusterIPNone }
 
-// hasAddress reports whether a Service has a cluster IP, or None.
+// hasAddress reports whether the clusterIP of a Service is an address or None.
 func hasAddress(spec *corev1.ServiceSpec) bool { return spec.Type != corev1.ServiceTypeExternalName }

@@ -11,13 +11,13 @@ import (
 
 const exported = "true"
 
-// Exported reports whether a reflected Service is marked as exported.
+// Exported reports whether a reflected Service has the label of exported Services.
 func Exported(service *corev1.Service) bool {
 	return service.Labels[v1alpha1.LabelExported] == exported
 }
 
-// MarkExported returns a local Service with or without the label that marks its reflected Services
-// as exported: only a ServiceExport sets it. The Service itself is not changed.
+// MarkExported returns a local Service with or without the label of exported Services. It removes a label that a user
+// set, since only a ServiceExport exports a Service. It does not modify the argument.
 func MarkExported(local *corev1.Service, is bool) *corev1.Service {
 	if _, labelled := local.Labels[v1alpha1.LabelExported]; labelled == is && Exported(local) == is {
 		return local

@@ -15,20 +15,20 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
 
-// ReasonRecreating is the reason of a pod that ran and whose remote pod was deleted and will be created again.
+// ReasonRecreating is the reason of a pod that ran and whose remote pod ended or was deleted and will be created again.
 const ReasonRecreating = "Recreating"
 
-// RemotePod is the part of a remote pod that is cached.
+// RemotePod is a remote pod as it is cached, without its specification.
 type RemotePod struct {
 	metav1.ObjectMeta
-	// OriginUID is the UID of the local pod; empty if it belongs to none.
+	// OriginUID is the UID of the local pod; empty if the remote pod names none.
 	OriginUID types.UID
 	Status    corev1.PodStatus
 }
 
-// PodStatus returns the status of a local pod, given its shadow pod and its remote pod, either of
-// which may be nil. A finished pod keeps its status, restart counters never decrease, and texts of
-// the provider are bounded. The result shares nothing with the arguments.
+// PodStatus returns the status of a local pod from its shadow pod and its remote pod, either of which may be nil. The
+// status of a finished pod does not change, restart counters never decrease, and the provider's texts are bounded. The
+// result shares no memory with the arguments.
 func PodStatus(
 	local *corev1.Pod,
 	shadow *v1alpha1.ShadowPod,
@@ -44,10 +44,10 @@ func PodStatus(
 	case remote == nil || !isReported(&remote.Status):
 		applyMissing(&status, shadow, remote, now)
 	case Terminal(remote.Status.Phase):
-		// The shadow pod decides soon whether the pod has finished or is created again. Until then
-		// a pod that always restarts is not ready.
+		// The status of the shadow pod will state whether the pod has finished or is created again. Until then, a pod that
+		// always restarts is not ready.
 		if local.Spec.RestartPolicy == corev1.RestartPolicyAlways {
-			notReady(&status, ReasonRecreating, "the provider's pod has ended", now)
+			notReady(&status, ReasonRecreating, "the remote pod has ended", now)
 		}
 	default:
 		history := historyOf(&status)
@@ -72,7 +72,7 @@ func PodStatus(
 	return status
 }
 
-// finish ends a pod as its shadow pod ended.
+// finish sets the phase of a finished shadow pod and its last status.
 func finish(
 	status *corev1.PodStatus,
 	local *corev1.Pod,
@@ -102,9 +102,9 @@ func finish(
 	}
 }
 
-// setDisrupted sets, on a pod that ended, the condition that it was disrupted, for example by a
-// drained node, which Jobs can ignore. It is not set on a pod that is created again, where the
-// condition would stay.
+// setDisrupted copies the condition DisruptionTarget, for example of a drained node, to a pod that ended, for the pod
+// failure policy of a Job. It is not copied to a pod whose remote pod is created again, because nothing would remove
+// it.
 func setDisrupted(status *corev1.PodStatus, local *corev1.Pod, from []corev1.PodCondition, now metav1.Time) {
 	i := slices.IndexFunc(from, func(c corev1.PodCondition) bool {
 		return c.Type == corev1.DisruptionTarget && c.Status == corev1.ConditionTrue
@@ -114,8 +114,8 @@ func setDisrupted(status *corev1.PodStatus, local *corev1.Pod, from []corev1.Pod
 	}
 }
 
-// Disrupted returns the status of a pod that is about to be deleted for a reason that is not its
-// own.
+// Disrupted returns the status of a local pod with the condition DisruptionTarget, to write before the pod is deleted
+// because of a failure of the provider.
 func Disrupted(local *corev1.Pod, why, message string, now metav1.Time) corev1.PodStatus {
 	status := *local.Status.DeepCopy()
 	setCondition(&status, disruption(local, why, message), now)
@@ -132,18 +132,18 @@ func disruption(local *corev1.Pod, why, message string) corev1.PodCondition {
 	}
 }
 
-// isReported reports whether a kubelet of the provider runs the pod.
+// isReported reports whether a kubelet of the provider has written the status.
 func isReported(status *corev1.PodStatus) bool {
 	return status.StartTime != nil || len(status.ContainerStatuses) > 0 ||
 		status.Phase != corev1.PodPending && status.Phase != ""
 }
 
-// Terminal reports whether a phase is the last one of a pod.
+// Terminal reports whether a phase is Succeeded or Failed.
 func Terminal(phase corev1.PodPhase) bool {
 	return phase == corev1.PodSucceeded || phase == corev1.PodFailed
 }
 
-// Ran reports whether a container of the pod has ever started.
+// Ran reports whether a container of the pod was ever started.
 func Ran(status *corev1.PodStatus) bool {
 	started := func(s corev1.ContainerStatus) bool {
 		return s.State.Running != nil || s.State.Terminated != nil || s.LastTerminationState.Terminated != nil
@@ -154,8 +154,8 @@ func Ran(status *corev1.PodStatus) bool {
 	)
 }
 
-// NotOffloaded returns the status of a pod whose namespace is not offloaded to the provider. A pod
-// that never ran waits. One that ran is not ready, and has failed unless it may still be evicted.
+// NotOffloaded returns the status of a pod whose namespace is not offloaded to the provider. A pod that never ran
+// waits. A pod that ran is not ready, and has failed unless it is evictable.
 func NotOffloaded(local *corev1.Pod, message string, evictable bool, now metav1.Time) corev1.PodStatus {
 	switch {
 	case !Ran(&local.Status):
@@ -170,7 +170,7 @@ func NotOffloaded(local *corev1.Pod, message string, evictable bool, now metav1.
 	return status
 }
 
-// Refused returns the status of a pod that cannot start, with the reason.
+// Refused returns the status of a pod that cannot start on the provider, with the reason and the message.
 func Refused(local *corev1.Pod, why, message string) corev1.PodStatus {
 	status := *local.Status.DeepCopy()
 	if !Terminal(status.Phase) {
@@ -179,7 +179,7 @@ func Refused(local *corev1.Pod, why, message string) corev1.PodStatus {
 	return status
 }
 
-// Failed returns the status of a pod that can no longer run, with the reason.
+// Failed returns the status of a pod that failed because it can no longer run, with the reason and the message.
 func Failed(local *corev1.Pod, why, message string, now metav1.Time) corev1.PodStatus {
 	status := Refused(local, why, message)
 	if !Terminal(status.Phase) {
@@ -189,10 +189,10 @@ func Failed(local *corev1.Pod, why, message string, now metav1.Time) corev1.PodS
 	return status
 }
 
-// applyMissing sets the status of a pod without a remote pod, or whose remote pod no kubelet runs yet.
+// applyMissing updates the status of a pod whose remote pod does not exist, or is not run by a kubelet yet.
 func applyMissing(status *corev1.PodStatus, shadow *v1alpha1.ShadowPod, remote *RemotePod, now metav1.Time) {
 	if shadow != nil {
-		// Reasons from before the shadow pod existed do not apply any more.
+		// A reason from before the shadow pod was created no longer applies.
 		status.Reason, status.Message = "", ""
 		refused := meta.FindStatusCondition(shadow.Status.Conditions, v1alpha1.ConditionPodCreated)
 		if refused != nil && refused.Status == metav1.ConditionFalse {
@@ -213,9 +213,9 @@ func applyMissing(status *corev1.PodStatus, shadow *v1alpha1.ShadowPod, remote *
 	}
 }
 
-// setRecreating sets the status of a pod whose remote pod was deleted and will be created again.
+// setRecreating updates the status of a pod that ran and whose remote pod was deleted and will be created again.
 func setRecreating(status *corev1.PodStatus, now metav1.Time) {
-	const message = "the provider creates the pod again"
+	const message = "the provider creates the remote pod again"
 	for _, containers := range [][]corev1.ContainerStatus{
 		status.ContainerStatuses, status.InitContainerStatuses, status.EphemeralContainerStatuses,
 	} {
@@ -231,7 +231,7 @@ func setRecreating(status *corev1.PodStatus, now metav1.Time) {
 	notReady(status, ReasonRecreating, message, now)
 }
 
-// apply copies the status that the provider's kubelet reports, as far as it is about this pod.
+// apply copies the parts of a remote pod's status that have a meaning for the local pod.
 func apply(
 	status *corev1.PodStatus, local *corev1.Pod, reported *corev1.PodStatus, history *restartHistory,
 	now metav1.Time,
@@ -269,8 +269,8 @@ func apply(
 	conditions(status, local, from.Conditions, now)
 }
 
-// containers returns the statuses of the containers of the pod. A container that ended for good is
-// not reported as running again: Kubernetes refuses it.
+// containers returns the statuses of the local pod's containers. A container that ended and may not restart keeps its
+// status, because the API server refuses a status in which it runs again.
 func containers(
 	specs []corev1.Container,
 	restarts func(*corev1.Container, int32) bool,
@@ -306,16 +306,16 @@ func find(statuses []corev1.ContainerStatus, name string) *corev1.ContainerStatu
 	return nil
 }
 
-// remoteConditions are the conditions that the provider's kubelet sets. PodScheduled is set by the local scheduler.
+// remoteConditions are the conditions of the local pod that the provider's kubelet determines. PodScheduled is not
+// among them: the local scheduler sets it.
 var remoteConditions = []corev1.PodConditionType{
 	corev1.PodReadyToStartContainers, corev1.PodInitialized, corev1.ContainersReady, corev1.PodReady,
 }
 
-// resizing are the conditions that a pod has only while it is resized; the provider's kubelet sets
-// them too.
+// resizing are the conditions that the provider's kubelet sets only while a pod is resized.
 var resizing = []corev1.PodConditionType{corev1.PodResizePending, corev1.PodResizeInProgress}
 
-// dropResizing removes those of them that are not reported any more.
+// dropResizing removes the conditions about a resize that the remote pod no longer has.
 func dropResizing(status *corev1.PodStatus, from []corev1.PodCondition) {
 	status.Conditions = slices.DeleteFunc(status.Conditions, func(c corev1.PodCondition) bool {
 		reported := slices.ContainsFunc(from, func(f corev1.PodCondition) bool { return f.Type == c.Type })
@@ -339,24 +339,24 @@ func conditions(status *corev1.PodStatus, local *corev1.Pod, from []corev1.PodCo
 	}
 }
 
-// closeGates sets the Ready condition to False while a readiness gate of the local pod is not True.
+// closeGates sets the condition Ready to False if the condition of a readiness gate of the local pod is not True.
 func closeGates(ready *corev1.PodCondition, local *corev1.Pod) {
 	for _, gate := range local.Spec.ReadinessGates {
 		c := condition(&local.Status, gate.ConditionType)
 		if c == nil || c.Status != corev1.ConditionTrue {
 			ready.Status, ready.Reason = corev1.ConditionFalse, "ReadinessGatesNotReady"
-			ready.Message = "the readiness gate " + string(gate.ConditionType) + " is not open"
+			ready.Message = "the condition of readiness gate " + string(gate.ConditionType) + " is not True"
 			return
 		}
 	}
 }
 
-// DeferResize sets the condition PodResizePending with the reason for which the provider does not resize the pod. It
-// reports whether the condition changed.
+// DeferResize sets the condition PodResizePending with the reason why the provider does not resize the pod, and reports
+// whether it changed.
 func DeferResize(status *corev1.PodStatus, local *corev1.Pod, why, message string, now metav1.Time) bool {
 	before := condition(&local.Status, corev1.PodResizePending)
 	if before != nil && condition(status, corev1.PodResizePending) == nil {
-		// The time of the condition is kept.
+		// setCondition keeps the transition time of this condition.
 		status.Conditions = append(status.Conditions, *before)
 	}
 	setCondition(status, corev1.PodCondition{
@@ -386,8 +386,8 @@ func condition(status *corev1.PodStatus, kind corev1.PodConditionType) *corev1.P
 	return nil
 }
 
-// setCondition sets a condition. Its time changes only with its status, and never back; nor does
-// the generation that it was observed at.
+// setCondition sets a condition. Its transition time changes only with its status. Neither that time nor the observed
+// generation decreases.
 func setCondition(status *corev1.PodStatus, c corev1.PodCondition, now metav1.Time) {
 	old := condition(status, c.Type)
 	if old != nil {
@@ -406,10 +406,10 @@ func setCondition(status *corev1.PodStatus, c corev1.PodCondition, now metav1.Ti
 	status.Conditions = append(status.Conditions, c)
 }
 
-// SameStatus reports whether two statuses are semantically equal.
 func SameStatus(a, b *corev1.PodStatus) bool { return equality.Semantic.DeepEqual(a, b) }
 
-// Deleted returns the last status of a deleted pod whose remote pod no longer exists.
+// Deleted returns the final status of a pod that was deleted and whose remote pod no longer exists. The phase is
+// Succeeded if all containers ended with exit code 0, otherwise Failed.
 func Deleted(local *corev1.Pod, now metav1.Time) corev1.PodStatus {
 	failed := slices.ContainsFunc(local.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool {
 		return s.State.Terminated == nil || s.State.Terminated.ExitCode != 0

@@ -16,23 +16,24 @@ import (
 )
 
 const (
-	// renewalShare is the share of its lifetime after which a token is replaced, at the latest after maxTokenAge. The
-	// kubelet has the same values.
+	// renewalShare is the share of its lifetime after which a token is renewed, at the latest after maxTokenAge. A kubelet
+	// has the same values.
 	renewalShare = 0.8
 	maxTokenAge  = 24 * time.Hour
-	// renewalJitter is the share of that time over which renewals are spread.
+	// renewalJitter is the maximum share by which a renewal is earlier, so that tokens that were issued together are not
+	// renewed together.
 	renewalJitter = 0.1
 )
 
-// Token is a service account token that a pod mounts.
+// Token is a token of the pod's ServiceAccount that a volume of the pod contains.
 type Token struct {
-	// Key is its key in the Secret.
+	// Key is the key of the token in the Secret.
 	Key string
-	// Spec is the requested token, which expires with the pod.
+	// Spec is the request for the token, bound to the pod.
 	Spec authenticationv1.TokenRequestSpec
 }
 
-// Tokens returns the tokens of its service account that a pod mounts.
+// Tokens returns the ServiceAccount tokens that the volumes of a pod contain.
 func Tokens(pod *corev1.Pod) []Token {
 	var all []Token
 	for i := range pod.Spec.Volumes {
@@ -63,16 +64,15 @@ func Tokens(pod *corev1.Pod) []Token {
 	return all
 }
 
-// tokenKey names the token of one source of one volume. Neither index changes while the pod
-// exists.
+// tokenKey returns the key, in the Secret, of the token in one source of one volume. The indexes do not change, because
+// volumes are immutable.
 func tokenKey(volume, source int) string { return fmt.Sprintf("token-%d-%d", volume, source) }
 
-// TokenSecretName returns the name, in the remote namespace, of the Secret with the tokens of a
-// local pod.
+// TokenSecretName returns the name of the Secret with a local pod's tokens in the remote namespace.
 func TokenSecretName(pod types.UID) string { return "tokens-" + string(pod) }
 
-// TokenSecret returns the Secret with the tokens of a local pod, by key. It is deleted with the
-// shadow pod.
+// TokenSecret returns the Secret with the tokens of a local pod, by tokenKey. Its owner is the shadow pod, so that both
+// are deleted together.
 func TokenSecret(
 	pod *corev1.Pod,
 	shadow *v1alpha1.ShadowPod,
@@ -102,14 +102,14 @@ func TokenSecret(
 	}
 }
 
-// RemoteTokens is the part of a Secret with tokens of a pod that is cached.
+// RemoteTokens is a Secret with tokens as it is cached, without the tokens.
 type RemoteTokens struct {
 	metav1.ObjectMeta
-	// RenewAfter is the time after which they are replaced; zero means at once.
+	// RenewAfter is when the tokens are renewed; zero means immediately.
 	RenewAfter time.Time
 }
 
-// TokenOwner returns the reference to the shadow pod that owns a Secret with tokens.
+// TokenOwner returns the reference to the shadow pod that owns a Secret with tokens; the zero value if there is none.
 func TokenOwner(secret metav1.Object) metav1.OwnerReference {
 	for _, owner := range secret.GetOwnerReferences() {
 		if owner.Kind == "ShadowPod" {
@@ -119,8 +119,8 @@ func TokenOwner(secret metav1.Object) metav1.OwnerReference {
 	return metav1.OwnerReference{}
 }
 
-// RenewAfter returns the time after which the tokens of a Secret are replaced: at once if it has
-// no such annotation.
+// RenewAfter returns when the tokens in a Secret are renewed, from its annotation. It returns the zero time, for
+// immediately, if the annotation is missing or invalid.
 func RenewAfter(secret metav1.Object) time.Time {
 	at, err := time.Parse(time.RFC3339, secret.GetAnnotations()[v1alpha1.AnnotationRenewAfter])
 	if err != nil {
@@ -129,8 +129,8 @@ func RenewAfter(secret metav1.Object) time.Time {
 	return at
 }
 
-// Renewal returns the time after which a token is replaced that was issued and expires at these
-// times. chance, between 0 and 1, spreads the renewal of tokens that were issued together.
+// Renewal returns when a token with this lifetime is renewed. chance, between 0 and 1, makes the renewal earlier by up
+// to renewalJitter.
 func Renewal(issued, expires time.Time, chance float64) time.Time {
 	life := time.Duration(renewalShare * float64(expires.Sub(issued)))
 	life = min(life, maxTokenAge)
