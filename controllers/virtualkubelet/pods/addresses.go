@@ -14,27 +14,27 @@ import (
 	"liqo.io/federation/controllers/virtualkubelet/translate"
 )
 
-// Network translates the addresses of both clusters, as the VirtualNode and AddressMappings define.
+// Network translates addresses between the clusters, by the network in the VirtualNode's status and AddressMappings.
 type Network struct {
-	// VirtualNode returns the current VirtualNode; nil if it was deleted.
+	// VirtualNode returns the cached VirtualNode; nil if it does not exist.
 	VirtualNode func() *v1alpha1.VirtualNode
-	// Mapped returns the addresses that the provider uses for one that it does not reach by itself. It may
-	// be nil.
+	// Mapped returns the addresses that AddressMappings map an address to, for addresses that are not in the pod network.
+	// Nil means that there are no mappings.
 	Mapped func(address string) []string
 
 	last atomic.Pointer[networkTranslation]
-	// reported is the network at the last call of Changed.
+	// reported is the network that the last call of Changed compared with.
 	reported *v1alpha1.VirtualNodeNetwork
 }
 
-// networkTranslation is the translation of one network of the status.
+// networkTranslation is a parsed network and the status that it was parsed from.
 type networkTranslation struct {
 	status      *v1alpha1.VirtualNodeNetwork
 	translation netmap.Translation
 }
 
-// names returns the translation; nil if addresses are the same in both clusters. After the VirtualNode is deleted, it
-// returns the last one.
+// names returns the parsed network; nil if addresses are the same in both clusters. After the VirtualNode is deleted,
+// it returns the last network.
 func (n *Network) names() *networkTranslation {
 	last, vn := n.last.Load(), n.VirtualNode()
 	switch {
@@ -45,15 +45,14 @@ func (n *Network) names() *networkTranslation {
 		return nil
 	}
 	status := vn.Status.Network
-	// The translation of an invalid network is empty: no address is reachable.
+	// If the network is invalid, the translation is empty and translates no address.
 	translation, _ := netmap.ParseTranslation(status.Local, status.Remote)
 	last = &networkTranslation{status: status, translation: translation}
 	n.last.Store(last)
 	return last
 }
 
-// Changed reports whether the network has changed since the last call. It must not be called
-// concurrently.
+// Changed reports whether the network changed since the last call. It must not be called concurrently.
 func (n *Network) Changed() bool {
 	var status *v1alpha1.VirtualNodeNetwork
 	if names := n.names(); names != nil {
@@ -66,8 +65,8 @@ func (n *Network) Changed() bool {
 	return true
 }
 
-// ToRemote returns the address at which the provider reaches a local address; false if it does not. An AddressMapping
-// takes precedence over the range that contains the address.
+// ToRemote returns the address at which the provider reaches a local address; false if the provider cannot reach it. An
+// AddressMapping takes precedence over the pod network that contains the address.
 func (n *Network) ToRemote(address string) (string, bool) {
 	names := n.names()
 	if names == nil {
@@ -92,7 +91,8 @@ func translateAddress(address string, to func(netip.Addr) (netip.Addr, bool)) (s
 	return translated.String(), ok
 }
 
-// toLocal returns copies of a shadow pod and its remote pod with the addresses at which the local cluster reaches them.
+// toLocal returns copies of a shadow pod and its remote pod, in which the addresses are the ones at which the local
+// cluster reaches the remote pod. Either may be nil.
 func (n *Network) toLocal(
 	shadow *v1alpha1.ShadowPod,
 	pod *translate.RemotePod,

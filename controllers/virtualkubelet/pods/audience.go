@@ -12,26 +12,27 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// The limits of the admission policy federation-virtual-kubelets-tokens.
+// The admission policy federation-virtual-kubelets-tokens accepts at most maxAudiences audiences of at most maxAudience
+// bytes.
 const (
 	maxAudiences = 4
 	maxAudience  = 256
 )
 
-// DefaultAudience returns the audience to request for a token of a pod that names none. It is empty if the API server's
-// default, which is all of its audiences, is within the limits of the admission policy; otherwise it is the first
-// audience that is. The audiences of the API server are those of the virtual kubelet's own token, which was requested
-// without any.
+// DefaultAudience returns the audience to request for a pod's token that specifies none. Empty means the API server's
+// default, which is all its audiences. If these exceed the limits of the admission policy, it is the first audience
+// within them. The audiences of the API server are read from the virtual kubelet's own token, which has the default.
 func DefaultAudience(config *rest.Config) string {
 	token := []byte(config.BearerToken)
 	if config.BearerTokenFile != "" {
-		// Without a token, the API server's default is used.
+		// If the file cannot be read, the result is empty.
 		token, _ = os.ReadFile(config.BearerTokenFile)
 	}
 	return chooseAudience(audiencesOf(string(token)))
 }
 
-// chooseAudience returns the first audience that may be requested; empty if all may.
+// chooseAudience returns empty if all audiences together are within the limits, otherwise the first audience that is
+// short enough.
 func chooseAudience(audiences []string) string {
 	chosen, all := "", len(audiences) <= maxAudiences
 	for _, audience := range audiences {
@@ -47,13 +48,13 @@ func chooseAudience(audiences []string) string {
 	return chosen
 }
 
-// audiencesOf returns the audiences of a token; nil if they cannot be read.
+// audiencesOf returns the audiences in a JSON Web Token; nil if it cannot be parsed.
 func audiencesOf(token string) []string {
 	parts := strings.Split(token, ".")
 	if len(parts) != 3 {
 		return nil
 	}
-	// The signature was checked by the API server that issued it.
+	// The signature need not be verified: the token is the virtual kubelet's own.
 	payload, err := base64.RawURLEncoding.DecodeString(parts[1])
 	if err != nil {
 		return nil

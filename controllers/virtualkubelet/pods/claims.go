@@ -15,10 +15,10 @@ import (
 	"liqo.io/federation/controllers/virtualkubelet/translate"
 )
 
-// remoteClaims returns the names of the provider's claims, by the names of the local claims that a pod uses. Claims and
-// volumes are read live, as a kubelet does: a volume that was just moved must not be mounted at its old location. A
-// claim without a local object is omitted: it exists on the provider only. It fails with a translate.VolumeError for a
-// claim that the pod cannot use on the provider.
+// remoteClaims maps the names of the local claims that a pod uses to the names of the provider's claims for them. A
+// claim that does not exist locally is omitted, because it may exist in the remote namespace only. Claims and volumes
+// are read from the API server, as a kubelet does: a volume that was just moved must not be mounted at its old
+// location. It fails with a translate.VolumeError if the pod cannot use a claim on the provider.
 func (c *Controller) remoteClaims(
 	ctx context.Context,
 	pod *corev1.Pod,
@@ -61,8 +61,8 @@ func notBound(format string, args ...any) error {
 	return &translate.VolumeError{Reason: translate.ReasonVolumeNotBound, Message: fmt.Sprintf(format, args...)}
 }
 
-// awaitClaims sets in the status of a pod the reason for which its claims cannot be used. It always returns an error,
-// so that the pod is retried with backoff.
+// awaitClaims writes a translate.VolumeError to the status of a pod, as the reason why the pod waits. It always returns
+// an error, so that the pod is retried with backoff.
 func (c *Controller) awaitClaims(ctx context.Context, pod *corev1.Pod, err error) error {
 	err = fmt.Errorf("finding the claims of the pod on %s: %w", c.Provider, err)
 	var unusable *translate.VolumeError

@@ -29,104 +29,106 @@ import (
 )
 
 const (
-	// readyDelay and stepDelay are the delays after which a change on the provider is reconciled, so that
-	// successive changes are written together. stepDelay is for remote pods that are not ready.
+	// readyDelay and stepDelay are the delays before a pod is reconciled after its remote pod changed, so that successive
+	// changes cause one status write. stepDelay is for remote pods that are not ready.
 	readyDelay = 10 * time.Millisecond
 	stepDelay  = 100 * time.Millisecond
-	// namespaceGrace is the age of a pod from which its status reports a missing remote namespace.
+	// namespaceGrace is the age at which the status of a pod starts to report a missing remote namespace.
 	namespaceGrace = 2 * time.Second
-	// evictionGrace is the time after which a pod that ran fails, unless it is evicted, when its namespace is
-	// unoffloaded.
+	// evictionGrace is the time from the unoffloading of a pod's namespace until a pod that ran fails, unless it is
+	// evicted.
 	evictionGrace = 30 * time.Second
 
-	// unobservedCheck is the time between two live reads of a shadow pod that was deleted before it was
-	// observed.
+	// unobservedCheck is the time between two reads, from the provider's API server, of a shadow pod that was deleted
+	// before the cache received it.
 	unobservedCheck = 2 * time.Second
-	// unobservedGrace is the time after which a created shadow pod that was not observed is read live.
+	// unobservedGrace is the time after its creation at which a shadow pod that is not in the cache is read from the
+	// provider's API server.
 	unobservedGrace = 10 * time.Second
-	// leavingCheck is the time between two reconciles of a pod whose remote namespace is obsolete.
+	// leavingCheck is the time between two reconciles of a pod that is being deleted and whose namespace was unoffloaded.
 	leavingCheck = 10 * time.Second
-	// conflictRetry is the time between two attempts to create a shadow pod whose name is taken: no event
-	// reports that the name is free again.
+	// conflictRetry is the time between two attempts to create a shadow pod whose name is taken. Shadow pods of others are
+	// not watched, so no event reports that the name is free again.
 	conflictRetry = 30 * time.Second
 
-	// movesPerSecond is the rate at which statuses are written of which only the address of the virtual kubelet
-	// has changed.
+	// movesPerSecond is the rate of status writes that change only the address of the virtual kubelet.
 	movesPerSecond = 50
 
 	firstRetry, lastRetry = 100 * time.Millisecond, 30 * time.Second
 	podWorkers            = 16
 )
 
-// NewWarnings returns the limit of the warnings of a provider that a virtual kubelet records.
+// NewWarnings returns the rate limit for warnings of the provider that a virtual kubelet records on local objects.
 func NewWarnings() flowcontrol.PassiveRateLimiter {
 	const perSecond, atOnce = 20, 500
 	return flowcontrol.NewTokenBucketPassiveRateLimiter(perSecond, atOnce)
 }
 
-// Namespaces are the remote namespaces of the node.
+// Namespaces returns the remote namespaces of the virtual node's pods.
 type Namespaces interface {
-	// State returns the state of a local namespace.
+	// State returns the state of a local namespace; the zero value if the NamespaceMap does not have the namespace.
 	State(local string) remotens.State
-	// All returns the states of all local namespaces that have one.
+	// All returns the states of all local namespaces in the NamespaceMap, by name.
 	All() map[string]remotens.State
 }
 
-// Config is the configuration of a Controller.
+// Config has the clients, caches and callbacks of a Controller.
 type Config struct {
-	// NodeName is the virtual node, NodeIP the address of its virtual kubelet, and Provider the name of the
-	// ForeignCluster.
+	// NodeName is the name of the virtual node, NodeIP the address of its virtual kubelet, and Provider the name of the
+	// provider's ForeignCluster.
 	NodeName, NodeIP, Provider string
-	// To is the destination of shadow pods.
+	// To has the names of the consumer, the provider and the node, which shadow pods are labeled with, and the endpoint of
+	// the consumer's API server.
 	To translate.Destination
-	// Local is the client of this cluster, and Remote are those of the provider.
+	// Local is the client of the local cluster, and Remote has the clients of the provider.
 	Local  kubernetes.Interface
 	Remote remotens.Clients
-	// Lister lists the pods of the node.
+	// Lister lists the local pods that are bound to the node.
 	Lister     corev1listers.PodLister
 	Namespaces Namespaces
 	Recorder   record.EventRecorder
 	Metrics    *Metrics
 	Clock      clock.PassiveClock
-	// Patch returns the patch of the VirtualNode for shadow pods; nil if there is none.
+	// Patch returns the VirtualNode's offloading patch, which is applied to shadow pods; nil if it has none.
 	Patch func() *v1alpha1.OffloadingPatch
-	// Network translates the addresses of remote pods; nil if they are the same in both clusters.
+	// Network translates addresses between the clusters; nil if addresses are the same in both.
 	Network *Network
-	// Warnings bounds the warnings of the provider that are recorded, for all objects together.
+	// Warnings limits the rate of recorded warnings of the provider. It is shared with the warnings about reflected
+	// objects.
 	Warnings flowcontrol.PassiveRateLimiter
-	// Reachable reports whether the provider is reachable: otherwise its cached pods are outdated.
+	// Reachable reports whether the provider is reachable. While it is not, caches of its objects are outdated.
 	Reachable func() bool
-	// APIAccessAllowed reports whether remote pods may use the API server of this cluster now; nil means
-	// that they may.
+	// APIAccessAllowed reports whether remote pods may currently use the consumer's API server; nil means that they may.
 	APIAccessAllowed func() bool
-	// ConsumerAPIThroughTunnel means that the provider reaches that server by an AddressMapping.
+	// ConsumerAPIThroughTunnel means that the provider reaches the consumer's API server at an address from an
+	// AddressMapping.
 	ConsumerAPIThroughTunnel bool
-	// Audience is requested for tokens of pods that name none; empty leaves that to the API server.
+	// Audience is the audience of tokens for projected volumes that specify none. Empty means the API server's default.
 	Audience string
-	// OfferedNode returns the node of the provider's offer that the virtual node represents; nil if there
-	// is none.
+	// OfferedNode returns the name of the provider's node that the virtual node represents, or empty if it represents
+	// several. Nil means always empty.
 	OfferedNode func() string
 }
 
-// Controller creates, updates and deletes the shadow pods of the pods of one virtual node, and writes the
-// statuses of the pods.
+// Controller creates, updates and deletes the shadow pods of the pods that are bound to one virtual node, and writes
+// the statuses of these pods.
 type Controller struct {
 	Config
 	queue  workqueue.TypedRateLimitingInterface[cache.ObjectName]
 	states states
-	// refusedAccounts are the service accounts whose token was refused recently.
+	// refusedAccounts has the service accounts for which the API server recently refused to issue a token.
 	refusedAccounts refusedAccounts
-	// moves limits the writes described at movesPerSecond.
+	// moves limits status writes that change only the address of the virtual kubelet.
 	moves *rate.Limiter
-	// lastPatch and lastAllowed are the patch and APIAccessAllowed at the last call of Refresh.
+	// lastPatch and lastAllowed are the results of Patch and APIAccessAllowed at the last call of Refresh.
 	lastPatch   *v1alpha1.OffloadingPatch
 	lastAllowed bool
-	// tidying is held by tidy, and tidied is the time at which it last requested deletions.
+	// tidying is held while tidy runs. tidied is when tidy last requested deletions.
 	tidying sync.Mutex
 	tidied  time.Time
 }
 
-// New returns a controller. Run starts it.
+// New returns a controller, which starts with Run.
 func New(config Config) *Controller {
 	return &Controller{Config: config, queue: newQueue(), moves: rate.NewLimiter(movesPerSecond, 1)}
 }
@@ -137,7 +139,7 @@ func newQueue() workqueue.TypedRateLimitingInterface[cache.ObjectName] {
 		workqueue.TypedRateLimitingQueueConfig[cache.ObjectName]{Name: "pods"})
 }
 
-// Run reconciles pods until the context ends.
+// Run reconciles the enqueued pods until the context ends, and returns after the last worker.
 func (c *Controller) Run(ctx context.Context) {
 	var workers wait.Group
 	for range podWorkers {
@@ -169,7 +171,7 @@ func (c *Controller) next(ctx context.Context) bool {
 	return true
 }
 
-// Events returns the functions that a remote namespace calls.
+// Events returns the callbacks for changes in remote namespaces.
 func (c *Controller) Events() remotens.Events {
 	return remotens.Events{
 		Shadow: func(key cache.ObjectName) {
@@ -184,7 +186,7 @@ func (c *Controller) Events() remotens.Events {
 			case isReady(&pod.Status):
 				c.setReadyAt(key, c.Clock.Now())
 				if _, err := c.Lister.Pods(key.Namespace).Get(key.Name); err != nil {
-					// No event of a local pod would drop it.
+					// The local pod was deleted, so no later event removes this state.
 					c.setReadyAt(key, time.Time{})
 				}
 				c.queue.AddAfter(key, readyDelay)
@@ -201,8 +203,8 @@ func (c *Controller) Events() remotens.Events {
 	}
 }
 
-// LocalEvents returns the handler of the local pods of the node. It also enqueues a pod whose status another client
-// has written.
+// LocalEvents returns the event handler for the local pods of the node. Status writes of other clients enqueue a pod
+// too, so that they are overwritten.
 func (c *Controller) LocalEvents() cache.ResourceEventHandler {
 	return cache.ResourceEventHandlerFuncs{
 		AddFunc: func(obj any) {
@@ -235,7 +237,7 @@ func (c *Controller) LocalEvents() cache.ResourceEventHandler {
 	}
 }
 
-// EnqueueNamespace enqueues all pods of a local namespace.
+// EnqueueNamespace enqueues all pods of a local namespace, and the keys of all shadow pods in its remote namespace.
 func (c *Controller) EnqueueNamespace(namespace string) {
 	// A lister of an informer returns no errors.
 	pods, _ := c.Lister.Pods(namespace).List(labels.Everything())
@@ -251,15 +253,15 @@ func (c *Controller) EnqueueNamespace(namespace string) {
 	}
 }
 
-// EnqueueAll enqueues all pods, for example when the provider is reachable again.
+// EnqueueAll enqueues the pods of all offloaded namespaces, for example when the provider is reachable again.
 func (c *Controller) EnqueueAll() {
 	for namespace := range c.Namespaces.All() {
 		c.EnqueueNamespace(namespace)
 	}
 }
 
-// Refresh enqueues all pods when the patch or APIAccessAllowed has changed. It must not be called
-// concurrently.
+// Refresh enqueues all pods if the result of Patch or APIAccessAllowed changed since the last call. It must not be
+// called concurrently.
 func (c *Controller) Refresh() {
 	patch, allowed := c.Patch(), c.APIAccessAllowed != nil && c.APIAccessAllowed()
 	if !equality.Semantic.DeepEqual(c.lastPatch, patch) || c.lastAllowed != allowed {
@@ -268,8 +270,8 @@ func (c *Controller) Refresh() {
 	}
 }
 
-// shadow returns the shadow pod of a key: the observed one, otherwise the one that has just been
-// created.
+// shadow returns the shadow pod of a local pod from the cache, or the one that was just created and is not cached yet;
+// nil if there is none.
 func (c *Controller) shadow(t *remotens.Namespace, key cache.ObjectName) *v1alpha1.ShadowPod {
 	if shadow := t.Shadow(key.Name); shadow != nil {
 		return shadow
@@ -281,7 +283,8 @@ func (c *Controller) shadow(t *remotens.Namespace, key cache.ObjectName) *v1alph
 	return nil
 }
 
-// setReadyAt sets the time at which the remote pod became ready, unless it is set; zero means that it is not ready.
+// setReadyAt sets the time at which a remote pod became ready, unless it is set. The zero time resets it, for a remote
+// pod that is not ready.
 func (c *Controller) setReadyAt(key cache.ObjectName, at time.Time) {
 	c.states.change(key, func(s *podState) {
 		if at.IsZero() || s.local.readyAt.IsZero() {

@@ -20,17 +20,18 @@ import (
 	"liqo.io/federation/controllers/virtualkubelet/translate"
 )
 
-// Reasons of pods that the provider does not accept, in addition to ReasonProviderRefused.
+// Reasons of pods that the provider does not accept, in addition to v1alpha1.ReasonProviderRefused.
 const (
-	// ReasonQuotaExceeded means that the quota at the provider does not suffice for the pod.
+	// ReasonQuotaExceeded means that the consumer's quota on the provider does not suffice for the pod.
 	ReasonQuotaExceeded = "QuotaExceeded"
-	// ReasonProviderConflict means that a shadow pod with the name of the pod exists that does not belong to the
-	// virtual node. It is not changed.
+	// ReasonProviderConflict means that the remote namespace has a shadow pod of this name that does not belong to the
+	// virtual node. That shadow pod is not changed.
 	ReasonProviderConflict = "ProviderConflict"
 )
 
-// awaitConsumerAPI sets in the status of a pod that it waits for the address of the consumer's API server. The address
-// cannot be set later: volumes and host names of a shadow pod are immutable. A pod that ran keeps its last status.
+// awaitConsumerAPI writes to the status of a pod that it waits for the address at which the provider reaches the
+// consumer's API server. The shadow pod cannot be created before, because its volumes and host aliases are immutable.
+// The status of a pod that ran is not changed.
 func (c *Controller) awaitConsumerAPI(ctx context.Context, pod *corev1.Pod) error {
 	if translate.Ran(&pod.Status) {
 		return nil
@@ -40,7 +41,8 @@ func (c *Controller) awaitConsumerAPI(ctx context.Context, pod *corev1.Pod) erro
 			"see the condition Networking of the ForeignCluster, and its events", c.Provider)))
 }
 
-// create creates the shadow pod. A refusal of the provider is written to the status of the pod and retried.
+// create creates the shadow pod of a pod and sends the pod's tokens. If the provider refuses the shadow pod, it writes
+// the reason to the status of the pod, which is retried.
 func (c *Controller) create(ctx context.Context, key cache.ObjectName, pod *corev1.Pod, t *remotens.Namespace) error {
 	to := c.destination()
 	if _, ok := c.consumerAPIAddress(c.To.ConsumerAPI); !ok && translate.ReachesConsumerAPI(pod, to) {
@@ -52,7 +54,7 @@ func (c *Controller) create(ctx context.Context, key cache.ObjectName, pod *core
 	}
 	desired := translate.ShadowPod(pod, t.Remote, to, c.Patch())
 	translate.UseRemoteClaims(desired, pod, claims)
-	// Ephemeral containers cannot be set when a pod is created. The next reconcile adds them.
+	// A pod cannot be created with ephemeral containers. The next reconcile adds them by an update.
 	desired.Spec.Pod.EphemeralContainers = nil
 	created, err := c.Remote.Federation.FederationV1alpha1().
 		ShadowPods(t.Remote).
@@ -75,7 +77,7 @@ func (c *Controller) create(ctx context.Context, key cache.ObjectName, pod *core
 	if err != nil {
 		return c.refused(ctx, pod, err)
 	}
-	// The cache may observe the shadow pod before the response is received: its event cannot clear this.
+	// If the cache received the shadow pod before this response, no later event clears created; the check below does.
 	trimmed, _ := remotens.TrimShadowPod(created)
 	c.states.change(key, func(s *podState) {
 		s.shadow.created = &creation{trimmed.(*v1alpha1.ShadowPod), c.Clock.Now()}
@@ -92,11 +94,11 @@ func (c *Controller) create(ctx context.Context, key cache.ObjectName, pod *core
 		s.local.offloaded = true
 	})
 	klog.FromContext(ctx).V(2).Info("Created shadow pod", "shadowPod", klog.KObj(created))
-	// The containers cannot start without their tokens.
+	// The containers cannot start before the Secret with their tokens exists.
 	return c.refreshTokens(ctx, key, pod, created, t)
 }
 
-// owns reports whether a shadow pod belongs to this virtual node.
+// owns reports whether a shadow pod has the labels of this virtual node.
 func (c *Controller) owns(shadow *v1alpha1.ShadowPod) bool {
 	for name, value := range c.To.Labels() {
 		if shadow.Labels[name] != value {
@@ -106,8 +108,9 @@ func (c *Controller) owns(shadow *v1alpha1.ShadowPod) bool {
 	return true
 }
 
-// refused writes a refusal of the provider to the status of the pod. It returns the error, so that the pod is retried
-// with backoff, unless finished shadow pods are being deleted to make room.
+// refused handles an error of the creation of a shadow pod. If the provider refused the shadow pod, it writes the
+// reason to the status of the pod. It returns the error, so that the pod is retried with backoff, unless it deletes
+// finished shadow pods because the provider has too many.
 func (c *Controller) refused(ctx context.Context, pod *corev1.Pod, err error) error {
 	var statusErr error
 	switch key := cache.MetaObjectToName(pod); {
@@ -116,7 +119,7 @@ func (c *Controller) refused(ctx context.Context, pod *corev1.Pod, err error) er
 		message := fmt.Sprintf("%s has no room for the pod: %v", c.Provider, err)
 		statusErr = c.refuse(ctx, pod, ReasonQuotaExceeded, message)
 	case apierrors.HasStatusCause(err, v1alpha1.CauseTooManyFinished) && c.tidy(ctx):
-		// The user need not act, so the status does not report it.
+		// Nobody needs to act, so the status does not report the refusal.
 		c.states.block(key, tooManyFinished)
 		c.queue.AddAfter(key, unobservedCheck)
 		return nil
@@ -127,7 +130,7 @@ func (c *Controller) refused(ctx context.Context, pod *corev1.Pod, err error) er
 	return errors.Join(fmt.Errorf("creating the shadow pod on %s: %w", c.Provider, err), statusErr)
 }
 
-// refuse writes a reason to the status of the pod, and records an event if the reason or the message changed.
+// refuse writes a reason and a message to the status of a pod, and records an event if either changed.
 func (c *Controller) refuse(ctx context.Context, pod *corev1.Pod, reason, message string) error {
 	status := translate.Refused(pod, reason, message)
 	if pod.Status.Reason != status.Reason || pod.Status.Message != status.Message {

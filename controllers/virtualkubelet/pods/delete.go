@@ -20,9 +20,9 @@ import (
 	"liqo.io/federation/controllers/virtualkubelet/translate"
 )
 
-// deleteOrphan deletes the shadow pod of a local pod that no longer exists.
+// deleteOrphan deletes the shadow pod of a local pod that no longer exists, and the state of both.
 func (c *Controller) deleteOrphan(ctx context.Context, key cache.ObjectName) error {
-	// A reconcile may have changed the state after the event of the deletion dropped it.
+	// A concurrent reconcile may have set the state again after LocalEvents dropped it.
 	c.states.dropLocal(key)
 	t := c.Namespaces.State(key.Namespace).Namespace
 	if t == nil {
@@ -39,12 +39,12 @@ func (c *Controller) deleteOrphan(ctx context.Context, key cache.ObjectName) err
 	return nil
 }
 
-// ReasonLeftBehind means that a pod was removed while the provider was unreachable. The remote pod is deleted when the
-// provider is reachable again.
+// ReasonLeftBehind means that a local pod was removed while the provider was unreachable. Its remote pod is deleted
+// when the provider is reachable again.
 const ReasonLeftBehind = "LeftBehind"
 
-// remove deletes the shadow pod of a pod that is being deleted, and then the pod. While the provider is unreachable,
-// the pod remains, unless its remote namespace is obsolete.
+// remove deletes the shadow pod of a local pod that is being deleted, and then removes the local pod. While the
+// provider is unreachable, the local pod remains, unless its namespace was unoffloaded.
 func (c *Controller) remove(ctx context.Context, key cache.ObjectName, pod *corev1.Pod, state remotens.State) error {
 	t := state.Namespace
 	if t == nil {
@@ -55,19 +55,19 @@ func (c *Controller) remove(ctx context.Context, key cache.ObjectName, pod *core
 	}
 	switch reachable := c.Reachable(); {
 	case !reachable && state.Leaving():
-		// The pod was not evicted in time after its namespace was unoffloaded. The remote pod is deleted with
-		// the remote namespace or by Leftovers.
+		// The pod was not evicted in time after its namespace was unoffloaded. The remote pod is deleted later, with the
+		// remote namespace or by Leftovers.
 		return c.leaveBehind(ctx, key, pod, t)
 	case !reachable, !t.Synced():
 		return nil
 	case state.Leaving():
-		// No event reports that the remote namespace was deleted before the pod ended.
+		// If the remote namespace is deleted before the pod ends, no event enqueues the pod.
 		c.queue.AddAfter(key, leavingCheck)
 	}
 	remotePod := t.RemotePod(pod)
 	if shadow := c.shadow(t, key); shadow != nil && translate.OriginUID(shadow) == pod.UID {
 		if translate.Terminal(shadow.Status.Phase) && !translate.Terminal(pod.Status.Phase) {
-			// The event of this write enqueues the pod again, and the shadow pod is deleted then.
+			// The event of this write enqueues the local pod again, and that reconcile deletes the shadow pod.
 			err := c.publish(ctx, pod, c.statusOf(pod, shadow, remotePod))
 			if err == nil || !remote.Refused(err) {
 				return err
@@ -91,7 +91,7 @@ func (c *Controller) remove(ctx context.Context, key cache.ObjectName, pod *core
 	return c.deleteLocal(ctx, pod)
 }
 
-// leaveBehind removes a pod whose remote pod may still run.
+// leaveBehind removes a local pod whose remote pod may still run, and records an event about it once.
 func (c *Controller) leaveBehind(
 	ctx context.Context,
 	key cache.ObjectName,
@@ -121,9 +121,9 @@ func gracePeriod(pod *corev1.Pod) int64 {
 	return *pod.DeletionGracePeriodSeconds
 }
 
-// deleteShadow requests the deletion of a shadow pod once, and again only for a shorter grace period, in seconds; -1
-// means the pod's own. The provider keeps a shadow pod that has ended until a deletion with a grace period of zero,
-// which is therefore only requested when the local pod has its final status or needs none.
+// deleteShadow requests the deletion of a shadow pod, once per grace period that is shorter than the last one. grace is
+// in seconds; -1 means the pod's own. The provider keeps a shadow pod that has ended until it is deleted with a grace
+// period of zero, so callers delete it only when the local pod has its final status or needs none.
 func (c *Controller) deleteShadow(
 	ctx context.Context,
 	key cache.ObjectName,
@@ -146,7 +146,7 @@ func (c *Controller) deleteShadow(
 	err := c.Remote.Federation.FederationV1alpha1().ShadowPods(shadow.Namespace).Delete(ctx, shadow.Name, options)
 	switch {
 	case apierrors.IsNotFound(err), apierrors.IsConflict(err):
-		// The shadow pod was deleted or replaced. The cache will observe it.
+		// The shadow pod was deleted or replaced, and the cache will receive that.
 		c.states.change(key, func(s *podState) { s.shadow.created = nil })
 	case err != nil:
 		return fmt.Errorf("deleting the shadow pod on %s: %w", c.Provider, err)
@@ -159,7 +159,7 @@ func (c *Controller) deleteShadow(
 	return nil
 }
 
-// unobserved reports whether a created shadow pod is not in the cache yet.
+// unobserved reports whether this controller created the shadow pod and the cache has not received it yet.
 func (c *Controller) unobserved(key cache.ObjectName, shadow *v1alpha1.ShadowPod) bool {
 	return c.creationOf(key, shadow) != nil
 }
@@ -178,8 +178,9 @@ func (c *Controller) creationOf(key cache.ObjectName, shadow *v1alpha1.ShadowPod
 	return created
 }
 
-// checkUnobserved reads an unobserved shadow pod live: one that is created and deleted while the watch is interrupted
-// causes no event.
+// checkUnobserved reads a shadow pod that is not in the cache from the provider's API server, and enqueues the pod if
+// the shadow pod does not exist. A shadow pod that is created and deleted while the watch is interrupted causes no
+// event.
 func (c *Controller) checkUnobserved(ctx context.Context, key cache.ObjectName, shadow *v1alpha1.ShadowPod) error {
 	if !c.unobserved(key, shadow) {
 		return nil
@@ -203,8 +204,8 @@ func (c *Controller) checkUnobserved(ctx context.Context, key cache.ObjectName, 
 	return nil
 }
 
-// deleteLocal removes a pod that has no shadow pod and no remote pod, once. If it has finalizers, its last status is
-// written first.
+// deleteLocal removes a local pod that is being deleted from the API server, once. If the pod has finalizers, so that
+// it remains, a final status is written first.
 func (c *Controller) deleteLocal(ctx context.Context, pod *corev1.Pod) error {
 	key := cache.MetaObjectToName(pod)
 	if c.states.read(key).local.removed == pod.UID {

@@ -21,16 +21,16 @@ import (
 )
 
 const (
-	// tidiedAtOnce is the number of finished shadow pods that are deleted when the provider keeps too many. It is
-	// a tenth of the number that the provider keeps per consumer.
+	// tidiedAtOnce is the number of finished shadow pods that are deleted when the provider has too many: a tenth of its
+	// limit per consumer.
 	tidiedAtOnce = 100
-	// tidyTimeout is the time after which more are deleted although pending deletions have not completed.
+	// tidyTimeout is how long pending deletions of finished shadow pods prevent further ones.
 	tidyTimeout = 30 * time.Second
 )
 
-// fetchEnd handles a shadow pod that has ended and is being deleted on the provider, which keeps it until its final
-// status is fetched. It writes that status to the local pod, and then deletes the shadow pod. It reports whether there
-// is such a shadow pod.
+// fetchEnd handles a shadow pod that has ended and is being deleted on the provider, while the local pod is not. The
+// provider keeps that shadow pod until the consumer has its final status. fetchEnd writes the status to the local pod
+// and then deletes the shadow pod. It reports whether the pod has such a shadow pod.
 func (c *Controller) fetchEnd(
 	ctx context.Context,
 	key cache.ObjectName,
@@ -50,7 +50,7 @@ func (c *Controller) fetchEnd(
 	case !translate.Terminal(pod.Status.Phase):
 		err := c.publish(ctx, pod, c.statusOf(pod, shadow, t.RemotePod(pod)))
 		if remote.Refused(err) {
-			// Without a final status, the pod would be created again.
+			// Without a final status of the local pod, its shadow pod would be created again.
 			err = errors.Join(err, c.publish(ctx, pod, translate.Deleted(pod, c.now())))
 		}
 		return true, err
@@ -67,15 +67,16 @@ type finished struct {
 	ended  time.Time
 }
 
-// tidy deletes the oldest finished shadow pods. Only their logs are lost, since the local pods have the final status.
-// It requests no deletions while earlier ones are pending, until tidyTimeout. It reports whether deletions are pending.
+// tidy deletes the oldest finished shadow pods, and reports whether deletions are pending. Only logs are lost, since
+// the local pods have the final status. While earlier deletions are pending, it requests no further ones until
+// tidyTimeout has passed.
 func (c *Controller) tidy(ctx context.Context) bool {
 	if !c.tidying.TryLock() {
 		return true
 	}
 	defer c.tidying.Unlock()
 	all, going := c.finished()
-	// A shadow pod with a finalizer must not block the others.
+	// After tidyTimeout, a shadow pod that a finalizer keeps does not prevent further deletions.
 	if going && c.Clock.Since(c.tidied) < tidyTimeout {
 		return true
 	}
@@ -98,8 +99,8 @@ func (c *Controller) tidy(ctx context.Context) bool {
 	return len(all) > 0
 }
 
-// finished returns the shadow pods of this node that have ended together with their local pods. It
-// reports whether some of them are being deleted.
+// finished returns the shadow pods of this node that have ended and whose local pods have the final status. going
+// reports whether some finished shadow pods are being deleted.
 func (c *Controller) finished() (all []finished, going bool) {
 	for namespace, e := range c.Namespaces.All() {
 		if e.Namespace == nil {
@@ -125,7 +126,7 @@ func (c *Controller) finished() (all []finished, going bool) {
 	return all, going
 }
 
-// endOf returns the time at which the last container of a pod ended, or the creation time of a pod that never ran.
+// endOf returns the time at which the last container of a pod ended, or the pod's creation time if no container ran.
 func endOf(pod *corev1.Pod) time.Time {
 	end := pod.CreationTimestamp.Time
 	for _, status := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {

@@ -26,19 +26,19 @@ import (
 	"liqo.io/federation/generated/clientset/versioned"
 )
 
-// leftoversRetry is the time between a failed attempt and the next one.
+// leftoversRetry is the time after which a failed sweep of a namespace is retried.
 const leftoversRetry = 30 * time.Second
 
-// Leftovers deletes shadow pods of virtual nodes that no longer exist: a virtual kubelet may end while the provider is
-// unreachable. One virtual kubelet per provider acts for all its virtual nodes.
+// Leftovers deletes shadow pods that belong to deleted virtual nodes, because a virtual kubelet may end while the
+// provider is unreachable. Of the virtual kubelets of a provider, one does this for all.
 type Leftovers struct {
-	// to is the destination of shadow pods, and remote the client of the provider.
+	// to has the labels of reflected objects, and remote is the client of the provider.
 	to     translate.Destination
 	remote versioned.Interface
-	// nodes returns the names of the virtual nodes of the provider. It reads them live, because the cache may lack
-	// new ones.
+	// nodes returns the names of the provider's virtual nodes. It reads them from the API server, since the shadow pods of
+	// a virtual node that is not cached yet must not be deleted.
 	nodes func(ctx context.Context) ([]string, error)
-	// decides reports whether this virtual kubelet acts for all virtual nodes.
+	// decides reports whether this virtual kubelet is the one that deletes the shadow pods of deleted virtual nodes.
 	decides    func() bool
 	namespaces Namespaces
 	clock      clock.WithTicker
@@ -49,7 +49,7 @@ type Leftovers struct {
 	known   sets.Set[string]
 }
 
-// NewLeftovers returns a Leftovers. Run starts it.
+// NewLeftovers returns a Leftovers, which starts with Run.
 func NewLeftovers(
 	to translate.Destination,
 	remote versioned.Interface,
@@ -64,7 +64,7 @@ func NewLeftovers(
 	}
 }
 
-// Check requests a check of the remote namespaces of local ones.
+// Check makes Run sweep the remote namespaces of these local namespaces.
 func (l *Leftovers) Check(namespaces ...string) {
 	l.mu.Lock()
 	l.pending.Insert(namespaces...)
@@ -75,7 +75,8 @@ func (l *Leftovers) Check(namespaces ...string) {
 	}
 }
 
-// SetNodes sets the virtual nodes of the provider, and requests a check of all namespaces if one was removed.
+// SetNodes sets the names of the provider's virtual nodes. If a virtual node was deleted, it requests a sweep of all
+// namespaces.
 func (l *Leftovers) SetNodes(names []string) {
 	now := sets.New(names...)
 	l.mu.Lock()
@@ -87,7 +88,7 @@ func (l *Leftovers) SetNodes(names []string) {
 	}
 }
 
-// Run checks namespaces as requested, until the context ends.
+// Run sweeps the requested namespaces until the context ends, and retries after errors.
 func (l *Leftovers) Run(ctx context.Context) {
 	var again <-chan time.Time
 	for {
@@ -126,7 +127,7 @@ func (l *Leftovers) Run(ctx context.Context) {
 	}
 }
 
-// sweep deletes the leftovers in one remote namespace.
+// sweep deletes the shadow pods of deleted virtual nodes in one remote namespace; nil means that there is none.
 func (l *Leftovers) sweep(ctx context.Context, remote *remotens.Namespace) error {
 	if remote == nil {
 		return nil
@@ -136,7 +137,7 @@ func (l *Leftovers) sweep(ctx context.Context, remote *remotens.Namespace) error
 		return fmt.Errorf("listing the virtual nodes: %w", err)
 	}
 	if !slices.Contains(nodes, l.to.NodeName) {
-		// This virtual kubelet is about to end, or the list is wrong.
+		// The VirtualNode of this virtual kubelet was deleted, or the list is wrong.
 		return nil
 	}
 	labelled, err := labels.NewRequirement(v1alpha1.LabelVirtualNode, selection.Exists, nil)

@@ -18,25 +18,26 @@ import (
 	"liqo.io/federation/controllers/virtualkubelet/translate"
 )
 
-// ReasonProviderNodeLost means that the provider evicted the remote pod and cannot report its end, because the node is
-// lost.
+// ReasonProviderNodeLost means that the provider evicted the remote pod and cannot confirm that it ended, for example
+// because the provider's node failed.
 const ReasonProviderNodeLost = "ProviderNodeLost"
 
-// lostGrace is the time after its grace period at which a remote pod that has not ended counts as lost.
+// lostGrace is how long after its grace period a remote pod that has not ended counts as lost.
 const lostGrace = 30 * time.Second
 
-// longestGrace is the limit of the grace period that a provider may report.
+// longestGrace is the upper bound for the grace period that a provider reports for a remote pod.
 const longestGrace = 24 * time.Hour
 
-// graceOf returns the grace period of a pod on the provider.
+// graceOf returns the grace period of a remote pod that is being deleted, at most longestGrace.
 func graceOf(remotePod *translate.RemotePod) time.Duration {
 	seconds := min(max(ptr.Deref(remotePod.DeletionGracePeriodSeconds, 0), 0), int64(longestGrace/time.Second))
 	return time.Duration(seconds) * time.Second
 }
 
-// deleteLost deletes a local pod whose remote pod the provider evicts without reporting its end, for example because
-// the node failed. The provider cannot create the remote pod again before it ends, or two might run. The controller of
-// the local pod can replace it, as for a pod on a lost local node. A pod without a controller is not deleted.
+// deleteLost deletes a local pod whose remote pod is being deleted on the provider and did not end in time, for example
+// because the provider's node failed. The provider cannot create the remote pod again before it ended, because two of
+// them might run. The controller of the local pod replaces it, as for a pod on a lost local node. A pod without a
+// controller is not deleted.
 func (c *Controller) deleteLost(
 	ctx context.Context,
 	key cache.ObjectName,
@@ -58,19 +59,20 @@ func (c *Controller) deleteLost(
 		return nil
 	}
 	if seen.givenUp {
-		// The cache has not observed the deletion of the local pod yet.
+		// The cache has not received the deletion of the local pod yet.
 		return nil
 	}
-	// The cache may be outdated: the watch may have been interrupted.
+	// The remote pod is read from the API server, because the watch of the cache may be interrupted.
 	live, err := c.Remote.Core.CoreV1().Pods(remotePod.Namespace).Get(ctx, remotePod.Name, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err), err == nil && (live.UID != remotePod.UID || translate.Terminal(live.Status.Phase)):
-		// The watch will report the end.
+		// The watch will report that the remote pod ended.
 		return nil
 	case err != nil:
 		return fmt.Errorf("reading the remote pod on %s: %w", c.Provider, err)
 	}
-	// A taint-based eviction sets this too, for Jobs that ignore such pods.
+	// A taint-based eviction sets the condition DisruptionTarget too; the pod failure policy of a Job can ignore these
+	// pods.
 	patch, err := statusPatch(
 		pod,
 		ptr.To(

@@ -5,7 +5,7 @@ package pods
 
 import "k8s.io/component-base/metrics"
 
-// Metrics are the metrics of the pods of a virtual node.
+// Metrics are the metrics of the pods that are bound to a virtual node.
 type Metrics struct {
 	pods           *metrics.Gauge
 	offloadSeconds *metrics.Histogram
@@ -14,7 +14,7 @@ type Metrics struct {
 	tokens         *metrics.Counter
 }
 
-// NewMetrics returns the metrics and registers each with the function.
+// NewMetrics creates the metrics and registers each of them. It fails if register fails.
 func NewMetrics(register func(metrics.Registerable) error) (*Metrics, error) {
 	latencies := []float64{.005, .01, .02, .05, .1, .15, .25, .5, 1, 2.5, 5, 10, 30}
 	m := &Metrics{
@@ -54,5 +54,6 @@ func NewMetrics(register func(metrics.Registerable) error) (*Metrics, error) {
 	return m, nil
 }
 
-// Reset sets the number of pods to zero. It must be called before a new informer counts them again.
+// Reset sets the number of pods to zero. It must be called before a new informer is started, whose events count all
+// pods.
 func (m *Metrics) Reset() { m.pods.Set(0) }

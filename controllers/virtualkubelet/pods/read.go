@@ -8,14 +8,15 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// List returns every pod that is bound to the node.
+// List returns every local pod that is bound to the node.
 func (c *Controller) List() []*corev1.Pod {
 	// A lister of an informer returns no errors.
 	pods, _ := c.Lister.List(labels.Everything())
 	return pods
 }
 
-// Find returns a pod and the remote namespace of its shadow pod; nil if there is no such pod.
+// Find returns a local pod and the remote namespace of its namespace, which is empty if the NamespaceMap has none. The
+// pod is nil if it does not exist.
 func (c *Controller) Find(namespace, name string) (*corev1.Pod, string) {
 	pod, err := c.Lister.Pods(namespace).Get(name)
 	if err != nil {
@@ -27,7 +28,7 @@ func (c *Controller) Find(namespace, name string) (*corev1.Pod, string) {
 	return pod, ""
 }
 
-// RemoteStatus returns the status of the remote pod of a pod; nil if there is none.
+// RemoteStatus returns the status of the remote pod of a local pod; nil if the cache has no remote pod.
 func (c *Controller) RemoteStatus(namespace, name string) *corev1.PodStatus {
 	if t := c.Namespaces.State(namespace).Namespace; t != nil {
 		if pod := t.Pod(name); pod != nil {

@@ -18,7 +18,7 @@ import (
 	"liqo.io/federation/controllers/virtualkubelet/translate"
 )
 
-// reconcile creates, updates or deletes the shadow pod of a pod, and writes the status of the pod.
+// reconcile creates, updates or deletes the shadow pod of one local pod, and writes the status of the local pod.
 func (c *Controller) reconcile(ctx context.Context, key cache.ObjectName) error {
 	pod, err := c.Lister.Pods(key.Namespace).Get(key.Name)
 	if apierrors.IsNotFound(err) {
@@ -36,7 +36,7 @@ func (c *Controller) reconcile(ctx context.Context, key cache.ObjectName) error 
 	}
 	switch {
 	case translate.Terminal(pod.Status.Phase):
-		// A waiting pod can fail.
+		// The eviction or a timeout may have failed a pod that was blocked.
 		c.states.unblockAll(key)
 		return nil
 	case !state.Offloaded:
@@ -46,7 +46,7 @@ func (c *Controller) reconcile(ctx context.Context, key cache.ObjectName) error 
 		c.states.change(key, func(s *podState) { s.local.unoffloadedAt = time.Time{} })
 		return c.awaitNamespace(ctx, key, pod, state)
 	case !state.Namespace.Synced(), !c.Reachable():
-		// The pod is enqueued when the remote namespace is synced and when the provider is reachable again.
+		// Events.Synced and the first successful check of the provider enqueue the pod again.
 		return nil
 	}
 
@@ -61,7 +61,7 @@ func (c *Controller) reconcile(ctx context.Context, key cache.ObjectName) error 
 	case shadow == nil:
 		return c.create(ctx, key, pod, state.Namespace)
 	case translate.OriginUID(shadow) != pod.UID:
-		// The shadow pod belongs to an earlier pod of the same name. The event of its deletion enqueues this pod.
+		// The shadow pod belongs to an earlier local pod of this name. The event of its deletion enqueues this pod.
 		return c.deleteShadow(ctx, key, shadow, -1)
 	case shadow.DeletionTimestamp != nil:
 		return nil
@@ -72,7 +72,7 @@ func (c *Controller) reconcile(ctx context.Context, key cache.ObjectName) error 
 		}
 	}
 	refused, updateErr := c.update(ctx, pod, shadow)
-	// The status is written even if the update failed.
+	// The status is written even if the update of the shadow pod failed.
 	status := c.statusOf(pod, shadow, remotePod)
 	translate.RefuseContainers(&status, refused.containers, refused.message)
 	if refused.resize != nil {
@@ -86,8 +86,8 @@ func (c *Controller) reconcile(ctx context.Context, key cache.ObjectName) error 
 	)
 }
 
-// statusOf returns the status of a pod from its shadow pod and remote pod, with the addresses at which the local
-// cluster reaches it.
+// statusOf returns the status of a local pod from its shadow pod and remote pod, with the addresses at which the local
+// cluster reaches the remote pod.
 func (c *Controller) statusOf(
 	pod *corev1.Pod,
 	shadow *v1alpha1.ShadowPod,
@@ -99,9 +99,9 @@ func (c *Controller) statusOf(
 	return translate.PodStatus(pod, shadow, remotePod, c.NodeIP, c.now())
 }
 
-// unoffloadedStatus returns the status of a pod whose namespace is not offloaded to the provider.
-// A pod that ran is not ready, but fails only after evictionGrace: until then the offloading controller can evict it,
-// so that its controller replaces it and no failed pod remains.
+// unoffloadedStatus returns the status of a pod whose namespace is not offloaded to the provider. A pod that ran
+// becomes not ready at once, and fails after evictionGrace. Before, the offloading controller can evict it, so that its
+// controller replaces it and no failed pod remains.
 func (c *Controller) unoffloadedStatus(key cache.ObjectName, pod *corev1.Pod, message string) corev1.PodStatus {
 	var since time.Time
 	c.states.change(key, func(s *podState) {
@@ -117,8 +117,8 @@ func (c *Controller) unoffloadedStatus(key cache.ObjectName, pod *corev1.Pod, me
 	return translate.NotOffloaded(pod, message, wait > 0, c.now())
 }
 
-// awaitNamespace sets in the status of a pod, after namespaceGrace, that it waits for its remote namespace. A pod that
-// ran keeps its last status.
+// awaitNamespace writes to the status of a pod older than namespaceGrace that it waits for its remote namespace. The
+// status of a pod that ran is not changed.
 func (c *Controller) awaitNamespace(
 	ctx context.Context,
 	key cache.ObjectName,
@@ -135,8 +135,8 @@ func (c *Controller) awaitNamespace(
 	return c.publish(ctx, pod, translate.Refused(pod, v1alpha1.ReasonOffloadingBackOff, state.Message))
 }
 
-// notForDaemonSets returns the advice for the owner of a DaemonSet, whose pods tolerate every
-// taint.
+// notForDaemonSets returns advice about node affinity for the pod of a DaemonSet, which tolerates the taint of every
+// virtual node; otherwise empty.
 func notForDaemonSets(pod *corev1.Pod) string {
 	if owner := metav1.GetControllerOf(pod); owner != nil && owner.Kind == "DaemonSet" {
 		return "; keep the DaemonSet off virtual nodes with a node affinity: " +

@@ -14,70 +14,71 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
 
-// podState is the state of one pod that is not in the caches.
+// podState is the state of one local pod and its shadow pod that is not in the caches.
 type podState struct {
-	// local is dropped with the local pod, shadow with the shadow pod, which may outlive it.
+	// local is dropped when the local pod is deleted, and shadow when the shadow pod is deleted, which may be later.
 	local  localState
 	shadow shadowState
 }
 
-// localState is the state of a local pod.
+// localState is the state that ends with the local pod.
 type localState struct {
-	// boundAt is the time at which the pod was first observed, and offloaded reports whether its shadow pod was
+	// boundAt is when the pod was first reconciled with a ready remote namespace, and offloaded whether its shadow pod was
 	// created.
 	boundAt   time.Time
 	offloaded bool
-	// readyAt is the time at which the remote pod was observed to be ready; zero while it is not.
+	// readyAt is when the cache received that the remote pod is ready; zero while it is not ready.
 	readyAt time.Time
-	// unoffloadedAt is the time at which the namespace of the pod was observed not to be offloaded.
+	// unoffloadedAt is when a reconcile first found the pod's namespace not offloaded; zero while it is offloaded.
 	unoffloadedAt time.Time
-	// written is the resourceVersion on which the last status patch was based.
+	// written is the resourceVersion of the pod that the last status patch was computed from. While the cache has that
+	// version, it lacks the patch.
 	written string
-	// postponedUntil is the time before which a status that differs only in the address of
-	// the virtual kubelet is not written.
+	// postponedUntil is when a status that differs only in the address of the virtual kubelet may be written; zero means
+	// that none is pending.
 	postponedUntil time.Time
-	// removed is the UID of the local pod that was removed and is still cached.
+	// removed is the UID of the local pod that this controller deleted from the API server and the cache still has.
 	removed types.UID
-	// ending is the remote pod that the provider is deleting; nil if there is none.
+	// ending is the remote pod that the provider is deleting; nil means none.
 	ending *ending
-	// delivery is the last delivery of tokens; nil before the first one.
+	// delivery is the last delivery of tokens; nil before the first.
 	delivery *delivery
-	// blocked are the temporary reasons for which the provider last refused the pod.
+	// blocked has the temporary reasons for which the provider last refused the pod.
 	blocked [blockReasons]bool
 }
 
-// shadowState is the state of writes to a shadow pod.
+// shadowState is the state that ends with the shadow pod.
 type shadowState struct {
-	// created is a created shadow pod that the cache has not observed yet; nil otherwise.
+	// created is the created shadow pod while the cache has not received it; otherwise nil.
 	created *creation
-	// deleted is the last requested deletion; nil if there is none.
+	// deleted is the last requested deletion; nil before the first.
 	deleted *deletion
 }
 
-// creation is a created shadow pod and the time of the response.
+// creation is a created shadow pod and when the API server's response was received.
 type creation struct {
 	*v1alpha1.ShadowPod
 	at time.Time
 }
 
-// deletion is the last requested deletion of a shadow pod.
+// deletion is a requested deletion of a shadow pod.
 type deletion struct {
 	uid types.UID
-	// grace is the grace period in seconds; -1 is the pod's own.
+	// grace is the requested grace period in seconds; -1 means the pod's own.
 	grace int64
 }
 
-// ending is a remote pod that is being deleted while the local pod is not.
+// ending is a remote pod that is being deleted while its local pod is not.
 type ending struct {
 	uid types.UID
-	// since is the time at which the deletion was first observed, on the local clock.
+	// since is when this was first observed, by the local clock.
 	since time.Time
-	// givenUp reports whether the local pod was deleted because of it.
+	// givenUp is true after the local pod was deleted because the remote pod did not end in time.
 	givenUp bool
 }
 
-// delivery is the time until which no tokens of a local pod are sent again. It is not bound to the shadow pod, which
-// the provider can delete and create again.
+// delivery is the time before which no tokens are sent again for the local pod with this UID. It does not depend on the
+// shadow pod, which the provider could delete to cause further tokens.
 type delivery struct {
 	pod   types.UID
 	until time.Time
@@ -87,19 +88,20 @@ type delivery struct {
 type blockReason int
 
 const (
-	// overQuota means that the provider has no quota left for the pod.
+	// overQuota means that the consumer's quota on the provider does not suffice for the pod.
 	overQuota blockReason = iota
-	// tooManyFinished means that the provider keeps too many finished shadow pods.
+	// tooManyFinished means that the provider has reached its limit of finished shadow pods.
 	tooManyFinished
 	blockReasons
 )
 
-// states are the states of all pods of the node, by key. The zero value is empty. Pods with a zero state have no entry.
+// states has the states of all pods of the node by the name of the local pod. Its zero value is empty. It has no entry
+// for a zero podState.
 type states struct {
 	mu    sync.Mutex
 	byKey map[cache.ObjectName]*podState
-	// blocked is the index of byKey by blockReason, and triedAt the time of the last retry of some of these pods,
-	// which may be in the future.
+	// blocked is the index of byKey by blockReason. triedAt is when blocked pods were last retried, or will be next if it
+	// is in the future.
 	blocked [blockReasons]sets.Set[cache.ObjectName]
 	triedAt [blockReasons]time.Time
 }
@@ -114,7 +116,7 @@ func (s *states) read(key cache.ObjectName) podState {
 	return podState{}
 }
 
-// change changes the state of a pod. The function must not call other methods of states.
+// change calls a function with the state of a pod, which it may modify. The function must not call methods of states.
 func (s *states) change(key cache.ObjectName, change func(*podState)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -135,22 +137,22 @@ func (s *states) change(key cache.ObjectName, change func(*podState)) {
 	}
 }
 
-// dropLocal removes the state of a deleted local pod.
+// dropLocal removes the state that ends with the local pod.
 func (s *states) dropLocal(key cache.ObjectName) {
 	s.change(key, func(state *podState) { state.local = localState{} })
 }
 
-// drop removes the state of a pod that was deleted from both clusters.
+// drop removes the state of a pod after both the local pod and the shadow pod were deleted.
 func (s *states) drop(key cache.ObjectName) {
 	s.change(key, func(state *podState) { *state = podState{} })
 }
 
-// block sets that the provider refuses a pod for the reason.
+// block sets a reason for which the provider refuses a pod.
 func (s *states) block(key cache.ObjectName, reason blockReason) {
 	s.change(key, func(state *podState) { state.local.blocked[reason] = true })
 }
 
-// unblock clears the reason, and reports whether it was set.
+// unblock clears a reason for which the provider refused a pod, and reports whether it was set.
 func (s *states) unblock(key cache.ObjectName, reason blockReason) (waited bool) {
 	s.change(key, func(state *podState) {
 		waited, state.local.blocked[reason] = state.local.blocked[reason], false
@@ -158,12 +160,12 @@ func (s *states) unblock(key cache.ObjectName, reason blockReason) (waited bool)
 	return waited
 }
 
-// unblockAll clears all reasons.
+// unblockAll clears all reasons for which the provider refused a pod.
 func (s *states) unblockAll(key cache.ObjectName) {
 	s.change(key, func(state *podState) { state.local.blocked = [blockReasons]bool{} })
 }
 
-// someBlocked returns a random selection of at most limit blocked pods.
+// someBlocked returns at most limit pods that are blocked for a reason, chosen at random.
 func (s *states) someBlocked(reason blockReason, limit int) (pods []cache.ObjectName) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -176,8 +178,8 @@ func (s *states) someBlocked(reason blockReason, limit int) (pods []cache.Object
 	return pods
 }
 
-// nextTry returns the time after which some of the blocked pods should be retried; false if there are none or a retry
-// is already scheduled.
+// nextTry reserves the next retry of pods that are blocked for a reason, and returns the time until it. It returns
+// false if no pod is blocked or a retry is already reserved.
 func (s *states) nextTry(reason blockReason, now time.Time) (time.Duration, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -20,8 +20,8 @@ import (
 	"liqo.io/federation/controllers/virtualkubelet/translate"
 )
 
-// publish patches the status of a pod, unless it is unchanged. It drops a status that was computed from an outdated
-// pod: the pod is reconciled again.
+// publish patches the status of a pod, unless it is unchanged. If the cache has a newer version of the pod than from,
+// it writes nothing and the pod is reconciled again.
 func (c *Controller) publish(ctx context.Context, from *corev1.Pod, status corev1.PodStatus) error {
 	if translate.SameStatus(&from.Status, &status) {
 		return nil
@@ -59,7 +59,7 @@ func (c *Controller) publish(ctx context.Context, from *corev1.Pod, status corev
 	if err != nil {
 		return fmt.Errorf("patching the status of pod %s: %w", key, err)
 	}
-	// A patch that changes nothing causes no event.
+	// A patch without an effect causes no event, so written would never be outdated.
 	if written.ResourceVersion != pod.ResourceVersion {
 		c.states.change(key, func(s *podState) { s.local.written = pod.ResourceVersion })
 	}
@@ -72,8 +72,9 @@ func (c *Controller) publish(ctx context.Context, from *corev1.Pod, status corev
 	return nil
 }
 
-// postponed returns the delay of a status of which only the address of the virtual kubelet has changed. After a
-// restart, all pods of the node need the new address; these writes must not delay those of new pods.
+// postponed returns the time to wait before a status is written that differs only in the address of the virtual
+// kubelet; otherwise zero. After a restart of the virtual kubelet, the statuses of all its pods need the new address,
+// and these writes must not delay the statuses of new pods.
 func (c *Controller) postponed(key cache.ObjectName, before, status *corev1.PodStatus) time.Duration {
 	same := *status
 	same.HostIP, same.HostIPs = before.HostIP, before.HostIPs
@@ -92,8 +93,8 @@ func (c *Controller) postponed(key cache.ObjectName, before, status *corev1.PodS
 	return wait
 }
 
-// statusPatch returns the patch to a status. It contains the UID, so that it cannot change another pod of the same
-// name.
+// statusPatch returns the strategic merge patch from the status of a pod to a new status. It includes the pod's UID, so
+// that the API server refuses it for another pod of this name.
 func statusPatch(pod *corev1.Pod, status *corev1.PodStatus) ([]byte, error) {
 	before, err := json.Marshal(corev1.Pod{Status: pod.Status})
 	if err != nil {

@@ -26,30 +26,29 @@ import (
 )
 
 const (
-	// ReasonTokenRefused means, on a local pod, that its tokens cannot be sent to the provider.
+	// ReasonTokenRefused is the reason of an event on a local pod whose tokens cannot be issued or sent to the provider.
 	ReasonTokenRefused = "TokenRefused"
 
-	// tokenPause is the minimum time between two deliveries of tokens of a pod. The cache lags behind writes, and a
-	// provider could otherwise cause many tokens by deleting them or their shadow pod.
+	// tokenPause is the minimum time between two deliveries of a pod's tokens. The cache lags behind writes, and a
+	// provider could otherwise cause many tokens by deleting their Secret or the shadow pod.
 	tokenPause = 30 * time.Second
-	// deliveryPause is the time for which no tokens of a pod are requested after a failed delivery. It bounds the
-	// tokens that a provider can cause.
+	// deliveryPause is the time after a failed delivery during which no tokens are requested for the pod. It bounds the
+	// number of tokens that a provider can cause.
 	deliveryPause = 2 * time.Second
-	// accountPause is the time for which no token of a service account is requested after a request was refused.
+	// accountPause is the time after a refused token request during which no token of the service account is requested.
 	accountPause = 250 * time.Millisecond
-	// tokenGrace is the age of a pod from which an event reports refused tokens: the admission policy may not have
-	// observed a new pod yet.
+	// tokenGrace is the age at which refused tokens of a pod start to be reported by events. Before, the admission policy
+	// may not have received the new pod.
 	tokenGrace = 5 * time.Second
 )
 
-// refusedAccounts are the service accounts whose token was refused within accountPause. The zero value is
-// empty.
+// refusedAccounts has the service accounts for which a token was refused within accountPause. Its zero value is empty.
 type refusedAccounts struct {
 	mu sync.Mutex
 	at map[cache.ObjectName]time.Time
 }
 
-// add records that a token of the account was refused.
+// add records that a token of the service account was refused.
 func (r *refusedAccounts) add(account cache.ObjectName, now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -60,7 +59,7 @@ func (r *refusedAccounts) add(account cache.ObjectName, now time.Time) {
 	r.at[account] = now
 }
 
-// left returns the time until a token of the account may be requested. It is not positive if that is now.
+// left returns the time until a token of the service account may be requested; zero or negative means now.
 func (r *refusedAccounts) left(account cache.ObjectName, now time.Time) time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -71,8 +70,8 @@ func (r *refusedAccounts) left(account cache.ObjectName, now time.Time) time.Dur
 	return accountPause - now.Sub(at)
 }
 
-// destination returns the current destination of shadow pods. Access to the consumer's API server, its address and the
-// offered node can change.
+// destination returns Config.To with the current offered node and the current endpoint of the consumer's API server,
+// which is empty if pods may not use it.
 func (c *Controller) destination() translate.Destination {
 	to := c.To
 	if c.APIAccessAllowed != nil && !c.APIAccessAllowed() {
@@ -87,8 +86,8 @@ func (c *Controller) destination() translate.Destination {
 	return to
 }
 
-// consumerAPIAddress returns the address at which the provider reaches the consumer's API server; false if there is
-// none yet.
+// consumerAPIAddress returns the address at which the provider reaches the consumer's API server; false if the network
+// has no address for it yet.
 func (c *Controller) consumerAPIAddress(api translate.ConsumerAPI) (string, bool) {
 	if !c.ConsumerAPIThroughTunnel || api.Host == "" {
 		return api.Host, true
@@ -96,8 +95,9 @@ func (c *Controller) consumerAPIAddress(api translate.ConsumerAPI) (string, bool
 	return c.Network.ToRemote(api.Host)
 }
 
-// refreshTokens ensures that the Secret with the tokens of a pod exists in the remote namespace and replaces it before
-// the tokens expire. It does nothing for a shadow pod that uses no such Secret.
+// refreshTokens ensures that the remote namespace has the Secret with the tokens of a pod, and replaces it before the
+// tokens expire. It does nothing for a shadow pod without such a Secret, and nothing before the pauses after refused
+// requests and deliveries have passed.
 func (c *Controller) refreshTokens(
 	ctx context.Context,
 	key cache.ObjectName,
@@ -155,7 +155,8 @@ func (c *Controller) setDelivery(key cache.ObjectName, pod types.UID, pause time
 	c.states.change(key, func(s *podState) { s.local.delivery = &delivery{pod: pod, until: until} })
 }
 
-// refreshLastTokens replaces the tokens of a pod that is being deleted: its grace period can exceed their lifetime.
+// refreshLastTokens renews the tokens of a pod that is being deleted, because its grace period can be longer than their
+// lifetime.
 func (c *Controller) refreshLastTokens(
 	ctx context.Context,
 	key cache.ObjectName,
@@ -169,7 +170,8 @@ func (c *Controller) refreshLastTokens(
 	return c.refreshTokens(ctx, key, pod, shadow, t)
 }
 
-// issue requests the tokens, which are bound to the pod, from the local API server. It fails if one is refused.
+// issue requests the tokens of a pod, bound to it, from the local API server, and returns the Secret for the provider.
+// It fails if the API server refuses one of them.
 func (c *Controller) issue(
 	ctx context.Context,
 	pod *corev1.Pod,
@@ -194,7 +196,7 @@ func (c *Controller) issue(
 			return nil, fmt.Errorf("requesting a token of service account %s: %w", pod.Spec.ServiceAccountName, err)
 		}
 		tokens[token.Key] = response.Status.Token
-		// All tokens are in one Secret and are replaced together.
+		// All tokens of a pod are in one Secret, so the first one to expire determines when all are renewed.
 		at := translate.Renewal(issued, response.Status.ExpirationTimestamp.Time, rand.Float64())
 		if renewAfter.IsZero() || at.Before(renewAfter) {
 			renewAfter = at
@@ -203,7 +205,8 @@ func (c *Controller) issue(
 	return translate.TokenSecret(pod, shadow, tokens, renewAfter, c.To), nil
 }
 
-// deliver creates the Secret on the provider or updates the existing one. It fails if another object has its name.
+// deliver creates the Secret in the remote namespace or updates the existing one. It fails if another object has this
+// name.
 func (c *Controller) deliver(ctx context.Context, existing *translate.RemoteTokens, secret *corev1.Secret) error {
 	secrets := c.Remote.Core.CoreV1().Secrets(secret.Namespace)
 	var err error
@@ -219,8 +222,8 @@ func (c *Controller) deliver(ctx context.Context, existing *translate.RemoteToke
 	return nil
 }
 
-// reportTokenError records an event about an error of issuing or delivering tokens, and returns the error, so that the
-// pod is retried.
+// reportTokenError records an event if the local API server or the provider refused the tokens of a pod. It always
+// returns err, so that the pod is retried.
 func (c *Controller) reportTokenError(pod *corev1.Pod, err error) error {
 	if c.Clock.Since(pod.CreationTimestamp.Time) < tokenGrace {
 		return err

@@ -18,17 +18,17 @@ import (
 	"liqo.io/federation/controllers/virtualkubelet/translate"
 )
 
-// refusedParts are the parts of an update that the provider refuses: ephemeral containers with the
-// reason, and a resize.
+// refusedParts are the changes of a pod that the provider refused: new ephemeral containers, with a message for their
+// status, and a resize, with its error. Empty and nil mean none.
 type refusedParts struct {
 	containers []corev1.EphemeralContainer
 	message    string
 	resize     error
 }
 
-// update sends the changes of a running pod to the provider. It returns the refused parts: ephemeral containers that
-// are invalid, and a resize. It fails, and is retried, for a refused resize and for ephemeral containers that are
-// forbidden. The other changes are sent regardless of refused parts.
+// update sends the changes of a local pod to its shadow pod. Changes that the provider refuses do not prevent the
+// others: it returns invalid ephemeral containers, which are not retried, and a refused resize. It fails, so that the
+// pod is retried, if a resize is refused, ephemeral containers are forbidden or a request fails otherwise.
 func (c *Controller) update(ctx context.Context, pod *corev1.Pod, seen *v1alpha1.ShadowPod) (refusedParts, error) {
 	key := cache.MetaObjectToName(pod)
 	desired := translate.ShadowPod(pod, seen.Namespace, c.destination(), c.Patch())
@@ -59,7 +59,7 @@ func (c *Controller) update(ctx context.Context, pod *corev1.Pod, seen *v1alpha1
 		case !apierrors.IsForbidden(err):
 			return refusedParts{containers: added, message: message}, nil
 		default:
-			// It may be allowed later, for example by a RoleBinding.
+			// Ephemeral containers may be allowed later, for example by a RoleBinding, so they are retried.
 			desired.Spec.Pod.EphemeralContainers = nil
 			_, others := c.sendUpdate(ctx, seen, desired)
 			err = errors.Join(err, others)
@@ -68,8 +68,8 @@ func (c *Controller) update(ctx context.Context, pod *corev1.Pod, seen *v1alpha1
 	return refusedParts{}, fmt.Errorf("updating the shadow pod on %s: %w", c.Provider, err)
 }
 
-// sendUpdate updates a shadow pod to the desired one, unless it was replaced since it was observed. It returns the
-// ephemeral containers that were added.
+// sendUpdate updates the shadow pod on the provider to the desired one. It does nothing if the shadow pod was deleted
+// or replaced. It returns the ephemeral containers that the update adds, also if it fails.
 func (c *Controller) sendUpdate(
 	ctx context.Context,
 	seen, desired *v1alpha1.ShadowPod,
@@ -89,8 +89,8 @@ func (c *Controller) sendUpdate(
 	return added, err
 }
 
-// deferResize sets in the status of a pod the reason for which the provider does not resize it: Deferred for a lack of
-// quota, otherwise Infeasible.
+// deferResize writes to the status of a pod why the provider does not resize it, and records an event if that is new.
+// The reason is Deferred if the quota does not suffice, otherwise Infeasible.
 func (c *Controller) deferResize(pod *corev1.Pod, status *corev1.PodStatus, err error) {
 	event, why, message := v1alpha1.ReasonProviderRefused, corev1.PodReasonInfeasible, fmt.Sprintf(
 		"%s refuses to resize the pod: %v",

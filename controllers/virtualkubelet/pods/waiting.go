@@ -10,16 +10,17 @@ import (
 )
 
 const (
-	// triedAtOnce is the number of blocked pods that are retried when quota is released. Each accepted pod causes
-	// as many further retries, so that released quota is used, and a small release does not cause thousands of
+	// triedAtOnce is the number of blocked pods that are retried when quota is released. Each retried pod that is accepted
+	// causes as many further retries, so that all released quota is used, but a small release does not cause thousands of
 	// requests.
 	triedAtOnce = 4
-	// tryPause is the minimum time between two such retries. It bounds the requests while no blocked pod fits.
+	// tryPause is the minimum time between retries of blocked pods. It bounds the number of requests while no blocked pod
+	// fits.
 	tryPause = 100 * time.Millisecond
 )
 
-// roomFreed enqueues some of the pods that are blocked for the reason. The others, and those of other virtual nodes,
-// are retried with backoff.
+// roomFreed enqueues some of the pods that are blocked for the reason. All other blocked pods, also of other virtual
+// nodes, are retried with backoff.
 func (c *Controller) roomFreed(reason blockReason) {
 	if after, ok := c.states.nextTry(reason, c.Clock.Now()); ok {
 		c.tryBlocked(reason, after)
@@ -32,7 +33,7 @@ func (c *Controller) tryBlocked(reason blockReason, after time.Duration) {
 	}
 }
 
-// accepted unblocks a pod that the provider accepted, and enqueues other blocked pods: they may be accepted too.
+// accepted unblocks a pod that the provider accepted, and enqueues further blocked pods, which may be accepted too.
 func (c *Controller) accepted(key cache.ObjectName) {
 	for reason := range blockReasons {
 		if c.states.unblock(key, reason) {

@@ -10,8 +10,8 @@ import (
 	"liqo.io/federation/controllers/virtualkubelet/translate"
 )
 
-// warn records a warning of the provider about a remote pod or a shadow pod on the local pod. The recorder limits the
-// warnings per pod (25, then one per five minutes), Warnings those of all pods.
+// warn records a warning that the provider emitted about a remote pod or a shadow pod on the local pod. The recorder
+// limits the warnings per pod (25, then one per five minutes), and Config.Warnings the warnings of all pods.
 func (c *Controller) warn(key cache.ObjectName, event *corev1.Event) {
 	pod, err := c.Lister.Pods(key.Namespace).Get(key.Name)
 	if err != nil || !translate.AboutPod(event) || !c.about(key, pod, event) {
@@ -22,8 +22,8 @@ func (c *Controller) warn(key cache.ObjectName, event *corev1.Event) {
 	}
 }
 
-// about reports whether an event is about the remote pod or shadow pod of a pod, and not about an
-// earlier one of the same name. The remote pod may not have been observed yet.
+// about reports whether an event is about the remote pod or the shadow pod of a local pod, and not about an earlier one
+// of the same name. If the remote pod is not in the cache yet, the shadow pod decides.
 func (c *Controller) about(key cache.ObjectName, pod *corev1.Pod, event *corev1.Event) bool {
 	t := c.Namespaces.State(key.Namespace).Namespace
 	if t == nil {
