@@ -14,21 +14,23 @@ import (
 
 var families = []model.Family{model.IPv4, model.IPv6}
 
-// No later pass repairs a failed cleanup, so that transient errors (for example EINTR) are retried here.
+// An agent exits after its cleanup, so nothing repairs a failed one later: transient errors (for example EINTR)
+// are retried here.
 const (
 	cleanAttempts = 5
 	cleanPause    = 200 * time.Millisecond
 )
 
-// CleanRoute removes everything that a route agent created on a node. It returns the number of kernel writes.
+// CleanRoute removes everything that a route agent created on a node. It returns the number of writes to the
+// kernel, and fails if an object could not be removed.
 func CleanRoute(node kernel.Kernel) (writes int, err error) {
 	return retryClean(func() (int, error) {
 		return apply.New(node).Teardown(model.Scope{Links: []string{model.OverlayLink}, Routing: true, Families: families})
 	})
 }
 
-// CleanGateway removes everything that a gateway created on its node and in its network namespace. It returns
-// the number of kernel writes.
+// CleanGateway removes everything that a gateway created on its node and in its network namespace (inside). It
+// returns the number of writes to the kernel, and fails if an object could not be removed.
 func CleanGateway(node, inside kernel.Kernel) (writes int, err error) {
 	return retryClean(func() (int, error) {
 		insideWrites, insideErr := apply.New(inside).

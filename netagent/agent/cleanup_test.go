@@ -19,7 +19,8 @@ import (
 	"liqo.io/federation/netagent/model"
 )
 
-// setUp returns a node that both agents have set up, and the gateway's namespace.
+// setUp returns a node and the network namespace of its gateway, after the states of both agents were applied to
+// them.
 func setUp(t *testing.T) (node, inside *fake.Kernel) {
 	t.Helper()
 	node, inside = fake.New(), fake.New()

@@ -1,9 +1,9 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package agent holds what the gateway and the route agent share: caches of the API objects that they read, the
-// translation of these objects into the input of package model, the loop that applies the result, and the server
-// of probes and metrics.
+// Package agent holds what the gateway and the route agent share: the caches of API objects, the translation of
+// these objects into the input of package model, the loop that applies the resulting state to the kernel, and the
+// server of probes and metrics.
 package agent
 
 import "liqo.io/federation/apiserver/apis/federation/v1alpha1"

@@ -19,19 +19,20 @@ import (
 )
 
 const (
-	// endpointTimeout is how long a peer may be unresponsive at one of its endpoints before the next one is used.
+	// endpointTimeout is how long a peer may be unresponsive at one of its endpoints before its next endpoint is
+	// used.
 	endpointTimeout = 10 * time.Second
-	// resolveTimeout bounds the resolution of all names of a peer; resolveRetry is the delay after one that found
-	// no address.
+	// resolveTimeout bounds the resolution of all names of a peer. resolveRetry is the delay after a resolution
+	// that found no address.
 	resolveTimeout = 3 * time.Second
 	resolveRetry   = 5 * time.Second
 	// maxEndpoints bounds how many endpoints of a peer are used.
 	maxEndpoints = 8
 )
 
-// Endpoints selects the endpoint used for each peer. It starts with the one in the TunnelEndpoint's status,
-// where the active gateway last received packets from the peer, or with the first one in the spec. While a peer
-// is unresponsive, its endpoints are used in turn.
+// Endpoints selects one endpoint for each peer. The first selection is the endpoint in the TunnelEndpoint's
+// status, where the active gateway last received packets from the peer, or the first endpoint in the spec if the
+// status has none. While a peer is unresponsive, the endpoints in the spec are used in turn.
 type Endpoints struct {
 	// Lookup returns the addresses of a name.
 	Lookup func(ctx context.Context, host string) ([]netip.Addr, error)
@@ -43,7 +44,7 @@ type Endpoints struct {
 
 // peerEndpoint is the endpoint selected for one peer.
 type peerEndpoint struct {
-	uid       types.UID // of the TunnelEndpoint, to detect one recreated under the same name
+	uid       types.UID // UID of the TunnelEndpoint, to detect its recreation under the same name
 	endpoints []string
 	index     int
 	since     time.Time
@@ -61,9 +62,9 @@ func NewEndpoints() *Endpoints {
 	}
 }
 
-// Of returns the endpoint selected for a peer, and whether it was learned from packets received from there. The
-// address is invalid if the peer announces no endpoint or its names are not resolved yet. Endpoints that need no
-// resolution are available before the first call of Follow.
+// Of returns the address of the endpoint selected for a peer, and whether it was learned from packets that the
+// peer sent. The address is invalid if the peer announces no endpoint or its names are not resolved yet.
+// Endpoints that need no resolution are available before the first call of Follow.
 func (e *Endpoints) Of(te *v1alpha1.TunnelEndpoint) (address netip.AddrPort, learned bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -74,8 +75,8 @@ func (e *Endpoints) Of(te *v1alpha1.TunnelEndpoint) (address netip.AddrPort, lea
 	return c.address, c.learned
 }
 
-// newPeerEndpoint returns the selection for a peer that Follow has not seen yet: the reported endpoint, or the
-// first one in the spec if that is an address.
+// newPeerEndpoint returns the initial selection for a peer: the endpoint in its status, or the first endpoint in
+// its spec if the host of that endpoint is an IP address.
 func newPeerEndpoint(te *v1alpha1.TunnelEndpoint, now time.Time) *peerEndpoint {
 	p := &peerEndpoint{uid: te.UID, endpoints: slices.Clone(te.Spec.Endpoints), index: -1, address: reportedEndpoint(te)}
 	p.learned = p.address.IsValid()
@@ -90,10 +91,10 @@ func newPeerEndpoint(te *v1alpha1.TunnelEndpoint, now time.Time) *peerEndpoint {
 	return p
 }
 
-// Follow updates the selections; it is to be called about once a second. It resolves the endpoints of new peers.
-// On the active gateway it moves on to the next endpoint for peers that connected reports false for longer than
-// endpointTimeout. A standby gateway adopts the endpoint that the active one reports, so that it starts with a
-// working one when it takes over. Follow reports whether a result of Of has changed.
+// Follow updates the selections and resolves the names of new peers. Call it about once a second. On the active
+// gateway it selects the next endpoint of each peer for which connected has returned false for longer than
+// endpointTimeout. A standby gateway uses the endpoints that the active gateway reports, so that they work when
+// it takes over. Follow reports whether a result of Of has changed.
 func (e *Endpoints) Follow(
 	ctx context.Context,
 	all []*v1alpha1.TunnelEndpoint,
@@ -171,8 +172,8 @@ func reportedEndpoint(te *v1alpha1.TunnelEndpoint) netip.AddrPort {
 	return at
 }
 
-// next resolves the endpoints that follow the current one, in turn, and returns the first address found; invalid
-// if there is none.
+// next resolves the endpoints that follow the current one, in turn, and returns the first address found. The
+// address is invalid if no endpoint has one.
 func (e *Endpoints) next(ctx context.Context, te *v1alpha1.TunnelEndpoint) netip.AddrPort {
 	e.mu.Lock()
 	c := e.peers[te.Name]
@@ -183,7 +184,7 @@ func (e *Endpoints) next(ctx context.Context, te *v1alpha1.TunnelEndpoint) netip
 	var address netip.AddrPort
 	for range endpoints {
 		at = (at + 1) % len(endpoints)
-		// After a timeout the next call continues with the name behind the one that timed out.
+		// After a timeout the next call continues behind the endpoint that timed out.
 		if address = e.resolve(ctx, endpoints[at]); address.IsValid() || ctx.Err() != nil {
 			break
 		}
@@ -194,8 +195,8 @@ func (e *Endpoints) next(ctx context.Context, te *v1alpha1.TunnelEndpoint) netip
 	return address
 }
 
-// resolve returns the address of an endpoint, host:port, or an invalid one. Names are resolved on each call, as
-// their addresses may change.
+// resolve returns the address of an endpoint in the form host:port, and an invalid address if it has none. Names
+// are resolved on each call, as their addresses may change.
 func (e *Endpoints) resolve(ctx context.Context, endpoint string) netip.AddrPort {
 	host, service, err := net.SplitHostPort(endpoint)
 	if err != nil {

@@ -64,7 +64,7 @@ func TestUnresponsiveEndpointIsReplacedByTheNext(t *testing.T) {
 	clock.Step(time.Second)
 	follow("172.16.2.1:51820", true)
 
-	// The name resolves to another address now.
+	// From here on the name resolves to another address.
 	names["gateway.example"] = []netip.Addr{addr("172.16.2.10")}
 	clock.Step(endpointTimeout)
 	follow("172.16.2.10:51821", true)
@@ -84,7 +84,7 @@ func TestUnresponsiveEndpointIsReplacedByTheNext(t *testing.T) {
 	follow("172.16.2.1:51820", false)
 }
 
-// The first pass after a peer was added may precede the first call of Follow.
+// The gateway may be configured for a new peer before the first call of Follow.
 func TestEndpointThatNeedsNoResolutionIsUsedAtOnce(t *testing.T) {
 	for _, test := range []struct {
 		name      string
@@ -131,8 +131,8 @@ func TestEndpointThatNeedsNoResolutionIsUsedAtOnce(t *testing.T) {
 	}
 }
 
-// A name server that does not respond delays Follow by resolveTimeout, at intervals of resolveRetry, and does
-// not prevent the names that follow from being resolved.
+// A name server that does not respond blocks Follow for resolveTimeout, once per resolveRetry, and does not
+// prevent the resolution of the names behind it.
 func TestUnresolvableNamesAreRetriedAtIntervals(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var lookups []string
@@ -163,8 +163,8 @@ func TestUnresolvableNamesAreRetriedAtIntervals(t *testing.T) {
 	})
 }
 
-// The gateway sends no handshakes into the local cluster, whatever names resolve to; the next endpoint is used
-// instead.
+// The gateway sends no handshakes to addresses in the local cluster, even if a peer's name resolves to one. It
+// uses the next endpoint instead.
 func TestEndpointThatResolvesIntoTheLocalClusterIsRefused(t *testing.T) {
 	clock := clocktesting.NewFakeClock(time.Unix(0, 0))
 	e := &Endpoints{Clock: clock, Lookup: func(_ context.Context, host string) ([]netip.Addr, error) {
@@ -223,7 +223,7 @@ func TestStartingAndStandbyGatewaysUseTheReportedEndpoint(t *testing.T) {
 	clock.Step(endpointTimeout)
 	follow(true, "172.16.2.1:51820", false)
 	follow(false, "172.16.2.2:51820", true)
-	// The peer may be reached at an address that it never announced.
+	// The status may report an endpoint that the peer never announced.
 	te.Status.Endpoint = "172.16.9.9:4000"
 	follow(false, "172.16.9.9:4000", true)
 	te.Status.Phase = v1alpha1.TunnelConnecting
@@ -231,17 +231,17 @@ func TestStartingAndStandbyGatewaysUseTheReportedEndpoint(t *testing.T) {
 	follow(false, "172.16.9.9:4000", true)
 	follow(true, "172.16.9.9:4000", true)
 
-	// A status of another generation is ignored.
+	// A status whose observedGeneration is outdated is ignored.
 	e = &Endpoints{Clock: clock}
 	te.Status.Phase, te.Generation = v1alpha1.TunnelConnected, 2
 	follow(true, "172.16.2.1:51820", false)
 
-	// A peer without endpoints may be reached at the reported one.
+	// A peer without announced endpoints is reached at the endpoint in its status.
 	e = &Endpoints{Clock: clock}
 	te.Spec.Endpoints, te.Status.ObservedGeneration = nil, 2
 	follow(false, "172.16.9.9:4000", true)
 
-	// A recreated TunnelEndpoint inherits nothing.
+	// The selection for a deleted TunnelEndpoint is not used for a new one of the same name.
 	te.UID, te.Status = "another", v1alpha1.TunnelEndpointStatus{}
 	e.Follow(t.Context(), []*v1alpha1.TunnelEndpoint{te}, true, func(string) bool { return false })
 	if at, _ := e.Of(te); at.IsValid() {

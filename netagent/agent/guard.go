@@ -26,25 +26,25 @@ import (
 
 const (
 	reviewTimeout = 10 * time.Second
-	// Both are the defaults of a kubelet.
+	// allowedTTL and deniedTTL are how long a decision is cached. They are the defaults of a kubelet.
 	allowedTTL = 2 * time.Minute
 	deniedTTL  = 30 * time.Second
 	// maxDecisions bounds the cached decisions.
 	maxDecisions = 64
-	// Limits for tokens not seen before, as any process on the node may send some: the agent's own requests must
-	// not be delayed by reviews.
+	// reviewsPerSecond and reviewBurst limit the reviews of tokens that were not valid before. Any process on the
+	// node may send such tokens, and their reviews must not delay the agent's own requests to the API server.
 	reviewsPerSecond = 1
 	reviewBurst      = 10
-	// The control plane has one client per virtual node.
+	// The following limits apply to the control plane proxy, which has one client per virtual node.
 	maxControlDecisions     = 1024
 	controlReviewsPerSecond = 10
 	controlReviewBurst      = 100
-	// Each source address has a limiter of its own, so that a client that tries many tokens does not use up the
-	// limit of others. Limiters expire with their source.
+	// Reviews are also limited per source address, so that a client that tries many tokens does not use up the
+	// limit of other clients. The limiters of maxSources addresses are kept.
 	sourceReviewsPerSecond = 2
 	sourceReviewBurst      = 50
 	maxSources             = 1024
-	// A token that was valid within this time is reviewed again under a limit of its own.
+	// validTokenTTL is how long a token that was valid is exempt from the limits of new tokens.
 	validTokenTTL = time.Hour
 )
 
@@ -52,13 +52,14 @@ const (
 // a memory cost too high for an agent on every node.
 type guard struct {
 	kube kubernetes.Interface
-	// audience is the required audience of tokens; empty means that of the local API server.
+	// audience is the audience that tokens must have; empty means the audience of the local API server.
 	audience string
 	// decisions holds HTTP statuses by hash of path and token. Tokens themselves are not stored.
 	decisions       *cache.LRUExpireCache
 	newTokenLimiter *rate.Limiter
-	// validTokens holds the hashes of tokens that were valid, which use validTokenLimiter instead of the limiters
-	// in sources (by source address) and newTokenLimiter.
+	// validTokens holds the hashes of tokens that were valid within validTokenTTL. Their reviews are limited by
+	// validTokenLimiter alone; reviews of other tokens by newTokenLimiter and by the limiter of their source in
+	// sources.
 	validTokens, sources *cache.LRUExpireCache
 	validTokenLimiter    *rate.Limiter
 }
@@ -100,7 +101,8 @@ func (g *guard) protect(next http.Handler) http.Handler {
 	})
 }
 
-// authorizeRequest returns StatusOK if the request is authorized, and the status to respond with otherwise.
+// authorizeRequest returns StatusOK if the request is authorized, and the status to respond with otherwise. It
+// fails if the token or its access could not be reviewed.
 func (g *guard) authorizeRequest(r *http.Request) (int, error) {
 	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	if !strings.EqualFold(scheme, "Bearer") || token == "" {
@@ -123,7 +125,7 @@ func SourceOf(address string) string {
 	return netip.PrefixFrom(a.WithZone(""), 64).Masked().String()
 }
 
-// allowReview reports whether the limits permit a review of a token now.
+// allowReview reports whether the rate limits permit a review now. Key is the hash of a path and a token.
 func (g *guard) allowReview(key [sha256.Size]byte, source string) bool {
 	if _, ok := g.validTokens.Get(key); ok {
 		return g.validTokenLimiter.Allow()
@@ -136,8 +138,8 @@ func (g *guard) allowReview(key [sha256.Size]byte, source string) bool {
 	return limiter.(*rate.Limiter).Allow() && g.newTokenLimiter.Allow()
 }
 
-// authorize returns StatusOK if the bearer of a token may get a path, and the status to respond with otherwise.
-// It fails if a review does.
+// authorize returns StatusOK if the user of a token may send GET requests for a path, and the status to respond
+// with otherwise. It fails if the token or its access could not be reviewed.
 func (g *guard) authorize(ctx context.Context, source, token, path string) (int, error) {
 	key := sha256.Sum256([]byte(path + " " + token))
 	if status, ok := g.decisions.Get(key); ok {
@@ -177,7 +179,8 @@ func (g *guard) authorize(ctx context.Context, source, token, path string) (int,
 	return status, nil
 }
 
-// allowed reports whether a user may get a path.
+// allowed reports whether a user may send GET requests for a path. It fails if the SubjectAccessReview could not
+// be created.
 func (g *guard) allowed(ctx context.Context, user authenticationv1.UserInfo, path string) (bool, error) {
 	spec := authorizationv1.SubjectAccessReviewSpec{
 		User: user.Username, UID: user.UID, Groups: user.Groups, Extra: map[string]authorizationv1.ExtraValue{},

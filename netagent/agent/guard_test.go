@@ -51,7 +51,7 @@ func TestUnknownTokensAreRateLimitedPerSource(t *testing.T) {
 	}
 }
 
-// A client can use any address of its IPv6 network.
+// A client can use every address of its IPv6 network, so that the limit applies to the network.
 func TestSourcesInOneIPv6NetworkShareALimit(t *testing.T) {
 	for address, want := range map[string]string{
 		"10.0.0.1:4711":          "10.0.0.1",

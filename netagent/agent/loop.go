@@ -16,19 +16,20 @@ import (
 )
 
 const (
-	// debounce is the time between the first change and the pass, during which further changes are collected.
+	// debounce is the time between a change and the pass for it, during which further changes are collected.
 	debounce = 20 * time.Millisecond
 	// firstRetry is the delay after a failed pass. It doubles with each failure, up to longestRetry.
 	firstRetry   = 200 * time.Millisecond
 	longestRetry = 10 * time.Second
-	// hangTimeout is the duration of a pass after which the process is not alive.
+	// hangTimeout is the duration after which a pass counts as hanging, so that the liveness probe fails.
 	hangTimeout = time.Minute
-	// unhealthyAfter is how long passes may fail before the agent is neither ready nor healthy.
+	// unhealthyAfter is how long passes may fail before Ready returns an error and Healthy reports false.
 	unhealthyAfter = 15 * time.Second
 )
 
-// Loop runs passes: one when something changed, one after each Resync, and retries with backoff after failures.
-// A pass compares the node's kernel with the state computed from the API and writes the differences.
+// Loop runs passes. A pass compares the node's kernel with the state computed from the API objects, and writes
+// the differences. One pass runs for each change, one after each Resync without a change, and one with backoff
+// after each failure.
 type Loop struct {
 	// Pass runs one pass. It must write nothing if nothing differs.
 	Pass func(ctx context.Context) error
@@ -42,7 +43,8 @@ type Loop struct {
 	done    atomic.Bool
 }
 
-// failure describes an uninterrupted series of failed passes: its start and its last error.
+// failure is an uninterrupted series of failed passes: the time of the first failure and the error of the last
+// one.
 type failure struct {
 	since time.Time
 	err   error
@@ -76,7 +78,7 @@ func (l *Loop) Run(ctx context.Context) {
 			if ctx.Err() != nil {
 				return
 			}
-			klog.FromContext(ctx).Error(err, "Pass failed, retrying", "after", retry)
+			klog.FromContext(ctx).Error(err, "Configuring the node's kernel failed, retrying", "after", retry)
 			since := l.Clock.Now()
 			if before := l.failing.Load(); before != nil {
 				since = before.since
@@ -107,8 +109,8 @@ type Follower interface {
 	Follow(ctx context.Context, changed func()) error
 }
 
-// Follow triggers a pass whenever the namespace changes, until the context ends. If watching fails, it triggers
-// a pass, which finds missed changes, and watches again a second later.
+// Follow triggers a pass whenever the namespace changes, until the context ends. When watching fails it also
+// triggers a pass, as changes may have been missed, and watches again a second later.
 func (l *Loop) Follow(ctx context.Context, namespace Follower) {
 	for ctx.Err() == nil {
 		if err := namespace.Follow(ctx, l.Wake); err != nil {
@@ -124,7 +126,7 @@ func (l *Loop) Follow(ctx context.Context, namespace Follower) {
 	}
 }
 
-// debounce waits until changes that follow each other closely have arrived.
+// debounce waits for the constant of the same name, or until the context ends, and drops the wake-ups of that time.
 func (l *Loop) debounce(ctx context.Context) {
 	timer := l.Clock.NewTimer(debounce)
 	defer timer.Stop()
@@ -155,11 +157,11 @@ func (l *Loop) Ready() error {
 	case !l.Alive():
 		return errHung
 	case !l.Done() && failing == nil:
-		return errors.New("no pass over the node's kernel has succeeded yet")
+		return errors.New("the node's kernel is not configured yet")
 	case !l.Done():
-		return fmt.Errorf("no pass over the node's kernel has succeeded yet: %w", failing)
+		return fmt.Errorf("the node's kernel is not configured yet: %w", failing)
 	case failing.persists(l.Clock):
-		return fmt.Errorf("passes over the node's kernel have failed for %s or longer: %w", unhealthyAfter, failing)
+		return fmt.Errorf("configuring the node's kernel has failed for %s or longer: %w", unhealthyAfter, failing)
 	}
 	return nil
 }
@@ -172,9 +174,10 @@ func (l *Loop) Live() error {
 	return nil
 }
 
-var errHung = errors.New("a pass over the node's kernel hangs")
+var errHung = errors.New("configuring the node's kernel hangs")
 
-// Healthy reports whether a pass has succeeded, none hangs, and none has failed for unhealthyAfter.
+// Healthy reports whether a pass has succeeded since the start, no pass hangs, and passes have not failed for
+// unhealthyAfter.
 func (l *Loop) Healthy() bool {
 	return l.Done() && l.Alive() && !l.failing.Load().persists(l.Clock)
 }

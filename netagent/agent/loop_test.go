@@ -73,12 +73,12 @@ func TestLoopIsUnhealthyAfterPersistentFailures(t *testing.T) {
 				t.Errorf("%s, Ready returned %v", what, err)
 			}
 		}
-		expectReady("before the first pass", "no pass over the node's kernel has succeeded yet")
+		expectReady("before the first pass", "the node's kernel is not configured yet")
 		fail("no iptables")
 		done := make(chan struct{})
 		go func() { defer close(done); loop.Run(ctx) }()
 		synctest.Wait()
-		expectReady("after the first pass", "no pass over the node's kernel has succeeded yet: no iptables")
+		expectReady("after the first pass", "the node's kernel is not configured yet: no iptables")
 		fail()
 		time.Sleep(time.Minute)
 		if err := loop.Ready(); err != nil {
@@ -91,7 +91,7 @@ func TestLoopIsUnhealthyAfterPersistentFailures(t *testing.T) {
 		}
 		fail("no route", "no rule")
 		time.Sleep(3 * time.Second)
-		expectReady("after unhealthyAfter", "passes over the node's kernel have failed for 15s or longer: no route; no rule")
+		expectReady("after unhealthyAfter", "configuring the node's kernel has failed for 15s or longer: no route; no rule")
 		if loop.Healthy() || !loop.Done() || loop.Live() != nil || loop.Ready() == nil {
 			t.Errorf("healthy: %v, done: %v, live: %v, ready: %v", loop.Healthy(), loop.Done(), loop.Live(), loop.Ready())
 		}

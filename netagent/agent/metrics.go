@@ -21,17 +21,17 @@ func NewMetrics(register func(metrics.Registerable) error) (*Metrics, error) {
 	m := &Metrics{
 		passes: metrics.NewCounterVec(&metrics.CounterOpts{
 			Namespace: "federation", Subsystem: "netagent", Name: "passes_total",
-			Help:           "Comparisons of the node's kernel with the computed state, by result: success or error.",
+			Help:           "Comparisons of the node's kernel with the state computed from the API, by result: success or error.",
 			StabilityLevel: metrics.ALPHA,
 		}, []string{"result"}),
 		writes: metrics.NewCounter(&metrics.CounterOpts{
 			Namespace: "federation", Subsystem: "netagent", Name: "kernel_writes_total",
-			Help:           "Writes to the node's kernel. A pass that finds no difference makes none.",
+			Help:           "Writes to the node's kernel. A comparison without differences makes none.",
 			StabilityLevel: metrics.ALPHA,
 		}),
 		seconds: metrics.NewHistogram(&metrics.HistogramOpts{
 			Namespace: "federation", Subsystem: "netagent", Name: "pass_duration_seconds",
-			Help:           "Duration of a pass in seconds.",
+			Help:           "Time to compare the node's kernel with the computed state and to write the differences, in seconds.",
 			Buckets:        []float64{.01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10},
 			StabilityLevel: metrics.ALPHA,
 		}),
@@ -53,7 +53,7 @@ func (m *Metrics) ObservePass(took time.Duration, writes int, err error) {
 	if err != nil {
 		result = "error"
 	}
-	// The writes come first, so that a scrape that shows the pass also shows its writes.
+	// Writes are counted before passes, so that a scrape that counts a pass counts its writes too.
 	m.writes.Add(float64(writes))
 	m.passes.WithLabelValues(result).Inc()
 	m.seconds.Observe(took.Seconds())

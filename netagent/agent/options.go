@@ -20,8 +20,8 @@ import (
 	"liqo.io/federation/netagent/kernel"
 )
 
-// DefaultNamespacePath is the file to which the gateway's network namespace is bound. `ip netns exec liqo-netns`
-// enters it.
+// DefaultNamespacePath is the file on which the gateway's network namespace is mounted, so that `ip netns exec
+// liqo-netns` enters the namespace.
 const DefaultNamespacePath = "/run/netns/liqo-netns"
 
 // Options are the flags that the agents share.
@@ -32,7 +32,8 @@ type Options struct {
 	Namespace string
 	// Kubeconfig is the path of a kubeconfig of the local cluster; empty means the in-cluster configuration.
 	Kubeconfig string
-	// MTU is the MTU of the network between the nodes, in bytes; 0 means that of the link with the node's address.
+	// MTU is the MTU of the network between the nodes, in bytes; 0 means the MTU of the link that has the node's
+	// address.
 	MTU int
 	// Port is the UDP port of the gateways.
 	Port int
@@ -40,7 +41,7 @@ type Options struct {
 	Resync time.Duration
 	// Listen is the loopback address that serves probes and metrics; empty serves none.
 	Listen string
-	// NamespacePath is the file to which the gateway's network namespace is bound.
+	// NamespacePath is the file on which the gateway's network namespace is mounted.
 	NamespacePath string
 	// Cleanup makes the agent remove everything that it created on the node, and exit.
 	Cleanup bool
@@ -77,9 +78,9 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 		&o.MTU,
 		"mtu",
 		o.MTU,
-		"MTU of the network between the nodes, in bytes. 0 uses the MTU of the link with the node's address.",
+		"MTU of the network between the nodes, in bytes. 0 uses the MTU of the link that has the node's address.",
 	)
-	flags.IntVar(&o.Port, "port", o.Port, "UDP port of WireGuard on the gateway.")
+	flags.IntVar(&o.Port, "port", o.Port, "UDP port on which gateways receive WireGuard packets.")
 	flags.DurationVar(
 		&o.Resync,
 		"resync",
@@ -92,12 +93,13 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 		o.Listen,
 		"Loopback address, host:port, for /livez, /readyz and /metrics. Empty serves none of them.",
 	)
-	flags.StringVar(&o.NamespacePath, "netns", o.NamespacePath, "File to which the gateway's network namespace is bound.")
+	flags.StringVar(&o.NamespacePath, "netns", o.NamespacePath, "File on which the gateway's network namespace is mounted.")
 	flags.BoolVar(&o.Cleanup, "cleanup", o.Cleanup, "Remove everything that this agent created on the node, and exit.")
 	logsapi.AddFlags(o.Logs, flags)
 }
 
-// Validate returns all errors of the options; none if Cleanup is set, which needs no others.
+// Validate returns all errors of the options. If Cleanup is set it returns none, as a cleanup uses no other
+// option.
 func (o *Options) Validate() []error {
 	if o.Cleanup {
 		return nil
@@ -128,8 +130,8 @@ func (o *Options) Validate() []error {
 // Cluster returns the configuration of the cluster.
 func (o *Options) Cluster() Cluster { return Cluster{MTU: o.MTU, Port: o.Port} }
 
-// Clients returns clients of the local cluster, with name in their user agent. It fails if there is no usable
-// kubeconfig.
+// Clients returns clients of the local cluster, with name in their user agent. It fails if neither the kubeconfig
+// nor the in-cluster configuration can be read.
 func (o *Options) Clients(name string) (kubernetes.Interface, versioned.Interface, error) {
 	read := rest.InClusterConfig
 	if o.Kubeconfig != "" {
@@ -152,8 +154,8 @@ func (o *Options) Clients(name string) (kubernetes.Interface, versioned.Interfac
 	return kube, federation, nil
 }
 
-// Namespaces opens the network namespace of the node and that of the gateway, which it creates if it does not
-// exist. Both use the iptables backend of the node. Callers must close both.
+// Namespaces opens the node's network namespace (outer) and the gateway's (inner), which it creates at path if it
+// does not exist. Commands in either use the iptables backend of the node. Callers must close both.
 func Namespaces(path string) (outer, inner *kernel.Namespace, err error) {
 	outer, err = kernel.Current()
 	if err != nil {

@@ -26,9 +26,10 @@ const (
 	clockSkew       = time.Hour
 )
 
-// Serve serves /livez and /readyz without authentication, and /metrics to clients that may get this path, until
-// the context ends. It uses TLS with a self-signed certificate, on a loopback address only, as agents run in the
-// host network. It fails if the address is not a loopback address or in use.
+// Serve serves /livez and /readyz without authentication, and /metrics to clients whose token permits GET
+// requests for this path, until the context ends. It uses TLS with a self-signed certificate. Agents run in the
+// host network, so that it serves loopback addresses only. It fails if the address is not a loopback address or
+// is in use.
 func Serve(ctx context.Context, address string, kube kubernetes.Interface, live, ready func() error) error {
 	if err := loopback(address); err != nil {
 		return err
@@ -89,7 +90,7 @@ func loopback(address string) error {
 		return fmt.Errorf("%q is not host:port: %w", address, err)
 	}
 	if ip := net.ParseIP(host); ip == nil || !ip.IsLoopback() {
-		return fmt.Errorf("%q is not a loopback address, which other machines cannot reach", address)
+		return fmt.Errorf("%q is not a loopback address; other machines could reach it", address)
 	}
 	return nil
 }

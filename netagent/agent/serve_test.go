@@ -20,7 +20,8 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 )
 
-// fakeReviews returns a cluster with two valid tokens: prometheus may get metrics, mallory may not.
+// fakeReviews returns an API server that reviews tokens: prometheus may get /metrics, mallory may not, and any
+// other token is invalid. Reviews fail with failure unless that is nil.
 func fakeReviews(failure error) *fake.Clientset {
 	kube := fake.NewClientset()
 	kube.PrependReactor("create", "tokenreviews", func(action clienttesting.Action) (bool, runtime.Object, error) {
@@ -156,7 +157,7 @@ func TestAgentsServeTLSOnly(t *testing.T) {
 	}
 	served := make(chan error, 1)
 	go func() { served <- serve(t.Context(), listener, handler(fakeReviews(nil), healthy, healthy)) }()
-	// A kubelet does not verify the certificate of probes either.
+	// Like a kubelet's probes, the client does not verify the certificate.
 	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
 	defer client.CloseIdleConnections()
 	for scheme, want := range map[string]int{"https": http.StatusOK, "http": http.StatusBadRequest} {

@@ -44,15 +44,15 @@ type Sources struct {
 
 	run    []func(stop <-chan struct{})
 	synced []cache.InformerSynced
-	// seen is set once the workload is cached, removed once it is deleted or being deleted; list lists the
-	// workloads of its kind. The workload is the Deployment or DaemonSet that runs this agent.
+	// The workload is the Deployment or DaemonSet that runs this agent. seen is set once the cache has it, and
+	// removed once it is deleted or has a deletion timestamp. list lists the workloads of its kind.
 	seen, removed atomic.Bool
 	workload      string
 	list          func(context.Context, metav1.ListOptions) (runtime.Object, error)
 }
 
-// removalTimeout bounds one request of Removed, and removalBackoff the number of requests: six seconds in all,
-// as the gateway's handover must fit into the pod's termination grace period of 30 seconds as well.
+// removalTimeout bounds each request of Removed, and removalBackoff the number of requests. They take six seconds
+// at most, as the handover of a gateway must also fit into the pod's termination grace period of 30 seconds.
 const removalTimeout = 1500 * time.Millisecond
 
 var removalBackoff = wait.Backoff{Duration: 500 * time.Millisecond, Factor: 2, Steps: 3}
@@ -134,7 +134,7 @@ func NewSources(kube kubernetes.Interface, federation versioned.Interface, names
 				mappings.Informer(),
 				onChange(changed, func(a, b *v1alpha1.AddressMapping) bool { return equality.Semantic.DeepEqual(a.Spec, b.Spec) }),
 			},
-			// There is no DeleteFunc: without the Secret a gateway keeps its key.
+			// A gateway keeps its key when the Secret is deleted: there is nothing to do on a deletion.
 			source{secret, cache.ResourceEventHandlerFuncs{
 				AddFunc:    func(o any) { onKey(o.(*corev1.Secret)) },
 				UpdateFunc: func(_, o any) { onKey(o.(*corev1.Secret)) },
@@ -151,8 +151,8 @@ func NewSources(kube kubernetes.Interface, federation versioned.Interface, names
 	return s, nil
 }
 
-// Start starts the caches, which run until watching ends, and waits until they are filled. It reports whether
-// they were before working ended.
+// Start starts the caches, which run until watching ends, and waits until they are filled. It returns false if
+// working ended before they were.
 func (s *Sources) Start(watching, working context.Context) bool {
 	for _, run := range s.run {
 		go run(watching.Done())
@@ -160,7 +160,8 @@ func (s *Sources) Start(watching, working context.Context) bool {
 	return cache.WaitForCacheSync(working.Done(), s.synced...)
 }
 
-// Objects returns the cached objects. The caller sets Active.
+// Objects returns the cached objects, without Active, which the caller must set. It fails if a cache cannot be
+// read.
 func (s *Sources) Objects() (Objects, error) {
 	info, err := s.infos.Get(v1alpha1.ClusterInfoName)
 	if err != nil && !apierrors.IsNotFound(err) {
@@ -190,8 +191,8 @@ func (s *Sources) Objects() (Objects, error) {
 	return o, err
 }
 
-// AwaitRanges blocks until ClusterInfo local names the pod ranges, or working ends. It reports whether the
-// ranges are available.
+// AwaitRanges blocks until the ClusterInfo named local has pod ranges, or working ends. It reports whether it has
+// them.
 func (s *Sources) AwaitRanges(working context.Context) bool {
 	return wait.PollUntilContextCancel(working, time.Second, true, func(context.Context) (bool, error) {
 		info, err := s.infos.Get(v1alpha1.ClusterInfoName)
@@ -200,9 +201,9 @@ func (s *Sources) AwaitRanges(working context.Context) bool {
 }
 
 // Removed reports whether the agent's workload was deleted, so that the agent will not be started again and must
-// clean up. SIGTERM may arrive before the watch event, so that Removed also sends up to three LIST requests.
-// Forbidden counts as removed, as the agent's role is deleted with its workload. Unauthorized does not: the pod
-// may just have been replaced. Without a result the agent counts as not removed.
+// clean up. As SIGTERM may arrive before the watch event, Removed also sends up to three LIST requests. The
+// response Forbidden means deleted, as the agent's role is deleted together with its workload. The response
+// Unauthorized does not, as the pod may just have been replaced. If every request fails, Removed returns false.
 func (s *Sources) Removed() bool {
 	if !s.seen.Load() {
 		return false
@@ -226,8 +227,8 @@ func (s *Sources) Removed() bool {
 	return false
 }
 
-// workloadExists reports whether the agent's workload exists and is not being deleted, according to the API
-// server.
+// workloadExists reports whether the agent's workload exists without a deletion timestamp, according to the API
+// server. It fails if the request does.
 func (s *Sources) workloadExists() (exists bool, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), removalTimeout)
 	defer cancel()
@@ -265,7 +266,8 @@ func isDeleting(object any) bool {
 	return err == nil && accessor.GetDeletionTimestamp() != nil
 }
 
-// onChange returns a handler that calls changed when an object is added, deleted, or updated unless same.
+// onChange returns a handler that calls changed when an object is added, is deleted, or is updated to a version
+// that same reports as different.
 func onChange[T any](changed func(), same func(a, b T) bool) cache.ResourceEventHandler {
 	return cache.ResourceEventHandlerFuncs{
 		AddFunc: func(any) { changed() },

@@ -19,7 +19,7 @@ import (
 	"liqo.io/federation/netagent/model"
 )
 
-// Cluster is the configuration of the agents.
+// Cluster is the part of the agents' options that is equal on all nodes.
 type Cluster struct {
 	// MTU is the MTU of the network between the nodes, in bytes.
 	MTU int
@@ -29,32 +29,33 @@ type Cluster struct {
 
 // Objects are the API objects from which the state of a node is computed.
 type Objects struct {
-	// Ranges are the ranges in ClusterInfo local; empty until it names them.
+	// Ranges are the address ranges in the ClusterInfo named local; empty while it has none.
 	Ranges          netmap.Ranges
 	TunnelEndpoints []*v1alpha1.TunnelEndpoint
 	// Mappings are all AddressMappings of the namespace, also those without a target address.
 	Mappings []*v1alpha1.AddressMapping
 	// Nodes are the nodes of the cluster; virtual nodes are ignored.
 	Nodes []*corev1.Node
-	// Gateways are the nodes that run a gateway; Active is the node of the active one.
+	// Gateways are the nodes that run a gateway. Active is the node of the active gateway; empty if there is
+	// none.
 	Gateways []string
 	Active   string
 }
 
-// Translation is the input of package model for a node, and what had to be omitted from it.
+// Translation is the input of package model for a node, with descriptions of the objects omitted from it.
 type Translation struct {
 	Input model.Input
-	// Refused holds the reasons for which TunnelEndpoints are not served, by name.
+	// Refused holds, by name of the TunnelEndpoint, why its peer is not served.
 	Refused map[string]string
-	// LeftOut describes the omitted AddressMappings of each served TunnelEndpoint, by its name.
+	// LeftOut describes the omitted AddressMappings of each served TunnelEndpoint, by name.
 	LeftOut map[string][]string
 	// NodesLeftOut are the names of nodes without a usable address.
 	NodesLeftOut []string
-	// Names are the names of the TunnelEndpoints by cluster ID.
+	// Names maps cluster IDs to names of TunnelEndpoints.
 	Names map[string]string
 }
 
-// Refuse adds the peers that package model refused.
+// Refuse adds the refusals of package model to Refused.
 func (t Translation) Refuse(refusals []model.Refusal) {
 	for _, r := range refusals {
 		t.Refused[t.Names[r.ClusterID]] = r.Reason
@@ -123,7 +124,7 @@ func gateways(known []model.Node, o Objects) []string {
 	})
 }
 
-// translatePeer returns the peer of a TunnelEndpoint, and descriptions of its AddressMappings that are left out.
+// translatePeer returns the peer of a TunnelEndpoint, and descriptions of the AddressMappings that are left out.
 // It fails if the TunnelEndpoint is invalid.
 func translatePeer(
 	local netmap.Ranges,
@@ -159,8 +160,8 @@ func translatePeer(
 		case netmap.Covers(local.External, r.CIDR) || holdsMapping(r.CIDR, mappings):
 			external = append(external, r)
 		default:
-			// The pod ranges have changed since the agreement. Until the peer has agreed to the new ones, the tunnel
-			// keeps the old ones.
+			// The local pod ranges have changed since the peer agreed to this one. The tunnel keeps it until the
+			// peer has agreed to the new ranges.
 			peer.Local = append(peer.Local, r)
 		}
 	}
@@ -181,8 +182,8 @@ func translatePeer(
 	return peer, leftOut, nil
 }
 
-// holdsMapping reports whether a CIDR contains a mapped address. Such a CIDR is external, as mappings never
-// expose pods.
+// holdsMapping reports whether a CIDR contains the mapped address of an AddressMapping. Such a CIDR is external,
+// as AddressMappings never expose pods.
 func holdsMapping(cidr netip.Prefix, mappings []*v1alpha1.AddressMapping) bool {
 	return slices.ContainsFunc(mappings, func(m *v1alpha1.AddressMapping) bool {
 		mapped, err := netip.ParseAddr(m.Spec.Mapped)
@@ -190,8 +191,8 @@ func holdsMapping(cidr netip.Prefix, mappings []*v1alpha1.AddressMapping) bool {
 	})
 }
 
-// translateMapping translates the mapped address, which is in a local external CIDR, into the address at which
-// the peer sees it. It fails if that CIDR was not agreed upon.
+// translateMapping translates the mapped address, which is in a local external CIDR, into the address that the
+// peer uses for it. It fails if the peer has agreed to no external CIDR that contains the mapped address.
 func translateMapping(m *v1alpha1.AddressMapping, external netmap.CIDRMappings) (model.Mapping, error) {
 	target, err := netip.ParseAddr(m.Spec.Address)
 	if err != nil {
@@ -211,10 +212,10 @@ func translateMapping(m *v1alpha1.AddressMapping, external netmap.CIDRMappings) 
 	return model.Mapping{}, fmt.Errorf("%s is in none of the external CIDRs agreed upon with the peer", mapped)
 }
 
-// nodes returns the nodes that packets can be sent to, and the names of the others. Nodes write their own
-// status, so that one node must not be able to break others: a node is left out if it has no address of the
-// overlay's family, or one that an older node has, and its pod CIDRs are ignored unless they are in the
-// cluster's.
+// nodes returns the nodes that packets can be sent to, and the names of all other nodes. Kubelets write the
+// status of their Nodes, and one node must not be able to disrupt another. Therefore a node is left out if it has
+// no address in the overlay's family, or an address of an older node, and pod CIDRs outside of the cluster's pod
+// ranges are ignored.
 func nodes(pods []netip.Prefix, all []*corev1.Node) (usable []model.Node, leftOut []string) {
 	all = slices.Clone(all)
 	slices.SortFunc(all, func(a, b *corev1.Node) int {
@@ -252,8 +253,8 @@ func nodes(pods []netip.Prefix, all []*corev1.Node) (usable []model.Node, leftOu
 	return usable, leftOut
 }
 
-// overlayFamily returns the family of the first address of most nodes, IPv4 if there is a tie, so that all nodes
-// agree on it.
+// overlayFamily returns the family of the first address of most nodes, so that all nodes compute the same one. It
+// returns IPv4 if as many nodes have IPv6 first.
 func overlayFamily(all []*corev1.Node) model.Family {
 	balance := 0
 	for _, n := range all {
@@ -287,7 +288,7 @@ func addressesOf(n *corev1.Node, kind corev1.NodeAddressType) []netip.Addr {
 	return addresses
 }
 
-// podCIDRs returns the node's pod CIDRs that are in the cluster's.
+// podCIDRs returns the node's pod CIDRs that are in the cluster's pod ranges.
 func podCIDRs(pods []netip.Prefix, n *corev1.Node) []netip.Prefix {
 	var prefixes []netip.Prefix
 	for _, text := range n.Spec.PodCIDRs {
@@ -298,8 +299,8 @@ func podCIDRs(pods []netip.Prefix, n *corev1.Node) []netip.Prefix {
 	return prefixes
 }
 
-// NodeMTU returns the MTU of the link with the address of the input's node, in bytes, as reported by mtu. It
-// fails if the node was left out.
+// NodeMTU returns the MTU, in bytes, of the link that has the address of the input's node; mtu returns the MTU of
+// a link by address. It fails if the input does not contain the node, or mtu fails.
 func NodeMTU(in model.Input, mtu func(netip.Addr) (int, error)) (int, error) {
 	for _, n := range in.Nodes {
 		if n.Name == in.Node {
@@ -309,8 +310,8 @@ func NodeMTU(in model.Input, mtu func(netip.Addr) (int, error)) (int, error) {
 	return 0, fmt.Errorf("node %s has no unique internal IP address in the family of the overlay", in.Node)
 }
 
-// NodeAddress returns the address at which the overlay, and other agents, reach a node. It fails if the node has
-// no usable address.
+// NodeAddress returns the address at which the overlay and other agents reach a node. It fails if the node does
+// not exist or has no usable address.
 func NodeAddress(o Objects, name string) (netip.Addr, error) {
 	usable, _ := nodes(o.Ranges.Pods, o.Nodes)
 	for _, n := range usable {

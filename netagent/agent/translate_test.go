@@ -369,7 +369,7 @@ func TestModelAcceptsEveryTranslation(t *testing.T) {
 				},
 			})
 		}
-		// At most as many as rome's two, so that IPv4 stays the overlay's family.
+		// No more nodes than the two of rome are added, so that IPv4 stays the overlay's family.
 		for i := range rapid.IntRange(0, 2).Draw(t, "nodes") {
 			n := node(
 				fmt.Sprintf("node-%d", i),
@@ -378,7 +378,7 @@ func TestModelAcceptsEveryTranslation(t *testing.T) {
 			n.Spec.PodCIDRs = rapid.SliceOfN(anyCIDR, 0, 2).Draw(t, "pod CIDRs")
 			o.Nodes = append(o.Nodes, n)
 		}
-		// Rome's own nodes are the oldest, so that no other can displace them.
+		// Rome's own nodes are the oldest, so that they keep their addresses.
 		o.Nodes[0].CreationTimestamp, o.Nodes[1].CreationTimestamp = metav1.Unix(-1, 0), metav1.Unix(-2, 0)
 		for range rapid.IntRange(0, 4).Draw(t, "mappings") {
 			o.Mappings = append(o.Mappings, mapping("m", "id-of-milan", anyAddress.Draw(t, "address"),
