@@ -2,9 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package apply makes a network namespace match a state of package model: it reads the kernel, compares, and
-// writes the differences.
-//
-// Objects outside of the state's scope are never touched.
+// writes the differences. It never changes an object outside of the state's scope.
 package apply
 
 import (
@@ -17,14 +15,15 @@ import (
 	"liqo.io/federation/netagent/model"
 )
 
-// Applier applies states to one namespace. It is not safe for concurrent use.
+// Applier applies states to one network namespace. It is not safe for concurrent use.
 type Applier struct {
 	kernel kernel.Kernel
 	writes int
-	// endpoints are the endpoints configured last. A peer whose current endpoint differs has roamed and keeps it.
+	// endpoints are the endpoints configured last. A peer that has another endpoint in the kernel has roamed, and
+	// keeps the kernel's one.
 	endpoints map[model.PublicKey]netip.AddrPort
-	// nat holds the effects of the nat table as last applied, and stale the translations whose connections are to
-	// be flushed.
+	// nat holds the effects of the rules in the nat table that was applied last. stale holds the translations
+	// whose connections are still to be flushed.
 	nat   map[model.Family]effects
 	stale map[model.Family][]kernel.Translation
 }
@@ -37,32 +36,34 @@ func New(k kernel.Kernel) *Applier {
 	}
 }
 
-// Apply makes the namespace match a state and returns the number of writes. It continues after errors, and may
-// be called again to retry. Connections that could not be flushed are no error, and are retried by the next
-// call. States must be applied in this order: the gateway's node, the gateway's namespace, the route agent.
+// Apply makes the namespace match a state and returns the number of writes. It continues after errors, and may be
+// called again to retry. It logs connections that could not be flushed instead of returning an error, and flushes
+// them in the next call. States must be applied in this order: the gateway's node, the gateway's namespace, the
+// route agent.
 func (a *Applier) Apply(s model.State) (writes int, err error) {
 	a.writes = 0
 	errs := []error{a.links(s), a.sysctls(s), a.onLinks(s), a.shrinkTunnel(s)}
-	// Filters are in place before a peer can send packets, and a range is granted to a peer only after others have
-	// lost it.
+	// Filter chains are written before a peer can send packets, and a peer gets a range only after every other
+	// peer has lost it.
 	unguarded, err := a.chains(s)
 	errs = append(errs, err, a.tunnel(s, unguarded), a.routes(s), a.rules(s))
 	a.flush()
 	return a.writes, errors.Join(errs...)
 }
 
-// Teardown deletes everything within a scope and returns the number of writes.
+// Teardown deletes all objects within a scope and returns the number of writes. It continues after errors.
 func (a *Applier) Teardown(scope model.Scope) (writes int, err error) {
 	return a.Apply(model.State{Scope: scope})
 }
 
-// write counts a write.
+// write counts a write to the kernel, and returns the error that the write returned.
 func (a *Applier) write(err error) error {
 	a.writes++
 	return err
 }
 
-// difference holds the objects to delete and to write. Objects with the same key are replaced by writing.
+// difference holds the objects to delete (gone) and to write (set). Writing an object replaces the one with the
+// same key.
 type difference[V any] struct {
 	gone, set []V
 }
@@ -118,7 +119,7 @@ func (a *Applier) links(s model.State) error {
 		at := slices.IndexFunc(s.Links, func(want model.Link) bool { return want.Name == l.Name })
 		if at < 0 || !sameLink(l.Link, s.Links[at]) {
 			if at < 0 && l.Kind == model.VethEnd {
-				continue // deleted with its other end
+				continue // the kernel deleted it together with its other end
 			}
 			if err := a.write(a.kernel.DeleteLink(l.Name)); err != nil {
 				errs = append(errs, err)
@@ -163,7 +164,7 @@ func (a *Applier) sysctls(s model.State) error {
 	return errors.Join(errs...)
 }
 
-// onLinks applies the objects on links: addresses, neighbours, FDB entries.
+// onLinks applies the objects that belong to a link: addresses, neighbours, FDB entries.
 func (a *Applier) onLinks(s model.State) error {
 	var errs []error
 	for _, l := range s.Links {

@@ -21,7 +21,7 @@ import (
 
 func prefix(s string) netip.Prefix { return netip.MustParsePrefix(s) }
 
-// input returns a cluster of two nodes with peers.
+// input returns the input for node rome-1 of a cluster with two nodes and the given peers.
 func input(peers ...model.Peer) model.Input {
 	return model.Input{
 		Node: "rome-1",
@@ -58,7 +58,8 @@ func peer(n byte) model.Peer {
 	}
 }
 
-// node is a gateway's node, with its two namespaces and three appliers.
+// node is a node that runs a gateway and a route agent. Outer is the node's network namespace, and inner the
+// gateway's. Host and inside apply the states of the gateway, route applies the state of the route agent.
 type node struct {
 	outer, inner        *fake.Kernel
 	host, inside, route *Applier
@@ -106,7 +107,7 @@ func (n *node) dump() string { return n.outer.Dump() + n.inner.Dump() }
 
 func (n *node) writes() int { return n.outer.Writes + n.inner.Writes }
 
-// must applies the states twice, and requires that the second time writes nothing.
+// must applies the states for an input twice, and requires that the second time writes nothing.
 func (n *node) must(t *testing.T, in model.Input) string {
 	t.Helper()
 	if _, err := n.apply(in); err != nil {
@@ -118,12 +119,12 @@ func (n *node) must(t *testing.T, in model.Input) string {
 		t.Fatal(err)
 	}
 	if writes != 0 || n.writes() != before {
-		t.Fatalf("a second pass wrote %d times by its own account, %d times in fact", writes, n.writes()-before)
+		t.Fatalf("applying again reported %d writes and made %d", writes, n.writes()-before)
 	}
 	return n.dump()
 }
 
-// allowed returns the ranges of a peer in the tunnel; nil if it is none of its peers.
+// allowed returns the ranges of a peer in the tunnel; nil if the tunnel does not have the peer.
 func (n *node) allowed(t *testing.T, p model.Peer) []netip.Prefix {
 	t.Helper()
 	tunnel, err := n.inner.Tunnel(model.TunnelLink)
@@ -141,7 +142,7 @@ func (n *node) allowed(t *testing.T, p model.Peer) []netip.Prefix {
 	return nil
 }
 
-// filterChainOf returns the chain that filters packets from a range; empty if there is none.
+// filterChainOf returns the name of the chain that filters packets from a range; empty if there is none.
 func (n *node) filterChainOf(t *testing.T, from netip.Prefix) string {
 	t.Helper()
 	chains, _, err := n.inner.Chains(model.FamilyOf(from.Addr()))
@@ -167,7 +168,7 @@ func TestSecondPassWritesNothing(t *testing.T) {
 	n.must(t, input(peer(2)))
 	n.must(t, input(peer(1), peer(2)))
 	if diff := cmp.Diff(withTwo, n.dump()); diff != "" {
-		t.Errorf("a peer that went and came back (-before +after):\n%s", diff)
+		t.Errorf("a peer was deleted and added again (-before +after):\n%s", diff)
 	}
 }
 
@@ -178,18 +179,18 @@ func TestResultDoesNotDependOnTheOrderOfPeers(t *testing.T) {
 	other.MTU, other.Port = 9000, 4500
 	detour.must(t, other)
 	if diff := cmp.Diff(want, detour.must(t, input(peer(1)))); diff != "" {
-		t.Errorf("(-direct +by a detour):\n%s", diff)
+		t.Errorf("(-applied once +applied after other peers):\n%s", diff)
 	}
 }
 
-// The name is that of the mistake in the catalogue of known mistakes.
+// The test's name is in the table of known mistakes, see docs/development.md.
 func TestIptablesTeardownRemovesAll(t *testing.T) {
 	n := newNode()
 	n.outer.AddForeignLink("cni0")
 	n.outer.AddForeignLink("liqo.other") // not owned, despite its name
 	n.outer.AddForeignRule(model.IPv4, "nat", "POSTROUTING", "-j CNI-POSTROUTING")
 	n.outer.AddForeignRule(model.IPv4, "filter", "FORWARD", "-j KUBE-FORWARD")
-	// Other programs may use the same tables and priorities.
+	// Other programs may use the tables and priorities of the agents.
 	n.outer.AddForeignRoute(model.Route{Table: model.PeersTable, Dst: prefix("192.0.2.0/24"), Link: "cni0"})
 	n.outer.AddForeignRoute(model.Route{Table: model.NodesTable, Dst: prefix("fd99::/64"), Link: "cni0"})
 	n.outer.AddForeignRoutingRule(model.Rule{Family: model.IPv4, Priority: model.RulePriority, Table: model.PeersTable})
@@ -201,7 +202,7 @@ func TestIptablesTeardownRemovesAll(t *testing.T) {
 	}
 	for line := range strings.Lines(before) {
 		if !strings.HasPrefix(line, "base ") && !strings.Contains(after, line) {
-			t.Errorf("this is gone: %s", line)
+			t.Errorf("deleted: %s", line)
 		}
 	}
 	if err := n.teardown(); err != nil {
@@ -266,7 +267,7 @@ func TestLinkMayBeRecreatedAtAnyTime(t *testing.T) {
 				}
 			}
 			n.outer.After, n.inner.After = after, after
-			_, _ = n.apply(input(peer(1))) // it may fail, and may not
+			_, _ = n.apply(input(peer(1))) // an error is possible, but not required
 			if !done {
 				break
 			}
@@ -283,12 +284,12 @@ func TestRoamedPeerKeepsItsEndpoint(t *testing.T) {
 	elsewhere := netip.MustParseAddrPort("172.31.0.1:1234")
 	n.inner.MoveEndpoint(model.TunnelLink, model.PublicKey{1}, elsewhere)
 	if !strings.Contains(n.must(t, input(peer(1))), elsewhere.String()) {
-		t.Error("the peer was called back")
+		t.Error("the endpoint of the roamed peer was replaced")
 	}
 	longer := peer(1)
 	longer.Remote = append(longer.Remote, prefix("10.200.0.0/16"))
 	if !strings.Contains(n.must(t, input(longer)), elsewhere.String()) {
-		t.Error("the peer was called back when it got one more CIDR")
+		t.Error("the endpoint of the roamed peer was replaced when it got one more CIDR")
 	}
 	moved := peer(1)
 	moved.Endpoint = netip.MustParseAddrPort("172.16.0.99:51820")
@@ -297,7 +298,7 @@ func TestRoamedPeerKeepsItsEndpoint(t *testing.T) {
 	}
 }
 
-// WireGuard counts an unsuccessful handshake as started, and starts no other for a while.
+// WireGuard starts no new handshake within five seconds of an unsuccessful one, unless the peer is recreated.
 func TestOnlyTheFirstEndpointRecreatesAPeer(t *testing.T) {
 	n := newNode()
 	changes := func(what string, endpoint string, want int) {
@@ -315,14 +316,14 @@ func TestOnlyTheFirstEndpointRecreatesAPeer(t *testing.T) {
 	}
 	changes("without an endpoint", "", 1)
 	changes("its name was resolved", "172.16.0.1:51820", 1)
-	changes("its name leads elsewhere", "172.16.0.2:51820", 0)
+	changes("its name resolves to another address", "172.16.0.2:51820", 0)
 	changes("its name does not resolve any more", "", 0)
 	n.inner.MoveEndpoint(model.TunnelLink, model.PublicKey{1}, netip.MustParseAddrPort("172.31.0.1:1234"))
-	changes("roamed, and the wanted endpoint changes", "172.16.0.3:51820", 0)
+	changes("it has roamed, and its name resolves to another address", "172.16.0.3:51820", 0)
 }
 
-// A range moves from one peer to another and back. At no time does a peer have the range while the chains are
-// those of the other peer.
+// A range moves from one peer to another one and back. After no call to the kernel does a peer have the range
+// while the chains in use are the other peer's.
 func TestMovingRangeNeverBelongsToTwoPeers(t *testing.T) {
 	first, second := peer(1), peer(2)
 	with := func(p model.Peer, ranges ...netip.Prefix) model.Peer {
@@ -345,7 +346,7 @@ func TestMovingRangeNeverBelongsToTwoPeers(t *testing.T) {
 		for _, p := range []model.Peer{first, second} {
 			for _, r := range n.allowed(t, p) {
 				if judge := n.filterChainOf(t, r); judge != chains[p.PublicKey] {
-					t.Errorf("%s has %s, which %q is for", p.ClusterID, r, judge)
+					t.Errorf("%s has %s, which chain %q filters", p.ClusterID, r, judge)
 				}
 			}
 		}
@@ -363,7 +364,8 @@ func TestMovingRangeNeverBelongsToTwoPeers(t *testing.T) {
 	}
 }
 
-// Chains that cannot be written prevent new ranges of their family, and nothing else.
+// If the chains of a family cannot be written, no peer gets new ranges in this family. Everything else is
+// applied.
 func TestFailingChainsPreventNewRangesOnly(t *testing.T) {
 	four := func(n byte) model.Peer {
 		p := peer(n)
@@ -406,14 +408,14 @@ func TestFailingChainsPreventNewRangesOnly(t *testing.T) {
 					}
 					return nil
 				}
-				_, _ = n.apply(input(test.want)) // where nothing changes it may succeed
+				_, _ = n.apply(input(test.want)) // no error if nothing changes
 				if got := n.allowed(t, peer(1)); !slices.Equal(got, test.has) {
-					t.Errorf("it has %v, and not %v", got, test.has)
+					t.Errorf("the first peer has %v, want %v", got, test.has)
 				}
 				n.inner.FailChains = nil
 				fresh := newNode()
 				if diff := cmp.Diff(fresh.must(t, input(test.want)), n.must(t, input(test.want))); diff != "" {
-					t.Errorf("when they can be written again (-fresh +after that):\n%s", diff)
+					t.Errorf("once chains can be written again (-fresh +recovered):\n%s", diff)
 				}
 			})
 		}

@@ -13,7 +13,8 @@ import (
 	"liqo.io/federation/netagent/model"
 )
 
-// chains changes the tables that differ. It returns the families in which a table could not be read or changed.
+// chains writes the iptables tables that differ. It returns the families with a table that could not be read or
+// written.
 func (a *Applier) chains(s model.State) (unguarded []model.Family, err error) {
 	var errs []error
 	for _, f := range s.Scope.Families {
@@ -41,7 +42,7 @@ func (a *Applier) chains(s model.State) (unguarded []model.Family, err error) {
 	return unguarded, errors.Join(errs...)
 }
 
-// tableChange is the difference between a table as it is and as it is to be.
+// tableChange is what changes a table from its current into its wanted state.
 type tableChange struct {
 	set              []model.Chain
 	gone             []string
@@ -81,8 +82,8 @@ func tableChanges(
 	return changes
 }
 
-// changeTable changes a table: its chains in one call, then each jump in a call of its own. Chains with surplus
-// jumps are deleted after these, in a second call.
+// changeTable changes a table: its chains in one call to the kernel, then each jump in a call of its own. Chains
+// to which surplus jumps lead can be deleted only after these jumps, in a last call.
 func (a *Applier) changeTable(f model.Family, table string, c *tableChange) error {
 	first := kernel.ChainChange{Set: c.set}
 	if len(c.surplus) == 0 {
@@ -116,8 +117,8 @@ func natEffects(f model.Family, chains []model.Chain, jumps []model.Jump) effect
 		slices.DeleteFunc(slices.Clone(jumps), func(j model.Jump) bool { return j.Table != model.NATTable || j.Family != f }))
 }
 
-// jumpDifference returns the missing jumps and the surplus ones. The position of a jump does not matter, as
-// other programs may insert theirs first.
+// jumpDifference returns the missing and the surplus jumps. It ignores the position of a jump, as other programs
+// may insert rules before it.
 func jumpDifference(f model.Family, have, want []model.Jump) (missing, surplus []model.Jump) {
 	counts := make(map[model.Jump]int)
 	for _, j := range have {

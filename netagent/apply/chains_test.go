@@ -13,8 +13,8 @@ import (
 	"liqo.io/federation/netagent/model"
 )
 
-// A change of a table takes several calls, and each may be the last one of the agent: until
-// the new jump is in place the old one stays, and another agent completes the change.
+// Changing a table takes several calls, and the agent may be terminated after each of them. The old jump stays
+// until the new one is in place, and the next agent completes the change.
 func TestJumpIsReplacedWithoutAGap(t *testing.T) {
 	chain := func(name string) model.Chain {
 		return model.Chain{Family: model.IPv4, Table: "filter", Name: name, Rules: []string{"-j DROP"}}
@@ -46,7 +46,7 @@ func TestJumpIsReplacedWithoutAGap(t *testing.T) {
 		completed = err == nil
 		k.Fail = nil
 		if _, jumps, err := k.Chains(model.IPv4); err != nil || len(jumps) == 0 {
-			t.Errorf("after %d calls: jumps %v, error %v; one has to lead to a chain", calls-1, jumps, err)
+			t.Errorf("after %d calls: jumps %v, error %v; no jump leads to a chain", calls-1, jumps, err)
 		}
 		if _, err := New(k).chains(state("LIQO-NEW")); err != nil {
 			t.Fatalf("after %d calls, another agent: %v", calls-1, err)

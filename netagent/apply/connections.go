@@ -16,11 +16,11 @@ import (
 	"liqo.io/federation/netagent/model"
 )
 
-// maxStale bounds the translations kept while flushing fails.
+// maxStale bounds the number of translations that are kept for a retry while flushing fails.
 const maxStale = 4096
 
-// flush deletes the connections whose translation has changed: the kernel evaluates NAT rules for the first
-// packet of a connection only. A failure is logged and retried by the next pass.
+// flush deletes the conntrack entries of connections whose translation has changed, as the kernel evaluates NAT
+// rules only for the first packet of a connection. It logs a failure, and the next call of Apply retries it.
 func (a *Applier) flush() {
 	for _, f := range []model.Family{model.IPv4, model.IPv6} {
 		stale := a.stale[f]
@@ -41,10 +41,10 @@ func (a *Applier) flush() {
 	}
 }
 
-// staleTranslations returns the translations that the nat table made as last applied (meant) or as found in the
-// kernel, and that it no longer makes. Each is limited to connections with some peers: those whose ranges lead
-// to the rule, or all current and previous peers for a rule that all packets meet. Connections without a peer
-// are never selected.
+// staleTranslations returns the translations that the nat table made, as it was last applied (meant) or as it was
+// in the kernel (found), and makes no longer (now). Each translation is limited to connections with some peers:
+// the peers whose ranges lead to the rule, or all current and previous peers if the rule applies to all packets.
+// Connections that involve no peer are never selected.
 func staleTranslations(meant, found, now effects) []kernel.Translation {
 	before := maps.Clone(found)
 	maps.Copy(before, meant)
@@ -71,8 +71,8 @@ func staleTranslations(meant, found, now effects) []kernel.Translation {
 	return stale
 }
 
-// effect is a rule and the range of packets that reach it; the zero range means all packets. Rules that are not
-// reachable have no effect.
+// effect is a rule that packets reach, and the range from or to which they are; the zero range means all packets.
+// A rule that no jump leads to has no effect.
 type effect struct {
 	chain, rule string
 	with        netip.Prefix
@@ -80,8 +80,8 @@ type effect struct {
 
 type effects map[effect]bool
 
-// effectsOf returns the effects of chains that jumps lead to. Chains of a tree count as the chain at its root,
-// as the position of a rule in the tree does not matter.
+// effectsOf returns the effects of the rules in all chains that jumps lead to. An inner chain of a tree counts as
+// the chain at the root, as the position of a rule in the tree does not matter.
 func effectsOf(chains []model.Chain, jumps []model.Jump) effects {
 	rules := make(map[string][]string, len(chains))
 	for _, c := range chains {
@@ -91,7 +91,7 @@ func effectsOf(chains []model.Chain, jumps []model.Jump) effects {
 	var follow func(root, chain string, with netip.Prefix)
 	follow = func(root, chain string, with netip.Prefix) {
 		for _, rule := range rules[chain] {
-			// This ends, as the kernel rejects loops.
+			// The recursion ends, as the kernel rejects loops of chains.
 			switch to, _ := wordAfter(rule, "-j"); {
 			case strings.HasPrefix(to, model.TreeChainPrefix):
 				follow(root, to, with)
@@ -112,7 +112,7 @@ func effectsOf(chains []model.Chain, jumps []model.Jump) effects {
 	return all
 }
 
-// peers returns the ranges of all peers.
+// peers returns the ranges of all peers, which are those that FromPeersChain matches.
 func (all effects) peers() []netip.Prefix {
 	var ranges []netip.Prefix
 	for e := range all {
@@ -123,7 +123,7 @@ func (all effects) peers() []netip.Prefix {
 	return ranges
 }
 
-// minus returns the sorted effects that others does not contain.
+// minus returns the effects that are not in others, sorted.
 func (all effects) minus(others effects) []effect {
 	var rest []effect
 	for e := range all {
@@ -137,14 +137,15 @@ func (all effects) minus(others effects) []effect {
 	return rest
 }
 
-// union returns the sorted ranges of both lists without duplicates.
+// union returns the ranges of two lists, sorted and without duplicates.
 func union(some, others []netip.Prefix) []netip.Prefix {
 	all := slices.Concat(some, others)
 	slices.SortFunc(all, model.ComparePrefix)
 	return slices.Compact(all)
 }
 
-// translated returns the addresses that a rule translates into, which for ACCEPT are the original ones.
+// translated returns the addresses into which a rule translates. A rule that accepts packets keeps their
+// addresses.
 func translated(rule string) (netip.Prefix, bool) {
 	if target, _ := wordAfter(rule, "-j"); target == "ACCEPT" {
 		return prefixAfter(rule, "-s")
@@ -152,7 +153,8 @@ func translated(rule string) (netip.Prefix, bool) {
 	return prefixAfter(rule, "--to", "--to-source", "--to-destination")
 }
 
-// untranslated returns the addresses that a rule translates; all of the family if the rule matches no range.
+// untranslated returns the addresses that a rule translates: all addresses of the family if the rule has no
+// range.
 func untranslated(rule string) (netip.Prefix, bool) {
 	to, ok := prefixAfter(rule, "--to", "--to-source", "--to-destination")
 	if !ok {
@@ -164,7 +166,7 @@ func untranslated(rule string) (netip.Prefix, bool) {
 	return netip.PrefixFrom(to.Addr(), 0).Masked(), true
 }
 
-// prefixAfter returns the range that follows one of the words in a rule.
+// prefixAfter returns the range that follows one of the words in a rule, and false if none does.
 func prefixAfter(rule string, words ...string) (netip.Prefix, bool) {
 	for _, w := range words {
 		text, ok := wordAfter(rule, w)
@@ -181,7 +183,7 @@ func prefixAfter(rule string, words ...string) (netip.Prefix, bool) {
 	return netip.Prefix{}, false
 }
 
-// wordAfter returns the word that follows another one in a rule.
+// wordAfter returns the word that follows another word in a rule, and false if there is none.
 func wordAfter(rule, before string) (string, bool) {
 	words := strings.Fields(rule)
 	at := slices.Index(words, before)

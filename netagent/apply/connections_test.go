@@ -17,7 +17,7 @@ import (
 	"liqo.io/federation/netagent/model"
 )
 
-// Of two peers with the same CIDRs, only connections with the changed one are flushed.
+// Two peers have the same CIDRs, and one of them changes. Only connections with that peer are flushed.
 func TestConnectionsWithChangedTranslationAreFlushed(t *testing.T) {
 	first, other := peer(1), peer(2)
 	mapping := func(seen, target string) model.Mapping {
@@ -30,7 +30,7 @@ func TestConnectionsWithChangedTranslationAreFlushed(t *testing.T) {
 		change(&p)
 		return p
 	}
-	// Mappings for the peer with 10.101.0.0/16 and fd11:1::/48.
+	// The ranges of the changed peer.
 	const remote, remote6 = "[10.101.0.0/16]", "[fd11:1::/48]"
 	for _, test := range []struct {
 		name string
@@ -39,7 +39,7 @@ func TestConnectionsWithChangedTranslationAreFlushed(t *testing.T) {
 	}{
 		{"nothing changes", first, nil},
 		{
-			"a mapping comes",
+			"a mapping is added",
 			with(func(p *model.Peer) { p.Mappings = append(p.Mappings, mapping("10.70.0.3", "172.20.0.3")) }),
 			[]string{"10.70.0.3/32 " + remote},
 		},
@@ -48,18 +48,19 @@ func TestConnectionsWithChangedTranslationAreFlushed(t *testing.T) {
 			[]string{"172.20.0.2/32 " + remote},
 		},
 		{
-			"a mapping leads elsewhere", with(func(p *model.Peer) { p.Mappings[0] = mapping("10.70.0.1", "172.20.0.9") }),
+			"a mapping gets another target", with(func(p *model.Peer) { p.Mappings[0] = mapping("10.70.0.1", "172.20.0.9") }),
 			[]string{"10.70.0.1/32 " + remote, "172.20.0.1/32 " + remote},
 		},
 		{"local pods are remapped to another range", with(
 			func(p *model.Peer) { p.Local[0].Mapped = prefix("10.3.0.0/16") },
 		), []string{
-			// The previous translations of local pods, of the gateway, and of everything that is not a pod.
+			// Translations that the previous rules made, of local pods, of the gateway, and of everything that is
+			// not a pod.
 			"10.0.0.0/16 " + remote, "10.2.0.0/16 " + remote, "10.2.0.0/32 " + remote, "169.254.58.3/32 " + remote,
-			// What they would have become without the new rules.
+			// Addresses of connections that started before the new rules.
 			"0.0.0.0/0 " + remote, "10.0.0.0/16 " + remote, "10.3.0.0/16 " + remote, "10.3.0.0/32 " + remote,
 		}},
-		{"it needs no translation any more", with(func(p *model.Peer) { p.Local[1].Mapped = p.Local[1].CIDR }), []string{
+		{"one family is no longer remapped", with(func(p *model.Peer) { p.Local[1].Mapped = p.Local[1].CIDR }), []string{
 			"fd10::/48 " + remote6, "fd12::/48 " + remote6, "fd12::/128 " + remote6, "100::6c71:3/128 " + remote6,
 			"::/0 " + remote6, "fd10::/128 " + remote6,
 		}},
@@ -74,7 +75,7 @@ func TestConnectionsWithChangedTranslationAreFlushed(t *testing.T) {
 	}
 }
 
-// expectFlushed compares flushed translations with their texts, in any order.
+// expectFlushed compares flushed translations with their expected texts, in any order.
 func expectFlushed(t *testing.T, forgotten []kernel.Translation, want []string) {
 	t.Helper()
 	var got []string
@@ -84,11 +85,11 @@ func expectFlushed(t *testing.T, forgotten []kernel.Translation, want []string) 
 	slices.Sort(got)
 	slices.Sort(want)
 	if !slices.Equal(got, want) {
-		t.Errorf("forgotten were %q, and not %q", got, want)
+		t.Errorf("flushed %q, want %q", got, want)
 	}
 }
 
-// More rules than fit into a chain form a tree, with the same effects as before.
+// Rules that do not fit into one chain are moved into a tree of chains, which does not change their effects.
 func TestRulesThatMoveInATreeFlushNothing(t *testing.T) {
 	few, many := peer(1), peer(1)
 	for i := range byte(200) {
@@ -105,17 +106,17 @@ func TestRulesThatMoveInATreeFlushNothing(t *testing.T) {
 	for _, f := range n.inner.Flushed {
 		for _, m := range few.Mappings {
 			if f.To.Contains(m.Seen) || f.To.Contains(m.Target) {
-				t.Errorf("%v was forgotten, and %v is as before", f, m)
+				t.Errorf("flushed %v although %v has not changed", f, m)
 			}
 		}
 	}
 	if len(n.inner.Flushed) != len(many.Mappings)-len(few.Mappings) {
-		t.Errorf("%d were forgotten, when %d mappings came", len(n.inner.Flushed), len(many.Mappings)-len(few.Mappings))
+		t.Errorf("%d translations flushed, %d mappings added", len(n.inner.Flushed), len(many.Mappings)-len(few.Mappings))
 	}
 }
 
-// Conntrack of a node has the connections of all of its pods. Those without a peer are never flushed, whatever
-// happens to the chains.
+// Conntrack on a node has the connections of all its pods. Connections that involve no peer are never flushed,
+// however the chains change.
 func TestNodeFlushesConnectionsWithPeersOnly(t *testing.T) {
 	const one, two = "[10.101.0.0/16]", "[10.101.0.0/16 10.102.0.0/16]"
 	const one6, two6 = "[fd11:1::/48]", "[fd11:1::/48 fd11:2::/48]"
@@ -133,28 +134,28 @@ func TestNodeFlushesConnectionsWithPeersOnly(t *testing.T) {
 		change func(t *testing.T, n *node)
 		want   []string
 	}{
-		{"it has no peers", nil, func(t *testing.T, n *node) { n.must(t, input()) }, nil},
+		{"no peers", nil, func(t *testing.T, n *node) { n.must(t, input()) }, nil},
 		{
-			"the first peer comes", nil, func(t *testing.T, n *node) { n.must(t, input(peer(1))) },
+			"the first peer is added", nil, func(t *testing.T, n *node) { n.must(t, input(peer(1))) },
 			append(all(one, one6), "0.0.0.0/0 "+one),
 		},
 		{
-			"another one comes", ptr.To(input(peer(1))), func(t *testing.T, n *node) { n.must(t, input(peer(1), peer(2))) },
+			"another peer is added", ptr.To(input(peer(1))), func(t *testing.T, n *node) { n.must(t, input(peer(1), peer(2))) },
 			[]string{"0.0.0.0/0 [10.102.0.0/16]"},
 		},
 		{
-			"the last one goes", ptr.To(input(peer(1))), func(t *testing.T, n *node) { n.must(t, input()) },
+			"the last peer is deleted", ptr.To(input(peer(1))), func(t *testing.T, n *node) { n.must(t, input()) },
 			[]string{"192.168.1.1/32 " + one},
 		},
 		{"another program flushes all chains", ptr.To(input(peer(1), peer(2))), func(t *testing.T, n *node) {
 			n.outer.Flush(model.IPv4, model.NATTable)
 			n.must(t, input(peer(1), peer(2)))
 		}, []string{"0.0.0.0/0 " + two, "10.0.0.0/16 " + two, "0.0.0.0/0 " + two}},
-		{"the pods are elsewhere", ptr.To(input(peer(1))), func(t *testing.T, n *node) {
+		{"the pod CIDRs change", ptr.To(input(peer(1))), func(t *testing.T, n *node) {
 			n.must(t, otherwise(input(peer(1))))
 		},
 			[]string{"10.0.0.0/16 " + one, "10.9.0.0/16 " + one}},
-		{"the pods are elsewhere, and so is the peer", ptr.To(input(peer(1))), func(t *testing.T, n *node) {
+		{"the pod CIDRs and the peer change", ptr.To(input(peer(1))), func(t *testing.T, n *node) {
 			n.must(t, otherwise(input(peer(2))))
 		},
 			[]string{"10.0.0.0/16 " + two, "10.9.0.0/16 " + two, "192.168.1.1/32 " + one, "0.0.0.0/0 [10.102.0.0/16]"}},
@@ -176,8 +177,8 @@ func TestNodeFlushesConnectionsWithPeersOnly(t *testing.T) {
 	}
 }
 
-// Another program flushes one chain after another. Connections that start in between are not translated, and are
-// flushed when the rules are back.
+// Another program flushes one chain after another. Connections that start while a chain is empty are not
+// translated, and are flushed once its rules are written again.
 func TestConnectionsThroughAnEmptiedChainAreFlushed(t *testing.T) {
 	const remote = " [10.101.0.0/16]"
 	leaving, coming := []string{
@@ -223,7 +224,8 @@ func TestConnectionsThroughAnEmptiedChainAreFlushed(t *testing.T) {
 	}
 }
 
-// A mapping that is withdrawn while a jump is missing was in use before the jump was deleted.
+// A mapping is withdrawn while the jump to its chain is missing. Connections may have used it before the jump was
+// deleted.
 func TestMappingsWithdrawnWhileUnreachableAreFlushed(t *testing.T) {
 	called := peer(1)
 	called.Mappings = []model.Mapping{{Seen: netip.MustParseAddr("10.70.0.1"), Target: netip.MustParseAddr("172.20.0.1")}}
@@ -234,12 +236,12 @@ func TestMappingsWithdrawnWhileUnreachableAreFlushed(t *testing.T) {
 		n.inner.Flush(model.IPv4, model.NATTable, chain)
 		n.must(t, input(peer(1)))
 		if !slices.ContainsFunc(n.inner.Flushed, func(f kernel.Translation) bool { return f.To == prefix("172.20.0.1/32") }) {
-			t.Errorf("%s was emptied, and forgotten was %v", chain, n.inner.Flushed)
+			t.Errorf("after %s was flushed by another program, flushed: %v", chain, n.inner.Flushed)
 		}
 	}
 }
 
-// Two peers have the same mapping. Only connections of the one that loses it are flushed.
+// Two peers have the same mapping, and one of them loses it. Only the connections with this peer are flushed.
 func TestSharedTranslationsAreFlushedPerPeer(t *testing.T) {
 	first, second := peer(1), peer(2)
 	shared := model.Mapping{Seen: netip.MustParseAddr("10.70.0.1"), Target: netip.MustParseAddr("172.20.0.1")}
@@ -253,7 +255,7 @@ func TestSharedTranslationsAreFlushedPerPeer(t *testing.T) {
 	}
 }
 
-// If flushing fails, everything else is applied, and flushing is retried.
+// If connections cannot be flushed, everything else is applied, and the next pass flushes them.
 func TestFailedFlushIsRetriedWithoutFailingThePass(t *testing.T) {
 	n := newNode()
 	n.must(t, input(peer(1)))
@@ -275,14 +277,14 @@ func TestFailedFlushIsRetriedWithoutFailingThePass(t *testing.T) {
 		}
 	}
 	if writes, err := n.inside.Apply(inside); writes != 0 || err != nil {
-		t.Errorf("a pass that changes nothing wrote %d times: %v", writes, err)
+		t.Errorf("applying again without a change made %d writes: %v", writes, err)
 	}
 	if n.inner.FailedFlushes != 4 || len(n.inner.Flushed) != 0 {
-		t.Errorf("it was tried %d times, and forgotten was %v", n.inner.FailedFlushes, n.inner.Flushed)
+		t.Errorf("%d failed flushes, flushed: %v", n.inner.FailedFlushes, n.inner.Flushed)
 	}
 	n.inner.FlushError = nil
 	n.must(t, input(called))
 	if !slices.ContainsFunc(n.inner.Flushed, func(f kernel.Translation) bool { return f.To == prefix("10.2.0.0/16") }) {
-		t.Errorf("forgotten was %v", n.inner.Flushed)
+		t.Errorf("flushed: %v", n.inner.Flushed)
 	}
 }

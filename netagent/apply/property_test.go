@@ -16,7 +16,8 @@ import (
 	"liqo.io/federation/netagent/model"
 )
 
-// Whatever states, failures and recreated links precede it, the last state is applied exactly.
+// The last of several states is applied exactly, whatever the previous states are, whichever calls fail, and
+// whichever links are recreated.
 func TestEveryHistoryConvergesToTheState(t *testing.T) {
 	links := []string{model.OverlayLink, model.HostLink, model.GatewayLink, model.TunnelLink}
 	anyInput := func(t *rapid.T) model.Input {
@@ -45,7 +46,7 @@ func TestEveryHistoryConvergesToTheState(t *testing.T) {
 				return nil
 			}
 			n.outer.Fail, n.inner.Fail = fail, fail
-			_, _ = n.apply(anyInput(t)) // it may fail, and may not
+			_, _ = n.apply(anyInput(t)) // an error is possible, but not required
 			n.outer.Fail, n.inner.Fail = nil, nil
 			if rapid.Bool().Draw(t, "a link is recreated") {
 				link := rapid.SampledFrom(links).Draw(t, "link")
@@ -59,7 +60,7 @@ func TestEveryHistoryConvergesToTheState(t *testing.T) {
 				t.Fatal(err)
 			}
 			if writes, err := at.apply(want); writes != 0 || err != nil {
-				t.Fatalf("a second pass wrote %d times: %v", writes, err)
+				t.Fatalf("applying again made %d writes: %v", writes, err)
 			}
 		}
 		if diff := cmp.Diff(fresh.dump(), n.dump()); diff != "" {
@@ -68,8 +69,8 @@ func TestEveryHistoryConvergesToTheState(t *testing.T) {
 	})
 }
 
-// Whatever peers are added and removed and whichever chains are flushed, flushed connections involve a current
-// or previous peer.
+// Whichever peers are added and deleted, and whichever chains are flushed, only connections with a current or a
+// previous peer are flushed.
 func TestOnlyConnectionsWithPeersAreFlushed(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := newNode()
@@ -118,7 +119,7 @@ func TestOnlyConnectionsWithPeersAreFlushed(t *testing.T) {
 		}
 		for _, forgotten := range slices.Concat(n.outer.Flushed, n.inner.Flushed) {
 			if len(forgotten.With) == 0 {
-				t.Fatalf("%v is with anybody", forgotten)
+				t.Fatalf("%v is not limited to peers", forgotten)
 			}
 			for _, with := range forgotten.With {
 				if !slices.Contains(ranges, with) {

@@ -11,8 +11,8 @@ import (
 	"liqo.io/federation/netagent/model"
 )
 
-// shrinkTunnel removes peers and ranges from WireGuard before the chains are changed, so that whichever step
-// fails, no peer keeps a range that now belongs to another one.
+// shrinkTunnel removes peers, and ranges of peers, from WireGuard before the chains are changed. If a later step
+// fails, no peer has a range whose chains are already another peer's.
 func (a *Applier) shrinkTunnel(s model.State) error {
 	if s.Tunnel == nil {
 		return nil
@@ -36,8 +36,8 @@ func (a *Applier) shrinkTunnel(s model.State) error {
 	return a.write(a.kernel.ChangeTunnel(s.Tunnel.Link, change))
 }
 
-// tunnel configures WireGuard in one call. Unchanged peers keep their sessions. No peer gets ranges in the
-// families whose chains could not be applied.
+// tunnel configures WireGuard in one call. Unchanged peers keep their sessions. No peer gets new ranges in the
+// unguarded families, whose chains could not be applied.
 func (a *Applier) tunnel(s model.State, unguarded []model.Family) error {
 	if s.Tunnel == nil {
 		return nil
@@ -62,8 +62,8 @@ func (a *Applier) tunnel(s model.State, unguarded []model.Family) error {
 	return nil
 }
 
-// limitPeers returns the wanted peers, limited to their current ranges in the unguarded families. New peers
-// without any range are omitted.
+// limitPeers returns the wanted peers with only their current ranges in the unguarded families. New peers without
+// a remaining range are omitted.
 func limitPeers(have, want []model.TunnelPeer, unguarded []model.Family) []model.TunnelPeer {
 	var peers []model.TunnelPeer
 	for _, p := range want {
@@ -91,7 +91,7 @@ func limitPeers(have, want []model.TunnelPeer, unguarded []model.Family) []model
 	return peers
 }
 
-// intersection returns the sorted ranges that are in both lists.
+// intersection returns the addresses that are in both lists, as sorted ranges.
 func intersection(some, others []netip.Prefix) []netip.Prefix {
 	within := func(ranges, all []netip.Prefix) (inside []netip.Prefix) {
 		for _, r := range ranges {
@@ -122,8 +122,8 @@ func (a *Applier) tunnelChange(have, want model.Tunnel) (change kernel.TunnelCha
 		case a.endpointMatches(have.Peers[at], p):
 			p.Endpoint = netip.AddrPort{}
 		case !have.Peers[at].Endpoint.IsValid():
-			// WireGuard starts no new handshake within five seconds of an unsuccessful one. There is no session to
-			// keep, so that the peer is recreated.
+			// WireGuard starts no new handshake within five seconds of an unsuccessful one. As a peer without an
+			// endpoint has no session to keep, it is recreated.
 			change.Remove = append(change.Remove, p.PublicKey)
 		}
 		change.Set = append(change.Set, p)
@@ -136,8 +136,8 @@ func (a *Applier) samePeer(have, want model.TunnelPeer) bool {
 		a.endpointMatches(have, want)
 }
 
-// endpointMatches reports whether the peer's current endpoint in the kernel is to be kept: it is the wanted one,
-// or the peer has roamed from it.
+// endpointMatches reports whether the peer keeps its endpoint in the kernel: it is the wanted one, or the peer
+// has roamed from the wanted one.
 func (a *Applier) endpointMatches(have, want model.TunnelPeer) bool {
 	given, known := a.endpoints[want.PublicKey]
 	return !want.Endpoint.IsValid() || have.Endpoint == want.Endpoint ||
