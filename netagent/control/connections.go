@@ -24,8 +24,8 @@ const (
 	maxClients = maxTotal + 1024
 	// dialTimeout bounds connecting to the destination.
 	dialTimeout = 10 * time.Second
-	// readTimeout bounds reading a request. It includes authorizing the client and connecting to the destination,
-	// as the request counts as being read until it is hijacked.
+	// readTimeout bounds reading a request. The request counts as being read until its connection is hijacked, so
+	// that the timeout includes authorizing the client and connecting to the destination.
 	readTimeout = time.Minute
 )
 
@@ -35,7 +35,7 @@ var (
 	errTooFast = errors.New("too many new connections")
 )
 
-// connections are the forwarded connections by the peer's control address.
+// connections are the connections being forwarded, by the control address of the peer.
 type connections struct {
 	maxPerPeer, maxTotal int
 
@@ -44,13 +44,13 @@ type connections struct {
 	count int
 }
 
-// peerConnections are the connections of one peer.
+// peerConnections are the forwarded connections of one peer.
 type peerConnections struct {
 	conns   map[net.Conn]bool
 	limiter *rate.Limiter
 }
 
-// allow sets the peers. The connections of other peers are closed.
+// allow sets the peers whose connections are accepted, and closes the connections of all other peers.
 func (l *connections) allow(peers []netip.Addr) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -69,8 +69,8 @@ func (l *connections) allow(peers []netip.Addr) {
 	}
 }
 
-// add records a connection of a peer until remove is called. It fails if the peer is not allowed or a limit is
-// exceeded.
+// add records a connection of a peer until the caller calls remove. It fails with errUnknown if the peer is not
+// allowed, and with errTooMany or errTooFast if a limit is exceeded.
 func (l *connections) add(peer netip.Addr, c net.Conn) (remove func(), err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

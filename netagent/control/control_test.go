@@ -49,7 +49,8 @@ func dialer(l net.Listener) func(context.Context) (net.Conn, error) {
 	}
 }
 
-// newForwarderTest returns a running forwarder to a server that echoes its whole input after its end.
+// newForwarderTest returns a running forwarder and its address. It forwards to a server that echoes everything it
+// received once the client closes its write side.
 func newForwarderTest(t *testing.T) (f *Forwarder, at string) {
 	t.Helper()
 	server, listener := listen(t), listen(t)
@@ -89,7 +90,8 @@ type closeWriter interface {
 	CloseWrite() error
 }
 
-// exchange writes a text in pieces, closes the write side, and reads until the other side closes its own.
+// exchange writes a text in pieces, closes the write side, and returns what it reads until the other side closes
+// its own.
 func exchange(conn closeWriter, text []byte, piece int) ([]byte, error) {
 	defer conn.Close()
 	if err := conn.SetDeadline(time.Now().Add(testTimeout)); err != nil {
@@ -137,7 +139,7 @@ func TestForwarderLosesNoBytes(t *testing.T) {
 	})
 }
 
-// ends reports whether a connection was closed by the other side.
+// ends requires that the other side closes a connection.
 func ends(t *testing.T, conn net.Conn) {
 	t.Helper()
 	if err := conn.SetDeadline(time.Now().Add(testTimeout)); err != nil {
@@ -146,7 +148,7 @@ func ends(t *testing.T, conn net.Conn) {
 	n, err := conn.Read(make([]byte, 1))
 	var timeout net.Error
 	if err == nil || n > 0 || errors.As(err, &timeout) && timeout.Timeout() {
-		t.Errorf("the connection goes on: %d, %v", n, err)
+		t.Errorf("the connection is still open: %d, %v", n, err)
 	}
 }
 
@@ -228,7 +230,7 @@ func TestForwarderClosesConnectionsThatItCannotForward(t *testing.T) {
 	}
 }
 
-// proxyTest is a running proxy with a server behind it, and its certificate.
+// proxyTest is a running proxy, with a server that it connects clients to, and the certificate of the proxy.
 type proxyTest struct {
 	*Proxy
 	at     string
@@ -272,7 +274,7 @@ func newProxied(t *testing.T) *proxyTest {
 	return p
 }
 
-// request sends a request for a host, followed at once by early data.
+// request sends a request for a host. It sends early right after the headers, before the response.
 func (p *proxyTest) request(method, host, token, early string) (*tls.Conn, *bufio.Reader, *http.Response, error) {
 	conn, err := tls.Dial("tcp", p.at, &tls.Config{RootCAs: p.roots, ServerName: "example.com"})
 	if err != nil {
@@ -309,7 +311,7 @@ func TestProxyConnectsToItsClustersOnly(t *testing.T) {
 		"this cluster's own API": {"CONNECT", "kubernetes.default.svc:443", "good", 404},
 		"an address":             {"CONNECT", "[fd6c:6971:6f00::1]:5877", "good", 404},
 		"no token":               {"CONNECT", milan + ".control.liqo:443", "", 407},
-		"a token that is none":   {"CONNECT", milan + ".control.liqo:443", "unknown", 407},
+		"an invalid token":       {"CONNECT", milan + ".control.liqo:443", "unknown", 407},
 		"no permission":          {"CONNECT", milan + ".control.liqo:443", "poor", 403},
 		"another method":         {"GET", "http://" + milan + ".control.liqo/", "good", 405},
 	} {
@@ -351,7 +353,7 @@ func TestProxyLosesNoBytes(t *testing.T) {
 	})
 }
 
-// tunnelled is a connection of which the reader may have buffered more than the response.
+// tunnelled is a connection whose reader may have buffered data behind the response.
 type tunnelled struct {
 	*tls.Conn
 	reader io.Reader

@@ -14,12 +14,12 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// maxDials bounds concurrent dials of the API server: each blocks a thread, for as long as the API server does
-// not respond.
+// maxDials bounds concurrent dials of the API server, as each of them blocks a thread until the API server
+// responds.
 const maxDials = 64
 
-// Forwarder forwards connections of peers to the local API server. The control address identifies the peer:
-// WireGuard drops packets with other source addresses.
+// Forwarder forwards connections of peers to the local API server. It identifies a peer by the control address
+// that its connections come from: WireGuard drops packets with any other source address.
 type Forwarder struct {
 	// Dial connects to the local API server.
 	Dial func(ctx context.Context) (net.Conn, error)
@@ -38,10 +38,11 @@ func NewForwarder(dial func(ctx context.Context) (net.Conn, error)) *Forwarder {
 	}
 }
 
-// Allow sets the peers that are served, by control address. The connections of others are closed.
+// Allow sets the peers that are served, by control address, and closes the connections of all other peers.
 func (f *Forwarder) Allow(peers []netip.Addr) { f.connections.allow(peers) }
 
-// Serve accepts connections until the context ends, and closes the listener. It fails if accepting does.
+// Serve accepts connections until the context ends, and closes the listener. It fails if a connection cannot be
+// accepted.
 func (f *Forwarder) Serve(ctx context.Context, listener net.Listener) error {
 	defer listener.Close()
 	stop := context.AfterFunc(ctx, func() { listener.Close() })

@@ -11,17 +11,18 @@ import (
 	"liqo.io/federation/netagent/agent"
 )
 
-// maxPendingPerSource bounds the connections from one source that are not connected to a destination yet.
+// maxPendingPerSource bounds the client connections from one source that are not connected to a destination yet.
 const maxPendingPerSource = 128
 
-// pendingClients counts such connections by source, so that one source cannot use up the limit of all.
+// pendingClients counts the client connections that are not connected to a destination yet, by source, so that
+// one source cannot use up maxClients.
 type pendingClients struct {
 	mu    sync.Mutex
 	count map[string]int
 }
 
-// track processes a state change of a connection, and closes the connection if there are too many from its
-// source.
+// track processes a state change of a client connection. It closes a new connection if its source has too many
+// pending ones.
 func (a *pendingClients) track(conn net.Conn, state http.ConnState) {
 	from := agent.SourceOf(conn.RemoteAddr().String())
 	a.mu.Lock()

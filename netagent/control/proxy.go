@@ -48,7 +48,8 @@ func NewProxy(
 	return &Proxy{Allowed: allowed, Dial: dial, connections: connections{maxPerPeer: maxPerPeer, maxTotal: maxTotal}}
 }
 
-// SetClusters sets the control addresses by cluster ID. Connections to other clusters are closed.
+// SetClusters sets the clusters that clients may connect to, as control addresses by cluster ID. Connections to
+// other clusters are closed.
 func (p *Proxy) SetClusters(clusters map[string]netip.Addr) {
 	hosts := make(map[string]netip.Addr, len(clusters))
 	for id, at := range clusters {
@@ -60,8 +61,8 @@ func (p *Proxy) SetClusters(clusters map[string]netip.Addr) {
 	p.connections.allow(slices.Collect(maps.Values(hosts)))
 }
 
-// Serve serves until the context ends, and closes the listener. certificate returns the serving certificate. It
-// fails if serving does.
+// Serve serves until the context ends, and closes the listener. certificate returns the serving certificate of a
+// connection. Serve fails if a connection cannot be accepted.
 func (p *Proxy) Serve(
 	ctx context.Context,
 	listener net.Listener,
@@ -69,14 +70,14 @@ func (p *Proxy) Serve(
 ) error {
 	server := &http.Server{
 		Handler: p, BaseContext: func(net.Listener) context.Context { return ctx },
-		// Timeouts end with the hijacking of a connection.
+		// The timeouts do not apply to a hijacked connection.
 		ReadHeaderTimeout: 10 * time.Second, ReadTimeout: readTimeout, IdleTimeout: time.Minute, MaxHeaderBytes: 32 << 10,
 		TLSConfig: &tls.Config{GetCertificate: certificate, MinVersion: tls.VersionTLS12},
 		// HTTP/2 connections cannot be hijacked.
 		TLSNextProto: map[string]func(*http.Server, *tls.Conn, http.Handler){},
 		ConnState:    p.pending.track,
 	}
-	// A connection that was not hijacked is not reused.
+	// A connection carries one request.
 	server.SetKeepAlivesEnabled(false)
 	stop := context.AfterFunc(ctx, func() { server.Close() })
 	defer stop()
@@ -87,7 +88,8 @@ func (p *Proxy) Serve(
 	return nil
 }
 
-// ServeHTTP connects authorized clients to the requested cluster.
+// ServeHTTP connects an authorized client to the API server of the requested cluster, and responds with an error
+// otherwise.
 func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	status, err := p.connect(w, r)
 	if err != nil {
@@ -102,7 +104,8 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	http.Error(w, http.StatusText(status), status)
 }
 
-// connect forwards a connection until it ends, or returns the status to respond with.
+// connect forwards the client's connection until it ends. It returns the status to respond with if the connection
+// was not hijacked, and an error if the cause is not the client.
 func (p *Proxy) connect(w http.ResponseWriter, r *http.Request) (int, error) {
 	if r.Method != http.MethodConnect {
 		return http.StatusMethodNotAllowed, nil
@@ -141,7 +144,8 @@ func (p *Proxy) connect(w http.ResponseWriter, r *http.Request) (int, error) {
 	return http.StatusOK, p.hijack(w, peer)
 }
 
-// hijack takes over the client's connection and forwards it.
+// hijack takes over the client's connection and forwards data between it and the peer until one of them ends. It
+// fails if the connection cannot be hijacked.
 func (p *Proxy) hijack(w http.ResponseWriter, peer net.Conn) error {
 	conn, buffered, err := http.NewResponseController(w).Hijack()
 	if err != nil {
