@@ -18,8 +18,8 @@ import (
 	"liqo.io/federation/netagent/model"
 )
 
-// FlushConnections deletes the connections to which one of the translations was applied. There may be hundreds
-// of thousands of connections: they are filtered while being read.
+// FlushConnections deletes the conntrack entries of connections to which one of the translations was applied. It
+// filters the entries while it reads them, as there may be hundreds of thousands.
 func (n *Namespace) FlushConnections(f model.Family, translations []Translation) error {
 	all := newStale(translations)
 	if err := retry(func() error { return n.flush(f, all) }); err != nil {
@@ -28,8 +28,8 @@ func (n *Namespace) FlushConnections(f model.Family, translations []Translation)
 	return nil
 }
 
-// flush reads all connections once and deletes the matching ones, also those found by a read that was
-// interrupted.
+// flush reads all conntrack entries once and deletes those that match. If the read was interrupted, it deletes
+// the matching entries read so far and returns the error.
 func (n *Namespace) flush(f model.Family, all stale) error {
 	socket, err := nl.GetNetlinkSocketAt(netns.NsHandle(n.file.Fd()), netns.None(), unix.NETLINK_NETFILTER)
 	if err != nil {
@@ -55,7 +55,7 @@ func (n *Namespace) flush(f model.Family, all stale) error {
 	var found [][]byte
 	read := request(nl.IPCTNL_MSG_CT_GET, unix.NLM_F_DUMP, nil, func(message []byte) {
 		if all.matches(connectionOf(message)) {
-			// A copy, so that the rest of the socket's buffer is not retained.
+			// The copy lets the rest of the socket's buffer be freed.
 			found = append(found, slices.Clone(message[nl.SizeofNfgenmsg:]))
 		}
 	})
@@ -64,7 +64,7 @@ func (n *Namespace) flush(f model.Family, all stale) error {
 	}
 	errs := []error{read}
 	for _, attributes := range found {
-		// The attributes include the ID, so that a newer connection with the same addresses stays.
+		// The attributes include the ID, so that a newer connection with the same addresses is not deleted.
 		err := request(nl.IPCTNL_MSG_CT_DELETE, unix.NLM_F_ACK, attributes, func([]byte) {})
 		if err != nil && !errors.Is(err, unix.ENOENT) {
 			errs = append(errs, err)
@@ -73,10 +73,11 @@ func (n *Namespace) flush(f model.Family, all stale) error {
 	return errors.Join(errs...)
 }
 
-// connection holds the addresses of a conntrack entry: those of the original direction and those of replies.
+// connection holds the addresses of a conntrack entry: source and destination of the original direction, and of
+// replies.
 type connection struct{ from, to, replyFrom, replyTo netip.Addr }
 
-// connectionOf parses a conntrack message. Missing addresses are invalid.
+// connectionOf parses a conntrack message. Addresses that the message does not have are invalid.
 func connectionOf(message []byte) connection {
 	var c connection
 	if len(message) < nl.SizeofNfgenmsg {
@@ -93,7 +94,7 @@ func connectionOf(message []byte) connection {
 	return c
 }
 
-// tupleAddresses returns the source and the destination of one direction.
+// tupleAddresses returns the source and the destination in the attributes of one direction.
 func tupleAddresses(tuple []byte) (from, to netip.Addr) {
 	eachAttribute(tuple, func(kind uint16, addresses []byte) {
 		if kind != nl.CTA_TUPLE_IP {
@@ -111,7 +112,7 @@ func tupleAddresses(tuple []byte) (from, to netip.Addr) {
 	return from, to
 }
 
-// eachAttribute calls f for consecutive netlink attributes, up to one that is truncated.
+// eachAttribute calls f for each of the consecutive netlink attributes in b, until one is truncated.
 func eachAttribute(b []byte, f func(kind uint16, value []byte)) {
 	for len(b) >= nl.SizeofNfattr {
 		length := int(binary.NativeEndian.Uint16(b))
@@ -124,7 +125,8 @@ func eachAttribute(b []byte, f func(kind uint16, value []byte)) {
 	}
 }
 
-// stale is a set of translations, with the union of their With to reject most connections quickly.
+// stale is a set of translations. with is the union of their With, which excludes most connections in one
+// comparison.
 type stale struct {
 	translations []Translation
 	with         []netip.Prefix
@@ -141,8 +143,9 @@ func newStale(translations []Translation) stale {
 }
 
 // matches reports whether one of the translations was applied to a connection, according to the addresses of its
-// replies. The destination of replies does not count as an involved address: it may be an address that
-// represents the local cluster to one peer and belongs to another peer.
+// replies. Such a connection also involves a range in With by its source, its destination or the source of its
+// replies. The destination of replies does not count: it may represent the local cluster to one peer and be in
+// the range of another peer.
 func (s stale) matches(c connection) bool {
 	involves := func(ranges []netip.Prefix) bool {
 		return within(ranges, c.from) || within(ranges, c.to) || within(ranges, c.replyFrom)

@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A node of rome, 172.18.0.2, whose pods are in 10.0.0.0/16. Milan's pods are remapped to 10.1.0.0/16; rome's
-// pods to 10.2.0.0/16 in milan, which is naples' range in rome.
+// The node 172.18.0.2 of rome, whose pods are in 10.0.0.0/16. In rome, milan's pods are remapped to 10.1.0.0/16
+// and naples' to 10.2.0.0/16. In milan, rome's pods are remapped to 10.2.0.0/16 too.
 func TestStaleTranslationsMatchConnectionsOfTheirPeers(t *testing.T) {
 	pods, milan, naples := netip.MustParsePrefix(
 		"10.0.0.0/16",
@@ -25,7 +25,7 @@ func TestStaleTranslationsMatchConnectionsOfTheirPeers(t *testing.T) {
 	for name, test := range map[string]struct {
 		translation            Translation
 		from, to               string // of the first packet
-		answeredBy, answeredTo string // of the answers
+		answeredBy, answeredTo string // of replies
 		want                   bool
 	}{
 		"from a pod to the peer": {
@@ -67,7 +67,7 @@ func TestStaleTranslationsMatchConnectionsOfTheirPeers(t *testing.T) {
 				netip.MustParseAddr(test.answeredTo),
 			}
 			if got := newStale([]Translation{test.translation}).matches(c); got != test.want {
-				t.Errorf("it is forgotten: %v", got)
+				t.Errorf("matches: %v", got)
 			}
 		})
 	}
@@ -106,12 +106,12 @@ func TestTruncatedConnectionMessagesAreParsed(t *testing.T) {
 	} {
 		whole := message(want)
 		if got := connectionOf(whole); got != want {
-			t.Errorf("%+v was read, and not %+v", got, want)
+			t.Errorf("got %+v, want %+v", got, want)
 		}
 		for length := range whole {
 			for _, end := range []netip.Addr{connectionOf(whole[:length]).from, connectionOf(whole[:length]).replyTo} {
 				if end.IsValid() && end != want.from && end != want.replyTo {
-					t.Errorf("of %d bytes %s was read", length, end)
+					t.Errorf("got address %[2]s from %[1]d bytes", length, end)
 				}
 			}
 		}

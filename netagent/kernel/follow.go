@@ -19,13 +19,13 @@ import (
 	"liqo.io/federation/netagent/model"
 )
 
-// followBuffer is the size of a socket's receive buffer in bytes: other programs change thousands of rules at
-// once.
+// followBuffer is the size of a socket's receive buffer in bytes. It must hold the notifications of thousands of
+// rules that another program changes at once.
 const followBuffer = 4 << 20
 
-// Follow calls changed whenever an owned link changes, or an owned route, rule or chain is deleted or flushed,
-// by whichever process, until the context ends. The kernel sends no notifications for chains of legacy iptables.
-// Follow fails if the iptables backend is not determined yet, as changes of chains would be missed.
+// Follow calls changed whenever an owned link changes, and whenever an owned route, rule or chain is deleted or
+// flushed by any process, until the context ends. The kernel sends no notifications for chains of
+// iptables-legacy. Follow fails if the iptables backend is not known yet, as it would miss changes of chains.
 func (n *Namespace) Follow(ctx context.Context, changed func()) error {
 	b, err := n.backend()
 	if err != nil {
@@ -76,8 +76,8 @@ func (n *Namespace) follow(
 	}
 }
 
-// concernsOwned reports whether a message is about an owned object. Routes and rules that are added are ignored,
-// as most are added by this process.
+// concernsOwned reports whether a message is about an owned link, route or rule. Added routes and rules are
+// ignored, as this process adds most of them.
 func concernsOwned(m syscall.NetlinkMessage) bool {
 	switch m.Header.Type {
 	case unix.RTM_NEWLINK, unix.RTM_DELLINK:
@@ -86,7 +86,7 @@ func concernsOwned(m syscall.NetlinkMessage) bool {
 	case unix.RTM_DELROUTE:
 		return len(m.Data) >= unix.SizeofRtMsg && nl.DeserializeRtMsg(m.Data).Protocol == model.RouteProtocol
 	case unix.RTM_DELRULE:
-		// The headers of rules and routes have the same size.
+		// Messages of rules have a header of the same size as those of routes.
 		protocol := attribute(m.Data, unix.SizeofRtMsg, nl.FRA_PROTOCOL)
 		return len(protocol) == 1 && protocol[0] == model.RouteProtocol
 	}
@@ -94,7 +94,7 @@ func concernsOwned(m syscall.NetlinkMessage) bool {
 }
 
 // concernsChains reports whether a message is about an owned chain that was deleted or flushed, or about a rule
-// deleted from a built-in chain, which may have been a jump to an owned one.
+// deleted from a built-in chain, which may be the jump to an owned chain.
 func concernsChains(m syscall.NetlinkMessage) bool {
 	var chain []byte
 	switch m.Header.Type {
@@ -111,7 +111,8 @@ func concernsChains(m syscall.NetlinkMessage) bool {
 	}
 }
 
-// attribute returns the value of an attribute behind the header of a message; nil if there is none.
+// attribute returns the value of an attribute of a message, whose header has the given size; nil if the message
+// has no such attribute.
 func attribute(message []byte, header int, kind uint16) []byte {
 	if len(message) < header {
 		return nil

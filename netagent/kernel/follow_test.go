@@ -30,27 +30,27 @@ func TestOnlyOwnedObjectsTriggerAPass(t *testing.T) {
 		data []byte
 		want bool
 	}{
-		"an owned link is created":       {unix.RTM_NEWLINK, link("liqo.vxlan"), true},
-		"an owned link is deleted":       {unix.RTM_DELLINK, link("liqo.vxlan"), true},
-		"a link of others":               {unix.RTM_DELLINK, link("eth0"), false},
-		"an owned route is deleted":      {unix.RTM_DELROUTE, route(58), true},
-		"an owned route is written":      {unix.RTM_NEWROUTE, route(58), false},
-		"a route of others is deleted":   {unix.RTM_DELROUTE, route(unix.RTPROT_BOOT), false},
-		"an owned rule is deleted":       {unix.RTM_DELRULE, rule(58), true},
-		"an owned rule is written":       {unix.RTM_NEWRULE, rule(58), false},
-		"a rule of others is deleted":    {unix.RTM_DELRULE, rule(unix.RTPROT_KERNEL), false},
-		"a rule without attributes":      {unix.RTM_DELRULE, nl.NewRtMsg().Serialize(), false},
-		"a link without a header":        {unix.RTM_NEWLINK, nil, false},
-		"a route without a header":       {unix.RTM_DELROUTE, route(58)[:5], false},
-		"a rule that is cut off":         {unix.RTM_DELRULE, rule(58)[:unix.SizeofRtMsg+3], false},
-		"a rule with a broken attribute": {unix.RTM_DELRULE, append(nl.NewRtMsg().Serialize(), 0, 0, 0, 0), false},
-		"another type of message":        {unix.RTM_NEWNEIGH, link("liqo.vxlan"), false},
+		"an owned link is created":              {unix.RTM_NEWLINK, link("liqo.vxlan"), true},
+		"an owned link is deleted":              {unix.RTM_DELLINK, link("liqo.vxlan"), true},
+		"a link of another program":             {unix.RTM_DELLINK, link("eth0"), false},
+		"an owned route is deleted":             {unix.RTM_DELROUTE, route(58), true},
+		"an owned route is written":             {unix.RTM_NEWROUTE, route(58), false},
+		"a route of another program is deleted": {unix.RTM_DELROUTE, route(unix.RTPROT_BOOT), false},
+		"an owned rule is deleted":              {unix.RTM_DELRULE, rule(58), true},
+		"an owned rule is written":              {unix.RTM_NEWRULE, rule(58), false},
+		"a rule of another program is deleted":  {unix.RTM_DELRULE, rule(unix.RTPROT_KERNEL), false},
+		"a rule without attributes":             {unix.RTM_DELRULE, nl.NewRtMsg().Serialize(), false},
+		"a link without a header":               {unix.RTM_NEWLINK, nil, false},
+		"a route without a header":              {unix.RTM_DELROUTE, route(58)[:5], false},
+		"a rule that is cut off":                {unix.RTM_DELRULE, rule(58)[:unix.SizeofRtMsg+3], false},
+		"a rule with a broken attribute":        {unix.RTM_DELRULE, append(nl.NewRtMsg().Serialize(), 0, 0, 0, 0), false},
+		"another type of message":               {unix.RTM_NEWNEIGH, link("liqo.vxlan"), false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := concernsOwned(
 				syscall.NetlinkMessage{Header: syscall.NlMsghdr{Type: test.kind}, Data: test.data},
 			); got != test.want {
-				t.Errorf("it is followed: %v", got)
+				t.Errorf("concernsOwned: %v", got)
 			}
 		})
 	}
@@ -74,11 +74,11 @@ func TestOnlyOwnedAndBaseChainsTriggerAPass(t *testing.T) {
 		"an owned chain is deleted": {
 			kind | unix.NFT_MSG_DELCHAIN, message(unix.NFTA_CHAIN_NAME, "LIQO-PREROUTING"), true,
 		},
-		"a chain of iptables loses one": {kind | unix.NFT_MSG_DELRULE, message(unix.NFTA_RULE_CHAIN, "POSTROUTING"), true},
+		"a built-in chain loses a rule": {kind | unix.NFT_MSG_DELRULE, message(unix.NFTA_RULE_CHAIN, "POSTROUTING"), true},
 		"an owned chain gets a rule": {
 			kind | unix.NFT_MSG_NEWRULE, message(unix.NFTA_RULE_CHAIN, "LIQO-PREROUTING"), false,
 		},
-		"a chain of others loses a rule": {
+		"a chain of another program loses a rule": {
 			kind | unix.NFT_MSG_DELRULE, message(unix.NFTA_RULE_CHAIN, "KUBE-SERVICES"), false,
 		},
 		"a rule without attributes": {kind | unix.NFT_MSG_DELRULE, (&nl.Nfgenmsg{}).Serialize(), false},
@@ -89,7 +89,7 @@ func TestOnlyOwnedAndBaseChainsTriggerAPass(t *testing.T) {
 			if got := concernsChains(
 				syscall.NetlinkMessage{Header: syscall.NlMsghdr{Type: test.kind}, Data: test.data},
 			); got != test.want {
-				t.Errorf("it is followed: %v", got)
+				t.Errorf("concernsChains: %v", got)
 			}
 		})
 	}

@@ -15,13 +15,13 @@ import (
 	"liqo.io/federation/netagent/model"
 )
 
-// hint tells administrators how to resolve an error with a known cause.
+// hint is the advice to an administrator for errors with a known cause.
 type hint struct {
 	cause error
 	text  string
 }
 
-// withHint appends the hint for the error's cause, if there is one.
+// withHint returns err with the first hint whose cause it has; err itself if there is none.
 func withHint(err error, all ...hint) error {
 	for _, a := range all {
 		if errors.Is(err, a.cause) {
@@ -31,7 +31,7 @@ func withHint(err error, all ...hint) error {
 	return err
 }
 
-// portInUse returns the hint for a UDP port in use.
+// portInUse returns the hint for a UDP port that another process uses.
 func portInUse(port int) hint {
 	text := fmt.Sprintf("UDP port %d of this node is in use by the process that ss -lunp shows: free it", port)
 	if port != model.OverlayPort {
@@ -45,7 +45,7 @@ func missingIptables() hint {
 	return hint{exec.ErrNotFound, "the image of this agent must contain iptables-nft and iptables-legacy"}
 }
 
-// linkHints returns the hints for a link that cannot be created.
+// linkHints returns the hints for failures to create a link.
 func (n *Namespace) linkHints(l model.Link) []hint {
 	return []hint{
 		{
@@ -56,7 +56,7 @@ func (n *Namespace) linkHints(l model.Link) []hint {
 	}
 }
 
-// linksWithVNI returns the names of the VXLAN links with a VNI, for messages.
+// linksWithVNI returns the names of the VXLAN links with a VNI, as part of a hint.
 func (n *Namespace) linksWithVNI(vni int) string {
 	var names []string
 	all, err := n.handle.LinkList()

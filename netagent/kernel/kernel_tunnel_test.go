@@ -16,7 +16,7 @@ import (
 	"liqo.io/federation/netagent/model"
 )
 
-// The same changes are applied to wireguard-go by its protocol, and to WireGuard in the kernel by wgctrl.
+// wireguard-go is configured by its text protocol, and WireGuard in the kernel by wgctrl, with the same result.
 func TestKernelWireGuardReceivesTheSameConfiguration(t *testing.T) {
 	_, pods, _ := net.ParseCIDR("10.1.0.0/16")
 	_, control, _ := net.ParseCIDR("fd6c::1/128")
@@ -31,7 +31,7 @@ func TestKernelWireGuardReceivesTheSameConfiguration(t *testing.T) {
 			wgtypes.Config{PrivateKey: &wgtypes.Key{1}, ListenPort: ptr.To(51820)},
 		},
 		{
-			"a peer goes before another one has its ranges",
+			"a peer is removed before another one gets its ranges",
 			TunnelChange{Remove: []model.PublicKey{{2}}, Set: []model.TunnelPeer{{
 				PublicKey: model.PublicKey{3}, Endpoint: netip.MustParseAddrPort("192.0.2.1:51820"), Keepalive: 25 * time.Second,
 				AllowedIPs: []netip.Prefix{netip.MustParsePrefix("10.1.0.0/16"), netip.MustParsePrefix("fd6c::1/128")},

@@ -16,7 +16,7 @@ import (
 	"liqo.io/federation/netagent/model"
 )
 
-// Links returns the owned links.
+// Links returns the links that the agents own.
 func (n *Namespace) Links() ([]Link, error) {
 	var all []netlink.Link
 	if err := retry(func() (err error) { all, err = n.handle.LinkList(); return err }); err != nil {
@@ -58,7 +58,7 @@ func (n *Namespace) linkOf(l netlink.Link) Link {
 	return link
 }
 
-// AddLink creates a link. It fails for a VethEnd, which is created with its Veth.
+// AddLink creates a link. It fails for a VethEnd, which AddLink creates together with its Veth.
 func (n *Namespace) AddLink(l model.Link) error {
 	attrs := netlink.NewLinkAttrs()
 	attrs.Name, attrs.MTU = l.Name, l.MTU
@@ -86,7 +86,7 @@ func (n *Namespace) AddLink(l model.Link) error {
 	return nil
 }
 
-// MTUOf returns the MTU of the link that has an address, in bytes. It fails if no link has it.
+// MTUOf returns the MTU, in bytes, of the link that has an address. It fails if no link has the address.
 func (n *Namespace) MTUOf(a netip.Addr) (int, error) {
 	var all []netlink.Addr
 	if err := retry(func() (err error) { all, err = n.handle.AddrList(nil, netlink.FAMILY_ALL); return err }); err != nil {
@@ -131,12 +131,12 @@ func (n *Namespace) SetLink(l model.Link) error {
 	return nil
 }
 
-// portOf returns the UDP port of a link, for hints.
+// portOf returns the UDP port that a link uses, for hints.
 func (n *Namespace) portOf(l model.Link) int {
 	if l.Kind != model.WireGuard {
 		return l.Port
 	}
-	// Without the configuration, the hint names port 0.
+	// If the configuration cannot be read, the hint names port 0.
 	t, _ := n.Tunnel(l.Name)
 	return t.Port
 }
@@ -156,7 +156,7 @@ func (n *Namespace) DeleteLink(name string) error {
 	return nil
 }
 
-// Addresses returns the addresses of a link, without the link-local one that the kernel assigns.
+// Addresses returns the addresses of a link, except the link-local address that the kernel assigns.
 func (n *Namespace) Addresses(link string) ([]model.Address, error) {
 	l, err := n.link(link)
 	if err != nil {
@@ -288,7 +288,7 @@ func addrOf(ip net.IP) netip.Addr {
 	return a.Unmap()
 }
 
-// cidrOf returns the prefix for the type that the libraries use.
+// cidrOf converts a CIDR from the type of package net.
 func cidrOf(n *net.IPNet) netip.Prefix {
 	bits, _ := n.Mask.Size()
 	return netip.PrefixFrom(addrOf(n.IP), bits)

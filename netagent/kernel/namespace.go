@@ -22,15 +22,15 @@ import (
 
 const threadNamespace = "/proc/thread-self/ns/net"
 
-// Namespace is a network namespace of this machine. It is safe for concurrent use.
+// Namespace is a network namespace of this machine. It implements Kernel, and is safe for concurrent use.
 type Namespace struct {
 	file   *os.File
 	handle *netlink.Handle
-	// outer holds the sockets of the tunnels, inner the other ends of veth pairs.
+	// outer is the namespace with the sockets of tunnels, inner the namespace with the other ends of veth pairs.
 	outer, inner *Namespace
 
 	mu      sync.Mutex
-	devices map[string]*userDevice // wireguard-go's, by link
+	devices map[string]*userDevice // devices of wireguard-go, by link
 	tables  *backend
 	indexes map[string]int // of links, by name
 }
@@ -42,8 +42,8 @@ func Current() (*Namespace, error) {
 	return open(threadNamespace)
 }
 
-// Enter opens the namespace bound to a file, and creates it if there is none. The result is the inner namespace
-// of n: the other ends of n's veth pairs are in it, and the sockets of its tunnels are in n.
+// Enter opens the network namespace mounted on a file, and creates it if there is none. It becomes the inner
+// namespace of n: the other ends of n's veth pairs are created in it, and n has the sockets of its tunnels.
 func (n *Namespace) Enter(path string) (*Namespace, error) {
 	if err := create(path); err != nil {
 		return nil, fmt.Errorf("creating the network namespace %s: %w", path, err)
@@ -56,8 +56,8 @@ func (n *Namespace) Enter(path string) (*Namespace, error) {
 	return inner, nil
 }
 
-// RemoveNamespace unbinds a namespace from its file and removes the file. The namespace ends with its last
-// process.
+// RemoveNamespace unmounts a network namespace from its file and removes the file. The kernel deletes the
+// namespace when its last process ends.
 func RemoveNamespace(path string) error {
 	err := unix.Unmount(path, unix.MNT_DETACH)
 	if err != nil && !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.ENOENT) {
@@ -69,7 +69,7 @@ func RemoveNamespace(path string) error {
 	return nil
 }
 
-// Close closes the namespace and the devices of wireguard-go in it.
+// Close closes the namespace, and the devices of wireguard-go in it.
 func (n *Namespace) Close() error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -81,12 +81,13 @@ func (n *Namespace) Close() error {
 	return n.file.Close()
 }
 
-// Do runs f on a thread in the namespace, to which f's sockets, processes and files below /proc/sys then belong.
+// Do runs f on a thread in the namespace. Sockets and processes that f creates, and files below /proc/sys that it
+// opens, belong to this namespace.
 func (n *Namespace) Do(f func() error) error {
 	result := make(chan error, 1)
 	go func() {
-		// A thread that cannot return stays locked, and ends with its goroutine: no other goroutine runs in the
-		// wrong namespace.
+		// If the thread cannot return to its original namespace it stays locked and ends with its goroutine, so
+		// that no other goroutine runs in the wrong namespace.
 		runtime.LockOSThread()
 		original, err := os.Open(threadNamespace)
 		if err != nil {
@@ -137,7 +138,7 @@ func open(path string) (*Namespace, error) {
 	return &Namespace{file: file, handle: handle, devices: make(map[string]*userDevice)}, nil
 }
 
-// create binds a new namespace to a file, unless one is bound already.
+// create mounts a new network namespace on a file, unless the file already is one.
 func create(path string) error {
 	var at unix.Statfs_t
 	if err := unix.Statfs(path, &at); err == nil && at.Type == unix.NSFS_MAGIC {
@@ -166,7 +167,7 @@ func create(path string) error {
 	return nil
 }
 
-// retry repeats a call that was interrupted, up to four times.
+// retry calls f again, up to four times, while it fails because the system call was interrupted.
 func retry(f func() error) error {
 	err := f()
 	for range 4 {
@@ -178,7 +179,7 @@ func retry(f func() error) error {
 	return err
 }
 
-// ignoreGone returns nil for errors of deleting an object that does not exist.
+// ignoreGone returns nil if the error means that the object to delete does not exist, and the error otherwise.
 func ignoreGone(err error) error {
 	var missing netlink.LinkNotFoundError
 	for _, gone := range []error{unix.ESRCH, unix.ENOENT, unix.ENODEV, unix.EADDRNOTAVAIL, unix.ENXIO} {

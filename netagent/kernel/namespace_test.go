@@ -17,15 +17,15 @@ func TestInterruptedCallsAreRetried(t *testing.T) {
 	interrupted, other := fmt.Errorf("reading: %w", unix.EINTR), errors.New("no luck")
 	for _, test := range []struct {
 		name  string
-		come  []error // one call after the other
+		come  []error // results of consecutive calls
 		calls int
 		want  error
 	}{
-		{"it succeeds at once", []error{nil}, 1, nil},
-		{"it was interrupted twice", []error{interrupted, interrupted, nil}, 3, nil},
+		{"success at once", []error{nil}, 1, nil},
+		{"interrupted twice", []error{interrupted, interrupted, nil}, 3, nil},
 		{"inconsistent dump", []error{netlink.ErrDumpInterrupted, nil}, 2, nil},
-		{"it was interrupted as often as it may be", append(slices.Repeat([]error{interrupted}, 4), nil), 5, nil},
-		{"it was interrupted each time", slices.Repeat([]error{interrupted}, 6), 5, unix.EINTR},
+		{"interrupted four times", append(slices.Repeat([]error{interrupted}, 4), nil), 5, nil},
+		{"interrupted each time", slices.Repeat([]error{interrupted}, 6), 5, unix.EINTR},
 		{"failed", []error{other, nil}, 1, other},
 		{"interrupted, then failed", []error{interrupted, other, nil}, 2, other},
 	} {

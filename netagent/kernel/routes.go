@@ -13,7 +13,7 @@ import (
 	"liqo.io/federation/netagent/model"
 )
 
-// Routes returns the owned routes.
+// Routes returns the routes that the agents own.
 func (n *Namespace) Routes() ([]model.Route, error) {
 	var all []netlink.Route
 	filter := &netlink.Route{Protocol: model.RouteProtocol}
@@ -54,7 +54,7 @@ func destination(r netlink.Route) netip.Prefix {
 	return cidrOf(r.Dst)
 }
 
-// ReplaceRoute creates a route, or replaces the one with the same table and destination.
+// ReplaceRoute creates a route, or replaces the route with the same table and destination.
 func (n *Namespace) ReplaceRoute(r model.Route) error {
 	return n.route("writing", r, n.handle.RouteReplace)
 }
@@ -100,8 +100,8 @@ func (n *Namespace) linkNames() (map[int]string, error) {
 	return names, nil
 }
 
-// index returns the index of a link as of the last listing of routes: a request per route would double the time
-// of writing thousands of them. If the link was recreated since, writing the route fails.
+// index returns the index of a link, from the last listing of routes: a request for each of thousands of routes
+// would double the time of writing them. If the link was recreated since, writing the route fails.
 func (n *Namespace) index(link string) (int, error) {
 	n.mu.Lock()
 	index, ok := n.indexes[link]
@@ -116,7 +116,7 @@ func (n *Namespace) index(link string) (int, error) {
 	return l.Attrs().Index, nil
 }
 
-// Rules returns the owned rules.
+// Rules returns the routing rules that the agents own.
 func (n *Namespace) Rules() ([]model.Rule, error) {
 	var rules []model.Rule
 	for f, family := range families {
@@ -140,12 +140,12 @@ func (n *Namespace) Rules() ([]model.Rule, error) {
 	return rules, nil
 }
 
-// AddRule adds a rule.
+// AddRule adds a routing rule.
 func (n *Namespace) AddRule(r model.Rule) error {
 	return n.rule("adding", r, n.handle.RuleAdd)
 }
 
-// DeleteRule deletes a rule.
+// DeleteRule deletes a routing rule.
 func (n *Namespace) DeleteRule(r model.Rule) error {
 	return ignoreGone(n.rule("deleting", r, n.handle.RuleDel))
 }

@@ -15,7 +15,7 @@ import (
 	"liqo.io/federation/netagent/model"
 )
 
-// backend is one of the two iptables implementations, which do not see each other's rules.
+// backend is one of the two implementations of iptables. Rules of one are invisible to the other.
 type backend string
 
 const (
@@ -23,10 +23,10 @@ const (
 	legacy backend = "legacy"
 )
 
-// lockTimeout bounds the time that a change waits for the xtables lock, in seconds.
+// lockTimeout bounds how long a change waits for the xtables lock, in seconds.
 const lockTimeout = 5
 
-// program returns the name of the iptables program for a family.
+// program returns the name of the iptables program of the backend for a family.
 func (b backend) program(f model.Family) string {
 	if f == model.IPv6 {
 		return "ip6tables-" + string(b)
@@ -34,14 +34,14 @@ func (b backend) program(f model.Family) string {
 	return "iptables-" + string(b)
 }
 
-// Backend returns the iptables backend of this namespace, "nft" or "legacy". It fails if it cannot be
-// determined.
+// Backend returns the iptables backend that the node uses, "nft" or "legacy". It fails if neither can be read.
 func (n *Namespace) Backend() (string, error) {
 	b, err := n.backend()
 	return string(b), err
 }
 
-// UseBackend sets the iptables backend, "nft" or "legacy", instead of detecting it. It fails for other names.
+// UseBackend sets the iptables backend, "nft" or "legacy", so that it is not detected. It fails for any other
+// name.
 func (n *Namespace) UseBackend(name string) error {
 	b := backend(name)
 	if b != nft && b != legacy {
@@ -53,7 +53,7 @@ func (n *Namespace) UseBackend(name string) error {
 	return nil
 }
 
-// backend returns the backend, which it detects on the first call.
+// backend returns the iptables backend. It detects the backend on the first call.
 func (n *Namespace) backend() (backend, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -68,10 +68,10 @@ func (n *Namespace) backend() (backend, error) {
 	return found, nil
 }
 
-// detectBackend returns the backend that the node's other components use: the one with a chain of the kubelet,
-// otherwise the one with more rules, otherwise nft. A node may lack either backend, and IPv6. If nft fails,
-// legacy must contain rules to be selected, as the failure may be transient and the choice is permanent. The
-// returned error is the first one.
+// detectBackend returns the iptables backend that the node's other components use: the one with a chain of the
+// kubelet, otherwise the one with more rules, and nft if both have as many. A node may lack a backend, or IPv6.
+// As the choice is permanent and an error may be transient, legacy is selected after an error of nft only if
+// legacy has rules. If neither is selected, detectBackend returns the first error.
 func detectBackend(save func(backend, model.Family) (string, error)) (backend, error) {
 	var failed error
 	rules := make(map[backend]int)
@@ -100,7 +100,7 @@ func detectBackend(save func(backend, model.Family) (string, error)) (backend, e
 	return "", failed
 }
 
-// Chains returns the owned chains and the jumps to them.
+// Chains returns the chains that the agents own, and the jumps to them.
 func (n *Namespace) Chains(f model.Family) ([]model.Chain, []model.Jump, error) {
 	b, err := n.backend()
 	if err != nil {
@@ -134,14 +134,14 @@ func (n *Namespace) AddJump(j model.Jump) error {
 	})
 }
 
-// DeleteJump deletes one occurrence of a jump, if there is one.
+// DeleteJump deletes one occurrence of a jump. It is no error if there is none.
 func (n *Namespace) DeleteJump(j model.Jump) error {
 	return n.changeRule(j.Family, func(rules *iptables.IPTables) error {
 		return rules.DeleteIfExists(j.Table, j.Base, "-j", j.Chain)
 	})
 }
 
-// changeRule calls change, which changes a single rule, in the namespace.
+// changeRule calls change in the namespace, with a client that adds or deletes single rules.
 func (n *Namespace) changeRule(f model.Family, change func(*iptables.IPTables) error) error {
 	b, err := n.backend()
 	if err != nil {
@@ -154,7 +154,7 @@ func (n *Namespace) changeRule(f model.Family, change func(*iptables.IPTables) e
 	return n.Do(func() error { return change(rules) })
 }
 
-// newRules returns the client for single rules of a family.
+// newRules returns a client that adds or deletes single rules of a family.
 func newRules(b backend, f model.Family) (*iptables.IPTables, error) {
 	program, protocol := b.program(f), iptables.ProtocolIPv4
 	if f == model.IPv6 {
@@ -167,7 +167,8 @@ func newRules(b backend, f model.Family) (*iptables.IPTables, error) {
 	return rules, nil
 }
 
-// run runs iptables-save or iptables-restore of a family and returns the output.
+// run runs iptables-save or iptables-restore for a family and returns its output. It fails with the program's
+// error output.
 func (n *Namespace) run(b backend, f model.Family, verb, input string, args ...string) (string, error) {
 	program := b.program(f) + "-" + verb
 	var out, failure bytes.Buffer
@@ -182,7 +183,7 @@ func (n *Namespace) run(b backend, f model.Family, verb, input string, args ...s
 	return out.String(), nil
 }
 
-// parseTables returns the owned chains, and the jumps to them, from the output of iptables-save.
+// parseTables returns the chains that the agents own, and the jumps to them, from the output of iptables-save.
 func parseTables(f model.Family, text string) ([]model.Chain, []model.Jump) {
 	var chains []model.Chain
 	var jumps []model.Jump
@@ -210,8 +211,8 @@ func parseTables(f model.Family, text string) ([]model.Chain, []model.Jump) {
 	return chains, jumps
 }
 
-// writeTable returns a change as input of iptables-restore --noflush, which flushes the chains that it declares
-// and keeps the others.
+// writeTable returns a change as input of iptables-restore --noflush, which flushes the chains that the input
+// declares and keeps all other chains.
 func writeTable(table string, change ChainChange) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "*%s\n", table)

@@ -35,20 +35,20 @@ func TestIptablesBackendOfTheNodeIsDetected(t *testing.T) {
 		"*nat\n-A A -j B\n-A A -j C\n", "*mangle\n:KUBE-IPTABLES-HINT - [0:0]\n"
 	for _, test := range []struct {
 		name string
-		// Backends that are not listed fail.
+		// A backend with an empty output fails.
 		nft4, nft6, legacy4, legacy6 string
 		want                         backend
 	}{
-		{name: "with nothing in either", nft4: none, nft6: none, legacy4: none, legacy6: none, want: nft},
-		{name: "with rules in one", nft4: none, nft6: none, legacy4: some, legacy6: none, want: legacy},
-		{name: "with more in one", nft4: some, nft6: some, legacy4: some, legacy6: none, want: nft},
-		{name: "where kubelet leaves its marks", nft4: more, nft6: more, legacy4: kubelets, legacy6: none, want: legacy},
+		{name: "no rules in either", nft4: none, nft6: none, legacy4: none, legacy6: none, want: nft},
+		{name: "rules in legacy only", nft4: none, nft6: none, legacy4: some, legacy6: none, want: legacy},
+		{name: "more rules in nft", nft4: some, nft6: some, legacy4: some, legacy6: none, want: nft},
+		{name: "chain of the kubelet in legacy", nft4: more, nft6: more, legacy4: kubelets, legacy6: none, want: legacy},
 		{name: "without legacy", nft4: some, nft6: some, want: nft},
 		{name: "without nft", legacy4: some, legacy6: some, want: legacy},
-		{name: "without nft, and nothing in the other", legacy4: none, legacy6: none},
+		{name: "without nft, and no rules in legacy", legacy4: none, legacy6: none},
 		{name: "without IPv6", nft4: some, legacy4: more, want: legacy},
-		{name: "with marks and without IPv6", nft4: none, legacy4: kubelets, want: legacy},
-		{name: "without any"},
+		{name: "chain of the kubelet, without IPv6", nft4: none, legacy4: kubelets, want: legacy},
+		{name: "without any backend"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			got, err := detectBackend(func(b backend, f model.Family) (string, error) {
@@ -69,14 +69,14 @@ func TestIptablesBackendOfTheNodeIsDetected(t *testing.T) {
 	}
 }
 
-// silent is a bind that opens and sends nothing.
+// silent is a UDP socket of wireguard-go that neither sends nor receives.
 type silent struct{ conn.Bind }
 
 func (silent) Open(port uint16) ([]conn.ReceiveFunc, uint16, error) { return nil, port, nil }
 func (silent) Close() error                                         { return nil }
 func (silent) Send([][]byte, conn.Endpoint) error                   { return nil }
 
-// A real device of wireguard-go reports the configuration written to it.
+// A device of wireguard-go reports the configuration that was written to it.
 func TestDeviceReportsItsConfiguration(t *testing.T) {
 	d := device.NewDevice(
 		tuntest.NewChannelTUN().TUN(),
@@ -97,7 +97,7 @@ func TestDeviceReportsItsConfiguration(t *testing.T) {
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		key := model.PrivateKey(rapid.SliceOfN(rapid.Byte(), 32, 32).Draw(t, "key"))
-		key[0], key[31] = key[0]&248, key[31]&127|64 // as the model has them
+		key[0], key[31] = key[0]&248, key[31]&127|64 // clamped, see model.PrivateKey
 		port := rapid.IntRange(0, 65535).Draw(t, "port")
 		want := model.Tunnel{PrivateKey: key, Port: port}
 		for i := range rapid.IntRange(0, 5).Draw(t, "peers") {
@@ -186,7 +186,7 @@ COMMIT
 	}
 }
 
-// Errors with causes that an administrator can resolve contain a hint.
+// Errors whose cause an administrator can remove contain a hint.
 func TestErrorsContainHints(t *testing.T) {
 	overlay := (&Namespace{handle: &netlink.Handle{}}).linkHints(
 		model.Link{Name: model.OverlayLink, Kind: model.VXLAN, VNI: model.OverlayVNI},
@@ -218,7 +218,7 @@ func TestErrorsContainHints(t *testing.T) {
 				t.Errorf("error %q, want %q", err, test.want)
 			}
 			if test.want == "" && err.Error() != test.err.Error() {
-				t.Errorf("it advises: %q", err)
+				t.Errorf("unexpected hint: %q", err)
 			}
 		})
 	}

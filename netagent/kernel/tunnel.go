@@ -24,8 +24,8 @@ import (
 	"liqo.io/federation/netagent/model"
 )
 
-// addTunnel creates a WireGuard link: in the kernel if it supports that, with wireguard-go otherwise. In both
-// cases its UDP socket is in the outer namespace.
+// addTunnel creates a WireGuard link: in the kernel if it supports WireGuard, and otherwise with wireguard-go.
+// The UDP socket of the tunnel is in the outer namespace.
 func (n *Namespace) addTunnel(l model.Link) error {
 	if n.outer == nil {
 		return fmt.Errorf("creating link %s: the network namespace of its UDP socket is not open", l.Name)
@@ -59,8 +59,8 @@ func (n *Namespace) addDevice(l model.Link) error {
 	return nil
 }
 
-// fixedMTU prevents wireguard-go from reading the MTU in the network namespace of the current thread. It uses
-// the MTU for padding only.
+// fixedMTU returns a constant MTU, which wireguard-go uses only for padding. Otherwise wireguard-go would read
+// the MTU in the network namespace of the current thread.
 type fixedMTU struct {
 	tun.Device
 	mtu int
@@ -75,12 +75,12 @@ type userDevice struct {
 	sockets *bindIn
 }
 
-// bindIn opens the sockets of a device in a network namespace other than the one that its link is in.
+// bindIn opens the UDP sockets of a device in another network namespace than its link's.
 type bindIn struct {
 	*conn.StdNetBind
 	namespace *Namespace
-	// open reports whether the sockets are open. The device closes them when its link goes down, and does not
-	// always open them when the link is soon up again.
+	// open is set while the sockets are open. wireguard-go closes them when the link goes down, and does not
+	// always open them again when the link is up shortly after.
 	open atomic.Bool
 }
 
@@ -103,7 +103,7 @@ func (n *Namespace) deviceOf(link string) *userDevice {
 	return n.devices[link]
 }
 
-// closeDevice closes a device of this process and reports whether it existed.
+// closeDevice closes the wireguard-go device of a link, and reports whether there was one.
 func (n *Namespace) closeDevice(link string) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -115,7 +115,7 @@ func (n *Namespace) closeDevice(link string) bool {
 	return d != nil
 }
 
-// Implementation returns the implementation of a tunnel; empty if it does not exist.
+// Implementation returns which implementation runs a tunnel; empty if the tunnel does not exist.
 func (n *Namespace) Implementation(link string) Implementation {
 	if n.deviceOf(link) != nil {
 		return InProcess
@@ -157,7 +157,7 @@ func (n *Namespace) Tunnel(link string) (model.Tunnel, error) {
 	return t, nil
 }
 
-// Traffic returns the state and the counters of a tunnel's peers.
+// Traffic returns the state and the counters of all peers of a tunnel.
 func (n *Namespace) Traffic(link string) (map[model.PublicKey]Traffic, error) {
 	if d := n.deviceOf(link); d != nil {
 		text, err := d.IpcGet()
@@ -182,7 +182,7 @@ func (n *Namespace) Traffic(link string) (map[model.PublicKey]Traffic, error) {
 	return all, nil
 }
 
-// Packets returns the counters of the tunnel's link, as WireGuard does not count packets.
+// Packets returns the packet counters of the tunnel's link, as WireGuard itself counts bytes only.
 func (n *Namespace) Packets(link string) (received, sent uint64, err error) {
 	l, err := n.link(link)
 	if err != nil {

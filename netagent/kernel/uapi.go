@@ -18,10 +18,10 @@ import (
 	"liqo.io/federation/netagent/model"
 )
 
-// The configuration protocol of wireguard-go consists of lines "key=value", see
+// wireguard-go is configured by a text protocol with lines of the form key=value, see
 // https://www.wireguard.com/xplatform/.
 
-// writeTunnel returns a change as input of the protocol.
+// writeTunnel returns a change as input of this protocol.
 func writeTunnel(change TunnelChange) string {
 	var b strings.Builder
 	line := func(key string, value any) { fmt.Fprintf(&b, "%s=%v\n", key, value) }
@@ -56,7 +56,7 @@ func parseTunnel(r io.Reader) (model.Tunnel, error) {
 	for lines.Scan() {
 		key, value, _ := strings.Cut(lines.Text(), "=")
 		if err := parseLine(&t, key, value); err != nil {
-			// The value is omitted: it may be a private key.
+			// The error must not contain the value, which may be a private key.
 			return model.Tunnel{}, fmt.Errorf("parsing the configuration of WireGuard: malformed value of %s", key)
 		}
 	}
@@ -97,7 +97,7 @@ func parseLine(t *model.Tunnel, key, value string) error {
 	return nil
 }
 
-// parseTraffic parses the state of a device's peers. It fails if a value is malformed.
+// parseTraffic parses the state of all peers of a device. It fails if a value is malformed.
 func parseTraffic(r io.Reader) (map[model.PublicKey]Traffic, error) {
 	all := make(map[model.PublicKey]Traffic)
 	var key model.PublicKey
@@ -145,7 +145,7 @@ func parseKey(value string, key []byte) error {
 	return nil
 }
 
-// sortTunnel sorts peers and their CIDRs.
+// sortTunnel sorts the peers of a tunnel by key, and their CIDRs.
 func sortTunnel(t *model.Tunnel) {
 	for _, p := range t.Peers {
 		slices.SortFunc(p.AllowedIPs, model.ComparePrefix)

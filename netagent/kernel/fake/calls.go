@@ -16,7 +16,7 @@ import (
 	"liqo.io/federation/netagent/model"
 )
 
-// Links returns the owned links.
+// Links returns the links that the agents own.
 func (k *Kernel) Links() (links []kernel.Link, err error) {
 	err = k.call(false, always(func() {
 		for name, l := range k.links {
@@ -29,7 +29,7 @@ func (k *Kernel) Links() (links []kernel.Link, err error) {
 	return links, err
 }
 
-// AddLink creates a link, and both ends of a veth pair.
+// AddLink creates a link. For a veth pair it creates both ends.
 func (k *Kernel) AddLink(l model.Link) error {
 	return k.call(true, func() error {
 		if _, ok := k.links[l.Name]; ok {
@@ -53,7 +53,7 @@ func (k *Kernel) SetLink(l model.Link) error {
 	return k.call(true, k.onLink(l.Name, func() { k.links[l.Name] = kernel.Link{Link: l, Up: true} }))
 }
 
-// DeleteLink deletes a link, and both ends of a veth pair.
+// DeleteLink deletes a link. For a veth pair it deletes both ends.
 func (k *Kernel) DeleteLink(name string) error {
 	return k.call(true, always(func() {
 		if k.links[name].Kind == model.Veth {
@@ -129,7 +129,7 @@ func (k *Kernel) DeleteFDBEntry(f model.FDBEntry) error {
 	return k.call(true, always(func() { delete(k.fdb, fdbKey{f.Link, f.MAC}) }))
 }
 
-// Routes returns the owned routes.
+// Routes returns the routes that the agents own.
 func (k *Kernel) Routes() (routes []model.Route, err error) {
 	err = k.call(false, always(func() {
 		for _, r := range k.routes {
@@ -141,12 +141,12 @@ func (k *Kernel) Routes() (routes []model.Route, err error) {
 	return routes, err
 }
 
-// ReplaceRoute creates a route, or replaces the one with the same table and destination.
+// ReplaceRoute creates a route, or replaces the route with the same table and destination.
 func (k *Kernel) ReplaceRoute(r model.Route) error {
 	return k.call(true, k.onLink(r.Link, func() { k.routes[routeKey{r.Table, r.Dst}] = route{Route: r} }))
 }
 
-// DeleteRoute deletes an owned route.
+// DeleteRoute deletes a route, unless another program owns it.
 func (k *Kernel) DeleteRoute(r model.Route) error {
 	return k.call(true, always(func() {
 		if at := (routeKey{r.Table, r.Dst}); !k.routes[at].foreign {
@@ -155,7 +155,7 @@ func (k *Kernel) DeleteRoute(r model.Route) error {
 	}))
 }
 
-// Rules returns the owned rules.
+// Rules returns the routing rules that the agents own.
 func (k *Kernel) Rules() (rules []model.Rule, err error) {
 	err = k.call(false, always(func() {
 		for r := range k.rules {
@@ -167,12 +167,12 @@ func (k *Kernel) Rules() (rules []model.Rule, err error) {
 	return rules, err
 }
 
-// AddRule adds a rule.
+// AddRule adds a routing rule.
 func (k *Kernel) AddRule(r model.Rule) error {
 	return k.call(true, always(func() { k.rules[rule{Rule: r}] = true }))
 }
 
-// DeleteRule deletes a rule.
+// DeleteRule deletes a routing rule.
 func (k *Kernel) DeleteRule(r model.Rule) error {
 	return k.call(true, always(func() { delete(k.rules, rule{Rule: r}) }))
 }
@@ -244,7 +244,7 @@ func (k *Kernel) Implementation(link string) kernel.Implementation {
 	return kernel.InKernel
 }
 
-// Chains returns the owned chains and the jumps to them.
+// Chains returns the chains that the agents own, and the jumps to them.
 func (k *Kernel) Chains(f model.Family) (chains []model.Chain, jumps []model.Jump, err error) {
 	err = k.callChains(false, f, "", always(func() {
 		for at, rules := range k.chains {
@@ -263,8 +263,7 @@ func (k *Kernel) Chains(f model.Family) (chains []model.Chain, jumps []model.Jum
 	return chains, jumps, err
 }
 
-// ChangeChains changes the chains of one table. Like iptables it refuses to delete a
-// chain that a rule jumps to.
+// ChangeChains changes the chains of one table. Like iptables, it does not delete a chain that a rule jumps to.
 func (k *Kernel) ChangeChains(f model.Family, table string, change kernel.ChainChange) error {
 	return k.callChains(true, f, table, func() error {
 		chains := maps.Clone(k.chains)
@@ -289,8 +288,7 @@ func (k *Kernel) ChangeChains(f model.Family, table string, change kernel.ChainC
 	})
 }
 
-// AddJump adds a jump, unless it exists. Like iptables it refuses one to a chain that does
-// not exist.
+// AddJump adds a jump, unless it exists. Like iptables, it fails if the chain does not exist.
 func (k *Kernel) AddJump(j model.Jump) error {
 	return k.callChains(true, j.Family, j.Table, func() error {
 		at, rule := chainKey{j.Family, j.Table, j.Base}, "-j "+j.Chain
@@ -308,7 +306,7 @@ func (k *Kernel) AddJump(j model.Jump) error {
 	})
 }
 
-// DeleteJump deletes a jump, once.
+// DeleteJump deletes one occurrence of a jump.
 func (k *Kernel) DeleteJump(j model.Jump) error {
 	return k.callChains(true, j.Family, j.Table, always(func() {
 		at := chainKey{j.Family, j.Table, j.Base}
@@ -318,7 +316,7 @@ func (k *Kernel) DeleteJump(j model.Jump) error {
 	}))
 }
 
-// FlushConnections records the translations in Flushed, or fails with FlushError.
+// FlushConnections records the translations in Flushed. If FlushError is set it returns that and records nothing.
 func (k *Kernel) FlushConnections(_ model.Family, translations []kernel.Translation) error {
 	err := k.FlushError
 	if err == nil {

@@ -1,7 +1,7 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package fake is an in-memory kernel with fault injection.
+// Package fake implements the interface Kernel in memory, with fault injection.
 package fake
 
 import (
@@ -19,16 +19,17 @@ import (
 
 // Kernel is an in-memory network namespace. It is not safe for concurrent use.
 type Kernel struct {
-	// Inner receives the other ends of veth pairs.
+	// Inner is the namespace with the other ends of veth pairs.
 	Inner *Kernel
-	// Calls and Writes count the calls of methods.
+	// Calls counts the calls of all methods of the interface, and Writes those that change something.
 	Calls, Writes int
-	// Fail is called before every call, with its number from 1; an error fails the call without effect.
+	// Fail is called before each call, with the number of the call from 1. If it returns an error, the call fails
+	// without effect.
 	Fail func(call int) error
-	// FailChains is called before the chains of a family are read (with an empty table), and before a table is
-	// changed; an error fails the call.
+	// FailChains is called before the chains of a family are read, with an empty table, and before the chains of
+	// a table are changed. If it returns an error, the call fails.
 	FailChains func(f model.Family, table string) error
-	// After is called after every call that was executed.
+	// After is called after each call that Fail did not prevent.
 	After func(call int)
 	// PacketsReceived and PacketsSent are the results of Packets.
 	PacketsReceived, PacketsSent uint64
@@ -38,7 +39,7 @@ type Kernel struct {
 	Flushed []kernel.Translation
 	// FlushError makes FlushConnections fail.
 	FlushError error
-	// FailedFlushes counts these failures.
+	// FailedFlushes counts the calls of FlushConnections that failed with FlushError.
 	FailedFlushes int
 
 	links     map[string]kernel.Link
@@ -50,7 +51,7 @@ type Kernel struct {
 	tunnels   map[string]model.Tunnel
 	traffic   map[model.PublicKey]kernel.Traffic
 	chains    map[chainKey][]string
-	bases     map[chainKey][]string // rules of built-in chains
+	bases     map[chainKey][]string // rules by built-in chain
 	sysctls   map[string]string
 }
 
@@ -71,7 +72,7 @@ type (
 		family      model.Family
 		table, name string
 	}
-	// Foreign routes and rules have the protocol of other programs.
+	// foreign is set for routes and rules of other programs, which have no model.RouteProtocol.
 	route struct {
 		model.Route
 		foreign bool
@@ -84,7 +85,7 @@ type (
 
 var _ kernel.Kernel = &Kernel{}
 
-// New returns an empty namespace.
+// New returns a namespace without any objects.
 func New() *Kernel {
 	return &Kernel{
 		links:     make(map[string]kernel.Link),
@@ -101,7 +102,7 @@ func New() *Kernel {
 	}
 }
 
-// Dump returns a sorted description of all objects.
+// Dump returns a sorted description of all objects, for comparisons.
 func (k *Kernel) Dump() string {
 	var lines []string
 	add := func(what string, v any) { lines = append(lines, fmt.Sprintf("%s %+v\n", what, v)) }
@@ -138,7 +139,7 @@ func (k *Kernel) Dump() string {
 	return strings.Join(lines, "")
 }
 
-// Recreate deletes and creates a link, as another program may: the objects on it are gone.
+// Recreate deletes a link with all objects on it, and creates it again, as another program may do.
 func (k *Kernel) Recreate(name string) {
 	link, ok := k.links[name]
 	if !ok {
@@ -158,7 +159,7 @@ func (k *Kernel) AddForeignRule(f model.Family, table, base, rule string) {
 	k.bases[at] = append(k.bases[at], rule)
 }
 
-// Flush flushes chains of a table, as another program may; all of them if none is named.
+// Flush flushes the named chains of a table, or all of its chains if none is named, as another program may do.
 func (k *Kernel) Flush(f model.Family, table string, names ...string) {
 	for _, chains := range []map[chainKey][]string{k.chains, k.bases} {
 		for at := range chains {
@@ -174,13 +175,13 @@ func (k *Kernel) AddForeignLink(name string) {
 	k.links[name] = kernel.Link{Link: model.Link{Name: name, Kind: "bridge", MTU: 1500}, Up: true}
 }
 
-// AddForeignRoute adds a route that the agents do not own, whatever its table.
+// AddForeignRoute adds a route of another program. It may be in a table of the agents.
 func (k *Kernel) AddForeignRoute(r model.Route) { k.routes[routeKey{r.Table, r.Dst}] = route{r, true} }
 
-// AddForeignRoutingRule adds a routing rule that the agents do not own, whatever its table.
+// AddForeignRoutingRule adds a routing rule of another program. It may have a priority of the agents.
 func (k *Kernel) AddForeignRoutingRule(r model.Rule) { k.rules[rule{r, true}] = true }
 
-// MoveEndpoint sets the endpoint of a tunnel's peer, as a packet from a new source does.
+// MoveEndpoint sets the endpoint of a tunnel's peer, as if the peer had sent a packet from there.
 func (k *Kernel) MoveEndpoint(link string, key model.PublicKey, endpoint netip.AddrPort) {
 	for i, p := range k.tunnels[link].Peers {
 		if p.PublicKey == key {
@@ -192,7 +193,7 @@ func (k *Kernel) MoveEndpoint(link string, key model.PublicKey, endpoint netip.A
 // SetTraffic sets the result of Traffic for a peer.
 func (k *Kernel) SetTraffic(key model.PublicKey, t kernel.Traffic) { k.traffic[key] = t }
 
-// call counts a call and executes it unless Fail returns an error.
+// call counts a call, and executes it unless Fail returns an error.
 func (k *Kernel) call(write bool, do func() error) error {
 	k.Calls++
 	number := k.Calls
@@ -211,7 +212,8 @@ func (k *Kernel) call(write bool, do func() error) error {
 	return err
 }
 
-// callChains is call for a table of a family, which FailChains may fail.
+// callChains is call for the chains of a family; table is empty for reads. The call fails if FailChains returns
+// an error.
 func (k *Kernel) callChains(write bool, f model.Family, table string, do func() error) error {
 	if k.FailChains != nil {
 		if err := k.FailChains(f, table); err != nil {
@@ -221,7 +223,7 @@ func (k *Kernel) callChains(write bool, f model.Family, table string, do func() 
 	return k.call(write, do)
 }
 
-// onLink returns a function that fails unless the link exists.
+// onLink returns a function that calls do, and fails with ENODEV if the link does not exist.
 func (k *Kernel) onLink(link string, do func()) func() error {
 	return func() error {
 		if _, ok := k.links[link]; !ok {
@@ -236,7 +238,7 @@ func always(do func()) func() error {
 	return func() error { do(); return nil }
 }
 
-// drop deletes a link and the objects on it.
+// drop deletes a link and all objects on it.
 func (k *Kernel) drop(name string) {
 	delete(k.links, name)
 	delete(k.tunnels, name)
