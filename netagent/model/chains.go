@@ -11,10 +11,10 @@ import (
 	"liqo.io/federation/apiserver/netmap"
 )
 
-// NATTable is the iptables table that translates addresses.
+// NATTable is the name of the iptables table that translates addresses.
 const NATTable = "nat"
 
-// FromPeersChain is a node's chain for packets from all peers.
+// FromPeersChain is the chain on a node that receives the packets from all peers.
 const FromPeersChain = ChainPrefix + "FROM-PEERS"
 
 // Other tables and chains.
@@ -33,14 +33,14 @@ const (
 	toGatewaysChain = ChainPrefix + "TO-GATEWAYS"
 )
 
-// hostChains adds the chains of a node. They keep the masquerading rules of CNIs and kube-proxy from packets to
-// and from peers: pods keep their addresses, and other sources get the node's address, to which the gateway can
+// hostChains adds the chains of a node. They exempt packets to and from peers from the masquerading rules of CNIs
+// and kube-proxy: pods keep their addresses, and other sources get the node's address, to which the gateway can
 // route replies.
 func (v *view) hostChains(s *State, f Family, peers []Peer) {
 	post := Chain{Family: f, Table: NATTable, Name: postroutingChain}
 	from := Chain{Family: f, Table: NATTable, Name: FromPeersChain}
-	// ACCEPT would only end this table: a chain of nftables at the same hook could still masquerade. NETMAP to the
-	// same range sets up the one translation that a connection can have.
+	// ACCEPT would end this table only, and a chain of nftables at the same hook could still masquerade. A
+	// connection has one translation, which NETMAP to the same range sets up.
 	for _, pods := range v.podCIDRs(f) {
 		post.add("-s %s -o %s+ -j NETMAP --to %s", pods, LinkPrefix, pods)
 		from.add("-d %s -j ACCEPT", pods)
@@ -52,19 +52,20 @@ func (v *view) hostChains(s *State, f Family, peers []Peer) {
 		}
 	}
 	further := post.addTree("-s %s", remote)
-	// Nodes have routes to the peers and expect such packets from the overlay; other destinations do not.
+	// Only other nodes have routes to the peers, and expect packets from peers by the overlay.
 	from.add("-o %s+ -j ACCEPT", LinkPrefix)
 	if node := v.self.address(f); node.IsValid() {
 		from.add("-j SNAT --to-source %s", node)
 		post.add("-o %s+ -j SNAT --to-source %s", LinkPrefix, node)
 	}
-	// For nodes whose FORWARD policy is DROP. The jump comes last, so that packets that a CNI drops stay dropped.
+	// These rules are for nodes whose FORWARD policy is DROP. The jump to them comes last, so that they accept no
+	// packet that a CNI drops.
 	forward := Chain{Family: f, Table: filterTable, Name: forwardChain}
 	forward.add("-i %s+ -j ACCEPT", LinkPrefix)
 	forward.add("-o %s+ -j ACCEPT", LinkPrefix)
 
-	// Some CNIs assign addresses of the pod CIDRs to nodes. Peers may reach pods only; reaching a node requires a
-	// mapping.
+	// Some CNIs assign an address of the pod CIDRs to the node. Peers may reach pods only, and a node only by an
+	// AddressMapping.
 	input := Chain{Family: f, Table: filterTable, Name: inputChain}
 	for _, pods := range v.podCIDRs(f) {
 		input.add("-d %s -i %s+ -j DROP", pods, LinkPrefix)
@@ -78,8 +79,9 @@ func (v *view) hostChains(s *State, f Family, peers []Peer) {
 		Jump{Family: f, Table: filterTable, Base: "FORWARD", Chain: forwardChain, Last: true})
 }
 
-// overlayChains adds the chains that restrict the overlay to its nodes, as VXLAN does not authenticate. They are
-// in the mangle table, where an ACCEPT bypasses no filter of others, and which packets pass after DNAT.
+// overlayChains adds the chains that restrict the overlay to the nodes of the cluster, as VXLAN does not
+// authenticate. They are in the mangle table: packets pass it after DNAT, and an ACCEPT in it bypasses no filter
+// of another program.
 func (v *view) overlayChains(s *State) {
 	f := v.overlayFamily()
 	from := Chain{Family: f, Table: mangleTable, Name: fromNodesChain}
@@ -96,7 +98,8 @@ func (v *view) overlayChains(s *State) {
 	further := slices.Concat(from.addTree("-s %s", senders), to.addTree("-d %s", receivers))
 	from.add("-j DROP")
 
-	// Packets that pods send have the node's address by the time that they leave it.
+	// When a packet of a pod leaves the node it has the node's address, so that the overlay's receivers would
+	// accept it.
 	input := Chain{Family: f, Table: mangleTable, Name: inputChain}
 	input.add("-p udp -m udp --dport %d -j %s", OverlayPort, fromNodesChain)
 	forward := Chain{Family: f, Table: mangleTable, Name: forwardChain}
@@ -109,8 +112,8 @@ func (v *view) overlayChains(s *State) {
 		Jump{Family: f, Table: mangleTable, Base: "FORWARD", Chain: forwardChain})
 }
 
-// gatewayChains adds the chains of the gateway's namespace: the destinations that each peer may reach, and the
-// translation of addresses in both directions.
+// gatewayChains adds the chains of the gateway's network namespace. They limit the destinations that each peer
+// may reach, and translate addresses in both directions.
 func (v *view) gatewayChains(s *State, f Family, peers []Peer) {
 	admit := Chain{Family: f, Table: mangleTable, Name: preroutingChain}
 	forward := Chain{Family: f, Table: mangleTable, Name: forwardChain}
@@ -143,11 +146,12 @@ func (v *view) gatewayChains(s *State, f Family, peers []Peer) {
 		outgoing.addTree("-d %s -o "+TunnelLink, out),
 		toGateways.addTree("-d %s", gateways))
 	admit.add("-i %s -j DROP", TunnelLink)
-	// Without a route to the peer, packets would be sent back to the node in a loop, and conntrack would record
-	// the connection as untranslated.
+	// A packet for a peer without a route would be sent back to the node in a loop, and conntrack would record
+	// its connection as not translated.
 	forward.add("-i %s -o %s -j DROP", GatewayLink, GatewayLink)
-	// Everything local that is not a pod reaches the peer's echo server from the address of this gateway, whose
-	// probes share its rate limit. Such probes are dropped; those of the gateway itself are not forwarded.
+	// Local senders that are not pods reach the echo server of a peer from the address of this gateway, and would
+	// use up the rate limit of this gateway's probes, so that their packets are dropped. The gateway's own probes
+	// are not forwarded, and do not match this rule.
 	forward.add("-i %s -p udp -m udp --dport %d -j %s", GatewayLink, EchoPort, toGatewaysChain)
 	forward.add("-p tcp -m tcp --tcp-flags SYN,RST SYN -j TCPMSS --clamp-mss-to-pmtu")
 
@@ -168,7 +172,8 @@ func (p Peer) filterName() string   { return peerChain("F", p.ClusterID) }
 func (p Peer) incomingName() string { return peerChain("I", p.ClusterID) }
 func (p Peer) outgoingName() string { return peerChain("O", p.ClusterID) }
 
-// filterChains accept packets from a peer to the addresses exposed to it, and drop the rest.
+// filterChains returns the chains that accept packets from a peer to the addresses exposed to it, and drop all
+// others.
 func (p Peer) filterChains(f Family) []Chain {
 	c := Chain{Family: f, Table: mangleTable, Name: p.filterName()}
 	for _, r := range p.localOf(f) {
@@ -191,7 +196,7 @@ func (p Peer) filterChains(f Family) []Chain {
 	return append(further, c)
 }
 
-// incomingChains translate the destinations that a peer uses into local addresses.
+// incomingChains returns the chains that translate the destinations used by a peer into local addresses.
 func (p Peer) incomingChains(f Family) []Chain {
 	c := Chain{Family: f, Table: NATTable, Name: p.incomingName()}
 	var mapped []branch
@@ -199,7 +204,7 @@ func (p Peer) incomingChains(f Family) []Chain {
 		mapped = append(mapped, branch{prefix: host(m.Seen), target: "DNAT --to-destination " + m.Target.String()})
 	}
 	further := c.addTree("-d %s", mapped)
-	// The gateway itself answers at its representative address.
+	// The representative address leads to the gateway itself.
 	c.add("-d %s -j DNAT --to-destination %s", host(p.representative(f)), GatewaySelf(f))
 	for _, r := range p.localOf(f) {
 		if r.CIDR != r.Mapped {
@@ -209,8 +214,8 @@ func (p Peer) incomingChains(f Family) []Chain {
 	return append(further, c)
 }
 
-// outgoingChain translates the sources of packets to a peer: pods to their remapped addresses, everything that
-// is not a pod to the representative one.
+// outgoingChain returns the chain that translates the sources of packets to a peer: pods get their remapped
+// addresses, and all other sources the representative address.
 func (p Peer) outgoingChain(f Family) Chain {
 	c := Chain{Family: f, Table: NATTable, Name: p.outgoingName()}
 	for _, r := range p.localOf(f) {

@@ -11,21 +11,21 @@ import (
 	"slices"
 )
 
-// Bounds of the state that one peer can cause.
+// Limits for one peer, which bound the state that it can cause on a node.
 const (
 	maxPeerCIDRs    = 64
 	maxPeerMappings = 10000
-	// maxPorts bounds the ports of one mapping. It must be less than maxRules, as the rules of one address cannot
-	// be split.
+	// maxPorts bounds the ports of one mapping. It must be less than maxRules, as all rules for one address are
+	// in one chain.
 	maxPorts = maxRules / 2
 	minMTU   = 1280
 	maxMTU   = 65535
 )
 
-// protocols are the protocols with ports.
+// protocols are the supported protocols with ports, in the names of iptables.
 var protocols = []string{"sctp", "tcp", "udp"}
 
-// forbidden are ranges that no cluster may use.
+// forbidden are the ranges that no peer may announce.
 var forbidden = []netip.Prefix{
 	netip.MustParsePrefix("0.0.0.0/8"),
 	netip.MustParsePrefix("127.0.0.0/8"),
@@ -38,7 +38,7 @@ var forbidden = []netip.Prefix{
 	controlPrefix,
 }
 
-// check returns an error if the cluster's own values are invalid.
+// check returns an error if the values of the local cluster are invalid.
 func (in Input) check() error {
 	var errs []error
 	if in.MTU < minMTU || in.MTU > maxMTU {
@@ -48,10 +48,10 @@ func (in Input) check() error {
 		)
 	}
 	if in.Port < 1 || in.Port > 65535 {
-		errs = append(errs, fmt.Errorf("the gateway's port %d is not between 1 and 65535", in.Port))
+		errs = append(errs, fmt.Errorf("the UDP port %d of the gateways is not between 1 and 65535", in.Port))
 	}
 	if len(in.PodCIDRs) == 0 {
-		errs = append(errs, errors.New("the cluster has no pod CIDRs, see the conditions of ClusterInfo local"))
+		errs = append(errs, errors.New("the cluster has no pod CIDRs: see the conditions of ClusterInfo local"))
 	}
 	for _, p := range slices.Concat(in.PodCIDRs, in.Virtual, in.Reserved) {
 		if err := checkPrefix(p); err != nil {
@@ -89,7 +89,7 @@ func (in Input) check() error {
 	return errors.Join(errs...)
 }
 
-// checkTunnel returns an error if the gateway's own values are invalid.
+// checkTunnel returns an error if the private key of the gateway is missing.
 func (in Input) checkTunnel() error {
 	if in.PrivateKey == (PrivateKey{}) {
 		return errors.New("the gateway has no private key")
@@ -97,7 +97,7 @@ func (in Input) checkTunnel() error {
 	return nil
 }
 
-// checkPrefix returns an error if a range cannot belong to a cluster.
+// checkPrefix returns an error if no cluster may have a range.
 func checkPrefix(p netip.Prefix) error {
 	switch {
 	case !p.IsValid():
@@ -113,8 +113,8 @@ func checkPrefix(p netip.Prefix) error {
 	return nil
 }
 
-// accepted returns the peers that can be served, sorted by cluster ID, and the refusals of the others. Of peers
-// that exclude each other the first one in this order is served.
+// accepted returns the peers that can be served, sorted by cluster ID, and the refusals of all other peers. If
+// two peers exclude each other, the first one in this order is served.
 func (in Input) accepted() ([]Peer, []Refusal) {
 	peers := slices.Clone(in.Peers)
 	slices.SortStableFunc(peers, func(a, b Peer) int { return cmp.Compare(a.ClusterID, b.ClusterID) })
@@ -141,8 +141,8 @@ func (in Input) accepted() ([]Peer, []Refusal) {
 	return served, refused
 }
 
-// reachableCIDRs returns the remote CIDRs of a peer whose address family the local CIDRs of the peer have, too:
-// only one of the clusters may be dual-stack. It fails if no CIDR is left.
+// reachableCIDRs returns the CIDRs of a peer in the address families in which the local cluster has CIDRs for this
+// peer: one of the clusters may be dual-stack and the other one not. It fails if there is none.
 func reachableCIDRs(p Peer) ([]netip.Prefix, error) {
 	var cidrs []netip.Prefix
 	for _, r := range p.Remote {
@@ -152,12 +152,12 @@ func reachableCIDRs(p Peer) ([]netip.Prefix, error) {
 	}
 	if len(cidrs) == 0 && len(p.Remote) > 0 {
 		f := familyOfPrefix(p.Remote[0])
-		return nil, fmt.Errorf("it has no local CIDR in the family %s of its %s", f, p.Remote[0])
+		return nil, fmt.Errorf("no local CIDR has the address family %s of its %s", f, p.Remote[0])
 	}
 	return cidrs, nil
 }
 
-// sorted returns a peer with sorted lists, except Local: the order of its CIDRs is significant.
+// sorted returns a peer with sorted lists, except for Local, where the order is significant.
 func sorted(p Peer) Peer {
 	p.Remote = slices.Clone(p.Remote)
 	slices.SortFunc(p.Remote, ComparePrefix)
@@ -173,7 +173,7 @@ func sorted(p Peer) Peer {
 	return p
 }
 
-// countTargets returns the number of rules that mappings need.
+// countTargets returns the number of iptables rules that mappings need.
 func countTargets(mappings []Mapping) int {
 	count := 0
 	for _, m := range mappings {
@@ -182,7 +182,7 @@ func countTargets(mappings []Mapping) int {
 	return count
 }
 
-// checkPeer returns an error if a peer is invalid by itself.
+// checkPeer returns an error if a peer is invalid, independently of other peers.
 func checkPeer(p Peer) error {
 	switch {
 	case p.ClusterID == "":
@@ -218,7 +218,7 @@ func checkPeer(p Peer) error {
 	return checkLocal(p)
 }
 
-// checkLocal returns an error if the local CIDRs or mappings of a peer are invalid.
+// checkLocal returns an error if the local CIDRs or the mappings of a peer are invalid.
 func checkLocal(p Peer) error {
 	for _, r := range p.Local {
 		for _, prefix := range []netip.Prefix{r.CIDR, r.Mapped} {
@@ -264,7 +264,7 @@ func checkLocal(p Peer) error {
 	return nil
 }
 
-// claims holds the ranges, IDs and keys that no further peer may have.
+// claims holds the ranges, cluster IDs and keys that are in use, so that no further peer may have them.
 type claims struct {
 	local       ranges
 	remote      ranges
@@ -301,7 +301,7 @@ func newClaims(in Input) *claims {
 		func(a, b block) int { return cmp.Or(ComparePrefix(a.prefix, b.prefix), cmp.Compare(a.owner, b.owner)) },
 	)
 	for _, r := range blocks {
-		// In this order, a range follows the range that contains it.
+		// A range that is contained in another one follows it in this order, and needs no entry.
 		if last := len(t.local.prefixes) - 1; last < 0 || !t.local.prefixes[last].Overlaps(r.prefix) {
 			t.local.prefixes, t.local.owners = append(t.local.prefixes, r.prefix), append(t.local.owners, r.owner)
 		}
@@ -309,9 +309,9 @@ func newClaims(in Input) *claims {
 	return t
 }
 
-// checkEndpoint returns an error if the peer's endpoint is local: a peer must not make the gateway send packets
-// to a local address and port. Endpoints in other reserved ranges are valid, as the peer's nodes may share that
-// network.
+// checkEndpoint returns an error if the peer's endpoint is local, as a peer must not make the gateway send
+// packets to a local address and port. An endpoint in Reserved is valid if it is no local node, as the nodes of
+// the peer may be in the same network.
 func (t *claims) checkEndpoint(p Peer) error {
 	if !p.Endpoint.IsValid() || p.EndpointLearned {
 		return nil
@@ -326,7 +326,7 @@ func (t *claims) checkEndpoint(p Peer) error {
 	return nil
 }
 
-// claim adds the values of a peer, or returns an error and adds nothing if one of them is taken.
+// claim adds the values of a peer. If one of them is in use it adds nothing and returns an error.
 func (t *claims) claim(p Peer) error {
 	if t.clusters[p.ClusterID] {
 		return errors.New("another peer has its cluster ID")
@@ -354,14 +354,14 @@ func (t *claims) claim(p Peer) error {
 	return nil
 }
 
-// ranges holds disjoint prefixes in order, for overlap checks by binary search.
+// ranges is a set of disjoint prefixes in order, with an owner each.
 type ranges struct {
 	prefixes []netip.Prefix
 	owners   []string
 }
 
-// overlapping returns a prefix in the set that overlaps p, and its owner. Prefixes either nest or are disjoint,
-// so that only the ones directly before and at the position of p can overlap it.
+// overlapping returns a prefix in the set that overlaps p, and its owner. Two prefixes are disjoint or one
+// contains the other, so that only the prefix at the position of p, or directly before it, can overlap p.
 func (r *ranges) overlapping(p netip.Prefix) (netip.Prefix, string, bool) {
 	at, _ := slices.BinarySearchFunc(r.prefixes, p, ComparePrefix)
 	for i := max(at-1, 0); i <= at && i < len(r.prefixes); i++ {

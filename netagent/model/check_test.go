@@ -150,8 +150,8 @@ func TestInvalidPeerIsRefusedWithoutAffectingOthers(t *testing.T) {
 	}
 }
 
-// Endpoints in reserved networks are valid except for local nodes, as the peer's nodes may share the network.
-// Learned endpoints may be local, for example after NAT by a NodePort.
+// Endpoints in reserved networks are valid unless they are local nodes, as the nodes of the peer may be in the
+// same network. Endpoints learned from received packets may be local, for example after NAT by a NodePort.
 func TestEndpointsOutsideTheClusterAreAccepted(t *testing.T) {
 	for _, test := range []struct {
 		name, at string

@@ -8,20 +8,21 @@ import (
 	"net/netip"
 )
 
-// ControlPort is the TCP port of a gateway's control address, on which peers reach the API server of its
-// cluster.
+// ControlPort is the TCP port of a gateway's control address, at which peers reach the API server of the
+// gateway's cluster.
 const ControlPort = 5877
 
-// controlMTU is the minimum MTU of IPv6, which every path supports: the MTU agreed upon and the path MTU are not
-// available yet.
+// controlMTU is the MTU for the control plane. As it is needed before an MTU is agreed upon or measured, it is
+// the minimum of IPv6, which every path supports.
 const controlMTU = minMTU
 
-// controlPrefix contains the control addresses of all gateways. Peers must not announce any part of it.
+// controlPrefix contains the control addresses of all gateways. Peers must not announce a range that overlaps it.
 var controlPrefix = netip.MustParsePrefix("fd6c:6971:6f00::/48")
 
 // Control selects the control plane traffic that the tunnel to a peer carries.
 type Control struct {
-	// Serve lets the peer reach the local API server; Call lets local controllers reach the peer's.
+	// Serve permits the peer to reach the local API server. Call permits local controllers to reach the peer's API
+	// server.
 	Serve, Call bool
 }
 
@@ -29,8 +30,8 @@ type Control struct {
 func (c Control) enabled() bool { return c.Serve || c.Call }
 
 // ControlAddress returns the IPv6 address at which the gateway with a public key is reached through its tunnels.
-// It holds 80 bits of the key's hash, so that it is unique and both sides can compute it before anything is
-// agreed upon.
+// It contains 80 bits of the hash of the key: it is unique, and both clusters can compute it before they have
+// agreed upon anything.
 func ControlAddress(key PublicKey) netip.Addr {
 	a := controlPrefix.Addr().As16()
 	sum := sha256.Sum256(key[:])
@@ -49,8 +50,8 @@ func controlPeers(peers []Peer) []Peer {
 	return some
 }
 
-// control adds addresses and routes of the control plane to the gateway's namespace. They are IPv6,
-// independently of the pods' families.
+// control adds the addresses and routes of the control plane to the gateway's network namespace. They are IPv6,
+// in whichever families pods have addresses.
 func (v *view) control(s *State, peers []Peer) {
 	if len(peers) == 0 {
 		return
@@ -64,9 +65,9 @@ func (v *view) control(s *State, peers []Peer) {
 	}
 }
 
-// admitControl adds rules that accept connections of served peers to the local control port, before the rules
-// that drop the rest. Packets from the node to control addresses are dropped, as they would reach the gateways
-// of peers.
+// admitControl adds rules that accept connections of peers with Control.Serve to the local control port. They
+// precede the rule that drops all other packets. Packets from the node to control addresses are dropped, as
+// otherwise they would reach the gateways of peers.
 func (v *view) admitControl(admit *Chain, peers []Peer) {
 	self := ControlAddress(v.in.PrivateKey.Public())
 	for _, p := range peers {

@@ -42,7 +42,7 @@ func TestPublicKeyIsDerivedFromThePrivateKey(t *testing.T) {
 	}
 }
 
-// controlOnly returns a peer with which nothing but the control plane is set up.
+// controlOnly returns a peer whose tunnel carries nothing but the control plane.
 func controlOnly(c Control) Peer {
 	p := milan()
 	p.Local, p.Remote, p.Mappings, p.MTU, p.Control = nil, nil, nil, 0, c
@@ -146,8 +146,8 @@ func TestNodesHaveNoRoutesToControlAddresses(t *testing.T) {
 	}
 }
 
-// For any set of peers, a peer is admitted to the control port if it is served, from its own control address,
-// which is unique.
+// A peer is admitted to the control port if its Control.Serve is set, from its own control address, which no
+// other peer may use.
 func TestEachPeerIsAdmittedFromItsOwnControlAddress(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		in := anyInput(t)

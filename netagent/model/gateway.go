@@ -9,11 +9,11 @@ import (
 	"time"
 )
 
-// Gateway returns the state of a gateway on its node (host) and inside of its own namespace, and the peers that
-// are refused. It fails if the cluster's own values are invalid.
+// Gateway returns the state of a gateway on its node (host) and in its own network namespace (inside), and the
+// peers that are refused. It fails if the values of the local cluster are invalid.
 //
-// A standby gateway has everything but the peers of its tunnel: with the same key it would attract their
-// packets. It takes over by adding the peers.
+// A standby gateway has everything but the peers of the tunnel: as it has the same key as the active gateway, it
+// would receive packets for it. It takes over by adding the peers.
 func Gateway(in Input) (host, inside State, refused []Refusal, err error) {
 	v, err := in.view()
 	if err == nil {
@@ -41,8 +41,8 @@ func (v *view) gatewayHost() State {
 
 func (v *view) gatewayInside(peers []Peer) State {
 	s := State{
-		// IPv6 is owned even if the pods have none: peers with control plane traffic need it, and it must be removed
-		// with them.
+		// IPv6 is owned even if pods have none, as peers with control plane traffic need it and its chains must
+		// be deleted together with them.
 		Scope: Scope{Links: []string{GatewayLink, TunnelLink}, Routing: true, Families: []Family{IPv4, IPv6}},
 		Links: []Link{
 			{Name: GatewayLink, Kind: VethEnd, MTU: v.in.MTU, MAC: gatewayMAC},
@@ -91,13 +91,13 @@ func (v *view) gatewayInside(peers []Peer) State {
 	return s
 }
 
-// keepalive is the interval of keepalives on an idle tunnel: less than the 30 seconds after which NAT devices on
-// the path may forget it. The first one is sent at once when a gateway takes over, so that the peer learns the
-// new endpoint.
+// keepalive is the interval of keepalives on an idle tunnel, which is less than the 30 seconds after which NAT
+// devices on the path may forget the connection. WireGuard sends the first one at once: after a takeover, peers
+// learn the new endpoint from it.
 const keepalive = 25 * time.Second
 
-// keepalive returns the keepalive interval for a peer; 0 for a peer without an endpoint, for which handshakes
-// cannot be initiated.
+// keepalive returns the keepalive interval for a peer. It is 0 if the peer has no endpoint, as no handshake can
+// be initiated then.
 func (p Peer) keepalive() time.Duration {
 	if !p.Endpoint.IsValid() {
 		return 0
@@ -105,8 +105,9 @@ func (p Peer) keepalive() time.Duration {
 	return keepalive
 }
 
-// representative returns the address that represents everything local that is not a pod to the peer: the first
-// address of the first remapped CIDR of the family, which no pod has. It is invalid if the peer has none.
+// representative returns the address that stands, at the peer, for everything local that is not a pod: the first
+// address of the first remapped CIDR of the family, which no pod has. It is invalid if the peer has no local CIDR
+// of the family.
 func (p Peer) representative(f Family) netip.Addr {
 	for _, r := range p.Local {
 		if familyOfPrefix(r.Mapped) == f {
@@ -116,7 +117,7 @@ func (p Peer) representative(f Family) netip.Addr {
 	return netip.Addr{}
 }
 
-// insideSysctls makes the gateway's namespace a router. The namespace is owned as a whole.
+// insideSysctls returns the kernel parameters that make the gateway's network namespace a router.
 func insideSysctls(f Family) []Sysctl {
 	if f == IPv4 {
 		settings := []Sysctl{{"net/ipv4/ip_forward", "1"}}
@@ -139,7 +140,7 @@ func defaultRoute(f Family) netip.Prefix {
 	return netip.PrefixFrom(netip.IPv6Unspecified(), 0)
 }
 
-// sortState sorts the lists without a meaningful order, so that equal states are equal values.
+// sortState sorts the lists whose order has no meaning, so that equal states compare as equal.
 func sortState(s *State) {
 	slices.SortFunc(s.Addresses, func(a, b Address) int { return a.Addr.Compare(b.Addr) })
 	slices.SortFunc(s.Neighbors, func(a, b Neighbor) int { return a.Addr.Compare(b.Addr) })

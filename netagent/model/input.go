@@ -15,17 +15,20 @@ type Input struct {
 	Node string
 	// Nodes are all nodes of the cluster, including Node.
 	Nodes []Node
-	// Gateways are the nodes that run a gateway, active or standby; Active is the node of the active one.
+	// Gateways are the nodes that run a gateway, active or standby. Active is the node of the active gateway.
 	Gateways []string
 	Active   string
-	// PodCIDRs are the pod CIDRs of the cluster. Their families are the families that are configured.
+	// PodCIDRs are the pod CIDRs of the cluster. Their address families are the families in which pods are
+	// connected.
 	PodCIDRs []netip.Prefix
-	// Virtual are local ranges without machines in them, for example that of Services; Reserved are further local
-	// ranges. Peers must not announce either, and their endpoints must not be in Virtual.
+	// Virtual are local ranges that no machine is in, for example the Service CIDRs. Reserved are local ranges
+	// with machines. Peers must not announce a range that overlaps one of them, and their endpoints must not be
+	// in Virtual.
 	Virtual, Reserved []netip.Prefix
 	// MTU is the MTU of the network between the nodes, in bytes.
 	MTU int
-	// Port is the UDP port of the gateways. PrivateKey is required by Gateway only.
+	// Port is the UDP port of the gateways. PrivateKey is the private key of the tunnel, which only Gateway
+	// requires.
 	Port       int
 	PrivateKey PrivateKey
 	Peers      []Peer
@@ -34,56 +37,58 @@ type Input struct {
 // Node is a node of the cluster.
 type Node struct {
 	Name string
-	// Addresses are its internal addresses. The overlay uses the first one.
+	// Addresses are the internal addresses of the node. The overlay uses the first one.
 	Addresses []netip.Addr
-	// External are its addresses outside of the cluster. No packet is sent to them, and no peer may announce them.
+	// External are the addresses of the node outside of the cluster. No packets are sent to them, and no peer may
+	// announce them.
 	External []netip.Addr
-	// PodCIDRs are the CIDRs of its pods, if the CNI publishes them. Packets from peers to other pods are routed
-	// by the CNI.
+	// PodCIDRs are the CIDRs of the pods on the node, if the CNI publishes them. The CNI routes packets from
+	// peers to all other pods.
 	PodCIDRs []netip.Prefix
 }
 
-// Peer is a remote cluster. The CIDRs that it uses itself do not matter: its gateway translates them.
+// Peer is a remote cluster, with its CIDRs as the local cluster uses them: the remote gateway translates them
+// into its own.
 type Peer struct {
 	ClusterID string
 	PublicKey PublicKey
-	// Endpoint is the address of its gateway; invalid if only the peer initiates handshakes.
+	// Endpoint is the address of the peer's gateway; invalid if only the peer can initiate handshakes.
 	Endpoint netip.AddrPort
-	// EndpointLearned is set if Endpoint is the source of packets received from the peer. It was not chosen by the
-	// peer then, and may be a local address, for example after NAT by a NodePort.
+	// EndpointLearned is set if Endpoint is the source of packets received from the peer. Such an endpoint may be
+	// a local address, for example after NAT by a NodePort, as the peer did not choose it.
 	EndpointLearned bool
-	// MTU is the size of the largest packet inside of the tunnel, in bytes; 0: derived from Input.MTU.
+	// MTU is the size of the largest packet inside of the tunnel, in bytes; 0 means the default for Input.MTU.
 	MTU int
-	// PathMTU is the size of the largest packet that reached the peer, in bytes, if that is less than MTU; 0: MTU
-	// applies.
+	// PathMTU is the size of the largest packet that reached the peer, in bytes, if it is less than MTU; 0 means
+	// MTU.
 	PathMTU int
-	// Local are the local CIDRs and their remapped CIDRs, which the peer uses. The first address of the first one
-	// in each family represents everything that is not a pod, for example nodes and clients outside of the
-	// cluster.
+	// Local are the local CIDRs, with the remapped CIDRs by which the peer reaches them. In each family, the
+	// first address of the first remapped CIDR represents everything that is not a pod, for example nodes and
+	// clients outside of the cluster.
 	Local []netmap.CIDRMapping
-	// Remote are the peer's CIDRs as used in the local cluster.
+	// Remote are the CIDRs of the peer as the local cluster uses them.
 	Remote []netip.Prefix
-	// Mappings are further local addresses that the peer may reach.
+	// Mappings are the local addresses outside of Local that the peer may reach.
 	Mappings []Mapping
-	// Control selects the control plane traffic of the tunnel. With any, a peer may have no CIDRs, as they are
-	// agreed upon later.
+	// Control is the control plane traffic that the tunnel carries. A peer with control plane traffic may have no
+	// CIDRs, as the clusters agree upon them later.
 	Control Control
 }
 
-// Mapping exposes a local address (Target) to a peer, which uses Seen instead.
+// Mapping lets a peer reach the local address Target. The peer uses the address Seen for it.
 type Mapping struct {
 	Seen, Target netip.Addr
-	// Ports are the ports that the peer may reach; empty: all.
+	// Ports are the ports that the peer may reach; empty means all.
 	Ports []Port
 }
 
-// Port is a port of a protocol, which is named as in iptables: tcp, udp or sctp.
+// Port is a port of a protocol, whose name is that in iptables: tcp, udp or sctp.
 type Port struct {
 	Protocol string
 	Number   uint16
 }
 
-// Refusal is the reason for not serving a peer. Other peers are unaffected.
+// Refusal states why a peer is not served. It has no effect on other peers.
 type Refusal struct {
 	ClusterID string
 	Reason    string

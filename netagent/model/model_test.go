@@ -17,7 +17,7 @@ import (
 	"liqo.io/federation/apiserver/netmap"
 )
 
-// values compares addresses as values.
+// values compares addresses by value instead of by field.
 var values = cmp.Options{
 	cmp.Comparer(func(a, b netip.Addr) bool { return a == b }),
 	cmp.Comparer(func(a, b netip.Prefix) bool { return a == b }),
@@ -28,7 +28,8 @@ var values = cmp.Options{
 func prefix(s string) netip.Prefix { return netip.MustParsePrefix(s) }
 func addr(s string) netip.Addr     { return netip.MustParseAddr(s) }
 
-// rome has two nodes and the same pod CIDRs as its peer milan.
+// rome returns the input for a node of a cluster with two nodes, whose pod CIDRs are also the pod CIDRs of its
+// peer milan.
 func rome(node string) Input {
 	return Input{
 		Node: node,
@@ -176,7 +177,7 @@ func TestGatewayNodeRoutesIntoItsNamespaceAndBackToTheNodes(t *testing.T) {
 	}
 }
 
-// dump writes chains as iptables-save does.
+// dump returns chains and jumps in the format of iptables-save.
 func dump(s State, f Family) string {
 	var b strings.Builder
 	for _, j := range s.Jumps {
@@ -268,7 +269,7 @@ mangle -A LIQO-FORWARD -p udp -m udp --dport 5872 -j LIQO-TO-NODES
 	}
 }
 
-// The nodes accepted on the overlay are those with which the node exchanges packets.
+// A node accepts packets on the overlay only from the nodes with which it exchanges packets.
 func TestOverlayAcceptsItsPeersOnly(t *testing.T) {
 	three := func(node string, do func(*Input)) Input {
 		in := rome(node)
@@ -294,27 +295,27 @@ func TestOverlayAcceptsItsPeersOnly(t *testing.T) {
 		family, none Family
 	}{
 		{
-			"a node lets gateways in, and no other node", three("rome-2", nil), []string{"192.168.1.1/32"},
+			"a node accepts gateways only", three("rome-2", nil), []string{"192.168.1.1/32"},
 			[]string{"192.168.1.1/32"}, IPv4, IPv6,
 		},
-		{"also those that stand by", three("rome-2", func(in *Input) { in.Gateways = []string{"rome-1", "rome-3"} }),
+		{"and standby gateways", three("rome-2", func(in *Input) { in.Gateways = []string{"rome-1", "rome-3"} }),
 			[]string{"192.168.1.1/32", "192.168.1.3/32"}, []string{
 				"192.168.1.1/32", "192.168.1.3/32", "192.168.2.3/32",
 			}, IPv4, IPv6},
-		{"a gateway lets all nodes in", three("rome-1", nil),
+		{"a gateway accepts all nodes", three("rome-1", nil),
 			[]string{"192.168.1.2/32", "192.168.1.3/32"}, []string{
 				"192.168.1.2/32", "192.168.1.3/32", "192.168.2.3/32",
 			}, IPv4, IPv6},
 		{
-			"the only node accepts no other", three("rome-1", func(in *Input) { in.Nodes = in.Nodes[:1] }), nil, nil, IPv4,
+			"a single node accepts none", three("rome-1", func(in *Input) { in.Nodes = in.Nodes[:1] }), nil, nil, IPv4,
 			IPv6,
 		},
 		{
-			"nodes that call each other by IPv6", three("rome-2", onIPv6), []string{"fd00:1::1/128"},
+			"an IPv6 overlay", three("rome-2", onIPv6), []string{"fd00:1::1/128"},
 			[]string{"fd00:1::1/128"}, IPv6, IPv4,
 		},
 		{
-			"and whose pods have IPv4 alone", three("rome-2", func(in *Input) { onIPv6(in); in.PodCIDRs = in.PodCIDRs[:1] }),
+			"an IPv6 overlay for IPv4 pods", three("rome-2", func(in *Input) { onIPv6(in); in.PodCIDRs = in.PodCIDRs[:1] }),
 			[]string{"fd00:1::1/128"}, []string{"fd00:1::1/128"}, IPv6, IPv4,
 		},
 	} {
@@ -349,7 +350,7 @@ func TestOverlayAcceptsItsPeersOnly(t *testing.T) {
 	}
 }
 
-// mangleRules returns the rules of the mangle table.
+// mangleRules returns the rules of the mangle table in one family.
 func mangleRules(s State, f Family) string {
 	var b strings.Builder
 	for line := range strings.Lines(dump(s, f)) {
@@ -360,7 +361,7 @@ func mangleRules(s State, f Family) string {
 	return b.String()
 }
 
-// A packet of the overlay meets a bounded number of rules, however many nodes there are.
+// The number of rules that a packet on the overlay is compared with is bounded, however many nodes there are.
 func TestPacketsMeetFewRulesWithThousandsOfNodes(t *testing.T) {
 	in := rome("rome-1")
 	for i := range 5000 {
@@ -395,7 +396,7 @@ func TestPacketsMeetFewRulesWithThousandsOfNodes(t *testing.T) {
 	}
 	for _, root := range []string{fromNodesChain, toNodesChain} {
 		if n := most(root); n > 3*maxRules {
-			t.Errorf("a packet meets %d rules of %s", n, root)
+			t.Errorf("a packet is compared with %d rules of %s", n, root)
 		}
 	}
 }
@@ -485,7 +486,7 @@ func TestPrivateKeyIsNeverPrinted(t *testing.T) {
 	}
 }
 
-// The name is that of the mistake in the catalogue of known mistakes.
+// The test's name is in the table of known mistakes, see docs/development.md.
 func TestChainNamesFullHash(t *testing.T) {
 	names := make(map[string]string)
 	for i := range 20000 {

@@ -1,9 +1,9 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package model computes what the kernel of a node must hold so that pods reach the pods of remote clusters:
-// links, addresses, routes, rules, WireGuard peers and iptables chains. It is pure: it reads neither the kernel
-// nor the API, and its results do not depend on the order of lists in the input.
+// Package model computes what the kernel of a node must have so that pods reach the pods of remote clusters:
+// links, addresses, routes, rules, WireGuard peers and iptables chains. It reads neither the kernel nor the API,
+// and its results depend on its input only, but not on the order of lists in it.
 package model
 
 import (
@@ -12,10 +12,11 @@ import (
 	"net/netip"
 )
 
-// loopback is the input interface that rules match for packets sent by the node itself.
+// loopback is the input interface by which routing rules match packets that the node itself sends.
 const loopback = "lo"
 
-// Names of interfaces. The common prefix lets CNIs be configured to ignore them; Linux allows 15 bytes.
+// Names of links. They have a common prefix so that CNIs can be configured to ignore them, and at most 15 bytes,
+// as Linux requires.
 const (
 	LinkPrefix  = "liqo."
 	OverlayLink = "liqo.vxlan"   // on every node, to the gateways
@@ -24,41 +25,42 @@ const (
 	TunnelLink  = "liqo.wg"      // in the gateway's namespace, to the peers
 )
 
-// Marks of ownership. Objects without one of them are not touched.
+// Marks by which the agents recognize the objects that they own. They never change other objects.
 const (
-	// RouteProtocol is the protocol ID of owned routes and rules. Neither iproute2 nor the routing daemons that it
-	// lists use it.
+	// RouteProtocol is the protocol ID of owned routes and rules. No program in the list of iproute2 uses it.
 	RouteProtocol = 58
 	// MainTable is the kernel's main table, which the agents own in the gateway's namespace only.
 	MainTable = 254
-	// PeersTable holds the routes to the peers' CIDRs, NodesTable those from the gateway back to the other nodes.
+	// PeersTable holds the routes to the peers' CIDRs, and NodesTable the routes from the gateway back to the
+	// other nodes.
 	PeersTable = 5872
 	NodesTable = 5873
-	// RulePriority-1 to RulePriority+1 are the priorities of owned rules. They precede the source-based rules of
-	// the known CNIs.
+	// Owned rules have the priorities RulePriority-1, RulePriority and RulePriority+1, which come before the
+	// source-based rules of the known CNIs.
 	RulePriority = 480
 	// ChainPrefix is the prefix of the names of all owned chains.
 	ChainPrefix = "LIQO-"
 )
 
-// The overlay between the nodes of one cluster.
+// VNI and UDP port of the overlay, the VXLAN between the nodes of one cluster.
 const (
 	OverlayVNI  = 5872
 	OverlayPort = 5872
 )
 
-// EchoPort is the UDP port on which a gateway answers probes of its peers inside of the tunnel.
+// EchoPort is the UDP port at which a gateway replies to probes of its peers, inside of the tunnel.
 const EchoPort = 5874
 
-// Bytes that encapsulation adds to a packet, by the IP version of the outer header for the overlay.
+// Sizes of the headers that encapsulation adds to a packet, in bytes. The overlay's size depends on the IP
+// version of the outer header.
 const (
 	overlayOverhead4 = 50
 	overlayOverhead6 = 70
 	tunnelOverhead   = 80
 )
 
-// The ends of the veth pair between a node and its gateway. The addresses are next hops only and are assigned to
-// no interface: permanent neighbour entries resolve them.
+// MACs and addresses of the two ends of the veth pair between a node and its gateway. The addresses are next hops
+// only: no interface has them, and permanent neighbour entries resolve them.
 var (
 	hostMAC    = MAC{0x0a, 0x6c, 0x71, 0, 0, 1}
 	gatewayMAC = MAC{0x0a, 0x6c, 0x71, 0, 0, 2}
@@ -67,15 +69,15 @@ var (
 	gatewayHop = netip.AddrFrom4([4]byte{169, 254, 58, 2})
 )
 
-// The addresses of the gateway itself, inside of its namespace. It cannot use the addresses by which peers reach
-// it: two clusters may remap each other to the same range, so that the remote gateway's address would be a local
-// one. Peers cannot announce these addresses: they are link-local, or in the discard prefix of RFC 6666.
+// Addresses of the gateway itself in its network namespace. They differ from the addresses by which peers reach
+// the gateway: two clusters may remap each other to the same range, and the remote gateway's address would be
+// local. Peers cannot announce them, as they are link-local or in the discard prefix of RFC 6666.
 var (
 	gatewaySelf4 = netip.AddrFrom4([4]byte{169, 254, 58, 3})
 	gatewaySelf6 = netip.MustParseAddr("100::6c71:3")
 )
 
-// GatewaySelf returns the gateway's own address of a family, inside of its namespace.
+// GatewaySelf returns the gateway's own address in its network namespace, by family.
 func GatewaySelf(f Family) netip.Addr {
 	if f == IPv4 {
 		return gatewaySelf4
@@ -83,8 +85,8 @@ func GatewaySelf(f Family) netip.Addr {
 	return gatewaySelf6
 }
 
-// nodeMAC returns the MAC of a node on the overlay: locally administered, and derived from its name, so that
-// every node computes the same.
+// nodeMAC returns the MAC of a node on the overlay. It is locally administered and derived from the node's name,
+// so that every node can compute it.
 func nodeMAC(node string) MAC {
 	sum := sha256.Sum256([]byte(node))
 	mac := MAC(sum[:6])
@@ -92,7 +94,7 @@ func nodeMAC(node string) MAC {
 	return mac
 }
 
-// linkLocal is the IPv6 address that an interface derives from its MAC.
+// linkLocal returns the IPv6 address that an interface derives from its MAC.
 func linkLocal(mac MAC) netip.Addr {
 	return netip.AddrFrom16([16]byte{
 		0: 0xfe, 1: 0x80,
@@ -102,8 +104,8 @@ func linkLocal(mac MAC) netip.Addr {
 
 var lowerBase32 = base32.NewEncoding("abcdefghijklmnopqrstuvwxyz234567").WithPadding(base32.NoPadding)
 
-// peerChain returns the name of a peer's chain. It fills the 28 bytes that iptables allows with 100 bits of the
-// hash of the cluster ID, so that peers do not collide.
+// peerChain returns the name of a chain for a peer. It has the 28 bytes that iptables allows, with 100 bits of
+// the cluster ID's hash, so that two peers never share a chain.
 func peerChain(kind, clusterID string) string {
 	sum := sha256.Sum256([]byte(clusterID))
 	return ChainPrefix + kind + "-" + lowerBase32.EncodeToString(sum[:])[:20]

@@ -15,7 +15,7 @@ import (
 	"liqo.io/federation/apiserver/netmap"
 )
 
-// anyPrefix draws prefixes that often overlap, and sometimes a forbidden one.
+// anyPrefix draws a prefix. Two of them often overlap, and some are forbidden.
 func anyPrefix(t *rapid.T, label string) netip.Prefix {
 	bits := rapid.IntRange(9, 24).Draw(t, label+" length")
 	if rapid.Bool().Draw(t, label+" is IPv6") {

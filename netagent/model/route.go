@@ -10,9 +10,9 @@ import (
 	"slices"
 )
 
-// RouteAgent returns the state of a node: the overlay, the routes to the peers through the active gateway, and,
-// on a gateway's node, the routes back to the other nodes. It also returns the peers that are refused. It fails
-// if the cluster's own values are invalid.
+// RouteAgent returns the state that the route agent applies on a node: the overlay, the routes to the peers
+// through the active gateway and, on a gateway's node, the routes back to the other nodes. It also returns the
+// peers that are refused, and fails if the values of the local cluster are invalid.
 func RouteAgent(in Input) (State, []Refusal, error) {
 	v, err := in.view()
 	if err != nil {
@@ -59,10 +59,10 @@ func RouteAgent(in Input) (State, []Refusal, error) {
 	return s, refused, nil
 }
 
-// bypassRules returns rules that keep WireGuard's own UDP packets out of the tunnel, as a peer's gateway may
-// have an address that is in the CIDRs of another peer. They skip the owned rules; packets of pods are
-// unaffected. In IPv4, a rule per node address is needed too: the reverse path filter looks up the reply with
-// that source address, but without the loopback interface.
+// bypassRules returns rules by which WireGuard's own UDP packets skip the owned rules and never enter the tunnel:
+// the endpoint of a peer may be in the CIDRs of another peer. They do not match packets of pods. IPv4 needs a
+// rule per node address, too: the reverse path filter looks up the path of a reply by the node's source address,
+// without the loopback interface.
 func (v *view) bypassRules(f Family) []Rule {
 	next := RulePriority + 1
 	rules := []Rule{{Family: f, Priority: RulePriority - 1, Goto: next, From: loopback, Port: v.in.Port}}
@@ -78,7 +78,7 @@ func (v *view) bypassRules(f Family) []Rule {
 	return rules
 }
 
-// toPeer returns the route from this node to a CIDR of a peer, with the given MTU in bytes.
+// toPeer returns the route from this node to a CIDR of a peer. The MTU is in bytes.
 func (v *view) toPeer(remote netip.Prefix, mtu int) Route {
 	f := familyOfPrefix(remote)
 	route := Route{Table: PeersTable, Dst: remote, Src: v.self.address(f)}
@@ -96,8 +96,8 @@ func (v *view) toPeer(remote netip.Prefix, mtu int) Route {
 	return route
 }
 
-// toNodes returns the routes from the gateway to the other nodes and their pods. They mirror the path of packets
-// to the peers, so that reverse path filters accept both directions.
+// toNodes returns the routes from the gateway to the other nodes and their pods. Packets from peers take the same
+// path as packets to peers, so that reverse path filters accept both.
 func (v *view) toNodes() []Route {
 	var routes []Route
 	known := make(map[netip.Prefix]bool)
@@ -119,7 +119,7 @@ func (v *view) toNodes() []Route {
 	return routes
 }
 
-// view is an input with derived values.
+// view is an input with values derived from it.
 type view struct {
 	in        Input
 	self      Node
@@ -154,14 +154,14 @@ func (in Input) view() (*view, error) {
 			)
 		}
 		if slices.Contains(v.families, IPv4) && !n.address(IPv4).IsValid() {
-			return nil, fmt.Errorf("node %s has no IPv4 address, but pods have", n.Name)
+			return nil, fmt.Errorf("node %s has no IPv4 address, but the cluster has IPv4 pod CIDRs", n.Name)
 		}
 	}
 	return v, nil
 }
 
-// overlayPeers returns the nodes with which this one exchanges packets on the overlay, sorted by name: all
-// others on a gateway's node, the gateways' nodes otherwise.
+// overlayPeers returns the nodes with which this node exchanges packets on the overlay, sorted by name. A node
+// with a gateway has all other nodes, and any other node has the nodes with a gateway.
 func (v *view) overlayPeers() []Node {
 	var peers []Node
 	for _, n := range v.in.Nodes {
@@ -173,7 +173,7 @@ func (v *view) overlayPeers() []Node {
 	return peers
 }
 
-// inFamilies returns the prefixes in the families of the pods.
+// inFamilies returns the prefixes whose address family is one of the pods' families.
 func (v *view) inFamilies(prefixes []netip.Prefix) []netip.Prefix {
 	return slices.DeleteFunc(slices.Clone(prefixes), func(p netip.Prefix) bool {
 		return !slices.Contains(v.families, familyOfPrefix(p))
@@ -190,7 +190,8 @@ func (v *view) podCIDRs(f Family) []netip.Prefix {
 // overlayFamily returns the family of the overlay's outer packets.
 func (v *view) overlayFamily() Family { return FamilyOf(v.self.Addresses[0]) }
 
-// hostFamilies returns the families in which a node has chains: those of the pods and that of the overlay.
+// hostFamilies returns the families in which a node has chains: the families of the pods and the family of the
+// overlay.
 func (v *view) hostFamilies() []Family {
 	if f := v.overlayFamily(); !slices.Contains(v.families, f) {
 		return append(slices.Clone(v.families), f)
@@ -207,8 +208,8 @@ func (v *view) overlayMTU() int {
 
 func (in Input) tunnelMTU() int { return in.MTU - tunnelOverhead }
 
-// PeerMTU returns the size of the largest packet to a peer inside of the tunnel, in bytes. An agreed MTU of 0
-// means that none was agreed upon.
+// PeerMTU returns the size of the largest packet to a peer inside of the tunnel, in bytes. Agreed is the agreed
+// MTU; 0 means that none is agreed upon yet.
 func (in Input) PeerMTU(agreed int) int {
 	if agreed == 0 {
 		return in.tunnelMTU()
@@ -216,7 +217,8 @@ func (in Input) PeerMTU(agreed int) int {
 	return min(agreed, in.tunnelMTU())
 }
 
-// routeMTU returns the MTU of the routes to a peer, in bytes: the agreed one, or the path MTU if that is less.
+// routeMTU returns the MTU of the routes to a peer, in bytes: the path MTU if it is known and less than the
+// agreed MTU, and the agreed MTU otherwise.
 func (in Input) routeMTU(p Peer) int {
 	mtu := in.PeerMTU(p.MTU)
 	if p.PathMTU == 0 {
@@ -225,7 +227,7 @@ func (in Input) routeMTU(p Peer) int {
 	return min(mtu, p.PathMTU)
 }
 
-// address returns the node's first address of a family; invalid if it has none.
+// address returns the first address of the node in a family; invalid if it has none.
 func (n Node) address(f Family) netip.Addr {
 	for _, a := range n.Addresses {
 		if FamilyOf(a) == f {
@@ -235,7 +237,7 @@ func (n Node) address(f Family) netip.Addr {
 	return netip.Addr{}
 }
 
-// overlayHop returns the next hop for a node on the overlay.
+// overlayHop returns the next hop for packets to a node on the overlay.
 func overlayHop(n Node, f Family) netip.Addr {
 	if f == IPv4 {
 		return n.address(IPv4)
@@ -243,7 +245,7 @@ func overlayHop(n Node, f Family) netip.Addr {
 	return linkLocal(nodeMAC(n.Name))
 }
 
-// vethHop returns the next hop for one end of the veth pair.
+// vethHop returns the next hop for packets to one end of the veth pair.
 func vethHop(hop netip.Addr, mac MAC, f Family) netip.Addr {
 	if f == IPv4 {
 		return hop
@@ -251,8 +253,8 @@ func vethHop(hop netip.Addr, mac MAC, f Family) netip.Addr {
 	return linkLocal(mac)
 }
 
-// linkSysctls enables forwarding on an interface and disables its reverse path filter, as replies may take
-// another path.
+// linkSysctls returns the kernel parameters that enable forwarding on an interface and disable its reverse path
+// filter, as replies may take another path than requests.
 func linkSysctls(link string, families []Family) []Sysctl {
 	var settings []Sysctl
 	for _, f := range families {

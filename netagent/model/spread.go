@@ -10,30 +10,31 @@ import (
 )
 
 const (
-	// maxRules is the number of rules that a packet meets in one chain of a tree.
+	// maxRules is the largest number of rules in one chain of a tree.
 	maxRules = 64
-	// branchBits is the number of address bits that distinguish maxRules branches.
+	// branchBits is the number of address bits that distinguish maxRules ranges.
 	branchBits = 6
-	// maxLevels bounds the depth of a tree: nftables follows at most 16 jumps, and a packet meets two trees. IPv4
-	// needs at most five levels; of IPv6 addresses, those left in the last level share 36 bits beyond the common
-	// ones.
+	// maxLevels bounds the depth of a tree. nftables follows at most 16 jumps, and a packet passes two trees.
+	// IPv4 addresses need at most five levels. IPv6 addresses may need more; then those with 36 equal bits,
+	// beyond the bits that all have in common, share a chain.
 	maxLevels = 6
 )
 
 // TreeChainPrefix is the prefix of the names of the inner chains of trees.
 const TreeChainPrefix = ChainPrefix + "T-"
 
-// branch is the target of packets in a range that also match: the parts of a rule around -j.
+// branch is one rule of a tree: packets in the range prefix that also match the text match jump to target.
 type branch struct {
 	prefix netip.Prefix
 	target string
 	match  string
 }
 
-// addTree adds a rule per branch to the chain. Ranges must be disjoint, or equal, of which there may be few. The
-// format renders the match of a range. Up to maxRules rules are added in sequence; more of them become a tree of
-// chains by the bits of their addresses, which addTree returns, so that packets do not meet thousands of rules.
-// Packets that match no branch return to the chain.
+// addTree adds a rule for each branch to the chain. The ranges of two branches must be disjoint or equal, and
+// only few may be equal. The format renders a range as a match, for example "-s %s". Up to maxRules rules are
+// added to the chain itself. More rules are distributed over a tree of chains, by the bits of their addresses, so
+// that no packet is compared with thousands of rules. addTree returns the additional chains. A packet that
+// matches no branch returns to the chain.
 func (c *Chain) addTree(format string, branches []branch) (further []Chain) {
 	if len(branches) > maxRules {
 		branches = slices.Clone(branches)
@@ -51,7 +52,8 @@ type tree struct {
 	further []Chain
 }
 
-// fill adds branches to a chain; they must be sorted if there are more than maxRules.
+// fill adds branches to a chain, with at most the given number of levels below. The branches must be sorted if
+// there are more than maxRules.
 func (t *tree) fill(c *Chain, branches []branch, levels int) {
 	if len(branches) <= maxRules || levels == 0 {
 		for _, w := range branches {
@@ -81,8 +83,8 @@ type group struct {
 	branches []branch
 }
 
-// split divides sorted branches by the first bits in which they differ, into as few groups as leave at most
-// maxRules in each, or into maxRules groups if that is not enough.
+// split divides sorted branches by the bits that follow their common bits. It uses as few bits as leave at most
+// maxRules branches in each group, and at most branchBits.
 func split(branches []branch) []group {
 	common := commonBits(branches[0].prefix, branches[len(branches)-1].prefix)
 	var groups []group
@@ -90,7 +92,7 @@ func split(branches []branch) []group {
 		groups = groups[:0]
 		largest := 0
 		for _, w := range branches {
-			// A range larger than a group is a group by itself.
+			// A range larger than a group becomes a group of its own.
 			at := netip.PrefixFrom(w.prefix.Addr(), min(common+bits, w.prefix.Bits())).Masked()
 			if last := len(groups) - 1; last >= 0 && groups[last].prefix == at {
 				groups[last].branches = append(groups[last].branches, w)
@@ -116,7 +118,7 @@ func commonBits(a, b netip.Prefix) int {
 	return min(a.Bits(), b.Bits())
 }
 
-// treeChain returns the name of the chain of a tree for a range.
+// treeChain returns the name of the chain for a range in the tree below a chain.
 func treeChain(root string, p netip.Prefix) string {
 	sum := sha256.Sum256([]byte(root + " " + p.String()))
 	return TreeChainPrefix + lowerBase32.EncodeToString(sum[:])[:20]

@@ -14,8 +14,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// walk follows a packet through a chain and the chains below it. It returns the target of the first matching
-// rule that is not one of these chains, empty if there is none, and the number of rules met.
+// walk follows a packet through a chain and the chains of its tree. It returns the target of the first matching
+// rule that leads out of the tree, empty if no rule matches, and the number of rules compared.
 func walk(t rapid.TB, chains []Chain, name string, src, dst netip.Addr) (verdict string, met int) {
 	t.Helper()
 	for _, c := range chains {
@@ -48,8 +48,8 @@ func walk(t rapid.TB, chains []Chain, name string, src, dst netip.Addr) (verdict
 	return "", 0
 }
 
-// matches reports whether a rule matches addresses. Packets come from peers, are for pods, and belong to no
-// known connection.
+// matches reports whether a rule matches a packet with the given addresses. The packet comes from a peer, is for
+// a pod, and belongs to no known connection.
 func matches(t rapid.TB, match string, src, dst netip.Addr) bool {
 	t.Helper()
 	words := strings.Fields(match)
@@ -73,7 +73,7 @@ func matches(t rapid.TB, match string, src, dst netip.Addr) bool {
 	return true
 }
 
-// disjoint draws disjoint ranges: adjacent and far apart, isolated and in clusters.
+// disjoint draws disjoint ranges: some isolated, and some in groups of adjacent or distant ranges.
 func disjoint(t *rapid.T, f Family) []netip.Prefix {
 	var r ranges
 	for i := range rapid.IntRange(1, 8).Draw(t, "crowds") {
@@ -90,7 +90,7 @@ func disjoint(t *rapid.T, f Family) []netip.Prefix {
 	return r.prefixes
 }
 
-// nth returns the n-th range of a length; IPv4 lengths are cut to 32.
+// nth returns the n-th range with a prefix length. For IPv4 the length is at most 32.
 func nth(f Family, bits int, n uint64) netip.Prefix {
 	var a [16]byte
 	if f == IPv4 {
@@ -136,9 +136,9 @@ func TestTreeDecidesAsOneChainWould(t *testing.T) {
 				if got != want {
 					t.Fatalf("packet from %s: %q, want %q", src, got, want)
 				}
-				// Only IPv6 ranges can be crowded beyond the last level.
+				// Only IPv6 addresses can need more levels than maxLevels.
 				if f == IPv4 && met > maxRules*maxLevels {
-					t.Fatalf("a packet from %s met %d rules", src, met)
+					t.Fatalf("a packet from %s was compared with %d rules", src, met)
 				}
 			}
 		}
@@ -154,7 +154,7 @@ func lastOf(p netip.Prefix) netip.Addr {
 	return last
 }
 
-// many returns an input with peers of consecutive ranges, the first of which has mappings.
+// many returns an input with peers of consecutive ranges. The first peer has mappings.
 func many(peers, mappings int) Input {
 	in := rome("rome-1")
 	in.Peers = nil
@@ -181,7 +181,7 @@ func TestMappingsAreRestrictedToTheirPorts(t *testing.T) {
 	mappings := in.Peers[0].Mappings
 	for i := range mappings {
 		for port := range i % (maxPorts + 1) {
-			// Not in the order of the rules.
+			// The order of ports differs from the order of rules.
 			mappings[i].Ports = append([]Port{{"tcp", uint16(1000 + port)}}, mappings[i].Ports...)
 		}
 	}
@@ -210,13 +210,13 @@ func TestMappingsAreRestrictedToTheirPorts(t *testing.T) {
 			t.Errorf("rules about mapping %d (-want +got):\n%s", i, diff)
 		}
 		if met > 4*maxRules {
-			t.Errorf("a packet to mapping %d meets %d rules", i, met)
+			t.Errorf("a packet to mapping %d is compared with %d rules", i, met)
 		}
 	}
 }
 
-// rulesFor returns the rules for one address in a chain and the chains below it, and the number of other rules
-// that a packet to it meets.
+// rulesFor returns the rules for an address in a chain and the chains of its tree, and the number of other rules
+// that a packet to the address is compared with.
 func rulesFor(chains []Chain, name string, address netip.Addr) (rules []string, met int) {
 	for _, c := range chains {
 		if c.Name != name || c.Family != FamilyOf(address) {
@@ -282,7 +282,7 @@ func TestPacketsMeetFewRulesWithThousandsOfPeersAndMappings(t *testing.T) {
 			t.Errorf("%s %s, from %s to %s: %q, want %q", test.table, test.chain, test.src, test.dst, got, test.want)
 		}
 		if met > 400 {
-			t.Errorf("%s %s, from %s to %s: %d rules were met", test.table, test.chain, test.src, test.dst, met)
+			t.Errorf("%s %s, from %s to %s: compared with %d rules", test.table, test.chain, test.src, test.dst, met)
 		}
 	}
 }

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// State is what the agents own in one network namespace. Objects within Scope that are not listed must be
-// deleted; objects outside of Scope must not be touched.
+// State is what an agent owns in one network namespace. Objects in Scope that are not listed must be deleted.
+// Objects outside of Scope must not be changed.
 type State struct {
 	Scope      Scope
 	Links      []Link
@@ -22,20 +22,21 @@ type State struct {
 	FDBEntries []FDBEntry
 	Routes     []Route
 	Rules      []Rule
-	// Tunnel is the WireGuard configuration; nil in a namespace without a tunnel.
+	// Tunnel is the configuration of WireGuard; nil in a network namespace without a tunnel.
 	Tunnel  *Tunnel
 	Chains  []Chain
 	Jumps   []Jump
 	Sysctls []Sysctl
 }
 
-// Scope selects the objects of a namespace that one agent owns, as two agents share a node.
+// Scope selects the objects of a network namespace that one agent owns. A node has two agents.
 type Scope struct {
-	// Links are the names of the owned interfaces. Their addresses, neighbours and FDB entries are owned too.
+	// Links are the names of the owned links. Their addresses, neighbours and FDB entries are owned, too.
 	Links []string
-	// Routing includes all routes and rules with RouteProtocol.
+	// Routing is set if the routes and rules with RouteProtocol are owned.
 	Routing bool
-	// Families are the address families in which the chains with ChainPrefix, and the jumps to them, are owned.
+	// Families are the families in which the chains whose name starts with ChainPrefix, and the jumps to them,
+	// are owned.
 	Families []Family
 }
 
@@ -70,9 +71,9 @@ type Kind string
 
 // The kinds of links.
 const (
-	// Veth is a pair whose other end is in the gateway's namespace.
+	// Veth is the end on the node of a pair whose other end is in the gateway's network namespace.
 	Veth Kind = "veth"
-	// VethEnd is the other end of a Veth, created and deleted with it.
+	// VethEnd is the other end of a Veth. It is created and deleted together with the Veth.
 	VethEnd Kind = "veth end"
 	// VXLAN is the overlay between the nodes.
 	VXLAN Kind = "vxlan"
@@ -80,13 +81,13 @@ const (
 	WireGuard Kind = "wireguard"
 )
 
-// Link is an interface, which is always up.
+// Link is a network interface, which is to be up.
 type Link struct {
 	Name string
 	Kind Kind
 	MTU  int
-	MAC  MAC // zero on WireGuard
-	// Peer and PeerMAC are the name and the address of the other end of a Veth.
+	MAC  MAC // zero for WireGuard, which has no MAC
+	// Peer and PeerMAC are name and MAC of the other end of a Veth.
 	Peer    string
 	PeerMAC MAC
 	// VNI, Port and Local identify a VXLAN.
@@ -95,7 +96,7 @@ type Link struct {
 	Local netip.Addr
 }
 
-// Address is an address on an interface, with the full prefix length (/32 or /128).
+// Address is an address on a link, with the full prefix length (/32 or /128).
 type Address struct {
 	Link string
 	Addr netip.Addr
@@ -108,36 +109,36 @@ type Neighbor struct {
 	MAC  MAC
 }
 
-// FDBEntry is an entry in the forwarding database of a VXLAN: the node that has a MAC.
+// FDBEntry is an entry in the forwarding database of a VXLAN: the address of the node that has a MAC.
 type FDBEntry struct {
 	Link string
 	MAC  MAC
 	Node netip.Addr
 }
 
-// Route is a route to a CIDR. Its next hop counts as on-link.
+// Route is a route to a CIDR. Its next hop counts as reachable on the link (onlink).
 type Route struct {
 	Table int
 	Dst   netip.Prefix
-	Via   netip.Addr // invalid: directly by the link
+	Via   netip.Addr // next hop; invalid if Dst is on the link
 	Link  string
-	// Src is the source address of packets that the node itself sends; invalid: selected by the kernel.
+	// Src is the source address of packets that the node itself sends; invalid lets the kernel select it.
 	Src netip.Addr
-	MTU int // 0: the MTU of the link
+	MTU int // in bytes; 0 means the MTU of the link
 }
 
-// Rule is a routing rule, which selects a table or skips other rules.
+// Rule is a routing rule, which looks up a table or skips other rules.
 type Rule struct {
 	Family   Family
 	Priority int
 	Table    int
-	// From is the interface that packets arrive from; empty matches all.
+	// From is the interface on which packets arrive; empty matches all.
 	From string
 	// Source matches the source address; invalid matches all.
 	Source netip.Prefix
 	// Port matches the UDP source port; 0 matches all.
 	Port int
-	// Goto is the priority of the rule to continue with; 0 looks up Table.
+	// Goto is the priority of the rule to continue with; 0 means that Table is looked up.
 	Goto int
 }
 
@@ -152,15 +153,15 @@ type Tunnel struct {
 // TunnelPeer is the configuration of one peer of a Tunnel.
 type TunnelPeer struct {
 	PublicKey PublicKey
-	// Endpoint is the address to send to; invalid if only the peer initiates handshakes.
+	// Endpoint is the address to send packets to; invalid if only the peer can initiate handshakes.
 	Endpoint  netip.AddrPort
 	Keepalive time.Duration
 	// AllowedIPs are sorted by ComparePrefix.
 	AllowedIPs []netip.Prefix
 }
 
-// Chain is an iptables chain with ChainPrefix. Rules are written as iptables-save prints them, without "-A NAME
-// ".
+// Chain is an iptables chain whose name starts with ChainPrefix. Rules are in the format of iptables-save,
+// without the leading -A and the chain's name.
 type Chain struct {
 	Family Family
 	Table  string
@@ -168,17 +169,18 @@ type Chain struct {
 	Rules  []string
 }
 
-// Jump is a rule that jumps from a built-in chain of iptables to an owned one.
+// Jump is a rule that jumps from a built-in chain of iptables (Base) to an owned chain.
 type Jump struct {
 	Family Family
 	Table  string
 	Base   string
 	Chain  string
-	// Last appends the jump to the rules of the base chain; otherwise it is inserted before them.
+	// Last is set if the jump is appended to the rules of the built-in chain; otherwise it is inserted before
+	// them.
 	Last bool
 }
 
-// Sysctl is a kernel parameter, with its path below /proc/sys.
+// Sysctl is a kernel parameter. The path is relative to /proc/sys.
 type Sysctl struct {
 	Path  string
 	Value string
@@ -190,7 +192,7 @@ type PublicKey [32]byte
 // String returns the key in base64.
 func (k PublicKey) String() string { return base64.StdEncoding.EncodeToString(k[:]) }
 
-// PrivateKey is a WireGuard private key. It prints as a placeholder.
+// PrivateKey is a WireGuard private key. All its formats are a placeholder, so that it never appears in a log.
 type PrivateKey [32]byte
 
 // Public returns the public key that belongs to the private key.
@@ -202,7 +204,7 @@ func (k PrivateKey) Public() PublicKey {
 	return PublicKey(key.PublicKey().Bytes())
 }
 
-// clamped returns the key with the bits that WireGuard fixes (RFC 7748), as the kernel reports it.
+// clamped returns the key with the bits that RFC 7748 fixes, in which form the kernel reports it.
 func (k PrivateKey) clamped() PrivateKey {
 	k[0], k[31] = k[0]&248, k[31]&127|64
 	return k
