@@ -18,11 +18,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// BeaconPort is the UDP port of the beacon, at which the gateways of one cluster probe each other.
+// BeaconPort is the UDP port of the beacon, at which the gateways of a cluster probe each other.
 const BeaconPort = 5873
 
-// A message consists of its type, a nonce, and an HMAC over both. Replies are as long as requests, so that
-// beacons cannot be used for amplification.
+// A message consists of its type, a nonce, and an HMAC over both. A reply is as long as its request, so that
+// beacons cannot be used for amplification attacks.
 const (
 	nonceSize  = 16
 	beaconSize = 4 + nonceSize + sha256.Size
@@ -33,7 +33,7 @@ var (
 	beaconReply   = []byte("LQA1")
 )
 
-// ErrRefused means that the node is reachable, but no gateway listens on it.
+// ErrRefused means that a node is reachable, but no gateway listens on it.
 var ErrRefused = errors.New("no gateway listens on the node")
 
 // Key is the secret that the gateways of one cluster share.
@@ -54,8 +54,8 @@ func seal(key Key, kind, nonce []byte) []byte {
 	return mac.Sum(message)
 }
 
-// open returns the nonce of a message and the key with which it was sealed; nil if the message is of another
-// type or sealed with none of the keys.
+// open returns the nonce of a message, and the key with which it was sealed. The nonce is nil if the message is
+// of another type, or was sealed with none of the keys.
 func open(keys []Key, kind, message []byte) (nonce []byte, key Key) {
 	if len(message) != beaconSize || !bytes.HasPrefix(message, kind) {
 		return nil, Key{}
@@ -69,8 +69,8 @@ func open(keys []Key, kind, message []byte) (nonce []byte, key Key) {
 	return nil, Key{}
 }
 
-// Beacon replies to requests sealed with one of the keys, while alive returns true, until the context ends. It
-// ignores all others.
+// Beacon replies to requests that are sealed with one of the keys, while alive returns true, until the context
+// ends. It ignores all other requests.
 func Beacon(ctx context.Context, conn net.PacketConn, keys func() []Key, alive func() bool) error {
 	stop := context.AfterFunc(ctx, func() { conn.Close() })
 	defer stop()
@@ -89,8 +89,8 @@ func Beacon(ctx context.Context, conn net.PacketConn, keys func() []Key, alive f
 	}
 }
 
-// Query sends a request to a beacon, sealed with each of the keys. It fails if there is no reply within the
-// timeout, and at once with ErrRefused if no beacon runs.
+// Query sends a request to a beacon, sealed with each of the keys in turn. It fails if there is no reply within
+// the timeout, and at once with ErrRefused if no beacon listens.
 func Query(ctx context.Context, at netip.AddrPort, keys []Key, timeout time.Duration) error {
 	conn, err := net.DialUDP("udp", nil, net.UDPAddrFromAddrPort(at))
 	if err != nil {
@@ -108,8 +108,8 @@ func Query(ctx context.Context, at netip.AddrPort, keys []Key, timeout time.Dura
 	return nil
 }
 
-// exchange sends the requests on a connected socket and waits for a reply. A write may fail with the refusal of
-// an earlier one.
+// exchange sends the requests on a connected socket and waits for a reply. Writing a request may fail because an
+// earlier one was refused.
 func exchange(conn net.Conn, keys []Key, deadline time.Time) error {
 	nonce := make([]byte, nonceSize)
 	if _, err := rand.Read(nonce); err != nil {

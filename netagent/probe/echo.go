@@ -18,10 +18,10 @@ import (
 )
 
 const (
-	// A message consists of its type, a number, and padding.
+	// A message consists of its type, a nonce, and padding.
 	echoSize = 4 + 8
 	maxEcho  = 65535
-	// Limits of replies per peer.
+	// repliesPerSecond and replyBurst limit the replies to one peer.
 	repliesPerSecond = 20
 	replyBurst       = 40
 )
@@ -31,17 +31,17 @@ var (
 	echoReply   = []byte("LQR1")
 )
 
-// Echo replies to probes of peers. WireGuard authenticates the source addresses of packets, so that the source
-// identifies the peer.
+// Echo replies to probes of peers. It identifies a peer by the source address of the probe, which WireGuard
+// authenticates.
 type Echo struct {
-	// OnProbe is called for each reply with the address of the peer; nil: no call.
+	// OnProbe is called for each reply, with the address of the peer; nil disables it.
 	OnProbe func(from netip.Addr)
 
 	mu    sync.Mutex
 	peers map[netip.Addr]*rate.Limiter
 }
 
-// Allow sets the source addresses to which Echo replies: those of the peers' gateways.
+// Allow sets the source addresses that Echo replies to: the addresses of the peers' gateways.
 func (e *Echo) Allow(peers []netip.Addr) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -54,7 +54,8 @@ func (e *Echo) Allow(peers []netip.Addr) {
 	}
 }
 
-// reply returns the reply to a message; nil if it is malformed, from an unknown source, or exceeds the limit.
+// reply returns the reply to a message; nil if the message is malformed or from an unknown source, or the source
+// exceeds the limit of replies.
 func (e *Echo) reply(message []byte, from netip.Addr) []byte {
 	if len(message) < echoSize || !bytes.HasPrefix(message, echoRequest) {
 		return nil
@@ -68,8 +69,8 @@ func (e *Echo) reply(message []byte, from netip.Addr) []byte {
 	return append(bytes.Clone(echoReply), message[len(echoRequest):]...)
 }
 
-// Serve replies on a socket of one family until the context ends, each time from the address to which the probe
-// was sent. It fails if the socket cannot be configured.
+// Serve replies to probes on a socket of one family until the context ends. Each reply has the destination of the
+// probe as its source. It fails if the socket cannot be configured.
 func (e *Echo) Serve(ctx context.Context, conn net.PacketConn, isIPv6 bool) error {
 	stop := context.AfterFunc(ctx, func() { conn.Close() })
 	defer stop()
@@ -100,8 +101,8 @@ func (e *Echo) Serve(ctx context.Context, conn net.PacketConn, isIPv6 bool) erro
 	}
 }
 
-// withDestination returns functions that read datagrams with their destination, and write datagrams with a given
-// source, unfragmented. It fails if the socket cannot be configured.
+// withDestination returns a function that reads a datagram with its destination, and a function that writes a
+// datagram with a given source, unfragmented. It fails if the socket cannot be configured.
 func withDestination(conn net.PacketConn, isIPv6 bool) (
 	read func([]byte) (int, net.IP, net.Addr, error), write func([]byte, net.IP, net.Addr), err error,
 ) {

@@ -14,29 +14,31 @@ import (
 )
 
 const (
-	// pathInterval is the interval of measurements of the path MTU.
+	// pathInterval is the time between two measurements of the path MTU.
 	pathInterval = time.Minute
-	// minPath is the least size that is probed, in bytes: the minimum MTU of IPv6.
+	// minPath is the smallest packet size that is probed, in bytes: the minimum MTU of IPv6.
 	minPath = 1280
 )
 
-// path measures the path MTU to a peer and back, up to a limit, by bisection. A size does not pass if
-// lossThreshold consecutive packets of it are lost.
+// path measures the path MTU to a peer and back, by bisection up to a limit. A size does not pass if
+// lossThreshold consecutive packets of this size are lost.
 type path struct {
-	// limit is the agreed MTU in bytes; 0: no measurement.
+	// limit is the agreed MTU in bytes; 0 disables the measurement.
 	limit int
-	// tried is the size that is probed now, 0 until due; lost counts its packets without a reply.
+	// tried is the packet size that is probed, 0 until due. lost counts the consecutive lost packets of this
+	// size.
 	tried, lost int
 	due         time.Time
-	// low is the largest size that passed, high the least that did not; 0: none yet.
+	// low is the largest size that passed, high the smallest size that did not; 0 if there is none yet.
 	low, high int
 
-	// known is set once mtu was measured: the largest size that passes, 0 if no probed size does.
+	// known is set once the path MTU was measured. mtu is the result: the largest size that passes, 0 if none
+	// does.
 	known bool
 	mtu   int
 }
 
-// next returns the size to probe now; 0: none.
+// next returns the packet size to probe now; 0 if none is due.
 func (p *path) next(now time.Time) int {
 	if p.tried == 0 && p.limit > 0 && !now.Before(p.due) {
 		p.tried, p.lost, p.low, p.high = p.limit, 0, 0, 0
@@ -44,7 +46,7 @@ func (p *path) next(now time.Time) int {
 	return p.tried
 }
 
-// answered records a reply to a packet of the probed size, and missed a loss.
+// answered records a reply to a packet of the size tried, and missed records its loss.
 func (p *path) answered(now time.Time) {
 	p.low = p.tried
 	p.bisect(now)
@@ -57,7 +59,7 @@ func (p *path) missed(now time.Time) {
 	}
 }
 
-// bisect selects the next size, until the path MTU is found.
+// bisect selects the next size to try, or ends the measurement once the path MTU is found.
 func (p *path) bisect(now time.Time) {
 	p.lost = 0
 	switch {
@@ -71,7 +73,7 @@ func (p *path) bisect(now time.Time) {
 	}
 }
 
-// headers returns the size of the IP and UDP headers in bytes.
+// headers returns the size of the IP and UDP headers of a packet to an address, in bytes.
 func headers(a netip.Addr) int {
 	const udp = 8
 	if a.Is4() {
@@ -80,8 +82,8 @@ func headers(a netip.Addr) int {
 	return 40 + udp
 }
 
-// disableFragmentation makes a socket send packets that are dropped rather than fragmented, ignoring the path
-// MTU cached by the kernel.
+// disableFragmentation makes the kernel drop packets of a socket that are too large instead of fragmenting them,
+// and ignore the path MTU that it has cached.
 func disableFragmentation(conn net.PacketConn, isIPv6 bool) error {
 	socket, ok := conn.(syscall.Conn)
 	if !ok {

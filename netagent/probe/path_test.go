@@ -15,16 +15,16 @@ import (
 
 func TestPathMTUIsFound(t *testing.T) {
 	for name, test := range map[string]struct{ agreed, passes, want, tries int }{
-		"all pass":                       {agreed: 1420, passes: 9000, want: 1420, tries: 1},
-		"none larger than another":       {agreed: 1420, passes: 1376, want: 1376},
-		"one byte is too much":           {agreed: 1420, passes: 1419, want: 1419},
-		"only the least one":             {agreed: 1420, passes: 1280, want: 1280},
-		"not even that":                  {agreed: 1420, passes: 1279, want: 0, tries: 2 * lossThreshold},
-		"the least was agreed upon":      {agreed: 1280, passes: 1280, want: 1280, tries: 1},
-		"and it does not pass":           {agreed: 1280, passes: 1279, want: 0, tries: lossThreshold},
-		"a byte more was agreed upon":    {agreed: 1281, passes: 1280, want: 1280, tries: lossThreshold + 1},
-		"less was agreed upon, and less": {agreed: 1200, passes: 1100, want: 0, tries: lossThreshold},
-		"jumbo frames":                   {agreed: 65535, passes: 8920, want: 8920},
+		"all pass":                             {agreed: 1420, passes: 9000, want: 1420, tries: 1},
+		"a smaller size passes":                {agreed: 1420, passes: 1376, want: 1376},
+		"one byte less passes":                 {agreed: 1420, passes: 1419, want: 1419},
+		"only the minimum passes":              {agreed: 1420, passes: 1280, want: 1280},
+		"the minimum does not pass":            {agreed: 1420, passes: 1279, want: 0, tries: 2 * lossThreshold},
+		"the agreed size is the minimum":       {agreed: 1280, passes: 1280, want: 1280, tries: 1},
+		"the agreed minimum does not pass":     {agreed: 1280, passes: 1279, want: 0, tries: lossThreshold},
+		"the agreed size is one byte more":     {agreed: 1281, passes: 1280, want: 1280, tries: lossThreshold + 1},
+		"the agreed size is below the minimum": {agreed: 1200, passes: 1100, want: 0, tries: lossThreshold},
+		"jumbo frames":                         {agreed: 65535, passes: 8920, want: 8920},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := path{limit: test.agreed}
@@ -39,11 +39,11 @@ func TestPathMTUIsFound(t *testing.T) {
 	}
 }
 
-// search probes until the path MTU is found, and counts the packets.
+// search probes until the path MTU is found, and returns the number of packets.
 func search(t interface{ Fatalf(string, ...any) }, p *path, now time.Time, pass func(int) bool) (tries int) {
 	for size := p.next(now); size != 0; size = p.next(now) {
 		if tries++; tries > 64 {
-			t.Fatalf("it does not come to an end: %+v", *p)
+			t.Fatalf("the search does not end: %+v", *p)
 		}
 		if pass(size) {
 			p.answered(now)
@@ -65,7 +65,7 @@ func TestAnyPathMTUIsFound(t *testing.T) {
 			want = 0
 		}
 		if !p.known || p.mtu != want {
-			t.Fatalf("%d pass, and not %d", p.mtu, want)
+			t.Fatalf("path MTU %d, want %d", p.mtu, want)
 		}
 	})
 }
@@ -75,25 +75,26 @@ func TestPathMTUIsProbedEachMinute(t *testing.T) {
 	p := path{limit: 1420}
 	search(t, &p, now, func(size int) bool { return size <= 1400 })
 	if p.next(now.Add(pathInterval-time.Second)) != 0 {
-		t.Error("it is tried at once")
+		t.Error("a size is probed before pathInterval")
 	}
 	now = now.Add(pathInterval)
 	if got := p.next(now); got != 1420 || !p.known || p.mtu != 1400 {
-		t.Errorf("%d is tried, and of %+v nothing was forgotten", got, p)
+		t.Errorf("size %d is probed, state %+v", got, p)
 	}
 	search(t, &p, now, func(int) bool { return true })
 	if p.mtu != 1420 {
-		t.Errorf("%d pass", p.mtu)
+		t.Errorf("path MTU %d", p.mtu)
 	}
-	// A single lost packet does not matter.
+	// The loss of fewer than lossThreshold packets does not matter.
 	now, lost := now.Add(pathInterval), 0
 	search(t, &p, now, func(int) bool { lost++; return lost == lossThreshold })
 	if p.mtu != 1420 {
-		t.Errorf("after %d were lost, %d pass", lossThreshold-1, p.mtu)
+		t.Errorf("after %d lost packets, path MTU %d", lossThreshold-1, p.mtu)
 	}
 }
 
-// large returns a peer that replies to small probes.
+// large returns a prober with a peer that replies to small probes, the peer's address, and a function that sends
+// the next probes and returns the large one.
 func large(mtu int) (p *Prober, from netip.AddrPort, tick func(now time.Time, answered bool) []byte) {
 	p = &Prober{OnReply: func(string, time.Duration) {}, OnLoss: func(string) {}}
 	target := Target{Peer: netip.MustParseAddr("10.1.0.0"), Self: netip.MustParseAddr("10.2.0.0"), MTU: mtu}
@@ -114,27 +115,27 @@ func TestLargeProbesHaveTheAgreedSize(t *testing.T) {
 	now := time.Unix(1000, 0)
 	p, from, tick := large(1420)
 	if tick(now, false) != nil || tick(now, true) != nil {
-		t.Error("they are sent to a peer that has not answered yet")
+		t.Error("a large probe is sent before the first reply")
 	}
 	question := tick(now, true)
 	if len(question) != 1420-28 {
-		t.Fatalf("a question has %d bytes", len(question))
+		t.Fatalf("the large probe has %d bytes", len(question))
 	}
 	if p.Result("milan").PathMTUKnown {
 		t.Error("known before the first reply")
 	}
-	// A shorter reply, or one from another source.
+	// Replies of another size or from another source are ignored.
 	p.handleReply(from, nonceOf(question), echoSize, now)
 	p.handleReply(netip.MustParseAddrPort("10.9.0.0:5874"), nonceOf(question), len(question), now)
 	if p.Result("milan").PathMTUKnown {
-		t.Error("what is no answer counts")
+		t.Error("an invalid reply counts")
 	}
 	p.handleReply(from, nonceOf(question), len(question), now)
 	if got := p.Result("milan"); !got.PathMTUKnown || got.MTU != 1420 || got.PathMTU != 1420 || !got.Connected {
 		t.Errorf("%+v", got)
 	}
 	if tick(now.Add(pathInterval-1), true) != nil || tick(now.Add(pathInterval), true) == nil {
-		t.Error("they are not sent each minute")
+		t.Error("no large probe after a minute")
 	}
 }
 
@@ -151,13 +152,13 @@ func TestLostLargeProbesDoNotCountAsLoss(t *testing.T) {
 	if got := p.Result("milan"); !got.Connected || !got.PathMTUKnown || got.MTU != 1420 || got.PathMTU != 1376 {
 		t.Errorf("%+v", got)
 	}
-	// Another MTU is agreed upon.
+	// The clusters agree upon another MTU.
 	p.Set(map[string]Target{"milan": {Peer: from.Addr(), Self: netip.MustParseAddr("10.2.0.0"), MTU: 1376}})
 	if got := p.Result("milan"); got.PathMTUKnown || !got.Connected {
-		t.Errorf("result after a reply of another size: %+v", got)
+		t.Errorf("result after another MTU was agreed upon: %+v", got)
 	}
 	if got := len(tick(now, true)); got != 1376-28 {
-		t.Errorf("%d bytes are sent", got)
+		t.Errorf("the large probe has %d bytes", got)
 	}
 }
 
@@ -167,10 +168,10 @@ func TestLossOfBothProbesDoesNotReducePathMTU(t *testing.T) {
 	tick(now, true)
 	for range 2 * lossThreshold {
 		if question := tick(now, false); len(question) != 1420-28 {
-			t.Fatalf("%d bytes are sent", len(question))
+			t.Fatalf("the large probe has %d bytes", len(question))
 		}
 		if tick(now, true) != nil {
-			t.Fatal("the one before is not waited for")
+			t.Fatal("a large probe is sent while another one is pending")
 		}
 	}
 	if got := p.Result("milan"); got.PathMTUKnown || !got.Connected {
@@ -180,17 +181,17 @@ func TestLossOfBothProbesDoesNotReducePathMTU(t *testing.T) {
 		tick(now, false)
 	}
 	if tick(now, false) != nil {
-		t.Error("large ones are sent to who does not answer small ones")
+		t.Error("a large probe is sent to a peer that does not reply to small ones")
 	}
 	tick(now, true)
 	question := tick(now, true)
 	p.handleReply(from, nonceOf(question), len(question), now)
 	if got := p.Result("milan"); got.PathMTU != 1420 {
-		t.Errorf("when it is back, %+v", got)
+		t.Errorf("result after replies resumed: %+v", got)
 	}
 }
 
-// Replies that take longer than the interval count.
+// A large probe whose reply takes longer than the interval is not lost.
 func TestLargeProbeTimesOutWithTheSmallOne(t *testing.T) {
 	for name, test := range map[string]struct {
 		passes int

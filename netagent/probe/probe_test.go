@@ -40,9 +40,9 @@ func TestBeaconRepliesToHoldersOfTheKeyOnly(t *testing.T) {
 		want bool
 	}{
 		"with the key":                               {keys: []Key{newer}, want: true},
-		"with the one before":                        {keys: []Key{older}, want: true},
-		"with one of several":                        {keys: []Key{strange, older}, want: true},
-		"a stranger":                                 {keys: []Key{strange}},
+		"with the previous key":                      {keys: []Key{older}, want: true},
+		"with one of several keys":                   {keys: []Key{strange, older}, want: true},
+		"with an unknown key":                        {keys: []Key{strange}},
 		"without a key":                              {},
 		"while the gateway is not healthy":           {keys: []Key{newer}, dead: true},
 		"with the key, after a wrong one":            {keys: []Key{newer}, want: true},
@@ -67,7 +67,7 @@ func TestQueryWithoutABeaconIsRefused(t *testing.T) {
 	at := conn.LocalAddr().(*net.UDPAddr).AddrPort()
 	conn.Close()
 	key := KeyOf([]byte("secret"))
-	for _, keys := range [][]Key{{key}, {key, KeyOf([]byte("the one before"))}} {
+	for _, keys := range [][]Key{{key}, {key, KeyOf([]byte("previous"))}} {
 		if err := Query(t.Context(), at, keys, 10*time.Second); !errors.Is(err, ErrRefused) {
 			t.Errorf("with %d keys: %v", len(keys), err)
 		}
@@ -81,14 +81,14 @@ func TestMalformedMessagesAreRejected(t *testing.T) {
 	changed[5] ^= 1
 	for name, message := range map[string][]byte{
 		"nothing": nil, "short": good[:len(good)-1], "long": append(bytes.Clone(good), 0),
-		"changed": changed, "an answer": seal(key, beaconReply, make([]byte, nonceSize)),
+		"changed": changed, "a reply": seal(key, beaconReply, make([]byte, nonceSize)),
 	} {
 		if nonce, _ := open([]Key{key}, beaconRequest, message); nonce != nil {
-			t.Errorf("%s was taken for a question", name)
+			t.Errorf("%s is accepted as a request", name)
 		}
 	}
 	if nonce, _ := open([]Key{key}, beaconRequest, good); nonce == nil {
-		t.Error("a question was not understood")
+		t.Error("a valid request is not accepted")
 	}
 }
 
@@ -100,15 +100,15 @@ func FuzzMessagesOfStrangers(f *testing.F) {
 	other := KeyOf([]byte("another"))
 	f.Fuzz(func(t *testing.T, message []byte) {
 		if nonce, _ := open([]Key{other}, beaconRequest, message); nonce != nil {
-			t.Fatal("a message without the key was understood")
+			t.Fatal("a message sealed with another key is accepted")
 		}
 		var e Echo
 		if e.reply(message, from) != nil {
-			t.Fatal("a stranger was answered")
+			t.Fatal("a reply to a request with an unknown key")
 		}
 		e.Allow([]netip.Addr{from})
 		if answer := e.reply(message, from); len(answer) > len(message) {
-			t.Fatalf("%d bytes were answered with %d", len(message), len(answer))
+			t.Fatalf("the reply to %d bytes has %d bytes", len(message), len(answer))
 		}
 	})
 }
@@ -119,10 +119,10 @@ func TestEchoRepliesToPeersWithinTheirRateLimit(t *testing.T) {
 	e.Allow([]netip.Addr{peer, other})
 	message := append(bytes.Clone(echoRequest), 1, 2, 3, 4, 5, 6, 7, 8)
 	if e.reply(message[:echoSize-1], peer) != nil {
-		t.Error("what is too short was answered")
+		t.Error("a reply to a message that is too short")
 	}
 	if e.reply(message, netip.MustParseAddr("10.1.2.2")) != nil {
-		t.Error("a pod of the peer was answered")
+		t.Error("a reply to a pod of the peer")
 	}
 	answers := 0
 	for range 10 * replyBurst {
@@ -131,7 +131,7 @@ func TestEchoRepliesToPeersWithinTheirRateLimit(t *testing.T) {
 		}
 	}
 	if answers < replyBurst || answers >= 5*replyBurst {
-		t.Errorf("%d of %d count at once were answered", answers, 10*replyBurst)
+		t.Errorf("%d replies to %d probes at once", answers, 10*replyBurst)
 	}
 	e.Allow([]netip.Addr{peer, other})
 	answers = 0
@@ -144,11 +144,11 @@ func TestEchoRepliesToPeersWithinTheirRateLimit(t *testing.T) {
 		t.Error("the limit of a peer that is allowed again was not reset")
 	}
 	if e.reply(message, other) == nil {
-		t.Error("one peer keeps another one from being answered")
+		t.Error("no reply to a peer while another one exceeds its limit")
 	}
 	e.Allow(nil)
 	if e.reply(message, other) != nil {
-		t.Error("who is no peer any more was answered")
+		t.Error("a reply to a peer that is no longer allowed")
 	}
 }
 
@@ -196,37 +196,37 @@ func TestPeerIsConnectedWhileItReplies(t *testing.T) {
 		t.Errorf("before the first probe: %+v", got)
 	}
 	begin := time.Now()
-	// The first reply yields no latency.
+	// The first reply, whose time includes the handshake, yields no latency.
 	p.handleReply(from, nonceOf(p.nextProbe("milan")), echoSize, begin.Add(24*time.Hour))
 	if got := p.Result("milan"); !got.Connected || got.Latency != 0 || answers != 0 {
-		t.Errorf("after the first answer: %+v, %d answers were counted", got, answers)
+		t.Errorf("after the first reply: %+v, %d replies were counted", got, answers)
 	}
 	for took := range 20 {
 		p.handleReply(from, nonceOf(p.nextProbe("milan")), echoSize, begin.Add(time.Hour+time.Duration(took)*time.Second))
 	}
 	first := p.Result("milan")
 	if !first.Connected || first.Latency < time.Hour+11*time.Second || first.Latency > time.Hour+13*time.Second {
-		t.Errorf("after 20 answers: %+v", first)
+		t.Errorf("after 20 replies: %+v", first)
 	}
 
-	// Replies from other sources, or without a request.
+	// Replies from another source, and without a request, are ignored.
 	question := nonceOf(p.nextProbe("milan"))
 	p.handleReply(netip.MustParseAddrPort("10.9.0.0:5874"), question, echoSize, begin)
 	p.handleReply(from, question+1, echoSize, begin)
 	if answers != 20 {
-		t.Errorf("%d answers were counted", answers)
+		t.Errorf("%d replies were counted", answers)
 	}
-	// A late reply counts, once.
+	// A late reply counts once.
 	p.nextProbe("milan")
 	p.handleReply(from, question, echoSize, time.Now())
 	p.handleReply(from, question, echoSize, time.Now())
 	if answers != 21 || losses != 1 {
-		t.Errorf("%d answers and %d losses were counted", answers, losses)
+		t.Errorf("%d replies and %d losses were counted", answers, losses)
 	}
 
 	for range lossThreshold {
 		if !p.Result("milan").Connected {
-			t.Error("not connected any more, though not enough was lost")
+			t.Error("not connected before lossThreshold probes were lost")
 		}
 		p.nextProbe("milan")
 	}
@@ -236,11 +236,11 @@ func TestPeerIsConnectedWhileItReplies(t *testing.T) {
 	p.handleReply(from, nonceOf(p.nextProbe("milan")), echoSize, time.Now())
 	p.Set(map[string]Target{"milan": target})
 	if !p.Result("milan").Connected {
-		t.Error("who stays was forgotten")
+		t.Error("the result of a remaining peer was deleted")
 	}
 	p.Set(nil)
 	if p.Result("milan").Connected || p.nextProbe("milan") != nil {
-		t.Error("who is gone is still probed")
+		t.Error("a deleted peer is probed")
 	}
 }
 
@@ -256,23 +256,23 @@ func TestLossCountsTheLatestProbes(t *testing.T) {
 	expect := func(when string, want int) {
 		t.Helper()
 		if got := p.Result("milan").Loss; got != want {
-			t.Errorf("%s: %d %% are lost, not %d", when, got, want)
+			t.Errorf("%s: loss of %d %%, want %d", when, got, want)
 		}
 	}
 	for range 2 * lossThreshold {
 		p.nextProbe("milan")
 	}
-	expect("before the first answer", 0)
+	expect("before the first reply", 0)
 	answered(100)
-	expect("where all are answered", 0)
+	expect("with replies to all probes", 0)
 	for range lossWindow / 4 {
 		p.nextProbe("milan")
 		answered(3)
 	}
 	// A lost probe counts when the next one is sent.
-	expect("where each fourth is lost", 24)
+	expect("with every fourth probe lost", 24)
 	answered(lossWindow)
-	expect("where none is any more", 0)
+	expect("with replies to all probes again", 0)
 	for range lossThreshold + 1 {
 		p.nextProbe("milan")
 	}
@@ -281,7 +281,7 @@ func TestLossCountsTheLatestProbes(t *testing.T) {
 	expect("with replies again", 0)
 }
 
-// WireGuard has an endpoint for peers with a configured one, and for those that have sent packets.
+// WireGuard has an endpoint for a peer if one is configured, or once the peer has sent packets.
 func TestPeerWithoutAnEndpointIsNotProbed(t *testing.T) {
 	p := &Prober{}
 	target := Target{Peer: netip.MustParseAddr("10.1.0.0"), Self: netip.MustParseAddr("10.2.0.0")}
@@ -307,18 +307,18 @@ func TestPeerWithoutAnEndpointIsNotProbed(t *testing.T) {
 	target.Peer = netip.MustParseAddr("10.3.0.0")
 	set(target)
 	if !p.hasEndpoint("milan") {
-		t.Error("a peer that sent packets, with another address now, is not probed")
+		t.Error("a peer that sent packets is not probed after its address changed")
 	}
 }
 
-// Probes of thousands of unreachable peers would keep a gateway busy.
+// Probing thousands of unreachable peers at each interval would keep a gateway busy.
 func TestUnresponsivePeerIsProbedWithBackoff(t *testing.T) {
 	const interval = 2 * time.Second
 	p := &Prober{OnReply: func(string, time.Duration) {}, OnLoss: func(string) {}}
 	target := Target{Peer: netip.MustParseAddr("10.1.0.0"), Self: netip.MustParseAddr("10.2.0.0")}
 	p.Set(map[string]Target{"milan": target})
 	now := time.Now()
-	// probes returns the number of probes in a number of intervals.
+	// probes returns the number of probes sent in the given number of intervals.
 	probes := func(intervals int) (count int) {
 		for range intervals {
 			for name := range p.targets(now, interval) {
@@ -339,7 +339,7 @@ func TestUnresponsivePeerIsProbedWithBackoff(t *testing.T) {
 	if n := probes(160); n != 10 {
 		t.Errorf("after ten minutes, %d probes in 160 intervals", n)
 	}
-	// Its endpoint changes.
+	// The endpoint of the peer changes.
 	target.Endpoint = netip.MustParseAddrPort("172.16.2.1:51820")
 	for range 2 {
 		p.Set(map[string]Target{"milan": target})
@@ -347,7 +347,7 @@ func TestUnresponsivePeerIsProbedWithBackoff(t *testing.T) {
 	if n := probes(4); n != 1 {
 		t.Errorf("with another endpoint, %d probes in four intervals", n)
 	}
-	// It is reachable again, and sends a probe first.
+	// The peer is reachable again, and sends a probe first.
 	p.MarkAddressReachable(netip.MustParseAddr("10.9.0.0"))
 	p.MarkAddressReachable(target.Peer)
 	if n := probes(1); n != 1 {
@@ -355,7 +355,7 @@ func TestUnresponsivePeerIsProbedWithBackoff(t *testing.T) {
 	}
 	p.handleReply(netip.AddrPortFrom(target.Peer, model.EchoPort), nonceOf(p.nextProbe("milan")), echoSize, now)
 	if !p.Result("milan").Connected {
-		t.Error("it answers, and is not connected")
+		t.Error("not connected after a reply")
 	}
 	if n := probes(4); n != 4 {
 		t.Errorf("after a reply, %d probes in four intervals", n)

@@ -1,8 +1,9 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package probe checks whether gateways are alive: gateways probe the gateways of peers through the tunnel, and
-// each other in the local cluster. Replies are as long as requests, and only authenticated clients receive any.
+// Package probe checks whether gateways are alive. A gateway probes the gateways of peers through the tunnel
+// (Prober, Echo), and the other gateways of the local cluster (Query, Beacon). A reply is as long as its request,
+// and only authenticated clients receive one.
 package probe
 
 import (
@@ -23,7 +24,7 @@ import (
 )
 
 const (
-	// outstanding is the number of probes per peer to which a reply is accepted.
+	// outstanding is the number of latest probes of a peer to which a reply is accepted.
 	outstanding = 4
 	// window is the number of replies over which the median latency is computed.
 	window = 15
@@ -31,28 +32,28 @@ const (
 	lossWindow = 50
 	// lossThreshold is the number of consecutive lost probes after which a peer is not connected.
 	lossThreshold = 3
-	// A peer that is not connected is probed after 1/backoffDivisor of the time since it was last reachable, and
-	// after backoffIntervals intervals at most.
+	// The time between probes of a peer that is not connected is 1/backoffDivisor of the time since it was last
+	// reachable, and at most backoffIntervals intervals.
 	backoffDivisor, backoffIntervals = 8, 16
 )
 
 // Result is the result of probing a peer.
 type Result struct {
-	// Connected reports whether the peer replies; it is valid if Known is set.
+	// Connected reports whether the peer replies. It is valid only if Known is set.
 	Connected, Known bool
-	// Latency is the median latency of the last replies; 0 before the first one.
+	// Latency is the median latency of the latest replies; 0 before the second one.
 	Latency time.Duration
-	// Loss is the share of the last probes that were lost, in percent; 0 while the peer is not connected.
+	// Loss is the share of the latest probes that were lost, in percent; 0 while the peer is not connected.
 	Loss int
-	// MTU is the largest packet size that is probed, in bytes. PathMTU is the size of the largest probe that was
-	// replied to, 0 if none was; it is valid if PathMTUKnown is set.
+	// MTU is the size of the largest packets that are probed, in bytes. PathMTU is the size of the largest
+	// packets that pass, in bytes, 0 if none do. It is valid only if PathMTUKnown is set.
 	MTU, PathMTU int
 	PathMTUKnown bool
 }
 
-// Prober probes peers through the tunnel.
+// Prober probes the gateways of peers through the tunnel.
 type Prober struct {
-	// OnReply is called for each reply, and OnLoss for each lost probe, with the peer's name.
+	// OnReply is called for each reply, and OnLoss for each lost probe, with the name of the peer.
 	OnReply func(name string, took time.Duration)
 	OnLoss  func(name string)
 
@@ -61,13 +62,13 @@ type Prober struct {
 	names map[netip.AddrPort]string
 }
 
-// Target is the address of a peer's gateway that is probed, and the local address that probes are sent from.
+// Target is the address of a peer's gateway (Peer), and the local address that probes are sent from (Self).
 type Target struct {
 	Peer, Self netip.Addr
-	// MTU is the largest packet size to probe, in bytes; 0 does not measure the path MTU.
+	// MTU is the size of the largest packets to probe, in bytes; 0 disables measuring the path MTU.
 	MTU int
-	// Key and Endpoint belong to the peer. A change triggers a probe: WireGuard starts no handshake unless
-	// packets are sent.
+	// Key and Endpoint are the peer's in WireGuard, which starts no handshake unless packets are sent. A change
+	// of them triggers a probe.
 	Key      [32]byte
 	Endpoint netip.AddrPort
 }
@@ -80,13 +81,13 @@ type peer struct {
 	lost         int    // consecutive
 	outcomes     []bool // of the last probes: true if lost
 	reached      bool
-	contacted    bool      // it has sent packets, independently of replies
+	contacted    bool      // it has sent packets, with or without replies to probes
 	lastSeen     time.Time // when it was last reachable, initially when it was first probed
 	due          time.Time // time of the next probe
 	rounds       int       // number of probes so far
 	path         path
-	large        request // of the size that path probes; size 0: none pending
-	smallReplied bool    // the small probe of the same round was replied to
+	large        request // pending probe of the path MTU; its size is 0 if none is pending
+	smallReplied bool    // the small probe sent together with large has a reply
 }
 
 type request struct {
@@ -96,7 +97,7 @@ type request struct {
 	round int
 }
 
-// Set sets the peers to probe. Results of peers with unchanged addresses are kept.
+// Set sets the peers to probe, by name. A peer whose addresses have not changed keeps its result.
 func (p *Prober) Set(peers map[string]Target) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -119,7 +120,7 @@ func (p *Prober) Set(peers map[string]Target) {
 	}
 }
 
-// Result returns the result of probing a peer; zero for an unknown one.
+// Result returns the result of probing a peer; the zero value if the peer is unknown.
 func (p *Prober) Result(name string) Result {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -134,8 +135,8 @@ func (p *Prober) Result(name string) Result {
 	}
 }
 
-// MarkReachable makes the prober probe a peer at the next interval. Callers use it when something other than a
-// probe shows that the peer is reachable.
+// MarkReachable makes the prober probe a peer at the next interval. Call it when something other than a reply
+// shows that the peer is reachable.
 func (p *Prober) MarkReachable(name string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -144,7 +145,7 @@ func (p *Prober) MarkReachable(name string) {
 	}
 }
 
-// MarkAddressReachable is MarkReachable for the peer with an address.
+// MarkAddressReachable calls MarkReachable for the peer whose gateway has an address.
 func (p *Prober) MarkAddressReachable(from netip.Addr) {
 	p.mu.Lock()
 	name := p.names[netip.AddrPortFrom(from, model.EchoPort)]
@@ -152,9 +153,9 @@ func (p *Prober) MarkAddressReachable(from netip.Addr) {
 	p.MarkReachable(name)
 }
 
-// Run probes each peer once per interval, with backoff if it does not reply, and measures path MTUs, until the
-// context ends. It uses one socket per family, and closes both; one of them may be nil. It fails if a socket
-// cannot be configured.
+// Run probes each peer once per interval, less often if the peer does not reply, and measures path MTUs, until
+// the context ends. It uses a socket per address family, one of which may be nil, and closes them. It fails if a
+// socket cannot be configured.
 func (p *Prober) Run(ctx context.Context, conn4, conn6 net.PacketConn, interval time.Duration) error {
 	var reading sync.WaitGroup
 	write := make(map[bool]func([]byte, net.IP, net.Addr)) // by isIPv6
@@ -191,8 +192,8 @@ func (p *Prober) Run(ctx context.Context, conn4, conn6 net.PacketConn, interval 
 	}
 }
 
-// hasEndpoint reports whether WireGuard has an endpoint for a peer: a configured one, or the source of received
-// packets. Without an endpoint, each packet would cause a handshake that cannot be sent.
+// hasEndpoint reports whether WireGuard has an endpoint for a peer: a configured one, or the source of packets
+// from the peer. Without an endpoint, each probe would cause a handshake that cannot be sent.
 func (p *Prober) hasEndpoint(name string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -200,7 +201,7 @@ func (p *Prober) hasEndpoint(name string) bool {
 	return peer != nil && (peer.target.Endpoint.IsValid() || peer.contacted)
 }
 
-// targets returns the peers that are due.
+// targets returns the peers that are to be probed now.
 func (p *Prober) targets(now time.Time, interval time.Duration) map[string]Target {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -220,7 +221,7 @@ func (p *Prober) targets(now time.Time, interval time.Duration) map[string]Targe
 	return targets
 }
 
-// nextProbe returns the next probe of a peer. If the previous one has no reply it counts as lost.
+// nextProbe returns the next probe of a peer. The previous one counts as lost if it has no reply.
 func (p *Prober) nextProbe(name string) []byte {
 	var nonce [8]byte
 	if _, err := rand.Read(nonce[:]); err != nil {
@@ -255,8 +256,8 @@ func (p *Prober) nextProbe(name string) []byte {
 	return append(bytes.Clone(echoRequest), nonce[:]...)
 }
 
-// nextLargeProbe returns the next probe of the path MTU, to be called after nextProbe; nil if none is due. The
-// previous one counts as lost once the small probe of the same round has a reply.
+// nextLargeProbe returns the next probe of a peer's path MTU; nil if none is due. Call it after nextProbe. The
+// previous large probe counts as lost if it has no reply, and the small probe sent together with it has one.
 func (p *Prober) nextLargeProbe(name string, now time.Time) []byte {
 	var nonce [8]byte
 	if _, err := rand.Read(nonce[:]); err != nil {
@@ -288,7 +289,7 @@ func (p *Prober) nextLargeProbe(name string, now time.Time) []byte {
 	return message
 }
 
-// recordOutcome records whether a probe was lost, except before the first reply.
+// recordOutcome records whether a probe was lost. It ignores probes before the first reply.
 func (p *peer) recordOutcome(lost bool) {
 	if !p.reached {
 		return
@@ -299,7 +300,7 @@ func (p *peer) recordOutcome(lost bool) {
 	}
 }
 
-// lossPercent returns the share of lost probes, in percent of lossWindow.
+// lossPercent returns the lost probes in percent of lossWindow.
 func lossPercent(outcomes []bool) int {
 	lost := 0
 	for _, outcome := range outcomes {
@@ -331,7 +332,7 @@ func (p *Prober) read(conn net.PacketConn) {
 	}
 }
 
-// handleReply processes a reply, if it matches a pending probe in source, nonce and size.
+// handleReply processes a reply. It ignores a reply that matches no pending probe in source, nonce and size.
 func (p *Prober) handleReply(from netip.AddrPort, nonce uint64, size int, now time.Time) {
 	p.mu.Lock()
 	name, ok := p.names[from]
@@ -356,10 +357,10 @@ func (p *Prober) handleReply(from netip.AddrPort, nonce uint64, size int, now ti
 	case round == peer.large.round:
 		peer.smallReplied = true
 	case round > peer.large.round && !peer.smallReplied:
-		// Both probes of the round were lost, so that the size is not the cause.
+		// The small probe of that round was lost, too, so that the size is not the cause.
 		peer.large = request{}
 	}
-	// Earlier probes were replied to before, or are lost.
+	// Earlier probes that are still pending are lost.
 	peer.pending = slices.Delete(peer.pending, 0, at+1)
 	first := !peer.reached
 	peer.lost, peer.reached, peer.lastSeen, peer.due = 0, true, now, time.Time{}
@@ -376,7 +377,7 @@ func (p *Prober) handleReply(from netip.AddrPort, nonce uint64, size int, now ti
 	p.OnReply(name, took)
 }
 
-// median returns the median; 0 of no values.
+// median returns the median of times; 0 if there are none.
 func median(times []time.Duration) time.Duration {
 	if len(times) == 0 {
 		return 0
