@@ -1,8 +1,8 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package route implements the route agent, which runs on every node and routes packets to the active gateway
-// and back.
+// Package route implements the route agent. It runs on every node, and routes packets for remote clusters to the
+// active gateway and packets from them to the nodes.
 package route
 
 import (
@@ -31,11 +31,11 @@ import (
 	"liqo.io/federation/netagent/model"
 )
 
-// cleanupDelay is how long a node may be without a gateway before the objects of its last gateway are removed,
-// so that they survive restarts.
+// cleanupDelay is how long a node must be without a gateway before the objects of its last gateway are removed. A
+// restart of the gateway is shorter.
 const cleanupDelay = time.Minute
 
-// Agent is a route agent with all its parts.
+// Agent is the route agent of a node.
 type Agent struct {
 	options *agent.Options
 	kube    kubernetes.Interface
@@ -45,8 +45,8 @@ type Agent struct {
 	loop    *agent.Loop
 }
 
-// New returns a route agent that works in the network namespace of a node, and registers its metrics. It fails
-// if a metric or an event handler cannot be registered.
+// New returns a route agent that configures the network namespace of its node. It registers the metrics, and
+// fails if a metric or an event handler cannot be registered.
 func New(options *agent.Options, kube kubernetes.Interface, federation versioned.Interface, node *kernel.Namespace,
 	register func(metrics.Registerable) error,
 ) (*Agent, error) {
@@ -81,10 +81,10 @@ func New(options *agent.Options, kube kubernetes.Interface, federation versioned
 	return a, nil
 }
 
-// Run runs the agent until the context ends. It then leaves the node as it is, so that packets are still routed.
-// If the DaemonSet was deleted, it removes everything from the node.
+// Run runs the agent until the context ends. The node is left as it is, so that packets are still routed, unless
+// the DaemonSet was deleted: Run then removes everything that the agent created.
 func (a *Agent) Run(ctx context.Context) error {
-	// The watch outlives the work: it reports the deletion of the DaemonSet.
+	// The watch continues after the context ends, to detect that the DaemonSet is deleted.
 	watching, stopWatching := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopWatching()
 	group, working := errgroup.WithContext(ctx)
@@ -109,7 +109,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	return err
 }
 
-// worker runs the passes of a route agent.
+// worker configures the node, in passes: each computes the state from the API objects and applies it.
 type worker struct {
 	self    string
 	cluster agent.Cluster
@@ -118,18 +118,18 @@ type worker struct {
 	applier *apply.Applier
 	metrics *agent.Metrics
 	clock   clock.Clock
-	// tidy removes the objects of a gateway from the node.
+	// tidy removes the objects that a gateway left on the node.
 	tidy func() error
 
 	mu     sync.Mutex
-	active string // the last holder of the gateways' Lease
+	active string // the last observed holder of the gateways' Lease
 
-	gatewayGoneSince time.Time // when the node's gateway disappeared; zero if it has one
+	gatewayGoneSince time.Time // time since which the node has no gateway; zero while it has one
 	tidied           bool
 }
 
-// observe processes a version of the gateways' Lease and reports whether another gateway is active. A Lease
-// without a holder changes nothing.
+// observe processes a version of the gateways' Lease and reports whether another gateway has become active. It
+// ignores a Lease without a holder.
 func (w *worker) observe(lease *coordinationv1.Lease) bool {
 	if lease == nil || ptr.Deref(lease.Spec.HolderIdentity, "") == "" {
 		return false
@@ -141,8 +141,8 @@ func (w *worker) observe(lease *coordinationv1.Lease) bool {
 	return changed
 }
 
-// pass makes the kernel match the state computed from the API objects. Before a gateway was active for the first
-// time it does nothing.
+// pass applies the state computed from the API objects to the kernel. It does nothing before any gateway was
+// active for the first time.
 func (w *worker) pass(ctx context.Context) error {
 	began := w.clock.Now()
 	w.mu.Lock()
@@ -179,14 +179,14 @@ func (w *worker) apply(ctx context.Context, active string) (int, error) {
 	}
 	t.Refuse(refused)
 	for name, reason := range t.Refused {
-		klog.FromContext(ctx).V(2).Info("Peer is refused", "tunnelEndpoint", name, "reason", reason)
+		klog.FromContext(ctx).V(2).Info("Peer is not served", "tunnelEndpoint", name, "reason", reason)
 	}
 	writes, err := w.applier.Apply(state)
 	return writes, errors.Join(err, w.removeLeftovers(t.Input.Gateways))
 }
 
-// removeLeftovers removes the objects of a gateway from the node, cleanupDelay after its last gateway
-// disappeared.
+// removeLeftovers removes the objects that a gateway left on the node, once the node has been without a gateway
+// for cleanupDelay.
 func (w *worker) removeLeftovers(gateways []string) error {
 	if slices.Contains(gateways, w.self) {
 		w.gatewayGoneSince, w.tidied = time.Time{}, false
@@ -203,8 +203,8 @@ func (w *worker) removeLeftovers(gateways []string) error {
 	return err
 }
 
-// end removes the objects of a gateway that is gone at once, as no agent will later. A gateway that still runs
-// removes its own.
+// end removes the objects that a gateway left on the node, without cleanupDelay, as no agent runs later. A
+// gateway that still runs removes its objects itself.
 func (w *worker) end() error {
 	o, err := w.objects()
 	if err != nil || slices.Contains(o.Gateways, w.self) {
@@ -213,7 +213,7 @@ func (w *worker) end() error {
 	return w.tidy()
 }
 
-// tidy removes the objects of a gateway from a node, if there are any.
+// tidy removes the objects that a gateway left on a node, if there are any.
 func tidy(node *kernel.Namespace, path string) error {
 	if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) {
 		return nil

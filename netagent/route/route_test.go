@@ -71,7 +71,7 @@ func TestRoutesFollowTheLeaseAndASecondPassWritesNothing(t *testing.T) {
 	w, k, o := newWorker(t)
 	o.Gateways = []string{"rome-1", "rome-2"}
 	if err := w.pass(t.Context()); err != nil || k.Writes != 0 {
-		t.Errorf("before anybody was active: %v, %d writes", err, k.Writes)
+		t.Errorf("before a gateway was active: %v, %d writes", err, k.Writes)
 	}
 	for _, test := range []struct {
 		lease   *coordinationv1.Lease
@@ -86,14 +86,14 @@ func TestRoutesFollowTheLeaseAndASecondPassWritesNothing(t *testing.T) {
 		{nil, false, "192.168.1.2"},
 	} {
 		if changed := w.observe(test.lease); changed != test.changed {
-			t.Errorf("%v changes something: %v", test.lease, changed)
+			t.Errorf("observe(%v) = %v", test.lease, changed)
 		}
 		if err := w.pass(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		before := k.Writes
 		if err := w.pass(t.Context()); err != nil || k.Writes != before {
-			t.Errorf("a second pass: %v, %d writes", err, k.Writes-before)
+			t.Errorf("second pass: %v, %d writes", err, k.Writes-before)
 		}
 		routes, err := k.Routes()
 		if err != nil {
@@ -106,7 +106,7 @@ func TestRoutesFollowTheLeaseAndASecondPassWritesNothing(t *testing.T) {
 			continue
 		}
 		if len(routes) != 1 || routes[0].Dst.String() != "10.1.0.0/16" || routes[0].Via.String() != test.via {
-			t.Errorf("%v, and not by %s", routes, test.via)
+			t.Errorf("routes %v, want next hop %s", routes, test.via)
 		}
 	}
 	if _, err := agent.CleanRoute(k); err != nil {
@@ -117,7 +117,7 @@ func TestRoutesFollowTheLeaseAndASecondPassWritesNothing(t *testing.T) {
 	}
 }
 
-// A node with a standby gateway has all other nodes on the overlay.
+// A node with a standby gateway exchanges packets on the overlay with all other nodes.
 func TestRoutesFollowNodeChanges(t *testing.T) {
 	w, k, o := newWorker(t)
 	o.Gateways = []string{"rome-1", "rome-3"}
@@ -125,7 +125,7 @@ func TestRoutesFollowNodeChanges(t *testing.T) {
 	for _, test := range []struct {
 		name string
 		do   func()
-		// FDB entries of the other nodes, and routes to them.
+		// nodes with an FDB entry, and routes to nodes.
 		nodes, routes []string
 	}{
 		{"at first", func() {}, []string{"192.168.1.1", "192.168.1.2"},
@@ -147,14 +147,14 @@ func TestRoutesFollowNodeChanges(t *testing.T) {
 				"10.0.1.0/24 via 192.168.1.1", "10.0.2.0/24 via 192.168.1.2", "10.0.4.0/24 via 192.168.1.44",
 				"192.168.1.1/32 via 192.168.1.1", "192.168.1.2/32 via 192.168.1.2", "192.168.1.44/32 via 192.168.1.44",
 			}},
-		{"and other pods", func() {
+		{"it has another pod CIDR", func() {
 			o.Nodes[3] = nodeAt("rome-4", "192.168.1.44", "10.0.5.0/24")
 		}, []string{"192.168.1.1", "192.168.1.2", "192.168.1.44"},
 			[]string{
 				"10.0.1.0/24 via 192.168.1.1", "10.0.2.0/24 via 192.168.1.2", "10.0.5.0/24 via 192.168.1.44",
 				"192.168.1.1/32 via 192.168.1.1", "192.168.1.2/32 via 192.168.1.2", "192.168.1.44/32 via 192.168.1.44",
 			}},
-		{"another one has its address, and its pods", func() {
+		{"another node has its address and pod CIDR", func() {
 			o.Nodes[3] = nodeAt("rome-5", "192.168.1.44", "10.0.5.0/24")
 		}, []string{"192.168.1.1", "192.168.1.2", "192.168.1.44"},
 			[]string{
@@ -179,7 +179,7 @@ func TestRoutesFollowNodeChanges(t *testing.T) {
 				t.Errorf("neighbours, and their forwarding entries (-want +got):\n%s", diff)
 			}
 			if diff := cmp.Diff(test.nodes, overlaySenders(t, k)); diff != "" {
-				t.Errorf("let in (-want +got):\n%s", diff)
+				t.Errorf("accepted senders (-want +got):\n%s", diff)
 			}
 			if diff := cmp.Diff(test.routes, toNodes(t, k)); diff != "" {
 				t.Errorf("routes to nodes (-want +got):\n%s", diff)
@@ -192,7 +192,7 @@ func TestRoutesFollowNodeChanges(t *testing.T) {
 	}
 }
 
-// A node without a gateway has entries for the gateways' nodes only.
+// A node without a gateway has FDB entries for the nodes with a gateway only.
 func TestOnlyGatewayNodesAffectOtherNodes(t *testing.T) {
 	w, k, o := newWorker(t)
 	o.Gateways = []string{"rome-1"}
@@ -204,19 +204,19 @@ func TestOnlyGatewayNodesAffectOtherNodes(t *testing.T) {
 			t.Errorf("%s: %v, %d writes", what, err, k.Writes-before)
 		}
 		if got := fdbNodes(t, k); len(got) != 1 || got[0] != want {
-			t.Errorf("%s: forwarding entries of %v, not of %s", what, got, want)
+			t.Errorf("%s: FDB entries of %v, want %s", what, got, want)
 		}
 	}
 	at := slices.IndexFunc(o.Nodes, func(n *corev1.Node) bool { return n.Name == "rome-1" })
 	pass("at first", true, "192.168.1.1")
 	o.Nodes = append(o.Nodes, nodeAt("rome-4", "192.168.1.4", "10.0.4.0/24"))
-	pass("another node comes", false, "192.168.1.1")
+	pass("another node is added", false, "192.168.1.1")
 	o.Nodes[at] = nodeAt("rome-1", "192.168.1.11", "10.0.1.0/24")
-	pass("the gateway's has another address", true, "192.168.1.11")
+	pass("the gateway's node has another address", true, "192.168.1.11")
 	pass("nothing changes", false, "192.168.1.11")
 }
 
-// fdbNodes returns the nodes with FDB entries in a kernel.
+// fdbNodes returns the nodes that have an FDB entry.
 func fdbNodes(t *testing.T, k *fake.Kernel) []string {
 	t.Helper()
 	all, err := k.FDBEntries(model.OverlayLink)
@@ -231,7 +231,8 @@ func fdbNodes(t *testing.T, k *fake.Kernel) []string {
 	return nodes
 }
 
-// neighbors returns the nodes that are neighbours in a kernel, each with the MAC of its FDB entry.
+// neighbors returns the nodes that have a neighbour entry, and marks those whose MAC is not the one in their FDB
+// entry.
 func neighbors(t *testing.T, k *fake.Kernel) []string {
 	t.Helper()
 	all, err := k.Neighbors(model.OverlayLink)
@@ -246,7 +247,7 @@ func neighbors(t *testing.T, k *fake.Kernel) []string {
 	for _, n := range all {
 		node := n.Addr.String()
 		if !slices.Contains(entries, model.FDBEntry{Link: n.Link, MAC: n.MAC, Node: n.Addr}) {
-			node += " with the MAC of another"
+			node += " with another MAC than its FDB entry"
 		}
 		nodes = append(nodes, node)
 	}
@@ -254,7 +255,7 @@ func neighbors(t *testing.T, k *fake.Kernel) []string {
 	return nodes
 }
 
-// overlaySenders returns the nodes accepted on the overlay.
+// overlaySenders returns the nodes from which packets on the overlay are accepted.
 func overlaySenders(t *testing.T, k *fake.Kernel) []string {
 	t.Helper()
 	chains, _, err := k.Chains(model.IPv4)
@@ -273,7 +274,7 @@ func overlaySenders(t *testing.T, k *fake.Kernel) []string {
 	return nodes
 }
 
-// toNodes returns the routes from the gateway to the other nodes.
+// toNodes returns the routes to other nodes.
 func toNodes(t *testing.T, k *fake.Kernel) []string {
 	t.Helper()
 	all, err := k.Routes()
@@ -307,17 +308,17 @@ func TestGatewayLeftoversAreRemovedAfterADelay(t *testing.T) {
 		clock.Step(after)
 		o.Gateways = gateways
 		if err := w.pass(t.Context()); (err != nil) != fail {
-			t.Errorf("the pass: %v", err)
+			t.Errorf("pass: %v", err)
 		}
 		if tidied != want {
-			t.Errorf("tidied %d times, not %d", tidied, want)
+			t.Errorf("tidied %d times, want %d", tidied, want)
 		}
 	}
 	pass(0, 0, "rome-1", "rome-3")
 	pass(time.Hour, 0, "rome-1", "rome-3")
 	pass(time.Hour, 0, "rome-1")
 	pass(cleanupDelay-time.Second, 0, "rome-1")
-	pass(time.Second/2, 0, "rome-1", "rome-3") // it came back
+	pass(time.Second/2, 0, "rome-1", "rome-3") // the gateway has restarted
 	pass(cleanupDelay, 0, "rome-1")
 	fail = true
 	pass(cleanupDelay, 1, "rome-1")
@@ -331,10 +332,10 @@ func TestGatewayLeftoversAreRemovedWithTheAgent(t *testing.T) {
 		gateways []string
 		want     int
 	}{
-		"no gateway is left":           {nil, 1},
-		"gateways are on other nodes":  {[]string{"rome-1", "rome-2"}, 1},
-		"one is still on this node":    {[]string{"rome-1", "rome-3"}, 0},
-		"the only one is on this node": {[]string{"rome-3"}, 0},
+		"no gateway":                             {nil, 1},
+		"gateways are on other nodes":            {[]string{"rome-1", "rome-2"}, 1},
+		"a gateway on this node and another one": {[]string{"rome-1", "rome-3"}, 0},
+		"a gateway on this node only":            {[]string{"rome-3"}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w, _, o := newWorker(t)
@@ -343,7 +344,7 @@ func TestGatewayLeftoversAreRemovedWithTheAgent(t *testing.T) {
 			w.observe(leaseOf("rome-3"))
 			o.Gateways = test.gateways
 			if err := w.end(); err != nil || tidied != test.want {
-				t.Errorf("tidied %d times, not %d: %v", tidied, test.want, err)
+				t.Errorf("tidied %d times, want %d: %v", tidied, test.want, err)
 			}
 		})
 	}
