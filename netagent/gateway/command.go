@@ -24,15 +24,15 @@ type Options struct {
 	*agent.Options
 	// PrivateKeyFile is the file with WireGuard's private key in base64.
 	PrivateKeyFile string
-	// APIServer is the address of the local API server, host:port, to which peers connect through their tunnels;
-	// empty: they cannot.
+	// APIServer is the address of the local API server, host:port, to which connections of peers are forwarded;
+	// empty disables forwarding.
 	APIServer string
-	// ControlPort is the TCP port on the node at which local controllers connect to the API servers of peers; 0:
-	// they cannot.
+	// ControlPort is the TCP port on the node of the proxy by which local controllers connect to the API servers
+	// of peers; 0 disables the proxy.
 	ControlPort int
 	// CertificateFile and KeyFile are the files with the serving certificate of ControlPort.
 	CertificateFile, KeyFile string
-	// ProbeInterval is the interval of probes of a peer.
+	// ProbeInterval is the time between two probes of a peer.
 	ProbeInterval time.Duration
 }
 
@@ -46,7 +46,7 @@ func NewOptions() *Options {
 	}
 }
 
-// apiServer returns the address of the API server from the pod's environment; empty outside of a pod.
+// apiServer returns the address of the local API server from the pod's environment; empty outside of a pod.
 func apiServer() string {
 	host, port := os.Getenv("KUBERNETES_SERVICE_HOST"), os.Getenv("KUBERNETES_SERVICE_PORT")
 	if host == "" || port == "" {
@@ -68,31 +68,35 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 		&o.APIServer,
 		"api-server",
 		o.APIServer,
-		"Address of the local API server, host:port, to which peers connect through their tunnels. "+
-			"Default is that in the pod's environment. Empty disables it.",
+		"Address of the local API server, host:port, to which connections of peers through their tunnels are forwarded. "+
+			"Defaults to the address in the pod's environment. Empty disables forwarding.",
 	)
 	flags.IntVar(
 		&o.ControlPort,
 		"control-port",
 		o.ControlPort,
-		"TCP port on the node at which local controllers connect to the API servers of peers. 0 disables it.",
+		"TCP port on the node at which the gateway serves a proxy for connections of local controllers to the API "+
+			"servers of peers. 0 disables the proxy.",
 	)
 	flags.StringVar(
 		&o.CertificateFile,
 		"control-cert-file",
 		o.CertificateFile,
-		"File with the serving certificate of --control-port, PEM encoded. It is reloaded for each connection.",
+		"PEM file with the serving certificate of the proxy on --control-port. It is reloaded for each connection.",
 	)
-	flags.StringVar(&o.KeyFile, "control-key-file", o.KeyFile, "File with the key of that certificate, PEM encoded.")
+	flags.StringVar(
+		&o.KeyFile, "control-key-file", o.KeyFile, "PEM file with the private key of the certificate in --control-cert-file.",
+	)
 	flags.DurationVar(
 		&o.ProbeInterval,
 		"probe-interval",
 		o.ProbeInterval,
-		"Interval of probes of a peer through its tunnel.",
+		"Time between two probes of a peer through its tunnel.",
 	)
 }
 
-// Validate returns all errors of the options; none if Cleanup is set, which needs no others.
+// Validate returns all errors of the options. If Cleanup is set it returns none, as a cleanup uses no other
+// option.
 func (o *Options) Validate() []error {
 	if o.Cleanup {
 		return nil
@@ -119,7 +123,7 @@ func (o *Options) Validate() []error {
 // NewCommand returns the federation-gateway command, which runs until the context ends.
 func NewCommand(ctx context.Context) *cobra.Command {
 	options := NewOptions()
-	return agent.NewCommand("federation-gateway", "Terminates the tunnels to the pods of remote clusters", options,
+	return agent.NewCommand("federation-gateway", "Terminates the tunnels to the gateways of remote clusters", options,
 		options.Logs, func() error { return run(ctx, options) })
 }
 

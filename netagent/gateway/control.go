@@ -15,13 +15,14 @@ import (
 	"liqo.io/federation/netagent/model"
 )
 
-// controlPlane forwards control plane connections through the tunnels while this gateway is active.
+// controlPlane forwards control plane connections through the tunnels: of peers to the local API server, and of
+// local controllers to the API servers of peers.
 type controlPlane struct {
 	gateway   *Gateway
 	forwarder *control.Forwarder
 	proxy     *control.Proxy
-	// publicKey is the local public key, from which the local control address is derived; empty until it is
-	// available.
+	// publicKey is the public key of the local tunnel, from which the local control address is derived; empty
+	// until it is known.
 	publicKey string
 }
 
@@ -33,7 +34,7 @@ func newControlPlane(g *Gateway) *controlPlane {
 	}
 }
 
-// dialAPIServer connects to the local API server from the node's namespace.
+// dialAPIServer connects to the local API server, in the node's network namespace.
 func (g *Gateway) dialAPIServer(ctx context.Context) (conn net.Conn, err error) {
 	err = g.outer.Do(func() (err error) {
 		conn, err = (&net.Dialer{}).DialContext(ctx, "tcp", g.options.APIServer)
@@ -42,7 +43,7 @@ func (g *Gateway) dialAPIServer(ctx context.Context) (conn net.Conn, err error) 
 	return conn, err
 }
 
-// dialPeer connects to a gateway's control address from the local one.
+// dialPeer connects to the control address of a peer's gateway, from the local control address.
 func (g *Gateway) dialPeer(ctx context.Context, to netip.AddrPort) (conn net.Conn, err error) {
 	self := model.ControlAddress(g.keys.last().Public())
 	err = g.inner.Do(func() (err error) {
@@ -53,14 +54,14 @@ func (g *Gateway) dialPeer(ctx context.Context, to netip.AddrPort) (conn net.Con
 	return conn, err
 }
 
-// run listens for peers while one of them is served, and for local controllers while one peer can be reached. A
-// standby gateway has neither and does not listen.
+// run listens for peers while the tunnel of any peer lets it reach the local API server, and for local
+// controllers while any peer's API server can be reached. A standby gateway listens for neither.
 func (c *controlPlane) run(ctx context.Context) {
 	var forwarding, proxying server
 	every(ctx, reportInterval, nil, func(ctx context.Context) {
 		served, called := c.peers()
 		if c.keyChanged(c.gateway.worker.outcome().publicKey) {
-			// Connections from the previous address are dead.
+			// The control address has changed, and connections from the previous one are dead.
 			c.forwarder.Allow(nil)
 			c.proxy.SetClusters(nil)
 		}
@@ -78,7 +79,7 @@ func (c *controlPlane) run(ctx context.Context) {
 	proxying.set(ctx, false, nil)
 }
 
-// keyChanged records a public key and reports whether it differs from the previous one. An empty key is ignored.
+// keyChanged records a public key and reports whether it differs from the recorded one. It ignores an empty key.
 func (c *controlPlane) keyChanged(key string) bool {
 	if key == "" || key == c.publicKey {
 		return false
@@ -88,8 +89,8 @@ func (c *controlPlane) keyChanged(key string) bool {
 	return before != ""
 }
 
-// peers returns the control addresses of the peers that are served, and those of the peers that can be reached
-// by cluster ID; none on a standby gateway.
+// peers returns the control addresses of the peers that may reach the local API server (served), and of the peers
+// whose API servers can be reached (called), by cluster ID. Both are empty on a standby gateway.
 func (c *controlPlane) peers() (served []netip.Addr, called map[string]netip.Addr) {
 	o := c.gateway.worker.outcome()
 	called = make(map[string]netip.Addr)
@@ -142,13 +143,14 @@ func (c *controlPlane) serveProxy(ctx context.Context) (serve func() error, err 
 	}, nil
 }
 
-// server is a server that runs at times.
+// server runs a function in the background while it is needed.
 type server struct {
 	cancel context.CancelFunc
 	done   chan struct{}
 }
 
-// set starts or stops the server, and waits until it has stopped.
+// set starts serve, or stops it and waits until it has returned. It does nothing if the state is already the
+// wanted one.
 func (s *server) set(ctx context.Context, running bool, serve func(context.Context)) {
 	switch {
 	case !running && s.cancel != nil:

@@ -8,7 +8,7 @@ import "testing"
 func TestOnlyAnotherKeyResetsTheControlPlane(t *testing.T) {
 	c := &controlPlane{}
 	for i, step := range []struct {
-		key   string // of the tunnel, as it was read
+		key   string // public key of the tunnel; empty if it could not be read
 		moved bool
 	}{
 		{"", false}, {"one", false}, {"one", false}, {"", false}, {"one", false}, {"two", true}, {"", false},

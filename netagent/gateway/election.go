@@ -24,38 +24,39 @@ import (
 )
 
 const (
-	// leaseDuration is the time after which a Lease that is not renewed expires, for holders that never replied to
-	// a probe.
+	// leaseDuration is the time without a renewal after which the Lease of a holder that never replied to a probe
+	// expires.
 	leaseDuration = 15 * time.Second
 	// renewInterval is the interval at which the holder renews the Lease.
 	renewInterval = 5 * time.Second
-	// A gateway that is not healthy holds back: as the holder it renews the Lease only after unhealthyRenewal, and
-	// otherwise acquires it only after unhealthyAcquire. The former is less, so that unhealthy gateways do not
-	// alternate, and so that the controllers do not report the Lease as expired.
+	// unhealthyRenewal is how long an unhealthy holder waits before it renews the Lease, and unhealthyAcquire how
+	// long an unhealthy standby gateway waits before it acquires the Lease. Renewal is sooner, so that unhealthy
+	// gateways do not alternate, and the controllers do not report the Lease as expired.
 	unhealthyRenewal = 2 * leaseDuration
 	unhealthyAcquire = 3 * leaseDuration
-	// holderProbeInterval is the interval at which standby gateways probe the holder, and maxMissed the number of
-	// consecutive failures after which it is dead.
+	// holderProbeInterval is the interval at which standby gateways probe the holder. After maxMissed consecutive
+	// failures the holder counts as dead.
 	holderProbeInterval = 250 * time.Millisecond
 	maxMissed           = 5
-	// refusedRetry is the delay after a probe that was refused, as no reply can follow.
+	// refusedRetry is the delay before the next probe after a refused one, which needs no timeout.
 	refusedRetry = 50 * time.Millisecond
 	// writeTimeout bounds one write of the Lease.
 	writeTimeout = 3 * time.Second
 )
 
-// Election determines the active gateway. The Lease arbitrates between candidates only: whether the holder is
-// alive is determined by probes. During an outage of the API server the holder stays active, as no other gateway
-// can acquire the Lease.
+// Election determines the active gateway, which holds the Lease. Standby gateways probe the holder, and acquire
+// the Lease once it does not reply. The holder stays active during an outage of the API server, as no other
+// gateway can acquire the Lease then.
 type Election struct {
 	// Self is the node of this gateway, and its identity in the Lease.
 	Self   string
 	Leases coordinationclient.LeaseInterface
-	// Probe probes the gateway on a node. It fails if there is no reply within the timeout; probe.ErrRefused means
-	// that no gateway listens.
+	// Probe probes the gateway on a node. It fails if there is no reply within the timeout, with probe.ErrRefused
+	// if no gateway listens on the node.
 	Probe func(ctx context.Context, node string, timeout time.Duration) error
-	// Healthy reports whether this gateway can configure its node. A gateway that cannot leaves the Lease to one
-	// that can. If none can, for a reason common to all nodes, one of them holds the Lease nevertheless.
+	// Healthy reports whether this gateway can configure its node. An unhealthy gateway leaves the Lease to a
+	// healthy one. If all gateways are unhealthy, for example by a cause common to all nodes, one of them holds
+	// the Lease nevertheless.
 	Healthy func() bool
 	// OnChange is called when another gateway becomes active.
 	OnChange func()
@@ -63,16 +64,16 @@ type Election struct {
 
 	mu     sync.Mutex
 	lease  *coordinationv1.Lease // latest observed version; nil if there is no Lease
-	active string                // the last holder
+	active string                // holder of the Lease, or its last holder if it has none
 	since  time.Time             // time of the last observed change of the Lease
-	// answered is set once the holder has replied to a probe since it acquired the Lease; missed counts the probes
+	// answered is set if the holder has replied to a probe since it acquired the Lease. missed counts the probes
 	// that failed since the last reply.
 	answered      bool
 	missed        int
-	holderChanged chan struct{} // signals another holder, or none
+	holderChanged chan struct{} // signals that the Lease has another holder, or none
 }
 
-// NewElection returns an election. Observe must be called with each version of the Lease.
+// NewElection returns an election. The caller must call Observe with each version of the Lease.
 func NewElection(
 	self string,
 	leases coordinationclient.LeaseInterface,
@@ -91,15 +92,16 @@ func NewElection(
 	}
 }
 
-// Active returns the node of the active gateway, or of the last one if the Lease has no holder; empty if there
-// was none yet.
+// Active returns the node of the active gateway; the last one if the Lease has no holder, and empty if it never
+// had one.
 func (e *Election) Active() string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.active
 }
 
-// Observe processes a version of the Lease; nil means that it does not exist. Older versions are ignored.
+// Observe processes a version of the Lease; nil means that the Lease does not exist. It ignores a version older
+// than the last one.
 func (e *Election) Observe(lease *coordinationv1.Lease) {
 	e.mu.Lock()
 	if isOlder(lease, e.lease) {
@@ -151,10 +153,10 @@ const (
 	yield       action = "yield" // leave the Lease to other gateways for now
 )
 
-// next returns the next action, and the holder. A holder that has replied before and misses probes is dead. One
-// that never replied may be alive but unreachable from this node, and keeps the Lease until it expires:
-// otherwise two gateways that cannot reach each other would alternate. A gateway that is not healthy waits
-// longer for both, and probes meanwhile.
+// next returns the next action, and the holder. A holder that has replied before and misses maxMissed probes is
+// dead. A holder that never replied may be alive but unreachable from this node, and keeps the Lease until it
+// expires: otherwise two gateways that cannot reach each other would alternate. An unhealthy gateway renews and
+// acquires the Lease later than a healthy one.
 func (e *Election) next(healthy bool) (action, string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -171,7 +173,8 @@ func (e *Election) next(healthy bool) (action, string) {
 	return probeHolder, current
 }
 
-// Run participates in the election until the context ends. Observe must be called with the initial state before.
+// Run participates in the election until the context ends. Call Observe with the initial state of the Lease
+// before.
 func (e *Election) Run(ctx context.Context) {
 	e.mu.Lock()
 	if e.since.IsZero() {
@@ -220,8 +223,8 @@ func (e *Election) recordProbe(node string, answered bool) {
 	}
 }
 
-// write sets the holder of the Lease. It fails with a conflict if the Lease has changed since it was observed,
-// and observes the new version then.
+// write sets the holder of the Lease. If the Lease has changed since it was observed, write observes the current
+// version and fails with a conflict.
 func (e *Election) write(ctx context.Context, to string) error {
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
@@ -264,9 +267,9 @@ func setHolder(lease *coordinationv1.Lease, who string, now metav1.MicroTime) {
 	lease.Spec.LeaseDurationSeconds = ptr.To(int32(leaseDuration / time.Second))
 }
 
-// Release removes this gateway from the Lease, and waits until another one has acquired it. It fails if none has
-// before the context ends. It returns at once if another gateway holds the Lease already. Run must have ended
-// before.
+// Release removes this gateway from the Lease, and waits until another gateway has acquired it. It returns at
+// once if another gateway already holds the Lease, and fails if none acquires it before the context ends. Call it
+// after Run has returned.
 func (e *Election) Release(ctx context.Context) error {
 	for {
 		e.mu.Lock()

@@ -37,9 +37,9 @@ type cluster struct {
 	version  int
 	away     bool
 	gateways map[string]*Election
-	silent   map[string]bool // who does not answer
+	silent   map[string]bool // nodes whose gateway does not reply to probes
 	refuses  map[string]bool // nodes without a listening gateway
-	unable   map[string]bool // who does not bring its node to what it should be
+	unable   map[string]bool // nodes whose gateway is unhealthy
 }
 
 func newCluster() *cluster {
@@ -58,7 +58,7 @@ func (c *cluster) write(lease *coordinationv1.Lease, known bool) (*coordinationv
 	switch {
 	case c.away:
 		c.mu.Unlock()
-		return nil, errors.New("the API server is away")
+		return nil, errors.New("the API server is unavailable")
 	case known && c.lease.ResourceVersion != lease.ResourceVersion:
 		c.mu.Unlock()
 		return nil, apierrors.NewConflict(leases, lease.Name, nil)
@@ -116,7 +116,7 @@ func (c *cluster) set(f func()) {
 	f()
 }
 
-// join starts a gateway, and returns the function that stops it.
+// join starts a gateway on a node, and returns its election and the function that stops it.
 func (c *cluster) join(t *testing.T, node string) (*Election, context.CancelFunc) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -146,7 +146,7 @@ func (c *cluster) join(t *testing.T, node string) (*Election, context.CancelFunc
 	return e, func() { cancel(); <-done; time.Sleep(2 * watchDelay); c.set(func() { delete(c.gateways, node) }) }
 }
 
-// two starts rome-1, and rome-2 after it.
+// two starts a gateway on rome-1, and a second later one on rome-2.
 func (c *cluster) two(t *testing.T) (first *Election, stopFirst func(), second *Election, stopSecond func()) {
 	t.Helper()
 	first, stopFirst = c.join(t, "rome-1")
@@ -159,7 +159,7 @@ func want(t *testing.T, active string, all ...*Election) {
 	t.Helper()
 	for _, e := range all {
 		if got := e.Active(); got != active {
-			t.Errorf("%s believes that %q is active, and not %q", e.Self, got, active)
+			t.Errorf("for %s the active gateway is %q, want %q", e.Self, got, active)
 		}
 	}
 }
@@ -184,13 +184,13 @@ func TestStandbyGatewayTakesOverWithinSeconds(t *testing.T) {
 			t.Errorf("it took %s", took)
 		}
 
-		// It is reconnected, and becomes a standby gateway.
+		// rome-1 is reachable again, and becomes a standby gateway.
 		c.set(func() { c.silent["rome-1"] = false })
 		first, stopFirst = c.join(t, "rome-1")
 		time.Sleep(time.Minute)
 		want(t, "rome-2", first, second)
 		if n := *c.lease.Spec.LeaseTransitions; n != 2 {
-			t.Errorf("the Lease has changed hands %d times", n)
+			t.Errorf("the Lease has changed its holder %d times", n)
 		}
 		stopFirst()
 		stopSecond()
@@ -225,7 +225,7 @@ func TestTerminatedGatewayIsReplacedSoonerThanAnUnresponsiveOne(t *testing.T) {
 				time.Sleep(time.Millisecond)
 			}
 			if took := time.Since(began); took < end.least || took > end.most {
-				t.Errorf("%s: it took %s, and not from %s to %s", end.what, took, end.least, end.most)
+				t.Errorf("%s: takeover after %s, want %s to %s", end.what, took, end.least, end.most)
 			}
 			stopSecond()
 		}
@@ -238,7 +238,7 @@ func TestFewRefusedProbesDoNotReplaceTheHolder(t *testing.T) {
 		first, stopFirst, second, stopSecond := c.two(t)
 		time.Sleep(time.Minute)
 		for range 10 {
-			// It is probed at most maxMissed-1 times meanwhile.
+			// The holder is probed at most maxMissed-1 times while it refuses.
 			c.set(func() { c.refuses["rome-1"] = true })
 			time.Sleep((maxMissed-1)*refusedRetry - time.Millisecond)
 			c.set(func() { c.refuses["rome-1"] = false })
@@ -258,7 +258,7 @@ func TestActiveGatewayStaysDuringAnAPIServerOutage(t *testing.T) {
 		c.set(func() { c.away = true })
 		time.Sleep(time.Hour)
 		want(t, "rome-1", first, second)
-		// One restarts meanwhile, without an observed Lease at first.
+		// The standby gateway restarts during the outage, and has observed no Lease.
 		stopSecond()
 		second, stopSecond = c.join(t, "rome-2")
 		time.Sleep(time.Minute)
@@ -276,7 +276,7 @@ func TestGatewayThatOnlyCannotReachTheAPIServerIsNotReplaced(t *testing.T) {
 		c := newCluster()
 		first, stopFirst, second, stopSecond := c.two(t)
 		time.Sleep(time.Second)
-		stopFirst() // it renews no more, but it answers
+		stopFirst() // it does not renew the Lease, but replies to probes
 		time.Sleep(time.Hour)
 		want(t, "rome-1", first, second)
 		stopSecond()
@@ -292,7 +292,7 @@ func TestPartitionedGatewaysDoNotAlternate(t *testing.T) {
 		time.Sleep(time.Hour)
 		want(t, "rome-2", first, second)
 		if n := *c.lease.Spec.LeaseTransitions; n != 2 {
-			t.Errorf("the Lease has changed hands %d times", n)
+			t.Errorf("the Lease has changed its holder %d times", n)
 		}
 		stopFirst()
 		stopSecond()
@@ -307,7 +307,7 @@ func TestReleasedLeaseIsAcquiredAtOnce(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		if err := second.Release(ctx); err != nil {
-			t.Errorf("who does not hold it: %v", err)
+			t.Errorf("Release by a standby gateway: %v", err)
 		}
 		stopFirst()
 		c.set(func() { c.gateways["rome-1"] = first })
@@ -316,14 +316,15 @@ func TestReleasedLeaseIsAcquiredAtOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 		if took := time.Since(began); took > holderProbeInterval {
-			t.Errorf("it took %s", took)
+			t.Errorf("takeover after %s", took)
 		}
 		want(t, "rome-2", first, second)
 		stopSecond()
 	})
 }
 
-// A terminating gateway stops replying before it has released its Lease.
+// A terminating gateway stops replying to probes before it releases the Lease, so that a standby gateway may
+// acquire it earlier.
 func TestLeaseMayBeAcquiredDuringRelease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster()
@@ -365,14 +366,14 @@ func TestUnhealthyGatewayNeitherAcquiresNorKeepsTheLease(t *testing.T) {
 		time.Sleep(time.Second)
 		c.set(func() { c.unable["rome-2"] = true })
 		second, stopSecond := c.join(t, "rome-2")
-		// The first one's node restarts; no other gateway is healthy.
+		// rome-1 restarts, while the other gateway is unhealthy.
 		c.set(func() { c.silent["rome-1"] = true })
 		time.Sleep(time.Minute)
 		want(t, "rome-1", first, second)
 		c.set(func() { c.silent["rome-1"] = false })
 		time.Sleep(time.Second)
 
-		// The holder becomes unhealthy, and stops replying.
+		// The holder becomes unhealthy and stops replying.
 		c.set(func() {
 			c.unable = map[string]bool{"rome-1": true}
 			c.silent["rome-1"] = true
@@ -384,9 +385,9 @@ func TestUnhealthyGatewayNeitherAcquiresNorKeepsTheLease(t *testing.T) {
 	})
 }
 
-// A cause common to all nodes must not leave the cluster without an active gateway.
+// If all gateways are unhealthy by a cause common to all nodes, one of them must be active nevertheless.
 func TestOneOfOnlyUnhealthyGatewaysHoldsTheLease(t *testing.T) {
-	// missed is the time after which the controllers report gateways as silent.
+	// missed is the time without a renewal after which the controllers report the gateways as unresponsive.
 	const missed = 40 * time.Second
 	for name, able := range map[string]bool{"from the beginning": false, "after some time": true} {
 		t.Run(name, func(t *testing.T) {
@@ -416,9 +417,9 @@ func TestOneOfOnlyUnhealthyGatewaysHoldsTheLease(t *testing.T) {
 				}
 				want(t, "rome-1", first, second)
 				if n := *c.lease.Spec.LeaseTransitions; n != 1 {
-					t.Errorf("the Lease has changed hands %d times", n)
+					t.Errorf("the Lease has changed its holder %d times", n)
 				}
-				// It stops, and only the other one is left.
+				// The holder stops, and only the other gateway is left.
 				stopFirst()
 				time.Sleep(unhealthyAcquire + time.Second)
 				want(t, "rome-2", second)
@@ -435,7 +436,7 @@ func TestHealthyGatewayPrecedesAnUnhealthyOne(t *testing.T) {
 			t.Helper()
 			lease, err := c.Get(t.Context(), agent.GatewayName, metav1.GetOptions{})
 			if err != nil || *lease.Spec.LeaseTransitions != want {
-				t.Errorf("the Lease has changed hands otherwise than %d times: %v, %v", want, lease, err)
+				t.Errorf("the Lease has not changed its holder %d times: %v, %v", want, lease, err)
 			}
 		}
 		c.set(func() { c.unable["rome-1"], c.refuses["rome-1"] = true, true })
@@ -448,7 +449,7 @@ func TestHealthyGatewayPrecedesAnUnhealthyOne(t *testing.T) {
 		time.Sleep(time.Hour)
 		want(t, "rome-2", first, second)
 		transitions(2)
-		// While the healthy one restarts, the other one waits.
+		// The healthy gateway restarts, and the unhealthy one does not acquire the Lease.
 		stopSecond()
 		c.set(func() { c.refuses["rome-2"] = true })
 		time.Sleep(unhealthyAcquire - 2*renewInterval)
@@ -463,7 +464,7 @@ func TestHealthyGatewayPrecedesAnUnhealthyOne(t *testing.T) {
 	})
 }
 
-// Probes that failed while a gateway was unhealthy do not count later.
+// Probes that fail while a gateway is unhealthy do not count once it is healthy.
 func TestRecoveredGatewayDoesNotReplaceAResponsiveHolder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster()
@@ -495,6 +496,6 @@ func TestOlderVersionOfTheLeaseIsIgnored(t *testing.T) {
 	e.Observe(nil)
 	want(t, "rome-2", e)
 	if do, _ := e.next(true); do != acquire {
-		t.Errorf("a Lease that was deleted: %s", do)
+		t.Errorf("action after the Lease was deleted: %s", do)
 	}
 }

@@ -1,9 +1,9 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package gateway implements the gateway, the local end of the tunnels to remote clusters. Several gateways may
-// run on different nodes of a cluster: one is active, the others are standby gateways, which hold everything but
-// the peers of the tunnel.
+// Package gateway implements the gateway, which terminates the tunnels to remote clusters. Gateways may run on
+// several nodes of a cluster: one of them is active, and the others are standby gateways, which configure
+// everything but the peers of the tunnel.
 package gateway
 
 import (
@@ -30,18 +30,18 @@ import (
 )
 
 const (
-	// reportInterval is the interval of reports (statuses and metrics) and of endpoint updates while nothing
-	// changes.
+	// reportInterval is the time between two reports (statuses and metrics), and between two updates of
+	// endpoints.
 	reportInterval = time.Second
-	// keyInterval is the interval at which the file of the private key is read.
+	// keyInterval is the time between two reads of the private key's file.
 	keyInterval = 5 * time.Second
-	// handoverTimeout bounds how long a terminating gateway waits until a standby gateway has taken over. A
-	// standby gateway is probed handoverProbes times before it counts as absent.
+	// handoverTimeout bounds how long a terminating gateway waits until a standby gateway is active. After
+	// handoverProbes failed probes of each gateway, no standby gateway is expected.
 	handoverTimeout = 10 * time.Second
 	handoverProbes  = 3
 )
 
-// Gateway is a gateway with all its parts.
+// Gateway is a gateway of the local cluster, active or standby.
 type Gateway struct {
 	options      *Options
 	kube         kubernetes.Interface
@@ -57,11 +57,11 @@ type Gateway struct {
 	metrics   *Metrics
 	listeners listeners
 
-	connected map[string]bool // result of the last updateEndpoints
+	connected map[string]bool // by TunnelEndpoint, as of the last call of updateEndpoints
 }
 
-// New returns a gateway that works in the network namespace of a node (outer) and in its own (inner), and
-// registers its metrics. It fails if a metric or an event handler cannot be registered.
+// New returns a gateway that configures the network namespace of its node (outer) and its own (inner). It
+// registers the metrics, and fails if a metric or an event handler cannot be registered.
 func New(options *Options, kube kubernetes.Interface, federation versioned.Interface, outer, inner *kernel.Namespace,
 	register func(metrics.Registerable) error,
 ) (*Gateway, error) {
@@ -103,12 +103,12 @@ func New(options *Options, kube kubernetes.Interface, federation versioned.Inter
 	return g, nil
 }
 
-// Run runs the gateway until the context ends. It then leaves the node as it is, so that the kernel keeps
-// forwarding; if there is a standby gateway, it hands over first. If the gateways' Deployment was deleted, it
-// removes everything from the node.
+// Run runs the gateway until the context ends. Then an active gateway hands over to a standby gateway if there is
+// one. The node is left as it is, so that the kernel keeps forwarding, unless the gateways' Deployment was
+// deleted: Run then removes everything that the gateway created.
 func (g *Gateway) Run(ctx context.Context) error {
 	logger := klog.FromContext(ctx)
-	// Caches outlive the work: termination needs them.
+	// The caches are needed until the gateway has handed over.
 	watching, stopWatching := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopWatching()
 	group, working := errgroup.WithContext(ctx)
@@ -136,7 +136,7 @@ func (g *Gateway) Run(ctx context.Context) error {
 // ready returns the reasons for which the gateway is not ready.
 func (g *Gateway) ready() error { return errors.Join(g.loop.Ready(), g.listeners.Err()) }
 
-// work runs all parts until the context ends or one fails.
+// work runs the gateway until the context ends or a part of it fails.
 func (g *Gateway) work(ctx context.Context) error {
 	if _, err := g.keys.read(); err != nil {
 		return err
@@ -163,7 +163,7 @@ func (g *Gateway) work(ctx context.Context) error {
 	}
 	group.Go(func() error { every(ctx, keyInterval, nil, g.rereadKey); return nil })
 	group.Go(func() error {
-		// A peer needs a new public key at once: reports follow writes without delay.
+		// After a write, a report follows at once: peers need a new public key without delay.
 		every(ctx, reportInterval, g.worker.wrote, func(ctx context.Context) {
 			if err := reports.report(ctx); err != nil && ctx.Err() == nil {
 				klog.FromContext(ctx).Error(err, "Reporting the state of the tunnels failed")
@@ -185,7 +185,7 @@ func (g *Gateway) address(node string) (netip.Addr, error) {
 	return agent.NodeAddress(o, node)
 }
 
-// probeGateway queries the beacon of the gateway on a node.
+// probeGateway probes the gateway on a node. It fails if there is no reply within the timeout.
 func (g *Gateway) probeGateway(ctx context.Context, node string, timeout time.Duration) error {
 	at, err := g.address(node)
 	if err != nil {
@@ -201,8 +201,8 @@ func (g *Gateway) tunnelEndpoints() ([]*v1alpha1.TunnelEndpoint, error) {
 	return o.TunnelEndpoints, err
 }
 
-// observeKey uses the private key in the Secret, which changes earlier than the mounted file: two gateways must
-// not use different keys for long.
+// observeKey uses the private key in the Secret. It does not wait for the mounted file, which changes later, as
+// the gateways must not use different keys for long.
 func (g *Gateway) observeKey(secret *corev1.Secret) {
 	before := g.keys.last()
 	if err := g.keys.setFromSecret(secret.Data[v1alpha1.WireGuardPrivateKey]); err != nil {
@@ -212,7 +212,7 @@ func (g *Gateway) observeKey(secret *corev1.Secret) {
 	}
 }
 
-// rereadKey triggers a pass if the private key has changed.
+// rereadKey reads the private key's file, and updates the tunnel if the key has changed.
 func (g *Gateway) rereadKey(ctx context.Context) {
 	before := g.keys.last()
 	if _, err := g.keys.read(); err != nil {
@@ -223,7 +223,7 @@ func (g *Gateway) rereadKey(ctx context.Context) {
 	}
 }
 
-// updateEndpoints selects other endpoints for peers that the active gateway is not connected to.
+// updateEndpoints selects other endpoints for the peers to which the active gateway is not connected.
 func (g *Gateway) updateEndpoints(ctx context.Context) {
 	all, err := g.tunnelEndpoints()
 	if err != nil {
@@ -233,7 +233,7 @@ func (g *Gateway) updateEndpoints(ctx context.Context) {
 	active, lost := outcome.active, false
 	var traffic map[model.PublicKey]kernel.Traffic
 	if active && slices.ContainsFunc(all, controlOnly) {
-		// Without traffic data such peers count as not connected; the reporter reports the error.
+		// On an error, peers without CIDRs count as not connected, and the reporter reports the error.
 		traffic, _ = g.worker.inner.Traffic(model.TunnelLink)
 	}
 	connected := make(map[string]bool)
@@ -243,15 +243,16 @@ func (g *Gateway) updateEndpoints(ctx context.Context) {
 		lost = lost || g.connected[te.Name] && !connected[te.Name]
 	}
 	g.connected = connected
-	// A lost connection may be caused by a change on this node, which a pass repairs.
+	// The cause of a lost connection may be a change on this node, which the next pass reverts.
 	if g.endpoints.Follow(ctx, all, active, func(name string) bool { return connected[name] }) || lost {
 		g.loop.Wake()
 	}
 }
 
-// end releases the Lease and removes the peers of the tunnel once a standby gateway has acquired it: two
-// gateways with one key would attract each other's packets. The standby may have acquired the Lease before, as
-// this gateway does not reply any more.
+// end hands over to a standby gateway, or removes everything from the node if the Deployment was deleted. The
+// last pass removes the peers of the tunnel once another gateway holds the Lease, as two gateways with one key
+// would receive each other's packets. A standby gateway may hold the Lease already, as this gateway no longer
+// replies to probes.
 func (g *Gateway) end(ctx context.Context) error {
 	if g.sources.Removed() {
 		klog.FromContext(ctx).Info("The Deployment was deleted, removing everything from the node")
@@ -269,8 +270,8 @@ func (g *Gateway) end(ctx context.Context) error {
 	return errors.Join(err, g.worker.pass(ctx))
 }
 
-// hasStandby reports whether another gateway can take over. It probes several times, as a busy gateway may miss
-// a probe.
+// hasStandby reports whether a standby gateway replies. It probes several times, as a busy gateway may miss a
+// probe.
 func (g *Gateway) hasStandby(ctx context.Context) bool {
 	o, err := g.sources.Objects()
 	if err != nil {
@@ -286,13 +287,13 @@ func (g *Gateway) hasStandby(ctx context.Context) bool {
 	return false
 }
 
-// clean removes everything that a gateway creates.
+// clean removes everything that the gateway created on its node.
 func (g *Gateway) clean() error {
 	_, err := agent.CleanGateway(g.outer, g.inner)
 	return errors.Join(err, kernel.RemoveNamespace(g.options.NamespacePath))
 }
 
-// every calls do once per interval, and when it is woken, until the context ends.
+// every calls do at once, once per interval and when wake is signalled, until the context ends.
 func every(ctx context.Context, interval time.Duration, wake <-chan struct{}, do func(context.Context)) {
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()

@@ -15,21 +15,21 @@ import (
 	"liqo.io/federation/netagent/probe"
 )
 
-// keyring holds the private key, and the keys derived from it by which the local gateways authenticate each
-// other. The key of the Secret takes precedence over that of the file.
+// keyring holds the private key of the tunnel, and the keys derived from it by which the gateways of the cluster
+// authenticate each other. A key from the Secret takes precedence over the key in the file.
 type keyring struct {
 	file string
 
 	mu         sync.Mutex
 	fromSecret bool
 	current    model.PrivateKey
-	// shared are derived from the current and the previous private key, as a new one does not reach all gateways
-	// at once.
+	// shared are derived from the current and the previous private key, as the gateways do not receive a new
+	// private key at the same time.
 	shared []probe.Key
 }
 
-// read returns the key of the Secret if there was one, and reads the file otherwise. It fails if the file holds
-// no key.
+// read returns the private key from the Secret if there was one, and otherwise from the file, which it reads. It
+// fails if the file contains no key.
 func (k *keyring) read() (model.PrivateKey, error) {
 	k.mu.Lock()
 	current, fromSecret := k.current, k.fromSecret
@@ -50,11 +50,12 @@ func (k *keyring) setFromSecret(text []byte) error {
 	return err
 }
 
-// set uses a key, unless it comes from the file and one from the Secret is in use.
+// set uses a key. It ignores a key from the file once a key from the Secret is used, and fails if the text is not
+// a key.
 func (k *keyring) set(text []byte, from string, fromSecret bool) (model.PrivateKey, error) {
 	raw, err := base64.StdEncoding.AppendDecode(nil, bytes.TrimSpace(text))
 	if err != nil || len(raw) != len(model.PrivateKey{}) {
-		// The data is omitted: it may be part of a key.
+		// The error must not contain the text, which may be part of a key.
 		return model.PrivateKey{}, fmt.Errorf("reading the private key: %s does not hold 32 bytes in base64", from)
 	}
 	key := model.PrivateKey(raw)
@@ -78,7 +79,8 @@ func (k *keyring) last() model.PrivateKey {
 	return k.current
 }
 
-// sharedKeys returns the keys by which gateways authenticate each other; none before the private key was read.
+// sharedKeys returns the keys by which the gateways of the cluster authenticate each other; none before the
+// private key was read.
 func (k *keyring) sharedKeys() []probe.Key {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -23,16 +23,17 @@ import (
 	"liqo.io/federation/netagent/probe"
 )
 
-// listenRetry is the delay after a failure to listen.
+// listenRetry is the delay after a server failed.
 const listenRetry = 5 * time.Second
 
-// listeners run the servers of a gateway besides its passes. A server that fails affects nothing but readiness.
+// listeners run the servers of a gateway. A failed server makes the gateway not ready, and has no other effect.
 type listeners struct {
 	mu      sync.Mutex
-	failing map[string]error // by client
+	failing map[string]error // by the client that the server is for
 }
 
-// run listens and serves until the context ends, and retries failures, which Err returns meanwhile.
+// run listens and serves until the context ends. It retries after a failure, and Err returns the failure
+// meanwhile.
 func (l *listeners) run(
 	ctx context.Context,
 	client string,
@@ -80,8 +81,8 @@ func (l *listeners) Err() error {
 	return errors.New(strings.Join(all, "; "))
 }
 
-// withPortHint adds a hint to an error of listening on a port of the node that is in use. Setting is the chart
-// value that sets the port; empty if there is none.
+// withPortHint adds to an error of listening, if the port is in use, how to free the port. Setting is the chart
+// value that sets the port; empty if no value does.
 func withPortHint(err error, protocol string, port int, setting string) error {
 	if !errors.Is(err, unix.EADDRINUSE) {
 		return err
@@ -98,7 +99,7 @@ func withPortHint(err error, protocol string, port int, setting string) error {
 	return fmt.Errorf("%w: %s", err, text)
 }
 
-// beacon listens for probes of the other local gateways.
+// beacon opens the socket at which the other gateways of the local cluster probe this one.
 func (g *Gateway) beacon(ctx context.Context) (serve func() error, err error) {
 	self, err := g.address(g.options.NodeName)
 	if err != nil {
@@ -115,7 +116,7 @@ func (g *Gateway) beacon(ctx context.Context) (serve func() error, err error) {
 	return func() error { return probe.Beacon(ctx, conn, g.keys.sharedKeys, g.loop.Healthy) }, nil
 }
 
-// probes opens the sockets for probes of peers: no IPv6 socket if pods have no IPv6.
+// probes opens the sockets from which this gateway probes peers. There is no IPv6 socket if pods have no IPv6.
 func (g *Gateway) probes(ctx context.Context) (serve func() error, err error) {
 	var conn4, conn6 net.PacketConn
 	if conn4, err = g.inside("udp4", 0); err != nil {
@@ -129,7 +130,7 @@ func (g *Gateway) probes(ctx context.Context) (serve func() error, err error) {
 	return func() error { return g.worker.prober.Run(ctx, conn4, conn6, g.options.ProbeInterval) }, nil
 }
 
-// echo listens for probes of peers' gateways in one family.
+// echo opens the socket at which the gateways of peers probe this one, in one address family.
 func (g *Gateway) echo(network string) func(context.Context) (func() error, error) {
 	return func(ctx context.Context) (serve func() error, err error) {
 		conn, err := g.inside(network, model.EchoPort)
@@ -140,7 +141,7 @@ func (g *Gateway) echo(network string) func(context.Context) (func() error, erro
 	}
 }
 
-// inside opens a UDP socket in the gateway's namespace.
+// inside opens a UDP socket in the gateway's network namespace.
 func (g *Gateway) inside(network string, port int) (conn net.PacketConn, err error) {
 	err = g.inner.Do(func() (err error) { conn, err = net.ListenPacket(network, ":"+strconv.Itoa(port)); return err })
 	return conn, err

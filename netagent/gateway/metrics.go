@@ -57,7 +57,7 @@ func NewMetrics(register func(metrics.Registerable) error) (*Metrics, error) {
 		mtu: gauge(
 			"tunnel",
 			"mtu_bytes",
-			"Size of the largest packet to a peer inside of the tunnel, as agreed upon.",
+			"Agreed size of the largest packet to a peer inside of the tunnel.",
 			peer,
 		),
 		pathMTU: gauge(
@@ -77,8 +77,8 @@ func NewMetrics(register func(metrics.Registerable) error) (*Metrics, error) {
 			Namespace: "federation", Subsystem: "tunnel", Name: "sent_packets_total",
 			Help: "Packets sent through the tunnels to all peers.", StabilityLevel: metrics.ALPHA,
 		}),
-		answered: counter("probes_answered_total", "Probes with a reply of the peer."),
-		lost:     counter("probes_lost_total", "Probes without a reply of the peer in time."),
+		answered: counter("probes_answered_total", "Probes to which the peer replied in time."),
+		lost:     counter("probes_lost_total", "Probes to which the peer did not reply in time."),
 		latency: metrics.NewHistogramVec(&metrics.HistogramOpts{
 			Namespace: "federation", Subsystem: "tunnel", Name: "latency_seconds",
 			Help:           "Time from a probe to its reply through the tunnel.",
@@ -105,21 +105,20 @@ func (m *Metrics) Answered(peer string, took time.Duration) {
 // Lost records a probe without a reply.
 func (m *Metrics) Lost(peer string) { m.lost.WithLabelValues(peer).Inc() }
 
-// addTraffic adds the bytes carried since the previous reading of the kernel's counters, which restart when a
-// peer is recreated.
+// addTraffic adds the increase of a peer's byte counters. The kernel's counters restart when a peer is recreated.
 func (m *Metrics) addTraffic(peer string, before, now kernel.Traffic) {
 	m.received.WithLabelValues(peer).Add(increase(before.Received, now.Received))
 	m.sent.WithLabelValues(peer).Add(increase(before.Sent, now.Sent))
 }
 
-// addPackets adds the packets of all peers since the previous reading of the link's counters, which restart when
-// the link is recreated.
+// addPackets adds the increase of the packet counters of the tunnel's link, which restart when the link is
+// recreated.
 func (m *Metrics) addPackets(receivedBefore, received, sentBefore, sent uint64) {
 	m.packetsReceived.Add(increase(receivedBefore, received))
 	m.packetsSent.Add(increase(sentBefore, sent))
 }
 
-// increase returns the increase of a counter that may have restarted.
+// increase returns the increase of a counter, which has restarted if it is less than before.
 func increase(before, now uint64) float64 {
 	if now < before {
 		return float64(now)
@@ -127,7 +126,7 @@ func increase(before, now uint64) float64 {
 	return float64(now - before)
 }
 
-// deletePeer deletes the series of a peer.
+// deletePeer deletes all metrics of a peer.
 func (m *Metrics) deletePeer(peer string) {
 	for _, one := range []interface{ DeleteLabelValues(...string) bool }{
 		m.connected, m.handshakeAge, m.mtu, m.pathMTU, m.received, m.sent,

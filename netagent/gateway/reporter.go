@@ -21,24 +21,24 @@ import (
 // reportTimeout bounds one write of a status.
 const reportTimeout = 5 * time.Second
 
-// reporter writes the state of the active gateway's tunnels into the status of TunnelEndpoints, if that differs,
-// and into metrics.
+// reporter reports the state of the active gateway's tunnels, in metrics and in the status of TunnelEndpoints. It
+// writes a status only if it has changed.
 type reporter struct {
 	worker  *worker
 	client  federationclient.TunnelEndpointInterface
 	current func() ([]*v1alpha1.TunnelEndpoint, error)
 	metrics *Metrics
-	// listeners are checked for errors, which are part of the status.
+	// listeners provide the errors of servers, which are part of the status.
 	listeners *listeners
 	now       func() time.Time
 
 	before map[string]kernel.Traffic
-	// received and sent are the packet counters at the previous report, over all peers.
+	// received and sent are the packet counters of the tunnel's link at the previous report.
 	received, sent uint64
 	active         bool
 }
 
-// report updates metrics and writes the statuses that differ.
+// report updates the metrics and writes the statuses that have changed. It fails if a status cannot be written.
 func (r *reporter) report(ctx context.Context) error {
 	o := r.worker.outcome()
 	if o.active && !r.active {
@@ -55,7 +55,7 @@ func (r *reporter) report(ctx context.Context) error {
 	if implementation != "" {
 		r.metrics.implementation.WithLabelValues(string(implementation)).Set(1)
 	}
-	// An unreadable tunnel is reported like a failed pass.
+	// A tunnel that cannot be read is reported like one that cannot be configured.
 	traffic, err := r.worker.inner.Traffic(model.TunnelLink)
 	if err != nil && o.failed == "" {
 		o.failed = err.Error()
@@ -80,7 +80,7 @@ func (r *reporter) report(ctx context.Context) error {
 		}
 		key, served := o.peers[te.Name]
 		if !served && f.refused == "" {
-			continue // the next pass includes it
+			continue // created after the last pass
 		}
 		if served {
 			f.traffic, f.probes = traffic[key], r.worker.prober.Result(te.Name)
@@ -120,7 +120,8 @@ func (r *reporter) measure(name string, f observation) {
 	r.before[name] = f.traffic
 }
 
-// write writes a status unless it is unchanged. Conflicts and deleted objects are left to the next report.
+// write writes a status if it has changed. Conflicts and deleted objects are no error, as the next report follows
+// soon.
 func (r *reporter) write(ctx context.Context, te *v1alpha1.TunnelEndpoint, f observation) error {
 	status := statusOf(te, f, r.now())
 	if equality.Semantic.DeepEqual(status, te.Status) {
@@ -137,7 +138,7 @@ func (r *reporter) write(ctx context.Context, te *v1alpha1.TunnelEndpoint, f obs
 	return nil
 }
 
-// deleteStale drops the state and the metrics of peers that do not exist any more.
+// deleteStale deletes the state and the metrics of peers without a TunnelEndpoint.
 func (r *reporter) deleteStale(endpoints []*v1alpha1.TunnelEndpoint) {
 	there := make(map[string]bool, len(endpoints))
 	for _, te := range endpoints {

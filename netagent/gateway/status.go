@@ -17,15 +17,15 @@ import (
 	"liqo.io/federation/netagent/probe"
 )
 
-// The latency in the status is updated when the measured one differs by a fifth (1/latencyShare) and by at least
-// latencyLeast, which limits the number of writes.
+// The latency in the status is updated when the measured latency differs by a fifth (1/latencyShare) and by at
+// least latencyLeast, which limits the number of writes.
 const (
 	latencyShare = 5
 	latencyLeast = 250 * time.Microsecond
 )
 
-// lossStep is the least difference, in percent, between the measured loss and that in the status that updates
-// the status. A loss of 0 is always reported.
+// lossStep is the least change of the loss, in percentage points, that updates the status. A loss of 0 is always
+// reported.
 const lossStep = 10
 
 // Reasons of the conditions Connected and PathMTU.
@@ -56,30 +56,31 @@ const maxMessage = 1024
 type observation struct {
 	gateway        string
 	implementation kernel.Implementation
-	// publicKey is the public key of the local tunnel; empty if it is not available.
+	// publicKey is the public key of the local tunnel; empty if the tunnel could not be read.
 	publicKey string
-	// mtu is the size of the largest packet inside of the tunnel that the node's network permits, in bytes.
+	// mtu is the size of the largest packet inside of the tunnel that the network of the nodes permits, in bytes.
 	mtu int
 	// refused is the reason for not serving the peer; empty if it is served.
 	refused string
-	// leftOut describes the AddressMappings that are not served.
+	// leftOut describes the AddressMappings of the peer that are invalid and left out.
 	leftOut []string
-	// failed is the error of the last pass; empty if it succeeded.
+	// failed is the error of configuring the node; empty if the last attempt succeeded.
 	failed string
-	// listenError is the error of the gateway's listeners; empty if there is none.
+	// listenError has the errors of servers of the gateway that are not running; empty if all run.
 	listenError string
 	// unresolved is set if the peer has endpoints, and none of them resolves.
 	unresolved bool
-	// controlPlaneUp is set if the tunnel carries the control plane only and is connected.
+	// controlPlaneUp is set if the tunnel is connected and carries nothing but the control plane.
 	controlPlaneUp bool
 	traffic        kernel.Traffic
 	probes         probe.Result
 }
 
-// controlOnly reports whether a tunnel carries the control plane only. The peer's gateway cannot be probed then.
+// controlOnly reports whether the peer has no CIDRs yet, so that its tunnel carries nothing but the control plane
+// and its gateway cannot be probed.
 func controlOnly(te *v1alpha1.TunnelEndpoint) bool { return len(te.Spec.Remote) == 0 }
 
-// recentHandshake reports whether the session with the peer is alive.
+// recentHandshake reports whether the last handshake is recent enough for a session with the peer.
 func recentHandshake(t kernel.Traffic, now time.Time) bool {
 	return !t.Handshake.IsZero() && now.Sub(t.Handshake) < sessionLife
 }
@@ -92,7 +93,7 @@ func statusOf(te *v1alpha1.TunnelEndpoint, f observation, now time.Time) v1alpha
 	if f.publicKey != "" {
 		s.PublicKey = f.publicKey
 	}
-	// A smaller MTU than the minimum of IPv6 cannot be agreed upon.
+	// The API accepts no MTU below the minimum of IPv6.
 	if s.MTU = 0; f.mtu >= minMTU {
 		s.MTU = int32(f.mtu)
 	}
@@ -167,7 +168,7 @@ func loss(reported, measured int32) int32 {
 	return reported
 }
 
-// pathOf returns the condition PathMTU.
+// pathOf returns the condition PathMTU for the result of probing a peer.
 func pathOf(probes probe.Result) metav1.Condition {
 	c := metav1.Condition{Type: v1alpha1.ConditionPathMTU, Status: metav1.ConditionTrue, Reason: reasonPass}
 	switch probes.PathMTU {
@@ -181,7 +182,7 @@ func pathOf(probes probe.Result) metav1.Condition {
 		c.Status, c.Reason = metav1.ConditionFalse, reasonTooLarge
 		c.Message = fmt.Sprintf(
 			"Packets of the agreed size of %d bytes are lost on the path to the remote gateway or back. "+
-				"The largest that pass have %d bytes, and no larger ones are sent.",
+				"The largest packets that pass have %d bytes, and the gateway sends no larger ones.",
 			probes.MTU,
 			probes.PathMTU,
 		)
@@ -198,7 +199,7 @@ func latency(reported, measured time.Duration) time.Duration {
 	return reported
 }
 
-// truncate shortens a text to at most limit bytes of whole characters.
+// truncate shortens a text to at most limit bytes, without splitting a character.
 func truncate(text string, limit int) string {
 	if len(text) <= limit {
 		return text

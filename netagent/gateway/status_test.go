@@ -89,7 +89,7 @@ func TestStatusReportsTheTunnel(t *testing.T) {
 			}
 			te.Status = got
 			if diff := cmp.Diff(got, statusOf(te, test.facts, now.Add(time.Hour))); diff != "" {
-				t.Errorf("the same facts are written again:\n%s", diff)
+				t.Errorf("the status differs after the same observation:\n%s", diff)
 			}
 		})
 	}
@@ -119,8 +119,8 @@ func TestStatusReportsThePathMTU(t *testing.T) {
 			"True PacketsPass 4: ", "1420", 0,
 		},
 		{
-			"large ones do not", probe.Result{Connected: true, MTU: 1420, PathMTU: 1376, PathMTUKnown: true},
-			v1alpha1.TunnelConnected, "False PacketsTooLarge 4: ", "The largest that pass have 1376", 1376,
+			"large packets do not pass", probe.Result{Connected: true, MTU: 1420, PathMTU: 1376, PathMTUKnown: true},
+			v1alpha1.TunnelConnected, "False PacketsTooLarge 4: ", "The largest packets that pass have 1376", 1376,
 		},
 		{
 			"not connected any more", probe.Result{Known: true, MTU: 1420}, v1alpha1.TunnelConnecting,
@@ -141,7 +141,7 @@ func TestStatusReportsThePathMTU(t *testing.T) {
 			t.Errorf("%s: %q", step.what, got)
 		}
 		if te.Status.Phase != step.phase || te.Status.PathMTU != step.mtu {
-			t.Errorf("%s: the tunnel is %s, and %d bytes pass", step.what, te.Status.Phase, te.Status.PathMTU)
+			t.Errorf("%s: the tunnel is %s, path MTU %d", step.what, te.Status.Phase, te.Status.PathMTU)
 		}
 		if first := te.Status.Conditions[0].Type; first != v1alpha1.ConditionConnected {
 			t.Errorf("%s: first reported %s", step.what, first)

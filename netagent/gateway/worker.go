@@ -26,7 +26,7 @@ import (
 	"liqo.io/federation/netagent/probe"
 )
 
-// worker runs the passes of a gateway.
+// worker configures a gateway's node, in passes: each computes the state from the API objects and applies it.
 type worker struct {
 	self    string
 	cluster agent.Cluster
@@ -43,7 +43,7 @@ type worker struct {
 	prober       *probe.Prober
 	echo         *probe.Echo
 	metrics      *agent.Metrics
-	// wrote is signalled after a pass with writes; nil: no signal.
+	// wrote is signalled after a pass that changed something; nil disables the signal.
 	wrote chan struct{}
 
 	mu   sync.Mutex
@@ -56,22 +56,22 @@ type outcome struct {
 	active  bool
 	// publicKey is the public key of the tunnel; empty if it is not available.
 	publicKey string
-	mtu       int                        // by the node's network, independently of agreements
-	peers     map[string]model.PublicKey // of the served peers, by name
+	mtu       int                        // permitted by the network of the nodes, in bytes, whatever was agreed upon
+	peers     map[string]model.PublicKey // of the served peers, by name of the TunnelEndpoint
 	control   map[string]controlTarget   // of the served peers, by cluster ID
 	refused   map[string]string
 	leftOut   map[string][]string
 	failed    string
 }
 
-// controlTarget is the control address of a peer, and the control plane traffic of its tunnel.
+// controlTarget is the control address of a peer, and the control plane traffic that its tunnel carries.
 type controlTarget struct {
 	address netip.Addr
 	control model.Control
 }
 
-// pass makes the kernel match the state computed from the API objects. Before a gateway was active for the first
-// time it does nothing.
+// pass applies the state computed from the API objects to the kernel. It does nothing before any gateway was
+// active for the first time.
 func (w *worker) pass(ctx context.Context) error {
 	began := time.Now()
 	active := w.active()
@@ -135,7 +135,7 @@ func (w *worker) apply(ctx context.Context, active string) (writes int, result o
 		mtu: t.Input.PeerMTU(0), refused: t.Refused, leftOut: t.LeftOut, control: make(map[string]controlTarget),
 	}
 	w.probe(t, &result)
-	// The status reports the current key, not the wanted one.
+	// The status reports the key in the kernel, which is not the wanted one if applying failed.
 	tunnel, tunnelErr := w.inner.Tunnel(model.TunnelLink)
 	if tunnelErr == nil && tunnel.PrivateKey != (model.PrivateKey{}) {
 		result.publicKey = tunnel.PrivateKey.Public().String()
@@ -143,8 +143,8 @@ func (w *worker) apply(ctx context.Context, active string) (writes int, result o
 	return hostWrites + insideWrites, result, errors.Join(hostErr, insideErr, tunnelErr)
 }
 
-// removePeers removes the peers of the tunnel if the state cannot be computed and another gateway is active:
-// this one would attract its packets.
+// removePeers removes all peers of the tunnel. It is called when another gateway is active and the state cannot
+// be computed: with the peers, this gateway would receive packets for the active one.
 func (w *worker) removePeers() (writes int, err error) {
 	tunnel, err := w.inner.Tunnel(model.TunnelLink)
 	if errors.Is(err, os.ErrNotExist) || errors.Is(err, unix.ENODEV) {
@@ -160,8 +160,8 @@ func (w *worker) removePeers() (writes int, err error) {
 	return 1, w.inner.ChangeTunnel(model.TunnelLink, change)
 }
 
-// probe sets the peers that are probed, and those whose probes are replied to: the served ones, on the active
-// gateway.
+// probe sets the peers that this gateway probes, and whose probes it replies to: the served peers if it is
+// active, none otherwise.
 func (w *worker) probe(t agent.Translation, result *outcome) {
 	targets := make(map[string]probe.Target)
 	var answered []netip.Addr
@@ -187,9 +187,8 @@ func (w *worker) probe(t agent.Translation, result *outcome) {
 	w.echo.Allow(answered)
 }
 
-// probeTargets returns the addresses of the peer's gateway, at most one per family: the first address of its
-// CIDRs. Probes are sent from the gateway's own address, which is translated into its representative address at
-// the peer.
+// probeTargets returns the addresses of the peer's gateway, at most one per family: the first address of the
+// peer's CIDRs. Probes are sent from the local gateway's own address, which is translated on the way to the peer.
 func probeTargets(p model.Peer) []probe.Target {
 	var targets []probe.Target
 	for _, family := range []model.Family{model.IPv4, model.IPv6} {

@@ -56,7 +56,7 @@ func rome(name, address string) *corev1.Node {
 	return n
 }
 
-// bench is a gateway on an in-memory kernel.
+// bench is a gateway with its cluster, on in-memory kernels for the node (outer) and the gateway (inside).
 type bench struct {
 	*worker
 	outer, inside *fake.Kernel
@@ -94,7 +94,7 @@ func newBench(t *testing.T) *bench {
 	return b
 }
 
-// must runs two passes, and requires that the second one writes nothing.
+// must runs two passes, and requires that the second one writes nothing. It returns the tunnel.
 func (b *bench) must(t *testing.T) model.Tunnel {
 	t.Helper()
 	if err := b.pass(t.Context()); err != nil {
@@ -105,7 +105,7 @@ func (b *bench) must(t *testing.T) model.Tunnel {
 		t.Fatal(err)
 	}
 	if writes := b.outer.Writes + b.inside.Writes - before; writes != 0 {
-		t.Errorf("a second pass wrote %d times", writes)
+		t.Errorf("a second pass made %d writes", writes)
 	}
 	tunnel, err := b.inside.Tunnel(model.TunnelLink)
 	if err != nil {
@@ -118,7 +118,7 @@ func TestOnlyTheActiveGatewayHasPeers(t *testing.T) {
 	b := newBench(t)
 	b.active = ""
 	if err := b.pass(t.Context()); err != nil || b.outer.Writes+b.inside.Writes != 0 {
-		t.Errorf("before anybody is active: %v, %d writes", err, b.outer.Writes+b.inside.Writes)
+		t.Errorf("before a gateway is active: %v, %d writes", err, b.outer.Writes+b.inside.Writes)
 	}
 	for _, test := range []struct {
 		active string
@@ -129,12 +129,12 @@ func TestOnlyTheActiveGatewayHasPeers(t *testing.T) {
 			t.Errorf("while %s is active: %d peers", test.active, got)
 		}
 		if got := b.outcome().active; got != (test.peers == 1) {
-			t.Errorf("while %s is active, it is: %v", test.active, got)
+			t.Errorf("while %s is active, rome-1 is active: %v", test.active, got)
 		}
 	}
 }
 
-// Its Node was deleted while it runs, and another gateway has taken over.
+// The gateway's Node was deleted while it runs, and another gateway is active.
 func TestGatewayWithoutANodeHasNoTunnelPeers(t *testing.T) {
 	b := newBench(t)
 	if got := len(b.must(t).Peers); got != 1 {
@@ -148,7 +148,7 @@ func TestGatewayWithoutANodeHasNoTunnelPeers(t *testing.T) {
 	}
 	tunnel, err := b.inside.Tunnel(model.TunnelLink)
 	if err != nil || len(tunnel.Peers) != 0 || b.outcome().active {
-		t.Errorf("it has %d peers, %v; active: %v", len(tunnel.Peers), err, b.outcome().active)
+		t.Errorf("%d peers, %v; active: %v", len(tunnel.Peers), err, b.outcome().active)
 	}
 }
 
@@ -171,7 +171,7 @@ func TestAnotherPrivateKeyKeepsThePeers(t *testing.T) {
 	}
 }
 
-// Whichever call to the kernel fails, the pass reports it, and the next one repairs it.
+// Whichever call to the kernel fails, the pass returns the error, and the next pass completes the configuration.
 func TestNextPassRepairsAFailedOne(t *testing.T) {
 	fresh := newBench(t)
 	fresh.must(t)
@@ -247,7 +247,7 @@ func TestActiveGatewayWritesChangedStatuses(t *testing.T) {
 		}
 		client.ClearActions()
 		if got != want {
-			t.Errorf("%s: %d statuses were written, not %d", what, got, want)
+			t.Errorf("%s: %d statuses were written, want %d", what, got, want)
 		}
 	}
 	b.active = "rome-2"
@@ -268,7 +268,7 @@ func TestActiveGatewayWritesChangedStatuses(t *testing.T) {
 	b.inside.SetTraffic(model.PublicKey{31: 2}, kernel.Traffic{Handshake: time.Now(), Received: 1000, Sent: 2000})
 	writes("after more bytes", 0)
 	b.inside.MoveEndpoint(model.TunnelLink, model.PublicKey{31: 2}, netip.MustParseAddrPort("172.16.9.9:1"))
-	writes("after it has moved", 1)
+	writes("after the peer has roamed", 1)
 	b.private = 2
 	writes("with another key", 2)
 	for _, te := range list() {
@@ -281,10 +281,10 @@ func TestActiveGatewayWritesChangedStatuses(t *testing.T) {
 	}
 	writes("with the same key", 0)
 	b.active = "rome-2"
-	writes("standing by again", 0)
+	writes("standby again", 0)
 }
 
-// gathered returns the metrics of a registry by name and label; count and sum of histograms.
+// gathered returns the values in a registry by metric name and label. A histogram has two: count and sum.
 func gathered(t *testing.T, registry metrics.KubeRegistry) map[string]float64 {
 	t.Helper()
 	families, err := registry.Gather()
@@ -407,7 +407,7 @@ func TestMetricsReportTunnelsAndDropDeletedPeers(t *testing.T) {
 	expectMetrics("standby", map[string]float64{"federation_gateway_active": 0})
 }
 
-// answers makes a peer reply to a probe.
+// answers makes a peer's gateway reply to a probe.
 func (b *bench) answers(t *testing.T, name string) {
 	t.Helper()
 	self, at := netip.MustParseAddr("127.0.0.1"), netip.MustParseAddr("127.87.0.1")
@@ -431,12 +431,12 @@ func (b *bench) answers(t *testing.T, name string) {
 	ended.Go(func() error { return echo.Serve(ctx, server, false) })
 	ended.Go(func() error { return b.prober.Run(ctx, client, nil, 10*time.Millisecond) })
 	if err := ended.Wait(); err != nil || !b.prober.Result(name).Connected {
-		t.Fatalf("it does not answer: %v", err)
+		t.Fatalf("no reply to the probe: %v", err)
 	}
 }
 
-// A gateway whose key changed while it was down must report the new one at once: peers use the previous one until
-// then.
+// Peers use the previous key until a new one is reported. A gateway whose key changed while it was not running
+// reports the new key at once.
 func TestNewKeyIsReportedAtOnceAfterAStart(t *testing.T) {
 	b := newBench(t)
 	b.must(t)

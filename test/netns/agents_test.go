@@ -336,7 +336,7 @@ func TestAgentsCreateAndRepairTheFabric(t *testing.T) {
 		}
 		// IPv4, UDP and WireGuard add 60 bytes, and padding to a multiple of 16.
 		const tooLarge = "False PacketsTooLarge: Packets of the agreed size of 1398 bytes are lost " +
-			"on the path to the remote gateway or back. The largest that pass have 1376 bytes,"
+			"on the path to the remote gateway or back. The largest packets that pass have 1376 bytes,"
 		expect(rome, "milan", 1398, tooLarge)
 		expect(milan, "rome", 1398, tooLarge)
 		// Packets from every node respect it.
