@@ -390,7 +390,7 @@ func TestPoliciesKeepImportsToTheProvider(t *testing.T) {
 		}},
 		{"the controller manager imports", "", slice(labels)},
 		{"it creates a slice of a Service", "only EndpointSlices of ServiceImports", slice(map[string]string{mcsv1alpha1.LabelServiceName: "web"})},
-		{"it creates endpoints of a Service", "no Service gets endpoints", slice(map[string]string{
+		{"it creates endpoints of a Service", "only Service federation-gateway may get endpoints", slice(map[string]string{
 			discoveryv1.LabelManagedBy: v1alpha1.ManagedBy, mcsv1alpha1.LabelServiceName: "web", discoveryv1.LabelServiceName: "web",
 		})},
 		{"it deletes endpoints of a Service", "only EndpointSlices of ServiceImports", func(ctx context.Context) error { return slices.Delete(ctx, "existing", dryDelete) }},

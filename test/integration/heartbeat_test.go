@@ -61,9 +61,9 @@ func TestAPeerWritesNothingButTheTimeIntoItsHeartbeat(t *testing.T) {
 			expect(t, []attempt{
 				{"a heartbeat", "", patch(tenant, heartbeat, beat)},
 				{"a heartbeat in the future", "", patch(tenant, heartbeat, string(renewed(time.Now().Add(1000*time.Hour))))},
-				{"another lease", "no Lease but that of its heartbeat", patch(tenant, "another", beat)},
-				{"a lease of another namespace", "no Lease but that of its heartbeat", patch(otherNamespace, heartbeat, beat)},
-				{"a new lease", "no Lease but that of its heartbeat", func(ctx context.Context) error {
+				{"another lease", "no Lease except its heartbeat", patch(tenant, "another", beat)},
+				{"a lease of another namespace", "no Lease except its heartbeat", patch(otherNamespace, heartbeat, beat)},
+				{"a new lease", "no Lease except its heartbeat", func(ctx context.Context) error {
 					_, err := client.CoordinationV1().Leases(tenant).Create(ctx, &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: "new"}}, dryCreate)
 					return err
 				}},

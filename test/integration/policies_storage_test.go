@@ -74,8 +74,8 @@ func TestPolicyKeepsTheControllerManagerToVolumesOfTheFederation(t *testing.T) {
 		retain  = `{"metadata":{"labels":{"federation.liqo.io/foreign-cluster":"rome"},"annotations":{"storage.liqo.io/reclaim-policy":"Delete"}},"spec":{"persistentVolumeReclaimPolicy":"Retain"}}`
 		rebind  = `{"metadata":{"annotations":{"storage.liqo.io/storage-class":"fast"}},"spec":{"storageClassName":"liqo","claimRef":{"namespace":"shop","name":"data","uid":"u"}}}`
 		deletes = `{"spec":{"persistentVolumeReclaimPolicy":"Delete"}}`
-		claim   = "keeps its claim and class"
-		marks   = "marks of its consumer only"
+		claim   = "must keep its claim and class"
+		marks   = "only the label and the annotation of its consumer"
 		policy  = "record the former policy"
 		created = "created and deleted"
 	)

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: Apache-2.0
 */ -}}
 
-{{- /* The labels of all objects; . is a dict of root and component. */ -}}
+{{- /* The labels of every object. The argument is a dict with root and component. */ -}}
 {{- define "federation.labels" -}}
 {{ include "federation.selector" . }}
 app.kubernetes.io/version: {{ include "federation.tag" .root | quote }}
@@ -21,7 +21,7 @@ app.kubernetes.io/instance: {{ .root.Release.Name }}
 {{ .Values.images.tag | default .Chart.AppVersion }}
 {{- end }}
 
-{{- /* The reference of a program's image; . is a dict of root and component. */ -}}
+{{- /* The reference of a program's image. The argument is a dict with root and component. */ -}}
 {{- define "federation.image" -}}
 {{ .root.Values.images.repository }}/{{ .component }}:{{ include "federation.tag" .root }}
 {{- end }}
@@ -61,9 +61,9 @@ capabilities:
       fieldPath: status.podIP
 {{- end }}
 
-{{- /* The first start has two minutes, to recover a store. After that a minute without an answer restarts
-the pod; on a busy machine less of it is no failure. . has checks to exclude from liveness and
-readiness, if any. */ -}}
+{{- /* A start may take two minutes, to recover a store. Later, a minute without an answer restarts the pod;
+shorter times without one are normal on a busy machine. The argument is a dict with exclude, a list of
+checks that liveness and readiness ignore. */ -}}
 {{- define "federation.probes" -}}
 {{- $query := "" -}}
 {{- range .exclude }}{{ $query = printf "%s%sexclude=%s" $query (ternary "&" "?" (ne $query "")) . }}{{ end -}}
@@ -83,8 +83,8 @@ readinessProbe:
   timeoutSeconds: 5
 {{- end }}
 
-{{- /* The Deployment of a controller manager; . is a dict of root, component, values and args, and control
-if it connects through the proxy of the gateway. */ -}}
+{{- /* The Deployment of a controller manager. The argument is a dict with root, component, values, args, and
+control, which is set if it connects to providers through the proxy of the gateway. */ -}}
 {{- define "federation.controllers" -}}
 apiVersion: apps/v1
 kind: Deployment
@@ -93,7 +93,7 @@ metadata:
   namespace: {{ .root.Release.Namespace }}
   labels: {{- include "federation.labels" . | nindent 4 }}
 spec:
-  # One is the leader; the others are standby, with their caches filled.
+  # One replica is the leader. The others are standby, and keep their caches filled.
   replicas: {{ .values.replicas }}
   strategy:
     type: RollingUpdate
@@ -142,7 +142,7 @@ spec:
         - name: tmp
           emptyDir: {}
         {{- if .control }}
-        # The authority of the gateway's proxy, and the token for it.
+        # The authority that signed the certificate of the gateway's proxy, and a token for the proxy.
         - name: control
           projected:
             defaultMode: 0440
@@ -171,7 +171,7 @@ spec:
 {{ include "federation.disruptionBudget" . }}
 {{- end }}
 
-{{- /* Spreads replicas over nodes, if possible; . is a dict of root and component. */ -}}
+{{- /* Spreads replicas over nodes if possible. The argument is a dict with root and component. */ -}}
 {{- define "federation.spread" -}}
 topologySpreadConstraints:
   - maxSkew: 1
@@ -181,8 +181,8 @@ topologySpreadConstraints:
       matchLabels: {{- include "federation.selector" . | nindent 8 }}
 {{- end }}
 
-{{- /* Of several replicas one is evicted at a time. A single one has no budget: its node could never be
-drained. . is a dict of root, component and values. */ -}}
+{{- /* Lets one of several replicas be evicted at a time. A single replica has no budget, with which its node
+could never be drained. The argument is a dict with root, component and values. */ -}}
 {{- define "federation.disruptionBudget" -}}
 {{- if gt (int .values.replicas) 1 }}
 ---
@@ -199,8 +199,8 @@ spec:
 {{- end }}
 {{- end }}
 
-{{- /* The Role for leader election, by a Lease with the name of the account. RBAC cannot restrict create
-to names. . is a dict of root and component. */ -}}
+{{- /* The Role for leader election, with a Lease that has the name of the account. RBAC cannot restrict
+create by name. The argument is a dict with root and component. */ -}}
 {{- define "federation.leaderElection" -}}
 apiVersion: rbac.authorization.k8s.io/v1
 kind: Role
@@ -230,7 +230,7 @@ roleRef:
 subjects: {{- include "federation.account" (dict "name" .component "namespace" .root.Release.Namespace) | nindent 2 }}
 {{- end }}
 
-{{- /* The files of the API server's ConfigMap, for tracing and auditing. */ -}}
+{{- /* The files in the API server's ConfigMap, for tracing and auditing; empty if both are disabled. */ -}}
 {{- define "federation.apiserverFiles" -}}
 {{- with .Values.apiserver.tracing }}
 {{- if .endpoint }}
@@ -249,14 +249,14 @@ audit.yaml: |
 {{- end }}
 {{- end }}
 
-{{- /* The subjects of a binding: one account; . is a dict of name and namespace. */ -}}
+{{- /* The subjects of a binding to one account. The argument is a dict with name and namespace. */ -}}
 {{- define "federation.account" -}}
 - kind: ServiceAccount
   name: {{ .name }}
   namespace: {{ .namespace }}
 {{- end }}
 
-{{- /* Linux nodes, except virtual nodes, which have no kernel. */ -}}
+{{- /* The affinity to Linux nodes that are not virtual nodes, which have no kernel. */ -}}
 {{- define "federation.realNodes" -}}
 nodeAffinity:
   requiredDuringSchedulingIgnoredDuringExecution:
@@ -266,9 +266,9 @@ nodeAffinity:
           - {key: kubernetes.io/os, operator: In, values: [linux]}
 {{- end }}
 
-{{- /* The pod of a network agent. It is privileged because it writes /proc/sys and creates network
-namespaces that outlive it, for which Kubernetes has no narrower permission. . is a dict of root,
-program, port (of health and metrics, on loopback), values, args, and secret if there is one. */ -}}
+{{- /* The pod of a network agent. It is privileged because it writes /proc/sys, and creates network namespaces
+that remain when it ends, for which Kubernetes has no narrower permission. The argument is a dict with root,
+program, port (of probes and metrics, on a loopback address), values, args and, for the gateway, secret. */ -}}
 {{- define "federation.netagent" -}}
 serviceAccountName: {{ .program }}
 hostNetwork: true
@@ -327,7 +327,7 @@ volumes:
   - name: control
     secret:
       secretName: federation-control-tls
-      # It is needed for peerings with spec.mode InBand only.
+      # The Secret is required for peerings with spec.mode InBand only.
       optional: true
       defaultMode: 0400
       items:
