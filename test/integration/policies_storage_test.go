@@ -76,7 +76,7 @@ func TestPolicyKeepsTheControllerManagerToVolumesOfTheFederation(t *testing.T) {
 		deletes = `{"spec":{"persistentVolumeReclaimPolicy":"Delete"}}`
 		claim   = "must keep its claim and class"
 		marks   = "only the label and the annotation of its consumer"
-		policy  = "record the former policy"
+		policy  = "must be the former reclaim policy"
 		created = "created and deleted"
 	)
 	expect(t, []attempt{
