@@ -1,8 +1,8 @@
 # Copyright The Liqo Federation Authors.
 # SPDX-License-Identifier: Apache-2.0
 
-# Debian packages that are required in addition to Go and make: programs of the playground's nodes, gcc
-# for the race detector, jq and curl for the demo.
+# Debian packages that are required in addition to Go and make: programs that the playground's nodes run, gcc for
+# the race detector, jq and curl for the demo.
 DEBIAN_PACKAGES := acl ca-certificates conntrack curl gcc git iptables iproute2 jq libc6-dev nftables protobuf-compiler rsync runc
 
 SHELL       := /bin/bash
@@ -10,7 +10,7 @@ SHELL       := /bin/bash
 MAKEFLAGS   += --no-builtin-rules --no-print-directory
 .DEFAULT_GOAL := help
 
-# The same flags for all builds, that of Kubernetes included, so that they share the build cache.
+# All builds, of Kubernetes too, have the same flags, so that they share the build cache.
 export CGO_ENABLED := 0
 export GOFLAGS     := -trimpath -buildvcs=false
 
@@ -22,7 +22,7 @@ PLAYGROUND := .playground/bin/playground
 ##@ The two commands
 
 .PHONY: demo
-demo: packages ## Peer two real clusters, and run pods of one on the other; CLUSTERS=3 adds a region.
+demo: packages ## Peer two real clusters, and run pods of one on the other; CLUSTERS=3 adds a third in another region.
 	@hack/demo.sh
 
 .PHONY: test
@@ -33,11 +33,11 @@ test: ## Run all checks and tests that a change must pass: verify, unit, netns, 
 	  echo "make $$part: $$((SECONDS - start)) seconds"; \
 	done
 
-# The parts of the long tests, of at most an hour each on 2 cores.
+# The parts of the long tests, each of which takes at most an hour on 2 cores.
 PART ?= test properties layouts three chaos storage moves bench
 
 .PHONY: test-full
-test-full: packages images samples ## Run the long tests; PART="chaos moves" selects parts, RESUME=1 skips what succeeded.
+test-full: packages images samples ## Run the long tests; PART="chaos moves" selects parts, RESUME=1 skips commands that succeeded.
 	@set -e; for part in $(PART); do hack/test-full.sh $$part; done
 
 ##@ Building
@@ -82,7 +82,7 @@ test-unit: packages ## Run unit and property tests under the race detector.
 	@hack/test-unit.sh
 
 .PHONY: test-changed
-test-changed: packages ## Run the unit tests that a change since BASE=main can reach, and list the other tests.
+test-changed: packages ## Run the unit tests that the change since commit BASE can affect, and list the other tests that it can affect.
 	@hack/test-changed.sh
 
 .PHONY: test-integration
@@ -101,7 +101,7 @@ test-e2e: packages images ## Test peered clusters, with injected failures; GROUP
 	@hack/test-e2e.sh $(if $(GROUP),-groups=$(GROUP))
 
 .PHONY: bench
-bench: packages images ## Measure offloaded pods, the API, volumes and the tunnel against plain Kubernetes.
+bench: packages images ## Measure offloaded pods, the API, volumes and the tunnel in comparison with plain Kubernetes.
 	@hack/bench.sh
 
 ##@ Clusters
@@ -111,7 +111,7 @@ playground-up: packages playground ## Start the clusters rome and milan, without
 	$(PLAYGROUND) up rome milan --workers 1
 
 .PHONY: playground-down
-playground-down: ## Delete the clusters, and undo all changes of the machine.
+playground-down: ## Delete the clusters, and undo all changes of this machine.
 	@if [ -x $(PLAYGROUND) ]; then $(PLAYGROUND) down; fi
 
 ##@ Helpers

@@ -2,15 +2,16 @@
 # Copyright The Liqo Federation Authors.
 # SPDX-License-Identifier: Apache-2.0
 
-# Measures, and prints a table of each:
-#   api, pods, storage  the API against a custom resource, offloaded pods and volumes of the virtual
-#                       storage class against plain ones, on two clusters of its own
-#   tunnel              the network between clusters, in network namespaces
+# Runs benchmarks, and prints a table for each:
+#   api      the federation API in comparison with a custom resource
+#   pods     offloaded pods in comparison with plain pods
+#   storage  volumes of the virtual StorageClass in comparison with plain volumes
+#   tunnel   the network between clusters, in network namespaces
+# The first three run on two clusters that are created for them.
 #
 #   hack/bench.sh [--only api|pods|storage|tunnel] [--runs N] [flags of the benchmark]
 #
-# Other flags are passed to bin/bench, or with --only tunnel to bin/bench-tunnel; --help prints those of
-# both.
+# Other flags are passed to bin/bench, or with --only tunnel to bin/bench-tunnel. --help prints the flags of both.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 

@@ -2,14 +2,14 @@
 # Copyright The Liqo Federation Authors.
 # SPDX-License-Identifier: Apache-2.0
 
-# Peers two real clusters on this machine, rome (consumer) and milan (provider), whose pods have the
-# same addresses:
-# - a web server that was created on rome runs on milan;
-# - pods, nodes and Services reach each other through a tunnel, also after the gateway is killed;
-# - milan becomes a consumer of rome, too: it is refused, accepted, and unpeered again;
-# - a shop of nine services runs on both clusters, and a volume of a database moves to milan.
-# CLUSTERS=3 adds the provider naples in another region. Run it again to update the programs: clusters
-# and peerings that exist are kept.
+# Peers two real clusters on this machine, rome (consumer) and milan (provider), whose pods have the same
+# addresses. It shows that:
+# - a web server created on rome runs on milan;
+# - pods, nodes and Services reach each other through a tunnel, even after the active gateway is killed;
+# - milan can become a consumer of rome, too: rome refuses it, then accepts it, and milan unpeers again;
+# - a shop of nine services runs on both clusters, and the volume of a database moves to milan.
+# CLUSTERS=3 adds the provider naples, in another region. Run the demo again to update the programs: existing
+# clusters and peerings are kept.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -46,13 +46,13 @@ ended() {
   printf '\n%sThe demo failed at: %s%s\n' "${red}" "${current}" "${plain}" >&2
   if [[ -n ${detail} ]]; then
     tail -n 20 "${detail}" >&2
-    echo "All of it: ${detail}" >&2
+    echo "The whole log: ${detail}" >&2
   fi
   echo "Logs of the clusters: ${bin}/playground logs --help; of the controllers: ${bin}/kubectl --kubeconfig .playground/rome.kubeconfig logs -n liqo deploy/federation-controller-manager" >&2
   echo "To continue, run make demo again; to delete the clusters, make playground-down." >&2
 }
 trap ended EXIT
-# quietly NAME COMMAND... runs a command with its output in a log, and prints the elapsed time.
+# quietly NAME COMMAND... runs a command with its output in a log file, and prints the elapsed time.
 quietly() {
   local name=$1 start=${SECONDS} pid next=15
   shift
@@ -94,7 +94,7 @@ shown() {
   "${cluster}" "$@"
 }
 
-# requested CLUSTER URL FILE prints the plan of a request, and sends the request.
+# requested CLUSTER URL FILE prints the plan of a request (its dry run), and then sends the request.
 requested() {
   printf "%s%s$ kubectl create --raw '%s?dryRun=All' -f %s | jq .status.plan%s\n" "${dim}" "$1" "$2" "$3" "${plain}"
   "$1" create --raw "$2?dryRun=All" -f "$3" | jq .status.plan
@@ -102,17 +102,17 @@ requested() {
   "$1" create --raw "$2" -f "$3" >/dev/null
 }
 
-# written FILE BODY writes and prints the body of a request.
+# written FILE BODY writes the body of a request to a file, and prints it.
 written() {
   printf '%s$ cat %s%s\n' "${dim}" "$1" "${plain}"
   jq . <<<"$2" | tee "$1"
 }
 
-# forward NAMESPACE TARGET forwards a free local port to port 8080 of a pod of rome until the demo ends,
-# and sets port to its number.
+# forward NAMESPACE TARGET forwards a free local port to port 8080 of a pod on rome until the demo ends, and sets
+# the variable port to its number.
 forward() {
   local log=${logs}/port-forward-$1.log pid
-  # Not by the function rome: in the background it is a shell, and kubectl outlives it.
+  # kubectl is called directly: the function rome would run in a subshell, and killing that does not end kubectl.
   "${bin}/kubectl" --kubeconfig .playground/rome.kubeconfig port-forward -n "$1" "$2" :8080 >"${log}" 2>&1 &
   pid=$!
   forwards+=("${pid}")
@@ -125,7 +125,7 @@ forward() {
   printf '%srome$ kubectl port-forward -n %s %s %s:8080 &%s\n' "${dim}" "$1" "$2" "${port}" "${plain}"
 }
 
-# network CLUSTER prints the network values of a cluster, with every node as an endpoint of the gateway.
+# network CLUSTER prints the value network for a cluster, with each of its nodes as an endpoint of the gateway.
 network() {
   jq --null-input --argjson nodes "$("$1" get nodes -l 'liqo.io/type!=virtual-node' -o json)" '{
     enabled: true,
@@ -161,13 +161,13 @@ install_all() {
   done
 }
 
-# peered CONSUMER PROVIDER succeeds if the consumer has an outgoing peering.
+# peered CONSUMER PROVIDER succeeds if the outgoing peering of the consumer with the provider is enabled.
 peered() {
   [[ $("$1" get foreigncluster "$2" -o jsonpath='{.spec.outgoing}' 2>/dev/null) == Enabled ]]
 }
 
-# invitation PROVIDER CONSUMER prints the body that the consumer POSTs to the verb peer. It contains a
-# secret with which one cluster can peer once.
+# invitation PROVIDER CONSUMER prints an invitation, the body of the consumer's POST to the verb peer. It contains
+# a secret with which one cluster can peer once.
 invitation() {
   local token
   token=$("$1" create -o jsonpath='{.metadata.name}' -f - <<END
@@ -179,10 +179,10 @@ END
 END
 }
 
-# active prints the node of the active gateway of rome.
+# active prints the node of rome's active gateway.
 active() { rome get lease federation-gateway -n liqo -o jsonpath='{.spec.holderIdentity}'; }
 
-# killed NODE kills the gateway on a node, and fails if there is none.
+# killed NODE kills the gateway on a node, and fails if no gateway runs on it.
 killed() {
   "${bin}/playground" exec "$1" -- bash -c '
     for process in /proc/[0-9]*; do
@@ -192,7 +192,8 @@ killed() {
     [[ ${killed} ]]' 2>/dev/null
 }
 
-# answers NODE URL SECONDS sends requests from a node, and prints the time of each answer and of the end.
+# answers NODE URL SECONDS sends requests from a node for some seconds, and prints the time of each response and
+# of the end.
 answers() {
   "${bin}/playground" exec "$1" -- bash -c '
     end=$((SECONDS + $2))
@@ -202,8 +203,8 @@ answers() {
     echo "${EPOCHREALTIME} end"' answers "$2" "$3"
 }
 
-# progress prints the state of the move of the database, at each change, until it ends, and fails unless
-# it succeeds.
+# progress prints the state of the database's move whenever it changes, until the move ends. It fails unless the
+# move succeeds.
 progress() {
   local line='' last='' phase=''
   detail=${logs}/move.log
@@ -242,7 +243,7 @@ detail=''
 for provider in "${providers[@]}"; do
   step "Peering: the provider ${provider} invites, the consumer rome accepts"
   if peered rome "${provider}"; then
-    echo "  rome and ${provider} are peered already"
+    echo "  rome and ${provider} are already peered"
   else
     detail=${logs}/peering.log
     { invitation "${provider}" rome | rome create --raw "${api}/foreignclusters/${provider}/peer" -f - >/dev/null; } 2>"${detail}"
@@ -304,7 +305,7 @@ printf '%srome-control-plane$ curl %s%s\n' "${dim}" "${page}" "${plain}"
 "${bin}/playground" exec rome-control-plane -- curl --silent --show-error --fail --max-time 10 "${page}"
 echo
 for from in pod node; do
-  # A Service selects a pod at random, and its endpoints are updated shortly after pods are ready.
+  # A Service selects an endpoint at random, and gets new endpoints shortly after their pods are ready.
   seen=()
   detail=${logs}/service.log
   for _ in {1..50}; do
@@ -317,8 +318,8 @@ for from in pod node; do
     [[ " ${seen[*]} " == *" ${answer} "* ]] || seen+=("${answer}")
     [[ ${#seen[@]} -lt 2 ]] || break
   done
-  [[ ${#seen[@]} == 2 ]] || { echo "  a ${from} of rome got answers of Service web from ${seen[*]} only" >&2; exit 1; }
-  echo "  a ${from} of rome gets answers of Service web from ${seen[0]} and ${seen[1]}"
+  [[ ${#seen[@]} == 2 ]] || { echo "  a ${from} of rome reached Service web only on ${seen[*]} only" >&2; exit 1; }
+  echo "  a ${from} of rome reaches Service web on ${seen[0]} and ${seen[1]}"
 done
 
 step 'Failover: the active gateway of rome is killed under traffic'
@@ -346,7 +347,7 @@ step 'Both directions: milan requests resources of rome, and rome refuses'
 shown rome patch foreigncluster milan --type=merge -p '{"spec":{"incomingPolicy":{"decision":"Refuse","reason":"no room before May"}}}'
 if ! peered milan rome; then
   detail=${logs}/peering.log
-  # The file has a token, so it is readable for its owner alone, and not printed.
+  # The file contains a token: only its owner may read it, and it is not printed.
   (umask 077 && invitation rome milan >"${logs}/peering.json" 2>"${detail}")
   requested milan "${api}/foreignclusters/rome/peer" "${logs}/peering.json"
   rm "${logs}/peering.json"
@@ -380,7 +381,7 @@ rome wait --for=jsonpath='{.status.phase}'=Ready --timeout=60s namespaceoffloadi
 rome apply -n shop -f artifacts/samples/shop.yaml >"${logs}/shop.log"
 rome wait -n shop --for=condition=Available --timeout=120s deployments --all >>"${logs}/shop.log"
 rome wait -n shop --for=condition=Complete --timeout=120s job/seed >>"${logs}/shop.log"
-# The autoscaler scales it to two pods, which are spread over nodes.
+# The autoscaler scales Deployment recommend to two pods, which are spread over nodes.
 rome wait -n shop --for=jsonpath='{.status.availableReplicas}'=2 --timeout=120s deployment/recommend >>"${logs}/shop.log"
 shown rome get pods -n shop -o wide
 remote=$(rome get namespaceoffloading offloading -n shop -o jsonpath='{.status.remoteNamespaceName}')
@@ -406,7 +407,7 @@ step 'Moving the data to milan while the database runs'
 move=${api}/namespaces/bank/virtualvolumes/data-database-0/move
 body='{"apiVersion": "federation.liqo.io/v1alpha1", "kind": "Move", "spec": {"target": {"clusterName": "milan"}}}'
 if [[ $(rome get virtualvolume data-database-0 -n bank -o jsonpath='{.status.location.clusterName}') == milan ]]; then
-  echo '  milan stores the data already'
+  echo '  milan already stores the data'
 else
   written "${logs}/move.json" "${body}"
   requested rome "${move}" "${logs}/move.json"

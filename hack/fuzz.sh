@@ -4,17 +4,16 @@
 
 # Runs every fuzz test.
 #
-#   hack/fuzz.sh [TIME OF EACH TEST, 30s by default]
+#   hack/fuzz.sh [TIME PER TEST, default 30s]
 #
-# A failing input is written to testdata/fuzz next to its test: commit it with the fix.
+# A failing input is written to testdata/fuzz in the folder of the test: commit it together with the fix.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 while IFS=: read -r file _ name; do
   echo "${name}"
   if ! out=$(go test "./$(dirname "${file}")" -run '^$' -fuzz "^${name}\$" -fuzztime "${1:-30s}" -parallel 2 2>&1); then
-    # At the end of its time the fuzzer may report a failure without an input:
-    # https://go.dev/issue/75804
+    # When its time is over, the fuzzer may report a failure without an input: https://go.dev/issue/75804
     if [[ ${out} != *'context deadline exceeded'* || ${out} == *'Failing input written'* ]]; then
       printf '%s\n' "${out}"
       exit 1

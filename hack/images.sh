@@ -2,12 +2,12 @@
 # Copyright The Liqo Federation Authors.
 # SPDX-License-Identifier: Apache-2.0
 
-# Packs the programs of bin/ into images, _output/images/<program>.tar, and writes their tag to
-# _output/images/version: VERSION, otherwise the git tag of HEAD, otherwise dev- and a digest of the
-# programs.
+# Packs the programs in bin/ into images, _output/images/<program>.tar, and writes the tag of all images to
+# _output/images/version. The tag is VERSION if it is set, otherwise the git tag of HEAD, otherwise dev- and a
+# digest of the programs.
 #
-# Images of network agents contain Debian's iptables and its dependencies; that of the mover contains
-# rsync, without the dependencies of maintainer scripts. All of these run as root.
+# Images of network agents contain Debian's iptables and its dependencies. The image of the mover contains rsync,
+# without the packages that only maintainer scripts use. The programs in these images run as root.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 

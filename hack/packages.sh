@@ -6,11 +6,11 @@
 #
 #   hack/packages.sh PACKAGE...
 #
-# If all are installed, it needs neither root nor network.
+# If all packages are installed, it requires neither root nor the network.
 set -euo pipefail
 
 if ! command -v dpkg-query >/dev/null; then
-  echo "This is not a Debian machine; install the equivalents of these packages yourself: $*" >&2
+  echo "This is not a Debian machine. Install the equivalents of these packages yourself: $*" >&2
   exit 0
 fi
 
@@ -24,7 +24,7 @@ if [[ ${#missing[@]} == 0 ]]; then
 fi
 
 if [[ $(id -u) != 0 ]]; then
-  echo "Debian packages are missing; run this as root, or run: apt-get install ${missing[*]}" >&2
+  echo "Debian packages are missing. Run this as root, or run: apt-get install ${missing[*]}" >&2
   exit 1
 fi
 echo "installing Debian packages: ${missing[*]}" >&2

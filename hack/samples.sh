@@ -2,15 +2,15 @@
 # Copyright The Liqo Federation Authors.
 # SPDX-License-Identifier: Apache-2.0
 
-# Packs the sample applications into images with the tag dev, _output/samples/<name>.tar: the shop, and
-# PostgreSQL and etcd, which store data. An image is packed again if its program or this script changed.
+# Packs the sample applications into images with the tag dev, _output/samples/<name>.tar: the shop, and the
+# databases PostgreSQL and etcd. An existing image is packed again only if its program or this script has changed.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 out=_output/samples
 mkdir -p bin "${out}"
 
-# pack NAME PROGRAM [OPTION...] packs an image; options are those of playground image.
+# pack NAME PROGRAM [OPTION...] packs a program into an image. Options are flags of playground image.
 pack() {
   local name=$1 program=$2 tar=${out}/$1.tar sources
   shift 2
@@ -26,8 +26,8 @@ pack() {
 go build -ldflags '-s -w' -o bin/ ./test/shop ./test/postgres
 pack shop bin/shop
 
-# Debian's PostgreSQL 15 without the dependencies of maintainer scripts and wrappers, and without LLVM,
-# which is half of it. initdb requires a shell. Clients connect to the socket in /var/run/postgresql.
+# Debian's PostgreSQL 15, without the packages that only maintainer scripts and wrappers use, and without LLVM,
+# which is half of its size. initdb requires a shell. Clients use the socket in /var/run/postgresql.
 postgres=(--deb postgresql-15 --deb libc-bin --deb dash --link /var/run/postgresql=/tmp)
 for package in adduser debconf debianutils dpkg init-system-helpers libjson-perl libllvm14 locales lsb-base perl \
   postgresql-common ssl-cert sysvinit-utils; do

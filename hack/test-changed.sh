@@ -2,11 +2,11 @@
 # Copyright The Liqo Federation Authors.
 # SPDX-License-Identifier: Apache-2.0
 
-# Runs the unit tests that a change can reach under the race detector, and lists the other tests that it
-# can reach. Arguments are passed to go test.
+# Runs the unit tests that a change can affect under the race detector, and lists the other tests that it can
+# affect. Arguments are passed to go test.
 #
-# The change is the difference to BASE, including what is not committed. BASE defaults to the merge base
-# with the upstream branch or origin/main, otherwise to HEAD.
+# The change is the difference to commit BASE, including uncommitted files. The default of BASE is the merge base
+# with the upstream branch or with origin/main, otherwise HEAD.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -17,8 +17,8 @@ if [[ ${#files[@]} == 0 ]]; then
   exit
 fi
 
-# reach FILE prints the tests that a file can reach in addition to unit tests: verify, netns,
-# integration, and groups of e2e. The first matching line counts.
+# reach FILE prints the tests, except unit tests, that a change of a file can affect: verify, netns, integration,
+# and groups of the end-to-end tests. The first matching pattern counts.
 reach() {
   case $1 in
     *.md) echo verify ;;
@@ -48,7 +48,7 @@ reach() {
   esac
 }
 
-# package FILE prints the folder of the Go package that a file belongs to: the nearest with Go files.
+# package FILE prints the folder of the Go package that a file belongs to: the nearest folder with Go files.
 package() {
   local folder
   folder=$(dirname "$1")
@@ -58,7 +58,8 @@ package() {
   echo "${folder}"
 }
 
-# tested reads folders, and prints the packages of the current module whose unit tests depend on one.
+# tested reads folders of changed packages, and prints the packages of the current module whose unit tests depend
+# on one of them.
 tested() {
   local module
   module=$(go list -m)
@@ -79,17 +80,17 @@ for module in . hack/playground; do
       case ${file} in
         hack/playground/*) [[ ${module} == . ]] || package "${file#hack/playground/}" ;;
         go.mod | go.sum) [[ ${module} != . ]] || go list -f '{{.Dir}}' ./... | sed "s|^${PWD}/||" ;;
-        # test/source and test/settings read all pages and sources.
+        # test/source and test/settings depend on all pages and sources.
         *) [[ ${module} != . ]] || printf '%s\n' "$(package "${file}")" test/source test/settings ;;
       esac
     done | sort -u | tested
   )
-  echo "${#packages[@]} packages of $(go list -m) have tests that the change can reach"
+  echo "${#packages[@]} packages of $(go list -m) have unit tests that the change can affect"
   [[ ${#packages[@]} == 0 ]] || CGO_ENABLED=1 go test -race "$@" "${packages[@]}" || status=1
   cd "${OLDPWD}"
 done
 
-echo 'It can also reach:'
+echo 'It can also affect:'
 for target in verify netns integration; do
   grep -qx "${target}" <<<"${reached}" || continue
   [[ ${target} == verify ]] && echo '  make verify' || echo "  make test-${target}"

@@ -15,7 +15,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 instance=${E2E_INSTANCE:-e2e}
 record=_output/$instance.json
 
-# The tests delete their clusters themselves, unless they are interrupted.
+# The tests delete their clusters when they end. If they are interrupted, this deletes the clusters.
 finish() {
   local status=$?
   [[ $status == 0 ]] || keep_logs
@@ -24,8 +24,8 @@ finish() {
 }
 trap finish EXIT
 
-# keep_logs copies the ends of the logs of the nodes' daemons, unless the tests did. They include those
-# of kube-apiserver and kube-controller-manager.
+# keep_logs copies the ends of the logs of all daemons of the nodes, kube-apiserver included, unless the tests
+# have done so.
 keep_logs() {
   local kept=.playground/artifacts-$instance/nodes log to
   [[ ! -d $kept ]] || return 0
@@ -37,7 +37,7 @@ keep_logs() {
   done
 }
 
-# failures prints the output of the tests that failed.
+# failures prints the output of the failed tests.
 failures() {
   printf '\nFailed tests (all output is in %s):\n' "$record"
   jq -rjs '(map(select(.Action == "fail").Test) | unique) as $failed

@@ -4,15 +4,15 @@
 
 # Runs one part of the long tests, each of at most an hour on 2 cores:
 #   test         all of make test
-#   properties   unit tests with 5000 examples a property, every interruption of the sagas, fuzzing
-#   layouts      groups that use a peering, on clusters of other layouts
+#   properties   unit tests with 5000 examples a property, sagas interrupted at every step, fuzzing
+#   layouts      groups that use a peering, on other layouts of clusters
 #   three        a hub and two leaves
 #   chaos        15 minutes of killed processes and network partitions
 #   storage      databases over two clusters
 #   moves        moves of volumes, also interrupted ones
 #   bench        the benchmark
-# A part is a list of commands. If one fails, the others still run, and the part fails. RESUME=1 skips
-# those that succeeded in the last run of the part, and reuses its clusters.
+# A part is a list of commands. If one fails, the remaining ones still run, and the part fails. RESUME=1 skips the
+# commands that succeeded in the last run of the part, and reuses its clusters.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -32,8 +32,8 @@ run() {
   fi
 }
 
-# groups LAYOUT GROUPS ARGS... runs groups of the end-to-end tests one by one on the same clusters, and
-# deletes them.
+# groups LAYOUT GROUPS ARGS... runs groups of the end-to-end tests one after the other on the same clusters, and
+# then deletes the clusters.
 groups() {
   local layout=$1 groups=$2 group
   shift 2

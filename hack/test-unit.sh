@@ -7,7 +7,7 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 export CGO_ENABLED=1
 
-# Only packages with tests: building all generated code for the race detector takes longer than the
+# Packages without tests are left out: building all generated code for the race detector takes longer than the
 # tests.
 tested='{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}'
 

@@ -15,7 +15,7 @@ step() { echo "generating $1" >&2; }
 
 find apiserver/apis -name 'zz_generated.*.go' -delete
 mkdir -p generated
-# Methods of clients that client-gen does not support are written by hand in <kind>_expansion.go.
+# client-gen does not support some methods of clients, which are written by hand in <kind>_expansion.go.
 find generated -type f \( ! -name '*_expansion.go' -o -name 'generated_expansion.go' \) -delete
 
 step deepcopy
@@ -26,7 +26,7 @@ step conversion
 go tool conversion-gen --go-header-file "${header}" --output-file zz_generated.conversion.go "${served}"
 
 step protobuf
-# Packages and tools in the layout that protoc requires.
+# protoc requires this layout of packages and tools.
 sources=$(mktemp -d)
 trap 'rm -rf "${sources}"' EXIT
 mkdir -p "${sources}/bin" "${sources}/github.com/gogo" "${sources}/k8s.io" "${sources}/${module%/*}"
@@ -36,15 +36,15 @@ for imported in github.com/gogo/protobuf k8s.io/api k8s.io/apimachinery; do
   ln -s "$(go list -m -f '{{.Dir}}' "${imported}")" "${sources}/${imported}"
 done
 machinery=k8s.io/apimachinery/pkg
-# gogo contains descriptor.proto, which Debian packages elsewhere.
+# gogo contains descriptor.proto, which Debian has in another package than protoc.
 PATH="${sources}/bin:${PATH}" go-to-protobuf --go-header-file "${header}" --output-dir "${sources}" \
   --proto-import "${sources}" --proto-import "${sources}/github.com/gogo/protobuf/protobuf" \
   --apimachinery-packages "-${machinery}/util/intstr,-${machinery}/api/resource,-${machinery}/runtime/schema,-${machinery}/runtime,-${machinery}/apis/meta/v1,-k8s.io/api/core/v1,-k8s.io/api/discovery/v1" \
   --packages "${served}"
 
 step openapi
-# Packages of types that those of the API contain. They are read-only in the module cache, which the
-# generator would write to.
+# The packages with types that types of the API contain. The generator must not write to them, as they are in the
+# read-only module cache.
 dependencies=(
   k8s.io/apimachinery/pkg/apis/meta/v1 k8s.io/apimachinery/pkg/runtime k8s.io/apimachinery/pkg/version
   k8s.io/apimachinery/pkg/api/resource k8s.io/apimachinery/pkg/util/intstr k8s.io/api/core/v1 k8s.io/api/discovery/v1

@@ -1,22 +1,23 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// The site that make docs renders. VitePress reads plain Markdown: it takes titles from headings and follows relative
-// links between pages. Its default theme has navigation, and a search that works without a server. Hugo would need a
-// theme with its own licence and version, front matter in each page, and hooks for links.
+// The configuration of VitePress, which renders the pages for make docs. VitePress reads plain Markdown: it takes
+// titles from headings, and follows relative links between pages. Its default theme has navigation, and a search that
+// works without a server. Hugo would require a theme with its own licence and version, front matter in each page, and
+// hooks for links.
 
 import fs from 'node:fs'
 import path from 'node:path'
 import { defineConfig } from 'vitepress'
 
-// tree is the checkout, pages the copies of its pages.
+// tree is the folder of the checkout, and pages the folder with copies of its pages.
 const tree = process.env.TREE
 const pages = process.env.PAGES
 
-// linkedFiles are the files of the checkout that pages link and that are no pages; the site has copies of them.
+// linkedFiles are the files of the checkout, except pages, that pages link to. The site gets copies of them.
 const linkedFiles = new Set()
 
-// style has room for code blocks of a hundred columns, whose lines join.
+// style widens the text to code blocks of a hundred columns, and joins the lines of drawings in them.
 const style = `
   .VPDoc.has-aside .content-container { max-width: 860px !important; }
   .vp-doc div[class*='language-'] code { font-size: 13px; line-height: 1.4; }
@@ -29,7 +30,7 @@ export default defineConfig({
   srcDir: pages,
   outDir: process.env.OUT,
   markdown: { html: false, anchor: { slugify }, config: plainMarkdown },
-  // The index of the search is one file.
+  // Prevents a warning: the index of the search is one large file.
   vite: { build: { chunkSizeWarningLimit: 2048 } },
   themeConfig: {
     search: { provider: 'local' },
@@ -54,7 +55,7 @@ export default defineConfig({
   },
 })
 
-// sidebar has the sections of docs/README.md and the links of each.
+// sidebar returns the sections of docs/README.md, each with its links.
 function sidebar() {
   const groups = []
   for (const line of fs.readFileSync(path.join(pages, 'docs/index.md'), 'utf8').split('\n')) {
@@ -70,7 +71,7 @@ function sidebar() {
   return groups
 }
 
-// plainMarkdown has pages rendered as code hosts do: angle brackets and braces are text, and not parts of a template.
+// plainMarkdown makes VitePress render pages as code hosts do: braces are text, and not parts of a template.
 function plainMarkdown(md) {
   md.core.ruler.push('tree', linkTheSite)
   for (const kind of ['text', 'code_inline']) {
@@ -79,7 +80,8 @@ function plainMarkdown(md) {
   }
 }
 
-// linkTheSite leads links to a README.md to the index of its folder, and links to a file that is no page to its copy.
+// linkTheSite changes links: to a README.md into links to the index of its folder, and to any other file that is not
+// a page into links to the site's copy of the file.
 function linkTheSite(state) {
   for (const token of state.tokens.flatMap((block) => block.children ?? [])) {
     const href = token.type === 'link_open' ? token.attrGet('href') : null
@@ -99,7 +101,7 @@ function linkTheSite(state) {
   }
 }
 
-// slugify returns the anchor that code hosts make of a heading, as hack/tools/checklinks does.
+// slugify returns the anchor of a heading on code hosts. hack/tools/checklinks computes it in the same way.
 function slugify(heading) {
   return heading.toLowerCase().replace(/[^\p{L}\p{M}\p{N}_\- ]/gu, '').replaceAll(' ', '-')
 }
