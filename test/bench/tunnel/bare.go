@@ -14,11 +14,13 @@ import (
 
 const bareLink = "wg0"
 
-// bare is a world with only WireGuard between the first nodes, in the implementation of the fabric,
-// and routes to it on the other nodes: the same hops without overlay, gateway namespace or rules.
+// bare is a world without agents. The first nodes of its clusters are connected by WireGuard, in
+// the implementation that the agents use, and the other nodes route to them. Packets take the same
+// hops as with agents, but pass no overlay, gateway namespace, or rules.
 type bare struct {
 	*world.World
-	// peers is the number of further unreachable peers at each end.
+	// peers is the number of further peers in the configuration of each end. None of them is
+	// reachable.
 	peers int
 	ends  []*kernel.Namespace
 }
@@ -47,10 +49,10 @@ func (b *bare) start() (err error) {
 	return nil
 }
 
-// end creates one end of the tunnel.
+// end creates the WireGuard link of one cluster and the routes to it.
 func (b *bare) end(local, remote *world.Cluster) error {
 	first, second := local.Nodes[0], local.Nodes[1]
-	// Its socket is in the namespace of its link.
+	// WireGuard's socket stays in the network namespace in which the link was created.
 	ns, err := first.NS.Enter(b.Path(first.Name))
 	if err != nil {
 		return err

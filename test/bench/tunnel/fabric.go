@@ -25,17 +25,18 @@ import (
 )
 
 const (
-	// soon bounds what agents do without a trigger.
+	// soon is the timeout for states that the agents reach without a trigger.
 	soon = time.Minute
-	// written is the minimal time of a status update, as with an API server: the agents' watches
-	// buffer a hundred events.
+	// written is the duration of a status update, as with a real API server. Without it, updates
+	// would overflow the watches of the agents, which buffer 100 events.
 	written = time.Millisecond
 )
 
-// implementation is that of WireGuard.
+// implementation is the WireGuard implementation that the last world used: the kernel's, or the one
+// in user space.
 var implementation kernel.Implementation
 
-// fabric is a world with the agents of both clusters.
+// fabric is a world in which the agents of both clusters run.
 type fabric struct {
 	*world.World
 	rome, milan             *world.API
@@ -46,7 +47,7 @@ type fabric struct {
 	moreOfRome, moreOfMilan []runtime.Object
 }
 
-// start creates a world and runs its agents until both clusters are connected.
+// start creates a world, and runs its agents until both clusters report a connected tunnel.
 func (f *fabric) start(ctx context.Context, o world.Options) (err error) {
 	if f.World, err = world.New(o); err != nil {
 		return err
@@ -63,7 +64,8 @@ func (f *fabric) start(ctx context.Context, o world.Options) (err error) {
 	if f.keyOfMilan, err = writeKey(f.World, f.Milan); err != nil {
 		return err
 	}
-	// Rome initiates handshakes, and milan replies to any gateway of rome.
+	// Only rome has an endpoint, so it initiates handshakes. Milan replies to every gateway of
+	// rome.
 	calls := []string{f.Rome.Input.Peers[0].Endpoint.String()}
 	f.rome = newAPI(f.Rome, append(f.moreOfRome, tunnelTo("milan", f.Rome.Input.Peers[0], calls))...)
 	f.milan = newAPI(f.Milan, append(f.moreOfMilan, tunnelTo("rome", f.Milan.Input.Peers[0], nil))...)
@@ -91,7 +93,7 @@ func (f *fabric) start(ctx context.Context, o world.Options) (err error) {
 	return err
 }
 
-// stop stops the agents and the world.
+// stop stops all agents and deletes the world.
 func (f *fabric) stop() error {
 	var errs []error
 	for _, p := range f.agents() {
@@ -100,12 +102,12 @@ func (f *fabric) stop() error {
 	return errors.Join(append(errs, f.Close())...)
 }
 
-// agents returns those of both clusters.
+// agents returns the agents of both clusters.
 func (f *fabric) agents() []*world.Process {
 	return slices.Concat(f.routes, slices.Collect(maps.Values(f.gateways)))
 }
 
-// quiet waits until every tunnel is configured, and all agents are idle.
+// quiet waits until every tunnel has a status and no agent is working.
 func (f *fabric) quiet(ctx context.Context) error {
 	for _, api := range []*world.API{f.rome, f.milan} {
 		err := eventually(ctx, "every tunnel is configured", func() (bool, error) {
@@ -123,8 +125,9 @@ func (f *fabric) quiet(ctx context.Context) error {
 	return crowded{World: f.World, processes: f.agents()}.quiet(ctx)
 }
 
-// bothInitiate waits until either gateway has an endpoint of the other. The one without a configured
-// endpoint has one after reporting the observed endpoint, which is the last write of its start.
+// bothInitiate waits until each gateway has an endpoint of the other one. Milan's gateway has no
+// configured endpoint; the controllers give it the observed one, which is the last change after the
+// start.
 func (f *fabric) bothInitiate(ctx context.Context) error {
 	return eventually(ctx, "either gateway has an endpoint of the other", func() (bool, error) {
 		for _, c := range []*world.Cluster{f.Rome, f.Milan} {
@@ -171,9 +174,9 @@ func (f *fabric) startGateway(ctx context.Context, c *world.Cluster, n *world.No
 	return err
 }
 
-// connected waits until a cluster reports that its tunnel is connected by a gateway.
+// connected waits until a cluster reports that the gateway on a node has connected the tunnel.
 func (f *fabric) connected(ctx context.Context, a *world.API, tunnel, gateway string) error {
-	return eventually(ctx, fmt.Sprintf("the tunnel to %s stands by %s", tunnel, gateway), func() (bool, error) {
+	return eventually(ctx, fmt.Sprintf("the gateway on %[2]s connects the tunnel to %[1]s", tunnel, gateway), func() (bool, error) {
 		te, err := a.Tunnel(ctx, tunnel)
 		return err == nil && te.Status.Phase == v1alpha1.TunnelConnected && te.Status.Gateway == gateway, err
 	})
@@ -205,11 +208,11 @@ func writeKey(w *world.World, c *world.Cluster) (string, error) {
 	return file, os.WriteFile(file, []byte(base64.StdEncoding.EncodeToString(c.Input.PrivateKey[:])), 0o600)
 }
 
-// pollInterval is the interval of polls. Agents gather thousands of metrics for each, with the
-// processors that are measured.
+// pollInterval is not shorter, because each poll gathers thousands of metrics on the processors
+// that are measured.
 const pollInterval = 20 * time.Millisecond
 
-// eventually waits until a condition holds.
+// eventually polls until a condition holds. It fails if holds fails, or after soon.
 func eventually(ctx context.Context, what string, holds func() (bool, error)) error {
 	ctx, cancel := context.WithTimeout(ctx, soon)
 	defer cancel()
@@ -221,12 +224,11 @@ func eventually(ctx context.Context, what string, holds func() (bool, error)) er
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("it did not come so far that %s: %w", what, ctx.Err())
+			return fmt.Errorf("waiting until %s: %w", what, ctx.Err())
 		case <-tick.C:
 		}
 	}
 }
 
-// milanPod is the second pod of milan with its address on rome. It is on a node without an active
-// gateway.
+// milanPod is the address on rome of milan's second pod. The pod's node has no active gateway.
 var milanPod = netip.MustParseAddr("10.1.2.2")

@@ -22,19 +22,20 @@ import (
 )
 
 const (
-	// failoverBudget is the budget of packet loss, in seconds.
+	// failoverBudget is the maximal time without an answered packet, in seconds.
 	failoverBudget = 3.0
-	// beat is the time between two packets.
+	// beat is the interval of packets.
 	beat = 10 * time.Millisecond
-	// steady is how long packets must be answered again.
+	// steady is the time in which all packets have to be answered before a failure is over.
 	steady = time.Second
 )
 
-// failures are the failures of rome's active gateway.
+// failures are the measured failures of rome's active gateway.
 var failures = []struct {
 	name   string
 	happen func(context.Context, *fabric) error
-	// undo reverts a failover. nil is for the only gateway.
+	// undo ends the failure, so that the first gateway can become active again. It is nil if there
+	// is only one gateway.
 	undo func(context.Context, *fabric) error
 }{
 	{
@@ -47,10 +48,11 @@ var failures = []struct {
 		func(_ context.Context, f *fabric) error { return world.IP(f.Wire, "link set rome-1 down") },
 		func(_ context.Context, f *fabric) error { return world.IP(f.Wire, "link set rome-1 up") },
 	},
-	{"gateway restarted, alone", func(ctx context.Context, f *fabric) error { return f.restart(ctx) }, nil},
+	{"only gateway restarted", func(ctx context.Context, f *fabric) error { return f.restart(ctx) }, nil},
 }
 
-// measureFailover measures how long packets from a pod on the other node to milan and back are lost.
+// measureFailover measures how long packets between a pod on rome and a pod on milan are lost.
+// Neither pod is on the node of an active gateway.
 func measureFailover(ctx context.Context, o options) (rows []row, err error) {
 	f := &fabric{}
 	if err := f.start(ctx, world.Options{Iptables: "nft"}); err != nil {
@@ -77,7 +79,7 @@ func measureFailover(ctx context.Context, o options) (rows []row, err error) {
 			if err := f.connected(ctx, f.rome, "milan", "rome-2"); err != nil {
 				return nil, err
 			}
-			// The first gateway becomes active again.
+			// The first gateway becomes standby, and active when the second one stops.
 			if err := m.undo(ctx, f); err != nil {
 				return nil, err
 			}
@@ -91,13 +93,12 @@ func measureFailover(ctx context.Context, o options) (rows []row, err error) {
 				return nil, err
 			}
 		}
-		rows = append(rows, row{m.name + ": longest gap at 100 packets a second", "–", gaps.Format(" s"), "–", figures.AtMost(gaps.Median(), failoverBudget, " s")})
+		rows = append(rows, row{m.name + ": longest gap at 100 packets per second", "–", gaps.Format(" s"), "–", figures.AtMost(gaps.Median(), failoverBudget, " s")})
 	}
 	return rows, nil
 }
 
-// kill terminates the active gateway like a crash: it does not release its Lease, and its tunnel is
-// deleted.
+// kill ends the active gateway as a crash does: the Lease is not released, and the tunnel is gone.
 func (f *fabric) kill() error {
 	n := f.Rome.Nodes[0]
 	var dead atomic.Bool
@@ -105,17 +106,17 @@ func (f *fabric) kill() error {
 	f.rome.Kube.PrependReactor("update", "leases", func(action clienttesting.Action) (bool, runtime.Object, error) {
 		lease := action.(clienttesting.UpdateAction).GetObject().(*coordinationv1.Lease)
 		if who := lease.Spec.HolderIdentity; dead.Load() && (who == nil || *who == "") {
-			return true, nil, errors.New("the dead write nothing")
+			return true, nil, errors.New("the gateway has crashed")
 		}
 		return false, nil, nil
 	})
 	defer dead.Store(false)
-	// Its last pass would create the tunnel again, so it is stopped first.
-	_ = f.gateways[n.Name].Stop() // it could not hand over
+	// A running agent would create the tunnel again, so it is stopped first.
+	_ = f.gateways[n.Name].Stop() // it fails, because the Lease cannot be released
 	return n.Inner.DeleteLink(model.TunnelLink)
 }
 
-// restart terminates the only gateway with its tunnel, and starts it again.
+// restart stops the only gateway, deletes its tunnel, and starts the gateway again.
 func (f *fabric) restart(ctx context.Context) error {
 	n := f.Rome.Nodes[0]
 	if err := f.gateways[n.Name].Stop(); err != nil {
@@ -127,7 +128,7 @@ func (f *fabric) restart(ctx context.Context) error {
 	return f.startGateway(ctx, f.Rome, n)
 }
 
-// another starts another gateway, and waits until it is standby.
+// another starts a second gateway, and waits until it is standby.
 func (f *fabric) another(ctx context.Context) error {
 	n := f.Rome.Nodes[1]
 	if err := f.startGateway(ctx, f.Rome, n); err != nil {
@@ -136,7 +137,7 @@ func (f *fabric) another(ctx context.Context) error {
 	return f.isStandby(ctx, n)
 }
 
-// isStandby waits until a gateway runs and is not active.
+// isStandby waits until the gateway on a node is configured and has no peers.
 func (f *fabric) isStandby(ctx context.Context, n *world.Node) error {
 	return eventually(ctx, "the gateway on "+n.Name+" is standby", func() (bool, error) {
 		done, err := f.gateways[n.Name].Passes()
@@ -148,7 +149,8 @@ func (f *fabric) isStandby(ctx context.Context, n *world.Node) error {
 	})
 }
 
-// gap returns the longest time without an answer around a failure.
+// gap returns the longest time without an answer from before a failure until packets are answered
+// steadily again.
 func (f *fabric) gap(ctx context.Context, happen func(context.Context, *fabric) error) (time.Duration, error) {
 	traffic := flow{from: f.Rome.Nodes[1].Pod, to: f.Milan.Nodes[1].Pod, address: milanPod}
 	var server net.PacketConn
@@ -179,7 +181,7 @@ func (f *fabric) gap(ctx context.Context, happen func(context.Context, *fabric) 
 	if err := happen(ctx, f); err != nil {
 		return 0, err
 	}
-	// The failure may take effect with a delay.
+	// A failure may take effect with a delay.
 	if err := wait(ctx, 500*time.Millisecond, nil); err != nil {
 		return 0, err
 	}
@@ -187,7 +189,7 @@ func (f *fabric) gap(ctx context.Context, happen func(context.Context, *fabric) 
 	return b.longest(), err
 }
 
-// beats are periodic packets, and the times of their answers.
+// beats records when packets, which are sent periodically, are answered.
 type beats struct {
 	mu           sync.Mutex
 	last, steady time.Time
@@ -199,7 +201,7 @@ func (b *beats) send(ctx context.Context, conn net.Conn) {
 	defer ticker.Stop()
 	message := make([]byte, small)
 	for {
-		_, _ = conn.Write(message) // counts as not answered
+		_, _ = conn.Write(message) // an error counts as an unanswered packet
 		select {
 		case <-ctx.Done():
 			return
@@ -216,7 +218,7 @@ func (b *beats) listen(conn net.Conn) {
 			return
 		}
 		if err != nil {
-			continue // an ICMP error
+			continue // the error of a received ICMP message
 		}
 		b.answered(time.Now())
 	}
@@ -235,7 +237,7 @@ func (b *beats) answered(now time.Time) {
 	b.last = now
 }
 
-// steadily waits until packets have been answered for a while without a gap.
+// steadily waits until all packets have been answered for the time steady.
 func (b *beats) steadily(ctx context.Context) error {
 	return eventually(ctx, "packets are answered without a gap", func() (bool, error) {
 		b.mu.Lock()

@@ -21,23 +21,24 @@ import (
 
 const (
 	streamPort, packetPort, requestPort = 7001, 7002, 7003
-	// warmUp is the time before traffic counts.
+	// warmUp is the time after the start of traffic that is not measured.
 	warmUp = 300 * time.Millisecond
-	// patience bounds one connection or answer.
+	// patience is the timeout of one connection or answer.
 	patience = 10 * time.Second
-	// The numbers of concurrent clients.
+	// askers and requesters are the numbers of concurrent clients that send packets and requests.
 	askers, requesters = 32, 8
 	// small is the payload of a small packet, in bytes.
 	small = 64
 )
 
-// flow is traffic between two pods, the second of which has an address on the first one's cluster.
+// flow is traffic from one pod to another. address is the address of the second pod on the cluster
+// of the first one.
 type flow struct {
 	from, to *kernel.Namespace
 	address  netip.Addr
 }
 
-// stream sends over one connection for a period, and returns the received bits per second.
+// stream sends over one TCP connection for a period, and returns the received bits per second.
 func (f flow) stream(ctx context.Context, period time.Duration) (float64, error) {
 	listener, err := f.listen(streamPort)
 	if err != nil {
@@ -81,8 +82,8 @@ func (f flow) stream(ctx context.Context, period time.Duration) (float64, error)
 	return rate(ctx, period, failed, func() float64 { return 8 * float64(arrived.Load()) })
 }
 
-// packets exchanges small packets, and returns the number of received packets per second in both
-// directions.
+// packets exchanges small UDP packets for a period, and returns the number of received packets per
+// second in both directions together.
 func (f flow) packets(ctx context.Context, period time.Duration) (float64, error) {
 	var server net.PacketConn
 	if err := f.to.Do(func() (err error) {
@@ -125,7 +126,7 @@ func (f flow) packets(ctx context.Context, period time.Duration) (float64, error
 	return rate(ctx, period, failed, func() float64 { return float64(arrived.Load()) })
 }
 
-// answer returns packets to their sender until the socket is closed.
+// answer returns each packet to its sender until the socket is closed.
 func answer(server net.PacketConn) {
 	buffer := make([]byte, small)
 	for {
@@ -139,8 +140,8 @@ func answer(server net.PacketConn) {
 	}
 }
 
-// requests sends small requests, each over a new connection, and returns the number of answers per
-// second.
+// requests sends small HTTP requests for a period, each over a new connection, and returns the
+// number of answers per second.
 func (f flow) requests(ctx context.Context, period time.Duration) (float64, error) {
 	listener, err := f.listen(requestPort)
 	if err != nil {
@@ -203,7 +204,8 @@ func (f flow) dial(ctx context.Context, network string, port uint16) (conn net.C
 	return conn, err
 }
 
-// rate returns the growth of a count per second after the warm-up.
+// rate returns the growth of count per second during a period after the warm-up. It fails if failed
+// receives an error.
 func rate(ctx context.Context, period time.Duration, failed <-chan error, count func() float64) (float64, error) {
 	if err := wait(ctx, warmUp, failed); err != nil {
 		return 0, err
@@ -219,7 +221,7 @@ func rate(ctx context.Context, period time.Duration, failed <-chan error, count 
 	return grown / took.Seconds(), nil
 }
 
-// wait waits for a period, unless something fails.
+// wait waits for a period. It fails if the context ends or failed receives an error.
 func wait(ctx context.Context, period time.Duration, failed <-chan error) error {
 	timer := time.NewTimer(period)
 	defer timer.Stop()

@@ -17,15 +17,15 @@ import (
 )
 
 const (
-	// idleBudget is the budget of the agents, in percent of a core.
+	// idleBudget is the maximal usage of an agent, in percent of a core.
 	idleBudget = 1.0
-	// idlePeriod is the duration of the measurement, in which each agent makes one pass, three times
-	// as often as by default.
+	// idlePeriod is the duration of a measurement, and the resync interval of the agents: each
+	// agent makes one pass. The default interval is three times as long.
 	idlePeriod = 10 * time.Second
 )
 
-// measureIdle measures the usage of the idle agents of two connected clusters, a gateway and two route
-// agents in each.
+// measureIdle measures processor usage and kernel writes of idle agents: a gateway and two route
+// agents in each of two connected clusters.
 func measureIdle(ctx context.Context, o options) (rows []row, err error) {
 	f := &fabric{resync: idlePeriod}
 	if err := f.start(ctx, world.Options{Iptables: "nft"}); err != nil {
@@ -68,7 +68,8 @@ func measureIdle(ctx context.Context, o options) (rows []row, err error) {
 	}, nil
 }
 
-// spent returns the processor time of this process and its children, and the number of kernel writes.
+// spent returns the processor time of this process, which runs the agents, and of its children, and
+// the number of the agents' kernel writes.
 func spent(agents []*world.Process) (cpu time.Duration, wrote float64, err error) {
 	for _, who := range []int{unix.RUSAGE_SELF, unix.RUSAGE_CHILDREN} {
 		var usage unix.Rusage

@@ -1,10 +1,10 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command bench-tunnel measures the network between clusters in network namespaces: the throughput
-// compared with bare WireGuard, the time to write thousands of objects to the kernel, the packet loss
-// of a failover, and the idle usage of the agents. It prints one table in Markdown, and has to be run
-// by unshare --net --mount.
+// Command bench-tunnel measures the network between clusters in network namespaces: its throughput
+// compared with plain WireGuard, the time to write thousands of objects to the kernel, the packet
+// loss during a failover, and the usage of idle agents. It prints one table in Markdown. Run it
+// with "unshare --net --mount".
 package main
 
 import (
@@ -35,7 +35,8 @@ type options struct {
 	profile string
 }
 
-// parts are the measurements, in this order: idle comes before others have left garbage to collect.
+// parts are the measurements in the order in which they run. idle is first, because the garbage of
+// other measurements would be collected during it.
 var parts = []struct {
 	name    string
 	measure func(context.Context, options) ([]row, error)

@@ -22,18 +22,19 @@ import (
 	"liqo.io/federation/test/netns/world"
 )
 
-// scaleBudget is the budget until objects are in the kernel, in seconds.
+// scaleBudget is the maximal time until all objects are in the kernel, in seconds.
 const scaleBudget = 2.0
 
-// crowded is a node of rome with a gateway and a route agent and many objects, without connected
-// peers.
+// crowded is a node of rome with a gateway, a route agent and thousands of objects. No peer is
+// connected.
 type crowded struct {
 	*world.World
 	api       *world.API
 	processes []*world.Process
 }
 
-// sizes are the objects, and the expected content of the kernel.
+// sizes are the measured numbers of objects. holds counts their results in the kernel, and want is
+// the expected number.
 var sizes = []struct {
 	name    string
 	objects func() []runtime.Object
@@ -59,14 +60,14 @@ func measureScale(ctx context.Context, o options) ([]row, error) {
 			all, one = append(all, took.Seconds()), append(one, more.Seconds())
 		}
 		rows = append(rows,
-			row{size.name + ", from the agents' start to the kernel", "–", all.Format(" s"), "–", figures.AtMost(all.Median(), scaleBudget, " s")},
+			row{size.name + ", agents started → in the kernel", "–", all.Format(" s"), "–", figures.AtMost(all.Median(), scaleBudget, " s")},
 			row{size.name + ", one more", "–", one.Format(" s"), "–", figures.AtMost(one.Median(), scaleBudget, " s")})
 	}
 	return rows, nil
 }
 
-// hold starts the agents with objects, and then adds one more. It returns the time of each until the
-// kernel has them.
+// hold starts the agents of a node with objects, and later creates one more object. It returns the
+// time until the kernel has the results of the objects, and then of the one.
 func hold(ctx context.Context, objects []runtime.Object, one runtime.Object, holds func(crowded) (int, error), want int) (took, more time.Duration, err error) {
 	c := crowded{}
 	if c.World, err = world.New(world.Options{Iptables: "nft"}); err != nil {
@@ -129,9 +130,9 @@ func hold(ctx context.Context, objects []runtime.Object, one runtime.Object, hol
 	return took, done.Sub(began), nil
 }
 
-// until waits until the kernel has the wanted number, and every agent has succeeded, one of them
-// again. The kernel is read after passes only: reading thousands of rules uses the processors of the
-// agents, and a pass may have started before the objects were added.
+// until waits until each agent has completed a pass, at least one of them after before, and the
+// kernel has the wanted number. It returns the time of that pass. It reads the kernel only after a
+// pass, because reading thousands of rules uses the processors that are measured.
 func (c crowded) until(ctx context.Context, before []float64, want int, holds func(crowded) (int, error)) (done time.Time, err error) {
 	var last []float64
 	err = eventually(ctx, fmt.Sprintf("the kernel holds %d", want), func() (bool, error) {
@@ -162,7 +163,7 @@ func (c crowded) passed() ([]float64, error) {
 	return all, nil
 }
 
-// quiet waits until no agent has made a pass for a while.
+// quiet waits until no agent has completed a pass for half a second.
 func (c crowded) quiet(ctx context.Context) error {
 	const calm = 500 * time.Millisecond
 	last, since := []float64{}, time.Now()
@@ -180,7 +181,7 @@ func (c crowded) peers() (int, error) {
 	return len(tunnel.Peers), err
 }
 
-// routed counts the routes to peers on the node and in the gateway's namespace.
+// routed returns the number of routes to peers that both the node and the gateway's namespace have.
 func (c crowded) routed() (int, error) {
 	node, err := c.Rome.Nodes[0].NS.Routes()
 	if err != nil {
@@ -201,7 +202,7 @@ func (c crowded) routed() (int, error) {
 	return min(onNode, within), err
 }
 
-// translated counts the addresses that a peer's packets are translated to.
+// translated returns the number of addresses to which packets of a peer are translated.
 func (c crowded) translated() (int, error) {
 	chains, _, err := c.Rome.Nodes[0].Inner.Chains(model.IPv4)
 	n := 0
@@ -215,7 +216,8 @@ func (c crowded) translated() (int, error) {
 	return n, err
 }
 
-// manyTunnels returns TunnelEndpoints of peers without endpoints.
+// manyTunnels returns the TunnelEndpoints of peers that have no endpoints, each with this number of
+// CIDRs.
 func manyTunnels(peers, cidrs int) []runtime.Object {
 	var all []runtime.Object
 	next := 0
@@ -232,7 +234,7 @@ func manyTunnels(peers, cidrs int) []runtime.Object {
 	return all
 }
 
-// nthKey is the key of one of many peers, and nthRange one of their ranges.
+// nthKey returns the public key of the n-th peer.
 func nthKey(n int) (key model.PublicKey) {
 	binary.BigEndian.PutUint32(key[:], uint32(n+1))
 	return key
@@ -242,7 +244,7 @@ func nthRange(n int) netip.Prefix {
 	return netip.PrefixFrom(v4(10<<24|128<<16+uint32(n)<<8), 24)
 }
 
-// manyMappings returns addresses for many peers, 10,000 for each.
+// manyMappings returns AddressMappings, 10,000 for each peer.
 func manyMappings(count int) []runtime.Object {
 	var all []runtime.Object
 	for i := range count {

@@ -14,14 +14,15 @@ import (
 )
 
 const (
-	// streamBudget is the minimal throughput as a part of bare WireGuard's.
+	// streamBudget is the minimal ratio of the TCP throughput to that of plain WireGuard.
 	streamBudget = 0.85
-	// crowd is the maximal number of further peers.
+	// crowd is the number of additional peers in the contest with the most peers.
 	crowd = 1000
 )
 
-// contests are compared with bare WireGuard with as many peers. Both exist at the same time and
-// alternate, since the speed of a machine varies.
+// contests are the networks whose traffic is compared with plain WireGuard with the same number of
+// peers. Both networks exist at the same time, and measurements alternate, because the speed of a
+// machine varies.
 var contests = []struct {
 	name     string
 	disjoint bool
@@ -32,7 +33,7 @@ var contests = []struct {
 	{fmt.Sprintf("the same CIDRs, %d more peers", crowd), false, crowd},
 }
 
-// kinds are the kinds of traffic. Those with a budget have more turns in a run.
+// kinds are the kinds of traffic. Kinds with a budget are measured more often.
 var kinds = []struct {
 	name, unit string
 	scale      float64
@@ -41,14 +42,14 @@ var kinds = []struct {
 	budget     float64
 }{
 	{"TCP, one connection", " Mbit/s", 1e-6, flow.stream, 7, streamBudget},
-	{"UDP of 64 bytes to and fro", " packets/s", 1, flow.packets, 2, 0},
-	{"HTTP, a connection a request", "/s", 1, flow.requests, 2, 0},
+	{"UDP of 64 bytes in both directions", " packets/s", 1, flow.packets, 2, 0},
+	{"HTTP, one connection per request", "/s", 1, flow.requests, 2, 0},
 }
 
-// contest is the result of one kind of traffic: a value for each turn.
+// contest has one value of each measurement of one kind of traffic in one network.
 type contest struct{ plain, fabric, ratios figures.Series }
 
-// measureTraffic measures every kind of traffic in every contest, between pods on nodes without an
+// measureTraffic measures every kind of traffic in every network, between pods whose nodes have no
 // active gateway.
 func measureTraffic(ctx context.Context, o options) ([]row, error) {
 	all := make([][]contest, len(contests))
@@ -79,7 +80,8 @@ func measureTraffic(ctx context.Context, o options) ([]row, error) {
 	return rows, nil
 }
 
-// compare alternates between the fabric and bare WireGuard for every kind of traffic.
+// compare measures every kind of traffic alternately with the agents and with plain WireGuard, and
+// appends the values to results.
 func compare(ctx context.Context, o options, disjoint bool, peers int, results []contest) (err error) {
 	b := &bare{peers: peers}
 	if err := b.start(); err != nil {
@@ -91,7 +93,7 @@ func compare(ctx context.Context, o options, disjoint bool, peers int, results [
 		return err
 	}
 	defer func() { err = errors.Join(err, f.stop()) }()
-	// The start of the agents is not part of the traffic.
+	// The start of the agents must not affect the measurement.
 	if err := f.quiet(ctx); err != nil {
 		return err
 	}
