@@ -24,20 +24,22 @@ import (
 )
 
 const (
-	// apiNamespace is not a namespace of a peering, so no controller reconciles the offers in it.
+	// apiNamespace is the namespace of the measured objects. It is not the tenant namespace of a
+	// peering, so controllers ignore the ResourceOffers in it.
 	apiNamespace = "bench-api"
 	apiUser      = "bench"
 	apiClusterID = "0c9e8d7f-1a2b-4c3d-8e4f-5a6b7c8d9e0f"
-	// objects is how many objects one client creates, reads and changes in one run.
+	// objects is the number of objects that one client creates, reads and changes in a run.
 	objects = 1000
-	// objectsOfMany is how many 16 clients create, read and change: about six seconds of requests, in
-	// which garbage collection evens out.
+	// objectsOfMany is the number of objects that 16 clients together create, read and change in a
+	// run. It takes about six seconds, long enough for garbage collection to affect each run
+	// equally.
 	objectsOfMany = 3000
-	// lists is how often one client lists all of them.
+	// lists is the number of times that one client lists all objects in a run.
 	lists = 20
 )
 
-// A resource of the federation, and a custom resource of the same schema.
+// The compared resources: one of the federation's API, and a custom resource with the same schema.
 var (
 	ourResource    = schema.GroupVersionResource{Group: v1alpha1.GroupName, Version: v1alpha1.SchemeGroupVersion.Version, Resource: "resourceoffers"}
 	customResource = schema.GroupVersionResource{Group: "bench.example.com", Version: "v1", Resource: ourResource.Resource}
@@ -45,7 +47,7 @@ var (
 
 const ourKind = "ResourceOffer"
 
-// apiSample is one kind of request with this number of concurrent clients.
+// apiSample has the latencies of one operation on one resource with a number of concurrent clients.
 type apiSample struct {
 	operation string
 	clients   int
@@ -58,7 +60,8 @@ func (s apiSample) p99() float64 {
 	return milliseconds(percentile(s.latencies, 99))
 }
 
-// rate returns requests per second. Clients send the next request after each answer.
+// rate returns the number of requests per second. Each client sends its next request when the
+// previous one is answered.
 func (s apiSample) rate() float64 {
 	var waited time.Duration
 	for _, latency := range s.latencies {
@@ -67,9 +70,10 @@ func (s apiSample) rate() float64 {
 	return float64(s.clients) * float64(len(s.latencies)) / waited.Seconds()
 }
 
-// measureAPI sends requests for a resource of the federation and for the same custom resource to
-// rome's API server, as a user with a Role. One client alternates between both, so that the latencies
-// are measured under the same conditions. The rates of 16 clients are measured one after the other.
+// measureAPI compares a resource of the federation's API with a custom resource of the same schema,
+// on rome's API server and as a user with a Role. One client alternates between the two resources,
+// so that both latencies are measured under the same conditions. 16 clients send all requests for
+// one resource, and then all for the other.
 func (b *bench) measureAPI(ctx context.Context) ([]apiSample, error) {
 	client, err := b.apiClient(ctx)
 	if err != nil {
@@ -137,17 +141,17 @@ func sendAll(ctx context.Context, client dynamic.Interface, clients int, resourc
 	return samples, nil
 }
 
-// request sends the i-th request of its kind.
+// request sends the i-th request of an operation.
 type request func(ctx context.Context, i int) error
 
-// operation is one kind of request, and how often it is sent.
+// operation is one kind of request, and the number of times that it is sent.
 type operation struct {
 	name  string
 	count int
 	send  request
 }
 
-// operations returns the operations on one resource, in this order.
+// operations returns the operations on one resource in the order in which they run.
 func operations(client dynamic.ResourceInterface, resource schema.GroupVersionResource, objects, lists int) []operation {
 	made := make([]*unstructured.Unstructured, objects)
 	return []operation{
@@ -174,8 +178,8 @@ func operations(client dynamic.ResourceInterface, resource schema.GroupVersionRe
 	}
 }
 
-// send sends each request count times, divided among the clients, which send one request after the
-// other, and returns the latencies of each.
+// send sends every request count times and returns the latencies by request. The clients send
+// concurrently, and each waits for an answer before it sends its next request.
 func send(ctx context.Context, count, clients int, requests ...request) ([][]time.Duration, error) {
 	latencies := make([][]time.Duration, len(requests))
 	for which := range requests {
@@ -208,8 +212,8 @@ func offer(resource schema.GroupVersionResource, i int) *unstructured.Unstructur
 	}}
 }
 
-// apiClient creates the custom resource, the namespace, and a user with all permissions for both
-// resources in it.
+// apiClient creates the custom resource, the namespace and a user that may do everything with
+// objects of both resources in it, and returns a client of this user.
 func (b *bench) apiClient(ctx context.Context) (dynamic.Interface, error) {
 	if err := b.makeCRD(ctx); err != nil {
 		return nil, fmt.Errorf("creating a custom resource with the schema of %s: %w", ourResource.GroupResource(), err)
@@ -247,7 +251,7 @@ func (b *bench) apiClient(ctx context.Context) (dynamic.Interface, error) {
 	return dynamic.NewForConfig(config)
 }
 
-// unless returns the error unless it is harmless.
+// unless returns err, or nil if harmless(err) is true.
 func unless(harmless func(error) bool, err error) error {
 	if harmless(err) {
 		return nil

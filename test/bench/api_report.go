@@ -12,8 +12,8 @@ import (
 	"liqo.io/federation/test/bench/figures"
 )
 
-// The budget of the federation's API compared with a custom resource on the same API server:
-// additional milliseconds, or a part of its rate.
+// Budgets of the federation's API compared with a custom resource: additional milliseconds of
+// latency, and the minimal ratio of the requests per second.
 const (
 	latencyBudget    = 5.0
 	createRateBudget = 0.7
@@ -55,7 +55,8 @@ func reportAPI(out io.Writer, runs int, samples []apiSample) {
 	}
 }
 
-// both returns the values of one operation, of the custom resource and of the federation's.
+// both returns a value of each run of one operation, for the custom resource and for the
+// federation's resource.
 func both(samples []apiSample, operation string, clients int, of func(apiSample) float64) (custom, own figures.Series) {
 	values := map[schema.GroupVersionResource]figures.Series{}
 	for _, s := range samples {

@@ -40,16 +40,16 @@ func TestRequestsBelongToTheirCreation(t *testing.T) {
 		{Cluster: "rome", Received: at(31)}, {Cluster: "milan", Received: at(32)}, {Cluster: "milan", Received: at(33)}, {Cluster: "milan", Received: at(40)}, {Cluster: "rome", Received: at(29)}, {Cluster: "milan", Received: at(51)},
 	}
 	want := []row{
-		{"create → all Ready seen here", "2", "1.00 s (1.00–1.00)", "2.00 s (2.00–2.00)", "2.00×", "≤ 3× ✓"},
-		{"the same without us, as many pods in each cluster at a time", "2", "1.00 s (1.00–1.00)", "3.00 s (3.00–3.00)", "3.00×", "–"},
-		{"delete → gone on both sides", "2", "1.00 s (1.00–1.00)", "4.00 s (4.00–4.00)", "4.00×", "≤ 3× ✗"},
-		{"the same without us, as many pods in each cluster at a time", "2", "1.00 s (1.00–1.00)", "3.00 s (3.00–3.00)", "3.00×", "–"},
-		{"CPU of all processes, a pod", "2", "5.00 ms (5.00–5.00)", "10.0 ms (10.0–10.0)", "2.00×", "≤ 3× ✓"},
-		{"the same without us, as many pods in each cluster at a time", "2", "5.00 ms (5.00–5.00)", "7.50 ms (7.50–7.50)", "1.50×", "–"},
-		{"requests a pod at the API server of rome", "2", "1.00 (1.00–1.00)", "0.50 (0.50–0.50)", "–", "–"},
-		{"requests a pod at the API server of milan", "2", "0.00 (0.00–0.00)", "1.00 (1.00–1.00)", "–", "–"},
-		{"requests a pod, both, no watches", "2", "1.00 (1.00–1.00)", "1.50 (1.50–1.50)", "1.50×", "≤ 15 ✓"},
-		{"requests a pod to delete it, both", "2", "0.50 (0.50–0.50)", "0.50 (0.50–0.50)", "1.00×", "–"},
+		{"create → all Ready on the consumer", "2", "1.00 s (1.00–1.00)", "2.00 s (2.00–2.00)", "2.00×", "≤ 3× ✓"},
+		{"the same without the product, as many pods in each cluster", "2", "1.00 s (1.00–1.00)", "3.00 s (3.00–3.00)", "3.00×", "–"},
+		{"delete → deleted on both clusters", "2", "1.00 s (1.00–1.00)", "4.00 s (4.00–4.00)", "4.00×", "≤ 3× ✗"},
+		{"the same without the product, as many pods in each cluster", "2", "1.00 s (1.00–1.00)", "3.00 s (3.00–3.00)", "3.00×", "–"},
+		{"CPU of all processes per pod", "2", "5.00 ms (5.00–5.00)", "10.0 ms (10.0–10.0)", "2.00×", "≤ 3× ✓"},
+		{"the same without the product, as many pods in each cluster", "2", "5.00 ms (5.00–5.00)", "7.50 ms (7.50–7.50)", "1.50×", "–"},
+		{"requests per created pod at the API server of rome", "2", "1.00 (1.00–1.00)", "0.50 (0.50–0.50)", "–", "–"},
+		{"requests per created pod at the API server of milan", "2", "0.00 (0.00–0.00)", "1.00 (1.00–1.00)", "–", "–"},
+		{"requests per created pod at both API servers", "2", "1.00 (1.00–1.00)", "1.50 (1.50–1.50)", "1.50×", "≤ 15 ✓"},
+		{"requests per deleted pod at both API servers", "2", "0.50 (0.50–0.50)", "0.50 (0.50–0.50)", "1.00×", "–"},
 	}
 	if diff := cmp.Diff(want, sizeRows(2, samples, requests), cmp.AllowUnexported(row{})); diff != "" {
 		t.Errorf("rows (-want +got):\n%s", diff)

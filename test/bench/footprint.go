@@ -15,8 +15,8 @@ import (
 	"liqo.io/federation/test/harness"
 )
 
-// The budget of the processes of the product while pods are offloaded: cores of both clusters, MB of
-// each, and Mbit/s between them.
+// Budgets of all processes of the product together while pods are offloaded: processor cores in
+// both clusters, MB of memory in each cluster, and Mbit/s between the clusters.
 const (
 	footprintPods          = 100
 	footprintCPUBudget     = 0.5
@@ -33,8 +33,10 @@ func (b *bench) crossed(ctx context.Context) (int64, error) {
 	return between(links)
 }
 
-// between returns the bytes sent between the clusters, by the router's interfaces: one to each cluster and
-// one to this program. Each byte passes two, so the sum without those of this program is halved.
+// between returns the number of bytes that the clusters sent to each other. The router has an
+// interface to each cluster, and one to this program. It counts a byte between the clusters twice,
+// once at each cluster's interface. A byte between a cluster and this program is counted at the
+// cluster's interface and at that of the program, whose counters are subtracted.
 func between(links map[string]harness.Link) (int64, error) {
 	const host, rome, milan = "host", "br0", "br1"
 	var sum int64
@@ -48,7 +50,7 @@ func between(links map[string]harness.Link) (int64, error) {
 	return sum / 2, nil
 }
 
-// own returns the usage of the programs of the product.
+// own returns the processor time of the product's programs.
 func (u usage) own() (sum time.Duration) {
 	for key, used := range u {
 		if _, program, _ := strings.Cut(key, " "); ownPrograms[program] {
@@ -58,8 +60,9 @@ func (u usage) own() (sum time.Duration) {
 	return sum
 }
 
-// footprintRows are the usage of the product's processes while pods are offloaded. Everything until
-// the clusters are quiet counts for the time until the pods are Ready, which is the worst case.
+// footprintRows returns the rows for the usage of the product's processes while pods are offloaded.
+// It divides the usage until the clusters are quiet by the time until the pods are Ready, which is
+// shorter, so the results are upper bounds.
 func footprintRows(samples []sample, held []memory) []row {
 	var cpu, traffic figures.Series
 	for _, s := range samples {
@@ -80,10 +83,10 @@ func footprintRows(samples []sample, held []memory) []row {
 		}
 	}
 	pods := fmt.Sprint(footprintPods)
-	rows := []row{{"all our processes while pods come, CPU", pods, "–", cpu.Format(" cores"), "–", figures.AtMost(cpu.Median(), footprintCPUBudget, " cores")}}
+	rows := []row{{"product while pods are created, CPU", pods, "–", cpu.Format(" cores"), "–", figures.AtMost(cpu.Median(), footprintCPUBudget, " cores")}}
 	for _, cluster := range slices.Sorted(maps.Keys(rss)) {
 		sum := megabytes(rss[cluster])
-		rows = append(rows, row{"our processes of " + cluster + ", memory", pods, "–", figures.Number(sum) + " MB", "–", figures.AtMost(sum, footprintMemoryBudget, " MB")})
+		rows = append(rows, row{"product on " + cluster + ", memory", pods, "–", figures.Number(sum) + " MB", "–", figures.AtMost(sum, footprintMemoryBudget, " MB")})
 	}
-	return append(rows, row{"between the clusters while pods come", pods, "–", traffic.Format(" Mbit/s"), "–", figures.AtMost(traffic.Median(), footprintTrafficBudget, " Mbit/s")})
+	return append(rows, row{"traffic between the clusters while pods are created", pods, "–", traffic.Format(" Mbit/s"), "–", figures.AtMost(traffic.Median(), footprintTrafficBudget, " Mbit/s")})
 }

@@ -19,38 +19,39 @@ import (
 	"liqo.io/federation/test/bench/figures"
 )
 
-// The budget of the additional latency of a pod's start, in milliseconds, at budgetPace pods per
-// second.
+// Budgets of the latency that offloading adds to the start of a pod, in milliseconds, at budgetPace
+// pods per second.
 const (
 	budgetPace     = 100
 	addedP50Budget = 50.0
 	addedP99Budget = 500.0
 )
 
-// paces are the numbers of pods per second, and of pods. The slower one is for machines that cannot
-// sustain the faster.
+// paces are rates, in pods per second, and the number of pods to start at each rate. The lower rate
+// is for machines that cannot sustain the higher one.
 var paces = []struct{ rate, pods int }{{20, 100}, {budgetPace, 300}}
 
-// podStart has the times of the states of one pod. Both watches are of this program, so all times are
-// by one clock.
+// podStart has the times at which this program's watches observed the start of one pod: bound to
+// the virtual node, created on the provider, and Ready on the provider and on the consumer.
 type podStart struct{ bound, made, readyRemote, readyLocal time.Time }
 
-// making is the time from the binding of the local pod to the creation of the remote pod.
+// making returns the time from the binding of the local pod to the creation of the remote pod.
 func (s podStart) making() time.Duration { return s.made.Sub(s.bound) }
 
-// reporting is the time from the readiness of the remote pod to that of the local pod.
+// reporting returns the time from the readiness of the remote pod to the readiness of the local
+// pod.
 func (s podStart) reporting() time.Duration { return s.readyLocal.Sub(s.readyRemote) }
 
-// added is the latency that offloading adds.
+// added returns the latency that offloading adds to the start of the pod.
 func (s podStart) added() time.Duration { return s.making() + s.reporting() }
 
-// startSample are the starts of pods at one pace.
+// startSample has the starts of the pods of one run at a rate in pods per second.
 type startSample struct {
 	rate   int
 	starts []podStart
 }
 
-// percentile is in milliseconds.
+// percentile returns a percentile of the durations that of returns for each pod, in milliseconds.
 func (s startSample) percentile(percent int, of func(podStart) time.Duration) float64 {
 	var all []time.Duration
 	for _, start := range s.starts {
@@ -59,13 +60,13 @@ func (s startSample) percentile(percent int, of func(podStart) time.Duration) fl
 	return milliseconds(percentile(all, percent))
 }
 
-// startLog records the starts of pods by name, which is the same on both clusters.
+// startLog records the start of each pod. Local and remote pods have the same name.
 type startLog struct {
 	mutex sync.Mutex
 	pods  map[string]podStart
 }
 
-// local records an event of rome's watch.
+// local records a state of a pod on rome.
 func (l *startLog) local(pod *corev1.Pod) {
 	l.note(pod.Name, func(s *podStart, now time.Time) {
 		first(&s.bound, now, pod.Spec.NodeName != "")
@@ -73,7 +74,7 @@ func (l *startLog) local(pod *corev1.Pod) {
 	})
 }
 
-// remote records an event of milan's watch.
+// remote records a state of a pod on milan.
 func (l *startLog) remote(pod *corev1.Pod) {
 	l.note(pod.Name, func(s *podStart, now time.Time) {
 		first(&s.made, now, true)
@@ -96,7 +97,7 @@ func first(moment *time.Time, now time.Time, is bool) {
 	}
 }
 
-// measureStarts measures the additional latency of pods that are created one by one.
+// measureStarts measures the latency that offloading adds to the start of single pods.
 func (b *bench) measureStarts(ctx context.Context) ([]row, error) {
 	var samples []startSample
 	for _, pace := range paces {
@@ -105,7 +106,7 @@ func (b *bench) measureStarts(ctx context.Context) ([]row, error) {
 			if err != nil {
 				return nil, err
 			}
-			fmt.Fprintf(os.Stderr, "%d pods/s, run %d: bound here → there p50 %.0f ms, p99 %.0f ms; Ready there → here p50 %.0f ms, p99 %.0f ms\n", pace.rate, run+1,
+			fmt.Fprintf(os.Stderr, "%d pods/s, run %d: bound → remote pod created p50 %.0f ms, p99 %.0f ms; remote pod Ready → local pod Ready p50 %.0f ms, p99 %.0f ms\n", pace.rate, run+1,
 				s.percentile(50, podStart.making), s.percentile(99, podStart.making), s.percentile(50, podStart.reporting), s.percentile(99, podStart.reporting))
 			samples = append(samples, s)
 		}
@@ -180,8 +181,8 @@ func (b *bench) startPods(ctx context.Context, rate, count int) (startSample, er
 	return s, nil
 }
 
-// createPods creates one pod per tick, concurrently, so that the latency of the API server does not
-// limit the rate.
+// createPods creates count pods at a constant rate. Requests overlap, so that their latency does
+// not limit the rate.
 func (b *bench) createPods(ctx context.Context, rate, count int) error {
 	const underWay = 32
 	ticker := time.NewTicker(time.Second / time.Duration(rate))
@@ -207,7 +208,8 @@ func singlePod(name string) *corev1.Pod {
 	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: deployment(1, onVirtual).Spec.Template.Spec}
 }
 
-// percentile returns the latency that percent of all do not exceed.
+// percentile returns the latency that percent of all latencies do not exceed, or 0 if there are
+// none.
 func percentile(latencies []time.Duration, percent int) time.Duration {
 	if len(latencies) == 0 {
 		return 0

@@ -32,7 +32,7 @@ type options struct {
 	instance  string
 	keep      bool
 	breakdown bool
-	// storage are the parts of storage to measure. Empty is all.
+	// storage selects parts of the storage measurements by name. Empty selects all of them.
 	storage []string
 }
 
@@ -114,12 +114,13 @@ func run(ctx context.Context, args []string) (err error) {
 	if err := b.setUp(ctx); err != nil {
 		return fmt.Errorf("set up: %w", err)
 	}
-	// First, since processes return freed memory late.
+	// Memory of idle processes is measured before any load, since processes return freed memory
+	// late.
 	if err := b.measureIdle(ctx); err != nil {
 		return fmt.Errorf("measure the idle clusters: %w", err)
 	}
-	// The API after pods, since its requests leave garbage in the API servers. Storage last, since it
-	// changes the installation of both clusters.
+	// The API is measured after pods, because its requests leave garbage in the API servers.
+	// Storage is last, because it changes the installation of both clusters.
 	for _, part := range []struct {
 		name    string
 		measure func(context.Context) error

@@ -13,10 +13,11 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// manyStep is how many pods are added or deleted at once.
+// manyStep is the number of pods that are added or deleted at a time.
 const manyStep = 1000
 
-// measureMany fills the virtual node, measures the memory of the product's processes, and empties it.
+// measureMany creates as many pods on the virtual node as the option many requests, measures the
+// memory of the product's processes, and deletes the pods. It measures nothing if the option is 0.
 func (b *bench) measureMany(ctx context.Context) ([]row, error) {
 	many := b.options.many
 	if many == 0 {
@@ -63,11 +64,11 @@ func (b *bench) measureMany(ctx context.Context) ([]row, error) {
 	if err := client.Delete(ctx, deployment(0, onVirtual).Name, metav1.DeleteOptions{}); err != nil {
 		return nil, err
 	}
-	rows := []row{{fmt.Sprintf("create, %d at a time → all Ready seen here", manyStep), fmt.Sprint(many), "–", fmt.Sprintf("%.0f s", took.Seconds()), "–", "–"}}
+	rows := []row{{fmt.Sprintf("create %d at a time → all Ready on the consumer", manyStep), fmt.Sprint(many), "–", fmt.Sprintf("%.0f s", took.Seconds()), "–", "–"}}
 	return append(rows, memoryRows(memory{many, processes})...), nil
 }
 
-// stepsTo returns the sizes up to the last one.
+// stepsTo returns the numbers of pods after each step, up to last.
 func stepsTo(last int) []int {
 	var steps []int
 	for size := 0; size < last; {
@@ -77,7 +78,8 @@ func stepsTo(last int) []int {
 	return steps
 }
 
-// scale returns when the Deployment has this number of pods on both clusters, all Ready.
+// scale sets the replicas of the Deployment, and waits until both clusters have exactly this number
+// of pods, all Ready.
 func (b *bench) scale(ctx context.Context, size int, local, remote *podWatch) error {
 	name := deployment(size, onVirtual).Name
 	patch := fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, size)

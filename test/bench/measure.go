@@ -18,35 +18,35 @@ import (
 	"liqo.io/federation/test/harness"
 )
 
-// placement is where the pods of a Deployment run.
+// placement is a choice of the nodes that run the pods of a Deployment.
 type placement string
 
 const (
-	// onLocal is on nodes of rome.
+	// onLocal places all pods on rome's nodes.
 	onLocal placement = "local"
-	// inBoth is a Deployment on rome and one on milan at the same time, without the product:
-	// offloading creates two pods as well.
+	// inBoth creates a Deployment of this size on rome and another one on milan, without the
+	// product. It is the fair comparison, because an offloaded pod is also two Pod objects.
 	inBoth placement = "in both"
-	// away is on the virtual node.
+	// onVirtual places all pods on the virtual node.
 	onVirtual placement = "offloaded"
 )
 
-// sample is the creation and deletion of one Deployment.
+// sample has the measurements of the creation and deletion of one Deployment.
 type sample struct {
 	size  int
 	where placement
-	// created is the time until all pods are Ready on rome, for inBoth on milan as well, and deleted
-	// the time until no pod is left on either cluster.
+	// created is the time until all pods are Ready in every cluster where a Deployment was created.
+	// deleted is the time until neither cluster has any of the pods.
 	created, deleted time.Duration
-	// cpu is the processor time of all processes of both clusters from the creation until they are
-	// quiet, without their idle usage.
+	// cpu is the processor time of all processes in both clusters, from the creation until the
+	// clusters are quiet. Idle usage is subtracted.
 	cpu time.Duration
-	// creating and deleting are the same by program, the latter from the deletion until they are
-	// quiet.
+	// creating is the same processor time by program, and deleting the processor time from the
+	// deletion until the clusters are quiet.
 	creating, deleting usage
-	// crossed are the bytes between the clusters from the creation until they are quiet.
+	// crossed is the number of bytes between the clusters, from the creation until they are quiet.
 	crossed int64
-	// creation and deletion are the windows of their requests.
+	// creation and deletion are the periods whose requests are counted.
 	creation, deletion window
 }
 
@@ -55,13 +55,14 @@ type window struct{ from, to time.Time }
 
 func (w window) holds(t time.Time) bool { return !t.Before(w.from) && t.Before(w.to) }
 
-// memory is that of the product's processes after the runs of one size. Size 0 is before the first.
+// memory has the memory of the product's processes after the runs with size pods. Size 0 is before
+// the first run.
 type memory struct {
 	size      int
 	processes []ownProcess
 }
 
-// ownPrograms are those of the product.
+// ownPrograms has the programs of the product.
 var ownPrograms = map[string]bool{apiServer: true, "federation-controller-manager": true, virtualKubelet: true}
 
 const (
@@ -78,7 +79,7 @@ type ownProcess struct {
 type results struct {
 	samples []sample
 	memory  []memory
-	// further are the rows of other measurements.
+	// further has the rows of all other measurements.
 	further []row
 }
 
@@ -114,7 +115,8 @@ func (b *bench) once(ctx context.Context, size int, where placement) (sample, er
 	case onVirtual:
 		namespace = offloaded
 	}
-	// Pods are awaited in the clusters where they are created, and their deletion also where they run.
+	// The end of the creation is observed where the Deployments are; the end of the deletion also
+	// in the provider's cluster.
 	var origins []*podWatch
 	for _, cluster := range clusters {
 		w, err := watchPods(ctx, cluster, namespace, nil)
@@ -196,7 +198,8 @@ func (b *bench) once(ctx context.Context, size int, where placement) (sample, er
 	return s, err
 }
 
-// deployment returns a Deployment for fake nodes, or for the virtual node.
+// deployment returns a Deployment for the playground's fake nodes, or for the virtual node if where
+// is onVirtual.
 func deployment(size int, where placement) *appsv1.Deployment {
 	labels := map[string]string{"app": "bench"}
 	spec := corev1.PodSpec{
@@ -216,7 +219,7 @@ func deployment(size int, where placement) *appsv1.Deployment {
 	}
 }
 
-// quiet waits until the API servers receive hardly any requests.
+// quiet waits until both kube-apiservers together receive at most ten requests within a second.
 func (b *bench) quiet(ctx context.Context) error {
 	const calm = 10
 	last, since := int64(-1), time.Now()
@@ -251,7 +254,7 @@ func (b *bench) requests(ctx context.Context) (int64, error) {
 	return sum, nil
 }
 
-// usage is processor time by cluster and program.
+// usage has processor time by "cluster program".
 type usage map[string]time.Duration
 
 func (u usage) sum() (sum time.Duration) {
@@ -261,7 +264,8 @@ func (u usage) sum() (sum time.Duration) {
 	return sum
 }
 
-// since returns the usage since an earlier one, without the idle usage of these programs.
+// since returns the processor time since before. It subtracts the idle usage, in cores by program,
+// during elapsed.
 func (u usage) since(before usage, idle map[string]float64, elapsed time.Duration) usage {
 	result := usage{}
 	for program, used := range u {
@@ -286,7 +290,8 @@ func (b *bench) cpu(ctx context.Context) (usage, error) {
 	return all, nil
 }
 
-// measureIdle measures the idle usage of both clusters, and the memory of the product's processes.
+// measureIdle records the idle processor usage of both clusters, and the memory of the product's
+// processes.
 func (b *bench) measureIdle(ctx context.Context) error {
 	if err := b.quiet(ctx); err != nil {
 		return err

@@ -83,8 +83,8 @@ func TestAddedLatencyIsThatOfBothDirections(t *testing.T) {
 
 func TestRestartsAreJudgedFromTheStartOfTheProcess(t *testing.T) {
 	want := []row{
-		{"pod of the virtual kubelet deleted → a new pod Ready, with the start of its container", "100", "–", "4.00 s (4.00–4.00)", "–", "–"},
-		{"process of the next virtual kubelet started → that pod Ready", "100", "–", "1.50 s (1.50–1.50)", "–", "≤ 3 s ✓"},
+		{"pod of the virtual kubelet deleted → a new offloaded pod Ready", "100", "–", "4.00 s (4.00–4.00)", "–", "–"},
+		{"process of the new virtual kubelet started → the same pod Ready", "100", "–", "1.50 s (1.50–1.50)", "–", "≤ 3 s ✓"},
 	}
 	got := restartRows(100, []restart{{4 * time.Second, 1500 * time.Millisecond}})
 	if diff := cmp.Diff(want, got, cmp.AllowUnexported(row{})); diff != "" {
@@ -95,8 +95,8 @@ func TestRestartsAreJudgedFromTheStartOfTheProcess(t *testing.T) {
 func TestServicesAreJudgedByTheRemoteEndpoints(t *testing.T) {
 	sample := serviceSample{local: []time.Duration{20 * time.Millisecond}, remote: []time.Duration{2 * time.Second}}
 	want := []row{
-		{"Service of 100 endpoints created → all in EndpointSlices, here and there, p50", "100", "20.0 ms (20.0–20.0)", "2000 ms (2000–2000)", "100.00×", "–"},
-		{"Service of 100 endpoints created → all in EndpointSlices, here and there, p99", "100", "20.0 ms (20.0–20.0)", "2000 ms (2000–2000)", "100.00×", "≤ 1000 ms ✗"},
+		{"Service of 100 endpoints created → all in EndpointSlices of consumer and provider, p50", "100", "20.0 ms (20.0–20.0)", "2000 ms (2000–2000)", "100.00×", "–"},
+		{"Service of 100 endpoints created → all in EndpointSlices of consumer and provider, p99", "100", "20.0 ms (20.0–20.0)", "2000 ms (2000–2000)", "100.00×", "≤ 1000 ms ✗"},
 	}
 	if diff := cmp.Diff(want, serviceRows([]serviceSample{sample}), cmp.AllowUnexported(row{})); diff != "" {
 		t.Errorf("rows (-want +got):\n%s", diff)
@@ -144,8 +144,8 @@ func TestManyPodsAreCreatedInSteps(t *testing.T) {
 }
 
 func TestBytesBetweenClustersExcludeThisProgram(t *testing.T) {
-	// Rome sends 100 to milan and 10 to this program, milan 20 to rome and 3 to this program, and both
-	// receive 1 from it.
+	// Sent bytes: rome to milan 100 and to this program 10, milan to rome 20 and to this program 3,
+	// and this program 1 to each cluster.
 	links := map[string]harness.Link{
 		"br0":  {Received: 100 + 10, Sent: 20 + 1},
 		"br1":  {Received: 20 + 3, Sent: 100 + 1},
@@ -171,10 +171,10 @@ func TestFootprintIsThatOfTheProductWhilePodsAreCreated(t *testing.T) {
 	}
 	held := []memory{{0, nil}, {100, []ownProcess{{"rome", virtualKubelet, 40 << 20, 50 << 20}, {"rome", apiServer, 100 << 20, 150 << 20}, {"milan", apiServer, 500 << 20, 500 << 20}}}, {1000, []ownProcess{{"rome", virtualKubelet, 1 << 30, 1 << 30}}}}
 	want := []row{
-		{"all our processes while pods come, CPU", "100", "–", "0.20 cores (0.20–0.20)", "–", "≤ 0.5 cores ✓"},
-		{"our processes of milan, memory", "100", "–", "500 MB", "–", "≤ 400 MB ✗"},
-		{"our processes of rome, memory", "100", "–", "140 MB", "–", "≤ 400 MB ✓"},
-		{"between the clusters while pods come", "100", "–", "4.00 Mbit/s (4.00–4.00)", "–", "≤ 5 Mbit/s ✓"},
+		{"product while pods are created, CPU", "100", "–", "0.20 cores (0.20–0.20)", "–", "≤ 0.5 cores ✓"},
+		{"product on milan, memory", "100", "–", "500 MB", "–", "≤ 400 MB ✗"},
+		{"product on rome, memory", "100", "–", "140 MB", "–", "≤ 400 MB ✓"},
+		{"traffic between the clusters while pods are created", "100", "–", "4.00 Mbit/s (4.00–4.00)", "–", "≤ 5 Mbit/s ✓"},
 	}
 	if diff := cmp.Diff(want, footprintRows(samples, held), cmp.AllowUnexported(row{})); diff != "" {
 		t.Errorf("rows (-want +got):\n%s", diff)

@@ -17,22 +17,22 @@ import (
 	"liqo.io/federation/test/harness"
 )
 
-// Budgets: a multiple of the vanilla value, or a number.
+// Budgets. Unless a comment states otherwise, a multiple of the value without the product.
 const (
 	createBudget   = 3.0
 	deleteBudget   = 3.0
 	cpuBudget      = 3.0
 	requestsBudget = 15.0
 	peerBudget     = 5.0
-	// Of memory, in MB: at the peak with up to 1000 pods and with more, of an idle server, and of one
-	// with thousands of ShadowPods.
+	// Memory in MB: peak of a virtual kubelet with up to 1000 pods and with more, an API server
+	// without objects, and an API server with more than 1000 ShadowPods.
 	kubeletBudget       = 60.0
 	manyKubeletBudget   = 250.0
 	idleAPIServerBudget = 150.0
 	manyAPIServerBudget = 450.0
 )
 
-// row is one line of the table.
+// row is one line of the table of pods.
 type row struct{ measure, pods, vanilla, offloaded, ratio, budget string }
 
 func (b *bench) report(ctx context.Context, out io.Writer, r results) error {
@@ -82,7 +82,7 @@ func sizeRows(size int, samples []sample, requests []harness.Request) []row {
 		ratio := virtual.Median() / plain.Median()
 		return []row{
 			{name, pods, plain.Format(unit), virtual.Format(unit), fmt.Sprintf("%.2f×", ratio), figures.AtMost(ratio, budget, "×")},
-			{"the same without us, as many pods in each cluster at a time", pods, plain.Format(unit), both.Format(unit), fmt.Sprintf("%.2f×", both.Median()/plain.Median()), "–"},
+			{"the same without the product, as many pods in each cluster", pods, plain.Format(unit), both.Format(unit), fmt.Sprintf("%.2f×", both.Median()/plain.Median()), "–"},
 		}
 	}
 	count := func(cluster string, during func(sample) window) func(sample) float64 {
@@ -97,20 +97,20 @@ func sizeRows(size int, samples []sample, requests []harness.Request) []row {
 		}
 	}
 	rows := slices.Concat(
-		compare("create → all Ready seen here", " s", createBudget, func(s sample) float64 { return s.created.Seconds() }),
-		compare("delete → gone on both sides", " s", deleteBudget, func(s sample) float64 { return s.deleted.Seconds() }),
-		compare("CPU of all processes, a pod", " ms", cpuBudget, func(s sample) float64 {
+		compare("create → all Ready on the consumer", " s", createBudget, func(s sample) float64 { return s.created.Seconds() }),
+		compare("delete → deleted on both clusters", " s", deleteBudget, func(s sample) float64 { return s.deleted.Seconds() }),
+		compare("CPU of all processes per pod", " ms", cpuBudget, func(s sample) float64 {
 			return float64(s.cpu) / float64(time.Millisecond) / float64(size)
 		}),
 	)
 	for _, cluster := range []string{"rome", "milan"} {
 		plain, virtual := measure(onLocal, count(cluster, creation)), measure(onVirtual, count(cluster, creation))
-		rows = append(rows, row{"requests a pod at the API server of " + cluster, pods, plain.Format(""), virtual.Format(""), "–", "–"})
+		rows = append(rows, row{"requests per created pod at the API server of " + cluster, pods, plain.Format(""), virtual.Format(""), "–", "–"})
 	}
 	plain, virtual := measure(onLocal, count("", creation)), measure(onVirtual, count("", creation))
-	rows = append(rows, row{"requests a pod, both, no watches", pods, plain.Format(""), virtual.Format(""), fmt.Sprintf("%.2f×", virtual.Median()/plain.Median()), figures.AtMost(virtual.Median(), requestsBudget, "")})
+	rows = append(rows, row{"requests per created pod at both API servers", pods, plain.Format(""), virtual.Format(""), fmt.Sprintf("%.2f×", virtual.Median()/plain.Median()), figures.AtMost(virtual.Median(), requestsBudget, "")})
 	plain, virtual = measure(onLocal, count("", deletion)), measure(onVirtual, count("", deletion))
-	return append(rows, row{"requests a pod to delete it, both", pods, plain.Format(""), virtual.Format(""), fmt.Sprintf("%.2f×", virtual.Median()/plain.Median()), "–"})
+	return append(rows, row{"requests per deleted pod at both API servers", pods, plain.Format(""), virtual.Format(""), fmt.Sprintf("%.2f×", virtual.Median()/plain.Median()), "–"})
 }
 
 func creation(s sample) window { return s.creation }
@@ -151,7 +151,7 @@ func cores(idle map[string]float64) (sum float64) {
 	return sum
 }
 
-// printPrograms prints the processor time by program while pods are created or deleted.
+// printPrograms prints the processor time of each program while pods are created or deleted.
 func printPrograms(out io.Writer, what string, size int, samples []sample, of func(sample) usage) {
 	used := map[placement]map[string]figures.Series{onLocal: {}, inBoth: {}, onVirtual: {}}
 	for _, s := range samples {
@@ -174,7 +174,8 @@ func printPrograms(out io.Writer, what string, size int, samples []sample, of fu
 	}
 }
 
-// printBreakdown prints the requests by client while pods are created or deleted, most frequent first.
+// printBreakdown prints the number of requests of each client while pods are created or deleted,
+// the most frequent first.
 func printBreakdown(out io.Writer, what string, size int, samples []sample, requests []harness.Request, during func(sample) window) {
 	type key struct{ cluster, what, user string }
 	counts := map[key][2]float64{}

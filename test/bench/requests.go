@@ -12,8 +12,8 @@ import (
 	"liqo.io/federation/test/harness"
 )
 
-// countRequests returns the number of requests for resources in a kube-apiserver's metrics, without
-// watches.
+// countRequests returns the number of requests for resources in the metrics of a kube-apiserver. It
+// omits watches.
 func countRequests(metrics string) (int64, error) {
 	var sum int64
 	for line := range strings.Lines(metrics) {
@@ -34,7 +34,7 @@ func countRequests(metrics string) (int64, error) {
 	return sum, nil
 }
 
-// audited returns the requests to both clusters.
+// audited returns the requests in the audit logs of both clusters.
 func (b *bench) audited(ctx context.Context) ([]harness.Request, error) {
 	var all []harness.Request
 	for _, cluster := range []*harness.Cluster{b.rome, b.milan} {

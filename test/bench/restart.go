@@ -19,18 +19,20 @@ import (
 	"liqo.io/federation/test/harness"
 )
 
-// restartBudget is the budget of a virtual kubelet from its start until it is active, in seconds.
+// restartBudget is the maximal time, in seconds, from the start of a virtual kubelet's process
+// until it makes a new pod Ready.
 const restartBudget = 3.0
 
-// restart is the replacement of one virtual kubelet.
+// restart has the durations of one replacement of a virtual kubelet.
 type restart struct {
-	// fromDeletion is the time from the deletion of the first one's pod until a pod that was created
-	// after its end is Ready. fromStart begins with the second one's process. The difference is that
-	// of Kubernetes: creating, binding and starting a pod.
+	// fromDeletion is the time from the deletion of the old virtual kubelet's pod until a pod is
+	// Ready that was created after the old process ended. fromStart is the time from the start of
+	// the new process until then. Kubernetes needs the difference to create, bind and start the new
+	// pod of the virtual kubelet.
 	fromDeletion, fromStart time.Duration
 }
 
-// measureRestarts restarts the virtual kubelet of a node that is full of pods.
+// measureRestarts restarts the virtual kubelet while its node has the largest number of pods.
 func (b *bench) measureRestarts(ctx context.Context) ([]row, error) {
 	size := b.options.pods[len(b.options.pods)-1]
 	local, err := watchPods(ctx, b.rome, offloaded, nil)
@@ -80,14 +82,14 @@ func restartRows(size int, restarts []restart) []row {
 	}
 	pods := fmt.Sprint(size)
 	return []row{
-		{"pod of the virtual kubelet deleted → a new pod Ready, with the start of its container", pods, "–", fromDeletion.Format(" s"), "–", "–"},
-		{"process of the next virtual kubelet started → that pod Ready", pods, "–", fromStart.Format(" s"), "–", figures.AtMost(fromStart.Median(), restartBudget, " s")},
+		{"pod of the virtual kubelet deleted → a new offloaded pod Ready", pods, "–", fromDeletion.Format(" s"), "–", "–"},
+		{"process of the new virtual kubelet started → the same pod Ready", pods, "–", fromStart.Format(" s"), "–", figures.AtMost(fromStart.Median(), restartBudget, " s")},
 	}
 }
 
-// restart deletes the pod of the virtual kubelet, as every upgrade does, and measures the time until a
-// pod is Ready that was created after its end. A virtual kubelet that is killed does not release its
-// Lease, and is replaced when that expires.
+// restart deletes the pod of the virtual kubelet, as an upgrade does. It measures the time until a
+// pod is Ready that was created after the old process ended. Killing the process would measure the
+// expiry of its Lease, which only a terminating virtual kubelet releases.
 func (b *bench) restart(ctx context.Context, local *podWatch, size int) (restart, error) {
 	if err := b.quiet(ctx); err != nil {
 		return restart{}, err
@@ -134,7 +136,7 @@ func (b *bench) ended(ctx context.Context, node string, process harness.Process)
 	})
 }
 
-// virtualKubelet returns the pod of the virtual kubelet.
+// virtualKubelet returns the running pod of the virtual kubelet.
 func (b *bench) virtualKubelet(ctx context.Context) (*corev1.Pod, error) {
 	const selector = "app.kubernetes.io/name=" + virtualKubelet
 	pods, err := b.rome.Kube.CoreV1().Pods(metav1.NamespaceAll).List(ctx, metav1.ListOptions{LabelSelector: selector})
@@ -161,7 +163,7 @@ func (b *bench) kubeletProcesses(ctx context.Context, node string) ([]harness.Pr
 	return found, nil
 }
 
-// kubeletStarted returns the start of the virtual kubelet that replaced another.
+// kubeletStarted returns the time at which the process that replaced before started.
 func (b *bench) kubeletStarted(ctx context.Context, before harness.Process) (time.Time, error) {
 	for _, node := range b.nodes {
 		processes, err := b.kubeletProcesses(ctx, node)

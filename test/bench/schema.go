@@ -22,10 +22,11 @@ import (
 
 var definitions = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
 
-// quantity is the name of a schema that structural schemas represent differently.
+// quantity is the name of the schema of quantities, for which structural schemas have an extension.
 const quantity = "io.k8s.apimachinery.pkg.api.resource.Quantity"
 
-// makeCRD creates a custom resource with the published schema of the federation's API.
+// makeCRD creates a CustomResourceDefinition with the schema that the federation's API publishes
+// for the compared kind, and waits until it is served.
 func (b *bench) makeCRD(ctx context.Context) error {
 	published, err := b.rome.Kube.Discovery().RESTClient().Get().AbsPath("/openapi/v3/apis", ourResource.Group, ourResource.Version).DoRaw(ctx)
 	if err != nil {
@@ -63,8 +64,9 @@ func (b *bench) makeCRD(ctx context.Context) error {
 	})
 }
 
-// structuralSchema returns the schema of a kind of v1alpha1 in an OpenAPI v3 document without
-// references, as custom resources require.
+// structuralSchema returns the schema of a kind of v1alpha1 in an OpenAPI v3 document. It resolves
+// all references, which structural schemas must not contain. It fails if the document has no such
+// kind.
 func structuralSchema(document []byte, kind string) (map[string]any, error) {
 	var parsed struct {
 		Components struct{ Schemas map[string]map[string]any }
@@ -74,7 +76,7 @@ func structuralSchema(document []byte, kind string) (map[string]any, error) {
 	}
 	for name, found := range parsed.Components.Schemas {
 		if strings.HasSuffix(name, "."+v1alpha1.SchemeGroupVersion.Version+"."+kind) {
-			// The schema of metadata is that of Kubernetes.
+			// A CustomResourceDefinition must not specify the fields of metadata.
 			if properties, ok := found["properties"].(map[string]any); ok {
 				properties["metadata"] = map[string]any{"type": "object"}
 			}
@@ -84,7 +86,7 @@ func structuralSchema(document []byte, kind string) (map[string]any, error) {
 	return nil, fmt.Errorf("the OpenAPI document has no schema of %s", kind)
 }
 
-// inline replaces references by their targets.
+// inline returns a schema with all references replaced by the schemas that they name.
 func inline(schema map[string]any, all map[string]map[string]any) map[string]any {
 	result := map[string]any{}
 	if parts, ok := schema["allOf"].([]any); ok {

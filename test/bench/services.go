@@ -25,20 +25,22 @@ import (
 )
 
 const (
-	// endpoints is how many local pods each Service has.
+	// endpoints is the number of local pods of each Service.
 	endpoints = 100
-	// services is how many are created in one run, one after the other.
+	// services is the number of Services that are created in one run, one after the other.
 	services = 30
-	// endpointsBudget is the budget until all endpoints are on the provider, in milliseconds.
+	// endpointsBudget is the maximal time, in milliseconds, until all endpoints of a new Service
+	// are on the provider.
 	endpointsBudget = 1000.0
 )
 
-// serviceSample has the times from the creation of each Service until its endpoints were in the
-// EndpointSlices of both clusters.
+// serviceSample has, for each Service of a run, the time from its creation until the EndpointSlices
+// of the consumer and of the provider had all endpoints.
 type serviceSample struct{ local, remote []time.Duration }
 
-// measureServices creates Services of local pods, whose endpoints are reflected. It sets a network on
-// both clusters meanwhile, although the endpoints are not connected to.
+// measureServices creates Services with local pods, whose endpoints are reflected to the provider.
+// Endpoints are reflected only while there is a network, so it sets networking on both clusters
+// until it returns. No packet is sent to the endpoints.
 func (b *bench) measureServices(ctx context.Context) (rows []row, err error) {
 	defer func() {
 		// The context of the run may be cancelled.
@@ -72,7 +74,8 @@ func (b *bench) measureServices(ctx context.Context) (rows []row, err error) {
 		return nil, err
 	}
 	defer remote.stop()
-	// The first one waits until both clusters have observed the network.
+	// The first Service is not measured, because it waits until both clusters have observed the
+	// network.
 	if err := b.serve(ctx, "first", local, remote, &serviceSample{}); err != nil {
 		return nil, err
 	}
@@ -111,14 +114,14 @@ func serviceRows(samples []serviceSample) []row {
 			budget = figures.AtMost(remote.Median(), endpointsBudget, " ms")
 		}
 		rows = append(rows, row{
-			fmt.Sprintf("Service of %d endpoints created → all in EndpointSlices, here and there, p%d", endpoints, percent),
+			fmt.Sprintf("Service of %d endpoints created → all in EndpointSlices of consumer and provider, p%d", endpoints, percent),
 			fmt.Sprint(endpoints), local.Format(" ms"), remote.Format(" ms"), fmt.Sprintf("%.2f×", remote.Median()/local.Median()), budget,
 		})
 	}
 	return rows
 }
 
-// serve creates a Service, measures the times, and deletes it.
+// serve creates a Service, appends its times to s, and deletes it.
 func (b *bench) serve(ctx context.Context, name string, local, remote *sliceWatch, s *serviceSample) error {
 	client := b.rome.Kube.CoreV1().Services(serving)
 	service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.ServiceSpec{
@@ -145,7 +148,7 @@ func (b *bench) serve(ctx context.Context, name string, local, remote *sliceWatc
 	return err
 }
 
-// networking sets spec.networking on both clusters.
+// networking sets the value networking of the release on both clusters.
 func (b *bench) networking(ctx context.Context, mode string) error {
 	patch := []byte(`{"spec":{"networking":` + mode + `}}`)
 	for _, side := range []struct{ of, about *harness.Cluster }{{b.rome, b.milan}, {b.milan, b.rome}} {
@@ -187,7 +190,7 @@ func watchSlices(ctx context.Context, c *harness.Cluster, namespace string) (*sl
 	return w, nil
 }
 
-// until returns when a Service has this number of ready endpoints.
+// until waits until a Service has this number of ready endpoints, and returns the time.
 func (w *sliceWatch) until(ctx context.Context, service string, wanted int) (time.Time, error) {
 	timer := time.NewTimer(patience)
 	defer timer.Stop()

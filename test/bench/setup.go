@@ -19,7 +19,7 @@ import (
 )
 
 const (
-	// fakeTaint and fakeLabel mark the playground's fake nodes.
+	// fakeTaint and fakeLabel are on the playground's fake nodes, which run no containers.
 	fakeTaint  = "playground.liqo.io/fake"
 	fakeLabel  = "type"
 	fakeValue  = "kwok"
@@ -32,18 +32,19 @@ const (
 	idlePeriod = 10 * time.Second
 )
 
-// bench is two peered clusters, and what was measured on the way.
+// bench is two peered clusters, and the results of measurements during their setup.
 type bench struct {
 	playground  *harness.Playground
 	options     options
 	rome, milan *harness.Cluster
 	nodes       []string
-	// remote, servingRemote and storingRemote are the namespaces on milan of offloaded, serving and
-	// storing.
+	// remote, servingRemote and storingRemote are the remote namespaces of the namespaces
+	// offloaded, serving and storing.
 	remote, servingRemote, storingRemote string
-	// peered is the duration of peering, and 0 if it was not measured.
+	// peered is the duration of peering. It is 0 if an existing instance is used.
 	peered time.Duration
-	// idle are the cores of each program in idle clusters, and resting the product's processes then.
+	// idle is the number of cores that each program uses in idle clusters, and resting has the
+	// product's processes at that time.
 	idle    map[string]float64
 	resting []ownProcess
 }
@@ -54,7 +55,7 @@ func (b *bench) setUp(ctx context.Context) error {
 			return err
 		}
 	}
-	// The etcd of the product syncs to disk, so those of the clusters do as well.
+	// The product's etcd syncs every write to disk, so the clusters' etcds have to do the same.
 	err := b.playground.Up(ctx, []string{"rome", "milan"}, "--workers", "1", "--fake-nodes", fakeNodes, "--audit", "--durable")
 	if err != nil {
 		return err
@@ -72,7 +73,7 @@ func (b *bench) setUp(ctx context.Context) error {
 		return err
 	}
 	for _, cluster := range []*harness.Cluster{b.rome, b.milan} {
-		// Pods mount tokens, which are then reflected.
+		// Pods mount tokens of their ServiceAccounts, which are reflected only with this value.
 		if err := cluster.Install(ctx, "consumerAPIServer="+cluster.Config.Host); err != nil {
 			return err
 		}
@@ -89,8 +90,8 @@ func (b *bench) setUp(ctx context.Context) error {
 	return b.namespaces(ctx)
 }
 
-// peer peers the clusters and measures the time until the virtual node is Ready. A kept instance is
-// peered already.
+// peer peers the clusters, and measures the time until the virtual node is Ready. It does nothing
+// for an existing instance, whose clusters are peered.
 func (b *bench) peer(ctx context.Context) error {
 	start := time.Now()
 	_, err := b.rome.Federation.FederationV1alpha1().ForeignClusters().Get(ctx, b.milan.Name, metav1.GetOptions{})
@@ -117,7 +118,7 @@ func (b *bench) peer(ctx context.Context) error {
 	return err
 }
 
-// findNodes records the real nodes of both clusters.
+// findNodes records the names of the nodes of both clusters that are not fake.
 func (b *bench) findNodes(ctx context.Context) error {
 	for _, cluster := range []*harness.Cluster{b.rome, b.milan} {
 		nodes, err := cluster.Kube.CoreV1().Nodes().List(ctx, metav1.ListOptions{LabelSelector: fakeLabel + "!=" + fakeValue})
@@ -133,8 +134,9 @@ func (b *bench) findNodes(ctx context.Context) error {
 	return nil
 }
 
-// reserve makes milan offer its fake nodes only, since the real ones would start containers. On rome
-// the measured pods select fake nodes. Until then milan's real nodes take the pods of the product.
+// reserve makes milan's fake nodes schedulable and its real nodes unschedulable if reserved is true, and
+// the reverse otherwise. Milan offers schedulable nodes only, and fake nodes start no containers. The
+// product's own pods are scheduled to real nodes before.
 func (b *bench) reserve(ctx context.Context, reserved bool) error {
 	nodes, err := b.milan.Kube.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -169,14 +171,14 @@ func (b *bench) namespaces(ctx context.Context) error {
 	return err
 }
 
-// createNamespace creates a namespace unless it exists.
+// createNamespace creates a namespace if it does not exist.
 func createNamespace(ctx context.Context, cluster *harness.Cluster, name string) error {
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	_, err := cluster.Kube.CoreV1().Namespaces().Create(ctx, namespace, metav1.CreateOptions{})
 	return unless(apierrors.IsAlreadyExists, err)
 }
 
-// offload offloads a namespace and returns the remote namespace.
+// offload offloads a namespace, waits for its remote namespace and returns the name.
 func (b *bench) offload(ctx context.Context, namespace string, strategy v1alpha1.PodOffloadingStrategy) (remote string, err error) {
 	client := b.rome.Federation.FederationV1alpha1().NamespaceOffloadings(namespace)
 	verb := &v1alpha1.Offload{Spec: v1alpha1.NamespaceOffloadingSpec{PodOffloadingStrategy: strategy}}

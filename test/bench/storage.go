@@ -23,33 +23,33 @@ import (
 )
 
 const (
-	// storing is the offloaded namespace of the pods with claims.
+	// storing is the offloaded namespace of pods that mount claims.
 	storing = "bench-storing"
-	// virtualClass is the virtual storage class of the chart. waitingClass and
-	// immediateClass are classes of the playground: the first waits for a pod.
+	// virtualClass is the virtual StorageClass of the chart. The other classes are those of the
+	// playground: waitingClass binds a claim when its first pod is scheduled, and immediateClass at
+	// once.
 	virtualClass, waitingClass, immediateClass = "liqo", "local", "immediate"
-	// toolsImage has a shell; the playground brings it to every node.
+	// toolsImage contains a shell and is available on every node of the playground.
 	toolsImage = "registry.k8s.io/e2e-test-images/agnhost:2.65"
 )
 
 // storageRow is one line of the table of storage.
 type storageRow struct{ measure, plain, federation, ratio, budget string }
 
-// storagePart is a part of storage that can be measured alone.
+// storagePart is a measurement of storage that can be selected by name.
 type storagePart struct {
 	name    string
 	measure func(*bench, context.Context) ([]storageRow, error)
 }
 
-// storageParts are all parts, in order.
+// storageParts has all measurements of storage in the order in which they run.
 var storageParts = []storagePart{
 	{"provisioning", (*bench).measureProvisioning},
 	{"requests", (*bench).measureClaimRequests},
 	{"moves", (*bench).measureMoves},
 }
 
-// measureStorage measures volumes on the virtual node and moves between the clusters, and
-// prints their table.
+// measureStorage runs the selected measurements of storage, and prints their table.
 func (b *bench) measureStorage(ctx context.Context) error {
 	if err := b.setUpStorage(ctx); err != nil {
 		return fmt.Errorf("setting up storage: %w", err)
@@ -74,8 +74,8 @@ func (b *bench) measureStorage(ctx context.Context) error {
 	return nil
 }
 
-// setUpStorage has containers run on milan's real node, connects the pods of both
-// clusters by a tunnel, and offers storage to rome.
+// setUpStorage makes milan's real node available to rome, connects the clusters by a tunnel, and
+// offers storage to rome. Fake nodes cannot run the movers of a move.
 func (b *bench) setUpStorage(ctx context.Context) error {
 	if err := b.reserve(ctx, false); err != nil {
 		return err
@@ -102,7 +102,8 @@ func (b *bench) setUpStorage(ctx context.Context) error {
 	return b.networkEstablished(ctx)
 }
 
-// offerStorage has milan offer both classes to rome, and waits until rome has received the offer.
+// offerStorage makes milan offer both of its classes to rome, and waits until rome's virtual node
+// has them.
 func (b *bench) offerStorage(ctx context.Context) error {
 	patch := fmt.Sprintf(`{"spec":{"incomingPolicy":{"limits":{"requests.storage":"200Gi"},"storageClasses":[%q,%q]}}}`,
 		waitingClass, immediateClass)
@@ -122,7 +123,7 @@ func (b *bench) offerStorage(ctx context.Context) error {
 	})
 }
 
-// networkEstablished waits until both clusters have a tunnel.
+// networkEstablished waits until both clusters report an established network.
 func (b *bench) networkEstablished(ctx context.Context) error {
 	for _, side := range []struct{ of, with *harness.Cluster }{{b.rome, b.milan}, {b.milan, b.rome}} {
 		what := fmt.Sprintf("networking of %s with %s", side.of.Name, side.with.Name)
@@ -140,8 +141,8 @@ func (b *bench) networkEstablished(ctx context.Context) error {
 	return nil
 }
 
-// tunnelValues returns the values of the chart for a tunnel. Fake nodes have no network,
-// so that a gateway must not be scheduled to one.
+// tunnelValues returns the chart values of a tunnel for a cluster. They keep gateways off fake
+// nodes, which have no network.
 func (b *bench) tunnelValues(ctx context.Context, cluster *harness.Cluster) ([]string, error) {
 	nodes, err := cluster.Kube.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -180,8 +181,8 @@ func (b *bench) tunnelValues(ctx context.Context, cluster *harness.Cluster) ([]s
 	}, nil
 }
 
-// claimOf returns a claim of a class. A remote class is that of the provider; empty is
-// its default.
+// claimOf returns a claim of a class. For the virtual class, remoteClass is the provider's class;
+// empty selects the provider's default.
 func claimOf(name, class, remoteClass, size string) corev1.PersistentVolumeClaim {
 	claim := corev1.PersistentVolumeClaim{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
@@ -199,7 +200,8 @@ func claimOf(name, class, remoteClass, size string) corev1.PersistentVolumeClaim
 	return claim
 }
 
-// where selects the nodes that a pod of rome is scheduled to.
+// where returns the node selector of pods on the virtual node, or on rome's own nodes if remote is
+// false.
 func where(remote bool) map[string]string {
 	if remote {
 		return map[string]string{v1alpha1.LabelType: v1alpha1.TypeVirtualNode}
@@ -207,8 +209,8 @@ func where(remote bool) map[string]string {
 	return map[string]string{corev1.LabelHostname: "rome-worker-1"}
 }
 
-// mounting returns the spec of a pod with a shell that ends at once on request, and
-// mounts a claim at /data unless the claim is empty.
+// mounting returns the spec of a pod that mounts a claim at /data; an empty claim mounts nothing.
+// Its container has a shell and terminates without delay.
 func mounting(claim string, selector map[string]string) corev1.PodSpec {
 	spec := corev1.PodSpec{
 		NodeSelector:                  selector,
@@ -229,7 +231,7 @@ func mounting(claim string, selector map[string]string) corev1.PodSpec {
 	return spec
 }
 
-// shell runs a script in a container with a shell.
+// shell runs a script in the container of a pod.
 func (b *bench) shell(ctx context.Context, pod, script string) error {
 	return b.rome.Kubectl(ctx, "exec", "-n", storing, pod, "-c", "tools", "--", "sh", "-ec", script).Err
 }

@@ -17,15 +17,15 @@ import (
 	"liqo.io/federation/test/harness"
 )
 
-// rsyncPort is that of the daemon to which rsync by hand connects.
+// rsyncPort is the port of the rsync daemon in the pods that copy without the product.
 const rsyncPort = 8730
 
-// handCommand is rsync by hand, with the flags of the mover, from a pod of one cluster to
-// the daemon in a pod of the other. It has no TLS, and compares nothing afterwards.
+// handCommand copies the volume of the pod that runs it to the rsync daemon of the pod in the other
+// cluster. It has the flags of the mover, but uses no TLS and does not compare the copies.
 const handCommand = "rsync --archive --hard-links --acls --xattrs --sparse --numeric-ids " +
 	"--delete-before --modify-window=-1 --inplace /data/ rsync://%s:%d/data/"
 
-// daemonConfig has rsync's daemon write to the volume as root.
+// daemonConfig makes the rsync daemon write to the volume as root.
 const daemonConfig = `use chroot = no
 munge symlinks = no
 [data]
@@ -35,8 +35,8 @@ uid = 0
 gid = 0
 `
 
-// handPod returns the name of the pod for rsync by hand in a cluster, and of its claim and
-// its Service.
+// handPod returns the name of the pod that copies without the product on milan, if remote is true,
+// or on rome. Its claim and its Service have the same name.
 func handPod(remote bool) string {
 	if remote {
 		return "hand-milan"
@@ -44,7 +44,7 @@ func handPod(remote bool) string {
 	return "hand-rome"
 }
 
-// createHands creates a pod with a volume in each cluster, in which rsync's daemon runs.
+// createHands creates a pod in each cluster that mounts a volume and runs an rsync daemon.
 func (b *bench) createHands(ctx context.Context) error {
 	config := &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Name: "hand"}, Data: map[string]string{"rsyncd.conf": daemonConfig},
@@ -96,7 +96,7 @@ func (b *bench) createHands(ctx context.Context) error {
 	return nil
 }
 
-// deleteHands deletes what createHands created.
+// deleteHands deletes the objects that createHands created.
 func (b *bench) deleteHands(ctx context.Context) error {
 	for _, remote := range []bool{false, true} {
 		name := handPod(remote)
@@ -109,7 +109,7 @@ func (b *bench) deleteHands(ctx context.Context) error {
 	return nil
 }
 
-// podReady waits until a pod of the offloaded namespace is Ready.
+// podReady waits until a pod in the namespace storing is Ready.
 func (b *bench) podReady(ctx context.Context, name string) error {
 	return harness.Eventually(ctx, patience, "pod "+name+" to be Ready", func(ctx context.Context) (bool, string, error) {
 		pod, err := b.rome.Kube.CoreV1().Pods(storing).Get(ctx, name, metav1.GetOptions{})
@@ -120,8 +120,8 @@ func (b *bench) podReady(ctx context.Context, name string) error {
 	})
 }
 
-// copyByHand empties the volume of one pod, copies that of the other to it, and returns
-// how long that took.
+// copyByHand empties the volume in the target cluster, copies the volume of the other cluster to it
+// with rsync, and returns the duration of the copy.
 func (b *bench) copyByHand(ctx context.Context, toRemote bool) (time.Duration, error) {
 	source, target := handPod(!toRemote), handPod(toRemote)
 	if err := b.shell(ctx, target, "rm -rf /data/*"); err != nil {

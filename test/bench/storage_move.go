@@ -25,22 +25,22 @@ import (
 )
 
 const (
-	// moving is the StatefulSet whose volume is moved, and movingPod and movingClaim its
-	// only pod and claim.
+	// moving is the name of the StatefulSet whose volume is moved. It has one pod and one claim.
 	moving      = "moving"
 	movingPod   = moving + "-0"
 	movingClaim = "data-" + movingPod
-	// movePatience bounds one move.
+	// movePatience is the maximal duration of one move.
 	movePatience = 10 * time.Minute
 )
 
-// content is what a volume is filled with.
+// content describes the files on a moved volume.
 type content struct {
 	name string
-	// bytes and files are its size.
+	// bytes is the total size of the files, and files is their number.
 	bytes, files int64
-	// fill creates it in /data, and change writes one hundredth of it again. Both are scripts. The
-	// environment of change has RUN, a different number in each run.
+	// fill is a script that creates the files in /data, and change is a script that overwrites one
+	// hundredth of their data. change reads the number of the run from the variable RUN, so that
+	// each run writes other data.
 	fill, change string
 }
 
@@ -60,35 +60,36 @@ var contents = []content{
 	},
 }
 
-// moveSample is one move with its comparison.
+// moveSample has the times of one move, and of the copy by rsync that it is compared with.
 type moveSample struct {
 	content  string
 	toRemote bool
-	// byHand is how long rsync by hand took for the same data in the same direction.
+	// byHand is the duration of the copy of the same data in the same direction by rsync.
 	byHand time.Duration
-	// phases are when each phase began, requested is when the move was requested, and
-	// firstPass when its status had the first pass.
+	// phases are the times at which each phase began. requested is the time of the request, and
+	// firstPass the time at which the status reported the end of the first pass.
 	phases               map[v1alpha1.MovePhase]time.Time
 	requested, firstPass time.Time
 	// downtime is status.move.downtimeMilliseconds.
 	downtime time.Duration
-	// pod is how the pod of the application stopped and started during the move.
+	// pod has the times of the restart of the application's pod during the move.
 	pod podRestart
 }
 
-// copying is how long the first pass took, with the start of the sender.
+// copying returns the duration of the first pass, including the start of the sender.
 func (s moveSample) copying() time.Duration { return s.firstPass.Sub(s.phases[v1alpha1.MoveCopying]) }
 
-// whole is how long the move took, without the time that the eviction was held back for.
+// whole returns the duration of the move without the time in which the PodDisruptionBudget
+// prevented the eviction.
 func (s moveSample) whole() time.Duration {
 	return s.phases[v1alpha1.MoveQuiescing].Sub(s.requested) + s.phases[v1alpha1.MoveSucceeded].Sub(s.pod.terminating)
 }
 
-// restarts are how the pod stops and starts in each cluster without a move.
+// restarts has the times of restarts of the pod in each cluster without a move.
 type restarts struct{ local, remote []podRestart }
 
-// measureMoves moves volumes in both directions, each after a copy by hand of the same data in the
-// same direction.
+// measureMoves moves each content in both directions. Before each move it copies the same data in
+// the same direction with rsync.
 func (b *bench) measureMoves(ctx context.Context) ([]storageRow, error) {
 	var samples []moveSample
 	var baseline restarts
@@ -169,8 +170,8 @@ func (b *bench) movesOf(ctx context.Context, content content, baseline *restarts
 	return samples, nil
 }
 
-// statefulSet returns a StatefulSet whose pods mount a claim of a class each, or none if
-// it is empty.
+// statefulSet returns a StatefulSet. Each of its pods mounts a claim of the class; an empty class
+// mounts none.
 func statefulSet(name string, replicas int32, class string, selector map[string]string) *appsv1.StatefulSet {
 	labels := map[string]string{"app": name}
 	set := &appsv1.StatefulSet{
@@ -188,8 +189,9 @@ func statefulSet(name string, replicas int32, class string, selector map[string]
 	return set
 }
 
-// moveOnce moves the volume online. A PodDisruptionBudget holds the eviction back until
-// all passes but the last are done and one hundredth of the data was written again.
+// moveOnce moves the volume online. A PodDisruptionBudget prevents the eviction of the pod until
+// the first passes have ended and the pod has overwritten one hundredth of the data, so that the
+// last pass has changes to copy.
 func (b *bench) moveOnce(ctx context.Context, content content, run int, toRemote bool) (moveSample, error) {
 	ctx, cancel := context.WithTimeout(ctx, movePatience)
 	defer cancel()
@@ -256,7 +258,7 @@ func (b *bench) moveOnce(ctx context.Context, content content, run int, toRemote
 	return s, err
 }
 
-// phaseTimes are how long each phase took.
+// phaseTimes returns the duration of each phase as a text.
 func (s moveSample) phaseTimes() string {
 	text, last := "", s.requested
 	lastName := "requested"

@@ -22,14 +22,14 @@ import (
 	"liqo.io/federation/test/harness"
 )
 
-// provisioningBudget is how long a claim on the virtual node may take to be bound,
-// compared with the same class used on the provider.
+// provisioningBudget is the maximal ratio of the time until a claim on the virtual node is bound to
+// the time for a claim of the same class on the provider.
 const provisioningBudget = 3.0
 
-// provisioningsPerRun is how many claims of each kind a run provisions.
+// provisioningsPerRun is the number of claims of each kind that a run provisions.
 const provisioningsPerRun = 5
 
-// provisioningKind is a claim and a pod that mounts it.
+// provisioningKind describes a claim, and the pod that mounts it.
 type provisioningKind struct {
 	name               string
 	cluster            *harness.Cluster
@@ -38,11 +38,12 @@ type provisioningKind struct {
 	selector           map[string]string
 }
 
-// provisioned is how long after their creation a claim was bound and its pod Ready, in
-// seconds, for several claims of one kind.
+// provisioned has, for claims of one kind, the seconds from the creation until the claim was bound
+// and until its pod was Ready.
 type provisioned struct{ bound, ready figures.Series }
 
-// measureProvisioning creates claims with pods alternately on the provider and on the virtual node.
+// measureProvisioning provisions claims of each kind in turn, so that all kinds are measured under
+// the same conditions.
 func (b *bench) measureProvisioning(ctx context.Context) ([]storageRow, error) {
 	kinds := []provisioningKind{
 		{"class local on milan", b.milan, vanilla, waitingClass, "", nil},
@@ -53,7 +54,7 @@ func (b *bench) measureProvisioning(ctx context.Context) ([]storageRow, error) {
 		{"class liqo on rome's own node", b.rome, storing, virtualClass, "", where(false)},
 	}
 	measured := make([]provisioned, len(kinds))
-	// The first one of each kind fills caches.
+	// The first claim of each kind fills caches, and is not counted.
 	for sample := range b.options.runs*provisioningsPerRun + 1 {
 		for i, kind := range kinds {
 			bound, ready, err := b.provision(ctx, kind, fmt.Sprintf("provisioned-%d-%d", i, sample))
@@ -70,7 +71,7 @@ func (b *bench) measureProvisioning(ctx context.Context) ([]storageRow, error) {
 	}
 	var rows []storageRow
 	for i, what := range []string{
-		"virtual node, provider's class waits for a pod", "virtual node, provider's class binds at once", "local node",
+		"virtual node, provider's class binds when a pod is scheduled", "virtual node, provider's class binds at once", "local node",
 	} {
 		rows = append(rows, provisioningRows(what, measured[2*i], measured[2*i+1])...)
 	}
@@ -92,8 +93,8 @@ func provisioningRows(what string, plain, federation provisioned) []storageRow {
 	}
 }
 
-// provision creates a claim and a pod, and returns when the claim was bound and the pod
-// Ready. It deletes both.
+// provision creates a claim and a pod that mounts it, and deletes both at the end. It returns the
+// time from the creation until the claim was bound and until the pod was Ready.
 func (b *bench) provision(ctx context.Context, kind provisioningKind, name string) (bound, ready time.Duration, err error) {
 	core := kind.cluster.Kube.CoreV1()
 	claims, pods := core.PersistentVolumeClaims(kind.namespace), core.Pods(kind.namespace)
@@ -139,12 +140,13 @@ func (b *bench) provision(ctx context.Context, kind provisioningKind, name strin
 	})
 }
 
-// named selects one object.
+// named returns list options that select the object with this name.
 func named(name string) metav1.ListOptions {
 	return metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector(metav1.ObjectNameField, name).String()}
 }
 
-// since watches one object, and returns the time from a moment until it first met a condition.
+// since watches the object with this name, and returns the time from moment until the object first
+// met the condition.
 func since(ctx context.Context, moment time.Time, name string, follow func(context.Context, metav1.ListOptions) (watch.Interface, error),
 	wanted func(runtime.Object) bool,
 ) (time.Duration, error) {

@@ -10,15 +10,15 @@ import (
 )
 
 const (
-	// moveRateBudget is how fast a move copies at least, compared with rsync by hand.
+	// moveRateBudget is the minimal ratio of the transfer rate of a move to the rate of rsync.
 	moveRateBudget = 0.9
-	// downtimeBudget is how much longer than a restart of the pod an online move may
-	// keep it from running, in seconds.
+	// downtimeBudget is the maximal time, in seconds, by which an online move stops the pod longer
+	// than a restart of the pod does.
 	downtimeBudget = 5.0
 )
 
-// moveRows compare the moves of each content with copies by hand, and the time without
-// the pod with restarts of the pod.
+// moveRows returns the rows that compare moves with copies by rsync, and the outage of the pod
+// during a move with its outage during a restart.
 func moveRows(contents []content, samples []moveSample, baseline restarts) []storageRow {
 	var rows []storageRow
 	for _, c := range contents {
@@ -43,15 +43,15 @@ func moveRows(contents []content, samples []moveSample, baseline restarts) []sto
 		rows = append(
 			rows,
 			storageRow{
-				c.name + ": rsync by hand, and the first pass of a move", byHand.Format(unit), copying.Format(unit),
+				c.name + ": rsync, and first pass of a move", byHand.Format(unit), copying.Format(unit),
 				ratio.Format("×"), figures.AtLeast(ratio.Median(), moveRateBudget, "×"),
 			},
 			storageRow{
-				c.name + ": the whole move, its pods included", of(func(s moveSample) float64 { return s.byHand.Seconds() }).Format(" s"),
+				c.name + ": rsync, and whole move with its pods", of(func(s moveSample) float64 { return s.byHand.Seconds() }).Format(" s"),
 				of(func(s moveSample) float64 { return s.whole().Seconds() }).Format(" s"), "–", "–",
 			},
 			storageRow{
-				c.name + ", 1 % changed: no pod runs, restart and move", stopped.Format(" s"), outage.Format(" s"),
+				c.name + ", 1 % changed: outage of the pod, restart and move", stopped.Format(" s"), outage.Format(" s"),
 				fmt.Sprintf("%+.1f s", more.Median()), figures.AtMost(more.Median(), downtimeBudget, " s more"),
 			},
 			storageRow{
@@ -63,8 +63,8 @@ func moveRows(contents []content, samples []moveSample, baseline restarts) []sto
 	return rows
 }
 
-// expected is how long a pod takes to stop in one cluster and to start in the other, in
-// seconds.
+// expected returns the seconds that a pod needs to stop in the cluster of the source and to start
+// in the cluster of the target, without a move.
 func (r restarts) expected(toRemote bool) float64 {
 	from, to := r.local, r.remote
 	if !toRemote {

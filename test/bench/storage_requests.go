@@ -16,23 +16,25 @@ import (
 	"liqo.io/federation/test/harness"
 )
 
-// claimPods is how many pods with a claim each come at a time.
+// claimPods is the number of pods that are created at a time.
 const claimPods = 10
 
-// claimKind is a StatefulSet whose pods have a claim of a class each, or none.
+// claimKind describes a StatefulSet whose pods each mount a claim of a class. An empty class means
+// no claims.
 type claimKind struct {
 	name, namespace, class string
 	remote                 bool
 }
 
-// claimWindows are when requests belong to the creation and to the deletion of pods.
+// claimWindows has the periods in which requests are counted for the creation and for the deletion
+// of pods.
 type claimWindows struct {
 	kind               string
 	creation, deletion window
 }
 
-// measureClaimRequests counts the requests of pods without and with a claim, on rome's
-// own node and on the virtual node.
+// measureClaimRequests counts the API requests for pods with and without claims, on rome's own node
+// and on the virtual node.
 func (b *bench) measureClaimRequests(ctx context.Context) ([]storageRow, error) {
 	kinds := []claimKind{
 		{"without a claim, local", vanilla, "", false},
@@ -79,7 +81,7 @@ func claimRows(kinds []claimKind, windows []claimWindows, requests []harness.Req
 			}
 			n := 0
 			for _, r := range requests {
-				// The number of Lease renewals depends on the time, not on the pods.
+				// Renewals of Leases depend on the time, and not on the pods.
 				if r.Resource != "leases" && during(w).holds(r.Received) {
 					n++
 				}
@@ -96,7 +98,7 @@ func claimRows(kinds []claimKind, windows []claimWindows, requests []harness.Req
 			during func(claimWindows) window
 		}{
 			{"created", func(w claimWindows) window { return w.creation }},
-			{"deleted, and its claim", func(w claimWindows) window { return w.deletion }},
+			{"deleted with its claim", func(w claimWindows) window { return w.deletion }},
 		} {
 			plain, federation := count(kinds[i].name, line.during), count(kinds[i+1].name, line.during)
 			rows = append(rows, storageRow{
@@ -108,8 +110,8 @@ func claimRows(kinds []claimKind, windows []claimWindows, requests []harness.Req
 	return rows
 }
 
-// claimRequests creates a StatefulSet, waits until its pods are Ready and both clusters
-// quiet, and deletes it with its claims.
+// claimRequests creates a StatefulSet and later deletes it with its claims. Each period ends when
+// the pods are Ready or deleted and both clusters are quiet.
 func (b *bench) claimRequests(ctx context.Context, kind claimKind) (claimWindows, error) {
 	w := claimWindows{kind: kind.name}
 	pods, err := watchPods(ctx, b.rome, kind.namespace, nil)

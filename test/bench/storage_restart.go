@@ -15,18 +15,18 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// podRestart has the times at which a pod was first observed terminating, and its replacement first
-// observed, and observed Ready.
+// podRestart has the times at which a pod was first observed as terminating, and at which its
+// replacement was first observed and was first observed as Ready.
 type podRestart struct{ terminating, replaced, ready time.Time }
 
 func (r podRestart) stop() time.Duration { return r.replaced.Sub(r.terminating) }
 
 func (r podRestart) start() time.Duration { return r.ready.Sub(r.replaced) }
 
-// outage is from the request to end until the next pod is Ready.
+// outage returns the time from the deletion of the pod until its replacement is Ready.
 func (r podRestart) outage() time.Duration { return r.ready.Sub(r.terminating) }
 
-// restartLog records how the pod of the application is replaced.
+// restartLog records one restart of the pod of the moved StatefulSet.
 type restartLog struct {
 	mutex sync.Mutex
 	first types.UID
@@ -34,7 +34,7 @@ type restartLog struct {
 	done  chan struct{}
 }
 
-// watchRestart records the next restart of the pod of the application.
+// watchRestart records the next restart of the pod of the moved StatefulSet. stop ends the watch.
 func (b *bench) watchRestart(ctx context.Context) (log *restartLog, stop func(), err error) {
 	log = &restartLog{done: make(chan struct{})}
 	w, err := watchPods(ctx, b.rome, storing, log.seen)
@@ -63,7 +63,7 @@ func (l *restartLog) seen(pod *corev1.Pod) {
 	}
 }
 
-// wait returns the restart once the next pod is Ready.
+// wait returns the times of the restart when the replacement is Ready.
 func (l *restartLog) wait(ctx context.Context) (podRestart, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -77,7 +77,7 @@ func (l *restartLog) wait(ctx context.Context) (podRestart, error) {
 	}
 }
 
-// restartPod deletes the pod of the application, and returns how it stopped and started.
+// restartPod deletes the pod of the moved StatefulSet, and returns the times of its restart.
 func (b *bench) restartPod(ctx context.Context) (podRestart, error) {
 	log, stop, err := b.watchRestart(ctx)
 	if err != nil {

@@ -27,7 +27,7 @@ func TestMovesAreComparedWithCopiesByHandAndRestarts(t *testing.T) {
 		phases: map[v1alpha1.MovePhase]time.Time{
 			v1alpha1.MovePreparing: at(0), v1alpha1.MoveCopying: at(2), v1alpha1.MoveQuiescing: at(14), v1alpha1.MoveSucceeded: at(30),
 		},
-		// The budget of the pod held the eviction back for three seconds.
+		// The PodDisruptionBudget prevented the eviction for three seconds.
 		pod: podRestart{terminating: at(15), replaced: at(16), ready: at(23)},
 	}}
 	baseline := restarts{
@@ -35,9 +35,9 @@ func TestMovesAreComparedWithCopiesByHandAndRestarts(t *testing.T) {
 		remote: []podRestart{{terminating: at(0), replaced: at(5), ready: at(7)}},
 	}
 	want := []storageRow{
-		{"files: rsync by hand, and the first pass of a move", "20.0 MB/s (20.0–20.0)", "18.0 MB/s (18.0–18.0)", "0.90× (0.90–0.90)", "≥ 0.9× ✓"},
-		{"files: the whole move, its pods included", "9.00 s (9.00–9.00)", "29.0 s (29.0–29.0)", "–", "–"},
-		{"files, 1 % changed: no pod runs, restart and move", "3.00 s (3.00–3.00)", "8.00 s (8.00–8.00)", "+5.0 s", "≤ 5 s more ✓"},
+		{"files: rsync, and first pass of a move", "20.0 MB/s (20.0–20.0)", "18.0 MB/s (18.0–18.0)", "0.90× (0.90–0.90)", "≥ 0.9× ✓"},
+		{"files: rsync, and whole move with its pods", "9.00 s (9.00–9.00)", "29.0 s (29.0–29.0)", "–", "–"},
+		{"files, 1 % changed: outage of the pod, restart and move", "3.00 s (3.00–3.00)", "8.00 s (8.00–8.00)", "+5.0 s", "≤ 5 s more ✓"},
 		{"files, 1 % changed: downtimeMilliseconds", "–", "3.00 s (3.00–3.00)", "–", "–"},
 	}
 	got := moveRows([]content{{name: "files", bytes: 180e6, files: 8}}, samples, baseline)
@@ -84,7 +84,7 @@ func TestRequestsOfClaimsBelongToTheirCreationOrDeletion(t *testing.T) {
 	}
 	want := []storageRow{
 		{"a pod without a claim, created: requests at both API servers", "1.00 (1.00–1.00)", "3.00 (3.00–3.00)", "3.00×", "–"},
-		{"a pod without a claim, deleted, and its claim: requests at both API servers", "2.00 (2.00–2.00)", "1.00 (1.00–1.00)", "0.50×", "–"},
+		{"a pod without a claim, deleted with its claim: requests at both API servers", "2.00 (2.00–2.00)", "1.00 (1.00–1.00)", "0.50×", "–"},
 	}
 	if diff := cmp.Diff(want, claimRows(kinds, windows, requests), cmp.AllowUnexported(storageRow{})); diff != "" {
 		t.Errorf("rows (-want +got):\n%s", diff)

@@ -17,7 +17,7 @@ import (
 	"liqo.io/federation/test/harness"
 )
 
-// podWatch watches the pods of a namespace, also when the API server ends a slow watch.
+// podWatch counts the pods of a namespace by a watch, which it resumes if the API server ends it.
 type podWatch struct {
 	namespace string
 	stop      func()
@@ -27,7 +27,8 @@ type podWatch struct {
 	all, ready int
 }
 
-// watchPods calls seen, unless it is nil, with each pod that is created or changes.
+// watchPods watches the pods of a namespace. Unless seen is nil, it is called with each created or
+// changed pod.
 func watchPods(ctx context.Context, c *harness.Cluster, namespace string, seen func(*corev1.Pod)) (*podWatch, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	informer := informers.NewSharedInformerFactoryWithOptions(c.Kube, 0, informers.WithNamespace(namespace)).Core().V1().Pods().Informer()
@@ -54,8 +55,8 @@ func watchPods(ctx context.Context, c *harness.Cluster, namespace string, seen f
 	return w, nil
 }
 
-// take counts the change of a pod. nil is no pod. Counting thousands of pods at every change would use
-// the processors that are measured.
+// take updates the numbers of pods for the change of a pod from old to changed, where nil is a
+// missing pod. It counts incrementally, because the processors that count are also measured.
 func (w *podWatch) take(old, changed any, seen func(*corev1.Pod)) {
 	pod, isPod := changed.(*corev1.Pod)
 	if isPod && seen != nil {
@@ -82,8 +83,8 @@ func (w *podWatch) count(pod *corev1.Pod, by int) {
 	}
 }
 
-// until returns when the numbers of all and of Ready pods meet a condition. It fails when they have
-// not changed for a while.
+// until waits until the numbers of all pods and of Ready pods meet a condition, and returns the
+// time. It fails if the numbers do not change for a while.
 func (w *podWatch) until(ctx context.Context, what string, wanted func(all, ready int) bool) (time.Time, error) {
 	timer := time.NewTimer(patience)
 	defer timer.Stop()

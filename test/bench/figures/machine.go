@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Machine describes the machine of the measurement.
+// Machine returns the processors, memory, kernel and Go version of this machine in one line.
 func Machine() string {
 	var name unix.Utsname
 	kernel := "unknown kernel"

@@ -1,8 +1,7 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package figures has the common parts of benchmarks: values of several runs, budgets, and the
-// machine.
+// Package figures formats results of benchmarks: values of several runs, budgets, and the machine.
 package figures
 
 import (
@@ -10,10 +9,10 @@ import (
 	"slices"
 )
 
-// Series are the values of one measure in all runs.
+// Series has the values of one measure, one for each run.
 type Series []float64
 
-// Median returns the middle value, and 0 of an empty series.
+// Median returns the median of the values, or 0 if there are none.
 func (s Series) Median() float64 {
 	if len(s) == 0 {
 		return 0
@@ -26,7 +25,7 @@ func (s Series) Median() float64 {
 	return (sorted[middle-1] + sorted[middle]) / 2
 }
 
-// Format returns the median and the range of the values.
+// Format returns the median of the values with their minimum and maximum.
 func (s Series) Format(unit string) string {
 	if len(s) == 0 {
 		return "–"
@@ -34,7 +33,7 @@ func (s Series) Format(unit string) string {
 	return fmt.Sprintf("%s%s (%s–%s)", Number(s.Median()), unit, Number(slices.Min(s)), Number(slices.Max(s)))
 }
 
-// Number returns three significant digits.
+// Number formats v with three significant digits.
 func Number(v float64) string {
 	switch {
 	case v >= 100:
