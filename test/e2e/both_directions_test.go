@@ -27,7 +27,7 @@ func peersBothWays(t *testing.T) {
 	fromRome := deploysOnProvider(t, rome)
 	before := fromRome.traces(t)
 	setsValues(t, rome, "identity.mode=Token")
-	// The next step starts from the same state, also after a failure.
+	// The next step expects that milan is not a consumer of rome, also if this step fails.
 	t.Cleanup(func() {
 		collect(t)
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 2*soon)
@@ -56,7 +56,7 @@ func peersBothWays(t *testing.T) {
 	peeringsAre(t, rome, "Established", "Established", "Established")
 	fromMilan.isUndisturbed(t, standing, "peering rome with milan again")
 
-	// The Deployment is offloaded again once the peering is back.
+	// The Deployment has new pods since rome was peered with milan again.
 	before = fromRome.traces(t)
 	unpeers(t, milan)
 	peeringsAre(t, milan, "None", "Established", "Established")
@@ -65,21 +65,21 @@ func peersBothWays(t *testing.T) {
 	setsValues(t, rome, "identity.mode=Auto")
 }
 
-// unpeers ends the outgoing peering of a cluster.
+// unpeers requests the end of the outgoing peering of a cluster.
 func unpeers(t *testing.T, consumer *harness.Cluster) {
 	t.Helper()
 	kubectl(t, consumer, "delete", "--raw", group+"foreignclusters/"+otherThan(consumer).Name+"/peer")
 }
 
-// authenticatesByServiceAccount checks that milan uses a ServiceAccount of its tenant namespace on
-// rome, and no certificate.
+// authenticatesByServiceAccount checks that milan's identity on rome is a ServiceAccount of its
+// tenant namespace, and not a certificate.
 func authenticatesByServiceAccount(t *testing.T) {
 	t.Helper()
 	secret := must(milan.Kube.CoreV1().Secrets("liqo-peer-rome").Get(t.Context(), "identity", metav1.GetOptions{}))(t)
 	if len(secret.Data["tls.crt"]) > 0 || len(secret.Data["token"]) == 0 {
 		t.Error("milan has a certificate of rome, or no token")
 	}
-	// Like the token of an invitation, it must not be in logs or objects.
+	// The token of the identity is secret, so tokenNeverLogged searches for it as well.
 	tokens.Lock()
 	tokens.all = append(tokens.all, string(secret.Data["token"]))
 	tokens.Unlock()
@@ -91,8 +91,9 @@ func authenticatesByServiceAccount(t *testing.T) {
 	}
 }
 
-// seesOnlyItsTenantNamespace sends requests with the consumer's identity for the provider's objects of
-// its own outgoing peering with that consumer.
+// seesOnlyItsTenantNamespace uses the identity of a consumer at its provider, which is itself a
+// consumer of that cluster. The provider has to refuse access to the objects of its own outgoing
+// peering.
 func seesOnlyItsTenantNamespace(t *testing.T, provider *harness.Cluster) {
 	t.Helper()
 	consumer := otherThan(provider)
@@ -108,13 +109,14 @@ func seesOnlyItsTenantNamespace(t *testing.T, provider *harness.Cluster) {
 	areForbidden(t, identity, all)
 }
 
-// work is a Deployment of two pods that run on the provider.
+// work is a Deployment of two pods in an offloaded namespace. The pods run on the provider.
 type work struct {
 	consumer, provider *harness.Cluster
 	offload
 }
 
-// deploysOnProvider offloads a namespace and deploys a web server in it, with kubectl alone.
+// deploysOnProvider offloads a namespace and creates a Deployment of a web server in it, by kubectl
+// commands only.
 func deploysOnProvider(t *testing.T, consumer *harness.Cluster) work {
 	t.Helper()
 	w := work{consumer: consumer, provider: otherThan(consumer), offload: offload{namespace: namespaceOn(t, consumer)}}
@@ -175,11 +177,10 @@ spec:
 	return w
 }
 
-// node is the name of the provider's virtual node.
+// node returns the name of the provider's virtual node on the consumer.
 func (w work) node() string { return "liqo-" + w.provider.Name }
 
-// traces returns identifiers of the virtual node and the pods, which change when one of them is
-// replaced.
+// traces returns UIDs and restart counts of the virtual node and the pods.
 func (w work) traces(t *testing.T) map[string]string {
 	t.Helper()
 	node := must(w.consumer.Kube.CoreV1().Nodes().Get(t.Context(), w.node(), metav1.GetOptions{}))(t)
@@ -191,7 +192,8 @@ func (w work) traces(t *testing.T) map[string]string {
 	return traces
 }
 
-// isUndisturbed fails the test if the virtual node or a pod was replaced or restarted.
+// isUndisturbed fails the test if the virtual node or a pod was replaced or restarted since before
+// was recorded. after names the event in between.
 func (w work) isUndisturbed(t *testing.T, before map[string]string, after string) {
 	t.Helper()
 	if diff := cmp.Diff(before, w.traces(t)); diff != "" {
@@ -199,7 +201,7 @@ func (w work) isUndisturbed(t *testing.T, before map[string]string, after string
 	}
 }
 
-// servesLogsAndExec reads a log and runs a command in a remote pod.
+// servesLogsAndExec reads the log of an offloaded pod, and executes a command in it.
 func servesLogsAndExec(t *testing.T, w work) {
 	t.Helper()
 	if log := kubectl(t, w.consumer, "logs", "-n", w.namespace, "deployment/web"); !strings.HasPrefix(log, "serving on :8080") {

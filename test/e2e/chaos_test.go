@@ -37,13 +37,13 @@ var (
 	chaosSeed = flag.Uint64("chaos-seed", 0, "seed of an earlier run, to repeat its choices; 0 chooses and prints one")
 )
 
-// calm bounds the recovery: the kubelet backs off before it restarts a container that was killed
-// several times.
+// calm is the timeout for recovery. It is long because the kubelet backs off before it restarts a
+// container that was killed several times.
 const calm = 6 * time.Minute
 
-// survivesChaos ends processes of the product and partitions the clusters at random, while users
-// change two offloaded namespaces and a third one is offloaded and unoffloaded. Afterwards all
-// clusters reach the requested state.
+// survivesChaos ends processes of the product and partitions the clusters at random. Meanwhile
+// users change two offloaded namespaces, and a third namespace is offloaded and unoffloaded
+// repeatedly. After the faults, all clusters must reach the last requested state.
 func survivesChaos(t *testing.T) {
 	seed := *chaosSeed
 	if seed == 0 {
@@ -86,8 +86,8 @@ func survivesChaos(t *testing.T) {
 	isWithinQuota(t)
 }
 
-// disturbances are the faults. Each is over when it returns, and calls meanwhile for as long as it
-// lasts.
+// disturbances are the faults. Each function causes a fault, calls meanwhile while the fault lasts,
+// and returns when it is reverted.
 var disturbances = []struct {
 	name string
 	do   func(t *testing.T, meanwhile func())
@@ -134,7 +134,7 @@ var disturbances = []struct {
 	}},
 }
 
-// replaced deletes a pod and waits until it is gone and its replacement is Ready.
+// replaced deletes a pod, and waits until its replacement is Ready and the pod does not exist.
 func replaced(t *testing.T, c *harness.Cluster, pod *corev1.Pod) {
 	t.Helper()
 	owner := metav1.GetControllerOf(pod)
@@ -162,8 +162,8 @@ func replaced(t *testing.T, c *harness.Cluster, pod *corev1.Pod) {
 	})
 }
 
-// user sends requests in an offloaded namespace, one after the other, and records the state that they
-// lead to.
+// user sends one request after the other in an offloaded namespace, and records the state that the
+// namespace must have as a result.
 type user struct {
 	o       offload
 	random  *rand.Rand
@@ -173,15 +173,16 @@ type user struct {
 	mutex              sync.Mutex
 	requests, refusals int
 	last               error
-	// replicas is by Deployment, and pods has those that were not deleted. An unknown outcome removes
-	// the entry of the former, and sets that of the latter to nil.
+	// replicas has the expected replicas of each Deployment, and pods the UIDs of the existing pods
+	// by name. After a request with an unknown outcome, replicas has no entry for the Deployment,
+	// and the entry of the pod is nil.
 	replicas map[string]int32
 	pods     map[string]*types.UID
 	jobs     []string
-	// disturbed are jobs of which a pod was deleted.
+	// disturbed has the Jobs of which the user deleted a pod.
 	disturbed sets.Set[string]
-	// wrong has what must not happen to pods: a terminal phase that changed, or two runs of one pod of
-	// a job.
+	// wrong lists violations: a pod whose terminal phase changed, or a local pod of a Job that had
+	// two remote pods.
 	wrong []string
 }
 
@@ -211,7 +212,8 @@ func startUser(t *testing.T, o offload, random *rand.Rand) *user {
 				return
 			case <-pace.C:
 			}
-			// The end of the test does not cancel it: the answer determines the expected state.
+			// The context is that of the test, so that stopping the user interrupts no request. An
+			// interrupted request would have an unknown outcome.
 			err := u.request(t.Context(), i)
 			u.mutex.Lock()
 			u.requests++
@@ -226,8 +228,8 @@ func startUser(t *testing.T, o offload, random *rand.Rand) *user {
 	return u
 }
 
-// watchPhases records ended pods that change their phase, and pods that must not run twice with the
-// origin of another one.
+// watchPhases records a violation if a terminated pod changes its phase, or if a cluster has two
+// pods for one local pod that must not be restarted.
 func (u *user) watchPhases(t *testing.T, c *harness.Cluster, namespace string) {
 	t.Helper()
 	origins := map[string]types.UID{}
@@ -264,7 +266,7 @@ func (u *user) complain(format string, args ...any) {
 	u.wrong = append(u.wrong, fmt.Sprintf(format, args...))
 }
 
-// wish sends one request.
+// request sends the i-th request, chosen at random. It fails if the API server refuses the request.
 func (u *user) request(ctx context.Context, i int) error {
 	switch u.random.IntN(5) {
 	case 0, 1:
@@ -295,7 +297,7 @@ func (u *user) request(ctx context.Context, i int) error {
 		}
 		return err
 	case 3:
-		// Once for each job, so that it can complete.
+		// One pod of each Job is deleted, so that the Job does not exceed its backoff limit.
 		if len(u.jobs) == 0 || u.disturbed.Has(u.jobs[len(u.jobs)-1]) {
 			return nil
 		}
@@ -307,7 +309,7 @@ func (u *user) request(ctx context.Context, i int) error {
 		u.disturbed.Insert(name)
 		return rome.Kube.CoreV1().Pods(u.o.namespace).Delete(ctx, pods.Items[u.random.IntN(len(pods.Items))].Name, metav1.DeleteOptions{})
 	default:
-		// The name is used again, as by a StatefulSet.
+		// Names are reused, as a StatefulSet does.
 		name := fmt.Sprintf("single-%d", u.random.IntN(2))
 		if _, exists := u.pods[name]; exists {
 			err := rome.Kube.CoreV1().Pods(u.o.namespace).Delete(ctx, name, metav1.DeleteOptions{})
@@ -323,7 +325,7 @@ func (u *user) request(ctx context.Context, i int) error {
 		pod, err := rome.Kube.CoreV1().Pods(u.o.namespace).Create(ctx, pod, metav1.CreateOptions{})
 		switch {
 		case apierrors.IsAlreadyExists(err):
-			// The last one is still terminating.
+			// The earlier pod of this name is still terminating.
 			return nil
 		case err == nil:
 			u.pods[name] = &pod.UID
@@ -334,12 +336,12 @@ func (u *user) request(ctx context.Context, i int) error {
 	}
 }
 
-// lost reports whether a request that failed may have been carried out.
+// lost reports whether a failed request may have succeeded on the server.
 func lost(err error) bool {
 	return err != nil && (apierrors.ReasonForError(err) == metav1.StatusReasonUnknown || apierrors.IsTimeout(err) || apierrors.IsServerTimeout(err))
 }
 
-// reach waits until more requests were sent.
+// reach waits until the user has sent a number of further requests.
 func (u *user) reach(t *testing.T, more int) {
 	t.Helper()
 	u.mutex.Lock()
@@ -357,7 +359,8 @@ func (u *user) stop() {
 	<-u.stopped
 }
 
-// isServed waits until the namespace and its remote namespace are as requested and have the same pods.
+// isServed waits until the namespace has the requested Deployments and pods, all Jobs are complete,
+// and the remote namespace has the same pods.
 func (u *user) isServed(t *testing.T) {
 	t.Helper()
 	for name, replicas := range u.replicas {
@@ -396,7 +399,7 @@ func (u *user) isServed(t *testing.T) {
 			return isReady(pod), podState(pod), nil
 		})
 	}
-	// Both are read repeatedly, since deleted pods may still terminate.
+	// Pods are compared repeatedly, because deleted pods may still be terminating.
 	eventually(t, calm, u.o.namespace+" and "+u.o.remote+" to hold the same pods", func(ctx context.Context) (bool, string, error) {
 		local, going, err := living(ctx, rome, u.o.namespace)
 		if err != nil {
@@ -417,7 +420,8 @@ func (u *user) isServed(t *testing.T) {
 	}
 }
 
-// wanderer is a Deployment whose namespace is offloaded and unoffloaded repeatedly.
+// wanderer is a Deployment in a namespace that is offloaded and unoffloaded repeatedly, so that its
+// pods move between the clusters.
 type wanderer struct {
 	o       offload
 	cancel  context.CancelFunc
@@ -425,9 +429,9 @@ type wanderer struct {
 	turns   int
 }
 
-const wandering = 2 // pods
+const wandering = 2 // the number of pods
 
-// evicting evicts local pods of an offloaded namespace.
+// evicting is the spec of an offloading that evicts local pods, so that they move to the provider.
 var evicting = v1alpha1.NamespaceOffloadingSpec{PodOffloadingStrategy: v1alpha1.Remote, Enforcement: v1alpha1.Evict}
 
 func startWanderer(t *testing.T) *wanderer {
@@ -440,7 +444,8 @@ func startWanderer(t *testing.T) *wanderer {
 		defer close(w.stopped)
 		defer pace.Stop()
 		for ctx.Err() == nil {
-			// What was refused is retried. The end of the test does not cancel it.
+			// A refused request is repeated. The context is that of the test, so that stopping
+			// interrupts no request.
 			if turned, err := w.turn(t.Context()); turned && err == nil {
 				w.turns++
 			}
@@ -454,7 +459,8 @@ func startWanderer(t *testing.T) *wanderer {
 	return w
 }
 
-// turn unoffloads the namespace if it is offloaded, and offloads it otherwise.
+// turn unoffloads the namespace if it is offloaded, and offloads it otherwise. turned is false if
+// it sent no request, because the namespace is still being unoffloaded.
 func (w *wanderer) turn(ctx context.Context) (turned bool, err error) {
 	client := rome.Federation.FederationV1alpha1().NamespaceOffloadings(w.o.namespace)
 	nsof, err := client.Get(ctx, v1alpha1.NamespaceOffloadingName, metav1.GetOptions{})
@@ -510,8 +516,8 @@ func hasRolledOut(d *appsv1.Deployment, replicas int32) bool {
 	return d.Status.ObservedGeneration == d.Generation && d.Status.Replicas == replicas && d.Status.ReadyReplicas == replicas && *d.Spec.Replicas == replicas
 }
 
-// living returns the pods that have not ended and are not being deleted by name, and the names of
-// those that are being deleted.
+// living returns the running and pending pods by name, and the names of the pods that are being
+// deleted.
 func living(ctx context.Context, c *harness.Cluster, namespace string) (pods map[string]seen, going []string, err error) {
 	list, err := c.Kube.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {

@@ -20,8 +20,9 @@ import (
 	"liqo.io/federation/test/harness"
 )
 
-// podsReachTheConsumersAPIServer sets the address at which pods on milan reach rome's API server. An
-// offloaded pod reads itself from it, with an in-cluster client and its ServiceAccount.
+// podsReachTheConsumersAPIServer configures the address of rome's API server for pods on milan. An
+// offloaded pod then reads its own object from rome, with an in-cluster client and the token of its
+// ServiceAccount.
 func podsReachTheConsumersAPIServer(t *testing.T) {
 	setsConsumerAPIServer(t, rome.Config.Host)
 	defer setsConsumerAPIServer(t, "")
@@ -52,7 +53,7 @@ func podsReachTheConsumersAPIServer(t *testing.T) {
 	secret := remote.pod.Annotations[v1alpha1.AnnotationTokenSecret]
 	must(milan.Kube.CoreV1().Secrets(o.remote).Get(t.Context(), secret, metav1.GetOptions{}))(t)
 
-	// A pod that mounts no token gets none on milan.
+	// A local pod that mounts no token has a remote pod without one.
 	alone := podSpec("serve")
 	alone.AutomountServiceAccountToken = new(bool)
 	runReadyPod(t, o.namespace, "alone", alone)
@@ -60,7 +61,7 @@ func podsReachTheConsumersAPIServer(t *testing.T) {
 		t.Errorf("on milan it has the volumes %s", show(volumes))
 	}
 
-	// A pod whose annotation disables access to the API gets no token, and starts without one.
+	// A local pod can exclude its token by an annotation. Its remote pod then starts without one.
 	spec = podSpec("serve")
 	spec.ServiceAccountName = "reader"
 	must(rome.Kube.CoreV1().Pods(o.namespace).Create(t.Context(), &corev1.Pod{
@@ -79,13 +80,13 @@ func podsReachTheConsumersAPIServer(t *testing.T) {
 	})
 }
 
-// requestAPI sends a request to the API server of the pod's environment, with the pod's
-// token.
+// requestAPI sends a request from the pod to the API server that its environment variables name,
+// with the pod's token.
 func (c caller) requestAPI(ctx context.Context, path string) harness.Result {
 	return c.cluster.Kubectl(ctx, "exec", "-n", c.pod.Namespace, c.pod.Name, "--", tester, "api", path)
 }
 
-// readsItself waits until a remote pod has read its local pod from the consumer's API server.
+// readsItself waits until a request from the remote pod returns the local pod.
 func (c caller) readsItself(t *testing.T, local *corev1.Pod) {
 	t.Helper()
 	eventually(t, soon, c.String()+" to read itself from rome's API", func(ctx context.Context) (bool, string, error) {
@@ -94,16 +95,16 @@ func (c caller) readsItself(t *testing.T, local *corev1.Pod) {
 	})
 }
 
-// setsConsumerAPIServer sets the address at which pods on milan reach rome's API server, and waits
-// until milan's virtual kubelet runs with it.
+// setsConsumerAPIServer sets the value consumerAPIServer on rome, and waits until milan's virtual
+// kubelet uses it.
 func setsConsumerAPIServer(t *testing.T, server string) {
 	t.Helper()
 	setsValues(t, rome, "consumerAPIServer="+server)
 	kubeletUsesAPIServer(t, server, milan)
 }
 
-// kubeletUsesAPIServer waits until the virtual kubelet of a provider runs with an address of rome's
-// API server, or without one.
+// kubeletUsesAPIServer waits until the virtual kubelet of a provider has this value of
+// consumerAPIServer. An empty one means that remote pods get no tokens.
 func kubeletUsesAPIServer(t *testing.T, server string, provider *harness.Cluster) {
 	t.Helper()
 	eventually(t, soon, "the virtual kubelet of "+provider.Name+" to use "+server, func(ctx context.Context) (bool, string, error) {
@@ -120,7 +121,7 @@ func kubeletUsesAPIServer(t *testing.T, server string, provider *harness.Cluster
 	})
 }
 
-// grantReading creates an account that may get pods.
+// grantReading creates a ServiceAccount that may get pods in its namespace.
 func grantReading(t *testing.T, namespace, account string) {
 	t.Helper()
 	meta := metav1.ObjectMeta{Name: account}

@@ -27,10 +27,11 @@ import (
 	"liqo.io/federation/test/harness"
 )
 
-// databases runs the tests with real databases, which take too long for every run.
+// databases enables the tests with etcd and PostgreSQL, which take too long for every run.
 var databases = flag.Bool("databases", false, "run etcd and PostgreSQL over both clusters")
 
-// applies applies a sample, and removes it with its namespace when the test ends.
+// applies applies a sample that offloads a namespace. When the test ends, it deletes the sample and
+// the namespace.
 func applies(t *testing.T, sample, namespace string) offload {
 	t.Helper()
 	kubectl(t, rome, "apply", "-f", filepath.Join(playground.Root, "artifacts", "samples", sample))
@@ -60,7 +61,8 @@ func applies(t *testing.T, sample, namespace string) offload {
 	return offload{namespace, remoteNamespace}
 }
 
-// etcdRequest sends a request to the JSON gateway of one member through the API server.
+// etcdRequest sends a request to the JSON gateway of an etcd member, through the pod proxy of
+// rome's API server.
 func etcdRequest(ctx context.Context, namespace, member, path string, body, answer any) error {
 	encoded, err := json.Marshal(body)
 	if err != nil {
@@ -75,8 +77,8 @@ func etcdRequest(ctx context.Context, namespace, member, path string, body, answ
 	return json.Unmarshal(result, answer)
 }
 
-// etcdWriter writes numbered keys to whichever member answers until it is stopped, and
-// returns the numbers that were acknowledged.
+// etcdWriter writes numbered keys to the etcd members in turn. stop ends it, and returns the
+// numbers of the acknowledged writes.
 func etcdWriter(t *testing.T, namespace string) (stop func() []int) {
 	ctx, cancel := context.WithCancel(t.Context())
 	written := make(chan []int, 1)
@@ -97,7 +99,7 @@ func etcdWriter(t *testing.T, namespace string) (stop func() []int) {
 	}
 }
 
-// etcdHas fails the test for each number that a member does not return.
+// etcdHas fails the test if a member does not have one of the numbered keys.
 func etcdHas(t *testing.T, namespace, member string, numbers []int) {
 	t.Helper()
 	var answer struct {
@@ -125,8 +127,8 @@ func etcdHas(t *testing.T, namespace, member string, numbers []int) {
 	}
 }
 
-// etcdOverBothClusters runs an etcd cluster over both clusters, loses each member once,
-// each in another way, and looks for every acknowledged write.
+// etcdOverBothClusters runs an etcd whose members are on both clusters. Each member fails once,
+// each in a different way. No acknowledged write may be lost.
 func (f fabric) etcdOverBothClusters(t *testing.T) {
 	grantsStorage(t, "4Gi")
 	o := applies(t, "etcd.yaml", "keeper")
@@ -187,15 +189,15 @@ func (f fabric) etcdOverBothClusters(t *testing.T) {
 	}
 }
 
-// runsTheTutorial runs the commands of the tutorial as its reader does.
+// runsTheTutorial runs the commands of docs/tutorial-database.md.
 func (f fabric) runsTheTutorial(t *testing.T) {
 	if printed := runsThePage(t, rome, "tutorial-database.md"); !strings.Contains(printed, "1000 | 100000") {
 		t.Errorf("rows are missing:\n%s", printed)
 	}
 }
 
-// readsExternalStorage runs the commands of the page on external storage: two pods of rome
-// mount a claim that exists only on milan, and the second reads what the first wrote.
+// readsExternalStorage runs the commands of docs/external-storage.md: two offloaded pods mount a
+// claim that exists only on milan, and the second one reads the file that the first one wrote.
 func (f fabric) readsExternalStorage(t *testing.T) {
 	if printed := runsThePage(t, rome, "external-storage.md"); strings.Count(printed, " UTC ") != 2 {
 		t.Errorf("the two pods do not read the same line:\n%s", printed)
@@ -203,20 +205,21 @@ func (f fabric) readsExternalStorage(t *testing.T) {
 	isPrinted(t, milan, "get namespace archive --ignore-not-found -o name", "")
 }
 
-// sql returns the output of a statement.
+// sql returns the output of a SQL statement in the database of a namespace.
 func sql(t *testing.T, namespace, statement string) string {
 	t.Helper()
 	return strings.TrimSpace(kubectl(t, rome, "exec", "-n", namespace, "database-0", "--",
 		"psql", "--username=postgres", "--no-align", "--tuples-only", "-c", statement))
 }
 
-// aDatabaseMovesUnderLoad moves PostgreSQL to milan and back.
+// aDatabaseMovesUnderLoad moves the data of PostgreSQL to milan and back.
 func (f fabric) aDatabaseMovesUnderLoad(t *testing.T) {
 	grantsStorage(t, "4Gi")
 	movesUnderLoad(t, v1alpha1.MoveTarget{ClusterName: "milan"}, v1alpha1.MoveTarget{Local: true})
 }
 
-// aDatabaseMovesBetweenProviders moves PostgreSQL to milan, to naples, and back.
+// aDatabaseMovesBetweenProviders moves the data of PostgreSQL to milan, from there to naples, and
+// back to rome.
 func aDatabaseMovesBetweenProviders(t *testing.T) {
 	for _, leaf := range leaves() {
 		offersStorage(t, leaf, "4Gi", realClass)
@@ -224,8 +227,8 @@ func aDatabaseMovesBetweenProviders(t *testing.T) {
 	movesUnderLoad(t, v1alpha1.MoveTarget{ClusterName: "milan"}, v1alpha1.MoveTarget{ClusterName: "naples"}, v1alpha1.MoveTarget{Local: true})
 }
 
-// movesUnderLoad moves PostgreSQL to each of the targets online under pgbench: the
-// balances agree, and no acknowledged row is lost.
+// movesUnderLoad moves the data of PostgreSQL to each target, online and under the load of pgbench.
+// Afterwards all balances must agree, and every acknowledged row must exist.
 func movesUnderLoad(t *testing.T, targets ...v1alpha1.MoveTarget) {
 	t.Helper()
 	o := applies(t, "database.yaml", "bank")
@@ -246,7 +249,7 @@ func movesUnderLoad(t *testing.T, targets ...v1alpha1.MoveTarget) {
 		runReadyPod(t, o.namespace, name, pod)
 	}
 	const connect = "--host=database --username=postgres"
-	// With its vacuum pgbench empties the history, which the balances are compared with.
+	// By default, pgbench empties the history, with which the balances are compared.
 	client("load", "while :; do pgbench "+connect+" --no-vacuum --client=4 --time=5 postgres || :; done")
 	client("writer", "n=0; while :; do n=$((n + 1)); psql "+connect+" -qc \"INSERT INTO ack VALUES ($n)\" 2>/dev/null && echo $n; done")
 	volumes := rome.Federation.FederationV1alpha1().VirtualVolumes(o.namespace)

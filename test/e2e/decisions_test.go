@@ -16,9 +16,9 @@ import (
 	"liqo.io/federation/test/harness"
 )
 
-// providerPolicyDecides disables the incoming peering on milan, then leaves the resource request
-// pending, refuses and accepts it, by the policy and by spec.incomingPolicy. Conditions on rome report
-// each reason.
+// providerPolicyDecides disables the incoming peering on milan. Then it makes milan leave rome's
+// resource request pending, refuse it and accept it, by the value policy.autoAccept and by
+// spec.incomingPolicy. Conditions on rome must report the reasons.
 func providerPolicyDecides(t *testing.T) {
 	first := deploysOnProvider(t, rome)
 	before := first.traces(t)
@@ -48,7 +48,7 @@ func providerPolicyDecides(t *testing.T) {
 		t.Errorf("a refused resource request has a virtual node: %v", err)
 	}
 
-	// Without a decision in the spec the policy applies.
+	// Without spec.incomingPolicy, the value policy.autoAccept decides.
 	patchesPeerOnMilan(t, `{"incomingPolicy":null}`)
 	setsValues(t, milan, "policy.autoAccept=true")
 	becomesReady(t)
@@ -78,7 +78,7 @@ func patchesPeerOnMilan(t *testing.T, spec string) {
 }
 
 // outgoingPeeringReports waits until the condition OutgoingPeering on rome contains these words in
-// order.
+// this order.
 func outgoingPeeringReports(t *testing.T, words ...string) {
 	t.Helper()
 	eventually(t, soon, "the condition OutgoingPeering to report: "+strings.Join(words, " … "), func(ctx context.Context) (bool, string, error) {

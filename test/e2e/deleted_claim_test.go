@@ -15,9 +15,9 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
 
-// bindsADeletedClaimAgain deletes a remote namespace by hand, while a pod uses its volume.
-// No empty volume takes the place of the data. The command of the page on volumes binds it
-// again, and the pod finds it.
+// bindsADeletedClaimAgain deletes a remote namespace by hand while a pod uses a volume in it. The
+// product must not provision an empty volume instead. A command of docs/volumes.md binds the old
+// volume again, and the pod finds its data.
 func (f fabric) bindsADeletedClaimAgain(t *testing.T) {
 	grantsStorage(t, "1Gi")
 	o := storedOnMilan(t, v1alpha1.UnoffloadRefuse)

@@ -18,7 +18,8 @@ import (
 	"liqo.io/federation/test/harness"
 )
 
-// storedOnMilan runs a pod that may run on both clusters, and whose data milan stores.
+// storedOnMilan runs a pod that may run on both clusters, and whose volume is on milan. policy is
+// the spec.volumes.onUnoffload of its namespace.
 func storedOnMilan(t *testing.T, policy v1alpha1.UnoffloadPolicy) offload {
 	t.Helper()
 	o := offloaded(t, v1alpha1.NamespaceOffloadingSpec{
@@ -33,8 +34,8 @@ func storedOnMilan(t *testing.T, policy v1alpha1.UnoffloadPolicy) offload {
 	return o
 }
 
-// runsWithItsData waits until the pod of storedOnMilan runs on milan, or on rome, and fails the test
-// unless its volume has a line of that many starts.
+// runsWithItsData waits until the pod of storedOnMilan is Ready, on milan or on rome. It fails the
+// test unless the pod has started times times on its volume.
 func runsWithItsData(t *testing.T, o offload, onMilan bool, times int) {
 	t.Helper()
 	podThat(t, rome, o.namespace, "db-0", "run where its data is", func(pod *corev1.Pod) bool {
@@ -45,7 +46,7 @@ func runsWithItsData(t *testing.T, o offload, onMilan bool, times int) {
 	}
 }
 
-// movesWithinTheProvider moves data that milan stores to another class of milan.
+// movesWithinTheProvider moves a volume of milan to another StorageClass of milan.
 func (f fabric) movesWithinTheProvider(t *testing.T) {
 	offersStorage(t, milan, "1Gi", realClass, immediateClass)
 	o := storedOnMilan(t, v1alpha1.UnoffloadRefuse)
@@ -58,9 +59,9 @@ func (f fabric) movesWithinTheProvider(t *testing.T) {
 	runsWithItsData(t, o, true, 2)
 }
 
-// retainsDataOnTheProvider unoffloads one namespace whose data stays on milan, and deletes another
-// one, whose volume was retained when its claim was deleted. Both remote namespaces are deleted, and
-// the volumes stay.
+// retainsDataOnTheProvider unoffloads a namespace whose policy retains data. It also deletes a
+// namespace whose claim was deleted before, with a retained volume. Both remote namespaces must be
+// deleted, and both volumes must stay on milan.
 func (f fabric) retainsDataOnTheProvider(t *testing.T) {
 	grantsStorage(t, "1Gi")
 	unoffloaded, deleted := storedOnMilan(t, v1alpha1.UnoffloadRetain), storedOnMilan(t, v1alpha1.UnoffloadRefuse)
@@ -85,8 +86,8 @@ func (f fabric) retainsDataOnTheProvider(t *testing.T) {
 	}
 }
 
-// drainsTheData runs the command of the page on moving volumes, which moves all data of rome's
-// namespaces from milan to rome.
+// drainsTheData runs the command of docs/moving-volumes.md that moves all data of rome's namespaces
+// from milan to rome.
 func (f fabric) drainsTheData(t *testing.T) {
 	grantsStorage(t, "1Gi")
 	first, second := storedOnMilan(t, v1alpha1.UnoffloadRefuse), storedOnMilan(t, v1alpha1.UnoffloadRefuse)
@@ -96,8 +97,9 @@ func (f fabric) drainsTheData(t *testing.T) {
 	}
 }
 
-// endsAPeeringWithData unpeers while milan stores data of two namespaces. One is moved to rome first.
-// The other stays on milan, and its pod uses it again once the clusters are peered.
+// endsAPeeringWithData unpeers while milan stores data of two namespaces. The data of the first one
+// is moved to rome before. The data of the second one stays on milan, and its pod uses it again
+// after the clusters are peered again.
 func (f fabric) endsAPeeringWithData(t *testing.T) {
 	grantsStorage(t, "1Gi")
 	moved, retained := storedOnMilan(t, v1alpha1.UnoffloadMove), storedOnMilan(t, v1alpha1.UnoffloadRetain)

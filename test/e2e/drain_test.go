@@ -21,8 +21,8 @@ import (
 	"liqo.io/federation/test/harness"
 )
 
-// runBudgeted runs a Deployment on the virtual node, with a PodDisruptionBudget that allows one
-// disruption.
+// runBudgeted runs a Deployment on the virtual node, and creates a PodDisruptionBudget that allows
+// one of its pods to be disrupted.
 func runBudgeted(t *testing.T, namespace, name string, replicas int32) []corev1.Pod {
 	t.Helper()
 	pods := runDeployment(t, namespace, name, replicas, preferringTheVirtualNode())
@@ -50,8 +50,8 @@ func runBudgeted(t *testing.T, namespace, name string, replicas int32) []corev1.
 	return pods
 }
 
-// drainsTheVirtualNode drains and uncordons the virtual node with kubectl alone. The evicted pods move
-// to rome within their PodDisruptionBudget, and the other pods stay.
+// drainsTheVirtualNode drains and uncordons the virtual node with kubectl. Evicted pods are
+// replaced on rome within their PodDisruptionBudget. Pods that the drain does not select stay.
 func drainsTheVirtualNode(t *testing.T) {
 	const replicas = 3
 	o := offloaded(t, v1alpha1.NamespaceOffloadingSpec{PodOffloadingStrategy: v1alpha1.LocalAndRemote})
@@ -87,8 +87,8 @@ func drainsTheVirtualNode(t *testing.T) {
 	podReady(t, milan, stays.remote, "waits")
 }
 
-// cordonsTheCluster cordons a whole peering, first on the consumer, then on the provider. Running pods
-// stay, also one that is recreated, and new pods are pending meanwhile.
+// cordonsTheCluster cordons the peer, first on the consumer and then on the provider. Meanwhile
+// running pods continue, a remote pod that is deleted is recreated, and new pods stay pending.
 func cordonsTheCluster(t *testing.T) {
 	o := serving(t)
 	run := containerRun(podReady(t, milan, o.remote, "web"))
@@ -129,8 +129,8 @@ func cordonsTheCluster(t *testing.T) {
 	}
 }
 
-// leastAvailable watches a Deployment until the returned function is called, which returns the lowest
-// number of available replicas.
+// leastAvailable watches the number of available replicas of a Deployment until the returned
+// function is called, which returns the lowest one.
 func leastAvailable(t *testing.T, client kubernetes.Interface, namespace, name string) func() int32 {
 	t.Helper()
 	events := must(client.AppsV1().Deployments(namespace).Watch(t.Context(), metav1.SingleObject(metav1.ObjectMeta{Name: name})))(t)

@@ -21,9 +21,9 @@ import (
 	"liqo.io/federation/test/harness"
 )
 
-// endpointsFollowTheirServices checks that a local pod of a Service is an endpoint on milan while both
-// clusters set a network. Pods of both clusters may have the same addresses, so the local pod uses the
-// host network.
+// endpointsFollowTheirServices checks that a local pod of a Service becomes an endpoint on milan
+// while both clusters have a network. There is no real network in this test. The local pod uses the
+// host network, because pods of both clusters may have the same addresses.
 func endpointsFollowTheirServices(t *testing.T) {
 	o := offloaded(t, v1alpha1.NamespaceOffloadingSpec{PodOffloadingStrategy: v1alpha1.LocalAndRemote})
 	service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "web"}, Spec: corev1.ServiceSpec{
@@ -79,7 +79,7 @@ func endpointsFollowTheirServices(t *testing.T) {
 	isGone("the endpoint to be gone on milan without a network")
 }
 
-// setsNetworking sets spec.networking on both clusters.
+// setsNetworking sets the value networking on both clusters.
 func setsNetworking(t *testing.T, mode string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), soon)
@@ -92,7 +92,7 @@ func setsNetworking(t *testing.T, mode string) {
 	}
 }
 
-// webPodOn runs a pod of the Service web on a virtual node, or on a node of rome.
+// webPodOn runs a pod that the Service web selects, on a virtual node or on a node of rome.
 func webPodOn(t *testing.T, o offload, name string, virtual corev1.NodeSelectorOperator) *corev1.Pod {
 	t.Helper()
 	spec := podSpec("serve", ":18080")
@@ -103,15 +103,16 @@ func webPodOn(t *testing.T, o offload, name string, virtual corev1.NodeSelectorO
 	return &podsReady(t, rome, o.namespace, "run="+name, 1)[0]
 }
 
-// whereVirtual requires virtual nodes, or excludes them.
+// whereVirtual returns an affinity that requires virtual nodes (Exists), or excludes them
+// (DoesNotExist).
 func whereVirtual(operator corev1.NodeSelectorOperator) *corev1.Affinity {
 	return &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{
 		NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: v1alpha1.LabelType, Operator: operator}}}},
 	}}}
 }
 
-// reflectedSlices returns the EndpointSlices in the remote namespace that were created from shadow
-// endpoint slices.
+// reflectedSlices returns the EndpointSlices in the remote namespace that belong to
+// ShadowEndpointSlices.
 func reflectedSlices(ctx context.Context, o offload) ([]discoveryv1.EndpointSlice, error) {
 	list, err := milan.Kube.DiscoveryV1().EndpointSlices(o.remote).List(ctx, metav1.ListOptions{LabelSelector: discoveryv1.LabelManagedBy + "=" + v1alpha1.ManagedBy})
 	if err != nil {
@@ -120,7 +121,8 @@ func reflectedSlices(ctx context.Context, o offload) ([]discoveryv1.EndpointSlic
 	return list.Items, nil
 }
 
-// printsShadowSlice checks the columns that kubectl prints for the shadow endpoint slice.
+// printsShadowSlice checks the columns that kubectl prints for the ShadowEndpointSlice of the
+// Service web.
 func printsShadowSlice(t *testing.T, o offload) {
 	t.Helper()
 	shadows := must(milan.Federation.FederationV1alpha1().ShadowEndpointSlices(o.remote).List(t.Context(), metav1.ListOptions{}))(t)

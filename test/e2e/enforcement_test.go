@@ -16,9 +16,10 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
 
-// evictsMisplacedPods changes the cluster selector of a namespace while its pods run. A condition
-// reports them, and they and the remote namespace stay. With enforcement they are evicted within their
-// PodDisruptionBudget, and the remote namespace is deleted.
+// evictsMisplacedPods changes the cluster selector of a namespace while its pods run on milan.
+// Without enforcement, a condition reports the misplaced pods, and they and their remote namespace
+// stay. With enforcement, they are evicted within their PodDisruptionBudget, and the remote
+// namespace is deleted.
 func evictsMisplacedPods(t *testing.T) {
 	const replicas = 3
 	o := offloaded(t, v1alpha1.NamespaceOffloadingSpec{PodOffloadingStrategy: v1alpha1.LocalAndRemote})
@@ -50,7 +51,7 @@ func evictsMisplacedPods(t *testing.T) {
 
 	least := leastAvailable(t, rome.Kube, o.namespace, "web")
 	kubectl(t, rome, "patch", "nsof", "offloading", "-n", o.namespace, "--subresource=offload", "--type=merge", "-p", `{"spec":{"enforcement":"Evict"}}`)
-	// The eviction of a pod that waits for another one to be Ready is retried within a minute.
+	// An eviction that the PodDisruptionBudget refuses is retried within a minute.
 	eventually(t, 2*soon, "the pods to be in place", func(ctx context.Context) (bool, string, error) {
 		nsof, err := rome.Federation.FederationV1alpha1().NamespaceOffloadings(o.namespace).Get(ctx, v1alpha1.NamespaceOffloadingName, metav1.GetOptions{})
 		if err != nil {
@@ -72,7 +73,7 @@ func evictsMisplacedPods(t *testing.T) {
 	})
 }
 
-// inPlace waits until the condition PodsInPlace of a namespace has a reason.
+// inPlace waits until the condition PodsInPlace of the offloading of a namespace has a reason.
 func inPlace(t *testing.T, namespace, reason string) {
 	t.Helper()
 	eventually(t, soon, "the pods of "+namespace+" to be "+reason, func(ctx context.Context) (bool, string, error) {

@@ -31,9 +31,9 @@ import (
 	"liqo.io/federation/test/harness"
 )
 
-// servesExports installs the Multi-Cluster Services API, which the chart leaves to the administrator.
-// It does so before the product is installed, and not with kubectl, whose discovery cache would then
-// lack the product.
+// servesExports installs the Multi-Cluster Services API, which is not in the chart. It runs before
+// the product is installed. It does not use kubectl, whose discovery cache would then not have the
+// product's API.
 func servesExports(ctx context.Context, c *harness.Cluster) error {
 	client, err := dynamic.NewForConfig(c.Config)
 	if err != nil {
@@ -49,7 +49,8 @@ func servesExports(ctx context.Context, c *harness.Cluster) error {
 			return err
 		}
 	}
-	// Kubernetes creates an APIService of each version. A snapshot taken later has them.
+	// kube-apiserver creates an APIService for each version of a custom resource. Snapshots that
+	// are taken later have to include them.
 	services := client.Resource(schema.GroupVersionResource{Group: "apiregistration.k8s.io", Version: "v1", Resource: "apiservices"})
 	return harness.Eventually(ctx, soon, c.Name+" to serve exports and imports", func(ctx context.Context) (bool, string, error) {
 		for _, version := range []string{"v1alpha1", "v1beta1"} {
@@ -70,13 +71,14 @@ func servesExports(ctx context.Context, c *harness.Cluster) error {
 	})
 }
 
-// exported is an exported Service with a local and an offloaded pod. remotePod is the latter on milan.
+// exported is an exported Service with a local and an offloaded pod. remotePod is the remote pod on
+// milan.
 type exported struct {
 	offload
 	localPod, offloadedPod, remotePod caller
 }
 
-// exportsWeb exports the Service web by the sample that the documentation names.
+// exportsWeb exports the Service web with the manifest of artifacts/samples.
 func exportsWeb(t *testing.T) exported {
 	t.Helper()
 	e := exported{offload: offloaded(t, v1alpha1.NamespaceOffloadingSpec{PodOffloadingStrategy: v1alpha1.LocalAndRemote})}
@@ -87,8 +89,8 @@ func exportsWeb(t *testing.T) exported {
 	return e
 }
 
-// exportsServices exports a Service, which both clusters import with their own ClusterIPs until the
-// export is deleted. Without a network each import has the endpoints of its own cluster.
+// exportsServices exports a Service. Both clusters import it with a ClusterIP of their own until
+// the export is deleted. Without a network, each import has only the endpoints of its own cluster.
 func exportsServices(t *testing.T) {
 	e := exportsWeb(t)
 	for _, side := range []struct {
@@ -106,7 +108,8 @@ func exportsServices(t *testing.T) {
 			t.Errorf("import on %s (-want +got):\n%s", side.cluster.Name, diff)
 		}
 	}
-	// On rome the Service has an offloaded pod as well, which is not reachable.
+	// The Service on rome also has the offloaded pod as an endpoint, which cannot be reached
+	// without a network.
 	e.remotePod.prints(t, "hello from offloaded", "get", "http://web/")
 	isExported(t, e.namespace)
 
@@ -117,8 +120,8 @@ func exportsServices(t *testing.T) {
 	e.remotePod.prints(t, "hello from offloaded", "get", "http://web/")
 }
 
-// exports checks that both clusters import the endpoints of both, with addresses that are valid on
-// each.
+// exports exports a Service while there is a tunnel. Both clusters must import the endpoints of
+// both, with addresses that are valid on the importing cluster.
 func (f fabric) exports(t *testing.T) {
 	e := exportsWeb(t)
 	isImported(t, rome, e.namespace, "rome "+e.localPod.pod.Status.PodIP, "milan "+e.offloadedPod.pod.Status.PodIP)
@@ -130,7 +133,7 @@ func (f fabric) exports(t *testing.T) {
 	}
 }
 
-// isExported waits until all conditions of the export of the Service web are as after success.
+// isExported waits until all conditions of the ServiceExport of the Service web report success.
 func isExported(t *testing.T, namespace string) {
 	t.Helper()
 	client := must(mcs.NewForConfig(rome.Config))(t).MulticlusterV1alpha1().ServiceExports(namespace)
@@ -154,8 +157,8 @@ func isExported(t *testing.T, namespace string) {
 	})
 }
 
-// isImported waits until a namespace imports the Service web with exactly these ready endpoints, each
-// as "cluster address", from exactly their clusters.
+// isImported waits until a namespace imports the Service web from exactly the clusters of
+// endpoints. endpoints are the only ready ones, each as "cluster address".
 func isImported(t *testing.T, c *harness.Cluster, namespace string, endpoints ...string) *mcsv1alpha1.ServiceImport {
 	t.Helper()
 	slices.Sort(endpoints)
@@ -193,7 +196,7 @@ func isImported(t *testing.T, c *harness.Cluster, namespace string, endpoints ..
 	return found
 }
 
-// isNotImported waits until a namespace imports nothing.
+// isNotImported waits until a namespace has no ServiceImport and no EndpointSlice of one.
 func isNotImported(t *testing.T, c *harness.Cluster, namespace string) {
 	t.Helper()
 	client := must(mcs.NewForConfig(c.Config))(t).MulticlusterV1alpha1().ServiceImports(namespace)
@@ -206,7 +209,7 @@ func isNotImported(t *testing.T, c *harness.Cluster, namespace string) {
 	})
 }
 
-// slicesOfImport returns the EndpointSlices of the import of the Service web.
+// slicesOfImport returns the EndpointSlices that belong to the ServiceImport of the Service web.
 func slicesOfImport(ctx context.Context, c *harness.Cluster, namespace string) ([]discoveryv1.EndpointSlice, error) {
 	list, err := c.Kube.DiscoveryV1().EndpointSlices(namespace).List(ctx, metav1.ListOptions{LabelSelector: mcsv1alpha1.LabelServiceName + "=web"})
 	if err != nil {

@@ -20,8 +20,9 @@ import (
 	"liqo.io/federation/test/harness"
 )
 
-// reachesGatewayByItsService exposes rome's gateway with a NodePort Service, and configures no
-// endpoints on either cluster. The Service follows the active gateway.
+// reachesGatewayByItsService exposes rome's gateway with a NodePort Service while neither cluster
+// has configured endpoints. The tunnel must use the Service, and the Service must follow the active
+// gateway.
 func (f fabric) reachesGatewayByItsService(t *testing.T) {
 	const timeout = "--timeout=3m"
 	defer func() {
@@ -67,8 +68,8 @@ func (f fabric) reachesGatewayByItsService(t *testing.T) {
 	}
 }
 
-// recreatesTunnel deletes the tunnel and waits for a new one, so that no gateway has a last observed
-// endpoint.
+// recreatesTunnel deletes the tunnel, and waits until it is established again. The new
+// TunnelEndpoints do not have the endpoints that the gateways observed before.
 func (f fabric) recreatesTunnel(t *testing.T) {
 	t.Helper()
 	setMode := func(ctx context.Context, mode string) error {
@@ -96,8 +97,8 @@ func (f fabric) recreatesTunnel(t *testing.T) {
 			})
 		}
 	}
-	// Entries of conntrack that are left of the old tunnel, for two minutes, would translate the
-	// replies to the gateway's own port.
+	// Connection tracking entries of the old tunnel last for two minutes. They would translate the
+	// replies of the new one.
 	for _, c := range []*harness.Cluster{rome, milan} {
 		for _, node := range realNodes(t, c) {
 			if _, err := playground.Exec(t.Context(), node.Name, "sh", "-c", "conntrack -D -p udp --orig-port-dst 51820 || [ $? = 1 ]"); err != nil {
@@ -111,8 +112,8 @@ func (f fabric) recreatesTunnel(t *testing.T) {
 	maps.Copy(f.sees, agreed(t).sees)
 }
 
-// serviceHasActiveGateway waits until the Service of rome's gateway has the active gateway as its only
-// endpoint.
+// serviceHasActiveGateway waits until the active gateway is the only endpoint of the Service of
+// rome's gateway.
 func serviceHasActiveGateway(t *testing.T) {
 	t.Helper()
 	eventually(t, soon, "the Service to lead to the active gateway", func(ctx context.Context) (bool, string, error) {

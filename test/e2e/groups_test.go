@@ -16,26 +16,29 @@ import (
 var chosenGroups = flag.String("groups", "",
 	"groups of steps to run, separated by commas, in this order; empty runs all")
 
-// stepGroup is a list of steps that runs alone, and before or after any other group.
+// stepGroup is a list of steps. It can run alone, and in any order with other groups.
 type stepGroup struct {
 	name  string
 	steps []step
 }
 
-// step is a test on clusters that are up.
+// step is a test that needs running clusters.
 type step struct {
 	name string
 	run  func(*testing.T)
-	// from is the state that the clusters are brought to before the step; empty leaves them as they are.
+	// from is the state that the clusters are brought to before the step. Empty leaves them as they
+	// are.
 	from state
-	// leaves is the state that the step ends in; empty means from.
+	// leaves is the state of the clusters after the step. Empty means from.
 	leaves state
-	// since is a state that the step compares what is left with. Unless it was recorded in this
-	// run, the clusters are brought to it first. Empty means that the step compares with none.
+	// since is an earlier state, with whose snapshot the step compares the clusters at its end. If
+	// this run has no such snapshot, the clusters are brought to that state first. Empty means that
+	// the step compares nothing.
 	since state
 }
 
-// groups returns the groups of the chosen layout, in the order in which the clusters change least.
+// groups returns the groups of the selected layout, in the order that changes the state of the
+// clusters least often.
 func groups() []stepGroup {
 	if *layout == "three" {
 		return []stepGroup{{"three", []step{{name: "HubAndLeaves", run: hubAndLeaves}}}}
@@ -138,7 +141,7 @@ var servicesSteps = []step{
 	{name: "EndpointsFollowTheirServices", from: peered, run: endpointsFollowTheirServices},
 }
 
-// storageSteps end with a tunnel, which the group network uses next.
+// storageSteps end with a tunnel, which the next group, networkSteps, needs.
 var storageSteps = []step{
 	{name: "VolumesFollowTheirPods", from: peered, run: volumesFollowTheirPods},
 	{name: "RefusesStorageBeyondTheQuota", from: peered, run: refusesStorageBeyondTheQuota},
@@ -147,7 +150,8 @@ var storageSteps = []step{
 	{name: "MovesAVolume", from: joined, run: overTheTunnel(fabric.movesAVolume)},
 }
 
-// databaseSteps and moveSteps need the images of the sample databases.
+// databaseSteps and moveSteps are separate from storageSteps, because they need the images of the
+// sample databases.
 var (
 	databaseSteps = []step{
 		{name: "MovesVolumesUnderPodSecurity", from: joined, run: overTheTunnel(fabric.movesVolumesUnderPodSecurity)},
@@ -211,13 +215,14 @@ var chaosSteps = []step{
 	{name: "TokenNeverLogged", from: peered, since: installed, run: tokenNeverLogged},
 }
 
-// uninstallSteps end with clusters that the product is not installed on.
+// uninstallSteps end with clusters without the product.
 var uninstallSteps = []step{
 	{name: "UninstallIsRefusedWhilePeered", from: peered, run: uninstallIsRefusedWhilePeered},
 	{name: "UninstallationLeavesNothing", from: peered, since: bare, leaves: bare, run: uninstallationLeavesNothing},
 }
 
-// chosen returns the groups that the flag names, or an error that names those that exist.
+// chosen returns the groups that the flag -groups selects. It fails for an unknown name, and the
+// error has all names.
 func chosen() ([]stepGroup, error) {
 	all := groups()
 	if *chosenGroups == "" {
@@ -238,8 +243,8 @@ func chosen() ([]stepGroup, error) {
 	return some, nil
 }
 
-// TestFederation runs the chosen groups. A step can be run by its name, and repeatedly on clusters
-// that are kept.
+// TestFederation runs the selected groups. With -run, a single step can be run, also repeatedly on
+// clusters that are kept.
 func TestFederation(t *testing.T) {
 	for _, group := range must(chosen())(t) {
 		reached := true
@@ -256,8 +261,8 @@ func TestFederation(t *testing.T) {
 	}
 }
 
-// test brings the clusters to the state that the step starts from, and runs it. It reports whether
-// that state was reached; a step that is not selected needs none.
+// test brings the clusters to the states that the step requires, and runs it. It returns false if a
+// state was not reached. A step that -run excludes requires no state.
 func (s step) test(t *testing.T) (reached bool) {
 	reached = true
 	selected := false
@@ -283,7 +288,7 @@ func (s step) test(t *testing.T) (reached bool) {
 	return reached
 }
 
-// together runs steps that do not disturb each other at the same time.
+// together returns a test that runs steps in parallel.
 func together(steps ...step) func(*testing.T) {
 	return func(t *testing.T) {
 		for _, step := range steps {
@@ -296,7 +301,7 @@ func together(steps ...step) func(*testing.T) {
 	}
 }
 
-// overTheTunnel runs a step with the tunnel between rome and milan.
+// overTheTunnel returns a test that runs a step with the established tunnel between rome and milan.
 func overTheTunnel(run func(fabric, *testing.T)) func(*testing.T) {
 	return func(t *testing.T) { run(agreed(t), t) }
 }

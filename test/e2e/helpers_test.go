@@ -31,11 +31,11 @@ const (
 	shopImage   = "liqo.io/shop:dev"
 	virtualNode = "liqo-milan"
 
-	// soon bounds what takes a second or two on a machine that is not busy.
+	// soon is the timeout for changes that take a second or two on an idle machine.
 	soon = 2 * time.Minute
 )
 
-// eventually fails the test when the condition does not come true in time.
+// eventually fails the test if the condition does not hold within the timeout.
 func eventually(t *testing.T, timeout time.Duration, what string, condition harness.Condition) {
 	t.Helper()
 	if err := harness.Eventually(t.Context(), timeout, what, condition); err != nil {
@@ -54,7 +54,7 @@ func must[T any](v T, err error) func(*testing.T) T {
 	}
 }
 
-// kubectl returns what kubectl prints, or fails the test.
+// kubectl returns the output of kubectl, or fails the test.
 func kubectl(t *testing.T, c *harness.Cluster, args ...string) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), soon)
@@ -66,7 +66,8 @@ func kubectl(t *testing.T, c *harness.Cluster, args ...string) string {
 	return result.Stdout
 }
 
-// gone reports whether err states that an object does not exist.
+// gone is the result of a condition that waits until an object does not exist, where err is the
+// error of getting it.
 func gone(err error) (bool, string, error) {
 	if apierrors.IsNotFound(err) {
 		return true, "", nil
@@ -74,7 +75,7 @@ func gone(err error) (bool, string, error) {
 	return false, "it still exists", err
 }
 
-// offload is an offloaded namespace of rome and its remote namespace on milan.
+// offload has the names of an offloaded namespace of rome and of its remote namespace on milan.
 type offload struct {
 	namespace, remote string
 }
@@ -95,8 +96,8 @@ func namespaceOn(t *testing.T, c *harness.Cluster) string {
 			t.Error(err)
 		}
 	})
-	// What Kubernetes creates in every namespace exists then, and no snapshot reports it as left
-	// behind.
+	// Controllers create a ServiceAccount and a ConfigMap in each namespace. Without waiting, a
+	// snapshot could miss them, and a later one would report them as left behind.
 	eventually(t, soon, "namespace "+name+" to have what every namespace has", func(ctx context.Context) (bool, string, error) {
 		_, err := c.Kube.CoreV1().ServiceAccounts(name).Get(ctx, "default", metav1.GetOptions{})
 		if err == nil {
@@ -139,7 +140,7 @@ func offloadNamespace(t *testing.T, namespace string, spec v1alpha1.NamespaceOff
 
 var remoteOnly = v1alpha1.NamespaceOffloadingSpec{PodOffloadingStrategy: v1alpha1.Remote}
 
-// show formats a value for failure messages.
+// show returns a value as JSON, for failure messages.
 func show(v any) string {
 	text, err := json.Marshal(v)
 	if err != nil {
@@ -148,14 +149,14 @@ func show(v any) string {
 	return string(text)
 }
 
-// podSpec runs the tester with args. It requests no resources.
+// podSpec returns the spec of a pod that runs the tester with args, and requests no resources.
 func podSpec(args ...string) corev1.PodSpec {
 	container := corev1.Container{Name: "tester", Image: testerImage, ImagePullPolicy: corev1.PullNever, Args: args}
 	if slices.Equal(args, []string{"serve"}) {
 		container.ReadinessProbe = &corev1.Probe{
 			ProbeHandler:  corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/", Port: intstr.FromInt32(8080)}},
 			PeriodSeconds: 1,
-			// The tester is slow on a busy machine.
+			// The tester responds slowly on a busy machine.
 			TimeoutSeconds: 10,
 		}
 	}
@@ -198,7 +199,7 @@ func podReady(t *testing.T, c *harness.Cluster, namespace, name string) *corev1.
 	return podThat(t, c, namespace, name, "be Ready", isReady)
 }
 
-// podThat waits until a pod meets a condition.
+// podThat waits until a pod meets a condition. what describes the condition.
 func podThat(t *testing.T, c *harness.Cluster, namespace, name, what string, wanted func(*corev1.Pod) bool) *corev1.Pod {
 	t.Helper()
 	return podWithin(t, soon, c, namespace, name, what, wanted)
@@ -217,13 +218,14 @@ func podWithin(t *testing.T, timeout time.Duration, c *harness.Cluster, namespac
 	return pod
 }
 
-// podsReady waits until exactly count pods match, all Ready, sorted by name.
+// podsReady waits until exactly count pods match the selector and all are Ready. It returns them
+// sorted by name.
 func podsReady(t *testing.T, c *harness.Cluster, namespace, selector string, count int) []corev1.Pod {
 	t.Helper()
 	return must(podsAreReady(t.Context(), c, namespace, selector, count))(t)
 }
 
-// podsAreReady is podsReady with a context.
+// podsAreReady is podsReady for callers without a test, with an error instead of a failure.
 func podsAreReady(ctx context.Context, c *harness.Cluster, namespace, selector string, count int) ([]corev1.Pod, error) {
 	var pods []corev1.Pod
 	what := fmt.Sprintf("%d pods %s in %s on %s to be Ready", count, selector, namespace, c.Name)
@@ -266,13 +268,13 @@ func isReady(pod *corev1.Pod) bool {
 	})
 }
 
-// writeLogLine has a pod on milan write a line to its log.
+// writeLogLine makes a pod on milan write a line to its log.
 func writeLogLine(t *testing.T, remoteNamespace, pod, line string) {
 	t.Helper()
 	requestPod(t, remoteNamespace, pod, "log/"+line)
 }
 
-// requestPod sends a request to a pod on milan through milan's API server.
+// requestPod sends a request to a pod on milan, through the pod proxy of milan's API server.
 func requestPod(t *testing.T, remoteNamespace, pod, path string, params ...string) {
 	t.Helper()
 	request := milan.Kube.CoreV1().RESTClient().Get().Namespace(remoteNamespace).Resource("pods").Name(pod + ":8080").SubResource("proxy").Suffix(path)

@@ -18,15 +18,15 @@ import (
 	"liqo.io/federation/test/harness"
 )
 
-// idlePeriod is longer than every period of the product but that of the check of a virtual node's
-// Lease.
+// idlePeriod is longer than the intervals of all periodic writes of the product.
 const idlePeriod = 30 * time.Second
 
-// heartbeats are resources that an idle system writes, and reviews, which change nothing.
+// heartbeats are the resources that idle components may write: Leases and Node statuses, which are
+// renewed periodically, and reviews, which store nothing.
 var heartbeats = sets.New("leases", "nodes/status", "subjectaccessreviews", "tokenreviews", "selfsubjectaccessreviews")
 
-// writesOnlyHeartbeatsWhenIdle waits until the components of peered clusters with an offloaded pod
-// have written nothing but heartbeats for idlePeriod.
+// writesOnlyHeartbeatsWhenIdle waits until the components of two peered clusters with an offloaded
+// pod have written only heartbeats for idlePeriod.
 func writesOnlyHeartbeatsWhenIdle(t *testing.T) {
 	o := offloaded(t, remoteOnly)
 	runReadyPod(t, o.namespace, "web", podSpec("serve"))
@@ -49,10 +49,11 @@ func writesOnlyHeartbeatsWhenIdle(t *testing.T) {
 	renewsHeartbeat(t, idlePeriod)
 }
 
-// renewsHeartbeat checks that rome renewed its Lease on milan once or twice within a period.
+// renewsHeartbeat fails the test unless rome renewed its Lease on milan once or twice in the last
+// period.
 func renewsHeartbeat(t *testing.T, period time.Duration) {
 	t.Helper()
-	// The log grows while it is read.
+	// Requests that are logged after this moment are not counted.
 	now, renewals := time.Now(), 0
 	since := now.Add(-period)
 	for _, r := range must(milan.Requests(t.Context()))(t) {

@@ -17,8 +17,8 @@ import (
 	"liqo.io/federation/test/harness"
 )
 
-// peersInBand peers rome with milan while milan's nodes drop every packet of rome's nodes but those to
-// the gateways' UDP port.
+// peersInBand peers rome with milan while milan's nodes accept no packet of rome's nodes, except at
+// the UDP port of the gateways.
 func peersInBand(t *testing.T) {
 	t.Cleanup(func() {
 		if t.Failed() {
@@ -54,7 +54,7 @@ func peersInBand(t *testing.T) {
 		t.Errorf("a program that ends with 42: kubectl ends with %d: %s", result.Code, result.Stderr)
 	}
 
-	// The controllers connect to the next active gateway.
+	// When the active gateway ends, the controllers have to connect through the next one.
 	podsReady(t, rome, harness.Namespace, "app.kubernetes.io/name="+v1alpha1.GatewayName, min(2, len(realNodes(t, rome))))
 	endsActiveGateway(t, rome)
 	runReadyPod(t, o.namespace, "later", podSpec("serve"))
@@ -78,8 +78,8 @@ func peersInBand(t *testing.T) {
 	withoutNetwork(t)
 }
 
-// invitesInBand invites, accepts the invitation, and adds rome's gateway on milan, as both
-// administrators do.
+// invitesInBand creates an invitation, accepts it, and admits rome's gateway on milan, with the
+// commands of both administrators.
 func invitesInBand(t *testing.T) {
 	t.Helper()
 	kubectl(t, milan, "delete", "peeringtoken", "for-rome", "--ignore-not-found")
@@ -106,7 +106,7 @@ func invitesInBand(t *testing.T) {
 		}
 		return json.Unmarshal([]byte(result.Stdout), &shown) == nil && shown.Status.Command != "", show(shown.Status), nil
 	})
-	// What the command in the answer sends.
+	// The command in status.command has the request body in quotes.
 	_, quoted, _ := strings.Cut(shown.Status.Command, "'")
 	answer, _, _ := strings.Cut(quoted, "'")
 	if result = milan.KubectlInput(t.Context(), answer, "create", "--raw", group+"foreignclusters/rome/peer", "-f", "-"); result.Err != nil {

@@ -16,11 +16,11 @@ import (
 	"liqo.io/federation/test/harness"
 )
 
-// clearRefusal matches how kubectl prints a 4xx of the server.
+// clearRefusal matches the output of kubectl for a refusal with a 4xx status.
 var clearRefusal = regexp.MustCompile(`^(Error from server \((Invalid|BadRequest|Conflict|Forbidden|NotFound|MethodNotAllowed|AlreadyExists|RequestEntityTooLarge|UnsupportedMediaType)\)|The \w+ .* is invalid)`)
 
-// refusesBadInput sends invalid and hostile input. Each answer names what is invalid, and nothing is
-// created.
+// refusesBadInput sends invalid and malicious input. Each refusal must name the invalid part, and
+// nothing may be stored.
 func refusesBadInput(t *testing.T) {
 	namespace := namespaceOn(t, rome)
 	before := must(rome.Snapshot(t.Context()))(t)
@@ -34,7 +34,7 @@ func refusesBadInput(t *testing.T) {
 		name string
 		body string
 		args []string
-		// mentions is what the answer must contain.
+		// mentions is a text that the refusal must contain.
 		mentions string
 	}{
 		{"a cluster name with capitals", object("ForeignCluster", "Milan", `"spec":{}`), nil, "metadata.name"},

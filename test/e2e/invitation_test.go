@@ -31,14 +31,14 @@ import (
 	federation "liqo.io/federation/generated/clientset/versioned/typed/federation/v1alpha1"
 )
 
-// invited is a client with an invitation of milan and no other credentials.
+// invited has a client configuration whose only credential is an invitation of milan.
 type invited struct {
 	token  *v1alpha1.PeeringToken
 	config *rest.Config
 	client federation.FederationV1alpha1Interface
 }
 
-// invite creates a token on milan and deletes it when the test ends.
+// invite creates a PeeringToken on milan, and deletes it when the test ends.
 func invite(t *testing.T) invited {
 	t.Helper()
 	client := milan.Federation.FederationV1alpha1().PeeringTokens()
@@ -65,7 +65,8 @@ func newKey(t *testing.T) *ecdsa.PrivateKey {
 	return must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
 }
 
-// signingRequest returns a valid signing request, changed by change.
+// signingRequest returns a valid certificate signing request for a consumer with this cluster ID,
+// after change was applied to it.
 func signingRequest(t *testing.T, key *ecdsa.PrivateKey, uid types.UID, change func(*x509.CertificateRequest)) []byte {
 	t.Helper()
 	template := &x509.CertificateRequest{Subject: pkix.Name{CommonName: string(uid), Organization: []string{v1alpha1.PeerGroup}}}
@@ -116,7 +117,7 @@ func tokenOnce(t *testing.T) {
 		t.Errorf("an invitation of a used token: %v, want a conflict", err)
 	}
 
-	// The first request with the identity ends the invitation.
+	// The invitation is valid until the new identity is used for the first time.
 	identity := rest.AnonymousClientConfig(stranger.config)
 	identity.CertData = answer.Status.Certificate
 	identity.KeyData = encodeKey(t, key)
@@ -206,7 +207,8 @@ func csrExtraOrgRejected(t *testing.T) {
 	})
 }
 
-// isRejected sends requests for identities that no peer may have, and checks that none is signed.
+// isRejected requests the identities in changes, which no peer may have. None of them may be
+// signed.
 func isRejected(t *testing.T, changes map[string]func(*x509.CertificateRequest)) {
 	stranger := invite(t)
 	key := newKey(t)

@@ -20,8 +20,8 @@ import (
 	"liqo.io/federation/test/harness"
 )
 
-// killOnce kills the main process of a container and waits until the kubelet has restarted it and it
-// is ready. It only considers processes of the pod's node.
+// killOnce kills the main process of a container, and waits until the kubelet has restarted the
+// container and it is ready. Processes of the same program on other nodes are not affected.
 func killOnce(t *testing.T, c *harness.Cluster, pod *corev1.Pod, program string) {
 	t.Helper()
 	processes := must(playground.Processes(t.Context(), pod.Spec.NodeName))(t)
@@ -51,7 +51,8 @@ func restarts(pod *corev1.Pod) int32 {
 	return sum
 }
 
-// componentPod returns the only running pod of the installation with a name of that prefix.
+// componentPod returns the running pod in the installation namespace whose name has this prefix. It
+// fails the test if there is not exactly one.
 func componentPod(t *testing.T, c *harness.Cluster, prefix string) *corev1.Pod {
 	t.Helper()
 	pods := must(c.Kube.CoreV1().Pods(harness.Namespace).List(t.Context(), metav1.ListOptions{}))(t)
@@ -62,8 +63,8 @@ func componentPod(t *testing.T, c *harness.Cluster, prefix string) *corev1.Pod {
 	return &pods.Items[0]
 }
 
-// killedVirtualKubelet kills the virtual kubelet while pods are created, end and are deleted. Each
-// runs exactly once.
+// killedVirtualKubelet kills the virtual kubelet while pods are created, complete and are deleted.
+// Each pod must run exactly once.
 func killedVirtualKubelet(t *testing.T) {
 	o := offloaded(t, remoteOnly)
 	stays := runDeployment(t, o.namespace, "stays", 2, podSpec("serve"))
@@ -96,7 +97,7 @@ func killedVirtualKubelet(t *testing.T) {
 		}
 		return job.Status.Succeeded == completions, show(job.Status), nil
 	})
-	// The pod that was deleted ended as well.
+	// The deleted pod has terminated, too, so it is not counted as completed.
 	watched.ranOnce(t, completions, deleted.UID)
 	for i, pod := range podsReady(t, rome, o.namespace, "app=stays", 2) {
 		if pod.UID != stays[i].UID || containerRun(podReady(t, milan, o.remote, pod.Name)) != runs[i] {
@@ -119,8 +120,8 @@ func killedControllerManager(t *testing.T) {
 	runReadyPod(t, o.namespace, "after", podSpec("serve"))
 }
 
-// killedAPIServer kills both API servers under a load of writes. No acknowledged creation or deletion
-// is lost.
+// killedAPIServer kills the federation API servers of both clusters under a load of writes. No
+// acknowledged creation or deletion may be lost.
 func killedAPIServer(t *testing.T) {
 	o := serving(t)
 	run := containerRun(podReady(t, milan, o.remote, "web"))

@@ -23,7 +23,7 @@ import (
 	"liqo.io/federation/test/harness"
 )
 
-// kubeletPaths are the paths of a kubelet for pods of a namespace.
+// kubeletPaths returns the paths of a kubelet's API for pods of a namespace, such as logs and exec.
 func kubeletPaths(namespace string) []string {
 	return []string{
 		"/containerLogs/" + namespace + "/web/tester",
@@ -47,7 +47,8 @@ func virtualKubelet(t *testing.T) *corev1.Pod {
 	return &pods.Items[i]
 }
 
-// kubeletPort is a connection to the port of the virtual kubelet.
+// kubeletPort is a client of the virtual kubelet's port, through kubectl port-forward. address is
+// empty until the first request.
 type kubeletPort struct {
 	pod, address string
 }
@@ -55,14 +56,14 @@ type kubeletPort struct {
 // request sends a request to the virtual kubelet and returns its answer.
 func (k *kubeletPort) request(t *testing.T, method, path, token string) (code int, body string) {
 	t.Helper()
-	// The serving certificate is not verified: the requests are those of a client without credentials.
+	// The client does not verify the server, because the tests are about its authorization.
 	client := &http.Client{
 		Transport:     &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		Timeout:       soon,
 	}
-	// kubectl port-forward ends when a connection fails, as refused ones do, so the request is
-	// retried.
+	// A refused request can close the forwarded connection, which ends kubectl port-forward. Then
+	// the request is repeated with a new one.
 	eventually(t, soon, method+" "+path+" to be answered", func(ctx context.Context) (bool, string, error) {
 		if k.address == "" {
 			k.address = forward(t, rome, peerNamespace, "pod/"+k.pod, "10250")
@@ -119,14 +120,14 @@ func vkDelegatesSAR(t *testing.T) {
 		code, body := kubelet.request(t, http.MethodGet, logPath, token)
 		return code == http.StatusOK && strings.HasPrefix(body, "serving on"), http.StatusText(code) + " " + body, nil
 	})
-	// nodes/proxy with the verb get does not include exec, which is a POST, and so "create".
+	// "get" of nodes/proxy does not permit exec, which is a POST and requires "create".
 	execPath := kubeletPaths(o.namespace)[1]
 	if code, body := kubelet.request(t, http.MethodPost, execPath, token); code != http.StatusForbidden {
 		t.Errorf("POST exec with permission to get nodes/proxy only: %d %q, want 403", code, body)
 	}
 }
 
-// serviceAccountToken creates a ServiceAccount without permissions and returns a token of it.
+// serviceAccountToken creates a ServiceAccount without permissions, and returns its token.
 func serviceAccountToken(t *testing.T, namespace string) string {
 	t.Helper()
 	client := rome.Kube.CoreV1().ServiceAccounts(namespace)
@@ -135,8 +136,8 @@ func serviceAccountToken(t *testing.T, namespace string) string {
 	return must(client.CreateToken(t.Context(), "stranger", request, metav1.CreateOptions{}))(t).Status.Token
 }
 
-// allow grants the ServiceAccount of serviceAccountToken a permission in the whole cluster until the
-// test ends.
+// allow grants a permission in the whole cluster to the ServiceAccount of serviceAccountToken,
+// until the test ends.
 func allow(t *testing.T, namespace string, rule rbacv1.PolicyRule) {
 	t.Helper()
 	name := metav1.ObjectMeta{Name: namespace}

@@ -21,8 +21,8 @@ import (
 	"liqo.io/federation/test/harness"
 )
 
-// load writes to the federation's APIs of both clusters until it is stopped, and records what was
-// acknowledged.
+// load writes objects through the federation API of both clusters until it is stopped, and records
+// the acknowledged writes.
 type load struct {
 	cancel  context.CancelFunc
 	stopped chan struct{}
@@ -35,7 +35,8 @@ type load struct {
 	names    []string
 }
 
-// written is an object whose creation, and perhaps deletion, was acknowledged.
+// written is an object whose creation was acknowledged. deleted is true if its deletion was
+// acknowledged, and unsure if the request for its deletion failed.
 type written struct {
 	what            string
 	uid             types.UID
@@ -50,14 +51,14 @@ type objects[T metav1.Object] interface {
 	Delete(context.Context, string, metav1.DeleteOptions) error
 }
 
-// startLoad starts writing. hasAcknowledgedObjects stops it.
+// startLoad starts a load. hasAcknowledgedObjects stops it.
 func startLoad(t *testing.T) *load {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	l := &load{cancel: cancel, stopped: make(chan struct{})}
 	prefix := namespaceOn(t, rome)
 	t.Cleanup(func() { l.cleanUp(t) })
-	// A low rate detects lost writes as well as a high one.
+	// A low rate is enough to detect lost writes.
 	pace := time.NewTicker(200 * time.Millisecond)
 	go func() {
 		defer close(l.stopped)
@@ -78,9 +79,10 @@ func startLoad(t *testing.T) *load {
 	return l
 }
 
-// round writes one object of each kind, and deletes some of them again.
+// round creates one object of each kind. With takeBack, it deletes the objects afterwards.
 func (l *load) round(ctx context.Context, name string, takeBack bool) error {
-	// A write without acknowledgement may have succeeded.
+	// The name is recorded before the first write, because an unacknowledged write may have
+	// succeeded, and cleanUp has to delete its object.
 	l.mutex.Lock()
 	l.names = append(l.names, name)
 	l.mutex.Unlock()
@@ -125,7 +127,7 @@ func write[T metav1.Object](ctx context.Context, l *load, what string, client ob
 	return err
 }
 
-// reach waits until more rounds were acknowledged.
+// reach waits until a number of further rounds were acknowledged.
 func (l *load) reach(t *testing.T, more int) {
 	t.Helper()
 	l.mutex.Lock()
@@ -138,8 +140,9 @@ func (l *load) reach(t *testing.T, more int) {
 	})
 }
 
-// hasAcknowledgedObjects stops the load and fails the test unless every acknowledged object exists with its UID,
-// and every acknowledged deletion is in progress or complete.
+// hasAcknowledgedObjects stops the load. It fails the test unless every object whose creation was
+// acknowledged exists with its UID, and every object whose deletion was acknowledged is deleted or
+// terminating.
 func (l *load) hasAcknowledgedObjects(t *testing.T) {
 	t.Helper()
 	l.cancel()
@@ -162,7 +165,7 @@ func (l *load) hasAcknowledgedObjects(t *testing.T) {
 	}
 }
 
-// cleanUp deletes what the load created.
+// cleanUp deletes all objects of the load.
 func (l *load) cleanUp(t *testing.T) {
 	l.cancel()
 	<-l.stopped

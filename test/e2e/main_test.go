@@ -31,21 +31,22 @@ import (
 	"liqo.io/federation/test/harness"
 )
 
-// instance is the playground's. E2E_INSTANCE sets another one, for tests that run at the same time.
+// instance is the name of the playground instance. E2E_INSTANCE overrides it for tests that run at
+// the same time.
 var instance = cmp.Or(os.Getenv("E2E_INSTANCE"), "e2e")
 
 var (
 	playground *harness.Playground
-	// naples is nil but in the layout "three".
+	// naples is nil except in the layout "three".
 	rome, milan, naples *harness.Cluster
-	// clusters are those of the layout.
+	// clusters has all clusters of the layout.
 	clusters []*harness.Cluster
-	// uninstalled is what each cluster had before the product was installed.
+	// uninstalled has a snapshot of each cluster without the product.
 	uninstalled = map[*harness.Cluster]harness.Snapshot{}
 )
 
-// layouts are the clusters that tests can run on, with options of the playground. By default all have
-// the same CIDRs.
+// layouts are the clusters on which tests can run, with flags of the playground. Without flags, all
+// clusters have the same CIDRs.
 var layouts = map[string]struct{ clusters, options []string }{
 	"same":     {two, []string{"--workers", "1"}},
 	"disjoint": {two, []string{"--workers", "1", "--cluster-pod-cidr", "milan=10.80.0.0/16", "--cluster-service-cidr", "milan=10.112.0.0/16"}},
@@ -59,8 +60,8 @@ var two = []string{"rome", "milan"}
 
 var layout = flag.String("layout", "same", fmt.Sprintf("clusters to start: one of %v", slices.Sorted(maps.Keys(layouts))))
 
-// TestMain creates clusters and deletes them when the tests end. With E2E_KEEP=1 it uses clusters that
-// exist, and keeps them.
+// TestMain creates the clusters, and deletes them after the tests. With E2E_KEEP=1 it uses existing
+// clusters, and keeps them.
 func TestMain(m *testing.M) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	os.Exit(run(ctx, stop, m.Run))
@@ -77,7 +78,7 @@ func run(ctx context.Context, stop func(), tests func() int) int {
 	}
 	playground = &harness.Playground{Root: root, Instance: instance, Log: os.Stderr}
 
-	// Tests cannot be cancelled from within: on an interrupt the process exits.
+	// The testing package cannot cancel running tests, so an interrupt cleans up and exits.
 	var once sync.Once
 	down := func() {
 		once.Do(func() {
@@ -121,7 +122,7 @@ func run(ctx context.Context, stop func(), tests func() int) int {
 	}
 	code := tests()
 	if code != 0 {
-		// They are deleted with the clusters.
+		// The logs of the nodes are deleted with the clusters, so they are copied before.
 		if err := os.CopyFS(filepath.Join(artifacts(), "nodes"), os.DirFS(filepath.Join(playground.Dir(), "logs"))); err != nil {
 			fmt.Fprintln(os.Stderr, "logs of the nodes:", err)
 		}
@@ -178,7 +179,7 @@ func setUp(ctx context.Context, keep bool) error {
 	return nil
 }
 
-// loadProgram builds a program of the tests' pods and loads its image on all nodes.
+// loadProgram builds the program of a directory, and loads its image on all nodes.
 func loadProgram(ctx context.Context, directory, tag string) error {
 	dir, err := os.MkdirTemp("", "federation-e2e-")
 	if err != nil {
@@ -202,11 +203,11 @@ func artifacts() string {
 	return filepath.Join(playground.Root, ".playground", "artifacts-"+instance)
 }
 
-// collected are the names of the tests whose artifacts are saved.
+// collected has the names of the tests whose artifacts are saved, so that each is saved once.
 var collected sync.Map
 
-// collect saves the state of all clusters and the ends of their logs if the test has failed. Call it
-// before anything is deleted.
+// collect saves the objects and logs of all clusters if the test has failed. It must be called
+// before cleanups delete anything.
 func collect(t *testing.T) {
 	if !t.Failed() {
 		return
