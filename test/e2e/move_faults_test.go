@@ -22,16 +22,16 @@ import (
 	"liqo.io/federation/test/harness"
 )
 
-// moveFault is a fault at a phase of a move, and how the move may end.
+// moveFault is a fault that is caused during a move, and the phases in which the move may then end.
 type moveFault struct {
 	name string
-	// at are the phases for the fault, with one move each.
+	// at has the phases at which the fault is caused, in a separate move each.
 	at   []v1alpha1.MovePhase
 	do   func(*moving, *testing.T)
 	ends []v1alpha1.MovePhase
 }
 
-// everyPhase are the phases at which a move can be interrupted.
+// everyPhase has the phases at which faults are caused.
 var everyPhase = []v1alpha1.MovePhase{
 	v1alpha1.MovePreparing, v1alpha1.MoveCopying, v1alpha1.MoveQuiescing, v1alpha1.MoveLocking, v1alpha1.MoveFinalCopy,
 	v1alpha1.MoveSwitching,
@@ -39,7 +39,7 @@ var everyPhase = []v1alpha1.MovePhase{
 
 var (
 	succeeded = []v1alpha1.MovePhase{v1alpha1.MoveSucceeded}
-	// eitherWay is for faults that a move survives, or that roll it back.
+	// eitherWay is for faults after which a move may succeed or be rolled back.
 	eitherWay = []v1alpha1.MovePhase{v1alpha1.MoveSucceeded, v1alpha1.MoveFailed}
 )
 
@@ -78,8 +78,8 @@ var moveFaults = []moveFault{
 	}, eitherWay},
 }
 
-// movesSurviveFaults interrupts moves of one volume between the clusters. Each ends with a verified
-// target, or is rolled back with the source unchanged, and no acknowledged line is lost.
+// movesSurviveFaults causes faults during moves of one volume between the clusters. Each move must
+// either succeed, or be rolled back with the source unchanged. No acknowledged line may be lost.
 func (f fabric) movesSurviveFaults(t *testing.T) {
 	grantsStorage(t, "4Gi")
 	m := startsMoving(t, nil)
@@ -112,14 +112,14 @@ func (f fabric) movesSurviveFaults(t *testing.T) {
 	}
 }
 
-// deletesPod deletes the pod that writes.
+// deletesPod deletes the pod that mounts the moved claim.
 func (m *moving) deletesPod(t *testing.T) {
 	t.Helper()
 	kubectl(t, rome, "delete", "pod", movedPod, "-n", m.namespace, "--wait=false")
 }
 
-// placesPod creates a pod that mounts the claim and bypasses the scheduler. It may be refused. It
-// never writes to the source once the last pass began.
+// placesPod creates a pod that mounts the moved claim and names its node, so that it bypasses the
+// scheduler and its gates. Admission may refuse the pod.
 func (m *moving) placesPod(t *testing.T) {
 	t.Helper()
 	spec := podSpec("serve")
@@ -138,7 +138,7 @@ func (m *moving) placesPod(t *testing.T) {
 	})
 }
 
-// mountsMovedClaim has the container of a pod mount the claim whose volume is moved.
+// mountsMovedClaim makes the first container mount the moved claim at /data.
 func mountsMovedClaim(spec *corev1.PodSpec) {
 	spec.Containers[0].VolumeMounts = []corev1.VolumeMount{{Name: "data", MountPath: "/data"}}
 	spec.Volumes = []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{
@@ -146,7 +146,7 @@ func mountsMovedClaim(spec *corev1.PodSpec) {
 	}}}
 }
 
-// restartsKubelets kills the kubelets of a cluster, which are started again.
+// restartsKubelets kills all kubelets of a cluster, and starts them again.
 func restartsKubelets(t *testing.T, c *harness.Cluster) {
 	t.Helper()
 	if err := playground.Restart(t.Context(), c.Name, "kubelet"); err != nil {
@@ -154,9 +154,8 @@ func restartsKubelets(t *testing.T, c *harness.Cluster) {
 	}
 }
 
-// endedPodsDoNotHoldMoves moves a claim that the ended pod of a Job still mounts. If it ran on the
-// provider, the source is deleted with that pod. Then the StatefulSet is deleted, and its claims with
-// it.
+// endedPodsDoNotHoldMoves moves a claim that the completed pod of a Job mounts as well. After the
+// Job and the StatefulSet are deleted, neither cluster may have a claim.
 func (f fabric) endedPodsDoNotHoldMoves(t *testing.T) {
 	grantsStorage(t, "4Gi")
 	m := startsMoving(t, func(set *appsv1.StatefulSet) {
@@ -182,8 +181,8 @@ func (f fabric) endedPodsDoNotHoldMoves(t *testing.T) {
 	isPrinted(t, milan, "get shvc,pvc -n "+m.remote+" -o name", "")
 }
 
-// movesEndWithTheirNamespace deletes the namespace, and in another one the claim, while data is
-// copied.
+// movesEndWithTheirNamespace deletes the namespace of a move while data is copied. For a second
+// move, it deletes only the claim.
 func (f fabric) movesEndWithTheirNamespace(t *testing.T) {
 	grantsStorage(t, "4Gi")
 	m := startsMoving(t, nil)

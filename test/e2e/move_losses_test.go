@@ -23,8 +23,9 @@ import (
 	"liqo.io/federation/test/harness"
 )
 
-// movesSurviveLosses removes the free space of the target, the node of the target, and the record of
-// the move.
+// movesSurviveLosses fills the target volume of a move, stops the kubelet of the target's node, and
+// restores the store from a snapshot without the move. In addition it moves a volume with
+// keepSource.
 func (f fabric) movesSurviveLosses(t *testing.T) {
 	grantsStorage(t, "4Gi")
 	m := startsMoving(t, nil)
@@ -45,12 +46,13 @@ func (f fabric) movesSurviveLosses(t *testing.T) {
 	}
 }
 
-// crawls is a rate at which the copy takes more than a minute.
+// crawls returns a move whose rate is so low that the copy takes more than a minute.
 func crawls() v1alpha1.MoveSpec {
 	return v1alpha1.MoveSpec{Bandwidth: ptr.To(resource.MustParse("64Ki"))}
 }
 
-// endsAs waits until a move has ended in a phase, with a message that contains a text.
+// endsAs waits until a move has ended, and fails the test unless it ended in this phase with this
+// text in its message.
 func (m *moving) endsAs(t *testing.T, id string, phase v1alpha1.MovePhase, message string) {
 	t.Helper()
 	if progress := m.ends(t, id); progress.Phase != phase || !strings.Contains(progress.Message, message) {
@@ -58,7 +60,7 @@ func (m *moving) endsAs(t *testing.T, id string, phase v1alpha1.MovePhase, messa
 	}
 }
 
-// targetDirectory returns the node and the directory of the target of a move.
+// targetDirectory returns the directory of the target volume of a move, and its node.
 func (m *moving) targetDirectory(t *testing.T) (node, directory string) {
 	t.Helper()
 	target := volumeThat(t, m.namespace, movedClaim, "be copied", func(v *v1alpha1.VirtualVolume) bool {
@@ -83,11 +85,13 @@ func (m *moving) targetDirectory(t *testing.T) (node, directory string) {
 	return node, pv.Spec.Local.Path
 }
 
-// fillsTarget mounts a small volume on the target, which a new receiver uses. The directory is made
-// private first: otherwise the end of the receiver would unmount the volume.
+// fillsTarget mounts a small file system on the directory of the target volume, and replaces the
+// receiver, so that the next one writes to it. The directory's mount is private, because otherwise
+// the end of the receiver's pod would unmount the file system.
 func (m *moving) fillsTarget(t *testing.T) {
 	id := m.starts(t, crawls())
-	// Before it copies, the sender compares the size of the source with the free space.
+	// The sender has compared the size of the source with the free space of the target before it
+	// copies. The space must become too small afterwards.
 	volumeThat(t, m.namespace, movedClaim, "be copied", func(v *v1alpha1.VirtualVolume) bool {
 		return v.Status.Move != nil && v.Status.Move.ID == id && v.Status.Move.BytesCopied > 0
 	})
@@ -97,12 +101,12 @@ func (m *moving) fillsTarget(t *testing.T) {
 	}
 	m.deletesMover(t, "receiver")
 	m.endsAs(t, id, v1alpha1.MoveFailed, "full")
-	// Deleting the directory, as the provisioner does, unmounts it too.
+	// The provisioner may have deleted the directory, with the mount.
 	must(playground.Exec(t.Context(), node, "sh", "-c", "test ! -e "+directory+" || umount --recursive "+directory))(t)
 }
 
-// stopsKubelet stops the kubelet of the target's node and cancels the move. The pod runs meanwhile,
-// and the target is deleted when the kubelet runs again.
+// stopsKubelet stops the kubelet of the target's node and cancels the move. The pod must be able to
+// write to the source meanwhile, and the target must be deleted after the kubelet continues.
 func (m *moving) stopsKubelet(t *testing.T) {
 	id := m.starts(t, crawls())
 	m.reachesPhase(t, id, v1alpha1.MoveCopying)
@@ -130,8 +134,8 @@ func (m *moving) stopsKubelet(t *testing.T) {
 	m.endsAs(t, id, v1alpha1.MoveCancelled, "cancelled")
 }
 
-// keepsSource moves the data and retains the source. The administrator deletes it by its reclaim
-// policy.
+// keepsSource moves the data with keepSource. The source volume stays until its administrator
+// deletes it.
 func (m *moving) keepsSource(t *testing.T) {
 	before := must(rome.Kube.CoreV1().PersistentVolumeClaims(m.namespace).Get(t.Context(), movedClaim, metav1.GetOptions{}))(t)
 	m.endsAs(t, m.starts(t, v1alpha1.MoveSpec{KeepSource: true}), v1alpha1.MoveSucceeded, "")
@@ -154,8 +158,8 @@ func (m *moving) keepsSource(t *testing.T) {
 	isPrinted(t, rome, "get pv "+name+" --ignore-not-found -o name", "")
 }
 
-// restoresStore restores rome's store from a snapshot that is older than the move. The move is undone
-// by the marks of the volumes.
+// restoresStore restores rome's store from a snapshot that was taken before the move began.
+// Controllers must find the move by the annotations of the volumes, and roll it back.
 func (m *moving) restoresStore(t *testing.T) {
 	snapshot := takesSnapshot(t, rome)
 	id := m.starts(t, crawls())
@@ -164,8 +168,9 @@ func (m *moving) restoresStore(t *testing.T) {
 	m.endsAs(t, id, v1alpha1.MoveFailed, "no longer recorded")
 }
 
-// deletedWhileLocked deletes the namespace, and in another one the claim, while the source is locked.
-// Neither volume is bound to a later claim of that name.
+// deletedWhileLocked deletes the namespace of a move while the source volume is bound to a claim of
+// the move. In a second move it deletes only the claim. No volume may be available to later claims
+// of the same name.
 func (f fabric) deletedWhileLocked(t *testing.T) {
 	grantsStorage(t, "4Gi")
 	for _, phase := range []v1alpha1.MovePhase{v1alpha1.MoveFinalCopy, v1alpha1.MoveSwitching} {
@@ -182,7 +187,7 @@ func (f fabric) deletedWhileLocked(t *testing.T) {
 		m.reachesPhase(t, m.starts(t, v1alpha1.MoveSpec{}), v1alpha1.MoveFinalCopy)
 		m.writer.stop()
 		kubectl(t, rome, "delete", "pvc", movedClaim, "-n", m.namespace, "--wait=false")
-		// The StatefulSet runs its pod again, with the data or with a new volume.
+		// The StatefulSet creates its claim again, which binds the data or a new volume.
 		podReady(t, rome, m.namespace, movedPod)
 		m.volumesAreClosed(t)
 		isPrinted(t, rome, "get pods -n "+m.namespace+" -o jsonpath={.items[*].metadata.name}", movedPod)
@@ -190,8 +195,8 @@ func (f fabric) deletedWhileLocked(t *testing.T) {
 	})
 }
 
-// volumesAreClosed waits until each volume of the namespace names one claim, by its UID, and
-// has no mark of a move.
+// volumesAreClosed waits until each volume of the namespace is bound to, or released by, one claim
+// with a UID, and has no annotation of a move.
 func (m *moving) volumesAreClosed(t *testing.T) {
 	t.Helper()
 	eventually(t, soon, "the volumes to be bound or released", func(ctx context.Context) (bool, string, error) {

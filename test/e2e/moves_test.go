@@ -29,36 +29,37 @@ import (
 )
 
 const (
-	// movedClaim is the claim whose volume the tests of moves move, and movedPod the pod
-	// that writes to it.
+	// movedClaim is the claim whose volume is moved, and movedPod is the pod that mounts it.
 	movedClaim = "data-db-0"
 	movedPod   = "db-0"
 )
 
-// moving is a pod of a StatefulSet that writes to a volume, and the expected content of the volume.
+// moving is a StatefulSet with one pod that writes to a volume, and the expected content of that
+// volume.
 type moving struct {
 	offload
-	// tree describes the files that nothing writes to.
+	// tree is a listing of the files that do not change.
 	tree string
-	// writer appends to a file through the pod.
+	// writer appends lines to another file during moves.
 	writer *appender
 }
 
-// appender appends numbers to a file on a volume, through the pod that mounts it.
+// appender appends numbers to a file on a volume, by commands in the pod that mounts it, and
+// records the acknowledged ones.
 type appender struct {
 	stop         func()
 	mu           sync.Mutex
 	acknowledged []int
 }
 
-// written returns the acknowledged numbers.
+// written returns the numbers whose append was acknowledged.
 func (a *appender) written() []int {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return slices.Clone(a.acknowledged)
 }
 
-// appends appends numbers until the test ends.
+// appends starts an appender, which runs until the test ends.
 func appends(t *testing.T, namespace string) *appender {
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
@@ -81,8 +82,8 @@ func appends(t *testing.T, namespace string) *appender {
 	return a
 }
 
-// startsMoving runs a pod with a volume that has all features of files that a copy must keep, and
-// writes to it until the test ends.
+// startsMoving runs a StatefulSet with a volume. Its files have every attribute that a copy must
+// preserve. A writer appends to one of them until the test ends.
 func startsMoving(t *testing.T, change func(*appsv1.StatefulSet)) *moving {
 	t.Helper()
 	o := offloaded(t, v1alpha1.NamespaceOffloadingSpec{PodOffloadingStrategy: v1alpha1.LocalAndRemote})
@@ -104,13 +105,13 @@ func startsMoving(t *testing.T, change func(*appsv1.StatefulSet)) *moving {
 	return m
 }
 
-// files describes the files that nothing writes to.
+// files returns a listing of the files that do not change, with their attributes and checksums.
 func (m *moving) files(t *testing.T) string {
 	t.Helper()
 	return kubectl(t, rome, "exec", "-n", m.namespace, movedPod, "--", "/federation-tester", "tree", "/data/tree")
 }
 
-// target returns the cluster where the data is not.
+// target returns the cluster that does not store the data.
 func (m *moving) target(t *testing.T) v1alpha1.MoveTarget {
 	t.Helper()
 	stored := volumeThat(t, m.namespace, movedClaim, "be bound", func(v *v1alpha1.VirtualVolume) bool {
@@ -122,7 +123,7 @@ func (m *moving) target(t *testing.T) v1alpha1.MoveTarget {
 	return v1alpha1.MoveTarget{Local: true}
 }
 
-// starts requests a move that takes some seconds, and returns its id.
+// starts requests a move to the other cluster, and returns its ID.
 func (m *moving) starts(t *testing.T, spec v1alpha1.MoveSpec) string {
 	t.Helper()
 	spec.Target = m.target(t)
@@ -131,8 +132,8 @@ func (m *moving) starts(t *testing.T, spec v1alpha1.MoveSpec) string {
 	return must(client.Get(t.Context(), movedClaim, metav1.GetOptions{}))(t).Spec.Move.ID
 }
 
-// reachesPhase waits until a move is at a phase or past it, and returns the phase. It watches, since a
-// phase may take milliseconds.
+// reachesPhase waits until a move has reached a phase, and returns the current phase, which may be
+// a later one. It uses a watch, because a phase may last only milliseconds.
 func (m *moving) reachesPhase(t *testing.T, id string, phase v1alpha1.MovePhase) v1alpha1.MovePhase {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), soon)
@@ -158,7 +159,7 @@ func (m *moving) reachesPhase(t *testing.T, id string, phase v1alpha1.MovePhase)
 	return ""
 }
 
-// ends waits until a move has ended, and returns its last status.
+// ends waits until a move has ended, and returns its final progress.
 func (m *moving) ends(t *testing.T, id string) *v1alpha1.MoveProgress {
 	t.Helper()
 	var last *v1alpha1.MoveProgress
@@ -173,8 +174,8 @@ func (m *moving) ends(t *testing.T, id string) *v1alpha1.MoveProgress {
 	return last
 }
 
-// isWhole fails the test unless the pod runs where its data is, the volume has every file and every
-// acknowledged line, and nothing of the move is left.
+// isWhole fails the test unless the pod is Ready and can write, the volume has all files and
+// acknowledged lines, and all other objects of the move are deleted.
 func (m *moving) isWhole(t *testing.T) {
 	t.Helper()
 	podReady(t, rome, m.namespace, movedPod)
@@ -197,7 +198,8 @@ func (m *moving) isWhole(t *testing.T) {
 	m.leavesNothing(t)
 }
 
-// leavesNothing waits until nothing of a move is left on either cluster.
+// leavesNothing waits until both clusters have only the claim and its volume, and no other object
+// of a move.
 func (m *moving) leavesNothing(t *testing.T) {
 	t.Helper()
 	for c, namespace := range map[*harness.Cluster]string{rome: m.namespace, milan: m.remote} {
@@ -223,13 +225,13 @@ func (m *moving) leavesNothing(t *testing.T) {
 				}
 			}
 		}
-		// A volume on milan has a PersistentVolume on rome as well.
+		// A volume that milan stores has a PersistentVolume on each cluster.
 		return len(left) == 1 || len(left) == 2 && left[0][0] != left[1][0], strings.Join(left, ", "), nil
 	})
 }
 
-// deletesMover deletes the sender or the receiver of the move once it exists, unless the move ends
-// before.
+// deletesMover waits for the sender or the receiver of the move, and deletes it. It deletes nothing
+// if the move ends before that.
 func (m *moving) deletesMover(t *testing.T, role string) {
 	t.Helper()
 	pods := rome.Kube.CoreV1().Pods(m.namespace)
@@ -249,7 +251,8 @@ func (m *moving) deletesMover(t *testing.T, role string) {
 	})
 }
 
-// cancels cancels the move if it can still be cancelled.
+// cancels requests the cancellation of the move. It ignores the error if the move can no longer be
+// cancelled.
 func (m *moving) cancels(t *testing.T) {
 	t.Helper()
 	_, err := rome.Federation.FederationV1alpha1().VirtualVolumes(m.namespace).DeleteMove(t.Context(), movedClaim, metav1.DeleteOptions{})
@@ -258,5 +261,5 @@ func (m *moving) cancels(t *testing.T) {
 	}
 }
 
-// slow is the rate of the tests, at which the copy takes some seconds.
+// slow returns a bandwidth with which the copy takes some seconds.
 func slow() *resource.Quantity { return ptr.To(resource.MustParse("1Mi")) }

@@ -20,10 +20,10 @@ import (
 	"liqo.io/federation/test/harness"
 )
 
-// briefly is the tolerationSeconds of pods of these tests for a node that is lost.
+// briefly is how many seconds pods of these tests tolerate a lost node.
 const briefly = 5
 
-// shortTolerations tolerate the loss of a node for that time.
+// shortTolerations returns tolerations of a lost node for briefly seconds.
 func shortTolerations() []corev1.Toleration {
 	var all []corev1.Toleration
 	for _, key := range []string{corev1.TaintNodeNotReady, corev1.TaintNodeUnreachable} {
@@ -32,9 +32,10 @@ func shortTolerations() []corev1.Toleration {
 	return all
 }
 
-// virtualNodeIsUnreachableForLong partitions the clusters until rome evicts the pod on milan and a
-// replacement runs on rome. Whether the evicted pod has ended is unknown, so it exists until milan is
-// reachable again. Then it is deleted, and the replacement stays.
+// virtualNodeIsUnreachableForLong partitions the clusters until rome evicts a pod on milan and its
+// replacement runs on rome. The evicted pod must stay terminating while milan is unreachable,
+// because rome cannot observe whether its containers have stopped. Afterwards it must be deleted,
+// and the replacement stay.
 func virtualNodeIsUnreachableForLong(t *testing.T) {
 	o := offloaded(t, v1alpha1.NamespaceOffloadingSpec{PodOffloadingStrategy: v1alpha1.LocalAndRemote})
 	spec := preferringTheVirtualNode()
@@ -83,11 +84,11 @@ func virtualNodeIsUnreachableForLong(t *testing.T) {
 		t.Errorf("pod %s replaced %s, which ran on rome", stays.Name, replacement.Name)
 	}
 	nodeIsReady(t, rome, virtualNode)
-	// Its end may have been reported.
+	// The evicted pod may have been reported as terminated.
 	watched.ranOnce(t, 0, lost.UID)
 }
 
-// noShadowPods waits until the remote namespace has no shadow pods.
+// noShadowPods waits until a remote namespace has no ShadowPods.
 func noShadowPods(t *testing.T, o offload) {
 	t.Helper()
 	eventually(t, soon, "no shadow pods in "+o.remote, func(ctx context.Context) (bool, string, error) {
@@ -110,10 +111,10 @@ func nodeIsReady(t *testing.T, c *harness.Cluster, name string) {
 	})
 }
 
-// providerNodeFails kills the kubelet of a node of milan and two pods of rome there, which milan
-// evicts. The Deployment of one creates a replacement. The other, without a controller, is recreated
-// on another node once milan's administrator has tainted the node as out of service, and is the same
-// pod on rome. Then the node returns.
+// providerNodeFails stops the kubelet of a node of milan that runs two pods of rome, and milan
+// evicts both. The pod of a Deployment is replaced by another one. The pod without a controller
+// must be recreated on another node after milan's administrator taints the node as out of service,
+// with the same local pod on rome. At the end the node returns.
 func providerNodeFails(t *testing.T) {
 	defer offersPercent(t, 90)
 	defer opensEveryNode(t)()
@@ -152,7 +153,7 @@ func providerNodeFails(t *testing.T) {
 		if err := playground.Up(ctx, []string{milan.Name}); err != nil {
 			return err
 		}
-		// The taint exists unless the test failed before.
+		// The taint is removed even if the test failed.
 		milan.Kubectl(ctx, "taint", "node", dies, outOfService+"-")
 		return nil
 	}
@@ -189,7 +190,7 @@ func providerNodeFails(t *testing.T) {
 	if on := podReady(t, milan, o.remote, another.Name).Spec.NodeName; on == dies {
 		t.Errorf("the Deployment's other pod is on %s, which failed", on)
 	}
-	// Whether the first one still runs is unknown.
+	// The first pod must stay terminating, because it may still run.
 	podThat(t, rome, o.namespace, owned.Name, "be terminating", func(p *corev1.Pod) bool { return p.UID == owned.UID && p.DeletionTimestamp != nil })
 
 	kubectl(t, milan, "taint", "node", dies, outOfService)
@@ -224,8 +225,8 @@ func providerNodeFails(t *testing.T) {
 	runReadyPod(t, o.namespace, "after", podSpec("serve"))
 }
 
-// nodeWithoutComponents returns a node that runs no pod of the installation, and the names of the
-// others.
+// nodeWithoutComponents returns the name of a node that runs no pod of the installation, and the
+// names of all other nodes.
 func nodeWithoutComponents(t *testing.T, c *harness.Cluster) (found string, others []string) {
 	t.Helper()
 	pods := must(c.Kube.CoreV1().Pods(harness.Namespace).List(t.Context(), metav1.ListOptions{}))(t)
@@ -247,8 +248,8 @@ func processesOn(ctx context.Context, node, program string) ([]harness.Process, 
 	return slices.DeleteFunc(processes, func(p harness.Process) bool { return p.Program() != program }), err
 }
 
-// endsOn kills the processes of a program on a node, of which there must be that many, and waits until
-// they are gone. Nothing restarts them.
+// endsOn kills all processes of a program on a node, which must be count processes, and waits until
+// they have ended. The processes must not be restarted by anything.
 func endsOn(t *testing.T, node, program string, count int) {
 	t.Helper()
 	running := func(count int) []harness.Process {

@@ -16,15 +16,17 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
 
-// orphansAreRemovedByTheProvider partitions the clusters for longer than the orphanTTL of milan. Milan
-// deletes rome's objects, rome reports the revoked identity once it is connected again, and unpeers.
+// orphansAreRemovedByTheProvider partitions the clusters for longer than milan's orphanTTL. Milan
+// must delete rome's objects. When rome is connected again, it must report the revoked identity and
+// be able to unpeer.
 func orphansAreRemovedByTheProvider(t *testing.T) {
 	o := offloaded(t, remoteOnly)
 	runDeployment(t, o.namespace, "web", 2, podSpec("serve"))
 	kubectl(t, milan, "wait", "--for=condition=ConsumerAlive", "foreigncluster/rome", "--timeout=110s")
 	kubectl(t, milan, "patch", "foreigncluster", "rome", "--type=merge", "-p", `{"spec":{"disconnectTimeoutSeconds":5,"incomingPolicy":{"orphanTTL":"1m"}}}`)
 	cut(t)
-	// The TTL, 20 seconds until the next check, and the end of the pods.
+	// This takes the TTL, up to 20 seconds until the next check, and the time in which the pods
+	// terminate.
 	eventually(t, 2*soon, "ForeignCluster rome to be deleted", func(ctx context.Context) (bool, string, error) {
 		fc, err := milan.Federation.FederationV1alpha1().ForeignClusters().Get(ctx, "rome", metav1.GetOptions{})
 		if err == nil {
@@ -50,7 +52,8 @@ func orphansAreRemovedByTheProvider(t *testing.T) {
 		outgoing := meta.FindStatusCondition(fc.Status.Conditions, v1alpha1.ConditionOutgoingPeering)
 		return outgoing.Reason == "IdentityRevoked" && strings.Contains(outgoing.Message, "ended the peering"), show(fc.Status), nil
 	})
-	// The virtual kubelet cannot observe the end of the pods, so the deadline applies.
+	// The virtual kubelet cannot observe the end of the pods any more, so unpeering waits for its
+	// timeout.
 	kubectl(t, rome, "delete", "--raw", group+"foreignclusters/milan/peer?gracePeriodSeconds=15")
 	eventually(t, soon, "ForeignCluster milan to be deleted", func(ctx context.Context) (bool, string, error) {
 		fc, err := rome.Federation.FederationV1alpha1().ForeignClusters().Get(ctx, "milan", metav1.GetOptions{})

@@ -17,14 +17,14 @@ import (
 	"liqo.io/federation/test/harness"
 )
 
-// namespaceDeletionResumesAfterOutage stops rome's API server. Namespaces cannot be deleted meanwhile,
-// and are deleted once the server runs. Offloaded pods are not disturbed.
+// namespaceDeletionResumesAfterOutage stops rome's federation API server. Deleted namespaces must
+// stay terminating until it runs again. Offloaded pods must not be disturbed.
 func namespaceDeletionResumesAfterOutage(t *testing.T) {
 	o := serving(t)
 	run := containerRun(podReady(t, milan, o.remote, "web"))
 	bystander := namespaceOn(t, rome)
 	scaleAPIServer(t, rome, "0")
-	// The next step requires the server, also after a failure.
+	// The server is started again even if the test failed, because the next step needs it.
 	t.Cleanup(func() {
 		rome.Kubectl(context.WithoutCancel(t.Context()), "scale", "statefulset", "federation-apiserver", "--namespace", harness.Namespace, "--replicas=1")
 	})

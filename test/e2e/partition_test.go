@@ -20,8 +20,8 @@ import (
 
 const outage = time.Minute
 
-// providerUnreachableForAMinute partitions the clusters. Pods on milan run on, and changes on either
-// cluster are applied afterwards.
+// providerUnreachableForAMinute partitions the clusters. Pods on milan must continue to run, and
+// changes on either cluster must be applied afterwards.
 func providerUnreachableForAMinute(t *testing.T) {
 	o := offloaded(t, remoteOnly)
 	untouched := runDeployment(t, o.namespace, "untouched", 1, podSpec("serve"))[0]
@@ -56,7 +56,7 @@ func providerUnreachableForAMinute(t *testing.T) {
 	cut(t)
 	since := time.Now()
 
-	// Deletions and changes wait.
+	// Deletions and changes on rome take effect after the partition.
 	kubectl(t, rome, "delete", "pod", "unwanted", "-n", o.namespace, "--wait=false")
 	must(own.Update(t.Context(), settings("updated", "after"), metav1.UpdateOptions{}))(t)
 	must(own.Create(t.Context(), settings("created", "after"), metav1.CreateOptions{}))(t)
@@ -70,7 +70,7 @@ func providerUnreachableForAMinute(t *testing.T) {
 	})
 	t.Logf("the node was NotReady %s after the cut", time.Since(since).Round(time.Second))
 
-	// The provider recreates a pod meanwhile.
+	// During the partition, milan has to recreate a deleted remote pod without rome.
 	if err := milan.Kube.CoreV1().Pods(o.remote).Delete(t.Context(), lostRemote.Name, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -124,7 +124,8 @@ func providerUnreachableForAMinute(t *testing.T) {
 	})
 }
 
-// containerRun identifies one run of a pod's first container.
+// containerRun returns an identifier of the current run of a pod's first container, which changes
+// when it restarts.
 func containerRun(pod *corev1.Pod) string {
 	status := pod.Status.ContainerStatuses[0]
 	started := "not running"

@@ -25,7 +25,8 @@ import (
 	"liqo.io/federation/test/harness"
 )
 
-// identityAt returns a client configuration with the identity from the consumer's Secret.
+// identityAt returns a client configuration for a provider with the consumer's identity, which it
+// reads from the consumer's Secret.
 func identityAt(t *testing.T, provider *harness.Cluster) *rest.Config {
 	t.Helper()
 	secrets := otherThan(provider).Kube.CoreV1().Secrets("liqo-peer-" + provider.Name)
@@ -42,10 +43,10 @@ func identityAt(t *testing.T, provider *harness.Cluster) *rest.Config {
 	return config
 }
 
-// attempt is one request that a peer must not send.
+// attempt is a request that the identity of a peer must not be allowed to send.
 type attempt struct{ method, path string }
 
-// attempts returns all verbs on a resource, in all namespaces if the namespace is empty.
+// attempts returns requests with every verb of a resource. An empty namespace means all namespaces.
 func attempts(groupVersion string, r metav1.APIResource, namespace string) []attempt {
 	path := "/apis/" + groupVersion
 	if groupVersion == "v1" {
@@ -88,11 +89,12 @@ func attempts(groupVersion string, r metav1.APIResource, namespace string) []att
 	return all
 }
 
-// publicGroups are for all authenticated users.
+// publicGroups are API groups that every authenticated user may use.
 var publicGroups = []string{"authentication.k8s.io", "authorization.k8s.io"}
 
 func peerCannotWriteUnofferedNamespace(t *testing.T) {
-	// The namespace of milan with the name of an offloaded one is not the peer's.
+	// A namespace of milan with the name of the offloaded namespace of rome is not a remote
+	// namespace.
 	o := serving(t)
 	unoffered := namespaceOn(t, milan)
 	identity := identityAt(t, milan)
@@ -108,8 +110,8 @@ func peerCannotWriteUnofferedNamespace(t *testing.T) {
 	areForbidden(t, identity, all)
 }
 
-// everyAttempt returns every verb on every resource in the namespaces. NamespaceAll includes
-// cluster-scoped resources.
+// everyAttempt returns requests with every verb of every resource in the namespaces.
+// metav1.NamespaceAll adds cluster-scoped resources.
 func everyAttempt(t *testing.T, c *harness.Cluster, namespaces ...string) []attempt {
 	t.Helper()
 	_, lists, err := c.Kube.Discovery().ServerGroupsAndResources()
@@ -134,7 +136,8 @@ func everyAttempt(t *testing.T, c *harness.Cluster, namespaces ...string) []atte
 	return slices.Compact(all)
 }
 
-// areForbidden sends all attempts with a peer's identity, a few at a time.
+// areForbidden sends all requests with the identity of a peer, several at a time, and fails the
+// test for each that is not forbidden.
 func areForbidden(t *testing.T, identity *rest.Config, all []attempt) {
 	t.Helper()
 	config := rest.CopyConfig(identity)
@@ -166,8 +169,8 @@ func areForbidden(t *testing.T, identity *rest.Config, all []attempt) {
 	workers.Wait()
 }
 
-// shadowPodCannotEscapeToNode creates privileged shadow pods with the identity of rome's virtual
-// kubelet.
+// shadowPodCannotEscapeToNode creates privileged ShadowPods with the identity of rome's virtual
+// kubelet. Milan must refuse to create their pods.
 func shadowPodCannotEscapeToNode(t *testing.T) {
 	o := offloaded(t, remoteOnly)
 	client := must(versioned.NewForConfig(identityAt(t, milan)))(t).FederationV1alpha1().ShadowPods(o.remote)

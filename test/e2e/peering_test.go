@@ -31,9 +31,9 @@ const (
 )
 
 var (
-	// unpeered is what each cluster had before they peered.
+	// unpeered has a snapshot of each cluster before the clusters were peered.
 	unpeered = map[*harness.Cluster]harness.Snapshot{}
-	// tokens are those of all invitations of this run.
+	// tokens has the tokens of all invitations and identities of this run.
 	tokens struct {
 		sync.Mutex
 		all []string
@@ -58,8 +58,9 @@ func installsOnBothClusters(t *testing.T) {
 	}
 }
 
-// placesPods waits until kube-apiserver has discovered the parameter kind of the placement policy,
-// which takes up to 30 seconds. Until then it refuses pods of offloaded namespaces.
+// placesPods waits until the admission policy that places pods is in force. kube-apiserver needs up
+// to 30 seconds to discover the kind of the policy's parameters, and refuses pods of offloaded
+// namespaces until then.
 func placesPods(t *testing.T, c *harness.Cluster) {
 	t.Helper()
 	namespace := namespaceOn(t, c)
@@ -74,11 +75,11 @@ func placesPods(t *testing.T, c *harness.Cluster) {
 	})
 }
 
-// installs installs the product on a cluster of a region, with values as "key=value", and waits until
-// its API is served.
+// installs installs the product on a cluster, with a region label and with values in the format
+// "key=value". It waits until the API is served.
 func installs(t *testing.T, c *harness.Cluster, region string, values ...string) {
 	t.Helper()
-	// Helm would split the key at unescaped dots.
+	// Helm splits keys at dots that are not escaped.
 	label := "clusterLabels." + strings.ReplaceAll(regionLabel, ".", `\.`) + "=" + region
 	if err := c.Install(t.Context(), append(values, label)...); err != nil {
 		t.Fatal(err)
@@ -93,7 +94,7 @@ func installs(t *testing.T, c *harness.Cluster, region string, values ...string)
 	})
 }
 
-// isInstalled runs the chart's test.
+// isInstalled runs "helm test".
 func isInstalled(t *testing.T, c *harness.Cluster) {
 	t.Helper()
 	result := c.Helm(t.Context(), "test", harness.Release, "--namespace", harness.Namespace, "--timeout=90s")
@@ -105,7 +106,8 @@ func isInstalled(t *testing.T, c *harness.Cluster) {
 	}
 }
 
-// peersByInvitation peers rome with milan as its provider, and waits until the virtual node is Ready.
+// peersByInvitation peers rome as the consumer with milan as the provider, and waits until the
+// virtual node is Ready.
 func peersByInvitation(t *testing.T) {
 	for _, cluster := range []*harness.Cluster{rome, milan} {
 		unpeered[cluster] = must(cluster.Snapshot(t.Context()))(t)
@@ -127,11 +129,12 @@ func peers(t *testing.T, consumer, provider *harness.Cluster) {
 	}
 }
 
-// accepts invites on the provider and accepts on the consumer, with kubectl alone.
+// accepts creates an invitation on the provider and accepts it on the consumer, by kubectl commands
+// only.
 func accepts(t *testing.T, consumer, provider *harness.Cluster) {
 	t.Helper()
 	token := "for-" + consumer.Name
-	// The PeeringToken of an earlier peering is used.
+	// A PeeringToken of an earlier peering is used up.
 	kubectl(t, provider, "delete", "peeringtoken", token, "--ignore-not-found")
 	result := provider.KubectlInput(t.Context(), fmt.Sprintf(`{"apiVersion":"federation.liqo.io/v1alpha1","kind":"PeeringToken","metadata":{"name":%q}}`, token),
 		"create", "-f", "-")
@@ -145,7 +148,7 @@ func accepts(t *testing.T, consumer, provider *harness.Cluster) {
 	}
 	result = consumer.KubectlInput(t.Context(), string(peering), "create", "--raw", group+"foreignclusters/"+provider.Name+"/peer", "-f", "-")
 	if result.Err != nil {
-		// The error may contain the token.
+		// Error messages may contain the token.
 		t.Fatalf("the verb peer ended with %d: %s", result.Code, strings.ReplaceAll(result.Stderr, invitation.Status.Peering.Spec.Token, "TOKEN"))
 	}
 	if strings.Contains(result.Stdout, invitation.Status.Peering.Spec.Token) {
@@ -153,7 +156,7 @@ func accepts(t *testing.T, consumer, provider *harness.Cluster) {
 	}
 }
 
-// peeringsAre waits until kubectl prints these phases of the peer.
+// peeringsAre waits until kubectl prints these phases of the ForeignCluster of the other cluster.
 func peeringsAre(t *testing.T, c *harness.Cluster, outgoing, incoming, authentication string) {
 	t.Helper()
 	other := otherThan(c)
@@ -168,7 +171,7 @@ func otherThan(c *harness.Cluster) *harness.Cluster {
 	return rome
 }
 
-// invitationFor returns the invitation of a token.
+// invitationFor returns the invitation of a PeeringToken.
 func invitationFor(t *testing.T, provider *harness.Cluster, token string) *v1alpha1.Invitation {
 	t.Helper()
 	result := provider.KubectlInput(t.Context(), `{"apiVersion":"federation.liqo.io/v1alpha1","kind":"Invitation"}`,
@@ -189,7 +192,8 @@ func invitationFor(t *testing.T, provider *harness.Cluster, token string) *v1alp
 	return invitation
 }
 
-// isPrinted waits until kubectl prints this text. The last field of a line may be "…" for any age.
+// isPrinted waits until the output of a kubectl command equals want. A last field "…" of a line
+// matches any age.
 func isPrinted(t *testing.T, c *harness.Cluster, command, want string) {
 	t.Helper()
 	eventually(t, soon, "\"kubectl "+command+"\" on "+c.Name+" to print\n"+want, func(ctx context.Context) (bool, string, error) {
@@ -243,19 +247,20 @@ func virtualNodeRepresentsTheProvider(t *testing.T) {
 		t.Errorf("kubectl does not print the role agent:\n%s", row)
 	}
 
-	// 90 is the default of the chart.
+	// 90 is the default of the chart value.
 	offersPercent(t, 90)
 }
 
-// offersPercent waits until the virtual node has that share of milan's schedulable nodes.
+// offersPercent waits until the virtual node has this percentage of the resources of milan's
+// schedulable nodes.
 func offersPercent(t *testing.T, percent int64) {
 	t.Helper()
 	takeWork := slices.DeleteFunc(realNodes(t, milan), func(n corev1.Node) bool { return len(n.Spec.Taints) > 0 })
 	hasPercent(t, virtualNode, percent, takeWork...)
 }
 
-// hasPercent waits until a virtual node has that share of the nodes' resources, each rounded down to
-// its unit.
+// hasPercent waits until a virtual node has this percentage of the resources of the nodes, rounded
+// down to the unit of each resource.
 func hasPercent(t *testing.T, virtual string, percent int64, nodes ...corev1.Node) {
 	t.Helper()
 	eventually(t, soon, fmt.Sprintf("node %s to have %d %% of milan", virtual, percent), func(ctx context.Context) (bool, string, error) {
@@ -290,7 +295,7 @@ func tables(t *testing.T) {
 	for _, test := range []struct {
 		cluster *harness.Cluster
 		command string
-		// want are the fields of each line. "*" matches any value.
+		// want has the expected fields of each line. "*" matches any field.
 		want [][]string
 	}{
 		{rome, "get rr -n " + peerNamespace, [][]string{{"NAME", "LOCAL", "STATUS", "CPU", "MEMORY", "PODS", "AGE"}, {"rome", "true", "Accepted", "*", "*", "*", "*"}}},

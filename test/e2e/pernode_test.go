@@ -20,8 +20,9 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
 
-// offersNodeByNode changes milan's offer to one virtual node per node, and back. Pods with a
-// controller are evicted within their budgets, and other pods are deleted with their virtual node.
+// offersNodeByNode changes milan's offer to one virtual node per node of milan, and back. With each
+// change, pods with a controller must be evicted within their PodDisruptionBudgets, and pods
+// without one are deleted with their virtual node.
 func offersNodeByNode(t *testing.T) {
 	defer offersPercent(t, 90)
 	defer opensEveryNode(t)()
@@ -52,7 +53,7 @@ func offersNodeByNode(t *testing.T) {
 	}
 	isOn(t, o, "web", 2, names)
 
-	// It fits on no single node, but within their sum.
+	// The pod requests more CPU than any node has, but less than all nodes have together.
 	var most, sum resource.Quantity
 	for i, node := range nodes {
 		if cpu := node.Status.Allocatable[corev1.ResourceCPU]; cpu.Cmp(most) > 0 {
@@ -93,21 +94,22 @@ func offersNodeByNode(t *testing.T) {
 		podGone(t, milan, o.remote, onto+name)
 	}
 	if most.Cmp(sum) <= 0 {
-		// The scheduler of rome has one large node again.
+		// The pod fits again, because rome's scheduler has one large virtual node.
 		podThat(t, rome, o.namespace, "large", "be bound to "+virtualNode, func(p *corev1.Pod) bool { return p.Spec.NodeName == virtualNode })
 		podThat(t, milan, o.remote, "large", "fit no node", func(p *corev1.Pod) bool { return whereIs(p) == "unschedulable" })
 	}
-	// The next steps need all that is offered.
+	// The large pod would leave too few resources for the next steps.
 	kubectl(t, rome, "delete", "pod", "large", "-n", o.namespace, "--timeout=110s")
 }
 
-// offersIn sets the shape of rome's offer on milan. null applies the default of the installation.
+// offersIn sets the shape of milan's offers to rome. null applies the default of the installation.
 func offersIn(t *testing.T, shape string) {
 	t.Helper()
 	kubectl(t, milan, "patch", "foreigncluster", "rome", "--type=merge", "-p", `{"spec":{"incomingPolicy":{"shape":`+shape+`}}}`)
 }
 
-// virtualNodesAre waits until rome has exactly these virtual nodes, all Ready.
+// virtualNodesAre waits until rome's virtual nodes have exactly these names and are Ready, and
+// returns them.
 func virtualNodesAre(t *testing.T, names ...string) []corev1.Node {
 	t.Helper()
 	var nodes []corev1.Node
@@ -127,7 +129,7 @@ func virtualNodesAre(t *testing.T, names ...string) []corev1.Node {
 	return nodes
 }
 
-// isOn waits until that many pods of an application are Ready on these virtual nodes.
+// isOn waits until an application has exactly count Ready pods on these virtual nodes.
 func isOn(t *testing.T, o offload, app string, count int, names []string) {
 	t.Helper()
 	for _, pod := range podsReady(t, rome, o.namespace, "app="+app, count) {
@@ -138,8 +140,8 @@ func isOn(t *testing.T, o offload, app string, count int, names []string) {
 	}
 }
 
-// opensEveryNode makes every node of milan schedulable, and puts each in a zone of its own, which is
-// in offers. The returned function reverts both.
+// opensEveryNode makes every node of milan schedulable, and assigns each to a zone of its own,
+// since offers have the zones of nodes. The returned function reverts both changes.
 func opensEveryNode(t *testing.T) func() {
 	t.Helper()
 	nodes := realNodes(t, milan)

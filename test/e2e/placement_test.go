@@ -138,8 +138,8 @@ func whereIs(pod *corev1.Pod) string {
 	return "not scheduled yet"
 }
 
-// doesNotChangeUnmanagedObjects creates a namespace on milan with the name of a remote namespace. It
-// is not changed, and the offloading reports the conflict.
+// doesNotChangeUnmanagedObjects creates a namespace on milan that has the name of a remote
+// namespace. The product must not change it, and the offloading must report the conflict.
 func doesNotChangeUnmanagedObjects(t *testing.T) {
 	namespace := namespaceOn(t, rome)
 	before := must(milan.Kube.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, metav1.CreateOptions{}))(t)
@@ -168,7 +168,8 @@ func doesNotChangeUnmanagedObjects(t *testing.T) {
 	}
 }
 
-// runsADeploymentOnTheProvider deploys a web server on rome, whose pods run on nodes of milan.
+// runsADeploymentOnTheProvider creates a Deployment of a web server on rome, whose pods must run on
+// nodes of milan.
 func runsADeploymentOnTheProvider(t *testing.T) {
 	w := deploysOnProvider(t, rome)
 	kubectl(t, rome, "scale", "deployment/web", "-n", w.namespace, "--replicas=1")

@@ -20,7 +20,7 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
 
-// debugging returns the state of an ephemeral container on rome.
+// debugging returns the state of an ephemeral container in the status of a local pod.
 func debugging(pod *corev1.Pod, name string) corev1.ContainerState {
 	i := slices.IndexFunc(pod.Status.EphemeralContainerStatuses, func(s corev1.ContainerStatus) bool { return s.Name == name })
 	if i < 0 {
@@ -29,7 +29,8 @@ func debugging(pod *corev1.Pod, name string) corev1.ContainerState {
 	return pod.Status.EphemeralContainerStatuses[i].State
 }
 
-// debugsRemotePods runs kubectl debug with a profile that milan allows, and with one that it refuses.
+// debugsRemotePods runs kubectl debug for an offloaded pod with a profile that milan allows, and
+// with a profile that it refuses.
 func debugsRemotePods(t *testing.T) {
 	o := serving(t)
 	debug := func(name, profile string) {
@@ -60,8 +61,8 @@ func debugsRemotePods(t *testing.T) {
 	}
 }
 
-// resizesRemotePods resizes a pod up and down, and checks that milan's kubelet resizes the running
-// container.
+// resizesRemotePods increases and decreases the resources of a running pod. Milan's kubelet must
+// resize the container without a restart.
 func resizesRemotePods(t *testing.T) {
 	o := offloaded(t, remoteOnly)
 	spec := podSpec("serve", ":8081")
@@ -88,7 +89,7 @@ func resizesRemotePods(t *testing.T) {
 	}
 }
 
-// reflectsWarningEvents checks that warnings of milan's kubelet are events on rome.
+// reflectsWarningEvents checks that warning events of milan's kubelet are reflected to rome.
 func reflectsWarningEvents(t *testing.T) {
 	o := offloaded(t, remoteOnly)
 	spec := podSpec("serve")
@@ -113,14 +114,14 @@ func reflectsWarningEvents(t *testing.T) {
 			return strings.HasPrefix(one, "ErrImageNeverPull milan: ")
 		}), fmt.Sprintf("events: %q", all), err
 	})
-	// Normal events, such as that of scheduling, are not reflected.
+	// Normal events, such as those of the scheduler, are not reflected.
 	if all := must(reflected(t.Context(), corev1.EventTypeNormal))(t); len(all) > 0 {
 		t.Errorf("normal events are reflected: %q", all)
 	}
 }
 
-// podsSeeTheFieldsOfTheLocalPod checks that variables and files of the downward API have the values of
-// the local pod.
+// podsSeeTheFieldsOfTheLocalPod checks that the downward API of a remote pod has the values of its
+// local pod, in variables and in files.
 func podsSeeTheFieldsOfTheLocalPod(t *testing.T) {
 	o := offloaded(t, remoteOnly)
 	spec := podSpec("serve", ":8081")
@@ -145,8 +146,8 @@ func podsSeeTheFieldsOfTheLocalPod(t *testing.T) {
 	}
 }
 
-// patchesOffloadedPods has the virtual node add tolerations and a node selector to remote pods, and
-// exclude a label.
+// patchesOffloadedPods checks that an offloading patch of the virtual node adds tolerations and a
+// node selector to remote pods, and excludes a label.
 func patchesOffloadedPods(t *testing.T) {
 	o := offloaded(t, remoteOnly)
 	const key = "e2e.example.org/secret"
@@ -182,7 +183,8 @@ func patchesOffloadedPods(t *testing.T) {
 	}
 }
 
-// patchVirtualNode sets the offloading patch of the virtual node until the test ends.
+// patchVirtualNode sets the offloading patch of the virtual node, and removes it when the test
+// ends.
 func patchVirtualNode(t *testing.T, patch v1alpha1.OffloadingPatch) {
 	t.Helper()
 	set := func(ctx context.Context, patch string) error {

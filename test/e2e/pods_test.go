@@ -36,10 +36,10 @@ type seen struct {
 func comparableStatus(pod *corev1.Pod) seen {
 	s := seen{Phase: pod.Status.Phase, Reason: pod.Status.Reason, Conditions: map[corev1.PodConditionType]corev1.ConditionStatus{}}
 	for _, c := range pod.Status.ContainerStatuses {
-		// On rome, pods that were lost on milan count as restarts. Mounts and allocations are those of
-		// milan's node.
+		// A local pod counts lost remote pods as restarts. Volume mounts, users and allocations are
+		// specific to milan's node.
 		c.RestartCount, c.VolumeMounts, c.User, c.AllocatedResourcesStatus = 0, nil, nil, nil
-		// Milan sets requests of zero for its quota.
+		// Admission on milan sets missing requests to zero, because of the quota.
 		c.AllocatedResources = nonZero(c.AllocatedResources)
 		if c.Resources != nil {
 			c.Resources = &corev1.ResourceRequirements{Requests: nonZero(c.Resources.Requests), Limits: nonZero(c.Resources.Limits)}
@@ -56,7 +56,7 @@ func comparableStatus(pod *corev1.Pod) seen {
 	return s
 }
 
-// nonZero returns the resources that are not zero.
+// nonZero returns the resources whose quantity is not zero.
 func nonZero(all corev1.ResourceList) corev1.ResourceList {
 	var some corev1.ResourceList
 	for name, amount := range all {
@@ -70,7 +70,7 @@ func nonZero(all corev1.ResourceList) corev1.ResourceList {
 	return some
 }
 
-// isSameOnBothSides waits until the pod's status on rome is that on milan.
+// isSameOnBothSides waits until the status of a local pod equals the status of its remote pod.
 func isSameOnBothSides(t *testing.T, o offload, name string) {
 	t.Helper()
 	eventually(t, soon, "the status of "+name+" to be the same on both sides", func(ctx context.Context) (bool, string, error) {
@@ -118,7 +118,7 @@ func reflectsPodStatus(t *testing.T) {
 			p.Status.ContainerStatuses[0].State.Waiting.Reason == "ErrImageNeverPull"
 	})
 
-	// A refusal by a policy of milan is reported on rome.
+	// If a policy of milan refuses the remote pod, its local pod reports the reason.
 	forbidden := podSpec("serve")
 	forbidden.Containers[0].SecurityContext = &corev1.SecurityContext{Privileged: ptr.To(true)}
 	runPod(t, o.namespace, "forbidden", forbidden)
@@ -131,7 +131,7 @@ func deletesPodsOnBothClusters(t *testing.T) {
 	o := offloaded(t, remoteOnly)
 	before := runDeployment(t, o.namespace, "web", 2, podSpec("serve"))
 
-	// A pod that is deleted on rome ends on milan, and the Deployment creates another.
+	// If a local pod is deleted, its remote pod ends, and the Deployment creates a new local pod.
 	if err := rome.Kube.CoreV1().Pods(o.namespace).Delete(t.Context(), before[0].Name, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -139,7 +139,7 @@ func deletesPodsOnBothClusters(t *testing.T) {
 	podGone(t, rome, o.namespace, before[0].Name)
 	podsReady(t, rome, o.namespace, "app=web", 2)
 
-	// A pod that is deleted on milan is recreated, since it exists on rome.
+	// If a remote pod is deleted, it is recreated while its local pod exists.
 	victim := must(milan.Kube.CoreV1().Pods(o.remote).Get(t.Context(), before[1].Name, metav1.GetOptions{}))(t)
 	if err := milan.Kube.CoreV1().Pods(o.remote).Delete(t.Context(), victim.Name, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
@@ -150,7 +150,7 @@ func deletesPodsOnBothClusters(t *testing.T) {
 		t.Error("the pod was replaced on rome as well")
 	}
 
-	// A forced deletion leaves nothing on milan.
+	// If a local pod is deleted by force, its remote pod is deleted, too.
 	kubectl(t, rome, "delete", "pod", victim.Name, "-n", o.namespace, "--grace-period=0", "--force")
 	podGone(t, milan, o.remote, victim.Name)
 
@@ -197,7 +197,7 @@ func jobsRunExactlyOnce(t *testing.T) {
 	if terminated := failed.Status.ContainerStatuses[0].State.Terminated; terminated == nil || terminated.ExitCode != 7 {
 		t.Errorf("the failed container shows %v, want exit code 7", terminated)
 	}
-	// An ended pod stays ended, also when its remote pod is deleted.
+	// A terminated local pod does not change if its remote pod is deleted.
 	if err := milan.Kube.CoreV1().Pods(o.remote).Delete(t.Context(), "fails", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -209,8 +209,8 @@ func jobsRunExactlyOnce(t *testing.T) {
 	watched.ranOnce(t, completions+1)
 }
 
-// reportsHowADeletedPodEnded checks that a job is complete if its pod succeeds within its grace
-// period.
+// reportsHowADeletedPodEnded deletes a pod of a Job that succeeds within its grace period. The Job
+// must complete.
 func reportsHowADeletedPodEnded(t *testing.T) {
 	o := offloaded(t, remoteOnly)
 	watched := watchPods(t, o)
@@ -241,8 +241,8 @@ func reportsHowADeletedPodEnded(t *testing.T) {
 	watched.ranOnce(t, 1)
 }
 
-// gracePeriodsReachTheProvider checks that a remote pod has the grace period of its deletion, and a
-// shorter one after a second deletion.
+// gracePeriodsReachTheProvider deletes a pod with a grace period, and again with a shorter one. The
+// remote pod must have both.
 func gracePeriodsReachTheProvider(t *testing.T) {
 	o := offloaded(t, remoteOnly)
 	runPod(t, o.namespace, "stubborn", podSpec("linger"))
@@ -256,19 +256,19 @@ func gracePeriodsReachTheProvider(t *testing.T) {
 	podGone(t, rome, o.namespace, "stubborn")
 }
 
-// watchedPods records the pods of a namespace and its remote namespace.
+// watchedPods records the pods of an offloaded namespace and of its remote namespace.
 type watchedPods struct {
 	o       offload
 	stopped chan struct{}
-	// complaints are terminal states that changed and pods that were created twice. Until stopped is
-	// closed only the watching goroutine accesses them.
+	// complaints lists pods whose terminal phase changed, and local pods with a second remote pod.
+	// Only the goroutine of the watch accesses the fields until stopped is closed.
 	complaints []string
 	finished   map[types.UID]corev1.PodPhase
 	origins    map[string]types.UID
 	cancel     context.CancelFunc
 }
 
-// watchPods watches until ranOnce is called.
+// watchPods starts to record pods. ranOnce stops it.
 func watchPods(t *testing.T, o offload) *watchedPods {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -328,8 +328,8 @@ func (w *watchedPods) seeRemote(pod *corev1.Pod) {
 	w.origins[origin] = pod.UID
 }
 
-// ranOnce fails the test unless exactly count pods other than others have finished on rome, with an
-// unchanged phase and one pod on milan each.
+// ranOnce fails the test unless exactly count local pods, without those in others, have terminated,
+// each with one remote pod and one terminal phase.
 func (w *watchedPods) ranOnce(t *testing.T, count int, others ...types.UID) {
 	t.Helper()
 	w.cancel()
@@ -350,7 +350,8 @@ func (w *watchedPods) ranOnce(t *testing.T, count int, others ...types.UID) {
 	}
 }
 
-// podsGetNoProviderToken checks that the remote pod has no token, neither its own nor one of milan.
+// podsGetNoProviderToken checks that a remote pod has no token: none of milan, and none of rome
+// while no consumer's API server is configured.
 func podsGetNoProviderToken(t *testing.T) {
 	o := offloaded(t, remoteOnly)
 	local := runReadyPod(t, o.namespace, "web", podSpec("serve"))

@@ -21,11 +21,11 @@ import (
 	"liqo.io/federation/test/harness"
 )
 
-// refusesPodsBeyondTheQuota creates more pods than the quota allows, bypassing rome's scheduler. Milan
-// accepts those within the quota, reports why it refuses the others, and accepts the next one when one
-// is deleted.
+// refusesPodsBeyondTheQuota creates more pods than the quota allows, without rome's scheduler.
+// Milan must accept pods up to the quota, report why it refuses the other pods, and accept another
+// one when an accepted pod is deleted.
 func refusesPodsBeyondTheQuota(t *testing.T) {
-	// Each is slightly less than a third, so that three fit.
+	// Each pod requests slightly less than a third of the quota, so that exactly three fit.
 	const pods, fit, percent = 6, 3, 30
 	o := offloaded(t, remoteOnly)
 	offers := must(milan.Federation.FederationV1alpha1().ResourceOffers("liqo-tenant-rome").List(t.Context(), metav1.ListOptions{}))(t)
@@ -63,8 +63,8 @@ func refusesPodsBeyondTheQuota(t *testing.T) {
 	}
 }
 
-// acceptedPods waits until each pod is accepted, or refused for the quota, and returns the expected
-// number of accepted ones.
+// acceptedPods waits until milan has accepted or refused each pod, and returns the names of the
+// accepted ones. It fails the test unless fit pods were accepted.
 func acceptedPods(t *testing.T, o offload, fit int) (taken []string) {
 	t.Helper()
 	eventually(t, soon, fmt.Sprintf("milan to accept %d pods and refuse the others", fit), func(ctx context.Context) (bool, string, error) {
@@ -94,9 +94,9 @@ func acceptedPods(t *testing.T, o offload, fit int) (taken []string) {
 	return taken
 }
 
-// offersExtendedResources adds an extended resource to a node of milan. The virtual node has milan's
-// share of it, a pod that requests it runs on that node, and the next pod waits until the resource is
-// free.
+// offersExtendedResources adds an extended resource to a node of milan. The virtual node must have
+// the offered share of it, a pod that requests it must run on that node, and another pod must wait
+// until the resource is free.
 func offersExtendedResources(t *testing.T) {
 	const resourceName, size, share, wanted = "e2e.example.org/accelerators", `"10"`, "9", "6"
 	nodes := milan.Kube.CoreV1().Nodes()
@@ -154,7 +154,7 @@ func offersExtendedResources(t *testing.T) {
 	isLent("")
 }
 
-// isWithinQuota waits until the quota usage of rome is within its quota.
+// isWithinQuota waits until rome's quota usage does not exceed its quota on milan.
 func isWithinQuota(t *testing.T) {
 	t.Helper()
 	federation := milan.Federation.FederationV1alpha1()

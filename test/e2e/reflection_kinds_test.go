@@ -20,7 +20,7 @@ import (
 	"liqo.io/federation/test/harness"
 )
 
-// widgetsDefinition is a custom resource of a user.
+// widgetsDefinition defines a custom resource that is not part of the product.
 const widgetsDefinition = `
 apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
@@ -52,9 +52,9 @@ spec:
   size: 3
 `
 
-// reflectsOtherKinds configures the reflection of a kind on both clusters and on a virtual node, and
-// checks the reflection of spec and status. Milan also offers an ingress class, which reflected
-// Ingresses have.
+// reflectsOtherKinds configures the reflection of a custom resource on both clusters and on the
+// virtual node. spec must be reflected to milan and status to rome. Milan also offers an ingress
+// class, which reflected Ingresses must have.
 func reflectsOtherKinds(t *testing.T) {
 	const kinds = `[{"group":"example.com","version":"v1","resource":"widgets"}]`
 	names := func(list, classes string) {
@@ -89,14 +89,14 @@ func reflectsOtherKinds(t *testing.T) {
 			return condition != nil && condition.Reason == reason, show(node.Status), nil
 		}
 	}
-	// Neither cluster serves the kind yet, so milan does not offer it.
+	// No cluster serves the kind yet, so milan does not offer it.
 	eventually(t, soon, "the virtual node to report that widgets are not offered", isReflected("NotOffered"))
 	definition, widget := file(t, widgetsDefinition), file(t, aWidget)
 	for _, c := range []*harness.Cluster{milan, rome} {
 		kubectl(t, c, "apply", "-f", definition)
 		kubectl(t, c, "wait", "--for=condition=Established", "crd/widgets.example.com", "--timeout=1m")
 	}
-	// Both clusters check for it once a minute.
+	// Each cluster refreshes its discovery once a minute.
 	eventually(t, 2*soon, "widgets to be reflected", isReflected("Reflected"))
 
 	o := offloaded(t, remoteOnly)
@@ -119,7 +119,7 @@ func reflectsOtherKinds(t *testing.T) {
 		return result.Stdout == "shared", result.Stdout + result.Stderr, nil
 	})
 
-	// A policy that includes Secrets also applies to those that were reflected before.
+	// A reflection policy that includes only some Secrets applies to reflected Secrets, too.
 	for _, secret := range []string{"stays", "goes"} {
 		kubectl(t, rome, "create", "secret", "generic", secret, "-n", o.namespace, "--from-literal=of="+secret)
 	}
@@ -135,7 +135,7 @@ func reflectsOtherKinds(t *testing.T) {
 	kubectl(t, rome, reflecting(`[{"version":"v1","resource":"secrets","policy":"AllowList"},`+strings.TrimPrefix(kinds, "["))...)
 	secretsAre("goes")
 
-	// Reflected objects of a kind are deleted when the kind is no longer configured.
+	// When a kind is no longer configured, its reflected objects are deleted.
 	kubectl(t, rome, reflecting("[]")...)
 	eventually(t, soon, "the reflected object to be deleted", func(ctx context.Context) (bool, string, error) {
 		result := milan.Kubectl(ctx, "get", "widgets", "-n", o.remote, "-o", "name")
@@ -143,7 +143,7 @@ func reflectsOtherKinds(t *testing.T) {
 	})
 }
 
-// file returns the path of a file with the text.
+// file writes a text to a temporary file and returns the path.
 func file(t *testing.T, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "object.yaml")

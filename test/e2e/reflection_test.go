@@ -24,8 +24,8 @@ import (
 	"liqo.io/federation/test/harness"
 )
 
-// reflectsWhatPodsNeed runs an offloaded Deployment that mounts a ConfigMap, uses a Secret, and is
-// reached by its Service.
+// reflectsWhatPodsNeed runs an offloaded Deployment that mounts a ConfigMap, reads a Secret, and
+// serves a Service.
 func reflectsWhatPodsNeed(t *testing.T) {
 	o := offloaded(t, remoteOnly)
 	local, remote := rome.Kube.CoreV1(), milan.Kube.CoreV1()
@@ -116,8 +116,8 @@ func reflectsWhatPodsNeed(t *testing.T) {
 	}
 }
 
-// reflectsByteForByte runs an offloaded pod with a ConfigMap of nearly the maximal size and Secrets of
-// several types, all immutable.
+// reflectsByteForByte runs an offloaded pod with immutable objects: a ConfigMap of almost the
+// maximal size, and Secrets of several types.
 func reflectsByteForByte(t *testing.T) {
 	const nearlyAMebibyte = 1<<20 - 4<<10
 	o := offloaded(t, remoteOnly)
@@ -166,8 +166,8 @@ func reflectsByteForByte(t *testing.T) {
 	}
 }
 
-// isUnchanged checks that an object of milan is not changed, and that an event on rome reports the
-// conflict.
+// isUnchanged creates a ConfigMap on milan, and then one of the same name in the offloaded
+// namespace. The first one must not be changed, and an event on rome must report the conflict.
 func isUnchanged(t *testing.T, o offload) {
 	t.Helper()
 	remote := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "taken"}, Data: map[string]string{"of": "milan"}}

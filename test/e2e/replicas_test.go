@@ -32,9 +32,9 @@ const (
 	etcdMembers   = 3
 )
 
-// twoReplicasOnAnExternalEtcd installs the product on milan with two replicas of everything and an
-// etcd of three members that requires certificates. The API is available while one API server is
-// evicted and one member fails.
+// twoReplicasOnAnExternalEtcd installs the product on milan with two replicas of every component,
+// on an etcd of three members that requires client certificates. The API must stay available while
+// one API server is evicted and one etcd member fails.
 func twoReplicasOnAnExternalEtcd(t *testing.T) {
 	startEtcd(t)
 	var servers []string
@@ -65,7 +65,7 @@ func twoReplicasOnAnExternalEtcd(t *testing.T) {
 			eventually(t, soon, "the API to store "+name, func(ctx context.Context) (bool, string, error) {
 				token, err := tokens.Create(ctx, &v1alpha1.PeeringToken{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
 				if apierrors.IsAlreadyExists(err) {
-					// The answer to the first attempt was lost.
+					// An earlier attempt succeeded, and its response was lost.
 					token, err = tokens.Get(ctx, name, metav1.GetOptions{})
 				}
 				if err != nil {
@@ -83,7 +83,7 @@ func twoReplicasOnAnExternalEtcd(t *testing.T) {
 	eventually(t, soon, "one API server to be evicted", func(context.Context) (bool, string, error) {
 		err := evict("federation-apiserver-0")
 		if apierrors.IsTooManyRequests(err) {
-			// The budget does not count both replicas yet.
+			// The PodDisruptionBudget has not observed both replicas yet.
 			return false, err.Error(), nil
 		}
 		return err == nil, "", err
@@ -113,8 +113,8 @@ func twoReplicasOnAnExternalEtcd(t *testing.T) {
 
 func etcdHost(i int) string { return fmt.Sprintf("etcd-%d.etcd.%s.svc", i, etcdNamespace) }
 
-// startEtcd runs an etcd on milan, and creates the Secrets of its clients in the namespace of the
-// product.
+// startEtcd runs an etcd on milan, and creates the Secrets with the client certificates in the
+// installation namespace.
 func startEtcd(t *testing.T) {
 	t.Helper()
 	tar := filepath.Join(t.TempDir(), "etcd.tar")

@@ -28,13 +28,14 @@ const (
 	store     = "data-federation-apiserver-0"
 )
 
-// restoresTheStore follows the procedures of docs/operations.md: the volumes of both clusters are
-// lost, and then rome's has a damaged database. The peering and pods are not disturbed.
+// restoresTheStore follows the procedures in docs/operations.md for a lost volume of the store, on
+// both clusters, and for a damaged database, on rome. The peering and running pods must not be
+// disturbed.
 func restoresTheStore(t *testing.T) {
 	o := serving(t)
 	run := containerRun(podReady(t, milan, o.remote, "web"))
 	for _, cluster := range []*harness.Cluster{rome, milan} {
-		// What is deleted between snapshot and restore would exist again.
+		// An object that is deleted between the snapshot and the restore would exist again.
 		eventually(t, soon, "no namespace to be terminating on "+cluster.Name, func(ctx context.Context) (bool, string, error) {
 			namespaces, err := cluster.Kube.CoreV1().Namespaces().List(ctx, metav1.ListOptions{})
 			if err != nil {
@@ -62,7 +63,7 @@ func restoresALostVolume(t *testing.T, c *harness.Cluster) {
 	keepsTheNewVolume(t, c, all)
 }
 
-// takesSnapshot returns a snapshot of a cluster's store.
+// takesSnapshot returns a snapshot of a cluster's federation store.
 func takesSnapshot(t *testing.T, c *harness.Cluster) string {
 	t.Helper()
 	taken := c.Kubectl(t.Context(), "exec", apiServer, "--namespace", harness.Namespace, "--", "federation-apiserver", "snapshot")
@@ -72,7 +73,7 @@ func takesSnapshot(t *testing.T, c *harness.Cluster) string {
 	return taken.Stdout
 }
 
-// losesStore deletes the volume of the store, and restores a snapshot on a new one.
+// losesStore deletes the volume of the store, and restores a snapshot on a new volume.
 func losesStore(t *testing.T, c *harness.Cluster, snapshot string) {
 	t.Helper()
 	helmUpgrade(t, c, "--reuse-values", "--set", "apiserver.restore=true")
@@ -89,8 +90,8 @@ func losesStore(t *testing.T, c *harness.Cluster, snapshot string) {
 	kubectl(t, c, "wait", "--for=condition=Available", "apiservice/v1alpha1.federation.liqo.io", "--timeout=110s")
 }
 
-// restoresADamagedDatabase overwrites the start of the database of etcd and restores the newest
-// snapshot on the volume.
+// restoresADamagedDatabase overwrites the beginning of the etcd database, and restores the newest
+// snapshot from the same volume.
 func restoresADamagedDatabase(t *testing.T, c *harness.Cluster) {
 	t.Helper()
 	setsValues(t, c, "apiserver.snapshots.interval=5s")
@@ -128,7 +129,7 @@ func restoresADamagedDatabase(t *testing.T, c *harness.Cluster) {
 	}
 }
 
-// isRestored checks that a cluster stores the same objects as before.
+// isRestored fails the test unless the cluster stores the same objects as before.
 func isRestored(t *testing.T, c *harness.Cluster, before map[string]string) {
 	t.Helper()
 	kubectl(t, c, "wait", "--for=condition=Available", "apiservice/v1alpha1.federation.liqo.io", "--timeout=110s")
@@ -137,7 +138,7 @@ func isRestored(t *testing.T, c *harness.Cluster, before map[string]string) {
 	}
 }
 
-// volumeOf returns the node and the directory of the store.
+// volumeOf returns the directory of the store's volume, and its node.
 func volumeOf(t *testing.T, c *harness.Cluster) (node, directory string) {
 	t.Helper()
 	pod := must(c.Kube.CoreV1().Pods(harness.Namespace).Get(t.Context(), apiServer, metav1.GetOptions{}))(t)
@@ -149,7 +150,8 @@ func volumeOf(t *testing.T, c *harness.Cluster) (node, directory string) {
 	return pod.Spec.NodeName, volume.Spec.Local.Path
 }
 
-// keepsTheNewVolume adds the volume, which belongs to the administrator, to the snapshot of before.
+// keepsTheNewVolume adds the PersistentVolumes that were created since before to the snapshot
+// unpeered. They belong to the administrator, so unpeering does not delete them.
 func keepsTheNewVolume(t *testing.T, c *harness.Cluster, before harness.Snapshot) {
 	t.Helper()
 	if unpeered[c] == nil {
@@ -162,8 +164,8 @@ func keepsTheNewVolume(t *testing.T, c *harness.Cluster, before harness.Snapshot
 	}
 }
 
-// waitsForSnapshot waits until the API server's pod requests a snapshot, on another volume than that
-// of an old claim.
+// waitsForSnapshot waits until the API server's pod waits for a snapshot to restore, on a volume
+// other than oldClaim's.
 func waitsForSnapshot(t *testing.T, c *harness.Cluster, oldClaim string) {
 	t.Helper()
 	eventually(t, soon, "the API server of "+c.Name+" to request a snapshot", func(ctx context.Context) (bool, string, error) {
@@ -181,7 +183,7 @@ func waitsForSnapshot(t *testing.T, c *harness.Cluster, oldClaim string) {
 	})
 }
 
-// stored returns the UID of every object of the federation.
+// stored returns the UIDs of all objects in the federation store by name.
 func stored(t *testing.T, c *harness.Cluster) map[string]string {
 	t.Helper()
 	client := must(dynamic.NewForConfig(c.Config))(t)

@@ -23,8 +23,8 @@ import (
 	"liqo.io/federation/test/harness"
 )
 
-// runsTheSampleShop deploys the sample shop in an offloaded namespace. All pods but those of its
-// DaemonSet run on milan.
+// runsTheSampleShop runs the sample shop in an offloaded namespace. All pods except those of its
+// DaemonSet must run on milan.
 func runsTheSampleShop(t *testing.T) {
 	o := offloaded(t, remoteOnly)
 	kubectl(t, rome, "apply", "-n", o.namespace, "-f", filepath.Join(playground.Root, "artifacts", "samples", "shop.yaml"))
@@ -62,7 +62,8 @@ func runsTheSampleShop(t *testing.T) {
 	})
 }
 
-// shopRuns waits until every part of the shop is Ready, including the second pod of the autoscaler.
+// shopRuns waits until all pods of the shop are Ready, including the second replica that the
+// HorizontalPodAutoscaler creates.
 func shopRuns(t *testing.T, o offload) {
 	t.Helper()
 	apps := rome.Kube.AppsV1()
@@ -120,7 +121,7 @@ func shopAnswers(t *testing.T, method, url string, fragments ...string) {
 	}
 }
 
-// shopSells waits until the parts of the shop reach each other, and buys something.
+// shopSells waits until the shop shows its products, and buys one.
 func shopSells(t *testing.T, o offload) {
 	t.Helper()
 	front := "http://" + forward(t, rome, o.namespace, "deployment/front", "8080")

@@ -15,41 +15,42 @@ import (
 	"liqo.io/federation/test/harness"
 )
 
-// state is the progress of a peering of rome with milan. Each state includes the one before it.
+// state is a state of rome and milan. Each state includes the previous one.
 type state int
 
 const (
-	// unknown is the state at the start and after a step that failed. It is observed then.
+	// unknown is the state when the tests start and after a failed step. The actual state is then
+	// determined by observed.
 	unknown state = iota
-	// bare clusters have no release of the product.
+	// bare means that neither cluster has a release of the product.
 	bare
-	// installed clusters have the product and no peer.
+	// installed means that both clusters have the product, and no peer.
 	installed
-	// peered clusters have an outgoing peering of rome with milan, and no tunnel.
+	// peered means that rome has an outgoing peering with milan, and that there is no tunnel.
 	peered
-	// joined clusters have a tunnel between their pods as well.
+	// joined means that there is also a tunnel between the pods of both clusters.
 	joined
 )
 
-// clustersAre is the state after the last step.
+// clustersAre is the state of the clusters after the last step.
 var clustersAre = unknown
 
 func (s state) String() string {
 	return [...]string{"unknown", "bare", "installed", "peered", "joined"}[s]
 }
 
-// enter brings clusters from the state before to this one.
+// enter has the functions that bring the clusters to a state from the previous one.
 var enter = map[state]func(*testing.T){
 	installed: installsOnBothClusters, peered: peersByInvitation, joined: joinsPods,
 }
 
-// leave brings clusters from this state to the one before, and fails the test if something is left of
-// it.
+// leave has the functions that bring the clusters from a state back to the previous one. They fail
+// the test if an object of the state is left.
 var leave = map[state]func(*testing.T){
 	installed: uninstallsFromBothClusters, peered: unpeersBothClusters, joined: separatesPods,
 }
 
-// recorded reports whether what the clusters had in this state was recorded in this run.
+// recorded reports whether this run has snapshots of both clusters in this state.
 func (s state) recorded() bool {
 	switch s {
 	case bare:
@@ -61,7 +62,7 @@ func (s state) recorded() bool {
 	}
 }
 
-// reaches brings both clusters to a state, and returns at once if they are in it.
+// reaches brings both clusters to a state. It does nothing if they are in it.
 func reaches(t *testing.T, want state) {
 	t.Helper()
 	if clustersAre == want {
@@ -88,8 +89,7 @@ func reaches(t *testing.T, want state) {
 	t.Logf("the clusters are %s after %s", want, time.Since(began).Round(100*time.Millisecond))
 }
 
-// observed returns the highest state of which the clusters have something, and whether they have all
-// of it.
+// observed returns the highest state whose objects exist, and whether they are complete.
 func observed(t *testing.T) (at state, whole bool) {
 	t.Helper()
 	releases, tunnels, peers, intact := 0, 0, 0, true
@@ -116,14 +116,14 @@ func observed(t *testing.T) (at state, whole bool) {
 	}
 }
 
-// isReleased reports whether a cluster has a release of the product.
+// isReleased reports whether a cluster has a Helm release of the product.
 func isReleased(t *testing.T, c *harness.Cluster) bool {
 	t.Helper()
 	return c.Helm(t.Context(), "status", harness.Release, "--namespace", harness.Namespace).Err == nil
 }
 
-// isPeered reports whether rome uses milan and milan does not use rome, by the status of the peer on a
-// cluster.
+// isPeered reports whether rome is a consumer of milan and not a provider, according to the
+// ForeignCluster status of cluster c.
 func isPeered(c *harness.Cluster, status v1alpha1.ForeignClusterStatus) bool {
 	outgoing, incoming := v1alpha1.PeeringEstablished, v1alpha1.PeeringNone
 	if c == milan {
@@ -162,11 +162,11 @@ func unpeersBothClusters(t *testing.T) {
 	}
 }
 
-// unjoined is what the nodes of each cluster had before there was a tunnel.
+// unjoined has the state of each cluster's nodes before there was a tunnel.
 var unjoined = map[*harness.Cluster]map[string]string{}
 
-// joinsPods configures a tunnel on both clusters. In the default layout their pods have the same
-// addresses.
+// joinsPods configures a tunnel on both clusters, and waits until it is established. In the default
+// layout, pods of both clusters have the same addresses.
 func joinsPods(t *testing.T) {
 	for _, c := range []*harness.Cluster{rome, milan} {
 		unjoined[c] = must(kernels(t.Context(), c))(t)
@@ -185,7 +185,7 @@ func joinsPods(t *testing.T) {
 	done = true
 }
 
-// separatesPods removes the tunnel, and waits until nothing of it is left on any node.
+// separatesPods removes the tunnel, and waits until no node has objects of it.
 func separatesPods(t *testing.T) {
 	withoutNetwork(t)
 	for _, c := range []*harness.Cluster{rome, milan} {

@@ -23,23 +23,24 @@ import (
 )
 
 const (
-	// virtualClass is the virtual storage class of the chart, and realClass the default
-	// class of the playground's clusters.
+	// virtualClass is the virtual StorageClass of the chart. realClass is the default class of the
+	// playground's clusters, which waits for the first pod of a claim.
 	virtualClass = "liqo"
 	realClass    = "local"
-	// immediateClass is another class of the playground, which does not wait for a pod.
+	// immediateClass is another class of the playground, which provisions a claim at once.
 	immediateClass = "immediate"
-	// toolsImage has a shell; the playground brings it to every node.
+	// toolsImage contains a shell and is available on every node of the playground.
 	toolsImage = "registry.k8s.io/e2e-test-images/agnhost:2.65"
 )
 
-// grantsStorage offers storage of milan's default class to rome until the test ends.
+// grantsStorage offers storage of milan's default class to rome, until the test ends.
 func grantsStorage(t *testing.T, amount string) {
 	t.Helper()
 	offersStorage(t, milan, amount, realClass)
 }
 
-// offersStorage offers storage of some classes of a provider to rome until the test ends.
+// offersStorage offers an amount of storage of these classes of a provider to rome, until the test
+// ends.
 func offersStorage(t *testing.T, provider *harness.Cluster, amount string, classes ...string) {
 	t.Helper()
 	offered := `["` + strings.Join(classes, `","`) + `"]`
@@ -52,8 +53,8 @@ func offersStorage(t *testing.T, provider *harness.Cluster, amount string, class
 	isPrinted(t, rome, "get virtualnode -n liqo-peer-"+provider.Name+" -o jsonpath={.items[*].status.storageClasses}", offered)
 }
 
-// storing returns a StatefulSet whose pods each write a line with every start, to a
-// claim of the virtual storage class, one pod per node.
+// storing returns a StatefulSet whose pods run on different nodes. Each pod mounts a claim of the
+// virtual StorageClass, and appends a line to a file on it when it starts.
 func storing(name string, replicas int32) *appsv1.StatefulSet {
 	labels := map[string]string{"app": name}
 	return &appsv1.StatefulSet{
@@ -95,13 +96,13 @@ func storing(name string, replicas int32) *appsv1.StatefulSet {
 	}
 }
 
-// starts returns how often a pod of a writer started on its volume.
+// starts returns the number of starts of a pod that storing's pod recorded on its volume.
 func starts(t *testing.T, namespace, pod string) int {
 	t.Helper()
 	return strings.Count(kubectl(t, rome, "exec", "-n", namespace, pod, "--", "cat", "/data/starts"), "\n")
 }
 
-// volumeThat waits until a virtual volume meets a condition.
+// volumeThat waits until a VirtualVolume meets a condition. what describes the condition.
 func volumeThat(t *testing.T, namespace, name, what string, wanted func(*v1alpha1.VirtualVolume) bool) *v1alpha1.VirtualVolume {
 	t.Helper()
 	var volume *v1alpha1.VirtualVolume
@@ -116,13 +117,13 @@ func volumeThat(t *testing.T, namespace, name, what string, wanted func(*v1alpha
 	return volume
 }
 
-// volumesFollowTheirPods runs a StatefulSet over both clusters. The first pod decides where its data
-// is stored, and every later one runs there. The claim on the provider is resized and deleted with the
-// consumer's.
+// volumesFollowTheirPods runs a StatefulSet over both clusters. The first pod of each claim
+// determines where its data is stored, and later pods must run there. The provider's claim must be
+// resized and deleted with the consumer's claim.
 func volumesFollowTheirPods(t *testing.T) {
 	grantsStorage(t, "1Gi")
 	o := offloaded(t, v1alpha1.NamespaceOffloadingSpec{PodOffloadingStrategy: v1alpha1.LocalAndRemote})
-	// One more than rome has nodes.
+	// There is one replica more than rome has nodes, so that one runs on milan.
 	replicas := 1
 	for _, node := range realNodes(t, rome) {
 		if len(node.Spec.Taints) == 0 {
@@ -175,8 +176,8 @@ func volumesFollowTheirPods(t *testing.T) {
 	}
 }
 
-// refusesStorageBeyondTheQuota requests more storage than milan offers. The claim stays pending with a
-// reason, and nothing is left on milan.
+// refusesStorageBeyondTheQuota requests more storage than milan offers. The claim must stay pending
+// and report the reason, and milan must not keep any object for it.
 func refusesStorageBeyondTheQuota(t *testing.T) {
 	grantsStorage(t, "32Mi")
 	o := offloaded(t, remoteOnly)
@@ -189,8 +190,8 @@ func refusesStorageBeyondTheQuota(t *testing.T) {
 	podReady(t, rome, o.namespace, "big-0")
 }
 
-// storedDataBlocksUnpeering unpeers while milan stores data. The peering stays, a condition names the
-// volume, and the request can be withdrawn.
+// storedDataBlocksUnpeering unpeers while milan stores data. The peering must stay, a condition
+// must name the volume, and it must be possible to withdraw the request.
 func storedDataBlocksUnpeering(t *testing.T) {
 	grantsStorage(t, "1Gi")
 	o := offloaded(t, remoteOnly)
@@ -215,8 +216,9 @@ func storedDataBlocksUnpeering(t *testing.T) {
 	kubectl(t, rome, "delete", "pvc", "data-db-0", "-n", o.namespace, "--timeout=110s")
 }
 
-// unoffloadingKeepsData unoffloads a namespace whose data is stored on the provider. Nothing is
-// deleted, the condition names the volume, and once the namespace is offloaded again the pod uses it.
+// unoffloadingKeepsData unoffloads a namespace while milan stores data of it. Nothing may be
+// deleted, and a condition must name the volume. After the namespace is offloaded again, the pod
+// must use the same volume.
 func unoffloadingKeepsData(t *testing.T) {
 	grantsStorage(t, "1Gi")
 	o := offloaded(t, remoteOnly)
@@ -252,16 +254,16 @@ func unoffloadingKeepsData(t *testing.T) {
 	})
 }
 
-// movesAVolume moves the data of a running pod to the other cluster and back online. The pod follows,
-// and its volume keeps every line.
+// movesAVolume moves the data of a running pod to the other cluster and back, online. The pod must
+// run in the cluster of its data, and the volume must keep every line.
 func (f fabric) movesAVolume(t *testing.T) {
 	grantsStorage(t, "1Gi")
 	o := offloaded(t, v1alpha1.NamespaceOffloadingSpec{PodOffloadingStrategy: v1alpha1.LocalAndRemote})
 	followsItsData(t, o, storing("db", 1), v1alpha1.MoveTarget{ClusterName: "milan"}, v1alpha1.MoveTarget{Local: true})
 }
 
-// movesVolumesUnderPodSecurity moves a volume in a namespace whose Pod Security level is restricted.
-// The movers run as the owner of the files.
+// movesVolumesUnderPodSecurity moves a volume in a namespace with the Pod Security level
+// restricted, where movers run as the owner of the files.
 func (f fabric) movesVolumesUnderPodSecurity(t *testing.T) {
 	grantsStorage(t, "1Gi")
 	o := offloaded(t, v1alpha1.NamespaceOffloadingSpec{PodOffloadingStrategy: v1alpha1.LocalAndRemote})
@@ -277,8 +279,8 @@ func (f fabric) movesVolumesUnderPodSecurity(t *testing.T) {
 	followsItsData(t, o, set, v1alpha1.MoveTarget{ClusterName: "milan"}, v1alpha1.MoveTarget{Local: true})
 }
 
-// movesBetweenProviders moves the data of a running pod between two providers that are not peered with
-// each other, through rome, and to rome.
+// movesBetweenProviders moves the data of a running pod from one provider to another one, and then
+// to rome. The providers are not peered with each other, so the data passes rome.
 func movesBetweenProviders(t *testing.T) {
 	for _, leaf := range leaves() {
 		offersStorage(t, leaf, "1Gi", realClass)
@@ -287,8 +289,9 @@ func movesBetweenProviders(t *testing.T) {
 	followsItsData(t, o, storing("db", 1), v1alpha1.MoveTarget{ClusterName: "milan"}, v1alpha1.MoveTarget{ClusterName: "naples"}, v1alpha1.MoveTarget{Local: true})
 }
 
-// followsItsData runs the pod of set, named db, on any node, and moves its volume to each of the
-// targets, beginning with the one after the cluster where it was stored first.
+// followsItsData runs the StatefulSet set, whose name is db, on any node, and moves its volume to
+// the targets one after the other. It begins with the target after the one that stores the volume
+// first.
 func followsItsData(t *testing.T, o offload, set *appsv1.StatefulSet, targets ...v1alpha1.MoveTarget) {
 	t.Helper()
 	set.Spec.Template.Spec.Affinity = nil

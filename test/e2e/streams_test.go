@@ -23,7 +23,7 @@ import (
 	"liqo.io/federation/test/harness"
 )
 
-// serving runs an offloaded pod that serves, and returns its namespaces.
+// serving runs the pod web, which is offloaded and serves HTTP, and returns its namespaces.
 func serving(t *testing.T) offload {
 	t.Helper()
 	o := offloaded(t, remoteOnly)
@@ -31,7 +31,7 @@ func serving(t *testing.T) offload {
 	return o
 }
 
-// start starts a command that ends with the test, with a pipe for its output.
+// start starts a command and returns its output. The command ends with the test.
 func start(t *testing.T, cmd *exec.Cmd) *transcript {
 	t.Helper()
 	cmd.Stderr = cmd.Stdout
@@ -39,7 +39,7 @@ func start(t *testing.T, cmd *exec.Cmd) *transcript {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	// The context of the test has ended the command by then.
+	// The command has ended by then, because the context of the test ends before cleanups run.
 	t.Cleanup(func() { cmd.Wait() })
 	return transcribe(output)
 }
@@ -75,7 +75,7 @@ func logs(t *testing.T) {
 	}
 	written := must(time.Parse(time.RFC3339Nano, stamped[0]))(t)
 
-	// The option has a granularity of seconds.
+	// sinceTime has a granularity of one second.
 	since := written.Truncate(time.Second).Add(time.Second)
 	eventually(t, soon, "another second", func(context.Context) (bool, string, error) { return time.Now().After(since), "", nil })
 	writeLogLine(t, o.remote, "web", "three")
@@ -87,7 +87,7 @@ func logs(t *testing.T) {
 		t.Errorf("--since=1h gave %q", got)
 	}
 
-	// A follower ends with the container.
+	// A follower of the log ends when the container does.
 	requestPod(t, o.remote, "web", "exit", "code", "0")
 	following.shows(t, "ending with 0\n")
 	if err := follow.Wait(); err != nil {
@@ -115,7 +115,7 @@ func logsTailZero(t *testing.T) {
 		t.Errorf("--tail=0 gave %q", got)
 	}
 	following := start(t, rome.KubectlCommand(t.Context(), "logs", "-n", o.namespace, "web", "--tail=0", "--follow"))
-	// When the follower is connected is unknown, so lines are written until it receives one.
+	// It is unknown when the follower is connected, so lines are written until it receives one.
 	eventually(t, soon, "the follower to receive a line", func(context.Context) (bool, string, error) {
 		writeLogLine(t, o.remote, "web", "now")
 		return strings.Contains(following.String(), "now\n"), following.String(), nil
@@ -169,7 +169,7 @@ func execResize(t *testing.T) {
 	screen.shows(t, "size 31 97")
 	terminal.resize(t, 50, 132)
 	screen.shows(t, "size 50 132")
-	// Ctrl-D at the start of a line ends the input of a terminal.
+	// Ctrl-D at the beginning of a line ends the input of a terminal.
 	must(terminal.user.Write([]byte{4}))(t)
 	if err := cmd.Wait(); err != nil {
 		t.Errorf("kubectl exec -it ended with %v: %s", err, screen)
@@ -184,7 +184,7 @@ func attach(t *testing.T) {
 	cmd := rome.KubectlCommand(t.Context(), "attach", "-i", "-n", o.namespace, "web")
 	input := must(cmd.StdinPipe())(t)
 	attached := start(t, cmd)
-	// When kubectl is attached is unknown. The program echoes its input then.
+	// It is unknown when kubectl is attached. The program echoes its input from then on.
 	must(io.WriteString(input, "good morning\n"))(t)
 	attached.shows(t, `read "good morning"`)
 	must(io.WriteString(input, "good night\n"))(t)
@@ -193,7 +193,7 @@ func attach(t *testing.T) {
 
 var forwarded = regexp.MustCompile(`Forwarding from (127\.0\.0\.1:\d+) -> `)
 
-// forward runs kubectl port-forward until the test ends and returns the local address.
+// forward runs kubectl port-forward until the test ends, and returns the local address.
 func forward(t *testing.T, c *harness.Cluster, namespace, target, port string) string {
 	t.Helper()
 	output := start(t, c.KubectlCommand(t.Context(), "port-forward", "-n", namespace, target, ":"+port))

@@ -26,7 +26,7 @@ type terminal struct {
 
 func openTerminal(t *testing.T) terminal {
 	t.Helper()
-	// Blocking mode is required for SetSize.
+	// SetSize requires a file in blocking mode.
 	fd, err := unix.Open("/dev/ptmx", unix.O_RDWR|unix.O_CLOEXEC|unix.O_NOCTTY, 0)
 	if err != nil {
 		t.Fatalf("open a pseudo terminal: %v", err)
@@ -63,13 +63,13 @@ func (p terminal) start(t *testing.T, cmd *exec.Cmd) *transcript {
 	return transcribe(p.user)
 }
 
-// transcript is the output of a program so far.
+// transcript has the output of a program up to now.
 type transcript struct {
 	sync.Mutex
 	text strings.Builder
 }
 
-// transcribe reads until from ends.
+// transcribe records the output until from ends.
 func transcribe(from io.Reader) *transcript {
 	s := &transcript{}
 	go func() {
@@ -93,7 +93,7 @@ func (s *transcript) String() string {
 	return s.text.String()
 }
 
-// shows waits until the program has printed want.
+// shows waits until the output contains want.
 func (s *transcript) shows(t *testing.T, want string) {
 	t.Helper()
 	eventually(t, soon, fmt.Sprintf("the program to print %q", want), func(context.Context) (bool, string, error) {

@@ -21,12 +21,13 @@ import (
 	"liqo.io/federation/test/harness"
 )
 
-// hub has rome's tunnel to each of two leaves, which are not peered with each other.
+// hub has rome's tunnel to each of its two providers, the leaves, which are not peered with each
+// other.
 type hub map[*harness.Cluster]fabric
 
-// hubAndLeaves peers rome with two clusters, all of which have the same CIDRs. Pods of an application
-// on all three reach each other and rome's API server. Then everything is uninstalled, and nothing is
-// left.
+// hubAndLeaves peers rome with two providers. All three clusters have the same CIDRs. Pods of an
+// application on all three clusters must reach each other and rome's API server. At the end,
+// nothing may be left on any cluster after the uninstallation.
 func hubAndLeaves(t *testing.T) {
 	before := map[*harness.Cluster]map[string]string{}
 	for _, c := range clusters {
@@ -90,17 +91,17 @@ func hubAndLeaves(t *testing.T) {
 // leaves are rome's providers.
 func leaves() []*harness.Cluster { return clusters[1:] }
 
-// nodeOf returns the name of a leaf's virtual node on rome.
+// nodeOf returns the name of the virtual node of a leaf.
 func nodeOf(leaf *harness.Cluster) string { return "liqo-" + leaf.Name }
 
-// part is a pod of an application of rome: the running pod with its cluster, and the local pod on
-// rome.
+// part is one pod of an application. caller is the running pod with its cluster, and local is the
+// local pod on rome.
 type part struct {
 	caller
 	local *corev1.Pod
 }
 
-// runsOn runs a pod on rome or on a leaf. Its name is that of the cluster.
+// runsOn runs a pod on a cluster. The name of the pod is the name of the cluster.
 func runsOn(t *testing.T, o offload, c *harness.Cluster, spec corev1.PodSpec) part {
 	t.Helper()
 	namespace := o.namespace
@@ -116,9 +117,9 @@ func runsOn(t *testing.T, o offload, c *harness.Cluster, spec corev1.PodSpec) pa
 	return part{caller{c, podReady(t, c, namespace, c.Name)}, local}
 }
 
-// leavesReachEachOther checks that pods on rome and on each leaf reach each other by Services and by
-// address. The leaves reach each other through rome, by addresses that are allocated while the pods
-// exist.
+// leavesReachEachOther checks that pods on rome and on each leaf reach each other by Services and
+// by addresses. Pods on leaves reach pods on the other leaf through rome, by external addresses
+// that rome allocates while the pods exist.
 func (h hub) leavesReachEachOther(t *testing.T) {
 	o := offloaded(t, v1alpha1.NamespaceOffloadingSpec{PodOffloadingStrategy: v1alpha1.LocalAndRemote})
 	parts := map[*harness.Cluster]part{}
@@ -128,7 +129,7 @@ func (h hub) leavesReachEachOther(t *testing.T) {
 	}
 	serviceOf(t, o, "all", map[string]string{"app": "web"}, corev1.ClusterIPNone)
 	serviceOf(t, o, "any", map[string]string{"app": "web"}, "")
-	// The longest path includes the overlay to the gateway on both leaves.
+	// Packets on the longest path use the overlay on both leaves.
 	for _, leaf := range leaves() {
 		if must(activeGateway(t.Context(), leaf))(t) == parts[leaf].pod.Spec.NodeName {
 			podsReady(t, leaf, harness.Namespace, "app.kubernetes.io/name="+v1alpha1.GatewayName, 2)
@@ -167,7 +168,7 @@ func (h hub) leavesReachEachOther(t *testing.T) {
 		caller.prints(t, looksUp(all...), "lookup", "all")
 	}
 
-	// The address of a deleted pod is released, and the others are unchanged.
+	// When a pod is deleted, its external addresses are released, and other pods keep theirs.
 	kubectl(t, rome, "delete", "pod", naples.Name, "-n", o.namespace, "--timeout=110s")
 	externalAddressesAre(t, mappingKey(naples, parts[milan]))
 	parts[milan].prints(t, looksUp(h.calls(t, parts[milan], parts[rome], given), parts[milan].pod.Status.PodIP), "lookup", "all")
@@ -175,7 +176,8 @@ func (h hub) leavesReachEachOther(t *testing.T) {
 	externalAddressesAre(t)
 }
 
-// calls returns the address by which a pod reaches another one, or itself.
+// calls returns the address at which the pod called is reached by the pod caller. given has the
+// external addresses by mappingKey.
 func (h hub) calls(t *testing.T, caller, called part, given map[string]string) string {
 	t.Helper()
 	switch {
@@ -194,8 +196,8 @@ func (h hub) calls(t *testing.T, caller, called part, given map[string]string) s
 	}
 }
 
-// sourceAddress returns the source address of a caller at the pod that it calls. Other leaves have no
-// addresses at a leaf, so their packets have the address of rome's nodes.
+// sourceAddress returns the source address of packets from caller at called. Between leaves it is
+// the address of rome's nodes, because a leaf has no addresses for pods of the other leaf.
 func (h hub) sourceAddress(t *testing.T, caller, called part) string {
 	t.Helper()
 	switch {
@@ -208,13 +210,14 @@ func (h hub) sourceAddress(t *testing.T, caller, called part) string {
 	}
 }
 
-// mappingKey is the key of a pod and a leaf in externalAddressesAre.
+// mappingKey returns the key of an external address in the result of externalAddressesAre: the leaf
+// that uses it, and the pod that it reaches.
 func mappingKey(leaf *harness.Cluster, called part) string {
 	return leaf.Name + " reaches " + called.local.Status.PodIP
 }
 
-// externalAddressesAre waits until rome has allocated external addresses for exactly these, each "leaf reaches
-// address", and returns them.
+// externalAddressesAre waits until rome has allocated exactly these external addresses, each as
+// "leaf reaches address", and returns them by that text.
 func externalAddressesAre(t *testing.T, want ...string) map[string]string {
 	t.Helper()
 	names := map[string]string{}
@@ -239,8 +242,9 @@ func externalAddressesAre(t *testing.T, want ...string) map[string]string {
 	return given
 }
 
-// consumersAPIServerThroughTunnels checks that a pod on each leaf reads itself at rome's kubernetes
-// Service, whose address is also that of the leaf's.
+// consumersAPIServerThroughTunnels checks that a pod on each leaf can read its local pod from
+// rome's API server. The pod uses the address of rome's Service kubernetes, which is also the
+// address of the same Service on the leaf.
 func consumersAPIServerThroughTunnels(t *testing.T) {
 	api := must(rome.Kube.CoreV1().Services(metav1.NamespaceDefault).Get(t.Context(), "kubernetes", metav1.GetOptions{}))(t).Spec.ClusterIP
 	server := "https://" + api + ":443"
@@ -291,7 +295,8 @@ func hasNoPeers(t *testing.T, c *harness.Cluster) {
 	})
 }
 
-// shopOverThreeClusters deploys the sample shop with one of its parts on each leaf, and buys.
+// shopOverThreeClusters runs the sample shop with one of its services on each leaf, and buys a
+// product.
 func shopOverThreeClusters(t *testing.T) {
 	o := offloaded(t, v1alpha1.NamespaceOffloadingSpec{PodOffloadingStrategy: v1alpha1.LocalAndRemote})
 	kubectl(t, rome, "apply", "-n", o.namespace, "-f", filepath.Join(playground.Root, "artifacts", "samples", "shop.yaml"))

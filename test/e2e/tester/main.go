@@ -1,8 +1,8 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command federation-tester is the program of the end-to-end tests' pods: a web server whose log and
-// lifetime a test controls, and small commands for containers without a shell.
+// Command federation-tester runs in the pods of the end-to-end tests. It is a web server that tests
+// control by requests, and has small commands for containers without a shell.
 package main
 
 import (
@@ -126,7 +126,7 @@ func read(file string) error {
 	return err
 }
 
-// api gets a path of the API server of the pod's environment.
+// api prints the response to a GET of a path of the API server that the pod's environment names.
 func api(path string) error {
 	config, err := rest.InClusterConfig()
 	if err != nil {
@@ -149,7 +149,7 @@ func printAnswer(client *http.Client, url string) error {
 	return err
 }
 
-// answer copies the body of an answer, and returns its size.
+// answer copies the body of a response to a GET to a writer, and returns its size.
 func answer(client *http.Client, url string, to io.Writer) (int64, error) {
 	response, err := client.Get(url)
 	if err != nil {
@@ -171,7 +171,7 @@ func count(url string) error {
 	return err
 }
 
-// datagram sends one several times, since each may be lost.
+// datagram sends a UDP datagram until it is answered, because each may be lost.
 func datagram(address, size string) error {
 	n, err := strconv.Atoi(size)
 	if err != nil {
@@ -202,8 +202,8 @@ func datagram(address, size string) error {
 	return fmt.Errorf("no reply to 5 datagrams of %d bytes to %s", n, address)
 }
 
-// beat prints a line when the first datagram is returned. Once stdin has ended it waits for one more,
-// and prints the longest gap.
+// beat sends a datagram periodically, and prints a line when the first one is answered. After stdin
+// has ended, it waits for one more answer, and prints the longest time between two answers.
 func beat(address string) error {
 	conn, err := net.Dial("udp", address)
 	if err != nil {
@@ -222,7 +222,7 @@ func beat(address string) error {
 			if errors.Is(err, net.ErrClosed) {
 				return
 			}
-			if err == nil { // otherwise an ICMP error, as from a router
+			if err == nil { // the error of an ICMP message is ignored
 				answers <- time.Now()
 			}
 		}
@@ -266,7 +266,8 @@ func lookup(name string) error {
 	return err
 }
 
-// printSizes ends with stdin: an executed program is not notified otherwise when its user disconnects.
+// printSizes prints the size of the terminal whenever it changes, until stdin ends. The end of
+// stdin is the only sign that the user of an executed program has disconnected.
 func printSizes() error {
 	changed := make(chan os.Signal, 1)
 	signal.Notify(changed, syscall.SIGWINCH)

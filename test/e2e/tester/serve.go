@@ -18,8 +18,8 @@ import (
 	"time"
 )
 
-// serve answers until SIGTERM or GET /exit?code=N. It logs a line for each request to stdout, and
-// echoes datagrams to the same port.
+// serve serves HTTP until SIGTERM or a request for /exit?code=N, and returns the exit code. It logs
+// a line for each request to stdout, and echoes UDP datagrams on the same port.
 func serve(address string) (int, error) {
 	hostname, err := os.Hostname()
 	if err != nil {
@@ -41,7 +41,7 @@ func serve(address string) (int, error) {
 			return
 		}
 		w.Header().Set("Content-Length", strconv.FormatInt(n, 10))
-		// The client detects a short body.
+		// The client detects a body that is too short.
 		_, _ = io.CopyN(w, zeros{}, n)
 	})
 	mux.HandleFunc("GET /log/{line}", func(w http.ResponseWriter, r *http.Request) {
@@ -85,7 +85,8 @@ func serve(address string) (int, error) {
 		return 0, nil
 	case code := <-codes:
 		fmt.Printf("ending with %d\n", code)
-		// The client of the exit gets its answer first. Otherwise it would retry.
+		// The client of /exit has to receive its response, because it would repeat the request
+		// otherwise.
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 		defer cancel()
 		return code, server.Shutdown(ctx)
@@ -95,7 +96,7 @@ func serve(address string) (int, error) {
 	}
 }
 
-// appendLine adds a line to a file, and returns when the disk has it.
+// appendLine appends a line to a file, and returns when it is stored on the disk.
 func appendLine(path, line string) error {
 	file, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
 	if err != nil {
@@ -105,7 +106,7 @@ func appendLine(path, line string) error {
 	return errors.Join(err, file.Sync(), file.Close())
 }
 
-// echo copies lines of stdin to stdout, for a test that attaches.
+// echo copies lines from stdin to stdout, for tests of kubectl attach.
 func echo() {
 	lines := bufio.NewScanner(os.Stdin)
 	for lines.Scan() {
@@ -113,7 +114,7 @@ func echo() {
 	}
 }
 
-// maxZeros bounds the size of an answer.
+// maxZeros is the maximal size of a response, in bytes.
 const maxZeros = 1 << 30
 
 // zeros is an endless reader.

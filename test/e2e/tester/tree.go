@@ -20,18 +20,18 @@ import (
 )
 
 const (
-	// bigFile is the size of the one file that takes time to copy.
+	// bigFile is the size, in bytes, of a file that takes some time to copy.
 	bigFile = 4 << 20
-	// smallFiles is how many files of several owners and modes there are.
+	// smallFiles is the number of files with different owners and modes.
 	smallFiles = 300
-	// sparseFile is the length of a file that has one block in its middle. Its holes are
-	// transferred as well.
+	// sparseFile is the length, in bytes, of a file with a single block of data in its middle.
+	// Copies transfer its holes as well.
 	sparseFile = 4 << 20
 )
 
-// makeTree creates a directory of files with everything that a copy can lose: owners, modes, times,
-// attributes, access control lists, hard links, holes, and names that are not UTF-8. Its content is
-// deterministic.
+// makeTree creates files with everything that a copy can lose: owners, modes, times, extended
+// attributes, access control lists, hard links, holes, and names that are not UTF-8. The content is
+// always the same.
 func makeTree(root string) error {
 	random := rand.NewChaCha8([32]byte{})
 	content := func(size int) []byte {
@@ -76,8 +76,8 @@ func makeTree(root string) error {
 		unix.Setxattr(in("list"), "system.posix_acl_access", accessList(), 0))
 }
 
-// accessList returns an access control list that lets user 1234 read, as Linux stores it:
-// a version, then tag, permissions and id of each entry.
+// accessList returns the binary form of an access control list that lets user 1234 read: a version,
+// and tag, permissions and ID of each entry.
 func accessList() []byte {
 	const none = ^uint32(0)
 	list := binary.LittleEndian.AppendUint32(nil, 2)
@@ -92,7 +92,7 @@ func accessList() []byte {
 	return list
 }
 
-// printTree prints a line for each file below a directory.
+// printTree prints a line with attributes and checksum for each file below a directory.
 func printTree(root string) error {
 	first := map[uint64]string{}
 	return filepath.WalkDir(root, func(path string, _ fs.DirEntry, err error) error {
@@ -147,8 +147,8 @@ func checksum(path string) ([]byte, error) {
 	return sum.Sum(nil), nil
 }
 
-// attributesOf returns the extended attributes of a file, sorted, other than the label of
-// SELinux, which belongs to the node.
+// attributesOf returns the extended attributes of a file in order. It omits the SELinux label,
+// which depends on the node.
 func attributesOf(path string) ([]string, error) {
 	names := make([]byte, 1<<16)
 	n, err := unix.Llistxattr(path, names)
