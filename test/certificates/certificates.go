@@ -23,19 +23,20 @@ import (
 	"k8s.io/client-go/util/keyutil"
 )
 
-// Validity is that of every certificate. It exceeds every run of tests.
+// Validity is the lifetime of every certificate. No run of the tests takes as long.
 const Validity = 6 * time.Hour
 
-// Authority signs certificates for one purpose.
+// Authority is a certificate authority that signs certificates of servers or clients.
 type Authority struct {
-	// Certificate is the authority's own, and Bundle the same, PEM encoded.
+	// Certificate is the certificate of the authority itself, and Bundle is the same one, PEM
+	// encoded.
 	Certificate *x509.Certificate
 	Bundle      []byte
 
 	key crypto.Signer
 }
 
-// NewAuthority creates an authority.
+// NewAuthority creates a certificate authority with this common name.
 func NewAuthority(name string) (*Authority, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -48,8 +49,8 @@ func NewAuthority(name string) (*Authority, error) {
 	return &Authority{Certificate: certificate, Bundle: encode(certificate.Raw), key: key}, nil
 }
 
-// Issue returns a certificate and its key, PEM encoded, for a client, and for a server with these
-// names or addresses, if any.
+// Issue returns a certificate and its key, PEM encoded. It is valid for a client, and also for a
+// server if names or addresses are not empty.
 func (a *Authority) Issue(subject pkix.Name, names []string, addresses []net.IP) (certificate, key []byte, err error) {
 	signer, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -81,7 +82,8 @@ func (a *Authority) Issue(subject pkix.Name, names []string, addresses []net.IP)
 	return encode(der), key, err
 }
 
-// Certify signs a PEM encoded request of a client, valid for life from began.
+// Certify signs a PEM encoded certificate request of a client. The certificate is valid for life
+// from began.
 func (a *Authority) Certify(request []byte, began time.Time, life time.Duration) ([]byte, error) {
 	block, _ := pem.Decode(request)
 	if block == nil {
@@ -109,7 +111,7 @@ func (a *Authority) Certify(request []byte, began time.Time, life time.Duration)
 	return encode(der), nil
 }
 
-// Write issues a certificate into <dir>/<name>.crt and .key.
+// Write issues a certificate, and writes it to <dir>/<name>.crt and its key to <dir>/<name>.key.
 func (a *Authority) Write(dir, name string, subject pkix.Name, names []string, addresses []net.IP) error {
 	certificate, key, err := a.Issue(subject, names, addresses)
 	if err != nil {

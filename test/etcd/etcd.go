@@ -27,7 +27,7 @@ import (
 // Start runs an etcd until the test ends, and returns its endpoint.
 func Start(t testing.TB) string {
 	t.Helper()
-	// The directory of a test may be too long for a unix socket.
+	// t.TempDir may return a path that is too long for a unix socket.
 	dir, err := os.MkdirTemp("", "etcd-")
 	if err != nil {
 		t.Fatal(err)
@@ -49,19 +49,19 @@ func Start(t testing.TB) string {
 	return etcd.Endpoint()
 }
 
-// Options are the storage options of a server with its caches, as in production.
+// Options are the storage options of a generic API server with watch caches, as in production.
 type Options struct {
 	config *storagebackend.Config
 }
 
-// NewOptions returns options for the etcd at endpoint with the encoding of codec.
+// NewOptions returns storage options for the etcd at endpoint, with the encoding of codec.
 func NewOptions(endpoint string, codec runtime.Codec) Options {
 	config := storagebackend.NewDefaultConfig("/registry", codec)
 	config.Transport.ServerList = []string{endpoint}
 	return Options{config}
 }
 
-// GetRESTOptions returns the options of one resource.
+// GetRESTOptions returns the storage options of a resource.
 func (o Options) GetRESTOptions(resource schema.GroupResource, _ runtime.Object) (generic.RESTOptions, error) {
 	return generic.RESTOptions{
 		StorageConfig:  o.config.ForResource(resource),
@@ -70,8 +70,8 @@ func (o Options) GetRESTOptions(resource schema.GroupResource, _ runtime.Object)
 	}, nil
 }
 
-// filled stores with a cache, and returns when the cache is initialized. A server is not ready before
-// that either: its cache refuses lists with 429.
+// filled returns a storage with a watch cache, after the cache is initialized. Until then the cache
+// refuses lists with 429, and a real server is not ready either.
 func filled(config *storagebackend.ConfigForResource, prefix string, key func(runtime.Object) (string, error),
 	newFunc, newListFunc func() runtime.Object, attrs apistorage.AttrFunc, triggers apistorage.IndexerFuncs, indexers *cache.Indexers,
 ) (apistorage.Interface, factory.DestroyFunc, error) {

@@ -1,8 +1,8 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package fakes corrects the watches of the fake clients of client-go, and replaces what a test is not
-// about.
+// Package fakes corrects the watches of client-go's fake clients, and has implementations of
+// interfaces that do nothing.
 package fakes
 
 import (
@@ -12,23 +12,24 @@ import (
 	"k8s.io/client-go/testing"
 )
 
-// Cluster is a fake client of some API.
+// Cluster is a fake client of client-go or of the generated clientset.
 type Cluster interface {
 	PrependReactor(verb, resource string, reaction testing.ReactionFunc)
 	PrependWatchReactor(resource string, reaction testing.WatchReactionFunc)
 	Tracker() testing.ObjectTracker
 }
 
-// place is where informers list and watch.
+// place is a resource in a namespace, which an informer lists and then watches.
 type place struct {
 	schema.GroupVersionResource
 	namespace string
 }
 
-// Followed makes watches continue from the first list of an informer. Otherwise fakes omit deletions
-// in between, and send their own objects, which informers modify while others read them.
+// Followed makes a watch of an informer start at the informer's list. Without it, the fake client
+// omits deletions between the list and the watch. It also copies the objects of events, which the
+// fake client shares among its watches, and which informers modify.
 func Followed[C Cluster](cluster C) C {
-	// The fake holds its lock while it calls reactors.
+	// begun needs no lock, because the fake client calls reactors while it holds its own.
 	begun := map[place][]watch.Interface{}
 	at := func(action testing.Action) place { return place{action.GetResource(), action.GetNamespace()} }
 	cluster.PrependReactor("list", "*", func(action testing.Action) (bool, runtime.Object, error) {
@@ -36,7 +37,7 @@ func Followed[C Cluster](cluster C) C {
 		if !ok || list.ListOptions.ResourceVersion != "0" {
 			return false, nil, nil
 		}
-		// Without options it sends no initial events.
+		// A watch without list options sends no initial events.
 		watching, err := cluster.Tracker().Watch(action.GetResource(), action.GetNamespace())
 		if err != nil {
 			return true, nil, err

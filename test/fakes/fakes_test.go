@@ -40,7 +40,7 @@ func TestWatchesContinueFromTheList(t *testing.T) {
 		}
 	}
 
-	// A watch without a list begins with the existing objects.
+	// A watch without a preceding list begins with events for the existing objects.
 	watching, err = maps.Watch(t.Context(), metav1.ListOptions{})
 	if err != nil {
 		t.Fatal(err)

@@ -9,19 +9,18 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
 
-// NoVolumes are the volumes of a consumer that stores no data on providers, for the
-// controllers of peerings.
+// NoVolumes implements the volumes of peerings for a consumer whose providers store no data.
 type NoVolumes struct{}
 
-// StoredBy returns none.
+// StoredBy returns no volumes.
 func (NoVolumes) StoredBy(context.Context, *v1alpha1.ForeignCluster) ([]v1alpha1.PlannedVolume, error) {
 	return nil, nil
 }
 
-// ReleaseAll has none to release.
+// ReleaseAll does nothing.
 func (NoVolumes) ReleaseAll(context.Context, *v1alpha1.ForeignCluster, v1alpha1.UnoffloadPolicy) error {
 	return nil
 }
 
-// Obstacles returns none.
+// Obstacles returns no obstacles.
 func (NoVolumes) Obstacles(string, string) []string { return nil }

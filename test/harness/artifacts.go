@@ -21,9 +21,9 @@ import (
 
 var secrets = schema.GroupVersionResource{Version: "v1", Resource: "secrets"}
 
-// Collect writes every object, one file per kind and without the content of Secrets, and the logs of
-// every container and its predecessor into dir. It collects what it can and returns the errors of the
-// rest.
+// Collect writes all objects to dir, in one file per resource and without the data of Secrets, and
+// the current and previous logs of all containers. It continues after errors, and returns them
+// joined.
 func (c *Cluster) Collect(ctx context.Context, dir string) error {
 	dir = filepath.Join(dir, c.Name)
 	if err := os.MkdirAll(filepath.Join(dir, "logs"), 0o755); err != nil {
@@ -33,7 +33,8 @@ func (c *Cluster) Collect(ctx context.Context, dir string) error {
 }
 
 func (c *Cluster) collectObjects(ctx context.Context, dir string) error {
-	// Without the federation's API discovery returns the other resources.
+	// While the federation's API is not available, discovery returns an error and all other
+	// resources.
 	resources, failed := c.Listable()
 	client, err := dynamic.NewForConfig(c.Config)
 	if err != nil {
@@ -76,8 +77,9 @@ func (c *Cluster) collectLogs(ctx context.Context, dir string) error {
 	})
 }
 
-// EachLog calls read with the log of every container in the cluster, and with that of its predecessor,
-// if any. The name is "namespace/pod/container", with the suffix "/previous" for a predecessor.
+// EachLog calls read with the current log of every container in the cluster, and with the log of
+// its previous run if there was one. The name is "namespace/pod/container", with the suffix
+// "/previous" for a previous run.
 func (c *Cluster) EachLog(ctx context.Context, read func(name string, log io.Reader) error) error {
 	pods, err := c.Kube.CoreV1().Pods("").List(ctx, metav1.ListOptions{})
 	if err != nil {

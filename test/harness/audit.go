@@ -20,22 +20,23 @@ import (
 	"k8s.io/apimachinery/pkg/util/uuid"
 )
 
-// Request is a request in the audit log of a kube-apiserver.
+// Request is a request from the audit log of a kube-apiserver.
 type Request struct {
-	// Cluster is the name of the kube-apiserver's cluster.
+	// Cluster is the name of the cluster.
 	Cluster string
-	// Received is the time of the request.
+	// Received is the time at which kube-apiserver received the request.
 	Received time.Time
-	// User and Groups are those of the client.
+	// User and Groups identify the client.
 	User   string
 	Groups []string
-	// Verb and Resource are those of the request, the latter as "resource" or "resource/subresource".
+	// Verb is the verb of the request, and Resource its target as "resource" or
+	// "resource/subresource".
 	Verb, Resource string
 }
 
-// Requests returns the requests in the cluster's audit log, which exists if the instance was started
-// with --audit: every request for a resource, also through the aggregator, except watches and requests
-// of this program.
+// Requests returns the requests in the cluster's audit log. The log exists only if the instance was
+// started with --audit. It has all requests for resources, including those to aggregated APIs,
+// except watches and requests by this program.
 func (c *Cluster) Requests(ctx context.Context) ([]Request, error) {
 	path, err := c.auditLog(ctx)
 	if err != nil {
@@ -58,8 +59,8 @@ func (c *Cluster) auditLog(ctx context.Context) (string, error) {
 	return filepath.Join(c.playground.Dir(), "logs", nodes.Items[0].Name, "audit.log"), nil
 }
 
-// flushed waits until a request that was just sent is in the audit log, which then has all earlier
-// ones.
+// flushed sends a request and waits until it is in the audit log. The log then has all earlier
+// requests.
 func (c *Cluster) flushed(ctx context.Context, path string) error {
 	mark := string(uuid.NewUUID())
 	if err := c.Kube.Discovery().RESTClient().Get().AbsPath("/version").Param("mark", mark).Do(ctx).Error(); err != nil {
@@ -71,7 +72,7 @@ func (c *Cluster) flushed(ctx context.Context, path string) error {
 	})
 }
 
-// endsWith reports whether mark is near the end of a growing file.
+// endsWith reports whether the last part of a growing file contains mark.
 func endsWith(path, mark string) (bool, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -101,7 +102,7 @@ func readAudit(path, cluster string) ([]Request, error) {
 	for {
 		line, err := lines.ReadBytes('\n')
 		if errors.Is(err, io.EOF) {
-			// The rest after the last line end is incomplete.
+			// The last line may still be incomplete.
 			return requests, nil
 		}
 		if err != nil {
@@ -118,7 +119,7 @@ func readAudit(path, cluster string) ([]Request, error) {
 	}
 }
 
-// auditEvent has the relevant fields of an audit.k8s.io/v1 Event.
+// auditEvent has the fields of an Event of audit.k8s.io/v1 that Requests reads.
 type auditEvent struct {
 	Stage     string
 	Verb      string

@@ -18,11 +18,11 @@ import (
 	"liqo.io/federation/generated/clientset/versioned"
 )
 
-// Cluster is one cluster with the credentials of its administrator.
+// Cluster has clients of one cluster with the credentials of its administrator.
 type Cluster struct {
 	Name       string
 	Kubeconfig string
-	// Config has no rate limit.
+	// Config has no client-side rate limit.
 	Config     *rest.Config
 	Kube       kubernetes.Interface
 	Federation versioned.Interface
@@ -30,7 +30,7 @@ type Cluster struct {
 	playground *Playground
 }
 
-// Connect creates the clients of a cluster.
+// Connect creates the clients of the cluster with this name.
 func (p *Playground) Connect(name string) (*Cluster, error) {
 	path := p.Kubeconfig(name)
 	config, err := clientcmd.BuildConfigFromFlags("", path)
@@ -49,7 +49,7 @@ func (p *Playground) Connect(name string) (*Cluster, error) {
 	return c, nil
 }
 
-// ID returns the UID of the cluster's namespace kube-system.
+// ID returns the cluster ID: the UID of the namespace kube-system.
 func (c *Cluster) ID(ctx context.Context) (string, error) {
 	namespace, err := c.Kube.CoreV1().Namespaces().Get(ctx, metav1.NamespaceSystem, metav1.GetOptions{})
 	if err != nil {
@@ -75,8 +75,9 @@ func (c *Cluster) KubectlInput(ctx context.Context, stdin string, args ...string
 	return Run(cmd)
 }
 
-// KubectlCommand returns a kubectl command. Its discovery cache is deleted with the cluster, and is
-// not that of Helm, which runs before the API is served.
+// KubectlCommand returns a kubectl command for the cluster. Its discovery cache is in the directory
+// of the instance. It is not the cache of Helm, which is filled before the federation's API is
+// served.
 func (c *Cluster) KubectlCommand(ctx context.Context, args ...string) *exec.Cmd {
 	cache := filepath.Join(c.playground.Dir(), "kubectl", c.Name)
 	return Command(ctx, c.playground.Bin("kubectl"), append([]string{"--kubeconfig", c.Kubeconfig, "--cache-dir", cache}, args...)...)

@@ -39,7 +39,7 @@ func (p *Playground) images(name string) string {
 	return filepath.Join(p.Root, "_output", "images", name)
 }
 
-// ImageVersion returns the tag of the built images.
+// ImageVersion returns the tag of the images in the repository's output directory.
 func (p *Playground) ImageVersion() (string, error) {
 	version, err := os.ReadFile(p.images("version"))
 	if err != nil {
@@ -48,8 +48,8 @@ func (p *Playground) ImageVersion() (string, error) {
 	return strings.TrimSpace(string(version)), nil
 }
 
-// Install installs or upgrades the release, and waits until it is ready. values are "key=value", as
-// for "helm --set".
+// Install installs or upgrades the Helm release, and waits until it is ready. values have the
+// format "key=value" of "helm --set".
 func (c *Cluster) Install(ctx context.Context, values ...string) error {
 	version, err := c.playground.ImageVersion()
 	if err != nil {
@@ -68,12 +68,13 @@ func (c *Cluster) Install(ctx context.Context, values ...string) error {
 	return c.Helm(ctx, args...).Err
 }
 
-// Uninstall deletes the release and waits until its objects are deleted.
+// Uninstall deletes the Helm release, and waits until its objects are deleted.
 func (c *Cluster) Uninstall(ctx context.Context) error {
 	return c.Helm(ctx, "uninstall", Release, "--namespace", Namespace, "--wait", "--timeout", "2m").Err
 }
 
-// Peer peers consumer with provider, with an invitation and the provider's name.
+// Peer creates an invitation on the provider, and accepts it on the consumer. The ForeignCluster
+// has the name of the provider.
 func Peer(ctx context.Context, consumer, provider *Cluster) error {
 	token := &v1alpha1.PeeringToken{ObjectMeta: metav1.ObjectMeta{GenerateName: consumer.Name + "-"}}
 	token, err := provider.Federation.FederationV1alpha1().PeeringTokens().Create(ctx, token, metav1.CreateOptions{})

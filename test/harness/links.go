@@ -10,10 +10,10 @@ import (
 	"strings"
 )
 
-// Link has the bytes that a network interface received and sent since its creation.
+// Link has the numbers of bytes that a network interface has received and sent since its creation.
 type Link struct{ Received, Sent int64 }
 
-// Links returns the network interfaces of a node or the router by name.
+// Links returns the network interfaces of a node, or of the playground's router, by name.
 func (p *Playground) Links(ctx context.Context, node string) (map[string]Link, error) {
 	output, err := p.Exec(ctx, node, "cat", "/proc/net/dev")
 	if err != nil {
@@ -26,8 +26,9 @@ func (p *Playground) Links(ctx context.Context, node string) (map[string]Link, e
 	return links, nil
 }
 
-// parseLinks parses /proc/net/dev, see proc_pid_net(5): two header lines, then a line of 16 numbers
-// for each interface, the first eight of which are those of received packets.
+// parseLinks parses the content of /proc/net/dev, see proc_pid_net(5): two header lines, and then a
+// line for each interface with 16 numbers. The first number is the received bytes, and the ninth
+// the sent bytes.
 func parseLinks(output string) (map[string]Link, error) {
 	const fields, received, sent = 16, 0, 8
 	links := map[string]Link{}

@@ -1,8 +1,8 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package harness controls real clusters for the end-to-end tests and the benchmarks, with the
-// playground, kubectl and Helm. It only uses the API types and clients of the product.
+// Package harness controls the clusters of the end-to-end tests and of the benchmarks, with the
+// playground, kubectl and Helm. Of the product, it imports only API types and generated clients.
 package harness
 
 import (
@@ -22,13 +22,13 @@ import (
 type Playground struct {
 	// Root is the directory of the repository.
 	Root string
-	// Instance is the name of the instance. "demo" is that of the demo.
+	// Instance is the name of the instance. The demo uses "demo".
 	Instance string
-	// Log is the output of the playground and other programs. nil discards it.
+	// Log receives the output of the playground and of other programs. nil discards it.
 	Log io.Writer
 }
 
-// Root returns the directory of the repository that the working directory is in.
+// Root returns the root directory of the repository that contains the working directory.
 func Root() (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {
@@ -44,17 +44,17 @@ func Root() (string, error) {
 	}
 }
 
-// Bin returns the path of a program of the playground.
+// Bin returns the path of a program that the playground provides.
 func (p *Playground) Bin(name string) string {
 	return filepath.Join(p.Root, ".playground", "bin", name)
 }
 
-// Dir returns the directory for files of this instance.
+// Dir returns the directory with the files of this instance.
 func (p *Playground) Dir() string {
 	return filepath.Join(p.Root, ".playground", p.Instance)
 }
 
-// Kubeconfig returns the path of the administrator's kubeconfig of a cluster.
+// Kubeconfig returns the path of the kubeconfig of a cluster's administrator.
 func (p *Playground) Kubeconfig(cluster string) string {
 	if p.Instance == "demo" {
 		return filepath.Join(p.Root, ".playground", cluster+".kubeconfig")
@@ -62,30 +62,30 @@ func (p *Playground) Kubeconfig(cluster string) string {
 	return filepath.Join(p.Dir(), cluster+".kubeconfig")
 }
 
-// Up starts the named clusters. options are flags of "playground up".
+// Up starts the clusters with these names. options are flags of "playground up".
 func (p *Playground) Up(ctx context.Context, clusters []string, options ...string) error {
 	return p.run(ctx, append(append([]string{"up"}, clusters...), options...)...)
 }
 
-// Down deletes the instance.
+// Down deletes the instance with all clusters.
 func (p *Playground) Down(ctx context.Context) error { return p.run(ctx, "down") }
 
-// Load loads image tars on every node.
+// Load loads image archives on all nodes.
 func (p *Playground) Load(ctx context.Context, tars ...string) error {
 	return p.run(ctx, append([]string{"load"}, tars...)...)
 }
 
-// Build builds programs of the playground that its clusters do not run.
+// Build builds programs that "playground up" does not build, because clusters do not run them.
 func (p *Playground) Build(ctx context.Context, programs ...string) error {
 	return p.run(ctx, "build", "--only", strings.Join(programs, ","))
 }
 
-// Image packs a static program into an image tar, as the program /NAME.
+// Image writes an image archive to tar, with a static program as /NAME.
 func (p *Playground) Image(ctx context.Context, program, tag, tar string) error {
 	return p.run(ctx, "image", "--tag", tag, "--output", tar, program)
 }
 
-// Partition drops the packets between two clusters.
+// Partition drops all packets between two clusters.
 func (p *Playground) Partition(ctx context.Context, a, b string) error {
 	return p.run(ctx, "partition", a, b)
 }
@@ -95,7 +95,7 @@ func (p *Playground) Restart(ctx context.Context, cluster, node string) error {
 	return p.run(ctx, "restart", cluster, node)
 }
 
-// Heal reverts Partition.
+// Heal ends the partition of two clusters.
 func (p *Playground) Heal(ctx context.Context, a, b string) error {
 	return p.run(ctx, "heal", a, b)
 }
@@ -121,9 +121,9 @@ func (p *Playground) command(ctx context.Context, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// Command returns a command that receives SIGTERM when ctx ends, and is killed if it does not end. It
-// has a process group of its own, so that Ctrl-C reaches only the test, which ends its commands in
-// order.
+// Command returns a command that receives SIGTERM when ctx ends, and is killed if it does not
+// terminate. It has its own process group, so that Ctrl-C reaches only the test, which then
+// terminates its commands in order.
 func Command(ctx context.Context, program string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, program, args...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
@@ -137,12 +137,12 @@ type Result struct {
 	Stdout, Stderr string
 	// Code is the exit code, and -1 if the program was killed or did not start.
 	Code int
-	// Err is nil if the program ended with 0. Otherwise it has the command, the error and the output
-	// to stderr.
+	// Err is nil if the exit code is 0. Otherwise it has the command, the cause and the standard
+	// error.
 	Err error
 }
 
-// Run runs cmd to its end. The result has the output that cmd does not redirect.
+// Run runs cmd until it ends. The result has the output, unless cmd redirects it.
 func Run(cmd *exec.Cmd) Result {
 	var stdout, stderr bytes.Buffer
 	if cmd.Stdout == nil {

@@ -16,20 +16,20 @@ import (
 
 // Process is a process on a node.
 type Process struct {
-	// PID is the number in the namespace of the node.
+	// PID is the process ID in the PID namespace of the node.
 	PID int
-	// Args is the command line.
+	// Args are the arguments of the process, beginning with its program.
 	Args []string
-	// CPU is the processor time of the process and of its children that ended.
+	// CPU is the processor time of the process and of its terminated children.
 	CPU time.Duration
-	// RSS and PeakRSS are in bytes.
+	// RSS and PeakRSS are the current and the maximal resident set size in bytes.
 	RSS, PeakRSS int64
-	// Start distinguishes processes with the same PID, in clock ticks since the machine was booted.
+	// Start is the start time in clock ticks after the boot of the machine. It distinguishes
+	// processes with the same PID.
 	Start int64
 }
 
-// Started returns the start of the process by this machine's clock. It is at most a clock tick too
-// early.
+// Started returns the time at which the process started. It may be one clock tick too early.
 func (p Process) Started() (time.Time, error) {
 	var now unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &now); err != nil {
@@ -38,7 +38,7 @@ func (p Process) Started() (time.Time, error) {
 	return time.Now().Add(time.Duration(p.Start)*clockTick - time.Duration(now.Nano())), nil
 }
 
-// Program is the base name of the program.
+// Program returns the base name of the program.
 func (p Process) Program() string {
 	if len(p.Args) == 0 {
 		return ""
@@ -46,11 +46,12 @@ func (p Process) Program() string {
 	return path.Base(p.Args[0])
 }
 
-// The unit of /proc/PID/stat is a hundredth of a second on every Linux architecture of Kubernetes.
+// clockTick is the unit of times in /proc/PID/stat, which is a hundredth of a second on every Linux
+// architecture that Kubernetes supports.
 const clockTick = 10 * time.Millisecond
 
-// Files of processes that ended meanwhile are missing, which is no error. Each process is a line with
-// the fields stat, cmdline, VmRSS and VmHWM.
+// listProcesses is a script that prints a line for each process with the fields stat, cmdline,
+// VmRSS and VmHWM. It skips processes that end while it reads their files.
 const listProcesses = `cd /proc && for p in [0-9]*; do
 	{ read -r stat <$p/stat; } 2>/dev/null || continue
 	cmdline=$(tr '\000\n\t' '\001  ' <$p/cmdline) || continue
@@ -74,7 +75,7 @@ func (p *Playground) Processes(ctx context.Context, node string) ([]Process, err
 	return processes, nil
 }
 
-// Kill kills this process of the node.
+// Kill sends SIGKILL to a process of a node.
 func (p *Playground) Kill(ctx context.Context, node string, process Process) error {
 	_, err := p.Exec(ctx, node, "kill", "-KILL", strconv.Itoa(process.PID))
 	return err
@@ -113,7 +114,8 @@ func parseStat(stat string) (Process, error) {
 	if err != nil {
 		return Process{}, fmt.Errorf("stat %q: %w", stat, err)
 	}
-	// The name in parentheses may have any characters. The third field follows it.
+	// The program name in parentheses may contain spaces and parentheses, so the remaining fields
+	// begin after the last parenthesis.
 	fields := strings.Fields(stat[strings.LastIndexByte(stat, ')')+1:])
 	const third, utime, cstime, starttime = 3, 14, 17, 22
 	if len(fields) <= starttime-third {

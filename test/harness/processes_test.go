@@ -101,7 +101,7 @@ func TestStartOfAProcess(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Either clock may be read a tick apart from the other.
+	// Each of the two clocks can be one tick behind the other.
 	if started.Before(before.Add(-2*clockTick)) || started.After(after.Add(clockTick)) {
 		t.Errorf("started %s, but that was between %s and %s", started, before, after)
 	}

@@ -17,10 +17,10 @@ import (
 	"k8s.io/client-go/metadata"
 )
 
-// Snapshot has all objects in a cluster at one moment.
+// Snapshot has the metadata of all objects in a cluster at one moment.
 type Snapshot map[Key]metav1.ObjectMeta
 
-// Key names an object of any kind.
+// Key identifies an object.
 type Key struct {
 	schema.GroupResource
 	Namespace, Name string
@@ -33,8 +33,8 @@ func (k Key) String() string {
 	return k.GroupResource.String() + " " + k.Namespace + "/" + k.Name
 }
 
-// passing are the kinds whose objects Kubernetes creates and deletes by itself: reports, heartbeats
-// and caches of other objects.
+// passing has the resources whose objects Kubernetes creates and deletes continuously, such as
+// events and Leases. Snapshots omit them.
 var passing = sets.New(
 	schema.GroupResource{Resource: "events"},
 	schema.GroupResource{Group: "events.k8s.io", Resource: "events"},
@@ -42,8 +42,8 @@ var passing = sets.New(
 	schema.GroupResource{Resource: "componentstatuses"},
 )
 
-// Listable returns every resource of the cluster that can be listed, in its preferred version. If
-// discovery fails for a part of the API, it returns the rest and an error.
+// Listable returns all resources that support list, each in its preferred version. If discovery
+// fails for some API groups, it returns the resources of the other groups and an error.
 func (c *Cluster) Listable() ([]schema.GroupVersionResource, error) {
 	lists, failed := c.Kube.Discovery().ServerPreferredResources()
 	if failed != nil {
@@ -58,7 +58,7 @@ func (c *Cluster) Listable() ([]schema.GroupVersionResource, error) {
 	}), failed
 }
 
-// Snapshot lists all objects in the cluster except those of passing kinds.
+// Snapshot lists all objects in the cluster, except those of passing resources.
 func (c *Cluster) Snapshot(ctx context.Context) (Snapshot, error) {
 	resources, err := c.Listable()
 	if err != nil {
@@ -84,8 +84,8 @@ func (c *Cluster) Snapshot(ctx context.Context) (Snapshot, error) {
 	return snapshot, nil
 }
 
-// Added returns the objects that are in after and not in before, sorted. Objects with an owner in
-// before are excluded, such as the ReplicaSets of a Deployment and their pods.
+// Added returns the objects of after that before does not have, sorted. It omits objects whose
+// owner is in before, such as the pods of an existing Deployment.
 func Added(before, after Snapshot) []string {
 	owners := sets.New[types.UID]()
 	for _, object := range before {

@@ -10,16 +10,16 @@ import (
 	"path/filepath"
 )
 
-// tail is how many bytes of a log are kept.
+// tail is the maximal number of bytes at the end of a log that are kept.
 const tail = 1 << 20
 
-// CollectDaemons writes the ends of the logs of the nodes' daemons into dir. Daemons are no
-// containers, so Collect omits them. It collects what it can and returns the errors of the rest.
+// CollectDaemons writes the ends of the logs of the nodes' daemons to dir. Collect does not include
+// them, because daemons are not containers. It continues after errors, and returns them joined.
 func (p *Playground) CollectDaemons(dir string) error {
 	return tails(filepath.Join(p.Dir(), "logs"), dir)
 }
 
-// tails copies the ends of all logs in the directories of from.
+// tails writes the ends of all logs in the subdirectories of from to the same paths below to.
 func tails(from, to string) error {
 	logs, err := filepath.Glob(filepath.Join(from, "*", "*.log"))
 	if err != nil {

@@ -12,18 +12,19 @@ import (
 
 const pollInterval = 100 * time.Millisecond
 
-// Condition checks once. It reports whether the condition holds, and what it observed, for messages.
-// Errors are retried unless they are Permanent.
+// Condition is a check that is repeated until it succeeds. It reports whether the condition holds
+// and what was observed, for failure messages. Errors are retried, unless they are Permanent.
 type Condition func(ctx context.Context) (done bool, saw string, err error)
 
-// Permanent marks an error of a Condition that is not retried.
+// Permanent marks an error so that Eventually and Consistently do not retry it.
 func Permanent(err error) error { return permanentError{err} }
 
 type permanentError struct{ error }
 
 func (e permanentError) Unwrap() error { return e.error }
 
-// Eventually polls until the condition holds. After timeout it fails with the last observation.
+// Eventually repeats the check until the condition holds. It fails with the last observation after
+// timeout.
 func Eventually(ctx context.Context, timeout time.Duration, what string, condition Condition) error {
 	start := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, timeout)
@@ -39,7 +40,8 @@ func Eventually(ctx context.Context, timeout time.Duration, what string, conditi
 		case err == nil && done:
 			return nil
 		case ctx.Err() != nil:
-			// The observation before the deadline is more informative.
+			// An error that the timeout causes is less informative than the previous observation,
+			// which is kept.
 		case err != nil:
 			last = "error: " + err.Error()
 		default:
@@ -53,11 +55,11 @@ func Eventually(ctx context.Context, timeout time.Duration, what string, conditi
 	}
 }
 
-// blind is how long Consistently retries errors.
+// blind is the time for which Consistently retries errors.
 const blind = 10 * time.Second
 
-// Consistently polls for a period, and fails as soon as the condition does not hold. It also fails on
-// errors that last, or are Permanent.
+// Consistently repeats the check for a period. It fails as soon as the condition does not hold,
+// after errors that last longer than blind, and on Permanent errors.
 func Consistently(ctx context.Context, period time.Duration, what string, condition Condition) error {
 	deadline := time.NewTimer(period)
 	defer deadline.Stop()
