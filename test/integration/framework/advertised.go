@@ -18,11 +18,11 @@ import (
 	"liqo.io/federation/test/certificates"
 )
 
-// AdvertisedAuthority returns the CA bundle for AdvertisedServer.
+// AdvertisedAuthority returns the CA bundle that verifies AdvertisedServer.
 func (e *Environment) AdvertisedAuthority() []byte { return e.advertised.Bundle }
 
-// RotateAdvertised has kube-apiserver use a certificate of another authority at AdvertisedServer until
-// the test ends, and waits until it does.
+// RotateAdvertised makes kube-apiserver serve a certificate of another authority at
+// AdvertisedServer, and waits until it does. The end of the test reverts it.
 func (e *Environment) RotateAdvertised(t testing.TB, authority *certificates.Authority) {
 	t.Helper()
 	before := e.advertised
@@ -43,7 +43,7 @@ func (e *Environment) show(t testing.TB, authority *certificates.Authority) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), startTimeout)
 	defer cancel()
 	err := wait.PollUntilContextCancel(ctx, 50*time.Millisecond, true, func(context.Context) (bool, error) {
-		// The certificate is what is compared.
+		// The connection is not verified, because its purpose is to read the certificate.
 		connection, err := tls.Dial("tcp", e.Admin.Host[len("https://"):], &tls.Config{ServerName: advertisedHost, InsecureSkipVerify: true})
 		if err != nil {
 			return false, err
@@ -57,7 +57,8 @@ func (e *Environment) show(t testing.TB, authority *certificates.Authority) {
 	}
 }
 
-// writeAdvertised replaces the files of the certificate atomically.
+// writeAdvertised replaces the files of the serving certificate of AdvertisedServer. Each file is
+// replaced atomically.
 func (e *Environment) writeAdvertised(authority *certificates.Authority) error {
 	certificate, key, err := authority.Issue(pkix.Name{CommonName: advertisedHost}, []string{advertisedHost}, nil)
 	if err != nil {
@@ -67,7 +68,7 @@ func (e *Environment) writeAdvertised(authority *certificates.Authority) error {
 	return errors.Join(replace(e.path("advertised.crt"), certificate), replace(e.path("advertised.key"), key))
 }
 
-// replace writes a file that is read concurrently.
+// replace writes a file atomically, because kube-apiserver reads it concurrently.
 func replace(path string, content []byte) error {
 	if err := os.WriteFile(path+".new", content, 0o600); err != nil {
 		return err
@@ -75,8 +76,8 @@ func replace(path string, content []byte) error {
 	return os.Rename(path+".new", path)
 }
 
-// Certify signs a PEM encoded request as the cluster's signer does, with an authority of
-// kube-apiserver's clients.
+// Certify signs a PEM encoded certificate request with the authority that kube-apiserver verifies
+// clients with.
 func (e *Environment) Certify(t testing.TB, request []byte, began time.Time, life time.Duration) []byte {
 	t.Helper()
 	certificate, err := e.authority.Certify(bytes.Clone(request), began, life)

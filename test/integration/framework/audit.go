@@ -13,7 +13,7 @@ import (
 	"k8s.io/apiserver/pkg/apis/audit/v1"
 )
 
-// auditPolicy logs the requests of peers, and nothing else.
+// auditPolicy logs only requests of peers.
 const auditPolicy = `apiVersion: audit.k8s.io/v1
 kind: Policy
 omitStages: [RequestReceived]
@@ -23,11 +23,11 @@ rules:
 - level: None
 `
 
-// credentialKey is the ID of the certificate or token of a user in kube-apiserver.
+// credentialKey is the key in the extra fields of a user for the ID of its certificate or token,
+// which kube-apiserver sets.
 const credentialKey = "authentication.kubernetes.io/credential-id"
 
-// Audited returns the audit events of the requests of a peer with a certificate, in the order of the
-// answers.
+// Audited returns the audit events of a peer with this user name, in the order of the responses.
 func (e *Environment) Audited(t testing.TB, user string) []v1.Event {
 	t.Helper()
 	file, err := os.Open(e.path("audit.log"))
@@ -40,7 +40,7 @@ func (e *Environment) Audited(t testing.TB, user string) []v1.Event {
 	for {
 		line, err := lines.ReadBytes('\n')
 		if err != nil {
-			// The last line may be incomplete.
+			// The last line may still be incomplete.
 			return events
 		}
 		var event v1.Event
@@ -53,7 +53,7 @@ func (e *Environment) Audited(t testing.TB, user string) []v1.Event {
 	}
 }
 
-// Credential returns the ID of a user's credential.
+// Credential returns the ID of the certificate or token with which a user authenticated.
 func Credential(user authenticationv1.UserInfo) string {
 	if ids := user.Extra[credentialKey]; len(ids) > 0 {
 		return ids[0]

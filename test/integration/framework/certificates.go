@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// ServingCertificate writes a certificate of the federation API server and its key into a directory,
-// and returns their paths.
+// ServingCertificate writes a serving certificate for the federation API server and its key to a
+// directory, and returns both paths.
 func (e *Environment) ServingCertificate(t testing.TB, dir string) (certificate, key string) {
 	t.Helper()
 	certificate, key = filepath.Join(dir, "tls.crt"), filepath.Join(dir, "tls.key")
@@ -20,7 +20,8 @@ func (e *Environment) ServingCertificate(t testing.TB, dir string) (certificate,
 	return certificate, key
 }
 
-// RotateServingCertificate replaces both files atomically, as the kubelet does with those of a Secret.
+// RotateServingCertificate replaces a certificate and its key. Each file is replaced atomically, as
+// the kubelet does for a Secret.
 func (e *Environment) RotateServingCertificate(t testing.TB, certificate, key string) {
 	t.Helper()
 	newCertificate, newKey, err := e.authority.Issue(pkix.Name{CommonName: serviceName}, []string{serviceName + "." + Namespace + ".svc"}, []net.IP{loopback})

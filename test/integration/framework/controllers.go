@@ -19,7 +19,7 @@ import (
 
 // Controllers is a controller manager in a process of its own.
 type Controllers struct {
-	// URL serves health and metrics.
+	// URL is the address at which it serves health checks and metrics.
 	URL string
 
 	environment *Environment
@@ -27,8 +27,9 @@ type Controllers struct {
 	process     *process
 }
 
-// StartControllers starts a controller manager with an account and its permissions of the chart, and
-// waits until it is ready. pod is the name of its pod. It stops when the test ends.
+// StartControllers starts a controller manager as a ServiceAccount with its permissions in the
+// chart, and waits until it is ready. pod is its pod name, which identifies it in leader election.
+// It is stopped when the test ends.
 func (e *Environment) StartControllers(t testing.TB, pod, account string, more ...string) *Controllers {
 	t.Helper()
 	e.Kubectl(t, e.Chart(t, "rbac-controller-manager.yaml", "rbac-storage-provider.yaml", "rbac-identity-signer.yaml"), "apply", "-f", "-")
@@ -65,7 +66,7 @@ func (e *Environment) StartControllers(t testing.TB, pod, account string, more .
 	return c
 }
 
-// Stop sends the process a signal, waits until it ends, and returns its error.
+// Stop sends a signal to the process, waits until it ends, and returns its error.
 func (c *Controllers) Stop(t testing.TB, signal os.Signal) error {
 	t.Helper()
 	if err := c.process.stop(signal); err != nil {

@@ -20,7 +20,7 @@ import (
 
 var loopback = net.IPv4(127, 0, 0, 1)
 
-// startControlPlane starts etcd and kube-apiserver and waits for them.
+// startControlPlane starts etcd and kube-apiserver, and waits until they are ready.
 func (e *Environment) startControlPlane(ctx context.Context) error {
 	if err := e.writeCertificates(); err != nil {
 		return fmt.Errorf("creating certificates: %w", err)
@@ -107,10 +107,10 @@ func (e *Environment) writeCertificates() (err error) {
 	return e.proxy.Write(e.dir, "front-proxy", pkix.Name{CommonName: "front-proxy"}, nil, nil)
 }
 
-// path returns the path of a file of the environment.
+// path returns the path of a file in the directory of the environment.
 func (e *Environment) path(name string) string { return filepath.Join(e.dir, name) }
 
-// client returns the configuration of a user with a client certificate.
+// client returns the configuration of a client with a certificate for this user and these groups.
 func (e *Environment) client(name string, groups ...string) (*rest.Config, error) {
 	certificate, key, err := e.authority.Issue(pkix.Name{CommonName: name, Organization: groups}, nil, nil)
 	if err != nil {

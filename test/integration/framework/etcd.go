@@ -22,7 +22,7 @@ import (
 	"liqo.io/federation/test/certificates"
 )
 
-// Etcd is a cluster of members, each in a process of its own, that require client certificates.
+// Etcd is an etcd cluster that requires client certificates. Each member is a process of its own.
 type Etcd struct {
 	environment *Environment
 	dir         string
@@ -34,8 +34,8 @@ type member struct {
 	process            *process
 }
 
-// StartEtcd starts an etcd with this number of members, and waits until it serves. It stops when the
-// test ends.
+// StartEtcd starts an etcd cluster with this number of members, and waits until all of them serve.
+// It is stopped when the test ends.
 func (e *Environment) StartEtcd(t testing.TB, members int) *Etcd {
 	t.Helper()
 	etcd := &Etcd{environment: e, dir: e.MakeDataDir(t)}
@@ -70,7 +70,7 @@ func (e *Environment) StartEtcd(t testing.TB, members int) *Etcd {
 	return etcd
 }
 
-// ServerArgs returns the arguments of a server that uses it.
+// ServerArgs returns the arguments with which a federation API server uses this etcd.
 func (c *Etcd) ServerArgs() []string {
 	var urls []string
 	for _, m := range c.members {
@@ -82,7 +82,7 @@ func (c *Etcd) ServerArgs() []string {
 	}
 }
 
-// Kill kills one member.
+// Kill kills the member with this index.
 func (c *Etcd) Kill(t testing.TB, i int) {
 	t.Helper()
 	if err := c.members[i].process.stop(syscall.SIGKILL); err != nil {
@@ -90,7 +90,7 @@ func (c *Etcd) Kill(t testing.TB, i int) {
 	}
 }
 
-// Start starts a member that was killed.
+// Start starts a member that was killed, and waits until it serves.
 func (c *Etcd) Start(t testing.TB, i int) {
 	t.Helper()
 	c.launch(t, i)
@@ -123,7 +123,7 @@ func (c *Etcd) launch(t testing.TB, i int) {
 	})
 }
 
-// await waits until every member answers.
+// await waits until every member answers reads.
 func (c *Etcd) await(t testing.TB) {
 	t.Helper()
 	tls, err := transport.TLSInfo{TrustedCAFile: c.path("ca.crt"), CertFile: c.path("client.crt"), KeyFile: c.path("client.key")}.ClientConfig()

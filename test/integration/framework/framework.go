@@ -42,35 +42,35 @@ import (
 )
 
 const (
-	// startTimeout bounds the start of the environment.
+	// startTimeout is the maximal time until the environment is ready.
 	startTimeout = time.Minute
-	// programMode is set in the environment of children that run one of the project's programs, which
-	// are part of the test binary.
+	// programMode is an environment variable. In a process in which it is set, the test binary runs
+	// one of the project's programs instead of tests.
 	programMode    = "FEDERATION_TEST_PROGRAM"
 	serverProgram  = "federation-apiserver"
 	managerProgram = "federation-controller-manager"
 
-	// Namespace is where the product is installed.
+	// Namespace is the installation namespace.
 	Namespace = "liqo"
-	// InvitationNamespace has the ServiceAccounts of invitations.
+	// InvitationNamespace is the namespace of the ServiceAccounts of invitations.
 	InvitationNamespace = "liqo-invitations"
-	// ClusterName is the name of the cluster.
+	// ClusterName is the name of the environment's cluster.
 	ClusterName = "rome"
-	// AdvertisedServer is the URL in invitations of the cluster. It is reachable through a Proxy only.
+	// AdvertisedServer is the server in invitations of the cluster. Only a Proxy can connect to it.
 	AdvertisedServer = "https://" + advertisedHost + ":6443"
 	advertisedHost   = "rome.example.com"
 )
 
-// Environment is one cluster with the federation API. It has no controllers: no namespace is
-// finalized, and no default ServiceAccounts are created.
+// Environment is one cluster with the federation API. No controllers of Kubernetes run: deleted
+// namespaces stay terminating, and namespaces have no default ServiceAccount.
 type Environment struct {
-	// Admin is a member of system:masters.
+	// Admin is a client configuration for a member of system:masters.
 	Admin *rest.Config
-	// Kube is a client for kube-apiserver's resources with the permissions of Admin.
+	// Kube is a client of Kubernetes' own resources with the permissions of Admin.
 	Kube kubernetes.Interface
-	// Server is the federation API server behind the aggregator.
+	// Server is the federation API server to which the aggregator sends requests.
 	Server *Server
-	// EtcdURL is that of kube-apiserver's etcd, for servers without an embedded one.
+	// EtcdURL is the address of kube-apiserver's etcd, for servers without an embedded one.
 	EtcdURL string
 
 	dir       string
@@ -78,22 +78,22 @@ type Environment struct {
 	processes processes
 	authority *certificates.Authority
 	proxy     *certificates.Authority
-	// advertised is the authority of AdvertisedServer.
+	// advertised is the authority that signs the serving certificate of AdvertisedServer.
 	advertised *certificates.Authority
 	etcd       string
 	apiserver  string
-	// account is the kubeconfig of the federation API server, and token its token, with the
-	// permissions of the chart.
+	// account is the path of the federation API server's kubeconfig, and token the token in it.
+	// They have the permissions of the chart.
 	account, token string
 }
 
 var (
 	shared *Environment
-	// failure is why the shared environment did not start.
+	// failure is the reason for which the shared environment did not start.
 	failure error
 )
 
-// Main runs the tests of a package in a shared environment and exits.
+// Main starts the shared environment, runs the tests of a package, and exits.
 func Main(m *testing.M) {
 	if name := os.Getenv(programMode); name != "" {
 		os.Exit(program(name))
@@ -123,7 +123,7 @@ func run(m *testing.M) int {
 	return m.Run()
 }
 
-// program is the main function of one of the project's programs.
+// program runs one of the project's programs, and returns its exit code.
 func program(name string) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -133,7 +133,7 @@ func program(name string) int {
 		run = manager.NewCommand(ctx).Execute
 	case VirtualKubelet:
 		command := virtualkubelet.NewCommand(ctx)
-		// The version flag of the other programs is registered in this binary, too.
+		// The version flag of another program is registered in this binary already.
 		command.Version = ""
 		run = command.Execute
 	}
@@ -144,7 +144,7 @@ func program(name string) int {
 	return 0
 }
 
-// Get returns the environment that the tests of the package share.
+// Get returns the shared environment of the tests of a package.
 func Get(t testing.TB) *Environment {
 	t.Helper()
 	if shared == nil {
@@ -180,7 +180,8 @@ func (e *Environment) stop() {
 	if e.dir == "" {
 		return
 	}
-	// When the tests are interrupted, one of them may still write.
+	// If the tests are interrupted, one of them may still write to the directory, so its deletion
+	// is retried.
 	var err error
 	gone := func(context.Context) (bool, error) {
 		err = os.RemoveAll(e.dir)
@@ -192,7 +193,7 @@ func (e *Environment) stop() {
 	fmt.Fprintf(os.Stderr, "the test environment leaves something behind: %v\n", err)
 }
 
-// binaries returns the directory of the programs that the environment runs.
+// binaries returns the directory with the programs of Kubernetes and etcd.
 func binaries() (string, error) {
 	dir := os.Getenv("KUBE_BIN_DIR")
 	if dir == "" {
@@ -210,7 +211,7 @@ func binaries() (string, error) {
 	return dir, nil
 }
 
-// repository is the root of the module: the directory that go.mod is in.
+// repository returns the root directory of the repository, which contains go.mod.
 func repository() (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {

@@ -31,13 +31,13 @@ import (
 )
 
 const (
-	// serviceName is the Service of the federation API server.
+	// serviceName is the name of the federation API server's Service.
 	serviceName    = "federation-apiserver"
 	apiServiceName = "v1alpha1.federation.liqo.io"
 )
 
-// installRoles creates the ServiceAccount of the federation API server with the roles of the chart
-// only, and its kubeconfig.
+// installRoles creates the ServiceAccount of the federation API server, binds it to the roles of
+// the chart, and writes its kubeconfig.
 func (e *Environment) installRoles(ctx context.Context) error {
 	if _, err := e.Kube.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: Namespace}}, metav1.CreateOptions{}); err != nil {
 		return err
@@ -63,7 +63,7 @@ func (e *Environment) installRoles(ctx context.Context) error {
 	return e.writeKubeconfig("server.kubeconfig", clientcmdapi.AuthInfo{Token: token.Status.Token})
 }
 
-// Chart renders the given templates of the chart, or all of them.
+// Chart returns the manifests of some templates of the chart, or of all if none is given.
 func (e *Environment) Chart(t testing.TB, templates ...string) string {
 	t.Helper()
 	return e.ChartWith(t, nil, templates...)
@@ -79,7 +79,7 @@ func (e *Environment) ChartWith(t testing.TB, values []string, templates ...stri
 	return string(manifests)
 }
 
-// render renders templates of the chart.
+// render returns the manifests of templates of the chart.
 func (e *Environment) render(ctx context.Context, values []string, templates ...string) ([]byte, error) {
 	root, err := repository()
 	if err != nil {
@@ -122,8 +122,8 @@ func writeKubeconfig(path, server string, bundle []byte, user clientcmdapi.AuthI
 	}, path)
 }
 
-// AccountKubeconfig writes a kubeconfig with the credentials of the federation API server for another
-// Kubernetes API, and returns its path. The default token is that of the server.
+// AccountKubeconfig writes a kubeconfig for a Kubernetes API at server and returns its path. An
+// empty token uses the token of the federation API server's account.
 func (e *Environment) AccountKubeconfig(t testing.TB, server string, bundle []byte, token string) string {
 	t.Helper()
 	if token == "" {
@@ -143,8 +143,8 @@ func (e *Environment) installServer(ctx context.Context) (err error) {
 	return e.Server.start(ctx)
 }
 
-// registerAPI registers the server with the aggregator and waits until it is available. kube-apiserver
-// refuses endpoints on loopback addresses, so the Service is an ExternalName of the host.
+// registerAPI creates the APIService of the server, and waits until it is available. Its Service is
+// of type ExternalName, because kube-apiserver refuses endpoints with loopback addresses.
 func (e *Environment) registerAPI(ctx context.Context) error {
 	server, err := url.Parse(e.Server.URL)
 	if err != nil {
@@ -185,7 +185,8 @@ func (e *Environment) registerAPI(ctx context.Context) error {
 	return e.awaitAPI(ctx)
 }
 
-// awaitAPI waits until the API is in the discovery and OpenAPI of the cluster.
+// awaitAPI waits until discovery and the OpenAPI documents of the cluster have the federation's
+// API.
 func (e *Environment) awaitAPI(ctx context.Context) error {
 	client, err := aggregator.NewForConfig(e.Admin)
 	if err != nil {
@@ -212,7 +213,7 @@ func (e *Environment) awaitAPI(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("the APIService %s does not become available: %w", apiServiceName, err)
 	}
-	// The discovery cache of kubectl lacks the API.
+	// kubectl may have cached a discovery without the API.
 	return os.RemoveAll(e.path("kubectl"))
 }
 

@@ -14,7 +14,8 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// volumeControllers bind claims to volumes and protect both while they are in use.
+// volumeControllers are the controllers of kube-controller-manager that bind, expand and protect
+// claims and volumes.
 var volumeControllers = []string{
 	"persistentvolume-binder-controller",
 	"persistentvolumeclaim-protection-controller",
@@ -22,8 +23,8 @@ var volumeControllers = []string{
 	"persistentvolume-expander-controller",
 }
 
-// StartVolumeControllers starts kube-controller-manager with the volume controllers only, and
-// kube-scheduler, until the test ends. Tests have provisioners of their own.
+// StartVolumeControllers starts kube-controller-manager with only the volume controllers, and
+// kube-scheduler, until the test ends. They provision nothing; tests run provisioners of their own.
 func (e *Environment) StartVolumeControllers(t testing.TB) {
 	t.Helper()
 	kubeconfig := "kubernetes.kubeconfig"

@@ -17,11 +17,11 @@ import (
 	"time"
 )
 
-// stopTimeout is the time after which a process is killed.
+// stopTimeout is the time after which a process that does not terminate is killed.
 const stopTimeout = 10 * time.Second
 
-// starter runs functions on a thread that exists as long as this process. A child with a parent death
-// signal dies with the thread that started it.
+// starter returns a channel of functions, which run on a thread that lives as long as this process.
+// The parent death signal of a child is sent when the thread that started it ends.
 var starter = sync.OnceValue(func() chan<- func() {
 	calls := make(chan func())
 	go func() {
@@ -33,16 +33,16 @@ var starter = sync.OnceValue(func() chan<- func() {
 	return calls
 })
 
-// process is a child that dies with this process.
+// process is a child process that is killed when this process ends.
 type process struct {
 	command *exec.Cmd
 	log     string
 	done    chan struct{}
-	// err is the error of the process once done is closed.
+	// err is the error of the ended process. It may be read after done is closed.
 	err error
 }
 
-// start starts a command that dies with this process.
+// start starts a command that is killed when this process ends.
 func start(command *exec.Cmd) error {
 	command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	started := make(chan error)
@@ -50,15 +50,15 @@ func start(command *exec.Cmd) error {
 	return <-started
 }
 
-// processes are all children, in the order of their start.
+// processes are all child processes, in the order in which they were started.
 type processes struct {
 	mu  sync.Mutex
 	all []*process
-	// stopped is set when no more may be started.
+	// stopped is true when no more processes may be started.
 	stopped bool
 }
 
-// start runs a program with its output in log.
+// start starts a program, and writes its output to the file log.
 func (p *processes) start(log, path string, environment []string, args ...string) (*process, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -86,7 +86,7 @@ func (p *processes) start(log, path string, environment []string, args ...string
 	return child, nil
 }
 
-// stopAll stops the children, the last one first, so that dependencies are available.
+// stopAll stops all processes in reverse order, so that each ends before those that it depends on.
 func (p *processes) stopAll() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -98,7 +98,8 @@ func (p *processes) stopAll() {
 	p.all, p.stopped = nil, true
 }
 
-// stop sends a signal and waits. A process that does not end is killed, which is an error.
+// stop sends a signal to the process, and waits until it ends. It kills the process after
+// stopTimeout, and returns an error then.
 func (p *process) stop(signal os.Signal) error {
 	if err := p.command.Process.Signal(signal); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return err
@@ -115,7 +116,7 @@ func (p *process) stop(signal os.Signal) error {
 	return fmt.Errorf("%s did not end within %s after %s: %s", p.command.Path, stopTimeout, signal, p.tail())
 }
 
-// until polls ready until it returns nil, the process ends, or ctx is done.
+// until repeats ready until it returns nil. It fails when the process ends or ctx is done.
 func (p *process) until(ctx context.Context, ready func(context.Context) error) error {
 	ticker := time.NewTicker(50 * time.Millisecond)
 	defer ticker.Stop()
@@ -134,7 +135,7 @@ func (p *process) until(ctx context.Context, ready func(context.Context) error) 
 	}
 }
 
-// tail returns the end of the output.
+// tail returns the last part of the output.
 func (p *process) tail() string {
 	const most = 16000
 	content, err := os.ReadFile(p.log)

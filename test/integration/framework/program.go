@@ -15,14 +15,14 @@ import (
 	"time"
 )
 
-// VirtualKubelet and ControllerManager are programs to start.
+// VirtualKubelet and ControllerManager are names for StartProgram and RunProgram.
 const (
 	VirtualKubelet    = "federation-virtual-kubelet"
 	ControllerManager = managerProgram
 )
 
-// StartProgram starts a program, waits until it is healthy on a port of loopback, and returns its
-// process ID. It stops when the test ends.
+// StartProgram starts a program, waits until it is healthy at a port of the loopback address, and
+// returns its process ID. It is stopped when the test ends.
 func (e *Environment) StartProgram(t testing.TB, name string, port int, args ...string) int {
 	t.Helper()
 	log := e.programLog(name, port)
@@ -36,7 +36,7 @@ func (e *Environment) StartProgram(t testing.TB, name string, port int, args ...
 			t.Error(err)
 		}
 	})
-	// The connection is not verified: only the listener matters.
+	// The server is not verified, because only its health matters.
 	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}
 	t.Cleanup(transport.CloseIdleConnections)
 	client := &http.Client{Transport: transport, Timeout: time.Second}
@@ -59,7 +59,7 @@ func (e *Environment) programLog(name string, port int) string {
 	return e.path(fmt.Sprintf("%s-%d.log", name, port))
 }
 
-// ProgramLog returns the output of a program that was started with a port.
+// ProgramLog returns the output of the program that was started with this name and port.
 func (e *Environment) ProgramLog(t testing.TB, name string, port int) string {
 	t.Helper()
 	content, err := os.ReadFile(e.programLog(name, port))

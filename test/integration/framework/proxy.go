@@ -18,23 +18,23 @@ import (
 	"testing"
 )
 
-// ProxyURL is the URL of a Proxy.
+// ProxyURL is the URL for spec.proxyURL of a client whose connections use Proxy.Dial.
 const ProxyURL = "http://proxy.example.com:3128"
 
-// Proxy is an HTTP proxy, through which alone the cluster is reachable at AdvertisedServer.
+// Proxy is an HTTP proxy. The cluster is reachable at AdvertisedServer only through it.
 type Proxy struct {
 	server *httptest.Server
 	target string
 
 	mu sync.Mutex
-	// hasty proxies answer before they are connected.
+	// hasty is true if the proxy responds before it is connected to the server.
 	hasty   bool
 	refusal int
 	asked   []string
 	open    []net.Conn
 }
 
-// StartProxy starts a proxy that stops when the test ends.
+// StartProxy starts a proxy, and stops it when the test ends.
 func (e *Environment) StartProxy(t testing.TB) *Proxy {
 	t.Helper()
 	target, err := url.Parse(e.apiserver)
@@ -42,7 +42,8 @@ func (e *Environment) StartProxy(t testing.TB) *Proxy {
 		t.Fatal(err)
 	}
 	p := &Proxy{target: target.Host}
-	// Programs dial no loopback address on behalf of a peer.
+	// The proxy listens on all addresses, because programs refuse to connect to loopback addresses
+	// for a peer.
 	listener, err := net.Listen("tcp", ":0")
 	if err != nil {
 		t.Fatal(err)
@@ -58,7 +59,7 @@ func (e *Environment) StartProxy(t testing.TB) *Proxy {
 	return p
 }
 
-// Dial connects to the proxy instead of the address.
+// Dial connects to this proxy if address is the host of ProxyURL, and fails otherwise.
 func (p *Proxy) Dial(ctx context.Context, network, address string) (net.Conn, error) {
 	if known, err := url.Parse(ProxyURL); err != nil || address != known.Host {
 		return nil, fmt.Errorf("%s was dialled instead of the proxy (%w)", address, errors.Join(err, net.ErrClosed))
@@ -70,7 +71,8 @@ func (p *Proxy) port() string {
 	return strconv.Itoa(p.server.Listener.Addr().(*net.TCPAddr).Port)
 }
 
-// AddressURL returns the URL of the proxy with an address of this machine that is no loopback address.
+// AddressURL returns the URL of the proxy at an address of this machine that is not a loopback
+// address.
 func (p *Proxy) AddressURL(t testing.TB) string {
 	t.Helper()
 	addresses, err := net.InterfaceAddrs()
@@ -86,28 +88,28 @@ func (p *Proxy) AddressURL(t testing.TB) string {
 	return ""
 }
 
-// Refuse makes the proxy answer with a status. Zero makes it connect again.
+// Refuse makes the proxy respond to all requests with an HTTP status. Zero ends it.
 func (p *Proxy) Refuse(status int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.refusal = status
 }
 
-// Hasty makes the proxy answer 200 before it is connected.
+// Hasty makes the proxy respond with 200 before it is connected to the server.
 func (p *Proxy) Hasty() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.hasty = true
 }
 
-// Asked returns the addresses of the requests.
+// Asked returns the addresses that clients requested connections to.
 func (p *Proxy) Asked() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return slices.Clone(p.asked)
 }
 
-// Cut ends all connections through the proxy.
+// Cut closes all connections through the proxy.
 func (p *Proxy) Cut() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -117,7 +119,7 @@ func (p *Proxy) Cut() {
 	p.open = nil
 }
 
-// ServeHTTP connects a client to the cluster.
+// ServeHTTP connects a client to the cluster, unless the proxy refuses requests.
 func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	p.mu.Lock()
 	p.asked = append(p.asked, r.Host)
@@ -155,14 +157,14 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	p.mu.Lock()
 	p.open = append(p.open, client, backend)
 	p.mu.Unlock()
-	// The client's early data is in the buffer.
+	// The client may have sent data with its request, which is in the buffer.
 	var both sync.WaitGroup
 	both.Go(func() { pipe(backend, buffered) })
 	both.Go(func() { pipe(client, backend) })
 	both.Wait()
 }
 
-// pipe copies until one side ends, and closes the other.
+// pipe copies from one connection to the other until one of them ends, and closes to.
 func pipe(to net.Conn, from io.Reader) {
 	_, _ = io.Copy(to, from)
 	_ = to.Close()

@@ -22,11 +22,11 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Server is a federation API server in a process of its own.
+// Server is a federation API server that runs as a process of its own.
 type Server struct {
-	// URL is the server's own, not the aggregator's.
+	// URL is the address of the server itself, without the aggregator.
 	URL string
-	// DataDir is that of its embedded etcd.
+	// DataDir is the data directory of its embedded etcd.
 	DataDir string
 
 	environment *Environment
@@ -35,8 +35,8 @@ type Server struct {
 	process     *process
 }
 
-// newServer returns a server with the permissions of the chart, on a free port. more overrides its
-// default arguments.
+// newServer returns a server with the permissions of the chart, on a free port and not started.
+// more is appended to its default arguments and overrides them.
 func (e *Environment) newServer(name, dataDir string, more ...string) (*Server, error) {
 	port, err := freePort()
 	if err != nil {
@@ -59,16 +59,17 @@ func (e *Environment) serverArgs(dataDir string, port int) []string {
 		"--bind-address=" + loopback.String(), fmt.Sprintf("--secure-port=%d", port),
 		"--tls-cert-file=" + e.path("server.crt"), "--tls-private-key-file=" + e.path("server.key"),
 		"--data-dir=" + dataDir,
-		// Other tests leave namespaces behind.
+		// The server refuses an empty store in a cluster with federation namespaces, which earlier
+		// tests may have left.
 		"--allow-empty-store",
-		// Tests observe changes of permissions at once.
+		// Refusals are cached only briefly, so that tests do not wait after they grant permissions.
 		"--authorization-webhook-cache-unauthorized-ttl=100ms",
 		"--profiling",
 	}
 }
 
-// StartServer starts a server in addition to the shared one and waits until it is ready. The
-// aggregator does not use it. It stops when the test ends.
+// StartServer starts an additional server, and waits until it is ready. The aggregator does not use
+// it. It is stopped when the test ends.
 func (e *Environment) StartServer(t testing.TB, dataDir string, more ...string) *Server {
 	t.Helper()
 	server, err := e.newServer(filepath.Base(t.Name())+"-"+filepath.Base(dataDir), dataDir, more...)
@@ -82,8 +83,8 @@ func (e *Environment) StartServer(t testing.TB, dataDir string, more ...string) 
 	return server
 }
 
-// MakeDataDir creates a directory whose path is short enough for a unix socket. It is deleted with the
-// environment.
+// MakeDataDir creates a directory with a path that is short enough for a unix socket. It is deleted
+// with the environment.
 func (e *Environment) MakeDataDir(t testing.TB) string {
 	t.Helper()
 	dir, err := os.MkdirTemp(e.dir, "data-")
@@ -93,14 +94,15 @@ func (e *Environment) MakeDataDir(t testing.TB) string {
 	return dir
 }
 
-// RunServer runs a server that is expected to end, and returns its standard error and exit code.
+// RunServer runs a server that is expected to fail, and returns its standard error and its exit
+// code.
 func (e *Environment) RunServer(t testing.TB, more ...string) (output string, code int) {
 	t.Helper()
 	return e.runServer(t, os.Args[0], append(e.freshArgs(t, e.MakeDataDir(t)), more...))
 }
 
-// RunServerOnVolume is RunServer with the data directory on a tmpfs with mount options, for the server
-// alone.
+// RunServerOnVolume is RunServer with the data directory on a tmpfs with these mount options, which
+// only the server sees.
 func (e *Environment) RunServerOnVolume(t testing.TB, options string, more ...string) (output string, code int) {
 	t.Helper()
 	dir := e.MakeDataDir(t)
@@ -142,8 +144,8 @@ func (e *Environment) runServer(t testing.TB, path string, args []string) (outpu
 	}
 }
 
-// RunCommand runs another command of the server's program, and returns its standard output. The error
-// has its standard error.
+// RunCommand runs a subcommand of the server's program, and returns its standard output. The error
+// contains its standard error.
 func (e *Environment) RunCommand(t testing.TB, stdin io.Reader, args ...string) ([]byte, error) {
 	t.Helper()
 	command := exec.CommandContext(t.Context(), os.Args[0], args...)
@@ -160,7 +162,7 @@ func (e *Environment) RunCommand(t testing.TB, stdin io.Reader, args ...string) 
 	return stdout.Bytes(), err
 }
 
-// Stop sends the server a signal and waits until it ends.
+// Stop sends a signal to the server, and waits until it ends.
 func (s *Server) Stop(t testing.TB, signal os.Signal) {
 	t.Helper()
 	if err := s.process.stop(signal); err != nil {
@@ -168,11 +170,11 @@ func (s *Server) Stop(t testing.TB, signal os.Signal) {
 	}
 }
 
-// Start starts the server again after Stop, and waits until it is ready and, if it is the shared one,
-// available at the aggregator.
+// Start starts the server again after Stop, and waits until it is ready. For the shared server it
+// also waits until the aggregator reports it as available.
 func (s *Server) Start(t testing.TB) {
 	t.Helper()
-	// The context of a test may have ended.
+	// Cleanups call Start as well, when the context of the test has ended.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), startTimeout)
 	defer cancel()
 	if err := s.start(ctx); err != nil {
@@ -196,10 +198,10 @@ func (s *Server) Log(t testing.TB) string {
 	return string(content)
 }
 
-// PID returns the server's process ID.
+// PID returns the process ID of the server.
 func (s *Server) PID() int { return s.process.command.Process.Pid }
 
-// Client returns config for this server instead of the aggregator.
+// Client returns config with this server as the host, instead of kube-apiserver.
 func (s *Server) Client(config *rest.Config) *rest.Config {
 	direct := rest.CopyConfig(config)
 	direct.Host = s.URL
@@ -216,7 +218,7 @@ func (s *Server) start(ctx context.Context) (err error) {
 	return s.environment.awaitReady(ctx, s.process, s.URL)
 }
 
-// awaitReady waits until a process is ready.
+// awaitReady waits until the server at this address is ready. It fails if the process ends.
 func (e *Environment) awaitReady(ctx context.Context, process *process, server string) error {
 	pool := x509.NewCertPool()
 	pool.AddCert(e.authority.Certificate)

@@ -24,8 +24,8 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// User returns the configuration of a user with a client certificate. Grant and the roles of the groups
-// are its permissions.
+// User returns the configuration of a client with a certificate for this user and these groups. The
+// user has only the permissions of Grant and of bindings to the groups.
 func (e *Environment) User(t testing.TB, name string, groups ...string) *rest.Config {
 	t.Helper()
 	config, err := e.client(name, groups...)
@@ -35,10 +35,11 @@ func (e *Environment) User(t testing.TB, name string, groups ...string) *rest.Co
 	return config
 }
 
-// Anonymous returns a configuration without credentials.
+// Anonymous returns the configuration of a client without credentials.
 func (e *Environment) Anonymous() *rest.Config { return rest.AnonymousClientConfig(e.Admin) }
 
-// FrontProxy returns a configuration with a certificate of the aggregator's authority.
+// FrontProxy returns the configuration of a client with a certificate of the aggregator's
+// authority.
 func (e *Environment) FrontProxy(t testing.TB, name string) *rest.Config {
 	t.Helper()
 	certificate, key, err := e.proxy.Issue(pkix.Name{CommonName: name}, nil, nil)
@@ -50,7 +51,8 @@ func (e *Environment) FrontProxy(t testing.TB, name string) *rest.Config {
 	return config
 }
 
-// ServiceAccount ensures that a ServiceAccount exists, and returns a configuration with its token.
+// ServiceAccount creates a ServiceAccount if it does not exist, and returns the configuration of a
+// client with a token of it.
 func (e *Environment) ServiceAccount(t testing.TB, namespace, name string) *rest.Config {
 	t.Helper()
 	accounts := e.Kube.CoreV1().ServiceAccounts(namespace)
@@ -68,7 +70,7 @@ func (e *Environment) ServiceAccount(t testing.TB, namespace, name string) *rest
 	return config
 }
 
-// awaitGrant waits until the authorizer has observed a rule: the API server caches refusals.
+// awaitGrant waits until kube-apiserver's authorizer allows a rule, which it observes with a delay.
 func (e *Environment) awaitGrant(t testing.TB, user, namespace string, rule rbacv1.PolicyRule) {
 	t.Helper()
 	spec := authorizationv1.SubjectAccessReviewSpec{User: user}
@@ -92,8 +94,8 @@ func (e *Environment) awaitGrant(t testing.TB, user, namespace string, rule rbac
 	}
 }
 
-// Grant binds a user to a role with these rules in a namespace, or in the whole cluster if it is empty,
-// until the test ends.
+// Grant binds a user to a role with these rules until the test ends. An empty namespace grants them
+// in the whole cluster.
 func (e *Environment) Grant(t testing.TB, user, namespace string, rules ...rbacv1.PolicyRule) {
 	t.Helper()
 	ctx := context.WithoutCancel(t.Context())
@@ -134,8 +136,8 @@ func (e *Environment) Grant(t testing.TB, user, namespace string, rules ...rbacv
 	})
 }
 
-// MakeNamespace creates a namespace with a generated name. It stays, since no controller finishes its
-// deletion.
+// MakeNamespace creates a namespace with a generated name. It is not deleted, because no controller
+// would finalize it.
 func (e *Environment) MakeNamespace(t testing.TB) string {
 	t.Helper()
 	namespace, err := e.Kube.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "test-"}}, metav1.CreateOptions{})
@@ -145,8 +147,8 @@ func (e *Environment) MakeNamespace(t testing.TB) string {
 	return namespace.Name
 }
 
-// Kubectl runs kubectl as Admin and returns its output, with its standard error. It fails the test when
-// kubectl fails.
+// Kubectl runs kubectl as Admin, and returns its standard output and standard error. It fails the
+// test if kubectl fails.
 func (e *Environment) Kubectl(t testing.TB, stdin string, args ...string) string {
 	t.Helper()
 	output, err := e.kubectl(t.Context(), []byte(stdin), args...)
@@ -156,7 +158,7 @@ func (e *Environment) Kubectl(t testing.TB, stdin string, args ...string) string
 	return output
 }
 
-// TryKubectl is Kubectl, but returns an error.
+// TryKubectl is Kubectl with an error instead of a failed test.
 func (e *Environment) TryKubectl(t testing.TB, stdin string, args ...string) (string, error) {
 	t.Helper()
 	output, err := e.kubectl(t.Context(), []byte(stdin), args...)
