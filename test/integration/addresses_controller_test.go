@@ -29,8 +29,9 @@ import (
 	"liqo.io/federation/test/integration/framework"
 )
 
-// With the permissions of the chart, a pod on one provider gets an address for another one. The
-// virtual kubelet of that provider may only read it, and it is deleted with the pod.
+// The controllers have the permissions of the chart. A pod on one provider gets an address for pods
+// of the other provider. The other provider's virtual kubelet may only read the address, which is
+// deleted with the pod.
 func TestAPodOnOneProviderHasAnAddressForTheOther(t *testing.T) {
 	env := framework.Get(t)
 	installRoles(t, env)
@@ -53,7 +54,7 @@ func TestAPodOnOneProviderHasAnAddressForTheOther(t *testing.T) {
 		peers[name] = makeNamespaceOf(t, env, peerOf(name), v1alpha1.RolePeer, name)
 		called := map[string]string{"asti": "10.1.0.0/16", "alba": "10.3.0.0/16"}[name]
 		must(t)(admin.TunnelEndpoints(framework.Namespace).Create(t.Context(), &v1alpha1.TunnelEndpoint{
-			// A namespace that is left of an earlier run has a number appended.
+			// The namespace, and so the ForeignCluster, has another name if an earlier run left one.
 			ObjectMeta: metav1.ObjectMeta{Name: naming.ForeignClusterOf(peers[name])},
 			Spec: v1alpha1.TunnelEndpointSpec{
 				ClusterID: id, PublicKey: map[string]string{"asti": "AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQE=", "alba": "AgICAgICAgICAgICAgICAgICAgICAgICAgICAgICAgI="}[name],
@@ -159,15 +160,15 @@ func anEndpointThatIsNoPodHasOneToo(t *testing.T, env *framework.Environment, pr
 	until(t, "the end of its address", at())
 }
 
-// runAddresses runs the controllers of single addresses with the permissions of the controller manager
-// until the test ends.
+// runAddresses runs the controllers that map single addresses, with the permissions of the
+// controller manager, until the test ends.
 func runAddresses(t *testing.T, env *framework.Environment) {
 	t.Helper()
 	account := env.ServiceAccount(t, framework.Namespace, controllerManager)
 	kube := kubeOf(t, account)
 	events := &record.FakeRecorder{}
 	pods := watches.PodsOfNodes(kube)
-	// The controller of virtual nodes starts watching their pods.
+	// The controller of virtual nodes starts watches of pods, which end with this context.
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	t.Cleanup(cancel)
 	runManager(t, account, func(manager ctrl.Manager) error {

@@ -42,7 +42,7 @@ func makePool(t *testing.T, federation versioned.Interface, name string, cidrs [
 	}, metav1.CreateOptions{}))
 }
 
-// awaitPool waits until the status of a pool meets a condition.
+// awaitPool waits until the status of an AddressPool meets a condition.
 func awaitPool(t *testing.T, federation versioned.Interface, name string, is func(v1alpha1.AddressPoolStatus) bool) {
 	t.Helper()
 	until(t, "the status of address pool "+name, func(ctx context.Context) (bool, error) {
@@ -61,7 +61,7 @@ func addressMapping(name, pool, what string) *v1alpha1.AddressMapping {
 	return m
 }
 
-// expectDisjoint checks that no two mappings overlap, and returns their number.
+// expectDisjoint fails the test if two AddressMappings overlap, and returns the number of mappings.
 func expectDisjoint(t *testing.T, federation versioned.Interface) int {
 	t.Helper()
 	list, err := federation.FederationV1alpha1().AddressMappings(metav1.NamespaceAll).List(t.Context(), metav1.ListOptions{})
@@ -237,7 +237,8 @@ func TestNoAddressIsGivenTwiceOrLostWhenTheServerIsKilled(t *testing.T) {
 	writers.Wait()
 	expectDisjoint(t, federation)
 
-	// Failed reservations are released, so that the whole pool can be used.
+	// Reservations of failed requests must be released, so that the remaining addresses can be
+	// allocated.
 	rest := 0
 	until(t, "the pool is exhausted", func(ctx context.Context) (bool, error) {
 		_, err := mappings.Create(ctx, addressMapping(fmt.Sprintf("rest-%d", rest), "", "192.0.2.1"), metav1.CreateOptions{})
@@ -256,7 +257,7 @@ func TestNoAddressIsGivenTwiceOrLostWhenTheServerIsKilled(t *testing.T) {
 	})
 }
 
-// within reports whether a range, or an address, is in another one.
+// within reports whether the CIDR or address got is contained in the CIDR wanted.
 func within(t *testing.T, wanted, got string) bool {
 	t.Helper()
 	around, err := addressrange.Prefix(wanted)

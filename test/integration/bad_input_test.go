@@ -25,10 +25,10 @@ import (
 	"liqo.io/federation/test/integration/framework"
 )
 
-// answerSoon bounds the processing of invalid input.
+// answerSoon is the maximal time for the response to an invalid request.
 const answerSoon = 10 * time.Second
 
-// Malicious bodies are refused in time, with a message, and log at most one line.
+// Malicious bodies are refused in time with a message, and cause at most one line in the log.
 func TestDecodeLimits(t *testing.T) {
 	env := framework.Get(t)
 	installRoles(t, env)
@@ -37,16 +37,17 @@ func TestDecodeLimits(t *testing.T) {
 	retry(t, func() (any, error) {
 		return federationOf(t, user).FederationV1alpha1().NamespaceMaps(c.tenant).List(t.Context(), metav1.ListOptions{})
 	})
-	// A list of empty namespaces in the field spec, and nested groups of an unknown field.
+	// A valid list of half a million empty entries in the field spec, and nested groups of an
+	// unknown field.
 	namespaces := binary.AppendUvarint([]byte{2<<3 | 2}, 1_000_000)
 	namespaces = append(namespaces, bytes.Repeat([]byte{1<<3 | 2, 0}, 500_000)...)
-	// In the field metadata a name, and an annotation whose value is not UTF-8.
+	// The field metadata with a name, and with an annotation whose value is not UTF-8.
 	annotation := []byte{1<<3 | 2, 14, 1<<3 | 2, 4, 'r', 'o', 'm', 'e', 12<<3 | 2, 6, 1<<3 | 2, 1, 'a', 2<<3 | 2, 1, 0xff}
 	groups := bytes.Repeat([]byte{15<<3 | 3}, 1_000_000)
 	object := func(fields string) []byte {
 		return fmt.Appendf(nil, `{"apiVersion":"federation.liqo.io/v1alpha1","kind":"NamespaceMap","metadata":{"name":"rome"%s}`, fields)
 	}
-	// Nine levels of nine references each expand to 387 million words.
+	// YAML references in nine levels of nine each, which expand to 387 million words.
 	bomb := "apiVersion: federation.liqo.io/v1alpha1\nkind: NamespaceMap\nmetadata: {name: rome}\nspec:\n  a0: &a0 [x,x,x,x,x,x,x,x,x]\n"
 	for i := 1; i < 10; i++ {
 		bomb += fmt.Sprintf("  a%d: &a%d [%s]\n", i, i, strings.TrimSuffix(strings.Repeat(fmt.Sprintf("*a%d,", i-1), 9), ","))
@@ -96,7 +97,7 @@ func TestDecodeLimits(t *testing.T) {
 	}
 }
 
-// protobuf returns a body of a NamespaceMap with these fields.
+// protobuf returns the Protobuf encoding of a NamespaceMap with these encoded fields.
 func protobuf(t *testing.T, fields []byte) []byte {
 	t.Helper()
 	body := runtime.Unknown{TypeMeta: runtime.TypeMeta{APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: "NamespaceMap"}, Raw: fields}
@@ -128,19 +129,19 @@ func TestNumberOfInvitationsIsLimited(t *testing.T) {
 	if !apierrors.IsForbidden(refusal) || !strings.Contains(refusal.Error(), "the limit is 1000") {
 		t.Fatalf("after %d invitations: %v", made, refusal)
 	}
-	// Apply is subject to the same limit.
+	// Server-side apply must be subject to the same limit as create.
 	_, err := tokens.Patch(t.Context(), "one-more", types.ApplyPatchType, []byte(`{"apiVersion":"federation.liqo.io/v1alpha1","kind":"PeeringToken","metadata":{"name":"one-more"}}`), metav1.PatchOptions{FieldManager: "test"})
 	if !apierrors.IsForbidden(err) {
 		t.Errorf("applied: %v", err)
 	}
-	// Existing invitations work.
+	// Requests with existing tokens must still be allowed.
 	if _, err := tokens.List(t.Context(), metav1.ListOptions{}); err != nil {
 		t.Error(err)
 	}
 }
 
-// The namespace of a peer that writes in a loop is limited, and the requests of other peers are
-// answered meanwhile.
+// The writes of a peer in a loop are limited by the number of its objects, and requests of other
+// peers are answered meanwhile.
 func TestPeerThatWritesInALoopIsLimitedAndDoesNotStarveOthers(t *testing.T) {
 	env := framework.Get(t)
 	installRoles(t, env)
@@ -185,7 +186,7 @@ func TestPeerThatWritesInALoopIsLimitedAndDoesNotStarveOthers(t *testing.T) {
 	stop()
 	writing.Wait()
 	stored, err := admin(t).FederationV1alpha1().NamespaceMaps(noisy.tenant).List(t.Context(), metav1.ListOptions{})
-	// Concurrent requests may exceed the limit.
+	// Concurrent requests may exceed the limit by a few objects.
 	if err != nil || len(stored.Items) < 16 || len(stored.Items) > 32 {
 		t.Errorf("%d maps are stored, %v", len(stored.Items), err)
 	}

@@ -11,7 +11,7 @@ import (
 	"liqo.io/federation/test/integration/framework"
 )
 
-// The program of helm test needs no permissions.
+// The program that "helm test" runs needs no permissions.
 func TestCheckOfTheChartFindsTheAPI(t *testing.T) {
 	env := framework.Get(t)
 	account := env.ServiceAccount(t, framework.Namespace, "default")

@@ -32,22 +32,24 @@ import (
 	"liqo.io/federation/test/integration/framework"
 )
 
-// peeringConsumer is a consumer of the environment's cluster, which it reaches through a proxy. Both
-// use the same API, so only the consumer's controllers run, and the test replaces the provider's.
+// peeringConsumer is a consumer whose provider is the same cluster, the environment's. It reaches
+// the provider through a proxy. Consumer and provider share one API, so only the consumer's
+// controllers run, and the test performs the provider's part.
 type peeringConsumer struct {
 	*framework.Environment
 	federation versioned.Interface
 	proxy      *framework.Proxy
 	peers      *remote.Peers
-	// name is that of the ForeignCluster, request that of the IdentityRequest.
+	// name is the name of the ForeignCluster, and request the name of the IdentityRequest.
 	name, request, token string
-	// outgoing and incoming configure the steps of the controller of ForeignClusters.
+	// outgoing and incoming configure the controller of ForeignClusters for the two directions.
 	outgoing consumer.Config
 	incoming provider.Config
 	clock    clock.PassiveClock
 }
 
-// newPeeringConsumer accepts an invitation of the environment's cluster, and runs the controllers.
+// newPeeringConsumer runs the controllers of a new consumer, and accepts an invitation of the
+// environment's cluster.
 func newPeeringConsumer(t *testing.T, name string) *peeringConsumer {
 	t.Helper()
 	b := makePeeringConsumer(t, name)
@@ -73,7 +75,8 @@ func makePeeringConsumer(t *testing.T, name string) *peeringConsumer {
 	}
 }
 
-// run runs the controller of ForeignClusters in this process, whose connections all use the proxy.
+// run runs the controller of ForeignClusters in this process until the test ends. All its
+// connections to the provider use the proxy.
 func (b *peeringConsumer) run(t *testing.T) {
 	t.Helper()
 	b.peers = remote.NewPeersWith(func(identity *remote.Identity) (*remote.Clients, error) {
@@ -99,7 +102,7 @@ func (b *peeringConsumer) run(t *testing.T) {
 	})
 }
 
-// invite accepts an invitation with a proxy.
+// invite creates an invitation, and accepts it with proxy as spec.proxyURL.
 func (b *peeringConsumer) invite(t *testing.T, proxy string) {
 	t.Helper()
 	tokens := b.federation.FederationV1alpha1().PeeringTokens()
@@ -121,7 +124,7 @@ func (b *peeringConsumer) invite(t *testing.T, proxy string) {
 	b.cleanUp(t, b.name)
 }
 
-// cleanUp deletes a ForeignCluster when the test ends.
+// cleanUp deletes a ForeignCluster and its finalizers when the test ends.
 func (b *peeringConsumer) cleanUp(t *testing.T, name string) {
 	t.Cleanup(func() {
 		ctx := context.WithoutCancel(t.Context())
@@ -135,8 +138,8 @@ func (b *peeringConsumer) cleanUp(t *testing.T, name string) {
 	})
 }
 
-// grant accepts the request as the provider does: it creates a tenant namespace with role bindings.
-// answer completes the status.
+// grant performs the provider's part of an identity request: it creates the tenant namespace and
+// binds subject to the roles of peers. answer sets the status of the request.
 func (b *peeringConsumer) grant(t *testing.T, subject rbacv1.Subject, answer func(request *v1alpha1.IdentityRequest, status *v1alpha1.IdentityRequestStatus)) {
 	t.Helper()
 	requests := b.federation.FederationV1alpha1().IdentityRequests()
@@ -171,7 +174,8 @@ func (b *peeringConsumer) bind(t *testing.T, role string, subjects ...rbacv1.Sub
 	}
 }
 
-// certificate issues a certificate that has been valid for age.
+// certificate issues a certificate as the identity, which has been valid for age and is valid for
+// life in total.
 func (b *peeringConsumer) certificate(t *testing.T, age, life time.Duration) {
 	t.Helper()
 	uid, _ := naming.InvitationOfAccount(b.request)
@@ -180,7 +184,7 @@ func (b *peeringConsumer) certificate(t *testing.T, age, life time.Duration) {
 	})
 }
 
-// account issues an identity by tokens of a ServiceAccount.
+// account issues tokens of a ServiceAccount as the identity.
 func (b *peeringConsumer) account(t *testing.T) {
 	t.Helper()
 	account := rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: b.tenant(), Name: "federation-peer"}
@@ -193,8 +197,8 @@ func (b *peeringConsumer) account(t *testing.T) {
 	})
 }
 
-// await waits until the condition Authenticated meets a condition. Each poll triggers the controllers,
-// which back off after failures.
+// await waits until the condition Authenticated meets is. Each poll changes the ForeignCluster, so
+// that its controller does not wait for the end of a backoff.
 func (b *peeringConsumer) await(t *testing.T, what string, is func(*metav1.Condition) bool) {
 	t.Helper()
 	var last *metav1.Condition
@@ -223,7 +227,8 @@ func established(condition *metav1.Condition) bool {
 	return condition.Status == metav1.ConditionTrue && condition.Reason == foreigncluster.ReasonIdentityIssued
 }
 
-// listRequests sends a request to the provider with the current identity.
+// listRequests lists ResourceRequests of the provider with the current identity. It fails if the
+// identity is not accepted.
 func (b *peeringConsumer) listRequests(ctx context.Context) error {
 	peer, ok := b.peers.Get(b.name)
 	if !ok {

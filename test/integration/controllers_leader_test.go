@@ -21,7 +21,8 @@ import (
 
 const signer = "federation-identity-signer"
 
-// leads waits until a process holds the Lease of the signers.
+// leads waits until a controller manager holds the Lease of the identity signers, and returns the
+// Lease.
 func leads(t *testing.T, env *framework.Environment, name string) *coordinationv1.Lease {
 	t.Helper()
 	var lease *coordinationv1.Lease
@@ -39,7 +40,7 @@ func TestTheSecondControllerManagerTakesOverFromTheFirst(t *testing.T) {
 	env := framework.Get(t)
 	first := env.StartControllers(t, "signer-0", signer, "--controllers=identity-signer")
 	leads(t, env, "signer-0")
-	// It is ready, although it is not the leader.
+	// A controller manager is ready even if it is not the leader.
 	env.StartControllers(t, "signer-1", signer, "--controllers=identity-signer")
 	lease := leads(t, env, "signer-0")
 
@@ -53,7 +54,8 @@ func TestTheSecondControllerManagerTakesOverFromTheFirst(t *testing.T) {
 		t.Errorf("%d changes of the leader: %s", changes, after)
 	}
 
-	// After a crash it uses the same name again, and works.
+	// A process that restarts after a crash has the same name, and must be able to acquire the
+	// Lease again.
 	again := env.StartControllers(t, "signer-0", signer, "--controllers=identity-signer")
 	again.Stop(t, syscall.SIGKILL)
 	leads(t, env, "signer-1")

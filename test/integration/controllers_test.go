@@ -27,15 +27,15 @@ import (
 )
 
 const (
-	// thisID and thatID are the IDs of the cluster and of its peer.
+	// thisID is the ID of the cluster, and thatID is the ID of its peer.
 	thisID = "11111111-1111-4111-8111-111111111111"
 	thatID = "22222222-2222-4222-8222-222222222222"
-	// patience bounds how long a controller takes, or kube-apiserver to compile a policy and find its
-	// parameters, which takes half a minute.
+	// patience is the maximal time until a controller has reconciled an object. kube-apiserver also
+	// needs half a minute to compile an admission policy and to find its parameters.
 	patience = 3 * time.Minute
 )
 
-// clients returns unlimited clients of both APIs with the permissions of an administrator.
+// clients returns clients of both APIs with all permissions and without rate limits.
 func clients(t *testing.T, env *framework.Environment) (kubernetes.Interface, versioned.Interface) {
 	t.Helper()
 	return clientsOf(t, env.Admin)
@@ -56,7 +56,7 @@ func clientsOf(t *testing.T, config *rest.Config) (kubernetes.Interface, version
 	return kube, federation
 }
 
-// runOffloading runs the controllers of offloading until the test ends.
+// runOffloading runs the controllers of namespaces and pods of both clusters until the test ends.
 func runOffloading(t *testing.T, env *framework.Environment) {
 	t.Helper()
 	kube, _ := clients(t, env)
@@ -79,7 +79,7 @@ func runOffloading(t *testing.T, env *framework.Environment) {
 	}, shadowPods)
 }
 
-// noVolumes implements the volumes of namespaces that have none.
+// noVolumes implements the volumes of offloaded namespaces for namespaces without volumes.
 type noVolumes struct{}
 
 func (noVolumes) Held(context.Context, string, string) ([]string, error) { return nil, nil }
@@ -88,13 +88,14 @@ func (noVolumes) Release(context.Context, *v1alpha1.NamespaceOffloading, string)
 
 func (noVolumes) Obstacles(string, string) []string { return nil }
 
-// offeredNode is the ID of the node worker, in zone north, for every consumer.
+// offeredNode is the ID in every offer of the node named worker, which is in zone north.
 const offeredNode = "0a1b2c3d4e5f6071"
 
-// allNodes offers every node to every consumer.
+// allNodes is a Placer with which every consumer may use the node worker.
 type allNodes struct{}
 
-// Place implements shadowpod.Placer.
+// Place returns the placement of a pod on the offered node with this ID. It is empty for an unknown
+// ID.
 func (allNodes) Place(_ context.Context, _, offered string) (shadowpod.Placement, error) {
 	if offered == offeredNode {
 		return shadowpod.Placement{Labels: map[string]string{corev1.LabelTopologyZone: "north"}, Node: "worker"}, nil
@@ -102,7 +103,7 @@ func (allNodes) Place(_ context.Context, _, offered string) (shadowpod.Placement
 	return shadowpod.Placement{}, nil
 }
 
-// shadowPods adds the controller of shadow pods to a manager.
+// shadowPods adds the controller of ShadowPods to a manager.
 func shadowPods(manager ctrl.Manager) error {
 	return (&shadowpod.Reconciler{
 		Client: manager.GetClient(), Live: manager.GetAPIReader(), Placer: allNodes{},
@@ -110,13 +111,13 @@ func shadowPods(manager ctrl.Manager) error {
 	}).SetupWithManager(manager)
 }
 
-// runShadows runs the controller of shadow pods alone until the test ends.
+// runShadows runs only the controller of ShadowPods until the test ends.
 func runShadows(t *testing.T, config *rest.Config) {
 	t.Helper()
 	runManager(t, config, shadowPods)
 }
 
-// until waits until check returns true.
+// until waits until check returns true. It fails the test after patience, or if check fails.
 func until(t *testing.T, what string, check func(context.Context) (bool, error)) {
 	t.Helper()
 	if err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, patience, true, check); err != nil {
@@ -124,7 +125,8 @@ func until(t *testing.T, what string, check func(context.Context) (bool, error))
 	}
 }
 
-// killed deletes a pod as its kubelet does when the containers have stopped.
+// killed deletes a pod without a grace period, as its kubelet does after its containers have
+// stopped.
 func killed(ctx context.Context, kube kubernetes.Interface, pod *corev1.Pod) error {
 	return kube.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, now(pod))
 }

@@ -30,7 +30,7 @@ func federationOf(t *testing.T, config *rest.Config) versioned.Interface {
 	return client
 }
 
-// question is one request for an authorization review.
+// question describes a request that the authorizer is asked about.
 type question struct {
 	group, resource, subresource, verb, namespace string
 }
@@ -39,18 +39,19 @@ func (q question) String() string {
 	return strings.TrimSuffix(fmt.Sprintf("%s %s.%s/%s", q.verb, q.resource, q.group, q.subresource), "/") + " in " + q.namespace
 }
 
-// anybodys reports whether every authenticated user is allowed, since the question concerns the user.
+// anybodys reports whether every authenticated user may send the request: reviews of the user's own
+// permissions.
 func (q question) anybodys() bool {
 	return q.verb == "create" && strings.HasPrefix(q.resource, "selfsubject")
 }
 
-// A tenant is denied every verb on every resource outside of its namespaces.
+// kube-apiserver denies a tenant every verb on every resource outside of its namespaces.
 func TestATenantGetsNothingOfAnother(t *testing.T) {
 	env := framework.Get(t)
 	installRoles(t, env)
 	a, b := makeTenancy(t, env, "grosseto"), makeTenancy(t, env, "livorno")
 	user := env.User(t, a.user, v1alpha1.PeerGroup)
-	// The tenant's own permissions are in force.
+	// The roles of the tenant take effect with a delay. Until then every request would be denied.
 	retry(t, func() (any, error) {
 		return federationOf(t, user).FederationV1alpha1().ShadowPods(a.remote).List(t.Context(), metav1.ListOptions{})
 	})
@@ -72,7 +73,7 @@ func TestATenantGetsNothingOfAnother(t *testing.T) {
 		for _, resource := range list.APIResources {
 			kinds++
 			name, subresource, _ := strings.Cut(resource.Name, "/")
-			// Verbs that a role can grant and discovery does not list.
+			// Roles can also grant these verbs, which discovery does not list.
 			verbs := append(slices.Clone(resource.Verbs), "bind", "escalate", "impersonate", "approve", "sign")
 			for _, namespace := range places {
 				if !resource.Namespaced && namespace != metav1.NamespaceAll {
@@ -91,7 +92,8 @@ func TestATenantGetsNothingOfAnother(t *testing.T) {
 	requestAll(t, env, user, b)
 }
 
-// review sends all questions to the cluster's authorizer.
+// review sends a SubjectAccessReview for each question, and fails the test for each that is
+// allowed.
 func review(t *testing.T, env *framework.Environment, user string, questions []question) {
 	t.Helper()
 	reviews := env.Kube.AuthorizationV1().SubjectAccessReviews()
@@ -122,8 +124,8 @@ func review(t *testing.T, env *framework.Environment, user string, questions []q
 	asking.Wait()
 }
 
-// requestAll sends requests for the federation's resources: the API server has an authorizer of its
-// own before the cluster's.
+// requestAll sends requests for the federation's resources of another tenant. The federation API
+// server has an additional authorizer, so reviews by kube-apiserver are not enough.
 func requestAll(t *testing.T, env *framework.Environment, user *rest.Config, b tenancy) {
 	t.Helper()
 	list, err := env.Kube.Discovery().ServerResourcesForGroupVersion(v1alpha1.SchemeGroupVersion.String())

@@ -19,8 +19,8 @@ import (
 	"liqo.io/federation/test/integration/framework"
 )
 
-// let removes the finalizers of an object, as controllers would.
-func let(t *testing.T, path string) {
+// deleteNow deletes an object and removes its finalizers, because no controller does so in these tests.
+func deleteNow(t *testing.T, path string) {
 	t.Helper()
 	ctx := context.WithoutCancel(t.Context())
 	client := admin(t).FederationV1alpha1().RESTClient()
@@ -58,7 +58,7 @@ func TestPeerVerbAndForeignClusterStoreTheSame(t *testing.T) {
 					t.Fatal(err)
 				}
 				finish(t, env, "rimini")
-				let(t, clusterPath("rimini"))
+				deleteNow(t, clusterPath("rimini"))
 				return cluster.Spec
 			}
 			byVerb := stored(func() {
@@ -99,7 +99,7 @@ func TestOffloadVerbAndNamespaceOffloadingStoreTheSame(t *testing.T) {
 					if err != nil {
 						t.Fatal(err)
 					}
-					let(t, offloadingPath(namespace))
+					deleteNow(t, offloadingPath(namespace))
 					return offloading.Spec
 				}
 				send := func(method func() error) {
@@ -181,7 +181,7 @@ func TestKubectlWorksAsOnBuiltInKinds(t *testing.T) {
 	namespace := env.MakeNamespace(t)
 	scope := "--namespace=" + namespace
 	env.Kubectl(t, offloadingManifest, "apply", scope, "-f", "-")
-	defer let(t, offloadingPath(namespace))
+	defer deleteNow(t, offloadingPath(namespace))
 	env.Kubectl(t, "", "wait", "nsof/offloading", scope, "--for=jsonpath={.spec.podOffloadingStrategy}=Remote", "--timeout=10s")
 	env.Kubectl(t, "", "patch", "nsof", "offloading", scope, "--subresource=status", "--type=merge", "--patch", `{"status":{"phase":"Ready"}}`)
 	env.Kubectl(t, "", "wait", "nsof/offloading", scope, "--for=jsonpath={.status.phase}=Ready", "--timeout=10s")
@@ -205,7 +205,7 @@ func TestKubectlWorksAsOnBuiltInKinds(t *testing.T) {
 	}
 
 	env.Kubectl(t, `{"apiVersion":"federation.liqo.io/v1alpha1","kind":"ForeignCluster","metadata":{"name":"udine"},"spec":{"server":"https://udine.example.org"}}`, "apply", "--server-side", "-f", "-")
-	defer let(t, clusterPath("udine"))
+	defer deleteNow(t, clusterPath("udine"))
 	env.Kubectl(t, "", "patch", "fc", "udine", "--subresource=peer", "--type=merge", "--patch", `{"spec":{"disconnectTimeoutSeconds":60}}`)
 	env.Kubectl(t, "", "patch", "fc", "udine", "--subresource=status", "--type=merge", "--patch",
 		`{"status":{"conditions":[{"type":"Ready","status":"True","reason":"Done","message":"","lastTransitionTime":"2026-11-21T08:00:00Z"}]}}`)

@@ -14,8 +14,8 @@ import (
 	"liqo.io/federation/test/integration/framework"
 )
 
-// The roles of users are aggregated into admin, edit and view. The controller that does so does not
-// run, so the users are bound to both.
+// Kubernetes aggregates the roles of the chart into admin, edit and view. The controller that does
+// so is not running, so each user is bound to the aggregated role and to the role of the chart.
 func TestNamespaceEditorMayOffloadAndReadOnly(t *testing.T) {
 	env := framework.Get(t)
 	installRoles(t, env)

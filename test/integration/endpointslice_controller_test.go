@@ -23,14 +23,15 @@ import (
 	"liqo.io/federation/test/integration/framework"
 )
 
-// endpointsOfWeb is a Service of both clusters with a local and a remote endpoint.
+// endpointsOfWeb is the Service web in a local and in the remote namespace, with a local and a
+// remote endpoint.
 type endpointsOfWeb struct {
 	*offload
 	slice *discoveryv1.EndpointSlice
 }
 
-// With the permissions of the chart, the local endpoints of a Service are reflected, ready while the
-// heartbeat of the consumer is valid.
+// The controllers have the permissions of the chart. Local endpoints of a Service are reflected,
+// and are ready while the heartbeat of the consumer is valid.
 func TestLocalEndpointsAreReflected(t *testing.T) {
 	e := &endpointsOfWeb{offload: newOffload(t)}
 	e.createPeering(t)
@@ -76,7 +77,7 @@ func TestLocalEndpointsAreReflected(t *testing.T) {
 	}
 }
 
-// createPeering creates the provider's objects of the peering.
+// createPeering creates the objects that represent the peering on the provider.
 func (e *endpointsOfWeb) createPeering(t *testing.T) {
 	t.Helper()
 	clusters := e.federation.FederationV1alpha1().ForeignClusters()
@@ -101,7 +102,7 @@ func (e *endpointsOfWeb) createPeering(t *testing.T) {
 	}
 }
 
-// setConsumerAlive sets the condition of the consumer's heartbeat.
+// setConsumerAlive sets the condition ConsumerAlive of the ForeignCluster.
 func (e *endpointsOfWeb) setConsumerAlive(t *testing.T, status metav1.ConditionStatus) {
 	t.Helper()
 	patch := fmt.Sprintf(`{"status":{"networking":"Established","conditions":[{"type":%q,"status":%q,"reason":"Test","message":"","lastTransitionTime":"2026-11-21T08:00:00Z"}]}}`,
@@ -111,7 +112,7 @@ func (e *endpointsOfWeb) setConsumerAlive(t *testing.T, status metav1.ConditionS
 	}
 }
 
-// setNetworkReady sets the condition of the network between the clusters.
+// setNetworkReady sets the condition NetworkReady of the consumer's VirtualNode.
 func (e *endpointsOfWeb) setNetworkReady(t *testing.T, status metav1.ConditionStatus) {
 	t.Helper()
 	patch := fmt.Sprintf(`{"status":{"conditions":[{"type":%q,"status":%q,"reason":"Test","message":"","lastTransitionTime":"2026-11-21T08:00:00Z"}]}}`,
@@ -134,7 +135,8 @@ func (e *endpointsOfWeb) runController(t *testing.T) {
 	})
 }
 
-// await waits until the remote namespace has the local endpoint only, ready or not.
+// await waits until the EndpointSlices in the remote namespace have exactly the local endpoint,
+// with this readiness.
 func (e *endpointsOfWeb) await(t *testing.T, ready bool) *discoveryv1.EndpointSlice {
 	t.Helper()
 	var slice *discoveryv1.EndpointSlice
@@ -160,7 +162,7 @@ func (e *endpointsOfWeb) awaitGone(t *testing.T) {
 	})
 }
 
-// awaitReason waits until the condition Ready of the shadow has a reason.
+// awaitReason waits until the condition Ready of the ShadowEndpointSlice has a reason.
 func (e *endpointsOfWeb) awaitReason(t *testing.T, reason string) {
 	t.Helper()
 	until(t, "the shadow has the reason "+reason, func(ctx context.Context) (bool, error) {

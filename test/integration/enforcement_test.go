@@ -26,13 +26,13 @@ import (
 	"liqo.io/federation/test/integration/framework"
 )
 
-// warned collects the warnings of the server.
+// warned collects the warnings of responses.
 type warned struct {
 	mu    sync.Mutex
 	texts []string
 }
 
-// HandleWarningHeader appends the text.
+// HandleWarningHeader records the text of a warning.
 func (w *warned) HandleWarningHeader(_ int, _, text string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -45,7 +45,7 @@ func (w *warned) contains(text string) bool {
 	return slices.ContainsFunc(w.texts, func(one string) bool { return strings.Contains(one, text) })
 }
 
-// runningPod creates a pod that runs on a node.
+// runningPod creates a pod that is bound to a node, and sets its phase to Running.
 func (p peering) runningPod(t *testing.T, namespace, name, node string) *corev1.Pod {
 	t.Helper()
 	made := pod(nil)
@@ -63,7 +63,8 @@ func (p peering) runningPod(t *testing.T, namespace, name, node string) *corev1.
 	return made
 }
 
-// allow sets how many disruptions a budget allows, as the disruption controller does.
+// allow sets the number of disruptions that a PodDisruptionBudget allows, as the disruption
+// controller does.
 func (p peering) allow(t *testing.T, budget *policyv1.PodDisruptionBudget, disruptions int32) {
 	t.Helper()
 	current, err := p.kube.PolicyV1().PodDisruptionBudgets(budget.Namespace).Get(t.Context(), budget.Name, metav1.GetOptions{})
@@ -95,7 +96,7 @@ func (p peering) ending(ctx context.Context, pod *corev1.Pod) (bool, error) {
 	return err == nil && !current.DeletionTimestamp.IsZero(), err
 }
 
-// budget creates a PodDisruptionBudget that allows no disruption.
+// budget creates a PodDisruptionBudget that allows no disruption of the pods in a namespace.
 func (p *peering) budget(t *testing.T, namespace string) *policyv1.PodDisruptionBudget {
 	t.Helper()
 	budget, err := p.kube.PolicyV1().PodDisruptionBudgets(namespace).Create(t.Context(), &policyv1.PodDisruptionBudget{
@@ -119,7 +120,7 @@ func TestMisplacedPodsAreEvicted(t *testing.T) {
 	budget := p.budget(t, namespace)
 	p.untilInPlace(t, namespace, "InPlace")
 
-	// The misplaced pod is reported, and keeps its remote namespace.
+	// With enforcement Warn, the misplaced pod is reported, and it keeps its remote namespace.
 	var warnings warned
 	config := rest.CopyConfig(p.env.Admin)
 	config.WarningHandler = &warnings
@@ -148,7 +149,8 @@ func TestMisplacedPodsAreEvicted(t *testing.T) {
 		t.Fatalf("the remote namespace is deleted before its pods: %+v, %v", remote, err)
 	}
 
-	// The verb has the warnings of the main resource, and a dry run returns a plan.
+	// The verb returns the same warnings as an update of the NamespaceOffloading, and in a dry run
+	// a plan.
 	var byVerb warned
 	config.WarningHandler = &byVerb
 	dry := metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}}
@@ -167,7 +169,8 @@ func TestMisplacedPodsAreEvicted(t *testing.T) {
 		t.Errorf("the plan is %+v", got)
 	}
 
-	// The pod is misplaced, and its budget prevents the eviction.
+	// With enforcement Evict, the PodDisruptionBudget first prevents the eviction of the misplaced
+	// pod.
 	patch(fields{"enforcement": "Evict"})
 	p.untilInPlace(t, namespace, "EvictionBlocked")
 	if ending, err := p.ending(t.Context(), offloaded); err != nil || ending {
@@ -185,7 +188,7 @@ func TestMisplacedPodsAreEvicted(t *testing.T) {
 	p.untilInPlace(t, namespace, "InPlace")
 	p.untilPhase(t, namespace, v1alpha1.OffloadingNoClusterSelected)
 
-	// Now local pods are misplaced.
+	// With strategy Remote, local pods are misplaced.
 	if ending, err := p.ending(t.Context(), local); err != nil || ending {
 		t.Errorf("a pod that is in place is evicted, %v", err)
 	}
@@ -197,7 +200,7 @@ func TestMisplacedPodsAreEvicted(t *testing.T) {
 	}
 	p.untilInPlace(t, namespace, "InPlace")
 
-	// A change of a node's labels has the same effect.
+	// A change of a node's labels can misplace pods, too.
 	patch(fields{"clusterSelector": fields{"nodeSelectorTerms": []any{fields{"matchExpressions": []any{fields{"key": "region", "operator": "In", "values": []string{"fr"}}}}}}})
 	p.untilPhase(t, namespace, v1alpha1.OffloadingReady)
 	moved := p.runningPod(t, namespace, "moved", naming.NodeName(p.cluster))
@@ -261,7 +264,7 @@ func TestPodsAreEvictedWithinTheirBudgets(t *testing.T) {
 	})
 }
 
-// ownedBy sets the owner of a pod.
+// ownedBy sets a controller as the owner of a pod.
 func (p peering) ownedBy(t *testing.T, pod *corev1.Pod, owner metav1.OwnerReference) *corev1.Pod {
 	t.Helper()
 	owned, err := p.kube.CoreV1().Pods(pod.Namespace).Patch(t.Context(), pod.Name, types.MergePatchType,

@@ -37,12 +37,13 @@ type exports struct {
 	*endpointsOfWeb
 	mcs   mcs.Interface
 	clock *testingclock.FakeClock
-	// copied is the reflected Service.
+	// copied is the reflected Service in the remote namespace.
 	copied *corev1.Service
 }
 
-// With the permissions of the chart, a ServiceExport in an offloaded namespace creates a ServiceImport
-// in it and in the remote namespace once the kinds are served.
+// The controllers have the permissions of the chart. A ServiceExport in an offloaded namespace
+// causes a ServiceImport in that namespace and one in its remote namespace, as soon as the
+// Multi-Cluster Services API is served.
 func TestAServiceExportIsImportedOnBothSides(t *testing.T) {
 	env := framework.Get(t)
 	installRoles(t, env)
@@ -83,8 +84,8 @@ func defineExports(t *testing.T, env *framework.Environment) {
 	define(t, env, string(mcscrd.ServiceImportCRD), mcsv1alpha1.ServiceImportFullName)
 }
 
-// offloadNamespace offloads the namespace, and binds the controller's role in the remote namespace, as
-// the controllers of offloading do.
+// offloadNamespace creates the objects of an offloaded namespace, and binds the controller's role
+// in the remote namespace, as the controllers of offloading do.
 func (e *exports) offloadNamespace(t *testing.T) {
 	t.Helper()
 	must(t)(e.Kube.CoreV1().Namespaces().Patch(t.Context(), e.local, types.MergePatchType,
@@ -95,7 +96,7 @@ func (e *exports) offloadNamespace(t *testing.T) {
 		rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Name: controllerManager, Namespace: framework.Namespace}), metav1.CreateOptions{}))
 }
 
-// runExports runs the controller with the account and permissions of the chart.
+// runExports runs the controller of exports with the account and the permissions of the chart.
 func (e *exports) runExports(t *testing.T) {
 	t.Helper()
 	config := e.ServiceAccount(t, framework.Namespace, controllerManager)
@@ -122,7 +123,7 @@ func (e *exports) makeWeb(t *testing.T) {
 		Ports:       []discoveryv1.EndpointPort{{Name: ptr.To("http"), Port: ptr.To[int32](8080)}},
 		Endpoints:   []discoveryv1.Endpoint{{Addresses: []string{"10.81.0.1"}, NodeName: ptr.To("rome-worker"), Conditions: discoveryv1.EndpointConditions{Ready: ptr.To(true)}}},
 	}, metav1.CreateOptions{}))
-	// The endpoint of the remote namespace.
+	// An EndpointSlice in the remote namespace with the remote endpoint.
 	must(t)(e.Kube.DiscoveryV1().EndpointSlices(e.remote).Create(t.Context(), &discoveryv1.EndpointSlice{
 		ObjectMeta: metav1.ObjectMeta{Name: "web-fghij", Labels: map[string]string{
 			discoveryv1.LabelServiceName: "web", discoveryv1.LabelManagedBy: "endpointslice-controller.k8s.io",
@@ -138,11 +139,12 @@ func (e *exports) export(t *testing.T) {
 	must(t)(e.mcs.MulticlusterV1alpha1().ServiceExports(e.local).Create(t.Context(), &mcsv1alpha1.ServiceExport{ObjectMeta: metav1.ObjectMeta{Name: "web"}}, metav1.CreateOptions{}))
 }
 
-// awaitStanding waits until the conditions of the export have these statuses and reasons.
+// awaitStanding waits until the conditions of the ServiceExport have these values, each as "status
+// reason".
 func (e *exports) awaitStanding(t *testing.T, want map[mcsv1alpha1.ServiceExportConditionType]string) {
 	t.Helper()
 	until(t, fmt.Sprintf("the export stands at %v", want), func(ctx context.Context) (bool, error) {
-		// Discovery is refreshed once a minute.
+		// The controller refreshes discovery once a minute.
 		e.clock.Step(time.Minute)
 		found, err := e.mcs.MulticlusterV1alpha1().ServiceExports(e.local).Get(ctx, "web", metav1.GetOptions{})
 		if err != nil {
@@ -158,8 +160,8 @@ func (e *exports) awaitStanding(t *testing.T, want map[mcsv1alpha1.ServiceExport
 	})
 }
 
-// await waits until a namespace has an import of exactly these clusters, and EndpointSlices with
-// exactly these endpoints, each as "cluster address".
+// await waits until a namespace has a ServiceImport of exactly these clusters and EndpointSlices
+// with exactly these endpoints, each as "cluster address". It returns the ServiceImport.
 func (e *exports) await(t *testing.T, namespace string, clusters []string, endpoints ...string) (found *mcsv1alpha1.ServiceImport) {
 	t.Helper()
 	var seen string
@@ -199,7 +201,7 @@ func (e *exports) await(t *testing.T, namespace string, clusters []string, endpo
 	return found
 }
 
-// awaitNone waits until a namespace has no imports.
+// awaitNone waits until a namespace has no ServiceImports.
 func (e *exports) awaitNone(t *testing.T, namespace string) {
 	t.Helper()
 	until(t, "nothing is imported in "+namespace, func(ctx context.Context) (bool, error) {
@@ -226,7 +228,8 @@ func (e *exports) testImport(t *testing.T) {
 	}
 	e.awaitStanding(t, map[mcsv1alpha1.ServiceExportConditionType]string{"Valid": "True Valid", "Ready": "True Exported", "Conflict": "False NoConflicts"})
 	localImport := e.await(t, e.local, []string{framework.ClusterName}, framework.ClusterName+" 10.81.0.1")
-	// A later step has the network. What was sent before it does not count.
+	// Without a network, the other cluster's endpoints are not imported. A later step establishes
+	// the network.
 	e.established(t, false)
 	remoteImport := e.await(t, e.remote, []string{framework.ClusterName}, framework.ClusterName+" 10.82.0.1")
 	if e.copied, err = e.Kube.CoreV1().Services(e.remote).Get(t.Context(), "web", metav1.GetOptions{}); err != nil {
@@ -243,7 +246,8 @@ func (e *exports) testImport(t *testing.T) {
 	}
 }
 
-// established sets the networking phase on the provider.
+// established sets the networking phase of the ForeignCluster on the provider to Established, or to
+// None.
 func (e *exports) established(t *testing.T, is bool) {
 	t.Helper()
 	phase := v1alpha1.PeeringNone
@@ -341,14 +345,15 @@ func (e *exports) testUnoffload(t *testing.T) {
 	e.awaitStanding(t, map[mcsv1alpha1.ServiceExportConditionType]string{"Valid": "True Valid", "Ready": "False NotOffloaded"})
 }
 
-// awaitGone waits until an object is not found.
+// awaitGone waits until get returns that an object is not found.
 func (e *exports) awaitGone(t *testing.T, what string, get func(context.Context) error) {
 	t.Helper()
 	e.offload.awaitGone(t, what, get)
 }
 
-// A peer with more permissions than those of the chart still cannot import or export, and the
-// controller manager's account cannot write endpoints outside of remote namespaces.
+// A peer with more permissions than those of the chart must not be able to import or export. The
+// account of the controller manager must not be able to write endpoints outside of remote
+// namespaces.
 func TestPoliciesKeepImportsToTheProvider(t *testing.T) {
 	env := framework.Get(t)
 	installPolicies(t, env)

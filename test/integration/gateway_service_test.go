@@ -24,8 +24,8 @@ import (
 	"liqo.io/federation/test/integration/framework"
 )
 
-// With the permissions and policies of the chart, the Service of the gateway has the active gateway as
-// its endpoint.
+// The controllers have the permissions of the chart. The Service of the gateway has only the active
+// gateway as an endpoint.
 func TestGatewayServiceHasTheActiveGatewayAsEndpoint(t *testing.T) {
 	env := framework.Get(t)
 	installPolicies(t, env)
@@ -87,7 +87,8 @@ func TestGatewayServiceHasTheActiveGatewayAsEndpoint(t *testing.T) {
 	leadsTo("no slice")
 }
 
-// The account of the controller manager can write endpoints of that Service only.
+// Policies restrict the controller manager, whose role allows it to write all endpoints, to the
+// endpoints of that Service.
 func TestPoliciesKeepEndpointsToTheGateway(t *testing.T) {
 	env := framework.Get(t)
 	installPolicies(t, env)

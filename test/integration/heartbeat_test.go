@@ -27,12 +27,12 @@ import (
 
 const heartbeat = "federation-heartbeat"
 
-// renewed returns a patch that renews a heartbeat.
+// renewed returns a merge patch that renews a heartbeat at this time.
 func renewed(at time.Time) []byte {
 	return fmt.Appendf(nil, `{"spec":{"renewTime":%q}}`, at.UTC().Format(metav1.RFC3339Micro))
 }
 
-// A peer that may patch any Lease can still only set the time of its heartbeat.
+// A peer that may patch any Lease can still change only the renewTime of its own heartbeat.
 func TestAPeerWritesNothingButTheTimeIntoItsHeartbeat(t *testing.T) {
 	env := framework.Get(t)
 	installPolicies(t, env)
@@ -79,8 +79,8 @@ func TestAPeerWritesNothingButTheTimeIntoItsHeartbeat(t *testing.T) {
 	}
 }
 
-// runLiveness runs the controller of heartbeats with the permissions of the controller manager and the
-// clock of the test until the test ends.
+// runLiveness runs the controller of heartbeats until the test ends, with the permissions of the
+// controller manager and with the test's clock.
 func runLiveness(t *testing.T, env *framework.Environment, clock *testingclock.FakePassiveClock) {
 	t.Helper()
 	account := env.ServiceAccount(t, framework.Namespace, controllerManager)
@@ -121,7 +121,8 @@ func TestExpiredOrphanTTLEndsThePeering(t *testing.T) {
 	}
 	clock := testingclock.NewFakePassiveClock(time.Now())
 	runLiveness(t, env, clock)
-	// later advances the clock, and waits until the controller has reconciled the consumer.
+	// later advances the clock, waits until the controller has reconciled the consumer, and returns
+	// the condition ConsumerAlive.
 	later := func(d time.Duration) *metav1.Condition {
 		t.Helper()
 		clock.SetTime(clock.Now().Add(d))
@@ -137,7 +138,7 @@ func TestExpiredOrphanTTLEndsThePeering(t *testing.T) {
 				return false, err
 			}
 			if fc.DeletionTimestamp != nil {
-				// No controller deletes the peering.
+				// In this test, no controller completes the end of the peering.
 				condition = nil
 				return true, nil
 			}

@@ -11,16 +11,16 @@ import (
 	"liqo.io/federation/test/integration/framework"
 )
 
-// soon bounds what usually takes a moment.
+// soon is the timeout for changes that take less than a second on an idle machine.
 const soon = 15 * time.Second
 
-// retry calls get until it returns no error.
+// retry calls get until it returns no error. It fails the test after soon.
 func retry[T any](t *testing.T, get func() (T, error)) T {
 	t.Helper()
 	return retryFor(t, soon, get)
 }
 
-// retryFor calls get until it returns no error or the limit is over.
+// retryFor calls get until it returns no error. It fails the test after limit.
 func retryFor[T any](t *testing.T, limit time.Duration, get func() (T, error)) T {
 	t.Helper()
 	deadline := time.After(limit)
@@ -39,7 +39,7 @@ func retryFor[T any](t *testing.T, limit time.Duration, get func() (T, error)) T
 	}
 }
 
-// admin returns a generated client with all permissions.
+// admin returns a client of the federation API with all permissions.
 func admin(t *testing.T) versioned.Interface {
 	t.Helper()
 	client, err := versioned.NewForConfig(framework.Get(t).Admin)

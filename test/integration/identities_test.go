@@ -23,7 +23,8 @@ import (
 
 const identitiesGolden = "testdata/identities.golden"
 
-// tenancy has the namespaces of a consumer on its provider, with the bindings of the controllers.
+// tenancy has the user and the namespaces of a consumer on its provider, with the bindings that
+// controllers create.
 type tenancy struct {
 	user                 string
 	tenant, remote, peer string
@@ -53,10 +54,10 @@ func makeTenancy(t *testing.T, env *framework.Environment, cluster string) tenan
 	return c
 }
 
-// withEverything are values of the chart with which it has all accounts.
+// withEverything are chart values that enable all accounts.
 var withEverything = []string{"network.enabled=true", "network.gateway.service.enabled=true", `network.podCIDRs=["10.244.0.0/16"]`}
 
-// installRoles applies all roles and bindings of the chart.
+// installRoles applies all roles and bindings of the chart with withEverything.
 func installRoles(t *testing.T, env *framework.Environment) {
 	t.Helper()
 	var rights []string
@@ -70,8 +71,8 @@ func installRoles(t *testing.T, env *framework.Environment) {
 	env.Kubectl(t, strings.Join(rights, "\n---\n"), "apply", "-f", "-")
 }
 
-// The permissions of each identity, by the cluster's authorizer, beyond those of every authenticated
-// user. The golden file has to change with them.
+// The golden file has the permissions of each identity, according to kube-apiserver's authorizer,
+// without those of every authenticated user. It has to be changed when they change.
 func TestPeerIdentitySARGolden(t *testing.T) {
 	env := framework.Get(t)
 	installRoles(t, env)
@@ -120,7 +121,7 @@ func TestPeerIdentitySARGolden(t *testing.T) {
 		{"an offloaded namespace", offloaded},
 	}
 	otherNamespace := env.MakeNamespace(t)
-	// Every account has these.
+	// Every ServiceAccount has these permissions, so they are subtracted.
 	basic := rightsOf(t, env.ServiceAccount(t, otherNamespace, "golden-unbound"), otherNamespace)
 	produce := func() string {
 		var out strings.Builder
@@ -153,8 +154,8 @@ func TestPeerIdentitySARGolden(t *testing.T) {
 	})
 }
 
-// rights are the verbs that are allowed on each resource with its group, and on each name that a right
-// is limited to.
+// rights has the allowed verbs by resource and group. If a permission is limited to a name, the key
+// includes the name.
 type rights map[string][]string
 
 func rightsOf(t *testing.T, config *rest.Config, namespace string) rights {

@@ -29,10 +29,11 @@ import (
 	"liqo.io/federation/test/integration/framework"
 )
 
-// changingID is the ID of a consumer whose kind of identity changes.
+// changingID is the cluster ID of the consumer whose identity changes between a certificate and a
+// token.
 const changingID = "33333333-3333-4333-8333-333333333333"
 
-// fastClock is ahead of the real time.
+// fastClock is ahead of the real time by a duration that tests change.
 type fastClock struct {
 	clock.RealClock
 	ahead atomic.Int64
@@ -42,8 +43,8 @@ func (c *fastClock) Now() time.Time { return c.RealClock.Now().Add(time.Duration
 
 func (c *fastClock) Since(then time.Time) time.Duration { return c.Now().Sub(then) }
 
-// changing is a consumer with the provider's controller of identities. The test is the signer of the
-// provider's cluster.
+// changing is a consumer, with the provider's controllers of identities. The test signs
+// certificates as the signer of the provider's cluster does.
 type changing struct {
 	*peeringConsumer
 	clock *fastClock
@@ -52,7 +53,7 @@ type changing struct {
 func newChanging(t *testing.T, mode identity.Mode) *changing {
 	t.Helper()
 	c := &changing{makePeeringConsumer(t, "changing"), &fastClock{}}
-	// The provider would reconcile requests of other tests.
+	// The provider's controller would reconcile the requests of earlier tests, too.
 	if err := c.federation.FederationV1alpha1().IdentityRequests().DeleteCollection(t.Context(), metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -60,7 +61,7 @@ func newChanging(t *testing.T, mode identity.Mode) *changing {
 	c.peeringConsumer.clock = c.clock
 	c.run(t)
 	c.Kubectl(t, c.Chart(t, "rbac-controller-manager.yaml", "rbac-identity-signer.yaml"), "apply", "-f", "-")
-	// Each has only the permissions of its account in the chart.
+	// Each controller has only the permissions of its account in the chart.
 	runManager(t, c.ServiceAccount(t, framework.Namespace, controllerManager), func(manager ctrl.Manager) error {
 		return (&admission.Reconciler{
 			Client: manager.GetClient(), Live: manager.GetAPIReader(), ClusterID: thisID, Mode: mode,
@@ -76,7 +77,8 @@ func newChanging(t *testing.T, mode identity.Mode) *changing {
 	return c
 }
 
-// awaitSigningRequest waits until a CertificateSigningRequest other than the last one is approved.
+// awaitSigningRequest waits for an approved CertificateSigningRequest other than last, and returns
+// it.
 func (c *changing) awaitSigningRequest(t *testing.T, last *certificatesv1.CertificateSigningRequest) *certificatesv1.CertificateSigningRequest {
 	t.Helper()
 	var found *certificatesv1.CertificateSigningRequest
@@ -99,7 +101,7 @@ func (c *changing) awaitSigningRequest(t *testing.T, last *certificatesv1.Certif
 	return found
 }
 
-// sign issues a certificate that has been valid for age, of a day.
+// sign issues a certificate with a lifetime of one day, which has been valid for age.
 func (c *changing) sign(t *testing.T, csr *certificatesv1.CertificateSigningRequest, age time.Duration) {
 	t.Helper()
 	csr.Status.Certificate = c.Certify(t, csr.Spec.Request, time.Now().Add(-age), 24*time.Hour)
@@ -108,7 +110,7 @@ func (c *changing) sign(t *testing.T, csr *certificatesv1.CertificateSigningRequ
 	}
 }
 
-// trigger triggers the controllers, which are not notified of the clock.
+// trigger changes an annotation of the ForeignCluster, so that its controller uses the advanced clock.
 func (c *changing) trigger(ctx context.Context, t *testing.T) {
 	t.Helper()
 	patch := encode(fields{"metadata": fields{"annotations": fields{"test/polls": fmt.Sprint(time.Now().UnixNano())}}})
@@ -117,7 +119,8 @@ func (c *changing) trigger(ctx context.Context, t *testing.T) {
 	}
 }
 
-// awaitIdentity waits until the identity has a key, and returns its data.
+// awaitIdentity waits until the Secret of the identity has data for the key by, and returns its
+// data.
 func (c *changing) awaitIdentity(t *testing.T, by string) map[string][]byte {
 	t.Helper()
 	var secret *corev1.Secret
@@ -130,7 +133,8 @@ func (c *changing) awaitIdentity(t *testing.T, by string) map[string][]byte {
 	return secret.Data
 }
 
-// keepsRequesting sends requests to the provider until it is stopped, and reports those that failed.
+// keepsRequesting sends requests to the provider with the current identity until stop is called,
+// which fails the test if requests failed.
 func (c *changing) keepsRequesting(t *testing.T) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -159,7 +163,8 @@ func (c *changing) keepsRequesting(t *testing.T) (stop func()) {
 func TestIdentityChangesBetweenCertificateAndTokenWithoutAGap(t *testing.T) {
 	c := newChanging(t, identity.ModeAuto)
 	first := c.awaitSigningRequest(t, nil)
-	// It is due for renewal at once, which fails until there is a resource request.
+	// The certificate is due for renewal at once. A renewal fails until the consumer has a
+	// ResourceRequest.
 	c.sign(t, first, 16*time.Hour)
 	if data := c.awaitIdentity(t, remote.KeyCertificate); len(data[remote.KeyToken]) > 0 {
 		t.Fatal("the identity has a token in addition to the certificate")
@@ -170,7 +175,7 @@ func TestIdentityChangesBetweenCertificateAndTokenWithoutAGap(t *testing.T) {
 	stop := c.keepsRequesting(t)
 
 	unsigned := c.awaitSigningRequest(t, first)
-	// The request is not signed for two minutes.
+	// No signer has answered for two minutes, so the provider issues a token.
 	c.clock.ahead.Store(int64(2 * time.Minute))
 	if data := c.awaitIdentity(t, remote.KeyToken); len(data[remote.KeyCertificate]) > 0 || string(data[remote.KeyAccount]) != "federation-peer" {
 		t.Fatalf("the identity is %v", data)
@@ -181,7 +186,7 @@ func TestIdentityChangesBetweenCertificateAndTokenWithoutAGap(t *testing.T) {
 	})
 	c.await(t, "the consumer to report it", established)
 
-	// Two thirds of the token's lifetime are over.
+	// Two thirds of the lifetime of the token have passed, so it is renewed, now by a certificate.
 	c.clock.ahead.Store(int64(41 * time.Minute))
 	c.sign(t, c.awaitSigningRequest(t, unsigned), 0)
 	data := c.awaitIdentity(t, remote.KeyCertificate)

@@ -24,7 +24,8 @@ import (
 	"liqo.io/federation/test/integration/framework"
 )
 
-// bearerOf creates a peering token with its invitation, and returns a client with that invitation.
+// bearerOf creates a PeeringToken and its invitation, and returns a client with the token of the
+// invitation.
 func bearerOf(t *testing.T, env *framework.Environment, name string) (federationclient.IdentityRequestInterface, *v1alpha1.PeeringToken) {
 	t.Helper()
 	tokens := versioned.NewForConfigOrDie(env.Admin).FederationV1alpha1().PeeringTokens()
@@ -41,7 +42,8 @@ func bearerOf(t *testing.T, env *framework.Environment, name string) (federation
 	return versioned.NewForConfigOrDie(config).FederationV1alpha1().IdentityRequests(), token
 }
 
-// identityFor returns a request for the identity of a common name and organisations.
+// identityFor returns an IdentityRequest for a certificate with this common name and these
+// organizations.
 func identityFor(t *testing.T, commonName string, organizations ...string) *v1alpha1.IdentityRequest {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -62,7 +64,7 @@ func TestTokenOnce(t *testing.T) {
 	env.Kubectl(t, env.Chart(t, "rbac-user-roles.yaml"), "apply", "-f", "-")
 	bearer, token := bearerOf(t, env, "once")
 	name := "invitation-" + string(token.UID)
-	// The binding of the new bearer takes a moment.
+	// The binding of the new bearer takes effect with a delay.
 	retry(t, func() (any, error) {
 		_, err := bearer.Get(t.Context(), name, metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {

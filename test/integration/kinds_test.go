@@ -27,7 +27,7 @@ import (
 	"liqo.io/federation/test/integration/framework"
 )
 
-// definition returns a CustomResourceDefinition without fields.
+// definition returns the manifest of a CustomResourceDefinition whose objects may have any fields.
 func definition(plural, scope string) string {
 	return strings.NewReplacer("PLURAL", plural, "KIND", strings.ToUpper(plural[:1])+plural[1:], "SCOPE", scope).Replace(`
 apiVersion: apiextensions.k8s.io/v1
@@ -46,7 +46,8 @@ spec:
 `)
 }
 
-// define installs a kind until the test ends.
+// define applies the manifest of a CustomResourceDefinition, waits until its kind is served, and
+// deletes it when the test ends.
 func define(t *testing.T, env *framework.Environment, manifest, name string) {
 	t.Helper()
 	client, err := dynamic.NewForConfig(env.Admin)
@@ -67,7 +68,8 @@ func kindOf(plural string) metav1.GroupVersionResource {
 	return metav1.GroupVersionResource{Group: "kinds.example.com", Version: "v1", Resource: plural}
 }
 
-// The status of a virtual node's kinds depends on the offer and on discovery.
+// The status of a virtual node lists the kinds that the provider offers and that both clusters
+// serve.
 func TestAVirtualNodeFollowsOfferAndDiscovery(t *testing.T) {
 	env := framework.Get(t)
 	kube, federation := clients(t, env)
@@ -84,7 +86,7 @@ func TestAVirtualNodeFollowsOfferAndDiscovery(t *testing.T) {
 			Client: manager.GetClient(), Live: manager.GetAPIReader(), Pods: watches.PodsOfNodes(kube),
 			Kinds: kit.NewServedKinds(kube.Discovery(), clock), Clock: clock,
 			ClusterID: thatID, ClusterName: "rome", Namespace: framework.Namespace,
-			// Without an image there is no Deployment of a virtual kubelet.
+			// Without an image, the controller creates no Deployment of a virtual kubelet.
 			VirtualKubelet: virtualnode.VirtualKubelet{
 				PullPolicy: "Never", ReflectedKinds: []string{"gears.v1.kinds.example.com", "planets.v1.kinds.example.com"},
 			},
@@ -121,7 +123,7 @@ func TestAVirtualNodeFollowsOfferAndDiscovery(t *testing.T) {
 			return condition != nil && condition.Reason == reason && strings.Contains(condition.Message, fragment) && fmt.Sprint(last.ReflectedKinds) == fmt.Sprint(copied), nil
 		})
 	}
-	// later refreshes discovery, as a minute later.
+	// later advances the clock by a minute, after which the controller refreshes discovery.
 	later := func() {
 		t.Helper()
 		clock.SetTime(clock.Now().Add(time.Hour))
@@ -162,7 +164,7 @@ func TestAVirtualNodeFollowsOfferAndDiscovery(t *testing.T) {
 	})
 }
 
-// Kinds that must not be reflected are refused in the spec.
+// A spec with a kind that must not be reflected is refused.
 func TestKindsThatAreNotForPeersAreRefused(t *testing.T) {
 	env := framework.Get(t)
 	namespace := env.MakeNamespace(t)

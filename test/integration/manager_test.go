@@ -15,7 +15,7 @@ import (
 	"liqo.io/federation/controllers/kit"
 )
 
-// runManager runs controllers with the permissions of a connection until the test ends.
+// runManager runs controllers with the permissions of a client configuration until the test ends.
 func runManager(t *testing.T, connection *rest.Config, setUps ...func(ctrl.Manager) error) {
 	t.Helper()
 	connection = rest.CopyConfig(connection)

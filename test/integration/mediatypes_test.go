@@ -13,8 +13,8 @@ import (
 	"liqo.io/federation/test/integration/framework"
 )
 
-// The namespace controller deletes the content of every namespace with this client. A failure keeps
-// namespaces terminating.
+// The namespace controller deletes all objects in a namespace with such a client. If it fails,
+// namespaces stay terminating.
 func TestACollectionIsDeletedForAClientThatPrefersProtobuf(t *testing.T) {
 	env := framework.Get(t)
 	namespace := env.MakeNamespace(t)

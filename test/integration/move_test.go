@@ -27,15 +27,16 @@ import (
 	"liqo.io/federation/test/integration/framework"
 )
 
-// movableClaim is a claim in a namespace that is offloaded to a cluster with storage.
+// movableClaim is a claim of the virtual StorageClass in a namespace that is offloaded to a
+// cluster, which offers storage.
 type movableClaim struct {
 	env                      *framework.Environment
 	namespace, cluster, name string
 	volumes                  typed.VirtualVolumeInterface
 }
 
-// makeMovable creates the claim data with its volume, its VirtualVolume and a pod that mounts it, as
-// the controllers and the kubelet would.
+// makeMovable creates the claim data with a local volume, its VirtualVolume, and a pod that mounts
+// it. It sets their status as controllers and kubelet do.
 func makeMovable(t *testing.T, cluster, id string) movableClaim {
 	t.Helper()
 	env := framework.Get(t)
@@ -55,7 +56,7 @@ func makeMovable(t *testing.T, cluster, id string) movableClaim {
 		fields{"storageClasses": []string{"fast", "slow"}, "storage": fields{"requests.storage": "10Gi"}})
 	must(t)(federation.NamespaceOffloadings(m.namespace).CreateOffload(t.Context(), "offloading", &v1alpha1.Offload{},
 		metav1.CreateOptions{}))
-	t.Cleanup(func() { let(t, offloadingPath(m.namespace)) })
+	t.Cleanup(func() { deleteNow(t, offloadingPath(m.namespace)) })
 	condition := func(kind string) fields {
 		return fields{"type": kind, "status": "True", "reason": "Test", "message": "",
 			"lastTransitionTime": "2026-11-21T08:00:00Z"}
@@ -148,7 +149,8 @@ func (m movableClaim) to(target v1alpha1.MoveTarget) *v1alpha1.Move {
 	return &v1alpha1.Move{Spec: v1alpha1.MoveSpec{Target: target}}
 }
 
-// reach records a phase of the requested move, as the controller does.
+// reach sets the phase of the requested move in the status of the VirtualVolume, as its controller
+// does.
 func (m movableClaim) reach(t *testing.T, phase v1alpha1.MovePhase) {
 	t.Helper()
 	volume, err := m.volumes.Get(t.Context(), m.name, metav1.GetOptions{})

@@ -32,15 +32,16 @@ import (
 	"liqo.io/federation/test/integration/framework"
 )
 
-// networked is one of two clusters with a tunnel, with a federation API of its own.
+// networked is one of two clusters that agree upon a tunnel. Each has a federation API server of
+// its own, and both use the same kube-apiserver.
 type networked struct {
 	id, peer, installation string
-	// admin is a client with all permissions.
+	// admin is a client of the cluster's federation API with all permissions.
 	admin versioned.Interface
 }
 
-// runNetwork runs the controller of one cluster with the permissions of an account until the test
-// ends.
+// runNetwork runs the controller of tunnels of the cluster until the test ends, with the
+// permissions of an account.
 func (n *networked) runNetwork(t *testing.T, server *framework.Server, account *rest.Config, settings tunnel.Settings) {
 	t.Helper()
 	runManager(t, withFederation(t, account, server), func(manager ctrl.Manager) error {
@@ -58,8 +59,8 @@ func (n *networked) runNetwork(t *testing.T, server *framework.Server, account *
 	})
 }
 
-// withFederation returns a connection of an account to the Kubernetes API and to the federation API of
-// a server.
+// withFederation returns the configuration of a client that sends requests for the federation API
+// to server, and all other requests to kube-apiserver.
 func withFederation(t *testing.T, account *rest.Config, server *framework.Server) *rest.Config {
 	t.Helper()
 	federation, err := url.Parse(server.URL)
@@ -71,7 +72,7 @@ func withFederation(t *testing.T, account *rest.Config, server *framework.Server
 	return connection
 }
 
-// federationRoute sends requests of the federation API to a server.
+// federationRoute sends requests for the federation API to a server.
 type federationRoute struct {
 	next   http.RoundTripper
 	server *url.URL
@@ -85,7 +86,7 @@ func (r *federationRoute) RoundTrip(request *http.Request) (*http.Response, erro
 	return r.next.RoundTrip(request)
 }
 
-// createPeering creates the objects of a peering with the other cluster.
+// peerWith creates the objects of a peering with the cluster with this ID.
 func (n *networked) peerWith(t *testing.T, peerID string, status v1alpha1.ForeignClusterStatus) {
 	t.Helper()
 	clusters := n.admin.FederationV1alpha1().ForeignClusters()
@@ -112,7 +113,7 @@ func (n *networked) tunnel(ctx context.Context) (*v1alpha1.TunnelEndpoint, error
 	return n.admin.FederationV1alpha1().TunnelEndpoints(n.installation).Get(ctx, n.peer, metav1.GetOptions{})
 }
 
-// publishRanges writes the ClusterInfo of a cluster, as its controller does.
+// publishRanges creates the ClusterInfo of a cluster, as its controller does.
 func publishRanges(t *testing.T, admin versioned.Interface, ranges ...v1alpha1.ClusterRange) {
 	t.Helper()
 	infos := admin.FederationV1alpha1().ClusterInfos()
@@ -129,8 +130,9 @@ func publishRanges(t *testing.T, admin versioned.Interface, ranges ...v1alpha1.C
 	must(t)(infos.UpdateStatus(t.Context(), info, metav1.UpdateOptions{}))
 }
 
-// With the permissions of the chart, two clusters with the same CIDRs agree upon a tunnel through two
-// API servers. The status of its gateway is reflected, and everything is deleted with the network.
+// The controllers have the permissions of the chart. Two clusters with the same CIDRs agree upon a
+// tunnel. The status that the gateway of one writes is reflected to the other. When the network is
+// disabled, all objects are deleted.
 func TestTwoClustersAgreeUponATunnel(t *testing.T) {
 	env := framework.Get(t)
 	installRoles(t, env)
@@ -196,7 +198,7 @@ func TestTwoClustersAgreeUponATunnel(t *testing.T) {
 	if one.Spec.Remote[0].Mapped == "10.0.0.0/16" || len(one.Spec.Remote) != 2 {
 		t.Errorf("the other cluster's ranges are mapped to %v", one.Spec.Remote)
 	}
-	// Without a configured external CIDR each cluster allocates one.
+	// Neither cluster has a configured external CIDR, so each allocates one.
 	for i, n := range []*networked{rome, milan} {
 		external := []*v1alpha1.TunnelEndpoint{one, other}[i].Spec.Local[1].CIDR
 		pools := n.admin.FederationV1alpha1().AddressPools()
@@ -216,7 +218,8 @@ func TestTwoClustersAgreeUponATunnel(t *testing.T) {
 		[]byte(fmt.Sprintf(`{"status":{"phase":"Connected","observedGeneration":%d}}`, one.Generation)), metav1.PatchOptions{}, "status"))
 	awaitNetworking(t, rome, v1alpha1.PeeringEstablished)
 
-	// The keys are created once, and the private key is in no object but the Secret.
+	// The keys of a gateway are created only once, and the private key is only in the gateway's
+	// Secret.
 	secret := secretOf(t, env, milan.installation)
 	if string(secret.Data[v1alpha1.WireGuardPublicKey]) != one.Spec.PublicKey || secret.Type != v1alpha1.SecretTypeWireGuard {
 		t.Errorf("the tunnel has the key %s", one.Spec.PublicKey)

@@ -27,8 +27,8 @@ import (
 	"liqo.io/federation/test/placements"
 )
 
-// peering is a cluster that is peered with itself. The test replaces the replicator, the kubelet, and
-// the controllers of quotas and namespaces.
+// peering is a cluster that is its own provider. The test performs the parts of the replicator, the
+// kubelet, and the controllers of quotas and namespaces.
 type peering struct {
 	env        *framework.Environment
 	kube       kubernetes.Interface
@@ -76,7 +76,7 @@ func newPeering(t *testing.T, cluster string) peering {
 	must(t)(kube.CoreV1().Nodes().Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{
 		Name: naming.NodeName(cluster), Labels: map[string]string{v1alpha1.LabelType: v1alpha1.TypeVirtualNode, "region": "fr"},
 	}}, metav1.CreateOptions{}))
-	// No other test may use the virtual node.
+	// Other tests must not use the virtual node of this one.
 	t.Cleanup(func() {
 		ctx := context.WithoutCancel(t.Context())
 		if err := federation.FederationV1alpha1().VirtualNodes(naming.PeerNamespace(cluster)).Delete(ctx, cluster, metav1.DeleteOptions{}); err != nil {
@@ -87,7 +87,7 @@ func newPeering(t *testing.T, cluster string) peering {
 	return p
 }
 
-// must fails the test when a call without a relevant result failed.
+// must returns a function that fails the test if a call failed. It ignores the result of the call.
 func must(t *testing.T) func(any, error) {
 	return func(_ any, err error) {
 		t.Helper()
@@ -97,7 +97,8 @@ func must(t *testing.T) func(any, error) {
 	}
 }
 
-// replicate replicates spec and status of the NamespaceMap, as the replicator does.
+// replicate copies the spec of the consumer's NamespaceMap to the provider's, and the status back,
+// as the replicator does.
 func (p peering) replicate(ctx context.Context) error {
 	maps := p.federation.FederationV1alpha1()
 	local, err := maps.NamespaceMaps(naming.PeerNamespace(p.cluster)).Get(ctx, framework.ClusterName, metav1.GetOptions{})
@@ -122,7 +123,8 @@ func (p peering) replicate(ctx context.Context) error {
 	return ignoreConflict(err)
 }
 
-// enforceQuotas sets the status of quotas, without which no pod is admitted.
+// enforceQuotas sets the status of all ResourceQuotas. Without one, kube-apiserver admits no pod in
+// their namespaces.
 func (p peering) enforceQuotas(ctx context.Context) error {
 	quotas, err := p.kube.CoreV1().ResourceQuotas(metav1.NamespaceAll).List(ctx, metav1.ListOptions{LabelSelector: v1alpha1.LabelForeignCluster + "=" + p.cluster})
 	if err != nil {
@@ -158,7 +160,7 @@ func ignoreConflict(err error) error {
 	return err
 }
 
-// until calls the replicator while it waits.
+// until waits until check returns true. Before each check it calls replicate and enforceQuotas.
 func (p peering) until(t *testing.T, what string, check func(ctx context.Context) (bool, error)) {
 	t.Helper()
 	until(t, what, func(ctx context.Context) (bool, error) {
@@ -205,7 +207,8 @@ func (p peering) labelNode(t *testing.T, region string) {
 	must(t)(p.kube.CoreV1().Nodes().Patch(t.Context(), naming.NodeName(p.cluster), types.MergePatchType, []byte(`{"metadata":{"labels":{"region":"`+region+`"}}}`), metav1.PatchOptions{}))
 }
 
-// finalizeNamespace deletes an empty namespace, as the namespace controller does.
+// finalizeNamespace removes the finalizers of a terminating namespace, as the namespace controller
+// does. It reports whether the namespace is deleted.
 func (p peering) finalizeNamespace(ctx context.Context, name string) (bool, error) {
 	namespace, err := p.kube.CoreV1().Namespaces().Get(ctx, name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
@@ -219,7 +222,7 @@ func (p peering) finalizeNamespace(ctx context.Context, name string) (bool, erro
 	return false, ignoreNotFound(err)
 }
 
-// untilDeleted finalizes a namespace that is deleted.
+// untilDeleted waits until a namespace is deleted, and removes its finalizers when it is terminating.
 func (p peering) untilDeleted(t *testing.T, namespace string) {
 	t.Helper()
 	p.until(t, "namespace "+namespace+" is deleted", func(ctx context.Context) (bool, error) {
@@ -241,7 +244,7 @@ func TestNamespaceIsOffloadedAndUnoffloaded(t *testing.T) {
 		t.Errorf("labels %v, %v", offloaded.Labels, err)
 	}
 
-	// The label of the cluster changes.
+	// The region label of the virtual node changes.
 	p.labelNode(t, "it")
 	status = p.untilPhase(t, namespace, v1alpha1.OffloadingReady)
 	if len(status.Clusters) != 1 || !meta.IsStatusConditionTrue(status.Clusters[0].Conditions, v1alpha1.ConditionReady) ||
@@ -266,7 +269,8 @@ func TestNamespaceIsOffloadedAndUnoffloaded(t *testing.T) {
 		t.Errorf("the consumer has no role in its remote namespace: %+v, %v", binding, err)
 	}
 
-	// A pod runs on the provider, as created by the scheduler and the virtual kubelet.
+	// This pod represents a remote pod, which the provider's scheduler and a virtual kubelet would
+	// create.
 	p.env.ServiceAccount(t, namespace, "default")
 	p.env.ServiceAccount(t, remoteNamespace, "default")
 	local := pod(nil)
@@ -287,8 +291,8 @@ func TestNamespaceIsOffloadedAndUnoffloaded(t *testing.T) {
 		return err == nil, ignoreNotFound(err)
 	})
 
-	// Unoffloading deletes pods first, then the remote namespace, and then the finalizer of the
-	// offloading.
+	// Unoffloading deletes the pods first, then the remote namespace, and at last the finalizer of
+	// the NamespaceOffloading.
 	if err := p.federation.FederationV1alpha1().NamespaceOffloadings(namespace).Delete(t.Context(), v1alpha1.NamespaceOffloadingName, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -330,13 +334,13 @@ func TestRemoteNamespaceTeardownOrder(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The incoming peering is disabled.
+	// The provider ends the incoming peering.
 	must(t)(p.federation.FederationV1alpha1().ForeignClusters().Patch(t.Context(), p.cluster, types.MergePatchType, []byte(`{"spec":{"incoming":"Disabled"}}`), metav1.PatchOptions{}))
 	p.until(t, "the pod is deleted", func(ctx context.Context) (bool, error) {
 		current, err := p.kube.CoreV1().Pods(remoteNamespace).Get(ctx, running.Name, metav1.GetOptions{})
 		return err == nil && !current.DeletionTimestamp.IsZero(), err
 	})
-	// While the pod runs, its namespace and the consumer's binding are kept.
+	// While the pod runs, its remote namespace stays, and with it the consumer's binding.
 	for range 3 {
 		created, err := p.kube.CoreV1().Namespaces().Get(t.Context(), remoteNamespace, metav1.GetOptions{})
 		if err != nil || !created.DeletionTimestamp.IsZero() {
@@ -352,7 +356,8 @@ func TestRemoteNamespaceTeardownOrder(t *testing.T) {
 
 func TestNamespaceOfTheProviderIsNeverARemoteNamespace(t *testing.T) {
 	p := newPeering(t, "vicenza")
-	// The namespace has the name that the remote namespace would have.
+	// A namespace that does not belong to the product has the name of the requested remote
+	// namespace.
 	conflicting := p.offload(t, v1alpha1.NamespaceOffloadingSpec{NamespaceMappingStrategy: v1alpha1.EnforceSameName})
 	status := p.untilPhase(t, conflicting, v1alpha1.OffloadingAllFailed)
 	condition := meta.FindStatusCondition(status.Clusters[0].Conditions, v1alpha1.ConditionReady)
@@ -367,7 +372,7 @@ func TestNamespaceOfTheProviderIsNeverARemoteNamespace(t *testing.T) {
 		t.Errorf("the consumer has a role in a namespace of the provider: %v", err)
 	}
 
-	// A peer that requests namespaces of the system is refused.
+	// Requests of a peer for names of system namespaces are refused.
 	tenant := p.federation.FederationV1alpha1().NamespaceMaps(naming.TenantNamespace(p.cluster))
 	must(t)(tenant.Create(t.Context(), &v1alpha1.NamespaceMap{
 		ObjectMeta: metav1.ObjectMeta{Name: "greedy"},
@@ -402,7 +407,7 @@ func TestAPeerRunsNoMoreThanItIsOffered(t *testing.T) {
 		}
 		_, err := shadows.Create(t.Context(), shadow, metav1.CreateOptions{})
 		if one.name != "tiny" {
-			// Together these use the whole quota.
+			// These pods together use the whole quota.
 			must(t)(nil, err)
 			p.untilPod(t, remoteNamespace, one.name)
 			continue
@@ -412,7 +417,7 @@ func TestAPeerRunsNoMoreThanItIsOffered(t *testing.T) {
 		}
 	}
 
-	// The quota of a withdrawn offer is not granted again.
+	// When an offer is withdrawn, its part of the quota is no longer available.
 	offers := p.federation.FederationV1alpha1().ResourceOffers(naming.TenantNamespace(p.cluster))
 	must(t)(offers.Patch(t.Context(), framework.ClusterName, types.MergePatchType, []byte(`{"spec":{"withdrawn":true}}`), metav1.PatchOptions{}))
 	p.until(t, "the quota follows the offer", func(ctx context.Context) (bool, error) {

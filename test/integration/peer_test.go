@@ -95,7 +95,8 @@ func TestPeerThroughTheAggregator(t *testing.T) {
 	subresourcetest.ExpectStatus(t, err, http.StatusNotFound, "genoa")
 }
 
-// finish deletes the finalizers of a ForeignCluster, as the controller of peerings does last.
+// finish removes the finalizers of a ForeignCluster, as its controller does at the end of a
+// peering, and deletes the Secret of the invitation.
 func finish(t *testing.T, env *framework.Environment, name string) {
 	t.Helper()
 	clusters := versioned.NewForConfigOrDie(env.Admin).FederationV1alpha1().ForeignClusters()
@@ -189,7 +190,7 @@ func TestTokenNeverLogged(t *testing.T) {
 	if _, err := clusters.UpdatePeer(t.Context(), "siena", renewed, metav1.UpdateOptions{}); err != nil {
 		t.Error(err)
 	}
-	// The refusal repeats the body.
+	// The response quotes the token to its sender, but the log must not contain it.
 	_, err := clusters.PatchPeer(t.Context(), "siena", types.MergePatchType, encode(fields{"spec": fields{"token": peerToken, "outgoing": 7}}), metav1.PatchOptions{})
 	if err == nil || !strings.Contains(err.Error(), peerToken) {
 		t.Errorf("a patch of another type is answered with %v", err)

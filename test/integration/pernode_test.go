@@ -26,8 +26,9 @@ import (
 	"liqo.io/federation/test/integration/framework"
 )
 
-// nodeProvider offers the nodes of the cluster to otranto, and has virtual nodes of bari, to which the
-// test copies the offer.
+// nodeProvider is a cluster that offers its nodes to the consumer otranto. The cluster is also a
+// consumer of the provider bari, and the test copies the offer to bari's offer, so that virtual
+// nodes are created from it.
 type nodeProvider struct {
 	*framework.Environment
 	federation versioned.Interface
@@ -50,7 +51,7 @@ func newNodeProvider(t *testing.T) *nodeProvider {
 			if err := federation.FederationV1alpha1().ForeignClusters().Delete(context.Background(), fc.Name, metav1.DeleteOptions{}); err != nil {
 				t.Error(err)
 			}
-			// No controller removes the finalizer.
+			// No controller of this test removes the finalizer.
 			if _, err := federation.FederationV1alpha1().ForeignClusters().Patch(context.Background(), fc.Name, types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{}); err != nil {
 				t.Error(err)
 			}
@@ -74,13 +75,13 @@ func newNodeProvider(t *testing.T) *nodeProvider {
 	return l
 }
 
-// adds creates an offered node with these CPUs.
+// adds creates an offered node in a zone with this number of CPUs.
 func (l *nodeProvider) adds(t *testing.T, name, zone, cpu string) {
 	t.Helper()
 	must(t)(l.Kube.CoreV1().Nodes().Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{
 		Name: name, Labels: map[string]string{"offered-to": "otranto", corev1.LabelTopologyZone: zone, corev1.LabelHostname: name},
 	}}, metav1.CreateOptions{}))
-	// Kubernetes taints new nodes until they are ready.
+	// kube-apiserver taints new nodes as not ready.
 	node, err := l.Kube.CoreV1().Nodes().Patch(t.Context(), name, types.MergePatchType, []byte(`{"spec":{"taints":null}}`), metav1.PatchOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -94,7 +95,7 @@ func (l *nodeProvider) adds(t *testing.T, name, zone, cpu string) {
 	})
 }
 
-// offers waits until nodes with these CPUs, by zone, are offered, and copies the offer.
+// offers waits until the offer has exactly these CPUs by zone, and copies it to bari's offer.
 func (l *nodeProvider) offers(t *testing.T, what string, want map[string]string) v1alpha1.ResourceOfferSpec {
 	t.Helper()
 	var spec v1alpha1.ResourceOfferSpec
@@ -124,7 +125,7 @@ func (l *nodeProvider) offers(t *testing.T, what string, want map[string]string)
 	return spec
 }
 
-// has waits until exactly these virtual nodes exist, each with its node, zone and CPUs.
+// has waits until exactly these virtual nodes exist, each as text with its node, zone and CPUs.
 func (l *nodeProvider) has(t *testing.T, want ...string) {
 	t.Helper()
 	var got []string
@@ -158,7 +159,7 @@ func TestNodesAreOfferedOneByOne(t *testing.T) {
 			t.Errorf("the offer has the name of the node: %v", node)
 		}
 	}
-	// The order is undefined if both have the same age.
+	// If both nodes have the same creation time, either may be first.
 	first, second := "a 2", "b 4"
 	if spec.Nodes[0].Labels[corev1.LabelTopologyZone] == "b" {
 		first, second = second, first

@@ -35,8 +35,8 @@ const (
 	webhook     = "placement-claims.federation.liqo.io"
 )
 
-// withClaimPlacement returns the environment with the policy, the webhook and the storage
-// classes of the shared cases.
+// withClaimPlacement returns the environment with the admission policy, the webhook, and the
+// StorageClasses of package placements.
 func withClaimPlacement(t *testing.T) *framework.Environment {
 	t.Helper()
 	env := framework.Get(t)
@@ -50,8 +50,8 @@ func withClaimPlacement(t *testing.T) *framework.Environment {
 	return env
 }
 
-// offeredClasses makes a virtual node for each provider of the shared cases, until the test
-// ends.
+// offeredClasses creates a VirtualNode for each provider of package placements, which offers the
+// provider's classes, until the test ends.
 func offeredClasses(t *testing.T, env *framework.Environment) {
 	t.Helper()
 	_, federation := clients(t, env)
@@ -78,7 +78,7 @@ func offeredClasses(t *testing.T, env *framework.Environment) {
 	}
 }
 
-// createClaim creates a claim with its volume, as far as they exist.
+// createClaim creates a claim and its volume, unless the test case states that they do not exist.
 func createClaim(t *testing.T, kube kubernetes.Interface, namespace string, claim placements.Claim) {
 	t.Helper()
 	if volume := claim.Volume(namespace); volume != nil {
@@ -89,7 +89,8 @@ func createClaim(t *testing.T, kube kubernetes.Interface, namespace string, clai
 	}
 }
 
-// kube-apiserver calls the review through its Service, with the cases of the function that decides.
+// kube-apiserver calls the webhook through its Service. The cases are the same as for the function
+// placement.Decide.
 func TestPodsWithClaimsArePlacedByTheWebhook(t *testing.T) {
 	env := withClaimPlacement(t)
 	offeredClasses(t, env)
@@ -141,7 +142,8 @@ func TestPodsWithClaimsArePlacedByTheWebhook(t *testing.T) {
 	}
 }
 
-// The StatefulSet controller creates each claim milliseconds before the pod that mounts it.
+// The StatefulSet controller creates a claim only milliseconds before the pod that mounts it, so
+// the webhook must not use an older cache.
 func TestClaimIsReadThatIsNoOlderThanItsPod(t *testing.T) {
 	env := withClaimPlacement(t)
 	namespace := placement(t, env, v1alpha1.NamespaceOffloadingSpec{PodOffloadingStrategy: v1alpha1.LocalAndRemote})
@@ -178,7 +180,7 @@ func TestOnlyPodsWithClaimsOfOffloadedNamespacesNeedTheServer(t *testing.T) {
 	}
 }
 
-// postReview sends a review of a pod with a claim.
+// postReview sends an AdmissionReview of a pod with a claim to the server.
 func postReview(t *testing.T, config *rest.Config, namespace string) (int, *admissionv1.AdmissionReview, string) {
 	t.Helper()
 	pod, err := json.Marshal(placements.Case{Claims: []placements.Claim{{Name: "data"}}}.Pod())
@@ -218,7 +220,7 @@ func TestReviewIsAnsweredWhileTheStoreIsDown(t *testing.T) {
 		Spec:       v1alpha1.NamespaceOffloadingSpec{PodOffloadingStrategy: v1alpha1.LocalAndRemote},
 	}, metav1.CreateOptions{}))
 	createClaim(t, env.Kube, namespace, placements.Claim{Name: "data", Class: placements.RealClass})
-	// A server that is started has cached what is stored.
+	// A server fills its caches when it starts.
 	server.Stop(t, syscall.SIGTERM)
 	server.Start(t)
 	config := server.Client(env.Admin)
@@ -233,7 +235,7 @@ func TestReviewIsAnsweredWhileTheStoreIsDown(t *testing.T) {
 	if strings.Contains(answer, "jane") || strings.Contains(answer, "example.com/web") {
 		t.Errorf("the answer repeats the request: %s", answer)
 	}
-	// The probes of the chart exclude etcd where it is not in the server.
+	// For a server with an external etcd, the probes of the chart exclude etcd.
 	for _, path := range []string{"/livez?exclude=etcd", "/readyz?exclude=etcd&exclude=etcd-readiness"} {
 		if code, answer := send(t, config, http.MethodGet, path, nil, ""); code != http.StatusOK {
 			t.Errorf("%s: got %d: %s", path, code, answer)

@@ -26,7 +26,7 @@ import (
 	"liqo.io/federation/test/placements"
 )
 
-// withPlacement returns the environment with the policy that places pods.
+// withPlacement returns the environment with the admission policy that places pods.
 func withPlacement(t *testing.T) *framework.Environment {
 	t.Helper()
 	env := framework.Get(t)
@@ -34,8 +34,8 @@ func withPlacement(t *testing.T) *framework.Environment {
 	return env
 }
 
-// placement creates a labelled namespace with an offloading of this spec, and waits until the policy
-// is in force.
+// placement creates a namespace with a NamespaceOffloading of this spec, and waits until the
+// admission policy changes pods in it.
 func placement(t *testing.T, env *framework.Environment, spec v1alpha1.NamespaceOffloadingSpec) string {
 	t.Helper()
 	namespace := labelledNamespace(t, env)
@@ -56,7 +56,7 @@ func placement(t *testing.T, env *framework.Environment, spec v1alpha1.Namespace
 		if apierrors.IsForbidden(err) {
 			return false, nil
 		}
-		// Until the policy is loaded a pod is not changed.
+		// While the policy is not in force, pods are created unchanged.
 		return err == nil && (placed.Spec.Affinity != nil || toleratesVirtualNodes(placed)), err
 	})
 	return namespace
@@ -75,7 +75,7 @@ func labelledNamespace(t *testing.T, env *framework.Environment) string {
 	return namespace
 }
 
-// pod returns a pod with a required node affinity; nil is none.
+// pod returns a pod with these terms as its required node affinity; nil means none.
 func pod(terms []corev1.NodeSelectorTerm) *corev1.Pod { return placements.Pod(terms) }
 
 // create creates a pod as a dry run.
@@ -83,7 +83,8 @@ func create(ctx context.Context, env *framework.Environment, namespace string, p
 	return env.Kube.CoreV1().Pods(namespace).Create(ctx, pod, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 }
 
-// The policy computes in CEL what placement.Decide computes in Go.
+// The policy, which is written in CEL, must have the same results as the Go function
+// placement.Decide.
 func TestPlacementPolicyFollowsStrategySelectorAndAffinity(t *testing.T) {
 	env := withPlacement(t)
 	for _, strategy := range placements.Strategies {
@@ -115,7 +116,8 @@ func TestPlacementPolicyFollowsStrategySelectorAndAffinity(t *testing.T) {
 						if got := placements.Fits(t, placed, node); got != want {
 							t.Errorf("%s: fits %s: %v, want %v; affinity %+v", affinityName, node.Name, got, want, placed.Spec.Affinity)
 						}
-						// A pod is misplaced exactly if it runs where a new one may not.
+						// A running pod must be misplaced on exactly the nodes on which a new pod
+						// is not allowed.
 						running := placements.Pod(nil)
 						running.Spec.NodeName = node.Name
 						if why := rule.Misplaced(running); own == nil && (why == "") != want {
@@ -132,7 +134,7 @@ func nodeOf(name string) *corev1.Node {
 	return placements.Nodes[slices.IndexFunc(placements.Nodes, func(node *corev1.Node) bool { return node.Name == name })]
 }
 
-// affinityOf returns the affinity of a pod after a decision.
+// affinityOf returns the affinity that a decision causes for a pod.
 func affinityOf(pod *corev1.Pod, decision decide.Decision) *corev1.Affinity {
 	if decision.Terms == nil {
 		return pod.Spec.Affinity
@@ -204,7 +206,7 @@ func TestPodsOfATerminatingOffloadingStayLocal(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// No controller removes the finalizer.
+	// No controller of this test removes the finalizer.
 	if err := client.FederationV1alpha1().NamespaceOffloadings(namespace).Delete(t.Context(), v1alpha1.NamespaceOffloadingName, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -224,7 +226,7 @@ func TestPodOfALabelledNamespaceWaitsForItsOffloading(t *testing.T) {
 	until(t, "the pod is refused", func(ctx context.Context) (bool, error) {
 		_, err := create(ctx, env, namespace, placements.Pod(nil))
 		if err == nil {
-			// The API server has not observed the label yet.
+			// The admission plugin has not observed the label of the namespace yet.
 			return false, nil
 		}
 		if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "no params found") {

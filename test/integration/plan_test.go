@@ -23,8 +23,8 @@ import (
 	"liqo.io/federation/test/integration/framework"
 )
 
-// revisions are those of both stores: of all objects of the federation's server, and of those of
-// kube-apiserver that the verbs write.
+// revisions returns the resourceVersions of all objects of the federation API, of its store, and of
+// the objects in kube-apiserver that verbs write.
 func revisions(t *testing.T, env *framework.Environment, namespace string) map[string]string {
 	t.Helper()
 	found := map[string]string{}
@@ -63,8 +63,8 @@ func revisions(t *testing.T, env *framework.Environment, namespace string) map[s
 	return found
 }
 
-// written returns the difference of two revisions. The record of a compaction, every five minutes, is
-// no object.
+// written returns the difference between two results of revisions. It ignores an increase of the
+// store's revision by one, because a compaction writes a record every five minutes.
 func written(before, after map[string]string) string {
 	var was, is int
 	if _, err := fmt.Sscan(before["the federation's"]+" "+after["the federation's"], &was, &is); err == nil && is == was+1 {
@@ -74,8 +74,8 @@ func written(before, after map[string]string) string {
 	return cmp.Diff(before, after)
 }
 
-// addProvider creates a ForeignCluster with a virtual node in a region and its Node until the test
-// ends, and returns the name of the node.
+// addProvider creates a ForeignCluster, a VirtualNode and a Node in a region until the test ends,
+// and returns the name of the Node.
 func addProvider(t *testing.T, env *framework.Environment, name, id, region string) string {
 	t.Helper()
 	ctx := context.WithoutCancel(t.Context())
@@ -164,7 +164,7 @@ func TestDryRunsAreAnsweredWithAPlanAndWriteNothing(t *testing.T) {
 	if _, err := offloadings.CreateOffload(t.Context(), "offloading", &v1alpha1.Offload{}, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	defer let(t, offloadingPath(namespace))
+	defer deleteNow(t, offloadingPath(namespace))
 	env.ServiceAccount(t, namespace, "default")
 	if _, err := env.Kube.CoreV1().Pods(namespace).Create(t.Context(), &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: "remote"},

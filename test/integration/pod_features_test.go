@@ -17,7 +17,7 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
 
-// richPod sets every feature of a pod in addition to container and image.
+// richPod sets all features of a pod that can be offloaded.
 func richPod(pod *corev1.Pod) {
 	app := &pod.Spec.Containers[0]
 	app.Resources.Requests = amounts("cpu", "100m")
@@ -43,8 +43,8 @@ func richPod(pod *corev1.Pod) {
 	}
 }
 
-// TestAPodWithEverythingRunsOnTheProvider checks that each side admits what the other one does,
-// through the API servers and controllers of both.
+// TestAPodWithEverythingRunsOnTheProvider checks that admission on either cluster accepts what the
+// other one creates, with the API servers and controllers of both.
 func TestAPodWithEverythingRunsOnTheProvider(t *testing.T) {
 	o := newOffload(t)
 	o.start(t)
@@ -79,7 +79,7 @@ func TestAPodWithEverythingRunsOnTheProvider(t *testing.T) {
 		t.Errorf("its QoS class is %s on the provider, and %s locally", remote.Status.QOSClass, local.Status.QOSClass)
 	}
 
-	// The sidecar was restarted. The gate is removed in the remote pod.
+	// The sidecar container was restarted, and the remote pod has no scheduling gate.
 	since := metav1.Now()
 	remote.Status = corev1.PodStatus{
 		Phase: corev1.PodRunning, StartTime: &since, QOSClass: remote.Status.QOSClass,
@@ -103,7 +103,7 @@ func TestAPodWithEverythingRunsOnTheProvider(t *testing.T) {
 	o.change(t, "web", `{"status":{"conditions":[{"type":"example.com/reached","status":"True"}]}}`, "status")
 	o.awaitPod(t, o.local, "web", "the pod is ready", isReady)
 
-	// All resources count.
+	// Requests of all resources count towards the quota.
 	spec := shadowPodSpec()
 	spec.Containers[0].Resources.Limits = amounts("example.com/gpu", "1", "hugepages-2Mi", "2Mi")
 	spec.Containers[0].Resources.Requests = amounts("memory", "1Gi")

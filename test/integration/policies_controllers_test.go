@@ -28,7 +28,8 @@ import (
 
 const controllerManager = "federation-controller-manager"
 
-// NoEscalateBind: what a role lets the controllers bind is limited to its namespaces and subjects.
+// NoEscalateBind: policies restrict the roles that the controllers may bind to the namespaces and
+// subjects of peers.
 func TestNoEscalateBind(t *testing.T) {
 	env := framework.Get(t)
 	installPolicies(t, env)
@@ -123,7 +124,7 @@ func TestNoEscalateBind(t *testing.T) {
 			return rbac.ClusterRoleBindings().Delete(ctx, "innocent", dryDelete)
 		}},
 	})
-	// Other roles require the verb bind.
+	// The role of the controllers allows to bind only certain roles.
 	if err := bindAll("cluster-admin", own)(t.Context()); err == nil {
 		t.Error("the controller manager made itself an administrator")
 	}
@@ -162,7 +163,8 @@ func TestPoliciesKeepTheControllerManagerToObjectsOfTheFederation(t *testing.T) 
 	shop := env.MakeNamespace(t)
 	env.ServiceAccount(t, shop, "default")
 	misplaced := onNode(t, env, shop, "misplaced", "worker-of-pisa")
-	// Later: pods of an offloaded namespace would be placed before.
+	// The namespace is labelled only here, because the webhook would place the pods that were
+	// created above.
 	must(t)(env.Kube.CoreV1().Namespaces().Patch(t.Context(), shop, types.MergePatchType,
 		[]byte(`{"metadata":{"labels":{"liqo.io/scheduling-enabled":"true"}}}`), metav1.PatchOptions{}))
 	core := kubeOf(t, env.ServiceAccount(t, framework.Namespace, controllerManager)).CoreV1()

@@ -17,7 +17,7 @@ import (
 	"liqo.io/federation/test/integration/framework"
 )
 
-// The role of the controller manager alone lets it create any pod in a namespace where data is moved.
+// By its role, the controller manager could create any pod in a namespace in which data is moved.
 func TestPoliciesKeepTheControllerManagerToTheMoversOfAMove(t *testing.T) {
 	env := framework.Get(t)
 	installPolicies(t, env)
@@ -75,7 +75,7 @@ func TestPoliciesKeepTheControllerManagerToTheMoversOfAMove(t *testing.T) {
 	})
 }
 
-// moverPod returns the sender of move a.
+// moverPod returns the sender of a move with ID a.
 func moverPod() *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: "move-a-sender", Labels: map[string]string{volume.LabelMove: "a"}},

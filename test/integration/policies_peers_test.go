@@ -23,8 +23,8 @@ import (
 	"liqo.io/federation/test/integration/framework"
 )
 
-// A peer with more permissions than those of the chart still cannot reach anything outside of its
-// remote namespace.
+// Even a peer with more permissions than those of the chart must not be able to use anything
+// outside of its remote namespace.
 func TestPoliciesKeepPeersWithinTheirRemoteNamespaces(t *testing.T) {
 	env := framework.Get(t)
 	installPolicies(t, env)
@@ -74,7 +74,7 @@ func TestPoliciesKeepPeersWithinTheirRemoteNamespaces(t *testing.T) {
 	})
 }
 
-// Classes that are not offered may be those of the provider's internal services.
+// Classes that are not offered may be for internal services of the provider.
 func TestPoliciesKeepPeersToTheClassesThatAreOffered(t *testing.T) {
 	env := framework.Get(t)
 	installPolicies(t, env)
@@ -115,7 +115,8 @@ func TestPoliciesKeepPeersToTheClassesThatAreOffered(t *testing.T) {
 		}
 	}
 	load := func(made *corev1.Service) func(context.Context) error { return loadIn(remote, made) }
-	// A remote namespace that offers classes of its own, with all permissions in it.
+	// This remote namespace has its own list of offered classes, and the peer has all permissions
+	// in it.
 	own := makeNamespaceOf(t, env, "remote-of-own-classes", v1alpha1.RoleRemoteNamespace, "siena")
 	env.Kubectl(t, "", "annotate", "namespace", own, v1alpha1.AnnotationIngressClasses+"=other,private", v1alpha1.AnnotationLoadBalancerClasses+"=example.com/private")
 	env.Grant(t, name, own, rbacv1.PolicyRule{APIGroups: []string{"*"}, Verbs: []string{"*"}, Resources: []string{"*"}})
@@ -137,7 +138,7 @@ func TestPoliciesKeepPeersToTheClassesThatAreOffered(t *testing.T) {
 		{"any load balancer, where none is offered", "", load(balanced(ptr.To("example.com/internal")))},
 	})
 	env.Kubectl(t, env.ChartWith(t, []string{`policy.ingressClasses=["offered","second"]`, `policy.loadBalancerClasses=["example.com/offered"]`}, "policies-peers.yaml"), "apply", "-f", "-")
-	// Before the context of the test ends.
+	// The policies are restored before the context of the test ends.
 	defer func() { env.Kubectl(t, env.Chart(t, "policies-peers.yaml"), "apply", "-f", "-") }()
 	expect(t, []attempt{
 		{"an ingress of another class", "offered, second", ingress(classed(ptr.To("internal")))},
@@ -257,7 +258,8 @@ func peerAttempts(t *testing.T, config *rest.Config, remote string) {
 				[]byte(`{"spec":{"ephemeralContainers":[{"name":"in","image":"example.com/in"}]}}`), dryPatch, "ephemeralcontainers")
 			return err
 		}},
-		// Kubernetes refuses another size before, since there is no such node.
+		// Without a node, kube-apiserver refuses a resize to another size before it evaluates
+		// policies.
 		{"a resize of a pod", "shadow pods", func(ctx context.Context) error {
 			_, err := core.Pods(remote).Patch(ctx, "existing", types.MergePatchType, []byte(`{}`), dryPatch, "resize")
 			return err
@@ -277,8 +279,8 @@ func peerAttempts(t *testing.T, config *rest.Config, remote string) {
 	})
 }
 
-// finalizerAttempts sets finalizers on all kinds that a peer may write, and removes those of the
-// provider's controllers.
+// finalizerAttempts returns attempts to set finalizers on all kinds that a peer may write, and to
+// remove finalizers of the provider's controllers.
 func finalizerAttempts(t *testing.T, config *rest.Config, remote string) {
 	kube := kubeOf(t, config)
 	core := kube.CoreV1()

@@ -18,11 +18,11 @@ import (
 	"liqo.io/federation/test/integration/framework"
 )
 
-// The role of the controller manager alone lets it patch every PersistentVolume.
+// By its role, the controller manager could patch every PersistentVolume.
 func TestPolicyKeepsTheControllerManagerToVolumesOfTheFederation(t *testing.T) {
 	env := framework.Get(t)
 	installPolicies(t, env)
-	// All permissions of both sides of storage, so that only the policy refuses.
+	// The account has all permissions, so that only the policy can refuse requests.
 	bindEverywhere(t, env, "volumes-of-the-federation", "cluster-admin", rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Name: controllerManager, Namespace: framework.Namespace})
 	volumes := kubeOf(t, env.ServiceAccount(t, framework.Namespace, controllerManager)).CoreV1().PersistentVolumes()
 
@@ -102,7 +102,7 @@ func TestPolicyKeepsTheControllerManagerToVolumesOfTheFederation(t *testing.T) {
 	})
 }
 
-// hostVolume returns a bound volume of class fast with policy Delete.
+// hostVolume returns a bound PersistentVolume of class fast with reclaim policy Delete.
 func hostVolume(name string) *corev1.PersistentVolume {
 	return &corev1.PersistentVolume{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{v1alpha1.LabelForeignCluster: "rome"}},

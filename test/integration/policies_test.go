@@ -23,7 +23,7 @@ import (
 	"liqo.io/federation/test/integration/framework"
 )
 
-// Options of dry runs.
+// Options of dry runs, by verb.
 var (
 	dryCreate = metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}
 	dryUpdate = metav1.UpdateOptions{DryRun: []string{metav1.DryRunAll}}
@@ -32,22 +32,22 @@ var (
 )
 
 const (
-	// policyTimeout bounds how long new policies take to be in force. They are compiled within half a
-	// minute.
+	// policyTimeout is the maximal time until new policies are in force. kube-apiserver compiles
+	// them within half a minute.
 	policyTimeout = time.Minute
-	// attemptTimeout bounds each attempt after that.
+	// attemptTimeout is the maximal time of an attempt after the policies are in force.
 	attemptTimeout = 5 * time.Second
 )
 
-// attempt is a dry run. refusal is part of the answer of the chart's admission policies, and empty if
-// they admit it.
+// attempt is a request in a dry run. refusal is a part of the message with which an admission
+// policy of the chart refuses it. Empty means that the request is admitted.
 type attempt struct {
 	name    string
 	refusal string
 	try     func(context.Context) error
 }
 
-// expect repeats the attempts until they have the expected answers.
+// expect repeats each attempt until it is admitted or refused as expected.
 func expect(t *testing.T, attempts []attempt) {
 	t.Helper()
 	inForce := time.Now().Add(policyTimeout)
@@ -68,7 +68,7 @@ func expect(t *testing.T, attempts []attempt) {
 	}
 }
 
-// installPolicies applies the chart's policies and roles.
+// installPolicies applies the admission policies and the roles of the chart.
 func installPolicies(t *testing.T, env *framework.Environment) {
 	t.Helper()
 	env.Kubectl(t, env.Chart(t, "policies-peers.yaml", "policies-controllers.yaml", "policies-storage.yaml", "accounts.yaml",
@@ -76,9 +76,9 @@ func installPolicies(t *testing.T, env *framework.Environment) {
 		"apply", "-f", "-")
 }
 
-// makeNamespaceOf creates a namespace of the federation with a default ServiceAccount. It stays, since
-// no controller finishes its deletion. A number is appended to the name of one that is left of an
-// earlier run.
+// makeNamespaceOf creates a namespace with a role in the product and a default ServiceAccount, and
+// returns its name. It is not deleted, because no controller would finalize it. If an earlier run
+// left a namespace of this name, a number is appended.
 func makeNamespaceOf(t *testing.T, env *framework.Environment, name, role, cluster string) string {
 	t.Helper()
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
@@ -98,7 +98,7 @@ func makeNamespaceOf(t *testing.T, env *framework.Environment, name, role, clust
 	return namespace.Name
 }
 
-// bindEverywhere creates a ClusterRoleBinding until the test ends.
+// bindEverywhere binds a subject to a ClusterRole in the whole cluster until the test ends.
 func bindEverywhere(t *testing.T, env *framework.Environment, name, role string, subject rbacv1.Subject) {
 	t.Helper()
 	bindings := env.Kube.RbacV1().ClusterRoleBindings()
@@ -106,7 +106,7 @@ func bindEverywhere(t *testing.T, env *framework.Environment, name, role string,
 	undo(t, func(ctx context.Context) error { return bindings.Delete(ctx, name, metav1.DeleteOptions{}) })
 }
 
-// undo calls a function when the test ends.
+// undo calls a function when the test ends, and fails the test if the function does.
 func undo(t *testing.T, undo func(context.Context) error) {
 	t.Cleanup(func() {
 		if err := undo(context.WithoutCancel(t.Context())); err != nil {
@@ -124,7 +124,7 @@ func kubeOf(t *testing.T, config *rest.Config) kubernetes.Interface {
 	return client
 }
 
-// onNode creates a pod on a node, with tolerations.
+// onNode creates a pod with tolerations that is bound to a node.
 func onNode(t *testing.T, env *framework.Environment, namespace, name, node string, tolerations ...corev1.Toleration) string {
 	t.Helper()
 	one := pod(nil)

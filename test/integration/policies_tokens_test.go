@@ -19,8 +19,8 @@ import (
 	"liqo.io/federation/test/integration/framework"
 )
 
-// A virtual kubelet that may request every token of the cluster only gets those of the pods on its
-// node.
+// A virtual kubelet that may request tokens of all accounts in the cluster gets only tokens of the
+// accounts of pods on its node.
 func TestPoliciesKeepAVirtualKubeletToTheTokensOfItsPods(t *testing.T) {
 	env := framework.Get(t)
 	installPolicies(t, env)
@@ -43,7 +43,8 @@ func TestPoliciesKeepAVirtualKubeletToTheTokensOfItsPods(t *testing.T) {
 		})
 		bound[p.namespace+"/"+p.account] = &authenticationv1.BoundObjectReference{Kind: "Pod", APIVersion: "v1", Name: made.Name, UID: made.UID}
 	}
-	// Later: pods of an offloaded namespace would be placed before.
+	// The namespace is labelled only here, because the webhook would place the pods that were
+	// created above.
 	accounts := naming.AccountOnNode(peer, "siena", "robot") + " " + naming.AccountOnNode(peer, "other", "operator") +
 		" " + naming.AccountOnNode(peerOf("pistoia"), "siena", "operator")
 	must(t)(env.Kube.CoreV1().Namespaces().Patch(t.Context(), offloaded, types.MergePatchType,
@@ -91,7 +92,7 @@ func TestPoliciesKeepAVirtualKubeletToTheTokensOfItsPods(t *testing.T) {
 		{"one of the system", notOffloaded, token(metav1.NamespaceSystem, "siena-controller", bound[metav1.NamespaceSystem+"/siena-controller"])},
 		{"its own without a bound", notOffloaded, token(peer, name, nil)},
 	})
-	// The API server checks that a token is bound to a pod of its account.
+	// kube-apiserver itself refuses a token that is bound to a pod of another account.
 	if err := token(offloaded, "robot", bound[offloaded+"/operator"])(t.Context()); err == nil {
 		t.Error("a token was bound to a pod of another account")
 	}

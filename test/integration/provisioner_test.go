@@ -24,15 +24,16 @@ import (
 
 const testProvisioner = "test.example.com"
 
-// maxTestVolume is the size beyond which the provisioner cannot expand a volume.
+// maxTestVolume is the size up to which the provisioner can expand a volume.
 var maxTestVolume = resource.MustParse("4Gi")
 
-// provisioner creates, expands and deletes empty volumes as an external provisioner and resizer do.
+// provisioner does the work of an external provisioner and resizer with volumes that have no
+// storage.
 type provisioner struct {
 	kube kubernetes.Interface
 }
 
-// runProvisioner runs a provisioner until the test ends.
+// runProvisioner runs a provisioner until the test ends, and returns it.
 func runProvisioner(t *testing.T, env *framework.Environment) {
 	t.Helper()
 	p := &provisioner{kube: env.Kube}

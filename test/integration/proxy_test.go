@@ -28,7 +28,7 @@ func TestConsumerPeersThroughAProxyAndReportsItsErrors(t *testing.T) {
 		})
 	}
 	b.proxy.Refuse(0)
-	// From now on it accepts a connection before it is established.
+	// From here on, the proxy responds to clients before it is connected to the server.
 	b.proxy.Hasty()
 	b.account(t)
 	b.await(t, "the consumer to have its identity", established)

@@ -36,7 +36,7 @@ func amounts(pairs ...string) corev1.ResourceList {
 	return list
 }
 
-// grant creates a consumer's tenant namespace with an accepted offer.
+// grant creates the tenant namespace of a consumer with an accepted offer of these resources.
 func grant(t *testing.T, env *framework.Environment, federation versioned.Interface, consumer string, granted corev1.ResourceList) {
 	t.Helper()
 	makeNamespaceOf(t, env, naming.TenantNamespace(consumer), v1alpha1.RoleTenant, consumer)
@@ -54,13 +54,14 @@ func offerTo(t *testing.T, federation versioned.Interface, consumer string, gran
 	accept(t, federation, tenant, framework.ClusterName)
 }
 
-// accept accepts an offer as its consumer.
+// accept accepts an offer as its consumer does.
 func accept(t *testing.T, federation versioned.Interface, tenant, offer string) {
 	t.Helper()
 	must(t)(federation.FederationV1alpha1().ResourceOffers(tenant).Patch(t.Context(), offer, types.MergePatchType, []byte(`{"status":{"phase":"Accepted"}}`), metav1.PatchOptions{}, "status"))
 }
 
-// grantee is a consumer with a quota and two remote namespaces on a server of its own.
+// grantee is a consumer with a quota and two remote namespaces. It has a federation API server of
+// its own.
 type grantee struct {
 	server     *framework.Server
 	federation versioned.Interface
@@ -100,7 +101,7 @@ func (b *grantee) post(ctx context.Context, namespace int, name, cpu string) err
 	return err
 }
 
-// uses returns the quota usage of the consumer's shadow pods.
+// uses returns the sum of the requests of the consumer's ShadowPods.
 func (b *grantee) uses(t *testing.T) corev1.ResourceList {
 	t.Helper()
 	list, err := b.federation.FederationV1alpha1().ShadowPods(metav1.NamespaceAll).List(t.Context(), metav1.ListOptions{})
@@ -189,7 +190,7 @@ func TestGrantsAreKeptWhenTheServerIsKilled(t *testing.T) {
 		return true
 	})
 
-	// Failed reservations are released, so that the whole quota can be used.
+	// Reservations of failed requests must be released, so that the rest of the quota can be used.
 	rest := 0
 	until(t, "the whole quota is used", func(ctx context.Context) (bool, error) {
 		err := b.post(ctx, 0, fmt.Sprintf("rest-%d", rest), "10m")
@@ -219,7 +220,7 @@ func TestEndedPodsReleaseQuota(t *testing.T) {
 	must(t)(nil, b.post(t.Context(), 1, "c", "1m"))
 	full("d")
 	must(t)(nil, shadows.Delete(t.Context(), "b", metav1.DeleteOptions{}))
-	// Its pod may still run.
+	// The pod of the deleted ShadowPod may still run, so it still counts.
 	full("d")
 	must(t)(shadows.Patch(t.Context(), "b", types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{}))
 	must(t)(nil, b.post(t.Context(), 1, "d", "1m"))

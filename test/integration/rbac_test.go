@@ -23,7 +23,7 @@ import (
 	"liqo.io/federation/test/integration/framework"
 )
 
-// role is what Role and ClusterRole have in common.
+// role has the common fields of Role and ClusterRole.
 type role struct {
 	Kind     string `json:"kind"`
 	Metadata struct {
@@ -32,7 +32,7 @@ type role struct {
 	Rules []rbacv1.PolicyRule `json:"rules"`
 }
 
-// roles returns those of the manifests.
+// roles returns the Roles and ClusterRoles in manifests.
 func roles(t *testing.T, manifests string) []role {
 	t.Helper()
 	var all []role
@@ -71,7 +71,7 @@ func TestRBACNoWildcards(t *testing.T) {
 	}
 }
 
-// The permissions of a peer in a remote namespace, line by line.
+// The table has each permission of a peer in a remote namespace in a line of its own.
 func TestPeerRightsInARemoteNamespace(t *testing.T) {
 	env := framework.Get(t)
 	var lines []string

@@ -19,8 +19,8 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
 
-// widgetsDefinition is a custom resource. Its field color has a default, so reflected objects have
-// more than what was sent.
+// widgetsDefinition defines a custom resource. Its field color has a default, so stored objects
+// have a field that their creator did not set.
 const widgetsDefinition = `
 apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
@@ -54,14 +54,14 @@ spec:
 
 var widgetsResource = apischema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "widgets"}
 
-// widgets are those of both namespaces.
+// widgets has clients for the widgets of the offloaded namespace and of its remote namespace.
 type widgets struct {
 	*offload
 	localWidgets, remoteWidgets dynamic.ResourceInterface
 }
 
-// With the permissions of the chart, a kind that is configured on both sides is reflected, and so is
-// its status.
+// The virtual kubelet has the permissions of the chart. A kind that is configured on both clusters
+// is reflected to the provider, and its status to the consumer.
 func TestVirtualKubeletReflectsKindsByConfiguration(t *testing.T) {
 	o := newOffload(t)
 	define(t, o.Environment, widgetsDefinition, "widgets.example.com")
@@ -84,7 +84,7 @@ func TestVirtualKubeletReflectsKindsByConfiguration(t *testing.T) {
 	t.Run("objects of a kind that is removed from the spec are deleted", w.testEnd)
 }
 
-// name adds kinds to the spec of the virtual node, and to its status, as the controller manager does.
+// name adds kinds to the spec of the VirtualNode, and to its status as the controller manager does.
 func (w *widgets) name(t *testing.T, kinds string) {
 	t.Helper()
 	nodes := w.federation.FederationV1alpha1().VirtualNodes(w.peer)
@@ -125,7 +125,7 @@ func (w *widgets) patch(t *testing.T, client dynamic.ResourceInterface, name, pa
 	return patched
 }
 
-// await waits until a widget meets a condition.
+// await waits until the widget with this name meets a condition.
 func (w *widgets) await(t *testing.T, client dynamic.ResourceInterface, name, what string, is func(*unstructured.Unstructured) bool) (widget *unstructured.Unstructured) {
 	t.Helper()
 	defer func() {
@@ -171,7 +171,7 @@ func (w *widgets) testRoundTrip(t *testing.T) {
 	if labels["app"] != "web" || labels["team"] != "" || labels[v1alpha1.LabelOrigin] != consumerID || labels[v1alpha1.LabelDestination] != providerID {
 		t.Errorf("labels %v", labels)
 	}
-	// The provider's controller sets the status.
+	// This is the status that the provider's controller of widgets would set.
 	w.patch(t, w.remoteWidgets, "round", fmt.Sprintf(`{"status":{"phase":"Ready\u001b","observedGeneration":%d}}`, first.GetGeneration()), "status")
 	updated := w.await(t, w.localWidgets, "round", "the status is reflected", func(widget *unstructured.Unstructured) bool {
 		phase, _, _ := unstructured.NestedString(widget.Object, "status", "phase")
@@ -180,7 +180,7 @@ func (w *widgets) testRoundTrip(t *testing.T) {
 	if observed, _, _ := unstructured.NestedInt64(updated.Object, "status", "observedGeneration"); observed != updated.GetGeneration() {
 		t.Errorf("generation %d was observed, of %d", observed, updated.GetGeneration())
 	}
-	// Changes and removals are reflected, and drift is repaired.
+	// Changed and removed fields are reflected, and changes on the provider are reverted.
 	w.patch(t, w.localWidgets, "round", `{"spec":{"size":4,"note":null}}`)
 	second := w.await(t, w.remoteWidgets, "round", "the change is on the provider", size(4))
 	if _, noted, _ := unstructured.NestedString(second.Object, "spec", "note"); noted || second.GetUID() != first.GetUID() {
@@ -192,7 +192,7 @@ func (w *widgets) testRoundTrip(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.await(t, w.remoteWidgets, "round", "it is reflected again", func(widget *unstructured.Unstructured) bool { return widget.GetUID() != first.GetUID() })
-	// Deletions are reflected.
+	// A deletion is reflected.
 	if err := w.localWidgets.Delete(t.Context(), "round", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -215,7 +215,8 @@ apiVersion: v1
 kind: ResourceQuota
 metadata: {name: widgets, namespace: %s}
 spec: {hard: {count/widgets.example.com: "0"}}`, w.remote), "apply", "-f", "-")
-	// The quota is enforced as its controller would, which does not run.
+	// kube-apiserver does not know the quota of a kind in use until the quota controller, which is
+	// not running, has set its status.
 	inForce := `{"status":{"hard":{"count/widgets.example.com":"0"},"used":{"count/widgets.example.com":"0"}}}`
 	if _, err := w.Kube.CoreV1().ResourceQuotas(w.remote).Patch(t.Context(), "widgets", types.MergePatchType, []byte(inForce), metav1.PatchOptions{}, "status"); err != nil {
 		t.Fatal(err)

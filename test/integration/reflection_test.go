@@ -29,7 +29,7 @@ func TestVirtualKubeletReflects(t *testing.T) {
 	t.Run("a restart only repairs drift", o.testReflectionRestart)
 }
 
-// set creates or changes a local ConfigMap.
+// set creates or updates a ConfigMap in the offloaded namespace.
 func (o *offload) set(t *testing.T, name, value string, change func(*corev1.ConfigMap)) *corev1.ConfigMap {
 	t.Helper()
 	m := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}, Data: map[string]string{"a": value}}
@@ -46,7 +46,7 @@ func (o *offload) set(t *testing.T, name, value string, change func(*corev1.Conf
 	return made
 }
 
-// awaitReflected waits until a reflected ConfigMap has a value.
+// awaitReflected waits until the reflected ConfigMap has this value, and returns it.
 func (o *offload) awaitReflected(t *testing.T, name, value string) (remote *corev1.ConfigMap) {
 	t.Helper()
 	until(t, fmt.Sprintf("%s is %s on the provider", name, value), func(ctx context.Context) (bool, error) {
@@ -126,7 +126,7 @@ func (o *offload) testForeign(t *testing.T) {
 	if err := o.Kube.CoreV1().ConfigMaps(o.local).Delete(t.Context(), "foreign", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	// A later one proves that the deletion was reconciled.
+	// When the later ConfigMap is reflected, the deletion was reconciled before.
 	o.set(t, "later", "1", nil)
 	o.awaitReflected(t, "later", "1")
 	if now, err = remote.Get(t.Context(), "foreign", metav1.GetOptions{}); err != nil || now.ResourceVersion != foreign.ResourceVersion {
@@ -251,7 +251,7 @@ func (o *offload) testService(t *testing.T) {
 	patch("alias", `{"spec":{"type":"ClusterIP","externalName":null,"ports":[{"port":80}],"selector":{"app":"web"}}}`)
 	await("alias", "it is an alias no more", func(s *corev1.Service) bool { return s.Spec.ClusterIP != "" })
 
-	// The provider is the same cluster, so the node port is in use.
+	// Provider and consumer are the same cluster, so the node port is in use.
 	add("forced", func(s *corev1.Service) {
 		s.Spec.Type, s.Annotations = corev1.ServiceTypeNodePort, map[string]string{"liqo.io/force-remote-node-port": "true"}
 	})
@@ -260,7 +260,7 @@ func (o *offload) testService(t *testing.T) {
 		return err == nil && len(events.Items) == 1, err
 	})
 
-	// Equal objects are not written again.
+	// Reflected objects that are up to date must not be written again.
 	before := map[string]string{}
 	for _, name := range []string{"nodes", "balanced", "headless", "alias"} {
 		before[name] = await(name, name+" is reflected", exists).ResourceVersion

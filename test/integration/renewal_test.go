@@ -30,7 +30,8 @@ import (
 	"liqo.io/federation/test/integration/framework"
 )
 
-// certified returns a certificate for the key of a request, valid for a day from began.
+// certified returns a certificate for the key of a certificate request. It is valid for a day from
+// began.
 func certified(t *testing.T, request []byte, began time.Time) []byte {
 	t.Helper()
 	block, _ := pem.Decode(request)
@@ -51,15 +52,15 @@ func certified(t *testing.T, request []byte, began time.Time) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
 }
 
-// renewerOf grants a user the permissions of a consumer in a namespace, and creates its resource
-// request.
+// renewerOf returns a user with the permissions of a consumer in a namespace, which has a
+// ResourceRequest.
 func renewerOf(t *testing.T, env *framework.Environment, name, namespace string) renewer {
 	t.Helper()
 	subject := rbacv1.Subject{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: name}
 	return renewerBy(t, env, subject, env.User(t, name, v1alpha1.PeerGroup), namespace)
 }
 
-// renewerBy does the same for any subject.
+// renewerBy is renewerOf for any subject, with the client configuration of this subject.
 func renewerBy(t *testing.T, env *framework.Environment, subject rbacv1.Subject, config *rest.Config, namespace string) renewer {
 	t.Helper()
 	_, err := env.Kube.RbacV1().RoleBindings(namespace).Create(t.Context(), &rbacv1.RoleBinding{
@@ -82,13 +83,13 @@ func renewerBy(t *testing.T, env *framework.Environment, subject rbacv1.Subject,
 	return renewer{all, namespace}
 }
 
-// renewer requests certificates in a namespace.
+// renewer is a client that renews its identity in a namespace.
 type renewer struct {
 	client    federation.FederationV1alpha1Interface
 	namespace string
 }
 
-// renew does not retry when the answer has a Retry-After.
+// renew requests the renewal of an identity. It does not retry responses with Retry-After.
 func (r renewer) renew(t *testing.T, request *v1alpha1.IdentityRequest, dryRun ...string) (*v1alpha1.IdentityRequest, error) {
 	answer := &v1alpha1.IdentityRequest{}
 	err := r.client.RESTClient().Post().Namespace(r.namespace).Resource("resourcerequests").Name("genoa").SubResource("identity").
@@ -168,7 +169,8 @@ func TestAccountRenewsItsOwnIdentityOnly(t *testing.T) {
 	env.Kubectl(t, env.Chart(t, "rbac-user-roles.yaml", "rbac-tenant.yaml"), "apply", "-f", "-")
 	admins := versioned.NewForConfigOrDie(env.Admin).FederationV1alpha1().IdentityRequests()
 	own, other := env.MakeNamespace(t), env.MakeNamespace(t)
-	// Each namespace is that of a consumer that uses a ServiceAccount.
+	// Each of the namespaces is the tenant namespace of a consumer whose identity is a
+	// ServiceAccount.
 	uids := map[string]string{}
 	for _, tenant := range []string{own, other} {
 		bearer, token := bearerOf(t, env, "account-"+tenant)
@@ -211,7 +213,7 @@ func TestAccountRenewsItsOwnIdentityOnly(t *testing.T) {
 	if err != nil || string(renewed.Spec.Request) != string(second.Spec.Request) || renewed.Generation != 2 {
 		t.Fatalf("the renewal is answered with %+v, %v", renewed, err)
 	}
-	// The request has no decision yet.
+	// The previous request is not decided yet.
 	_, err = consumer.renew(t, identityFor(t, uids[own], v1alpha1.PeerGroup))
 	subresourcetest.ExpectStatus(t, err, http.StatusTooManyRequests, "is being issued")
 }

@@ -29,7 +29,7 @@ import (
 	"liqo.io/federation/test/integration/framework"
 )
 
-// credential returns the credential ID of a certificate in audit events.
+// credential returns the ID of a certificate that audit events have.
 func credential(t *testing.T, certificate []byte) string {
 	t.Helper()
 	block, _ := pem.Decode(certificate)
@@ -40,7 +40,8 @@ func credential(t *testing.T, certificate []byte) string {
 	return "X509SHA256=" + hex.EncodeToString(sum[:])
 }
 
-// open counts the requests of a user that are not complete, such as watches, by credential.
+// open returns, by credential, the number of a user's requests that have started and not ended,
+// such as watches.
 func open(events []auditv1.Event) map[string]int {
 	began := map[types.UID]string{}
 	for _, event := range events {
@@ -77,7 +78,7 @@ func TestVirtualKubeletUsesARenewedIdentityAndKeepsStreams(t *testing.T) {
 		t.Fatalf("nothing is watched with the first certificate: %v", open(o.Audited(t, user)))
 	}
 
-	// An open shell stays open.
+	// The shell must stay open when the identity is renewed.
 	typed, typing := io.Pipe()
 	shown, showing := io.Pipe()
 	shell := make(chan error, 1)
@@ -94,7 +95,7 @@ func TestVirtualKubeletUsesARenewedIdentityAndKeepsStreams(t *testing.T) {
 	o.write(t, "tls.key", renewed.KeyData)
 	o.write(t, "tls.crt", renewed.CertData)
 	until(t, "all open requests to use the renewed certificate", func(context.Context) (bool, error) {
-		// The shell was authorized with the first certificate.
+		// The open request of the shell was authenticated with the first certificate.
 		now := open(o.Audited(t, user))
 		return now[credential(t, old.CertData)] <= 1 && now[credential(t, renewed.CertData)] > 0, nil
 	})
@@ -135,10 +136,10 @@ func TestVirtualKubeletUsesARenewedIdentityAndKeepsStreams(t *testing.T) {
 
 func TestAConsumerRenewsItsIdentityAndUsesTheNewOne(t *testing.T) {
 	b := newPeeringConsumer(t, "renewing")
-	// Two thirds of its lifetime are over in a moment.
+	// Two thirds of the certificate's lifetime will have passed in five seconds.
 	b.certificate(t, 40*time.Minute-5*time.Second, time.Hour)
 	b.await(t, "the consumer to have its identity", established)
-	// The consumer can send requests with its identity.
+	// The consumer uses its identity for a ResourceRequest.
 	requests := b.federation.FederationV1alpha1().ResourceRequests(b.tenant())
 	if _, err := requests.Create(t.Context(), &v1alpha1.ResourceRequest{ObjectMeta: metav1.ObjectMeta{Name: "consumer"}}, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
@@ -212,7 +213,8 @@ func TestClientsFollowAnAuthorityThatRotates(t *testing.T) {
 	b.proxy.Cut()
 	follows("the provider to answer clients with the next authority")
 
-	// A consumer with an outdated bundle reports it, and works once it has the new one.
+	// With an outdated bundle, the consumer reports the failed verification. With the new bundle, it is
+	// connected again.
 	late, err := certificates.NewAuthority("too late")
 	if err != nil {
 		t.Fatal(err)
@@ -260,7 +262,8 @@ func TestAVirtualKubeletFollowsAnAuthorityThatRotates(t *testing.T) {
 	o.shadow(t, "after")
 	nodeIs(corev1.ConditionTrue, "is reachable")
 
-	// A consumer with an outdated bundle reports it, and works once it has the new one.
+	// With an outdated bundle, the consumer reports the failed verification. With the new bundle, it is
+	// connected again.
 	late, err := certificates.NewAuthority("too late")
 	if err != nil {
 		t.Fatal(err)

@@ -21,7 +21,7 @@ import (
 	"liqo.io/federation/test/integration/framework"
 )
 
-// regrant changes the CPUs of a consumer's quota.
+// regrant changes the number of CPUs in a consumer's quota.
 func regrant(t *testing.T, federation versioned.Interface, consumer, cpus string) {
 	t.Helper()
 	patch := `{"spec":{"resources":{"pods":"100","cpu":"` + cpus + `"}}}`
@@ -31,8 +31,8 @@ func regrant(t *testing.T, federation versioned.Interface, consumer, cpus string
 // cpusOf returns the CPU request of the first container.
 func cpusOf(spec *corev1.PodSpec) string { return spec.Containers[0].Resources.Requests.Cpu().String() }
 
-// allocates sets the status of a running pod with these CPUs, as its kubelet does, with conditions of
-// a resize.
+// allocates sets the status of a running pod to these allocated CPUs and these resize conditions,
+// as its kubelet does.
 func allocates(t *testing.T, env *framework.Environment, namespace, name, cpus string, resizing ...corev1.PodCondition) {
 	t.Helper()
 	pod, err := env.Kube.CoreV1().Pods(namespace).Get(t.Context(), name, metav1.GetOptions{})
@@ -99,7 +99,7 @@ func TestAPodIsResizedWithinTheGrant(t *testing.T) {
 		t.Errorf("more than the quota is answered with: %v", err)
 	}
 
-	// A refusal of the provider is reported, and retried.
+	// A resize that the provider refuses is reported on the local pod, and retried.
 	node := "resizing-" + s.namespace
 	must(s.kube.CoreV1().Pods(s.namespace).Bind(t.Context(), &corev1.Binding{
 		ObjectMeta: metav1.ObjectMeta{Name: "web"}, Target: corev1.ObjectReference{Kind: "Node", Name: node},
@@ -120,7 +120,7 @@ func TestAPodIsResizedWithinTheGrant(t *testing.T) {
 		return meta.IsStatusConditionTrue(s.shadow(t, "web").Status.Conditions, v1alpha1.ConditionPodResized), nil
 	})
 
-	// Quota is held until the kubelet has released it.
+	// When a pod shrinks, quota stays in use until its kubelet has released the CPUs.
 	allocates(t, env, s.namespace, "web", "2")
 	must(resize("500m"))
 	resized("500m")
@@ -189,7 +189,7 @@ func TestResizeOfALocalPodIsReflected(t *testing.T) {
 	regrant(t, o.federation, o.remote, "3")
 	requests("2")
 
-	// The kubelet of the provider is slow.
+	// The provider's kubelet has not completed the resize yet.
 	allocates(t, o.Environment, o.remote, "web", "2", corev1.PodCondition{Type: corev1.PodResizeInProgress, Status: corev1.ConditionTrue})
 	o.awaitPod(t, o.local, "web", "the resize is under way", func(pod *corev1.Pod) bool {
 		return pending(pod, corev1.PodResizeInProgress).Status == corev1.ConditionTrue && pending(pod, corev1.PodResizePending).Status == ""

@@ -27,25 +27,28 @@ import (
 	"liqo.io/federation/test/integration/framework"
 )
 
-// fields is part of an object in JSON.
+// fields is an object, or a part of one, in JSON.
 type fields = map[string]any
 
-// lifecycle is a test of a resource through the aggregator.
+// lifecycle describes the requests that a resource must accept and refuse. run sends them through
+// the aggregator.
 type lifecycle struct {
 	kind, resource, short string
-	// namespace returns the namespace of the object. It is nil for cluster-scoped resources.
+	// namespace returns the name of a namespace for the object. It is nil for cluster-scoped
+	// resources.
 	namespace func(t *testing.T, env *framework.Environment) string
 	name      string
-	// creator creates the object. The default is Admin.
+	// creator is the client configuration that creates the object. nil is Admin.
 	creator *rest.Config
-	// spec and status are valid. change is a valid merge patch of the spec, and nil if the spec is
-	// immutable.
+	// spec and status are valid values. change is a valid merge patch of the spec; nil means that
+	// the spec is immutable.
 	spec, change, status fields
-	// held is set if a finalizer holds the deleted object.
+	// held is true if a finalizer delays the deletion of the object.
 	held bool
-	// header and row are the output of kubectl with -o wide without the age.
+	// header and row are the expected output of "kubectl get -o wide", without the age.
 	header, row []string
-	// badSpecs and badStatuses are merge patches that are refused for the field of the key.
+	// badSpecs and badStatuses are invalid merge patches. The key is the field that the refusal
+	// must name.
 	badSpecs, badStatuses map[string]fields
 }
 
@@ -110,7 +113,7 @@ func (r resourceRun) object(more ...fields) *unstructured.Unstructured {
 	return &unstructured.Unstructured{Object: deepCopy(object)}
 }
 
-// deepCopy returns object as a decoder would.
+// deepCopy returns a copy of object with the types that a JSON decoder returns.
 func deepCopy(object fields) fields {
 	copied := fields{}
 	if err := utiljson.Unmarshal(encode(object), &copied); err != nil {
@@ -119,7 +122,7 @@ func deepCopy(object fields) fields {
 	return copied
 }
 
-// merge returns object with a merge patch applied.
+// merge returns object after a JSON merge patch.
 func merge(object, patch fields) fields {
 	merged := maps.Clone(object)
 	if merged == nil {
@@ -157,7 +160,7 @@ func (r resourceRun) refusesBadObjects(t *testing.T) {
 	})
 }
 
-// expectCause checks for a refusal that names the field and a reason.
+// expectCause fails the test unless err is a refusal with a cause for this field.
 func expectCause(t *testing.T, err error, field string) {
 	t.Helper()
 	var status apierrors.APIStatus
@@ -199,7 +202,7 @@ func (r resourceRun) creates(t *testing.T) {
 	contains(t, created.Object["spec"], r.spec)
 }
 
-// contains checks that got has all of want.
+// contains fails the test unless got has all fields of want with the same values.
 func contains(t *testing.T, got any, want fields) {
 	t.Helper()
 	if diff := cmp.Diff(any(deepCopy(want)), common(got, deepCopy(want))); diff != "" {
@@ -207,7 +210,7 @@ func contains(t *testing.T, got any, want fields) {
 	}
 }
 
-// common returns the part of got that want has.
+// common returns the fields of got that want has, too.
 func common(got, want any) any {
 	switch wanted := want.(type) {
 	case fields:
@@ -389,7 +392,7 @@ func (r resourceRun) prints(t *testing.T) {
 		if age := slices.Index(r.header, "AGE") + 1; age > 0 && age < len(cells) {
 			cells = slices.Delete(cells, age, age+1)
 		}
-		// These are durations.
+		// These columns have durations, which depend on the time.
 		for _, name := range []string{"EXPIRES", "SINCE"} {
 			if at := slices.Index(r.header, name) + 1; at > 0 && at < len(cells) {
 				cells[at] = r.row[at-1]
@@ -407,7 +410,7 @@ func (r resourceRun) prints(t *testing.T) {
 	}
 }
 
-// columns splits a line of kubectl, whose columns are at least three spaces apart.
+// columns returns the columns of a line of kubectl. They are separated by at least three spaces.
 func columns(line string) []string {
 	var cells []string
 	for cell := range strings.SplitSeq(line, "  ") {

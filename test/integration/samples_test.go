@@ -12,7 +12,7 @@ import (
 	"liqo.io/federation/test/integration/framework"
 )
 
-// Samples are accepted without changes.
+// The API must accept each sample in a dry run with strict validation.
 func TestSamplesAreAccepted(t *testing.T) {
 	env := framework.Get(t)
 	namespace := env.MakeNamespace(t)
@@ -23,7 +23,7 @@ func TestSamplesAreAccepted(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			// Those in namespaces are created in an existing one.
+			// Namespaced samples are created in a namespace that exists.
 			text := named.ReplaceAllString(string(manifest), "  namespace: "+namespace)
 			env.Kubectl(t, text, "apply", "--server-side", "--validate=strict", "--dry-run=server", "-f", "-")
 		})

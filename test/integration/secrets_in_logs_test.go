@@ -18,10 +18,11 @@ import (
 	"liqo.io/federation/test/integration/framework"
 )
 
-// secretive matches what no log may contain: tokens and keys.
+// secretive matches secrets that no log may contain: tokens and private keys.
 var secretive = regexp.MustCompile(`eyJ[\w-]{8,}\.[\w-]{8,}|PRIVATE KEY|Bearer [^<\s]`)
 
-// NoSecretsInLogs: peers and uses streams while all programs log at the highest verbosity.
+// NoSecretsInLogs: all programs log at the highest verbosity during a peering and the use of
+// streams.
 func TestNoSecretsInLogs(t *testing.T) {
 	const verbose = "6"
 	logs := map[string]func() string{}
@@ -31,7 +32,7 @@ func TestNoSecretsInLogs(t *testing.T) {
 	t.Cleanup(func() { verbosity(t, b.Environment, "0") })
 	logs["the API server"] = func() string { return b.Server.Log(t) }
 
-	// The controller of ForeignClusters lists the volumes that a provider stores.
+	// The controller of ForeignClusters lists VirtualVolumes, so it needs the storage roles.
 	for _, template := range []string{"storage.yaml", "rbac-storage-consumer.yaml"} {
 		b.Kubectl(t, b.Chart(t, template), "apply", "-f", "-")
 	}
@@ -63,7 +64,7 @@ func TestNoSecretsInLogs(t *testing.T) {
 	}
 }
 
-// flags returns the options as command line arguments.
+// flags returns the options of the virtual kubelet as command line arguments.
 func (o *offload) flags() []string {
 	return []string{
 		"--node-name=" + o.options.NodeName, "--node-ip=" + o.options.NodeIP, fmt.Sprintf("--port=%d", o.options.Port),
@@ -86,7 +87,7 @@ func hasNoSecrets(t *testing.T, program, log string) {
 	}
 }
 
-// verbosity sets the log level of the shared API server.
+// verbosity sets the log level of the shared federation API server.
 func verbosity(t *testing.T, env *framework.Environment, level string) {
 	t.Helper()
 	config := env.Server.Client(env.Admin)

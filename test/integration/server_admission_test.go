@@ -19,7 +19,7 @@ import (
 	"liqo.io/federation/test/integration/framework"
 )
 
-// peeringTokenRules matches the creation and change of peering tokens.
+// peeringTokenRules matches requests that create or update PeeringTokens.
 func peeringTokenRules() *admissionregistrationv1.MatchResources {
 	return &admissionregistrationv1.MatchResources{ResourceRules: []admissionregistrationv1.NamedRuleWithOperations{{
 		RuleWithOperations: admissionregistrationv1.RuleWithOperations{
@@ -131,7 +131,7 @@ func TestNothingIsCreatedInAMissingNamespace(t *testing.T) {
 	if _, err := admin(t).FederationV1alpha1().NamespaceMaps("nowhere").Create(t.Context(), body, metav1.CreateOptions{}); !apierrors.IsNotFound(err) {
 		t.Errorf("in a missing namespace: got %v", err)
 	}
-	// A finalizer keeps the namespace terminating.
+	// The finalizer keeps the namespace terminating.
 	namespace, err := env.Kube.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "going-"}}, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)

@@ -87,11 +87,11 @@ func TestTheGroupIsInTheClustersAggregatedDiscovery(t *testing.T) {
 	}
 }
 
-// openAPIPatience bounds how long kube-apiserver takes to merge the OpenAPI v2 document: after an
-// outage it retries once a minute.
+// openAPIPatience is the maximal time until kube-apiserver has merged the OpenAPI v2 document.
+// After a failure it retries once a minute.
 const openAPIPatience = 3 * time.Minute
 
-// document is an OpenAPI document of either version.
+// document has the parts of OpenAPI v2 and v3 documents that the test reads.
 type document struct {
 	Paths       map[string]json.RawMessage `json:"paths"`
 	Definitions map[string]schema          `json:"definitions"`
@@ -170,7 +170,7 @@ func TestOpenAPIHasEveryReferenceAndTheDocComments(t *testing.T) {
 	}
 }
 
-// resolves reports whether a reference like #/definitions/x exists.
+// resolves reports whether a document has the target of a reference such as "#/definitions/x".
 func resolves(document any, reference string) bool {
 	unescape := strings.NewReplacer("~1", "/", "~0", "~")
 	parts := strings.Split(reference, "/")

@@ -15,7 +15,8 @@ import (
 	"liqo.io/federation/test/integration/framework"
 )
 
-// exchange sends one request and follows no redirect.
+// exchange sends one request, and returns the status code and the body. It does not follow
+// redirects.
 func exchange(t *testing.T, config *rest.Config, method, path, contentType string, body []byte) (int, []byte) {
 	t.Helper()
 	transport, err := rest.TransportFor(config)
@@ -43,7 +44,7 @@ func exchange(t *testing.T, config *rest.Config, method, path, contentType strin
 	return response.StatusCode, answer
 }
 
-// Identity headers do not change the identity of the connection.
+// Headers of the request must not change the identity that the connection authenticated.
 func TestProxyStripsIdentityHeaders(t *testing.T) {
 	env := framework.Get(t)
 	mallory := env.User(t, "mallory")

@@ -16,7 +16,8 @@ import (
 	"liqo.io/federation/test/integration/framework"
 )
 
-// A watch continues meanwhile, so the server did not restart.
+// A watch stays open while the certificate is replaced, which proves that the server did not
+// restart.
 func TestAServingCertificateIsReplacedWhileServing(t *testing.T) {
 	env := framework.Get(t)
 	certificate, key := env.ServingCertificate(t, t.TempDir())
@@ -33,7 +34,7 @@ func TestAServingCertificateIsReplacedWhileServing(t *testing.T) {
 
 	before := shown(t, server.URL)
 	env.RotateServingCertificate(t, certificate, key)
-	// The files are watched, and read every minute otherwise.
+	// The server watches the files, and also reads them every minute.
 	retryFor(t, 2*time.Minute, func() (any, error) {
 		if now := shown(t, server.URL); now == before {
 			return nil, fmt.Errorf("the server still shows certificate %s", now)
@@ -48,14 +49,14 @@ func TestAServingCertificateIsReplacedWhileServing(t *testing.T) {
 	}
 }
 
-// shown returns the serial number of a server's certificate.
+// shown returns the serial number of the certificate that a server presents.
 func shown(t *testing.T, server string) string {
 	t.Helper()
 	target, err := url.Parse(server)
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The start of the server is tested with verification.
+	// The server is not verified, because the test reads the certificate. Other tests verify it.
 	connection, err := tls.Dial("tcp", target.Host, &tls.Config{InsecureSkipVerify: true})
 	if err != nil {
 		t.Fatal(err)

@@ -173,8 +173,8 @@ func TestAnOldResourceVersionDoesNotOverwrite(t *testing.T) {
 	}
 }
 
-// Controllers and virtual kubelets use protobuf, and the garbage collector and the namespace
-// controller prefer it.
+// Controllers and virtual kubelets require protobuf, and Kubernetes' garbage collector and
+// namespace controller prefer it.
 func TestClientThatAcceptsProtobufGetsIt(t *testing.T) {
 	env := framework.Get(t)
 	config := rest.CopyConfig(env.Admin)
@@ -225,14 +225,15 @@ func TestClientThatAcceptsOnlyCBORIsRefused(t *testing.T) {
 	}
 }
 
-// send sends a request with an unmodified path, and follows no redirect.
+// send sends a request without normalizing its path, and returns the status code and the body. It
+// does not follow redirects.
 func send(t *testing.T, config *rest.Config, method, path string, headers map[string]string, body string) (int, string) {
 	t.Helper()
 	request := rawRequest(t, config, method, path, body)
 	for name, value := range headers {
 		request.Header.Set(name, value)
 	}
-	// An invalid path breaks the whole connection in HTTP/2.
+	// An invalid path would close the whole connection with HTTP/2, so HTTP/1.1 is used.
 	config = rest.CopyConfig(config)
 	config.NextProtos = []string{"http/1.1"}
 	transport, err := rest.TransportFor(config)

@@ -38,7 +38,7 @@ func TestObjectsAreStoredEncrypted(t *testing.T) {
 	if err := os.WriteFile(config, fmt.Appendf(nil, encryptionConfiguration, base64.StdEncoding.EncodeToString(key)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	// One object is older than the encryption.
+	// This object is stored before encryption is enabled.
 	dir := env.MakeDataDir(t)
 	plain := env.StartServer(t, dir)
 	client, err := versioned.NewForConfig(plain.Client(env.Admin))
@@ -75,7 +75,7 @@ func TestObjectsAreStoredEncrypted(t *testing.T) {
 		}
 	}
 	isEncrypted("newer")
-	// A rewritten object is encrypted, too.
+	// When the older object is updated, it is stored encrypted.
 	older.Annotations = map[string]string{"example.com/touched": "yes"}
 	if _, err := tokens.Update(t.Context(), older, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)

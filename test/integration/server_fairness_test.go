@@ -23,10 +23,11 @@ import (
 	"liqo.io/federation/test/integration/framework"
 )
 
-// peersLevels are the UIDs of the levels of peers.
+// peersLevels has the UIDs of the priority levels for the lists and for all other requests of
+// peers.
 type peersLevels struct{ lists, others string }
 
-// installFairness installs the flow schemas and priority levels of the chart.
+// installFairness applies the FlowSchemas and PriorityLevelConfigurations of the chart.
 func installFairness(t *testing.T, env *framework.Environment) peersLevels {
 	t.Helper()
 	env.Kubectl(t, env.Chart(t, "fairness.yaml"), "apply", "-f", "-")
@@ -40,7 +41,7 @@ func installFairness(t *testing.T, env *framework.Environment) peersLevels {
 	return peersLevels{lists: uid("federation-peers-lists"), others: uid("federation-peers")}
 }
 
-// awaitLevel waits until the requests of a user are in a level.
+// awaitLevel waits until a user's requests of a path are in the priority level with this UID.
 func awaitLevel(t *testing.T, user string, config *rest.Config, path, want string) {
 	t.Helper()
 	retry(t, func() (any, error) {
@@ -52,7 +53,7 @@ func awaitLevel(t *testing.T, user string, config *rest.Config, path, want strin
 	})
 }
 
-// levelOf returns the UID of the priority level of a request.
+// levelOf returns the UID of the priority level in the response to a request.
 func levelOf(ctx context.Context, config *rest.Config, path string) (string, error) {
 	response, err := get(ctx, config, path)
 	if err != nil {
@@ -61,7 +62,7 @@ func levelOf(ctx context.Context, config *rest.Config, path string) (string, err
 	return response.Header.Get("X-Kubernetes-Pf-Prioritylevel-Uid"), nil
 }
 
-// get reads an answer to its end, in one of the media types.
+// get sends a GET that accepts these media types, and reads the response to its end.
 func get(ctx context.Context, config *rest.Config, path string, accept ...string) (*http.Response, error) {
 	client, err := rest.HTTPClientFor(config)
 	if err != nil {
@@ -88,7 +89,7 @@ func TestPeersShareAPartOfBothServers(t *testing.T) {
 	levels := installFairness(t, env)
 	peer := env.User(t, "fair-peer", v1alpha1.PeerGroup)
 	bearer := env.ServiceAccount(t, framework.InvitationNamespace, "fair-bearer")
-	// A consumer without a certificate is a ServiceAccount of its tenant namespace.
+	// A consumer without a certificate authenticates as a ServiceAccount of its tenant namespace.
 	tenant := makeNamespaceOf(t, env, tenantOf("fairtown"), v1alpha1.RoleTenant, "fairtown")
 	account := env.ServiceAccount(t, tenant, "federation-peer")
 	env.StartControllers(t, "fair-manager", "federation-controller-manager", "--controllers=peer-fairness")
@@ -97,7 +98,8 @@ func TestPeersShareAPartOfBothServers(t *testing.T) {
 	must(t)(env.Kube.RbacV1().RoleBindings(tenant).Create(t.Context(), binding, metav1.CreateOptions{}))
 	other := env.User(t, "fair-other")
 	for hop, to := range map[string]func(*rest.Config) *rest.Config{
-		// kube-apiserver answers this itself.
+		// kube-apiserver applies its own priority levels before it forwards a request to the
+		// aggregated API.
 		"kube-apiserver": func(config *rest.Config) *rest.Config { return config },
 		"our API server": env.Server.Client,
 	} {
@@ -122,8 +124,8 @@ func TestPeersShareAPartOfBothServers(t *testing.T) {
 	})
 }
 
-// namesAccountOf reports whether a schema is for an account of this namespace. Other tests may have
-// left others.
+// namesAccountOf reports whether a FlowSchema is for a ServiceAccount of this namespace. Earlier
+// tests may have left other FlowSchemas.
 func namesAccountOf(schema *flowcontrolv1.FlowSchema, namespace string) bool {
 	return slices.ContainsFunc(schema.Spec.Rules, func(rule flowcontrolv1.PolicyRulesWithSubjects) bool {
 		return slices.ContainsFunc(rule.Subjects, func(subject flowcontrolv1.Subject) bool {
@@ -159,7 +161,7 @@ func TestNoisyPeerDoesNotStarveOthers(t *testing.T) {
 	}
 	awaitLevel(t, "the noisy peer", users["the noisy peer"], list, levels.lists)
 
-	// The noisy peer sends expensive requests in a loop.
+	// The noisy peer sends expensive requests without a pause.
 	ctx, stop := context.WithCancel(t.Context())
 	var flood sync.WaitGroup
 	var mu sync.Mutex

@@ -27,7 +27,7 @@ func TestReadinessChecksTheDependenciesOfAServer(t *testing.T) {
 			t.Errorf("readiness does not check %s:\n%s", check, ready)
 		}
 	}
-	// Liveness must not depend on other servers.
+	// Liveness must not depend on any other server.
 	_, live := send(t, direct, http.MethodGet, "/livez?verbose", nil, "")
 	if !strings.Contains(live, "[+]etcd ok") || strings.Contains(live, "informer-sync") || strings.Contains(live, "authorities") {
 		t.Errorf("liveness:\n%s", live)

@@ -24,37 +24,39 @@ import (
 )
 
 const (
-	// step is the annotation that identifies one state of an object.
+	// step is an annotation whose value is different in each state of an object.
 	step = "example.com/step"
-	// comeback bounds how long a server may be unavailable.
+	// comeback is the maximal time for which a server may be unavailable.
 	comeback = time.Minute
 )
 
-// history is a record of several writers, each with an object of its own. Whatever happens to the
-// server: acknowledged writes exist, failed ones happened or not, and resource versions grow.
+// history runs concurrent writers while tests disturb the server. Each writer has an object of its
+// own. Afterwards all acknowledged writes must exist, a failed write may or may not exist, and
+// resource versions must have grown with each write.
 type history struct {
 	t            *testing.T
 	tokens       typed.PeeringTokenInterface
 	acknowledged atomic.Int64
-	// newest is the highest resource version of all answers.
+	// newest is the highest resource version in any response.
 	newest  atomic.Uint64
 	writers []*writer
 	stop    context.CancelFunc
 	ended   sync.WaitGroup
 }
 
-// writer is the only one to write its object.
+// writer creates, updates and deletes one object, which nothing else writes.
 type writer struct {
 	*history
 	name string
-	// now is the object as last acknowledged, and nil if it does not exist.
+	// now is the object after the last acknowledged write. nil means that it does not exist.
 	now *v1alpha1.PeeringToken
 	n   int
-	// late is the state of the last failed write, which was not observed yet.
+	// late is the state that the last failed write would have caused. Empty means that it was
+	// observed or replaced.
 	late string
 }
 
-// startHistory starts writers, which finish stops.
+// startHistory starts the writers, which run until finish is called.
 func startHistory(t *testing.T, config *rest.Config, writers int) *history {
 	t.Helper()
 	client, err := versioned.NewForConfig(config)
@@ -79,7 +81,7 @@ func startHistory(t *testing.T, config *rest.Config, writers int) *history {
 	return h
 }
 
-// reach waits until the server has acknowledged more writes.
+// reach waits until the server has acknowledged this number of further writes.
 func (h *history) reach(more int64) {
 	h.t.Helper()
 	goal := h.acknowledged.Load() + more
@@ -91,7 +93,8 @@ func (h *history) reach(more int64) {
 	}
 }
 
-// finish stops the writers and compares all objects with those of the server.
+// finish stops the writers, and fails the test if an object on the server differs from the last
+// acknowledged state.
 func (h *history) finish() {
 	h.t.Helper()
 	h.stop()
@@ -115,7 +118,7 @@ func (h *history) finish() {
 	h.t.Logf("%d writes were acknowledged, the last one as %d", h.acknowledged.Load(), h.newest.Load())
 }
 
-// write creates, changes or deletes the object.
+// write creates, updates or deletes the object, and checks the result.
 func (w *writer) write(ctx context.Context) {
 	w.n++
 	before := w.now
@@ -137,7 +140,7 @@ func (w *writer) write(ctx context.Context) {
 		w.acknowledge(answer)
 		return
 	}
-	// The write happened or not. No other state is valid.
+	// A failed write may have been stored. The object must be in the state before or after it.
 	found, err := w.observe(ctx)
 	if err != nil {
 		w.t.Errorf("%s does not restart: %v", w.name, err)
@@ -147,7 +150,8 @@ func (w *writer) write(ctx context.Context) {
 	if !same(found, before) && state(found) != w.late && (state(found) != state(attempt) || found != nil && before != nil && found.UID != before.UID) {
 		w.t.Errorf("%s is %s, want %s or %s", w.name, state(found), state(before), state(attempt))
 	}
-	// It may be on its way from one member of etcd to another.
+	// The failed write may still take effect, for example if one etcd member forwards it to
+	// another.
 	if w.late = ""; same(found, before) {
 		w.late = state(attempt)
 	}
@@ -174,7 +178,7 @@ func (w *writer) note(object *v1alpha1.PeeringToken) {
 	}
 }
 
-// observe reads the object until it is answered.
+// observe reads the object. It retries until the server responds, and fails after comeback.
 func (w *writer) observe(ctx context.Context) (found *v1alpha1.PeeringToken, err error) {
 	waitErr := wait.PollUntilContextTimeout(ctx, 20*time.Millisecond, comeback, true, func(ctx context.Context) (bool, error) {
 		found, err = w.tokens.Get(ctx, w.name, metav1.GetOptions{})
@@ -212,7 +216,8 @@ func parse(t *testing.T, resourceVersion string) uint64 {
 	return version
 }
 
-// storages are the arguments of a server for each kind of store.
+// storages returns, by name of a kind of store, a function with the arguments of a server that uses
+// it.
 func storages(t *testing.T, env *framework.Environment) map[string]func(t *testing.T) []string {
 	t.Helper()
 	return map[string]func(t *testing.T) []string{

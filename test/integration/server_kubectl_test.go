@@ -19,7 +19,7 @@ spec:
   podOffloadingStrategy: Remote
 `
 
-// A description begins with the name of what it describes.
+// The description of each field must begin with the name of the field.
 func TestKubectlExplainPrintsTheDocComments(t *testing.T) {
 	env := framework.Get(t)
 	for path, want := range map[string]string{

@@ -27,7 +27,7 @@ import (
 	"liqo.io/federation/test/integration/framework"
 )
 
-// memory returns the memory limits of the API server in the chart.
+// memory returns the values in the chart of the API server's soft and hard memory limit.
 func memory(t *testing.T) (soft string, limit resource.Quantity) {
 	t.Helper()
 	content, err := os.ReadFile("../../artifacts/chart/values.yaml")
@@ -50,7 +50,7 @@ func memory(t *testing.T) (soft string, limit resource.Quantity) {
 	return values.Server.GoMemoryLimit, limit
 }
 
-// peak returns the largest resident set of a process.
+// peak returns the maximal resident set size of a process.
 func peak(t *testing.T, pid int) resource.Quantity {
 	t.Helper()
 	file, err := os.Open(fmt.Sprintf("/proc/%d/status", pid))
@@ -68,7 +68,7 @@ func peak(t *testing.T, pid int) resource.Quantity {
 	return resource.Quantity{}
 }
 
-// fill creates many shadow pods, as many as a large offer allows.
+// fill creates many ShadowPods in a namespace.
 func fill(t *testing.T, config *rest.Config, namespace string, many int) {
 	t.Helper()
 	config = rest.CopyConfig(config)
@@ -96,8 +96,8 @@ func fill(t *testing.T, config *rest.Config, namespace string, many int) {
 	}
 }
 
-// A peer that lists everything without a limit in a loop and in every format does not make the API
-// server exceed its memory limit, and another peer is served meanwhile.
+// A peer lists all objects in a loop, without a limit and in every media type. The API server must
+// stay below its memory limit, and must serve another peer meanwhile.
 func TestListsWithoutLimitAreBoundedAndDoNotStarveOthers(t *testing.T) {
 	env := framework.Get(t)
 	levels := installFairness(t, env)
@@ -178,7 +178,7 @@ func TestListsWithoutLimitAreBoundedAndDoNotStarveOthers(t *testing.T) {
 		})
 	}
 	enough(10)
-	// A request that costs one seat overtakes those that wait for many.
+	// A request that occupies one seat does not wait behind requests that occupy many seats.
 	var calm []time.Duration
 	for range 40 {
 		started := time.Now()
@@ -187,7 +187,8 @@ func TestListsWithoutLimitAreBoundedAndDoNotStarveOthers(t *testing.T) {
 		}
 		calm = append(calm, time.Since(started))
 	}
-	// A list costs as much as the largest one, and is served in its turn.
+	// A list occupies as many seats as the largest possible list, but it must be served in its
+	// turn.
 	started := time.Now()
 	retryFor(t, time.Minute, func() (any, error) {
 		response, err := get(t.Context(), users[quiet.user], pods(quiet))

@@ -75,7 +75,7 @@ func TestTheLogCanBeJSON(t *testing.T) {
 	}
 }
 
-// spans collects the names of exported spans.
+// spans records the names of exported spans.
 type spans struct {
 	collector.UnimplementedTraceServiceServer
 	mu    sync.Mutex
@@ -117,7 +117,7 @@ func TestSpansAreExportedToTheConfiguredEndpoint(t *testing.T) {
 	if got := status(t, server.Client(env.Admin), path, nil); got != http.StatusOK {
 		t.Fatalf("got %d", got)
 	}
-	// Of the request, and of those that it sent to etcd.
+	// There must be spans of the request, and of the requests that the server sent to etcd for it.
 	retryFor(t, time.Minute, func() (any, error) {
 		received.mu.Lock()
 		defer received.mu.Unlock()

@@ -20,7 +20,7 @@ import (
 
 var reviewsMetric = regexp.MustCompile(`(?m)^apiserver_delegated_authz_request_total\{code="201"\} (\d+)$`)
 
-// reviews returns how many authorization reviews a server sent to kube-apiserver.
+// reviews returns the number of SubjectAccessReviews that a server has sent to kube-apiserver.
 func reviews(t *testing.T, env *framework.Environment, server *framework.Server) int {
 	t.Helper()
 	code, body := send(t, server.Client(env.Admin), http.MethodGet, "/metrics", nil, "")
@@ -48,7 +48,7 @@ func TestOneReviewCoversEveryObjectOfANamespace(t *testing.T) {
 		t.Fatal(err)
 	}
 	maps := client.FederationV1alpha1().NamespaceMaps(namespace)
-	// The new roles take a moment.
+	// The new roles take effect with a delay.
 	retry(t, func() (any, error) {
 		return maps.Create(t.Context(), &v1alpha1.NamespaceMap{ObjectMeta: metav1.ObjectMeta{Name: "map-0"}}, metav1.CreateOptions{})
 	})

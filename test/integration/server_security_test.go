@@ -25,7 +25,7 @@ import (
 
 const groupPath = "/apis/federation.liqo.io/v1alpha1"
 
-// status returns the status code of a GET.
+// status returns the status code of the response to a GET.
 func status(t *testing.T, config *rest.Config, path string, headers map[string]string) int {
 	t.Helper()
 	transport, err := rest.TransportFor(config)
@@ -75,7 +75,7 @@ func TestAnonymousRequestsAreRefusedExceptOnHealthPaths(t *testing.T) {
 	}
 }
 
-// The names of the cases are those of known attacks.
+// The names of the cases describe known attacks.
 func TestRequestHeaderNeedsFrontProxyCert(t *testing.T) {
 	env := framework.Get(t)
 	path := groupPath + "/foreignclusters"
@@ -185,7 +185,8 @@ func TestEveryListenerRequiresAuthn(t *testing.T) {
 		env := framework.Get(t)
 		installRoles(t, env)
 		port := int(freePort(t))
-		// One controller that has nothing to do: others would reconcile objects of other tests.
+		// The controller manager runs one controller, because others would reconcile objects of
+		// other tests.
 		account := env.ServiceAccount(t, framework.Namespace, "federation-identity-signer")
 		pid := env.StartProgram(t, framework.ControllerManager, port,
 			"--kubeconfig="+env.AccountKubeconfig(t, env.Admin.Host, env.Admin.CAData, account.BearerToken),
@@ -202,8 +203,8 @@ func TestEveryListenerRequiresAuthn(t *testing.T) {
 	})
 }
 
-// listensOnly fails the test when a process listens on another port, or answers on it without
-// credentials.
+// listensOnly fails the test if a process listens on another port than this one, or if it serves
+// one of the paths without credentials.
 func listensOnly(t *testing.T, env *framework.Environment, pid, port int, paths ...string) {
 	t.Helper()
 	if found := listeners(t, pid); len(found) != 1 || !strings.HasSuffix(found[0], fmt.Sprintf(":%d", port)) {
@@ -246,7 +247,7 @@ func apiserverListenersRequireAuthn(t *testing.T) {
 	}
 }
 
-// listeners returns the TCP and UDP addresses that a process listens on.
+// listeners returns the TCP and UDP addresses on which a process listens.
 func listeners(t *testing.T, pid int) []string {
 	t.Helper()
 	sockets := map[string]bool{}
@@ -259,7 +260,7 @@ func listeners(t *testing.T, pid int) []string {
 			sockets[strings.Trim(target, "socket:[]")] = true
 		}
 	}
-	// The states of a listening TCP socket and of an unconnected UDP socket.
+	// These are the states of a listening TCP socket and of an unconnected UDP socket in /proc/net.
 	const listening, unconnected = "0A", "07"
 	var found []string
 	for table, state := range map[string]string{"tcp": listening, "tcp6": listening, "udp": unconnected, "udp6": unconnected} {

@@ -95,7 +95,8 @@ func TestASnapshotTakenWhileOthersWriteIsRestoredAfterTheVolumeIsLost(t *testing
 	if parse(t, list.ResourceVersion) <= parse(t, last.ResourceVersion) {
 		t.Errorf("resource versions went back from %s to %s", last.ResourceVersion, list.ResourceVersion)
 	}
-	// Older watches end, so that clients do not miss changes.
+	// A watch from a resource version before the restore must fail, so that clients list again and
+	// miss no change.
 	watcher, err := tokens.Watch(t.Context(), metav1.ListOptions{ResourceVersion: last.ResourceVersion})
 	if err == nil {
 		event := <-watcher.ResultChan()

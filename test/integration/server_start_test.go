@@ -112,7 +112,7 @@ func TestAllInvalidFlagsAreReportedAtOnce(t *testing.T) {
 	}
 }
 
-// closedPort returns an address without a listener.
+// closedPort returns a loopback address on which nothing listens.
 func closedPort(t *testing.T) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -125,8 +125,8 @@ func closedPort(t *testing.T) string {
 	return listener.Addr().String()
 }
 
-// apiserverWithoutAggregation proxies the real kube-apiserver without the ConfigMap that exists only
-// when aggregation is configured.
+// apiserverWithoutAggregation runs a proxy of kube-apiserver. The proxy hides the ConfigMap that
+// kube-apiserver has only if aggregation is configured.
 func apiserverWithoutAggregation(t *testing.T, admin *rest.Config) (address string, bundle []byte) {
 	t.Helper()
 	target, err := url.Parse(admin.Host)
@@ -163,7 +163,7 @@ func otherKey(t *testing.T, env *framework.Environment) string {
 	return path
 }
 
-// brokenData creates a data directory with an invalid database.
+// brokenData returns a data directory with an invalid etcd database.
 func brokenData(t *testing.T, env *framework.Environment) string {
 	t.Helper()
 	dir := env.MakeDataDir(t)

@@ -45,7 +45,7 @@ import (
 
 var update = flag.Bool("update", false, "update the golden files")
 
-// stored returns everything in the embedded etcd of a server.
+// stored returns all keys and values in the embedded etcd of a server.
 func stored(t *testing.T, server *framework.Server) map[string][]byte {
 	t.Helper()
 	client, err := clientv3.New(clientv3.Config{Endpoints: []string{"unix://" + filepath.Join(server.DataDir, "etcd.sock")}, DialTimeout: soon})
@@ -64,8 +64,8 @@ func stored(t *testing.T, server *framework.Server) map[string][]byte {
 	return all
 }
 
-// Stored objects of one version of the server must be found and decoded by the next. The field numbers
-// are tested with the types.
+// A newer version of the server must find and decode the objects that an older one stored. Tests of
+// the API types check the field numbers of protobuf.
 func TestKeysAndFieldsInStorageNeverChange(t *testing.T) {
 	env := framework.Get(t)
 	server := env.StartServer(t, env.MakeDataDir(t))
@@ -84,7 +84,8 @@ func TestKeysAndFieldsInStorageNeverChange(t *testing.T) {
 	all := stored(t, server)
 	for _, key := range sortedKeys(all) {
 		if strings.Contains(key, "/addressledgers/") {
-			// Pending reservations, whose format has a test of its own.
+			// These objects have reservations that are still pending. Another test checks their
+			// format.
 			continue
 		}
 		value := all[key]
@@ -111,8 +112,8 @@ func TestKeysAndFieldsInStorageNeverChange(t *testing.T) {
 	}
 }
 
-// createOneOfEach creates one object of every kind and returns the strings in them that change, with
-// names for them.
+// createOneOfEach creates an object of every kind. It returns the strings in them that differ
+// between runs, each with a placeholder.
 func createOneOfEach(t *testing.T, env *framework.Environment, server *framework.Server, client versioned.Interface, namespace string) map[string]string {
 	t.Helper()
 	ctx, options := t.Context(), metav1.CreateOptions{}
@@ -204,7 +205,7 @@ func shadowPodSpec() corev1.PodSpec {
 	}
 }
 
-// signingRequest returns a consumer's request for a certificate.
+// signingRequest returns a PEM encoded certificate request of a consumer.
 func signingRequest(t *testing.T, commonName string) []byte {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -220,7 +221,8 @@ func signingRequest(t *testing.T, commonName string) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der})
 }
 
-// withoutWhatChanges returns a stored object as JSON without values that change.
+// withoutWhatChanges returns a stored object as JSON, with placeholders for values that differ
+// between runs.
 func withoutWhatChanges(t *testing.T, value []byte) []byte {
 	t.Helper()
 	typed, err := runtime.Decode(scheme.Codecs.UniversalDeserializer(), value)
@@ -249,17 +251,17 @@ func sortedKeys(m map[string][]byte) []string {
 	return slices.Sorted(maps.Keys(m))
 }
 
-// StorageKeyNoTraversal: an object with any name is stored below the key of its resource, and names do
-// not lead to other keys.
+// StorageKeyNoTraversal: whatever its name is, an object is stored below the key of its resource,
+// and names in requests never lead to other keys.
 func TestStorageKeyNoTraversal(t *testing.T) {
 	env := framework.Get(t)
 	namespace := env.MakeNamespace(t)
-	// This must not be found under another name.
+	// No request below may return this object.
 	env.Kubectl(t, offloadingManifest, "apply", "-n", namespace, "-f", "-")
 	if _, err := admin(t).FederationV1alpha1().PeeringTokens().Create(t.Context(), newToken("treasure"), metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	// Except for the record of compactions, every five minutes.
+	// The record of compactions, which changes every five minutes, is omitted.
 	keys := func() []string {
 		return slices.DeleteFunc(sortedKeys(stored(t, env.Server)), func(key string) bool { return key == "compact_rev_key" })
 	}
@@ -327,7 +329,7 @@ func contentType(method string) string {
 	return "application/json"
 }
 
-// object returns a body for the kind of the path.
+// object returns a body of the kind that belongs to a path.
 func object(path, name string) string {
 	kind := "ShadowPod"
 	switch {
@@ -345,7 +347,7 @@ func object(path, name string) string {
 	return `{"apiVersion":"federation.liqo.io/v1alpha1","kind":"` + kind + `","metadata":{"name":` + string(encoded) + `},"spec":{}}`
 }
 
-// rawRequest returns a request with an unmodified path.
+// rawRequest returns a request whose path is not normalized.
 func rawRequest(t *testing.T, config *rest.Config, method, path, body string) *http.Request {
 	t.Helper()
 	target, err := url.Parse(config.Host)
@@ -385,7 +387,8 @@ func TestNothingAcknowledgedIsLostWhenAMemberOfEtcdIsKilled(t *testing.T) {
 	for i := range 3 {
 		history.reach(100)
 		etcd.Kill(t, i)
-		// The two others serve, whichever was the leader.
+		// With one member down, the other two members must serve, whether or not the leader was
+		// killed.
 		history.reach(100)
 		etcd.Start(t, i)
 	}

@@ -23,7 +23,7 @@ import (
 	"liqo.io/federation/test/integration/framework"
 )
 
-// stage is a remote namespace in which the controllers run.
+// stage is a remote namespace with the controllers that create pods from ShadowPods.
 type stage struct {
 	kube       kubernetes.Interface
 	federation versioned.Interface
@@ -41,7 +41,7 @@ func newStage(t *testing.T) stage {
 		t.Fatal(err)
 	}
 	env.ServiceAccount(t, s.namespace, "default")
-	// The controllers have the permissions of the chart.
+	// The controllers have only the permissions of the chart.
 	controllers := "controllers-of-" + s.namespace
 	for _, role := range roles(t, env.Chart(t, "rbac-remote-namespace.yaml")) {
 		switch role.Metadata.Name {
@@ -55,7 +55,7 @@ func newStage(t *testing.T) stage {
 	return s
 }
 
-// now returns options for a deletion without grace period.
+// now returns the options of a deletion without a grace period, of exactly this object.
 func now(object metav1.Object) metav1.DeleteOptions {
 	return metav1.DeleteOptions{GracePeriodSeconds: ptr.To[int64](0), Preconditions: metav1.NewUIDPreconditions(string(object.GetUID()))}
 }
@@ -89,7 +89,7 @@ func (s stage) shadow(t *testing.T, name string) *v1alpha1.ShadowPod {
 	return shadow
 }
 
-// pod waits for a pod other than others.
+// pod waits until a pod with this name exists whose UID is not one of others, and returns it.
 func (s stage) pod(t *testing.T, name string, others ...types.UID) *corev1.Pod {
 	t.Helper()
 	var pod *corev1.Pod
@@ -104,7 +104,7 @@ func (s stage) pod(t *testing.T, name string, others ...types.UID) *corev1.Pod {
 	return pod
 }
 
-// end sets the status of a pod that ended.
+// end sets the status of a pod to a terminal phase, as its kubelet does.
 func (s stage) end(t *testing.T, pod *corev1.Pod, phase corev1.PodPhase, reason string) {
 	t.Helper()
 	pod.Status.Phase, pod.Status.Reason = phase, reason
@@ -200,7 +200,7 @@ func TestFinishedPodNeverRunsAgain(t *testing.T) {
 			s.post(t, name, corev1.RestartPolicyNever)
 			pod := s.pod(t, name)
 			s.end(t, pod, phase, "")
-			// Deleted before its end can be observed.
+			// The pod is deleted before the controller can observe that it has terminated.
 			if err := s.kube.CoreV1().Pods(s.namespace).Delete(t.Context(), name, now(pod)); err != nil {
 				t.Fatal(err)
 			}
@@ -209,7 +209,7 @@ func TestFinishedPodNeverRunsAgain(t *testing.T) {
 				_, err := s.kube.CoreV1().Pods(s.namespace).Get(ctx, name, metav1.GetOptions{})
 				return apierrors.IsNotFound(err), nil
 			})
-			// A later shadow pod proves that this one was reconciled.
+			// When the later ShadowPod has a pod, the earlier one was reconciled before.
 			later := name + "-later"
 			s.post(t, later, corev1.RestartPolicyNever)
 			s.pod(t, later)
@@ -227,8 +227,8 @@ func TestShadowPodIsDeletedAfterItsPod(t *testing.T) {
 		policy corev1.RestartPolicy
 		bound  bool
 		grace  *int64
-		// seconds is the grace period of the pod, and kept whether its shadow pod stays to report its
-		// end.
+		// seconds is the grace period of the remote pod. kept is true if the ShadowPod must remain
+		// to report how the pod ended.
 		seconds int64
 		kept    bool
 	}{
@@ -269,7 +269,7 @@ func TestShadowPodIsDeletedAfterItsPod(t *testing.T) {
 			if s.shadow(t, test.name).DeletionTimestamp.IsZero() {
 				t.Error("the shadow pod is not being deleted")
 			}
-			// The kubelet reports the end before it deletes the pod.
+			// A kubelet reports the terminal phase before it deletes the pod.
 			s.end(t, s.pod(t, test.name), corev1.PodSucceeded, "")
 			if err := killed(t.Context(), s.kube, pod); err != nil {
 				t.Fatal(err)
@@ -316,7 +316,7 @@ func TestRefusedPodReportsTheReasonAndIsRetried(t *testing.T) {
 	quotas := s.kube.CoreV1().ResourceQuotas(s.namespace)
 	zero := corev1.ResourceList{corev1.ResourcePods: resource.MustParse("0")}
 	quota := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Name: "none"}, Spec: corev1.ResourceQuotaSpec{Hard: zero}}
-	// No controller computes the usage of quotas.
+	// No controller runs that computes the usage of quotas.
 	quota, err := quotas.Create(t.Context(), quota, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -372,7 +372,7 @@ func TestChangesOfAShadowPodReachItsPod(t *testing.T) {
 	s := newStage(t)
 	s.post(t, "web", corev1.RestartPolicyAlways)
 	first := s.pod(t, "web")
-	// Annotations of the provider are kept.
+	// Annotations that the provider's components set must be kept.
 	if _, err := s.kube.CoreV1().Pods(s.namespace).Patch(t.Context(), "web", types.MergePatchType, []byte(`{"metadata":{"annotations":{"cni":"local"}}}`), metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -412,7 +412,7 @@ func TestEphemeralContainerReachesThePod(t *testing.T) {
 		t.Errorf("a privileged container is added: %v", err)
 	}
 
-	// An ephemeral container can be added to a recreated pod.
+	// When the remote pod is recreated, an ephemeral container can be added again.
 	if err := s.kube.CoreV1().Pods(s.namespace).Delete(t.Context(), "web", now(first)); err != nil {
 		t.Fatal(err)
 	}

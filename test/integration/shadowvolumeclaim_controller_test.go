@@ -28,8 +28,8 @@ import (
 	"liqo.io/federation/test/integration/framework"
 )
 
-// runShadowVolumeClaims runs the controller of ShadowVolumeClaims with the account and permissions of
-// the chart until the test ends.
+// runShadowVolumeClaims runs the controller of ShadowVolumeClaims until the test ends, with the
+// account and the permissions of the chart.
 func runShadowVolumeClaims(t *testing.T, env *framework.Environment) {
 	t.Helper()
 	account := env.ServiceAccount(t, framework.Namespace, controllerManager)
@@ -60,7 +60,7 @@ func runShadowVolumeClaims(t *testing.T, env *framework.Environment) {
 	})
 }
 
-// volumeTest is a consumer with a remote namespace and a storage quota.
+// volumeTest is a consumer with a remote namespace and a quota of storage.
 type volumeTest struct {
 	*testing.T
 	env        *framework.Environment
@@ -114,7 +114,8 @@ func (v *volumeTest) delete(name string) {
 	}
 }
 
-// reports waits until a condition of a ShadowVolumeClaim has a reason, and returns it.
+// reports waits until a condition of a ShadowVolumeClaim has this reason and also returns true, and
+// returns the ShadowVolumeClaim. A nil also is always true.
 func (v *volumeTest) reports(name, condition, reason string, also func(*v1alpha1.ShadowVolumeClaim) bool) *v1alpha1.ShadowVolumeClaim {
 	v.Helper()
 	var shadow *v1alpha1.ShadowVolumeClaim
@@ -147,7 +148,7 @@ func (v *volumeTest) volume(name string) (*corev1.PersistentVolume, bool) {
 	return pv, err == nil
 }
 
-// The PersistentVolume controllers and the scheduler of Kubernetes run.
+// Kubernetes' own volume controllers and scheduler run in this test.
 func TestClaimsOfAConsumerFollowItsRequests(t *testing.T) {
 	v := newVolumeTest(t, "lecco")
 	claims := v.env.Kube.CoreV1().PersistentVolumeClaims(v.namespace)
@@ -188,7 +189,8 @@ func TestClaimsOfAConsumerFollowItsRequests(t *testing.T) {
 	makeSchedulable(t, v.env, "worker-of-lecco")
 	user := pod(nil)
 	user.Name, user.Spec.NodeSelector = "db-0", map[string]string{corev1.LabelHostname: "worker-of-lecco"}
-	// Admission taints new nodes until a kubelet reports.
+	// kube-apiserver taints new nodes until a kubelet reports them as ready, so the pod tolerates
+	// everything.
 	user.Spec.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}}
 	user.Spec.Volumes = []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{
 		PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "deleted"},
@@ -232,7 +234,7 @@ func TestClaimsOfAConsumerFollowItsRequests(t *testing.T) {
 	}
 }
 
-// makeSchedulable creates a node that the scheduler uses.
+// makeSchedulable creates a node on which the scheduler can place pods.
 func makeSchedulable(t *testing.T, env *framework.Environment, name string) {
 	t.Helper()
 	must(t)(env.Kube.CoreV1().Nodes().Create(t.Context(), &corev1.Node{

@@ -138,8 +138,8 @@ func TestPeerStoresWithinItsStorageQuota(t *testing.T) {
 	}
 }
 
-// claimOf returns the error that a consumer gets for a PersistentVolumeClaim in its
-// remote namespace.
+// claimOf creates a PersistentVolumeClaim in a remote namespace as its consumer, and returns the
+// error.
 func claimOf(t *testing.T, env *framework.Environment, consumer tenancy) error {
 	t.Helper()
 	kube, err := kubernetes.NewForConfig(env.User(t, consumer.user, v1alpha1.PeerGroup))

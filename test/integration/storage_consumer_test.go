@@ -27,8 +27,8 @@ import (
 
 const storageNamespace = "liqo-storage"
 
-// runStorageConsumer runs the controllers of the virtual storage class with the account and
-// permissions of the chart until the test ends.
+// runStorageConsumer runs the controllers of the virtual StorageClass until the test ends, with the
+// account and the permissions of the chart.
 func runStorageConsumer(t *testing.T, env *framework.Environment) {
 	t.Helper()
 	account := env.ServiceAccount(t, framework.Namespace, controllerManager)
@@ -73,8 +73,8 @@ func runStorageConsumer(t *testing.T, env *framework.Environment) {
 	})
 }
 
-// A claim of the virtual class on a local node, with the scheduler and the volume controllers of
-// Kubernetes, from its first pod to the deletion of its data.
+// A claim of the virtual class is provisioned on a local node when its first pod is scheduled, and
+// its data is deleted with the claim. Kubernetes' own scheduler and volume controllers run.
 func TestVirtualClassOnALocalNode(t *testing.T) {
 	env := framework.Get(t)
 	installPolicies(t, env)
@@ -87,8 +87,8 @@ func TestVirtualClassOnALocalNode(t *testing.T) {
 	patchDefault := []byte(`{"metadata":{"annotations":{"storageclass.kubernetes.io/is-default-class":"true"}}}`)
 	must(t)(kube.StorageV1().StorageClasses().Patch(t.Context(), "real", "application/merge-patch+json", patchDefault, metav1.PatchOptions{}))
 	node := must2[*corev1.Node](t)(kube.CoreV1().Nodes().Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "storage-worker"}}, metav1.CreateOptions{}))
-	// No controller of nodes removes the taint of new nodes. This one excludes the pods of other
-	// tests.
+	// No controller removes the taint of a new node, so the test replaces it by a taint that only
+	// its own pods tolerate.
 	taint := corev1.Taint{Key: "test.liqo.io/storage", Effect: corev1.TaintEffectNoSchedule}
 	node.Spec.Taints = []corev1.Taint{taint}
 	node = must2[*corev1.Node](t)(kube.CoreV1().Nodes().Update(t.Context(), node, metav1.UpdateOptions{}))
@@ -165,7 +165,8 @@ func TestVirtualClassOnALocalNode(t *testing.T) {
 	})
 }
 
-// must2 returns the result of a call, and fails the test on an error.
+// must2 returns a function that returns the result of a call, and fails the test if the call
+// failed.
 func must2[T any](t *testing.T) func(T, error) T {
 	return func(result T, err error) T {
 		t.Helper()

@@ -19,7 +19,7 @@ import (
 )
 
 // TestPeerReachesNoStorageThatIsNotItsOwn requests claims of another consumer and of the provider,
-// also in the consumer's remote namespace.
+// including a claim of the provider in the consumer's remote namespace.
 func TestPeerReachesNoStorageThatIsNotItsOwn(t *testing.T) {
 	env := framework.Get(t)
 	installRoles(t, env)
@@ -42,7 +42,8 @@ func TestPeerReachesNoStorageThatIsNotItsOwn(t *testing.T) {
 	must(t)(env.Kube.CoreV1().PersistentVolumeClaims(pavia.remote).Create(t.Context(), claim, metav1.CreateOptions{}))
 	config := env.User(t, pavia.user, v1alpha1.PeerGroup)
 	peer, kube := versioned.NewForConfigOrDie(config).FederationV1alpha1(), kubeOf(t, config)
-	// The consumer's own permissions are in force.
+	// The consumer's own permissions take effect with a delay. Until then every request would be
+	// refused.
 	retry(t, func() (any, error) {
 		return peer.ShadowVolumeClaims(pavia.remote).List(t.Context(), metav1.ListOptions{})
 	})
@@ -124,7 +125,7 @@ func TestPeerReachesNoStorageThatIsNotItsOwn(t *testing.T) {
 	}
 }
 
-// mounts returns a request for a shadow pod that mounts a claim.
+// mounts returns a function that creates a ShadowPod which mounts a claim.
 func mounts(pods interface {
 	Create(context.Context, *v1alpha1.ShadowPod, metav1.CreateOptions) (*v1alpha1.ShadowPod, error)
 }, claim string) func(context.Context) error {

@@ -17,7 +17,8 @@ import (
 	"liqo.io/federation/test/integration/framework"
 )
 
-// The hook of helm uninstall fails while the cluster is peered, with the permissions of the chart.
+// The hook of "helm uninstall" has the permissions of the chart, and fails while the cluster is
+// peered.
 func TestTheChartIsNotUninstalledWhilePeered(t *testing.T) {
 	env := framework.Get(t)
 	installRoles(t, env)
@@ -31,7 +32,7 @@ func TestTheChartIsNotUninstalledWhilePeered(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() {
-			// No controller ends a peering.
+			// No controller in this test ends a peering.
 			ctx := context.WithoutCancel(t.Context())
 			if err := clusters.Delete(ctx, name, metav1.DeleteOptions{}); err != nil {
 				t.Error(err)
@@ -56,7 +57,7 @@ func TestTheChartIsNotUninstalledWhilePeered(t *testing.T) {
 	if strings.Contains(output, "airola") {
 		t.Errorf("the request to airola is empty:\n%s", output)
 	}
-	// Without uninstall.force it may only read.
+	// Without the value uninstall.force, the hook may only read.
 	if output, code := env.RunProgram(t, framework.ControllerManager, "uninstall", "--force", "--kubeconfig="+kubeconfig); code == 0 || !strings.Contains(output, "forbidden") {
 		t.Errorf("exit code %d: %s", code, output)
 	}

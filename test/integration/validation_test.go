@@ -24,8 +24,8 @@ import (
 
 const publicKey = "xTIBA5rboUvnH4htodjb6e697QjLERt1NAB4mZqp8Dg="
 
-// parents are valid specs of the resources that have subresources. Identity requests are created by
-// the bearer of an invitation only.
+// parents are valid specs of the resources that have subresources. IdentityRequests are missing,
+// because only the bearer of an invitation can create them.
 var parents = map[string]fields{
 	"addresspools":         {"cidrs": []any{"10.0.0.0/8"}},
 	"clusterinfos":         {},
@@ -47,26 +47,28 @@ var parents = map[string]fields{
 	"virtualvolumes":       {},
 }
 
-// parentNames are those of resources whose objects have a fixed name.
+// parentNames are the names of objects of resources that allow only one name.
 var parentNames = map[string]string{
 	"clusterinfos":         v1alpha1.ClusterInfoName,
 	"namespaceoffloadings": v1alpha1.NamespaceOffloadingName,
 	"networkconfigs":       v1alpha1.NetworkConfigOfConsumer,
 }
 
-// subresource has the test data of one subresource.
+// subresource has valid and invalid bodies of one subresource.
 type subresource struct {
-	// post is a valid body of a POST, without its metadata.
+	// post is a valid body of a POST without metadata.
 	post fields
-	// wrong are merge patches of a body that are refused for the field of the key.
+	// wrong are invalid merge patches of a valid body. The key is the field that the refusal must
+	// name.
 	wrong map[string]fields
-	// bodiless is set if the body has metadata only.
+	// bodiless is true if bodies have only metadata.
 	bodiless bool
-	// forbidden is set if no user may write: valid requests are refused with 403.
+	// forbidden is true if no user may write the subresource, so that even valid requests are
+	// refused with 403.
 	forbidden bool
 }
 
-// subresources has a line for each subresource of the route table. The test fails if one is missing.
+// subresources has an entry for each subresource in discovery. The test fails if one is missing.
 var subresources = map[string]subresource{
 	"foreignclusters/peer": {
 		post: fields{"spec": fields{"clusterID": genoaID, "server": "https://asti.example.org", "token": peerToken}},
@@ -93,7 +95,7 @@ var subresources = map[string]subresource{
 			"spec.verify":                 {"spec": fields{"verify": "Maybe"}},
 			"spec.bandwidth":              {"spec": fields{"bandwidth": "1"}},
 			"spec.evictionTimeoutSeconds": {"spec": fields{"evictionTimeoutSeconds": 0}},
-			// The request is valid, but the claim does not exist.
+			// The request is valid, but is refused because the claim does not exist.
 			"metadata.name": {},
 		},
 	},
@@ -114,7 +116,7 @@ var subresources = map[string]subresource{
 	"clusterinfos/status":         {wrong: map[string]fields{"status.clusterID": {"status": fields{"clusterID": "asti"}}, "status.ranges[0].cidr": {"status": fields{"ranges": []any{fields{"use": "Pods", "cidr": "10.0.0.0/4", "source": "Value"}}}}}},
 	"networkconfigs/status":       {wrong: map[string]fields{"status.cidrs[0].mapped": {"status": fields{"cidrs": []any{fields{"cidr": "10.244.0.0/16", "mapped": "10.0.0.0/17"}}}}}},
 	"tunnelendpoints/status":      {wrong: map[string]fields{"status.phase": {"status": fields{"phase": "Great"}}, "status.latencyMicroseconds": {"status": fields{"latencyMicroseconds": -1}}}},
-	// It is read-only.
+	// This subresource is read-only.
 	"shadowpods/stats":            {},
 	"shadowpods/status":           {wrong: map[string]fields{"status.phase": {"status": fields{"phase": "Running"}}}},
 	"shadowvolumeclaims/status":   {wrong: map[string]fields{"status.phase": {"status": fields{"phase": "Great"}}, "status.capacity": {"status": fields{"capacity": "-1"}}}},
@@ -153,7 +155,7 @@ func TestValidationOnEverySubresource(t *testing.T) {
 	}
 }
 
-// wrongRequests are those to one subresource of one object.
+// wrongRequests sends invalid requests to a subresource of one object.
 type wrongRequests struct {
 	subresource
 	env            *framework.Environment
@@ -225,7 +227,8 @@ func (s *wrongRequests) makeParent(t *testing.T) {
 			t.Fatal(err)
 		}
 		if s.resource == "addresspools" {
-			// The server writes its status, and not the requests.
+			// A controller in the server updates the status of the AddressPool, while it must not
+			// store the invalid requests.
 			awaitPool(t, versioned.NewForConfigOrDie(s.env.Admin), s.parent, func(status v1alpha1.AddressPoolStatus) bool { return status.ObservedGeneration == 1 })
 		}
 	}
@@ -252,7 +255,7 @@ func (s *wrongRequests) parentKind(t *testing.T) string {
 	return served.APIResources[at].Kind
 }
 
-// meta is the beginning of every valid body.
+// meta returns the apiVersion, kind and metadata of every valid body.
 func (s *wrongRequests) meta() fields {
 	metadata := fields{"name": s.parent}
 	if s.namespace != "" {
@@ -261,7 +264,7 @@ func (s *wrongRequests) meta() fields {
 	return fields{"apiVersion": v1alpha1.SchemeGroupVersion.String(), "kind": s.route.Kind, "metadata": metadata}
 }
 
-// current returns the subresource.
+// current returns the subresource as JSON.
 func (s *wrongRequests) current(t *testing.T) fields {
 	t.Helper()
 	body, err := s.at(s.client.Get()).DoRaw(t.Context())
@@ -282,7 +285,7 @@ func (s *wrongRequests) send(t *testing.T, method, contentType string, body []by
 	return s.at(s.client.Verb(method)).Param("fieldValidation", "Strict").SetHeader("Content-Type", contentType).Body(body).Do(t.Context()).Error()
 }
 
-// bodies sends whole objects, which are variants of good.
+// bodies sends PUT or POST requests with invalid variants of the valid body good.
 func (s *wrongRequests) bodies(t *testing.T, method string, good fields) {
 	const contentType = "application/json"
 	for name, test := range map[string]struct {
@@ -300,7 +303,7 @@ func (s *wrongRequests) bodies(t *testing.T, method string, good fields) {
 		"the uid of another":         {encode(merge(good, fields{"metadata": fields{"uid": "other"}})), http.StatusConflict},
 	} {
 		if name == "another namespace" && s.namespace == "" {
-			// Subresources without fields are skipped.
+			// Invalid variants need fields, so subresources without fields are skipped.
 			continue
 		}
 		if s.forbidden && (name == "an object of another" || name == "the uid of another") {
@@ -373,7 +376,7 @@ func (s *wrongRequests) deletes(t *testing.T) {
 	}
 }
 
-// refused checks for a code.
+// refused fails the test unless err has this HTTP status code.
 func refused(t *testing.T, err error, code int32) {
 	t.Helper()
 	subresourcetest.ExpectStatus(t, err, code, "")

@@ -26,7 +26,7 @@ func TestVerbDoesNotOverwriteAppliedFields(t *testing.T) {
 	namespace := env.MakeNamespace(t)
 	client := admin(t).FederationV1alpha1()
 	env.Kubectl(t, offloadingManifest, "apply", "--server-side", "--field-manager=gitops", "-n", namespace, "-f", "-")
-	defer let(t, offloadingPath(namespace))
+	defer deleteNow(t, offloadingPath(namespace))
 	patch := func(strategy, manager string) error {
 		_, err := client.NamespaceOffloadings(namespace).PatchOffload(t.Context(), "offloading", types.MergePatchType,
 			encode(fields{"spec": fields{"podOffloadingStrategy": strategy}}), metav1.PatchOptions{FieldManager: manager})
@@ -133,7 +133,7 @@ func TestOneOfManyEqualOffloadsIsAccepted(t *testing.T) {
 		})
 	}
 	running.Wait()
-	defer let(t, offloadingPath(namespace))
+	defer deleteNow(t, offloadingPath(namespace))
 	close(versions)
 	stored, err := offloadings.Get(t.Context(), "offloading", metav1.GetOptions{})
 	if err != nil {
@@ -166,7 +166,7 @@ func TestVerbOnATerminatingParentIsRetried(t *testing.T) {
 		t.Errorf("a client waits %d s: %v", seconds, err)
 	}
 
-	// client-go retries.
+	// client-go retries the request, because the response has Retry-After.
 	refused := make(chan struct{})
 	waiting := rest.CopyConfig(env.Admin)
 	waiting.Wrap(func(next http.RoundTripper) http.RoundTripper {
@@ -192,7 +192,7 @@ func TestVerbOnATerminatingParentIsRetried(t *testing.T) {
 	finish(t, env, "lodi")
 }
 
-// noticing calls a function when a request is answered with 429.
+// noticing calls the function noticed when a response has status 429.
 type noticing struct {
 	next    http.RoundTripper
 	noticed func()

@@ -33,8 +33,8 @@ const (
 	nodeName               = "liqo-milan"
 )
 
-// offload is a consumer and a provider in one cluster, with the namespaces of both. The test replaces
-// the provider's controllers and kubelets.
+// offload has the namespaces of a consumer and of its provider, which are the same cluster. The
+// virtual kubelet runs, and the test performs the parts of the provider's controllers and kubelets.
 type offload struct {
 	*framework.Environment
 	federation                  versioned.Interface
@@ -72,7 +72,8 @@ func newOffload(t *testing.T) *offload {
 	return o
 }
 
-// grant binds the virtual kubelet to its roles of the chart on both clusters.
+// grant binds the virtual kubelet's accounts on the consumer and on the provider to their roles in
+// the chart.
 func (o *offload) grant(t *testing.T) {
 	o.Kubectl(t, o.Chart(t, "rbac-virtual-kubelet.yaml", "rbac-remote-namespace.yaml"), "apply", "-f", "-")
 	bindings := o.Kube.RbacV1()
@@ -97,7 +98,7 @@ func (o *offload) grant(t *testing.T) {
 	o.Grant(t, o.peer, o.tenant, rbacv1.PolicyRule{APIGroups: []string{v1alpha1.SchemeGroupVersion.Group}, Resources: []string{"resourceoffers"}, Verbs: []string{"get"}})
 }
 
-// negotiate creates the objects of a peering.
+// negotiate creates the objects of a peering on both sides.
 func (o *offload) negotiate(t *testing.T) {
 	quantities := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("4"), corev1.ResourceMemory: resource.MustParse("8Gi"), corev1.ResourcePods: resource.MustParse("110")}
 	api := o.federation.FederationV1alpha1()
@@ -131,7 +132,8 @@ func (o *offload) negotiate(t *testing.T) {
 	}
 }
 
-// identity writes the identity of the peering controller.
+// identity writes the files of an identity, as the controller of ForeignClusters does, and returns
+// their directory.
 func (o *offload) identity(t *testing.T) string {
 	t.Helper()
 	dir, config := t.TempDir(), o.User(t, o.peer, v1alpha1.PeerGroup)
@@ -183,7 +185,7 @@ func (o *offload) start(t *testing.T) {
 	t.Cleanup(o.stop)
 }
 
-// clean deletes what is not in a namespace.
+// clean deletes the cluster-scoped objects.
 func (o *offload) clean() {
 	ctx := context.Background()
 	_ = o.Kube.CoreV1().Nodes().Delete(ctx, nodeName, metav1.DeleteOptions{})
@@ -207,7 +209,7 @@ func (o *offload) bind(t *testing.T, namespace, name string, change func(*corev1
 	return pod
 }
 
-// make creates the remote pod of a shadow pod, as its controller does.
+// make creates the remote pod of a ShadowPod, as the provider's controller does.
 func (o *offload) make(t *testing.T, name string) *corev1.Pod {
 	t.Helper()
 	shadow := o.shadow(t, name)
@@ -222,7 +224,7 @@ func (o *offload) make(t *testing.T, name string) *corev1.Pod {
 	return pod
 }
 
-// runs sets the status of a running pod, as a kubelet does.
+// runs sets the status of a running pod with this number of restarts, as a kubelet does.
 func (o *offload) runs(t *testing.T, pod *corev1.Pod, restarts int32) {
 	t.Helper()
 	now := metav1.Now()
@@ -241,7 +243,7 @@ func (o *offload) runs(t *testing.T, pod *corev1.Pod, restarts int32) {
 	}
 }
 
-// shadow waits for the shadow pod of a name.
+// shadow waits until the ShadowPod with this name exists, and returns it.
 func (o *offload) shadow(t *testing.T, name string) (shadow *v1alpha1.ShadowPod) {
 	t.Helper()
 	until(t, "the shadow pod is created", func(ctx context.Context) (bool, error) {
@@ -295,7 +297,7 @@ func freePort(t *testing.T) int32 {
 	return int32(listener.Addr().(*net.TCPAddr).Port)
 }
 
-// awaitLeaving waits until a shadow pod has a deletion timestamp.
+// awaitLeaving waits until a ShadowPod is being deleted.
 func (o *offload) awaitLeaving(t *testing.T, name string) {
 	t.Helper()
 	until(t, "shadow pod "+name+" is deleted", func(ctx context.Context) (bool, error) {
@@ -304,7 +306,8 @@ func (o *offload) awaitLeaving(t *testing.T, name string) {
 	})
 }
 
-// release removes the finalizer of a deleted shadow pod, as the provider does.
+// release removes the finalizer of a ShadowPod that is being deleted, as the provider's controller
+// does.
 func (o *offload) release(t *testing.T, name string) {
 	t.Helper()
 	o.awaitLeaving(t, name)

@@ -44,7 +44,7 @@ func (o *offload) awaitShadow(t *testing.T, name, what string, is func(*v1alpha1
 	return shadow
 }
 
-// change patches a local pod, or a subresource of it.
+// change patches a local pod or its subresource.
 func (o *offload) change(t *testing.T, name, patch string, subresources ...string) {
 	t.Helper()
 	_, err := o.Kube.CoreV1().Pods(o.local).Patch(t.Context(), name, types.StrategicMergePatchType, []byte(patch), metav1.PatchOptions{}, subresources...)

@@ -26,13 +26,14 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
 
-// Kinds of identities.
+// The kinds of identities that identify writes.
 const (
 	byCertificate = "by a certificate"
 	byToken       = "by a token"
 )
 
-// identify changes the kind of identity of the virtual kubelet, or the path to the provider.
+// identify writes an identity of another kind for the virtual kubelet. more has additional
+// settings, for example a proxy.
 func (o *offload) identify(t *testing.T, kind string, more map[string]string) {
 	t.Helper()
 	files := map[string]string{"namespace": o.tenant}
@@ -73,8 +74,8 @@ func (o *offload) write(t *testing.T, name string, content []byte) {
 	}
 }
 
-// runsOnAKubelet has a pod run on a node of the provider with a fake kubelet, which prints the command
-// and then its input.
+// runsOnAKubelet makes a remote pod run on a node of the provider. The node has a fake kubelet,
+// which prints the requested command and then its input.
 func (o *offload) runsOnAKubelet(t *testing.T, name string) {
 	t.Helper()
 	kubelet := http.NewServeMux()
@@ -121,9 +122,9 @@ func (o *offload) runsOnAKubelet(t *testing.T, name string) {
 	})
 }
 
-// kubeletAPI returns the configuration of a client of the virtual kubelet.
+// kubeletAPI returns the configuration of a client of the virtual kubelet's API.
 func (o *offload) kubeletAPI() *rest.Config {
-	// The certificate is self-signed, as a kubelet's is by default.
+	// Like a kubelet's, the certificate is self-signed, so it is not verified.
 	return &rest.Config{
 		Host:            fmt.Sprintf("https://127.0.0.1:%d", o.options.Port),
 		TLSClientConfig: rest.TLSClientConfig{Insecure: true, CertData: o.Admin.CertData, KeyData: o.Admin.KeyData},

@@ -72,7 +72,7 @@ func (o *offload) testTwo(t *testing.T) {
 	second.Port = freePort(t)
 	o.options = &second
 	o.start(t)
-	// It is ready once its caches are synced, and is standby.
+	// A standby virtual kubelet is ready when its caches are synced.
 	until(t, "the second one is ready", func(ctx context.Context) (bool, error) {
 		return o.ready(ctx, second.Port)
 	})
@@ -89,7 +89,7 @@ func (o *offload) testTwo(t *testing.T) {
 	}
 }
 
-// testOutage has a virtual kubelet lose its Lease during an outage of the API.
+// testOutage makes a virtual kubelet lose its Lease during an outage of the API.
 func (o *offload) testOutage(t *testing.T) {
 	proxy := o.StartProxy(t)
 	config, err := clientcmd.LoadFromFile(o.options.Kubeconfig)
@@ -281,7 +281,7 @@ func (o *offload) testFinished(t *testing.T) {
 		t.Fatal(err)
 	}
 	o.release(t, "finished")
-	// A later pod proves that the finished one was reconciled.
+	// When the later pod is offloaded, the finished one was reconciled before.
 	o.bind(t, o.local, "after", nil)
 	o.shadow(t, "after")
 	if _, err := o.federation.FederationV1alpha1().ShadowPods(o.remote).Get(t.Context(), "finished", metav1.GetOptions{}); ignoreNotFound(err) != nil || err == nil {
@@ -326,7 +326,7 @@ func (o *offload) testRefused(t *testing.T) {
 	}
 }
 
-// testGranted makes the namespace a remote namespace of the consumer, whose quota is one GPU.
+// testGranted makes the namespace a remote namespace of a consumer whose quota is one GPU.
 func (o *offload) testGranted(t *testing.T) {
 	o.start(t)
 	label := func(role string) {
@@ -354,7 +354,7 @@ func (o *offload) testGranted(t *testing.T) {
 		return err == nil && len(events.Items) > 0, err
 	})
 
-	// It is retried, and fits when the other one is deleted.
+	// The pod is retried, and fits into the quota when the other pod is deleted.
 	if err := o.Kube.CoreV1().Pods(o.local).Delete(t.Context(), "first", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -390,7 +390,7 @@ func (o *offload) testRestart(t *testing.T) {
 	if got := o.shadow(t, "meanwhile").Annotations[v1alpha1.AnnotationOriginUID]; got != string(meanwhile.UID) {
 		t.Errorf("the shadow pod has the origin %s, want %s", got, meanwhile.UID)
 	}
-	// The shadow pod without a local pod is deleted.
+	// A ShadowPod whose local pod was deleted by force is deleted, too.
 	o.release(t, "forced")
 	if _, err := shadows.Get(t.Context(), "foreign", metav1.GetOptions{}); err != nil {
 		t.Errorf("the shadow pod of another virtual node was changed: %v", err)
@@ -404,8 +404,8 @@ func (o *offload) testRestart(t *testing.T) {
 	}
 }
 
-// isHeldToItsGrant waits until the API server refuses what exceeds the quota: it observes the label of
-// the namespace with a delay.
+// isHeldToItsGrant waits until the federation API server refuses a ShadowPod beyond the quota. The
+// server observes the label of the namespace with a delay.
 func isHeldToItsGrant(t *testing.T, o *offload) {
 	t.Helper()
 	var last error

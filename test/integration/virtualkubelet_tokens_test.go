@@ -32,7 +32,8 @@ func TestVirtualKubeletDeliversTokens(t *testing.T) {
 	t.Run("a node with tokens disabled delivers none", o.testTokensDisabled)
 }
 
-// client creates a local pod with tokens for its API server and for a vault.
+// client creates a local pod that mounts two tokens: one for its API server, and one for the
+// audience vault.
 func (o *offload) client(t *testing.T, name string) *corev1.Pod {
 	t.Helper()
 	return o.bind(t, o.local, name, func(pod *corev1.Pod) {
@@ -46,7 +47,8 @@ func (o *offload) client(t *testing.T, name string) *corev1.Pod {
 	})
 }
 
-// tokens waits for the Secret in the volumes of a shadow pod, and returns it with the tokens by path.
+// tokens waits until the Secret that a ShadowPod mounts exists. It returns the Secret, and the
+// tokens in it by their paths in the volume.
 func (o *offload) tokens(t *testing.T, shadow *v1alpha1.ShadowPod) (*corev1.Secret, map[string]string) {
 	t.Helper()
 	var secret *corev1.Secret
@@ -71,7 +73,7 @@ func (o *offload) tokens(t *testing.T, shadow *v1alpha1.ShadowPod) (*corev1.Secr
 	return secret, paths
 }
 
-// whoami reviews a token at the consumer's API server.
+// whoami returns the user of a token, according to a TokenReview of the consumer's API server.
 func (o *offload) whoami(t *testing.T, token string) (authenticationv1.UserInfo, error) {
 	t.Helper()
 	config := o.Anonymous()
@@ -105,7 +107,7 @@ func (o *offload) testTokens(t *testing.T) {
 		t.Errorf("the consumer's API server accepts the token for the vault: %v", err)
 	}
 
-	// The pod is what the provider creates of it.
+	// remote is the pod that the provider creates from the ShadowPod.
 	remote := o.make(t, "client")
 	if env := remote.Spec.Containers[0].Env[0]; env.Name != "KUBERNETES_SERVICE_HOST" || env.Value != "kubernetes.default.svc" {
 		t.Errorf("the first variable is %v", env)
@@ -132,7 +134,7 @@ func (o *offload) testNoTokens(t *testing.T) {
 	if shadow.Annotations[v1alpha1.AnnotationTokenSecret] != "" || len(shadow.Spec.Pod.Volumes) != 0 {
 		t.Errorf("it has tokens: %+v", shadow)
 	}
-	// A ready pod proves that it was reconciled.
+	// When the pod is ready, the virtual kubelet has reconciled it.
 	o.runs(t, o.make(t, "alone"), 0)
 	o.awaitPod(t, o.local, "alone", "the pod is ready", isReady)
 	after, err := o.Kube.CoreV1().Secrets(o.remote).List(t.Context(), metav1.ListOptions{})
@@ -166,7 +168,7 @@ func (o *offload) testTokenRestart(t *testing.T) {
 		}
 		return now.UID == due.UID, nil
 	})
-	// The old token stays valid.
+	// The old token must stay valid, because the container may still use it.
 	if _, err := o.whoami(t, dueTokens["token"]); err != nil {
 		t.Error(err)
 	}
@@ -197,7 +199,7 @@ func (o *offload) testTokensEnd(t *testing.T) {
 }
 
 func (o *offload) testTokensDisabled(t *testing.T) {
-	// The previous one ended with its test.
+	// The virtual kubelet of the previous subtest has ended with it.
 	o.start(t)
 	if _, err := o.federation.FederationV1alpha1().VirtualNodes(o.peer).Patch(t.Context(), virtualNode, types.MergePatchType,
 		[]byte(`{"spec":{"apiAccess":"Disabled"}}`), metav1.PatchOptions{}); err != nil {

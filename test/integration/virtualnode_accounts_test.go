@@ -20,8 +20,8 @@ import (
 	"liqo.io/federation/test/integration/framework"
 )
 
-// With the roles and policies of the chart, a pod on a virtual node lets its virtual kubelet request
-// tokens of the pod's account.
+// With the roles and policies of the chart, a virtual kubelet may request tokens of a
+// ServiceAccount when a pod of that account is on its virtual node.
 func TestVirtualKubeletMayRequestTokensOfAccountsOfItsPods(t *testing.T) {
 	env := framework.Get(t)
 	installPolicies(t, env)
