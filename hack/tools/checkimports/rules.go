@@ -80,7 +80,7 @@ var layers = []struct {
 	{"controllers", append([]string{"generated"}, pure...)},
 	{"netagent", append([]string{"generated"}, pure...)},
 	{"hack/tools", []string{"generated"}},
-	{"test", []string{"apiserver", "controllers", "generated", "netagent", "registry"}},
+	{"test", []string{"apiserver", "controllers", "generated", "hack/tools/pages", "netagent", "registry"}},
 }
 
 // sides are the folders of controllers, each for one side of a peering or for both sides
