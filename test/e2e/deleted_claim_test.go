@@ -32,7 +32,7 @@ func (f fabric) bindsADeletedClaimAgain(t *testing.T) {
 		ready := apimeta.FindStatusCondition(v.Status.Conditions, v1alpha1.ConditionVolumeReady)
 		return v.Status.Phase == v1alpha1.VirtualVolumeLost && ready != nil && strings.Contains(ready.Message, stored)
 	})
-	runsThePage(t, milan, "volumes.md", "volume="+stored)
+	runsThePage(t, milan, "volumes.md", "$volume", stored)
 	runsWithItsData(t, o, true, 2)
 	if got := must(claims.Get(t.Context(), at.ClaimName, metav1.GetOptions{}))(t).Status.VolumeName; got != stored {
 		t.Errorf("the claim is bound to %s, not to %s", got, stored)

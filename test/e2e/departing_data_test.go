@@ -91,7 +91,13 @@ func (f fabric) retainsDataOnTheProvider(t *testing.T) {
 func (f fabric) drainsTheData(t *testing.T) {
 	grantsStorage(t, "1Gi")
 	first, second := storedOnMilan(t, v1alpha1.UnoffloadRefuse), storedOnMilan(t, v1alpha1.UnoffloadRefuse)
-	runsThePage(t, rome, "moving-volumes.md")
+	runsThePage(t, rome, "storage.md", "-n shop", "-n "+first.namespace, "namespaces/shop", "namespaces/"+first.namespace,
+		`{"clusterName": "milan"}`, `{"local": true}`)
+	volumeThat(t, first.namespace, movedClaim, "be at its source", func(v *v1alpha1.VirtualVolume) bool {
+		return v.Status.Move != nil && v.Status.Move.Phase == v1alpha1.MoveCancelled
+	})
+	podReady(t, rome, first.namespace, "db-0")
+	runsThePage(t, rome, "moving-volumes.md", "-n shop", "-n "+first.namespace)
 	for _, o := range []offload{first, second} {
 		runsWithItsData(t, o, false, 2)
 	}

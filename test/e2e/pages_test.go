@@ -9,48 +9,53 @@ import (
 	"context"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"testing"
 	"time"
 
+	"liqo.io/federation/hack/tools/pages"
 	"liqo.io/federation/test/harness"
 )
 
-// shellBlock is a fenced block of commands in a page.
-var shellBlock = regexp.MustCompile("(?ms)^```bash\n(.*?)^```$")
-
-// runsThePage runs the commands of a page in one shell, with the clusters of this instance in place of
-// the reader's and variables as NAME=value, and returns their output. c is the cluster of a page that
-// selects none.
-func runsThePage(t *testing.T, c *harness.Cluster, page string, variables ...string) string {
+// runsThePage runs the commands of a page in docs, "page.md", or those of one of its sections,
+// "page.md#section", in one shell, and returns their output. Commands without a context use c. Each pair of
+// replacements is a text of the commands and the one that replaces it. hack/tools/checkcommands reads the
+// name of the page in the calls.
+func runsThePage(t *testing.T, c *harness.Cluster, page string, replacements ...string) string {
 	t.Helper()
-	content, err := os.ReadFile(filepath.Join(playground.Root, "docs", page))
+	name, section, _ := strings.Cut(page, "#")
+	content, err := os.ReadFile(filepath.Join(playground.Root, "docs", name))
 	if err != nil {
 		t.Fatal(err)
 	}
-	blocks := shellBlock.FindAllStringSubmatch(string(content), -1)
-	if len(blocks) == 0 {
+	commands := pages.Commands(string(content), section)
+	if commands == "" {
 		t.Fatalf("docs/%s has no commands", page)
 	}
-	script := strings.Builder{}
-	script.WriteString("set -euxo pipefail\n")
-	for _, block := range blocks {
-		script.WriteString(block[1])
+	for i := 0; i < len(replacements); i += 2 {
+		if !strings.Contains(commands, replacements[i]) {
+			t.Fatalf("the commands of docs/%s do not have %q", page, replacements[i])
+		}
+		commands = strings.ReplaceAll(commands, replacements[i], replacements[i+1])
 	}
-	clusters := filepath.Dir(playground.Kubeconfig("rome"))
-	commands := strings.NewReplacer(
-		"$PWD/.playground/rome.kubeconfig", filepath.Join(clusters, "rome.kubeconfig"),
-		"$PWD/.playground/milan.kubeconfig", filepath.Join(clusters, "milan.kubeconfig"),
-	).Replace(script.String())
+	for _, cluster := range clusters {
+		commands = strings.ReplaceAll(commands, "$PWD/.playground/"+cluster.Name+".kubeconfig", playground.Kubeconfig(cluster.Name))
+	}
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
+	// A command that runs in the background does not outlive a failed one.
 	shell := harness.Command(ctx, "bash", "-s")
+	shell.Stdin = strings.NewReader("set -euxo pipefail\ntrap 'kill $(jobs -p) 2>/dev/null || :' EXIT\n" + commands)
 	shell.Dir = playground.Root
-	shell.Env = append(os.Environ(), "PATH="+filepath.Join(playground.Root, ".playground", "bin")+":"+os.Getenv("PATH"),
-		"KUBECONFIG="+playground.Kubeconfig(c.Name))
-	shell.Env = append(shell.Env, variables...)
-	shell.Stdin = strings.NewReader(commands)
+	// The first file has the current context.
+	configs := []string{playground.Kubeconfig(c.Name)}
+	for _, cluster := range clusters {
+		if cluster != c {
+			configs = append(configs, playground.Kubeconfig(cluster.Name))
+		}
+	}
+	shell.Env = append(os.Environ(), "KUBECONFIG="+strings.Join(configs, ":"),
+		"PATH="+filepath.Join(playground.Root, ".playground", "bin")+":"+os.Getenv("PATH"))
 	result := harness.Run(shell)
 	if result.Err != nil {
 		t.Fatalf("docs/%s: %v\n%s", page, result.Err, result.Stdout)

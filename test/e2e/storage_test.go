@@ -8,6 +8,7 @@ package e2e
 import (
 	"context"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -209,6 +210,9 @@ func storedDataBlocksUnpeering(t *testing.T) {
 	}
 	kubectl(t, rome, "patch", "fc", "milan", "--type=merge", "-p", `{"spec":{"outgoing":"Enabled"}}`)
 	isPrinted(t, rome, condition, "")
+	// The peering does not end any more, so the command that ends it by force has no effect.
+	runsThePage(t, rome, "storage-reference.md#unpeering")
+	kubectl(t, rome, "patch", "fc", "milan", "--type=merge", "-p", `{"spec":{"disconnectTimeoutSeconds":null}}`)
 	if now := podReady(t, rome, o.namespace, "db-0"); now.UID != pod.UID {
 		t.Error("the pod was replaced")
 	}
@@ -260,6 +264,11 @@ func (f fabric) movesAVolume(t *testing.T) {
 	grantsStorage(t, "1Gi")
 	o := offloaded(t, v1alpha1.NamespaceOffloadingSpec{PodOffloadingStrategy: v1alpha1.LocalAndRemote})
 	followsItsData(t, o, storing("db", 1), v1alpha1.MoveTarget{ClusterName: "milan"}, v1alpha1.MoveTarget{Local: true})
+	// Logs of a pod that is being deleted cannot be read.
+	isPrinted(t, rome, "get pods -n "+o.namespace+" -l storage.liqo.io/move -o name", "")
+	runsThePage(t, rome, "debugging.md", "namespace=demo pod=web-7d5f service=web", "namespace="+o.namespace+" pod=db-0 service=db",
+		"claims=bank claim=data-database-0", "claims="+o.namespace+" claim="+movedClaim, "heap.out", filepath.Join(t.TempDir(), "heap.out"))
+	podReady(t, rome, o.namespace, "db-0")
 }
 
 // movesVolumesUnderPodSecurity moves a volume in a namespace with the Pod Security level

@@ -10,10 +10,11 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"liqo.io/federation/hack/tools/pages"
 )
 
 var (
-	codeBlock  = regexp.MustCompile("(?ms)^```([a-z]*)\n(.*?)^```$")
 	resourceOf = regexp.MustCompile(`kubectl(?: --context \S+)? (?:get|describe) ([a-z][a-z,]*)`)
 	program    = regexp.MustCompile(`\b(?:deployment|statefulset|daemonset)[/ ]((?:federation|liqo)-[a-z-]+)`)
 	// declaredNames are the names under which the API server serves a kind.
@@ -37,14 +38,14 @@ func TestCommandsOfPagesAreShell(t *testing.T) {
 	found := 0
 	for page, blocks := range commandsOfPages(t) {
 		for _, block := range blocks {
-			if block.language != "bash" {
+			if !strings.HasPrefix(block.Info, "sh ") {
 				continue
 			}
 			found++
 			check := exec.Command("bash", "-n")
-			check.Stdin = strings.NewReader(block.text)
+			check.Stdin = strings.NewReader(block.Text)
 			if out, err := check.CombinedOutput(); err != nil {
-				t.Errorf("docs/%s: %v\n%s%s", page, err, out, block.text)
+				t.Errorf("docs/%s: %v\n%s%s", page, err, out, block.Text)
 			}
 		}
 	}
@@ -71,7 +72,7 @@ func TestCommandsOfPagesNameWhatExists(t *testing.T) {
 	found := 0
 	for page, blocks := range commandsOfPages(t) {
 		for _, block := range blocks {
-			for _, match := range resourceOf.FindAllStringSubmatch(block.text, -1) {
+			for _, match := range resourceOf.FindAllStringSubmatch(block.Text, -1) {
 				for resource := range strings.SplitSeq(match[1], ",") {
 					found++
 					if !slices.Contains(resources, resource) {
@@ -104,17 +105,12 @@ func TestMetricsForDebuggingExist(t *testing.T) {
 	}
 }
 
-// block is a fenced block of a page.
-type block struct{ language, text string }
-
 // commandsOfPages returns the blocks of each page in docs/.
-func commandsOfPages(t *testing.T) map[string][]block {
+func commandsOfPages(t *testing.T) map[string][]pages.Block {
 	t.Helper()
-	all := map[string][]block{}
+	all := map[string][]pages.Block{}
 	for _, page := range pagesIn(t, "docs") {
-		for _, match := range codeBlock.FindAllStringSubmatch(read(t, filepath.Join("docs", page)), -1) {
-			all[page] = append(all[page], block{match[1], match[2]})
-		}
+		all[page] = pages.Parse(read(t, filepath.Join("docs", page)))
 	}
 	return all
 }
