@@ -59,7 +59,8 @@ func providerPolicyDecides(t *testing.T) {
 	offersPercent(t, 90)
 	second.isUndisturbed(t, before, "offering more")
 
-	patchesPeerOnMilan(t, `{"incomingPolicy":{"decision":"Refuse","reason":"sold out"}}`)
+	// The last command refuses.
+	runsThePage(t, milan, "peerings.md#decide-who-is-a-peer", "no room before May", "sold out")
 	outgoingPeeringReports(t, "refuses", "sold out")
 	eventually(t, soon, "the virtual node to be gone", func(ctx context.Context) (bool, string, error) {
 		_, err := rome.Kube.CoreV1().Nodes().Get(ctx, virtualNode, metav1.GetOptions{})

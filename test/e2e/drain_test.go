@@ -92,6 +92,7 @@ func drainsTheVirtualNode(t *testing.T) {
 func cordonsTheCluster(t *testing.T) {
 	o := serving(t)
 	run := containerRun(podReady(t, milan, o.remote, "web"))
+	runsThePage(t, rome, "peerings.md#cordon-a-cluster")
 	for _, side := range []struct {
 		cluster *harness.Cluster
 		peer    string

@@ -8,7 +8,6 @@ package e2e
 import (
 	"context"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -85,7 +84,7 @@ func exportsWeb(t *testing.T) exported {
 	e.localPod = partOf(t, e.offload, "local", corev1.NodeSelectorOpDoesNotExist)
 	e.offloadedPod = partOf(t, e.offload, "offloaded", corev1.NodeSelectorOpExists)
 	e.remotePod = caller{milan, podReady(t, milan, e.remote, "offloaded")}
-	kubectl(t, rome, "apply", "-n", e.namespace, "-f", filepath.Join(playground.Root, "artifacts", "samples", "serviceexport.yaml"))
+	runsThePage(t, rome, "reflection.md#exported-services", "-n demo", "-n "+e.namespace)
 	return e
 }
 

@@ -22,7 +22,7 @@ import (
 func orphansAreRemovedByTheProvider(t *testing.T) {
 	o := offloaded(t, remoteOnly)
 	runDeployment(t, o.namespace, "web", 2, podSpec("serve"))
-	kubectl(t, milan, "wait", "--for=condition=ConsumerAlive", "foreigncluster/rome", "--timeout=110s")
+	runsThePage(t, milan, "peerings.md#heartbeats")
 	kubectl(t, milan, "patch", "foreigncluster", "rome", "--type=merge", "-p", `{"spec":{"disconnectTimeoutSeconds":5,"incomingPolicy":{"orphanTTL":"1m"}}}`)
 	cut(t)
 	// This takes the TTL, up to 20 seconds until the next check, and the time in which the pods

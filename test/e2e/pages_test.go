@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/hack/tools/pages"
 	"liqo.io/federation/test/harness"
 )
@@ -61,4 +62,39 @@ func runsThePage(t *testing.T, c *harness.Cluster, page string, replacements ...
 		t.Fatalf("docs/%s: %v\n%s", page, result.Err, result.Stdout)
 	}
 	return result.Stdout
+}
+
+// offersFollowThePages runs commands of the pages on quotas and reflection, with which a provider changes what it
+// offers, and a consumer creates another virtual node.
+func offersFollowThePages(t *testing.T) {
+	defer func() {
+		collect(t)
+		ctx, cancel := context.WithTimeout(t.Context(), 2*soon)
+		defer cancel()
+		const offer = "resourceoffer/batch"
+		rome.Kubectl(ctx, "delete", "virtualnode", "milan-batch", "-n", peerNamespace, "--ignore-not-found", "--timeout=110s")
+		milan.Kubectl(ctx, "patch", "foreigncluster", "rome", "--type=merge", "-p", `{"spec":{"incomingPolicy":null}}`)
+		milan.Kubectl(ctx, "patch", offer, "-n", "liqo-tenant-rome", "--type=merge", "-p", `{"spec":{"withdrawn":true}}`)
+		milan.Kubectl(ctx, "wait", offer, "-n", "liqo-tenant-rome", "--for=jsonpath={.status.phase}=Withdrawn", "--timeout=60s")
+		milan.Kubectl(ctx, "delete", offer, "-n", "liqo-tenant-rome", "--ignore-not-found", "--timeout=60s")
+		offersPercent(t, 90)
+		virtualNodesAre(t, virtualNode)
+	}()
+	runsThePage(t, milan, "quotas.md#how-much-is-offered", `{"pool":"shared"}`, `{"kubernetes.io/os":"linux"}`)
+	offersPercent(t, 50)
+	runsThePage(t, milan, "reflection.md#classes")
+	isPrinted(t, rome, "get virtualnode milan -n "+peerNamespace+" -o jsonpath={.status.ingressClasses}", `["partners"]`)
+	runsThePage(t, milan, "quotas.md#more-virtual-nodes-on-one-offer")
+	virtualNodesAre(t, virtualNode, virtualNode+"-batch")
+	runsThePage(t, milan, "quotas.md#more-offers")
+	isPrinted(t, milan, "get resourceoffer batch -n liqo-tenant-rome -o jsonpath={.status.phase}", string(v1alpha1.NegotiationAccepted))
+	runsThePage(t, milan, "quotas.md#pods-that-are-resized")
+}
+
+// namespacesFollowThePages runs the commands of the pages on verbs and namespaces, the last of which unoffloads.
+func namespacesFollowThePages(t *testing.T) {
+	o := offloaded(t, remoteOnly)
+	runsThePage(t, rome, "verbs.md#plans", "namespaces/web", "namespaces/"+o.namespace, "-n web", "-n "+o.namespace)
+	runsThePage(t, rome, "namespaces.md", "-n demo", "-n "+o.namespace)
+	isPrinted(t, milan, "get namespace "+o.remote+" --ignore-not-found -o name", "")
 }

@@ -38,7 +38,7 @@ func offersNodeByNode(t *testing.T) {
 		offersIn(t, "null")
 		virtualNodesAre(t, virtualNode)
 	}()
-	offersIn(t, `"PerNode"`)
+	runsThePage(t, milan, "quotas.md#node-by-node")
 	var names []string
 	for i := range nodes {
 		names = append(names, fmt.Sprintf("%s-%d", virtualNode, i+1))

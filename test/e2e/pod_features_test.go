@@ -70,8 +70,7 @@ func resizesRemotePods(t *testing.T) {
 	runReadyPod(t, o.namespace, "web", spec)
 	run := containerRun(podReady(t, milan, o.remote, "web"))
 	for _, cpu := range []string{"30m", "20m"} {
-		kubectl(t, rome, "patch", "pod", "-n", o.namespace, "web", "--subresource=resize",
-			"-p", `{"spec":{"containers":[{"name":"tester","resources":{"requests":{"cpu":"`+cpu+`"}}}]}}`)
+		runsThePage(t, rome, "pods.md#resizing", "web-0", "web -n "+o.namespace, `"app"`, `"tester"`, `"cpu":"2"`, `"cpu":"`+cpu+`"`)
 		podThat(t, rome, o.namespace, "web", "have been allocated "+cpu, func(p *corev1.Pod) bool {
 			return isReady(p) && len(p.Status.ContainerStatuses) == 1 && p.Status.ContainerStatuses[0].AllocatedResources.Cpu().String() == cpu
 		})
@@ -181,6 +180,8 @@ func patchesOffloadedPods(t *testing.T) {
 	if local := podReady(t, rome, o.namespace, "after"); local.Labels[key] != "x" {
 		t.Errorf("on rome the pod lost its label: %v", local.Labels)
 	}
+	// milan lacks the runtime class, but no pod is created any more.
+	runsThePage(t, rome, "pods.md#what-the-virtual-node-adds")
 }
 
 // patchVirtualNode sets the offloading patch of the virtual node, and removes it when the test

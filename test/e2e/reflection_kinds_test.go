@@ -78,7 +78,7 @@ func reflectsOtherKinds(t *testing.T) {
 		names("[]", "[]")
 	})
 	names(kinds, `["shared"]`)
-	kubectl(t, rome, reflecting(kinds)...)
+	runsThePage(t, rome, "reflection.md#other-kinds", "cert-manager.io", "example.com", "certificates", "widgets")
 	isReflected := func(reason string) harness.Condition {
 		return func(ctx context.Context) (bool, string, error) {
 			node, err := rome.Federation.FederationV1alpha1().VirtualNodes(peerNamespace).Get(ctx, "milan", metav1.GetOptions{})
