@@ -181,6 +181,7 @@ var networkSteps = []step{
 	{name: "PodsAndNodes", from: joined, run: overTheTunnel(fabric.podsAndNodes)},
 	{name: "Services", from: joined, run: overTheTunnel(fabric.services)},
 	{name: "Exports", from: joined, run: overTheTunnel(fabric.exports)},
+	{name: "TunnelsFollowThePages", from: joined, run: overTheTunnel(fabric.tunnelsFollowThePages)},
 	{name: "MapsNodeAddresses", from: joined, run: overTheTunnel(fabric.mapsNodeAddresses)},
 	{name: "MapsNonPodEndpoints", from: joined, run: overTheTunnel(fabric.mapsNonPodEndpoints)},
 	{name: "ConsumersAPIServerThroughTunnels", from: joined, run: consumersAPIServerThroughTunnels},

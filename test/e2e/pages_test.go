@@ -98,3 +98,11 @@ func namespacesFollowThePages(t *testing.T) {
 	runsThePage(t, rome, "namespaces.md", "-n demo", "-n "+o.namespace)
 	isPrinted(t, milan, "get namespace "+o.remote+" --ignore-not-found -o name", "")
 }
+
+// tunnelsFollowThePages runs the commands of the pages on the network, none of which changes anything.
+func (f fabric) tunnelsFollowThePages(t *testing.T) {
+	runsThePage(t, rome, "addresses.md")
+	runsThePage(t, rome, "networking.md")
+	runsThePage(t, rome, "network-reference.md")
+	runsThePage(t, rome, "network-troubleshooting.md")
+}
