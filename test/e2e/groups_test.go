@@ -60,6 +60,7 @@ func groups() []stepGroup {
 	if *databases {
 		at := slices.IndexFunc(all, func(g stepGroup) bool { return g.name == "network" })
 		all = slices.Insert(all, at, stepGroup{"databases", databaseSteps}, stepGroup{"moves", moveSteps})
+		all = append(all, stepGroup{"pages", pagesSteps})
 	}
 	return all
 }
@@ -67,6 +68,7 @@ func groups() []stepGroup {
 var installSteps = []step{
 	{name: "TwoReplicasOnAnExternalEtcd", from: bare, run: twoReplicasOnAnExternalEtcd},
 	{name: "InstallsOnBothClusters", from: bare, leaves: installed, run: func(t *testing.T) { reaches(t, installed) }},
+	{name: "ClustersFollowThePages", from: installed, run: func(t *testing.T) { runsThePage(t, rome, "playground.md") }},
 	{name: "RefusesBadInput", from: installed, run: refusesBadInput},
 }
 
@@ -175,6 +177,11 @@ var (
 		{name: "DeletedWhileLocked", from: joined, run: overTheTunnel(fabric.deletedWhileLocked)},
 	}
 )
+
+// pagesSteps end with clusters that the product is not installed on.
+var pagesSteps = []step{
+	{name: "InstallationFollowsThePages", from: installed, leaves: bare, run: installationFollowsThePages},
+}
 
 // networkSteps end with clusters that are not peered.
 var networkSteps = []step{

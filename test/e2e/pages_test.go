@@ -106,3 +106,21 @@ func (f fabric) tunnelsFollowThePages(t *testing.T) {
 	runsThePage(t, rome, "network-reference.md")
 	runsThePage(t, rome, "network-troubleshooting.md")
 }
+
+// installationFollowsThePages runs the commands of the page on the installation, from the invitation to the
+// uninstallation of rome, and then those of the page on operations, which uninstall milan.
+func installationFollowsThePages(t *testing.T) {
+	t.Cleanup(func() {
+		collect(t)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), soon)
+		defer cancel()
+		if err := rome.Kubectl(ctx, "delete", "namespace", "demo", "--ignore-not-found", "--timeout=110s").Err; err != nil {
+			t.Error(err)
+		}
+	})
+	runsThePage(t, rome, "install.md")
+	kubectl(t, milan, "delete", "peeringtoken", "rome", "--ignore-not-found")
+	runsThePage(t, milan, "operations.md#uninstall")
+	kubectl(t, rome, "delete", "namespace", "demo", "--timeout=110s")
+	uninstallsFromBothClusters(t)
+}

@@ -66,27 +66,20 @@ func restoresALostVolume(t *testing.T, c *harness.Cluster) {
 // takesSnapshot returns a snapshot of a cluster's federation store.
 func takesSnapshot(t *testing.T, c *harness.Cluster) string {
 	t.Helper()
-	taken := c.Kubectl(t.Context(), "exec", apiServer, "--namespace", harness.Namespace, "--", "federation-apiserver", "snapshot")
-	if taken.Err != nil {
-		t.Fatal(taken.Err)
-	}
-	return taken.Stdout
+	file := filepath.Join(t.TempDir(), "federation.db")
+	runsThePage(t, c, "operations.md#backup", "federation.db", file)
+	return file
 }
 
 // losesStore deletes the volume of the store, and restores a snapshot on a new volume.
 func losesStore(t *testing.T, c *harness.Cluster, snapshot string) {
 	t.Helper()
-	helmUpgrade(t, c, "--reuse-values", "--set", "apiserver.restore=true")
-	waitsForSnapshot(t, c, "")
-	claim := must(c.Kube.CoreV1().PersistentVolumeClaims(harness.Namespace).Get(t.Context(), store, metav1.GetOptions{}))(t)
-	kubectl(t, c, "delete", "pvc", store, "--namespace", harness.Namespace, "--wait=false")
-	kubectl(t, c, "delete", "pod", apiServer, "--namespace", harness.Namespace)
-	waitsForSnapshot(t, c, string(claim.UID))
-	if err := c.KubectlInput(t.Context(), snapshot, "attach", apiServer, "--namespace", harness.Namespace, "--container", "restore", "--stdin").Err; err != nil {
-		t.Fatal(err)
+	claims := c.Kube.CoreV1().PersistentVolumeClaims(harness.Namespace)
+	lost := must(claims.Get(t.Context(), store, metav1.GetOptions{}))(t)
+	runsThePage(t, c, "operations.md#restore", "federation.db", snapshot)
+	if must(claims.Get(t.Context(), store, metav1.GetOptions{}))(t).UID == lost.UID {
+		t.Fatal("the volume was not lost")
 	}
-	podReady(t, c, harness.Namespace, apiServer)
-	setsValues(t, c, "apiserver.restore=false")
 	kubectl(t, c, "wait", "--for=condition=Available", "apiservice/v1alpha1.federation.liqo.io", "--timeout=110s")
 }
 
@@ -116,7 +109,7 @@ func restoresADamagedDatabase(t *testing.T, c *harness.Cluster) {
 	})
 
 	helmUpgrade(t, c, "--reuse-values", "--set", "apiserver.restore=true")
-	waitsForSnapshot(t, c, "")
+	waitsForSnapshot(t, c)
 	output := kubectl(t, c, "exec", apiServer, "--namespace", harness.Namespace, "--container", "restore", "--",
 		"federation-apiserver", "restore", "--snapshot=newest", "--set-aside")
 	if !strings.Contains(output, "etcd.aside-") {
@@ -164,22 +157,17 @@ func keepsTheNewVolume(t *testing.T, c *harness.Cluster, before harness.Snapshot
 	}
 }
 
-// waitsForSnapshot waits until the API server's pod waits for a snapshot to restore, on a volume
-// other than oldClaim's.
-func waitsForSnapshot(t *testing.T, c *harness.Cluster, oldClaim string) {
+// waitsForSnapshot waits until the API server's pod requests a snapshot.
+func waitsForSnapshot(t *testing.T, c *harness.Cluster) {
 	t.Helper()
 	eventually(t, soon, "the API server of "+c.Name+" to request a snapshot", func(ctx context.Context) (bool, string, error) {
-		claim, err := c.Kube.CoreV1().PersistentVolumeClaims(harness.Namespace).Get(ctx, store, metav1.GetOptions{})
-		if err != nil {
-			return false, err.Error(), nil
-		}
 		pod, err := c.Kube.CoreV1().Pods(harness.Namespace).Get(ctx, apiServer, metav1.GetOptions{})
 		if err != nil {
 			return false, err.Error(), nil
 		}
-		running := string(claim.UID) != oldClaim && pod.DeletionTimestamp == nil &&
-			len(pod.Status.InitContainerStatuses) == 1 && pod.Status.InitContainerStatuses[0].State.Running != nil
-		return running, fmt.Sprintf("claim %s; %s", claim.UID, show(pod.Status)), nil
+		running := pod.DeletionTimestamp == nil && len(pod.Status.InitContainerStatuses) == 1 &&
+			pod.Status.InitContainerStatuses[0].State.Running != nil
+		return running, show(pod.Status), nil
 	})
 }
 
