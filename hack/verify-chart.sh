@@ -87,6 +87,7 @@ done
 refuses 'does not match pattern' --set clusterName=rome --set-json "policy.reflectedKinds=[${widgets/example.com/}]"
 refuses 'does not match pattern' --set clusterName=rome --set-json "reflection.kinds=[${widgets/widgets/*}]"
 refuses "additional properties 'clusterNmae'" --set clusterName=rome,clusterNmae=rome
+refuses "at '/network': value must be one of 'enabled', 'endpoints'," --set clusterName=rome,network.podCIDR=10.244.0.0/16
 refuses "additional properties 'limit'" --set clusterName=rome,controllerManager.resources.limit.cpu=1
 refuses "additional properties 'operater'" --set clusterName=rome --set-json 'network.gateway.tolerations=[{"operater":"Exists"}]'
 refuses "additional properties 'stages'" --set clusterName=rome --set-json 'apiserver.audit.rules=[{"level":"Metadata","stages":[]}]'
