@@ -28,7 +28,7 @@ type pkg struct {
 // admission and controllers share.
 var pure = []string{
 	"apiserver/addresses", "apiserver/apis", "apiserver/compatibility", "apiserver/identity", "apiserver/naming",
-	"apiserver/negotiation", "apiserver/netmap", "apiserver/placement", "apiserver/plan", "apiserver/podspec",
+	"apiserver/nearest", "apiserver/negotiation", "apiserver/netmap", "apiserver/placement", "apiserver/plan", "apiserver/podspec",
 	"apiserver/quota", "apiserver/reflection", "apiserver/volume",
 }
 
@@ -44,6 +44,7 @@ var layers = []struct {
 	{"apiserver/compatibility", []string{"apiserver/apis"}},
 	{"apiserver/identity", []string{"apiserver/apis", "apiserver/naming"}},
 	{"apiserver/naming", []string{"apiserver/apis"}},
+	{"apiserver/nearest", nil},
 	{"apiserver/negotiation", []string{"apiserver/apis"}},
 	{"apiserver/netmap", []string{"apiserver/apis"}},
 	{"apiserver/placement", []string{"apiserver/apis", "apiserver/podspec", "apiserver/volume"}},
@@ -62,7 +63,7 @@ var layers = []struct {
 	{"apiserver/options", append([]string{
 		"apiserver/admission", "apiserver/storage", "apiserver/server", "generated", "registry",
 	}, pure...)},
-	{"apiserver/cmd", []string{"apiserver/options", "apiserver/server", "apiserver/storage"}},
+	{"apiserver/cmd", []string{"apiserver/nearest", "apiserver/options", "apiserver/server", "apiserver/storage"}},
 	{"controllers/virtualkubelet/translate", pure},
 	{"controllers/virtualkubelet/remotens", append([]string{
 		"controllers/virtualkubelet/translate", "generated",
