@@ -25,6 +25,19 @@ func TestInvalidCommandLineExitsWithTwo(t *testing.T) {
 	}
 }
 
+func TestUnknownFlagNamesTheNearest(t *testing.T) {
+	for line, want := range map[string]string{
+		"up --worker 2": "unknown flag: --worker; did you mean --workers?",
+		"up --nothing":  "unknown flag: --nothing; see: playground up --help",
+	} {
+		root := newRoot()
+		root.SetArgs(strings.Fields(line))
+		if err := root.ExecuteContext(t.Context()); err == nil || err.Error() != want {
+			t.Errorf("%q: got %v, want %s", line, err, want)
+		}
+	}
+}
+
 func TestFlagsThatAreNotSetChangeNothing(t *testing.T) {
 	parse := func(args ...string) instance.Want {
 		t.Helper()

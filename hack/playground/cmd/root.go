@@ -15,6 +15,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"liqo.io/federation/hack/playground/build"
 	"liqo.io/federation/hack/playground/instance"
@@ -97,15 +98,29 @@ different clusters do not. Instances are isolated from each other.`,
 			return err
 		},
 	}
-	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return useError{fmt.Errorf("%w; see: %s --help", err, cmd.CommandPath())}
-	})
+	root.SetFlagErrorFunc(flagError)
 	root.PersistentFlags().StringVar(&c.instance, "instance", "demo", "name of the instance")
 	root.PersistentFlags().StringVar(&c.stateDir, "state", ".playground",
 		"directory of kubeconfigs, keys, logs and links to programs")
 	root.AddCommand(newBuild(c), newUp(c), newDown(c), newStatus(c), newKubeconfig(c), newLoad(c), newImage(),
 		newExec(c), newLogs(c), newRestart(c), newPartition(c), newHeal(c))
 	return root
+}
+
+// flagError returns a useError with the flags that an unknown flag is similar to.
+func flagError(cmd *cobra.Command, err error) error {
+	var unknown *pflag.NotExistError
+	if errors.As(err, &unknown) {
+		// cobra compares names of commands only.
+		known := &cobra.Command{SuggestionsMinimumDistance: 2}
+		cmd.Flags().VisitAll(func(f *pflag.Flag) {
+			known.AddCommand(&cobra.Command{Use: "--" + f.Name, Run: func(*cobra.Command, []string) {}})
+		})
+		if nearest := known.SuggestionsFor("--" + unknown.GetSpecifiedName()); len(nearest) > 0 {
+			return useError{fmt.Errorf("%w; did you mean %s?", err, strings.Join(nearest, " or "))}
+		}
+	}
+	return useError{fmt.Errorf("%w; see: %s --help", err, cmd.CommandPath())}
 }
 
 // use returns a check of arguments that fails with a useError.
