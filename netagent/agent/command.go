@@ -10,6 +10,8 @@ import (
 	"k8s.io/component-base/logs"
 	logsapi "k8s.io/component-base/logs/api/v1"
 	"k8s.io/component-base/version"
+
+	"liqo.io/federation/apiserver/nearest"
 )
 
 // NewCommand returns the command of an agent. It validates the options and configures logging before it calls
@@ -36,5 +38,8 @@ func NewCommand(name, short string, options interface {
 		},
 	}
 	options.AddFlags(command.Flags())
+	command.SetFlagErrorFunc(func(command *cobra.Command, err error) error {
+		return nearest.FlagError(command.Flags(), err)
+	})
 	return command
 }

@@ -2,7 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package settings checks that docs/ is complete: every flag, chart value and metric is on
-// settings.md, and every reason is explained.
+// settings.md, and every reason is explained. It also checks that programs and the chart refuse unknown names with
+// known names.
 package settings
 
 import (
@@ -59,11 +60,7 @@ The flags that every Kubernetes server has are listed without their text: it is 
 func TestEveryFlagValueAndMetricIsOnThePage(t *testing.T) {
 	var page bytes.Buffer
 	page.WriteString(intro)
-	ctx := context.Background()
-	for _, program := range []*cobra.Command{
-		server.NewCommand(io.Discard), manager.NewCommand(ctx), virtualkubelet.NewCommand(ctx),
-		gateway.NewCommand(ctx), route.NewCommand(ctx),
-	} {
+	for _, program := range programs() {
 		fmt.Fprintf(&page, "\n## Flags of %s\n", program.Name())
 		flags(&page, program)
 		for _, sub := range program.Commands() {
@@ -88,6 +85,38 @@ func TestEveryFlagValueAndMetricIsOnThePage(t *testing.T) {
 	}
 	if diff := cmp.Diff(page.String(), string(got)); diff != "" {
 		t.Errorf("docs/settings.md (-want +got); run with -update:\n%s", diff)
+	}
+}
+
+// programs returns the commands of the programs.
+func programs() []*cobra.Command {
+	ctx := context.Background()
+	return []*cobra.Command{
+		server.NewCommand(io.Discard), manager.NewCommand(ctx), virtualkubelet.NewCommand(ctx),
+		gateway.NewCommand(ctx), route.NewCommand(ctx),
+	}
+}
+
+func TestUnknownFlagNamesTheNearest(t *testing.T) {
+	for _, program := range programs() {
+		for _, arguments := range [][]string{{}, {"restore"}, {"uninstall"}} {
+			command, rest, err := program.Find(arguments)
+			if err != nil || len(rest) > 0 {
+				continue
+			}
+			var flag string
+			command.Flags().VisitAll(func(f *pflag.Flag) {
+				if len(f.Name) > len(flag) && !f.Hidden && f.Deprecated == "" {
+					flag = f.Name
+				}
+			})
+			program.SetArgs(append(arguments, "--"+flag[:len(flag)-1]))
+			program.SilenceErrors = true
+			err = program.Execute()
+			if want := "; did you mean --" + flag + "?"; err == nil || !strings.HasSuffix(err.Error(), want) {
+				t.Errorf("%s: got %v, want the end %q", command.CommandPath(), err, want)
+			}
+		}
 	}
 }
 

@@ -18,6 +18,8 @@ import (
 	"path/filepath"
 
 	"github.com/spf13/pflag"
+
+	"liqo.io/federation/apiserver/nearest"
 )
 
 // Program is the path of this program in its image.
@@ -115,7 +117,7 @@ func Run(ctx context.Context, args []string) error {
 	flags.SetInterspersed(mode != modeConnect)
 	o.addFlags(flags)
 	if err := flags.Parse(args); err != nil {
-		return fmt.Errorf("reading arguments: %w", err)
+		return fmt.Errorf("reading arguments: %w", nearest.FlagError(flags, err))
 	}
 	switch mode {
 	case ModeReceive:

@@ -560,3 +560,11 @@ func TestServerOfRsyncEndsWithItsConnection(t *testing.T) {
 	_ = stop.Close()
 	eventually(t, "rsync has ended", func() bool { return servers() == 0 })
 }
+
+func TestUnknownFlagNamesTheNearest(t *testing.T) {
+	err := Run(t.Context(), []string{ModeReady, "--stat=/state"})
+	want := "reading arguments: unknown flag: --stat; did you mean --state?"
+	if err == nil || err.Error() != want {
+		t.Errorf("got %v, want %s", err, want)
+	}
+}

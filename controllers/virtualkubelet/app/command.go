@@ -12,6 +12,8 @@ import (
 	logsapi "k8s.io/component-base/logs/api/v1"
 	"k8s.io/component-base/metrics/legacyregistry"
 	"k8s.io/component-base/version"
+
+	"liqo.io/federation/apiserver/nearest"
 )
 
 // NewCommand returns the federation-virtual-kubelet command, which runs until the context ends.
@@ -40,5 +42,8 @@ func NewCommand(ctx context.Context) *cobra.Command {
 		},
 	}
 	options.AddFlags(command.Flags())
+	command.SetFlagErrorFunc(func(command *cobra.Command, err error) error {
+		return nearest.FlagError(command.Flags(), err)
+	})
 	return command
 }

@@ -15,6 +15,7 @@ import (
 	logsapi "k8s.io/component-base/logs/api/v1"
 	_ "k8s.io/component-base/logs/json/register" // the log format json
 
+	"liqo.io/federation/apiserver/nearest"
 	"liqo.io/federation/apiserver/options"
 )
 
@@ -63,6 +64,9 @@ func NewCommand(out io.Writer) *cobra.Command {
 		},
 	}
 	cmd.SetOut(out)
+	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return nearest.FlagError(cmd.Flags(), err)
+	})
 	sets := o.Flags()
 	for _, set := range sets.FlagSets {
 		cmd.Flags().AddFlagSet(set)

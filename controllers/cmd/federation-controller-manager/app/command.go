@@ -21,6 +21,7 @@ import (
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
+	"liqo.io/federation/apiserver/nearest"
 	"liqo.io/federation/controllers/leader"
 	"liqo.io/federation/controllers/logging"
 )
@@ -53,6 +54,9 @@ func NewCommand(ctx context.Context) *cobra.Command {
 		},
 	}
 	cmd.SetContext(ctx)
+	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return nearest.FlagError(cmd.Flags(), err)
+	})
 	cmd.AddCommand(newCheckCommand(), newUninstallCommand())
 	flags := cmd.Flags()
 	options.AddFlags(flags)
