@@ -4,8 +4,12 @@
 package integration
 
 import (
+	"slices"
 	"strings"
 	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/rest"
 
 	"liqo.io/federation/test/integration/framework"
 )
@@ -92,7 +96,7 @@ func TestUnknownAndDuplicateFieldsAreRefused(t *testing.T) {
 	namespace := env.MakeNamespace(t)
 	client := admin(t).FederationV1alpha1().RESTClient()
 	for name, test := range map[string]struct{ spec, want string }{
-		"unknown":        {`{"podOffloadingStratgy":"Local"}`, `unknown field "spec.podOffloadingStratgy"`},
+		"unknown":        {`{"podOffloadingStratgy":"Local"}`, `unknown field "spec.podOffloadingStratgy"; did you mean "podOffloadingStrategy"?`},
 		"duplicate":      {`{"podOffloadingStrategy":"Local","podOffloadingStrategy":"Remote"}`, `duplicate field "spec.podOffloadingStrategy"`},
 		"of other type":  {`{"podOffloadingStrategy":[1]}`, "podOffloadingStrategy"},
 		"of other value": {`{"podOffloadingStrategy":"Moon"}`, `spec.podOffloadingStrategy: Unsupported value: "Moon"`},
@@ -103,6 +107,38 @@ func TestUnknownAndDuplicateFieldsAreRefused(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%s: got %v, want %q", name, err, test.want)
 		}
+	}
+}
+
+func TestUnknownFieldNamesTheNearest(t *testing.T) {
+	env := framework.Get(t)
+	namespace := env.MakeNamespace(t)
+	const manifest = `apiVersion: federation.liqo.io/v1alpha1
+kind: NamespaceOffloading
+metadata: {name: offloading}
+spec: {podOffloadingStratgy: Local}
+`
+	const want = `unknown field "spec.podOffloadingStratgy"; did you mean "podOffloadingStrategy"?`
+	request := func() *rest.Request {
+		return admin(t).FederationV1alpha1().RESTClient().Post().Namespace(namespace).Resource("namespaceoffloadings").
+			SetHeader("Content-Type", "application/yaml")
+	}
+	err := request().Param("fieldValidation", "Strict").Body([]byte(manifest)).Do(t.Context()).Error()
+	if !apierrors.IsBadRequest(err) || !strings.Contains(err.Error(), want) {
+		t.Errorf("YAML is answered with %v, want %q", err, want)
+	}
+	var warnings []string
+	for _, warning := range request().Param("fieldValidation", "Warn").Body([]byte(manifest)).Do(t.Context()).Warnings() {
+		warnings = append(warnings, warning.Text)
+	}
+	if !slices.Contains(warnings, want) {
+		t.Errorf("got the warnings %q, want %q", warnings, want)
+	}
+	body := strings.Replace(manifest, "kind: NamespaceOffloading", "kind: Offload", 1)
+	err = request().Name("offloading").SubResource("offload").Param("fieldValidation", "Strict").Body([]byte(body)).
+		Do(t.Context()).Error()
+	if !apierrors.IsBadRequest(err) || !strings.Contains(err.Error(), want) {
+		t.Errorf("the subresource offload answers %v, want %q", err, want)
 	}
 }
 

@@ -38,7 +38,7 @@ func (d jsonDecoder) Decode(
 			return nil, kind, fmt.Errorf("%s: %s", strings.TrimPrefix(path, "."), problem)
 		}
 	}
-	return object, kind, err
+	return object, kind, suggestFields(object, err)
 }
 
 // notJSON returns the path of the first field that JSON cannot represent, and the values that are accepted there. If

@@ -1,0 +1,82 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package rest
+
+import (
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"liqo.io/federation/apiserver/nearest"
+)
+
+// suggestFields returns the error of decoding an object. In a strict decoding error, the nearest field of the same
+// struct follows each unknown field.
+func suggestFields(object runtime.Object, err error) error {
+	strict, ok := runtime.AsStrictDecodingError(err)
+	if !ok || object == nil {
+		return err
+	}
+	problems := slices.Clone(strict.Errors())
+	for i, problem := range problems {
+		var path string
+		// The type of the error has a path too, but not whether the field is unknown or a duplicate.
+		if _, err := fmt.Sscanf(problem.Error(), "unknown field %q", &path); err != nil {
+			continue
+		}
+		if name := nearestField(reflect.TypeOf(object), path); name != "" {
+			problems[i] = fmt.Errorf("%w; did you mean %q?", problem, name)
+		}
+	}
+	return runtime.NewStrictDecodingError(problems)
+}
+
+// nearestField returns the JSON name that is nearest to the last name of a path, for example spec.items[0].nmae. It is
+// empty if none is near, or if the path contains a key of a map with a dot.
+func nearestField(of reflect.Type, path string) string {
+	names := strings.Split(path, ".")
+	for i, name := range names {
+		for of.Kind() == reflect.Pointer || of.Kind() == reflect.Slice || of.Kind() == reflect.Array {
+			of = of.Elem()
+		}
+		switch of.Kind() {
+		case reflect.Map:
+			of = of.Elem()
+		case reflect.Struct:
+			fields := jsonFields(of)
+			if i == len(names)-1 {
+				return nearest.Name(name, slices.Sorted(maps.Keys(fields)))
+			}
+			name, _, _ = strings.Cut(name, "[")
+			known, ok := fields[name]
+			if !ok {
+				return ""
+			}
+			of = known
+		default:
+			return ""
+		}
+	}
+	return ""
+}
+
+// jsonFields returns the types of the fields of a struct by JSON name, including those of embedded structs.
+func jsonFields(of reflect.Type) map[string]reflect.Type {
+	fields := map[string]reflect.Type{}
+	for i := range of.NumField() {
+		field := of.Field(i)
+		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+		switch {
+		case name == "" && field.Anonymous && field.Type.Kind() == reflect.Struct:
+			maps.Copy(fields, jsonFields(field.Type))
+		case name != "" && name != "-":
+			fields[name] = field.Type
+		}
+	}
+	return fields
+}
