@@ -21,8 +21,8 @@ type AddressMapping struct {
 	// metadata is the standard object metadata.
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty" protobuf:"bytes,1,opt,name=metadata"`
-	// spec is what is mapped, and what it is mapped to. It is written by the creator of the object,
-	// and cannot change except for its ports.
+	// spec is the CIDR or address to map, and the CIDR or address that replaces it. The creator of
+	// the object writes it, except mapped. Only ports can change.
 	Spec AddressMappingSpec `json:"spec" protobuf:"bytes,2,opt,name=spec"`
 }
 

@@ -76,8 +76,9 @@ type OffloadingPatch struct {
 	// +optional
 	NodeSelector map[string]string `json:"nodeSelector,omitempty" protobuf:"bytes,1,rep,name=nodeSelector"`
 	// affinity is the affinity of remote pods. Its node affinity selects nodes of the provider. Its
-	// pod affinity and anti-affinity are added to those of the local pod, and apply within the
-	// remote namespace only. It cannot select single nodes, nodes with a role, or other namespaces.
+	// terms for pod affinity and anti-affinity are added to the terms of the local pod, and apply
+	// only within the remote namespace. It cannot select single nodes, nodes with a role, or other
+	// namespaces.
 	// +optional
 	Affinity *corev1.Affinity `json:"affinity,omitempty" protobuf:"bytes,2,opt,name=affinity"`
 	// tolerations are added to the tolerations of remote pods, at most 100. A key is required.
