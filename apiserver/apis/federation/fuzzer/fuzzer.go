@@ -1,8 +1,8 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package fuzzer fills objects of the federation API with random values that defaulting does not
-// change, for round-trip tests.
+// Package fuzzer fills objects of the federation API with random values for round-trip tests.
+// Defaulting does not change these values.
 package fuzzer
 
 import (
@@ -15,8 +15,8 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
 
-// Funcs returns functions that fill the types with defaults. A field with a default is never left
-// empty.
+// Funcs returns fuzz functions for the types that have default values. They set each field with a
+// default to a value that is not empty.
 func Funcs(runtimeserializer.CodecFactory) []any {
 	return []any{
 		func(spec *federation.ForeignClusterSpec, c randfill.Continue) {

@@ -12,8 +12,8 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
 
-// Install registers the internal and the served versions in scheme, with their priority. It panics
-// if they contradict each other.
+// Install registers the internal and the served versions of the API in scheme, with the priority of
+// versions. It panics if a registration fails.
 func Install(scheme *runtime.Scheme) {
 	utilruntime.Must(federation.AddToScheme(scheme))
 	utilruntime.Must(v1alpha1.AddToScheme(scheme))

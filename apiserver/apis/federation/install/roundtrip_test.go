@@ -19,8 +19,9 @@ func TestEveryKindSurvivesEveryVersion(t *testing.T) {
 	roundtrip.RoundTripProtobufTestForAPIGroup(t, Install, fuzzer.Funcs)
 }
 
-// Stored objects, and those of peers of other versions, are decoded by the names and numbers of
-// their fields. UPDATE_COMPATIBILITY_FIXTURE_DATA=true records new fields.
+// The JSON names and protobuf numbers of fields must not change, because stored objects and objects
+// from peers of other versions are decoded by them. UPDATE_COMPATIBILITY_FIXTURE_DATA=true adds new
+// fields to testdata.
 func TestFieldsKeepTheirNamesAndNumbers(t *testing.T) {
 	scheme := runtime.NewScheme()
 	Install(scheme)
