@@ -123,15 +123,15 @@ func (s Set) Overlaps(prefix netip.Prefix) bool { return s.at(prefix) != nil }
 // Share returns the fraction of a prefix that is in the set, from 0 to 1.
 func (s Set) Share(prefix netip.Prefix) float64 { return s.at(prefix).used() }
 
-// Free returns a prefix of length bits in within that has no address in the set, the one with the
-// highest addresses. ok is false if no such prefix exists.
+// Free returns the highest prefix of length bits in within that contains no address of the set. ok is
+// false if no such prefix exists.
 func (s Set) Free(within netip.Prefix, bits int) (free netip.Prefix, ok bool) {
 	return s.choose(within, bits, func(int) bool { return true })
 }
 
-// choose returns a prefix of length bits in within that has no address in the set. Where both halves of
-// a prefix contain such a prefix, it calls upper with the length of the prefix, and takes the upper
-// half if the result is true.
+// choose returns a prefix of length bits in within that contains no address of the set. Where both
+// halves of a prefix contain such a prefix, it calls upper with the length of the prefix, and takes the
+// upper half if the result is true.
 func (s Set) choose(within netip.Prefix, bits int, upper func(bits int) bool) (free netip.Prefix, ok bool) {
 	n := s.at(within)
 	if bits < within.Bits() || bits > within.Addr().BitLen() || within.Bits()+n.freeBits() > bits {
@@ -149,8 +149,8 @@ func (s Set) choose(within netip.Prefix, bits int, upper func(bits int) bool) (f
 	return prefixOf(address, bits), true
 }
 
-// LargestFree returns the largest prefix in within that has no address in the set. ok is false if all
-// addresses are in the set.
+// LargestFree returns the largest prefix in within that contains no address of the set. ok is false if
+// all addresses are in the set.
 func (s Set) LargestFree(within netip.Prefix) (free netip.Prefix, ok bool) {
 	return s.Free(within, within.Bits()+s.at(within).freeBits())
 }

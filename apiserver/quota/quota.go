@@ -75,7 +75,8 @@ func Used(shadows []*v1alpha1.ShadowPod, foreignCluster string) corev1.ResourceL
 	return used
 }
 
-// More returns, for each resource of which requested is larger than current, the difference.
+// More returns the amounts by which requested exceeds current. It contains only resources whose
+// requested amount is larger.
 func More(current, requested corev1.ResourceList) corev1.ResourceList {
 	more := corev1.ResourceList{}
 	for name, quantity := range requested {
@@ -125,7 +126,7 @@ func Subtract(sum, less corev1.ResourceList) {
 	}
 }
 
-// Shortage is a resource of which less quota is available than requested.
+// Shortage is a resource whose available quota is smaller than the requested amount.
 type Shortage struct {
 	Resource corev1.ResourceName
 	// Granted is the quota, Used the quota usage without the request, and Requested the requested
@@ -150,9 +151,9 @@ func (s Shortage) String() string {
 		s.Used.String(), s.Granted.String(), left.String())
 }
 
-// Short returns the resources of which less quota is available than requested, sorted by name. A
-// resource that is not in granted has no quota. Resources that are not requested are ignored, even if
-// their usage exceeds the quota.
+// Short returns the resources whose available quota is smaller than the requested amount, sorted by
+// name. A resource that is not in granted has no quota. Resources that are not requested are ignored,
+// even if their usage exceeds the quota.
 func Short(granted, used, requested corev1.ResourceList) []Shortage {
 	var short []Shortage
 	for _, name := range slices.Sorted(maps.Keys(requested)) {
@@ -169,7 +170,7 @@ func Short(granted, used, requested corev1.ResourceList) []Shortage {
 	return short
 }
 
-// Exceeded returns the resources of which the usage exceeds the quota, sorted by name.
+// Exceeded returns the resources whose usage exceeds the quota, sorted by name.
 func Exceeded(granted, used corev1.ResourceList) []Shortage {
 	var over []Shortage
 	for _, name := range slices.Sorted(maps.Keys(used)) {

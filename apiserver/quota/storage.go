@@ -44,16 +44,16 @@ func StorageGranted(offers []*v1alpha1.ResourceOffer) (granted corev1.ResourceLi
 	return granted, classes
 }
 
-// StorageShort returns the resources of which less storage quota is available than requested, sorted by
-// name. A storage quota without requests.storage permits no storage; any other resource that it does
-// not contain is not limited.
+// StorageShort returns the resources whose available storage quota is smaller than the requested
+// amount, sorted by name. A storage quota without requests.storage permits no storage; any other
+// resource that it does not contain is not limited.
 func StorageShort(granted, used, requested corev1.ResourceList) []Shortage {
 	bounded := maps.Clone(requested)
 	maps.DeleteFunc(bounded, func(name corev1.ResourceName, _ resource.Quantity) bool { return !bounds(granted, name) })
 	return Short(granted, used, bounded)
 }
 
-// StorageExceeded returns the resources of which the usage exceeds the storage quota, sorted by name.
+// StorageExceeded returns the resources whose usage exceeds the storage quota, sorted by name.
 // Resources are limited as in StorageShort.
 func StorageExceeded(granted, used corev1.ResourceList) []Shortage {
 	bounded := maps.Clone(used)
