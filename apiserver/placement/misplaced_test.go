@@ -28,8 +28,8 @@ func TestPodsAreMisplacedWhereTheyMayNoLongerRun(t *testing.T) {
 	}
 	nodes := map[string]*corev1.Node{
 		"worker": {ObjectMeta: metav1.ObjectMeta{Name: "worker", Labels: map[string]string{"region": "north"}}},
-		// The labels of this Node differ from those of its VirtualNode. If the Node exists, only its
-		// labels count.
+		// This Node and its VirtualNode have different labels. The selector must match the labels of
+		// the Node.
 		"liqo-bari": {ObjectMeta: metav1.ObjectMeta{Name: "liqo-bari", Labels: map[string]string{v1alpha1.LabelType: v1alpha1.TypeVirtualNode, "region": "islands"}}},
 	}
 	find := func(name string) *corev1.Node { return nodes[name] }

@@ -96,7 +96,7 @@ func start(ctx context.Context, dir string, quota int64) (started *Embedded, err
 // Endpoint returns the endpoint for clients in this process, a unix socket.
 func (e *Embedded) Endpoint() string { return e.dir.endpoint() }
 
-// Err returns a channel that receives the error because of which etcd stopped.
+// Err returns a channel that receives an error if etcd stops without a call of Close.
 func (e *Embedded) Err() <-chan error { return e.etcd.Err() }
 
 // Close stops etcd when all writes are on disk, and unlocks the data directory.

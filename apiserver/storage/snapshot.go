@@ -102,8 +102,7 @@ func (d *dataDir) allSnapshots() ([]string, error) {
 	return paths, err
 }
 
-// prune deletes unfinished snapshots, and all complete snapshots except the newest ones, of which it
-// keeps as many as retain.
+// prune deletes unfinished snapshots, and the oldest complete snapshots until retain of them are left.
 func (e *Embedded) prune(retain int) error {
 	paths, err := e.dir.allSnapshots()
 	if err != nil {

@@ -113,8 +113,8 @@ func (r Request) added(requirement corev1.NodeSelectorRequirement) bool {
 		})
 }
 
-// apartFrom returns the name of another pod because of which the required podAntiAffinity of pod
-// excludes every node of the target. It returns an empty string if a node remains. Pods of other
+// apartFrom returns the name of a running pod that the required podAntiAffinity of pod selects, if the
+// affinity thus excludes every node of the target. Otherwise it returns an empty string. Pods of other
 // namespaces are ignored.
 func (r Request) apartFrom(pod *corev1.Pod, target end) string {
 	affinity := pod.Spec.Affinity

@@ -89,8 +89,8 @@ func (r Request) localTarget() (end, field.ErrorList) {
 }
 
 // localClass returns the StorageClass for a target in the local cluster: the requested StorageClass,
-// otherwise the one that the parameter of the virtual StorageClass names, otherwise the newest default
-// StorageClass. It returns nil if it does not exist.
+// otherwise the StorageClass in the parameter localStorageClassName of the virtual StorageClass,
+// otherwise the newest default StorageClass. It returns nil if it does not exist.
 func (r Request) localClass() *storagev1.StorageClass {
 	if name := r.Spec.Target.StorageClassName; name != "" {
 		return r.findClass(name)
