@@ -21,12 +21,12 @@ var (
 	AddToScheme = SchemeBuilder.AddToScheme
 )
 
-// Kind returns the GroupKind of a kind of the group.
+// Kind returns the GroupKind of a kind in the API group of the federation.
 func Kind(kind string) schema.GroupKind {
 	return SchemeGroupVersion.WithKind(kind).GroupKind()
 }
 
-// Resource returns the GroupResource of a resource of the group.
+// Resource returns the GroupResource of a resource in the API group of the federation.
 func Resource(resource string) schema.GroupResource {
 	return SchemeGroupVersion.WithResource(resource).GroupResource()
 }

@@ -95,7 +95,7 @@ type ForeignClusterSpec struct {
 	OutgoingPolicy PeeringAnswer `json:"outgoingPolicy,omitzero" protobuf:"bytes,9,opt,name=outgoingPolicy"`
 	// incomingPolicy determines whether resource requests of the peer are accepted, which resources
 	// the peer is offered, and how long its workloads are kept without a heartbeat. Empty fields
-	// use the values policy of the installation.
+	// use the corresponding values under policy of the installation.
 	// +optional
 	IncomingPolicy IncomingPolicy `json:"incomingPolicy,omitzero" protobuf:"bytes,10,opt,name=incomingPolicy"`
 	// disconnectTimeoutSeconds is the time, in seconds, to wait for the peer when a peering ends, 0

@@ -42,9 +42,9 @@ const (
 	// DefaultName combines the name of the namespace, the name of the local cluster and a short
 	// form of the local cluster's ID, so that the namespaces of two consumers do not conflict.
 	DefaultName NamespaceMappingStrategy = "DefaultName"
-	// EnforceSameName uses the name of the namespace.
+	// EnforceSameName gives each remote namespace the name of the offloaded namespace.
 	EnforceSameName NamespaceMappingStrategy = "EnforceSameName"
-	// SelectedName uses the name in remoteNamespaceName.
+	// SelectedName gives each remote namespace the name in remoteNamespaceName.
 	SelectedName NamespaceMappingStrategy = "SelectedName"
 )
 

@@ -239,7 +239,8 @@ type ResourceOfferStatus struct {
 	// observedGeneration is the generation of the spec that was answered.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty" protobuf:"varint,2,opt,name=observedGeneration"`
-	// conditions are Accepted, which is True while the consumer accepts the offer.
+	// conditions contain Accepted, which is True while the consumer accepts the offer, and False
+	// while it refuses the offer or has not decided.
 	// +optional
 	// +listType=map
 	// +listMapKey=type

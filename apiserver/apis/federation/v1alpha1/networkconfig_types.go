@@ -84,8 +84,8 @@ type NetworkConfigStatus struct {
 	// +optional
 	// +listType=atomic
 	CIDRs []CIDRMapping `json:"cidrs,omitempty" protobuf:"bytes,2,rep,name=cidrs"`
-	// conditions are Accepted, which is True if the peer accepts the spec, and False if the peer
-	// refuses it.
+	// conditions contain Accepted, which is True if the peer accepts the spec, and False if the
+	// peer refuses it.
 	// +optional
 	// +listType=map
 	// +listMapKey=type

@@ -28,12 +28,12 @@ func init() {
 	localSchemeBuilder.Register(addKnownTypes, addDefaultingFuncs, addFieldLabels)
 }
 
-// Kind returns the GroupKind of a kind of this version.
+// Kind returns the GroupKind of a kind in the API group of the federation.
 func Kind(kind string) schema.GroupKind {
 	return SchemeGroupVersion.WithKind(kind).GroupKind()
 }
 
-// Resource returns the GroupResource of a resource of this version.
+// Resource returns the GroupResource of a resource in the API group of the federation.
 func Resource(resource string) schema.GroupResource {
 	return SchemeGroupVersion.WithResource(resource).GroupResource()
 }

@@ -66,8 +66,8 @@ type ShadowEndpoint struct {
 
 // ShadowEndpointSliceStatus reports whether the provider can reach the endpoints.
 type ShadowEndpointSliceStatus struct {
-	// conditions are Ready, which is True while the EndpointSlice exists and the provider can reach
-	// its endpoints, and False otherwise.
+	// conditions contain Ready, which is True while the EndpointSlice exists and the provider can
+	// reach its endpoints, and False otherwise.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
