@@ -252,7 +252,7 @@ func forward[T any](translations []Translation, from T) (result T) {
 type Refusal struct {
 	// Field is the name of the field in JSON.
 	Field string
-	// Message is the Refusal of the field's rule.
+	// Message is the reason for the refusal, from Field.Refusal.
 	Message string
 }
 

@@ -26,7 +26,7 @@ const (
 )
 
 // minBandwidth and maxBandwidth are the limits of spec.bandwidth, in bytes per second. A slower
-// move would hardly end, and no network is faster than maxBandwidth.
+// move would practically never end, and no network is faster than maxBandwidth.
 var minBandwidth, maxBandwidth = resource.MustParse("64Ki"), resource.MustParse("100Gi")
 
 // ValidateVirtualVolume validates a new virtual volume.
