@@ -92,11 +92,11 @@ func certificateSubject(request *x509.CertificateRequest, commonName string, pat
 	}
 	if len(subject.Organization) != 1 || subject.Organization[0] != v1alpha1.PeerGroup {
 		errs = append(errs, field.Invalid(path, truncate(fmt.Sprint(subject.Organization)),
-			fmt.Sprintf("must have %q as its only organisation", v1alpha1.PeerGroup)))
+			fmt.Sprintf("must have %q as its only organization", v1alpha1.PeerGroup)))
 	}
 	if len(subject.Names) != 2 {
 		errs = append(errs, field.Invalid(path, fmt.Sprintf("%d attributes", len(subject.Names)),
-			"must have only a common name and an organisation in its subject"))
+			"must have only a common name and an organization in its subject"))
 	}
 	if len(request.Extensions) > 0 ||
 		len(request.DNSNames)+len(request.EmailAddresses)+len(request.IPAddresses)+len(request.URIs) > 0 {

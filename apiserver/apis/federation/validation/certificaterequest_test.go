@@ -93,7 +93,7 @@ func TestInvalidCertificateRequestIsRefused(t *testing.T) {
 		"a foreign identity":       changed(func(r *x509.CertificateRequest) { r.Subject.CommonName = romeID }),
 		"an administrator":         changed(func(r *x509.CertificateRequest) { r.Subject.CommonName = "kubernetes-admin" }),
 		"no identity":              changed(func(r *x509.CertificateRequest) { r.Subject.CommonName = "" }),
-		"no organisation":          changed(func(r *x509.CertificateRequest) { r.Subject.Organization = nil }),
+		"no organization":          changed(func(r *x509.CertificateRequest) { r.Subject.Organization = nil }),
 		"another organisation":     changed(func(r *x509.CertificateRequest) { r.Subject.Organization = []string{"system:masters"} }),
 		"an extra organisation": changed(func(r *x509.CertificateRequest) {
 			r.Subject.Organization = []string{v1alpha1.PeerGroup, "system:masters"}

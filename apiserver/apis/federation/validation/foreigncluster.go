@@ -111,10 +111,10 @@ func ValidateNewPeering(peering *federation.Peering, name string) field.ErrorLis
 	switch incoming := peering.Spec.Incoming == federation.PeeringEnabled; {
 	case incoming && peering.Spec.Mode != federation.PeeringInBand:
 		errs = append(errs, field.Forbidden(specPath.Child("incoming"),
-			"may only be set with mode InBand; with mode OutOfBand, using an invitation enables it"))
+			"may only be set with mode InBand: with mode OutOfBand it is enabled when the peer uses an invitation"))
 	case incoming && peering.Spec.Outgoing != federation.PeeringDisabled:
 		errs = append(errs, field.Forbidden(specPath.Child("incoming"),
-			"may only be set with outgoing Disabled: accepting an invitation enables no incoming peering"))
+			"may only be set with outgoing Disabled: an invitation of the peer enables only the outgoing peering"))
 	case incoming && peering.Spec.Token != "":
 		errs = append(errs, field.Forbidden(specPath.Child("token"), "may only be set with outgoing Enabled"))
 	case incoming:

@@ -88,7 +88,7 @@ func TestValidateIdentityRequest(t *testing.T) {
 			other.Subject.CommonName = romeID
 			r.Spec.Request = sign(t, other, key)
 		}, []string{"spec.request"}},
-		"more organisations": {func(r *federation.IdentityRequest) {
+		"more organizations": {func(r *federation.IdentityRequest) {
 			more := goodRequest()
 			more.Subject.Organization = append(more.Subject.Organization, "system:masters")
 			r.Spec.Request = sign(t, more, key)

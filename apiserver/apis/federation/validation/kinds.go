@@ -103,7 +103,7 @@ func kindNames(group, version, resource string, path *field.Path) field.ErrorLis
 	errs = append(errs, dnsLabel(version, path.Child("version"))...)
 	if strings.Contains(resource, "/") {
 		return append(errs, field.Invalid(path.Child("resource"), truncate(resource),
-			"must be a resource, and no subresource"))
+			"must be a resource, not a subresource"))
 	}
 	return append(errs, dnsLabel(resource, path.Child("resource"))...)
 }

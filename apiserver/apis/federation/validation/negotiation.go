@@ -124,7 +124,7 @@ func offeredNodes(nodes []federation.OfferedNode, offered corev1.ResourceList, p
 		total, most := sum[name], offered[name]
 		if total.Cmp(most) > 0 {
 			errs = append(errs, field.Invalid(path, total.String(),
-				fmt.Sprintf("must have at most %s of %s in total, as in spec.resources", most.String(), name)))
+				fmt.Sprintf("must have in total at most %s of %s, the amount in spec.resources", most.String(), name)))
 		}
 	}
 	return errs

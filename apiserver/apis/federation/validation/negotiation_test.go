@@ -110,7 +110,7 @@ func TestValidateResourceOffer(t *testing.T) {
 		"a path as a driver": {func(o *federation.ResourceOffer) {
 			o.Spec.ExternalVolumes.CSIDrivers = []string{"a/b"}
 		}, []string{"spec.externalVolumes.csiDrivers[0]"}},
-		"the driver of this system": {func(o *federation.ResourceOffer) {
+		"the driver of the federation": {func(o *federation.ResourceOffer) {
 			o.Spec.ExternalVolumes.CSIDrivers = []string{v1alpha1.StorageProvisioner}
 		}, []string{"spec.externalVolumes.csiDrivers[0]"}},
 		"too many drivers": {func(o *federation.ResourceOffer) {

@@ -45,7 +45,7 @@ func patchedAffinity(wanted *corev1.Affinity, path *field.Path) field.ErrorList 
 			at := at.Child("requiredDuringSchedulingIgnoredDuringExecution")
 			if len(required.NodeSelectorTerms) == 0 {
 				errs = append(errs, field.Required(at.Child("nodeSelectorTerms"),
-					"must have at least one term: no node matches without one"))
+					"must have at least one term: without terms no node matches"))
 			}
 			errs = append(errs, nodeSelector(required, at)...)
 		}

@@ -95,7 +95,7 @@ func CSIDriver(name string, path *field.Path) field.ErrorList {
 		return field.ErrorList{field.TooLong(path, "", maxDriverName)}
 	}
 	if name == v1alpha1.StorageProvisioner {
-		return field.ErrorList{field.Forbidden(path, "must not be the driver of this system, which has no inline volumes")}
+		return field.ErrorList{field.Forbidden(path, "must not be the driver of the federation, which has no inline volumes")}
 	}
 	var errs field.ErrorList
 	for _, message := range validation.IsDNS1123Subdomain(name) {
