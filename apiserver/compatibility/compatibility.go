@@ -52,5 +52,6 @@ func CommonVersion(peers []string) (string, bool) {
 // validated peers, which becomes part of the message.
 func VersionsDiffer(peers []string) string {
 	return "The clusters have no common version of the federation API: this cluster supports " +
-		strings.Join(APIVersions(), ", ") + ", the peer supports " + strings.Join(peers, ", ") + ". Upgrade the older one."
+		strings.Join(APIVersions(), ", ") + ", the peer supports " + strings.Join(peers, ", ") +
+		". Upgrade the older cluster."
 }

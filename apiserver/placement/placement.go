@@ -82,7 +82,7 @@ func Decide(in Input) Decision {
 func hold(in Input) (gated bool, denied string) {
 	for _, claim := range in.Claims {
 		if id := claim.createdBy(); id != "" && !(isMover(in) && in.Pod.Labels[volume.LabelMove] == id) {
-			return false, fmt.Sprintf("claim %q has the label %s of move %s, whose own pods mount it and no others: "+
+			return false, fmt.Sprintf("claim %q has the label %s of move %s, and only pods of the move may mount it: "+
 				"mount the claim whose data is moved", claim.Name, volume.LabelMove, id)
 		}
 		id := claim.moving()
