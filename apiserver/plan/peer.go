@@ -96,7 +96,7 @@ func (r Peer) conflicts() []string {
 	var found []string
 	id := r.Requested.Spec.ClusterID
 	if id != "" && id == r.ClusterID {
-		found = append(found, "The invitation is an invitation of this cluster: a cluster cannot be its own provider.")
+		found = append(found, "The invitation was issued by this cluster: a cluster cannot be its own provider.")
 	}
 	for _, other := range r.Others {
 		if id != "" && other.Spec.ClusterID == id && other.Name != r.Requested.Name {

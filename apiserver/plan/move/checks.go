@@ -82,7 +82,7 @@ func (r Request) placement(target end) field.ErrorList {
 	if !slices.ContainsFunc(r.usable(target.provider), func(virtualNode *v1alpha1.VirtualNode) bool {
 		return selector.Selects(virtualNode, r.nodeOf(virtualNode))
 	}) {
-		return field.ErrorList{invalid(r.targetPath(), name, "clusterSelector of the namespace does not match it; "+
+		return field.ErrorList{invalid(r.targetPath(), name, "clusterSelector of the namespace does not match the cluster; "+
 			"change the selector first")}
 	}
 	return r.offloaded(name)
@@ -105,7 +105,7 @@ func (r Request) offloaded(cluster string) field.ErrorList {
 		return field.ErrorList{invalid(r.targetPath(), cluster, "the remote namespace is not ready; wait until it is: %s",
 			ready.Message)}
 	}
-	return field.ErrorList{invalid(r.targetPath(), cluster, "the namespace is not offloaded to it; "+
+	return field.ErrorList{invalid(r.targetPath(), cluster, "the namespace is not offloaded to the cluster; "+
 		"kubectl get namespaceoffloading offloading -o yaml reports why")}
 }
 
@@ -133,7 +133,8 @@ func (r Request) room(target end) field.ErrorList {
 func (r Request) roomAt(virtualNode *v1alpha1.VirtualNode, target end, size resource.Quantity) *field.Error {
 	offered, name := virtualNode.Status.Storage, target.name()
 	if claims, limited := offered[corev1.ResourcePersistentVolumeClaims]; limited && claims.Sign() <= 0 {
-		return invalid(r.targetPath(), name, "the cluster offers no PersistentVolumeClaim")
+		return invalid(r.targetPath(), name, "the cluster offers no PersistentVolumeClaims; "+
+			"have its administrator offer some")
 	}
 	stored := r.Stored[name]
 	stored.Add(size)
@@ -143,8 +144,8 @@ func (r Request) roomAt(virtualNode *v1alpha1.VirtualNode, target end, size reso
 	}
 	key := corev1.ResourceName(target.class + classSuffix + string(corev1.ResourceRequestsStorage))
 	if quota, limited := offered[key]; limited && quota.Cmp(size) < 0 {
-		return invalid(r.targetPath(), name, "the cluster offers %s of class %s, and the volume has %s; name another class",
-			&quota, target.class, &size)
+		return invalid(r.targetPath(), name, "the cluster offers %s of class %s, and the volume has %s; "+
+			"request another class", &quota, target.class, &size)
 	}
 	return nil
 }
@@ -195,7 +196,7 @@ func (r Request) quotas() field.ErrorList {
 			total.Add(more)
 			if total.Cmp(hard) > 0 {
 				used := quota.Status.Used[name]
-				errs = append(errs, field.Forbidden(namespacePath, fmt.Sprintf("ResourceQuota %s has no room for the move: "+
+				errs = append(errs, field.Forbidden(namespacePath, fmt.Sprintf("ResourceQuota %s does not permit the move: "+
 					"%s is %s of %s, and %s more are needed until the move has ended; raise it", quota.Name, name, &used, &hard,
 					&more)))
 			}

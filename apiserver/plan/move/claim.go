@@ -39,7 +39,7 @@ func (r Request) claim() field.ErrorList {
 	case claim.DeletionTimestamp != nil:
 		return r.refuse("the claim is being deleted; create it again first")
 	case claim.Status.Phase == corev1.ClaimLost || r.Volume.Status.Phase == v1alpha1.VirtualVolumeLost:
-		return r.refuse("the claim is Lost: %s", cmp.Or(ready.Message, "its volume is gone, and with it the data"))
+		return r.refuse("the claim is Lost: %s", cmp.Or(ready.Message, "its volume and the data no longer exist"))
 	case ready.Reason == v1alpha1.ReasonShadowVolumeClaimMissing:
 		return r.refuse("its data cannot be read: %s", ready.Message)
 	case claim.Status.Phase != corev1.ClaimBound:
@@ -56,14 +56,14 @@ func (r Request) claim() field.ErrorList {
 	}
 	for _, owner := range claim.OwnerReferences {
 		if owner.Kind == "Pod" && owner.APIVersion == "v1" {
-			errs = append(errs, r.refuse("pod %s owns the claim, which is deleted with it; only other claims can be moved",
-				owner.Name)...)
+			errs = append(errs, r.refuse("pod %s owns the claim, which is deleted with the pod; "+
+				"move only claims that no pod owns", owner.Name)...)
 		}
 	}
 	for _, finalizer := range claim.Finalizers {
 		if !tolerated(finalizer) {
-			errs = append(errs, r.refuse("finalizer %s holds the claim, which a move deletes and creates again; "+
-				"have its controller remove it first", finalizer)...)
+			errs = append(errs, r.refuse("finalizer %s prevents that the move deletes the claim and creates it again; "+
+				"have the controller of the finalizer remove it first", finalizer)...)
 		}
 	}
 	if expanding(claim) {
@@ -71,7 +71,7 @@ func (r Request) claim() field.ErrorList {
 	}
 	if r.Spec.Strategy == v1alpha1.MoveOnline && slices.Contains(claim.Spec.AccessModes, corev1.ReadWriteOncePod) {
 		errs = append(errs, invalid(strategyPath, string(r.Spec.Strategy),
-			"copies while a pod mounts the claim, and ReadWriteOncePod allows one pod; use Offline"))
+			"copies while a pod mounts the claim, and ReadWriteOncePod permits only one pod; use Offline"))
 	}
 	return errs
 }

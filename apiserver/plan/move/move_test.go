@@ -298,7 +298,7 @@ func TestMovesAreRefusedWithTheFieldAndTheRemedy(t *testing.T) {
 		}, "", ""},
 		{"a namespace that is not offloaded to the target",
 			func(r *Request) { r.Offloading.Status.Clusters = offloadedTo("turin") }, cluster,
-			"not offloaded to it"},
+			"not offloaded to the cluster"},
 		{"a remote namespace that is not ready", func(r *Request) {
 			r.Offloading.Status.Clusters[0].Conditions[1] = metav1.Condition{Type: v1alpha1.ConditionReady,
 				Status: metav1.ConditionFalse, Message: "It is Terminating."}
@@ -321,13 +321,13 @@ func TestMovesAreRefusedWithTheFieldAndTheRemedy(t *testing.T) {
 		{"a volume larger than the class", func(r *Request) {
 			offered := r.Providers[0].VirtualNodes[0].Status.Storage
 			offered["fast.storageclass.storage.k8s.io/requests.storage"] = resource.MustParse("1Gi")
-		}, cluster, "name another class"},
+		}, cluster, "request another class"},
 		{"no claims", func(r *Request) {
 			r.Providers[0].VirtualNodes[0].Status.Storage[corev1.ResourcePersistentVolumeClaims] = resource.MustParse("0")
 		}, cluster, "no PersistentVolumeClaim"},
 		{"no quota", func(r *Request) { r.Providers[0].VirtualNodes[0].Status.Storage = nil }, "", ""},
 
-		{"storage of the namespace", quota(corev1.ResourceRequestsStorage, "10Gi", "4Gi"), namespace, "limits has no room"},
+		{"storage of the namespace", quota(corev1.ResourceRequestsStorage, "10Gi", "4Gi"), namespace, "limits does not permit the move"},
 		{"enough storage of the namespace", quota(corev1.ResourceRequestsStorage, "12Gi", "4Gi"), "", ""},
 		{"claims of the namespace", quota(corev1.ResourcePersistentVolumeClaims, "2", "1"), namespace, "2 more are needed"},
 		{"storage of the class", quota("liqo.storageclass.storage.k8s.io/requests.storage", "8Gi", "4Gi"), namespace,
@@ -484,7 +484,7 @@ func TestPlanWarnsOfPodAntiAffinity(t *testing.T) {
 			if len(errs) > 0 {
 				t.Fatal(errs)
 			}
-			warned := slices.ContainsFunc(plan.Warnings, func(warning string) bool { return strings.Contains(warning, "apart from pod db-1") })
+			warned := slices.ContainsFunc(plan.Warnings, func(warning string) bool { return strings.Contains(warning, "because pod db-1 runs there") })
 			if warned != test.want {
 				t.Errorf("warnings %q", plan.Warnings)
 			}
@@ -504,7 +504,7 @@ func TestPlanWarnsOfClusterThatOffersNoPods(t *testing.T) {
 			t.Fatal(errs)
 		}
 		warned := slices.ContainsFunc(plan.Warnings, func(warning string) bool {
-			return strings.Contains(warning, "cluster milan currently offers no pods")
+			return strings.Contains(warning, "Cluster milan currently offers no pods")
 		})
 		if warned != (pods == "0") {
 			t.Errorf("%s pods: warnings %q", pods, plan.Warnings)

@@ -130,8 +130,8 @@ func (r Request) warnings(source, target end) []string {
 			found = append(found, fmt.Sprintf("No virtual node of cluster %s is ready; the move waits until one is.",
 				one.name()))
 		} else if one.provider != nil && !slices.ContainsFunc(one.provider.VirtualNodes, offers) {
-			found = append(found, fmt.Sprintf("The administrator of cluster %s currently offers no pods, and both ends of a "+
-				"copy are pods; the move waits until some are offered.", one.name()))
+			found = append(found, fmt.Sprintf("Cluster %s currently offers no pods, and a move runs a pod at both ends; "+
+				"the move waits until the cluster offers pods.", one.name()))
 		}
 	}
 	if len(target.nodes) == 1 && target.nodes[0].Spec.Unschedulable {
@@ -142,8 +142,8 @@ func (r Request) warnings(source, target end) []string {
 	pods := r.mounting()
 	for _, pod := range pods[:min(len(pods), maxEvictions)] {
 		if other := r.apartFrom(pod, target); other != "" {
-			found = append(found, fmt.Sprintf("Pod %s requires by its podAntiAffinity to run apart from pod %s, which runs "+
-				"at the target: it stays Pending until that pod runs elsewhere.", pod.Name, other))
+			found = append(found, fmt.Sprintf("The podAntiAffinity of pod %s excludes the target, because pod %s runs there: "+
+				"the pod stays Pending until the other pod runs elsewhere.", pod.Name, other))
 		}
 		budgets := r.budgetsOf(pod)
 		if len(budgets) > 1 {
@@ -177,7 +177,7 @@ func (r Request) isolation() []string {
 		return nil
 	}
 	slices.Sort(names)
-	return []string{fmt.Sprintf("NetworkPolicy %s also selects the copying pods, which have the label %s; allow "+
+	return []string{fmt.Sprintf("NetworkPolicy %s also selects the pods of the move, which have the label %s; permit "+
 		"connections between them, also across clusters.", strings.Join(names, ", "), volume.LabelMove)}
 }
 
@@ -188,7 +188,7 @@ func (r Request) limits() []string {
 	for _, quota := range r.Quotas {
 		for _, name := range []corev1.ResourceName{corev1.ResourceLimitsCPU, corev1.ResourceLimitsMemory} {
 			if _, limited := quota.Spec.Hard[name]; limited {
-				found = append(found, fmt.Sprintf("ResourceQuota %s requires %s, which the copying pods do not set; "+
+				found = append(found, fmt.Sprintf("ResourceQuota %s requires %s, which the pods of the move do not set; "+
 					"the move is rolled back unless a LimitRange of the namespace sets a default.", quota.Name, name))
 			}
 		}
