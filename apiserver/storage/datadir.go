@@ -55,7 +55,7 @@ func openDataDir(path string) (*dataDir, error) {
 	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
 		lock.Close()
 		if errors.Is(err, unix.EWOULDBLOCK) {
-			return nil, fmt.Errorf("data directory %s: another process uses it: stop that one, or set another --data-dir",
+			return nil, fmt.Errorf("data directory %s: another process uses it: stop that process, or set another --data-dir",
 				path)
 		}
 		return nil, fmt.Errorf("data directory %s: locking it: %w: use a local volume that supports file locks", path, err)

@@ -73,7 +73,7 @@ func TestFailedStartEndsWithOneInstructiveLine(t *testing.T) {
 		"the certificate of another key":        {run: with("--tls-private-key-file=" + otherKey(t, env)), want: "private key does not match public key"},
 		"a data directory on a read-only mount": {run: onVolume("ro"), want: "it is on a read-only file system: mount a writable volume"},
 		"a data directory on a full volume":     {run: onVolume("size=1m"), want: "its volume is full, 1 MiB are free and 160 MiB are needed: enlarge the volume"},
-		"a data directory in use":               {run: with("--data-dir=" + env.Server.DataDir), want: "another process uses it: stop that one"},
+		"a data directory in use":               {run: with("--data-dir=" + env.Server.DataDir), want: "another process uses it: stop that process"},
 		"a data directory that etcd cannot read": {
 			run:  with("--data-dir=" + brokenData(t, env)),
 			want: "etcd gives up: failed to open database: invalid database: enlarge the volume if it is full, otherwise restore a backup",
