@@ -142,22 +142,22 @@ func (o *Options) Flags() cliflag.NamedFlagSets {
 
 	fs := sets.FlagSet("this cluster")
 	fs.StringVar(&o.ClusterName, "cluster-name", o.ClusterName,
-		"Name of this cluster among its peers: a DNS label of at most 40 characters. Required.")
-	fs.StringVar(&o.Namespace, "namespace", o.Namespace, "The namespace that the product is installed in.")
+		"Name that this cluster presents to its peers: a DNS label of at most 40 characters. Required.")
+	fs.StringVar(&o.Namespace, "namespace", o.Namespace, "Installation namespace, the namespace of the chart's release.")
 	fs.StringVar(&o.InvitationNamespace, "invitation-namespace", o.InvitationNamespace,
 		"Namespace of the service accounts of invitations. It must have no other service accounts.")
 	fs.StringVar(&o.AdvertisedServer, "server", o.AdvertisedServer,
 		"The https URL in invitations at which consumers reach this cluster's Kubernetes API, for example "+
 			"https://api.example.com:6443. Empty permits only in-band invitations.")
 	fs.StringVar(&o.AdvertisedCAFile, "server-ca-file", o.AdvertisedCAFile,
-		"PEM file with the certificate authorities of --server. Empty uses those of this cluster.")
+		"PEM file with the certificate authorities of --server. Empty uses the certificate authorities of this cluster.")
 	fs.StringVar(&o.Kubeconfig, "kubeconfig", o.Kubeconfig,
 		"Kubeconfig file of this cluster. Empty uses the service account of the pod.")
 
 	fs = sets.FlagSet("serving")
 	fs.IPVar(&o.Serving.BindAddress, "bind-address", o.Serving.BindAddress,
-		"IP address to listen on; 0.0.0.0 means all.")
-	fs.IntVar(&o.Serving.BindPort, "secure-port", o.Serving.BindPort, "The port to serve HTTPS on.")
+		"IP address to listen on; 0.0.0.0 listens on all addresses.")
+	fs.IntVar(&o.Serving.BindPort, "secure-port", o.Serving.BindPort, "Port to serve HTTPS on.")
 	fs.StringVar(&o.Serving.ServerCert.CertKey.CertFile, "tls-cert-file", "",
 		"The PEM file with the serving certificate, valid for the name <service>.<namespace>.svc of the "+
 			"Service of the APIService; reloaded when it changes. Required.")
@@ -166,8 +166,8 @@ func (o *Options) Flags() cliflag.NamedFlagSets {
 	fs.StringVar(&o.Serving.MinTLSVersion, "tls-min-version", o.Serving.MinTLSVersion,
 		"Minimum TLS version: VersionTLS12 or VersionTLS13.")
 	fs.IntVar(&o.MaxRequests, "max-requests-inflight", o.MaxRequests,
-		"Maximum number of concurrent read requests. Priority and Fairness distributes the sum of it and "+
-			"--max-mutating-requests-inflight.")
+		"Maximum number of concurrent read requests. Priority and Fairness distributes this number "+
+			"plus --max-mutating-requests-inflight.")
 	fs.IntVar(&o.MaxMutatingRequests, "max-mutating-requests-inflight", o.MaxMutatingRequests,
 		"Maximum number of concurrent mutating requests.")
 
@@ -176,13 +176,13 @@ func (o *Options) Flags() cliflag.NamedFlagSets {
 		"Directory for the data of the embedded etcd, on a persistent volume. Only one process at a time may "+
 			"use it.")
 	fs.BoolVar(&o.AllowEmptyStore, "allow-empty-store", false,
-		"Start with an empty store although the cluster has namespaces of peerings, as after the loss of a "+
-			"store. These namespaces and the pods in them are deleted.")
+		"Permit a start with an empty store although the cluster has namespaces of peerings, for example after "+
+			"the loss of the store. The controllers then delete these namespaces and the pods in them.")
 	fs.DurationVar(&o.Maintenance.SnapshotInterval, "etcd-snapshot-interval", o.Maintenance.SnapshotInterval,
 		"Time between two snapshots of the embedded etcd, in the directory snapshots of --data-dir. 0 takes "+
-			"none.")
+			"no snapshots.")
 	fs.IntVar(&o.Maintenance.SnapshotRetain, "etcd-snapshot-retain", o.Maintenance.SnapshotRetain,
-		"Number of these snapshots that are kept.")
+		"Number of snapshots of the embedded etcd to keep; older ones are deleted.")
 	transport := &o.Etcd.StorageConfig.Transport
 	fs.StringSliceVar(&transport.ServerList, "etcd-servers", nil,
 		"URLs of an etcd to use instead of the embedded one. Required for more than one replica.")
@@ -198,11 +198,11 @@ func (o *Options) Flags() cliflag.NamedFlagSets {
 
 	fs = sets.FlagSet("authorization")
 	fs.DurationVar(&o.Authentication.CacheTTL, "authentication-token-webhook-cache-ttl", o.Authentication.CacheTTL,
-		"Duration to cache the user of a token.")
+		"Time for which the user of a token is cached.")
 	fs.DurationVar(&o.Authorization.AllowCacheTTL, "authorization-webhook-cache-authorized-ttl",
-		o.Authorization.AllowCacheTTL, "Duration to cache allowed requests.")
+		o.Authorization.AllowCacheTTL, "Time for which a decision to allow a request is cached.")
 	fs.DurationVar(&o.Authorization.DenyCacheTTL, "authorization-webhook-cache-unauthorized-ttl",
-		o.Authorization.DenyCacheTTL, "Duration to cache denied requests.")
+		o.Authorization.DenyCacheTTL, "Time for which a decision to deny a request is cached.")
 
 	o.Admission.AddFlags(sets.FlagSet("admission"))
 	o.Audit.AddFlags(sets.FlagSet("auditing"))
