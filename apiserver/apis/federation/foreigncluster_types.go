@@ -137,7 +137,8 @@ const (
 	ConditionReady           = "Ready"
 )
 
-// ForeignClusterStatus is the observed state of a peering.
+// ForeignClusterStatus is the observed state of the outgoing and the incoming peering with one
+// peer.
 type ForeignClusterStatus struct {
 	ObservedGeneration     int64
 	OutgoingPeering        PeeringPhase

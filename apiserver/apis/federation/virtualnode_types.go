@@ -55,14 +55,15 @@ const (
 )
 
 // VirtualNodeReflection selects the objects of offloaded namespaces that are reflected to a
-// provider, and their metadata.
+// provider, and which of their labels and annotations are copied.
 type VirtualNodeReflection struct {
 	Kinds               []ReflectedKind
 	ExcludedLabels      []string
 	ExcludedAnnotations []string
 }
 
-// ReflectedKind selects the objects of one kind that are reflected, and their metadata.
+// ReflectedKind selects the objects of one kind that are reflected, and which of their labels and
+// annotations are copied.
 type ReflectedKind struct {
 	Group               string
 	Version             string

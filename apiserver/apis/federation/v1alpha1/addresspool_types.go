@@ -28,7 +28,7 @@ type AddressPool struct {
 }
 
 // AddressPoolSpec is the address space of a pool. A change applies to mappings that are created
-// afterwards; existing ones keep their allocations.
+// afterwards; existing mappings keep their allocations.
 type AddressPoolSpec struct {
 	// cidrs are the IPv4 and IPv6 CIDRs to allocate from, in order of use: the next CIDR is used
 	// when the previous ones have no free range. 1 to 64 CIDRs, which must not overlap.

@@ -96,11 +96,11 @@ type ClusterRange struct {
 type ClusterRangeUse string
 
 const (
-	// RangeOfPods is a CIDR of pods.
+	// RangeOfPods is a CIDR with addresses of pods.
 	RangeOfPods ClusterRangeUse = "Pods"
-	// RangeOfServices is a CIDR of Services.
+	// RangeOfServices is a CIDR with cluster IPs of Services.
 	RangeOfServices ClusterRangeUse = "Services"
-	// RangeOfNodes is a CIDR of nodes.
+	// RangeOfNodes is a CIDR with addresses of nodes.
 	RangeOfNodes ClusterRangeUse = "Nodes"
 	// RangeExternal is an external CIDR, which exposes non-pod endpoints to peers.
 	RangeExternal ClusterRangeUse = "External"

@@ -306,7 +306,8 @@ const (
 	ConditionNetworking = "Networking"
 )
 
-// ForeignClusterStatus is the observed state of a peering.
+// ForeignClusterStatus is the observed state of the outgoing and the incoming peering with one
+// peer.
 type ForeignClusterStatus struct {
 	// observedGeneration is the generation of the spec that the status describes.
 	// +optional
@@ -317,7 +318,8 @@ type ForeignClusterStatus struct {
 	// incomingPeering is the state of the peering in which the local cluster is the provider.
 	// +optional
 	IncomingPeering PeeringPhase `json:"incomingPeering,omitempty" protobuf:"bytes,3,opt,name=incomingPeering,casttype=PeeringPhase"`
-	// networking is the state of pod connectivity between the clusters.
+	// networking is the state of pod connectivity between the clusters. It is None if
+	// spec.networking selects None.
 	// +optional
 	Networking PeeringPhase `json:"networking,omitempty" protobuf:"bytes,4,opt,name=networking,casttype=PeeringPhase"`
 	// latencyMicroseconds is the round-trip time through the tunnel to the gateway of the peer, in

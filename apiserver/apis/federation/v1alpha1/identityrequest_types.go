@@ -65,10 +65,12 @@ type IdentityRequestStatus struct {
 	// current token.
 	// +optional
 	ServiceAccountName string `json:"serviceAccountName,omitempty" protobuf:"bytes,2,opt,name=serviceAccountName"`
-	// clusterID is the UID of the namespace kube-system of the provider.
+	// clusterID is the UID of the namespace kube-system of the provider. Empty before the request
+	// is accepted.
 	// +optional
 	ClusterID string `json:"clusterID,omitempty" protobuf:"bytes,3,opt,name=clusterID"`
 	// tenantNamespace is the namespace on the provider in which the consumer writes its requests.
+	// Empty before the request is accepted.
 	// +optional
 	TenantNamespace string `json:"tenantNamespace,omitempty" protobuf:"bytes,4,opt,name=tenantNamespace"`
 	// conditions are Accepted, which is True if the provider admits the consumer, and Issued, which

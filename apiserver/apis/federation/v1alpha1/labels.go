@@ -125,7 +125,8 @@ const (
 	// Finalizer delays the deletion of an object until its counterpart in the other cluster is
 	// gone, or a deadline has passed.
 	Finalizer = "federation.liqo.io/finalizer"
-	// PeerGroup is the only organization in the certificates of peers, and their group.
+	// PeerGroup is the group of users that are peers, and thus the only organization in the
+	// certificates of peers.
 	PeerGroup = "liqo:peers"
 	// SecretTypeInvitation is the type of Secrets with the token of an invitation. Tokens in
 	// Secrets of other types are ignored.

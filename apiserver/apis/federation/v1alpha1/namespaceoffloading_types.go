@@ -228,7 +228,7 @@ type NamespaceOffloadingList struct {
 
 // Offload is the body of requests to the verb offload of a NamespaceOffloading, and of their
 // responses. POST offloads the namespace, PUT and PATCH change how it is offloaded, and DELETE
-// unoffloads it. It is not stored.
+// unoffloads it. An Offload is not stored.
 type Offload struct {
 	metav1.TypeMeta `json:",inline"`
 	// metadata has the name, namespace, uid and resourceVersion of the NamespaceOffloading. In a

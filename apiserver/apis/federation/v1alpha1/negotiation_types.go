@@ -90,8 +90,9 @@ type ResourceRequestStatus struct {
 	// observedGeneration is the generation of the spec that was answered.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty" protobuf:"varint,2,opt,name=observedGeneration"`
-	// offerName is the name of the ResourceOffer in the same namespace that answers the request.
-	// The controllers of the consumer create virtual nodes for it.
+	// offerName is the name of the ResourceOffer that the controllers of the provider created for
+	// the request, in the same namespace. Empty without an offer. The controllers of the consumer
+	// create virtual nodes for the offer.
 	// +optional
 	OfferName string `json:"offerName,omitempty" protobuf:"bytes,3,opt,name=offerName"`
 	// apiVersions are the versions of this API that the provider supports, in order of preference,

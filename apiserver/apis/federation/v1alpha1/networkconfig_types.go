@@ -95,7 +95,7 @@ type NetworkConfigStatus struct {
 // CIDRMapping is a CIDR of one cluster and the remapped CIDR that replaces it in another cluster.
 // Remapping changes only the prefix of an address.
 type CIDRMapping struct {
-	// cidr is the CIDR in its own cluster.
+	// cidr is the CIDR in the cluster whose pods or external endpoints have its addresses.
 	CIDR string `json:"cidr" protobuf:"bytes,1,opt,name=cidr"`
 	// mapped is the CIDR by which the other cluster reaches cidr, of the same address family and
 	// prefix length. It equals cidr unless cidr is in use in the other cluster.

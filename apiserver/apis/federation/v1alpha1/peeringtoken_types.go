@@ -21,7 +21,8 @@ type PeeringToken struct {
 	// consumer is the uid.
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty" protobuf:"bytes,1,opt,name=metadata"`
-	// spec limits the use of the invitation. It cannot change.
+	// spec limits the use of the invitation, written by the administrator who creates the object.
+	// It cannot change.
 	// +optional
 	Spec PeeringTokenSpec `json:"spec,omitempty" protobuf:"bytes,2,opt,name=spec"`
 	// status reports the use of the invitation, written by the controllers.

@@ -48,7 +48,7 @@ type PeeringPlan struct {
 	// evictedPods is the number of pods on the virtual nodes of the provider that would be evicted.
 	// +optional
 	EvictedPods int32 `json:"evictedPods,omitempty" protobuf:"varint,8,opt,name=evictedPods"`
-	// unknown are the effects that the local cluster cannot determine.
+	// unknown are the effects that the local cluster cannot determine. Empty if there are none.
 	// +optional
 	// +listType=atomic
 	Unknown []string `json:"unknown,omitempty" protobuf:"bytes,9,rep,name=unknown"`
@@ -87,7 +87,7 @@ type OffloadPlan struct {
 	// +listType=map
 	// +listMapKey=name
 	MisplacedPods []MisplacedPod `json:"misplacedPods,omitempty" protobuf:"bytes,6,rep,name=misplacedPods"`
-	// unknown are the effects that the local cluster cannot determine.
+	// unknown are the effects that the local cluster cannot determine. Empty if there are none.
 	// +optional
 	// +listType=atomic
 	Unknown []string `json:"unknown,omitempty" protobuf:"bytes,7,rep,name=unknown"`
@@ -120,7 +120,7 @@ type PlannedCluster struct {
 type MisplacedPod struct {
 	// name is the name of the pod.
 	Name string `json:"name" protobuf:"bytes,1,opt,name=name"`
-	// nodeName is the name of its node. Empty if it is not scheduled.
+	// nodeName is the name of the pod's node. Empty if the pod is not scheduled.
 	NodeName string `json:"nodeName" protobuf:"bytes,2,opt,name=nodeName"`
 	// message is the reason for which the request does not permit the node of the pod.
 	Message string `json:"message" protobuf:"bytes,3,opt,name=message"`
@@ -164,7 +164,7 @@ type MovePlan struct {
 	// +optional
 	// +listType=atomic
 	Warnings []string `json:"warnings,omitempty" protobuf:"bytes,11,rep,name=warnings"`
-	// unknown are the effects that the local cluster cannot determine.
+	// unknown are the effects that the local cluster cannot determine. Empty if there are none.
 	// +optional
 	// +listType=atomic
 	Unknown []string `json:"unknown,omitempty" protobuf:"bytes,12,rep,name=unknown"`
@@ -174,7 +174,7 @@ type MovePlan struct {
 type PlannedEviction struct {
 	// name is the name of the pod.
 	Name string `json:"name" protobuf:"bytes,1,opt,name=name"`
-	// nodeName is the name of its node. Empty if it is not scheduled.
+	// nodeName is the name of the pod's node. Empty if the pod is not scheduled.
 	// +optional
 	NodeName string `json:"nodeName,omitempty" protobuf:"bytes,2,opt,name=nodeName"`
 	// disruptionBudget is the name of the PodDisruptionBudget that selects the pod. Empty if none

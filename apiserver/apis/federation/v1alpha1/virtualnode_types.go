@@ -48,7 +48,7 @@ type VirtualNodeSpec struct {
 	OfferedNode string `json:"offeredNode,omitempty" protobuf:"bytes,4,opt,name=offeredNode"`
 	// resources is the capacity of the Node, with at least one resource.
 	Resources corev1.ResourceList `json:"resources" protobuf:"bytes,5,rep,name=resources,casttype=k8s.io/api/core/v1.ResourceList,castkey=k8s.io/api/core/v1.ResourceName"`
-	// labels are added to the Node.
+	// labels are labels that the virtual kubelet adds to the Node.
 	// +optional
 	Labels map[string]string `json:"labels,omitempty" protobuf:"bytes,6,rep,name=labels"`
 	// apiAccess determines whether pods on the node have access to the API server of the local
@@ -118,8 +118,8 @@ const (
 )
 
 // VirtualNodeReflection selects the objects of offloaded namespaces that are reflected to a
-// provider, and their metadata. ConfigMaps, Secrets, Services with their EndpointSlices, and
-// Ingresses are reflected by default.
+// provider, and which of their labels and annotations are copied. ConfigMaps, Secrets, Services
+// with their EndpointSlices, and Ingresses are reflected by default.
 type VirtualNodeReflection struct {
 	// kinds are additional kinds to reflect, and settings for kinds that are reflected by default.
 	// An additional kind must be in spec.reflectedKinds of the ResourceOffer and be served by both
@@ -140,7 +140,8 @@ type VirtualNodeReflection struct {
 	ExcludedAnnotations []string `json:"excludedAnnotations,omitempty" protobuf:"bytes,3,rep,name=excludedAnnotations"`
 }
 
-// ReflectedKind selects the objects of one kind that are reflected, and their metadata.
+// ReflectedKind selects the objects of one kind that are reflected, and which of their labels and
+// annotations are copied.
 type ReflectedKind struct {
 	// group is the API group of the kind. Empty is the core group.
 	// +optional

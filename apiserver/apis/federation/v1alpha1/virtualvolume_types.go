@@ -235,13 +235,15 @@ const (
 	// MoveSucceeded means that the claim is bound to the target volume, and that the move has
 	// ended.
 	MoveSucceeded MovePhase = "Succeeded"
-	// MoveFailed means that the move was rolled back after a failure; the source is unchanged.
+	// MoveFailed means that the move was rolled back after a failure. The claim uses the source
+	// volume.
 	MoveFailed MovePhase = "Failed"
-	// MoveCancelled means that the move was rolled back on request; the source is unchanged.
+	// MoveCancelled means that the move was rolled back because a user cancelled it. The claim uses
+	// the source volume.
 	MoveCancelled MovePhase = "Cancelled"
 )
 
-// MoveProgress is the observed state of a move.
+// MoveProgress is the progress of a running move, or the result of a move that has ended.
 type MoveProgress struct {
 	// id is the ID of the move, from spec.move.id of the VirtualVolume.
 	ID string `json:"id" protobuf:"bytes,1,opt,name=id"`
@@ -261,7 +263,7 @@ type MoveProgress struct {
 	// startTime is the time at which the move began.
 	// +optional
 	StartTime *metav1.Time `json:"startTime,omitempty" protobuf:"bytes,7,opt,name=startTime"`
-	// phaseTime is the time at which the phase began.
+	// phaseTime is the time at which the current phase began.
 	// +optional
 	PhaseTime *metav1.Time `json:"phaseTime,omitempty" protobuf:"bytes,8,opt,name=phaseTime"`
 	// completionTime is the time at which the move ended. Empty while it runs.
