@@ -11,7 +11,7 @@ import (
 // GroupName is the API group of the federation.
 const GroupName = "federation.liqo.io"
 
-// SchemeGroupVersion is the internal version of the group.
+// SchemeGroupVersion is the API group of the federation with its internal version.
 var SchemeGroupVersion = schema.GroupVersion{Group: GroupName, Version: runtime.APIVersionInternal}
 
 var (

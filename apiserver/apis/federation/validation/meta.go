@@ -1,11 +1,11 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package validation validates objects of the federation API. Functions return all errors, each
-// with the path of the field. They read only the object and its earlier version; checks that
-// depend on other objects are admission.
+// Package validation validates objects of the federation API. Its functions return all errors, each
+// with the path of the field. They read only the object and, for an update, the old object. Rules
+// that depend on other objects are checked at admission or when the object is stored.
 //
-// Peers write many of these objects, so every string, list and map is bounded.
+// Peers write many of these objects, so each string, list and map has a maximum size.
 package validation
 
 import (

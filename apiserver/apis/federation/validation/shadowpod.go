@@ -102,7 +102,7 @@ func ValidateShadowPodStatusUpdate(pod, old *federation.ShadowPod) field.ErrorLi
 
 // size returns the size of the metadata and the spec of a shadow pod, in bytes.
 func size(pod *federation.ShadowPod) int {
-	// The server writes the managed fields.
+	// Managed fields do not count: the API server writes them.
 	meta := pod.ObjectMeta
 	meta.ManagedFields = nil
 	return meta.Size() + pod.Spec.Pod.Size()

@@ -111,8 +111,8 @@ func claimAccessModes(modes []corev1.PersistentVolumeAccessMode, path *field.Pat
 	return errs
 }
 
-// shrinks validates a reduction of spec.storage. Like Kubernetes, which permits it after a failed
-// expansion, it requires that the new value is above the capacity of the volume.
+// shrinks validates a reduction of spec.storage: the new value must be above the capacity of the
+// volume. Kubernetes has the same rule for claims whose expansion failed.
 func shrinks(claim, old *federation.ShadowVolumeClaim) field.ErrorList {
 	if claim.Spec.Storage.Cmp(old.Spec.Storage) >= 0 {
 		return nil

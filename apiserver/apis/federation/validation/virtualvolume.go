@@ -21,7 +21,7 @@ const (
 	maxMountedBy = 16
 	// maxMoveMessage is the maximum length of the message of a move, in bytes.
 	maxMoveMessage = 4 << 10
-	// maxEvictionTimeout is one day, in seconds.
+	// maxEvictionTimeout is the maximum of evictionTimeoutSeconds, one day.
 	maxEvictionTimeout = 24 * 60 * 60
 )
 
