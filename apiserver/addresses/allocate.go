@@ -131,7 +131,7 @@ func (p Pool) Allocate(allocated Set, r Request) (netip.Prefix, error) {
 		NoCIDR: !family && !p.has(r.Range)}
 }
 
-// nearbyBits is the number of bits by which the addresses differ among which nearby selects: 4096
+// nearbyBits is the length of the host part of the prefix in which nearby selects an address: 4096
 // addresses. With fewer, a client with a stale address could reach another endpoint; with more, single
 // addresses would fragment larger ranges of the pool.
 const nearbyBits = 12

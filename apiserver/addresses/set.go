@@ -21,8 +21,8 @@ type Set struct {
 // of them; no other node does, so that equal sets have equal trees.
 type node struct {
 	lower, upper *node
-	// room is the length of the largest free prefix within the node's prefix, minus the length of that
-	// prefix.
+	// room is the length of the largest free prefix within the node's prefix, minus the length of the
+	// node's prefix. The larger it is, the less is free.
 	room int
 	// share is the fraction of the prefix that is in the set, from 0 to 1.
 	share float64

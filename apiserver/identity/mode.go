@@ -17,7 +17,7 @@ import (
 const (
 	// DefaultLifetime is the default lifetime of an identity.
 	DefaultLifetime = 24 * time.Hour
-	// MinLifetime is the shortest lifetime of an identity.
+	// MinLifetime is the minimum lifetime of an identity.
 	MinLifetime = 10 * time.Minute
 )
 

@@ -32,7 +32,7 @@ const (
 type cluster struct {
 	config *rest.Config
 	client kubernetes.Interface
-	// id is the UID of the namespace kube-system.
+	// id is the cluster ID, the UID of the namespace kube-system.
 	id string
 	// clientCertificates is true if kube-apiserver authenticates users by client certificates.
 	clientCertificates bool

@@ -17,7 +17,7 @@ import (
 	"liqo.io/federation/registry/federation/volumestats"
 )
 
-// resync is the resync period of informers.
+// resync is the period after which informers pass all cached objects to their handlers again.
 const resync = 10 * time.Minute
 
 // config returns the configuration of the server. listen must have opened the port, and o.Etcd must

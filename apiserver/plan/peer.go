@@ -36,7 +36,8 @@ type Peer struct {
 	VirtualNodes []*v1alpha1.VirtualNode
 	// Volumes are all VirtualVolumes of the local cluster.
 	Volumes []*v1alpha1.VirtualVolume
-	// Policies are the values of spec.volumes.onUnoffload, by namespace. The default is Refuse.
+	// Policies are the values of spec.volumes.onUnoffload of NamespaceOffloadings, by namespace. A
+	// namespace without an entry has policy Refuse.
 	Policies map[string]v1alpha1.UnoffloadPolicy
 }
 

@@ -126,8 +126,7 @@ func (c completedConfig) New() (*genericapiserver.GenericAPIServer, error) {
 	}
 	if err := server.AddPostStartHook(ledgersHook, func(ctx genericapiserver.PostStartHookContext) error {
 		go background.Run(ctx)
-		// ctx is done only when the server stops, and an error of a hook would end the process as a
-		// crash.
+		// ctx is done only when the server stops, and an error of a hook would crash the process.
 		_ = background.Ready(ctx)
 		return nil
 	}); err != nil {

@@ -23,8 +23,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// filled starts an etcd and writes keys keys to it. It returns the etcd, its revision, and a function
-// that stops it.
+// filled starts an etcd and writes the given number of keys to it. It returns the etcd, its revision,
+// and a function that stops it.
 func filled(t *testing.T, keys int) (etcd *Embedded, revision int64, stop func()) {
 	t.Helper()
 	etcd, err := Start(t.Context(), shortTempDir(t))
