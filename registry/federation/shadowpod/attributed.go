@@ -17,10 +17,10 @@ import (
 	"liqo.io/federation/registry/federation/reservation/podquota"
 )
 
-// attributed is Strategy for shadow pods that use quota. It writes the consumer into the status of a new shadow pod,
-// because the labels of the namespace can change, but a reservation must be released in the same ledger. When the
-// request of a shadow pod is reduced, it writes the previous usage into status.allocatedResources, which counts until
-// the pod is resized.
+// attributed extends Strategy by quota usage. It writes the consumer into the status of a new shadow pod, because the
+// labels of the namespace can change, but a reservation must be released in the same ledger. When the request of a
+// shadow pod is reduced, it writes the previous usage into status.allocatedResources, which counts until the pod is
+// resized.
 //
 // It drops the managed fields of a new shadow pod unless server-side apply created it. They would be as large as the
 // shadow pod itself and cost storage, watch traffic and CPU, although all fields have one writer, the virtual kubelet.

@@ -23,8 +23,8 @@ const longestGrace = math.MaxInt32
 
 type base = strategy.Strategy[*federation.ShadowPod, federation.ShadowPodSpec, federation.ShadowPodStatus]
 
-// Strategy is the strategy of ShadowPods. Their deletion has a grace period like the deletion of a pod, with which the
-// controllers delete the remote pod.
+// Strategy is the strategy of ShadowPods. Like the deletion of a pod, their deletion has a grace period. The
+// controllers delete the remote pod with the same grace period.
 type Strategy struct {
 	base
 }

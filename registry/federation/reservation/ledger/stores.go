@@ -30,7 +30,7 @@ type store[T any] interface {
 // that hold them. The next server lists all written objects before it reserves anything.
 type memory[T any] struct {
 	mutex   sync.Mutex
-	ledgers map[string]*Ledger[T] // immutable
+	ledgers map[string]*Ledger[T] // by account; replaced and never modified
 }
 
 func (m *memory[T]) update(ctx context.Context, account string, change func(*Ledger[T]) error) error {
@@ -54,8 +54,8 @@ func (m *memory[T]) update(ctx context.Context, account string, change func(*Led
 	}
 }
 
-// replace sets the ledger of an account to now, and reports true. If the current ledger is not was, it changes nothing
-// and reports false.
+// replace sets the ledger of an account to now, and reports true. It does not store a new ledger without reservations.
+// If the current ledger is not was, it changes nothing and reports false.
 func (m *memory[T]) replace(account string, was, now *Ledger[T]) bool {
 	m.mutex.Lock()
 	defer m.mutex.Unlock()
