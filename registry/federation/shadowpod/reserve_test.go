@@ -30,6 +30,7 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 	"liqo.io/federation/apiserver/quota"
 	"liqo.io/federation/registry/federation/reservation/podquota"
+	"liqo.io/federation/test/concurrent"
 	"liqo.io/federation/test/etcd"
 )
 
@@ -358,27 +359,11 @@ func TestConcurrentWritersCreateExactlyTheQuota(t *testing.T) {
 	endpoint := etcd.Start(t)
 	servers := []*server{start(t, endpoint, false), start(t, endpoint, false)}
 	servers[0].offer(t, "milan", "rome", amounts("cpu", "2", "pods", "1000"))
-	var created, refused atomic.Int64
-	var writers sync.WaitGroup
-	for w := range 32 {
-		writers.Go(func() {
-			for i := range 10 {
-				err := servers[w%2].create(t.Context(), []string{"web", "shop"}[i%2], named(named("a", w), i),
-					amounts("cpu", "100m"))
-				switch {
-				case err == nil:
-					created.Add(1)
-				case apierrors.IsForbidden(err):
-					refused.Add(1)
-				default:
-					t.Error(err)
-				}
-			}
-		})
-	}
-	writers.Wait()
-	if created.Load() != 20 || refused.Load() != 300 {
-		t.Errorf("got %d created and %d refused, want 20 and 300", created.Load(), refused.Load())
+	created, refused := concurrent.Create(t, 32, 10, func(w, i int) error {
+		return servers[w%2].create(t.Context(), []string{"web", "shop"}[i%2], named(named("a", w), i), amounts("cpu", "100m"))
+	})
+	if created != 20 || refused != 300 {
+		t.Errorf("got %d created and %d refused, want 20 and 300", created, refused)
 	}
 }
 
