@@ -24,15 +24,16 @@ import (
 const (
 	// maxEntries is the maximum number of remote namespaces of the consumer on one provider.
 	maxEntries = 1000
-	// timeout is the time for which unoffloading a namespace waits for pods and providers.
+	// timeout is the maximum time for which the unoffloading of a namespace waits for pods to end and for
+	// providers to delete remote namespaces.
 	timeout = time.Duration(v1alpha1.DefaultDisconnectTimeoutSeconds) * time.Second
-	// evictionTime is the part of the timeout in which pods are evicted. Remaining pods are then deleted, and
-	// have the rest of the timeout to end.
+	// evictionTime is the part of timeout in which pods are evicted. Remaining pods are then deleted, and have
+	// the rest of timeout to end.
 	evictionTime = timeout * 2 / 3
-	// pollInterval is the time between two reconciles of a namespace that is being unoffloaded, or whose watch of
-	// pods is not complete yet.
+	// pollInterval is the time between two reconciles of a namespace that is being unoffloaded, or whose pods are
+	// not all cached yet.
 	pollInterval = time.Second
-	// settleTime is the delay of a reconcile after a change of a pod, in which further changes are collected.
+	// settleTime is how long a reconcile is delayed after a pod changed, so that it handles further changes, too.
 	settleTime = 500 * time.Millisecond
 )
 
@@ -42,25 +43,25 @@ type Config struct {
 	Client client.Client
 	Live   client.Reader
 	Clock  clock.PassiveClock
-	// ClusterName and ClusterID are the name and the id of the consumer, after which NamespaceMaps and remote
-	// namespaces are named.
+	// ClusterName and ClusterID are the name and the ID of the consumer. NamespaceMaps and remote namespaces are
+	// named after them.
 	ClusterName, ClusterID string
-	// Pods are the watches of the pods of offloaded namespaces.
+	// Pods caches the pods of offloaded namespaces.
 	Pods Pods
-	// Volumes are the data of claims on providers.
+	// Volumes lists and releases the data of claims on providers.
 	Volumes Volumes
 
-	// maps requests reconciles of NamespaceMaps.
+	// maps enqueues NamespaceMaps.
 	maps kit.Trigger
 }
 
-// Pods are watches of the pods of single namespaces.
+// Pods caches and watches the pods of single namespaces.
 type Pods interface {
 	// Listen adds a function that is called with each changed pod and its namespace. It must be called before List.
 	Listen(changed func(namespace string, pod *corev1.Pod))
 	// List returns the pods of a namespace, and reports whether they are complete. The first call starts the watch.
 	List(ctx context.Context, namespace string) ([]*corev1.Pod, bool, error)
-	// Seen is like List, and starts no watch: the pods of a namespace that is not watched are not complete.
+	// Seen is like List, but starts no watch. It reports the pods of a namespace that is not watched as incomplete.
 	Seen(namespace string) ([]*corev1.Pod, bool)
 	// Forget stops the watch of a namespace.
 	Forget(namespace string)
@@ -87,18 +88,18 @@ func (c *Config) isDeleted(ctx context.Context, name string) bool {
 	return namespace != nil && !namespace.DeletionTimestamp.IsZero()
 }
 
-// namespace returns a namespace as it is cached, not to be changed; nil if there is none.
+// namespace returns a cached namespace, which the caller must not change; nil if it does not exist.
 func (c *Config) namespace(ctx context.Context, name string) *corev1.Namespace {
 	namespace := &corev1.Namespace{}
 	if c.Client.Get(ctx, client.ObjectKey{Name: name}, namespace, client.UnsafeDisableDeepCopy) != nil {
-		// A cache fails only with NotFound.
+		// Reading from a synced cache fails only with NotFound.
 		return nil
 	}
 	return namespace
 }
 
-// nodes returns the function that returns nodes as they are cached, not to be changed; nil
-// for one that does not exist.
+// nodes returns a function that returns a cached Node, which the caller must not change; nil if the Node does
+// not exist.
 func (c *Config) nodes(ctx context.Context) placement.Nodes {
 	return func(name string) *corev1.Node {
 		node := &corev1.Node{}
@@ -114,7 +115,7 @@ func (c *Config) remoteName(offloading *v1alpha1.NamespaceOffloading) string {
 	return naming.RemoteNamespace(offloading.Namespace, &offloading.Spec, c.ClusterName, c.ClusterID)
 }
 
-// offloadings returns all NamespaceOffloadings as they are cached, not to be changed.
+// offloadings returns all cached NamespaceOffloadings, which the caller must not change.
 func (c *Config) offloadings(ctx context.Context) ([]*v1alpha1.NamespaceOffloading, error) {
 	var list v1alpha1.NamespaceOffloadingList
 	if err := c.Client.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
@@ -123,7 +124,7 @@ func (c *Config) offloadings(ctx context.Context) ([]*v1alpha1.NamespaceOffloadi
 	return kit.Pointers(list.Items), nil
 }
 
-// provider returns a foreign cluster with its virtual nodes, not to be changed.
+// provider returns a foreign cluster with its virtual nodes. The caller must not change them.
 func (c *Config) provider(ctx context.Context, cluster *v1alpha1.ForeignCluster) (placement.Provider, error) {
 	var virtualNodes v1alpha1.VirtualNodeList
 	err := c.Client.List(ctx, &virtualNodes, client.InNamespace(naming.PeerNamespace(cluster.Name)),
@@ -151,8 +152,8 @@ func (c *Config) providers(ctx context.Context) ([]placement.Provider, error) {
 	return all, nil
 }
 
-// keeping returns the number of pods for which the remote namespace on a provider is kept. If misplaced pods are
-// evicted, pods of DaemonSets do not count: they would be created again forever.
+// keeping returns the number of pods that need the remote namespace on a provider, which is not deleted before they
+// end. If misplaced pods are evicted, pods of DaemonSets do not count, because they would be created again forever.
 func keeping(offloading *v1alpha1.NamespaceOffloading, provider placement.Provider, pods []*corev1.Pod) int {
 	if offloading.Spec.Enforcement == v1alpha1.Evict {
 		pods = slices.DeleteFunc(slices.Clone(pods), podspec.BelongsToItsNode)

@@ -32,21 +32,21 @@ import (
 // and events.
 const Name = "namespace-offloading"
 
-// workers reconcile NamespaceOffloadings in parallel.
+// workers is the number of NamespaceOffloadings that are reconciled in parallel.
 const workers = 4
 
-// Reconciler reconciles NamespaceOffloadings.
+// Reconciler reconciles NamespaceOffloadings. See the package documentation.
 type Reconciler struct {
 	*Config
 	// Events receives events of NamespaceOffloadings, and of pods that are evicted.
 	Events record.EventRecorder
 
-	// bindings caches the role bindings of virtual kubelets. SetupWithManager sets it.
+	// bindings reads a cache of the RoleBindings reflectionBinding. SetupWithManager sets it.
 	bindings client.Reader
-	// evictions has the owners of misplaced pods whose evictions were refused, and unoffloaded those of pods in
-	// namespaces that are being unoffloaded.
+	// evictions and unoffloaded have the back-off of refused evictions by the owner of the pod: evictions for
+	// misplaced pods, and unoffloaded for pods in namespaces that are being unoffloaded.
 	evictions, unoffloaded *flowcontrol.Backoff
-	// specs has a seenSpec per namespace, see stranded.
+	// specs maps the name of a namespace to its seenSpec, which stranded uses.
 	specs sync.Map
 }
 
@@ -79,12 +79,13 @@ func (r *Reconciler) SetupWithManager(manager ctrl.Manager) error {
 		Complete(r)
 }
 
-// inPeerNamespace selects the objects of peer namespaces.
+// inPeerNamespace selects objects in peer namespaces.
 var inPeerNamespace = predicate.NewPredicateFuncs(func(object client.Object) bool {
 	return naming.IsPeerNamespace(object.GetNamespace())
 })
 
-// isVirtual selects virtual nodes of any provider: the VirtualNode, which has the provider, may not be cached yet.
+// isVirtual selects virtual nodes of all providers. It cannot select a provider, because the VirtualNode that names it
+// may not be cached yet.
 var isVirtual = predicate.NewPredicateFuncs(func(node client.Object) bool {
 	return node.GetLabels()[v1alpha1.LabelType] == v1alpha1.TypeVirtualNode
 })
@@ -112,7 +113,7 @@ func inNamespace(_ context.Context, object client.Object) []reconcile.Request {
 }
 
 func (r *Reconciler) allOffloadings(ctx context.Context, _ client.Object) []reconcile.Request {
-	// Listing a cache fails only before it is filled, when every object is enqueued anyway.
+	// Listing from a cache fails only before the cache is synced, which enqueues every object anyway.
 	offloadings, _ := r.offloadings(ctx)
 	var requests []reconcile.Request
 	for _, offloading := range offloadings {
@@ -142,8 +143,8 @@ func (r *Reconciler) mapHandler() handler.EventHandler {
 	}
 }
 
-// changedNamespaces returns the namespaces whose entry or status changed between two states
-// of a NamespaceMap; the old one is nil when it was created or deleted.
+// changedNamespaces returns the namespaces whose entry or status differs between two versions of a NamespaceMap. old is
+// nil if the NamespaceMap was created or deleted.
 func changedNamespaces(old, current *v1alpha1.NamespaceMap) []string {
 	before := map[string]v1alpha1.NamespaceMappingStatus{}
 	if old != nil {

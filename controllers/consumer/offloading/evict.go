@@ -18,18 +18,19 @@ import (
 )
 
 const (
-	// minEvictionDelay, maxEvictionDelay and maxUnoffloadDelay bound the backoff of evictions per owner of pods, whose
-	// pods usually share a PodDisruptionBudget. maxUnoffloadDelay applies while a namespace is being unoffloaded,
-	// whose time is limited.
+	// minEvictionDelay and maxEvictionDelay bound the back-off after a refused eviction. It counts per owner of
+	// pods, because the pods of one owner usually share a PodDisruptionBudget. maxUnoffloadDelay replaces
+	// maxEvictionDelay while a namespace is being unoffloaded, because the time for that is limited.
 	minEvictionDelay  = time.Second
 	maxEvictionDelay  = 30 * time.Second
 	maxUnoffloadDelay = 4 * time.Second
-	// maxEvictions is the maximum number of evictions in one reconcile, and evictionsTimeout their timeout: the
-	// client waits as long as the API server requests, which delays other namespaces.
+	// maxEvictions is the maximum number of evictions in one reconcile, and evictionsTimeout the timeout for all of
+	// them. They bound how long a reconcile delays other namespaces, because the client waits as long as a
+	// Retry-After of the API server requests.
 	maxEvictions     = 50
 	evictionsTimeout = 5 * time.Second
-	// minEvictionAge is the minimum age of a pod that is evicted. It bounds the rate of a loop with a controller
-	// that creates pods for a node on which they are misplaced.
+	// minEvictionAge is the minimum age at which a pod is evicted. It limits how often pods are evicted that their
+	// controller always creates again for a node on which they are misplaced.
 	minEvictionAge = 5 * time.Second
 )
 
@@ -39,8 +40,8 @@ type evictee struct {
 	reason, why string
 }
 
-// evictAll evicts pods as their PodDisruptionBudgets allow, and returns the time after which the others should be
-// retried; zero if there are none. refused is the backoff by owner.
+// evictAll evicts pods as far as their PodDisruptionBudgets allow, and returns the time after which to retry the
+// remaining ones; zero if none remains. refused is the back-off by the owner of the pods.
 func (r *Reconciler) evictAll(ctx context.Context, offloading *v1alpha1.NamespaceOffloading, evictees []evictee,
 	refused *flowcontrol.Backoff,
 ) time.Duration {
@@ -76,7 +77,7 @@ func (r *Reconciler) evictAll(ctx context.Context, offloading *v1alpha1.Namespac
 	return retryAfter
 }
 
-// blocked returns the number of pods whose owner is in backoff.
+// blocked returns the number of pods whose owner is in back-off.
 func blocked(evictees []evictee, refused *flowcontrol.Backoff) int {
 	count := 0
 	for _, pod := range evictees {
@@ -115,7 +116,7 @@ func from(pod *corev1.Pod) string {
 	return "from node " + pod.Spec.NodeName
 }
 
-// textOf returns the message of an error with its causes, one of which names the PodDisruptionBudget.
+// textOf returns the message of an error with its causes, because a cause names the PodDisruptionBudget.
 func textOf(err error) string {
 	text := err.Error()
 	var status apierrors.APIStatus
@@ -127,7 +128,7 @@ func textOf(err error) string {
 	return text
 }
 
-// ownerOf returns the UID of the controller of a pod, or of the pod if it has none.
+// ownerOf returns the UID of the controller of a pod, or the UID of the pod if it has no controller.
 func ownerOf(pod *corev1.Pod) string {
 	if owner := metav1.GetControllerOfNoCopy(pod); owner != nil {
 		return string(owner.UID)

@@ -32,15 +32,15 @@ const (
 	milanID = "22222222-2222-4222-8222-222222222222"
 )
 
-// consumer is the cluster rome, with both reconcilers.
+// consumer is the fake cluster rome, with both reconcilers of this package.
 type consumer struct {
 	*kittest.Cluster
 	t          *testing.T
 	reconciler *Reconciler
 	maps       *MapReconciler
 	watches    *watches
-	// refuse returns the answer to the eviction of a pod, which deletes none; evicted are the
-	// names of the pods.
+	// refuse returns the response to the eviction of a pod; nil accepts it, without deleting the pod. evicted are
+	// the names of the pods whose eviction was requested.
 	refuse  func(*corev1.Pod) error
 	evicted []string
 	// lists counts the lists of pods from the API server.
@@ -94,8 +94,7 @@ func (c *consumer) pass() (time.Duration, metav1.Condition) {
 	return result.RequeueAfter, ptr.Deref(inPlace, metav1.Condition{})
 }
 
-// status returns the status of the NamespaceOffloading of the namespace shop; empty without
-// one.
+// status returns the status of the NamespaceOffloading of namespace shop; empty if it does not exist.
 func (c *consumer) status() v1alpha1.NamespaceOffloadingStatus {
 	c.t.Helper()
 	offloading := offloadingOf("shop", 0)
@@ -134,7 +133,7 @@ func (c *consumer) deleted() []string {
 	return names
 }
 
-// watches are complete watches of pods, unless complete is false.
+// watches implements Pods. It reports the pods as complete if the field complete is true.
 type watches struct {
 	cluster            *kittest.Cluster
 	complete           bool
@@ -158,7 +157,7 @@ func (w *watches) Seen(namespace string) ([]*corev1.Pod, bool) {
 
 func (w *watches) Forget(namespace string) { w.forgotten = append(w.forgotten, namespace) }
 
-// noVolumes are the volumes of namespaces that have none.
+// noVolumes implements Volumes without any data on providers.
 type noVolumes struct{}
 
 func (noVolumes) Held(context.Context, string, string) ([]string, error) { return nil, nil }
@@ -169,7 +168,7 @@ func (noVolumes) Obstacles(string, string) []string { return nil }
 
 func granted(*corev1.Pod) error { return nil }
 
-// blockedByBudget is the answer to an eviction that a PodDisruptionBudget does not allow.
+// blockedByBudget returns the error for an eviction that a PodDisruptionBudget does not allow.
 func blockedByBudget(*corev1.Pod) error {
 	err := apierrors.NewTooManyRequests("Cannot evict pod as it would violate the pod's disruption budget.", 0)
 	err.ErrStatus.Details.Causes = []metav1.StatusCause{{
@@ -204,7 +203,7 @@ func offloadingOf(namespace string, age time.Duration,
 	return offloading
 }
 
-// inRegion selects the providers of a region; milan is in it.
+// inRegion sets a cluster selector for a region. The provider milan is in the region north.
 func inRegion(region string) func(*v1alpha1.NamespaceOffloading) {
 	return func(offloading *v1alpha1.NamespaceOffloading) {
 		offloading.Spec.ClusterSelector.NodeSelectorTerms = []corev1.NodeSelectorTerm{{
@@ -215,22 +214,21 @@ func inRegion(region string) func(*v1alpha1.NamespaceOffloading) {
 	}
 }
 
-// remoteOnly has pods run on providers alone.
+// remoteOnly sets the pod offloading strategy Remote, and how it is enforced.
 func remoteOnly(enforcement v1alpha1.PlacementEnforcement) func(*v1alpha1.NamespaceOffloading) {
 	return func(offloading *v1alpha1.NamespaceOffloading) {
 		offloading.Spec.PodOffloadingStrategy, offloading.Spec.Enforcement = v1alpha1.Remote, enforcement
 	}
 }
 
-// deletedSince sets that an offloading has been deleted for so long.
+// deletedSince sets a deletionTimestamp that is ago in the past.
 func deletedSince(ago time.Duration) func(*v1alpha1.NamespaceOffloading) {
 	return func(offloading *v1alpha1.NamespaceOffloading) {
 		offloading.DeletionTimestamp = &metav1.Time{Time: kittest.Epoch.Add(-ago)}
 	}
 }
 
-// reportedAs sets the status of an offloading that is being unoffloaded with these states
-// and pods.
+// reportedAs sets the status that the controller writes for states and pods during the unoffloading.
 func reportedAs(t *testing.T, states []state, pods ...*corev1.Pod) func(*v1alpha1.NamespaceOffloading) {
 	return func(offloading *v1alpha1.NamespaceOffloading) {
 		r := newConsumer(t).reconciler
@@ -239,7 +237,7 @@ func reportedAs(t *testing.T, states []state, pods ...*corev1.Pod) func(*v1alpha
 	}
 }
 
-// namespaceMap has entries for namespaces, and reports that their remote namespaces are ready.
+// namespaceMap returns a NamespaceMap with entries for namespaces, whose remote namespaces are ready.
 func namespaceMap(names ...string) *v1alpha1.NamespaceMap {
 	m := &v1alpha1.NamespaceMap{ObjectMeta: metav1.ObjectMeta{Name: "rome", Namespace: naming.PeerNamespace("milan")}}
 	for _, name := range names {
@@ -251,7 +249,7 @@ func namespaceMap(names ...string) *v1alpha1.NamespaceMap {
 	return m
 }
 
-// namespace has a finalizer, so that its deletion takes time.
+// namespace returns a namespace with a finalizer, so that it stays while it is being deleted.
 func namespace(name string, labels map[string]string) *corev1.Namespace {
 	return &corev1.Namespace{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels, Finalizers: []string{"test/stays"}},
@@ -262,8 +260,7 @@ func labelled(name string) *corev1.Namespace {
 	return namespace(name, map[string]string{v1alpha1.LabelSchedulingEnabled: "true"})
 }
 
-// podOf is a pod of an owner on a node of this cluster; without an owner none creates it
-// again.
+// podOf returns a pod on a local node whose controller is owner; if owner is empty, it has no controller.
 func podOf(owner, name string, age time.Duration, changes ...func(*corev1.Pod)) *corev1.Pod {
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
@@ -296,7 +293,7 @@ func ending(pod *corev1.Pod) {
 	pod.DeletionTimestamp, pod.Finalizers = &metav1.Time{Time: kittest.Epoch}, []string{"test/stays"}
 }
 
-// offloadedShop are the objects of the offloaded namespace shop, without its offloading.
+// offloadedShop returns the objects of the offloaded namespace shop, except its NamespaceOffloading.
 func offloadedShop() []client.Object {
 	return []client.Object{foreignCluster(), virtualNode(), namespaceMap("shop"), labelled("shop")}
 }

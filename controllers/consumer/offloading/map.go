@@ -78,9 +78,9 @@ func (r *MapReconciler) create(ctx context.Context, namespace string, entries []
 	return nil
 }
 
-// entries returns the desired entries of a map: those of selected namespaces, and existing ones that are still needed.
-// If there are too many, or two request the same name, existing entries take precedence, and then the oldest
-// offloadings.
+// entries returns the desired entries of a NamespaceMap: entries of selected namespaces, and existing entries that are
+// still needed. If there are more than maxEntries, or two entries request the same remote namespace, existing entries
+// take precedence, and then the oldest NamespaceOffloadings.
 func (r *MapReconciler) entries(ctx context.Context, provider placement.Provider,
 	offloadings []*v1alpha1.NamespaceOffloading, current []v1alpha1.NamespaceMapping,
 ) []v1alpha1.NamespaceMapping {
@@ -113,8 +113,8 @@ func (r *MapReconciler) entries(ctx context.Context, provider placement.Provider
 	return entries
 }
 
-// entry returns the desired entry of one namespace, which is empty if there should be none. present is the existing
-// entry.
+// entry returns the name of the remote namespace in the desired entry of one namespace; empty if it has no entry.
+// present is the existing entry.
 func (r *MapReconciler) entry(ctx context.Context, provider placement.Provider,
 	offloading *v1alpha1.NamespaceOffloading, present v1alpha1.NamespaceMapping,
 ) v1alpha1.NamespaceMapping {
@@ -137,7 +137,8 @@ func (r *MapReconciler) entry(ctx context.Context, provider placement.Provider,
 		}
 		if claims, err := r.held(ctx, offloading.Namespace, provider.Cluster.Name); err != nil || len(claims) > 0 ||
 			r.kept(offloading, provider) {
-			// On an error the entry is kept: the data would be deleted with the remote namespace.
+			// If the volumes cannot be listed, the entry is kept, because their data would be deleted with the remote
+			// namespace.
 			return present
 		}
 		return v1alpha1.NamespaceMapping{}
@@ -145,8 +146,8 @@ func (r *MapReconciler) entry(ctx context.Context, provider placement.Provider,
 	return v1alpha1.NamespaceMapping{Name: offloading.Namespace, RemoteName: r.remoteName(offloading)}
 }
 
-// kept reports whether pods of a namespace need its remote namespace, with which they would be deleted. It returns true
-// while the pods are not cached.
+// kept reports whether the remote namespace is kept because pods run in it, which would be deleted with it. It returns
+// true while the pods are not cached.
 func (r *MapReconciler) kept(offloading *v1alpha1.NamespaceOffloading, provider placement.Provider) bool {
 	pods, complete := r.Pods.Seen(offloading.Namespace)
 	return !complete || keeping(offloading, provider, pods) > 0

@@ -22,7 +22,7 @@ import (
 // events.
 const MapName = "namespace-map"
 
-// mapWorkers reconcile NamespaceMaps in parallel.
+// mapWorkers is the number of NamespaceMaps that are reconciled in parallel.
 const mapWorkers = 2
 
 // MapReconciler writes the NamespaceMap of each provider.
@@ -47,7 +47,7 @@ func (r *MapReconciler) SetupWithManager(manager ctrl.Manager) error {
 
 func (r *MapReconciler) allClusters(ctx context.Context, _ client.Object) []reconcile.Request {
 	var clusters v1alpha1.ForeignClusterList
-	// Listing a cache fails only before it is filled, when every object is enqueued anyway.
+	// Listing from a cache fails only before the cache is synced, which enqueues every object anyway.
 	_ = r.Client.List(ctx, &clusters, client.UnsafeDisableDeepCopy)
 	var requests []reconcile.Request
 	for i := range clusters.Items {

@@ -19,8 +19,8 @@ import (
 	"liqo.io/federation/apiserver/placement"
 )
 
-// pods returns the pods of the namespace that have a node, and reports whether they are complete. It returns none, and
-// watches none, if the spec allows pods on all nodes.
+// pods returns the scheduled pods of the namespace, and reports whether they are complete. If the spec allows pods on
+// all nodes, it returns no pods and starts no watch.
 func (r *Reconciler) pods(ctx context.Context, offloading *v1alpha1.NamespaceOffloading) ([]*corev1.Pod, bool, error) {
 	if placement.PlacesAnywhere(&offloading.Spec) {
 		r.Pods.Forget(offloading.Namespace)
@@ -29,7 +29,7 @@ func (r *Reconciler) pods(ctx context.Context, offloading *v1alpha1.NamespaceOff
 	return r.Pods.List(ctx, offloading.Namespace)
 }
 
-// misplaced returns the pods on nodes that the spec does not allow, by name; none if its selector is invalid.
+// misplaced returns the pods on nodes that the spec does not allow, sorted by name; none if its selector is invalid.
 func (o options) misplaced(pods []*corev1.Pod) []evictee {
 	if o.selectorErr != nil {
 		return nil
@@ -55,20 +55,20 @@ const (
 	strandedPause = time.Second
 )
 
-// seenSpec is the last reconciled spec of a namespace, and the time at which it was first observed.
+// seenSpec is the last reconciled spec of a NamespaceOffloading, and the time at which it was first observed.
 type seenSpec struct {
 	uid        types.UID
 	generation int64
 	seen       time.Time
-	// none is the time of the last list, if it found no stranded pod.
+	// none is the time of the last list of pods if it found no stranded pod, otherwise zero.
 	none time.Time
 	// warned reports whether the last list found stranded pods that are not evicted.
 	warned bool
 }
 
-// stranded returns the pods that wait for a node that only a previous spec allowed, and the time after which they
-// should be listed again; zero means not at all. It lists them live, because pods without a node are not watched. After
-// strandedTime it lists them less often, and only while the last list found some that are not evicted.
+// stranded returns the pods that wait for a node that only a previous spec allowed, and the time after which to list
+// them again; zero means never. It reads the API server, because pods without a node are not watched. Once the spec is
+// older than strandedTime, it lists them less often, and only while the last list found some that are not evicted.
 func (r *Reconciler) stranded(ctx context.Context, offloading *v1alpha1.NamespaceOffloading, o options,
 ) ([]evictee, time.Duration, error) {
 	if o.selectorErr != nil {
@@ -111,9 +111,9 @@ func (r *Reconciler) stranded(ctx context.Context, offloading *v1alpha1.Namespac
 	return all, retryAfter, nil
 }
 
-// inPlace returns the condition PodsInPlace of a namespace with misplaced pods and a number of stranded ones.
-// selectorErr is the reason for which they are unknown, or nil. Stranded pods that are evicted are not reported: they
-// are deleted at once.
+// inPlace returns the condition PodsInPlace of a namespace with misplaced pods and a number of stranded pods.
+// selectorErr is not nil if the selector is invalid, so that misplaced pods are unknown. Stranded pods that are evicted
+// are not reported, because they are deleted at once.
 func (r *Reconciler) inPlace(offloading *v1alpha1.NamespaceOffloading, misplaced []evictee, stranded int,
 	selectorErr error,
 ) *metav1.Condition {
@@ -129,7 +129,7 @@ func (r *Reconciler) inPlace(offloading *v1alpha1.NamespaceOffloading, misplaced
 	case offloading.Spec.Enforcement != v1alpha1.Evict && stranded > 0:
 		condition.Reason = "Misplaced"
 		condition.Message = fmt.Sprintf(
-			"%d pod(s) run on nodes that spec no longer allows, and %d wait for nodes of an earlier spec: %s",
+			"%d pod(s) run on nodes that spec no longer allows, and %d wait for nodes that only an earlier spec allowed: %s",
 			len(misplaced), stranded, restart)
 	case len(misplaced) == 0:
 		condition.Status, condition.Reason = metav1.ConditionTrue, "InPlace"
@@ -150,7 +150,7 @@ func (r *Reconciler) inPlace(offloading *v1alpha1.NamespaceOffloading, misplaced
 	return condition
 }
 
-// evictMisplaced evicts misplaced pods, if the spec requires that, and returns the time after which to retry.
+// evictMisplaced evicts misplaced pods if spec.enforcement is Evict, and returns the time after which to retry.
 func (r *Reconciler) evictMisplaced(ctx context.Context, offloading *v1alpha1.NamespaceOffloading,
 	misplaced []evictee,
 ) time.Duration {

@@ -21,7 +21,7 @@ import (
 	"liqo.io/federation/controllers/kit/kittest"
 )
 
-// newPlaced is a consumer with a namespace whose pods may run on the virtual node alone.
+// newPlaced returns a consumer with a namespace whose pods may run only on the virtual node.
 func newPlaced(t *testing.T, enforcement v1alpha1.PlacementEnforcement, refuse func(*corev1.Pod) error,
 	pods ...*corev1.Pod,
 ) *consumer {
@@ -111,7 +111,7 @@ func TestWaitingPodsAreListedAsLongAsAnEarlierSpecMayCreateThem(t *testing.T) {
 	pass(1, strandedInterval)
 	c.Clock.Step(time.Second)
 	pass(0, 0)
-	// Another spec begins again.
+	// Another spec restarts strandedTime.
 	kittest.Change(c.Cluster, "shop", v1alpha1.NamespaceOffloadingName, &v1alpha1.NamespaceOffloading{},
 		func(o *v1alpha1.NamespaceOffloading) {
 			o.Spec.PodOffloadingStrategy = v1alpha1.Local
@@ -173,7 +173,7 @@ func TestEvictionThatABudgetRefusesBacksOff(t *testing.T) {
 		if tries > 1 && inPlace.Reason != "EvictionBlocked" {
 			t.Errorf("condition %+v, want EvictionBlocked", inPlace)
 		}
-		// An event in between changes nothing.
+		// A reconcile in between, caused by an event, changes nothing.
 		c.pass()
 		if len(c.evicted) != tries {
 			t.Fatal("the eviction is retried too soon")

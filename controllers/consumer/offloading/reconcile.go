@@ -28,9 +28,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	return kit.Result(r.reconcile(ctx, request.NamespacedName))
 }
 
-// reconcile sets the label by which pods of the namespace are placed, binds the role of
-// virtual kubelets, reports the state of the namespace on each provider, and evicts
-// misplaced pods; or it unoffloads the namespace. It returns the time after which to reconcile again.
+// reconcile offloads or unoffloads the namespace. To offload it, it labels the namespace so that its pods may be placed
+// on virtual nodes, binds the role of virtual kubelets, writes the state of each provider to the status, and evicts
+// misplaced pods. It returns the time after which to reconcile again.
 func (r *Reconciler) reconcile(ctx context.Context, key client.ObjectKey) (time.Duration, error) {
 	offloading := &v1alpha1.NamespaceOffloading{}
 	err := r.Client.Get(ctx, key, offloading)
@@ -96,7 +96,7 @@ func (r *Reconciler) reconcile(ctx context.Context, key client.ObjectKey) (time.
 			if err := r.releaseVolumes(ctx, offloading, []string{s.cluster}); err != nil {
 				return 0, err
 			}
-			// The last pod and the last volume may be deleted without an event of the namespace.
+			// The deletion of the last pod or volume may not enqueue the namespace.
 			retryAfter = pollInterval
 		}
 	}
@@ -107,7 +107,8 @@ func (r *Reconciler) reconcile(ctx context.Context, key client.ObjectKey) (time.
 	return retryAfter, nil
 }
 
-// commitStatus writes the status, and reports whether it changed. A nil condition leaves the existing one unchanged.
+// commitStatus writes the status, and reports whether it changed. If a condition is nil, the existing condition of that
+// type stays unchanged.
 func (r *Reconciler) commitStatus(ctx context.Context, offloading *v1alpha1.NamespaceOffloading, states []state,
 	phase v1alpha1.OffloadingPhase, conditions ...*metav1.Condition,
 ) (bool, error) {
@@ -121,7 +122,7 @@ func (r *Reconciler) commitStatus(ctx context.Context, offloading *v1alpha1.Name
 	return kit.Commit(ctx, r.Client, offloading, desired)
 }
 
-// setLabel sets or removes the label of a namespace by which its pods are placed.
+// setLabel sets or removes the label of a namespace that allows its pods on virtual nodes.
 func (r *Reconciler) setLabel(ctx context.Context, name string, set bool) error {
 	current := r.namespace(ctx, name)
 	if current == nil {
@@ -145,10 +146,10 @@ func (r *Reconciler) setLabel(ctx context.Context, name string, set bool) error 
 	return nil
 }
 
-// options are the providers and the placement of a namespace.
+// options are the providers of this cluster, and the parsed placement of one NamespaceOffloading.
 type options struct {
 	providers []placement.Provider
-	// placement is empty if selectorErr is the reason for which the selector is invalid.
+	// placement is empty if the selector is invalid; selectorErr is the reason then.
 	placement   placement.Placement
 	selectorErr error
 }
@@ -162,7 +163,7 @@ func (r *Reconciler) optionsOf(ctx context.Context, offloading *v1alpha1.Namespa
 	return options{providers: providers, placement: chosen, selectorErr: err}, nil
 }
 
-// states returns the state of a namespace with the pods on each provider.
+// states returns the state of the namespace on each provider. pods are the pods of the namespace.
 func (r *Reconciler) states(ctx context.Context, offloading *v1alpha1.NamespaceOffloading, o options,
 	pods []*corev1.Pod,
 ) ([]state, error) {

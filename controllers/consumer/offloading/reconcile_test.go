@@ -92,7 +92,7 @@ func TestStatusOfAnotherRemoteNamespaceIsPending(t *testing.T) {
 		{"an earlier one is not ready", "shop", "shop-old", v1alpha1.NamespaceMappingReady, "Pending", "shop-old"},
 		{
 			"a former failed namespace", "shop", "shop-old", v1alpha1.NamespaceMappingConflict, "Pending",
-			"has not answered yet.",
+			"has not created the remote namespace yet.",
 		},
 		{
 			"a former ready namespace without an entry", "", "shop-old", v1alpha1.NamespaceMappingReady, "Pending",

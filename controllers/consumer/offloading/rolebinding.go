@@ -23,8 +23,8 @@ import (
 // virtual kubelets to read reflected objects.
 const reflectionBinding = "federation-reflection"
 
-// bindReflection binds the role to the virtual kubelets of exactly those providers that a
-// namespace is offloaded to.
+// bindReflection ensures that the RoleBinding in a namespace has exactly the virtual kubelets of the providers to which
+// the namespace is offloaded.
 func (r *Reconciler) bindReflection(ctx context.Context, namespace string, states []state) error {
 	subjects, err := r.virtualKubelets(ctx, states)
 	if err != nil {
@@ -43,8 +43,8 @@ func (r *Reconciler) bindReflection(ctx context.Context, namespace string, state
 	})
 }
 
-// virtualKubelets returns the accounts of the virtual kubelets of the providers that are selected or have a remote
-// namespace.
+// virtualKubelets returns the ServiceAccounts of the virtual kubelets of all providers that are selected or have a
+// remote namespace.
 func (r *Reconciler) virtualKubelets(ctx context.Context, states []state) ([]rbacv1.Subject, error) {
 	var subjects []rbacv1.Subject
 	for _, s := range states {
@@ -71,7 +71,7 @@ func (r *Reconciler) virtualKubelets(ctx context.Context, states []state) ([]rba
 	return subjects, nil
 }
 
-// unbindReflection deletes the binding of a namespace, if it has one.
+// unbindReflection deletes the RoleBinding of virtual kubelets in a namespace, if it exists.
 func (r *Reconciler) unbindReflection(ctx context.Context, namespace string) error {
 	current := &rbacv1.RoleBinding{}
 	if err := r.bindings.Get(

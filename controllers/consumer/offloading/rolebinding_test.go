@@ -17,7 +17,7 @@ import (
 	"liqo.io/federation/apiserver/naming"
 )
 
-// reflectionOf is the binding with which virtual kubelets of milan read the namespace shop.
+// reflectionOf returns the RoleBinding in namespace shop that has these virtual nodes of milan.
 func reflectionOf(virtualNodes ...string) *rbacv1.RoleBinding {
 	b := &rbacv1.RoleBinding{
 		ObjectMeta: metav1.ObjectMeta{

@@ -19,26 +19,27 @@ import (
 type state struct {
 	cluster  string
 	selected bool
-	// ending reports whether the peering is being ended, which releases the data.
+	// ending is true while the peering is being ended. The peering then releases the data, see package
+	// consumer/peering.
 	ending bool
-	// refusal is the reason for which the cluster is not selected.
+	// refusal is the reason why the cluster is not selected.
 	refusal     string
 	selectorErr error
-	// requested reports whether the cluster's map has an entry of the namespace, full whether the map has the maximum
-	// number of entries, and taken whether another entry has the same remote namespace.
+	// requested is true if the cluster's NamespaceMap has an entry for the namespace, full if the map has maxEntries
+	// entries, and taken if the entry of another namespace has the same remote namespace.
 	requested, full, taken bool
-	// pods is the number of unfinished pods of the namespace on the cluster; kept reports whether the remote namespace
-	// is kept for some of them.
+	// pods is the number of unfinished pods of the namespace on the cluster. kept is true if the remote namespace is
+	// kept for some of them.
 	pods int
 	kept bool
-	// reported is the status of the entry; nil before the cluster reports it.
+	// reported is the status of the entry in the NamespaceMap; nil until the cluster has written it.
 	reported *v1alpha1.NamespaceMappingStatus
-	// former is an earlier remote namespace, with another name, that the cluster still reports.
+	// former is the name of an earlier remote namespace that the cluster still reports; empty if there is none.
 	former string
 }
 
-// observe sets the state from the NamespaceMap of the cluster. remoteName is the name of a new remote namespace. A
-// status with another remote name than the entry is older than the entry.
+// observe sets the fields of s from the NamespaceMap of the cluster. remoteName is the name that a new remote namespace
+// would get. A status with another name than the entry was written before the entry changed.
 func (s *state) observe(current *v1alpha1.NamespaceMap, namespace, remoteName string) {
 	s.full = len(current.Spec.Namespaces) >= maxEntries
 	requested := remoteName
@@ -64,7 +65,7 @@ func (s *state) observe(current *v1alpha1.NamespaceMap, namespace, remoteName st
 	}
 }
 
-// left returns the remote namespace that the cluster reports; empty if there is none.
+// left returns the name of the remote namespace that the cluster still reports; empty if there is none.
 func (s state) left() string {
 	if s.reported != nil {
 		return s.reported.RemoteName
@@ -79,24 +80,24 @@ func (s state) ready() (status metav1.ConditionStatus, reason, message string) {
 		return metav1.ConditionTrue, "RemoteNamespaceCreated", ""
 	case s.reported != nil && s.reported.Phase == v1alpha1.NamespaceMappingReady && s.pods > 0:
 		return metav1.ConditionFalse, "PodsRemain",
-			"Pods of the namespace run on the cluster; its remote namespace is deleted after them."
+			"Pods of the namespace still run on the cluster: the remote namespace is deleted once they have ended."
 	case s.reported != nil && s.reported.Phase == v1alpha1.NamespaceMappingReady:
-		return metav1.ConditionFalse, "Leaving", "The cluster has not begun to delete the remote namespace."
+		return metav1.ConditionFalse, "Leaving", "The cluster has not started to delete the remote namespace yet."
 	case s.reported != nil:
 		return metav1.ConditionFalse, string(s.reported.Phase), s.reported.Message
 	case !s.requested && s.taken:
 		return metav1.ConditionFalse, "NameTaken",
-			"On the cluster, the remote namespace of another namespace has this name: " +
-				"use another mapping strategy, or unoffload that namespace."
+			"Another offloaded namespace uses the same name for its remote namespace on the cluster: " +
+				"use another namespace mapping strategy, or unoffload the other namespace."
 	case !s.requested && s.full:
 		return metav1.ConditionFalse, "TooManyNamespaces", fmt.Sprintf(
-			"The cluster accepts no more than %d namespaces: unoffload another one.", maxEntries)
+			"%d namespaces are offloaded to the cluster, which is the maximum: unoffload another namespace.", maxEntries)
 	case s.former != "":
 		return metav1.ConditionFalse, "Pending", fmt.Sprintf(
-			"The cluster has not answered yet: it has not deleted %s, the last remote namespace of the namespace.",
+			"The cluster has not created the remote namespace yet: the previous remote namespace %s is not deleted.",
 			s.former)
 	}
-	return metav1.ConditionFalse, "Pending", "The cluster has not answered yet."
+	return metav1.ConditionFalse, "Pending", "The cluster has not created the remote namespace yet."
 }
 
 // failed reports whether the namespace cannot become ready without a change by a user.
@@ -111,7 +112,7 @@ func (s state) failed() bool {
 	return false
 }
 
-// recordFailures records an event for each provider on which the namespace failed with a new reason.
+// recordFailures emits an event for each provider on which the namespace cannot become ready, if the reason changed.
 func (r *Reconciler) recordFailures(offloading *v1alpha1.NamespaceOffloading, states []state) {
 	before := map[string]string{}
 	for _, cluster := range offloading.Status.Clusters {
@@ -123,7 +124,7 @@ func (r *Reconciler) recordFailures(offloading *v1alpha1.NamespaceOffloading, st
 		_, reason, message := s.ready()
 		if s.selected && s.reported != nil && s.failed() && before[s.cluster] != reason {
 			r.Events.Eventf(offloading, corev1.EventTypeWarning, "Namespace"+reason,
-				"%s does not have the namespace: %s", s.cluster, message)
+				"The namespace is not offloaded to %s: %s", s.cluster, message)
 		}
 	}
 }
@@ -155,7 +156,8 @@ func phaseOf(states []state) v1alpha1.OffloadingPhase {
 	return v1alpha1.OffloadingInProgress
 }
 
-// statusOf returns the status of an offloading with the states. The conditions of the offloading are unchanged.
+// statusOf returns the status of a NamespaceOffloading with these states. Conditions of the object itself, unlike the
+// conditions of each cluster, are unchanged.
 func statusOf(offloading *v1alpha1.NamespaceOffloading, remoteName string, states []state,
 	phase v1alpha1.OffloadingPhase, now time.Time,
 ) v1alpha1.NamespaceOffloadingStatus {

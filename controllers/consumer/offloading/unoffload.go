@@ -28,8 +28,9 @@ import (
 )
 
 // unoffload removes the pods of a namespace from virtual nodes, then its remote namespaces, and finally the label and
-// the finalizer. Pods that are placed on providers meanwhile, because admission observes the change with a delay, are
-// removed too. After the timeout it waits only for the release of data on providers.
+// the finalizer. It also removes pods that are placed on providers in the meantime, because admission observes the
+// deletion with a delay. After timeout it waits only for the release of data on providers. It returns the time after
+// which to reconcile again.
 func (r *Reconciler) unoffload(ctx context.Context, offloading *v1alpha1.NamespaceOffloading) (time.Duration, error) {
 	options, err := r.optionsOf(ctx, offloading)
 	if err != nil {
@@ -55,10 +56,10 @@ func (r *Reconciler) unoffload(ctx context.Context, offloading *v1alpha1.Namespa
 	changed, err := r.commitStatus(ctx, offloading, states, v1alpha1.OffloadingTerminating, inPlace, released)
 	switch {
 	case err != nil:
-		// Pods are removed even if the status cannot be written.
+		// A failure to write the status does not prevent the removal of pods.
 		return 0, errors.Join(err, r.removePods(ctx, offloading, pods))
 	case changed:
-		// The event of the change enqueues the namespace again.
+		// The write of the status enqueues the namespace again.
 		return 0, nil
 	}
 	if err := r.removePods(ctx, offloading, pods); err != nil && !late {
@@ -68,7 +69,7 @@ func (r *Reconciler) unoffload(ctx context.Context, offloading *v1alpha1.Namespa
 		klog.FromContext(ctx).V(4).Info("Waiting for pods to leave virtual nodes", "pods", len(pods))
 		return pollInterval, nil
 	}
-	// The timeout does not release data.
+	// Data on providers is kept even after the timeout.
 	if len(storing) > 0 {
 		return pollInterval, r.releaseVolumes(ctx, offloading, storing)
 	}
@@ -98,8 +99,8 @@ func (r *Reconciler) unoffload(ctx context.Context, offloading *v1alpha1.Namespa
 	return 0, nil
 }
 
-// recordLeft records an event for each provider that still reports the remote namespace after the timeout, unless the
-// namespace is being deleted, in which no events can be created.
+// recordLeft emits an event for each provider that still reports the remote namespace after the timeout. It emits none
+// if the namespace is being deleted, because events cannot be created in it.
 func (r *Reconciler) recordLeft(ctx context.Context, offloading *v1alpha1.NamespaceOffloading, states []state) {
 	for _, s := range states {
 		if s.left() == "" {
@@ -115,13 +116,13 @@ func (r *Reconciler) recordLeft(ctx context.Context, offloading *v1alpha1.Namesp
 	}
 }
 
-// evictionDeadline returns the time from which pods are deleted instead of evicted, so that they can end before the
+// evictionDeadline returns the time after which pods are deleted instead of evicted, so that they can end before
 // deadline.
 func (r *Reconciler) evictionDeadline(ctx context.Context, offloading *v1alpha1.NamespaceOffloading) time.Time {
 	return r.deadline(ctx, offloading).Add(evictionTime - timeout)
 }
 
-// deadline returns the time from which unoffload waits only for data.
+// deadline returns the time after which unoffload waits only for the release of data.
 func (r *Reconciler) deadline(ctx context.Context, offloading *v1alpha1.NamespaceOffloading) time.Time {
 	since := offloading.DeletionTimestamp
 	if namespace := r.namespace(ctx, offloading.Namespace); since.IsZero() && namespace != nil {
@@ -141,9 +142,9 @@ func (r *Reconciler) remaining(ctx context.Context, offloading *v1alpha1.Namespa
 	return max(r.deadline(ctx, offloading).Sub(r.Clock.Now()), time.Millisecond)
 }
 
-// podsOnProviders returns the pods of a namespace that are on virtual nodes or wait for one, by name. It omits finished
-// pods, pods of DaemonSets, which would be created again on the same node, and pods that move volumes, which end by
-// themselves.
+// podsOnProviders returns the pods of a namespace that are on virtual nodes or wait for one, sorted by name. It omits
+// finished pods, pods of DaemonSets, which would be created again on the same node, and pods that move volumes, which
+// end by themselves.
 func (r *Reconciler) podsOnProviders(ctx context.Context, namespace string) ([]*corev1.Pod, error) {
 	var pods corev1.PodList
 	if err := r.Live.List(ctx, &pods, client.InNamespace(namespace)); err != nil {
@@ -168,9 +169,8 @@ func (r *Reconciler) podsOnProviders(ctx context.Context, namespace string) ([]*
 	return all, nil
 }
 
-// evicts reports whether a pod is evicted, so that its controller replaces it on a local node. A pod without a
-// controller is deleted at once, as are those of a namespace that is being deleted, in which no pod can be created or
-// evicted.
+// evicts reports whether a pod is evicted, so that its controller replaces it on a local node. Otherwise it is deleted
+// at once: if it has no controller, or if its namespace is being deleted, in which pods cannot be created or evicted.
 func (r *Reconciler) evicts(ctx context.Context, offloading *v1alpha1.NamespaceOffloading, pod *corev1.Pod) bool {
 	return pod.DeletionTimestamp.IsZero() && metav1.GetControllerOfNoCopy(pod) != nil &&
 		!r.isDeleted(ctx, offloading.Namespace) &&
@@ -201,7 +201,7 @@ func (r *Reconciler) removePods(ctx context.Context, offloading *v1alpha1.Namesp
 	return errors.Join(failed...)
 }
 
-// evictees returns those of the pods that are evicted.
+// evictees returns the pods for which evicts returns true.
 func (r *Reconciler) evictees(ctx context.Context, offloading *v1alpha1.NamespaceOffloading,
 	pods []*corev1.Pod,
 ) []evictee {
@@ -214,8 +214,8 @@ func (r *Reconciler) evictees(ctx context.Context, offloading *v1alpha1.Namespac
 	return all
 }
 
-// removing returns the condition PodsInPlace of a namespace that is being unoffloaded, with the remaining pods. Only
-// blocked ones are counted: the other numbers change too fast for a status.
+// removing returns the condition PodsInPlace of a namespace that is being unoffloaded. pods are the remaining pods. The
+// message counts only pods whose eviction was refused, because the other numbers change too often for a status.
 func (r *Reconciler) removing(ctx context.Context, offloading *v1alpha1.NamespaceOffloading,
 	pods []*corev1.Pod,
 ) *metav1.Condition {
@@ -232,11 +232,11 @@ func (r *Reconciler) removing(ctx context.Context, offloading *v1alpha1.Namespac
 		condition.Reason = "EvictionBlocked"
 		condition.Message = fmt.Sprintf(
 			"%d pod(s) on virtual nodes cannot be evicted now: see the events of this object. "+
-				"Those that remain at %s are deleted.", held, until)
+				"Pods that remain at %s are deleted.", held, until)
 	case len(evictees) > 0:
 		condition.Reason = "Evicting"
 		condition.Message = fmt.Sprintf(
-			"Pods on virtual nodes are being evicted. Those that remain at %s are deleted.", until)
+			"Pods on virtual nodes are being evicted. Pods that remain at %s are deleted.", until)
 	default:
 		condition.Reason = "Ending"
 		condition.Message = "Pods on virtual nodes are ending."
@@ -244,7 +244,7 @@ func (r *Reconciler) removing(ctx context.Context, offloading *v1alpha1.Namespac
 	return condition
 }
 
-// virtualNodeNames returns the names of the nodes of providers.
+// virtualNodeNames returns the names of all virtual nodes.
 func (r *Reconciler) virtualNodeNames(ctx context.Context) (map[string]bool, error) {
 	var virtualNodes v1alpha1.VirtualNodeList
 	if err := r.Client.List(ctx, &virtualNodes, client.UnsafeDisableDeepCopy); err != nil {
@@ -280,8 +280,8 @@ func (r *Reconciler) removeEntries(ctx context.Context, namespace string) error 
 	return nil
 }
 
-// removeFinalizer removes the finalizer, if the object is being deleted. If only its namespace is, the namespace
-// controller deletes the object first.
+// removeFinalizer removes the finalizer if the NamespaceOffloading is being deleted. If only its namespace is being
+// deleted, it does nothing, because the namespace controller deletes the NamespaceOffloading next.
 func (r *Reconciler) removeFinalizer(ctx context.Context, offloading *v1alpha1.NamespaceOffloading) error {
 	if offloading.DeletionTimestamp.IsZero() {
 		return nil

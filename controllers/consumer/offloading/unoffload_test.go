@@ -18,8 +18,8 @@ import (
 	"liqo.io/federation/controllers/kit/kittest"
 )
 
-// newUnoffloading is a consumer with a namespace that has been unoffloaded for so long, and
-// reports that.
+// newUnoffloading returns a consumer with a namespace whose NamespaceOffloading was deleted ago in the past, and whose
+// status reports the unoffloading.
 func newUnoffloading(t *testing.T, ago time.Duration, refuse func(*corev1.Pod) error, pods ...*corev1.Pod) *consumer {
 	t.Helper()
 	objects := append(offloadedShop(), offloadingOf("shop", time.Hour, remoteOnly(v1alpha1.Warn), deletedSince(ago)))
@@ -31,7 +31,7 @@ func newUnoffloading(t *testing.T, ago time.Duration, refuse func(*corev1.Pod) e
 	return c
 }
 
-// deleteNamespace deletes the namespace shop, which takes time.
+// deleteNamespace deletes namespace shop, which stays because of its finalizer.
 func (c *consumer) deleteNamespace() {
 	c.t.Helper()
 	if err := c.Delete(c.t.Context(), labelled("shop")); err != nil {
@@ -184,7 +184,7 @@ func TestEvictionsOfAnUnoffloadedNamespaceAreRetriedOften(t *testing.T) {
 	}
 }
 
-// The federation's API server may be unreachable while that of the cluster is not.
+// The federation API server may be unreachable while the cluster's API server is reachable.
 func TestPodsAreRemovedWhileTheStatusCannotBeWritten(t *testing.T) {
 	c := newUnoffloading(t, 0, granted, podOf("web", "a", time.Hour, offloaded))
 	unreachable := errors.New("the API server is unreachable")
@@ -194,7 +194,7 @@ func TestPodsAreRemovedWhileTheStatusCannotBeWritten(t *testing.T) {
 		}
 		return nil
 	}
-	// The condition changes now.
+	// From this time on, the condition is another one, so that the status is written.
 	c.Clock.Step(evictionTime)
 	if _, err := c.reconciler.Reconcile(t.Context(), offloadingRequest("shop")); !errors.Is(err, unreachable) {
 		t.Fatalf("reconcile returns %v, want %v", err, unreachable)
@@ -204,8 +204,7 @@ func TestPodsAreRemovedWhileTheStatusCannotBeWritten(t *testing.T) {
 	}
 }
 
-// The scheduler, and the admission of pods, may receive later than others that a namespace is
-// unoffloaded.
+// The scheduler and the admission of pods may observe with a delay that a namespace is unoffloaded.
 func TestPodsThatArePlacedOnProvidersWhileTheNamespaceIsUnoffloadedFollow(t *testing.T) {
 	late := podOf("web", "late", time.Hour, offloaded)
 	t.Run("while its remote namespace is removed", func(t *testing.T) {
@@ -282,7 +281,7 @@ func TestNamespaceIsUnoffloadedAfterACrashAtEachWrite(t *testing.T) {
 	}
 }
 
-// liveThrough returns the number of writes that offload and unoffload a namespace.
+// liveThrough offloads and unoffloads a namespace, and returns the number of writes.
 func liveThrough(t *testing.T, prepare func(*consumer)) int {
 	t.Helper()
 	c := newConsumer(t, foreignCluster(), virtualNode(), namespace("shop", nil), offloadingOf("shop", 0))

@@ -27,18 +27,18 @@ const (
 
 // Volumes lists and releases the data of a namespace's claims on providers.
 type Volumes interface {
-	// Held returns the names of the claims of a namespace whose data a cluster stores, and
-	// of the volumes that are kept on it without a claim.
+	// Held returns the names of the claims of a namespace whose data a cluster stores, and the names of
+	// PersistentVolumes that keep data there without a claim.
 	Held(ctx context.Context, namespace, cluster string) ([]string, error)
-	// Release starts to move, retain or delete these data, as spec.volumes.onUnoffload selects, and returns at once.
-	// Held returns nothing when it has completed.
+	// Release starts to move, retain or delete the data, as spec.volumes.onUnoffload selects, and does not wait for
+	// the end. Held returns nothing once the release has completed.
 	Release(ctx context.Context, offloading *v1alpha1.NamespaceOffloading, cluster string) error
-	// Obstacles returns the reasons, as sentences, for which data of a namespace cannot be moved from a cluster.
+	// Obstacles returns the reasons why the data of a namespace cannot be moved from a cluster, each as a sentence.
 	Obstacles(namespace, cluster string) []string
 }
 
-// held returns the claims of a namespace for whose data the remote namespace on a cluster is kept. It returns none for
-// a namespace that is being deleted, whose claims are deleted with it.
+// held returns the claims of a namespace whose data requires the remote namespace on a cluster. It returns none if the
+// namespace is being deleted, because its claims are deleted with it.
 func (c *Config) held(ctx context.Context, namespace, cluster string) ([]string, error) {
 	if c.isDeleted(ctx, namespace) {
 		return nil, nil
@@ -46,8 +46,8 @@ func (c *Config) held(ctx context.Context, namespace, cluster string) ([]string,
 	return c.Volumes.Held(ctx, namespace, cluster)
 }
 
-// releasing returns the clusters to which a namespace is no longer offloaded and that store data of its claims, and the
-// condition VolumesReleased, which is nil if there never was such data.
+// releasing returns the clusters that store data of a namespace's claims although the namespace is no longer offloaded
+// to them. It also returns the condition VolumesReleased, which is nil if there never were any.
 func (r *Reconciler) releasing(ctx context.Context, offloading *v1alpha1.NamespaceOffloading, states []state,
 ) ([]string, *metav1.Condition, error) {
 	var clusters, texts, obstacles []string
@@ -85,20 +85,20 @@ func (r *Reconciler) releasing(ctx context.Context, offloading *v1alpha1.Namespa
 		condition.Status, condition.Reason = metav1.ConditionTrue, ReasonVolumesReleased
 	case offloading.Spec.Volumes.OnUnoffload == v1alpha1.UnoffloadMove:
 		condition.Reason, remedy = ReasonVolumesMoving,
-			" The data is being moved to this cluster: see the virtual volumes."
+			" The data is being moved to this cluster: see the status of the VirtualVolumes."
 	case offloading.Spec.Volumes.OnUnoffload == v1alpha1.UnoffloadRetain,
 		offloading.Spec.Volumes.OnUnoffload == v1alpha1.UnoffloadDelete:
 		condition.Reason, remedy = ReasonVolumesReleasing, " The volumes are being released."
 	default:
 		condition.Reason, remedy = ReasonVolumesRemain,
-			" Move or delete the claims, delete the PersistentVolumes that have none, "+
+			" Move or delete the claims, delete the PersistentVolumes without claims, "+
 				"or set spec.volumes.onUnoffload to Move, Retain or Delete."
 	}
 	condition.Message = strings.Join(append([]string{strings.Join(texts, " ") + remedy}, obstacles...), " ")
 	return clusters, condition, nil
 }
 
-// releaseVolumes begins to release the data on each of the clusters.
+// releaseVolumes starts to release the data on each of the clusters.
 func (r *Reconciler) releaseVolumes(ctx context.Context, offloading *v1alpha1.NamespaceOffloading,
 	clusters []string,
 ) error {
