@@ -1,8 +1,8 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package heartbeat renews, at each provider of this cluster, the Lease by which the provider
-// detects that this cluster is reachable.
+// Package heartbeat renews this cluster's Lease at each of its providers. A provider ends the peering
+// if the Lease is not renewed within the orphanTTL.
 package heartbeat
 
 import (
@@ -27,18 +27,19 @@ import (
 const Name = "heartbeat"
 
 const (
-	// workers renew Leases in parallel: each waits for a provider most of the time.
+	// workers is the number of Leases that are renewed in parallel. A worker spends most of its time
+	// waiting for a provider's response.
 	workers = 4
-	// retryInterval is the time until a Lease is renewed again whose provider was not
-	// reached. A heartbeat expires after three missing renewals.
+	// retryInterval is the time between two renewals while the provider cannot be reached. The
+	// heartbeat expires if three regular renewals are missing.
 	retryInterval = 5 * time.Second
 	// timeout bounds a request to a provider.
 	timeout = 10 * time.Second
 )
 
-// Reconciler renews the heartbeat of this cluster at each provider that it is connected to.
+// Reconciler renews this cluster's Lease at each provider to which a connection is open.
 type Reconciler struct {
-	// Peers are the connections to the providers.
+	// Peers holds the connections of this cluster to its providers.
 	Peers *remote.Peers
 	Clock clock.PassiveClock
 
@@ -57,11 +58,11 @@ func (r *Reconciler) SetupWithManager(manager ctrl.Manager) error {
 		Complete(r)
 }
 
-// Reconcile renews the heartbeat at a provider, as long as there is a connection to it.
+// Reconcile renews the Lease at one provider, and requeues while a connection to it is open.
 func (r *Reconciler) Reconcile(ctx context.Context, key ctrl.Request) (ctrl.Result, error) {
 	peer, ok := r.Peers.Get(key.Name)
 	if !ok {
-		// The next connection requests a pass.
+		// The next connection enqueues the ForeignCluster again.
 		return ctrl.Result{}, nil
 	}
 	patch, err := json.Marshal(map[string]any{"spec": map[string]any{"renewTime": metav1.NewMicroTime(r.Clock.Now())}})
@@ -76,13 +77,13 @@ func (r *Reconciler) Reconcile(ctx context.Context, key ctrl.Request) (ctrl.Resu
 	case err == nil:
 		return kit.Result(naming.HeartbeatInterval, nil)
 	case apierrors.IsNotFound(err), remote.Rejected(err):
-		// A provider of an earlier version has no Lease, a new one has not created it yet, and
-		// one that ended the peering rejects the identity.
+		// The provider's version does not support heartbeats, the provider has not created the Lease
+		// yet, or it ended the peering and rejects the identity.
 		klog.FromContext(ctx).V(4).Info("The provider rejected the heartbeat", "reason", err.Error())
 		return kit.Result(naming.HeartbeatInterval, nil)
 	default:
-		// The ForeignCluster reports an unreachable provider.
-		klog.FromContext(ctx).V(4).Info("The provider was not reached with a heartbeat", "reason", remote.Describe(err))
+		// The condition Ready of the ForeignCluster reports an unreachable provider.
+		klog.FromContext(ctx).V(4).Info("The provider could not be reached with a heartbeat", "reason", remote.Describe(err))
 		return kit.Result(retryInterval, nil)
 	}
 }

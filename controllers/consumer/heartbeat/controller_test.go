@@ -22,7 +22,8 @@ import (
 	federationfake "liqo.io/federation/generated/clientset/versioned/fake"
 )
 
-// provider answers each renewal with an error, or nil, and records the last one.
+// provider is a fake provider that answers each renewal with err, which may be nil, and records the last
+// renewal.
 type provider struct {
 	err  error
 	last string

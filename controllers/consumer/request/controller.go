@@ -1,8 +1,8 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package request creates the resource requests of a consumer, answers the offers of its
-// providers, and creates the virtual nodes of accepted offers.
+// Package request negotiates resources on the consumer: it creates the resource request to each
+// provider, accepts or refuses the provider's offers, and creates virtual nodes for an accepted offer.
 package request
 
 import (
@@ -27,17 +27,18 @@ import (
 // Name is the name of the controller in --controllers, logs and metrics.
 const Name = "resource-request"
 
-// workers is how many providers are negotiated with at a time.
+// workers is the number of providers whose peerings are reconciled in parallel.
 const workers = 2
 
-// Reconciler keeps the resource request to the provider of each ForeignCluster with an
-// outgoing peering, answers its offers, and creates and deletes virtual nodes.
+// Reconciler ensures the resource request of each ForeignCluster with an outgoing peering, answers the
+// provider's offers, and creates and deletes virtual nodes.
 type Reconciler struct {
 	// Client reads the cache of the manager.
 	Client client.Client
 	// ClusterName is the name of this cluster.
 	ClusterName string
-	// AutoAccept accepts offers without an administrator's decision.
+	// AutoAccept accepts offers for which spec.outgoingPolicy.decision is empty. If it is false, they
+	// wait for a decision of the administrator.
 	AutoAccept bool
 }
 
@@ -53,7 +54,7 @@ func (r *Reconciler) SetupWithManager(manager ctrl.Manager) error {
 		Complete(r)
 }
 
-// Reconcile negotiates with one provider.
+// Reconcile negotiates with the provider of one ForeignCluster.
 func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (ctrl.Result, error) {
 	fc := &v1alpha1.ForeignCluster{}
 	err := r.Client.Get(ctx, request.NamespacedName, fc)
@@ -86,7 +87,7 @@ func (r *Reconciler) reconcile(ctx context.Context, fc *v1alpha1.ForeignCluster)
 	if placement.Ending(fc) {
 		return r.leave(ctx, p)
 	}
-	// Without an identity no request reaches the provider.
+	// Without an identity at the provider, the resource request cannot be replicated to it.
 	if fc.Status.RemoteTenantNamespace == "" || fc.Status.PeerNamespace == "" {
 		return nil
 	}
@@ -96,7 +97,7 @@ func (r *Reconciler) reconcile(ctx context.Context, fc *v1alpha1.ForeignCluster)
 	return r.acceptOffers(ctx, p)
 }
 
-// peering is the state of an outgoing peering that a reconcile reads.
+// peering has the objects of one outgoing peering, as read by one reconcile.
 type peering struct {
 	fc       *v1alpha1.ForeignCluster
 	nodes    []*v1alpha1.VirtualNode
@@ -104,7 +105,7 @@ type peering struct {
 	requests []*v1alpha1.ResourceRequest
 }
 
-// request writes the request that the ForeignCluster specifies.
+// request creates or updates the resource request with the resources in the spec of the ForeignCluster.
 func (r *Reconciler) request(ctx context.Context, p *peering) error {
 	namespace := naming.PeerNamespace(p.fc.Name)
 	wanted := v1alpha1.ResourceRequestSpec{
@@ -128,7 +129,8 @@ func (r *Reconciler) request(ctx context.Context, p *peering) error {
 	return nil
 }
 
-// leave deletes the virtual nodes, and withdraws the request once they are deleted.
+// leave deletes the virtual nodes of a peering that ends, and withdraws the resource request once they
+// are deleted.
 func (r *Reconciler) leave(ctx context.Context, p *peering) error {
 	if len(p.nodes) > 0 {
 		return r.deleteNodes(ctx, p.nodes)

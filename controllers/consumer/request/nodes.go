@@ -19,8 +19,9 @@ import (
 	"liqo.io/federation/controllers/kit"
 )
 
-// ensureNodes creates, changes and deletes the virtual nodes of an offer: one of all of it,
-// or one of each offered node. An administrator's virtual nodes are not changed.
+// ensureNodes creates, updates and deletes the virtual nodes of an offer: one for the whole offer or,
+// if the offer lists nodes, one for each of them. It does not change virtual nodes that an
+// administrator created.
 func (r *Reconciler) ensureNodes(ctx context.Context, p *peering, offer *v1alpha1.ResourceOffer) error {
 	wanted := specsOf(offer)
 	var own []*v1alpha1.VirtualNode
@@ -44,14 +45,14 @@ func (r *Reconciler) ensureNodes(ctx context.Context, p *peering, offer *v1alpha
 			}
 			continue
 		}
-		// Those that are being deleted count, so that a provider whose offered nodes change all the
-		// time runs no more virtual kubelets on this cluster than others.
+		// Virtual nodes that are being deleted count, too. Otherwise a provider that keeps changing its
+		// offered nodes could run any number of virtual kubelets on this cluster.
 		if spec.OfferedNode != "" && room <= 0 {
 			continue
 		}
 		created, err := r.createNode(ctx, p.fc, offer.Namespace, spec, all, own)
 		if created == nil || err != nil {
-			// Without one, the cache does not have all virtual nodes.
+			// If created is nil, the cache lacks a virtual node, and a later reconcile continues.
 			return err
 		}
 		all, room = append(all, created), room-1
@@ -59,7 +60,7 @@ func (r *Reconciler) ensureNodes(ctx context.Context, p *peering, offer *v1alpha
 	return r.deleteNodes(ctx, surplus(own, wanted))
 }
 
-// specsOf returns the virtual nodes of an offer, without their names.
+// specsOf returns the specs of the desired virtual nodes of an offer, without node names.
 func specsOf(offer *v1alpha1.ResourceOffer) []v1alpha1.VirtualNodeSpec {
 	whole := v1alpha1.VirtualNodeSpec{
 		ClusterID: offer.Spec.ClusterID, OfferName: offer.Name, Resources: offer.Spec.Resources, Labels: offer.Spec.Labels,
@@ -77,7 +78,7 @@ func specsOf(offer *v1alpha1.ResourceOffer) []v1alpha1.VirtualNodeSpec {
 	return specs
 }
 
-// isOwn reports whether the controller created a virtual node, and not an administrator.
+// isOwn reports whether this controller, not an administrator, created a virtual node.
 func isOwn(node *v1alpha1.VirtualNode, fc *v1alpha1.ForeignCluster) bool {
 	if node.Spec.OfferedNode == "" {
 		return node.Name == fc.Name
@@ -85,9 +86,9 @@ func isOwn(node *v1alpha1.VirtualNode, fc *v1alpha1.ForeignCluster) bool {
 	return node.Labels[v1alpha1.LabelManagedBy] == v1alpha1.ManagedBy
 }
 
-// createNode creates a virtual node, with the fields that an administrator set on the existing
-// ones, for example apiAccess. It returns nil if a virtual node exists that the cache does not
-// have, because a free number may be the wrong one then.
+// createNode creates a virtual node. It copies fields that an administrator may set, for example
+// apiAccess, from the existing virtual nodes of the provider. It returns nil if a virtual node of that
+// name exists and is not in the cache, because its number may then be in use by another offered node.
 func (r *Reconciler) createNode(
 	ctx context.Context, fc *v1alpha1.ForeignCluster, namespace string, wanted v1alpha1.VirtualNodeSpec,
 	all, own []*v1alpha1.VirtualNode,
@@ -137,8 +138,8 @@ func (r *Reconciler) deleteNodes(ctx context.Context, nodes []*v1alpha1.VirtualN
 	return nil
 }
 
-// nodeName returns the name of a new virtual node: the name of the ForeignCluster, followed by
-// the first free number if it represents an offered node.
+// nodeName returns the name of a new virtual node: the name of the ForeignCluster, followed by the first
+// free number if the virtual node represents one node of the offer.
 func (r *Reconciler) nodeName(
 	ctx context.Context, fc *v1alpha1.ForeignCluster, namespace, offeredNode string, nodes []*v1alpha1.VirtualNode,
 ) (string, error) {
@@ -160,8 +161,9 @@ func hasName(node *v1alpha1.VirtualNode, name string) bool {
 	return node.Name == name || node.Spec.NodeName == naming.NodeName(name)
 }
 
-// taken reports whether another ForeignCluster, or a virtual node in another peer namespace,
-// has a name: Nodes, and the roles of virtual kubelets, are named after them.
+// taken reports whether another ForeignCluster or a virtual node in another peer namespace has a name.
+// The name must be unique in the cluster, because the Node and the ClusterRoleBinding of the virtual
+// kubelet are named after it.
 func (r *Reconciler) taken(ctx context.Context, namespace, name string) (bool, error) {
 	err := r.Client.Get(ctx, client.ObjectKey{Name: name}, &v1alpha1.ForeignCluster{})
 	if err == nil || !apierrors.IsNotFound(err) {
@@ -176,8 +178,9 @@ func (r *Reconciler) taken(ctx context.Context, namespace, name string) (bool, e
 	}), nil
 }
 
-// surplus returns the virtual nodes that are no longer offered. When an offer changes its
-// shape, those of the old one stay until the new ones can run their pods.
+// surplus returns the virtual nodes that are no longer offered. If the offer changed between one
+// virtual node for all nodes and one for each node, it returns the old virtual nodes only once the new
+// ones are ready to run their pods.
 func surplus(own []*v1alpha1.VirtualNode, wanted []v1alpha1.VirtualNodeSpec) []*v1alpha1.VirtualNode {
 	ready := map[string]bool{}
 	for _, node := range own {

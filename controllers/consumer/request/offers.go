@@ -19,12 +19,12 @@ import (
 // Messages of the condition Accepted of an offer.
 const (
 	offerAccepted = "The offer is accepted."
-	nodesDeleted  = "The virtual nodes are being deleted."
-	nodesRemoved  = "The virtual nodes are deleted."
+	nodesDeleted  = "The virtual nodes of the offer are being deleted."
+	nodesRemoved  = "The virtual nodes of the offer are deleted."
 )
 
-// acceptOffers answers the offers of the provider, and creates the virtual nodes of the foremost
-// accepted one. Virtual nodes of other offers are created by administrators.
+// acceptOffers answers the offers of the provider, and ensures the virtual nodes of the accepted offer
+// that foremost selects. Only administrators create virtual nodes for other accepted offers.
 func (r *Reconciler) acceptOffers(ctx context.Context, p *peering) error {
 	slices.SortFunc(p.offers, func(a, b *v1alpha1.ResourceOffer) int { return cmp.Compare(a.Name, b.Name) })
 	var accepted []*v1alpha1.ResourceOffer
@@ -35,9 +35,10 @@ func (r *Reconciler) acceptOffers(ctx context.Context, p *peering) error {
 		case offer.DeletionTimestamp != nil:
 			continue
 		case offer.Spec.ClusterID != p.fc.Spec.ClusterID:
-			phase, message = v1alpha1.NegotiationRefused, "The offer names another cluster than the ForeignCluster."
+			phase = v1alpha1.NegotiationRefused
+			message = "The cluster ID in the offer is not spec.clusterID of the ForeignCluster."
 		case offer.Spec.Withdrawn && slices.ContainsFunc(p.nodes, createdFrom(offer)):
-			// The withdrawal is confirmed once its virtual nodes are deleted.
+			// The consumer confirms the withdrawal once the virtual nodes of the offer are deleted.
 			phase, message = offer.Status.Phase, nodesDeleted
 			for _, node := range p.nodes {
 				if createdFrom(offer)(node) && !isOwn(node, p.fc) {
@@ -65,8 +66,9 @@ func (r *Reconciler) acceptOffers(ctx context.Context, p *peering) error {
 	return r.ensureNodes(ctx, p, r.foremost(p, accepted))
 }
 
-// foremost returns the offer of which the controller creates virtual nodes: the one that the
-// provider names in its answer or, without an answer, the one of which they exist.
+// foremost returns the accepted offer for which the controller creates virtual nodes: the offer that
+// the provider names in the status of the resource request, otherwise an offer that has virtual nodes,
+// otherwise the first one.
 func (r *Reconciler) foremost(p *peering, accepted []*v1alpha1.ResourceOffer) *v1alpha1.ResourceOffer {
 	named := func(offer *v1alpha1.ResourceOffer) bool {
 		return slices.ContainsFunc(p.requests, func(request *v1alpha1.ResourceRequest) bool {
@@ -86,24 +88,24 @@ func (r *Reconciler) foremost(p *peering, accepted []*v1alpha1.ResourceOffer) *v
 	return accepted[0]
 }
 
-// decide returns the answer to an offer that could be accepted.
+// decide returns the phase and message of the answer to a valid offer that is not withdrawn.
 func (r *Reconciler) decide(p *peering, offer *v1alpha1.ResourceOffer) (v1alpha1.NegotiationPhase, string) {
 	switch decision := p.fc.Spec.OutgoingPolicy; {
 	case decision.Decision == v1alpha1.PeeringRefuse && slices.ContainsFunc(p.nodes, createdFrom(offer)):
-		// It is refused once its virtual nodes are deleted.
+		// The offer is refused once its virtual nodes are deleted.
 		return offer.Status.Phase, nodesDeleted
 	case decision.Decision == v1alpha1.PeeringRefuse:
 		return v1alpha1.NegotiationRefused, negotiation.WithReason("The consumer's administrator refuses", decision.Reason)
 	case decision.Decision == v1alpha1.PeeringAccept:
 		return v1alpha1.NegotiationAccepted, negotiation.WithReason("The consumer's administrator accepts", decision.Reason)
 	case negotiation.Undecided(&decision, r.AutoAccept) && offer.Status.Phase != v1alpha1.NegotiationAccepted:
-		return v1alpha1.NegotiationManualActionRequired, fmt.Sprintf("An administrator of the consumer has to decide: "+
-			"set spec.outgoingPolicy.decision of ForeignCluster %s to Accept or Refuse.", p.fc.Name)
+		return v1alpha1.NegotiationManualActionRequired, fmt.Sprintf("The offer waits for a decision of the consumer's "+
+			"administrator: set spec.outgoingPolicy.decision of ForeignCluster %s to Accept or Refuse.", p.fc.Name)
 	}
 	return v1alpha1.NegotiationAccepted, offerAccepted
 }
 
-// answer writes the status of an offer. An empty phase leaves it without an answer.
+// answer writes phase and message to the status of an offer; it does nothing if phase is empty.
 func (r *Reconciler) answer(
 	ctx context.Context, offer *v1alpha1.ResourceOffer, phase v1alpha1.NegotiationPhase, message string,
 ) error {

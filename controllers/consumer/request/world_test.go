@@ -23,7 +23,7 @@ const (
 
 var list = kittest.Resources
 
-// world is the consumer rome with the provider milan.
+// world is the fake consumer rome, with the ForeignCluster of the provider milan.
 type world struct {
 	*kittest.Cluster
 	*Reconciler
@@ -42,14 +42,14 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-// pass reconciles milan, and returns the writes.
+// pass reconciles ForeignCluster milan once, and returns the writes to the API server.
 func (w *world) pass() []string {
 	w.t.Helper()
 	_, writes := w.Pass(w.Reconciler, kit.Request("", "milan"))
 	return writes
 }
 
-// rests passes once more and fails the test if anything is written.
+// rests reconciles once more, and fails the test if anything is written.
 func (w *world) rests(stage string) {
 	w.t.Helper()
 	if writes := w.pass(); len(writes) > 0 {
@@ -77,7 +77,7 @@ func (w *world) changeNode(name string, change func(*v1alpha1.VirtualNode)) {
 	kittest.Change(w.Cluster, peerOf, name, &v1alpha1.VirtualNode{}, change)
 }
 
-// withdraw withdraws an offer as the provider does.
+// withdraw sets spec.withdrawn of an offer, as the provider does.
 func (w *world) withdraw(name string) {
 	w.t.Helper()
 	w.changeOffer(name, func(offer *v1alpha1.ResourceOffer) { offer.Spec.Withdrawn = true })
