@@ -28,7 +28,7 @@ import (
 )
 
 const (
-	// accountsName is the name of the controller of accounts in logs and metrics.
+	// accountsName is the name of the controller accounts in logs and metrics.
 	accountsName = Name + "-accounts"
 	// accountsRetry is the time between two reconciles of a namespace while the pods of a node are not cached yet.
 	accountsRetry = time.Second
@@ -39,7 +39,7 @@ const (
 type accounts struct {
 	// client reads the cache of the manager.
 	client client.Client
-	// used returns the accounts of a namespace with pods on a node, as accountUses.of does.
+	// used has the contract of accountUses.of.
 	used func(node, namespace string) (accounts []string, retryAfter time.Duration, complete bool)
 	// reserved are the namespaces of the installation.
 	reserved []string
@@ -67,7 +67,7 @@ var accessChanged = predicate.Funcs{
 
 func (a *accounts) allNamespaces(ctx context.Context, _ client.Object) []reconcile.Request {
 	var all corev1.NamespaceList
-	// Listing a cache fails only before it is filled, when every object is enqueued anyway.
+	// Listing from a cache fails only before the cache is synced, which enqueues every object anyway.
 	_ = a.client.List(ctx, &all, client.UnsafeDisableDeepCopy)
 	var requests []reconcile.Request
 	for i := range all.Items {
@@ -89,7 +89,7 @@ func (a *accounts) reconcile(ctx context.Context, name string) (time.Duration, e
 		return 0, err
 	}
 	before := strings.Fields(namespace.Annotations[v1alpha1.AnnotationAccounts])
-	// The uses are also read for namespaces without published accounts: reading removes old uses.
+	// used is also called for namespaces that are not offloaded, because it removes expired ServiceAccounts.
 	offloaded := placement.Offloaded(namespace, a.reserved...)
 	after, retryAfter, err := a.onVirtualNodes(ctx, name, before, offloaded)
 	if err != nil || deleted {
@@ -113,9 +113,10 @@ func (a *accounts) reconcile(ctx context.Context, name string) (time.Duration, e
 	return retryAfter, nil
 }
 
-// onVirtualNodes returns the accounts on all virtual nodes whose pods may reach the consumer's API server, and the time
-// after which to reconcile again. Published accounts on a node whose pods are not cached yet are kept, and the
-// namespace is reconciled again soon: no event reports that the cache is filled.
+// onVirtualNodes returns the ServiceAccounts in use on all virtual nodes whose pods may reach the consumer's API
+// server, and the time after which to reconcile again. While the pods of a node are not cached yet, its published
+// ServiceAccounts are kept, and the namespace is reconciled again after accountsRetry, because no event reports that
+// the cache is synced.
 func (a *accounts) onVirtualNodes(
 	ctx context.Context, namespace string, before []string, offloaded bool,
 ) (after []string, retryAfter time.Duration, err error) {

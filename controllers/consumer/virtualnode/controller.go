@@ -1,8 +1,8 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package virtualnode runs a virtual kubelet for each virtual node, drains and deletes its
-// Node when it ends, and publishes the service accounts whose tokens virtual kubelets may
+// Package virtualnode deploys a virtual kubelet for each VirtualNode, drains and deletes the Node when
+// the VirtualNode is deleted, and publishes the ServiceAccounts whose tokens virtual kubelets may
 // request.
 package virtualnode
 
@@ -42,10 +42,10 @@ const (
 	settle = time.Second
 )
 
-// Pods are watches of the pods of nodes.
+// Pods caches and watches the pods of single nodes.
 type Pods interface {
-	// List returns the pods of a node, and reports whether they are complete. The first call starts the watch, which
-	// ends with the context.
+	// List returns the cached pods of a node, and reports whether they are complete. The first call starts the
+	// watch, which ends when ctx is done.
 	List(ctx context.Context, node string) (pods []*corev1.Pod, complete bool, err error)
 	// Synced reports whether all pods of a node are cached.
 	Synced(node string) bool
@@ -53,38 +53,38 @@ type Pods interface {
 	Forget(node string)
 	// Listen adds a function that is called with each changed pod.
 	Listen(changed func(node string, pod *corev1.Pod))
-	// Count sets the counter of the pods of all nodes.
+	// Count sets the counter to which the pods of all watched nodes are added.
 	Count(counter watches.PodCounter)
 }
 
-// Reconciler deploys the virtual kubelet of each VirtualNode, and reports its state.
+// Reconciler deploys the virtual kubelet of each VirtualNode, and writes the status of the VirtualNode.
 type Reconciler struct {
 	// Client reads the cache of the manager, Live the API server.
 	Client client.Client
 	Live   client.Reader
 	// Pods watches the pods of the virtual nodes.
 	Pods Pods
-	// Kinds are the kinds that the local cluster serves.
+	// Kinds reads which kinds the local API server serves.
 	Kinds *kit.ServedKinds
 	Clock clock.PassiveClock
-	// ClusterID and ClusterName are the id and the name of the local cluster.
+	// ClusterID and ClusterName are the ID and the name of the local cluster.
 	ClusterID, ClusterName string
 	// Namespace is the installation namespace, and Reserved are all namespaces of the
 	// installation, which cannot be offloaded.
 	Namespace string
 	Reserved  []string
-	// Networking is the default of ForeignClusters.
+	// Networking applies to ForeignClusters that do not set spec.networking.
 	Networking v1alpha1.NetworkingMode
 	// VirtualKubelet has the settings of virtual kubelets.
 	VirtualKubelet VirtualKubelet
 
-	// managed reads ServiceAccounts, ClusterRoleBindings and Deployments of controllers, and
-	// the TunnelEndpoints in Namespace.
+	// managed reads a cache of the ServiceAccounts, ClusterRoleBindings and Deployments that controllers
+	// created, and of the TunnelEndpoints in Namespace.
 	managed client.Reader
 	uses    *accountUses
 }
 
-// SetupWithManager adds the controllers of virtual nodes and of their accounts to a manager.
+// SetupWithManager adds the controllers of VirtualNodes and of published ServiceAccounts to a manager.
 func (r *Reconciler) SetupWithManager(manager ctrl.Manager) error {
 	ofControllers := cache.ByObject{
 		Label: labels.SelectorFromSet(labels.Set{v1alpha1.LabelManagedBy: v1alpha1.ManagedBy}),
@@ -124,7 +124,7 @@ func (r *Reconciler) SetupWithManager(manager ctrl.Manager) error {
 		Complete(r)
 }
 
-// setUpAccounts adds the controller of accounts to a manager.
+// setUpAccounts adds the controller that publishes ServiceAccounts to a manager.
 func (r *Reconciler) setUpAccounts(manager ctrl.Manager) error {
 	firstOrLast := &kit.Trigger{}
 	r.uses = newAccountUses(
@@ -145,7 +145,8 @@ func watch[T client.Object](from cache.Cache, kind T, requests handler.MapFunc) 
 		func(ctx context.Context, object T) []reconcile.Request { return requests(ctx, object) }))
 }
 
-// clusterChanged selects updates of ForeignClusters that virtual nodes depend on.
+// clusterChanged selects updates of the fields of ForeignClusters that the status or the Node of a
+// VirtualNode depends on.
 var clusterChanged = predicate.Funcs{
 	CreateFunc: func(event.CreateEvent) bool { return false },
 	DeleteFunc: func(event.DeleteEvent) bool { return false },
@@ -156,10 +157,10 @@ var clusterChanged = predicate.Funcs{
 	},
 }
 
-// list returns virtual nodes in the cache.
+// list returns the cached VirtualNodes that the options select.
 func (r *Reconciler) list(ctx context.Context, options ...client.ListOption) []v1alpha1.VirtualNode {
 	var all v1alpha1.VirtualNodeList
-	// Listing a cache fails only before it is filled, when every object is enqueued anyway.
+	// Listing from a cache fails only before the cache is synced, which enqueues every object anyway.
 	_ = r.Client.List(ctx, &all, append(options, client.UnsafeDisableDeepCopy)...)
 	return all.Items
 }
@@ -180,7 +181,7 @@ func (r *Reconciler) ofNamespace(ctx context.Context, object client.Object) []re
 	return r.inNamespace(ctx, object.GetNamespace())
 }
 
-// ofForeignCluster maps an object with the name of a ForeignCluster to its virtual nodes.
+// ofForeignCluster maps an object with the name of a ForeignCluster to the VirtualNodes of that cluster.
 func (r *Reconciler) ofForeignCluster(ctx context.Context, object client.Object) []reconcile.Request {
 	return r.inNamespace(ctx, naming.PeerNamespace(object.GetName()))
 }
@@ -216,7 +217,7 @@ func (r *Reconciler) ofBinding(ctx context.Context, object client.Object) []reco
 	return nil
 }
 
-// ofOwned maps an object that a virtual node owns to it.
+// ofOwned maps an object to the VirtualNode that owns it.
 func ofOwned(_ context.Context, object client.Object) []reconcile.Request {
 	if owner := metav1.GetControllerOf(object); owner != nil && owner.Kind == "VirtualNode" {
 		return []reconcile.Request{kit.Request(object.GetNamespace(), owner.Name)}

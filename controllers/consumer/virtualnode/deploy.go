@@ -23,8 +23,8 @@ import (
 type problem struct{ reason, message string }
 
 // deploy ensures the ServiceAccount, the ClusterRoleBinding and the Deployment of a virtual kubelet. It returns the
-// Deployment, which is nil if it was just created, or the problem that prevents it. fc and found are nil if there is no
-// ForeignCluster and no Node.
+// Deployment, which is nil if it was just created, or the problem that prevents it. fc and found, its Node, are nil if
+// they do not exist.
 func (r *Reconciler) deploy(
 	ctx context.Context, virtual *v1alpha1.VirtualNode, fc *v1alpha1.ForeignCluster, found *corev1.Node,
 ) (*appsv1.Deployment, *problem, error) {
@@ -38,20 +38,21 @@ func (r *Reconciler) deploy(
 		err = ignoreExisting(r.Client.Create(ctx, newAccount(virtual)))
 	}
 	if err != nil {
-		return nil, nil, fmt.Errorf("creating the service account of virtual node %s: %w", virtual.Name, err)
+		return nil, nil, fmt.Errorf("creating the ServiceAccount of virtual node %s: %w", virtual.Name, err)
 	}
 	desired, binding := newBinding(virtual), &rbacv1.ClusterRoleBinding{}
 	err = r.managed.Get(ctx, client.ObjectKey{Name: desired.Name}, binding)
 	switch {
 	case apierrors.IsNotFound(err):
 		if err := ignoreExisting(r.Client.Create(ctx, desired)); err != nil {
-			return nil, nil, fmt.Errorf("binding the role of virtual node %s: %w", virtual.Name, err)
+			return nil, nil, fmt.Errorf("creating the ClusterRoleBinding of virtual node %s: %w", virtual.Name, err)
 		}
 	case err != nil:
 		return nil, nil, err
 	case !equality.Semantic.DeepEqual(binding.Subjects, desired.Subjects):
 		return nil, &problem{ReasonClusterRoleBindingConflict, fmt.Sprintf(
-			"ClusterRoleBinding %s belongs to another virtual node: use another name for this one.", binding.Name)}, nil
+			"ClusterRoleBinding %s belongs to another virtual node: create this virtual node with another name.",
+			binding.Name)}, nil
 	}
 	return r.ensureDeployment(ctx, virtual, fc, found)
 }

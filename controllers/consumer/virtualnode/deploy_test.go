@@ -173,8 +173,8 @@ func TestNodeIsCordonedWithItsCluster(t *testing.T) {
 	w.expect("patch Node liqo-milan")
 	w.expect()
 
-	// A node that is uncordoned by hand before its cluster loses the annotation, so that a
-	// later cordon by hand stays.
+	// A node that is uncordoned manually while its ForeignCluster is cordoned loses the annotation, so
+	// that a later manual cordon stays.
 	cordonCluster(true)
 	w.expect("patch Node liqo-milan")
 	byHand(false)

@@ -30,7 +30,8 @@ const (
 	virtualKubeletPort = 10250
 	identityMount      = "/etc/federation/identity"
 
-	// annotationTemplate has the hash of the applied pod template: the stored one has defaults of the API server.
+	// annotationTemplate is the annotation with the hash of the applied pod template. The stored template cannot be
+	// compared, because the API server sets defaults in it.
 	annotationTemplate = "federation.liqo.io/template-hash"
 )
 
@@ -103,8 +104,8 @@ func (r *Reconciler) newDeployment(node *v1alpha1.VirtualNode, foreignCluster st
 	}, nil
 }
 
-// identityVolume returns the volume with the identity at the provider, and with the kubelet's token for the proxy of
-// the gateway, whose audience is that proxy.
+// identityVolume returns the volume with the identity at the provider, and with the token with which the virtual
+// kubelet authenticates to the proxy of the local gateway.
 func identityVolume() corev1.Volume {
 	return corev1.Volume{Name: "identity", VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
 		DefaultMode: ptr.To[int32](0o440),
@@ -149,8 +150,8 @@ func (r *Reconciler) newContainer(node *v1alpha1.VirtualNode, foreignCluster str
 				corev1.ResourceCPU:    resource.MustParse("20m"),
 				corev1.ResourceMemory: resource.MustParse("64Mi"),
 			},
-			// The runtime allocates memory per processor: 20 MB for 32. Two processors handle hundreds of pods
-			// per second.
+			// The Go runtime allocates memory per processor, for example 20 MB for 32 processors. Two processors handle
+			// hundreds of pods per second.
 			Limits: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("2")},
 		},
 		SecurityContext: &corev1.SecurityContext{

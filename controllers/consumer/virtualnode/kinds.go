@@ -30,8 +30,8 @@ const (
 	ReasonOverriddenByOlderVirtualNode = "OverriddenByOlderVirtualNode"
 )
 
-// observeKinds sets, in the status of a VirtualNode, the condition KindsReflected and those kinds of spec.reflection
-// that are reflected to the provider. It returns the time after which to observe them again.
+// observeKinds sets the condition KindsReflected of a VirtualNode, and writes the kinds of spec.reflection that are
+// reflected to the provider to its status. It returns the time after which to observe them again.
 func (r *Reconciler) observeKinds(
 	ctx context.Context, node *v1alpha1.VirtualNode, offer *v1alpha1.ResourceOffer,
 ) (time.Duration, error) {

@@ -18,33 +18,33 @@ import (
 	"liqo.io/federation/apiserver/reflection"
 )
 
-// VirtualKubelet has the settings of virtual kubelets.
+// VirtualKubelet has the settings of the virtual kubelets that this controller deploys.
 type VirtualKubelet struct {
-	// Image is the image of their containers. Empty means that none is deployed.
+	// Image is the container image of the virtual kubelets. If it is empty, none is deployed.
 	Image string
 	// PullPolicy is the pull policy of the image: Always, IfNotPresent or Never.
 	PullPolicy string
-	// ConsumerAPIServer is the URL at which offloaded pods reach the API server of this cluster.
-	// Empty means that they do not reach it.
+	// ConsumerAPIServer is the URL at which offloaded pods reach the API server of this cluster. If it
+	// is empty, no tokens of this cluster are sent to providers.
 	ConsumerAPIServer string
-	// ConsumerAPIServerThroughTunnels is whether providers reach the address of ConsumerAPIServer only through their
-	// tunnels.
+	// ConsumerAPIServerThroughTunnels is true if pods on providers with a tunnel reach ConsumerAPIServer through
+	// that tunnel.
 	ConsumerAPIServerThroughTunnels bool
-	// ReflectedKinds are the kinds, in addition to the built-in ones, that they may read in
-	// offloaded namespaces, each for example certificates.v1.cert-manager.io.
+	// ReflectedKinds are the kinds, in addition to the built-in ones, that virtual kubelets may read in offloaded
+	// namespaces, for example certificates.v1.cert-manager.io.
 	ReflectedKinds []string
 }
 
-// flagReflectedKinds is the flag of VirtualKubelet.ReflectedKinds.
+// flagReflectedKinds is the name of the flag that sets VirtualKubelet.ReflectedKinds.
 const flagReflectedKinds = "reflection-kinds"
 
-// kinds returns the parsed ReflectedKinds. It fails if one is invalid.
+// kinds returns the parsed ReflectedKinds. Validate has reported invalid ones.
 func (v *VirtualKubelet) kinds() []metav1.GroupVersionResource {
 	kinds, _ := reflection.ParseKinds(flagReflectedKinds, v.ReflectedKinds)
 	return kinds
 }
 
-// AddFlags adds the flags of the settings.
+// AddFlags adds the flags that set v.
 func (v *VirtualKubelet) AddFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&v.Image, "virtual-kubelet-image", v.Image,
 		"Image of the virtual kubelets. Empty starts no virtual node.")
@@ -61,7 +61,7 @@ func (v *VirtualKubelet) AddFlags(fs *pflag.FlagSet) {
 			"certificates.v1.cert-manager.io. ClusterRole federation-reflection has to allow them.")
 }
 
-// Validate returns all errors of the settings.
+// Validate returns an error for each invalid flag.
 func (v *VirtualKubelet) Validate() []error {
 	_, errs := reflection.ParseKinds(flagReflectedKinds, v.ReflectedKinds)
 	policies := []corev1.PullPolicy{corev1.PullAlways, corev1.PullIfNotPresent, corev1.PullNever}
@@ -86,8 +86,8 @@ func (v *VirtualKubelet) Validate() []error {
 	return errs
 }
 
-// ConsumerAPIServerAddress returns the address of ConsumerAPIServer if providers reach it through tunnels, otherwise
-// the zero value.
+// ConsumerAPIServerAddress returns the IP address in ConsumerAPIServer if pods on providers reach it through tunnels,
+// otherwise the zero value.
 func (v *VirtualKubelet) ConsumerAPIServerAddress() netip.Addr {
 	host, _, err := podspec.ConsumerAPIServer(v.ConsumerAPIServer)
 	if err != nil || !v.ConsumerAPIServerThroughTunnels {

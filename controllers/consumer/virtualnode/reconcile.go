@@ -25,8 +25,8 @@ import (
 	"liqo.io/federation/controllers/kit"
 )
 
-// podsRetry is the time between two reads of the pods of a node while they are not all cached. The watch of a node
-// without pods causes no event when its list is complete.
+// podsRetry is the time between two reads of the pods of a node while they are not all cached. If the node has no
+// pods, no event reports when its watch is synced.
 const podsRetry = time.Second
 
 // Reconcile deploys or removes the virtual kubelet of one virtual node.
@@ -45,7 +45,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	return kit.Result(r.keep(ctx, virtual))
 }
 
-// keep deploys the virtual kubelet and writes the status. It returns the time after which to reconcile again.
+// keep deploys the virtual kubelet of a VirtualNode that is not being deleted, and writes the status. It returns the
+// time after which to reconcile again.
 func (r *Reconciler) keep(ctx context.Context, virtual *v1alpha1.VirtualNode) (time.Duration, error) {
 	desired := virtual.DeepCopy()
 	if controllerutil.AddFinalizer(desired, v1alpha1.Finalizer) {
@@ -81,7 +82,7 @@ func (r *Reconciler) keep(ctx context.Context, virtual *v1alpha1.VirtualNode) (t
 		return 0, err
 	}
 	observeClasses(desired, offer)
-	// The status is written even if discovery failed, which is retried.
+	// If discovery fails, the rest of the status is written nevertheless, and the error causes a retry.
 	kinds, kindsErr := r.observeKinds(ctx, desired, offer)
 	if kindsErr != nil {
 		desired.Status.ReflectedKinds = virtual.Status.ReflectedKinds
@@ -113,14 +114,15 @@ func (r *Reconciler) node(ctx context.Context, virtual *v1alpha1.VirtualNode) (*
 	return node, nil
 }
 
-// offer returns the offer of a virtual node, which is empty if there is none.
+// offer returns the resource offer of a virtual node; an empty object if it does not exist.
 func (r *Reconciler) offer(ctx context.Context, virtual *v1alpha1.VirtualNode) (*v1alpha1.ResourceOffer, error) {
 	offer := &v1alpha1.ResourceOffer{}
 	err := r.Client.Get(ctx, client.ObjectKey{Namespace: virtual.Namespace, Name: virtual.Spec.OfferName}, offer)
 	return offer, client.IgnoreNotFound(err)
 }
 
-// belongs reports whether a Node, which may be nil, is the Node of a virtual node, and not a local node of its name.
+// belongs reports whether a Node is the Node of a virtual node, instead of a local node with the same name. node may
+// be nil.
 func belongs(node *corev1.Node, virtual *v1alpha1.VirtualNode) bool {
 	return node != nil && placement.NodeBelongs(node, virtual.Spec.ClusterID)
 }
@@ -133,8 +135,8 @@ func (r *Reconciler) cordon(
 	if fc == nil || !belongs(node, virtual) {
 		return nil
 	}
-	// A Node that was uncordoned manually still has the annotation. It must be removed, or a later manual cordon would
-	// be taken for the one of the ForeignCluster.
+	// A Node that was uncordoned manually still has the annotation. It is removed, because otherwise the end of the
+	// cordon in the ForeignCluster would also end a later manual cordon.
 	_, held := node.Annotations[v1alpha1.AnnotationCordoned]
 	if fc.Spec.Cordoned && node.Spec.Unschedulable || !fc.Spec.Cordoned && !held {
 		return nil
@@ -147,7 +149,7 @@ func (r *Reconciler) cordon(
 		delete(desired.Annotations, v1alpha1.AnnotationCordoned)
 	}
 	if _, err := kit.Commit(ctx, r.Client, node, desired); err != nil {
-		return fmt.Errorf("setting node %s schedulable or unschedulable: %w", node.Name, err)
+		return fmt.Errorf("cordoning or uncordoning node %s: %w", node.Name, err)
 	}
 	return nil
 }

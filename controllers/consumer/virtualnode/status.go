@@ -33,8 +33,8 @@ const (
 	ReasonNoNetwork                  = "NoNetwork"
 )
 
-// observeNetwork sets the condition NetworkReady and the remapped ranges of both clusters. fc is nil if there is no
-// ForeignCluster.
+// observeNetwork sets the condition NetworkReady and the remapped CIDRs of both clusters in the status. fc is nil if
+// the ForeignCluster does not exist.
 func (r *Reconciler) observeNetwork(
 	ctx context.Context, virtual *v1alpha1.VirtualNode, fc *v1alpha1.ForeignCluster,
 ) error {
@@ -51,7 +51,8 @@ func (r *Reconciler) observeNetwork(
 		if err != nil && !apierrors.IsNotFound(err) {
 			return err
 		}
-		// An empty network means that no address is reachable: the ranges are not agreed yet.
+		// An empty network, unlike nil, means that no address is reachable, because the clusters have not agreed on
+		// ranges yet.
 		virtual.Status.Network = &v1alpha1.VirtualNodeNetwork{}
 		if err == nil && tunnel.Spec.ClusterID == virtual.Spec.ClusterID {
 			virtual.Status.Network.Local, virtual.Status.Network.Remote = tunnel.Spec.Local, tunnel.Spec.Remote
@@ -65,7 +66,8 @@ func (r *Reconciler) observeNetwork(
 	return nil
 }
 
-// observeClasses sets the classes that reflected objects may name, and the storage of the accepted offer.
+// observeClasses copies the classes that reflected objects may name, and the storage, from the accepted offer to the
+// status.
 func observeClasses(virtual *v1alpha1.VirtualNode, offer *v1alpha1.ResourceOffer) {
 	status := &virtual.Status
 	status.IngressClasses, status.LoadBalancerClasses = offer.Spec.IngressClasses, offer.Spec.LoadBalancerClasses
@@ -91,7 +93,7 @@ func kubeletCondition(virtual *v1alpha1.VirtualNode, deployment *appsv1.Deployme
 	return condition
 }
 
-// readyCondition returns the condition Ready of a virtual node with a Node, which may be nil.
+// readyCondition returns the condition Ready of a virtual node. node is its Node, or nil if that does not exist.
 func readyCondition(virtual *v1alpha1.VirtualNode, node *corev1.Node) metav1.Condition {
 	condition := metav1.Condition{
 		Type: v1alpha1.ConditionReady, Status: metav1.ConditionFalse, ObservedGeneration: virtual.Generation,

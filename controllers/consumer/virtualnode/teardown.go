@@ -26,15 +26,16 @@ import (
 )
 
 const (
-	// revokedDrain is the time for which pods are evicted from a node whose provider revoked the identity, so that
-	// their end cannot be observed. It applies only after the revocation lasted for revokedGrace, in which rights that
-	// were removed by mistake can be restored.
+	// revokedDrain is the time for which pods are evicted from a node whose provider revoked the identity. It is
+	// short because the end of these pods cannot be observed. It applies only once the identity has been revoked for
+	// revokedGrace, in which an administrator can restore roles that were removed by mistake.
 	revokedDrain = 10 * time.Second
 	revokedGrace = time.Minute
 )
 
 // tearDown removes a virtual node: it cordons the Node, evicts its pods until drainTime is over, and then deletes the
-// virtual kubelet, the Node, and the rights of the virtual kubelet. It returns the time after which to reconcile again.
+// virtual kubelet, the Node, and the virtual kubelet's ServiceAccount and ClusterRoleBinding. It returns the time
+// after which to reconcile again.
 func (r *Reconciler) tearDown(ctx context.Context, virtual *v1alpha1.VirtualNode) (time.Duration, error) {
 	if !controllerutil.ContainsFinalizer(virtual, v1alpha1.Finalizer) {
 		return 0, nil
@@ -68,7 +69,8 @@ func (r *Reconciler) tearDown(ctx context.Context, virtual *v1alpha1.VirtualNode
 	deployment := &appsv1.Deployment{}
 	err = r.managed.Get(ctx, client.ObjectKey{Namespace: virtual.Namespace, Name: kubeletName(virtual)}, deployment)
 	if err == nil {
-		// With foreground deletion its pods end first, so that none creates the Node again.
+		// Foreground deletion ends the pods of the Deployment first, so that no virtual kubelet creates the Node
+		// again.
 		if deployment.DeletionTimestamp != nil {
 			return 0, nil
 		}
@@ -88,8 +90,8 @@ func (r *Reconciler) tearDown(ctx context.Context, virtual *v1alpha1.VirtualNode
 	return 0, r.revoke(ctx, virtual)
 }
 
-// drainTime returns the remaining time for draining the node: two thirds of the disconnect timeout, or less if the
-// provider revoked the identity. It is not positive if the time is over.
+// drainTime returns the remaining time for draining the node: two thirds of the disconnect timeout, or revokedDrain if
+// the provider revoked the identity. It is zero or negative once the time is over.
 func (r *Reconciler) drainTime(ctx context.Context, virtual *v1alpha1.VirtualNode) (time.Duration, error) {
 	fc, err := r.foreignCluster(ctx, virtual)
 	if err != nil {
@@ -145,9 +147,9 @@ func (r *Reconciler) offloaded(ctx context.Context, name string) bool {
 	return err == nil && placement.Offloaded(namespace, r.Reserved...)
 }
 
-// deletePods deletes the remaining pods of a node that is being deleted, whose end is never reported. Otherwise pod
-// garbage collection would do that a minute later, which would delay, for example, the deletion of their namespace. A
-// pod that cannot be deleted does not block the deletion of the node.
+// deletePods force deletes the remaining pods of a node that is being deleted, because no kubelet will report their
+// end. Otherwise pod garbage collection would delete them a minute later, which would delay, for example, the deletion
+// of their namespace. A pod that cannot be deleted does not block the deletion of the node.
 func (r *Reconciler) deletePods(ctx context.Context, node *corev1.Node) {
 	logger := klog.FromContext(ctx)
 	pods, _, err := r.Pods.List(ctx, node.Name)
@@ -168,14 +170,14 @@ func (r *Reconciler) deletePods(ctx context.Context, node *corev1.Node) {
 // revoke deletes the ClusterRoleBinding and the ServiceAccount of the virtual kubelet, and removes the finalizer of the
 // virtual node.
 func (r *Reconciler) revoke(ctx context.Context, virtual *v1alpha1.VirtualNode) error {
-	// Read live: a binding that is not cached yet would never be deleted.
+	// Read from the API server, because a ClusterRoleBinding that is not cached yet would never be deleted.
 	binding := &rbacv1.ClusterRoleBinding{}
 	err := r.Live.Get(ctx, client.ObjectKey{Name: bindingName(virtual)}, binding)
 	if err == nil && len(binding.Subjects) == 1 && binding.Subjects[0].Namespace == virtual.Namespace {
 		err = kit.Delete(ctx, r.Client, binding)
 	}
 	if client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("unbinding the role of virtual node %s: %w", virtual.Name, err)
+		return fmt.Errorf("deleting the ClusterRoleBinding of virtual node %s: %w", virtual.Name, err)
 	}
 	account := &corev1.ServiceAccount{}
 	err = r.managed.Get(ctx, client.ObjectKey{Namespace: virtual.Namespace, Name: kubeletName(virtual)}, account)
@@ -183,7 +185,7 @@ func (r *Reconciler) revoke(ctx context.Context, virtual *v1alpha1.VirtualNode) 
 		err = kit.Delete(ctx, r.Client, account)
 	}
 	if client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("deleting the service account of virtual node %s: %w", virtual.Name, err)
+		return fmt.Errorf("deleting the ServiceAccount of virtual node %s: %w", virtual.Name, err)
 	}
 	released := virtual.DeepCopy()
 	controllerutil.RemoveFinalizer(released, v1alpha1.Finalizer)

@@ -25,7 +25,7 @@ const (
 	deleteNode       = "delete Node liqo-milan"
 )
 
-// revoked are the last writes of a virtual node.
+// revoked are the last writes of the teardown of a virtual node.
 var revoked = []string{"delete ClusterRoleBinding " + role, "delete ServiceAccount " + kubelet,
 	"patch VirtualNode milan"}
 
@@ -41,7 +41,7 @@ func newDrainingWorld(t *testing.T) *world {
 	return w
 }
 
-// refuse has the API server refuse writes of a verb and a name.
+// refuse makes writes with a verb to objects with a name fail with err.
 func (w *world) refuse(verb, name string, err error) {
 	w.Fault = func(write kittest.Write, done bool) error {
 		if write.Verb == verb && (name == "" || write.Name == name) && !done {
@@ -102,7 +102,7 @@ func TestKilledAtAnyWriteTheVirtualNodeIsRemoved(t *testing.T) {
 func TestPodsThatWereNeverOffloadedAreNotDrained(t *testing.T) {
 	w := newDrainingWorld(t)
 	w.addPod(metav1.NamespaceSystem, "kube-proxy")
-	// It would be created again at once.
+	// The DaemonSet would create this pod again at once.
 	w.addPod("shop", "collector", func(pod *corev1.Pod) {
 		pod.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "DaemonSet", Name: "collector",
 			Controller: ptr.To(true)}}

@@ -13,28 +13,27 @@ import (
 	"liqo.io/federation/apiserver/podspec"
 )
 
-// accountLinger is the time for which a service account without pods on a node remains published, so that Jobs do not
-// cause frequent writes of their namespace.
+// accountLinger is the time for which a ServiceAccount stays published after its last pod on a node ended, so that
+// Jobs do not cause frequent writes to their namespace.
 const accountLinger = time.Minute
 
-// accountUse counts the pods of a service account on one node that need its tokens.
+// accountUse counts the pods on one node that need tokens of one ServiceAccount.
 type accountUse struct {
 	pods int
-	// idle is the time at which the last one ended.
+	// idle is the time at which the last of these pods ended.
 	idle time.Time
 }
 
-// accountUses counts the pods of service accounts on virtual nodes that need their tokens.
+// accountUses counts, for each virtual node and ServiceAccount, the pods that need tokens of the ServiceAccount.
 type accountUses struct {
 	clock clock.PassiveClock
 	// counted reports whether all pods of a node were counted.
 	counted func(node string) bool
-	// changed is called with a namespace when one of its accounts gets its first pod on a
-	// node, or loses its last one.
+	// changed is called with a namespace when the count of one of its ServiceAccounts on a node becomes one or zero.
 	changed func(namespace string)
 
 	mu sync.Mutex
-	// nodes has the uses by node, namespace and name of the account.
+	// nodes has the counts by node, namespace and name of the ServiceAccount.
 	nodes map[string]map[string]map[string]accountUse
 }
 
@@ -46,11 +45,11 @@ func newAccountUses(
 	}
 }
 
-// Counts reports whether a pod needs tokens of its account. It implements watches.PodCounter.
+// Counts implements watches.PodCounter. It reports whether a pod needs tokens of its ServiceAccount.
 func (*accountUses) Counts(pod *corev1.Pod) bool { return podspec.NeedsTokens(pod) }
 
-// Count adds a pod to those of its account on a node, or subtracts it. It implements
-// watches.PodCounter.
+// Count implements watches.PodCounter. It adds by, which is 1 or -1, to the count of the pod's ServiceAccount on a
+// node.
 func (u *accountUses) Count(node string, pod *corev1.Pod, by int) {
 	if u.add(node, pod.Namespace, pod.Spec.ServiceAccountName, by) {
 		u.changed(pod.Namespace)
@@ -77,8 +76,9 @@ func (u *accountUses) add(node, namespace, account string, by int) bool {
 	return before != after
 }
 
-// of returns the accounts of a namespace that have such pods on a node, or had some within accountLinger, the time
-// after which one of the latter expires, and whether all pods are counted. It removes expired accounts.
+// of returns the ServiceAccounts of a namespace whose tokens pods on a node need or needed within accountLinger. It
+// also returns the time after which the first ServiceAccount without pods expires, 0 if all have pods, and whether all
+// pods of the node are counted. It removes expired ServiceAccounts.
 func (u *accountUses) of(node, namespace string) (accounts []string, retryAfter time.Duration, complete bool) {
 	if !u.counted(node) {
 		return nil, 0, false
@@ -104,12 +104,12 @@ func (u *accountUses) of(node, namespace string) (accounts []string, retryAfter 
 	return accounts, retryAfter, true
 }
 
-// forget removes the uses of a deleted node.
+// forget removes the counts of a deleted node.
 func (u *accountUses) forget(node string) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	delete(u.nodes, node)
 }
 
-// noUses returns no accounts and that they are complete, for a cluster that sends no tokens to providers.
+// noUses replaces accountUses.of in a cluster that sends no tokens to providers.
 func noUses(string, string) ([]string, time.Duration, bool) { return nil, 0, true }

@@ -31,12 +31,12 @@ const (
 
 var list = kittest.Resources
 
-// world is the consumer rome with one virtual node of milan.
+// world is the fake consumer rome, with one virtual node of the provider milan.
 type world struct {
 	*kittest.Cluster
 	*Reconciler
 	t *testing.T
-	// resources are what discovery returns, unless it fails.
+	// resources are the resources that discovery returns.
 	resources []metav1.APIResource
 	failure   error
 	// forgotten are the nodes whose pods are no longer watched.
@@ -48,7 +48,7 @@ func (w *world) ServerResourcesForGroupVersionWithContext(context.Context, strin
 	return &metav1.APIResourceList{APIResources: w.resources}, w.failure
 }
 
-// pods are those of the cluster, and implement Pods.
+// pods implements Pods with the pods of the fake cluster.
 type pods struct {
 	Pods
 	world *world
@@ -95,7 +95,7 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-// pass reconciles the virtual node once, and returns the writes.
+// pass reconciles the virtual node once, and returns the writes to the API server.
 func (w *world) pass() ([]string, error) {
 	before := len(w.Writes)
 	_, err := w.Reconcile(w.t.Context(), kit.Request(peer, "milan"))
@@ -138,7 +138,7 @@ func (w *world) addNode(changes ...func(*corev1.Node)) {
 
 func cordoned(node *corev1.Node) { node.Spec.Unschedulable = true }
 
-// addPod adds a pod on the Node, which stays when it is deleted until end.
+// addPod adds a pod on the Node. The pod has a finalizer, so that it stays after its deletion until end is called.
 func (w *world) addPod(namespace, name string, changes ...func(*corev1.Pod)) {
 	w.t.Helper()
 	pod := &corev1.Pod{
@@ -151,7 +151,7 @@ func (w *world) addPod(namespace, name string, changes ...func(*corev1.Pod)) {
 	w.Add(pod)
 }
 
-// end ends a pod that is being deleted.
+// end removes the finalizer of a pod that is being deleted.
 func (w *world) end(namespace, name string) {
 	w.t.Helper()
 	pod := kittest.Read(w.Cluster, namespace, name, &corev1.Pod{})
@@ -161,7 +161,7 @@ func (w *world) end(namespace, name string) {
 	}
 }
 
-// remove deletes the virtual node, and sets the clock to the time of that.
+// remove deletes the virtual node, and sets the clock to its deletionTimestamp.
 func (w *world) remove() {
 	w.t.Helper()
 	if err := w.Delete(w.t.Context(), w.virtual()); err != nil {
