@@ -105,7 +105,7 @@ func (a *Addresses) mappingsOf(ctx context.Context, of origin) ([]v1alpha1.Addre
 
 // mapped returns the requests of the origins of a kind of which options select a mapping.
 func (a *Addresses) mapped(ctx context.Context, kind kind, options ...client.ListOption) []reconcile.Request {
-	// Listing a cache fails only before it is filled; then each mapping has an event anyway.
+	// Listing from a cache fails only before the cache is synced, which causes an event for each mapping anyway.
 	all, _ := a.mappings(ctx, options...)
 	return requestsOf(kind, all)
 }
@@ -134,7 +134,7 @@ func (a *Addresses) maps(ctx context.Context, options ...client.ListOption) ([]v
 // options select.
 func (a *Addresses) offloaded(ctx context.Context, options ...client.ListOption) sets.Set[string] {
 	names := sets.New[string]()
-	// Listing a cache fails only before it is filled; then each map has an event anyway.
+	// Listing from a cache fails only before the cache is synced, which causes an event for each map anyway.
 	all, _ := a.maps(ctx, options...)
 	for i := range all {
 		names = names.Union(namesOf(&all[i]))

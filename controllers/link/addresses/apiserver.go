@@ -58,7 +58,7 @@ func ofTunnel(_ context.Context, tunnel client.Object) []reconcile.Request {
 // all returns the requests of the ForeignClusters with a tunnel or a mapping.
 func (r *APIServerReconciler) all(ctx context.Context, _ client.Object) []reconcile.Request {
 	requests := r.mapped(ctx, ofAPIServer)
-	// Listing a cache fails only before it is filled; then each tunnel has an event anyway.
+	// Listing from a cache fails only before the cache is synced, which causes an event for each tunnel anyway.
 	tunnels, _ := r.tunnels(ctx)
 	for i := range tunnels {
 		requests = append(requests, kit.Request("", tunnels[i].Name))

@@ -95,7 +95,7 @@ func (r *PodReconciler) allMapped(ctx context.Context, _ client.Object) []reconc
 
 // all returns a request for each cached pod of a virtual node, and for each pod with a mapping.
 func (r *PodReconciler) all(ctx context.Context, _ client.Object) []reconcile.Request {
-	// Listing a cache fails only before it is filled; then each pod has an event anyway.
+	// Listing from a cache fails only before the cache is synced, which causes an event for each pod anyway.
 	nodes, _ := r.virtualNodes(ctx)
 	requests := r.mapped(ctx, ofPod)
 	for _, pod := range r.seen(nodes) {
@@ -109,7 +109,7 @@ func (r *PodReconciler) all(ctx context.Context, _ client.Object) []reconcile.Re
 func (r *PodReconciler) behindTunnel(ctx context.Context, tunnel client.Object) []reconcile.Request {
 	inPeer := client.InNamespace(naming.PeerNamespace(tunnel.GetName()))
 	requests := r.mapped(ctx, ofPod, client.MatchingFields{indexPeer: tunnel.GetName()})
-	// Listing a cache fails only before it is filled; then each pod has an event anyway.
+	// Listing from a cache fails only before the cache is synced, which causes an event for each pod anyway.
 	nodes, _ := r.virtualNodes(ctx, inPeer)
 	for _, pod := range r.seen(nodes) {
 		requests = append(requests, kit.Request(pod.Namespace, pod.Name))
@@ -123,7 +123,7 @@ func (r *PodReconciler) inNamespaces(ctx context.Context, names sets.Set[string]
 		return nil
 	}
 	var requests []reconcile.Request
-	// Listing a cache fails only before it is filled; then each pod has an event anyway.
+	// Listing from a cache fails only before the cache is synced, which causes an event for each pod anyway.
 	nodes, _ := r.virtualNodes(ctx)
 	for _, pod := range r.seen(nodes) {
 		if names.Has(pod.Namespace) {

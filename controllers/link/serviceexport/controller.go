@@ -141,7 +141,7 @@ func (r *Reconciler) in(ctx context.Context, namespace string) []reconcile.Reque
 	if s == nil {
 		return nil
 	}
-	// Listing a cache fails only once its session ended.
+	// Listing from a cache fails only after its session has ended.
 	objects, _ := s.in(ctx, namespace)
 	var requests []reconcile.Request
 	for _, object := range objects {

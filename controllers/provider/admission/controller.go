@@ -81,7 +81,7 @@ func (r *Reconciler) requestsOf(ctx context.Context, foreignCluster string) []re
 		return nil
 	}
 	var all v1alpha1.IdentityRequestList
-	// Listing a cache fails only before it is filled; then every request is enqueued anyway.
+	// Listing from a cache fails only before the cache is synced, which causes an event for each request anyway.
 	_ = r.Client.List(ctx, &all)
 	var requests []reconcile.Request
 	for i := range all.Items {

@@ -136,7 +136,7 @@ func (r *Reconciler) all() handler.EventHandler {
 // requests returns the requests of the ShadowEndpointSlices that options select.
 func (r *Reconciler) requests(ctx context.Context, options ...client.ListOption) []reconcile.Request {
 	var shadows v1alpha1.ShadowEndpointSliceList
-	// Listing a cache fails only before it is filled; then each of them has an event anyway.
+	// Listing from a cache fails only before the cache is synced, which causes an event for each object anyway.
 	_ = r.Client.List(ctx, &shadows, append(options, client.UnsafeDisableDeepCopy)...)
 	var all []reconcile.Request
 	for i := range shadows.Items {

@@ -69,7 +69,7 @@ func (r *Reconciler) SetupWithManager(manager ctrl.Manager) error {
 // ResourceRequest to all tokens.
 func (r *Reconciler) tokensOf(ctx context.Context, object client.Object) []reconcile.Request {
 	var tokens v1alpha1.PeeringTokenList
-	// Listing a cache fails only before it is filled; then every token is enqueued anyway.
+	// Listing from a cache fails only before the cache is synced, which causes an event for each token anyway.
 	_ = r.Client.List(ctx, &tokens)
 	_, isIdentity := object.(*v1alpha1.IdentityRequest)
 	var requests []reconcile.Request

@@ -122,7 +122,7 @@ func (r *Reconciler) requestsOfNamespace(ctx context.Context, namespace client.O
 		return requestsOfConsumer(namespace)
 	}
 	var namespaceMaps v1alpha1.NamespaceMapList
-	// Listing a cache fails only before it is filled; then every object is enqueued anyway.
+	// Listing from a cache fails only before the cache is synced, which enqueues every object anyway.
 	_ = r.Client.List(ctx, &namespaceMaps, client.UnsafeDisableDeepCopy)
 	var requests []reconcile.Request
 	for i := range namespaceMaps.Items {

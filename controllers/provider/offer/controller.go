@@ -70,7 +70,7 @@ func (r *Reconciler) SetupWithManager(manager ctrl.Manager) error {
 // consumers returns every ForeignCluster.
 func (r *Reconciler) consumers(ctx context.Context, _ client.Object) []reconcile.Request {
 	var all v1alpha1.ForeignClusterList
-	// Listing a cache fails only before it is filled; then every object is enqueued anyway.
+	// Listing from a cache fails only before the cache is synced, which enqueues every object anyway.
 	_ = r.Client.List(ctx, &all, client.UnsafeDisableDeepCopy)
 	var requests []reconcile.Request
 	for i := range all.Items {
