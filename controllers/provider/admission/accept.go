@@ -22,8 +22,9 @@ import (
 	"liqo.io/federation/controllers/kit"
 )
 
-// accept accepts a request once the tenant namespace exists with the rights of its identity: then
-// the certificate may be signed, or the account exists. Each renewal is accepted again.
+// accept sets the condition Accepted of an IdentityRequest once the tenant namespace exists and has the
+// RoleBindings of the new identity. Only then is the certificate signed, or the ServiceAccount created.
+// Each renewal is accepted again.
 func (r *Reconciler) accept(ctx context.Context, request *v1alpha1.IdentityRequest, fc *v1alpha1.ForeignCluster) error {
 	name := naming.TenantNamespace(fc.Name)
 	namespace := &corev1.Namespace{}
@@ -43,7 +44,7 @@ func (r *Reconciler) accept(ctx context.Context, request *v1alpha1.IdentityReque
 		ready, err = r.account(ctx, request, name)
 		accepted.Status.ServiceAccountName = naming.TenantAccount
 		identity.SetCondition(accepted, v1alpha1.ConditionAccepted, metav1.ConditionTrue, identity.ReasonKnownByAccount,
-			"The tenant namespace is ready, with an account of the consumer.")
+			"The tenant namespace is ready, and has the ServiceAccount of the consumer.")
 	} else {
 		uid, _ := naming.InvitationOfAccount(request.Name)
 		ready, err = r.bound(ctx, name, naming.TenantRole, rbacv1.UserKind, string(uid))
@@ -57,8 +58,9 @@ func (r *Reconciler) accept(ctx context.Context, request *v1alpha1.IdentityReque
 	return err
 }
 
-// account creates the service account of a consumer without a certificate, once it has
-// rights and the invitation permits to request its tokens, and reports whether they do.
+// account creates the ServiceAccount of a consumer that gets tokens instead of a certificate. It reports
+// false, and creates nothing, until the RoleBindings exist that grant the ServiceAccount the tenant role
+// and permit the holder of the invitation to request its tokens.
 func (r *Reconciler) account(ctx context.Context, request *v1alpha1.IdentityRequest, namespace string) (bool, error) {
 	for _, needed := range []struct{ role, account string }{
 		{naming.TenantRole, naming.TenantAccount}, {naming.TenantTokenRole, request.Name},
@@ -76,12 +78,12 @@ func (r *Reconciler) account(ctx context.Context, request *v1alpha1.IdentityRequ
 		Labels: map[string]string{v1alpha1.LabelManagedBy: v1alpha1.ManagedBy},
 	}})
 	if err != nil && !apierrors.IsAlreadyExists(err) {
-		return false, fmt.Errorf("creating the account of the consumer in namespace %s: %w", namespace, err)
+		return false, fmt.Errorf("creating the ServiceAccount of the consumer in namespace %s: %w", namespace, err)
 	}
 	return true, nil
 }
 
-// bound reports whether a role binding exists and names a subject.
+// bound reports whether a RoleBinding exists and has a subject.
 func (r *Reconciler) bound(ctx context.Context, namespace, name, kind, subject string) (bool, error) {
 	var binding rbacv1.RoleBinding
 	if err := r.Client.Get(ctx, types.NamespacedName{Namespace: namespace, Name: name}, &binding); err != nil {

@@ -13,7 +13,8 @@ import (
 	"liqo.io/federation/controllers/kit"
 )
 
-// adopt finds or creates the ForeignCluster of a consumer, and makes it the owner of the request.
+// adopt finds or creates the ForeignCluster of a consumer, and makes it the owner of the
+// IdentityRequest. If the consumer cannot be admitted, it refuses the IdentityRequest.
 func (r *Reconciler) adopt(ctx context.Context, request *v1alpha1.IdentityRequest) error {
 	if request.Spec.ClusterID == r.ClusterID {
 		return r.refuse(ctx, request, ReasonOwnCluster, "A cluster cannot be a consumer of itself.")
@@ -39,16 +40,16 @@ func (r *Reconciler) adopt(ctx context.Context, request *v1alpha1.IdentityReques
 	case reason != "":
 		return r.refuse(ctx, request, reason, message)
 	case fc.DeletionTimestamp != nil, len(others) > 0 && !kit.IncomingEnabled(fc):
-		// An earlier peering is being torn down. The event of its end requests a pass.
+		// An earlier peering is being torn down. Its end enqueues the IdentityRequest again.
 		return nil
 	case len(others) > 0 && token.Spec.ConsumerClusterID == "":
 		return r.refuse(ctx, request, ReasonClusterAlreadyPeered,
 			"The consumer is peered with this cluster already: unpeer first. "+
-				"If the consumer has lost its identity, request an invitation that is bound to its cluster id.")
+				"If the consumer has lost its identity, request an invitation that is bound to its cluster ID.")
 	}
 	for _, other := range others {
-		// A consumer that was invited by its id gets another identity instead of the one that
-		// it has.
+		// The invitation is bound to the cluster ID of the consumer, so its new identity replaces the
+		// earlier one.
 		if err := kit.Delete(ctx, r.Client, other); err != nil {
 			return fmt.Errorf("deleting the earlier identity of the consumer: %w", err)
 		}

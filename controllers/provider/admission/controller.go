@@ -32,32 +32,32 @@ const Name = "identity-request"
 const (
 	// ReasonAccepted means that the tenant namespace is ready.
 	ReasonAccepted = "Accepted"
-	// ReasonOwnCluster means that the request is of this cluster.
+	// ReasonOwnCluster means that this cluster used its own invitation.
 	ReasonOwnCluster = "OwnCluster"
-	// ReasonClusterAlreadyPeered means that the consumer has another request.
+	// ReasonClusterAlreadyPeered means that the consumer has another IdentityRequest already.
 	ReasonClusterAlreadyPeered = "ClusterAlreadyPeered"
-	// ReasonNameTaken means that other clusters have the name of the consumer.
+	// ReasonNameTaken means that ForeignClusters of other clusters have the name of the consumer.
 	ReasonNameTaken = "NameTaken"
-	// ReasonInvitationWithdrawn means that the PeeringToken of the request was deleted.
+	// ReasonInvitationWithdrawn means that the PeeringToken of the invitation was deleted.
 	ReasonInvitationWithdrawn = "InvitationWithdrawn"
-	// ReasonInvitationForAnotherCluster means that the invitation is of another cluster.
+	// ReasonInvitationForAnotherCluster means that the invitation is bound to another cluster ID.
 	ReasonInvitationForAnotherCluster = "InvitationForAnotherCluster"
 )
 
-// Reconciler creates a ForeignCluster for each invited consumer, and reports that its tenant
-// namespace is ready.
+// Reconciler creates a ForeignCluster for each invited consumer, and accepts or refuses its
+// IdentityRequest.
 type Reconciler struct {
 	// Client reads the cache of the manager, Live the API server.
 	Client client.Client
 	Live   client.Reader
 	// ClusterID is the ID of this cluster.
 	ClusterID string
-	// Mode is how this cluster identifies its consumers.
+	// Mode selects whether this cluster issues certificates or tokens to its consumers.
 	Mode identity.Mode
 }
 
-// SetupWithManager adds the controller to a manager. It has one worker, so that only one of two
-// requests of a cluster is the first.
+// SetupWithManager adds the controller to a manager. It has one worker, so that two IdentityRequests of
+// one consumer are not both admitted.
 func (r *Reconciler) SetupWithManager(manager ctrl.Manager) error {
 	ofLabel := handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, object client.Object) []reconcile.Request {
 		return r.requestsOf(ctx, object.GetLabels()[v1alpha1.LabelForeignCluster])
@@ -74,8 +74,8 @@ func (r *Reconciler) SetupWithManager(manager ctrl.Manager) error {
 		Complete(r)
 }
 
-// requestsOf returns the requests that belong to a foreign cluster, and those that belong to
-// none yet; none if the name is empty.
+// requestsOf returns the reconcile requests of the IdentityRequests that a ForeignCluster owns, and of
+// those without an owner; none if the name of the ForeignCluster is empty.
 func (r *Reconciler) requestsOf(ctx context.Context, foreignCluster string) []reconcile.Request {
 	if foreignCluster == "" {
 		return nil
@@ -92,7 +92,7 @@ func (r *Reconciler) requestsOf(ctx context.Context, foreignCluster string) []re
 	return requests
 }
 
-// Reconcile admits the consumer of one request.
+// Reconcile admits or refuses the consumer of one IdentityRequest.
 func (r *Reconciler) Reconcile(ctx context.Context, key ctrl.Request) (ctrl.Result, error) {
 	request := &v1alpha1.IdentityRequest{}
 	if err := r.Client.Get(ctx, key.NamespacedName, request); err != nil || request.DeletionTimestamp != nil {
@@ -114,8 +114,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, key ctrl.Request) (ctrl.Resu
 	}
 }
 
-// abandon deletes a request whose ForeignCluster was deleted. The cache may lack the
-// ForeignCluster, whose event requests a pass then.
+// abandon deletes an IdentityRequest whose ForeignCluster was deleted. If only the cache lacks the
+// ForeignCluster, it does nothing, because the ForeignCluster enqueues the IdentityRequest later.
 func (r *Reconciler) abandon(
 	ctx context.Context, request *v1alpha1.IdentityRequest, owner *metav1.OwnerReference,
 ) error {

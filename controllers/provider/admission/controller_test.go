@@ -30,7 +30,7 @@ const (
 	tenant      = "liqo-tenant-rome"
 )
 
-// aRequest is a request of a consumer that was invited.
+// aRequest returns the IdentityRequest of an invited consumer.
 func aRequest(clusterID, clusterName string) *v1alpha1.IdentityRequest {
 	return &v1alpha1.IdentityRequest{
 		ObjectMeta: metav1.ObjectMeta{Name: requestName, UID: "request"},
@@ -38,7 +38,8 @@ func aRequest(clusterID, clusterName string) *v1alpha1.IdentityRequest {
 	}
 }
 
-// aToken is the invitation of that request, bound to a cluster unless its ID is empty.
+// aToken returns the PeeringToken of the IdentityRequest aRequest. It is bound to a cluster ID unless
+// bound is empty.
 func aToken(bound string) *v1alpha1.PeeringToken {
 	return &v1alpha1.PeeringToken{
 		ObjectMeta: metav1.ObjectMeta{Name: "rome", UID: tokenUID}, Spec: v1alpha1.PeeringTokenSpec{ConsumerClusterID: bound},
@@ -49,7 +50,7 @@ func aForeignCluster(name, clusterID string, incoming v1alpha1.PeeringIntent) *v
 	return kittest.ForeignCluster(name, clusterID, v1alpha1.PeeringDisabled, incoming)
 }
 
-// owned returns a request of another name that belongs to a ForeignCluster.
+// owned returns an IdentityRequest of another name that a ForeignCluster owns.
 func owned(fc *v1alpha1.ForeignCluster) *v1alpha1.IdentityRequest {
 	request := aRequest(romeID, "rome")
 	request.Name, request.UID = otherName, "other"
@@ -67,7 +68,7 @@ func bindingOf(role string, subjects ...rbacv1.Subject) *rbacv1.RoleBinding {
 	return &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: tenant, Name: role}, Subjects: subjects}
 }
 
-// provider is a cluster with the request of a consumer.
+// provider is a fake cluster with the IdentityRequest of one consumer.
 type provider struct {
 	*kittest.Cluster
 	t          *testing.T
@@ -79,7 +80,7 @@ func newProvider(t *testing.T, mode identity.Mode, objects ...client.Object) *pr
 	return &provider{c, t, &Reconciler{Client: c.Controller, Live: c, ClusterID: milanID, Mode: mode}}
 }
 
-// pass reconciles the request once, and returns what was written.
+// pass reconciles the IdentityRequest once, and returns the writes to the API server.
 func (p *provider) pass() []string {
 	p.t.Helper()
 	_, writes := p.Pass(p.reconciler, kit.Request("", requestName))

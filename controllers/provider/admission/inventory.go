@@ -13,18 +13,18 @@ import (
 	"liqo.io/federation/apiserver/naming"
 )
 
-// maxClusterName is the greatest length of a ForeignCluster's name.
+// maxClusterName is the maximum length of a ForeignCluster's name.
 const maxClusterName = 40
 
-// inventory is the foreign clusters, requests and invitations of this cluster.
+// inventory has all ForeignClusters, IdentityRequests and PeeringTokens of this cluster.
 type inventory struct {
 	clusters []v1alpha1.ForeignCluster
 	requests []v1alpha1.IdentityRequest
 	tokens   []v1alpha1.PeeringToken
 }
 
-// inventory lists them at the API server: with a cache that is behind, two requests of one
-// cluster could both be the first.
+// inventory lists the objects at the API server. With an outdated cache, two IdentityRequests of one
+// consumer could both be admitted.
 func (r *Reconciler) inventory(ctx context.Context) (*inventory, error) {
 	var clusters v1alpha1.ForeignClusterList
 	if err := r.Live.List(ctx, &clusters); err != nil {
@@ -41,7 +41,7 @@ func (r *Reconciler) inventory(ctx context.Context) (*inventory, error) {
 	return &inventory{clusters: clusters.Items, requests: requests.Items, tokens: tokens.Items}, nil
 }
 
-// invitation returns the token with which a request was created, nil if it was deleted.
+// invitation returns the PeeringToken with which an IdentityRequest was created; nil if it was deleted.
 func (all *inventory) invitation(request *v1alpha1.IdentityRequest) *v1alpha1.PeeringToken {
 	for i := range all.tokens {
 		if naming.InvitationAccount(all.tokens[i].UID) == request.Name {
@@ -51,7 +51,7 @@ func (all *inventory) invitation(request *v1alpha1.IdentityRequest) *v1alpha1.Pe
 	return nil
 }
 
-// ownedBy returns the requests that belong to a foreign cluster.
+// ownedBy returns the IdentityRequests that a ForeignCluster owns.
 func (all *inventory) ownedBy(fc *v1alpha1.ForeignCluster) []*v1alpha1.IdentityRequest {
 	var owned []*v1alpha1.IdentityRequest
 	for i := range all.requests {
@@ -62,8 +62,9 @@ func (all *inventory) ownedBy(fc *v1alpha1.ForeignCluster) []*v1alpha1.IdentityR
 	return owned
 }
 
-// choose returns the ForeignCluster that a request belongs to, a new one without a UID, or
-// the reason why it cannot have one.
+// choose returns the ForeignCluster for an IdentityRequest: the existing one with the cluster ID of the
+// consumer, or a new one, which has no UID. If neither is possible, it returns the reason and message of
+// the refusal.
 func (all *inventory) choose(
 	request *v1alpha1.IdentityRequest,
 ) (fc *v1alpha1.ForeignCluster, reason, message string) {
@@ -89,10 +90,11 @@ func (all *inventory) choose(
 			},
 		}, "", ""
 	}
-	return nil, ReasonNameTaken, "Other foreign clusters have that name: rename the consumer."
+	return nil, ReasonNameTaken, "ForeignClusters of other clusters have the name of this consumer: rename the consumer."
 }
 
-// suffixed returns a name with a suffix, shortened to the greatest length.
+// suffixed returns name with suffix; name is shortened so that the result has at most maxClusterName
+// characters.
 func suffixed(name, suffix string) string {
 	if room := maxClusterName - len(suffix) - 1; len(name) > room {
 		name = strings.TrimRight(name[:room], "-")
