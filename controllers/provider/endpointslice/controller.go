@@ -34,26 +34,27 @@ const Name = "shadow-endpointslice"
 
 const (
 	workers = 4
-	// writeInterval is the least time between two writes of one EndpointSlice: a consumer
-	// changes its endpoints at any rate.
+	// writeInterval is the minimum time between two writes of one EndpointSlice. It limits the writes that
+	// a consumer can cause by changing its endpoints.
 	writeInterval = time.Second
-	// settleDelay collects the changes of the ranges of this cluster that come together.
+	// settleDelay is how long reconciles are delayed after the ranges of this cluster changed, so that
+	// they handle further changes, too.
 	settleDelay = time.Second
 )
 
 // Network bounds the addresses of consumers.
 type Network struct {
-	// Refused are CIDRs that no endpoint of a consumer may be in, in addition to those of
-	// the nodes, pods and Services of this cluster.
+	// Refused are CIDRs in which no endpoint of a consumer may have an address, in addition to the CIDRs
+	// of the nodes, pods and Services of this cluster.
 	Refused []netip.Prefix
-	// Networking applies to ForeignClusters that do not set it.
+	// Networking applies to ForeignClusters that do not set spec.networking.
 	Networking v1alpha1.NetworkingMode
-	// Namespace is the namespace of the TunnelEndpoints. If networking is Tunnel, the endpoints
-	// of a consumer are in the ranges of its tunnel.
+	// Namespace is the namespace of the TunnelEndpoints. If networking is Tunnel, the endpoints of a
+	// consumer must be in the ranges of its tunnel.
 	Namespace string
 }
 
-// Reconciler keeps an EndpointSlice for each ShadowEndpointSlice.
+// Reconciler ensures an EndpointSlice for each ShadowEndpointSlice.
 type Reconciler struct {
 	// Client reads the cache of the manager, Live the API server.
 	Client client.Client
@@ -62,18 +63,18 @@ type Reconciler struct {
 	Network Network
 	Clock   clock.PassiveClock
 
-	// owned reads the cache of the EndpointSlices of this controller, and of the
+	// owned reads a cache of the EndpointSlices that this controller manages, and of the
 	// TunnelEndpoints.
 	owned client.Reader
 
-	// written is the time of the last write of each EndpointSlice.
+	// mutex guards written, which has the time of the last write of each EndpointSlice.
 	mutex   sync.Mutex
 	written map[client.ObjectKey]time.Time
 }
 
-// SetupWithManager adds the controller to a manager, with a cache of the EndpointSlices that
-// the federation manages and of the TunnelEndpoints of one namespace: other ones may not be
-// read.
+// SetupWithManager adds the controller to a manager. It uses a cache of its own for the EndpointSlices
+// with the label of Liqo Federation and for the TunnelEndpoints of one namespace, because the controllers
+// may not read others.
 func (r *Reconciler) SetupWithManager(manager ctrl.Manager) error {
 	owned, err := kit.NewCache(manager, map[client.Object]cache.ByObject{
 		&discoveryv1.EndpointSlice{}: {
@@ -102,8 +103,8 @@ func (r *Reconciler) SetupWithManager(manager ctrl.Manager) error {
 		Complete(r)
 }
 
-// reachabilityChanged reports whether the endpoints of a consumer became ready or not ready,
-// or are reached by another network.
+// reachabilityChanged reports whether the endpoints of a consumer became reachable or unreachable, or the
+// networking of its ForeignCluster changed.
 func reachabilityChanged(old, current *v1alpha1.ForeignCluster) bool {
 	return reachability(old) != reachability(current) || old.Spec.Networking != current.Spec.Networking
 }
@@ -118,7 +119,7 @@ func rangesChanged(old, current *v1alpha1.ClusterInfo) bool {
 	return !equality.Semantic.DeepEqual(old.Status.Ranges, current.Status.Ranges)
 }
 
-// all returns a handler that requests a pass over each ShadowEndpointSlice, soon.
+// all returns a handler that enqueues all ShadowEndpointSlices after settleDelay.
 func (r *Reconciler) all() handler.EventHandler {
 	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 	add := func(ctx context.Context, queue queue) {
@@ -145,8 +146,8 @@ func (r *Reconciler) requests(ctx context.Context, options ...client.ListOption)
 	return all
 }
 
-// requestsOfConsumer maps a ForeignCluster, or the tunnel of its name, to the
-// ShadowEndpointSlices in the remote namespaces of the consumer.
+// requestsOfConsumer maps a ForeignCluster, or the TunnelEndpoint of the same name, to the
+// ShadowEndpointSlices in the remote namespaces of that consumer.
 func (r *Reconciler) requestsOfConsumer(ctx context.Context, object client.Object) []reconcile.Request {
 	var namespaces corev1.NamespaceList
 	_ = r.Client.List(ctx, &namespaces, client.UnsafeDisableDeepCopy,

@@ -1,7 +1,7 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package endpointslice keeps the EndpointSlice of each ShadowEndpointSlice on a provider.
-// Its endpoints are ready only while the consumer can be reached, and those with addresses
-// of the provider itself are left out.
+// Package endpointslice ensures an EndpointSlice for each ShadowEndpointSlice on a provider. The
+// endpoints are ready only while the consumer can be reached. Endpoints with addresses of the provider's
+// own nodes, pods or Services are left out.
 package endpointslice

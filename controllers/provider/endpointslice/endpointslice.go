@@ -34,7 +34,8 @@ const (
 
 var sliceKind = v1alpha1.SchemeGroupVersion.WithKind("ShadowEndpointSlice")
 
-// readiness is whether endpoints can be reached, and the reason.
+// readiness states whether the endpoints of a consumer can be reached, with the reason and message of
+// the condition Ready.
 type readiness struct {
 	ready           bool
 	reason, message string
@@ -42,26 +43,26 @@ type readiness struct {
 
 var (
 	notRemote = readiness{reason: reasonNotRemote,
-		message: "The namespace is not the remote namespace of a consumer; there is no EndpointSlice."}
+		message: "The namespace is not the remote namespace of a consumer, so no EndpointSlice is created."}
 	inConflict = readiness{reason: reasonConflict,
-		message: "The provider has an EndpointSlice of this name that belongs to no shadow endpoint slice; it is " +
-			"not changed."}
+		message: "The provider has an EndpointSlice of this name that was not created for a shadow endpoint slice, " +
+			"and does not change it."}
 	servicesUnknown = readiness{reason: reasonServicesUnknown,
-		message: "The addresses of the provider's Services are unknown: its ClusterInfo has none, and its administrators " +
-			"refuse no CIDR; there is no EndpointSlice."}
+		message: "No EndpointSlice is created, because the CIDRs of the provider's Services are unknown: its ClusterInfo " +
+			"has none, and its administrators configured no refused CIDRs."}
 	noTunnel = readiness{reason: reasonNoNetwork,
-		message: "There is no tunnel between the clusters, and no EndpointSlice."}
+		message: "The clusters have no tunnel yet, so no EndpointSlice is created."}
 )
 
-// reachability returns whether the endpoints of a consumer can be reached; nil is a consumer
-// whose ForeignCluster was deleted.
+// reachability returns whether the endpoints of a consumer can be reached. cluster is nil if its
+// ForeignCluster was deleted.
 func reachability(cluster *v1alpha1.ForeignCluster) readiness {
 	switch {
 	case cluster == nil || cluster.DeletionTimestamp != nil:
 		return readiness{reason: reasonNoConsumer, message: "The peering ends or has ended; no endpoint is ready."}
 	case cluster.Status.Networking != v1alpha1.PeeringEstablished:
-		return readiness{reason: reasonNoNetwork, message: "There is no network between the pods of both clusters, see " +
-			"spec.networking of the provider's ForeignCluster; there is no EndpointSlice."}
+		return readiness{reason: reasonNoNetwork, message: "No EndpointSlice is created, because the pods of both clusters " +
+			"cannot reach each other: see spec.networking of the provider's ForeignCluster."}
 	case meta.IsStatusConditionFalse(cluster.Status.Conditions, v1alpha1.ConditionConsumerAlive):
 		return readiness{reason: reasonHeartbeatExpired,
 			message: "The heartbeat of the consumer expired; no endpoint is ready."}
@@ -69,30 +70,31 @@ func reachability(cluster *v1alpha1.ForeignCluster) readiness {
 	return readiness{ready: true, reason: reasonReachable, message: "Endpoints that are ready on the consumer are ready."}
 }
 
-// without returns the readiness after endpoints were left out.
+// without returns the readiness of a slice from which left endpoints were left out, so that remain
+// endpoints remain.
 func (s readiness) without(left, remain int) readiness {
 	if !s.ready || left == 0 {
 		return s
 	}
 	return readiness{ready: remain > 0, reason: reasonAddressesRefused, message: fmt.Sprintf(
-		"%d of %d endpoints are left out: their addresses are those of the provider's nodes, pods or Services, refused by "+
-			"its administrators, or outside of the ranges of the tunnel.", left, left+remain)}
+		"%d of %d endpoints are left out: their addresses belong to the provider's nodes, pods or Services, are refused "+
+			"by its administrators, or are outside of the ranges of the tunnel.", left, left+remain)}
 }
 
 // addressFilter refuses addresses that endpoints of another cluster cannot have.
 type addressFilter struct {
 	prefixes []netip.Prefix
-	// services reports whether the ranges of Services are among them.
+	// services is true if the refused CIDRs include the Service CIDRs of this cluster.
 	services bool
-	// tunnel are the ranges of the tunnel, outside of which all addresses are refused; empty
-	// without a tunnel.
+	// tunnel are the ranges of the tunnel to the consumer. If it is not empty, all addresses outside of
+	// these ranges are refused.
 	tunnel []netip.Prefix
 }
 
-// filterOf returns a filter that refuses the addresses of the pods, Services, nodes and API
-// servers of this cluster, by its ClusterInfo, and configured ones: a consumer could direct
-// traffic of this cluster to them. Pod ranges that were only derived from running pods may
-// contain addresses of other clusters, and are not refused.
+// filterOf returns a filter that refuses the configured CIDRs, and the addresses of the pods, Services,
+// nodes and API servers in the ClusterInfo of this cluster. Otherwise a consumer could direct traffic of
+// this cluster to them. Pod ranges that were only derived from running pods are not refused, because they
+// may contain addresses of other clusters.
 func filterOf(info *v1alpha1.ClusterInfo, refused []netip.Prefix) addressFilter {
 	own := addressFilter{prefixes: slices.Clone(refused)}
 	for _, r := range info.Status.Ranges {
@@ -109,7 +111,7 @@ func filterOf(info *v1alpha1.ClusterInfo, refused []netip.Prefix) addressFilter 
 	return own
 }
 
-// rangesOf returns the remote ranges of a tunnel, as they are mapped in this cluster.
+// rangesOf returns the ranges by which this cluster reaches the peer of a tunnel.
 func rangesOf(tunnel *v1alpha1.TunnelEndpoint) []netip.Prefix {
 	var all []netip.Prefix
 	for _, agreed := range tunnel.Spec.Remote {
@@ -129,9 +131,9 @@ func (t addressFilter) refuses(raw string) bool {
 	return slices.ContainsFunc(t.prefixes, within) || len(t.tunnel) > 0 && !slices.ContainsFunc(t.tunnel, within)
 }
 
-// sliceFor returns the EndpointSlice of a shadow one in a remote namespace, and how many
-// endpoints were left out. The labels of the namespace determine which consumer it belongs
-// to: those that a peer writes do not count.
+// sliceFor returns the desired EndpointSlice for a ShadowEndpointSlice in a remote namespace, and the
+// number of endpoints that were left out. The label with the consumer is copied from the namespace, never
+// from labels that the peer wrote.
 func sliceFor(
 	shadow *v1alpha1.ShadowEndpointSlice, namespace *corev1.Namespace, reachable bool, own addressFilter,
 ) (*discoveryv1.EndpointSlice, int) {
@@ -140,17 +142,17 @@ func sliceFor(
 	if labels == nil {
 		labels = map[string]string{}
 	}
-	// A peer imports no Services in this cluster.
+	// Without this label, the peer cannot add endpoints to a Service import of this cluster.
 	delete(labels, mcsv1alpha1.LabelServiceName)
 	delete(labels, mcsv1alpha1.LabelSourceCluster)
-	// The EndpointSlice controller of Kubernetes manages those with its name.
+	// The label keeps the EndpointSlice controller of Kubernetes from managing the EndpointSlice.
 	labels[discoveryv1.LabelManagedBy] = v1alpha1.ManagedBy
 	labels[v1alpha1.LabelOrigin] = namespace.Labels[v1alpha1.LabelOrigin]
 	labels[v1alpha1.LabelDestination] = namespace.Labels[v1alpha1.LabelDestination]
 	slice := &discoveryv1.EndpointSlice{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: from.Name, Namespace: from.Namespace, Labels: labels,
-			// Its deletion delays none of its owner, so it does not block it.
+			// BlockOwnerDeletion is not set, because the owner need not wait for this object.
 			OwnerReferences: []metav1.OwnerReference{{
 				APIVersion: sliceKind.GroupVersion().String(), Kind: sliceKind.Kind,
 				Name: from.Name, UID: from.UID, Controller: ptr.To(true),
@@ -174,9 +176,9 @@ func sliceFor(
 	return slice, left
 }
 
-// conditionsOf returns the conditions of an endpoint that can be reached, or not. What is
-// unset means the same as in an EndpointSlice. Proxies may use an endpoint that is not ready
-// while it is serving, so one that cannot be reached is neither.
+// conditionsOf returns the conditions of an endpoint: the consumer's if it is reachable, otherwise
+// neither ready nor serving, because proxies may use an endpoint that is serving and not ready. A nil
+// field means the same as in an EndpointSlice.
 func conditionsOf(consumer discoveryv1.EndpointConditions, reachable bool) discoveryv1.EndpointConditions {
 	ready := ptr.Deref(consumer.Ready, true)
 	return discoveryv1.EndpointConditions{
@@ -186,8 +188,8 @@ func conditionsOf(consumer discoveryv1.EndpointConditions, reachable bool) disco
 	}
 }
 
-// apply sets an EndpointSlice to the wanted one, and reports whether it changed. Annotations
-// are not changed.
+// apply copies the desired fields to an existing EndpointSlice, and reports whether it changed.
+// Annotations stay unchanged.
 func apply(existing, wanted *discoveryv1.EndpointSlice) bool {
 	if maps.Equal(existing.Labels, wanted.Labels) &&
 		equality.Semantic.DeepEqual(existing.OwnerReferences, wanted.OwnerReferences) &&

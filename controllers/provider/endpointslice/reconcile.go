@@ -48,7 +48,7 @@ func (r *Reconciler) reconcile(ctx context.Context, key client.ObjectKey) (time.
 	shadow := &v1alpha1.ShadowEndpointSlice{}
 	err = r.Client.Get(ctx, key, shadow)
 	if apierrors.IsNotFound(err) {
-		// The interval also holds for one that is created again.
+		// The interval applies also if the EndpointSlice was deleted, and is created again.
 		wait := r.untilWrite(key)
 		if wait == 0 {
 			r.forget(key)
@@ -90,10 +90,10 @@ func (r *Reconciler) reconcile(ctx context.Context, key client.ObjectKey) (time.
 		}
 		return retryInterval, r.report(ctx, shadow, inConflict)
 	case !existing.DeletionTimestamp.IsZero():
-		// The end of its deletion is an event.
+		// The end of the deletion enqueues the ShadowEndpointSlice again.
 		return 0, nil
 	case existing.AddressType != wanted.AddressType:
-		// It is created again after its deletion.
+		// The EndpointSlice is created again once its deletion has ended.
 		return 0, r.remove(ctx, existing)
 	}
 	if !apply(existing, wanted) {
@@ -102,7 +102,7 @@ func (r *Reconciler) reconcile(ctx context.Context, key client.ObjectKey) (time.
 	return r.write(ctx, shadow, state, func(ctx context.Context) error { return r.Client.Update(ctx, existing) })
 }
 
-// check returns the filter of a consumer's addresses, and whether its endpoints can be reached.
+// check returns the filter for the addresses of a consumer's endpoints, and whether they can be reached.
 func (r *Reconciler) check(
 	ctx context.Context, cluster *v1alpha1.ForeignCluster,
 ) (addressFilter, readiness, error) {
@@ -129,7 +129,8 @@ func (r *Reconciler) check(
 	return own, state, nil
 }
 
-// write writes the EndpointSlice, not too soon after the last time, and reports the result.
+// write creates or updates the EndpointSlice, at most once per writeInterval, and writes the condition
+// Ready of the ShadowEndpointSlice.
 func (r *Reconciler) write(
 	ctx context.Context, shadow *v1alpha1.ShadowEndpointSlice, state readiness, do func(context.Context) error,
 ) (time.Duration, error) {
@@ -147,7 +148,7 @@ func (r *Reconciler) write(
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause), apierrors.IsNotFound(err):
 		return 0, nil
 	case remote.Refused(err):
-		// It may quote text of the peer.
+		// The error may quote text that the peer wrote.
 		refused := readiness{reason: v1alpha1.ReasonProviderRefused, message: remote.Text(err.Error())}
 		return retryInterval, r.report(ctx, shadow, refused)
 	}
@@ -159,8 +160,8 @@ func (r *Reconciler) create(ctx context.Context, wanted *discoveryv1.EndpointSli
 	if !apierrors.IsAlreadyExists(err) {
 		return err
 	}
-	// It lost the label that the cache selects by, was not observed yet, or belongs to
-	// another client.
+	// The EndpointSlice is not in the cache: it lost the label that the cache selects, was created a
+	// moment ago, or belongs to another client.
 	live := &discoveryv1.EndpointSlice{}
 	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(wanted), live); err != nil {
 		return err
@@ -169,7 +170,7 @@ func (r *Reconciler) create(ctx context.Context, wanted *discoveryv1.EndpointSli
 		return errConflict
 	}
 	if live.AddressType != wanted.AddressType || metav1.GetControllerOf(live).UID != wanted.OwnerReferences[0].UID {
-		// The cache may not receive its deletion.
+		// The cache does not contain the EndpointSlice, so its deletion may cause no event.
 		if err := r.remove(ctx, live); err != nil {
 			return err
 		}
@@ -189,8 +190,8 @@ func (r *Reconciler) remove(ctx context.Context, slice *discoveryv1.EndpointSlic
 	return kit.Delete(ctx, r.Client, slice)
 }
 
-// origin returns a remote namespace and its consumer; nil if the namespace is no remote one, or
-// the ForeignCluster was deleted.
+// origin returns a remote namespace and the ForeignCluster of its consumer. The namespace is nil if it is
+// not a remote namespace, and the ForeignCluster is nil if it was deleted.
 func (r *Reconciler) origin(ctx context.Context, name string) (*corev1.Namespace, *v1alpha1.ForeignCluster, error) {
 	namespace := &corev1.Namespace{}
 	if err := r.Client.Get(ctx, client.ObjectKey{Name: name}, namespace); err != nil {
@@ -210,15 +211,15 @@ func (r *Reconciler) origin(ctx context.Context, name string) (*corev1.Namespace
 	return namespace, cluster, nil
 }
 
-// tunnel returns the remote ranges of the tunnel to a consumer, as they are mapped in this
-// cluster; none while there is no tunnel.
+// tunnel returns the ranges by which this cluster reaches a consumer through its tunnel; none if the
+// tunnel does not exist.
 func (r *Reconciler) tunnel(ctx context.Context, consumer *v1alpha1.ForeignCluster) ([]netip.Prefix, error) {
 	tunnel := &v1alpha1.TunnelEndpoint{}
 	err := r.owned.Get(ctx, client.ObjectKey{Namespace: r.Network.Namespace, Name: consumer.Name}, tunnel)
 	if client.IgnoreNotFound(err) != nil {
 		return nil, fmt.Errorf("reading the tunnel to %s: %w", consumer.Name, err)
 	}
-	// One to another cluster of that name is about to be deleted.
+	// A TunnelEndpoint with another cluster ID is about to be deleted.
 	if err != nil || tunnel.Spec.ClusterID != consumer.Spec.ClusterID {
 		return nil, nil
 	}

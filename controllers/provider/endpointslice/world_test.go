@@ -122,14 +122,14 @@ func sliceOf(shadow *v1alpha1.ShadowEndpointSlice, reachable bool, change ...fun
 	return slice
 }
 
-// kept is the finalizer of objects that are being deleted and have none.
+// kept is a finalizer for test objects that are being deleted. The controller does not read it.
 const kept = "example.com/grace-period"
 
 // world is a provider with a consumer, rome, and its shadow slice.
 type world struct {
 	*kittest.Cluster
 	r *Reconciler
-	// unseen is whether the cache lacks the EndpointSlices.
+	// unseen is true if the cache contains no EndpointSlices.
 	unseen bool
 }
 
@@ -173,7 +173,7 @@ func (w *world) reason() string {
 	return ""
 }
 
-// addresses returns those of the EndpointSlice, and whether there is one.
+// addresses returns the addresses in the EndpointSlice, and whether it exists.
 func (w *world) addresses() ([]string, bool) {
 	slice := &discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{Namespace: web.Namespace, Name: web.Name}}
 	if !w.Has(slice) {
@@ -186,8 +186,7 @@ func (w *world) addresses() ([]string, bool) {
 	return all, true
 }
 
-// ownRanges returns the ClusterInfo of the provider, with ranges in addition to those of its
-// Services.
+// ownRanges returns the ClusterInfo of the provider with its Service CIDR and further ranges.
 func ownRanges(others ...v1alpha1.ClusterRange) *v1alpha1.ClusterInfo {
 	return clusterInfo([]string{"10.200.0.0/16", "fd00:200::/112"}, others...)
 }
