@@ -1,8 +1,8 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package fairness assigns the requests of consumers that use ServiceAccounts to the priority
-// levels of peers.
+// Package fairness assigns the requests of consumers that use ServiceAccounts to the API priority
+// levels for peers.
 package fairness
 
 import (
@@ -27,21 +27,21 @@ import (
 // Name is the name of the controller in --controllers, logs and metrics.
 const Name = "peer-fairness"
 
-// flowSchemas are the FlowSchemas of the chart for consumers with ServiceAccounts, and their
-// verbs. Consumers with certificates are matched by their group, accounts only by name.
+// flowSchemas maps the names of the chart's FlowSchemas for consumers with ServiceAccounts to their
+// verbs. The ServiceAccounts must be listed by name; only certificates have a common group.
 var flowSchemas = map[string][]string{
 	"federation-peer-account-lists": {"list", "watch"},
 	"federation-peer-accounts":      {flowcontrolv1.VerbAll},
 }
 
-// Reconciler names the accounts of consumers in the FlowSchemas of the chart.
+// Reconciler writes the ServiceAccounts of all consumers to the FlowSchemas of the chart.
 type Reconciler struct {
 	// Client reads the cache of the manager, Live the API server.
 	Client client.Client
 	Live   client.Reader
 
-	// start requests a pass over each FlowSchema: the last consumer may have been deleted
-	// before this process started.
+	// start enqueues each FlowSchema once after the start, because the last consumer may have been deleted
+	// while no process was running.
 	start kit.Trigger
 }
 
@@ -73,8 +73,8 @@ func schemasOfBinding(_ context.Context, binding client.Object) []reconcile.Requ
 	return allSchemas()
 }
 
-// Reconcile writes the accounts of all consumers into a FlowSchema. It does not create one that
-// an administrator deleted.
+// Reconcile writes the ServiceAccounts of all consumers to one FlowSchema. It does not create the
+// FlowSchema, which an administrator may have deleted.
 func (r *Reconciler) Reconcile(ctx context.Context, key ctrl.Request) (ctrl.Result, error) {
 	var bindings rbacv1.RoleBindingList
 	if err := r.Client.List(ctx, &bindings); err != nil {
@@ -99,7 +99,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, key ctrl.Request) (ctrl.Resu
 	return ctrl.Result{}, nil
 }
 
-// accountsOf returns the accounts that are tenants, each once and in order.
+// accountsOf returns the ServiceAccounts in the RoleBindings of tenants, sorted and without duplicates.
 func accountsOf(bindings []rbacv1.RoleBinding) []flowcontrolv1.Subject {
 	var accounts []flowcontrolv1.Subject
 	for i := range bindings {
@@ -121,8 +121,8 @@ func accountsOf(bindings []rbacv1.RoleBinding) []flowcontrolv1.Subject {
 	return slices.CompactFunc(accounts, func(a, b flowcontrolv1.Subject) bool { return key(a) == key(b) })
 }
 
-// rulesFor returns the rules for the requests of accounts with verbs, and none without an
-// account. Paths that are no resources are matched only with all verbs.
+// rulesFor returns the rules that match requests of accounts with verbs; none if accounts is empty. Only
+// if verbs contains all verbs do they match non-resource paths, too.
 func rulesFor(accounts []flowcontrolv1.Subject, verbs []string) []flowcontrolv1.PolicyRulesWithSubjects {
 	if len(accounts) == 0 {
 		return nil
