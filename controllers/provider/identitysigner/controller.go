@@ -1,8 +1,8 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package identitysigner obtains certificates for accepted consumers from the cluster's signer.
-// It runs in a process of its own, whose account may do nothing else.
+// Package identitysigner obtains certificates for accepted consumers from the cluster's signer. It runs
+// in a process of its own, so that the ServiceAccount of the other controllers cannot approve certificates.
 package identitysigner
 
 import (
@@ -26,17 +26,17 @@ import (
 // Name is the name of the controller in --controllers, logs and metrics.
 const Name = "identity-signer"
 
-// Reasons of the condition Issued of an IdentityRequest, in addition to those of package
+// Reasons of the condition Issued of an IdentityRequest, in addition to the reasons in package
 // identity.
 const (
-	// ReasonIssued means that the status has the certificate.
+	// ReasonIssued means that the certificate is in the status.
 	ReasonIssued = "Issued"
-	// ReasonRequestInvalid means that the signer does not accept the signing request.
+	// ReasonRequestInvalid means that the certificate signing request in the spec is invalid.
 	ReasonRequestInvalid = "RequestInvalid"
 )
 
-// Reconciler obtains the certificate of each accepted IdentityRequest. It validates the
-// signing request again, which was validated at its creation.
+// Reconciler obtains the certificate of each accepted IdentityRequest. It validates the certificate
+// signing request again, and so does not rely on the validation by the API server.
 type Reconciler struct {
 	// Client reads the cache of the manager, Live the API server.
 	Client client.Client
@@ -54,8 +54,8 @@ func (r *Reconciler) SetupWithManager(manager ctrl.Manager) error {
 		Complete(r)
 }
 
-// Reconcile obtains the certificate of an IdentityRequest that is accepted in its current
-// generation and has none.
+// Reconcile obtains the certificate of an IdentityRequest whose current generation is accepted and has no
+// certificate yet.
 func (r *Reconciler) Reconcile(ctx context.Context, key ctrl.Request) (ctrl.Result, error) {
 	var request v1alpha1.IdentityRequest
 	if err := r.Client.Get(ctx, key.NamespacedName, &request); err != nil {

@@ -31,8 +31,8 @@ const (
 	// pollInterval is the time between two reads of a CertificateSigningRequest whose
 	// certificate is expected within seconds.
 	pollInterval = 200 * time.Millisecond
-	// signerTimeout is the time after which a certificate that is missing is reported, and
-	// read every retryInterval only.
+	// signerTimeout is the time after which a missing certificate is reported in the condition, and the
+	// CertificateSigningRequest is read only every retryInterval.
 	signerTimeout = time.Minute
 	retryInterval = 15 * time.Second
 
@@ -70,7 +70,7 @@ func (r *Reconciler) sign(
 	if conditionOf(csr, certificatesv1.CertificateApproved) == nil {
 		csr.Status.Conditions = append(csr.Status.Conditions, certificatesv1.CertificateSigningRequestCondition{
 			Type: certificatesv1.CertificateApproved, Status: corev1.ConditionTrue, Reason: reasonPeeringAccepted,
-			Message: "The identity of a consumer that was invited.",
+			Message: "The certificate identifies an invited consumer.",
 		})
 		if err := r.Client.SubResource("approval").Update(ctx, csr); err != nil {
 			return 0, fmt.Errorf("approving CertificateSigningRequest %s: %w", name, err)
@@ -82,16 +82,16 @@ func (r *Reconciler) sign(
 	}
 	if err := checkSigned(csr.Status.Certificate, parsed); err != nil {
 		return 0, r.report(ctx, request, nil, identity.ReasonSigningFailed,
-			fmt.Sprintf("The cluster's signer issued another certificate than was requested: %v.", err))
+			fmt.Sprintf("The certificate that the cluster's signer issued does not match the request: %v.", err))
 	}
-	if err := r.report(ctx, request, csr.Status.Certificate, ReasonIssued, "The certificate is signed."); err != nil {
+	if err := r.report(ctx, request, csr.Status.Certificate, ReasonIssued, "The certificate is issued."); err != nil {
 		return 0, err
 	}
 	return 0, kit.Delete(ctx, r.Client, csr)
 }
 
-// cleanUp deletes the CertificateSigningRequest of a process that ended between its report
-// and the deletion.
+// cleanUp deletes the CertificateSigningRequest of an issued certificate, in case an earlier process
+// ended before it could.
 func (r *Reconciler) cleanUp(ctx context.Context, name string) error {
 	var csr certificatesv1.CertificateSigningRequest
 	if err := r.Live.Get(ctx, client.ObjectKey{Name: name}, &csr); err != nil {
@@ -100,8 +100,8 @@ func (r *Reconciler) cleanUp(ctx context.Context, name string) error {
 	return kit.Delete(ctx, r.Client, &csr)
 }
 
-// await returns when to read a CertificateSigningRequest without a certificate again, and
-// reports one that is missing for long.
+// await returns the time after which to read a CertificateSigningRequest without a certificate again. If
+// it is older than signerTimeout, await reports that in the condition Issued.
 func (r *Reconciler) await(
 	ctx context.Context, request *v1alpha1.IdentityRequest, csr *certificatesv1.CertificateSigningRequest,
 ) (time.Duration, error) {
@@ -116,8 +116,8 @@ func (r *Reconciler) await(
 	return retryInterval, err
 }
 
-// signingName returns the name of the CertificateSigningRequest of a request, which is the
-// same in each pass and another one for each renewal.
+// signingName returns the name of the CertificateSigningRequest of an IdentityRequest. It contains a hash
+// of the signing request, so that each renewal has another name.
 func signingName(request *v1alpha1.IdentityRequest) string {
 	sum := sha256.Sum256(request.Spec.Request)
 	return "federation-" + request.Name + "-" + hex.EncodeToString(sum[:8])
@@ -147,8 +147,8 @@ func conditionOf(csr *certificatesv1.CertificateSigningRequest, kinds ...certifi
 	return nil
 }
 
-// checkSigned returns an error for a certificate that has another key or subject than were
-// requested, or that could sign others.
+// checkSigned returns an error if the certificate has another key or subject than the signing request, or
+// is a certificate authority.
 func checkSigned(chain []byte, request *x509.CertificateRequest) error {
 	block, _ := pem.Decode(chain)
 	if block == nil {
@@ -162,7 +162,7 @@ func checkSigned(chain []byte, request *x509.CertificateRequest) error {
 		return errors.New("it is for another key")
 	}
 	if certificate.Subject.String() != request.Subject.String() {
-		return fmt.Errorf("it is for %s", certificate.Subject)
+		return fmt.Errorf("its subject is %s", certificate.Subject)
 	}
 	if certificate.IsCA {
 		return errors.New("it is a certificate authority")
