@@ -19,7 +19,7 @@ import (
 // ownerKind is the kind in the owner reference of an invitation's account.
 const ownerKind = "PeeringToken"
 
-// deleteOthers deletes the accounts of earlier tokens of the same name.
+// deleteOthers deletes the ServiceAccounts that were created for earlier PeeringTokens with the same name.
 func (r *Reconciler) deleteOthers(ctx context.Context, token *v1alpha1.PeeringToken) error {
 	live := token
 	ofAnother := func(account *corev1.ServiceAccount) bool {
@@ -38,8 +38,8 @@ func (r *Reconciler) deleteOthers(ctx context.Context, token *v1alpha1.PeeringTo
 	return r.deleteMatching(ctx, ofAnother)
 }
 
-// deleteAccounts deletes the account of that name that was created for a token, or all of
-// them if the name is empty.
+// deleteAccounts deletes the ServiceAccount with a name that was created for a PeeringToken, or all its
+// ServiceAccounts if the name is empty.
 func (r *Reconciler) deleteAccounts(ctx context.Context, token, name string) error {
 	return r.deleteMatching(ctx, func(account *corev1.ServiceAccount) bool {
 		requests := tokenOfAccount(account)

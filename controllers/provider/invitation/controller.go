@@ -1,8 +1,8 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package invitation reports which clusters used the invitations of this cluster, and deletes
-// the service accounts of those that were used or expired.
+// Package invitation reports which clusters used the invitations of this cluster, and deletes the
+// ServiceAccounts of invitations that were used or expired.
 package invitation
 
 import (
@@ -31,20 +31,19 @@ const Name = "peering-token"
 
 // Reconciler writes the status of PeeringTokens, and deletes them once they expired.
 type Reconciler struct {
-	// Client reads the cache of the manager, Live the API server: the cache may have an
-	// account before the token for which it was created.
+	// Client reads the cache of the manager. Live reads the API server, because the cache may contain a
+	// ServiceAccount before the PeeringToken for which it was created.
 	Client client.Client
 	Live   client.Reader
 	Clock  clock.PassiveClock
 	// Namespace is the namespace of the ServiceAccounts of invitations.
 	Namespace string
 
-	// accounts reads a cache of those accounts.
+	// accounts reads a cache of the ServiceAccounts in Namespace.
 	accounts client.Reader
 }
 
-// SetupWithManager adds the controller to a manager, and a cache of the service accounts in
-// its namespace.
+// SetupWithManager adds the controller to a manager, with a cache of the ServiceAccounts in Namespace.
 func (r *Reconciler) SetupWithManager(manager ctrl.Manager) error {
 	accounts, err := kit.NewCache(manager, map[client.Object]cache.ByObject{
 		&corev1.ServiceAccount{}: {Namespaces: map[string]cache.Config{r.Namespace: {}}},
@@ -65,8 +64,8 @@ func (r *Reconciler) SetupWithManager(manager ctrl.Manager) error {
 		Complete(r)
 }
 
-// tokensOf maps an IdentityRequest to the token that it was created with, and a
-// ResourceRequest to all tokens.
+// tokensOf maps an IdentityRequest to the PeeringToken with which it was created, and a ResourceRequest to
+// all PeeringTokens.
 func (r *Reconciler) tokensOf(ctx context.Context, object client.Object) []reconcile.Request {
 	var tokens v1alpha1.PeeringTokenList
 	// Listing from a cache fails only before the cache is synced, which causes an event for each token anyway.
@@ -81,7 +80,7 @@ func (r *Reconciler) tokensOf(ctx context.Context, object client.Object) []recon
 	return requests
 }
 
-// tokenOfAccount maps the service account of an invitation to its PeeringToken.
+// tokenOfAccount maps the ServiceAccount of an invitation to its PeeringToken.
 func tokenOfAccount(account client.Object) []reconcile.Request {
 	for _, owner := range account.GetOwnerReferences() {
 		if owner.Kind == ownerKind {
@@ -91,7 +90,7 @@ func tokenOfAccount(account client.Object) []reconcile.Request {
 	return nil
 }
 
-// Reconcile reports the use of one invitation, and deletes its account once it is used or expired.
+// Reconcile reports the use of one invitation, and deletes its ServiceAccount once it is used or expired.
 func (r *Reconciler) Reconcile(ctx context.Context, key ctrl.Request) (ctrl.Result, error) {
 	token := &v1alpha1.PeeringToken{}
 	err := r.Client.Get(ctx, key.NamespacedName, token)
@@ -108,7 +107,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, key ctrl.Request) (ctrl.Resu
 }
 
 func (r *Reconciler) reconcile(ctx context.Context, token *v1alpha1.PeeringToken) (time.Duration, error) {
-	// The account of an earlier token of that name must not be usable.
+	// A deleted PeeringToken with the same name must not be usable.
 	if err := r.deleteOthers(ctx, token); err != nil {
 		return 0, err
 	}
@@ -137,7 +136,8 @@ func (r *Reconciler) reconcile(ctx context.Context, token *v1alpha1.PeeringToken
 	return left, err
 }
 
-// expire deletes an invitation, and its account and request unless a peering uses them.
+// expire deletes an expired invitation. It also deletes its ServiceAccount and IdentityRequest, unless a
+// peering uses them.
 func (r *Reconciler) expire(
 	ctx context.Context, token *v1alpha1.PeeringToken, request *v1alpha1.IdentityRequest,
 ) error {

@@ -17,12 +17,14 @@ import (
 	"liqo.io/federation/controllers/kit"
 )
 
-// fetchTime is the least time that a consumer has to fetch its identity: a resource request that
-// it created with an earlier identity may have the same second as its creation time.
+// fetchTime is the minimum age of an issued identity before a resource request proves that the consumer
+// has fetched it. Creation timestamps have a resolution of one second, so a resource request that was
+// created with an earlier identity might seem to be newer.
 const fetchTime = 10 * time.Second
 
-// use reports which cluster used an invitation, and deletes its account once the identity that was
-// requested with it was used. It returns after which time to call it again, if any.
+// use reports which cluster used an invitation, and deletes the invitation's ServiceAccount once the
+// consumer has used the identity that it requested with it. It returns the time after which to call it
+// again; zero means never.
 func (r *Reconciler) use(
 	ctx context.Context, token *v1alpha1.PeeringToken, request *v1alpha1.IdentityRequest,
 ) (time.Duration, error) {
@@ -42,8 +44,8 @@ func (r *Reconciler) use(
 	if err := r.Client.List(ctx, &requests, client.InNamespace(request.Status.TenantNamespace)); err != nil {
 		return 0, err
 	}
-	// What is older was requested with the identity that the consumer had before: the
-	// account stays, so that it can fetch this one.
+	// An older resource request was created with the consumer's previous identity. The ServiceAccount is
+	// kept then, so that the consumer can still fetch the new identity.
 	withThisOne := func(made v1alpha1.ResourceRequest) bool { return !made.CreationTimestamp.Time.Before(issued) }
 	if !slices.ContainsFunc(requests.Items, withThisOne) {
 		return 0, nil
@@ -54,7 +56,7 @@ func (r *Reconciler) use(
 	return 0, r.deleteAccounts(ctx, token.Name, request.Name)
 }
 
-// issuedAt returns when the consumer could fetch its identity, and false if it cannot yet.
+// issuedAt returns the time when the identity was issued; false if it is not issued yet.
 func issuedAt(request *v1alpha1.IdentityRequest) (time.Time, bool) {
 	conditions := request.Status.Conditions
 	issued := meta.FindStatusCondition(conditions, v1alpha1.ConditionIssued)
