@@ -14,8 +14,8 @@ import (
 	"liqo.io/federation/controllers/kit"
 )
 
-// classesOf returns the annotations of a consumer's remote namespaces that name the classes
-// which its objects may use; nil for one that the settings of this installation decide.
+// classesOf returns the annotations of a consumer's remote namespaces with the classes that its objects
+// may use. A nil value means that the flags of this installation apply instead.
 func classesOf(settings *v1alpha1.IncomingPolicy) map[string]*string {
 	classes := map[string]*string{}
 	for key, names := range map[string][]string{
@@ -31,8 +31,8 @@ func classesOf(settings *v1alpha1.IncomingPolicy) map[string]*string {
 	return classes
 }
 
-// ensureClasses sets the annotations of the classes of a remote namespace. One that is not
-// cached yet was created with them.
+// ensureClasses sets the annotations of classesOf on a remote namespace. It does nothing for a namespace
+// that is not cached yet, because that was created with these annotations a moment ago.
 func (r *Reconciler) ensureClasses(ctx context.Context, t tenant, name string) error {
 	current := r.namespace(ctx, name)
 	if current == nil {

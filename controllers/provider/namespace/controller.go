@@ -31,20 +31,21 @@ import (
 // Name is the name of the controller in --controllers, logs, metrics and events.
 const Name = "remote-namespace"
 
-// workers reconcile consumers in parallel.
+// workers is the number of consumers whose remote namespaces are reconciled in parallel.
 const workers = 2
 
 // Names of RoleBindings, and of the ClusterRoles that they bind.
 const (
-	// tenantBinding, in a tenant namespace, names the consumer's user.
+	// tenantBinding is in each tenant namespace. Its subjects are the identities of the consumer.
 	tenantBinding = "federation-tenant"
-	// consumerBinding, in a remote namespace, binds the same user there.
+	// consumerBinding is in each remote namespace, and has the same subjects.
 	consumerBinding = "federation-remote-namespace"
-	// managerBinding, in a remote namespace, binds the account of the controllers there.
+	// managerBinding is in each remote namespace, and has the ServiceAccount of the controllers.
 	managerBinding = "federation-remote-namespace-manager"
 )
 
-// Reconciler keeps the remote namespaces of each consumer in line with its NamespaceMaps.
+// Reconciler creates and deletes the remote namespaces of each consumer as the entries of its
+// NamespaceMaps request.
 type Reconciler struct {
 	// Client reads the cache of the manager, Live the API server.
 	Client client.Client
@@ -56,12 +57,11 @@ type Reconciler struct {
 	ClusterID string
 	// Reserved are the namespaces of this installation, which are never remote namespaces.
 	Reserved []string
-	// Account is the service account of the controllers. In remote namespaces it may create
-	// pods.
+	// Account is the ServiceAccount of the controllers, which may create pods in remote namespaces.
 	Account types.NamespacedName
 
-	// bindings cache the RoleBindings of each name, quotas the ResourceQuotas of remote
-	// namespaces. SetupWithManager sets them.
+	// bindings has a reader of cached RoleBindings for each name above, and quotas reads cached
+	// ResourceQuotas of remote namespaces. SetupWithManager sets both fields.
 	bindings map[string]client.Reader
 	quotas   client.Reader
 }
@@ -76,7 +76,7 @@ func (r *Reconciler) SetupWithManager(manager ctrl.Manager) error {
 		Watches(&v1alpha1.ResourceOffer{}, tenant, builder.WithPredicates(kit.SpecChanged())).
 		Watches(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(r.requestsOfNamespace),
 			builder.WithPredicates(namespaceChanged())).
-		// Shadow pods are read, and request no pass.
+		// ShadowPods are only cached; their changes enqueue nothing.
 		Watches(&v1alpha1.ShadowPod{}, handler.Funcs{})
 	r.bindings = map[string]client.Reader{}
 	for _, name := range []string{tenantBinding, consumerBinding, managerBinding} {
@@ -98,7 +98,7 @@ func (r *Reconciler) SetupWithManager(manager ctrl.Manager) error {
 		Complete(r)
 }
 
-// namespaceChanged selects changes of what a pass reads of a namespace.
+// namespaceChanged selects changes of the fields of namespaces that a reconcile reads.
 func namespaceChanged() predicate.Predicate {
 	return kit.Changed(func(old, current *corev1.Namespace) bool {
 		return !maps.Equal(old.Labels, current.Labels) || !maps.Equal(old.Annotations, current.Annotations) ||
@@ -106,16 +106,16 @@ func namespaceChanged() predicate.Predicate {
 	})
 }
 
-// quotaChanged selects changes of the bounds of a quota, and that it comes into force: its
-// usage changes with each pod.
+// quotaChanged selects changes of the limits of a ResourceQuota, and the moment when it comes into force,
+// but not changes of its usage, which each pod changes.
 func quotaChanged() predicate.Predicate {
 	return kit.Changed(func(old, current *corev1.ResourceQuota) bool {
 		return !equality.Semantic.DeepEqual(old.Spec, current.Spec) || inForce(old) != inForce(current)
 	})
 }
 
-// requestsOfNamespace maps a tenant namespace or a remote namespace to its consumer, and any
-// other namespace to the consumers that request one of its name.
+// requestsOfNamespace maps a tenant namespace or a remote namespace to its consumer, and any other
+// namespace to the consumers that request a remote namespace with its name.
 func (r *Reconciler) requestsOfNamespace(ctx context.Context, namespace client.Object) []reconcile.Request {
 	switch namespace.GetLabels()[v1alpha1.LabelRole] {
 	case v1alpha1.RoleTenant, v1alpha1.RoleRemoteNamespace:
@@ -141,7 +141,7 @@ func (r *Reconciler) requestsOfNamespace(ctx context.Context, namespace client.O
 func (r *Reconciler) requestsInside(ctx context.Context, object client.Object) []reconcile.Request {
 	namespace := &corev1.Namespace{}
 	if r.Client.Get(ctx, client.ObjectKey{Name: object.GetNamespace()}, namespace) != nil {
-		// A cache fails only with NotFound.
+		// Reading from a synced cache fails only with NotFound.
 		return nil
 	}
 	return requestsOfConsumer(namespace)

@@ -18,15 +18,15 @@ import (
 	"liqo.io/federation/controllers/kit"
 )
 
-// The Pod Security level of a new remote namespace. The provider may change it afterwards.
+// The Pod Security level of a new remote namespace, which the provider's administrator may change.
 const (
 	labelPodSecurity    = "pod-security.kubernetes.io/enforce"
 	podSecurityBaseline = "baseline"
 )
 
-// ensure creates a remote namespace with its quota and role bindings, and sets the status of
-// its entry. The phase stays empty until the quota is in force. An entry that was ready
-// stays so while a later change fails: its consumer uses the namespace.
+// ensure ensures a remote namespace with its ResourceQuota and RoleBindings, and sets the status of its
+// entry. The phase stays empty until the quota is in force. An entry that was ready stays ready if a
+// later change fails, because the consumer uses the namespace already.
 func (r *Reconciler) ensure(ctx context.Context, t tenant, e *entry) error {
 	err := r.ensureNamespace(ctx, t, e)
 	ready := false
@@ -38,7 +38,7 @@ func (r *Reconciler) ensure(ctx context.Context, t tenant, e *entry) error {
 	case ready:
 		e.status.Phase = v1alpha1.NamespaceMappingReady
 	case err != nil:
-		e.refuse(v1alpha1.NamespaceMappingFailed, "the provider could not create the namespace yet, and retries")
+		e.refuse(v1alpha1.NamespaceMappingFailed, "the provider failed to create the namespace, and retries")
 	}
 	return err
 }
@@ -49,7 +49,7 @@ func (r *Reconciler) ensureNamespace(ctx context.Context, t tenant, e *entry) er
 	}
 	err := r.Client.Create(ctx, r.remoteNamespace(t, e.NamespaceMapping))
 	if apierrors.IsAlreadyExists(err) {
-		// The cache has not received it yet.
+		// The namespace is not in the cache yet.
 		found := &corev1.Namespace{}
 		if err := r.Live.Get(ctx, client.ObjectKey{Name: e.RemoteName}, found); err != nil {
 			return fmt.Errorf("reading namespace %s: %w", e.RemoteName, err)
@@ -84,9 +84,9 @@ func (r *Reconciler) remoteNamespace(t tenant, mapping v1alpha1.NamespaceMapping
 	}}
 }
 
-// configure sets the classes of a remote namespace, binds the controllers' role in it, sets
-// its quota, and at last binds the role of the consumer. It reports whether the quota is in
-// force.
+// configure sets the classes of a remote namespace, binds the role of the controllers, sets the quota, and
+// binds the role of the consumer last, so that the consumer creates nothing before. It reports whether
+// the quota is in force.
 func (r *Reconciler) configure(ctx context.Context, t tenant, namespace string) (bool, error) {
 	if err := r.ensureClasses(ctx, t, namespace); err != nil {
 		return false, err
@@ -108,7 +108,8 @@ func (r *Reconciler) configure(ctx context.Context, t tenant, namespace string) 
 	return bounded, r.ensureBinding(ctx, t, namespace, consumerBinding, users)
 }
 
-// ensureBinding binds the cluster role of a name in a remote namespace.
+// ensureBinding ensures a RoleBinding in a remote namespace that has the name of the ClusterRole that it
+// binds.
 func (r *Reconciler) ensureBinding(ctx context.Context, t tenant, namespace, name string,
 	subjects []rbacv1.Subject,
 ) error {
@@ -125,7 +126,8 @@ func (r *Reconciler) ensureBinding(ctx context.Context, t tenant, namespace, nam
 	})
 }
 
-// usersOf returns the identities that the role binding of the tenant namespace names.
+// usersOf returns the identities of a consumer, from the RoleBinding tenantBinding in its tenant
+// namespace. It fails if the RoleBinding has no subjects.
 func (r *Reconciler) usersOf(ctx context.Context, t tenant) ([]rbacv1.Subject, error) {
 	binding := &rbacv1.RoleBinding{}
 	key := client.ObjectKey{Namespace: t.namespace, Name: tenantBinding}
@@ -137,7 +139,7 @@ func (r *Reconciler) usersOf(ctx context.Context, t tenant) ([]rbacv1.Subject, e
 			(subject.Kind != rbacv1.ServiceAccountKind || subject.Namespace != t.namespace)
 	})
 	if len(users) == 0 {
-		return nil, fmt.Errorf("role binding %s names no user", key)
+		return nil, fmt.Errorf("RoleBinding %s has no subjects", key)
 	}
 	return users, nil
 }

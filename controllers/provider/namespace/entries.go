@@ -15,11 +15,11 @@ import (
 	"liqo.io/federation/apiserver/naming"
 )
 
-// maxEntries is how many remote namespaces a consumer can have.
+// maxEntries is the maximum number of remote namespaces of one consumer.
 const maxEntries = 1000
 
-// entry is one entry of a NamespaceMap, and the status that is reported of it, which is not
-// reported while its phase is empty.
+// entry is one entry of a NamespaceMap with its new status. The status is not written while its phase is
+// empty.
 type entry struct {
 	namespaceMap *v1alpha1.NamespaceMap
 	v1alpha1.NamespaceMapping
@@ -28,8 +28,8 @@ type entry struct {
 
 type entries []*entry
 
-// entriesOf returns the entries of all NamespaceMaps of a consumer. Those that cannot be
-// fulfilled have their phase already.
+// entriesOf returns the entries of all NamespaceMaps of a consumer. Entries that are refused have their
+// phase and message set.
 func (r *Reconciler) entriesOf(ctx context.Context, t tenant) entries {
 	var all entries
 	requested := map[string]bool{}
@@ -41,7 +41,7 @@ func (r *Reconciler) entriesOf(ctx context.Context, t tenant) entries {
 			e := &entry{namespaceMap: namespaceMap, NamespaceMapping: mapping}
 			e.status = v1alpha1.NamespaceMappingStatus{Name: mapping.Name, RemoteName: mapping.RemoteName}
 			found := r.namespace(ctx, mapping.RemoteName)
-			// A name that is refused since a remote namespace has it does not remove that one.
+			// An existing remote namespace of this consumer is kept, even if its name would be refused by now.
 			existing := found != nil && t.has(found)
 			if len(all) >= maxEntries {
 				e.refuse(v1alpha1.NamespaceMappingRefused, "the provider accepts no more than %d namespaces of one cluster",
@@ -60,7 +60,7 @@ func (r *Reconciler) entriesOf(ctx context.Context, t tenant) entries {
 	return all
 }
 
-// namespace returns a namespace as it is cached, or nil if there is none.
+// namespace returns a cached namespace; nil if it does not exist.
 func (r *Reconciler) namespace(ctx context.Context, name string) *corev1.Namespace {
 	namespace := &corev1.Namespace{}
 	if r.Client.Get(ctx, client.ObjectKey{Name: name}, namespace) != nil {
@@ -74,16 +74,16 @@ func (e *entry) refuse(phase v1alpha1.NamespaceMappingPhase, format string, args
 	e.status.Phase, e.status.Message = phase, fmt.Sprintf(format, args...)
 }
 
-// check refuses an entry if the namespace of its name belongs to another one, or is being
-// removed.
+// check refuses an entry if the namespace with its name exists, and is not the remote namespace of this
+// entry or is being deleted.
 func (e *entry) check(t tenant, found *corev1.Namespace) {
 	switch {
 	case !t.has(found):
 		e.refuse(v1alpha1.NamespaceMappingConflict,
-			"the provider has a namespace %s that is no remote namespace of this consumer: "+
-				"offload with another name, or have the provider remove it", e.RemoteName)
+			"the provider has a namespace %s that does not belong to this consumer: use another namespace mapping "+
+				"strategy, or ask the provider's administrator to delete it", e.RemoteName)
 	case !found.DeletionTimestamp.IsZero(), found.Annotations[v1alpha1.AnnotationOriginNamespace] != e.Name:
-		e.refuse(v1alpha1.NamespaceMappingTerminating, "the last namespace of this name is being removed")
+		e.refuse(v1alpha1.NamespaceMappingTerminating, "the previous namespace with this name is still being deleted")
 	}
 }
 

@@ -62,7 +62,7 @@ func peered() []client.Object {
 	}
 }
 
-// configured returns what the controller writes in the remote namespace bakery.
+// configured returns the objects that the controller creates in the remote namespace bakery.
 func configured() []client.Object {
 	return []client.Object{
 		binding("bakery", consumerBinding, consumer), binding("bakery", managerBinding, controllers),
