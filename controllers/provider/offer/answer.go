@@ -27,7 +27,7 @@ const (
 	reasonQuotaReduced = "QuotaReduced"
 )
 
-// answer writes the status of a request.
+// answer writes phase and message of the answer to the status of a resource request.
 func (r *Reconciler) answer(
 	ctx context.Context, request *v1alpha1.ResourceRequest, phase v1alpha1.NegotiationPhase, offer, message string,
 ) error {
@@ -46,8 +46,9 @@ func (r *Reconciler) answer(
 	return nil
 }
 
-// withinGrant sets the condition WithinQuota while the consumer uses more than it is
-// granted, for example after the offer was lowered, and once it did.
+// withinGrant sets the condition WithinQuota to False while the consumer uses more than its quota, for
+// example after the offer was reduced, and to True afterwards. A consumer that never exceeded its quota
+// has no such condition.
 func (r *Reconciler) withinGrant(ctx context.Context, request *v1alpha1.ResourceRequest) error {
 	offers, err := r.offers(ctx, request.Namespace)
 	if err != nil {
@@ -59,7 +60,7 @@ func (r *Reconciler) withinGrant(ctx context.Context, request *v1alpha1.Resource
 	}
 	condition := metav1.Condition{
 		Type: v1alpha1.ConditionWithinQuota, Status: metav1.ConditionTrue, ObservedGeneration: request.Generation,
-		Reason: reasonWithinQuota, Message: "What is used is within what is granted.",
+		Reason: reasonWithinQuota, Message: "The usage is within the quota.",
 	}
 	storage, _ := quota.StorageGranted(offers)
 	over := append(quota.Exceeded(quota.Granted(offers), used), quota.StorageExceeded(storage, stored)...)
@@ -69,8 +70,8 @@ func (r *Reconciler) withinGrant(ctx context.Context, request *v1alpha1.Resource
 			names[i] = string(short.Resource)
 		}
 		condition.Status, condition.Reason = metav1.ConditionFalse, reasonQuotaReduced
-		condition.Message = "More is used than is granted of " + strings.Join(names, ", ") +
-			". Nothing is ended or deleted, and nothing more of it is admitted."
+		condition.Message = "The usage exceeds the quota of " + strings.Join(names, ", ") +
+			". Existing pods and claims are kept, and no further ones that request these resources are admitted."
 	} else if meta.FindStatusCondition(request.Status.Conditions, condition.Type) == nil {
 		return nil
 	}
@@ -78,8 +79,8 @@ func (r *Reconciler) withinGrant(ctx context.Context, request *v1alpha1.Resource
 	return nil
 }
 
-// usage returns what the unfinished shadow pods and the shadow volume claims of a consumer
-// use of its quotas.
+// usage returns the quota usage of a consumer: used by its unfinished shadow pods, and stored by its
+// shadow volume claims.
 func (r *Reconciler) usage(ctx context.Context, foreignCluster string) (used, stored corev1.ResourceList, err error) {
 	var pods v1alpha1.ShadowPodList
 	if err := r.Client.List(ctx, &pods, client.UnsafeDisableDeepCopy); err != nil {

@@ -1,8 +1,8 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package offer answers the resource requests of consumers with the offers that the
-// provider's policy allows, and places the pods of offered nodes.
+// Package offer answers the resource requests of consumers with the offers that the provider's policy
+// allows, and selects the nodes on which pods of an offered node run.
 package offer
 
 import (
@@ -32,20 +32,21 @@ import (
 const Name = "resource-offer"
 
 const (
-	// workers is how many consumers are answered at a time.
+	// workers is the number of consumers that are reconciled in parallel.
 	workers = 2
-	// settle is the time in which changes of nodes and of usage are collected for one pass.
+	// settle is how long a reconcile is delayed after a node or the quota usage changed, so that it handles
+	// further changes, too.
 	settle = time.Second
 )
 
-// Reconciler keeps the offer for each ForeignCluster with an incoming peering, and answers
-// its resource request.
+// Reconciler ensures the resource offer to the consumer of each ForeignCluster with an incoming peering,
+// and answers the consumer's resource request.
 type Reconciler struct {
 	// Client reads the cache of the manager.
 	Client client.Client
-	// Kinds finds the kinds that this cluster serves.
+	// Kinds reads which kinds the local API server serves.
 	Kinds *kit.ServedKinds
-	// ClusterID and ClusterName are those of this cluster.
+	// ClusterID and ClusterName are the ID and the name of this cluster.
 	ClusterID, ClusterName string
 	// Policy limits what this cluster offers.
 	Policy Policy
@@ -87,8 +88,8 @@ func (r *Reconciler) consumerOfClaim(ctx context.Context, object client.Object) 
 	return r.exceeding(ctx, object.(*v1alpha1.ShadowVolumeClaim).Status.ForeignCluster)
 }
 
-// exceeding returns a consumer while it uses more than it is granted: a release of quota
-// changes the answer to no other.
+// exceeding returns the request of a consumer whose quota usage changed, if its usage exceeds the quota.
+// The answer to any other consumer does not depend on the usage.
 func (r *Reconciler) exceeding(ctx context.Context, consumer string) []reconcile.Request {
 	if consumer == "" {
 		return nil
@@ -111,17 +112,17 @@ var deleted = predicate.Funcs{
 	UpdateFunc: func(event.UpdateEvent) bool { return false },
 }
 
-// podFinished selects deletions of ShadowPods and updates of those that are finished.
+// podFinished selects deletions of ShadowPods, and updates of finished ShadowPods.
 var podFinished = predicate.Funcs{
 	CreateFunc: func(event.CreateEvent) bool { return false },
 	UpdateFunc: func(update event.UpdateEvent) bool { return update.ObjectNew.(*v1alpha1.ShadowPod).Status.Phase != "" },
 }
 
-// neverChanged reports no change: of a storage class only its existence matters.
+// neverChanged ignores updates of StorageClasses: only their creation and deletion matter.
 func neverChanged(_, _ *storagev1.StorageClass) bool { return false }
 
-// shareChanged reports whether a node has another share in offers than before. Heartbeats
-// do not change it.
+// shareChanged reports whether an update of a node changes what it contributes to offers. Heartbeats of
+// the kubelet do not.
 func shareChanged(old, current *corev1.Node) bool {
 	return schedulable(old) != schedulable(current) || !maps.Equal(old.Labels, current.Labels) ||
 		!equality.Semantic.DeepEqual(old.Status.Allocatable, current.Status.Allocatable)

@@ -21,34 +21,34 @@ import (
 // offeredNodeLength is the length of the names of offered nodes: 64 bits.
 const offeredNodeLength = 16
 
-// offeredNode returns the name of a node in the offers to a consumer. It does not change,
-// has nothing of the node's own name, and differs between consumers, so that two of them
-// cannot compare their offers.
+// offeredNode returns the name of a node in the offers to a consumer. The name is a hash, which does not
+// change, does not reveal the name of the node, and differs between consumers, so that two consumers
+// cannot find out that they use the same node.
 func offeredNode(node *corev1.Node, consumerID string) string {
 	sum := sha256.Sum256([]byte(consumerID + "/" + string(node.UID)))
 	return hex.EncodeToString(sum[:])[:offeredNodeLength]
 }
 
-// isShared reports whether a node is offered to consumers while it is schedulable.
+// isShared reports whether a node is shared with consumers: it is not virtual and matches the selector.
 func isShared(node *corev1.Node, selector map[string]string) bool {
 	return node.Labels[v1alpha1.LabelType] != v1alpha1.TypeVirtualNode &&
 		labels.SelectorFromSet(selector).Matches(labels.Set(node.Labels))
 }
 
-// candidate is a node that could be offered.
+// candidate is a shared node that can be offered.
 type candidate struct {
 	*corev1.Node
 	name string
-	// rank is its position among those that were offered before, or after them.
+	// rank is the position of the node in the existing offer, or a greater number if it was not offered.
 	rank    int
 	offered bool
 }
 
-// offerNodes returns each shared node by itself, up to the limits of all together and to
-// MaxOfferedNodes. Those that were offered before come first, in the same order, then the
-// oldest, so that offers are stable. A node that was offered before stays with resources of zero
-// while it is not schedulable or the others exhaust the limits, until it is deleted or no
-// longer shared; the last ones stay even then.
+// offerNodes returns the shared nodes for an offer of shape PerNode: at most MaxOfferedNodes, whose
+// resources together do not exceed the limits. So that offers are stable, nodes that were offered before
+// come first, in the same order, and then the oldest ones. A node that was offered before stays in the
+// offer, with resources of zero, while it is not schedulable or other nodes exhaust the limits. It is
+// removed if it is deleted or no longer shared, unless the offer would have no nodes then.
 func offerNodes(
 	nodes []*corev1.Node, t terms, consumerID string, before []v1alpha1.OfferedNode,
 ) []v1alpha1.OfferedNode {
@@ -84,7 +84,7 @@ func offerNodes(
 	return offered
 }
 
-// nothingOn returns the same nodes with resources of zero.
+// nothingOn returns a copy of nodes in which all resources are zero.
 func nothingOn(nodes []v1alpha1.OfferedNode) []v1alpha1.OfferedNode {
 	nodes = slices.Clone(nodes)
 	for i := range nodes {
@@ -119,8 +119,8 @@ func candidates(
 	return found
 }
 
-// carries reports whether pods can run on a share of a node: it has more than zero of CPU, memory and
-// pods, as far as the whole node would be offered with them.
+// carries reports whether pods can run on a share of a node: CPU, memory and pods in it are greater than
+// zero, as far as full, the share without limits, has these resources.
 func carries(share, full corev1.ResourceList) bool {
 	for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourcePods} {
 		if _, wanted := full[name]; wanted {
@@ -132,7 +132,7 @@ func carries(share, full corev1.ResourceList) bool {
 	return len(share) > 0
 }
 
-// nothingOf returns zero of each resource of a list.
+// nothingOf returns a list with the same resources, all zero.
 func nothingOf(list corev1.ResourceList) corev1.ResourceList {
 	nothing := corev1.ResourceList{}
 	for name := range list {
@@ -141,7 +141,7 @@ func nothingOf(list corev1.ResourceList) corev1.ResourceList {
 	return nothing
 }
 
-// selected returns the labels of a node that have one of the keys.
+// selected returns the labels with these keys.
 func selected(of map[string]string, keys []string) map[string]string {
 	labels := map[string]string{}
 	for _, key := range keys {
@@ -161,8 +161,8 @@ func total(nodes []v1alpha1.OfferedNode) corev1.ResourceList {
 	return sum
 }
 
-// nodesDiffer reports whether offered nodes should be replaced by others: when one is added
-// or removed, or has other labels or resources.
+// nodesDiffer reports whether the nodes in an offer should be replaced, because a node was added or
+// removed, or its labels changed, or its resources changed by at least percent.
 func nodesDiffer(offered, possible []v1alpha1.OfferedNode, percent int) bool {
 	if len(offered) != len(possible) {
 		return true

@@ -42,7 +42,7 @@ func cordoned(node *corev1.Node) { node.Spec.Unschedulable = true }
 
 func virtual(node *corev1.Node) { node.Labels[v1alpha1.LabelType] = v1alpha1.TypeVirtualNode }
 
-// shares returns the CPUs that are offered of each worker, by its name.
+// shares returns the offered CPUs of each worker by the name of the worker.
 func shares(nodes []*corev1.Node, offered []v1alpha1.OfferedNode) map[string]string {
 	names := map[string]string{}
 	for _, node := range nodes {
@@ -160,8 +160,8 @@ func TestOfferedNodesDiffer(t *testing.T) {
 	}
 }
 
-// What fits an offered node fits the real one, all of them together are within the limits,
-// and only existing nodes are offered.
+// The resources of an offered node do not exceed its real node, all offered nodes together do not exceed
+// the limits, and only existing nodes are offered.
 func TestOfferedNodesAreNoLargerThanTheRealOnes(t *testing.T) {
 	quantity := func(t *rapid.T, name corev1.ResourceName) resource.Quantity {
 		if name == corev1.ResourceMemory {

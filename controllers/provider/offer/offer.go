@@ -20,11 +20,11 @@ import (
 	"liqo.io/federation/controllers/kit"
 )
 
-// cordonedMessage is the message of a request of a cordoned consumer.
-const cordonedMessage = "The provider's administrator cordoned the consumer: nothing new is offered at the moment."
+// cordonedMessage is the message in the answer to a cordoned consumer.
+const cordonedMessage = "The provider's administrator cordoned the consumer: no new pods are admitted at the moment."
 
-// separate returns the offer of this controller, nil if there is none, and an
-// administrator's offers.
+// separate returns the offer that this controller created, or nil, and the offers that administrators
+// created.
 func separate(offers []*v1alpha1.ResourceOffer) (own *v1alpha1.ResourceOffer, others []*v1alpha1.ResourceOffer) {
 	for _, offer := range offers {
 		switch {
@@ -53,8 +53,8 @@ func (r *Reconciler) offerName(others []*v1alpha1.ResourceOffer) string {
 	return name
 }
 
-// stillOpen returns a sentence that names an administrator's offers which admit new pods
-// although the consumer is cordoned.
+// stillOpen returns a sentence that names the offers of administrators that still admit new pods although
+// the consumer is cordoned; empty if there are none.
 func stillOpen(fc *v1alpha1.ForeignCluster, others []*v1alpha1.ResourceOffer) string {
 	var open []string
 	for _, offer := range others {
@@ -68,14 +68,15 @@ func stillOpen(fc *v1alpha1.ForeignCluster, others []*v1alpha1.ResourceOffer) st
 	return " An administrator's offers stay open although the consumer is cordoned: " + strings.Join(open, ", ") + "."
 }
 
-// contents are the resources of an offer while its consumer is not cordoned.
+// contents has the fields of an offer that are empty while its consumer is cordoned.
 type contents struct {
 	Resources corev1.ResourceList    `json:"resources"`
 	Nodes     []v1alpha1.OfferedNode `json:"nodes,omitempty"`
 	Storage   corev1.ResourceList    `json:"storage,omitempty"`
 }
 
-// refilled returns a copy of an offer with the contents it had before a cordon.
+// refilled returns a copy of an offer with the contents that its annotation keeps during a cordon. It
+// fails if the annotation is invalid.
 func refilled(offer *v1alpha1.ResourceOffer) (*v1alpha1.ResourceOffer, error) {
 	refilled := offer.DeepCopy()
 	kept, ok := offer.Annotations[v1alpha1.AnnotationCordoned]
@@ -91,8 +92,7 @@ func refilled(offer *v1alpha1.ResourceOffer) (*v1alpha1.ResourceOffer, error) {
 	return refilled, nil
 }
 
-// change writes an offer: empty, with its contents in an annotation, while the consumer is
-// cordoned.
+// change updates an offer. While the consumer is cordoned, the contents are moved to an annotation.
 func (r *Reconciler) change(
 	ctx context.Context, fc *v1alpha1.ForeignCluster, old, wanted *v1alpha1.ResourceOffer,
 ) error {
@@ -111,7 +111,8 @@ func (r *Reconciler) change(
 	return nil
 }
 
-// spec returns the offer of the policy. Fields of the ForeignCluster override it.
+// spec returns the spec of an offer with these resources. Its other fields come from the policy, which
+// spec.incomingPolicy of the ForeignCluster overrides.
 func (r *Reconciler) spec(incoming *v1alpha1.IncomingPolicy, resources corev1.ResourceList) v1alpha1.ResourceOfferSpec {
 	return v1alpha1.ResourceOfferSpec{
 		ClusterID:           r.ClusterID,
@@ -123,7 +124,7 @@ func (r *Reconciler) spec(incoming *v1alpha1.IncomingPolicy, resources corev1.Re
 	}
 }
 
-// merged returns the labels of both, where the second has precedence.
+// merged returns the labels of both maps; on a conflict, the value in second.
 func merged(first, second map[string]string) map[string]string {
 	if len(first)+len(second) == 0 {
 		return nil
@@ -144,9 +145,9 @@ func firstNonEmpty(lists ...[]string) []string {
 	return nil
 }
 
-// servedKinds returns the kinds that the policy offers and this cluster serves in
-// namespaces. While discovery fails, a kind that was offered before stays: a consumer
-// deletes its reflected objects of a kind that is no longer offered.
+// servedKinds returns the kinds of the policy that this cluster serves and that are namespaced. If
+// discovery fails, it keeps a kind that was offered before, because the consumer would delete all
+// reflected objects of a kind that is no longer offered.
 func (r *Reconciler) servedKinds(
 	ctx context.Context, before []metav1.GroupVersionResource,
 ) []metav1.GroupVersionResource {

@@ -11,9 +11,9 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
 
-// Place returns where the pods of an offered node run: on shared nodes with the labels that
-// the offer has for it, preferably on the node itself if it is still shared and schedulable.
-// Pods of a node that is no longer offered run on any shared node.
+// Place returns the nodes on which the pods of an offered node may run: the shared nodes with the labels
+// of that node in the offer, preferably the real node if it is still shared and schedulable. Pods of a
+// node that is no longer offered may run on any shared node.
 func Place(
 	nodes []*corev1.Node, offers []*v1alpha1.ResourceOffer, selector map[string]string, consumerID, offered string,
 ) (required map[string]string, preferred string) {

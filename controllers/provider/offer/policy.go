@@ -14,18 +14,19 @@ import (
 
 // Policy limits what a provider offers to consumers.
 type Policy struct {
-	// SharePercent is the percentage of its nodes' allocatable resources that a cluster
-	// offers to each consumer, 1 to 100.
+	// SharePercent is the percentage of the allocatable resources of the shared nodes that is offered to
+	// each consumer, 1 to 100.
 	SharePercent int
-	// AutoAccept accepts requests and offers without an administrator's decision.
+	// AutoAccept accepts resource requests of consumers, and offers of providers, for which the
+	// ForeignCluster has no decision.
 	AutoAccept bool
-	// Limits bound the quantity of a resource that each consumer is offered, by its name;
-	// 0 offers none.
+	// Limits has the maximum quantity of resources that each consumer is offered, by the name of the
+	// resource. A limit of 0 means that the resource is not offered.
 	Limits map[string]string
-	// NodeSelector are the labels of the nodes that are shared. Empty shares all.
+	// NodeSelector has the labels of the shared nodes. If it is empty, all nodes are shared.
 	NodeSelector map[string]string
-	// Shape is Aggregate, which offers all shared nodes together, or PerNode, which offers each of
-	// them.
+	// Shape is Aggregate to offer the sum of all shared nodes, or PerNode to offer each shared node by
+	// itself.
 	Shape string
 	// NodeLabels are the keys of labels of nodes that offers of shape PerNode include, in addition to
 	// architecture, operating system, region and zone.
@@ -39,43 +40,44 @@ type Policy struct {
 	// consumers' objects may name; the first of each is the default. Storage classes
 	// are offered only with a limit for requests.storage.
 	StorageClasses, IngressClasses, LoadBalancerClasses []string
-	// ExternalVolumeTypes and ExternalCSIDrivers are the volumes that consumers' pods
-	// may mount without a claim. Empty means none.
+	// ExternalVolumeTypes and ExternalCSIDrivers are the volume types and CSI drivers of the volumes that
+	// consumers' pods may mount without a claim. Empty means none.
 	ExternalVolumeTypes, ExternalCSIDrivers []string
-	// ReflectedKinds are the kinds, in addition to the built-in ones, that consumers may
-	// reflect, each for example certificates.v1.cert-manager.io.
+	// ReflectedKinds are the kinds, in addition to the built-in ones, that consumers may reflect, for
+	// example certificates.v1.cert-manager.io.
 	ReflectedKinds []string
 }
 
-// alwaysOffered are the keys of the labels that every offered node has.
+// alwaysOffered are the keys of the node labels that offers of shape PerNode always include.
 var alwaysOffered = []string{corev1.LabelArchStable, corev1.LabelOSStable, corev1.LabelTopologyRegion,
 	corev1.LabelTopologyZone}
 
-// maxNodeLabels bounds the other labels of an offered node, so that offers stay small.
+// maxNodeLabels is the maximum length of Policy.NodeLabels. It keeps offers small.
 const maxNodeLabels = 8
 
-// flagOfferKinds is the flag of Policy.ReflectedKinds.
+// flagOfferKinds is the name of the flag that sets Policy.ReflectedKinds.
 const flagOfferKinds = "policy-reflected-kinds"
 
-// flagExternalVolumeTypes and flagExternalCSIDrivers are the flags of
+// flagExternalVolumeTypes and flagExternalCSIDrivers are the names of the flags that set
 // Policy.ExternalVolumeTypes and Policy.ExternalCSIDrivers.
 const (
 	flagExternalVolumeTypes = "policy-external-volumes-types"
 	flagExternalCSIDrivers  = "policy-external-volumes-csi-drivers"
 )
 
-// kinds returns ReflectedKinds of a valid policy.
+// kinds returns the parsed ReflectedKinds. Validate has reported invalid ones.
 func (p *Policy) kinds() []metav1.GroupVersionResource {
 	kinds, _ := reflection.ParseKinds(flagOfferKinds, p.ReflectedKinds)
 	return kinds
 }
 
-// DefaultPolicy returns the policy that offers 90 percent to each invited consumer.
+// DefaultPolicy returns the defaults of the flags: each invited consumer is offered 90 percent of the
+// allocatable resources.
 func DefaultPolicy() Policy {
 	return Policy{SharePercent: 90, AutoAccept: true, ChangePercent: 5, Shape: string(v1alpha1.OfferAggregate)}
 }
 
-// AddFlags binds the policy to flags.
+// AddFlags adds the flags that set p.
 func (p *Policy) AddFlags(fs *pflag.FlagSet) {
 	fs.IntVar(&p.SharePercent, "policy-share-percent", p.SharePercent,
 		"Percentage of the allocatable resources of this cluster's nodes that each consumer is offered, 1 to 100.")

@@ -211,21 +211,21 @@ func TestUsageBeyondTheGrantIsReported(t *testing.T) {
 	}{
 		{"always within the grant", func() {}, "", "", ""},
 		{"less is offered than runs", func() { limits("cpu", "500m") }, metav1.ConditionFalse, reasonQuotaReduced,
-			"More is used than is granted of cpu."},
-		{"pods are deleted", func() { run(5, "100m") }, metav1.ConditionTrue, reasonWithinQuota, "within what is granted"},
+			"The usage exceeds the quota of cpu."},
+		{"pods are deleted", func() { run(5, "100m") }, metav1.ConditionTrue, reasonWithinQuota, "within the quota"},
 		{"less storage is offered than stored", func() {
 			limits("cpu", "500m", "requests.storage", "1Gi", "persistentvolumeclaims", "1")
 			store("1Gi", "2Gi")
-		}, metav1.ConditionFalse, reasonQuotaReduced, "More is used than is granted of persistentvolumeclaims, requests.storage."},
+		}, metav1.ConditionFalse, reasonQuotaReduced, "The usage exceeds the quota of persistentvolumeclaims, requests.storage."},
 		{"claims are deleted", func() { store("1Gi") }, metav1.ConditionTrue, reasonWithinQuota, ""},
 		{"no storage is offered any more", func() { limits("cpu", "500m") }, metav1.ConditionFalse, reasonQuotaReduced,
-			"More is used than is granted of requests.storage."},
+			"The usage exceeds the quota of requests.storage."},
 		{"the offer is no longer accepted", func() { accept(v1alpha1.NegotiationRefused) }, metav1.ConditionFalse,
 			reasonQuotaReduced,
-			"More is used than is granted of cpu, pods, requests.storage."},
+			"The usage exceeds the quota of cpu, pods, requests.storage."},
 	} {
 		stage.change()
-		// The offer changes first, and causes the next pass.
+		// The first reconcile changes the offer, and the second one answers the request.
 		w.pass()
 		w.pass()
 		condition := meta.FindStatusCondition(w.request().Status.Conditions, v1alpha1.ConditionWithinQuota)

@@ -23,7 +23,7 @@ import (
 	"liqo.io/federation/controllers/kit"
 )
 
-// Reconcile answers the resource request of one consumer.
+// Reconcile offers resources to one consumer, and answers its resource request.
 func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (ctrl.Result, error) {
 	fc := &v1alpha1.ForeignCluster{}
 	err := r.Client.Get(ctx, request.NamespacedName, fc)
@@ -46,7 +46,7 @@ func (r *Reconciler) reconcile(ctx context.Context, fc *v1alpha1.ForeignCluster)
 	if err != nil {
 		return 0, err
 	}
-	// The newest first: a consumer that was renamed creates a request of its new name.
+	// The newest resource request counts: a consumer that was renamed creates one with its new name.
 	requests := kit.Pointers(list.Items)
 	slices.SortFunc(requests, func(a, b *v1alpha1.ResourceRequest) int {
 		return cmp.Or(b.CreationTimestamp.Compare(a.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
@@ -59,7 +59,7 @@ func (r *Reconciler) reconcile(ctx context.Context, fc *v1alpha1.ForeignCluster)
 		return 0, nil
 	}
 	for _, another := range requests[1:] {
-		message := "One request of a consumer is answered: " + requests[0].Name + "."
+		message := "Only the newest resource request of a consumer is answered: " + requests[0].Name + "."
 		if err := r.answer(ctx, another, v1alpha1.NegotiationRefused, "", message); err != nil {
 			return 0, err
 		}
@@ -88,7 +88,7 @@ func (r *Reconciler) offers(ctx context.Context, namespace string) ([]*v1alpha1.
 	return offers, nil
 }
 
-// refused returns why a request is refused; empty if it is not.
+// refused returns the reason why a resource request is refused; empty if it is not.
 func refused(fc *v1alpha1.ForeignCluster, request *v1alpha1.ResourceRequest) string {
 	if _, ok := compatibility.CommonVersion(request.Spec.APIVersions); !ok {
 		return compatibility.VersionsDiffer(request.Spec.APIVersions)
@@ -99,7 +99,7 @@ func refused(fc *v1alpha1.ForeignCluster, request *v1alpha1.ResourceRequest) str
 	return ""
 }
 
-// withdraw withdraws offers.
+// withdraw sets spec.withdrawn of all offers that are not being deleted.
 func (r *Reconciler) withdraw(ctx context.Context, offers []*v1alpha1.ResourceOffer) error {
 	for _, offer := range offers {
 		if offer.DeletionTimestamp != nil {
@@ -114,8 +114,8 @@ func (r *Reconciler) withdraw(ctx context.Context, offers []*v1alpha1.ResourceOf
 	return nil
 }
 
-// negotiate answers a request with the offer of this controller. An administrator's offers
-// exist in addition to it, and are not changed.
+// negotiate creates or updates the offer of this controller, and answers the resource request. It does
+// not change offers that administrators created.
 func (r *Reconciler) negotiate(
 	ctx context.Context, fc *v1alpha1.ForeignCluster, request *v1alpha1.ResourceRequest, offers []*v1alpha1.ResourceOffer,
 ) error {
@@ -149,9 +149,9 @@ func (r *Reconciler) negotiate(
 	return r.answer(ctx, request, v1alpha1.NegotiationAccepted, wanted.Name, message+notOffered+stillOpen(fc, others))
 }
 
-// offerable returns the offer that the policy allows, or none and the reason. For an offer
-// that exists it is a changed copy, which keeps its name also when this cluster was renamed,
-// and its resources unless they would change by what the policy requires.
+// offerable returns the offer that the policy allows, or nil and the reason why it allows none. If old,
+// the existing offer, is not nil, it returns a changed copy, which keeps the name, even if this cluster
+// was renamed, and the resources, unless they would change by at least Policy.ChangePercent.
 func (r *Reconciler) offerable(
 	ctx context.Context, fc *v1alpha1.ForeignCluster, request *v1alpha1.ResourceRequest, own *v1alpha1.ResourceOffer,
 ) (*v1alpha1.ResourceOffer, string, error) {
@@ -188,8 +188,8 @@ func (r *Reconciler) offerable(
 	return offer, "", nil
 }
 
-// wait leaves the decision to an administrator. An existing offer of this controller is not
-// changed, except by a cordon.
+// wait answers a resource request that waits for the decision of an administrator. It changes an existing
+// offer of this controller only by a cordon.
 func (r *Reconciler) wait(
 	ctx context.Context, fc *v1alpha1.ForeignCluster, request *v1alpha1.ResourceRequest,
 	own *v1alpha1.ResourceOffer, others []*v1alpha1.ResourceOffer,
@@ -206,8 +206,8 @@ func (r *Reconciler) wait(
 	}
 	if len(others) == 0 {
 		return r.answer(ctx, request, v1alpha1.NegotiationManualActionRequired, "", fmt.Sprintf(
-			"An administrator of the provider has to decide: set spec.incomingPolicy.decision of ForeignCluster %s to Accept "+
-				"or Refuse, or create a ResourceOffer in namespace %s.", fc.Name, request.Namespace))
+			"The resource request waits for a decision of the provider's administrator: set spec.incomingPolicy.decision "+
+				"of ForeignCluster %s to Accept or Refuse, or create a ResourceOffer in namespace %s.", fc.Name, request.Namespace))
 	}
 	standing := slices.IndexFunc(others, func(offer *v1alpha1.ResourceOffer) bool { return !offer.Spec.Withdrawn })
 	if standing < 0 {

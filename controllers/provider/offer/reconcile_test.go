@@ -122,7 +122,7 @@ func TestCordonEmptiesAnOfferAlsoIfAnAdministratorDecides(t *testing.T) {
 			w.pass()
 			w.Policy = manual()
 			before := w.offer().Spec
-			// What could be offered by now is not what an administrator accepted.
+			// An administrator accepted the old resources, so the change of the node is not offered.
 			w.changeNode("worker", func(node *corev1.Node) {
 				node.Status.Allocatable = list("cpu", "64", "memory", "64Gi",
 					"pods", "110")

@@ -40,8 +40,8 @@ func schedulable(node *corev1.Node) bool {
 	})
 }
 
-// percentage returns a share of resources in percent, within limits, without those of
-// which the share is zero.
+// percentage returns a share of resources in percent, at most the limits. It omits resources whose share
+// is zero.
 func percentage(allocatable corev1.ResourceList, percent int, limits corev1.ResourceList) corev1.ResourceList {
 	offer := corev1.ResourceList{}
 	for name, quantity := range allocatable {
@@ -56,8 +56,8 @@ func percentage(allocatable corev1.ResourceList, percent int, limits corev1.Reso
 	return offer
 }
 
-// rounded returns a share in percent, rounded down to milli CPUs, to mebibytes, and to
-// whole pieces.
+// rounded returns a share of a quantity in percent, rounded down: CPU to millicores, memory and ephemeral
+// storage to mebibytes, and other resources to integers.
 func rounded(name corev1.ResourceName, quantity resource.Quantity, percent int) resource.Quantity {
 	switch name {
 	case corev1.ResourceCPU:
@@ -68,14 +68,14 @@ func rounded(name corev1.ResourceName, quantity resource.Quantity, percent int) 
 	return *resource.NewQuantity(percentOf(quantity.Value(), percent), quantity.Format)
 }
 
-// percentOf returns a share of a value, and never overflows.
+// percentOf returns a percentage of value without integer overflow.
 func percentOf(value int64, percent int) int64 {
 	return value/100*int64(percent) + value%100*int64(percent)/100
 }
 
-// resourcesDiffer reports whether offered resources should be replaced by others: when they
-// exceed a limit, when they are of other names, or when one of them differs by at least a
-// number of percent.
+// resourcesDiffer reports whether the resources in an offer should be replaced by the possible ones:
+// if they exceed a limit, if the names of the resources differ, or if a quantity differs by at least
+// percent.
 func resourcesDiffer(offered, possible, limits corev1.ResourceList, percent int) bool {
 	if len(offered) != len(possible) {
 		return true
@@ -96,8 +96,8 @@ func resourcesDiffer(offered, possible, limits corev1.ResourceList, percent int)
 	return false
 }
 
-// share returns the resources that can be offered, with their nodes if these are offered one by one. Without
-// schedulable nodes it is the offer of before with resources of zero: its pods continue to run.
+// share returns the resources that can be offered and, for shape PerNode, the offered nodes. If no shared node is
+// schedulable, it returns the previous offer with resources of zero, so that its pods continue to run.
 func share(
 	nodes []*corev1.Node, terms terms, consumerID string, before v1alpha1.ResourceOfferSpec,
 ) (corev1.ResourceList, []v1alpha1.OfferedNode) {

@@ -18,8 +18,8 @@ import (
 	"liqo.io/federation/apiserver/quota"
 )
 
-// offerStorage adds the storage quota to an offer, from limits, and the storage classes
-// that it is valid for. Without requests.storage in the limits it adds neither.
+// offerStorage adds the storage limits as a quota, and the storage classes, to an offer. It adds neither
+// if the limits have no requests.storage.
 func (p *Policy) offerStorage(
 	offer *v1alpha1.ResourceOfferSpec, incoming *v1alpha1.IncomingPolicy, limits corev1.ResourceList,
 ) {
@@ -48,12 +48,12 @@ func (r *Reconciler) withoutMissingClasses(ctx context.Context, offer *v1alpha1.
 	if len(missing) == 0 {
 		return "", nil
 	}
-	return " The provider has no storage classes of these names, and does not offer them: " +
+	return " These storage classes do not exist on the provider and are not offered: " +
 		strings.Join(missing, ", ") + ".", nil
 }
 
-// externalVolumes returns the volumes that pods of a consumer may mount without a claim:
-// those of its ForeignCluster if it names any, otherwise those of the policy.
+// externalVolumes returns the volumes that pods of a consumer may mount without a claim, by
+// spec.incomingPolicy.externalVolumes of the ForeignCluster or, if that is not set, by the policy.
 func (p *Policy) externalVolumes(incoming *v1alpha1.IncomingPolicy) v1alpha1.ExternalVolumes {
 	external := incoming.ExternalVolumes
 	if len(external.Types) == 0 && len(external.CSIDrivers) == 0 {

@@ -104,7 +104,7 @@ func TestStorageClassesThatDoNotExistAreNotOffered(t *testing.T) {
 		created, offered []string
 		contains         string
 	}{
-		{[]string{"slow"}, []string{"slow"}, "does not offer them: fast, nope."},
+		{[]string{"slow"}, []string{"slow"}, "are not offered: fast, nope."},
 		{[]string{"fast", "nope"}, []string{"fast", "slow", "nope"}, ""},
 	} {
 		addClasses(w, stage.created...)

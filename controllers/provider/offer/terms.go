@@ -17,10 +17,10 @@ import (
 // terms are the conditions of an offer to one consumer.
 type terms struct {
 	percent int
-	// most are the limits of the policy and of the request.
+	// most has, for each resource, the lower one of the policy's limit and the requested quantity.
 	most         corev1.ResourceList
 	nodeSelector map[string]string
-	// perNode offers nodes one by one, with their labels that have the keys nodeLabels.
+	// perNode is true if each node is offered by itself, with its labels whose keys are in nodeLabels.
 	perNode    bool
 	nodeLabels []string
 }
@@ -37,14 +37,14 @@ func (p *Policy) terms(incoming *v1alpha1.IncomingPolicy, requested corev1.Resou
 		t.percent = int(*incoming.SharePercent)
 	}
 	for name, value := range p.Limits {
-		// They were validated.
+		// Validation has ensured that limits can be parsed.
 		if quantity, err := resource.ParseQuantity(value); err == nil {
 			t.most[corev1.ResourceName(name)] = quantity
 		}
 	}
 	maps.Copy(t.most, incoming.Limits)
 	for name, quantity := range requested {
-		// A limit for storage offers it, which a consumer cannot do.
+		// Storage is offered by setting a limit, so a request for storage must not become one.
 		if _, offered := t.most[name]; v1alpha1.IsStorage(name) && !offered {
 			continue
 		}
@@ -55,8 +55,8 @@ func (p *Policy) terms(incoming *v1alpha1.IncomingPolicy, requested corev1.Resou
 	return t
 }
 
-// SharedNodes returns the labels of the nodes that are shared with a consumer: its offers are a
-// part of them, and its pods run only on them. Empty selects all nodes.
+// SharedNodes returns the labels of the nodes that are shared with a consumer. Only their resources are
+// offered, and only they run the consumer's pods. Empty selects all nodes.
 func (p *Policy) SharedNodes(incoming *v1alpha1.IncomingPolicy) map[string]string {
 	if len(incoming.NodeSelector) > 0 {
 		return incoming.NodeSelector

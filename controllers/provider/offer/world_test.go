@@ -26,12 +26,12 @@ const (
 
 var list = kittest.Resources
 
-// world is the provider milan with the consumer rome.
+// world is the fake provider milan, with the ForeignCluster of the consumer rome.
 type world struct {
 	*kittest.Cluster
 	*Reconciler
 	t *testing.T
-	// resources are what discovery returns, unless it fails.
+	// resources are the resources that discovery returns.
 	resources []metav1.APIResource
 	failure   error
 }
@@ -41,8 +41,8 @@ func (w *world) ServerResourcesForGroupVersionWithContext(context.Context, strin
 	return &metav1.APIResourceList{APIResources: w.resources}, w.failure
 }
 
-// newWorld returns a provider with a policy and nodes, by default one of 2 CPUs, that has
-// not answered yet.
+// newWorld returns a provider with a policy and nodes, by default one node with 2 CPUs, and with an
+// unanswered resource request.
 func newWorld(t *testing.T, policy Policy, nodes ...*corev1.Node) *world {
 	t.Helper()
 	w := &world{t: t, Cluster: kittest.New(t,
@@ -77,14 +77,14 @@ func (w *world) setNodes(nodes ...*corev1.Node) {
 	}
 }
 
-// pass reconciles rome, and returns the writes.
+// pass reconciles ForeignCluster rome once, and returns the writes to the API server.
 func (w *world) pass() []string {
 	w.t.Helper()
 	_, writes := w.Pass(w.Reconciler, kit.Request("", "rome"))
 	return writes
 }
 
-// rests passes once more and fails the test if anything is written.
+// rests reconciles once more, and fails the test if anything is written.
 func (w *world) rests(stage string) {
 	w.t.Helper()
 	if writes := w.pass(); len(writes) > 0 {
@@ -140,7 +140,7 @@ func (w *world) answer() (v1alpha1.NegotiationPhase, string) {
 	return status.Phase, condition.Message
 }
 
-// manual is the default policy with an administrator who decides.
+// manual returns the default policy without AutoAccept.
 func manual() Policy {
 	policy := DefaultPolicy()
 	policy.AutoAccept = false
