@@ -15,12 +15,11 @@ import (
 	"liqo.io/federation/controllers/remote"
 )
 
-// maxAnswer is the largest size of a volume that a provider may report: 1 Ei, the most
-// that a ShadowVolumeClaim may request.
+// maxAnswer is the largest size that a provider may report for a volume, 1 Ei, which is also the most that a
+// ShadowVolumeClaim may request.
 var maxAnswer = resource.MustParse("1Ei")
 
-// trimAnswer is the transform of the caches of ShadowVolumeClaims: it keeps the fields that
-// answered returns.
+// trimAnswer is the transform of the caches of ShadowVolumeClaims. It drops the fields that answered drops.
 func trimAnswer(object any) (any, error) {
 	if claim, ok := object.(*v1alpha1.ShadowVolumeClaim); ok {
 		return answered(claim), nil
@@ -28,9 +27,8 @@ func trimAnswer(object any) (any, error) {
 	return object, nil
 }
 
-// answered returns the fields of a ShadowVolumeClaim that this cluster uses. Values of its
-// provider that the local API servers would refuse, or that have no bound, are removed: a
-// refused write would be retried for ever.
+// answered returns a ShadowVolumeClaim with the fields that the consumer uses. It removes invalid and unbounded values
+// that the provider reported, because local API servers would refuse them in every retry.
 func answered(claim *v1alpha1.ShadowVolumeClaim) *v1alpha1.ShadowVolumeClaim {
 	kept := &v1alpha1.ShadowVolumeClaim{
 		TypeMeta: claim.TypeMeta,
@@ -67,7 +65,7 @@ func answered(claim *v1alpha1.ShadowVolumeClaim) *v1alpha1.ShadowVolumeClaim {
 	return kept
 }
 
-// name returns a valid name of Kubernetes; empty instead of an invalid one.
+// name returns the text if it is a valid name of an object, otherwise empty.
 func name(text string) string {
 	if len(validation.IsDNS1123Subdomain(text)) > 0 {
 		return ""
@@ -75,7 +73,7 @@ func name(text string) string {
 	return text
 }
 
-// size returns the size of a volume in whole bytes; nil instead of an invalid one.
+// size returns a volume's size in whole bytes; nil if it is nil, not positive or larger than maxAnswer.
 func size(quantity *resource.Quantity) *resource.Quantity {
 	if quantity == nil || quantity.Sign() <= 0 || quantity.Cmp(maxAnswer) > 0 {
 		return nil

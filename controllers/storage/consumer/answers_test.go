@@ -20,12 +20,11 @@ import (
 	"liqo.io/federation/apiserver/volume"
 )
 
-// maxShown is more than the longest text of a provider that this cluster stores.
+// maxShown is an upper bound for the length of a provider's texts in local objects.
 const maxShown = 600
 
-// FuzzAnswerOfAProvider stores what follows from any answer of a provider: a volume and
-// the status of its claim and of its virtual volume stay bounded, and the API servers of
-// this cluster accept them.
+// FuzzAnswerOfAProvider computes local objects from arbitrary ShadowVolumeClaims that a provider returns. The
+// PersistentVolume and the statuses of the claim and the virtual volume must be of bounded size and valid.
 func FuzzAnswerOfAProvider(f *testing.F) {
 	one := resource.MustParse("1Gi")
 	for _, seed := range []v1alpha1.ShadowVolumeClaim{
@@ -65,7 +64,7 @@ func FuzzAnswerOfAProvider(f *testing.F) {
 				t.Errorf("annotation %s has %d bytes", key, len(value))
 			}
 		}
-		// The name is the requested one, whatever the provider calls it.
+		// Shadows.create sets the requested name, whatever name the provider returns.
 		accepted.Namespace, accepted.Name = milanSpace, shadowName
 		claim := userClaim(bound(volume.VolumeName(claimUID)))
 		virtualNode := &v1alpha1.VirtualNode{Spec: v1alpha1.VirtualNodeSpec{ClusterID: milanID, NodeName: milanNode}}
@@ -92,8 +91,7 @@ func FuzzAnswerOfAProvider(f *testing.F) {
 	})
 }
 
-// expectVirtualVolume fails the test if the federation's API server would refuse what was
-// observed.
+// expectVirtualVolume fails the test if the API server would refuse a virtual volume with the observed status.
 func expectVirtualVolume(t *testing.T, seen *observation) {
 	t.Helper()
 	described := &v1alpha1.VirtualVolume{ObjectMeta: metav1.ObjectMeta{Name: seen.claim.Name, Namespace: seen.claim.Namespace, ResourceVersion: "1"}}

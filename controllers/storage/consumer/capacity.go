@@ -25,15 +25,16 @@ import (
 	"liqo.io/federation/controllers/kit"
 )
 
-// refusedFor is the time for which a refusal of a provider lowers its published capacity. The
-// provider may count volumes that this cluster does not have, for example retained ones.
+// refusedFor is the time for which a provider's refusal of a claim lowers its published capacity. Without this limit, a
+// refusal would have an effect for ever if the provider counts volumes that this cluster does not have, for example
+// retained ones.
 const refusedFor = 5 * time.Minute
 
-// Capacity publishes how much storage claims of virtual classes may request on local nodes and
-// on each provider, and the CSIDriver by which the scheduler reads it.
+// Capacity publishes CSIStorageCapacity objects that state how much storage claims of virtual StorageClasses may
+// request on local nodes and on each provider, and the CSIDriver that makes the scheduler read them.
 type Capacity struct {
 	*Config
-	// published reads only the capacity objects and the CSIDriver of the federation.
+	// published reads the CSIStorageCapacity objects and the CSIDriver that this controller created, and no others.
 	published client.Reader
 	clock     clock.PassiveClock
 
@@ -41,20 +42,21 @@ type Capacity struct {
 	refused map[string]refusedRequest
 }
 
-// refusedRequest is a request that exceeded the room of a provider, with the quota and the usage
-// of this cluster at that time.
+// refusedRequest is a claim that a provider refused for lack of quota, with the provider's quota and this cluster's
+// usage at that time.
 type refusedRequest struct {
 	bytes, used int64
 	quota       string
 	until       time.Time
 }
 
-// NewCapacity returns the controller. published reads the objects that it publishes.
+// NewCapacity returns the controller. published is a cache from Published.
 func NewCapacity(config *Config, published client.Reader) *Capacity {
 	return &Capacity{Config: config, published: published, clock: clock.RealClock{}, refused: map[string]refusedRequest{}}
 }
 
-// Lower publishes less capacity than a request, in bytes, that a provider refused.
+// Lower publishes a capacity for a provider that is less than the bytes of a claim that it refused. It fails if an API
+// server fails.
 func (c *Capacity) Lower(ctx context.Context, cluster string, refused int64) error {
 	nodes, used, err := c.inputs(ctx)
 	if err != nil {
@@ -76,9 +78,9 @@ func (c *Capacity) Lower(ctx context.Context, cluster string, refused int64) err
 	return err
 }
 
-// Reconcile publishes the capacities of all classes and providers; there is one request.
-// The CSIDriver is created after the objects and deleted before them, because with the driver
-// alone the scheduler finds no capacity at all.
+// Reconcile publishes the capacities of all classes and providers, whatever the request names. It creates the CSIDriver
+// after the CSIStorageCapacity objects and deletes it before them, because with a CSIDriver alone the scheduler would
+// consider every node full.
 func (c *Capacity) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
 	nodes, used, err := c.inputs(ctx)
 	if err != nil {
@@ -102,7 +104,7 @@ func (c *Capacity) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, 
 	return ctrl.Result{RequeueAfter: again}, c.createDriver(ctx)
 }
 
-// inputs returns the virtual nodes of providers, and what their volumes use.
+// inputs returns the virtual nodes of all providers, and the storage that this cluster's volumes use, by cluster id.
 func (c *Capacity) inputs(ctx context.Context) ([]v1alpha1.VirtualNode, map[string]usage, error) {
 	var nodes v1alpha1.VirtualNodeList
 	if err := c.Client.List(ctx, &nodes); err != nil {
@@ -118,9 +120,9 @@ func (c *Capacity) inputs(ctx context.Context) ([]v1alpha1.VirtualNode, map[stri
 	return nodes.Items, usageOf(volumes.Items), nil
 }
 
-// refusals returns the refused requests that still count, by cluster ID, and the time until the
-// first of them expires: a refusal ends when the quota changes, when a volume is released, or
-// after refusedFor.
+// refusals returns the size of the refused claim for each provider, by cluster id, and the time until the first refusal
+// expires, or zero. A refusal ends after refusedFor, or before when the provider's quota changes or a volume is
+// released.
 func (c *Capacity) refusals(all []grant) (refused map[string]int64, again time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -140,7 +142,7 @@ func (c *Capacity) refusals(all []grant) (refused map[string]int64, again time.D
 	return refused, again
 }
 
-// quotaText returns a quota in a form that is equal for equal quotas.
+// quotaText returns a text that is the same for equal quotas.
 func quotaText(quota corev1.ResourceList) string {
 	amounts := map[corev1.ResourceName]int64{}
 	for name, quantity := range quota {
@@ -149,7 +151,7 @@ func quotaText(quota corev1.ResourceList) string {
 	return fmt.Sprint(amounts)
 }
 
-// publish creates, changes and deletes capacity objects until they equal the desired ones.
+// publish creates, updates and deletes CSIStorageCapacity objects, so that they equal the desired ones.
 func (c *Capacity) publish(ctx context.Context, wanted []*storagev1.CSIStorageCapacity) error {
 	var published storagev1.CSIStorageCapacityList
 	err := c.published.List(ctx, &published, client.InNamespace(c.Namespace),
@@ -186,7 +188,7 @@ func (c *Capacity) publish(ctx context.Context, wanted []*storagev1.CSIStorageCa
 	return nil
 }
 
-// driver is the CSIDriver of volumes of providers. No node runs it.
+// driver returns the CSIDriver of volumes whose data a provider stores. No node runs such a driver.
 func driver() *storagev1.CSIDriver {
 	return &storagev1.CSIDriver{
 		ObjectMeta: metav1.ObjectMeta{

@@ -18,34 +18,33 @@ import (
 )
 
 const (
-	// localFigure is the capacity that is published for local nodes, in bytes: more than for
-	// any provider, so that the scheduler prefers local nodes. It is not measured: local
-	// drivers refuse volumes that they have no room for.
+	// localFigure is the capacity that is published for local nodes, in bytes. It is larger than maxRemoteFigure, so that
+	// the scheduler prefers local nodes. It is not measured: a local CSI driver refuses a volume that does not fit.
 	localFigure int64 = 1 << 60
-	// maxRemoteFigure is the greatest capacity that is published for a provider, in bytes.
+	// maxRemoteFigure is the largest capacity that is published for a provider, in bytes.
 	maxRemoteFigure int64 = 1 << 59
-	// capacityHashLength is the number of hexadecimal digits in names of capacity objects.
+	// capacityHashLength is the number of hexadecimal digits in the names of CSIStorageCapacity objects.
 	capacityHashLength = 16
 )
 
-// grant is the storage quota that a provider offers, with its usage.
+// grant is the storage that a provider offers, and this cluster's usage of it.
 type grant struct {
 	clusterID string
 	classes   []string
-	// quota is nil if the offer has no limit.
+	// quota has the limits in the offer; nil means no limit.
 	quota corev1.ResourceList
 	used  usage
-	// refused is the size in bytes of a refused request; zero if there is none.
+	// refused is the size in bytes of a claim that the provider refused; zero means none.
 	refused int64
 }
 
-// usage is the usage of a provider's storage by the volumes of this cluster.
+// usage is how much of a provider's storage this cluster's volumes use, in bytes, and the number of volumes.
 type usage struct {
 	claims, storage int64
 	byClass         map[string]int64
 }
 
-// remaining returns how many bytes a claim of one class of the provider may request.
+// remaining returns how many bytes a claim of a StorageClass of the provider may request.
 func (g grant) remaining(class string) int64 {
 	left := maxRemoteFigure
 	bound := func(name corev1.ResourceName, used int64) {
@@ -64,7 +63,7 @@ func (g grant) remaining(class string) int64 {
 	return max(left, 0)
 }
 
-// usageOf returns the usage of the providers' storage, by cluster ID.
+// usageOf returns the usage of each provider's storage, by cluster id.
 func usageOf(volumes []corev1.PersistentVolume) map[string]usage {
 	all := map[string]usage{}
 	for i := range volumes {
@@ -93,8 +92,8 @@ func saturatingAdd(a, b int64) int64 {
 	return a + b
 }
 
-// grants returns the storage of the virtual nodes, one grant for each provider.
-// Several nodes of one offer share its quota.
+// grants returns one grant for each provider with storage classes, from its virtual nodes. Virtual nodes of one offer
+// share its quota, which is counted once.
 func grants(virtualNodes []v1alpha1.VirtualNode, used map[string]usage, refused map[string]int64) []grant {
 	var all []grant
 	index := map[string]int{}
@@ -125,8 +124,8 @@ func grants(virtualNodes []v1alpha1.VirtualNode, used map[string]usage, refused 
 	return all
 }
 
-// capacities returns the objects by which the scheduler finds nodes with room for claims of
-// virtual classes: for each class one for local nodes, and one for each provider.
+// capacities returns the CSIStorageCapacity objects: for each virtual StorageClass one for all local nodes and one for
+// each provider that has a class for it.
 func capacities(classes []storagev1.StorageClass, all []grant, namespace string) []*storagev1.CSIStorageCapacity {
 	var wanted []*storagev1.CSIStorageCapacity
 	for i := range classes {
@@ -147,8 +146,8 @@ func capacities(classes []storagev1.StorageClass, all []grant, namespace string)
 	return wanted
 }
 
-// capacity returns the object for a class and the nodes of one provider; an empty cluster ID
-// selects the local nodes.
+// capacity returns the CSIStorageCapacity of a StorageClass on the virtual nodes of a provider. An empty cluster id
+// means the local nodes.
 func capacity(class, clusterID string, bytes int64, namespace string) *storagev1.CSIStorageCapacity {
 	topology := &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{
 		Key: v1alpha1.LabelType, Operator: metav1.LabelSelectorOpNotIn, Values: []string{v1alpha1.TypeVirtualNode},

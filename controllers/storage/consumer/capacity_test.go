@@ -20,7 +20,7 @@ import (
 	"liqo.io/federation/apiserver/volume"
 )
 
-// stored returns a volume of milan with a class there.
+// stored returns a PersistentVolume whose data milan stores with this StorageClass.
 func stored(name, class, size string) *corev1.PersistentVolume {
 	return &corev1.PersistentVolume{
 		ObjectMeta: metav1.ObjectMeta{
@@ -46,7 +46,7 @@ func TestCapacityIsTheQuotaThatVolumesLeave(t *testing.T) {
 	}{
 		{name: "without limit", want: maxRemoteFigure},
 		{name: "storage", quota: map[corev1.ResourceName]string{"requests.storage": "10Gi"}, want: 7 * gib},
-		{name: "its class", quota: map[corev1.ResourceName]string{"requests.storage": "10Gi", "ssd.storageclass.storage.k8s.io/requests.storage": "3Gi"}, want: gib},
+		{name: "quota of the class", quota: map[corev1.ResourceName]string{"requests.storage": "10Gi", "ssd.storageclass.storage.k8s.io/requests.storage": "3Gi"}, want: gib},
 		{name: "another class", quota: map[corev1.ResourceName]string{"requests.storage": "10Gi", "disk.storageclass.storage.k8s.io/requests.storage": "1Gi"}, want: 7 * gib},
 		{name: "no claim left", quota: map[corev1.ResourceName]string{"requests.storage": "10Gi", "persistentvolumeclaims": "2"}},
 		{name: "exceeded", quota: map[corev1.ResourceName]string{"requests.storage": "1Gi"}},

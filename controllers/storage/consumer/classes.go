@@ -24,17 +24,16 @@ const (
 	noProvisioner              = "kubernetes.io/no-provisioner"
 )
 
-// refusal is the reason why a claim is not provisioned without a change, as a message for the
+// refusal is an error that retries do not resolve: the reason why a claim is not provisioned, as a sentence for the
 // owner of the claim.
 type refusal struct{ message string }
 
-// Error returns the message.
+// Error implements error.
 func (r *refusal) Error() string { return r.message }
 
 func refuse(format string, args ...any) error { return &refusal{fmt.Sprintf(format, args...)} }
 
-// unsupported returns a refusal that names the first field of a claim which the virtual
-// storage class does not implement, or nil.
+// unsupported returns a refusal for the first field of a claim that virtual StorageClasses do not support, or nil.
 func unsupported(claim *corev1.PersistentVolumeClaim, class *storagev1.StorageClass) error {
 	switch {
 	case ptr.Deref(claim.Spec.VolumeMode, corev1.PersistentVolumeFilesystem) != corev1.PersistentVolumeFilesystem:
@@ -53,9 +52,9 @@ func unsupported(claim *corev1.PersistentVolumeClaim, class *storagev1.StorageCl
 	return nil
 }
 
-// localClass returns the StorageClass that a claim uses in this cluster: the one of its
-// annotation, otherwise of its class's parameter, otherwise the default class of the
-// cluster that is not virtual. It fails with a refusal that names the class and the remedy.
+// localClass returns the StorageClass by which a claim is provisioned on local nodes: the one in the claim's
+// annotation, otherwise in the virtual class's parameter, otherwise the cluster's default class. It fails with a
+// refusal if that class does not exist or cannot be used.
 func localClass(
 	claim *corev1.PersistentVolumeClaim, class *storagev1.StorageClass, all []storagev1.StorageClass,
 ) (*storagev1.StorageClass, error) {
@@ -81,8 +80,7 @@ func localClass(
 	return &all[index], usable(&all[index])
 }
 
-// defaultClass returns the newest of the default classes that are not virtual, which is also
-// the choice of Kubernetes.
+// defaultClass returns the newest default class that is not virtual, or nil. Kubernetes too uses the newest of several.
 func defaultClass(all []storagev1.StorageClass) *storagev1.StorageClass {
 	var found *storagev1.StorageClass
 	for i := range all {
@@ -105,8 +103,8 @@ func newer(a, b *storagev1.StorageClass) bool {
 	return b.CreationTimestamp.Before(&a.CreationTimestamp)
 }
 
-// usable returns a refusal for a class of this cluster whose volumes cannot be bound to another
-// claim than the one they were provisioned for.
+// usable returns a refusal for a local StorageClass whose volumes cannot be bound to another claim than the one that
+// they were provisioned for, or nil.
 func usable(class *storagev1.StorageClass) error {
 	switch {
 	case isVirtual(class):
@@ -118,21 +116,20 @@ func usable(class *storagev1.StorageClass) error {
 	}
 	for _, key := range slices.Sorted(maps.Keys(class.Parameters)) {
 		if strings.Contains(key, "secret") && strings.Contains(class.Parameters[key], "${pvc.") {
-			return refuse("Parameter %s of StorageClass %s names a Secret by the claim (${pvc.…}): "+
-				"name a StorageClass without.", key, class.Name)
+			return refuse("Parameter %s of StorageClass %s derives the name of a Secret from the claim (${pvc.…}): "+
+				"name a StorageClass whose parameters do not.", key, class.Name)
 		}
 	}
 	return nil
 }
 
-// reclaimPolicy returns the policy of volumes of a class, which is Delete if the
-// class has none.
+// reclaimPolicy returns the reclaim policy of a StorageClass; the default is Delete.
 func reclaimPolicy(class *storagev1.StorageClass) corev1.PersistentVolumeReclaimPolicy {
 	return ptr.Deref(class.ReclaimPolicy, corev1.PersistentVolumeReclaimDelete)
 }
 
-// wantedPolicy returns the reclaim policy that applies when a volume is released: the policy of
-// its annotation, otherwise its own.
+// wantedPolicy returns the reclaim policy that applies when a volume is released: the one in its annotation, otherwise
+// the one in its spec.
 func wantedPolicy(pv *corev1.PersistentVolume) corev1.PersistentVolumeReclaimPolicy {
 	switch policy := corev1.PersistentVolumeReclaimPolicy(pv.Annotations[volume.AnnotationReclaimPolicy]); policy {
 	case corev1.PersistentVolumeReclaimDelete, corev1.PersistentVolumeReclaimRetain:

@@ -1,9 +1,9 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package consumer implements the virtual storage class on a consumer: it provisions claims on
-// local nodes and on providers, publishes the available storage, describes each claim in a
-// VirtualVolume, expands volumes, and releases them.
+// Package consumer implements virtual StorageClasses on a consumer: it provisions claims on local nodes and on
+// providers, publishes the available storage, reports the state of each claim in a VirtualVolume, expands volumes and
+// releases them.
 package consumer
 
 import (
@@ -22,29 +22,29 @@ import (
 	"liqo.io/federation/controllers/kit"
 )
 
-// Config is shared by the controllers of volumes on a consumer.
+// Config has the clients and names that the controllers of this package share.
 type Config struct {
-	// Client reads the caches of the manager, and writes to the API server.
+	// Client reads from the caches of the manager and writes to the API server.
 	Client client.Client
-	// Live reads from the API server, for decisions for which a cache may be outdated.
+	// Live reads from the API server, for decisions that an outdated cache would make wrong.
 	Live client.Reader
 	// Events records events about claims, volumes and pods.
 	Events record.EventRecorder
-	// Shadows are the ShadowVolumeClaims of this cluster on its providers.
+	// Shadows reads and writes this cluster's ShadowVolumeClaims on its providers.
 	Shadows *Shadows
-	// ClusterID and ClusterName are the ID and the name of this cluster.
+	// ClusterID and ClusterName are the id and the name of this cluster.
 	ClusterID, ClusterName string
-	// Namespace is the namespace of intermediate claims and of CSIStorageCapacities.
+	// Namespace is the namespace of intermediate claims and CSIStorageCapacity objects.
 	Namespace string
 }
 
-// isVirtual reports whether a StorageClass is virtual.
+// isVirtual reports whether a StorageClass is virtual, by its provisioner.
 func isVirtual(class *storagev1.StorageClass) bool {
 	return class.Provisioner == v1alpha1.StorageProvisioner
 }
 
-// virtualClass returns the virtual StorageClass of a claim, or nil for a claim of
-// another class or none.
+// virtualClass returns the virtual StorageClass of a claim. It returns nil if the claim's class does not exist or is
+// not virtual.
 func (c *Config) virtualClass(
 	ctx context.Context, claim *corev1.PersistentVolumeClaim,
 ) (*storagev1.StorageClass, error) {
@@ -64,8 +64,8 @@ func (c *Config) virtualClass(
 	return &class, nil
 }
 
-// settled returns the result of a reconcile. A conflict is retried; in a namespace that is being
-// deleted nothing is.
+// settled returns the result of a reconcile. It requeues after a conflict, and drops an error caused by a namespace
+// that is being deleted.
 func settled(result ctrl.Result, err error) (ctrl.Result, error) {
 	if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
 		return ctrl.Result{}, nil

@@ -13,17 +13,17 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Reasons of events on claims, which provisioners of Kubernetes use, too.
+// Reasons of events on claims, with the names that Kubernetes' external-provisioner uses.
 const (
 	ReasonProvisioning          = "Provisioning"
 	ReasonProvisioningSucceeded = "ProvisioningSucceeded"
 	ReasonProvisioningFailed    = "ProvisioningFailed"
 )
 
-// maxNotices bounds the objects whose last event is cached.
+// maxNotices is the maximum number of subjects whose last event is kept.
 const maxNotices = 4096
 
-// notices records an event only when it differs from the last one of its object, so that a
+// notices records events about objects, but not an event that equals the last one about the same subject, so that a
 // lasting state causes one event.
 type notices struct {
 	events record.EventRecorder
@@ -34,13 +34,13 @@ func newNotices(events record.EventRecorder) notices {
 	return notices{events: events, last: lru.New(maxNotices)}
 }
 
-// record records an event about an object, unless it was the last one with its reason.
+// record records an event about an object, unless the last event with this reason is equal.
 func (n *notices) record(object client.Object, kind, reason, format string, args ...any) {
 	n.recordFor(reason, object, kind, reason, format, args...)
 }
 
-// recordFor records an event about an object, unless it was the last one for a subject, which is
-// a part of the object with a state of its own.
+// recordFor records an event about an object, unless the last event about the subject is equal. A subject is a part of
+// the object that has a state of its own, for example a claim of a pod.
 func (n *notices) recordFor(subject string, object client.Object, kind, reason, format string, args ...any) {
 	key, text := string(object.GetUID())+subject, kind+reason+fmt.Sprintf(format, args...)
 	if previous, ok := n.last.Get(key); ok && previous == text {
@@ -50,10 +50,10 @@ func (n *notices) recordFor(subject string, object client.Object, kind, reason, 
 	n.events.Eventf(object, kind, reason, format, args...)
 }
 
-// warn records a Warning about an object, unless it was the last event with its reason.
+// warn records a Warning about an object, unless the last event with this reason is equal.
 func (n *notices) warn(object client.Object, reason, format string, args ...any) {
 	n.record(object, corev1.EventTypeWarning, reason, format, args...)
 }
 
-// forget drops the last event about an object for a subject whose state ended.
+// forget drops the last event about a subject, so that the next one is recorded.
 func (n *notices) forget(subject string, uid types.UID) { n.last.Remove(string(uid) + subject) }

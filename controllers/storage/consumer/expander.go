@@ -29,24 +29,23 @@ import (
 	"liqo.io/federation/controllers/remote"
 )
 
-// Reasons of the condition VolumeResized of a ShadowVolumeClaim that is being expanded.
+// Reasons of the condition VolumeResized of a ShadowVolumeClaim while its expansion is in progress.
 const (
 	shadowResizing          = "Resizing"
 	shadowFileSystemPending = "FileSystemResizePending"
 )
 
-// Reasons of events on claims whose volumes are expanded.
+// Reasons of events on claims whose volumes are expanded, with the names that Kubernetes uses.
 const (
 	ReasonVolumeResizeSuccessful = "VolumeResizeSuccessful"
 	ReasonVolumeResizeFailed     = "VolumeResizeFailed"
 )
 
-// resizeDelay is the time until a refused expansion is requested again: quota may be released
-// meanwhile.
+// resizeDelay is the time after which a refused expansion is requested again, since quota may be released meanwhile.
 const resizeDelay = time.Minute
 
-// Expander expands volumes on providers to the size that their claims request. Local volumes are
-// expanded by their drivers.
+// Expander expands the volumes of claims on providers to the size that the claims request. CSI drivers expand local
+// volumes.
 type Expander struct {
 	*Config
 	clock   clock.PassiveClock
@@ -58,8 +57,8 @@ func NewExpander(config *Config) *Expander {
 	return &Expander{Config: config, clock: clock.RealClock{}, notices: newNotices(config.Events)}
 }
 
-// Reconcile expands the volume of one claim: first the volume of the provider, then the capacity
-// of the local PersistentVolume, and then the capacity of the claim.
+// Reconcile expands the volume of one claim. It changes the size of the ShadowVolumeClaim first, then the capacity of
+// the PersistentVolume, and last the capacity in the status of the claim.
 func (e *Expander) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	var claim corev1.PersistentVolumeClaim
 	if err := e.Client.Get(ctx, request.NamespacedName, &claim); err != nil {
@@ -85,8 +84,8 @@ func (e *Expander) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Re
 	return settled(e.expandRemote(ctx, &claim, &pv, handle))
 }
 
-// explainLocal warns that the driver of a local volume does not expand it, which the virtual
-// class cannot exclude at admission.
+// explainLocal records a warning if a claim requests a larger local volume and the volume's own StorageClass does not
+// allow expansion. The API server admits the request, because the virtual class allows expansion.
 func (e *Expander) explainLocal(
 	ctx context.Context, claim *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolume,
 ) error {
@@ -110,7 +109,7 @@ func requested(claim *corev1.PersistentVolumeClaim) *resource.Quantity {
 	return ptr.To(claim.Spec.Resources.Requests[corev1.ResourceStorage])
 }
 
-// expandRemote sets a claim, its volume and the claim on the provider to one size.
+// expandRemote expands a volume on a provider, and reports its size in the PersistentVolume and the claim.
 func (e *Expander) expandRemote(
 	ctx context.Context, claim *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolume, handle volume.Handle,
 ) (ctrl.Result, error) {
@@ -124,7 +123,7 @@ func (e *Expander) expandRemote(
 	}
 	kept, _ := e.Shadows.cached(at, handle.Claim)
 	if kept == nil {
-		// The watch has an event for it once the provider is connected.
+		// The watch enqueues the claim when the provider is connected.
 		return ctrl.Result{}, nil
 	}
 	if problem, result, err := e.request(ctx, claim, kept, at); err != nil || !result.IsZero() || problem != nil {
@@ -141,11 +140,11 @@ func (e *Expander) expandRemote(
 	return ctrl.Result{}, e.report(ctx, claim, pv, resizeProblem(kept, cluster.Name))
 }
 
-// problem is the reason why a volume is not expanded.
+// problem is the reason and the message why a volume is not expanded.
 type problem struct{ reason, message string }
 
-// request requests another size of the claim on the provider, if it changed. A refusal is a
-// problem; an unreachable provider is retried.
+// request updates the size of the ShadowVolumeClaim if the claim requests another one. If the provider refuses or does
+// not respond, it returns a problem and a delay until the retry. It fails for a conflict.
 func (e *Expander) request(
 	ctx context.Context, claim *corev1.PersistentVolumeClaim, kept *v1alpha1.ShadowVolumeClaim, at place,
 ) (*problem, ctrl.Result, error) {
@@ -166,7 +165,7 @@ func (e *Expander) request(
 	return &problem{ReasonVolumeResizeFailed, message}, ctrl.Result{RequeueAfter: resizeDelay}, nil
 }
 
-// resizeProblem returns the reason why the provider did not expand the volume, or nil.
+// resizeProblem returns why the provider did not expand the volume, or nil.
 func resizeProblem(kept *v1alpha1.ShadowVolumeClaim, cluster string) *problem {
 	condition := meta.FindStatusCondition(kept.Status.Conditions, v1alpha1.ConditionVolumeResized)
 	if condition == nil || condition.Status != metav1.ConditionFalse {
@@ -179,8 +178,7 @@ func resizeProblem(kept *v1alpha1.ShadowVolumeClaim, cluster string) *problem {
 	return &problem{remote.Text(condition.Reason), fmt.Sprintf("%s: %s", cluster, remote.Text(condition.Message))}
 }
 
-// report writes the capacity of the volume, and whether it is being expanded, into the
-// status of the claim.
+// report writes the capacity of the volume and the progress or failure of its expansion to the status of the claim.
 func (e *Expander) report(
 	ctx context.Context, claim *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolume, failed *problem,
 ) error {
@@ -208,12 +206,12 @@ func (e *Expander) report(
 		return fmt.Errorf("reporting the expansion of the claim: %w", err)
 	}
 	if grown && !pending {
-		e.notices.record(claim, corev1.EventTypeNormal, ReasonVolumeResizeSuccessful, "The volume has %s.", &size)
+		e.notices.record(claim, corev1.EventTypeNormal, ReasonVolumeResizeSuccessful, "The volume was expanded to %s.", &size)
 	}
 	return nil
 }
 
-// setCondition sets a condition of a claim to True, or removes it.
+// setCondition sets a condition of a claim to True, or removes it if isTrue is false.
 func (e *Expander) setCondition(
 	status *corev1.PersistentVolumeClaimStatus, kind corev1.PersistentVolumeClaimConditionType, isTrue bool,
 	reason, message string,

@@ -17,8 +17,7 @@ import (
 	"liqo.io/federation/controllers/kit"
 )
 
-// RemoteVolumes returns the volumes of this cluster whose data a provider stores and
-// that a claim is bound to.
+// RemoteVolumes returns the PersistentVolumes that are bound to a claim and whose data a provider stores.
 func RemoteVolumes(ctx context.Context, reader client.Reader) ([]corev1.PersistentVolume, error) {
 	var volumes corev1.PersistentVolumeList
 	if err := reader.List(ctx, &volumes); err != nil {
@@ -33,10 +32,10 @@ func RemoteVolumes(ctx context.Context, reader client.Reader) ([]corev1.Persiste
 	return found, nil
 }
 
-// HandBack removes the storage of the federation from this cluster, before its controllers are
-// uninstalled: its StorageClass, so that the controllers create nothing again, the CSIDriver and
-// then the capacity objects, and finally the finalizers of volumes. Local volumes get their own
-// class and reclaim policy back, also while claims are bound to them, which stay bound.
+// HandBack removes the project's storage objects and finalizers from this cluster, before its controllers are
+// uninstalled. It deletes the virtual StorageClass first, so that the controllers create nothing again, then the
+// CSIDriver and the CSIStorageCapacity objects, and at last removes the finalizers of volumes. Local volumes get their
+// own StorageClass and reclaim policy back. Claims that are bound to a volume remain bound.
 func HandBack(ctx context.Context, cluster client.Client, class, namespace string) error {
 	virtual := &storagev1.StorageClass{}
 	err := cluster.Get(ctx, client.ObjectKey{Name: class}, virtual)

@@ -11,17 +11,17 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// obstacle is the reason why the data of a claim cannot be moved from a provider.
+// obstacle is the reason why the data of a claim cannot be moved away from a provider.
 type obstacle struct{ provider, why string }
 
-// obstacles are the last responses of the verb move, for the conditions that report them. After a
-// restart the next request has the same response.
+// obstacles has the last errors of the verb move, by claim, for conditions that report them. They are not stored: after
+// a restart, the next request fails in the same way.
 type obstacles struct {
 	lock    sync.Mutex
 	byClaim map[types.NamespacedName]obstacle
 }
 
-// set records the reason why the data of a claim cannot be moved; empty removes it.
+// set records the reason why the data of a claim cannot be moved; empty removes the reason.
 func (o *obstacles) set(claim types.NamespacedName, provider, why string) {
 	o.lock.Lock()
 	defer o.lock.Unlock()
@@ -35,7 +35,7 @@ func (o *obstacles) set(claim types.NamespacedName, provider, why string) {
 	o.byClaim[claim] = obstacle{provider, why}
 }
 
-// reset removes the obstacles of a provider in a namespace; an empty namespace selects all.
+// reset removes the obstacles of a provider in one namespace; an empty namespace means all.
 func (o *obstacles) reset(namespace, provider string) {
 	o.lock.Lock()
 	defer o.lock.Unlock()
@@ -44,8 +44,8 @@ func (o *obstacles) reset(namespace, provider string) {
 	})
 }
 
-// Obstacles returns, as sentences, the reasons why data of a namespace on a provider cannot be
-// moved; an empty namespace selects all.
+// Obstacles returns sentences about why data in a namespace cannot be moved away from a provider, at most maxObstacles.
+// An empty namespace means all.
 func (u *Unoffloader) Obstacles(namespace, provider string) []string {
 	u.obstacles.lock.Lock()
 	defer u.obstacles.lock.Unlock()
@@ -59,5 +59,5 @@ func (u *Unoffloader) Obstacles(namespace, provider string) []string {
 	return texts[:min(len(texts), maxObstacles)]
 }
 
-// maxObstacles bounds the obstacles that a condition reports.
+// maxObstacles is the maximum number of obstacles in the message of a condition.
 const maxObstacles = 4

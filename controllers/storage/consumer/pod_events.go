@@ -17,15 +17,15 @@ import (
 	"liqo.io/federation/apiserver/placement"
 )
 
-// Reasons of events on pods that wait for data on another cluster.
+// Reasons of events on pods that wait for a cluster that stores their data.
 const (
 	ReasonVolumeClusterUnreachable = "VolumeClusterUnreachable"
 	ReasonVolumeClusterExcluded    = "VolumeClusterExcluded"
 	ReasonVolumeClusterCordoned    = "VolumeClusterCordoned"
 )
 
-// warnPods warns each pod without a node whose data is on a cluster that is unreachable or
-// cordoned, or that its namespace excludes; once for each state.
+// warnPods records a warning on each pod without a node that uses the claim, if the cluster with its data is
+// unreachable, cordoned or excluded by the namespace. It records one event per state.
 func (v *VirtualVolumes) warnPods(ctx context.Context, seen *observation) error {
 	waiting := seen.waiting()
 	if len(waiting) == 0 {
@@ -45,8 +45,8 @@ func (v *VirtualVolumes) warnPods(ctx context.Context, seen *observation) error 
 	return nil
 }
 
-// held returns the reason and message why no pod is scheduled to the cluster with the data of a
-// claim; both empty if pods are.
+// held returns the reason and the message why pods cannot be scheduled to the cluster with the data of a claim. Both
+// are empty if they can.
 func (v *VirtualVolumes) held(ctx context.Context, seen *observation) (reason, message string, err error) {
 	if seen.handle == nil {
 		return "", "", nil
@@ -71,8 +71,9 @@ func (v *VirtualVolumes) held(ctx context.Context, seen *observation) (reason, m
 		"Select the cluster in the NamespaceOffloading, or move the data.", seen.claim.Name, seen.cluster.Name, refusal), nil
 }
 
-// cordoned returns a message if no virtual node of a provider takes pods: all are cordoned, or
-// their offers have no pods, for example while the provider's administrator cordons this cluster.
+// cordoned returns a message if no virtual node of the provider accepts pods, because all are cordoned or their offers
+// have no pods; otherwise empty. An offer has none, for example, while the provider's administrator has cordoned this
+// cluster.
 func (v *VirtualVolumes) cordoned(ctx context.Context, seen *observation) (string, error) {
 	virtualNodes, err := v.virtualNodesOf(ctx, seen.cluster.Name)
 	if err != nil {
@@ -100,11 +101,11 @@ func (v *VirtualVolumes) cordoned(ctx context.Context, seen *observation) (strin
 	return "", nil
 }
 
-// node returns a Node; nil if it does not exist.
+// node returns a Node, or nil if it does not exist.
 func (v *VirtualVolumes) node(ctx context.Context, name string) *corev1.Node {
 	var found corev1.Node
 	if v.Client.Get(ctx, client.ObjectKey{Name: name}, &found) != nil {
-		// A cache fails only with NotFound.
+		// Reading from a cache fails only with NotFound.
 		return nil
 	}
 	return &found
@@ -134,7 +135,7 @@ func (v *VirtualVolumes) excluded(
 	node := func(name string) *corev1.Node { return v.node(ctx, name) }
 	placement, err := placement.NewPlacement(&offloading.Spec, []placement.Provider{provider}, node)
 	if err != nil {
-		// The status of the NamespaceOffloading reports an invalid selector.
+		// The status of the NamespaceOffloading reports the invalid selector.
 		return "", nil
 	}
 	return placement.Choose(provider), nil

@@ -17,12 +17,12 @@ import (
 	"liqo.io/federation/apiserver/naming"
 )
 
-// isVirtualNode reports whether a Node represents a provider.
+// isVirtualNode reports whether a Node is a virtual node, by its label.
 func isVirtualNode(node *corev1.Node) bool {
 	return node.Labels[v1alpha1.LabelType] == v1alpha1.TypeVirtualNode
 }
 
-// virtualNode returns the VirtualNode of the Node with that name, or nil.
+// virtualNode returns the VirtualNode of the Node with this name, or nil if there is none.
 func (c *Config) virtualNode(ctx context.Context, node string) (*v1alpha1.VirtualNode, error) {
 	var all v1alpha1.VirtualNodeList
 	if err := c.Client.List(ctx, &all); err != nil {
@@ -36,8 +36,8 @@ func (c *Config) virtualNode(ctx context.Context, node string) (*v1alpha1.Virtua
 	return nil, nil
 }
 
-// remoteNamespace returns the remote namespace of a namespace on a provider. It fails with a
-// refusal if the provider has none that is ready.
+// remoteNamespace returns the name of a namespace's remote namespace on a provider. It fails with a refusal if that
+// does not exist or is not ready.
 func (c *Config) remoteNamespace(ctx context.Context, cluster, namespace string) (string, error) {
 	mapped, err := c.namespaceMap(ctx, cluster)
 	if err != nil {
@@ -54,7 +54,7 @@ func (c *Config) remoteNamespace(ctx context.Context, cluster, namespace string)
 		"or wait until it is ready.", namespace, cluster)
 }
 
-// namespaceMap returns the NamespaceMap of this cluster for a provider, or nil.
+// namespaceMap returns this cluster's NamespaceMap for a provider, or nil if it does not exist.
 func (c *Config) namespaceMap(ctx context.Context, cluster string) (*v1alpha1.NamespaceMap, error) {
 	var mapped v1alpha1.NamespaceMap
 	err := c.Client.Get(ctx, types.NamespacedName{Namespace: naming.PeerNamespace(cluster), Name: c.ClusterName}, &mapped)
@@ -67,7 +67,7 @@ func (c *Config) namespaceMap(ctx context.Context, cluster string) (*v1alpha1.Na
 	return &mapped, nil
 }
 
-// foreignCluster returns the provider with a cluster id, or nil.
+// foreignCluster returns the ForeignCluster with a cluster id, or nil if there is none.
 func (c *Config) foreignCluster(ctx context.Context, clusterID string) (*v1alpha1.ForeignCluster, error) {
 	var all v1alpha1.ForeignClusterList
 	if err := c.Client.List(ctx, &all); err != nil {
@@ -80,8 +80,8 @@ func (c *Config) foreignCluster(ctx context.Context, clusterID string) (*v1alpha
 	return &all.Items[index], nil
 }
 
-// missing reports whether a provider no longer has a remote namespace: its answered NamespaceMap
-// does not contain it.
+// missing reports whether a provider no longer has a remote namespace: neither spec nor status of the NamespaceMap
+// contains it, and the status is current.
 func (c *Config) missing(ctx context.Context, at place) (bool, error) {
 	mapped, err := c.namespaceMap(ctx, at.cluster)
 	if err != nil || mapped == nil {
@@ -95,7 +95,7 @@ func (c *Config) missing(ctx context.Context, at place) (bool, error) {
 	return !named && mapped.Status.ObservedGeneration == mapped.Generation, nil
 }
 
-// virtualNodesOf returns the virtual nodes of one provider.
+// virtualNodesOf returns the VirtualNodes of a provider.
 func (c *Config) virtualNodesOf(ctx context.Context, cluster string) ([]*v1alpha1.VirtualNode, error) {
 	var all v1alpha1.VirtualNodeList
 	if err := c.Client.List(ctx, &all, client.InNamespace(naming.PeerNamespace(cluster))); err != nil {

@@ -22,12 +22,12 @@ import (
 	"liqo.io/federation/controllers/kit"
 )
 
-// annotationBoundByController marks a volume whose claim was chosen by Kubernetes, which would
-// remove that claim when it is deleted, and bind the volume to any other one.
+// annotationBoundByController is set on a PersistentVolume that Kubernetes bound to a claim. When that claim is
+// deleted, Kubernetes would clear the volume's claimRef, so that any other claim could be bound to the volume.
 const annotationBoundByController = "pv.kubernetes.io/bound-by-controller"
 
-// provisionLocally lets the driver of a local class provision a volume for an intermediate
-// claim, and then binds the volume to the user's claim.
+// provisionLocally creates an intermediate claim of a local StorageClass, for which that class's driver provisions a
+// volume, and then binds the volume to the user's claim.
 func (p *Provisioner) provisionLocally(
 	ctx context.Context, claim *corev1.PersistentVolumeClaim, class *storagev1.StorageClass,
 ) (ctrl.Result, error) {
@@ -63,7 +63,7 @@ func (p *Provisioner) provisionLocally(
 	case intermediate.Spec.VolumeName != "":
 		return ctrl.Result{}, p.rebind(ctx, claim, class, &intermediate)
 	case selected == "":
-		// The driver found no room on that node.
+		// The provisioner removed the selected node, because the volume does not fit there.
 		if err := kit.Delete(ctx, p.Client, &intermediate); err != nil {
 			return ctrl.Result{}, err
 		}
@@ -78,8 +78,8 @@ func (p *Provisioner) provisionLocally(
 	return p.relayWarning(ctx, claim, &intermediate)
 }
 
-// relayWarning records the last warning of the provisioner about an intermediate claim on the
-// user's claim, whose owner may not read that namespace.
+// relayWarning records the provisioner's last warning about an intermediate claim on the user's claim too, because the
+// user may not read events in the namespace of the intermediate claim.
 func (p *Provisioner) relayWarning(
 	ctx context.Context, claim, intermediate *corev1.PersistentVolumeClaim,
 ) (ctrl.Result, error) {
@@ -92,7 +92,7 @@ func (p *Provisioner) relayWarning(
 	return ctrl.Result{RequeueAfter: again}, err
 }
 
-// intermediateClaim returns the claim that a driver of this cluster provisions for a
+// intermediateClaim returns the claim in Config.Namespace that a local driver provisions a volume for, in place of the
 // user's claim.
 func intermediateClaim(claim *corev1.PersistentVolumeClaim, class, namespace string) *corev1.PersistentVolumeClaim {
 	return &corev1.PersistentVolumeClaim{
@@ -112,8 +112,7 @@ func intermediateClaim(claim *corev1.PersistentVolumeClaim, class, namespace str
 	}
 }
 
-// discardIntermediate deletes the intermediate claim of a claim that is provisioned on a provider
-// instead.
+// discardIntermediate deletes the intermediate claim of a user's claim that is now provisioned on a provider.
 func (p *Provisioner) discardIntermediate(ctx context.Context, claim *corev1.PersistentVolumeClaim) error {
 	var intermediate corev1.PersistentVolumeClaim
 	key := types.NamespacedName{Namespace: p.Namespace, Name: volume.VolumeName(claim.UID)}
@@ -127,7 +126,7 @@ func (p *Provisioner) discardIntermediate(ctx context.Context, claim *corev1.Per
 	return kit.Delete(ctx, p.Client, &intermediate)
 }
 
-// originOf returns the user's claim that an intermediate claim was created for.
+// originOf returns the name of the user's claim that an intermediate claim was created for, from its annotations.
 func originOf(intermediate *corev1.PersistentVolumeClaim) types.NamespacedName {
 	return types.NamespacedName{
 		Namespace: intermediate.Annotations[v1alpha1.AnnotationOriginNamespace],
@@ -135,14 +134,14 @@ func originOf(intermediate *corev1.PersistentVolumeClaim) types.NamespacedName {
 	}
 }
 
-// rebind binds the volume of an intermediate claim to the user's claim, in one patch:
-// the volume is never without a claim, and never deleted with one of its claims.
+// rebind binds the volume of an intermediate claim to the user's claim. It does so in one patch, so that the volume
+// always names a claim and is never deleted with one of the two.
 func (p *Provisioner) rebind(ctx context.Context, claim *corev1.PersistentVolumeClaim, class *storagev1.StorageClass,
 	intermediate *corev1.PersistentVolumeClaim,
 ) error {
 	var pv corev1.PersistentVolume
 	if err := p.Client.Get(ctx, types.NamespacedName{Name: intermediate.Spec.VolumeName}, &pv); err != nil {
-		// The volume may not be in the cache yet; its event follows.
+		// If the volume is not in the cache yet, its event enqueues the claim.
 		return client.IgnoreNotFound(err)
 	}
 	reference := pv.Spec.ClaimRef
@@ -161,8 +160,8 @@ func (p *Provisioner) rebind(ctx context.Context, claim *corev1.PersistentVolume
 	return nil
 }
 
-// rebound returns a volume as it is when it is bound to a claim of the virtual storage
-// class. Its own class and the wanted policy are kept in annotations.
+// rebound returns a volume bound to a claim of a virtual StorageClass. The volume's own class and the reclaim policy
+// that applies later are stored in annotations; meanwhile the policy is Retain.
 func rebound(
 	pv *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim, policy corev1.PersistentVolumeReclaimPolicy,
 ) *corev1.PersistentVolume {

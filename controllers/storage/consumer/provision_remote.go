@@ -23,18 +23,19 @@ import (
 	"liqo.io/federation/controllers/remote"
 )
 
-// topologyPrefix begins the labels of nodes by which offers by node restrict volumes.
+// topologyPrefix is the prefix of the node labels in the node affinity of a volume on a virtual node that represents
+// one node of the provider.
 const topologyPrefix = "topology.kubernetes.io/"
 
-// Reasons of the condition VolumeBound of a ShadowVolumeClaim whose volume exists
-// before its first pod.
+// Reasons of the condition VolumeBound of a ShadowVolumeClaim whose StorageClass provisions volumes immediately, before
+// the first pod.
 const (
 	shadowProvisioning       = "Provisioning"
 	shadowProvisioningFailed = "ProvisioningFailed"
 )
 
-// provisionRemotely creates the ShadowVolumeClaim of a claim on a provider, and the local
-// PersistentVolume once the provider accepted it.
+// provisionRemotely creates the ShadowVolumeClaim of a claim on the provider that the node represents. When the
+// provider has accepted it, it creates the local PersistentVolume.
 func (p *Provisioner) provisionRemotely(
 	ctx context.Context, claim *corev1.PersistentVolumeClaim, class *storagev1.StorageClass, node *corev1.Node,
 ) (ctrl.Result, error) {
@@ -43,7 +44,7 @@ func (p *Provisioner) provisionRemotely(
 		return ctrl.Result{}, err
 	}
 	if virtualNode == nil {
-		return p.giveUp(ctx, claim, refuse("Node %s belongs to no provider any more.", node.Name))
+		return p.giveUp(ctx, claim, refuse("Node %s does not represent a provider any more.", node.Name))
 	}
 	if claim.Spec.VolumeAttributesClassName != nil {
 		return p.giveUp(ctx, claim, refuse("spec.volumeAttributesClassName is not supported on a provider."))
@@ -93,18 +94,18 @@ func (p *Provisioner) provisionRemotely(
 		}
 	}
 	if accepted.Status.Phase == v1alpha1.ShadowVolumeClaimLost {
-		// It is deleted once the node is no longer selected.
+		// sweep deletes this ShadowVolumeClaim when the node is no longer selected.
 		return p.giveUp(ctx, claim, refuse(
-			"Claim %s in namespace %s of %s was deleted by the provider, "+
-				"whose administrator has to delete its PersistentVolume first.",
+			"Claim %s in namespace %s of %s was deleted by the provider: "+
+				"its administrator must delete the claim's PersistentVolume before it can be created again.",
 			accepted.Name, accepted.Namespace, cluster))
 	}
 	p.refusals.DeleteEntry(string(claim.UID))
 	return ctrl.Result{}, p.createVolume(ctx, claim, class, accepted, virtualNode, node)
 }
 
-// replaceClass deletes an accepted claim without a volume whose class has changed, because the
-// offer or the claim did. The event of the deletion causes the next one.
+// replaceClass deletes a ShadowVolumeClaim that is not bound and has another StorageClass than the offer or the claim
+// now specifies. The event of its deletion enqueues the claim, for which a new one is created.
 func (p *Provisioner) replaceClass(
 	ctx context.Context, claim *corev1.PersistentVolumeClaim, at place, accepted *v1alpha1.ShadowVolumeClaim,
 ) (ctrl.Result, error) {
@@ -118,7 +119,7 @@ func (p *Provisioner) replaceClass(
 	return ctrl.Result{RequeueAfter: retryDelay}, nil
 }
 
-// shadowClaim returns the ShadowVolumeClaim of a claim.
+// shadowClaim returns the ShadowVolumeClaim to create for a user's claim.
 func (p *Provisioner) shadowClaim(
 	claim *corev1.PersistentVolumeClaim, class, destination string,
 ) *v1alpha1.ShadowVolumeClaim {
@@ -137,8 +138,9 @@ func (p *Provisioner) shadowClaim(
 	}
 }
 
-// notAccepted handles the error of a request for a claim. If the provider has no room, its
-// published capacity is lowered first, so that the scheduler selects another node.
+// notAccepted handles the error of a request to the provider about a claim. If the provider's quota does not suffice,
+// it publishes a lower capacity before it gives up the node, so that the scheduler selects another one. If the provider
+// does not respond, it retries.
 func (p *Provisioner) notAccepted(
 	ctx context.Context, claim *corev1.PersistentVolumeClaim, cluster string, err error,
 ) (ctrl.Result, error) {
@@ -159,9 +161,8 @@ func (p *Provisioner) notAccepted(
 	return ctrl.Result{RequeueAfter: retryDelay}, nil
 }
 
-// waitsFor reports whether the volume of an accepted claim cannot be used yet: the provider has
-// not observed it, is deleting an earlier one, or provisions a class that does not wait for the
-// first pod.
+// waitsFor reports whether the volume of a ShadowVolumeClaim cannot be used yet, because the ShadowVolumeClaim is being
+// deleted, the provider has not processed it, or the provider is provisioning a volume immediately.
 func (p *Provisioner) waitsFor(
 	claim *corev1.PersistentVolumeClaim, accepted *v1alpha1.ShadowVolumeClaim, cluster string,
 ) bool {
@@ -185,7 +186,7 @@ func (p *Provisioner) waitsFor(
 	return condition.Reason == shadowProvisioning || condition.Reason == shadowProvisioningFailed
 }
 
-// createVolume creates the volume of an accepted claim, bound to the user's claim.
+// createVolume creates the PersistentVolume of an accepted ShadowVolumeClaim, bound to the user's claim.
 func (p *Provisioner) createVolume(
 	ctx context.Context, claim *corev1.PersistentVolumeClaim, class *storagev1.StorageClass,
 	accepted *v1alpha1.ShadowVolumeClaim, virtualNode *v1alpha1.VirtualNode, node *corev1.Node,
@@ -204,8 +205,8 @@ func (p *Provisioner) createVolume(
 	return nil
 }
 
-// remoteVolume returns the local PersistentVolume of a claim on a provider. Its annotation names
-// the provider's class.
+// remoteVolume returns the local PersistentVolume of a ShadowVolumeClaim. An annotation has the name of the provider's
+// StorageClass.
 func remoteVolume(
 	claim *corev1.PersistentVolumeClaim, class *storagev1.StorageClass, accepted *v1alpha1.ShadowVolumeClaim,
 	virtualNode *v1alpha1.VirtualNode, node *corev1.Node,

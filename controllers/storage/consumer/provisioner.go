@@ -23,26 +23,26 @@ import (
 )
 
 const (
-	// minRefusalDelay and maxRefusalDelay bound the time for which a refused claim keeps its
-	// node, so that the scheduler does not select the same one many times a second.
+	// minRefusalDelay and maxRefusalDelay bound the time for which a claim that was not provisioned keeps its selected
+	// node. Without a delay, the scheduler would select the same node many times per second.
 	minRefusalDelay = time.Second
 	maxRefusalDelay = 5 * time.Minute
-	// retryDelay is the time between two requests to a provider that did not respond.
+	// retryDelay is the time after which a request is retried to which a provider did not respond.
 	retryDelay = 10 * time.Second
 )
 
-// Provisioner provisions claims of the virtual storage class on the node that the
-// scheduler selected.
+// Provisioner provisions claims of virtual StorageClasses on the node that the scheduler selected, a local or a virtual
+// one.
 type Provisioner struct {
 	*Config
-	// lower lowers the published capacity of a provider by a refused request, before the
-	// scheduler selects a node again.
+	// lower publishes a capacity of a provider below the bytes that it refused. It is called before the scheduler selects
+	// a node again.
 	lower    func(ctx context.Context, cluster string, refused int64) error
 	notices  notices
 	refusals *flowcontrol.Backoff
 }
 
-// NewProvisioner returns the controller. capacity publishes the refusals of providers.
+// NewProvisioner returns the controller. capacity publishes what providers refuse.
 func NewProvisioner(config *Config, capacity *Capacity) *Provisioner {
 	return &Provisioner{
 		Config: config, lower: capacity.Lower, notices: newNotices(config.Events),
@@ -50,8 +50,8 @@ func NewProvisioner(config *Config, capacity *Capacity) *Provisioner {
 	}
 }
 
-// Reconcile provisions one claim, or deletes the leftovers of provisioning once it is bound or
-// deleted. If the provider lost the ShadowVolumeClaim of a bound claim, it is created again.
+// Reconcile provisions one claim. It deletes what provisioning left on other nodes after the claim was bound or
+// deleted, and creates the ShadowVolumeClaim of a bound claim again if the provider lost it.
 func (p *Provisioner) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	var claim corev1.PersistentVolumeClaim
 	switch err := p.Client.Get(ctx, request.NamespacedName, &claim); {
@@ -79,7 +79,7 @@ func (p *Provisioner) Reconcile(ctx context.Context, request ctrl.Request) (ctrl
 	return settled(result, err)
 }
 
-// earlier returns the shorter of two times until a reconcile; zero is never.
+// earlier returns the shorter of two delays; zero means that there is none.
 func earlier(a, b time.Duration) time.Duration {
 	if a == 0 || b == 0 {
 		return a + b
@@ -87,14 +87,14 @@ func earlier(a, b time.Duration) time.Duration {
 	return min(a, b)
 }
 
-// waits reports whether a claim waits for its first volume. A claim that names its
-// volume is bound by Kubernetes.
+// waits reports whether a claim is to be provisioned. Kubernetes, not the provisioner, binds a claim that names its
+// volume.
 func waits(claim *corev1.PersistentVolumeClaim) bool {
 	return claim.DeletionTimestamp.IsZero() && claim.Spec.VolumeName == "" && claim.Status.Phase != corev1.ClaimLost &&
 		claim.Status.Phase != corev1.ClaimBound
 }
 
-// provision provisions a claim that waits for a volume.
+// provision provisions a claim that is not bound on its selected node.
 func (p *Provisioner) provision(
 	ctx context.Context, claim *corev1.PersistentVolumeClaim, class *storagev1.StorageClass,
 ) (ctrl.Result, error) {
@@ -130,9 +130,9 @@ func (p *Provisioner) provision(
 	return result, err
 }
 
-// reserved reports whether a claim may not be provisioned: a volume names it already, it was
-// bound or replaced since it was cached, or its data is being moved. It reads the API server, and
-// must be called before a volume is created or bound.
+// reserved reports whether a claim must not be provisioned: a volume names it already, it was bound or replaced after
+// it was cached, or its data is being moved. It reads the claim from the API server, and must be called before a volume
+// is created or bound.
 func (p *Provisioner) reserved(ctx context.Context, claim *corev1.PersistentVolumeClaim) (bool, error) {
 	var volumes corev1.PersistentVolumeList
 	ofClaim := client.MatchingFields{kit.IndexClaimRef: claim.Namespace + "/" + claim.Name}
@@ -163,14 +163,13 @@ func (p *Provisioner) reserved(ctx context.Context, claim *corev1.PersistentVolu
 	return false, nil
 }
 
-// names reports whether a volume is bound, or to be bound, to a claim, and not to an earlier one
-// of the same name.
+// names reports whether a volume's claimRef refers to this claim, and not to an earlier one of the same name.
 func names(reference *corev1.ObjectReference, claim *corev1.PersistentVolumeClaim) bool {
 	return reference != nil && reference.Namespace == claim.Namespace && reference.Name == claim.Name &&
 		(reference.UID == "" || reference.UID == claim.UID)
 }
 
-// moving reports whether the data of a virtual volume is being moved, or is about to be.
+// moving reports whether the data of a virtual volume is being moved, or a move was requested and has not started.
 func moving(described *v1alpha1.VirtualVolume) bool {
 	progress := described.Status.Move
 	if progress == nil || described.Spec.Move != nil && described.Spec.Move.ID != progress.ID {
@@ -179,7 +178,7 @@ func moving(described *v1alpha1.VirtualVolume) bool {
 	return running(progress)
 }
 
-// running reports whether a move has not ended.
+// running reports whether a move has not succeeded, failed or been cancelled.
 func running(progress *v1alpha1.MoveProgress) bool {
 	switch progress.Phase {
 	case v1alpha1.MoveSucceeded, v1alpha1.MoveFailed, v1alpha1.MoveCancelled:
@@ -188,7 +187,7 @@ func running(progress *v1alpha1.MoveProgress) bool {
 	return true
 }
 
-// unselect removes the selected node, so that the scheduler selects one again.
+// unselect removes the selected node from a claim, so that the scheduler selects a node again.
 func (p *Provisioner) unselect(ctx context.Context, claim *corev1.PersistentVolumeClaim) error {
 	wanted := claim.DeepCopy()
 	delete(wanted.Annotations, volume.AnnotationSelectedNode)
@@ -196,8 +195,8 @@ func (p *Provisioner) unselect(ctx context.Context, claim *corev1.PersistentVolu
 	return client.IgnoreNotFound(err)
 }
 
-// giveUp reports why the volume is not provisioned on the selected node, and removes the node
-// with a growing delay.
+// giveUp records why a claim is not provisioned on the selected node. It removes the selected node, but waits before
+// that with exponential backoff if the claim was given up before.
 func (p *Provisioner) giveUp(
 	ctx context.Context, claim *corev1.PersistentVolumeClaim, reason error,
 ) (ctrl.Result, error) {

@@ -37,8 +37,8 @@ func (w *world) provision(p *Provisioner) {
 	}
 }
 
-// driveLocal does what the driver of the real class and Kubernetes do: it binds the
-// intermediate claim to a volume, and the user's claim once the volume names it.
+// driveLocal does the work of the local driver and of Kubernetes: it binds the intermediate claim to a volume, and the
+// user's claim to the volume that names it.
 func (w *world) driveLocal() {
 	w.t.Helper()
 	var claims corev1.PersistentVolumeClaimList
@@ -148,7 +148,7 @@ func TestProvisioningOnALocalNodeResumesAfterAnyWrite(t *testing.T) {
 						w.rome.Fault = nil
 					}
 				}
-				// A process that was killed begins with nothing in memory.
+				// A new process has no state in memory.
 				_, err := w.provisioner().Reconcile(t.Context(), dataRequest)
 				if len(w.writes()) > before {
 					kill--
@@ -231,7 +231,7 @@ func TestVolumeIsCreatedOnceTheProviderIsReady(t *testing.T) {
 	}{
 		{name: "not observed", waiting: true},
 		{name: "accepted", status: v1alpha1.ShadowVolumeClaimStatus{Phase: v1alpha1.ShadowVolumeClaimPending}},
-		{name: "waits for its pod", status: v1alpha1.ShadowVolumeClaimStatus{Phase: v1alpha1.ShadowVolumeClaimPending, Conditions: condition("WaitForFirstConsumer")}},
+		{name: "waits for the first pod", status: v1alpha1.ShadowVolumeClaimStatus{Phase: v1alpha1.ShadowVolumeClaimPending, Conditions: condition("WaitForFirstConsumer")}},
 		{name: "an Immediate class", status: v1alpha1.ShadowVolumeClaimStatus{Phase: v1alpha1.ShadowVolumeClaimPending, Conditions: condition("Provisioning")}, waiting: true},
 		{
 			name: "a failure", status: v1alpha1.ShadowVolumeClaimStatus{Phase: v1alpha1.ShadowVolumeClaimPending, Conditions: condition("ProvisioningFailed")},
@@ -282,7 +282,7 @@ func TestProviderWithoutRoomIsPublishedWithLessBeforeTheSchedulerSelectsAgain(t 
 		t.Fatal(err)
 	}
 	w.milan.PrependReactor("create", "shadowvolumeclaims", func(clienttesting.Action) (bool, runtime.Object, error) {
-		err := apierrors.NewForbidden(v1alpha1.Resource("shadowvolumeclaims"), shadowName, errors.New("no room"))
+		err := apierrors.NewForbidden(v1alpha1.Resource("shadowvolumeclaims"), shadowName, errors.New("the quota does not suffice"))
 		err.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: v1alpha1.CauseStorageExceeded, Field: "requests.storage"}}
 		return true, nil, err
 	})
@@ -306,10 +306,10 @@ func TestProviderWithoutRoomIsPublishedWithLessBeforeTheSchedulerSelectsAgain(t 
 	})
 	result, err := p.Reconcile(t.Context(), dataRequest)
 	if err != nil || result.RequeueAfter <= 0 {
-		t.Errorf("a node that is selected again at once: %v, %v", result, err)
+		t.Errorf("after the node was selected again immediately: %v, %v", result, err)
 	}
 	if events := w.rome.Recorded(); len(events) > 0 {
-		t.Errorf("the same refusal is reported again: %q", events)
+		t.Errorf("an event is repeated: %q", events)
 	}
 }
 
@@ -447,7 +447,7 @@ func TestClaimsOnAProviderWithoutAVolumeAreDeleted(t *testing.T) {
 		removed bool
 		policy  v1alpha1.VolumeDeletionPolicy
 	}{
-		{name: "its node is selected", change: func(*world) {}},
+		{name: "node of the claim is selected", change: func(*world) {}},
 		{name: "another node was selected", change: func(w *world) {
 			change(w, "shop", "data-db-0", &corev1.PersistentVolumeClaim{}, selected("worker"))
 		}, removed: true, policy: v1alpha1.VolumeDeletionDelete},
@@ -456,7 +456,7 @@ func TestClaimsOnAProviderWithoutAVolumeAreDeleted(t *testing.T) {
 				w.t.Fatal(err)
 			}
 		}, removed: true, policy: v1alpha1.VolumeDeletionRetain},
-		{name: "a volume stands for it", change: func(w *world) {
+		{name: "a volume names the ShadowVolumeClaim", change: func(w *world) {
 			pv := remoteVolume(userClaim(), virtual(), w.kept(), &v1alpha1.VirtualNode{Spec: v1alpha1.VirtualNodeSpec{ClusterID: milanID}}, worker())
 			if err := errors.Join(w.Client.Create(w.t.Context(), pv), w.Client.Delete(w.t.Context(), userClaim())); err != nil {
 				w.t.Fatal(err)

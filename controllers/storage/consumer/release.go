@@ -29,8 +29,8 @@ const (
 	ReasonVolumeLeftBehind   = "VolumeLeftBehind"
 )
 
-// Releaser releases the volumes of deleted claims: it hands local volumes back to their class,
-// and deletes those of providers as their reclaim policy requires.
+// Releaser releases the volumes of deleted claims: it gives local volumes back to their own StorageClass, and deletes
+// volumes on providers by their reclaim policy.
 type Releaser struct {
 	*Config
 	notices notices
@@ -41,7 +41,7 @@ func NewReleaser(config *Config) *Releaser {
 	return &Releaser{Config: config, notices: newNotices(config.Events)}
 }
 
-// Reconcile releases one volume if nothing uses it any more.
+// Reconcile releases one volume if it has no claim and no move uses it.
 func (r *Releaser) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	var pv corev1.PersistentVolume
 	if err := r.Client.Get(ctx, request.NamespacedName, &pv); err != nil {
@@ -65,8 +65,8 @@ func (r *Releaser) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Re
 	return settled(r.releaseRemote(ctx, &pv, handle))
 }
 
-// ended reports whether a volume has no claim and will get none: Kubernetes released it or it is
-// being deleted, its claim does not exist, and no move holds it.
+// ended reports whether a volume has no claim and no move uses it: Kubernetes released it or it is being deleted, and
+// its claim does not exist.
 func (r *Releaser) ended(ctx context.Context, pv *corev1.PersistentVolume) (bool, error) {
 	if pv.Status.Phase == corev1.VolumeBound || pv.Status.Phase != corev1.VolumeReleased && pv.DeletionTimestamp.IsZero() {
 		return false, nil
@@ -101,14 +101,14 @@ func (r *Releaser) ended(ctx context.Context, pv *corev1.PersistentVolume) (bool
 	return true, nil
 }
 
-// heldByMove reports whether a move marked a volume.
+// heldByMove reports whether a move marked a volume as in use.
 func heldByMove(pv *corev1.PersistentVolume) bool {
 	_, marked := pv.Labels[volume.LabelMove]
 	return marked || pv.Annotations[volume.LabelMove] != ""
 }
 
-// handBack restores the class and the wanted reclaim policy of a local volume, in one patch: its
-// driver then deletes or keeps it.
+// handBack sets the StorageClass of a local volume to its own, and its reclaim policy to the one that applies, in one
+// patch. The driver of that class then deletes or retains the volume.
 func (r *Releaser) handBack(ctx context.Context, pv *corev1.PersistentVolume) error {
 	if _, err := kit.Commit(ctx, r.Client, pv, handedBack(pv)); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("handing volume %s back to its class: %w", pv.Name, err)
@@ -119,7 +119,8 @@ func (r *Releaser) handBack(ctx context.Context, pv *corev1.PersistentVolume) er
 	return nil
 }
 
-// handedBack returns a local volume with its own class and the wanted reclaim policy.
+// handedBack returns a local volume with its own StorageClass, the reclaim policy that applies and without the
+// finalizer.
 func handedBack(pv *corev1.PersistentVolume) *corev1.PersistentVolume {
 	wanted := pv.DeepCopy()
 	if class, ok := pv.Annotations[volume.AnnotationStorageClass]; ok {
@@ -132,10 +133,10 @@ func handedBack(pv *corev1.PersistentVolume) *corev1.PersistentVolume {
 	return wanted
 }
 
-// releaseRemote deletes the claim on the provider, with its data if the policy is Delete, and
-// then the volume. A retained volume stays Released until an administrator or the deletion of
-// its namespace deletes it, which would otherwise wait for the remote namespace; the provider
-// then keeps the data.
+// releaseRemote deletes the ShadowVolumeClaim on the provider, with the data if the reclaim policy is Delete, and then
+// the PersistentVolume. A volume with policy Retain remains Released until an administrator deletes it or its namespace
+// is deleted, because the deletion of the namespace would otherwise wait for the remote namespace. The provider retains
+// the data.
 func (r *Releaser) releaseRemote(
 	ctx context.Context, pv *corev1.PersistentVolume, handle volume.Handle,
 ) (ctrl.Result, error) {
@@ -153,7 +154,7 @@ func (r *Releaser) releaseRemote(
 	}
 	if cluster == nil {
 		r.notices.warn(pv, ReasonVolumeLeftBehind,
-			"There is no peering with cluster %s any more: claim %s is left in its namespace %s.",
+			"The peering with cluster %s has ended: claim %s remains in its namespace %s.",
 			handle.ClusterID, handle.Claim, handle.Namespace)
 		return ctrl.Result{}, r.deleteVolume(ctx, pv)
 	}
@@ -175,7 +176,7 @@ func (r *Releaser) releaseRemote(
 		fallthrough
 	case errors.Is(err, errNotConnected), remote.Unreachable(err):
 		r.notices.warn(pv, ReasonVolumeFailedDelete,
-			"Claim %s in namespace %s of %s cannot be deleted at the moment, which is retried: %s.",
+			"Deleting claim %s in namespace %s of %s failed and is retried: %s.",
 			handle.Claim, handle.Namespace, cluster.Name, remote.Describe(err))
 		return ctrl.Result{RequeueAfter: retryDelay}, nil
 	case err != nil:
@@ -186,12 +187,12 @@ func (r *Releaser) releaseRemote(
 		return ctrl.Result{}, nil
 	}
 	r.notices.record(pv, corev1.EventTypeNormal, ReasonVolumeDeleted,
-		"Claim %s in namespace %s of %s is deleted, with policy %s for its data.",
+		"Claim %s in namespace %s of %s was deleted with deletion policy %s.",
 		handle.Claim, handle.Namespace, cluster.Name, policy)
 	return ctrl.Result{}, r.deleteVolume(ctx, pv)
 }
 
-// namespaceEnds reports whether the namespace of a volume's claim is being deleted, or does not exist.
+// namespaceEnds reports whether the namespace of a volume's claim is being deleted or does not exist.
 func (r *Releaser) namespaceEnds(ctx context.Context, pv *corev1.PersistentVolume) (bool, error) {
 	if pv.Spec.ClaimRef == nil {
 		return false, nil
@@ -207,11 +208,11 @@ func (r *Releaser) namespaceEnds(ctx context.Context, pv *corev1.PersistentVolum
 	return !namespace.DeletionTimestamp.IsZero(), nil
 }
 
-// deleteVolume deletes a volume without data. It removes the finalizer last, so that a restart in
-// between completes it.
+// deleteVolume deletes a PersistentVolume and then removes its finalizer, so that a reconcile after a restart completes
+// the deletion.
 func (r *Releaser) deleteVolume(ctx context.Context, pv *corev1.PersistentVolume) error {
 	if pv.DeletionTimestamp.IsZero() {
-		// The event of the deletion causes the next pass.
+		// The event of this deletion enqueues the volume again, and that reconcile removes the finalizer.
 		return kit.Delete(ctx, r.Client, pv)
 	}
 	wanted := pv.DeepCopy()

@@ -33,7 +33,7 @@ func released(pv *corev1.PersistentVolume, change ...func(*corev1.PersistentVolu
 	return pv
 }
 
-// reboundVolume returns a volume of this cluster that is bound to the user's claim.
+// reboundVolume returns a local volume that is bound to the user's claim.
 func reboundVolume() *corev1.PersistentVolume {
 	pv := &corev1.PersistentVolume{
 		ObjectMeta: metav1.ObjectMeta{Name: "a", Annotations: map[string]string{volume.AnnotationProvisionedBy: "local.example.com"}},
@@ -45,7 +45,7 @@ func reboundVolume() *corev1.PersistentVolume {
 	return rebound(pv, userClaim(), corev1.PersistentVolumeReclaimDelete)
 }
 
-// store has milan keep a claim.
+// store creates the ShadowVolumeClaim of the user's claim on milan.
 func (w *world) store(change ...func(*v1alpha1.ShadowVolumeClaim)) {
 	w.t.Helper()
 	kept := &v1alpha1.ShadowVolumeClaim{ObjectMeta: metav1.ObjectMeta{
@@ -89,7 +89,7 @@ func TestVolumeIsReleasedOnlyWhenNothingHoldsIt(t *testing.T) {
 		{name: "released", released: true},
 		{name: "bound", change: func(pv *corev1.PersistentVolume) { pv.Status.Phase = corev1.VolumeBound }},
 		{name: "available", change: func(pv *corev1.PersistentVolume) { pv.Status.Phase = corev1.VolumeAvailable }},
-		{name: "its claim exists", object: userClaim()},
+		{name: "claim exists", object: userClaim()},
 		{name: "another claim of that name", object: userClaim(func(claim *corev1.PersistentVolumeClaim) { claim.UID = "another" }), released: true},
 		{name: "locked by a move", object: moved(v1alpha1.MoveLocking)},
 		{name: "cleaned up by a move", object: moved(v1alpha1.MoveCleaning), released: true},
@@ -121,8 +121,7 @@ func TestRemoteVolumeIsDeletedAfterTheProvidersClaimByItsPolicy(t *testing.T) {
 	for _, test := range []struct {
 		name   string
 		policy corev1.PersistentVolumeReclaimPolicy
-		// delete is whether an administrator deletes the volume, and ends whether its
-		// namespace is being deleted.
+		// delete is true if an administrator deletes the volume, and ends if the namespace of its claim is being deleted.
 		delete, ends bool
 		want         v1alpha1.VolumeDeletionPolicy
 	}{
@@ -132,7 +131,7 @@ func TestRemoteVolumeIsDeletedAfterTheProvidersClaimByItsPolicy(t *testing.T) {
 		{name: "Retain, with its namespace", policy: corev1.PersistentVolumeReclaimRetain, ends: true, want: v1alpha1.VolumeDeletionRetain},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			// The process is killed before and after each write, and begins again.
+			// The process ends before or after each write, and a new one continues.
 			for kill := -1; kill < 4; kill++ {
 				namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop"}}
 				if test.ends {
@@ -248,7 +247,7 @@ func TestDataIsReleasedAsItsOwnerSelectedWhenOffloadingEnds(t *testing.T) {
 			offloading := &v1alpha1.NamespaceOffloading{ObjectMeta: metav1.ObjectMeta{Namespace: "shop"}}
 			offloading.Spec.Volumes.OnUnoffload = test.policy
 			for range 6 {
-				// As the controller of the namespace does, only while data is held.
+				// The offloading controller releases volumes only while Held returns some.
 				held, err := u.Held(t.Context(), "shop", "milan")
 				if err != nil {
 					t.Fatal(err)
@@ -259,7 +258,7 @@ func TestDataIsReleasedAsItsOwnerSelectedWhenOffloadingEnds(t *testing.T) {
 				if err := u.Release(t.Context(), offloading, "milan"); err != nil {
 					t.Fatal(err)
 				}
-				// Kubernetes releases a volume whose claim is not that of its claimRef.
+				// Kubernetes sets a volume to Released if its claimRef has another UID than the claim.
 				var pv corev1.PersistentVolume
 				if err := w.Client.Get(t.Context(), volumeRequest.NamespacedName, &pv); err == nil && pv.Spec.ClaimRef.UID != claimUID && pv.Status.Phase == corev1.VolumeBound {
 					change(w, "", "a", &pv, func(pv *corev1.PersistentVolume) { pv.Status.Phase = corev1.VolumeReleased })

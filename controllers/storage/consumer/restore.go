@@ -21,13 +21,13 @@ import (
 	"liqo.io/federation/controllers/remote"
 )
 
-// missingDelay is the age from which a volume is expected in the watch of its provider,
-// and the time between two attempts to restore its ShadowVolumeClaim.
+// missingDelay is the age at which a volume's ShadowVolumeClaim must be in the cache, and the time between two attempts
+// to create it again.
 const missingDelay = time.Minute
 
-// vanished reports whether a provider lost the ShadowVolumeClaim of a volume: the provider
-// deleted it, or restored an older state of its store. It returns the time after which to check
-// again if the result may change without an event.
+// vanished reports whether the ShadowVolumeClaim of a volume no longer exists, because the provider deleted it or
+// restored an older backup of its store. It also returns the time after which to check again, or zero if an event will
+// cause the check.
 func (c *Config) vanished(pv *corev1.PersistentVolume, at place, claim string) (bool, time.Duration, error) {
 	if err := c.Shadows.Watch(at); err != nil {
 		return false, 0, err
@@ -44,8 +44,8 @@ func (c *Config) vanished(pv *corev1.PersistentVolume, at place, claim string) (
 	return true, missingDelay, nil
 }
 
-// restore creates the ShadowVolumeClaim of a bound claim again if the provider lost it. The
-// provider adopts its existing claim and volume. It returns the time after which to check again.
+// restore creates the ShadowVolumeClaim of a bound claim again if the provider lost it. The provider then uses its
+// existing claim and volume. It returns the time after which to check again, or zero.
 func (p *Provisioner) restore(ctx context.Context, claim *corev1.PersistentVolumeClaim) (time.Duration, error) {
 	if claim.Spec.VolumeName == "" || claim.Status.Phase != corev1.ClaimBound || !claim.DeletionTimestamp.IsZero() {
 		return 0, nil
@@ -56,7 +56,7 @@ func (p *Provisioner) restore(ctx context.Context, claim *corev1.PersistentVolum
 	}
 	handle, isRemote, err := volume.HandleOf(&pv)
 	if err != nil || !isRemote || !names(pv.Spec.ClaimRef, claim) {
-		// A malformed handle is the release's to report.
+		// Releaser reports a malformed volume handle.
 		return 0, nil
 	}
 	cluster, err := p.foreignCluster(ctx, handle.ClusterID)
@@ -77,19 +77,19 @@ func (p *Provisioner) restore(ctx context.Context, claim *corev1.PersistentVolum
 		return again, nil
 	case err != nil:
 		p.notices.warn(claim, v1alpha1.ReasonShadowVolumeClaimMissing,
-			"%s has no ShadowVolumeClaim %s in namespace %s any more, and it cannot be created again now: %s. "+
+			"%s lost ShadowVolumeClaim %s in namespace %s, and creating it again failed: %s. "+
 				"The creation is retried every minute.",
 			cluster.Name, handle.Claim, handle.Namespace, strings.TrimSuffix(remote.Describe(err), "."))
 		return again, nil
 	}
 	p.notices.warn(claim, v1alpha1.ReasonShadowVolumeClaimMissing,
-		"%s had no ShadowVolumeClaim %s in namespace %s any more: it is created again, for the data that the provider keeps.",
+		"%s lost ShadowVolumeClaim %s in namespace %s: it was created again for the data, which the provider retains.",
 		cluster.Name, handle.Claim, handle.Namespace)
 	return 0, nil
 }
 
-// stillBound reports whether the API server has a claim and its volume as they were
-// cached, and no move of the data.
+// stillBound reports whether the API server has the claim and its volume as they were cached, still bound, and no move
+// of the data is running or requested.
 func (p *Provisioner) stillBound(
 	ctx context.Context, claim *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolume,
 ) (bool, error) {
@@ -112,7 +112,7 @@ func (p *Provisioner) stillBound(
 		!moving(&described) && currentVolume.DeletionTimestamp.IsZero() && names(currentVolume.Spec.ClaimRef, &current), nil
 }
 
-// existingClaim returns the ShadowVolumeClaim of a volume that exists.
+// existingClaim returns the ShadowVolumeClaim to create for a volume whose data the provider stores already.
 func (p *Provisioner) existingClaim(
 	claim *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolume, handle volume.Handle,
 ) *v1alpha1.ShadowVolumeClaim {

@@ -22,13 +22,13 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
 
-// aged returns a volume that is an hour old.
+// aged sets the creation time of a volume to an hour ago.
 func aged(pv *corev1.PersistentVolume) *corev1.PersistentVolume {
 	pv.CreationTimestamp = metav1.NewTime(time.Now().Add(-time.Hour))
 	return pv
 }
 
-// described returns the VirtualVolume of the claim, with or without a move that runs.
+// described returns the VirtualVolume of the user's claim, with a move in this phase unless the phase is empty.
 func described(phase v1alpha1.MovePhase) *v1alpha1.VirtualVolume {
 	description := &v1alpha1.VirtualVolume{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "data-db-0"}}
 	if phase != "" {
@@ -47,7 +47,7 @@ func TestBoundVolumeGetsItsShadowVolumeClaimBack(t *testing.T) {
 		name    string
 		objects []client.Object
 		claim   *corev1.PersistentVolumeClaim
-		// kept has milan keep the ShadowVolumeClaim.
+		// kept is true if milan has the ShadowVolumeClaim.
 		kept     bool
 		restored bool
 	}{
@@ -85,7 +85,7 @@ func TestBoundVolumeGetsItsShadowVolumeClaimBack(t *testing.T) {
 				kept.Spec.DeletionPolicy != v1alpha1.VolumeDeletionRetain {
 				t.Fatalf("milan has %+v", kept)
 			}
-			w.expectEvent("Warning ShadowVolumeClaimMissing milan had no ShadowVolumeClaim")
+			w.expectEvent("Warning ShadowVolumeClaimMissing milan lost ShadowVolumeClaim")
 		})
 	}
 }
@@ -101,7 +101,7 @@ func TestShadowVolumeClaimIsRestoredOnceItsProviderAnswers(t *testing.T) {
 			t.Fatalf("got %v, %v", result, err)
 		}
 	}
-	w.expectEvent("it cannot be created again now: ")
+	w.expectEvent("creating it again failed: ")
 	answer = apierrors.NewGenericServerResponse(http.StatusServiceUnavailable, "create", schema.GroupResource{}, shadowName, "", 0, true)
 	if result, err := p.Reconcile(t.Context(), dataRequest); err != nil || result.RequeueAfter != missingDelay {
 		t.Fatalf("got %v, %v", result, err)

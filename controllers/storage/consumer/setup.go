@@ -28,7 +28,7 @@ import (
 	"liqo.io/federation/controllers/kit"
 )
 
-// Names of the controllers, as in --controllers.
+// Names of the controllers, as in the flag --controllers.
 const (
 	ProvisionerName    = "storage-provisioner"
 	CapacityName       = "storage-capacity"
@@ -37,11 +37,11 @@ const (
 	ReleaserName       = "storage-release"
 )
 
-// workers is the number of objects that one controller reconciles concurrently.
+// workers is the number of objects that most of these controllers reconcile concurrently.
 const workers = 4
 
-// Prepare adds all kinds that the controllers read to the cache of a manager, whichever of them
-// are selected.
+// Prepare adds the kinds that the controllers of this package read to the cache of a manager, also if some of the
+// controllers are disabled. It fails if a kind cannot be cached.
 func Prepare(ctx context.Context, manager ctrl.Manager) error {
 	for _, object := range []client.Object{
 		&corev1.PersistentVolumeClaim{}, &corev1.PersistentVolume{}, &corev1.Node{}, &corev1.Pod{}, &storagev1.StorageClass{},
@@ -73,7 +73,7 @@ func (p *Provisioner) SetUp(manager ctrl.Manager) error {
 		Complete(p)
 }
 
-// originRequest returns the claim, or the user's claim of an intermediate one.
+// originRequest returns a request for a claim. For an intermediate claim, the request is for the user's claim.
 func (p *Provisioner) originRequest(_ context.Context, object client.Object) []reconcile.Request {
 	if object.GetNamespace() != p.Namespace {
 		return []reconcile.Request{{NamespacedName: client.ObjectKeyFromObject(object)}}
@@ -85,7 +85,7 @@ func (p *Provisioner) originRequest(_ context.Context, object client.Object) []r
 	return []reconcile.Request{{NamespacedName: origin}}
 }
 
-// volumeRequest returns the user's claim of a volume.
+// volumeRequest returns a request for the user's claim that a volume names.
 func (p *Provisioner) volumeRequest(ctx context.Context, object client.Object) []reconcile.Request {
 	reference := object.(*corev1.PersistentVolume).Spec.ClaimRef
 	if reference == nil {
@@ -93,17 +93,17 @@ func (p *Provisioner) volumeRequest(ctx context.Context, object client.Object) [
 	}
 	var claim corev1.PersistentVolumeClaim
 	if p.Client.Get(ctx, types.NamespacedName{Namespace: reference.Namespace, Name: reference.Name}, &claim) != nil {
-		// A cache fails only with NotFound, and the event of the claim is still to come.
+		// Reading from a cache fails only with NotFound, and then the claim's own event enqueues it.
 		return nil
 	}
 	return p.originRequest(ctx, &claim)
 }
 
-// waiting returns the claims that wait for a volume on the node that was selected.
+// waiting returns requests for the claims that wait to be provisioned on a selected node.
 func (p *Provisioner) waiting(ctx context.Context) []reconcile.Request {
 	var claims corev1.PersistentVolumeClaimList
 	if p.Client.List(ctx, &claims) != nil {
-		// Listing a cache fails only before it is filled.
+		// Listing from a cache fails only before it is filled.
 		return nil
 	}
 	var requests []reconcile.Request
@@ -116,9 +116,9 @@ func (p *Provisioner) waiting(ctx context.Context) []reconcile.Request {
 	return requests
 }
 
-// mapRequests watches the remote namespaces of a provider, and stops the watches of those that it
-// no longer has. A local claim may be deleted before its ShadowVolumeClaim is found, so that no
-// request of a claim would start the watch.
+// mapRequests starts watches of a provider's remote namespaces, and stops watches of remote namespaces that no longer
+// exist. Without it, nothing would start the watch if a local claim was deleted before its ShadowVolumeClaim was
+// cached. It returns requests for all claims that wait.
 func (p *Provisioner) mapRequests(ctx context.Context, object client.Object) []reconcile.Request {
 	mapped := object.(*v1alpha1.NamespaceMap)
 	if mapped.Name != p.ClusterName || !naming.IsPeerNamespace(mapped.Namespace) {
@@ -139,8 +139,8 @@ func (p *Provisioner) mapRequests(ctx context.Context, object client.Object) []r
 	return p.waiting(ctx)
 }
 
-// shadowRequests returns the claim for which a ShadowVolumeClaim was created, and the claim that
-// its volume is bound to, which is another one after a move.
+// shadowRequests returns requests for the claim that a ShadowVolumeClaim was created for, and for the claim that its
+// volume is bound to, which differs after a move.
 func (c *Config) shadowRequests(ctx context.Context, kept shadow) []reconcile.Request {
 	var requests []reconcile.Request
 	name := types.NamespacedName{
@@ -155,7 +155,7 @@ func (c *Config) shadowRequests(ctx context.Context, kept shadow) []reconcile.Re
 	return requests
 }
 
-// shadowVolume returns the local volume of a ShadowVolumeClaim, or nil.
+// shadowVolume returns the local PersistentVolume of a ShadowVolumeClaim, or nil if there is none.
 func (c *Config) shadowVolume(ctx context.Context, kept shadow) *corev1.PersistentVolume {
 	var volumes corev1.PersistentVolumeList
 	if c.Client.List(ctx, &volumes) != nil {
@@ -170,7 +170,7 @@ func (c *Config) shadowVolume(ctx context.Context, kept shadow) *corev1.Persiste
 	return nil
 }
 
-// moveChanged selects the beginning and the end of moves.
+// moveChanged selects updates in which a move of a virtual volume starts or ends.
 func moveChanged() predicate.Predicate {
 	return predicate.Funcs{
 		CreateFunc: func(event.CreateEvent) bool { return false },
@@ -180,7 +180,8 @@ func moveChanged() predicate.Predicate {
 	}
 }
 
-// storageChanged selects virtual nodes whose classes or quota of storage changed.
+// storageChanged selects events in which the storage classes, the storage quota or the deletion of a virtual node
+// changed.
 func storageChanged() predicate.Predicate {
 	text := func(object client.Object) string {
 		node := object.(*v1alpha1.VirtualNode)
@@ -189,8 +190,8 @@ func storageChanged() predicate.Predicate {
 	return kit.Changed(func(old, current client.Object) bool { return text(old) != text(current) })
 }
 
-// Published returns a cache of the objects that the storage-capacity controller publishes, and
-// adds it to a manager. It excludes the objects of other drivers.
+// Published returns a cache of the objects that Capacity publishes, and adds it to a manager. It does not contain
+// CSIStorageCapacity objects of other drivers.
 func Published(manager ctrl.Manager, namespace string) (cache.Cache, error) {
 	return kit.NewCache(manager, map[client.Object]cache.ByObject{
 		&storagev1.CSIStorageCapacity{}: {
@@ -201,7 +202,7 @@ func Published(manager ctrl.Manager, namespace string) (cache.Cache, error) {
 	})
 }
 
-// SetUp adds the controller of capacities to a manager. published is the result of Published.
+// SetUp adds the controller to a manager. published is the result of Published.
 func (c *Capacity) SetUp(manager ctrl.Manager, published cache.Cache) error {
 	once := func(context.Context, client.Object) []reconcile.Request {
 		return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: v1alpha1.StorageProvisioner}}}
@@ -237,7 +238,7 @@ func (v *VirtualVolumes) SetUp(manager ctrl.Manager) error {
 		Complete(v)
 }
 
-// claimsOfPod returns the claims that a pod mounts.
+// claimsOfPod returns requests for the claims that a pod mounts.
 func claimsOfPod(_ context.Context, object client.Object) []reconcile.Request {
 	var requests []reconcile.Request
 	for _, name := range kit.PodClaims(object) {
@@ -248,7 +249,7 @@ func claimsOfPod(_ context.Context, object client.Object) []reconcile.Request {
 	return requests
 }
 
-// claimOf returns the claim that a volume is bound to.
+// claimOf returns a request for the claim that a volume's claimRef names.
 func claimOf(_ context.Context, object client.Object) []reconcile.Request {
 	reference := object.(*corev1.PersistentVolume).Spec.ClaimRef
 	if reference == nil {
@@ -259,7 +260,7 @@ func claimOf(_ context.Context, object client.Object) []reconcile.Request {
 	}}
 }
 
-// claimsOfClass returns the claims of a new class, which may be older.
+// claimsOfClass returns requests for the claims of a virtual StorageClass, which may be created after its claims.
 func (v *VirtualVolumes) claimsOfClass(ctx context.Context, object client.Object) []reconcile.Request {
 	if !isVirtual(object.(*storagev1.StorageClass)) {
 		return nil
@@ -277,7 +278,7 @@ func (v *VirtualVolumes) claimsOfClass(ctx context.Context, object client.Object
 	return requests
 }
 
-// volumesOfCluster returns the virtual volumes whose data a provider stores.
+// volumesOfCluster returns requests for the virtual volumes whose data a provider stores.
 func (v *VirtualVolumes) volumesOfCluster(ctx context.Context, object client.Object) []reconcile.Request {
 	return v.volumes(ctx, func(described *v1alpha1.VirtualVolume) bool {
 		location := described.Status.Location
@@ -286,7 +287,7 @@ func (v *VirtualVolumes) volumesOfCluster(ctx context.Context, object client.Obj
 	})
 }
 
-// volumesOfNamespace returns the virtual volumes of the namespace of an object.
+// volumesOfNamespace returns requests for the virtual volumes in the namespace of an object.
 func (v *VirtualVolumes) volumesOfNamespace(ctx context.Context, object client.Object) []reconcile.Request {
 	return v.volumes(ctx, func(*v1alpha1.VirtualVolume) bool { return true }, client.InNamespace(object.GetNamespace()))
 }
@@ -307,7 +308,7 @@ func (v *VirtualVolumes) volumes(
 	return requests
 }
 
-// conditionsChanged selects foreign clusters whose conditions have other reasons.
+// conditionsChanged selects updates in which the status or the reason of a ForeignCluster's condition changed.
 func conditionsChanged() predicate.Predicate {
 	reasons := func(object client.Object) string {
 		var text string
@@ -349,11 +350,11 @@ func (r *Releaser) SetUp(manager ctrl.Manager) error {
 // ending reports whether an object is being deleted.
 func ending(object client.Object) bool { return object.GetDeletionTimestamp() != nil }
 
-// volumesOfNamespace returns the volumes whose claims are or were in a namespace.
+// volumesOfNamespace returns requests for the volumes whose claimRef names a claim in the namespace.
 func (r *Releaser) volumesOfNamespace(ctx context.Context, namespace client.Object) []reconcile.Request {
 	var volumes corev1.PersistentVolumeList
 	if err := r.Client.List(ctx, &volumes); err != nil {
-		// A cache fails to list only before it is complete, and then has events for all.
+		// Listing from a cache fails only before it is filled, and then every object causes an event.
 		return nil
 	}
 	var requests []reconcile.Request
@@ -365,7 +366,7 @@ func (r *Releaser) volumesOfNamespace(ctx context.Context, namespace client.Obje
 	return requests
 }
 
-// volumeOf returns the volume of a claim.
+// volumeOf returns a request for the volume that a claim is bound to.
 func volumeOf(_ context.Context, object client.Object) []reconcile.Request {
 	name := object.(*corev1.PersistentVolumeClaim).Spec.VolumeName
 	if name == "" {
@@ -374,7 +375,7 @@ func volumeOf(_ context.Context, object client.Object) []reconcile.Request {
 	return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: name}}}
 }
 
-// volumesOfMove returns the volumes that a move held.
+// volumesOfMove returns requests for the source and the target volume of a move, which the move may have released.
 func volumesOfMove(_ context.Context, object client.Object) []reconcile.Request {
 	progress := object.(*v1alpha1.VirtualVolume).Status.Move
 	if progress == nil {
@@ -389,7 +390,7 @@ func volumesOfMove(_ context.Context, object client.Object) []reconcile.Request 
 	return requests
 }
 
-// shadowVolumeRequests returns the local volume of a ShadowVolumeClaim.
+// shadowVolumeRequests returns a request for the local volume of a ShadowVolumeClaim.
 func (r *Releaser) shadowVolumeRequests(ctx context.Context, kept shadow) []reconcile.Request {
 	pv := r.shadowVolume(ctx, kept)
 	if pv == nil {

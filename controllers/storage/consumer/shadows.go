@@ -25,52 +25,50 @@ import (
 	listers "liqo.io/federation/generated/listers/federation/v1alpha1"
 )
 
-// errNotConnected reports that there is no connection to a provider. A new connection causes an
-// event.
+// errNotConnected is returned while there is no connection to a provider. Callers need not retry: each new connection
+// enqueues the claims.
 var errNotConnected = errors.New("there is no connection to the cluster")
 
-// shadow is a ShadowVolumeClaim with the ForeignCluster that it was read from.
+// shadow is a ShadowVolumeClaim and the name of its provider's ForeignCluster.
 type shadow struct {
 	cluster string
 	*v1alpha1.ShadowVolumeClaim
 }
 
-// place is a remote namespace on a provider.
+// place is a remote namespace, with the name of its provider's ForeignCluster.
 type place struct{ cluster, namespace string }
 
-// Shadows reads and writes the ShadowVolumeClaims of this cluster on its providers. It watches
-// only the remote namespaces that a controller requests, because an identity may not watch
-// others.
+// Shadows reads and writes this cluster's ShadowVolumeClaims on its providers. It watches the remote namespaces that
+// Watch names, because a consumer's identity may not watch other namespaces.
 type Shadows struct {
 	peers *remote.Peers
 
 	mu          sync.Mutex
 	connections map[string]connection
-	// wanted are the places to watch, even while their provider is not connected.
+	// wanted has the remote namespaces to watch, also of providers without a connection.
 	wanted    map[place]bool
 	watches   map[place]*shadowWatch
 	listeners []func(shadow)
 }
 
-// connection is a connection to a provider, until its context ends.
+// connection is a connection to a provider, which is closed when its context ends.
 type connection struct {
 	ctx  context.Context
 	peer *remote.Peer
 }
 
-// shadowWatch is the cache of one remote namespace; it ends with its context.
+// shadowWatch is the cache of one remote namespace.
 type shadowWatch struct {
 	peer   *remote.Peer
 	lister listers.ShadowVolumeClaimNamespaceLister
 	synced func() bool
 	stop   context.CancelFunc
-	// missed are the claims of earlier watches, until the listeners are notified of those that
-	// this watch does not have.
+	// missed has the ShadowVolumeClaims in the caches of earlier connections. When this cache is filled, listeners are
+	// notified of those that it does not have, since they were deleted meanwhile.
 	missed []*v1alpha1.ShadowVolumeClaim
 }
 
-// NewShadows returns a reader and writer of ShadowVolumeClaims. It must be called before the
-// first connection to a provider.
+// NewShadows returns a Shadows. It must be called before the first connection to a provider.
 func NewShadows(peers *remote.Peers) *Shadows {
 	s := &Shadows{
 		peers: peers, connections: map[string]connection{}, wanted: map[place]bool{}, watches: map[place]*shadowWatch{},
@@ -79,7 +77,7 @@ func NewShadows(peers *remote.Peers) *Shadows {
 	return s
 }
 
-// connected replaces the watches of a provider with those of a new connection.
+// connected starts the watches of a provider over a new connection, and stops the earlier ones.
 func (s *Shadows) connected(ctx context.Context, cluster string, peer *remote.Peer) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -95,7 +93,7 @@ func (s *Shadows) connected(ctx context.Context, cluster string, peer *remote.Pe
 	return nil
 }
 
-// Watch watches a remote namespace from now on, whenever its provider is connected.
+// Watch makes a remote namespace watched whenever its provider is connected. It fails if the watch cannot be started.
 func (s *Shadows) Watch(at place) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -110,7 +108,7 @@ func (s *Shadows) Watch(at place) error {
 	return s.begin(at)
 }
 
-// Keep ends the watches of all other remote namespaces of a provider.
+// Keep stops the watches of a provider's remote namespaces that are not in namespaces.
 func (s *Shadows) Keep(cluster string, namespaces map[string]bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -126,13 +124,13 @@ func (s *Shadows) Keep(cluster string, namespaces map[string]bool) {
 	}
 }
 
-// begin starts the watch of a remote namespace of a connected provider, and stops the last one.
+// begin starts the watch of a remote namespace and stops an earlier one. The provider must be connected.
 func (s *Shadows) begin(at place) error {
 	connection := s.connections[at.cluster]
 	var missed []*v1alpha1.ShadowVolumeClaim
 	if old := s.watches[at]; old != nil {
 		old.stop()
-		// Listing a cache fails only with an invalid selector.
+		// Listing from a cache fails only with an invalid selector.
 		missed, _ = old.lister.List(labels.Everything())
 		missed = append(missed, old.missed...)
 	}
@@ -167,8 +165,8 @@ func (s *Shadows) begin(at place) error {
 	return nil
 }
 
-// notifyMissed notifies of the claims that were deleted between two watches, for which the new one
-// has no event.
+// notifyMissed notifies the listeners of ShadowVolumeClaims that were deleted between two connections, for which the
+// new watch has no event.
 func (s *Shadows) notifyMissed(ctx context.Context, at place, watch *shadowWatch) {
 	if !cache.WaitForCacheSync(ctx.Done(), watch.synced) {
 		return
@@ -193,8 +191,7 @@ func (s *Shadows) notify(claim shadow) {
 	}
 }
 
-// source returns a source of reconcile requests for changes of ShadowVolumeClaims, and for those
-// that are cached already.
+// source returns a source of reconcile requests for every ShadowVolumeClaim that is cached or changes.
 func (s *Shadows) source(requests func(context.Context, shadow) []reconcile.Request) source.Source {
 	return source.Func(func(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
 		listener := func(claim shadow) {
@@ -212,8 +209,7 @@ func (s *Shadows) source(requests func(context.Context, shadow) []reconcile.Requ
 	})
 }
 
-// cached returns a ShadowVolumeClaim from its watch, or nil. The second result reports whether
-// the watch is complete.
+// cached returns a ShadowVolumeClaim from the cache, or nil. It also reports whether the cache is filled.
 func (s *Shadows) cached(at place, name string) (*v1alpha1.ShadowVolumeClaim, bool) {
 	s.mu.Lock()
 	watch := s.watches[at]
@@ -223,19 +219,19 @@ func (s *Shadows) cached(at place, name string) (*v1alpha1.ShadowVolumeClaim, bo
 	}
 	claim, err := watch.lister.Get(name)
 	if err != nil {
-		// A cache fails only with NotFound.
+		// Reading from a cache fails only with NotFound.
 		return nil, true
 	}
 	return claim, true
 }
 
-// all returns the ShadowVolumeClaims that the watches have for which keep is true.
+// all returns the cached ShadowVolumeClaims of all providers for which keep returns true.
 func (s *Shadows) all(keep func(*v1alpha1.ShadowVolumeClaim) bool) []shadow {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var found []shadow
 	for at, watch := range s.watches {
-		// Listing a cache fails only with an invalid selector.
+		// Listing from a cache fails only with an invalid selector.
 		claims, _ := watch.lister.List(labels.Everything())
 		for _, claim := range claims {
 			if keep(claim) {
@@ -246,7 +242,7 @@ func (s *Shadows) all(keep func(*v1alpha1.ShadowVolumeClaim) bool) []shadow {
 	return found
 }
 
-// client returns the client of a remote namespace, or errNotConnected.
+// client returns the client of a remote namespace. It fails with errNotConnected.
 func (s *Shadows) client(at place) (typed.ShadowVolumeClaimInterface, error) {
 	peer, ok := s.peers.Get(at.cluster)
 	if !ok {
@@ -255,8 +251,8 @@ func (s *Shadows) client(at place) (typed.ShadowVolumeClaimInterface, error) {
 	return peer.Federation.FederationV1alpha1().ShadowVolumeClaims(at.namespace), nil
 }
 
-// create creates a ShadowVolumeClaim, or returns the existing one of the same name. The result
-// has the requested name, whatever the response of the provider has.
+// create creates a ShadowVolumeClaim, or reads the existing one of this name. The result always has the requested
+// namespace and name, because the provider may return others.
 func (s *Shadows) create(
 	ctx context.Context, at place, claim *v1alpha1.ShadowVolumeClaim,
 ) (*v1alpha1.ShadowVolumeClaim, error) {
@@ -276,8 +272,8 @@ func (s *Shadows) create(
 	return accepted, nil
 }
 
-// change changes a ShadowVolumeClaim as the provider has it, and returns it as it was read. It
-// fails with NotFound if it does not exist.
+// change reads a ShadowVolumeClaim from the provider, calls a function that changes its spec, and updates it. It
+// returns the object as it was read. It fails with NotFound if the object does not exist.
 func (s *Shadows) change(
 	ctx context.Context, at place, name string, change func(*v1alpha1.ShadowVolumeClaimSpec),
 ) (*v1alpha1.ShadowVolumeClaim, error) {
@@ -295,8 +291,8 @@ func (s *Shadows) change(
 	return current, err
 }
 
-// remove deletes a ShadowVolumeClaim with a policy for its data, and reports whether it does not
-// exist any more. The event of its deletion causes the next call.
+// remove sets the policy for the data of a ShadowVolumeClaim and deletes it. It reports whether the object no longer
+// exists; otherwise the event of its deletion enqueues the volume or claim again.
 func (s *Shadows) remove(
 	ctx context.Context, at place, name string, policy v1alpha1.VolumeDeletionPolicy,
 ) (bool, error) {

@@ -24,14 +24,14 @@ import (
 	fedfake "liqo.io/federation/generated/clientset/versioned/fake"
 )
 
-// milanClaim is a claim of this cluster in milan's cluster.
+// milanClaim returns the ShadowVolumeClaim of the user's claim on milan.
 func milanClaim() *v1alpha1.ShadowVolumeClaim {
 	claim := (&Provisioner{Config: &Config{ClusterID: romeID}}).shadowClaim(userClaim(), "ssd", milanID)
 	claim.Namespace = milanSpace
 	return claim
 }
 
-// requestsOf returns the queue of a controller that watches ShadowVolumeClaims.
+// requestsOf returns a queue with the requests that changes of ShadowVolumeClaims cause.
 func requestsOf(t *testing.T, shadows *Shadows) workqueue.TypedRateLimitingInterface[reconcile.Request] {
 	t.Helper()
 	queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
@@ -42,7 +42,7 @@ func requestsOf(t *testing.T, shadows *Shadows) workqueue.TypedRateLimitingInter
 	return queue
 }
 
-// expectRequest fails the test unless the user's claim is requested.
+// expectRequest fails the test unless the queue has a request for the user's claim.
 func expectRequest(t *testing.T, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
@@ -92,7 +92,7 @@ func TestClaimsAreFoundWheneverTheirProviderIsConnected(t *testing.T) {
 			}
 			expectRequest(t, queue)
 			connect(t, peers, "empty")
-			// A connection that ends at once, when its watch is complete.
+			// The connection ends when its watch is complete.
 			err := wait.PollUntilContextTimeout(t.Context(), time.Microsecond, 30*time.Second, true, func(context.Context) (bool, error) {
 				_, complete := shadows.cached(atMilan, "")
 				return complete, nil
@@ -166,7 +166,7 @@ func TestClaimThatItsProviderLostKeepsItsDataAndBacksOff(t *testing.T) {
 
 func TestShadowVolumeClaimReconcilesTheClaimOfItsVolume(t *testing.T) {
 	w := newWorld(t, withMilan(stored("a", "ssd", "1Gi"))...)
-	// A move has created it for the claim of its receiver.
+	// A move created the ShadowVolumeClaim for the claim of its receiver.
 	kept := milanClaim()
 	kept.Annotations[volume.AnnotationOriginClaim] = "move-abcde-target"
 	want := []reconcile.Request{

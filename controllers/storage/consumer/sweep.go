@@ -20,9 +20,9 @@ import (
 	"liqo.io/federation/controllers/remote"
 )
 
-// sweep deletes leftovers of earlier attempts to provision a claim: intermediate claims, and
-// ShadowVolumeClaims without a volume. claim is nil if it was deleted. It returns the time after
-// which to retry with an unreachable provider, which delays nothing else; zero is never.
+// sweep deletes what earlier attempts to provision a claim created: intermediate claims, and ShadowVolumeClaims without
+// a volume. claim is nil if it does not exist. It returns the time after which to retry if a provider was unreachable,
+// otherwise zero.
 func (p *Provisioner) sweep(
 	ctx context.Context, name types.NamespacedName, claim *corev1.PersistentVolumeClaim,
 ) (time.Duration, error) {
@@ -57,8 +57,8 @@ func (p *Provisioner) sweep(
 	return after, nil
 }
 
-// needed reports whether an intermediate claim is needed to provision a claim. It is kept until
-// the user's claim is bound, so that a volume that was just bound to it is not provisioned twice.
+// needed reports whether an intermediate claim is still needed to provision a claim. It is, until the user's claim is
+// bound, because a second volume could be provisioned otherwise.
 func (p *Provisioner) needed(intermediate, claim *corev1.PersistentVolumeClaim) bool {
 	if claim == nil || volume.VolumeName(claim.UID) != intermediate.Name || !claim.DeletionTimestamp.IsZero() {
 		return false
@@ -66,10 +66,9 @@ func (p *Provisioner) needed(intermediate, claim *corev1.PersistentVolumeClaim) 
 	return claim.Status.Phase != corev1.ClaimBound
 }
 
-// sweepShadow deletes a ShadowVolumeClaim, unless it has a volume or its claim is about to be
-// provisioned from it. The data is deleted only for a claim that never had a volume, so that
-// there is none. Data of a claim that the provider lost is left for the provider to delete. It
-// returns the time after which to retry.
+// sweepShadow deletes a ShadowVolumeClaim, unless a local volume refers to it or its claim may still be provisioned
+// from it. It deletes the data only if the claim waits for a volume, so that no pod has written data. It retains the
+// data of a ShadowVolumeClaim that is Lost. It returns the time after which to retry, or zero.
 func (p *Provisioner) sweepShadow(ctx context.Context, kept shadow, name types.NamespacedName) (time.Duration, error) {
 	at := place{kept.cluster, kept.Namespace}
 	var current corev1.PersistentVolumeClaim
@@ -109,8 +108,7 @@ func (p *Provisioner) sweepShadow(ctx context.Context, kept shadow, name types.N
 	return 0, nil
 }
 
-// selects reports whether the node that was selected for a claim is one of a provider. A claim
-// without a node may get it again.
+// selects reports whether the scheduler selected a virtual node of this provider for a claim.
 func (p *Provisioner) selects(ctx context.Context, claim *corev1.PersistentVolumeClaim, cluster string) (bool, error) {
 	selected := claim.Annotations[volume.AnnotationSelectedNode]
 	if selected == "" {

@@ -19,21 +19,21 @@ import (
 	"liqo.io/federation/controllers/kit"
 )
 
-// Unoffloader releases the data of a namespace that a provider stores, as spec.volumes.onUnoffload
-// selects, when the namespace is no longer offloaded to the provider or the peering ends.
+// Unoffloader releases data that a provider stores, when its namespace is no longer offloaded to the provider or the
+// peering ends. spec.volumes.onUnoffload of the NamespaceOffloading selects what happens to the data.
 type Unoffloader struct {
 	*Config
 	notices   notices
 	obstacles obstacles
 }
 
-// NewUnoffloader returns the implementation of the interfaces Volumes of packages offloading and peering.
+// NewUnoffloader returns an implementation of the interfaces Volumes in packages offloading and peering.
 func NewUnoffloader(config *Config) *Unoffloader {
 	return &Unoffloader{Config: config, notices: newNotices(config.Events)}
 }
 
-// Held returns the names of the claims of a namespace whose data a provider stores, also of
-// deleted claims whose volume is still to be deleted.
+// Held returns the names of the claims in a namespace whose data a provider stores, and the names of PersistentVolumes
+// whose claims were deleted and whose data is retained.
 func (u *Unoffloader) Held(ctx context.Context, namespace, cluster string) ([]string, error) {
 	volumes, err := u.stored(ctx, namespace, cluster)
 	if err != nil {
@@ -51,8 +51,7 @@ func (u *Unoffloader) Held(ctx context.Context, namespace, cluster string) ([]st
 	return names, nil
 }
 
-// stored returns the PersistentVolumes of this cluster that name a claim in a namespace, and whose
-// data a provider stores.
+// stored returns the PersistentVolumes whose data a provider stores and whose claimRef names a claim in the namespace.
 func (u *Unoffloader) stored(ctx context.Context, namespace, cluster string) ([]corev1.PersistentVolume, error) {
 	var provider v1alpha1.ForeignCluster
 	if err := u.Client.Get(ctx, types.NamespacedName{Name: cluster}, &provider); err != nil {
@@ -64,8 +63,8 @@ func (u *Unoffloader) stored(ctx context.Context, namespace, cluster string) ([]
 	}), err
 }
 
-// Release starts to move the data to this cluster, retains it on the provider, deletes it or does
-// nothing, as spec.volumes.onUnoffload selects.
+// Release starts to move data from the provider to this cluster, deletes it, retains it or does nothing, as
+// spec.volumes.onUnoffload selects. It must be repeated until Held returns nothing.
 func (u *Unoffloader) Release(ctx context.Context, offloading *v1alpha1.NamespaceOffloading, cluster string) error {
 	volumes, err := u.stored(ctx, offloading.Namespace, cluster)
 	if err != nil {
@@ -86,7 +85,7 @@ func (u *Unoffloader) Release(ctx context.Context, offloading *v1alpha1.Namespac
 			err = u.giveUp(ctx, pv, corev1.PersistentVolumeReclaimDelete, cluster)
 		}
 		if apierrors.IsConflict(err) {
-			// The next pass reads the volume again.
+			// The next call reads the changed volume.
 			continue
 		}
 		if err != nil {
@@ -96,9 +95,9 @@ func (u *Unoffloader) Release(ctx context.Context, offloading *v1alpha1.Namespac
 	return nil
 }
 
-// move requests a move of the data to this cluster by the verb, which validates it as for any
-// user. A refused request is an obstacle, and is repeated. A failed move is an obstacle, too, until
-// the user requests another one.
+// move requests a move of the data to this cluster by the subresource move, which validates the request like a user's.
+// A refused request is recorded as an obstacle and is repeated by the next call. A failed move is an obstacle until a
+// user requests another one.
 func (u *Unoffloader) move(ctx context.Context, pv *corev1.PersistentVolume, provider string) error {
 	claim := types.NamespacedName{Namespace: pv.Spec.ClaimRef.Namespace, Name: pv.Spec.ClaimRef.Name}
 	var described v1alpha1.VirtualVolume
@@ -110,8 +109,8 @@ func (u *Unoffloader) move(ctx context.Context, pv *corev1.PersistentVolume, pro
 	return err
 }
 
-// request requests a move of the data to this cluster, unless one runs or failed, and returns
-// what prevents it: the fields and the remedies.
+// request requests a move of the data to this cluster, unless a move runs or failed. It returns a sentence about what
+// prevents the move and how to resolve that, or empty.
 func (u *Unoffloader) request(ctx context.Context, described *v1alpha1.VirtualVolume) (string, error) {
 	requested, progress := described.Spec.Move, described.Status.Move
 	switch {
@@ -128,7 +127,7 @@ func (u *Unoffloader) request(ctx context.Context, described *v1alpha1.VirtualVo
 	case apierrors.IsInvalid(err), apierrors.IsForbidden(err):
 		return err.Error() + ".", nil
 	case apierrors.IsConflict(err), apierrors.IsTooManyRequests(err):
-		// Another move runs or is being rolled back: the next pass requests it again.
+		// Another move is running or being rolled back. The next call requests the move again.
 		return "", nil
 	case client.IgnoreNotFound(err) != nil:
 		return "", fmt.Errorf("requesting a move of the data of claim %s: %w", described.Name, err)
@@ -136,9 +135,9 @@ func (u *Unoffloader) request(ctx context.Context, described *v1alpha1.VirtualVo
 	return "", nil
 }
 
-// giveUp detaches a volume from its claim, which becomes Lost, with a policy for the data; the
-// storage-release controller does the rest. The volume names a claim that does not exist, so
-// that no other claim is bound to it.
+// giveUp detaches a volume from its claim, which becomes Lost, and sets the reclaim policy that applies to the data.
+// Releaser then deletes the volume. The claimRef of the volume gets a UID that no claim has, so that no other claim is
+// bound to the volume.
 func (u *Unoffloader) giveUp(
 	ctx context.Context, pv *corev1.PersistentVolume, policy corev1.PersistentVolumeReclaimPolicy, cluster string,
 ) error {
@@ -158,14 +157,14 @@ func (u *Unoffloader) giveUp(
 	return kit.Delete(ctx, u.Client, pv)
 }
 
-// explain records on the claim what happens to its data.
+// explain records an event on the claim that states what happens to its data.
 func (u *Unoffloader) explain(
 	ctx context.Context, pv *corev1.PersistentVolume, policy corev1.PersistentVolumeReclaimPolicy, cluster string,
 ) {
 	var claim corev1.PersistentVolumeClaim
 	reference := pv.Spec.ClaimRef
 	if u.Client.Get(ctx, types.NamespacedName{Namespace: reference.Namespace, Name: reference.Name}, &claim) != nil {
-		// Without a claim there is no object for the event.
+		// The claim does not exist, so the event has no object.
 		return
 	}
 	handle, _, err := volume.HandleOf(pv)
@@ -174,10 +173,10 @@ func (u *Unoffloader) explain(
 	}
 	if policy == corev1.PersistentVolumeReclaimDelete {
 		u.notices.warn(&claim, ReasonVolumeDeleted,
-			"The namespace is no longer offloaded to %s: its data on that cluster is deleted.", cluster)
+			"The namespace is no longer offloaded to %s: the data of the claim on that cluster is deleted.", cluster)
 		return
 	}
 	u.notices.warn(&claim, ReasonVolumeLeftBehind,
-		"The namespace is no longer offloaded to %s, which keeps the data, of claim %s in namespace %s.",
+		"The namespace is no longer offloaded to %s, which retains the data in its claim %s in namespace %s.",
 		cluster, handle.Claim, handle.Namespace)
 }

@@ -16,9 +16,9 @@ import (
 	"liqo.io/federation/apiserver/volume"
 )
 
-// StoredBy returns the volumes whose data a provider stores, by namespace and name, each with its
-// policy at the end of the peering: the one of the NamespaceOffloading of its namespace, Refuse
-// without one. A volume without a claim whose reclaim policy is Delete is deleted.
+// StoredBy returns the volumes whose data a provider stores, sorted by namespace and name. Each has the policy that
+// applies when the peering ends: the one in its namespace's NamespaceOffloading, or Refuse if there is none. A volume
+// without a claim has the policy Delete if that is its reclaim policy; retained volumes without a claim are omitted.
 func (u *Unoffloader) StoredBy(
 	ctx context.Context, provider *v1alpha1.ForeignCluster,
 ) ([]v1alpha1.PlannedVolume, error) {
@@ -47,8 +47,8 @@ func (u *Unoffloader) StoredBy(
 	return found, nil
 }
 
-// ReleaseAll begins to move or to delete the data on a provider, of the volumes with this policy.
-// Data to be retained, and other data, is not changed.
+// ReleaseAll starts to move or to delete the data on a provider of all volumes for which this policy applies. It does
+// nothing for other policies than Move and Delete.
 func (u *Unoffloader) ReleaseAll(
 	ctx context.Context, provider *v1alpha1.ForeignCluster, policy v1alpha1.UnoffloadPolicy,
 ) error {
@@ -79,7 +79,7 @@ func (u *Unoffloader) ReleaseAll(
 	return nil
 }
 
-// policies returns the policies for the volumes of each offloaded namespace.
+// policies returns spec.volumes.onUnoffload of each NamespaceOffloading, by namespace.
 func (u *Unoffloader) policies(ctx context.Context) (map[string]v1alpha1.UnoffloadPolicy, error) {
 	var offloadings v1alpha1.NamespaceOffloadingList
 	if err := u.Client.List(ctx, &offloadings); err != nil {
@@ -92,7 +92,7 @@ func (u *Unoffloader) policies(ctx context.Context) (map[string]v1alpha1.Unofflo
 	return policies, nil
 }
 
-// policyOf returns the policy for a volume at the end of the peering with its provider.
+// policyOf returns the policy that applies to a volume when the peering with its provider ends.
 func policyOf(pv *corev1.PersistentVolume, policies map[string]v1alpha1.UnoffloadPolicy) v1alpha1.UnoffloadPolicy {
 	switch {
 	case pv.Status.Phase != corev1.VolumeReleased && pv.DeletionTimestamp.IsZero():
@@ -103,14 +103,13 @@ func policyOf(pv *corev1.PersistentVolume, policies map[string]v1alpha1.Unoffloa
 	return v1alpha1.UnoffloadRetain
 }
 
-// kept reports whether a volume has no claim any more, and stays until an administrator deletes
-// it.
+// kept reports whether a volume has no claim and is retained until an administrator deletes it.
 func kept(pv *corev1.PersistentVolume) bool {
 	return pv.Status.Phase == corev1.VolumeReleased && pv.DeletionTimestamp.IsZero() && !heldByMove(pv) &&
 		wantedPolicy(pv) == corev1.PersistentVolumeReclaimRetain
 }
 
-// storedAt returns the volumes whose data a provider stores.
+// storedAt returns the PersistentVolumes with a claimRef whose data a provider stores.
 func (u *Unoffloader) storedAt(
 	ctx context.Context, provider *v1alpha1.ForeignCluster,
 ) ([]corev1.PersistentVolume, error) {

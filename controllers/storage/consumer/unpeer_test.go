@@ -102,8 +102,8 @@ func TestDataThatCannotBeMovedIsReportedWithFieldAndRemedy(t *testing.T) {
 			name: "a request that is refused writes nothing", refusal: refused,
 			want: []string{"The data of shop/data-db-0 is not moved: ", "spec.target.storageClassName", "name one"},
 		},
-		{name: "a move that failed is for its owner to repeat", change: failed, want: []string{"The target is full.", "POST"}},
-		{name: "one that has to wait is repeated", refusal: apierrors.NewConflict(schema.GroupResource{}, "data-db-0", nil)},
+		{name: "failed move", change: failed, want: []string{"The target is full.", "POST"}},
+		{name: "refused move that is repeated", refusal: apierrors.NewConflict(schema.GroupResource{}, "data-db-0", nil)},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			vvol := describedVolume()

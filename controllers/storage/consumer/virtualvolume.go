@@ -22,8 +22,8 @@ import (
 	"liqo.io/federation/controllers/kit"
 )
 
-// VirtualVolumes describes each claim of the virtual storage class in a VirtualVolume of
-// the same name. It has no owner: a move replaces the claim.
+// VirtualVolumes reports the state of each claim of a virtual StorageClass in a VirtualVolume with the name of the
+// claim. That object has no owner reference to the claim, because a move replaces the claim.
 type VirtualVolumes struct {
 	*Config
 	notices notices
@@ -34,7 +34,7 @@ func NewVirtualVolumes(config *Config) *VirtualVolumes {
 	return &VirtualVolumes{Config: config, notices: newNotices(config.Events)}
 }
 
-// Reconcile creates, describes or deletes the VirtualVolume of one claim.
+// Reconcile creates or deletes the VirtualVolume of one claim, or updates its status.
 func (v *VirtualVolumes) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	if request.Namespace == v.Namespace {
 		return ctrl.Result{}, nil
@@ -65,7 +65,7 @@ func (v *VirtualVolumes) Reconcile(ctx context.Context, request ctrl.Request) (c
 	return settled(v.describe(ctx, claim, &described))
 }
 
-// claim returns the user's claim of that name, or nil if there is none or it is one of a move.
+// claim returns the user's claim with this name. It returns nil if there is none, or if a move created the claim.
 func (v *VirtualVolumes) claim(ctx context.Context, name types.NamespacedName) (*corev1.PersistentVolumeClaim, error) {
 	var claim corev1.PersistentVolumeClaim
 	if err := v.Client.Get(ctx, name, &claim); err != nil {
@@ -77,7 +77,7 @@ func (v *VirtualVolumes) claim(ctx context.Context, name types.NamespacedName) (
 	return &claim, nil
 }
 
-// create creates the VirtualVolume of a claim whose class is virtual.
+// create creates the VirtualVolume of a claim, if the claim's StorageClass is virtual.
 func (v *VirtualVolumes) create(ctx context.Context, claim *corev1.PersistentVolumeClaim) error {
 	class, err := v.virtualClass(ctx, claim)
 	if err != nil || class == nil || !claim.DeletionTimestamp.IsZero() {
@@ -92,7 +92,7 @@ func (v *VirtualVolumes) create(ctx context.Context, claim *corev1.PersistentVol
 	return nil
 }
 
-// hold adds the finalizer while a move runs, and removes it afterwards.
+// hold adds the finalizer of the VirtualVolume while a move runs, and removes it afterwards.
 func (v *VirtualVolumes) hold(ctx context.Context, described *v1alpha1.VirtualVolume, held bool) error {
 	wanted := described.DeepCopy()
 	if held && described.DeletionTimestamp.IsZero() {
@@ -104,8 +104,8 @@ func (v *VirtualVolumes) hold(ctx context.Context, described *v1alpha1.VirtualVo
 	return client.IgnoreNotFound(err)
 }
 
-// describe writes the observation of a claim into the status, except the fields of moves, and
-// warns the pods that wait for its data.
+// describe updates the status of a VirtualVolume, but not its fields about moves, and records warnings on the pods that
+// wait for the data.
 func (v *VirtualVolumes) describe(
 	ctx context.Context, claim *corev1.PersistentVolumeClaim, described *v1alpha1.VirtualVolume,
 ) (ctrl.Result, error) {
@@ -121,7 +121,7 @@ func (v *VirtualVolumes) describe(
 	return ctrl.Result{RequeueAfter: seen.again}, v.warnPods(ctx, seen)
 }
 
-// observe reads the state of a claim and of its data.
+// observe reads the state of a claim and its data. It fails if an API server fails.
 func (v *VirtualVolumes) observe(ctx context.Context, claim *corev1.PersistentVolumeClaim) (*observation, error) {
 	seen := &observation{claim: claim, ownID: v.ClusterID}
 	var pods corev1.PodList
@@ -157,14 +157,14 @@ func (v *VirtualVolumes) observe(ctx context.Context, claim *corev1.PersistentVo
 		return nil, fmt.Errorf("reading volume %s: %w", claim.Spec.VolumeName, err)
 	}
 	if pv.Spec.ClaimRef == nil || pv.Spec.ClaimRef.Namespace != claim.Namespace {
-		// A claim can name any volume. The location of another namespace's data is not for the
-		// users of this one.
+		// A claim can name any volume in its spec. Users of this namespace must not see where the data of another namespace
+		// is stored.
 		return seen, nil
 	}
 	seen.volume = &pv
 	handle, isRemote, err := volume.HandleOf(&pv)
 	if err != nil || !isRemote {
-		// The controller of releases reports a malformed handle.
+		// Releaser reports a malformed volume handle.
 		return seen, nil
 	}
 	seen.handle = &handle

@@ -31,32 +31,32 @@ const (
 	ReasonProviderNotPeered   = "ProviderNotPeered"
 )
 
-// maxMountedBy bounds the pods in a status.
+// maxMountedBy is the maximum number of pods in the status.
 const maxMountedBy = 16
 
-// observation is the observed state of a claim and its data.
+// observation is the state of a claim and its data, from which the status of its VirtualVolume is computed.
 type observation struct {
 	claim *corev1.PersistentVolumeClaim
 	ownID string
-	// pods are the unfinished pods that mount the claim, by name.
+	// pods has the pods that mount the claim and have not finished, sorted by name.
 	pods []*corev1.Pod
-	// refusal names the field of a claim that the class does not support, or is nil.
+	// refusal is the error for a field of the claim that virtual StorageClasses do not support, or nil.
 	refusal error
-	// volume is the volume of the claim, or nil.
+	// volume is the PersistentVolume of the claim; nil if there is none.
 	volume *corev1.PersistentVolume
-	// handle names the claim on a provider, or is nil if the data is local.
+	// handle identifies the ShadowVolumeClaim that stores the data; nil if the data is local.
 	handle *volume.Handle
-	// cluster is that provider, or nil if it is not peered any more.
+	// cluster is the provider that stores the data; nil if the data is local or the provider has no ForeignCluster.
 	cluster *v1alpha1.ForeignCluster
-	// kept is the cached claim on the provider, or nil.
+	// kept is the cached ShadowVolumeClaim, or nil.
 	kept *v1alpha1.ShadowVolumeClaim
-	// vanished reports whether the provider lost the claim.
+	// vanished is true if the provider lost the ShadowVolumeClaim.
 	vanished bool
-	// again is the time after which to observe the claim again; zero waits for an event.
+	// again is the time after which to reconcile the claim again; zero means that only an event does.
 	again time.Duration
 }
 
-// into writes the observation into a status, except the fields of moves.
+// into updates a status, but not its fields about moves.
 func (o *observation) into(status *v1alpha1.VirtualVolumeStatus, generation int64) {
 	isMoving := status.Move != nil && running(status.Move)
 	status.Phase = o.phase(isMoving)
@@ -82,8 +82,8 @@ func (o *observation) phase(isMoving bool) v1alpha1.VirtualVolumePhase {
 	return v1alpha1.VirtualVolumePending
 }
 
-// location returns the location of the data. The cluster's name is empty for a provider that is
-// not peered any more.
+// location returns the location of the data; nil without a volume. ClusterName is empty if the provider has no
+// ForeignCluster.
 func (o *observation) location() *v1alpha1.VolumeLocation {
 	if o.volume == nil {
 		return nil
@@ -100,7 +100,8 @@ func (o *observation) location() *v1alpha1.VolumeLocation {
 	return location
 }
 
-// capacity returns the size of the volume. An equal quantity keeps its form.
+// capacity returns the size of the volume. It returns the quantity in the status if that is equal, so that a different
+// notation causes no update.
 func (o *observation) capacity(status *v1alpha1.VirtualVolumeStatus) *resource.Quantity {
 	if o.volume == nil {
 		return nil
@@ -122,7 +123,7 @@ func (o *observation) mountedBy() []string {
 	return mounted
 }
 
-// unreachable returns the reason and message why the data cannot be reached; both empty if it
+// unreachable returns the reason and the message why the provider with the data cannot be reached. Both are empty if it
 // can.
 func (o *observation) unreachable() (reason, message string) {
 	switch {
@@ -146,7 +147,7 @@ func (o *observation) unreachable() (reason, message string) {
 	return "", ""
 }
 
-// ready returns the condition Ready.
+// ready returns the condition Ready of the VirtualVolume.
 func (o *observation) ready(phase v1alpha1.VirtualVolumePhase) metav1.Condition {
 	condition := metav1.Condition{Type: v1alpha1.ConditionVolumeReady, Status: metav1.ConditionFalse}
 	reason, message := o.unreachable()
@@ -178,7 +179,7 @@ func (o *observation) ready(phase v1alpha1.VirtualVolumePhase) metav1.Condition 
 	return condition
 }
 
-// lost returns the message about a volume that was deleted, from its provider if there is one.
+// lost returns the message about a volume that was deleted: the provider's, if it reported one.
 func (o *observation) lost() string {
 	if o.kept != nil && o.kept.Status.Phase == v1alpha1.ShadowVolumeClaimLost {
 		bound := meta.FindStatusCondition(o.kept.Status.Conditions, v1alpha1.ConditionVolumeBound)
@@ -189,7 +190,7 @@ func (o *observation) lost() string {
 	return "The claim was bound, and its volume was deleted."
 }
 
-// waiting returns the pods that have no node yet, except those of a move.
+// waiting returns the pods that are not scheduled, without the movers of a move.
 func (o *observation) waiting() []*corev1.Pod {
 	return slices.DeleteFunc(slices.Clone(o.pods), func(pod *corev1.Pod) bool {
 		return pod.Spec.NodeName != "" || pod.Labels[volume.LabelMove] != ""

@@ -120,7 +120,7 @@ func TestVirtualVolumeDescribesTheClaimOfItsName(t *testing.T) {
 			w.rome.Writes = nil
 			w.describe(1)
 			if len(w.writes()) > 0 {
-				t.Errorf("nothing changed, and it writes %v", w.writes())
+				t.Errorf("writes without a change: %v", w.writes())
 			}
 		})
 	}
@@ -204,7 +204,7 @@ func TestPodsAreWarnedOnceOfAClusterThatIsUnreachableExcludedOrCordoned(t *testi
 		name        string
 		offloading  client.Object
 		unreachable bool
-		// change changes the Node of milan.
+		// change modifies the Node of milan.
 		change func(*corev1.Node)
 		event  string
 	}{
@@ -252,7 +252,7 @@ func TestExpansionGrowsTheProvidersVolumeFirst(t *testing.T) {
 	})
 	expand := func() {
 		t.Helper()
-		// Nothing is remembered, as after a restart.
+		// Each reconcile has a new controller, as after a restart.
 		if _, err := NewExpander(w.Config).Reconcile(t.Context(), dataRequest); err != nil {
 			t.Fatal(err)
 		}
@@ -279,7 +279,7 @@ func TestExpansionGrowsTheProvidersVolumeFirst(t *testing.T) {
 	if pv := get(w, "", "a", &corev1.PersistentVolume{}); got.Status.Capacity.Storage().String() != "2Gi" || pv.Spec.Capacity.Storage().String() != "2Gi" || len(got.Status.Conditions) > 0 {
 		t.Errorf("claim %+v, volume %+v", got.Status, pv.Spec.Capacity)
 	}
-	w.expectEvent("Normal VolumeResizeSuccessful The volume has 2Gi.")
+	w.expectEvent("Normal VolumeResizeSuccessful The volume was expanded to 2Gi.")
 }
 
 func TestExpansionThatFailsIsReportedWithTheReason(t *testing.T) {

@@ -47,13 +47,13 @@ var (
 	shadowName  = volume.RemoteClaimName(dataDB0.Name, volume.VolumeName(claimUID))
 )
 
-// world is rome with one provider, milan: its API, and milan's as rome's identity sees it.
+// world is the cluster rome with the controllers of this package, and its provider milan.
 type world struct {
 	*Config
 	t     *testing.T
 	rome  *kittest.Cluster
 	milan *fedfake.Clientset
-	// refusal is what the verb move answers, or nil where it grants the request.
+	// refusal is the error of the subresource move; nil means that it accepts the request.
 	refusal error
 }
 
@@ -77,7 +77,7 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 	return w
 }
 
-// move is the verb of that name.
+// move implements the subresource move.
 func (w *world) move(
 	ctx context.Context, c client.Client, _ string, object, request client.Object, _ ...client.SubResourceCreateOption,
 ) error {
@@ -89,7 +89,7 @@ func (w *world) move(
 	return c.Update(ctx, described)
 }
 
-// writes returns verb and kind of each write of the controllers.
+// writes returns the verb and the kind of each write of the controllers.
 func (w *world) writes() []string {
 	var all []string
 	for _, write := range w.rome.Writes {
@@ -98,13 +98,13 @@ func (w *world) writes() []string {
 	return all
 }
 
-// get reads an object that has to exist.
+// get reads an object, and fails the test if it does not exist.
 func get[T client.Object](w *world, namespace, name string, object T) T {
 	w.t.Helper()
 	return kittest.Read(w.rome, namespace, name, object)
 }
 
-// absent fails the test where an object exists.
+// absent fails the test if an object exists.
 func absent(w *world, namespace, name string, object client.Object) {
 	w.t.Helper()
 	if err := w.Client.Get(w.t.Context(), types.NamespacedName{Namespace: namespace, Name: name}, object); !apierrors.IsNotFound(err) {
@@ -112,13 +112,13 @@ func absent(w *world, namespace, name string, object client.Object) {
 	}
 }
 
-// change writes an object as another client does.
+// change updates an object as another client.
 func change[T client.Object](w *world, namespace, name string, object T, change func(T)) {
 	w.t.Helper()
 	kittest.Change(w.rome, namespace, name, object, change)
 }
 
-// kept returns milan's claim, or nil.
+// kept returns the ShadowVolumeClaim on milan, or nil.
 func (w *world) kept() *v1alpha1.ShadowVolumeClaim {
 	w.t.Helper()
 	kept, err := w.milan.FederationV1alpha1().ShadowVolumeClaims(milanSpace).Get(w.t.Context(), shadowName, metav1.GetOptions{})
@@ -131,12 +131,12 @@ func (w *world) kept() *v1alpha1.ShadowVolumeClaim {
 	return kept
 }
 
-// deletions returns a pointer to the policy with which milan's claim was last deleted, empty
-// until it is.
+// deletions returns a pointer to the deletion policy of the ShadowVolumeClaim on milan when it was last deleted. It
+// points to empty before that.
 func (w *world) deletions() *v1alpha1.VolumeDeletionPolicy {
 	var policy v1alpha1.VolumeDeletionPolicy
 	w.milan.PrependReactor("delete", "shadowvolumeclaims", func(clienttesting.Action) (bool, runtime.Object, error) {
-		// The client itself is locked here.
+		// Calling the client here would lock it twice.
 		kept, err := w.milan.Tracker().Get(v1alpha1.SchemeGroupVersion.WithResource("shadowvolumeclaims"), milanSpace, shadowName)
 		if err == nil {
 			policy = kept.(*v1alpha1.ShadowVolumeClaim).Spec.DeletionPolicy
@@ -146,7 +146,7 @@ func (w *world) deletions() *v1alpha1.VolumeDeletionPolicy {
 	return &policy
 }
 
-// answer writes the status of milan's claim and waits until rome has seen it.
+// answer changes the status of the ShadowVolumeClaim on milan, and waits until rome's cache has the change.
 func (w *world) answer(change func(*v1alpha1.ShadowVolumeClaim)) {
 	w.t.Helper()
 	kept := w.kept()
@@ -163,7 +163,7 @@ func (w *world) answer(change func(*v1alpha1.ShadowVolumeClaim)) {
 	})
 }
 
-// seen waits until rome's watch of milan's claim is as wanted.
+// seen waits until wanted returns true for the cached ShadowVolumeClaim on milan.
 func (w *world) seen(wanted func(*v1alpha1.ShadowVolumeClaim) bool) {
 	w.t.Helper()
 	if err := w.Shadows.Watch(atMilan); err != nil {
@@ -178,7 +178,7 @@ func (w *world) seen(wanted func(*v1alpha1.ShadowVolumeClaim) bool) {
 	}
 }
 
-// expectEvent fails the test unless exactly one event since the last call has the text.
+// expectEvent fails the test unless exactly one event since the last call contains the text.
 func (w *world) expectEvent(text string) {
 	w.t.Helper()
 	found, all := 0, w.rome.Recorded()
@@ -243,7 +243,7 @@ func bound(name string) func(*corev1.PersistentVolumeClaim) {
 
 func worker() *corev1.Node { return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "worker"}} }
 
-// milan returns what rome has of its provider.
+// milan returns the objects in rome that represent its provider milan.
 func milan() []client.Object {
 	namespace := naming.PeerNamespace("milan")
 	return []client.Object{
