@@ -165,7 +165,7 @@ func (m *moving) restoresStore(t *testing.T) {
 	id := m.starts(t, crawls())
 	m.reachesPhase(t, id, v1alpha1.MoveCopying)
 	losesStore(t, rome, snapshot)
-	m.endsAs(t, id, v1alpha1.MoveFailed, "no longer recorded")
+	m.endsAs(t, id, v1alpha1.MoveFailed, "did not record the move")
 }
 
 // deletedWhileLocked deletes the namespace of a move while the source volume is bound to a claim of

@@ -13,9 +13,9 @@ import (
 	"liqo.io/federation/controllers/kit"
 )
 
-// clean restores the reclaim policy of the target, and releases the source.
+// clean deletes the movers, releases the source volume and removes the mark of the target volume.
 func (m *move) clean(ctx context.Context) (outcome, error) {
-	// A pod that was created while the gates were removed may have one.
+	// A pod that was created while the phase Releasing removed scheduling gates may still have one.
 	if err := m.removeGates(ctx); err != nil {
 		return outcome{}, err
 	}
@@ -55,7 +55,8 @@ func (m *move) clean(ctx context.Context) (outcome, error) {
 		m.revoke(ctx)
 }
 
-// finishTarget removes the mark of the target: it is the claim's own volume from now on.
+// finishTarget removes the mark of the target volume, which restores its reclaim policy: from now on it belongs to the
+// claim alone.
 func (m *move) finishTarget(ctx context.Context) error {
 	target, err := m.persistentVolume(ctx, m.progress.Target.VolumeName)
 	if err != nil || target == nil {

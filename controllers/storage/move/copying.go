@@ -15,7 +15,8 @@ import (
 	"liqo.io/federation/controllers/storage/mover"
 )
 
-// copy lets the sender copy while the application runs, until the changes meanwhile are few.
+// copy runs the sender, which copies while pods use the source, until it reports by its readiness that few changes
+// remain.
 func (m *move) copy(ctx context.Context) (outcome, error) {
 	source, mark, err := m.source(ctx)
 	if err != nil {
@@ -56,11 +57,11 @@ func (m *move) copy(ctx context.Context) (outcome, error) {
 	return waitFor(pollInterval, "%s", m.progress.Message), nil
 }
 
-// errNoMark reports a source without the mark of this move: the record of the move is older than
-// its end, or the mark was removed by another client.
+// errNoMark is returned if the source volume does not have the mark of this move. Either the move has ended and the
+// VirtualVolume was restored from an older backup, or another client removed the mark.
 var errNoMark = errors.New("the source volume has no mark of the move")
 
-// source returns the source volume and its mark, or errNoMark.
+// source returns the source volume and its mark; both are nil if the volume does not exist. It fails with errNoMark.
 func (m *move) source(ctx context.Context) (*corev1.PersistentVolume, *Mark, error) {
 	source, err := m.persistentVolume(ctx, m.progress.Source.VolumeName)
 	if err != nil || source == nil {
@@ -73,8 +74,8 @@ func (m *move) source(ctx context.Context) (*corev1.PersistentVolume, *Mark, err
 	return source, mark, nil
 }
 
-// sourcePlace returns the place of a sender while the application runs: its node, or on a provider
-// preferably its node.
+// sourcePlace returns where a sender runs while pods use the source: in this cluster on the node of such a pod, and on
+// a provider preferably on its node.
 func (m *move) sourcePlace(ctx context.Context) (place, error) {
 	at := place{clusterID: m.progress.Source.ClusterID}
 	pods, err := m.users(ctx)
@@ -95,7 +96,7 @@ func (m *move) sourcePlace(ctx context.Context) (place, error) {
 	return at, nil
 }
 
-// keepReceiver returns the receiver; nil while it is created again.
+// keepReceiver ensures that the receiver exists, and returns it; nil while it is being created.
 func (m *move) keepReceiver(ctx context.Context, mark *Mark) (*corev1.Pod, error) {
 	return m.ensure(ctx, moverSpec{
 		role: roleReceiver, claim: m.target, mark: mark,
@@ -103,8 +104,8 @@ func (m *move) keepReceiver(ctx context.Context, mark *Mark) (*corev1.Pod, error
 	})
 }
 
-// follow records the progress in the log of the sender, and returns its state. A log that cannot
-// be read does not stop the move.
+// follow records the progress in the sender's log and returns the sender's state. If the log cannot be read, it returns
+// empty and the move continues.
 func (m *move) follow(ctx context.Context) mover.State {
 	log, err := m.Logs(ctx, types.NamespacedName{Namespace: m.volume.Namespace, Name: m.sender})
 	if err != nil {
@@ -118,7 +119,7 @@ func (m *move) follow(ctx context.Context) mover.State {
 	return report.State
 }
 
-// record records a report of the sender.
+// record writes a report of the sender to the progress of the move.
 func (m *move) record(report mover.Report) {
 	p := m.progress
 	p.Passes, p.BytesTotal, p.FilesTotal = report.Passes, report.BytesTotal, report.FilesTotal
@@ -137,7 +138,7 @@ func (m *move) record(report mover.Report) {
 	}
 }
 
-// failure returns the reason why a sender failed, as a sentence.
+// failure returns a sentence about why a sender failed.
 func failure(report mover.Report) string {
 	if report.State == mover.StateDone {
 		return "The sender ended before its last pass."

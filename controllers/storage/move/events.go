@@ -13,21 +13,22 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
 
-// Reasons of events. Each phase of a move is one as well, with Move before it.
+// Reasons of events about moves. For each phase there is another one: Move followed by the name of the phase.
 const (
-	// ReasonAbandoned is the reason of volumes whose namespace was deleted during a move.
+	// ReasonAbandoned is the reason of events on volumes whose namespace was deleted during a move.
 	ReasonAbandoned = "MoveAbandoned"
 
 	reasonPrefix = "Move"
 )
 
-// lockedPhases are the phases in which the claim is Lost because the move holds its volume.
+// lockedPhases has the phases in which the user's claim is Lost, because the source volume is bound to the sender's
+// claim.
 var lockedPhases = map[v1alpha1.MovePhase]bool{
 	v1alpha1.MoveLocking: true, v1alpha1.MoveFinalCopy: true, v1alpha1.MoveSwitching: true,
 }
 
-// condition returns the condition Moved. While the claim is locked it explains the
-// warning that Kubernetes records on it.
+// condition returns the condition Moved. While the claim is Lost, its message explains the warning that Kubernetes
+// records on the claim.
 func (m *move) condition() metav1.Condition {
 	condition := metav1.Condition{
 		Type: v1alpha1.ConditionVolumeMoved, Status: metav1.ConditionUnknown, Reason: string(m.progress.Phase),
@@ -49,8 +50,8 @@ func (m *move) condition() metav1.Condition {
 	return condition
 }
 
-// observedGeneration returns the generation of the virtual volume whose request was begun. A move
-// that is recorded only by the marks of its volumes begins none.
+// observedGeneration returns the generation of the virtual volume that requested this move. For a move that only the
+// marks of its volumes record, it returns the generation in the last condition Moved.
 func (m *move) observedGeneration() int64 {
 	if requested := m.volume.Spec.Move; requested == nil || requested.ID == m.progress.ID {
 		return m.volume.Generation
@@ -61,14 +62,14 @@ func (m *move) observedGeneration() int64 {
 	return 0
 }
 
-// hasBegun reports whether the requested move was begun before although the status is of another
-// one: the request is from a restored store, and its move has ended.
+// hasBegun reports whether the requested move was started before, although the status is about another move. Then the
+// request comes from a restored backup and its move has ended.
 func hasBegun(vv *v1alpha1.VirtualVolume) bool {
 	last := apimeta.FindStatusCondition(vv.Status.Conditions, v1alpha1.ConditionVolumeMoved)
 	return last != nil && last.ObservedGeneration == vv.Generation
 }
 
-// phaseMessages describe the phases.
+// phaseMessages has the message of the condition Moved and of the event for each phase.
 var phaseMessages = map[v1alpha1.MovePhase]string{
 	v1alpha1.MovePreparing:   "The target volume is being prepared.",
 	v1alpha1.MoveCopying:     "The data is being copied while pods use it.",
@@ -84,8 +85,8 @@ var phaseMessages = map[v1alpha1.MovePhase]string{
 	v1alpha1.MoveCancelled:   "The move was cancelled.",
 }
 
-// announce records the event of a phase that began, on the virtual volume and on the
-// claim, and counts a move that has ended.
+// announce records the event of the current phase on the virtual volume and on the claim. If the move has ended, it
+// updates the metrics.
 func (m *move) announce(ctx context.Context) {
 	kind, message := corev1.EventTypeNormal, phaseMessages[m.progress.Phase]
 	if m.progress.Phase == v1alpha1.MoveRollingBack || m.progress.Phase == v1alpha1.MoveFailed {
@@ -96,7 +97,7 @@ func (m *move) announce(ctx context.Context) {
 	}
 	reason := reasonPrefix + string(m.progress.Phase)
 	m.Events.Event(m.volume, kind, reason, message)
-	// Without a readable claim there is no event about it.
+	// If the claim cannot be read, only the virtual volume gets the event.
 	if claim, err := m.claim(ctx); err == nil && claim != nil {
 		m.Events.Event(claim, kind, reason, message)
 	}

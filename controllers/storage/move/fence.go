@@ -20,7 +20,8 @@ import (
 	"liqo.io/federation/controllers/remote"
 )
 
-// location returns the location of a volume's data. It fails without a peering with the provider.
+// location returns where a volume's data is stored. It fails if the volume's handle is malformed or its provider has no
+// ForeignCluster.
 func (r *Reconciler) location(ctx context.Context, pv *corev1.PersistentVolume) (v1alpha1.VolumeLocation, error) {
 	at := v1alpha1.VolumeLocation{VolumeName: pv.Name, StorageClassName: pv.Annotations[volume.AnnotationStorageClass]}
 	handle, isRemote, err := volume.HandleOf(pv)
@@ -43,8 +44,8 @@ func (r *Reconciler) location(ctx context.Context, pv *corev1.PersistentVolume) 
 	return at, nil
 }
 
-// fence requests from the provider of the source a report of its users, and returns what the move
-// waits for; empty if there is no other user. Local data needs no fence.
+// fence sets the fence on the source, so that its provider reports which pods use the volume. It returns a sentence
+// about the reason to wait, or empty if no pod uses the volume. Local volumes need no fence.
 func (m *move) fence(ctx context.Context) (string, error) {
 	source := m.progress.Source
 	if source.ClusterName == "" {
@@ -68,7 +69,8 @@ func (m *move) fence(ctx context.Context) (string, error) {
 	return "", nil
 }
 
-// setFence sets the fence of the source on its provider; an empty ID removes it.
+// setFence sets the fence of the source's ShadowVolumeClaim to the id of a move; empty removes it. It returns the
+// object as it was read. It fails without a connection to the provider.
 func (m *move) setFence(ctx context.Context, id string) (*v1alpha1.ShadowVolumeClaim, error) {
 	source := m.progress.Source
 	peer, ok := m.Peers.Get(source.ClusterName)
@@ -89,7 +91,8 @@ func (m *move) setFence(ctx context.Context, id string) (*v1alpha1.ShadowVolumeC
 	return claim, err
 }
 
-// removeFence removes the fence. It returns what the move waits for; empty if it is removed.
+// removeFence removes the fence of the source. It returns a sentence about the reason to wait, or empty if the fence is
+// removed.
 func (m *move) removeFence(ctx context.Context) (string, error) {
 	if m.progress.Source.ClusterName == "" {
 		return "", nil
@@ -100,7 +103,7 @@ func (m *move) removeFence(ctx context.Context) (string, error) {
 		return "", err
 	}
 	if cluster == nil {
-		// Without the ForeignCluster its ShadowVolumeClaims are left, and no move waits for them.
+		// Without the ForeignCluster, the consumer cannot change its ShadowVolumeClaims, and the move does not wait for that.
 		return "", nil
 	}
 	_, err = m.setFence(ctx, "")

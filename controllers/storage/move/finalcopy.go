@@ -16,13 +16,13 @@ import (
 	"liqo.io/federation/controllers/storage/mover"
 )
 
-// moverTimeout is the time for which the application waits for a mover that does not run, for
-// example because its node failed. Afterwards the move is rolled back.
+// moverTimeout is how long pods that use the claim may wait for a mover that is not ready, for example because its node
+// failed. After it, the move is rolled back.
 const moverTimeout = 5 * time.Minute
 
-// copyFinally lets the sender copy the changes since its last pass, and compare. The sender of the
-// earlier passes continues if it is ready. Otherwise a new one mounts the claim that the source is
-// bound to.
+// copyFinally runs the last pass of the sender, which copies the remaining changes and compares source and target. The
+// sender of the earlier passes does it if it is ready. Otherwise a new sender mounts the claim that the source volume
+// is bound to now.
 func (m *move) copyFinally(ctx context.Context) (outcome, error) {
 	_, mark, err := m.source(ctx)
 	if err != nil {
@@ -67,15 +67,15 @@ func (m *move) copyFinally(ctx context.Context) (outcome, error) {
 		m.record(report)
 		return giveUp("%s", failure(report)), nil
 	}
-	// The status of the pod follows up to two seconds later, while the application waits.
+	// The log reports the result up to two seconds earlier than the status of the pod, and users wait for it.
 	if m.follow(ctx) == mover.StateDone {
 		return goTo(v1alpha1.MoveSwitching), nil
 	}
 	return waitFor(fastInterval, "%s", m.progress.Message), nil
 }
 
-// lateMover returns the mover for which the last pass has waited longer than moverTimeout; empty
-// if there is none. A sender that runs is not ready while it copies.
+// lateMover returns the name of a mover that has not been ready for moverTimeout, or empty. It does not consider a
+// sender that runs, because that is not ready while it copies.
 func (m *move) lateMover(ctx context.Context) (string, error) {
 	for _, name := range []string{m.receiver, m.sender} {
 		pod := &corev1.Pod{}
@@ -94,7 +94,7 @@ func (m *move) lateMover(ctx context.Context) (string, error) {
 	return "", nil
 }
 
-// notReadySince returns the time since when the phase has waited for a pod.
+// notReadySince returns since when the current phase has waited for a pod that is not ready.
 func (m *move) notReadySince(pod *corev1.Pod) time.Time {
 	since := pod.CreationTimestamp.Time
 	for _, condition := range pod.Status.Conditions {
@@ -108,7 +108,7 @@ func (m *move) notReadySince(pod *corev1.Pod) time.Time {
 	return since
 }
 
-// finalSender returns the sender of the last pass; nil while it is being replaced.
+// finalSender returns the sender of the last pass; nil while it is being created.
 func (m *move) finalSender(ctx context.Context, mark *Mark) (*corev1.Pod, error) {
 	running := &corev1.Pod{}
 	running, err := found(running, m.Live.Get(ctx, m.key(m.sender), running))
@@ -123,9 +123,9 @@ func (m *move) finalSender(ctx context.Context, mark *Mark) (*corev1.Pod, error)
 	})
 }
 
-// continues reports whether a sender that mounts the user's claim can do the last pass, or has
-// ended with a result. It can read although the claim is Lost, but its container is not started
-// again.
+// continues reports whether the sender of the earlier passes, which mounts the user's claim, can run the last pass or
+// has ended with a result. It can read the volume although that claim is Lost, but a kubelet would not start its
+// container again.
 func (m *move) continues(sender *corev1.Pod) bool {
 	if claimOf(sender) != m.volume.Name || !sender.DeletionTimestamp.IsZero() {
 		return false
@@ -134,8 +134,8 @@ func (m *move) continues(sender *corev1.Pod) bool {
 	return reported || !hasEnded(sender) && isPodReady(sender)
 }
 
-// startFinalPass starts the last pass of the sender, by a file of the receiver: a kubelet does not
-// refresh files of the sender, whose claim is Lost.
+// startFinalPass makes the sender start its last pass, by an annotation of the receiver that is mounted there as a
+// file. A file of the sender would not work, since a kubelet does not update the files of a pod whose claim is Lost.
 func (m *move) startFinalPass(ctx context.Context, receiver *corev1.Pod) error {
 	if receiver.Annotations[AnnotationPass] == mover.PassFinal || hasEnded(receiver) {
 		return nil

@@ -22,7 +22,7 @@ func TestMoveToAProviderIsRolledBackWhenOffloadingEnds(t *testing.T) {
 		want    string
 	}{
 		{"the namespace is unoffloaded", offloading, "being unoffloaded"},
-		{"the peering is deleted", provider, "no ForeignCluster milan"},
+		{"the peering is deleted", provider, "ForeignCluster milan does not exist"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			spec := online()

@@ -15,8 +15,8 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
 
-// lock binds the source to the sender's claim, so that no other pod can mount it. Its users are
-// final only then: the scheduler binds pods until the claim is Lost.
+// lock binds the source volume to the sender's claim, so that kubelets do not mount it for other pods. Only then is the
+// set of pods that use it final, because the scheduler binds pods that mount the user's claim until that is Lost.
 func (m *move) lock(ctx context.Context) (outcome, error) {
 	claim, err := m.claim(ctx)
 	if err != nil {
@@ -58,8 +58,8 @@ func (m *move) lock(ctx context.Context) (outcome, error) {
 	return waitFor(fastInterval, "%s", waiting), nil
 }
 
-// outside evicts the pods that were bound to a node meanwhile, and returns what the move waits
-// for: a local pod, or a pod on the provider that stores the source.
+// outside evicts pods that were bound to a node before the claim was Lost. It returns a sentence about the pods to wait
+// for, on local nodes or on the provider that stores the source, or empty.
 func (m *move) outside(ctx context.Context, source *corev1.PersistentVolume) (string, error) {
 	left, err := m.drain(ctx, source)
 	if err != nil {
@@ -71,7 +71,7 @@ func (m *move) outside(ctx context.Context, source *corev1.PersistentVolume) (st
 	return m.fence(ctx)
 }
 
-// touchBoth lets Kubernetes compute the phases of two claims, at most once a second each.
+// touchBoth makes Kubernetes compute the phases of claims by touching each, at most once per second.
 func (m *move) touchBoth(ctx context.Context, claims ...*corev1.PersistentVolumeClaim) (outcome, error) {
 	for _, claim := range claims {
 		if claim == nil || m.touchedLately(claim) {
@@ -84,8 +84,7 @@ func (m *move) touchBoth(ctx context.Context, claims ...*corev1.PersistentVolume
 	return waitFor(conflictDelay, "Waiting until Kubernetes has bound the claims."), nil
 }
 
-// touchedLately reports whether a claim was touched within the last second, after its
-// volume was bound.
+// touchedLately reports whether a claim was touched in the last second.
 func (m *move) touchedLately(claim metav1.Object) bool {
 	last, err := time.Parse(time.RFC3339Nano, claim.GetAnnotations()[annotationTouched])
 	return err == nil && m.Clock.Since(last) < time.Second

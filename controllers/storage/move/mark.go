@@ -15,68 +15,68 @@ import (
 	"liqo.io/federation/apiserver/volume"
 )
 
-// Labels and annotations of the objects that a move creates.
+// Labels and annotations of the objects of a move.
 const (
-	// LabelRole is, on a pod of a move, receiver or sender.
+	// LabelRole is the label of a mover's pod with the value receiver or sender.
 	LabelRole = "storage.liqo.io/mover"
-	// AnnotationPass is, on the receiver, the content of its file with the pass to copy.
+	// AnnotationPass is the annotation of the receiver whose value is mounted in it as a file and names the pass to copy.
 	AnnotationPass = "storage.liqo.io/pass"
-	// annotationTouched is changed on a claim to let Kubernetes compute its phase.
+	// annotationTouched is the annotation that touch changes on a claim, to make Kubernetes compute its phase.
 	annotationTouched = "storage.liqo.io/touched"
 
 	roleReceiver = "receiver"
 	roleSender   = "sender"
 )
 
-// annotationMark is the key of the mark on a volume that is the source or the target of a move. A
-// marked volume is not handed back to its class.
+// annotationMark is the annotation of the source and the target volume of a move with a Mark in JSON. Releaser does not
+// release a volume that has it.
 const annotationMark = volume.LabelMove
 
-// Mark is written on the source and target volume of a move, so that the move can be finished or
-// rolled back when its VirtualVolume was deleted or restored from an older state.
+// Mark is the record of a move on its source and target volume. With it, the move can be completed or rolled back after
+// its VirtualVolume was deleted or restored from an older backup.
 type Mark struct {
-	// ID is the ID of the move.
+	// ID is the id of the move.
 	ID string `json:"id"`
-	// Namespace and Claim name the user's claim, and ClaimUID is its UID when the move began.
+	// Namespace and Claim are the name of the user's claim, and ClaimUID is its UID when the move started.
 	Namespace string    `json:"namespace"`
 	Claim     string    `json:"claim"`
 	ClaimUID  types.UID `json:"claimUID,omitempty"`
-	// Source and Target are the names of the volumes; Target is empty before there is one.
+	// Source and Target are the names of the volumes; Target is empty before the target volume exists.
 	Source string `json:"source"`
 	Target string `json:"target,omitempty"`
-	// Policy is the former reclaim policy of the volume.
+	// Policy is the reclaim policy of the marked volume before the move.
 	Policy corev1.PersistentVolumeReclaimPolicy `json:"policy"`
-	// KeepSource keeps the source after the move.
+	// KeepSource means that the source volume is retained after the move.
 	KeepSource bool `json:"keepSource,omitempty"`
-	// TargetClaimUID is the UID of the receiver's claim, which is bound to the target.
+	// TargetClaimUID is the UID of the receiver's claim, which the target volume is bound to during the copy.
 	TargetClaimUID types.UID `json:"targetClaimUID,omitempty"`
-	// Manifest is the user's claim as it is created again, with the target as its volume. The target
-	// has it from the start of the switch on.
+	// Manifest is the claim that replaces the user's claim and names the target volume. It is set on the target volume
+	// when the phase Switching starts.
 	Manifest *corev1.PersistentVolumeClaim `json:"manifest,omitempty"`
-	// Owner is the user whose files the movers may read and write in a restricted
-	// namespace; nil if they run as root. On the source only, like the following fields.
+	// Owner is the user that the movers run as in a namespace that forbids root; nil means root. Owner and the fields
+	// below are set on the source volume only.
 	Owner *Owner `json:"owner,omitempty"`
-	// SELinux are the options of the pods that mount the claim.
+	// SELinux has the SELinux options of the pods that mount the claim.
 	SELinux *corev1.SELinuxOptions `json:"seLinux,omitempty"`
-	// Users are the pods, by UID, that may still write to the source.
+	// Users has the pods that may still write to the source, by UID.
 	Users map[types.UID]User `json:"users,omitempty"`
-	// Quiesced is the time at which the last pod in Users ended.
+	// Quiesced is when the last pod in Users ended.
 	Quiesced *metav1.MicroTime `json:"quiesced,omitempty"`
 }
 
-// Owner is the user and the group that files belong to.
+// Owner is a user id and a group id; a nil group means the image's default.
 type Owner struct {
 	User  int64  `json:"user"`
 	Group *int64 `json:"group,omitempty"`
 }
 
-// User is a pod that mounts the claim on a node.
+// User is the name of a pod and of the node that it mounts the claim on.
 type User struct {
 	Pod  string `json:"pod"`
 	Node string `json:"node"`
 }
 
-// markOf returns the mark of a volume, and reports whether it has one.
+// markOf returns the mark of a volume, and whether the volume has a valid one.
 func markOf(object client.Object) (*Mark, bool) {
 	value := object.GetAnnotations()[annotationMark]
 	if value == "" {
@@ -89,7 +89,7 @@ func markOf(object client.Object) (*Mark, bool) {
 	return mark, true
 }
 
-// set writes the mark on a volume in memory.
+// set sets the mark in the annotations of an object in memory.
 func (k *Mark) set(pv *corev1.PersistentVolume) error {
 	value, err := json.Marshal(k)
 	if err != nil {
@@ -99,7 +99,7 @@ func (k *Mark) set(pv *corev1.PersistentVolume) error {
 	return nil
 }
 
-// names are the names of the objects that a move creates in the user's namespace.
+// names has the names of the objects that a move creates in the user's namespace.
 type names struct{ source, target, sender, receiver, shared string }
 
 func namesOf(id string) names {

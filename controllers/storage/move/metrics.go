@@ -49,7 +49,7 @@ func RegisterMetrics(register func(...metrics.Registerable)) {
 	register(outcomes, bytesMoved, filesMoved, rate, downtime)
 }
 
-// observe counts a move that has ended.
+// observe updates the metrics for a move that has ended.
 func observe(progress *v1alpha1.MoveProgress) {
 	outcomes.WithLabelValues(string(progress.Phase)).Inc()
 	if progress.Phase != v1alpha1.MoveSucceeded {

@@ -1,13 +1,12 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package move moves the data of a claim of the virtual storage class to another volume, as the
-// spec of its VirtualVolume requests. A move is a sequence of phases. Each is recorded in
-// status.move before it begins, and can be repeated after any of its writes. An annotation of the
-// source and the target volume allows to finish a move without that record.
+// Package move moves the data of a claim of a virtual StorageClass to another volume, when the spec of its
+// VirtualVolume requests that. A move is a sequence of phases. Each phase is recorded in status.move before it starts,
+// and can be repeated after any of its writes. Annotations of the source and the target volume make it possible to
+// complete a move whose VirtualVolume was deleted.
 //
-// The lock is the claimRef of the source volume: kubelets mount a volume only for the
-// claim that it names.
+// The claimRef of the source volume is the lock: a kubelet mounts a volume only for the claim in its claimRef.
 package move
 
 import (
@@ -36,43 +35,41 @@ import (
 const Name = "volume-move"
 
 const (
-	// conflictDelay is the time until a reconcile is retried after a conflict.
+	// conflictDelay is the time after which a reconcile is retried after a conflict.
 	conflictDelay = 50 * time.Millisecond
-	// maxErrorDelay is the greatest time between two attempts of a write that fails.
+	// maxErrorDelay is the maximum time after which a failed reconcile is retried.
 	maxErrorDelay = 5 * time.Second
-	// maxConcurrentMoves is the number of moves that are reconciled concurrently; each waits
-	// most of the time.
+	// maxConcurrentMoves is the number of moves that are reconciled concurrently.
 	maxConcurrentMoves = 8
 )
 
-// Peers are the connections to the providers.
+// Peers returns the connections to providers.
 type Peers interface {
-	// Get returns the connection to a foreign cluster, if there is one.
+	// Get returns the connection to a provider by the name of its ForeignCluster, and whether it is connected.
 	Get(foreignCluster string) (*remote.Peer, bool)
 }
 
-// Config has the dependencies and settings of the controller.
+// Config has the clients and settings of the controller.
 type Config struct {
-	// Client writes, and reads the caches of the manager.
+	// Client writes to the API server and reads from the caches of the manager.
 	Client client.Client
-	// Live reads from the API server, because decisions of a move need the current state.
+	// Live reads from the API server, because decisions about a move need the current state.
 	Live client.Reader
 	// Events records events about claims and virtual volumes.
 	Events record.EventRecorder
-	// Peers are the connections to the providers.
+	// Peers returns the connections to providers.
 	Peers Peers
-	// Logs returns the end of the log of a mover.
+	// Logs returns the last lines of a mover's log.
 	Logs func(ctx context.Context, pod types.NamespacedName) (string, error)
-	// Image is the image of the movers, and PullPolicy its imagePullPolicy.
+	// Image is the image of the movers, and PullPolicy their imagePullPolicy.
 	Image      string
 	PullPolicy corev1.PullPolicy
-	// Account and AccountNamespace name the ServiceAccount of this process.
+	// Account and AccountNamespace are the name and the namespace of this process's ServiceAccount.
 	Account, AccountNamespace string
-	// Clock returns the time.
-	Clock clock.PassiveClock
+	Clock                     clock.PassiveClock
 }
 
-// Reconciler moves volumes.
+// Reconciler runs the moves of virtual volumes.
 type Reconciler struct {
 	Config
 	ends *ends
@@ -97,8 +94,8 @@ func (r *Reconciler) SetupWithManager(manager ctrl.Manager) error {
 		Complete(r)
 }
 
-// marked returns the virtual volume whose move marked a volume. When the process starts, it finds
-// the moves whose virtual volume was deleted.
+// marked returns a request for the virtual volume whose move marked a volume. It makes a move continue after a restart
+// although its virtual volume was deleted.
 func marked(_ context.Context, object client.Object) []reconcile.Request {
 	mark, ok := markOf(object)
 	if !ok {
@@ -107,7 +104,7 @@ func marked(_ context.Context, object client.Object) []reconcile.Request {
 	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: mark.Namespace, Name: mark.Claim}}}
 }
 
-// Reconcile continues the move of one virtual volume until it has to wait.
+// Reconcile runs the phases of one virtual volume's move until the move must wait or has ended.
 func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	volume := &v1alpha1.VirtualVolume{}
 	err := r.Client.Get(ctx, request.NamespacedName, volume)
@@ -139,14 +136,14 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	return settled(m.run(ctx))
 }
 
-// idle reports whether a virtual volume has no requested or running move.
+// idle reports whether a virtual volume has no move that is requested or running.
 func idle(volume *v1alpha1.VirtualVolume) bool {
 	requested, progress := volume.Spec.Move, volume.Status.Move
 	return (progress == nil || ended(progress.Phase)) &&
 		(requested == nil || progress != nil && progress.ID == requested.ID)
 }
 
-// settled turns a conflict into a retry.
+// settled returns the result of a reconcile. It requeues after a conflict.
 func settled(result ctrl.Result, err error) (ctrl.Result, error) {
 	if apierrors.IsConflict(err) {
 		return ctrl.Result{RequeueAfter: conflictDelay}, nil

@@ -48,8 +48,8 @@ func TestMoveBindsTheClaimToTheTarget(t *testing.T) {
 	}
 }
 
-// every is the distance between two writes at which a test ends the process. With the
-// environment variable SAGA=all it ends at each of them, which takes minutes.
+// every is the number of writes between two ends of the process in a test. It is 1 if the environment variable SAGA is
+// all, which takes minutes.
 func every() int {
 	if os.Getenv("SAGA") == "all" {
 		return 1
@@ -136,7 +136,7 @@ func TestCancelledMoveStaysCancelledWhateverWasRecorded(t *testing.T) {
 	}
 }
 
-// stopAt reconciles until a phase is recorded, and kills the process right then.
+// stopAt reconciles until a phase is recorded, and ends the process after that write.
 func (w *world) stopAt(phase v1alpha1.MovePhase) {
 	w.t.Helper()
 	w.killWhen = phase
@@ -253,7 +253,7 @@ func TestReceiverThatIsLostInFinalCopyRollsTheMoveBack(t *testing.T) {
 	w.settle()
 	w.stopAt(v1alpha1.MoveFinalCopy)
 	receiver := get(w, namesOf(moveID).receiver, &corev1.Pod{})
-	// Its node is lost: nothing reports its end.
+	// The node of the receiver failed, so nothing reports that the receiver ended.
 	receiver.Finalizers = []string{"example.com/node"}
 	receiver.Status.Conditions = []corev1.PodCondition{{
 		Type: corev1.PodReady, Status: corev1.ConditionFalse, LastTransitionTime: metav1.NewTime(w.kube.Clock.Now()),
@@ -261,7 +261,7 @@ func TestReceiverThatIsLostInFinalCopyRollsTheMoveBack(t *testing.T) {
 	w.store(receiver)
 	w.reconcile()
 	if phase := w.virtualVolume().Status.Move.Phase; phase != v1alpha1.MoveFinalCopy {
-		t.Fatalf("the move is at %s at once", phase)
+		t.Fatalf("the move is in phase %s before moverTimeout", phase)
 	}
 	w.kube.Clock.Step(moverTimeout)
 	w.until(v1alpha1.MoveRollingBack)
@@ -270,7 +270,7 @@ func TestReceiverThatIsLostInFinalCopyRollsTheMoveBack(t *testing.T) {
 	}
 	claim, app := get(w, claimName, &corev1.PersistentVolumeClaim{}), get(w, appName, &corev1.Pod{})
 	if claim.Status.Phase != corev1.ClaimBound || app.Status.Phase != corev1.PodRunning {
-		t.Errorf("while the receiver is out of reach, the claim is %s and the pod %s", claim.Status.Phase, app.Status.Phase)
+		t.Errorf("while the receiver is unreachable, the claim is %s and the pod %s", claim.Status.Phase, app.Status.Phase)
 	}
 	receiver = get(w, receiver.Name, &corev1.Pod{})
 	receiver.Finalizers = nil
@@ -553,7 +553,7 @@ func TestEachMoveHasItsOwnCertificateUntilItEnds(t *testing.T) {
 		keys[string(secrets.Items[0].Data[corev1.TLSPrivateKeyKey])] = true
 		w.until(v1alpha1.MoveSucceeded)
 		w.settle()
-		// Among others that no Secret is left.
+		// assertBoundTo also fails if a Secret is left.
 		w.assertBoundTo(w.targetName())
 	}
 	if len(keys) != 2 {
@@ -561,7 +561,7 @@ func TestEachMoveHasItsOwnCertificateUntilItEnds(t *testing.T) {
 	}
 }
 
-// offer has milan keep a claim for this cluster.
+// offer creates the ShadowVolumeClaim of the source on milan.
 func (w *world) offer(namespace, name string) {
 	w.provider = newProvider(&v1alpha1.ShadowVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, UID: types.UID(name)}})
 }

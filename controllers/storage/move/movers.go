@@ -26,18 +26,17 @@ import (
 )
 
 const (
-	// Role is the ClusterRole that this process has in a namespace while a move runs
-	// there, and the name of its RoleBinding.
+	// Role is the name of the ClusterRole that this process has in a namespace while a move runs there, and of the
+	// RoleBinding that grants it.
 	Role     = "federation-mover"
 	rootUser = 0
 )
 
-// capabilities are required to copy files of several users. The Pod Security Standard baseline
-// allows all of them.
+// capabilities are what a process needs to copy files of several users. The Pod Security Standard baseline allows all
+// of them.
 var capabilities = []corev1.Capability{"CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "MKNOD"}
 
-// grant binds the role of movers to this process in the user's namespace, and reports whether it
-// created the binding.
+// grant binds Role to this process in the user's namespace. It reports whether it created the RoleBinding.
 func (m *move) grant(ctx context.Context) (bool, error) {
 	bound := &rbacv1.RoleBinding{}
 	bound, err := found(bound, m.Live.Get(ctx, m.key(Role), bound))
@@ -60,7 +59,7 @@ func (m *move) grant(ctx context.Context) (bool, error) {
 	return true, nil
 }
 
-// revoke deletes that binding, unless another move runs in the namespace.
+// revoke deletes the RoleBinding that grant created, unless another move runs in the namespace.
 func (m *move) revoke(ctx context.Context) error {
 	var volumes v1alpha1.VirtualVolumeList
 	if err := m.Client.List(ctx, &volumes); err != nil {
@@ -81,8 +80,8 @@ func (m *move) revoke(ctx context.Context) error {
 	return kit.Delete(ctx, m.Client, binding)
 }
 
-// reflection returns the annotation that decides whether the objects shared by the movers are
-// reflected: they are if a mover runs on a provider, also if both run on the same one.
+// reflection returns the annotation that determines whether the Secret and the Service of the movers are reflected.
+// They are if a mover runs on a provider, also if both movers run on the same one.
 func (m *move) reflection(target place) string {
 	if m.progress.Source.ClusterID == "" && target.clusterID == "" {
 		return v1alpha1.AnnotationSkipReflection
@@ -90,8 +89,8 @@ func (m *move) reflection(target place) string {
 	return v1alpha1.AnnotationAllowReflection
 }
 
-// share creates the certificate that both movers present, and the Service of the receiver,
-// with the annotation reflection.
+// share creates the Secret with the certificate that both movers present and the Service of the receiver. reflection is
+// the key of the annotation for both objects.
 func (m *move) share(ctx context.Context, reflection string) error {
 	meta := m.objectMeta(m.shared)
 	meta.Annotations = map[string]string{reflection: "true"}
@@ -99,7 +98,7 @@ func (m *move) share(ctx context.Context, reflection string) error {
 	if err != nil {
 		return err
 	}
-	// This process may not read the Secret, and keeps an existing one.
+	// This process may not read the Secret, so an existing one is kept.
 	if err := m.create(ctx, &corev1.Secret{
 		ObjectMeta: meta, Immutable: ptr.To(true), Type: corev1.SecretTypeTLS,
 		Data: map[string][]byte{corev1.TLSCertKey: certificate, corev1.TLSPrivateKeyKey: key},
@@ -119,18 +118,18 @@ func (m *move) moverLabels(role string) map[string]string {
 	return labels
 }
 
-// place is the place where a mover runs.
+// place is where a mover runs.
 type place struct {
-	// clusterID is the provider; empty is the local cluster.
+	// clusterID is the cluster id of the provider; empty means the local cluster.
 	clusterID string
-	// node is the local node; empty leaves it to the scheduler.
+	// node is the name of the local node; empty means that the scheduler selects it.
 	node string
-	// near are the labels of the application on a provider, whose node has the volume
-	// attached.
+	// near has the labels of a pod that uses the volume on a provider. A mover is preferably scheduled to its node, which
+	// has the volume attached.
 	near map[string]string
 }
 
-// moverSpec has the differences between movers.
+// moverSpec has the parameters by which movers differ.
 type moverSpec struct {
 	role  string
 	claim string
@@ -138,7 +137,7 @@ type moverSpec struct {
 	mark  *Mark
 }
 
-// moverPod returns the pod of a mover.
+// moverPod returns the pod to create for a mover.
 func (m *move) moverPod(spec moverSpec) *corev1.Pod {
 	name, args := m.receiver, []string{mover.ModeReceive}
 	if spec.role == roleSender {
@@ -183,7 +182,7 @@ func (m *move) moverPod(spec moverSpec) *corev1.Pod {
 	return pod
 }
 
-// startsLastPass mounts the file that starts the last pass in the receiver, from its annotation.
+// startsLastPass mounts the value of AnnotationPass in the receiver as a file, which starts the last pass.
 func startsLastPass(pod *corev1.Pod) {
 	metav1.SetMetaDataAnnotation(&pod.ObjectMeta, AnnotationPass, "")
 	container := &pod.Spec.Containers[0]
@@ -206,8 +205,8 @@ func ports(role string) []corev1.ContainerPort {
 	return []corev1.ContainerPort{{Name: "mover", ContainerPort: mover.Port}}
 }
 
-// senderArguments returns the flags of the sender. The receiver's name has no namespace, which
-// differs on a provider.
+// senderArguments returns the arguments of the sender. The receiver's host name has no namespace, because the remote
+// namespace on a provider has another name.
 func (m *move) senderArguments() []string {
 	args := []string{mover.ModeSend, fmt.Sprintf("--address=%s:%d", m.shared, mover.Port)}
 	if m.spec.Bandwidth != nil {
@@ -219,8 +218,8 @@ func (m *move) senderArguments() []string {
 	return args
 }
 
-// securityContexts returns those of a mover: root with capabilities to copy files of several
-// users, or the owner of the files in a restricted namespace.
+// securityContexts returns the security contexts of a mover. It runs as root, with the capabilities to copy files of
+// several users, or as the owner in the mark if the namespace forbids root.
 func securityContexts(mark *Mark, role string) (*corev1.PodSecurityContext, *corev1.SecurityContext) {
 	pod := &corev1.PodSecurityContext{
 		SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
@@ -237,7 +236,7 @@ func securityContexts(mark *Mark, role string) (*corev1.PodSecurityContext, *cor
 	}
 	pod.RunAsNonRoot, pod.RunAsUser, pod.RunAsGroup = ptr.To(true), &mark.Owner.User, mark.Owner.Group
 	if role == roleReceiver {
-		// The volume is new: without a group that owns it, files cannot be written.
+		// Without fsGroup, a user other than root cannot write to a new volume.
 		pod.FSGroup = mark.Owner.Group
 		if pod.FSGroup == nil {
 			pod.FSGroup = &mark.Owner.User
@@ -246,7 +245,7 @@ func securityContexts(mark *Mark, role string) (*corev1.PodSecurityContext, *cor
 	return pod, container
 }
 
-// affinity restricts a mover to the nodes of its place.
+// affinity returns the affinity by which a mover runs at this place.
 func (p place) affinity() *corev1.Affinity {
 	term := corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{
 		{Key: v1alpha1.LabelType, Operator: corev1.NodeSelectorOpNotIn, Values: []string{v1alpha1.TypeVirtualNode}},
@@ -277,8 +276,8 @@ func (p place) affinity() *corev1.Affinity {
 	return affinity
 }
 
-// tolerations returns those with which a mover runs on virtual nodes, and a sender on any node
-// that has the volume, also while the node is cordoned or being drained.
+// tolerations returns the tolerations by which a mover runs on virtual nodes, and a sender on the node that has the
+// volume, also while that node is cordoned or drained.
 func (p place) tolerations(role string) []corev1.Toleration {
 	if p.clusterID != "" {
 		tolerations := []corev1.Toleration{{
@@ -298,8 +297,9 @@ func (p place) tolerations(role string) []corev1.Toleration {
 	return nil
 }
 
-// ensure returns the pod of a mover that runs or is to run. One that ended without a result,
-// mounts another claim or is being deleted is replaced: then it returns nil.
+// ensure creates the pod of a mover unless it exists, and returns it if it runs, is to run or has ended with a result.
+// It deletes a pod that ended without a result, mounts another claim or cannot be scheduled as specified, and returns
+// nil until a new one exists.
 func (m *move) ensure(ctx context.Context, spec moverSpec) (*corev1.Pod, error) {
 	wanted := m.moverPod(spec)
 	pod := &corev1.Pod{}
@@ -324,7 +324,7 @@ func (m *move) ensure(ctx context.Context, spec moverSpec) (*corev1.Pod, error) 
 	return pod, nil
 }
 
-// claimOf returns the claim that a mover mounts.
+// claimOf returns the name of the claim that a mover mounts.
 func claimOf(pod *corev1.Pod) string {
 	for _, v := range pod.Spec.Volumes {
 		if v.PersistentVolumeClaim != nil {
@@ -334,7 +334,7 @@ func claimOf(pod *corev1.Pod) string {
 	return ""
 }
 
-// result returns the last report of a mover, and whether there is one.
+// result returns the final report of a mover, and whether it has ended with one.
 func result(pod *corev1.Pod) (mover.Report, bool) {
 	for _, status := range pod.Status.ContainerStatuses {
 		if status.State.Terminated == nil {
@@ -357,7 +357,7 @@ func isPodReady(pod *corev1.Pod) bool {
 	return false
 }
 
-// removeMovers deletes the pods of both movers, and reports which of them are deleted.
+// removeMovers deletes the pods of both movers, and reports which of them no longer exist.
 func (m *move) removeMovers(ctx context.Context) (senderDeleted, receiverDeleted bool, err error) {
 	if senderDeleted, err = m.remove(ctx, &corev1.Pod{}, m.sender); err != nil {
 		return false, false, err
@@ -366,7 +366,7 @@ func (m *move) removeMovers(ctx context.Context) (senderDeleted, receiverDeleted
 	return senderDeleted, receiverDeleted, err
 }
 
-// removeShared deletes the certificate and the Service.
+// removeShared deletes the Secret and the Service that share created.
 func (m *move) removeShared(ctx context.Context) error {
 	meta := m.objectMeta(m.shared)
 	for _, object := range []client.Object{&corev1.Secret{ObjectMeta: meta}, &corev1.Service{ObjectMeta: meta}} {

@@ -20,9 +20,9 @@ import (
 	"liqo.io/federation/controllers/kit"
 )
 
-// bindTo sets the claim of a volume, by compare-and-swap. An empty UID binds any claim of that
-// name. It replaces the whole reference, because the resourceVersion of the old one would stay.
-// class is the new class of the volume; empty does not change it.
+// bindTo binds a volume to a claim. It fails with a conflict if the volume changed since it was read. An empty uid
+// means any claim of this name. An empty class keeps the volume's StorageClass. change may modify the volume further.
+// The whole claimRef is replaced, because a remaining resourceVersion would refer to the earlier claim.
 func (r *Reconciler) bindTo(
 	ctx context.Context, pv *corev1.PersistentVolume, claim types.NamespacedName, uid types.UID, class string,
 	change func(*corev1.PersistentVolume) error,
@@ -45,21 +45,21 @@ func (r *Reconciler) bindTo(
 	return nil
 }
 
-// refersTo reports whether a volume names a claim.
+// refersTo reports whether the claimRef of a volume is this claim.
 func refersTo(pv *corev1.PersistentVolume, name types.NamespacedName, uid types.UID) bool {
 	reference := pv.Spec.ClaimRef
 	return reference != nil && reference.Namespace == name.Namespace && reference.Name == name.Name && reference.UID == uid
 }
 
-// touch changes an annotation of a claim, because Kubernetes computes the phase of a claim after
-// an event of that claim, or every 15 seconds.
+// touch changes an annotation of a claim, because Kubernetes computes a claim's phase only after an event of the claim,
+// or every 15 seconds.
 func (r *Reconciler) touch(ctx context.Context, claim *corev1.PersistentVolumeClaim) error {
 	wanted := claim.DeepCopy()
 	metav1.SetMetaDataAnnotation(&wanted.ObjectMeta, annotationTouched,
 		r.Clock.Now().UTC().Format("2006-01-02T15:04:05.000000Z"))
 	_, err := kit.Commit(ctx, r.Client, claim, wanted)
 	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
-		// The change of another client causes the event, too.
+		// The other client's change causes the event.
 		return nil
 	}
 	if err != nil {
@@ -68,7 +68,8 @@ func (r *Reconciler) touch(ctx context.Context, claim *corev1.PersistentVolumeCl
 	return nil
 }
 
-// annotateMoving sets the annotation that gates new pods of the claim; an empty ID removes it.
+// annotateMoving sets the annotation that makes admission add a scheduling gate to new pods that mount the claim. An
+// empty id removes it.
 func (m *move) annotateMoving(ctx context.Context, claim *corev1.PersistentVolumeClaim, id string) error {
 	if claim.Annotations[volume.AnnotationMoving] == id {
 		return nil
@@ -86,9 +87,9 @@ func (m *move) annotateMoving(ctx context.Context, claim *corev1.PersistentVolum
 	return nil
 }
 
-// create creates an object unless it exists already. Callers read first whether it does: each
-// attempt counts against a ResourceQuota of the namespace until that is computed again, and an
-// exhausted quota refuses the object although it exists.
+// create creates an object unless it exists. Callers check first whether it exists: each attempt counts against the
+// namespace's ResourceQuota until the quota is computed again, and an exhausted quota makes the API server respond with
+// Forbidden instead of AlreadyExists.
 func (m *move) create(ctx context.Context, object client.Object) error {
 	if err := m.Client.Create(ctx, object); err != nil && !apierrors.IsAlreadyExists(err) {
 		return fmt.Errorf("creating %s %s: %w", kindOf(object), object.GetName(), err)
@@ -96,7 +97,7 @@ func (m *move) create(ctx context.Context, object client.Object) error {
 	return nil
 }
 
-// createClaim creates a claim of the move and returns it as the API server has it.
+// createClaim creates a claim of the move unless it exists, and returns it as read from the API server.
 func (m *move) createClaim(
 	ctx context.Context, claim *corev1.PersistentVolumeClaim,
 ) (*corev1.PersistentVolumeClaim, error) {
@@ -110,11 +111,11 @@ func (m *move) createClaim(
 	return m.claimNamed(ctx, claim.Name)
 }
 
-// kindOf returns the kind of an object, for errors that users read.
+// kindOf returns the kind of an object, for errors.
 func kindOf(object client.Object) string { return reflect.TypeOf(object).Elem().Name() }
 
-// remove deletes an object of the move by name, and reports whether it is deleted. An object of
-// that name that does not belong to the move is left alone and counts as deleted.
+// remove deletes an object of the move, and reports whether it no longer exists. An object of this name that is not
+// part of the move is not deleted, and counts as deleted.
 func (m *move) remove(ctx context.Context, object client.Object, name string) (bool, error) {
 	err := m.Live.Get(ctx, m.key(name), object)
 	if apierrors.IsNotFound(err) {
@@ -138,8 +139,8 @@ func (m *move) remove(ctx context.Context, object client.Object, name string) (b
 	return apierrors.IsNotFound(err), nil
 }
 
-// removeClaim deletes a claim of the move, and returns what the move waits for; empty once it is
-// deleted: pods of users hold it as long as they mount it.
+// removeClaim deletes a claim of the move. It returns a sentence about the reason to wait, for example a pod that still
+// mounts the claim, or empty if the claim no longer exists.
 func (m *move) removeClaim(ctx context.Context, name string) (string, error) {
 	deleted, err := m.remove(ctx, &corev1.PersistentVolumeClaim{}, name)
 	if err != nil || deleted {
@@ -152,15 +153,15 @@ func (m *move) removeClaim(ctx context.Context, name string) (string, error) {
 	return fmt.Sprintf("Waiting until claim %s is deleted: delete pod %s, which mounts it.", name, pods[0].Name), nil
 }
 
-// objectMeta returns the metadata of objects that a move creates.
+// objectMeta returns the metadata of an object that the move creates.
 func (m *move) objectMeta(name string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{
 		Name: name, Namespace: m.volume.Namespace, Labels: map[string]string{volume.LabelMove: m.progress.ID},
 	}
 }
 
-// keptOwners returns the owner references that a new claim of the name gets, too. A StatefulSet
-// restores its own; a claim of a pod is deleted with that pod.
+// keptOwners returns the owner references for the claim that replaces a claim. It omits StatefulSets, whose controller
+// sets its reference again, and Pods, because the new claim must not be deleted with the pod.
 func keptOwners(claim *corev1.PersistentVolumeClaim) []metav1.OwnerReference {
 	var kept []metav1.OwnerReference
 	for _, owner := range claim.OwnerReferences {
@@ -171,11 +172,10 @@ func keptOwners(claim *corev1.PersistentVolumeClaim) []metav1.OwnerReference {
 	return kept
 }
 
-// bindingAnnotations are the prefixes of annotations with which Kubernetes records the binding of
-// a claim.
+// bindingAnnotations has the prefixes of the annotations by which Kubernetes records the binding of a claim.
 var bindingAnnotations = []string{"pv.kubernetes.io/", "volume.kubernetes.io/", "volume.beta.kubernetes.io/"}
 
-// again returns the claim that replaces a claim whose data was moved to a volume.
+// again returns the claim that replaces a claim and names the target volume.
 func again(claim *corev1.PersistentVolumeClaim, target string) *corev1.PersistentVolumeClaim {
 	created := &corev1.PersistentVolumeClaim{
 		ObjectMeta: metav1.ObjectMeta{
@@ -203,8 +203,8 @@ func hasPrefix(key string, prefixes []string) bool {
 	return false
 }
 
-// finalizerPatch returns a patch that sets the finalizers of an object, if it has the version that
-// was read.
+// finalizerPatch returns a patch that sets the finalizers of an object. The API server refuses it if the object changed
+// since it was read.
 func finalizerPatch(object client.Object, kept []string) (client.Patch, error) {
 	data, err := json.Marshal(map[string]any{"metadata": map[string]any{
 		"uid": object.GetUID(), "resourceVersion": object.GetResourceVersion(), "finalizers": kept,

@@ -23,8 +23,8 @@ import (
 )
 
 const (
-	// pollInterval is the time between two reads of a phase that waits while the application
-	// runs, and fastInterval while the application waits.
+	// pollInterval is the time between two steps of a waiting phase while pods use the source, and fastInterval while they
+	// wait for the move.
 	pollInterval = time.Second
 	fastInterval = 200 * time.Millisecond
 
@@ -32,18 +32,18 @@ const (
 	maxMessage             = 1024
 )
 
-// move is a move in one reconcile.
+// move is the move of one virtual volume, in one reconcile.
 type move struct {
 	*Reconciler
-	// volume is the virtual volume as it was read, and progress its new status.
+	// volume is the virtual volume as it was read, and progress its status.move as it will be written.
 	volume   *v1alpha1.VirtualVolume
 	progress *v1alpha1.MoveProgress
-	// spec is the request; empty while a cancelled move is rolled back.
+	// spec is the requested move; empty while a cancelled move is rolled back.
 	spec v1alpha1.MoveSpec
 	names
 }
 
-// outcome is the result of a phase: the next phase, or the message about what it waits for.
+// outcome is the result of a step: the next phase, or the time to wait and the message why.
 type outcome struct {
 	next    v1alpha1.MovePhase
 	wait    time.Duration
@@ -56,15 +56,15 @@ func waitFor(interval time.Duration, format string, args ...any) outcome {
 	return outcome{wait: interval, message: fmt.Sprintf(format, args...)}
 }
 
-// giveUp rolls the move back. The reason is a sentence.
+// giveUp returns the outcome that rolls the move back. The reason is a sentence.
 func giveUp(format string, args ...any) outcome {
 	return outcome{next: v1alpha1.MoveRollingBack, message: fmt.Sprintf(format, args...)}
 }
 
-// step is the work of one phase.
+// step does the work of one phase.
 type step func(*move, context.Context) (outcome, error)
 
-// steps are the phases of a move that has not ended.
+// steps has the step of each phase that is not final.
 var steps = map[v1alpha1.MovePhase]step{
 	v1alpha1.MovePreparing:   (*move).prepare,
 	v1alpha1.MoveCopying:     (*move).copy,
@@ -82,7 +82,7 @@ func ended(phase v1alpha1.MovePhase) bool {
 	return phase == v1alpha1.MoveSucceeded || phase == v1alpha1.MoveFailed || phase == v1alpha1.MoveCancelled
 }
 
-// cancellable reports whether a move at a phase can be rolled back on request.
+// cancellable reports whether a move in this phase can be cancelled.
 func cancellable(phase v1alpha1.MovePhase) bool {
 	switch phase {
 	case v1alpha1.MovePreparing, v1alpha1.MoveCopying, v1alpha1.MoveQuiescing, v1alpha1.MoveLocking,
@@ -92,8 +92,8 @@ func cancellable(phase v1alpha1.MovePhase) bool {
 	return false
 }
 
-// begin returns the move of a virtual volume that is to be continued, or nil. It begins requested
-// moves without a status, and moves that are recorded only by the marks of their volumes.
+// begin returns the move of a virtual volume to continue or start, or nil. It is the one that the status records, the
+// one that only the marks of volumes record, or the one that the spec requests.
 func (r *Reconciler) begin(ctx context.Context, vv *v1alpha1.VirtualVolume) (*move, error) {
 	m := &move{Reconciler: r, volume: vv}
 	requested, progress := vv.Spec.Move, vv.Status.Move
@@ -136,7 +136,7 @@ func (r *Reconciler) begin(ctx context.Context, vv *v1alpha1.VirtualVolume) (*mo
 	return m, nil
 }
 
-// run executes the phases until one has to wait.
+// run runs the steps of the move until one must wait or the move has ended.
 func (m *move) run(ctx context.Context) (ctrl.Result, error) {
 	if m.volume.Status.Move == nil || m.volume.Status.Move.ID != m.progress.ID || ended(m.volume.Status.Move.Phase) {
 		if err := m.enter(ctx, m.progress.Phase, m.progress.Message); err != nil {
@@ -151,8 +151,8 @@ func (m *move) run(ctx context.Context) (ctrl.Result, error) {
 		}
 		result, err := m.step(ctx)
 		if apierrors.IsForbidden(err) {
-			// Another move that ended in the namespace, or its administrator, deleted the binding; so
-			// did this move, if its end was not recorded.
+			// The RoleBinding is missing: another move that ended in the namespace deleted it, an administrator did, or this
+			// move did when it ended before and that was not recorded.
 			bound, grantErr := m.grant(ctx)
 			if bound {
 				return ctrl.Result{RequeueAfter: conflictDelay}, nil
@@ -164,7 +164,7 @@ func (m *move) run(ctx context.Context) (ctrl.Result, error) {
 			result, err = giveUp("Volume %s has no annotation %s any more: request the move again.",
 				m.progress.Source.VolumeName, annotationMark), nil
 		case err != nil && m.overdue(err):
-			result, err = giveUp("This failed until the deadline: %s.", err), nil
+			result, err = giveUp("The deadline has passed, and a request still fails: %s.", err), nil
 		}
 		if err != nil {
 			return ctrl.Result{}, m.failed(ctx, err)
@@ -182,14 +182,14 @@ func (m *move) run(ctx context.Context) (ctrl.Result, error) {
 	return ctrl.Result{}, nil
 }
 
-// step executes the phase. Before the application waits, a move to a provider to which the
-// namespace is no longer offloaded is rolled back.
+// step runs the step of the current phase. In the phases before Quiescing, it rolls back a move to a provider if the
+// namespace is no longer offloaded.
 func (m *move) step(ctx context.Context) (outcome, error) {
 	if m.progress.Phase == v1alpha1.MovePreparing || m.progress.Phase == v1alpha1.MoveCopying {
 		leaving, err := m.leavesTarget(ctx)
 		switch {
 		case apierrors.IsNotFound(err):
-			return giveUp("There is no ForeignCluster %s any more.", m.spec.Target.ClusterName), nil
+			return giveUp("ForeignCluster %s does not exist any more.", m.spec.Target.ClusterName), nil
 		case err != nil:
 			return outcome{}, err
 		case leaving:
@@ -200,8 +200,8 @@ func (m *move) step(ctx context.Context) (outcome, error) {
 	return steps[m.progress.Phase](m, ctx)
 }
 
-// leavesTarget reports whether the target is on a provider and the namespace is no longer
-// offloaded.
+// leavesTarget reports whether the target is on a provider and the namespace is no longer offloaded. It fails with
+// NotFound if the provider has no ForeignCluster.
 func (m *move) leavesTarget(ctx context.Context) (bool, error) {
 	at, err := m.targetPlace(ctx)
 	if err != nil || at.clusterID == "" {
@@ -215,9 +215,8 @@ func (m *move) leavesTarget(ctx context.Context) (bool, error) {
 	return offloading == nil || !offloading.DeletionTimestamp.IsZero(), nil
 }
 
-// overdue reports whether a failing write ends the move: the application has waited as long as for
-// pods, or the write was refused for moverTimeout. A last pass may take hours, in which only
-// refusals count.
+// overdue reports whether an error ends the move. In the phases in which pods are evicted, any error does after the
+// eviction timeout. In other phases, a request must have been refused for moverTimeout: a last pass may take hours.
 func (m *move) overdue(err error) bool {
 	if apierrors.IsConflict(err) {
 		return false
@@ -231,7 +230,7 @@ func (m *move) overdue(err error) bool {
 	return false
 }
 
-// failed records an error that is retried.
+// failed records an error in the progress and returns it, so that the move is retried.
 func (m *move) failed(ctx context.Context, err error) error {
 	if apierrors.IsConflict(err) {
 		return err
@@ -245,8 +244,8 @@ func (m *move) failed(ctx context.Context, err error) error {
 	return err
 }
 
-// enter records the next phase before it begins. The message of a move that is rolled back stays
-// the reason.
+// enter records the next phase before its step runs. When a rolled-back move ends, the message remains the reason for
+// the rollback.
 func (m *move) enter(ctx context.Context, phase v1alpha1.MovePhase, message string) error {
 	now := metav1.NewTime(m.Clock.Now())
 	m.progress.Phase, m.progress.PhaseTime = phase, &now
@@ -264,8 +263,8 @@ func (m *move) enter(ctx context.Context, phase v1alpha1.MovePhase, message stri
 	return nil
 }
 
-// save writes the progress and the condition, if they changed. A change of the virtual
-// volume since it was read is a conflict: the move may have been cancelled.
+// save updates the progress and the condition in the status, if they changed. It fails with a conflict if the virtual
+// volume changed since it was read, because the move may have been cancelled.
 func (m *move) save(ctx context.Context) error {
 	wanted := m.volume.DeepCopy()
 	wanted.Status.Move = m.progress.DeepCopy()
@@ -299,7 +298,7 @@ func (m *move) key(name string) types.NamespacedName {
 	return types.NamespacedName{Namespace: m.volume.Namespace, Name: name}
 }
 
-// late reports whether the eviction timeout has expired.
+// late reports whether the eviction timeout has passed since the phase started.
 func (m *move) late() bool {
 	timeout := defaultEvictionTimeout
 	if m.spec.EvictionTimeoutSeconds != nil {
@@ -308,7 +307,7 @@ func (m *move) late() bool {
 	return m.progress.PhaseTime != nil && m.Clock.Since(m.progress.PhaseTime.Time) > timeout
 }
 
-// claim returns the user's claim as it is now, or nil.
+// claim returns the user's claim from the API server, or nil if it does not exist.
 func (m *move) claim(ctx context.Context) (*corev1.PersistentVolumeClaim, error) {
 	return m.claimNamed(ctx, m.volume.Name)
 }
@@ -326,7 +325,7 @@ func (r *Reconciler) persistentVolume(ctx context.Context, name string) (*corev1
 	return found(pv, r.Live.Get(ctx, types.NamespacedName{Name: name}, pv))
 }
 
-// found returns an object that was read, or nil if it does not exist.
+// found returns an object that was read, or nil for NotFound. It fails for other errors.
 func found[T client.Object](object T, err error) (T, error) {
 	var none T
 	if apierrors.IsNotFound(err) {
@@ -338,7 +337,7 @@ func found[T client.Object](object T, err error) (T, error) {
 	return object, nil
 }
 
-// same reports whether a claim is the one with which the move began, and is not being deleted.
+// same reports whether a claim is the user's claim from the start of the move, and is not being deleted.
 func (m *move) same(claim *corev1.PersistentVolumeClaim) bool {
 	return claim != nil && claim.UID == m.progress.ClaimUID && claim.DeletionTimestamp.IsZero()
 }

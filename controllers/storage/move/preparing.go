@@ -18,14 +18,15 @@ import (
 	"liqo.io/federation/controllers/kit"
 )
 
-// restrictedLevel is the Pod Security level at which the movers run as the owner of the
-// files.
+// restrictedLevel is the Pod Security level of a namespace in which movers run as the owner of the files instead of
+// root.
 const (
 	labelPodSecurity = "pod-security.kubernetes.io/enforce"
 	restrictedLevel  = "restricted"
 )
 
-// prepare retains the source, and creates the target on the node where the receiver runs.
+// prepare sets the reclaim policy of the source volume to Retain, and creates the target volume on the node of the
+// receiver.
 func (m *move) prepare(ctx context.Context) (outcome, error) {
 	claim, err := m.claim(ctx)
 	if err != nil {
@@ -76,8 +77,8 @@ func (m *move) prepare(ctx context.Context) (outcome, error) {
 	return goTo(v1alpha1.MoveCopying), nil
 }
 
-// createTarget creates the claim of the receiver, after the certificate and the Service of both
-// movers: if the claim exists, these were created.
+// createTarget creates the receiver's claim. It creates the Secret and the Service of the movers before, so that they
+// exist if the claim does.
 func (m *move) createTarget(ctx context.Context, claim *corev1.PersistentVolumeClaim, reflection string) error {
 	existing, err := m.claimNamed(ctx, claim.Name)
 	if err != nil || existing != nil {
@@ -89,8 +90,8 @@ func (m *move) createTarget(ctx context.Context, claim *corev1.PersistentVolumeC
 	return m.create(ctx, claim)
 }
 
-// markSource retains and marks the source. Without a mark, which is nil if the owner of the files
-// is unknown, the move is impossible.
+// markSource sets the reclaim policy of the source volume to Retain and its mark. It returns a nil mark if the owner of
+// the files must be known and is not.
 func (m *move) markSource(
 	ctx context.Context, claim *corev1.PersistentVolumeClaim,
 ) (*corev1.PersistentVolume, *Mark, error) {
@@ -119,8 +120,8 @@ func (m *move) markSource(
 	return wanted, mark, nil
 }
 
-// describeUsers records the security settings of the pods that mount the claim, and reports
-// whether they suffice to copy their files.
+// describeUsers records the security settings of the pods that mount the claim in the mark. It returns false if the
+// namespace forbids root and no pod specifies the owner of the files.
 func (m *move) describeUsers(ctx context.Context, mark *Mark) (bool, error) {
 	namespace := &corev1.Namespace{}
 	if err := m.Live.Get(ctx, types.NamespacedName{Name: m.volume.Namespace}, namespace); err != nil {
@@ -143,7 +144,8 @@ func (m *move) describeUsers(ctx context.Context, mark *Mark) (bool, error) {
 	return !restricted || mark.Owner != nil, nil
 }
 
-// ownerOf returns the user that a pod sets for itself or for its first container, or nil.
+// ownerOf returns the user of a pod's first container that specifies one, otherwise the user of the pod, with the pod's
+// group; nil if neither specifies a user.
 func ownerOf(spec *corev1.PodSpec) *Owner {
 	owner := &Owner{}
 	var user *int64
@@ -166,7 +168,7 @@ func ownerOf(spec *corev1.PodSpec) *Owner {
 	return owner
 }
 
-// keep sets the policy of a volume to Retain, and records the former one.
+// keep sets the reclaim policy of a volume to Retain, and records the earlier one in an annotation.
 func keep(pv *corev1.PersistentVolume) {
 	if policy := pv.Spec.PersistentVolumeReclaimPolicy; policy != corev1.PersistentVolumeReclaimRetain {
 		metav1.SetMetaDataAnnotation(&pv.ObjectMeta, volume.AnnotationReclaimPolicy, string(policy))
@@ -174,7 +176,7 @@ func keep(pv *corev1.PersistentVolume) {
 	}
 }
 
-// unmark removes the mark of a volume and restores its former reclaim policy.
+// unmark removes the mark of a volume and restores the reclaim policy from before the move.
 func unmark(pv *corev1.PersistentVolume, mark *Mark) {
 	if mark.Policy != corev1.PersistentVolumeReclaimRetain && mark.Policy != "" {
 		pv.Spec.PersistentVolumeReclaimPolicy = mark.Policy
@@ -183,14 +185,14 @@ func unmark(pv *corev1.PersistentVolume, mark *Mark) {
 	delete(pv.Annotations, annotationMark)
 }
 
-// discard removes the mark of a volume, and sets the policy with which it is released.
+// discard removes the mark of a volume and sets the reclaim policy that Releaser applies.
 func discard(pv *corev1.PersistentVolume, policy corev1.PersistentVolumeReclaimPolicy) {
 	metav1.SetMetaDataAnnotation(&pv.ObjectMeta, volume.AnnotationReclaimPolicy, string(policy))
 	delete(pv.Annotations, annotationMark)
 }
 
-// targetPlace returns the place of the receiver: without local and clusterName it is the cluster
-// that has the data.
+// targetPlace returns where the receiver runs. If the target is neither local nor names a cluster, it is the cluster
+// that stores the source. It fails with NotFound if the ForeignCluster does not exist.
 func (m *move) targetPlace(ctx context.Context) (place, error) {
 	target := m.spec.Target
 	switch {
@@ -209,8 +211,7 @@ func (m *move) targetPlace(ctx context.Context) (place, error) {
 	return place{clusterID: cluster.Spec.ClusterID, node: target.NodeName}, nil
 }
 
-// targetClaim returns the claim that the receiver mounts. It requests the size of the claim, or of
-// the source if that is larger.
+// targetClaim returns the claim that the receiver mounts.
 func (m *move) targetClaim(
 	claim *corev1.PersistentVolumeClaim, source *corev1.PersistentVolume,
 ) *corev1.PersistentVolumeClaim {
@@ -225,8 +226,8 @@ func (m *move) targetClaim(
 	return created
 }
 
-// moverClaim returns a claim of a mover for a volume like that of the claim. It names no volume,
-// which is bound to it later.
+// moverClaim returns a claim for a mover, with the class of the user's claim and its size or the size of the source,
+// whichever is larger. It names no volume.
 func (m *move) moverClaim(
 	name string, claim *corev1.PersistentVolumeClaim, source *corev1.PersistentVolume,
 ) *corev1.PersistentVolumeClaim {
@@ -246,7 +247,8 @@ func (m *move) moverClaim(
 	}
 }
 
-// markTarget retains and marks the target once the receiver's claim is bound; nil before that.
+// markTarget sets the reclaim policy of the target volume to Retain and its mark. It returns nil while the receiver's
+// claim is not bound.
 func (m *move) markTarget(ctx context.Context, sourceMark *Mark) (*corev1.PersistentVolume, error) {
 	claim, err := m.claimNamed(ctx, m.target)
 	if err != nil || claim == nil || claim.Status.Phase != corev1.ClaimBound {

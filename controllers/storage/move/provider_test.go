@@ -15,7 +15,7 @@ func newProvider(objects ...runtime.Object) *federation.Clientset {
 	return federation.NewClientset(objects...)
 }
 
-// answerFence has the provider report who uses the source.
+// answerFence sets the pods in the status of the fence, as the provider does.
 func (w *world) answerFence(id string, users ...string) {
 	w.t.Helper()
 	claims := w.provider.FederationV1alpha1().ShadowVolumeClaims("shop-rome")

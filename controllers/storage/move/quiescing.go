@@ -12,7 +12,8 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
 
-// quiesce gates new pods and evicts those that mount the claim, until only the movers use it.
+// quiesce annotates the claim, so that new pods that mount it get a scheduling gate, and evicts the pods that mount it,
+// until only the movers use the source.
 func (m *move) quiesce(ctx context.Context) (outcome, error) {
 	claim, err := m.claim(ctx)
 	if err != nil {

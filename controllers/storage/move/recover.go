@@ -15,8 +15,8 @@ import (
 	"liqo.io/federation/controllers/kit"
 )
 
-// recovered returns the progress of a move that is recorded only by the marks of its volumes,
-// because the virtual volume is newer or older than the move; nil if there is none.
+// recovered returns the progress of a move that only the marks of its volumes record, because the virtual volume was
+// created again or restored from an older backup; nil if there is no mark.
 func (r *Reconciler) recovered(ctx context.Context, vv *v1alpha1.VirtualVolume) (*v1alpha1.MoveProgress, error) {
 	key := types.NamespacedName{Namespace: vv.Namespace, Name: vv.Name}
 	source, target, err := r.markedVolumes(ctx, key)
@@ -25,7 +25,7 @@ func (r *Reconciler) recovered(ctx context.Context, vv *v1alpha1.VirtualVolume) 
 	}
 	mark, _ := markOf(firstOf(source, target))
 	progress := &v1alpha1.MoveProgress{ID: mark.ID, Phase: v1alpha1.MoveRollingBack, ClaimUID: mark.ClaimUID}
-	progress.Message = "The move was no longer recorded."
+	progress.Message = "The status of the virtual volume did not record the move any more."
 	if source != nil {
 		if progress.Source, err = r.location(ctx, source); err != nil {
 			return nil, err
@@ -52,8 +52,8 @@ func (r *Reconciler) recovered(ctx context.Context, vv *v1alpha1.VirtualVolume) 
 	return progress, nil
 }
 
-// markedVolumes returns the source and the target of a move of a claim, by the marks in the cache;
-// nil if there is none.
+// markedVolumes returns the source and the target volume of a claim's move, by their marks; nil for each that does not
+// exist.
 func (r *Reconciler) markedVolumes(
 	ctx context.Context, key types.NamespacedName,
 ) (source, target *corev1.PersistentVolume, err error) {
@@ -66,7 +66,7 @@ func (r *Reconciler) markedVolumes(
 		if !ok || mark.Namespace != key.Namespace || mark.Claim != key.Name {
 			continue
 		}
-		// The cache may lack the removal of the mark.
+		// The cache may not have received the removal of the mark.
 		current, err := r.persistentVolume(ctx, volumes.Items[i].Name)
 		if err != nil {
 			return nil, nil, err
@@ -86,8 +86,8 @@ func (r *Reconciler) markedVolumes(
 	return source, target, nil
 }
 
-// endWithNamespace ends the move of a virtual volume whose namespace is being deleted, in which
-// nothing can be created. The volumes are retained.
+// endWithNamespace ends the move of a virtual volume whose namespace is being deleted, because no object can be created
+// there. Both volumes are retained.
 func (r *Reconciler) endWithNamespace(ctx context.Context, vv *v1alpha1.VirtualVolume) (ctrl.Result, error) {
 	if progress := vv.Status.Move; progress != nil && !ended(progress.Phase) {
 		m := &move{Reconciler: r, volume: vv, progress: progress.DeepCopy(), names: namesOf(progress.ID)}
@@ -99,16 +99,16 @@ func (r *Reconciler) endWithNamespace(ctx context.Context, vv *v1alpha1.VirtualV
 	return r.abandon(ctx, types.NamespacedName{Namespace: vv.Namespace, Name: vv.Name})
 }
 
-// namespace returns a namespace as it is now, or nil.
+// namespace returns a namespace from the API server, or nil if it does not exist.
 func (r *Reconciler) namespace(ctx context.Context, name string) (*corev1.Namespace, error) {
 	namespace := &corev1.Namespace{}
 	return found(namespace, r.Live.Get(ctx, types.NamespacedName{Name: name}, namespace))
 }
 
-// abandon ends a move whose virtual volume was deleted, for example with its namespace. A target
-// that is bound to the name of a claim could be bound to a claim of a new namespace of that name:
-// it gets the UID of a deleted claim. Source and target are retained once their claims are
-// deleted, because the namespace may wait for its deletion on a provider.
+// abandon ends a move whose virtual volume was deleted. If the namespace still exists, it waits until the virtual
+// volume is created again and the move continues. Otherwise, both volumes are retained once they are released. A target
+// whose claimRef has no UID gets the UID of the receiver's claim, so that a claim in a new namespace of this name is
+// not bound to it.
 func (r *Reconciler) abandon(ctx context.Context, key types.NamespacedName) (ctrl.Result, error) {
 	source, target, err := r.markedVolumes(ctx, key)
 	if err != nil {
@@ -122,7 +122,7 @@ func (r *Reconciler) abandon(ctx context.Context, key types.NamespacedName) (ctr
 		return ctrl.Result{}, err
 	}
 	if namespace != nil && namespace.DeletionTimestamp.IsZero() {
-		// The virtual volume is created again, and the move continues.
+		// The virtual-volume controller creates the virtual volume again, and the move continues.
 		return ctrl.Result{RequeueAfter: pollInterval}, nil
 	}
 	if mark := markOrNil(target); mark != nil && target.Spec.ClaimRef != nil && target.Spec.ClaimRef.UID == "" {

@@ -16,7 +16,7 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
 
-// exceeded is the answer of a ResourceQuota without room.
+// exceeded is the error of an API server whose ResourceQuota does not suffice.
 var exceeded = apierrors.NewForbidden(schema.GroupResource{}, "", errors.New("exceeded quota: q"))
 
 func TestMoveCreatesEachObjectOnce(t *testing.T) {
@@ -39,7 +39,7 @@ func TestRefusedWritesRollTheMoveBackInTime(t *testing.T) {
 		{"the claim of the receiver", v1alpha1.MovePreparing, func(w *world) {
 			w.refused = map[string]error{names.target: exceeded}
 		}, "exceeded quota: q"},
-		{"the eviction of its pod", v1alpha1.MoveQuiescing, func(w *world) {
+		{"eviction of the pod", v1alpha1.MoveQuiescing, func(w *world) {
 			w.unevicted = apierrors.NewInternalError(errors.New("more than one PodDisruptionBudget"))
 		}, "more than one PodDisruptionBudget"},
 		{"the claim that locks the source", v1alpha1.MoveLocking, func(w *world) {

@@ -17,13 +17,13 @@ import (
 	"liqo.io/federation/controllers/kit"
 )
 
-// release lets gated pods start. It removes the annotation first: a pod that is created before
-// that is gated, and released as well.
+// release removes the scheduling gates from pods that mount the claim.
 func (m *move) release(ctx context.Context) (outcome, error) {
 	return goTo(v1alpha1.MoveCleaning), m.ungate(ctx)
 }
 
-// ungate removes the annotation of the claim and the gates of its pods.
+// ungate removes the annotation of the claim and then the scheduling gates of its pods. In this order, no pod gets a
+// gate after the gates were removed, except one that is being created.
 func (m *move) ungate(ctx context.Context) error {
 	claim, err := m.claim(ctx)
 	if err != nil {
@@ -66,7 +66,7 @@ func (m *move) removeGates(ctx context.Context) error {
 	return nil
 }
 
-// heldByAnother reports whether another claim of a pod is being moved.
+// heldByAnother reports whether another claim that the pod mounts is being moved.
 func (m *move) heldByAnother(ctx context.Context, pod *corev1.Pod) (bool, error) {
 	for _, name := range kit.ClaimsOf(pod) {
 		if name == m.volume.Name {
@@ -83,7 +83,7 @@ func (m *move) heldByAnother(ctx context.Context, pod *corev1.Pod) (bool, error)
 	return false, nil
 }
 
-// settle releases gated pods of a claim without a running move.
+// settle removes the scheduling gates from pods that mount a claim without a move.
 func (r *Reconciler) settle(ctx context.Context, key types.NamespacedName) error {
 	var pods corev1.PodList
 	if err := r.Client.List(ctx, &pods, client.InNamespace(key.Namespace)); err != nil {

@@ -13,14 +13,14 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
 
-// recorded is a virtual volume as it was after so many writes of a move.
+// recorded is a virtual volume after a number of writes of its move.
 type recorded struct {
 	volume *v1alpha1.VirtualVolume
 	writes int
 }
 
-// recordsOfAMove returns a record of the beginning of each phase of a move, and how many
-// writes the whole move has.
+// recordsOfAMove returns the virtual volume at the start of each phase of a move, and the number of writes of the whole
+// move.
 func recordsOfAMove(t *testing.T) (records []recorded, writes int) {
 	t.Helper()
 	w := newWorld(t, online())
@@ -36,7 +36,7 @@ func recordsOfAMove(t *testing.T) (records []recorded, writes int) {
 	return records, len(w.kube.Writes)
 }
 
-// restore puts the virtual volume back as it was.
+// restore writes an earlier state of the virtual volume, as the restore of a backup does.
 func (w *world) restore(older *v1alpha1.VirtualVolume) {
 	w.t.Helper()
 	vv := w.virtualVolume()

@@ -13,9 +13,9 @@ import (
 	"liqo.io/federation/controllers/kit"
 )
 
-// rollBack binds the source to the claim again, releases its pods, and deletes the target. If the
-// user deleted the claim meanwhile, its data stays in the source, which is retained. Only the
-// deletion of the target waits for the receiver, whose node or cluster may be unreachable.
+// rollBack binds the source volume to the user's claim again, removes the scheduling gates of its pods, and deletes the
+// target volume. If the user deleted the claim during the move, the source volume is retained. Only the deletion of the
+// target waits for the receiver, because its node or cluster may be unreachable.
 func (m *move) rollBack(ctx context.Context) (outcome, error) {
 	if forward, err := m.onlyForward(ctx); err != nil || forward.next != "" {
 		return forward, err
@@ -51,8 +51,8 @@ func (m *move) rollBack(ctx context.Context) (outcome, error) {
 	return goTo(v1alpha1.MoveFailed), nil
 }
 
-// onlyForward returns the phase of a move that cannot be rolled back any more although it is
-// recorded otherwise, because its claim has been replaced, or is being replaced.
+// onlyForward returns the phase in which a move must continue because it cannot be rolled back: its claim has been or
+// is being replaced. Otherwise the outcome is empty.
 func (m *move) onlyForward(ctx context.Context) (outcome, error) {
 	_, target, err := m.markedVolumes(ctx, m.key(m.volume.Name))
 	if err != nil {
@@ -76,8 +76,8 @@ func (m *move) onlyForward(ctx context.Context) (outcome, error) {
 	return goTo(recovered.Phase), nil
 }
 
-// alreadyEnded returns the phase of a move that has replaced its claim and removed its marks. Its
-// leftovers are deleted again.
+// alreadyEnded returns the phase Releasing for a move that has replaced its claim and removed its marks, so that its
+// objects are deleted again. Otherwise the outcome is empty.
 func (m *move) alreadyEnded(ctx context.Context) (outcome, error) {
 	claim, err := m.claim(ctx)
 	if err != nil || claim == nil || claim.UID == m.progress.ClaimUID || m.progress.Target.VolumeName == "" ||
@@ -88,9 +88,8 @@ func (m *move) alreadyEnded(ctx context.Context) (outcome, error) {
 	return goTo(v1alpha1.MoveReleasing), nil
 }
 
-// restoreSource binds the source to the current claim, and reports whether it waits for that. The
-// source of a claim that is being deleted is retained, because the data would be deleted with the
-// claim.
+// restoreSource binds the source volume to the user's current claim, and reports whether it must be called again. If
+// that claim is being deleted, the source volume is retained, because its data would be deleted with the claim.
 func (m *move) restoreSource(ctx context.Context) (bool, error) {
 	claim, err := m.claim(ctx)
 	if err != nil {
@@ -98,7 +97,7 @@ func (m *move) restoreSource(ctx context.Context) (bool, error) {
 	}
 	name := m.progress.Source.VolumeName
 	if name == "" && claim != nil {
-		// The source was marked, and the move cancelled before that was recorded.
+		// The move was cancelled after the source was marked and before that was recorded.
 		name = claim.Spec.VolumeName
 	}
 	source, err := m.persistentVolume(ctx, name)
@@ -114,7 +113,8 @@ func (m *move) restoreSource(ctx context.Context) (bool, error) {
 	if locked && claim != nil && claim.DeletionTimestamp.IsZero() {
 		uid := claim.UID
 		if uid != m.progress.ClaimUID {
-			// A claim without a volume is bound to a volume that names it without a UID.
+			// The user created the claim again. Kubernetes binds a claim without a volume to a volume whose claimRef has its
+			// name and no UID.
 			uid = ""
 		}
 		if err := m.bindTo(ctx, source, m.key(claim.Name), uid, "", nil); err != nil {
@@ -144,16 +144,16 @@ func (m *move) restoreSource(ctx context.Context) (bool, error) {
 	return !deleted, err
 }
 
-// refers reports whether a volume names a claim, with its UID or only by its name.
+// refers reports whether the claimRef of a volume is this claim, or has its name and no UID.
 func refers(pv *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim) bool {
 	reference := pv.Spec.ClaimRef
 	return reference != nil && reference.Namespace == claim.Namespace && reference.Name == claim.Name &&
 		(reference.UID == "" || reference.UID == claim.UID)
 }
 
-// discardTarget releases the target, which deletes it, and reports whether it waits for that. A
-// target that is bound to the name of the claim is bound to the receiver's claim again, or to its
-// former UID, so that no other claim can be bound to it.
+// discardTarget releases the target volume with reclaim policy Delete and deletes the receiver's claim. It reports
+// whether it must be called again. If the target is reserved for the user's claim, it is bound to the receiver's claim
+// before, by its UID even if that claim was deleted, so that no other claim can be bound to it.
 func (m *move) discardTarget(ctx context.Context) (bool, error) {
 	claim, err := m.claimNamed(ctx, m.names.target)
 	if err != nil {

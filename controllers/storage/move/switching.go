@@ -17,11 +17,12 @@ import (
 	"liqo.io/federation/controllers/kit"
 )
 
-// protection is the finalizer with which Kubernetes keeps claims that pods mount.
+// protection is the finalizer by which Kubernetes keeps a claim while pods mount it.
 const protection = "kubernetes.io/pvc-protection"
 
-// switchOver binds the target to the name of the claim before the claim is deleted, so that the
-// next claim of that name is bound to it, whichever controller creates it.
+// switchOver replaces the user's claim by a claim that is bound to the target volume. It sets the claimRef of the
+// target to the name of the claim before it deletes the claim, so that the next claim of that name is bound to the
+// target, whichever controller creates it.
 func (m *move) switchOver(ctx context.Context) (outcome, error) {
 	target, err := m.persistentVolume(ctx, m.progress.Target.VolumeName)
 	if err != nil {
@@ -38,7 +39,7 @@ func (m *move) switchOver(ctx context.Context) (outcome, error) {
 	mark, ok := markOf(target)
 	if !ok {
 		if claim != nil && refersTo(target, m.key(claim.Name), claim.UID) {
-			// The record is older than the end of the move.
+			// The move has ended, and the status was restored from an older backup.
 			return goTo(v1alpha1.MoveReleasing), nil
 		}
 		return outcome{}, fmt.Errorf("reading volume %s: it has no annotation %s any more", target.Name, annotationMark)
@@ -55,8 +56,8 @@ func (m *move) switchOver(ctx context.Context) (outcome, error) {
 	return m.bindAgain(ctx, target, mark, claim)
 }
 
-// reserveTarget binds the target to the name of the claim, and records the claim to be created
-// again. Until then the move can be rolled back.
+// reserveTarget sets the claimRef of the target volume to the name of the user's claim and records the claim to create
+// in the mark. From then on, the move cannot be rolled back.
 func (m *move) reserveTarget(
 	ctx context.Context, target *corev1.PersistentVolume, mark *Mark, claim *corev1.PersistentVolumeClaim,
 ) (outcome, error) {
@@ -87,8 +88,8 @@ func (m *move) reserveTarget(
 		})
 }
 
-// deleteClaim deletes the claim that names the source. Ended pods hold it although it cannot be
-// mounted any more.
+// deleteClaim deletes the user's claim, which names the source. It evicts pods that still mount it, and then removes
+// the finalizer, because pods that have ended would keep the claim.
 func (m *move) deleteClaim(ctx context.Context, claim *corev1.PersistentVolumeClaim) (outcome, error) {
 	if claim.DeletionTimestamp.IsZero() {
 		return waitFor(conflictDelay, "Waiting until the claim is deleted."), kit.Delete(ctx, m.Client, claim)
@@ -119,8 +120,8 @@ func (m *move) deleteClaim(ctx context.Context, claim *corev1.PersistentVolumeCl
 	return waitFor(conflictDelay, "Waiting until the claim is deleted."), nil
 }
 
-// bindAgain creates the claim, unless its StatefulSet did, and waits until it is bound to the
-// target.
+// bindAgain creates the user's claim again, unless a StatefulSet created it, and waits until it is bound to the target
+// volume.
 func (m *move) bindAgain(
 	ctx context.Context, target *corev1.PersistentVolume, mark *Mark, claim *corev1.PersistentVolumeClaim,
 ) (outcome, error) {
@@ -154,8 +155,8 @@ func (m *move) bindAgain(
 	return goTo(v1alpha1.MoveReleasing), nil
 }
 
-// completed returns a claim that a StatefulSet created with the labels and annotations of the
-// replaced one; nil if it has them.
+// completed returns a claim with the labels and annotations of the claim that it replaces, which a StatefulSet does not
+// set; nil if it has all of them.
 func completed(claim, manifest *corev1.PersistentVolumeClaim) *corev1.PersistentVolumeClaim {
 	wanted := claim.DeepCopy()
 	changed := false
@@ -184,7 +185,7 @@ func metaSet(values *map[string]string, key, value string) {
 	(*values)[key] = value
 }
 
-// measureDowntime records the downtime of the move.
+// measureDowntime records the time since the last pod that used the source ended as the downtime of the move.
 func (m *move) measureDowntime(ctx context.Context) error {
 	source, err := m.persistentVolume(ctx, m.progress.Source.VolumeName)
 	if err != nil || source == nil {

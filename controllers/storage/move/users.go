@@ -29,19 +29,19 @@ import (
 )
 
 const (
-	// endsKept is the time for which the end of a pod is cached.
+	// endsKept is how long ends remembers a deleted pod.
 	endsKept = 15 * time.Minute
-	// endDelay bounds the time in which the watch of pods reports an end.
+	// endDelay is the time after which the watch of pods must have reported a deletion.
 	endDelay = 3 * time.Second
 )
 
-// ends caches how deleted pods with claims have ended: a kubelet reports the final phase of a pod
-// before it deletes the pod, and a deletion by force does not wait for that.
+// ends remembers how deleted pods with claims ended. A kubelet reports the final phase of a pod before it deletes the
+// pod. A pod that was deleted by force has no final phase, and its containers may still run.
 type ends struct {
 	clock clock.PassiveClock
 	mu    sync.Mutex
 	all   map[types.UID]end
-	// missed is the time at which a deleted pod was found whose end was not observed.
+	// missed is when a pod was first found deleted although the watch did not report that, by UID.
 	missed map[types.UID]time.Time
 }
 
@@ -54,7 +54,7 @@ func newEnds(clock clock.PassiveClock) *ends {
 	return &ends{clock: clock, all: map[types.UID]end{}, missed: map[types.UID]time.Time{}}
 }
 
-// deleted records a deleted pod.
+// deleted records whether a deleted pod had a final phase.
 func (e *ends) deleted(pod *corev1.Pod) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -63,8 +63,8 @@ func (e *ends) deleted(pod *corev1.Pod) {
 	e.all[pod.UID] = end{reported: hasEnded(pod), at: now}
 }
 
-// of returns whether the kubelet of a deleted pod reported its end, and whether the end was not
-// observed, for example because this process did not run.
+// of returns whether a deleted pod had a final phase. unseen is true if the watch did not report the deletion, for
+// example because this process did not run.
 func (e *ends) of(pod types.UID) (reported, unseen bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -80,8 +80,8 @@ func (e *ends) of(pod types.UID) (reported, unseen bool) {
 	return false, e.clock.Since(since) >= endDelay
 }
 
-// handler records deleted pods, and enqueues the virtual volumes of gated pods: those without a
-// move are released.
+// handler returns an event handler that records deleted pods and enqueues the virtual volumes of pods with a scheduling
+// gate, so that settle removes it if no move runs.
 func (e *ends) handler() handler.EventHandler {
 	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 	enqueue := func(object client.Object, q queue) {
@@ -122,7 +122,7 @@ func (m *move) users(ctx context.Context) ([]corev1.Pod, error) {
 	return m.mounting(ctx, m.volume.Name)
 }
 
-// mounting returns the pods that mount a claim of the namespace, without the movers.
+// mounting returns the pods that mount a claim in the user's namespace, without the movers.
 func (m *move) mounting(ctx context.Context, claim string) ([]corev1.Pod, error) {
 	var pods corev1.PodList
 	if err := m.Live.List(ctx, &pods, client.InNamespace(m.volume.Namespace)); err != nil {
@@ -133,8 +133,9 @@ func (m *move) mounting(ctx context.Context, claim string) ([]corev1.Pod, error)
 	}), nil
 }
 
-// drain evicts the pods that mount the claim and returns those that may still use it, with the
-// reason. Gated and ended pods do not. A deleted pod has ended only if its kubelet reported that.
+// drain evicts the pods that mount the claim, and returns the names of the pods that may still use it, some with a
+// reason. Pods with a scheduling gate and pods that have ended do not use it. A deleted pod has ended only if it had a
+// final phase, or its node cannot run it any more.
 func (m *move) drain(ctx context.Context, source *corev1.PersistentVolume) ([]string, error) {
 	pods, err := m.users(ctx)
 	if err != nil {
@@ -176,7 +177,7 @@ func (m *move) drain(ctx context.Context, source *corev1.PersistentVolume) ([]st
 			left = append(left, fmt.Sprintf("%s (deleted, and node %s has not reported its end)", user.Pod, user.Node))
 		}
 	}
-	// Recorded first: a pod may be deleted before the next pass.
+	// The mark is updated before the eviction, because a pod may be deleted before the next reconcile.
 	if !equality.Semantic.DeepEqual(mark.Users, running) && len(mark.Users)+len(running) > 0 {
 		mark.Users = running
 		if err := m.remark(ctx, source, mark); err != nil {
@@ -194,7 +195,8 @@ func (m *move) drain(ctx context.Context, source *corev1.PersistentVolume) ([]st
 	return left, nil
 }
 
-// deletedPodEnded reports whether a deleted pod has ended. On a provider the fence decides.
+// deletedPodEnded reports whether a deleted pod has ended. It returns true on a provider, where the fence reports the
+// pods instead.
 func (m *move) deletedPodEnded(ctx context.Context, uid types.UID, user User) (bool, error) {
 	if m.progress.Source.ClusterName != "" {
 		return true, nil
@@ -212,8 +214,8 @@ func (m *move) deletedPodEnded(ctx context.Context, uid types.UID, user User) (b
 	if node == nil || slices.ContainsFunc(node.Spec.Taints, outOfService) {
 		return true, nil
 	}
-	// It was evicted before this process was replaced, and the kubelet of a ready node has ended it
-	// since.
+	// The watch did not report the deletion because this process started later. The kubelet of a ready node has ended the
+	// pod since.
 	return unseen && isReady(node), nil
 }
 
@@ -223,7 +225,7 @@ func isReady(node *corev1.Node) bool {
 	})
 }
 
-// evict evicts a pod, and returns the reason why it is not evicted yet.
+// evict evicts a pod. It returns the reason, in parentheses, if the pod cannot be evicted yet.
 func (m *move) evict(ctx context.Context, pod *corev1.Pod) (string, error) {
 	err := kit.Evict(ctx, m.Client, pod)
 	switch {
@@ -237,7 +239,7 @@ func (m *move) evict(ctx context.Context, pod *corev1.Pod) (string, error) {
 	return "", fmt.Errorf("evicting pod %s: %w", pod.Name, err)
 }
 
-// remark replaces the mark of a volume, and updates the volume that was read.
+// remark replaces the mark of a volume, and reads the volume again into pv.
 func (m *move) remark(ctx context.Context, pv *corev1.PersistentVolume, mark *Mark) error {
 	wanted := pv.DeepCopy()
 	if err := mark.set(wanted); err != nil {

@@ -40,25 +40,25 @@ const (
 	moveID     = "abcde12345"
 )
 
-// world is a cluster with a StatefulSet of one pod. settle does the work of Kubernetes.
+// world is a cluster with a StatefulSet of one replica. settle does the work of Kubernetes' controllers.
 type world struct {
 	t          *testing.T
 	kube       *kittest.Cluster
 	controller *Reconciler
 	provider   *federation.Clientset
-	// killWhen is the phase whose record is the last write of a process.
+	// killWhen is the phase after whose record the process of the controller ends; empty means never.
 	killWhen v1alpha1.MovePhase
-	// noStatefulSet has no controller create pods and claims again.
+	// noStatefulSet means that no controller creates pods and claims again.
 	noStatefulSet bool
-	// report is how the sender ends, and log what it has logged: then it goes on.
+	// report is the final report of the sender. If log is set, the sender does not end and has this log.
 	report mover.Report
 	log    string
-	// refused are the errors of creations, by the name of the object; unevicted is the error of each eviction.
+	// refused has the errors for the creation of objects, by name. unevicted is the error of each eviction.
 	refused   map[string]error
 	unevicted error
-	// repeated are the objects that were created although they existed.
+	// repeated has the objects that were created again although they existed.
 	repeated []string
-	// uids counts the UIDs of pods that the controller did not create.
+	// uids is the number of UIDs that number has set.
 	uids int
 }
 
@@ -108,7 +108,7 @@ func newWorld(t *testing.T, spec v1alpha1.MoveSpec) *world {
 	return w
 }
 
-// volume returns a volume of the virtual class that a driver of this cluster provisioned.
+// volume returns a volume of the virtual StorageClass that a local driver provisioned.
 func (w *world) volume(name string, claim types.NamespacedName, uid types.UID) *corev1.PersistentVolume {
 	return &corev1.PersistentVolume{
 		ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name), Annotations: map[string]string{
@@ -123,7 +123,7 @@ func (w *world) volume(name string, claim types.NamespacedName, uid types.UID) *
 	}
 }
 
-// restart replaces the process of the controller.
+// restart starts a new process of the controller, without state in memory.
 func (w *world) restart() {
 	w.controller = New(Config{
 		Client: interceptor.NewClient(w.kube.Controller, interceptor.Funcs{Create: w.create, SubResourceCreate: w.evict}),
@@ -133,7 +133,8 @@ func (w *world) restart() {
 	})
 }
 
-// fault refuses writes, and kills the process once it has recorded the phase killWhen.
+// fault returns the errors in refused and unevicted, and the errors of authorize. It ends the process after the write
+// that records the phase killWhen.
 func (w *world) fault(write kittest.Write, done bool) error {
 	switch {
 	case done && w.killWhen != "" && write.Verb == "patch status" &&
@@ -149,7 +150,7 @@ func (w *world) fault(write kittest.Write, done bool) error {
 	return w.authorize(write)
 }
 
-// authorize refuses the writes that need the role of movers in a namespace where it is not bound.
+// authorize returns Forbidden for writes that need the ClusterRole of moves while it is not bound in the namespace.
 func (w *world) authorize(write kittest.Write) error {
 	resource, ok := map[string]string{
 		"Pod": "pods", "PersistentVolumeClaim": "persistentvolumeclaims", "Secret": "secrets", "Service": "services",
@@ -160,7 +161,7 @@ func (w *world) authorize(write kittest.Write) error {
 	return apierrors.NewForbidden(corev1.Resource(resource), write.Name, errors.New("the role is not bound"))
 }
 
-// create protects new claims like the admission of Kubernetes.
+// create adds the protection finalizer to new claims, as the admission of Kubernetes does.
 func (w *world) create(
 	ctx context.Context, c client.WithWatch, o client.Object, options ...client.CreateOption,
 ) error {
@@ -174,7 +175,7 @@ func (w *world) create(
 	return err
 }
 
-// evict deletes a pod whose kubelet reports its end first.
+// evict evicts a pod, and records that its kubelet reported the end.
 func (w *world) evict(
 	ctx context.Context, c client.Client, sub string, o, eviction client.Object, options ...client.SubResourceCreateOption,
 ) error {
@@ -187,14 +188,13 @@ func (w *world) evict(
 	return nil
 }
 
-// number sets the UID of a pod.
+// number sets the UID of a pod to an unused one.
 func (w *world) number(pod *corev1.Pod) {
 	w.uids++
 	pod.UID = types.UID(fmt.Sprintf("uid-%d", w.uids))
 }
 
-// reconcile runs the controller once and has Kubernetes react. A killed process is
-// started again.
+// reconcile runs the controller once and then settle. If the process ended, it starts a new one.
 func (w *world) reconcile() ctrl.Result {
 	w.t.Helper()
 	request := ctrl.Request{NamespacedName: types.NamespacedName{Namespace: namespace, Name: claimName}}
@@ -209,7 +209,7 @@ func (w *world) reconcile() ctrl.Result {
 	return result
 }
 
-// until reconciles until the move is at a phase, and fails after many passes.
+// until reconciles until the move is in this phase, and fails the test after many reconciles.
 func (w *world) until(phase v1alpha1.MovePhase) *v1alpha1.MoveProgress {
 	w.t.Helper()
 	var progress *v1alpha1.MoveProgress
@@ -228,7 +228,7 @@ func (w *world) virtualVolume() *v1alpha1.VirtualVolume {
 	return get(w, claimName, &v1alpha1.VirtualVolume{})
 }
 
-// store writes an object with its status.
+// store updates an object and its status.
 func (w *world) store(object client.Object) {
 	w.t.Helper()
 	status := object.DeepCopyObject().(client.Object)
@@ -257,7 +257,7 @@ func (w *world) must(err error) {
 	}
 }
 
-// settle has the controllers of Kubernetes, the provisioner and the kubelets react.
+// settle does the work of Kubernetes' controllers, the provisioner and the kubelets.
 func (w *world) settle() {
 	w.t.Helper()
 	for range 3 {
@@ -278,7 +278,7 @@ func (w *world) volumes() []corev1.PersistentVolume {
 	return kittest.List(w.kube, &corev1.PersistentVolumeList{}).Items
 }
 
-// bind is the controller of volumes, and the provisioner.
+// bind does the work of the provisioner and of the controller that binds volumes to claims.
 func (w *world) bind() {
 	ctx := w.t.Context()
 	claims := w.claims()
@@ -348,8 +348,7 @@ func (w *world) bindClaim(ctx context.Context, claim *corev1.PersistentVolumeCla
 
 func claimNames(pod *corev1.Pod, claim string) bool { return slices.Contains(kit.ClaimsOf(pod), claim) }
 
-// runPods is the StatefulSet, the scheduler and the kubelets. The StatefulSet creates the
-// claim as well if it has no pod that waits.
+// runPods does the work of the StatefulSet controller, the scheduler and the kubelets.
 func (w *world) runPods() {
 	ctx := w.t.Context()
 	if !w.noStatefulSet && !slices.ContainsFunc(w.pods(), func(pod corev1.Pod) bool { return pod.Name == appName }) {
@@ -372,7 +371,7 @@ func (w *world) createApp(ctx context.Context) {
 	w.must(w.kube.Create(ctx, pod))
 }
 
-// runsWithoutStatefulSet runs the application in a pod that no controller creates again.
+// runsWithoutStatefulSet creates the pod without a StatefulSet, so that no controller creates it again.
 func (w *world) runsWithoutStatefulSet() {
 	w.t.Helper()
 	w.noStatefulSet = true
@@ -423,8 +422,7 @@ func (w *world) runPod(ctx context.Context, pod *corev1.Pod) {
 	}
 }
 
-// assertBoundTo checks that the application runs on a volume and nothing of the move is
-// left.
+// assertBoundTo fails the test unless the claim is bound to the volume, its pods run and the move left no objects.
 func (w *world) assertBoundTo(name string) {
 	w.t.Helper()
 	claim := get(w, claimName, &corev1.PersistentVolumeClaim{})
@@ -432,7 +430,7 @@ func (w *world) assertBoundTo(name string) {
 		w.t.Errorf("the claim is %s with volume %q, want Bound with %s", claim.Status.Phase, claim.Spec.VolumeName, name)
 	}
 	if id := claim.Annotations[volume.AnnotationMoving]; id != "" {
-		w.t.Errorf("the claim still holds pods back for move %s", id)
+		w.t.Errorf("the claim still has the annotation of move %s", id)
 	}
 	for _, pod := range w.pods() {
 		if pod.Name != appName || pod.Status.Phase != corev1.PodRunning {
