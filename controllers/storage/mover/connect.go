@@ -18,15 +18,15 @@ import (
 )
 
 const (
-	// requestTimeout bounds a request other than rsync: writing all data to the disk, and reading
-	// the sizes of many files, take their time.
+	// requestTimeout is the time limit of a request other than rsync. Writing all data to the disk, or reading the sizes
+	// of many files, may take minutes.
 	requestTimeout = 10 * time.Minute
-	// passTimeout bounds the request whether the last pass is to start.
+	// passTimeout is the time limit of a request to pathPass.
 	passTimeout = 30 * time.Second
 )
 
-// client returns a client of the receiver. Each request has a connection of its own: the
-// receiver may have been replaced since the last one.
+// client returns an HTTP client for the receiver. Connections are not reused, because the receiver may have been
+// replaced since the last request. It fails if the certificate cannot be read.
 func (o *Options) client() (*http.Client, error) {
 	config, err := o.tlsConfig()
 	if err != nil {
@@ -38,8 +38,8 @@ func (o *Options) client() (*http.Client, error) {
 	}}, nil
 }
 
-// request sends a request other than rsync. It fails with a connectionError if the receiver is
-// unreachable.
+// request sends a request other than rsync to the receiver. It fails with a connectionError if the receiver is
+// unreachable, which is retried, and with the receiver's error otherwise.
 func (s *sender) request(ctx context.Context, method, path string, timeout time.Duration) (answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
@@ -65,13 +65,13 @@ func (s *sender) request(ctx context.Context, method, path string, timeout time.
 
 // refusal returns the error in the response of a receiver.
 func refusal(response *http.Response) error {
-	// Without a text, the status is the reason.
+	// If the body cannot be read, the error has the HTTP status.
 	text, _ := io.ReadAll(io.LimitReader(response.Body, maxRequest))
 	return fmt.Errorf("receiving: %s", cmp.Or(sanitize(string(text)), sanitize(response.Status)))
 }
 
-// connect is the remote shell of rsync: it requests rsync with the arguments after the names of
-// the host and of the program, and copies the data between both sides of rsync.
+// connect implements the remote shell of rsync. It makes the receiver run rsync with the arguments after the first two,
+// which are the names of the host and of the program, and copies data between both rsync processes.
 func connect(ctx context.Context, o *Options, args []string, in io.Reader, out io.Writer) error {
 	if len(args) < 3 {
 		return errors.New("reading arguments: arguments for rsync on the receiver are missing")
@@ -102,7 +102,7 @@ func connect(ctx context.Context, o *Options, args []string, in io.Reader, out i
 	}
 	go func() {
 		_, _ = io.Copy(connection, in)
-		// The receiver may still send.
+		// CloseWrite closes one direction only, because the receiver may still send.
 		_ = connection.CloseWrite()
 	}()
 	if _, err := io.Copy(out, received); err != nil {

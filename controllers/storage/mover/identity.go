@@ -14,12 +14,12 @@ import (
 	"liqo.io/federation/apiserver/identity"
 )
 
-// serverName is the DNS name in the certificate of each move.
+// serverName is the DNS name in the certificate of every move.
 const serverName = "mover"
 
-// NewIdentity returns a certificate and its private key, both as PEM. Both movers of a
-// move present it, and accept no other one. It is valid at any time: the clocks of two
-// clusters may differ, and it is deleted with the move.
+// NewIdentity returns a self-signed certificate and its private key, both as PEM. Both movers of a move present it and
+// accept no other certificate. It does not expire, because the clocks of two clusters may differ, and is deleted with
+// the move.
 func NewIdentity(move string) (certificate, key []byte, err error) {
 	pair, err := identity.SelfSigned(x509.Certificate{
 		Subject: pkix.Name{CommonName: move}, DNSNames: []string{serverName},
@@ -37,8 +37,8 @@ func NewIdentity(move string) (certificate, key []byte, err error) {
 		pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: encoded}), nil
 }
 
-// tlsConfig returns the configuration of both movers: each presents the certificate of the move,
-// and accepts only this one.
+// tlsConfig returns the TLS configuration of both movers, which present the certificate of the move and accept only
+// that. It fails if the certificate or the key cannot be read.
 func (o *Options) tlsConfig() (*tls.Config, error) {
 	pair, err := tls.LoadX509KeyPair(o.Certificate, o.PrivateKey)
 	if err != nil {

@@ -1,13 +1,12 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package mover copies the files of one volume to another: rsync between two pods, over
-// TLS. The receiving pod accepts connections that present the certificate of the move,
-// the sending pod copies in passes. No pod has a token of a ServiceAccount, and the
-// certificate's key is in a mounted file only.
+// Package mover copies the files of one volume to another, by rsync over TLS between two pods. The receiver accepts
+// connections that present the certificate of the move, and the sender copies in passes. Neither pod has a
+// ServiceAccount token, and the private key is only in a mounted file.
 //
-// rsync runs as a server on the receiver, not as its daemon: without chroot the
-// daemon rewrites the targets of symbolic links.
+// rsync runs as a server on the receiver instead of as a daemon: without chroot, the daemon rewrites the targets of
+// symbolic links.
 package mover
 
 import (
@@ -22,19 +21,19 @@ import (
 	"liqo.io/federation/apiserver/nearest"
 )
 
-// Program is the path of this program in its image.
+// Program is the path of the mover in its image.
 const Program = "/federation-mover"
 
-// Modes are the first argument of the program.
+// Modes of the program, which are its first argument.
 const (
-	// ModeReceive accepts connections and writes to the volume.
+	// ModeReceive accepts connections and writes to the mounted volume.
 	ModeReceive = "receive"
-	// ModeSend copies the volume to a receiver.
+	// ModeSend copies the mounted volume to a receiver.
 	ModeSend = "send"
-	// ModeReady reports by its exit code whether the mover of this pod is ready: a
-	// receiver that accepts connections, a sender whose passes before the last are done.
+	// ModeReady exits with 0 if the mover in this pod is ready, otherwise with 1. A receiver is ready when it accepts
+	// connections, and a sender when all passes before the last are done.
 	ModeReady = "ready"
-	// modeConnect is the mode that rsync of the sender runs as its remote shell.
+	// modeConnect is the mode in which rsync runs the program as its remote shell.
 	modeConnect = "connect"
 )
 
@@ -42,66 +41,66 @@ const (
 const (
 	// DataPath is where the volume is mounted.
 	DataPath = "/data"
-	// IdentityPath is where the Secret with the certificate of the move is mounted: it is of
-	// type kubernetes.io/tls.
+	// IdentityPath is where the Secret with the certificate of the move, of type kubernetes.io/tls, is mounted.
 	IdentityPath = "/etc/mover"
-	// PassPath is the file of the receiver that starts the last pass once it holds
-	// PassFinal.
+	// PassPath is the path of the file in the receiver that starts the last pass when its content is PassFinal.
 	PassPath = "/etc/pass/pass"
-	// StatePath is a writable directory that is empty when a pod starts.
+	// StatePath is a writable directory, which is empty when the pod starts.
 	StatePath = "/run/mover"
-	// TerminationPath is where the result is written for the pod's status.
+	// TerminationPath is the file with the final report, from which the kubelet sets the termination message.
 	TerminationPath = "/dev/termination-log"
 )
 
 // Port is the TCP port of receivers.
 const Port = 8873
 
-// PassFinal is the content of the file PassPath that starts the last pass.
+// PassFinal is the content of PassPath that starts the last pass.
 const PassFinal = "final"
 
 // Options are the flags of the program.
 type Options struct {
-	// Data is the directory of the volume.
+	// Data is the directory where the volume is mounted.
 	Data string
-	// Certificate and PrivateKey are the files with what NewIdentity returned.
+	// Certificate and PrivateKey are the paths of the PEM files with the certificate of the move and its key.
 	Certificate, PrivateKey string
-	// Pass is the file that starts the last pass. Only the receiver has it, and the sender
-	// requests it, because a kubelet does not refresh files of a pod whose claim is locked.
+	// Pass is the path of the file that starts the last pass. Only the receiver has it, and the sender requests its
+	// content from the receiver, because a kubelet does not update the files of a pod whose claim is Lost.
 	Pass string
-	// State is a writable directory.
+	// State is the path of a writable directory.
 	State string
-	// Termination is the file that the last report is written to.
+	// Termination is the path of the file that the final report is written to.
 	Termination string
-	// Address is host:port that a receiver accepts connections on, or that a sender
-	// connects to.
+	// Address is the host:port on which a receiver accepts connections, or to which a sender connects.
 	Address string
-	// Bandwidth is the maximum bandwidth of the sender, in bytes per second; 0 sets no limit.
+	// Bandwidth is the maximum bandwidth of the sender in bytes per second; 0 means no limit.
 	Bandwidth int64
-	// Full compares the checksums of all files at the end; otherwise only files are compared that
-	// changed since the start of the last pass but one.
+	// Full means that the checksums of all files are compared at the end. Otherwise only files are compared that changed
+	// after the second last pass started.
 	Full bool
-	// program is the path of this program, which rsync runs again.
+	// program is the path of this program, which rsync runs as its remote shell.
 	program string
 }
 
-// addFlags binds the options to flags.
+// addFlags adds a flag for each option.
 func (o *Options) addFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.Data, "data", DataPath, "Directory of the volume.")
 	fs.StringVar(&o.Certificate, "tls-cert-file", IdentityPath+"/tls.crt", "File with the certificate of the move.")
-	fs.StringVar(&o.PrivateKey, "tls-private-key-file", IdentityPath+"/tls.key", "File with its private key.")
+	fs.StringVar(&o.PrivateKey, "tls-private-key-file", IdentityPath+"/tls.key",
+		"File with the private key of the certificate.")
 	fs.StringVar(&o.Pass, "pass", PassPath,
-		"File of the receiver that starts the last pass once it holds the word "+PassFinal+".")
+		"File of the receiver that starts the last pass when its content is "+PassFinal+".")
 	fs.StringVar(&o.State, "state", StatePath, "Writable directory.")
 	fs.StringVar(&o.Termination, "termination", TerminationPath, "File that the last report is written to.")
-	fs.StringVar(&o.Address, "address", fmt.Sprintf(":%d", Port), "host:port to accept connections on, or to connect to.")
+	fs.StringVar(&o.Address, "address", fmt.Sprintf(":%d", Port),
+		"host:port on which the receiver accepts connections, or to which the sender connects.")
 	fs.Int64Var(&o.Bandwidth, "bandwidth", 0,
 		"Maximum number of bytes that the sender transfers per second. 0 sets no limit.")
-	fs.BoolVar(&o.Full, "full", false, "Compare the checksums of all files at the end.")
+	fs.BoolVar(&o.Full, "full", false,
+		"Compare the checksums of all files at the end, not only of those that changed lately.")
 }
 
-// Run runs the mode that the first argument of the program names, until it completes or the
-// context ends.
+// Run runs the mode in the first argument until it completes or the context ends. It fails if the arguments are invalid
+// or the mode fails.
 func Run(ctx context.Context, args []string) error {
 	if len(args) == 0 {
 		return errors.New("reading arguments: the first one must be receive or send")
@@ -113,7 +112,7 @@ func Run(ctx context.Context, args []string) error {
 	mode, args := args[0], args[1:]
 	o := Options{program: program}
 	flags := pflag.NewFlagSet(mode, pflag.ContinueOnError)
-	// Arguments after the host are arguments of rsync.
+	// Arguments after the host name are arguments for rsync.
 	flags.SetInterspersed(mode != modeConnect)
 	o.addFlags(flags)
 	if err := flags.Parse(args); err != nil {
@@ -134,5 +133,5 @@ func Run(ctx context.Context, args []string) error {
 	}
 }
 
-// readyFile exists while the mover of this pod is ready.
+// readyFile returns the path of a file that exists while the mover in this pod is ready.
 func (o *Options) readyFile() string { return filepath.Join(o.State, "ready") }

@@ -25,11 +25,11 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 )
 
-// asMover makes the test program the mover, for rsync that runs it again.
+// asMover is the environment variable that makes the test program run as the mover, for the rsync that starts it.
 const asMover = "TEST_AS_MOVER"
 
 func TestMain(m *testing.M) {
-	// The workers of a fuzz test are this program with flags of the test.
+	// The workers of a fuzz test are this program too, with flags of the test.
 	ofTest := slices.ContainsFunc(os.Args[1:], func(arg string) bool { return strings.HasPrefix(arg, "-test.") })
 	if os.Getenv(asMover) != "" && !ofTest {
 		if err := Run(context.Background(), os.Args[1:]); err != nil {
@@ -42,7 +42,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// moveIdentity is the certificate of a move and its key.
+// moveIdentity has the certificate of a move and its key, as PEM.
 type moveIdentity struct{ certificate, key []byte }
 
 func newIdentity(t *testing.T, move string) moveIdentity {
@@ -54,20 +54,20 @@ func newIdentity(t *testing.T, move string) moveIdentity {
 	return moveIdentity{certificate, key}
 }
 
-// pair is a source and a target volume, and the options of both movers.
+// pair has the directories of a source and a target volume, and the options of the sender and the receiver.
 type pair struct {
 	source, target   string
 	sender, receiver *Options
 }
 
-// newPair starts a receiver.
+// newPair starts a receiver that has the same certificate as the sender.
 func newPair(t *testing.T) *pair {
 	t.Helper()
 	both := newIdentity(t, "move-a")
 	return newPairOf(t, both, both)
 }
 
-// newPairOf starts a receiver; it and the sender have an identity each.
+// newPairOf starts a receiver with a certificate that may differ from the sender's.
 func newPairOf(t *testing.T, ofReceiver, ofSender moveIdentity) *pair {
 	t.Helper()
 	program, err := os.Executable()
@@ -133,7 +133,7 @@ func (p *pair) final(t *testing.T) {
 	}
 }
 
-// result returns the last report.
+// result returns the final report of the sender.
 func (p *pair) result(t *testing.T) Report {
 	t.Helper()
 	content, err := os.ReadFile(p.sender.Termination)
@@ -147,7 +147,7 @@ func (p *pair) result(t *testing.T) Report {
 	return r
 }
 
-// listing describes every name below a directory as a move must keep it.
+// listing returns the attributes of every name in a directory that a move must preserve.
 func listing(t *testing.T, root string) map[string]string {
 	t.Helper()
 	names := map[string]string{}
@@ -163,7 +163,7 @@ func listing(t *testing.T, root string) map[string]string {
 		stat := info.Sys().(*syscall.Stat_t)
 		changed := info.ModTime()
 		if info.IsDir() {
-			// rsync leaves a directory alone whose time differs by less than a second.
+			// rsync does not change the time of a directory that differs by less than a second.
 			changed = changed.Truncate(time.Second)
 		}
 		line := fmt.Sprintf("%v %d:%d %d %d", info.Mode(), stat.Uid, stat.Gid, stat.Rdev, changed.UnixNano())
@@ -204,7 +204,7 @@ func (p *pair) assertSame(t *testing.T) {
 	}
 }
 
-// The image of a program has it as /NAME.
+// Images have their program as /NAME, with the name of its folder in cmd.
 func TestProgramHasTheNameOfItsFolder(t *testing.T) {
 	if _, err := os.Stat(filepath.Join("..", "..", "cmd", Program, "main.go")); err != nil {
 		t.Error(err)
@@ -269,7 +269,7 @@ func TestLastPassCopiesWhatChangedWhileTheSenderWaited(t *testing.T) {
 		_, err := os.Stat(p.sender.readyFile())
 		return err == nil
 	})
-	// This change keeps size and time.
+	// The size and the time of this file do not change.
 	p.write(t, "same-size", "behind")
 	if err := errors.Join(os.Chtimes(filepath.Join(p.source, "same-size"), then, then), os.Remove(filepath.Join(p.source, "removed"))); err != nil {
 		t.Fatal(err)
@@ -398,7 +398,7 @@ func TestChangesAreFoundByTheClockOfTheFileSystem(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Wait until the clock of the file system has moved on.
+	// Time stamps of the file system have a limited resolution.
 	eventually(t, "a change has a later time", func() bool {
 		if err := os.WriteFile(filepath.Join(root, "changed"), []byte("y"), 0o600); err != nil {
 			t.Fatal(err)
@@ -489,7 +489,7 @@ func TestReceiverRunsOnlyAReceivingRsync(t *testing.T) {
 	}
 }
 
-// The real rsync makes other arguments of the flags for its server.
+// The arguments that rsync passes to its server differ from its own flags, so this test runs rsync.
 func TestReceiverAcceptsWhatEachSenderRequests(t *testing.T) {
 	directory := t.TempDir()
 	shell, requested := filepath.Join(directory, "shell"), filepath.Join(directory, "requested")
@@ -501,7 +501,7 @@ func TestReceiverAcceptsWhatEachSenderRequests(t *testing.T) {
 		for _, extra := range [][]string{{deleteFirst, nanoseconds}, {deleteFirst, "--checksum"}} {
 			o := Options{Bandwidth: 1 << 20}
 			args := append(append(o.copyFlags(root), extra...), "--rsh="+shell, directory+"/", "target:.")
-			// It finds no server.
+			// rsync fails because the shell starts no server.
 			_ = exec.Command("rsync", args...).Run()
 			content, err := os.ReadFile(requested)
 			if err != nil {
@@ -546,7 +546,7 @@ func TestServerOfRsyncEndsWithItsConnection(t *testing.T) {
 		}
 		for _, process := range processes {
 			var pid, parent int
-			// A process may end meanwhile.
+			// If the process has ended, stat is empty.
 			stat, _ := os.ReadFile(process)
 			if n, _ := fmt.Sscanf(string(stat), "%d (rsync) S %d", &pid, &parent); n == 2 && parent == os.Getpid() {
 				count++

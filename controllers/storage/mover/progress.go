@@ -9,33 +9,32 @@ import (
 	"strconv"
 )
 
-// progress is one line of rsync's --info=progress2.
+// progress has the values in one line of rsync's option --info=progress2.
 type progress struct {
-	// bytes were handled so far.
+	// bytes is how many bytes rsync has processed.
 	bytes int64
-	// bytesPerSecond is the rate, and remainingSeconds the expected rest.
+	// bytesPerSecond is the rate, and remainingSeconds the expected time until the end.
 	bytesPerSecond, remainingSeconds int64
-	// left of all names are to be checked.
+	// left is how many of all names rsync has not checked yet.
 	left, all int64
 }
 
-// progressLine is, for example,
-// "    1048576  50%    1.00MB/s    0:00:02 (xfr#1, to-chk=1/3)".
+// progressLine matches a line of progress, for example "    1048576  50%    1.00MB/s    0:00:02 (xfr#1, to-chk=1/3)".
 var progressLine = regexp.MustCompile(`^\s*([0-9,]{1,24})\s+[0-9]{1,3}%\s+` +
 	`([0-9]{1,12}(?:\.[0-9]{1,3})?)([kMGT]?)B/s\s+` +
 	`([0-9]{1,9}):([0-9]{2}):([0-9]{2})(?:\s+\(xfr#[0-9]+, (?:to|ir)-chk=([0-9]{1,15})/([0-9]{1,15})\))?\s*$`)
 
-// units are those that rsync counts in.
+// units has the factors of the unit prefixes that rsync prints.
 var units = map[string]float64{"": 1, "k": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
-// parseProgress returns what a line reports, and reports whether it is one of progress.
+// parseProgress returns the values in a line, and whether it is a line of progress.
 func parseProgress(line []byte) (progress, bool) {
 	match := progressLine.FindSubmatch(line)
 	if match == nil {
 		return progress{}, false
 	}
 	number := func(i int) int64 {
-		// The pattern bounds the digits; a value that is still too large is invalid.
+		// The pattern limits the number of digits. A value that is still too large counts as 0.
 		n, err := strconv.ParseInt(string(bytes.ReplaceAll(match[i], []byte(","), nil)), 10, 64)
 		if err != nil {
 			return 0
@@ -54,8 +53,8 @@ func parseProgress(line []byte) (progress, bool) {
 	}, true
 }
 
-// progressWriter calls report for each line of progress, and keeps the other lines, up to
-// maxListed.
+// progressWriter is the standard output or error of rsync. It calls report for each line of progress, and keeps the
+// first maxListed other lines.
 type progressWriter struct {
 	report func(progress)
 	line   []byte
@@ -64,12 +63,12 @@ type progressWriter struct {
 }
 
 const (
-	// maxListed is how many lines of rsync are kept.
+	// maxListed is the maximum number of lines that are kept.
 	maxListed = 16
 	maxLine   = 4096
 )
 
-// Write splits what rsync prints at newlines and carriage returns.
+// Write implements io.Writer. It splits the output at newlines and carriage returns.
 func (w *progressWriter) Write(p []byte) (int, error) {
 	for _, b := range p {
 		if b != '\n' && b != '\r' {

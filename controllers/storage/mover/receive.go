@@ -21,40 +21,41 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Requests to a receiver. Other than pathRsync, which becomes a connection of rsync, each
-// is answered by an answer as JSON, or by an error as text.
+// Paths of requests to a receiver. A request to pathRsync is upgraded to a connection of rsync. The response to others
+// is an answer as JSON, or an error as text.
 const (
-	// pathSpace requests the free space of the target.
+	// pathSpace returns the free space of the target.
 	pathSpace = "/space"
-	// pathPass requests whether the last pass is to start.
+	// pathPass returns whether to start the last pass.
 	pathPass = "/pass"
-	// pathSync writes everything that was received to the disk.
+	// pathSync writes all received data to the disk.
 	pathSync = "/sync"
-	// pathRsync runs rsync as a server, with the arguments in parameters named arg.
+	// pathRsync runs rsync as a server, with the values of the query parameter arg as its arguments.
 	pathRsync = "/rsync"
 )
 
 const (
-	// maxRequest bounds a request without rsync's own protocol, and an answer, in bytes.
+	// maxRequest is the maximum size of the headers of a request and of an answer, in bytes.
 	maxRequest = 16 << 10
-	// maxConnections bounds concurrent connections, of which a move has one or two. A client without
-	// the certificate holds one for handshakeTimeout at most.
+	// maxConnections is the maximum number of concurrent connections. A move needs one or two; a client without the
+	// certificate occupies one for at most handshakeTimeout.
 	maxConnections   = 256
 	handshakeTimeout = 10 * time.Second
 )
 
-// switching is the response to a request for rsync, whose protocol follows in both directions.
+// switching is the response to a request for pathRsync. After it, the connection has the protocol of rsync.
 const switching = "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: rsync\r\n\r\n"
 
-// answer answers a request other than rsync.
+// answer is the response to a request other than pathRsync.
 type answer struct {
-	// Space is how many bytes the target has room for, those of its files included.
+	// Space is how many bytes of files fit into the target, including the files that it has.
 	Space int64 `json:"space,omitempty"`
-	// Last reports whether the last pass is to start.
+	// Last is true if the last pass is to start.
 	Last bool `json:"last,omitempty"`
 }
 
-// receive accepts connections until the context ends.
+// receive accepts connections until the context ends. It fails if the certificate cannot be read or the port cannot be
+// opened.
 func receive(ctx context.Context, o *Options) error {
 	config, err := o.tlsConfig()
 	if err != nil {
@@ -79,7 +80,7 @@ func receive(ctx context.Context, o *Options) error {
 	return nil
 }
 
-// handler serves the requests of the sender.
+// handler returns the handler of the sender's requests.
 func (o *Options) handler() http.Handler {
 	mux := http.NewServeMux()
 	for pattern, serve := range map[string]func() (answer, error){
@@ -94,7 +95,7 @@ func (o *Options) handler() http.Handler {
 				return
 			}
 			w.Header().Set("Content-Type", "application/json")
-			// The response to a sender that disconnected is lost.
+			// If the sender has disconnected, nobody needs the response.
 			_ = json.NewEncoder(w).Encode(a)
 		})
 	}
@@ -102,7 +103,7 @@ func (o *Options) handler() http.Handler {
 	return mux
 }
 
-// serveRsync runs rsync as a server that writes to the volume.
+// serveRsync runs rsync as a server that writes to the volume, on the connection of the request.
 func (o *Options) serveRsync(w http.ResponseWriter, r *http.Request) {
 	args, err := serverArguments(r.URL.Query()["arg"], o.Data)
 	if err != nil {
@@ -116,13 +117,13 @@ func (o *Options) serveRsync(w http.ResponseWriter, r *http.Request) {
 	}
 	defer func() { _ = connection.Close() }()
 	if err := runRsync(r.Context(), args, buffered.Reader, connection); err != nil {
-		// The connection ends, and the sender connects again.
+		// The error ends the connection, and the sender connects again.
 		fmt.Fprintln(os.Stderr, err)
 	}
 }
 
-// runRsync runs rsync between the two directions of a connection until it has ended. It
-// reports its own errors to the other side.
+// runRsync runs rsync on the two directions of a connection until it has ended. It fails if rsync cannot be started;
+// rsync sends all other errors to the sender itself.
 func runRsync(ctx context.Context, args []string, in io.Reader, out io.Writer) error {
 	cmd := command(ctx, "rsync", args...)
 	cmd.Stdout, cmd.Stderr = out, os.Stderr
@@ -144,7 +145,7 @@ func runRsync(ctx context.Context, args []string, in io.Reader, out io.Writer) e
 	return nil
 }
 
-// last reports whether the file of the receiver starts the last pass.
+// last reports whether the file Pass starts the last pass.
 func (o *Options) last() (bool, error) {
 	content, err := os.ReadFile(o.Pass)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -160,9 +161,9 @@ var (
 		`no-[a-z-]+|ignore-errors|timeout=[0-9]+|bwlimit=[0-9]+|log-format=[%A-Za-z]*|out-format=[%A-Za-z]*)$`)
 )
 
-// serverArguments returns the arguments of rsync as a server for those that a sender
-// requests. The server receives, into the directory of the volume and with none of
-// the options that name other files.
+// serverArguments returns the arguments for rsync as a server, from the arguments that a sender requests. It fails for
+// options that are not allowed, for example those with the names of other files. The server always receives into the
+// directory of the volume.
 func serverArguments(args []string, data string) ([]string, error) {
 	dot := slices.Index(args, ".")
 	if dot < 1 || len(args) != dot+2 || args[0] != "--server" {
@@ -176,8 +177,7 @@ func serverArguments(args []string, data string) ([]string, error) {
 	return append(slices.Clone(args[:dot]), ".", strings.TrimSuffix(data, "/")+"/"), nil
 }
 
-// space returns how many bytes of files a directory's file system has room for, those
-// that it holds included.
+// space returns how many bytes of files fit into the file system of a directory, including the files in the directory.
 func space(directory string) (int64, error) {
 	var fs unix.Statfs_t
 	if err := unix.Statfs(directory, &fs); err != nil {
@@ -190,7 +190,7 @@ func space(directory string) (int64, error) {
 	return int64(fs.Bavail)*fs.Bsize + tree.allocated, nil
 }
 
-// syncFileSystem writes one file system to the disk, not all of the node.
+// syncFileSystem writes the file system of a directory to the disk, and no other file system of the node.
 func syncFileSystem(directory string) error {
 	root, err := os.Open(directory)
 	if err != nil {

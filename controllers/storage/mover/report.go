@@ -16,45 +16,45 @@ import (
 type State string
 
 const (
-	// StateCopying means that a pass runs.
+	// StateCopying means that a pass is running.
 	StateCopying State = "Copying"
-	// StateConnecting means that the receiver is unreachable, which is retried.
+	// StateConnecting means that the receiver is unreachable and the sender retries.
 	StateConnecting State = "Connecting"
-	// StateWaiting means that the passes before the last are done.
+	// StateWaiting means that all passes before the last are done.
 	StateWaiting State = "Waiting"
-	// StateVerifying means that source and target are compared.
+	// StateVerifying means that source and target are being compared.
 	StateVerifying State = "Verifying"
-	// StateDone means that the target is the same as the source, and on its disk.
+	// StateDone means that the target equals the source and is written to its disk.
 	StateDone State = "Done"
-	// StateFailed means that copying cannot succeed, for the reason in the message.
+	// StateFailed means that the sender gave up, for the reason in the message.
 	StateFailed State = "Failed"
 )
 
-// Report is one line that a sender logs, and its last one the result of its pod.
+// Report is a line in the log of a sender. The last report is also its termination message.
 type Report struct {
 	// State is the state of the sender.
 	State State `json:"state"`
-	// Message is the reason why the sender waits or failed.
+	// Message is why the sender retries or gave up; empty in other states.
 	Message string `json:"message,omitempty"`
 	// Passes is the number of complete passes.
 	Passes int32 `json:"passes,omitempty"`
-	// BytesTotal is the size of all files, and BytesCopied the part of it that the target has.
+	// BytesTotal is the size of all files in the source, and BytesCopied how many bytes of them the target has.
 	BytesTotal  int64 `json:"bytesTotal,omitempty"`
 	BytesCopied int64 `json:"bytesCopied,omitempty"`
-	// FilesTotal is the number of files, and FilesCopied how many the target has.
+	// FilesTotal is the number of names in the source, including directories, and FilesCopied how many of them the target
+	// has.
 	FilesTotal  int64 `json:"filesTotal,omitempty"`
 	FilesCopied int64 `json:"filesCopied,omitempty"`
-	// BytesPerSecond is the rate of the current pass, and RemainingSeconds its expected
-	// rest.
+	// BytesPerSecond is the rate of the current pass, and RemainingSeconds its expected remaining time.
 	BytesPerSecond   int64 `json:"bytesPerSecond,omitempty"`
 	RemainingSeconds int64 `json:"remainingSeconds,omitempty"`
 }
 
-// maxMessage bounds the message of a report, in bytes.
+// maxMessage is the maximum length of a report's message, in bytes.
 const maxMessage = 512
 
-// ParseReport returns the last report of a log or of a termination message. Other lines are
-// ignored, messages are bounded, and numbers are never negative.
+// ParseReport returns the last report in a log or a termination message, and whether there is one. It ignores other
+// lines, cuts messages to maxMessage and replaces negative numbers by 0.
 func ParseReport(log string) (Report, bool) {
 	lines := strings.Split(strings.TrimRight(log, "\n"), "\n")
 	for i := len(lines) - 1; i >= 0; i-- {
@@ -79,7 +79,7 @@ func ParseReport(log string) (Report, bool) {
 	return Report{}, false
 }
 
-// write logs a report.
+// write writes the report to the log.
 func (r Report) write() error {
 	line, err := json.Marshal(r)
 	if err != nil {
@@ -89,7 +89,7 @@ func (r Report) write() error {
 	return err
 }
 
-// terminate logs the last report and writes it for the pod's status.
+// terminate writes the report to the log and to the file with the termination message.
 func (r Report) terminate(file string) error {
 	line, err := json.Marshal(r)
 	if err != nil {
@@ -101,7 +101,7 @@ func (r Report) terminate(file string) error {
 	return r.write()
 }
 
-// sanitize returns one line of at most maxMessage bytes without control characters.
+// sanitize returns a text as one line without control characters, cut to maxMessage bytes.
 func sanitize(s string) string {
 	s = strings.Map(func(r rune) rune {
 		if r == utf8.RuneError || unicode.IsControl(r) {

@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// Exit codes of rsync, as its manual lists them.
+// Exit codes and messages of rsync, as in its manual.
 const (
 	exitFileIO        = 11
 	exitPartial       = 23
@@ -26,31 +26,31 @@ const (
 )
 
 const (
-	// deleteFirst frees space before files are copied.
+	// deleteFirst makes rsync delete files before it copies others, to free space.
 	deleteFirst = "--delete-before"
-	// nanoseconds lets files differ that changed within one second.
+	// nanoseconds makes rsync compare times with nanoseconds, so that it finds files that changed twice within a second.
 	nanoseconds = "--modify-window=-1"
 )
 
-// waitDelay bounds how long a program may take to end once it was interrupted.
+// waitDelay is how long an interrupted process may take to end before it is killed.
 const waitDelay = 5 * time.Second
 
-// errVanished means that files vanished while they were read.
+// errVanished is returned if files were deleted while rsync read the source.
 var errVanished = errors.New("files vanished while they were read")
 
-// connectionError is a failure that a retry may avoid.
+// connectionError is a failure that a retry may resolve.
 type connectionError struct{ message string }
 
-// Error returns what rsync reported.
+// Error implements error.
 func (e *connectionError) Error() string { return e.message }
 
-// copyFlags are the flags of each run of rsync, which may be run by root.
+// copyFlags returns the flags of every run of rsync. root is whether the process runs as root.
 func (o *Options) copyFlags(root bool) []string {
 	flags := []string{
 		"--archive", "--hard-links", "--acls", "--xattrs", "--sparse", "--numeric-ids",
 		"--no-human-readable", "--outbuf=Line",
 		"--exclude=/" + lostAndFound,
-		// A label of SELinux belongs to the mount on the node.
+		// The SELinux label of a file belongs to the mount on a node, not to the data.
 		"--filter=-x security.selinux",
 		fmt.Sprintf("--timeout=%d", ioTimeoutSeconds),
 	}
@@ -58,14 +58,14 @@ func (o *Options) copyFlags(root bool) []string {
 		flags = append(flags, fmt.Sprintf("--bwlimit=%d", max(1, o.Bandwidth/1024)))
 	}
 	if !root {
-		// The root of the volume belongs to the storage driver, and stays as it is.
+		// The root directory of the volume belongs to the storage driver and is not changed.
 		flags = append(flags, "--omit-dir-times", "--no-owner", "--no-devices")
 	}
 	return flags
 }
 
-// rsync runs one rsync from the volume to the receiver, and returns the lines that it
-// prints, other than progress.
+// rsync runs rsync from the volume to the receiver, and returns the lines that it prints, other than progress. It fails
+// with errVanished, a connectionError or, for a permanent failure, another error.
 func (o *Options) rsync(ctx context.Context, report func(progress), flags ...string) (*progressWriter, error) {
 	args := append(o.copyFlags(os.Geteuid() == 0), flags...)
 	args = append(args, "--rsh="+strings.Join(o.connectCommand(), " "), strings.TrimSuffix(o.Data, "/")+"/", "target:.")
@@ -86,7 +86,7 @@ func (o *Options) rsync(ctx context.Context, report func(progress), flags ...str
 	return out, rsyncError(exit.ExitCode(), problems.others)
 }
 
-// connectCommand is the remote shell of rsync, which appends its own arguments.
+// connectCommand returns the command of the remote shell for rsync, which appends arguments.
 func (o *Options) connectCommand() []string {
 	return []string{
 		o.program, modeConnect, "--address=" + o.Address,
@@ -94,7 +94,7 @@ func (o *Options) connectCommand() []string {
 	}
 }
 
-// command returns a program that is interrupted when the context ends.
+// command returns a command that receives SIGTERM when the context ends.
 func command(ctx context.Context, name string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
@@ -103,14 +103,14 @@ func command(ctx context.Context, name string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// isFull reports whether a line reports that there is no space left. Then the connection breaks,
-// too, which rsync may report first.
+// isFull reports whether a line states that the target has no free space. In that case the connection breaks too, and
+// rsync may print that first.
 func isFull(line string) bool {
 	return strings.Contains(line, "No space left on device") || strings.Contains(line, "Disk quota exceeded")
 }
 
-// rsyncError returns the error for an exit code and the lines that rsync printed. It
-// names the first file.
+// rsyncError returns the error for an exit code of rsync and the lines that it printed: errVanished, a connectionError
+// if the connection failed, or a permanent error with the first line that names a cause.
 func rsyncError(code int, lines []string) error {
 	message := fmt.Sprintf("rsync exited with code %d", code)
 	isCause := func(line string) bool {

@@ -17,36 +17,36 @@ import (
 )
 
 const (
-	// shortPass is the greatest duration of the pass before the last. After a longer pass there is
-	// another one.
+	// shortPass is the maximum duration of the pass before the last one. After a longer pass, the sender starts another
+	// one, up to maxPasses.
 	shortPass = 10 * time.Second
 	maxPasses = 5
-	// pollInterval is the time between two requests whether the last pass is to start.
+	// pollInterval is the time between two requests to the receiver about the start of the last pass.
 	pollInterval = 500 * time.Millisecond
-	// reportInterval is the minimum time between two reports of a pass.
+	// reportInterval is the minimum time between two reports in a pass.
 	reportInterval = time.Second
 )
 
-// sender copies in passes.
+// sender copies a volume to the receiver in passes.
 type sender struct {
 	*Options
 	client *http.Client
 	report Report
 	// reported is when the last report was written.
 	reported time.Time
-	// since is a time of the file system's clock: all changes since the last complete pass began are not
-	// earlier. It is zero before the first pass.
+	// since is a time by the clock of the file system. All changes since the start of the last complete pass have this
+	// time or a later one. It is zero before the first pass.
 	since time.Time
-	// newest is the time of the latest change that the last walk found, and changed are the paths that
-	// changed at since or later.
+	// newest is the time of the latest change that the last walk found. changed has the paths whose inodes changed at
+	// since or later.
 	newest  time.Time
 	changed []string
-	// root identifies the volume.
+	// root is the device and the inode of the volume's root directory.
 	root [2]uint64
 }
 
-// send copies until the target equals the source, or a failure is permanent. The last report is
-// the result.
+// send copies until the target equals the source or a failure is permanent. It writes the final report and fails if
+// copying failed.
 func send(ctx context.Context, o *Options) error {
 	client, err := o.client()
 	if err != nil {
@@ -84,8 +84,7 @@ func (s *sender) run(ctx context.Context) error {
 	})
 }
 
-// beforeLast copies until a pass is short, and then waits until the last one is to
-// start.
+// beforeLast runs passes until one takes less than shortPass, and then waits until the last pass is to start.
 func (s *sender) beforeLast(ctx context.Context) error {
 	for {
 		last, err := s.last(ctx)
@@ -113,7 +112,7 @@ func (s *sender) wait(ctx context.Context) error {
 	return wait.PollUntilContextCancel(ctx, pollInterval, true, s.last)
 }
 
-// last reports whether the receiver starts the last pass.
+// last requests from the receiver whether to start the last pass.
 func (s *sender) last(ctx context.Context) (bool, error) {
 	var last bool
 	err := s.retry(ctx, func() error {
@@ -124,7 +123,7 @@ func (s *sender) last(ctx context.Context) (bool, error) {
 	return last, err
 }
 
-// checkSpace compares the size of the source with the free space of the target.
+// checkSpace fails if the files of the source do not fit into the target.
 func (s *sender) checkSpace(ctx context.Context) error {
 	tree, err := s.walk()
 	if err != nil {
@@ -142,7 +141,8 @@ func (s *sender) checkSpace(ctx context.Context) error {
 	})
 }
 
-// walk reads the source and records its totals.
+// walk reads the tree of the source and records its totals. It fails if another volume was mounted, or if files belong
+// to another user and the mover is not root.
 func (s *sender) walk() (*tree, error) {
 	tree, err := walkSince(s.Data, s.since, !s.since.IsZero())
 	if err != nil {
@@ -163,11 +163,12 @@ func (s *sender) walk() (*tree, error) {
 	return tree, nil
 }
 
-// pass copies once. Files that vanish are an error in the last pass only.
+// pass runs rsync once over the whole source. In the last pass, it fails if files were deleted while rsync read the
+// source.
 func (s *sender) pass(ctx context.Context, last bool) error {
 	var began time.Time
 	err := s.retry(ctx, func() error {
-		// A change after the last walk has no earlier time than the newest change that it found.
+		// A change after the last walk has the time newest or a later one.
 		began = s.newest
 		tree, err := s.walk()
 		if err != nil {
@@ -176,8 +177,8 @@ func (s *sender) pass(ctx context.Context, last bool) error {
 		s.write(StateCopying, "")
 		flags := []string{deleteFirst, nanoseconds, "--partial", "--info=progress2"}
 		if !tree.linked {
-			// In place a block that changed costs a block. With several names of one file,
-			// rsync would write to all of them.
+			// With --inplace, a changed block costs the transfer of one block. If a file has several names, rsync would write to
+			// all of them.
 			flags = append(flags, "--inplace")
 		}
 		_, err = s.rsync(ctx, s.progress, flags...)
@@ -209,15 +210,16 @@ func (s *sender) progress(p progress) {
 	}
 }
 
-// write logs a report.
+// write sets the state and the message of the report, and writes the report to the log.
 func (s *sender) write(state State, message string) {
 	s.report.State, s.report.Message = state, message
 	s.reported = time.Now()
-	// A failure to log does not stop copying.
+	// Copying continues if the log cannot be written.
 	_ = s.report.write()
 }
 
-// retry calls a function again with a growing delay while the receiver is unreachable.
+// retry calls a function until it returns no connectionError, with exponential backoff. It returns other errors of the
+// function, or the error of the context.
 func (s *sender) retry(ctx context.Context, attempt func() error) error {
 	backoff := wait.Backoff{Duration: 200 * time.Millisecond, Factor: 2, Cap: 10 * time.Second, Steps: 10}
 	for {
@@ -235,14 +237,14 @@ func (s *sender) retry(ctx context.Context, attempt func() error) error {
 	}
 }
 
-// verify compares source and target after the last pass, and repairs differences once: a file may
-// change without a change of its size and time. It fails if they still differ.
+// verify compares source and target after the last pass. It repairs differences once, because a file may change without
+// a change of its size and time. It fails if they still differ.
 func (s *sender) verify(ctx context.Context) error {
 	s.write(StateVerifying, "")
 	selection := []string{deleteFirst}
 	if !s.Full && !s.since.IsZero() {
-		// No other pod mounts the source, so it has not changed since the walk at the start of the last pass:
-		// the list of that walk is complete.
+		// No other pod mounts the source, so it has not changed since the walk at the start of the last pass, and the list is
+		// complete.
 		list := filepath.Join(s.State, "changed")
 		if err := os.WriteFile(list, []byte(strings.Join(s.changed, "\x00")), 0o600); err != nil {
 			return fmt.Errorf("writing the list of changed files: %w", err)
@@ -255,7 +257,7 @@ func (s *sender) verify(ctx context.Context) error {
 		return err
 	}
 	if len(repaired.others) > 0 {
-		// Writing a file changed the time of its directory, which may not be selected.
+		// Writing a file changed the time of its directory, which may not be in the list.
 		if _, err := s.compare(ctx, deleteFirst, nanoseconds); err != nil {
 			return err
 		}
@@ -266,19 +268,19 @@ func (s *sender) verify(ctx context.Context) error {
 	return s.same(ctx, deleteFirst, "--dry-run")
 }
 
-// same fails if source and target differ.
+// same fails if rsync would change the target. flags must contain --dry-run.
 func (s *sender) same(ctx context.Context, flags ...string) error {
 	differences, err := s.compare(ctx, flags...)
 	if err != nil {
 		return err
 	}
 	if n := len(differences.others) + differences.more; n > 0 {
-		return fmt.Errorf("verifying the target: %d names differ, first %s", n, differences.others[0])
+		return fmt.Errorf("verifying the target: %d names differ, the first is %s", n, differences.others[0])
 	}
 	return nil
 }
 
-// compare returns the names that rsync changes, or, in a dry run, would change.
+// compare runs rsync with the flags and returns the names that it changed, or would change with --dry-run.
 func (s *sender) compare(ctx context.Context, flags ...string) (*progressWriter, error) {
 	var out *progressWriter
 	err := s.retry(ctx, func() error {

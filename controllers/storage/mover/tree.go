@@ -14,33 +14,32 @@ import (
 	"time"
 )
 
-// lostAndFound belongs to a file system and not to its files.
+// lostAndFound is a directory of the file system itself, which is not copied.
 const lostAndFound = "lost+found"
 
 // tree is the result of a walk over a volume.
 type tree struct {
-	// bytes is the size of all regular files, and allocated their size on the disk.
+	// bytes is the size of all regular files, and allocated the space that they use on the disk, in bytes.
 	bytes, allocated int64
-	// files is the number of names, directories included.
+	// files is the number of names, including directories.
 	files int64
-	// linked reports whether a regular file has several names.
+	// linked is true if a regular file has several names.
 	linked bool
-	// foreign is the first path that another user owns.
+	// foreign is the first path whose owner is not the user of this process; empty if there is none.
 	foreign string
-	// newest is the latest time at which an inode changed, by the clock of the file system.
+	// newest is the time of the latest change of an inode, by the clock of the file system.
 	newest time.Time
-	// root identifies the directory itself.
+	// root is the device and the inode of the root directory.
 	root [2]uint64
-	// changed are the paths, relative to the directory, whose inode changed at since or
-	// later.
+	// changed has the paths, relative to the root directory, whose inodes changed at since or later.
 	changed []string
 }
 
-// walk returns the tree of a directory.
+// walk returns the tree of a directory without the list of changes.
 func walk(directory string) (*tree, error) { return walkSince(directory, time.Time{}, false) }
 
-// walkSince returns the tree of a directory, if list is true with the changes since a time of the
-// file system's clock. Names that vanish meanwhile are omitted.
+// walkSince returns the tree of a directory. If list is true, it lists the paths that changed since a time by the clock
+// of the file system. It omits names that are deleted during the walk.
 func walkSince(directory string, since time.Time, list bool) (*tree, error) {
 	t := &tree{}
 	seen := map[uint64]bool{}
