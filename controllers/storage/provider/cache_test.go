@@ -16,7 +16,7 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
 
-// late has the cache lack the claim, and the mark of its volume, for one pass.
+// late makes the cache lack the claim and the mark of its volume for one reconcile.
 func (w *world) late() {
 	cached := w.reconciler.Client.(client.WithWatch)
 	w.reconciler.Client = interceptor.NewClient(cached, interceptor.Funcs{
@@ -46,11 +46,11 @@ func TestCacheThatLacksTheClaimDecidesNothing(t *testing.T) {
 	for _, test := range []struct {
 		name    string
 		objects []client.Object
-		// phase is that of the ShadowVolumeClaim; empty if it does not exist.
+		// phase is the expected phase of the ShadowVolumeClaim; empty if it does not exist.
 		phase         v1alpha1.ShadowVolumeClaimPhase
 		claim, volume bool
 	}{
-		{"a new claim whose volume is there", []client.Object{aShadow(), aClaim(boundClaim), boundVolume("claim")},
+		{"a new claim with a cached volume", []client.Object{aShadow(), aClaim(boundClaim), boundVolume("claim")},
 			v1alpha1.ShadowVolumeClaimBound, true, true},
 		{"a new claim that is deleted", []client.Object{aShadow(deleting("Delete")), aClaim()}, "", false, false},
 		{"a released volume that was retained", []client.Object{aShadow(wasBound, deleting("Delete")), boundVolume("former", retainedVolume,

@@ -13,8 +13,8 @@ import (
 	"liqo.io/federation/apiserver/volume"
 )
 
-// claimFor returns the claim of a ShadowVolumeClaim in a remote namespace. The labels of the
-// namespace determine which consumer it belongs to, not labels that a peer writes.
+// claimFor returns the claim to create for a ShadowVolumeClaim. The labels of its namespace, which peers cannot write,
+// determine the consumer in the labels of the claim.
 func claimFor(shadow *v1alpha1.ShadowVolumeClaim, namespace *corev1.Namespace) *corev1.PersistentVolumeClaim {
 	return &corev1.PersistentVolumeClaim{
 		ObjectMeta: metav1.ObjectMeta{
@@ -45,9 +45,9 @@ func isShadowClaim(claim *corev1.PersistentVolumeClaim) bool {
 	return claim.Labels[v1alpha1.LabelManagedBy] == v1alpha1.ManagedBy && claim.Labels[v1alpha1.LabelForeignCluster] != ""
 }
 
-// own reports whether the claim was created for this ShadowVolumeClaim, or for a former one with the
-// same name, consumer and claim of the consumer, for example before a restore of the store. With
-// spec.existing the claim of the consumer may differ: the claim may have been created for a move.
+// own reports whether the claim was created for this ShadowVolumeClaim, or for an earlier one of the same name,
+// consumer and origin claim, for example before the federation's store was restored. With spec.existing, the origin
+// claim may differ, because a move may have created the ShadowVolumeClaim.
 func (o *observed) own() bool {
 	if o.claim == nil {
 		return false
@@ -60,19 +60,19 @@ func (o *observed) own() bool {
 			o.claim.Annotations[volume.AnnotationOriginClaim] == wanted.Annotations[volume.AnnotationOriginClaim])
 }
 
-// wasBound reports whether the claim was bound before: according to spec.existing, to the status, or,
-// if the claim is missing, to a volume that was bound to a claim of this name.
+// wasBound reports whether the claim was bound before: spec.existing or the status states that, or the claim does not
+// exist and a volume was bound to it.
 func (o *observed) wasBound() bool {
 	return o.shadow.Spec.Existing || o.shadow.Status.VolumeName != "" ||
 		o.shadow.Status.Phase == v1alpha1.ShadowVolumeClaimLost || o.claim == nil && o.pv != nil
 }
 
-// creatable reports whether the claim is to be created. A claim that was bound before is created again
-// only if an administrator prepared a volume for it: otherwise it would get an empty one.
+// creatable reports whether the claim does not exist and may be created. A claim that was bound is created again only
+// if an administrator prepared a volume for it, because it would get an empty volume otherwise.
 func (o *observed) creatable() bool { return o.claim == nil && (!o.wasBound() || o.prepared != "") }
 
-// preparedVolume returns the name of the volume, among those that name a claim, that an
-// administrator prepared for it; empty if there is none.
+// preparedVolume returns the name of a volume whose claimRef has the claim's name and no UID, as an administrator
+// prepares it; empty if there is none. pvs are the volumes that name the claim.
 func preparedVolume(pvs []corev1.PersistentVolume) string {
 	for i := range pvs {
 		if ref := pvs[i].Spec.ClaimRef; ref != nil && ref.UID == "" {
@@ -82,10 +82,10 @@ func preparedVolume(pvs []corev1.PersistentVolume) string {
 	return ""
 }
 
-// volumeOf returns the volume that is or was bound to the claim, among those that name it; nil if there
-// is none. For an own claim, it names the UID of the claim. Otherwise it is the volume in the status,
-// or any volume if neither a claim nor a status exists. A volume that names no UID was prepared by an
-// administrator and is not bound.
+// volumeOf returns the volume that is or was bound to the claim; nil if there is none. pvs are the volumes whose
+// claimRef has the name of the claim. For a claim that own accepts, the claimRef has its UID. Otherwise the volume is
+// the one in the status, or any if there is neither a claim nor a name in the status. A claimRef without a UID is not
+// bound.
 func (o *observed) volumeOf(pvs []corev1.PersistentVolume) *corev1.PersistentVolume {
 	for i := range pvs {
 		pv := &pvs[i]
@@ -101,8 +101,8 @@ func (o *observed) volumeOf(pvs []corev1.PersistentVolume) *corev1.PersistentVol
 	return nil
 }
 
-// retained returns a volume that is kept when its claim is deleted, with the label of its consumer
-// and its former reclaim policy.
+// retained returns a volume with reclaim policy Retain, the label of its consumer and its earlier reclaim policy in an
+// annotation.
 func retained(pv *corev1.PersistentVolume, foreignCluster string) *corev1.PersistentVolume {
 	wanted := pv.DeepCopy()
 	if pv.Labels[v1alpha1.LabelForeignCluster] != foreignCluster {
@@ -116,7 +116,7 @@ func retained(pv *corev1.PersistentVolume, foreignCluster string) *corev1.Persis
 	return wanted
 }
 
-// handedBack returns a volume with its former reclaim policy.
+// handedBack returns a volume with the reclaim policy that it had before it was retained.
 func handedBack(pv *corev1.PersistentVolume) *corev1.PersistentVolume {
 	wanted := pv.DeepCopy()
 	policy := pv.Annotations[volume.AnnotationReclaimPolicy]
@@ -124,12 +124,12 @@ func handedBack(pv *corev1.PersistentVolume) *corev1.PersistentVolume {
 	return wanted
 }
 
-// deletesData reports whether a volume was provisioned with the reclaim policy Delete.
+// deletesData reports whether a volume had the reclaim policy Delete before it was retained.
 func deletesData(pv *corev1.PersistentVolume) bool {
 	return pv.Annotations[volume.AnnotationReclaimPolicy] == string(corev1.PersistentVolumeReclaimDelete)
 }
 
-// provisioning reports whether the claim waits for its volume, and not for a pod.
+// provisioning reports whether the claim waits for a provisioner, and not for its first pod.
 func (o *observed) provisioning() bool {
 	switch {
 	case o.claim.Status.Phase == corev1.ClaimBound, o.claim.Status.Phase == corev1.ClaimLost, o.class == nil:

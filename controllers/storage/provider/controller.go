@@ -28,19 +28,19 @@ import (
 	"liqo.io/federation/controllers/kit"
 )
 
-// Name is the name of the controller in --controllers, logs, metrics and events.
+// Name is the name of the controller in the flag --controllers, in logs, metrics and events.
 const Name = "shadow-volume-claim"
 
-// workers reconcile ShadowVolumeClaims in parallel: each waits for the API most of the time.
+// workers is the number of ShadowVolumeClaims that are reconciled concurrently.
 const workers = 4
 
-// Reconciler creates, expands and deletes the claim of each ShadowVolumeClaim, and reports
-// its state.
+// Reconciler creates, expands and deletes the claim of each ShadowVolumeClaim, and reports the claim's state in its
+// status.
 type Reconciler struct {
-	// Client reads the cache of the manager, Live the API server.
+	// Client reads from the caches of the manager, and Live from the API server.
 	Client client.Client
 	Live   client.Reader
-	// Events receives events of ShadowVolumeClaims and of claims.
+	// Events records events about ShadowVolumeClaims and claims.
 	Events record.EventRecorder
 	Clock  clock.PassiveClock
 
@@ -50,7 +50,7 @@ type Reconciler struct {
 
 // SetupWithManager adds the controller to a manager.
 func (r *Reconciler) SetupWithManager(manager ctrl.Manager) error {
-	// Reconciles and handlers read these, which cause no reconcile.
+	// Namespaces and Nodes are read from the cache, but their changes enqueue nothing.
 	for _, kind := range []client.Object{&corev1.Namespace{}, &corev1.Node{}} {
 		if _, err := manager.GetCache().GetInformer(context.Background(), kind, cache.BlockUntilSynced(false)); err != nil {
 			return err
@@ -79,11 +79,10 @@ func (r *Reconciler) requestsOfVolume(ctx context.Context, pv client.Object) []r
 	return all
 }
 
-// requestsOfClass returns the ShadowVolumeClaims of a class, which may wait for it or for a change
-// of its fields.
+// requestsOfClass returns requests for the ShadowVolumeClaims of a StorageClass, which may be created after them.
 func (r *Reconciler) requestsOfClass(ctx context.Context, class client.Object) []reconcile.Request {
 	var shadows v1alpha1.ShadowVolumeClaimList
-	// Listing a cache fails only before it is filled; then every object is enqueued anyway.
+	// Listing from a cache fails only before it is filled, and then every object is enqueued anyway.
 	_ = r.Client.List(ctx, &shadows)
 	var all []reconcile.Request
 	for i := range shadows.Items {
@@ -94,7 +93,7 @@ func (r *Reconciler) requestsOfClass(ctx context.Context, class client.Object) [
 	return all
 }
 
-// podHandler requests a pass over each claim of a pod, and records pods that were deleted before
+// podHandler returns an event handler that enqueues the claims of each pod, and records pods that were deleted before
 // they ended.
 func (r *Reconciler) podHandler() handler.EventHandler {
 	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
@@ -117,7 +116,7 @@ func (r *Reconciler) podHandler() handler.EventHandler {
 	}
 }
 
-// podUseChanged passes updates of pods that begin or end a use of a claim.
+// podUseChanged selects updates by which a pod starts or ends to use its claims.
 var podUseChanged = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 	old, ok1 := e.ObjectOld.(*corev1.Pod)
 	current, ok2 := e.ObjectNew.(*corev1.Pod)
@@ -125,7 +124,7 @@ var podUseChanged = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		old.Labels[volume.LabelMove] != current.Labels[volume.LabelMove])
 }}
 
-// requests returns the request of a claim in a remote namespace, and none in other namespaces.
+// requests returns a request for a claim in a remote namespace, and none in other namespaces.
 func (r *Reconciler) requests(ctx context.Context, namespace, name string) []reconcile.Request {
 	if !r.inRemoteNamespace(ctx, namespace) {
 		return nil

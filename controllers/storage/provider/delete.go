@@ -18,8 +18,8 @@ import (
 	"liqo.io/federation/controllers/remote"
 )
 
-// Reasons of the condition VolumeBound of a ShadowVolumeClaim that is being deleted, and
-// of the event when its volume stays.
+// Reasons of the condition VolumeBound while a ShadowVolumeClaim is being deleted, and of the event about a retained
+// volume.
 const (
 	reasonInUse          = "InUse"
 	reasonDeleting       = "Deleting"
@@ -27,8 +27,8 @@ const (
 	reasonRetained       = "VolumeRetained"
 )
 
-// delete deletes the claim once no pod uses it, and the volume if the deletion policy is Delete.
-// The claim is deleted first, so that no volume is deleted while pods keep its claim.
+// delete deletes the claim when no pod uses it, and then the volume if the deletion policy is Delete. In this order, no
+// volume is deleted while pods keep its claim.
 func (r *Reconciler) delete(ctx context.Context, o *observed) error {
 	if !controllerutil.ContainsFinalizer(o.shadow, v1alpha1.Finalizer) {
 		return nil
@@ -37,7 +37,7 @@ func (r *Reconciler) delete(ctx context.Context, o *observed) error {
 		return r.deleteClaim(ctx, o)
 	}
 	if o.pv != nil && !o.marked() {
-		// The cache may lack the mark, which was set before the claim was deleted.
+		// The volume was marked before the claim was deleted, but the cache may not have received that yet.
 		if err := r.Live.Get(ctx, client.ObjectKeyFromObject(o.pv), o.pv); client.IgnoreNotFound(err) != nil {
 			return fmt.Errorf("reading the volume of claim %s: %w", client.ObjectKeyFromObject(o.shadow), err)
 		}
@@ -46,12 +46,12 @@ func (r *Reconciler) delete(ctx context.Context, o *observed) error {
 		return r.release(ctx, o)
 	}
 	if o.shadow.Status.VolumeName != o.pv.Name {
-		// An earlier ShadowVolumeClaim of this name released it to the provider.
+		// An earlier ShadowVolumeClaim of this name released the volume to the provider.
 		return r.release(ctx, o)
 	}
 	if o.shadow.Spec.DeletionPolicy != v1alpha1.VolumeDeletionDelete {
 		r.Events.Eventf(o.shadow, corev1.EventTypeNormal, reasonRetained,
-			"PersistentVolume %s of the provider keeps the data. It does not count against the consumer's quota any more.",
+			"PersistentVolume %s of the provider retains the data, which does not count against the consumer's quota any more.",
 			o.pv.Name)
 		return r.release(ctx, o)
 	}
@@ -60,7 +60,7 @@ func (r *Reconciler) delete(ctx context.Context, o *observed) error {
 			"The provider's StorageClass retains volumes: PersistentVolume %s keeps the data.", o.pv.Name)
 		return r.release(ctx, o)
 	}
-	// A volume that was deleted already causes the next pass with its event.
+	// If the volume was deleted meanwhile, its event enqueues the ShadowVolumeClaim again.
 	if _, err := kit.Commit(ctx, r.Client, o.pv, handedBack(o.pv)); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("handing back the volume of claim %s: %w", client.ObjectKeyFromObject(o.shadow), err)
 	}
@@ -71,12 +71,12 @@ func (r *Reconciler) delete(ctx context.Context, o *observed) error {
 	return r.reportDeletion(ctx, o, reasonDeleting, fmt.Sprintf("The provider deletes PersistentVolume %s.", o.pv.Name))
 }
 
-// marked reports whether the volume was retained for this consumer.
+// marked reports whether the volume has the label of this consumer, which retain sets.
 func (o *observed) marked() bool {
 	return o.pv.Labels[v1alpha1.LabelForeignCluster] == o.namespace.Labels[v1alpha1.LabelForeignCluster]
 }
 
-// deleteClaim deletes the claim by its UID, with its volume retained, once no pod uses it.
+// deleteClaim retains the volume, and deletes the claim when no pod uses it.
 func (r *Reconciler) deleteClaim(ctx context.Context, o *observed) error {
 	if err := r.retain(ctx, o); err != nil {
 		return err
@@ -86,7 +86,7 @@ func (r *Reconciler) deleteClaim(ctx context.Context, o *observed) error {
 			fmt.Sprintf("The claim is deleted once pod %s has ended.", o.pods[0].Name))
 	}
 	if o.claim.Spec.VolumeName != "" && o.pv == nil && o.claim.Status.Phase != corev1.ClaimLost {
-		// The volume is not in the cache yet. Deleting the claim now could delete its data.
+		// The volume is not in the cache, so it was not retained. Deleting the claim now could delete the data.
 		err := r.Live.Get(ctx, client.ObjectKey{Name: o.claim.Spec.VolumeName}, &corev1.PersistentVolume{})
 		if client.IgnoreNotFound(err) != nil {
 			return fmt.Errorf("reading the volume of claim %s: %w", client.ObjectKeyFromObject(o.claim), err)
@@ -96,7 +96,8 @@ func (r *Reconciler) deleteClaim(ctx context.Context, o *observed) error {
 				o.claim.Spec.VolumeName)
 		}
 	}
-	// The name of the volume is recorded first: the volume is found by it after the claim was deleted.
+	// The status must have the name of the volume before the claim is deleted, because the volume is found by it
+	// afterwards.
 	if err := r.reportDeletion(ctx, o, reasonDeleting, "The provider deletes the claim."); err != nil {
 		return err
 	}
@@ -106,7 +107,7 @@ func (r *Reconciler) deleteClaim(ctx context.Context, o *observed) error {
 	return nil
 }
 
-// reportDeletion reports what the deletion waits for.
+// reportDeletion updates the status with the reason why the deletion is not complete.
 func (r *Reconciler) reportDeletion(ctx context.Context, o *observed, reason, message string) error {
 	wanted := o.shadow.DeepCopy()
 	wanted.Status = o.status(r.Clock.Now())
@@ -126,7 +127,7 @@ func (r *Reconciler) reportDeletion(ctx context.Context, o *observed, reason, me
 	return client.IgnoreNotFound(err)
 }
 
-// release removes the finalizer, which also releases the quota of the ShadowVolumeClaim.
+// release removes the finalizer of the ShadowVolumeClaim, which also releases its quota.
 func (r *Reconciler) release(ctx context.Context, o *observed) error {
 	wanted := o.shadow.DeepCopy()
 	controllerutil.RemoveFinalizer(wanted, v1alpha1.Finalizer)

@@ -33,7 +33,7 @@ func TestDeletionKeepsOrDeletesTheData(t *testing.T) {
 	for _, test := range []struct {
 		name    string
 		objects []client.Object
-		// removed and volume are the final state.
+		// removed and volume are whether the ShadowVolumeClaim is removed and whether the volume exists at the end.
 		removed, volume bool
 		event           string
 		condition       string
@@ -50,7 +50,7 @@ func TestDeletionKeepsOrDeletesTheData(t *testing.T) {
 		{name: "delete, a volume that was never retained", objects: []client.Object{aShadow(deleting("Delete")), boundVolume("former", released, func(pv *corev1.PersistentVolume) {
 			pv.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimRetain
 		})}, removed: true, volume: true},
-		{name: "delete, a volume that an earlier one of the name released", objects: []client.Object{aShadow(deleting("Delete")),
+		{name: "delete, volume released by an earlier ShadowVolumeClaim of the name", objects: []client.Object{aShadow(deleting("Delete")),
 			boundVolume("former", retainedVolume, released)}, removed: true, volume: true},
 		{name: "delete, bound and not recorded", objects: []client.Object{aShadow(deleting("Delete")), aClaim(boundClaim), boundVolume("claim", retainedVolume)}, removed: true},
 		{name: "delete, being bound", objects: []client.Object{aShadow(deleting("Delete")), aClaim(func(c *corev1.PersistentVolumeClaim) {

@@ -24,35 +24,33 @@ import (
 )
 
 const (
-	// annotationUnended lists, on a claim, the pods that mounted it and were deleted before
-	// their kubelet reported their end, as JSON. An administrator removes it to confirm that
-	// they have ended.
+	// annotationUnended is the annotation of a claim with the pods, as JSON, that mounted it and were deleted before their
+	// kubelet reported their end. An administrator removes it to confirm that they have ended.
 	annotationUnended = "storage.liqo.io/unended-pods"
-	// maxUnended bounds that list.
+	// maxUnended is the maximum number of pods in annotationUnended.
 	maxUnended = 64
 )
 
-// unendedPod is a pod that was deleted by force: its containers may still run. A kubelet that
-// ends a pod reports its last phase before it deletes it, so that a pod that is deleted in
-// another phase was deleted by another client.
+// unendedPod is a pod that was deleted by force, so that its containers may still run. A kubelet reports the final
+// phase of a pod before it deletes the pod, so another client deleted a pod that has no final phase.
 //
-// Pods that were deleted by force while no controller manager was active are not detected, nor
-// are processes that outlive their container.
+// Pods that were deleted by force while no controller manager was active are not detected, and neither are processes
+// that continue after the end of their container.
 type unendedPod struct {
 	Name string    `json:"name"`
 	UID  types.UID `json:"uid"`
 	Node string    `json:"node"`
-	// Boot is the boot ID of the node at that time: after another boot no process is left.
+	// Boot is the boot id of the node when the pod was deleted. After the node has booted again, the pod has ended.
 	Boot string `json:"boot,omitempty"`
 }
 
-// vanishedPods are the pods that were deleted by force and are not recorded on their claims.
+// vanishedPods has the pods that were deleted by force and are not in the annotation of their claims yet.
 type vanishedPods struct {
 	mutex   sync.Mutex
 	byClaim map[types.NamespacedName][]unendedPod
 }
 
-// add records a deleted pod, unless it ended or never had a node.
+// add records a deleted pod for each of its claims, unless the pod has ended or never had a node.
 func (v *vanishedPods) add(pod *corev1.Pod, boot string) {
 	if podspec.Finished(pod) || pod.Spec.NodeName == "" {
 		return
@@ -74,7 +72,7 @@ func (v *vanishedPods) of(claim types.NamespacedName) []unendedPod {
 	return slices.Clone(v.byClaim[claim])
 }
 
-// recorded removes pods of a claim.
+// recorded removes pods of a claim that its annotation contains now.
 func (v *vanishedPods) recorded(claim types.NamespacedName, pods []unendedPod) {
 	v.mutex.Lock()
 	defer v.mutex.Unlock()
@@ -86,17 +84,16 @@ func (v *vanishedPods) recorded(claim types.NamespacedName, pods []unendedPod) {
 	v.byClaim[claim] = left
 }
 
-// forget removes the pods of a claim without a ShadowVolumeClaim.
+// forget removes all pods of a claim that has no ShadowVolumeClaim.
 func (v *vanishedPods) forget(claim types.NamespacedName) { v.recorded(claim, v.of(claim)) }
 
-// recordVanished records the pods that were deleted by force on the claim, so that the list
-// outlives this process. It omits those whose node was deleted, was restarted or is out of
-// service.
+// recordVanished updates the annotation of a claim with the pods that were deleted by force, so that the list survives
+// a restart of this process. It removes pods whose node was deleted, was restarted or is out of service.
 func (r *Reconciler) recordVanished(ctx context.Context, o *observed) error {
 	key := client.ObjectKeyFromObject(o.claim)
 	seen := r.vanished.of(key)
 	var all []unendedPod
-	// An invalid value, which another client wrote, lists none.
+	// If another client wrote an invalid value, it is replaced.
 	_ = json.Unmarshal([]byte(o.claim.Annotations[annotationUnended]), &all)
 	for _, pod := range seen {
 		if !slices.Contains(all, pod) {
@@ -122,7 +119,7 @@ func (r *Reconciler) recordVanished(ctx context.Context, o *observed) error {
 	return nil
 }
 
-// endedWithNode reports whether the node of a pod has ended it.
+// endedWithNode reports whether a pod has ended because its node was deleted, was restarted or is out of service.
 func (r *Reconciler) endedWithNode(ctx context.Context, p unendedPod) bool {
 	var node corev1.Node
 	if err := r.Client.Get(ctx, client.ObjectKey{Name: p.Node}, &node); err != nil {
@@ -132,7 +129,7 @@ func (r *Reconciler) endedWithNode(ctx context.Context, p unendedPod) bool {
 		slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == corev1.TaintNodeOutOfService })
 }
 
-// bootOf returns the boot of a node; empty if there is no such node.
+// bootOf returns the boot id of a node; empty if the node does not exist.
 func (r *Reconciler) bootOf(ctx context.Context, name string) string {
 	var node corev1.Node
 	if err := r.Client.Get(ctx, client.ObjectKey{Name: name}, &node); err != nil {
@@ -159,8 +156,8 @@ func using(pods []corev1.Pod, claim string) []corev1.Pod {
 	return pods
 }
 
-// fence returns the status for the move in spec.fence, with the pods other than the movers that still
-// use the volume; nil if spec.fence is empty.
+// fence returns the status of the fence: the pods other than the movers that still use the volume. It is nil if
+// spec.fence is empty.
 func (o *observed) fence() *v1alpha1.VolumeFenceStatus {
 	id := o.shadow.Spec.Fence
 	if id == "" {
@@ -180,8 +177,8 @@ func (o *observed) fence() *v1alpha1.VolumeFenceStatus {
 	return &v1alpha1.VolumeFenceStatus{ID: id, Users: bounded(users)}
 }
 
-// confirmFence reads the pods from the API server before a fence is reported free of users
-// for the first time: the cache may lack the newest pod.
+// confirmFence reads the pods from the API server before the status first reports that no pod uses the volume, since
+// the cache may not have received the newest pod.
 func (r *Reconciler) confirmFence(ctx context.Context, o *observed) error {
 	fence, reported := o.fence(), o.shadow.Status.Fence
 	if fence == nil || len(fence.Users) > 0 || reported != nil && reported.ID == fence.ID && len(reported.Users) == 0 {

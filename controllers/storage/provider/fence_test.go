@@ -68,8 +68,8 @@ func TestPodDeletedByForceUsesTheVolumeUntilItsNodeEndedIt(t *testing.T) {
 		return w.shadow().Status.Fence.Users
 	}
 	for name, end := range map[string]func(*corev1.Node){
-		"node was deleted":       nil,
-		"node was started again": func(n *corev1.Node) { n.Status.NodeInfo.BootID = "boot-2" },
+		"node was deleted":   nil,
+		"node was restarted": func(n *corev1.Node) { n.Status.NodeInfo.BootID = "boot-2" },
 		"node is out of service": func(n *corev1.Node) {
 			n.Spec.Taints = []corev1.Taint{{Key: corev1.TaintNodeOutOfService, Effect: corev1.TaintEffectNoExecute}}
 		},

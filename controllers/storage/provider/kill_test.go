@@ -15,8 +15,8 @@ import (
 	"liqo.io/federation/controllers/kit/kittest"
 )
 
-// TestVolumeSurvivesACrashAtEachWrite creates, expands and deletes a claim while the
-// process crashes once, before or after each of its writes.
+// TestVolumeSurvivesACrashAtEachWrite creates, expands and deletes a claim once for each write, before or after which
+// the process ends.
 func TestVolumeSurvivesACrashAtEachWrite(t *testing.T) {
 	for _, policy := range []v1alpha1.VolumeDeletionPolicy{v1alpha1.VolumeDeletionRetain, v1alpha1.VolumeDeletionDelete} {
 		undisturbed := liveThrough(t, policy, nil)
@@ -40,7 +40,7 @@ func TestVolumeSurvivesACrashAtEachWrite(t *testing.T) {
 	}
 }
 
-// liveThrough returns the number of writes that create, expand and delete a claim.
+// liveThrough creates, expands and deletes a claim, and returns the number of writes.
 func liveThrough(t *testing.T, policy v1alpha1.VolumeDeletionPolicy, fault func(*kittest.Cluster, bool) error) int {
 	t.Helper()
 	w := newWorld(t, aClass(storagev1.VolumeBindingImmediate), aShadow(func(s *v1alpha1.ShadowVolumeClaim) { s.Finalizers = nil }))

@@ -16,9 +16,9 @@ import (
 	"liqo.io/federation/controllers/metrics"
 )
 
-// withoutShadow reports a claim without a ShadowVolumeClaim, for example after a restore of the
-// federation's store. The claim is never deleted: it is adopted when the consumer creates the
-// ShadowVolumeClaim again.
+// withoutShadow records an event on a claim whose ShadowVolumeClaim does not exist, for example after a restore of the
+// federation's store. The claim is never deleted. If the consumer creates the ShadowVolumeClaim again, it uses the
+// claim.
 func (r *Reconciler) withoutShadow(ctx context.Context, key types.NamespacedName) error {
 	r.vanished.forget(key)
 	claim := &corev1.PersistentVolumeClaim{}
@@ -38,14 +38,14 @@ func (r *Reconciler) withoutShadow(ctx context.Context, key types.NamespacedName
 	return nil
 }
 
-// orphans are the claims without ShadowVolumeClaim, with the ForeignClusters of their
-// consumers.
+// orphans has the claims without a ShadowVolumeClaim, and the name of the consumer's ForeignCluster for each. It
+// updates the metric of their number.
 type orphans struct {
 	mutex   sync.Mutex
 	byClaim map[types.NamespacedName]string
 }
 
-// add reports whether a claim is a new orphan.
+// add adds a claim, and reports whether it is new.
 func (o *orphans) add(claim types.NamespacedName, foreignCluster string) bool {
 	o.mutex.Lock()
 	defer o.mutex.Unlock()

@@ -22,14 +22,14 @@ import (
 )
 
 const (
-	// refusalRetry is the time between two writes that the provider refused.
+	// refusalRetry is the time after which a write is retried that the provider's API server refused.
 	refusalRetry = 5 * time.Minute
-	// fenceCheck is the time between two checks of the nodes of pods that were deleted by
-	// force, while a move waits for them.
+	// fenceCheck is the time between two checks of the nodes of pods that were deleted by force, while a move waits for
+	// these pods.
 	fenceCheck = 10 * time.Second
 )
 
-// Reconcile creates, changes or deletes the claim of one ShadowVolumeClaim.
+// Reconcile creates, expands or deletes the claim of one ShadowVolumeClaim, and updates its status.
 func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (ctrl.Result, error) {
 	shadow := &v1alpha1.ShadowVolumeClaim{}
 	err := r.Client.Get(ctx, request.NamespacedName, shadow)
@@ -50,25 +50,24 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	return kit.Result(r.keep(ctx, o))
 }
 
-// observed is the observed state of one ShadowVolumeClaim.
+// observed is the state of one ShadowVolumeClaim and the objects that it depends on.
 type observed struct {
 	shadow    *v1alpha1.ShadowVolumeClaim
 	namespace *corev1.Namespace
-	// claim is the provider's claim of the same name, pv the volume that names it; nil if
-	// there is none.
+	// claim is the claim with the name of the ShadowVolumeClaim, and pv its volume; nil if it does not exist.
 	claim *corev1.PersistentVolumeClaim
 	pv    *corev1.PersistentVolume
-	// prepared is the name of a volume that an administrator prepared for the claim, by
-	// naming it without its UID; empty if there is none.
+	// prepared is the name of a volume that an administrator prepared for the claim, by a claimRef with its name and no
+	// UID; empty if there is none.
 	prepared string
-	// class is the provider's class of the claim; nil if there is none.
+	// class is the StorageClass of the claim; nil if it does not exist.
 	class *storagev1.StorageClass
-	// pods mount the claim and have not ended, sorted by name.
+	// pods has the pods that mount the claim and have not ended, sorted by name.
 	pods []corev1.Pod
-	// unended are pods that were deleted by force and may still write.
+	// unended has the pods that were deleted by force and may still write to the volume.
 	unended []unendedPod
-	// warning is the last message of a provisioner, and refusal the error of a write that the
-	// provider refused.
+	// warning is the last warning of a provisioner about the claim, and refusal the error of a write that the API server
+	// refused; empty if there is none.
 	warning, refusal string
 }
 
@@ -95,8 +94,7 @@ func (r *Reconciler) observe(ctx context.Context, shadow *v1alpha1.ShadowVolumeC
 	o.pv = o.volumeOf(pvs.Items)
 	o.prepared = preparedVolume(pvs.Items)
 	if o.claim == nil && (o.wasBound() || !shadow.DeletionTimestamp.IsZero()) {
-		// The cache may have received the volume of a new claim, or the deletion, before
-		// the claim.
+		// The cache may have received the volume or the deletion before it received the claim.
 		if o.claim, err = claimOf(ctx, r.Live, key); err != nil {
 			return nil, err
 		}
@@ -108,7 +106,7 @@ func (r *Reconciler) observe(ctx context.Context, shadow *v1alpha1.ShadowVolumeC
 	return o, nil
 }
 
-// claimOf returns a claim, or nil if there is none.
+// claimOf returns a claim, or nil if it does not exist.
 func claimOf(ctx context.Context, reader client.Reader, key client.ObjectKey) (*corev1.PersistentVolumeClaim, error) {
 	claim := &corev1.PersistentVolumeClaim{}
 	err := reader.Get(ctx, key, claim)
@@ -121,8 +119,8 @@ func claimOf(ctx context.Context, reader client.Reader, key client.ObjectKey) (*
 	return claim, nil
 }
 
-// keep creates and expands the claim, retains its volume and reports its state. It returns the
-// time after which to reconcile again.
+// keep creates and expands the claim, retains its volume and updates the status. It returns the time after which to
+// reconcile again, or zero.
 func (r *Reconciler) keep(ctx context.Context, o *observed) (time.Duration, error) {
 	if !isRemote(o.namespace) {
 		return 0, r.report(ctx, o)
@@ -152,7 +150,7 @@ func (r *Reconciler) keep(ctx context.Context, o *observed) (time.Duration, erro
 		if o.provisioning() {
 			age := r.Clock.Since(o.claim.CreationTimestamp.Time)
 			var err error
-			// Events of this controller about a name conflict or an orphan are no failure of a provisioner.
+			// Events of this controller about the claim are not warnings of a provisioner.
 			if o.warning, after, err = kit.ProvisioningWarning(ctx, r.Client, o.claim, age, Name); err != nil {
 				return 0, err
 			}
@@ -167,17 +165,17 @@ func (r *Reconciler) keep(ctx context.Context, o *observed) (time.Duration, erro
 	return after, r.report(ctx, o)
 }
 
-// create creates the claim. A refusal of the provider is kept for the status.
+// create creates the claim. If the API server refuses it, the error is set in observed.refusal for the status.
 func (r *Reconciler) create(ctx context.Context, o *observed) error {
 	claim := claimFor(o.shadow, o.namespace)
-	// A claim that names its volume is never provisioned.
+	// Kubernetes does not provision a volume for a claim that names one.
 	claim.Spec.VolumeName = o.prepared
 	err := r.Client.Create(ctx, claim)
 	switch {
 	case err == nil:
 		o.claim = claim
 	case apierrors.IsAlreadyExists(err):
-		// The cache has not received it yet.
+		// The cache has not received the claim yet.
 		found := &corev1.PersistentVolumeClaim{}
 		if err := r.Live.Get(ctx, client.ObjectKeyFromObject(claim), found); err != nil {
 			return fmt.Errorf("reading claim %s: %w", client.ObjectKeyFromObject(claim), err)
@@ -193,8 +191,7 @@ func (r *Reconciler) create(ctx context.Context, o *observed) error {
 	return nil
 }
 
-// retain sets the reclaim policy of the volume to Retain, and keeps the former one in an
-// annotation.
+// retain sets the reclaim policy of the volume to Retain, and records the earlier one in an annotation.
 func (r *Reconciler) retain(ctx context.Context, o *observed) error {
 	if o.pv == nil {
 		return nil
@@ -207,7 +204,8 @@ func (r *Reconciler) retain(ctx context.Context, o *observed) error {
 	return nil
 }
 
-// resize requests the size of the ShadowVolumeClaim. A refusal is kept for the status.
+// resize updates the size of the claim to the size of the ShadowVolumeClaim. If the API server refuses it, the error is
+// set in observed.refusal for the status.
 func (r *Reconciler) resize(ctx context.Context, o *observed) error {
 	if o.claim.Status.Phase != corev1.ClaimBound || !o.claim.DeletionTimestamp.IsZero() ||
 		o.shadow.Spec.Storage.Cmp(o.claim.Spec.Resources.Requests[corev1.ResourceStorage]) == 0 {
@@ -227,7 +225,7 @@ func (r *Reconciler) resize(ctx context.Context, o *observed) error {
 	return nil
 }
 
-// report writes the status if it changed, and an event about a conflict when it begins.
+// report updates the status if it changed, and records an event if the reason of VolumeBound changed to a failure.
 func (r *Reconciler) report(ctx context.Context, o *observed) error {
 	if err := r.confirmFence(ctx, o); err != nil {
 		return err

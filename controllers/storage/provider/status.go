@@ -38,17 +38,17 @@ const (
 	reasonResizeRefused = "ResizeRefused"
 )
 
-// maxPods bounds the pods that a status names.
+// maxPods is the maximum number of pods in the status.
 const maxPods = 16
 
-// verdict is one condition, and for VolumeBound the phase that follows from it.
+// verdict is the content of a condition, and for VolumeBound also the phase.
 type verdict struct {
 	phase           v1alpha1.ShadowVolumeClaimPhase
 	status          metav1.ConditionStatus
 	reason, message string
 }
 
-// status returns the status of the ShadowVolumeClaim.
+// status returns the new status of the ShadowVolumeClaim.
 func (o *observed) status(now time.Time) v1alpha1.ShadowVolumeClaimStatus {
 	status := *o.shadow.Status.DeepCopy()
 	status.ObservedGeneration = o.shadow.Generation
@@ -70,9 +70,8 @@ func (o *observed) status(now time.Time) v1alpha1.ShadowVolumeClaimStatus {
 	return status
 }
 
-// allocated returns the size that the provider reserves in excess of the capacity of a bound
-// claim; nil if there is none. A smaller request that the provider has not accepted changes
-// nothing.
+// allocated returns the size that the provider reserves for a bound claim while it expands the volume; nil if that is
+// not larger than the capacity.
 func (o *observed) allocated() *resource.Quantity {
 	largest := o.claim.Status.Capacity[corev1.ResourceStorage]
 	var beyond *resource.Quantity
@@ -93,7 +92,7 @@ func (o *observed) setCondition(status *v1alpha1.ShadowVolumeClaimStatus, kind s
 	})
 }
 
-// bound returns the condition VolumeBound.
+// bound returns the condition VolumeBound and the phase.
 func (o *observed) bound() verdict {
 	pending := func(reason, message string) verdict {
 		return verdict{v1alpha1.ShadowVolumeClaimPending, metav1.ConditionFalse, reason, message}
@@ -101,7 +100,7 @@ func (o *observed) bound() verdict {
 	lost := func(message string) verdict {
 		return verdict{v1alpha1.ShadowVolumeClaimLost, metav1.ConditionFalse, reasonLost, message}
 	}
-	// Without a claim the consumer must not rely on a volume: the phase stays empty.
+	// Without a claim, the phase is empty, so that the consumer does not create a volume.
 	refused := func(reason, message string) verdict {
 		return verdict{"", metav1.ConditionFalse, reason, message}
 	}
@@ -158,7 +157,7 @@ func (o *observed) resized() verdict {
 	return no(reasonResizing, "The provider expands the volume.")
 }
 
-// resizeFailure returns the reason why an expansion failed; empty if it has not.
+// resizeFailure returns the message about a failed expansion; empty if none failed.
 func resizeFailure(claim *corev1.PersistentVolumeClaim) string {
 	for _, kind := range []corev1.PersistentVolumeClaimConditionType{
 		corev1.PersistentVolumeClaimControllerResizeError, corev1.PersistentVolumeClaimNodeResizeError,
@@ -169,7 +168,7 @@ func resizeFailure(claim *corev1.PersistentVolumeClaim) string {
 	}
 	switch claim.Status.AllocatedResourceStatuses[corev1.ResourceStorage] {
 	case corev1.PersistentVolumeClaimControllerResizeInfeasible, corev1.PersistentVolumeClaimNodeResizeInfeasible:
-		return "The storage of the provider cannot have this size."
+		return "The provider's storage does not support this size."
 	}
 	return ""
 }
@@ -184,7 +183,8 @@ func claimCondition(claim *corev1.PersistentVolumeClaim, kind corev1.PersistentV
 	return nil
 }
 
-// recordEvents records an event when the claim is lost, in conflict or refused.
+// recordEvents records an event if the reason of the condition VolumeBound changed to Lost, NameConflict,
+// ProviderRefused or ProvisioningFailed.
 func (r *Reconciler) recordEvents(old, current *v1alpha1.ShadowVolumeClaim) {
 	before := meta.FindStatusCondition(old.Status.Conditions, v1alpha1.ConditionVolumeBound)
 	after := meta.FindStatusCondition(current.Status.Conditions, v1alpha1.ConditionVolumeBound)

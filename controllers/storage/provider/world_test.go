@@ -33,14 +33,14 @@ const (
 
 var key = types.NamespacedName{Namespace: remoteNamespace, Name: claimName}
 
-// world is a provider's cluster with the reconciler.
+// world is a provider's cluster with the controller of this package.
 type world struct {
 	*kittest.Cluster
 	t          *testing.T
 	reconciler *Reconciler
 }
 
-// aNamespace returns the remote namespace.
+// aNamespace returns the remote namespace of the tests.
 func aNamespace() *corev1.Namespace {
 	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
 		Name: remoteNamespace,
@@ -63,18 +63,18 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 	return w
 }
 
-// restart starts a process that remembers nothing.
+// restart starts a new process of the controller, without state in memory.
 func (w *world) restart() {
 	w.reconciler = &Reconciler{Client: w.Controller, Live: w, Events: w.Events, Clock: w.Clock}
 }
 
-// pass reconciles once.
+// pass reconciles the ShadowVolumeClaim once.
 func (w *world) pass() (time.Duration, error) {
 	result, err := w.reconciler.Reconcile(w.t.Context(), reconcile.Request{NamespacedName: key})
 	return result.RequeueAfter, err
 }
 
-// settle reconciles, and lets the cluster act, until neither writes.
+// settle reconciles and calls cluster until neither writes.
 func (w *world) settle() {
 	w.t.Helper()
 	for range 60 {
@@ -93,8 +93,7 @@ func (w *world) settle() {
 	w.t.Fatalf("does not settle: %v", w.Writes)
 }
 
-// cluster does what the controllers of Kubernetes and a provisioner do next, and reports
-// whether that was anything.
+// cluster does the next step of Kubernetes' controllers and a provisioner, and reports whether there was one.
 func (w *world) cluster() bool {
 	w.t.Helper()
 	claim, pv := w.claim(), w.pv()
@@ -145,7 +144,7 @@ func read[T client.Object](w *world, key types.NamespacedName, object T) (T, boo
 	return object, err == nil
 }
 
-// shadow, claim and pv return the stored objects; nil if they do not exist.
+// shadow, claim and pv return the objects in the API server; nil if they do not exist.
 func (w *world) shadow() *v1alpha1.ShadowVolumeClaim {
 	w.t.Helper()
 	if shadow, ok := read(w, key, &v1alpha1.ShadowVolumeClaim{}); ok {
