@@ -231,7 +231,7 @@ spec: {hard: {count/widgets.example.com: "0"}}`, w.remote), "apply", "-f", "-")
 
 func (w *widgets) testTooLarge(t *testing.T) {
 	large := w.make(t, "large", fmt.Sprintf(`{"note":%q}`, strings.Repeat("x", 600<<10)))
-	w.awaitEvent(t, large, "ReflectionRefused", "at most 524288")
+	w.awaitEvent(t, large, "ReflectionRefused", "the limit is 524288")
 	w.patch(t, w.localWidgets, "large", `{"spec":{"size":5,"note":"short"}}`)
 	w.await(t, w.remoteWidgets, "large", "it is reflected once it is smaller", size(5))
 }

@@ -97,9 +97,9 @@ func (o *configured) reconcile(ctx context.Context, key reflectionKey) (time.Dur
 	if local != nil && o.controller.policy(o.resource).Reflects(local) {
 		if size := translate.ReflectedSize(local); size > translate.MaxReflectedSize {
 			o.recordOnce(key, local, ReasonReflectionRefused, fmt.Sprintf(
-				"it has %d bytes in addition to its metadata, and at most %d are reflected to %s; "+
-					"an existing reflected object is not updated",
-				size, translate.MaxReflectedSize, o.controller.Provider,
+				"The object is not reflected to %s: it has %d bytes without its metadata, and the limit is %d bytes. "+
+					"An existing reflected object is not updated.",
+				o.controller.Provider, size, translate.MaxReflectedSize,
 			))
 			return 0, nil
 		}
@@ -141,7 +141,7 @@ func (o *configured) writeStatus(ctx context.Context, key reflectionKey) error {
 	of := reflectionKey{resource: key.resource + "/status", ObjectName: key.ObjectName}
 	if size := translate.RemoteStatusSize(existing); size > translate.MaxReflectedSize {
 		o.recordOnce(of, local, ReasonReflectionRefused, fmt.Sprintf(
-			"its status on %s has %d bytes, and at most %d are written to this cluster",
+			"The status of the reflected object on %s is not copied: it has %d bytes, and the limit is %d bytes.",
 			o.controller.Provider, size, translate.MaxReflectedSize,
 		))
 		return nil
@@ -158,7 +158,10 @@ func (o *configured) writeStatus(ctx context.Context, key reflectionKey) error {
 				of,
 				local,
 				ReasonReflectionRefused,
-				fmt.Sprintf("writing its status on %s to this cluster is refused: %v", o.controller.Provider, err),
+				fmt.Sprintf(
+					"The status of the reflected object on %s is not copied, because the API server refuses it: %v",
+					o.controller.Provider, err,
+				),
 			)
 			fallthrough
 		default:
@@ -170,7 +173,7 @@ func (o *configured) writeStatus(ctx context.Context, key reflectionKey) error {
 	return nil
 }
 
-// dynamicClient implements client: unlike those of a dynamic client, its methods take no subresources.
+// dynamicClient implements client. The methods of a dynamic client have an additional parameter for subresources.
 type dynamicClient struct{ dynamic.ResourceInterface }
 
 func (c dynamicClient) Get(

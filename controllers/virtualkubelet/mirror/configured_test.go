@@ -27,7 +27,8 @@ import (
 
 var widgets = schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "widgets"}
 
-// namesWidgets returns a virtual node whose policy names widgets.
+// namesWidgets returns a VirtualNode whose reflection policy has the kind widgets. can is whether its status has the
+// kind too.
 func namesWidgets(can bool) *v1alpha1.VirtualNode {
 	node := &v1alpha1.VirtualNode{}
 	node.Spec.Reflection.Kinds = []v1alpha1.ReflectedKind{
@@ -41,7 +42,7 @@ func namesWidgets(can bool) *v1alpha1.VirtualNode {
 	return node
 }
 
-// newReflectingWidgets returns a controller with clients of a custom kind.
+// newReflectingWidgets returns a controller that reflects the kind widgets, and the dynamic clients of both clusters.
 func newReflectingWidgets(
 	t *testing.T,
 	local, remote []runtime.Object,
@@ -67,7 +68,7 @@ func newWidget(size string) *unstructured.Unstructured {
 	return made
 }
 
-// copyOfWidget returns the reflected object of a widget, with a status unless it is empty.
+// copyOfWidget returns the reflected object of a widget. It has a status unless phase is empty.
 func copyOfWidget(local *unstructured.Unstructured, phase string) *unstructured.Unstructured {
 	reflected := translate.Configured(local, "shop-rome", destination)
 	reflected.SetUID("there")
@@ -78,7 +79,7 @@ func copyOfWidget(local *unstructured.Unstructured, phase string) *unstructured.
 	return reflected
 }
 
-// did returns the verbs of the writes.
+// did returns the verbs of the writes of a client.
 func did(client *dynamicfake.FakeDynamicClient) []string {
 	var all []string
 	for _, action := range client.Actions() {
@@ -89,7 +90,7 @@ func did(client *dynamicfake.FakeDynamicClient) []string {
 	return all
 }
 
-// One reconcile of one object of a configured kind.
+// This test calls reconcile once per case.
 func TestConfiguredKindIsReflectedAndItsStatusWrittenBack(t *testing.T) {
 	huge := newWidget(strings.Repeat("x", translate.MaxReflectedSize))
 	hugeExcluded := huge.DeepCopy()
@@ -121,17 +122,17 @@ func TestConfiguredKindIsReflectedAndItsStatusWrittenBack(t *testing.T) {
 		},
 		{name: "deleted", reflected: copyOfWidget(newWidget("1"), ""), wrote: []string{"delete"}},
 		{name: "replaced", local: newWidget("1"), reflected: copyOfWidget(earlier, "Ready"), wrote: []string{"delete"}},
-		{name: "too large", local: huge, event: "Warning ReflectionRefused it has 524308 bytes"},
+		{name: "too large", local: huge, event: "Warning ReflectionRefused The object is not reflected to milan: it has 524308 bytes"},
 		{name: "too large, excluded by annotation", local: hugeExcluded},
 		{
 			name: "a status that is too large is not written", local: newWidget("1"),
 			reflected: copyOfWidget(newWidget("1"), strings.Repeat("x", translate.MaxReflectedSize)),
-			event:     "Warning ReflectionRefused its status on milan has",
+			event:     "Warning ReflectionRefused The status of the reflected object on milan is not copied: it has",
 		},
 		{
 			name: "an object with the same name is not changed", local: newWidget("1"), unseen: foreign,
 			wrote: []string{"create"}, again: true,
-			event: "Warning ReflectionConflict namespace shop-rome of milan has an object of the name w",
+			event: "Warning ReflectionConflict Namespace shop-rome of milan has an object named w",
 		},
 		{
 			name: "a refusal is reported", local: newWidget("1"), answer: forbidden, wrote: []string{"create"},
@@ -201,7 +202,7 @@ func TestConfiguredKindIsReflectedAndItsStatusWrittenBack(t *testing.T) {
 			if len(r.events.Events) > 0 {
 				t.Errorf("second event: %s", <-r.events.Events)
 			}
-			// A status is written once per version of the reflected object.
+			// The status of one version of a reflected object is written only once.
 			if diff := cmp.Diff(test.writtenStatuses, did(rome)); diff != "" {
 				t.Errorf("local writes, after another reconcile (-want +got):\n%s", diff)
 			}
@@ -209,13 +210,13 @@ func TestConfiguredKindIsReflectedAndItsStatusWrittenBack(t *testing.T) {
 	}
 }
 
-// A kind is reflected while the policy names it and the provider serves it; otherwise its
-// reflected objects are deleted, in each namespace.
+// The virtual node and its status decide whether a configured kind is reflected. When they drop the kind, its reflected
+// objects are deleted in each namespace.
 func TestKindIsReflectedWhileThePolicyNamesIt(t *testing.T) {
 	foreign := newWidget("foreign")
 	foreign.SetNamespace("shop-rome")
 	foreign.SetName("foreign")
-	// A reflected object exists already.
+	// The provider has a reflected object from an earlier virtual kubelet.
 	r, _, milan := newReflectingWidgets(
 		t,
 		[]runtime.Object{newWidget("1")},
@@ -257,7 +258,7 @@ func TestKindIsReflectedWhileThePolicyNamesIt(t *testing.T) {
 	}
 	say(namesWidgets(false))
 	if running() {
-		t.Error("widgets are watched although they cannot be copied")
+		t.Error("widgets are watched although the status does not have them")
 	}
 	say(namesWidgets(true))
 	await("named", "foreign", "w")
@@ -267,7 +268,7 @@ func TestKindIsReflectedWhileThePolicyNamesIt(t *testing.T) {
 			func(action clienttesting.Action) bool { return action.GetVerb() == "update" },
 		), nil
 	}); err != nil {
-		t.Fatal("the copy is still an old one")
+		t.Fatal("the reflected object is outdated")
 	}
 	said := namesWidgets(true)
 	said.Spec.Reflection.Kinds = nil

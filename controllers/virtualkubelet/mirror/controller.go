@@ -32,7 +32,7 @@ import (
 // reflectionWorkers is the number of objects that are reconciled concurrently.
 const reflectionWorkers = 4
 
-// Namespaces returns the remote namespaces of the virtual node's pods and objects.
+// Namespaces returns the states of offloaded namespaces.
 type Namespaces interface {
 	// All returns, by local namespace, the state of every namespace that the NamespaceMap maps to a remote one.
 	All() map[string]remotens.State
@@ -75,13 +75,13 @@ type Controller struct {
 	namespaces map[string]reflectedNamespace
 	// policies are the reflection policies last read from the VirtualNode; nil before the first read.
 	policies *v1alpha1.VirtualNodeReflection
-	// networked reports whether pods of the consumer and of the provider can reach each other.
+	// networked is true if pods of the consumer and of the provider can reach each other.
 	networked bool
 	// classes are the classes of the provider's offer, which reflected Ingresses and Services may name.
 	classes translate.Classes
 	// configured has the kinds that the reflection policy adds to the built-in ones.
 	configured []kind
-	// lastEvents has the message of the last event recorded about an object, to record it only once.
+	// lastEvents has the message of the last event about each object, so that an event is not repeated.
 	lastEvents syncMap[reflectionKey, string]
 }
 
@@ -205,7 +205,8 @@ func (c *Controller) syncKinds(ctx context.Context, namespace string, running re
 				c.enqueue(one)
 			}
 		case stays || o.end():
-			// start creates a reflector for the new version, whose objects are the same, so nothing is deleted.
+			// If only the version changed, start creates a reflector for the new version. It has the same objects, so nothing is
+			// deleted.
 			running.stops[name]()
 			delete(running.kinds, name)
 		default:
@@ -240,7 +241,7 @@ func (c *Controller) start(ctx context.Context, kind kind, namespace string, run
 	running.kinds[kind.name] = one
 	one.run(ctx)
 	go func() {
-		// reconcile ignored all keys that were added before both caches were filled.
+		// reconcile ignores keys until both caches are filled.
 		if cache.WaitForCacheSync(ctx.Done(), one.synced) {
 			c.enqueue(one)
 		}

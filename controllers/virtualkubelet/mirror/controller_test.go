@@ -34,7 +34,7 @@ import (
 
 var destination = translate.Destination{OriginID: "rome-id", DestinationID: "milan-id", NodeName: "liqo-milan"}
 
-// reflecting is a namespace "shop" of rome with the remote namespace "shop-rome" on milan.
+// reflecting is a controller of the consumer rome that reflects namespace shop to namespace shop-rome of milan.
 type reflecting struct {
 	*Controller
 	rome, milan *kubefake.Clientset
@@ -96,7 +96,7 @@ func (r *reflecting) start(t *testing.T) {
 	})
 }
 
-// writes returns the verbs and resources of the writes on milan.
+// writes returns the verbs and resources of the writes to milan.
 func (r *reflecting) writes() []string {
 	var all []string
 	for _, action := range r.milan.Actions() {
@@ -177,7 +177,7 @@ func TestReflectedObjectsFollowTheOfferedClasses(t *testing.T) {
 	}
 }
 
-// One reconcile of one object with filled caches.
+// This test calls reconcile once per case, with filled caches.
 func TestReconcileUpdatesTheReflectedObject(t *testing.T) {
 	foreign := settings("foreign")
 	foreign.Namespace = "shop-rome"
@@ -218,7 +218,7 @@ func TestReconcileUpdatesTheReflectedObject(t *testing.T) {
 		{
 			name: "an object with the same name is not changed", local: settings("1"), unseen: foreign,
 			wrote: []string{"create configmaps"},
-			event: "Warning ReflectionConflict namespace shop-rome of milan has an object of the name settings",
+			event: "Warning ReflectionConflict Namespace shop-rome of milan has an object named settings",
 			again: true,
 		},
 		{
@@ -297,8 +297,7 @@ func TestReconcileUpdatesTheReflectedObject(t *testing.T) {
 	}
 }
 
-// A reflected object is deleted as it was observed: one that another client has taken over since
-// then is not.
+// A reflected object that another client changed after it was cached is not deleted.
 func TestReflectedObjectIsDeletedOnlyAsObserved(t *testing.T) {
 	r := newReflecting(t, nil, nil)
 	one := objectsOf[*corev1.ConfigMap](t, r, "configmaps")
@@ -316,7 +315,7 @@ func TestReflectedObjectIsDeletedOnlyAsObserved(t *testing.T) {
 			return
 		}
 	}
-	t.Error("nothing was deleted")
+	t.Error("the reflected object was not deleted")
 }
 
 func objectsOf[T object](t *testing.T, r *reflecting, resource string) *objects[T, T] {
@@ -356,19 +355,19 @@ func TestLocalObjectsOverrideReflectedOnes(t *testing.T) {
 		}
 	}
 
-	// Existing objects are reflected, and leftovers are deleted.
+	// Existing local objects are reflected, and reflected objects without a local one are deleted.
 	r.awaitData(t, "settings", map[string]string{"a": "1"})
 	r.awaitData(t, "leftover", nil)
 	// Changes are reflected.
 	step(local.Update(t.Context(), settings("2"), metav1.UpdateOptions{}))
 	r.awaitData(t, "settings", map[string]string{"a": "2"})
-	// Drift is reverted.
+	// A change on the provider is reverted.
 	step(reflected.Update(t.Context(), copyOf(settings("drift")), metav1.UpdateOptions{}))
 	r.awaitData(t, "settings", map[string]string{"a": "2"})
 	// An object that is deleted on the provider is created again.
 	step(nil, reflected.Delete(t.Context(), "settings", metav1.DeleteOptions{}))
 	r.awaitData(t, "settings", map[string]string{"a": "2"})
-	// An immutable object is replaced when it changes.
+	// A change of an immutable object replaces the reflected one.
 	step(local.Update(t.Context(), immutable(settings("3")), metav1.UpdateOptions{}))
 	r.awaitData(t, "settings", map[string]string{"a": "3"})
 	step(local.Update(t.Context(), immutable(settings("4")), metav1.UpdateOptions{}))
@@ -397,7 +396,7 @@ func TestChangesAreReflectedWhenTheProviderIsBack(t *testing.T) {
 		return remotens.Lookup[*corev1.ConfigMap](one.local.GetStore(), "shop", "settings").Data["a"] == "19", nil
 	})
 	if err != nil {
-		t.Fatal("the last change was not seen")
+		t.Fatal("the last change was not cached")
 	}
 	if after := len(r.writes()); after != before {
 		t.Errorf("%d writes while the provider was unreachable", after-before)
@@ -405,8 +404,7 @@ func TestChangesAreReflectedWhenTheProviderIsBack(t *testing.T) {
 	r.answers.Store(true)
 	r.EnqueueAll()
 	r.awaitData(t, "settings", map[string]string{"a": "19"})
-	// A late event may cause another write, but no intermediate state
-	// is written.
+	// A late event may cause another write, but none with an intermediate state.
 	for _, action := range r.milan.Actions() {
 		if !action.Matches("update", "configmaps") {
 			continue
@@ -448,7 +446,7 @@ func TestTerminatingRemoteNamespaceIsNotChanged(t *testing.T) {
 	r.awaitData(t, "settings", map[string]string{"a": "1"})
 }
 
-// A change of the policy applies at once, to existing and new objects.
+// A change of the reflection policy applies to existing and new objects.
 func TestPolicyOfTheVirtualNodeApplies(t *testing.T) {
 	sent := settings("1")
 	sent.Name, sent.Annotations = "sent", map[string]string{v1alpha1.AnnotationAllowReflection: ""}
@@ -473,7 +471,7 @@ func TestPolicyOfTheVirtualNodeApplies(t *testing.T) {
 	r.awaitData(t, "settings", map[string]string{"a": "1"})
 }
 
-// Before the policy is known, nothing is reflected: it may exclude objects.
+// Before the VirtualNode is cached, nothing is reflected, because its policy may exclude objects.
 func TestNothingIsReflectedBeforeThePolicyIsKnown(t *testing.T) {
 	r := newReflecting(t, []runtime.Object{settings("1")}, nil)
 	r.node.Store(nil)

@@ -71,7 +71,7 @@ func newEndpointSlices(k kind, c *Controller, namespace, remote string) (reflect
 	}
 	o.reflects = o.isReflected
 	if !c.networked {
-		// Slices that an earlier virtual kubelet reflected are deleted.
+		// The zero time makes reconcile delete slices that an earlier virtual kubelet reflected.
 		o.ending.Store(&time.Time{})
 	}
 	if err := o.followServices(); err != nil {
@@ -193,7 +193,7 @@ func (c *Controller) EnqueueEndpoints(address string) {
 		if !ok {
 			continue
 		}
-		// ByIndex fails only without the index.
+		// ByIndex fails only if the index does not exist.
 		slices, _ := o.local.GetIndexer().ByIndex(byEndpoint, address)
 		for _, slice := range slices {
 			c.queue.AddAfter(o.key(slice.(*discoveryv1.EndpointSlice).Name), endpointsPause)
@@ -210,7 +210,7 @@ func (o *endpointSlices) followServices() error {
 		if err != nil {
 			return
 		}
-		// ByIndex fails only without the index.
+		// ByIndex fails only if the index does not exist.
 		slices, _ := o.local.GetIndexer().ByIndex(byService, name.Name)
 		for _, slice := range slices {
 			o.controller.queue.Add(o.key(slice.(*discoveryv1.EndpointSlice).Name))

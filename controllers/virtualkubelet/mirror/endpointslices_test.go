@@ -50,7 +50,7 @@ func webEndpoints() *discoveryv1.EndpointSlice {
 	}
 }
 
-// awaitEndpoints waits until milan has one endpoint, or none.
+// awaitEndpoints waits until milan has a ShadowEndpointSlice with one endpoint, or none.
 func (r *reflecting) awaitEndpoints(t *testing.T, reflected bool) {
 	t.Helper()
 	err := kittest.Poll(t, func(ctx context.Context) (bool, error) {
@@ -104,14 +104,14 @@ func TestEndpointsFollowTheirServiceWhileThereIsANetwork(t *testing.T) {
 	r.awaitEndpoints(t, false)
 }
 
-// endpoints returns the reflector of the endpoints of the namespace.
+// endpoints returns the reflector of the namespace's EndpointSlices.
 func (r *reflecting) endpoints() reflector {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	return r.namespaces["shop"].kinds["endpointslices"]
 }
 
-// awaitRest waits until no endpoints are watched.
+// awaitRest waits until the EndpointSlices are not watched any more.
 func (r *reflecting) awaitRest(t *testing.T, watching *endpointSlices) {
 	t.Helper()
 	if err := kittest.Poll(t, func(context.Context) (bool, error) {
@@ -158,9 +158,9 @@ func TestEndpointsAreWatchedOnlyWhileThereIsANetwork(t *testing.T) {
 		}
 		r.awaitEndpoints(t, false)
 		if watching.local.IsStopped() {
-			t.Error("a request that is being sent is not awaited")
+			t.Error("the watch ended before endingGrace")
 		}
-		// The time of the change is in the past.
+		// endingGrace has passed.
 		watching.ending.Store(&time.Time{})
 		r.EnqueueAll()
 		r.awaitRest(t, watching)

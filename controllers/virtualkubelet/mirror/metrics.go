@@ -28,7 +28,7 @@ func NewMetrics(register func(metrics.Registerable) error) (*Metrics, error) {
 		if err := register(vector); err != nil {
 			return nil, err
 		}
-		// Creates every series, so that rates of the first errors are correct.
+		// Every series exists from the start, so that rates include the first increment.
 		for _, kind := range builtin() {
 			vector.WithLabelValues(kind.name)
 		}

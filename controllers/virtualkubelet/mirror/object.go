@@ -56,7 +56,7 @@ type objects[L, C object] struct {
 	translation[L, C]
 	controller        *Controller
 	namespace, remote string
-	// local is the cache of local objects, and reflected that of reflected objects in the remote namespace.
+	// local is the cache of local objects, and reflected the cache of reflected objects in the remote namespace.
 	local, reflected cache.SharedIndexInformer
 	client           client[C]
 	// reflects reports whether a local object is reflected. If nil, the reflection policy decides.
@@ -188,8 +188,8 @@ func (o *objects[L, C]) create(ctx context.Context, key reflectionKey, local L, 
 		}
 		if !isCopy(live, o.controller.To) {
 			o.recordOnce(key, local, ReasonReflectionConflict, fmt.Sprintf(
-				"namespace %s of %s has an object of the name %s that is not a reflected object of this cluster; "+
-					"it is not changed, and remote pods use it: remove either of them",
+				"Namespace %s of %s has an object named %s that is not a reflected object of this cluster. "+
+					"It is not changed, and remote pods use it: delete it, or the local object.",
 				o.remote, o.controller.Provider, desired.GetName(),
 			))
 			return conflictRetry, nil

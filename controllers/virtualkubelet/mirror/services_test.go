@@ -24,7 +24,7 @@ import (
 	"liqo.io/federation/test/fakes"
 )
 
-// exporting sets whether rome serves ServiceExports, and the existing ones.
+// exporting sets whether rome serves the ServiceExport API, and its ServiceExports.
 func (r *reflecting) exporting(t *testing.T, served bool, exports ...runtime.Object) {
 	t.Helper()
 	r.LocalDynamic = fakes.Followed(
@@ -44,7 +44,7 @@ func (r *reflecting) exporting(t *testing.T, served bool, exports ...runtime.Obj
 	}
 }
 
-// discovers runs the discovery of served kinds until the test ends.
+// discovers watches which APIs rome serves until the test ends.
 func (r *reflecting) discovers(t *testing.T) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -59,8 +59,7 @@ func (r *reflecting) discovers(t *testing.T) {
 	})
 }
 
-// awaitExported waits until the reflected Service on milan is marked as
-// exported, or is not.
+// awaitExported waits until the reflected Service on milan has the label of exported Services, or has not.
 func (r *reflecting) awaitExported(t *testing.T, want bool) {
 	t.Helper()
 	err := kittest.Poll(t, func(ctx context.Context) (bool, error) {
@@ -132,7 +131,7 @@ func TestRestartUnexportsNothing(t *testing.T) {
 			r := newReflecting(t, []runtime.Object{webService(), settings("1")}, []runtime.Object{exportedCopy()})
 			r.exporting(t, test.served, test.exports...)
 			r.start(t)
-			// Until the ServiceExports are cached, the label is unchanged.
+			// Until ServiceExports are cached, the label is kept.
 			r.awaitData(t, "settings", map[string]string{"a": "1"})
 			r.awaitExported(t, true)
 			r.discovers(t)
@@ -142,7 +141,7 @@ func TestRestartUnexportsNothing(t *testing.T) {
 			}
 			for _, write := range r.writes() {
 				if write == "update services" {
-					t.Error("the copy was written again")
+					t.Error("the reflected Service was written again")
 				}
 			}
 		})

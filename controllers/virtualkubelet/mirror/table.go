@@ -86,7 +86,7 @@ type translation[L, C object] struct {
 	translate func(local L, remote string, to translate.Destination) C
 	// update changes an existing reflected object into the desired one, and returns the request that is necessary.
 	update func(existing, desired C) translate.Change
-	// remoteName returns the name of the reflected object of a local one; localName returns the inverse.
+	// remoteName returns the name of the reflected object of a local one; localName is its inverse.
 	remoteName, localName func(name string) string
 }
 

@@ -56,7 +56,7 @@ func TestWarningsAreRecordedForTheLocalObject(t *testing.T) {
 		},
 		[]runtime.Object{reflected, foreign, left, rootsThere},
 	)
-	// Leftovers are not deleted during the test.
+	// An unreachable provider is not reconciled, so the reflected object without a local one remains.
 	r.answers.Store(false)
 	r.start(t)
 	err := kittest.Poll(t, func(context.Context) (bool, error) {
