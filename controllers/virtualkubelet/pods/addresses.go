@@ -23,7 +23,7 @@ type Network struct {
 	Mapped func(address string) []string
 
 	last atomic.Pointer[networkTranslation]
-	// reported is the network that the last call of Changed compared with.
+	// reported is the network at the last call of Changed.
 	reported *v1alpha1.VirtualNodeNetwork
 }
 

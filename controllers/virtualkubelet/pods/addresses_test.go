@@ -72,7 +72,7 @@ func TestAddressesAreTranslatedByTheVirtualNode(t *testing.T) {
 			t.Errorf("%s: the address is %q", test.name, named.Status.PodIP)
 		}
 		if s, p := n.toLocal(nil, nil); s != nil || p != nil {
-			t.Errorf("%s: an address without a pod", test.name)
+			t.Errorf("%s: there is an address without a remote pod", test.name)
 		}
 	}
 	if diff := cmp.Diff(before, &pod.Status); diff != "" {
@@ -87,7 +87,7 @@ func agreedNetwork() *v1alpha1.VirtualNodeNetwork {
 	}
 }
 
-// mappedNetwork returns the agreed ranges with an external CIDR of milan.
+// mappedNetwork returns a network with a remapped external CIDR in addition to agreedNetwork.
 func mappedNetwork() *v1alpha1.VirtualNodeNetwork {
 	agreed := agreedNetwork()
 	agreed.Local = append(agreed.Local, v1alpha1.CIDRMapping{CIDR: "10.70.0.0/24", Mapped: "10.71.0.0/24"})
@@ -101,15 +101,15 @@ func TestMappedAddressIsTranslatedByItsMapping(t *testing.T) {
 		address string
 		want    string
 	}{
-		"of what runs on another provider":   {mappedNetwork(), []string{"10.70.0.9"}, "10.3.0.1", "10.71.0.9"},
-		"which is nothing without a mapping": {mappedNetwork(), nil, "10.3.0.1", ""},
-		"nor while its name is not agreed":   {agreedNetwork(), []string{"10.70.0.9"}, "10.3.0.1", ""},
-		"nor by what cannot be read":         {mappedNetwork(), []string{"x"}, "10.3.0.1", ""},
-		"the first of several that has a name": {
+		"mapped address in an external CIDR":     {mappedNetwork(), []string{"10.70.0.9"}, "10.3.0.1", "10.71.0.9"},
+		"no mapping":                             {mappedNetwork(), nil, "10.3.0.1", ""},
+		"mapped address without a remapped CIDR": {agreedNetwork(), []string{"10.70.0.9"}, "10.3.0.1", ""},
+		"invalid mapped address":                 {mappedNetwork(), []string{"x"}, "10.3.0.1", ""},
+		"several mappings, the first one that is reachable": {
 			mappedNetwork(), []string{"10.69.0.1", "10.70.0.9"}, "10.3.0.1", "10.71.0.9",
 		},
-		"before the range that it is in":  {mappedNetwork(), []string{"10.70.0.9"}, "10.0.1.1", "10.71.0.9"},
-		"without a tunnel it is the same": {nil, []string{"10.70.0.9"}, "10.3.0.1", "10.3.0.1"},
+		"mapping and range of the same address": {mappedNetwork(), []string{"10.70.0.9"}, "10.0.1.1", "10.71.0.9"},
+		"flat network":                          {nil, []string{"10.70.0.9"}, "10.3.0.1", "10.3.0.1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			vn := &v1alpha1.VirtualNode{Status: v1alpha1.VirtualNodeStatus{Network: test.network}}

@@ -22,13 +22,13 @@ func TestOneAudienceIsRequestedWhenTheDefaultExceedsTheLimits(t *testing.T) {
 	for _, test := range []struct {
 		name, token, want string
 	}{
-		{"one", list("https://kubernetes.default.svc"), ""},
-		{"one, not a list", token(`{"aud":"https://kubernetes.default.svc"}`), ""},
-		{"four", list("a", "b", "c", "d"), ""},
-		{"too many", list("a", "b", "c", "d", "e"), "a"},
-		{"a long one", list(long, "b"), "b"},
-		{"too many, the first is long", list(long, "b", "c", "d", "e"), "b"},
-		{"only a long one", list(long), ""},
+		{"one audience", list("https://kubernetes.default.svc"), ""},
+		{"one audience, not a list", token(`{"aud":"https://kubernetes.default.svc"}`), ""},
+		{"four audiences", list("a", "b", "c", "d"), ""},
+		{"too many audiences", list("a", "b", "c", "d", "e"), "a"},
+		{"an audience that is too long", list(long, "b"), "b"},
+		{"too many audiences, the first too long", list(long, "b", "c", "d", "e"), "b"},
+		{"only an audience that is too long", list(long), ""},
 		{"no audience", token(`{}`), ""},
 		{"invalid claims", token(`{`), ""},
 		{"not a JWT", "abcdef.0123456789abcdef", ""},

@@ -26,7 +26,7 @@ import (
 	"liqo.io/federation/controllers/virtualkubelet/translate"
 )
 
-// boundClaim returns a claim and its volume, whose data the provider milan stores.
+// boundClaim returns a claim and the volume that it is bound to, whose data milan stores.
 func boundClaim(name string) (*corev1.PersistentVolumeClaim, *corev1.PersistentVolume) {
 	claim := &corev1.PersistentVolumeClaim{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "demo", Name: name, UID: types.UID(name)},
@@ -101,7 +101,7 @@ func TestAShadowPodMountsTheProvidersClaims(t *testing.T) {
 		t.Errorf("%d requests for two claims and one that does not exist, want 5: %v", requests, local.Actions())
 	}
 
-	// An update of the pod neither reads the claims again, nor depends on them.
+	// An update of the pod does not read the claims again, and does not depend on their phase.
 	data.Status.Phase = corev1.ClaimLost
 	claims := corev1.SchemeGroupVersion.WithResource("persistentvolumeclaims")
 	if err := local.Tracker().Update(claims, data, "demo"); err != nil {

@@ -18,14 +18,14 @@ import (
 	"liqo.io/federation/controllers/virtualkubelet/translate"
 )
 
-// A pod that uses the consumer's API server waits until the provider has an address of it;
-// other pods are created immediately.
+// The shadow pod of a pod that uses the consumer's API server is created when the provider has an address for it. Other
+// shadow pods are created immediately.
 func TestPodWaitsForTheAddressOfTheConsumersAPI(t *testing.T) {
 	for name, test := range map[string]struct {
 		network *v1alpha1.VirtualNodeNetwork
 		mapped  []string
 		change  func(s *sender, pod *corev1.Pod)
-		want    string // where it is led to; empty if it waits
+		want    string // the address that the pod gets for the API server; empty if the pod waits
 	}{
 		"by its mapping": {
 			network: mappedNetwork(), mapped: []string{"10.70.0.9"}, want: "10.71.0.9",
@@ -73,7 +73,7 @@ func TestPodWaitsForTheAddressOfTheConsumersAPI(t *testing.T) {
 				reported, errPod := local.CoreV1().Pods("demo").Get(t.Context(), "web", metav1.GetOptions{})
 				if !apierrors.IsNotFound(err) || errPod != nil ||
 					reported.Status.Reason != v1alpha1.ReasonOffloadingBackOff {
-					t.Fatalf("waiting with %q (%v), shadow pod: %v", reported.Status.Reason, errPod, err)
+					t.Fatalf("status reason %q (%v), shadow pod: %v", reported.Status.Reason, errPod, err)
 				}
 				return
 			}

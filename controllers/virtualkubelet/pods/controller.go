@@ -64,7 +64,7 @@ func NewWarnings() flowcontrol.PassiveRateLimiter {
 	return flowcontrol.NewTokenBucketPassiveRateLimiter(perSecond, atOnce)
 }
 
-// Namespaces returns the remote namespaces of the virtual node's pods.
+// Namespaces returns the states of local namespaces.
 type Namespaces interface {
 	// State returns the state of a local namespace; the zero value if the NamespaceMap does not have the namespace.
 	State(local string) remotens.State

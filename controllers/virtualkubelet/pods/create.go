@@ -37,8 +37,8 @@ func (c *Controller) awaitConsumerAPI(ctx context.Context, pod *corev1.Pod) erro
 		return nil
 	}
 	return c.publish(ctx, pod, translate.Refused(pod, v1alpha1.ReasonOffloadingBackOff, fmt.Sprintf(
-		"%s has no address of this cluster's API server yet: "+
-			"see the condition Networking of the ForeignCluster, and its events", c.Provider)))
+		"%s cannot reach this cluster's API server yet: "+
+			"see the condition Networking of the ForeignCluster, and its events.", c.Provider)))
 }
 
 // create creates the shadow pod of a pod and sends the pod's tokens. If the provider refuses the shadow pod, it writes
@@ -65,7 +65,7 @@ func (c *Controller) create(ctx context.Context, key cache.ObjectName, pod *core
 		)
 		if err == nil && !c.owns(created) {
 			message := fmt.Sprintf(
-				"namespace %s of %s has a ShadowPod of this name that does not belong to %s",
+				"Namespace %s of %s has a ShadowPod of this name that does not belong to node %s.",
 				t.Remote,
 				c.Provider,
 				c.NodeName,

@@ -61,7 +61,7 @@ func (c *Controller) remove(ctx context.Context, key cache.ObjectName, pod *core
 	case !reachable, !t.Synced():
 		return nil
 	case state.Leaving():
-		// If the remote namespace is deleted before the pod ends, no event enqueues the pod.
+		// No event enqueues the pod if the remote namespace is deleted before the pod ends.
 		c.queue.AddAfter(key, leavingCheck)
 	}
 	remotePod := t.RemotePod(pod)

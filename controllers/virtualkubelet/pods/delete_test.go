@@ -36,7 +36,7 @@ import (
 func TestPodIsRemovedWhoseShadowPodWasNeverObserved(t *testing.T) {
 	const namespace, remoteNamespace = "web", "web-rome"
 	federation := fake.NewSimpleClientset()
-	// The watch reports nothing, as during an interruption.
+	// The watch has no events, as while it is interrupted.
 	federation.PrependWatchReactor("shadowpods", func(clienttesting.Action) (bool, watch.Interface, error) {
 		return true, watch.NewFake(), nil
 	})
@@ -97,7 +97,7 @@ func TestPodIsRemovedWhoseShadowPodWasNeverObserved(t *testing.T) {
 		}
 	}
 	if c.states.read(key).shadow.created != nil {
-		t.Error("the shadow pod still counts as existing")
+		t.Error("the deleted shadow pod still counts as existing")
 	}
 	deletions := 0
 	for _, action := range local.Actions() {
@@ -110,8 +110,8 @@ func TestPodIsRemovedWhoseShadowPodWasNeverObserved(t *testing.T) {
 	}
 }
 
-// cutOff is a sender whose provider has a shadow pod and a pod of the local pod
-// "web", which is being deleted.
+// cutOff returns a controller and its local pod web, which is being deleted. The provider has a shadow pod and a remote
+// pod for it.
 func cutOff(t *testing.T) (s *sender, going *corev1.Pod) {
 	t.Helper()
 	s = newSender(t, func(string) error { return nil })
@@ -121,7 +121,7 @@ func cutOff(t *testing.T) (s *sender, going *corev1.Pod) {
 	s.Lister = corev1listers.NewPodLister(kittest.Indexer(going))
 	shadow := translate.ShadowPod(going, "demo-rome", s.To, nil)
 	shadow.UID = "shadow"
-	// The fake client deletes the shadow pod at once, so the remote pod outlives it.
+	// The fake client deletes the shadow pod without waiting, so the remote pod exists longer.
 	remotePod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace:   shadow.Namespace,
@@ -156,8 +156,8 @@ func cutOff(t *testing.T) (s *sender, going *corev1.Pod) {
 	return s, going
 }
 
-// shadowsDeleted returns the grace periods of the requested deletions of
-// shadow pods; -1 is their own.
+// shadowsDeleted returns the grace periods, in seconds, of the requested deletions of shadow pods; -1 means the pod's
+// own.
 func (s *sender) shadowsDeleted() (graces []int64) {
 	for _, action := range s.Remote.Federation.(*fake.Clientset).Actions() {
 		if deletion, ok := action.(clienttesting.DeleteActionImpl); ok && action.Matches("delete", "shadowpods") {
@@ -167,7 +167,7 @@ func (s *sender) shadowsDeleted() (graces []int64) {
 	return graces
 }
 
-// timesSucceeded returns the number of status patches with the phase Succeeded.
+// timesSucceeded returns the number of status patches with phase Succeeded.
 func (s *sender) timesSucceeded() (count int) {
 	for _, action := range s.Local.(*kubefake.Clientset).Actions() {
 		if patch, ok := action.(clienttesting.PatchAction); ok &&
@@ -178,7 +178,7 @@ func (s *sender) timesSucceeded() (count int) {
 	return count
 }
 
-// succeeded sets the shadow pod of "web" to Succeeded.
+// succeeded sets the phase of the shadow pod of web to Succeeded.
 func (s *sender) succeeded(t *testing.T, change ...func(*v1alpha1.ShadowPod)) {
 	t.Helper()
 	ended := s.remoteNamespace.Shadow("web").DeepCopy()
@@ -194,7 +194,7 @@ func (s *sender) succeeded(t *testing.T, change ...func(*v1alpha1.ShadowPod)) {
 	}
 }
 
-// A Job counts a pod without a final status as failed, and replaces it.
+// A Job would count a pod without a final status as failed and replace it.
 func TestEndOfAPodIsWrittenBeforeItIsRemoved(t *testing.T) {
 	for _, test := range []struct {
 		name     string
@@ -203,8 +203,8 @@ func TestEndOfAPodIsWrittenBeforeItIsRemoved(t *testing.T) {
 		reported int
 		removed  []int64
 	}{
-		{"before the shadow pod is deleted", nil, corev1.PodRunning, 1, nil},
-		{"once, and its shadow pod need not be kept", nil, corev1.PodSucceeded, 0, []int64{0}},
+		{"final status not written", nil, corev1.PodRunning, 1, nil},
+		{"final status written already", nil, corev1.PodSucceeded, 0, []int64{0}},
 		{
 			"refused status", apierrors.NewInvalid(corev1.SchemeGroupVersion.WithKind("Pod").GroupKind(), "web", nil),
 			corev1.PodRunning, 1, []int64{0},
@@ -246,7 +246,7 @@ func TestEndOfAPodDeletedOnTheProviderIsWritten(t *testing.T) {
 		reported int
 		removed  []int64
 	}{
-		{"before another one is made of it", true, corev1.PodRunning, 1, nil},
+		{"before the pod is created again", true, corev1.PodRunning, 1, nil},
 		{"obsolete namespace", false, corev1.PodRunning, 1, nil},
 		{"final status written", true, corev1.PodSucceeded, 0, []int64{0}},
 		{"final status written, unreachable namespace", false, corev1.PodSucceeded, 0, []int64{0}},
@@ -272,7 +272,7 @@ func TestEndOfAPodDeletedOnTheProviderIsWritten(t *testing.T) {
 	}
 }
 
-// Otherwise the pod would be created again when its shadow pod is deleted.
+// Without a final phase, the pod would be created again when its shadow pod is deleted.
 func TestPodFailsIfItsEndIsRefused(t *testing.T) {
 	s, pod := cutOff(t)
 	s.Reachable = func() bool { return true }
@@ -297,7 +297,7 @@ func TestPodFailsIfItsEndIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(reported) != 2 || !strings.Contains(reported[1], `"phase":"Failed"`) {
-		t.Errorf("it is reported %q", reported)
+		t.Errorf("the reported phase is %q", reported)
 	}
 	if removed := s.shadowsDeleted(); removed != nil {
 		t.Errorf("the shadow pod was deleted before the final status, with %v", removed)
@@ -330,10 +330,10 @@ func TestPodStaysWhileItsRemoteNamespaceIsInUse(t *testing.T) {
 		desired, former, synced, reachable, stays bool
 	}{
 		{"unreachable provider, offloaded namespace", true, false, true, false, true},
-		{"the provider is away, and their time is over", false, false, true, false, false},
+		{"unreachable provider, unoffloaded namespace", false, false, true, false, false},
 		{"unreachable provider, superseded remote namespace", true, true, true, false, false},
-		{"also for a virtual kubelet that has begun since", false, false, false, false, false},
-		{"one that has begun waits for a provider that answers", false, false, false, true, true},
+		{"unreachable provider, unoffloaded namespace, caches not filled", false, false, false, false, false},
+		{"reachable provider, unoffloaded namespace, caches not filled", false, false, false, true, true},
 		{"reachable provider, unoffloaded namespace", false, false, true, true, true},
 		{"reachable provider, superseded remote namespace", true, true, true, true, true},
 	} {
@@ -422,7 +422,7 @@ func TestLeftPodsAreDeletedWhenTheProviderIsBack(t *testing.T) {
 			answers = true
 			s.EnqueueAll()
 			if s.queue.Len() != 1 {
-				t.Fatalf("%d pods are looked at", s.queue.Len())
+				t.Fatalf("%d pods are enqueued", s.queue.Len())
 			}
 			s.next(t.Context())
 			if requested := s.shadowsDeleted(); len(requested) != 1 {
@@ -430,7 +430,7 @@ func TestLeftPodsAreDeletedWhenTheProviderIsBack(t *testing.T) {
 			}
 			for _, action := range s.Remote.Federation.(*fake.Clientset).Actions() {
 				if action.Matches("create", "shadowpods") {
-					t.Error("the next one is created before the last one is deleted")
+					t.Error("the new shadow pod is created before the earlier one is deleted")
 				}
 			}
 		})

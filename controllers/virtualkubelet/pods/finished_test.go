@@ -25,14 +25,14 @@ import (
 	"liqo.io/federation/controllers/kit/kittest"
 )
 
-// crowd returns the error of a provider that keeps too many finished shadow pods.
+// crowd returns the error of a provider that has reached its limit of finished shadow pods.
 func crowd() error {
 	answer := apierrors.NewForbidden(shadowPods, "", errors.New("consumer rome keeps too many finished pods"))
 	answer.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: v1alpha1.CauseTooManyFinished}}
 	return answer
 }
 
-// keeping is a sender whose provider has finished shadow pods.
+// keeping is a controller whose provider has finished shadow pods.
 type keeping struct {
 	*sender
 	pods cache.Indexer
@@ -48,7 +48,7 @@ func newKeeping(t *testing.T, answer func(verb string) error) *keeping {
 	return k
 }
 
-// keep adds a pod that ended some minutes ago, and its shadow pod.
+// keep adds a local pod that ended some minutes ago, and its shadow pod.
 func (k *keeping) keep(t *testing.T, name string, minutes int, local, remotePod corev1.PodPhase, uid types.UID) {
 	t.Helper()
 	pod := localPod(name)
@@ -72,7 +72,7 @@ func (k *keeping) keep(t *testing.T, name string, minutes int, local, remotePod 
 	}
 }
 
-// deletions returns the shadow pods that were deleted since the last call.
+// deletions returns the names of the shadow pods that were deleted since the last call.
 func (k *keeping) deletions() []string {
 	var names []string
 	for _, action := range k.provider.Actions() {
@@ -108,17 +108,17 @@ func TestFinishedShadowPodsAreDeletedIfTheProviderKeepsTooMany(t *testing.T) {
 	key := cache.MetaObjectToName(pod)
 	send := func() error { return k.create(t.Context(), key, pod, k.sender.remoteNamespace) }
 	if err := send(); err != nil {
-		t.Fatalf("a pod that will be taken in a moment: %v", err)
+		t.Fatalf("a pod that waits until finished shadow pods are deleted: %v", err)
 	}
 	if diff := cmp.Diff(oldest[:tidiedAtOnce], k.deletions()); diff != "" {
 		t.Errorf("deleted (-want +got):\n%s", diff)
 	}
-	// The deletions are pending.
+	// The requested deletions are pending.
 	if err := send(); err != nil {
 		t.Fatal(err)
 	}
 	if more := k.deletions(); len(more) > 0 {
-		t.Errorf("others are deleted at once: %v", more)
+		t.Errorf("further shadow pods are deleted while deletions are pending: %v", more)
 	}
 	if reported, tried := len(k.events.Events), k.queue.Len(); reported > 0 || tried > 0 {
 		t.Errorf("%d events and %d attempts while deletions are pending", reported, tried)
@@ -136,14 +136,14 @@ func TestFinishedShadowPodsAreDeletedIfTheProviderKeepsTooMany(t *testing.T) {
 		t.Errorf("%d pods are retried after some were deleted", k.queue.Len())
 	}
 
-	// A shadow pod with a finalizer does not block the others.
+	// A shadow pod that a finalizer keeps does not prevent further deletions for ever.
 	last := k.sender.remoteNamespace.Shadow(oldest[tidiedAtOnce-1]).DeepCopy()
 	last.DeletionTimestamp = &metav1.Time{Time: k.Clock.Now()}
 	if err := store.Update(last); err != nil {
 		t.Fatal(err)
 	}
 	if err := send(); err != nil || len(k.deletions()) > 0 {
-		t.Errorf("others are deleted before it has had time, or %v", err)
+		t.Errorf("further shadow pods are deleted before tidyTimeout, or %v", err)
 	}
 	k.Clock.(*clocktesting.FakePassiveClock).SetTime(k.Clock.Now().Add(tidyTimeout))
 	if err := send(); err != nil {
@@ -158,7 +158,7 @@ func TestFinishedShadowPodsAreDeletedIfTheProviderKeepsTooMany(t *testing.T) {
 		}
 	}
 
-	// The remaining shadow pods cannot be deleted, and an event reports it.
+	// No finished shadow pod remains that can be deleted, so the refusal is reported.
 	k.Clock.(*clocktesting.FakePassiveClock).SetTime(k.Clock.Now().Add(tidyTimeout))
 	if err := send(); !apierrors.HasStatusCause(err, v1alpha1.CauseTooManyFinished) {
 		t.Errorf("got %v", err)
@@ -172,14 +172,14 @@ func TestFinishedShadowPodsAreDeletedIfTheProviderKeepsTooMany(t *testing.T) {
 			t.Errorf("event %q", reported)
 		}
 	default:
-		t.Error("its owner is not reported")
+		t.Error("the status does not report the refusal")
 	}
 	answer = nil
 	if err := send(); err != nil {
 		t.Fatal(err)
 	}
 	if left := k.states.someBlocked(tooManyFinished, many); len(left) > 0 {
-		t.Errorf("%v wait that are taken", left)
+		t.Errorf("accepted pods still wait: %v", left)
 	}
 }
 
@@ -203,6 +203,6 @@ func TestFinishedPodDoesNotWaitForQuota(t *testing.T) {
 		t.Fatal(err)
 	}
 	if left := k.states.someBlocked(overQuota, 1); len(left) > 0 {
-		t.Errorf("%v wait that have ended", left)
+		t.Errorf("finished pods wait: %v", left)
 	}
 }

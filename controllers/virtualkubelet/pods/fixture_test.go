@@ -5,7 +5,7 @@ package pods
 
 import "liqo.io/federation/controllers/virtualkubelet/remotens"
 
-// fixed are constant remote namespaces, by their local name.
+// fixed implements Namespaces with constant states, by local name.
 type fixed map[string]remotens.State
 
 func (f fixed) State(local string) remotens.State { return f[local] }

@@ -58,7 +58,7 @@ func TestShadowPodsOfDeletedVirtualNodesAreDeleted(t *testing.T) {
 		err     error
 		want    []string
 	}{
-		{"by the virtual kubelet that does it for all", true, []string{"liqo-milan-3", "liqo-milan"}, nil, []string{"former"}},
+		{"by the virtual kubelet that decides", true, []string{"liqo-milan-3", "liqo-milan"}, nil, []string{"former"}},
 		{"another virtual kubelet decides", false, []string{"liqo-milan-3", "liqo-milan"}, nil, nil},
 		{"unreadable list of nodes", true, nil, errors.New("no luck"), nil},
 		{"empty list of nodes", true, nil, nil, nil},
@@ -76,11 +76,11 @@ func TestShadowPodsOfDeletedVirtualNodesAreDeleted(t *testing.T) {
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
 				go l.Run(ctx)
-				// Only a removed node causes a check.
+				// Only the deletion of a virtual node causes a sweep.
 				l.SetNodes([]string{"liqo-milan", "liqo-milan-2", "liqo-milan-3"})
 				synctest.Wait()
 				if requested > 0 {
-					t.Error("it lists although no node was deleted")
+					t.Error("shadow pods are listed although no virtual node was deleted")
 				}
 				l.SetNodes([]string{"liqo-milan", "liqo-milan-3"})
 				synctest.Wait()
@@ -90,7 +90,7 @@ func TestShadowPodsOfDeletedVirtualNodesAreDeleted(t *testing.T) {
 						deleted = append(deleted, deletion.GetName())
 						if uid := deletion.DeleteOptions.Preconditions.UID; uid == nil ||
 							string(*uid) != deletion.GetName() {
-							t.Errorf("another one of that name would be deleted: %v", uid)
+							t.Errorf("a shadow pod with another UID would be deleted: %v", uid)
 						}
 					}
 				}

@@ -25,8 +25,7 @@ import (
 	"liqo.io/federation/controllers/virtualkubelet/translate"
 )
 
-// endingThere returns a remote pod that is being deleted, with a grace
-// period of ten seconds.
+// endingThere returns a remote pod that is being deleted with a grace period of ten seconds.
 func endingThere(uid types.UID) *corev1.Pod {
 	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
 		Namespace:                  "demo-rome",
@@ -37,7 +36,7 @@ func endingThere(uid types.UID) *corev1.Pod {
 	}, Status: corev1.PodStatus{Phase: corev1.PodRunning}}
 }
 
-// kept returns a remote pod as it is cached.
+// kept returns a remote pod as the cache has it.
 func kept(t *testing.T, pod *corev1.Pod) *translate.RemotePod {
 	t.Helper()
 	if pod == nil {
@@ -71,7 +70,7 @@ func TestPodOnALostNodeOfTheProviderIsDeleted(t *testing.T) {
 	type look struct {
 		after     time.Duration
 		remotePod *corev1.Pod
-		// live is the remote pod on the provider; nil if it is the cached one.
+		// live is the remote pod in the provider's API server; nil means the cached one.
 		live *corev1.Pod
 	}
 	for _, test := range []struct {
@@ -85,12 +84,12 @@ func TestPodOnALostNodeOfTheProviderIsDeleted(t *testing.T) {
 			[]look{{0, endingThere("1"), nil}, {timeout - time.Second, endingThere("1"), nil}}, 0,
 		},
 		{
-			"then once", owned,
+			"after the timeout, deleted once", owned,
 			[]look{{0, endingThere("1"), nil}, {timeout, endingThere("1"), nil}, {time.Second, endingThere("1"), nil}},
 			1,
 		},
 		{
-			"a pod that is lost again has its time again", owned,
+			"a new remote pod starts the timeout again", owned,
 			[]look{
 				{0, endingThere("1"), nil}, {time.Second, nil, nil}, {timeout, endingThere("2"), nil},
 				{time.Second, endingThere("2"), nil},
@@ -98,7 +97,7 @@ func TestPodOnALostNodeOfTheProviderIsDeleted(t *testing.T) {
 			0,
 		},
 		{
-			"also where its end was not seen", owned,
+			"a new remote pod, end of the earlier one not cached", owned,
 			[]look{{0, endingThere("1"), nil}, {timeout, endingThere("2"), nil}}, 0,
 		},
 		{
@@ -138,14 +137,14 @@ func TestPodOnALostNodeOfTheProviderIsDeleted(t *testing.T) {
 				if patch, ok := action.(clienttesting.PatchAction); ok && action.GetSubresource() == "status" &&
 					strings.Contains(string(patch.GetPatch()), `"DisruptionTarget"`) {
 					if disrupted++; deleted > 0 {
-						t.Error("it is deleted before its condition DisruptionTarget is set")
+						t.Error("the pod is deleted before its condition DisruptionTarget is set")
 					}
 				}
 				if action.Matches("delete", "pods") {
 					deleted++
 					if got := action.(clienttesting.DeleteActionImpl).DeleteOptions.Preconditions.UID; got == nil ||
 						*got != test.pod.UID {
-						t.Errorf("another pod of that name would be deleted: %v", got)
+						t.Errorf("a pod with another UID would be deleted: %v", got)
 					}
 				}
 			}
@@ -188,7 +187,7 @@ func TestLostPodIsDeletedOnceThatIsPossible(t *testing.T) {
 	}
 	clock.SetTime(clock.Now().Add(time.Hour))
 	if err := s.deleteLost(t.Context(), key, pod, kept(t, endingThere("1"))); !errors.Is(err, refusal) {
-		t.Errorf("it ends with %v", err)
+		t.Errorf("deleting the lost pod: %v", err)
 	}
 	refusal = nil
 	if err := s.deleteLost(t.Context(), key, pod, kept(t, endingThere("1"))); err != nil || len(s.events.Events) != 1 {

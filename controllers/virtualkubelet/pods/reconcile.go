@@ -36,7 +36,7 @@ func (c *Controller) reconcile(ctx context.Context, key cache.ObjectName) error 
 	}
 	switch {
 	case translate.Terminal(pod.Status.Phase):
-		// The eviction or a timeout may have failed a pod that was blocked.
+		// A pod that waits for quota can become Failed, for example when it is evicted.
 		c.states.unblockAll(key)
 		return nil
 	case !state.Offloaded:
@@ -139,8 +139,8 @@ func (c *Controller) awaitNamespace(
 // virtual node; otherwise empty.
 func notForDaemonSets(pod *corev1.Pod) string {
 	if owner := metav1.GetControllerOf(pod); owner != nil && owner.Kind == "DaemonSet" {
-		return "; keep the DaemonSet off virtual nodes with a node affinity: " +
-			v1alpha1.LabelType + " NotIn [" + v1alpha1.TypeVirtualNode + "]"
+		return " Keep the DaemonSet off virtual nodes with a node affinity: " +
+			v1alpha1.LabelType + " NotIn [" + v1alpha1.TypeVirtualNode + "]."
 	}
 	return ""
 }

@@ -39,7 +39,7 @@ var (
 	invalid    = apierrors.NewInvalid(v1alpha1.SchemeGroupVersion.WithKind("ShadowPod").GroupKind(), "web", nil)
 )
 
-// sender is a pod controller with a provider whose responses are set by the test.
+// sender is a controller whose provider responds as the test specifies.
 type sender struct {
 	*Controller
 	provider        *fedfake.Clientset
@@ -58,7 +58,7 @@ func newSender(t *testing.T, answer func(verb string) error) *sender {
 		err := answer(action.GetVerb())
 		return err != nil, nil, err
 	})
-	// The queue adds items without a delay.
+	// The fake queue has no delays.
 	queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[cache.ObjectName]())
 	t.Cleanup(queue.ShutDown)
 	s.Controller = &Controller{Config: Config{
@@ -141,8 +141,8 @@ func TestOnlyInvalidEphemeralContainersAreRefusedForGood(t *testing.T) {
 	}
 }
 
-// A webhook of the provider may forbid an ephemeral container forever: other changes
-// of the pod are sent, and the container is retried.
+// A webhook of the provider may forbid an ephemeral container permanently. The container is retried, and other changes
+// of the pod are sent.
 func TestForbiddenEphemeralContainerDelaysNoOtherChange(t *testing.T) {
 	s := newSender(t, func(string) error { return nil })
 	s.provider.PrependReactor("update", "shadowpods", func(action clienttesting.Action) (bool, runtime.Object, error) {
@@ -178,7 +178,7 @@ func TestForbiddenEphemeralContainerDelaysNoOtherChange(t *testing.T) {
 	}
 }
 
-// full returns the error of a provider without quota.
+// full returns the error of a provider whose quota for the consumer does not suffice.
 func full() error {
 	answer := apierrors.NewForbidden(shadowPods, "", errors.New("the grant is exceeded"))
 	answer.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: v1alpha1.CauseQuotaExceeded, Field: "cpu"}}
@@ -259,7 +259,7 @@ func TestRefusedResizeIsReportedAndDelaysNoOtherChange(t *testing.T) {
 				t.Errorf("event %q, and %d more", got, len(s.events.Events))
 			}
 			if waits := s.states.unblock(key, overQuota); waits != test.waits {
-				t.Errorf("blocked: %t", waits)
+				t.Errorf("the pod is blocked: %t", waits)
 			}
 			s.states.block(key, overQuota)
 			answer = nil
@@ -270,7 +270,7 @@ func TestRefusedResizeIsReportedAndDelaysNoOtherChange(t *testing.T) {
 				t.Errorf("the shadow pod requests %s", got)
 			}
 			if s.states.unblock(key, overQuota) {
-				t.Error("it still waits for room")
+				t.Error("the pod still waits for quota")
 			}
 		})
 	}
@@ -301,7 +301,7 @@ func TestFreedQuotaIsUsedAtOnce(t *testing.T) {
 	if s.queue.Len() > 0 {
 		t.Fatal("pods are retried although the quota is exceeded")
 	}
-	// work reconciles the queue, and counts attempts and accepted pods.
+	// work reconciles all enqueued pods. It returns how many it tried and how many the provider accepted.
 	work := func() (tried, fit int) {
 		for s.queue.Len() > 0 {
 			key, _ := s.queue.Get()
@@ -315,7 +315,7 @@ func TestFreedQuotaIsUsedAtOnce(t *testing.T) {
 		}
 		return tried, fit
 	}
-	// Some blocked pods are retried at once, the others later.
+	// free reports several times that quota was released, which enqueues only some of the blocked pods.
 	free := func() {
 		s.Clock.(*clocktesting.FakePassiveClock).SetTime(s.Clock.Now().Add(2 * tryPause))
 		for range 10 {
@@ -325,12 +325,12 @@ func TestFreedQuotaIsUsedAtOnce(t *testing.T) {
 	room = 0
 	free()
 	if tried, fit := work(); tried != triedAtOnce || fit != 0 {
-		t.Errorf("without room %d pods were tried, and %d fit", tried, fit)
+		t.Errorf("without quota: %d tried, %d accepted", tried, fit)
 	}
 	room = pods - 1
 	free()
 	if tried, fit := work(); fit != pods-1 || tried > pods+triedAtOnce {
-		t.Errorf("with room for all but one %d pods were tried, and %d fit", tried, fit)
+		t.Errorf("with quota for all but one pod: %d tried, %d accepted", tried, fit)
 	}
 	free()
 	if tried, _ := work(); tried != 1 {
@@ -391,13 +391,13 @@ func TestQuotaIsFreedWhenAShadowPodEndsOrIsDeleted(t *testing.T) {
 		do   func() error
 		news int
 	}{
-		{"one comes", func() error {
+		{"shadow pod is created", func() error {
 			_, err := shadows.Create(
 				t.Context(), translate.ShadowPod(localPod("web"), "demo-rome", s.To, nil), metav1.CreateOptions{},
 			)
 			return err
 		}, 0},
-		{"it ends", func() error {
+		{"shadow pod ends", func() error {
 			shadow, err := shadows.Get(t.Context(), "web", metav1.GetOptions{})
 			if err == nil {
 				shadow.Status.Phase = corev1.PodSucceeded
@@ -405,24 +405,24 @@ func TestQuotaIsFreedWhenAShadowPodEndsOrIsDeleted(t *testing.T) {
 			}
 			return err
 		}, 1},
-		{"it is deleted", func() error { return shadows.Delete(t.Context(), "web", metav1.DeleteOptions{}) }, 0},
-		{"another one comes", func() error {
+		{"ended shadow pod is deleted", func() error { return shadows.Delete(t.Context(), "web", metav1.DeleteOptions{}) }, 0},
+		{"second shadow pod is created", func() error {
 			_, err := shadows.Create(
 				t.Context(), translate.ShadowPod(localPod("next"), "demo-rome", s.To, nil), metav1.CreateOptions{},
 			)
 			return err
 		}, 0},
 		{
-			"an allocation is to be released",
+			"smaller resources are allocated",
 			func() error { return allocated(corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")}) }, 0,
 		},
-		{"an allocation is released", func() error { return allocated(nil) }, 1},
+		{"larger resources are released", func() error { return allocated(nil) }, 1},
 		{
-			"it is deleted before it has ended",
+			"running shadow pod is deleted",
 			func() error { return shadows.Delete(t.Context(), "next", metav1.DeleteOptions{}) }, 1,
 		},
-		// The event of the last step shows that the earlier ones were handled.
-		{"the last one comes", func() error {
+		// The event of the last step shows that all earlier events were handled.
+		{"last shadow pod is created", func() error {
 			_, err := shadows.Create(
 				t.Context(), translate.ShadowPod(localPod("last"), "demo-rome", s.To, nil), metav1.CreateOptions{},
 			)
@@ -442,11 +442,11 @@ func TestQuotaIsFreedWhenAShadowPodEndsOrIsDeleted(t *testing.T) {
 		}
 	}
 	if len(freed) > 0 || len(tidied) != 1 {
-		t.Errorf("room became free %d times more, and %d that had ended went", len(freed), len(tidied))
+		t.Errorf("%d further calls of Freed, and %d of Tidied", len(freed), len(tidied))
 	}
 }
 
-// An interrupted watch reports neither the creation nor the deletion of a shadow pod.
+// While the watch is interrupted, it reports neither the creation nor the deletion of a shadow pod.
 func TestUnobservedShadowPodIsReadLiveAfterItsGrace(t *testing.T) {
 	s := newSender(t, func(string) error { return nil })
 	clock := clocktesting.NewFakePassiveClock(metav1.Now().Time)
@@ -462,7 +462,7 @@ func TestUnobservedShadowPodIsReadLiveAfterItsGrace(t *testing.T) {
 	}
 	clock.SetTime(clock.Now().Add(unobservedGrace))
 	if !s.overdue(key, created) {
-		t.Error("it counts as existing for ever")
+		t.Error("the deleted shadow pod still counts as existing")
 	}
 	if err := s.checkUnobserved(t.Context(), key, created); err != nil || s.shadow(s.remoteNamespace, key) != created {
 		t.Errorf("an existing shadow pod was dropped: %v", err)

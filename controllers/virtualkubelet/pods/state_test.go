@@ -18,7 +18,7 @@ import (
 	"liqo.io/federation/test/fakes"
 )
 
-// everything returns a state in which every field is set.
+// everything returns a podState with a value in every field.
 func everything(t *testing.T, now time.Time) podState {
 	t.Helper()
 	created := &v1alpha1.ShadowPod{ObjectMeta: metav1.ObjectMeta{Namespace: "demo-rome", Name: "web", UID: "shadow"}}
@@ -46,10 +46,10 @@ func TestStateOfADeletedPodIsDropped(t *testing.T) {
 	for _, test := range []struct {
 		name      string
 		offloaded bool
-		// passes is the number of reconciles after which the state is empty.
+		// passes is the number of reconciles after which the state must be empty.
 		passes int
 	}{
-		// The first reconcile finds that the shadow pod, which was never observed, does not exist.
+		// The first reconcile reads from the provider that the shadow pod, which was never cached, does not exist.
 		{"with its shadow pod", true, 2},
 		{"with its remote namespace", false, 1},
 	} {

@@ -19,8 +19,8 @@ import (
 	"liqo.io/federation/controllers/kit/kittest"
 )
 
-// After a restart, the virtual kubelet has another address. It is written to all pods, but
-// not before other changes.
+// After a restart, the virtual kubelet has another address, which is written to all pods, but not before other changes
+// of statuses.
 func TestNewPodsDoNotWaitForStatusesWithAnotherHostAddress(t *testing.T) {
 	running := func(name, host string) *corev1.Pod {
 		pod := localPod(name)
@@ -51,7 +51,7 @@ func TestNewPodsDoNotWaitForStatusesWithAnotherHostAddress(t *testing.T) {
 		}
 	}
 	s.Lister = corev1listers.NewPodLister(store)
-	// publish writes a status of a pod.
+	// publish writes the status of a pod.
 	publish := func(pod *corev1.Pod, now corev1.PodStatus) {
 		t.Helper()
 		if err := s.publish(t.Context(), pod, now); err != nil {

@@ -36,8 +36,7 @@ import (
 	"liqo.io/federation/test/fakes"
 )
 
-// keeper is a pod controller with one pod that mounts a token, and its shadow
-// pod. Tests fill the cache of Secrets.
+// keeper is a controller with one pod that mounts a token, and its shadow pod. Tests fill the cache of Secrets by see.
 type keeper struct {
 	*Controller
 	pod             *corev1.Pod
@@ -46,7 +45,7 @@ type keeper struct {
 	clock           *clocktesting.FakeClock
 	provider        *kubefake.Clientset
 	events          *record.FakeRecorder
-	// requested are the requested tokens, and refusal is the error of the request.
+	// requested has the token requests, and refusal is the error of further ones.
 	requested []authenticationv1.TokenRequestSpec
 	refusal   error
 	allowed   bool
@@ -124,7 +123,7 @@ func newKeeper(t *testing.T) *keeper {
 	return k
 }
 
-// keep reconciles once, and returns the number of requested tokens.
+// keep reconciles the tokens once, and returns the number of token requests.
 func (k *keeper) keep(t *testing.T) int {
 	t.Helper()
 	before := len(k.requested)
@@ -135,7 +134,7 @@ func (k *keeper) keep(t *testing.T) int {
 	return len(k.requested) - before
 }
 
-// see updates the cache, and returns the Secret.
+// see copies the Secret from the provider to the cache, and returns it.
 func (k *keeper) see(t *testing.T) *corev1.Secret {
 	t.Helper()
 	secret, err := k.provider.CoreV1().Secrets("demo-rome").Get(context.Background(), "tokens-pod", metav1.GetOptions{})
@@ -161,7 +160,7 @@ func TestPodsAreEnqueuedWhenAPIAccessIsAllowed(t *testing.T) {
 		k.Refresh()
 		k.Refresh()
 		if n := k.queue.Len(); n != 1 {
-			t.Fatalf("%d pods are looked at again when it is allowed: %t", n, allowed)
+			t.Fatalf("%d pods are enqueued, API access allowed: %t", n, allowed)
 		}
 		key, _ := k.queue.Get()
 		k.queue.Done(key)
@@ -183,7 +182,7 @@ func TestTokensAreDeliveredAndRenewedInTime(t *testing.T) {
 		t.Errorf("requests (-want +got):\n%s", diff)
 	}
 	if n := k.keep(t); n != 0 {
-		t.Error("another token was requested for before the cache had the first")
+		t.Error("a second token was requested before the cache had the first")
 	}
 	k.Audience = "https://kubernetes.default.svc"
 	secret := k.see(t)
@@ -192,11 +191,11 @@ func TestTokensAreDeliveredAndRenewedInTime(t *testing.T) {
 	}
 	k.clock.Step(719 * time.Second)
 	if n := k.keep(t); n != 0 {
-		t.Error("it was renewed too early")
+		t.Error("the token was renewed too early")
 	}
 	k.clock.Step(81 * time.Second)
 	if n := k.keep(t); n != 1 {
-		t.Error("it was not renewed at four fifths of its life")
+		t.Error("the token was not renewed after four fifths of its lifetime")
 	}
 	if secret = k.see(t); string(secret.Data["token-0-0"]) != "token 2" {
 		t.Errorf("the Secret has %q", secret.Data)
@@ -213,7 +212,7 @@ func TestTokensAreDeliveredAndRenewedInTime(t *testing.T) {
 	if diff := cmp.Diff([]string{"create secrets", "update secrets"}, requests); diff != "" {
 		t.Errorf("requests to the provider (-want +got):\n%s", diff)
 	}
-	// A restarted virtual kubelet uses the time in the Secret.
+	// A virtual kubelet that was restarted reads the time of the renewal from the Secret.
 	k.states.drop(cache.MetaObjectToName(k.pod))
 	if n := k.keep(t); n != 0 {
 		t.Error("a restart renewed it")
@@ -237,25 +236,25 @@ func TestDeletedTokensAreRestoredAtABoundedRate(t *testing.T) {
 	}
 	take()
 	if n := k.keep(t); n != 0 {
-		t.Error("they came back at once")
+		t.Error("tokens were delivered again before tokenPause")
 	}
 	k.clock.Step(tokenPause)
 	if n := k.keep(t); n != 1 {
-		t.Error("they did not come back")
+		t.Error("tokens were not delivered again")
 	}
 	k.see(t)
-	// The provider deletes the shadow pod repeatedly.
+	// The provider deletes the shadow pod repeatedly, so that its UID changes.
 	for _, uid := range []types.UID{"second", "third", "next"} {
 		k.shadow.UID = uid
 		if n := k.keep(t); n != 0 {
-			t.Errorf("shadow pod %s cost %d tokens at once", uid, n)
+			t.Errorf("shadow pod %s caused %d tokens before tokenPause", uid, n)
 		}
 	}
 	k.clock.Step(tokenPause)
 	if n := k.keep(t); n != 1 || translate.TokenOwner(k.see(t)).UID != "next" {
 		t.Errorf("%d tokens were requested, and the Secret belongs to %v", n, translate.TokenOwner(k.see(t)))
 	}
-	// Another pod of the name gets its own tokens.
+	// Another pod of the same name gets tokens of its own.
 	k.pod.UID, k.shadow.UID = "another", "last"
 	if n := k.keep(t); n != 1 {
 		t.Errorf("%d tokens were requested another pod", n)
@@ -284,7 +283,7 @@ func TestRefusedDeliveriesCauseFewTokens(t *testing.T) {
 		}
 	}
 	if len(k.requested) != 1 {
-		t.Errorf("%d tokens were requested at once", len(k.requested))
+		t.Errorf("%d tokens were requested without a pause", len(k.requested))
 	}
 	k.clock.Step(deliveryPause)
 	if err := k.refreshTokens(
@@ -366,7 +365,7 @@ func TestTerminatingPodKeepsItsTokens(t *testing.T) {
 		t.Fatal(err)
 	}
 	if of := <-seen; of != key || len(k.requested) != 1 {
-		t.Fatalf("%d tokens were requested, the Secret is that of %s", len(k.requested), of)
+		t.Fatalf("%d tokens were requested, the Secret belongs to %s", len(k.requested), of)
 	}
 	for _, pass := range []struct {
 		after     time.Duration
@@ -389,14 +388,14 @@ func TestTerminatingPodKeepsItsTokens(t *testing.T) {
 
 func TestUnusedTokensAreNotDelivered(t *testing.T) {
 	for name, change := range map[string]func(*keeper){
-		"the node is not to": func(k *keeper) { k.allowed = false },
-		"the pod is not to": func(k *keeper) {
+		"API access disabled for the node": func(k *keeper) { k.allowed = false },
+		"API access disabled for the pod": func(k *keeper) {
 			k.pod.Annotations = map[string]string{v1alpha1.AnnotationAPIAccess: "Disabled"}
 		},
 		"no address of the API server": func(k *keeper) { k.To.ConsumerAPI = translate.ConsumerAPI{} },
 		"no watch of Secrets":          func(k *keeper) { k.remoteNamespace.Tokens = nil },
-		"the pod mounts none":          func(k *keeper) { k.pod.Spec.Volumes = nil },
-		"its shadow pod expects none": func(k *keeper) {
+		"pod without token volumes":    func(k *keeper) { k.pod.Spec.Volumes = nil },
+		"shadow pod without a token Secret": func(k *keeper) {
 			delete(k.shadow.Annotations, v1alpha1.AnnotationTokenSecret)
 		},
 		"annotation set by the provider": func(k *keeper) {
@@ -423,7 +422,7 @@ func TestRefusedTokensAreReported(t *testing.T) {
 	refusal := k.refusal
 	k.refusal = nil
 	if n := k.keep(t); n != 0 {
-		t.Error("the same account was requested for again at once")
+		t.Error("a token of the refused account was requested before accountPause")
 	}
 	k.refusal = refusal
 	k.clock.Step(tokenGrace)
@@ -435,6 +434,6 @@ func TestRefusedTokensAreReported(t *testing.T) {
 	k.refusal = nil
 	k.clock.Step(accountPause)
 	if n := k.keep(t); n != 1 {
-		t.Error("it was not retried")
+		t.Error("the token request was not retried")
 	}
 }

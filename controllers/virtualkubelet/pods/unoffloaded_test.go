@@ -19,8 +19,7 @@ import (
 	"liqo.io/federation/controllers/virtualkubelet/remotens"
 )
 
-// A pod that fails at once remains in addition to its replacement; an evicted one
-// does not.
+// A pod that failed remains next to its replacement, but an evicted pod does not. So pods do not fail immediately.
 func TestPodOfAnUnoffloadedNamespaceHasTimeToBeEvicted(t *testing.T) {
 	s := newSender(t, func(string) error { return nil })
 	clock := clocktesting.NewFakePassiveClock(time.Now())
@@ -34,7 +33,7 @@ func TestPodOfAnUnoffloadedNamespaceHasTimeToBeEvicted(t *testing.T) {
 	known := kittest.Indexer()
 	s.Lister = corev1listers.NewPodLister(known)
 	s.Reachable = func() bool { return true }
-	// look returns the status of the pod after a reconcile, some time later.
+	// look reconciles the pod some time later, and returns its status.
 	look := func(after time.Duration, e remotens.State) corev1.PodStatus {
 		t.Helper()
 		clock.SetTime(clock.Now().Add(after))

@@ -49,21 +49,21 @@ func TestWarningsAreRecordedForThePodTheyAreAbout(t *testing.T) {
 	for _, test := range []struct {
 		name   string
 		remote *translate.RemotePod
-		// shadow is the origin of the shadow pod; empty if there is none.
+		// shadow is the UID of the shadow pod's local pod; empty if there is no shadow pod.
 		shadow   types.UID
 		event    *corev1.Event
 		reported bool
 	}{
-		{"its remote pod", seen("copy", "local"), "local", warnedOf("web", "copy", "x"), true},
-		{"its remote pod, not observed yet", nil, "local", warnedOf("web", "copy", "x"), true},
+		{"remote pod", seen("copy", "local"), "local", warnedOf("web", "copy", "x"), true},
+		{"remote pod that is not cached", nil, "local", warnedOf("web", "copy", "x"), true},
 		{"an earlier remote pod", seen("copy", "local"), "local", warnedOf("web", "earlier", "x"), false},
 		{"the remote pod of an earlier pod", seen("copy", "earlier"), "earlier", warnedOf("web", "copy", "x"), false},
-		{"a pod without an owner", nil, "", warnedOf("web", "copy", "x"), false},
-		{"its shadow pod", seen("copy", "local"), "local", ofShadow("shadow"), true},
+		{"remote pod without a shadow pod", nil, "", warnedOf("web", "copy", "x"), false},
+		{"shadow pod", seen("copy", "local"), "local", ofShadow("shadow"), true},
 		{"an earlier shadow pod", seen("copy", "local"), "local", ofShadow("earlier"), false},
 		{"the shadow pod of an earlier pod", nil, "earlier", ofShadow("shadow"), false},
-		{"another object of its name", nil, "local", ofService(), false},
-		{"a pod of another name", nil, "local", warnedOf("other", "copy", "x"), false},
+		{"a Service of the same name", nil, "local", ofService(), false},
+		{"a remote pod of another name", nil, "local", warnedOf("other", "copy", "x"), false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			events := record.NewFakeRecorder(2)

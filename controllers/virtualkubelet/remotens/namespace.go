@@ -59,7 +59,8 @@ type Events struct {
 	Warning func(key cache.ObjectName, event *corev1.Event)
 	// Tokens is called when the Secret with the tokens of a pod was created, changed or deleted.
 	Tokens func(key cache.ObjectName)
-	// Freed is called when a shadow pod releases quota. Tidied is called when a shadow pod that used no quota is deleted.
+	// Freed is called when a shadow pod releases quota. Tidied is called when a shadow pod is deleted that used no quota
+	// because it had ended.
 	Freed, Tidied func()
 	// Synced is called once with the local namespace, when the caches are filled.
 	Synced func(namespace string)

@@ -26,7 +26,7 @@ func warnedOf(name string, uid types.UID, message string) *corev1.Event {
 	}
 }
 
-// An event from before the watch is ignored, a repeated one is reported.
+// Events from before the watch are ignored, and repeated events are reported.
 func TestOnlyNewWarningsArePassedOn(t *testing.T) {
 	provider := fakes.Followed(kubefake.NewClientset(warnedOf("web", "copy", "before")))
 	received := make(chan string, 10)
@@ -40,7 +40,7 @@ func TestOnlyNewWarningsArePassedOn(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !cache.WaitForCacheSync(t.Context().Done(), watched.Warnings.HasSynced) {
-		t.Fatal("the warnings are not known")
+		t.Fatal("the warnings are not cached")
 	}
 	events := provider.CoreV1().Events("web-rome")
 	if _, err := events.Create(t.Context(), warnedOf("web", "copy", "new"), metav1.CreateOptions{}); err != nil {

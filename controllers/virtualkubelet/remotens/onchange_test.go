@@ -12,7 +12,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// source is an informer whose watch events the test sends.
+// source is an informer whose events the test sends to its handler.
 type source struct {
 	cache.SharedInformer
 	handler cache.ResourceEventHandler

@@ -54,7 +54,7 @@ func (s *Set) State(namespace string) State {
 	defer s.mu.RUnlock()
 	state, ok := s.states[namespace]
 	if !ok {
-		state.Message = fmt.Sprintf("the namespace is not offloaded to %s", s.Provider)
+		state.Message = fmt.Sprintf("The namespace is not offloaded to %s.", s.Provider)
 	}
 	return state
 }
@@ -114,7 +114,7 @@ func (s *Set) statesOf(ctx context.Context, maps []*v1alpha1.NamespaceMap) (map[
 			requested[mapping.Name] = mapping.RemoteName
 			result[mapping.Name] = State{
 				Offloaded: true,
-				Message:   fmt.Sprintf("%s has not created namespace %s yet", s.Provider, mapping.RemoteName),
+				Message:   fmt.Sprintf("%s has not created namespace %s yet.", s.Provider, mapping.RemoteName),
 			}
 		}
 		for _, status := range m.Status.Namespaces {
@@ -155,12 +155,12 @@ func (s *Set) watched(mapping v1alpha1.NamespaceMapping) (*Namespace, error) {
 func describe(provider string, offloaded bool, status v1alpha1.NamespaceMappingStatus) string {
 	switch {
 	case !offloaded:
-		return fmt.Sprintf("the namespace is not offloaded to %s any more", provider)
+		return fmt.Sprintf("The namespace is no longer offloaded to %s.", provider)
 	case status.Phase == v1alpha1.NamespaceMappingReady:
 		return ""
 	case status.Message != "":
-		return fmt.Sprintf("namespace %s of %s is %s: %s", status.RemoteName, provider, status.Phase, status.Message)
+		return fmt.Sprintf("Namespace %s of %s is %s: %s", status.RemoteName, provider, status.Phase, status.Message)
 	default:
-		return fmt.Sprintf("namespace %s of %s is %s", status.RemoteName, provider, status.Phase)
+		return fmt.Sprintf("Namespace %s of %s is %s.", status.RemoteName, provider, status.Phase)
 	}
 }

@@ -23,7 +23,7 @@ func TestStatusIsAboutTheRemoteNamespaceThatItNames(t *testing.T) {
 		ready   = v1alpha1.NamespaceMappingReady
 		leaving = v1alpha1.NamespaceMappingTerminating
 		taken   = v1alpha1.NamespaceMappingConflict
-		notMade = "milan has not created namespace shop-new yet"
+		notMade = "milan has not created namespace shop-new yet."
 	)
 	for _, test := range []struct {
 		name, requested, status string
@@ -49,7 +49,7 @@ func TestStatusIsAboutTheRemoteNamespaceThatItNames(t *testing.T) {
 		},
 		{
 			"no requested namespace", "", "shop-old", ready,
-			result{Leaving: true, Remote: "shop-old", Message: "the namespace is not offloaded to milan any more"},
+			result{Leaving: true, Remote: "shop-old", Message: "The namespace is no longer offloaded to milan."},
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {

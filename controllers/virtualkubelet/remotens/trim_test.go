@@ -29,7 +29,7 @@ func TestShadowPodsWithEqualImagesShareThem(t *testing.T) {
 	web, db := corev1.Container{Name: "web", Image: "web:1"}, corev1.Container{Name: "db", Image: "db:1"}
 	one, same := trimmed(web, db), trimmed(corev1.Container{Name: "web", Image: "web:1", Args: []string{"serve"}}, db)
 	if &one[0] != &same[0] {
-		t.Error("what is the same is held twice")
+		t.Error("equal images do not share memory")
 	}
 	sized := func(requests, limits corev1.ResourceList) corev1.Container {
 		return corev1.Container{
@@ -53,7 +53,7 @@ func TestShadowPodsWithEqualImagesShareThem(t *testing.T) {
 
 func TestPodsOfOneDeploymentShareEqualParts(t *testing.T) {
 	trimmed := func(pod *corev1.Pod) *corev1.Pod {
-		// The values are decoded separately, as from the API server.
+		// Each copy is a separate value, as decoded from the API server's responses.
 		obj, err := TrimLocalPod(pod.DeepCopy())
 		if err != nil {
 			t.Fatal(err)
@@ -102,11 +102,11 @@ func TestPodsOfOneDeploymentShareEqualParts(t *testing.T) {
 		one.Spec.Affinity != other.Spec.Affinity || &one.Status.Conditions[0] != &other.Status.Conditions[0] ||
 		one.Spec.Volumes[0].Projected != other.Spec.Volumes[0].Projected ||
 		&one.Spec.Containers[0].Env[0] != &other.Spec.Containers[0].Env[0] {
-		t.Error("equal values are held twice")
+		t.Error("equal values do not share memory")
 	}
 	large := change(func(p *corev1.Pod) { p.OwnerReferences[0].Name = strings.Repeat("x", largestShared) })
 	if one, other := trimmed(large), trimmed(large); &one.OwnerReferences[0] == &other.OwnerReferences[0] {
-		t.Error("large values are kept in addition to the caches")
+		t.Error("large values are shared")
 	}
 	for _, pod := range []*corev1.Pod{
 		pod,
