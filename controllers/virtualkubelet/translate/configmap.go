@@ -49,8 +49,8 @@ func ConfigMap(local *corev1.ConfigMap, namespace string, to Destination) *corev
 	}
 }
 
-// UpdateConfigMap changes an existing reflected ConfigMap into the desired one. It returns Replace if that is
-// immutable.
+// UpdateConfigMap changes an existing reflected ConfigMap into the desired one. It returns Replace if the existing one
+// is immutable and differs.
 func UpdateConfigMap(existing, desired *corev1.ConfigMap) Change {
 	same := equality.Semantic.DeepEqual(existing.Data, desired.Data) &&
 		equality.Semantic.DeepEqual(existing.BinaryData, desired.BinaryData)

@@ -12,7 +12,7 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// copied returns the metadata of the reflected object of a local object.
+// copied returns the expected metadata of a reflected object.
 func copied(name string, change func(*metav1.ObjectMeta)) metav1.ObjectMeta {
 	meta := metav1.ObjectMeta{
 		Namespace: "shop-rome",
@@ -141,10 +141,11 @@ func TestUpdateConfigMapChangesWhatDiffers(t *testing.T) {
 	immutable := func(m *corev1.ConfigMap) { m.Immutable = ptr.To(true) }
 	for _, test := range []struct {
 		name string
-		// before and after change the local object, drift changes the reflected one in between.
+		// before and after modify the local object of the first and the second translation; drift modifies the reflected
+		// object between them.
 		before, after, drift func(*corev1.ConfigMap)
 		want                 Change
-		// kept are annotations that the provider has added.
+		// kept has the annotations that the provider added.
 		kept map[string]string
 	}{
 		{name: "nothing"},

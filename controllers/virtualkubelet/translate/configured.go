@@ -163,7 +163,7 @@ func printable(value any) any {
 	return value
 }
 
-// observed translates the observed generations in a status from generations of the reflected object to those of the
+// observed replaces the observed generations in a status, which refer to the reflected object, by generations of the
 // local object. If the provider observed an earlier generation of the reflected object, the result is earlier than the
 // local object's current generation.
 func observed(status map[string]any, remote, local int64) {

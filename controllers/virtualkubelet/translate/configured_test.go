@@ -16,7 +16,7 @@ import (
 
 var toMilan = Destination{OriginID: "rome-id", DestinationID: "milan-id", NodeName: "liqo-milan"}
 
-// widget returns a local object with the fields, in addition to metadata, in JSON.
+// widget returns a local object of a configured kind. fields is JSON and has all fields but type and metadata.
 func widget(t *testing.T, fields string) *unstructured.Unstructured {
 	t.Helper()
 	text := `{"apiVersion":"example.com/v1","kind":"Widget",` +
@@ -31,7 +31,7 @@ func widget(t *testing.T, fields string) *unstructured.Unstructured {
 	return made
 }
 
-// reflected returns the reflected object of a widget on the provider.
+// reflected returns the reflected object of a widget, modified by change.
 func reflected(local *unstructured.Unstructured, change func(*unstructured.Unstructured)) *unstructured.Unstructured {
 	existing := Configured(local, "shop-rome", toMilan)
 	existing.SetUID("remote")
@@ -96,24 +96,24 @@ func TestUpdateConfigured(t *testing.T) {
 		reflected func(*unstructured.Unstructured)
 		want      Change
 	}{
-		{"the same", fields, nil, Keep},
-		{"with what the provider has added", fields, set(t, "red", "spec", "color"), Keep},
-		{"with a status", fields, set(t, "Ready", "status", "phase"), Keep},
-		{"with another value", `{"spec":{"size":4,"parts":[{"name":"a"}]}}`, nil, Update},
-		{"with a field taken away", `{"spec":{"parts":[{"name":"a"}]}}`, nil, Update},
-		{"with everything taken away", `{}`, nil, Update},
-		{"with a part added", `{"spec":{"size":3,"parts":[{"name":"a"},{"name":"b"}]}}`, nil, Update},
-		{"drifted", fields, set(t, int64(9), "spec", "size"), Update},
-		{"drifted in a list", fields, set(t, []any{map[string]any{"name": "b"}}, "spec", "parts"), Update},
+		{"no change", fields, nil, Keep},
+		{"field added by the provider", fields, set(t, "red", "spec", "color"), Keep},
+		{"status set by the provider", fields, set(t, "Ready", "status", "phase"), Keep},
+		{"changed value", `{"spec":{"size":4,"parts":[{"name":"a"}]}}`, nil, Update},
+		{"removed field", `{"spec":{"parts":[{"name":"a"}]}}`, nil, Update},
+		{"all fields removed", `{}`, nil, Update},
+		{"added list item", `{"spec":{"size":3,"parts":[{"name":"a"},{"name":"b"}]}}`, nil, Update},
+		{"field changed by the provider", fields, set(t, int64(9), "spec", "size"), Update},
+		{"list item changed by the provider", fields, set(t, []any{map[string]any{"name": "b"}}, "spec", "parts"), Update},
 		{
-			"a list with something added", fields,
+			"field added to a list item by the provider", fields,
 			set(t, []any{map[string]any{"name": "a", "color": "red"}}, "spec", "parts"), Keep,
 		},
-		{"emptied", fields, func(u *unstructured.Unstructured) { delete(u.Object, "spec") }, Update},
+		{"field removed by the provider", fields, func(u *unstructured.Unstructured) { delete(u.Object, "spec") }, Update},
 		{"of an earlier object", fields, func(u *unstructured.Unstructured) {
 			u.SetAnnotations(map[string]string{v1alpha1.AnnotationOriginUID: "earlier"})
 		}, Replace},
-		{"with a label taken off", fields, func(u *unstructured.Unstructured) { u.SetLabels(nil) }, Update},
+		{"label removed by the provider", fields, func(u *unstructured.Unstructured) { u.SetLabels(nil) }, Update},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			existing := reflected(widget(t, fields), test.reflected)
@@ -128,10 +128,10 @@ func TestUpdateConfigured(t *testing.T) {
 				}
 				if existing.GetUID() != "remote" || existing.GetGeneration() != 7 ||
 					!cmp.Equal(existing.Object["status"], before.Object["status"]) {
-					t.Errorf("it lost what is the provider's: %v", existing)
+					t.Errorf("fields of the provider are missing: %v", existing)
 				}
 				if again := UpdateConfigured(existing, desired); again != Keep {
-					t.Errorf("and again: %v", again)
+					t.Errorf("a second update: %v", again)
 				}
 			}
 		})
@@ -146,10 +146,10 @@ func TestRemoteStatusIsWrittenToTheLocalObject(t *testing.T) {
 		reflected func(*unstructured.Unstructured)
 		want      map[string]any
 	}{
-		{"another one", fields, set(t, "Ready", "status", "phase"), map[string]any{"phase": "Ready"}},
-		{"the same", fields, set(t, "Pending", "status", "phase"), nil},
-		{"none", fields, nil, nil},
-		{"no map", fields, func(u *unstructured.Unstructured) { u.Object["status"] = "Ready" }, nil},
+		{"changed status", fields, set(t, "Ready", "status", "phase"), map[string]any{"phase": "Ready"}},
+		{"equal status", fields, set(t, "Pending", "status", "phase"), nil},
+		{"no status", fields, nil, nil},
+		{"status that is not a map", fields, func(u *unstructured.Unstructured) { u.Object["status"] = "Ready" }, nil},
 		{"of an earlier object", fields, func(u *unstructured.Unstructured) {
 			set(t, "Ready", "status", "phase")(u)
 			annotations := u.GetAnnotations()
@@ -175,7 +175,7 @@ func TestRemoteStatusIsWrittenToTheLocalObject(t *testing.T) {
 				got, _ = result.Object["status"].(map[string]any)
 				result.Object["status"] = local.Object["status"]
 				if !cmp.Equal(result, local) {
-					t.Errorf("more than the status was brought: %v", result)
+					t.Errorf("other fields than the status changed: %v", result)
 				}
 			}
 			if diff := cmp.Diff(test.want, got); diff != "" {
@@ -188,7 +188,7 @@ func TestRemoteStatusIsWrittenToTheLocalObject(t *testing.T) {
 	}
 }
 
-// anything generates values that an API server decodes from JSON.
+// anything generates values as decoded from JSON.
 func anything(depth int) *rapid.Generator[any] {
 	leaf := rapid.OneOf(
 		rapid.Map(rapid.StringMatching("[a-z]{0,4}"), func(s string) any { return s }),
@@ -208,8 +208,7 @@ func anything(depth int) *rapid.Generator[any] {
 	)
 }
 
-// One update makes any reflected object equal to the desired one: the next comparison finds no
-// difference.
+// After one update, the reflected object equals the desired one, so that a second update finds no difference.
 func TestOneUpdateIsEnough(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		draw := func(name string) *unstructured.Unstructured {

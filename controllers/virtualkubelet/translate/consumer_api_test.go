@@ -15,7 +15,7 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
 
-// withConsumerAPI returns the destination of pods that reach the consumer's API server.
+// withConsumerAPI returns a Destination with the endpoint of the consumer's API server.
 func withConsumerAPI(host string) Destination {
 	to := destination
 	to.ConsumerAPI = ConsumerAPI{Host: host, Port: "6443"}
@@ -38,7 +38,7 @@ func secretToken(key, path string) corev1.VolumeProjection {
 	}}
 }
 
-// client returns a pod with the token that the ServiceAccount admission plugin mounts, and one more.
+// client returns a pod with the token that the ServiceAccount admission plugin mounts and another token.
 func client() *corev1.Pod {
 	vault := corev1.VolumeProjection{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{
 		Path: "vault", Audience: "vault", ExpirationSeconds: ptr.To[int64](600),
@@ -88,7 +88,7 @@ func TestClientsAreRedirectedToTheConsumersAPI(t *testing.T) {
 		name string
 		host string
 		pod  func(*corev1.Pod)
-		// host and aliases are expected; empty if the pod is not redirected.
+		// wantHost and aliases are the expected values; empty if the pod does not use the consumer's API server.
 		wantHost string
 		aliases  []corev1.HostAlias
 	}{
@@ -136,11 +136,11 @@ func TestClientsAreRedirectedToTheConsumersAPI(t *testing.T) {
 			}
 			if test.wantHost == "" {
 				if diff := cmp.Diff(ShadowPod(pod, "demo-rome", destination, nil), got); diff != "" {
-					t.Errorf("it differs from one without a local (-want +got):\n%s", diff)
+					t.Errorf("the shadow pod differs from one without a consumer's API server (-want +got):\n%s", diff)
 				}
 				if got.Annotations[v1alpha1.AnnotationTokenSecret] != "" ||
 					len(got.Spec.Pod.InitContainers[0].VolumeMounts) != 0 {
-					t.Errorf("it has tokens: %+v", got)
+					t.Errorf("the shadow pod has tokens: %+v", got)
 				}
 				return
 			}
@@ -223,7 +223,7 @@ func TestTokenSecretOfAShadowPodDoesNotChange(t *testing.T) {
 		nil,
 	)
 	if UpdateShadowPod(old.DeepCopy(), current.DeepCopy()) || UpdateShadowPod(current.DeepCopy(), old.DeepCopy()) {
-		t.Error("a shadow pod was changed because others would be made in another way")
+		t.Error("the shadow pod changed although it exists already")
 	}
 	for name, existing := range map[string]*v1alpha1.ShadowPod{"without tokens": old, "with tokens": current} {
 		for _, to := range []Destination{destination, withConsumerAPI("192.0.2.7")} {

@@ -41,7 +41,7 @@ func EndpointSlice(
 	case reflection.SkipsReflection(local), service == "", isKubernetes(local.Namespace, service):
 		return nil
 	case local.Labels[discoveryv1.LabelManagedBy] == v1alpha1.ManagedBy:
-		// A ShadowEndpointSlice of a consumer of the local cluster is the origin of this slice.
+		// This slice was created from the ShadowEndpointSlice of a consumer of the local cluster.
 		return nil
 	case local.AddressType != discoveryv1.AddressTypeIPv4 && local.AddressType != discoveryv1.AddressTypeIPv6:
 		return nil

@@ -19,10 +19,10 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/validation"
 )
 
-// fromMilan is the view of the provider milan.
+// fromMilan is a View for the provider milan, with the same addresses in both clusters.
 var fromMilan = View{RunsOnProvider: func(node string) bool { return node == "liqo-milan" }, Address: SameAddress}
 
-// endpoint returns an endpoint as the EndpointSlice controller creates it.
+// endpoint returns an endpoint as Kubernetes' EndpointSlice controller creates it.
 func endpoint(address, node string) discoveryv1.Endpoint {
 	return discoveryv1.Endpoint{
 		Addresses: []string{address},
@@ -203,8 +203,8 @@ func TestWhichEndpointSlicesAreReflected(t *testing.T) {
 	}
 }
 
-// For any slice, the reflected one has only valid endpoints, in the same order, and none that
-// runs on the provider.
+// For arbitrary slices, the reflected slice has only valid endpoints, in the same order, and no endpoints that run on
+// the provider.
 func TestReflectedEndpointsPassTheProvidersValidation(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		nodes := rapid.SampledFrom([]string{"rome-worker", "liqo-milan", "liqo-naples"})
@@ -237,7 +237,7 @@ func TestReflectedEndpointsPassTheProvidersValidation(t *testing.T) {
 				}
 			}
 			if UpdateEndpointSlice(shadow.DeepCopy(), shadow) != Keep {
-				t.Error("the same one is written again")
+				t.Error("an unchanged slice is written again")
 			}
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
@@ -259,7 +259,7 @@ func TestUpdateEndpointSlice(t *testing.T) {
 		desired *v1alpha1.ShadowEndpointSlice
 		want    Change
 	}{
-		{"the same stays", made(), Keep},
+		{"no change", made(), Keep},
 		{
 			"defaults of the provider",
 			made(func(s *v1alpha1.ShadowEndpointSlice) { s.Spec.Ports[0].Protocol = nil }), Keep,

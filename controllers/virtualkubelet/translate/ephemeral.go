@@ -9,9 +9,9 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
 
-// RefuseContainers sets the status of ephemeral containers that the provider refused to waiting, with the message.
-// Ephemeral containers cannot be removed from a pod, so they wait until it ends, and are not sent to the provider
-// again.
+// RefuseContainers sets the state of ephemeral containers that the provider refused to Waiting, with the message.
+// Ephemeral containers cannot be removed from a pod, so these wait until the pod ends. They are not sent to the
+// provider again.
 func RefuseContainers(status *corev1.PodStatus, refused []corev1.EphemeralContainer, message string) {
 	for i := range refused {
 		reported := corev1.ContainerStatus{

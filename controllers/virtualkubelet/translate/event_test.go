@@ -27,7 +27,7 @@ func TestWarningsOfTheProviderAreTranslated(t *testing.T) {
 			"FailedScheduling", "milan: 0/3 nodes are available",
 		},
 		{
-			"and what keeps it as it is",
+			"warning about a shadow pod",
 			corev1.Event{
 				Type: "Warning", InvolvedObject: corev1.ObjectReference{Kind: "ShadowPod"}, Reason: "FailedUpdate",
 				Message: "refused",
@@ -51,7 +51,7 @@ func TestWarningsOfTheProviderAreTranslated(t *testing.T) {
 			corev1.Event{Type: "Warning", InvolvedObject: about, Reason: "\x1b", Message: "x"}, "", "",
 		},
 		{
-			"nothing in it moves a terminal",
+			"control characters and line breaks",
 			corev1.Event{
 				Type: "Warning", InvolvedObject: about, Reason: "Back\nOff", Message: "one\r\n\ttwo\x1b[2J\u202e",
 			},

@@ -66,7 +66,7 @@ func TestIngressHasTheClassOfTheProvider(t *testing.T) {
 		func(i *networkingv1.Ingress) { i.Annotations = map[string]string{"liqo.io/skip-reflection": "true"} },
 	)
 	if got := Ingress(skipped, "shop-rome", destination); got != nil {
-		t.Errorf("its owner disables its reflection, and it is reflected as %v", got)
+		t.Errorf("an excluded object is reflected: %v", got)
 	}
 }
 
@@ -111,7 +111,7 @@ func TestIngressClassIsOneThatTheProviderOffers(t *testing.T) {
 	}
 }
 
-// named sets the class in the annotation only.
+// named sets the class of an Ingress in its annotation only.
 func named(class string) func(*networkingv1.Ingress) {
 	return func(i *networkingv1.Ingress) {
 		i.Spec.IngressClassName = nil

@@ -52,7 +52,7 @@ func reflectedKeys(labels, annotations map[string]string) string {
 }
 
 // updateMeta sets the reflected labels and annotations on an existing object, removes earlier reflected ones that are
-// no longer desired, and keeps those of the provider. It reports whether it changed the object.
+// no longer desired, and keeps the provider's own. It reports whether it changed the object.
 func updateMeta(existing, desired metav1.Object) bool {
 	labelKeys, annotationKeys, _ := strings.Cut(existing.GetAnnotations()[v1alpha1.AnnotationReflectedKeys], ";")
 	labels := merge(existing.GetLabels(), labelKeys, desired.GetLabels())

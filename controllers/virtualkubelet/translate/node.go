@@ -32,7 +32,7 @@ type NodeFacts struct {
 	Ready corev1.NodeCondition
 }
 
-// Node returns the Node of a VirtualNode, with the taint that keeps pods of namespaces that are not offloaded away.
+// Node returns the Node of a VirtualNode, with the taint TaintVirtualNode.
 func Node(vn *v1alpha1.VirtualNode, facts NodeFacts) *corev1.Node {
 	labels := maps.Clone(vn.Spec.Labels)
 	if labels == nil {

@@ -59,8 +59,8 @@ func TestNodeOfAVirtualNode(t *testing.T) {
 	}
 }
 
-// The attach-detach controller manages nodes that have its annotation, and would
-// attach the volumes of claims to a virtual node.
+// The attach-detach controller manages Nodes with its annotation, and would attach the volumes of pods to a virtual
+// node.
 func TestVirtualNodeAttachesNoVolumes(t *testing.T) {
 	node := Node(&v1alpha1.VirtualNode{Spec: v1alpha1.VirtualNodeSpec{
 		NodeName: "liqo-milan",
@@ -85,9 +85,9 @@ func TestHeartbeatDoesNotChangeANode(t *testing.T) {
 		}
 	}
 	if !SameNode(node(start, corev1.ConditionTrue), node(later, corev1.ConditionTrue)) {
-		t.Error("a heartbeat is a change")
+		t.Error("a heartbeat changes the Node")
 	}
 	if SameNode(node(start, corev1.ConditionTrue), node(start, corev1.ConditionFalse)) {
-		t.Error("a condition is no change")
+		t.Error("a condition does not change the Node")
 	}
 }

@@ -69,7 +69,7 @@ func TestPatchOfAVirtualNodeIsApplied(t *testing.T) {
 			},
 		},
 		{
-			name: "adds terms to those of the pod",
+			name: "adds terms to the pod's terms",
 			local: corev1.PodSpec{
 				Affinity: &corev1.Affinity{PodAffinity: together("own"), PodAntiAffinity: apart("own")},
 			},
@@ -116,7 +116,7 @@ func TestPatchOfAVirtualNodeIsApplied(t *testing.T) {
 			want.AutomountServiceAccountToken, want.EnableServiceLinks = ptr.To(false), ptr.To(false)
 			got := ShadowPod(local.DeepCopy(), "demo-rome", destination, patch).Spec.Pod
 			if diff := cmp.Diff(want, got); diff != "" {
-				t.Errorf("pod that is requested for (-want +got):\n%s", diff)
+				t.Errorf("pod of the shadow pod (-want +got):\n%s", diff)
 			}
 			if diff := cmp.Diff(&test.patch, patch); diff != "" {
 				t.Errorf("the patch was changed:\n%s", diff)
@@ -129,7 +129,7 @@ func TestExcludedLabelsAndAnnotationsAreNotForwarded(t *testing.T) {
 	local := podOf(func(*corev1.PodSpec) {})
 	local.Annotations = map[string]string{"secret": "x", "note": "y"}
 	patch := &v1alpha1.OffloadingPatch{
-		// Labels that identify the pod cannot be excluded.
+		// LabelOrigin and AnnotationOriginUID are always set.
 		ExcludedLabels:      []string{"hash", v1alpha1.LabelOrigin},
 		ExcludedAnnotations: []string{"secret", "missing", v1alpha1.AnnotationOriginUID},
 	}
@@ -153,6 +153,6 @@ func TestExcludedLabelsAndAnnotationsAreNotForwarded(t *testing.T) {
 	}
 	running := ShadowPod(local, "demo-rome", destination, nil)
 	if !UpdateShadowPod(running, got) || running.Labels["hash"] != "" || running.Annotations["secret"] != "" {
-		t.Errorf("a running pod keeps %v, %v", running.Labels, running.Annotations)
+		t.Errorf("a running pod still has labels %v, annotations %v", running.Labels, running.Annotations)
 	}
 }

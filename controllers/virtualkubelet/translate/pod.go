@@ -81,7 +81,7 @@ func ShadowPod(
 	return shadow
 }
 
-// OriginUID returns the UID of the local pod of a shadow pod or a remote pod; empty if the object has none.
+// OriginUID returns the UID of the local pod that a shadow pod or a remote pod belongs to; empty if it names none.
 func OriginUID(obj metav1.Object) types.UID {
 	return types.UID(obj.GetAnnotations()[v1alpha1.AnnotationOriginUID])
 }

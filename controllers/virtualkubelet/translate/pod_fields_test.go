@@ -27,12 +27,12 @@ func TestEveryFieldOfAPodHasADecision(t *testing.T) {
 		corev1.Container(got.EphemeralContainers[0].EphemeralContainerCommon))
 	target := got.EphemeralContainers[0].TargetContainerName
 	if target != local.Spec.EphemeralContainers[0].TargetContainerName {
-		t.Errorf("the ephemeral container looks at %q", target)
+		t.Errorf("the ephemeral container targets %q", target)
 	}
 }
 
-// decided compares a value that has all fields set with its translation. The values of Translated fields are
-// compared in the tests of their functions.
+// decided compares a value in which all fields are set with its translation, by the decision for each field. The
+// results of fields with decision Translated are tested elsewhere.
 func decided(t *testing.T, fields []podspec.Field, before, after any) {
 	t.Helper()
 	old, now := reflect.ValueOf(before), reflect.ValueOf(after)
@@ -53,7 +53,7 @@ func decided(t *testing.T, fields []podspec.Field, before, after any) {
 				"Kubernetes has a field %s of %s: decide in apiserver/podspec how it is forwarded", name, old.Type(),
 			)
 		case was.IsZero():
-			t.Errorf("%s was not set, so this shows nothing", name)
+			t.Errorf("the test did not set %s", name)
 		case field.Translation == podspec.Dropped && !is.IsZero():
 			t.Errorf("%s was forwarded: %v", name, is)
 		case field.Translation == podspec.Forwarded:
@@ -71,7 +71,7 @@ func decided(t *testing.T, fields []podspec.Field, before, after any) {
 	}
 }
 
-// fill sets all fields of a value.
+// fill sets all fields of a value to something other than zero.
 func fill(v reflect.Value) {
 	switch v.Interface().(type) {
 	case resource.Quantity:

@@ -16,7 +16,7 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/validation"
 )
 
-// podOf returns a pod of the namespace demo.
+// podOf returns a pod in namespace demo, modified by change.
 func podOf(change func(*corev1.PodSpec)) *corev1.Pod {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
 		Namespace: "demo", Name: "web", UID: "uid", Labels: map[string]string{"app": "web", "hash": "one"},
@@ -43,8 +43,8 @@ func TestPodAffinityIsLimitedToThePodsNamespace(t *testing.T) {
 	none := corev1.PodAffinityTerm{}
 	for _, test := range []struct {
 		name string
-		// term is the term of the local pod; together and apart are the forwarded terms of affinity
-		// and anti-affinity, empty if it is dropped.
+		// term is the affinity term of the local pod. together and apart are the forwarded terms if it is an affinity and an
+		// anti-affinity; empty means dropped.
 		term, together, apart corev1.PodAffinityTerm
 	}{
 		{"of its own namespace", hosts(nil), hosts(nil), hosts(nil)},
@@ -168,7 +168,7 @@ func TestTermsAboutExcludedLabelsAreDropped(t *testing.T) {
 		name        string
 		selector    *metav1.LabelSelector
 		match, miss []string
-		// want is the expected selector; nil if the term or constraint is dropped.
+		// want is the selector in the forwarded term; nil means dropped.
 		want *metav1.LabelSelector
 	}{
 		{name: "about another label", selector: both(), want: both()},
@@ -242,7 +242,7 @@ func TestTermsAboutExcludedLabelsAreDropped(t *testing.T) {
 	}
 }
 
-// What a provider refuses of affinities, whatever they are, is never requested for.
+// For arbitrary affinities, the forwarded ones pass the provider's validation.
 func TestForwardedAffinitiesAreValid(t *testing.T) {
 	keys := rapid.SampledFrom(
 		[]string{corev1.LabelHostname, corev1.LabelTopologyZone, "liqo.io/remote-cluster-id", "rack"},

@@ -17,7 +17,7 @@ import (
 var destination = Destination{OriginID: "rome-id", DestinationID: "milan-id", NodeName: "liqo-milan"}
 
 func TestShadowPodOmitsClusterFields(t *testing.T) {
-	// kept are the fields of every case, which are forwarded.
+	// kept has the fields that all cases have and that are forwarded.
 	kept := corev1.PodSpec{
 		RestartPolicy:                 corev1.RestartPolicyAlways,
 		TerminationGracePeriodSeconds: ptr.To[int64](7),
@@ -30,7 +30,7 @@ func TestShadowPodOmitsClusterFields(t *testing.T) {
 	}
 	tests := []struct {
 		name string
-		// local changes the local pod, remote the expected shadow pod.
+		// local modifies the local pod, and remote the expected shadow pod.
 		local, remote func(*corev1.PodSpec)
 	}{
 		{
@@ -159,7 +159,7 @@ func TestShadowPodOmitsClusterFields(t *testing.T) {
 
 			got := ShadowPod(local, "demo-rome", destination, nil)
 			if diff := cmp.Diff(want, got.Spec.Pod, cmpopts.EquateEmpty()); diff != "" {
-				t.Errorf("pod that is requested for (-want +got):\n%s", diff)
+				t.Errorf("pod of the shadow pod (-want +got):\n%s", diff)
 			}
 			if diff := cmp.Diff(metav1.ObjectMeta{
 				Namespace: "demo-rome", Name: "web",
@@ -212,7 +212,7 @@ func TestUpdateShadowPodChangesOnlyMutableFields(t *testing.T) {
 	local.Spec.Hostname = "another"
 	desired := ShadowPod(local, "demo-rome", destination, nil)
 	if !UpdateShadowPod(existing, desired) {
-		t.Fatal("nothing was changed")
+		t.Fatal("the shadow pod did not change")
 	}
 	want := desired.DeepCopy()
 	want.Spec.Pod.Hostname = ""
@@ -231,11 +231,11 @@ func TestUpdateWithoutResourcesKeepsThem(t *testing.T) {
 	local.Spec.Containers[0].Resources = sized("2")
 	desired := ShadowPod(local, "demo-rome", destination, nil)
 	if !Resizes(existing, desired) {
-		t.Error("another size is not noticed")
+		t.Error("Resizes does not report the new size")
 	}
 	KeepResources(desired)
 	if Resizes(existing, desired) || UpdateShadowPod(existing, desired) {
-		t.Errorf("it is resized to %+v", existing.Spec.Pod.Containers[0].Resources)
+		t.Errorf("the shadow pod is resized to %+v", existing.Spec.Pod.Containers[0].Resources)
 	}
 }
 
@@ -247,7 +247,7 @@ func TestRunningShadowPodKeepsTolerationsAndContainers(t *testing.T) {
 	existing := ShadowPod(local, "demo-rome", destination, nil)
 	local.Spec.Tolerations, local.Spec.EphemeralContainers = nil, nil
 	if UpdateShadowPod(existing, ShadowPod(local, "demo-rome", destination, nil)) {
-		t.Errorf("it is changed into %+v", existing.Spec.Pod)
+		t.Errorf("the shadow pod changed to %+v", existing.Spec.Pod)
 	}
 }
 

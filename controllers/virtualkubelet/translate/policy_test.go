@@ -33,10 +33,10 @@ func TestPolicySelectsReflectedObjects(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			local := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Annotations: test.annotations}}
 			if got := (Policy{}).Reflects(local); got != test.deny {
-				t.Errorf("DenyList sends it: %v", got)
+				t.Errorf("DenyList reflects the object: %v", got)
 			}
 			if got := (Policy{AllowList: true}).Reflects(local); got != test.allow {
-				t.Errorf("AllowList sends it: %v", got)
+				t.Errorf("AllowList reflects the object: %v", got)
 			}
 		})
 	}
@@ -61,14 +61,14 @@ func TestPolicyOfAKindExtendsThatOfAllKinds(t *testing.T) {
 		want Policy
 	}{
 		{
-			"one that is named", corev1.Resource("secrets"),
+			"kind with a policy", corev1.Resource("secrets"),
 			Policy{AllowList: true, ExcludedLabels: []string{"team", "owner"}, ExcludedAnnotations: []string{"cost"}},
 		},
-		{"one that is named as by default", corev1.Resource("configmaps"), everywhere},
-		{"one that is not named", corev1.Resource("ingresses"), everywhere},
-		{"one of another group", corev1.Resource("services"), everywhere},
+		{"kind with the default policy", corev1.Resource("configmaps"), everywhere},
+		{"kind without a policy", corev1.Resource("ingresses"), everywhere},
+		{"core Services", corev1.Resource("services"), everywhere},
 		{
-			"the one of that group", schema.GroupResource{Group: "example.com", Resource: "services"},
+			"Services of another API group", schema.GroupResource{Group: "example.com", Resource: "services"},
 			Policy{ExcludedLabels: []string{"team"}, ExcludedAnnotations: []string{"cost", "shape"}},
 		},
 	} {
@@ -79,7 +79,7 @@ func TestPolicyOfAKindExtendsThatOfAllKinds(t *testing.T) {
 		})
 	}
 	if diff := cmp.Diff(Policy{}, PolicyOf(&v1alpha1.VirtualNodeReflection{}, corev1.Resource("secrets"))); diff != "" {
-		t.Errorf("without a word (-want +got):\n%s", diff)
+		t.Errorf("policy of a kind without an entry (-want +got):\n%s", diff)
 	}
 }
 

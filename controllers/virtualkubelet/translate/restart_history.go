@@ -16,7 +16,7 @@ import (
 // of the virtual kubelet and are written together with the counters that they add to.
 const ConditionOffloaded corev1.PodConditionType = "offloading.liqo.io/Offloaded"
 
-// maxRestarts is the upper bound of a restart counter that a provider reports, so that sums do not overflow.
+// maxRestarts is the upper bound for a restart counter that a provider reports, so that sums do not overflow.
 const maxRestarts = 1 << 29
 
 // restartHistory is the message of ConditionOffloaded: the UID of the current remote pod, and how often containers
@@ -26,8 +26,8 @@ type restartHistory struct {
 	Restarts map[string]int32 `json:"earlierRestarts,omitempty"`
 }
 
-// historyOf returns the restart history in a status. If the message is not valid, it returns an empty history, so that
-// counters start again at the provider's.
+// historyOf returns the restart history in a status. It is empty if the condition is missing or its message is not
+// valid JSON.
 func historyOf(status *corev1.PodStatus) *restartHistory {
 	result := &restartHistory{}
 	if c := condition(status, ConditionOffloaded); c != nil {

@@ -39,19 +39,19 @@ func TestContainersRestartByTheirRules(t *testing.T) {
 		want      bool
 	}{
 		{"always", always, corev1.Container{}, 0, true},
-		{"on failure, and it failed", onFailure, corev1.Container{}, 1, true},
-		{"on failure, and it did not", onFailure, corev1.Container{}, 0, false},
+		{"OnFailure, failed container", onFailure, corev1.Container{}, 1, true},
+		{"OnFailure, succeeded container", onFailure, corev1.Container{}, 0, false},
 		{"never", never, corev1.Container{}, 1, false},
 		{"a sidecar of a pod that never restarts", never, own(corev1.ContainerRestartPolicyAlways), 0, true},
-		{"one that never restarts, in a pod that does", always, own(corev1.ContainerRestartPolicyNever), 1, false},
-		{"by a rule", never, own(corev1.ContainerRestartPolicyNever, rule(restart, in, 42)), 42, true},
-		{"by no rule", never, own(corev1.ContainerRestartPolicyNever, rule(restart, in, 42)), 1, false},
+		{"a container with Never in a pod with Always", always, own(corev1.ContainerRestartPolicyNever), 1, false},
+		{"by a rule that matches", never, own(corev1.ContainerRestartPolicyNever, rule(restart, in, 42)), 42, true},
+		{"by a rule that does not match", never, own(corev1.ContainerRestartPolicyNever, rule(restart, in, 42)), 1, false},
 		{
-			"by a rule about other codes", never, own(corev1.ContainerRestartPolicyNever, rule(restart, notIn, 42)), 1,
+			"by a rule with NotIn", never, own(corev1.ContainerRestartPolicyNever, rule(restart, notIn, 42)), 1,
 			true,
 		},
 		{
-			"by a rule about all containers", never, own(corev1.ContainerRestartPolicyNever, rule(restartAll, in, 42)),
+			"by a rule that restarts all containers", never, own(corev1.ContainerRestartPolicyNever, rule(restartAll, in, 42)),
 			1, true,
 		},
 	} {

@@ -49,8 +49,8 @@ func Secret(local *corev1.Secret, namespace string, to Destination) *corev1.Secr
 	}
 }
 
-// UpdateSecret changes an existing reflected Secret into the desired one. It returns Replace if the types differ or the
-// existing one is immutable.
+// UpdateSecret changes an existing reflected Secret into the desired one. It returns Replace if the types differ, or if
+// the existing one is immutable and differs.
 func UpdateSecret(existing, desired *corev1.Secret) Change {
 	same := equality.Semantic.DeepEqual(existing.Data, desired.Data)
 	if existing.Type != desired.Type ||

@@ -55,7 +55,7 @@ func TestSecretsAreReflectedUnlessTheyAreLocal(t *testing.T) {
 	}
 	skipped := secret(func(s *corev1.Secret) { s.Annotations = map[string]string{"liqo.io/skip-reflection": "yes"} })
 	if got := Secret(skipped, "shop-rome", destination); got != nil {
-		t.Errorf("its owner disables its reflection, and it is reflected as %v", got)
+		t.Errorf("an excluded object is reflected: %v", got)
 	}
 	const want = "type!=kubernetes.io/service-account-token,type!=bootstrap.kubernetes.io/token," +
 		"type!=helm.sh/release.v1," +
@@ -76,7 +76,7 @@ func TestUpdateSecretChangesWhatDiffers(t *testing.T) {
 		{name: "data", after: func(s *corev1.Secret) { s.Data["a"] = []byte("2") }, want: Update},
 		{name: "a label", after: func(s *corev1.Secret) { s.Labels = map[string]string{"app": "web"} }, want: Update},
 		{name: "immutable", after: immutable, want: Update},
-		{name: "its type", after: func(s *corev1.Secret) { s.Type = "example.com/other" }, want: Replace},
+		{name: "changed type", after: func(s *corev1.Secret) { s.Type = "example.com/other" }, want: Replace},
 		{
 			name: "the data of an immutable object", before: immutable,
 			after: func(s *corev1.Secret) { immutable(s); s.Data = nil }, want: Replace,

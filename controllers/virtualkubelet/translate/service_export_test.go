@@ -27,9 +27,9 @@ func TestOnlyAServiceExportMarksAService(t *testing.T) {
 			"exported", map[string]string{"app": "web"},
 			map[string]string{"app": "web", v1alpha1.LabelExported: "true"}, true,
 		},
-		{"one without labels, too", nil, map[string]string{v1alpha1.LabelExported: "true"}, true},
+		{"exported, without labels", nil, map[string]string{v1alpha1.LabelExported: "true"}, true},
 		{
-			"label set by its owner", map[string]string{"app": "web", v1alpha1.LabelExported: "true"},
+			"not exported, label set by a user", map[string]string{"app": "web", v1alpha1.LabelExported: "true"},
 			map[string]string{"app": "web"}, false,
 		},
 		{

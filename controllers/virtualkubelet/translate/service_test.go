@@ -13,7 +13,7 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// service returns a local Service of a type with the fields that the API server sets.
+// service returns a local Service of a type with the fields that the API server sets, modified by change.
 func service(kind corev1.ServiceType, change func(*corev1.Service)) *corev1.Service {
 	s := &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: "1", ResourceVersion: "7"},
@@ -53,7 +53,7 @@ func service(kind corev1.ServiceType, change func(*corev1.Service)) *corev1.Serv
 }
 
 func TestReflectedServiceRequestsAddressesOfTheProvider(t *testing.T) {
-	// plain returns the expected spec of a reflected Service.
+	// plain returns the expected reflected Service.
 	plain := func(kind corev1.ServiceType, change func(*corev1.ServiceSpec)) *corev1.Service {
 		s := &corev1.Service{ObjectMeta: copied("web", nil), Spec: corev1.ServiceSpec{
 			Type:                  kind,
@@ -192,7 +192,7 @@ func TestReflectedServiceRequestsAddressesOfTheProvider(t *testing.T) {
 	}
 }
 
-// given returns a reflected Service with the fields that the provider's API server has set.
+// given returns the reflected object of a Service with the fields that the provider's API server sets.
 func given(s *corev1.Service) *corev1.Service {
 	reflected := Service(s, "shop-rome", destination)
 	if reflected.Spec.Type == corev1.ServiceTypeExternalName {
@@ -210,7 +210,7 @@ func given(s *corev1.Service) *corev1.Service {
 	}
 	if reflected.Spec.Type == corev1.ServiceTypeLoadBalancer {
 		reflected.Spec.LoadBalancerClass = ptr.To("milan/lb")
-		// Some load balancers write this field.
+		// Some load balancer controllers write this field.
 		reflected.Spec.LoadBalancerIP = "192.0.2.77"
 		reflected.Finalizers = []string{"service.kubernetes.io/load-balancer-cleanup"}
 		if reflected.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal {
@@ -271,7 +271,7 @@ func TestUpdateServiceKeepsFieldsOfTheProvider(t *testing.T) {
 		prefer  = corev1.IPFamilyPolicyPreferDualStack
 		require = corev1.IPFamilyPolicyRequireDualStack
 	)
-	// both sets the fields of a dual-stack provider.
+	// both sets the fields that the API server of a dual-stack cluster sets.
 	both := func(s *corev1.Service) {
 		s.Spec.ClusterIPs, s.Spec.IPFamilies = append(
 			s.Spec.ClusterIPs,
@@ -290,10 +290,10 @@ func TestUpdateServiceKeepsFieldsOfTheProvider(t *testing.T) {
 	for _, test := range []struct {
 		name          string
 		before, after *corev1.Service
-		// drift changes the reflected object on the provider.
+		// drift modifies the reflected object on the provider.
 		drift func(*corev1.Service)
 		want  Change
-		// becomes changes the reflected object into the expected one.
+		// becomes modifies the reflected object into the expected one.
 		becomes func(*corev1.Service)
 	}{
 		{name: "nothing", before: service(clusterIP, nil), after: service(clusterIP, nil)},
@@ -382,7 +382,7 @@ func TestUpdateServiceKeepsFieldsOfTheProvider(t *testing.T) {
 			becomes: families(prefer),
 		},
 		{
-			// The API server releases the second address.
+			// The provider's API server releases the second address.
 			name: "single stack instead of dual stack", before: service(clusterIP, families(prefer)),
 			after: service(clusterIP, families(single)), want: Update,
 			drift:   both,

@@ -26,9 +26,9 @@ type RemotePod struct {
 	Status    corev1.PodStatus
 }
 
-// PodStatus returns the status of a local pod from its shadow pod and its remote pod, either of which may be nil. The
-// status of a finished pod does not change, restart counters never decrease, and the provider's texts are bounded. The
-// result shares no memory with the arguments.
+// PodStatus returns the status of a local pod from its shadow pod and its remote pod; both may be nil. The status of a
+// finished pod does not change, restart counters never decrease, and the provider's texts are bounded. The result
+// shares no memory with the arguments.
 func PodStatus(
 	local *corev1.Pod,
 	shadow *v1alpha1.ShadowPod,
@@ -72,7 +72,8 @@ func PodStatus(
 	return status
 }
 
-// finish sets the phase of a finished shadow pod and its last status.
+// finish copies the phase of a finished shadow pod and the last status of its remote pod to the status of the local
+// pod.
 func finish(
 	status *corev1.PodStatus,
 	local *corev1.Pod,
@@ -356,7 +357,7 @@ func closeGates(ready *corev1.PodCondition, local *corev1.Pod) {
 func DeferResize(status *corev1.PodStatus, local *corev1.Pod, why, message string, now metav1.Time) bool {
 	before := condition(&local.Status, corev1.PodResizePending)
 	if before != nil && condition(status, corev1.PodResizePending) == nil {
-		// setCondition keeps the transition time of this condition.
+		// With the existing condition in the status, setCondition keeps its transition time.
 		status.Conditions = append(status.Conditions, *before)
 	}
 	setCondition(status, corev1.PodCondition{

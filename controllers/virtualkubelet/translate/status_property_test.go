@@ -15,9 +15,8 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
 
-// provider simulates the events of a remote pod. The consumer stores only the
-// status of the local pod, so every step is also a restart of the virtual
-// kubelet.
+// provider simulates a provider's remote pod for one local pod. The consumer stores the status of the local pod only,
+// so each step is also a restart of the virtual kubelet.
 type provider struct {
 	copy     int
 	exists   bool
@@ -48,8 +47,8 @@ func TestCountersNeverDecreaseAndFinishedPodsStayFinished(t *testing.T) {
 		local.Spec.RestartPolicy = rapid.SampledFrom([]corev1.RestartPolicy{
 			corev1.RestartPolicyAlways, corev1.RestartPolicyOnFailure, corev1.RestartPolicyNever,
 		}).Draw(t, "restartPolicy")
-		// total is the minimum of the counters while the provider reports correctly:
-		// every restart, and one for every remote pod after the first.
+		// total has the minimum of each container's counter while the provider reports correct counters: the number of
+		// restarts, and one for each remote pod after the first.
 		total := map[string]int32{}
 		reachableAddresses, lied := false, false
 

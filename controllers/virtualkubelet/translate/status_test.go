@@ -110,7 +110,7 @@ func TestPodStatusOfARunningPod(t *testing.T) {
 		metav1.NewTime(later.Add(time.Hour)),
 	)
 	if diff := cmp.Diff(got, again); diff != "" {
-		t.Errorf("the same report again changed the status:\n%s", diff)
+		t.Errorf("an equal report changed the status:\n%s", diff)
 	}
 }
 
@@ -153,14 +153,14 @@ func TestResizeConditionsLastWhileAPodIsResized(t *testing.T) {
 		{"nothing happens", nil, nil, nil},
 		{"the kubelet waits", nil, []corev1.PodCondition{reported(corev1.PodResizePending, corev1.PodReasonDeferred)},
 			[]corev1.PodCondition{here(corev1.PodResizePending, corev1.PodReasonDeferred, "not now", start)}},
-		{"it begins", nil, []corev1.PodCondition{reported(corev1.PodResizeInProgress, "")},
+		{"resize starts", nil, []corev1.PodCondition{reported(corev1.PodResizeInProgress, "")},
 			[]corev1.PodCondition{here(corev1.PodResizeInProgress, "", "not now", start)}},
-		{"it has ended", nil, nil, nil},
-		{"the next one is refused", refusing, nil,
+		{"resize has ended", nil, nil, nil},
+		{"next resize is refused", refusing, nil,
 			[]corev1.PodCondition{here(corev1.PodResizePending, corev1.PodReasonInfeasible, "too much", later)}},
-		{"and again", refusing, nil,
+		{"refused again", refusing, nil,
 			[]corev1.PodCondition{here(corev1.PodResizePending, corev1.PodReasonInfeasible, "too much", later)}},
-		{"and is not desired any more", nil, nil, nil},
+		{"resize is no longer requested", nil, nil, nil},
 	} {
 		remote := runningStatus(0)
 		remote.Conditions = append(remote.Conditions, step.from...)
@@ -174,7 +174,7 @@ func TestResizeConditionsLastWhileAPodIsResized(t *testing.T) {
 			before := local.Status
 			local.Status = PodStatus(local, shadow, remotePod("remote", remote), nodeIP, now)
 			if now != later && !SameStatus(&before, &local.Status) {
-				t.Errorf("%s: the same report again changed the status:\n%s", step.name, cmp.Diff(before, local.Status))
+				t.Errorf("%s: an equal report changed the status:\n%s", step.name, cmp.Diff(before, local.Status))
 			}
 		}
 		var got []corev1.PodCondition
@@ -302,7 +302,7 @@ func TestTerminalComesFromTheShadowPod(t *testing.T) {
 	job.Spec.RestartPolicy = corev1.RestartPolicyNever
 	undecided := PodStatus(job, &v1alpha1.ShadowPod{}, remotePod("remote", ended), nodeIP, later)
 	if diff := cmp.Diff(ran, undecided); diff != "" {
-		t.Errorf("the pod alone ended it:\n%s", diff)
+		t.Errorf("the remote pod alone ended the local pod:\n%s", diff)
 	}
 	evicted := PodStatus(localPod(ran), &v1alpha1.ShadowPod{}, remotePod("remote", ended), nodeIP, later)
 	if c := condition(
@@ -310,7 +310,7 @@ func TestTerminalComesFromTheShadowPod(t *testing.T) {
 		corev1.PodReady,
 	); evicted.Phase != corev1.PodRunning || c.Status != corev1.ConditionFalse ||
 		c.Reason != ReasonRecreating {
-		t.Errorf("status of a pod that ended and is to be made again: %+v", evicted)
+		t.Errorf("status of a pod that ended and will be created again: %+v", evicted)
 	}
 	shadow := &v1alpha1.ShadowPod{Status: v1alpha1.ShadowPodStatus{Phase: corev1.PodSucceeded, Pod: &ended}}
 	done := PodStatus(localPod(ran), shadow, nil, nodeIP, later)
@@ -330,7 +330,7 @@ func TestTerminalComesFromTheShadowPod(t *testing.T) {
 		later,
 	)
 	if bare.Phase != corev1.PodFailed || condition(&bare, corev1.PodReady).Status != corev1.ConditionFalse {
-		t.Errorf("status of a pod that ended without a last word: %+v", bare)
+		t.Errorf("status of a pod that ended without a final status: %+v", bare)
 	}
 }
 
@@ -358,12 +358,12 @@ func TestDisruptionIsSetOnAPodThatEnded(t *testing.T) {
 		remote   *corev1.PodStatus
 		reported bool
 	}{
-		{"by the last status of its shadow pod", ended, reported(corev1.PodFailed, target), nil, true},
-		{"or that of the provider's pod", ended, nil, reported(corev1.PodFailed, target), true},
+		{"in the last status of the shadow pod", ended, reported(corev1.PodFailed, target), nil, true},
+		{"in the status of the remote pod", ended, nil, reported(corev1.PodFailed, target), true},
 		{"no disruption", ended, reported(corev1.PodFailed), nil, false},
-		{"nor if it is over", ended, reported(corev1.PodFailed, over), nil, false},
-		{"nor while it runs on", v1alpha1.ShadowPodStatus{}, nil, reported(corev1.PodRunning, target), false},
-		{"nor if it is made again", v1alpha1.ShadowPodStatus{}, nil, reported(corev1.PodFailed, target), false},
+		{"disruption that has ended", ended, reported(corev1.PodFailed, over), nil, false},
+		{"running pod", v1alpha1.ShadowPodStatus{}, nil, reported(corev1.PodRunning, target), false},
+		{"pod that is created again", v1alpha1.ShadowPodStatus{}, nil, reported(corev1.PodFailed, target), false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			test.shadow.Pod = test.last

@@ -69,7 +69,7 @@ func TestTokenSecretIsOwnedByItsShadowPod(t *testing.T) {
 	}
 	got.Namespace = "demo"
 	if Secret(got, "demo-rome", destination) != nil {
-		t.Error("the Secret is reflectable, so reflection would manage it")
+		t.Error("reflection would change or delete the Secret")
 	}
 }
 
@@ -83,7 +83,7 @@ func TestMalformedRenewalTimeRenewsAtOnce(t *testing.T) {
 		}
 	}
 	if owner := TokenOwner(&corev1.Secret{}); owner.Name != "" {
-		t.Errorf("none's Secret belongs to %v", owner)
+		t.Errorf("a Secret without owner belongs to %v", owner)
 	}
 }
 
@@ -94,7 +94,7 @@ func TestTokensAreRenewedAfterFourFifthsOfTheirLifetime(t *testing.T) {
 		age := Renewal(issued, issued.Add(life), rapid.Float64Range(0, 1).Draw(t, "chance")).Sub(issued)
 		latest := min(time.Duration(float64(life)*0.8), 24*time.Hour)
 		if age > latest || age < latest*9/10-time.Second {
-			t.Fatalf("one of %s is renewed after %s", life, age)
+			t.Fatalf("a token with lifetime %s is renewed after %s", life, age)
 		}
 	})
 }
