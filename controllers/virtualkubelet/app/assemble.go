@@ -40,7 +40,7 @@ type kubelet struct {
 	network    *pods.Network
 	leftovers  *pods.Leftovers
 	events     record.EventBroadcaster
-	// remapped receives a value when the NamespaceMap or a VirtualNode changes; syncOnRequest receives it.
+	// remapped has at most one value, which requests a sync from syncOnRequest.
 	remapped chan struct{}
 }
 
@@ -147,7 +147,8 @@ func (k *kubelet) namespaceEvents() remotens.Events {
 	return events
 }
 
-// decides reports whether this node's VirtualNode is the one whose reflection policy applies to the provider.
+// decides reports whether this virtual kubelet does the work that is done once per provider. That is the virtual
+// kubelet of the VirtualNode whose reflection policy applies to the provider.
 func (k *kubelet) decides() bool {
 	vn := k.informers.deciding(k.options.RemoteClusterID)
 	return vn != nil && vn.Name == k.options.VirtualNode
@@ -237,7 +238,7 @@ func (k *kubelet) sync(ctx context.Context) error {
 	return k.mirror.Sync(ctx)
 }
 
-// remap makes syncOnRequest call sync. Calls before that sync starts are merged.
+// remap makes syncOnRequest call sync. Calls before sync starts are merged.
 func (k *kubelet) remap() {
 	select {
 	case k.remapped <- struct{}{}:

@@ -34,7 +34,7 @@ func NewCommand(ctx context.Context) *cobra.Command {
 				return err
 			}
 			if !options.Profiling {
-				// Nobody can read the heap profile, and its table would use more than a megabyte.
+				// Without profiling, the heap profile cannot be read, and its table would use more than a megabyte.
 				runtime.MemProfileRate = 0
 			}
 			go adaptMemoryLimit(ctx)

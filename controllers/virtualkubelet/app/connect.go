@@ -37,7 +37,7 @@ type clients struct {
 	identity *remote.Identity
 	// tenantNamespace is the consumer's tenant namespace on the provider.
 	tenantNamespace string
-	// audience is the audience of tokens for projected volumes that specify none. Empty means the API server's default.
+	// audience is the audience to request for a token volume that specifies none. Empty means the API server's default.
 	audience string
 }
 
@@ -128,7 +128,7 @@ func watchIdentity(ctx context.Context, identity *remote.Identity, dir string, c
 		}
 		now, err := remote.FromDirectory(dir)
 		if err != nil {
-			// The kubelet may be writing the files of the volume. If the identity was deleted, check fails.
+			// The kubelet of this pod may be replacing the mounted files. If the identity was deleted, check fails.
 			continue
 		}
 		if now.Server != identity.Server || now.ProxyURL != identity.ProxyURL || now.Namespace != identity.Namespace ||

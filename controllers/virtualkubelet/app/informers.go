@@ -35,7 +35,7 @@ type informers struct {
 
 	// virtualNodeLister is kept because each call of Lister() allocates a new one.
 	virtualNodeLister federationlisters.VirtualNodeNamespaceLister
-	// lastPatch is the offloading patch of the VirtualNode that patch last read.
+	// lastPatch is the offloading patch that the last call of patch read from the VirtualNode.
 	lastPatch atomic.Pointer[v1alpha1.OffloadingPatch]
 
 	namespace, name string

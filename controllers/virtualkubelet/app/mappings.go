@@ -22,7 +22,7 @@ func (i *informers) mapped(address string) []string {
 	if i.mappings == nil || err != nil {
 		return nil
 	}
-	// ByIndex fails only without the index, which start adds.
+	// ByIndex fails only if the index does not exist, and start adds it.
 	found, _ := i.mappings.GetIndexer().ByIndex(byAddress, parsed.String())
 	var all []string
 	for _, object := range found {

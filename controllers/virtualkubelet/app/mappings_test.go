@@ -62,6 +62,6 @@ func TestMappingsAreFoundByTheirAddress(t *testing.T) {
 		}
 	}
 	if (&informers{}).mapped("10.3.0.1") != nil {
-		t.Error("there is a mapping although no address was configured")
+		t.Error("an address is mapped although there are no AddressMappings")
 	}
 }

@@ -41,8 +41,8 @@ func adaptMemoryLimit(ctx context.Context) {
 		{Name: heap + "free:bytes"},
 		{Name: heap + "released:bytes"},
 	}
-	// Most memory that is unused after a garbage collection is used again before the next one; the minimum of several
-	// measurements is the rest, fragmentation.
+	// Most memory that is unused after a garbage collection is used again before the next one. The minimum of several
+	// measurements stays unused and counts as fragmentation.
 	var unused [window]uint64
 	ticker := time.NewTicker(memoryInterval)
 	defer ticker.Stop()

@@ -67,7 +67,9 @@ func NewOptions() *Options {
 func (o *Options) AddFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.NodeName, "node-name", o.NodeName, "Name of the Node to maintain.")
 	flags.StringVar(&o.NodeIP, "node-ip", o.NodeIP, "IP address at which this cluster reaches the kubelet API: the pod's.")
-	flags.StringVar(&o.VirtualNode, "virtual-node", o.VirtualNode, "Name of the VirtualNode that the Node is created from.")
+	flags.StringVar(
+		&o.VirtualNode, "virtual-node", o.VirtualNode, "Name of the VirtualNode that the Node is created from.",
+	)
 	flags.StringVar(&o.Namespace, "namespace", o.Namespace, "Peer namespace with the VirtualNode.")
 	flags.StringVar(
 		&o.InstallationNamespace,

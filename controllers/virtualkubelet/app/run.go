@@ -36,8 +36,8 @@ func Run(ctx context.Context, options *Options, register func(metrics.Registerab
 	if err != nil {
 		return err
 	}
-	// Created once, so that the kubelet API serves probes also after the Lease was lost because the local API server is
-	// unavailable: a restart must not require that API server.
+	// auth is created once, for all calls of runOnce: after the Lease was lost because the local API server is
+	// unavailable, it could not be created again, and the kubelet API must still serve probes.
 	auth, err := newAuth(ctx, options)
 	if err != nil {
 		return err

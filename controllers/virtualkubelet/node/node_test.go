@@ -23,11 +23,11 @@ func TestNodeIsNotReadyAfterChecksFailRepeatedly(t *testing.T) {
 	denied := apierrors.NewForbidden(schema.GroupResource{Resource: "resourceoffers"}, "milan", nil)
 	tests := []struct {
 		name string
-		// results are the results of the checks.
+		// results are the errors of consecutive checks; nil is a successful check.
 		results []error
 		status  corev1.ConditionStatus
 		reason  string
-		// back reports whether Back is called.
+		// back is whether Config.Back is called.
 		back bool
 	}{
 		{
@@ -113,7 +113,7 @@ func TestNodeIsNotReadyAfterChecksFailRepeatedly(t *testing.T) {
 			}
 			if first := test.results[0] == nil; first == (ready.Status == corev1.ConditionTrue) &&
 				!ready.LastTransitionTime.Equal(&since) {
-				t.Error("the time of the transition moved without one")
+				t.Error("the transition time changed without a transition")
 			}
 			if test.back {
 				select {
@@ -144,7 +144,7 @@ func TestUnchangedNodeIsNotWritten(t *testing.T) {
 	n.Sync()
 	select {
 	case <-n.changed:
-		t.Error("the same node is written again")
+		t.Error("an unchanged Node is written again")
 	default:
 	}
 	vn = vn.DeepCopy()

@@ -45,7 +45,8 @@ type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// Requests sent on a connection after a failed upgrade would reach the provider without being authorized.
+// If the connection stayed open after a failed upgrade, further requests on it would reach the provider without
+// authorization.
 func TestFailedUpgradeClosesBackend(t *testing.T) {
 	closed := make(chan error, 1)
 	n := startNode(t, func(w http.ResponseWriter, _ *http.Request) {

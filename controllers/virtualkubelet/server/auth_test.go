@@ -18,7 +18,7 @@ import (
 	"liqo.io/federation/controllers/clientca"
 )
 
-// routes are the served endpoints, except health probes.
+// routes has the endpoints of the kubelet API, without the health probes.
 var routes = []struct{ method, path string }{
 	{http.MethodPost, "/exec/demo/web/app?command=id&output=1"},
 	{http.MethodGet, "/exec/demo/web/app?command=id&output=1"},

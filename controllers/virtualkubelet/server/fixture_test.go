@@ -44,7 +44,7 @@ const (
 	goodToken = "a-good-token"
 )
 
-// node is a virtual node with one pod, demo/web. Its API is served on loopback over TLS.
+// node is a virtual node with the pod web in namespace demo. Its kubelet API is served on loopback over TLS.
 type node struct {
 	url       string
 	authority *authority
@@ -53,9 +53,9 @@ type node struct {
 
 	mu      sync.Mutex
 	reviews []authorizationv1.SubjectAccessReviewSpec
-	// allow decides the SubjectAccessReviews.
+	// allow returns whether a SubjectAccessReview is allowed.
 	allow func(authorizationv1.SubjectAccessReviewSpec) bool
-	// requests are the requests that reached the provider.
+	// requests has the requests that the provider received.
 	requests []*http.Request
 }
 
@@ -80,7 +80,8 @@ func (f *fakePods) RemoteStatus(namespace, name string) *corev1.PodStatus {
 	return f.remotes[namespace+"/"+name]
 }
 
-// startNode serves a node. The provider responds with the handler; identity changes the configuration of its client.
+// startNode starts a node. provider handles the requests to the provider; identity changes the configuration of the
+// client for it.
 func startNode(t *testing.T, provider http.HandlerFunc, identity ...func(*rest.Config)) *node {
 	t.Helper()
 	n := &node{
@@ -146,7 +147,7 @@ func startNode(t *testing.T, provider http.HandlerFunc, identity ...func(*rest.C
 	return n
 }
 
-// clusterOf returns a cluster with the client CA of an authority.
+// clusterOf returns a cluster whose CA of clients is the authority.
 func clusterOf(authority *authority) *fake.Clientset {
 	return fake.NewClientset(&corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: clientca.ConfigMap},
@@ -154,7 +155,7 @@ func clusterOf(authority *authority) *fake.Clientset {
 	})
 }
 
-// cluster reads ConfigMaps from a fake and creates reviews at a server.
+// cluster is a client with the ConfigMaps of a fake one, whose reviews go to a server.
 type cluster struct {
 	*fake.Clientset
 	reviews kubernetes.Interface
@@ -168,7 +169,7 @@ func (c *cluster) AuthorizationV1() authorizationclient.AuthorizationV1Interface
 	return c.reviews.AuthorizationV1()
 }
 
-// startReviews starts a server of TokenReviews and SubjectAccessReviews and returns its client.
+// startReviews starts a server for TokenReviews and SubjectAccessReviews, and returns a client of it.
 func (n *node) startReviews(t *testing.T) kubernetes.Interface {
 	t.Helper()
 	respond := func(w http.ResponseWriter, review any) {
@@ -212,7 +213,7 @@ func (n *node) startReviews(t *testing.T) kubernetes.Interface {
 	return client
 }
 
-// untilReady waits until the node is ready and authenticates clients of the authority.
+// untilReady waits until the node authenticates clients of its authority.
 func (n *node) untilReady(t *testing.T) {
 	t.Helper()
 	config := n.config(n.authority)
@@ -241,9 +242,9 @@ func pod(name string) *corev1.Pod {
 	}
 }
 
-// config returns a client configuration with a certificate that the authority signed, or none if it is nil.
+// config returns a client configuration with a certificate from an authority, or without one if that is nil.
 func (n *node) config(by *authority) *rest.Config {
-	// The serving certificate is self-signed.
+	// The serving certificate is self-signed, so it cannot be verified.
 	config := &rest.Config{Host: n.url, TLSClientConfig: rest.TLSClientConfig{Insecure: true}}
 	if by != nil {
 		config.CertData, config.KeyData = by.client("kube-apiserver-kubelet-client")
@@ -269,14 +270,14 @@ func (n *node) do(t *testing.T, config *rest.Config, method, path string) *http.
 	return response
 }
 
-// seen returns the reviews and the provider's requests until now.
+// seen returns the reviews and the requests that the provider received.
 func (n *node) seen() ([]authorizationv1.SubjectAccessReviewSpec, []*http.Request) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return slices.Clone(n.reviews), slices.Clone(n.requests)
 }
 
-// authority signs client certificates.
+// authority is a CA for client certificates.
 type authority struct {
 	t      *testing.T
 	cert   *x509.Certificate

@@ -14,7 +14,7 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 )
 
-// permitted allows one verb on one resource and subresource.
+// permitted is an Authorizer that allows one verb on one subresource, for example "get nodes/proxy".
 type permitted string
 
 func (p permitted) Allowed(_ context.Context, _ user.Info, a authorizationv1.ResourceAttributes) (bool, error) {

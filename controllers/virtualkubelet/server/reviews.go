@@ -25,7 +25,7 @@ import (
 
 const (
 	reviewTimeout = 10 * time.Second
-	// Responses are cached as long as a kubelet does by default.
+	// The times for which responses are cached are the defaults of a kubelet.
 	tokenTTL   = 2 * time.Minute
 	allowedTTL = 5 * time.Minute
 	deniedTTL  = 30 * time.Second

@@ -46,7 +46,7 @@ func TestStatsOneMissingPod(t *testing.T) {
 	}
 }
 
-// converse writes a line to an address and returns the response.
+// converse sends a line to an address and returns all that it receives until the connection is closed.
 func converse(address, line string) (string, error) {
 	conn, err := net.DialTimeout("tcp", address, 5*time.Second)
 	if err != nil {

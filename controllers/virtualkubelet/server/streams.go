@@ -156,8 +156,8 @@ func (s *streams) find(w http.ResponseWriter, r *http.Request) (*corev1.Pod, str
 	return pod, remoteNamespace
 }
 
-// forward proxies a request to a subresource of a remote pod. It drops all headers but those of the streaming
-// protocols, because the client's identity has no meaning on the provider.
+// forward proxies a request to a subresource of a remote pod. It sends only the headers of the streaming protocols,
+// because the client's identity has no meaning on the provider.
 func (s *streams) forward(
 	w http.ResponseWriter,
 	r *http.Request,
@@ -181,7 +181,7 @@ func (s *streams) forward(
 	// Without a remote address, the proxy does not set X-Forwarded-For, which would disclose the address of the consumer's
 	// API server.
 	request.RemoteAddr = ""
-	// For requests without an upgrade, the proxy uses the query of the request instead of the one of the location.
+	// For requests without an upgrade, the proxy uses the query of the request, not the location's.
 	request.URL = &location
 
 	handler := proxy.NewUpgradeAwareHandler(&location, s.provider.transport, false, upgrade, responder{})

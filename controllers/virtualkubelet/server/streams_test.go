@@ -27,8 +27,8 @@ import (
 	utilexec "k8s.io/utils/exec"
 )
 
-// withKubeletParameters translates the parameters of exec and attach to those of a kubelet, as the provider's API
-// server does.
+// withKubeletParameters translates the parameters of exec and attach to the names in the kubelet API, as the provider's
+// API server does.
 func withKubeletParameters(handler http.Handler) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		query := r.URL.Query()
@@ -88,7 +88,7 @@ func TestExecExitCode(t *testing.T) {
 	}
 }
 
-// sizes is a queue of terminal sizes.
+// sizes implements remotecommand.TerminalSizeQueue.
 type sizes chan remotecommand.TerminalSize
 
 func (s sizes) Next() *remotecommand.TerminalSize {
@@ -121,7 +121,7 @@ func TestExecResize(t *testing.T) {
 	queue <- remotecommand.TerminalSize{Width: 80, Height: 24}
 	seen, stdout := io.Pipe()
 	go func() {
-		// The second size follows when the first has arrived.
+		// The second size is sent after the first one was received.
 		if bufio.NewScanner(seen).Scan() {
 			queue <- remotecommand.TerminalSize{Width: 132, Height: 43}
 		}
@@ -335,7 +335,7 @@ func TestPeerRedirectRefused(t *testing.T) {
 	}
 }
 
-// A provider that signs no certificates issues a token, which is renewed in the same file.
+// A provider that signs no certificates issues tokens instead; a renewed token is written to the same file.
 func TestStreamsCarryTheToken(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "token")
 	if err := os.WriteFile(file, []byte("of-this-cluster"), 0o600); err != nil {

@@ -31,7 +31,8 @@ const (
 	usageStale = 2 * time.Minute
 	// initialSeconds is the lowest value of a CPU counter, in seconds. Clients interpret 0 as a missing value.
 	initialSeconds = 0.001
-	// maxScrapes is the maximum number of concurrent scrapes, and maxUsageReads of concurrent requests to the provider.
+	// maxScrapes is the maximum number of concurrent scrapes, and maxUsageReads the maximum number of concurrent requests
+	// to the provider.
 	maxScrapes, maxUsageReads = 4, 8
 	// maxCores and maxBytes are upper bounds for the usage that a provider reports for a container.
 	maxCores = 1 << 16
@@ -108,7 +109,7 @@ type podUsage struct {
 }
 
 type containerUsage struct {
-	started      time.Time // zero if unknown
+	started      time.Time // of the container; zero if unknown
 	cores, bytes float64
 	seconds      float64
 	counted      time.Time // the end of the time that seconds includes
@@ -207,8 +208,8 @@ func (u *Usage) count(now time.Time) {
 	}
 }
 
-// read replaces the cached usage by the one that the provider returns for the node's pods. If a request fails, the
-// usage of pods in that namespace remains until it is stale.
+// read replaces the cached usage by the usage that the provider reports now for the node's pods. If a request fails,
+// the usage of pods in that namespace remains until it is stale.
 func (u *Usage) read(now time.Time) {
 	ctx, cancel := context.WithTimeout(context.Background(), usageTimeout)
 	defer cancel()

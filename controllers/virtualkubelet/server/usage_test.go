@@ -25,13 +25,13 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 )
 
-// metered is a node whose provider reports the usage of its pod demo/web.
+// metered is a Usage whose provider reports the usage of the pod web in namespace demo.
 type metered struct {
 	*Usage
 	pods  *fakePods
 	clock *clocktesting.FakePassiveClock
 	serve http.Handler
-	// respond is the handler of the provider.
+	// respond handles the requests to the provider.
 	respond  http.HandlerFunc
 	requests []string
 }
@@ -56,7 +56,7 @@ func newMetered(t *testing.T) *metered {
 	return m
 }
 
-// uses sets the usage that the provider reports for a container of a pod.
+// uses sets the usage of a container that the provider reports.
 func (m *metered) uses(pod, container, cpu, memory string) {
 	reported := metricsv1beta1.PodMetricsList{
 		TypeMeta: metav1.TypeMeta{APIVersion: "metrics.k8s.io/v1beta1", Kind: "PodMetricsList"},
@@ -79,7 +79,8 @@ func (m *metered) fails(status int) {
 
 func (m *metered) advance(time time.Duration) { m.clock.SetTime(m.clock.Now().Add(time)) }
 
-// scrape returns the metrics of the node by name and labels. It requires that timestamps are the current time.
+// scrape returns the values of /metrics/resource by name and labels. It fails the test if a timestamp is not the
+// current time.
 func (m *metered) scrape(t *testing.T) map[string]float64 {
 	t.Helper()
 	response := httptest.NewRecorder()
@@ -208,7 +209,7 @@ func TestUsageIsBounded(t *testing.T) {
 	}
 }
 
-// Readers assume that the counter of a container was 0 at its start time.
+// Clients assume that the CPU counter of a container was 0 when the container started.
 func TestACPUCounterStartsWithItsContainer(t *testing.T) {
 	const cpu, start = "container_cpu_usage_seconds_total" + ofWeb, "container_start_time_seconds" + ofWeb
 	m := newMetered(t)
@@ -237,7 +238,7 @@ func TestACPUCounterStartsWithItsContainer(t *testing.T) {
 	}
 }
 
-// A pod that replaces another one of the same name starts with a new counter; the counter of the node continues.
+// A pod that replaces another one of the same name has a new counter, but the counter of the node continues.
 func TestNodeCountersNeverDecrease(t *testing.T) {
 	m := newMetered(t)
 	m.pods.pods[0].UID = "first"
@@ -254,7 +255,7 @@ func TestNodeCountersNeverDecrease(t *testing.T) {
 		t.Errorf("the counter of the new pod is %v s", got)
 	}
 	if after["node_cpu_usage_seconds_total"] < before["node_cpu_usage_seconds_total"] {
-		t.Errorf("the counter of the node went from %v s to %v s",
+		t.Errorf("the counter of the node changed from %v s to %v s",
 			before["node_cpu_usage_seconds_total"], after["node_cpu_usage_seconds_total"])
 	}
 }

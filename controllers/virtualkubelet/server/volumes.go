@@ -98,8 +98,8 @@ func NewReadVolumes(client rest.Interface) ReadVolumes {
 	}
 }
 
-// Volumes serves the usage of the node's pods' volumes with claims as the metrics of a kubelet. It reads from the
-// provider only when metrics are collected, at most once per volumesAge, and only for pods with claims.
+// Volumes serves the usage of claims that the node's pods mount as the metrics of a kubelet. It reads from the provider
+// only when metrics are collected, at most once per volumesAge, and only for pods with claims.
 type Volumes struct {
 	metrics.BaseStableCollector
 

@@ -25,7 +25,7 @@ import (
 	"liqo.io/federation/generated/clientset/versioned"
 )
 
-// measured is a node whose provider reports the usage of volumes.
+// measured is a Volumes whose provider reports the usage of volumes.
 type measured struct {
 	*Volumes
 	pods  *fakePods
@@ -60,7 +60,7 @@ func newMeasured(t *testing.T) *measured {
 	return m
 }
 
-// has adds a pod with volumes, which runs on the provider.
+// has adds a pod with volumes that has a remote pod.
 func (m *measured) has(name string, volumes ...corev1.Volume) {
 	added := pod(name)
 	added.Spec.Volumes = volumes
@@ -77,7 +77,7 @@ func (m *measured) reports(t *testing.T, volumes ...stats.VolumeStats) {
 	}
 }
 
-// figures returns the lines of /metrics.
+// figures returns the lines of /metrics about volumes.
 func (m *measured) figures(t *testing.T) []string {
 	t.Helper()
 	response := httptest.NewRecorder()
@@ -189,7 +189,7 @@ func TestVolumesThatTheProviderDoesNotReportAreOmitted(t *testing.T) {
 			}
 		},
 		"too much": func(w http.ResponseWriter, _ *http.Request) {
-			// Writing fails because the reader stops early.
+			// Writing fails, because the client stops reading at maxPodStats.
 			_, _ = w.Write([]byte(`{"podRef":{"name":"` + strings.Repeat("x", maxPodStats) + `"}}`))
 		},
 	} {
