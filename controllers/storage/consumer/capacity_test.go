@@ -51,7 +51,7 @@ func TestCapacityIsTheQuotaThatVolumesLeave(t *testing.T) {
 		{name: "no claim left", quota: map[corev1.ResourceName]string{"requests.storage": "10Gi", "persistentvolumeclaims": "2"}},
 		{name: "exceeded", quota: map[corev1.ResourceName]string{"requests.storage": "1Gi"}},
 		{name: "refused", quota: map[corev1.ResourceName]string{"requests.storage": "10Gi"}, refused: 5 * gib, want: 5*gib - 1},
-		{name: "refused more than is left", quota: map[corev1.ResourceName]string{"requests.storage": "10Gi"}, refused: 9 * gib, want: 7 * gib},
+		{name: "refused claim larger than the remaining quota", quota: map[corev1.ResourceName]string{"requests.storage": "10Gi"}, refused: 9 * gib, want: 7 * gib},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			quota := corev1.ResourceList{}
@@ -138,7 +138,7 @@ func TestRefusalEndsWhenTheQuotaChanges(t *testing.T) {
 				node.Status.Storage[corev1.ResourceRequestsStorage] = resource.MustParse("20Gi")
 			})
 		}, want: "19Gi"},
-		{name: "a volume less", change: func(w *world, _ *clocktesting.FakePassiveClock) {
+		{name: "deleted volume", change: func(w *world, _ *clocktesting.FakePassiveClock) {
 			change(w, "", "a", &corev1.PersistentVolume{}, func(pv *corev1.PersistentVolume) {
 				pv.Spec.Capacity[corev1.ResourceStorage] = resource.MustParse("512Mi")
 			})

@@ -95,7 +95,7 @@ func TestVolumeIsReleasedOnlyWhenNothingHoldsIt(t *testing.T) {
 		{name: "cleaned up by a move", object: moved(v1alpha1.MoveCleaning), released: true},
 		{name: "a move that ended", object: moved(v1alpha1.MoveFailed), released: true},
 		{name: "marked by a move", change: func(pv *corev1.PersistentVolume) { pv.Annotations[volume.LabelMove] = "m1" }},
-		{name: "not of this product", change: func(pv *corev1.PersistentVolume) { pv.Finalizers = nil }},
+		{name: "volume without the finalizer", change: func(pv *corev1.PersistentVolume) { pv.Finalizers = nil }},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			pv := released(reboundVolume())

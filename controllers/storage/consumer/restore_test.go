@@ -58,7 +58,7 @@ func TestBoundVolumeGetsItsShadowVolumeClaimBack(t *testing.T) {
 		{name: "moved", objects: withMilan(aged(stored("a", "ssd", "2Gi")), described(v1alpha1.MoveSucceeded)), restored: true},
 		{name: "released", objects: withMilan(another, described(""))},
 		{name: "peering with milan ends", objects: append(left, aged(stored("a", "ssd", "2Gi")), described(""))},
-		{name: "milan is no peer", objects: []client.Object{aged(stored("a", "ssd", "2Gi")), described("")}},
+		{name: "no ForeignCluster of milan", objects: []client.Object{aged(stored("a", "ssd", "2Gi")), described("")}},
 		{name: "lost claim", objects: withMilan(aged(stored("a", "ssd", "2Gi")), described("")), claim: userClaim(bound("a"), func(claim *corev1.PersistentVolumeClaim) {
 			claim.Status.Phase = corev1.ClaimLost
 		})},

@@ -97,7 +97,7 @@ func TestDataThatCannotBeMovedIsReportedWithFieldAndRemedy(t *testing.T) {
 		want    []string
 		writes  int
 	}{
-		{name: "a move that is granted is no obstacle", writes: 1},
+		{name: "accepted move", writes: 1},
 		{
 			name: "a request that is refused writes nothing", refusal: refused,
 			want: []string{"The data of shop/data-db-0 is not moved: ", "spec.target.storageClassName", "name one"},

@@ -78,11 +78,11 @@ func TestVirtualVolumeDescribesTheClaimOfItsName(t *testing.T) {
 			reason: "VolumeBound", location: onMilan,
 		},
 		{
-			name: "on milan, which does not answer", claim: userClaim(bound("a")), objects: append(unreachable, stored("a", "ssd", "1Gi")),
+			name: "on milan, unreachable", claim: userClaim(bound("a")), objects: append(unreachable, stored("a", "ssd", "1Gi")),
 			phase: "Bound", reason: "ProviderUnreachable", location: onMilan,
 		},
 		{
-			name: "on milan, which is being left", claim: userClaim(bound("a")), objects: append(left, stored("a", "ssd", "1Gi")),
+			name: "on milan, peering ends", claim: userClaim(bound("a")), objects: append(left, stored("a", "ssd", "1Gi")),
 			phase: "Bound", reason: "ProviderNotPeered", location: onMilan,
 		},
 		{

@@ -215,8 +215,8 @@ func (m *move) leavesTarget(ctx context.Context) (bool, error) {
 	return offloading == nil || !offloading.DeletionTimestamp.IsZero(), nil
 }
 
-// overdue reports whether an error ends the move. In the phases in which pods are evicted, any error does after the
-// eviction timeout. In other phases, a request must have been refused for moverTimeout: a last pass may take hours.
+// overdue reports whether an error ends the move. While pods are evicted, any error does after the eviction timeout. In
+// Preparing and FinalCopy, only a refused request does, after moverTimeout, because the last pass may take hours.
 func (m *move) overdue(err error) bool {
 	if apierrors.IsConflict(err) {
 		return false

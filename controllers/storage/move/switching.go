@@ -56,8 +56,8 @@ func (m *move) switchOver(ctx context.Context) (outcome, error) {
 	return m.bindAgain(ctx, target, mark, claim)
 }
 
-// reserveTarget sets the claimRef of the target volume to the name of the user's claim and records the claim to create
-// in the mark. From then on, the move cannot be rolled back.
+// reserveTarget sets the claimRef of the target volume to the name of the user's claim, and records the claim to create
+// in the mark. Before that, any failure rolls the move back.
 func (m *move) reserveTarget(
 	ctx context.Context, target *corev1.PersistentVolume, mark *Mark, claim *corev1.PersistentVolumeClaim,
 ) (outcome, error) {

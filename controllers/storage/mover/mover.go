@@ -75,7 +75,7 @@ type Options struct {
 	// Bandwidth is the maximum bandwidth of the sender in bytes per second; 0 means no limit.
 	Bandwidth int64
 	// Full means that the checksums of all files are compared at the end. Otherwise only files are compared that changed
-	// after the second last pass started.
+	// since the start of the pass before the last one.
 	Full bool
 	// program is the path of this program, which rsync runs as its remote shell.
 	program string
@@ -96,7 +96,7 @@ func (o *Options) addFlags(fs *pflag.FlagSet) {
 	fs.Int64Var(&o.Bandwidth, "bandwidth", 0,
 		"Maximum number of bytes that the sender transfers per second. 0 sets no limit.")
 	fs.BoolVar(&o.Full, "full", false,
-		"Compare the checksums of all files at the end, not only of those that changed lately.")
+		"Compare the checksums of all files at the end, not only of recently changed files.")
 }
 
 // Run runs the mode in the first argument until it completes or the context ends. It fails if the arguments are invalid

@@ -450,7 +450,7 @@ func TestExitCodesOfRsync(t *testing.T) {
 			lines: []string{"rsync: [receiver] write failed: No space left on device (28)"}},
 		{name: "a full target whose connection broke first", code: 12, want: "copying: the target is full: [receiver] write failed: No space left on device (28)",
 			lines: []string{"rsync: [sender] write error: Broken pipe (32)", "rsync: [receiver] write failed: No space left on device (28)"}},
-		{name: "a full target that reported nothing", code: 11,
+		{name: "a full target without a message", code: 11,
 			want:  "copying: the target cannot be written, it may be full: [sender] write error: Broken pipe (32)",
 			lines: []string{"rsync: [sender] write error: Broken pipe (32)", "rsync error: error in file IO (code 11)"}},
 		{name: "wrong arguments", code: 1, want: "starting rsync: rsync exited with code 1"},

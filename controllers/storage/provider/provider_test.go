@@ -101,7 +101,7 @@ func TestShadowVolumeClaimReportsItsClaim(t *testing.T) {
 		}), boundVolume("claim", retainedVolume)}, phase: bound, bound: "True Bound", resized: "True Resized", claims: true},
 		{name: "existing, with its volume", objects: []client.Object{aShadow(existing), immediate, boundVolume("former", retainedVolume)},
 			phase: lost, bound: "False Lost", event: "Warning Lost The claim was deleted on the provider; its data is kept on PersistentVolume pvc-1."},
-		{name: "existing, with nothing", objects: []client.Object{aShadow(existing), immediate}, phase: lost, bound: "False Lost", event: "Warning Lost"},
+		{name: "existing, without claim and volume", objects: []client.Object{aShadow(existing), immediate}, phase: lost, bound: "False Lost", event: "Warning Lost"},
 		{name: "existing, with a claim of another consumer", objects: []client.Object{aShadow(existing), immediate, aClaim(func(c *corev1.PersistentVolumeClaim) {
 			c.Labels[v1alpha1.LabelForeignCluster] = "naples"
 		})}, phase: lost, bound: "False Lost", claims: true, event: "Warning Lost"},
