@@ -124,7 +124,7 @@ func TestRestartUnexportsNothing(t *testing.T) {
 		want    bool
 	}{
 		{"exported", []runtime.Object{webExport()}, true, true},
-		{"unexported meanwhile", nil, true, false},
+		{"no longer exported", nil, true, false},
 		{"ServiceExports are not served", nil, false, false},
 	} {
 		t.Run(test.name, func(t *testing.T) {

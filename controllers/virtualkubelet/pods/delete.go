@@ -204,8 +204,8 @@ func (c *Controller) checkUnobserved(ctx context.Context, key cache.ObjectName, 
 	return nil
 }
 
-// deleteLocal removes a local pod that is being deleted from the API server, once. If the pod has finalizers, so that
-// it remains, a final status is written first.
+// deleteLocal removes a local pod that is being deleted, once. If the pod has finalizers, so that it remains, a final
+// status is written first.
 func (c *Controller) deleteLocal(ctx context.Context, pod *corev1.Pod) error {
 	key := cache.MetaObjectToName(pod)
 	if c.states.read(key).local.removed == pod.UID {

@@ -101,7 +101,7 @@ func TestOnlyInvalidEphemeralContainersAreRefusedForGood(t *testing.T) {
 		{"malformed", apierrors.NewBadRequest("no"), true},
 		{"too large", apierrors.NewRequestEntityTooLargeError("no"), true},
 		{"forbidden", forbidden, false},
-		{"no answer", apierrors.NewServiceUnavailable("no"), false},
+		{"no response", apierrors.NewServiceUnavailable("no"), false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			var answer error

@@ -34,7 +34,7 @@ func TestStatusIsAboutTheRemoteNamespaceThatItNames(t *testing.T) {
 			"the requested namespace", "shop-new", "shop-new", ready,
 			result{Offloaded: true, Ready: true, Remote: "shop-new"},
 		},
-		{"none was answered yet", "shop-new", "", "", result{Offloaded: true, Message: notMade}},
+		{"no status yet", "shop-new", "", "", result{Offloaded: true, Message: notMade}},
 		{
 			"a former namespace that exists is watched", "shop-new", "shop-old", ready,
 			result{Offloaded: true, Leaving: true, Remote: "shop-old", Message: notMade},

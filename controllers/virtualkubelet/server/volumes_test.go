@@ -188,7 +188,7 @@ func TestVolumesThatTheProviderDoesNotReportAreOmitted(t *testing.T) {
 				t.Error(err)
 			}
 		},
-		"too much": func(w http.ResponseWriter, _ *http.Request) {
+		"response that is too long": func(w http.ResponseWriter, _ *http.Request) {
 			// Writing fails, because the client stops reading at maxPodStats.
 			_, _ = w.Write([]byte(`{"podRef":{"name":"` + strings.Repeat("x", maxPodStats) + `"}}`))
 		},

@@ -269,7 +269,7 @@ func TestUpdateEndpointSlice(t *testing.T) {
 			made(func(s *v1alpha1.ShadowEndpointSlice) { s.Spec.Endpoints[0].Addresses = []string{"10.1.0.2"} }),
 			Update,
 		},
-		{"another label is brought", made(func(s *v1alpha1.ShadowEndpointSlice) { s.Labels["app"] = "shop" }), Update},
+		{"changed label", made(func(s *v1alpha1.ShadowEndpointSlice) { s.Labels["app"] = "shop" }), Update},
 		{
 			"another address family",
 			made(func(s *v1alpha1.ShadowEndpointSlice) { s.Spec.AddressType = discoveryv1.AddressTypeIPv6 }), Replace,

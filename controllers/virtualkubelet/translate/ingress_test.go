@@ -95,7 +95,7 @@ func TestIngressClassIsOneThatTheProviderOffers(t *testing.T) {
 			); got != test.want ||
 				desired.Annotations[annotationIngressClass] != "" {
 				t.Errorf(
-					"its class is %q, and %q by annotation, not %q",
+					"class %q, annotation %q, want %q",
 					got,
 					desired.Annotations[annotationIngressClass],
 					test.want,

@@ -81,7 +81,7 @@ func TestPatchOfAVirtualNodeIsApplied(t *testing.T) {
 			},
 		},
 		{
-			name: "leaves the terms of the pod",
+			name: "keeps the pod's terms",
 			local: corev1.PodSpec{
 				Affinity: &corev1.Affinity{PodAffinity: together("own"), PodAntiAffinity: apart("own")},
 			},

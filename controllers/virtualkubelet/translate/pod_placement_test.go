@@ -71,7 +71,7 @@ func TestPodAffinityIsLimitedToThePodsNamespace(t *testing.T) {
 			), none, none,
 		},
 		{
-			"of some namespaces, and its own",
+			"of several namespaces, including its own",
 			hosts(func(t *corev1.PodAffinityTerm) {
 				t.NamespaceSelector, t.Namespaces = selects("team", metav1.LabelSelectorOpExists), []string{"demo"}
 			}), none, hosts(nil),
@@ -179,7 +179,7 @@ func TestTermsAboutExcludedLabelsAreDropped(t *testing.T) {
 			name: "with the key of that label, already merged", selector: both(hash(in)),
 			match: []string{"hash"}, want: both(),
 		},
-		{name: "against the key of that label", selector: both(hash(not)), miss: []string{"hash"}, want: both()},
+		{name: "with a mismatch key of that label", selector: both(hash(not)), miss: []string{"hash"}, want: both()},
 		{
 			name:     "with the key of that label and another expression about it",
 			selector: both(hash(in), hash(metav1.LabelSelectorOpExists)), match: []string{"hash"},

@@ -21,12 +21,12 @@ func TestPolicySelectsReflectedObjects(t *testing.T) {
 		annotations map[string]string
 		deny, allow bool
 	}{
-		{"without a word", nil, true, false},
+		{"no annotation", nil, true, false},
 		{"excluded", map[string]string{skip: ""}, false, false},
 		{"not excluded", map[string]string{skip: "false"}, true, false},
-		{"sent", map[string]string{allow: ""}, true, true},
-		{"sent, in a word", map[string]string{allow: "true"}, true, true},
-		{"not sent", map[string]string{allow: "false"}, true, false},
+		{"allowed", map[string]string{allow: ""}, true, true},
+		{"allowed with a value", map[string]string{allow: "true"}, true, true},
+		{"not allowed", map[string]string{allow: "false"}, true, false},
 		{"allowed and excluded", map[string]string{allow: "true", skip: "true"}, false, false},
 		{"allowed and not excluded", map[string]string{allow: "true", skip: "false"}, true, true},
 	} {
@@ -42,7 +42,7 @@ func TestPolicySelectsReflectedObjects(t *testing.T) {
 	}
 }
 
-func TestPolicyOfAKindExtendsThatOfAllKinds(t *testing.T) {
+func TestPolicyOfAKindExtendsThePolicyOfAllKinds(t *testing.T) {
 	spec := &v1alpha1.VirtualNodeReflection{
 		ExcludedLabels: []string{"team"}, ExcludedAnnotations: []string{"cost"},
 		Kinds: []v1alpha1.ReflectedKind{

@@ -150,7 +150,7 @@ func TestResizeConditionsLastWhileAPodIsResized(t *testing.T) {
 		from   []corev1.PodCondition
 		want   []corev1.PodCondition
 	}{
-		{"nothing happens", nil, nil, nil},
+		{"no resize", nil, nil, nil},
 		{"the kubelet waits", nil, []corev1.PodCondition{reported(corev1.PodResizePending, corev1.PodReasonDeferred)},
 			[]corev1.PodCondition{here(corev1.PodResizePending, corev1.PodReasonDeferred, "not now", start)}},
 		{"resize starts", nil, []corev1.PodCondition{reported(corev1.PodResizeInProgress, "")},
