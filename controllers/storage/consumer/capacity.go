@@ -26,8 +26,7 @@ import (
 )
 
 // refusedFor is the time for which a provider's refusal of a claim lowers its published capacity. Without this limit, a
-// refusal would have an effect for ever if the provider counts volumes that this cluster does not have, for example
-// retained ones.
+// refusal would never end if the provider counts volumes that this cluster does not have, for example retained ones.
 const refusedFor = 5 * time.Minute
 
 // Capacity publishes CSIStorageCapacity objects that state how much storage claims of virtual StorageClasses may

@@ -29,14 +29,14 @@ import (
 )
 
 const (
-	// endsKept is how long ends remembers a deleted pod.
+	// endsKept is how long the end of a deleted pod is kept in ends.
 	endsKept = 15 * time.Minute
 	// endDelay is the time after which the watch of pods must have reported a deletion.
 	endDelay = 3 * time.Second
 )
 
-// ends remembers how deleted pods with claims ended. A kubelet reports the final phase of a pod before it deletes the
-// pod. A pod that was deleted by force has no final phase, and its containers may still run.
+// ends has how deleted pods with claims ended. A kubelet reports the final phase of a pod before it deletes the pod. A
+// pod that was deleted by force has no final phase, and its containers may still run.
 type ends struct {
 	clock clock.PassiveClock
 	mu    sync.Mutex

@@ -95,7 +95,7 @@ func (o *Options) handler() http.Handler {
 				return
 			}
 			w.Header().Set("Content-Type", "application/json")
-			// If the sender has disconnected, nobody needs the response.
+			// A sender that has disconnected does not need the response.
 			_ = json.NewEncoder(w).Encode(a)
 		})
 	}

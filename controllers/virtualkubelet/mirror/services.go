@@ -39,7 +39,7 @@ func newServices(k kind, c *Controller, namespace, remote string) (reflector, er
 	o.translate = func(local *corev1.Service, remote string, to translate.Destination) *corev1.Service {
 		exported, complete := o.exports.has(local.Name)
 		if !complete {
-			// Until the cache of ServiceExports is filled, the label is kept as it is.
+			// The label does not change until the cache of ServiceExports is filled.
 			existing := remotens.Lookup[*corev1.Service](o.reflected.GetStore(), remote, local.Name)
 			exported = existing != nil && translate.Exported(existing)
 		}

@@ -98,7 +98,7 @@ func (n *Node) NotifyNodeStatus(ctx context.Context, notify func(*corev1.Node)) 
 	}()
 }
 
-// Reachable reports whether the condition Ready is true, hence whether the provider is reachable.
+// Reachable reports whether the provider is reachable, by the condition Ready.
 func (n *Node) Reachable() bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -119,7 +119,7 @@ func (c *Controller) refused(ctx context.Context, pod *corev1.Pod, err error) er
 		message := fmt.Sprintf("%s has no room for the pod: %v", c.Provider, err)
 		statusErr = c.refuse(ctx, pod, ReasonQuotaExceeded, message)
 	case apierrors.HasStatusCause(err, v1alpha1.CauseTooManyFinished) && c.tidy(ctx):
-		// Nobody needs to act, so the status does not report the refusal.
+		// Users need not act, so the status does not report the refusal.
 		c.states.block(key, tooManyFinished)
 		c.queue.AddAfter(key, unobservedCheck)
 		return nil

@@ -136,7 +136,7 @@ func TestFinishedShadowPodsAreDeletedIfTheProviderKeepsTooMany(t *testing.T) {
 		t.Errorf("%d pods are retried after some were deleted", k.queue.Len())
 	}
 
-	// A shadow pod that a finalizer keeps does not prevent further deletions for ever.
+	// A shadow pod that a finalizer keeps does not prevent further deletions after tidyTimeout.
 	last := k.sender.remoteNamespace.Shadow(oldest[tidiedAtOnce-1]).DeepCopy()
 	last.DeletionTimestamp = &metav1.Time{Time: k.Clock.Now()}
 	if err := store.Update(last); err != nil {

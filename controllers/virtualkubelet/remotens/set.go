@@ -48,7 +48,7 @@ type Set struct {
 	states map[string]State
 }
 
-// State returns the state of a local namespace. If the NamespaceMap does not have it, Message says so.
+// State returns the state of a local namespace. If the NamespaceMap does not have the namespace, only Message is set.
 func (s *Set) State(namespace string) State {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
