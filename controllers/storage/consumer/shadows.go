@@ -57,7 +57,7 @@ type connection struct {
 	peer *remote.Peer
 }
 
-// shadowWatch is the cache of one remote namespace.
+// shadowWatch is the cache of the ShadowVolumeClaims in one remote namespace.
 type shadowWatch struct {
 	peer   *remote.Peer
 	lister listers.ShadowVolumeClaimNamespaceLister

@@ -74,8 +74,8 @@ func (m *move) source(ctx context.Context) (*corev1.PersistentVolume, *Mark, err
 	return source, mark, nil
 }
 
-// sourcePlace returns where a sender runs while pods use the source: in this cluster on the node of such a pod, and on
-// a provider preferably on its node.
+// sourcePlace returns where a sender runs while pods use the source: in this cluster on the node of one of these pods,
+// and on a provider preferably on the node of one of their remote pods.
 func (m *move) sourcePlace(ctx context.Context) (place, error) {
 	at := place{clusterID: m.progress.Source.ClusterID}
 	pods, err := m.users(ctx)
