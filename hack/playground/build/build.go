@@ -21,31 +21,32 @@ import (
 	"liqo.io/federation/hack/playground/state"
 )
 
-// Set has the paths of the built programs.
+// Set is the result of a build: the paths of the programs.
 type Set struct {
-	// Bin is the directory of links to the programs.
+	// Bin is the directory with links to the programs.
 	Bin string
-	// Cache is the directory of all versions of all programs.
+	// Cache is the directory with all built versions of all programs.
 	Cache string
 	paths map[string]string
 }
 
-// Path returns the path of a program in the cache, which is different for each version and content.
+// Path returns the path of a program in the cache. It differs for each version and content of the program.
 func (s *Set) Path(name string) string { return s.paths[name] }
 
 // Options are the settings of Build.
 type Options struct {
 	// Source is the directory hack/playground of the repository.
 	Source string
-	// Bin is the directory of links to the programs.
+	// Bin is the directory in which links to the programs are created.
 	Bin string
-	// Only has the names of the programs. Empty means all.
+	// Only are the names of the programs to build; empty means all.
 	Only []string
 	// Progress receives one line for each module; on a terminal it is updated during the build.
 	Progress *os.File
 }
 
-// FindSource returns hack/playground in the working directory or one above it. It fails if there is none.
+// FindSource returns hack/playground in the working directory or in one of its parents. It fails if none of them
+// has it.
 func FindSource() (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {
@@ -62,7 +63,8 @@ func FindSource() (string, error) {
 	}
 }
 
-// Build builds the programs that are not in the cache, and links all of them into Bin.
+// Build builds the programs that are not in the cache, and links them all into Bin. It fails if a program in Only
+// is unknown or cannot be built.
 func Build(ctx context.Context, o Options) (*Set, error) {
 	tools, err := selectTools(o.Only)
 	if err != nil {
@@ -104,7 +106,7 @@ func (s *Set) missing(tools []tool) []tool {
 
 func (s *Set) buildMissing(ctx context.Context, o Options, tools []tool) error {
 	unlock, err := state.Lock(ctx, filepath.Join(s.Cache, "lock"), func() {
-		fmt.Fprintln(o.Progress, "waiting for another playground process that builds")
+		fmt.Fprintln(o.Progress, "waiting until another playground process has built programs")
 	})
 	if err != nil {
 		return err
@@ -137,7 +139,7 @@ func names(tools []tool) string {
 	return strings.Join(out, ", ")
 }
 
-// buildGroup builds tools with the same module and flags by one command, which compiles them in parallel.
+// buildGroup builds tools that have the same module and flags with one command, which compiles them in parallel.
 func (s *Set) buildGroup(ctx context.Context, o Options, title string, tools []tool) error {
 	temporary, err := os.MkdirTemp(s.Cache, "building-")
 	if err != nil {
@@ -185,8 +187,8 @@ func (s *Set) keep(built string, t tool) error {
 	return os.Rename(built, target)
 }
 
-// outputName returns the file name of a program that go build writes: the last element of the package path
-// that is no major version.
+// outputName returns the file name that go build gives a program: the last element of the package path, except a
+// major version.
 func outputName(pkg string) string {
 	base := filepath.Base(pkg)
 	if len(base) > 1 && base[0] == 'v' && strings.Trim(base[1:], "0123456789") == "" {
@@ -218,14 +220,14 @@ func (s *Set) link() error {
 	return nil
 }
 
-// key returns a hash of the sources and flags of a program.
+// key returns a hash of the sources and flags of a program, which is part of its path in the cache.
 func key(t tool, module string) string {
 	h := sha256.New()
 	fmt.Fprintf(h, "%s %s %s %s %s %q %s", runtime.Version(), runtime.GOARCH, module, t.pkg, t.version, t.tags, t.ldflags)
 	return hex.EncodeToString(h.Sum(nil)[:6])
 }
 
-// moduleHash returns a hash of the requirements and the Go files of a module.
+// moduleHash returns a hash of the requirements and of the Go files in a module.
 func moduleHash(dir string) (string, error) {
 	h := sha256.New()
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
@@ -252,5 +254,5 @@ func moduleHash(dir string) (string, error) {
 	return hex.EncodeToString(h.Sum(nil)), err
 }
 
-// ownPrograms are the directories of the playground's module that programs of the nodes are built from.
+// ownPrograms are the directories of the playground's own module with programs that run on nodes.
 var ownPrograms = map[string]bool{"nodeinit": true, "volumes": true}

@@ -13,7 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// The catalog repeats the versions of the modules.
+// The catalog and the go.mod files of the modules contain the same versions.
 func TestVersionsEqualThoseOfTheModules(t *testing.T) {
 	for _, tool := range catalog() {
 		if tool.module == "" {
@@ -25,7 +25,7 @@ func TestVersionsEqualThoseOfTheModules(t *testing.T) {
 		}
 		pkg := tool.pkg
 		if tool.name == "coredns" {
-			// The program is part of this repository; its version is that of the import.
+			// The program is in this repository, and its version is the version of the package that it imports.
 			pkg = "github.com/coredns/coredns"
 		}
 		if !requires(string(data), pkg, tool.version) {

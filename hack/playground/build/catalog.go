@@ -1,8 +1,8 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package build builds the programs of the playground from Go modules into the user's cache directory, by
-// their version and a hash of their sources and flags.
+// Package build builds the programs of the playground from Go modules. It stores them in the user's cache
+// directory, by version and a hash of their sources and flags.
 package build
 
 import (
@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// Versions of the programs, for paths and flags. The go.mod files of the modules pin the same ones.
+// Versions of the programs, for paths and flags. They must equal the versions in the go.mod files of the modules.
 const (
 	kubernetesVersion = "v1.37.1"
 	etcdVersion       = "v3.7.0"
@@ -24,7 +24,7 @@ const (
 	ownVersion        = "v1"
 )
 
-// tool is one program.
+// tool is a program to build.
 type tool struct {
 	name    string
 	module  string // directory below hack/playground; "" is the playground itself
@@ -91,10 +91,11 @@ func catalog() []tool {
 	return tools
 }
 
-// kwok runs the fake nodes; metricsServer is a sample that tests install.
+// kwok runs the fake nodes. metricsServer is an example of an aggregated API, which tests install.
 const kwok, metricsServer = "kwok", "metrics-server"
 
-// OfClusters returns the names of the programs that clusters run, also those of fake nodes if required.
+// OfClusters returns the names of the programs that clusters run, including the programs of fake nodes if
+// fakeNodes is set.
 func OfClusters(fakeNodes bool) []string {
 	var names []string
 	for _, t := range catalog() {
@@ -105,7 +106,7 @@ func OfClusters(fakeNodes bool) []string {
 	return names
 }
 
-// selectTools returns the named tools; without names, all. It fails for an unknown name.
+// selectTools returns the named tools, or all tools if there are no names. It fails for an unknown name.
 func selectTools(names []string) ([]tool, error) {
 	all := catalog()
 	if len(names) == 0 {

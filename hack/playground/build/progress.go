@@ -14,7 +14,7 @@ import (
 	"golang.org/x/term"
 )
 
-// progress prints the progress of go build -v, which prints each package that it compiles.
+// progress prints how far go build -v is, which prints the name of each package that it compiles.
 type progress struct {
 	out      *os.File
 	title    string
@@ -42,7 +42,7 @@ func newProgress(out *os.File, title string) *progress {
 	return p
 }
 
-// Write parses output of the build.
+// Write parses the output of go build.
 func (p *progress) Write(data []byte) (int, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -70,7 +70,7 @@ func (p *progress) line(line string) {
 	}
 }
 
-// isPackage reports whether a line is the name of a package, and no message of the tool chain.
+// isPackage reports whether a line is the name of a package, and not a message of the compiler.
 func isPackage(line string) bool { return line != "" && !strings.ContainsAny(line, " :#\t") }
 
 func (p *progress) redraw() {
@@ -111,7 +111,7 @@ func (p *progress) finish(ok bool) {
 	fmt.Fprintf(p.out, "%s%s: %s in %s, %d packages compiled\n", start, p.title, verdict, p.elapsed(), p.packages)
 }
 
-// failure returns the last messages of the tool chain, without package names.
+// failure returns the last messages of the compiler, without names of packages.
 func (p *progress) failure() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()

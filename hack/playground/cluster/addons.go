@@ -11,7 +11,8 @@ import (
 	"text/template"
 )
 
-// Fake nodes have this label and this taint: pods that run on them select the label and tolerate the taint.
+// Fake nodes have this label and this taint. A pod runs on them only if it selects the label and tolerates the
+// taint.
 const (
 	fakeLabelKey   = "type"
 	fakeLabelValue = "kwok"
@@ -19,10 +20,10 @@ const (
 	fakeTaint      = "playground.liqo.io/fake"
 )
 
-// Directories of the volumes in the mount namespace of a node.
+// Directories of volumes, in the mount namespace of a node.
 const (
 	localVolumes = "/var/lib/playground-volumes"
-	// ephemeralVolumes is deleted before its node starts.
+	// ephemeralVolumes is deleted each time before its node starts.
 	ephemeralVolumes = "/var/lib/playground-ephemeral-volumes"
 )
 
@@ -42,7 +43,7 @@ type addonValues struct {
 	FakeLabelKey, FakeLabelValue, FakeTaint string
 }
 
-// volumeDirectory returns the directory of all volumes of a kind.
+// volumeDirectory is the parent directory of all volumes of a kind.
 type volumeDirectory struct{ Kind, Path string }
 
 type addonNode struct {
@@ -51,11 +52,11 @@ type addonNode struct {
 	ControlPlane, Tainted bool
 }
 
-// sharedVolumes returns the directory of the volumes that all nodes of the cluster mount, at the same path
-// as on the machine.
+// sharedVolumes returns the directory for volumes that all nodes of the cluster mount. It has the same path on
+// nodes and on the machine.
 func (c *Cluster) sharedVolumes() string { return c.path("shared-volumes") }
 
-// Manifests returns the objects of a new cluster: nodes, DNS and storage.
+// Manifests returns the objects that a new cluster requires: nodes, DNS and storage.
 func (c *Cluster) Manifests() ([]byte, error) {
 	dns, err := c.DNS()
 	if err != nil {
@@ -71,7 +72,7 @@ func (c *Cluster) Manifests() ([]byte, error) {
 	for n, node := range c.Nodes {
 		values.Nodes = append(values.Nodes, addonNode{
 			Name: node.Name, PodCIDR: node.PodCIDR, ControlPlane: n == 0,
-			// Without workers, all pods run on the control plane.
+			// A cluster without workers runs all pods on the control plane.
 			Tainted: n == 0 && len(c.Nodes) > 1,
 		})
 	}

@@ -46,7 +46,7 @@ func testCluster(t *testing.T, workers, fakes int) *Cluster {
 	return &Cluster{Cluster: c, Instance: i, Tools: &build.Set{}}
 }
 
-// object has the fields of a Kubernetes object that tests read.
+// object is the part of a Kubernetes object that the tests read.
 type object struct {
 	Kind     string
 	Metadata struct {

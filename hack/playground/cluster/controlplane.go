@@ -18,14 +18,14 @@ rules:
 - level: Metadata
 `
 
-// ServerDaemons returns etcd and the API server, in the order in which they start.
+// ServerDaemons returns etcd and the API server, in the order in which they must start.
 func (c *Cluster) ServerDaemons() ([]sandbox.Command, error) {
 	apiserver, err := c.apiServer()
 	return []sandbox.Command{c.etcd(), apiserver}, err
 }
 
-// ManagerDaemons returns the clients of the API server. They start after it is ready: some exit if they do
-// not have their permissions.
+// ManagerDaemons returns the daemons of the control plane that are clients of the API server. They must start
+// after it is ready, as some of them exit if their permissions do not exist yet.
 func (c *Cluster) ManagerDaemons() ([]sandbox.Command, error) {
 	daemons := []sandbox.Command{c.controllerManager(), c.scheduler()}
 	if c.FakeNodes > 0 {
@@ -55,7 +55,7 @@ func (c *Cluster) etcd() sandbox.Command {
 		"--key-file="+server.Key(),
 		"--trusted-ca-file="+ca.Cert(),
 		"--client-cert-auth=true",
-		// Without fsync, data survives the process, and not the machine.
+		// Without fsync, data is lost when the machine fails, but not when etcd is killed.
 		"--unsafe-no-fsync="+strconv.FormatBool(!c.Durable),
 		"--log-level=warn",
 	)
@@ -105,7 +105,7 @@ func (c *Cluster) apiServer() (sandbox.Command, error) {
 			"--audit-policy-file="+policy,
 			"--audit-log-path="+c.LogPath(n, "audit"),
 			"--audit-log-mode=batch",
-			// Megabytes: large enough for one file, so that requests are counted in one.
+			// In megabytes. The log must fit into one file, in which tests count requests.
 			"--audit-log-maxsize=100000",
 		)
 	}
@@ -125,7 +125,7 @@ func (c *Cluster) controllerManager() sandbox.Command {
 		"--root-ca-file=" + ca.Cert(),
 		"--cluster-signing-cert-file=" + ca.Cert(),
 		"--cluster-signing-key-file=" + ca.Key(),
-		// The playground allocates the pod CIDRs of nodes, because it adds their routes.
+		// The playground allocates the pod CIDRs of nodes itself, as it adds routes to them.
 		"--allocate-node-cidrs=false",
 	}
 	return c.daemon(c.ControlPlane(), "kube-controller-manager", []string{kubeconfig},
@@ -144,7 +144,7 @@ func (c *Cluster) scheduler() sandbox.Command {
 	return c.daemon(c.ControlPlane(), "kube-scheduler", []string{kubeconfig}, append(args, c.clientLimits()...)...)
 }
 
-// clientLimits raises the rate limits of clients above what benchmarks with fake nodes reach.
+// clientLimits raises the rate limits of the daemons' clients for benchmarks with fake nodes.
 func (c *Cluster) clientLimits() []string {
 	if c.FakeNodes == 0 {
 		return nil
@@ -152,9 +152,9 @@ func (c *Cluster) clientLimits() []string {
 	return []string{"--kube-api-qps=1000", "--kube-api-burst=1000"}
 }
 
-// kwok returns the daemon of the fake nodes.
+// kwok returns the daemon that runs the fake nodes.
 func (c *Cluster) kwok() (sandbox.Command, error) {
-	// Real nodes get the lowest subnets of the pod CIDR.
+	// The lowest subnets of the pod CIDR belong to real nodes.
 	addresses, err := state.Subnet(c.PodCIDR, c.PodCIDR.Bits()+2, 3)
 	if err != nil {
 		return sandbox.Command{}, fmt.Errorf("allocating addresses of fake pods: %w", err)

@@ -1,7 +1,7 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package cluster creates the keys, configuration files and daemons of a recorded cluster.
+// Package cluster creates the keys, the configuration files and the daemons of a cluster in the record.
 package cluster
 
 import (
@@ -16,7 +16,7 @@ import (
 	"liqo.io/federation/hack/playground/state"
 )
 
-// Cluster is a recorded cluster with its instance and programs.
+// Cluster is a cluster in the record, with its instance and the programs that it runs.
 type Cluster struct {
 	*state.Cluster
 	Instance *state.Instance
@@ -34,22 +34,22 @@ func (c *Cluster) path(elem ...string) string {
 
 func (c *Cluster) pair(name string) pki.Pair { return pki.Pair{Dir: c.path("pki"), Name: name} }
 
-// NodePath returns a path in the directory of a node.
+// NodePath returns a path in the state directory of a node.
 func (c *Cluster) NodePath(n *state.Node, elem ...string) string {
 	return c.Instance.Path(append([]string{"nodes", n.Name}, elem...)...)
 }
 
-// LogPath returns the log file of a daemon of a node.
+// LogPath returns the path of the log file of a node's daemon.
 func (c *Cluster) LogPath(n *state.Node, daemon string) string {
 	return LogPath(c.Instance, n.Name, daemon)
 }
 
-// LogPath returns the log file of a daemon of a node or the router.
+// LogPath returns the path of the log file of a daemon, of a node or of the router.
 func LogPath(i *state.Instance, node, daemon string) string {
 	return i.Path("logs", node, daemon+".log")
 }
 
-// serviceAddress returns the index-th address of the Service CIDR.
+// serviceAddress returns an address of the Service CIDR by its index. It fails if the CIDR is too small.
 func (c *Cluster) serviceAddress(index int) (string, error) {
 	a, err := state.Address(c.ServiceCIDR, index)
 	return a.String(), err
@@ -58,7 +58,7 @@ func (c *Cluster) serviceAddress(index int) (string, error) {
 // DNS returns the address of the DNS Service.
 func (c *Cluster) DNS() (string, error) { return c.serviceAddress(10) }
 
-// writeFile writes a file atomically, if its content changes.
+// writeFile writes a file atomically if its content has changed.
 func writeFile(path string, data []byte, mode os.FileMode) error {
 	if old, err := os.ReadFile(path); err == nil && bytes.Equal(old, data) {
 		return nil
@@ -73,7 +73,7 @@ func writeFile(path string, data []byte, mode os.FileMode) error {
 	return os.Rename(temporary, path)
 }
 
-// writeKubeconfig creates a client certificate, and a kubeconfig with it.
+// writeKubeconfig creates a client certificate, unless it exists, and a kubeconfig that contains it.
 func (c *Cluster) writeKubeconfig(path string, client pki.Pair, r pki.Request) error {
 	if err := pki.Ensure(client, c.pair("ca"), r); err != nil {
 		return err

@@ -19,24 +19,23 @@ import (
 	"liqo.io/federation/hack/playground/state"
 )
 
-// Images of every node.
+// Images that are loaded into every node.
 const (
 	pauseImage       = "liqo.io/playground/pause:v1"
 	corednsImage     = "liqo.io/playground/coredns:v1.15.0"
 	provisionerImage = "liqo.io/playground/local-provisioner:v1"
-	// AgnhostImage is the server of the end-to-end tests of Kubernetes.
+	// AgnhostImage is the image of agnhost, the server of Kubernetes' own end-to-end tests.
 	AgnhostImage = "registry.k8s.io/e2e-test-images/agnhost:2.65"
 )
 
-// idLabel is the label of the ID with which an image was loaded.
+// idLabel is the label of an image in containerd that contains the ID with which it was loaded.
 const idLabel = "playground.liqo.io/id"
 
-// applets are the programs of busybox in the image of agnhost.
+// applets are the programs of busybox in the agnhost image.
 var applets = []string{"cat", "date", "echo", "env", "false", "head", "hostname", "id", "ip", "kill", "ls", "nc",
 	"nslookup", "ps", "seq", "sh", "sleep", "stty", "tail", "test", "touch", "true", "tty", "wc", "wget", "yes"}
 
-// BaseImages returns the archives of the images of every node, the pause image first, and builds missing
-// ones.
+// BaseImages returns the archives of the images of every node, the pause image first. It builds missing archives.
 func BaseImages(ctx context.Context, tools *build.Set) ([]string, error) {
 	links := map[string]string{}
 	for _, a := range applets {
@@ -49,7 +48,7 @@ func BaseImages(ctx context.Context, tools *build.Set) ([]string, error) {
 	}{
 		{"nodeinit", image.Config{Tag: pauseImage}},
 		{"coredns", image.Config{Tag: corednsImage}},
-		// The provisioner creates directories in one that root owns.
+		// The provisioner creates directories below one that root owns.
 		{"local-provisioner", image.Config{Tag: provisionerImage, User: "0:0"}},
 		{"agnhost", image.Config{Tag: AgnhostImage, Links: links, Packages: []string{"busybox-static"},
 			PackageCache: filepath.Join(tools.Cache, "packages")}},
@@ -72,8 +71,8 @@ func BaseImages(ctx context.Context, tools *build.Set) ([]string, error) {
 	return archives, nil
 }
 
-// Import loads the image archives that a node does not have with the same content, in this order, and
-// returns their number.
+// Import loads image archives into a node, in the given order, and returns how many it loaded. It skips an
+// archive if the node has the same content.
 func (c *Cluster) Import(ctx context.Context, n *state.Node, archives ...string) (int, error) {
 	present, err := c.ctr(ctx, n, nil, "images", "list")
 	if err != nil {
@@ -97,7 +96,7 @@ func (c *Cluster) Import(ctx context.Context, n *state.Node, archives ...string)
 }
 
 func (c *Cluster) importOne(ctx context.Context, n *state.Node, path string, archive image.Archived) error {
-	// The archive is read outside of the node, which does not have every directory of the machine.
+	// The archive is read here, as its directory may be hidden in the mount namespace of the node.
 	f, err := os.Open(path)
 	if err != nil {
 		return err
@@ -114,7 +113,7 @@ func (c *Cluster) importOne(ctx context.Context, n *state.Node, path string, arc
 	return nil
 }
 
-// hasImage reports whether output of ctr images list has a tag with the label of an ID.
+// hasImage reports whether the output of ctr images list contains a tag with the given ID as its label.
 func hasImage(list, tag, id string) bool {
 	for _, line := range strings.Split(list, "\n") {
 		fields := strings.Fields(line)

@@ -10,8 +10,8 @@ import (
 
 const masters = "system:masters"
 
-// WriteKeys creates missing keys, certificates and kubeconfigs of the control plane, and the kubeconfig of
-// the administrator.
+// WriteKeys creates the missing keys, certificates and kubeconfigs of the control plane, and the administrator's
+// kubeconfig.
 func (c *Cluster) WriteKeys() error {
 	for name, title := range map[string]string{
 		"ca":             "kubernetes",
@@ -60,7 +60,7 @@ func (c *Cluster) WriteKeys() error {
 		pki.Request{CommonName: "kubernetes-admin", Organization: []string{masters}})
 }
 
-// writeNodeKeys creates the missing serving certificate and kubeconfig of a kubelet.
+// writeNodeKeys creates the serving certificate and the kubeconfig of a node's kubelet, unless they exist.
 func (c *Cluster) writeNodeKeys(n *state.Node) error {
 	serving := c.nodePair(n, "kubelet-server")
 	if err := pki.Ensure(serving, c.pair("ca"), pki.Request{CommonName: "system:node:" + n.Name,

@@ -14,15 +14,16 @@ import (
 	"liqo.io/federation/hack/playground/state"
 )
 
-// CgroupRoot returns the control group of all containers of an instance; "" is that of all instances.
+// CgroupRoot returns the control group of all containers of an instance, or of all instances if the name is
+// empty.
 func CgroupRoot(instance string) string { return filepath.Join("/liqo-playground", instance) }
 
 func cgroup(i *state.Instance, n *state.Node) string {
 	return filepath.Join(CgroupRoot(i.Name), n.Name)
 }
 
-// StartNode deletes the ephemeral volumes of a node and starts its sandbox. It calls record before the
-// sandbox changes anything.
+// StartNode deletes the ephemeral volumes of a node and starts its sandbox. It calls record with the sandbox's
+// first process before the sandbox changes anything.
 func (c *Cluster) StartNode(n *state.Node, record func(state.Process) error) error {
 	if err := sandbox.MakeCgroup(cgroup(c.Instance, n)); err != nil {
 		return err
@@ -48,8 +49,8 @@ func (c *Cluster) StartNode(n *state.Node, record func(state.Process) error) err
 	}, record)
 }
 
-// NodeDaemons writes the configuration of a node's daemons and returns them in
-// the order in which they start: containerd, then the kubelet and kube-proxy.
+// NodeDaemons writes the configuration of a node's daemons and returns the daemons in the order in which they
+// must start: containerd, then the kubelet and kube-proxy.
 func (c *Cluster) NodeDaemons(n *state.Node) ([]sandbox.Command, error) {
 	if err := c.writeNodeKeys(n); err != nil {
 		return nil, err
@@ -133,8 +134,8 @@ func (c *Cluster) kubeProxy(n *state.Node) (sandbox.Command, error) {
 	return c.daemon(n, "kube-proxy", []string{config, kubeconfig}, "--config="+config), err
 }
 
-// snapshotterFor returns the snapshotter for the file system of dir: overlayfs does not work on an overlay,
-// for example in a container.
+// snapshotterFor returns the snapshotter of containerd for the file system of a directory: native on an overlay
+// (for example in a container), where overlayfs does not work, and otherwise overlayfs.
 func snapshotterFor(dir string) (string, error) {
 	var s unix.Statfs_t
 	if err := unix.Statfs(dir, &s); err != nil {
@@ -146,8 +147,8 @@ func snapshotterFor(dir string) (string, error) {
 	return "overlayfs", nil
 }
 
-// mayRaiseResources reports whether this process has CAP_SYS_RESOURCE, which is required to lower the
-// out-of-memory score of a process.
+// mayRaiseResources reports whether this process has CAP_SYS_RESOURCE, without which no process can get a lower
+// out-of-memory score.
 func mayRaiseResources() bool {
 	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var data [2]unix.CapUserData

@@ -16,7 +16,7 @@ type containerdValues struct {
 	RestrictOOM                            bool
 }
 
-// The paths below /run and /var/lib are in the mount namespace of the node, see StartNode.
+// Paths below /run and /var/lib are in the mount namespace of the node, see StartNode.
 var containerdTemplate = template.Must(template.New("containerd").Parse(`version = 3
 root = "/var/lib/containerd"
 state = "/run/containerd"
@@ -56,8 +56,8 @@ disabled_plugins = ["io.containerd.nri.v1.nri"]
 
 func containerdConfig(v containerdValues) []byte { return render(containerdTemplate, v) }
 
-// cniConfig returns the CNI configuration: pods are connected to a bridge of their node. Package network
-// masquerades, because only the pod CIDR of the cluster is excepted.
+// cniConfig returns the CNI configuration, which connects pods to a bridge on their node. Package network
+// masquerades packets instead of the plugin, which could not except the pod CIDRs of other nodes.
 func cniConfig(pods netip.Prefix) []byte {
 	return fmt.Appendf(nil, `{
   "cniVersion": "1.0.0",
@@ -85,8 +85,8 @@ type kubeletValues struct {
 	CgroupV1                             bool
 }
 
-// Eviction and image garbage collection are off: the disk is that of the machine, and a deleted image cannot
-// be pulled again.
+// Eviction and garbage collection of images are disabled: the node uses the disk of the machine, and cannot pull
+// a deleted image again.
 var kubeletTemplate = template.Must(template.New("kubelet").Parse(`apiVersion: kubelet.config.k8s.io/v1beta1
 kind: KubeletConfiguration
 authentication:
@@ -120,7 +120,8 @@ serializeImagePulls: false
 
 func kubeletConfig(v kubeletValues) []byte { return render(kubeletTemplate, v) }
 
-// kubeProxyConfig keeps the conntrack limits, which are those of the machine.
+// kubeProxyConfig returns the configuration of kube-proxy. It must not change conntrack limits, which belong to
+// the machine.
 func kubeProxyConfig(node string, pods netip.Prefix, kubeconfig string) []byte {
 	return fmt.Appendf(nil, `apiVersion: kubeproxy.config.k8s.io/v1alpha1
 kind: KubeProxyConfiguration
@@ -136,8 +137,8 @@ conntrack:
 `, kubeconfig, pods, node)
 }
 
-// render executes a template of this package. It panics if the template does not match its values, which no
-// input causes.
+// render executes a template of this package. It panics if the template does not match the type of values,
+// whatever their content.
 func render(t *template.Template, values any) []byte {
 	var b bytes.Buffer
 	if err := t.Execute(&b, values); err != nil {

@@ -22,13 +22,14 @@ import (
 	"liqo.io/federation/hack/playground/state"
 )
 
-// The timeouts are for a loaded machine; a failure is detected earlier, by daemons that ended.
+// The deadlines are long enough for a busy machine. A daemon that ends is detected earlier.
 const (
 	serverDeadline = 3 * time.Minute
 	nodeDeadline   = 3 * time.Minute
 )
 
-// WaitForServer waits until the API server is ready. It fails if the server ends, or after a timeout.
+// WaitForServer waits until the API server is ready. It fails if etcd or the API server ends, or after
+// serverDeadline.
 func (c *Cluster) WaitForServer(ctx context.Context) error {
 	client, err := c.httpClient()
 	if err != nil {
@@ -69,7 +70,7 @@ func (c *Cluster) checkServer(ctx context.Context, client *http.Client) error {
 	return get(ctx, client, c.Server()+"/readyz")
 }
 
-// get returns an error unless the response has status 200.
+// get fails unless the response to a GET request has status 200.
 func get(ctx context.Context, client *http.Client, url string) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
@@ -90,10 +91,10 @@ func get(ctx context.Context, client *http.Client, url string) error {
 	return nil
 }
 
-// WaitForContainerd waits until containerd of a node accepts connections. It fails if containerd ends, or
-// after a timeout.
+// WaitForContainerd waits until containerd on a node accepts connections. It fails if containerd ends, or after
+// nodeDeadline.
 func (c *Cluster) WaitForContainerd(ctx context.Context, n *state.Node) error {
-	// The socket is in the mount namespace of the node.
+	// The path leads to the socket in the mount namespace of the node.
 	socket := fmt.Sprintf("/proc/%d/root/run/containerd/containerd.sock", n.Holder.PID)
 	return poll(ctx, nodeDeadline, func() error {
 		connection, err := net.Dial("unix", socket)
@@ -106,8 +107,8 @@ func (c *Cluster) WaitForContainerd(ctx context.Context, n *state.Node) error {
 	})
 }
 
-// WaitForKubelet waits until the kubelet of a node is healthy: the Node stays Ready for a while after its
-// kubelet ended. It fails if the kubelet ends, or after a timeout.
+// WaitForKubelet waits until the kubelet of a node is healthy, which the Node does not show: it stays Ready for
+// some time after the kubelet ends. It fails if the kubelet ends, or after nodeDeadline.
 func (c *Cluster) WaitForKubelet(ctx context.Context, n *state.Node) error {
 	client := &http.Client{Timeout: 2 * time.Second, Transport: &http.Transport{
 		DisableKeepAlives: true,
@@ -127,7 +128,7 @@ func (c *Cluster) WaitForKubelet(ctx context.Context, n *state.Node) error {
 	})
 }
 
-// checkDaemons returns an error with the log file of a daemon that ended.
+// checkDaemons returns an error, with the last line of the log, if one of the daemons has ended.
 func (c *Cluster) checkDaemons(n *state.Node, names ...string) error {
 	running, err := sandbox.Daemons(n.Holder)
 	if err != nil {
@@ -141,7 +142,7 @@ func (c *Cluster) checkDaemons(n *state.Node, names ...string) error {
 	return nil
 }
 
-// Apply applies the objects of Manifests.
+// Apply creates and updates the objects of Manifests in the cluster.
 func (c *Cluster) Apply(ctx context.Context) error {
 	manifests, err := c.Manifests()
 	if err != nil {
@@ -155,7 +156,7 @@ func (c *Cluster) Apply(ctx context.Context) error {
 	})
 }
 
-// WaitReady waits until nodes, DNS and storage are ready. It fails if a daemon ends, or after a timeout.
+// WaitReady waits until nodes, DNS and storage are ready. It fails if a daemon ends, or after a deadline.
 func (c *Cluster) WaitReady(ctx context.Context) error {
 	for _, args := range [][]string{
 		{"wait", "--for=condition=Ready", "nodes", "--all"},
@@ -211,7 +212,7 @@ func (c *Cluster) Kubectl(ctx context.Context, stdin []byte, args ...string) (st
 	return stdout.String(), nil
 }
 
-// poll calls check until it succeeds. It fails if alive fails, or after the timeout.
+// poll calls check until it succeeds. It fails if alive returns an error, or after the deadline.
 func poll(ctx context.Context, deadline time.Duration, check, alive func() error) error {
 	timeout := time.NewTimer(deadline)
 	defer timeout.Stop()
@@ -242,7 +243,7 @@ func lastLine(data []byte) string {
 	return lines[len(lines)-1]
 }
 
-// tail returns the last line of a log file, or the error of reading it.
+// tail returns the last line of a log file, or the text of the error of reading it.
 func tail(path string) string {
 	data, err := os.ReadFile(path)
 	if err != nil {

@@ -17,7 +17,7 @@ func newDown(c *common) *cobra.Command {
 	all := false
 	cmd := &cobra.Command{
 		Use:   "down",
-		Short: "Stop an instance and delete all of it",
+		Short: "Stop an instance and delete all its data",
 		Long: `down kills all processes of the instance and deletes its namespaces, links,
 control groups, kubeconfigs, keys, volumes and logs, also after an up that was
 interrupted or killed. Built programs are kept.`,

@@ -15,7 +15,7 @@ func newPartition(c *common) *cobra.Command {
 		Aliases: []string{"pause-link"},
 		Short:   "Cut the traffic between two clusters",
 		Long: `partition makes the router drop all packets between the two clusters, until heal.
-This machine reaches both of them all the time.`,
+This machine can still reach both clusters.`,
 		Args: use(cobra.ExactArgs(2)),
 		RunE: func(cmd *cobra.Command, args []string) error { return c.partition(cmd, args, true) },
 	}

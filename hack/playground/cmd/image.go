@@ -58,19 +58,20 @@ packages of the flags. The same input results in the same bytes.`,
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&config.Tag, "tag", "", "full name of the image, for example liqo.io/controller:dev")
-	flags.StringVar(&output, "output", "", "file of the docker archive")
-	flags.StringVar(&config.User, "user", image.NonRoot, "UID:GID that the image runs as")
+	flags.StringVar(&config.Tag, "tag", "", "full name and tag of the image, for example liqo.io/controller:dev")
+	flags.StringVar(&output, "output", "", "file that the image is written to, as a docker archive")
+	flags.StringVar(&config.User, "user", image.NonRoot, "UID:GID that the program runs as")
 	flags.StringArrayVar(&files, "file", nil, "/PATH=FILE: add FILE to the image at /PATH; may be repeated")
 	flags.StringArrayVar(&links, "link", nil, "/PATH=TARGET: add a symbolic link to the image; may be repeated")
 	flags.StringArrayVar(&config.Packages, "deb", nil,
 		"Debian package to unpack into the image with its dependencies; may be repeated")
 	flags.StringArrayVar(&config.WithoutPackages, "without-deb", nil,
-		"Debian package to leave out, for example one of maintainer scripts; may be repeated")
+		"Debian package to leave out, for example a dependency that only maintainer scripts use; may be repeated")
 	return cmd
 }
 
-// pairs parses the values of a repeated flag, whose keys are absolute paths. It fails for any other value.
+// pairs parses the values of a repeated flag, of the form /PATH=VALUE, into a map. It fails for a value of
+// another form.
 func pairs(flag string, values []string) (map[string]string, error) {
 	out := map[string]string{}
 	for _, v := range values {

@@ -35,6 +35,6 @@ IfNotPresent.`,
 			return instance.LoadImages(cmd.Context(), i, tools, clusters, archives, instance.NewSteps(cmd.OutOrStdout()))
 		},
 	}
-	cmd.Flags().StringArrayVar(&clusters, "cluster", nil, "load into this cluster only; may be repeated")
+	cmd.Flags().StringArrayVar(&clusters, "cluster", nil, "cluster to load into, all by default; may be repeated")
 	return cmd
 }

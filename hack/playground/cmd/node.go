@@ -19,8 +19,8 @@ import (
 	"liqo.io/federation/hack/playground/sandbox"
 )
 
-// routerName is the node name of the router. Names of other nodes begin with that of their cluster and
-// a dash.
+// routerName is the name by which commands select the router. It is the name of no node, as names of nodes begin
+// with the name of their cluster and a dash.
 const routerName = "router"
 
 func newExec(c *common) *cobra.Command {
@@ -110,8 +110,8 @@ func newLogs(c *common) *cobra.Command {
 			return attached(exec.CommandContext(cmd.Context(), "tail", append(tail, files...)...))
 		},
 	}
-	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "print new lines until interrupted")
-	cmd.Flags().IntVarP(&lines, "lines", "n", 50, "number of the last lines of each log")
+	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "print new lines as they are written, until interrupted")
+	cmd.Flags().IntVarP(&lines, "lines", "n", 50, "number of lines at the end of each log to print")
 	return cmd
 }
 
@@ -123,7 +123,8 @@ func daemonNames(files []string) string {
 	return strings.Join(names, ", ")
 }
 
-// attached runs a command on this terminal. It fails with an exitCode if the command does.
+// attached runs a command with the input and output of this process. It fails with an exitCode if the command
+// does.
 func attached(cmd *exec.Cmd) error {
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 	err := cmd.Run()

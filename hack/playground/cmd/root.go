@@ -22,13 +22,13 @@ import (
 	"liqo.io/federation/hack/playground/state"
 )
 
-// common has the flags of all commands.
+// common has the values of the flags that all commands have.
 type common struct {
 	instance string
 	stateDir string
 }
 
-// exitCode is an error whose message was printed before.
+// exitCode is an error with the exit code of a command that has printed its own message.
 type exitCode int
 
 func (e exitCode) Error() string { return fmt.Sprintf("exit code %d", int(e)) }
@@ -58,7 +58,7 @@ func Execute(ctx context.Context, args []string) int {
 	return 1
 }
 
-// useError is the error of an invalid command line.
+// useError is the error for an invalid command line.
 type useError struct{ error }
 
 func newRoot() *cobra.Command {
@@ -99,19 +99,19 @@ different clusters do not. Instances are isolated from each other.`,
 		},
 	}
 	root.SetFlagErrorFunc(flagError)
-	root.PersistentFlags().StringVar(&c.instance, "instance", "demo", "name of the instance")
+	root.PersistentFlags().StringVar(&c.instance, "instance", "demo", "name of the set of clusters")
 	root.PersistentFlags().StringVar(&c.stateDir, "state", ".playground",
-		"directory of kubeconfigs, keys, logs and links to programs")
+		"directory for kubeconfigs, keys, logs and links to programs")
 	root.AddCommand(newBuild(c), newUp(c), newDown(c), newStatus(c), newKubeconfig(c), newLoad(c), newImage(),
 		newExec(c), newLogs(c), newRestart(c), newPartition(c), newHeal(c))
 	return root
 }
 
-// flagError returns a useError with the flags that an unknown flag is similar to.
+// flagError returns the useError for an error of parsing flags. For an unknown flag it names similar ones.
 func flagError(cmd *cobra.Command, err error) error {
 	var unknown *pflag.NotExistError
 	if errors.As(err, &unknown) {
-		// cobra compares names of commands only.
+		// cobra suggests names of commands only, so that flags are compared as commands.
 		known := &cobra.Command{SuggestionsMinimumDistance: 2}
 		cmd.Flags().VisitAll(func(f *pflag.Flag) {
 			known.AddCommand(&cobra.Command{Use: "--" + f.Name, Run: func(*cobra.Command, []string) {}})
@@ -123,7 +123,7 @@ func flagError(cmd *cobra.Command, err error) error {
 	return useError{fmt.Errorf("%w; see: %s --help", err, cmd.CommandPath())}
 }
 
-// use returns a check of arguments that fails with a useError.
+// use returns a check of positional arguments that fails with a useError.
 func use(check cobra.PositionalArgs) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if err := check(cmd, args); err != nil {
@@ -133,7 +133,7 @@ func use(check cobra.PositionalArgs) cobra.PositionalArgs {
 	}
 }
 
-// want returns the settings that keep an instance unchanged, for commands that repair it.
+// want returns the settings with which Up, Partition and Restart change nothing of an existing instance.
 func (c *common) want() instance.Want {
 	return instance.Want{Instance: c.instance, Dir: c.stateDir, Pool: instance.DefaultPool}
 }
@@ -143,7 +143,7 @@ func (c *common) buildClusters(ctx context.Context, fakeNodes bool) (*build.Set,
 	return c.build(ctx, build.OfClusters(fakeNodes || instance.HasFakeNodes(c.instance))...)
 }
 
-// build builds the named programs; without names, all.
+// build builds the named programs, or all programs if there are no names.
 func (c *common) build(ctx context.Context, only ...string) (*build.Set, error) {
 	source, err := build.FindSource()
 	if err != nil {
@@ -154,7 +154,7 @@ func (c *common) build(ctx context.Context, only ...string) (*build.Set, error) 
 	})
 }
 
-// checkMachine returns an error with all reasons for which no cluster can run on this machine.
+// checkMachine returns an error with all reasons why clusters cannot run on this machine.
 func checkMachine() error {
 	if os.Geteuid() != 0 {
 		return errors.New("network namespaces, mounts and control groups require root; run it with sudo or as root")

@@ -48,21 +48,21 @@ condition Ready. The exit code is 1 if anything does not run.`,
 			}
 			for _, cluster := range i.Clusters {
 				if cluster.FakeNodes > 0 {
-					fmt.Fprintf(out, "%s has %d fake nodes, too\n", cluster.Name, cluster.FakeNodes)
+					fmt.Fprintf(out, "%s also has %d fake nodes\n", cluster.Name, cluster.FakeNodes)
 				}
 				if err, ok := failures[cluster.Name]; ok {
 					fmt.Fprintf(out, "%s: the API server is not available: %v\n", cluster.Name, err)
 				}
 			}
 			for _, cut := range i.Cuts {
-				fmt.Fprintf(out, "traffic between %s and %s is cut; restore it with: playground heal %s %s\n",
+				fmt.Fprintf(out, "the router drops traffic between %s and %s; restore it with: playground heal %s %s\n",
 					cut.A, cut.B, cut.A, cut.B)
 			}
 			if !sandbox.Alive(i.Router) {
-				fmt.Fprintln(out, "the router between the clusters does not run")
+				fmt.Fprintln(out, "the router between the clusters is not running")
 			}
 			if !healthy {
-				fmt.Fprintln(out, "not everything runs; start it with: playground up")
+				fmt.Fprintln(out, "some daemons are not running; start them with: playground up")
 				return exitCode(1)
 			}
 			return nil

@@ -61,12 +61,12 @@ is not changed. All clusters have the same pod and Service CIDRs by default.`,
 		},
 	}
 	flags := cmd.Flags()
-	flags.IntVar(&f.workers, "workers", 1, "nodes of each cluster in addition to its control plane")
-	flags.IntVar(&f.fakeNodes, "fake-nodes", 0, "nodes of each cluster that run no containers, for benchmarks; "+
+	flags.IntVar(&f.workers, "workers", 1, "number of nodes of each cluster in addition to its control plane")
+	flags.IntVar(&f.fakeNodes, "fake-nodes", 0, "number of nodes of each cluster that run no containers, for benchmarks; "+
 		"label type=kwok, taint playground.liqo.io/fake=true:NoSchedule")
 	flags.BoolVar(&f.audit, "audit", false, "write an audit log of every API request to the state directory")
 	flags.BoolVar(&f.durable, "durable", false,
-		"have etcd sync every write to disk, like clusters in production, for benchmarks")
+		"let etcd sync every write to disk as in production, for benchmarks")
 	flags.StringVar(&f.pods, "pod-cidr", instance.DefaultPodCIDR.String(), "pod CIDR of all clusters")
 	flags.StringVar(&f.services, "service-cidr", instance.DefaultServiceCIDR.String(), "Service CIDR of all clusters")
 	flags.StringArrayVar(&f.clusterPods, "cluster-pod-cidr", nil,
@@ -74,11 +74,11 @@ is not changed. All clusters have the same pod and Service CIDRs by default.`,
 	flags.StringArrayVar(&f.clusterServes, "cluster-service-cidr", nil,
 		"CLUSTER=CIDR: Service CIDR of one cluster; may be repeated")
 	flags.StringVar(&f.pool, "node-cidr-pool", instance.DefaultPool.String(),
-		"CIDR from which clusters get unused CIDRs for their nodes")
+		"CIDR from which each cluster gets an unused /24 for its nodes")
 	return cmd
 }
 
-// want returns the settings of the flags. Flags that are not set do not change existing clusters. It
+// want returns the settings that the flags select. A flag that is not set does not change an existing cluster. It
 // fails for an invalid CIDR or an unknown cluster.
 func (f *upFlags) want(cmd *cobra.Command, c *common, names []string) (instance.Want, error) {
 	w := instance.Want{Instance: c.instance, Dir: c.stateDir, Clusters: names,

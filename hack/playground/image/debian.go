@@ -14,8 +14,8 @@ import (
 	"strings"
 )
 
-// unpackPackages returns the files of packages and their dependencies, see dependencies. cleanup deletes
-// the unpacked copies.
+// unpackPackages returns the files of packages and of their dependencies, see dependencies. The caller must call
+// cleanup, which deletes the unpacked files, once the image is written.
 func unpackPackages(
 	ctx context.Context, packages, without []string, cache string,
 ) (t *fileTree, cleanup func(), err error) {
@@ -42,7 +42,7 @@ func unpackPackages(
 			return nil, nil, err
 		}
 	}
-	// Containers do not use documentation.
+	// Documentation is not used in containers.
 	for _, dir := range []string{"doc", "man", "locale", "lintian", "bug"} {
 		if err := os.RemoveAll(filepath.Join(root, "usr", "share", dir)); err != nil {
 			cleanup()
@@ -57,14 +57,14 @@ func unpackPackages(
 	return t, cleanup, nil
 }
 
-// dependencies returns packages and their dependencies, except those of without and their own dependencies.
-// Of alternatives it returns the first.
+// dependencies returns packages with all their dependencies. It leaves out the packages in without, and what only
+// they depend on. If a dependency has alternatives, it returns the first.
 func dependencies(ctx context.Context, packages, without []string) ([]string, error) {
 	args := append([]string{"depends", "--recurse", "--no-recommends", "--no-suggests", "--no-conflicts",
 		"--no-breaks", "--no-replaces", "--no-enhances"}, packages...)
 	out, err := run(ctx, "", "apt-cache", args...)
 	if err != nil {
-		// A new machine has no package lists.
+		// The package lists may be missing on a new machine.
 		if _, updateErr := run(ctx, "", "apt-get", "update"); updateErr != nil {
 			return nil, errors.Join(err, updateErr)
 		}
@@ -75,8 +75,8 @@ func dependencies(ctx context.Context, packages, without []string) ([]string, er
 	return closure(parseDepends(out), packages, without), nil
 }
 
-// closure returns packages and all their dependencies, except those that are only reached through without,
-// in alphabetical order.
+// closure returns packages with all their dependencies in alphabetical order, except packages in without and what
+// only they depend on.
 func closure(depends map[string][]string, packages, without []string) []string {
 	var names []string
 	next := slices.Clone(packages)
@@ -93,9 +93,9 @@ func closure(depends map[string][]string, packages, without []string) []string {
 	return names
 }
 
-// parseDepends returns the dependencies of each package in output of apt-cache depends: a package on a line
-// of its own, then its dependencies, indented, with a bar before all but the last of the alternatives.
-// Further indented below a virtual package are its providers.
+// parseDepends returns the dependencies of each package in the output of apt-cache depends. A package is on a
+// line of its own, and followed by its dependencies, indented. All but the last of several alternatives begin
+// with a bar. The providers of a virtual package are on the lines below it, indented further.
 func parseDepends(out string) map[string][]string {
 	depends := map[string][]string{}
 	var name string
@@ -104,7 +104,7 @@ func parseDepends(out string) map[string][]string {
 		_, dependency, found := strings.Cut(line, "epends: ")
 		switch {
 		case found:
-			// A virtual package is written <name>.
+			// The name of a virtual package is in angle brackets.
 			virtual = !alternative && strings.HasPrefix(dependency, "<")
 			if !alternative && !virtual {
 				depends[name] = append(depends[name], dependency)
@@ -122,8 +122,8 @@ func parseDepends(out string) map[string][]string {
 	return depends
 }
 
-// download returns the archives of the versions that apt would install, and fetches
-// those that are not in cache. apt reads its package lists once for all of them.
+// download returns the archives of packages in the versions that apt would install. It downloads the ones that
+// are not in the cache, in one call of apt, which reads its package lists each time.
 func download(ctx context.Context, names []string, cache string) ([]string, error) {
 	out, err := run(ctx, "", "apt-get", append([]string{"download", "--print-uris"}, names...)...)
 	if err != nil {

@@ -1,8 +1,8 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package image packs static programs into container images, without registry and container runtime. The
-// same input results in the same bytes.
+// Package image packs static programs into container images, without a registry or a container runtime. The same
+// input always results in the same bytes.
 package image
 
 import (
@@ -21,32 +21,32 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 )
 
-// NonRoot is the user that images run as by default.
+// NonRoot is the user, UID:GID, as which images run by default.
 const NonRoot = "65532:65532"
 
 // Config describes an image.
 type Config struct {
 	// Tag is the full name of the image, for example liqo.io/controller:dev.
 	Tag string
-	// Binary is the static program that the image runs; its path in the image is /NAME.
+	// Binary is the static program that the image runs. Its path in the image is / and its file name.
 	Binary string
 	// User is UID:GID. Empty means NonRoot.
 	User string
-	// Files maps paths in the image to files of this machine.
+	// Files maps paths in the image to files on this machine.
 	Files map[string]string
-	// Links maps paths of symbolic links in the image to their targets.
+	// Links maps paths of symbolic links in the image to the links' targets.
 	Links map[string]string
-	// Packages are Debian packages to unpack into the image, with their dependencies. Maintainer scripts
-	// do not run.
+	// Packages are Debian packages that are unpacked into the image with their dependencies. Their maintainer
+	// scripts do not run.
 	Packages []string
-	// WithoutPackages are Debian packages to leave out with their own dependencies, for example those of
-	// maintainer scripts.
+	// WithoutPackages are packages to leave out, with what only they depend on, for example packages that only
+	// maintainer scripts use.
 	WithoutPackages []string
-	// PackageCache is the directory of downloaded packages.
+	// PackageCache is the directory that downloaded packages are kept in.
 	PackageCache string
 }
 
-// Build returns the image. It fails for an invalid tag, a missing file or package.
+// Build returns the image. It fails if the tag is invalid, or a file or package is missing.
 func Build(ctx context.Context, c Config) (v1.Image, error) {
 	if _, err := name.NewTag(c.Tag, name.StrictValidation); err != nil {
 		return nil, fmt.Errorf("image tag: %w; use a full name, for example liqo.io/controller:dev", err)
@@ -103,7 +103,7 @@ func Build(ctx context.Context, c Config) (v1.Image, error) {
 	return mutate.ConfigFile(img, file)
 }
 
-// Write writes the image to a docker archive atomically.
+// Write writes an image with a tag to a docker archive atomically.
 func Write(path, tag string, img v1.Image) error {
 	ref, err := name.NewTag(tag, name.StrictValidation)
 	if err != nil {
@@ -119,14 +119,15 @@ func Write(path, tag string, img v1.Image) error {
 	return os.Rename(temporary, path)
 }
 
-// Archived is an image in a docker archive.
+// Archived describes the image in a docker archive.
 type Archived struct {
 	Tags []string
-	// ID is the digest of the image's configuration, which covers its content.
+	// ID is the digest of the image's configuration, which differs for each content of the image.
 	ID string
 }
 
-// Read returns the tags and the ID of the image in a docker archive. It fails unless there is exactly one.
+// Read returns the tags and the ID of the image in a docker archive. It fails unless the archive has exactly one
+// image.
 func Read(path string) (Archived, error) {
 	manifest, err := tarball.LoadManifest(func() (io.ReadCloser, error) { return os.Open(path) })
 	if err != nil {

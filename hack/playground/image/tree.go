@@ -21,7 +21,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
-// fileTree has the content of a layer, by path without the leading slash.
+// fileTree is the content of a layer of an image, by path without the leading slash.
 type fileTree struct{ entries map[string]entry }
 
 type entry struct {
@@ -29,7 +29,7 @@ type entry struct {
 	mode    int64
 	link    string
 	content []byte
-	// source is read when the layer is written, if content is nil.
+	// source is a file on this machine, which is read when the layer is written; it is used if content is nil.
 	source string
 }
 
@@ -57,7 +57,7 @@ func (t *fileTree) link(name, target string) {
 	t.add(name, entry{kind: tar.TypeSymlink, mode: 0o777, link: target})
 }
 
-// file adds a regular file with mode 0755 if it is executable, otherwise 0644.
+// file adds a regular file, with mode 0755 if the source is executable and 0644 otherwise.
 func (t *fileTree) file(name, source string) error {
 	info, err := os.Stat(source)
 	if err != nil {
@@ -74,7 +74,7 @@ func (t *fileTree) file(name, source string) error {
 	return nil
 }
 
-// directoryTree adds all files below a directory of this machine.
+// directoryTree adds all files below a directory on this machine.
 func (t *fileTree) directoryTree(root string) error {
 	return filepath.WalkDir(root, func(p string, d fs.DirEntry, err error) error {
 		if err != nil {
@@ -100,7 +100,8 @@ func (t *fileTree) directoryTree(root string) error {
 	})
 }
 
-// layer returns a reproducible tar of the tree. It is not compressed, because nodes are on the same machine.
+// layer returns the tree as a layer, whose bytes depend on its content only. It is not compressed, as it is not
+// sent to another machine.
 func (t *fileTree) layer() (v1.Layer, error) {
 	var buffer bytes.Buffer
 	w := tar.NewWriter(&buffer)

@@ -19,11 +19,12 @@ import (
 	"liqo.io/federation/hack/playground/state"
 )
 
-// endTimeout is the time for all processes and control groups to be removed.
+// endTimeout bounds the time in which all processes and control groups must end.
 const endTimeout = time.Minute
 
-// Down kills the processes of an instance and deletes all of it. It succeeds if there is no such instance,
-// and fails if its state directory is not dir, unless dir is empty or nothing of the instance runs.
+// Down kills the processes of an instance and deletes everything that belongs to it. It succeeds if the instance
+// does not exist. It fails if dir is not empty, is not the instance's state directory, and a part of the instance
+// runs.
 func Down(ctx context.Context, name, dir string, steps *Steps) error {
 	unlock, err := Lock(ctx, name, steps)
 	if err != nil {
@@ -62,7 +63,7 @@ func Down(ctx context.Context, name, dir string, steps *Steps) error {
 	return nil
 }
 
-// remove deletes all that the record names, and the record last. The caller holds the locks.
+// remove deletes everything in the record, and the record last. The caller must hold the locks.
 func remove(ctx context.Context, i *state.Instance) error {
 	ctx, cancel := context.WithTimeout(ctx, endTimeout)
 	defer cancel()
@@ -101,7 +102,7 @@ func remove(ctx context.Context, i *state.Instance) error {
 	return forget(ctx, i)
 }
 
-// forget deletes the record and, after the last instance, what all of them share.
+// forget deletes the record, and what all instances share if it was the last one.
 func forget(ctx context.Context, i *state.Instance) error {
 	if err := i.Forget(); err != nil {
 		return err

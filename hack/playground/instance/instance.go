@@ -19,27 +19,27 @@ import (
 	"liqo.io/federation/hack/playground/state"
 )
 
-// ErrNotUp is the error for an instance that does not exist.
+// ErrNotUp means that an instance does not exist.
 var ErrNotUp = errors.New("does not exist")
 
-// Steps prints finished steps, with the time since NewSteps.
+// Steps prints finished steps with the time since it was created.
 type Steps struct {
 	Out     io.Writer
 	started time.Time
 }
 
-// NewSteps returns Steps that begin at this time.
+// NewSteps returns Steps that measure the time from now on.
 func NewSteps(out io.Writer) *Steps { return &Steps{Out: out, started: time.Now()} }
 
-// Done prints a finished step of a subject, for example a cluster.
+// Done prints that a step is finished. Subject is what the step is about, for example a cluster.
 func (s *Steps) Done(subject, format string, args ...any) {
 	fmt.Fprintf(s.Out, "%6.1fs  %-12s %s\n", s.Elapsed().Seconds(), subject, fmt.Sprintf(format, args...))
 }
 
-// Elapsed returns the time since NewSteps.
+// Elapsed returns the time since NewSteps was called.
 func (s *Steps) Elapsed() time.Duration { return time.Since(s.started) }
 
-// Load returns a recorded instance. It fails with ErrNotUp if there is none.
+// Load returns an instance from its record. It fails with ErrNotUp if there is no record.
 func Load(name string) (*state.Instance, error) {
 	i, err := state.Load(name)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -48,8 +48,8 @@ func Load(name string) (*state.Instance, error) {
 	return i, err
 }
 
-// LoadOwned returns a recorded instance for changes. It fails with ErrNotUp if there is none, and if its
-// state directory is not dir.
+// LoadOwned returns an instance that may be changed. It fails with ErrNotUp if it has no record, and fails if dir
+// is not its state directory.
 func LoadOwned(name, dir string) (*state.Instance, error) {
 	i, err := Load(name)
 	if err != nil {
@@ -58,8 +58,8 @@ func LoadOwned(name, dir string) (*state.Instance, error) {
 	return i, owned(i, dir)
 }
 
-// owned returns an error if the state directory of an instance is not dir: names are unique on a machine,
-// and two checkouts may use the same one.
+// owned returns an error unless dir is the state directory of an instance. Names of instances are unique on a
+// machine, and two checkouts may use the same name.
 func owned(i *state.Instance, dir string) error {
 	if i.Dir == dir {
 		return nil
@@ -68,11 +68,11 @@ func owned(i *state.Instance, dir string) error {
 		"--state %s", i.Name, i.Dir, i.Dir)
 }
 
-// Lock locks an instance against changes by other processes. It waits until ctx ends.
+// Lock locks an instance against changes by other processes. It waits for the lock until ctx ends.
 func Lock(ctx context.Context, name string, steps *Steps) (unlock func(), err error) {
 	path := state.RunDir(name) + ".lock"
 	release, err := state.Lock(ctx, path, func() {
-		steps.Done(name, "waiting for another playground process that changes this instance")
+		steps.Done(name, "waiting until another playground process has changed this instance")
 	})
 	return tidy(release, path, func() bool {
 		_, err := state.Load(name)
@@ -80,7 +80,7 @@ func Lock(ctx context.Context, name string, steps *Steps) (unlock func(), err er
 	}), err
 }
 
-// lockMachine locks what all instances share: addresses and kernel limits.
+// lockMachine locks what all instances on a machine share: addresses and kernel limits.
 func lockMachine(ctx context.Context) (unlock func(), err error) {
 	path := filepath.Join(state.Root, "machine.lock")
 	release, err := state.Lock(ctx, path, nil)
@@ -90,8 +90,8 @@ func lockMachine(ctx context.Context) (unlock func(), err error) {
 	}), err
 }
 
-// tidy returns a release that first deletes the file of the lock, if unused returns true. Lock detects
-// that the file was deleted. The root directory is only deleted if it is empty.
+// tidy returns release, preceded by the deletion of the lock's file if unused returns true. Other processes that
+// wait in Lock detect the deletion. The directory of all records is deleted if it is empty.
 func tidy(release func(), path string, unused func() bool) func() {
 	return func() {
 		if unused() {
@@ -102,7 +102,7 @@ func tidy(release func(), path string, unused func() bool) func() {
 	}
 }
 
-// clusterOf returns a recorded cluster with the programs that it runs.
+// clusterOf returns a cluster in the record together with the programs that it runs.
 func clusterOf(i *state.Instance, c *state.Cluster, tools *build.Set) *cluster.Cluster {
 	return &cluster.Cluster{Cluster: c, Instance: i, Tools: tools}
 }

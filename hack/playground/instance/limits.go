@@ -16,8 +16,8 @@ import (
 	"liqo.io/federation/hack/playground/state"
 )
 
-// A few nodes use up the kernel's default of 128 inotify instances for each user; after that their daemons
-// fail with unrelated errors.
+// By default the kernel permits 128 inotify instances for each user, which a few nodes use up. Their daemons then
+// fail with errors that do not name the limit.
 const (
 	inotifyLimit  = "/proc/sys/fs/inotify/max_user_instances"
 	inotifyNeeded = 8192
@@ -25,7 +25,7 @@ const (
 
 func savedLimit() string { return filepath.Join(state.Root, "inotify-max-user-instances") }
 
-// raiseLimits raises the limit if it is too low, and saves its former value.
+// raiseLimits raises the limit of inotify instances if it is too low, and saves its former value.
 func raiseLimits() error {
 	data, err := os.ReadFile(inotifyLimit)
 	if err != nil {
@@ -45,7 +45,7 @@ func raiseLimits() error {
 	return os.WriteFile(inotifyLimit, []byte(strconv.Itoa(inotifyNeeded)), 0)
 }
 
-// restoreLimits restores the former limit. The caller verified that there is no instance.
+// restoreLimits restores the saved limit. The caller must ensure that no instance exists.
 func restoreLimits() error {
 	saved, err := os.ReadFile(savedLimit())
 	if err == nil {
@@ -57,7 +57,7 @@ func restoreLimits() error {
 	return os.RemoveAll(savedLimit())
 }
 
-// reservedElsewhere returns the subnets that the records of other instances reserve.
+// reservedElsewhere returns the subnets in the records of all other instances.
 func reservedElsewhere(instance string) ([]netip.Prefix, error) {
 	names, err := state.Instances()
 	if err != nil {

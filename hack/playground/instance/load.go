@@ -13,7 +13,7 @@ import (
 	"liqo.io/federation/hack/playground/state"
 )
 
-// LoadImages loads image archives into all nodes of the named clusters; without names, of all clusters.
+// LoadImages loads image archives into all nodes of the named clusters, or of all clusters if there are no names.
 func LoadImages(
 	ctx context.Context, i *state.Instance, tools *build.Set, clusters, archives []string, steps *Steps,
 ) error {

@@ -16,7 +16,7 @@ import (
 	"liqo.io/federation/hack/playground/state"
 )
 
-// Want has the settings of Up. With a nil pointer, existing clusters keep theirs.
+// Want are the settings of Up. If a pointer is nil, existing clusters keep their setting.
 type Want struct {
 	Instance  string
 	Dir       string
@@ -25,10 +25,11 @@ type Want struct {
 	FakeNodes *int
 	Audit     *bool
 	Durable   *bool
-	// PodCIDRs and ServiceCIDRs are CIDRs by cluster; "" is the key of all others.
+	// PodCIDRs and ServiceCIDRs are CIDRs by name of the cluster. The name "" stands for all clusters without a
+	// CIDR of their own.
 	PodCIDRs     map[string]netip.Prefix
 	ServiceCIDRs map[string]netip.Prefix
-	// Pool is the CIDR from which clusters get CIDRs for their nodes.
+	// Pool is the CIDR from which each cluster gets a /24 for its nodes.
 	Pool netip.Prefix
 }
 
@@ -39,12 +40,12 @@ var (
 	DefaultPool        = netip.MustParsePrefix("172.30.0.0/16")
 )
 
-// maxNodes is the maximum of nodes in a cluster: each has a /24 of the pod CIDR and an address in the node
-// CIDR, a /24.
+// maxNodes is the largest number of nodes in a cluster. Each node has a /24 of the pod CIDR, and an address in
+// the node CIDR, which is a /24.
 const maxNodes = 100
 
-// newInstance returns an instance without clusters. Its link to the host has the first unused subnet. It
-// fails if there is none.
+// newInstance returns an instance without clusters. The link between host and router gets the first unused subnet
+// of the pool. It fails if no subnet is unused.
 func newInstance(w Want, used []netip.Prefix) (*state.Instance, error) {
 	subnet, err := state.FreeSubnet(w.Pool, used)
 	if err != nil {
@@ -58,7 +59,7 @@ func newInstance(w Want, used []netip.Prefix) (*state.Instance, error) {
 		Name: w.Instance,
 		Dir:  w.Dir,
 		HostLink: state.HostLink{
-			// Interface names have at most 15 characters.
+			// The kernel permits at most 15 characters.
 			Name:   fmt.Sprintf("pg-%x", sha256.Sum256([]byte(w.Instance)))[:11],
 			Host:   netip.PrefixFrom(host, 30),
 			Router: netip.PrefixFrom(host.Next(), 30),
@@ -66,8 +67,8 @@ func newInstance(w Want, used []netip.Prefix) (*state.Instance, error) {
 	}, nil
 }
 
-// plan adds the clusters and nodes of w to the record. It fails for settings that an existing cluster
-// cannot change.
+// plan adds the clusters and nodes of w to the record. It fails if w changes a setting of an existing cluster
+// that cannot be changed.
 func plan(i *state.Instance, w Want, used []netip.Prefix) error {
 	if err := owned(i, w.Dir); err != nil {
 		return err
@@ -107,7 +108,7 @@ func plan(i *state.Instance, w Want, used []netip.Prefix) error {
 	return nil
 }
 
-// fixed returns the error for a setting that an existing cluster cannot change.
+// fixed returns the error for a changed setting of an existing cluster that cannot be changed.
 func fixed(i *state.Instance, format string, args ...any) error {
 	return fmt.Errorf("%s, which cannot change; delete the instance first with: playground down --instance %s",
 		fmt.Sprintf(format, args...), i.Name)
@@ -143,7 +144,7 @@ func resize(c *state.Cluster, w Want) error {
 		if index > 0 {
 			name = fmt.Sprintf("%s-worker-%d", c.Name, index)
 		}
-		// The router has the first address.
+		// The first address belongs to the router.
 		address, err := state.Address(c.NodeCIDR, index+2)
 		if err != nil {
 			return err
@@ -167,7 +168,8 @@ func asked(cidrs map[string]netip.Prefix, cluster string, fallback netip.Prefix)
 	return fallback, false
 }
 
-// ClusterNames returns the default clusters of Up: those of the instance, or rome and milan for a new one.
+// ClusterNames returns the clusters that Up starts by default: all clusters of the instance, or rome and milan if
+// it is new.
 func ClusterNames(name string) []string {
 	i, err := state.Load(name)
 	if err != nil || len(i.Clusters) == 0 {
@@ -186,11 +188,11 @@ func HasFakeNodes(name string) bool {
 	return err == nil && slices.ContainsFunc(i.Clusters, func(c *state.Cluster) bool { return c.FakeNodes > 0 })
 }
 
-// marker is a file that exists until the state directory is deleted. Other files may be created again by
-// running daemons.
+// marker is a file that exists until the state directory is deleted. Running daemons may create other files in
+// the directory again, but not this one.
 func marker(i *state.Instance) string { return i.Path("instance") }
 
-// mark creates the marker of a new instance.
+// mark creates the marker in the state directory of a new instance.
 func mark(i *state.Instance) error {
 	if err := os.MkdirAll(i.Path(), 0o755); err != nil {
 		return err
@@ -198,8 +200,8 @@ func mark(i *state.Instance) error {
 	return os.WriteFile(marker(i), []byte(i.Name+"\n"), 0o644)
 }
 
-// abandoned reports whether an instance can only be deleted: its state directory was deleted, or is not
-// dir and nothing of the instance runs.
+// abandoned reports whether an instance can only be deleted: its state directory was deleted, or differs from dir
+// and nothing of the instance runs.
 func abandoned(i *state.Instance, dir string) (bool, error) {
 	_, err := os.Stat(marker(i))
 	if errors.Is(err, fs.ErrNotExist) {

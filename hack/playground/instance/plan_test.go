@@ -21,7 +21,7 @@ func want(clusters ...string) Want {
 	return Want{Instance: "test", Dir: "/checkout/.playground", Clusters: clusters, Pool: DefaultPool}
 }
 
-// layout describes a cluster in a form to compare.
+// layout describes the clusters of an instance as lines, for comparisons.
 func layout(i *state.Instance) []string {
 	var out []string
 	for _, c := range i.Clusters {
@@ -160,7 +160,7 @@ func TestInstanceWithoutStateDirectoryIsAbandoned(t *testing.T) {
 	if lost, err := abandoned(i, w.Dir); lost || err != nil {
 		t.Fatalf("abandoned at once: %v, %v", lost, err)
 	}
-	// Running daemons may create files again after all were deleted.
+	// Running daemons may create files in the deleted directory.
 	if err := os.RemoveAll(i.Path()); err != nil {
 		t.Fatal(err)
 	}

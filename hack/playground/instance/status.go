@@ -18,17 +18,19 @@ import (
 type NodeStatus struct {
 	Cluster string
 	Node    *state.Node
-	// Running is the number of running daemons of Expected ones; Missing names the others.
+	// Running is the number of daemons that run, of the Expected number. Missing are the names of daemons that do
+	// not run.
 	Running, Expected int
 	Missing           []string
-	// Kubernetes is the condition Ready of the Node: Ready, NotReady or Unknown.
+	// Kubernetes is the state of the Node: Ready, NotReady or Unknown.
 	Kubernetes string
 }
 
-// Healthy reports whether all daemons run and the Node is Ready.
+// Healthy reports whether all daemons of the node run and its Node is Ready.
 func (s NodeStatus) Healthy() bool { return len(s.Missing) == 0 && s.Kubernetes == "Ready" }
 
-// Status returns the status of the real nodes of an instance, and the errors of API servers by cluster.
+// Status returns the status of the real nodes of an instance, and the errors of API servers by name of the
+// cluster.
 func Status(ctx context.Context, i *state.Instance, tools *build.Set) ([]NodeStatus, map[string]error, error) {
 	var nodes []NodeStatus
 	failures := map[string]error{}

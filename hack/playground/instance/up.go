@@ -18,7 +18,8 @@ import (
 	"liqo.io/federation/hack/playground/state"
 )
 
-// Up starts clusters, and all their nodes and daemons that do not run. It continues after an interruption.
+// Up starts clusters, with all nodes and daemons that do not run yet. It can be called again after an
+// interruption.
 func Up(ctx context.Context, w Want, tools *build.Set, steps *Steps) error {
 	images, err := cluster.BaseImages(ctx, tools)
 	if err != nil {
@@ -53,11 +54,11 @@ type up struct {
 	tools    *build.Set
 	steps    *Steps
 	images   []string
-	// mu guards the record while nodes start in parallel.
+	// mu guards the record, as nodes start in parallel.
 	mu sync.Mutex
 }
 
-// reserve records the names and addresses of the clusters and nodes.
+// reserve writes names and addresses of the clusters and nodes into the record.
 func reserve(ctx context.Context, w Want) (*state.Instance, error) {
 	unlock, err := lockMachine(ctx)
 	if err != nil {
@@ -83,7 +84,7 @@ func reserve(ctx context.Context, w Want) (*state.Instance, error) {
 	} else if !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
-	// Other instances may have recorded subnets without routes.
+	// Another instance may have recorded a subnet to which it has no route yet.
 	reserved, err := reservedElsewhere(w.Instance)
 	if err != nil {
 		return nil, err
@@ -93,7 +94,7 @@ func reserve(ctx context.Context, w Want) (*state.Instance, error) {
 		if i, err = newInstance(w, used); err != nil {
 			return nil, err
 		}
-		// Files of an instance before a reboot are obsolete.
+		// Files of an instance without a record are from before a reboot, and obsolete.
 		if err := os.RemoveAll(i.Path()); err != nil {
 			return nil, err
 		}
@@ -131,7 +132,7 @@ func (u *up) router(ctx context.Context) error {
 	return nil
 }
 
-// record returns a function that stores the identity of a process in the record, and saves it.
+// record returns a function that stores the identity of a process at place, and saves the record.
 func (u *up) record(place *state.Process) func(state.Process) error {
 	return func(p state.Process) error {
 		u.mu.Lock()
@@ -194,7 +195,7 @@ func (u *up) cluster(ctx context.Context, index int) error {
 	return nil
 }
 
-// node starts the daemons of a node, and loads the base images into it.
+// node starts the daemons of a node, and loads the base images into the node.
 func (u *up) node(ctx context.Context, c *cluster.Cluster, n *state.Node) error {
 	daemons, err := c.NodeDaemons(n)
 	if err != nil {
@@ -206,7 +207,7 @@ func (u *up) node(ctx context.Context, c *cluster.Cluster, n *state.Node) error 
 	if err := c.WaitForContainerd(ctx, n); err != nil {
 		return err
 	}
-	// The pause image is the first: without it no pod starts.
+	// The pause image must be loaded first: no pod starts without it.
 	if _, err := c.Import(ctx, n, u.images...); err != nil {
 		return err
 	}
@@ -219,7 +220,7 @@ func (u *up) node(ctx context.Context, c *cluster.Cluster, n *state.Node) error 
 	return c.WaitForKubelet(ctx, n)
 }
 
-// ensure starts the daemons that do not run with their Spec, and returns their number.
+// ensure starts each daemon that does not run with its current Spec, and returns how many it started.
 func (u *up) ensure(ctx context.Context, n *state.Node, daemons ...sandbox.Command) (int, error) {
 	running, err := sandbox.Daemons(n.Holder)
 	if err != nil {
@@ -248,7 +249,7 @@ func (u *up) ensure(ctx context.Context, n *state.Node, daemons ...sandbox.Comma
 	return started, nil
 }
 
-// parallel calls all functions in parallel. The first error cancels the context of the others.
+// parallel calls all functions in parallel. The first error cancels the context of the other functions.
 func parallel(ctx context.Context, functions ...func(context.Context) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

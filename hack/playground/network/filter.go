@@ -14,8 +14,8 @@ import (
 	"liqo.io/federation/hack/playground/state"
 )
 
-// Filter sets the rules of the router: it forwards between addresses of nodes, unless a cut separates their
-// clusters, and drops all other packets.
+// Filter sets the packet filter of the router. The router forwards packets between addresses of nodes, unless the
+// traffic between their clusters is cut, and drops all other packets.
 func Filter(ctx context.Context, i *state.Instance) error {
 	return apply(ctx, i.Router, routerRules(i))
 }
@@ -38,15 +38,15 @@ func routerRules(i *state.Instance) string {
 	return b.String()
 }
 
-// masquerade translates the source of packets from pods to other clusters to the address of their node,
-// unless iptables of the node translated it before.
+// masquerade replaces the source of packets from pods to other clusters by the address of their node, unless
+// iptables on the node has replaced it already.
 func masquerade(ctx context.Context, n *state.Node, pods netip.Prefix) error {
 	return apply(ctx, n.Holder, fmt.Sprintf(
 		"chain postrouting {\ntype nat hook postrouting priority srcnat + 1;\nip saddr %s ip daddr != %s masquerade\n}\n",
 		pods, pods))
 }
 
-// apply replaces the table of the playground in the network namespace of holder atomically.
+// apply replaces the playground's nftables table in the network namespace of a process atomically.
 func apply(ctx context.Context, holder state.Process, chains string) error {
 	const table = "table ip playground"
 	cmd := exec.CommandContext(ctx, "nft", "-f", "-")

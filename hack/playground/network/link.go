@@ -1,9 +1,9 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package network connects the nodes of an instance. The router is a network namespace with a bridge for
-// each cluster, to which its nodes are connected, and a link to the root network namespace. It has routes to
-// nodes, and none to pods.
+// Package network connects the nodes of an instance. The router is a network namespace with a bridge for each
+// cluster, to which the nodes of the cluster are connected, and a link to the root network namespace. The router
+// has routes to nodes, but no routes to pods.
 package network
 
 import (
@@ -17,7 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Used returns the IPv4 ranges of routes and addresses in the root network namespace.
+// Used returns the IPv4 ranges of all routes and addresses in the root network namespace.
 func Used() ([]netip.Prefix, error) {
 	var used []netip.Prefix
 	routes, err := netlink.RouteList(nil, netlink.FAMILY_V4)
@@ -54,7 +54,7 @@ func ipNet(p netip.Prefix) *net.IPNet {
 	return &net.IPNet{IP: p.Addr().AsSlice(), Mask: net.CIDRMask(p.Bits(), p.Addr().BitLen())}
 }
 
-// exists reports whether the current namespace has a link.
+// exists reports whether the current network namespace has a link.
 func exists(name string) (bool, error) {
 	_, err := netlink.LinkByName(name)
 	if errors.As(err, &netlink.LinkNotFoundError{}) {
@@ -63,7 +63,7 @@ func exists(name string) (bool, error) {
 	return err == nil, err
 }
 
-// bringUp ensures that a link has its address, if one is given, and is up.
+// bringUp ensures that a link is up and has the address, unless that is invalid.
 func bringUp(name string, address netip.Prefix) error {
 	link, err := netlink.LinkByName(name)
 	if err != nil {
@@ -80,7 +80,8 @@ func bringUp(name string, address netip.Prefix) error {
 	return nil
 }
 
-// route ensures a route to destination through a neighbour. The zero destination is the default route.
+// route ensures that there is a route to destination through a neighbour. An invalid destination means the
+// default route.
 func route(destination netip.Prefix, via netip.Addr) error {
 	r := &netlink.Route{Gw: via.AsSlice()}
 	if destination.IsValid() {
@@ -102,7 +103,7 @@ func sysctl(path, value string) error {
 	return nil
 }
 
-// deleteLink deletes a link of the current namespace, if it exists.
+// deleteLink deletes a link in the current network namespace. It succeeds if the link does not exist.
 func deleteLink(name string) error {
 	link, err := netlink.LinkByName(name)
 	if errors.As(err, &netlink.LinkNotFoundError{}) {

@@ -19,8 +19,8 @@ import (
 
 const nodeLink = "eth0"
 
-// SetUpNode ensures that a node is connected to the bridge of its cluster, and has its address and routes to
-// the pods of all other nodes of its cluster.
+// SetUpNode ensures that a node is connected to the bridge of its cluster, and has its address and routes to the
+// pods on all other nodes of the cluster.
 func SetUpNode(ctx context.Context, i *state.Instance, cluster int, n *state.Node) error {
 	c := i.Clusters[cluster]
 	if err := plug(i, cluster, n); err != nil {
@@ -47,7 +47,7 @@ func SetUpNode(ctx context.Context, i *state.Instance, cluster int, n *state.Nod
 		if err := sysctl("net/ipv4/ip_forward", "1"); err != nil {
 			return err
 		}
-		// Service addresses are translated also between pods of one node.
+		// With it, iptables translates Service addresses of packets between pods on one node, too.
 		return sysctl("net/bridge/bridge-nf-call-iptables", "1")
 	})
 	if err != nil {
@@ -56,8 +56,8 @@ func SetUpNode(ctx context.Context, i *state.Instance, cluster int, n *state.Nod
 	return masquerade(ctx, n, c.PodCIDR)
 }
 
-// CheckKernel ensures that br_netfilter, which Services require, is loaded. It fails if the kernel does not
-// have it.
+// CheckKernel ensures that the kernel module br_netfilter, which Services require, is loaded. It fails if the
+// kernel does not have the module.
 func CheckKernel() error {
 	const filter = "/proc/sys/net/bridge/bridge-nf-call-iptables"
 	if _, err := os.Stat(filter); err == nil {
@@ -84,7 +84,7 @@ func plug(i *state.Instance, cluster int, n *state.Node) error {
 	port := fmt.Sprintf("c%dn%d", cluster, n.Index)
 	return sandbox.Enter(i.Router, false, func() error {
 		if !found {
-			// The link of an ended node is deleted some time after its namespace.
+			// The kernel deletes the link of a node some time after the node has ended.
 			if err := deleteLink(port); err != nil {
 				return err
 			}

@@ -15,10 +15,10 @@ import (
 	"liqo.io/federation/hack/playground/state"
 )
 
-// hostLinkPeer is the end of the link to the root network namespace in the router.
+// hostLinkPeer is the router's end of its link to the root network namespace.
 const hostLinkPeer = "host"
 
-// SetUpRouter ensures the bridges, the link to the host, the routes and the rules of the router.
+// SetUpRouter ensures that the router has its bridges, its link to the host, its routes and its packet filter.
 func SetUpRouter(ctx context.Context, i *state.Instance) error {
 	err := sandbox.Enter(i.Router, false, func() error {
 		if err := bringUp("lo", netip.Prefix{}); err != nil {
@@ -27,7 +27,7 @@ func SetUpRouter(ctx context.Context, i *state.Instance) error {
 		if err := sysctl("net/ipv4/ip_forward", "1"); err != nil {
 			return err
 		}
-		// Frames within a cluster are switched, not filtered.
+		// Frames within a cluster are switched without being filtered.
 		if _, err := os.Stat("/proc/sys/net/bridge"); err == nil {
 			if err := sysctl("net/bridge/bridge-nf-call-iptables", "0"); err != nil {
 				return err
@@ -54,7 +54,7 @@ func RemoveHostLink(i *state.Instance) error { return deleteLink(i.HostLink.Name
 
 func bridgeName(cluster int) string { return fmt.Sprintf("br%d", cluster) }
 
-// gateway returns the address of the router on the bridge of a cluster, which is the first.
+// gateway returns the first address of a cluster's node CIDR, which the router has on the cluster's bridge.
 func gateway(c *state.Cluster) netip.Prefix {
 	return netip.PrefixFrom(c.NodeCIDR.Addr().Next(), c.NodeCIDR.Bits())
 }
@@ -85,7 +85,7 @@ func hostLink(i *state.Instance) error {
 		return err
 	}
 	if !found {
-		// The link of an ended router is deleted some time after its namespace.
+		// The kernel deletes the link of a router some time after the router has ended.
 		if err := deleteLink(i.HostLink.Name); err != nil {
 			return err
 		}
@@ -109,7 +109,8 @@ func hostLink(i *state.Instance) error {
 	return nil
 }
 
-// veth creates a pair of links: name in the current namespace, peer in that of a process.
+// veth creates a pair of links: name in the current network namespace, and peer in the network namespace of a
+// process.
 func veth(name, peer string, pid int) error {
 	attributes := netlink.NewLinkAttrs()
 	attributes.Name = name

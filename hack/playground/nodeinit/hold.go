@@ -20,16 +20,16 @@ type list []string
 func (l *list) String() string     { return strings.Join(*l, ",") }
 func (l *list) Set(s string) error { *l = append(*l, s); return nil }
 
-// hold keeps the namespaces of its process until it is terminated. First it reads a line, which its parent
-// writes after it recorded the process, so that it ends with a parent that dies earlier. Then it prepares
-// the namespaces, and prints ready.
+// hold prepares the namespaces of a node, prints ready, and keeps the namespaces until it is terminated. It
+// begins when it reads a line, which its parent writes after recording this process: if the parent dies before,
+// hold ends.
 func hold(args []string) error {
 	var covers, keeps list
 	flags := flag.NewFlagSet("hold", flag.ContinueOnError)
-	flags.String("owner", "", "owner of this process, for readers of ps")
+	flags.String("owner", "", "node that this process belongs to, shown by ps")
 	hostname := flags.String("hostname", "", "name of the node; empty changes neither host name nor mounts")
 	flags.Var(&covers, "cover", "TARGET=SOURCE: mount SOURCE, or a tmpfs if it is empty, at TARGET; may be repeated")
-	flags.Var(&keeps, "keep", "directory to mount again if a cover hides it; may be repeated")
+	flags.Var(&keeps, "keep", "directory to keep visible if a cover hides it; may be repeated")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -51,13 +51,13 @@ func hold(args []string) error {
 	return nil
 }
 
-// mounts mounts directories of the node at the fixed paths of Kubernetes and containerd, in its mount
-// namespace, which ends with the last process of the node.
+// mounts mounts directories of the node at the paths that Kubernetes and containerd use, in the mount namespace
+// of the node. The mounts end with the last process of the node.
 func mounts(covers, keeps []string) error {
 	if err := mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE); err != nil {
 		return err
 	}
-	// The kubelet propagates mounts to containers, which requires a shared tree.
+	// The kubelet requires a shared mount tree, to propagate mounts to containers.
 	if err := mount("", "/", "", unix.MS_REC|unix.MS_SHARED); err != nil {
 		return err
 	}

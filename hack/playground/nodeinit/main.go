@@ -39,7 +39,7 @@ func main() {
 	}
 }
 
-// wait reaps processes until SIGTERM or SIGINT: orphans become children of the first process of a PID
+// wait reaps ended processes until SIGTERM or SIGINT, as orphans become children of the first process in a PID
 // namespace.
 func wait() {
 	signals := make(chan os.Signal, 16)
@@ -57,8 +57,8 @@ func wait() {
 	}
 }
 
-// spawn starts program args[1] under the name args[0]. It becomes a child of the first process of the
-// namespace.
+// spawn starts the program args[1] under the process name args[0]. The program becomes a child of the first
+// process in the PID namespace.
 func spawn(args []string) error {
 	if len(args) < 2 {
 		return fmt.Errorf("spawn requires a name and a program")

@@ -1,8 +1,8 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package pki creates the keys and certificates of a cluster. Existing ones are kept, so that a repaired
-// cluster has the same identity.
+// Package pki creates the keys and certificates of a cluster. It keeps existing ones, so that a repaired cluster
+// has the same identity.
 package pki
 
 import (
@@ -23,10 +23,10 @@ import (
 	"time"
 )
 
-// validity is the lifetime of all certificates.
+// validity is the period for which all certificates are valid.
 const validity = 365 * 24 * time.Hour
 
-// Pair names the files of a certificate and its key.
+// Pair is the location of a certificate and its private key.
 type Pair struct{ Dir, Name string }
 
 // Cert returns the path of the certificate.
@@ -36,7 +36,7 @@ func (p Pair) Cert() string { return filepath.Join(p.Dir, p.Name+".crt") }
 func (p Pair) Key() string { return filepath.Join(p.Dir, p.Name+".key") }
 
 func (p Pair) exists() (bool, error) {
-	// The certificate is written last.
+	// The certificate is written after the key.
 	_, err := os.Stat(p.Cert())
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
@@ -48,13 +48,14 @@ func (p Pair) exists() (bool, error) {
 type Request struct {
 	CommonName   string
 	Organization []string
-	// Hosts are DNS names and IP addresses of a server. Empty means a client certificate.
+	// Hosts are the DNS names and IP addresses of a server. If there are none, the certificate is a client
+	// certificate.
 	Hosts []string
-	// Client adds client authentication to a certificate of a server.
+	// Client permits client authentication with the certificate of a server, too.
 	Client bool
 }
 
-// EnsureAuthority creates a self-signed certificate authority, unless it exists.
+// EnsureAuthority creates a self-signed certificate authority, unless its certificate exists.
 func EnsureAuthority(p Pair, commonName string) error {
 	if found, err := p.exists(); err != nil || found {
 		return err
@@ -68,7 +69,7 @@ func EnsureAuthority(p Pair, commonName string) error {
 	return create(p, template, nil, nil)
 }
 
-// Ensure creates a certificate that the authority signs, unless it exists.
+// Ensure creates a certificate signed by an authority, unless it exists.
 func Ensure(p, authority Pair, r Request) error {
 	if found, err := p.exists(); err != nil || found {
 		return err
@@ -97,7 +98,8 @@ func Ensure(p, authority Pair, r Request) error {
 	return create(p, template, caCert, caKey)
 }
 
-// EnsureKeyPair creates a key pair for tokens of ServiceAccounts, NAME.key and NAME.pub, unless it exists.
+// EnsureKeyPair creates a key pair for signing tokens of ServiceAccounts, unless it exists. It returns the paths
+// of the private and the public key.
 func EnsureKeyPair(dir, name string) (private, public string, err error) {
 	private, public = filepath.Join(dir, name+".key"), filepath.Join(dir, name+".pub")
 	if _, err := os.Stat(public); err == nil {
@@ -125,7 +127,7 @@ func create(p Pair, template, parent *x509.Certificate, parentKey crypto.Signer)
 	if template.SerialNumber, err = rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127)); err != nil {
 		return err
 	}
-	// The clock of a virtual machine may be slow.
+	// The clock of a client on a virtual machine may be behind.
 	template.NotBefore = time.Now().Add(-5 * time.Minute)
 	template.NotAfter = time.Now().Add(validity)
 	der, err := x509.CreateCertificate(rand.Reader, template, parent, key.Public(), parentKey)

@@ -21,8 +21,8 @@ import (
 
 const cgroupMount = "/sys/fs/cgroup"
 
-// CgroupVersion returns 2 for the unified hierarchy, otherwise 1, also for hybrid hierarchies, whose
-// controllers are those of version 1.
+// CgroupVersion returns the version of the control groups: 2 for the unified hierarchy, and otherwise 1. In a
+// hybrid hierarchy, the controllers are in version 1. It fails if control groups are not mounted.
 func CgroupVersion() (int, error) {
 	var s unix.Statfs_t
 	if err := unix.Statfs(cgroupMount, &s); err != nil {
@@ -34,7 +34,7 @@ func CgroupVersion() (int, error) {
 	return 1, nil
 }
 
-// MakeCgroup creates a control group in every hierarchy. The kubelet requires that its root exists.
+// MakeCgroup creates a control group in every hierarchy. The kubelet requires that its root control group exists.
 func MakeCgroup(name string) error {
 	roots, err := hierarchies()
 	if err != nil {
@@ -56,8 +56,8 @@ func MakeCgroup(name string) error {
 	return nil
 }
 
-// inheritCPUs sets the processors of a new version 1 cpuset to those of its parent: without any, no process
-// can join it.
+// inheritCPUs gives a new cpuset of version 1 the processors of its parent. Processes cannot join a cpuset
+// without processors.
 func inheritCPUs(parent, dir string) error {
 	for _, file := range []string{"cpuset.cpus", "cpuset.mems"} {
 		own, err := os.ReadFile(filepath.Join(dir, file))
@@ -68,7 +68,7 @@ func inheritCPUs(parent, dir string) error {
 			return err
 		}
 		value, err := os.ReadFile(filepath.Join(parent, file))
-		// In version 2, empty means those of the parent, and the root has no such file.
+		// In version 2 an empty cpuset has the processors of its parent, and the root has no such file.
 		if errors.Is(err, fs.ErrNotExist) || err == nil && len(strings.TrimSpace(string(value))) == 0 {
 			continue
 		}
@@ -82,14 +82,14 @@ func inheritCPUs(parent, dir string) error {
 	return nil
 }
 
-// weigh sets the weight of a group to the default weight times the number of processors, which is what the
-// kubelet sets for all pods of a node. With the default, all pods together get the share of one daemon.
+// weigh sets the weight of a control group to the default times the number of processors, as the kubelet does for
+// all pods of a node. With the default alone, all pods together would get the share of a single daemon.
 func weigh(dir string) error {
 	for _, weight := range []struct {
 		file string
 		unit int
 	}{{"cpu.shares", 1024}, {"cpu.weight", 100}} {
-		// Version 1 has one of the files, version 2 the other, if the CPU controller is enabled.
+		// cpu.shares exists in version 1 and cpu.weight in version 2, if the CPU controller is enabled.
 		file, err := os.OpenFile(filepath.Join(dir, weight.file), os.O_WRONLY, 0)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
@@ -105,7 +105,7 @@ func weigh(dir string) error {
 	return nil
 }
 
-// delegate enables all controllers of a version 2 group for the groups below it.
+// delegate enables all controllers of a control group of version 2 for the groups below it.
 func delegate(dir string) error {
 	controllers, err := os.ReadFile(filepath.Join(dir, "cgroup.controllers"))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -122,8 +122,8 @@ func delegate(dir string) error {
 	return nil
 }
 
-// RemoveCgroups deletes a control group and all below it in every hierarchy. It waits until ctx ends, because
-// a group is in use for a while after its last process ended.
+// RemoveCgroups deletes a control group, and all groups below it, in every hierarchy. A group stays in use for
+// some time after its last process ends: RemoveCgroups waits until ctx ends.
 func RemoveCgroups(ctx context.Context, name string) error {
 	roots, err := hierarchies()
 	if err != nil {
@@ -137,7 +137,7 @@ func RemoveCgroups(ctx context.Context, name string) error {
 	return nil
 }
 
-// hierarchies returns the roots of all control group hierarchies.
+// hierarchies returns the root directories of all hierarchies of control groups.
 func hierarchies() ([]string, error) {
 	version, err := CgroupVersion()
 	if err != nil {
@@ -152,7 +152,7 @@ func hierarchies() ([]string, error) {
 	}
 	var roots []string
 	for _, e := range entries {
-		// Co-mounted controllers have symbolic links as second names.
+		// Symbolic links are further names of controllers that share a hierarchy.
 		if e.IsDir() {
 			roots = append(roots, filepath.Join(cgroupMount, e.Name()))
 		}
@@ -174,7 +174,7 @@ func removeCgroup(ctx context.Context, dir string) error {
 	if err != nil {
 		return err
 	}
-	// A child sorts after its parent.
+	// Children sort after their parents, and must be deleted first.
 	sort.Sort(sort.Reverse(sort.StringSlice(dirs)))
 	for _, d := range dirs {
 		for {

@@ -24,8 +24,8 @@ func Identify(pid int) (state.Process, error) {
 	if err != nil {
 		return state.Process{}, err
 	}
-	// The name in parentheses may contain spaces. After it, the first field is the state, and the 20th is
-	// the start time.
+	// The name of the program, in parentheses, may contain spaces. The first field after it is the state, and the
+	// 20th is the start time.
 	fields := strings.Fields(string(data[bytes.LastIndexByte(data, ')')+1:]))
 	if len(fields) < 20 {
 		return state.Process{}, fmt.Errorf("/proc/%d/stat has only %d fields", pid, len(fields))
@@ -37,7 +37,7 @@ func Identify(pid int) (state.Process, error) {
 	return state.Process{PID: pid, Start: start}, err
 }
 
-// Alive reports whether a process runs, also if its PID was reused.
+// Alive reports whether a process runs. A process that reuses the PID does not count.
 func Alive(p state.Process) bool {
 	if p.PID == 0 {
 		return false
@@ -46,14 +46,14 @@ func Alive(p state.Process) bool {
 	return err == nil && now == p
 }
 
-// Kill sends a signal to a process, and waits for its end until ctx ends. With the first process of a PID
-// namespace, all others of it end.
+// Kill sends a signal to a process, and waits for the end of the process until ctx ends. If it is the first
+// process of a PID namespace, all other processes in the namespace end with it.
 func Kill(ctx context.Context, p state.Process, signal unix.Signal) error {
 	if p.PID == 0 {
 		return nil
 	}
-	// With the descriptor, the signal goes to the process whose identity is checked, although its PID may
-	// be reused.
+	// The descriptor ensures that the signal is sent to the process whose identity is compared, even if its PID
+	// is reused.
 	fd, err := unix.PidfdOpen(p.PID, 0)
 	if errors.Is(err, unix.ESRCH) {
 		return nil
@@ -78,10 +78,10 @@ func Kill(ctx context.Context, p state.Process, signal unix.Signal) error {
 	return nil
 }
 
-// stopTimeout is the time for a process to end after SIGTERM.
+// stopTimeout is how long a process may run after SIGTERM before it is killed.
 const stopTimeout = 10 * time.Second
 
-// Stop terminates a process, and kills it after stopTimeout.
+// Stop terminates a process, and kills it if it still runs after stopTimeout.
 func Stop(ctx context.Context, p state.Process) error {
 	asked, cancel := context.WithTimeout(ctx, stopTimeout)
 	defer cancel()
@@ -91,14 +91,14 @@ func Stop(ctx context.Context, p state.Process) error {
 	return Kill(ctx, p, unix.SIGKILL)
 }
 
-// Daemon is a process that was started with Spawn.
+// Daemon is a running process that Spawn started.
 type Daemon struct {
 	state.Process
-	// Spec is the Spec of the Command that Spawn started.
+	// Spec is the Spec of the Command with which the process was started.
 	Spec string
 }
 
-// Daemons returns the daemons that run in a sandbox, by name, from /proc: a record could be outdated.
+// Daemons returns the running daemons of a sandbox by name. It reads /proc, as a record could be outdated.
 func Daemons(holder state.Process) (map[string]Daemon, error) {
 	if !Alive(holder) {
 		return nil, nil
@@ -117,7 +117,7 @@ func Daemons(holder state.Process) (map[string]Daemon, error) {
 		if err != nil {
 			continue
 		}
-		// A process that cannot be read has ended, or is in another namespace.
+		// A process has ended if it cannot be read, and is no daemon of the sandbox in another namespace.
 		if ns, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/pid", pid)); err != nil || ns != namespace {
 			continue
 		}
@@ -132,8 +132,8 @@ func Daemons(holder state.Process) (map[string]Daemon, error) {
 	return daemons, nil
 }
 
-// specVariable is the environment variable of processes that Spawn starts. Their children inherit it, so the
-// name is compared, too.
+// specVariable is the environment variable with the name and the Spec of a process that Spawn started. Children
+// inherit the variable, so that the name is compared with the name of the process.
 const specVariable = "PLAYGROUND_DAEMON"
 
 func spawned(pid int) (name, spec string, ok bool) {

@@ -1,9 +1,9 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package sandbox runs processes in namespaces. The holder is the first process of the PID namespace of a
-// sandbox: when it is killed, the kernel kills all others, and deletes the mounts, interfaces and rules of
-// the sandbox.
+// Package sandbox runs processes in namespaces of their own. The holder of a sandbox is the first process of its
+// PID namespace: when the holder is killed, the kernel kills all other processes, and deletes the mounts,
+// interfaces and rules of the sandbox.
 package sandbox
 
 import (
@@ -26,26 +26,26 @@ import (
 type Config struct {
 	// Init is the path of the nodeinit program.
 	Init string
-	// Owner names the sandbox in process listings.
+	// Owner is the name of the sandbox in process listings.
 	Owner string
-	// Hostname is the host name of the sandbox. Empty means that it has only network and processes of its
+	// Hostname is the host name of the sandbox. If it is empty, the sandbox has network and PID namespaces of its
 	// own, and shares files and host name with the machine.
 	Hostname string
 	Covers   []Cover
-	// Keeps are directories to mount again if a cover hides them.
+	// Keeps are directories to keep visible if a cover hides them.
 	Keeps []string
 	// Log is the file for the output of the holder.
 	Log string
 }
 
-// Cover mounts Source at Target. Empty Source means a tmpfs.
+// Cover mounts Source at Target. An empty Source means a tmpfs.
 type Cover struct{ Target, Source string }
 
-// Path is the search path of daemons, after the directories of their Command.
+// Path is the search path of daemons. Directories in Path of the Command precede it.
 const Path = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-// Start starts a sandbox. It calls record before the sandbox changes anything, and ends the sandbox if record
-// fails.
+// Start starts a sandbox. Before the sandbox changes anything, Start calls record with the holder, and ends the
+// sandbox if record fails.
 func Start(config Config, record func(state.Process) error) error {
 	log, err := openLog(config.Log)
 	if err != nil {
@@ -102,13 +102,13 @@ func Start(config Config, record func(state.Process) error) error {
 		cmd.Wait()
 		return err
 	}
-	// The holder may end before this program, and must not become a zombie.
+	// Reaps the holder if it ends before this program.
 	go cmd.Wait()
 	return nil
 }
 
-// Enter calls f on a thread in the network namespace of the holder and, with all, in its mount, PID, UTS and
-// IPC namespaces. The thread ends afterwards.
+// Enter calls f on a thread in the network namespace of the holder. If all is set, the thread is in the mount,
+// PID, UTS and IPC namespaces of the holder, too. The thread ends after the call.
 func Enter(holder state.Process, all bool, f func() error) error {
 	names := []string{"net"}
 	if all {
@@ -116,7 +116,7 @@ func Enter(holder state.Process, all bool, f func() error) error {
 	}
 	result := make(chan error, 1)
 	go func() {
-		// The thread is not unlocked: the runtime ends it with the goroutine.
+		// As the thread stays locked, the runtime ends it together with the goroutine.
 		runtime.LockOSThread()
 		result <- func() error {
 			if !Alive(holder) {
@@ -135,7 +135,8 @@ func Enter(holder state.Process, all bool, f func() error) error {
 				}
 				fds = append(fds, fd)
 			}
-			// To enter a mount namespace, a thread must not share root and working directory.
+			// A thread can enter a mount namespace only if it shares root and working directory with no other
+			// thread.
 			if err := unix.Unshare(unix.CLONE_FS); err != nil {
 				return fmt.Errorf("unsharing root and working directory: %w", err)
 			}
@@ -152,20 +153,21 @@ func Enter(holder state.Process, all bool, f func() error) error {
 
 // Command is a daemon to run in a sandbox.
 type Command struct {
-	// Name is the name of the process, unique in the sandbox.
+	// Name is the name of the process. It must be unique in the sandbox.
 	Name string
 	// Program is the path of the executable.
 	Program string
 	Args    []string
-	// Files are the configuration files that Spec depends on.
+	// Files are the configuration files whose content is part of Spec.
 	Files []string
-	// Path has the directories to search for programs before Path of the package.
+	// Path are directories to search for programs before the constant Path.
 	Path string
 	// Log is the file for the output of the daemon.
 	Log string
 }
 
-// Spec returns a hash of name, program, arguments and configuration files. It fails if a file is missing.
+// Spec returns a hash of the name, the program, the arguments, the path and the configuration files. It fails if
+// a file is missing.
 func (c Command) Spec() (string, error) {
 	h := sha256.New()
 	fmt.Fprintf(h, "%q\n", append([]string{c.Name, c.Program, c.Path}, c.Args...))
@@ -179,7 +181,7 @@ func (c Command) Spec() (string, error) {
 	return hex.EncodeToString(h.Sum(nil)[:12]), nil
 }
 
-// Spawn starts a daemon in the sandbox. It outlives the caller.
+// Spawn starts a daemon in the sandbox, which keeps running after this process ends.
 func Spawn(ctx context.Context, holder state.Process, init string, c Command) error {
 	spec, err := c.Spec()
 	if err != nil {
@@ -199,7 +201,7 @@ func Spawn(ctx context.Context, holder state.Process, init string, c Command) er
 	cmd.Dir = "/"
 	cmd.Env = []string{"PATH=" + path, "HOME=/root", specVariable + "=" + c.Name + " " + spec}
 	cmd.Stdout, cmd.Stderr = log, log
-	// Only the launcher is a child of this program; the daemon is a child of the holder.
+	// The launcher is a child of this program, and the daemon a child of the holder.
 	err = Enter(holder, true, func() error {
 		if err := cmd.Start(); err != nil {
 			return err

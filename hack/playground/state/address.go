@@ -9,7 +9,7 @@ import (
 	"slices"
 )
 
-// FreeSubnet returns the first /24 of pool that overlaps none of taken. It fails if there is none.
+// FreeSubnet returns the first /24 of the pool that overlaps no range in taken. It fails if there is none.
 func FreeSubnet(pool netip.Prefix, taken []netip.Prefix) (netip.Prefix, error) {
 	if !pool.Addr().Is4() || pool.Bits() > 24 {
 		return netip.Prefix{}, fmt.Errorf("node address pool %s: must be an IPv4 prefix of /24 or larger", pool)
@@ -27,7 +27,7 @@ func FreeSubnet(pool netip.Prefix, taken []netip.Prefix) (netip.Prefix, error) {
 		"choose another pool with --node-cidr-pool", pool, overlapping(pool, taken))
 }
 
-// Subnet returns the index-th prefix of the given length within p.
+// Subnet returns the subnet of p with the given length and index. It fails if p has fewer such subnets.
 func Subnet(p netip.Prefix, bits, index int) (netip.Prefix, error) {
 	if bits < p.Bits() || index < 0 || index >= 1<<(bits-p.Bits()) {
 		return netip.Prefix{}, fmt.Errorf("%s has fewer than %d prefixes of /%d", p, index+1, bits)
@@ -36,8 +36,8 @@ func Subnet(p netip.Prefix, bits, index int) (netip.Prefix, error) {
 	return netip.PrefixFrom(a, bits), err
 }
 
-// Address returns the index-th address of an IPv4 prefix; 0 is its network address. It fails if the prefix
-// is too small.
+// Address returns the address of an IPv4 prefix with an index; index 0 is the network address. It fails if the
+// prefix has fewer addresses.
 func Address(p netip.Prefix, index int) (netip.Addr, error) {
 	if !p.Addr().Is4() || index < 0 || index >= 1<<(32-p.Bits()) {
 		return netip.Addr{}, fmt.Errorf("%s has no address number %d", p, index)
@@ -62,8 +62,8 @@ func overlapping(p netip.Prefix, others []netip.Prefix) []netip.Prefix {
 	return out
 }
 
-// CheckCIDRs validates the CIDRs of a cluster: they must be IPv4, large enough and disjoint. Each node gets
-// a /24 of the pod CIDR.
+// CheckCIDRs validates the CIDRs of a cluster. They must be IPv4, disjoint and large enough: each node gets a /24
+// of the pod CIDR.
 func CheckCIDRs(cluster string, pods, services, pool netip.Prefix) error {
 	switch {
 	case !pods.IsValid() || !pods.Addr().Is4() || pods.Bits() > 22 || pods != pods.Masked():

@@ -61,7 +61,7 @@ func TestFreeSubnetOverlapsNoTakenSubnet(t *testing.T) {
 		})).Draw(t, "taken")
 		got, err := FreeSubnet(pool, taken)
 		if err != nil {
-			// Only a pool without any free subnet may fail.
+			// FreeSubnet may fail only if no subnet of the pool is free.
 			for i := range 64 {
 				candidate, err := Subnet(pool, 24, i)
 				if err != nil {

@@ -14,8 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Lock locks the file at path; the kernel releases the lock when the process ends. If another process holds
-// it, Lock calls waiting once, and polls until ctx ends.
+// Lock locks the file at path. While another process has the lock, Lock calls waiting once, and retries until ctx
+// ends. The kernel releases the lock when the process ends.
 func Lock(ctx context.Context, path string, waiting func()) (unlock func(), err error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return nil, err
@@ -45,7 +45,8 @@ func Lock(ctx context.Context, path string, waiting func()) (unlock func(), err 
 	}
 }
 
-// sameFile reports whether path names f: the former holder may have deleted the file with the instance.
+// sameFile reports whether f is still the file at path. The previous holder of the lock may have deleted the file
+// together with the instance.
 func sameFile(f *os.File, path string) bool {
 	a, err := f.Stat()
 	if err != nil {

@@ -20,7 +20,7 @@ func TestLockHasOneHolder(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	waited := false
-	// The second call is cancelled when it begins to wait.
+	// The second call is cancelled once it waits for the lock.
 	if _, err := Lock(ctx, path, func() { waited = true; cancel() }); !errors.Is(err, context.Canceled) || !waited {
 		t.Fatalf("waited %v, got %v", waited, err)
 	}

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package state stores the record of an instance: its clusters, nodes and processes. A resource is recorded
-// before it is created, so that it can be deleted after a crash. Records are below /run, because all that
-// they name ends with a reboot.
+// before it is created, so that it can be deleted after a crash. Records are below /run, as a reboot ends
+// everything that they name.
 package state
 
 import (
@@ -18,13 +18,13 @@ import (
 	"sort"
 )
 
-// Root is the directory of all records of this machine.
+// Root is the directory with the records of all instances on this machine.
 const Root = "/run/liqo-playground"
 
 // Instance is a set of clusters and the router between them.
 type Instance struct {
 	Name string `json:"name"`
-	// Dir is the absolute state directory (`--state`).
+	// Dir is the absolute path of the state directory (`--state`).
 	Dir      string     `json:"dir"`
 	HostLink HostLink   `json:"hostLink"`
 	Router   Process    `json:"router"`
@@ -33,17 +33,17 @@ type Instance struct {
 	Cuts []Cut `json:"cuts,omitempty"`
 }
 
-// HostLink connects the root network namespace with the router.
+// HostLink is the link between the root network namespace and the router.
 type HostLink struct {
 	Name   string       `json:"name"`
 	Host   netip.Prefix `json:"host"`
 	Router netip.Prefix `json:"router"`
 }
 
-// Process identifies a process, also if its PID is reused.
+// Process identifies a process, even after its PID is reused.
 type Process struct {
 	PID int `json:"pid,omitempty"`
-	// Start is the time the process started, in clock ticks since the boot.
+	// Start is the start time of the process, in clock ticks since the boot.
 	Start uint64 `json:"start,omitempty"`
 }
 
@@ -53,7 +53,7 @@ type Cut struct {
 	B string `json:"b"`
 }
 
-// NewCut returns the cut of a pair in any order.
+// NewCut returns the cut between two clusters, in whichever order they are given.
 func NewCut(a, b string) Cut {
 	if b < a {
 		a, b = b, a
@@ -73,7 +73,7 @@ type Cluster struct {
 	Nodes       []*Node      `json:"nodes,omitempty"`
 }
 
-// Node is a real node: namespaces held by one process.
+// Node is a real node: a set of namespaces that one process holds.
 type Node struct {
 	Name    string       `json:"name"`
 	Index   int          `json:"index"`
@@ -84,7 +84,8 @@ type Node struct {
 
 var nameRE = regexp.MustCompile(`^[a-z]([a-z0-9-]{0,18}[a-z0-9])?$`)
 
-// CheckName returns an error for a name that is invalid in host names, paths or labels.
+// CheckName returns an error if a name is not valid in host names, paths and labels. Kind is what the name is
+// for.
 func CheckName(kind, name string) error {
 	if !nameRE.MatchString(name) || name == "bin" {
 		return fmt.Errorf("%s name %q: must have 1 to 20 lower-case letters, digits and dashes, "+
@@ -93,15 +94,15 @@ func CheckName(kind, name string) error {
 	return nil
 }
 
-// RunDir returns the directory of the record of an instance.
+// RunDir returns the directory with the record of an instance.
 func RunDir(instance string) string { return filepath.Join(Root, instance) }
 
-// Path returns the directory of keys, logs and volumes of an instance, or a path below it.
+// Path returns a path in the directory with the keys, logs and volumes of an instance.
 func (i *Instance) Path(elem ...string) string {
 	return filepath.Join(append([]string{i.Dir, i.Name}, elem...)...)
 }
 
-// Kubeconfig returns the path of the administrator's kubeconfig of a cluster.
+// Kubeconfig returns the path of the administrator's kubeconfig for a cluster.
 func (i *Instance) Kubeconfig(cluster string) string {
 	return Kubeconfig(i.Dir, i.Name, cluster)
 }
@@ -114,7 +115,7 @@ func Kubeconfig(dir, instance, cluster string) string {
 	return filepath.Join(dir, instance, cluster+".kubeconfig")
 }
 
-// Cluster returns a cluster by name. It fails with the names of all clusters if there is none.
+// Cluster returns a cluster by name. If it does not exist, the error contains the names of all clusters.
 func (i *Instance) Cluster(name string) (*Cluster, error) {
 	var names []string
 	for _, c := range i.Clusters {
@@ -126,7 +127,7 @@ func (i *Instance) Cluster(name string) (*Cluster, error) {
 	return nil, fmt.Errorf("instance %s has no cluster %q; its clusters are %v", i.Name, name, names)
 }
 
-// Node returns a node by name, and its cluster. It fails with the names of all nodes if there is none.
+// Node returns a node by name, and its cluster. If it does not exist, the error contains the names of all nodes.
 func (i *Instance) Node(name string) (*Cluster, *Node, error) {
 	var names []string
 	for _, c := range i.Clusters {
@@ -143,7 +144,7 @@ func (i *Instance) Node(name string) (*Cluster, *Node, error) {
 // ControlPlane returns the node that runs the control plane.
 func (c *Cluster) ControlPlane() *Node { return c.Nodes[0] }
 
-// Save stores the record atomically.
+// Save writes the record atomically.
 func (i *Instance) Save() error {
 	data, err := json.MarshalIndent(i, "", "  ")
 	if err != nil {
@@ -160,7 +161,7 @@ func (i *Instance) Save() error {
 	return os.Rename(temporary, filepath.Join(dir, "state.json"))
 }
 
-// Load returns the record of an instance. It fails with fs.ErrNotExist if there is none.
+// Load reads the record of an instance. It fails with fs.ErrNotExist if there is none.
 func Load(instance string) (*Instance, error) {
 	path := filepath.Join(RunDir(instance), "state.json")
 	data, err := os.ReadFile(path)
@@ -174,7 +175,7 @@ func Load(instance string) (*Instance, error) {
 	return i, nil
 }
 
-// Instances returns the names of all recorded instances, sorted.
+// Instances returns the sorted names of all instances with a record.
 func Instances() ([]string, error) {
 	entries, err := os.ReadDir(Root)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -193,5 +194,5 @@ func Instances() ([]string, error) {
 	return names, nil
 }
 
-// Forget deletes the record, after all that it names was deleted.
+// Forget deletes the record. Call it after everything in the record was deleted.
 func (i *Instance) Forget() error { return os.RemoveAll(RunDir(i.Name)) }

@@ -21,8 +21,8 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// expander completes the expansion of claims. A directory has no size, so the
-// new capacity is only recorded, first in the volume and then in the claim.
+// expander completes the expansion of claims. As a directory has no size, it only records the new capacity, first
+// in the volume and then in the claim.
 type expander struct {
 	client kubernetes.Interface
 	claims listers.PersistentVolumeClaimLister
@@ -31,7 +31,7 @@ type expander struct {
 	queue  workqueue.TypedRateLimitingInterface[cache.ObjectName]
 }
 
-// newExpander returns an expander of the claims whose volume owns accepts.
+// newExpander returns an expander for the claims whose volume owns accepts.
 func newExpander(
 	client kubernetes.Interface, claims informers.PersistentVolumeClaimInformer, owns func(*corev1.PersistentVolume) bool,
 ) (*expander, error) {
@@ -119,15 +119,15 @@ func (e *expander) expand(ctx context.Context, name cache.ObjectName) error {
 	return nil
 }
 
-// expanding reports whether a bound claim requests more than its capacity.
+// expanding reports whether a claim is bound and requests more than its capacity.
 func expanding(claim *corev1.PersistentVolumeClaim) bool {
 	request := claim.Spec.Resources.Requests[corev1.ResourceStorage]
 	capacity := claim.Status.Capacity[corev1.ResourceStorage]
 	return claim.Status.Phase == corev1.ClaimBound && request.Cmp(capacity) > 0
 }
 
-// capacityPatch returns a merge patch of the capacity in the spec of a volume or
-// in the status of a claim.
+// capacityPatch returns a merge patch that sets the capacity in the spec of a volume, or in the status of a
+// claim.
 func capacityPatch(part string, size resource.Quantity) ([]byte, error) {
 	capacity := corev1.ResourceList{corev1.ResourceStorage: size}
 	patch, err := json.Marshal(map[string]any{part: map[string]any{"capacity": capacity}})

@@ -25,7 +25,7 @@ func TestRaisedRequestExpandsVolumeAndClaim(t *testing.T) {
 		phase   corev1.PersistentVolumeClaimPhase
 		change  func(*corev1.PersistentVolume)
 		other   bool
-		// want are the capacities of the volume and of the claim afterwards.
+		// want are the resulting capacities of the volume and of the claim.
 		want [2]string
 	}{
 		"a raised request":   {request: "2Gi", phase: corev1.ClaimBound, want: [2]string{"2Gi", "2Gi"}},

@@ -1,9 +1,9 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command volumes provisions and expands volumes that are directories. It runs
-// on every real node. Each instance serves the volumes of its own node, and one
-// of them also serves the volumes of no node.
+// Command volumes provisions and expands volumes that are directories. It runs on every real node. Each instance
+// is responsible for the volumes of its own node, and one instance is also responsible for the volumes that are
+// on no particular node.
 package main
 
 import (
@@ -23,17 +23,16 @@ import (
 	"sigs.k8s.io/sig-storage-lib-external-provisioner/v13/controller"
 )
 
-// driver is the provisioner of the storage classes, and the name of this
-// program in events.
+// driver is the provisioner of the StorageClasses, and the name of this program in events.
 const driver = "playground.liqo.io/local"
 
-// resync bounds how long a claim waits for the next node to take over when the
-// node that served claims without a selected node is gone.
+// resync bounds how long a claim without a selected node waits for another instance after the node responsible
+// for it is gone.
 const resync = 15 * time.Second
 
 func main() {
 	directories := map[string]string{}
-	node := flag.String("node", "", "name of the node this runs on")
+	node := flag.String("node", "", "name of the node that this program runs on")
 	nodes := flag.String("nodes", "", "label selector of the nodes that run this program; all nodes if empty")
 	for _, kind := range kinds {
 		flag.Func(kind+"-directory", "absolute path of the directory of "+kind+" volumes", func(path string) error {
@@ -74,11 +73,11 @@ func run(ctx context.Context, node, selector string, directories map[string]stri
 	if err != nil {
 		return err
 	}
-	// No leader election: the provisioners share the work by node.
+	// No leader election is needed: each provisioner is responsible for other claims, by node.
 	provision := controller.NewProvisionController(ctx, client, driver, p, controller.LeaderElection(false),
 		controller.Threadiness(1), controller.ResyncPeriod(resync), controller.ClaimsInformer(claims.Informer()))
 	nodes.Start(ctx.Done())
-	// Without nodes the first claims would have no default node until the next resync.
+	// Before nodes are cached there is no default node, and the first claims would wait for the next resync.
 	nodes.WaitForCacheSync(ctx.Done())
 	objects.Start(ctx.Done())
 	go expansion.run(ctx)

@@ -18,16 +18,15 @@ import (
 )
 
 const (
-	// selectedNode is set by the scheduler on claims of classes with late binding.
+	// selectedNode is the annotation by which the scheduler selects the node of a claim with late binding.
 	selectedNode = "volume.kubernetes.io/selected-node"
-	// kindParameter is the parameter of a storage class that names the kind of
-	// its volumes: kindLocal if it is not set.
+	// kindParameter is the parameter of a StorageClass with the kind of its volumes; kindLocal if it is not set.
 	kindParameter = "kind"
-	// kindLocal is a directory of one node that survives the restart of its node.
+	// kindLocal is a directory on one node that survives restarts of the node.
 	kindLocal = "local"
-	// kindEphemeral is a directory of one node that is lost when its node restarts.
+	// kindEphemeral is a directory on one node that is lost when the node restarts.
 	kindEphemeral = "ephemeral"
-	// kindShared is a directory that all nodes of the cluster have in common.
+	// kindShared is a directory that all nodes of the cluster share.
 	kindShared = "shared"
 )
 
@@ -36,9 +35,9 @@ var kinds = []string{kindLocal, kindEphemeral, kindShared}
 // provisioner creates and deletes the directories of volumes.
 type provisioner struct {
 	node string
-	// nodes lists the nodes that run a provisioner.
+	// nodes lists the nodes that run this program.
 	nodes listers.NodeLister
-	// directories holds the parent directory of the volumes of each kind.
+	// directories has the parent directory of the volumes of each kind.
 	directories map[string]string
 }
 
@@ -48,9 +47,9 @@ var (
 	_ controller.DeletionGuard = &provisioner{}
 )
 
-// ShouldProvision reports whether the claim is provisioned on this node: the
-// selected node, or the default node for a claim without one. The controller
-// itself skips claims of classes with late binding until a node is selected.
+// ShouldProvision reports whether this node provisions a claim: it is the selected node of the claim, or the
+// default node if the claim has no selected one. The controller library skips claims with late binding until a
+// node is selected.
 func (p *provisioner) ShouldProvision(_ context.Context, claim *corev1.PersistentVolumeClaim) bool {
 	if selected := claim.Annotations[selectedNode]; selected != "" {
 		return selected == p.node
@@ -58,13 +57,13 @@ func (p *provisioner) ShouldProvision(_ context.Context, claim *corev1.Persisten
 	return p.isDefault()
 }
 
-// ShouldDelete reports whether the volume is deleted by this node.
+// ShouldDelete reports whether this node deletes a volume.
 func (p *provisioner) ShouldDelete(_ context.Context, volume *corev1.PersistentVolume) bool {
 	return p.owns(volume)
 }
 
-// Provision creates the directory of a volume and returns the volume. It fails
-// for a class with an unknown kind.
+// Provision creates the directory of a volume and returns the volume. It fails if the kind in the StorageClass is
+// unknown.
 func (p *provisioner) Provision(
 	_ context.Context, o controller.ProvisionOptions,
 ) (*corev1.PersistentVolume, controller.ProvisioningState, error) {
@@ -77,7 +76,7 @@ func (p *provisioner) Provision(
 	if err := os.MkdirAll(path, 0o777); err != nil {
 		return nil, controller.ProvisioningFinished, fmt.Errorf("creating directory of volume: %w", err)
 	}
-	// The pod that mounts the volume may run as any user.
+	// Pods that mount the volume may run as any user.
 	if err := os.Chmod(path, 0o777); err != nil {
 		return nil, controller.ProvisioningFinished, fmt.Errorf("opening directory of volume to all users: %w", err)
 	}
@@ -93,7 +92,7 @@ func (p *provisioner) Provision(
 		},
 	}
 	if kind == kindShared {
-		// A local volume has to name its nodes.
+		// A volume of type local must name its nodes, which a shared one does not have.
 		volume.Spec.HostPath = &corev1.HostPathVolumeSource{Path: path}
 		return volume, controller.ProvisioningFinished, nil
 	}
@@ -106,8 +105,8 @@ func (p *provisioner) Provision(
 	return volume, controller.ProvisioningFinished, nil
 }
 
-// Delete deletes the directory of a volume with its content. It fails for a
-// volume that is not in a directory of this provisioner.
+// Delete deletes the directory of a volume with its content. It fails if the volume is not in a directory of this
+// program.
 func (p *provisioner) Delete(_ context.Context, volume *corev1.PersistentVolume) error {
 	if p.kindOf(volume) == "" {
 		return fmt.Errorf("deleting volume %s: path %q is in none of %v", volume.Name, pathOf(volume), p.directories)
@@ -118,8 +117,8 @@ func (p *provisioner) Delete(_ context.Context, volume *corev1.PersistentVolume)
 	return nil
 }
 
-// owns reports whether this node deletes and expands the volume. Shared volumes
-// belong to the default node.
+// owns reports whether this node deletes and expands a volume. The default node is responsible for shared
+// volumes.
 func (p *provisioner) owns(volume *corev1.PersistentVolume) bool {
 	switch p.kindOf(volume) {
 	case kindLocal, kindEphemeral:
@@ -130,10 +129,10 @@ func (p *provisioner) owns(volume *corev1.PersistentVolume) bool {
 	return false
 }
 
-// isDefault reports whether this is the default node: the first by name to which
-// the scheduler may bind any pod.
+// isDefault reports whether this is the default node: the first node, by name, that accepts pods without
+// tolerations.
 func (p *provisioner) isDefault() bool {
-	// A lister of a cache has no error to return.
+	// Listing a cache cannot fail.
 	nodes, _ := p.nodes.List(labels.Everything())
 	first := ""
 	for _, n := range nodes {
@@ -144,8 +143,7 @@ func (p *provisioner) isDefault() bool {
 	return first == p.node
 }
 
-// takesPods reports whether pods without tolerations may run on the node. Nodes
-// that are not ready have a taint, too.
+// takesPods reports whether a node accepts pods without tolerations. A node that is not ready has a taint, too.
 func takesPods(node *corev1.Node) bool {
 	for _, t := range node.Spec.Taints {
 		if t.Effect != corev1.TaintEffectPreferNoSchedule {
@@ -155,7 +153,7 @@ func takesPods(node *corev1.Node) bool {
 	return !node.Spec.Unschedulable
 }
 
-// kindOf returns the kind of a volume, empty if it is not one of this provisioner.
+// kindOf returns the kind of a volume; empty if the volume does not belong to this program.
 func (p *provisioner) kindOf(volume *corev1.PersistentVolume) string {
 	for kind, directory := range p.directories {
 		if pathOf(volume) == filepath.Join(directory, volume.Name) {
@@ -175,7 +173,7 @@ func pathOf(volume *corev1.PersistentVolume) string {
 	return ""
 }
 
-// nodeOf returns the host name of the only node that a volume is on.
+// nodeOf returns the host name of the node that a volume is on; empty if the volume is not on exactly one.
 func nodeOf(volume *corev1.PersistentVolume) string {
 	affinity := volume.Spec.NodeAffinity
 	if affinity == nil || affinity.Required == nil || len(affinity.Required.NodeSelectorTerms) != 1 {

@@ -20,7 +20,7 @@ import (
 	"sigs.k8s.io/sig-storage-lib-external-provisioner/v13/controller"
 )
 
-// testProvisioner returns the provisioner of the first of two workers.
+// testProvisioner returns the provisioner on rome-worker-1, the first of two workers.
 func testProvisioner(t *testing.T, changes ...func(worker *corev1.Node)) *provisioner {
 	t.Helper()
 	controlPlane := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "rome-control-plane"}, Spec: corev1.NodeSpec{

@@ -3,7 +3,8 @@
 
 //go:build tools
 
-// Package tools pins what the playground builds from this module.
+// Package tools names the programs that the playground builds from this module, so that `go mod tidy` keeps their
+// dependencies.
 package tools
 
 import (

@@ -1,8 +1,8 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command coredns is CoreDNS with the plugins that the Corefile of the playground's clusters
-// names, in cluster/addons/coredns.yaml. All plugins of CoreDNS take several times as long to build.
+// Command coredns is CoreDNS with only the plugins in the Corefile of the playground's clusters, see
+// cluster/addons/coredns.yaml. Building all plugins of CoreDNS would take several times as long.
 package main
 
 import (
