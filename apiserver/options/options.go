@@ -142,32 +142,33 @@ func (o *Options) Flags() cliflag.NamedFlagSets {
 
 	fs := sets.FlagSet("this cluster")
 	fs.StringVar(&o.ClusterName, "cluster-name", o.ClusterName,
-		"Name that this cluster presents to its peers: a DNS label of at most 40 characters. Required.")
-	fs.StringVar(&o.Namespace, "namespace", o.Namespace, "Installation namespace, the namespace of the chart's release.")
+		"Name of this cluster among its peers: a DNS label of at most 40 characters. Required.")
+	fs.StringVar(&o.Namespace, "namespace", o.Namespace, "Installation namespace.")
 	fs.StringVar(&o.InvitationNamespace, "invitation-namespace", o.InvitationNamespace,
-		"Namespace of the service accounts of invitations. It must have no other service accounts.")
+		"Namespace of the ServiceAccounts whose tokens invitations contain. It must have no other ServiceAccounts.")
 	fs.StringVar(&o.AdvertisedServer, "server", o.AdvertisedServer,
-		"The https URL in invitations at which consumers reach this cluster's Kubernetes API, for example "+
-			"https://api.example.com:6443. Empty permits only in-band invitations.")
+		"The https URL at which consumers reach the Kubernetes API of this cluster, for example "+
+			"https://api.example.com:6443. Invitations contain it. If empty, only in-band invitations can be created.")
 	fs.StringVar(&o.AdvertisedCAFile, "server-ca-file", o.AdvertisedCAFile,
-		"PEM file with the certificate authorities of --server. Empty uses the certificate authorities of this cluster.")
+		"PEM file with the certificate authorities with which consumers verify --server. Empty uses the "+
+			"authorities with which pods verify the API server of this cluster.")
 	fs.StringVar(&o.Kubeconfig, "kubeconfig", o.Kubeconfig,
-		"Kubeconfig file of this cluster. Empty uses the service account of the pod.")
+		"Kubeconfig file of this cluster. Empty uses the ServiceAccount of the pod.")
 
 	fs = sets.FlagSet("serving")
 	fs.IPVar(&o.Serving.BindAddress, "bind-address", o.Serving.BindAddress,
-		"IP address to listen on; 0.0.0.0 listens on all addresses.")
-	fs.IntVar(&o.Serving.BindPort, "secure-port", o.Serving.BindPort, "Port to serve HTTPS on.")
+		"IP address to listen on; 0.0.0.0 means all.")
+	fs.IntVar(&o.Serving.BindPort, "secure-port", o.Serving.BindPort, "Port on which HTTPS is served.")
 	fs.StringVar(&o.Serving.ServerCert.CertKey.CertFile, "tls-cert-file", "",
-		"The PEM file with the serving certificate, valid for the name <service>.<namespace>.svc of the "+
-			"Service of the APIService; reloaded when it changes. Required.")
+		"PEM file with the serving certificate. It must be valid for <service>.<namespace>.svc of the Service in the "+
+			"APIService, and is reloaded when it changes. Required.")
 	fs.StringVar(&o.Serving.ServerCert.CertKey.KeyFile, "tls-private-key-file", "",
-		"The PEM file with the private key of --tls-cert-file. Required.")
+		"PEM file with the private key of --tls-cert-file. Required.")
 	fs.StringVar(&o.Serving.MinTLSVersion, "tls-min-version", o.Serving.MinTLSVersion,
 		"Minimum TLS version: VersionTLS12 or VersionTLS13.")
 	fs.IntVar(&o.MaxRequests, "max-requests-inflight", o.MaxRequests,
-		"Maximum number of concurrent read requests. Priority and Fairness distributes this number "+
-			"plus --max-mutating-requests-inflight.")
+		"Maximum number of concurrent read requests. API Priority and Fairness distributes the sum of this flag and "+
+			"--max-mutating-requests-inflight among its priority levels.")
 	fs.IntVar(&o.MaxMutatingRequests, "max-mutating-requests-inflight", o.MaxMutatingRequests,
 		"Maximum number of concurrent mutating requests.")
 
@@ -176,21 +177,21 @@ func (o *Options) Flags() cliflag.NamedFlagSets {
 		"Directory for the data of the embedded etcd, on a persistent volume. Only one process at a time may "+
 			"use it.")
 	fs.BoolVar(&o.AllowEmptyStore, "allow-empty-store", false,
-		"Permit a start with an empty store although the cluster has namespaces of peerings, for example after "+
-			"the loss of the store. The controllers then delete these namespaces and the pods in them.")
+		"Start with an empty store although the cluster has namespaces of peerings, as if a store was lost. "+
+			"These namespaces and the pods in them are deleted.")
 	fs.DurationVar(&o.Maintenance.SnapshotInterval, "etcd-snapshot-interval", o.Maintenance.SnapshotInterval,
-		"Time between two snapshots of the embedded etcd, in the directory snapshots of --data-dir. 0 takes "+
-			"no snapshots.")
+		"Time between two snapshots of the embedded etcd, in the directory snapshots of --data-dir. If "+
+			"0, no snapshots are taken.")
 	fs.IntVar(&o.Maintenance.SnapshotRetain, "etcd-snapshot-retain", o.Maintenance.SnapshotRetain,
-		"Number of snapshots of the embedded etcd to keep; older ones are deleted.")
+		"Number of snapshots of the embedded etcd to keep.")
 	transport := &o.Etcd.StorageConfig.Transport
 	fs.StringSliceVar(&transport.ServerList, "etcd-servers", nil,
 		"URLs of an etcd to use instead of the embedded one. Required for more than one replica.")
 	fs.StringVar(&transport.TrustedCAFile, "etcd-cafile", "",
-		"The PEM file with the certificate authorities of --etcd-servers.")
+		"PEM file with the certificate authorities with which --etcd-servers are verified.")
 	fs.StringVar(&transport.CertFile, "etcd-certfile", "",
-		"The PEM file with the client certificate for --etcd-servers.")
-	fs.StringVar(&transport.KeyFile, "etcd-keyfile", "", "The PEM file with the private key of --etcd-certfile.")
+		"PEM file with the client certificate for --etcd-servers.")
+	fs.StringVar(&transport.KeyFile, "etcd-keyfile", "", "PEM file with the private key of --etcd-certfile.")
 	fs.StringVar(&o.Etcd.EncryptionProviderConfigFilepath, "encryption-provider-config", "",
 		"File with the EncryptionConfiguration for stored objects. Empty stores them without encryption.")
 	fs.BoolVar(&o.Etcd.EncryptionProviderConfigAutomaticReload, "encryption-provider-config-automatic-reload", false,
@@ -198,18 +199,18 @@ func (o *Options) Flags() cliflag.NamedFlagSets {
 
 	fs = sets.FlagSet("authorization")
 	fs.DurationVar(&o.Authentication.CacheTTL, "authentication-token-webhook-cache-ttl", o.Authentication.CacheTTL,
-		"Time for which the user of a token is cached.")
+		"How long the user of a token is cached.")
 	fs.DurationVar(&o.Authorization.AllowCacheTTL, "authorization-webhook-cache-authorized-ttl",
-		o.Authorization.AllowCacheTTL, "Time for which a decision to allow a request is cached.")
+		o.Authorization.AllowCacheTTL, "How long the decision that a request is allowed is cached.")
 	fs.DurationVar(&o.Authorization.DenyCacheTTL, "authorization-webhook-cache-unauthorized-ttl",
-		o.Authorization.DenyCacheTTL, "Time for which a decision to deny a request is cached.")
+		o.Authorization.DenyCacheTTL, "How long the decision that a request is denied is cached.")
 
 	o.Admission.AddFlags(sets.FlagSet("admission"))
 	o.Audit.AddFlags(sets.FlagSet("auditing"))
 
 	fs = sets.FlagSet("debugging")
 	fs.BoolVar(&o.Features.EnableProfiling, "profiling", o.Features.EnableProfiling,
-		"Serve /debug/pprof/ to users that are permitted to get it.")
+		"Serve /debug/pprof/ to users with the permission get on this path.")
 	o.Tracing.AddFlags(fs)
 	logsapi.AddFlags(o.Logging, fs)
 	return sets
