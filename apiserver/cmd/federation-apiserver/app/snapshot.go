@@ -40,7 +40,7 @@ func newSnapshotCommand(out io.Writer) *cobra.Command {
 			return storage.WriteSnapshot(cmd.Context(), dir, out)
 		},
 	}
-	cmd.Flags().StringVar(&dir, "data-dir", dir, "Data directory of the running API server.")
+	cmd.Flags().StringVar(&dir, "data-dir", dir, "--data-dir of the running API server.")
 	return cmd
 }
 
@@ -56,10 +56,11 @@ func newRestoreCommand(out io.Writer) *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(&o.Snapshot, "snapshot", "",
-		"File with the snapshot; - reads the standard input, newest is the newest one in the directory "+
+		"File with the snapshot. - reads the standard input; newest selects the newest snapshot in the directory "+
 			"snapshots of --data-dir. Required.")
-	cmd.Flags().StringVar(&o.DataDir, "data-dir", o.DataDir, "Data directory to restore into.")
-	cmd.Flags().BoolVar(&o.SetAside, "set-aside", false, "Rename existing data instead of failing.")
+	cmd.Flags().StringVar(&o.DataDir, "data-dir", o.DataDir, "Data directory into which the snapshot is restored.")
+	cmd.Flags().BoolVar(&o.SetAside, "set-aside", false,
+		"Rename existing data. Without this flag, existing data lets the command fail.")
 	return cmd
 }
 
