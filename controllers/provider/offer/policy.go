@@ -80,45 +80,47 @@ func DefaultPolicy() Policy {
 // AddFlags adds the flags that set p.
 func (p *Policy) AddFlags(fs *pflag.FlagSet) {
 	fs.IntVar(&p.SharePercent, "policy-share-percent", p.SharePercent,
-		"Percentage of the allocatable resources of this cluster's nodes that each consumer is offered, 1 to 100.")
+		"Share of the allocatable resources of the shared nodes that each consumer is offered, in percent, 1 to 100.")
 	fs.StringToStringVar(&p.Limits, "policy-limits", p.Limits,
-		"Maximum amount of each resource, also of extended resources, that each consumer is offered, for example "+
-			"cpu=16,memory=64Gi,nvidia.com/gpu=0; 0 offers none. requests.storage in bytes, persistentvolumeclaims and "+
-			"<class>.storageclass.storage.k8s.io/requests.storage bound its claims; without requests.storage no storage is "+
-			"offered. spec.incomingPolicy.limits of a ForeignCluster has precedence.")
+		"Maximum of each resource that a consumer is offered, for example cpu=16,memory=64Gi,nvidia.com/gpu=0; 0 offers "+
+			"none of it. requests.storage in bytes, persistentvolumeclaims and "+
+			"<class>.storageclass.storage.k8s.io/requests.storage limit the claims of each consumer; without "+
+			"requests.storage no storage is offered. spec.incomingPolicy.limits of a ForeignCluster has precedence.")
 	fs.StringToStringVar(&p.NodeSelector, "policy-node-selector", p.NodeSelector,
 		"Labels of the nodes that are shared, for example pool=shared: only their resources are offered, and "+
 			"consumers' pods run only on them. Empty shares all nodes. spec.incomingPolicy.nodeSelector of a "+
 			"ForeignCluster overrides it.")
 	fs.StringVar(&p.Shape, "policy-shape", p.Shape,
-		"Aggregate offers all shared nodes together. PerNode offers each shared node: the consumer has a virtual node for "+
-			"it, with its architecture, operating system, region and zone. spec.incomingPolicy.shape of a ForeignCluster "+
-			"overrides it.")
+		"Aggregate makes one offer for all shared nodes. PerNode makes an offer for each shared node, from which the "+
+			"consumer creates a virtual node with the architecture, operating system, region and zone of the shared node. "+
+			"spec.incomingPolicy.shape of a ForeignCluster overrides it.")
 	fs.StringSliceVar(&p.NodeLabels, "policy-node-labels", p.NodeLabels,
-		"Keys of at most 8 more labels of nodes that offers of shape PerNode include, for example "+
-			"nvidia.com/gpu.product. Pods of a virtual node run on nodes with the same values.")
+		"Keys of at most 8 further node labels that offers of shape PerNode contain, for example "+
+			"nvidia.com/gpu.product. Pods of a virtual node run on nodes with the same values of these labels.")
 	fs.IntVar(&p.ChangePercent, "policy-change-percent", p.ChangePercent,
-		"Minimum change of a resource, in percent from 0 to 100, for which an existing offer is updated: allocatable "+
-			"resources change a little all the time.")
+		"Minimum change of a resource, in percent, 0 to 100, for which an existing offer is updated. It prevents updates "+
+			"for the small changes of allocatable resources.")
 	fs.BoolVar(&p.AutoAccept, "policy-auto-accept", p.AutoAccept,
-		"Accept requests of invited consumers and offers of providers automatically. False waits for the decision of an "+
-			"administrator in spec.incomingPolicy and spec.outgoingPolicy of the ForeignCluster.")
+		"Accept requests of invited consumers and offers of providers automatically. If false, an administrator must "+
+			"decide in spec.incomingPolicy and spec.outgoingPolicy of each ForeignCluster.")
 	fs.StringToStringVar(&p.Labels, "cluster-labels", p.Labels,
-		"Labels of this cluster, which consumers set on their virtual nodes, for example topology.liqo.io/region=north.")
+		"Labels of the virtual nodes that represent this cluster at consumers, for example topology.liqo.io/region=north.")
 	fs.StringSliceVar(&p.StorageClasses, "policy-storage-classes", p.StorageClasses,
 		"Storage classes that consumers' claims may use, the default first. They are offered only with requests.storage in "+
 			"--policy-limits.")
 	fs.StringSliceVar(&p.ExternalVolumeTypes, flagExternalVolumeTypes, p.ExternalVolumeTypes,
 		"Volume types that consumers' pods may mount without a claim: fc, iscsi or nfs. Empty offers none. "+
-			"spec.incomingPolicy.externalVolumes of a ForeignCluster overrides this and --policy-external-volumes-csi-drivers.")
+			"spec.incomingPolicy.externalVolumes of a ForeignCluster overrides it, and --policy-external-volumes-csi-drivers.")
 	fs.StringSliceVar(&p.ExternalCSIDrivers, flagExternalCSIDrivers, p.ExternalCSIDrivers,
 		"CSI drivers that inline volumes of consumers' pods may use, for example secrets-store.csi.k8s.io. "+
 			"Empty offers none.")
 	fs.StringSliceVar(&p.IngressClasses, "policy-ingress-classes", p.IngressClasses,
-		"Ingress classes that consumers may name, the default first.")
+		"Ingress classes that consumers may use, the default first. All other classes are refused. "+
+			"Empty refuses none, and the default is the cluster's.")
 	fs.StringSliceVar(&p.LoadBalancerClasses, "policy-load-balancer-classes", p.LoadBalancerClasses,
-		"Load balancer classes that consumers may name, the default first.")
+		"Load balancer classes that Services of consumers may use, the default first. All other classes are refused. "+
+			"Empty refuses none, and the default is the cluster's.")
 	fs.StringSliceVar(&p.ReflectedKinds, flagOfferKinds, p.ReflectedKinds,
 		"Kinds, in addition to the built-in ones, that consumers may reflect into their namespaces on this cluster, for "+
-			"example certificates.v1.cert-manager.io. ClusterRole federation-remote-namespace has to allow them.")
+			"example certificates.v1.cert-manager.io. ClusterRole federation-remote-namespace must permit writing them.")
 }
