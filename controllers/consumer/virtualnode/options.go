@@ -47,10 +47,10 @@ func (v *VirtualKubelet) kinds() []metav1.GroupVersionResource {
 // AddFlags adds the flags that set v.
 func (v *VirtualKubelet) AddFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&v.Image, "virtual-kubelet-image", v.Image,
-		"Image of the virtual kubelets. Empty starts no virtual node.")
+		"Image of the virtual kubelets. If empty, no virtual kubelet is deployed.")
 	fs.StringVar(&v.ConsumerAPIServer, "consumer-api-server", v.ConsumerAPIServer,
 		"URL, for example https://192.0.2.7:6443, at which pods on providers reach the API server of this cluster. "+
-			"Empty sends no tokens to providers.")
+			"If empty, no tokens of ServiceAccounts are sent to providers.")
 	fs.BoolVar(&v.ConsumerAPIServerThroughTunnels, "consumer-api-server-through-tunnels",
 		v.ConsumerAPIServerThroughTunnels, "Let pods on providers that have a tunnel reach --consumer-api-server "+
 			"through the tunnel. For each of these providers, an address is allocated from AddressPool external.")
@@ -58,7 +58,7 @@ func (v *VirtualKubelet) AddFlags(fs *pflag.FlagSet) {
 		"imagePullPolicy of the virtual kubelets: Always, IfNotPresent or Never.")
 	fs.StringSliceVar(&v.ReflectedKinds, flagReflectedKinds, v.ReflectedKinds,
 		"Kinds, in addition to the built-in ones, that virtual kubelets may reflect to providers, for example "+
-			"certificates.v1.cert-manager.io. ClusterRole federation-reflection has to allow them.")
+			"certificates.v1.cert-manager.io. ClusterRole federation-reflection must permit reading them.")
 }
 
 // Validate returns an error for each invalid flag.
