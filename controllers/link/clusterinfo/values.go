@@ -37,12 +37,12 @@ func (v *Values) flags() []struct {
 		usage string
 	}{
 		{&v.PodCIDRs, "network-pod-cidrs", "CIDRs of this cluster's pods, for example 10.244.0.0/16. " +
-			"They override those that are detected; empty detects them."},
+			"If empty, the CIDRs are detected."},
 		{&v.ServiceCIDRs, "network-service-cidrs",
-			"CIDRs of this cluster's Services. They override its ServiceCIDRs; empty detects them."},
-		{&v.NodeCIDRs, "network-node-cidrs", "CIDRs of this cluster's nodes, in addition to the addresses that nodes have."},
+			"CIDRs of this cluster's Services. If empty, the CIDRs are detected."},
+		{&v.NodeCIDRs, "network-node-cidrs", "CIDRs of the nodes' network, in addition to the addresses of nodes."},
 		{&v.ReservedCIDRs, "network-reserved-cidrs",
-			"CIDRs of anything else that pods of this cluster reach; no peer may have them."},
+			"CIDRs of everything else that pods and nodes of this cluster reach. Ranges of peers that overlap are remapped."},
 	}
 }
 
