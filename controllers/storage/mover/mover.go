@@ -83,20 +83,21 @@ type Options struct {
 
 // addFlags adds a flag for each option.
 func (o *Options) addFlags(fs *pflag.FlagSet) {
-	fs.StringVar(&o.Data, "data", DataPath, "Directory of the volume.")
-	fs.StringVar(&o.Certificate, "tls-cert-file", IdentityPath+"/tls.crt", "File with the certificate of the move.")
+	fs.StringVar(&o.Data, "data", DataPath, "Directory at which the volume is mounted.")
+	fs.StringVar(&o.Certificate, "tls-cert-file", IdentityPath+"/tls.crt",
+		"PEM file with the certificate by which sender and receiver authenticate each other.")
 	fs.StringVar(&o.PrivateKey, "tls-private-key-file", IdentityPath+"/tls.key",
-		"File with the private key of the certificate.")
+		"PEM file with the private key of --tls-cert-file.")
 	fs.StringVar(&o.Pass, "pass", PassPath,
-		"File of the receiver that starts the last pass when its content is "+PassFinal+".")
-	fs.StringVar(&o.State, "state", StatePath, "Writable directory.")
-	fs.StringVar(&o.Termination, "termination", TerminationPath, "File that the last report is written to.")
+		"File that starts the last copy of a receiver once it contains the word "+PassFinal+".")
+	fs.StringVar(&o.State, "state", StatePath, "Directory for temporary files of this program.")
+	fs.StringVar(&o.Termination, "termination", TerminationPath, "File to which the last report is written.")
 	fs.StringVar(&o.Address, "address", fmt.Sprintf(":%d", Port),
-		"host:port on which the receiver accepts connections, or to which the sender connects.")
+		"host:port at which the receiver listens, or to which the sender connects.")
 	fs.Int64Var(&o.Bandwidth, "bandwidth", 0,
 		"Maximum number of bytes that the sender transfers per second. 0 sets no limit.")
 	fs.BoolVar(&o.Full, "full", false,
-		"Compare the checksums of all files at the end, not only of recently changed files.")
+		"Compare the checksums of all files after the last copy, and not only of recently changed ones.")
 }
 
 // Run runs the mode in the first argument until it completes or the context ends. It fails if the arguments are invalid
