@@ -66,55 +66,57 @@ func NewOptions() *Options {
 // AddFlags adds the flags of all options but Dial.
 func (o *Options) AddFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.NodeName, "node-name", o.NodeName, "Name of the Node to maintain.")
-	flags.StringVar(&o.NodeIP, "node-ip", o.NodeIP, "IP address at which this cluster reaches the kubelet API: the pod's.")
-	flags.StringVar(
-		&o.VirtualNode, "virtual-node", o.VirtualNode, "Name of the VirtualNode that the Node is created from.",
-	)
+	flags.StringVar(&o.NodeIP, "node-ip", o.NodeIP,
+		"IP address of this pod, at which this cluster reaches the kubelet API.")
+	flags.StringVar(&o.VirtualNode, "virtual-node", o.VirtualNode,
+		"Name of the VirtualNode that the Node is created from.")
 	flags.StringVar(&o.Namespace, "namespace", o.Namespace, "Peer namespace with the VirtualNode.")
 	flags.StringVar(
 		&o.InstallationNamespace,
 		"installation-namespace",
 		o.InstallationNamespace,
-		"Namespace of the installation, with the AddressMappings. "+
-			"Empty means that endpoints on other providers are not reflected.",
+		"Installation namespace, with the AddressMappings. "+
+			"If empty, endpoints that are pods on other providers are not reflected.",
 	)
 	flags.StringVar(
 		&o.ForeignCluster, "foreign-cluster", o.ForeignCluster, "Name of the provider's ForeignCluster.",
 	)
-	flags.StringVar(&o.ClusterID, "cluster-id", o.ClusterID, "Id of this cluster.")
-	flags.StringVar(&o.RemoteClusterID, "remote-cluster-id", o.RemoteClusterID, "Id of the provider.")
+	flags.StringVar(&o.ClusterID, "cluster-id", o.ClusterID, "ID of this cluster: the UID of Namespace kube-system.")
+	flags.StringVar(&o.RemoteClusterID, "remote-cluster-id", o.RemoteClusterID, "ID of the provider.")
 	flags.StringVar(
 		&o.ConsumerName,
 		"consumer-name",
 		o.ConsumerName,
-		"Name of this cluster, and of its NamespaceMap in the peer namespace.",
+		"Name of this cluster for its peers, which is also the name of the NamespaceMap in the peer namespace.",
 	)
-	flags.StringVar(&o.IdentityDir, "identity-dir", o.IdentityDir, "Directory with the identity at the provider.")
+	flags.StringVar(&o.IdentityDir, "identity-dir", o.IdentityDir,
+		"Directory with the files of this cluster's identity at the provider.")
 	flags.StringVar(
 		&o.Kubeconfig,
 		"kubeconfig",
 		o.Kubeconfig,
-		"Kubeconfig file of this cluster. Empty means the pod's service account.",
+		"Kubeconfig file of this cluster. Empty uses the ServiceAccount of the pod.",
 	)
 	flags.Int32Var(&o.Port, "port", o.Port, "Port of the kubelet API.")
 	flags.StringVar(
-		&o.CertFile, "tls-cert-file", o.CertFile, "File with the serving certificate. Empty means a self-signed one.",
+		&o.CertFile, "tls-cert-file", o.CertFile,
+		"PEM file with the serving certificate of the kubelet API. Empty uses a self-signed certificate.",
 	)
 	flags.StringVar(
-		&o.KeyFile, "tls-private-key-file", o.KeyFile, "File with the private key of the serving certificate.",
+		&o.KeyFile, "tls-private-key-file", o.KeyFile, "PEM file with the private key of --tls-cert-file.",
 	)
 	flags.StringVar(
 		&o.ConsumerAPIServer,
 		"consumer-api-server",
 		o.ConsumerAPIServer,
 		"URL, https://host:port, at which pods on the provider reach the API server of this cluster. "+
-			"Empty means that they cannot reach it and receive no tokens.",
+			"If empty, they cannot reach it and get no tokens of their ServiceAccounts.",
 	)
 	flags.BoolVar(
 		&o.ConsumerAPIServerThroughTunnel,
 		"consumer-api-server-through-tunnel",
 		o.ConsumerAPIServerThroughTunnel,
-		"Pods on the provider reach the address of --consumer-api-server through the tunnel, by its AddressMapping.",
+		"Let pods on the provider reach --consumer-api-server through the tunnel, at the address in its AddressMapping.",
 	)
 	flags.BoolVar(
 		&o.Profiling,
