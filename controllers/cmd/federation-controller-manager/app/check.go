@@ -46,7 +46,7 @@ func newCheckCommand() *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(&kubeconfig, "kubeconfig", kubeconfig, kubeconfigHelp)
-	cmd.Flags().DurationVar(&timeout, "timeout", timeout, "How long to wait until the API is served.")
+	cmd.Flags().DurationVar(&timeout, "timeout", timeout, "How long to wait until the federation API is served.")
 	return cmd
 }
 

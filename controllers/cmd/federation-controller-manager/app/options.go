@@ -133,12 +133,13 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 		controllerNames(true), offByDefault()))
 	fs.StringVar(&o.ClusterName, "cluster-name", o.ClusterName,
 		"Name of this cluster, a DNS label of at most 40 characters. It must differ from the names of all peers. Required.")
-	fs.StringVar(&o.Namespace, "namespace", o.Namespace, "Namespace of the installation.")
+	fs.StringVar(&o.Namespace, "namespace", o.Namespace,
+		"Installation namespace, with the programs and the objects that no peer may read.")
 	fs.StringVar(&o.InvitationNamespace, "invitation-namespace", o.InvitationNamespace,
-		"Namespace of the ServiceAccounts of invitations.")
+		"Namespace of the ServiceAccounts whose tokens invitations contain.")
 	fs.StringVar(&o.StorageNamespace, "storage-namespace", o.StorageNamespace,
-		"Namespace of the CSIStorageCapacities of the virtual StorageClass, and of the intermediate claims for which "+
-			"its local volumes are provisioned. Only the controllers may create claims in it.")
+		"Namespace of the CSIStorageCapacities of the virtual StorageClass, and of the claims that provision volumes in "+
+			"this cluster for virtual volumes. Only the controllers may create claims in it.")
 	fs.StringVar(&o.ServiceAccount, "service-account", o.ServiceAccount,
 		"ServiceAccount of this process, in the installation namespace. "+
 			"Controllers bind roles to it in the namespaces of peerings.")
@@ -146,7 +147,7 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 		"Credentials of consumers: Certificate (signed through certificates.k8s.io), Token (of a ServiceAccount) or Auto "+
 			"(certificates, and tokens if no signer issues certificates).")
 	fs.DurationVar(&o.IdentityLifetime, "identity-lifetime", o.IdentityLifetime,
-		"Lifetime of the certificates that this cluster signs and of its tokens at providers. "+
+		"Lifetime of the certificates that this cluster signs, and of the tokens that it uses at providers. "+
 			"Both are renewed after two thirds of their lifetime. At least 10m.")
 	fs.DurationVar(&o.OrphanTTL, "policy-orphan-ttl", o.OrphanTTL,
 		"Time after the last heartbeat of a consumer at which its quota is released and its objects in this cluster are "+

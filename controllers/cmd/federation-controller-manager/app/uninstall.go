@@ -94,7 +94,8 @@ func newUninstallCommand() *cobra.Command {
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&kubeconfig, "kubeconfig", kubeconfig, kubeconfigHelp)
-	flags.StringVar(&u.namespace, "namespace", u.namespace, "Namespace of the installation, with the keys of the gateway.")
+	flags.StringVar(&u.namespace, "namespace", u.namespace,
+		"Installation namespace, in which the keys of the gateway are deleted.")
 	flags.StringVar(&u.storageClass, "storage-class", u.storageClass, "Name of the virtual StorageClass.")
 	flags.StringVar(&u.storageNamespace, "storage-namespace", u.storageNamespace,
 		"Namespace of the CSIStorageCapacities of the virtual StorageClass.")
