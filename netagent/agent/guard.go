@@ -86,7 +86,8 @@ func ControlGuard(kube kubernetes.Interface) func(ctx context.Context, source, t
 	}
 }
 
-// protect returns a handler that passes authorized requests to next and answers all others with an error.
+// protect returns a handler that passes authorized requests to next, and responds to all other requests with an
+// error.
 func (g *guard) protect(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		status, err := g.authorizeRequest(r)

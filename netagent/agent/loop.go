@@ -31,7 +31,7 @@ const (
 // the differences. One pass runs for each change, one after each Resync without a change, and one with backoff
 // after each failure.
 type Loop struct {
-	// Pass runs one pass. It must write nothing if nothing differs.
+	// Pass runs one pass. It must write nothing if the kernel already has the computed state.
 	Pass func(ctx context.Context) error
 	// Resync is the time between passes while nothing changes.
 	Resync time.Duration
@@ -53,7 +53,7 @@ type failure struct {
 // Error returns the last error in one line.
 func (f *failure) Error() string { return strings.ReplaceAll(f.err.Error(), "\n", "; ") }
 
-// NewLoop returns a loop over pass that has not started.
+// NewLoop returns a loop that calls pass. Run starts it.
 func NewLoop(resync time.Duration, pass func(ctx context.Context) error) *Loop {
 	return &Loop{Pass: pass, Resync: resync, Clock: clock.RealClock{}, wake: make(chan struct{}, 1)}
 }
@@ -149,7 +149,7 @@ func (l *Loop) Alive() bool {
 // Done reports whether a pass has succeeded since the start.
 func (l *Loop) Done() bool { return l.done.Load() }
 
-// Ready returns an error if no pass has succeeded yet, if the current one hangs, or if passes have failed for
+// Ready returns an error if no pass has succeeded yet, if the current pass hangs, or if all passes have failed for
 // unhealthyAfter or longer.
 func (l *Loop) Ready() error {
 	failing := l.failing.Load()

@@ -16,7 +16,7 @@ type Metrics struct {
 	seconds *metrics.Histogram
 }
 
-// NewMetrics creates the metrics and registers each of them. It fails if register does.
+// NewMetrics creates the metrics and registers each of them. It fails if register returns an error.
 func NewMetrics(register func(metrics.Registerable) error) (*Metrics, error) {
 	m := &Metrics{
 		passes: metrics.NewCounterVec(&metrics.CounterOpts{

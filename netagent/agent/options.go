@@ -48,7 +48,7 @@ type Options struct {
 	Logs    *logs.Options
 }
 
-// NewOptions returns the defaults; listen is the default of Listen.
+// NewOptions returns the default options of an agent, with listen as the default of Listen.
 func NewOptions(listen string) *Options {
 	return &Options{
 		Port:          51820,

@@ -45,7 +45,7 @@ func TestTerminatingAgentDetectsRemovedWorkload(t *testing.T) {
 		workload  string
 		cached    []runtime.Object
 		responses []response
-		// deletedMeanwhile: the watch delivers the deletion after the first response.
+		// deletedMeanwhile is set if the watch delivers the deletion after the first response.
 		deletedMeanwhile bool
 		removed          bool
 	}{

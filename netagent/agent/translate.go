@@ -32,7 +32,7 @@ type Objects struct {
 	// Ranges are the address ranges in the ClusterInfo named local; empty while it has none.
 	Ranges          netmap.Ranges
 	TunnelEndpoints []*v1alpha1.TunnelEndpoint
-	// Mappings are all AddressMappings of the namespace, also those without a target address.
+	// Mappings are all AddressMappings of the namespace, even if no mapped address is allocated to them yet.
 	Mappings []*v1alpha1.AddressMapping
 	// Nodes are the nodes of the cluster; virtual nodes are ignored.
 	Nodes []*corev1.Node
@@ -62,8 +62,8 @@ func (t Translation) Refuse(refusals []model.Refusal) {
 	}
 }
 
-// Translate returns the model's input for a node. Invalid objects do not affect others: TunnelEndpoints are
-// refused one by one, and nodes without a usable address are left out. The result does not depend on the order
+// Translate returns the model's input for a node. An invalid object has no effect on other objects: invalid
+// TunnelEndpoints are refused, and nodes without a usable address are left out. The result does not depend on the order
 // of the objects.
 //
 // endpointOf returns the endpoint of a peer, invalid if there is none, and whether it was learned from received
@@ -115,7 +115,7 @@ func Translate(
 	return t
 }
 
-// gateways returns the usable nodes that run a gateway, the active one included.
+// gateways returns the names of the known nodes that run a gateway, active or standby.
 func gateways(known []model.Node, o Objects) []string {
 	all := append(slices.Clone(o.Gateways), o.Active)
 	slices.Sort(all)

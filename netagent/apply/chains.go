@@ -49,7 +49,7 @@ type tableChange struct {
 	missing, surplus []model.Jump
 }
 
-// tableChanges returns the changes of a family, by table.
+// tableChanges returns what changes the iptables tables of a family into the wanted ones, by name of the table.
 func tableChanges(
 	f model.Family,
 	chains, wanted []model.Chain,
@@ -110,7 +110,7 @@ func (a *Applier) changeTable(f model.Family, table string, c *tableChange) erro
 	return nil
 }
 
-// natEffects returns the effects of the nat table of a family.
+// natEffects returns the effects of the rules in the nat table of a family.
 func natEffects(f model.Family, chains []model.Chain, jumps []model.Jump) effects {
 	return effectsOf(
 		slices.DeleteFunc(slices.Clone(chains), func(c model.Chain) bool { return c.Table != model.NATTable }),

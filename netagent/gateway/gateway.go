@@ -133,7 +133,7 @@ func (g *Gateway) Run(ctx context.Context) error {
 	return errors.Join(err, g.end(context.WithoutCancel(ctx)))
 }
 
-// ready returns the reasons for which the gateway is not ready.
+// ready returns an error with the reasons why the gateway is not ready; nil if it is.
 func (g *Gateway) ready() error { return errors.Join(g.loop.Ready(), g.listeners.Err()) }
 
 // work runs the gateway until the context ends or a part of it fails.

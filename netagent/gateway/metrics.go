@@ -22,7 +22,7 @@ type Metrics struct {
 	latency                        *metrics.HistogramVec
 }
 
-// NewMetrics creates the metrics and registers each of them. It fails if register does.
+// NewMetrics creates the metrics and registers each of them. It fails if register returns an error.
 func NewMetrics(register func(metrics.Registerable) error) (*Metrics, error) {
 	peer := []string{"peer"}
 	gauge := func(subsystem, name, help string, labels []string) *metrics.GaugeVec {

@@ -43,7 +43,7 @@ const (
 	reasonNonePass = "NoLargePacket"
 )
 
-// sessionLife is the lifetime of a WireGuard session; live peers start a new handshake before its end.
+// sessionLife is the lifetime of a WireGuard session. Peers that are alive start a new handshake before its end.
 const sessionLife = 3 * time.Minute
 
 // minMTU is the least MTU that the API accepts in the status, in bytes.
@@ -160,7 +160,7 @@ func statusOf(te *v1alpha1.TunnelEndpoint, f observation, now time.Time) v1alpha
 	return s
 }
 
-// loss returns the loss to report, given the one in the status and the measured one, in percent.
+// loss returns the loss to report, in percent: the measured loss, or the reported one if they differ too little.
 func loss(reported, measured int32) int32 {
 	if measured == 0 || max(reported-measured, measured-reported) >= lossStep {
 		return measured
@@ -190,7 +190,7 @@ func pathOf(probes probe.Result) metav1.Condition {
 	return c
 }
 
-// latency returns the latency to report, given the one in the status and the measured one.
+// latency returns the latency to report: the measured latency, or the reported one if they differ too little.
 func latency(reported, measured time.Duration) time.Duration {
 	off := (measured - reported).Abs()
 	if reported == 0 || measured == 0 || off*latencyShare >= reported && off >= latencyLeast {

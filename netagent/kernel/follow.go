@@ -86,7 +86,7 @@ func concernsOwned(m syscall.NetlinkMessage) bool {
 	case unix.RTM_DELROUTE:
 		return len(m.Data) >= unix.SizeofRtMsg && nl.DeserializeRtMsg(m.Data).Protocol == model.RouteProtocol
 	case unix.RTM_DELRULE:
-		// Messages of rules have a header of the same size as those of routes.
+		// Messages of rules and of routes have headers of the same size.
 		protocol := attribute(m.Data, unix.SizeofRtMsg, nl.FRA_PROTOCOL)
 		return len(protocol) == 1 && protocol[0] == model.RouteProtocol
 	}

@@ -20,7 +20,7 @@ const (
 	maxLevels = 6
 )
 
-// TreeChainPrefix is the prefix of the names of the inner chains of trees.
+// TreeChainPrefix is the prefix of the names of a tree's inner chains.
 const TreeChainPrefix = ChainPrefix + "T-"
 
 // branch is one rule of a tree: packets in the range prefix that also match the text match jump to target.

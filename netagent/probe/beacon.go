@@ -36,10 +36,10 @@ var (
 // ErrRefused means that a node is reachable, but no gateway listens on it.
 var ErrRefused = errors.New("no gateway listens on the node")
 
-// Key is the secret that the gateways of one cluster share.
+// Key is the secret by which the gateways of one cluster authenticate messages to each other.
 type Key [sha256.Size]byte
 
-// KeyOf derives the key from another secret that the gateways share.
+// KeyOf derives the Key from the private key of the tunnel, or another secret that the gateways of a cluster share.
 func KeyOf(secret []byte) Key {
 	mac := hmac.New(sha256.New, secret)
 	mac.Write([]byte("liqo gateways ask each other"))

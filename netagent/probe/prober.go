@@ -154,7 +154,7 @@ func (p *Prober) MarkAddressReachable(from netip.Addr) {
 }
 
 // Run probes each peer once per interval, less often if the peer does not reply, and measures path MTUs, until
-// the context ends. It uses a socket per address family, one of which may be nil, and closes them. It fails if a
+// the context ends. It uses a socket per address family, closes both, and accepts nil for one of them. It fails if a
 // socket cannot be configured.
 func (p *Prober) Run(ctx context.Context, conn4, conn6 net.PacketConn, interval time.Duration) error {
 	var reading sync.WaitGroup

@@ -1,7 +1,7 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// The gateway terminates the tunnels to the pods of remote clusters.
+// Command federation-gateway terminates the tunnels to the gateways of remote clusters.
 package main
 
 import (

@@ -1,7 +1,7 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// The route agent routes packets between its node and the gateway to remote clusters.
+// Command federation-route is the route agent of a node. It routes packets between the node and the active gateway.
 package main
 
 import (
