@@ -33,7 +33,7 @@ test: ## Run all checks and tests that a change must pass: verify, unit, netns, 
 	  echo "make $$part: $$((SECONDS - start)) seconds"; \
 	done
 
-# The parts of the long tests, each of which takes at most an hour on 2 cores.
+# The parts of the long tests. A part takes at most an hour on 2 cores.
 PART ?= test properties layouts three chaos storage moves bench
 
 .PHONY: test-full

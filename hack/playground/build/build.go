@@ -41,7 +41,7 @@ type Options struct {
 	Bin string
 	// Only are the names of the programs to build; empty means all.
 	Only []string
-	// Progress receives one line for each module; on a terminal it is updated during the build.
+	// Progress receives one line for each module. On a terminal, the line is updated during the build.
 	Progress *os.File
 }
 

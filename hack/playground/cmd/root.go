@@ -138,7 +138,8 @@ func (c *common) want() instance.Want {
 	return instance.Want{Instance: c.instance, Dir: c.stateDir, Pool: instance.DefaultPool}
 }
 
-// buildClusters builds the programs that the clusters of the instance run.
+// buildClusters builds the programs that the clusters of the instance run, including the programs of fake nodes if
+// fakeNodes is set or the instance has fake nodes.
 func (c *common) buildClusters(ctx context.Context, fakeNodes bool) (*build.Set, error) {
 	return c.build(ctx, build.OfClusters(fakeNodes || instance.HasFakeNodes(c.instance))...)
 }

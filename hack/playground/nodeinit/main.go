@@ -5,7 +5,7 @@
 // container of its pods:
 //
 //	nodeinit                             waits for SIGTERM and reaps orphans
-//	nodeinit hold …                      prepares the namespaces of a node, then does the same
+//	nodeinit hold …                      prepares the namespaces of a node, then waits and reaps as above
 //	nodeinit spawn NAME PROGRAM [ARG…]   starts a program under a name in a session of its own
 package main
 
