@@ -59,19 +59,19 @@ func (g *Gateway) dialPeer(ctx context.Context, to netip.AddrPort) (conn net.Con
 func (c *controlPlane) run(ctx context.Context) {
 	var forwarding, proxying server
 	every(ctx, reportInterval, nil, func(ctx context.Context) {
-		served, called := c.peers()
+		served, reachable := c.peers()
 		if c.keyChanged(c.gateway.worker.outcome().publicKey) {
 			// The control address has changed, and connections from the previous one are dead.
 			c.forwarder.Allow(nil)
 			c.proxy.SetClusters(nil)
 		}
 		c.forwarder.Allow(served)
-		c.proxy.SetClusters(called)
+		c.proxy.SetClusters(reachable)
 		options := c.gateway.options
 		forwarding.set(ctx, len(served) > 0 && options.APIServer != "", func(ctx context.Context) {
 			c.gateway.listeners.run(ctx, "peers that connect to the API server", c.forward)
 		})
-		proxying.set(ctx, len(called) > 0 && options.ControlPort != 0, func(ctx context.Context) {
+		proxying.set(ctx, len(reachable) > 0 && options.ControlPort != 0, func(ctx context.Context) {
 			c.gateway.listeners.run(ctx, "local controllers", c.serveProxy)
 		})
 	})
@@ -90,19 +90,19 @@ func (c *controlPlane) keyChanged(key string) bool {
 }
 
 // peers returns the control addresses of the peers that may reach the local API server (served), and of the peers
-// whose API servers can be reached (called), by cluster ID. Both are empty on a standby gateway.
-func (c *controlPlane) peers() (served []netip.Addr, called map[string]netip.Addr) {
+// whose API servers can be reached (reachable), by cluster ID. Both are empty on a standby gateway.
+func (c *controlPlane) peers() (served []netip.Addr, reachable map[string]netip.Addr) {
 	o := c.gateway.worker.outcome()
-	called = make(map[string]netip.Addr)
+	reachable = make(map[string]netip.Addr)
 	for id, p := range o.control {
 		if o.active && p.control.Serve {
 			served = append(served, p.address)
 		}
 		if o.active && p.control.Call {
-			called[id] = p.address
+			reachable[id] = p.address
 		}
 	}
-	return served, called
+	return served, reachable
 }
 
 func (c *controlPlane) forward(ctx context.Context) (serve func() error, err error) {

@@ -181,7 +181,7 @@ func TestStandbyGatewayTakesOverWithinSeconds(t *testing.T) {
 			time.Sleep(10 * time.Millisecond)
 		}
 		if took := time.Since(began); took > 2*time.Second {
-			t.Errorf("it took %s", took)
+			t.Errorf("takeover after %s", took)
 		}
 
 		// rome-1 is reachable again, and becomes a standby gateway.

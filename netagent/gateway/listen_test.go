@@ -66,7 +66,7 @@ func TestListenErrorsAreReportedUntilResolved(t *testing.T) {
 		before := tries.Load()
 		time.Sleep(time.Hour)
 		if more := tries.Load() - before; more != 0 {
-			t.Errorf("while it serves it was tried %d times more", more)
+			t.Errorf("%d further attempts to listen while serving", more)
 		}
 		taken.Store(true)
 		broken <- errors.New("no luck")

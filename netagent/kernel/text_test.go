@@ -246,6 +246,6 @@ COMMIT
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	if strings.Count(got, "COMMIT") != 1 || slices.Contains(strings.Split(got, "\n"), "*filter") {
-		t.Error("it is more than one transaction")
+		t.Error("more than one transaction")
 	}
 }

@@ -33,7 +33,7 @@ func TestPathMTUIsFound(t *testing.T) {
 				t.Errorf("path MTU %d, known: %t", p.mtu, p.known)
 			}
 			if test.tries != 0 && tries != test.tries {
-				t.Errorf("it took %d packets", tries)
+				t.Errorf("%d packets", tries)
 			}
 		})
 	}
