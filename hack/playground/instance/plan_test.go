@@ -185,13 +185,13 @@ func TestInstanceOfAnotherCheckoutThatDoesNotRunIsAbandoned(t *testing.T) {
 	}
 	i.Router = self
 	if lost, err := abandoned(i, t.TempDir()); lost || err != nil {
-		t.Errorf("abandoned while it runs: %v, %v", lost, err)
+		t.Errorf("abandoned while the instance runs: %v, %v", lost, err)
 	}
 	i.Router = state.Process{}
 	if lost, err := abandoned(i, t.TempDir()); !lost || err != nil {
 		t.Errorf("not abandoned: %v, %v", lost, err)
 	}
 	if lost, err := abandoned(i, w.Dir); lost || err != nil {
-		t.Errorf("its own checkout cannot repair it: %v, %v", lost, err)
+		t.Errorf("abandoned for its own state directory: %v, %v", lost, err)
 	}
 }

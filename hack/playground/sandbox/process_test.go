@@ -26,7 +26,7 @@ func TestReusedPIDIsNotKilled(t *testing.T) {
 	other := p
 	other.Start++
 	if Alive(other) {
-		t.Error("a process of another time passes for this one")
+		t.Error("a process with another start time counts as alive")
 	}
 	if err := Kill(t.Context(), other, unix.SIGKILL); err != nil {
 		t.Fatal(err)
@@ -39,7 +39,7 @@ func TestReusedPIDIsNotKilled(t *testing.T) {
 	}
 	<-ended
 	if Alive(p) {
-		t.Error("the process is still alive")
+		t.Error("the process has not ended")
 	}
 	if err := Kill(t.Context(), p, unix.SIGKILL); err != nil {
 		t.Errorf("killing an ended process: %v", err)

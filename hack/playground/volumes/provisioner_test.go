@@ -135,7 +135,7 @@ func TestVolumeIsDeletedWithItsContentByItsNode(t *testing.T) {
 				t.Fatal(err)
 			}
 			if _, err := os.Stat(path); !os.IsNotExist(err) {
-				t.Errorf("the directory is still there: %v", err)
+				t.Errorf("the directory was not deleted: %v", err)
 			}
 		})
 	}
