@@ -14,8 +14,8 @@ func newPartition(c *common) *cobra.Command {
 		Use:     "partition CLUSTER CLUSTER",
 		Aliases: []string{"pause-link"},
 		Short:   "Cut the traffic between two clusters",
-		Long: `partition makes the router drop all packets between the two clusters, until heal.
-This machine can still reach both clusters.`,
+		Long: `partition makes the router drop all packets between two clusters, until playground
+heal restores the traffic. This machine can still reach both clusters.`,
 		Args: use(cobra.ExactArgs(2)),
 		RunE: func(cmd *cobra.Command, args []string) error { return c.partition(cmd, args, true) },
 	}

@@ -22,8 +22,8 @@ func newImage() *cobra.Command {
 		Use:   "image --tag NAME:TAG --output FILE.tar BINARY",
 		Short: "Pack a static program into a container image",
 		Long: `image writes a docker archive with an image whose entry point is the program. The
-image contains the program as /NAME, /tmp, /etc/passwd, and the files, links and
-packages of the flags. The same input results in the same bytes.`,
+image contains the program at / with its file name, /tmp, /etc/passwd, and the files,
+links and packages of the flags. The same input results in the same bytes.`,
 		Example: "  playground image --tag liqo.io/federation-virtual-kubelet:dev " +
 			`--output _output/federation-virtual-kubelet.tar \
       bin/federation-virtual-kubelet

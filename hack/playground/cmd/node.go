@@ -28,8 +28,8 @@ func newExec(c *common) *cobra.Command {
 		Use:   "exec NODE -- COMMAND [ARG...]",
 		Short: "Run a command in the namespaces of a node",
 		Long: `exec runs a program of this machine with the network, processes, /run, /var/lib
-and /var/log of a node, and exits with its exit code. The node router has the
-network between the clusters.`,
+and /var/log of a node, and exits with the program's exit code. NODE is the name of
+a node, or router for the network namespace that connects the clusters.`,
 		Example: `  playground exec rome-worker-1 -- ip route
   playground exec router -- ip -s link
   playground exec rome-worker-1 -- $PWD/.playground/bin/ctr -n k8s.io images list`,

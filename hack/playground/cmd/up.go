@@ -32,8 +32,8 @@ func newUpWith(c *common, f *upFlags) *cobra.Command {
 programs first. Without names it starts the clusters of the instance, or rome and
 milan for a new one.
 
-Run it again to start what does not run, and to add clusters and nodes; the rest
-is not changed. All clusters have the same pod and Service CIDRs by default.`,
+Run it again to start nodes and daemons that do not run, and to add clusters and
+nodes. It does not change running ones. All clusters have the same pod and Service CIDRs by default.`,
 		Example: `  playground up
   playground up rome milan --workers 2 --cluster-pod-cidr milan=10.80.0.0/16
   playground up --instance bench one --workers 0 --fake-nodes 10 --audit`,
