@@ -26,32 +26,32 @@ import (
 )
 
 const (
-	// mended bounds the repair by the agents of a node. Chains that were flushed are restored by the
-	// pass every 30 seconds.
+	// mended is the timeout for repairs by the agents of a node. Agents notice flushed chains only
+	// in their periodic pass every 30 seconds.
 	mended = time.Minute
-	// takeover bounds the interruption when the node of the active gateway fails, or the key changes.
-	// The benchmark measures its length on an idle machine.
+	// takeover is the maximal interruption when the node of the active gateway fails, or when the
+	// key changes. bench-tunnel measures the interruption on an idle machine.
 	takeover = 30 * time.Second
 )
 
-// site is rome with the tunnel to milan, and pods on each node of both clusters that connect to each
-// other.
+// site is rome with the tunnel to milan, and with pods on each node of both clusters that send
+// requests through it.
 type site struct {
 	fabric
 	pods map[*harness.Cluster][]caller
 }
 
-// fault breaks something, and reverts what is not repaired by itself.
+// fault describes a fault, and how it is reverted if the product does not repair it.
 type fault struct {
 	name   string
 	within time.Duration
 	do     func(t *testing.T, s site)
-	// moves is set if another gateway may be active afterwards.
+	// moves is true if another gateway may be active after the fault.
 	moves bool
 }
 
-// recoversFromFaults causes one fault after the other. Each time pods reach each other at their
-// addresses, and nodes have the same objects as before, without duplicates.
+// recoversFromFaults causes the faults one after the other. After each fault, pods must reach each
+// other at the same addresses, and nodes must have the same objects as before, each only once.
 func (f fabric) recoversFromFaults(t *testing.T) {
 	s := site{fabric: f, pods: map[*harness.Cluster][]caller{rome: onEachNode(t, rome), milan: onEachNode(t, milan)}}
 	faults := []fault{
@@ -85,7 +85,7 @@ func (f fabric) recoversFromFaults(t *testing.T) {
 	}
 }
 
-// by returns a fault that runs commands on a node.
+// by returns a function that causes a fault by commands on a node of rome.
 func by(where func(site, *testing.T) string, commands ...string) func(*testing.T, site) {
 	return func(t *testing.T, s site) {
 		node := where(s, t)
@@ -103,7 +103,8 @@ func (s site) gateway(t *testing.T) string {
 	return must(activeGateway(t.Context(), rome))(t)
 }
 
-// worker returns a node of rome without the active gateway, if there is one.
+// worker returns a node of rome other than that of the active gateway. If rome has only one node,
+// it returns that node.
 func (s site) worker(t *testing.T) string {
 	t.Helper()
 	active, nodes := s.gateway(t), realNodes(t, rome)
@@ -111,8 +112,9 @@ func (s site) worker(t *testing.T) string {
 	return nodes[max(at, 0)].Name
 }
 
-// heals waits until every pod reaches one of the other cluster, with the expected source address, and
-// until rome's nodes have what they had before; or, if before is nil, nothing twice.
+// heals waits until every pod receives an answer from a pod of the other cluster, with the expected
+// source address, and until rome's nodes have the same objects as before. If before is nil, it
+// checks instead that no object exists twice.
 func (s site) heals(t *testing.T, within time.Duration, before map[string][]string) {
 	t.Helper()
 	for _, c := range []*harness.Cluster{rome, milan} {
@@ -130,7 +132,7 @@ func (s site) heals(t *testing.T, within time.Duration, before map[string][]stri
 		tunnelIs(t, c, v1alpha1.TunnelConnected)
 	}
 	for _, node := range realNodes(t, rome) {
-		eventually(t, within, "node "+node.Name+" to hold what it held, and nothing twice", func(ctx context.Context) (bool, string, error) {
+		eventually(t, within, "node "+node.Name+" to have the same objects as before, each once", func(ctx context.Context) (bool, string, error) {
 			now, err := holdings(ctx, node.Name)
 			if err != nil {
 				return false, "", err
@@ -144,8 +146,8 @@ func (s site) heals(t *testing.T, within time.Duration, before map[string][]stri
 	}
 }
 
-// holdings returns what the product created on a node, one line each, sorted, without values that
-// change when it is created again, such as the index of a link.
+// holdings returns the objects of the product in the network of a node, sorted, one line each.
+// Lines omit values that differ between otherwise equal objects, such as the index of a link.
 func holdings(ctx context.Context, node string) ([]string, error) {
 	var all []string
 	for _, command := range []string{"ip -o link show", "ip rule show", "ip -6 rule show", "ip route show table all proto 58", "iptables-save", "ip6tables-save"} {
@@ -193,7 +195,8 @@ func routeAgentIsKilled(t *testing.T, s site) {
 	s.whileMilanSends(t, func(agent *corev1.Pod) { killOnce(t, rome, agent, "federation-route") })
 }
 
-// routeAgentsPodIsDeleted replaces the pod of a node's route agent. The overlay is not recreated.
+// routeAgentsPodIsDeleted deletes the pod of a node's route agent, and waits for its replacement.
+// The link of the overlay must not be recreated.
 func routeAgentsPodIsDeleted(t *testing.T, s site) {
 	s.whileMilanSends(t, func(agent *corev1.Pod) {
 		overlay := func() string {
@@ -210,8 +213,8 @@ func routeAgentsPodIsDeleted(t *testing.T, s site) {
 	})
 }
 
-// whileMilanSends disturbs the route agent of a node while a process of that node downloads from
-// milan. The download completes.
+// whileMilanSends runs do while a process on a node downloads from milan through the tunnel. do
+// disturbs the route agent of that node. The download must complete.
 func (s site) whileMilanSends(t *testing.T, do func(agent *corev1.Pod)) {
 	t.Helper()
 	const bytes = "40000000"
@@ -245,11 +248,11 @@ func (s site) whileMilanSends(t *testing.T, do func(agent *corev1.Pod)) {
 	}
 }
 
-// longestGap matches the last line of the tester's beat.
+// longestGap matches the last line that the tester's command beat prints.
 var longestGap = regexp.MustCompile(`longest gap (\S+)\.\n`)
 
-// keyIsRotated deletes rome's Secret while a pod sends to milan. A new key is created, and milan uses
-// it once the gateway does.
+// keyIsRotated deletes the Secret with rome's private key while a pod sends packets to milan.
+// Rome's gateway must create a new key, and milan must use the new public key.
 func keyIsRotated(t *testing.T, s site) {
 	from, to := s.pods[rome][0].pod, s.pods[milan][0].pod
 	cmd := rome.KubectlCommand(t.Context(), "exec", "-i", "-n", from.Namespace, from.Name, "--", tester, "beat", net.JoinHostPort(s.seenFrom(t, rome, to.Status.PodIP), "8080"))
@@ -284,7 +287,7 @@ func keyIsRotated(t *testing.T, s site) {
 	}
 }
 
-// oneDirectionIsCut drops the packets from rome to milan.
+// oneDirectionIsCut drops the packets from rome to milan, and not those from milan to rome.
 func oneDirectionIsCut(t *testing.T, s site) {
 	address := must(netip.ParseAddr(nodeAddress(realNodes(t, milan)[0])))(t)
 	defer filtered(t, s.gateway(t), "chain out { type filter hook output priority 0 ; ip daddr "+netip.PrefixFrom(address, 24).Masked().String()+" meta l4proto udp drop ; }")()
@@ -293,8 +296,9 @@ func oneDirectionIsCut(t *testing.T, s site) {
 	}
 }
 
-// gatewaysNodeIsCutOff disconnects the node of the active gateway, and another gateway takes over. The
-// node of the control plane is excluded, since its API server holds the Lease.
+// gatewaysNodeIsCutOff disconnects the node of the active gateway. Another gateway must become
+// active. If the active gateway is on the node of rome's API server, it is replaced before, because
+// gateways could not acquire the Lease without that node.
 func gatewaysNodeIsCutOff(t *testing.T, s site) {
 	controlPlane := rome.Name + "-control-plane"
 	if s.gateway(t) == controlPlane {
@@ -323,7 +327,7 @@ func gatewaysNodeIsCutOff(t *testing.T, s site) {
 }
 
 // gatewaysStay checks that the active gateway stays active while it renews its Lease, also when
-// another one returns.
+// another gateway is started.
 func gatewaysStay(t *testing.T, c *harness.Cluster) {
 	t.Helper()
 	leases := c.Kube.CoordinationV1().Leases(harness.Namespace)
@@ -344,7 +348,7 @@ func gatewaysStay(t *testing.T, c *harness.Cluster) {
 	})
 }
 
-// filtered adds chains of nftables to a node, and returns a function that deletes them.
+// filtered adds nftables chains to a node, and returns a function that deletes them.
 func filtered(t *testing.T, node string, chains ...string) func() {
 	t.Helper()
 	const table = "table inet fault"

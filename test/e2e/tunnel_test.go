@@ -29,7 +29,8 @@ import (
 	"liqo.io/federation/test/harness"
 )
 
-// kernelsAre waits until each node of a cluster has what the product had created on it before.
+// kernelsAre waits until each node of a cluster has the same objects of the product in its network
+// as in before.
 func kernelsAre(t *testing.T, c *harness.Cluster, before map[string]string) {
 	t.Helper()
 	eventually(t, soon, "the nodes of "+c.Name+" to be as they were", func(ctx context.Context) (bool, string, error) {
@@ -46,7 +47,7 @@ func kernelsAre(t *testing.T, c *harness.Cluster, before map[string]string) {
 	})
 }
 
-// hasNoTunnels waits until a cluster has no TunnelEndpoint.
+// hasNoTunnels waits until a cluster has no TunnelEndpoints.
 func hasNoTunnels(t *testing.T, c *harness.Cluster) {
 	t.Helper()
 	eventually(t, soon, c.Name+" to have no tunnel", func(ctx context.Context) (bool, string, error) {
@@ -58,17 +59,19 @@ func hasNoTunnels(t *testing.T, c *harness.Cluster) {
 	})
 }
 
-// withoutNetwork reverts tunnelValues and deletes what the controllers retain. It can be called when
-// the test's context has ended.
+// withoutNetwork disables the network on both clusters, and deletes the objects that the
+// controllers keep in that case. It works also after the context of the test has ended.
 func withoutNetwork(t *testing.T) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 6*soon)
 	defer cancel()
 	for _, c := range []*harness.Cluster{rome, milan} {
-		// To Helm, null keeps the old value, and {} is a list of one empty string.
+		// Helm keeps the old value if the new one is null, and reads {} as a list with one empty
+		// string.
 		helmUpgrade(t, c, "--reuse-values", "--wait", "--timeout=3m", "--set=networking=None", "--set=network.enabled=false",
 			"--set=network.gateway.service.enabled=false", "--set-json=network.podCIDRs=[]", "--set-json=network.externalCIDRs=[]", "--set-json=network.endpoints=[]")
-		// The old pod would create them again.
+		// The old controller manager would create the deleted objects again, so its replacement has
+		// to run first.
 		if _, err := podsAreReady(ctx, c, harness.Namespace, "app.kubernetes.io/name=federation-controller-manager", 1); err != nil {
 			t.Error(err)
 		}
@@ -83,7 +86,7 @@ func withoutNetwork(t *testing.T) {
 	}
 }
 
-// tunnelValues returns the values of the network of a cluster.
+// tunnelValues returns the chart values that configure a tunnel on a cluster.
 func tunnelValues(t *testing.T, c *harness.Cluster) []string {
 	t.Helper()
 	nodes := netip.PrefixFrom(must(netip.ParseAddr(nodeAddress(realNodes(t, c)[0])))(t), 24).Masked()
@@ -97,11 +100,11 @@ func tunnelValues(t *testing.T, c *harness.Cluster) []string {
 	}
 	if *layout == "three" {
 		values = append(values, "network.externalCIDRs={10.70.0.0/24}")
-	} // otherwise it detects them
+	} // otherwise the cluster detects its CIDRs
 	return values
 }
 
-// nodeEndpoints returns the value that sets the node addresses as endpoints of the gateway.
+// nodeEndpoints returns the chart value that sets the nodes' addresses as endpoints of the gateway.
 func nodeEndpoints(t *testing.T, c *harness.Cluster) string {
 	t.Helper()
 	var endpoints []string
@@ -123,7 +126,7 @@ func realNodes(t *testing.T, c *harness.Cluster) []corev1.Node {
 	return must(c.Kube.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{LabelSelector: isReal}))(t).Items
 }
 
-// isReal selects the nodes that are not virtual.
+// isReal is a label selector for nodes that are not virtual.
 const isReal = v1alpha1.LabelType + "!=" + v1alpha1.TypeVirtualNode
 
 func nodeAddress(node corev1.Node) string {
@@ -135,11 +138,11 @@ func nodeAddress(node corev1.Node) string {
 	return ""
 }
 
-// componentNames matches the names of links, chains and namespaces of the product.
+// componentNames matches the names of the product's links, chains and network namespaces.
 var componentNames = regexp.MustCompile(`\bliqo\.[a-z]|\bLIQO-|\bliqo-netns`)
 
-// kernels returns what the product created on each node of a cluster: links, rules, network
-// namespaces, and chains of iptables.
+// kernels returns the objects of the product in the network of each node of a cluster: links,
+// rules, network namespaces, and iptables chains.
 func kernels(ctx context.Context, c *harness.Cluster) (map[string]string, error) {
 	nodes, err := c.Kube.CoreV1().Nodes().List(ctx, metav1.ListOptions{LabelSelector: isReal})
 	if err != nil {
@@ -166,19 +169,22 @@ func kernels(ctx context.Context, c *harness.Cluster) (map[string]string, error)
 	return all, nil
 }
 
-// fabric is the tunnel of two clusters, and the mappings of the CIDRs of each on the other.
+// fabric describes the tunnel between two clusters: for each cluster, the CIDRs of the other one
+// and the remapped CIDRs by which it reaches them.
 type fabric struct {
 	between [2]*harness.Cluster
 	sees    map[*harness.Cluster][]v1alpha1.CIDRMapping
 }
 
-// agreed waits until the tunnel of rome and milan is established on both.
+// agreed waits until rome and milan report an established network with each other, and returns its
+// CIDRs.
 func agreed(t *testing.T) fabric {
 	t.Helper()
 	return agreedBetween(t, rome, milan)
 }
 
-// agreedBetween waits until the tunnel of two clusters is established on both.
+// agreedBetween waits until two clusters report an established network with each other, and returns
+// its CIDRs.
 func agreedBetween(t *testing.T, a, b *harness.Cluster) fabric {
 	t.Helper()
 	f := fabric{between: [2]*harness.Cluster{a, b}, sees: map[*harness.Cluster][]v1alpha1.CIDRMapping{}}
@@ -210,7 +216,7 @@ func (f fabric) otherThan(c *harness.Cluster) *harness.Cluster {
 	return f.between[0]
 }
 
-// seenFrom returns an address of the other cluster as it is mapped on c.
+// seenFrom returns the address by which cluster c reaches an address of the other cluster.
 func (f fabric) seenFrom(t *testing.T, c *harness.Cluster, address string) string {
 	t.Helper()
 	a := must(netip.ParseAddr(address))(t)
@@ -228,13 +234,14 @@ func (f fabric) seenFrom(t *testing.T, c *harness.Cluster, address string) strin
 	return ""
 }
 
-// sourceOfNodes returns the source address of the other cluster's nodes at pods of c.
+// sourceOfNodes returns the source address of packets from nodes of the other cluster at pods of
+// cluster c.
 func (f fabric) sourceOfNodes(t *testing.T, c *harness.Cluster) string {
 	t.Helper()
 	return f.seenFrom(t, c, must(netip.ParsePrefix(podCIDR(f.otherThan(c))))(t).Addr().String())
 }
 
-// caller is a pod that sends requests, with its cluster.
+// caller is a pod that sends requests by the tester, with its cluster.
 type caller struct {
 	cluster *harness.Cluster
 	pod     *corev1.Pod
@@ -242,7 +249,7 @@ type caller struct {
 
 func (c caller) String() string { return c.pod.Name + " on " + c.cluster.Name }
 
-// prints runs the tester in the pod until it prints want.
+// prints runs the tester in the pod with args, until its output is want.
 func (c caller) prints(t *testing.T, want string, args ...string) {
 	t.Helper()
 	eventually(t, soon, fmt.Sprintf("%q of %s to print %q", strings.Join(args, " "), c, want), func(ctx context.Context) (bool, string, error) {
@@ -251,7 +258,7 @@ func (c caller) prints(t *testing.T, want string, args ...string) {
 	})
 }
 
-// onEachNode runs a pod on each node of a cluster, with any taints.
+// onEachNode runs a pod on each node of a cluster, whatever its taints are.
 func onEachNode(t *testing.T, c *harness.Cluster) []caller {
 	t.Helper()
 	namespace := namespaceOn(t, c)
@@ -269,8 +276,8 @@ func onEachNode(t *testing.T, c *harness.Cluster) []caller {
 	return callers
 }
 
-// podsAndNodes checks that every pod and every node reaches every pod of the other cluster, with small
-// and large packets. The pods are not offloaded.
+// podsAndNodes checks that every pod and node of one cluster reaches every pod of the other
+// cluster, with small and large packets. The pods are not offloaded.
 func (f fabric) podsAndNodes(t *testing.T) {
 	pods := map[*harness.Cluster][]caller{}
 	for _, c := range f.between {
@@ -288,21 +295,21 @@ func (f fabric) podsAndNodes(t *testing.T) {
 		seen := f.seenFrom(t, c, awayFromGateway(t, other, pods[other]).pod.Status.PodIP)
 		awayFromGateway(t, c, pods[c]).prints(t, "100000000", "count", "http://"+seen+":8080/zeros/100000000")
 		for _, node := range realNodes(t, c) {
-			// A process in the network of the node, such as its kubelet.
+			// The request is sent from the network of the node, as a kubelet does.
 			answersNode(t, node, "http://"+seen+":8080/client", f.sourceOfNodes(t, other))
 		}
 	}
 }
 
-// awayFromGateway returns a pod on a node without the active gateway, whose packets use the overlay,
-// if there is one.
+// awayFromGateway returns a pod whose node does not have the active gateway, so that its packets
+// use the overlay. If there is none, it returns any pod.
 func awayFromGateway(t *testing.T, c *harness.Cluster, pods []caller) caller {
 	t.Helper()
 	active := must(activeGateway(t.Context(), c))(t)
 	return pods[max(0, slices.IndexFunc(pods, func(p caller) bool { return p.pod.Spec.NodeName != active }))]
 }
 
-// answersNode waits until a request from a node returns want.
+// answersNode waits until the response to a request from a node is want.
 func answersNode(t *testing.T, node corev1.Node, url, want string) {
 	t.Helper()
 	eventually(t, soon, fmt.Sprintf("%s to answer node %s with %q", url, node.Name, want), func(ctx context.Context) (bool, string, error) {
@@ -311,8 +318,9 @@ func answersNode(t *testing.T, node corev1.Node, url, want string) {
 	})
 }
 
-// services checks that local and offloaded pods reach each other by Services with local backends,
-// remote backends or both, by headless Services, and from outside by node ports and load balancers.
+// services checks that local and offloaded pods reach each other by Services with local, remote and
+// both kinds of endpoints, by headless Services, and from outside of the clusters by node ports and
+// load balancers.
 func (f fabric) services(t *testing.T) {
 	leaf := f.otherThan(rome)
 	o := offloaded(t, v1alpha1.NamespaceOffloadingSpec{PodOffloadingStrategy: v1alpha1.LocalAndRemote})
@@ -361,16 +369,16 @@ func (f fabric) services(t *testing.T) {
 	}
 }
 
-// nodePort returns the node port of the only port of a Service.
+// nodePort returns the node port of a Service with one port.
 func nodePort(t *testing.T, c *harness.Cluster, namespace, service string) string {
 	t.Helper()
 	return strconv.Itoa(int(must(c.Kube.CoreV1().Services(namespace).Get(t.Context(), service, metav1.GetOptions{}))(t).Spec.Ports[0].NodePort))
 }
 
-// outside is the router between the clusters.
+// outside is the playground's router, which is outside of the clusters.
 const outside = "router"
 
-// answersOutside waits until a request from outside the clusters returns want.
+// answersOutside waits until the response to a request from outside of the clusters is want.
 func answersOutside(t *testing.T, url, want string) {
 	t.Helper()
 	eventually(t, soon, fmt.Sprintf("%s to answer %q from outside", url, want), func(ctx context.Context) (bool, string, error) {
@@ -379,7 +387,8 @@ func answersOutside(t *testing.T, url, want string) {
 	})
 }
 
-// whileOutside adds something with ip outside the clusters, and deletes it when do returns.
+// whileOutside adds an object to the network outside of the clusters with the command ip, and
+// deletes it when do returns.
 func whileOutside(t *testing.T, kind, what string, do func()) {
 	t.Helper()
 	must(playground.Exec(t.Context(), outside, strings.Fields("ip "+kind+" add "+what)...))(t)
@@ -393,8 +402,8 @@ func whileOutside(t *testing.T, kind, what string, do func()) {
 	do()
 }
 
-// balances sets a load balancer address of a Service, as a cloud controller does in its own cluster,
-// and returns it. Nodes direct packets to that address to the backends.
+// balances sets a load balancer address in the status of a Service, as a cloud controller does, and
+// returns it. Nodes forward packets for that address to the endpoints.
 func balances(t *testing.T, c *harness.Cluster, namespace, name string) string {
 	t.Helper()
 	const address = "198.51.100.10"
@@ -402,7 +411,7 @@ func balances(t *testing.T, c *harness.Cluster, namespace, name string) string {
 		client := c.Kube.CoreV1().Services(namespace)
 		service, err := client.Get(ctx, name, metav1.GetOptions{})
 		if err != nil {
-			return false, err.Error(), nil // it is not reflected yet
+			return false, err.Error(), nil // the Service is not reflected yet
 		}
 		if service.Spec.Type != corev1.ServiceTypeLoadBalancer {
 			return false, show(service.Spec), nil
@@ -414,13 +423,13 @@ func balances(t *testing.T, c *harness.Cluster, namespace, name string) string {
 	return address
 }
 
-// looksUp returns what the tester prints for a name that has these addresses.
+// looksUp returns the output of the tester for a DNS name with these addresses.
 func looksUp(addresses ...string) string {
 	slices.Sort(addresses)
 	return strings.Join(addresses, "\n")
 }
 
-// partOf runs a pod of an application on a node of rome or a virtual node.
+// partOf runs a pod of an application on a node of rome or on a virtual node.
 func partOf(t *testing.T, o offload, name string, virtual corev1.NodeSelectorOperator) caller {
 	t.Helper()
 	spec := podSpec("serve")
@@ -441,8 +450,9 @@ func serviceOf(t *testing.T, o offload, name string, selector map[string]string,
 	must(rome.Kube.CoreV1().Services(o.namespace).Create(t.Context(), service, metav1.CreateOptions{}))(t)
 }
 
-// mapsNodeAddresses allocates an address on rome for a node of the other cluster. Nodes of rome reach
-// its API server, and pods of rome a server on its host network.
+// mapsNodeAddresses creates an AddressMapping on rome for a node of the other cluster. Nodes of
+// rome must reach the API server of that node, and pods of rome must reach a server in its host
+// network.
 func (f fabric) mapsNodeAddresses(t *testing.T) {
 	leaf := f.otherThan(rome)
 	id := must(rome.ID(t.Context()))(t)
@@ -476,8 +486,9 @@ func (f fabric) mapsNodeAddresses(t *testing.T) {
 	}
 }
 
-// mapsNonPodEndpoints creates a Service of rome with an endpoint outside the clusters. Offloaded pods
-// reach it through rome at that port only, with the address of the gateway's node.
+// mapsNonPodEndpoints creates a Service of rome whose endpoint is outside of the clusters.
+// Offloaded pods must reach the endpoint through rome at this port only, with the address of the
+// gateway's node as the source.
 func (f fabric) mapsNonPodEndpoints(t *testing.T) {
 	const server = "203.0.113.7"
 	leaf := f.otherThan(rome)
@@ -524,8 +535,8 @@ func (f fabric) mapsNonPodEndpoints(t *testing.T) {
 	})
 }
 
-// servesOutside runs a server outside the clusters until the test ends. It reports the client's
-// address and the port.
+// servesOutside runs a server outside of the clusters until the test ends. Its responses have the
+// address of the client and the port.
 func servesOutside(t *testing.T, port string) {
 	t.Helper()
 	ended := make(chan error, 1)
@@ -547,9 +558,9 @@ func servesOutside(t *testing.T, port string) {
 	answersOutside(t, "http://127.0.0.1:"+port+"/serverport", port)
 }
 
-// gatewaysFailOver kills the active gateway of rome while milan is reached, and logs the interruption.
-// Then it deletes the pod of the active gateway, and the gateway of another node, if there is one,
-// takes over.
+// gatewaysFailOver kills rome's active gateway while a pod sends requests to milan, and logs the
+// interruption. Afterwards it deletes the pod of the active gateway. If there is a gateway on
+// another node, it must become active.
 func (f fabric) gatewaysFailOver(t *testing.T) {
 	pods := onEachNode(t, milan)
 	url := "http://" + f.seenFrom(t, rome, pods[0].pod.Status.PodIP) + ":8080/"
@@ -582,7 +593,7 @@ func (f fabric) gatewaysFailOver(t *testing.T) {
 	isReached()
 	t.Logf("%s after the gateway on %s was killed, %s reached milan", time.Since(died).Round(10*time.Millisecond), first, from)
 
-	// A gateway that is not restarted yet cannot take over.
+	// A gateway that has not been restarted cannot become active.
 	podThat(t, rome, before.Namespace, before.Name, "be restarted", func(pod *corev1.Pod) bool {
 		return isReady(pod) && restarts(pod) > restarts(before)
 	})
@@ -593,7 +604,8 @@ func (f fabric) gatewaysFailOver(t *testing.T) {
 	}
 }
 
-// activeGateway returns the node of a cluster's active gateway, and "" if there is none.
+// activeGateway returns the name of the node of a cluster's active gateway, or "" if no gateway is
+// active.
 func activeGateway(ctx context.Context, c *harness.Cluster) (string, error) {
 	lease, err := c.Kube.CoordinationV1().Leases(harness.Namespace).Get(ctx, v1alpha1.GatewayName, metav1.GetOptions{})
 	if err != nil {
@@ -602,7 +614,7 @@ func activeGateway(ctx context.Context, c *harness.Cluster) (string, error) {
 	return ptr.Deref(lease.Spec.HolderIdentity, ""), nil
 }
 
-// gatewayOn returns the gateway's pod on a node of rome.
+// gatewayOn returns the pod of the gateway on a node of rome.
 func gatewayOn(t *testing.T, node string) *corev1.Pod {
 	t.Helper()
 	pods, err := rome.Kube.CoreV1().Pods(harness.Namespace).List(t.Context(), metav1.ListOptions{
@@ -617,8 +629,8 @@ func gatewayOn(t *testing.T, node string) *corev1.Pod {
 	return &pods.Items[0]
 }
 
-// endsActiveGateway deletes the pod of a cluster's active gateway, and waits until one on another node
-// is active, if there is another node.
+// endsActiveGateway deletes the pod of a cluster's active gateway. If the cluster has another node,
+// it waits until a gateway on another node is active.
 func endsActiveGateway(t *testing.T, c *harness.Cluster) {
 	t.Helper()
 	first := must(activeGateway(t.Context(), c))(t)
@@ -632,13 +644,15 @@ func endsActiveGateway(t *testing.T, c *harness.Cluster) {
 	})
 }
 
-// networkingIs waits until rome or milan reports this phase of the network with the other.
+// networkingIs waits until rome or milan reports this networking phase in its ForeignCluster of the
+// other cluster.
 func networkingIs(t *testing.T, c *harness.Cluster, phase v1alpha1.PeeringPhase) {
 	t.Helper()
 	networkingWith(t, c, otherThan(c), phase)
 }
 
-// networkingWith waits until a cluster reports this phase of the network with another one.
+// networkingWith waits until a cluster reports this networking phase in its ForeignCluster of
+// another one.
 func networkingWith(t *testing.T, c, other *harness.Cluster, phase v1alpha1.PeeringPhase) {
 	t.Helper()
 	eventually(t, soon, fmt.Sprintf("networking on %s with %s to be %s", c.Name, other.Name, phase), func(ctx context.Context) (bool, string, error) {
@@ -650,7 +664,8 @@ func networkingWith(t *testing.T, c, other *harness.Cluster, phase v1alpha1.Peer
 	})
 }
 
-// shopOverBothClusters deploys the sample shop on rome, offloads some of its parts, and buys.
+// shopOverBothClusters runs the sample shop on rome, offloads some of its services, and buys a
+// product.
 func (f fabric) shopOverBothClusters(t *testing.T) {
 	o := offloaded(t, v1alpha1.NamespaceOffloadingSpec{PodOffloadingStrategy: v1alpha1.Local})
 	kubectl(t, rome, "apply", "-n", o.namespace, "-f", filepath.Join(playground.Root, "artifacts", "samples", "shop.yaml"))

@@ -19,8 +19,8 @@ import (
 	"liqo.io/federation/test/harness"
 )
 
-// uninstallIsRefusedWhilePeered uninstalls on either cluster of a peering. Helm fails and names the
-// peer, nothing is deleted, and the peering stays.
+// uninstallIsRefusedWhilePeered uninstalls each cluster of a peering. Helm must fail with an error
+// that names the peer, nothing may be deleted, and the peering must stay.
 func uninstallIsRefusedWhilePeered(t *testing.T) {
 	o := offloaded(t, remoteOnly)
 	runReadyPod(t, o.namespace, "before", podSpec("serve"))
@@ -45,7 +45,8 @@ func uninstallIsRefusedWhilePeered(t *testing.T) {
 	runReadyPod(t, o.namespace, "after", podSpec("serve"))
 }
 
-// keepsRelease follows docs/operations.md to keep a release whose uninstallation was refused.
+// keepsRelease follows the steps of docs/operations.md that keep a release after its uninstallation
+// was refused.
 func keepsRelease(t *testing.T, c *harness.Cluster) {
 	t.Helper()
 	result := c.Helm(t.Context(), "status", harness.Release, "--namespace", harness.Namespace, "--output", "json")
@@ -56,8 +57,9 @@ func keepsRelease(t *testing.T, c *harness.Cluster) {
 	revises(t, c, "rollback", harness.Release, strconv.Itoa(release.Version), "--wait")
 }
 
-// uninstallationLeavesNothing uninstalls the product from both clusters by force while they are peered
-// and partitioned. Each deletes its objects by its deadline, and nothing is left on the nodes.
+// uninstallationLeavesNothing uninstalls both clusters with uninstall.force while they are peered
+// and partitioned. Each cluster must delete its objects after its timeout, and no node may keep an
+// object of the product.
 func uninstallationLeavesNothing(t *testing.T) {
 	held := map[*harness.Cluster]map[string]string{}
 	for _, c := range []*harness.Cluster{rome, milan} {
@@ -91,7 +93,7 @@ func uninstallationLeavesNothing(t *testing.T) {
 	}
 }
 
-// cut partitions the clusters until the test ends or they are healed.
+// cut partitions rome and milan until the test ends, unless they are healed before.
 func cut(t *testing.T) {
 	t.Helper()
 	t.Cleanup(func() {
@@ -106,8 +108,8 @@ func cut(t *testing.T) {
 	}
 }
 
-// apiServiceGoesFirst checks that an uninstallation deleted the APIService before the server:
-// otherwise no namespace could be deleted in between.
+// apiServiceGoesFirst checks that an uninstallation deletes the APIService before the server. An
+// APIService without a server would block the deletion of namespaces.
 func apiServiceGoesFirst(t *testing.T, c *harness.Cluster, since time.Time) {
 	t.Helper()
 	var deleted []string

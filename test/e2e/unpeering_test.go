@@ -27,8 +27,8 @@ import (
 	"liqo.io/federation/test/harness"
 )
 
-// unoffloadingMovesPodsToTheConsumer unoffloads a namespace, whose pods move to rome within their
-// PodDisruptionBudget.
+// unoffloadingMovesPodsToTheConsumer unoffloads a namespace. Its pods must be replaced by pods on
+// rome, within their PodDisruptionBudget.
 func unoffloadingMovesPodsToTheConsumer(t *testing.T) {
 	const replicas = 3
 	o := offloaded(t, v1alpha1.NamespaceOffloadingSpec{PodOffloadingStrategy: v1alpha1.LocalAndRemote})
@@ -69,7 +69,7 @@ func deletedNamespacesLeaveNothing(t *testing.T) {
 	})
 }
 
-// preferringTheVirtualNode returns a pod that prefers the virtual node.
+// preferringTheVirtualNode returns the spec of a pod that prefers the virtual node.
 func preferringTheVirtualNode() corev1.PodSpec {
 	spec := podSpec("serve")
 	spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{PreferredDuringSchedulingIgnoredDuringExecution: []corev1.PreferredSchedulingTerm{{
@@ -81,7 +81,7 @@ func preferringTheVirtualNode() corev1.PodSpec {
 	return spec
 }
 
-// tokenNeverLogged searches all logs, objects, events and files of the nodes for the tokens of
+// tokenNeverLogged searches logs, objects, events and files of the nodes for the tokens of all
 // invitations and identities of this run.
 func tokenNeverLogged(t *testing.T) {
 	tokens.Lock()
@@ -115,7 +115,8 @@ func tokenNeverLogged(t *testing.T) {
 			}
 		}
 	}
-	// The directory of the instance has the logs of the nodes' programs and the audit logs.
+	// The directory of the playground instance has the logs of the nodes' programs and the audit
+	// logs.
 	err := filepath.WalkDir(playground.Dir(), func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || !entry.Type().IsRegular() || filepath.Ext(path) != ".log" {
 			return err
@@ -129,11 +130,11 @@ func tokenNeverLogged(t *testing.T) {
 	}
 }
 
-// holdsNoToken requires that tokens is locked.
+// holdsNoToken fails the test if a text contains one of the tokens. tokens must be locked.
 func holdsNoToken(t *testing.T, where string, text []byte) {
 	t.Helper()
 	for _, token := range tokens.all {
-		// The signature is the secret part of a token.
+		// The signature of a token is its secret part.
 		signature := []byte(token[strings.LastIndexByte(token, '.')+1:])
 		if bytes.Contains(text, signature) || bytes.Contains(text, []byte(base64.StdEncoding.EncodeToString([]byte(token)))) {
 			t.Errorf("%s holds the token of an invitation or an identity", where)
@@ -141,8 +142,8 @@ func holdsNoToken(t *testing.T, where string, text []byte) {
 	}
 }
 
-// unpeeringLeavesNothing unpeers with the verb. Both clusters are then as they were before they
-// peered.
+// unpeeringLeavesNothing unpeers with the verb peer. Afterwards both clusters must have the same
+// objects as before they were peered.
 func unpeeringLeavesNothing(t *testing.T) {
 	o := offloaded(t, remoteOnly)
 	runDeployment(t, o.namespace, "web", 2, podSpec("serve"))
@@ -157,7 +158,7 @@ func unpeeringLeavesNothing(t *testing.T) {
 	if _, err := rome.Kube.CoreV1().Nodes().Get(t.Context(), virtualNode, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 		t.Errorf("the virtual node is left: %v", err)
 	}
-	// The offloaded namespace belongs to its user.
+	// Unpeering does not delete the offloaded namespace, which belongs to a user.
 	if err := rome.Kube.CoreV1().Namespaces().Delete(t.Context(), o.namespace, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -167,7 +168,7 @@ func unpeeringLeavesNothing(t *testing.T) {
 	}
 }
 
-// deletesTokens deletes the used PeeringTokens, which belong to the administrator.
+// deletesTokens deletes the used PeeringTokens, which only administrators delete.
 func deletesTokens(t *testing.T) {
 	t.Helper()
 	client := milan.Federation.FederationV1alpha1().PeeringTokens()
@@ -176,8 +177,8 @@ func deletesTokens(t *testing.T) {
 	}
 }
 
-// isUnpeered waits until a cluster has nothing left of a peering. Objects of newer revisions of the
-// release are ignored.
+// isUnpeered waits until a cluster has the same objects as before it was peered. Secrets of newer
+// revisions of the Helm release are ignored.
 func isUnpeered(t *testing.T, c *harness.Cluster) {
 	t.Helper()
 	isAsBefore(t, c, unpeered[c], func(object metav1.ObjectMeta) bool {
@@ -185,8 +186,8 @@ func isUnpeered(t *testing.T, c *harness.Cluster) {
 	})
 }
 
-// isAsBefore waits until a cluster has no objects other than those of before, the expected ones, and
-// their dependents.
+// isAsBefore waits until all objects of a cluster are in before, are expected, or are owned by such
+// objects.
 func isAsBefore(t *testing.T, c *harness.Cluster, before harness.Snapshot, expected func(metav1.ObjectMeta) bool) {
 	t.Helper()
 	if before == nil {

@@ -19,12 +19,12 @@ import (
 	"liqo.io/federation/test/harness"
 )
 
-// previous is the tag of the images of the version to upgrade from.
+// previous is the image tag of the version from which clusters are upgraded.
 const previous = "e2e-previous"
 
-// upgradesAndRollsBack follows the procedure of docs/operations.md with the version that hack/released
-// names. Two clusters of that version peer. Each is upgraded alone, both are rolled back, and upgraded
-// again. Running pods are not disturbed.
+// upgradesAndRollsBack follows the upgrade procedure of docs/operations.md, from the version in
+// hack/released. Two clusters with that version are peered. They are upgraded one after the other,
+// rolled back, and upgraded again. Running pods must not be disturbed.
 func upgradesAndRollsBack(t *testing.T) {
 	chart := loadsReleased(t)
 	this := must(playground.ImageVersion())(t)
@@ -62,7 +62,8 @@ func upgradesAndRollsBack(t *testing.T) {
 	peeringsAre(t, rome, "Established", "None", "Established")
 }
 
-// upgrades upgrades the product of a cluster, and tests it.
+// upgrades upgrades the product on a cluster to a chart and an image tag, and runs the chart's
+// test.
 func upgrades(t *testing.T, c *harness.Cluster, chart, tag string) {
 	t.Helper()
 	revises(t, c, "upgrade", harness.Release, chart, "--reset-then-reuse-values", "--set-string", "images.tag="+tag, "--wait", "--timeout=3m")
@@ -70,8 +71,8 @@ func upgrades(t *testing.T, c *harness.Cluster, chart, tag string) {
 	runs(t, c, tag)
 }
 
-// runs waits until every component of a cluster, with the virtual kubelets, runs in one version and is
-// available.
+// runs waits until all components of a cluster, including virtual kubelets, are available with this
+// image tag.
 func runs(t *testing.T, c *harness.Cluster, tag string) {
 	t.Helper()
 	kubectl(t, c, "wait", "--for=condition=Available", "apiservice/v1alpha1.federation.liqo.io", "--timeout=110s")
@@ -94,14 +95,15 @@ func runs(t *testing.T, c *harness.Cluster, tag string) {
 	})
 }
 
-// identityOfRome returns rome's identity at milan, which changes when another one is issued.
+// identityOfRome returns the data of rome's identity at milan, which changes when an identity is
+// issued.
 func identityOfRome(t *testing.T) map[string]string {
 	t.Helper()
 	secret := must(rome.Kube.CoreV1().Secrets(peerNamespace).Get(t.Context(), "identity", metav1.GetOptions{}))(t)
 	return map[string]string{"identity": string(secret.UID) + string(secret.Data["tls.crt"]) + string(secret.Data["token"])}
 }
 
-// onBoth runs do on both clusters in parallel, and ends the test if one fails.
+// onBoth runs do for both clusters in parallel. It stops the test if one of them fails.
 func onBoth(t *testing.T, name string, do func(*testing.T, *harness.Cluster)) {
 	t.Helper()
 	passed := t.Run(name, func(t *testing.T) {
@@ -118,7 +120,7 @@ func onBoth(t *testing.T, name string, do func(*testing.T, *harness.Cluster)) {
 	}
 }
 
-// released returns the version and the commit that hack/released names. An empty commit is this
+// released returns the version and the commit in hack/released. An empty commit means this
 // checkout.
 func released(t *testing.T) (version, commit string) {
 	t.Helper()
@@ -137,8 +139,8 @@ func released(t *testing.T) (version, commit string) {
 	return version, commit
 }
 
-// loadsReleased builds the version to upgrade from with its own scripts, loads its images on every
-// node, and returns its chart.
+// loadsReleased builds the version in hack/released with the scripts of that version, loads its
+// images on every node, and returns the path of its chart.
 func loadsReleased(t *testing.T) (chart string) {
 	t.Helper()
 	version, commit := released(t)

@@ -18,8 +18,8 @@ import (
 	"liqo.io/federation/test/harness"
 )
 
-// scalesByUsage has an autoscaler of rome follow the usage of pods on milan, by the metrics servers of
-// both clusters. kubectl top prints it.
+// scalesByUsage checks that a HorizontalPodAutoscaler of rome scales by the usage of pods on milan,
+// which the metrics servers of both clusters report, and that kubectl top prints this usage.
 func scalesByUsage(t *testing.T) {
 	const image = "liqo.io/metrics-server:dev"
 	tar := filepath.Join(t.TempDir(), "image.tar")

@@ -13,14 +13,14 @@ import (
 	"liqo.io/federation/test/harness"
 )
 
-// setsValues sets values of the release, each "key=value", and waits until the components run with
+// setsValues sets chart values in the format "key=value", and waits until all components run with
 // them.
 func setsValues(t *testing.T, c *harness.Cluster, values ...string) {
 	t.Helper()
 	helmUpgrade(t, c, append([]string{"--reuse-values", "--wait", "--timeout=3m"}, setting(values...)...)...)
 }
 
-// setting returns the arguments of Helm that set values.
+// setting returns the arguments of Helm that set chart values.
 func setting(values ...string) []string {
 	var args []string
 	for _, value := range values {
@@ -38,7 +38,7 @@ func helmUpgrade(t *testing.T, c *harness.Cluster, args ...string) {
 // revises runs a command of Helm that creates a revision of the release.
 func revises(t *testing.T, c *harness.Cluster, args ...string) {
 	t.Helper()
-	// It runs in cleanups as well, when the context of the test has ended.
+	// Cleanups call it as well, when the context of the test has ended.
 	if err := c.Helm(context.WithoutCancel(t.Context()), append(args, "--namespace", harness.Namespace)...).Err; err != nil {
 		t.Fatal(err)
 	}
