@@ -39,14 +39,14 @@ import (
 	"liqo.io/federation/test/netns/world"
 )
 
-// agentTimeout bounds the reaction of agents.
+// agentTimeout is the maximal time until an agent has reacted to a change.
 const agentTimeout = 30 * time.Second
 
-// longResync is the interval of passes without a change. Repairs that are faster are caused by notifications of
-// the kernel.
+// longResync is an interval of periodic passes that no test reaches. Repairs can then only be caused by
+// notifications of the kernel.
 const longResync = time.Hour
 
-// api holds the fake clients of one cluster's agents.
+// api has the fake clients of the agents of one cluster.
 type api struct{ *world.API }
 
 func (a api) pod(t *testing.T, node string) {
@@ -65,7 +65,7 @@ func (a api) tunnel(t *testing.T, name string) *v1alpha1.TunnelEndpoint {
 	return te
 }
 
-// eventually waits until something holds.
+// eventually waits until holds returns true, and fails the test after agentTimeout.
 func eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
 	within(t, agentTimeout, what, holds)
@@ -85,7 +85,7 @@ func within(t *testing.T, timeout time.Duration, what string, holds func() bool)
 	}
 }
 
-// process is a running agent.
+// process is a running agent, which is stopped when the test ends.
 type process struct{ *world.Process }
 
 func started(t *testing.T, p *world.Process, err error) *process {
@@ -129,7 +129,8 @@ func keyFile(t *testing.T, key model.PrivateKey) string {
 	return file
 }
 
-// kill terminates the only gateway, and the tunnel that its process implements.
+// kill stops the only gateway of a cluster. If WireGuard runs in user space, it also deletes the tunnel, which
+// would end with the process of the gateway.
 func (w *fabric) kill(t *testing.T, p *process, n *world.Node) {
 	t.Helper()
 	p.stop(t)
@@ -140,8 +141,8 @@ func (w *fabric) kill(t *testing.T, p *process, n *world.Node) {
 	}
 }
 
-// agreed returns the objects that the controllers of two clusters with the same addresses write, and the files
-// of their gateways' keys.
+// agreed returns the APIs of two clusters with the same CIDRs, with the objects that their controllers write
+// after they agreed upon a tunnel, and the files with their gateways' private keys.
 func (w *fabric) agreed(t *testing.T) (rome, milan api, keyOfRome, keyOfMilan string) {
 	t.Helper()
 	privateOfRome, publicOfRome := keys(t)
@@ -158,7 +159,7 @@ func (w *fabric) agreed(t *testing.T) (rome, milan api, keyOfRome, keyOfMilan st
 				Mapped:    "10.70.0.1",
 			},
 		})}
-	// Only rome initiates handshakes.
+	// Milan has no endpoint of rome, so only rome initiates handshakes.
 	milan = api{world.NewAPI(w.Milan, world.EndpointOf("rome", publicOfRome, nil,
 		[][2]string{{"10.0.0.0/16", "10.1.0.0/16"}, {"fd10::/32", "fd11::/32"}},
 		[][2]string{{"10.0.0.0/16", "10.2.0.0/16"}, {"fd10::/32", "fd11::/32"}, {"10.70.0.0/24", "10.80.0.0/24"}}))}
@@ -166,7 +167,7 @@ func (w *fabric) agreed(t *testing.T) (rome, milan api, keyOfRome, keyOfMilan st
 	return rome, milan, keyFile(t, privateOfRome), keyFile(t, privateOfMilan)
 }
 
-// Nodes are added, changed and deleted while an agent runs on a gateway's node.
+// The route agent runs on the node of the gateway, while other nodes are added, changed and deleted.
 func TestRoutesFollowNodeChanges(t *testing.T) {
 	w := newFabric(t, "nft")
 	rome, _, _, _ := w.agreed(t)
@@ -190,7 +191,8 @@ func TestRoutesFollowNodeChanges(t *testing.T) {
 	before := w.snapshot(t)
 	route := w.startRoute(t, w.Rome, w.Rome.Nodes[0], rome)
 
-	// hasNodes reports whether the kernel has the nodes with these addresses, and no others.
+	// hasNodes returns a function that reports whether the kernel has links and routes to the nodes with exactly
+	// these addresses.
 	hasNodes := func(addresses ...string) func() bool {
 		return func() bool {
 			fdb, chain := run(t, at, "bridge fdb show"), run(t, at, "iptables-nft-save -t mangle")
@@ -226,7 +228,7 @@ func TestRoutesFollowNodeChanges(t *testing.T) {
 	}
 	eventually(t, "the node has its new address in the kernel", hasNodes("172.16.1.2", "172.16.1.33"))
 
-	// Other changes of nodes cause no writes.
+	// Changes of a node that do not concern its addresses cause no kernel writes.
 	anotherPass(t, rome, route)
 	wrote, err := route.Writes()
 	if err != nil {
@@ -238,7 +240,7 @@ func TestRoutesFollowNodeChanges(t *testing.T) {
 	}
 	anotherPass(t, rome, route)
 	if now, err := route.Writes(); err != nil || now != wrote {
-		t.Errorf("a node expect that it is ready, and %v was written: %v", now-wrote, err)
+		t.Errorf("a change of a node's condition caused %v kernel writes: %v", now-wrote, err)
 	}
 
 	if err := nodes.Delete(t.Context(), "rome-3", metav1.DeleteOptions{}); err != nil {
@@ -254,7 +256,8 @@ func TestRoutesFollowNodeChanges(t *testing.T) {
 	}
 }
 
-// anotherPass waits for a pass that changes nothing, triggered by a gateway's pod on an unknown node.
+// anotherPass causes a pass of the agent that changes nothing, and waits until it is complete. It creates a
+// gateway's pod on an unknown node.
 func anotherPass(t *testing.T, a api, p *process) {
 	t.Helper()
 	before, err := p.Passes()
@@ -268,7 +271,7 @@ func anotherPass(t *testing.T, a api, p *process) {
 	})
 }
 
-// connected reports whether a tunnel is connected, by a gateway.
+// connected returns a function that reports whether the status of a tunnel is Connected by this gateway.
 func connected(t *testing.T, a api, name, gateway string) func() bool {
 	return func() bool {
 		s := a.tunnel(t, name).Status
@@ -276,7 +279,8 @@ func connected(t *testing.T, a api, name, gateway string) func() bool {
 	}
 }
 
-// Agents on the real kernel connect the pods of two clusters with the same addresses, given the API objects.
+// With objects of the API, the agents connect the pods of two clusters with the same CIDRs through a real
+// kernel, and repair what is changed.
 func TestAgentsCreateAndRepairTheFabric(t *testing.T) {
 	w := newFabric(t, "nft")
 	for _, n := range w.Nodes() {
@@ -312,7 +316,7 @@ func TestAgentsCreateAndRepairTheFabric(t *testing.T) {
 	w.mappedAddressesAreReached(t)
 
 	t.Run("large packets are lost on the path", func(t *testing.T) {
-		// The bridge drops packets that exceed a port's MTU, without ICMP errors.
+		// The bridge drops packets that are larger than the MTU of a port, and sends no ICMP errors.
 		ip(t, w.Wire, "link set rome-1 mtu 1440")
 		expect := func(of api, peer string, mtu int32, want string) {
 			t.Helper()
@@ -320,7 +324,8 @@ func TestAgentsCreateAndRepairTheFabric(t *testing.T) {
 			eventually(t, want, func() bool {
 				te := of.tunnel(t, peer)
 				if te.Spec.MTU != mtu {
-					// The tracker has statuses written with the spec that was read before.
+					// The fake API server stores the spec that the writer of a status had read, so the change is repeated until
+					// it stays.
 					te.Spec.MTU, te.Generation = mtu, te.Generation+1
 					if _, err := of.Federation.FederationV1alpha1().TunnelEndpoints(world.Installation).Update(
 						t.Context(), te, metav1.UpdateOptions{},
@@ -334,12 +339,12 @@ func TestAgentsCreateAndRepairTheFabric(t *testing.T) {
 			})
 			t.Logf("%d bytes: %s after %s", mtu, want, time.Since(began).Round(time.Millisecond))
 		}
-		// IPv4, UDP and WireGuard add 60 bytes, and padding to a multiple of 16.
+		// The headers of IPv4, UDP and WireGuard have 60 bytes, and WireGuard pads packets to a multiple of 16.
 		const tooLarge = "False PacketsTooLarge: Packets of the agreed size of 1398 bytes are lost " +
 			"on the path to the remote gateway or back. The largest packets that pass have 1376 bytes,"
 		expect(rome, "milan", 1398, tooLarge)
 		expect(milan, "rome", 1398, tooLarge)
-		// Packets from every node respect it.
+		// Packets from every node must have the smaller size.
 		if _, err := datagram(w.Rome.Nodes[1].Pod, world.Addr("10.1.2.2"), 8000, agentTimeout); err != nil {
 			t.Errorf("large datagrams are not answered: %v", err)
 		}
@@ -373,7 +378,8 @@ func TestAgentsCreateAndRepairTheFabric(t *testing.T) {
 				}
 			}
 		}
-		// Connections that start now are recorded as untranslated.
+		// Connections that start while the chains are flushed are recorded by connection tracking without a
+		// translation.
 		w.flush(t, w.Rome.Nodes[0].Inner, w.Rome.Nodes[0].NS)
 		if _, err := datagram(w.Rome.Nodes[1].Pod, world.Addr("10.1.2.2"), 8000, agentTimeout); err != nil {
 			t.Errorf("after the chains were emptied: %v", err)
@@ -383,7 +389,7 @@ func TestAgentsCreateAndRepairTheFabric(t *testing.T) {
 	t.Run("another gateway takes over when the active one fails", func(t *testing.T) {
 		rome.pod(t, "rome-2")
 		second := w.startGateway(t, w.Rome, w.Rome.Nodes[1], rome, keyOfRome)
-		// The standby gateway's kernel has no peers.
+		// The link of a standby gateway has no peers.
 		eventually(t, "the second gateway is standby", func() bool {
 			tunnel, err := w.Rome.Nodes[1].Inner.Tunnel(model.TunnelLink)
 			return err == nil && tunnel.Port == 51820 && len(tunnel.Peers) == 0
@@ -392,7 +398,7 @@ func TestAgentsCreateAndRepairTheFabric(t *testing.T) {
 			t.Error(err)
 		}
 		running := transfer(t, w.Rome.Nodes[1].Pod, world.Addr("10.1.2.2"))
-		// The node is disconnected, like after a power failure.
+		// The node is disconnected, as after a power failure.
 		died := time.Now()
 		ip(t, w.Wire, "link set rome-1 down")
 		if _, err := datagram(w.Rome.Nodes[1].Pod, world.Addr("10.1.2.2"), 1, agentTimeout); err != nil {
@@ -404,7 +410,7 @@ func TestAgentsCreateAndRepairTheFabric(t *testing.T) {
 		if _, err := datagram(w.Milan.Nodes[1].Pod, world.Addr("10.2.2.2"), 1, exchangeTimeout); err != nil {
 			t.Errorf("the other way: %v", err)
 		}
-		// It is reconnected, and removes its peers.
+		// The node is connected again, and its gateway removes its peers, because it is no longer active.
 		ip(t, w.Wire, "link set rome-1 up")
 		eventually(t, "the first gateway is standby", func() bool {
 			tunnel, err := w.Rome.Nodes[0].Inner.Tunnel(model.TunnelLink)
@@ -412,7 +418,7 @@ func TestAgentsCreateAndRepairTheFabric(t *testing.T) {
 		})
 		w.podsReachPods(t)
 
-		// A terminating gateway releases the Lease first.
+		// A gateway that terminates regularly releases its Lease first.
 		second.stop(t)
 		eventually(t, "rome-1 is active", connected(t, rome, "milan", "rome-1"))
 		w.podsReachPods(t)
@@ -441,7 +447,7 @@ func TestAgentsCreateAndRepairTheFabric(t *testing.T) {
 	})
 
 	t.Run("a peer announces the range of another gateway", func(t *testing.T) {
-		// Both clusters use the same private range, as may happen by chance.
+		// Both clusters may use the same range by chance for the addresses of their nodes.
 		around := netip.PrefixFrom(w.Milan.Nodes[0].V4, 24).Masked()
 		turin := world.EndpointOf(
 			"turin",
@@ -462,7 +468,7 @@ func TestAgentsCreateAndRepairTheFabric(t *testing.T) {
 			})
 		}
 		w.podsReachPods(t)
-		// A new handshake, and so its reply, passes as well.
+		// The link is created again, so that a new handshake and its reply have to pass as well.
 		ip(t, w.Rome.Nodes[0].Inner, "link del liqo.wg")
 		if _, err := datagram(w.Rome.Nodes[1].Pod, world.Addr("10.1.2.2"), 1, agentTimeout); err != nil {
 			t.Error(err)
@@ -486,7 +492,8 @@ func TestAgentsCreateAndRepairTheFabric(t *testing.T) {
 		eventually(t, "another handshake completes", func() bool {
 			te := rome.tunnel(t, "milan")
 			if te.Spec.PublicKey != public {
-				// The tracker has statuses written with the spec that was read before.
+				// The fake API server stores the spec that the writer of a status had read, so the change is repeated until
+				// it stays.
 				te.Spec.PublicKey, te.Generation = public, te.Generation+1
 				if _, err := rome.Federation.FederationV1alpha1().TunnelEndpoints(world.Installation).Update(
 					t.Context(), te, metav1.UpdateOptions{},
@@ -504,8 +511,8 @@ func TestAgentsCreateAndRepairTheFabric(t *testing.T) {
 		node := w.Rome.Nodes[0].NS
 		nat := func(do, ports string) {
 			t.Helper()
-			// Packets from milan must not create the entry of conntrack: replies to them would have
-			// the port that they were sent to.
+			// Packets from milan must not create the connection tracking entry, because replies would then have the port
+			// to which they were sent.
 			run(t, node, "iptables-nft -t raw -I PREROUTING -p udp --dport 51820 -j DROP")
 			run(t, node, "iptables-nft -t nat "+do+" POSTROUTING -p udp --sport 51820 -j MASQUERADE --to-ports "+ports)
 			run(t, node, "conntrack -F")
@@ -583,8 +590,8 @@ func TestAgentsCreateAndRepairTheFabric(t *testing.T) {
 	}
 }
 
-// A gateway that moves leaves its node as it is. When the network is disabled soon after that, only the route
-// agent can clean up.
+// A gateway that moves to another node leaves its objects on the node. If the network is disabled soon
+// afterwards, only the route agent can delete them.
 func TestRemovedRouteAgentDeletesGatewayLeftovers(t *testing.T) {
 	w := newFabric(t, "nft")
 	before := w.snapshot(t)
@@ -624,7 +631,8 @@ func TestRemovedRouteAgentDeletesGatewayLeftovers(t *testing.T) {
 	}
 }
 
-// apiOutage fails every request until it is ended, and counts the requests for a resource.
+// apiOutage makes every request fail until end is called. failed counts the requests for a resource that
+// failed meanwhile.
 func (a api) apiOutage(resource string) (failed *atomic.Int64, end func()) {
 	var over atomic.Bool
 	failed = &atomic.Int64{}
@@ -650,7 +658,7 @@ func (a api) apiOutage(resource string) (failed *atomic.Int64, end func()) {
 	return failed, func() { over.Store(true) }
 }
 
-// The Lease expires, and cannot be renewed or acquired.
+// During the outage the Lease expires, and no gateway can renew or acquire it.
 func TestActiveGatewayStaysDuringAnAPIServerOutage(t *testing.T) {
 	w := newFabric(t, "nft")
 	serve(t, w.Milan.Nodes[1].Pod)
@@ -676,7 +684,7 @@ func TestActiveGatewayStaysDuringAnAPIServerOutage(t *testing.T) {
 	})
 	lease := func() coordinationv1.LeaseSpec {
 		t.Helper()
-		// Reading the tracker is no request.
+		// The test reads the tracker of the fake client, because requests fail.
 		found, err := rome.Kube.Tracker().
 			Get(coordinationv1.SchemeGroupVersion.WithResource("leases"), world.Installation, agent.GatewayName)
 		if err != nil {
@@ -714,7 +722,7 @@ func TestActiveGatewayStaysDuringAnAPIServerOutage(t *testing.T) {
 	t.Logf("the longest wait of a connection was %s", running.end(t))
 }
 
-// peers returns the peers of a gateway's tunnel.
+// peers returns the peers of the WireGuard link of a gateway.
 func (w *fabric) peers(t *testing.T, n *world.Node) []model.TunnelPeer {
 	t.Helper()
 	tunnel, err := n.Inner.Tunnel(model.TunnelLink)
@@ -724,7 +732,7 @@ func (w *fabric) peers(t *testing.T, n *world.Node) []model.TunnelPeer {
 	return tunnel.Peers
 }
 
-// Ports of a node that are in use are reported, and affect only the servers that listen on them.
+// If a port of a node is in use, a condition reports it, and only the server of that port does not work.
 func TestGatewayWithPortsInUseServesItsPeers(t *testing.T) {
 	w := newFabric(t, "nft")
 	n := w.Rome.Nodes[0]
@@ -779,12 +787,12 @@ func TestGatewayWithPortsInUseServesItsPeers(t *testing.T) {
 	expect("not reported once they are free", nil, []string{ofBeacon, ofControl, "not running"})
 }
 
-// Agents run as many passes as in an hour while a connection is in use. They write nothing, and the connection
-// continues.
+// Agents run as many periodic passes as in an hour, while a connection is in use. They must not write to the
+// kernel, and the connection must continue.
 func TestAnHourOfPassesWritesNothing(t *testing.T) {
-	const passes = 120 // one each 30 seconds
+	const passes = 120 // one every 30 seconds
 	w := newFabric(t, "nft")
-	// Late replies must not count as lost.
+	// Probes have a longer timeout, so that late replies do not count as lost.
 	w.resync, w.probe = 10*time.Millisecond, time.Second
 	serve(t, w.Milan.Nodes[1].Pod)
 	rome, milan, keyOfRome, keyOfMilan := w.agreed(t)
@@ -802,8 +810,8 @@ func TestAnHourOfPassesWritesNothing(t *testing.T) {
 	}
 	eventually(t, "rome is connected to milan", connected(t, rome, "milan", "rome-1"))
 	eventually(t, "milan is connected to rome", connected(t, milan, "rome", "milan-1"))
-	// Rome initiates the handshake: milan learns rome's endpoint up to a second after both have reported the
-	// connection, and writes it once.
+	// Rome initiates the handshake. Milan writes rome's endpoint once, up to a second after both gateways have
+	// reported the connection.
 	eventually(t, "milan uses a keepalive", func() bool {
 		return slices.ContainsFunc(w.peers(t, w.Milan.Nodes[0]), func(p model.TunnelPeer) bool { return p.Keepalive > 0 })
 	})
@@ -817,7 +825,7 @@ func TestAnHourOfPassesWritesNothing(t *testing.T) {
 		}
 		return all
 	}
-	// made waits until every agent has run a number of further passes.
+	// made waits until every agent has completed a number of further passes.
 	made := func(passes float64) {
 		t.Helper()
 		since := count((*world.Process).Passes)

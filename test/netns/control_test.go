@@ -20,7 +20,8 @@ import (
 	"liqo.io/federation/netagent/model"
 )
 
-// Two gateways have each other's keys and the endpoint of one of them: milan serves its control port to rome.
+// The two gateways have each other's public keys, and one of them an endpoint of the other. Milan serves its
+// control port to rome.
 func TestControlPortIsReachableBeforeCIDRsAreAgreedUpon(t *testing.T) {
 	for _, iptables := range []string{"nft", "legacy"} {
 		t.Run(iptables, func(t *testing.T) {
@@ -67,7 +68,7 @@ func TestControlPortIsReachableBeforeCIDRsAreAgreedUpon(t *testing.T) {
 				}
 			}
 
-			// Agreeing upon CIDRs later does not affect it.
+			// When CIDRs are agreed upon later, the control port stays reachable.
 			for i, p := range []*model.Peer{rome, milan} {
 				control := p.Control
 				*p = full[i]
@@ -87,7 +88,7 @@ func TestControlPortIsReachableBeforeCIDRsAreAgreedUpon(t *testing.T) {
 	}
 }
 
-// answer serves a port by IPv6, and responds with the client's address, until the test ends.
+// answer serves a TCP port by IPv6 until the test ends, and responds with the address of the client.
 func answer(t *testing.T, ns *kernel.Namespace, port int) {
 	t.Helper()
 	var calls net.Listener
@@ -109,7 +110,8 @@ func answer(t *testing.T, ns *kernel.Namespace, port int) {
 	}()
 }
 
-// greeting connects to a port, and returns the address that the server saw.
+// greeting connects to a port, and returns the address of the client that the server responds with. It fails
+// after within.
 func greeting(ns *kernel.Namespace, to netip.AddrPort, within time.Duration) (string, error) {
 	var conn net.Conn
 	if err := ns.Do(

@@ -1,9 +1,7 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package netns tests the network fabric with a real kernel: two clusters of two nodes each, made of
-// network namespaces, and traffic between their pods. Its tests require root and network and mount
-// namespaces of their own:
-//
-//	make test-netns
+// Package netns tests the network agents with a real kernel, in clusters of two nodes each that are made of
+// network namespaces, with traffic between their pods. The tests need root, and network and mount namespaces
+// of their own. "make test-netns" runs them.
 package netns

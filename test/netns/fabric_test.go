@@ -32,7 +32,7 @@ func TestClustersWithTheSameAddressesReachEachOther(t *testing.T) {
 				serve(t, n.Pod)
 				serve(t, n.NS)
 			}
-			w.addGateway(t, w.Rome.Nodes[1]) // standby, once configured
+			w.addGateway(t, w.Rome.Nodes[1]) // standby after it is configured
 			before := w.snapshot(t)
 			if w.apply(t) == 0 {
 				t.Fatal("nothing was written")
@@ -57,8 +57,8 @@ func TestClustersWithTheSameAddressesReachEachOther(t *testing.T) {
 	}
 }
 
-// Rome's pods are remapped to another range in milan. This applies to sockets in use, too, although the kernel
-// translates by the first packet of a connection.
+// Rome's pods are remapped to another range on milan. This must also affect sockets in use, although the
+// kernel decides on a translation only for the first packet of a connection.
 func TestChangedRemappingAppliesToOpenSockets(t *testing.T) {
 	for _, iptables := range []string{"nft", "legacy"} {
 		t.Run(iptables, func(t *testing.T) {
@@ -86,7 +86,8 @@ func TestChangedRemappingAppliesToOpenSockets(t *testing.T) {
 	}
 }
 
-// A path without ICMP hides its MTU from pods. Connections pass nevertheless, as gateways clamp the MSS.
+// On a path that drops ICMP, pods cannot discover the MTU. Connections must work nevertheless, because
+// gateways clamp the MSS.
 func TestConnectionsPassWithoutICMP(t *testing.T) {
 	w := newFabric(t, "nft")
 	for _, n := range w.Nodes() {
@@ -110,7 +111,7 @@ func TestConnectionsPassWithoutICMP(t *testing.T) {
 			t.Errorf("%s: %v", what, err)
 		}
 	})
-	// This is due to MSS clamping and not to a cached path MTU.
+	// Without MSS clamping, the same connections must fail. So no cached path MTU made them work before.
 	for _, c := range w.Clusters() {
 		for _, program := range []string{"iptables-nft", "ip6tables-nft"} {
 			run(
@@ -137,8 +138,8 @@ func TestConnectionsPassWithoutICMP(t *testing.T) {
 	})
 }
 
-// Connections of a node that involve no peer, for example of pods with Services, survive changes of tunnels and
-// flushed chains.
+// Connections of a node that do not involve a peer, for example to Services, must survive changes of tunnels
+// and flushed chains.
 func TestConnectionsWithoutAPeerSurviveChanges(t *testing.T) {
 	for _, iptables := range []string{"nft", "legacy"} {
 		t.Run(iptables, func(t *testing.T) {
@@ -159,7 +160,7 @@ func TestConnectionsWithoutAPeerSurviveChanges(t *testing.T) {
 				}
 			}
 			continues("at first")
-			// From now on only conntrack translates.
+			// From here on, only the connection tracking entry translates the packets of the Service.
 			run(t, n.NS, "iptables-"+iptables+" -t nat -D "+service)
 			continues("without the Service")
 			w.apply(t)
@@ -176,7 +177,7 @@ func TestConnectionsWithoutAPeerSurviveChanges(t *testing.T) {
 	}
 }
 
-// If iptables cannot be run, chains cannot be watched, and Follow must be retried.
+// Follow fails while iptables cannot be run, because chains cannot be watched, and it must be retried.
 func TestChainsAreWatchedOnceTheBackendIsDetected(t *testing.T) {
 	w := newFabric(t, "nft")
 	n := w.Rome.Nodes[1]
@@ -202,7 +203,8 @@ func TestChainsAreWatchedOnceTheBackendIsDetected(t *testing.T) {
 	}
 }
 
-// Missing prerequisites and ports in use are reported with a hint, and repaired once they are available.
+// A node without a required program, or with a port in use, is reported with a hint, and works when the cause
+// is removed.
 func TestMissingPrerequisitesOfANodeAreReported(t *testing.T) {
 	w := newFabric(t, "nft")
 	worker, gateway := w.Rome.Nodes[1], w.Rome.Nodes[0]
@@ -243,7 +245,7 @@ func TestMissingPrerequisitesOfANodeAreReported(t *testing.T) {
 	w.unchanged(t)
 }
 
-// hold uses a UDP port of a node, as another program may.
+// hold binds a UDP port of a node, as another program may do, and returns the socket.
 func hold(t *testing.T, ns *kernel.Namespace, port int) net.PacketConn {
 	t.Helper()
 	var socket net.PacketConn
@@ -256,7 +258,7 @@ func hold(t *testing.T, ns *kernel.Namespace, port int) net.PacketConn {
 	return socket
 }
 
-// unchanged applies the states again, and requires that nothing is written or changed.
+// unchanged applies the states of the model again, and fails the test if anything is written or changed.
 func (w *fabric) unchanged(t *testing.T) {
 	t.Helper()
 	before := w.snapshot(t)
@@ -268,8 +270,8 @@ func (w *fabric) unchanged(t *testing.T) {
 	}
 }
 
-// sides calls f for both directions, with the client's pod addresses as seen in the server's cluster, and vice
-// versa.
+// sides calls f with each cluster as the client. serverSeen is the second number in the addresses by which
+// the client reaches the server's pods, and clientSeen is that number in the opposite direction.
 func (w *fabric) sides(f func(client, server *world.Cluster, serverSeen, clientSeen int)) {
 	f(w.Rome, w.Milan, 1, 2)
 	f(w.Milan, w.Rome, 2, 1)
@@ -319,7 +321,7 @@ func (w *fabric) nodesReachPods(t *testing.T) {
 	})
 }
 
-// A node of rome, which is not a pod, is reachable by a mapping.
+// An AddressMapping makes a node of rome reachable, although its address is not in a CIDR of pods.
 func (w *fabric) mappedAddressesAreReached(t *testing.T) {
 	t.Helper()
 	for i, from := range w.Milan.Nodes {
@@ -333,7 +335,7 @@ func (w *fabric) mappedAddressesAreReached(t *testing.T) {
 	}
 }
 
-// Rome filters, whatever milan sends.
+// Rome drops packets to addresses that it has not announced to milan.
 func (w *fabric) unannouncedAddressesAreUnreachable(t *testing.T) {
 	t.Helper()
 	ip(t, w.Rome.Nodes[0].NS, "addr add 10.66.0.1/32 dev lo")
@@ -341,14 +343,14 @@ func (w *fabric) unannouncedAddressesAreUnreachable(t *testing.T) {
 	pod := w.Milan.Nodes[0].Pod
 	for _, to := range []netip.Addr{
 		world.Addr("10.66.0.1"), world.Addr("10.80.0.9"),
-		// The nodes' addresses in the pod CIDRs.
+		// These are addresses of nodes in the CIDRs of their pods.
 		world.Addr("10.2.1.1"), world.Addr("10.2.2.1"), world.Addr("fd11:0:1::1"), world.Addr("fd11:0:2::1"),
 	} {
 		if saw, err := call(pod, to, 16, time.Second); err == nil {
 			t.Errorf("%s was reached, by %s", to, saw)
 		}
 	}
-	// The same address after rome maps it.
+	// The address becomes reachable when rome announces it.
 	peer := w.Rome.Input.Peers[0]
 	mappings := peer.Mappings
 	peer.Mappings = append([]model.Mapping{{Seen: world.Addr("10.66.0.1"), Target: world.Addr("10.66.0.1")}}, mappings...)
@@ -361,8 +363,8 @@ func (w *fabric) unannouncedAddressesAreUnreachable(t *testing.T) {
 	w.apply(t)
 }
 
-// Packets from a node to milan's gateway have the address of rome's gateway there. All ports but that of probes
-// respond.
+// Only rome's gateway reaches the port of probes of milan's gateway. Packets from nodes and pods have the same
+// source address at milan's gateway, and must reach its other ports only.
 func (w *fabric) onlyGatewaysReachEachOther(t *testing.T) {
 	t.Helper()
 	gateway := w.Milan.Nodes[0].Inner
@@ -408,7 +410,7 @@ func (w *fabric) onlyGatewaysReachEachOther(t *testing.T) {
 			}
 		}
 	}
-	// Pods receive packets at this port, too.
+	// Pods must still receive packets at this port.
 	defer answers(w.Milan.Nodes[1].Pod)()
 	if err := query(w.Rome.Nodes[1].NS, world.Addr("10.1.2.2"), exchangeTimeout); err != nil {
 		t.Errorf("a pod of milan's, at the port of the probes: %v", err)
@@ -451,7 +453,8 @@ func (w *fabric) manualChangesAreRepaired(t *testing.T) {
 	}
 }
 
-// Packets pass the other node's gateway as soon as it is active, and milan learns its endpoint.
+// The gateway of the second node becomes active. Packets must pass it at once, and milan must learn its
+// endpoint.
 func (w *fabric) anotherGatewayTakesOver(t *testing.T) {
 	t.Helper()
 	w.Rome.Input.Gateways = []string{"rome-1", "rome-2"}
@@ -492,7 +495,7 @@ func (w *fabric) anotherGatewayTakesOver(t *testing.T) {
 	}
 }
 
-// flush flushes the owned chains of a namespace.
+// flush flushes the chains of the product in the namespaces of a gateway and of its node.
 func (w *fabric) flush(t *testing.T, inner, node *kernel.Namespace) {
 	t.Helper()
 	backend, err := node.Backend()

@@ -17,8 +17,8 @@ import (
 	"liqo.io/federation/test/netns/world"
 )
 
-// Three clusters with the same pod CIDRs, with tunnels from rome to the other two. Pods of the other two reach
-// each other by mappings of rome only.
+// Three clusters have the same CIDRs, and rome has tunnels to the other two. Pods of those two reach each
+// other only by AddressMappings of rome.
 func TestPodsOfTwoProvidersReachEachOtherThroughTheirConsumer(t *testing.T) {
 	w := newFabric(t, "nft")
 	naples := w.addNaples(t)
@@ -28,8 +28,8 @@ func TestPodsOfTwoProvidersReachEachOtherThroughTheirConsumer(t *testing.T) {
 	w.apply(t)
 	w.unchanged(t)
 
-	// In rome, milan's pods are in 10.1 and naples' in 10.3. In milan, rome's are in 10.2, in naples in 10.4; the
-	// first addresses represent rome's gateway.
+	// Addresses: on rome, milan's pods are in 10.1 and naples' pods in 10.3; rome's pods are in 10.2 on milan and
+	// in 10.4 on naples. There the first address of the range represents rome's gateway.
 	for i, from := range naples.Nodes {
 		exchange(
 			t,
@@ -54,7 +54,8 @@ func TestPodsOfTwoProvidersReachEachOtherThroughTheirConsumer(t *testing.T) {
 		)
 	}
 	for _, to := range []netip.Addr{
-		// Addresses without a mapping of rome, and those of milan's pods in rome, which are not valid in naples.
+		// Packets to these addresses must be dropped: rome has no mapping for some of them, and the others are
+		// addresses of milan's pods on rome, which are not valid on naples.
 		world.Addr("10.91.0.11"), world.Addr("10.91.0.31"), world.Addr("10.1.2.2"),
 	} {
 		if saw, err := call(naples.Nodes[0].Pod, to, 16, time.Second); err == nil {
@@ -69,8 +70,8 @@ func TestPodsOfTwoProvidersReachEachOtherThroughTheirConsumer(t *testing.T) {
 	w.teardown(t)
 }
 
-// A Service of the gateway's cluster is reachable by a mapping of its ClusterIP, which the gateway's node
-// translates, wherever its endpoints are.
+// A Service of the gateway's cluster is reachable by an AddressMapping of its ClusterIP. The gateway's node
+// translates the ClusterIP to any endpoint of the Service.
 func TestServiceIsReachableByItsMapping(t *testing.T) {
 	w := newFabric(t, "nft")
 	gateway := w.Rome.Nodes[0].NS
@@ -116,7 +117,7 @@ func TestServiceIsReachableByItsMapping(t *testing.T) {
 	w.teardown(t)
 }
 
-// addNaples adds a third cluster with a tunnel to rome.
+// addNaples adds a third cluster, which has a tunnel to rome.
 func (w *fabric) addNaples(t *testing.T) *world.Cluster {
 	t.Helper()
 	naples, public := w.addCluster(t, "naples")
@@ -145,7 +146,7 @@ func (w *fabric) addNaples(t *testing.T) *world.Cluster {
 			{CIDR: world.Prefix("10.0.0.0/16"), Mapped: world.Prefix("10.3.0.0/16")},
 			{CIDR: world.Prefix("fd10::/32"), Mapped: world.Prefix("fd13::/32")},
 		},
-		// 10.91 and fd91 contain rome's mappings.
+		// 10.91 and fd91 are the ranges of rome's AddressMappings.
 		Remote: []netip.Prefix{
 			world.Prefix("10.4.0.0/16"),
 			world.Prefix("fd14::/32"),

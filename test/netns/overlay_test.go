@@ -18,8 +18,8 @@ import (
 	"liqo.io/federation/test/netns/world"
 )
 
-// Packets of the overlay can be forged by any machine that reaches a node, as they are computed from names. The
-// pod on rome-2 receives those of the gateway's node only.
+// MAC addresses and VNI of the overlay are computed from names, so any machine that reaches a node can forge
+// its packets. The pod on rome-2 must receive only packets that the gateway's node sends.
 func TestOverlayRejectsPacketsOfOtherMachines(t *testing.T) {
 	for _, iptables := range []string{"nft", "legacy"} {
 		for _, family := range []model.Family{model.IPv4, model.IPv6} {
@@ -36,7 +36,7 @@ func TestOverlayRejectsPacketsOfOtherMachines(t *testing.T) {
 				w.apply(t)
 				w.unchanged(t)
 				gateway, node := w.Rome.Nodes[0], w.Rome.Nodes[1]
-				// Pods reach nodes with the address of their own node.
+				// The source address of packets from pods to nodes must be the address of the pod's own node.
 				for _, program := range []string{"iptables-", "ip6tables-"} {
 					run(t, gateway.NS, program+iptables+" -I FORWARD 1 -i cni0 -j ACCEPT")
 				}
@@ -50,7 +50,7 @@ func TestOverlayRejectsPacketsOfOtherMachines(t *testing.T) {
 				got, stranger := receive(t, node.Pod), w.stranger(t)
 				send := func(who string, from *kernel.Namespace) {
 					t.Helper()
-					// Milan's pods are in 10.1 here: packets from there arrive by the overlay.
+					// On rome, milan's pods are in 10.1, so packets from there arrive on the overlay.
 					packet := overlaid(state.Links[0].MAC, world.Addr("10.1.2.2"), world.Addr("10.0.2.2"), who)
 					if err := from.Do(func() error {
 						conn, err := net.Dial("udp", at.String())
@@ -85,7 +85,7 @@ func TestOverlayRejectsPacketsOfOtherMachines(t *testing.T) {
 	}
 }
 
-// stranger is a machine on the wire that belongs to no cluster.
+// stranger returns the network namespace of a machine on the wire that belongs to no cluster.
 func (w *fabric) stranger(t *testing.T) *kernel.Namespace {
 	t.Helper()
 	ns, err := w.Enter(w.Wire, "stranger")
@@ -99,7 +99,7 @@ func (w *fabric) stranger(t *testing.T) *kernel.Namespace {
 	return ns
 }
 
-// receive returns the datagrams that arrive at a port without a server.
+// receive returns a channel with the UDP packets that arrive at a port.
 func receive(t *testing.T, ns *kernel.Namespace) <-chan string {
 	t.Helper()
 	var socket net.PacketConn
@@ -127,8 +127,8 @@ func receive(t *testing.T, ns *kernel.Namespace) <-chan string {
 	return got
 }
 
-// overlaid returns a datagram as sent on the overlay to the node with a MAC: headers of VXLAN, Ethernet, IPv4
-// and UDP, and the text.
+// overlaid returns the payload of a VXLAN packet to the node with this MAC address: headers of VXLAN,
+// Ethernet, IPv4 and UDP, and the text.
 func overlaid(mac model.MAC, from, to netip.Addr, text string) []byte {
 	const vni, stranger = model.OverlayVNI, "\x02\x00\x00\x00\x00\x09"
 	packet := []byte{0x08, 0, 0, 0, vni >> 16, vni >> 8 & 0xff, vni & 0xff, 0}
@@ -150,7 +150,7 @@ func overlaid(mac model.MAC, from, to netip.Addr, text string) []byte {
 	binary.BigEndian.PutUint16(ip[10:], ^uint16(sum))
 	packet = append(packet, ip...)
 
-	for _, field := range []uint16{port, port, uint16(8 + len(text)), 0} { // without a checksum
+	for _, field := range []uint16{port, port, uint16(8 + len(text)), 0} { // no checksum
 		packet = binary.BigEndian.AppendUint16(packet, field)
 	}
 	return append(packet, text...)

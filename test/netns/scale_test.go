@@ -18,7 +18,8 @@ import (
 	"liqo.io/federation/test/netns/world"
 )
 
-// Many rules form trees of chains, which iptables prints as the model writes them.
+// With many rules, the model writes trees of chains. iptables must print them in the same form, so that they
+// are not written again.
 func TestHundredsOfPeersAreWrittenOnceAndDeletedCompletely(t *testing.T) {
 	for _, iptables := range []string{"nft", "legacy"} {
 		t.Run(iptables, func(t *testing.T) {
@@ -46,7 +47,7 @@ func TestHundredsOfPeersAreWrittenOnceAndDeletedCompletely(t *testing.T) {
 	}
 }
 
-// manyPeers returns peers that may reach rome's pods, the first of which has mappings, too.
+// manyPeers returns peers that may reach all pods of rome. The first peer also has AddressMappings.
 func manyPeers(peers, mappings int) []model.Peer {
 	var all []model.Peer
 	for i := range peers {

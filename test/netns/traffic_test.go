@@ -24,17 +24,17 @@ import (
 	"liqo.io/federation/netagent/kernel"
 )
 
-// port is the port of the servers, UDP and TCP.
+// port is the port of the test servers, for UDP and TCP.
 const port = 7000
 
-// longTimeout bounds connections that are in use while agents do many things.
+// longTimeout is the timeout of connections that are in use while agents work.
 const longTimeout = 5 * time.Minute
 
-// exchangeTimeout bounds each exchange, including the handshake and path MTU discovery.
+// exchangeTimeout is the timeout of one exchange, including the WireGuard handshake and path MTU discovery.
 const exchangeTimeout = 10 * time.Second
 
-// serve runs servers in a namespace until the test ends: datagrams are answered with the sender's address and
-// the datagram, connections with the client's address and an echo.
+// serve runs a UDP and a TCP server in a namespace until the test ends. Both respond with the address of the
+// client, and return the data that they receive.
 func serve(t *testing.T, ns *kernel.Namespace) {
 	t.Helper()
 	var packets net.PacketConn
@@ -83,7 +83,8 @@ func caller(a net.Addr) string {
 	return netip.MustParseAddrPort(a.String()).Addr().Unmap().String()
 }
 
-// datagram sends a datagram until it is answered, and returns the address that the server saw.
+// datagram sends UDP packets of a size until one is answered, and returns the client's address as the server
+// observed it.
 func datagram(ns *kernel.Namespace, to netip.Addr, size int, timeout time.Duration) (string, error) {
 	conn, err := dial(ns, "udp", to, timeout)
 	if err != nil {
@@ -93,11 +94,11 @@ func datagram(ns *kernel.Namespace, to netip.Addr, size int, timeout time.Durati
 	return exchangeDatagram(conn, size, timeout)
 }
 
-// datagrams counts the datagrams sent.
+// datagrams is the number of UDP packets sent, which makes each packet unique.
 var datagrams atomic.Uint64
 
-// exchangeDatagram sends datagrams on a socket until one of them is answered, and returns the address that the
-// server saw. Datagrams are unique, so that late replies to previous calls are ignored.
+// exchangeDatagram sends UDP packets on a socket until one of them is answered, and returns the client's
+// address as the server observed it. Packets are unique, so that late replies to earlier packets are ignored.
 func exchangeDatagram(conn net.Conn, size int, timeout time.Duration) (string, error) {
 	datagram := bytes.Repeat([]byte("x"), size)
 	sent := make(map[string]bool)
@@ -113,7 +114,7 @@ func exchangeDatagram(conn net.Conn, size int, timeout time.Duration) (string, e
 		for {
 			n, err := conn.Read(buffer)
 			if errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, unix.EMSGSIZE) {
-				break // no reply, or the path MTU was learned
+				break // the packet was lost, or was too large for the path MTU, which is known now
 			}
 			if err != nil {
 				return "", err
@@ -128,7 +129,8 @@ func exchangeDatagram(conn net.Conn, size int, timeout time.Duration) (string, e
 	return "", fmt.Errorf("no answer to %d bytes sent to %s: %s", size, conn.RemoteAddr(), observed)
 }
 
-// call sends bytes over a connection and reads them back.
+// call sends data over a TCP connection, reads it back, and returns the client's address as the server
+// observed it.
 func call(ns *kernel.Namespace, to netip.Addr, size int, timeout time.Duration) (string, error) {
 	conn, err := dial(ns, "tcp", to, timeout)
 	if err != nil {
@@ -157,7 +159,7 @@ func dial(ns *kernel.Namespace, network string, to netip.Addr, timeout time.Dura
 	return conn, err
 }
 
-// ongoing is a connection in use.
+// ongoing is a TCP connection that is in use.
 type ongoing struct {
 	conn    net.Conn
 	back    *bufio.Reader
@@ -166,14 +168,14 @@ type ongoing struct {
 	longest time.Duration
 }
 
-// transfer repeatedly sends bytes over a connection and reads them back, until it is ended.
+// transfer sends data over a TCP connection and reads it back, repeatedly until end is called.
 func transfer(t *testing.T, from *kernel.Namespace, to netip.Addr) *ongoing {
 	t.Helper()
 	conn, err := dial(from, "tcp", to, exchangeTimeout)
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The connection is in use once the server has sent the client's address.
+	// The server sends the address of the client first, which proves that the connection is established.
 	back := bufio.NewReader(conn)
 	_ = conn.SetDeadline(time.Now().Add(exchangeTimeout))
 	if _, err := back.ReadString('\n'); err != nil {
@@ -209,7 +211,7 @@ func (o *ongoing) run() error {
 	}
 }
 
-// end closes the connection and returns the longest wait for a reply.
+// end closes the connection, and returns the longest time between sending data and receiving it.
 func (o *ongoing) end(t *testing.T) time.Duration {
 	t.Helper()
 	close(o.stop)
@@ -219,7 +221,8 @@ func (o *ongoing) end(t *testing.T) time.Duration {
 	return o.longest
 }
 
-// exchange sends datagrams and uses a connection, and checks the address that the server saw.
+// exchange sends UDP packets and uses a TCP connection, and checks the client's address that the server
+// observed.
 func exchange(t *testing.T, what string, from *kernel.Namespace, to netip.Addr, want netip.Addr) {
 	t.Helper()
 	check := func(how, saw string, err error) {

@@ -18,15 +18,16 @@ import (
 	"liqo.io/federation/test/netns/world"
 )
 
-// fabric is a world whose nodes match the model.
+// fabric is a world to whose nodes the states of the model are applied.
 type fabric struct {
 	*world.World
 	appliers map[*world.Node]appliers
-	// resync is the agents' Resync, and probe the gateways' ProbeInterval.
+	// resync is the Resync option of all agents, and probe the ProbeInterval of all gateways.
 	resync, probe time.Duration
 }
 
-// appliers apply the states of a node's agents.
+// appliers apply the states of the agents of one node: the route agent's, and the gateway's on the node and
+// in its namespace.
 type appliers struct{ route, host, inside *apply.Applier }
 
 func newFabric(t *testing.T, iptables string) *fabric {
@@ -47,14 +48,14 @@ func newFabric(t *testing.T, iptables string) *fabric {
 	return w
 }
 
-// equip creates the appliers for the nodes of a cluster.
+// equip creates the appliers of the nodes of a cluster.
 func (w *fabric) equip(c *world.Cluster) {
 	for _, n := range c.Nodes {
 		w.appliers[n] = appliers{route: apply.New(n.NS), host: apply.New(n.NS), inside: apply.New(n.Inner)}
 	}
 }
 
-// addCluster adds a cluster with the pod CIDRs of rome.
+// addCluster adds a cluster with the same CIDRs as rome, and returns it with the public key of its gateway.
 func (w *fabric) addCluster(t *testing.T, name string) (*world.Cluster, model.PublicKey) {
 	t.Helper()
 	c, public, err := w.Add(name)
@@ -65,7 +66,7 @@ func (w *fabric) addCluster(t *testing.T, name string) (*world.Cluster, model.Pu
 	return c, public
 }
 
-// addGateway creates the namespace of a gateway.
+// addGateway creates the network namespace of a gateway on a node.
 func (w *fabric) addGateway(t *testing.T, n *world.Node) {
 	t.Helper()
 	if err := w.AddGateway(n); err != nil {
@@ -76,7 +77,7 @@ func (w *fabric) addGateway(t *testing.T, n *world.Node) {
 	w.appliers[n] = a
 }
 
-// apply applies the states of the model to every node, and returns the number of writes.
+// apply applies the states of the model to all nodes, and returns the number of writes to the kernel.
 func (w *fabric) apply(t *testing.T) int {
 	t.Helper()
 	total := 0
@@ -111,7 +112,7 @@ func applyTo(t testing.TB, a *apply.Applier, s model.State) int {
 	return writes
 }
 
-// teardown deletes all owned objects.
+// teardown deletes all objects of the product from all nodes.
 func (w *fabric) teardown(t *testing.T) {
 	t.Helper()
 	families := []model.Family{model.IPv4, model.IPv6}
@@ -134,14 +135,14 @@ func (w *fabric) teardown(t *testing.T) {
 	}
 }
 
-// volatile matches lines of a snapshot that change independently: link-local addresses, counters, comments, and
-// policies of empty tables.
+// volatile matches the parts of a snapshot that change without writes of the product: link-local addresses,
+// counters, comments, and policies of empty tables.
 var volatile = regexp.MustCompile(
 	`(?m)^(#|\*|COMMIT|:[A-Z]+ ACCEPT|(anycast|local) fe80:|multicast ff00:|33:33:).*\n|` +
 		` tentative| \[\d+:\d+\]| expires \d+sec`,
 )
 
-// snapshot returns the state of all nodes and gateways.
+// snapshot returns the network configuration of all nodes and gateways as a text.
 func (w *fabric) snapshot(t *testing.T) string {
 	t.Helper()
 	var b strings.Builder
@@ -162,7 +163,7 @@ func (w *fabric) snapshot(t *testing.T) string {
 	return b.String()
 }
 
-// run runs a command in a namespace and returns what it printed.
+// run runs a command in a network namespace, and returns its output. It fails the test if the command fails.
 func run(t testing.TB, ns *kernel.Namespace, command string) string {
 	t.Helper()
 	out, err := world.Run(ns, command)

@@ -16,12 +16,12 @@ import (
 	"liqo.io/federation/netagent/route"
 )
 
-// stopTimeout bounds the termination of an agent.
+// stopTimeout is the maximal time until an agent has terminated.
 const stopTimeout = 30 * time.Second
 
 // Process is a running agent.
 type Process struct {
-	// Metrics is the registry of the agent's metrics.
+	// Metrics is the registry with the metrics of the agent.
 	Metrics metrics.KubeRegistry
 
 	cancel context.CancelFunc
@@ -47,17 +47,18 @@ func (p *Process) Stop() error {
 	}
 }
 
-// Passes returns the number of successful passes of the agent.
+// Passes returns the number of passes that the agent has completed.
 func (p *Process) Passes() (float64, error) {
 	return p.count("federation_netagent_passes_total", "success")
 }
 
-// Writes returns the number of the agent's kernel writes.
+// Writes returns the number of writes to the kernel by the agent.
 func (p *Process) Writes() (float64, error) {
 	return p.count("federation_netagent_kernel_writes_total", "")
 }
 
-// count returns the value of a counter with the given value of its only label, or of one without labels.
+// count returns the value of a counter. label is the value of the counter's only label, or empty if it has
+// none.
 func (p *Process) count(name, label string) (float64, error) {
 	families, err := p.Metrics.Gather()
 	if err != nil {
@@ -76,7 +77,7 @@ func (p *Process) count(name, label string) (float64, error) {
 	return 0, nil
 }
 
-// Options returns the options of an agent on a node.
+// Options returns the options of an agent that runs on a node.
 func (w *World) Options(c *Cluster, n *Node) *agent.Options {
 	o := agent.NewOptions("")
 	o.NodeName, o.Namespace = n.Name, Installation
@@ -84,7 +85,7 @@ func (w *World) Options(c *Cluster, n *Node) *agent.Options {
 	return o
 }
 
-// GatewayOptions returns the options of a gateway on a node.
+// GatewayOptions returns the options of a gateway that runs on a node, with its private key in keyFile.
 func (w *World) GatewayOptions(c *Cluster, n *Node, keyFile string) *gateway.Options {
 	o := gateway.NewOptions()
 	o.Options, o.PrivateKeyFile = w.Options(c, n), keyFile

@@ -23,17 +23,17 @@ import (
 	"liqo.io/federation/netagent/model"
 )
 
-// Installation is the namespace of the installation in every cluster.
+// Installation is the installation namespace of every cluster.
 const Installation = "liqo"
 
-// API holds the fake clients of one cluster's agents.
+// API has the fake clients of the agents of one cluster.
 type API struct {
 	Kube       *kubefake.Clientset
 	Federation *federationfake.Clientset
 }
 
-// NewAPI returns the API of a cluster with its nodes, its ClusterInfo, the agents' workloads,
-// and other objects of the federation.
+// NewAPI returns the API of a cluster with its nodes, its ClusterInfo, the workloads of the agents, and the
+// given objects of the federation API.
 func NewAPI(c *Cluster, federation ...runtime.Object) *API {
 	objects := []runtime.Object{
 		&appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: agent.GatewayName, Namespace: Installation}},
@@ -64,7 +64,7 @@ func NewAPI(c *Cluster, federation ...runtime.Object) *API {
 		Kube:       kubefake.NewSimpleClientset(objects...),
 		Federation: federationfake.NewSimpleClientset(append(federation, info)...),
 	}
-	// The tracker does not check resource versions, which the election requires.
+	// Leader election relies on conflicts of resource versions, which the fake client does not check.
 	version := 0
 	a.Kube.PrependReactor("*", "leases", func(action clienttesting.Action) (bool, runtime.Object, error) {
 		var lease *coordinationv1.Lease
@@ -90,7 +90,7 @@ func NewAPI(c *Cluster, federation ...runtime.Object) *API {
 	return a
 }
 
-// AddGatewayPod creates the pod of a gateway on a node.
+// AddGatewayPod creates the pod of the gateway on a node.
 func (a *API) AddGatewayPod(ctx context.Context, node string) error {
 	_, err := a.Kube.CoreV1().Pods(Installation).Create(ctx, &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
@@ -102,12 +102,12 @@ func (a *API) AddGatewayPod(ctx context.Context, node string) error {
 	return err
 }
 
-// Tunnel returns a TunnelEndpoint.
+// Tunnel returns the TunnelEndpoint with this name.
 func (a *API) Tunnel(ctx context.Context, name string) (*v1alpha1.TunnelEndpoint, error) {
 	return a.Federation.FederationV1alpha1().TunnelEndpoints(Installation).Get(ctx, name, metav1.GetOptions{})
 }
 
-// EndpointOf returns the TunnelEndpoint of a peer. The pairs are CIDRs and their remapped CIDRs.
+// EndpointOf returns the TunnelEndpoint of a peer. Each pair is a CIDR and its remapped CIDR.
 func EndpointOf(
 	name string,
 	public model.PublicKey,

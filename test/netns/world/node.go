@@ -15,7 +15,7 @@ import (
 	"liqo.io/federation/netagent/model"
 )
 
-// node creates a node with a pod, connects it to the wire, and adds routes to the other node's pods.
+// node creates a node with one pod, connects it to the wire, and adds routes to the pods of the other node.
 func (w *World) node(name string, cluster, number int, pods cidrs) (*Node, error) {
 	n := &Node{
 		Name: name, V4: Addr(
@@ -45,7 +45,7 @@ func (w *World) node(name string, cluster, number int, pods cidrs) (*Node, error
 			"link set cni0 up",
 			fmt.Sprintf("route add %s.%d.0/24 via 172.16.%d.%d", pods.v4, other, cluster, other),
 			fmt.Sprintf("route add %s:0:%d::/64 via fd00::%d:%d", pods.v6, other, cluster, other),
-			// Routes and rules of other programs that use the numbers of owned tables and rules.
+			// Routes and rules of other programs may have the same numbers as the product's tables and rules.
 			"route add 192.0.2.0/24 dev cni0 table 5872 proto 99", "route add 2001:db8::/64 dev cni0 table 5872 proto 99",
 			"route add 192.0.2.0/24 dev cni0 table 5873 proto 99",
 			"rule add priority 480 from 192.0.2.0/24 table 5872 protocol 99",
@@ -69,14 +69,15 @@ func (w *World) node(name string, cluster, number int, pods cidrs) (*Node, error
 	}
 	for path, value := range map[string]string{
 		"net/ipv4/ip_forward": "1", "net/ipv6/conf/all/forwarding": "1",
-		// The strictest reverse path filter.
+		// This is the strictest setting of the reverse path filter.
 		"net/ipv4/conf/all/rp_filter": "1", "net/ipv4/conf/eth0/rp_filter": "1",
 	} {
 		if err := n.NS.SetSysctl(model.Sysctl{Path: path, Value: value}); err != nil {
 			return nil, err
 		}
 	}
-	// The rules of a CNI for packets that leave the cluster, on a node with the FORWARD policy DROP.
+	// These are the rules of a typical CNI plugin for packets that leave the cluster. The policy of the FORWARD
+	// chain is DROP.
 	var commands []string
 	for i, program := range []string{"iptables-", "ip6tables-"} {
 		program, pods := program+w.options.Iptables, pods.prefixes()[i].String()
@@ -85,7 +86,7 @@ func (w *World) node(name string, cluster, number int, pods cidrs) (*Node, error
 			program+" -A FORWARD -s "+pods+" -d "+pods+" -j ACCEPT",
 			program+" -P FORWARD DROP")
 	}
-	// Other CNIs masquerade in an nftables table of their own, which iptables rules cannot skip.
+	// Some CNI plugins masquerade in an nftables table of their own, which no iptables rule can bypass.
 	commands = append(commands,
 		"nft add table ip cni",
 		"nft add chain ip cni postrouting { type nat hook postrouting priority srcnat + 1 ; }",
@@ -98,7 +99,7 @@ func (w *World) node(name string, cluster, number int, pods cidrs) (*Node, error
 	return n, nil
 }
 
-// Run runs a command in a namespace and returns what it printed.
+// Run runs a command in a network namespace, and returns its output.
 func Run(ns *kernel.Namespace, command string) (string, error) {
 	words := strings.Fields(command)
 	cmd := exec.Command(words[0], words[1:]...)
@@ -110,7 +111,7 @@ func Run(ns *kernel.Namespace, command string) (string, error) {
 	return out.String(), nil
 }
 
-// IP runs commands of ip in a namespace, one after the other.
+// IP runs several commands of ip in a network namespace.
 func IP(ns *kernel.Namespace, commands ...string) error {
 	for _, c := range commands {
 		if _, err := Run(ns, "ip "+c); err != nil {

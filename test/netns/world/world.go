@@ -1,8 +1,9 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package world creates clusters of network namespaces. Their nodes are connected by one wire and configured as
-// by a simple CNI. Callers add the objects of the agents, from the model or by running the agents.
+// Package world creates clusters of network namespaces. All nodes are on one wire, and are configured as by a
+// simple CNI plugin. The caller adds the objects of the agents, either directly from the model or by running
+// the agents.
 package world
 
 import (
@@ -20,12 +21,12 @@ import (
 	"liqo.io/federation/netagent/model"
 )
 
-// Namespaces is the directory of the files of namespaces. It is mounted in this process's mount namespace only,
-// so that everything in it ends with the process.
+// Namespaces is the directory of the files of network namespaces. It is mounted only in the mount namespace
+// of this process, so the kernel deletes everything in it when the process ends.
 const Namespaces = "/mnt"
 
-// Prepare mounts Namespaces. It fails unless the process has network and mount namespaces of its own, as created
-// by unshare.
+// Prepare mounts Namespaces. It fails unless the process has network and mount namespaces of its own, for
+// example by unshare.
 func Prepare() error {
 	for _, kind := range []string{"net", "mnt"} {
 		own, err := os.Readlink("/proc/self/ns/" + kind)
@@ -46,11 +47,12 @@ func Prepare() error {
 	return os.Setenv("XTABLES_LOCKFILE", Namespaces+"/xtables.lock")
 }
 
-// World is a set of clusters whose nodes are on one wire. Each cluster has two nodes, with a pod on each.
+// World is a set of clusters whose nodes are all on one wire. Each cluster has two nodes, and each node has
+// one pod.
 type World struct {
 	Wire        *kernel.Namespace
 	Rome, Milan *Cluster
-	// Others were added by Add.
+	// Others has the clusters that Add has created.
 	Others []*Cluster
 
 	options Options
@@ -63,8 +65,9 @@ type World struct {
 type Options struct {
 	// Iptables is "nft" or "legacy".
 	Iptables string
-	// Disjoint selects different pod CIDRs per cluster. Otherwise both have 10.0.0.0/16 and fd10::/32: milan's are
-	// remapped to 10.1.0.0/16 in rome, rome's to 10.2.0.0/16 in milan, and both to fd11::/32 in the other cluster.
+	// Disjoint selects different CIDRs for the pods of the two clusters. Otherwise both have 10.0.0.0/16 and
+	// fd10::/32, and are remapped: milan's CIDR is 10.1.0.0/16 on rome, rome's is 10.2.0.0/16 on milan, and the
+	// IPv6 CIDR of each is fd11::/32 on the other.
 	Disjoint bool
 }
 
@@ -72,7 +75,7 @@ type Options struct {
 type Cluster struct {
 	Name  string
 	Nodes []*Node
-	// Input is the input of the model without Node.
+	// Input is the input of the model for this cluster. Its field Node is not set.
 	Input model.Input
 }
 
@@ -81,12 +84,13 @@ type Node struct {
 	Name    string
 	NS, Pod *kernel.Namespace
 	V4, V6  netip.Addr
-	// Inner is the gateway's namespace, on the nodes that have one.
+	// Inner is the network namespace of the gateway. It is nil on a node without a gateway.
 	Inner *kernel.Namespace
 }
 
-// New creates a world with the clusters rome and milan, without objects of the agents. On node N, rome's pod is
-// 10.0.N.2 and fd10:0:N::2; milan's has the same addresses, or with Disjoint 10.1.N.2 and fd11:0:N::2.
+// New creates a world with the clusters rome and milan, and without objects of the agents. The pod on node N
+// of rome has the addresses 10.0.N.2 and fd10:0:N::2. Milan's pods have the same addresses, or with Disjoint
+// 10.1.N.2 and fd11:0:N::2.
 func New(o Options) (*World, error) {
 	here, err := kernel.Current()
 	if err != nil {
@@ -103,10 +107,10 @@ func New(o Options) (*World, error) {
 	return w, nil
 }
 
-// Path returns the path of a file of this world, for example of a namespace with this name.
+// Path returns the path of a file in the directory of this world.
 func (w *World) Path(name string) string { return filepath.Join(w.dir, name) }
 
-// Close deletes the world.
+// Close deletes the world with all its network namespaces.
 func (w *World) Close() error {
 	var errs []error
 	for _, f := range slices.Backward(w.close) {
@@ -131,7 +135,8 @@ func (w *World) fill() (err error) {
 	if err != nil {
 		return err
 	}
-	// The pod CIDRs of each cluster, and the remapped ones in the other.
+	// rome and milan have the CIDRs of their pods, and romeSeen and milanSeen the remapped CIDRs on the other
+	// cluster.
 	rome, milan := both, both
 	romeSeen, milanSeen := cidrs{"10.2", "fd11"}, cidrs{"10.1", "fd11"}
 	if w.options.Disjoint {
@@ -152,23 +157,23 @@ func (w *World) fill() (err error) {
 	w.Milan.Input.Peers = []model.Peer{{
 		ClusterID: "rome", PublicKey: publicOfRome, Endpoint: netip.AddrPortFrom(w.Rome.Nodes[0].V4, Port), MTU: TunnelMTU,
 		Local: remaps(milan, milanSeen),
-		// 10.80 contains rome's mappings; 10.66 was not announced to milan.
+		// 10.80 is the range of rome's AddressMappings. 10.66 is not announced to milan.
 		Remote: append(romeSeen.prefixes(), Prefix("10.80.0.0/24"), Prefix("10.66.0.0/24")),
 	}}
 	return nil
 }
 
 const (
-	// Port is the UDP port of the gateways.
+	// Port is the UDP port of all gateways.
 	Port = 51820
-	// TunnelMTU is the agreed MTU, in bytes.
+	// TunnelMTU is the MTU of all tunnels, in bytes.
 	TunnelMTU = 1400
 )
 
-// cidrs are the prefixes of a cluster's pod addresses by family.
+// cidrs has the prefixes of the addresses of a cluster's pods, by address family.
 type cidrs struct{ v4, v6 string }
 
-// both are the prefixes of clusters with the same CIDRs.
+// both has the prefixes of two clusters with the same CIDRs.
 var both = cidrs{"10.0", "fd10"}
 
 func (c cidrs) prefixes() []netip.Prefix {
@@ -206,7 +211,7 @@ func (w *World) cluster(name string, number int, pods cidrs, key model.PrivateKe
 	return c, w.AddGateway(c.Nodes[0])
 }
 
-// AddGateway creates the namespace of a gateway, which uses the iptables backend of its node.
+// AddGateway creates the network namespace of a gateway. It uses the same iptables backend as the node.
 func (w *World) AddGateway(n *Node) (err error) {
 	if n.Inner, err = w.Enter(n.NS, n.Name+"-gateway"); err != nil {
 		return err
@@ -221,7 +226,7 @@ func (w *World) AddGateway(n *Node) (err error) {
 	return n.Inner.UseBackend(backend)
 }
 
-// Enter creates a namespace that is deleted with the world.
+// Enter creates a network namespace in outer, which is deleted with the world.
 func (w *World) Enter(outer *kernel.Namespace, name string) (*kernel.Namespace, error) {
 	path := w.Path(name)
 	ns, err := outer.Enter(path)
@@ -232,7 +237,8 @@ func (w *World) Enter(outer *kernel.Namespace, name string) (*kernel.Namespace, 
 	return ns, nil
 }
 
-// Add adds a cluster with the pod CIDRs of rome and without peers, and returns the public key of its gateway.
+// Add adds a cluster with the same CIDRs as rome and without peers, and returns the public key of its
+// gateway.
 func (w *World) Add(name string) (*Cluster, model.PublicKey, error) {
 	private, public, err := Keys()
 	if err != nil {
@@ -246,7 +252,7 @@ func (w *World) Add(name string) (*Cluster, model.PublicKey, error) {
 	return c, public, nil
 }
 
-// Clusters returns all clusters.
+// Clusters returns rome, milan and all other clusters.
 func (w *World) Clusters() []*Cluster { return append([]*Cluster{w.Rome, w.Milan}, w.Others...) }
 
 // Nodes returns the nodes of all clusters.
