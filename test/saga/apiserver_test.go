@@ -31,7 +31,7 @@ import (
 var (
 	scheme  = kit.NewScheme()
 	decoder = serializer.NewCodecFactory(scheme).UniversalDeserializer()
-	// served are the kinds of the controllers with caches.
+	// served has the kinds that the controllers with caches use.
 	served = map[schema.GroupVersion]map[string]metav1.APIResource{
 		corev1.SchemeGroupVersion: kindsOf(
 			"Namespace", false, "Node", false, "Pod", true, "PersistentVolume", false, "PersistentVolumeClaim", true, "Event", true,
@@ -52,7 +52,8 @@ var (
 	}
 )
 
-// kindsOf returns the resources of kinds, each followed by whether it is namespaced.
+// kindsOf returns the resources of kinds. Each kind in the arguments is followed by whether it is
+// namespaced.
 func kindsOf(kinds ...any) map[string]metav1.APIResource {
 	all := map[string]metav1.APIResource{}
 	for i := 0; i < len(kinds); i += 2 {
@@ -63,21 +64,23 @@ func kindsOf(kinds ...any) map[string]metav1.APIResource {
 	return all
 }
 
-// apiServer serves a store by HTTP with the features that controllers on controller-runtime use.
+// apiServer serves a store by HTTP. It has those features of an API server that controllers with
+// controller-runtime use.
 type apiServer struct {
 	store *store
-	// allows reports whether a request for a resource and its subresource is authorized.
+	// allows reports whether the client may send a request for the resource of a key and a
+	// subresource.
 	allows func(key, string) bool
 }
 
-// apiRequest is a parsed path.
+// apiRequest is the parsed path of a request.
 type apiRequest struct {
 	key
 	kind        schema.GroupVersionKind
 	subresource string
 }
 
-// ServeHTTP serves discovery, reads, watches and writes.
+// ServeHTTP responds to discovery, and to requests that read, watch and write objects.
 func (s *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if answer := discovery(r.URL.Path); answer != nil {
 		write(w, http.StatusOK, answer)
@@ -117,11 +120,11 @@ func write(w http.ResponseWriter, code int, answer any) {
 	}
 	w.Header().Set("Content-Type", runtime.ContentTypeJSON)
 	w.WriteHeader(code)
-	// A client that disconnected needs no answer.
+	// An error means that the client has disconnected.
 	_, _ = w.Write(encoded)
 }
 
-// discovery returns the answer to a request for the served kinds, or nil.
+// discovery returns the response to a discovery request, or nil for any other path.
 func discovery(path string) any {
 	switch path {
 	case "/api":
@@ -174,7 +177,7 @@ func parse(path string) (apiRequest, error) {
 	return r, nil
 }
 
-// answer reads or writes one object, or lists several.
+// answer returns the response to a request that reads or writes objects, except watches.
 func (s *apiServer) answer(r *http.Request, named apiRequest) (runtime.Object, error) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
@@ -231,8 +234,8 @@ func (s *apiServer) answer(r *http.Request, named apiRequest) (runtime.Object, e
 	return found, nil
 }
 
-// watch streams events until the client ends the request. Initial events are not supported, so that
-// clients list first.
+// watch sends events until the client ends the request. It does not support initial events, so
+// clients have to list before.
 func (s *apiServer) watch(w http.ResponseWriter, r *http.Request, named apiRequest) error {
 	query := r.URL.Query()
 	if query.Get("sendInitialEvents") != "" {

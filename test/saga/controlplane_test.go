@@ -16,7 +16,7 @@ import (
 	"liqo.io/federation/controllers/kit"
 )
 
-// driver is the provisioner of the real classes.
+// driver is the name of the provisioner of the classes that are not virtual.
 const driver = "local.example.com"
 
 var (
@@ -26,17 +26,18 @@ var (
 	classes = storagev1.SchemeGroupVersion.WithResource("storageclasses")
 )
 
-// controlPlane implements the claims and volumes of a cluster: its volume controllers, a provisioner
-// of its real classes, and a scheduler that selects nodes for claims.
+// controlPlane performs the parts of Kubernetes that concern the claims of a cluster: its volume
+// controllers, a provisioner of its real classes, and a scheduler that selects nodes for claims.
 type controlPlane struct {
 	store *store
-	// prefers are the nodes that the scheduler selects: the first that exists.
+	// prefers has the names of nodes. The scheduler selects the first one that exists.
 	prefers []string
-	// provisioned and deleted are the volumes that the driver created and deleted.
+	// provisioned and deleted are the numbers of volumes that the provisioner has created and
+	// deleted.
 	provisioned, deleted int
 }
 
-// run reacts to every change until the context ends.
+// run acts on every change of the store until the context ends.
 func (k *controlPlane) run(ctx context.Context) {
 	s := k.store
 	defer context.AfterFunc(ctx, func() {
@@ -56,7 +57,7 @@ func (k *controlPlane) run(ctx context.Context) {
 	}
 }
 
-// of returns the objects of a resource.
+// of returns copies of all objects of the resource that in names, in all namespaces.
 func of[T object](s *store, in key) []T {
 	var all []T
 	for _, k := range s.keys(func(k key) bool { return k.resource == in.resource }) {
@@ -70,7 +71,7 @@ func keyOf(resource key, o object) key {
 	return resource
 }
 
-// save writes an object and its status, and returns true.
+// save writes an object and its status. It always returns true, so that act can return its result.
 func (k *controlPlane) save(resource key, o object) bool {
 	at := keyOf(resource, o)
 	status := o.DeepCopyObject().(object)
@@ -85,7 +86,7 @@ func (k *controlPlane) save(resource key, o object) bool {
 	return true
 }
 
-// act performs the next pending action, and reports whether there was one.
+// act performs one pending action of the control plane, and reports whether there was one.
 func (k *controlPlane) act() bool {
 	claimKind, volumeKind := key{resource: claims}, key{resource: volumes}
 	all := of[*corev1.PersistentVolume](k.store, volumeKind)
@@ -154,7 +155,8 @@ func (k *controlPlane) mounted(claim *corev1.PersistentVolumeClaim) bool {
 	})
 }
 
-// selectNode selects a node for a claim of the virtual class.
+// selectNode performs the scheduler's part for a claim of the virtual class: it annotates the claim
+// with a node. It reports whether it changed the claim.
 func (k *controlPlane) selectNode(claim *corev1.PersistentVolumeClaim) bool {
 	if claim.Annotations[volume.AnnotationSelectedNode] != "" {
 		return false
@@ -182,7 +184,8 @@ func (k *controlPlane) provision(claim *corev1.PersistentVolumeClaim, class *sto
 	return true
 }
 
-// expand expands a volume to the request of its claim.
+// expand expands a volume to the requested size of its claim. It reports whether it changed an
+// object.
 func (k *controlPlane) expand(claim *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolume) bool {
 	requested := claim.Spec.Resources.Requests[corev1.ResourceStorage]
 	switch {
@@ -217,8 +220,9 @@ func (k *controlPlane) actOnVolume(pv *corev1.PersistentVolume) bool {
 	return false
 }
 
-// admitClaim implements the admission of new claims: Kubernetes protects a claim, and the federation's
-// API server sets the finalizer of a ShadowVolumeClaim and counts it.
+// admitClaim performs the admission of a new claim. kube-apiserver sets a finalizer on a
+// PersistentVolumeClaim, and the federation API server sets one on a ShadowVolumeClaim, which
+// counts towards the quota from then on.
 func admitClaim(_ key, changed object) {
 	if changed.GetResourceVersion() != "" {
 		return

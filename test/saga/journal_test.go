@@ -10,7 +10,8 @@ import (
 	"sync/atomic"
 )
 
-// journal numbers the writes of all processes of a cluster from 1, and ends a process at the write of the fault.
+// journal counts the writes of all processes of a cluster, beginning with 1. It ends a process at
+// the write that fault selects.
 type journal struct {
 	fault  fault
 	writes atomic.Int64
@@ -26,8 +27,9 @@ func (j *journal) note(format string, args ...any) {
 	j.log.lines = append(j.log.lines, fmt.Sprintf(format, args...))
 }
 
-// write calls send, which returns a result for the log. It returns errGone if die was called instead of send, or
-// after it.
+// write counts a write and performs it by send, whose result is logged. At the write that fault
+// selects, it calls die before send and omits send, or calls die after send. In both cases it
+// returns errGone.
 func (j *journal) write(die func(), what string, send func() string) error {
 	number := int(j.writes.Add(1))
 	dies := number == j.fault.write
@@ -45,7 +47,7 @@ func (j *journal) write(die func(), what string, send func() string) error {
 	return nil
 }
 
-// roundTrip sends a request, which is a write unless its method is GET.
+// roundTrip sends a request. Requests other than GET count as writes.
 func (j *journal) roundTrip(die func(), r *http.Request) (response *http.Response, err error) {
 	if r.Method == http.MethodGet {
 		return http.DefaultTransport.RoundTrip(r)

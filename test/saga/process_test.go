@@ -62,8 +62,8 @@ import (
 
 var errGone = errors.New("connection reset by peer")
 
-// fault is the write at which a process is killed: before it is done, or after it and before the
-// answer.
+// fault selects the write at which a process is killed. If lost is false, the write is not
+// performed; otherwise it is performed, and its response is lost.
 type fault struct {
 	write int
 	lost  bool
@@ -76,17 +76,19 @@ func (f fault) String() string {
 	return fmt.Sprintf("before write %d", f.write)
 }
 
-// side is one cluster with the process of its controllers, which is restarted whenever it is killed.
+// side is one of the two clusters. The process of its controllers is restarted whenever it is
+// killed.
 type side struct {
 	name, id string
 	store    *store
 	mode     identity.Mode
 	world    *world
 
-	// server is the URL of the cluster's API for its own controllers.
+	// server is the URL at which the cluster's own controllers reach its API.
 	server string
 
-	// life ends the running process and waits for its end. Holding the lock prevents a restart.
+	// life ends the running process: end kills it, and ended is closed when it has ended. No new
+	// process starts while the lock is held.
 	life struct {
 		sync.Mutex
 		end   context.CancelFunc
@@ -96,16 +98,16 @@ type side struct {
 	journal
 }
 
-// process is one run of the controllers of a side.
+// process is one run of a cluster's controllers. It ends when it is killed.
 type process struct {
 	side *side
 	ctx  context.Context
 	die  context.CancelFunc
-	// started is closed once the manager runs. A manager that is stopped before that never returns.
+	// started is closed when the manager runs. A manager that is stopped before that never returns.
 	started chan struct{}
 }
 
-// user is the user of a request. The empty one is an administrator of the cluster.
+// user is the name of the user of a request. Empty means an administrator of the cluster.
 type user string
 
 const (
@@ -114,7 +116,7 @@ const (
 	bearerPrefix        = "system:serviceaccount:" + invitationNamespace + ":"
 )
 
-// run restarts the process until the context ends.
+// run runs the process of the controllers, and restarts it when it ends, until the context ends.
 func (s *side) run(ctx context.Context) {
 	for ctx.Err() == nil {
 		life, die := context.WithCancel(context.WithoutCancel(ctx))
@@ -138,7 +140,7 @@ func (s *side) run(ctx context.Context) {
 	}
 }
 
-// clients are those of a process for a cluster, as a user.
+// clients returns clients of a process for a cluster, with which requests are sent as a user.
 func (p *process) clients(at *store, as user) (kubernetes.Interface, versioned.Interface) {
 	kube, federation := &kubefake.Clientset{}, &federationfake.Clientset{}
 	for fake, scheme := range map[*clienttesting.Fake]*runtime.Scheme{&kube.Fake: kubescheme.Scheme, &federation.Fake: federationscheme.Scheme} {
@@ -170,7 +172,7 @@ func selectorOf(selector labels.Selector) labels.Selector {
 	return selector
 }
 
-// ask performs a request of a process, unless the process is killed at it.
+// ask performs a request of a process. It returns errGone if the process is killed at this request.
 func (p *process) ask(at *store, as user, scheme *runtime.Scheme, action clienttesting.Action) (runtime.Object, error) {
 	at.mu.Lock()
 	defer at.mu.Unlock()
@@ -191,8 +193,8 @@ func (p *process) ask(at *store, as user, scheme *runtime.Scheme, action clientt
 	return result, err
 }
 
-// RoundTrip sends a request of the manager to the API server of the side, unless the process is killed
-// at it.
+// RoundTrip sends a request to the API server of the same cluster. It returns errGone if the
+// process is killed at this request.
 func (p *process) RoundTrip(r *http.Request) (*http.Response, error) {
 	if p.ctx.Err() != nil {
 		return nil, errGone
@@ -212,13 +214,13 @@ func describe(action clienttesting.Action) string {
 	return text
 }
 
-// answer implements the API server.
+// answer performs a request of a fake client on a store, as an API server does.
 func answer(at *store, as user, scheme *runtime.Scheme, action clienttesting.Action) (runtime.Object, error) {
 	k := key{resource: action.GetResource(), namespace: action.GetNamespace()}
 	if err := authorize(at, as, action.GetVerb(), k, action.GetSubresource()); err != nil {
 		return nil, err
 	}
-	// A nil pointer in an interface is not nil.
+	// A nil pointer in an interface is not equal to nil, so it is replaced.
 	some := func(o object, err error) (runtime.Object, error) {
 		if err != nil {
 			return nil, err
@@ -255,7 +257,7 @@ func answer(at *store, as user, scheme *runtime.Scheme, action clienttesting.Act
 	return nil, fmt.Errorf("no implementation of a %T", action)
 }
 
-// createIdentity implements the registry for the bearer of an invitation.
+// createIdentity creates an IdentityRequest as the registry does for the bearer of an invitation.
 func createIdentity(at *store, as user, k key, wanted object) (object, error) {
 	k.name = strings.TrimPrefix(string(as), bearerPrefix)
 	created, err := at.create(k, wanted)
@@ -269,7 +271,7 @@ func createIdentity(at *store, as user, k key, wanted object) (object, error) {
 	return found, err
 }
 
-// tokenOf returns a token of an existing ServiceAccount.
+// tokenOf returns a token of a ServiceAccount. It fails if the ServiceAccount does not exist.
 func tokenOf(at *store, k key, account string) (runtime.Object, error) {
 	k.resource.Resource = "serviceaccounts"
 	k.name = account
@@ -286,7 +288,7 @@ func tokenFor(subject string, life time.Duration) string {
 	return "e30." + base64.RawURLEncoding.EncodeToString([]byte(claims)) + ".c2ln"
 }
 
-// authorize implements RBAC for users of other clusters.
+// authorize returns an error unless a user of another cluster may send a request, as RBAC does.
 func authorize(at *store, as user, verb string, k key, subresource string) error {
 	if as == "" {
 		return nil
@@ -321,7 +323,8 @@ func accountOf(as user) (namespace, name string, ok bool) {
 	return parts[2], parts[3], true
 }
 
-// connect returns clients of another cluster.
+// connect returns clients of another cluster with an identity. It fails while the clusters are
+// partitioned.
 func (p *process) connect(identity *remote.Identity) (*remote.Clients, error) {
 	other, ok := p.side.world.servers[identity.Server]
 	if !ok {
@@ -346,7 +349,7 @@ func (p *process) connect(identity *remote.Identity) (*remote.Clients, error) {
 	return &remote.Clients{Kube: kube, Federation: federation}, nil
 }
 
-// live runs every controller of peerings until the process is killed.
+// live runs all controllers of peerings until the process is killed.
 func (p *process) live() {
 	s := p.side
 	kube, _ := p.clients(s.store, "")
@@ -405,7 +408,7 @@ func (p *process) live() {
 	running.Wait()
 }
 
-// dump logs the state of a world after a failure.
+// dump logs the objects and the writes of both clusters, if the test has failed.
 func (w *world) dump(t *testing.T) {
 	t.Helper()
 	for _, s := range []*side{w.rome, w.milan} {

@@ -22,7 +22,7 @@ import (
 
 var resourceOffers = v1alpha1.SchemeGroupVersion.WithResource("resourceoffers")
 
-// backup returns the objects of a store.
+// backup returns copies of all objects in a store.
 func (s *side) backup() map[key]object {
 	s.store.mu.Lock()
 	defer s.store.mu.Unlock()
@@ -33,8 +33,8 @@ func (s *side) backup() map[key]object {
 	return kept
 }
 
-// restore restores a store while its process is stopped. All watches end, and later ones have events
-// for the differences.
+// restore stops the process of a cluster, and replaces the objects in its store by kept. All
+// watches end. Later watches receive events for the differences.
 func (s *side) restore(kept map[key]object) {
 	s.life.Lock()
 	defer s.life.Unlock()
@@ -60,14 +60,14 @@ func (s *side) restore(kept map[key]object) {
 	}
 }
 
-// trigger triggers the controllers of a ForeignCluster.
+// trigger changes an annotation of a ForeignCluster, so that its controllers reconcile it.
 func (s *side) trigger(name string, times int) {
 	s.change(name, func(fc *v1alpha1.ForeignCluster) {
 		metav1.SetMetaDataAnnotation(&fc.ObjectMeta, "test/looks", fmt.Sprint(times))
 	})
 }
 
-// identities returns the names of a side's identity requests.
+// identities returns the names of the IdentityRequests in a cluster.
 func (s *side) identities() []string {
 	s.store.mu.Lock()
 	defer s.store.mu.Unlock()
@@ -86,7 +86,8 @@ func TestRestoredConsumerPeersAgainByItsID(t *testing.T) {
 	w.start(t)
 	w.until(t, "rome is peered with milan", peered(w.rome, w.milan))
 
-	// Creation timestamps have a precision of seconds: the restore must be in a later one.
+	// Creation timestamps have a precision of seconds, and the one of the restored cluster's next
+	// objects must be later.
 	then := time.Now().Unix()
 	w.until(t, "time passes", func() bool { return time.Now().Unix() > then })
 	w.rome.restore(kept)
@@ -134,7 +135,8 @@ func TestRestoredProviderIsPeeredAgain(t *testing.T) {
 	}
 }
 
-// A provider may have changed its name since its last offer, of which the consumer has a mirror.
+// If a provider changed its name after its last offer, the consumer has a copy of an offer that no
+// longer exists. The copy must be deleted.
 func TestMirrorOfAMissingOfferIsDeleted(t *testing.T) {
 	w := newWorld(t, identity.ModeCertificate)
 	namespace := naming.PeerNamespace("milan")
@@ -145,14 +147,15 @@ func TestMirrorOfAMissingOfferIsDeleted(t *testing.T) {
 	old := key{resourceOffers, namespace, "an-older-name"}
 	w.rome.add(t, old, &v1alpha1.ResourceOffer{
 		ObjectMeta: metav1.ObjectMeta{Labels: of}, Spec: v1alpha1.ResourceOfferSpec{ClusterID: w.milan.id},
-		// As accepted by rome, so that nothing triggers another answer.
+		// The offer is in the state in which rome has accepted it, so that no controller changes it
+		// for another reason.
 		Status: v1alpha1.ResourceOfferStatus{Phase: v1alpha1.NegotiationAccepted, ObservedGeneration: 1, Conditions: []metav1.Condition{{
 			Type: v1alpha1.ConditionAccepted, Status: metav1.ConditionTrue, Reason: string(v1alpha1.NegotiationAccepted),
 			Message: "The offer is accepted.", ObservedGeneration: 1, LastTransitionTime: metav1.Unix(1, 0),
 		}}},
 	})
 	w.start(t)
-	// The mirror is reconciled before the peering exists.
+	// The copy is first reconciled while there is no peering.
 	w.invite(t, w.milan, w.rome, "a")
 	w.until(t, "rome is peered with milan", peered(w.rome, w.milan))
 	w.until(t, "the old offer is deleted", func() bool {

@@ -51,11 +51,11 @@ var (
 	peeringTokens   = v1alpha1.SchemeGroupVersion.WithResource("peeringtokens")
 )
 
-// patience bounds the convergence of two clusters. It is shorter than the deadline of unpeering, which
-// must not be reached.
+// patience is the maximal time until both clusters have reached the requested state. It is shorter
+// than the timeout of unpeering, which must not be needed.
 const patience = 2 * time.Minute
 
-// world is two clusters that are connected, unless they are partitioned.
+// world is two clusters, which can reach each other unless cut is set.
 type world struct {
 	rome, milan *side
 	servers     map[string]*side
@@ -97,8 +97,8 @@ func (s *side) add(t *testing.T, k key, o object) {
 	}
 }
 
-// play implements the rest of a cluster: it signs approved requests, and creates the Nodes of virtual
-// kubelets.
+// play performs the parts of Kubernetes that are not in the stores: it signs approved certificate
+// requests, and creates the Node when a virtual kubelet is deployed.
 func (w *world) play(t *testing.T, s *side, k key, changed object) {
 	switch o := changed.(type) {
 	case *certificatesv1.CertificateSigningRequest:
@@ -140,8 +140,8 @@ func (w *world) sign(t *testing.T, request []byte) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
 }
 
-// invite creates an invitation on the provider, which the consumer accepts. It may be bound to the ID
-// of a consumer.
+// invite creates an invitation on the provider, and accepts it on the consumer. bound is the
+// cluster ID to which the invitation is bound, if any.
 func (w *world) invite(t *testing.T, provider, consumer *side, token string, bound ...string) {
 	t.Helper()
 	id := uid(token)
@@ -170,7 +170,8 @@ func (w *world) invite(t *testing.T, provider, consumer *side, token string, bou
 	consumer.add(t, key{foreignClusters, "", provider.name}, fc)
 }
 
-// change updates the spec of a ForeignCluster, if it exists.
+// change updates the spec of a ForeignCluster. It returns false if the ForeignCluster does not
+// exist.
 func (s *side) change(name string, change func(*v1alpha1.ForeignCluster)) bool {
 	s.store.mu.Lock()
 	defer s.store.mu.Unlock()
@@ -193,7 +194,7 @@ func (s *side) unpeer(t *testing.T, name string) {
 	}
 }
 
-// start runs both sides until the test ends.
+// start runs the processes of both clusters until the test ends.
 func (w *world) start(t *testing.T) {
 	t.Helper()
 	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
@@ -218,7 +219,8 @@ func (w *world) until(t *testing.T, what string, check func() bool) {
 	}
 }
 
-// peered reports whether one side is a consumer of the other, by the status on both.
+// peered returns a function that reports whether both clusters have a status in which consumer has
+// an outgoing peering with provider.
 func peered(consumer, provider *side) func() bool {
 	return func() bool {
 		local, remote := consumer.foreignCluster(provider.name), provider.foreignCluster(consumer.name)
@@ -237,7 +239,8 @@ func (s *side) foreignCluster(name string) *v1alpha1.ForeignCluster {
 	return found.(*v1alpha1.ForeignCluster)
 }
 
-// left returns what a side has, without objects of administrators.
+// left returns the keys of all objects in a cluster, except PeeringTokens, which belong to
+// administrators.
 func (s *side) left() []string {
 	s.store.mu.Lock()
 	defer s.store.mu.Unlock()
@@ -248,7 +251,7 @@ func (s *side) left() []string {
 	return left
 }
 
-// returns waits until a side has exactly what it had before.
+// returns waits until a cluster has exactly the objects whose keys are in before.
 func (w *world) returns(t *testing.T, s *side, before []string) {
 	t.Helper()
 	defer func() {
@@ -259,7 +262,8 @@ func (w *world) returns(t *testing.T, s *side, before []string) {
 	w.until(t, s.name+" is as it was before", func() bool { return cmp.Equal(before, s.left()) })
 }
 
-// peersAndUnpeers peers and unpeers, and returns the number of writes of each side.
+// peersAndUnpeers peers and unpeers two clusters, with a fault in the process of the cluster
+// faulty. It returns the number of writes by cluster.
 func peersAndUnpeers(t *testing.T, mode identity.Mode, faulty string, f fault) map[string]int {
 	w := newWorld(t, mode)
 	if s, ok := w.servers["https://"+faulty+".example.com:6443"]; ok {
@@ -276,7 +280,7 @@ func peersAndUnpeers(t *testing.T, mode identity.Mode, faulty string, f fault) m
 	return map[string]int{"rome": int(w.rome.writes.Load()), "milan": int(w.milan.writes.Load())}
 }
 
-// crowd is the number of concurrent worlds, which mostly wait.
+// crowd is the number of tests that run in parallel. They wait most of the time.
 const crowd = "16"
 
 func TestMain(m *testing.M) {
@@ -289,8 +293,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// every is the distance of the writes at which a process is killed. With SAGA=all it is killed at each
-// of them, which takes minutes.
+// every is the interval of the writes at which processes are killed. It is 1 with SAGA=all, which
+// takes minutes.
 func every() int {
 	if os.Getenv("SAGA") == "all" {
 		return 1
@@ -406,7 +410,7 @@ func TestConcurrentInvitationsOfOneClusterAreAcceptedOnce(t *testing.T) {
 	for _, token := range []string{"a", "b", "c"} {
 		id := uid(token)
 		w.milan.add(t, key{peeringTokens, "", "token-" + token}, &v1alpha1.PeeringToken{ObjectMeta: metav1.ObjectMeta{UID: id}})
-		// Other names, so that a second ForeignCluster would not conflict.
+		// The names differ, so that the requests do not conflict by the name of the ForeignCluster.
 		w.milan.add(t, key{identityRequests, "", naming.InvitationAccount(id)}, &v1alpha1.IdentityRequest{
 			Spec: v1alpha1.IdentityRequestSpec{ClusterID: w.rome.id, ClusterName: "rome-" + token, Request: []byte("x")},
 		})

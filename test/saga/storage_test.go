@@ -39,7 +39,7 @@ func one[T object](s *store, resource key) (T, bool) {
 	return all[0], true
 }
 
-// until waits for a state of both stores.
+// until waits until check returns true. It locks the stores of both clusters during the check.
 func (w *storageWorld) until(what string, check func() bool) {
 	w.Helper()
 	err := wait.PollUntilContextTimeout(w.Context(), 10*time.Millisecond, patience, true, func(context.Context) (bool, error) {
@@ -54,7 +54,8 @@ func (w *storageWorld) until(what string, check func() bool) {
 	}
 }
 
-// left returns the names of all objects of both clusters, without those published for the scheduler.
+// left returns the keys of all objects in both clusters, except the CSI objects that controllers
+// publish for the scheduler.
 func (w *storageWorld) left() []string {
 	var left []string
 	for _, c := range []*cluster{w.rome, w.milan} {
@@ -65,7 +66,7 @@ func (w *storageWorld) left() []string {
 	return left
 }
 
-// createClaim creates the user's claim.
+// createClaim creates a claim of the virtual class, as a user does.
 func (w *storageWorld) createClaim() {
 	w.Helper()
 	w.add(w.rome, userClaim, &corev1.PersistentVolumeClaim{Spec: corev1.PersistentVolumeClaimSpec{
@@ -83,7 +84,7 @@ func (w *storageWorld) delete(c *cluster, k key) {
 	}
 }
 
-// change updates an object as its user does.
+// change updates an object as a user does.
 func change[T object](w *storageWorld, c *cluster, k key, change func(T)) {
 	w.Helper()
 	c.store.mu.Lock()
@@ -98,8 +99,8 @@ func change[T object](w *storageWorld, c *cluster, k key, change func(T)) {
 	}
 }
 
-// stores reports whether the claim, its volume, the VirtualVolume and the claim and volume on milan
-// have a size, and the ledger of milan counts nothing else.
+// stores returns a function that reports whether all objects of the claim on both clusters are
+// bound with this size, and whether milan's ledger counts this size.
 func (w *storageWorld) stores(size string) func() bool {
 	wanted := resource.MustParse(size)
 	same := func(quantity *resource.Quantity) bool { return quantity != nil && quantity.Cmp(wanted) == 0 }
@@ -121,7 +122,7 @@ func (w *storageWorld) stores(size string) func() bool {
 	}
 }
 
-// taken returns the quota usage of a claim.
+// taken returns the storage that a ShadowVolumeClaim uses of its consumer's quota.
 func taken(shadow *v1alpha1.ShadowVolumeClaim) *resource.Quantity {
 	var internal federation.ShadowVolumeClaim
 	if err := v1alpha1.Convert_v1alpha1_ShadowVolumeClaim_To_federation_ShadowVolumeClaim(shadow, &internal, nil); err != nil {
@@ -132,7 +133,7 @@ func taken(shadow *v1alpha1.ShadowVolumeClaim) *resource.Quantity {
 	return ptr.To(sum[corev1.ResourceRequestsStorage])
 }
 
-// mount has a remote pod mount the claim on milan, once it is accepted.
+// mount waits until the claim is bound, and creates a remote pod on milan that mounts it.
 func (w *storageWorld) mount() {
 	w.Helper()
 	var name string
@@ -152,8 +153,8 @@ func (w *storageWorld) mount() {
 	})
 }
 
-// lives creates and deletes a claim, with a process that is killed once, and returns the number of
-// writes of each process.
+// lives creates and deletes a claim, while the process of the cluster faulty is killed at a write.
+// It returns the number of writes by cluster.
 func lives(t *testing.T, mode storagev1.VolumeBindingMode, policy corev1.PersistentVolumeReclaimPolicy, faulty string, f fault) map[string]int {
 	t.Helper()
 	w := newStorageWorld(t, mode, policy)
@@ -203,7 +204,7 @@ func lives(t *testing.T, mode storagev1.VolumeBindingMode, policy corev1.Persist
 	return map[string]int{"rome": int(w.rome.writes.Load()), "milan": int(w.milan.writes.Load())}
 }
 
-// once fails the test unless milan created one volume.
+// once fails the test unless milan's provisioner has created exactly one volume.
 func (w *storageWorld) once() {
 	w.Helper()
 	w.milan.store.mu.Lock()
@@ -213,7 +214,7 @@ func (w *storageWorld) once() {
 	}
 }
 
-// returns waits until both clusters have what they had before.
+// returns waits until both clusters have exactly the objects whose keys are in before.
 func (w *storageWorld) returns(before []string) {
 	w.Helper()
 	defer func() {
@@ -249,7 +250,7 @@ func TestClaimIsStoredOnceAndLeavesNothingWhereverItsProcessesAreKilled(t *testi
 	}
 }
 
-// provisioningWrites is the minimum of rome's writes until a claim is bound.
+// provisioningWrites is a lower limit of rome's writes until a claim is bound.
 const provisioningWrites = 8
 
 func TestClaimThatIsDeletedWhileItsControllersAreDownLeavesNothing(t *testing.T) {

@@ -35,7 +35,8 @@ const (
 	storageNamespace = "liqo-storage"
 	remoteNamespace  = "shop-rome"
 	virtualNode      = "liqo-milan"
-	// localPart is the driver of what the controllers publish for the scheduler, which is kept.
+	// localPart is the prefix of the resources that controllers publish for the scheduler, such as
+	// csidrivers. They are not deleted with claims.
 	localPart = "csi"
 )
 
@@ -47,37 +48,38 @@ var (
 	romeID, milanID = string(uid("1")), string(uid("2"))
 )
 
-// cluster is one cluster with the process of its storage controllers, which is restarted whenever it
-// ends.
+// cluster is one cluster with the process of its storage controllers, which is restarted whenever
+// it ends.
 type cluster struct {
 	controlPlane
 	name string
-	// local and remote are the URLs of its API for itself and for its consumer.
+	// local is the URL of its API for its own controllers, and remote the URL for its consumer.
 	local, remote string
-	// ended is called between a killed process and the next one, if it is set.
+	// ended is called after a process was killed, and before the next one starts. nil does nothing.
 	ended func()
 	journal
 }
 
-// storageWorld is rome, which stores data on milan.
+// storageWorld is two clusters. Rome is the consumer, and milan stores its data.
 type storageWorld struct {
 	*testing.T
 	rome, milan *cluster
-	// cut is set while rome cannot reach milan.
+	// cut is true while rome cannot reach milan.
 	cut atomic.Bool
 }
 
-// life is one process of a cluster. Its transport kills it at a write.
+// life is one process of a cluster, and the transport of its clients, which kills it at a write.
 type life struct {
 	cluster *cluster
-	// test is the context of the test, and ctx that of the process.
+	// test is the context of the test, and ctx the context of the process, which ends when the
+	// process is killed.
 	test, ctx context.Context
 	die       context.CancelFunc
 	cut       *atomic.Bool
 }
 
-// serve runs a manager until its process ends. A manager that is stopped before it has started never
-// returns, so the end of the test waits for the start.
+// serve runs a manager until its process ends. At the end of the test it waits until the manager
+// has started, because a manager that is stopped before that never returns.
 func (l *life) serve(manager ctrl.Manager) error {
 	go func() {
 		select {
@@ -90,7 +92,8 @@ func (l *life) serve(manager ctrl.Manager) error {
 	return manager.Start(l.ctx)
 }
 
-// RoundTrip sends a request, unless the process is killed at it.
+// RoundTrip sends a request. It returns errGone if the process is killed at this request, or if the
+// clusters are partitioned.
 func (l *life) RoundTrip(r *http.Request) (*http.Response, error) {
 	if l.ctx.Err() != nil || l.cut != nil && l.cut.Load() {
 		return nil, errGone
@@ -98,14 +101,15 @@ func (l *life) RoundTrip(r *http.Request) (*http.Response, error) {
 	return l.cluster.roundTrip(l.die, r)
 }
 
-// connection returns the configuration of a client of this process.
+// connection returns the configuration of a client of this process. Its requests fail while cut is
+// true.
 func (l *life) connection(server string, cut *atomic.Bool) *rest.Config {
 	transport := *l
 	transport.cut = cut
 	return &rest.Config{Host: server, Transport: &transport, QPS: -1}
 }
 
-// manager returns the manager of the storage controllers of a cluster.
+// manager returns a manager for the storage controllers of a cluster.
 func (l *life) manager(c *cluster) (ctrl.Manager, error) {
 	manager, err := kit.NewManager(l.connection(c.local, nil), logr.Discard())
 	if err != nil {
@@ -114,7 +118,7 @@ func (l *life) manager(c *cluster) (ctrl.Manager, error) {
 	return manager, kit.IndexVolumes(l.ctx, manager)
 }
 
-// run restarts a process until the context ends.
+// run runs processes one after the other until the context ends.
 func (c *cluster) run(ctx context.Context, start func(*life) error) {
 	for ctx.Err() == nil {
 		lifetime, die := context.WithCancel(context.WithoutCancel(ctx))
@@ -162,7 +166,7 @@ func (w *storageWorld) runConsumer(l *life) error {
 	var connecting sync.WaitGroup
 	defer connecting.Wait()
 	connecting.Go(func() {
-		// The next process retries a connection that failed.
+		// An error is ignored, because the next process connects again.
 		_ = peers.Set(l.ctx, "milan", &remote.Identity{Namespace: "liqo-tenant-rome"})
 	})
 	return l.serve(manager)
@@ -183,8 +187,8 @@ func (w *storageWorld) runProvider(l *life) error {
 	return l.serve(manager)
 }
 
-// newStorageWorld returns both clusters, with a class of milan with this binding mode and volumes of
-// rome's virtual class with this policy.
+// newStorageWorld returns both clusters. Milan's class has this binding mode, and rome's virtual
+// class this reclaim policy.
 func newStorageWorld(t *testing.T, mode storagev1.VolumeBindingMode, policy corev1.PersistentVolumeReclaimPolicy) *storageWorld {
 	t.Helper()
 	w := &storageWorld{T: t}
@@ -264,7 +268,7 @@ func (w *storageWorld) start() {
 	})
 }
 
-// dump logs the state of a world after a failure.
+// dump logs the objects and the writes of both clusters, if the test has failed.
 func (w *storageWorld) dump() {
 	for _, c := range []*cluster{w.rome, w.milan} {
 		c.store.mu.Lock()

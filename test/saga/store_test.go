@@ -1,8 +1,9 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package saga kills the controllers of two clusters between any two writes of a peering and of its
-// end. Both clusters are in memory, with the features of an API server that the controllers use.
+// Package saga kills the controllers of two clusters at any write while the clusters are peered and
+// unpeered, and checks that both reach the requested state. The clusters are in memory. They have
+// those features of an API server that the controllers use.
 package saga
 
 import (
@@ -48,17 +49,18 @@ type event struct {
 	watch.Event
 }
 
-// store is the store of one cluster's API servers.
+// store has the objects of one cluster.
 type store struct {
 	mu      sync.Mutex
 	news    *sync.Cond
 	version int
 	objects map[key]object
 	events  []event
-	// restored counts how often the store was restored. Older watches end.
+	// restored is the number of times that the store was restored. Watches that began before the
+	// last restore end.
 	restored int
-	// admit may change an object that was created or updated. It implements the signer and the nodes
-	// of a cluster.
+	// admit is called with each object that is created or updated, and may change it. It performs
+	// the parts of Kubernetes that are not in the store.
 	admit func(k key, changed object)
 }
 
@@ -118,7 +120,8 @@ func (s *store) get(k key) (object, error) {
 	return found.DeepCopyObject().(object), nil
 }
 
-// update updates an object or its status.
+// update updates an object, or its status if subresource is "status". It fails with a conflict if
+// the resourceVersion or the UID differs.
 func (s *store) update(k key, wanted object, subresource string) (object, error) {
 	found, ok := s.objects[k]
 	if !ok {
@@ -206,7 +209,8 @@ func (s *store) delete(k key, preconditions *metav1.Preconditions) error {
 	return nil
 }
 
-// remove deletes an object with its dependents, and finalizes its namespace.
+// remove deletes an object and its dependents. If the object is in a terminating namespace without
+// other objects, it deletes the namespace as well.
 func (s *store) remove(k key, gone object) object {
 	gone = s.put(watch.Deleted, k, gone.DeepCopyObject().(object))
 	owned := s.keys(func(other key) bool {
@@ -237,7 +241,7 @@ func (s *store) keys(matches func(key) bool) []key {
 	return found
 }
 
-// list returns a list of the type of a kind.
+// list returns the objects of a kind, as a list of the type that scheme has for it.
 func (s *store) list(scheme *runtime.Scheme, kind schema.GroupVersionKind, in key, selector labels.Selector) (runtime.Object, error) {
 	list, err := scheme.New(kind.GroupVersion().WithKind(kind.Kind + "List"))
 	if err != nil {
@@ -261,7 +265,7 @@ func (s *store) list(scheme *runtime.Scheme, kind schema.GroupVersionKind, in ke
 	return list, err
 }
 
-// watcher returns the events since a version.
+// watcher sends the events after a resource version.
 type watcher struct {
 	store    *store
 	restored int
@@ -357,7 +361,7 @@ func decode(fields map[string]any, like object) object {
 	return decoded
 }
 
-// uid is one that is made of a digit.
+// uid returns a UID that consists of one repeated digit.
 func uid(digit string) types.UID {
 	d := func(n int) string { return strings.Repeat(digit, n) }
 	return types.UID(d(8) + "-" + d(4) + "-" + d(4) + "-" + d(4) + "-" + d(12))
