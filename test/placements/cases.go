@@ -12,27 +12,30 @@ import (
 	"liqo.io/federation/apiserver/volume"
 )
 
-// Case is a pod with claims that is created in an offloaded namespace.
+// Case describes a pod with claims that is created in an offloaded namespace, and its expected
+// placement.
 type Case struct {
-	// Name is a phrase for the case.
+	// Name describes the case in a phrase.
 	Name string
-	// Strategy and Selector are those of the namespace.
+	// Strategy and Selector are the pod offloading strategy and the cluster selector of the
+	// namespace.
 	Strategy v1alpha1.PodOffloadingStrategy
 	Selector []corev1.NodeSelectorTerm
-	// Claims are those that the pod mounts.
+	// Claims are the claims that the pod mounts.
 	Claims []Claim
-	// Change alters the pod; nil leaves it.
+	// Change modifies the pod before it is created. nil modifies nothing.
 	Change func(*corev1.Pod)
-	// ByControllers is true for a pod that the controller manager creates.
+	// ByControllers is true if the controller manager creates the pod.
 	ByControllers bool
 
-	// Nodes are the names of the Nodes that the pod may run on.
+	// Nodes are the names of the nodes on which the pod may run.
 	Nodes []string
-	// Gated is true for a pod that waits for a move.
+	// Gated is true if the pod has the scheduling gate of a move.
 	Gated bool
-	// Denied is a part of the reason for refusing the pod; empty admits it.
+	// Denied is a part of the message with which the pod is refused. Empty means that it is
+	// admitted.
 	Denied string
-	// Warning is a part of the one warning; empty is none.
+	// Warning is a part of the only warning. Empty means that there is none.
 	Warning string
 }
 
@@ -48,7 +51,7 @@ func (c Case) Pod() *corev1.Pod {
 	return pod
 }
 
-// Sets of Nodes.
+// Sets of nodes, for Case.Nodes.
 var (
 	everyNode    = []string{"worker", "worker-it", "liqo-milan", "liqo-turin", "liqo-paris"}
 	localNodes   = []string{"worker", "worker-it"}
@@ -81,9 +84,9 @@ func data(claim Claim) []Claim {
 	return []Claim{claim}
 }
 
-// Cases are pods with claims.
+// Cases are the pods with claims that every implementation of placement has to place alike.
 var Cases = []Case{
-	// The first pod decides.
+	// Unbound claims: the node of the first pod determines where the data is stored.
 	{Name: "an unbound claim", Strategy: anywhere, Claims: data(Claim{Class: VirtualClass}), Nodes: everyNode},
 	{Name: "an unbound claim, one cluster selected", Strategy: anywhere, Selector: france,
 		Claims: data(Claim{Class: VirtualClass}), Nodes: []string{"worker", "worker-it", "liqo-paris"}},
@@ -95,7 +98,7 @@ var Cases = []Case{
 		},
 		Nodes: []string{"liqo-turin", "liqo-paris"}},
 
-	// Only where the class is offered.
+	// Claims of a provider's class: only providers that offer the class are allowed.
 	{Name: "a class of two providers", Strategy: anywhere,
 		Claims: data(Claim{Class: VirtualClass, RemoteClass: "fast"}),
 		Nodes:  []string{"worker", "worker-it", "liqo-turin", "liqo-paris"}},
@@ -113,7 +116,7 @@ var Cases = []Case{
 	{Name: "a class of no provider, Remote", Strategy: remote,
 		Claims: data(Claim{Class: VirtualClass, RemoteClass: "tape"}), Denied: `"tape" by claim "data"`},
 
-	// Data in the local cluster.
+	// Claims whose data is in the local cluster.
 	{Name: "local data", Strategy: anywhere, Claims: data(Claim{Class: VirtualClass, Data: LocalData}),
 		Nodes: localNodes},
 	{Name: "local data, Local", Strategy: local, Claims: data(Claim{Class: VirtualClass, Data: LocalData}),
@@ -121,7 +124,7 @@ var Cases = []Case{
 	{Name: "local data, Remote", Strategy: remote, Claims: data(Claim{Class: VirtualClass, Data: LocalData}),
 		Nodes: virtualNodes, Warning: "until the data is moved"},
 
-	// Data on a provider, where the volume's own affinity confines the pod.
+	// Claims whose data is on a provider. The node affinity of the volume also confines the pod.
 	{Name: "data on a provider", Strategy: anywhere, Claims: data(Claim{Class: VirtualClass, Data: Milan}),
 		Nodes: everyNode},
 	{Name: "data on a provider that is not selected", Strategy: anywhere, Selector: france,
@@ -136,7 +139,7 @@ var Cases = []Case{
 		{Name: "data", Class: VirtualClass, Data: Milan}, {Name: "logs", Class: VirtualClass, Data: LocalData},
 	}, Nodes: localNodes, Warning: "until the data is moved"},
 
-	// Claims of other classes.
+	// Claims of classes that are not virtual.
 	{Name: "an unbound claim of another class", Strategy: anywhere, Claims: data(Claim{Class: RealClass}),
 		Nodes: localNodes},
 	{Name: "a claim of another class", Strategy: anywhere, Claims: data(Claim{Class: RealClass, Data: LocalData}),
@@ -162,7 +165,7 @@ var Cases = []Case{
 	{Name: "an ephemeral volume of another class", Strategy: anywhere,
 		Claims: data(Claim{Class: RealClass, Ephemeral: true}), Nodes: localNodes},
 
-	// Claims that are being moved.
+	// Claims whose data is being moved.
 	{Name: "local data that is moved", Strategy: anywhere,
 		Claims: data(Claim{Class: VirtualClass, Data: LocalData, Move: "m1"}), Nodes: everyNode, Gated: true},
 	{Name: "data on a provider that is moved", Strategy: anywhere, Selector: france,
@@ -188,7 +191,7 @@ var Cases = []Case{
 	{Name: "local data, on a node by name", Strategy: anywhere, Change: onWorker,
 		Claims: data(Claim{Class: VirtualClass, Data: LocalData}), Nodes: localNodes},
 
-	// Movers run where their move places them.
+	// Movers, which run on the node that their move has selected.
 	{Name: "a mover", Strategy: remote, Change: ofMove("m1"), ByControllers: true,
 		Claims: data(Claim{Class: VirtualClass, Data: LocalData, Move: "m1"}), Nodes: localNodes},
 	{Name: "a mover on a node by name", Strategy: remote, ByControllers: true,
@@ -207,7 +210,7 @@ var Cases = []Case{
 	{Name: "a pod of the controllers that is no mover", Strategy: anywhere, ByControllers: true,
 		Claims: data(Claim{Class: VirtualClass, Data: LocalData, Move: "m1"}), Nodes: everyNode, Gated: true},
 
-	// Pods of DaemonSets belong to their nodes.
+	// Pods of DaemonSets, which are bound to a node by their controller.
 	{Name: "a pod of a DaemonSet", Strategy: remote, Change: ofDaemonSet,
 		Claims: data(Claim{Class: VirtualClass, Data: LocalData}), Nodes: localNodes},
 	{Name: "a pod of a DaemonSet whose data is moved", Strategy: remote, Change: ofDaemonSet,

@@ -14,20 +14,20 @@ import (
 	"liqo.io/federation/apiserver/volume"
 )
 
-// Storage classes of the cluster.
+// StorageClasses of the cluster.
 const (
-	// VirtualClass is a virtual storage class.
+	// VirtualClass is the name of a virtual StorageClass.
 	VirtualClass = "liqo"
-	// RealClass is a storage class of local volumes.
+	// RealClass is the name of a StorageClass of local volumes.
 	RealClass = "standard"
-	// UnknownClass is the name of no storage class.
+	// UnknownClass is a name that no StorageClass has.
 	UnknownClass = "unknown"
 )
 
-// LocalData is the Data of a claim whose volume is in the local cluster.
+// LocalData is the value of Claim.Data for a volume in the local cluster.
 const LocalData = "local"
 
-// StorageClasses returns the storage classes of the cluster.
+// StorageClasses returns the StorageClasses of the cluster.
 func StorageClasses() []*storagev1.StorageClass {
 	class := func(name, provisioner string) *storagev1.StorageClass {
 		return &storagev1.StorageClass{
@@ -40,31 +40,32 @@ func StorageClasses() []*storagev1.StorageClass {
 	}
 }
 
-// Offers are the storage classes that each provider offers.
+// Offers are the StorageClasses that each provider offers, by cluster ID.
 var Offers = map[string][]string{Milan: {"slow"}, Turin: {"slow", "fast"}, Paris: {"fast"}}
 
-// Claim is a claim of a pod.
+// Claim describes a claim that a pod mounts.
 type Claim struct {
-	// Name is that of the claim and of its volume in the pod.
+	// Name is the name of the claim, and of its volume in the pod.
 	Name string
-	// Class is its storage class; empty names none.
+	// Class is the StorageClass of the claim. Empty means that it names none.
 	Class string
-	// RemoteClass is the class that it requires of a provider, if any.
+	// RemoteClass is the provider's StorageClass that the claim requires. Empty means any.
 	RemoteClass string
-	// Data is the id of the cluster that stores its data, or LocalData; empty is an unbound
-	// claim.
+	// Data is the ID of the cluster that stores the data, or LocalData. Empty means that the claim
+	// is unbound.
 	Data string
-	// Move is the id of the move that holds its pods back, if any.
+	// Move is the ID of the move that prevents pods of the claim from being scheduled. Empty means
+	// none.
 	Move string
-	// CreatedBy is the id of the move that created it, if any.
+	// CreatedBy is the ID of the move that created the claim. Empty means that a user created it.
 	CreatedBy string
-	// Missing is true for a claim that does not exist.
+	// Missing is true if the claim does not exist.
 	Missing bool
-	// Ephemeral is true for an ephemeral volume.
+	// Ephemeral is true if the claim is a generic ephemeral volume of the pod.
 	Ephemeral bool
 }
 
-// Mount returns the volume of a pod that mounts the claim.
+// Mount returns a volume that refers to the claim, for the spec of a pod.
 func (c Claim) Mount() corev1.Volume {
 	mounted := corev1.Volume{Name: c.Name}
 	if c.Ephemeral {
@@ -78,7 +79,7 @@ func (c Claim) Mount() corev1.Volume {
 	return mounted
 }
 
-// Object returns the claim in a namespace; nil if it does not exist.
+// Object returns the PersistentVolumeClaim in a namespace, or nil if it does not exist.
 func (c Claim) Object(namespace string) *corev1.PersistentVolumeClaim {
 	if c.Missing {
 		return nil
@@ -108,7 +109,7 @@ func (c Claim) Object(namespace string) *corev1.PersistentVolumeClaim {
 	return claim
 }
 
-// Volume returns the PersistentVolume of the claim in a namespace; nil if it is unbound.
+// Volume returns the PersistentVolume of the claim in a namespace, or nil if the claim is unbound.
 func (c Claim) Volume(namespace string) *corev1.PersistentVolume {
 	if c.Data == "" {
 		return nil

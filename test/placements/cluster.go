@@ -1,9 +1,9 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package placements has the table of the nodes on which pods of offloaded namespaces may run. The
-// admission policy federation-placement, the placement reviews and the function that decides are
-// tested with it.
+// Package placements has a table of pods in offloaded namespaces, and of the nodes on which they
+// may run. It is the test of all implementations of placement: the admission policy
+// federation-placement, the webhook for placement reviews, and the function placement.Decide.
 package placements
 
 import (
@@ -18,14 +18,15 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
 
-// The cluster IDs of the providers.
+// Cluster IDs of the providers.
 const (
 	Milan = "33333333-3333-4333-8333-333333333331"
 	Paris = "33333333-3333-4333-8333-333333333332"
 	Turin = "33333333-3333-4333-8333-333333333333"
 )
 
-// Nodes are those of the cluster: two real ones, and a virtual node for each of three providers.
+// Nodes are the nodes of the cluster: two real ones, and a virtual node for each of three
+// providers.
 var Nodes = []*corev1.Node{
 	node("worker", map[string]string{}),
 	node("worker-it", map[string]string{"region": "it", "disk": "fast"}),
@@ -34,7 +35,7 @@ var Nodes = []*corev1.Node{
 	virtualNode("paris", Paris, map[string]string{"region": "fr", "disk": "fast"}),
 }
 
-// Strategies are all strategies. The empty one is the default.
+// Strategies are all pod offloading strategies. An empty one is the default.
 var Strategies = []v1alpha1.PodOffloadingStrategy{v1alpha1.Local, v1alpha1.Remote, v1alpha1.LocalAndRemote, ""}
 
 // Selectors are cluster selectors by name.
@@ -45,7 +46,7 @@ var Selectors = map[string][]corev1.NodeSelectorTerm{
 	"a node's name": {Named("liqo-milan")},
 }
 
-// Affinities are required node affinities of pods by name. nil is none.
+// Affinities are required node affinities of pods, by name. nil means that a pod has none.
 var Affinities = map[string][]corev1.NodeSelectorTerm{
 	"anywhere":              nil,
 	"one term":              {Expressions(In("disk", "fast"))},
@@ -59,8 +60,8 @@ var Affinities = map[string][]corev1.NodeSelectorTerm{
 	})},
 }
 
-// Allows reports whether a pod without claims and with a required node affinity may run on a node, if
-// its namespace has this strategy and selector.
+// Allows reports whether a pod without claims may run on a node, given the strategy and the
+// selector of its namespace, and its own required node affinity.
 func Allows(t *testing.T, strategy v1alpha1.PodOffloadingStrategy, selector, own []corev1.NodeSelectorTerm,
 	node *corev1.Node,
 ) bool {
@@ -76,7 +77,8 @@ func Allows(t *testing.T, strategy v1alpha1.PodOffloadingStrategy, selector, own
 	return true
 }
 
-// Fits reports whether the scheduler lets a pod run on a node, by required node affinity and taints.
+// Fits reports whether the scheduler would place a pod on a node, by required node affinity and
+// taints.
 func Fits(t *testing.T, pod *corev1.Pod, node *corev1.Node) bool {
 	t.Helper()
 	matches, err := nodeaffinity.GetRequiredNodeAffinity(pod).Match(node)
@@ -88,7 +90,7 @@ func Fits(t *testing.T, pod *corev1.Pod, node *corev1.Node) bool {
 	return matches && !untolerated
 }
 
-// FittingNodes returns the names of the Nodes that a pod may run on.
+// FittingNodes returns the names of the nodes for which Fits is true.
 func FittingNodes(t *testing.T, pod *corev1.Pod) []string {
 	t.Helper()
 	names := []string{}
@@ -100,7 +102,7 @@ func FittingNodes(t *testing.T, pod *corev1.Pod) []string {
 	return names
 }
 
-// Pod returns a pod with a required node affinity; nil is none.
+// Pod returns a pod with these terms as its required node affinity. nil means that it has none.
 func Pod(terms []corev1.NodeSelectorTerm) *corev1.Pod {
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: "web"},
@@ -114,22 +116,22 @@ func Pod(terms []corev1.NodeSelectorTerm) *corev1.Pod {
 	return pod
 }
 
-// In returns a requirement of a value for a label.
+// In returns a requirement that a label has one of these values.
 func In(key string, values ...string) corev1.NodeSelectorRequirement {
 	return corev1.NodeSelectorRequirement{Key: key, Operator: corev1.NodeSelectorOpIn, Values: values}
 }
 
-// Exists returns a requirement of a label.
+// Exists returns a requirement that a label exists.
 func Exists(key string) corev1.NodeSelectorRequirement {
 	return corev1.NodeSelectorRequirement{Key: key, Operator: corev1.NodeSelectorOpExists}
 }
 
-// Expressions returns a term with requirements of labels.
+// Expressions returns a node selector term with these requirements of labels.
 func Expressions(requirements ...corev1.NodeSelectorRequirement) corev1.NodeSelectorTerm {
 	return corev1.NodeSelectorTerm{MatchExpressions: requirements}
 }
 
-// Named returns a term for a node.
+// Named returns a node selector term that only the node with this name matches.
 func Named(node string) corev1.NodeSelectorTerm {
 	return corev1.NodeSelectorTerm{MatchFields: []corev1.NodeSelectorRequirement{In(metav1.ObjectNameField, node)}}
 }

@@ -13,7 +13,8 @@ import (
 	"liqo.io/federation/apiserver/placement"
 )
 
-// Provider returns a peered provider with one virtual node in a region.
+// Provider returns a provider with an enabled outgoing peering, and with one virtual node in a
+// region.
 func Provider(name, region string, change ...func(*placement.Provider)) placement.Provider {
 	provider := placement.Provider{
 		Cluster: &v1alpha1.ForeignCluster{
@@ -29,7 +30,8 @@ func Provider(name, region string, change ...func(*placement.Provider)) placemen
 	return provider
 }
 
-// InRegion returns an offloading to the clusters of these regions, without any to all.
+// InRegion returns the spec of an offloading to the clusters in these regions. Without regions, it
+// selects all clusters.
 func InRegion(regions ...string) *v1alpha1.NamespaceOffloadingSpec {
 	spec := &v1alpha1.NamespaceOffloadingSpec{}
 	if len(regions) > 0 {
@@ -40,20 +42,20 @@ func InRegion(regions ...string) *v1alpha1.NamespaceOffloadingSpec {
 	return spec
 }
 
-// Requirement returns a requirement on the labels or fields of nodes.
+// Requirement returns a requirement of a node selector.
 func Requirement(key string, operator corev1.NodeSelectorOperator, values ...string) corev1.NodeSelectorRequirement {
 	return corev1.NodeSelectorRequirement{Key: key, Operator: operator, Values: values}
 }
 
-// Term returns a term of a node selector with requirements on labels.
+// Term returns a node selector term with these requirements of labels.
 func Term(requirements ...corev1.NodeSelectorRequirement) corev1.NodeSelectorTerm {
 	return corev1.NodeSelectorTerm{MatchExpressions: requirements}
 }
 
-// NoNodes finds no Node.
+// NoNodes finds no node, whatever the name is.
 func NoNodes(string) *corev1.Node { return nil }
 
-// PodOn returns a pod that runs on a node.
+// PodOn returns a pod that is bound to a node and running.
 func PodOn(node string, change ...func(*corev1.Pod)) *corev1.Pod {
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: "web"}, Spec: corev1.PodSpec{NodeName: node},
@@ -65,7 +67,7 @@ func PodOn(node string, change ...func(*corev1.Pod)) *corev1.Pod {
 	return pod
 }
 
-// OwnedBy has a controller of a kind own a pod.
+// OwnedBy returns a function that sets a controller of this kind as the owner of a pod.
 func OwnedBy(apiVersion, kind string) func(*corev1.Pod) {
 	return func(pod *corev1.Pod) {
 		pod.OwnerReferences = []metav1.OwnerReference{{APIVersion: apiVersion, Kind: kind, Name: "web", Controller: ptr.To(true)}}

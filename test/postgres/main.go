@@ -1,10 +1,9 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command postgres is the entry point of the sample image of PostgreSQL. It
-// creates a database cluster in $PGDATA if there is none, restricts it to its
-// owner, and runs the server there with the arguments that it was given. On SIGTERM the server closes its
-// connections and stops. No step needs root.
+// Command postgres is the entry point of the PostgreSQL image of the samples. It creates a database
+// cluster in $PGDATA if there is none, and runs the server in it with its own arguments. On SIGTERM
+// the server closes its connections and stops. The command does not need root.
 package main
 
 import (
@@ -21,10 +20,10 @@ import (
 )
 
 const (
-	// programs is the directory of the programs of PostgreSQL 15 in Debian.
+	// programs is the directory of PostgreSQL 15 in Debian.
 	programs = "/usr/lib/postgresql/15/bin"
-	// defaultData is used without $PGDATA. A volume is mounted above it, since
-	// the server requires a directory that its own user owns.
+	// defaultData is the data directory if $PGDATA is empty. It is a subdirectory of the mounted
+	// volume, because the server requires that its own user owns the data directory.
 	defaultData = "/var/lib/postgresql/data"
 )
 
@@ -37,8 +36,8 @@ func main() {
 	}
 }
 
-// run initializes the directory data if it does not exist, then runs the server
-// until it ends or ctx does.
+// run creates a database cluster in the directory data if the directory does not exist. Then it
+// runs the server until the server ends or ctx is done.
 func run(ctx context.Context, programs, data string, args []string) error {
 	_, err := os.Stat(data)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -47,15 +46,16 @@ func run(ctx context.Context, programs, data string, args []string) error {
 	if err != nil {
 		return fmt.Errorf("initializing %s: %w", data, err)
 	}
-	// Where fsGroup is applied to all files, the kubelet lets the group write, and the
-	// server refuses a directory that its group may write.
+	// If the kubelet applies fsGroup to all files, it makes the directory writable for the group,
+	// and the server refuses such a directory.
 	if err := os.Chmod(data, 0o700); err != nil {
 		return fmt.Errorf("restricting %s to its owner: %w", data, err)
 	}
-	// The image is without the compiler that just-in-time compilation requires.
+	// The image does not have the library that just-in-time compilation requires.
 	server := command(ctx, filepath.Join(programs, "postgres"), append([]string{"-D", data,
 		"-c", "listen_addresses=*", "-c", "unix_socket_directories=/tmp", "-c", "jit=off"}, args...)...)
-	// On SIGTERM the server itself would wait until its clients have left.
+	// On SIGTERM, the server would wait until its clients disconnect. On SIGINT it disconnects
+	// them.
 	server.Cancel = func() error { return server.Process.Signal(syscall.SIGINT) }
 	err = server.Run()
 	if ctx.Err() != nil && server.ProcessState != nil && server.ProcessState.Success() {
@@ -67,9 +67,9 @@ func run(ctx context.Context, programs, data string, args []string) error {
 	return nil
 }
 
-// initialize creates a database cluster in one step: an interrupted
-// initialization is repeated from its beginning. Clients in the container are
-// trusted; all others need $POSTGRES_PASSWORD, the password of user postgres.
+// initialize creates a database cluster atomically: if it is interrupted, the next call starts
+// again. Clients in the container are trusted. All other clients have to authenticate as the user
+// postgres with the password in $POSTGRES_PASSWORD.
 func initialize(ctx context.Context, programs, data string) error {
 	password := os.Getenv("POSTGRES_PASSWORD")
 	if password == "" {

@@ -13,8 +13,8 @@ import (
 	"testing"
 )
 
-// fakePrograms returns a directory with an initdb that creates what a database
-// cluster needs, and with the given postgres, both shell scripts.
+// fakePrograms returns a directory with two shell scripts: initdb, which creates the files of a
+// database cluster, and postgres with the given content.
 func fakePrograms(t *testing.T, postgres string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -74,7 +74,7 @@ func TestInterruptedInitializationStartsOver(t *testing.T) {
 
 func TestExistingDataIsKept(t *testing.T) {
 	data := t.TempDir()
-	// As the kubelet leaves it where it applies fsGroup to all files.
+	// The kubelet sets this mode when it applies fsGroup to all files.
 	if err := os.Chmod(data, 0o770); err != nil {
 		t.Fatal(err)
 	}
@@ -100,7 +100,7 @@ func TestMissingPasswordIsRefused(t *testing.T) {
 
 func TestStopDoesNotWaitForClients(t *testing.T) {
 	data := t.TempDir()
-	// The first line says that the traps are set: SIGINT ends the server, SIGTERM does not.
+	// The file up shows that the traps are set. SIGINT ends the server, and SIGTERM does not.
 	programs := fakePrograms(t, "trap 'echo fast >\"$2/stopped\"; exit 0' INT\ntrap '' TERM\necho up >\"$2/up\"\n"+
 		"while :; do read -r line <\"$2/wait\" || :; done\n")
 	fifo(t, filepath.Join(data, "up"))

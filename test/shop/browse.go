@@ -18,7 +18,7 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 )
 
-// The addresses of the shop's parts, by their Services.
+// Addresses of the other services of the shop.
 var (
 	catalogTarget = env("CATALOG", "catalog:9090")
 	pricesTarget  = env("PRICES", "prices:9090")
@@ -27,7 +27,7 @@ var (
 	cartURL       = env("CART", "http://cart")
 	ordersURL     = env("ORDERS", "http://orders")
 	shippingURL   = env("SHIPPING", "http://shipping")
-	// The first pod of the StatefulSet, by its headless Service.
+	// The stock is a StatefulSet with a headless Service, so this is the address of its first pod.
 	stockURL = env("STOCK", "http://stock-0.stock:8080")
 )
 
@@ -48,7 +48,7 @@ type product struct {
 	Stock       int
 }
 
-// front serves the page, the cart and the orders.
+// front serves the web page of the shop, and forwards requests to the cart and the orders.
 func front(ctx context.Context) error {
 	return serve(ctx, map[string]http.Handler{
 		"GET /{$}": http.HandlerFunc(showPage),
@@ -89,11 +89,11 @@ func showPage(w http.ResponseWriter, r *http.Request) {
 	}
 	slog.Info("showed the page")
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	// A client that disconnected needs no answer.
+	// An error means that the client has disconnected.
 	_ = page.Execute(w, view)
 }
 
-// browse returns the products with their prices and stock.
+// browse returns all products with their prices and stock, from the other services.
 func browse(ctx context.Context) ([]product, error) {
 	listed, err := call(ctx, catalogTarget, "/shop.Catalog/List", nil)
 	if err != nil {
@@ -115,8 +115,8 @@ func browse(ctx context.Context) ([]product, error) {
 	return products, nil
 }
 
-// catalog lists the products of the file PRODUCTS, from a ConfigMap: a JSON object of products and
-// their net prices in cents.
+// catalog serves the products in the file whose path is in PRODUCTS, a JSON object of product names
+// and net prices in cents. The file is from a ConfigMap.
 func catalog(ctx context.Context) error {
 	return serveRPC(ctx, "shop.Catalog", map[string]method{
 		"List": func(context.Context, *structpb.Struct) (map[string]any, error) {
@@ -133,7 +133,8 @@ func catalog(ctx context.Context) error {
 	})
 }
 
-// prices adds the tax, in per cent, of the ConfigMap.
+// prices serves the gross price of each product. The tax in percent is in the variable TAX, from a
+// ConfigMap.
 func prices(ctx context.Context) error {
 	return serveRPC(ctx, "shop.Prices", map[string]method{
 		"Of": func(_ context.Context, in *structpb.Struct) (map[string]any, error) {
@@ -175,7 +176,7 @@ func products() ([]priced, error) {
 	return products, nil
 }
 
-// recommend names one product. Each of its pods has its own.
+// recommend serves the name of one product. Each pod of the service recommends its own.
 func recommend(ctx context.Context) error {
 	host, err := os.Hostname()
 	if err != nil {

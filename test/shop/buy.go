@@ -18,7 +18,7 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 )
 
-// cart holds the chosen products in memory, for one customer.
+// cart keeps the selected products of one customer in memory.
 func cart(ctx context.Context) error {
 	var mutex sync.Mutex
 	chosen := []string{}
@@ -48,7 +48,7 @@ func cart(ctx context.Context) error {
 	})
 }
 
-// order is a bought product.
+// order is a product that was bought.
 type order struct {
 	Product  string `json:"product"`
 	Paid     string `json:"paid"`
@@ -56,7 +56,7 @@ type order struct {
 	Tracking string `json:"tracking"`
 }
 
-// orders buys the products of the cart.
+// orders empties the cart, and buys its products one after the other.
 func orders(ctx context.Context) error {
 	return serve(ctx, map[string]http.Handler{
 		"POST /{$}": handler(func(r *http.Request) (any, error) {
@@ -96,7 +96,7 @@ func buy(ctx context.Context, product string) (order, error) {
 	return one, err
 }
 
-// payment signs receipts with the key of a Secret.
+// payment signs receipts with a key from a Secret.
 func payment(ctx context.Context) error {
 	key := os.Getenv("PAYMENT_KEY")
 	if key == "" {
@@ -117,7 +117,7 @@ func sign(key string, parts ...string) string {
 	return hex.EncodeToString(mac.Sum(nil)[:8])
 }
 
-// shipping assigns a parcel number to every receipt.
+// shipping assigns a parcel number to each receipt.
 func shipping(ctx context.Context) error {
 	return serve(ctx, map[string]http.Handler{
 		"POST /{$}": handler(func(r *http.Request) (any, error) {

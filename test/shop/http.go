@@ -17,16 +17,16 @@ import (
 )
 
 const (
-	// patience bounds a request to another service.
+	// patience is the timeout of a request to another service.
 	patience = 5 * time.Second
-	// maxBody bounds the size of bodies.
+	// maxBody is the maximal size of a response, in bytes.
 	maxBody = 64 << 10
 )
 
-// handler returns a value that is sent as JSON, or an error.
+// handler returns a value that is sent to the client as JSON, or an error.
 type handler func(*http.Request) (any, error)
 
-// status is an error with an HTTP status.
+// status is an error that is sent with an HTTP status code.
 type status struct {
 	code    int
 	message string
@@ -34,7 +34,7 @@ type status struct {
 
 func (s status) Error() string { return s.message }
 
-// serve serves HTTP on ADDRESS, or port 8080, until the context ends.
+// serve serves HTTP until the context ends, on the address in ADDRESS or on port 8080.
 func serve(ctx context.Context, routes map[string]http.Handler) error {
 	mux := http.NewServeMux()
 	for pattern, route := range routes {
@@ -55,7 +55,7 @@ func serve(ctx context.Context, routes map[string]http.Handler) error {
 	return server.Shutdown(ctx)
 }
 
-// ServeHTTP answers in JSON and logs the request.
+// ServeHTTP sends the result of the handler as JSON, and logs the request.
 func (h handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	r.Body = http.MaxBytesReader(w, r.Body, maxBody)
 	answer, err := h(r)
@@ -70,14 +70,14 @@ func (h handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	slog.Info("answered", "method", r.Method, "path", r.URL.Path, "status", code)
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(code)
-	// A client that disconnected needs no answer.
+	// An error means that the client has disconnected.
 	_ = json.NewEncoder(w).Encode(answer)
 }
 
 var client = &http.Client{Timeout: patience}
 
-// ask sends a request to another service and decodes its JSON. Answers other than 2xx are errors of
-// the same status.
+// ask sends a request to another service, and decodes the response from JSON. A status code other
+// than 2xx is returned as an error with the same status.
 func ask[T any](ctx context.Context, method, url string) (T, error) {
 	var got T
 	request, err := http.NewRequestWithContext(ctx, method, url, nil)
@@ -102,7 +102,7 @@ func ask[T any](ctx context.Context, method, url string) (T, error) {
 	return got, nil
 }
 
-// query returns the query of a URL, of names and values.
+// query returns the query of a URL. pairs are alternating names and values.
 func query(pairs ...string) string {
 	values := url.Values{}
 	for i := 0; i < len(pairs); i += 2 {

@@ -1,9 +1,10 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command shop is a small shop of many services, for the demo and the end-to-end tests: a typical
-// application, which does not depend on federations. Each service is a role of this program. They use
-// HTTP and gRPC, find each other by their Services' names, and read ConfigMaps and Secrets.
+// Command shop is a sample application of many services, for the demo and the end-to-end tests. It
+// does not depend on the product. Each service is a role of this program. The services use HTTP and
+// gRPC, find each other by the names of their Services, and are configured by ConfigMaps and
+// Secrets.
 package main
 
 import (
@@ -20,7 +21,7 @@ import (
 	"syscall"
 )
 
-// roles are the services of the shop.
+// roles are the services of the shop by name.
 var roles = map[string]func(context.Context) error{
 	"front":     front,
 	"catalog":   catalog,
@@ -54,7 +55,7 @@ func run(ctx context.Context, args []string, stderr io.Writer) int {
 	return 0
 }
 
-// env returns a variable of the environment, or a default.
+// env returns the value of an environment variable, or fallback if it is not set.
 func env(name, fallback string) string {
 	if value := os.Getenv(name); value != "" {
 		return value

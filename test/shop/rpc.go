@@ -16,12 +16,12 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 )
 
-// method implements one method of a gRPC service. Messages are google.protobuf.Struct, so that no code
-// is generated.
+// method implements a method of a gRPC service. Its messages are of type google.protobuf.Struct, so
+// that no generated code is needed.
 type method func(ctx context.Context, in *structpb.Struct) (map[string]any, error)
 
-// serveRPC serves gRPC on ADDRESS, or port 9090, until the context ends, with the health service for
-// probes.
+// serveRPC serves gRPC until the context ends, on the address in ADDRESS or on port 9090. It
+// includes the gRPC health service for probes.
 func serveRPC(ctx context.Context, name string, methods map[string]method) error {
 	description := grpc.ServiceDesc{ServiceName: name, HandlerType: (*any)(nil)}
 	for method, answer := range methods {
@@ -53,7 +53,7 @@ func (m method) handle(_ any, ctx context.Context, decode func(any) error, _ grp
 	return structpb.NewStruct(answer)
 }
 
-// call calls a method of a gRPC service. An example of a target is "catalog:9090".
+// call calls a method of a gRPC service. target is host and port, for example "catalog:9090".
 func call(ctx context.Context, target, method string, in map[string]any) (map[string]any, error) {
 	sent, err := structpb.NewStruct(in)
 	if err != nil {

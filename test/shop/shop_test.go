@@ -23,7 +23,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestMain runs a role of the shop in the processes that the tests start.
+// TestMain runs a service of the shop instead of the tests in processes that a test has started for
+// it.
 func TestMain(m *testing.M) {
 	if os.Getenv("SHOP_TEST_ROLE") != "" {
 		main()
@@ -31,7 +32,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// town has the services of one test, each with a loopback address of its own.
+// town has the services of one test. Each service listens on a loopback address of its own.
 type town struct {
 	t           *testing.T
 	environment []string
@@ -68,7 +69,8 @@ func (s *town) command(role string) *exec.Cmd {
 	return command
 }
 
-// open starts a service, waits until it listens, and returns a function that ends it.
+// open starts a service, and waits until it listens. end sends a signal to the service, and waits
+// until it ends.
 func (s *town) open(role string) (end func(os.Signal) error) {
 	s.t.Helper()
 	command := s.command(role)
@@ -78,7 +80,7 @@ func (s *town) open(role string) (end func(os.Signal) error) {
 	ended := make(chan error, 1)
 	go func() { ended <- command.Wait() }()
 	end = func(signal os.Signal) error {
-		// The result has the error of a process that has ended already.
+		// An error of a process that has ended already is returned by Wait.
 		_ = command.Process.Signal(signal)
 		return <-ended
 	}
@@ -152,7 +154,7 @@ func TestTheWholeShopSells(t *testing.T) {
 		t.Errorf("the orders: %d (-want +got)\n%s", code, diff)
 	}
 
-	// Sold products stay sold when the stock is killed.
+	// Sold products must stay sold after the stock was killed.
 	if err := endStock(os.Kill); err == nil {
 		t.Error("a killed process ended well")
 	}

@@ -17,13 +17,13 @@ import (
 	"sync"
 )
 
-// shelves store the stock in a file, which survives restarts of the process.
+// shelves keep the number of each product in a file, which outlives the process.
 type shelves struct {
 	mutex sync.Mutex
 	file  string
 }
 
-// stock stores the shelves in the directory DATA.
+// stock serves the number of each product, which it stores in the directory DATA.
 func stock(ctx context.Context) error {
 	s := &shelves{file: filepath.Join(env("DATA", "/data"), "stock.json")}
 	return serve(ctx, map[string]http.Handler{
@@ -54,7 +54,8 @@ func stock(ctx context.Context) error {
 	})
 }
 
-// change updates the file, unless change returns an error.
+// change applies change to the numbers of all products and writes them to the file. If change
+// returns an error, the file is not written.
 func (s *shelves) change(change func(map[string]int) error) (map[string]int, error) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
@@ -72,14 +73,14 @@ func (s *shelves) change(change func(map[string]int) error) (map[string]int, err
 	if text, err = json.Marshal(left); err != nil {
 		return nil, err
 	}
-	// The file is renamed, so that it is complete after a crash.
+	// The file is written under another name and renamed, so that it is complete after a crash.
 	if err := os.WriteFile(s.file+".new", text, 0o600); err != nil {
 		return nil, err
 	}
 	return left, os.Rename(s.file+".new", s.file)
 }
 
-// seed fills the shelves once. It is the program of a Job.
+// seed adds products to the stock once. A Job runs it.
 func seed(ctx context.Context) error {
 	listed, err := call(ctx, catalogTarget, "/shop.Catalog/List", nil)
 	if err != nil {
@@ -95,7 +96,7 @@ func seed(ctx context.Context) error {
 	return nil
 }
 
-// report prints the stock. It is the program of a CronJob.
+// report prints the stock. A CronJob runs it.
 func report(ctx context.Context) error {
 	left, err := ask[map[string]int](ctx, http.MethodGet, stockURL+"/")
 	if err != nil {
@@ -105,8 +106,7 @@ func report(ctx context.Context) error {
 	return nil
 }
 
-// meter prints the load of its node. It is the program of a DaemonSet on the real nodes of its
-// cluster.
+// meter prints the load of its node. A DaemonSet runs it on the real nodes of its cluster.
 func meter(ctx context.Context) error {
 	return serve(ctx, map[string]http.Handler{
 		"GET /{$}": handler(func(*http.Request) (any, error) {
