@@ -17,7 +17,7 @@ import (
 	"liqo.io/federation/apiserver/podspec"
 )
 
-// The generated part of the page about pods is between these lines.
+// begin and end are the lines of docs/pods.md between which the table is generated.
 const (
 	beginFields = "<!-- begin: written by go test ./test/settings -update -->\n"
 	endFields   = "<!-- end -->\n"
@@ -53,7 +53,7 @@ func TestEveryFieldOfAPodIsOnThePage(t *testing.T) {
 	}
 }
 
-// fieldTable writes a table with one row for the fields with the same text.
+// fieldTable writes a table to page, in which fields with the same text share a row.
 func fieldTable(page *strings.Builder, of reflect.Type, fields []podspec.Field) {
 	var texts []string
 	names := map[string][]string{}

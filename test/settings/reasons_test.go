@@ -18,8 +18,8 @@ import (
 	"testing"
 )
 
-// TestEveryReasonIsExplained checks that docs/ explains every reason of conditions, statuses and
-// events.
+// TestEveryReasonIsExplained checks that a page in docs/ explains every reason of conditions,
+// statuses and events.
 func TestEveryReasonIsExplained(t *testing.T) {
 	root := filepath.Join("..", "..")
 	reasons := map[string]string{}
@@ -42,8 +42,9 @@ func TestEveryReasonIsExplained(t *testing.T) {
 	}
 }
 
-// collectReasons finds the reasons below a directory with their positions: strings that are assigned
-// to names with the word reason, and those of recorded events.
+// collectReasons adds the reasons in the Go files below a directory to reasons, with their
+// positions. Reasons are strings that are assigned to a name with the word reason, and reasons of
+// recorded events.
 func collectReasons(directory string, reasons map[string]string) error {
 	files := token.NewFileSet()
 	return filepath.WalkDir(directory, func(path string, entry fs.DirEntry, err error) error {
@@ -92,7 +93,7 @@ func collectReasons(directory string, reasons map[string]string) error {
 	})
 }
 
-// isReason matches the format of reasons in the Kubernetes API conventions.
+// isReason matches reasons in the format of the Kubernetes API conventions.
 var isReason = regexp.MustCompile(`^[A-Z][A-Za-z]+$`)
 
 func namesReason(name ast.Expr) bool {
@@ -105,7 +106,7 @@ func namesReason(name ast.Expr) bool {
 	return false
 }
 
-// wordsOfPages returns the words of all handwritten pages.
+// wordsOfPages returns all words of the pages that are not generated.
 func wordsOfPages(directory string) (map[string]bool, error) {
 	pages, err := filepath.Glob(filepath.Join(directory, "*.md"))
 	if err != nil {

@@ -12,11 +12,11 @@ import (
 )
 
 var (
-	// guarded are the kinds of the chart that docs/security.md explains.
+	// guarded matches the kinds of chart manifests that docs/security.md has to explain.
 	guarded = regexp.MustCompile(`(?m)^kind: (?:Cluster)?(?:Role|ServiceAccount|ValidatingAdmissionPolicy|MutatingAdmissionPolicy|NetworkPolicy)\nmetadata:\n  name: (\S+)`)
-	// quotedTest is a name of a test on that page.
+	// quotedTest matches names of tests on that page.
 	quotedTest = regexp.MustCompile("`((?:Test|[A-Z])[A-Za-z0-9]+[a-z][A-Z][A-Za-z0-9]+)`")
-	// words of that form that are no tests.
+	// words matches names on that page that look like tests and are kinds.
 	words = regexp.MustCompile(`^(PeeringToken|VirtualNode|ShadowPods?|ServiceAccounts?)$`)
 )
 
@@ -29,7 +29,7 @@ func read(t *testing.T, path string) string {
 	return string(content)
 }
 
-// Every role, policy and account of the chart is explained in docs/security.md.
+// docs/security.md must explain every role, policy and account of the chart.
 func TestSecurityPageIsComplete(t *testing.T) {
 	page := read(t, "docs/security.md")
 	templates, err := filepath.Glob("../../artifacts/chart/templates/*.yaml")
@@ -57,7 +57,7 @@ func TestSecurityPageIsComplete(t *testing.T) {
 	}
 }
 
-// Each test that the page names exists.
+// Every test that docs/security.md names must exist.
 func TestSecurityPageNamesTestsThatExist(t *testing.T) {
 	var tests strings.Builder
 	err := filepath.WalkDir("../..", func(path string, entry os.DirEntry, err error) error {

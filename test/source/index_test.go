@@ -17,13 +17,14 @@ import (
 var (
 	linkedPage = regexp.MustCompile(`\]\(([^)#]+\.md)\)`)
 	section    = regexp.MustCompile(`(?m)^## (.+)$`)
-	// evidence is a link of the table of features: names of functions, and the file of tests.
+	// evidence matches links in README.md from a feature to tests: names of test functions, and
+	// their file.
 	evidence = regexp.MustCompile(`\[(\w+(?:, \w+)*)\]\((test/\S+\.go)\)`)
-	// opening is how a page states what its reader can do afterwards.
+	// opening matches the first sentence of a page, which states what the reader can do afterwards.
 	opening = regexp.MustCompile(`^# .+\n\n(After|With) this (page|tutorial) (you|an administrator) `)
 )
 
-// docs/README.md links each page once, in the four kinds of documentation.
+// docs/README.md must link every page once, in one of its four kinds of documentation.
 func TestIndexLinksEveryPageOnce(t *testing.T) {
 	index := read(t, "docs/README.md")
 	var kinds []string
@@ -50,7 +51,8 @@ func TestIndexLinksEveryPageOnce(t *testing.T) {
 	}
 }
 
-// A page opens with what its reader can do afterwards; a program that writes a page has that sentence.
+// Every page must begin with what its reader can do afterwards. A generated page has that sentence
+// in its generator.
 func TestPagesOpenWithTheirPurpose(t *testing.T) {
 	for _, page := range pagesIn(t, "docs") {
 		text := read(t, filepath.Join("docs", page))
@@ -60,7 +62,8 @@ func TestPagesOpenWithTheirPurpose(t *testing.T) {
 	}
 }
 
-// The tests that README.md names as evidence of a feature are in the files that it links.
+// The test functions that README.md names as evidence of a feature must be in the files that it
+// links.
 func TestFeaturesNameTestsThatExist(t *testing.T) {
 	found := 0
 	for _, match := range evidence.FindAllStringSubmatch(read(t, "README.md"), -1) {
@@ -78,7 +81,7 @@ func TestFeaturesNameTestsThatExist(t *testing.T) {
 	}
 }
 
-// docs/adr/README.md lists each decision once, by its number and title.
+// docs/adr/README.md must list every decision once, by number and title.
 func TestDecisionsAreListed(t *testing.T) {
 	list := read(t, "docs/adr/README.md")
 	for _, page := range pagesIn(t, "docs/adr") {
@@ -93,7 +96,7 @@ func TestDecisionsAreListed(t *testing.T) {
 	}
 }
 
-// pagesIn returns the names of the pages in a folder.
+// pagesIn returns the file names of the pages in a folder.
 func pagesIn(t *testing.T, folder string) []string {
 	t.Helper()
 	paths, err := filepath.Glob(filepath.Join("../..", folder, "*.md"))

@@ -1,8 +1,8 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package source tests that the sources lack mistakes which no behaviour shows until they are
-// exploited.
+// Package source checks the source code for mistakes that no test of behaviour finds, for example
+// comparisons of secrets that do not take constant time.
 package source
 
 import (
@@ -16,11 +16,11 @@ import (
 	"testing"
 )
 
-// programs are the folders of the programs that run in a cluster.
+// programs are the folders with the code of programs that run in a cluster.
 var programs = []string{"apiserver", "registry", "controllers", "netagent"}
 
-// inspect visits every file of the programs that is neither a test nor generated, and fails if it
-// finds suspiciously few.
+// inspect calls visit for every syntax node of these folders, except tests and generated files. It
+// fails the test if there are suspiciously few files.
 func inspect(t *testing.T, visit func(position string, node ast.Node)) {
 	t.Helper()
 	const root = "../.."
@@ -53,10 +53,10 @@ func inspect(t *testing.T, visit func(position string, node ast.Node)) {
 	}
 }
 
-// secret matches names of values that must not be compared byte by byte.
+// secret matches names of values that must be compared in constant time.
 var secret = regexp.MustCompile(`(?i)(token|password|secret)s?$`)
 
-// name returns the last name of an expression.
+// name returns the last identifier of an expression.
 func name(expression ast.Expr) string {
 	switch e := expression.(type) {
 	case *ast.Ident:
@@ -73,17 +73,18 @@ func name(expression ast.Expr) string {
 	return ""
 }
 
-// harmless reports whether a side of a comparison reveals nothing of a secret: no value, and the names
-// of objects.
+// harmless reports whether a comparison with this operand cannot reveal a secret: it is nil, an empty string, a
+// number, or the name of an object.
 func harmless(expression ast.Expr) bool {
 	if literal, ok := expression.(*ast.BasicLit); ok {
 		return literal.Value == `""` || literal.Kind == token.INT
 	}
-	// ModeToken is a mode of identities.
+	// ModeToken is the name of a mode of identities, and not a token.
 	return name(expression) == "nil" || name(expression) == "Name" || name(expression) == "ModeToken"
 }
 
-// Tokens are validated by the cluster that issued them. A comparison must take constant time.
+// Tokens must be validated by the cluster that issued them, and all comparisons of secrets must
+// take constant time.
 func TestTokenConstantTime(t *testing.T) {
 	found := 0
 	inspect(t, func(position string, node ast.Node) {
@@ -111,7 +112,7 @@ func TestTokenConstantTime(t *testing.T) {
 	}
 }
 
-// All connections verify the server.
+// Every TLS connection must verify its server.
 func TestTLSVerifiedByDefault(t *testing.T) {
 	inspect(t, func(position string, node ast.Node) {
 		pair, ok := node.(*ast.KeyValueExpr)
