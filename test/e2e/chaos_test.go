@@ -212,7 +212,7 @@ func startUser(t *testing.T, o offload, random *rand.Rand) *user {
 				return
 			case <-pace.C:
 			}
-			// The context is that of the test, so that stopping the user interrupts no request. An
+			// It uses the context of the test, so that stopping the user interrupts no request. An
 			// interrupted request would have an unknown outcome.
 			err := u.request(t.Context(), i)
 			u.mutex.Lock()
@@ -444,7 +444,7 @@ func startWanderer(t *testing.T) *wanderer {
 		defer close(w.stopped)
 		defer pace.Stop()
 		for ctx.Err() == nil {
-			// A refused request is repeated. The context is that of the test, so that stopping
+			// A refused request is repeated. It uses the context of the test, so that stopping
 			// interrupts no request.
 			if turned, err := w.turn(t.Context()); turned && err == nil {
 				w.turns++

@@ -48,7 +48,7 @@ func podsReachTheConsumersAPIServer(t *testing.T) {
 		t.Error("it has no token")
 	}
 	if remote.pod.Spec.ServiceAccountName == "reader" {
-		t.Error("it has an account of milan, too")
+		t.Error("the pod has a token of milan, too")
 	}
 	secret := remote.pod.Annotations[v1alpha1.AnnotationTokenSecret]
 	must(milan.Kube.CoreV1().Secrets(o.remote).Get(t.Context(), secret, metav1.GetOptions{}))(t)

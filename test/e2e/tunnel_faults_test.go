@@ -103,7 +103,7 @@ func (s site) gateway(t *testing.T) string {
 	return must(activeGateway(t.Context(), rome))(t)
 }
 
-// worker returns a node of rome other than that of the active gateway. If rome has only one node,
+// worker returns a node of rome that does not have the active gateway. If rome has only one node,
 // it returns that node.
 func (s site) worker(t *testing.T) string {
 	t.Helper()

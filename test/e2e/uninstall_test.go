@@ -119,6 +119,6 @@ func apiServiceGoesFirst(t *testing.T, c *harness.Cluster, since time.Time) {
 		}
 	}
 	if len(deleted) < 2 || deleted[0] != "apiservices" {
-		t.Errorf("the uninstallation on %s deleted %v, in this order", c.Name, deleted)
+		t.Errorf("the uninstallation on %s deleted in the order %v", c.Name, deleted)
 	}
 }

@@ -50,7 +50,7 @@ func TestWatchesContinueFromTheList(t *testing.T) {
 		got.Labels = map[string]string{"is": "mine"}
 		stored, err := maps.Get(t.Context(), got.Name, metav1.GetOptions{})
 		if err != nil || len(stored.Labels) > 0 {
-			t.Errorf("the object of a watch is that of the fake: %v, %v", stored, err)
+			t.Errorf("a watch shares its object with the fake client: %v, %v", stored, err)
 		}
 	}
 }

@@ -264,7 +264,7 @@ func (e *exports) testDrift(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		until(t, "the address is again that of the Service", func(ctx context.Context) (bool, error) {
+		until(t, "the address of the Service is restored", func(ctx context.Context) (bool, error) {
 			now, err := imports.Get(ctx, "web", metav1.GetOptions{})
 			return err == nil && now.Spec.IPs[0] != "192.0.2.1", err
 		})

@@ -112,7 +112,7 @@ func TestPoliciesKeepEndpointsToTheGateway(t *testing.T) {
 		{"the endpoints of the gateway", "", slice(framework.Namespace, name, name, controllers)},
 		{"endpoints of the gateway with another name", "and of the gateway may be written", slice(framework.Namespace, "other", name, controllers)},
 		{"endpoints of the gateway with another manager", "and of the gateway may be written", slice(framework.Namespace, name, name, "other")},
-		{"those of the API server", "and of the gateway may be written", slice(framework.Namespace, name, "federation-apiserver", controllers)},
-		{"those of that name in another namespace", "and of the gateway may be written", slice(otherNamespace, name, name, controllers)},
+		{"endpoints of the API server", "and of the gateway may be written", slice(framework.Namespace, name, "federation-apiserver", controllers)},
+		{"endpoints of that name in another namespace", "and of the gateway may be written", slice(otherNamespace, name, name, controllers)},
 	})
 }

@@ -72,7 +72,7 @@ func installRoles(t *testing.T, env *framework.Environment) {
 }
 
 // The golden file has the permissions of each identity, according to kube-apiserver's authorizer,
-// without those of every authenticated user. It has to be changed when they change.
+// without the permissions that every authenticated user has.
 func TestPeerIdentitySARGolden(t *testing.T) {
 	env := framework.Get(t)
 	installRoles(t, env)

@@ -54,7 +54,7 @@ func TestPodsAreReachedThroughAProxy(t *testing.T) {
 				t.Errorf("the log is %q", got)
 			}
 			if len(proxy.Asked()) == 0 {
-				t.Error("nothing went through the proxy")
+				t.Error("no request used the proxy")
 			}
 		})
 	}

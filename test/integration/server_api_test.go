@@ -78,12 +78,12 @@ func TestTheGroupIsInTheClustersAggregatedDiscovery(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !slices.ContainsFunc(groups, func(group *metav1.APIGroup) bool { return group.Name == v1alpha1.GroupName }) {
-		t.Errorf("the group is not among those of the cluster")
+		t.Errorf("the cluster does not serve the group")
 	}
 	if !slices.ContainsFunc(resources, func(list *metav1.APIResourceList) bool {
 		return list.GroupVersion == v1alpha1.SchemeGroupVersion.String() && len(list.APIResources) > 0
 	}) {
-		t.Errorf("the group's resources are not among those of the cluster")
+		t.Errorf("the cluster does not serve the group's resources")
 	}
 }
 

@@ -188,7 +188,7 @@ func TestNoisyPeerDoesNotStarveOthers(t *testing.T) {
 			mu.Lock()
 			defer mu.Unlock()
 			if len(noisy) < n {
-				return nil, fmt.Errorf("the flood had %d answers", len(noisy))
+				return nil, fmt.Errorf("the noisy peer received %d answers", len(noisy))
 			}
 			return nil, nil
 		})

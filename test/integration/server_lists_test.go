@@ -172,7 +172,7 @@ func TestListsWithoutLimitAreBoundedAndDoNotStarveOthers(t *testing.T) {
 			mu.Lock()
 			defer mu.Unlock()
 			if answers[http.StatusOK] < n {
-				return nil, fmt.Errorf("the flood was answered with %v", answers)
+				return nil, fmt.Errorf("the noisy peer was answered with %v", answers)
 			}
 			return nil, nil
 		})
@@ -207,7 +207,7 @@ func TestListsWithoutLimitAreBoundedAndDoNotStarveOthers(t *testing.T) {
 	t.Logf("the API server had %s before and %s at most; the quiet peer waited %s at most, and %s for its list; the noisy one got %v",
 		full.String(), flooded.String(), calm[len(calm)-1], listed, answers)
 	if flooded.Cmp(limit) > 0 {
-		t.Errorf("the API server had %s, and may have %s", flooded.String(), limit.String())
+		t.Errorf("the API server used %s of memory, and its limit is %s", flooded.String(), limit.String())
 	}
 	if slowest := calm[len(calm)-1]; slowest > answerSoon {
 		t.Errorf("the quiet peer waited %s", slowest)

@@ -108,7 +108,7 @@ func TestKeysAndFieldsInStorageNeverChange(t *testing.T) {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(string(want), got.String()); diff != "" {
-		t.Errorf("what is stored (-want +got); if it is intended, document how old data is read, then run with -update:\n%s", diff)
+		t.Errorf("stored objects (-want +got); if it is intended, document how old data is read, then run with -update:\n%s", diff)
 	}
 }
 
@@ -317,7 +317,7 @@ func TestStorageKeyNoTraversal(t *testing.T) {
 	key := regexp.MustCompile(`^/registry/federation\.liqo\.io/[a-z]+(/[a-z0-9]([-a-z0-9.]*[a-z0-9])?){1,2}$`)
 	for _, got := range after {
 		if !key.MatchString(got) {
-			t.Errorf("key %q is not that of an object", got)
+			t.Errorf("key %q belongs to no object", got)
 		}
 	}
 }

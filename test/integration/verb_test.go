@@ -61,7 +61,7 @@ func TestVerbDoesNotOverwriteAppliedFields(t *testing.T) {
 	_, err = client.ForeignClusters().CreatePeer(t.Context(), "prato", invitation, metav1.CreateOptions{})
 	subresourcetest.ExpectStatus(t, err, http.StatusConflict, `spec.outgoing is applied by "gitops"`)
 	if output, err := env.TryKubectl(t, "", "delete", "--raw", peerPath("prato")+"?gracePeriodSeconds=7"); err == nil || !strings.Contains(output, "spec.disconnectTimeoutSeconds") {
-		t.Errorf("a deadline that is applied is changed: %s, %v", output, err)
+		t.Errorf("an applied timeout was changed: %s, %v", output, err)
 	}
 	if _, err := env.Kube.CoreV1().Secrets(framework.Namespace).Get(t.Context(), "invitation-prato", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 		t.Errorf("a refused POST leaves a Secret: %v", err)

@@ -94,7 +94,7 @@ func (o *offload) testTokens(t *testing.T) {
 		t.Fatal(err)
 	}
 	if user.Username != account(o.local, "robot") || strings.Join(user.Extra["authentication.kubernetes.io/pod-uid"], "") != string(local.UID) {
-		t.Errorf("the token is that of %+v", user)
+		t.Errorf("the token belongs to %+v", user)
 	}
 	for audience, wanted := range map[string]bool{"vault": true, "another": false} {
 		review, err := o.Kube.AuthenticationV1().TokenReviews().Create(t.Context(),

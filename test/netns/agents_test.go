@@ -408,7 +408,7 @@ func TestAgentsCreateAndRepairTheFabric(t *testing.T) {
 		eventually(t, "rome-2 is active", connected(t, rome, "milan", "rome-2"))
 		t.Logf("the longest wait of a connection was %s", running.end(t))
 		if _, err := datagram(w.Milan.Nodes[1].Pod, world.Addr("10.2.2.2"), 1, exchangeTimeout); err != nil {
-			t.Errorf("the other way: %v", err)
+			t.Errorf("in the opposite direction: %v", err)
 		}
 		// The node is connected again, and its gateway removes its peers, because it is no longer active.
 		ip(t, w.Wire, "link set rome-1 up")
@@ -577,7 +577,7 @@ func TestAgentsCreateAndRepairTheFabric(t *testing.T) {
 			_, err := agent.CleanGateway(n.NS, n.Inner)
 			errs = append(errs, err)
 			if by := n.Inner.Implementation(model.TunnelLink); by != "" {
-				t.Errorf("%s has no tunnel any more, and it is that of %s", n.Name, by)
+				t.Errorf("%s must have no tunnel after the cleanup, and has one of implementation %s", n.Name, by)
 			}
 		}
 		_, err := agent.CleanRoute(n.NS)
@@ -705,7 +705,7 @@ func TestActiveGatewayStaysDuringAnAPIServerOutage(t *testing.T) {
 		t.Helper()
 		held := lease()
 		if *held.HolderIdentity != "rome-1" || *held.LeaseTransitions != *before.LeaseTransitions {
-			t.Errorf("%s the Lease is that of %s, for the %d. time", when, *held.HolderIdentity, *held.LeaseTransitions)
+			t.Errorf("%s %s holds the Lease after %d transitions", when, *held.HolderIdentity, *held.LeaseTransitions)
 		}
 		if active, standing := len(w.peers(t, w.Rome.Nodes[0])), len(w.peers(t, w.Rome.Nodes[1])); active != 1 ||
 			standing != 0 {

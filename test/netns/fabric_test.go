@@ -448,7 +448,7 @@ func (w *fabric) manualChangesAreRepaired(t *testing.T) {
 			t.Errorf("after %s: %v", breakage.what, err)
 		}
 		if _, err := datagram(w.Milan.Nodes[1].Pod, world.Addr("10.2.2.2"), 8000, exchangeTimeout); err != nil {
-			t.Errorf("after %s, the other way: %v", breakage.what, err)
+			t.Errorf("after %s, in the opposite direction: %v", breakage.what, err)
 		}
 	}
 }
@@ -465,7 +465,7 @@ func (w *fabric) anotherGatewayTakesOver(t *testing.T) {
 		w.apply(t)
 		switched := time.Now()
 		if _, err := datagram(w.Milan.Nodes[1].Pod, world.Addr("10.2.1.2"), 1, exchangeTimeout); err != nil {
-			t.Errorf("through %s, without a word from rome: %v", active, err)
+			t.Errorf("through %s, without a packet from rome: %v", active, err)
 		}
 		t.Logf("%s was found by milan after %s", active, time.Since(switched).Round(time.Millisecond))
 		for i, from := range w.Rome.Nodes {

@@ -65,7 +65,7 @@ func TestPodsOfTwoProvidersReachEachOtherThroughTheirConsumer(t *testing.T) {
 	w.Rome.Input.Peers[1].Mappings = nil
 	w.apply(t)
 	if saw, err := call(naples.Nodes[0].Pod, world.Addr("10.91.0.12"), 16, time.Second); err == nil {
-		t.Errorf("what is mapped no more was reached, by %s", saw)
+		t.Errorf("an address without a mapping was reached, with the source address %s", saw)
 	}
 	w.teardown(t)
 }

@@ -88,7 +88,7 @@ func TestEveryFlagValueAndMetricIsOnThePage(t *testing.T) {
 	}
 }
 
-// programs returns the commands of the programs.
+// programs returns the commands of all programs that have flags on the page.
 func programs() []*cobra.Command {
 	ctx := context.Background()
 	return []*cobra.Command{
@@ -120,7 +120,8 @@ func TestUnknownFlagNamesTheNearest(t *testing.T) {
 	}
 }
 
-// flags writes a table of the flags of a command, and below it the names of those that are Kubernetes' own.
+// flags writes a table of a command's own flags, and below it the names of the flags of Kubernetes'
+// libraries.
 func flags(page io.Writer, command *cobra.Command) {
 	var rows, kubernetes []string
 	shared := kubernetesFlags()
@@ -146,7 +147,7 @@ func flags(page io.Writer, command *cobra.Command) {
 	}
 }
 
-// wrapped breaks a text between words into lines of at most 120 columns.
+// wrapped breaks a text into lines of at most 120 columns, between words.
 func wrapped(text string) string {
 	var lines strings.Builder
 	column := 0
@@ -165,7 +166,8 @@ func wrapped(text string) string {
 	return lines.String()
 }
 
-// kubernetesFlags returns the flags of Kubernetes' libraries for servers, with their defaults.
+// kubernetesFlags returns the flags that Kubernetes' libraries define for servers, with their
+// defaults there.
 func kubernetesFlags() *pflag.FlagSet {
 	all := pflag.NewFlagSet("kubernetes", pflag.ContinueOnError)
 	genericoptions.NewSecureServingOptions().AddFlags(all)
@@ -182,7 +184,7 @@ func kubernetesFlags() *pflag.FlagSet {
 	return all
 }
 
-// cell returns a text that fits into a table.
+// cell returns a text in which characters that would end a table cell are replaced.
 func cell(text string) string {
 	text = strings.Join(strings.Fields(text), " ")
 	return strings.NewReplacer("|", `\|`, "<", "&lt;", "*", `\*`).Replace(text)

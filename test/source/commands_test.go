@@ -29,7 +29,7 @@ var (
 var kubernetesResources = []string{
 	"apiservice", "deployment", "deployments", "endpointslices", "events", "lease", "leases", "namespace", "node", "nodes",
 	"persistentvolumeclaims", "persistentvolumes", "pod", "pods", "pv", "pvc", "service", "services", "svc",
-	// The category of all kinds of the API, and those of the Multi-Cluster Services API.
+	// The category of all kinds of the API, and kinds of the Multi-Cluster Services API.
 	"liqo", "serviceexports", "serviceimports",
 }
 
@@ -95,7 +95,7 @@ func TestCommandsOfPagesNameWhatExists(t *testing.T) {
 	}
 }
 
-// The metrics that the page on debugging names are those of the programs.
+// docs/debugging.md must name only metrics that the programs have.
 func TestMetricsForDebuggingExist(t *testing.T) {
 	settings := read(t, "docs/settings.md")
 	for _, match := range metric.FindAllStringSubmatch(read(t, "docs/debugging.md"), -1) {

@@ -81,7 +81,7 @@ func parse(args []string) (options, error) {
 		return o, fmt.Errorf("--runs %d: at least one is needed", o.runs)
 	}
 	if o.period <= 0 {
-		return o, fmt.Errorf("--period %s: it has to be longer than nothing", o.period)
+		return o, fmt.Errorf("--period %s: use a positive duration", o.period)
 	}
 	return o, nil
 }

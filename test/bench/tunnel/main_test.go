@@ -33,6 +33,6 @@ func TestTheLongestGapIsThatBetweenTwoAnswers(t *testing.T) {
 	b.reset()
 	b.answered(at(560))
 	if got := b.longest(); got != 20*time.Millisecond {
-		t.Errorf("after what came before is forgotten, the longest gap is %s, not 20ms", got)
+		t.Errorf("after a reset, the longest gap is %s, not 20ms", got)
 	}
 }

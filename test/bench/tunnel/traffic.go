@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	// streamBudget is the minimal ratio of the TCP throughput to that of plain WireGuard.
+	// streamBudget is the minimal ratio of the TCP throughput to the throughput of plain WireGuard.
 	streamBudget = 0.85
 	// crowd is the number of additional peers in the contest with the most peers.
 	crowd = 1000
