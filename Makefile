@@ -33,8 +33,8 @@ test: ## Run all checks and tests that a change must pass: verify, unit, netns, 
 	  echo "make $$part: $$((SECONDS - start)) seconds"; \
 	done
 
-# The parts of the long tests. A part takes at most an hour on 2 cores.
-PART ?= test properties layouts three chaos storage moves bench
+# The parts of the long tests, each of which takes at most an hour on 2 cores.
+PART ?= test properties layouts three chaos storage moves demo bench
 
 .PHONY: test-full
 test-full: packages images samples ## Run the long tests; PART="chaos moves" selects parts, RESUME=1 skips commands that succeeded.

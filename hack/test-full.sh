@@ -8,8 +8,9 @@
 #   layouts      groups that use a peering, on other layouts of clusters
 #   three        a hub and two leaves
 #   chaos        15 minutes of killed processes and network partitions
-#   storage      databases over two clusters
+#   storage      databases over two clusters, and the pages that install and uninstall
 #   moves        moves of volumes, also interrupted ones
+#   demo         the demo on two clusters, and again with a third one; it deletes the clusters
 #   bench        the benchmark
 # A part is a list of commands. If one fails, the remaining ones still run, and the part fails. RESUME=1 skips the
 # commands that succeeded in the last run of the part, and reuses its clusters.
@@ -44,6 +45,16 @@ groups() {
   .playground/bin/playground --instance "${E2E_INSTANCE}" down
 }
 
+# demo CLUSTERS=N runs the demo, and fails unless it prints the results of its applications.
+demo() {
+  local log=_output/demo.log result
+  make demo "$1" | tee "${log}" || return 1
+  for result in 'a pod of rome gets answers of Service web from ' 'a node of rome gets answers of Service web from ' \
+    '"paid":"13.20 EUR"' '1000 | 100000'; do
+    grep --quiet --fixed-strings -- "${result}" "${log}" || { echo "the demo does not print: ${result}" >&2; return 1; }
+  done
+}
+
 mkdir -p _output
 [[ ${RESUME:-} == 1 ]] || rm -f "${succeeded}"
 touch "${succeeded}"
@@ -67,17 +78,23 @@ case ${part} in
     groups disjoint 'offloading network resilience chaos' -chaos=15m
     ;;
   storage)
-    groups spread 'storage databases' -databases
+    groups spread 'storage databases pages' -databases
     ;;
   moves)
     groups spread moves -databases
+    ;;
+  demo)
+    run make playground-up
+    run demo CLUSTERS=2
+    run demo CLUSTERS=3
+    make playground-down
     ;;
   bench)
     run make bench
     ;;
   *)
     rm -f "${succeeded}"
-    echo "usage: ${0##*/} test|properties|layouts|three|chaos|storage|moves|bench" >&2
+    echo "usage: ${0##*/} test|properties|layouts|three|chaos|storage|moves|demo|bench" >&2
     exit 2
     ;;
 esac
