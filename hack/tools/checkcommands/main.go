@@ -1,14 +1,16 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Checkcommands reports blocks of commands in Markdown pages that have no mark, and those with the mark "sh run" that
-// no test executes. It reads the pages of the current directory's Git repository, the calls of runsThePage in
-// test/e2e, and the targets of make in hack/test-full.sh. It prints the number of blocks with each mark, or one line
-// per problem, and exits with status 1 when there is one.
+// Checkcommands reports blocks of commands in Markdown pages that have no mark, blocks with the mark "sh run" that no
+// test executes, and samples that no test uses. It reads the pages of the current directory's Git repository, the
+// calls of runsThePage in test/e2e, and the targets of make in hack/test-full.sh. It prints the number of blocks with
+// each mark, or one line per problem, and exits with status 1 when there is one.
 package main
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -53,7 +55,7 @@ func run() (summary string, problems []string, err error) {
 	contents := map[string]string{}
 	for _, name := range strings.Fields(string(out)) {
 		text, err := os.ReadFile(name)
-		if os.IsNotExist(err) {
+		if errors.Is(err, fs.ErrNotExist) {
 			continue // It is deleted and not committed.
 		}
 		if err != nil {
@@ -70,20 +72,24 @@ func run() (summary string, problems []string, err error) {
 		return "", nil, fmt.Errorf("listing the tests: %w", err)
 	}
 	tests := strings.Builder{}
-	for _, file := range files {
+	for _, file := range append(files, "test/integration/samples_test.go", "hack/demo.sh") {
 		text, err := os.ReadFile(file)
 		if err != nil {
 			return "", nil, fmt.Errorf("reading a test: %w", err)
 		}
 		tests.Write(text)
 	}
-	summary, problems = check(contents, tests.String(), string(script))
+	samples, err := filepath.Glob("artifacts/samples/*.yaml")
+	if err != nil {
+		return "", nil, fmt.Errorf("listing the samples: %w", err)
+	}
+	summary, problems = check(contents, samples, tests.String(), string(script))
 	return summary, problems, nil
 }
 
-// check returns the counts of the blocks of pages, and a line for each problem. tests is the source of the end-to-end
-// tests, and script the script of the long tests.
-func check(contents map[string]string, tests, script string) (summary string, problems []string) {
+// check returns the counts of the blocks of pages, and a line for each problem. samples are files, tests is the source
+// of the tests and of the demo, and script that of the long tests.
+func check(contents map[string]string, samples []string, tests, script string) (summary string, problems []string) {
 	// executed has "page" and "page#section", and whether it has commands.
 	executed, targets, counts := map[string]bool{}, []string(nil), map[string]int{}
 	for _, match := range call.FindAllStringSubmatch(tests, -1) {
@@ -138,6 +144,12 @@ func check(contents map[string]string, tests, script string) (summary string, pr
 	for place, found := range executed {
 		if !found {
 			problems = append(problems, place+": a test runs it, and it has no block "+pages.Run)
+		}
+	}
+	for _, sample := range samples {
+		if name := filepath.Base(sample); !strings.Contains(tests, name) &&
+			!strings.Contains(tests, `"`+strings.TrimSuffix(name, ".yaml")+`"`) {
+			problems = append(problems, sample+": no test uses it")
 		}
 	}
 	slices.Sort(problems)

@@ -9,8 +9,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-const page = "# Top\n```text\n# no heading\n```\n## A `part`\n1. indented:\n\n   ```sh run\n   ls\n     x\n   ```\n" +
-	"```sh run\nmake demo\nmake test   # all\n```\n## Rest\n```sh external\ncurl\n```\n```sh run\nmake demo X=1\n```\n```\n"
+const page = "# Top\n```text\n# no heading\n```\n" +
+	"## A `part`\n1. indented:\n\n   ```sh run\n   ls\n     x\n   ```\n" +
+	"```sh run\nmake demo\nmake test   # all\n```\n" +
+	"## Rest\n```sh external\ncurl\n```\n```sh run\nmake demo X=1\n```\n```\n"
 
 func TestBlocksHaveTheirSections(t *testing.T) {
 	want := []Block{
