@@ -28,7 +28,8 @@ func (s onlyJSON) DecoderToVersion(decoder runtime.Decoder, version runtime.Grou
 
 type jsonDecoder struct{ runtime.Decoder }
 
-// Decode decodes an object. It fails with the path of a field that JSON cannot represent.
+// Decode decodes an object. It fails with the path of a field that JSON cannot represent. A strict decoding error
+// has the nearest known field of each unknown field.
 func (d jsonDecoder) Decode(
 	data []byte, defaults *schema.GroupVersionKind, into runtime.Object,
 ) (runtime.Object, *schema.GroupVersionKind, error) {
