@@ -16,8 +16,8 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
 
-// ReasonKnownByAccount is the reason of the condition Accepted of an IdentityRequest whose identity is
-// a ServiceAccount instead of a certificate.
+// ReasonKnownByAccount of the condition Accepted of an IdentityRequest means that the consumer is accepted with tokens
+// of a ServiceAccount instead of a certificate.
 const ReasonKnownByAccount = "KnownByAccount"
 
 // KnownByAccount reports whether conditions of an IdentityRequest state that its identity is a

@@ -24,10 +24,11 @@ const (
 // Reasons of the condition Issued of an IdentityRequest. With one of these reasons, ModeAuto issues a
 // ServiceAccount instead of a certificate.
 const (
-	// ReasonAwaitingSigner means that no signer issued the certificate within the time that the
-	// provider waits.
+	// ReasonAwaitingSigner means that no signer issued the certificate within a minute. Start kube-controller-manager
+	// with --cluster-signing-cert-file, or set identity.mode to Token.
 	ReasonAwaitingSigner = "AwaitingSigner"
-	// ReasonSigningFailed means that the signer refused the certificate.
+	// ReasonSigningFailed means that the signer refused the certificate. See the conditions of its
+	// CertificateSigningRequest.
 	ReasonSigningFailed = "SigningFailed"
 )
 

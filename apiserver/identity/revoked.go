@@ -11,8 +11,8 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
 
-// ReasonIdentityRevoked is the reason of the condition Authenticated of a ForeignCluster whose provider
-// has revoked the identity of the local cluster.
+// ReasonIdentityRevoked of the condition Authenticated of a ForeignCluster means that the provider revoked the identity
+// of the local cluster. Unpeer, or peer again with a new invitation: docs/peerings.md#identities.
 const ReasonIdentityRevoked = "IdentityRevoked"
 
 // RevokedSince returns the time since which the identity of the local cluster at a provider is revoked;

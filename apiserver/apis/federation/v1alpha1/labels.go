@@ -158,17 +158,18 @@ const (
 
 // Reasons that one component reports and another component reads.
 const (
-	// ReasonShadowVolumeClaimMissing is the reason of the condition Ready of a VirtualVolume whose
-	// ShadowVolumeClaim is missing on the provider, and of events on the local and the remote
-	// PersistentVolumeClaim.
+	// ReasonShadowVolumeClaimMissing of the condition Ready of a VirtualVolume and of events on the local and the remote
+	// claim means that the ShadowVolumeClaim is missing on the provider. It is created again within two minutes;
+	// otherwise an event on the claim has the cause.
 	ReasonShadowVolumeClaimMissing = "ShadowVolumeClaimMissing"
-	// ReasonProviderRefused is the reason of local pods and ephemeral containers that the provider
-	// refuses, and of the conditions of shadow objects on the provider.
+	// ReasonProviderRefused of pods, ephemeral containers and the conditions of shadow objects means that the API server
+	// of the provider refuses the object or its change, for example by a quota or a policy. The message has the cause; it
+	// is retried.
 	ReasonProviderRefused = "ProviderRefused"
-	// ReasonOffloadingBackOff is the reason of a pod on a virtual node that never ran, while its
-	// namespace is not offloaded to the provider.
+	// ReasonOffloadingBackOff of a pod on a virtual node means that the namespace is not offloaded to the
+	// provider, or the consumer's API server has no address on it; the pod never ran. See docs/pods.md#status-and-events.
 	ReasonOffloadingBackOff = "OffloadingBackOff"
-	// ReasonOffloadingAborted is the reason of a pod on a virtual node that ran before its
-	// namespace was unoffloaded: the pod is not ready, and becomes Failed if it cannot be evicted.
+	// ReasonOffloadingAborted of a pod on a virtual node means that the namespace was unoffloaded while the
+	// pod ran: it is not ready, and Failed if it cannot be evicted. Delete the pod, or offload the namespace again.
 	ReasonOffloadingAborted = "OffloadingAborted"
 )
