@@ -97,11 +97,11 @@ func (r *Reconciler) evict(ctx context.Context, offloading *v1alpha1.NamespaceOf
 	case apierrors.IsNotFound(err), apierrors.IsConflict(err):
 		// The pod was deleted or replaced.
 	case apierrors.IsTooManyRequests(err):
-		r.Events.Eventf(offloading, corev1.EventTypeWarning, "EvictionBlocked",
+		r.Events.Eventf(offloading, corev1.EventTypeWarning, reasonEvictionBlocked,
 			"Evicting pod %s %s is blocked: %s", pod.Name, from(pod.Pod), textOf(err))
 		return false
 	default:
-		r.Events.Eventf(offloading, corev1.EventTypeWarning, "EvictionFailed",
+		r.Events.Eventf(offloading, corev1.EventTypeWarning, reasonEvictionFailed,
 			"Evicting pod %s %s failed: %s", pod.Name, from(pod.Pod), textOf(err))
 		return false
 	}

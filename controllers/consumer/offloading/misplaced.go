@@ -37,7 +37,7 @@ func (o options) misplaced(pods []*corev1.Pod) []evictee {
 	var all []evictee
 	for _, pod := range pods {
 		if why := o.placement.Misplaced(pod); why != "" {
-			all = append(all, evictee{pod, "Misplaced", why})
+			all = append(all, evictee{pod, reasonMisplaced, why})
 		}
 	}
 	slices.SortFunc(all, func(a, b evictee) int { return strings.Compare(a.Name, b.Name) })
@@ -100,7 +100,7 @@ func (r *Reconciler) stranded(ctx context.Context, offloading *v1alpha1.Namespac
 	var all []evictee
 	for i := range pods.Items {
 		if why := o.placement.Stranded(&pods.Items[i]); why != "" {
-			all = append(all, evictee{&pods.Items[i], "Misplaced", why})
+			all = append(all, evictee{&pods.Items[i], reasonMisplaced, why})
 		}
 	}
 	current.warned = len(all) > 0 && offloading.Spec.Enforcement != v1alpha1.Evict
@@ -124,26 +124,26 @@ func (r *Reconciler) inPlace(offloading *v1alpha1.NamespaceOffloading, misplaced
 	const restart = "restart them (kubectl rollout restart), or set spec.enforcement to Evict."
 	switch {
 	case selectorErr != nil:
-		condition.Status, condition.Reason, condition.Message = metav1.ConditionUnknown, "InvalidSelector",
+		condition.Status, condition.Reason, condition.Message = metav1.ConditionUnknown, reasonInvalidSelector,
 			selectorErr.Error()
 	case offloading.Spec.Enforcement != v1alpha1.Evict && stranded > 0:
-		condition.Reason = "Misplaced"
+		condition.Reason = reasonMisplaced
 		condition.Message = fmt.Sprintf(
 			"%d pod(s) run on nodes that spec no longer allows, and %d wait for nodes that only an earlier spec allowed: %s",
 			len(misplaced), stranded, restart)
 	case len(misplaced) == 0:
-		condition.Status, condition.Reason = metav1.ConditionTrue, "InPlace"
+		condition.Status, condition.Reason = metav1.ConditionTrue, reasonInPlace
 	case offloading.Spec.Enforcement != v1alpha1.Evict:
-		condition.Reason = "Misplaced"
+		condition.Reason = reasonMisplaced
 		condition.Message = fmt.Sprintf("%d pod(s) run on nodes that spec no longer allows: %s", len(misplaced), restart)
 	case blocked(misplaced, r.evictions) > 0:
-		condition.Reason = "EvictionBlocked"
+		condition.Reason = reasonEvictionBlocked
 		condition.Message = fmt.Sprintf(
 			"%d pod(s) run on nodes that spec no longer allows; "+
 				"not all of them can be evicted now: see the events of this object.",
 			len(misplaced))
 	default:
-		condition.Reason = "Evicting"
+		condition.Reason = reasonEvicting
 		condition.Message = fmt.Sprintf("%d pod(s) run on nodes that spec no longer allows, and are evicted.",
 			len(misplaced))
 	}

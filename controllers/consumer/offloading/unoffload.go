@@ -109,7 +109,7 @@ func (r *Reconciler) recordLeft(ctx context.Context, offloading *v1alpha1.Namesp
 		klog.FromContext(ctx).Info("Unoffloaded a namespace whose remote namespace remains",
 			"namespace", offloading.Namespace, "cluster", s.cluster, "remoteNamespace", s.left(), "timeout", timeout)
 		if !r.isDeleted(ctx, offloading.Namespace) {
-			r.Events.Eventf(offloading, corev1.EventTypeWarning, "RemoteNamespaceLeftBehind",
+			r.Events.Eventf(offloading, corev1.EventTypeWarning, reasonRemoteNamespaceLeftBehind,
 				"%s has not deleted namespace %s within %s: it is deleted with its pods once the cluster is reachable",
 				s.cluster, s.left(), timeout)
 		}
@@ -193,7 +193,7 @@ func (r *Reconciler) removePods(ctx context.Context, offloading *v1alpha1.Namesp
 		case err != nil:
 			failed = append(failed, fmt.Errorf("deleting pod %s/%s: %w", pod.Namespace, pod.Name, err))
 		case metav1.GetControllerOfNoCopy(pod) != nil && !r.isDeleted(ctx, offloading.Namespace):
-			r.Events.Eventf(offloading, corev1.EventTypeWarning, "EvictionTimedOut",
+			r.Events.Eventf(offloading, corev1.EventTypeWarning, reasonEvictionTimedOut,
 				"Deleted pod %s %s: it could not be evicted within %s", pod.Name, from(pod), evictionTime)
 		}
 	}
@@ -208,7 +208,7 @@ func (r *Reconciler) evictees(ctx context.Context, offloading *v1alpha1.Namespac
 	var all []evictee
 	for _, pod := range pods {
 		if r.evicts(ctx, offloading, pod) {
-			all = append(all, evictee{pod, "Unoffloaded", "the namespace is unoffloaded"})
+			all = append(all, evictee{pod, reasonUnoffloaded, "the namespace is unoffloaded"})
 		}
 	}
 	return all
@@ -227,18 +227,18 @@ func (r *Reconciler) removing(ctx context.Context, offloading *v1alpha1.Namespac
 	until := r.evictionDeadline(ctx, offloading).UTC().Format(time.RFC3339)
 	switch held := blocked(evictees, r.unoffloaded); {
 	case len(pods) == 0:
-		condition.Status, condition.Reason = metav1.ConditionTrue, "InPlace"
+		condition.Status, condition.Reason = metav1.ConditionTrue, reasonInPlace
 	case held > 0:
-		condition.Reason = "EvictionBlocked"
+		condition.Reason = reasonEvictionBlocked
 		condition.Message = fmt.Sprintf(
 			"%d pod(s) on virtual nodes cannot be evicted now: see the events of this object. "+
 				"Pods that remain at %s are deleted.", held, until)
 	case len(evictees) > 0:
-		condition.Reason = "Evicting"
+		condition.Reason = reasonEvicting
 		condition.Message = fmt.Sprintf(
 			"Pods on virtual nodes are being evicted. Pods that remain at %s are deleted.", until)
 	default:
-		condition.Reason = "Ending"
+		condition.Reason = reasonEnding
 		condition.Message = "Pods on virtual nodes are ending."
 	}
 	return condition

@@ -17,11 +17,16 @@ import (
 // maxNamedClaims is the maximum number of claims per cluster in the message of a condition.
 const maxNamedClaims = 8
 
-// Reasons of the condition VolumesReleased.
+// Reasons of the condition VolumesReleased of a NamespaceOffloading.
 const (
-	ReasonVolumesReleased  = "VolumesReleased"
-	ReasonVolumesRemain    = "VolumesRemain"
-	ReasonVolumesMoving    = "VolumesMoving"
+	// ReasonVolumesReleased means that no unselected cluster stores data any more.
+	ReasonVolumesReleased = "VolumesReleased"
+	// ReasonVolumesRemain means that an unselected cluster stores data that spec.volumes.onUnoffload keeps there. Move
+	// or delete the volumes that the message lists.
+	ReasonVolumesRemain = "VolumesRemain"
+	// ReasonVolumesMoving means that the data is being moved to the local cluster.
+	ReasonVolumesMoving = "VolumesMoving"
+	// ReasonVolumesReleasing means that the volumes are being released.
 	ReasonVolumesReleasing = "VolumesReleasing"
 )
 

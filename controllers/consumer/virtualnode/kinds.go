@@ -20,13 +20,21 @@ import (
 	"liqo.io/federation/controllers/kit"
 )
 
-// Reasons of the condition KindsReflected.
+// Reasons of the condition KindsReflected of a VirtualNode.
 const (
-	ReasonKindsReflected               = "Reflected"
-	ReasonKindNotOffered               = "NotOffered"
-	ReasonKindNotAllowed               = "NotAllowed"
-	ReasonKindNotServed                = "NotServed"
-	ReasonKindNotNamespaced            = "NotNamespaced"
+	// ReasonKindsReflected means that all kinds of spec.reflection are reflected.
+	ReasonKindsReflected = "Reflected"
+	// ReasonKindNotOffered means that the provider does not offer a kind, or offers another version. Add it to
+	// policy.reflectedKinds of the provider: docs/reflection.md#other-kinds.
+	ReasonKindNotOffered = "NotOffered"
+	// ReasonKindNotAllowed means that the consumer does not allow a kind. Add it to reflection.kinds of the consumer.
+	ReasonKindNotAllowed = "NotAllowed"
+	// ReasonKindNotServed means that one of the clusters does not serve a kind. Install its CustomResourceDefinition.
+	ReasonKindNotServed = "NotServed"
+	// ReasonKindNotNamespaced means that a kind has no namespaces. Remove it from spec.reflection.
+	ReasonKindNotNamespaced = "NotNamespaced"
+	// ReasonOverriddenByOlderVirtualNode means that an older virtual node of the same cluster has other settings. Set
+	// the same spec.reflection in all virtual nodes of the cluster.
 	ReasonOverriddenByOlderVirtualNode = "OverriddenByOlderVirtualNode"
 )
 

@@ -19,18 +19,37 @@ import (
 	"liqo.io/federation/apiserver/quota"
 )
 
-// Reasons of the conditions of a VirtualNode.
+// Reasons of the condition VirtualKubeletAvailable of a VirtualNode.
 const (
-	ReasonNoImage                    = "NoImage"
-	ReasonDeploying                  = "Deploying"
-	ReasonKubeletAvailable           = "Available"
-	ReasonNodeMissing                = "NodeMissing"
-	ReasonNodeReady                  = "NodeReady"
-	ReasonNodeNotReady               = "NodeNotReady"
+	// ReasonNoImage means that the controller manager has no image for virtual kubelets. Set --virtual-kubelet-image.
+	ReasonNoImage = "NoImage"
+	// ReasonDeploying means that the virtual kubelet is starting.
+	ReasonDeploying = "Deploying"
+	// ReasonKubeletAvailable means that the virtual kubelet runs.
+	ReasonKubeletAvailable = "Available"
+	// ReasonClusterRoleBindingConflict means that the ClusterRoleBinding of its name belongs to another virtual node.
+	// Rename the virtual node.
 	ReasonClusterRoleBindingConflict = "ClusterRoleBindingConflict"
-	ReasonCordoned                   = "Cordoned"
-	ReasonNetworkReady               = "NetworkReady"
-	ReasonNoNetwork                  = "NoNetwork"
+	// ReasonCordoned means that the ForeignCluster is cordoned. See docs/peerings.md#cordon-a-cluster.
+	ReasonCordoned = "Cordoned"
+)
+
+// Reasons of the condition Ready of a VirtualNode.
+const (
+	// ReasonNodeMissing means that the Node does not exist yet.
+	ReasonNodeMissing = "NodeMissing"
+	// ReasonNodeReady means that the Node is ready.
+	ReasonNodeReady = "NodeReady"
+	// ReasonNodeNotReady means that the Node is not ready. See the condition Ready of the Node.
+	ReasonNodeNotReady = "NodeNotReady"
+)
+
+// Reasons of the condition NetworkReady of a VirtualNode.
+const (
+	// ReasonNetworkReady means that pods of the two clusters reach each other.
+	ReasonNetworkReady = "NetworkReady"
+	// ReasonNoNetwork means that no network to the provider is established. See docs/network-troubleshooting.md.
+	ReasonNoNetwork = "NoNetwork"
 )
 
 // observeNetwork sets the condition NetworkReady and the remapped CIDRs of both clusters in the status. fc is nil if

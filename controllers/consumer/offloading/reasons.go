@@ -1,0 +1,54 @@
+// Copyright The Liqo Federation Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package offloading
+
+// Reasons of the condition PodsInPlace and events of a NamespaceOffloading and its pods.
+const (
+	// reasonInPlace means that all pods are where they may run, or no pod is offloaded any more.
+	reasonInPlace = "InPlace"
+	// reasonMisplaced means that pods run on nodes that the spec no longer allows, or wait for nodes of an earlier
+	// spec. Restart the pods (kubectl rollout restart), or set spec.enforcement to Evict.
+	reasonMisplaced = "Misplaced"
+	// reasonEvicting means that pods are being evicted.
+	reasonEvicting = "Evicting"
+	// reasonEvictionBlocked means that an eviction was refused, for example by a PodDisruptionBudget. Adjust the
+	// budget; evictions are retried.
+	reasonEvictionBlocked = "EvictionBlocked"
+	// reasonInvalidSelector means that spec.clusterSelector is invalid. Correct the field that the message names.
+	reasonInvalidSelector = "InvalidSelector"
+	// reasonEnding means that the last pods on virtual nodes are terminating.
+	reasonEnding = "Ending"
+)
+
+// Reasons of the condition Ready of a cluster in the status of a NamespaceOffloading.
+const (
+	// reasonRemoteNamespaceCreated means that the remote namespace exists.
+	reasonRemoteNamespaceCreated = "RemoteNamespaceCreated"
+	// reasonPodsRemain means that the cluster is not selected any more and still runs pods of the namespace. Its remote
+	// namespace is deleted after them.
+	reasonPodsRemain = "PodsRemain"
+	// reasonLeaving means that the cluster has not begun to delete the remote namespace.
+	reasonLeaving = "Leaving"
+	// reasonNameTaken means that the remote namespace of another namespace has the name. Use another mapping strategy, or
+	// unoffload that namespace.
+	reasonNameTaken = "NameTaken"
+	// reasonTooManyNamespaces means that the cluster accepts no more namespaces. Unoffload another namespace.
+	reasonTooManyNamespaces = "TooManyNamespaces"
+	// reasonPending means that the cluster has not answered yet.
+	reasonPending = "Pending"
+)
+
+// Reasons of events on a NamespaceOffloading.
+const (
+	// reasonEvictionFailed means that a pod could not be evicted. The message has the cause; it is retried.
+	reasonEvictionFailed = "EvictionFailed"
+	// reasonEvictionTimedOut means that a pod could not be evicted in time, and was deleted.
+	reasonEvictionTimedOut = "EvictionTimedOut"
+	// reasonRemoteNamespaceLeftBehind means that a provider did not delete the remote namespace within five minutes. It
+	// is deleted once the provider is reachable: docs/namespaces.md#unoffload-a-namespace.
+	reasonRemoteNamespaceLeftBehind = "RemoteNamespaceLeftBehind"
+)
+
+// reasonUnoffloaded of an event on a pod means that the pod was evicted because its namespace is unoffloaded.
+const reasonUnoffloaded = "Unoffloaded"
