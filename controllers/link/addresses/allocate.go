@@ -24,11 +24,12 @@ import (
 )
 
 const (
-	// ReasonNoExternalAddresses is the reason of the event when a peer cannot reach what no
-	// tunnel leads to by itself, since this cluster has no addresses for it at all.
+	// ReasonNoExternalAddresses of an event on a NamespaceOffloading or a ForeignCluster means that the cluster has no
+	// external CIDR, so a peer cannot reach endpoints to which no tunnel leads. Set network.externalCIDRs.
 	ReasonNoExternalAddresses = "NoExternalAddresses"
-	// ReasonAddressesExhausted is the reason of the event when no address is left, or a tunnel
-	// has as many as it takes.
+	// ReasonAddressesExhausted of an event on a NamespaceOffloading or a ForeignCluster means that no external address
+	// is available, or the addresses and ports that are mapped for one peer exceed the limit of a tunnel. Extend
+	// network.externalCIDRs, or export fewer endpoints.
 	ReasonAddressesExhausted = "AddressesExhausted"
 )
 

@@ -39,8 +39,8 @@ import (
 // logs, metrics and events.
 const EndpointsName = "endpoint-addresses"
 
-// ReasonTooManyPorts is the reason of the event when an endpoint that is no pod has more ports
-// than a mapping can have.
+// ReasonTooManyPorts of an event on a NamespaceOffloading or a ForeignCluster means that an endpoint that is not a pod
+// has more ports than an AddressMapping can have. Split the Service.
 const ReasonTooManyPorts = "TooManyPorts"
 
 const (

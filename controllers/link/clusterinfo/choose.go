@@ -16,21 +16,35 @@ import (
 	"liqo.io/federation/controllers/remote"
 )
 
-// Reasons of the condition RangesKnown.
+// Reasons of the condition RangesKnown of a ClusterInfo.
 const (
-	ReasonDetected         = "Detected"
-	ReasonConfigured       = "Configured"
+	// ReasonDetected means that the ranges are detected; the message has their sources.
+	ReasonDetected = "Detected"
+	// ReasonConfigured means that the ranges are values of the chart.
+	ReasonConfigured = "Configured"
+	// ReasonPodRangesUnknown means that no source has ranges of pods. Set network.podCIDRs.
 	ReasonPodRangesUnknown = "PodRangesUnknown"
 )
 
-// Reasons of the condition RangesConsistent; of several the first one that applies.
+// Reasons of the condition RangesConsistent of a ClusterInfo. If several apply, the condition has the first one.
 const (
-	ReasonSourcesAgree      = "SourcesAgree"
+	// ReasonSourcesAgree means that all sources, values and tunnels have the same ranges.
+	ReasonSourcesAgree = "SourcesAgree"
+	// ReasonValueContradicted means that a value of the chart does not contain the ranges that are detected. Correct or
+	// remove the value.
 	ReasonValueContradicted = "ValueContradicted"
-	ReasonRangeTakenByPeer  = "RangeTakenByPeer"
-	ReasonSourcesDisagree   = "SourcesDisagree"
-	ReasonRangesRetained    = "RangesRetained"
-	ReasonInvalidRange      = "InvalidRange"
+	// ReasonRangeTakenByPeer means that a new range overlaps a range of a peer. It is used once the tunnel to that peer
+	// is removed.
+	ReasonRangeTakenByPeer = "RangeTakenByPeer"
+	// ReasonSourcesDisagree means that a source has ranges that are not used; they are reserved. Set network.podCIDRs
+	// if they are ranges of pods.
+	ReasonSourcesDisagree = "SourcesDisagree"
+	// ReasonRangesRetained means that new ranges are used in addition to those of a tunnel. Set network.podCIDRs to the
+	// new ranges, or remove the tunnel.
+	ReasonRangesRetained = "RangesRetained"
+	// ReasonInvalidRange means that a source has an invalid range, for example 0.0.0.0/0, which is ignored. Correct the
+	// source that the message names.
+	ReasonInvalidRange = "InvalidRange"
 )
 
 var reasonsInOrder = []string{

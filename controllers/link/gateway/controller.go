@@ -32,10 +32,13 @@ import (
 // Name is the name of the controller in --controllers, logs, metrics and events.
 const Name = "gateway-service"
 
-// Reasons of the events of the gateway's Service.
+// Reasons of events on the gateway's Service.
 const (
+	// ReasonUnreachable means that the Service has no endpoint for peers. See
+	// docs/network-reference.md#the-gateways-service.
 	ReasonUnreachable = "Unreachable"
-	ReasonReachable   = "Reachable"
+	// ReasonReachable means that the Service has an endpoint again.
+	ReasonReachable = "Reachable"
 )
 
 // cacheLag is the delay of a pass whose cache lacks what an earlier one created.

@@ -24,8 +24,8 @@ import (
 // maxOffers bounds the offers of one provider that are mirrored.
 const maxOffers = 16
 
-// ReasonUnknownPhase is the reason of the condition Accepted of a request that the provider
-// answered with a phase that this version does not support.
+// ReasonUnknownPhase of the condition Accepted of a ResourceRequest means that the provider answered with a phase that
+// this version does not support. Upgrade the cluster with the condition.
 const ReasonUnknownPhase = "UnknownPhase"
 
 // requestPairs send the ResourceRequest.

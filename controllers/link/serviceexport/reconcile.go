@@ -28,8 +28,8 @@ const (
 	// nameRetry is the time after which a name is tried again that another ServiceImport has:
 	// such imports are not cached.
 	nameRetry = 30 * time.Second
-	// reasonConflict is the reason of events on reflected Services whose ServiceImport has the
-	// name of another one.
+	// reasonConflict of an event on an exported Service means that a ServiceImport with the name of the Service has
+	// another owner. Delete or rename one of the two.
 	reasonConflict = "ServiceImportConflict"
 )
 

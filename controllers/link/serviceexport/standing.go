@@ -12,8 +12,8 @@ import (
 	mcsv1alpha1 "sigs.k8s.io/mcs-api/pkg/apis/v1alpha1"
 )
 
-// ReasonNotOffloaded is the reason of the condition Ready of a ServiceExport that was exported
-// before its namespace was unoffloaded.
+// ReasonNotOffloaded of the condition Ready of a ServiceExport means that the namespace was unoffloaded, and the
+// ServiceImports are deleted. Offload the namespace, or delete the ServiceExport.
 const ReasonNotOffloaded mcsv1alpha1.ServiceExportConditionReason = "NotOffloaded"
 
 // standing is the state of an export: whether its Service can be exported, and is exported.

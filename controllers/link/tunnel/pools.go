@@ -21,9 +21,12 @@ import (
 )
 
 const (
-	// ReasonTooManyRanges means that an AddressPool cannot reserve all ranges of the local cluster.
+	// ReasonTooManyRanges of an event on AddressPool default means that the pool cannot reserve all ranges of the local
+	// cluster's nodes, so ranges of peers may be remapped to them. Set network.nodeCIDRs and network.podCIDRs to CIDRs
+	// that contain them.
 	ReasonTooManyRanges = "TooManyRanges"
-	// ReasonNoExternalAddresses means that an AddressPool has no free range for an external CIDR.
+	// ReasonNoExternalAddresses of an event on AddressPool default means that the pool has no range for an external
+	// CIDR. Set network.externalCIDRs, or set it to None.
 	ReasonNoExternalAddresses = "NoExternalAddresses"
 )
 

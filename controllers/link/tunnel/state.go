@@ -18,23 +18,47 @@ import (
 	"liqo.io/federation/controllers/remote"
 )
 
-// Reasons of the condition Networking of a ForeignCluster, and of Accepted of a NetworkConfig.
+// Reasons of the conditions Networking of a ForeignCluster and Accepted of a NetworkConfig.
 const (
-	ReasonConnected             = "Connected"
-	ReasonConnecting            = "Connecting"
-	ReasonTunnelFailing         = "TunnelFailing"
-	ReasonAwaitingPeering       = "AwaitingPeering"
-	ReasonVersionUnsupported    = "VersionUnsupported"
+	// ReasonConnected means that the tunnel is connected.
+	ReasonConnected = "Connected"
+	// ReasonConnecting means that the gateways have no connection; the message is the gateway's. See
+	// docs/network-troubleshooting.md.
+	ReasonConnecting = "Connecting"
+	// ReasonTunnelFailing means that the gateway cannot set up the tunnel; the message is the gateway's. See
+	// docs/network-troubleshooting.md.
+	ReasonTunnelFailing = "TunnelFailing"
+	// ReasonAwaitingPeering means that no direction of the peering is established.
+	ReasonAwaitingPeering = "AwaitingPeering"
+	// ReasonVersionUnsupported means that the peer does not support the version of the NetworkConfig. Upgrade the peer.
+	ReasonVersionUnsupported = "VersionUnsupported"
+	// ReasonAwaitingNetworkConfig means that the peer has not requested a tunnel. Set networking to Tunnel in the peer,
+	// too.
 	ReasonAwaitingNetworkConfig = "AwaitingNetworkConfig"
-	ReasonAwaitingAnswer        = "AwaitingAnswer"
-	ReasonNotConfigured         = "NotConfigured"
-	ReasonKeyInvalid            = "KeyInvalid"
-	ReasonNetworkConfigRefused  = "NetworkConfigRefused"
-	ReasonPeerRefuses           = "PeerRefuses"
-	ReasonAddressesExhausted    = "AddressesExhausted"
-	ReasonAccepted              = "Accepted"
-	ReasonGatewayRefused        = "GatewayRefused"
-	ReasonGatewayLeaseExpired   = "GatewayLeaseExpired"
+	// ReasonAwaitingAnswer means that the peer has not answered the NetworkConfig yet.
+	ReasonAwaitingAnswer = "AwaitingAnswer"
+	// ReasonNotConfigured means that the ranges of pods are not known. Set network.podCIDRs:
+	// docs/network-reference.md#the-ranges-of-a-cluster.
+	ReasonNotConfigured = "NotConfigured"
+	// ReasonKeyInvalid means that the key of the gateway is invalid. Correct the Secret federation-wireguard, or delete
+	// it.
+	ReasonKeyInvalid = "KeyInvalid"
+	// ReasonNetworkConfigRefused means that the peer's NetworkConfig is invalid; the message has the cause. Correct the
+	// settings of the peer.
+	ReasonNetworkConfigRefused = "NetworkConfigRefused"
+	// ReasonPeerRefuses means that the peer refused the local NetworkConfig. See the condition in the cluster of the
+	// peer.
+	ReasonPeerRefuses = "PeerRefuses"
+	// ReasonAddressesExhausted means that no range is available to remap CIDRs of the peer. Extend network.poolCIDRs;
+	// it is retried each minute.
+	ReasonAddressesExhausted = "AddressesExhausted"
+	// ReasonAccepted means that the NetworkConfig is accepted.
+	ReasonAccepted = "Accepted"
+	// ReasonGatewayRefused means that spec.gateway has the public key of the local gateway, or of another peer's.
+	// Correct spec.gateway.
+	ReasonGatewayRefused = "GatewayRefused"
+	// ReasonGatewayLeaseExpired means that no local gateway renewed its Lease for 40 seconds. Read the gateways' logs.
+	ReasonGatewayLeaseExpired = "GatewayLeaseExpired"
 )
 
 // controlPlaneOnly is the reason that the gateway sets in the condition Connected of a TunnelEndpoint
