@@ -30,7 +30,7 @@ const Name = "identity-request"
 
 // Reasons of the condition Accepted of an IdentityRequest.
 const (
-	// ReasonAccepted means that the tenant namespace is ready.
+	// ReasonAccepted means that the consumer has a ForeignCluster and a tenant namespace.
 	ReasonAccepted = "Accepted"
 	// ReasonOwnCluster means that this cluster used its own invitation.
 	ReasonOwnCluster = "OwnCluster"

@@ -22,14 +22,26 @@ import (
 
 // Reasons of the condition Ready of a ShadowEndpointSlice.
 const (
-	reasonReachable        = "Reachable"
-	reasonNoConsumer       = "NoConsumer"
-	reasonNoNetwork        = "NoNetwork"
+	// reasonReachable means that the endpoints are used.
+	reasonReachable = "Reachable"
+	// reasonNoConsumer means that the incoming peering has ended.
+	reasonNoConsumer = "NoConsumer"
+	// reasonNoNetwork means that the provider has networking None, or no tunnel is agreed. Set networking, and read the
+	// condition Networking of the ForeignCluster.
+	reasonNoNetwork = "NoNetwork"
+	// reasonHeartbeatExpired means that the consumer's heartbeat expired. Check the consumer's controller manager.
 	reasonHeartbeatExpired = "HeartbeatExpired"
+	// reasonAddressesRefused means that some endpoints have addresses that are refused; the condition is False if no
+	// endpoint is left. If the clusters have common addresses, set networking to None or Tunnel.
 	reasonAddressesRefused = "AddressesRefused"
-	reasonServicesUnknown  = "ServiceCIDRsUnknown"
-	reasonConflict         = "NameConflict"
-	reasonNotRemote        = "NotARemoteNamespace"
+	// reasonServicesUnknown means that the provider does not know the range of its Services. Add it to
+	// policy.refusedEndpointCIDRs of the provider.
+	reasonServicesUnknown = "ServiceCIDRsUnknown"
+	// reasonConflict means that another EndpointSlice has the name; it is not changed. Delete the other EndpointSlice;
+	// it is retried within half a minute.
+	reasonConflict = "NameConflict"
+	// reasonNotRemote means that the namespace is not a remote namespace. Restore the labels of the namespace.
+	reasonNotRemote = "NotARemoteNamespace"
 )
 
 var sliceKind = v1alpha1.SchemeGroupVersion.WithKind("ShadowEndpointSlice")

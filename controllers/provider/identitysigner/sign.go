@@ -36,6 +36,8 @@ const (
 	signerTimeout = time.Minute
 	retryInterval = 15 * time.Second
 
+	// reasonPeeringAccepted of the condition Approved of a CertificateSigningRequest means that the certificate is
+	// approved because the IdentityRequest is accepted.
 	reasonPeeringAccepted = "PeeringAccepted"
 )
 

@@ -31,16 +31,17 @@ import (
 // Name is the name of the controller in --controllers, logs, metrics and events.
 const Name = "consumer-liveness"
 
-// Reasons of the condition ConsumerAlive of a ForeignCluster, and of events about it.
+// Reasons of the condition ConsumerAlive and events of a ForeignCluster.
 const (
 	// ReasonNoHeartbeat means that the consumer has sent no heartbeat yet.
 	ReasonNoHeartbeat = "NoHeartbeat"
 	// ReasonHeartbeatReceived means that the consumer sends heartbeats.
 	ReasonHeartbeatReceived = "HeartbeatReceived"
-	// ReasonHeartbeatExpired means that the consumer has sent no heartbeat for heartbeatLifetime.
+	// ReasonHeartbeatExpired means that the last heartbeat of the consumer expired. Check the consumer's controller
+	// manager: docs/peerings.md#heartbeats.
 	ReasonHeartbeatExpired = "HeartbeatExpired"
-	// ReasonOrphanTTLExpired means that the provider ended the peering, because the consumer sent no
-	// heartbeat during its orphanTTL.
+	// ReasonOrphanTTLExpired means that policy.orphanTTL has passed since the last heartbeat, which ended the peering.
+	// Peer again with a new invitation.
 	ReasonOrphanTTLExpired = "OrphanTTLExpired"
 )
 

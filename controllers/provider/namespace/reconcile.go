@@ -27,6 +27,10 @@ import (
 // offered.
 const usageInterval = 30 * time.Second
 
+// reasonNamespaceConflict of an event on a NamespaceMap means that a namespace with the name of the remote namespace
+// does not belong to the consumer. Delete that namespace, or use another mapping strategy.
+const reasonNamespaceConflict = "NamespaceConflict"
+
 // Reconcile brings the remote namespaces of one consumer in line with its NamespaceMaps.
 func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (ctrl.Result, error) {
 	return kit.Result(r.reconcile(ctx, request.Name))
@@ -182,7 +186,7 @@ func (r *Reconciler) report(ctx context.Context, namespaceMap *v1alpha1.Namespac
 	}
 	for _, entry := range status.Namespaces {
 		if entry.Phase == v1alpha1.NamespaceMappingConflict && before[entry.Name].Phase != entry.Phase {
-			r.Events.Eventf(namespaceMap, corev1.EventTypeWarning, "NamespaceConflict",
+			r.Events.Eventf(namespaceMap, corev1.EventTypeWarning, reasonNamespaceConflict,
 				"Namespace %s is not offloaded: %s", entry.Name, entry.Message)
 		}
 	}

@@ -21,9 +21,12 @@ import (
 	"liqo.io/federation/controllers/kit"
 )
 
-// Reasons of the condition WithinQuota.
+// Reasons of the condition WithinQuota of a ResourceRequest.
 const (
-	reasonWithinQuota  = "WithinQuota"
+	// reasonWithinQuota means that the consumer uses no more than its accepted offers have.
+	reasonWithinQuota = "WithinQuota"
+	// reasonQuotaReduced means that the consumer uses more than its accepted offers have, because an offer was reduced.
+	// Wait for pods to end, or drain the virtual node: docs/quotas.md.
 	reasonQuotaReduced = "QuotaReduced"
 )
 

@@ -100,6 +100,6 @@ func (r *Reconciler) debug(ctx context.Context, shadow *v1alpha1.ShadowPod, pod 
 // changeRefused records an event about a change that the provider refuses; the message may
 // quote what the peer wrote.
 func (r *Reconciler) changeRefused(shadow *v1alpha1.ShadowPod, err error) {
-	r.Events.Eventf(shadow, corev1.EventTypeWarning, "FailedUpdate", "The provider refused the change of the pod: %s",
+	r.Events.Eventf(shadow, corev1.EventTypeWarning, reasonFailedUpdate, "The provider refused the change of the pod: %s",
 		remote.Text(err.Error()))
 }

@@ -18,10 +18,23 @@ import (
 	"liqo.io/federation/controllers/remote"
 )
 
-// Reasons of the condition PodCreated, in addition to ReasonProviderRefused.
+// Reasons of events on a ShadowPod and on its local pod.
 const (
-	reasonCreated   = "Created"
-	reasonConflict  = "NameConflict"
+	// reasonFailedCreate means that the provider refuses the pod. The message has the cause; it is retried.
+	reasonFailedCreate = "FailedCreate"
+	// reasonFailedUpdate means that the provider refuses a change of the pod. The message has the cause.
+	reasonFailedUpdate = "FailedUpdate"
+)
+
+// Reasons of the condition PodCreated of a ShadowPod.
+const (
+	// reasonCreated means that the remote pod exists.
+	reasonCreated = "Created"
+	// reasonConflict means that the remote namespace has another pod with the name; it is not changed. Delete or rename
+	// one of the two.
+	reasonConflict = "NameConflict"
+	// reasonNotRemote means that the namespace of the ShadowPod has lost its labels; nothing runs in it. Restore the
+	// labels of the namespace.
 	reasonNotRemote = "NotARemoteNamespace"
 )
 
@@ -91,7 +104,7 @@ func (r *Reconciler) refused(ctx context.Context, shadow *v1alpha1.ShadowPod, er
 	// It may quote text of the peer.
 	message := remote.Text(err.Error())
 	after := r.retry(client.ObjectKeyFromObject(shadow))
-	r.Events.Eventf(shadow, corev1.EventTypeWarning, "FailedCreate", "The provider refused the pod: %s", message)
+	r.Events.Eventf(shadow, corev1.EventTypeWarning, reasonFailedCreate, "The provider refused the pod: %s", message)
 	return after, r.setCreated(ctx, shadow, metav1.ConditionFalse, v1alpha1.ReasonProviderRefused, message)
 }
 

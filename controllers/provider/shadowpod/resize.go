@@ -18,7 +18,7 @@ import (
 	"liqo.io/federation/controllers/remote"
 )
 
-// reasonResized is the reason of the condition PodResized when it is True.
+// reasonResized of the condition PodResized of a ShadowPod means that the remote pod has the requested size.
 const reasonResized = "Resized"
 
 // resizes reports whether a shadow pod requests other resources than are recorded on its pod.
