@@ -15,9 +15,13 @@ import (
 
 // Reasons of events on claims, with the names that Kubernetes' external-provisioner uses.
 const (
-	ReasonProvisioning          = "Provisioning"
+	// ReasonProvisioning means that the volume is being provisioned; the message names the class and the cluster.
+	ReasonProvisioning = "Provisioning"
+	// ReasonProvisioningSucceeded means that the volume exists.
 	ReasonProvisioningSucceeded = "ProvisioningSucceeded"
-	ReasonProvisioningFailed    = "ProvisioningFailed"
+	// ReasonProvisioningFailed means that the volume cannot be provisioned. The message has cause and remedy; if the
+	// provider has no room, another node is selected.
+	ReasonProvisioningFailed = "ProvisioningFailed"
 )
 
 // maxNotices is the maximum number of subjects whose last event is kept.

@@ -37,8 +37,11 @@ const (
 
 // Reasons of events on claims whose volumes are expanded, with the names that Kubernetes uses.
 const (
+	// ReasonVolumeResizeSuccessful means that the volume on a provider has the requested size.
 	ReasonVolumeResizeSuccessful = "VolumeResizeSuccessful"
-	ReasonVolumeResizeFailed     = "VolumeResizeFailed"
+	// ReasonVolumeResizeFailed means that the provider or the class refuses the size. Read the condition
+	// ControllerResizeError of the claim.
+	ReasonVolumeResizeFailed = "VolumeResizeFailed"
 )
 
 // resizeDelay is the time after which a refused expansion is requested again, since quota may be released meanwhile.

@@ -19,9 +19,15 @@ import (
 
 // Reasons of events on pods that wait for a cluster that stores their data.
 const (
+	// ReasonVolumeClusterUnreachable means that the cluster that stores the data does not answer; the pod waits for it.
+	// See the conditions of the ForeignCluster.
 	ReasonVolumeClusterUnreachable = "VolumeClusterUnreachable"
-	ReasonVolumeClusterExcluded    = "VolumeClusterExcluded"
-	ReasonVolumeClusterCordoned    = "VolumeClusterCordoned"
+	// ReasonVolumeClusterExcluded means that the NamespaceOffloading does not select the cluster that stores the data.
+	// Select the cluster, or move the data.
+	ReasonVolumeClusterExcluded = "VolumeClusterExcluded"
+	// ReasonVolumeClusterCordoned means that the virtual nodes of the cluster that stores the data are cordoned.
+	// Uncordon them, or move the data.
+	ReasonVolumeClusterCordoned = "VolumeClusterCordoned"
 )
 
 // warnPods records a warning on each pod without a node that uses the claim, if the cluster with its data is

@@ -23,10 +23,15 @@ import (
 
 // Reasons of events on volumes that are released.
 const (
-	ReasonVolumeReleased     = "VolumeReleased"
-	ReasonVolumeDeleted      = "VolumeDeleted"
+	// ReasonVolumeReleased means that the volume belongs to its StorageClass again.
+	ReasonVolumeReleased = "VolumeReleased"
+	// ReasonVolumeDeleted means that the claim on the provider is deleted; the message has what happened to its data.
+	ReasonVolumeDeleted = "VolumeDeleted"
+	// ReasonVolumeFailedDelete means that the provider does not answer or refuses the deletion. It is retried.
 	ReasonVolumeFailedDelete = "VolumeFailedDelete"
-	ReasonVolumeLeftBehind   = "VolumeLeftBehind"
+	// ReasonVolumeLeftBehind means that the peering has ended, and the data remains on the provider. The message names
+	// the namespace on the provider.
+	ReasonVolumeLeftBehind = "VolumeLeftBehind"
 )
 
 // Releaser releases the volumes of deleted claims: it gives local volumes back to their own StorageClass, and deletes

@@ -22,13 +22,23 @@ import (
 
 // Reasons of the condition Ready of a VirtualVolume.
 const (
-	ReasonVolumeBound         = "VolumeBound"
-	ReasonWaitingForFirstPod  = "WaitingForFirstConsumer"
-	ReasonVolumeProvisioning  = "Provisioning"
-	ReasonVolumeLost          = "VolumeLost"
-	ReasonVolumeMoving        = "VolumeMoving"
+	// ReasonVolumeBound means that the claim is bound, and the cluster that stores the data answers.
+	ReasonVolumeBound = "VolumeBound"
+	// ReasonWaitingForFirstPod means that no pod mounts the claim yet. Start a pod.
+	ReasonWaitingForFirstPod = "WaitingForFirstConsumer"
+	// ReasonVolumeProvisioning means that the volume is being provisioned. See the events of the claim.
+	ReasonVolumeProvisioning = "Provisioning"
+	// ReasonVolumeLost means that the volume of a bound claim is gone. See
+	// docs/volumes.md#a-claim-that-was-deleted-by-hand.
+	ReasonVolumeLost = "VolumeLost"
+	// ReasonVolumeMoving means that no pod can mount the claim until the move ends. See docs/moving-volumes.md.
+	ReasonVolumeMoving = "VolumeMoving"
+	// ReasonProviderUnreachable means that the cluster that stores the data does not answer. See the conditions of the
+	// ForeignCluster.
 	ReasonProviderUnreachable = "ProviderUnreachable"
-	ReasonProviderNotPeered   = "ProviderNotPeered"
+	// ReasonProviderNotPeered means that the peering with the cluster that stores the data has ended. Peer with that
+	// cluster again.
+	ReasonProviderNotPeered = "ProviderNotPeered"
 )
 
 // maxMountedBy is the maximum number of pods in the status.

@@ -18,7 +18,7 @@ const (
 	// ReasonAbandoned is the reason of events on volumes whose namespace was deleted during a move.
 	ReasonAbandoned = "MoveAbandoned"
 
-	reasonPrefix = "Move"
+	eventPrefix = "Move"
 )
 
 // lockedPhases has the phases in which the user's claim is Lost, because the source volume is bound to the sender's
@@ -95,7 +95,7 @@ func (m *move) announce(ctx context.Context) {
 	if m.progress.Message != "" && m.progress.Message != message {
 		message += " " + m.progress.Message
 	}
-	reason := reasonPrefix + string(m.progress.Phase)
+	reason := eventPrefix + string(m.progress.Phase)
 	m.Events.Event(m.volume, kind, reason, message)
 	// If the claim cannot be read, only the virtual volume gets the event.
 	if claim, err := m.claim(ctx); err == nil && claim != nil {

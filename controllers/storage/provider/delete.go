@@ -21,10 +21,16 @@ import (
 // Reasons of the condition VolumeBound while a ShadowVolumeClaim is being deleted, and of the event about a retained
 // volume.
 const (
-	reasonInUse          = "InUse"
-	reasonDeleting       = "Deleting"
+	// reasonInUse means that a pod mounts the claim. Delete the pod, also if it has ended.
+	reasonInUse = "InUse"
+	// reasonDeleting means that the claim or the volume is being deleted.
+	reasonDeleting = "Deleting"
+	// reasonDeletionFailed means that the provisioner cannot delete the volume; the message is its message. Check the
+	// provisioner.
 	reasonDeletionFailed = "DeletionFailed"
-	reasonRetained       = "VolumeRetained"
+	// reasonRetained of an event on a ShadowVolumeClaim means that the claim is deleted and the volume is kept; the
+	// message names it. Delete the volume if it is not needed.
+	reasonRetained = "VolumeRetained"
 )
 
 // delete deletes the claim when no pod uses it, and then the volume if the deletion policy is Delete. In this order, no

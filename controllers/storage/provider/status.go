@@ -17,24 +17,40 @@ import (
 	"liqo.io/federation/controllers/remote"
 )
 
-// Reasons of the condition VolumeBound.
+// Reasons of the condition VolumeBound of a ShadowVolumeClaim.
 const (
-	reasonBound                = "Bound"
+	// reasonBound means that the claim has its volume.
+	reasonBound = "Bound"
+	// reasonWaitForFirstConsumer means that the volume is created with the first pod. Start a pod.
 	reasonWaitForFirstConsumer = "WaitForFirstConsumer"
-	reasonProvisioning         = "Provisioning"
-	reasonProvisioningFailed   = "ProvisioningFailed"
-	reasonRefused              = v1alpha1.ReasonProviderRefused
-	reasonLost                 = "Lost"
-	reasonConflict             = "NameConflict"
-	reasonNotRemote            = "NotARemoteNamespace"
+	// reasonProvisioning means that the provisioner creates the volume.
+	reasonProvisioning = "Provisioning"
+	// reasonProvisioningFailed means that the provisioner cannot create the volume, or the class does not exist. Check
+	// the provisioner.
+	reasonProvisioningFailed = "ProvisioningFailed"
+	reasonRefused            = v1alpha1.ReasonProviderRefused
+	// reasonLost means that the claim or its volume was deleted; an empty one is never created. Bind the volume again:
+	// docs/volumes.md#a-claim-that-was-deleted-by-hand.
+	reasonLost = "Lost"
+	// reasonConflict means that another claim has the name; it is not changed. Delete one of the two.
+	reasonConflict = "NameConflict"
+	// reasonNotRemote means that the namespace lost its labels. Restore the labels of the namespace.
+	reasonNotRemote = "NotARemoteNamespace"
 )
 
-// Reasons of the condition VolumeResized.
+// Reasons of the condition VolumeResized of a ShadowVolumeClaim.
 const (
-	reasonResized       = "Resized"
-	reasonResizing      = "Resizing"
-	reasonWaitForPod    = "FileSystemResizePending"
-	reasonResizeFailed  = "ResizeFailed"
+	// reasonResized means that the volume has the requested size.
+	reasonResized = "Resized"
+	// reasonResizing means that the provisioner expands the volume.
+	reasonResizing = "Resizing"
+	// reasonWaitForPod means that the file system is expanded when a pod mounts the volume. Start a pod.
+	reasonWaitForPod = "FileSystemResizePending"
+	// reasonResizeFailed means that the provisioner cannot expand the volume; the message is its message. Request a
+	// smaller size.
+	reasonResizeFailed = "ResizeFailed"
+	// reasonResizeRefused means that the class allows no expansion, or the API refuses the size. Request the former
+	// size.
 	reasonResizeRefused = "ResizeRefused"
 )
 
