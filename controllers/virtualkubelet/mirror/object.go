@@ -23,11 +23,11 @@ import (
 
 // Reasons of events on local objects that are not reflected or whose reflected objects are outdated.
 const (
-	// ReasonReflectionConflict means that the remote namespace has an object of this name that is not a reflected object
-	// of this cluster. That object is not changed.
+	// ReasonReflectionConflict means that the remote namespace has another object with the name; it is not changed.
+	// Delete or rename one of the two; it is retried within half a minute.
 	ReasonReflectionConflict = "ReflectionConflict"
-	// ReasonReflectionRefused means that the object or its status is too large to be reflected, or that an API server
-	// refuses to write it.
+	// ReasonReflectionRefused means that the object or its status is too large, or that an API server refuses it, for
+	// example by a policy or a quota. The message has the cause; it is retried.
 	ReasonReflectionRefused = "ReflectionRefused"
 )
 

@@ -32,12 +32,16 @@ const (
 	checkFailures = 3
 )
 
-// Reasons of the condition Ready of a virtual node. ProviderDenies means that the provider answered the check with
-// Unauthorized, Forbidden or NotFound.
+// Reasons of the condition Ready of a virtual node.
 const (
-	ReasonProviderReady       = "ProviderReady"
+	// ReasonProviderReady means that the provider answers.
+	ReasonProviderReady = "ProviderReady"
+	// ReasonProviderUnreachable means that the provider did not answer three checks. See the conditions of the
+	// ForeignCluster.
 	ReasonProviderUnreachable = "ProviderUnreachable"
-	ReasonProviderDenies      = "ProviderDenies"
+	// ReasonProviderDenies means that the provider answers the check with Unauthorized, Forbidden or NotFound. See the
+	// condition Authenticated of the ForeignCluster.
+	ReasonProviderDenies = "ProviderDenies"
 )
 
 // Config has the endpoint and the callbacks of a Node.

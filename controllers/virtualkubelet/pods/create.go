@@ -20,12 +20,13 @@ import (
 	"liqo.io/federation/controllers/virtualkubelet/translate"
 )
 
-// Reasons of pods that the provider does not accept, in addition to v1alpha1.ReasonProviderRefused.
+// Reasons of pods that the provider does not accept.
 const (
-	// ReasonQuotaExceeded means that the consumer's quota on the provider does not suffice for the pod.
+	// ReasonQuotaExceeded means that the quota at the provider does not suffice for the pod. Wait until pods end, or
+	// request a larger quota: docs/quotas.md.
 	ReasonQuotaExceeded = "QuotaExceeded"
-	// ReasonProviderConflict means that the remote namespace has a shadow pod of this name that does not belong to the
-	// virtual node. That shadow pod is not changed.
+	// ReasonProviderConflict means that the remote namespace has a ShadowPod with the name that belongs to another
+	// virtual node; it is not changed. Delete or rename one of the two.
 	ReasonProviderConflict = "ProviderConflict"
 )
 

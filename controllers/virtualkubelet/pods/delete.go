@@ -39,8 +39,8 @@ func (c *Controller) deleteOrphan(ctx context.Context, key cache.ObjectName) err
 	return nil
 }
 
-// ReasonLeftBehind means that a local pod was removed while the provider was unreachable. Its remote pod is deleted
-// when the provider is reachable again.
+// ReasonLeftBehind of an event on a pod means that the pod was removed while the provider was unreachable. The remote
+// pod is deleted once the provider is reachable.
 const ReasonLeftBehind = "LeftBehind"
 
 // remove deletes the shadow pod of a local pod that is being deleted, and then removes the local pod. While the

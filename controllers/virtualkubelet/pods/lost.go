@@ -18,8 +18,8 @@ import (
 	"liqo.io/federation/controllers/virtualkubelet/translate"
 )
 
-// ReasonProviderNodeLost means that the provider evicted the remote pod and cannot confirm that it ended, for example
-// because the provider's node failed.
+// ReasonProviderNodeLost of an event on a pod means that the provider evicted the remote pod from a lost node, which
+// cannot report its end. See docs/pods.md#when-a-node-of-the-provider-is-lost.
 const ReasonProviderNodeLost = "ProviderNodeLost"
 
 // lostGrace is how long after its grace period a remote pod that has not ended counts as lost.

@@ -26,7 +26,8 @@ import (
 )
 
 const (
-	// ReasonTokenRefused is the reason of an event on a local pod whose tokens cannot be issued or sent to the provider.
+	// ReasonTokenRefused of an event on a pod means that the consumer refuses a token of the pod, or the provider
+	// refuses its Secret. The message has the cause; it is retried.
 	ReasonTokenRefused = "TokenRefused"
 
 	// tokenPause is the minimum time between two deliveries of a pod's tokens. The cache lags behind writes, and a

@@ -16,14 +16,16 @@ import (
 
 // Reasons of pods whose volumes the provider cannot mount yet.
 const (
-	// ReasonVolumeNotBound means that a claim is not bound to a volume.
+	// ReasonVolumeNotBound means that a claim is not bound: its volume is being created or moved, or is gone. See the
+	// events of the claim.
 	ReasonVolumeNotBound = "VolumeNotBound"
-	// ReasonVolumeOfAnotherCluster means that another cluster than the node's provider stores the data of a claim.
+	// ReasonVolumeOfAnotherCluster means that another cluster stores the data of a claim. Move the data, or let the pod
+	// run on that cluster.
 	ReasonVolumeOfAnotherCluster = "VolumeOfAnotherCluster"
-	// ReasonVolumeOfAnotherNamespace means that the provider stores the data of a claim in another namespace than the
-	// pod's remote namespace.
+	// ReasonVolumeOfAnotherNamespace means that the data of a claim is in a remote namespace that the namespace is not
+	// mapped to any more. Move the data, or restore the former mapping.
 	ReasonVolumeOfAnotherNamespace = "VolumeOfAnotherNamespace"
-	// ReasonVolumeOfAnotherPod means that the claim of an ephemeral volume was not created for the pod.
+	// ReasonVolumeOfAnotherPod means that the claim of an ephemeral volume belongs to another pod. Delete the claim.
 	ReasonVolumeOfAnotherPod = "VolumeOfAnotherPod"
 )
 

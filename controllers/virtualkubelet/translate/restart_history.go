@@ -73,7 +73,7 @@ func (c *restartHistory) store(status *corev1.PodStatus, now metav1.Time) {
 		corev1.PodCondition{
 			Type:    ConditionOffloaded,
 			Status:  corev1.ConditionTrue,
-			Reason:  "RunsOnProvider",
+			Reason:  reasonRunsOnProvider,
 			Message: string(message),
 		},
 		now,

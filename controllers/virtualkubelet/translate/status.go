@@ -15,8 +15,16 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
 
-// ReasonRecreating is the reason of a pod that ran and whose remote pod ended or was deleted and will be created again.
+// ReasonRecreating of the condition Ready of a pod means that the remote pod ended or is gone, and is created again.
 const ReasonRecreating = "Recreating"
+
+// reasonReadinessGatesNotReady of the condition Ready of a pod means that a readiness gate of the local pod is not
+// True. Check the controller of the readiness gate.
+const reasonReadinessGatesNotReady = "ReadinessGatesNotReady"
+
+// reasonRunsOnProvider of the condition offloading.liqo.io/Offloaded of a pod means that the provider runs the pod. The
+// message names the remote pod.
+const reasonRunsOnProvider = "RunsOnProvider"
 
 // RemotePod is a remote pod as it is cached, without its specification.
 type RemotePod struct {
@@ -345,7 +353,7 @@ func closeGates(ready *corev1.PodCondition, local *corev1.Pod) {
 	for _, gate := range local.Spec.ReadinessGates {
 		c := condition(&local.Status, gate.ConditionType)
 		if c == nil || c.Status != corev1.ConditionTrue {
-			ready.Status, ready.Reason = corev1.ConditionFalse, "ReadinessGatesNotReady"
+			ready.Status, ready.Reason = corev1.ConditionFalse, reasonReadinessGatesNotReady
 			ready.Message = "the condition of readiness gate " + string(gate.ConditionType) + " is not True"
 			return
 		}
