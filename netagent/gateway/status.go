@@ -28,18 +28,36 @@ const (
 // reported.
 const lossStep = 10
 
-// Reasons of the conditions Connected and PathMTU.
+// Reasons of the condition Connected of a TunnelEndpoint.
 const (
-	reasonReplies    = "GatewayReplies"
-	reasonRefused    = "Refused"
+	// reasonReplies means that the peer's gateway answers probes.
+	reasonReplies = "GatewayReplies"
+	// reasonRefused means that the TunnelEndpoint is refused; the message has the cause. See
+	// docs/network-reference.md#refused-peers.
+	reasonRefused = "Refused"
+	// reasonNotApplied means that the gateway's node could not be set up; the message has the cause.
 	reasonNotApplied = "NotApplied"
+	// reasonNoEndpoint means that no endpoint of the peer is an address, or a name that resolves. Set network.endpoints
+	// of the peer.
 	reasonNoEndpoint = "NoEndpoint"
-	reasonHandshake  = "NoHandshake"
-	reasonNoReply    = "NoReply"
-	reasonControl    = "ControlPlaneOnly"
+	// reasonHandshake means that there is no session: UDP is blocked, or one side has an old key. See
+	// docs/network-troubleshooting.md#gateways-have-no-connection.
+	reasonHandshake = "NoHandshake"
+	// reasonNoReply means that there is a session and no answer: the peer's gateway is down, or has other CIDRs.
+	// Compare local and remote of the TunnelEndpoints of both clusters.
+	reasonNoReply = "NoReply"
+	// reasonControl means that the tunnel has no CIDRs and serves the control plane alone.
+	reasonControl = "ControlPlaneOnly"
+)
 
-	reasonPass     = "PacketsPass"
+// Reasons of the condition PathMTU of a TunnelEndpoint.
+const (
+	// reasonPass means that probes of the agreed size are answered.
+	reasonPass = "PacketsPass"
+	// reasonTooLarge means that probes of the agreed size are not answered; routes to the peer have status.pathMTU. Set
+	// network.mtu to avoid the time until it is measured.
 	reasonTooLarge = "PacketsTooLarge"
+	// reasonNonePass means that 1280 bytes do not pass, or the peer's version does not answer such probes.
 	reasonNonePass = "NoLargePacket"
 )
 
