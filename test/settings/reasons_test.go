@@ -4,6 +4,7 @@
 package settings
 
 import (
+	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -16,60 +17,126 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 )
 
-// TestEveryReasonIsExplained checks that a page in docs/ explains every reason of conditions,
-// statuses and events.
-func TestEveryReasonIsExplained(t *testing.T) {
+const reasonsIntro = `# Reasons
+
+Reasons of conditions, statuses and events, with their meaning and what to do. An empty cell requires no action.
+This page is written by ` + "`go test ./test/settings -update`" + ` from the comments of the constants.
+
+Not in the table are:
+
+- ` + "`Move`" + ` and a phase, of events on claims and VirtualVolumes: see [the phases of a move](moving-volumes.md).
+- ` + "`NamespaceRefused`, `NamespaceFailed` and `NamespaceConflict`" + `, of events on a NamespaceOffloading: the provider
+  refuses the remote namespace, could not create it, or has another namespace of that name.
+- Reasons of the provider's events on a remote pod. They become events on the local pod, and the message begins with
+  the name of the provider.
+
+| reason | on | meaning | what to do |
+| --- | --- | --- | --- |
+`
+
+// TestEveryReasonIsOnThePage checks that every reason of conditions, statuses and events is a constant whose comment
+// has its meaning, and that docs/reasons.md has the comments.
+func TestEveryReasonIsOnThePage(t *testing.T) {
 	root := filepath.Join("..", "..")
-	reasons := map[string]string{}
+	reasons, rows := map[string]string{}, map[string]string{}
 	for _, part := range []string{"apiserver", "controllers", "netagent", "registry"} {
-		if err := collectReasons(filepath.Join(root, part), reasons); err != nil {
+		if err := collectReasons(filepath.Join(root, part), reasons, rows); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if len(reasons) < 100 {
+	if len(reasons) < 150 {
 		t.Fatalf("the code has %d reasons: the test does not see them any more", len(reasons))
 	}
-	explained, err := wordsOfPages(filepath.Join(root, "docs"))
+	for _, position := range slices.Sorted(maps.Keys(reasons)) {
+		if rows[position] == "" {
+			t.Errorf("%s: %s must be a constant with the comment \"<constant> of the condition Ready of a Pod means that …\". "+
+				"The comment of its block may be \"Reasons of …\" instead of the object", position, reasons[position])
+		}
+	}
+	page := reasonsIntro + strings.Join(slices.Compact(slices.Sorted(maps.Values(rows))), "")
+	path := filepath.Join(root, "docs", "reasons.md")
+	if *update {
+		if err := os.WriteFile(path, []byte(page), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, reason := range slices.Sorted(maps.Keys(reasons)) {
-		if !explained[reason] {
-			t.Errorf("%s: no page explains the reason %s", reasons[reason], reason)
-		}
+	if diff := cmp.Diff(page, string(got)); diff != "" {
+		t.Errorf("docs/reasons.md (-want +got); run with -update:\n%s", diff)
 	}
 }
 
-// collectReasons adds the reasons in the Go files below a directory to reasons, with their
-// positions. Reasons are strings that are assigned to a name with the word reason, and reasons of
-// recorded events.
-func collectReasons(directory string, reasons map[string]string) error {
+var (
+	reasonsOf = regexp.MustCompile(`^Reasons of (.+?)\.( |$)`)
+	// reasonMeans has the object of a reason, its meaning, and what to do.
+	reasonMeans = regexp.MustCompile(`^\w+(?: of (.+?))? means that (.+?)\.(?: (.*))?$`)
+	linkInCode  = regexp.MustCompile(`docs/((\S+?\.md)(?:#[-a-z]+)?)`)
+)
+
+// documented returns the row of a constant with a comment, or of a block with one; empty without a comment in the
+// required form.
+func documented(block *ast.GenDecl, constant *ast.ValueSpec, reason string) string {
+	comment := constant.Doc
+	if comment == nil {
+		comment = block.Doc
+	}
+	means := reasonMeans.FindStringSubmatch(cell(comment.Text()))
+	if means == nil {
+		return ""
+	}
+	of := means[1]
+	if of == "" {
+		shared := reasonsOf.FindStringSubmatch(cell(block.Doc.Text()))
+		if shared == nil {
+			return ""
+		}
+		of = shared[1]
+	}
+	remedy := linkInCode.ReplaceAllString(means[3], "[$2]($1)")
+	row := fmt.Sprintf("| `%s` | %s | %s | %s |\n", reason, strings.TrimPrefix(of, "the "), means[2], remedy)
+	return strings.ReplaceAll(row, "|  |", "| |")
+}
+
+// collectReasons adds the reasons below a directory by position: strings that are assigned to names with the word
+// reason, and those of recorded events. It adds the rows of constants by position, too.
+func collectReasons(directory string, reasons, rows map[string]string) error {
 	files := token.NewFileSet()
 	return filepath.WalkDir(directory, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
 			return err
 		}
-		file, err := parser.ParseFile(files, path, nil, parser.SkipObjectResolution)
+		file, err := parser.ParseFile(files, path, nil, parser.ParseComments|parser.SkipObjectResolution)
 		if err != nil {
 			return err
 		}
-		note := func(value ast.Expr) {
+		note := func(value ast.Expr) (position, reason string) {
 			literal, ok := value.(*ast.BasicLit)
 			if !ok || literal.Kind != token.STRING {
-				return
+				return "", ""
 			}
+			position = files.Position(literal.Pos()).String()
 			if text, err := strconv.Unquote(literal.Value); err == nil && isReason.MatchString(text) {
-				reasons[text] = files.Position(literal.Pos()).String()
+				reasons[position] = text
 			}
+			return position, reasons[position]
 		}
 		ast.Inspect(file, func(n ast.Node) bool {
 			switch n := n.(type) {
-			case *ast.ValueSpec:
-				for i, value := range n.Values {
-					if namesReason(n.Names[i]) {
-						note(value)
+			case *ast.GenDecl:
+				for _, spec := range n.Specs {
+					constant, ok := spec.(*ast.ValueSpec)
+					if !ok || len(constant.Values) != 1 || !namesReason(constant.Names[0]) {
+						continue
+					}
+					if position, reason := note(constant.Values[0]); reason != "" {
+						rows[position] = documented(n, constant, reason)
 					}
 				}
 			case *ast.AssignStmt:
@@ -105,27 +172,3 @@ func namesReason(name ast.Expr) bool {
 	}
 	return false
 }
-
-// wordsOfPages returns all words of the pages that are not generated.
-func wordsOfPages(directory string) (map[string]bool, error) {
-	pages, err := filepath.Glob(filepath.Join(directory, "*.md"))
-	if err != nil {
-		return nil, err
-	}
-	words := map[string]bool{}
-	for _, page := range pages {
-		if filepath.Base(page) == "api-reference.md" {
-			continue
-		}
-		text, err := os.ReadFile(page)
-		if err != nil {
-			return nil, err
-		}
-		for _, found := range word.FindAllString(string(text), -1) {
-			words[found] = true
-		}
-	}
-	return words, nil
-}
-
-var word = regexp.MustCompile(`[A-Za-z]+`)
