@@ -160,7 +160,7 @@ func collectReasons(directory string, reasons, rows map[string]string) error {
 	})
 }
 
-// isReason matches reasons in the format of the Kubernetes API conventions.
+// isReason matches the format of reasons in the Kubernetes API conventions.
 var isReason = regexp.MustCompile(`^[A-Z][A-Za-z]+$`)
 
 func namesReason(name ast.Expr) bool {

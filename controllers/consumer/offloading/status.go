@@ -80,24 +80,24 @@ func (s state) ready() (status metav1.ConditionStatus, reason, message string) {
 		return metav1.ConditionTrue, reasonRemoteNamespaceCreated, ""
 	case s.reported != nil && s.reported.Phase == v1alpha1.NamespaceMappingReady && s.pods > 0:
 		return metav1.ConditionFalse, reasonPodsRemain,
-			"Pods of the namespace run on the cluster; its remote namespace is deleted after them."
+			"Pods of the namespace still run on the cluster: the remote namespace is deleted once they have ended."
 	case s.reported != nil && s.reported.Phase == v1alpha1.NamespaceMappingReady:
-		return metav1.ConditionFalse, reasonLeaving, "The cluster has not begun to delete the remote namespace."
+		return metav1.ConditionFalse, reasonLeaving, "The cluster has not started to delete the remote namespace yet."
 	case s.reported != nil:
 		return metav1.ConditionFalse, string(s.reported.Phase), s.reported.Message
 	case !s.requested && s.taken:
 		return metav1.ConditionFalse, reasonNameTaken,
-			"On the cluster, the remote namespace of another namespace has this name: " +
-				"use another mapping strategy, or unoffload that namespace."
+			"Another offloaded namespace uses the same name for its remote namespace on the cluster: " +
+				"use another namespace mapping strategy, or unoffload the other namespace."
 	case !s.requested && s.full:
 		return metav1.ConditionFalse, reasonTooManyNamespaces, fmt.Sprintf(
-			"The cluster accepts no more than %d namespaces: unoffload another one.", maxEntries)
+			"%d namespaces are offloaded to the cluster, which is the maximum: unoffload another namespace.", maxEntries)
 	case s.former != "":
 		return metav1.ConditionFalse, reasonPending, fmt.Sprintf(
-			"The cluster has not answered yet: it has not deleted %s, the last remote namespace of the namespace.",
+			"The cluster has not created the remote namespace yet: the previous remote namespace %s is not deleted.",
 			s.former)
 	}
-	return metav1.ConditionFalse, reasonPending, "The cluster has not answered yet."
+	return metav1.ConditionFalse, reasonPending, "The cluster has not created the remote namespace yet."
 }
 
 // failed reports whether the namespace cannot become ready without a change by a user.

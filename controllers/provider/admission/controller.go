@@ -32,15 +32,17 @@ const Name = "identity-request"
 const (
 	// ReasonAccepted means that the consumer has a ForeignCluster and a tenant namespace.
 	ReasonAccepted = "Accepted"
-	// ReasonOwnCluster means that this cluster used its own invitation.
+	// ReasonOwnCluster means that the request is of this cluster itself. Peer with the invitation of another cluster.
 	ReasonOwnCluster = "OwnCluster"
-	// ReasonClusterAlreadyPeered means that the consumer has another IdentityRequest already.
+	// ReasonClusterAlreadyPeered means that the consumer already has an identity. If it lost the identity, create an
+	// invitation for its id.
 	ReasonClusterAlreadyPeered = "ClusterAlreadyPeered"
-	// ReasonNameTaken means that ForeignClusters of other clusters have the name of the consumer.
+	// ReasonNameTaken means that several peers have the name of the consumer. Rename the consumer.
 	ReasonNameTaken = "NameTaken"
-	// ReasonInvitationWithdrawn means that the PeeringToken of the invitation was deleted.
+	// ReasonInvitationWithdrawn means that the PeeringToken of the request was deleted. Create another invitation.
 	ReasonInvitationWithdrawn = "InvitationWithdrawn"
-	// ReasonInvitationForAnotherCluster means that the invitation is bound to another cluster ID.
+	// ReasonInvitationForAnotherCluster means that the invitation is bound to the id of another cluster. Create an
+	// invitation for this consumer.
 	ReasonInvitationForAnotherCluster = "InvitationForAnotherCluster"
 )
 

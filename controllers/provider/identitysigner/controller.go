@@ -26,12 +26,12 @@ import (
 // Name is the name of the controller in --controllers, logs and metrics.
 const Name = "identity-signer"
 
-// Reasons of the condition Issued of an IdentityRequest, in addition to the reasons in package
-// identity.
+// Reasons of the condition Issued of an IdentityRequest. Package identity has further ones.
 const (
-	// ReasonIssued means that the certificate is in the status.
+	// ReasonIssued means that the status has the certificate.
 	ReasonIssued = "Issued"
-	// ReasonRequestInvalid means that the certificate signing request in the spec is invalid.
+	// ReasonRequestInvalid means that the signing request contains something that no peer may have, for example another
+	// name or group. The message names it.
 	ReasonRequestInvalid = "RequestInvalid"
 )
 

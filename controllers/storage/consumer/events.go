@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Reasons of events on claims, with the names that Kubernetes' external-provisioner uses.
+// Reasons of events on claims. Provisioners of Kubernetes use them, too.
 const (
 	// ReasonProvisioning means that the volume is being provisioned; the message names the class and the cluster.
 	ReasonProvisioning = "Provisioning"

@@ -35,7 +35,7 @@ const (
 	shadowFileSystemPending = "FileSystemResizePending"
 )
 
-// Reasons of events on claims whose volumes are expanded, with the names that Kubernetes uses.
+// Reasons of events on claims whose volumes are expanded.
 const (
 	// ReasonVolumeResizeSuccessful means that the volume on a provider has the requested size.
 	ReasonVolumeResizeSuccessful = "VolumeResizeSuccessful"

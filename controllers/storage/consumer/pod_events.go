@@ -17,7 +17,7 @@ import (
 	"liqo.io/federation/apiserver/placement"
 )
 
-// Reasons of events on pods that wait for a cluster that stores their data.
+// Reasons of events on pods that wait for data on another cluster.
 const (
 	// ReasonVolumeClusterUnreachable means that the cluster that stores the data does not answer; the pod waits for it.
 	// See the conditions of the ForeignCluster.

@@ -13,9 +13,10 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
 
-// Reasons of events about moves. For each phase there is another one: Move followed by the name of the phase.
+// Reasons of events on claims and volumes that are moved. Each phase of a move is one as well, with Move before it.
 const (
-	// ReasonAbandoned is the reason of events on volumes whose namespace was deleted during a move.
+	// ReasonAbandoned means that the namespace was deleted during the move, and both volumes are retained. Delete the
+	// volume that is not needed.
 	ReasonAbandoned = "MoveAbandoned"
 
 	eventPrefix = "Move"

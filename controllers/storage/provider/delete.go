@@ -18,8 +18,7 @@ import (
 	"liqo.io/federation/controllers/remote"
 )
 
-// Reasons of the condition VolumeBound while a ShadowVolumeClaim is being deleted, and of the event about a retained
-// volume.
+// Reasons of the condition VolumeBound of a ShadowVolumeClaim that is being deleted.
 const (
 	// reasonInUse means that a pod mounts the claim. Delete the pod, also if it has ended.
 	reasonInUse = "InUse"
