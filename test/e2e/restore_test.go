@@ -63,7 +63,7 @@ func restoresALostVolume(t *testing.T, c *harness.Cluster) {
 	keepsTheNewVolume(t, c, all)
 }
 
-// takesSnapshot returns a snapshot of a cluster's federation store.
+// takesSnapshot writes a snapshot of a cluster's federation store to a file, and returns its path.
 func takesSnapshot(t *testing.T, c *harness.Cluster) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "federation.db")
@@ -71,7 +71,7 @@ func takesSnapshot(t *testing.T, c *harness.Cluster) string {
 	return file
 }
 
-// losesStore deletes the volume of the store, and restores a snapshot on a new volume.
+// losesStore deletes the volume of the store, and restores a snapshot on a new volume. snapshot is the path of a file.
 func losesStore(t *testing.T, c *harness.Cluster, snapshot string) {
 	t.Helper()
 	claims := c.Kube.CoreV1().PersistentVolumeClaims(harness.Namespace)
