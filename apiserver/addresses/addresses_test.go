@@ -258,7 +258,7 @@ func TestAllocationsNeverOverlapAndNothingLeaks(t *testing.T) {
 			taken, allocated = taken.With(got), append(allocated, got)
 		}
 		if diff := cmp.Diff(textOf(setOf(allocated...)), textOf(taken)); diff != "" {
-			t.Fatalf("what is taken differs from what was allocated (-want +got):\n%s", diff)
+			t.Fatalf("the ranges in use differ from the allocated ranges (-want +got):\n%s", diff)
 		}
 		for _, prefix := range allocated {
 			taken = taken.Without(prefix)

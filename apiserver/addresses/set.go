@@ -76,25 +76,25 @@ func (s Set) With(prefix netip.Prefix) Set { return s.put(prefix, full) }
 // Without returns the set with all addresses of a prefix removed.
 func (s Set) Without(prefix netip.Prefix) Set { return s.put(prefix, nil) }
 
-func (s Set) put(prefix netip.Prefix, what *node) Set {
+func (s Set) put(prefix netip.Prefix, subtree *node) Set {
 	address := prefix.Addr().AsSlice()
 	if prefix.Addr().Is4() {
-		s.v4 = s.v4.put(address, 0, prefix.Bits(), what)
+		s.v4 = s.v4.put(address, 0, prefix.Bits(), subtree)
 	} else {
-		s.v6 = s.v6.put(address, 0, prefix.Bits(), what)
+		s.v6 = s.v6.put(address, 0, prefix.Bits(), subtree)
 	}
 	return s
 }
 
-func (n *node) put(address []byte, depth, bits int, what *node) *node {
-	if depth == bits || n == what {
-		return what
+func (n *node) put(address []byte, depth, bits int, subtree *node) *node {
+	if depth == bits || n == subtree {
+		return subtree
 	}
 	lower, upper := n.halves()
 	if bit(address, depth) {
-		upper = upper.put(address, depth+1, bits, what)
+		upper = upper.put(address, depth+1, bits, subtree)
 	} else {
-		lower = lower.put(address, depth+1, bits, what)
+		lower = lower.put(address, depth+1, bits, subtree)
 	}
 	return join(lower, upper)
 }
