@@ -29,7 +29,8 @@ func (p Placement) Stranded(pod *corev1.Pod) string {
 	}
 	strategy := p.strategy
 	if strategy != v1alpha1.Remote && strategy != v1alpha1.Local && podspec.MountsClaims(pod) {
-		// The claims of the pod determine where it may run, and a Placement does not know the claims.
+		// The claims of the pod determine where it may run, and a Placement does not contain the
+		// claims.
 		return ""
 	}
 	tolerates := toleratesVirtualNodes(pod)

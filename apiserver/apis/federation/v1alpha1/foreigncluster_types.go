@@ -18,8 +18,8 @@ import (
 // ForeignCluster represents a peer, a cluster that is a provider or a consumer of the local
 // cluster, or both. Administrators write the spec, directly or by the verb peer, and the
 // controllers write the status. On a provider, the controllers create the ForeignCluster of a
-// consumer that uses an invitation. The name of the object is the name by which the local cluster
-// knows the peer.
+// consumer that uses an invitation. The name of the object is the name of the peer within the local
+// cluster.
 type ForeignCluster struct {
 	metav1.TypeMeta `json:",inline"`
 	// metadata is the standard object metadata. The name is a DNS label of at most 40 characters,
