@@ -24,6 +24,7 @@ import (
 	"liqo.io/federation/generated/clientset/versioned"
 	"liqo.io/federation/registry/federation/reservation/addressrange"
 	"liqo.io/federation/registry/federation/subresource/subresourcetest"
+	"liqo.io/federation/test/concurrent"
 	"liqo.io/federation/test/integration/framework"
 )
 
@@ -178,26 +179,14 @@ func TestTwoServersNeverGiveAnAddressTwice(t *testing.T) {
 	}
 	namespace := env.MakeNamespace(t)
 	makePool(t, federations[0], "default", []string{"10.0.0.0/25"})
-	var created, refused atomic.Int64
-	var writers sync.WaitGroup
-	for w := range 32 {
-		writers.Go(func() {
-			for i := range 5 {
-				_, err := federations[(w+i)%2].FederationV1alpha1().AddressMappings(namespace).Create(t.Context(), addressMapping(fmt.Sprintf("w%d-%d", w, i), "", "192.0.2.1"), metav1.CreateOptions{})
-				switch {
-				case err == nil:
-					created.Add(1)
-				case apierrors.IsForbidden(err):
-					refused.Add(1)
-				default:
-					t.Error(err)
-				}
-			}
-		})
-	}
-	writers.Wait()
-	if created.Load() != 128 || refused.Load() != 32 {
-		t.Errorf("%d are created and %d refused, of 128 addresses", created.Load(), refused.Load())
+	created, refused := concurrent.Create(t, 32, 5, func(w, i int) error {
+		mapping := addressMapping(fmt.Sprintf("w%d-%d", w, i), "", "192.0.2.1")
+		_, err := federations[(w+i)%2].FederationV1alpha1().AddressMappings(namespace).
+			Create(t.Context(), mapping, metav1.CreateOptions{})
+		return err
+	})
+	if created != 128 || refused != 32 {
+		t.Errorf("%d are created and %d refused, of 128 addresses", created, refused)
 	}
 	if n := expectDisjoint(t, federations[1]); n != 128 {
 		t.Errorf("%d exist", n)

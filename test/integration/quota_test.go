@@ -25,6 +25,7 @@ import (
 	"liqo.io/federation/apiserver/naming"
 	"liqo.io/federation/apiserver/quota"
 	"liqo.io/federation/generated/clientset/versioned"
+	"liqo.io/federation/test/concurrent"
 	"liqo.io/federation/test/integration/framework"
 )
 
@@ -120,26 +121,11 @@ func (b *grantee) uses(t *testing.T) corev1.ResourceList {
 func TestAConsumerGetsNoMoreThanItWasGranted(t *testing.T) {
 	granted := amounts("cpu", "2", "pods", "100")
 	b := newGrantee(t, "asti", granted)
-	var created, refused atomic.Int64
-	var writers sync.WaitGroup
-	for w := range 32 {
-		writers.Go(func() {
-			for i := range 5 {
-				err := b.post(t.Context(), (w+i)%2, fmt.Sprintf("w%d-%d", w, i), "100m")
-				switch {
-				case err == nil:
-					created.Add(1)
-				case apierrors.IsForbidden(err):
-					refused.Add(1)
-				default:
-					t.Error(err)
-				}
-			}
-		})
-	}
-	writers.Wait()
-	if created.Load() != 20 || refused.Load() != 140 {
-		t.Errorf("%d are created and %d refused, want 20 created", created.Load(), refused.Load())
+	created, refused := concurrent.Create(t, 32, 5, func(w, i int) error {
+		return b.post(t.Context(), (w+i)%2, fmt.Sprintf("w%d-%d", w, i), "100m")
+	})
+	if created != 20 || refused != 140 {
+		t.Errorf("%d are created and %d refused, want 20 created", created, refused)
 	}
 
 	err := b.post(t.Context(), 0, "too-many", "500m")
