@@ -21,7 +21,7 @@ import (
 )
 
 // cordonedMessage is the message in the answer to a cordoned consumer.
-const cordonedMessage = "The provider's administrator cordoned the consumer: no new pods are admitted at the moment."
+const cordonedMessage = "The provider's administrator cordoned the consumer: nothing new is offered at the moment."
 
 // separate returns the offer that this controller created, or nil, and the offers that administrators
 // created.
