@@ -1,9 +1,9 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package gateway finds the endpoints at which peers reach the gateway, and has the Service
-// of the gateway lead to the active one: all gateways have one key, and a standby gateway
-// drops what it receives.
+// Package gateway finds the endpoints at which peers reach the gateway, and writes the EndpointSlice of
+// the gateway's Service, so that the Service leads only to the active gateway. All gateways have the same
+// key, but a standby gateway drops the packets that it receives.
 package gateway
 
 import (
@@ -41,28 +41,27 @@ const (
 	ReasonReachable = "Reachable"
 )
 
-// cacheLag is the delay of a pass whose cache lacks what an earlier one created.
+// cacheLag is the delay of a reconcile after a create failed with AlreadyExists, because the cache did
+// not have the object yet.
 const cacheLag = time.Second
 
-// Reconciler keeps the EndpointSlice of the gateway's Service, with the node of the active
-// gateway in it.
+// Reconciler ensures the EndpointSlice of the gateway's Service, with the node of the active gateway.
 type Reconciler struct {
 	Client client.Client
 	// Finder finds the endpoints that the Service leads to.
 	Finder *Finder
 	// Events receives events of the Service.
 	Events record.EventRecorder
-	// EndpointsConfigured is whether an administrator names the endpoints: those of the
-	// Service cause no events then.
+	// EndpointsConfigured is true if an administrator configured the endpoints. Changes of the endpoints
+	// of the Service then cause no events.
 	EndpointsConfigured bool
 
-	// reported are the endpoints of the last event, or of the first pass; nil before. There is
-	// one worker.
+	// reported has the endpoints of the last event, or of the first reconcile; nil before. It needs no
+	// lock, because there is one worker.
 	reported *string
 }
 
-// SetupWithManager adds the controller to a manager. installation caches what the gateway
-// has in its namespace.
+// SetupWithManager adds the controller to a manager. installation caches the installation namespace.
 func (r *Reconciler) SetupWithManager(manager ctrl.Manager, installation cache.Cache) error {
 	one := handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []reconcile.Request {
 		return []reconcile.Request{kit.Request(r.Finder.Namespace, v1alpha1.GatewayName)}
@@ -80,7 +79,7 @@ func (r *Reconciler) SetupWithManager(manager ctrl.Manager, installation cache.C
 // holderOf returns the node of the active gateway; empty while there is none.
 func holderOf(lease *coordinationv1.Lease) string { return ptr.Deref(lease.Spec.HolderIdentity, "") }
 
-// holderChanged reports whether a Lease was not only renewed.
+// holderChanged reports whether another gateway acquired the Lease. It ignores renewals.
 func holderChanged(old, current *coordinationv1.Lease) bool {
 	return holderOf(old) != holderOf(current)
 }
@@ -120,8 +119,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	return kit.Result(0, err)
 }
 
-// active returns the node of the active gateway, or while there is none of the last one; nil if
-// there was none.
+// active returns the node of the active gateway. If no gateway is active, it returns the node of the last
+// active one; nil if there was none.
 func (r *Reconciler) active(ctx context.Context, slice *discoveryv1.EndpointSlice) (*corev1.Node, error) {
 	lease := &coordinationv1.Lease{}
 	key := client.ObjectKey{Namespace: r.Finder.Namespace, Name: v1alpha1.GatewayName}
@@ -142,8 +141,7 @@ func (r *Reconciler) active(ctx context.Context, slice *discoveryv1.EndpointSlic
 	return node, nil
 }
 
-// recordEndpoints emits an event when the endpoints of the Service change, and when there are
-// none.
+// recordEndpoints emits an event if the endpoints of the Service changed, and a Warning if it has none.
 func (r *Reconciler) recordEndpoints(service *corev1.Service, endpoints []string) {
 	current := strings.Join(endpoints, ", ")
 	if r.EndpointsConfigured || r.reported != nil && *r.reported == current {

@@ -37,7 +37,7 @@ func newWorld(t *testing.T) *world {
 	}}
 }
 
-// put creates objects, or replaces those of their names.
+// put creates objects, or replaces existing objects with their names.
 func (w *world) put(objects ...client.Object) {
 	w.t.Helper()
 	for _, object := range objects {

@@ -18,8 +18,8 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/validation"
 )
 
-// endpointsOf returns the endpoints at which a Service is reached from outside of the
-// cluster, the best first. Their order does not depend on the order of nodes and pods.
+// endpointsOf returns the endpoints at which a Service is reached from outside of the cluster, the
+// preferred one first. The result does not depend on the order of nodes and pods.
 func endpointsOf(service *corev1.Service, nodes []corev1.Node, pods []corev1.Pod) []string {
 	port := portOf(service)
 	if port == nil {
@@ -43,7 +43,7 @@ func endpointsOf(service *corev1.Service, nodes []corev1.Node, pods []corev1.Pod
 			host = address.String()
 		}
 		endpoint := net.JoinHostPort(host, strconv.Itoa(int(number)))
-		// A load balancer may have an address that no peer accepts.
+		// A load balancer may have an address that validation of the peer's NetworkConfig rejects.
 		if len(validation.ValidateEndpoint(endpoint)) == 0 && !slices.Contains(endpoints, endpoint) {
 			endpoints = append(endpoints, endpoint)
 		}
@@ -51,7 +51,7 @@ func endpointsOf(service *corev1.Service, nodes []corev1.Node, pods []corev1.Pod
 	return endpoints[:min(len(endpoints), validation.MaxTunnelEndpoints)]
 }
 
-// portOf returns the port of a Service that leads to the gateway; nil if none does.
+// portOf returns the port of the Service that leads to the gateway; nil if no port does.
 func portOf(service *corev1.Service) *corev1.ServicePort {
 	at := slices.IndexFunc(service.Spec.Ports, func(port corev1.ServicePort) bool {
 		return port.Protocol == corev1.ProtocolUDP
@@ -62,8 +62,8 @@ func portOf(service *corev1.Service) *corev1.ServicePort {
 	return &service.Spec.Ports[at]
 }
 
-// nodeAddresses returns the addresses of the nodes that lead to a Service, those of nodes
-// with a gateway first: external ones, or internal ones if no node has an external one.
+// nodeAddresses returns the addresses of the nodes at which a Service is reached, nodes with a gateway
+// first. They are external addresses, or internal ones if no node has an external address.
 func nodeAddresses(service *corev1.Service, nodes []corev1.Node, pods []corev1.Pod) []string {
 	runs := map[string]bool{}
 	for i := range pods {
@@ -105,8 +105,8 @@ func familyOf(service *corev1.Service) corev1.IPFamily {
 	return corev1.IPv4Protocol
 }
 
-// addressOf returns the first address of a node of a kind and family; an invalid one if
-// there is none.
+// addressOf returns the first address of a node with this type and family; an invalid address if the
+// node has none.
 func addressOf(node *corev1.Node, kind corev1.NodeAddressType, family corev1.IPFamily) netip.Addr {
 	for _, address := range node.Status.Addresses {
 		parsed, err := netip.ParseAddr(address.Address)
@@ -117,7 +117,7 @@ func addressOf(node *corev1.Node, kind corev1.NodeAddressType, family corev1.IPF
 	return netip.Addr{}
 }
 
-// isReady reports whether a node takes packets for Services. A virtual node has no ports.
+// isReady reports whether a node forwards packets to Services. A virtual node does not.
 func isReady(node *corev1.Node) bool {
 	return node.DeletionTimestamp == nil && node.Labels[v1alpha1.LabelType] != v1alpha1.TypeVirtualNode &&
 		slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
@@ -133,15 +133,16 @@ func nodeOf(pod *corev1.Pod) string {
 	return pod.Spec.NodeName
 }
 
-// Unreachable returns why no peer reaches the gateway by a Service that leads to no endpoint.
+// Unreachable returns the message for a Service without endpoints, by its type.
 func Unreachable(service *corev1.Service) string {
-	const consequence = ", so peers cannot connect to the local gateway, which connects to those of peers."
+	const consequence = ", so peers cannot connect to the local gateway. Only the local gateway can connect to peers."
 	name := fmt.Sprintf("Service %s/%s", service.Namespace, service.Name)
 	switch service.Spec.Type {
 	case corev1.ServiceTypeLoadBalancer:
 		return name + " has no address of a load balancer yet" + consequence
 	case corev1.ServiceTypeNodePort:
-		return "No node that is ready leads to " + name + consequence
+		return "No ready node has an address for " + name + consequence
 	}
-	return name + " has the type " + string(service.Spec.Type) + ", which is not reached from outside" + consequence
+	return name + " has the type " + string(service.Spec.Type) +
+		", which is not reachable from other clusters" + consequence
 }

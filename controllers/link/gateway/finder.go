@@ -22,14 +22,14 @@ import (
 
 // Finder finds the endpoints at which peers reach the gateway, by its Service.
 type Finder struct {
-	// Nodes reads the nodes, Installation the Service of the gateway and its pods.
+	// Nodes reads the nodes. Installation reads the gateway's Service and pods.
 	Nodes, Installation client.Reader
 	// Namespace is the installation namespace.
 	Namespace string
 }
 
-// NewFinder returns a finder that reads the caches of a manager and of the installation
-// namespace, and has them hold what it reads.
+// NewFinder returns a Finder that reads the caches of a manager and of the installation namespace. It
+// creates the informers for the kinds that it reads, and fails if that fails.
 func NewFinder(ctx context.Context, manager ctrl.Manager, installation cache.Cache, namespace string) (*Finder, error) {
 	for _, kind := range []struct {
 		cache  cache.Cache
@@ -42,8 +42,8 @@ func NewFinder(ctx context.Context, manager ctrl.Manager, installation cache.Cac
 	return &Finder{Nodes: manager.GetCache(), Installation: installation, Namespace: namespace}, nil
 }
 
-// Find returns the endpoints at which peers reach the gateway, the best first, and its
-// Service; nil if there is none.
+// Find returns the endpoints at which peers reach the gateway, the preferred one first, and the gateway's
+// Service. Both are nil if the Service does not exist.
 func (f *Finder) Find(ctx context.Context) ([]string, *corev1.Service, error) {
 	service := &corev1.Service{}
 	err := f.Installation.Get(ctx, client.ObjectKey{Namespace: f.Namespace, Name: v1alpha1.GatewayName}, service)
@@ -70,8 +70,8 @@ func (f *Finder) Endpoints(ctx context.Context) ([]string, error) {
 	return endpoints, err
 }
 
-// Sources returns the sources of a controller that reads a Finder: what may change the
-// endpoints leads to the requests of a handler.
+// Sources returns the sources for a controller that uses a Finder. They call the handler for each change
+// that may change the endpoints.
 func Sources(manager ctrl.Manager, installation cache.Cache, requests handler.EventHandler) []source.Source {
 	return []source.Source{
 		source.Kind[client.Object](installation, &corev1.Service{}, requests),
@@ -80,10 +80,10 @@ func Sources(manager ctrl.Manager, installation cache.Cache, requests handler.Ev
 	}
 }
 
-// nodeChanged reports whether a node leads to Services in another way than before.
+// nodeChanged reports whether an update of a node changes its addresses, or whether it is ready.
 func nodeChanged(old, current *corev1.Node) bool {
 	return isReady(old) != isReady(current) || !equality.Semantic.DeepEqual(old.Status.Addresses, current.Status.Addresses)
 }
 
-// podMoved reports whether a pod runs on another node than before.
+// podMoved reports whether an update changes the node that nodeOf returns for a pod.
 func podMoved(old, current *corev1.Pod) bool { return nodeOf(old) != nodeOf(current) }

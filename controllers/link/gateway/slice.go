@@ -18,8 +18,8 @@ import (
 	"liqo.io/federation/controllers/kit"
 )
 
-// sliceOf returns the EndpointSlice by which a Service leads to the gateway on a node, or
-// nowhere if that is nil.
+// sliceOf returns the desired EndpointSlice of a Service, with the gateway on a node as its endpoint; it
+// has no endpoint if node is nil.
 func sliceOf(service *corev1.Service, node *corev1.Node) *discoveryv1.EndpointSlice {
 	slice := &discoveryv1.EndpointSlice{
 		ObjectMeta: metav1.ObjectMeta{
@@ -51,8 +51,7 @@ func sliceOf(service *corev1.Service, node *corev1.Node) *discoveryv1.EndpointSl
 	return slice
 }
 
-// ensure creates the EndpointSlice, or changes it to the wanted one. The account may update
-// it, and not patch it.
+// ensure creates or updates the EndpointSlice. It uses update, because RBAC does not allow patch.
 func (r *Reconciler) ensure(ctx context.Context, existing, wanted *discoveryv1.EndpointSlice) error {
 	switch {
 	case existing == nil:
@@ -61,7 +60,8 @@ func (r *Reconciler) ensure(ctx context.Context, existing, wanted *discoveryv1.E
 		}
 	case existing.DeletionTimestamp != nil:
 	case existing.AddressType != wanted.AddressType:
-		// It cannot be changed. Its deletion requests a pass that creates the wanted one.
+		// The address type is immutable. The deletion enqueues the Service again, which creates the
+		// EndpointSlice with the new type.
 		return r.delete(ctx, existing)
 	case maps.Equal(existing.Labels, wanted.Labels) &&
 		equality.Semantic.DeepEqual(existing.OwnerReferences, wanted.OwnerReferences) &&
