@@ -1,8 +1,8 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package installation caches the objects of the installation namespace that the controllers
-// of a link read: what is agreed upon with peers, and what belongs to the gateway.
+// Package installation caches the objects in the installation namespace that the controllers in
+// controllers/link read.
 package installation
 
 import (
@@ -20,16 +20,17 @@ import (
 	"liqo.io/federation/controllers/kit"
 )
 
-// gatewayLabel is the label of the pods of the gateway, with v1alpha1.GatewayName.
+// gatewayLabel is the label of the gateway's pods; its value is v1alpha1.GatewayName.
 const gatewayLabel = "app.kubernetes.io/name"
 
-// NewCache returns a cache of one namespace, which holds a kind once a controller watches it:
+// NewCache returns a cache of the installation namespace. A kind is cached once a controller watches it.
+// The cache contains only:
 //
 //   - TunnelEndpoints and AddressMappings;
 //   - the Secret with the keys of the gateway, without the private one;
 //   - the Service of the gateway, its EndpointSlice, its Lease and its pods.
 //
-// Other objects of these kinds the controllers may not read, or do not need.
+// RBAC does not allow the controllers to read other Secrets, and they do not need other objects.
 func NewCache(manager ctrl.Manager, namespace string) (cache.Cache, error) {
 	in := func(config cache.Config) cache.ByObject {
 		return cache.ByObject{Namespaces: map[string]cache.Config{namespace: config}}
@@ -51,8 +52,8 @@ func NewCache(manager ctrl.Manager, namespace string) (cache.Cache, error) {
 	})
 }
 
-// withoutPrivateKey drops the private key of the gateway, which the gateway alone reads, before
-// the Secret is cached.
+// withoutPrivateKey removes the private key from the gateway's Secret before the Secret is cached, because
+// only the gateway needs it.
 func withoutPrivateKey(object any) (any, error) {
 	if secret, ok := object.(*corev1.Secret); ok {
 		secret.ManagedFields = nil
