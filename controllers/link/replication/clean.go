@@ -17,17 +17,18 @@ import (
 )
 
 const (
-	// maxSpec bounds a spec that a peer wrote, in bytes. The API server of this cluster
-	// validates the rest when it is written.
+	// maxSpec is the maximum size of a spec that a peer wrote, in bytes of JSON. The local API server
+	// validates its fields when the copy is written.
 	maxSpec = 64 << 10
-	// maxConditions, maxNamespaces, maxReason and maxNames bound a status that a peer wrote.
+	// maxConditions, maxNamespaces and maxNames are the maximum lengths of lists, and maxReason is the
+	// maximum length of a reason, in a status that a peer wrote.
 	maxConditions = 8
 	maxNamespaces = 1000
 	maxReason     = 128
 	maxNames      = 32
 )
 
-// boundedSpec returns an error for a spec of more than maxSpec bytes.
+// boundedSpec returns an error if a spec has more than maxSpec bytes.
 func boundedSpec(spec any) error {
 	encoded, err := json.Marshal(spec)
 	if err != nil {
@@ -39,7 +40,7 @@ func boundedSpec(spec any) error {
 	return nil
 }
 
-// cleanNames returns the first names of a list that are valid, each once.
+// cleanNames returns the first maxNames valid names of a list, without duplicates.
 func cleanNames(list []string, validate func(string) []string) []string {
 	var kept []string
 	for _, name := range list {
@@ -59,8 +60,8 @@ func supportedPhase(phase v1alpha1.NegotiationPhase) bool {
 	return false
 }
 
-// cleanMappings returns the mappings that the API server of this cluster accepts: one that it
-// refuses would keep the others from being stored.
+// cleanMappings returns the mappings that the local API server accepts. A single invalid mapping would
+// prevent all of them from being stored.
 func cleanMappings(mappings []v1alpha1.NamespaceMappingStatus) []v1alpha1.NamespaceMappingStatus {
 	var clean []v1alpha1.NamespaceMappingStatus
 	seen := map[string]bool{}
@@ -85,7 +86,8 @@ func supportedMapping(phase v1alpha1.NamespaceMappingPhase) bool {
 	return false
 }
 
-// cleanConditions returns the first conditions that are valid, short and printable.
+// cleanConditions returns the first maxConditions valid conditions, with messages that are shortened and
+// printable.
 func cleanConditions(conditions []metav1.Condition) []metav1.Condition {
 	if len(conditions) > maxConditions {
 		conditions = conditions[:maxConditions]

@@ -23,9 +23,9 @@ import (
 	"liqo.io/federation/controllers/remote"
 )
 
-// networkPairs replicate the NetworkConfigs of both clusters while this cluster has one for the
-// provider. They are watched only at those providers: older ones do not serve the kind, and
-// most others do not need it.
+// networkPairs replicates the NetworkConfigs of both clusters, in both directions, while this cluster has
+// a NetworkConfig for the provider. The kind is watched only at such providers, because older providers
+// do not serve it and others do not need it.
 type networkPairs struct {
 	*Replicator
 
@@ -35,11 +35,11 @@ type networkPairs struct {
 
 // networkConnection is the state of one connection to a provider.
 type networkConnection struct {
-	// ctx ends with the connection.
+	// ctx is done when the connection is closed.
 	ctx context.Context
-	// watching is whether the provider's NetworkConfigs are watched.
+	// watching is true once the provider's NetworkConfigs are watched.
 	watching bool
-	// clean is whether the provider has no copy of an earlier connection.
+	// clean is true once the provider is known to have no copy from an earlier connection.
 	clean bool
 }
 
@@ -51,14 +51,15 @@ func (*networkPairs) title() string                  { return "network configura
 func (*networkPairs) object() client.Object          { return &v1alpha1.NetworkConfig{} }
 func (*networkPairs) empty() *v1alpha1.NetworkConfig { return &v1alpha1.NetworkConfig{} }
 
-// concerned returns both pairs: the consumer's object decides about the provider's as well.
+// concerned returns the names of both pairs, because the provider's NetworkConfig is replicated only while
+// the consumer has one.
 func (*networkPairs) concerned(string) []string {
 	return []string{v1alpha1.NetworkConfigOfConsumer, v1alpha1.NetworkConfigOfProvider}
 }
 
 func (n *networkPairs) local(context.Context, string) ([]string, error) { return n.concerned(""), nil }
 
-// connected records a connection until its context ends.
+// connected records a connection until ctx is done. It returns no informer, because watch creates it.
 func (n *networkPairs) connected(ctx context.Context, peer *remote.Peer) cache.SharedIndexInformer {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -71,8 +72,8 @@ func (n *networkPairs) connected(ctx context.Context, peer *remote.Peer) cache.S
 	return nil
 }
 
-// state returns whether the provider's NetworkConfigs are watched, and whether it may have a copy
-// of an earlier connection.
+// state reports whether the provider's NetworkConfigs are watched, and whether the provider may have a
+// copy from an earlier connection.
 func (n *networkPairs) state(peer *remote.Peer) (watching, unclean bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -88,8 +89,8 @@ func (n *networkPairs) cleaned(peer *remote.Peer) {
 	}
 }
 
-// watch watches the provider's NetworkConfigs, once for each connection, and reports whether
-// they are cached.
+// watch starts the watch of the provider's NetworkConfigs, once per connection, and reports whether they
+// are cached.
 func (n *networkPairs) watch(namespace string, peer *remote.Peer, watcher watcher) (synced bool, err error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -146,8 +147,8 @@ func (n *networkPairs) replicate(
 	return 0, replicatePair(ctx, n, key.Name, local, remote)
 }
 
-// cleanUp deletes the copy that is left on a provider if an earlier process ended between the
-// deletions of both objects.
+// cleanUp deletes the copy of the consumer's NetworkConfig on a provider. A copy may remain if an earlier
+// process ended after the deletion of the local NetworkConfig, and before the deletion of the copy.
 func (n *networkPairs) cleanUp(
 	ctx context.Context, namespace string, peer *remote.Peer, writer writer[*v1alpha1.NetworkConfig],
 ) error {
@@ -182,7 +183,7 @@ func (*networkPairs) complete(spec *v1alpha1.NetworkConfigSpec) {
 func (*networkPairs) clean(s *v1alpha1.NetworkConfigStatus) {
 	s.Conditions = cleanConditions(s.Conditions)
 	s.ObservedGeneration = max(s.ObservedGeneration, 0)
-	// The mappings are valid as a whole only.
+	// A subset of the mappings may be invalid, so all of them are dropped.
 	if len(validation.ValidateCIDRMappings(mappingsOf(s.CIDRs))) > 0 {
 		s.CIDRs = nil
 	}

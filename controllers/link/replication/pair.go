@@ -15,7 +15,7 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
 
-// kind is a kind of objects T with a spec S and a status U.
+// kind describes a replicated kind to replicatePair: its objects T have a spec S and a status U.
 type kind[T client.Object, S, U any] interface {
 	// title names the kind in errors.
 	title() string
@@ -29,28 +29,28 @@ type kind[T client.Object, S, U any] interface {
 	conditions(status *U) []metav1.Condition
 	// validate returns an error if a spec, which the peer may have written, must not be copied.
 	validate(spec *S) error
-	// clean removes from a status, which the peer may have written, what this API server
+	// clean removes the values from a status, which the peer may have written, that the local API server
 	// refuses.
 	clean(status *U)
-	// complete sets the defaults of a spec that was stored by a version without them.
+	// complete sets the defaults of fields that an older version did not store in a spec.
 	complete(spec *S)
 }
 
-// side is one of the two clusters, for one kind and one namespace. An object that is read must
-// not be changed.
+// side reads and writes the objects of one kind in one namespace of the local or the remote cluster. The
+// caller must not change objects that it reads.
 type side[T client.Object] interface {
-	// get returns the cached object of a name.
+	// get returns the cached object with a name.
 	get(ctx context.Context, name string) (T, error)
 	// create creates an object.
 	create(ctx context.Context, wanted T) error
-	// commit sends the differences between an object as it was read and the wanted one.
+	// commit updates an object from the read version old to the desired version wanted.
 	commit(ctx context.Context, old, wanted T) error
-	// remove deletes an object by its UID. It succeeds if the object does not exist.
+	// remove deletes an object with the UID of found. It succeeds if the object does not exist.
 	remove(ctx context.Context, found T) error
 }
 
-// replicatePair copies the spec of the source to the target, then the status of the target to
-// the source: one write a pass.
+// replicatePair copies the spec of the source to the target, and the status of the target to the source.
+// It makes at most one write, whose event causes the next reconcile.
 func replicatePair[T client.Object, S, U any](
 	ctx context.Context, k kind[T, S, U], name string, source, target side[T],
 ) error {
@@ -102,8 +102,8 @@ func replicatePair[T client.Object, S, U any](
 	return source.commit(ctx, owned, answered)
 }
 
-// copyOf returns a copy that is to be created. The spec is a deep copy: the client that creates
-// the object decodes the response into it.
+// copyOf returns the object to create on the target. The spec is a deep copy, because the client decodes
+// the response to the create into it.
 func copyOf[T client.Object, S, U any](k kind[T, S, U], name string, owned T) T {
 	created := k.empty()
 	created.SetName(name)
@@ -114,8 +114,8 @@ func copyOf[T client.Object, S, U any](k kind[T, S, U], name string, owned T) T 
 	return created
 }
 
-// sameSpec reports whether two specs mean the same, also if a version that lacks some fields
-// stored one of them.
+// sameSpec reports whether two specs are equal after defaults are set, which an older version may not have
+// stored.
 func sameSpec[T client.Object, S, U any](k kind[T, S, U], a, b S) bool {
 	k.complete(&a)
 	k.complete(&b)

@@ -1,11 +1,10 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package replication keeps the two copies of each object of a negotiation equal. The
-// consumer's controllers do it for both clusters: they write the consumer's ResourceRequest
-// and NamespaceMap into its tenant namespace on the provider, and mirror the provider's
-// ResourceOffers. A spec is copied from its owner, and the status is copied back.
-// NetworkConfigs are copied in both directions while the consumer has one.
+// Package replication replicates the objects by which two clusters negotiate. It runs on the consumer
+// only. It copies the consumer's ResourceRequest and NamespaceMap to the tenant namespace on the provider,
+// and the provider's ResourceOffers to the peer namespace: the spec from the cluster that writes it, and
+// the status back. NetworkConfigs are copied in both directions while the consumer has one.
 package replication
 
 import (
@@ -34,22 +33,23 @@ import (
 const Name = "replication"
 
 const (
-	// workers is how many pairs of one kind are reconciled at a time.
+	// workers is the number of objects of one kind that are reconciled in parallel.
 	workers = 4
-	// rejectedRetry is the time after which a pair that the provider did not permit to write
-	// is reconciled again.
+	// rejectedRetry is the time after which an object is reconciled again if the provider answered a
+	// request with Unauthorized or Forbidden.
 	rejectedRetry = 15 * time.Second
-	// syncRetry is the time after which a pair is reconciled again whose kind is not cached.
+	// syncRetry is the time after which an object is reconciled again if its kind is not cached yet.
 	syncRetry = time.Second
 )
 
-// Replicator replicates to and from each provider that this cluster is connected to.
+// Replicator replicates objects to and from each provider to which a connection is open.
 type Replicator struct {
 	// Client reads the cache of the manager.
 	Client client.Client
-	// Peers are the connections to the providers.
+	// Peers holds the connections of this cluster to its providers.
 	Peers *remote.Peers
-	// ClusterName is the name of this cluster. Only requests and maps of this name are sent.
+	// ClusterName is the name of this cluster. Only ResourceRequests and NamespaceMaps with this name are
+	// replicated.
 	ClusterName string
 }
 
@@ -64,21 +64,22 @@ func (r *Replicator) SetupWithManager(manager ctrl.Manager) error {
 	return nil
 }
 
-// pairs are the pairs of objects of one kind.
+// pairs replicates one kind. A pair is a local object and the remote object with the same name.
 type pairs interface {
 	// title names the kind in errors.
 	title() string
 	// object returns an object of the kind without content.
 	object() client.Object
-	// concerned returns the names of the pairs that a change of an object concerns.
+	// concerned returns the names of the pairs to reconcile after an object with a name changed.
 	concerned(object string) []string
-	// local returns the names of the pairs that may exist in this cluster alone.
+	// local returns the names of the pairs to reconcile when a connection is opened, because only their
+	// local object may exist.
 	local(ctx context.Context, namespace string) ([]string, error)
-	// connected prepares for a connection to a provider, which ends with the context, and
-	// returns the informer there; nil if the kind is not watched from the beginning.
+	// connected is called when a connection to a provider is opened, which is closed when ctx is done. It
+	// returns the informer of the remote objects; nil if they are not watched from the start.
 	connected(ctx context.Context, peer *remote.Peer) cache.SharedIndexInformer
-	// replicate makes a pair equal. The key names the local object. A pair that cannot
-	// be read yet is to be replicated again after the returned time.
+	// replicate copies spec and status between the objects of a pair. key names the local object. If the
+	// returned time is not zero, the pair cannot be read yet, and is to be replicated again after it.
 	replicate(ctx context.Context, key types.NamespacedName, peer *remote.Peer, watcher watcher) (time.Duration, error)
 }
 
@@ -112,13 +113,13 @@ func (r *reconciler) setUp(manager ctrl.Manager) error {
 	return nil
 }
 
-// follow adds the objects of each provider that this cluster connects to from now on.
+// follow adds a source with the remote objects for each connection that is opened from now on.
 func (r *reconciler) follow(watcher watcher) {
 	r.watcher = watcher
 	r.peers.Subscribe(r.connect)
 }
 
-// requestsOf maps a local object to the pairs that it concerns.
+// requestsOf maps a local object to the requests of the pairs that concerned returns.
 func (r *reconciler) requestsOf(_ context.Context, object client.Object) []reconcile.Request {
 	if !naming.IsPeerNamespace(object.GetNamespace()) {
 		return nil
@@ -134,7 +135,7 @@ func requestsFor(namespace string, names []string) []reconcile.Request {
 	return requests
 }
 
-// connect watches a provider until the context ends.
+// connect adds the source for a connection to a provider, which is closed when ctx is done.
 func (r *reconciler) connect(ctx context.Context, foreignCluster string, peer *remote.Peer) error {
 	informer := r.pairs.connected(ctx, peer)
 	return r.watcher.Watch(&connection{
@@ -142,25 +143,25 @@ func (r *reconciler) connect(ctx context.Context, foreignCluster string, peer *r
 	})
 }
 
-// Reconcile makes a pair equal.
+// Reconcile replicates one pair. Without a connection to the provider, it does nothing.
 func (r *reconciler) Reconcile(ctx context.Context, request reconcile.Request) (ctrl.Result, error) {
 	peer, ok := r.peers.Get(naming.ForeignClusterOf(request.Namespace))
 	if !ok {
-		// The next connection requests the pair again.
+		// The pair is enqueued again when a connection is opened.
 		return ctrl.Result{}, nil
 	}
 	after, err := r.pairs.replicate(ctx, request.NamespacedName, peer, r.watcher)
 	if remote.Rejected(err) {
-		// The identity is not accepted, or the namespace is terminating: the controller of the
-		// ForeignCluster repairs or reports that.
+		// The provider does not accept the identity, or its tenant namespace is being deleted. The
+		// condition of the ForeignCluster reports that.
 		klog.FromContext(ctx).Info("Replication is not permitted, retrying later", "reason", err.Error())
 		return ctrl.Result{RequeueAfter: rejectedRetry}, nil
 	}
 	return kit.Result(after, err)
 }
 
-// connection is the source of the requests that one connection leads to: of pairs that exist
-// in this cluster alone when it begins, and of each change at the provider.
+// connection is the source for one connection to a provider. It enqueues the pairs that may exist only
+// locally when the connection is opened, and each pair whose remote object changes.
 type connection struct {
 	ended     <-chan struct{}
 	namespace string
@@ -168,8 +169,8 @@ type connection struct {
 	informer  cache.SharedIndexInformer
 }
 
-// Start implements source.Source. A connection that ended before its controller started leads
-// to nothing.
+// Start implements source.Source. It does nothing if the connection was closed before the controller
+// started.
 func (c *connection) Start(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
 	select {
 	case <-c.ended:
@@ -190,10 +191,10 @@ func (c *connection) Start(ctx context.Context, queue workqueue.TypedRateLimitin
 	return changes.Start(ctx, queue)
 }
 
-// String is how logs name the source.
+// String returns the name of the source in logs.
 func (c *connection) String() string { return "connection of " + c.namespace }
 
-// requestsOf maps an object at the provider to the pairs that it concerns.
+// requestsOf maps a remote object to the requests of the pairs that concerned returns.
 func (c *connection) requestsOf(_ context.Context, object client.Object) []reconcile.Request {
 	return requestsFor(c.namespace, c.pairs.concerned(object.GetName()))
 }

@@ -21,14 +21,14 @@ import (
 	"liqo.io/federation/controllers/remote"
 )
 
-// maxOffers bounds the offers of one provider that are mirrored.
+// maxOffers is the maximum number of ResourceOffers of one provider that are replicated.
 const maxOffers = 16
 
 // ReasonUnknownPhase of the condition Accepted of a ResourceRequest means that the provider answered with a phase that
 // this version does not support. Upgrade the cluster with the condition.
 const ReasonUnknownPhase = "UnknownPhase"
 
-// requestPairs send the ResourceRequest.
+// requestPairs replicates the ResourceRequest to the provider.
 type requestPairs struct{ *Replicator }
 
 func (requestPairs) title() string                      { return "resource request" }
@@ -94,7 +94,7 @@ func (requestPairs) clean(s *v1alpha1.ResourceRequestStatus) {
 	s.ObservedGeneration = max(s.ObservedGeneration, 0)
 }
 
-// mapPairs send the NamespaceMap.
+// mapPairs replicates the NamespaceMap to the provider.
 type mapPairs struct{ *Replicator }
 
 func (mapPairs) title() string                      { return "namespace map" }
@@ -144,7 +144,7 @@ func (mapPairs) clean(s *v1alpha1.NamespaceMapStatus) {
 	s.ObservedGeneration = max(s.ObservedGeneration, 0)
 }
 
-// offerPairs mirror ResourceOffers.
+// offerPairs replicates ResourceOffers from the provider.
 type offerPairs struct{ *Replicator }
 
 func (offerPairs) title() string                    { return "resource offer" }
@@ -168,7 +168,7 @@ func (offerPairs) connected(_ context.Context, peer *remote.Peer) cache.SharedIn
 	return peer.Informers.Federation().V1alpha1().ResourceOffers().Informer()
 }
 
-// replicate mirrors an offer, unless the provider has more of them than are mirrored.
+// replicate implements pairs. It fails for a new offer if the provider has more than maxOffers.
 func (o offerPairs) replicate(
 	ctx context.Context, key types.NamespacedName, peer *remote.Peer, _ watcher,
 ) (time.Duration, error) {
@@ -183,7 +183,7 @@ func (o offerPairs) replicate(
 	}
 	mirror := localSideOf(o.Replicator, key, o.empty())
 	if _, err := mirror.get(ctx, key.Name); apierrors.IsNotFound(err) && len(all) > maxOffers {
-		return 0, fmt.Errorf("mirroring offer %s: the provider has %d offers, more than %d",
+		return 0, fmt.Errorf("replicating offer %s: the provider has %d offers, more than %d",
 			remote.Text(key.Name), len(all), maxOffers)
 	}
 	original := remoteSide[*v1alpha1.ResourceOffer]{
@@ -206,12 +206,12 @@ func (offerPairs) validate(spec *v1alpha1.ResourceOfferSpec) error { return boun
 func (offerPairs) complete(*v1alpha1.ResourceOfferSpec)            {}
 func (offerPairs) clean(*v1alpha1.ResourceOfferStatus)             {}
 
-// localSideOf returns the local side of a pair, with the kind of an object without content.
+// localSideOf returns the local side of a pair. like is an empty object of its kind.
 func localSideOf[T client.Object](r *Replicator, key types.NamespacedName, like T) localSide[T] {
 	return localSide[T]{client: r.Client, namespace: key.Namespace, like: like}
 }
 
-// ownName returns the name of an object if it is the name of this cluster.
+// ownName returns the name of an object if it is the name of this cluster, otherwise nothing.
 func (r *Replicator) ownName(object string) []string {
 	if object != r.ClusterName {
 		return nil
@@ -229,8 +229,8 @@ func (r *Replicator) request(ctx context.Context, namespace string) (*v1alpha1.R
 	return request, err
 }
 
-// leaving reports whether the peering ends: objects that the provider deletes for that are not
-// created again.
+// leaving reports whether the peering is being torn down. Objects that the provider deletes during the
+// teardown are not created again.
 func (r *Replicator) leaving(ctx context.Context, namespace string) (bool, error) {
 	request, err := r.request(ctx, namespace)
 	return err == nil && (request == nil || request.Spec.Withdrawn), err

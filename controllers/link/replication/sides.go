@@ -17,11 +17,11 @@ import (
 	"liqo.io/federation/controllers/kit"
 )
 
-// localSide is the peer namespace of a provider in this cluster.
+// localSide implements side for the peer namespace of a provider in the local cluster.
 type localSide[T client.Object] struct {
 	client    client.Client
 	namespace string
-	// like is an object without content.
+	// like is an empty object of the kind.
 	like T
 }
 
@@ -44,20 +44,20 @@ func (s localSide[T]) remove(ctx context.Context, found T) error {
 	return kit.Delete(ctx, s.client, found)
 }
 
-// lister is what the generated listers of a namespace have in common.
+// lister is the common interface of the generated namespace listers.
 type lister[T client.Object] interface {
 	List(selector labels.Selector) ([]T, error)
 	Get(name string) (T, error)
 }
 
-// writer is what the generated clients of a namespace have in common.
+// writer is the common interface of the generated namespaced clients.
 type writer[T client.Object] interface {
 	commit.Patcher[T]
 	Create(ctx context.Context, wanted T, options metav1.CreateOptions) (T, error)
 	Delete(ctx context.Context, name string, options metav1.DeleteOptions) error
 }
 
-// remoteSide is the tenant namespace of this cluster on a provider.
+// remoteSide implements side for the tenant namespace of this cluster on a provider.
 type remoteSide[T client.Object] struct {
 	lister lister[T]
 	writer writer[T]
@@ -83,7 +83,7 @@ func (s remoteSide[T]) remove(ctx context.Context, found T) error {
 	return err
 }
 
-// emptySide is a side that has no object.
+// emptySide implements side for a namespace in which get finds no object.
 type emptySide[T client.Object] struct {
 	side[T]
 }
