@@ -19,16 +19,16 @@ import (
 )
 
 const (
-	// bindingName is the name of the RoleBinding in an offloaded namespace with exports that
-	// lets the controller write imports and EndpointSlices there, and of its ClusterRole.
-	// Remote namespaces have another one.
+	// bindingName is the name of the RoleBinding in an offloaded namespace with exports, and of its
+	// ClusterRole, which permits the controller to write ServiceImports and EndpointSlices there. In remote
+	// namespaces, another RoleBinding permits that.
 	bindingName = "federation-export-manager"
-	// bindingDelay is the time that the authorizer may take to observe it.
+	// bindingDelay is the time that the API server's authorizer may need to observe a new RoleBinding.
 	bindingDelay = 500 * time.Millisecond
 )
 
-// bind lets the controller write in a namespace. If it may not write yet, it returns the time
-// after which to reconcile again.
+// bind ensures the RoleBinding in a namespace. If it was just created, it returns the time after which to
+// reconcile again; otherwise zero.
 func (r *Reconciler) bind(ctx context.Context, namespace string) (time.Duration, error) {
 	current := &rbacv1.RoleBinding{}
 	err := r.bindings.Get(ctx, types.NamespacedName{Namespace: namespace, Name: bindingName}, current)
@@ -49,7 +49,7 @@ func (r *Reconciler) bind(ctx context.Context, namespace string) (time.Duration,
 	return bindingDelay, nil
 }
 
-// unbind deletes the binding of a namespace, if it has one.
+// unbind deletes the RoleBinding in a namespace, if it exists.
 func (r *Reconciler) unbind(ctx context.Context, namespace string) error {
 	current := &rbacv1.RoleBinding{}
 	if err := r.bindings.Get(ctx, types.NamespacedName{Namespace: namespace, Name: bindingName}, current); err != nil {

@@ -1,14 +1,14 @@
 // Copyright The Liqo Federation Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package serviceexport implements the Multi-Cluster Services API, KEP-1645, in offloaded
-// namespaces and in remote namespaces: a Service that the consumer exports has a ServiceImport
-// in its namespace and in each remote namespace, and EndpointSlices of it with the endpoints
-// that can be reached.
+// Package serviceexport implements the Multi-Cluster Services API, KEP-1645, in offloaded namespaces and
+// in remote namespaces. For a Service that the consumer exports, it creates a ServiceImport in the
+// offloaded namespace and in each remote namespace, with EndpointSlices that contain the reachable
+// endpoints.
 //
-// Both sides are one controller and the same pure functions. They differ in what exports a
-// Service: on the consumer a ServiceExport, on a provider a label of the reflected Service,
-// which the virtual kubelet sets. A peer writes no object of this API.
+// Consumer and provider run the same controller. On the consumer, a ServiceExport exports a Service; on a
+// provider, a label that the virtual kubelet sets on the reflected Service. Peers write no objects of the
+// Multi-Cluster Services API.
 package serviceexport
 
 import (
@@ -40,15 +40,15 @@ import (
 const Name = "service-export"
 
 const (
-	// workers is how many Services are reconciled at a time.
+	// workers is the number of Services that are reconciled in parallel.
 	workers = 2
-	// settle is the time in which changes of a Service and of its endpoints are collected for
-	// one pass. It bounds what a consumer's changes in its remote namespace cost.
+	// settle is how long a reconcile is delayed after a Service or its endpoints changed, so that it handles
+	// further changes, too. It limits the load that a consumer's changes in its remote namespace cause.
 	settle = 500 * time.Millisecond
 )
 
-// Reconciler keeps the ServiceImports of this cluster and their EndpointSlices, and reports the
-// state of ServiceExports. Its requests name Services.
+// Reconciler ensures the ServiceImports of exported Services and their EndpointSlices, and writes the
+// status of ServiceExports. Its requests name Services.
 type Reconciler struct {
 	// Client reads the cache of the manager, Live the API server.
 	Client client.Client
@@ -56,23 +56,24 @@ type Reconciler struct {
 	// Kube watches the Services and EndpointSlices of single namespaces.
 	Kube   kubernetes.Interface
 	Events record.EventRecorder
-	// Served follows whether this cluster serves ServiceExports and ServiceImports.
+	// Served reports whether this cluster serves ServiceExports and ServiceImports, and when that changes.
 	Served *mcs.Served
 	// ClusterName is the name of this cluster.
 	ClusterName string
-	// Account is the service account of the controller. Where there are exports, it is
-	// granted the right to create EndpointSlices.
+	// Account is the ServiceAccount of the controller. It gets permission to create EndpointSlices in
+	// offloaded namespaces with exports.
 	Account types.NamespacedName
 
 	manager    ctrl.Manager
 	controller controller.Controller
-	// bindings reads the RoleBindings of the name bindingName.
+	// bindings reads a cache of the RoleBindings with the name bindingName.
 	bindings client.Reader
-	// requests are those of a session.
+	// requests enqueues Services while a session runs.
 	requests kit.Trigger
-	// session is nil while this cluster does not serve the API.
+	// session is nil while this cluster does not serve the Multi-Cluster Services API.
 	session atomic.Pointer[session]
-	// reported are the messages of the last events on Services whose imports conflict.
+	// reported maps Services whose ServiceImport conflicts with another one to the message of the last
+	// event.
 	reported sync.Map
 }
 
@@ -84,7 +85,7 @@ func (r *Reconciler) SetupWithManager(manager ctrl.Manager) error {
 	}
 	r.manager, r.bindings = manager, bindings
 	r.controller, err = ctrl.NewControllerManagedBy(manager).Named(Name).
-		// Namespaces are read, and their changes are no requests.
+		// Namespaces are only cached; their changes enqueue nothing.
 		Watches(&corev1.Namespace{}, handler.Funcs{}).
 		Watches(&v1alpha1.NamespaceOffloading{}, handler.EnqueueRequestsFromMapFunc(r.inNamespaceOf)).
 		Watches(&v1alpha1.ForeignCluster{}, handler.EnqueueRequestsFromMapFunc(r.everywhere),
@@ -102,8 +103,8 @@ func (r *Reconciler) SetupWithManager(manager ctrl.Manager) error {
 	return manager.Add(r)
 }
 
-// Start runs a session while the API is served, until the context ends. It implements
-// manager.Runnable.
+// Start implements manager.Runnable. It runs a session whenever this cluster serves the Multi-Cluster
+// Services API, until ctx is done.
 func (r *Reconciler) Start(ctx context.Context) error {
 	var running sync.WaitGroup
 	defer running.Wait()
@@ -130,7 +131,7 @@ func (r *Reconciler) inNamespaceOf(ctx context.Context, object client.Object) []
 	return r.in(ctx, object.GetNamespace())
 }
 
-// everywhere maps an object to all Services that are exported or imported.
+// everywhere maps any object to all Services that are exported or imported.
 func (r *Reconciler) everywhere(ctx context.Context, _ client.Object) []reconcile.Request {
 	return r.in(ctx, "")
 }

@@ -16,9 +16,9 @@ import (
 	"liqo.io/federation/apiserver/apis/federation/v1alpha1"
 )
 
-// importFor returns the ServiceImport of a Service, in the same namespace. The Service has the
-// endpoints of all reachable clusters already, so its address serves for the set of clusters.
-// The import is deleted with its owner.
+// importFor returns the ServiceImport of a Service in the same namespace. It has the cluster IP of the
+// Service, which has the endpoints of all reachable clusters already. The garbage collector deletes it
+// together with its owner.
 func importFor(service *corev1.Service, owner metav1.OwnerReference) *mcsv1alpha1.ServiceImport {
 	from := service.DeepCopy().Spec
 	spec := mcsv1alpha1.ServiceImportSpec{
@@ -54,8 +54,8 @@ func isManaged(found *mcsv1alpha1.ServiceImport) bool {
 	return found.Labels[v1alpha1.LabelManagedBy] == v1alpha1.ManagedBy
 }
 
-// updateImport makes a ServiceImport equal to the wanted one, and reports whether it differed.
-// Labels and annotations of others stay.
+// updateImport copies the desired fields to an existing ServiceImport, and reports whether it changed.
+// Labels and annotations of other clients stay.
 func updateImport(existing, wanted *mcsv1alpha1.ServiceImport) bool {
 	labels := maps.Clone(existing.Labels)
 	maps.Copy(labels, wanted.Labels)
@@ -67,8 +67,8 @@ func updateImport(existing, wanted *mcsv1alpha1.ServiceImport) bool {
 	return true
 }
 
-// updateStatus writes the status of a ServiceImport: its clusters, and whether it has
-// EndpointSlices.
+// updateStatus sets the clusters, and the condition Ready, in the status of a ServiceImport. present is
+// true if it has EndpointSlices.
 func updateStatus(existing *mcsv1alpha1.ServiceImport, clusters []string, present bool) {
 	status := &existing.Status
 	status.EndpointSliceObjects = mcsv1alpha1.EndpointSliceObjectsAbsent

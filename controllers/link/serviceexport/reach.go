@@ -17,16 +17,16 @@ import (
 	"liqo.io/federation/apiserver/naming"
 )
 
-// consumerReach are the clusters that the Services of an offloaded namespace have endpoints in.
-// It locates an endpoint on a virtual node in the cluster of the node.
+// consumerReach implements locator on the consumer: an endpoint on a virtual node is in the provider of
+// that node, and any other endpoint is in the local cluster.
 type consumerReach struct {
 	// local is the name of this cluster.
 	local string
-	// clusters are those that can be reached, with this one.
+	// clusters are the names of this cluster and of the reachable providers.
 	clusters []string
 	// reachable are the providers whose pods can be reached.
 	reachable map[string]bool
-	// providers are those of virtual nodes, by the name of the Node.
+	// providers maps the name of a virtual node to its provider.
 	providers map[string]string
 }
 
@@ -42,7 +42,7 @@ func (c *consumerReach) clusterOf(_ *discoveryv1.EndpointSlice, endpoint *discov
 	return ""
 }
 
-// reachOfConsumer returns the clusters of an offloaded namespace.
+// reachOfConsumer returns the locator for an offloaded namespace.
 func (r *Reconciler) reachOfConsumer(
 	ctx context.Context, offloading *v1alpha1.NamespaceOffloading,
 ) (*consumerReach, error) {
@@ -72,15 +72,15 @@ func (r *Reconciler) reachOfConsumer(
 	return reach, nil
 }
 
-// providerReach are the clusters that the Services of a remote namespace have endpoints in. The
-// endpoints that the consumer reflected are in the consumer's cluster: they are there only while
-// it can be reached.
+// providerReach implements locator on a provider: endpoints in EndpointSlices that the consumer reflected
+// are in the consumer's cluster, or unreachable if that is, and any other endpoint is in the local
+// cluster.
 type providerReach struct {
 	// local and consumer are the names of both clusters.
 	local, consumer string
-	// clusters are those that can be reached, with this one.
+	// clusters are the names of this cluster and, if it is reachable, of the consumer.
 	clusters []string
-	// reachable is whether the consumer's pods can be reached.
+	// reachable is true if the consumer's pods can be reached.
 	reachable bool
 }
 
@@ -95,7 +95,7 @@ func (p *providerReach) clusterOf(slice *discoveryv1.EndpointSlice, _ *discovery
 	return ""
 }
 
-// reachOfProvider returns the clusters of a remote namespace.
+// reachOfProvider returns the locator for a remote namespace of a consumer.
 func (r *Reconciler) reachOfProvider(ctx context.Context, consumer string) (*providerReach, error) {
 	reachable, err := r.reachable(ctx, consumer)
 	if err != nil {

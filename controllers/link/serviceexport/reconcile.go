@@ -25,8 +25,8 @@ import (
 )
 
 const (
-	// nameRetry is the time after which a name is tried again that another ServiceImport has:
-	// such imports are not cached.
+	// nameRetry is the time after which to try again to create a ServiceImport if its name is in use. The
+	// other ServiceImport is not cached, so its deletion causes no event.
 	nameRetry = 30 * time.Second
 	// reasonConflict of an event on an exported Service means that a ServiceImport with the name of the Service has
 	// another owner. Delete or rename one of the two.
@@ -34,9 +34,9 @@ const (
 )
 
 // errNameTaken is the error for a ServiceImport that this controller did not create.
-var errNameTaken = errors.New("there is a ServiceImport of this name that was not created for the export")
+var errNameTaken = errors.New("a ServiceImport with this name exists that was not created for the export")
 
-// Reconcile keeps the import of a Service, and reports the state of its export.
+// Reconcile ensures or deletes the ServiceImport of a Service, and writes the status of its ServiceExport.
 func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (ctrl.Result, error) {
 	s := r.session.Load()
 	if s == nil {
@@ -62,13 +62,13 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	return kit.Result(p.reconcile(ctx))
 }
 
-// pass is one pass over a Service.
+// pass is the state of one reconcile of a Service.
 type pass struct {
 	*Reconciler
 	session   *session
 	key       types.NamespacedName
 	namespace *corev1.Namespace
-	// existing is the import that this controller created; nil if there is none.
+	// existing is the ServiceImport that this controller created; nil if it does not exist.
 	existing *mcsv1alpha1.ServiceImport
 }
 
@@ -92,7 +92,7 @@ func (p *pass) reconcile(ctx context.Context) (time.Duration, error) {
 	return again, err
 }
 
-// offloading returns how the namespace is offloaded; nil if it is not.
+// offloading returns the NamespaceOffloading of the namespace; nil if the namespace is not offloaded.
 func (p *pass) offloading(ctx context.Context) (*v1alpha1.NamespaceOffloading, error) {
 	if p.namespace.Labels[v1alpha1.LabelRole] != "" {
 		return nil, nil
@@ -106,7 +106,7 @@ func (p *pass) offloading(ctx context.Context) (*v1alpha1.NamespaceOffloading, e
 	return offloading, err
 }
 
-// readExport returns the ServiceExport of the Service; nil if there is none.
+// readExport returns the ServiceExport of the Service; nil if it does not exist.
 func (p *pass) readExport(ctx context.Context) (*mcsv1alpha1.ServiceExport, error) {
 	export := &mcsv1alpha1.ServiceExport{}
 	err := p.session.cached.Get(ctx, p.key, export)
@@ -116,7 +116,8 @@ func (p *pass) readExport(ctx context.Context) (*mcsv1alpha1.ServiceExport, erro
 	return export, err
 }
 
-// export imports a Service of an offloaded namespace that has a ServiceExport.
+// export ensures the ServiceImport of a Service in an offloaded namespace if the Service has a
+// ServiceExport.
 func (p *pass) export(ctx context.Context, offloading *v1alpha1.NamespaceOffloading) (time.Duration, error) {
 	export, err := p.readExport(ctx)
 	if err != nil {
@@ -165,7 +166,8 @@ func (p *pass) export(ctx context.Context, offloading *v1alpha1.NamespaceOffload
 	return 0, err
 }
 
-// importReflected imports a Service of a remote namespace that its consumer exports.
+// importReflected ensures the ServiceImport of a reflected Service in a remote namespace if its consumer
+// exports the Service.
 func (p *pass) importReflected(ctx context.Context) (time.Duration, error) {
 	reflected := &corev1.Service{}
 	err := p.session.cached.Get(ctx, p.key, reflected)
@@ -196,8 +198,8 @@ func (p *pass) importReflected(ctx context.Context) (time.Duration, error) {
 	return 0, err
 }
 
-// withdraw removes the import of a namespace that is no longer offloaded. ServiceExports that
-// never had one are not reported on.
+// withdraw deletes the ServiceImport of a Service in a namespace that is not offloaded. If the
+// ServiceImport does not exist, it does not write the status of the ServiceExport either.
 func (p *pass) withdraw(ctx context.Context) error {
 	if p.existing == nil {
 		return nil
@@ -214,7 +216,7 @@ func (p *pass) withdraw(ctx context.Context) error {
 	return p.removeImport(ctx)
 }
 
-// tidy removes what a namespace needs that has no exports or imports any more.
+// tidy deletes the RoleBinding and ends the watches of a namespace without exports and imports.
 func (p *pass) tidy(ctx context.Context, offloaded bool) error {
 	objects, err := p.session.in(ctx, p.key.Namespace)
 	if err != nil {
@@ -230,16 +232,16 @@ func (p *pass) tidy(ctx context.Context, offloaded bool) error {
 	return p.unbind(ctx, p.key.Namespace)
 }
 
-// recordConflict records one event for an import that conflicts with another one.
+// recordConflict emits one event if the name of a ServiceImport is in use.
 func (p *pass) recordConflict(service *corev1.Service) {
-	message := fmt.Sprintf("The consumer exports the Service, but %v, and it is not changed. "+
-		"Delete it: the import is retried within half a minute.", errNameTaken)
+	message := fmt.Sprintf("The consumer exports the Service, but %v. "+
+		"Delete that ServiceImport: the import is retried within half a minute.", errNameTaken)
 	if last, ok := p.reported.Swap(p.key, message); !ok || last != message {
 		p.Events.Event(service, corev1.EventTypeWarning, reasonConflict, message)
 	}
 }
 
-// report writes the state of an export into its status.
+// report writes the conditions of a ServiceExport to its status.
 func (p *pass) report(ctx context.Context, export *mcsv1alpha1.ServiceExport, standing standing) error {
 	changed := export.DeepCopy()
 	standing.report(&changed.Status, export.Generation)

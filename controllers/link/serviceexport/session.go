@@ -28,30 +28,29 @@ import (
 	"liqo.io/federation/controllers/kit/watches"
 )
 
-// sessionRetry is the time after which a session is begun again whose cache could not be
-// created.
+// sessionRetry is the time between two attempts to start a session while its cache cannot be created.
 const sessionRetry = 5 * time.Second
 
-// session is the time during which this cluster serves the API.
+// session has the caches that exist while this cluster serves the Multi-Cluster Services API.
 type session struct {
 	// cached reads ServiceExports, the ServiceImports that this controller created, and the
 	// reflected Services that consumers export.
 	cached client.Reader
-	// services are those of namespaces with exports or imports.
+	// services caches the Services and EndpointSlices of namespaces with exports or imports.
 	services services
-	// during is the context of the session.
+	// during is done when the session ends.
 	during context.Context
 }
 
-// services are watches of the Services and EndpointSlices of single namespaces.
+// services caches and watches the Services and EndpointSlices of single namespaces.
 type services interface {
-	// Of returns those of a namespace; nil while they are not complete.
+	// Of returns the Services and EndpointSlices of a namespace; nil while not all are cached.
 	Of(ctx context.Context, namespace string) (*watches.NamespaceServices, error)
 	// Forget ends the watch of a namespace.
 	Forget(namespace string)
 }
 
-// serve runs a session until the context ends.
+// serve runs a session until ctx is done.
 func (r *Reconciler) serve(ctx context.Context) {
 	var cached cache.Cache
 	err := wait.PollUntilContextCancel(ctx, sessionRetry, true, func(context.Context) (bool, error) {
@@ -100,7 +99,7 @@ func (r *Reconciler) newCache(ctx context.Context) (cache.Cache, error) {
 		&mcsv1alpha1.ServiceImport{}: &handler.EnqueueRequestForObject{},
 		&corev1.Service{}:            kit.EnqueueAfter(settle, serviceOf),
 	}
-	// Informers exist before the cache starts, which waits for them.
+	// The informers are created before the cache starts, because the start waits for their sync.
 	for object := range sources {
 		if _, err := cached.GetInformer(ctx, object, cache.BlockUntilSynced(false)); err != nil {
 			return nil, fmt.Errorf("watching %T: %w", object, err)
@@ -125,18 +124,19 @@ func (s sessionSource) Start(_ context.Context, queue workqueue.TypedRateLimitin
 	return s.Source.Start(s.during, queue)
 }
 
-// String is how logs name the source.
+// String returns the name of the source in logs.
 func (s sessionSource) String() string { return fmt.Sprint(s.Source) }
 
-// requestAll requests all Services that are exported or imported in a namespace, or in all if it
-// is empty.
+// requestAll enqueues all Services that are exported or imported in a namespace, or in all namespaces if
+// it is empty.
 func (r *Reconciler) requestAll(ctx context.Context, namespace string) {
 	for _, request := range r.in(ctx, namespace) {
 		r.requests.Add(request)
 	}
 }
 
-// in returns what is exported or imported in a namespace, or in all if it is empty.
+// in returns the ServiceExports, ServiceImports and exported reflected Services in a namespace, or in all
+// namespaces if it is empty.
 func (s *session) in(ctx context.Context, namespace string) ([]client.Object, error) {
 	var exports mcsv1alpha1.ServiceExportList
 	var imports mcsv1alpha1.ServiceImportList
@@ -159,8 +159,8 @@ func (s *session) in(ctx context.Context, namespace string) ([]client.Object, er
 	return all, nil
 }
 
-// serviceOf maps a Service to itself, and an EndpointSlice to the Services that it is of: as one
-// of the Service, or as one of its import.
+// serviceOf maps a Service to itself, and an EndpointSlice to the Service that it belongs to, directly or
+// through a ServiceImport.
 func serviceOf(_ context.Context, object client.Object) []reconcile.Request {
 	if _, ok := object.(*discoveryv1.EndpointSlice); !ok {
 		return []reconcile.Request{kit.Request(object.GetNamespace(), object.GetName())}
@@ -174,8 +174,8 @@ func serviceOf(_ context.Context, object client.Object) []reconcile.Request {
 	return requests
 }
 
-// serviceChanges requests passes for the changes of Services and EndpointSlices, after the time
-// settle. It implements cache.ResourceEventHandler.
+// serviceChanges implements cache.ResourceEventHandler. It enqueues the Service of a changed Service or
+// EndpointSlice after settle.
 type serviceChanges struct {
 	requests *kit.Trigger
 }

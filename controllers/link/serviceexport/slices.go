@@ -28,9 +28,9 @@ type locator interface {
 	clusterOf(slice *discoveryv1.EndpointSlice, endpoint *discoveryv1.Endpoint) string
 }
 
-// slicesFor returns the EndpointSlices of a ServiceImport: one for each EndpointSlice of its
-// Service and each cluster, with the endpoints that can be reached. Their label keeps proxies
-// from using them, which use those of the Service.
+// slicesFor returns the EndpointSlices of a ServiceImport: one for each EndpointSlice of its Service and
+// each cluster, with the reachable endpoints. A label makes kube-proxy ignore them, because it uses the
+// EndpointSlices of the Service.
 func slicesFor(
 	imported *mcsv1alpha1.ServiceImport,
 	of []*discoveryv1.EndpointSlice,
@@ -59,7 +59,7 @@ func slicesFor(
 				byCluster[cluster] = to
 				all = append(all, to)
 			}
-			// The zones were chosen among the endpoints of the Service.
+			// The topology hints apply only to the set of endpoints of the Service.
 			endpoint.Hints = nil
 			to.Endpoints = append(to.Endpoints, endpoint)
 		}
@@ -79,7 +79,7 @@ func sliceMeta(
 			mcsv1alpha1.LabelServiceName:   imported.Name,
 			mcsv1alpha1.LabelSourceCluster: cluster,
 			discoveryv1.LabelManagedBy:     v1alpha1.ManagedBy,
-			// Proxies do not watch objects with it.
+			// kube-proxy does not watch EndpointSlices with this label.
 			corev1.IsHeadlessService: "",
 		},
 		OwnerReferences: []metav1.OwnerReference{{
@@ -95,8 +95,8 @@ func sliceName(service, slice, cluster string) string {
 	return service + "-imported-" + hex.EncodeToString(sum[:8])
 }
 
-// isImported reports whether an EndpointSlice was created for a ServiceImport of a name, which
-// may not exist any more.
+// isImported reports whether an EndpointSlice was created for the ServiceImport with a name, even if that
+// does not exist any more.
 func isImported(slice *discoveryv1.EndpointSlice, name string) bool {
 	return slice.Labels[discoveryv1.LabelManagedBy] == v1alpha1.ManagedBy &&
 		slices.ContainsFunc(slice.OwnerReferences, func(owner metav1.OwnerReference) bool {
@@ -104,8 +104,8 @@ func isImported(slice *discoveryv1.EndpointSlice, name string) bool {
 		})
 }
 
-// updateSlice makes an imported EndpointSlice equal to the wanted one, and reports whether it
-// differed. Annotations stay.
+// updateSlice copies the desired fields to an EndpointSlice of a ServiceImport, and reports whether it
+// changed. Annotations stay.
 func updateSlice(existing, wanted *discoveryv1.EndpointSlice) bool {
 	if maps.Equal(existing.Labels, wanted.Labels) &&
 		equality.Semantic.DeepEqual(existing.OwnerReferences, wanted.OwnerReferences) &&

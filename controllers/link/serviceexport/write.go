@@ -123,7 +123,7 @@ func (p *pass) ensureSlice(ctx context.Context, current, wanted *discoveryv1.End
 	return p.wrap(p.Client.Update(ctx, changed), "updating an EndpointSlice of ServiceImport")
 }
 
-// removeImport deletes the import: first its EndpointSlices, of which none may be left.
+// removeImport deletes the EndpointSlices of the ServiceImport, and then the ServiceImport.
 func (p *pass) removeImport(ctx context.Context) error {
 	if p.existing == nil {
 		return nil
